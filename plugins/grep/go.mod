@@ -1,0 +1,7 @@
+module toolhost.dev/plugins/grep
+
+go 1.26
+
+require toolhost.dev/sdk v0.0.0
+
+replace toolhost.dev/sdk => ../../sdk

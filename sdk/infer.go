@@ -1,0 +1,107 @@
+package sdk
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// SchemaFor infers a JSON Schema from a struct. A field is a parameter under its
+// json name; without omitempty or omitzero it is required. Further tags on a field:
+//
+//	jsonschema:"text"    the description
+//	default:"10"         the default, as JSON or a bare string; the field is then optional
+//	enum:"a,b,c"         the values allowed
+//	min:"0" max:"9"      bounds of a number
+//	path:"read"          a workspace path that is read ("read") or changed ("write")
+func SchemaFor[T any]() (json.RawMessage, error) {
+	s, err := jsonschema.For[T](nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := applyTags(s, reflect.TypeFor[T]()); err != nil {
+		return nil, err
+	}
+	return json.Marshal(s)
+}
+
+func applyTags(s *jsonschema.Schema, t reflect.Type) error {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+		if s != nil && s.Items != nil {
+			s = s.Items
+		}
+	}
+	if t.Kind() != reflect.Struct || s == nil {
+		return nil
+	}
+	for _, f := range reflect.VisibleFields(t) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "" {
+			name = f.Name
+		}
+		p := s.Properties[name]
+		if p == nil {
+			continue
+		}
+		optionalPointer(p)
+		if err := applyField(s, p, name, f.Tag); err != nil {
+			return fmt.Errorf("field %s: %w", f.Name, err)
+		}
+		if err := applyTags(p, f.Type); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// optionalPointer makes "T or null" plain T: a parameter that is not given is left out, not null.
+func optionalPointer(p *jsonschema.Schema) {
+	if len(p.Types) == 2 && p.Types[0] == "null" {
+		p.Type, p.Types = p.Types[1], nil
+	}
+}
+
+func applyField(parent, p *jsonschema.Schema, name string, tag reflect.StructTag) error {
+	if v, ok := tag.Lookup("default"); ok {
+		raw := json.RawMessage(v)
+		if p.Type == "string" || !json.Valid(raw) {
+			raw, _ = json.Marshal(v)
+		}
+		p.Default = raw
+		var required []string
+		for _, r := range parent.Required {
+			if r != name {
+				required = append(required, r)
+			}
+		}
+		parent.Required = required
+	}
+	if v := tag.Get("enum"); v != "" {
+		for e := range strings.SplitSeq(v, ",") {
+			p.Enum = append(p.Enum, e)
+		}
+	}
+	for key, bound := range map[string]**float64{"min": &p.Minimum, "max": &p.Maximum} {
+		if v := tag.Get(key); v != "" {
+			n, err := strconv.ParseFloat(v, 64)
+			if err != nil {
+				return fmt.Errorf("tag %s: %w", key, err)
+			}
+			*bound = &n
+		}
+	}
+	if v := tag.Get("path"); v != "" {
+		if p.Extra == nil {
+			p.Extra = make(map[string]any)
+		}
+		p.Extra[tool.PathKeyword] = v
+	}
+	return nil
+}

@@ -1,0 +1,156 @@
+package sdk
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// The vocabulary, so that a plugin needs one import. See package tool.
+type (
+	// Definition says what a tool is. Input is inferred when it is nil.
+	Definition = tool.Definition
+	// Traits tell the host how it may treat a tool.
+	Traits = tool.Traits
+	// Result is what a call gives back.
+	Result = tool.Result
+	// Attachment is a file or image that goes with a result.
+	Attachment = tool.Attachment
+	// Health is the answer to a health check.
+	Health = tool.Health
+)
+
+// Errorf makes the error of a failed call. The message says what was wrong and
+// what to do next; a %w in the format is kept as its cause.
+func Errorf(kind tool.Kind, format string, a ...any) *tool.Error {
+	return tool.Errorf(kind, format, a...)
+}
+
+// Text makes a result with that text for the model.
+func Text(output string) *Result { return &Result{Output: output} }
+
+// Plugin is one plugin binary: what it is called and the tools it serves.
+type Plugin struct {
+	// Name as in [tool.ValidName].
+	Name string
+	// Version as major.minor.patch.
+	Version string
+	// MinHostVersion is the lowest host version the plugin works with; empty: any.
+	MinHostVersion string
+	Tools          []Tool
+	// Config handles the operator's config block; see [NewConfig]. nil: there is none.
+	Config Config
+	// Health reports on a tool, or on the plugin when name is empty. nil: always healthy.
+	Health func(ctx context.Context, name string) Health
+	// Close is called once before the process ends, when no call runs any more, or
+	// when the host is gone. nil: nothing to do.
+	Close func()
+}
+
+// Tool is a definition with its handler; see [NewTool].
+type Tool struct {
+	def tool.Definition
+	err error
+	run func(ctx context.Context, call *Call) (*Result, error)
+}
+
+// NewTool makes a tool of a typed handler. In is a struct whose fields are the
+// parameters; def.Input is inferred from it unless it is set. A handler runs in
+// its own goroutine, and may run several times at once. Its context ends when the
+// call is canceled or its time is over; it should return soon after.
+func NewTool[In any](def Definition, handler func(ctx context.Context, call *Call, in In) (*Result, error)) Tool {
+	var err error
+	if def.Input == nil {
+		if def.Input, err = SchemaFor[In](); err != nil {
+			err = fmt.Errorf("cannot infer the input schema: %w", err)
+		}
+	}
+	return Tool{def: def, err: err, run: func(ctx context.Context, call *Call) (*Result, error) {
+		var in In
+		if err := json.Unmarshal(call.Arguments, &in); err != nil {
+			return nil, Errorf(tool.InvalidArguments, "The arguments do not fit: %w", err)
+		}
+		return handler(ctx, call, in)
+	}}
+}
+
+// Setup is what the plugin is given at its start, beside its configuration.
+type Setup struct {
+	// Roots is what the plugin may touch at all.
+	Roots []tool.Root
+	// StateDir is a directory of the plugin's own, kept across restarts; empty: none.
+	StateDir    string
+	HostVersion string
+}
+
+// Config handles the plugin's configuration; see [NewConfig].
+type Config struct {
+	schema json.RawMessage
+	err    error
+	apply  func(ctx context.Context, raw json.RawMessage, s Setup) error
+}
+
+// NewConfig makes a configuration handler. C is a struct; its schema is told to
+// the host, which checks the operator's config block against it before apply is
+// called, once, before the first call. An error of type [ConfigError] is shown at
+// the operator's own line.
+func NewConfig[C any](apply func(ctx context.Context, c C, s Setup) error) Config {
+	schema, err := SchemaFor[C]()
+	return Config{schema: schema, err: err, apply: func(ctx context.Context, raw json.RawMessage, s Setup) error {
+		var c C
+		if len(raw) > 0 {
+			if err := json.Unmarshal(raw, &c); err != nil {
+				return err
+			}
+		}
+		return apply(ctx, c, s)
+	}}
+}
+
+// ConfigError is a configuration error at a place: attribute names and decimal
+// indices that lead to the value at fault.
+type ConfigError struct {
+	Path    []string
+	Summary string
+	Detail  string
+}
+
+func (e *ConfigError) Error() string { return e.Summary }
+
+// description checks the plugin and says what it is.
+func (p *Plugin) description() (*tool.Description, error) {
+	var errs []error
+	if !tool.ValidName(p.Name) {
+		errs = append(errs, fmt.Errorf("the plugin's name %q is not valid", p.Name))
+	}
+	if p.Version == "" {
+		errs = append(errs, errors.New("the plugin's version is empty"))
+	}
+	if p.Config.err != nil {
+		errs = append(errs, fmt.Errorf("cannot infer the configuration schema: %w", p.Config.err))
+	}
+	d := &tool.Description{Name: p.Name, Version: p.Version, MinHostVersion: p.MinHostVersion, ConfigSchema: p.Config.schema}
+	seen := make(map[string]bool)
+	for _, t := range p.Tools {
+		def := t.def
+		if def.Category == "" {
+			def.Category = tool.CategoryCustom
+		}
+		err := t.err
+		if err == nil {
+			err = def.Validate()
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("tool %q: %w", def.Name, err))
+		}
+		if seen[def.Name] {
+			errs = append(errs, fmt.Errorf("tool %q: the name is used twice", def.Name))
+		}
+		seen[def.Name] = true
+		d.Tools = append(d.Tools, def)
+	}
+	return d, errors.Join(errs...)
+}

@@ -1,0 +1,217 @@
+package sdk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"toolhost.dev/sdk/suggest"
+	"toolhost.dev/sdk/tool"
+	"toolhost.dev/sdk/workspace"
+)
+
+// runner is a Plugin as the wire wants it: it finds the handler, keeps count of
+// the running calls, and keeps a panic to the call that made it.
+type runner struct {
+	plugin Plugin
+	desc   *tool.Description
+	tools  map[string]Tool
+
+	mu       sync.Mutex
+	calls    map[*tool.Call]context.CancelCauseFunc
+	draining bool
+	idle     chan struct{} // closed when draining and no call runs
+	spaces   map[string]*workspace.Workspace
+	close    sync.Once
+}
+
+var errDrained = errors.New("sdk: the plugin is being replaced and its grace is over")
+
+// New makes the [tool.Plugin] that [Serve] serves. Use it to test a plugin in process.
+func New(p Plugin) (tool.Plugin, error) { return newRunner(p) }
+
+func newRunner(p Plugin) (*runner, error) {
+	desc, err := p.description()
+	if err != nil {
+		return nil, fmt.Errorf("plugin %q is not well defined: %w", p.Name, err)
+	}
+	r := &runner{
+		plugin: p, desc: desc, tools: make(map[string]Tool, len(p.Tools)),
+		calls: make(map[*tool.Call]context.CancelCauseFunc), idle: make(chan struct{}), spaces: make(map[string]*workspace.Workspace),
+	}
+	for _, t := range p.Tools {
+		r.tools[t.def.Name] = t
+	}
+	return r, nil
+}
+
+func (r *runner) Describe(context.Context) (*tool.Description, error) { return r.desc, nil }
+
+func (r *runner) Configure(ctx context.Context, c tool.Configuration) ([]tool.Diagnostic, error) {
+	if r.plugin.Config.apply == nil {
+		return nil, nil
+	}
+	err := r.plugin.Config.apply(ctx, c.Config, Setup{Roots: c.Roots, StateDir: c.StateDir, HostVersion: c.HostVersion})
+	if err == nil {
+		return nil, nil
+	}
+	var at *ConfigError
+	if errors.As(err, &at) {
+		return []tool.Diagnostic{{Severity: tool.SeverityError, Summary: at.Summary, Detail: at.Detail, Path: at.Path}}, nil
+	}
+	return []tool.Diagnostic{{Severity: tool.SeverityError, Summary: err.Error()}}, nil
+}
+
+func (r *runner) Call(ctx context.Context, call *tool.Call, peer tool.Peer) (res *tool.Result) {
+	t, ok := r.tools[call.Tool]
+	if !ok {
+		var names []string
+		for _, d := range r.desc.Tools {
+			names = append(names, d.Name)
+		}
+		return tool.Failed(tool.Errorf(tool.NotFound, "Plugin %s has no tool %q.%s", r.desc.Name, call.Tool, suggest.DidYouMean(call.Tool, names)))
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if !r.enter(call, cancel) {
+		return tool.Failed(tool.Errorf(tool.Unavailable, "Plugin %s is being replaced and takes no more calls. Try again.", r.desc.Name))
+	}
+	defer r.leave(call)
+	defer func() {
+		if p := recover(); p != nil {
+			fmt.Fprintf(os.Stderr, "panic in tool %s: %v\n%s", call.Tool, p, debug.Stack())
+			res = tool.Failed(tool.Errorf(tool.Internal, "Tool %s of plugin %s panicked: %v. This is a defect in the plugin; its log has the stack. The other tools go on.",
+				call.Tool, r.desc.Name, p))
+		}
+	}()
+	res, err := t.run(ctx, &Call{Call: call, peer: peer, files: r.workspace})
+	switch {
+	case err != nil:
+		if cause := context.Cause(ctx); errors.Is(err, context.Canceled) && cause != nil {
+			err = cause
+		}
+		failed := tool.Failed(err)
+		if res != nil { // a failure may still have data and effects
+			failed.Title, failed.Metadata, failed.Data, failed.Attachments = res.Title, res.Metadata, res.Data, res.Attachments
+			failed.Effects, failed.SessionState, failed.Cwd = res.Effects, res.SessionState, res.Cwd
+		}
+		return failed
+	case res == nil:
+		return tool.Failed(tool.Errorf(tool.Internal, "Tool %s of plugin %s returned neither a result nor an error. Report it to the plugin's author.", call.Tool, r.desc.Name))
+	}
+	return res
+}
+
+func (r *runner) enter(call *tool.Call, cancel context.CancelCauseFunc) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.draining {
+		return false
+	}
+	r.calls[call] = cancel
+	return true
+}
+
+func (r *runner) leave(call *tool.Call) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.calls, call)
+	if r.draining && len(r.calls) == 0 {
+		close(r.idle)
+	}
+}
+
+// maxWorkspaces bounds the directories held open for different sets of roots.
+const maxWorkspaces = 64
+
+// workspace gives the shared workspace for a set of roots.
+func (r *runner) workspace(roots []tool.Root) (*workspace.Workspace, error) {
+	key := fmt.Sprint(roots)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if w := r.spaces[key]; w != nil {
+		return w, nil
+	}
+	w, err := workspace.Open(roots)
+	if err != nil {
+		return nil, err
+	}
+	if len(r.spaces) >= maxWorkspaces {
+		// Calls may still use the ones forgotten; their descriptors close when collected.
+		clear(r.spaces)
+	}
+	r.spaces[key] = w
+	return w, nil
+}
+
+func (r *runner) Health(ctx context.Context, name string) (tool.Health, error) {
+	if _, ok := r.tools[name]; !ok && name != "" {
+		return tool.Health{Status: tool.HealthNotFound, Message: fmt.Sprintf("plugin %s has no tool %q", r.desc.Name, name)}, nil
+	}
+	if r.plugin.Health != nil {
+		return r.plugin.Health(ctx, name), nil
+	}
+	return tool.Health{Status: tool.Healthy}, nil
+}
+
+func (r *runner) Drain(ctx context.Context, grace time.Duration) (int, error) {
+	r.mu.Lock()
+	if !r.draining {
+		r.draining = true
+		if len(r.calls) == 0 {
+			close(r.idle)
+		}
+	}
+	r.mu.Unlock()
+	var over <-chan time.Time
+	if grace > 0 {
+		timer := time.NewTimer(grace)
+		defer timer.Stop()
+		over = timer.C
+	}
+	select {
+	case <-r.idle:
+		return 0, nil
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	case <-over:
+	}
+	return r.cancelAll(errDrained), nil
+}
+
+// cancelAll ends the running calls and gives their handlers a moment to clean up.
+func (r *runner) cancelAll(why error) int {
+	r.mu.Lock()
+	n := len(r.calls)
+	for _, cancel := range r.calls {
+		cancel(why)
+	}
+	r.mu.Unlock()
+	if n > 0 {
+		select {
+		case <-r.idle:
+		case <-time.After(2 * time.Second):
+		}
+	}
+	return n
+}
+
+// shutdown ends everything when the host is gone.
+func (r *runner) shutdown(why error) {
+	r.mu.Lock()
+	if !r.draining {
+		r.draining = true
+		if len(r.calls) == 0 {
+			close(r.idle)
+		}
+	}
+	r.mu.Unlock()
+	r.cancelAll(why)
+	if r.plugin.Close != nil {
+		r.close.Do(r.plugin.Close)
+	}
+}

@@ -1,0 +1,81 @@
+package sdk
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+
+	"toolhost.dev/sdk/toolrpc"
+)
+
+var errHostGone = errors.New("sdk: the host is gone")
+
+// Serve runs the plugin until the host ends it; call it first thing in main. It
+// does not return: the process exits. A plugin that is not well defined is
+// reported on standard error with everything that is wrong, exit status 1.
+func Serve(p Plugin) {
+	stdout := claimStdout()
+	hardenProcess()
+	r, err := newRunner(p)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	if os.Getenv("PLUGIN_PROTOCOL_VERSIONS") == "" {
+		// Without the host's list go-plugin would serve the lowest version it has.
+		_ = os.Setenv("PLUGIN_PROTOCOL_VERSIONS", strconv.Itoa(toolrpc.ProtocolVersion))
+	}
+	watchHost(r)
+	os.Stdout = stdout // for go-plugin's handshake line; it then replaces it
+	plugin.Serve(&plugin.ServeConfig{
+		HandshakeConfig:  toolrpc.Handshake,
+		VersionedPlugins: toolrpc.PluginSets(r),
+		GRPCServer:       func(o []grpc.ServerOption) *grpc.Server { return toolrpc.NewGRPCServer(o) },
+		Logger:           hclog.New(&hclog.LoggerOptions{Level: hclog.Warn, Output: os.Stderr, JSONFormat: true}),
+	})
+	r.shutdown(errHostGone)
+	os.Exit(0)
+}
+
+// watchHost ends the plugin when the host is gone: end of file on the lifeline, or
+// SIGTERM, which the kernel sends when the host dies.
+func watchHost(r *runner) {
+	end := func() {
+		time.AfterFunc(3*time.Second, func() { os.Exit(1) })
+		r.shutdown(errHostGone)
+		removeSocketDir()
+		os.Exit(0)
+	}
+	term := make(chan os.Signal, 1)
+	signal.Notify(term, syscall.SIGTERM)
+	go func() {
+		<-term
+		end()
+	}()
+	fd, err := strconv.Atoi(os.Getenv(toolrpc.LifelineEnv))
+	if err != nil {
+		return
+	}
+	_ = os.Unsetenv(toolrpc.LifelineEnv)
+	syscall.CloseOnExec(fd)
+	lifeline := os.NewFile(uintptr(fd), "lifeline")
+	go func() {
+		_, _ = lifeline.Read(make([]byte, 1)) // returns only at end of file
+		end()
+	}()
+}
+
+// removeSocketDir removes what a host killed during the handshake could not.
+func removeSocketDir() {
+	if dir := os.Getenv(plugin.EnvUnixSocketDir); dir != "" {
+		_ = os.RemoveAll(dir)
+	}
+}

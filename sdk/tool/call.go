@@ -1,0 +1,111 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// Call is one use of one tool.
+type Call struct {
+	// ID is unique in the host.
+	ID   string
+	Tool string
+	// Arguments is a JSON object that satisfies the tool's input schema, with
+	// defaults filled in.
+	Arguments json.RawMessage
+	// SessionID names the session whose file states, working directory and
+	// remembered answers apply.
+	SessionID string
+	// MessageID is the caller's own id of the message that holds the call; may be empty.
+	MessageID string
+	// Cwd is absolute; relative paths in arguments are relative to it.
+	Cwd string
+	// Roots is what the call may touch; empty: no file access.
+	Roots []Root
+	// SessionState is what the plugin last gave in Result.SessionState.
+	SessionState []byte
+	// Trace holds W3C trace context headers.
+	Trace map[string]string
+}
+
+// Peer is the host as a running call sees it. Its methods are safe for concurrent
+// use, and do nothing (or fail) once the call has returned.
+type Peer interface {
+	// Progress replaces the call's title and adds to its metadata while it runs.
+	Progress(title string, metadata map[string]any)
+	// Output passes on a piece of what the tool prints. The chunk may be reused
+	// when Output returns. It may block when the host is slow.
+	Output(stream Stream, chunk []byte)
+	// Ask waits for a permission or an answer. The error is ctx's, or says that
+	// the host is gone; "nobody to ask" is an outcome, not an error.
+	Ask(ctx context.Context, ask Ask) (Answer, error)
+	// FileStates gives what the session knows of the files at paths, which are
+	// absolute and without symbolic links. Unknown files are left out.
+	FileStates(ctx context.Context, paths ...string) (map[string]FileState, error)
+}
+
+// Stream is one of a command's two outputs.
+type Stream int
+
+// The streams.
+const (
+	Stdout Stream = iota + 1
+	Stderr
+)
+
+// Ask is a permission request or a question to a person; exactly one is set.
+type Ask struct {
+	Permission *Permission
+	Question   *Question
+}
+
+// Permission is asked for before something that policy did not settle.
+type Permission struct {
+	// Kind is external_directory, bash, edit, or a tool's name.
+	Kind  string
+	Title string
+	// Patterns are the paths or commands asked for.
+	Patterns []string
+	Metadata map[string]any
+}
+
+// Question is asked of the user on the model's behalf.
+type Question struct {
+	Text     string
+	Options  []string
+	Multiple bool
+	FreeText bool
+}
+
+// Outcome of an [Ask].
+type Outcome string
+
+// The outcomes.
+const (
+	Accepted      Outcome = "accepted"
+	Declined      Outcome = "declined"
+	NobodyToAsk   Outcome = "unavailable"
+	AnswerTimeout Outcome = "timeout"
+)
+
+// Answer to an [Ask].
+type Answer struct {
+	Outcome Outcome
+	// Values holds the chosen options or the free text.
+	Values  []string
+	Message string
+}
+
+// FileState is a file as the session last read or wrote it.
+type FileState struct {
+	// Path is absolute and without symbolic links.
+	Path    string
+	ModTime time.Time
+	// Size in bytes.
+	Size int64
+	// Hash is the SHA-256 of the whole content.
+	Hash [32]byte
+	// Partial: only a part of the file was shown.
+	Partial bool
+}

@@ -1,0 +1,356 @@
+package tool
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"toolhost.dev/sdk/suggest"
+)
+
+// PathKeyword is the schema keyword that marks a string parameter (or an array of
+// strings) as a path in the workspace, so that the host can check it before the
+// call: "read" or "write".
+const PathKeyword = "x-toolhost-path"
+
+// Schema is a parsed input schema. It is immutable and safe for concurrent use.
+type Schema struct {
+	params   []*Param
+	byName   map[string]*Param
+	open     bool // parameters that are not declared are accepted
+	resolved *jsonschema.Resolved
+}
+
+// Param is one declared parameter.
+type Param struct {
+	Name        string
+	Description string
+	// Types are JSON Schema type names; empty: any.
+	Types []string
+	// ItemTypes are the types of an array's items; empty: any.
+	ItemTypes []string
+	Required  bool
+	// Default is JSON; nil: none.
+	Default json.RawMessage
+	// Enum are the values allowed, as decoded JSON; nil: any.
+	Enum []any
+	// Path is "read" or "write" for a workspace path, else empty.
+	Path string
+
+	alone *jsonschema.Resolved // nil when the parameter's schema refers elsewhere
+}
+
+// ViolationKind is the way in which an argument is wrong.
+type ViolationKind string
+
+// The ways.
+const (
+	Missing    ViolationKind = "missing"
+	Unknown    ViolationKind = "unknown"
+	WrongType  ViolationKind = "type"
+	NotInEnum  ViolationKind = "enum"
+	Constraint ViolationKind = "constraint"
+)
+
+// Violation is one thing wrong with a call's arguments.
+type Violation struct {
+	Kind    ViolationKind `json:"kind"`
+	Param   string        `json:"param"`
+	Message string        `json:"message"`
+}
+
+// ParseSchema parses an input schema and reports what makes it unusable as one: it
+// must be a JSON Schema of type object whose required properties are defined.
+func ParseSchema(raw json.RawMessage) (*Schema, error) {
+	if len(bytes.TrimSpace(raw)) == 0 {
+		return nil, errors.New("it is empty; a tool without parameters has {\"type\":\"object\"}")
+	}
+	var root jsonschema.Schema
+	if err := json.Unmarshal(raw, &root); err != nil {
+		return nil, fmt.Errorf("it is not a JSON Schema: %w", err)
+	}
+	if root.Type != "object" {
+		return nil, fmt.Errorf("its type is %q; it must be \"object\"", root.Type)
+	}
+	for _, r := range root.Required {
+		if root.Properties[r] == nil {
+			return nil, fmt.Errorf("the required property %q is not defined in properties", r)
+		}
+	}
+	resolved, err := root.Resolve(&jsonschema.ResolveOptions{ValidateDefaults: true})
+	if err != nil {
+		return nil, fmt.Errorf("it does not resolve: %w", err)
+	}
+	order, err := propertyOrder(raw)
+	if err != nil {
+		return nil, err
+	}
+	s := &Schema{resolved: resolved, byName: make(map[string]*Param)}
+	s.open = len(root.Properties) == 0 && root.AdditionalProperties == nil || len(root.PatternProperties) > 0 ||
+		root.AdditionalProperties != nil && !isFalse(root.AdditionalProperties)
+	for _, name := range slices.Concat(root.Required, order) {
+		if s.byName[name] != nil {
+			continue
+		}
+		p := newParam(name, root.Properties[name])
+		p.Required = slices.Contains(root.Required, name)
+		s.params = append(s.params, p)
+		s.byName[name] = p
+	}
+	return s, nil
+}
+
+func newParam(name string, sub *jsonschema.Schema) *Param {
+	p := &Param{Name: name, Description: sub.Description, Types: typesOf(sub), Default: sub.Default, Enum: sub.Enum}
+	if sub.Items != nil {
+		p.ItemTypes = typesOf(sub.Items)
+	}
+	if use, ok := sub.Extra[PathKeyword].(string); ok {
+		p.Path = use
+	}
+	// A schema that refers to $defs of the root does not resolve alone; the whole
+	// schema judges it then.
+	if r, err := sub.CloneSchemas().Resolve(nil); err == nil {
+		p.alone = r
+	}
+	return p
+}
+
+func typesOf(s *jsonschema.Schema) []string {
+	if s.Type != "" {
+		return []string{s.Type}
+	}
+	return s.Types
+}
+
+func isFalse(s *jsonschema.Schema) bool {
+	b, err := json.Marshal(s)
+	return err == nil && string(b) == "false"
+}
+
+// propertyOrder reads the names under "properties" in the order in which they are written.
+func propertyOrder(raw []byte) ([]string, error) {
+	var top struct {
+		Properties json.RawMessage `json:"properties"`
+	}
+	if err := json.Unmarshal(raw, &top); err != nil || len(top.Properties) == 0 {
+		return nil, err
+	}
+	dec := json.NewDecoder(bytes.NewReader(top.Properties))
+	if _, err := dec.Token(); err != nil {
+		return nil, err
+	}
+	var names []string
+	for dec.More() {
+		name, err := dec.Token()
+		if err != nil {
+			return nil, err
+		}
+		var skip json.RawMessage
+		if err := dec.Decode(&skip); err != nil {
+			return nil, err
+		}
+		names = append(names, name.(string))
+	}
+	return names, nil
+}
+
+// Params gives the parameters in positional order: the required ones as "required"
+// lists them, then the others as "properties" lists them. Do not change it.
+func (s *Schema) Params() []*Param { return s.params }
+
+// Param gives the parameter of that exact name, or nil.
+func (s *Schema) Param(name string) *Param { return s.byName[name] }
+
+// Open reports whether parameters that are not declared are accepted.
+func (s *Schema) Open() bool { return s.open }
+
+// Is reports whether a value of the type may be given.
+func (p *Param) Is(typ string) bool {
+	return len(p.Types) == 0 || slices.Contains(p.Types, typ) || typ == "integer" && slices.Contains(p.Types, "number")
+}
+
+// Only reports whether the type is the only one, null aside.
+func (p *Param) Only(typ string) bool {
+	found := false
+	for _, t := range p.Types {
+		if t != typ && t != "null" {
+			return false
+		}
+		found = found || t == typ
+	}
+	return found
+}
+
+// Check completes args with the defaults, drops nulls that stand for "not given",
+// and reports everything that is wrong at once.
+func (s *Schema) Check(args map[string]json.RawMessage) (map[string]json.RawMessage, []Violation) {
+	var bad []Violation
+	report := func(kind ViolationKind, param, format string, a ...any) {
+		bad = append(bad, Violation{Kind: kind, Param: param, Message: fmt.Sprintf(format, a...)})
+	}
+	out := make(map[string]json.RawMessage, len(s.params))
+	values := make(map[string]any, len(s.params))
+	for _, p := range s.params {
+		raw, given := args[p.Name]
+		if given && string(raw) == "null" && !slices.Contains(p.Types, "null") && len(p.Types) > 0 {
+			given = false
+		}
+		if !given {
+			switch {
+			case p.Default != nil:
+				raw = p.Default
+			case p.Required:
+				report(Missing, p.Name, "missing required parameter %q (%s)", p.Name, p.TypeName())
+				continue
+			default:
+				continue
+			}
+		}
+		var v any
+		if err := json.Unmarshal(raw, &v); err != nil {
+			report(WrongType, p.Name, "parameter %q is not JSON: %v", p.Name, err)
+			continue
+		}
+		out[p.Name], values[p.Name] = raw, v
+		if v := p.check(v); v != nil {
+			bad = append(bad, *v)
+		}
+	}
+	for _, name := range sortedKeys(args) {
+		if s.byName[name] != nil {
+			continue
+		}
+		if !s.open {
+			report(Unknown, name, "unknown parameter %q.%s", name, suggest.DidYouMean(name, s.names()))
+			continue
+		}
+		var v any
+		if err := json.Unmarshal(args[name], &v); err != nil {
+			report(WrongType, name, "parameter %q is not JSON: %v", name, err)
+			continue
+		}
+		out[name], values[name] = args[name], v
+	}
+	if len(bad) == 0 {
+		if err := s.resolved.Validate(values); err != nil {
+			report(Constraint, "", "%s", reason(err))
+		}
+	}
+	return out, bad
+}
+
+func (p *Param) check(v any) *Violation {
+	if got := jsonType(v); len(p.Types) > 0 && !p.Is(got) {
+		return &Violation{Kind: WrongType, Param: p.Name,
+			Message: fmt.Sprintf("parameter %q must be %s, not %s", p.Name, p.TypeName(), describe(v))}
+	}
+	if p.Enum != nil && !slices.ContainsFunc(p.Enum, func(e any) bool { return equal(e, v) }) {
+		return &Violation{Kind: NotInEnum, Param: p.Name,
+			Message: fmt.Sprintf("parameter %q must be one of %s, not %s", p.Name, strings.Join(p.EnumNames(), ", "), describe(v))}
+	}
+	if p.alone != nil {
+		if err := p.alone.Validate(v); err != nil {
+			return &Violation{Kind: Constraint, Param: p.Name, Message: fmt.Sprintf("parameter %q: %s", p.Name, reason(err))}
+		}
+	}
+	return nil
+}
+
+// TypeName names the parameter's type for a person: "string", "array of string".
+func (p *Param) TypeName() string {
+	if len(p.Types) == 0 {
+		return "any"
+	}
+	var names []string
+	for _, t := range p.Types {
+		if t == "array" && len(p.ItemTypes) > 0 {
+			t = "array of " + strings.Join(p.ItemTypes, " or ")
+		}
+		if t != "null" || len(p.Types) == 1 {
+			names = append(names, t)
+		}
+	}
+	return strings.Join(names, " or ")
+}
+
+// EnumNames gives the allowed values as a person would type them.
+func (p *Param) EnumNames() []string {
+	var out []string
+	for _, e := range p.Enum {
+		if s, ok := e.(string); ok {
+			out = append(out, s)
+			continue
+		}
+		b, _ := json.Marshal(e)
+		out = append(out, string(b))
+	}
+	return out
+}
+
+// Names of all parameters, in positional order.
+func (s *Schema) names() []string {
+	var out []string
+	for _, p := range s.params {
+		out = append(out, p.Name)
+	}
+	return out
+}
+
+func jsonType(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "boolean"
+	case string:
+		return "string"
+	case float64:
+		if v == float64(int64(v)) {
+			return "integer"
+		}
+		return "number"
+	case []any:
+		return "array"
+	}
+	return "object"
+}
+
+func describe(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil || len(b) > 60 {
+		return "the " + jsonType(v) + " given"
+	}
+	return jsonType(v) + " " + string(b)
+}
+
+func equal(a, b any) bool {
+	x, err1 := json.Marshal(a)
+	y, err2 := json.Marshal(b)
+	return err1 == nil && err2 == nil && bytes.Equal(x, y)
+}
+
+// reason takes the library's path prefix off a validation error.
+func reason(err error) string {
+	msg := err.Error()
+	if i := strings.LastIndex(msg, "validating "); i >= 0 {
+		if _, rest, ok := strings.Cut(msg[i:], ": "); ok {
+			return rest
+		}
+	}
+	return msg
+}
+
+func sortedKeys(m map[string]json.RawMessage) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,209 @@
+package toolrpc
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"toolhost.dev/sdk/tool"
+	toolpb "toolhost.dev/sdk/toolpb/v2"
+)
+
+// CancelGrace is how long a canceled call may take to answer before its stream is cut.
+const CancelGrace = 3 * time.Second
+
+// Client is the host's end: a [tool.Plugin] on the other side of a connection. It
+// is safe for concurrent use.
+type Client struct {
+	rpc toolpb.PluginServiceClient
+	// HostVersion is told to the plugin.
+	HostVersion string
+}
+
+var _ tool.Plugin = (*Client)(nil)
+
+// NewClient makes a client on a connection.
+func NewClient(conn grpc.ClientConnInterface) *Client {
+	return &Client{rpc: toolpb.NewPluginServiceClient(conn)}
+}
+
+// Describe implements [tool.Plugin].
+func (c *Client) Describe(ctx context.Context) (*tool.Description, error) {
+	r, err := c.rpc.Describe(ctx, &toolpb.DescribeRequest{HostVersion: c.HostVersion})
+	if err != nil {
+		return nil, callError(err)
+	}
+	return descriptionFromPB(r), nil
+}
+
+// Configure implements [tool.Plugin].
+func (c *Client) Configure(ctx context.Context, conf tool.Configuration) ([]tool.Diagnostic, error) {
+	r, err := c.rpc.Configure(ctx, &toolpb.ConfigureRequest{
+		Config: conf.Config, Roots: mapSlice(conf.Roots, rootToPB), StateDir: conf.StateDir, HostVersion: conf.HostVersion,
+	})
+	if err != nil {
+		return nil, callError(err)
+	}
+	return mapSlice(r.GetDiagnostics(), diagnosticFromPB), nil
+}
+
+// Health implements [tool.Plugin].
+func (c *Client) Health(ctx context.Context, name string) (tool.Health, error) {
+	r, err := c.rpc.Health(ctx, &toolpb.HealthRequest{Tool: name})
+	if err != nil {
+		return tool.Health{}, callError(err)
+	}
+	st, ok := healths.toGo[r.GetStatus()]
+	if !ok {
+		st = tool.Unhealthy
+	}
+	return tool.Health{Status: st, Message: r.GetMessage(), Details: r.GetDetails()}, nil
+}
+
+// Drain implements [tool.Plugin].
+func (c *Client) Drain(ctx context.Context, grace time.Duration) (int, error) {
+	r, err := c.rpc.Drain(ctx, &toolpb.DrainRequest{GraceMs: grace.Milliseconds()})
+	if err != nil {
+		return 0, callError(err)
+	}
+	return int(r.GetCanceled()), nil
+}
+
+// Call implements [tool.Plugin]. When ctx ends the tool is told, and has
+// [CancelGrace] to answer with what it has; then the stream is cut.
+func (c *Client) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result {
+	if err := ctx.Err(); err != nil {
+		return tool.Failed(tool.AsError(context.Cause(ctx)).From(tool.SourceHost))
+	}
+	// The stream outlives ctx by the grace, so that a canceled call can still answer.
+	streamCtx, cut := context.WithCancel(context.WithoutCancel(ctx))
+	stream, err := c.rpc.Call(streamCtx)
+	if err != nil {
+		cut()
+		return tool.Failed(callError(err))
+	}
+	conv := &conversation{ctx: ctx, stream: stream, peer: peer}
+	var timeout time.Duration
+	if deadline, ok := ctx.Deadline(); ok {
+		timeout = max(time.Until(deadline), time.Millisecond)
+	}
+	if err := conv.send(&toolpb.CallRequest{Message: &toolpb.CallRequest_Start{Start: startToPB(call, timeout)}}); err != nil {
+		// The reason is what Recv says; Send only knows that the stream is over.
+		_, err = stream.Recv()
+		cut()
+		return tool.Failed(callError(err))
+	}
+	stop := context.AfterFunc(ctx, func() {
+		defer time.AfterFunc(CancelGrace, cut)
+		reason := toolpb.Cancel_REASON_CANCELED
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			reason = toolpb.Cancel_REASON_DEADLINE
+		}
+		go conv.send(&toolpb.CallRequest{Message: &toolpb.CallRequest_Cancel{Cancel: &toolpb.Cancel{Reason: reason}}}) //nolint:errcheck // the stream is cut if it does not get through
+	})
+	defer stop()
+	res, err := conv.listen()
+	switch {
+	case err == nil:
+		go func() { // the plugin ends the stream right after its result
+			defer cut()
+			end := time.AfterFunc(CancelGrace, cut)
+			defer end.Stop()
+			_, _ = stream.Recv()
+		}()
+		return res
+	case ctx.Err() != nil && status.Code(err) == codes.Canceled:
+		cut()
+		e := tool.AsError(ctx.Err())
+		return tool.Failed(tool.Errorf(e.Kind, "%s %s did not stop within %s of being told to, and was abandoned.", e.Message, call.Tool, CancelGrace).From(tool.SourcePlugin))
+	}
+	cut()
+	return tool.Failed(callError(err))
+}
+
+// conversation is the host's side of one call's stream.
+type conversation struct {
+	ctx    context.Context
+	stream grpc.BidiStreamingClient[toolpb.CallRequest, toolpb.CallResponse]
+	peer   tool.Peer
+
+	mu sync.Mutex // one Send at a time
+}
+
+func (c *conversation) send(m *toolpb.CallRequest) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stream.Send(m)
+}
+
+// listen passes on what the plugin says until it gives the result.
+func (c *conversation) listen() (*tool.Result, error) {
+	for {
+		m, err := c.stream.Recv()
+		if err != nil {
+			return nil, err
+		}
+		switch m := m.GetMessage().(type) {
+		case *toolpb.CallResponse_Result:
+			return resultFromPB(m.Result), nil
+		case *toolpb.CallResponse_Progress:
+			c.peer.Progress(m.Progress.GetTitle(), fromJSONObject(m.Progress.GetMetadata()))
+		case *toolpb.CallResponse_Output:
+			s := tool.Stdout
+			if m.Output.GetStream() == toolpb.Output_STREAM_STDERR {
+				s = tool.Stderr
+			}
+			c.peer.Output(s, m.Output.GetChunk())
+		case *toolpb.CallResponse_Ask:
+			go c.answer(m.Ask) // a person may take minutes; other events go on
+		case *toolpb.CallResponse_FileStateQuery:
+			c.tellFileStates(m.FileStateQuery)
+		}
+	}
+}
+
+func (c *conversation) answer(a *toolpb.Ask) {
+	answer, err := c.peer.Ask(c.ctx, askFromPB(a))
+	if err != nil {
+		answer = tool.Answer{Outcome: tool.NobodyToAsk, Message: err.Error()}
+	}
+	_ = c.send(&toolpb.CallRequest{Message: &toolpb.CallRequest_Answer{Answer: answerToPB(a.GetId(), answer)}})
+}
+
+func (c *conversation) tellFileStates(q *toolpb.FileStateQuery) {
+	out := &toolpb.FileStates{QueryId: q.GetId()}
+	// A state that cannot be looked up is one the session does not know: the tool refuses, nothing is lost.
+	states, _ := c.peer.FileStates(c.ctx, q.GetPaths()...)
+	for _, s := range states {
+		out.States = append(out.States, fileStateToPB(s))
+	}
+	_ = c.send(&toolpb.CallRequest{Message: &toolpb.CallRequest_FileStates{FileStates: out}})
+}
+
+// callError says what the failure of a remote procedure call means.
+func callError(err error) *tool.Error {
+	if errors.Is(err, io.EOF) {
+		return tool.Errorf(tool.Internal, "The plugin ended the call without a result. Report it to the plugin's author.").From(tool.SourcePlugin)
+	}
+	st := status.Convert(err)
+	kind, text := tool.Internal, st.Message()
+	switch st.Code() {
+	case codes.Unavailable:
+		kind = tool.Unavailable
+	case codes.ResourceExhausted:
+		kind, text = tool.ExecutionFailed, "The plugin's answer is larger than a message may be ("+st.Message()+"). Ask for less at a time."
+	case codes.Canceled:
+		kind = tool.Canceled
+	case codes.DeadlineExceeded:
+		kind = tool.Timeout
+	case codes.Unimplemented:
+		text = "The plugin does not implement this part of the protocol (" + st.Message() + "). Rebuild it against a current SDK."
+	}
+	return tool.Errorf(kind, "%s", text).From(tool.SourcePlugin)
+}

@@ -1,0 +1,281 @@
+package toolrpc
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"toolhost.dev/sdk/tool"
+	toolpb "toolhost.dev/sdk/toolpb/v2"
+)
+
+// pairs converts between a closed set of Go values and a protobuf enum.
+type pairs[G comparable, P comparable] struct {
+	toPB map[G]P
+	toGo map[P]G
+}
+
+func newPairs[G comparable, P comparable](m map[G]P) pairs[G, P] {
+	p := pairs[G, P]{toPB: m, toGo: make(map[P]G, len(m))}
+	for g, v := range m {
+		p.toGo[v] = g
+	}
+	return p
+}
+
+var (
+	kinds = newPairs(map[tool.Kind]toolpb.Kind{
+		tool.NotFound: toolpb.Kind_KIND_NOT_FOUND, tool.InvalidArguments: toolpb.Kind_KIND_INVALID_ARGUMENTS,
+		tool.PermissionDenied: toolpb.Kind_KIND_PERMISSION_DENIED, tool.Security: toolpb.Kind_KIND_SECURITY,
+		tool.Timeout: toolpb.Kind_KIND_TIMEOUT, tool.Canceled: toolpb.Kind_KIND_CANCELED,
+		tool.Unavailable: toolpb.Kind_KIND_UNAVAILABLE, tool.Conflict: toolpb.Kind_KIND_CONFLICT,
+		tool.ExecutionFailed: toolpb.Kind_KIND_EXECUTION_FAILED, tool.Internal: toolpb.Kind_KIND_INTERNAL,
+	})
+	operations = newPairs(map[tool.Operation]toolpb.Effect_Operation{
+		tool.OpRead: toolpb.Effect_OPERATION_READ, tool.OpCreate: toolpb.Effect_OPERATION_CREATE,
+		tool.OpModify: toolpb.Effect_OPERATION_MODIFY, tool.OpDelete: toolpb.Effect_OPERATION_DELETE,
+	})
+	outcomes = newPairs(map[tool.Outcome]toolpb.Answer_Outcome{
+		tool.Accepted: toolpb.Answer_OUTCOME_ACCEPTED, tool.Declined: toolpb.Answer_OUTCOME_DECLINED,
+		tool.NobodyToAsk: toolpb.Answer_OUTCOME_UNAVAILABLE, tool.AnswerTimeout: toolpb.Answer_OUTCOME_TIMEOUT,
+	})
+	healths = newPairs(map[tool.HealthStatus]toolpb.HealthResponse_Status{
+		tool.Healthy: toolpb.HealthResponse_STATUS_HEALTHY, tool.Unhealthy: toolpb.HealthResponse_STATUS_UNHEALTHY,
+		tool.HealthNotFound: toolpb.HealthResponse_STATUS_NOT_FOUND,
+	})
+	attachments = newPairs(map[string]toolpb.Attachment_Type{
+		"file": toolpb.Attachment_TYPE_FILE, "image": toolpb.Attachment_TYPE_IMAGE,
+	})
+)
+
+func mapSlice[A, B any](in []A, f func(A) B) []B {
+	if in == nil {
+		return nil
+	}
+	out := make([]B, len(in))
+	for i, v := range in {
+		out[i] = f(v)
+	}
+	return out
+}
+
+// valid replaces bytes that are not UTF-8, which a protobuf string cannot carry.
+func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
+func jsonObject(m map[string]any) []byte {
+	if len(m) == 0 {
+		return nil
+	}
+	b, err := json.Marshal(m)
+	if err != nil {
+		b, _ = json.Marshal(map[string]any{"metadata_error": err.Error()})
+	}
+	return b
+}
+
+func fromJSONObject(b []byte) map[string]any {
+	if len(b) == 0 {
+		return nil
+	}
+	var m map[string]any
+	if err := json.Unmarshal(b, &m); err != nil {
+		return map[string]any{"metadata_error": err.Error()}
+	}
+	return m
+}
+
+func descriptionToPB(d *tool.Description) *toolpb.DescribeResponse {
+	return &toolpb.DescribeResponse{
+		Name: valid(d.Name), Version: valid(d.Version), MinHostVersion: valid(d.MinHostVersion), ConfigSchema: d.ConfigSchema,
+		Tools: mapSlice(d.Tools, definitionToPB), Capabilities: d.Capabilities,
+	}
+}
+
+func descriptionFromPB(d *toolpb.DescribeResponse) *tool.Description {
+	return &tool.Description{
+		Name: d.GetName(), Version: d.GetVersion(), MinHostVersion: d.GetMinHostVersion(), ConfigSchema: d.GetConfigSchema(),
+		Tools: mapSlice(d.GetTools(), definitionFromPB), Capabilities: d.GetCapabilities(),
+	}
+}
+
+func definitionToPB(d tool.Definition) *toolpb.Tool {
+	return &toolpb.Tool{
+		Name: valid(d.Name), Description: valid(d.Description), InputSchema: d.Input, OutputSchema: d.Output,
+		Traits: &toolpb.Traits{
+			ReadOnly: d.Traits.ReadOnly, ConcurrencySafe: d.Traits.ConcurrencySafe, Dangerous: d.Traits.Dangerous,
+			AutoExecute: d.Traits.AutoExecute, Disabled: d.Traits.Disabled, Idempotent: d.Traits.Idempotent,
+		},
+		Category: string(d.Category), Version: valid(d.Version), Examples: mapSlice(d.Examples, valid),
+		StdinParameter: d.StdinParameter, DefaultTimeoutMs: d.DefaultTimeout.Milliseconds(),
+	}
+}
+
+func definitionFromPB(d *toolpb.Tool) tool.Definition {
+	t := d.GetTraits()
+	return tool.Definition{
+		Name: d.GetName(), Description: d.GetDescription(), Input: d.GetInputSchema(), Output: d.GetOutputSchema(),
+		Traits: tool.Traits{
+			ReadOnly: t.GetReadOnly(), ConcurrencySafe: t.GetConcurrencySafe(), Dangerous: t.GetDangerous(),
+			AutoExecute: t.GetAutoExecute(), Disabled: t.GetDisabled(), Idempotent: t.GetIdempotent(),
+		},
+		Category: tool.Category(d.GetCategory()), Version: d.GetVersion(), Examples: d.GetExamples(),
+		StdinParameter: d.GetStdinParameter(), DefaultTimeout: time.Duration(d.GetDefaultTimeoutMs()) * time.Millisecond,
+	}
+}
+
+func rootToPB(r tool.Root) *toolpb.Root { return &toolpb.Root{Path: r.Path, Writable: r.Writable} }
+func rootFromPB(r *toolpb.Root) tool.Root {
+	return tool.Root{Path: r.GetPath(), Writable: r.GetWritable()}
+}
+
+func startToPB(c *tool.Call, timeout time.Duration) *toolpb.Start {
+	ms := timeout.Milliseconds()
+	if timeout > 0 && ms == 0 {
+		ms = 1
+	}
+	return &toolpb.Start{
+		CallId: c.ID, Tool: c.Tool, Arguments: c.Arguments, SessionId: valid(c.SessionID), MessageId: valid(c.MessageID),
+		Cwd: valid(c.Cwd), Roots: mapSlice(c.Roots, rootToPB), TimeoutMs: ms, SessionState: c.SessionState, Trace: c.Trace,
+	}
+}
+
+func callFromPB(s *toolpb.Start) *tool.Call {
+	return &tool.Call{
+		ID: s.GetCallId(), Tool: s.GetTool(), Arguments: s.GetArguments(), SessionID: s.GetSessionId(), MessageID: s.GetMessageId(),
+		Cwd: s.GetCwd(), Roots: mapSlice(s.GetRoots(), rootFromPB), SessionState: s.GetSessionState(), Trace: s.GetTrace(),
+	}
+}
+
+func fileStateToPB(f tool.FileState) *toolpb.FileState {
+	return &toolpb.FileState{Path: valid(f.Path), MtimeNs: f.ModTime.UnixNano(), Size: f.Size, Hash: f.Hash[:], Partial: f.Partial}
+}
+
+func fileStateFromPB(f *toolpb.FileState) tool.FileState {
+	s := tool.FileState{Path: f.GetPath(), ModTime: time.Unix(0, f.GetMtimeNs()), Size: f.GetSize(), Partial: f.GetPartial()}
+	copy(s.Hash[:], f.GetHash())
+	return s
+}
+
+func effectToPB(e tool.Effect) *toolpb.Effect {
+	out := &toolpb.Effect{Operation: operations.toPB[e.Operation], File: fileStateToPB(e.File), ContentBefore: e.ContentBefore}
+	if e.HashBefore != nil {
+		out.HashBefore = e.HashBefore[:]
+	}
+	return out
+}
+
+func effectFromPB(e *toolpb.Effect) tool.Effect {
+	out := tool.Effect{Operation: operations.toGo[e.GetOperation()], File: fileStateFromPB(e.GetFile()), ContentBefore: e.GetContentBefore()}
+	if h := e.GetHashBefore(); len(h) == 32 {
+		out.HashBefore = (*[32]byte)(h)
+	}
+	return out
+}
+
+func errorToPB(e *tool.Error) *toolpb.Error {
+	if e == nil {
+		return nil
+	}
+	kind, ok := kinds.toPB[e.Kind]
+	if !ok {
+		kind = toolpb.Kind_KIND_INTERNAL
+	}
+	return &toolpb.Error{Kind: kind, Code: int32(e.Code), Message: valid(e.Message)} //nolint:gosec // codes are small by contract
+}
+
+func errorFromPB(e *toolpb.Error) *tool.Error {
+	if e == nil {
+		return nil
+	}
+	kind, ok := kinds.toGo[e.GetKind()]
+	if !ok {
+		kind = tool.Internal
+	}
+	return &tool.Error{Kind: kind, Code: int(e.GetCode()), Message: e.GetMessage(), Source: tool.SourceTool}
+}
+
+func resultToPB(r *tool.Result) *toolpb.Result {
+	return &toolpb.Result{
+		Output: valid(r.Output), Error: errorToPB(r.Error), Title: valid(r.Title), Metadata: jsonObject(r.Metadata), Data: r.Data,
+		Attachments: mapSlice(r.Attachments, func(a tool.Attachment) *toolpb.Attachment {
+			return &toolpb.Attachment{Type: attachments.toPB[a.Type], Path: valid(a.Path), MediaType: a.MediaType, Content: a.Content}
+		}),
+		Effects: mapSlice(r.Effects, effectToPB), SessionState: r.SessionState, Cwd: valid(r.Cwd),
+	}
+}
+
+func resultFromPB(r *toolpb.Result) *tool.Result {
+	out := &tool.Result{
+		Output: r.GetOutput(), Error: errorFromPB(r.GetError()), Title: r.GetTitle(), Metadata: fromJSONObject(r.GetMetadata()),
+		Attachments: mapSlice(r.GetAttachments(), func(a *toolpb.Attachment) tool.Attachment {
+			return tool.Attachment{Type: attachments.toGo[a.GetType()], Path: a.GetPath(), MediaType: a.GetMediaType(), Content: a.GetContent()}
+		}),
+		Effects: mapSlice(r.GetEffects(), effectFromPB), SessionState: r.SessionState, Cwd: r.GetCwd(),
+	}
+	if len(r.GetData()) > 0 {
+		out.Data = r.GetData()
+		if !json.Valid(out.Data) {
+			return tool.Failed(tool.Errorf(tool.Internal, "The plugin returned structured data that is not JSON. Report it to the plugin's author.").From(tool.SourcePlugin))
+		}
+	}
+	if len(out.SessionState) > MaxSessionState {
+		out.SessionState = nil
+		return tool.Failed(tool.Errorf(tool.Internal, "The plugin returned %d bytes of session state; the limit is %d.", len(r.SessionState), MaxSessionState).From(tool.SourcePlugin))
+	}
+	return out
+}
+
+func askToPB(id uint32, a tool.Ask) (*toolpb.Ask, error) {
+	switch {
+	case a.Permission != nil:
+		p := a.Permission
+		return &toolpb.Ask{Id: id, Ask: &toolpb.Ask_Permission{Permission: &toolpb.Permission{
+			Kind: valid(p.Kind), Title: valid(p.Title), Patterns: mapSlice(p.Patterns, valid), Metadata: jsonObject(p.Metadata),
+		}}}, nil
+	case a.Question != nil:
+		q := a.Question
+		return &toolpb.Ask{Id: id, Ask: &toolpb.Ask_Question{Question: &toolpb.Question{
+			Text: valid(q.Text), Options: mapSlice(q.Options, valid), Multiple: q.Multiple, FreeText: q.FreeText,
+		}}}, nil
+	}
+	return nil, fmt.Errorf("toolrpc: an ask must have a permission or a question")
+}
+
+func askFromPB(a *toolpb.Ask) tool.Ask {
+	if p := a.GetPermission(); p != nil {
+		return tool.Ask{Permission: &tool.Permission{
+			Kind: p.GetKind(), Title: p.GetTitle(), Patterns: p.GetPatterns(), Metadata: fromJSONObject(p.GetMetadata()),
+		}}
+	}
+	q := a.GetQuestion()
+	return tool.Ask{Question: &tool.Question{Text: q.GetText(), Options: q.GetOptions(), Multiple: q.GetMultiple(), FreeText: q.GetFreeText()}}
+}
+
+func answerToPB(id uint32, a tool.Answer) *toolpb.Answer {
+	return &toolpb.Answer{AskId: id, Outcome: outcomes.toPB[a.Outcome], Values: mapSlice(a.Values, valid), Message: valid(a.Message)}
+}
+
+func answerFromPB(a *toolpb.Answer) tool.Answer {
+	out, ok := outcomes.toGo[a.GetOutcome()]
+	if !ok {
+		out = tool.Declined
+	}
+	return tool.Answer{Outcome: out, Values: a.GetValues(), Message: a.GetMessage()}
+}
+
+func diagnosticToPB(d tool.Diagnostic) *toolpb.Diagnostic {
+	sev := toolpb.Diagnostic_SEVERITY_ERROR
+	if d.Severity == tool.SeverityWarning {
+		sev = toolpb.Diagnostic_SEVERITY_WARNING
+	}
+	return &toolpb.Diagnostic{Severity: sev, Summary: valid(d.Summary), Detail: valid(d.Detail), Path: mapSlice(d.Path, valid)}
+}
+
+func diagnosticFromPB(d *toolpb.Diagnostic) tool.Diagnostic {
+	sev := tool.SeverityError
+	if d.GetSeverity() == toolpb.Diagnostic_SEVERITY_WARNING {
+		sev = tool.SeverityWarning
+	}
+	return tool.Diagnostic{Severity: sev, Summary: d.GetSummary(), Detail: d.GetDetail(), Path: d.GetPath()}
+}

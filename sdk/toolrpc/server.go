@@ -1,0 +1,237 @@
+package toolrpc
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"toolhost.dev/sdk/tool"
+	toolpb "toolhost.dev/sdk/toolpb/v2"
+)
+
+var errHostGone = errors.New("toolrpc: the host ended the call")
+
+// server answers the wire from a [tool.Plugin].
+type server struct {
+	toolpb.UnimplementedPluginServiceServer
+	impl tool.Plugin
+}
+
+func (s *server) Describe(ctx context.Context, _ *toolpb.DescribeRequest) (*toolpb.DescribeResponse, error) {
+	d, err := s.impl.Describe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return descriptionToPB(d), nil
+}
+
+func (s *server) Configure(ctx context.Context, r *toolpb.ConfigureRequest) (*toolpb.ConfigureResponse, error) {
+	diags, err := s.impl.Configure(ctx, tool.Configuration{
+		Config: r.GetConfig(), Roots: mapSlice(r.GetRoots(), rootFromPB), StateDir: r.GetStateDir(), HostVersion: r.GetHostVersion(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &toolpb.ConfigureResponse{Diagnostics: mapSlice(diags, diagnosticToPB)}, nil
+}
+
+func (s *server) Health(ctx context.Context, r *toolpb.HealthRequest) (*toolpb.HealthResponse, error) {
+	h, err := s.impl.Health(ctx, r.GetTool())
+	if err != nil {
+		return nil, err
+	}
+	return &toolpb.HealthResponse{Status: healths.toPB[h.Status], Message: valid(h.Message), Details: h.Details}, nil
+}
+
+func (s *server) Drain(ctx context.Context, r *toolpb.DrainRequest) (*toolpb.DrainResponse, error) {
+	n, err := s.impl.Drain(ctx, time.Duration(r.GetGraceMs())*time.Millisecond)
+	if err != nil {
+		return nil, err
+	}
+	return &toolpb.DrainResponse{Canceled: int32(n)}, nil //nolint:gosec // a count of running calls
+}
+
+func (s *server) Call(stream grpc.BidiStreamingServer[toolpb.CallRequest, toolpb.CallResponse]) error {
+	first, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	start := first.GetStart()
+	if start == nil {
+		return status.Error(codes.InvalidArgument, "the first message of a call must be Start")
+	}
+	ctx, cancel := context.WithCancelCause(stream.Context())
+	defer cancel(errHostGone)
+	if ms := start.GetTimeoutMs(); ms > 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, time.Duration(ms)*time.Millisecond)
+		defer stop()
+	}
+	p := &hostPeer{stream: stream, done: stream.Context().Done()}
+	go p.receive(cancel)
+	res := s.impl.Call(ctx, callFromPB(start), p)
+	return p.finish(start.GetTool(), res)
+}
+
+// hostPeer is the host as a running call sees it.
+type hostPeer struct {
+	stream grpc.BidiStreamingServer[toolpb.CallRequest, toolpb.CallResponse]
+	done   <-chan struct{}
+
+	sendMu   sync.Mutex
+	finished bool
+
+	waitMu  sync.Mutex
+	lastID  uint32
+	waiting map[uint32]chan *toolpb.CallRequest
+}
+
+// receive reads what the host says until the stream ends.
+func (p *hostPeer) receive(cancel context.CancelCauseFunc) {
+	for {
+		m, err := p.stream.Recv()
+		if err != nil {
+			// The host keeps its side open until it has the result, so this is the end of the call.
+			cancel(errHostGone)
+			return
+		}
+		switch m := m.GetMessage().(type) {
+		case *toolpb.CallRequest_Cancel:
+			if m.Cancel.GetReason() == toolpb.Cancel_REASON_DEADLINE {
+				cancel(context.DeadlineExceeded)
+			} else {
+				cancel(context.Canceled)
+			}
+		case *toolpb.CallRequest_Answer:
+			p.deliver(m.Answer.GetAskId(), &toolpb.CallRequest{Message: m})
+		case *toolpb.CallRequest_FileStates:
+			p.deliver(m.FileStates.GetQueryId(), &toolpb.CallRequest{Message: m})
+		}
+	}
+}
+
+func (p *hostPeer) deliver(id uint32, m *toolpb.CallRequest) {
+	p.waitMu.Lock()
+	ch := p.waiting[id]
+	delete(p.waiting, id)
+	p.waitMu.Unlock()
+	if ch != nil {
+		ch <- m
+	}
+}
+
+// exchange sends what build makes of a fresh id and waits for the message that answers it.
+func (p *hostPeer) exchange(ctx context.Context, build func(id uint32) (*toolpb.CallResponse, error)) (*toolpb.CallRequest, error) {
+	ch := make(chan *toolpb.CallRequest, 1)
+	p.waitMu.Lock()
+	p.lastID++
+	id := p.lastID
+	if p.waiting == nil {
+		p.waiting = make(map[uint32]chan *toolpb.CallRequest)
+	}
+	p.waiting[id] = ch
+	p.waitMu.Unlock()
+	defer func() {
+		p.waitMu.Lock()
+		delete(p.waiting, id)
+		p.waitMu.Unlock()
+	}()
+	m, err := build(id)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.send(m); err != nil {
+		return nil, err
+	}
+	select {
+	case m := <-ch:
+		return m, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-p.done:
+		return nil, errHostGone
+	}
+}
+
+func (p *hostPeer) send(m *toolpb.CallResponse) error {
+	p.sendMu.Lock()
+	defer p.sendMu.Unlock()
+	if p.finished {
+		return errors.New("toolrpc: the call has returned; nothing can be sent for it any more")
+	}
+	return p.stream.Send(m)
+}
+
+func (p *hostPeer) finish(name string, res *tool.Result) error {
+	m := &toolpb.CallResponse{Message: &toolpb.CallResponse_Result{Result: resultToPB(res)}}
+	if size := proto.Size(m); size > MaxMessageSize {
+		m.Message = &toolpb.CallResponse_Result{Result: resultToPB(tool.Failed(tooLarge(name, size)))}
+	}
+	p.sendMu.Lock()
+	defer p.sendMu.Unlock()
+	p.finished = true
+	return p.stream.Send(m)
+}
+
+func tooLarge(name string, size int) *tool.Error {
+	return tool.Errorf(tool.ExecutionFailed, "The result of %s is %.1f MB; at most %d MB can be returned. Ask for less at a time, or have it written to a file.",
+		name, float64(size)/1e6, MaxMessageSize/1_000_000)
+}
+
+func (p *hostPeer) Progress(title string, metadata map[string]any) {
+	_ = p.send(&toolpb.CallResponse{Message: &toolpb.CallResponse_Progress{
+		Progress: &toolpb.Progress{Title: valid(title), Metadata: jsonObject(metadata)},
+	}})
+}
+
+// maxChunk keeps one Output well below the message limit.
+const maxChunk = 256 << 10
+
+func (p *hostPeer) Output(s tool.Stream, chunk []byte) {
+	stream := toolpb.Output_STREAM_STDOUT
+	if s == tool.Stderr {
+		stream = toolpb.Output_STREAM_STDERR
+	}
+	for len(chunk) > 0 {
+		n := min(len(chunk), maxChunk)
+		if err := p.send(&toolpb.CallResponse{Message: &toolpb.CallResponse_Output{
+			Output: &toolpb.Output{Stream: stream, Chunk: chunk[:n]},
+		}}); err != nil {
+			return
+		}
+		chunk = chunk[n:]
+	}
+}
+
+func (p *hostPeer) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
+	m, err := p.exchange(ctx, func(id uint32) (*toolpb.CallResponse, error) {
+		a, err := askToPB(id, ask)
+		return &toolpb.CallResponse{Message: &toolpb.CallResponse_Ask{Ask: a}}, err
+	})
+	if err != nil {
+		return tool.Answer{}, err
+	}
+	return answerFromPB(m.GetAnswer()), nil
+}
+
+func (p *hostPeer) FileStates(ctx context.Context, paths ...string) (map[string]tool.FileState, error) {
+	m, err := p.exchange(ctx, func(id uint32) (*toolpb.CallResponse, error) {
+		return &toolpb.CallResponse{Message: &toolpb.CallResponse_FileStateQuery{
+			FileStateQuery: &toolpb.FileStateQuery{Id: id, Paths: mapSlice(paths, valid)},
+		}}, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	states := make(map[string]tool.FileState, len(paths))
+	for _, s := range m.GetFileStates().GetStates() {
+		states[s.GetPath()] = fileStateFromPB(s)
+	}
+	return states, nil
+}
