@@ -60,6 +60,13 @@ func (e *Error) WithCode(code int) *Error {
 	return &c
 }
 
+// WithCause returns a copy of e with the cause set, for a message that does not repeat it.
+func (e *Error) WithCause(cause error) *Error {
+	c := *e
+	c.cause = cause
+	return &c
+}
+
 // From returns a copy of e with the source set.
 func (e *Error) From(s Source) *Error {
 	c := *e

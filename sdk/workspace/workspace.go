@@ -1,10 +1,153 @@
-// Package workspace is traversal-proof access to the files a call may touch.
 package workspace
 
-import "toolhost.dev/sdk/tool"
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
 
-// Workspace is a set of roots.
-type Workspace struct{ roots []tool.Root }
+	"toolhost.dev/sdk/tool"
+)
 
-// Open makes a workspace of roots.
-func Open(roots []tool.Root) (*Workspace, error) { return &Workspace{roots: roots}, nil }
+// MaxFileSize is the size up to which tools read and write a file whole.
+const MaxFileSize = 128 << 20
+
+// Workspace is a set of roots, each held open. It is safe for concurrent use. Its
+// descriptors are freed by [Workspace.Close], or when it is collected.
+type Workspace struct {
+	roots  []*root // longest path first
+	given  []tool.Root
+	closed atomic.Bool
+}
+
+type root struct {
+	tool.Root
+	at atomic.Pointer[tree]
+}
+
+// tree is a root directory held open.
+type tree struct {
+	dir   *os.Root
+	probe *os.File // the same directory, for system calls that os.Root lacks
+	info  fs.FileInfo
+}
+
+// Open opens the roots. Each is an existing directory, named by an absolute path
+// without symbolic links.
+func Open(roots []tool.Root) (*Workspace, error) {
+	w := &Workspace{given: slices.Clone(roots)}
+	for _, r := range roots {
+		if !filepath.IsAbs(r.Path) || strings.IndexByte(r.Path, 0) >= 0 {
+			_ = w.Close()
+			return nil, tool.Errorf(tool.InvalidArguments, "The root %q is not an absolute path. Name it from / on in the configuration.", r.Path)
+		}
+		r.Path = filepath.Clean(r.Path)
+		t, err := openTree(r.Path)
+		if err != nil {
+			_ = w.Close()
+			return nil, rootError(r.Path, err)
+		}
+		held := &root{Root: r}
+		held.at.Store(t)
+		w.roots = append(w.roots, held)
+	}
+	slices.SortStableFunc(w.roots, func(a, b *root) int { return len(b.Path) - len(a.Path) })
+	return w, nil
+}
+
+// Roots gives the roots as they were given to [Open].
+func (w *Workspace) Roots() []tool.Root { return slices.Clone(w.given) }
+
+// Close frees the descriptors. Calls that still use the workspace fail.
+func (w *Workspace) Close() error {
+	w.closed.Store(true)
+	var errs []error
+	for _, r := range w.roots {
+		t := r.at.Load()
+		errs = append(errs, t.dir.Close(), t.probe.Close())
+	}
+	return errors.Join(errs...)
+}
+
+var errLink = errors.New("it leads through a symbolic link")
+
+// openTree opens a root. It makes sure that no symbolic link was on the way: the
+// directory that holds a root may be writable to the very tools that the root confines.
+func openTree(path string) (*tree, error) {
+	dir, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, err
+	}
+	probe, err := dir.Open(".")
+	if err != nil {
+		return nil, errors.Join(err, dir.Close())
+	}
+	info, err := probe.Stat()
+	if err == nil {
+		err = sameWithoutLinks(path, info)
+	}
+	if err != nil {
+		return nil, errors.Join(err, probe.Close(), dir.Close())
+	}
+	return &tree{dir: dir, probe: probe, info: info}, nil
+}
+
+// tree gives the root's directory. When the path names another directory by now
+// (the tree was moved away, or removed and made again), that one is opened; paths
+// resolved before keep the old one.
+func (r *root) tree() (*tree, error) {
+	t := r.at.Load()
+	now, err := os.Lstat(r.Path)
+	if err != nil {
+		return nil, rootError(r.Path, err)
+	}
+	if os.SameFile(now, t.info) {
+		return t, nil
+	}
+	fresh, err := openTree(r.Path)
+	if err != nil {
+		return nil, rootError(r.Path, err)
+	}
+	r.at.CompareAndSwap(t, fresh)
+	return fresh, nil
+}
+
+// root gives the root that decides about a canonical path: the longest that holds it.
+func (w *Workspace) root(abs string) *root {
+	for _, r := range w.roots {
+		if within(r.Path, abs) {
+			return r
+		}
+	}
+	return nil
+}
+
+// aboveRoot reports whether a root lies beneath the directory.
+func (w *Workspace) aboveRoot(dir string) bool {
+	return slices.ContainsFunc(w.roots, func(r *root) bool { return within(dir, r.Path) })
+}
+
+// within reports whether path is dir or lies beneath it; both are clean and absolute.
+func within(dir, path string) bool {
+	if dir == "/" {
+		return true
+	}
+	rest, ok := strings.CutPrefix(path, dir)
+	return ok && (rest == "" || rest[0] == '/')
+}
+
+func (w *Workspace) describeRoots() string {
+	var out []string
+	for _, r := range w.given {
+		access := "read-only"
+		if r.Writable {
+			access = "read-write"
+		}
+		out = append(out, fmt.Sprintf("%s (%s)", r.Path, access))
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,132 @@
+package workspace
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// dress gives a new file everything of the old one but the content. What cannot be
+// kept is a cannotReplace.
+func dress(f *os.File, old *current) error {
+	st, ok := old.info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil
+	}
+	fd := int(f.Fd())
+	var now unix.Stat_t
+	if err := unix.Fstat(fd, &now); err != nil {
+		return err
+	}
+	if now.Uid != st.Uid || now.Gid != st.Gid {
+		if err := f.Chown(int(st.Uid), int(st.Gid)); err != nil {
+			return &cannotReplace{"its owner could not be kept otherwise", err}
+		}
+	}
+	if err := copyAttributes(fd, int(old.file.Fd())); err != nil {
+		return err
+	}
+	// Last, because a change of owner takes setuid bits away and an access control
+	// list changes the group's bits. And raw, because os.File.Chmod has its own idea of them.
+	return unix.Fchmod(fd, rawMode(old.info))
+}
+
+// notCopied are attributes that belong to the content, or that the kernel takes
+// away itself when a file is written to.
+var notCopied = []string{"security.capability", "security.ima", "security.evm"}
+
+// copyAttributes makes the extended attributes, access control lists among them, the same.
+func copyAttributes(to, from int) error {
+	want, err := attributes(from)
+	if err != nil {
+		return err
+	}
+	have, err := attributes(to) // a directory's default list is inherited
+	if err != nil {
+		return err
+	}
+	for name := range have {
+		if _, ok := want[name]; !ok {
+			if err := unix.Fremovexattr(to, name); err != nil && !strings.HasPrefix(name, "security.") {
+				return &cannotReplace{fmt.Sprintf("its lack of the attribute %s could not be kept otherwise", name), err}
+			}
+		}
+	}
+	for name, value := range want {
+		if v, ok := have[name]; ok && bytes.Equal(v, value) {
+			continue
+		}
+		if err := unix.Fsetxattr(to, name, value, 0); err != nil {
+			return &cannotReplace{fmt.Sprintf("its attribute %s could not be kept otherwise", name), err}
+		}
+	}
+	return nil
+}
+
+func attributes(fd int) (map[string][]byte, error) {
+	list, err := sized(func(buf []byte) (int, error) { return unix.Flistxattr(fd, buf) })
+	if err != nil || len(list) == 0 {
+		if errors.Is(err, syscall.ENOTSUP) || errors.Is(err, syscall.ENOSYS) {
+			err = nil
+		}
+		return nil, err
+	}
+	out := make(map[string][]byte)
+	for name := range strings.SplitSeq(strings.TrimRight(string(list), "\x00"), "\x00") {
+		if slices.Contains(notCopied, name) {
+			continue
+		}
+		value, err := sized(func(buf []byte) (int, error) { return unix.Fgetxattr(fd, name, buf) })
+		if err != nil {
+			return nil, &cannotReplace{fmt.Sprintf("its attribute %s cannot be read", name), err}
+		}
+		out[name] = value
+	}
+	return out, nil
+}
+
+// sized asks for the size first and then for the value.
+func sized(get func([]byte) (int, error)) ([]byte, error) {
+	for range 4 { // it may grow in between
+		n, err := get(nil)
+		if err != nil || n == 0 {
+			return nil, err
+		}
+		buf := make([]byte, n)
+		if n, err = get(buf); !errors.Is(err, syscall.ERANGE) {
+			return buf[:max(n, 0)], err
+		}
+	}
+	return nil, syscall.ERANGE
+}
+
+// rawMode gives the permission bits with setuid, setgid and sticky, as the kernel has them.
+func rawMode(info fs.FileInfo) uint32 {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return uint32(st.Mode) & 0o7777
+	}
+	return uint32(info.Mode().Perm())
+}
+
+// links gives the number of names that a file has.
+func links(info fs.FileInfo) uint64 {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return uint64(st.Nlink)
+	}
+	return 1
+}
+
+// identity names a file whatever its path is.
+func identity(info fs.FileInfo) string {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return fmt.Sprintf("inode %d:%d", st.Dev, st.Ino)
+	}
+	return info.Name()
+}

@@ -1,0 +1,115 @@
+package workspace
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"strings"
+	"syscall"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// current is the file that is to be replaced; without info there is none.
+type current struct {
+	file *os.File // open for reading
+	info fs.FileInfo
+}
+
+func (c *current) close() {
+	if c.file != nil {
+		_ = c.file.Close()
+	}
+}
+
+// current opens what is there under the name now, which must be a regular file or nothing.
+func (d *pinned) current(p Path) (*current, error) {
+	at, err := d.root.Lstat(d.base)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return &current{}, nil
+	case err != nil:
+		return nil, fail("write", p.abs, err)
+	case at.Mode()&fs.ModeSymlink != 0:
+		return nil, changed(p, "a symbolic link took its place")
+	case !at.Mode().IsRegular():
+		return nil, notRegular(p.abs, at.Mode())
+	}
+	f, info, err := openRegular(d.root, d.base, p.abs)
+	if err != nil {
+		return nil, err
+	}
+	if !os.SameFile(at, info) {
+		_ = f.Close()
+		return nil, changed(p, "it was replaced")
+	}
+	return &current{file: f, info: info}, nil
+}
+
+// check compares what is there with what the caller expects. It reads the content
+// only when something about the file differs; verify follows before the end.
+func (c *current) check(p Path, opt WriteOptions) error {
+	switch {
+	case opt.New && c.info != nil:
+		return tool.Errorf(tool.Conflict, "%s exists already. Read it first and change it, or choose another name.", p.abs).WithCause(fs.ErrExist)
+	case opt.Expect == nil || opt.Expect.untouchedIn(c):
+		return nil
+	case c.info == nil:
+		return changed(p, "it was removed")
+	}
+	return c.verify(p, opt.Expect)
+}
+
+func (s *Snapshot) untouchedIn(c *current) bool { return c.info != nil && s.untouched(c.info) }
+
+// verify reads the file again and compares the bytes.
+func (c *current) verify(p Path, expect *Snapshot) error {
+	info, err := c.file.Stat()
+	if err != nil {
+		return err
+	}
+	if info.Size() != int64(len(expect.Data)) {
+		return changed(p, "its content is another")
+	}
+	now, err := snapshot(p, c.reread(), info, math.MaxInt64)
+	if err != nil {
+		return err
+	}
+	if now.Hash != expect.Hash {
+		return changed(p, "its content is another")
+	}
+	return nil
+}
+
+// reread gives the file, to be read from its beginning.
+func (c *current) reread() *os.File {
+	_, _ = c.file.Seek(0, io.SeekStart)
+	return c.file
+}
+
+func changed(p Path, how string) error {
+	return tool.Errorf(tool.Conflict, "%s has been changed by something else since it was read (%s). Nothing was written. Read it again and repeat the change.", p.abs, how)
+}
+
+func elements(rel string) []string {
+	if rel == "." {
+		return nil
+	}
+	return strings.Split(rel, "/")
+}
+
+// fail2 is fail for an error that may be nil.
+func fail2(doing, path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fail(doing, path, err)
+}
+
+// refused reports whether an error means "this may not be done here", so that
+// another way may be tried.
+func refused(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
+}

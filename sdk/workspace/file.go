@@ -1,0 +1,227 @@
+package workspace
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// Stat tells what is at p now. A symbolic link that took the place of the file is
+// not followed.
+func (w *Workspace) Stat(p Path) (fs.FileInfo, error) {
+	if err := w.usable(p); err != nil {
+		return nil, err
+	}
+	info, err := p.tree.dir.Lstat(p.rel)
+	if err != nil {
+		return nil, fail("look up", p.abs, err)
+	}
+	return info, nil
+}
+
+// Open opens a regular file for reading. It never blocks: a directory, FIFO,
+// device or socket is refused.
+func (w *Workspace) Open(p Path) (*os.File, error) {
+	f, _, err := w.open(p)
+	return f, err
+}
+
+func (w *Workspace) open(p Path) (*os.File, fs.FileInfo, error) {
+	if err := w.usable(p); err != nil {
+		return nil, nil, err
+	}
+	if p.exists && p.mode.Type() != 0 && p.mode.Type() != fs.ModeSymlink {
+		return nil, nil, notRegular(p.abs, p.mode) // opening a device can have effects
+	}
+	return openRegular(p.tree.dir, p.rel, p.abs)
+}
+
+// openRegular opens a name beneath dir; shown is for messages.
+func openRegular(dir *os.Root, name, shown string) (*os.File, fs.FileInfo, error) {
+	f, err := dir.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return nil, nil, fail("read", shown, err)
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = notRegular(shown, info.Mode())
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, nil, fail("read", shown, err)
+	}
+	return f, info, nil
+}
+
+func notRegular(path string, mode fs.FileMode) error {
+	what, next := "not a regular file", "Give the path of a regular file."
+	switch {
+	case mode.IsDir():
+		what, next = "a directory", "List it instead, or give the path of a file in it."
+	case mode&fs.ModeNamedPipe != 0:
+		what = "a named pipe (FIFO)"
+	case mode&fs.ModeDevice != 0:
+		what = "a device"
+	case mode&fs.ModeSocket != 0:
+		what = "a socket"
+	}
+	return tool.Errorf(tool.InvalidArguments, "%s is %s, not a file with content. %s", path, what, next)
+}
+
+// usable refuses what was not resolved, and what belongs to a closed workspace.
+func (w *Workspace) usable(p Path) error {
+	switch {
+	case p.tree == nil:
+		return tool.Errorf(tool.Internal, "A path was used that was never resolved. This is a defect in the tool; report it to its author.")
+	case w.closed.Load():
+		return errClosed()
+	}
+	return nil
+}
+
+// readTries is how often a file that changes while it is read is read again.
+const readTries = 3
+
+// ReadFile reads a regular file whole, up to limit bytes. What it gives is the
+// content at one moment: a file that is being written is read again, and refused
+// as Conflict if it does not come to rest.
+func (w *Workspace) ReadFile(p Path, limit int64) (*Snapshot, error) {
+	f, info, err := w.open(p)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	return snapshot(p, f, info, limit)
+}
+
+func snapshot(p Path, f *os.File, info fs.FileInfo, limit int64) (*Snapshot, error) {
+	for range readTries {
+		if info.Size() > limit {
+			return nil, tooLarge(p.abs, info.Size(), limit)
+		}
+		data, err := readAll(f, info.Size(), limit)
+		if err != nil {
+			if errors.Is(err, ErrTooLarge) {
+				return nil, tooLarge(p.abs, int64(len(data)), limit)
+			}
+			return nil, fail("read", p.abs, err)
+		}
+		after, err := f.Stat()
+		if err != nil {
+			return nil, fail("read", p.abs, err)
+		}
+		if after.ModTime().Equal(info.ModTime()) && after.Size() == info.Size() {
+			return newSnapshot(p, data, info), nil
+		}
+		info = after
+		if _, err := f.Seek(0, io.SeekStart); err != nil {
+			return nil, fail("read", p.abs, err)
+		}
+	}
+	return nil, tool.Errorf(tool.Conflict, "%s is being written to by something else: it changed each of the %d times it was read. Try again when it is at rest.", p.abs, readTries)
+}
+
+// readAll reads to the end. A size that is too small, as of a file in /proc, only
+// costs another allocation.
+func readAll(r io.Reader, size, limit int64) ([]byte, error) {
+	data := make([]byte, 0, min(size, limit)+1) // the one more finds the end
+	for {
+		n, err := r.Read(data[len(data):cap(data)])
+		data = data[:len(data)+n]
+		switch {
+		case int64(len(data)) > limit:
+			return data, ErrTooLarge
+		case errors.Is(err, io.EOF):
+			return data, nil
+		case err != nil:
+			return data, err
+		case len(data) == cap(data):
+			data = slices.Grow(data, 512)
+		}
+	}
+}
+
+func tooLarge(path string, size, limit int64) error {
+	return tool.Errorf(tool.InvalidArguments, "%s is too large: %s, where the limit is %s. Work on a part of it, or use a shell command.", path, FormatSize(size), FormatSize(limit)).
+		WithCause(ErrTooLarge)
+}
+
+// FormatSize writes a number of bytes for a reader: "312 bytes", "1.5 MiB".
+func FormatSize(n int64) string {
+	if n < 1<<10 {
+		return fmt.Sprintf("%d bytes", n)
+	}
+	unit, v := 0, float64(n)/(1<<10)
+	for v >= 1024 && unit < 3 {
+		v /= 1024
+		unit++
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0") + [...]string{" KiB", " MiB", " GiB", " TiB"}[unit]
+}
+
+// OpenDir opens a directory to be read in pieces (see [os.File.ReadDir]).
+func (w *Workspace) OpenDir(p Path) (*os.File, error) {
+	if err := w.usable(p); err != nil {
+		return nil, err
+	}
+	f, err := p.tree.dir.OpenFile(p.rel, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
+	if err == nil {
+		return f, nil
+	}
+	if errors.Is(err, syscall.ENOTDIR) {
+		if info, e := p.tree.dir.Lstat(p.rel); e == nil && !info.IsDir() {
+			return nil, tool.Errorf(tool.InvalidArguments, "%s is not a directory. Give the path of a directory, or read the file.", p.abs).WithCause(err)
+		}
+	}
+	return nil, fail("list", p.abs, err)
+}
+
+// ReadDir reads a directory, up to limit entries (0: all), sorted by name. more
+// says that there are others; which ones were left out is then up to the file
+// system. Links are not followed.
+func (w *Workspace) ReadDir(p Path, limit int) (entries []fs.DirEntry, more bool, err error) {
+	f, err := w.OpenDir(p)
+	if err != nil {
+		return nil, false, err
+	}
+	defer func() { _ = f.Close() }()
+	n := -1
+	if limit > 0 {
+		n = limit
+	}
+	entries, err = f.ReadDir(n)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, false, fail("list", p.abs, err)
+	}
+	if limit > 0 && len(entries) == limit {
+		names, _ := f.Readdirnames(1)
+		more = len(names) > 0
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return entries, more, nil
+}
+
+// Names reads the names in a directory, up to limit (0: all), in no order. It
+// costs less than [Workspace.ReadDir].
+func (w *Workspace) Names(p Path, limit int) ([]string, error) {
+	f, err := w.OpenDir(p)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	if limit == 0 {
+		limit = -1
+	}
+	names, err := f.Readdirnames(limit)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fail("list", p.abs, err)
+	}
+	return names, nil
+}

@@ -1,0 +1,87 @@
+package workspace
+
+import "bytes"
+
+// LineEnding is what ends the lines of a text.
+type LineEnding string
+
+// The line endings.
+const (
+	NoLines LineEnding = "none" // there is no line ending at all
+	LF      LineEnding = "lf"
+	CRLF    LineEnding = "crlf"
+	CR      LineEnding = "cr"
+	Mixed   LineEnding = "mixed"
+)
+
+// LineEndings counts the line endings of a text.
+type LineEndings struct {
+	LF, CRLF, CR int
+	// Final: the text ends with one.
+	Final bool
+}
+
+// CountLineEndings looks at the whole text.
+func CountLineEndings(content []byte) LineEndings {
+	n := LineEndings{LF: bytes.Count(content, []byte{'\n'})}
+	if bytes.IndexByte(content, '\r') >= 0 {
+		n.CRLF = bytes.Count(content, []byte("\r\n"))
+		n.LF -= n.CRLF
+		n.CR = bytes.Count(content, []byte{'\r'}) - n.CRLF
+	}
+	if len(content) > 0 {
+		last := content[len(content)-1]
+		n.Final = last == '\n' || last == '\r' && n.Kind() == CR
+	}
+	return n
+}
+
+// Kind sums the counts up. A carriage return alone ends a line only where nothing
+// else does.
+func (n LineEndings) Kind() LineEnding {
+	switch {
+	case n.LF > 0 && n.CRLF > 0:
+		return Mixed
+	case n.CRLF > 0:
+		return CRLF
+	case n.LF > 0:
+		return LF
+	case n.CR > 0:
+		return CR
+	}
+	return NoLines
+}
+
+// Main gives the ending that most lines have; LF where there is none.
+func (n LineEndings) Main() LineEnding {
+	switch {
+	case n.CRLF > n.LF:
+		return CRLF
+	case n.LF == 0 && n.CR > 0:
+		return CR
+	}
+	return LF
+}
+
+// Bytes gives the ending as it is written; LF for the kinds that are none.
+func (e LineEnding) Bytes() string {
+	switch e {
+	case CRLF:
+		return "\r\n"
+	case CR:
+		return "\r"
+	}
+	return "\n"
+}
+
+// Normalize gives all lines of content, however they end, the ending LF, CRLF or CR.
+func (e LineEnding) Normalize(content []byte) []byte {
+	if bytes.IndexByte(content, '\r') >= 0 {
+		content = bytes.ReplaceAll(content, []byte("\r\n"), []byte{'\n'})
+		content = bytes.ReplaceAll(content, []byte{'\r'}, []byte{'\n'})
+	}
+	if end := e.Bytes(); end != "\n" {
+		content = bytes.ReplaceAll(content, []byte{'\n'}, []byte(end))
+	}
+	return content
+}

@@ -1,0 +1,129 @@
+package workspace
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// overwrite writes the file in place. Until the new content is on disk a backup
+// holds the old one.
+func (j *writeJob) overwrite(why string) (*Written, error) {
+	// Other names of the same file have locks of their own; this one is the file's.
+	unlock, err := writing.lock(j.ctx, identity(j.old.info))
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	f, err := j.dir.root.OpenFile(j.dir.base, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		if errors.Is(err, syscall.ETXTBSY) {
+			return nil, tool.Errorf(tool.ExecutionFailed, "%s is a program that is running, and it can only be written in place (%s). Stop it first.", j.path.abs, why).WithCause(err)
+		}
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	was, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !os.SameFile(was, j.old.info) {
+		return nil, changed(j.path, "it was replaced")
+	}
+	if j.opt.Expect != nil {
+		if err := j.old.verify(j.path, j.opt.Expect); err != nil {
+			return nil, err
+		}
+	}
+	backup, err := j.backup()
+	if err != nil {
+		return nil, fmt.Errorf("no backup can be made: %w", err)
+	}
+	if err := pour(f, j.data, was.Size()); err != nil {
+		if lost := backup.restore(f, was.Size()); lost != nil {
+			return nil, tool.Errorf(tool.ExecutionFailed, "Writing %s failed (%v), and so did restoring it (%v). Its old content is in %s.", j.path.abs, cause(err), cause(lost), backup.name).WithCause(err)
+		}
+		backup.discard()
+		return nil, err
+	}
+	if now, err := f.Stat(); err == nil && now.Mode() != was.Mode() {
+		_ = unix.Fchmod(int(f.Fd()), rawMode(was)) // writing takes setuid bits away
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	backup.discard()
+	return &Written{InPlace: why, State: tool.FileState{ModTime: info.ModTime()}}, nil
+}
+
+// pour writes data over a file of that size. The part beyond the old end goes
+// first: it alone needs new space, and can be taken back.
+func pour(f *os.File, data []byte, size int64) error {
+	head := min(size, int64(len(data)))
+	if _, err := f.WriteAt(data[head:], head); err != nil {
+		return err
+	}
+	if _, err := f.WriteAt(data[:head], 0); err != nil {
+		return err
+	}
+	if err := f.Truncate(int64(len(data))); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// backup is a copy of the old content.
+type backup struct {
+	file *os.File
+	name string // whole
+	drop func() error
+}
+
+// backup copies the old content beside the file, or else to the temporary directory.
+func (j *writeJob) backup() (*backup, error) {
+	name := tempName()
+	b := &backup{name: filepath.Join(filepath.Dir(j.path.abs), name), drop: func() error { return j.dir.root.Remove(name) }}
+	f, err := j.dir.root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		if f, err = os.CreateTemp("", "toolhost-backup-*"); err != nil {
+			return nil, err
+		}
+		b.name, b.drop = f.Name(), func() error { return os.Remove(f.Name()) }
+	}
+	b.file = f
+	_, err = io.Copy(f, j.old.reread())
+	if err == nil {
+		err = f.Sync()
+	}
+	if err != nil {
+		b.discard()
+		return nil, err
+	}
+	return b, nil
+}
+
+func (b *backup) restore(f *os.File, size int64) error {
+	if err := f.Truncate(size); err != nil {
+		return err
+	}
+	if _, err := b.file.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	if _, err := io.Copy(io.NewOffsetWriter(f, 0), b.file); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+func (b *backup) discard() {
+	_ = b.file.Close()
+	_ = b.drop()
+}

@@ -1,0 +1,151 @@
+package workspace
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// Path is a name that was found to lie inside a root. Its zero value names
+// nothing. It stays valid when the file comes, goes or changes.
+type Path struct {
+	abs  string
+	rel  string // beneath the root's path; "." is the root itself
+	root *root
+	tree *tree
+	// mode is the type of what was there; meaningful if exists.
+	mode   fs.FileMode
+	exists bool
+}
+
+// String gives the canonical path: absolute, clean, without symbolic links. It is
+// the path under which the host keeps a file's state.
+func (p Path) String() string { return p.abs }
+
+// Root gives the root that the path lies in; the innermost where roots are nested.
+func (p Path) Root() tool.Root {
+	if p.root == nil {
+		return tool.Root{}
+	}
+	return p.root.Root
+}
+
+// Rel gives the path relative to its root, "." for the root itself.
+func (p Path) Rel() string { return p.rel }
+
+// RelTo gives the path relative to dir if it lies beneath it, and else whole; for showing.
+func (p Path) RelTo(dir string) string {
+	dir = filepath.Clean(dir)
+	switch {
+	case p.abs == dir:
+		return "."
+	case within(dir, p.abs):
+		return strings.TrimPrefix(strings.TrimPrefix(p.abs, dir), "/")
+	}
+	return p.abs
+}
+
+// Base gives the last element of the path.
+func (p Path) Base() string { return filepath.Base(p.abs) }
+
+// Writable reports whether the path's root may be written to. The file's own mode
+// may still forbid it.
+func (p Path) Writable() bool { return p.root != nil && p.root.Writable }
+
+// Exists reports whether there was something at the path when it was resolved.
+func (p Path) Exists() bool { return p.exists }
+
+// IsDir reports whether the path was a directory when it was resolved.
+func (p Path) IsDir() bool { return p.exists && p.mode.IsDir() }
+
+// Resolve finds the file that a path given by a model or a person names. A
+// leading ~ is the home directory, a relative path is relative to cwd, "." and ".."
+// are taken out by their text before anything is looked up. Then symbolic links are followed, each
+// step inside the roots. The last elements may be missing, so that they can be created.
+//
+// A path that leads outside is an error of kind Security, and so is a NUL byte.
+func (w *Workspace) Resolve(cwd, path string) (Path, error) {
+	abs, err := absolute(cwd, path)
+	if err != nil {
+		return Path{}, err
+	}
+	r := w.root(abs)
+	if r == nil {
+		if !w.aboveRoot(abs) || len(w.roots) == 0 {
+			return Path{}, w.outside(path, abs, "")
+		}
+	} else if w.closed.Load() {
+		return Path{}, errClosed()
+	} else {
+		t, err := r.tree()
+		if err != nil {
+			return Path{}, err
+		}
+		p := Path{abs: abs, rel: relative(r.Path, abs), root: r, tree: t, exists: true}
+		if mode, ok := lookupWithoutLinks(t, p.rel); ok {
+			p.mode = mode
+			return p, nil
+		}
+	}
+	return w.follow(path, abs)
+}
+
+// Parent gives the directory that holds p. The parent of a root is the root itself.
+func (w *Workspace) Parent(p Path) Path {
+	if p.rel == "." {
+		return p
+	}
+	return Path{abs: filepath.Dir(p.abs), rel: filepath.Dir(p.rel), root: p.root, tree: p.tree, exists: p.exists, mode: fs.ModeDir}
+}
+
+// Entry gives the path of an entry of the directory p, as [Workspace.ReadDir] gave
+// it. The entry must not be a symbolic link: resolve those.
+func (w *Workspace) Entry(p Path, e fs.DirEntry) (Path, error) {
+	abs := filepath.Join(p.abs, e.Name())
+	r := w.root(abs)
+	if r == nil || e.Type()&fs.ModeSymlink != 0 || filepath.Base(abs) != e.Name() {
+		return Path{}, tool.Errorf(tool.Internal, "The entry %q of %s is not a plain name. Resolve its path instead.", e.Name(), p.abs)
+	}
+	child := Path{abs: abs, rel: filepath.Join(p.rel, e.Name()), root: r, tree: p.tree, exists: true, mode: e.Type()}
+	if r != p.root {
+		t, err := r.tree()
+		if err != nil {
+			return Path{}, err
+		}
+		child.tree, child.rel = t, relative(r.Path, abs)
+	}
+	return child, nil
+}
+
+func absolute(cwd, path string) (string, error) {
+	if strings.IndexByte(path, 0) >= 0 {
+		return "", tool.Errorf(tool.Security, "The path %q has a NUL byte in it. Give the path without it.", path)
+	}
+	switch {
+	case path == "":
+		return "", tool.Errorf(tool.InvalidArguments, "The path is empty. Give the path of a file, absolute or relative to %s.", cwd)
+	case path == "~" || strings.HasPrefix(path, "~/"):
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", tool.Errorf(tool.InvalidArguments, "The path %q begins with ~, but the home directory is not known here. Give the path from / on.", path).WithCause(err)
+		}
+		path = home + path[1:]
+	case !filepath.IsAbs(path):
+		if !filepath.IsAbs(cwd) {
+			return "", tool.Errorf(tool.InvalidArguments, "The path %q is relative, but there is no working directory. Give the path from / on.", path)
+		}
+		path = cwd + "/" + path
+	}
+	return filepath.Clean(path), nil
+}
+
+// relative gives path beneath dir, which holds it.
+func relative(dir, path string) string {
+	if path == dir {
+		return "."
+	}
+	return strings.TrimPrefix(path[len(dir):], "/")
+}

@@ -1,0 +1,25 @@
+package workspace
+
+import (
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// exchange makes the temporary file and the target change names in one step.
+func exchange(d *pinned, temp string) error {
+	fd := int(d.file.Fd())
+	return unix.Renameat2(fd, temp, fd, d.base, unix.RENAME_EXCHANGE)
+}
+
+// renameNew gives the temporary file its name unless that is taken.
+func renameNew(d *pinned, temp string) error {
+	fd := int(d.file.Fd())
+	err := unix.Renameat2(fd, temp, fd, d.base, unix.RENAME_NOREPLACE)
+	if err != nil && unsupported(err) {
+		return linkNew(d, temp)
+	}
+	return err
+}
+
+func ctim(st *syscall.Stat_t) syscall.Timespec { return st.Ctim }

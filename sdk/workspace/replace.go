@@ -1,0 +1,204 @@
+package workspace
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// writeJob is one write whose target was opened and checked.
+type writeJob struct {
+	ctx  context.Context
+	path Path
+	dir  pinned
+	old  *current
+	data []byte
+	opt  WriteOptions
+}
+
+// cannotReplace says why a file cannot be replaced by another, so that it has to
+// be written over.
+type cannotReplace struct {
+	why string
+	err error
+}
+
+func (e *cannotReplace) Error() string { return e.why + ": " + e.err.Error() }
+func (e *cannotReplace) Unwrap() error { return e.err }
+
+func (j *writeJob) run() (*Written, error) {
+	if j.old.info == nil {
+		return j.replace()
+	}
+	// Replacing a file takes no permission on the file itself. One that may not be
+	// written to is left alone all the same: its mode was set for a reason.
+	if err := unix.Faccessat(int(j.dir.file.Fd()), j.dir.base, unix.W_OK, unix.AT_EACCESS); err != nil {
+		return nil, err
+	}
+	if n := links(j.old.info); n > 1 {
+		return j.overwrite(fmt.Sprintf("it has %d hard links", n))
+	}
+	done, err := j.replace()
+	if cannot, ok := errors.AsType[*cannotReplace](err); ok {
+		return j.overwrite(cannot.why)
+	}
+	return done, err
+}
+
+const tempPrefix = ".toolhost-"
+
+func tempName() string { return tempPrefix + rand.Text()[:16] + ".tmp" }
+
+// replace writes a new file and gives it the old one's name.
+func (j *writeJob) replace() (done *Written, err error) {
+	name, perm := tempName(), fs.FileMode(0o600)
+	if j.old.info == nil {
+		if perm = j.opt.Perm.Perm(); perm == 0 {
+			perm = 0o666
+		}
+	}
+	f, err := j.dir.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+	if err != nil {
+		if refused(err) && j.old.info != nil {
+			return nil, &cannotReplace{"its directory may not be written to", err}
+		}
+		return nil, err
+	}
+	keep := false
+	defer func() {
+		_ = f.Close()
+		if !keep {
+			_ = j.dir.root.Remove(name)
+		}
+	}()
+	if err := j.fill(f); err != nil {
+		return nil, err
+	}
+	if j.old.info != nil {
+		if err := dress(f, j.old); err != nil {
+			return nil, err
+		}
+	}
+	if err := f.Sync(); err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if keep, err = j.publish(name); err != nil {
+		return nil, err
+	}
+	return &Written{Created: j.old.info == nil, State: tool.FileState{ModTime: info.ModTime()}}, j.dir.sync()
+}
+
+// writeChunk is how much is written before looking whether the call was canceled.
+const writeChunk = 4 << 20
+
+func (j *writeJob) fill(f *os.File) error {
+	for rest := j.data; len(rest) > 0; {
+		if err := j.ctx.Err(); err != nil {
+			return context.Cause(j.ctx)
+		}
+		n, err := f.Write(rest[:min(len(rest), writeChunk)])
+		if err != nil {
+			return err
+		}
+		rest = rest[n:]
+	}
+	return nil
+}
+
+// publish gives the new file its name. keep means that the temporary name is gone
+// or must stay.
+func (j *writeJob) publish(name string) (keep bool, err error) {
+	if err := j.ctx.Err(); err != nil {
+		return false, context.Cause(j.ctx)
+	}
+	if j.old.info == nil {
+		err := renameNew(&j.dir, name)
+		if errors.Is(err, fs.ErrExist) {
+			return false, changed(j.path, "it was created meanwhile")
+		}
+		return err == nil, err
+	}
+	if j.opt.Expect != nil {
+		if err := j.old.verify(j.path, j.opt.Expect); err != nil {
+			return false, err
+		}
+		err := exchange(&j.dir, name)
+		if err == nil {
+			return j.settle(name)
+		}
+		if !unsupported(err) {
+			return false, cannotRename(err)
+		}
+		if now, err := j.dir.root.Lstat(j.dir.base); err != nil || !os.SameFile(now, j.old.info) {
+			return false, changed(j.path, "it was replaced")
+		}
+	}
+	if err := j.dir.root.Rename(name, j.dir.base); err != nil {
+		return false, cannotRename(err)
+	}
+	return true, nil
+}
+
+// settle looks at the file that the exchange put aside. If it is not the one that
+// was verified, or was written to since, the two change places again: someone
+// else's work is not thrown away.
+func (j *writeJob) settle(name string) (keep bool, err error) {
+	aside, err := j.dir.root.Lstat(name)
+	switch {
+	case err != nil:
+		return true, err
+	case !os.SameFile(aside, j.old.info):
+		err = changed(j.path, "it was replaced")
+	default:
+		err = j.old.verify(j.path, j.opt.Expect)
+	}
+	if err == nil {
+		return false, nil // the old file goes
+	}
+	if back := exchange(&j.dir, name); back != nil {
+		return true, tool.Errorf(tool.Conflict, "%s was changed by something else at the moment it was replaced, and could not be put back. That other version is %s in the same directory; compare the two.",
+			j.path.abs, name).WithCause(back)
+	}
+	return false, err
+}
+
+// cannotRename sorts errors of a rename: a mount point and another user's file in
+// a sticky directory can still be written over.
+func cannotRename(err error) error {
+	if refused(err) || errors.Is(err, syscall.EBUSY) {
+		return &cannotReplace{"its name may not be given to another file", err}
+	}
+	return err
+}
+
+func unsupported(err error) bool {
+	return errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL)
+}
+
+// linkNew gives a file its name by a hard link, which fails if the name is taken.
+func linkNew(d *pinned, temp string) error {
+	err := d.root.Link(temp, d.base)
+	if err == nil {
+		_ = d.root.Remove(temp)
+		return nil
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if _, err := d.root.Lstat(d.base); !errors.Is(err, fs.ErrNotExist) { // no hard links here
+		return fs.ErrExist
+	}
+	return d.root.Rename(temp, d.base)
+}

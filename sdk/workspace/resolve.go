@@ -1,0 +1,116 @@
+package workspace
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"toolhost.dev/sdk/tool"
+)
+
+const (
+	// maxLinks is the number of symbolic links followed for one path; the kernel's is 40.
+	maxLinks = 40
+	// maxSteps bounds the work for one path: each step costs a walk from its root.
+	maxSteps = 512
+)
+
+// walk follows one path. All that it finds out may be outdated a moment later; it
+// only decides about names. That no access leaves a root is os.Root's work.
+type walk struct {
+	w       *Workspace
+	given   string   // as the caller wrote it
+	cur     string   // canonical so far: no symbolic links, inside a root or above one
+	pending []string // elements still to go
+	via     string   // the last symbolic link followed, for messages
+	missing bool     // cur does not exist
+	mode    fs.FileMode
+}
+
+// follow resolves abs element by element, reading symbolic links on the way.
+func (w *Workspace) follow(given, abs string) (Path, error) {
+	k := &walk{w: w, given: given, cur: "/", pending: strings.Split(abs, "/")}
+	links := 0
+	for steps := 0; len(k.pending) > 0; steps++ {
+		name := k.pending[0]
+		k.pending = k.pending[1:]
+		target, err := k.step(name)
+		if err != nil {
+			return Path{}, err
+		}
+		if target != "" {
+			links++
+			k.pending = append(strings.Split(target, "/"), k.pending...)
+		}
+		if links > maxLinks || steps > maxSteps {
+			return Path{}, tool.Errorf(tool.InvalidArguments,
+				"The path %s has too many symbolic links or elements (the last link was %s); the links probably form a loop. Give the path of the file itself.", given, k.via).
+				WithCause(syscall.ELOOP)
+		}
+	}
+	r := w.root(k.cur)
+	if r == nil {
+		return Path{}, w.outside(given, k.cur, k.via)
+	}
+	t, err := r.tree()
+	if err != nil {
+		return Path{}, err
+	}
+	return Path{abs: k.cur, rel: relative(r.Path, k.cur), root: r, tree: t, mode: k.mode, exists: !k.missing}, nil
+}
+
+// step goes on by one element. When that is a symbolic link it stays where it is
+// and gives what the link says.
+func (k *walk) step(name string) (target string, err error) {
+	switch name {
+	case "", ".":
+		return "", nil
+	case "..":
+		// Exact, because cur has no links; except beneath something missing.
+		if k.missing {
+			return "", notExist(k.given)
+		}
+		k.cur, k.mode = filepath.Dir(k.cur), fs.ModeDir
+		return "", nil
+	}
+	next := filepath.Join(k.cur, name)
+	r := k.w.root(next)
+	if r == nil {
+		if !k.w.aboveRoot(next) {
+			return "", k.w.outside(k.given, next, k.via)
+		}
+		k.cur = next // a root's path has no links, so neither has this
+		return "", nil
+	}
+	if k.missing {
+		k.cur = next
+		return "", nil
+	}
+	t, err := r.tree()
+	if err != nil {
+		return "", err
+	}
+	rel := relative(r.Path, next)
+	info, err := t.dir.Lstat(rel)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		k.cur, k.missing = next, true
+		return "", nil
+	case err != nil:
+		return "", fail("look up", k.given, err)
+	case info.Mode()&fs.ModeSymlink == 0:
+		k.cur, k.mode = next, info.Mode().Type()
+		return "", nil
+	}
+	target, err = t.dir.Readlink(rel)
+	if err != nil {
+		return "", fail("read the link", next, err)
+	}
+	k.via = next + " → " + target
+	if strings.HasPrefix(target, "/") {
+		k.cur = "/"
+	}
+	return target, nil
+}

@@ -1,0 +1,74 @@
+package workspace
+
+import (
+	"io/fs"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// lookupWithoutLinks finds, in one system call, what rel names beneath the tree,
+// if there is such a file and no symbolic link on the way. It says no in all other
+// cases, also where the kernel or a seccomp filter does not know the call.
+func lookupWithoutLinks(t *tree, rel string) (fs.FileMode, bool) {
+	fd, err := unix.Openat2(int(t.probe.Fd()), rel, &unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
+	})
+	runtime.KeepAlive(t.probe)
+	if err != nil {
+		return 0, false
+	}
+	var st unix.Stat_t
+	err = unix.Fstat(fd, &st)
+	_ = unix.Close(fd)
+	if err != nil {
+		return 0, false
+	}
+	return typeOf(st.Mode), true
+}
+
+func typeOf(mode uint32) fs.FileMode {
+	switch mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		return 0
+	case unix.S_IFDIR:
+		return fs.ModeDir
+	case unix.S_IFIFO:
+		return fs.ModeNamedPipe
+	case unix.S_IFSOCK:
+		return fs.ModeSocket
+	case unix.S_IFCHR:
+		return fs.ModeDevice | fs.ModeCharDevice
+	case unix.S_IFBLK:
+		return fs.ModeDevice
+	}
+	return fs.ModeIrregular
+}
+
+// sameWithoutLinks makes sure that path leads to the directory without a symbolic link.
+func sameWithoutLinks(path string, info fs.FileInfo) error {
+	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_CLOEXEC | unix.O_DIRECTORY,
+		Resolve: unix.RESOLVE_NO_SYMLINKS,
+	})
+	switch err {
+	case nil:
+	case unix.ENOSYS, unix.EPERM:
+		return sameStepwise(path, info)
+	case unix.ELOOP:
+		return errLink
+	default:
+		return err
+	}
+	defer func() { _ = unix.Close(fd) }()
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if s, ok := info.Sys().(*syscall.Stat_t); !ok || s.Dev != st.Dev || s.Ino != st.Ino {
+		return errLink
+	}
+	return nil
+}

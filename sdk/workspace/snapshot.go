@@ -1,0 +1,54 @@
+package workspace
+
+import (
+	"crypto/sha256"
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// Snapshot is a file's whole content at one moment. A write that gives it as
+// [WriteOptions.Expect] succeeds only while the file still is so.
+type Snapshot struct {
+	Path Path
+	// Data are the file's bytes. Do not change them.
+	Data []byte
+	// Hash is their SHA-256.
+	Hash    [32]byte
+	ModTime time.Time
+	Mode    fs.FileMode
+
+	info fs.FileInfo
+}
+
+func newSnapshot(p Path, data []byte, info fs.FileInfo) *Snapshot {
+	return &Snapshot{Path: p, Data: data, Hash: sha256.Sum256(data), ModTime: info.ModTime(), Mode: info.Mode(), info: info}
+}
+
+// State is what the host keeps about the file after this read.
+func (s *Snapshot) State() tool.FileState {
+	return tool.FileState{Path: s.Path.abs, ModTime: s.ModTime, Size: int64(len(s.Data)), Hash: s.Hash}
+}
+
+// Effect reports that the file was read whole.
+func (s *Snapshot) Effect() tool.Effect { return tool.Effect{Operation: tool.OpRead, File: s.State()} }
+
+// untouched reports whether info is of the same file, with the same times and
+// size. That is no proof of the same content: two writes within one tick of the
+// file system's clock leave all of these equal.
+func (s *Snapshot) untouched(info fs.FileInfo) bool {
+	return os.SameFile(s.info, info) && s.info.Size() == info.Size() &&
+		s.info.ModTime().Equal(info.ModTime()) && changeTime(s.info) == changeTime(info)
+}
+
+// changeTime gives the time of the last change of content or attributes.
+func changeTime(info fs.FileInfo) syscall.Timespec {
+	st, _ := info.Sys().(*syscall.Stat_t)
+	if st == nil {
+		return syscall.Timespec{}
+	}
+	return ctim(st)
+}

@@ -1,0 +1,135 @@
+package workspace
+
+import (
+	"bytes"
+	"encoding/binary"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// Encoding is how text is stored in a file.
+type Encoding string
+
+// The encodings.
+const (
+	UTF8        Encoding = "utf8"
+	UTF8BOM     Encoding = "utf8-bom"
+	UTF16LE     Encoding = "utf16le" // with byte order mark
+	UTF16BE     Encoding = "utf16be" // with byte order mark
+	Windows1252 Encoding = "windows-1252"
+)
+
+const (
+	bomUTF8    = "\xef\xbb\xbf"
+	bomUTF16LE = "\xff\xfe"
+	bomUTF16BE = "\xfe\xff"
+	bomUTF32LE = "\xff\xfe\x00\x00"
+)
+
+// Text is the text in a file, with what it takes to store a changed version the same way.
+type Text struct {
+	// Content is UTF-8 without byte order mark; line endings are as in the file. It
+	// may share memory with the bytes it was decoded from.
+	Content  []byte
+	Encoding Encoding
+
+	high *[128]bool // for a guessed encoding: the upper bytes that occur
+}
+
+// Decode reads a file's bytes as text, such that [Text.Encode] of the same content
+// gives the same bytes back. It knows UTF-8, with or without byte order mark, and
+// UTF-16 with one. Other bytes, if they are text at all (see [Binary]), are taken
+// for Windows-1252: see [Text.Guessed]. Anything else is refused as
+// InvalidArguments, never approximated.
+func Decode(data []byte) (*Text, error) {
+	switch {
+	case bytes.HasPrefix(data, []byte(bomUTF32LE)):
+		return nil, undecodable("it is UTF-32")
+	case bytes.HasPrefix(data, []byte(bomUTF16LE)):
+		return decodeUTF16(data[2:], binary.LittleEndian, UTF16LE)
+	case bytes.HasPrefix(data, []byte(bomUTF16BE)):
+		return decodeUTF16(data[2:], binary.BigEndian, UTF16BE)
+	case bytes.HasPrefix(data, []byte(bomUTF8)):
+		if !utf8.Valid(data) {
+			return nil, undecodable("it begins as UTF-8 but is not")
+		}
+		return &Text{Content: data[len(bomUTF8):], Encoding: UTF8BOM}, nil
+	case utf8.Valid(data):
+		return &Text{Content: data, Encoding: UTF8}, nil
+	case Binary(data):
+		return nil, undecodable("it is binary")
+	}
+	t := &Text{Content: make([]byte, 0, len(data)+len(data)/8), Encoding: Windows1252, high: new([128]bool)}
+	for _, b := range data {
+		if b >= 0x80 {
+			t.high[b-0x80] = true
+		}
+		t.Content = utf8.AppendRune(t.Content, fromWindows1252(b))
+	}
+	return t, nil
+}
+
+// Guessed reports whether nothing in the file says that the encoding is the right
+// one, only that it loses nothing. Encode then takes no characters beyond ASCII
+// that the file does not have already: in another encoding they would be other bytes.
+func (t *Text) Guessed() bool { return t.high != nil }
+
+// Encode stores content, which is UTF-8, the way the text was stored. It refuses
+// what the encoding cannot hold.
+func (t *Text) Encode(content []byte) ([]byte, error) {
+	if !utf8.Valid(content) {
+		return nil, tool.Errorf(tool.InvalidArguments, "The new content is not valid UTF-8. Give text.")
+	}
+	switch t.Encoding {
+	case UTF16LE:
+		return encodeUTF16(content, binary.LittleEndian, bomUTF16LE), nil
+	case UTF16BE:
+		return encodeUTF16(content, binary.BigEndian, bomUTF16BE), nil
+	case UTF8BOM:
+		return append([]byte(bomUTF8), content...), nil
+	case Windows1252:
+		return t.encodeWindows1252(content)
+	}
+	return content, nil
+}
+
+func decodeUTF16(data []byte, order binary.ByteOrder, enc Encoding) (*Text, error) {
+	if len(data)%2 != 0 {
+		return nil, undecodable("it begins as UTF-16 but has half a character at its end")
+	}
+	out := make([]byte, 0, len(data))
+	for i := 0; i < len(data); i += 2 {
+		r := rune(order.Uint16(data[i:]))
+		if utf16.IsSurrogate(r) {
+			if i+4 > len(data) {
+				return nil, undecodable("it begins as UTF-16 but has half a surrogate pair")
+			}
+			if r = utf16.DecodeRune(r, rune(order.Uint16(data[i+2:]))); r == utf8.RuneError {
+				return nil, undecodable("it begins as UTF-16 but has half a surrogate pair")
+			}
+			i += 2
+		}
+		out = utf8.AppendRune(out, r)
+	}
+	return &Text{Content: out, Encoding: enc}, nil
+}
+
+func encodeUTF16(content []byte, order binary.AppendByteOrder, bom string) []byte {
+	out := append(make([]byte, 0, 2*len(content)+2), bom...)
+	for len(content) > 0 {
+		r, n := utf8.DecodeRune(content)
+		content = content[n:]
+		if r1, r2 := utf16.EncodeRune(r); r1 != utf8.RuneError {
+			out = order.AppendUint16(order.AppendUint16(out, uint16(r1)), uint16(r2))
+			continue
+		}
+		out = order.AppendUint16(out, uint16(r))
+	}
+	return out
+}
+
+func undecodable(why string) error {
+	return tool.Errorf(tool.InvalidArguments, "The file cannot be taken as text: %s. Convert it to UTF-8 first, or use a shell command.", why)
+}

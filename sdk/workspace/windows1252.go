@@ -1,0 +1,49 @@
+package workspace
+
+import (
+	"unicode/utf8"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// windows1252 are the characters of the bytes 0x80 to 0x9f. The five that the
+// code page leaves open stand for themselves, as in web browsers, so that every
+// sequence of bytes has its own text.
+var windows1252 = [32]rune{
+	'€', 0x81, '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', 0x8d, 'Ž', 0x8f,
+	0x90, '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', 0x9d, 'ž', 'Ÿ',
+}
+
+func fromWindows1252(b byte) rune {
+	if b >= 0x80 && b < 0xa0 {
+		return windows1252[b-0x80]
+	}
+	return rune(b)
+}
+
+func toWindows1252(r rune) (byte, bool) {
+	if r < 0x80 || r >= 0xa0 && r <= 0xff {
+		return byte(r), true
+	}
+	for i, c := range windows1252 {
+		if c == r {
+			return byte(0x80 + i), true
+		}
+	}
+	return 0, false
+}
+
+func (t *Text) encodeWindows1252(content []byte) ([]byte, error) {
+	out := make([]byte, 0, len(content))
+	for len(content) > 0 {
+		r, n := utf8.DecodeRune(content)
+		content = content[n:]
+		b, ok := toWindows1252(r)
+		if !ok || b >= 0x80 && t.high != nil && !t.high[b-0x80] {
+			return nil, tool.Errorf(tool.InvalidArguments,
+				"The file is not UTF-8 and its encoding is not known for certain, so the character %q cannot be added to it. Use ASCII characters, or convert the file to UTF-8 first (iconv).", r)
+		}
+		out = append(out, b)
+	}
+	return out, nil
+}

@@ -1,0 +1,244 @@
+package workspace
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// WriteOptions say when a write may happen. The zero value replaces whatever file
+// is there.
+type WriteOptions struct {
+	// Expect is the content that the new one was made from. The write is refused
+	// as Conflict when the file's bytes are others by then. A newer modification
+	// time of the same bytes is no conflict.
+	Expect *Snapshot
+	// New refuses as Conflict when the file exists.
+	New bool
+	// Parents creates missing directories.
+	Parents bool
+	// Perm of a new file, before the umask; 0: 0666.
+	Perm fs.FileMode
+}
+
+// Written tells how a file was written.
+type Written struct {
+	// State is the file afterwards.
+	State tool.FileState
+	// Created: there was no file before.
+	Created bool
+	// InPlace says why the file was not replaced in one step but written over; empty: it was replaced.
+	InPlace string
+
+	before *Snapshot
+}
+
+// Effect reports the write to the host; with [WriteOptions.Expect] it can be undone.
+func (w *Written) Effect() tool.Effect {
+	e := tool.Effect{Operation: tool.OpModify, File: w.State}
+	switch {
+	case w.Created:
+		e.Operation = tool.OpCreate
+	case w.before != nil:
+		hash := w.before.Hash
+		e.HashBefore, e.ContentBefore = &hash, w.before.Data
+		if e.ContentBefore == nil {
+			e.ContentBefore = []byte{}
+		}
+	}
+	return e
+}
+
+// WriteFile gives the file at p new content:
+//
+//  1. The directory is opened, no symbolic link on the way, and what is there is
+//     compared with opt.Expect.
+//  2. The content goes to a new file beside it, which gets the old one's owner,
+//     extended attributes, access control list and, last, mode (a new file: what
+//     the umask leaves of opt.Perm), and is synced to disk.
+//  3. What is there is compared again, bytes and all, and the new file takes its
+//     name in one step; the directory is synced.
+//
+// A file with several hard links, in a directory that may not be written to, or whose owner or
+// attributes cannot be given to another file, is written over instead, with a
+// backup meanwhile; Written.InPlace says so. Any failure leaves the
+// old content whole and no other file behind. Writes to one path are done one after the other.
+func (w *Workspace) WriteFile(ctx context.Context, p Path, data []byte, opt WriteOptions) (*Written, error) {
+	if err := w.writable(p); err != nil {
+		return nil, err
+	}
+	if p.rel == "." {
+		return nil, notRegular(p.abs, fs.ModeDir)
+	}
+	if opt.Parents {
+		if err := w.MkdirAll(w.Parent(p)); err != nil {
+			return nil, err
+		}
+	}
+	unlock, err := writing.lock(ctx, p.abs)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	dir, err := pin(p)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.close()
+	old, err := dir.current(p)
+	if err != nil {
+		return nil, err
+	}
+	defer old.close()
+	if err := old.check(p, opt); err != nil {
+		return nil, err
+	}
+	job := &writeJob{ctx: ctx, path: p, dir: dir, old: old, data: data, opt: opt}
+	done, err := job.run()
+	if err != nil {
+		return nil, fail("write", p.abs, err)
+	}
+	done.State.Path, done.State.Size, done.State.Hash = p.abs, int64(len(data)), sha256.Sum256(data)
+	done.before = opt.Expect
+	return done, nil
+}
+
+// MkdirAll makes a directory and its missing parents.
+func (w *Workspace) MkdirAll(p Path) error {
+	if err := w.writable(p); err != nil {
+		return err
+	}
+	if p.rel == "." {
+		return nil
+	}
+	err := p.tree.dir.MkdirAll(p.rel, 0o777)
+	if errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTDIR) {
+		return tool.Errorf(tool.InvalidArguments, "Cannot make the directory %s: an element of the path is a file. Choose another path, or remove that file.", p.abs).WithCause(err)
+	}
+	if err != nil {
+		return fail("make the directory", p.abs, err)
+	}
+	return nil
+}
+
+// Remove removes a regular file, if it still is as expected (nil: in any case).
+func (w *Workspace) Remove(ctx context.Context, p Path, expect *Snapshot) error {
+	if err := w.writable(p); err != nil {
+		return err
+	}
+	unlock, err := writing.lock(ctx, p.abs)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	dir, err := pin(p)
+	if err != nil {
+		return err
+	}
+	defer dir.close()
+	old, err := dir.current(p)
+	if err != nil {
+		return err
+	}
+	defer old.close()
+	if old.info == nil {
+		return notExist(p.abs)
+	}
+	if err := old.check(p, WriteOptions{Expect: expect}); err != nil {
+		return err
+	}
+	if expect != nil {
+		if err := old.verify(p, expect); err != nil {
+			return err
+		}
+	}
+	if err := dir.root.Remove(dir.base); err != nil {
+		return fail("remove", p.abs, err)
+	}
+	return fail2("remove", p.abs, dir.sync())
+}
+
+func (w *Workspace) writable(p Path) error {
+	if err := w.usable(p); err != nil {
+		return err
+	}
+	if !p.Writable() {
+		return tool.Errorf(tool.PermissionDenied, "%s is in %s, which is read-only here. Write to one of the read-write roots (%s), or have an operator make this one writable in the configuration.",
+			p.abs, p.root.Path, w.describeRoots())
+	}
+	return nil
+}
+
+// pinned is the directory of a file that is about to change, held open.
+type pinned struct {
+	root  *os.Root
+	file  *os.File // the same directory, for system calls that os.Root lacks
+	base  string
+	owned bool // root is to be closed
+}
+
+// pin opens the directory that holds p. It goes down step by step and takes no
+// symbolic link: one that appeared since p was resolved could lead from a
+// writable root to a read-only one inside it.
+func pin(p Path) (pinned, error) {
+	d := pinned{root: p.tree.dir, base: filepath.Base(p.rel)}
+	for _, name := range elements(filepath.Dir(p.rel)) {
+		next, err := openStep(d.root, name)
+		d.close()
+		if err != nil {
+			return d, fail("write", p.abs, err)
+		}
+		d.root, d.owned = next, true
+	}
+	f, err := d.root.Open(".")
+	if err != nil {
+		d.close()
+		return d, fail("write", p.abs, err)
+	}
+	d.file = f
+	return d, nil
+}
+
+func openStep(dir *os.Root, name string) (*os.Root, error) {
+	was, err := dir.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if was.Mode()&fs.ModeSymlink != 0 {
+		return nil, tool.Errorf(tool.Conflict, "The directory %q was replaced by a symbolic link while the call ran. Resolve the path again.", name)
+	}
+	next, err := dir.OpenRoot(name)
+	if err != nil {
+		return nil, err
+	}
+	if now, err := next.Stat("."); err != nil || !os.SameFile(was, now) {
+		_ = next.Close()
+		return nil, tool.Errorf(tool.Conflict, "The directory %q was replaced while the call ran. Resolve the path again.", name)
+	}
+	return next, nil
+}
+
+func (d *pinned) close() {
+	if d.file != nil {
+		_ = d.file.Close()
+	}
+	if d.owned {
+		_ = d.root.Close()
+	}
+	d.file, d.owned = nil, false
+}
+
+// sync makes changes of the directory's entries last.
+func (d *pinned) sync() error {
+	err := d.file.Sync()
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) { // some file systems cannot
+		return nil
+	}
+	return err
+}
