@@ -1,1 +1,311 @@
+// Package host is toolhost as a Go library: it loads tools from plugins as a
+// configuration says, and runs calls on them.
+//
+//	h, err := host.New(ctx, host.Options{Workspace: dir})
+//	if err != nil { … }
+//	defer h.Close()
+//	res := h.Run(ctx, host.Request{Command: "read main.go --limit 20"}, nil)
+//
+// A [Host] is safe for concurrent use. A call never returns an error: whatever goes
+// wrong is in its result, with a kind, a message that says what to do next, and whose
+// failure it was.
 package host
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/dispatch"
+	"toolhost.dev/host/internal/policy"
+	"toolhost.dev/host/internal/registry"
+	"toolhost.dev/host/internal/scheduler"
+	"toolhost.dev/host/internal/state"
+	"toolhost.dev/host/internal/supervisor"
+	"toolhost.dev/host/router"
+)
+
+// Version of the host, as plugins see it.
+const Version = "0.1.0"
+
+// Options of a host; the zero value uses the built-in configuration and the current
+// directory.
+type Options struct {
+	// Config is a configuration file or directory; empty: the built-in default, which
+	// enables the bundled plugins.
+	Config string
+	// BundledDir holds the bundled plugins. Empty: "plugins" beside the executable.
+	BundledDir string
+	// Workspace is the root of sessions that name none. Empty: the current directory.
+	Workspace string
+	// StateDir keeps sessions across runs. Empty: what the configuration says, else the
+	// user's ($XDG_STATE_HOME/toolhost).
+	StateDir string
+	// OnAsk decides asks of requests whose [Front] cannot: "allow" or "deny". Empty: what
+	// the configuration says ("prompt" counts as deny here).
+	OnAsk string
+	// Log receives the host's and the plugins' logs. nil: they are discarded.
+	Log *slog.Logger
+	// OnConfig, if set, is told the configured log level as soon as it is known.
+	OnConfig func(level slog.Level)
+}
+
+// Host runs calls on the configured tools.
+type Host struct {
+	opts     Options
+	cfg      *config.Config
+	log      *slog.Logger
+	state    *state.DB
+	super    *supervisor.Supervisor
+	registry *registry.Registry
+	dispatch *dispatch.Dispatcher
+	unloaded map[string]string // by plugin: why it could not be loaded
+	problems []string
+
+	closeOnce sync.Once
+	closeErr  error
+}
+
+// Result is the outcome of a call; see package tool.
+type Result = tool.Result
+
+// Front hears from a call while it runs and answers its asks. Its methods may be
+// called from several goroutines.
+type Front = dispatch.Front
+
+// Request is one call: a command string, or a name with arguments.
+type Request struct {
+	// ID of the call; empty: one is made.
+	ID string
+	// MessageID is the caller's own id of the message that holds the call.
+	MessageID string
+	// Command is a command string. Ignored when Name is set.
+	Command string
+	// Name of a tool, with Arguments, a JSON object.
+	Name      string
+	Arguments json.RawMessage
+	// Session whose file states, working directory and shell state apply. Empty: the
+	// workspace's own.
+	Session string
+	// Workspace is the read-write root of the session, absolute. Empty: the host's.
+	Workspace string
+}
+
+// New reads the configuration and registers the tools. Plugins are started by the
+// first call that needs them; one that was never described before is started once to
+// hear what it serves. A plugin that cannot be loaded does not keep the others out:
+// see [Host.Problems].
+func New(ctx context.Context, opts Options) (*Host, error) {
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	if opts.BundledDir == "" {
+		opts.BundledDir = BundledDir()
+	}
+	cfg, err := config.Load(opts.Config, config.Environment{BundledDir: opts.BundledDir})
+	if err != nil {
+		return nil, err
+	}
+	if opts.OnConfig != nil {
+		opts.OnConfig(cfg.Host.LogLevel)
+	}
+	workspace, err := realDir(opts.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	opts.Workspace = workspace
+	h := &Host{opts: opts, cfg: cfg, log: opts.Log, registry: registry.New(), unloaded: make(map[string]string)}
+	h.openState()
+	h.super = supervisor.New(h.specs(), supervisor.Options{HostVersion: Version, Log: h.log, OnConfig: func(plugin string, diags []tool.Diagnostic) {
+		h.log.Warn(cfg.At(plugin, diags))
+	}})
+	h.load(ctx)
+	h.dispatch = &dispatch.Dispatcher{
+		Registry:  h.registry,
+		Policy:    policy.New(policy.Rules{Strict: cfg.Sandbox.Strict, Allow: cfg.Sandbox.Allow, Deny: cfg.Sandbox.Deny}),
+		Scheduler: scheduler.New(cfg.Host.MaxParallel),
+		Plugins:   h.super,
+		State:     h.state,
+		Timeout:   cfg.Host.Timeout,
+		Unloaded:  func(name string) string { return h.unloaded[name] },
+	}
+	return h, nil
+}
+
+// realDir makes a directory's path absolute and free of symbolic links.
+func realDir(dir string) (string, error) {
+	if dir == "" {
+		dir = "."
+	}
+	abs, err := filepath.Abs(dir)
+	if err == nil {
+		abs, err = filepath.EvalSymlinks(abs)
+	}
+	if err != nil {
+		return "", fmt.Errorf("the workspace cannot be used: %w", err)
+	}
+	if st, err := os.Stat(abs); err != nil || !st.IsDir() {
+		return "", fmt.Errorf("the workspace %s is not a directory", abs)
+	}
+	return abs, nil
+}
+
+// openState opens the state database, or one in memory when that fails: calls work
+// without it, but sessions end with the process, which Problems tells.
+func (h *Host) openState() {
+	dir, err := h.stateDir()
+	if err == nil {
+		h.state, err = state.Open(dir, h.log)
+	}
+	if err == nil {
+		return
+	}
+	h.problem("Sessions are not kept after this run: %v.", err)
+	if h.state, err = state.OpenInMemory(h.log); err != nil {
+		panic("host: an in-memory database cannot be opened: " + err.Error()) // only out of memory
+	}
+}
+
+func (h *Host) stateDir() (string, error) {
+	for _, dir := range []string{h.opts.StateDir, h.cfg.Host.StateDir} {
+		if dir != "" {
+			return filepath.Abs(dir)
+		}
+	}
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "toolhost"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(home, ".local", "state", "toolhost"), nil
+}
+
+func (h *Host) problem(format string, a ...any) {
+	msg := fmt.Sprintf(format, a...)
+	h.problems = append(h.problems, msg)
+	h.log.Error(msg)
+}
+
+// Problems lists what keeps a part of the configuration from working: plugins that
+// could not be loaded, tools that could not be registered. Empty: nothing.
+func (h *Host) Problems() []string { return h.problems }
+
+// Close ends what runs, stops every plugin and saves the sessions. It returns when no
+// process is left.
+func (h *Host) Close() error {
+	h.closeOnce.Do(func() {
+		h.super.Close(5 * time.Second)
+		h.closeErr = h.state.Close()
+	})
+	return h.closeErr
+}
+
+// Begin takes a request up to its place in its session's line without waiting, so
+// that requests begun one after the other also run in that order where they must.
+// Run must be called on what it gives.
+func (h *Host) Begin(req Request, front Front) *Pending {
+	if req.ID == "" {
+		req.ID = newID()
+	}
+	s, err := h.session(req)
+	if err != nil {
+		return &Pending{failed: &tool.Result{Error: tool.AsError(err).From(tool.SourceHost), Run: tool.Run{CallID: req.ID}}}
+	}
+	inner := h.dispatch.Begin(dispatch.Request{
+		ID: req.ID, MessageID: req.MessageID, Command: req.Command, Name: req.Name, Arguments: req.Arguments, Session: s,
+	})
+	return &Pending{inner: inner, front: h.front(front)}
+}
+
+// Pending is a request that has its place in line; see [Host.Begin].
+type Pending struct {
+	inner  *dispatch.Pending
+	front  Front
+	failed *tool.Result
+}
+
+// Native reports whether the request is a native command, whose output comes as it is
+// printed.
+func (p *Pending) Native() bool { return p.inner != nil && p.inner.Native() }
+
+// Run carries the request out. Call it once. When ctx ends, the tool is told to stop.
+func (p *Pending) Run(ctx context.Context) *Result {
+	if p.failed != nil {
+		return p.failed
+	}
+	return p.inner.Run(ctx, p.front)
+}
+
+// Run carries out one request. front may be nil. When ctx ends, the tool is told to
+// stop and the result says so.
+func (h *Host) Run(ctx context.Context, req Request, front Front) *Result {
+	return h.Begin(req, front).Run(ctx)
+}
+
+// Explain says what a command means without running it.
+func (h *Host) Explain(req Request) *router.Command {
+	cwd := h.opts.Workspace
+	if s, err := h.session(req); err == nil {
+		cwd = s.Cwd
+	}
+	return h.dispatch.Explain(req.Command, cwd)
+}
+
+// session finds or begins a request's session.
+func (h *Host) session(req Request) (dispatch.Session, error) {
+	workspace := h.opts.Workspace
+	if req.Workspace != "" {
+		var err error
+		if workspace, err = realDir(req.Workspace); err != nil {
+			return dispatch.Session{}, tool.Errorf(tool.InvalidArguments, "%w. Name an existing directory.", err)
+		}
+	}
+	id := req.Session
+	if id == "" {
+		id = "workspace:" + workspace
+	}
+	s, known, err := h.state.Session(id)
+	if err != nil {
+		return dispatch.Session{}, fmt.Errorf("the session %s cannot be read: %w", id, err)
+	}
+	roots := h.roots(workspace)
+	if !known || s.Workspace != workspace || !inside(roots, s.Cwd) {
+		s = state.Session{ID: id, Workspace: workspace, Cwd: workspace}
+		h.state.SaveSession(s)
+	}
+	return dispatch.Session{Session: s, Roots: roots}, nil
+}
+
+func (h *Host) roots(workspace string) []tool.Root {
+	roots := []tool.Root{{Path: workspace, Writable: h.cfg.Sandbox.Workspace != "read-only"}}
+	for _, r := range h.cfg.Sandbox.Roots {
+		if path, err := filepath.EvalSymlinks(r.Path); err == nil && path != workspace {
+			roots = append(roots, tool.Root{Path: path, Writable: r.Writable})
+		}
+	}
+	return roots
+}
+
+func inside(roots []tool.Root, path string) bool {
+	st, err := os.Stat(path)
+	if err != nil || !st.IsDir() {
+		return false
+	}
+	for _, r := range roots {
+		if path == r.Path || strings.HasPrefix(path, strings.TrimSuffix(r.Path, "/")+"/") {
+			return true
+		}
+	}
+	return false
+}

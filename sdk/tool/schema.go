@@ -45,6 +45,13 @@ type Param struct {
 	alone *jsonschema.Resolved // nil when the parameter's schema refers elsewhere
 }
 
+// Signature is what a caller needs to bind arguments to a tool's parameters.
+type Signature struct {
+	Schema *Schema
+	// Stdin names the parameter that a heredoc or standard input fills; empty: none.
+	Stdin string
+}
+
 // ViolationKind is the way in which an argument is wrong.
 type ViolationKind string
 

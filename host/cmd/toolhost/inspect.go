@@ -1,0 +1,231 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"toolhost.dev/host"
+	"toolhost.dev/host/router"
+)
+
+func newExplain(s *settings) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "explain [flags] [--] COMMAND",
+		Short:   "Say what a command means, without running it",
+		Example: `  toolhost explain 'grep -rn TODO src | head'`,
+		Args:    needCommand,
+		RunE: func(c *cobra.Command, args []string) error {
+			command, err := joinCommand(args)
+			if err != nil {
+				return err
+			}
+			h, err := s.open(c)
+			if err != nil {
+				return err
+			}
+			req := s.request()
+			req.Command = command
+			means := h.Explain(req)
+			if err := h.Close(); err != nil {
+				return err
+			}
+			if s.json {
+				err = printJSON(os.Stdout, means)
+			} else {
+				err = explainText(os.Stdout, means)
+			}
+			if err == nil && means.Error != nil {
+				err = exitError(exitFailure)
+			}
+			return err
+		},
+	}
+	c.Flags().SetInterspersed(false)
+	return c
+}
+
+func explainText(w io.Writer, c *router.Command) error {
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(name, value string) { fmt.Fprintf(out, "%s\t%s\n", name, value) }
+	row("layer", string(c.Layer))
+	if c.Namespace != "" {
+		row("namespace", c.Namespace)
+	}
+	row("name", c.Name)
+	if c.Layer != router.Native {
+		for name, v := range c.Kwargs {
+			row("  --"+name, string(v))
+		}
+	}
+	if c.IsHelp {
+		row("help", map[bool]string{true: "in detail", false: "in short"}[c.HelpVerbose])
+	}
+	row("rule", fmt.Sprintf("%s: %s", c.Rule, c.Reason))
+	if c.Error != nil {
+		row("error", strings.ReplaceAll(c.Error.Message, "\n", "\n\t"))
+	}
+	return out.Flush()
+}
+
+func newTools(s *settings) *cobra.Command {
+	var format string
+	c := &cobra.Command{
+		Use:   "tools",
+		Short: "List the tools",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			h, err := s.open(c)
+			if err != nil {
+				return err
+			}
+			tools := h.Tools()
+			if err := h.Close(); err != nil {
+				return err
+			}
+			if s.json {
+				format = "json"
+			}
+			switch format {
+			case "json":
+				return printJSON(os.Stdout, enabled(tools))
+			case "text":
+				return toolsText(os.Stdout, tools)
+			}
+			return fmt.Errorf("--format %q: use text or json", format)
+		},
+	}
+	c.Flags().StringVar(&format, "format", "text", "`text|json`")
+	return c
+}
+
+func enabled(tools []host.Tool) []host.Tool {
+	out := []host.Tool{}
+	for _, t := range tools {
+		if t.Enabled {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+func toolsText(w io.Writer, tools []host.Tool) error {
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(out, "TOOL\tPLUGIN\tTRAITS\tDESCRIPTION")
+	for _, t := range tools {
+		var traits []string
+		for _, trait := range []struct {
+			has  bool
+			name string
+		}{{!t.Enabled, "disabled"}, {t.Traits.ReadOnly, "read-only"}, {t.Traits.ConcurrencySafe, "parallel"}, {t.Traits.Dangerous, "dangerous"}} {
+			if trait.has {
+				traits = append(traits, trait.name)
+			}
+		}
+		if len(traits) == 0 {
+			traits = []string{"-"}
+		}
+		text := strings.Join(strings.Fields(t.Description), " ")
+		if i := strings.Index(text, ". "); i > 0 {
+			text = text[:i+1]
+		}
+		fmt.Fprintf(out, "%s\t%s\t%s\t%s\n", t.FullName, t.Plugin, strings.Join(traits, ","), text)
+	}
+	return out.Flush()
+}
+
+func newStatus(s *settings) *cobra.Command {
+	return &cobra.Command{
+		Use:   "status",
+		Short: "Show the configuration in use, the plugins and the sessions",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			h, err := s.open(c)
+			if err != nil {
+				return err
+			}
+			st := h.Status()
+			if err := h.Close(); err != nil {
+				return err
+			}
+			if s.json {
+				return printJSON(os.Stdout, st)
+			}
+			return statusText(os.Stdout, st)
+		},
+	}
+}
+
+func statusText(w io.Writer, st host.Status) error {
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	db := st.StateDB
+	if db == "" {
+		db = "in memory"
+	}
+	fmt.Fprintf(out, "toolhost\t%s\nconfiguration\t%s\nworkspace\t%s\nstate\t%s\n\n", st.Version, st.Config, st.Workspace, db)
+	fmt.Fprintln(out, "PLUGIN\tSTATE\tTOOLS\tBINARY")
+	for _, p := range st.Plugins {
+		state := "not started"
+		switch {
+		case p.Error != "":
+			state = "failed"
+		case p.Running:
+			state = fmt.Sprintf("running (pid %d)", p.PID)
+		}
+		tools := strings.Join(p.Tools, " ")
+		if tools == "" {
+			tools = "-"
+		}
+		fmt.Fprintf(out, "%s\t%s\t%s\t%s\n", p.Name, state, tools, p.Path)
+	}
+	if len(st.Sessions) > 0 {
+		fmt.Fprintln(out, "\nSESSION\tDIRECTORY\tLAST USED")
+		for _, s := range st.Sessions {
+			fmt.Fprintf(out, "%s\t%s\t%s\n", printable(s.ID), printable(s.Cwd), s.Used.Format("2006-01-02 15:04:05"))
+		}
+	}
+	err := out.Flush()
+	for _, p := range st.Problems {
+		_, e := fmt.Fprintf(w, "\nproblem: %s\n", p)
+		err = errors.Join(err, e)
+	}
+	return err
+}
+
+func newConfig(s *settings) *cobra.Command {
+	c := &cobra.Command{Use: "config", Short: "Work with the configuration"}
+	c.AddCommand(&cobra.Command{
+		Use:   "validate",
+		Short: "Check the configuration",
+		Long: `Check the configuration: syntax, names, values, and that every plugin binary is there.
+Everything wrong is shown at once, with file and line. Exit status 2 when anything is.`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			path := host.FindConfig(s.config)
+			summary, err := host.ValidateConfig(path)
+			if s.json {
+				out := map[string]any{"valid": err == nil, "config": summary.Source, "plugins": summary.Plugins, "error": nil}
+				if err != nil {
+					out["error"] = err.Error()
+				}
+				if err := printJSON(os.Stdout, out); err != nil {
+					return err
+				}
+			} else if err == nil {
+				fmt.Printf("%s is valid: %d plugins.\n", summary.Source, summary.Plugins)
+			} else {
+				fmt.Fprintln(os.Stderr, err)
+			}
+			if err != nil {
+				return exitError(exitUsage)
+			}
+			return nil
+		},
+	})
+	return c
+}

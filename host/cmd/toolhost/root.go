@@ -1,0 +1,107 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"toolhost.dev/host"
+)
+
+// settings are the global flags.
+type settings struct {
+	config    string
+	workspace string
+	session   string
+	state     string
+	onAsk     string
+	logLevel  string
+	json      bool
+}
+
+func newRoot() *cobra.Command {
+	var s settings
+	root := &cobra.Command{
+		Use:   "toolhost",
+		Short: "The tool host for LLM agents",
+		Long: `toolhost gives an LLM agent its tools. One command string reads a file, edits it,
+searches, or runs in the shell; each tool is a plugin binary of its own.`,
+		Example: `  toolhost run 'read main.go --limit 20'
+  toolhost run 'go test ./...'
+  toolhost tools
+  toolhost repl`,
+		Version:       host.Version,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			return s.check()
+		},
+	}
+	f := root.PersistentFlags()
+	f.StringVar(&s.config, "config", "", "configuration `file` or directory (default: $TOOLHOST_CONFIG, ./toolhost.hcl, the user's, the built-in one)")
+	f.StringVar(&s.workspace, "workspace", "", "the read-write root `directory` (default: the current directory)")
+	f.StringVar(&s.session, "session", "", "session `id`: file states, working directory and shell state last across runs (default: the workspace's own)")
+	f.StringVar(&s.state, "state", "", "`directory` for sessions and caches (default: the user's state directory)")
+	f.StringVar(&s.onAsk, "on-ask", "", "what becomes of permission asks: `allow|deny|prompt` (default: what the configuration says, else deny)")
+	f.StringVar(&s.logLevel, "log-level", "", "log to standard error from this `level` on: debug|info|warn|error (default: what the configuration says, else warn)")
+	f.BoolVar(&s.json, "json", false, "print JSON")
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return fmt.Errorf("%w\nSee %s --help", err, c.CommandPath())
+	})
+	root.AddCommand(newRun(&s), newBatch(&s), newExplain(&s), newTools(&s), newRepl(&s), newStatus(&s), newConfig(&s))
+	return root
+}
+
+func (s *settings) check() error {
+	switch s.onAsk {
+	case "", "allow", "deny", "prompt":
+	default:
+		return fmt.Errorf("--on-ask %q: use allow, deny or prompt", s.onAsk)
+	}
+	var l slog.Level
+	if s.logLevel != "" && l.UnmarshalText([]byte(s.logLevel)) != nil {
+		return fmt.Errorf("--log-level %q: use debug, info, warn or error", s.logLevel)
+	}
+	return nil
+}
+
+// open makes the host that a command works with.
+func (s *settings) open(c *cobra.Command) (*host.Host, error) {
+	level := new(slog.LevelVar)
+	level.Set(slog.LevelWarn)
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level, ReplaceAttr: withoutTime}))
+	h, err := host.New(c.Context(), host.Options{
+		Config: host.FindConfig(s.config), Workspace: s.workspace, StateDir: s.state, OnAsk: s.onAsk, Log: log,
+		OnConfig: func(l slog.Level) {
+			if s.logLevel != "" {
+				_ = l.UnmarshalText([]byte(s.logLevel)) // checked before
+			}
+			level.Set(l)
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(h.Tools()) == 0 {
+		err := errors.New("no tool is available")
+		if len(h.Problems()) == 0 {
+			err = fmt.Errorf("%w: no plugin was found in %s; build them with make build, or name them in a configuration", err, host.BundledDir())
+		}
+		return nil, errors.Join(err, h.Close())
+	}
+	return h, nil
+}
+
+// withoutTime drops the time from log lines: they stand beside a command's output.
+func withoutTime(groups []string, a slog.Attr) slog.Attr {
+	if len(groups) == 0 && a.Key == slog.TimeKey {
+		return slog.Attr{}
+	}
+	return a
+}
+
+// request is what every command's calls have in common.
+func (s *settings) request() host.Request { return host.Request{Session: s.session} }

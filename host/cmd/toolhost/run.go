@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"mvdan.cc/sh/v3/syntax"
+
+	"toolhost.dev/host"
+)
+
+func newRun(s *settings) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "run [flags] [--] COMMAND",
+		Short: "Run one command",
+		Long: `Run one command string. Several words are joined as a shell would quote them.
+
+The output goes to standard output and the error to standard error; with --json one
+result object goes to standard output. The exit status is 0 on success, a native
+command's own, 1 when a tool failed, 2 when the command line or the configuration is wrong.`,
+		Example: `  toolhost run 'grep TODO --glob "*.go"'
+  toolhost run read main.go --limit 20
+  toolhost run --json -- git status`,
+		Args: needCommand,
+		RunE: func(c *cobra.Command, args []string) error {
+			command, err := joinCommand(args)
+			if err != nil {
+				return err
+			}
+			h, err := s.open(c)
+			if err != nil {
+				return err
+			}
+			req := s.request()
+			req.Command = command
+			front := newTerminal(s.json)
+			res := front.run(c.Context(), h, req)
+			err = h.Close()
+			if s.json {
+				if err := printJSON(os.Stdout, res); err != nil {
+					return err
+				}
+			} else {
+				front.finish(res)
+			}
+			if err != nil {
+				fmt.Fprintln(os.Stderr, "toolhost:", err)
+			}
+			return exitStatus(res)
+		},
+	}
+	c.Flags().SetInterspersed(false)
+	return c
+}
+
+func needCommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return fmt.Errorf("a command is missing, such as: %s 'read main.go'", c.CommandPath())
+	}
+	return nil
+}
+
+// joinCommand makes one command string: a single word is one already; several are
+// quoted where a shell would need it.
+func joinCommand(words []string) (string, error) {
+	if len(words) == 1 {
+		return words[0], nil
+	}
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		q, err := syntax.Quote(w, syntax.LangBash)
+		if err != nil {
+			return "", fmt.Errorf("the word %q cannot be passed to a command: %w", w, err)
+		}
+		quoted[i] = q
+	}
+	return strings.Join(quoted, " "), nil
+}
+
+// exitStatus gives the status for a result: the shell's own code goes through.
+func exitStatus(res *host.Result) error {
+	switch {
+	case res.Success():
+		return nil
+	case res.Run.Tool == "bash" && res.Error.Code > 0 && res.Error.Code < 256:
+		return exitError(res.Error.Code)
+	}
+	return exitError(exitFailure)
+}

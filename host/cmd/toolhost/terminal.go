@@ -1,0 +1,189 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+
+	"golang.org/x/term"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host"
+)
+
+// terminal is the person at the command line as a call's front: output as it comes,
+// progress on a line of its own, asks at the keyboard.
+type terminal struct {
+	quiet  bool // nothing but the result is printed
+	native bool // a native command: what it prints is the output
+
+	mu       sync.Mutex
+	streamed bool
+	progress bool // a progress line stands on the screen
+	in       *bufio.Reader
+}
+
+// run carries out a request for the person.
+func (t *terminal) run(ctx context.Context, h *host.Host, req host.Request) *host.Result {
+	p := h.Begin(req, t)
+	t.native = p.Native()
+	return p.Run(ctx)
+}
+
+func newTerminal(quiet bool) *terminal { return &terminal{quiet: quiet, in: bufio.NewReader(os.Stdin)} }
+
+// Progress implements host.Front: shown only where it can be wiped away again.
+func (t *terminal) Progress(title string, _ map[string]any) {
+	if t.quiet || title == "" || !term.IsTerminal(int(os.Stderr.Fd())) {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	fmt.Fprintf(os.Stderr, "\r\x1b[K%s", printable(title))
+	t.progress = true
+}
+
+// Output implements host.Front.
+func (t *terminal) Output(s tool.Stream, chunk []byte) {
+	if t.quiet || !t.native && !term.IsTerminal(int(os.Stderr.Fd())) {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.wipe()
+	t.streamed = t.native
+	out := os.Stdout
+	if s == tool.Stderr || !t.native { // a tool's output is its result
+		out = os.Stderr
+	}
+	_, _ = out.Write(chunk) // a closed pipe ends the program by signal
+}
+
+func (t *terminal) wipe() {
+	if t.progress {
+		fmt.Fprint(os.Stderr, "\r\x1b[K")
+		t.progress = false
+	}
+}
+
+// Ask implements host.Front. Without a terminal there is nobody to ask.
+func (t *terminal) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
+	if !term.IsTerminal(int(os.Stdin.Fd())) {
+		return tool.Answer{Outcome: tool.NobodyToAsk, Message: "standard input is no terminal, so there is nobody to ask"}, nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.wipe()
+	if p := ask.Permission; p != nil {
+		fmt.Fprintf(os.Stderr, "%s\n", printable(p.Title))
+		for _, pattern := range p.Patterns {
+			fmt.Fprintf(os.Stderr, "  %s\n", printable(pattern))
+		}
+		answer, err := t.line(ctx, "Allow? [y/N] ")
+		if err != nil {
+			return tool.Answer{}, err
+		}
+		if a := strings.ToLower(answer); a == "y" || a == "yes" {
+			return tool.Answer{Outcome: tool.Accepted}, nil
+		}
+		return tool.Answer{Outcome: tool.Declined, Message: "the user declined"}, nil
+	}
+	q := ask.Question
+	fmt.Fprintf(os.Stderr, "%s\n", printable(q.Text))
+	for i, o := range q.Options {
+		fmt.Fprintf(os.Stderr, "  %d) %s\n", i+1, printable(o))
+	}
+	answer, err := t.line(ctx, "> ")
+	if err != nil {
+		return tool.Answer{}, err
+	}
+	if answer == "" {
+		return tool.Answer{Outcome: tool.Declined}, nil
+	}
+	var n int
+	if _, err := fmt.Sscanf(answer, "%d", &n); err == nil && n >= 1 && n <= len(q.Options) {
+		answer = q.Options[n-1]
+	}
+	return tool.Answer{Outcome: tool.Accepted, Values: []string{answer}}, nil
+}
+
+// line reads one line from the keyboard, or gives up when ctx ends.
+func (t *terminal) line(ctx context.Context, prompt string) (string, error) {
+	fmt.Fprint(os.Stderr, prompt)
+	type read struct {
+		text string
+		err  error
+	}
+	ch := make(chan read, 1)
+	go func() {
+		text, err := t.in.ReadString('\n')
+		ch <- read{strings.TrimSpace(text), err}
+	}()
+	select {
+	case r := <-ch:
+		if r.err != nil && r.text == "" {
+			return "", nil //nolint:nilerr // end of input is no answer
+		}
+		return r.text, nil
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+// finish prints what was not printed already.
+func (t *terminal) finish(res *host.Result) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.wipe()
+	switch {
+	case res.Success() && !t.streamed:
+		printText(os.Stdout, res.Output)
+	case res.Success():
+	case t.streamed:
+		// The command's own words are on the screen already; only what they do not say is left.
+		if res.Error.Kind != tool.ExecutionFailed {
+			printText(os.Stderr, firstLine(res.Error.Message))
+		}
+	case t.native && res.Error.Kind == tool.ExecutionFailed && res.Error.Code > 0:
+		// A native command that failed without a word keeps its silence.
+	default:
+		printText(os.Stderr, res.Error.Message)
+	}
+}
+
+func printText(w io.Writer, s string) {
+	if s == "" {
+		return
+	}
+	if !strings.HasSuffix(s, "\n") {
+		s += "\n"
+	}
+	_, _ = io.WriteString(w, s) // a closed pipe ends the program by signal
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}
+
+// printable takes out what could change the screen: a plugin or a model wrote it.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < 0x20 && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
+			return '\uFFFD'
+		}
+		return r
+	}, s)
+}
+
+func printJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}

@@ -1,0 +1,88 @@
+// Package config reads the operator's HCL: which plugins, tools, field namespaces
+// and roots there are. HCL's types stay inside; what comes out is plain Go, and
+// errors that name file and line.
+package config
+
+import (
+	"encoding/json"
+	"log/slog"
+	"time"
+)
+
+// Config is a whole configuration, checked as far as it can be without starting anything.
+type Config struct {
+	// Source is the file or directory it came from; "built-in" for the default.
+	Source string
+
+	Host    Host
+	Sandbox Sandbox
+	Plugins []Plugin
+	Tools   map[string]Tool
+
+	files sources
+}
+
+// Host settings.
+type Host struct {
+	// LogLevel of standard error.
+	LogLevel slog.Level
+	// StateDir; empty: the user's.
+	StateDir string
+	// OnAsk decides when nobody can be asked: "allow", "deny" or "prompt".
+	OnAsk string
+	// Timeout of a call that neither tool nor operator gave one.
+	Timeout time.Duration
+	// MaxParallel bounds the calls of one session that run at the same time.
+	MaxParallel int
+}
+
+// Sandbox says which files may be touched.
+type Sandbox struct {
+	// Workspace is "read-write" or "read-only".
+	Workspace string
+	// Roots are further roots; their paths are absolute.
+	Roots []Root
+	// Strict refuses any ".." and any symbolic link, also inside the roots.
+	Strict bool
+	// Allow and Deny are path globs; a path must match one of Allow (when there is
+	// one) and none of Deny.
+	Allow, Deny []string
+}
+
+// Root is one further directory tree.
+type Root struct {
+	Path     string
+	Writable bool
+}
+
+// Plugin is one plugin block.
+type Plugin struct {
+	Name string
+	// Path of the binary, absolute.
+	Path string
+	Args []string
+	Env  map[string]string
+	// Field is the namespace under which its tools are mounted; empty: they are agent tools.
+	Field        string
+	StartTimeout time.Duration
+	// Config is the plugin's own block as JSON; nil: none.
+	Config json.RawMessage
+	// Missing says why the binary cannot be used; empty: it is there.
+	Missing string
+
+	at     position
+	config bodyRanges
+}
+
+// Tool is what the operator says of one tool; zero values mean "as the tool says".
+type Tool struct {
+	Enabled *bool
+	Timeout time.Duration
+
+	at position
+}
+
+// DefaultHost is what a configuration without a host block means.
+func DefaultHost() Host {
+	return Host{LogLevel: slog.LevelWarn, OnAsk: "deny", Timeout: 2 * time.Minute, MaxParallel: 10}
+}

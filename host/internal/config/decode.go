@@ -1,0 +1,354 @@
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bmatcuk/doublestar/v4"
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/gohcl"
+	"github.com/hashicorp/hcl/v2/hclparse"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	ctyjson "github.com/zclconf/go-cty/cty/json"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// The file's own form. Durations are strings such as "90s".
+type fileHCL struct {
+	Host    *hostHCL    `hcl:"host,block"`
+	Sandbox *sandboxHCL `hcl:"sandbox,block"`
+	Plugins []pluginHCL `hcl:"plugin,block"`
+	Tools   []toolHCL   `hcl:"tool,block"`
+}
+
+type hostHCL struct {
+	LogLevel    hcl.Expression `hcl:"log_level,optional"`
+	StateDir    *string        `hcl:"state_dir,optional"`
+	OnAsk       hcl.Expression `hcl:"on_ask,optional"`
+	Timeout     hcl.Expression `hcl:"timeout,optional"`
+	MaxParallel hcl.Expression `hcl:"max_parallel,optional"`
+}
+
+type sandboxHCL struct {
+	Workspace hcl.Expression `hcl:"workspace,optional"`
+	Paths     hcl.Expression `hcl:"paths,optional"`
+	Allow     hcl.Expression `hcl:"allow,optional"`
+	Deny      hcl.Expression `hcl:"deny,optional"`
+	Roots     []rootHCL      `hcl:"root,block"`
+}
+
+type rootHCL struct {
+	Path     string    `hcl:"path,label"`
+	Writable bool      `hcl:"writable,optional"`
+	At       hcl.Range `hcl:",def_range"`
+}
+
+type pluginHCL struct {
+	Name         string            `hcl:"name,label"`
+	Path         *string           `hcl:"path,optional"`
+	Args         []string          `hcl:"args,optional"`
+	Env          map[string]string `hcl:"env,optional"`
+	Field        hcl.Expression    `hcl:"field,optional"`
+	Optional     bool              `hcl:"optional,optional"`
+	StartTimeout hcl.Expression    `hcl:"start_timeout,optional"`
+	Config       *configHCL        `hcl:"config,block"`
+	At           hcl.Range         `hcl:",def_range"`
+}
+
+type configHCL struct {
+	Body hcl.Body  `hcl:",remain"`
+	At   hcl.Range `hcl:",def_range"`
+}
+
+type toolHCL struct {
+	Name    string         `hcl:"name,label"`
+	Enabled *bool          `hcl:"enabled,optional"`
+	Timeout hcl.Expression `hcl:"timeout,optional"`
+	At      hcl.Range      `hcl:",def_range"`
+}
+
+// decoder turns files into a Config, gathering everything that is wrong.
+type decoder struct {
+	ctx   *hcl.EvalContext
+	dir   string // relative paths start here; empty for the built-in default
+	env   Environment
+	diags hcl.Diagnostics
+	cfg   *Config
+}
+
+func decode(files []*hcl.File, diags hcl.Diagnostics, p *hclparse.Parser, source, dir string, env Environment) (*Config, error) {
+	d := &decoder{
+		ctx: evalContext(dir, env), dir: dir, env: env, diags: diags,
+		cfg: &Config{Source: source, Host: DefaultHost(), Sandbox: Sandbox{Workspace: "read-write"}, Tools: make(map[string]Tool), files: p.Sources()},
+	}
+	if !diags.HasErrors() {
+		var f fileHCL
+		d.add(gohcl.DecodeBody(hcl.MergeFiles(files), d.ctx, &f))
+		if !d.diags.HasErrors() {
+			d.file(&f)
+		}
+	}
+	if d.diags.HasErrors() {
+		return nil, &Error{diags: d.diags, files: d.cfg.files}
+	}
+	return d.cfg, nil
+}
+
+func (d *decoder) add(diags hcl.Diagnostics) { d.diags = append(d.diags, diags...) }
+
+func (d *decoder) fail(at hcl.Range, summary, detail string, a ...any) {
+	d.diags = append(d.diags, problem(at, summary, detail, a...))
+}
+
+func (d *decoder) file(f *fileHCL) {
+	if f.Host != nil {
+		d.host(f.Host)
+	}
+	if f.Sandbox != nil {
+		d.sandbox(f.Sandbox)
+	}
+	seen := make(map[string]hcl.Range)
+	for i := range f.Plugins {
+		p := &f.Plugins[i]
+		if first, dup := seen[p.Name]; dup {
+			d.fail(p.At, fmt.Sprintf("Plugin %q is configured twice", p.Name), "The first block is at %s:%d. Remove one, or give it another name.", first.Filename, first.Start.Line)
+			continue
+		}
+		seen[p.Name] = p.At
+		d.plugin(p)
+	}
+	for i := range f.Tools {
+		t := &f.Tools[i]
+		if first, dup := d.cfg.Tools[t.Name]; dup {
+			d.fail(t.At, fmt.Sprintf("Tool %q is configured twice", t.Name), "The first block is at %s:%d. Put both into one.", first.at.Filename, first.at.Start.Line)
+			continue
+		}
+		d.cfg.Tools[t.Name] = Tool{Enabled: t.Enabled, Timeout: d.duration(t.Timeout), at: t.At}
+	}
+}
+
+func (d *decoder) host(h *hostHCL) {
+	out := &d.cfg.Host
+	switch level := d.choice(h.LogLevel, "", "debug", "info", "warn", "error"); level {
+	case "":
+	default:
+		_ = out.LogLevel.UnmarshalText([]byte(level)) // one of slog's own names
+	}
+	if h.StateDir != nil {
+		out.StateDir = d.path(*h.StateDir)
+	}
+	out.OnAsk = d.choice(h.OnAsk, out.OnAsk, "allow", "deny", "prompt")
+	if t := d.duration(h.Timeout); t > 0 {
+		out.Timeout = t
+	}
+	if given(h.MaxParallel) {
+		d.add(gohcl.DecodeExpression(h.MaxParallel, d.ctx, &out.MaxParallel))
+		if out.MaxParallel < 1 {
+			d.fail(h.MaxParallel.Range(), "max_parallel is too small", "At least one call must be able to run.")
+		}
+	}
+}
+
+func (d *decoder) sandbox(s *sandboxHCL) {
+	out := &d.cfg.Sandbox
+	out.Workspace = d.choice(s.Workspace, out.Workspace, "read-write", "read-only")
+	out.Strict = d.choice(s.Paths, "contained", "contained", "strict") == "strict"
+	out.Allow, out.Deny = d.globs(s.Allow), d.globs(s.Deny)
+	for _, r := range s.Roots {
+		path := d.path(r.Path)
+		if st, err := os.Stat(path); err != nil || !st.IsDir() {
+			d.fail(r.At, fmt.Sprintf("There is no directory %s", path), "Create it, correct the path, or remove this root.")
+			continue
+		}
+		d.cfg.Sandbox.Roots = append(d.cfg.Sandbox.Roots, Root{Path: path, Writable: r.Writable})
+	}
+}
+
+func (d *decoder) plugin(p *pluginHCL) {
+	out := Plugin{Name: p.Name, Args: p.Args, Env: p.Env, StartTimeout: d.duration(p.StartTimeout), at: p.At}
+	if !tool.ValidName(p.Name) {
+		d.fail(p.At, fmt.Sprintf("%q cannot name a plugin", p.Name), "Use lower-case letters, digits, '_', '-' and '.', beginning with a letter.")
+	}
+	if given(p.Field) {
+		d.add(gohcl.DecodeExpression(p.Field, d.ctx, &out.Field))
+		if !tool.ValidName(out.Field) {
+			d.fail(p.Field.Range(), fmt.Sprintf("%q cannot name a field namespace", out.Field), "Use lower-case letters, digits, '_', '-' and '.', beginning with a letter.")
+		}
+	}
+	switch {
+	case p.Path != nil:
+		out.Path = d.path(*p.Path)
+	case d.env.BundledDir != "":
+		out.Path = filepath.Join(d.env.BundledDir, p.Name)
+	default:
+		d.fail(p.At, fmt.Sprintf("Plugin %q has no path", p.Name), "Say where its binary is: path = \"…\".")
+	}
+	out.Missing = missing(out.Path)
+	if out.Missing != "" && p.Optional {
+		return
+	}
+	if p.Config != nil {
+		out.Config, out.config = d.pluginConfig(p.Config)
+	}
+	d.cfg.Plugins = append(d.cfg.Plugins, out)
+}
+
+// missing says why a binary cannot be run. It is no error here: the other plugins work without it.
+func missing(path string) string {
+	st, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Sprintf("there is no file %s: build or install the plugin, or correct its path", path)
+	case err != nil:
+		return err.Error()
+	case st.IsDir():
+		return fmt.Sprintf("%s is a directory: name the plugin's binary", path)
+	case !st.Mode().IsRegular():
+		return fmt.Sprintf("%s is not a regular file", path)
+	case st.Mode().Perm()&0o111 == 0:
+		return fmt.Sprintf("%s may not be executed: make it executable (chmod +x)", path)
+	}
+	return ""
+}
+
+// pluginConfig evaluates a config block whose schema only the plugin knows: attributes
+// are values, blocks are lists of objects.
+func (d *decoder) pluginConfig(c *configHCL) (json.RawMessage, bodyRanges) {
+	ranges := bodyRanges{"": c.At}
+	b, err := json.Marshal(d.body(c.Body, nil, ranges))
+	if err != nil {
+		d.fail(c.At, "The plugin's configuration cannot be passed on", "%v", err)
+	}
+	return b, ranges
+}
+
+func (d *decoder) body(body hcl.Body, path []string, ranges bodyRanges) map[string]any {
+	out := make(map[string]any)
+	native, ok := body.(*hclsyntax.Body)
+	attrs, blocks := hcl.Attributes(nil), hclsyntax.Blocks(nil)
+	if ok {
+		attrs = make(hcl.Attributes, len(native.Attributes))
+		for name, a := range native.Attributes {
+			attrs[name] = a.AsHCLAttribute()
+		}
+		blocks = native.Blocks
+	} else { // JSON has no blocks of its own
+		var diags hcl.Diagnostics
+		attrs, diags = body.JustAttributes()
+		d.add(diags)
+	}
+	for name, a := range attrs {
+		at := append(path[:len(path):len(path)], name)
+		ranges[pathKey(at)] = a.Expr.Range()
+		v, diags := a.Expr.Value(d.ctx)
+		d.add(diags)
+		if diags.HasErrors() {
+			continue
+		}
+		if !v.IsWhollyKnown() {
+			d.fail(a.Expr.Range(), "The value is not known", "Give a value that can be computed now.")
+			continue
+		}
+		b, err := ctyjson.Marshal(v, v.Type())
+		if err != nil {
+			d.fail(a.Expr.Range(), "The value cannot be passed on", "%v", err)
+			continue
+		}
+		out[name] = json.RawMessage(b)
+	}
+	for _, b := range blocks {
+		list, _ := out[b.Type].([]any)
+		at := append(path[:len(path):len(path)], b.Type, strconv.Itoa(len(list)))
+		ranges[pathKey(at)] = b.DefRange()
+		inner := d.body(b.Body, at, ranges)
+		if len(b.Labels) > 0 {
+			inner["labels"] = b.Labels
+		}
+		out[b.Type] = append(list, inner)
+	}
+	return out
+}
+
+// given reports whether an optional attribute stands in the file.
+func given(e hcl.Expression) bool {
+	if e == nil {
+		return false
+	}
+	v, diags := e.Value(nil)
+	return diags.HasErrors() || !v.IsNull()
+}
+
+// choice evaluates one of a few words.
+func (d *decoder) choice(e hcl.Expression, otherwise string, among ...string) string {
+	if !given(e) {
+		return otherwise
+	}
+	var s string
+	if diags := gohcl.DecodeExpression(e, d.ctx, &s); diags.HasErrors() {
+		d.add(diags)
+		return otherwise
+	}
+	for _, a := range among {
+		if s == a {
+			return s
+		}
+	}
+	d.fail(e.Range(), fmt.Sprintf("%q is not allowed here", s), "Use one of %s.", strings.Join(among, ", "))
+	return otherwise
+}
+
+// duration evaluates a positive duration such as "90s"; 0 when it is not given.
+func (d *decoder) duration(e hcl.Expression) time.Duration {
+	if !given(e) {
+		return 0
+	}
+	var s string
+	if diags := gohcl.DecodeExpression(e, d.ctx, &s); diags.HasErrors() {
+		d.add(diags)
+		return 0
+	}
+	v, err := time.ParseDuration(s)
+	if err != nil || v <= 0 {
+		d.fail(e.Range(), fmt.Sprintf("%q is not a duration", s), "Write a number with a unit: \"500ms\", \"90s\", \"10m\".")
+	}
+	return v
+}
+
+func (d *decoder) globs(e hcl.Expression) []string {
+	if !given(e) {
+		return nil
+	}
+	var out []string
+	if diags := gohcl.DecodeExpression(e, d.ctx, &out); diags.HasErrors() {
+		d.add(diags)
+		return nil
+	}
+	for _, g := range out {
+		if !doublestar.ValidatePattern(g) {
+			d.fail(e.Range(), fmt.Sprintf("%q is not a glob", g), "Use *, ?, [a-z], {a,b} and ** for any number of directories.")
+		}
+	}
+	return out
+}
+
+// path makes a path of the file absolute: "~" is the home directory, anything
+// relative starts where the file stands.
+func (d *decoder) path(p string) string {
+	if p == "~" || strings.HasPrefix(p, "~/") {
+		if home, err := os.UserHomeDir(); err == nil {
+			p = home + p[1:]
+		}
+	}
+	if !filepath.IsAbs(p) {
+		p = filepath.Join(d.dir, p)
+	}
+	return filepath.Clean(p)
+}

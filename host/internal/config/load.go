@@ -1,0 +1,116 @@
+package config
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclparse"
+)
+
+//go:embed default.hcl
+var defaultHCL []byte
+
+// Environment is where a configuration is read: what it may refer to.
+type Environment struct {
+	// BundledDir holds the plugins that come with the program; a plugin without a
+	// path is looked for there.
+	BundledDir string
+	// LookupEnv backs the env function. nil: os.LookupEnv.
+	LookupEnv func(string) (string, bool)
+}
+
+// EnvVar names the environment variable that says where the configuration is.
+const EnvVar = "TOOLHOST_CONFIG"
+
+// Find gives the configuration to use: path when it is not empty, else
+// $TOOLHOST_CONFIG, ./toolhost.hcl, the user's configuration directory; empty: the
+// built-in default.
+func Find(path string) string {
+	if path != "" {
+		return path
+	}
+	if p := os.Getenv(EnvVar); p != "" {
+		return p
+	}
+	candidates := []string{"toolhost.hcl"}
+	if dir, err := os.UserConfigDir(); err == nil {
+		candidates = append(candidates, filepath.Join(dir, "toolhost", "toolhost.hcl"))
+	}
+	for _, c := range candidates {
+		if _, err := os.Stat(c); err == nil {
+			return c
+		}
+	}
+	return ""
+}
+
+// Load reads a configuration: a file (native syntax, or JSON when it ends in
+// .json), a directory of them, or the built-in default when path is empty.
+// The error is an [*Error] when the files could be read.
+func Load(path string, env Environment) (*Config, error) {
+	if path == "" {
+		p := hclparse.NewParser()
+		f, diags := p.ParseHCL(defaultHCL, "built-in")
+		return decode([]*hcl.File{f}, diags, p, "built-in", "", env)
+	}
+	names, err := list(path)
+	if err != nil {
+		return nil, err
+	}
+	p := hclparse.NewParser()
+	var files []*hcl.File
+	var diags hcl.Diagnostics
+	for _, name := range names {
+		parse := p.ParseHCLFile
+		if strings.HasSuffix(name, ".json") {
+			parse = p.ParseJSONFile
+		}
+		f, d := parse(name)
+		diags = append(diags, d...)
+		if f != nil {
+			files = append(files, f)
+		}
+	}
+	dir := filepath.Dir(names[0])
+	if dir, err = filepath.Abs(dir); err != nil {
+		return nil, err
+	}
+	return decode(files, diags, p, path, dir, env)
+}
+
+// list gives the files of a configuration, sorted by name.
+func list(path string) ([]string, error) {
+	st, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("there is no configuration %s: create it, or leave --config and $%s out to use the built-in one", path, EnvVar)
+	case err != nil:
+		return nil, fmt.Errorf("the configuration cannot be read: %w", err)
+	case !st.IsDir() && !st.Mode().IsRegular():
+		return nil, fmt.Errorf("the configuration %s is neither a file nor a directory", path)
+	case !st.IsDir():
+		return []string{path}, nil
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, fmt.Errorf("the configuration cannot be read: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		if n := e.Name(); !e.IsDir() && !strings.HasPrefix(n, ".") && (strings.HasSuffix(n, ".hcl") || strings.HasSuffix(n, ".hcl.json")) {
+			names = append(names, filepath.Join(path, n))
+		}
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("the configuration directory %s has no file that ends in .hcl or .hcl.json", path)
+	}
+	slices.Sort(names)
+	return names, nil
+}

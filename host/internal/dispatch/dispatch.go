@@ -1,0 +1,186 @@
+// Package dispatch is the life of a call: what is meant, which tool it is, whether
+// it may run, when, and where. Every front goes through it and nothing goes around it.
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/help"
+	"toolhost.dev/host/internal/policy"
+	"toolhost.dev/host/internal/registry"
+	"toolhost.dev/host/internal/scheduler"
+	"toolhost.dev/host/internal/state"
+	"toolhost.dev/host/router"
+)
+
+// Shell is the tool that native commands go to.
+const Shell = "bash"
+
+// Request is one call as a front makes it: a command string, or a name with arguments.
+type Request struct {
+	ID        string
+	MessageID string
+	Command   string
+	Name      string
+	Arguments json.RawMessage
+	// Session, with its roots; see [Session].
+	Session Session
+}
+
+// Session is where a call is at home.
+type Session struct {
+	state.Session
+	Roots []tool.Root
+}
+
+// Front is whoever made the call, while it runs.
+type Front interface {
+	Progress(title string, metadata map[string]any)
+	Output(stream tool.Stream, chunk []byte)
+	Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error)
+}
+
+// Plugins runs calls on plugins.
+type Plugins interface {
+	Call(ctx context.Context, plugin string, call *tool.Call, peer tool.Peer) *tool.Result
+}
+
+// Dispatcher joins the stages. It is safe for concurrent use.
+type Dispatcher struct {
+	Registry  *registry.Registry
+	Policy    *policy.Policy
+	Scheduler *scheduler.Scheduler
+	Plugins   Plugins
+	State     *state.DB
+	// Timeout of calls that nobody gave one.
+	Timeout time.Duration
+	// Unloaded says which plugins could not be loaded, for a name that is not found. nil: nothing.
+	Unloaded func(name string) string
+}
+
+// Pending is a call that has its place in the session's line.
+type Pending struct {
+	d       *Dispatcher
+	req     Request
+	command *router.Command
+	entry   *registry.Entry
+	args    map[string]json.RawMessage
+	ticket  *scheduler.Ticket
+	started time.Time
+	early   *tool.Result // the answer, when nothing has to run
+}
+
+// Begin takes a request up to its place in the line, without waiting. Run must be
+// called on what it gives. The calls of a session run in the order of Begin.
+func (d *Dispatcher) Begin(req Request) *Pending {
+	p := &Pending{d: d, req: req, started: time.Now()}
+	p.command = d.route(req)             // 1. what is meant
+	p.entry, p.args, p.early = d.bind(p) // 2. which tool, with which arguments
+	if p.early == nil {
+		p.ticket = d.Scheduler.Enqueue(req.Session.ID, p.entry.Definition.Traits.ConcurrencySafe)
+	}
+	return p
+}
+
+// Native reports whether the call goes to the shell as it stands.
+func (p *Pending) Native() bool { return p.command.Layer == router.Native }
+
+// Run carries the call out. It returns when the call has ended, always with a result.
+func (p *Pending) Run(ctx context.Context, front Front) *tool.Result {
+	if p.early != nil {
+		return p.finish(p.early)
+	}
+	ctx, cancel := p.deadline(ctx)
+	defer cancel()
+	call, peer := p.call(), p.d.peer(p.req.Session.ID, front)
+	if err := p.d.Policy.Check(ctx, &p.entry.Definition, p.entry.Schema, call, p.args, peer); err != nil { // 3. whether it may
+		p.ticket.Abandon()
+		return p.finish(refused(err))
+	}
+	done, err := p.ticket.Wait(ctx) // 4. when
+	if err != nil {
+		return p.finish(refused(err))
+	}
+	defer done()
+	if err := p.d.inform(call, p.entry); err != nil {
+		return p.finish(refused(err))
+	}
+	queued := time.Since(p.started)
+	res := p.d.attempt(ctx, p.entry, call, peer) // 5. where
+	res.Run.QueueTime, res.Run.ExecutionTime = queued, time.Since(p.started)-queued
+	p.d.remember(p.req.Session, p.entry, res)
+	return p.finish(res)
+}
+
+// route is step 1.
+func (d *Dispatcher) route(req Request) *router.Command {
+	if req.Name != "" {
+		return router.Function(req.Name, req.Arguments, d.Registry)
+	}
+	return router.Parse(req.Command, d.Registry, router.Options{Exists: existsFrom(req.Session.Cwd)})
+}
+
+// bind is step 2. Its result is set when the answer is already known: help, or an error.
+func (d *Dispatcher) bind(p *Pending) (*registry.Entry, map[string]json.RawMessage, *tool.Result) {
+	c := p.command
+	switch {
+	case c.Error != nil:
+		return nil, nil, d.notFound(c)
+	case c.IsHelp:
+		return nil, nil, help.Result(d.Registry, c)
+	case c.Layer == router.Native && c.Simple && d.unloaded(c.Name) != nil:
+		return nil, nil, refused(d.unloaded(c.Name))
+	}
+	namespace, name := c.Namespace, c.Name
+	if c.Layer == router.Native {
+		name = Shell
+	}
+	e, err := d.Registry.Enabled(namespace, name)
+	if err != nil {
+		if c.Layer == router.Native {
+			err = tool.Errorf(tool.NotFound, "%q is no tool, and there is no shell to run it: enable the plugin that serves the tool %s.", firstWord(c), Shell)
+		}
+		return nil, nil, refused(err)
+	}
+	if c.Layer == router.Native {
+		return d.bindShell(e, c)
+	}
+	return e, c.Arguments, nil
+}
+
+// bindShell binds a native command to the shell tool's own schema.
+func (d *Dispatcher) bindShell(e *registry.Entry, c *router.Command) (*registry.Entry, map[string]json.RawMessage, *tool.Result) {
+	args, bad := e.Schema.Check(c.Kwargs)
+	if len(bad) > 0 {
+		return e, nil, refused(tool.Errorf(tool.Internal, "The tool %s does not take a command: %s. Another plugin must serve the shell.", Shell, bad[0].Message))
+	}
+	return e, args, nil
+}
+
+// attempt runs the call, and once more when the plugin died under a call that may be repeated.
+func (d *Dispatcher) attempt(ctx context.Context, e *registry.Entry, call *tool.Call, peer tool.Peer) *tool.Result {
+	for attempt := 1; ; attempt++ {
+		res := d.Plugins.Call(ctx, e.Plugin, call, peer)
+		res.Run.Attempts = attempt
+		died := res.Error != nil && res.Error.Kind == tool.Unavailable && res.Run.Plugin != ""
+		if !died || attempt > 1 || !e.Definition.Traits.ReadOnly || ctx.Err() != nil {
+			return res
+		}
+	}
+}
+
+// Explain says what a command means, seen from a directory, without running it.
+func (d *Dispatcher) Explain(command, cwd string) *router.Command {
+	c := router.Parse(command, d.Registry, router.Options{Exists: existsFrom(cwd)})
+	if c.Error != nil || c.IsHelp || c.Layer == router.Native {
+		return c
+	}
+	if _, err := d.Registry.Enabled(c.Namespace, c.Name); err != nil {
+		c.Error = tool.AsError(err).From(tool.SourceHost)
+	}
+	return c
+}

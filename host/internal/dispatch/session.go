@@ -1,0 +1,164 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/registry"
+	"toolhost.dev/host/internal/state"
+	"toolhost.dev/host/router"
+)
+
+// MaxTimeout bounds every call, also of tools that keep their own time.
+const MaxTimeout = time.Hour
+
+// deadline gives the call its time.
+func (p *Pending) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	limit := p.limit()
+	return context.WithTimeoutCause(ctx, limit, tool.Errorf(tool.Timeout,
+		"%s took longer than %s and was stopped. Ask for less, or raise the limit in the configuration: tool %q { timeout = \"…\" }.", p.entry.FullName(), limit, p.entry.FullName()))
+}
+
+func (p *Pending) limit() time.Duration {
+	switch t := p.entry.Timeout; {
+	case t < 0:
+		return MaxTimeout
+	case t > 0:
+		return t
+	}
+	return p.d.Timeout
+}
+
+// call makes the call of the bound arguments.
+func (p *Pending) call() *tool.Call {
+	raw, err := json.Marshal(p.args)
+	if err != nil { // each value was checked to be JSON
+		raw = json.RawMessage("{}")
+	}
+	s := p.req.Session
+	return &tool.Call{
+		ID: p.req.ID, MessageID: p.req.MessageID, Tool: p.entry.Definition.Name, Arguments: raw,
+		SessionID: s.ID, Cwd: s.Cwd, Roots: s.Roots,
+	}
+}
+
+// inform completes a call, just before it runs, with what the session knows by now:
+// calls before it may have changed it.
+func (d *Dispatcher) inform(call *tool.Call, e *registry.Entry) error {
+	if e.Definition.Traits.ReadOnly {
+		return nil
+	}
+	s, err := d.State.PluginState(call.SessionID, e.Plugin)
+	if err != nil {
+		return fmt.Errorf("the session's state cannot be read: %w", err)
+	}
+	call.SessionState = s
+	return nil
+}
+
+// remember keeps what the call read, changed and left.
+func (d *Dispatcher) remember(s Session, e *registry.Entry, res *tool.Result) {
+	d.State.Apply(s.ID, res.Effects)
+	if res.SessionState != nil {
+		d.State.SavePluginState(s.ID, e.Plugin, res.SessionState)
+	}
+	if res.Cwd != "" && res.Cwd != s.Cwd && filepath.IsAbs(res.Cwd) {
+		s.Cwd = res.Cwd
+		d.State.SaveSession(s.Session)
+	}
+}
+
+// finish completes a result, for every way a call can end.
+func (p *Pending) finish(res *tool.Result) *tool.Result {
+	res.Run.CallID = p.req.ID
+	if res.Run.Tool == "" && p.entry != nil {
+		res.Run.Tool = p.entry.FullName()
+	}
+	if res.Error != nil && res.Error.Source == "" {
+		res.Error = res.Error.From(tool.SourceTool)
+	}
+	command := p.req.Command
+	if command == "" {
+		command = p.req.Name + " " + string(p.req.Arguments)
+	}
+	p.d.State.AddHistory(state.Entry{Session: p.req.Session.ID, At: p.started, Command: command, Tool: res.Run.Tool, Success: res.Success()})
+	return res
+}
+
+func refused(err error) *tool.Result {
+	e := tool.AsError(err)
+	if e.Source == "" {
+		e = e.From(tool.SourceHost)
+	}
+	return &tool.Result{Error: e}
+}
+
+// notFound adds to a name that is not known that a plugin of that name failed to load.
+func (d *Dispatcher) notFound(c *router.Command) *tool.Result {
+	if c.Error.Kind == tool.NotFound {
+		if err := d.unloaded(c.Name); err != nil {
+			return refused(err)
+		}
+	}
+	return &tool.Result{Error: c.Error}
+}
+
+// unloaded says that the plugin that would serve a name could not be loaded.
+func (d *Dispatcher) unloaded(name string) error {
+	if d.Unloaded == nil || name == "" {
+		return nil
+	}
+	if why := d.Unloaded(name); why != "" {
+		return tool.Errorf(tool.Unavailable, "%s", why).From(tool.SourcePlugin)
+	}
+	return nil
+}
+
+func firstWord(c *router.Command) string {
+	if c.Name != "" {
+		return c.Name
+	}
+	return c.Raw
+}
+
+func existsFrom(cwd string) func(string) bool {
+	return func(path string) bool {
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(cwd, path)
+		}
+		_, err := os.Lstat(path)
+		return err == nil
+	}
+}
+
+// callPeer is the host as the running call sees it: the front, and what the session knows.
+type callPeer struct {
+	Front
+	session string
+	state   *state.DB
+}
+
+func (d *Dispatcher) peer(session string, front Front) tool.Peer {
+	return &callPeer{Front: front, session: session, state: d.State}
+}
+
+// FileStates implements [tool.Peer].
+func (p *callPeer) FileStates(_ context.Context, paths ...string) (map[string]tool.FileState, error) {
+	out := make(map[string]tool.FileState, len(paths))
+	for _, path := range paths {
+		s, ok, err := p.state.FileState(p.session, path)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			out[path] = s
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,140 @@
+package policy
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// maxLinks bounds the symbolic links on the way to a file, as the kernel does.
+const maxLinks = 40
+
+// resolve finds where a path leads and the root it is in. It is advice to the
+// person: what it allows is still opened through os.Root by the tool, so a link
+// changed in between leads nowhere.
+func (p *Policy) resolve(call *tool.Call, path string) (string, tool.Root, error) {
+	if strings.IndexByte(path, 0) >= 0 {
+		return "", tool.Root{}, tool.Errorf(tool.Security, "The path %q has a NUL byte. Remove it.", path)
+	}
+	if path == "" {
+		return "", tool.Root{}, tool.Errorf(tool.InvalidArguments, "The path is empty. Name a file, or . for the working directory.")
+	}
+	if p.rules.Strict && hasDotDot(path) {
+		return "", tool.Root{}, tool.Errorf(tool.Security, "%s has a \"..\", which the configuration refuses (sandbox paths = \"strict\"). Give the path without it.", path)
+	}
+	abs := expandHome(path)
+	if !filepath.IsAbs(abs) {
+		abs = filepath.Join(call.Cwd, abs)
+	}
+	abs = filepath.Clean(abs)
+	real, links, err := follow(abs)
+	if err != nil {
+		return "", tool.Root{}, tool.Errorf(tool.Security, "%s cannot be followed: %w.", path, err)
+	}
+	root, ok := containing(call.Roots, real)
+	if !ok {
+		via := ""
+		if real != abs {
+			via = " (it leads to " + real + ")"
+		}
+		return "", tool.Root{}, tool.Errorf(tool.Security, "%s is outside of what may be touched%s: %s. Use a path inside, or have the operator add it: sandbox { root %q {} }.",
+			path, via, rootList(call.Roots), filepath.Dir(real))
+	}
+	if p.rules.Strict && links {
+		return "", tool.Root{}, tool.Errorf(tool.Security, "%s goes through a symbolic link, which the configuration refuses (sandbox paths = \"strict\"). Use %s.", path, real)
+	}
+	return real, root, nil
+}
+
+func hasDotDot(path string) bool {
+	for part := range strings.SplitSeq(path, "/") {
+		if part == ".." {
+			return true
+		}
+	}
+	return false
+}
+
+func expandHome(path string) string {
+	if path != "~" && !strings.HasPrefix(path, "~/") {
+		return path
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return path
+	}
+	return filepath.Join(home, path[1:])
+}
+
+// follow resolves the symbolic links of a path whose end need not exist yet.
+func follow(path string) (real string, links bool, err error) {
+	rest := strings.Split(strings.TrimPrefix(path, "/"), "/")
+	at, hops := "/", 0
+	for len(rest) > 0 {
+		name := rest[0]
+		rest = rest[1:]
+		switch name {
+		case "", ".":
+			continue
+		case "..":
+			at = filepath.Dir(at)
+			continue
+		}
+		next := filepath.Join(at, name)
+		st, err := os.Lstat(next)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return filepath.Join(append([]string{next}, rest...)...), links, nil
+		case err != nil:
+			// Not a directory, or not to be looked into: the tool says so better.
+			return filepath.Join(append([]string{next}, rest...)...), links, nil //nolint:nilerr // see above
+		case st.Mode().Type() != fs.ModeSymlink:
+			at = next
+			continue
+		}
+		links = true
+		if hops++; hops > maxLinks {
+			return "", links, errors.New("it goes through too many symbolic links")
+		}
+		target, err := os.Readlink(next)
+		if err != nil {
+			return "", links, err
+		}
+		if filepath.IsAbs(target) {
+			at = "/"
+		}
+		rest = append(strings.Split(target, "/"), rest...)
+	}
+	return at, links, nil
+}
+
+// containing gives the innermost root that holds a path.
+func containing(roots []tool.Root, path string) (best tool.Root, ok bool) {
+	for _, r := range roots {
+		if path != r.Path && r.Path != "/" && !strings.HasPrefix(path, r.Path+"/") {
+			continue
+		}
+		if !ok || len(r.Path) > len(best.Path) {
+			best, ok = r, true
+		}
+	}
+	return best, ok
+}
+
+func rootList(roots []tool.Root) string {
+	if len(roots) == 0 {
+		return "no root is configured"
+	}
+	var names []string
+	for _, r := range roots {
+		names = append(names, r.Path)
+	}
+	if len(names) == 1 {
+		return "the root is " + names[0]
+	}
+	return "the roots are " + strings.Join(names, ", ")
+}

@@ -1,0 +1,182 @@
+// Package registry knows every tool there is: which plugin serves it, under which
+// name, with which schema, and what the operator set for it.
+package registry
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// Entry is one registered tool.
+type Entry struct {
+	Definition tool.Definition
+	Schema     *tool.Schema
+	// Plugin is the configured name of the plugin that serves it.
+	Plugin string
+	// Namespace is the field namespace; empty: an agent tool.
+	Namespace string
+	Enabled   bool
+	// Timeout of a call; 0: the host's; negative: the tool keeps its own time.
+	Timeout time.Duration
+}
+
+// FullName is the name by which the tool is called: "read", or "jira:search".
+func (e *Entry) FullName() string {
+	if e.Namespace != "" {
+		return e.Namespace + ":" + e.Definition.Name
+	}
+	return e.Definition.Name
+}
+
+// Signature is what binding arguments needs.
+func (e *Entry) Signature() tool.Signature {
+	return tool.Signature{Schema: e.Schema, Stdin: e.Definition.StdinParameter}
+}
+
+// Settings are what the operator says of a tool; zero values mean "as the tool says".
+type Settings struct {
+	Enabled *bool
+	Timeout time.Duration
+}
+
+// Registry is safe for concurrent use: readers see one snapshot or the next.
+type Registry struct {
+	snapshot atomic.Pointer[snapshot]
+}
+
+type snapshot struct {
+	byName map[string]*Entry // by full name
+	order  []*Entry
+}
+
+// New makes an empty registry.
+func New() *Registry {
+	r := new(Registry)
+	r.snapshot.Store(&snapshot{byName: make(map[string]*Entry)})
+	return r
+}
+
+// Add registers the tools of a plugin under a namespace (empty: as agent tools). A
+// tool that cannot be registered does not keep the others out; the error says what
+// was wrong with each.
+func (r *Registry) Add(plugin, namespace string, desc *tool.Description, settings func(name string) Settings) error {
+	old := r.snapshot.Load()
+	next := &snapshot{byName: make(map[string]*Entry, len(old.byName)+len(desc.Tools)), order: slices.Clone(old.order)}
+	for k, v := range old.byName {
+		next.byName[k] = v
+	}
+	var errs []error
+	taken := make(map[string][]string) // by the plugin that has them already
+	for _, def := range desc.Tools {
+		e, err := newEntry(plugin, namespace, def, settings)
+		if err == nil {
+			if other := next.byName[e.FullName()]; other != nil {
+				taken[other.Plugin] = append(taken[other.Plugin], e.FullName())
+				continue
+			}
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("tool %q of plugin %s is not registered: %w", def.Name, plugin, err))
+			continue
+		}
+		next.byName[e.FullName()] = e
+		next.order = append(next.order, e)
+	}
+	for other, names := range taken {
+		errs = append(errs, fmt.Errorf("plugin %s already serves %s, so plugin %s does not: give one of the two a field namespace, or remove it", other, strings.Join(names, ", "), plugin))
+	}
+	r.snapshot.Store(next)
+	return errors.Join(errs...)
+}
+
+// reserved names mean something to the host itself.
+var reserved = []string{"help", "field", "tool"}
+
+func newEntry(plugin, namespace string, def tool.Definition, settings func(name string) Settings) (*Entry, error) {
+	if err := def.Validate(); err != nil {
+		return nil, err
+	}
+	if namespace == "" && slices.Contains(reserved, def.Name) {
+		return nil, fmt.Errorf("the name is reserved: give the plugin a field namespace, or rename the tool")
+	}
+	schema, err := tool.ParseSchema(def.Input)
+	if err != nil {
+		return nil, err
+	}
+	e := &Entry{Definition: def, Schema: schema, Plugin: plugin, Namespace: namespace, Enabled: !def.Traits.Disabled, Timeout: def.DefaultTimeout}
+	s := settings(e.FullName())
+	if s.Enabled != nil {
+		e.Enabled = *s.Enabled
+	}
+	if s.Timeout > 0 {
+		e.Timeout = s.Timeout
+	}
+	return e, nil
+}
+
+// All gives every entry, in the order of registration. Do not change it.
+func (r *Registry) All() []*Entry { return r.snapshot.Load().order }
+
+// Lookup finds a tool by namespace (empty: agent tools) and name, disabled ones too.
+func (r *Registry) Lookup(namespace, name string) *Entry {
+	if namespace != "" {
+		name = namespace + ":" + name
+	}
+	return r.snapshot.Load().byName[name]
+}
+
+// Enabled finds a tool that may be called. The error says why not, and what to do.
+func (r *Registry) Enabled(namespace, name string) (*Entry, error) {
+	e := r.Lookup(namespace, name)
+	switch {
+	case e == nil:
+		return nil, tool.Errorf(tool.NotFound, "There is no tool %q. Type help for what there is.", name)
+	case !e.Enabled:
+		return nil, tool.Errorf(tool.PermissionDenied, "The tool %s is disabled. Enable it in the configuration: tool %q { enabled = true }.", e.FullName(), e.FullName())
+	}
+	return e, nil
+}
+
+// Agent implements the router's Tools. A disabled tool is known, so that its name does
+// not fall through to the shell.
+func (r *Registry) Agent(name string) (tool.Signature, bool) { return r.Field("", name) }
+
+// Field implements the router's Tools.
+func (r *Registry) Field(namespace, name string) (tool.Signature, bool) {
+	e := r.Lookup(namespace, name)
+	if e == nil {
+		return tool.Signature{}, false
+	}
+	return e.Signature(), true
+}
+
+// AgentNames implements the router's Tools.
+func (r *Registry) AgentNames() []string { return r.FieldNames("") }
+
+// FieldNames implements the router's Tools.
+func (r *Registry) FieldNames(namespace string) []string {
+	var out []string
+	for _, e := range r.All() {
+		if e.Namespace == namespace && e.Enabled {
+			out = append(out, e.Definition.Name)
+		}
+	}
+	return out
+}
+
+// Namespaces implements the router's Tools.
+func (r *Registry) Namespaces() []string {
+	var out []string
+	for _, e := range r.All() {
+		if e.Namespace != "" && !slices.Contains(out, e.Namespace) {
+			out = append(out, e.Namespace)
+		}
+	}
+	return out
+}

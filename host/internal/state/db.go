@@ -1,0 +1,191 @@
+// Package state is the host's memory on disk: sessions, what they know of files,
+// their history, what plugins keep for them, and what plugins said of themselves.
+// It is one SQLite database that several host processes may share.
+package state
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	_ "modernc.org/sqlite" // the driver
+)
+
+// schema is applied in order; user_version counts what has been. Never change a
+// step, only add.
+var schema = []string{`
+CREATE TABLE sessions (
+	id TEXT PRIMARY KEY, workspace TEXT NOT NULL, cwd TEXT NOT NULL,
+	created_ns INTEGER NOT NULL, used_ns INTEGER NOT NULL
+) STRICT;
+CREATE TABLE file_states (
+	session TEXT NOT NULL, path TEXT NOT NULL,
+	mtime_ns INTEGER NOT NULL, size INTEGER NOT NULL, hash BLOB NOT NULL, partial INTEGER NOT NULL,
+	PRIMARY KEY (session, path)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE history (
+	id INTEGER PRIMARY KEY, session TEXT NOT NULL, at_ns INTEGER NOT NULL,
+	command TEXT NOT NULL, tool TEXT NOT NULL, success INTEGER NOT NULL
+) STRICT;
+CREATE INDEX history_session ON history (session, id);
+CREATE TABLE plugin_states (
+	session TEXT NOT NULL, plugin TEXT NOT NULL, state BLOB NOT NULL,
+	PRIMARY KEY (session, plugin)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE binaries (
+	path TEXT PRIMARY KEY, identity TEXT NOT NULL, hash BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE descriptions (
+	key BLOB PRIMARY KEY, description TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+`}
+
+// DB is the open database. It is safe for concurrent use. Writes that a call need
+// not wait for are gathered and written together a moment later; a host killed
+// before that loses them, which makes a session know less, never something wrong.
+type DB struct {
+	sql  *sql.DB
+	path string
+	log  *slog.Logger
+	stmt statements
+
+	mu       sync.Mutex
+	pending  batch
+	writing  batch // what a write under way holds; still answered from
+	signal   chan struct{}
+	done     chan struct{}
+	stopped  chan struct{}
+	closeErr error
+	once     sync.Once
+}
+
+type statements struct {
+	session, fileState, pluginState *sql.Stmt
+}
+
+// flushDelay is how long gathered writes may wait for more.
+const flushDelay = 20 * time.Millisecond
+
+// Open opens the database in dir, making both if need be.
+func Open(dir string, log *slog.Logger) (*DB, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("the state directory cannot be made: %w", err)
+	}
+	path := filepath.Join(dir, "state.db")
+	return open("file:"+escape(path)+"?", path, log)
+}
+
+// OpenInMemory opens a database that ends with the process.
+func OpenInMemory(log *slog.Logger) (*DB, error) { return open("file::memory:?", "", log) }
+
+func open(dsn, path string, log *slog.Logger) (*DB, error) {
+	db, err := sql.Open("sqlite", dsn+"_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)&_txlock=immediate")
+	if err != nil {
+		return nil, err
+	}
+	if path == "" {
+		db.SetMaxOpenConns(1) // each connection would have a database of its own
+	} else {
+		db.SetMaxOpenConns(4)
+		db.SetMaxIdleConns(4)
+	}
+	d := &DB{sql: db, path: path, log: log, signal: make(chan struct{}, 1), done: make(chan struct{}), stopped: make(chan struct{})}
+	if err := d.prepare(); err != nil {
+		_ = db.Close()
+		return nil, fmt.Errorf("the state database %s cannot be used: %w. Remove it to begin anew, or choose another place with --state", path, err)
+	}
+	go d.flusher()
+	return d, nil
+}
+
+func (d *DB) prepare() error {
+	if d.path != "" {
+		// Made with a private mode before SQLite would make it with the umask's.
+		f, err := os.OpenFile(d.path, os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			return err
+		}
+		_ = f.Close()
+	}
+	if err := d.migrate(); err != nil {
+		return err
+	}
+	for _, s := range []struct {
+		into  **sql.Stmt
+		query string
+	}{
+		{&d.stmt.session, `SELECT workspace, cwd FROM sessions WHERE id = ?`},
+		{&d.stmt.fileState, `SELECT mtime_ns, size, hash, partial FROM file_states WHERE session = ? AND path = ?`},
+		{&d.stmt.pluginState, `SELECT state FROM plugin_states WHERE session = ? AND plugin = ?`},
+	} {
+		var err error
+		if *s.into, err = d.sql.Prepare(s.query); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *DB) migrate() error {
+	var version int
+	if err := d.sql.QueryRow(`PRAGMA user_version`).Scan(&version); err != nil {
+		return err
+	}
+	if version == len(schema) {
+		return nil
+	}
+	tx, err := d.sql.BeginTx(context.Background(), nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() //nolint:errcheck // after Commit it does nothing
+	// Another process may have been here in the meantime.
+	if err := tx.QueryRow(`PRAGMA user_version`).Scan(&version); err != nil {
+		return err
+	}
+	if version > len(schema) {
+		return fmt.Errorf("it was made by a later version of toolhost (layout %d; this one knows %d)", version, len(schema))
+	}
+	for _, step := range schema[version:] {
+		if _, err := tx.Exec(step); err != nil {
+			return err
+		}
+	}
+	if _, err := tx.Exec(fmt.Sprintf(`PRAGMA user_version = %d`, len(schema))); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// Path of the database file; empty in memory.
+func (d *DB) Path() string { return d.path }
+
+// Close writes what is pending and closes the database.
+func (d *DB) Close() error {
+	d.once.Do(func() {
+		close(d.done)
+		<-d.stopped
+		d.closeErr = errors.Join(d.closeErr, d.sql.Close())
+	})
+	return d.closeErr
+}
+
+// escape makes a path safe in a URI's query form.
+func escape(path string) string {
+	out := make([]byte, 0, len(path))
+	for i := range len(path) {
+		switch c := path[i]; c {
+		case '?', '#', '%':
+			out = fmt.Appendf(out, "%%%02X", c)
+		default:
+			out = append(out, c)
+		}
+	}
+	return string(out)
+}

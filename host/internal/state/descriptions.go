@@ -1,0 +1,81 @@
+package state
+
+import (
+	"crypto/sha256"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// BinaryHash gives the SHA-256 of a plugin's binary. It is computed once for each
+// version of the file: device, inode, size and both times tell them apart.
+func (d *DB) BinaryHash(path string) (hash [32]byte, err error) {
+	f, err := os.Open(path) //nolint:gosec // the operator's own path
+	if err != nil {
+		return hash, err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	st, err := f.Stat()
+	if err != nil {
+		return hash, err
+	}
+	if !st.Mode().IsRegular() {
+		return hash, fmt.Errorf("%s is not a regular file", path)
+	}
+	id := identity(st)
+	var known string
+	var sum []byte
+	err = d.sql.QueryRow(`SELECT identity, hash FROM binaries WHERE path = ?`, path).Scan(&known, &sum)
+	if err == nil && known == id && len(sum) == len(hash) {
+		return [32]byte(sum), nil
+	}
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return hash, err
+	}
+	hash = [32]byte(h.Sum(nil))
+	_, err = d.sql.Exec(`INSERT OR REPLACE INTO binaries (path, identity, hash) VALUES (?, ?, ?)`, path, id, hash[:])
+	return hash, err
+}
+
+func identity(st os.FileInfo) string {
+	s := fmt.Sprintf("%d %d", st.Size(), st.ModTime().UnixNano())
+	if sys, ok := st.Sys().(*syscall.Stat_t); ok {
+		s += fmt.Sprintf(" %d %d %d", sys.Dev, sys.Ino, changeTime(sys))
+	}
+	return s
+}
+
+// Description gives what is kept under a key made of a binary's hash and the way it
+// is run; nil: nothing.
+func (d *DB) Description(key [32]byte) (*tool.Description, error) {
+	var text string
+	err := d.sql.QueryRow(`SELECT description FROM descriptions WHERE key = ?`, key[:]).Scan(&text)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	desc := new(tool.Description)
+	if err := json.Unmarshal([]byte(text), desc); err != nil {
+		return nil, nil //nolint:nilerr // written by another version: ask the plugin again
+	}
+	return desc, nil
+}
+
+// SaveDescription keeps what a plugin said of itself.
+func (d *DB) SaveDescription(key [32]byte, desc *tool.Description) error {
+	b, err := json.Marshal(desc)
+	if err != nil {
+		return err
+	}
+	_, err = d.sql.Exec(`INSERT OR REPLACE INTO descriptions (key, description) VALUES (?, ?)`, key[:], string(b))
+	return err
+}

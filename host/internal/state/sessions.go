@@ -1,0 +1,146 @@
+package state
+
+import (
+	"database/sql"
+	"errors"
+	"time"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// MaxHistory is how many commands of a session are kept.
+const MaxHistory = 1000
+
+// Session is what the host keeps of a session itself.
+type Session struct {
+	ID string `json:"id"`
+	// Workspace is the session's read-write root, absolute.
+	Workspace string `json:"workspace"`
+	// Cwd is where relative paths start, absolute.
+	Cwd string `json:"cwd"`
+	// Used is when it was last changed.
+	Used time.Time `json:"used,omitzero"`
+}
+
+// Entry is one command of a session's history.
+type Entry struct {
+	Session string
+	At      time.Time
+	Command string
+	Tool    string
+	Success bool
+}
+
+// Session gives a session; ok is false when there is none of that id.
+func (d *DB) Session(id string) (s Session, ok bool, err error) {
+	if s, ok := lookup(d, id, func(b *batch) map[string]Session { return b.sessions }); ok {
+		return s, true, nil
+	}
+	s.ID = id
+	err = d.stmt.session.QueryRow(id).Scan(&s.Workspace, &s.Cwd)
+	if errors.Is(err, sql.ErrNoRows) {
+		return s, false, nil
+	}
+	return s, err == nil, err
+}
+
+// SaveSession keeps a session.
+func (d *DB) SaveSession(s Session) {
+	d.change(func(b *batch) { put(&b.sessions, s.ID, s) })
+}
+
+// Sessions lists the sessions, the last used first.
+func (d *DB) Sessions(limit int) ([]Session, error) {
+	rows, err := d.sql.Query(`SELECT id, workspace, cwd, used_ns FROM sessions ORDER BY used_ns DESC LIMIT ?`, limit)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close() //nolint:errcheck // rows.Err tells
+	var out []Session
+	for rows.Next() {
+		var s Session
+		var used int64
+		if err := rows.Scan(&s.ID, &s.Workspace, &s.Cwd, &used); err != nil {
+			return nil, err
+		}
+		s.Used = time.Unix(0, used)
+		out = append(out, s)
+	}
+	return out, rows.Err()
+}
+
+// FileState gives what a session knows of a file.
+func (d *DB) FileState(session, path string) (tool.FileState, bool, error) {
+	if c, ok := lookup(d, key{session, path}, func(b *batch) map[key]fileChange { return b.files }); ok {
+		return c.state, !c.removed, nil
+	}
+	var mtime int64
+	var hash []byte
+	s := tool.FileState{Path: path}
+	err := d.stmt.fileState.QueryRow(session, path).Scan(&mtime, &s.Size, &hash, &s.Partial)
+	if errors.Is(err, sql.ErrNoRows) {
+		return s, false, nil
+	}
+	if err != nil {
+		return s, false, err
+	}
+	s.ModTime = time.Unix(0, mtime)
+	copy(s.Hash[:], hash)
+	return s, true, nil
+}
+
+// Apply keeps what a call read and changed.
+func (d *DB) Apply(session string, effects []tool.Effect) {
+	if len(effects) == 0 {
+		return
+	}
+	d.change(func(b *batch) {
+		for _, e := range effects {
+			put(&b.files, key{session, e.File.Path}, fileChange{state: e.File, removed: e.Operation == tool.OpDelete})
+		}
+	})
+}
+
+// PluginState gives what a plugin keeps for a session; nil: nothing.
+func (d *DB) PluginState(session, plugin string) ([]byte, error) {
+	if s, ok := lookup(d, key{session, plugin}, func(b *batch) map[key][]byte { return b.pluginStates }); ok {
+		return s, nil
+	}
+	var s []byte
+	err := d.stmt.pluginState.QueryRow(session, plugin).Scan(&s)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	return s, err
+}
+
+// SavePluginState keeps what a plugin wants kept for a session.
+func (d *DB) SavePluginState(session, plugin string, s []byte) {
+	d.change(func(b *batch) { put(&b.pluginStates, key{session, plugin}, s) })
+}
+
+// AddHistory keeps a command.
+func (d *DB) AddHistory(e Entry) {
+	d.change(func(b *batch) { b.history = append(b.history, e) })
+}
+
+// History gives the last commands of a session, oldest first.
+func (d *DB) History(session string, limit int) ([]Entry, error) {
+	rows, err := d.sql.Query(`SELECT at_ns, command, tool, success FROM
+		(SELECT * FROM history WHERE session = ? ORDER BY id DESC LIMIT ?) ORDER BY id`, session, limit)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close() //nolint:errcheck // rows.Err tells
+	var out []Entry
+	for rows.Next() {
+		e := Entry{Session: session}
+		var at int64
+		if err := rows.Scan(&at, &e.Command, &e.Tool, &e.Success); err != nil {
+			return nil, err
+		}
+		e.At = time.Unix(0, at)
+		out = append(out, e)
+	}
+	return out, rows.Err()
+}

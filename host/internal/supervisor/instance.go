@@ -1,0 +1,219 @@
+package supervisor
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/go-plugin"
+	"github.com/hashicorp/go-plugin/runner"
+
+	"golang.org/x/mod/semver"
+
+	"toolhost.dev/sdk/tool"
+	"toolhost.dev/sdk/toolrpc"
+)
+
+// instance is one running process of a plugin. It is immutable; a reload makes another.
+type instance struct {
+	client *plugin.Client
+	proc   *process
+	rpc    *toolrpc.Client
+	desc   *tool.Description
+
+	calls   atomic.Int64
+	stopped atomic.Bool
+	idle    chan struct{} // a token when calls falls to 0 after stopped
+	once    sync.Once
+}
+
+// lease counts a call in. It fails when the instance is being stopped.
+func (in *instance) lease() bool {
+	in.calls.Add(1)
+	if in.stopped.Load() {
+		in.release()
+		return false
+	}
+	return true
+}
+
+func (in *instance) release() {
+	if in.calls.Add(-1) == 0 && in.stopped.Load() {
+		select {
+		case in.idle <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (in *instance) dead() bool {
+	select {
+	case <-in.proc.exited:
+		return true
+	default:
+		return false
+	}
+}
+
+// stop waits at most grace for the calls to end, then ends the process and
+// everything in its group.
+func (in *instance) stop(grace time.Duration) {
+	in.once.Do(func() {
+		in.stopped.Store(true)
+		if in.rpc != nil && grace > 0 && !in.dead() && in.calls.Load() > 0 {
+			select {
+			case <-in.idle:
+			case <-in.proc.exited:
+			case <-time.After(grace):
+			}
+		}
+		// Closing the lifeline has the plugin cancel what still runs and clean up
+		// after it. go-plugin would wait for the same, but polls for the end.
+		if in.proc.pid() != 0 {
+			_ = in.proc.lifeline.Close()
+			in.proc.hasExited(stopTimeout)
+		}
+		_ = in.proc.Kill(context.Background())
+		if in.client != nil {
+			in.client.Kill()
+		}
+	})
+}
+
+// stopTimeout is how long a plugin may take to clean up before it is killed.
+const stopTimeout = 2 * time.Second
+
+// launch takes a plugin through its life up to step 4; see the package's doc. A
+// failure says what was wrong with the binary and what to do. The instance is
+// returned with an error too, when there is a process to stop.
+func (p *Plugin) launch() (*instance, error) {
+	timeout := p.spec.StartTimeout
+	if timeout <= 0 {
+		timeout = DefaultStartTimeout
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	in, proto, err := p.connect(ctx)
+	if err != nil {
+		return in, in.explain(ctx, err, timeout)
+	}
+	if in.rpc, err = toolrpc.Dispense(proto); err != nil {
+		return in, err
+	}
+	in.rpc.HostVersion = p.super.opts.HostVersion
+	if in.desc, err = in.rpc.Describe(ctx); err != nil {
+		return in, in.explain(ctx, fmt.Errorf("it does not describe itself: %w", err), timeout)
+	}
+	if v := in.desc.MinHostVersion; v != "" && semver.Compare("v"+p.super.opts.HostVersion, "v"+v) < 0 {
+		return in, fmt.Errorf("version %s of it needs a host of version %s or later, and this is %s: upgrade toolhost or use an older release of the plugin",
+			in.desc.Version, in.desc.MinHostVersion, p.super.opts.HostVersion)
+	}
+	if err := p.configure(ctx, in); err != nil {
+		return in, in.explain(ctx, err, timeout)
+	}
+	// Nobody else needs to find the socket, and nothing is left of it however the host ends.
+	_ = os.RemoveAll(in.proc.socketDir)
+	return in, nil
+}
+
+// connect starts the process and goes through go-plugin's handshake.
+func (p *Plugin) connect(ctx context.Context) (*instance, plugin.ClientProtocol, error) {
+	in := &instance{proc: newProcess(&p.spec, p.super.opts.Log), idle: make(chan struct{}, 1)}
+	defer in.proc.settle() // whichever way this ends, Start is not called later
+	dir, err := p.super.sockets()
+	if err != nil {
+		return in, nil, fmt.Errorf("there is no place for its socket: %w", err)
+	}
+	client := plugin.NewClient(&plugin.ClientConfig{
+		HandshakeConfig:  toolrpc.Handshake,
+		VersionedPlugins: toolrpc.PluginSets(nil),
+		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
+		SkipHostEnv:      true,
+		GRPCDialOptions:  toolrpc.DialOptions(),
+		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: dir},
+		StartTimeout:     time.Hour, // ctx bounds it
+		Logger:           p.super.hclog,
+		SyncStdout:       &logWriter{log: p.super.opts.Log, plugin: p.spec.Name},
+		SyncStderr:       &logWriter{log: p.super.opts.Log, plugin: p.spec.Name},
+		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, socketDir string) (runner.Runner, error) {
+			in.proc.prepare(append(environment(p.spec.Env), cmd.Env...), socketDir)
+			return in.proc, nil
+		},
+	})
+	in.client = client
+	stop := context.AfterFunc(ctx, func() { _ = in.proc.Kill(ctx) })
+	defer stop()
+	proto, err := client.Client()
+	return in, proto, err
+}
+
+// configure gives the plugin its configuration and hears what it says of it.
+func (p *Plugin) configure(ctx context.Context, in *instance) error {
+	if p.spec.StateDir != "" {
+		if err := os.MkdirAll(p.spec.StateDir, 0o700); err != nil {
+			return fmt.Errorf("its state directory cannot be made: %w", err)
+		}
+	}
+	diags, err := in.rpc.Configure(ctx, tool.Configuration{
+		Config: p.spec.Config, Roots: p.spec.Roots, StateDir: p.spec.StateDir, HostVersion: p.super.opts.HostVersion,
+	})
+	if err != nil {
+		return fmt.Errorf("it cannot be configured: %w", err)
+	}
+	if p.super.opts.OnConfig != nil && len(diags) > 0 {
+		p.super.opts.OnConfig(p.spec.Name, diags)
+	}
+	if err := joinErrors(diags); err != nil {
+		return fmt.Errorf("it refuses its configuration: %w", err)
+	}
+	return nil
+}
+
+// explain finds the reason behind a failed start: go-plugin knows only that no
+// handshake came.
+func (in *instance) explain(ctx context.Context, err error, timeout time.Duration) error {
+	proc := in.proc
+	if proc.pid() == 0 {
+		return err
+	}
+	if ctx.Err() != nil {
+		if proc.shaken.Load() {
+			return fmt.Errorf("it was connected but did not answer within %s: %w", timeout, err)
+		}
+		return fmt.Errorf("no handshake came within %s. Is %s a toolhost plugin, and does it call sdk.Serve first?%s", timeout, proc.path, proc.said())
+	}
+	if g := proc.garbage.Load(); g != nil {
+		return fmt.Errorf("it printed %q on its standard output, where the handshake is expected. Print to standard error, and call sdk.Serve first%s", *g, proc.said())
+	}
+	if v := proc.version.Load(); proc.shaken.Load() && v != toolrpc.ProtocolVersion {
+		return fmt.Errorf("it speaks version %d of the plugin protocol and this host speaks version %d: %s",
+			v, toolrpc.ProtocolVersion, versionAdvice(v))
+	}
+	if proc.hasExited(500 * time.Millisecond) {
+		when := "before its handshake"
+		if proc.shaken.Load() {
+			when = "right after its handshake"
+		}
+		return fmt.Errorf("it ended %s: %s", when, proc.exitText())
+	}
+	return err
+}
+
+func versionAdvice(v int64) string {
+	if v > toolrpc.ProtocolVersion {
+		return "upgrade toolhost, or use an older release of the plugin"
+	}
+	return "rebuild the plugin against a current SDK"
+}
+
+func (p *process) said() string {
+	if words := p.lastWords.said(); words != "" {
+		return "; on standard error it said:\n" + words
+	}
+	return ""
+}

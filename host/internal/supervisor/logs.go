@@ -1,0 +1,137 @@
+package supervisor
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+const (
+	maxLogLine    = 64 << 10 // longer lines are cut
+	lastWordsSize = 8 << 10
+)
+
+func killGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }
+
+// scanLines calls f for every line of r until its end. A line longer than
+// maxLogLine is cut, never an error: nothing a plugin writes stops the reading.
+func scanLines(r io.Reader, f func([]byte)) {
+	in := bufio.NewReaderSize(r, maxLogLine)
+	for {
+		line, err := in.ReadSlice('\n')
+		if l := bytes.TrimRight(line, "\r\n"); len(l) > 0 {
+			f(l)
+		}
+		for errors.Is(err, bufio.ErrBufferFull) {
+			_, err = in.ReadSlice('\n')
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// logLine passes a plugin's line to the host's log. A line in hclog's JSON form
+// keeps its level and message; anything else is a message. Every field is checked:
+// a plugin chooses what stands there.
+func logLine(log *slog.Logger, plugin string, line []byte) {
+	level, msg := slog.LevelInfo, string(line)
+	if line[0] == '{' {
+		var entry struct {
+			Level   any `json:"@level"`
+			Message any `json:"@message"`
+		}
+		if json.Unmarshal(line, &entry) == nil {
+			if m, ok := entry.Message.(string); ok {
+				msg = m
+			}
+			if l, ok := entry.Level.(string); ok {
+				level = levelOf(l)
+			}
+		}
+	}
+	log.Log(context.Background(), level, msg, "plugin", plugin)
+}
+
+func levelOf(s string) slog.Level {
+	switch strings.ToLower(s) {
+	case "trace", "debug":
+		return slog.LevelDebug
+	case "warn":
+		return slog.LevelWarn
+	case "error":
+		return slog.LevelError
+	}
+	return slog.LevelInfo
+}
+
+// tail keeps the last bytes of what was added, whole lines.
+type tail struct {
+	mu    sync.Mutex
+	lines [][]byte
+	size  int
+	limit int
+	// panicked: the lines from a Go panic on are kept from its beginning
+	panicked bool
+}
+
+func newTail(limit int) *tail { return &tail{limit: limit} }
+
+func (t *tail) add(line []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.panicked && (bytes.HasPrefix(line, []byte("panic: ")) || bytes.HasPrefix(line, []byte("fatal error: "))) {
+		t.panicked, t.lines, t.size = true, nil, 0
+	}
+	if t.panicked && t.size > t.limit {
+		return
+	}
+	t.lines = append(t.lines, bytes.Clone(line))
+	t.size += len(line)
+	for !t.panicked && t.size > t.limit && len(t.lines) > 1 {
+		t.size -= len(t.lines[0])
+		t.lines = t.lines[1:]
+	}
+}
+
+// said gives the last words: a panic's message without its stack, or the last few lines.
+func (t *tail) said() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	const most = 8
+	lines := t.lines
+	if t.panicked {
+		if i := slices.IndexFunc(lines, func(l []byte) bool { return bytes.HasPrefix(l, []byte("goroutine ")) }); i > 0 {
+			lines = lines[:i]
+		}
+		lines = lines[:min(len(lines), most)]
+	}
+	lines = lines[max(0, len(lines)-most):]
+	if len(lines) == 0 {
+		return ""
+	}
+	return "  " + strings.ToValidUTF8(string(bytes.Join(lines, []byte("\n  "))), "\uFFFD")
+}
+
+// logWriter takes what a plugin prints through go-plugin's own streams.
+type logWriter struct {
+	log    *slog.Logger
+	plugin string
+}
+
+func (w *logWriter) Write(b []byte) (int, error) {
+	for line := range bytes.Lines(b) {
+		if l := bytes.TrimRight(line, "\r\n"); len(l) > 0 {
+			logLine(w.log, w.plugin, l[:min(len(l), maxLogLine)])
+		}
+	}
+	return len(b), nil
+}

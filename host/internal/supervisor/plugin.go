@@ -1,0 +1,206 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// Plugin is one configured plugin: at most one published instance at a time.
+type Plugin struct {
+	super *Supervisor
+	spec  Spec
+
+	current atomic.Pointer[instance]
+
+	mu       sync.Mutex // held while the state below changes; never while a process starts
+	starting *startup
+	closed   bool
+	starts   int
+	lastErr  error
+}
+
+// startup is a start under way; several callers wait for the same one.
+type startup struct {
+	done chan struct{}
+	in   *instance
+	err  error
+}
+
+// Status is a plugin's state as an operator sees it.
+type Status struct {
+	Name    string `json:"name"`
+	Path    string `json:"path"`
+	Running bool   `json:"running"`
+	PID     int    `json:"pid,omitempty"`
+	Version string `json:"version,omitempty"`
+	// Calls that run now.
+	Calls int64 `json:"calls"`
+	// Starts counts the times a process was started.
+	Starts int `json:"starts"`
+	// Error is why the last start failed; empty: it did not.
+	Error string `json:"error,omitempty"`
+}
+
+// Status reports on the plugin without starting it.
+func (p *Plugin) Status() Status {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	st := Status{Name: p.spec.Name, Path: p.spec.Path, Starts: p.starts}
+	if in := p.current.Load(); in != nil && !in.dead() {
+		st.Running, st.PID, st.Version, st.Calls = true, in.proc.pid(), in.desc.Version, in.calls.Load()
+	}
+	if p.lastErr != nil {
+		st.Error = p.lastErr.Error()
+	}
+	return st
+}
+
+// Describe starts the plugin if need be and gives what it says of itself.
+func (p *Plugin) Describe(ctx context.Context) (*tool.Description, error) {
+	in, err := p.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer in.release()
+	return in.desc, nil
+}
+
+// Health asks a running plugin; one that is not running is started.
+func (p *Plugin) Health(ctx context.Context, name string) (tool.Health, error) {
+	in, err := p.acquire(ctx)
+	if err != nil {
+		return tool.Health{}, err
+	}
+	defer in.release()
+	return in.rpc.Health(ctx, name)
+}
+
+// acquire leases the published instance, starting one if there is none or it died.
+func (p *Plugin) acquire(ctx context.Context) (*instance, error) {
+	for {
+		if in := p.current.Load(); in != nil && in.lease() {
+			if !in.dead() {
+				return in, nil
+			}
+			in.release()
+			p.forget(in)
+		}
+		if err := p.waitForStart(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// waitForStart joins the start under way, or begins one. The start is not bound to
+// ctx: others may wait for it, and what it costs is kept.
+func (p *Plugin) waitForStart(ctx context.Context) error {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return tool.Errorf(tool.Unavailable, "Plugin %s is not started: %w", p.spec.Name, errClosed).From(tool.SourceHost)
+	}
+	if in := p.current.Load(); in != nil && !in.dead() {
+		p.mu.Unlock()
+		return nil
+	}
+	s := p.starting
+	if s == nil {
+		s = &startup{done: make(chan struct{})}
+		p.starting = s
+		p.starts++
+		go p.start(s)
+	}
+	p.mu.Unlock()
+	select {
+	case <-s.done:
+		return s.err
+	case <-ctx.Done():
+		e := tool.AsError(ctx.Err())
+		return tool.Errorf(e.Kind, "%s Plugin %s was still starting.", e.Message, p.spec.Name).From(tool.SourceHost)
+	}
+}
+
+func (p *Plugin) start(s *startup) {
+	began := time.Now()
+	in, err := p.launch()
+	p.mu.Lock()
+	p.starting = nil
+	if err == nil && p.closed {
+		err = errClosed
+	}
+	p.lastErr = err
+	if err == nil {
+		p.current.Store(in)
+		p.super.opts.Log.Info("plugin started", "plugin", p.spec.Name, "pid", in.proc.pid(), "version", in.desc.Version, "took", time.Since(began))
+	}
+	p.mu.Unlock()
+	if err != nil {
+		if in != nil {
+			in.stop(0)
+		}
+		s.err = tool.Errorf(tool.Unavailable, "Plugin %s did not start: %w", p.spec.Name, err).From(tool.SourcePlugin)
+	}
+	s.in = in
+	close(s.done)
+}
+
+// forget withdraws an instance that died, so that the next call starts another.
+func (p *Plugin) forget(in *instance) {
+	if p.current.CompareAndSwap(in, nil) {
+		p.super.opts.Log.Warn("plugin ended", "plugin", p.spec.Name, "pid", in.proc.pid(), "why", in.proc.exitText())
+		in.stop(0)
+	}
+}
+
+func (p *Plugin) close(grace time.Duration) {
+	p.mu.Lock()
+	p.closed = true
+	s := p.starting
+	p.mu.Unlock()
+	if s != nil {
+		<-s.done
+	}
+	if in := p.current.Swap(nil); in != nil {
+		in.stop(grace)
+	}
+}
+
+// environment builds what a plugin sees: nothing of the host's own but what
+// programs need to run at all.
+func environment(extra map[string]string) []string {
+	var env []string
+	for _, k := range []string{
+		"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR",
+		"XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "SSL_CERT_FILE", "SSL_CERT_DIR",
+	} {
+		if v, ok := os.LookupEnv(k); ok {
+			env = append(env, k+"="+v)
+		}
+	}
+	for k, v := range extra {
+		env = append(env, k+"="+v)
+	}
+	return env
+}
+
+func joinErrors(diags []tool.Diagnostic) error {
+	var errs []error
+	for _, d := range diags {
+		if d.Severity != tool.SeverityError {
+			continue
+		}
+		at := ""
+		for _, e := range d.Path {
+			at += "." + e
+		}
+		errs = append(errs, fmt.Errorf("config%s: %s %s", at, d.Summary, d.Detail))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,265 @@
+package supervisor
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"toolhost.dev/sdk/toolrpc"
+)
+
+// maxHandshake bounds the handshake line, in bytes; a certificate fits in it.
+const maxHandshake = 16 << 10
+
+// process runs one plugin binary. It is go-plugin's runner: go-plugin sees the
+// handshake line and nothing else of what the process prints, because its own log
+// reader can be made to panic, and its line reader to block, by what a plugin
+// writes.
+type process struct {
+	name      string
+	path      string
+	socketDir string
+	log       *slog.Logger
+
+	started   chan struct{} // closed when Start is over, or never comes; cmd is settled from then on
+	settle    func()        // closes started
+	cmd       *exec.Cmd
+	lifeline  *os.File // closed when the host is done with the process
+	handshake *io.PipeReader
+	lastWords *tail // what it wrote to stderr, and to stdout before the handshake
+
+	shaken  atomic.Bool // the handshake line was seen
+	garbage atomic.Pointer[string]
+	version atomic.Int64 // of the application protocol, as announced
+	exited  chan struct{}
+	exitErr error // set before exited is closed
+	kill    sync.Once
+}
+
+func newProcess(spec *Spec, log *slog.Logger) *process {
+	cmd := exec.Command(spec.Path, spec.Args...) //nolint:gosec // running what the operator configured is the purpose
+	cmd.Dir = "/"
+	cmd.SysProcAttr = attributes()
+	started := make(chan struct{})
+	return &process{
+		name: spec.Name, path: spec.Path, log: log, cmd: cmd,
+		started: started, settle: sync.OnceFunc(func() { close(started) }),
+		lastWords: newTail(lastWordsSize), exited: make(chan struct{}),
+	}
+}
+
+// prepare is called once, before Start.
+func (p *process) prepare(env []string, socketDir string) {
+	p.cmd.Env, p.socketDir = env, socketDir
+}
+
+// Start implements go-plugin's runner.
+func (p *process) Start(context.Context) (err error) {
+	defer p.settle()
+	var closers []io.Closer
+	defer func() {
+		for _, c := range closers {
+			_ = c.Close()
+		}
+	}()
+	pipe := func() (r, w *os.File) {
+		if err == nil {
+			r, w, err = os.Pipe()
+		}
+		return r, w
+	}
+	outR, outW := pipe()
+	errR, errW := pipe()
+	lifeR, lifeW := pipe()
+	if err != nil {
+		return fmt.Errorf("cannot make pipes: %w", err)
+	}
+	closers = append(closers, outW, errW, lifeR)
+	p.cmd.Stdout, p.cmd.Stderr = outW, errW
+	p.cmd.ExtraFiles = []*os.File{lifeR} // descriptor 3
+	p.cmd.Env = append(p.cmd.Env, toolrpc.LifelineEnv+"=3")
+	p.lifeline = lifeW
+	handshake, line := io.Pipe()
+	p.handshake = handshake
+	if err := forkFromSafeThread(p.cmd.Start); err != nil {
+		_ = lifeW.Close()
+		closers = append(closers, outR, errR)
+		return startError(p.path, err)
+	}
+	go p.readStdout(outR, line)
+	stderrDone := make(chan struct{})
+	go func() {
+		defer close(stderrDone)
+		p.readStderr(errR)
+	}()
+	go func() {
+		err := p.cmd.Wait()
+		// What it last said belongs to the reason; a grandchild may hold the pipe open.
+		select {
+		case <-stderrDone:
+		case <-time.After(100 * time.Millisecond):
+		}
+		p.exitErr = err
+		close(p.exited)
+		_ = line.Close()
+		_ = lifeW.Close()
+	}()
+	return nil
+}
+
+// startError says why a binary cannot be run, and what to do.
+func startError(path string, err error) error {
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		if _, statErr := os.Stat(path); statErr == nil {
+			return fmt.Errorf("cannot run %s: the interpreter or loader it names does not exist", path)
+		}
+		return fmt.Errorf("there is no file %s: build or install the plugin, or correct its path", path)
+	case errors.Is(err, os.ErrPermission):
+		if st, statErr := os.Stat(path); statErr == nil && st.IsDir() {
+			return fmt.Errorf("%s is a directory: name the plugin's binary", path)
+		}
+		return fmt.Errorf("%s may not be executed: make it executable (chmod +x)", path)
+	case errors.Is(err, syscall.ENOEXEC):
+		return fmt.Errorf("%s is not a program for this machine: rebuild it for this system", path)
+	}
+	return fmt.Errorf("cannot run %s: %w", path, err)
+}
+
+// readStdout hands the handshake line to go-plugin and drains the rest, so that a
+// plugin that prints never blocks.
+func (p *process) readStdout(r *os.File, line *io.PipeWriter) {
+	defer r.Close() //nolint:errcheck // read side
+	in := bufio.NewReaderSize(r, maxHandshake)
+	first, err := in.ReadSlice('\n')
+	text := strings.TrimRight(string(first), "\r\n")
+	if err == nil && p.accept(text) {
+		p.shaken.Store(true)
+		_, _ = io.WriteString(line, text+"\n")
+	} else if len(text) > 0 {
+		if len(text) > 200 {
+			text = text[:200] + "…"
+		}
+		p.garbage.Store(&text)
+	}
+	_ = line.Close()
+	scanLines(in, func(b []byte) { p.log.Info("plugin stdout", "plugin", p.name, "line", string(b)) })
+}
+
+// accept reports whether a line is a handshake, and keeps the version it announces.
+func (p *process) accept(line string) bool {
+	parts := strings.Split(line, "|")
+	if len(parts) < 5 {
+		return false
+	}
+	if _, err := strconv.Atoi(parts[0]); err != nil {
+		return false
+	}
+	v, err := strconv.Atoi(parts[1])
+	p.version.Store(int64(v))
+	return err == nil
+}
+
+func (p *process) readStderr(r *os.File) {
+	defer r.Close() //nolint:errcheck // read side
+	scanLines(r, func(b []byte) {
+		p.lastWords.add(b)
+		logLine(p.log, p.name, b)
+	})
+}
+
+// Wait implements go-plugin's runner.
+func (p *process) Wait(context.Context) error {
+	<-p.exited
+	return p.exitErr
+}
+
+// Kill implements go-plugin's runner: it ends the process and its group, for good.
+func (p *process) Kill(context.Context) error {
+	p.kill.Do(func() {
+		if pid := p.pid(); pid != 0 {
+			killGroup(pid)
+			_ = p.cmd.Process.Kill()
+		}
+		if p.socketDir != "" {
+			_ = os.RemoveAll(p.socketDir)
+		}
+	})
+	return nil
+}
+
+// Stdout implements go-plugin's runner.
+func (p *process) Stdout() io.ReadCloser { return p.handshake }
+
+// Stderr implements go-plugin's runner. It is empty: see [process].
+func (p *process) Stderr() io.ReadCloser { return io.NopCloser(bytes.NewReader(nil)) }
+
+// Name implements go-plugin's runner.
+func (p *process) Name() string { return p.name }
+
+// ID implements go-plugin's runner.
+func (p *process) ID() string { return strconv.Itoa(p.pid()) }
+
+// pid waits for Start to be over; it is 0 when there is no process.
+func (p *process) pid() int {
+	<-p.started
+	if p.cmd.Process == nil {
+		return 0
+	}
+	return p.cmd.Process.Pid
+}
+
+// Diagnose implements go-plugin's runner; see [process.why] instead.
+func (p *process) Diagnose(context.Context) string { return "" }
+
+// HostToPlugin implements go-plugin's runner.
+func (p *process) HostToPlugin(network, addr string) (string, string, error) {
+	return network, addr, nil
+}
+
+// PluginToHost implements go-plugin's runner. Only a socket in the process's own
+// directory is dialed: a plugin could name any address of the machine or the network.
+func (p *process) PluginToHost(network, addr string) (string, string, error) {
+	if network != "unix" || filepath.Dir(filepath.Clean(addr)) != p.socketDir {
+		return "", "", fmt.Errorf("it announced the address %s %q, which is not in its own socket directory", network, addr)
+	}
+	if st, err := os.Lstat(addr); err != nil || st.Mode().Type() != os.ModeSocket {
+		return "", "", fmt.Errorf("it announced %q, which is not a socket", addr)
+	}
+	return network, addr, nil
+}
+
+// hasExited waits at most d for the process to end.
+func (p *process) hasExited(d time.Duration) bool {
+	select {
+	case <-p.exited:
+		return true
+	case <-time.After(d):
+		return false
+	}
+}
+
+// exitText says how the process ended, with its last words. Call it after exited is closed.
+func (p *process) exitText() string {
+	how := "exit status 0"
+	if p.exitErr != nil {
+		how = p.exitErr.Error()
+	}
+	if words := p.lastWords.said(); words != "" {
+		how += "; it last said:\n" + words
+	}
+	return how
+}

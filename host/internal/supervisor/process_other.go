@@ -1,0 +1,9 @@
+//go:build !linux
+
+package supervisor
+
+import "syscall"
+
+func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
+
+func forkFromSafeThread(start func() error) error { return start() }

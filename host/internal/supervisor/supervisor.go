@@ -1,0 +1,159 @@
+// Package supervisor owns the plugin processes. Each plugin is started by the
+// first call that needs it, and started again by the next call after it died.
+//
+// A plugin's life, in order:
+//
+//  1. the binary is started in its own session, with a built environment, no
+//     standard input, and a lifeline pipe that tells it when the host is gone;
+//  2. handshake: one line on its standard output, read under a deadline;
+//  3. Describe and Configure, checked;
+//  4. its socket is unlinked (the connection stays), and the instance is published;
+//  5. calls lease the instance; a replaced instance is drained, then stopped;
+//  6. stopped: asked to end, then its process group is killed.
+package supervisor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// DefaultStartTimeout bounds a plugin's start, from exec to configured.
+const DefaultStartTimeout = 10 * time.Second
+
+// Spec says how a plugin is run.
+type Spec struct {
+	// Name in the configuration, unique.
+	Name string
+	// Path of the binary, absolute.
+	Path string
+	Args []string
+	// Env is added to the built environment.
+	Env map[string]string
+	// StartTimeout; 0 means DefaultStartTimeout.
+	StartTimeout time.Duration
+	// Config is the plugin's own configuration as a JSON object; nil: none.
+	Config json.RawMessage
+	Roots  []tool.Root
+	// StateDir is made before the start; empty: none.
+	StateDir string
+}
+
+// Options of a supervisor.
+type Options struct {
+	HostVersion string
+	// RuntimeDir holds the sockets: short, private to the user. Empty: one is made
+	// in the system's place for it.
+	RuntimeDir string
+	Log        *slog.Logger
+	// OnConfig is told what a plugin says of its configuration. nil: warnings are logged.
+	OnConfig func(plugin string, diags []tool.Diagnostic)
+}
+
+// Supervisor owns a set of plugins. It is safe for concurrent use.
+type Supervisor struct {
+	opts    Options
+	hclog   hclog.Logger
+	plugins map[string]*Plugin
+
+	runtimeOnce sync.Once
+	runtimeErr  error
+	runtimeDir  string
+}
+
+// New makes a supervisor; nothing is started yet.
+func New(specs []Spec, opts Options) *Supervisor {
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Supervisor{opts: opts, hclog: hclog.NewNullLogger(), plugins: make(map[string]*Plugin, len(specs))}
+	for i := range specs {
+		s.plugins[specs[i].Name] = &Plugin{super: s, spec: specs[i]}
+	}
+	return s
+}
+
+// Plugin gives a plugin by its configured name, or nil.
+func (s *Supervisor) Plugin(name string) *Plugin { return s.plugins[name] }
+
+// Call runs a call on a plugin, starting it if need be.
+func (s *Supervisor) Call(ctx context.Context, plugin string, call *tool.Call, peer tool.Peer) *tool.Result {
+	p := s.plugins[plugin]
+	if p == nil {
+		return tool.Failed(tool.Errorf(tool.Internal, "no plugin is named %q", plugin).From(tool.SourceHost))
+	}
+	in, err := p.acquire(ctx)
+	if err != nil {
+		return tool.Failed(err)
+	}
+	defer in.release()
+	res := in.rpc.Call(ctx, call, peer)
+	if e := res.Error; e != nil && e.Source == tool.SourcePlugin && (e.Kind == tool.Unavailable || e.Kind == tool.Internal) && in.proc.hasExited(500*time.Millisecond) {
+		p.forget(in)
+		res = tool.Failed(tool.Errorf(tool.Unavailable, "Plugin %s ended during the call of %s (%s). It is started again by the next call; whether this one took effect is not known.",
+			plugin, call.Tool, in.proc.exitText()).From(tool.SourcePlugin))
+	}
+	res.Run.Plugin, res.Run.PluginVersion = in.desc.Name, in.desc.Version
+	return res
+}
+
+// Close stops every plugin: calls that run get grace to end. It returns when no
+// process is left.
+func (s *Supervisor) Close(grace time.Duration) {
+	var wg sync.WaitGroup
+	for _, p := range s.plugins {
+		wg.Go(func() { p.close(grace) })
+	}
+	wg.Wait()
+	s.runtimeOnce.Do(func() { s.runtimeErr = errClosed })
+	if s.runtimeDir != "" && s.opts.RuntimeDir == "" {
+		_ = os.RemoveAll(s.runtimeDir)
+	}
+}
+
+var errClosed = errors.New("the host is closed")
+
+// sockets gives the directory in which each process gets its own socket directory.
+// It is made on first use, named by this process, and what dead hosts left is swept.
+func (s *Supervisor) sockets() (string, error) {
+	s.runtimeOnce.Do(func() {
+		if s.runtimeDir = s.opts.RuntimeDir; s.runtimeDir == "" {
+			s.runtimeDir, s.runtimeErr = makeRuntimeDir()
+		}
+	})
+	return s.runtimeDir, s.runtimeErr
+}
+
+func makeRuntimeDir() (string, error) {
+	base := os.Getenv("XDG_RUNTIME_DIR")
+	if st, err := os.Stat(base); base == "" || err != nil || !st.IsDir() {
+		base = os.TempDir()
+	}
+	base = filepath.Join(base, fmt.Sprintf("toolhost-%d", os.Getuid()))
+	if err := os.MkdirAll(base, 0o700); err != nil {
+		return "", err
+	}
+	if err := ownedPrivately(base); err != nil {
+		return "", err
+	}
+	sweep(base)
+	dir := filepath.Join(base, fmt.Sprint(os.Getpid()))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	const sunPath, pluginPart = 104, len("/plugin-dir1234567890/plugin1234567890")
+	if len(dir)+pluginPart > sunPath {
+		return "", fmt.Errorf("the directory %s is too long a path for a socket: set TMPDIR or XDG_RUNTIME_DIR to a shorter one", dir)
+	}
+	return dir, nil
+}

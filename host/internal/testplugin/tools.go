@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"toolhost.dev/sdk"
+	"toolhost.dev/sdk/tool"
+)
+
+func plugin() sdk.Plugin {
+	readOnly := sdk.Traits{ReadOnly: true, ConcurrencySafe: true}
+	return sdk.Plugin{
+		Name: "testplugin", Version: "1.2.3",
+		Config: sdk.NewConfig(configure),
+		Tools: []sdk.Tool{
+			sdk.NewTool(sdk.Definition{Name: "echo", Description: "Give the text back.", Traits: readOnly, StdinParameter: "text"}, echo),
+			sdk.NewTool(sdk.Definition{Name: "fail", Description: "Fail with a kind.", Traits: readOnly}, fail),
+			sdk.NewTool(sdk.Definition{Name: "nap", Description: "Sleep.", Traits: readOnly}, nap),
+			sdk.NewTool(sdk.Definition{Name: "stubborn", Description: "Sleep, and do not listen to a cancel.", Traits: readOnly}, stubborn),
+			sdk.NewTool(sdk.Definition{Name: "panic", Description: "Panic."}, panicking),
+			sdk.NewTool(sdk.Definition{Name: "die", Description: "End the process in the middle of the call."}, die),
+			sdk.NewTool(sdk.Definition{Name: "dieonce", Description: "End the process, but not a second time.", Traits: readOnly}, dieOnce),
+			sdk.NewTool(sdk.Definition{Name: "big", Description: "Return many bytes.", Traits: readOnly}, big),
+			sdk.NewTool(sdk.Definition{Name: "danger", Description: "Need a confirmation.", Traits: sdk.Traits{Dangerous: true}}, danger),
+			sdk.NewTool(sdk.Definition{Name: "ask", Description: "Ask for a permission.", Traits: readOnly}, ask),
+			sdk.NewTool(sdk.Definition{Name: "print", Description: "Print to standard output, and stream.", Traits: readOnly}, printing),
+			sdk.NewTool(sdk.Definition{Name: "count", Description: "Count the calls of a session."}, count),
+			sdk.NewTool(sdk.Definition{Name: "where", Description: "Tell the process and what it was given.", Traits: readOnly}, where),
+			sdk.NewTool(sdk.Definition{Name: "off", Description: "A tool that is off.", Traits: sdk.Traits{Disabled: true}}, danger),
+		},
+	}
+}
+
+var greeting = "hello"
+
+type config struct {
+	Greeting string `json:"greeting,omitempty"`
+	Limit    int    `json:"limit,omitempty"`
+}
+
+func configure(_ context.Context, c config, _ sdk.Setup) error {
+	if c.Limit < 0 {
+		return &sdk.ConfigError{Path: []string{"limit"}, Summary: "The limit is negative.", Detail: "Give a number from 0 on."}
+	}
+	if c.Greeting != "" {
+		greeting = c.Greeting
+	}
+	return nil
+}
+
+type echoArgs struct {
+	Text   string   `json:"text" jsonschema:"what to give back"`
+	Times  int      `json:"times" jsonschema:"how often" default:"1" min:"1" max:"9"`
+	Style  string   `json:"style,omitempty" jsonschema:"how" enum:"plain,loud"`
+	Tags   []string `json:"tags,omitempty" jsonschema:"words to add"`
+	Quiet  bool     `json:"quiet,omitempty" jsonschema:"say nothing"`
+	Weight float64  `json:"weight,omitempty" jsonschema:"a number"`
+}
+
+func echo(_ context.Context, _ *sdk.Call, in echoArgs) (*sdk.Result, error) {
+	text := strings.Repeat(in.Text, in.Times)
+	if in.Style == "loud" {
+		text = strings.ToUpper(text)
+	}
+	res := sdk.Text(strings.Join(append([]string{text}, in.Tags...), " "))
+	res.Title, res.Data = "Echo", sdk.Data(in)
+	res.Metadata = map[string]any{"length": len(text), "attempts": "forged"}
+	res.Attachments = []sdk.Attachment{{Type: "file", MediaType: "text/plain", Content: []byte(text)}}
+	return res, nil
+}
+
+type failArgs struct {
+	Kind string `json:"kind" jsonschema:"the kind of error"`
+	Code int    `json:"code,omitempty" jsonschema:"its code"`
+}
+
+func fail(_ context.Context, _ *sdk.Call, in failArgs) (*sdk.Result, error) {
+	if in.Kind == "plain" {
+		return nil, errors.New("a plain error")
+	}
+	return &sdk.Result{Data: sdk.Data(map[string]int{"partial": 1})}, sdk.Errorf(tool.Kind(in.Kind), "it failed as %s", in.Kind).WithCode(in.Code)
+}
+
+type napArgs struct {
+	MS int `json:"ms" jsonschema:"how long, in milliseconds"`
+}
+
+func nap(ctx context.Context, call *sdk.Call, in napArgs) (*sdk.Result, error) {
+	call.Progress("napping", map[string]any{"ms": in.MS})
+	select {
+	case <-time.After(time.Duration(in.MS) * time.Millisecond):
+		return sdk.Text("rested"), nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func stubborn(_ context.Context, _ *sdk.Call, in napArgs) (*sdk.Result, error) {
+	time.Sleep(time.Duration(in.MS) * time.Millisecond)
+	return sdk.Text("I was not listening"), nil
+}
+
+type none struct{}
+
+func panicking(context.Context, *sdk.Call, none) (*sdk.Result, error) {
+	var m map[string]int
+	m["x"] = 1
+	return nil, nil
+}
+
+func die(context.Context, *sdk.Call, none) (*sdk.Result, error) {
+	go func() { panic("out of coffee") }()
+	select {}
+}
+
+type fileArgs struct {
+	Marker string `json:"marker" jsonschema:"a file that says it happened already"`
+}
+
+func dieOnce(_ context.Context, _ *sdk.Call, in fileArgs) (*sdk.Result, error) {
+	if _, err := os.Stat(in.Marker); err == nil {
+		return sdk.Text("survived"), nil
+	}
+	if err := os.WriteFile(in.Marker, nil, 0o600); err != nil {
+		return nil, err
+	}
+	os.Exit(7)
+	return nil, nil
+}
+
+type bigArgs struct {
+	MB int `json:"mb" jsonschema:"how many megabytes"`
+}
+
+func big(_ context.Context, _ *sdk.Call, in bigArgs) (*sdk.Result, error) {
+	return sdk.Text(strings.Repeat("x", in.MB<<20)), nil
+}
+
+func danger(context.Context, *sdk.Call, none) (*sdk.Result, error) { return sdk.Text("done it"), nil }
+
+func ask(ctx context.Context, call *sdk.Call, _ none) (*sdk.Result, error) {
+	if err := call.Permit(ctx, tool.Permission{Kind: "edit", Title: "May I?", Patterns: []string{"/etc/hosts"}}); err != nil {
+		return nil, err
+	}
+	return sdk.Text("thank you"), nil
+}
+
+func printing(_ context.Context, call *sdk.Call, _ none) (*sdk.Result, error) {
+	fmt.Println("this must not upset the connection")
+	fmt.Fprintln(os.Stderr, `{"@message":1}`)
+	call.Output(tool.Stdout, []byte("streamed\n"))
+	return sdk.Text("printed"), nil
+}
+
+func count(_ context.Context, call *sdk.Call, _ none) (*sdk.Result, error) {
+	n, _ := strconv.Atoi(string(call.SessionState)) // nothing yet is 0
+	n++
+	res := sdk.Text(strconv.Itoa(n))
+	res.SessionState = []byte(strconv.Itoa(n))
+	return res, nil
+}
+
+func where(_ context.Context, call *sdk.Call, _ none) (*sdk.Result, error) {
+	return sdk.Text(fmt.Sprintf("pid=%d cwd=%s session=%s greeting=%s secret=%q", os.Getpid(), call.Cwd, call.SessionID, greeting, os.Getenv("TOOLHOST_TEST_SECRET"))), nil
+}

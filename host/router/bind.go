@@ -1,0 +1,388 @@
+package router
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"toolhost.dev/sdk/suggest"
+	"toolhost.dev/sdk/tool"
+)
+
+// binder binds a command's words to a tool's parameters. All problems are gathered.
+type binder struct {
+	src      string
+	sig      tool.Signature
+	out      map[string]json.RawMessage
+	problems []string
+	wrong    map[string]bool // parameters that a problem was reported for
+	position []positional
+	rest     []heredoc
+}
+
+type positional struct {
+	text   string
+	offset int
+}
+
+func newBinder(src string, sig tool.Signature, heredocs []heredoc) *binder {
+	return &binder{src: src, sig: sig, out: make(map[string]json.RawMessage), wrong: make(map[string]bool), rest: heredocs}
+}
+
+// words binds a command's words and heredocs.
+func (b *binder) words(args []word) {
+	onlyPositionals := false
+	for i := 0; i < len(args); i++ {
+		w := args[i]
+		switch {
+		case w.glued:
+			b.fail(w.offset, `letters follow a closing single quote in %q: bash would join them silently. Inside '…' write an apostrophe as '\''`, shorten(b.src[w.offset:w.end]))
+		case onlyPositionals || !isFlag(w):
+			b.position = append(b.position, positional{w.text, w.offset})
+		case w.bare == "--" && w.text == "--":
+			onlyPositionals = true
+		default:
+			i = b.flag(args, i)
+		}
+	}
+	b.bindHeredocs()
+	b.bindPositionals()
+}
+
+func (b *binder) fail(offset int, format string, a ...any) {
+	b.problems = append(b.problems, fmt.Sprintf(format, a...)+" ("+place(b.src, offset)+")")
+}
+
+// failFor reports a problem of one parameter.
+func (b *binder) failFor(p *tool.Param, offset int, format string, a ...any) {
+	b.wrong[p.Name] = true
+	b.fail(offset, format, a...)
+}
+
+// flag binds the flag at args[i] and gives the index of the last word it took.
+func (b *binder) flag(args []word, i int) int {
+	w := args[i]
+	name, value, hasValue := strings.Cut(strings.TrimLeft(w.text, "-"), "=")
+	if strings.HasPrefix(w.bare, "-") && !strings.HasPrefix(w.bare, "--") {
+		b.fail(w.offset, "there is no flag %q; flags begin with two dashes, and a value that begins with a dash is quoted", shorten(w.text))
+		return i
+	}
+	if name == "json" && b.param("json") == nil {
+		if !hasValue && i+1 < len(args) {
+			i++
+			value = args[i].text
+		}
+		b.json(w.offset, value)
+		return i
+	}
+	p, negated := b.param(name), false
+	if p == nil {
+		if positive, ok := strings.CutPrefix(name, "no-"); ok || strings.HasPrefix(name, "no_") {
+			if !ok {
+				positive = name[len("no_"):]
+			}
+			if p = b.param(positive); p != nil && !p.Is("boolean") {
+				p = nil
+			}
+			negated = p != nil
+		}
+	}
+	switch {
+	case p == nil && b.sig.Schema.Open():
+		p = &tool.Param{Name: strings.ReplaceAll(name, "-", "_")}
+		if !hasValue && (i+1 >= len(args) || isFlag(args[i+1])) {
+			b.set(p, w.offset, "true")
+			return i
+		}
+	case p == nil:
+		b.fail(w.offset, "unknown parameter %q.%s", shorten(name), suggest.DidYouMean(name, b.names()))
+		// Its value is no positional.
+		if !hasValue && i+1 < len(args) && !isFlag(args[i+1]) && i+2 <= len(args) {
+			return i + 1
+		}
+		return i
+	}
+	switch {
+	case negated && hasValue:
+		b.fail(w.offset, "--%s takes no value", shorten(name))
+	case negated:
+		b.set(p, w.offset, "false")
+	case hasValue:
+		b.set(p, w.offset, value)
+	case b.heredocFollows(args, i):
+		b.set(p, w.offset, b.takeHeredoc(w.end, args, i))
+	case p.Only("boolean"):
+		if i+1 < len(args) && !args[i+1].quoted && isBoolean(args[i+1].text) {
+			i++
+			b.set(p, w.offset, args[i].text)
+		} else {
+			b.set(p, w.offset, "true")
+		}
+	case i+1 >= len(args):
+		b.failFor(p, w.offset, "parameter %q needs a value (%s)", p.Name, p.TypeName())
+	case isFlag(args[i+1]) && b.declared(args[i+1]):
+		b.failFor(p, w.offset, "parameter %q needs a value (%s); %s is a flag, quote it if it is meant as the value", p.Name, p.TypeName(), shorten(args[i+1].text))
+	default:
+		i++
+		b.set(p, w.offset, args[i].text)
+	}
+	return i
+}
+
+// param finds a parameter: by its name, or by one that is equal but for case, dashes
+// and underscores, if only one is.
+func (b *binder) param(name string) *tool.Param {
+	if p := b.sig.Schema.Param(name); p != nil {
+		return p
+	}
+	if p := b.sig.Schema.Param(strings.ReplaceAll(name, "-", "_")); p != nil {
+		return p
+	}
+	var found *tool.Param
+	for _, p := range b.sig.Schema.Params() {
+		if suggest.Fold(p.Name) == suggest.Fold(name) {
+			if found != nil {
+				return nil
+			}
+			found = p
+		}
+	}
+	return found
+}
+
+func (b *binder) declared(w word) bool {
+	name, _, _ := strings.Cut(strings.TrimLeft(w.bare, "-"), "=")
+	return b.param(name) != nil || b.param(strings.TrimPrefix(name, "no-")) != nil || w.bare == "--"
+}
+
+func (b *binder) names() []string {
+	var out []string
+	for _, p := range b.sig.Schema.Params() {
+		out = append(out, p.Name)
+	}
+	return out
+}
+
+// set coerces a value and binds it. A repeated flag makes an array where the schema has one.
+func (b *binder) set(p *tool.Param, offset int, text string) {
+	prev, again := b.out[p.Name]
+	if p.Only("array") {
+		items, ok := arrayItems(text)
+		if !ok {
+			v, err := coerce(p.ItemTypes, text)
+			if err != nil {
+				b.failFor(p, offset, "parameter %q: %v", p.Name, err)
+				return
+			}
+			items = []json.RawMessage{v}
+		}
+		if again {
+			var before []json.RawMessage
+			_ = json.Unmarshal(prev, &before) // it was made here
+			items = append(before, items...)
+		}
+		b.out[p.Name], _ = json.Marshal(items) // raw JSON marshals
+		return
+	}
+	if again {
+		b.fail(offset, "parameter %q is given twice", p.Name)
+		return
+	}
+	v, err := coerce(p.Types, text)
+	if err != nil {
+		b.failFor(p, offset, "parameter %q: %v", p.Name, err)
+		return
+	}
+	b.out[p.Name] = v
+}
+
+// json merges an object given as --json.
+func (b *binder) json(offset int, text string) {
+	var obj map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(text), &obj); err != nil {
+		b.fail(offset, "--json wants a JSON object: %v", err)
+		return
+	}
+	for name, v := range obj {
+		key := name
+		if p := b.param(name); p != nil {
+			key = p.Name
+		}
+		if _, again := b.out[key]; again {
+			b.fail(offset, "parameter %q is given twice", key)
+			continue
+		}
+		b.out[key] = v
+	}
+}
+
+// heredocFollows reports whether a heredoc stands directly after args[i].
+func (b *binder) heredocFollows(args []word, i int) bool {
+	next := len(b.src) + 1
+	if i+1 < len(args) {
+		next = args[i+1].offset
+	}
+	return slices.ContainsFunc(b.rest, func(h heredoc) bool { return h.offset >= args[i].end && h.offset < next })
+}
+
+func (b *binder) takeHeredoc(after int, args []word, i int) string {
+	for k, h := range b.rest {
+		if h.offset >= after && (i+1 >= len(args) || h.offset < args[i+1].offset) {
+			b.rest = slices.Delete(slices.Clone(b.rest), k, k+1)
+			return strings.TrimSuffix(h.text, "\n")
+		}
+	}
+	return ""
+}
+
+// bindHeredocs gives the stdin parameter what no flag took.
+func (b *binder) bindHeredocs() {
+	for i, h := range b.rest {
+		p := b.sig.Schema.Param(b.sig.Stdin)
+		switch {
+		case p == nil:
+			b.fail(h.offset, "the tool reads no standard input; put the heredoc directly after the flag that it is for")
+		case i > 0 || b.out[p.Name] != nil:
+			b.fail(h.offset, "parameter %q is given twice", p.Name)
+		default:
+			b.set(p, h.offset, h.text)
+		}
+	}
+}
+
+// bindPositionals gives the words that are no flags to the parameters that have no
+// value yet, in the schema's order.
+func (b *binder) bindPositionals() {
+	words := b.position
+	params := b.sig.Schema.Params()
+	for i, p := range params {
+		if len(words) == 0 {
+			return
+		}
+		if _, set := b.out[p.Name]; set {
+			continue
+		}
+		take := 1
+		if p.Only("array") && p.Required && !slices.ContainsFunc(params[i+1:], func(q *tool.Param) bool { return q.Required }) {
+			take = len(words)
+		}
+		for _, w := range words[:take] {
+			b.set(p, w.offset, w.text)
+		}
+		words = words[take:]
+	}
+	if len(words) > 0 {
+		what := "argument"
+		if len(words) > 1 {
+			what = fmt.Sprintf("%d arguments beginning with", len(words))
+		}
+		b.fail(words[0].offset, "too many arguments: there is no parameter left for the %s %q", what, shorten(words[0].text))
+	}
+}
+
+// coerce makes JSON of a text as the parameter's types want it. A string stays the
+// exact text.
+func coerce(types []string, text string) (json.RawMessage, error) {
+	if len(types) == 0 {
+		return guess(text), nil
+	}
+	for _, t := range types {
+		if v, ok := as(t, text); ok {
+			return v, nil
+		}
+	}
+	names := slices.DeleteFunc(slices.Clone(types), func(t string) bool { return t == "null" })
+	return nil, fmt.Errorf("%q is not %s", shorten(text), article(strings.Join(names, " or ")))
+}
+
+func as(typ, text string) (json.RawMessage, bool) {
+	switch typ {
+	case "string":
+		return quoteJSON(text), true
+	case "integer":
+		n, err := strconv.ParseInt(strings.TrimPrefix(text, "+"), 10, 64)
+		return json.RawMessage(strconv.FormatInt(n, 10)), err == nil && text != "+"
+	case "number":
+		f, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return nil, false
+		}
+		v, err := json.Marshal(f) // not for Inf and NaN
+		return v, err == nil
+	case "boolean":
+		v, ok := boolean(text)
+		return json.RawMessage(strconv.FormatBool(v)), ok
+	case "null":
+		return json.RawMessage("null"), text == "null"
+	case "array", "object":
+		raw := bytes.TrimSpace([]byte(text))
+		open := map[string]byte{"array": '[', "object": '{'}[typ]
+		return raw, len(raw) > 0 && raw[0] == open && json.Valid(raw)
+	}
+	return nil, false
+}
+
+// guess is for parameters whose type nobody knows: numbers and booleans that read
+// as such, JSON arrays and objects, else a string.
+func guess(text string) json.RawMessage {
+	for _, t := range []string{"integer", "number", "array", "object"} {
+		if v, ok := as(t, text); ok {
+			return v
+		}
+	}
+	if v, ok := boolean(text); ok {
+		return json.RawMessage(strconv.FormatBool(v))
+	}
+	return quoteJSON(text)
+}
+
+func boolean(s string) (value, ok bool) {
+	switch strings.ToLower(s) {
+	case "true", "yes", "1", "on":
+		return true, true
+	case "false", "no", "0", "off":
+		return false, true
+	}
+	return false, false
+}
+
+func isBoolean(s string) bool {
+	_, ok := boolean(s)
+	return ok
+}
+
+// arrayItems reads a JSON array.
+func arrayItems(text string) ([]json.RawMessage, bool) {
+	if !strings.HasPrefix(strings.TrimSpace(text), "[") {
+		return nil, false
+	}
+	var items []json.RawMessage
+	err := json.Unmarshal([]byte(text), &items)
+	return items, err == nil
+}
+
+// quoteJSON writes a string as JSON without escaping what HTML would need.
+func quoteJSON(s string) json.RawMessage {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(s) // strings encode
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
+}
+
+func shorten(s string) string {
+	if r := []rune(s); len(r) > 60 {
+		return string(r[:57]) + "…"
+	}
+	return s
+}
+
+func article(s string) string {
+	if s != "" && strings.ContainsRune("aeiou", rune(s[0])) {
+		return "an " + s
+	}
+	return "a " + s
+}

@@ -1,0 +1,324 @@
+package router
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"mvdan.cc/sh/v3/syntax"
+
+	"toolhost.dev/sdk/suggest"
+	"toolhost.dev/sdk/tool"
+)
+
+// simple is a command that may be a tool's: one simple command.
+type simple struct {
+	words    []word
+	heredocs []heredoc
+}
+
+// heredoc is a text given by <<WORD or <<<.
+type heredoc struct {
+	text       string
+	offset     int
+	herestring bool
+}
+
+var parsers = sync.Pool{New: func() any { return syntax.NewParser(syntax.Variant(syntax.LangBash)) }}
+
+// maxDepth bounds nesting, because the parser descends into it.
+const maxDepth = 2000
+
+// Parse says what a command string means.
+func Parse(command string, tools Tools, opts Options) *Command {
+	c := &Command{Layer: Native, Raw: command, Args: []string{}, Kwargs: map[string]json.RawMessage{}}
+	if err := checkText(command); err != nil {
+		return c.refuse(err)
+	}
+	file, err := parseShell(command)
+	if err != nil {
+		if s, ok := lenient(command, tools, err); ok {
+			return c.toTool(s, tools, opts)
+		}
+		return c.refuse(parseError(command, err))
+	}
+	if len(file.Stmts) == 0 {
+		return c.refuse(tool.Errorf(tool.InvalidArguments, "The command is empty. Type a command, or help for what there is."))
+	}
+	s, why := simpleCommand(command, file)
+	if s == nil {
+		c.nativeWords(command, file)
+		return c.native(RuleNative, why)
+	}
+	return c.toTool(s, tools, opts)
+}
+
+// checkText refuses what no shell can take.
+func checkText(command string) *tool.Error {
+	if len(command) > MaxCommand {
+		return tool.Errorf(tool.InvalidArguments, "The command is %d bytes long; the limit is %d. Write long content to a file and name the file.", len(command), MaxCommand)
+	}
+	if i := strings.IndexByte(command, 0); i >= 0 {
+		return tool.Errorf(tool.InvalidArguments, "The command has a NUL byte at %s. Remove it.", place(command, i))
+	}
+	if !utf8.ValidString(command) {
+		i := 0
+		for i < len(command) {
+			r, n := utf8.DecodeRuneInString(command[i:])
+			if r == utf8.RuneError && n == 1 {
+				break
+			}
+			i += n
+		}
+		return tool.Errorf(tool.InvalidArguments, "The command is not valid UTF-8 at %s. Send text, or write the bytes with printf.", place(command, i))
+	}
+	depth := 0
+	for i := range len(command) {
+		switch command[i] {
+		case '(', '{', '[':
+			depth++
+			if depth > maxDepth {
+				return tool.Errorf(tool.InvalidArguments, "The command nests brackets more than %d deep, at %s. Simplify it, or put it into a file.", maxDepth, place(command, i))
+			}
+		case ')', '}', ']':
+			depth = max(0, depth-1)
+		}
+	}
+	return nil
+}
+
+func parseShell(command string) (*syntax.File, error) {
+	p := parsers.Get().(*syntax.Parser) //nolint:forcetypeassert // the pool holds nothing else
+	defer parsers.Put(p)
+	return p.Parse(strings.NewReader(command), "")
+}
+
+// place gives a byte offset as line and column.
+func place(s string, offset int) string {
+	offset = min(offset, len(s))
+	before := s[:offset]
+	line := strings.Count(before, "\n") + 1
+	col := utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:]) + 1
+	return fmt.Sprintf("line %d, column %d", line, col)
+}
+
+// parseError says what is wrong with a command that does not parse.
+func parseError(command string, err error) *tool.Error {
+	var pe syntax.ParseError
+	if !errors.As(err, &pe) {
+		var le syntax.LangError
+		if errors.As(err, &le) {
+			return tool.Errorf(tool.InvalidArguments, "The command cannot be parsed at %s: %s. Nothing was run.", place(command, int(le.Pos.Offset())), le.Feature)
+		}
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return tool.Errorf(tool.InvalidArguments, "The command cannot be parsed: %w. Nothing was run.", err)
+	}
+	advice := "Quote special characters, or check what is left open."
+	switch {
+	case strings.Contains(pe.Text, "here-document"):
+		advice = "End the heredoc with its delimiter alone on a line; if the text was cut off, send it again."
+	case strings.Contains(pe.Text, "closing quote"):
+		advice = `Close the quote; inside '…' an apostrophe is written '\''.`
+	}
+	return tool.Errorf(tool.InvalidArguments, "The command cannot be parsed at %s: %s. %s Nothing was run.", place(command, int(pe.Pos.Offset())), pe.Text, advice)
+}
+
+// simpleCommand gives the one simple command, or why there is not just that.
+func simpleCommand(src string, file *syntax.File) (*simple, string) {
+	if len(file.Stmts) > 1 {
+		return nil, "it has more than one command"
+	}
+	st := file.Stmts[0]
+	call, ok := st.Cmd.(*syntax.CallExpr)
+	switch {
+	case !ok:
+		return nil, "it is a pipeline, a list or a compound command"
+	case st.Negated || st.Background || st.Coprocess:
+		return nil, "it is negated or in the background"
+	case len(call.Assigns) > 0:
+		return nil, "it sets variables"
+	case len(call.Args) == 0:
+		return nil, "it has no command word"
+	}
+	s := &simple{words: make([]word, 0, len(call.Args))}
+	for _, w := range call.Args {
+		s.words = append(s.words, unquote(src, w))
+	}
+	for _, r := range st.Redirs {
+		switch r.Op {
+		case syntax.Hdoc, syntax.DashHdoc:
+			if r.N != nil && r.N.Value != "0" {
+				return nil, "it redirects another descriptor"
+			}
+			s.heredocs = append(s.heredocs, heredoc{text: heredocBody(src, r), offset: int(r.OpPos.Offset())})
+		case syntax.WordHdoc:
+			s.heredocs = append(s.heredocs, heredoc{text: unquote(src, r.Word).text + "\n", offset: int(r.OpPos.Offset()), herestring: true})
+		default:
+			if !silencing(r) {
+				return nil, "it redirects input or output"
+			}
+		}
+	}
+	return s, ""
+}
+
+// silencing redirects mean nothing for a tool, and models add them by habit.
+func silencing(r *syntax.Redirect) bool {
+	target, fd := r.Word.Lit(), ""
+	if r.N != nil {
+		fd = r.N.Value
+	}
+	switch r.Op {
+	case syntax.DplOut:
+		return fd == "2" && target == "1"
+	case syntax.RdrOut, syntax.AppOut:
+		return fd == "2" && target == "/dev/null"
+	case syntax.RdrIn:
+		return fd == "" && target == "/dev/null"
+	}
+	return false
+}
+
+// nativeWords fills in the name and words of the first simple command, for explain.
+func (c *Command) nativeWords(src string, file *syntax.File) {
+	syntax.Walk(file, func(n syntax.Node) bool {
+		call, ok := n.(*syntax.CallExpr)
+		if !ok || len(call.Args) == 0 || c.Name != "" {
+			return c.Name == ""
+		}
+		c.Name = unquote(src, call.Args[0]).text
+		if len(file.Stmts) == 1 && file.Stmts[0].Cmd == syntax.Command(call) {
+			for _, w := range call.Args[1:] {
+				c.Args = append(c.Args, unquote(src, w).text)
+			}
+		}
+		return false
+	})
+}
+
+func (c *Command) native(rule Rule, reason string) *Command {
+	c.Layer, c.Rule, c.Reason = Native, rule, reason
+	c.Kwargs = map[string]json.RawMessage{"command": quoteJSON(c.Raw)}
+	return c
+}
+
+func (c *Command) refuse(err *tool.Error) *Command {
+	c.Rule, c.Reason = RuleRefused, "it cannot be carried out as it stands"
+	c.Error = err.From(tool.SourceHost)
+	return c
+}
+
+// lenient is the second try for a text that names a tool but that bash's grammar
+// refuses, such as "grep foo( src": only quotes and backslashes count. What is left
+// open stays an error: a text that was cut off must not take effect.
+func lenient(command string, tools Tools, err error) (*simple, bool) {
+	var pe syntax.ParseError
+	if errors.As(err, &pe) && (pe.Incomplete && strings.Contains(pe.Text, "closing quote") || strings.Contains(pe.Text, "here-document")) {
+		return nil, false
+	}
+	if strings.Contains(command, "<<") {
+		return nil, false
+	}
+	words, ok := splitQuoted(command)
+	if !ok || len(words) == 0 || words[0].quoted {
+		return nil, false
+	}
+	for _, w := range words {
+		// Control operators on their own mean that a shell was meant.
+		if !w.quoted && (w.text == "|" || w.text == "||" || w.text == "&&" || w.text == ";" || w.text == "&" || strings.HasSuffix(w.text, ";")) {
+			return nil, false
+		}
+	}
+	if _, _, _, known := resolve(words[0].text, words[1:], tools); !known {
+		return nil, false
+	}
+	return &simple{words: words}, true
+}
+
+// splitQuoted splits at unquoted blanks and removes quotes; nothing else is special.
+func splitQuoted(s string) ([]word, bool) {
+	var words []word
+	var cur strings.Builder
+	in, w := false, word{}
+	flush := func(end int) {
+		if in {
+			w.text, w.end = cur.String(), end
+			if !w.quoted {
+				w.bare = w.text
+			}
+			words = append(words, w)
+		}
+		cur.Reset()
+		in, w = false, word{}
+	}
+	begin := func(i int) {
+		if !in {
+			in, w = true, word{offset: i}
+		}
+	}
+	for i := 0; i < len(s); i++ {
+		switch ch := s[i]; ch {
+		case ' ', '\t', '\n', '\r':
+			flush(i)
+		case '\'':
+			begin(i)
+			end := strings.IndexByte(s[i+1:], '\'')
+			if end < 0 {
+				return nil, false
+			}
+			cur.WriteString(s[i+1 : i+1+end])
+			if !w.quoted {
+				w.bare = cur.String()[:cur.Len()-end]
+			}
+			w.quoted = true
+			i += end + 1
+			w.glued = w.glued || i+1 < len(s) && startsWithLetter(s[i+1:])
+		case '"':
+			begin(i)
+			end := i + 1
+			for end < len(s) && s[end] != '"' {
+				if s[end] == '\\' {
+					end++
+				}
+				end++
+			}
+			if end >= len(s) {
+				return nil, false
+			}
+			if !w.quoted {
+				w.bare = cur.String()
+			}
+			text, _ := removeBackslashes(s[i+1:end], "$`\"\\")
+			cur.WriteString(text)
+			w.quoted = true
+			i = end
+		case '\\':
+			begin(i)
+			if i+1 < len(s) {
+				i++
+				cur.WriteByte(s[i])
+			}
+			w.quoted = true
+		default:
+			begin(i)
+			cur.WriteByte(ch)
+		}
+	}
+	flush(len(s))
+	return words, true
+}
+
+// unknownName says that a name is not known, with what it could have been.
+func unknownName(what, name string, known []string) *tool.Error {
+	hint := suggest.DidYouMean(name, known)
+	if hint == "" && len(known) > 0 && len(known) <= 12 {
+		hint = " There are: " + strings.Join(known, ", ") + "."
+	}
+	return tool.Errorf(tool.NotFound, "There is no %s %q.%s Type help for what there is.", what, name, hint)
+}

@@ -1,0 +1,114 @@
+package host
+
+import (
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/registry"
+	"toolhost.dev/host/internal/state"
+	"toolhost.dev/host/internal/supervisor"
+)
+
+// Tool is one registered tool as an embedder sees it.
+type Tool struct {
+	tool.Definition
+	// FullName is the name to call it by: "read", or "jira:search" in a namespace.
+	FullName  string `json:"full_name"`
+	Namespace string `json:"namespace,omitempty"`
+	Plugin    string `json:"plugin"`
+	Enabled   bool   `json:"enabled"`
+}
+
+// Parameters names the tool's parameters in positional order.
+func (t Tool) Parameters() []string {
+	s, err := tool.ParseSchema(t.Input)
+	if err != nil { // it was parsed when the tool was registered
+		return nil
+	}
+	var out []string
+	for _, p := range s.Params() {
+		out = append(out, p.Name)
+	}
+	return out
+}
+
+// Tools lists the registered tools in the order of the configuration, disabled ones too.
+func (h *Host) Tools() []Tool {
+	entries := h.registry.All()
+	out := make([]Tool, 0, len(entries))
+	for _, e := range entries {
+		out = append(out, describe(e))
+	}
+	return out
+}
+
+func describe(e *registry.Entry) Tool {
+	return Tool{Definition: e.Definition, FullName: e.FullName(), Namespace: e.Namespace, Plugin: e.Plugin, Enabled: e.Enabled}
+}
+
+// Status is what an operator wants to know of a host.
+type Status struct {
+	Version string `json:"version"`
+	// Config is the configuration's file or directory, or "built-in".
+	Config    string `json:"config"`
+	Workspace string `json:"workspace"`
+	// StateDB is the state database; empty: in memory.
+	StateDB  string         `json:"state_db"`
+	Plugins  []PluginStatus `json:"plugins"`
+	Problems []string       `json:"problems"`
+	// Sessions are the last used ones.
+	Sessions []state.Session `json:"sessions"`
+}
+
+// PluginStatus is one plugin's state and its tools.
+type PluginStatus struct {
+	supervisor.Status
+	Field string   `json:"field,omitempty"`
+	Tools []string `json:"tools"`
+}
+
+// maxStatusSessions bounds the sessions in a status.
+const maxStatusSessions = 20
+
+// Status reports on the host without starting anything.
+func (h *Host) Status() Status {
+	st := Status{
+		Version: Version, Config: h.cfg.Source, Workspace: h.opts.Workspace, StateDB: h.state.Path(),
+		Plugins: []PluginStatus{}, Problems: append([]string{}, h.problems...), Sessions: []state.Session{},
+	}
+	for _, p := range h.cfg.Plugins {
+		ps := PluginStatus{Status: h.super.Plugin(p.Name).Status(), Field: p.Field, Tools: []string{}}
+		if why := h.unloaded[p.Name]; why != "" && ps.Error == "" {
+			ps.Error = why
+		}
+		for _, e := range h.registry.All() {
+			if e.Plugin == p.Name {
+				ps.Tools = append(ps.Tools, e.FullName())
+			}
+		}
+		st.Plugins = append(st.Plugins, ps)
+	}
+	sessions, err := h.state.Sessions(maxStatusSessions)
+	if err != nil {
+		st.Problems = append(st.Problems, "The sessions cannot be listed: "+err.Error())
+	}
+	st.Sessions = append(st.Sessions, sessions...)
+	return st
+}
+
+// HistoryEntry is one command of a session.
+type HistoryEntry = state.Entry
+
+// History gives the last commands of the session a request belongs to, oldest first.
+func (h *Host) History(req Request, limit int) ([]HistoryEntry, error) {
+	s, err := h.session(req)
+	if err != nil {
+		return nil, err
+	}
+	return h.state.History(s.ID, limit)
+}
+
+// Cwd gives the working directory of the session a request belongs to.
+func (h *Host) Cwd(req Request) (string, error) {
+	s, err := h.session(req)
+	return s.Cwd, err
+}
