@@ -66,10 +66,11 @@ func errClosed() error {
 
 func rootError(path string, err error) error {
 	var e *tool.Error
+	info, statErr := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		e = tool.Errorf(tool.NotFound, "The root %s does not exist. Create the directory, or change the roots in the configuration.", path)
-	case errors.Is(err, syscall.ENOTDIR):
+	case errors.Is(err, syscall.ENOTDIR), statErr == nil && !info.IsDir():
 		e = tool.Errorf(tool.InvalidArguments, "The root %s is not a directory. Name a directory in the configuration.", path)
 	case errors.Is(err, errLink):
 		e = tool.Errorf(tool.Security, "The root %s leads through a symbolic link. Name the directory itself in the configuration.", path)

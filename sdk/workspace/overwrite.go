@@ -2,7 +2,6 @@ package workspace
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -44,7 +43,8 @@ func (j *writeJob) overwrite(why string) (*Written, error) {
 	}
 	backup, err := j.backup()
 	if err != nil {
-		return nil, fmt.Errorf("no backup can be made: %w", err)
+		return nil, tool.Errorf(tool.PermissionDenied, "%s can only be written in place (%s), and no backup of it can be made: %v. Make its directory or %s writable.",
+			j.path.abs, why, cause(err), os.TempDir()).WithCause(err)
 	}
 	if err := pour(f, j.data, was.Size()); err != nil {
 		if lost := backup.restore(f, was.Size()); lost != nil {

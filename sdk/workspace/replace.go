@@ -120,6 +120,12 @@ func (j *writeJob) fill(f *os.File) error {
 // publish gives the new file its name. keep means that the temporary name is gone
 // or must stay.
 func (j *writeJob) publish(name string) (keep bool, err error) {
+	verified := j.old.info != nil && j.opt.Expect != nil
+	if verified {
+		if err := j.old.verify(j.path, j.opt.Expect); err != nil {
+			return false, err
+		}
+	}
 	if err := j.ctx.Err(); err != nil {
 		return false, context.Cause(j.ctx)
 	}
@@ -130,10 +136,7 @@ func (j *writeJob) publish(name string) (keep bool, err error) {
 		}
 		return err == nil, err
 	}
-	if j.opt.Expect != nil {
-		if err := j.old.verify(j.path, j.opt.Expect); err != nil {
-			return false, err
-		}
+	if verified {
 		err := exchange(&j.dir, name)
 		if err == nil {
 			return j.settle(name)

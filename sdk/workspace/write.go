@@ -210,16 +210,13 @@ func openStep(dir *os.Root, name string) (*os.Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	if was.Mode()&fs.ModeSymlink != 0 {
-		return nil, tool.Errorf(tool.Conflict, "The directory %q was replaced by a symbolic link while the call ran. Resolve the path again.", name)
-	}
 	next, err := dir.OpenRoot(name)
 	if err != nil {
 		return nil, err
 	}
 	if now, err := next.Stat("."); err != nil || !os.SameFile(was, now) {
 		_ = next.Close()
-		return nil, tool.Errorf(tool.Conflict, "The directory %q was replaced while the call ran. Resolve the path again.", name)
+		return nil, tool.Errorf(tool.Conflict, "The directory %q was replaced while the call ran, perhaps by a symbolic link. Nothing was written; look at it again (list).", name)
 	}
 	return next, nil
 }

@@ -1,0 +1,66 @@
+package workspace_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"toolhost.dev/sdk/tool"
+	"toolhost.dev/sdk/workspace"
+)
+
+// A handler has its workspace from sdk.Call; here one is opened by hand.
+func Example() {
+	dir, _ := os.MkdirTemp("", "example")
+	defer func() { _ = os.RemoveAll(dir) }()
+	dir, _ = filepath.EvalSymlinks(dir)
+	_ = os.WriteFile(filepath.Join(dir, "notes.txt"), []byte("one\r\ntwo\r\n"), 0o644)
+
+	ws, err := workspace.Open([]tool.Root{{Path: dir, Writable: true}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = ws.Close() }()
+
+	p, err := ws.Resolve(dir, "./notes.txt")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	snap, err := ws.ReadFile(p, workspace.MaxFileSize)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	text, err := workspace.Decode(snap.Data)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(p.RelTo(dir), text.Encoding, workspace.CountLineEndings(text.Content).Kind())
+
+	data, err := text.Encode(bytes.ReplaceAll(text.Content, []byte("two"), []byte("2")))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	done, err := ws.WriteFile(context.Background(), p, data, workspace.WriteOptions{Expect: snap})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(done.Effect().Operation, done.State.Size)
+
+	_, err = ws.WriteFile(context.Background(), p, data, workspace.WriteOptions{Expect: snap})
+	fmt.Println(tool.AsError(err).Kind)
+	_, err = ws.Resolve(dir, "../elsewhere")
+	fmt.Println(tool.AsError(err).Kind)
+	// Output:
+	// notes.txt utf8 crlf
+	// modify 8
+	// conflict
+	// security
+}

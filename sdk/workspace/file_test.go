@@ -1,0 +1,173 @@
+package workspace_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"toolhost.dev/sdk/tool"
+	"toolhost.dev/sdk/workspace"
+)
+
+func resolve(t testing.TB, w *workspace.Workspace, cwd, path string) workspace.Path {
+	t.Helper()
+	p, err := w.Resolve(cwd, path)
+	must(t, err)
+	return p
+}
+
+func TestReadFile(t *testing.T) {
+	dir := tree(t, "f", "empty")
+	must(t, os.WriteFile(dir+"/empty", nil, 0o666))
+	w := space(t, dir)
+	for _, name := range []string{"f", "empty"} {
+		s, err := w.ReadFile(resolve(t, w, dir, name), 10)
+		must(t, err)
+		want, _ := os.ReadFile(filepath.Join(dir, name))
+		info, _ := os.Stat(filepath.Join(dir, name))
+		state := tool.FileState{Path: filepath.Join(dir, name), ModTime: info.ModTime(), Size: info.Size(), Hash: sha256.Sum256(want)}
+		if !bytes.Equal(s.Data, want) || s.State() != state || s.Effect().Operation != tool.OpRead {
+			t.Errorf("%s: got %q, %+v", name, s.Data, s.State())
+		}
+	}
+}
+
+// The limit is the last size that is read; the message names both sizes.
+func TestReadFileLimit(t *testing.T) {
+	dir := tree(t)
+	must(t, os.WriteFile(dir+"/f", make([]byte, 4096), 0o666))
+	w := space(t, dir)
+	if _, err := w.ReadFile(resolve(t, w, dir, "f"), 4096); err != nil {
+		t.Error(err)
+	}
+	_, err := w.ReadFile(resolve(t, w, dir, "f"), 4095)
+	if !errors.Is(err, workspace.ErrTooLarge) || kind(err) != tool.InvalidArguments || !strings.Contains(err.Error(), "4 KiB") {
+		t.Errorf("got %v", err)
+	}
+	// A file that the system says is larger than memory is refused by that size alone.
+	must(t, os.Truncate(dir+"/f", 1<<40))
+	if _, err := w.ReadFile(resolve(t, w, dir, "f"), workspace.MaxFileSize); !errors.Is(err, workspace.ErrTooLarge) || !strings.Contains(err.Error(), "1 TiB") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// FIFOs, devices, sockets and directories are refused at once. Were one opened
+// the usual way, this test would hang.
+func TestOnlyRegularFiles(t *testing.T) {
+	dir := tree(t, "d/", "null -> /dev/null")
+	must(t, syscall.Mkfifo(dir+"/fifo", 0o666))
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	must(t, err)
+	defer func() { _ = syscall.Close(fd) }()
+	t.Chdir(dir) // a socket's path is short
+	must(t, syscall.Bind(fd, &syscall.SockaddrUnix{Name: "sock"}))
+	w := space(t, dir, "/dev:ro")
+	for path, what := range map[string]string{"fifo": "named pipe", "sock": "socket", "d": "directory", ".": "directory", "/dev/zero": "device", "null": "device"} {
+		p := resolve(t, w, dir, path)
+		if _, err := w.Open(p); kind(err) != tool.InvalidArguments || !strings.Contains(err.Error(), what) {
+			t.Errorf("Open %s: %v", path, err)
+		}
+		if _, err := w.ReadFile(p, 10); kind(err) != tool.InvalidArguments {
+			t.Errorf("ReadFile %s: %v", path, err)
+		}
+		if !p.Writable() {
+			continue
+		}
+		if _, err := w.WriteFile(t.Context(), p, []byte("x"), workspace.WriteOptions{}); kind(err) != tool.InvalidArguments || !strings.Contains(err.Error(), what) {
+			t.Errorf("WriteFile %s: %v", path, err)
+		}
+		if err := w.Remove(t.Context(), p, nil); kind(err) != tool.InvalidArguments {
+			t.Errorf("Remove %s: %v", path, err)
+		}
+	}
+	// A FIFO that takes a file's place after the path was resolved.
+	must(t, os.WriteFile(dir+"/f", []byte("x"), 0o666))
+	p := resolve(t, w, dir, "f")
+	must(t, os.Remove(dir+"/f"))
+	must(t, syscall.Mkfifo(dir+"/f", 0o666))
+	if _, err := w.Open(p); kind(err) != tool.InvalidArguments || !strings.Contains(err.Error(), "named pipe") {
+		t.Errorf("a FIFO in the place of a file: %v", err)
+	}
+}
+
+func TestReadDir(t *testing.T) {
+	dir := tree(t, "b", "a", "c/x", "out -> /etc", "f")
+	w := space(t, dir)
+	root := resolve(t, w, dir, ".")
+	entries, more, err := w.ReadDir(root, 0)
+	must(t, err)
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+		if (e.Type()&os.ModeSymlink != 0) != (e.Name() == "out") {
+			t.Errorf("%s has type %v", e.Name(), e.Type())
+		}
+	}
+	if more || !slices.Equal(names, []string{"a", "b", "c", "f", "out"}) {
+		t.Errorf("got %v, more %v", names, more)
+	}
+	if entries, more, err = w.ReadDir(root, 2); len(entries) != 2 || !more || err != nil {
+		t.Errorf("limited: %v, more %v, error %v", entries, more, err)
+	}
+	if entries, more, err = w.ReadDir(root, 5); len(entries) != 5 || more || err != nil {
+		t.Errorf("limit reached exactly: %v, more %v, error %v", entries, more, err)
+	}
+	if names, err = w.Names(root, 0); len(names) != 5 || err != nil {
+		t.Errorf("names: %v, error %v", names, err)
+	}
+	if _, _, err = w.ReadDir(resolve(t, w, dir, "f"), 0); kind(err) != tool.InvalidArguments {
+		t.Errorf("of a file: %v", err)
+	}
+	if _, _, err = w.ReadDir(resolve(t, w, dir, "no"), 0); kind(err) != tool.NotFound {
+		t.Errorf("of nothing: %v", err)
+	}
+	if err := os.WriteFile(dir+"/e", nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if entries, more, err = w.ReadDir(resolve(t, w, dir, "c"), 0); len(entries) != 1 || more || err != nil {
+		t.Errorf("of a subdirectory: %v %v %v", entries, more, err)
+	}
+}
+
+func TestFormatSize(t *testing.T) {
+	for n, want := range map[int64]string{0: "0 bytes", 1023: "1023 bytes", 1024: "1 KiB", 1536: "1.5 KiB", 1 << 20: "1 MiB", 5 << 30: "5 GiB", 1 << 50: "1024 TiB"} {
+		if got := workspace.FormatSize(n); got != want {
+			t.Errorf("%d: got %s, want %s", n, got, want)
+		}
+	}
+}
+
+func TestNoDescriptorIsLeft(t *testing.T) {
+	dir := tree(t, "f")
+	w := space(t, dir)
+	p := resolve(t, w, dir, "f")
+	before := openFiles(t)
+	for range 200 {
+		if _, err := w.ReadFile(p, 100); err != nil {
+			t.Fatal(err)
+		}
+		resolve(t, w, dir, "f")
+		if _, err := w.WriteFile(t.Context(), p, []byte("x"), workspace.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if after := openFiles(t); after > before {
+		t.Errorf("%d descriptors are open, before it was %d", after, before)
+	}
+}
+
+func openFiles(t *testing.T) int {
+	dir := "/proc/self/fd"
+	if _, err := os.Stat(dir); err != nil {
+		dir = "/dev/fd"
+	}
+	entries, err := os.ReadDir(dir)
+	must(t, err)
+	return len(entries)
+}

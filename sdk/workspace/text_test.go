@@ -1,0 +1,166 @@
+package workspace_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"os"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"toolhost.dev/sdk/tool"
+	"toolhost.dev/sdk/workspace"
+)
+
+func TestDecode(t *testing.T) {
+	for name, c := range map[string]struct {
+		data     string
+		text     string
+		encoding workspace.Encoding // empty: refused
+	}{
+		"empty":                   {"", "", workspace.UTF8},
+		"ascii":                   {"a\r\nb", "a\r\nb", workspace.UTF8},
+		"utf-8":                   {"naïve 你好 🙂\n", "naïve 你好 🙂\n", workspace.UTF8},
+		"utf-8 with mark":         {"\xef\xbb\xbfx", "x", workspace.UTF8BOM},
+		"mark alone":              {"\xef\xbb\xbf", "", workspace.UTF8BOM},
+		"mark, then not utf-8":    {"\xef\xbb\xbf\xff", "", ""},
+		"two marks":               {"\xef\xbb\xbf\xef\xbb\xbfx", "\ufeffx", workspace.UTF8BOM},
+		"utf-16 le":               {"\xff\xfea\x00\n\x00=\xd8B\xde", "a\n🙂", workspace.UTF16LE},
+		"utf-16 be":               {"\xfe\xff\x00a\x00\n\xd8=\xdeB", "a\n🙂", workspace.UTF16BE},
+		"utf-16, empty":           {"\xff\xfe", "", workspace.UTF16LE},
+		"utf-16, odd":             {"\xff\xfea", "", ""},
+		"utf-16, half a pair":     {"\xff\xfe=\xd8a\x00", "", ""},
+		"utf-16, cut pair":        {"\xff\xfe=\xd8", "", ""},
+		"utf-16, low first":       {"\xfe\xff\xdeB\x00a", "", ""},
+		"utf-32":                  {"\xff\xfe\x00\x00a\x00\x00\x00", "", ""},
+		"windows":                 {"caf\xe9 \x80 \x93q\x94 \x81", "café € “q” \u0081", workspace.Windows1252},
+		"overlong":                {"ab\xc0\x80 text", "abÀ€ text", workspace.Windows1252},
+		"surrogate in utf-8":      {"x \xed\xa0\x80", "x í\u00a0€", workspace.Windows1252},
+		"binary":                  {"\x7fELF\x02\x01\x01\x00\x00\xff", "", ""},
+		"nul in the first 8 KB":   {strings.Repeat("x", 8191) + "\x00\xff", "", ""},
+		"nul in valid utf-8":      {"a\x00b", "a\x00b", workspace.UTF8},
+		"controls and not utf-8 ": {"\x01\x02\x03\xff\xfe", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text, err := workspace.Decode([]byte(c.data))
+			if c.encoding == "" {
+				if kind(err) != tool.InvalidArguments {
+					t.Fatalf("got %+v, error %v; want a refusal", text, err)
+				}
+				return
+			}
+			must(t, err)
+			if string(text.Content) != c.text || text.Encoding != c.encoding || text.Guessed() != (c.encoding == workspace.Windows1252) {
+				t.Errorf("got %q as %s", text.Content, text.Encoding)
+			}
+		})
+	}
+}
+
+func TestEncodeRefusesWhatDoesNotFit(t *testing.T) {
+	for _, c := range []struct {
+		data, content string
+		want          string // empty: refused
+	}{
+		{"caf\xe9", "café, café", "caf\xe9, caf\xe9"},
+		{"caf\xe9", "naïve", ""}, // in another code page ï would be another byte
+		{"caf\xe9", "€", ""},
+		{"caf\xe9", "你", ""},
+		{"caf\xe9", "plain", "plain"},
+		{"\x80", "€\u0080", ""},
+		{"plain", "not utf-8 \xff", ""},
+		{"\xff\xfea\x00", "é", "\xff\xfe\xe9\x00"},
+		{"\xef\xbb\xbfa", "b", "\xef\xbb\xbfb"},
+	} {
+		text, err := workspace.Decode([]byte(c.data))
+		must(t, err)
+		got, err := text.Encode([]byte(c.content))
+		if (err != nil) != (c.want == "") || string(got) != c.want {
+			t.Errorf("%q in a file of %q: got %q, error %v", c.content, c.data, got, err)
+		}
+	}
+}
+
+// Whatever is decoded is encoded to the same bytes.
+func FuzzRoundTrip(f *testing.F) {
+	for _, s := range []string{"", "a\n", "\xef\xbb\xbfx", "\xff\xfea\x00", "\xfe\xff\xd8=\xdeB", "caf\xe9\x81", "\x00", "\xff\xfe\x00\xd8"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		text, err := workspace.Decode(data)
+		if err != nil {
+			return
+		}
+		if !utf8.Valid(text.Content) {
+			t.Fatalf("the content is not UTF-8: %q", text.Content)
+		}
+		if got, err := text.Encode(text.Content); err != nil || !bytes.Equal(got, data) {
+			t.Fatalf("as %s: %q became %q, error %v", text.Encoding, data, got, err)
+		}
+	})
+}
+
+func TestBinary(t *testing.T) {
+	random := make([]byte, 8192)
+	_, _ = rand.Read(random)
+	self, err := os.Executable()
+	must(t, err)
+	program, err := os.ReadFile(self)
+	must(t, err)
+	for name, c := range map[string]struct {
+		data string
+		want bool
+	}{
+		"empty":                  {"", false},
+		"text":                   {"some text\n", false},
+		"nul":                    {"text with \x00 in it", true},
+		"nul behind the limit":   {strings.Repeat("x", 8192) + "\x00", false},
+		"program":                {string(program), true},
+		"random without nul":     {string(bytes.ReplaceAll(random, []byte{0}, []byte{1})), true},
+		"colours":                {strings.Repeat("\x1b[31mred\x1b[0m\n", 50), false},
+		"form feeds":             {strings.Repeat("page\f\n", 9), false},
+		"one stray control":      {strings.Repeat("a line of text\n", 9) + "\x01", false},
+		"mostly controls":        {strings.Repeat("\x01\x02x", 9), true},
+		"latin-1":                {strings.Repeat("caf\xe9 ", 50), false},
+		"gb18030":                {strings.Repeat("\xc4\xe3\xba\xc3", 50), false},
+		"utf-16":                 {"\xff\xfea\x00b\x00", false},
+		"utf-32":                 {"\xff\xfe\x00\x00a\x00\x00\x00", true},
+		"character cut at limit": {strings.Repeat("x", 8191) + "é" + strings.Repeat("\x01", 100), false},
+	} {
+		if got := workspace.Binary([]byte(c.data)); got != c.want {
+			t.Errorf("%s: got %v", name, got)
+		}
+	}
+}
+
+func TestLineEndings(t *testing.T) {
+	for text, want := range map[string]struct {
+		kind, main workspace.LineEnding
+		final      bool
+	}{
+		"":                {workspace.NoLines, workspace.LF, false},
+		"a":               {workspace.NoLines, workspace.LF, false},
+		"a\nb":            {workspace.LF, workspace.LF, false},
+		"a\nb\n":          {workspace.LF, workspace.LF, true},
+		"a\r\nb\r\n":      {workspace.CRLF, workspace.CRLF, true},
+		"a\rb\r":          {workspace.CR, workspace.CR, true},
+		"a\r\nb\n":        {workspace.Mixed, workspace.LF, true},
+		"a\r\nb\r\nc\n":   {workspace.Mixed, workspace.CRLF, true},
+		"a\n\rb\n":        {workspace.LF, workspace.LF, true},
+		"a\nb\r":          {workspace.LF, workspace.LF, false},
+		"\r\r\n":          {workspace.CRLF, workspace.CRLF, true},
+		"progress\r50%\n": {workspace.LF, workspace.LF, true},
+	} {
+		n := workspace.CountLineEndings([]byte(text))
+		if n.Kind() != want.kind || n.Main() != want.main || n.Final != want.final {
+			t.Errorf("%q: %+v is %s, mainly %s", text, n, n.Kind(), n.Main())
+		}
+	}
+	for ending, want := range map[workspace.LineEnding]string{
+		workspace.LF: "a\nb\nc\n\nd", workspace.CRLF: "a\r\nb\r\nc\r\n\r\nd", workspace.CR: "a\rb\rc\r\rd",
+	} {
+		if got := ending.Normalize([]byte("a\nb\r\nc\r\rd")); string(got) != want {
+			t.Errorf("%s: %q", ending, got)
+		}
+	}
+}
