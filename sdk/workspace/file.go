@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -206,6 +207,19 @@ func (w *Workspace) ReadDir(p Path, limit int) (entries []fs.DirEntry, more bool
 	}
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	return entries, more, nil
+}
+
+// Readlink gives what the symbolic link called name in the directory p says, for
+// showing. To follow it, resolve its path.
+func (w *Workspace) Readlink(p Path, name string) (string, error) {
+	if err := w.usable(p); err != nil {
+		return "", err
+	}
+	target, err := p.tree.dir.Readlink(filepath.Join(p.rel, name))
+	if err != nil {
+		return "", fail("read the link", filepath.Join(p.abs, name), err)
+	}
+	return target, nil
 }
 
 // Names reads the names in a directory, up to limit (0: all), in no order. It

@@ -118,6 +118,12 @@ func TestReadDir(t *testing.T) {
 	if entries, more, err = w.ReadDir(root, 5); len(entries) != 5 || more || err != nil {
 		t.Errorf("limit reached exactly: %v, more %v, error %v", entries, more, err)
 	}
+	if target, err := w.Readlink(root, "out"); target != "/etc" || err != nil {
+		t.Errorf("the link says %q, error %v", target, err)
+	}
+	if _, err := w.Readlink(root, "../x"); err == nil {
+		t.Error("a link outside was read")
+	}
 	if names, err = w.Names(root, 0); len(names) != 5 || err != nil {
 		t.Errorf("names: %v, error %v", names, err)
 	}
