@@ -55,6 +55,9 @@ type Options struct {
 	OnAsk string
 	// Log receives the host's and the plugins' logs. nil: they are discarded.
 	Log *slog.Logger
+	// RetryFailed starts plugins again that took long to fail a moment ago; otherwise
+	// such a failure is remembered for a minute, so that it does not delay every run.
+	RetryFailed bool
 	// OnConfig, if set, is told the configured log level as soon as it is known.
 	OnConfig func(level slog.Level)
 }
@@ -192,9 +195,7 @@ func (h *Host) stateDir() (string, error) {
 }
 
 func (h *Host) problem(format string, a ...any) {
-	msg := fmt.Sprintf(format, a...)
-	h.problems = append(h.problems, msg)
-	h.log.Error(msg)
+	h.problems = append(h.problems, fmt.Sprintf(format, a...))
 }
 
 // Problems lists what keeps a part of the configuration from working: plugins that

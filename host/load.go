@@ -8,7 +8,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"sync"
+	"time"
 
 	"toolhost.dev/sdk/tool"
 
@@ -44,17 +46,13 @@ func (h *Host) load(ctx context.Context) {
 			errs[i] = fmt.Errorf("%s", p.Missing)
 			continue
 		}
-		if desc, key := h.known(p); desc != nil {
-			descs[i] = desc
-		} else {
-			wg.Go(func() {
-				descs[i], errs[i] = h.super.Plugin(p.Name).Describe(ctx)
-				if errs[i] == nil && key != nil {
-					if err := h.state.SaveDescription(*key, descs[i]); err != nil {
-						h.log.Warn("what a plugin said of itself could not be kept", "plugin", p.Name, "error", err)
-					}
-				}
-			})
+		key, ok := h.key(p)
+		if !ok {
+			wg.Go(func() { descs[i], errs[i] = h.super.Plugin(p.Name).Describe(ctx) })
+			continue
+		}
+		if descs[i], errs[i] = h.remembered(key); descs[i] == nil && errs[i] == nil {
+			wg.Go(func() { descs[i], errs[i] = h.ask(ctx, p.Name, key) })
 		}
 	}
 	wg.Wait()
@@ -74,24 +72,59 @@ func (h *Host) load(ctx context.Context) {
 	h.checkToolBlocks()
 }
 
-// known gives what a plugin's binary said of itself before, and the key it is kept
-// under; nil, nil when the binary cannot be read.
-func (h *Host) known(p config.Plugin) (*tool.Description, *[32]byte) {
+// key is what a plugin's description is kept under: its binary and the way it is run,
+// since what it serves may depend on both.
+func (h *Host) key(p config.Plugin) ([32]byte, bool) {
 	binary, err := h.state.BinaryHash(p.Path)
 	if err != nil {
-		return nil, nil
+		return [32]byte{}, false
 	}
-	// What it serves may depend on how it is run.
-	how, err := json.Marshal([]any{binary, p.Args, p.Env}) // maps marshal sorted
+	how, err := json.Marshal([]any{binary, p.Args, p.Env, p.Config}) // maps marshal sorted
 	if err != nil {
-		return nil, nil
+		return [32]byte{}, false
 	}
-	key := sha256.Sum256(how)
+	return sha256.Sum256(how), true
+}
+
+// A plugin that took longer than slowFailure to fail is not tried again for
+// failureMemory, unless Options.RetryFailed says so.
+const (
+	slowFailure   = time.Second
+	failureMemory = time.Minute
+)
+
+// remembered gives what is known without starting the plugin; nil, nil: nothing.
+func (h *Host) remembered(key [32]byte) (*tool.Description, error) {
 	desc, err := h.state.Description(key)
 	if err != nil {
 		h.log.Warn("what plugins said of themselves cannot be read", "error", err)
 	}
-	return desc, &key
+	if desc != nil || h.opts.RetryFailed {
+		return desc, nil
+	}
+	why, at, err := h.state.Failure(key)
+	if age := time.Since(at); err == nil && why != "" && age < failureMemory {
+		return nil, tool.Errorf(tool.Unavailable, "%s (That was %s ago; it is tried again after %s, when its binary changes, or by toolhost status.)",
+			why, age.Round(time.Second), failureMemory)
+	}
+	return nil, nil
+}
+
+// ask starts the plugin to hear what it serves, and keeps that.
+func (h *Host) ask(ctx context.Context, name string, key [32]byte) (*tool.Description, error) {
+	began := time.Now()
+	desc, err := h.super.Plugin(name).Describe(ctx)
+	var kept error
+	switch {
+	case err == nil:
+		kept = h.state.SaveDescription(key, desc)
+	case ctx.Err() == nil && time.Since(began) > slowFailure:
+		kept = h.state.SaveFailure(key, err.Error())
+	}
+	if kept != nil {
+		h.log.Warn("what a plugin said of itself could not be kept", "plugin", name, "error", kept)
+	}
+	return desc, err
 }
 
 func (h *Host) failedToLoad(p config.Plugin, err error) {
@@ -102,7 +135,7 @@ func (h *Host) failedToLoad(p config.Plugin, err error) {
 	if at := h.cfg.PluginPosition(p.Name); at != "" {
 		why = at + ": " + why
 	}
-	h.unloaded[p.Name] = why + ". The other tools work; toolhost status shows them all."
+	h.unloaded[p.Name] = strings.TrimSuffix(why, ".") + ". The other tools work; toolhost status shows them all."
 	h.problem("%s", why)
 }
 

@@ -120,9 +120,10 @@ type ConfigError struct {
 
 func (e *ConfigError) Error() string { return e.Summary }
 
-// description checks the plugin and says what it is.
-func (p *Plugin) description() (*tool.Description, error) {
-	var errs []error
+// description says what the plugin is. A tool that is not well defined is left to the
+// host to refuse, so that it does not take the others down; toolErr says what is wrong.
+func (p *Plugin) description() (d *tool.Description, toolErr, err error) {
+	var errs, toolErrs []error
 	if !tool.ValidName(p.Name) {
 		errs = append(errs, fmt.Errorf("the plugin's name %q is not valid", p.Name))
 	}
@@ -132,7 +133,7 @@ func (p *Plugin) description() (*tool.Description, error) {
 	if p.Config.err != nil {
 		errs = append(errs, fmt.Errorf("cannot infer the configuration schema: %w", p.Config.err))
 	}
-	d := &tool.Description{Name: p.Name, Version: p.Version, MinHostVersion: p.MinHostVersion, ConfigSchema: p.Config.schema}
+	d = &tool.Description{Name: p.Name, Version: p.Version, MinHostVersion: p.MinHostVersion, ConfigSchema: p.Config.schema}
 	seen := make(map[string]bool)
 	for _, t := range p.Tools {
 		def := t.def
@@ -143,14 +144,14 @@ func (p *Plugin) description() (*tool.Description, error) {
 		if err == nil {
 			err = def.Validate()
 		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("tool %q: %w", def.Name, err))
+		if err == nil && seen[def.Name] {
+			err = errors.New("the name is used twice")
 		}
-		if seen[def.Name] {
-			errs = append(errs, fmt.Errorf("tool %q: the name is used twice", def.Name))
+		if err != nil {
+			toolErrs = append(toolErrs, fmt.Errorf("tool %q: %w", def.Name, err))
 		}
 		seen[def.Name] = true
 		d.Tools = append(d.Tools, def)
 	}
-	return d, errors.Join(errs...)
+	return d, errors.Join(toolErrs...), errors.Join(errs...)
 }

@@ -32,21 +32,28 @@ type runner struct {
 var errDrained = errors.New("sdk: the plugin is being replaced and its grace is over")
 
 // New makes the [tool.Plugin] that [Serve] serves. Use it to test a plugin in process.
-func New(p Plugin) (tool.Plugin, error) { return newRunner(p) }
-
-func newRunner(p Plugin) (*runner, error) {
-	desc, err := p.description()
-	if err != nil {
+// It reports everything that is not well defined.
+func New(p Plugin) (tool.Plugin, error) {
+	r, toolErr, err := newRunner(p)
+	if err = errors.Join(err, toolErr); err != nil {
 		return nil, fmt.Errorf("plugin %q is not well defined: %w", p.Name, err)
 	}
-	r := &runner{
+	return r, nil
+}
+
+func newRunner(p Plugin) (r *runner, toolErr, err error) {
+	desc, toolErr, err := p.description()
+	if err != nil {
+		return nil, toolErr, err
+	}
+	r = &runner{
 		plugin: p, desc: desc, tools: make(map[string]Tool, len(p.Tools)),
 		calls: make(map[*tool.Call]context.CancelCauseFunc), idle: make(chan struct{}), spaces: make(map[string]*workspace.Workspace),
 	}
 	for _, t := range p.Tools {
 		r.tools[t.def.Name] = t
 	}
-	return r, nil
+	return r, toolErr, nil
 }
 
 func (r *runner) Describe(context.Context) (*tool.Description, error) { return r.desc, nil }

@@ -19,15 +19,19 @@ import (
 var errHostGone = errors.New("sdk: the host is gone")
 
 // Serve runs the plugin until the host ends it; call it first thing in main. It
-// does not return: the process exits. A plugin that is not well defined is
-// reported on standard error with everything that is wrong, exit status 1.
+// does not return: the process exits, with status 1 when the plugin's own name, version or
+// configuration is not well defined. A tool that is not is refused by the host; the
+// others work.
 func Serve(p Plugin) {
 	stdout := claimStdout()
 	hardenProcess()
-	r, err := newRunner(p)
+	r, toolErr, err := newRunner(p)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
+		fmt.Fprintf(os.Stderr, "plugin %q is not well defined: %v\n", p.Name, err)
 		os.Exit(1)
+	}
+	if toolErr != nil {
+		fmt.Fprintf(os.Stderr, "plugin %s: the host will refuse a part: %v\n", p.Name, toolErr)
 	}
 	if os.Getenv("PLUGIN_PROTOCOL_VERSIONS") == "" {
 		// Without the host's list go-plugin would serve the lowest version it has.

@@ -1,3 +1,10 @@
+// Command edit is the plugin that changes files: edit and write.
 package main
 
-func main() {}
+import (
+	"toolhost.dev/sdk"
+
+	"toolhost.dev/plugins/edit/editor"
+)
+
+func main() { sdk.Serve(editor.Plugin()) }

@@ -42,7 +42,8 @@ type Param struct {
 	// Path is "read" or "write" for a workspace path, else empty.
 	Path string
 
-	alone *jsonschema.Resolved // nil when the parameter's schema refers elsewhere
+	min, max *float64
+	alone    *jsonschema.Resolved // nil when the parameter's schema refers elsewhere
 }
 
 // Signature is what a caller needs to bind arguments to a tool's parameters.
@@ -113,7 +114,7 @@ func ParseSchema(raw json.RawMessage) (*Schema, error) {
 }
 
 func newParam(name string, sub *jsonschema.Schema) *Param {
-	p := &Param{Name: name, Description: sub.Description, Types: typesOf(sub), Default: sub.Default, Enum: sub.Enum}
+	p := &Param{Name: name, Description: sub.Description, Types: typesOf(sub), Default: sub.Default, Enum: sub.Enum, min: sub.Minimum, max: sub.Maximum}
 	if sub.Items != nil {
 		p.ItemTypes = typesOf(sub.Items)
 	}
@@ -261,12 +262,27 @@ func (p *Param) check(v any) *Violation {
 		return &Violation{Kind: NotInEnum, Param: p.Name,
 			Message: fmt.Sprintf("parameter %q must be one of %s, not %s", p.Name, strings.Join(p.EnumNames(), ", "), describe(v))}
 	}
+	if n, ok := v.(float64); ok {
+		if p.min != nil && n < *p.min || p.max != nil && n > *p.max {
+			return &Violation{Kind: Constraint, Param: p.Name, Message: fmt.Sprintf("parameter %q must be %s, not %v", p.Name, p.bounds(), n)}
+		}
+	}
 	if p.alone != nil {
 		if err := p.alone.Validate(v); err != nil {
 			return &Violation{Kind: Constraint, Param: p.Name, Message: fmt.Sprintf("parameter %q: %s", p.Name, reason(err))}
 		}
 	}
 	return nil
+}
+
+func (p *Param) bounds() string {
+	switch {
+	case p.max == nil:
+		return fmt.Sprintf("at least %v", *p.min)
+	case p.min == nil:
+		return fmt.Sprintf("at most %v", *p.max)
+	}
+	return fmt.Sprintf("from %v to %v", *p.min, *p.max)
 }
 
 // TypeName names the parameter's type for a person: "string", "array of string".

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -145,7 +144,7 @@ func newStatus(s *settings) *cobra.Command {
 		Short: "Show the configuration in use, the plugins and the sessions",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			h, err := s.open(c)
+			h, err := s.openWith(c, host.Options{RetryFailed: true})
 			if err != nil {
 				return err
 			}
@@ -189,12 +188,7 @@ func statusText(w io.Writer, st host.Status) error {
 			fmt.Fprintf(out, "%s\t%s\t%s\n", printable(s.ID), printable(s.Cwd), s.Used.Format("2006-01-02 15:04:05"))
 		}
 	}
-	err := out.Flush()
-	for _, p := range st.Problems {
-		_, e := fmt.Fprintf(w, "\nproblem: %s\n", p)
-		err = errors.Join(err, e)
-	}
-	return err
+	return out.Flush()
 }
 
 func newConfig(s *settings) *cobra.Command {

@@ -69,21 +69,25 @@ func (s *settings) check() error {
 }
 
 // open makes the host that a command works with.
-func (s *settings) open(c *cobra.Command) (*host.Host, error) {
+func (s *settings) open(c *cobra.Command) (*host.Host, error) { return s.openWith(c, host.Options{}) }
+
+func (s *settings) openWith(c *cobra.Command, opts host.Options) (*host.Host, error) {
 	level := new(slog.LevelVar)
 	level.Set(slog.LevelWarn)
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level, ReplaceAttr: withoutTime}))
-	h, err := host.New(c.Context(), host.Options{
-		Config: host.FindConfig(s.config), Workspace: s.workspace, StateDir: s.state, OnAsk: s.onAsk, Log: log,
-		OnConfig: func(l slog.Level) {
-			if s.logLevel != "" {
-				_ = l.UnmarshalText([]byte(s.logLevel)) // checked before
-			}
-			level.Set(l)
-		},
-	})
+	opts.Config, opts.Workspace, opts.StateDir, opts.OnAsk, opts.Log = host.FindConfig(s.config), s.workspace, s.state, s.onAsk, log
+	opts.OnConfig = func(l slog.Level) {
+		if s.logLevel != "" {
+			_ = l.UnmarshalText([]byte(s.logLevel)) // checked before
+		}
+		level.Set(l)
+	}
+	h, err := host.New(c.Context(), opts)
 	if err != nil {
 		return nil, err
+	}
+	for _, p := range h.Problems() {
+		fmt.Fprintln(os.Stderr, "toolhost:", p)
 	}
 	if len(h.Tools()) == 0 {
 		err := errors.New("no tool is available")

@@ -21,6 +21,9 @@ type Rules struct {
 	Allow, Deny []string
 }
 
+// CodePathDenied is the code of a refused path: layer 2 of the validation of an edit.
+const CodePathDenied = 2
+
 // Policy is safe for concurrent use.
 type Policy struct{ rules Rules }
 
@@ -37,7 +40,7 @@ func (p *Policy) Check(ctx context.Context, def *tool.Definition, schema *tool.S
 		}
 		for _, path := range pathsIn(raw) {
 			if err := p.checkPath(call, path, param.Path == "write"); err != nil {
-				return err
+				return tool.AsError(err).WithCode(CodePathDenied)
 			}
 		}
 	}

@@ -44,6 +44,9 @@ CREATE TABLE binaries (
 CREATE TABLE descriptions (
 	key BLOB PRIMARY KEY, description TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE failures (
+	key BLOB PRIMARY KEY, why TEXT NOT NULL, at_ns INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
 `}
 
 // DB is the open database. It is safe for concurrent use. Writes that a call need

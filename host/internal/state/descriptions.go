@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"syscall"
+	"time"
 
 	"toolhost.dev/sdk/tool"
 )
@@ -77,5 +78,22 @@ func (d *DB) SaveDescription(key [32]byte, desc *tool.Description) error {
 		return err
 	}
 	_, err = d.sql.Exec(`INSERT OR REPLACE INTO descriptions (key, description) VALUES (?, ?)`, key[:], string(b))
+	return err
+}
+
+// Failure gives why the plugin under a key last failed to start, and when; empty: it
+// did not.
+func (d *DB) Failure(key [32]byte) (why string, at time.Time, err error) {
+	var ns int64
+	err = d.sql.QueryRow(`SELECT why, at_ns FROM failures WHERE key = ?`, key[:]).Scan(&why, &ns)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", at, nil
+	}
+	return why, time.Unix(0, ns), err
+}
+
+// SaveFailure keeps why a plugin failed to start.
+func (d *DB) SaveFailure(key [32]byte, why string) error {
+	_, err := d.sql.Exec(`INSERT OR REPLACE INTO failures (key, why, at_ns) VALUES (?, ?, ?)`, key[:], why, time.Now().UnixNano())
 	return err
 }

@@ -181,9 +181,12 @@ func (in *instance) explain(ctx context.Context, err error, timeout time.Duratio
 	if proc.pid() == 0 {
 		return err
 	}
+	if refused := proc.refused.Load(); refused != nil {
+		return *refused
+	}
 	if ctx.Err() != nil {
 		if proc.shaken.Load() {
-			return fmt.Errorf("it was connected but did not answer within %s: %w", timeout, err)
+			return fmt.Errorf("it shook hands but did not answer within %s%s", timeout, proc.said())
 		}
 		return fmt.Errorf("no handshake came within %s. Is %s a toolhost plugin, and does it call sdk.Serve first?%s", timeout, proc.path, proc.said())
 	}

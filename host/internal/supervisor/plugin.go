@@ -154,7 +154,7 @@ func (p *Plugin) start(s *startup) {
 // forget withdraws an instance that died, so that the next call starts another.
 func (p *Plugin) forget(in *instance) {
 	if p.current.CompareAndSwap(in, nil) {
-		p.super.opts.Log.Warn("plugin ended", "plugin", p.spec.Name, "pid", in.proc.pid(), "why", in.proc.exitText())
+		p.super.opts.Log.Info("plugin ended", "plugin", p.spec.Name, "pid", in.proc.pid(), "why", in.proc.exitText())
 		in.stop(0)
 	}
 }

@@ -43,7 +43,8 @@ type process struct {
 
 	shaken  atomic.Bool // the handshake line was seen
 	garbage atomic.Pointer[string]
-	version atomic.Int64 // of the application protocol, as announced
+	version atomic.Int64          // of the application protocol, as announced
+	refused atomic.Pointer[error] // why its address is not dialed
 	exited  chan struct{}
 	exitErr error // set before exited is closed
 	kill    sync.Once
@@ -233,11 +234,15 @@ func (p *process) HostToPlugin(network, addr string) (string, string, error) {
 // PluginToHost implements go-plugin's runner. Only a socket in the process's own
 // directory is dialed: a plugin could name any address of the machine or the network.
 func (p *process) PluginToHost(network, addr string) (string, string, error) {
+	var err error
 	if network != "unix" || filepath.Dir(filepath.Clean(addr)) != p.socketDir {
-		return "", "", fmt.Errorf("it announced the address %s %q, which is not in its own socket directory", network, addr)
+		err = fmt.Errorf("it announced the address %s %q, which is not in its own socket directory: a plugin must listen where PLUGIN_UNIX_SOCKET_DIR says", network, addr)
+	} else if st, statErr := os.Lstat(addr); statErr != nil || st.Mode().Type() != os.ModeSocket {
+		err = fmt.Errorf("it announced %q, which is not a socket: a plugin must listen before it announces", addr)
 	}
-	if st, err := os.Lstat(addr); err != nil || st.Mode().Type() != os.ModeSocket {
-		return "", "", fmt.Errorf("it announced %q, which is not a socket", addr)
+	if err != nil {
+		p.refused.Store(&err)
+		return "", "", err
 	}
 	return network, addr, nil
 }

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"toolhost.dev/host"
+
+	"toolhost.dev/bench/internal/bare"
+	"toolhost.dev/bench/internal/mcpstdio"
+)
+
+const fileSize = 10 << 10
+
+// wholeCall compares a read of a 10 KB file through the whole host, in process to
+// result, with a bare echo of the same bytes and with an MCP file server.
+func wholeCall(ctx context.Context, bin string) error {
+	dir, file, content, err := sample()
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
+	h, err := host.New(ctx, host.Options{Workspace: dir, StateDir: filepath.Join(dir, ".state"), BundledDir: filepath.Join(bin, "plugins")})
+	if err != nil {
+		return err
+	}
+	defer h.Close() //nolint:errcheck // only measured
+	echo, err := bare.Start(filepath.Join(bin, "bench", "bareplugin"))
+	if err != nil {
+		return err
+	}
+	defer echo.Stop()
+	read := func() error {
+		res := h.Run(ctx, host.Request{Command: "read sample.txt --limit 2000"}, nil)
+		if !res.Success() {
+			return res.Error
+		}
+		if len(res.Output) < fileSize-1 {
+			return fmt.Errorf("read gives %d bytes", len(res.Output))
+		}
+		return nil
+	}
+	unary := func() error {
+		_, err := echo.Unary(ctx, content)
+		return err
+	}
+	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	defer out.Flush() //nolint:errcheck // the terminal
+	d, err := contest(20, 200, read, unary)
+	if err != nil {
+		return err
+	}
+	r, u := median(d[0]), median(d[1])
+	fmt.Fprintf(out, "read 10 KB, p50\thost %s\tbare unary echo %s\tratio %.2f\tat most 1.50\t%s\n", micros(r), micros(u), ratio(r, u), verdict(ratio(r, u) <= 1.5))
+
+	peer, err := mcpstdio.Start(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer peer.Stop()
+	args, err := json.Marshal(map[string]string{"path": file})
+	if err != nil {
+		return err
+	}
+	mcp := func() error {
+		body, err := peer.Call(ctx, "read_text_file", args)
+		if err == nil && len(body) < fileSize {
+			err = fmt.Errorf("the server gives %d bytes", len(body))
+		}
+		return err
+	}
+	for range 300 {
+		if err := mcp(); err != nil {
+			return err
+		}
+	}
+	for _, callers := range []int{1, 16} {
+		r, err := rates(callers, 5, time.Second, read, mcp)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "read 10 KB, %d callers\thost %.0f/s\tserver-filesystem %.0f/s\tratio %.2f\tat least 2.00\t%s\n", callers, r[0], r[1], r[0]/r[1], verdict(r[0]/r[1] >= 2))
+	}
+	for _, command := range []string{"edit sample.txt --old_string nothing-like-it --new_string x", "glob '*.txt'", "true"} {
+		h.Run(ctx, host.Request{Command: command}, nil) // so that all four plugins run
+	}
+	running := 0
+	for _, p := range h.Status().Plugins {
+		if p.Running {
+			running++
+		}
+	}
+	return hostRSS(ctx, out, bin, dir, running)
+}
+
+// sample makes a workspace with one text file of 10 KB.
+func sample() (dir, file string, content []byte, err error) {
+	if dir, err = os.MkdirTemp("", "toolhost-bench"); err != nil {
+		return "", "", nil, err
+	}
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return "", "", nil, err
+	}
+	line := []byte("The quick brown fox jumps over the lazy dog, again and again.\n")
+	content = bytes.Repeat(line, fileSize/len(line)+1)[:fileSize-1]
+	content = append(content, '\n')
+	file = filepath.Join(dir, "sample.txt")
+	return dir, file, content, os.WriteFile(file, content, 0o600)
+}

@@ -1,0 +1,23 @@
+// Command barehost starts the bare plugin named by its argument, makes one call and
+// ends: the least that a cold start can cost.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"toolhost.dev/bench/internal/bare"
+)
+
+func main() {
+	c, err := bare.Start(os.Args[1])
+	if err == nil {
+		_, err = c.Unary(context.Background(), []byte("hello"))
+		c.Stop()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}

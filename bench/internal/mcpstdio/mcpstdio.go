@@ -1,0 +1,134 @@
+// Package mcpstdio is the leanest client that an MCP server over stdio can have, so
+// that a comparison with one measures the server.
+package mcpstdio
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+)
+
+// Client is a running server.
+type Client struct {
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	sendMu sync.Mutex
+	lastID atomic.Int64
+	wait   sync.Map
+}
+
+// Script is the server's program below bench/peers.
+const script = "bench/peers/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js"
+
+// ErrNotInstalled says that the peers are missing.
+var ErrNotInstalled = errors.New("the MCP server is not installed; run make peers")
+
+// Start starts @modelcontextprotocol/server-filesystem on a directory.
+func Start(ctx context.Context, dir string) (*Client, error) {
+	path, err := filepath.Abs(script)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(path); err != nil {
+		return nil, ErrNotInstalled
+	}
+	cmd := exec.Command("node", path, dir) //nolint:gosec // the pinned peer
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	c := &Client{cmd: cmd, in: in}
+	go c.receive(out)
+	_, err = c.request(ctx, "initialize", json.RawMessage(`{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}`))
+	if err == nil {
+		err = c.send(map[string]any{"jsonrpc": "2.0", "method": "notifications/initialized"})
+	}
+	if err != nil {
+		c.Stop()
+		return nil, err
+	}
+	return c, nil
+}
+
+// Stop ends the server.
+func (c *Client) Stop() {
+	_ = c.in.Close()
+	_ = c.cmd.Process.Kill()
+	_ = c.cmd.Wait()
+}
+
+// Call calls a tool and gives the raw result.
+func (c *Client) Call(ctx context.Context, name string, args json.RawMessage) (json.RawMessage, error) {
+	params, err := json.Marshal(map[string]any{"name": name, "arguments": args})
+	if err != nil {
+		return nil, err
+	}
+	return c.request(ctx, "tools/call", params)
+}
+
+type reply struct {
+	ID     int64           `json:"id"`
+	Result json.RawMessage `json:"result"`
+	Error  json.RawMessage `json:"error"`
+}
+
+func (c *Client) request(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+	id := c.lastID.Add(1)
+	ch := make(chan reply, 1)
+	c.wait.Store(id, ch)
+	if err := c.send(map[string]any{"jsonrpc": "2.0", "id": id, "method": method, "params": params}); err != nil {
+		return nil, err
+	}
+	select {
+	case r := <-ch:
+		if r.Error != nil {
+			return nil, fmt.Errorf("%s: %s", method, r.Error)
+		}
+		return r.Result, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (c *Client) send(m any) error {
+	b, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	c.sendMu.Lock()
+	defer c.sendMu.Unlock()
+	_, err = c.in.Write(append(b, '\n'))
+	return err
+}
+
+func (c *Client) receive(out io.Reader) {
+	in := bufio.NewReaderSize(out, 1<<20)
+	for {
+		line, err := in.ReadBytes('\n')
+		if err != nil {
+			return
+		}
+		var r reply
+		if json.Unmarshal(line, &r) != nil {
+			continue
+		}
+		if ch, ok := c.wait.LoadAndDelete(r.ID); ok {
+			ch.(chan reply) <- r //nolint:forcetypeassert // request stored it
+		}
+	}
+}

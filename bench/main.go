@@ -1,0 +1,46 @@
+// Command bench measures toolhost beside what it must beat, in one run, and prints
+// ratios: absolute times depend on the machine, ratios much less.
+//
+//	bench wire    the ways to carry a call over a go-plugin connection
+//	bench call    a read through the whole host beside a bare echo and an MCP server
+//	bench cold    the start from nothing beside that of a bare plugin
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// suite is one group of measurements; bin is where the binaries are.
+type suite struct {
+	name string
+	run  func(ctx context.Context, bin string) error
+}
+
+var suites = []suite{{"wire", wire}, {"call", wholeCall}, {"cold", cold}}
+
+func main() {
+	bin, err := filepath.Abs("bin")
+	if err != nil {
+		fatal(err)
+	}
+	chosen := os.Args[1:]
+	for _, s := range suites {
+		if len(chosen) > 0 && !slices.Contains(chosen, s.name) {
+			continue
+		}
+		fmt.Printf("== %s\n", s.name)
+		if err := s.run(context.Background(), bin); err != nil {
+			fatal(fmt.Errorf("%s: %w", s.name, err))
+		}
+		fmt.Println()
+	}
+}
+
+func fatal(err error) {
+	fmt.Fprintln(os.Stderr, "bench:", err)
+	os.Exit(1)
+}

@@ -1,0 +1,118 @@
+package editor
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"runtime"
+
+	"toolhost.dev/sdk"
+	"toolhost.dev/sdk/tool"
+	"toolhost.dev/sdk/workspace"
+
+	"toolhost.dev/plugins/edit/validate"
+)
+
+type writeArgs struct {
+	FilePath     string `json:"file_path" path:"write" jsonschema:"The file to write, relative to the working directory or absolute. Missing directories are made."`
+	Content      string `json:"content" jsonschema:"The whole new content, or what to append."`
+	Mode         string `json:"mode,omitempty" enum:"overwrite,append" default:"overwrite" jsonschema:"overwrite replaces the content; append adds to its end."`
+	LineEndings  string `json:"line_endings,omitempty" enum:"auto,lf,crlf,keep" default:"auto" jsonschema:"How lines end: auto takes the file's own (a new file: the system's); keep writes the content as it is given."`
+	FinalNewline bool   `json:"final_newline,omitempty" default:"true" jsonschema:"End the last line with a newline if it has none."`
+}
+
+// writeData is the structured result of write.
+type writeData struct {
+	Path         string `json:"path"`
+	BytesWritten int    `json:"bytes_written"`
+	LineCount    int    `json:"line_count"`
+	Created      bool   `json:"created"`
+	Overwritten  bool   `json:"overwritten"`
+	Diff         string `json:"diff"`
+}
+
+func writeTool() sdk.Tool {
+	return sdk.NewTool(sdk.Definition{
+		Name: "write",
+		Description: "Write a file: create it, replace its whole content, or append to it. A file that exists must have been read first. " +
+			"To change a part of a file, use edit instead. Encoding, mode and owner of an existing file are kept.",
+		Category:       tool.CategoryBuiltin,
+		StdinParameter: "content",
+		Examples: []string{
+			"write --file_path hello.txt <<'EOF'\nHello\nEOF",
+			`write notes/today.md --content '# Today'`,
+			`write log.txt --content 'one more line' --mode append`,
+		},
+	}, write)
+}
+
+func write(ctx context.Context, call *sdk.Call, in writeArgs) (*sdk.Result, error) {
+	ws, err := call.Workspace()
+	if err != nil {
+		return nil, err
+	}
+	unlock, err := lock(ctx, ws, call.Cwd, in.FilePath)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	target, err := validate.File(ctx, ws, call, call.Cwd, in.FilePath, true, true)
+	if err != nil {
+		return nil, err
+	}
+	c := &change{ws: ws, target: target, name: target.Path.RelTo(call.Cwd)}
+	c.after = content(in, target)
+	data := writeData{Path: target.Path.String(), BytesWritten: len(c.after), LineCount: lines(string(c.after)), Created: target.Before == nil}
+	if target.Before != nil && bytes.Equal(c.after, target.Text.Content) {
+		return &sdk.Result{
+			Output: fmt.Sprintf("%s already has exactly this content (%s); nothing was written.", c.name, plural(data.LineCount, "line")),
+			Title:  "Write " + c.name, Data: sdk.Data(data), Effects: []tool.Effect{target.Before.Effect()},
+		}, nil
+	}
+	done, diff, err := c.save(ctx)
+	if err != nil {
+		return nil, err
+	}
+	data.BytesWritten, data.Created, data.Overwritten, data.Diff = int(done.State.Size), done.Created, !done.Created && in.Mode != "append", diff
+	what := map[bool]string{true: "Created", false: "Overwrote"}[done.Created]
+	if in.Mode == "append" && !done.Created {
+		what = "Appended to"
+		data.BytesWritten -= len(target.Before.Data)
+	}
+	out := fmt.Sprintf("%s %s: %s, %s.%s", what, c.name, plural(data.BytesWritten, "byte"), plural(data.LineCount, "line"), note(done))
+	if !done.Created {
+		out += "\n" + shown(diff)
+	}
+	return &sdk.Result{Output: out, Title: "Write " + c.name, Data: sdk.Data(data), Effects: []tool.Effect{done.Effect()}}, nil
+}
+
+// content is what the file is to hold: line endings and the final newline settled.
+func content(in writeArgs, target *validate.Target) []byte {
+	text := []byte(in.Content)
+	var before []byte
+	if target.Text != nil {
+		before = target.Text.Content
+	}
+	ending := workspace.LF
+	switch {
+	case in.LineEndings == "crlf", in.LineEndings == "auto" && len(before) == 0 && runtime.GOOS == "windows":
+		ending = workspace.CRLF
+	case in.LineEndings == "auto" && len(before) > 0:
+		ending = workspace.CountLineEndings(before).Main()
+	}
+	if in.LineEndings != "keep" {
+		text = ending.Normalize(text)
+	} else if in.FinalNewline {
+		ending = workspace.CountLineEndings(text).Main()
+	}
+	if in.Mode == "append" {
+		if in.FinalNewline && len(before) > 0 && before[len(before)-1] != '\n' && len(text) > 0 {
+			before = append(bytes.Clone(before), ending.Bytes()...) // the text begins a line of its own
+		}
+		text = append(bytes.Clone(before), text...)
+	}
+	if in.FinalNewline && len(text) > 0 && !bytes.HasSuffix(text, []byte(ending.Bytes())) {
+		text = append(text, ending.Bytes()...)
+	}
+	return text
+}

@@ -1,0 +1,116 @@
+// Package validate is the nine layers that a change of a file goes through, in order.
+// Each refusal has the number of its layer as its code:
+//
+//  1. there is nothing to change: old and new text are equal
+//  2. the path is denied: outside of the roots, or not writable
+//  3. the file exists already, and the change is to create it
+//  4. the file does not exist
+//  5. the file is not of a type that is edited as text
+//  6. the session has not read the file
+//  7. the file was modified since the session read it
+//  8. the old text is not found
+//  9. the old text is not unique
+//
+// The host refuses a denied path, with the same code, before a tool is asked.
+package validate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"toolhost.dev/sdk/suggest"
+	"toolhost.dev/sdk/tool"
+	"toolhost.dev/sdk/workspace"
+)
+
+// The layers.
+const (
+	NothingToChange = iota + 1
+	PathDenied
+	FileExists
+	FileMissing
+	WrongType
+	NotRead
+	ModifiedSinceRead
+	NotFound
+	NotUnique
+)
+
+// Refuse makes a layer's refusal.
+func Refuse(layer int, kind tool.Kind, format string, a ...any) error {
+	return tool.Errorf(kind, format, a...).WithCode(layer)
+}
+
+// States tells what the session knows of a file.
+type States interface {
+	FileState(ctx context.Context, path string) (tool.FileState, bool, error)
+}
+
+// Target is a file that may be changed: it passed layers 2 to 7.
+type Target struct {
+	Path workspace.Path
+	// Before is the file as it is; nil when it is to be created.
+	Before *workspace.Snapshot
+	// Text is its content; nil when it is to be created.
+	Text *workspace.Text
+}
+
+// File takes a path through layers 2 to 7. create says that the file is to be made:
+// it must be missing or empty, unless overwrite says that its content is replaced.
+func File(ctx context.Context, ws *workspace.Workspace, states States, cwd, name string, create, overwrite bool) (*Target, error) {
+	p, err := ws.Resolve(cwd, name)
+	if err != nil {
+		return nil, coded(PathDenied, err)
+	}
+	if !p.Writable() {
+		return nil, Refuse(PathDenied, tool.PermissionDenied, "%s is in the read-only root %s. Write somewhere else, or have the root made writable in the configuration.", name, p.Root().Path)
+	}
+	before, err := ws.ReadFile(p, workspace.MaxFileSize)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && create:
+		return &Target{Path: p}, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, Refuse(FileMissing, tool.NotFound, "File does not exist: %s.%s To create it, use write, or edit with an empty old_string.", name, near(ws, p))
+	case errors.Is(err, fs.ErrPermission):
+		return nil, coded(PathDenied, err)
+	case err != nil:
+		return nil, coded(WrongType, err)
+	case create && !overwrite && len(before.Data) > 0:
+		return nil, Refuse(FileExists, tool.Conflict, "File exists already and is not empty: %s. Give the text to replace as old_string, or use write to replace it all.", name)
+	}
+	if strings.EqualFold(filepath.Ext(name), ".ipynb") {
+		return nil, Refuse(WrongType, tool.InvalidArguments, "%s is a Jupyter notebook, whose cells are not edited as text. Change it with a program that knows notebooks, in the shell.", name)
+	}
+	text, err := workspace.Decode(before.Data)
+	if err != nil {
+		return nil, coded(WrongType, fmt.Errorf("%s: %w", name, err))
+	}
+	state, known, err := states.FileState(ctx, p.String())
+	switch {
+	case err != nil:
+		return nil, err
+	case len(before.Data) == 0: // there is nothing that could be lost
+	case !known:
+		return nil, Refuse(NotRead, tool.Conflict, "File has not been read yet. Read it first before writing to it.")
+	case state.Hash != before.Hash: // a newer time of the same bytes is no change
+		return nil, Refuse(ModifiedSinceRead, tool.Conflict, "File has been modified since read, either by the user or by a linter. Read it again before attempting to write it.")
+	}
+	return &Target{Path: p, Before: before, Text: text}, nil
+}
+
+// coded gives an error the code of its layer.
+func coded(layer int, err error) error { return tool.AsError(err).WithCode(layer) }
+
+// near names the files that may have been meant.
+func near(ws *workspace.Workspace, p workspace.Path) string {
+	const most = 5000
+	names, err := ws.Names(ws.Parent(p), most)
+	if err != nil {
+		return ""
+	}
+	return suggest.DidYouMean(p.Base(), names)
+}
