@@ -120,8 +120,8 @@ func (c *Client) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *too
 		return res
 	case ctx.Err() != nil && status.Code(err) == codes.Canceled:
 		cut()
-		e := tool.AsError(ctx.Err())
-		return tool.Failed(tool.Errorf(e.Kind, "%s %s did not stop within %s of being told to, and was abandoned.", e.Message, call.Tool, CancelGrace).From(tool.SourcePlugin))
+		e := tool.AsError(context.Cause(ctx))
+		return tool.Failed(tool.Errorf(e.Kind, "%s (%s did not stop within %s of being told to, and was abandoned.)", e.Message, call.Tool, CancelGrace).From(tool.SourcePlugin))
 	}
 	cut()
 	return tool.Failed(callError(err))

@@ -147,7 +147,8 @@ func (r *repl) loop(ctx context.Context, next func() (string, error), prompt fun
 // incomplete reports whether a command goes on in the next line.
 func incomplete(command string) bool {
 	_, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(command+"\n"), "")
-	return syntax.IsIncomplete(err)
+	var pe syntax.ParseError
+	return syntax.IsIncomplete(err) || errors.As(err, &pe) && strings.Contains(pe.Text, "unclosed here-document")
 }
 
 // run carries out one command; Ctrl-C ends it, not the prompt.

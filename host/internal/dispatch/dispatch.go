@@ -113,7 +113,7 @@ func (p *Pending) Run(ctx context.Context, front Front) *tool.Result {
 	res := p.d.attempt(ctx, p.entry, call, peer) // 5. where
 	res.Run.QueueTime, res.Run.ExecutionTime = queued, time.Since(p.started)-queued
 	p.d.remember(p.req.Session, p.entry, res)
-	return p.finish(res)
+	return p.finish(overdue(ctx, res))
 }
 
 // route is step 1.

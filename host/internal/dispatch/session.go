@@ -3,9 +3,11 @@ package dispatch
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"toolhost.dev/sdk/tool"
@@ -23,6 +25,16 @@ func (p *Pending) deadline(ctx context.Context) (context.Context, context.Cancel
 	limit := p.limit()
 	return context.WithTimeoutCause(ctx, limit, tool.Errorf(tool.Timeout,
 		"%s took longer than %s and was stopped. Ask for less, or raise the limit in the configuration: tool %q { timeout = \"…\" }.", p.entry.FullName(), limit, p.entry.FullName()))
+}
+
+// overdue says of a call that ran out of its time how long that was: the tool knows
+// only that it had to stop.
+func overdue(ctx context.Context, res *tool.Result) *tool.Result {
+	var limit *tool.Error
+	if res.Error != nil && res.Error.Kind == tool.Timeout && errors.As(context.Cause(ctx), &limit) && !strings.HasPrefix(res.Error.Message, limit.Message) {
+		res.Error = limit.From(res.Error.Source)
+	}
+	return res
 }
 
 func (p *Pending) limit() time.Duration {

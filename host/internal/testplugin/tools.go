@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -123,7 +124,8 @@ type fileArgs struct {
 	Marker string `json:"marker" jsonschema:"a file that says it happened already"`
 }
 
-func dieOnce(_ context.Context, _ *sdk.Call, in fileArgs) (*sdk.Result, error) {
+func dieOnce(_ context.Context, call *sdk.Call, in fileArgs) (*sdk.Result, error) {
+	in.Marker = filepath.Join(call.Cwd, in.Marker)
 	if _, err := os.Stat(in.Marker); err == nil {
 		return sdk.Text("survived"), nil
 	}

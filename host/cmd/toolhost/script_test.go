@@ -1,0 +1,239 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// bin holds the real binaries, built once: toolhost, its bundled plugins, and the
+// host's own test plugin.
+var bin string
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "toolhost-test")
+	if err == nil {
+		bin = dir
+		defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
+		err = build(dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+func build(dir string) error {
+	for out, pkg := range map[string]string{
+		"toolhost": "toolhost.dev/host/cmd/toolhost", "testplugin": "toolhost.dev/host/internal/testplugin",
+		/*R*/ "plugins/edit": "toolhost.dev/plugins/edit",
+		/*G*/
+	} {
+		c := exec.Command("go", "build", "-o", filepath.Join(dir, out), pkg)
+		if b, err := c.CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w\n%s", pkg, err, b)
+		}
+	}
+	return nil
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(e *testscript.Env) error {
+			// Sockets have short paths only, and each script has its own to look at.
+			runtime, err := os.MkdirTemp("", "th")
+			if err != nil {
+				return err
+			}
+			e.Defer(func() { _ = os.RemoveAll(runtime) })
+			work, err := filepath.EvalSymlinks(e.WorkDir)
+			if err != nil {
+				return err
+			}
+			e.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+			e.Setenv("BIN", bin)
+			e.Setenv("RUNTIME", runtime)
+			e.Setenv("REALWORK", work)
+			e.Setenv("XDG_RUNTIME_DIR", runtime)
+			e.Setenv("XDG_STATE_HOME", filepath.Join(e.WorkDir, ".state"))
+			e.Setenv("XDG_CONFIG_HOME", filepath.Join(e.WorkDir, ".config"))
+			e.Setenv("TOOLHOST_TEST_SECRET", "must not leak")
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"jsoneq":   jsonEq,
+			"nothing":  nothing,
+			"waitfor":  waitFor,
+			"killhost": killHost,
+			"signal":   signalHost,
+			"mkfifo":   makeFIFO,
+			"mkbig":    makeBig,
+		},
+	})
+}
+
+// jsoneq PATH VALUE: the value at a dotted path in the last standard output, which is
+// JSON (of JSON Lines, the line whose id is given as ID:PATH).
+func jsonEq(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: jsoneq [ID:]PATH VALUE")
+	}
+	path, want := args[0], args[1]
+	text := ts.ReadFile("stdout")
+	if id, rest, ok := strings.Cut(path, ":"); ok {
+		path = rest
+		found := ""
+		for line := range strings.Lines(text) {
+			if strings.Contains(line, `"id":`+id+`,`) {
+				found = line
+			}
+		}
+		if found == "" {
+			ts.Fatalf("no line has the id %s in\n%s", id, text)
+		}
+		text = found
+	}
+	var v any
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		ts.Fatalf("standard output is not JSON: %v\n%s", err, text)
+	}
+	for part := range strings.SplitSeq(path, ".") {
+		switch at := v.(type) {
+		case map[string]any:
+			next, ok := at[part]
+			if !ok {
+				next = "(absent)"
+			}
+			v = next
+		case []any:
+			i, err := strconv.Atoi(part)
+			if err != nil || i >= len(at) {
+				ts.Fatalf("no element %q in a list of %d", part, len(at))
+			}
+			v = at[i]
+		default:
+			ts.Fatalf("no %q in %v", part, v)
+		}
+	}
+	got := fmt.Sprint(v)
+	if s, ok := v.(string); !ok || s == "" {
+		b, _ := json.Marshal(v)
+		got = string(b)
+	}
+	if (got == want) == neg {
+		ts.Fatalf("%s is %s, want %s", path, got, want)
+	}
+}
+
+// nothing left: no process of the script's plugins and no socket.
+func nothing(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 1 || args[0] != "left" {
+		ts.Fatalf("usage: nothing left")
+	}
+	var why error
+	for range 100 {
+		if why = anythingLeft(ts.Getenv("RUNTIME")); why == nil {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	ts.Fatalf("%v", why)
+}
+
+func anythingLeft(runtime string) error {
+	procs, err := os.ReadDir("/proc")
+	if err != nil {
+		return err
+	}
+	for _, p := range procs {
+		// Each script has its own runtime directory in the environment of its processes.
+		env, err := os.ReadFile(filepath.Join("/proc", p.Name(), "environ"))
+		if err == nil && strings.Contains(string(env), "PLUGIN_UNIX_SOCKET_DIR="+runtime+"/") {
+			cmdline, _ := os.ReadFile(filepath.Join("/proc", p.Name(), "cmdline"))
+			return fmt.Errorf("process %s is left: %q", p.Name(), cmdline)
+		}
+	}
+	var left []string
+	err = filepath.WalkDir(runtime, func(path string, d os.DirEntry, err error) error {
+		if err == nil && d.Type() == os.ModeSocket {
+			left = append(left, path)
+		}
+		return nil
+	})
+	if err == nil && len(left) > 0 {
+		err = fmt.Errorf("sockets are left: %v", left)
+	}
+	return err
+}
+
+// waitfor FILE [TEXT]: until the file is there (and holds the text).
+func waitFor(ts *testscript.TestScript, _ bool, args []string) {
+	for range 200 {
+		b, err := os.ReadFile(ts.MkAbs(args[0]))
+		if err == nil && (len(args) == 1 || strings.Contains(string(b), args[1])) {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	ts.Fatalf("%v did not come", args)
+}
+
+// killhost NAME: SIGKILL to the process of a background command, and wait for its end.
+func killHost(ts *testscript.TestScript, _ bool, args []string) {
+	signalTo(ts, args[0], syscall.SIGKILL)
+}
+
+// signal NAME: SIGINT to the process of a background command.
+func signalHost(ts *testscript.TestScript, _ bool, args []string) {
+	signalTo(ts, args[0], syscall.SIGINT)
+}
+
+func signalTo(ts *testscript.TestScript, pidFile string, sig syscall.Signal) {
+	pid, err := strconv.Atoi(strings.TrimSpace(ts.ReadFile(pidFile)))
+	if err == nil {
+		err = syscall.Kill(pid, sig)
+	}
+	if err != nil {
+		ts.Fatalf("signal: %v", err)
+	}
+	if sig != syscall.SIGKILL {
+		return
+	}
+	for range 100 {
+		if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func makeFIFO(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(syscall.Mkfifo(ts.MkAbs(args[0]), 0o600))
+}
+
+// mkbig FILE MB: a sparse file.
+func makeBig(ts *testscript.TestScript, _ bool, args []string) {
+	mb, err := strconv.ParseInt(args[1], 10, 64)
+	ts.Check(err)
+	f, err := os.Create(ts.MkAbs(args[0]))
+	ts.Check(err)
+	ts.Check(f.Truncate(mb << 20))
+	ts.Check(f.Close())
+}
