@@ -1,3 +1,9 @@
+// Command bash is the plugin that serves the tool bash.
 package main
 
-func main() {}
+import (
+	"toolhost.dev/plugins/bash/bash"
+	"toolhost.dev/sdk"
+)
+
+func main() { sdk.Serve(bash.Plugin()) }

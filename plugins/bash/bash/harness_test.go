@@ -1,0 +1,194 @@
+package bash
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"toolhost.dev/sdk"
+	"toolhost.dev/sdk/tool"
+)
+
+// host runs the plugin as the host would, and keeps the sessions' state.
+type host struct {
+	t      *testing.T
+	plugin tool.Plugin
+	close  func()
+	state  string // the plugin's state directory
+}
+
+// newHost starts a plugin in process; when the test ends it is closed, and then
+// nothing that it started may be left.
+func newHost(t *testing.T) *host {
+	t.Helper()
+	def := Plugin()
+	p, err := sdk.New(def)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &host{t: t, plugin: p, close: def.Close, state: t.TempDir()}
+	if diags, err := p.Configure(t.Context(), tool.Configuration{StateDir: h.state}); err != nil || len(diags) > 0 {
+		t.Fatal(diags, err)
+	}
+	t.Cleanup(func() {
+		h.close()
+		noneLeft(t)
+	})
+	return h
+}
+
+// noneLeft fails when a process of a command is left, be it as a zombie.
+func noneLeft(t *testing.T) {
+	t.Helper()
+	var left []string
+	for end := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if left = ours(); len(left) == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("processes are left: %s", strings.Join(left, "; "))
+		}
+	}
+}
+
+// ours gives the processes below this one, and those marked by a call of it, except
+// those in our own session, which the tests themselves start.
+func ours() []string {
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	mark := []byte(fmt.Sprintf("TOOLHOST_CALL=%d-", os.Getpid()))
+	self := strings.Fields(statOf(os.Getpid()))
+	var left []string
+	for _, dir := range dirs {
+		pid, _ := strconv.Atoi(filepath.Base(dir))
+		f := strings.Fields(statOf(pid)) // state ppid pgrp session
+		if pid == os.Getpid() || len(f) < 4 {
+			continue
+		}
+		env, _ := os.ReadFile(dir + "/environ")
+		if bytes.Contains(env, mark) || f[1] == strconv.Itoa(os.Getpid()) && f[3] != self[3] {
+			cmd, _ := os.ReadFile(dir + "/cmdline")
+			left = append(left, fmt.Sprintf("%d %s %q", pid, f[0], cmd))
+		}
+	}
+	return left
+}
+
+func statOf(pid int) string {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return string(b[bytes.LastIndexByte(b, ')')+1:])
+}
+
+// sess is a session: what the host keeps between calls.
+type sess struct {
+	h     *host
+	t     *testing.T
+	cwd   string
+	roots []tool.Root
+	state []byte
+}
+
+func (h *host) session() *sess {
+	dir, err := filepath.EvalSymlinks(h.t.TempDir())
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return &sess{h: h, t: h.t, cwd: dir, roots: []tool.Root{{Path: dir, Writable: true}}}
+}
+
+// answer is a result with its data decoded.
+type answer struct {
+	*tool.Result
+	data
+	raw map[string]any
+}
+
+// text is what the model reads.
+func (a *answer) text() string {
+	if a.Error != nil {
+		return a.Error.Message
+	}
+	return a.Output
+}
+
+func (s *sess) run(command string) *answer {
+	s.t.Helper()
+	return s.call(s.t.Context(), args{Command: command})
+}
+
+func (s *sess) call(ctx context.Context, in args) *answer {
+	s.t.Helper()
+	return s.callPeer(ctx, in, &peer{})
+}
+
+func (s *sess) callPeer(ctx context.Context, in args, p tool.Peer) *answer {
+	s.t.Helper()
+	raw, err := json.Marshal(in)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	res := s.h.plugin.Call(ctx, &tool.Call{ID: "1", Tool: "bash", Arguments: raw, SessionID: "s", Cwd: s.cwd, Roots: s.roots, SessionState: s.state}, p)
+	if res.SessionState != nil {
+		s.state = res.SessionState
+	}
+	if res.Cwd != "" {
+		s.cwd = res.Cwd
+	}
+	a := &answer{Result: res}
+	if len(res.Data) > 0 {
+		if err := json.Unmarshal(res.Data, &a.data); err != nil {
+			s.t.Fatal(err)
+		}
+		_ = json.Unmarshal(res.Data, &a.raw)
+	}
+	return a
+}
+
+// ok runs a command that must succeed, and gives its standard output.
+func (s *sess) ok(command string) string {
+	s.t.Helper()
+	a := s.run(command)
+	if a.Error != nil {
+		s.t.Fatalf("%s: %s", command, a.Error.Message)
+	}
+	return a.Stdout
+}
+
+// peer records what is streamed.
+type peer struct {
+	mu     sync.Mutex
+	chunks [3][]string
+	seen   chan struct{} // when not nil, a token for each chunk
+}
+
+func (p *peer) Progress(string, map[string]any) {}
+
+func (p *peer) Output(s tool.Stream, chunk []byte) {
+	p.mu.Lock()
+	p.chunks[s] = append(p.chunks[s], string(chunk))
+	p.mu.Unlock()
+	if p.seen != nil {
+		p.seen <- struct{}{}
+	}
+}
+
+func (p *peer) all(s tool.Stream) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Join(p.chunks[s], "")
+}
+
+func (p *peer) Ask(context.Context, tool.Ask) (tool.Answer, error) {
+	return tool.Answer{Outcome: tool.NobodyToAsk}, nil
+}
+
+func (p *peer) FileStates(context.Context, ...string) (map[string]tool.FileState, error) {
+	return nil, nil
+}

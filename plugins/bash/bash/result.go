@@ -1,0 +1,152 @@
+package bash
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"toolhost.dev/plugins/bash/capture"
+	"toolhost.dev/plugins/bash/shell"
+	"toolhost.dev/sdk"
+	"toolhost.dev/sdk/tool"
+)
+
+// maxText is how many characters of output a result has, both streams together.
+const maxText = 50_000
+
+// report makes the result of a command.
+type report struct {
+	in             args
+	bash           string
+	at             *place
+	out            *shell.Outcome
+	stdout, stderr *capture.Buffer
+	state          []byte
+	notes          []string
+}
+
+func (r *report) note(s string) { r.notes = append(r.notes, s) }
+
+func (r *report) result(ctx context.Context) (*sdk.Result, error) {
+	if lost := r.at.lost; lost != "" {
+		r.note(fmt.Sprintf("The session's working directory %s no longer exists; the session is now in %s.", lost, r.at.session))
+	}
+	notes := r.noteText()
+	stdout, stderr := r.texts(maxText - utf8.RuneCountInString(notes) - 200) // the rest is for headings
+	o := r.out
+	d := data{
+		Stdout: stdout.Shown, Stderr: stderr.Shown, ExitCode: o.Exit, Signal: o.Signal, TimedOut: o.Ending == shell.TimedOut,
+		Truncated: stdout.Cut || stderr.Cut, Cwd: r.at.session, Duration: o.Duration.Milliseconds(),
+	}
+	if d.SpillPath = stdout.Path; d.SpillPath == "" {
+		d.SpillPath = stderr.Path
+	} else {
+		d.StderrSpillPath = stderr.Path
+	}
+	res := &sdk.Result{Title: r.title(), Metadata: r.metadata(), Data: sdk.Data(d), SessionState: r.state}
+	if o.Ending == shell.Exited {
+		res.Cwd = r.at.session
+	}
+	text := streams(stdout.Shown, stderr.Shown)
+	if o.Ending == shell.Exited && o.Exit == 0 {
+		res.Output = joinLines(text, notes)
+		return res, nil
+	}
+	return res, r.failure(ctx, text, notes)
+}
+
+// texts shares the room between the streams: each has half, and what the other does
+// not need.
+func (r *report) texts(room int) (stdout, stderr capture.Text) {
+	forErr := max(room/2, room-int(min(r.stdout.Size(), int64(room))))
+	stderr = r.stderr.Text(forErr)
+	return r.stdout.Text(room - min(forErr, utf8.RuneCountInString(stderr.Shown))), stderr
+}
+
+// streams puts the outputs into one text. What is on standard error stands below a
+// heading when there is something on both.
+func streams(stdout, stderr string) string {
+	if stdout == "" || stderr == "" {
+		return stdout + stderr
+	}
+	return joinLines(stdout, "[stderr]\n"+stderr)
+}
+
+// joinLines joins two texts so that the second begins on a line of its own.
+func joinLines(a, b string) string {
+	if a == "" || b == "" || strings.HasSuffix(a, "\n") {
+		return a + b
+	}
+	return a + "\n" + b
+}
+
+func (r *report) noteText() string {
+	var s strings.Builder
+	for _, n := range r.notes {
+		fmt.Fprintf(&s, "[%s]\n", n)
+	}
+	return s.String()
+}
+
+// failure is the error of a command that did not end with status 0. Its message has
+// the output, since a failed call has no other text.
+func (r *report) failure(ctx context.Context, text, notes string) error {
+	body := joinLines(text, notes)
+	switch r.out.Ending {
+	case shell.TimedOut:
+		advice := fmt.Sprintf("Give a longer timeout (up to %d ms), do less at a time, or start it in the background with its output in a file.", maxTimeout.Milliseconds())
+		if body == "" {
+			advice += " It printed nothing."
+		} else {
+			advice += " It had printed:"
+		}
+		return sdk.Errorf(tool.Timeout, "The command was not done after %s and was killed with everything it had started; the session is as it was before. %s",
+			r.out.Duration.Round(time.Millisecond), joinLines(advice, body))
+	case shell.Canceled:
+		head := "The call was canceled"
+		if cause := context.Cause(ctx); cause != nil && cause != context.Canceled {
+			head += fmt.Sprintf(" (%v)", cause)
+		}
+		head += ". The command was killed with everything it had started; the session is as it was before."
+		if body != "" {
+			head += " It had printed:"
+		}
+		return sdk.Errorf(tool.Canceled, "%s", joinLines(head, body))
+	}
+	head := fmt.Sprintf("exit status %d", r.out.Exit)
+	if r.out.Signal != "" {
+		head += " (" + r.out.Signal + ")"
+	}
+	return sdk.Errorf(tool.ExecutionFailed, "%s", joinLines(head, body)).WithCode(r.out.Exit)
+}
+
+const maxTitle = 80
+
+// title is the description, else the command's first line.
+func (r *report) title() string {
+	t := strings.TrimSpace(r.in.Description)
+	if t == "" {
+		t = strings.TrimSpace(r.in.Command)
+	}
+	t, _, more := strings.Cut(t, "\n")
+	if runes := []rune(t); len(runes) > maxTitle {
+		return string(runes[:maxTitle-1]) + "…"
+	}
+	if more {
+		return t + " …"
+	}
+	return t
+}
+
+func (r *report) metadata() map[string]any {
+	m := map[string]any{"shell": r.bash, "user_shell": shell.Users()}
+	if r.in.Description != "" {
+		m["description"] = r.in.Description
+	}
+	if len(r.out.Background) > 0 {
+		m["background_pids"] = r.out.Background
+	}
+	return m
+}

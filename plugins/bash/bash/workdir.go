@@ -1,0 +1,88 @@
+package bash
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"toolhost.dev/sdk"
+	"toolhost.dev/sdk/tool"
+)
+
+// place is where a command runs, and where the session is.
+type place struct {
+	dir     string // the command's
+	session string // the session's; changed by a command that changes directory
+	// lost is the session's directory of before, when it is gone.
+	lost string
+}
+
+// workdir finds the directory to run in: cwd, when it is given, else the session's.
+func workdir(call *sdk.Call, cwd string) (*place, error) {
+	p := &place{session: call.Cwd}
+	if !isDir(p.session) {
+		p.lost = call.Cwd
+		root, ok := nearestRoot(call.Roots, call.Cwd)
+		if !ok {
+			return nil, sdk.Errorf(tool.NotFound, "The session's working directory %s does not exist, and neither does a root of the sandbox to run in. Create one of them.", call.Cwd)
+		}
+		p.session = root
+	}
+	p.dir = p.session
+	if cwd == "" {
+		return p, nil
+	}
+	if strings.IndexByte(cwd, 0) >= 0 {
+		return nil, sdk.Errorf(tool.InvalidArguments, "cwd has a NUL byte, which no path can have. Give the path of a directory.")
+	}
+	if home := os.Getenv("HOME"); home != "" && (cwd == "~" || strings.HasPrefix(cwd, "~/")) {
+		cwd = home + cwd[1:]
+	}
+	if !filepath.IsAbs(cwd) {
+		cwd = filepath.Join(p.session, cwd)
+	}
+	p.dir = filepath.Clean(cwd)
+	info, err := os.Stat(p.dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, sdk.Errorf(tool.NotFound, "The directory given as cwd does not exist: %s. Relative paths are relative to the session's working directory, %s.", p.dir, p.session)
+	case errors.Is(err, fs.ErrPermission):
+		return nil, sdk.Errorf(tool.PermissionDenied, "The directory given as cwd cannot be entered: %w. Give another, or change its mode.", err)
+	case err != nil:
+		return nil, sdk.Errorf(tool.InvalidArguments, "The directory given as cwd cannot be used: %w. Give the path of a directory.", err)
+	case !info.IsDir():
+		return nil, sdk.Errorf(tool.InvalidArguments, "cwd is not a directory: %s. Give the directory that holds it.", p.dir)
+	}
+	return p, nil
+}
+
+// moved tells where the shell was at its end. A command that was told where to run
+// and stayed there does not move the session.
+func (p *place) moved(to string) {
+	if to != p.dir {
+		p.session = to
+	}
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return path != "" && err == nil && info.IsDir()
+}
+
+// nearestRoot gives the innermost existing root that path was in, else any that exists.
+func nearestRoot(roots []tool.Root, path string) (string, bool) {
+	best, inside := "", false
+	for _, r := range roots {
+		if !isDir(r.Path) {
+			continue
+		}
+		rel, err := filepath.Rel(r.Path, path)
+		in := err == nil && filepath.IsLocal(rel)
+		if best == "" || in && (!inside || len(r.Path) > len(best)) {
+			best, inside = r.Path, in
+		}
+	}
+	return best, best != ""
+}

@@ -1,0 +1,179 @@
+package capture
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"sync"
+)
+
+const (
+	// Half is how much of the beginning, and of the end, of a stream is kept in memory.
+	Half = 25_000
+	// MaxSpill is how much of a stream is written to a file.
+	MaxSpill = 64 << 20
+)
+
+// Buffer keeps the first and the last [Half] bytes of what is written to it, and
+// spills the whole to a file when it is longer than both. It is safe for
+// concurrent use.
+type Buffer struct {
+	name  string // tells the stream in the file's name and in messages
+	store *Store
+
+	mu    sync.Mutex
+	head  []byte
+	tail  []byte // a ring once it has Half bytes
+	next  int    // where the ring goes on
+	size  int64
+	lines int64 // line ends
+	spill spill
+}
+
+// spill is the file of a stream that is too long.
+type spill struct {
+	file *os.File
+	path string
+	size int64
+	err  error // why it does not have all up to MaxSpill
+}
+
+// NewBuffer makes a buffer for a stream of that name, which spills to store.
+func NewBuffer(name string, store *Store) *Buffer { return &Buffer{name: name, store: store} }
+
+// Write never fails.
+func (b *Buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.size+int64(len(p)) > 2*Half && b.size <= 2*Half {
+		b.openSpill()
+	}
+	b.writeSpill(p)
+	b.size += int64(len(p))
+	b.lines += int64(bytes.Count(p, []byte{'\n'}))
+	n := len(p)
+	if free := Half - len(b.head); free > 0 {
+		k := min(free, len(p))
+		b.head = append(b.head, p[:k]...)
+		p = p[k:]
+	}
+	if len(p) > Half {
+		p = p[len(p)-Half:]
+	}
+	if free := Half - len(b.tail); free > 0 {
+		k := min(free, len(p))
+		b.tail = append(b.tail, p[:k]...)
+		p = p[k:]
+	}
+	for len(p) > 0 {
+		k := copy(b.tail[b.next:], p)
+		b.next = (b.next + k) % Half
+		p = p[k:]
+	}
+	return n, nil
+}
+
+// kept gives the head and the tail in order.
+func (b *Buffer) kept() (head, tail []byte) {
+	tail = make([]byte, 0, len(b.tail))
+	tail = append(tail, b.tail[b.next:]...)
+	return b.head, append(tail, b.tail[:b.next]...)
+}
+
+// openSpill starts the file with what is in memory, which is all there was.
+func (b *Buffer) openSpill() {
+	f, err := b.store.create(b.name)
+	if err != nil {
+		b.spill.err = err
+		return
+	}
+	b.spill.file, b.spill.path = f, f.Name()
+	head, tail := b.kept()
+	b.writeSpill(head)
+	b.writeSpill(tail)
+}
+
+func (b *Buffer) writeSpill(p []byte) {
+	if b.spill.file == nil {
+		return
+	}
+	p = p[:min(int64(len(p)), MaxSpill-b.spill.size)]
+	n, err := b.spill.file.Write(p)
+	b.spill.size += int64(n)
+	if err != nil {
+		b.spill.err = err
+	}
+	if err != nil || b.spill.size >= MaxSpill {
+		b.closeSpill()
+	}
+}
+
+func (b *Buffer) closeSpill() {
+	if b.spill.file != nil {
+		if err := b.spill.file.Close(); err != nil && b.spill.err == nil {
+			b.spill.err = err
+		}
+		b.spill.file = nil
+	}
+}
+
+// Size is how many bytes were written.
+func (b *Buffer) Size() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.size
+}
+
+// Text is what of a stream is shown.
+type Text struct {
+	// Shown is valid UTF-8. Where something was left out it says how much, and
+	// where the whole is.
+	Shown string
+	// Cut: something was left out.
+	Cut bool
+	// Path of the file with the whole, when something was left out; empty when
+	// there could be none.
+	Path string
+}
+
+// Text gives the stream in at most limit characters. It is the end of the spilling:
+// call it once, when nothing is written any more.
+func (b *Buffer) Text(limit int) Text {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	head, tail := b.kept()
+	if b.size <= int64(limit) && b.size <= 2*Half {
+		return Text{Shown: validText(append(head, tail...))}
+	}
+	if b.size <= 2*Half { // whole in memory, but there is no room to show it
+		b.openSpill()
+		head, tail = append(head, tail...), nil
+	}
+	b.closeSpill()
+	room := max(0, limit-len(b.notice(b.size, b.lines))-len("\n"))
+	if tail == nil {
+		tail = head
+	}
+	head, tail = cutEnd(head, room/2), cutStart(tail, room-room/2)
+	left := b.size - int64(len(head)+len(tail))
+	lines := b.lines - int64(bytes.Count(head, []byte{'\n'})+bytes.Count(tail, []byte{'\n'}))
+	notice := b.notice(left, lines)
+	if len(head) > 0 && head[len(head)-1] != '\n' {
+		notice = "\n" + notice
+	}
+	return Text{Shown: validText(head) + notice + validText(tail), Cut: true, Path: b.spill.path}
+}
+
+func (b *Buffer) notice(left, lines int64) string {
+	what := fmt.Sprintf("[… %d bytes (%d lines) of %s left out here; ", left, lines, b.name)
+	s := b.spill
+	switch {
+	case s.path == "":
+		return what + fmt.Sprintf("they could not be kept in a file: %v …]\n", s.err)
+	case s.err != nil:
+		return what + fmt.Sprintf("the first %d bytes are in %s, the rest could not be written: %v …]\n", s.size, s.path, s.err)
+	case s.size < b.size:
+		return what + fmt.Sprintf("the first %d bytes of %d, as much as is kept, are in %s …]\n", s.size, b.size, s.path)
+	}
+	return what + fmt.Sprintf("all of it is in %s …]\n", s.path)
+}

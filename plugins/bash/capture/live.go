@@ -1,0 +1,107 @@
+package capture
+
+import (
+	"fmt"
+	"sync"
+	"time"
+)
+
+const (
+	// livePause is the least time between two chunks of the live view.
+	livePause = 50 * time.Millisecond
+	// liveRoom is how much may wait for the next chunk; beyond it the oldest is skipped.
+	liveRoom = 64 << 10
+)
+
+// Live passes a stream on as it comes, in batches. What comes faster than it can be
+// passed on is skipped, and said to be; so writing never waits for the reader.
+type Live struct {
+	send func([]byte)
+
+	mu      sync.Mutex
+	pending []byte
+	skipped int64
+	sending bool // the sender runs, or will
+	closed  chan struct{}
+	done    sync.WaitGroup
+}
+
+// NewLive makes a live view that is passed on by send, which may block and must not
+// keep its argument.
+func NewLive(send func([]byte)) *Live { return &Live{send: send, closed: make(chan struct{})} }
+
+// Write never fails or blocks. It must not be called after Close.
+func (l *Live) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := len(p)
+	if over := len(l.pending) + n - liveRoom; over > 0 {
+		l.skipped += int64(over)
+		if over >= len(l.pending) {
+			p = p[over-len(l.pending):]
+			l.pending = l.pending[:0]
+		} else {
+			l.pending = append(l.pending[:0], l.pending[over:]...)
+		}
+	}
+	l.pending = append(l.pending, p...)
+	if !l.sending {
+		l.sending = true
+		l.done.Go(l.run)
+	}
+	return n, nil
+}
+
+// run sends until there is nothing to send for a while.
+func (l *Live) run() {
+	pause := time.NewTimer(livePause / 5) // the first chunk soon
+	defer pause.Stop()
+	for {
+		last := false
+		select {
+		case <-pause.C:
+		case <-l.closed:
+			last = true
+		}
+		l.mu.Lock()
+		chunk := l.take(last)
+		if len(chunk) == 0 {
+			l.sending = false
+			l.mu.Unlock()
+			return
+		}
+		l.mu.Unlock()
+		l.send(chunk)
+		pause.Reset(livePause)
+	}
+}
+
+// take removes what is pending, without the beginning of a rune at its end unless
+// it is the last.
+func (l *Live) take(last bool) []byte {
+	keep := 0
+	if !last {
+		keep = partialRune(l.pending)
+	}
+	cut := len(l.pending) - keep
+	if cut == 0 {
+		return nil
+	}
+	var chunk []byte
+	if l.skipped > 0 {
+		chunk = fmt.Appendf(chunk, "\n[… %d bytes skipped in the live view …]\n", l.skipped)
+		l.skipped = 0
+	}
+	chunk = append(chunk, l.pending[:cut]...)
+	l.pending = append(l.pending[:0], l.pending[cut:]...)
+	return chunk
+}
+
+// Close passes on what is left and returns when it was.
+func (l *Live) Close() {
+	close(l.closed)
+	l.done.Wait()
+	if chunk := l.take(true); len(chunk) > 0 {
+		l.send(chunk)
+	}
+}

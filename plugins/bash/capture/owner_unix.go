@@ -1,0 +1,14 @@
+//go:build unix
+
+package capture
+
+import (
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+func ownedByUs(info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int64(st.Uid) == int64(os.Getuid())
+}

@@ -1,0 +1,69 @@
+package capture
+
+import (
+	"bytes"
+	"strings"
+	"unicode/utf8"
+)
+
+// lineReach is how far from a limit a line's end is looked for.
+const lineReach = 2048
+
+// cutEnd gives at most n bytes from the beginning of b: whole lines where their
+// ends are near the limit, else whole runes.
+func cutEnd(b []byte, n int) []byte {
+	if n >= len(b) {
+		return b
+	}
+	b = b[:n]
+	if i := bytes.LastIndexByte(b, '\n'); i >= 0 && n-i <= min(lineReach, n/2) {
+		return b[:i+1]
+	}
+	return b[:len(b)-partialRune(b)]
+}
+
+// cutStart gives at most n bytes from the end of b, as cutEnd from the beginning.
+func cutStart(b []byte, n int) []byte {
+	if n >= len(b) {
+		return b
+	}
+	if b[len(b)-n-1] == '\n' {
+		return b[len(b)-n:]
+	}
+	b = b[len(b)-n:]
+	if i := bytes.IndexByte(b, '\n'); i >= 0 && i+1 <= min(lineReach, n/2) {
+		return b[i+1:]
+	}
+	for k := 0; k < utf8.UTFMax-1 && len(b) > 0 && !utf8.RuneStart(b[0]); k++ {
+		b = b[1:]
+	}
+	return b
+}
+
+// partialRune gives how many bytes at the end of b begin a rune that goes on after b.
+func partialRune(b []byte) int {
+	for k := 1; k <= min(len(b), utf8.UTFMax-1); k++ {
+		if tail := b[len(b)-k:]; utf8.RuneStart(tail[0]) {
+			if utf8.FullRune(tail) {
+				return 0
+			}
+			return k
+		}
+	}
+	return 0
+}
+
+// validText makes a string of b, with U+FFFD for each byte that is not UTF-8.
+func validText(b []byte) string {
+	if utf8.Valid(b) {
+		return string(b)
+	}
+	var s strings.Builder
+	s.Grow(len(b) + len(b)/8)
+	for len(b) > 0 {
+		r, n := utf8.DecodeRune(b)
+		s.WriteRune(r)
+		b = b[n:]
+	}
+	return s.String()
+}

@@ -1,0 +1,11 @@
+// Package process runs commands so that all of a command can be ended: not only
+// its own process and its process group, but also what moved to a session of its
+// own or lost its parent.
+//
+// On Linux this process is the reaper of its orphaned descendants, so nothing a
+// command starts can leave the tree below it, and /proc tells what belongs to
+// which command: the same session or process group, the command's mark in the
+// environment, or a descent from one of these. A command dies with this process
+// (PDEATHSIG); what it started is killed by [Keeper.Close]. Elsewhere the process
+// group is all that is known of a command.
+package process

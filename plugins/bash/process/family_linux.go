@@ -1,0 +1,223 @@
+package process
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// family is what this process knows of its children. There is one: orphans come to
+// the process, and waiting for children concerns all of it.
+var family = &children{trees: make(map[int]*Tree), look: make(chan os.Signal, 1)}
+
+type children struct {
+	look chan os.Signal // SIGCHLD, or a call to reap
+	mu   sync.Mutex
+	// trees by the process id of their command, until no process of them is left.
+	trees map[int]*Tree
+	// running counts the trees whose command has not been waited for.
+	running int
+}
+
+var adopt sync.Once
+
+// reapOrphans makes this process the parent of its descendants' orphans, and has it
+// wait for them.
+func reapOrphans() {
+	adopt.Do(func() {
+		_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+		signal.Notify(family.look, syscall.SIGCHLD)
+		go func() {
+			for range family.look {
+				family.reap()
+				time.Sleep(20 * time.Millisecond) // a burst of deaths is one look at /proc
+			}
+		}()
+	})
+}
+
+// attributes of a command's process. The death signal depends on the thread that
+// starts it; see Keeper.launch.
+func attributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+func (c *children) start(cmd *exec.Cmd, t *Tree) error {
+	c.mu.Lock() // the reaper must not see the child before it is in trees
+	defer c.mu.Unlock()
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	t.pid = cmd.Process.Pid
+	if s, err := readStat(t.pid); err == nil {
+		t.birth = s.birth
+	}
+	c.trees[t.pid] = t
+	c.running++
+	return nil
+}
+
+// waited notes that t's command has ended and was waited for.
+func (c *children) waited(t *Tree) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t.ended = true
+	c.running--
+	if c.running == 0 && !haveChildren() {
+		clear(c.trees) // every orphan would be a child of ours
+		return
+	}
+	select {
+	case c.look <- syscall.SIGCHLD:
+	default:
+	}
+}
+
+// reap waits for the orphans that have ended and forgets the trees that are gone.
+func (c *children) reap() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.trees) > c.running || haveChildren() {
+		c.tidy()
+	}
+}
+
+// tidy is reap with c.mu held.
+func (c *children) tidy() []stat {
+	procs := snapshot()
+	live := procs[:0]
+	for _, p := range procs {
+		if p.state == 'Z' && c.orphan(p) {
+			_, _ = unix.Wait4(p.pid, nil, unix.WNOHANG, nil)
+			continue
+		}
+		live = append(live, p)
+	}
+	for pid, t := range c.trees {
+		if t.ended && len(t.members(live)) == 0 {
+			delete(c.trees, pid)
+		}
+	}
+	return live
+}
+
+// orphan reports whether p is a child that came to us, not one that we started: a
+// command is in trees until it was waited for, and children that other code in this
+// process starts are in our own session.
+func (c *children) orphan(p stat) bool {
+	if p.ppid != self || p.sid == selfSession() {
+		return false
+	}
+	t := c.trees[p.pid]
+	return t == nil || t.ended
+}
+
+func haveChildren() bool {
+	err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+	return !errors.Is(err, unix.ECHILD)
+}
+
+// of gives the keeper's trees.
+func (c *children) of(k *Keeper) []*Tree {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var mine []*Tree
+	for _, t := range c.trees {
+		if t.keeper == k {
+			mine = append(mine, t)
+		}
+	}
+	return mine
+}
+
+// Alive gives the processes of the tree that run, after waiting for those of them
+// that have ended.
+func (t *Tree) Alive() []int {
+	family.mu.Lock()
+	defer family.mu.Unlock()
+	if family.running == 0 && !haveChildren() {
+		return nil
+	}
+	var pids []int
+	for _, p := range family.kin(t, family.tidy()) {
+		if p.state != 'Z' { // its parent is not us and has not waited for it
+			pids = append(pids, p.pid)
+		}
+	}
+	return pids
+}
+
+// signal sends SIGKILL, or SIGTERM, to all of the tree.
+func (t *Tree) signal(kill bool) {
+	sig := unix.SIGTERM
+	if kill {
+		sig = unix.SIGKILL
+	}
+	family.mu.Lock()
+	defer family.mu.Unlock()
+	if !t.ended {
+		_ = unix.Kill(-t.pid, sig) // at once, before any of it can fork
+	}
+	for _, p := range family.kin(t, snapshot()) {
+		if !t.ended && p.group == t.pid {
+			continue
+		}
+		_ = unix.Kill(p.pid, sig)
+	}
+}
+
+// kin gives the processes that belong to t, and, when they can come from no other
+// command, the orphans younger than t that nothing else tells where they belong.
+func (c *children) kin(t *Tree, procs []stat) []stat {
+	found := t.members(procs)
+	for _, other := range c.trees {
+		if other != t && (!other.ended || other.birth >= t.birth) {
+			return found
+		}
+	}
+	known := make(map[int]bool)
+	for _, p := range found {
+		known[p.pid] = true
+	}
+	for _, s := range c.strays(procs) {
+		if s.birth >= t.birth && !known[s.pid] {
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+// strays gives the orphans, with their descendants, that belong to no tree.
+func (c *children) strays(procs []stat) []stat {
+	claimed := make(map[int]bool)
+	for _, t := range c.trees {
+		for _, p := range t.members(procs) {
+			claimed[p.pid] = true
+		}
+	}
+	return descend(procs, func(p stat) bool { return c.orphan(p) && !claimed[p.pid] })
+}
+
+// endStrays kills, when no tree is left, the orphans that belong to no command.
+func (c *children) endStrays() {
+	for end := time.Now().Add(killPatience); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		c.mu.Lock()
+		var strays []stat
+		if len(c.trees) == 0 && haveChildren() {
+			strays = c.strays(c.tidy())
+		}
+		c.mu.Unlock()
+		if len(strays) == 0 {
+			return
+		}
+		for _, p := range strays {
+			_ = unix.Kill(p.pid, unix.SIGKILL)
+		}
+	}
+}

@@ -1,0 +1,76 @@
+//go:build unix && !linux
+
+package process
+
+import (
+	"os/exec"
+	"sync"
+	"syscall"
+)
+
+// family is what this process knows of its children: the process groups of the
+// commands it started.
+var family = &children{trees: make(map[int]*Tree)}
+
+type children struct {
+	mu    sync.Mutex
+	trees map[int]*Tree // by process id, until the group is empty
+}
+
+func reapOrphans() {}
+
+func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
+
+func (c *children) start(cmd *exec.Cmd, t *Tree) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	t.pid = cmd.Process.Pid
+	c.trees[t.pid] = t
+	return nil
+}
+
+func (c *children) waited(t *Tree) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t.ended = true
+	for pid, t := range c.trees {
+		if t.ended && syscall.Kill(-pid, 0) != nil {
+			delete(c.trees, pid)
+		}
+	}
+}
+
+func (c *children) of(k *Keeper) []*Tree {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var mine []*Tree
+	for _, t := range c.trees {
+		if t.keeper == k {
+			mine = append(mine, t)
+		}
+	}
+	return mine
+}
+
+func (c *children) endStrays() {}
+
+// Alive gives the tree's process group while there is a process in it. What left
+// the group is not known here.
+func (t *Tree) Alive() []int {
+	if syscall.Kill(-t.pid, 0) != nil {
+		return nil
+	}
+	return []int{t.pid}
+}
+
+// signal sends SIGKILL, or SIGTERM, to the tree's process group.
+func (t *Tree) signal(kill bool) {
+	sig := syscall.SIGTERM
+	if kill {
+		sig = syscall.SIGKILL
+	}
+	_ = syscall.Kill(-t.pid, sig)
+}

@@ -1,0 +1,66 @@
+package session
+
+import "strings"
+
+// DumpFD is the descriptor that a shell writes to: [Restored], then its dump. It is
+// far from those that commands use.
+const DumpFD = 205
+
+// Dump is what the shell runs at its end, at top level or as its EXIT trap, to tell
+// its state, with its output and errors discarded and errexit, nounset and the
+// traces off. It is written to survive what a
+// user can do to a shell: redefined builtins, aliases, odd options, IFS or traps.
+var Dump = strings.Join([]string{
+	// What a trap prints must not get into the dump.
+	`((BASH_SUBSHELL)) || { \builtin trap - DEBUG ERR RETURN;`,
+	`{ \builtin printf "D\0%s\0" "$SHELLOPTS"; \builtin set +o posix;`,
+	`\builtin pwd; \builtin printf "\0%s\0" "${#DIRSTACK[@]}";`,
+	`((${#DIRSTACK[@]} == 0)) || \builtin printf "%s\0" "${DIRSTACK[@]}";`,
+	`\builtin umask; \builtin printf "\0"; \builtin shopt -p; \builtin printf "\0";`,
+	// exit within a function leaves its local variables in sight.
+	`[[ -z ${FUNCNAME-} ]] || ((BASH_VERSINFO[0] < 5)) || {`, unshadow, `};`,
+	`\builtin printf "\0";`,
+	`\builtin unset -v`, strings.Join(notKept, " "), `;`,
+	// bash brings the list of aliases up to date when it is looked at.
+	`[[ ${BASH_ALIASES[@]} ]]; \builtin declare -p; \builtin printf "\0";`,
+	`\builtin declare -f; \builtin printf "\0";`,
+	`\builtin declare -F; \builtin printf "\0E\0"; } >&205; }`,
+}, " ")
+
+// unshadow removes the local variables of the functions that exit was called in, so
+// that the global ones are seen again, and prints the names of those that it cannot
+// remove. It works in a function, where unset takes away a caller's local variable
+// layer by layer: the trace attribute, which variables do not use, is set on the
+// global variable of each name, so the visible one is it when it has the attribute.
+// References (declare -n) are all removed: it cannot be told which are local.
+var unshadow = strings.Join([]string{
+	`__toolhost_unshadow() { \builtin unset -f __toolhost_unshadow; \builtin local __toolhost_v __toolhost_n;`,
+	`for __toolhost_v in`, allNames(), `; do`,
+	`[[ $__toolhost_v == __toolhost_? ]] && \builtin continue;`,
+	`[[ -R $__toolhost_v ]] && { \builtin unset -n "$__toolhost_v"; \builtin continue; };`,
+	`\builtin declare -gt "$__toolhost_v";`,
+	`for __toolhost_n in 1 2 3 4 5 6 7 8 9; do`,
+	`[[ ${!__toolhost_v@a} == *t* ]] && { \builtin declare -g +t "$__toolhost_v"; \builtin continue 2; };`,
+	`\builtin unset -v "$__toolhost_v" || { \builtin printf "%s " "$__toolhost_v"; \builtin declare -g +t "$__toolhost_v"; \builtin continue 2; };`,
+	`done; done; };`,
+	`__toolhost_unshadow;`,
+}, " ")
+
+// allNames expands to the names of all variables.
+func allNames() string {
+	var s strings.Builder
+	for _, c := range "ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz" {
+		s.WriteString(`"${!` + string(c) + `@}" `)
+	}
+	return s.String()
+}
+
+// notKept are variables that say something of one shell, and must not be set in the
+// next one.
+var notKept = []string{
+	"BASH", "BASHPID", "BASH_ARGC", "BASH_ARGV", "BASH_ARGV0", "BASH_CMDS", "BASH_COMMAND", "BASH_EXECUTION_STRING",
+	"BASH_LINENO", "BASH_REMATCH", "BASH_SOURCE", "BASH_SUBSHELL", "BASH_VERSION", "BASH_XTRACEFD",
+	"COMP_WORDBREAKS", "DIRSTACK", "EPOCHREALTIME", "EPOCHSECONDS", "FUNCNAME", "GROUPS", "HISTCMD",
+	"HOSTNAME", "HOSTTYPE", "LINENO", "MACHTYPE", "OPTIND", "OSTYPE", "PIPESTATUS", "PWD", "RANDOM", "SECONDS", "SRANDOM",
+	"TOOLHOST_CALL", "__toolhost_dump", "__toolhost_v", "__toolhost_n", "_",
+}

@@ -1,0 +1,141 @@
+package session
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// optionsKept are those of set -o that stay from one command to the next. braceexpand
+// is on in a new shell, the others are off.
+var optionsKept = []string{"allexport", "braceexpand", "keyword", "noclobber", "noglob", "physical"}
+
+// shoptNotKept are those that belong to one shell or to debugging, and those that
+// the variable BASH_COMPAT stands for.
+var shoptNotKept = regexp.MustCompile(`^(extdebug|login_shell|restricted_shell|compat\d+)$`)
+
+// Script gives the commands that make a new shell, started with base as its
+// environment, what the session's last one was, and set its EXIT trap, which must
+// be without single quotes. At their end they write [Restored] and define the
+// function __toolhost_status, which removes itself and gives the status of the
+// session's last command. Their status is 0.
+func (s *State) Script(base []string, exitTrap string) string {
+	var w strings.Builder
+	line := func(format string, a ...any) { fmt.Fprintf(&w, format+"\n", a...) }
+	if n := s.Snapshot; n != nil {
+		// What the user unset must not come back from the environment.
+		line(`\builtin unset -v %s`, strings.Join(append(namesOf(base), "IFS", "PATH", "TERM", "SHELL", "OLDPWD", "OPTERR", "PS4"), " "))
+		// Before functions: it has plain "declare", which a function may replace.
+		// The shell refuses to set some of its own variables; that is as it should be.
+		line("%s", n.Variables)
+		line(`\builtin unset -v __toolhost_status`)
+		w.WriteString(rebase(s.Base, base))
+		line(`\builtin umask %s`, n.Umask)
+		for _, dir := range slices.Backward(n.Dirs) {
+			line(`\builtin pushd -n -- %s >/dev/null`, quote(dir))
+		}
+		// Functions may be written with extended patterns, and are told as they are
+		// after the expansion of aliases.
+		line(`\builtin shopt -u expand_aliases; \builtin shopt -s extglob`)
+		line("%s", n.Functions)
+		w.WriteString(functionFlags(n.FunctionFlags))
+		w.WriteString(shopts(n.Shopts))
+		w.WriteString(options(n.Options))
+	} else {
+		// Agents define aliases to use them, as people at a terminal do.
+		line(`\builtin shopt -s expand_aliases`)
+	}
+	line(`\builtin unset -v __toolhost_script; \builtin trap '%s' EXIT; \builtin printf "%s\0" >&%d`, exitTrap, Restored, DumpFD)
+	line(`__toolhost_status() { \builtin unset -f __toolhost_status; \builtin return %d; }`, s.Last)
+	return w.String()
+}
+
+// rebase brings changes of the given environment into a session that began with
+// another, where the user did not change the variable.
+func rebase(before, now []string) string {
+	var w strings.Builder
+	old, cur := variables(before), variables(now)
+	for _, name := range namesOf(slices.Concat(before, now)) {
+		was, had := old[name]
+		is, has := cur[name]
+		switch {
+		case had == has && was == is:
+		case had && has:
+			fmt.Fprintf(&w, "[[ ${%s+=}${%[1]s-} == %s ]] && \\builtin export %[1]s=%s\n", name, quote("="+was), quote(is))
+		case had:
+			fmt.Fprintf(&w, "[[ ${%s+=}${%[1]s-} == %s ]] && \\builtin unset -v %[1]s\n", name, quote("="+was))
+		default:
+			fmt.Fprintf(&w, "[[ ${%s+=} ]] || \\builtin export %[1]s=%s\n", name, quote(is))
+		}
+	}
+	return w.String()
+}
+
+var nameRE = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// variables gives those of an environment that a shell can name.
+func variables(env []string) map[string]string {
+	m := make(map[string]string, len(env))
+	for _, e := range env {
+		if name, value, ok := strings.Cut(e, "="); ok && nameRE.MatchString(name) {
+			m[name] = value
+		}
+	}
+	return m
+}
+
+func namesOf(env []string) []string {
+	var names []string
+	for name := range variables(env) {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// functionFlags restores the attributes of functions: a line of declare -F is
+// "declare -fFLAGS NAME".
+func functionFlags(lines string) string {
+	var w strings.Builder
+	for line := range strings.Lines(lines) {
+		rest, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "declare -f")
+		flags, name, found := strings.Cut(rest, " ")
+		if ok && found && flags != "" {
+			fmt.Fprintf(&w, "\\builtin declare -f%s -- %s\n", quote(flags), quote(name))
+		}
+	}
+	return w.String()
+}
+
+// shopts restores what shopt -p printed: "shopt -s NAME" or "shopt -u NAME".
+func shopts(lines string) string {
+	on := map[string][]string{"-s": {":"}, "-u": {":"}}
+	for line := range strings.Lines(lines) {
+		if f := strings.Fields(line); len(f) == 3 && on[f[1]] != nil && nameRE.MatchString(f[2]) && !shoptNotKept.MatchString(f[2]) {
+			on[f[1]] = append(on[f[1]], f[2])
+		}
+	}
+	var w strings.Builder
+	for _, flag := range []string{"-u", "-s"} {
+		if names := on[flag][1:]; len(names) > 0 {
+			fmt.Fprintf(&w, "\\builtin shopt %s %s\n", flag, strings.Join(names, " "))
+		}
+	}
+	return w.String()
+}
+
+func options(list string) string {
+	set := strings.Split(list, ":")
+	var w strings.Builder
+	for _, o := range optionsKept {
+		sign := "+"
+		if slices.Contains(set, o) {
+			sign = "-"
+		}
+		fmt.Fprintf(&w, "\\builtin set %so %s\n", sign, o)
+	}
+	return w.String()
+}
+
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

@@ -1,0 +1,88 @@
+package session
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// State is what the next shell of a session starts from. The zero value is a new
+// session.
+type State struct {
+	// Base is the environment that the last shell was started with, NAME=VALUE. It
+	// tells what the user changed from what was given.
+	Base []string
+	// Last is the exit status of the last command.
+	Last int
+	// Snapshot is what the last shell said of itself; nil: none did.
+	Snapshot *Snapshot
+}
+
+const magic = "toolhost-bash-session-1"
+
+// ErrState is given for bytes that [State.Encode] did not make.
+var ErrState = errors.New("session: the state is not in a form that is known here")
+
+// Encode gives the state as bytes. Nothing in it has a NUL byte: the shell has none.
+func (s *State) Encode() []byte {
+	f := []string{magic, strconv.Itoa(s.Last), strconv.Itoa(len(s.Base))}
+	f = append(f, s.Base...)
+	if n := s.Snapshot; n != nil {
+		f = append(f, n.Options, n.Umask, n.Shopts, n.Variables, n.Functions, n.FunctionFlags, strconv.Itoa(len(n.Dirs)))
+		f = append(f, n.Dirs...)
+	}
+	return []byte(strings.Join(append(f, magic), "\x00"))
+}
+
+// Decode gives the state that Encode made bytes of. No bytes are a new session.
+func Decode(b []byte) (State, error) {
+	if len(b) == 0 {
+		return State{}, nil
+	}
+	f := fields(strings.Split(string(b), "\x00"))
+	if f.next() != magic {
+		return State{}, ErrState
+	}
+	s := State{Last: f.number(), Base: f.list()}
+	if len(f) > 1 {
+		s.Snapshot = &Snapshot{Options: f.next(), Umask: f.next(), Shopts: f.next(), Variables: f.next(), Functions: f.next(), FunctionFlags: f.next(), Dirs: f.list()}
+	}
+	if len(f) != 1 || f.next() != magic {
+		return State{}, ErrState
+	}
+	return s, nil
+}
+
+// fields are taken off the front. One that is not there is empty, and then the end
+// is not as it must be.
+type fields []string
+
+func (f *fields) next() string {
+	if len(*f) == 0 {
+		return ""
+	}
+	first := (*f)[0]
+	*f = (*f)[1:]
+	return first
+}
+
+func (f *fields) number() int {
+	n, err := strconv.Atoi(f.next())
+	if err != nil || n < 0 {
+		*f = nil
+		return 0
+	}
+	return n
+}
+
+func (f *fields) list() []string {
+	n := f.number()
+	if n > len(*f) {
+		*f = nil
+		return nil
+	}
+	items := slices.Clone((*f)[:n])
+	*f = (*f)[n:]
+	return items
+}

@@ -1,0 +1,51 @@
+package shell
+
+import (
+	"slices"
+	"strings"
+
+	"toolhost.dev/plugins/bash/process"
+	"toolhost.dev/sdk/toolrpc"
+)
+
+// quiet keeps programs from asking, from starting editors and pagers, and from
+// drawing for a terminal: nobody is there to answer or to look.
+var quiet = []string{
+	"TERM=dumb", "COLUMNS=200", "NO_COLOR=1", "CLICOLOR=0", "CI=1",
+	"PAGER=cat", "GIT_PAGER=cat", "MANPAGER=cat", "GH_PAGER=cat", "SYSTEMD_PAGER=", "AWS_PAGER=", "LESS=-FRX",
+	"EDITOR=false", "VISUAL=false", "GIT_EDITOR=false", "GIT_SEQUENCE_EDITOR=:", "GIT_MERGE_AUTOEDIT=no",
+	"GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=/bin/false", "SSH_ASKPASS=/bin/false", "SSH_ASKPASS_REQUIRE=force",
+	"SUDO_ASKPASS=/bin/false", "GCM_INTERACTIVE=never",
+	"DEBIAN_FRONTEND=noninteractive", "APT_LISTCHANGES_FRONTEND=none", "NEEDRESTART_MODE=a",
+	"npm_config_yes=true", "npm_config_progress=false", "npm_config_update_notifier=false", "npm_config_fund=false",
+	"PIP_NO_INPUT=1", "PIP_DISABLE_PIP_VERSION_CHECK=1", "PIP_PROGRESS_BAR=off", "PYTHONUNBUFFERED=1",
+	"TF_INPUT=0", "TF_IN_AUTOMATION=1", "HOMEBREW_NO_AUTO_UPDATE=1", "CARGO_TERM_PROGRESS_WHEN=never",
+}
+
+// private variables are between host and plugin, or would have a shell start in
+// another way than a new one.
+var private = []string{
+	toolrpc.Handshake.MagicCookieKey, toolrpc.LifelineEnv, process.MarkEnv,
+	"BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "BASH_COMPAT", "BASH_XTRACEFD", "POSIXLY_CORRECT", "PROMPT_COMMAND",
+	"PWD", "OLDPWD", "SHLVL", "_",
+}
+
+// Environment gives the environment for commands, made of that of this process.
+func Environment(own []string) []string {
+	var env []string
+	ssh := "ssh"
+	for _, e := range own {
+		name, value, ok := strings.Cut(e, "=")
+		switch {
+		case !ok || slices.Contains(private, name):
+		case strings.HasPrefix(name, "PLUGIN_"): // go-plugin's
+		case strings.HasPrefix(name, "BASH_FUNC_"): // functions of the shell that started the host
+		case name == "GIT_SSH_COMMAND":
+			ssh = value
+		case slices.ContainsFunc(quiet, func(q string) bool { return strings.HasPrefix(q, name+"=") }):
+		default:
+			env = append(env, e)
+		}
+	}
+	return append(append(env, quiet...), "GIT_SSH_COMMAND="+ssh+" -oBatchMode=yes")
+}

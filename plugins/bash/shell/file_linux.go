@@ -1,0 +1,23 @@
+package shell
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// nameless makes a file without a name that holds text, to be read from its beginning.
+func nameless(text string) (*os.File, error) {
+	fd, err := unix.MemfdCreate("toolhost", unix.MFD_CLOEXEC)
+	if err != nil {
+		return namelessOnDisk(text)
+	}
+	return fill(os.NewFile(uintptr(fd), "toolhost"), text) //nolint:gosec // a descriptor
+}
+
+// widen makes a pipe hold more, so that a command waits for its reader less often.
+func widen(pipe *os.File) {
+	if raw, err := pipe.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, 256<<10) })
+	}
+}

@@ -1,0 +1,112 @@
+package shell
+
+import (
+	"errors"
+	"io"
+	"os"
+	"syscall"
+	"time"
+)
+
+const (
+	// quietTime is how long output is waited for that comes after the end of the
+	// shell, as from >(a process substitution), while something holds the pipe.
+	quietTime = 100 * time.Millisecond
+	// lateBytes bounds how much such output is taken.
+	lateBytes = 1 << 20
+	pumpSize  = 64 << 10
+)
+
+// pump reads a pipe into a writer until the shell's end, and after that goes on
+// reading for nobody: what the shell left behind must neither block nor get SIGPIPE.
+type pump struct {
+	r    *os.File
+	w    io.Writer
+	late time.Duration // how long to read on after the end; 0: close the pipe
+	// done is closed when all that the shell wrote is in w, and nothing follows.
+	done chan struct{}
+}
+
+func startPump(r *os.File, w io.Writer, late time.Duration) *pump {
+	p := &pump{r: r, w: w, late: late, done: make(chan struct{})}
+	go p.run()
+	return p
+}
+
+// shellEnded has the pump finish. It wakes the reader, which takes the deadline over.
+func (p *pump) shellEnded() { _ = p.r.SetReadDeadline(time.Unix(1, 0)) }
+
+func (p *pump) run() {
+	defer func() { _ = p.r.Close() }()
+	buf := make([]byte, pumpSize)
+	err := p.copy(buf, -1)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		if n, open := p.drain(buf); open && p.late > 0 {
+			_ = p.r.SetReadDeadline(time.Now().Add(p.late))
+			err = p.copy(buf, lateBytes-n)
+		}
+	}
+	close(p.done)
+	if p.late > 0 && (err == nil || errors.Is(err, os.ErrDeadlineExceeded)) {
+		_ = p.r.SetReadDeadline(time.Time{})
+		p.w = io.Discard
+		_ = p.copy(make([]byte, 4<<10), -1)
+	}
+}
+
+// copy copies until an error, the end of the file being one, or until limit bytes
+// were read, if it is not negative.
+func (p *pump) copy(buf []byte, limit int) error {
+	for limit != 0 {
+		n, err := p.r.Read(buf)
+		_, _ = p.w.Write(buf[:n])
+		if err != nil {
+			return err
+		}
+		if limit > 0 {
+			limit = max(0, limit-n)
+		}
+	}
+	return nil
+}
+
+// drain copies what is in the pipe, at most lateBytes, without waiting, and reports
+// whether the pipe is still open at the other end.
+func (p *pump) drain(buf []byte) (total int, open bool) {
+	_ = p.r.SetReadDeadline(time.Time{})
+	raw, err := p.r.SyscallConn()
+	if err != nil {
+		return 0, false
+	}
+	open = true
+	_ = raw.Read(func(fd uintptr) bool {
+		for total < lateBytes {
+			n, err := syscall.Read(int(fd), buf) //nolint:gosec // a descriptor
+			switch {
+			case n > 0:
+				_, _ = p.w.Write(buf[:n])
+				total += n
+			case errors.Is(err, syscall.EINTR):
+			default:
+				open = err != nil // 0 bytes without an error are the end
+				return true
+			}
+		}
+		return true
+	})
+	return total, open
+}
+
+// limited keeps the first bytes written to it and counts the rest.
+type limited struct {
+	kept  []byte
+	limit int
+	over  bool
+}
+
+func (l *limited) Write(p []byte) (int, error) {
+	k := min(len(p), l.limit-len(l.kept))
+	l.kept = append(l.kept, p[:k]...)
+	l.over = l.over || k < len(p)
+	return len(p), nil
+}
