@@ -1,7 +1,7 @@
 module toolhost.dev/plugins/grep
 
-go 1.26
+go 1.26.0
 
-require toolhost.dev/sdk v0.0.0
+require golang.org/x/sys v0.49.0
 
 replace toolhost.dev/sdk => ../../sdk

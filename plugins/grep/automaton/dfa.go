@@ -1,0 +1,167 @@
+package automaton
+
+import (
+	"encoding/binary"
+	"slices"
+	"unicode/utf8"
+)
+
+// dfa is a deterministic automaton whose states are made when they are first needed.
+//
+// A state is the instructions that may come next and what conditions see before the
+// position. What they see after it is the next symbol; therefore a match is noticed
+// one symbol late, by the step that consumes what follows it.
+type dfa struct {
+	p      *Program
+	stride int
+	// next is the table of steps. A state is known by where its row in it begins; in the
+	// row there is, by the kind of the next symbol, the state to go on to, or matched, or
+	// unknown.
+	next   []int32
+	states []state // by row divided by stride
+	index  map[string]int32
+	// starts are the states to begin in, by what is before the position.
+	starts map[side]int32
+
+	stack   []int32
+	visited sparse
+	kernel  []int32
+	key     []byte
+	size    int // of the states' instructions
+}
+
+type state struct {
+	insts  []int32
+	before side
+}
+
+// maxTable bounds the entries of the table, and of the states' instructions. When it
+// is full everything is forgotten and the search goes on.
+const maxTable = 1 << 20
+
+func (d *dfa) init(p *Program) {
+	d.p, d.stride = p, len(p.alphabet.sides)
+	d.visited.init(len(p.insts))
+	d.reset()
+}
+
+func (d *dfa) reset() {
+	d.next, d.states, d.size = d.next[:0], d.states[:0], 0
+	d.index, d.starts = make(map[string]int32), make(map[side]int32)
+}
+
+const (
+	unknown = -1 // not worked out yet
+	matched = -2 // a match ends before the symbol
+)
+
+func (d *dfa) exists(m *Machine, text []byte, from, to int) (int, bool, error) {
+	row := d.begin(sideBefore(text, from) & d.p.seen)
+	ascii, next := &d.p.alphabet.ascii, d.next
+	for pos := from; ; {
+		var kind uint16
+		n := 1
+		if pos < to {
+			if b := text[pos]; b < utf8.RuneSelf {
+				kind = ascii[b]
+			} else {
+				kind, n = d.p.decode(text, pos, to)
+			}
+		} else if kind = d.p.alphabet.end(); to < len(text) {
+			kind, _ = d.p.decode(text, to, len(text))
+		}
+		t := next[int(row)+int(kind)]
+		if t == unknown {
+			var err error
+			if t, err = d.step(m, row, kind); err != nil {
+				return 0, false, err
+			}
+			next = d.next
+		}
+		if t == matched {
+			return pos, true, nil
+		}
+		if pos >= to {
+			return 0, false, m.spend(1)
+		}
+		row = t
+		pos += n
+	}
+}
+
+func (d *dfa) begin(before side) int32 {
+	s, ok := d.starts[before]
+	if !ok {
+		s = d.add([]int32{d.p.start}, before)
+		d.starts[before] = s
+	}
+	return s
+}
+
+// add gives the state of these instructions, sorted.
+func (d *dfa) add(insts []int32, before side) int32 {
+	d.key = append(d.key[:0], byte(before))
+	for _, i := range insts {
+		d.key = binary.AppendUvarint(d.key, uint64(i)) // #nosec G115 -- not negative
+	}
+	if s, ok := d.index[string(d.key)]; ok {
+		return s
+	}
+	s := int32(len(d.next)) // #nosec G115 -- little more than maxTable
+	d.states = append(d.states, state{insts: slices.Clone(insts), before: before})
+	d.index[string(d.key)] = s
+	d.size += len(insts)
+	for range d.stride {
+		d.next = append(d.next, unknown)
+	}
+	return s
+}
+
+// step works out an entry of the table.
+func (d *dfa) step(m *Machine, from int32, kind uint16) (int32, error) {
+	a := d.p.alphabet
+	st := d.states[int(from)/d.stride]
+	after := a.sides[kind]
+	d.visited.clear()
+	d.kernel = d.kernel[:0]
+	found := false
+	d.stack = append(d.stack[:0], st.insts...)
+	for len(d.stack) > 0 {
+		i := d.stack[len(d.stack)-1]
+		d.stack = d.stack[:len(d.stack)-1]
+		if !d.visited.add(i) {
+			continue
+		}
+		switch in := &d.p.insts[i]; in.op {
+		case opMatch:
+			found = true
+		case opSplit:
+			d.stack = append(d.stack, in.out, in.alt)
+		case opLook:
+			if holds(in.look, st.before, after) {
+				d.stack = append(d.stack, in.out)
+			}
+		case opClass:
+			if a.member[in.class][kind] {
+				d.kernel = append(d.kernel, in.out)
+			}
+		}
+	}
+	if err := m.spend(d.visited.len() + 1); err != nil {
+		return 0, err
+	}
+	if found {
+		d.next[int(from)+int(kind)] = matched
+		return matched, nil
+	}
+	d.kernel = append(d.kernel, d.p.start) // a match may begin anywhere
+	slices.Sort(d.kernel)
+	d.kernel = slices.Compact(d.kernel)
+	if len(d.next) > maxTable || d.size > maxTable {
+		d.reset()
+		return d.add(d.kernel, after), nil
+	}
+	to := d.add(d.kernel, after)
+	d.next[int(from)+int(kind)] = to
+	return to, nil
+}

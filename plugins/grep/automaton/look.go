@@ -1,0 +1,130 @@
+package automaton
+
+import (
+	"unicode/utf8"
+
+	"toolhost.dev/plugins/grep/syntax"
+)
+
+// side is what conditions can see of one side of a position.
+type side uint8
+
+const (
+	edge      side = 1 << iota // the text begins or ends there
+	lineFeed                   // "\n"
+	carriage                   // "\r"
+	word                       // a character of a word
+	wordASCII                  // the same in ASCII
+	invalid                    // bytes that are not UTF-8
+)
+
+// seen is the sides that a condition looks at, so that others make no difference.
+func seen(l syntax.Look) side {
+	switch l {
+	case syntax.StartText, syntax.EndText:
+		return edge
+	case syntax.StartLine, syntax.EndLine:
+		return edge | lineFeed
+	case syntax.StartCRLF, syntax.EndCRLF:
+		return edge | lineFeed | carriage
+	case syntax.NotWord, syntax.WordStartHalf, syntax.WordEndHalf:
+		return word | invalid
+	}
+	if l < syntax.WordASCII {
+		return word
+	}
+	return wordASCII
+}
+
+// holds reports whether a condition holds between two sides.
+func holds(l syntax.Look, before, after side) bool {
+	switch l {
+	case syntax.StartText:
+		return before&edge != 0
+	case syntax.EndText:
+		return after&edge != 0
+	case syntax.StartLine:
+		return before&(edge|lineFeed) != 0
+	case syntax.EndLine:
+		return after&(edge|lineFeed) != 0
+	case syntax.StartCRLF:
+		return before&(edge|lineFeed) != 0 || before&carriage != 0 && after&lineFeed == 0
+	case syntax.EndCRLF:
+		return after&(edge|carriage) != 0 || after&lineFeed != 0 && before&carriage == 0
+	// Beside bytes that are not UTF-8 nobody knows whether there is a word.
+	case syntax.NotWord:
+		return before&word == after&word && (before|after)&invalid == 0
+	case syntax.WordStartHalf:
+		return before&(word|invalid) == 0
+	case syntax.WordEndHalf:
+		return after&(word|invalid) == 0
+	}
+	is := word
+	if l >= syntax.WordASCII {
+		is, l = wordASCII, l-syntax.WordASCII+syntax.Word
+	}
+	b, a := before&is != 0, after&is != 0
+	switch l {
+	case syntax.Word:
+		return b != a
+	case syntax.NotWord:
+		return b == a
+	case syntax.WordStart:
+		return !b && a
+	case syntax.WordEnd:
+		return b && !a
+	case syntax.WordStartHalf:
+		return !b
+	}
+	return !a // WordEndHalf
+}
+
+var words = syntax.Words()
+
+// sideOf gives what conditions see of a symbol.
+func sideOf(r rune) side {
+	switch {
+	case r == '\n':
+		return lineFeed
+	case r == '\r':
+		return carriage
+	case r >= syntax.RawByte:
+		return invalid
+	case r < utf8.RuneSelf:
+		if r == '_' || '0' <= r && r <= '9' || 'A' <= r && r <= 'Z' || 'a' <= r && r <= 'z' {
+			return word | wordASCII
+		}
+		return 0
+	case words.Has(r):
+		return word
+	}
+	return 0
+}
+
+// sides gives what is before and after a position of a text.
+func sides(text []byte, pos int) (before, after side) {
+	return sideBefore(text, pos), sideAfter(text, pos)
+}
+
+func sideBefore(text []byte, pos int) side {
+	if pos == 0 {
+		return edge
+	}
+	return sideOf(symbol(utf8.DecodeLastRune(text[:pos])))
+}
+
+func sideAfter(text []byte, pos int) side {
+	if pos == len(text) {
+		return edge
+	}
+	return sideOf(symbol(utf8.DecodeRune(text[pos:])))
+}
+
+// symbol gives the symbol of a decoded character. Of bytes that are none, which one
+// does not matter to conditions.
+func symbol(r rune, n int) rune {
+	if r == utf8.RuneError && n <= 1 {
+		return syntax.RawByte
+	}
+	return r
+}

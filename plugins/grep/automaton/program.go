@@ -1,0 +1,240 @@
+// Package automaton runs patterns over bytes, in time proportional to their length
+// whatever the pattern: a deterministic automaton, built as it is needed, says where
+// the first match ends ([Machine.Exists]), and a simulation of the nondeterministic
+// one says where a match begins and ends ([Machine.Find]).
+//
+// A program reads its text as characters of UTF-8; bytes that are none match nothing.
+// Only a pattern that names such bytes is compiled to read bytes.
+package automaton
+
+import (
+	"errors"
+	"math"
+	"slices"
+
+	"toolhost.dev/plugins/grep/syntax"
+)
+
+type opcode uint8
+
+const (
+	opClass opcode = iota // consume a symbol of class and go on to out
+	opSplit               // go on to out, and with lower priority to alt
+	opLook                // go on to out if look holds
+	opMatch
+)
+
+type inst struct {
+	op       opcode
+	look     syntax.Look
+	class    int32
+	out, alt int32
+}
+
+// Program is a compiled pattern. It is immutable and safe for concurrent use.
+type Program struct {
+	insts []inst
+	start int32
+	// bytewise: the symbols are bytes, not characters.
+	bytewise bool
+	seen     side // what the program's conditions look at
+	alphabet *alphabet
+}
+
+// maxInsts bounds the size of a program. Each takes 16 bytes, and in the worst case a
+// step of the simulation visits all of them.
+const maxInsts = 1 << 20
+
+// maxClasses bounds the different sets of symbols in a program.
+const maxClasses = 4096
+
+// ErrTooLarge is the error for a pattern whose program would be too large.
+var ErrTooLarge = errors.New("the pattern is too large when its repetitions are written out; use smaller numbers in {}")
+
+// Compile makes the program of a pattern.
+func Compile(n *syntax.Node) (*Program, error) {
+	c := &compiler{p: &Program{}, index: make(map[string]int32)}
+	c.p.bytewise = n.Any(insideCharacters)
+	if c.size(n) > maxInsts {
+		return nil, ErrTooLarge
+	}
+	end := c.emit(inst{op: opMatch})
+	c.p.start = c.node(n, end)
+	if len(c.classes) > maxClasses {
+		return nil, ErrTooLarge
+	}
+	c.p.alphabet = newAlphabet(c.classes, c.p.seen)
+	return c.p, nil
+}
+
+// insideCharacters reports whether a node can match in the middle of a character.
+func insideCharacters(n *syntax.Node) bool {
+	switch n.Op {
+	case syntax.OpClass:
+		return len(n.Class) > 0 && n.Class[len(n.Class)-1].Hi >= syntax.RawByte
+	case syntax.OpLook:
+		return n.Look == syntax.NotWordASCII || n.Look == syntax.WordStartHalfASCII || n.Look == syntax.WordEndHalfASCII
+	}
+	return false
+}
+
+type compiler struct {
+	p       *Program
+	classes []syntax.Class
+	index   map[string]int32 // classes by their ranges
+}
+
+// size gives the number of instructions of a node, or more than maxInsts.
+func (c *compiler) size(n *syntax.Node) int {
+	total := 0
+	switch n.Op {
+	case syntax.OpEmpty:
+	case syntax.OpClass:
+		total = 1
+		if c.p.bytewise {
+			for _, seq := range utf8Sequences(n.Class) {
+				total += len(seq) + 1
+			}
+		}
+	case syntax.OpLook:
+		total = 1
+	case syntax.OpConcat, syntax.OpAlternate:
+		for _, sub := range n.Sub {
+			total = min(total+c.size(sub)+1, maxInsts+1)
+		}
+	case syntax.OpRepeat:
+		times := max(n.Min, n.Max, 1)
+		sub := c.size(n.Sub[0]) + 1
+		if times > math.MaxInt32/sub {
+			return maxInsts + 1
+		}
+		total = sub * times
+	}
+	return min(total, maxInsts+1)
+}
+
+func (c *compiler) emit(i inst) int32 {
+	c.p.insts = append(c.p.insts, i)
+	return int32(len(c.p.insts) - 1) // #nosec G115 -- at most maxInsts
+}
+
+// node compiles n, to be followed by next, and gives where it begins.
+func (c *compiler) node(n *syntax.Node, next int32) int32 {
+	switch n.Op {
+	case syntax.OpClass:
+		return c.class(n.Class, next)
+	case syntax.OpLook:
+		c.p.seen |= seen(n.Look)
+		return c.emit(inst{op: opLook, look: n.Look, out: next})
+	case syntax.OpConcat:
+		for i := len(n.Sub) - 1; i >= 0; i-- {
+			next = c.node(n.Sub[i], next)
+		}
+	case syntax.OpAlternate:
+		at := c.node(n.Sub[len(n.Sub)-1], next)
+		for i := len(n.Sub) - 2; i >= 0; i-- {
+			at = c.emit(inst{op: opSplit, out: c.node(n.Sub[i], next), alt: at})
+		}
+		return at
+	case syntax.OpRepeat:
+		return c.repeat(n, next)
+	}
+	return next
+}
+
+func (c *compiler) repeat(n *syntax.Node, next int32) int32 {
+	sub := n.Sub[0]
+	if sub.Op == syntax.OpEmpty {
+		return next
+	}
+	least := n.Min
+	if n.Max < 0 {
+		loop := c.split(0, next, n.Lazy)
+		body := c.node(sub, loop)
+		c.enter(loop, body, n.Lazy)
+		switch {
+		case least > 0: // the last required one is the loop's first
+			next, least = body, least-1
+		case nullable(sub): // x* is (x+)?, or an empty x would lose its priority
+			next = c.split(body, next, n.Lazy)
+		default:
+			next = loop
+		}
+	}
+	exit := next
+	for range n.Max - n.Min {
+		next = c.split(c.node(sub, next), exit, n.Lazy)
+	}
+	for range least {
+		next = c.node(sub, next)
+	}
+	return next
+}
+
+// nullable reports whether the node can match the empty string.
+func nullable(n *syntax.Node) bool {
+	switch n.Op {
+	case syntax.OpClass:
+		return false
+	case syntax.OpConcat:
+		return !slices.ContainsFunc(n.Sub, func(s *syntax.Node) bool { return !nullable(s) })
+	case syntax.OpAlternate:
+		return slices.ContainsFunc(n.Sub, nullable)
+	case syntax.OpRepeat:
+		return n.Min == 0 || nullable(n.Sub[0])
+	}
+	return true
+}
+
+func (c *compiler) split(body, exit int32, lazy bool) int32 {
+	if lazy {
+		return c.emit(inst{op: opSplit, out: exit, alt: body})
+	}
+	return c.emit(inst{op: opSplit, out: body, alt: exit})
+}
+
+// enter sets where a loop's split enters its body.
+func (c *compiler) enter(split, body int32, lazy bool) {
+	if lazy {
+		c.p.insts[split].alt = body
+	} else {
+		c.p.insts[split].out = body
+	}
+}
+
+func (c *compiler) class(set syntax.Class, next int32) int32 {
+	if !c.p.bytewise {
+		return c.emit(inst{op: opClass, class: c.intern(set), out: next})
+	}
+	at := int32(-1)
+	for _, seq := range utf8Sequences(set) {
+		one := next
+		for i := len(seq) - 1; i >= 0; i-- {
+			one = c.emit(inst{op: opClass, class: c.intern(syntax.Class{seq[i]}), out: one})
+		}
+		if at >= 0 {
+			one = c.emit(inst{op: opSplit, out: one, alt: at})
+		}
+		at = one
+	}
+	if at < 0 { // the empty set
+		return c.emit(inst{op: opClass, class: c.intern(nil), out: next})
+	}
+	return at
+}
+
+func (c *compiler) intern(set syntax.Class) int32 {
+	key := make([]byte, 0, 8*len(set))
+	for _, r := range set {
+		for _, x := range [2]rune{r.Lo, r.Hi} {
+			key = append(key, byte(x), byte(x>>8), byte(x>>16), byte(x>>24)) // #nosec G115 -- the parts of a key
+		}
+	}
+	if i, ok := c.index[string(key)]; ok {
+		return i
+	}
+	i := int32(len(c.classes)) // #nosec G115 -- at most maxInsts
+	c.classes = append(c.classes, set)
+	c.index[string(key)] = i
+	return i
+}

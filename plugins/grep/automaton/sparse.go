@@ -1,0 +1,22 @@
+package automaton
+
+// sparse is a set of small numbers that is emptied in no time and keeps the order in
+// which they were added.
+type sparse struct {
+	dense []int32
+	where []int32
+}
+
+func (s *sparse) init(n int) { s.dense, s.where = make([]int32, 0, n), make([]int32, n) }
+func (s *sparse) clear()     { s.dense = s.dense[:0] }
+func (s *sparse) len() int   { return len(s.dense) }
+
+// add reports whether the number is new.
+func (s *sparse) add(i int32) bool {
+	if w := s.where[i]; int(w) < len(s.dense) && s.dense[w] == i {
+		return false
+	}
+	s.where[i] = int32(len(s.dense)) // #nosec G115 -- at most maxInsts
+	s.dense = append(s.dense, i)
+	return true
+}

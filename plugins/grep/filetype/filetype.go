@@ -1,0 +1,62 @@
+// Package filetype knows the file names that go with the name of a kind of file:
+// "go", "py", "ts", "markdown". The names are those of ripgrep.
+package filetype
+
+import (
+	_ "embed"
+	"slices"
+	"strings"
+	"sync"
+
+	"toolhost.dev/plugins/grep/glob"
+)
+
+// A line is a type's name, ": ", and its globs with ", " between them.
+//
+//go:embed types.txt
+var table string
+
+// Type is the globs of the names of one kind of file.
+type Type struct{ globs []*glob.Glob }
+
+var types = sync.OnceValue(func() map[string]string {
+	m := make(map[string]string)
+	for line := range strings.Lines(table) {
+		if name, globs, ok := strings.Cut(strings.TrimSpace(line), ": "); ok {
+			m[name] = globs
+		}
+	}
+	return m
+})
+
+// Names gives the names of all types, sorted.
+func Names() []string {
+	var names []string
+	for name := range types() {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Find gives the type of that name; ok is false if there is none.
+func Find(name string) (t *Type, ok bool) {
+	list, ok := types()[name]
+	if !ok {
+		return nil, false
+	}
+	t = &Type{}
+	for text := range strings.SplitSeq(list, ", ") {
+		g, err := glob.Parse(text, glob.Options{})
+		if err != nil {
+			panic("filetype: " + err.Error()) // the table is part of the program
+		}
+		t.globs = append(t.globs, g)
+	}
+	return t, true
+}
+
+// Match reports whether a file of that name, without a directory, is of the type.
+func (t *Type) Match(name string) bool {
+	return slices.ContainsFunc(t.globs, func(g *glob.Glob) bool { return g.Match(name) })
+}

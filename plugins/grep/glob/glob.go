@@ -1,0 +1,118 @@
+// Package glob matches paths against the globs of ignore files and of file type
+// tables: "*" and "?" stay within one element of a path, "**" as a whole element
+// spans any number of them, "{a,b}" is either, "[a-z]" and "[!a-z]" are one byte.
+//
+// A match takes time proportional to the length of the path times the length of
+// the glob, whatever the glob: the globs come from files that nobody has checked.
+package glob
+
+import (
+	"bytes"
+	"strings"
+)
+
+// Glob is a parsed glob. It is immutable and safe for concurrent use.
+type Glob struct {
+	kind kind
+	text string // what kind needs
+	prog *program
+}
+
+// kind is the cheapest way to decide a glob.
+type kind uint8
+
+const (
+	general   kind = iota
+	literal        // the path is text
+	basename       // the last element is text
+	extension      // the last element ends in text, which begins with its only dot
+)
+
+// maxStates bounds the memory of one glob, which grows with the square of its length.
+const maxStates = 4096
+
+// Options change how a glob is read.
+type Options struct {
+	// LiteralBracket takes a "[" that is never closed as itself; else it is an error.
+	LiteralBracket bool
+}
+
+// Parse reads a glob. The error is an [*Error].
+func Parse(text string, o Options) (*Glob, error) {
+	p := parser{src: []rune(text), opts: o, branches: []tokens{nil}}
+	toks, err := p.parse()
+	if err != nil {
+		return nil, err
+	}
+	if k, s := classify(toks); k != general {
+		return &Glob{kind: k, text: s}, nil
+	}
+	prog := compile(toks)
+	if len(prog.states) > maxStates {
+		return nil, p.fail("it is too long")
+	}
+	prog.close()
+	return &Glob{prog: prog}, nil
+}
+
+// Match reports whether the glob matches a whole path, which has "/" between its
+// elements and none at its ends.
+func (g *Glob) Match(path string) bool {
+	switch g.kind {
+	case literal:
+		return path == g.text
+	case basename:
+		return path[strings.LastIndexByte(path, '/')+1:] == g.text
+	case extension:
+		return Ext(path) == g.text
+	}
+	return g.prog.match(path)
+}
+
+// Basename gives the name that the last element must be, if the glob is decided by it.
+func (g *Glob) Basename() (string, bool) { return g.text, g.kind == basename }
+
+// Extension gives the [Ext] that the path must have, if the glob is decided by it.
+func (g *Glob) Extension() (string, bool) { return g.text, g.kind == extension }
+
+// Ext gives what follows the last dot of the last element, with the dot; empty if
+// there is none.
+func Ext(path string) string {
+	base := path[strings.LastIndexByte(path, '/')+1:]
+	if i := strings.LastIndexByte(base, '.'); i >= 0 {
+		return base[i:]
+	}
+	return ""
+}
+
+// classify finds the globs that need no program.
+func classify(toks tokens) (kind, string) {
+	if s, ok := toks.literal(); ok {
+		return literal, s
+	}
+	if len(toks) == 0 || toks[0].op != recursivePrefix {
+		return general, ""
+	}
+	rest := toks[1:]
+	if s, ok := rest.literal(); ok && s != "" && !strings.Contains(s, "/") {
+		return basename, s
+	}
+	if len(rest) > 1 && rest[0].op == star {
+		s, ok := rest[1:].literal()
+		if ok && strings.LastIndexByte(s, '.') == 0 && !strings.Contains(s, "/") {
+			return extension, s
+		}
+	}
+	return general, ""
+}
+
+func (t tokens) literal() (string, bool) {
+	var b bytes.Buffer
+	for _, tok := range t {
+		if tok.op != char {
+			return "", false
+		}
+		b.WriteRune(tok.char)
+	}
+	return b.String(), true
+}

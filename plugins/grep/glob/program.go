@@ -1,0 +1,191 @@
+package glob
+
+import (
+	"math/bits"
+	"slices"
+	"unicode/utf8"
+)
+
+// program is a glob as an automaton over bytes without backtracking: sets of
+// states are kept as bits.
+type program struct {
+	states []state
+	// follow[s] is the set of states reached from s without a byte, s included.
+	follow []set
+	start  int
+	words  int
+}
+
+// state consumes one byte of its set and goes on to out.
+type state struct {
+	bytes  *[4]uint64 // nil: no byte; only for its follow set or as the end
+	out    int
+	eps    []int
+	accept bool
+}
+
+type set []uint64
+
+func (s set) add(i int)      { s[i>>6] |= 1 << (i & 63) }
+func (s set) has(i int) bool { return s[i>>6]&(1<<(i&63)) != 0 }
+
+func byteSet(b *[4]uint64, c byte) bool { return b[c>>6]&(1<<(c&63)) != 0 }
+
+var (
+	allBytes = [4]uint64{^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0)}
+	notSlash = [4]uint64{^uint64(1 << '/'), ^uint64(0), ^uint64(0), ^uint64(0)}
+	slash    = [4]uint64{1 << '/'}
+)
+
+func compile(toks tokens) *program {
+	p := &program{}
+	end := p.add(state{accept: true})
+	if len(toks) == 1 && toks[0].op == recursivePrefix {
+		p.start = p.loop(&allBytes, end)
+	} else {
+		p.start = p.sequence(toks, end)
+	}
+	return p
+}
+
+// close works out the sets of states; the program is complete then.
+func (p *program) close() {
+	p.words = (len(p.states) + 63) / 64
+	p.follow = make([]set, len(p.states))
+	for i := range p.states {
+		p.follow[i] = make(set, p.words)
+		p.reach(i, p.follow[i])
+	}
+}
+
+func (p *program) add(s state) int {
+	p.states = append(p.states, s)
+	return len(p.states) - 1
+}
+
+func (p *program) split(to ...int) int { return p.add(state{eps: to}) }
+
+// loop consumes any number of bytes of a set.
+func (p *program) loop(b *[4]uint64, next int) int {
+	s := p.split(next)
+	body := p.add(state{bytes: b, out: s})
+	p.states[s].eps = append(p.states[s].eps, body)
+	return s
+}
+
+// sequence compiles toks, back to front, to be followed by next.
+func (p *program) sequence(toks tokens, next int) int {
+	for i := len(toks) - 1; i >= 0; i-- {
+		next = p.token(toks[i], next)
+	}
+	return next
+}
+
+func (p *program) token(t token, next int) int {
+	switch t.op {
+	case char:
+		var buf [utf8.UTFMax]byte
+		n := utf8.EncodeRune(buf[:], t.char)
+		for i := n - 1; i >= 0; i-- {
+			var b [4]uint64
+			b[buf[i]>>6] = 1 << (buf[i] & 63)
+			next = p.add(state{bytes: &b, out: next})
+		}
+		return next
+	case anyChar:
+		return p.add(state{bytes: &notSlash, out: next})
+	case star:
+		return p.loop(&notSlash, next)
+	case recursivePrefix: // nothing, or anything up to a slash
+		return p.split(next, p.loop(&allBytes, p.add(state{bytes: &slash, out: next})))
+	case recursiveSuffix: // a slash and anything
+		return p.add(state{bytes: &slash, out: p.loop(&allBytes, next)})
+	case recursiveZeroOrMore: // a slash, or anything between two
+		last := p.add(state{bytes: &slash, out: next})
+		return p.add(state{bytes: &slash, out: p.split(next, p.loop(&allBytes, last))})
+	case class:
+		return p.add(state{bytes: classBytes(t), out: next})
+	}
+	var starts []int
+	for _, alt := range t.alts {
+		if len(alt) > 0 {
+			starts = append(starts, p.sequence(alt, next))
+		}
+	}
+	if len(starts) == 0 { // all were empty
+		return next
+	}
+	return p.split(starts...)
+}
+
+// classBytes gives the bytes of a class; a character beyond ASCII stands for each
+// of its bytes, because paths are bytes.
+func classBytes(t token) *[4]uint64 {
+	var b [4]uint64
+	for _, r := range t.ranges {
+		var lo, hi [utf8.UTFMax]byte
+		n, m := utf8.EncodeRune(lo[:], r[0]), utf8.EncodeRune(hi[:], r[1])
+		for _, c := range slices.Concat(lo[:n], hi[:m]) {
+			b[c>>6] |= 1 << (c & 63)
+		}
+		for c := int(lo[n-1]); r[0] != r[1] && c <= int(hi[0]); c++ {
+			b[c>>6] |= 1 << (c & 63)
+		}
+	}
+	if t.negated {
+		for i := range b {
+			b[i] = ^b[i]
+		}
+	}
+	return &b
+}
+
+func (p *program) reach(i int, into set) {
+	if into.has(i) {
+		return
+	}
+	into.add(i)
+	for _, j := range p.states[i].eps {
+		p.reach(j, into)
+	}
+}
+
+func (p *program) match(path string) bool {
+	var buf [8]uint64 // enough for most globs without an allocation
+	var now, next set
+	if 2*p.words <= len(buf) {
+		now, next = buf[:p.words], buf[p.words:2*p.words]
+	} else {
+		now, next = make(set, p.words), make(set, p.words)
+	}
+	copy(now, p.follow[p.start])
+	for i := range len(path) {
+		c := path[i]
+		clear(next)
+		alive := false
+		for w, word := range now {
+			for ; word != 0; word &= word - 1 {
+				s := &p.states[w<<6+bits.TrailingZeros64(word)]
+				if s.bytes == nil || !byteSet(s.bytes, c) {
+					continue
+				}
+				alive = true
+				for k, f := range p.follow[s.out] {
+					next[k] |= f
+				}
+			}
+		}
+		if !alive {
+			return false
+		}
+		now, next = next, now
+	}
+	for w, word := range now {
+		for ; word != 0; word &= word - 1 {
+			if p.states[w<<6+bits.TrailingZeros64(word)].accept {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,67 @@
+package ignore
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+var excludesFile = regexp.MustCompile(`(?im)^\s*excludesfile\s*=\s*"?\s*(\S+?)\s*"?\s*$`)
+
+// GlobalPath gives the path of git's global excludes file, which need not exist:
+// what core.excludesFile says in the user's git configuration, or git's default.
+// Empty: there is none. getenv and read are [os.Getenv] and [os.ReadFile], or a test's.
+func GlobalPath(getenv func(string) string, read func(string) ([]byte, error)) string {
+	home, config := getenv("HOME"), getenv("XDG_CONFIG_HOME")
+	if config == "" && home != "" {
+		config = filepath.Join(home, ".config")
+	}
+	var from []string
+	if home != "" {
+		from = append(from, filepath.Join(home, ".gitconfig"))
+	}
+	if config != "" {
+		from = append(from, filepath.Join(config, "git", "config"))
+	}
+	for _, path := range from {
+		content, err := read(path)
+		if err != nil {
+			continue
+		}
+		if m := excludesFile.FindSubmatch(content); m != nil {
+			return strings.ReplaceAll(string(m[1]), "~", home)
+		}
+	}
+	if config == "" {
+		return ""
+	}
+	return filepath.Join(config, "git", "ignore")
+}
+
+// maxGlobal is the size up to which the user's git files are read.
+const maxGlobal = 1 << 20
+
+// Global reads git's global excludes file. Its rules are for paths relative to the
+// working directory.
+func Global() *Rules {
+	read := func(path string) ([]byte, error) {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, err
+		}
+		if !info.Mode().IsRegular() || info.Size() > maxGlobal {
+			return nil, os.ErrInvalid
+		}
+		return os.ReadFile(path) // #nosec G304 -- the user's own git configuration
+	}
+	path := GlobalPath(os.Getenv, read)
+	if !filepath.IsAbs(path) {
+		return nil
+	}
+	content, err := read(path)
+	if err != nil {
+		return nil
+	}
+	return Parse(string(content))
+}

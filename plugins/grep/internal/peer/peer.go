@@ -1,0 +1,64 @@
+// Package peer finds the programs that tests compare this one with.
+package peer
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// Ripgrep gives the path of ripgrep 15: what the environment variable TOOLHOST_RG says,
+// or what `npm ci --prefix bench/peers` installed. The test fails without it.
+func Ripgrep(t testing.TB) string {
+	t.Helper()
+	rg := os.Getenv("TOOLHOST_RG")
+	if rg == "" {
+		_, file, _, _ := runtime.Caller(0)
+		found, err := filepath.Glob(filepath.Join(filepath.Dir(file), "../../../../bench/peers/node_modules/@vscode/ripgrep-*/bin/rg"))
+		if err != nil || len(found) == 0 {
+			t.Fatal("ripgrep is not installed: run `npm ci --prefix bench/peers`, or set TOOLHOST_RG")
+		}
+		rg = found[0]
+	}
+	if v, _ := Run(t, "", rg, "--version"); !strings.HasPrefix(v, "ripgrep 15.") {
+		t.Fatalf("%s is not ripgrep 15: %s", rg, v)
+	}
+	return rg
+}
+
+// GNUGrep gives the path of GNU grep. The test fails without it.
+func GNUGrep(t testing.TB) string {
+	t.Helper()
+	path, err := exec.LookPath("grep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, _ := Run(t, "", path, "--version"); !strings.Contains(v, "GNU grep") {
+		t.Fatalf("%s is not GNU grep", path)
+	}
+	return path
+}
+
+// Run runs a program in a directory, with an environment in which nothing of the
+// user's counts, and gives what it printed and its exit status.
+func Run(t testing.TB, dir, program string, args ...string) (stdout string, status int) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, args...) // #nosec G204 -- what the test names
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8", "RIPGREP_CONFIG_PATH=", "GREP_OPTIONS=")
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	err := cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return out.String(), exit.ExitCode()
+	}
+	if err != nil {
+		t.Fatalf("%s %q: %v", program, args, err)
+	}
+	return out.String(), 0
+}

@@ -1,0 +1,109 @@
+package pattern
+
+import (
+	"bytes"
+	"context"
+
+	"toolhost.dev/plugins/grep/automaton"
+)
+
+// Matcher looks for a pattern. It keeps what it learns, and is not safe for
+// concurrent use: each goroutine has its own. The errors of its methods are the end
+// of its context.
+type Matcher struct {
+	p *Pattern
+	m *automaton.Machine
+}
+
+// Matcher makes a matcher that stops, even in the middle of a text, when ctx ends.
+func (p *Pattern) Matcher(ctx context.Context) *Matcher {
+	m := automaton.NewMachine(p.prog)
+	m.Use(ctx)
+	return &Matcher{p: p, m: m}
+}
+
+// Crossing is that of the pattern.
+func (m *Matcher) Crossing() bool { return m.p.crossing }
+
+// NextLine finds the first line with a match in buf[pos:], which begins at the
+// beginning of a line. The line's end is behind its line break.
+func (m *Matcher) NextLine(buf []byte, pos int) (start, end int, ok bool, err error) {
+	for pos < len(buf) {
+		switch {
+		case len(m.p.required) > 0:
+			i := bytes.Index(buf[pos:], m.p.required)
+			if i < 0 {
+				return 0, 0, false, nil
+			}
+			start, end = lineAt(buf, pos+i)
+			if m.p.exact {
+				return start, end, true, nil
+			}
+		case m.p.apart:
+			start, end = lineAt(buf, pos)
+		default:
+			at, found, err := m.m.Exists(buf, pos, len(buf))
+			if err != nil || !found {
+				return 0, 0, false, err
+			}
+			start, end = lineAt(buf, at)
+			return start, end, start < len(buf), nil
+		}
+		text, from, to := m.line(buf, start, end)
+		if _, ok, err = m.m.Exists(text, from, to); ok || err != nil {
+			return start, end, ok, err
+		}
+		pos = end
+	}
+	return 0, 0, false, nil
+}
+
+// line gives where to look for a match in a line of buf, without its line break.
+func (m *Matcher) line(buf []byte, start, end int) (text []byte, from, to int) {
+	to = end
+	if to > start && buf[to-1] == '\n' {
+		to--
+	}
+	if m.p.apart {
+		return buf[start:to], 0, to - start
+	}
+	return buf, start, to
+}
+
+// lineAt gives the bounds of the line that a position is in.
+func lineAt(buf []byte, pos int) (start, end int) {
+	start = bytes.LastIndexByte(buf[:pos], '\n') + 1
+	if i := bytes.IndexByte(buf[pos:], '\n'); i >= 0 {
+		return start, pos + i + 1
+	}
+	return start, len(buf)
+}
+
+// InLine gives where in a line that has a match, given with its line break, the first
+// one begins, in bytes from 0.
+func (m *Matcher) InLine(buf []byte, start, end int) (int, error) {
+	if m.p.exact {
+		return max(0, bytes.Index(buf[start:end], m.p.required)), nil
+	}
+	text, from, to := m.line(buf, start, end)
+	at, _, ok, err := m.m.Find(text, from, to)
+	if !ok || err != nil {
+		return 0, err
+	}
+	return at - from, nil
+}
+
+// Find gives the first match in text[from:]; the pattern sees what is before from.
+func (m *Matcher) Find(text []byte, from int) (start, end int, ok bool, err error) {
+	if m.p.exact {
+		i := bytes.Index(text[from:], m.p.required)
+		return from + i, from + i + len(m.p.required), i >= 0, nil
+	}
+	if len(m.p.required) > 0 && !bytes.Contains(text[from:], m.p.required) {
+		return 0, 0, false, nil
+	}
+	if _, ok, err = m.m.Exists(text, from, len(text)); !ok || err != nil {
+		return 0, 0, false, err
+	}
+	return m.m.Find(text, from, len(text))
+}

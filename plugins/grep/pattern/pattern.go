@@ -1,0 +1,204 @@
+// Package pattern is what a search looks for: an expression in one of the dialects,
+// made ready to find lines.
+package pattern
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"toolhost.dev/plugins/grep/automaton"
+	"toolhost.dev/plugins/grep/syntax"
+)
+
+// Dialect is the language an expression is written in.
+type Dialect string
+
+// The dialects.
+const (
+	Rust     Dialect = "rust"  // ripgrep's
+	Basic    Dialect = "bre"   // grep -G
+	Extended Dialect = "ere"   // grep -E
+	Fixed    Dialect = "fixed" // grep -F
+)
+
+// Options of [Compile]. The zero value is the Rust dialect.
+type Options struct {
+	Dialect    Dialect
+	IgnoreCase bool
+	// Multiline lets a match go over several lines.
+	Multiline bool
+}
+
+// Pattern is a compiled expression. It is immutable and safe for concurrent use.
+type Pattern struct {
+	prog *automaton.Program
+	// required is in every match; empty: not known.
+	required []byte
+	// exact: required is all there is to match.
+	exact bool
+	// crossing: a match may have a line break in it, or its neighbourhood.
+	crossing bool
+	// apart: the pattern sees where the text begins or ends, so each line is a text.
+	apart bool
+}
+
+// Compile reads an expression. The error is a [*syntax.Error] or says what else is
+// wrong with it.
+func Compile(expr string, o Options) (*Pattern, error) {
+	tree, err := parse(expr, o)
+	if err != nil {
+		return nil, err
+	}
+	if !o.Multiline {
+		if err := withoutLineBreaks(tree); err != nil {
+			return nil, at(expr, "\\n", "\n", err)
+		}
+	}
+	if tree.Any(func(n *syntax.Node) bool { r, ok := n.Class.Single(); return ok && r == 0 }) {
+		return nil, at(expr, `\x00`, "\x00", errNUL)
+	}
+	p := &Pattern{}
+	edges := tree.Any(func(n *syntax.Node) bool {
+		return n.Op == syntax.OpLook && (n.Look == syntax.StartText || n.Look == syntax.EndText)
+	})
+	p.apart = edges && !o.Multiline
+	p.crossing = o.Multiline && tree.Any(seesLines)
+	if p.prog, err = automaton.Compile(tree); err != nil {
+		return nil, err
+	}
+	p.required, p.exact = required(tree)
+	return p, nil
+}
+
+func parse(expr string, o Options) (*syntax.Node, error) {
+	switch o.Dialect {
+	case Rust, "":
+		return syntax.Rust(expr, o.IgnoreCase)
+	case Basic:
+		return syntax.Basic(expr, o.IgnoreCase)
+	case Extended:
+		return syntax.Extended(expr, o.IgnoreCase)
+	case Fixed:
+		if o.Multiline {
+			return syntax.Text(expr, o.IgnoreCase), nil
+		}
+		return syntax.Fixed(expr, o.IgnoreCase), nil
+	}
+	return nil, fmt.Errorf("the dialect %q is not known; use rust, bre, ere or fixed", o.Dialect)
+}
+
+// Crossing reports whether the whole of a text must be searched at once, because a
+// match may go over several lines.
+func (p *Pattern) Crossing() bool { return p.crossing }
+
+var (
+	errLineBreak = errors.New("it has a line break in it, but a match lies in one line; set multiline to search across lines")
+	errNUL       = errors.New("it has a NUL byte in it, which files with text do not have; leave it out")
+)
+
+// at says where in the expression an error is, if that is one of two spellings.
+func at(expr, escaped, plain string, err error) error {
+	e := &syntax.Error{Pattern: expr, Reason: err.Error()}
+	for _, s := range []string{escaped, plain} {
+		if i := strings.Index(expr, s); i >= 0 {
+			e.Offset, e.End = i, i+len(s)
+			break
+		}
+	}
+	return e
+}
+
+// withoutLineBreaks takes the line break out of all classes. It is an error if nothing
+// is left of one.
+func withoutLineBreaks(n *syntax.Node) error {
+	if n.Op == syntax.OpClass && n.Class.Has('\n') {
+		if n.Class = n.Class.Without('\n'); len(n.Class) == 0 {
+			return errLineBreak
+		}
+	}
+	for _, sub := range n.Sub {
+		if err := withoutLineBreaks(sub); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// seesLines reports whether a node can consume a line break or see the end of a line.
+func seesLines(n *syntax.Node) bool {
+	switch n.Op {
+	case syntax.OpClass:
+		return n.Class.Has('\n')
+	case syntax.OpLook:
+		return n.Look < syntax.Word
+	}
+	return false
+}
+
+// required gives the longest text that is in every match, and whether it is the only match.
+func required(n *syntax.Node) (text []byte, exact bool) {
+	if n.Op == syntax.OpClass || n.Op == syntax.OpConcat {
+		if text, ok := literal(n); ok && len(text) > 0 {
+			return text, true
+		}
+	}
+	return longest(n), false
+}
+
+func longest(n *syntax.Node) []byte {
+	var best, run []byte
+	keep := func(b []byte) {
+		if len(b) > len(best) {
+			best = b
+		}
+	}
+	switch n.Op {
+	case syntax.OpClass:
+		best, _ = literal(n)
+	case syntax.OpRepeat:
+		if n.Min > 0 {
+			return longest(n.Sub[0])
+		}
+	case syntax.OpConcat:
+		for _, sub := range n.Sub {
+			if b, ok := literal(sub); ok || sub.Op == syntax.OpLook {
+				run = append(run[:len(run):len(run)], b...)
+				continue
+			}
+			keep(run)
+			run = nil
+			keep(longest(sub))
+		}
+		keep(run)
+	}
+	return best
+}
+
+// literal gives the bytes of the only text that the node matches, if it is that simple.
+func literal(n *syntax.Node) ([]byte, bool) {
+	switch n.Op {
+	case syntax.OpEmpty:
+		return nil, true
+	case syntax.OpClass:
+		r, ok := n.Class.Single()
+		switch {
+		case !ok:
+			return nil, false
+		case r >= syntax.RawByte:
+			return []byte{byte(r - syntax.RawByte)}, true // #nosec G115 -- that is how it was made
+		}
+		return []byte(string(r)), true
+	case syntax.OpConcat:
+		var out []byte
+		for _, sub := range n.Sub {
+			b, ok := literal(sub)
+			if !ok {
+				return nil, false
+			}
+			out = append(out, b...)
+		}
+		return out, true
+	}
+	return nil, false
+}

@@ -1,0 +1,5 @@
+package pattern
+
+import "context"
+
+var t0 = context.Background()

@@ -1,0 +1,267 @@
+package syntax
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// maxCount is the largest number in braces that POSIX dialects take.
+const maxCount = 32767
+
+// posix is the parser of the basic and extended dialects of POSIX with GNU's additions.
+type posix struct {
+	src      string
+	pos      int
+	depth    int
+	extended bool
+	foldCase bool
+}
+
+// Basic reads a pattern as GNU grep -G does: ( ) { } | + ? are characters, and
+// operators with a backslash in front. Each line of the pattern is an alternative.
+func Basic(pattern string, fold bool) (*Node, error) { return parsePosix(pattern, fold, false) }
+
+// Extended reads a pattern as GNU grep -E does. Each line is an alternative.
+func Extended(pattern string, fold bool) (*Node, error) { return parsePosix(pattern, fold, true) }
+
+// Fixed takes a pattern for the text to find. Each line of it is an alternative.
+func Fixed(pattern string, fold bool) *Node {
+	var alts []*Node
+	for line := range strings.SplitSeq(pattern, "\n") {
+		alts = append(alts, Text(line, fold))
+	}
+	return oneOf(alts)
+}
+
+// Text gives the node that matches the text and nothing else.
+func Text(text string, fold bool) *Node {
+	var items []*Node
+	for len(text) > 0 {
+		r, n := utf8.DecodeRuneInString(text)
+		if r == utf8.RuneError && n == 1 {
+			r = RawByte + rune(text[0])
+		}
+		text = text[n:]
+		c := Class{{r, r}}
+		if fold {
+			c = c.fold()
+		}
+		items = append(items, class(c))
+	}
+	return concat(items)
+}
+
+func parsePosix(pattern string, fold, extended bool) (*Node, error) {
+	if !utf8.ValidString(pattern) {
+		return nil, &Error{Pattern: strings.ToValidUTF8(pattern, "\uFFFD"), Reason: "it is not UTF-8"}
+	}
+	p := &posix{src: pattern, foldCase: fold, extended: extended}
+	var n *Node
+	err := catch(func() { n = p.alternation(-1) })
+	return n, err
+}
+
+func (p *posix) fail(from, to int, reason string) {
+	panic(&Error{Pattern: p.src, Offset: min(from, len(p.src)), End: min(to, len(p.src)), Reason: reason})
+}
+
+// operator reports whether the text is next as an operator: with a backslash in the
+// basic dialect, and without in the extended one.
+func (p *posix) operator(c string) bool {
+	if !p.extended {
+		c = `\` + c
+	}
+	return strings.HasPrefix(p.src[p.pos:], c)
+}
+
+func (p *posix) skipOperator() {
+	p.pos++
+	if !p.extended {
+		p.pos++
+	}
+}
+
+// alternation reads up to the end, or to the end of the group that began at open.
+func (p *posix) alternation(open int) *Node {
+	if p.depth++; p.depth > maxNest {
+		p.fail(open, open+1, "groups are nested too deeply; write a simpler pattern")
+	}
+	defer func() { p.depth-- }()
+	var branches, items []*Node
+	anchored := false // all of items so far is a "^"
+	for {
+		start := len(items) == 0 || anchored // an operator that repeats has nothing before it
+		wasAnchored := anchored
+		anchored = false
+		switch {
+		case p.pos == len(p.src):
+			if open >= 0 {
+				p.fail(open, open+1, "the group is not closed")
+			}
+			return oneOf(append(branches, concat(items)))
+		case p.operator("|"), p.src[p.pos] == '\n':
+			if p.src[p.pos] == '\n' {
+				p.pos++
+			} else {
+				p.skipOperator()
+			}
+			branches, items = append(branches, concat(items)), nil
+		case p.operator(")") && open >= 0:
+			p.skipOperator()
+			return oneOf(append(branches, concat(items)))
+		case p.operator(")") && !p.extended:
+			p.fail(p.pos, p.pos+2, `there is no group to close`)
+		case p.operator("("):
+			at := p.pos
+			p.skipOperator()
+			items = append(items, p.alternation(at))
+		case p.src[p.pos] == '^' && (p.extended || len(items) == 0):
+			p.pos++
+			anchored = len(items) == 0
+			items = append(items, look(StartLine))
+		case p.src[p.pos] == '$' && (p.extended || p.endsBranch(p.pos+1)):
+			p.pos++
+			items = append(items, look(EndLine))
+		case p.repeats(start):
+			if len(items) == 0 {
+				items = append(items, empty())
+			}
+			items[len(items)-1] = p.repetition(items[len(items)-1])
+			anchored = wasAnchored && p.extended
+		default:
+			items = append(items, p.atom())
+		}
+	}
+}
+
+// endsBranch reports whether an alternative or a group ends at a position.
+func (p *posix) endsBranch(pos int) bool {
+	rest := p.src[pos:]
+	return rest == "" || rest[0] == '\n' || strings.HasPrefix(rest, `\)`) || strings.HasPrefix(rest, `\|`)
+}
+
+// repeats reports whether an operator that repeats is next. With nothing before it,
+// it is a character in the basic dialect.
+func (p *posix) repeats(start bool) bool {
+	if start && !p.extended {
+		return false
+	}
+	if p.src[p.pos] == '*' || p.operator("+") || p.operator("?") {
+		return true
+	}
+	if !p.operator("{") {
+		return false
+	}
+	_, _, _, ok := p.counts()
+	return ok
+}
+
+func (p *posix) repetition(n *Node) *Node {
+	switch {
+	case p.src[p.pos] == '*':
+		p.pos++
+		return repeat(n, 0, -1, false)
+	case p.operator("+"):
+		p.skipOperator()
+		return repeat(n, 1, -1, false)
+	case p.operator("?"):
+		p.skipOperator()
+		return repeat(n, 0, 1, false)
+	}
+	lo, hi, end, _ := p.counts()
+	p.pos = end
+	return repeat(n, lo, hi, false)
+}
+
+// counts reads {2}, {2,}, {,5} or {2,5} without moving on. In the extended dialect
+// what is none of these stands for itself; ok is false then.
+func (p *posix) counts() (lo, hi, end int, ok bool) {
+	at := p.pos
+	i := at + 1
+	if !p.extended {
+		i++
+	}
+	number := func() int {
+		n := -1
+		for ; i < len(p.src) && '0' <= p.src[i] && p.src[i] <= '9'; i++ {
+			n = min(max(n, 0)*10+int(p.src[i]-'0'), maxCount+1)
+		}
+		return n
+	}
+	lo = number()
+	hi = lo
+	comma := i < len(p.src) && p.src[i] == ','
+	if comma {
+		i++
+		hi = number()
+	}
+	closing := "}"
+	if !p.extended {
+		closing = `\}`
+	}
+	switch {
+	case !strings.HasPrefix(p.src[i:], closing) || lo < 0 && !comma:
+		if p.extended && !strings.HasPrefix(p.src[at:], "{}") {
+			return 0, 0, 0, false
+		}
+		p.fail(at, i, `what is in the braces is not a number, or two with a comma between; write [{] for the character`)
+	case hi >= 0 && lo > hi:
+		p.fail(at, i, "the least number of repetitions is larger than the most")
+	case lo > maxCount || hi > maxCount:
+		p.fail(at, i, "the number of repetitions is too large; the most is 32767")
+	}
+	return max(lo, 0), hi, i + len(closing), true
+}
+
+// atom reads a character, an escape, "." or a class.
+func (p *posix) atom() *Node {
+	at := p.pos
+	r, n := utf8.DecodeRuneInString(p.src[p.pos:])
+	p.pos += n
+	switch r {
+	case '.':
+		return class(anyRune.Without('\n'))
+	case '[':
+		return class(p.bracket(at))
+	case '\\':
+		return p.escape(at)
+	}
+	return p.char(r)
+}
+
+func (p *posix) char(r rune) *Node { return class(p.fold(Class{{r, r}})) }
+
+func (p *posix) fold(c Class) Class {
+	if p.foldCase {
+		return c.foldUpper()
+	}
+	return c
+}
+
+func (p *posix) escape(at int) *Node {
+	if p.pos == len(p.src) {
+		p.fail(at, at+1, `the pattern ends in a single backslash; write \\ for the character`)
+	}
+	r, n := utf8.DecodeRuneInString(p.src[p.pos:])
+	p.pos += n
+	switch {
+	case '1' <= r && r <= '9':
+		p.fail(at, p.pos, "back-references are not supported; write the repeated text out, or search for the first part alone")
+	case r == '`':
+		return look(StartText)
+	case r == '\'':
+		return look(EndText)
+	case r == 'w':
+		return class(posixWord())
+	case r == 'W':
+		return class(anyRune.minus(posixWord()))
+	case r == 's':
+		return class(posixSpace())
+	case r == 'S':
+		return class(anyRune.minus(posixSpace()))
+	}
+	if l, ok := wordLooks[r]; ok {
+		return look(l)
+	}
+	return p.char(r)
+}

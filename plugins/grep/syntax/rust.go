@@ -1,0 +1,393 @@
+package syntax
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxNest is how deep groups and classes may be nested.
+const maxNest = 250
+
+// flags are the settings that (?...) changes.
+type flags struct {
+	fold    bool // i
+	multi   bool // m: ^ and $ are at lines
+	dotAll  bool // s
+	swap    bool // U: x* is lazy and x*? greedy
+	ascii   bool // not u
+	crlf    bool // R
+	verbose bool // x
+}
+
+// rust is the parser of ripgrep's dialect.
+type rust struct {
+	src   string
+	pos   int
+	depth int
+	flags flags
+	names map[string]bool
+}
+
+// Rust reads a pattern as ripgrep does: the syntax of Rust's regex crate with ^ and $
+// at every line. The error is an [*Error].
+func Rust(pattern string, fold bool) (*Node, error) {
+	if !utf8.ValidString(pattern) {
+		return nil, &Error{Pattern: strings.ToValidUTF8(pattern, "\uFFFD"), Reason: `it is not UTF-8; write (?-u:\xFF) for the byte FF`}
+	}
+	p := &rust{src: pattern, flags: flags{multi: true, fold: fold}, names: make(map[string]bool)}
+	var n *Node
+	err := catch(func() { n = p.alternation(-1) })
+	return n, err
+}
+
+// catch turns the panic with which a parser stops into its error.
+func catch(parse func()) (err error) {
+	defer func() {
+		switch e := recover().(type) {
+		case nil:
+		case *Error:
+			err = e
+		default:
+			panic(e)
+		}
+	}()
+	parse()
+	return nil
+}
+
+func (p *rust) fail(from, to int, reason string) {
+	panic(&Error{Pattern: p.src, Offset: min(from, len(p.src)), End: min(to, len(p.src)), Reason: reason})
+}
+
+func (p *rust) eof() bool { return p.pos >= len(p.src) }
+
+// peek gives the current character, or -1 at the end.
+func (p *rust) peek() rune {
+	if p.eof() {
+		return -1
+	}
+	r, _ := utf8.DecodeRuneInString(p.src[p.pos:])
+	return r
+}
+
+func (p *rust) next() rune {
+	r, n := utf8.DecodeRuneInString(p.src[p.pos:])
+	p.pos += n
+	return r
+}
+
+func (p *rust) rest() string { return p.src[min(p.pos, len(p.src)):] }
+
+// space passes over white space and comments under (?x).
+func (p *rust) space() {
+	for p.flags.verbose && !p.eof() {
+		switch r := p.peek(); {
+		case unicode.IsSpace(r):
+			p.next()
+		case r == '#':
+			_, _, more := strings.Cut(p.rest(), "\n")
+			if !more {
+				p.pos = len(p.src)
+				return
+			}
+			p.pos += strings.IndexByte(p.rest(), '\n') + 1
+		default:
+			return
+		}
+	}
+}
+
+// nextSpace is next, and passes over what space does.
+func (p *rust) nextSpace() rune {
+	r := p.next()
+	p.space()
+	return r
+}
+
+func (p *rust) enter(at int) {
+	if p.depth++; p.depth > maxNest {
+		p.fail(at, at+1, "groups are nested too deeply; write a simpler pattern")
+	}
+}
+
+// alternation reads up to the end, or to the ")" of the group that began at open.
+func (p *rust) alternation(open int) *Node {
+	var branches, items []*Node
+	repeatable := false // the last thing read can be repeated
+	for {
+		p.space()
+		at := p.pos
+		switch p.peek() {
+		case -1:
+			if open >= 0 {
+				p.fail(open, open+1, `the group is not closed; add ")", or write \( for the character`)
+			}
+			return oneOf(append(branches, concat(items)))
+		case ')':
+			if open < 0 {
+				p.fail(at, at+1, `there is no group to close; write \) for the character`)
+			}
+			p.next()
+			return oneOf(append(branches, concat(items)))
+		case '|':
+			p.next()
+			branches, items, repeatable = append(branches, concat(items)), nil, false
+			continue
+		case '?', '*', '+', '{':
+			if !repeatable {
+				p.fail(at, at+1, "there is nothing to repeat; write \\"+string(p.peek())+" for the character")
+			}
+			items[len(items)-1] = p.repetition(items[len(items)-1])
+			continue
+		case '(':
+			n := p.group()
+			if repeatable = n != nil; repeatable {
+				items = append(items, n)
+			}
+			continue
+		case '[':
+			items = append(items, class(p.set()))
+		default:
+			items = append(items, p.primitive())
+		}
+		repeatable = true
+	}
+}
+
+// repetition reads an operator that repeats n.
+func (p *rust) repetition(n *Node) *Node {
+	at := p.pos
+	lo, hi := 0, -1
+	switch p.next() {
+	case '?':
+		hi = 1
+	case '+':
+		lo = 1
+	case '{':
+		lo, hi = p.counts(at)
+	}
+	lazy := p.flags.swap
+	if p.peek() == '?' {
+		p.next()
+		lazy = !lazy
+	}
+	if hi >= 0 && lo > hi {
+		p.fail(at, p.pos, "the least number of repetitions is larger than the most")
+	}
+	return repeat(n, lo, hi, lazy)
+}
+
+// counts reads what follows the "{" at a position, up to and with the "}".
+func (p *rust) counts(at int) (lo, hi int) {
+	p.space()
+	lo, okLo := p.decimal(at)
+	if p.eof() {
+		p.fail(at, p.pos, `the repetition is not closed; add "}", or write \{ for the character`)
+	}
+	hi = lo
+	if p.peek() == ',' {
+		p.nextSpace()
+		hi = -1
+		if p.peek() != '}' {
+			var ok bool
+			if hi, ok = p.decimal(at); !ok && okLo {
+				okLo = false
+			}
+		}
+	}
+	if !okLo {
+		p.fail(at, p.pos+1, `a number is missing in the repetition; write {2,5}, or \{ for the character`)
+	}
+	if p.peek() != '}' {
+		p.fail(at, p.pos, `the repetition is not closed; add "}", or write \{ for the character`)
+	}
+	p.nextSpace()
+	return lo, hi
+}
+
+func (p *rust) decimal(at int) (n int, ok bool) {
+	for unicode.IsSpace(p.peek()) {
+		p.next()
+	}
+	for '0' <= p.peek() && p.peek() <= '9' {
+		n, ok = n*10+int(p.peek()-'0'), true
+		if n > 1<<31 {
+			p.fail(at, p.pos+1, "the number of repetitions is too large")
+		}
+		p.nextSpace()
+	}
+	for unicode.IsSpace(p.peek()) {
+		p.nextSpace()
+	}
+	return n, ok
+}
+
+// group reads what begins with "(". It gives nil when that only sets flags.
+func (p *rust) group() *Node {
+	at := p.pos
+	p.enter(at)
+	defer func() { p.depth-- }()
+	p.next()
+	p.space()
+	outer := p.flags
+	for _, la := range []string{"?=", "?!", "?<=", "?<!"} {
+		if strings.HasPrefix(p.rest(), la) {
+			p.fail(at, p.pos+len(la), "look-around is not supported; match the text around it too, or search twice")
+		}
+	}
+	switch {
+	case strings.HasPrefix(p.rest(), "?P<"), strings.HasPrefix(p.rest(), "?<"):
+		p.pos += strings.IndexByte(p.rest(), '<') + 1
+		p.name()
+	case p.peek() == '?':
+		p.next()
+		if p.eof() {
+			p.fail(at, at+1, "the group is not closed")
+		}
+		start := p.pos
+		f := p.readFlags()
+		if p.next() == ')' {
+			if p.pos-start == 1 {
+				p.fail(start-1, start, `there is nothing to repeat; write \? for the character`)
+			}
+			p.flags = f
+			return nil
+		}
+		p.flags = f
+	}
+	n := p.alternation(at)
+	p.flags = outer
+	return n
+}
+
+// name reads the name of a group and the ">" after it.
+func (p *rust) name() {
+	start := p.pos
+	for p.peek() != '>' {
+		r := p.peek()
+		switch {
+		case r < 0:
+			p.fail(start, p.pos, `the name of the group is not closed; add ">"`)
+		case r != '_' && !unicode.IsLetter(r) && (p.pos == start || r != '.' && r != '[' && r != ']' && !unicode.IsDigit(r)):
+			p.fail(p.pos, p.pos+1, "the character cannot be in the name of a group")
+		}
+		p.next()
+	}
+	name := p.src[start:p.pos]
+	if name == "" || p.names[name] {
+		p.fail(start, p.pos, "the name of the group is empty or used before")
+	}
+	p.names[name] = true
+	p.next()
+}
+
+// readFlags reads flags up to the ":" or ")" after them.
+func (p *rust) readFlags() flags {
+	f, on, dangling := p.flags, true, false
+	seen := make(map[rune]bool)
+	for p.peek() != ':' && p.peek() != ')' {
+		at, r := p.pos, p.peek()
+		if r < 0 {
+			p.fail(at, at, "the group is not closed after its flags")
+		}
+		if seen[r] {
+			p.fail(at, at+1, "the flag is given twice")
+		}
+		seen[r] = true
+		dangling = false
+		switch r {
+		case '-':
+			on, dangling = false, true
+		case 'i':
+			f.fold = on
+		case 'm':
+			f.multi = on
+		case 's':
+			f.dotAll = on
+		case 'U':
+			f.swap = on
+		case 'u':
+			f.ascii = !on
+		case 'R':
+			f.crlf = on
+		case 'x':
+			f.verbose = on
+		default:
+			p.fail(at, at+utf8.RuneLen(r), "there is no such flag; the flags are i, m, s, U, u, R and x")
+		}
+		p.next()
+	}
+	if dangling {
+		p.fail(p.pos-1, p.pos, "no flag follows the -")
+	}
+	return f
+}
+
+// primitive reads one character, escape, ".", "^" or "$".
+func (p *rust) primitive() *Node {
+	switch p.peek() {
+	case '\\':
+		e := p.escape()
+		if e.look != nil {
+			return e.look
+		}
+		if e.set {
+			return class(e.class)
+		}
+		return class(p.foldChar(e))
+	case '.':
+		p.next()
+		return class(p.dot())
+	case '^':
+		p.next()
+		return look(p.anchor(StartText, StartLine, StartCRLF))
+	case '$':
+		p.next()
+		return look(p.anchor(EndText, EndLine, EndCRLF))
+	}
+	return class(p.foldChar(escape{char: p.next()}))
+}
+
+func (p *rust) anchor(text, line, crlf Look) Look {
+	switch {
+	case !p.flags.multi:
+		return text
+	case p.flags.crlf:
+		return crlf
+	}
+	return line
+}
+
+func (p *rust) dot() Class {
+	c := anyRune
+	if p.flags.ascii {
+		c = anyByte
+	}
+	if p.flags.dotAll {
+		return c
+	}
+	if p.flags.crlf {
+		c = c.Without('\r')
+	}
+	return c.Without('\n')
+}
+
+// foldChar gives the class of a character, and of its other cases under (?i).
+func (p *rust) foldChar(e escape) Class {
+	r := e.char
+	if p.flags.ascii && e.byte && r > 0x7F {
+		r += RawByte
+	}
+	return p.fold(Class{{r, r}})
+}
+
+func (p *rust) fold(c Class) Class {
+	switch {
+	case !p.flags.fold:
+		return c
+	case p.flags.ascii:
+		return c.foldASCII()
+	}
+	return c.fold()
+}

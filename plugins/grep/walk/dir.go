@@ -1,0 +1,94 @@
+package walk
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"toolhost.dev/plugins/grep/ignore"
+)
+
+// Dir is a directory that a walk has come to.
+type Dir struct {
+	w     *walker
+	rel   string // beneath the start
+	path  string // absolute
+	shown string // what its entries have in front when they are shown
+	rules *ignore.Dir
+	file  *os.File
+	refs  atomic.Int32 // tasks that need it open
+}
+
+// Path gives the absolute path of an entry.
+func (d *Dir) Path(name string) string {
+	if d.path == "/" {
+		return "/" + name
+	}
+	return d.path + "/" + name
+}
+
+// Shown gives the path of an entry as it is shown.
+func (d *Dir) Shown(name string) string { return d.shown + name }
+
+// Rel gives the path of an entry beneath the start of the walk.
+func (d *Dir) Rel(name string) string {
+	if d.rel == "." {
+		return name
+	}
+	return d.rel + "/" + name
+}
+
+func (d *Dir) child(name string) *Dir {
+	return &Dir{w: d.w, rel: d.Rel(name), path: d.Path(name), shown: d.Shown(name) + "/", rules: d.rules}
+}
+
+// open opens the directory for one task; close undoes it.
+func (d *Dir) open() error {
+	if d.file == nil {
+		f, err := openBeneath(d.w.start.Dir, d.rel, unix.O_RDONLY|unix.O_DIRECTORY)
+		if err != nil {
+			return &fs.PathError{Op: "open", Path: d.path, Err: err}
+		}
+		d.file = f
+		d.refs.Add(1)
+	}
+	return nil
+}
+
+func (d *Dir) close() {
+	if d.refs.Add(-1) == 0 {
+		_ = d.file.Close()
+	}
+}
+
+// batch is the number of entries read at a time.
+const batch = 1024
+
+// entries reads the directory, sorted by name. What was read before an error is given too.
+func (d *Dir) entries(ctx context.Context) ([]Entry, error) {
+	var out []Entry
+	for {
+		list, err := d.file.ReadDir(batch)
+		for _, e := range list {
+			out = append(out, Entry{Name: e.Name(), Type: e.Type()})
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			slices.SortFunc(out, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
+			if errors.Is(err, io.EOF) || ctx.Err() != nil {
+				err = nil
+			}
+			return out, err
+		}
+	}
+}
+

@@ -1,0 +1,49 @@
+package walk
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// noLinks are the flags with which everything is opened.
+const noLinks = unix.O_CLOEXEC | unix.O_NOFOLLOW
+
+// openAt opens a name in a directory. A symbolic link of that name is an error.
+func openAt(dir *os.File, name string, flags int) (int, error) {
+	for {
+		fd, err := unix.Openat(int(dir.Fd()), name, flags|noLinks, 0)
+		runtime.KeepAlive(dir)
+		if !errors.Is(err, unix.EINTR) {
+			return fd, err
+		}
+	}
+}
+
+// openStepwise opens a path beneath a directory, one element after the other.
+func openStepwise(start *os.File, rel string, flags int) (*os.File, error) {
+	at := start
+	for {
+		name, rest, more := strings.Cut(rel, "/")
+		how := flags
+		if more {
+			how = unix.O_RDONLY | unix.O_DIRECTORY
+		}
+		fd, err := openAt(at, name, how)
+		if at != start {
+			_ = at.Close()
+		}
+		if err != nil {
+			return nil, err
+		}
+		at = os.NewFile(uintptr(fd), filepath.Join(at.Name(), name))
+		if !more {
+			return at, nil
+		}
+		rel = rest
+	}
+}

@@ -1,0 +1,27 @@
+package walk
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// openBeneath opens a path beneath a directory in one call that refuses symbolic links
+// on the way; step by step where the kernel or a filter does not know the call.
+func openBeneath(start *os.File, rel string, flags int) (*os.File, error) {
+	fd, err := unix.Openat2(int(start.Fd()), rel, &unix.OpenHow{
+		Flags:   uint64(flags | noLinks), // #nosec G115 -- flags are not negative
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
+	})
+	runtime.KeepAlive(start)
+	switch {
+	case err == nil:
+		return os.NewFile(uintptr(fd), filepath.Join(start.Name(), rel)), nil
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EACCES), errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOTDIR):
+		return nil, err
+	}
+	return openStepwise(start, rel, flags)
+}

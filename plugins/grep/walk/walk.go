@@ -1,0 +1,205 @@
+// Package walk goes through a directory tree, several directories at a time, and
+// leaves out what ignore rules and hidden names say.
+//
+// It never follows a symbolic link: everything is opened from the directory where the
+// walk began, step by step or in one call that refuses links, so that a link put in
+// place of a file or directory meanwhile leads nowhere.
+package walk
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"toolhost.dev/plugins/grep/filetype"
+	"toolhost.dev/plugins/grep/ignore"
+)
+
+// Start is where a walk begins.
+type Start struct {
+	// Dir is the directory, open. The walk does not close it.
+	Dir *os.File
+	// Path is its absolute path without symbolic links.
+	Path string
+	// Shown is how it is called in results: relative to the working directory, "." for
+	// that itself, or absolute.
+	Shown string
+}
+
+// Options of a walk.
+type Options struct {
+	Hidden   bool // take hidden files too
+	NoIgnore bool // do not read ignore files
+	// Globs and Type say which files are wanted; nil: all.
+	Globs *ignore.Globs
+	Type  *filetype.Type
+	// Global are the user's own ignore rules, for paths as they are shown.
+	Global *ignore.Rules
+	// ReadRules reads an ignore file at an absolute path: one above the start, or one
+	// that is a symbolic link. nil: such files have no rules.
+	ReadRules func(path string) ([]byte, error)
+}
+
+// Entry is something found in a directory.
+type Entry struct {
+	Name string
+	Type fs.FileMode // the type bits
+}
+
+// Workers is the number of goroutines that a walk visits with.
+func Workers() int { return runtime.GOMAXPROCS(0) }
+
+// Visit is called for every entry that is not left out, directories included, by
+// several goroutines at a time; worker is the number of the goroutine, below Workers.
+// The directory is open until it returns.
+type Visit func(worker int, d *Dir, e Entry)
+
+// Skipped counts what a walk left out. A directory counts as one, whatever is in it.
+type Skipped struct {
+	Ignored    atomic.Int64 // by an ignore rule
+	Hidden     atomic.Int64 // by its name
+	Permission atomic.Int64 // directories that may not be read
+	Failed     atomic.Int64 // directories that could not be read otherwise
+}
+
+// Walk visits everything beneath the start. The error is the end of ctx, or says that
+// the start cannot be read; of other directories that cannot be, it keeps count.
+func Walk(ctx context.Context, s Start, o Options, skipped *Skipped, visit Visit) error {
+	w := &walker{start: s, opts: o, skipped: skipped, visit: visit}
+	first := &task{dir: &Dir{w: w, rel: ".", path: s.Path, shown: shownPrefix(s.Shown)}}
+	if !o.NoIgnore {
+		first.dir.rules = w.parentRules(s.Path)
+	}
+	if err := first.dir.open(); err != nil {
+		return err
+	}
+	w.tasks.run(ctx, Workers(), first, w.do)
+	return ctx.Err()
+}
+
+func shownPrefix(shown string) string {
+	if shown == "." || shown == "" {
+		return ""
+	}
+	return strings.TrimSuffix(shown, "/") + "/"
+}
+
+type walker struct {
+	start   Start
+	opts    Options
+	skipped *Skipped
+	visit   Visit
+	tasks   queue
+}
+
+// task is a directory to list, or a part of its entries to visit.
+type task struct {
+	dir     *Dir
+	entries []Entry // nil: the directory is not listed yet
+}
+
+// chunk is the number of entries visited in one task.
+const chunk = 32
+
+func (w *walker) do(ctx context.Context, worker int, t *task) {
+	if t.entries == nil {
+		if err := t.dir.open(); err != nil {
+			w.failed(err)
+			return
+		}
+		t.entries = w.list(ctx, t.dir)
+	}
+	defer t.dir.close()
+	for _, e := range t.entries {
+		if ctx.Err() != nil {
+			return
+		}
+		w.visit(worker, t.dir, e)
+	}
+}
+
+// list reads a directory and hands out what is beneath it. It gives the entries that
+// the caller is to visit.
+func (w *walker) list(ctx context.Context, d *Dir) []Entry {
+	entries, err := d.entries(ctx)
+	if err != nil {
+		w.failed(err)
+	}
+	if !w.opts.NoIgnore {
+		d.rules = w.rules(d, entries)
+	}
+	keep := entries[:0]
+	var later []*task
+	for _, e := range entries {
+		if !w.wanted(d, e) {
+			continue
+		}
+		keep = append(keep, e)
+		if e.Type.IsDir() {
+			later = append(later, &task{dir: d.child(e.Name)})
+		}
+	}
+	for len(keep) > chunk {
+		rest := keep[len(keep)-chunk:]
+		keep = keep[:len(keep)-chunk]
+		d.refs.Add(1)
+		later = append(later, &task{dir: d, entries: rest})
+	}
+	slices.Reverse(later) // the queue's last is taken first
+	w.tasks.push(later)
+	return keep
+}
+
+func (w *walker) failed(err error) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // it vanished: as if it had never been
+	case errors.Is(err, fs.ErrPermission):
+		w.skipped.Permission.Add(1)
+	default:
+		w.skipped.Failed.Add(1)
+	}
+}
+
+// wanted decides about an entry. Globs have the last word, then ignore rules; a file
+// of the wanted type, or one that a rule asks for, may be hidden.
+func (w *walker) wanted(d *Dir, e Entry) bool {
+	isDir := e.Type.IsDir()
+	switch w.opts.Globs.Match(d.shown+e.Name, isDir) {
+	case ignore.Include:
+		return true
+	case ignore.Ignore:
+		return false
+	}
+	verdict := w.verdict(d, e)
+	if verdict == ignore.Ignore {
+		w.skipped.Ignored.Add(1)
+		return false
+	}
+	if w.opts.Type != nil && !isDir {
+		return w.opts.Type.Match(e.Name)
+	}
+	if verdict == ignore.None && !w.opts.Hidden && e.Name[0] == '.' {
+		w.skipped.Hidden.Add(1)
+		return false
+	}
+	return true
+}
+
+func (w *walker) verdict(d *Dir, e Entry) ignore.Verdict {
+	if w.opts.NoIgnore {
+		return ignore.None
+	}
+	v := ignore.None
+	if d.rules != nil {
+		v = d.rules.Match(d.Path(e.Name), e.Type.IsDir())
+	}
+	if v == ignore.None && d.rules.InRepository() {
+		v = w.opts.Global.Match(d.shown+e.Name, e.Type.IsDir())
+	}
+	return v
+}
