@@ -19,8 +19,8 @@ func BundledDir() string {
 	if err != nil {
 		return ""
 	}
-	if real, err := filepath.EvalSymlinks(exe); err == nil {
-		exe = real
+	if target, err := filepath.EvalSymlinks(exe); err == nil {
+		exe = target
 	}
 	return filepath.Join(filepath.Dir(exe), "plugins")
 }

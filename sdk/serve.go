@@ -11,7 +11,6 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin"
-	"google.golang.org/grpc"
 
 	"toolhost.dev/sdk/toolrpc"
 )
@@ -42,7 +41,7 @@ func Serve(p Plugin) {
 	plugin.Serve(&plugin.ServeConfig{
 		HandshakeConfig:  toolrpc.Handshake,
 		VersionedPlugins: toolrpc.PluginSets(r),
-		GRPCServer:       func(o []grpc.ServerOption) *grpc.Server { return toolrpc.NewGRPCServer(o) },
+		GRPCServer:       toolrpc.NewGRPCServer,
 		Logger:           hclog.New(&hclog.LoggerOptions{Level: hclog.Warn, Output: os.Stderr, JSONFormat: true}),
 	})
 	r.shutdown(errHostGone)

@@ -228,7 +228,7 @@ func Function(name string, arguments json.RawMessage, tools Tools) *Command {
 	}
 	name = strings.TrimPrefix(name, "tool:")
 	var sig tool.Signature
-	ok := false
+	var ok bool
 	if ns, short, found := strings.Cut(name, ":"); found {
 		c.Layer, c.Namespace, c.Name = Field, ns, short
 		if sig, ok = tools.Field(ns, short); !ok {

@@ -163,7 +163,7 @@ func propertyOrder(raw []byte) ([]string, error) {
 		if err := dec.Decode(&skip); err != nil {
 			return nil, err
 		}
-		names = append(names, name.(string))
+		names = append(names, fmt.Sprint(name)) // the key of an object is a string
 	}
 	return names, nil
 }

@@ -181,7 +181,7 @@ func errorToPB(e *tool.Error) *toolpb.Error {
 	if !ok {
 		kind = toolpb.Kind_KIND_INTERNAL
 	}
-	return &toolpb.Error{Kind: kind, Code: int32(e.Code), Message: valid(e.Message)} //nolint:gosec // codes are small by contract
+	return &toolpb.Error{Kind: kind, Code: int32(e.Code), Message: valid(e.Message)}
 }
 
 func errorFromPB(e *toolpb.Error) *tool.Error {

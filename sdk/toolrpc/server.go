@@ -54,7 +54,7 @@ func (s *server) Drain(ctx context.Context, r *toolpb.DrainRequest) (*toolpb.Dra
 	if err != nil {
 		return nil, err
 	}
-	return &toolpb.DrainResponse{Canceled: int32(n)}, nil //nolint:gosec // a count of running calls
+	return &toolpb.DrainResponse{Canceled: int32(n)}, nil
 }
 
 func (s *server) Call(stream grpc.BidiStreamingServer[toolpb.CallRequest, toolpb.CallResponse]) error {

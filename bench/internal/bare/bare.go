@@ -96,7 +96,7 @@ type Client struct {
 // Start starts the plugin binary.
 func Start(path string) (*Client, error) {
 	c := plugin.NewClient(&plugin.ClientConfig{
-		HandshakeConfig: handshake, Plugins: plugin.PluginSet{"bare": glue{}}, Cmd: exec.Command(path), //nolint:gosec // built by the benchmark itself
+		HandshakeConfig: handshake, Plugins: plugin.PluginSet{"bare": glue{}}, Cmd: exec.Command(path),
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC}, Logger: hclog.NewNullLogger(),
 	})
 	proto, err := c.Client()

@@ -210,13 +210,14 @@ Everything wrong is shown at once, with file and line. Exit status 2 when anythi
 				if err := printJSON(os.Stdout, out); err != nil {
 					return err
 				}
-			} else if err == nil {
-				fmt.Printf("%s is valid: %d plugins.\n", summary.Source, summary.Plugins)
-			} else {
+			} else if err != nil {
 				fmt.Fprintln(os.Stderr, err)
 			}
 			if err != nil {
 				return exitError(exitUsage)
+			}
+			if !s.json {
+				fmt.Printf("%s is valid: %d plugins.\n", summary.Source, summary.Plugins)
 			}
 			return nil
 		},

@@ -26,7 +26,7 @@ func run(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "toolhost-test")
 	if err == nil {
 		bin = dir
-		defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
+		defer os.RemoveAll(dir)
 		err = build(dir)
 	}
 	if err != nil {
@@ -39,8 +39,8 @@ func run(m *testing.M) int {
 func build(dir string) error {
 	for out, pkg := range map[string]string{
 		"toolhost": "toolhost.dev/host/cmd/toolhost", "testplugin": "toolhost.dev/host/internal/testplugin",
-		/*R*/ "plugins/edit": "toolhost.dev/plugins/edit",
-		/*G*/
+		"plugins/read": "toolhost.dev/plugins/read", "plugins/edit": "toolhost.dev/plugins/edit",
+		"plugins/grep": "toolhost.dev/plugins/grep", "plugins/bash": "toolhost.dev/plugins/bash",
 	} {
 		c := exec.Command("go", "build", "-o", filepath.Join(dir, out), pkg)
 		if b, err := c.CombinedOutput(); err != nil {

@@ -128,7 +128,7 @@ func (t *terminal) line(ctx context.Context, prompt string) (string, error) {
 	select {
 	case r := <-ch:
 		if r.err != nil && r.text == "" {
-			return "", nil //nolint:nilerr // end of input is no answer
+			return "", nil // the end of the input is no answer
 		}
 		return r.text, nil
 	case <-ctx.Done():

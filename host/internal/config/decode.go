@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -232,9 +233,9 @@ func (d *decoder) pluginConfig(c *configHCL) (json.RawMessage, bodyRanges) {
 
 func (d *decoder) body(body hcl.Body, path []string, ranges bodyRanges) map[string]any {
 	out := make(map[string]any)
-	native, ok := body.(*hclsyntax.Body)
-	attrs, blocks := hcl.Attributes(nil), hclsyntax.Blocks(nil)
-	if ok {
+	var attrs hcl.Attributes
+	var blocks hclsyntax.Blocks
+	if native, ok := body.(*hclsyntax.Body); ok {
 		attrs = make(hcl.Attributes, len(native.Attributes))
 		for name, a := range native.Attributes {
 			attrs[name] = a.AsHCLAttribute()
@@ -246,7 +247,7 @@ func (d *decoder) body(body hcl.Body, path []string, ranges bodyRanges) map[stri
 		d.add(diags)
 	}
 	for name, a := range attrs {
-		at := append(path[:len(path):len(path)], name)
+		at := slices.Concat(path, []string{name})
 		ranges[pathKey(at)] = a.Expr.Range()
 		v, diags := a.Expr.Value(d.ctx)
 		d.add(diags)
@@ -266,7 +267,7 @@ func (d *decoder) body(body hcl.Body, path []string, ranges bodyRanges) map[stri
 	}
 	for _, b := range blocks {
 		list, _ := out[b.Type].([]any)
-		at := append(path[:len(path):len(path)], b.Type, strconv.Itoa(len(list)))
+		at := slices.Concat(path, []string{b.Type, strconv.Itoa(len(list))})
 		ranges[pathKey(at)] = b.DefRange()
 		inner := d.body(b.Body, at, ranges)
 		if len(b.Labels) > 0 {

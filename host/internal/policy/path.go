@@ -31,23 +31,23 @@ func (p *Policy) resolve(call *tool.Call, path string) (string, tool.Root, error
 		abs = filepath.Join(call.Cwd, abs)
 	}
 	abs = filepath.Clean(abs)
-	real, links, err := follow(abs)
+	target, links, err := follow(abs)
 	if err != nil {
 		return "", tool.Root{}, tool.Errorf(tool.Security, "%s cannot be followed: %w.", path, err)
 	}
-	root, ok := containing(call.Roots, real)
+	root, ok := containing(call.Roots, target)
 	if !ok {
 		via := ""
-		if real != abs {
-			via = " (it leads to " + real + ")"
+		if target != abs {
+			via = " (it leads to " + target + ")"
 		}
 		return "", tool.Root{}, tool.Errorf(tool.Security, "%s is outside of what may be touched%s: %s. Use a path inside, or have the operator add it: sandbox { root %q {} }.",
-			path, via, rootList(call.Roots), filepath.Dir(real))
+			path, via, rootList(call.Roots), filepath.Dir(target))
 	}
 	if p.rules.Strict && links {
-		return "", tool.Root{}, tool.Errorf(tool.Security, "%s goes through a symbolic link, which the configuration refuses (sandbox paths = \"strict\"). Use %s.", path, real)
+		return "", tool.Root{}, tool.Errorf(tool.Security, "%s goes through a symbolic link, which the configuration refuses (sandbox paths = \"strict\"). Use %s.", path, target)
 	}
-	return real, root, nil
+	return target, root, nil
 }
 
 func hasDotDot(path string) bool {
@@ -71,7 +71,7 @@ func expandHome(path string) string {
 }
 
 // follow resolves the symbolic links of a path whose end need not exist yet.
-func follow(path string) (real string, links bool, err error) {
+func follow(path string) (target string, links bool, err error) {
 	rest := strings.Split(strings.TrimPrefix(path, "/"), "/")
 	at, hops := "/", 0
 	for len(rest) > 0 {
@@ -100,14 +100,14 @@ func follow(path string) (real string, links bool, err error) {
 		if hops++; hops > maxLinks {
 			return "", links, errors.New("it goes through too many symbolic links")
 		}
-		target, err := os.Readlink(next)
+		link, err := os.Readlink(next)
 		if err != nil {
 			return "", links, err
 		}
-		if filepath.IsAbs(target) {
+		if filepath.IsAbs(link) {
 			at = "/"
 		}
-		rest = append(strings.Split(target, "/"), rest...)
+		rest = append(strings.Split(link, "/"), rest...)
 	}
 	return at, links, nil
 }

@@ -62,7 +62,7 @@ func pathsIn(raw json.RawMessage) []string {
 }
 
 func (p *Policy) checkPath(call *tool.Call, path string, write bool) error {
-	real, root, err := p.resolve(call, path)
+	target, root, err := p.resolve(call, path)
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (p *Policy) checkPath(call *tool.Call, path string, write bool) error {
 		return tool.Errorf(tool.PermissionDenied, "%s is in the read-only root %s. Write somewhere else, or make the root writable in the sandbox block of the configuration.", path, root.Path)
 	}
 	for _, g := range p.rules.Deny {
-		if doublestar.MatchUnvalidated(g, real) {
+		if doublestar.MatchUnvalidated(g, target) {
 			return tool.Errorf(tool.PermissionDenied, "%s is denied by the rule deny = [%q] in the sandbox block of the configuration.", path, g)
 		}
 	}
@@ -78,7 +78,7 @@ func (p *Policy) checkPath(call *tool.Call, path string, write bool) error {
 		return nil
 	}
 	for _, g := range p.rules.Allow {
-		if doublestar.MatchUnvalidated(g, real) {
+		if doublestar.MatchUnvalidated(g, target) {
 			return nil
 		}
 	}

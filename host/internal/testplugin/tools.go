@@ -110,9 +110,7 @@ func stubborn(_ context.Context, _ *sdk.Call, in napArgs) (*sdk.Result, error) {
 type none struct{}
 
 func panicking(context.Context, *sdk.Call, none) (*sdk.Result, error) {
-	var m map[string]int
-	m["x"] = 1
-	return nil, nil
+	panic("a bug in the tool")
 }
 
 func die(context.Context, *sdk.Call, none) (*sdk.Result, error) {

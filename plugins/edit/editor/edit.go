@@ -44,7 +44,7 @@ func editTool() sdk.Tool {
 		Examples: []string{
 			`edit main.go --old_string 'Println("helo")' --new_string 'Println("hello")'`,
 			"edit main.go --old_string <<'OLD' --new_string <<'NEW'\nfunc a() {\nOLD\nfunc b() {\nNEW",
-			`edit notes.txt --old_string teh --new_string the --replace_all`,
+			`edit notes.txt --old_string colour --new_string color --replace_all`,
 		},
 	}, edit)
 }
