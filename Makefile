@@ -3,10 +3,15 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
 
 MODULES := sdk host plugins/bash plugins/edit plugins/grep plugins/read bench
 PLUGINS := bash edit grep read
 BUILD := go build -trimpath -ldflags="-s -w"
+TOOLS := bin/tools
+PEERS := bench/peers/node_modules/.installed
+RG := $(CURDIR)/bench/peers/node_modules/@vscode/ripgrep-$(shell go env GOOS)-$(patsubst amd64,x64,$(shell go env GOARCH))/bin/rg
+HAVE_NPM := $(shell command -v npm)
 
 .PHONY: help
 help: ## List the targets
@@ -17,3 +22,89 @@ build: ## Build bin/toolhost and the bundled plugins in bin/plugins/
 	@mkdir -p bin/plugins
 	@$(BUILD) -o bin/toolhost ./host/cmd/toolhost
 	@for p in $(PLUGINS); do $(BUILD) -o bin/plugins/$$p ./plugins/$$p; done
+
+.PHONY: demo
+demo: build ## Build everything and run the tools on this repository's own files
+	@./demo.sh
+
+.PHONY: test
+test: check unit ## Everything CI checks
+
+.PHONY: unit
+ifneq ($(HAVE_NPM),)
+unit: $(PEERS) ## All tests, with the race detector, beside their peers
+	@for m in $(MODULES); do echo "test $$m"; (cd $$m && TOOLHOST_RG="$(RG)" go test -race -count=1 -tags oracle ./...); done
+else
+unit: ## All tests, with the race detector, beside their peers
+	@for m in $(MODULES); do echo "test $$m"; (cd $$m && go test -race -count=1 ./...); done
+	@echo "LEFT OUT: the comparison with ripgrep, because there is no npm to install it with."
+	@if [ "$${CI:-}" = true ]; then echo "CI must leave nothing out: install npm." >&2; exit 1; fi
+endif
+
+$(PEERS): bench/peers/package.json bench/peers/package-lock.json
+	@npm ci --prefix bench/peers --no-audit --no-fund --loglevel=error >/dev/null
+	@touch $@
+
+.PHONY: peers
+peers: $(PEERS) ## Install the programs that tests and benchmarks run beside, pinned
+
+.PHONY: check
+check: check-format check-tidy check-vet check-lint check-generated ## Everything that is checked without running the program
+
+.PHONY: check-format
+check-format: ## gofmt is content (fix-format)
+	@out=$$(gofmt -l $(MODULES)); [ -z "$$out" ] || { echo "not formatted (make fix-format):"; echo "$$out"; exit 1; }
+
+.PHONY: fix-format
+fix-format: ## Format the code
+	@gofmt -w $(MODULES)
+
+.PHONY: check-tidy
+check-tidy: ## go.mod and go.sum are tidy (fix-tidy)
+	@for m in $(MODULES); do (cd $$m && GOWORK=off go mod tidy -diff >/dev/null) || { echo "$$m/go.mod is not tidy (make fix-tidy)"; exit 1; }; done
+
+.PHONY: fix-tidy
+fix-tidy: ## Tidy go.mod and go.sum
+	@for m in $(MODULES); do (cd $$m && GOWORK=off go mod tidy); done
+
+.PHONY: check-vet
+check-vet: ## go vet, for the systems it is built for
+	@for m in $(MODULES); do (cd $$m && go vet ./... && GOARCH=arm64 go vet ./... && GOOS=darwin go vet ./...); done
+
+.PHONY: check-lint
+check-lint: $(TOOLS)/.built ## golangci-lint (fix-lint)
+	@for m in $(MODULES); do (cd $$m && $(CURDIR)/$(TOOLS)/golangci-lint run ./...); done
+
+.PHONY: fix-lint
+fix-lint: $(TOOLS)/.built ## Let golangci-lint mend what it can
+	@for m in $(MODULES); do (cd $$m && $(CURDIR)/$(TOOLS)/golangci-lint run --fix ./...); done
+
+.PHONY: check-generated
+check-generated: $(TOOLS)/.built ## Generated code is current, and the protocol passes its linter (generate)
+	@tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; cp -r sdk/proto sdk/buf.yaml sdk/buf.gen.yaml $$tmp/; \
+	cd $$tmp && PATH="$(CURDIR)/$(TOOLS):$$PATH" buf lint && PATH="$(CURDIR)/$(TOOLS):$$PATH" buf generate && \
+	diff -r toolpb $(CURDIR)/sdk/toolpb >/dev/null || { echo "generated code is not current (make generate)"; exit 1; }
+
+.PHONY: generate
+generate: $(TOOLS)/.built ## Generate code from the protocol
+	@cd sdk && PATH="$(CURDIR)/$(TOOLS):$$PATH" buf generate
+
+$(TOOLS)/.built: tools/go.mod tools/go.sum
+	@mkdir -p $(TOOLS)
+	@cd tools && GOWORK=off go build -o $(CURDIR)/$(TOOLS)/ tool
+	@touch $@
+
+.PHONY: bench
+bench: build $(PEERS) ## Measure beside what must be beaten, and print ratios
+	@mkdir -p bin/bench
+	@$(BUILD) -o bin/bench/ ./bench ./bench/internal/bareplugin ./bench/internal/barehost
+	@./bin/bench/bench $(SUITE)
+
+.PHONY: fuzz
+fuzz: ## Fuzz each target for a while (FUZZTIME=30s)
+	@for m in $(MODULES); do (cd $$m && for f in $$(grep -rlE '^func Fuzz' --include='*_test.go' . || true); do \
+		for t in $$(grep -ohE '^func Fuzz[A-Za-z0-9_]+' $$f | cut -c6-); do go test -run '^$$' -fuzz "^$$t$$" -fuzztime $${FUZZTIME:-30s} ./$$(dirname $$f); done; done); done
+
+.PHONY: clean
+clean: ## Remove what was built and installed
+	@rm -rf bin bench/peers/node_modules

@@ -9,9 +9,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-	"github.com/hashicorp/go-plugin"
-
 	"toolhost.dev/sdk/toolrpc"
 )
 
@@ -32,18 +29,9 @@ func Serve(p Plugin) {
 	if toolErr != nil {
 		fmt.Fprintf(os.Stderr, "plugin %s: the host will refuse a part: %v\n", p.Name, toolErr)
 	}
-	if os.Getenv("PLUGIN_PROTOCOL_VERSIONS") == "" {
-		// Without the host's list go-plugin would serve the lowest version it has.
-		_ = os.Setenv("PLUGIN_PROTOCOL_VERSIONS", strconv.Itoa(toolrpc.ProtocolVersion))
-	}
 	watchHost(r)
 	os.Stdout = stdout // for go-plugin's handshake line; it then replaces it
-	plugin.Serve(&plugin.ServeConfig{
-		HandshakeConfig:  toolrpc.Handshake,
-		VersionedPlugins: toolrpc.PluginSets(r),
-		GRPCServer:       toolrpc.NewGRPCServer,
-		Logger:           hclog.New(&hclog.LoggerOptions{Level: hclog.Warn, Output: os.Stderr, JSONFormat: true}),
-	})
+	toolrpc.Serve(r)
 	r.shutdown(errHostGone)
 	os.Exit(0)
 }
@@ -78,7 +66,7 @@ func watchHost(r *runner) {
 
 // removeSocketDir removes what a host killed during the handshake could not.
 func removeSocketDir() {
-	if dir := os.Getenv(plugin.EnvUnixSocketDir); dir != "" {
+	if dir := os.Getenv(toolrpc.SocketDirEnv); dir != "" {
 		_ = os.RemoveAll(dir)
 	}
 }

@@ -5,7 +5,10 @@ package toolrpc
 import (
 	"context"
 	"errors"
+	"os"
+	"strconv"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
 
@@ -23,6 +26,9 @@ const (
 	// LifelineEnv names the descriptor of a pipe that the host keeps open as long
 	// as it lives: end of file there means that the host is gone.
 	LifelineEnv = "TOOLHOST_LIFELINE_FD"
+
+	// SocketDirEnv names the directory in which the plugin must listen.
+	SocketDirEnv = plugin.EnvUnixSocketDir
 
 	pluginKey = "toolhost"
 	window    = 1 << 20
@@ -49,8 +55,22 @@ func DialOptions() []grpc.DialOption {
 	}
 }
 
-// NewGRPCServer makes the plugin's gRPC server; it has the form go-plugin wants.
-func NewGRPCServer(opts []grpc.ServerOption) *grpc.Server {
+// Serve serves a plugin on this process's standard output and a socket until the host
+// ends it. The handshake line goes to os.Stdout, which go-plugin then replaces.
+func Serve(impl tool.Plugin) {
+	if os.Getenv("PLUGIN_PROTOCOL_VERSIONS") == "" {
+		// Without the host's list go-plugin would serve the lowest version it has.
+		_ = os.Setenv("PLUGIN_PROTOCOL_VERSIONS", strconv.Itoa(ProtocolVersion))
+	}
+	plugin.Serve(&plugin.ServeConfig{
+		HandshakeConfig:  Handshake,
+		VersionedPlugins: PluginSets(impl),
+		GRPCServer:       newGRPCServer,
+		Logger:           hclog.New(&hclog.LoggerOptions{Level: hclog.Warn, Output: os.Stderr, JSONFormat: true}),
+	})
+}
+
+func newGRPCServer(opts []grpc.ServerOption) *grpc.Server {
 	return grpc.NewServer(append(opts,
 		grpc.MaxRecvMsgSize(MaxMessageSize), grpc.MaxSendMsgSize(MaxMessageSize),
 		grpc.StaticStreamWindowSize(window), grpc.StaticConnWindowSize(4*window))...)

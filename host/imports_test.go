@@ -1,0 +1,133 @@
+package host_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// modules whose packages the rules are about.
+var modules = []string{
+	"toolhost.dev/sdk", "toolhost.dev/host", "toolhost.dev/bench",
+	"toolhost.dev/plugins/bash", "toolhost.dev/plugins/edit", "toolhost.dev/plugins/grep", "toolhost.dev/plugins/read",
+}
+
+// rule forbids some packages some imports.
+type rule struct {
+	why string
+	// of reports whether the rule is about a package; allows whether it may import another.
+	of     func(pkg string) bool
+	allows func(pkg, imported string) bool
+}
+
+func under(path string, roots ...string) bool {
+	return slices.ContainsFunc(roots, func(r string) bool { return path == r || strings.HasPrefix(path, r+"/") })
+}
+
+const internal = "toolhost.dev/host/internal/"
+
+var rules = []rule{
+	{
+		why: "the sdk knows neither host nor plugins",
+		of:  func(p string) bool { return under(p, "toolhost.dev/sdk") },
+		allows: func(_, i string) bool {
+			return !under(i, "toolhost.dev/host", "toolhost.dev/plugins", "toolhost.dev/bench")
+		},
+	},
+	{
+		why: "a plugin knows only the sdk and itself",
+		of:  func(p string) bool { return under(p, "toolhost.dev/plugins") },
+		allows: func(p, i string) bool {
+			own := strings.Join(strings.Split(p, "/")[:3], "/")
+			return !under(i, "toolhost.dev") || under(i, "toolhost.dev/sdk", own)
+		},
+	},
+	{
+		why: "the host runs plugins, it does not link them",
+		of:  func(p string) bool { return under(p, "toolhost.dev/host") },
+		allows: func(_, i string) bool {
+			return !under(i, "toolhost.dev/plugins", "toolhost.dev/bench")
+		},
+	},
+	{
+		why:    "a front goes through package host",
+		of:     func(p string) bool { return under(p, "toolhost.dev/host/cmd") },
+		allows: func(_, i string) bool { return !strings.HasPrefix(i, internal) },
+	},
+	{
+		why: "only the wire and the supervisor know go-plugin",
+		of: func(p string) bool {
+			return !under(p, "toolhost.dev/sdk/toolrpc", internal+"supervisor", "toolhost.dev/bench")
+		},
+		allows: func(_, i string) bool { return !under(i, "github.com/hashicorp/go-plugin") },
+	},
+	{
+		why:    "HCL stays in config",
+		of:     func(p string) bool { return !under(p, internal+"config") },
+		allows: func(_, i string) bool { return !under(i, "github.com/hashicorp/hcl", "github.com/zclconf/go-cty") },
+	},
+	{
+		why: "the stages know the vocabulary, and each other only through dispatch",
+		of: func(p string) bool {
+			return under(p, internal+"registry", internal+"policy", internal+"scheduler", internal+"supervisor", internal+"state", internal+"config", "toolhost.dev/host/router")
+		},
+		allows: func(_, i string) bool { return !under(i, "toolhost.dev/host") },
+	},
+}
+
+// pkg is what go list says of a package.
+type pkg struct {
+	ImportPath   string
+	Imports      []string
+	TestImports  []string
+	XTestImports []string
+}
+
+func TestImportRules(t *testing.T) {
+	args := []string{"list", "-json=ImportPath,Imports,TestImports,XTestImports"}
+	for _, m := range modules {
+		args = append(args, m+"/...")
+	}
+	out, err := exec.Command("go", args...).Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			t.Fatalf("go list: %v\n%s", err, exit.Stderr)
+		}
+		t.Fatal(err)
+	}
+	seen := make(map[string]int)
+	dec := json.NewDecoder(strings.NewReader(string(out)))
+	for {
+		var p pkg
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range modules {
+			if under(p.ImportPath, m) {
+				seen[m]++
+			}
+		}
+		for _, r := range rules {
+			if !r.of(p.ImportPath) {
+				continue
+			}
+			for _, i := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
+				if !r.allows(p.ImportPath, i) {
+					t.Errorf("%s imports %s, but %s", p.ImportPath, i, r.why)
+				}
+			}
+		}
+	}
+	for _, m := range modules {
+		if seen[m] == 0 {
+			t.Errorf("no package of %s was looked at", m)
+		}
+	}
+}
