@@ -85,6 +85,9 @@ func File(ctx context.Context, ws *workspace.Workspace, states States, cwd, name
 	if strings.EqualFold(filepath.Ext(name), ".ipynb") {
 		return nil, Refuse(WrongType, tool.InvalidArguments, "%s is a Jupyter notebook, whose cells are not edited as text. Change it with a program that knows notebooks, in the shell.", name)
 	}
+	if workspace.Binary(before.Data) {
+		return nil, Refuse(WrongType, tool.InvalidArguments, "%s is a binary file, which cannot be edited as text. Change it with a program made for it, in the shell.", name)
+	}
 	text, err := workspace.Decode(before.Data)
 	if err != nil {
 		return nil, coded(WrongType, fmt.Errorf("%s: %w", name, err))

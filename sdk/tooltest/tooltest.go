@@ -1,0 +1,191 @@
+// Package tooltest runs a plugin's tools in process, as a host would, so that an
+// author can test handlers without a binary:
+//
+//	h := tooltest.New(t, greeter.Plugin(), t.TempDir())
+//	res := h.Call("hello", map[string]any{"name": "you"})
+//
+// Arguments are validated and completed as the host does it, and the session's file
+// states and the plugin's session state are kept between calls.
+package tooltest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"toolhost.dev/sdk"
+	"toolhost.dev/sdk/tool"
+)
+
+// Host is a session with one plugin. It is safe for concurrent use.
+type Host struct {
+	// Roots and Cwd of the calls; New sets them to its directory, writable.
+	Roots []tool.Root
+	Cwd   string
+	// Answer answers asks. nil: there is nobody to ask.
+	Answer func(tool.Ask) tool.Answer
+
+	t       testing.TB
+	plugin  tool.Plugin
+	schemas map[string]*tool.Schema
+
+	mu     sync.Mutex
+	states map[string]tool.FileState
+	state  []byte
+	calls  int
+	stdout []byte
+	stderr []byte
+}
+
+// New makes a session in dir. It fails the test when the plugin is not well defined.
+func New(t testing.TB, p sdk.Plugin, dir string) *Host {
+	t.Helper()
+	root, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	impl, err := sdk.New(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	desc, err := impl.Describe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &Host{
+		Roots: []tool.Root{{Path: root, Writable: true}}, Cwd: root, t: t, plugin: impl,
+		schemas: make(map[string]*tool.Schema), states: make(map[string]tool.FileState),
+	}
+	for _, d := range desc.Tools {
+		s, err := tool.ParseSchema(d.Input)
+		if err != nil {
+			t.Fatalf("tool %s: %v", d.Name, err)
+		}
+		h.schemas[d.Name] = s
+	}
+	if p.Close != nil {
+		t.Cleanup(p.Close)
+	}
+	return h
+}
+
+// Configure gives the plugin its configuration; call it at most once, first.
+func (h *Host) Configure(c tool.Configuration) []tool.Diagnostic {
+	h.t.Helper()
+	diags, err := h.plugin.Configure(h.t.Context(), c)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return diags
+}
+
+// Call runs a tool with arguments, which are what JSON has.
+func (h *Host) Call(name string, args map[string]any) *tool.Result {
+	h.t.Helper()
+	return h.CallContext(h.t.Context(), name, args)
+}
+
+// CallContext is Call with a context, to be canceled.
+func (h *Host) CallContext(ctx context.Context, name string, args map[string]any) *tool.Result {
+	h.t.Helper()
+	schema := h.schemas[name]
+	if schema == nil {
+		h.t.Fatalf("the plugin has no tool %q", name)
+	}
+	given := make(map[string]json.RawMessage, len(args))
+	for k, v := range args {
+		b, err := json.Marshal(v)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		given[k] = b
+	}
+	complete, bad := schema.Check(given)
+	if len(bad) > 0 {
+		return tool.Failed(tool.Errorf(tool.InvalidArguments, "%s", bad[0].Message).From(tool.SourceHost))
+	}
+	raw, err := json.Marshal(complete)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.mu.Lock()
+	h.calls++
+	call := &tool.Call{
+		ID: fmt.Sprint(h.calls), Tool: name, Arguments: raw, SessionID: "test", Cwd: h.Cwd, Roots: h.Roots, SessionState: h.state,
+	}
+	h.mu.Unlock()
+	res := h.plugin.Call(ctx, call, peer{h})
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, e := range res.Effects {
+		if e.Operation == tool.OpDelete {
+			delete(h.states, e.File.Path)
+		} else {
+			h.states[e.File.Path] = e.File
+		}
+	}
+	if res.SessionState != nil {
+		h.state = res.SessionState
+	}
+	if res.Cwd != "" {
+		h.Cwd = res.Cwd
+	}
+	return res
+}
+
+// Forget makes the session know no file.
+func (h *Host) Forget() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	clear(h.states)
+}
+
+// Output gives what the calls have streamed so far.
+func (h *Host) Output() (stdout, stderr string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return string(h.stdout), string(h.stderr)
+}
+
+type peer struct{ h *Host }
+
+func (p peer) Progress(string, map[string]any) {}
+
+func (p peer) Output(s tool.Stream, chunk []byte) {
+	p.h.mu.Lock()
+	defer p.h.mu.Unlock()
+	if s == tool.Stderr {
+		p.h.stderr = append(p.h.stderr, chunk...)
+	} else {
+		p.h.stdout = append(p.h.stdout, chunk...)
+	}
+}
+
+func (p peer) Ask(_ context.Context, ask tool.Ask) (tool.Answer, error) {
+	if p.h.Answer == nil {
+		return tool.Answer{Outcome: tool.NobodyToAsk}, nil
+	}
+	return p.h.Answer(ask), nil
+}
+
+func (p peer) FileStates(_ context.Context, paths ...string) (map[string]tool.FileState, error) {
+	p.h.mu.Lock()
+	defer p.h.mu.Unlock()
+	out := make(map[string]tool.FileState)
+	for _, path := range paths {
+		if s, ok := p.h.states[path]; ok {
+			out[path] = s
+		}
+	}
+	return out, nil
+}
+
+// Know makes the session know a file as it is, as if a call had read it.
+func (h *Host) Know(state tool.FileState) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.states[state.Path] = state
+}
