@@ -102,8 +102,8 @@ func (r *report) failure(ctx context.Context, text, notes string) error {
 		} else {
 			advice += " It had printed:"
 		}
-		return sdk.Errorf(tool.Timeout, "The command was not done after %s and was killed with everything it had started; the session is as it was before. %s",
-			r.out.Duration.Round(time.Millisecond), joinLines(advice, body))
+		return sdk.Errorf(tool.Timeout, "The command was not done after %s, and was killed with everything it had started; the session is as it was before. %s",
+			r.limit(), joinLines(advice, body))
 	case shell.Canceled:
 		head := "The call was canceled"
 		if cause := context.Cause(ctx); cause != nil && cause != context.Canceled {
@@ -120,6 +120,14 @@ func (r *report) failure(ctx context.Context, text, notes string) error {
 		head += " (" + r.out.Signal + ")"
 	}
 	return sdk.Errorf(tool.ExecutionFailed, "%s", joinLines(head, body)).WithCode(r.out.Exit)
+}
+
+// limit is the time that was over: the command's, or the host's if that is shorter.
+func (r *report) limit() time.Duration {
+	if t := time.Duration(r.in.Timeout) * time.Millisecond; r.out.Duration >= t {
+		return t
+	}
+	return r.out.Duration.Round(time.Millisecond)
 }
 
 const maxTitle = 80

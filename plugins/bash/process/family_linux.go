@@ -153,6 +153,17 @@ func (t *Tree) Alive() []int {
 	return pids
 }
 
+// left reports whether anything of the tree is left, and whether its absence is
+// certain: without any child there is no orphan either.
+func (t *Tree) left() (left, certain bool) {
+	if len(t.Alive()) > 0 {
+		return true, false
+	}
+	family.mu.Lock()
+	defer family.mu.Unlock()
+	return !t.ended, family.running == 0 && !haveChildren()
+}
+
 // signal sends SIGKILL, or SIGTERM, to all of the tree.
 func (t *Tree) signal(kill bool) {
 	sig := unix.SIGTERM

@@ -66,6 +66,14 @@ func (t *Tree) Alive() []int {
 	return []int{t.pid}
 }
 
+// left reports whether the tree's process group is there.
+func (t *Tree) left() (left, certain bool) {
+	left = len(t.Alive()) > 0
+	family.mu.Lock()
+	defer family.mu.Unlock()
+	return left || !t.ended, true
+}
+
 // signal sends SIGKILL, or SIGTERM, to the tree's process group.
 func (t *Tree) signal(kill bool) {
 	sig := syscall.SIGTERM

@@ -133,10 +133,11 @@ const killPatience = 3 * time.Second
 // Kill asks every process of the tree to end, kills after grace what is still
 // there, and returns when nothing is left.
 func (t *Tree) Kill(grace time.Duration) {
+	var look sighting
 	if grace > 0 {
 		t.signal(false)
 		for end := time.Now().Add(grace); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-			if t.gone() {
+			if look.gone(t) {
 				return
 			}
 		}
@@ -144,20 +145,25 @@ func (t *Tree) Kill(grace time.Duration) {
 	pause := time.Millisecond
 	for end := time.Now().Add(killPatience); time.Now().Before(end); {
 		t.signal(true)
-		if t.gone() {
+		if look.gone(t) {
 			return
 		}
 		time.Sleep(pause)
-		pause = min(2*pause, 50*time.Millisecond)
+		pause = min(2*pause, 10*time.Millisecond)
 	}
 }
 
-// gone reports whether the command was waited for and no process of the tree is left.
-func (t *Tree) gone() bool {
-	select {
-	case <-t.done:
-		return len(t.Alive()) == 0
-	default:
+// sighting counts how often in a row nothing of a tree was seen. A look at all
+// processes takes time, and one that was born after it began can be the child of one
+// that ended before it was looked at.
+type sighting int
+
+func (s *sighting) gone(t *Tree) bool {
+	left, certain := t.left()
+	if left {
+		*s = 0
 		return false
 	}
+	*s++
+	return certain || *s >= 5
 }

@@ -32,17 +32,15 @@ var Dump = strings.Join([]string{
 // remove. It works in a function, where unset takes away a caller's local variable
 // layer by layer: the trace attribute, which variables do not use, is set on the
 // global variable of each name, so the visible one is it when it has the attribute.
-// References (declare -n) are all removed: it cannot be told which are local.
+// A name that has no global variable is then left without any. References
+// (declare -n) are all removed: it cannot be told which are local.
 var unshadow = strings.Join([]string{
-	`__toolhost_unshadow() { \builtin unset -f __toolhost_unshadow; \builtin local __toolhost_v __toolhost_n;`,
-	`for __toolhost_v in`, allNames(), `; do`,
-	`[[ $__toolhost_v == __toolhost_? ]] && \builtin continue;`,
-	`[[ -R $__toolhost_v ]] && { \builtin unset -n "$__toolhost_v"; \builtin continue; };`,
-	`\builtin declare -gt "$__toolhost_v";`,
-	`for __toolhost_n in 1 2 3 4 5 6 7 8 9; do`,
-	`[[ ${!__toolhost_v@a} == *t* ]] && { \builtin declare -g +t "$__toolhost_v"; \builtin continue 2; };`,
-	`\builtin unset -v "$__toolhost_v" || { \builtin printf "%s " "$__toolhost_v"; \builtin declare -g +t "$__toolhost_v"; \builtin continue 2; };`,
-	`done; done; };`,
+	`__toolhost_unshadow() { \builtin unset -f __toolhost_unshadow; for __toolhost_v in`, allNames(), `; do`,
+	`if [[ $__toolhost_v == __toolhost_* ]]; then [[ x ]]; elif [[ -R $__toolhost_v ]]; then \builtin unset -n "$__toolhost_v"; else`,
+	`\builtin declare -gt "$__toolhost_v"; __toolhost_n=0;`,
+	`while [[ ${!__toolhost_v@a} != *t* ]] && ((++__toolhost_n < 10)); do`,
+	`\builtin unset -v "$__toolhost_v" || { \builtin printf "%s " "$__toolhost_v"; __toolhost_n=10; }; done;`,
+	`[[ ${!__toolhost_v@a} != *t* ]] || \builtin declare -g +t "$__toolhost_v"; fi; done; };`,
 	`__toolhost_unshadow;`,
 }, " ")
 

@@ -59,15 +59,17 @@ func rebase(before, now []string) string {
 	for _, name := range namesOf(slices.Concat(before, now)) {
 		was, had := old[name]
 		is, has := cur[name]
-		switch {
-		case had == has && was == is:
-		case had && has:
-			fmt.Fprintf(&w, "[[ ${%s+=}${%[1]s-} == %s ]] && \\builtin export %[1]s=%s\n", name, quote("="+was), quote(is))
-		case had:
-			fmt.Fprintf(&w, "[[ ${%s+=}${%[1]s-} == %s ]] && \\builtin unset -v %[1]s\n", name, quote("="+was))
-		default:
-			fmt.Fprintf(&w, "[[ ${%s+=} ]] || \\builtin export %[1]s=%s\n", name, quote(is))
+		if had == has && was == is {
+			continue
 		}
+		untouched, change := fmt.Sprintf(`[[ -z ${%s+set} ]]`, name), `\builtin unset -v `+name
+		if had {
+			untouched = fmt.Sprintf(`[[ ${%s+=}${%s-} == %s ]]`, name, name, quote("="+was))
+		}
+		if has {
+			change = `\builtin export ` + name + "=" + quote(is)
+		}
+		w.WriteString(untouched + " && " + change + "\n")
 	}
 	return w.String()
 }

@@ -2,6 +2,7 @@ package session
 
 import (
 	"errors"
+	"hash/crc32"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,7 +33,8 @@ func (s *State) Encode() []byte {
 		f = append(f, n.Options, n.Umask, n.Shopts, n.Variables, n.Functions, n.FunctionFlags, strconv.Itoa(len(n.Dirs)))
 		f = append(f, n.Dirs...)
 	}
-	return []byte(strings.Join(append(f, magic), "\x00"))
+	b := strings.Join(append(f, magic), "\x00")
+	return []byte(b + "\x00" + checksum(b))
 }
 
 // Decode gives the state that Encode made bytes of. No bytes are a new session.
@@ -40,8 +42,9 @@ func Decode(b []byte) (State, error) {
 	if len(b) == 0 {
 		return State{}, nil
 	}
-	f := fields(strings.Split(string(b), "\x00"))
-	if f.next() != magic {
+	text, sum, _ := cutLast(string(b), "\x00")
+	f := fields(strings.Split(text, "\x00"))
+	if f.next() != magic || sum != checksum(text) {
 		return State{}, ErrState
 	}
 	s := State{Last: f.number(), Base: f.list()}
@@ -52,6 +55,18 @@ func Decode(b []byte) (State, error) {
 		return State{}, ErrState
 	}
 	return s, nil
+}
+
+// checksum tells a state that was cut or changed on its way: it is run as commands.
+func checksum(s string) string {
+	return strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(s))), 16)
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return s, "", false
 }
 
 // fields are taken off the front. One that is not there is empty, and then the end

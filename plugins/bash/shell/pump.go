@@ -37,21 +37,27 @@ func startPump(r *os.File, w io.Writer, late time.Duration) *pump {
 func (p *pump) shellEnded() { _ = p.r.SetReadDeadline(time.Unix(1, 0)) }
 
 func (p *pump) run() {
-	defer func() { _ = p.r.Close() }()
 	buf := make([]byte, pumpSize)
 	err := p.copy(buf, -1)
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		if n, open := p.drain(buf); open && p.late > 0 {
+	open := errors.Is(err, os.ErrDeadlineExceeded)
+	if open {
+		var n int
+		if n, open = p.drain(buf); open && p.late > 0 {
 			_ = p.r.SetReadDeadline(time.Now().Add(p.late))
 			err = p.copy(buf, lateBytes-n)
+			open = err == nil || errors.Is(err, os.ErrDeadlineExceeded)
 		}
 	}
-	close(p.done)
-	if p.late > 0 && (err == nil || errors.Is(err, os.ErrDeadlineExceeded)) {
-		_ = p.r.SetReadDeadline(time.Time{})
-		p.w = io.Discard
-		_ = p.copy(make([]byte, 4<<10), -1)
+	if !open || p.late == 0 {
+		_ = p.r.Close()
+		close(p.done)
+		return
 	}
+	close(p.done)
+	_ = p.r.SetReadDeadline(time.Time{})
+	p.w = io.Discard
+	_ = p.copy(make([]byte, 4<<10), -1)
+	_ = p.r.Close()
 }
 
 // copy copies until an error, the end of the file being one, or until limit bytes

@@ -1,0 +1,235 @@
+package bash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"toolhost.dev/sdk"
+	"toolhost.dev/sdk/tool"
+)
+
+// stubborn are commands that print "ready" and then do not end, with processes that
+// are hard to find or to end.
+var stubborn = map[string]string{
+	"child":             `echo ready; sleep 1000`,
+	"shell":             `echo ready; while :; do :; done`,
+	"background":        `sleep 1000 & sleep 1000 & echo ready; wait`,
+	"pipeline":          `echo ready; sleep 1000 | sleep 1001 | cat`,
+	"ignores TERM":      `trap '' TERM; echo ready; while :; do sleep 1000; done`,
+	"child ignores":     `sh -c 'trap "" TERM HUP INT; echo ready; while :; do sleep 1000; done'`,
+	"stopped":           `sleep 1000 & kill -STOP $!; echo ready; kill -STOP $$`,
+	"monitor":           `set -m; sleep 1000 & sleep 1001 & echo ready; wait`,
+	"setsid":            `setsid sleep 1000 & echo ready; sleep 1000`,
+	"setsid ignores":    `setsid sh -c 'trap "" TERM; while :; do sleep 1; done' & echo ready; wait`,
+	"double fork":       `(setsid sh -c 'sleep 1000 & sleep 1001 &' &) ; echo ready; sleep 1000`,
+	"closed streams":    `setsid sleep 1000 </dev/null >/dev/null 2>&1 & echo ready; sleep 1000`,
+	"nohup":             `nohup sleep 1000 >/dev/null 2>&1 & disown; echo ready; sleep 1000`,
+	"no environment":    `setsid env -i /bin/sleep 1000 & echo ready; sleep 1000`,
+	"orphan without it": `(env -i /usr/bin/setsid /bin/sh -c '/bin/sleep 1000 & /usr/bin/setsid /bin/sleep 1001 &' &); echo ready; sleep 1000`,
+	"exec":              `echo ready; exec sleep 1000`,
+	"exec setsid":       `echo ready; exec setsid -w sleep 1000`,
+	"coproc":            `coproc sleep 1000; echo ready; wait`,
+	"substitution":      `sleep 1000 > >(sleep 1001) & echo ready; x=$(sleep 1002)`,
+	"xargs":             `echo ready; printf '%s\n' 1000 1001 | xargs -P2 -n1 sleep`,
+	"forks on":          `f() { sleep 0.001; setsid bash -c "$(declare -f f); f" & }; f; echo ready; wait; sleep 1000`,
+	"yes":               `echo ready; yes`,
+}
+
+func TestTimeoutKillsAll(t *testing.T) {
+	h := newHost(t)
+	for name, command := range stubborn {
+		t.Run(name, func(t *testing.T) {
+			s := h.session()
+			s.t = t
+			s.ok("x=before")
+			a := s.call(t.Context(), args{Command: "x=after; cd /; " + command, Timeout: 150})
+			noneNow(t)
+			if !errors.Is(a.Error, &tool.Error{Kind: tool.Timeout}) || !a.TimedOut {
+				t.Fatalf("error %v, timed_out %v", a.Error, a.TimedOut)
+			}
+			if !strings.Contains(a.Error.Message, "150ms") || !strings.Contains(a.Error.Message, "killed with everything") {
+				t.Errorf("message: %.300s", a.Error.Message)
+			}
+			if !strings.HasPrefix(a.Stdout, "ready\n") || !strings.Contains(a.Error.Message, "ready\n") {
+				t.Errorf("partial output is not there: %.100q, %.300s", a.Stdout, a.Error.Message)
+			}
+			if a.ExitCode <= 128 || a.Signal == "" {
+				t.Errorf("exit status %d, signal %q", a.ExitCode, a.Signal)
+			}
+			if got := s.ok("echo $x; pwd"); got != "before\n"+s.roots[0].Path+"\n" {
+				t.Errorf("the session is not as before: %q", got)
+			}
+		})
+	}
+}
+
+// noneNow fails when anything is left at this moment.
+func noneNow(t *testing.T) {
+	t.Helper()
+	if left := ours(); len(left) > 0 {
+		t.Errorf("left after the call returned: %s", strings.Join(left, "; "))
+	}
+}
+
+func TestCancelKillsAll(t *testing.T) {
+	h := newHost(t)
+	why := errors.New("the user pressed escape")
+	for name, command := range stubborn {
+		t.Run(name, func(t *testing.T) {
+			s := h.session()
+			s.t = t
+			ctx, cancel := context.WithCancelCause(t.Context())
+			p := &peer{seen: make(chan struct{}, 1000)}
+			go func() {
+				<-p.seen // "ready"
+				cancel(why)
+			}()
+			a := s.callPeer(ctx, args{Command: command}, p)
+			noneNow(t)
+			if !errors.Is(a.Error, &tool.Error{Kind: tool.Canceled}) || a.TimedOut {
+				t.Fatalf("error %v, timed_out %v", a.Error, a.TimedOut)
+			}
+			for _, want := range []string{"canceled", why.Error(), "killed", "ready\n"} {
+				if !strings.Contains(a.Error.Message, want) {
+					t.Errorf("no %q in the message: %.300s", want, a.Error.Message)
+				}
+			}
+			if a.SessionState != nil || a.Result.Cwd != "" {
+				t.Error("a canceled command changed the session")
+			}
+		})
+	}
+}
+
+func TestHostsDeadlineIsATimeout(t *testing.T) {
+	s := newHost(t).session()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	a := s.call(ctx, args{Command: "sleep 1000"})
+	noneNow(t)
+	if !errors.Is(a.Error, &tool.Error{Kind: tool.Timeout}) || !a.TimedOut {
+		t.Fatalf("error %v, timed_out %v", a.Error, a.TimedOut)
+	}
+}
+
+func TestTermIsSentBeforeKill(t *testing.T) {
+	s := newHost(t).session()
+	a := s.call(t.Context(), args{Command: `sh -c 'trap "echo cleaned up; exit" TERM; echo ready; while :; do sleep 0.01; done'`, Timeout: 200})
+	if a.Stdout != "ready\ncleaned up\n" || a.Signal != "SIGTERM" {
+		t.Errorf("stdout %q, signal %q", a.Stdout, a.Signal)
+	}
+}
+
+// daemons are what commands leave running. $1 is where it writes its process id.
+var daemons = map[string]string{
+	"background":     `sleep 1000 & echo $! > pid`,
+	"nohup":          `nohup sleep 1000 >/dev/null 2>&1 & echo $! > pid`,
+	"setsid":         `setsid sleep 1000 & echo $! > pid`,
+	"double fork":    `(setsid sh -c 'sleep 1000 & echo $! > pid' &); while [ ! -s pid ]; do sleep 0.01; done`,
+	"no environment": `(env -i /usr/bin/setsid /bin/sh -c '/bin/sleep 1000 & echo $! > pid' &); while [ ! -s pid ]; do sleep 0.01; done`,
+	"chatty":         `yes & echo $! > pid`,
+	"chatty stderr":  `yes >&2 & echo $! > pid`,
+	"talks later":    `(sleep 0.3; echo late; echo late >&2; sleep 1000) & echo $! > pid`,
+	"fails":          `sleep 1000 & echo $! > pid; exit 3`,
+	"exec":           `sleep 1000 & echo $! > pid; exec true`,
+}
+
+func TestDaemonsLiveUntilClose(t *testing.T) {
+	for name, command := range daemons {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t)
+			s := h.session()
+			a := s.run(command)
+			if a.TimedOut || a.ExitCode != 0 && a.ExitCode != 3 {
+				t.Fatal(a.text())
+			}
+			// Long enough for a broken pipe or a full one to show.
+			if got := s.ok(`sleep 0.5; kill -0 $(cat pid) && ps -o stat= -p $(cat pid)`); got == "" || strings.ContainsAny(got, "ZTX") {
+				t.Errorf("the daemon is not alive: %q", got)
+			}
+			if name != "fails" && name != "exec" && name != "no environment" {
+				if pids, _ := a.Metadata["background_pids"].([]int); len(pids) == 0 {
+					t.Errorf("metadata %v does not tell of it", a.Metadata)
+				}
+			}
+			h.close()
+			noneNow(t)
+		})
+	}
+}
+
+func TestKillLeavesOthersAlone(t *testing.T) {
+	h := newHost(t)
+	one, two := h.session(), h.session()
+	one.ok(`sleep 1000 & setsid sleep 1001 & echo $! > pid`)
+	p := &peer{seen: make(chan struct{}, 10)}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan *answer)
+	go func() { done <- two.callPeer(ctx, args{Command: `echo ready; setsid sleep 1002; echo not reached`}, p) }()
+	<-p.seen
+	if a := one.call(t.Context(), args{Command: "sleep 1000", Timeout: 100}); !a.TimedOut {
+		t.Error(a.text())
+	}
+	if got := one.ok(`kill -0 $(cat pid) && echo alive`); got != "alive\n" {
+		t.Error("the timeout of one call killed what another left running")
+	}
+	select {
+	case a := <-done:
+		t.Errorf("the timeout of one call ended another: %s", a.text())
+	default:
+	}
+	cancel()
+	<-done
+}
+
+func TestCloseEndsRunningCalls(t *testing.T) {
+	def := Plugin()
+	p, err := sdk.New(def)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &host{t: t, plugin: p, close: def.Close}
+	s := h.session()
+	pr := &peer{seen: make(chan struct{}, 10)}
+	done := make(chan *answer)
+	go func() {
+		done <- s.callPeer(t.Context(), args{Command: `setsid sleep 1000 & echo ready; sleep 1000`}, pr)
+	}()
+	<-pr.seen
+	h.close()
+	if a := <-done; a.Signal != "SIGKILL" {
+		t.Errorf("%s %+v", a.text(), a.data)
+	}
+	noneLeft(t)
+	if a := s.run("echo hi"); !errors.Is(a.Error, &tool.Error{Kind: tool.Unavailable}) {
+		t.Errorf("a call after Close: %s", a.text())
+	}
+	h.close() // again: nothing
+}
+
+func TestNoDescriptorIsLeft(t *testing.T) {
+	s := newHost(t).session()
+	count := func() int {
+		fds, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(fds)
+	}
+	s.ok("true")
+	before := count()
+	for i := range 20 {
+		s.run(fmt.Sprintf("echo %d; seq 20000; exit %d", i, i%2))
+		stdin := "text"
+		s.call(t.Context(), args{Command: "cat", Stdin: &stdin})
+		s.call(t.Context(), args{Command: "sleep 1000", Timeout: 1})
+	}
+	if after := count(); after > before {
+		t.Errorf("%d descriptors before, %d after", before, after)
+	}
+}
