@@ -1,3 +1,9 @@
+// Command read is the plugin that serves the tools read and list.
 package main
 
-func main() {}
+import (
+	"toolhost.dev/plugins/read/files"
+	"toolhost.dev/sdk"
+)
+
+func main() { sdk.Serve(files.Plugin()) }

@@ -2,24 +2,38 @@ package workspace
 
 import (
 	"bytes"
+	"encoding/binary"
+	"math/bits"
 	"unicode/utf8"
 )
 
 // sniffLength is how much of a file is looked at to tell text from binary data.
 const sniffLength = 8 << 10
 
-// control are the bytes that text has next to none of. Tab, line feed, form feed,
-// carriage return, backspace and escape (terminal colours) are not among them.
-var control = func() (c [256]uint8) {
-	for b := range 0x20 {
-		c[b] = 1
+// harmless are the control characters that text has: backspace, tab, line feed,
+// form feed, carriage return and escape (terminal colours).
+const harmless = 1<<'\b' | 1<<'\t' | 1<<'\n' | 1<<'\f' | 1<<'\r' | 1<<'\x1b'
+
+// countControl counts the control characters below space that are not harmless.
+// It takes eight bytes at a time, most of which have none.
+func countControl(data []byte) (n int) {
+	const each, high = 0x0101010101010101, 0x8080808080808080
+	for ; len(data) >= 8; data = data[8:] {
+		x := binary.LittleEndian.Uint64(data)
+		// The high bit of each byte that is less than 0x20.
+		below := (each*(0x7f+0x20) - x&^high) & ^x & high
+		for ; below != 0; below &= below - 1 {
+			b := data[bits.TrailingZeros64(below)/8]
+			n += 1 &^ (harmless >> b)
+		}
 	}
-	for _, b := range "\b\t\n\f\r\x1b" {
-		c[b] = 0
+	for _, b := range data {
+		if b < 0x20 {
+			n += 1 &^ (harmless >> b)
+		}
 	}
-	c[0x7f] = 1
-	return c
-}()
+	return n
+}
 
 // Binary reports whether data, the beginning of a file or all of it, is something
 // other than text: the first 8 KB have a NUL byte or a high share of control
@@ -32,10 +46,7 @@ func Binary(data []byte) bool {
 	if bytes.IndexByte(head, 0) >= 0 {
 		return true
 	}
-	n := 0
-	for _, b := range head {
-		n += int(control[b])
-	}
+	n := countControl(head)
 	if n == 0 {
 		return false
 	}

@@ -129,12 +129,12 @@ func snapshot(p Path, f *os.File, info fs.FileInfo, limit int64) (*Snapshot, err
 	return nil, tool.Errorf(tool.Conflict, "%s is being written to by something else: it changed each of the %d times it was read. Try again when it is at rest.", p.abs, readTries)
 }
 
-// readAll reads to the end. A size that is too small, as of a file in /proc, only
-// costs another allocation.
+// readAll reads a file of that size. The size may be wrong: too small, as of files
+// in /proc, or out of date. What was read is at most one byte more than limit.
 func readAll(r io.Reader, size, limit int64) ([]byte, error) {
-	data := make([]byte, 0, min(size, limit)+1) // the one more finds the end
+	data := make([]byte, 0, max(min(size, limit), 512))
 	for {
-		n, err := r.Read(data[len(data):cap(data)])
+		n, err := r.Read(data[len(data):min(int64(cap(data)), limit+1)])
 		data = data[:len(data)+n]
 		switch {
 		case int64(len(data)) > limit:
@@ -143,6 +143,8 @@ func readAll(r io.Reader, size, limit int64) ([]byte, error) {
 			return data, nil
 		case err != nil:
 			return data, err
+		case int64(len(data)) == size && size > 0:
+			return data, nil // the caller looks at the size again
 		case len(data) == cap(data):
 			data = slices.Grow(data, 512)
 		}

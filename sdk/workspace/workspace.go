@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"toolhost.dev/sdk/tool"
 )
@@ -101,11 +104,11 @@ func openTree(path string) (*tree, error) {
 // resolved before keep the old one.
 func (r *root) tree() (*tree, error) {
 	t := r.at.Load()
-	now, err := os.Lstat(r.Path)
+	same, err := t.isAt(r.Path)
 	if err != nil {
 		return nil, rootError(r.Path, err)
 	}
-	if os.SameFile(now, t.info) {
+	if same {
 		return t, nil
 	}
 	fresh, err := openTree(r.Path)
@@ -114,6 +117,17 @@ func (r *root) tree() (*tree, error) {
 	}
 	r.at.CompareAndSwap(t, fresh)
 	return fresh, nil
+}
+
+// isAt reports whether the path names this directory. Every call comes by here, so
+// it makes no garbage.
+func (t *tree) isAt(path string) (bool, error) {
+	var st unix.Stat_t
+	if err := unix.Lstat(path, &st); err != nil {
+		return false, err
+	}
+	was, ok := t.info.Sys().(*syscall.Stat_t)
+	return ok && was.Dev == st.Dev && was.Ino == st.Ino, nil
 }
 
 // root gives the root that decides about a canonical path: the longest that holds it.

@@ -1,0 +1,80 @@
+// Package excerpt takes lines out of a text to show them to a model: from a line
+// on, at most so many, numbered if wanted, and never more than a context can bear.
+package excerpt
+
+import "bytes"
+
+// The caps on one excerpt, whichever is reached first.
+const (
+	MaxLines     = 2000
+	MaxLineChars = 2000
+	MaxBytes     = 50 << 10
+)
+
+// Window says which lines are wanted.
+type Window struct {
+	// Start is the first line, counted from 1.
+	Start int
+	// Lines is how many; 0: up to the end.
+	Lines int
+	// Numbers puts "%{width}d| " before each line.
+	Numbers bool
+}
+
+// Cap is what ended an excerpt early.
+type Cap string
+
+// The caps.
+const (
+	NotCapped Cap = ""
+	ByLines   Cap = "lines"
+	ByBytes   Cap = "bytes"
+)
+
+// Excerpt is a part of a text.
+type Excerpt struct {
+	// Text is the lines, joined by line feeds. It ends with one if the text does and
+	// was wanted up to its end, without numbers.
+	Text string
+	// Start and End are the first and last line shown; both 0 if there is none.
+	Start, End int
+	// Total is the number of lines in the text. A final newline ends a line and begins none.
+	Total int
+	// Counted is false if Total is only what was seen before the scan was given up.
+	Counted bool
+	// Capped says which cap kept wanted lines out.
+	Capped Cap
+	// CutLines is the number of lines of which only the beginning is shown.
+	CutLines int
+}
+
+// Whole reports whether everything in the text is shown.
+func (e *Excerpt) Whole() bool {
+	return e.Counted && e.Start <= 1 && e.End == e.Total && e.CutLines == 0
+}
+
+// Of takes the window out of a text that is in memory. An excerpt without lines
+// means that the text has fewer than Start.
+func Of(content []byte, w Window) Excerpt {
+	total := CountLines(content)
+	w.Start = max(w.Start, 1)
+	if w.Start > total {
+		return Excerpt{Total: total, Counted: true}
+	}
+	r := region{data: content, first: w.Start}
+	for range w.Start - 1 {
+		r.data = r.data[bytes.IndexByte(r.data, '\n')+1:]
+	}
+	e := r.render(w, total)
+	e.Total, e.Counted = total, true
+	return e
+}
+
+// CountLines counts the lines of a text.
+func CountLines(content []byte) int {
+	n := bytes.Count(content, []byte{'\n'})
+	if len(content) > 0 && content[len(content)-1] != '\n' {
+		n++
+	}
+	return n
+}

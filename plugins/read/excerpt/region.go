@@ -1,0 +1,139 @@
+package excerpt
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// region is a run of lines from which an excerpt is made.
+type region struct {
+	data  []byte
+	first int // number of the first line
+	// hidden is, for lines that data has only the beginning of, how many bytes are not there.
+	hidden map[int]int64
+}
+
+// next cuts the first line off data. The line is without its ending; rest is nil
+// if it had none.
+func next(data []byte) (line, rest []byte) {
+	i := bytes.IndexByte(data, '\n')
+	if i < 0 {
+		return data, nil
+	}
+	line, rest = data[:i], data[i+1:]
+	if i > 0 && line[i-1] == '\r' {
+		line = line[:i-1]
+	}
+	return line, rest
+}
+
+// shown gives the part of a line that is shown, and how many bytes are not.
+func (r *region) shown(number int, line []byte) ([]byte, int64) {
+	hidden := r.hidden[number]
+	if len(line) <= MaxLineChars {
+		return line, hidden
+	}
+	n := 0
+	for range MaxLineChars {
+		if n == len(line) {
+			return line, hidden
+		}
+		_, size := utf8.DecodeRune(line[n:])
+		n += size
+	}
+	return line[:n], int64(len(line)-n) + hidden
+}
+
+// render makes the excerpt; last is the number of the last line that there is.
+func (r *region) render(w Window, last int) Excerpt {
+	e := Excerpt{Start: r.first, End: last}
+	if w.Lines > 0 {
+		e.End = min(e.End, r.first+w.Lines-1)
+	}
+	if limit := r.first + MaxLines - 1; limit < e.End {
+		e.End, e.Capped = limit, ByLines
+	}
+	size, plain := r.measure(&e, w.Numbers)
+	toEnd := e.Capped == NotCapped && (w.Lines == 0 || w.Lines > e.End-e.Start+1)
+	if !plain || w.Numbers {
+		e.Text = r.format(&e, w.Numbers, toEnd)
+		return e
+	}
+	// The common case: the lines as they are in the file, in one piece.
+	text := r.data[:size]
+	if !toEnd {
+		text = bytes.TrimSuffix(text, []byte{'\n'})
+	}
+	e.Text = string(text)
+	return e
+}
+
+// measure moves e.End to where the byte cap falls and counts the cut lines. It
+// gives the length of the lines in the data, and whether they can be shown as they are.
+func (r *region) measure(e *Excerpt, numbers bool) (size int, plain bool) {
+	prefix := 0
+	if numbers {
+		prefix = len(strconv.Itoa(e.End)) + len("| ")
+	}
+	rest, used, plain := r.data, 0, true
+	for number := r.first; number <= e.End; number++ {
+		whole, after := next(rest)
+		line, cut := whole, int64(0)
+		if len(whole) > MaxLineChars || r.hidden != nil {
+			line, cut = r.shown(number, whole)
+		}
+		used += prefix + len(line) + len("\n")
+		if cut > 0 {
+			used += len(cutNote(cut))
+		}
+		if used > MaxBytes && number > r.first {
+			e.End, e.Capped = number-1, ByBytes
+			break
+		}
+		step := len(rest) - len(after)
+		ending := step - len(whole)
+		plain = plain && cut == 0 && ending < len("\r\n")
+		if cut > 0 {
+			e.CutLines++
+		}
+		size += step
+		rest = after
+	}
+	return size, plain
+}
+
+// format writes the lines one by one.
+func (r *region) format(e *Excerpt, numbers, toEnd bool) string {
+	var b strings.Builder
+	b.Grow(min(len(r.data)+8*(e.End-e.Start+1), MaxBytes))
+	width := len(strconv.Itoa(e.End))
+	rest := r.data
+	var digits [20]byte
+	for number := e.Start; number <= e.End; number++ {
+		line, after := next(rest)
+		line, cut := r.shown(number, line)
+		if numbers {
+			n := strconv.AppendInt(digits[:0], int64(number), 10)
+			for range width - len(n) {
+				b.WriteByte(' ')
+			}
+			b.Write(n)
+			b.WriteString("| ")
+		}
+		b.Write(line)
+		if cut > 0 {
+			b.WriteString(cutNote(cut))
+		}
+		if number < e.End || toEnd && !numbers && after != nil {
+			b.WriteByte('\n')
+		}
+		rest = after
+	}
+	return b.String()
+}
+
+func cutNote(bytes int64) string {
+	return "… [line cut here: " + strconv.FormatInt(bytes, 10) + " more bytes]"
+}

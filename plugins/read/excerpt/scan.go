@@ -1,0 +1,153 @@
+package excerpt
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"unicode/utf8"
+)
+
+const (
+	scanChunk = 256 << 10
+	// keepOfLine is how much of a line is kept of a text that is not in memory.
+	keepOfLine = (MaxLineChars + 1) * utf8.UTFMax
+)
+
+// Scan takes the window out of a text that is read piece by piece, in constant
+// memory. After the window it goes on to count the lines, through at most
+// countAhead bytes; Excerpt.Counted says whether that was enough. convert, if not
+// nil, gets the kept lines before they are shown.
+func Scan(ctx context.Context, text io.Reader, w Window, countAhead int64, convert func([]byte) ([]byte, error)) (Excerpt, error) {
+	s := scanner{region: region{first: max(w.Start, 1), hidden: make(map[int]int64)}, line: 1}
+	s.until = s.region.first + MaxLines
+	if w.Lines > 0 {
+		s.until = min(s.until, s.region.first+w.Lines)
+	}
+	buf := make([]byte, scanChunk)
+	counted, ahead := false, int64(0)
+	for !counted && ahead <= countAhead {
+		if err := ctx.Err(); err != nil {
+			return Excerpt{}, context.Cause(ctx)
+		}
+		n, err := text.Read(buf)
+		if s.done() {
+			ahead += int64(n)
+		}
+		s.take(buf[:n])
+		if errors.Is(err, io.EOF) {
+			counted = true
+		} else if err != nil {
+			return Excerpt{}, err
+		}
+	}
+	return s.excerpt(w, counted, convert)
+}
+
+// scanner collects a region from a text that passes by.
+type scanner struct {
+	region  region
+	until   int  // the first line that is not wanted
+	line    int  // the line that is being read
+	inLine  int  // bytes of it so far
+	started bool // the line has something in it, so that it counts
+	least   int  // bytes that the kept lines take when they are shown, at least
+}
+
+func (s *scanner) done() bool { return s.least > MaxBytes || s.line >= s.until }
+
+func (s *scanner) take(chunk []byte) {
+	for len(chunk) > 0 {
+		if s.done() || s.line < s.region.first {
+			if chunk = s.skip(chunk); len(chunk) == 0 {
+				return
+			}
+		}
+		i := bytes.IndexByte(chunk, '\n')
+		if i < 0 {
+			s.keep(chunk)
+			s.started = true
+			return
+		}
+		s.keep(chunk[:i])
+		s.endLine()
+		chunk = chunk[i+1:]
+	}
+}
+
+// skip counts lines up to the first wanted one, or to the end.
+func (s *scanner) skip(chunk []byte) []byte {
+	for !s.done() && s.line < s.region.first {
+		i := bytes.IndexByte(chunk, '\n')
+		if i < 0 {
+			s.started = s.started || len(chunk) > 0
+			return nil
+		}
+		chunk = chunk[i+1:]
+		s.line++
+		s.started = false
+	}
+	if !s.done() {
+		return chunk
+	}
+	s.line += bytes.Count(chunk, []byte{'\n'})
+	if len(chunk) > 0 {
+		s.started = chunk[len(chunk)-1] != '\n'
+	}
+	return nil
+}
+
+// keep adds to the current line, up to what can be shown of it.
+func (s *scanner) keep(part []byte) {
+	room := max(keepOfLine-s.inLine, 0)
+	if len(part) > room {
+		s.region.hidden[s.line] += int64(len(part) - room)
+		part = part[:room]
+	}
+	s.region.data = append(s.region.data, part...)
+	s.inLine += len(part)
+}
+
+func (s *scanner) endLine() {
+	if s.region.hidden[s.line] > 0 {
+		s.trimRune()
+	}
+	s.region.data = append(s.region.data, '\n')
+	s.least += min(s.inLine, MaxLineChars) + 1
+	s.line++
+	s.inLine, s.started = 0, false
+}
+
+// trimRune takes a character that was cut apart off the end of the kept line.
+func (s *scanner) trimRune() {
+	for range utf8.UTFMax - 1 {
+		if r, size := utf8.DecodeLastRune(s.region.data); r != utf8.RuneError || size > 1 {
+			return
+		}
+		s.region.data = s.region.data[:len(s.region.data)-1]
+		s.region.hidden[s.line]++
+	}
+}
+
+func (s *scanner) excerpt(w Window, counted bool, convert func([]byte) ([]byte, error)) (Excerpt, error) {
+	total := s.line - 1
+	if s.started {
+		total++
+		if s.region.hidden[s.line] > 0 {
+			s.trimRune()
+		}
+	}
+	if total < s.region.first {
+		return Excerpt{Total: total, Counted: counted}, nil
+	}
+	if convert != nil {
+		data, err := convert(s.region.data)
+		if err != nil {
+			return Excerpt{}, err
+		}
+		s.region.data = data
+	}
+	e := s.region.render(w, total) // what was kept is enough for any cap
+	e.Total, e.Counted = total, counted
+	return e, nil
+}

@@ -1,0 +1,83 @@
+package files
+
+import (
+	"bytes"
+	"fmt"
+	"unicode/utf8"
+
+	"toolhost.dev/sdk"
+	"toolhost.dev/sdk/tool"
+	"toolhost.dev/sdk/workspace"
+)
+
+// decoded is a file's text for showing.
+type decoded struct {
+	content  []byte
+	encoding string
+	guessed  bool
+	ending   workspace.LineEnding
+}
+
+// decode turns bytes into text as the call wants it.
+func (r *request) decode(data []byte) (decoded, error) {
+	if workspace.Binary(data) || r.in.Encoding == "ascii" && bytes.IndexByte(data, 0) >= 0 {
+		return decoded{}, r.binary(int64(len(data)))
+	}
+	switch r.in.Encoding {
+	case "ascii":
+		return text(escapeASCII(data), "ascii", false), nil
+	case "utf8":
+		if !utf8.Valid(data) {
+			return decoded{}, r.notUTF8(data)
+		}
+	}
+	t, err := workspace.Decode(data)
+	if err != nil {
+		return decoded{}, sdk.Errorf(tool.InvalidArguments, "%s cannot be shown. %w Its bytes can be read with encoding=base64.", r.name, err)
+	}
+	return text(t.Content, string(t.Encoding), t.Guessed()), nil
+}
+
+func text(content []byte, encoding string, guessed bool) decoded {
+	d := decoded{content: content, encoding: encoding, guessed: guessed, ending: workspace.LF}
+	if bytes.IndexByte(content, '\r') >= 0 {
+		d.ending = workspace.CountLineEndings(content).Kind()
+	}
+	return d
+}
+
+// binary refuses what is not text, and says what to do with it.
+func (r *request) binary(size int64) error {
+	return sdk.Errorf(tool.InvalidArguments, "%s is binary (%s), so it has no lines to show. Use encoding=base64 for its bytes (up to %s), or a shell command such as file, strings or xxd.",
+		r.name, workspace.FormatSize(size), workspace.FormatSize(maxBase64))
+}
+
+func (r *request) notUTF8(data []byte) error {
+	at := 0
+	for at < len(data) {
+		c, size := utf8.DecodeRune(data[at:])
+		if c == utf8.RuneError && size == 1 {
+			break
+		}
+		at += size
+	}
+	return sdk.Errorf(tool.InvalidArguments, "%s is not valid UTF-8: the byte 0x%02x in line %d is no character. Use encoding=auto to see it in the likeliest encoding, or encoding=ascii to see such bytes as \\xHH.",
+		r.name, data[at], bytes.Count(data[:at], []byte{'\n'})+1)
+}
+
+// escapeASCII shows every byte that is not ASCII as \xHH.
+func escapeASCII(data []byte) []byte {
+	i := bytes.IndexFunc(data, func(r rune) bool { return r >= utf8.RuneSelf })
+	if i < 0 {
+		return data
+	}
+	out := append(make([]byte, 0, len(data)+len(data)/4), data[:i]...)
+	for _, b := range data[i:] {
+		if b < utf8.RuneSelf {
+			out = append(out, b)
+		} else {
+			out = fmt.Appendf(out, `\x%02x`, b)
+		}
+	}
+	return out
+}

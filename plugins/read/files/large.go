@@ -1,0 +1,133 @@
+package files
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"unicode/utf8"
+
+	"toolhost.dev/plugins/read/excerpt"
+	"toolhost.dev/plugins/read/media"
+	"toolhost.dev/sdk"
+	"toolhost.dev/sdk/tool"
+	"toolhost.dev/sdk/workspace"
+)
+
+const (
+	// countAhead is how much of a file is read only to know how many lines it has.
+	countAhead = 256 << 20
+	// sniffed is how much is read to tell what kind of file it is.
+	sniffed = 8 << 10
+)
+
+// large shows a file that is not taken into memory.
+func (r *request) large() (*sdk.Result, error) {
+	f, err := r.ws.Open(r.path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	before, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	head := make([]byte, sniffed)
+	n, err := io.ReadFull(f, head)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, fmt.Errorf("cannot read %s: %w", r.name, err)
+	}
+	head = head[:n]
+	kind, isMedia := media.Sniff(head)
+	switch {
+	case isMedia:
+		snap, err := r.ws.ReadFile(r.path, limitOf(kind))
+		if errors.Is(err, workspace.ErrTooLarge) {
+			return nil, r.tooLargeToAttach(kind, before.Size())
+		}
+		if err != nil {
+			return nil, err
+		}
+		return r.attach(snap, kind)
+	case workspace.Binary(head):
+		return nil, r.binary(before.Size())
+	case bytes.HasPrefix(head, []byte("\xff\xfe")), bytes.HasPrefix(head, []byte("\xfe\xff")):
+		snap, err := r.ws.ReadFile(r.path, 4*maxInMemory)
+		if errors.Is(err, workspace.ErrTooLarge) {
+			return nil, sdk.Errorf(tool.InvalidArguments, "%s is UTF-16 and too large to be decoded (%s, the limit is %s). Convert it first: iconv -f UTF-16 -t UTF-8 FILE > COPY",
+				r.name, workspace.FormatSize(before.Size()), workspace.FormatSize(4*maxInMemory))
+		}
+		if err != nil {
+			return nil, err
+		}
+		return r.small(snap)
+	}
+	text := decoded{encoding: string(workspace.UTF8), ending: workspace.LF}
+	if bytes.HasPrefix(head, []byte("\xef\xbb\xbf")) {
+		text.encoding = string(workspace.UTF8BOM)
+	}
+	if bytes.Contains(head, []byte("\r\n")) {
+		text.ending = workspace.CRLF
+	}
+	sum := &hashing{hash: sha256.New()}
+	var source io.Reader = io.MultiReader(bytes.NewReader(head), f)
+	if before.Size() <= workspace.MaxFileSize {
+		source = io.TeeReader(source, sum)
+	} else {
+		sum = nil
+	}
+	if text.encoding == string(workspace.UTF8BOM) {
+		if _, err := io.CopyN(io.Discard, source, 3); err != nil {
+			return nil, err
+		}
+	}
+	e, err := excerpt.Scan(r.ctx, source, r.window(), countAhead, func(kept []byte) ([]byte, error) {
+		return r.convert(kept, &text)
+	})
+	if err != nil {
+		return nil, err
+	}
+	text.content = head
+	after, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	var effect *tool.Effect
+	if sum != nil && e.Counted && sum.size == after.Size() && before.ModTime().Equal(after.ModTime()) {
+		effect = &tool.Effect{Operation: tool.OpRead, File: tool.FileState{Path: r.path.String(), ModTime: after.ModTime(), Size: after.Size(), Partial: !e.Whole()}}
+		sum.hash.Sum(effect.File.Hash[:0])
+	}
+	return r.show(e, text, after.Size(), effect)
+}
+
+// convert makes the lines that are shown UTF-8. What the rest of a large file is
+// in, nobody looks.
+func (r *request) convert(kept []byte, text *decoded) ([]byte, error) {
+	switch {
+	case r.in.Encoding == "ascii":
+		text.encoding = "ascii"
+		return escapeASCII(kept), nil
+	case utf8.Valid(kept):
+		return kept, nil
+	case r.in.Encoding == "utf8":
+		return nil, r.notUTF8(kept)
+	}
+	t, err := workspace.Decode(kept)
+	if err != nil {
+		return nil, sdk.Errorf(tool.InvalidArguments, "The lines of %s from %d on are not text. Use a shell command such as strings or xxd.", r.name, max(r.in.Offset, 1))
+	}
+	text.encoding, text.guessed = string(t.Encoding), t.Guessed()
+	return t.Content, nil
+}
+
+type hashing struct {
+	hash hash.Hash
+	size int64
+}
+
+func (h *hashing) Write(p []byte) (int, error) {
+	h.size += int64(len(p))
+	return h.hash.Write(p)
+}

@@ -1,0 +1,102 @@
+package files
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"toolhost.dev/sdk"
+	"toolhost.dev/sdk/suggest"
+	"toolhost.dev/sdk/tool"
+	"toolhost.dev/sdk/workspace"
+)
+
+const (
+	// maxNames is how many names in one directory are compared with the missing one.
+	maxNames = 10_000
+	// maxLooked is how many directories are looked through for a file of the same name.
+	maxLooked = 300
+)
+
+// missing says that there is no such file, and what the caller may have meant.
+func (r *request) missing() error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "File does not exist: %s", r.in.FilePath)
+	dir, wanted := r.nearestDirectory()
+	var meant []string
+	if names, err := r.ws.Names(dir, maxNames); err == nil {
+		slices.Sort(names)
+		for _, n := range suggest.Closest(wanted, names, 3) {
+			meant = append(meant, r.relative(filepath.Join(dir.String(), n)))
+		}
+	}
+	for _, p := range r.sameName() {
+		if !slices.Contains(meant, p) {
+			meant = append(meant, p)
+		}
+	}
+	switch {
+	case len(meant) > 0:
+		fmt.Fprintf(&b, "\nDid you mean %s?", strings.Join(meant, ", or "))
+	case dir.String() != r.ws.Parent(r.path).String():
+		fmt.Fprintf(&b, "\nThe directory %s does not exist either. List %s to see what is there.", r.relative(filepath.Join(dir.String(), wanted)), r.relative(dir.String()))
+	default:
+		fmt.Fprintf(&b, "\nList %s to see what is there.", r.relative(dir.String()))
+	}
+	return sdk.Errorf(tool.NotFound, "%s", b.String())
+}
+
+// nearestDirectory gives the deepest directory of the path that exists, and the
+// element in it that does not.
+func (r *request) nearestDirectory() (dir workspace.Path, wanted string) {
+	p := r.path
+	for {
+		dir = r.ws.Parent(p)
+		if info, err := r.ws.Stat(dir); err == nil && info.IsDir() || dir.String() == p.String() {
+			return dir, p.Base()
+		}
+		p = dir
+	}
+}
+
+// sameName looks for files of the same name beneath the working directory, the
+// nearest to its top first.
+func (r *request) sameName() []string {
+	top, err := r.ws.Resolve(r.call.Cwd, ".")
+	if err != nil {
+		return nil
+	}
+	var found []string
+	queue := []workspace.Path{top}
+	for looked := 0; len(queue) > 0 && looked < maxLooked && len(found) < 3 && r.ctx.Err() == nil; looked++ {
+		dir := queue[0]
+		queue = queue[1:]
+		entries, _, err := r.ws.ReadDir(dir, maxNames/10)
+		if err != nil {
+			continue
+		}
+		for _, e := range entries {
+			switch {
+			case e.Name() == r.path.Base() && e.Type().IsRegular():
+				found = append(found, r.relative(filepath.Join(dir.String(), e.Name())))
+			case e.IsDir() && !strings.HasPrefix(e.Name(), ".") && e.Name() != "node_modules":
+				if child, err := r.ws.Entry(dir, e); err == nil {
+					queue = append(queue, child)
+				}
+			}
+		}
+	}
+	return found
+}
+
+// relative shows a path the way the caller writes them.
+func (r *request) relative(path string) string {
+	if rest, ok := strings.CutPrefix(path, filepath.Clean(r.call.Cwd)+"/"); ok {
+		return rest
+	}
+	if path == filepath.Clean(r.call.Cwd) {
+		return "."
+	}
+	return path
+}

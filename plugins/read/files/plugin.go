@@ -1,0 +1,40 @@
+// Package files is the tools read and list: what a model says to them and hears
+// from them. How lines are chosen, directories walked and media recognised is in
+// the packages excerpt, listing and media.
+package files
+
+import (
+	"fmt"
+
+	"toolhost.dev/sdk"
+	"toolhost.dev/sdk/tool"
+)
+
+// Version of the plugin.
+const Version = "0.1.0"
+
+// Plugin gives the plugin.
+func Plugin() sdk.Plugin {
+	return sdk.Plugin{Name: "read", Version: Version, Tools: []sdk.Tool{readTool(), listTool()}}
+}
+
+// looking are the traits of both tools: they change nothing.
+var looking = tool.Traits{ReadOnly: true, ConcurrencySafe: true, AutoExecute: true, Idempotent: true}
+
+// count writes a number of things: "1 line", "2 lines".
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	if stem, ok := cutY(thing); ok {
+		return fmt.Sprintf("%d %sies", n, stem)
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+func cutY(s string) (string, bool) {
+	if len(s) > 0 && s[len(s)-1] == 'y' {
+		return s[:len(s)-1], true
+	}
+	return s, false
+}

@@ -1,0 +1,230 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"toolhost.dev/plugins/read/excerpt"
+	"toolhost.dev/plugins/read/media"
+	"toolhost.dev/sdk"
+	"toolhost.dev/sdk/tool"
+	"toolhost.dev/sdk/workspace"
+	"toolhost.dev/sdk/workspace/language"
+)
+
+const (
+	// maxInMemory is the size above which a text is read piece by piece.
+	maxInMemory = 8 << 20
+	// maxBase64 is the size of a file of which the bytes are given.
+	maxBase64 = 1 << 20
+	// maxImage and maxDocument are the sizes of what is sent along.
+	maxImage    = 10 << 20
+	maxDocument = 32 << 20
+)
+
+type readArgs struct {
+	FilePath        string `json:"file_path" path:"read" jsonschema:"The file to read, relative to the working directory or absolute. A directory is listed."`
+	Offset          int    `json:"offset,omitempty" default:"1" min:"0" jsonschema:"The line to begin at, counted from 1."`
+	Limit           *int   `json:"limit,omitempty" min:"1" jsonschema:"How many lines to read. Without it: to the end, but at most 2000 lines or 50 KB."`
+	ShowLineNumbers bool   `json:"show_line_numbers,omitempty" default:"false" jsonschema:"Put the line number and \"| \" before each line. They are not part of the file."`
+	Encoding        string `json:"encoding,omitempty" default:"auto" enum:"utf8,ascii,base64,auto" jsonschema:"How to read the bytes: auto finds out; utf8 refuses anything else; ascii shows other bytes as \\xHH; base64 gives the bytes of any file up to 1 MiB."`
+}
+
+// readData is the structured result of read.
+type readData struct {
+	Path           string `json:"path"`
+	TotalLines     int    `json:"total_lines"`
+	StartLine      int    `json:"start_line"`
+	EndLine        int    `json:"end_line"`
+	Language       string `json:"language"`
+	Encoding       string `json:"encoding"`
+	Truncated      bool   `json:"truncated"`
+	RecommendRange bool   `json:"recommend_range"`
+	IsDirectory    bool   `json:"is_directory"`
+}
+
+func readTool() sdk.Tool {
+	return sdk.NewTool(sdk.Definition{
+		Name: "read",
+		Description: "Read a file: all of it, or a range of lines. Read a file before you edit it. At most 2000 lines, 2000 characters a line and 50 KB are given at once; " +
+			"a note in square brackets at the end then says how to go on. Images and PDF documents are attached, a directory is listed. To find something in many files use grep.",
+		Traits:   looking,
+		Category: tool.CategoryBuiltin,
+		Examples: []string{
+			"read main.go",
+			"read src/server.ts --offset 120 --limit 60 --show_line_numbers",
+			"read assets/logo.png",
+			"read data.bin --encoding base64",
+		},
+	}, read)
+}
+
+// request is one call of read.
+type request struct {
+	ctx  context.Context
+	call *sdk.Call
+	ws   *workspace.Workspace
+	in   readArgs
+	path workspace.Path
+	name string // the path for showing
+}
+
+func read(ctx context.Context, call *sdk.Call, in readArgs) (*sdk.Result, error) {
+	ws, err := call.Workspace()
+	if err != nil {
+		return nil, err
+	}
+	r := &request{ctx: ctx, call: call, ws: ws, in: in}
+	r.path, err = ws.Resolve(call.Cwd, in.FilePath)
+	if err != nil {
+		return nil, err
+	}
+	r.name = r.path.RelTo(call.Cwd)
+	if r.path.IsDir() {
+		return r.directory()
+	}
+	limit := int64(maxInMemory)
+	if in.Encoding == "base64" {
+		limit = maxBase64
+	}
+	snap, err := ws.ReadFile(r.path, limit)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, r.missing()
+	case errors.Is(err, workspace.ErrTooLarge) && in.Encoding == "base64":
+		return nil, sdk.Errorf(tool.InvalidArguments, "%s is too large to be given as base64 (the limit is %s). Take a part of it with a shell command, such as: head -c 65536 FILE | base64", r.name, workspace.FormatSize(maxBase64))
+	case errors.Is(err, workspace.ErrTooLarge):
+		return r.large()
+	case err != nil:
+		return nil, err
+	}
+	return r.small(snap)
+}
+
+// small shows a file that is in memory.
+func (r *request) small(snap *workspace.Snapshot) (*sdk.Result, error) {
+	if r.in.Encoding == "base64" {
+		return r.base64(snap), nil
+	}
+	if kind, ok := media.Sniff(snap.Data); ok {
+		return r.attach(snap, kind)
+	}
+	text, err := r.decode(snap.Data)
+	if err != nil {
+		return nil, err
+	}
+	if text.ending == workspace.CR {
+		text.content = workspace.LF.Normalize(text.content)
+	}
+	e := excerpt.Of(text.content, r.window())
+	effect := snap.Effect()
+	effect.File.Partial = !e.Whole()
+	return r.show(e, text, int64(len(snap.Data)), &effect)
+}
+
+func (r *request) window() excerpt.Window {
+	w := excerpt.Window{Start: max(r.in.Offset, 1), Numbers: r.in.ShowLineNumbers}
+	if r.in.Limit != nil {
+		w.Lines = max(*r.in.Limit, 1)
+	}
+	return w
+}
+
+// show makes the result of an excerpt. effect is nil when the file was not read to its end.
+func (r *request) show(e excerpt.Excerpt, text decoded, size int64, effect *tool.Effect) (*sdk.Result, error) {
+	if e.Start == 0 && r.in.Offset > 1 {
+		return nil, r.pastEnd(e.Total)
+	}
+	data := readData{
+		Path: r.path.String(), TotalLines: e.Total, StartLine: e.Start, EndLine: e.End,
+		Language: language.Of(r.path.String(), text.content[:min(len(text.content), 8<<10)]), Encoding: text.encoding,
+		Truncated:      e.Capped != excerpt.NotCapped || e.CutLines > 0,
+		RecommendRange: e.Total > excerpt.MaxLines || size > excerpt.MaxBytes || !e.Counted,
+	}
+	res := &sdk.Result{Output: withNotes(e.Text, r.notes(e, text, size, effect)), Title: "Read " + r.name, Data: sdk.Data(data)}
+	if effect != nil {
+		res.Effects = []tool.Effect{*effect}
+	}
+	return res, nil
+}
+
+func (r *request) pastEnd(total int) error {
+	if total == 0 {
+		return sdk.Errorf(tool.InvalidArguments, "offset %d is past the end: %s is empty. There is nothing to read.", r.in.Offset, r.name)
+	}
+	return sdk.Errorf(tool.InvalidArguments, "offset %d is past the end: %s has %s. Give an offset from 1 to %d.", r.in.Offset, r.name, count(total, "line"), total)
+}
+
+// notes are what the model has to know beside the text.
+func (r *request) notes(e excerpt.Excerpt, text decoded, size int64, effect *tool.Effect) []string {
+	var notes []string
+	note := func(format string, a ...any) { notes = append(notes, fmt.Sprintf(format, a...)) }
+	if e.Total == 0 && size == 0 {
+		note("the file is empty")
+	} else if e.Total == 0 {
+		note("the file has no text, only a byte order mark")
+	}
+	total := fmt.Sprintf("%d", e.Total)
+	if !e.Counted {
+		total = fmt.Sprintf("more than %d (not counted to the end of %s)", e.Total, workspace.FormatSize(size))
+	}
+	switch e.Capped {
+	case excerpt.ByLines:
+		note("lines %d-%d of %s; at most %d are shown at once. Go on with offset=%d", e.Start, e.End, total, excerpt.MaxLines, e.End+1)
+	case excerpt.ByBytes:
+		note("lines %d-%d of %s; at most %s are shown at once. Go on with offset=%d", e.Start, e.End, total, workspace.FormatSize(excerpt.MaxBytes), e.End+1)
+	case excerpt.NotCapped:
+		if !e.Counted {
+			note("lines %d-%d of %s", e.Start, e.End, total)
+		}
+	}
+	if e.CutLines > 0 {
+		note("%s longer than %d characters, of which only the beginning is shown; for the rest use grep or a shell command (cut -c)", isAre(e.CutLines), excerpt.MaxLineChars)
+	}
+	if text.guessed {
+		note("the file is not UTF-8; it is shown as %s, which is a guess, so characters beyond ASCII may be others", text.encoding)
+	}
+	switch text.ending {
+	case workspace.CRLF, workspace.CR:
+		note("the lines of the file end with %s", strings.ToUpper(string(text.ending)))
+	case workspace.Mixed:
+		note("some lines of the file end with LF, some with CRLF")
+	case workspace.LF, workspace.NoLines:
+	}
+	if effect == nil {
+		note("the file is too large to be remembered as read; edit will refuse it")
+	}
+	return notes
+}
+
+func isAre(lines int) string {
+	if lines == 1 {
+		return "1 line is"
+	}
+	return fmt.Sprintf("%d lines are", lines)
+}
+
+// withNotes puts the notes after the text, apart from it and each marked as none of it.
+func withNotes(text string, notes []string) string {
+	if len(notes) == 0 {
+		return text
+	}
+	var b strings.Builder
+	b.WriteString(text)
+	if text != "" {
+		if !strings.HasSuffix(text, "\n") {
+			b.WriteByte('\n')
+		}
+		b.WriteByte('\n')
+	}
+	for i, n := range notes {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString("[note: " + n + "]")
+	}
+	return b.String()
+}

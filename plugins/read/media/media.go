@@ -1,0 +1,74 @@
+// Package media recognises images and documents by their first bytes.
+package media
+
+import (
+	"bytes"
+	"encoding/binary"
+	"image/gif"
+	"image/jpeg"
+	"image/png"
+)
+
+// Kind is a kind of file that a model is shown as such and not as text.
+type Kind struct {
+	// Name as in "PNG image".
+	Name string
+	// MediaType as in "image/png".
+	MediaType string
+	// Image: it is a picture, else a document.
+	Image bool
+}
+
+type signature struct {
+	kind  Kind
+	at    int
+	bytes string
+	also  string // at offset 8, for containers
+}
+
+var signatures = []signature{
+	{Kind{"PNG image", "image/png", true}, 0, "\x89PNG\r\n\x1a\n", ""},
+	{Kind{"JPEG image", "image/jpeg", true}, 0, "\xff\xd8\xff", ""},
+	{Kind{"GIF image", "image/gif", true}, 0, "GIF87a", ""},
+	{Kind{"GIF image", "image/gif", true}, 0, "GIF89a", ""},
+	{Kind{"WebP image", "image/webp", true}, 0, "RIFF", "WEBP"},
+	{Kind{"AVIF image", "image/avif", true}, 4, "ftyp", "avif"},
+	{Kind{"HEIC image", "image/heic", true}, 4, "ftyp", "heic"},
+	{Kind{"TIFF image", "image/tiff", true}, 0, "II*\x00", ""},
+	{Kind{"TIFF image", "image/tiff", true}, 0, "MM\x00*", ""},
+	{Kind{"icon", "image/x-icon", true}, 0, "\x00\x00\x01\x00", ""},
+	{Kind{"PDF document", "application/pdf", false}, 0, "%PDF-", ""},
+}
+
+// Sniff says what kind of media the file is that begins with head; ok is false
+// when it is none.
+func Sniff(head []byte) (kind Kind, ok bool) {
+	for _, s := range signatures {
+		if len(head) >= s.at && bytes.HasPrefix(head[s.at:], []byte(s.bytes)) &&
+			(s.also == "" || len(head) >= 12 && string(head[8:12]) == s.also) {
+			return s.kind, true
+		}
+	}
+	// A bitmap's two letters could begin a text; two reserved fields of the header are zero.
+	if len(head) > 18 && head[0] == 'B' && head[1] == 'M' && binary.LittleEndian.Uint32(head[6:]) == 0 {
+		return Kind{"BMP image", "image/bmp", true}, true
+	}
+	return Kind{}, false
+}
+
+// Dimensions gives the width and height of a PNG, JPEG or GIF image.
+func Dimensions(kind Kind, data []byte) (width, height int, ok bool) {
+	r := bytes.NewReader(data)
+	decode := png.DecodeConfig
+	switch kind.MediaType {
+	case "image/png":
+	case "image/jpeg":
+		decode = jpeg.DecodeConfig
+	case "image/gif":
+		decode = gif.DecodeConfig
+	default:
+		return 0, 0, false
+	}
+	c, err := decode(r)
+	return c.Width, c.Height, err == nil
+}
