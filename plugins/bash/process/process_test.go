@@ -1,0 +1,221 @@
+//go:build linux
+
+package process
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestMain is also a program that starts a command and waits to be killed.
+func TestMain(m *testing.M) {
+	if os.Getenv("PROCESS_TEST_VICTIM") == "" {
+		os.Exit(m.Run())
+	}
+	k := NewKeeper()
+	cmd := exec.Command("/bin/sleep", "1000")
+	cmd.Env = []string{}
+	tree, err := k.Start(cmd)
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	// The thread that started it is not the main one; the command must live on
+	// while goroutines, and threads with them, come and go.
+	fmt.Println(tree.Pid())
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	select {}
+}
+
+func TestCommandDiesWithItsParent(t *testing.T) {
+	victim := exec.Command("/proc/self/exe")
+	victim.Env = append(os.Environ(), "PROCESS_TEST_VICTIM=1")
+	out, err := victim.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := victim.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := victim.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatal(line)
+	}
+	if s, err := readStat(pid); err != nil || s.sid != pid || s.group != pid {
+		t.Fatalf("%+v %v: not in a session of its own", s, err)
+	}
+	if err := victim.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = victim.Wait()
+	until(t, "the command ends", func() bool {
+		s, err := readStat(pid)
+		return err != nil || s.state == 'Z'
+	})
+}
+
+func until(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !done(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("it does not come about that %s", what)
+		}
+	}
+}
+
+func start(t *testing.T, k *Keeper, script string) (*Tree, *bufio.Reader) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	cmd := exec.Command("/bin/bash", "-c", script)
+	cmd.Env, cmd.Stdout = []string{"PATH=/usr/bin:/bin"}, w
+	tree, err := k.Start(cmd)
+	_ = w.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tree, bufio.NewReader(r)
+}
+
+func readPid(t *testing.T, r *bufio.Reader) int {
+	t.Helper()
+	line, err := r.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+func TestOrphansAreReapedAsTheyEnd(t *testing.T) {
+	k := NewKeeper()
+	defer k.Close()
+	tree, out := start(t, k, `for i in 1 2 3; do (setsid sh -c 'echo $$; read x < /dev/null; exec sleep 0.05' &); done; read x <> <(sleep 1000)`)
+	for range 3 {
+		pid := readPid(t, out)
+		until(t, "an orphan is reaped while its command runs", func() bool {
+			_, err := readStat(pid)
+			return errors.Is(err, os.ErrNotExist)
+		})
+	}
+	select {
+	case <-tree.Done():
+		t.Fatal("the command has ended")
+	default:
+	}
+	tree.Kill(0)
+	if left := tree.Alive(); len(left) > 0 {
+		t.Error(left)
+	}
+}
+
+func TestStateTellsTheEnd(t *testing.T) {
+	k := NewKeeper()
+	defer k.Close()
+	for script, want := range map[string]string{"exit 7": "exit status 7", "kill -9 $$": "signal: killed", "true": "exit status 0"} {
+		tree, _ := start(t, k, script)
+		<-tree.Done()
+		if tree.State() == nil || tree.State().String() != want {
+			t.Errorf("%s: %v, %v", script, tree.State(), tree.Err())
+		}
+	}
+}
+
+func TestStartFails(t *testing.T) {
+	k := NewKeeper()
+	cmd := exec.Command("/nonexistent/program")
+	cmd.Env = []string{}
+	if _, err := k.Start(cmd); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+	k.Close()
+	cmd = exec.Command("/bin/true")
+	cmd.Env = []string{}
+	if _, err := k.Start(cmd); !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+}
+
+func TestForeignChildrenAreNotTouched(t *testing.T) {
+	k := NewKeeper()
+	foreign := exec.Command("/bin/sh", "-c", "echo $$; read x; exit 5")
+	out, _ := foreign.StdoutPipe()
+	in, _ := foreign.StdinPipe()
+	if err := foreign.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := readPid(t, bufio.NewReader(out))
+	tree, ready := start(t, k, `setsid sleep 1000 & echo $!; sleep 1000`)
+	readPid(t, ready)
+	tree.Kill(10 * time.Millisecond)
+	if _, err := readStat(pid); err != nil {
+		t.Fatal("a child of other code was killed")
+	}
+	_ = in.Close()
+	until(t, "it is a zombie", func() bool { s, err := readStat(pid); return err == nil && s.state == 'Z' })
+	family.reap()
+	var exit *exec.ExitError
+	if err := foreign.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 5 {
+		t.Errorf("its status was taken away: %v", err)
+	}
+	k.Close()
+}
+
+func TestCloseKeepsOtherKeepers(t *testing.T) {
+	one, two := NewKeeper(), NewKeeper()
+	defer two.Close()
+	a, outA := start(t, one, `setsid sleep 1000 & echo $!; wait`)
+	b, outB := start(t, two, `setsid sleep 1000 & echo $!; wait`)
+	left, gone := readPid(t, outB), readPid(t, outA)
+	one.Close()
+	if _, err := readStat(gone); err == nil || len(a.Alive()) > 0 {
+		t.Error("a process of the closed keeper is left")
+	}
+	if s, err := readStat(left); err != nil || s.state == 'Z' || len(b.Alive()) != 2 {
+		t.Errorf("a process of the other keeper is gone; alive: %v", b.Alive())
+	}
+	select {
+	case <-b.Done():
+		t.Error("the other keeper's command has ended")
+	default:
+	}
+}
+
+func TestNamesThatLookLikeTheEnd(t *testing.T) {
+	path := t.TempDir() + "/a) Z 1 (b"
+	if err := os.Symlink("/bin/sleep", path); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(path, "1000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := readStat(cmd.Process.Pid)
+	if err != nil || s.ppid != os.Getpid() || s.state == 'Z' || s.sid != selfSession() {
+		t.Errorf("%+v %v", s, err)
+	}
+	_ = cmd.Process.Signal(syscall.SIGKILL)
+	_ = cmd.Wait()
+}

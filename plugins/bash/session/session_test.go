@@ -1,0 +1,143 @@
+package session
+
+import (
+	"bytes"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func sample() State {
+	return State{Base: []string{"A=1", "B=two\nlines"}, Last: 130, Snapshot: &Snapshot{
+		Options: "braceexpand:noglob", Dirs: []string{"/a", "/new\nline"}, Umask: "0022",
+		Shopts: "shopt -s extglob\n", Variables: "declare -- x=\"1\"\n", Functions: "f () \n{ \n    :\n}\n", FunctionFlags: "declare -fx f\n",
+	}}
+}
+
+func TestStateThereAndBack(t *testing.T) {
+	for _, s := range []State{{}, {Last: 3}, {Base: []string{""}, Snapshot: &Snapshot{}}, sample()} {
+		got, err := Decode(s.Encode())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got.Encode(), s.Encode()) || got.Last != s.Last || len(got.Base) != len(s.Base) || (got.Snapshot == nil) != (s.Snapshot == nil) {
+			t.Errorf("%+v became %+v", s, got)
+		}
+	}
+	s := sample()
+	if got, _ := Decode(s.Encode()); !reflect.DeepEqual(got, s) {
+		t.Errorf("%+v became %+v", s, got)
+	}
+	if got, err := Decode(nil); err != nil || got.Snapshot != nil || got.Last != 0 {
+		t.Error(got, err)
+	}
+}
+
+// TestEveryChangeIsNoticed flips each byte of a state, and cuts it everywhere.
+func TestEveryChangeIsNoticed(t *testing.T) {
+	s := sample()
+	good := s.Encode()
+	for i := range good {
+		bad := bytes.Clone(good)
+		bad[i] ^= 1
+		if _, err := Decode(bad); !errors.Is(err, ErrState) {
+			t.Fatalf("byte %d (%q) changed: %v", i, good[i], err)
+		}
+		if _, err := Decode(good[:i]); i > 0 && !errors.Is(err, ErrState) {
+			t.Fatalf("cut at %d: %v", i, err)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	s := sample()
+	f.Add(s.Encode())
+	f.Add([]byte("toolhost-bash-session-1\x00-1\x0099999999999999999999\x00"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if s, err := Decode(b); err == nil && len(b) > 0 && !bytes.Equal(s.Encode(), b) {
+			t.Errorf("%q is taken for %+v", b, s)
+		}
+		// Sealed anew, so that what is behind the checksum is reached.
+		if i := bytes.LastIndexByte(b, 0); i >= 0 {
+			_, _ = Decode([]byte(string(b[:i+1]) + checksum(string(b[:i]))))
+		}
+	})
+}
+
+func dump(fields ...string) []byte { return []byte(strings.Join(fields, "\x00") + "\x00") }
+
+func TestParse(t *testing.T) {
+	whole := []string{"R", "D", "braceexpand", "/dir\n", "2", "/dir", "/other", "0022\n", "shopt -s x\n", "", "declare -- x=\"1\"\n", "f () \n", "declare -f f\n", "E"}
+	s, err := Parse(dump(whole...))
+	want := &Snapshot{Options: "braceexpand", Cwd: "/dir", Dirs: []string{"/other"}, Umask: "0022", Shopts: "shopt -s x\n", Variables: "declare -- x=\"1\"\n", Functions: "f () \n", FunctionFlags: "declare -f f\n"}
+	if err != nil || !reflect.DeepEqual(s, want) {
+		t.Errorf("%+v, %v", s, err)
+	}
+	set := func(i int, v string) []byte {
+		f := append([]string(nil), whole...)
+		f[i] = v
+		return dump(f...)
+	}
+	for name, c := range map[string]struct {
+		dump []byte
+		err  error
+		cwd  string
+	}{
+		"nothing":       {nil, ErrNotRestored, ""},
+		"garbage":       {[]byte("garbage"), ErrNotRestored, ""},
+		"restored":      {dump("R"), ErrNoDump, ""},
+		"written to":    {dump("R", "mine"), ErrNoDump, ""},
+		"cut":           {dump(whole[:10]...), ErrDump, "/dir"},
+		"no cwd":        {set(3, "\n"), ErrDump, ""},
+		"relative cwd":  {set(3, "dir\n"), ErrDump, ""},
+		"bad count":     {set(4, "x"), ErrDump, "/dir"},
+		"large count":   {set(4, "1000000000"), ErrDump, "/dir"},
+		"umask is code": {set(7, "0022; evil"), ErrDump, "/dir"},
+		"no end":        {set(13, "e"), ErrDump, "/dir"},
+	} {
+		s, err := Parse(c.dump)
+		if !errors.Is(err, c.err) || s != nil && s.Cwd != c.cwd || s == nil && c.cwd != "" {
+			t.Errorf("%s: %+v, %v", name, s, err)
+		}
+	}
+}
+
+func TestReadonlyLocalsAreDropped(t *testing.T) {
+	got := dropReadonly("declare -- x=\"1\"\ndeclare -r r=\"1\"\ndeclare -ar ra=([0]=\"r\")\ndeclare -r rr=\"r\"\ndeclare -x r2=\"1\"\n", "r")
+	if want := "declare -- x=\"1\"\ndeclare -ar ra=([0]=\"r\")\ndeclare -r rr=\"r\"\ndeclare -x r2=\"1\"\n"; got != want {
+		t.Errorf("%q", got)
+	}
+	if got := dropReadonly("declare -- r=\"1\"\ndeclare -ir r\n", "r"); got != "declare -- r=\"1\"\n" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestDumpIsOneLineWithoutQuotes(t *testing.T) {
+	if strings.ContainsAny(Dump, "'\n") {
+		t.Error("Dump has a quote or a line end")
+	}
+}
+
+// TestScriptQuotes has names and values that are commands in each place of a state.
+func TestScriptQuotes(t *testing.T) {
+	s := sample()
+	evil := "'; touch evil; '"
+	s.Snapshot.Dirs = []string{evil}
+	s.Snapshot.Shopts = "shopt -s extglob\nshopt -s $(touch evil)\nshopt -s a;touch\ntouch evil\nshopt -x y\n"
+	s.Snapshot.FunctionFlags = "declare -fx " + evil + "\ntouch evil\n"
+	s.Snapshot.Options = "noglob:$(touch evil):noglob; touch evil"
+	s.Base = []string{"A=" + evil, "B-C=x", "$(touch evil)=y"}
+	script := s.Script([]string{"A=new" + evil, "D=1", "x;touch evil=2"}, "trap")
+	script = strings.ReplaceAll(script, quote(evil), "Q")
+	script = strings.ReplaceAll(script, quote("="+evil), "Q")
+	script = strings.ReplaceAll(script, quote("new"+evil), "Q")
+	if strings.Contains(script, "touch") {
+		t.Errorf("a command got into the script:\n%s", script)
+	}
+	for _, want := range []string{"\\builtin shopt -s extglob\n", "\\builtin set -o noglob\n", "\\builtin set +o allexport\n", "\\builtin declare -f'x' -- Q\n", "\\builtin return 130;"} {
+		if !strings.Contains(script, want) {
+			t.Errorf("no %q in\n%s", want, script)
+		}
+	}
+}

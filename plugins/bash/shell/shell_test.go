@@ -1,0 +1,144 @@
+package shell
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"toolhost.dev/plugins/bash/session"
+)
+
+func TestEnvironment(t *testing.T) {
+	got := Environment([]string{
+		"PATH=/bin", "HOME=/root", "LANG=C", "TERM=xterm", "PAGER=less", "EMPTY=", "GIT_SSH_COMMAND=ssh -i key",
+		"TOOLHOST_PLUGIN=cookie", "TOOLHOST_LIFELINE_FD=3", "TOOLHOST_CALL=1", "PLUGIN_CLIENT_CERT=x", "PLUGIN_PROTOCOL_VERSIONS=2",
+		"BASH_ENV=/evil", "SHELLOPTS=xtrace", "BASH_FUNC_ls%%=() { evil; }", "PWD=/x", "_=/bin/x", "not an assignment", "POSIXLY_CORRECT=1",
+	})
+	for _, want := range []string{"PATH=/bin", "HOME=/root", "LANG=C", "EMPTY=", "TERM=dumb", "PAGER=cat", "GIT_TERMINAL_PROMPT=0", "GIT_SSH_COMMAND=ssh -i key -oBatchMode=yes", "CI=1"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("no %s", want)
+		}
+	}
+	seen := map[string]bool{}
+	for _, e := range got {
+		name, _, _ := strings.Cut(e, "=")
+		if seen[name] {
+			t.Errorf("%s is there twice", name)
+		}
+		seen[name] = true
+	}
+	for _, name := range []string{"TOOLHOST_PLUGIN", "TOOLHOST_LIFELINE_FD", "TOOLHOST_CALL", "PLUGIN_CLIENT_CERT", "PLUGIN_PROTOCOL_VERSIONS", "BASH_ENV", "SHELLOPTS", "BASH_FUNC_ls%%", "PWD", "_", "POSIXLY_CORRECT"} {
+		if seen[name] {
+			t.Errorf("%s is passed on", name)
+		}
+	}
+}
+
+func TestUsers(t *testing.T) {
+	t.Setenv("SHELL", "/bin/some-shell")
+	if got := Users(); got != "/bin/some-shell" {
+		t.Error(got)
+	}
+	t.Setenv("SHELL", "")
+	entry, err := exec.Command("sh", "-c", "grep \"^[^:]*:[^:]*:$(id -u):\" /etc/passwd | head -1 | cut -d: -f7").Output()
+	if got := Users(); err != nil || got != strings.TrimSpace(string(entry)) || got == "" {
+		t.Errorf("%q, want %q", got, entry)
+	}
+}
+
+// TestBootIsOneLine: the command's first line is the shell's first.
+func TestBootIsOneLine(t *testing.T) {
+	if strings.Contains(boot, "\n") || strings.Contains(exitTrap, "'") {
+		t.Error("boot has lines, or the trap a quote")
+	}
+	if len(boot) > 1000 { // it is in sight of ps and pgrep -f
+		t.Errorf("boot has %d bytes", len(boot))
+	}
+}
+
+func TestNamelessFiles(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	for _, open := range []func(string) (*os.File, error){nameless, namelessOnDisk} {
+		f, err := open("text")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err := io.ReadAll(f); string(b) != "text" || err != nil {
+			t.Errorf("%q, %v", b, err)
+		}
+		if entries, _ := os.ReadDir(os.TempDir()); len(entries) > 0 {
+			t.Errorf("%v is left", entries)
+		}
+		_ = f.Close()
+	}
+	t.Setenv("TMPDIR", "/nonexistent")
+	if _, err := namelessOnDisk("text"); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+func TestPumpReadsAllThatWasWritten(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		widen(r)
+		var got bytes.Buffer
+		want := bytes.Repeat([]byte("0123456789abcdef"), 4000)
+		if _, err := w.Write(want); err != nil {
+			t.Fatal(err)
+		}
+		p := &pump{r: r, w: &got, done: make(chan struct{})}
+		if late {
+			p.late = quietTime
+		}
+		p.shellEnded() // before anything was read
+		go p.run()
+		<-p.done
+		if !bytes.Equal(got.Bytes(), want) {
+			t.Errorf("%d bytes of %d", got.Len(), len(want))
+		}
+		// Nobody is kept from writing by a pump that is done, nor killed for it.
+		if _, err = w.Write(bytes.Repeat(want, 20)); late && err != nil {
+			t.Error(err)
+		}
+		if !late && !errors.Is(err, syscall.EPIPE) {
+			t.Errorf("the pipe is open still: %v", err)
+		}
+		if got.Len() != len(want) {
+			t.Error("something was taken after the end")
+		}
+		_ = w.Close()
+	}
+}
+
+func TestLimited(t *testing.T) {
+	l := &limited{limit: 5}
+	for _, s := range []string{"abc", "", "de", "f"} {
+		if n, err := l.Write([]byte(s)); n != len(s) || err != nil {
+			t.Error(n, err)
+		}
+		if l.over != (s == "f") {
+			t.Errorf("after %q: over is %v", s, l.over)
+		}
+	}
+	if string(l.kept) != "abcde" {
+		t.Errorf("%q", l.kept)
+	}
+}
+
+// TestPrivateDescriptors: they are above those that commands use.
+func TestPrivateDescriptors(t *testing.T) {
+	for _, fd := range []int{dumpFD, commandFD, scriptFD, session.DumpFD} {
+		if fd < 200 {
+			t.Errorf("descriptor %d", fd)
+		}
+	}
+}
