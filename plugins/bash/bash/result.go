@@ -2,6 +2,7 @@ package bash
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -106,7 +107,7 @@ func (r *report) failure(ctx context.Context, text, notes string) error {
 			r.limit(), joinLines(advice, body))
 	case shell.Canceled:
 		head := "The call was canceled"
-		if cause := context.Cause(ctx); cause != nil && cause != context.Canceled {
+		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 			head += fmt.Sprintf(" (%v)", cause)
 		}
 		head += ". The command was killed with everything it had started; the session is as it was before."

@@ -145,7 +145,7 @@ func TestValidText(t *testing.T) {
 
 // TestCuts cuts random text and checks what each cut promises.
 func TestCuts(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same in each run
+	random := rand.New(rand.NewPCG(1, 2))
 	pieces := []string{"a", "é", "€", "𝄞", "\n", "word ", strings.Repeat("x", 3000)}
 	for range 2000 {
 		var s strings.Builder
@@ -254,10 +254,10 @@ func TestStoreInTheTemporaryDirectory(t *testing.T) {
 	if err := os.Remove(own); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Mkdir(own, 0o777); err != nil { //nolint:gosec // on purpose
+	if err := os.Mkdir(own, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(own, 0o777); err != nil { //nolint:gosec // on purpose
+	if err := os.Chmod(own, 0o777); err != nil {
 		t.Fatal(err)
 	}
 	f, err = NewStore("").create("stdout")

@@ -20,6 +20,7 @@ type Live struct {
 
 	mu      sync.Mutex
 	pending []byte
+	chunk   []byte // what take gave last
 	skipped int64
 	sending bool // the sender runs, or will
 	closed  chan struct{}
@@ -77,7 +78,7 @@ func (l *Live) run() {
 }
 
 // take removes what is pending, without the beginning of a rune at its end unless
-// it is the last.
+// it is the last. What it gives is good until the next take.
 func (l *Live) take(last bool) []byte {
 	keep := 0
 	if !last {
@@ -87,14 +88,14 @@ func (l *Live) take(last bool) []byte {
 	if cut == 0 {
 		return nil
 	}
-	var chunk []byte
+	l.chunk = l.chunk[:0]
 	if l.skipped > 0 {
-		chunk = fmt.Appendf(chunk, "\n[… %d bytes skipped in the live view …]\n", l.skipped)
+		l.chunk = fmt.Appendf(l.chunk, "\n[… %d bytes skipped in the live view …]\n", l.skipped)
 		l.skipped = 0
 	}
-	chunk = append(chunk, l.pending[:cut]...)
+	l.chunk = append(l.chunk, l.pending[:cut]...)
 	l.pending = append(l.pending[:0], l.pending[cut:]...)
-	return chunk
+	return l.chunk
 }
 
 // Close passes on what is left and returns when it was.

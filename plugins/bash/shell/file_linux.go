@@ -12,7 +12,7 @@ func nameless(text string) (*os.File, error) {
 	if err != nil {
 		return namelessOnDisk(text)
 	}
-	return fill(os.NewFile(uintptr(fd), "toolhost"), text) //nolint:gosec // a descriptor
+	return fill(os.NewFile(uintptr(fd), "toolhost"), text)
 }
 
 // widen makes a pipe hold more, so that a command waits for its reader less often.

@@ -87,7 +87,7 @@ func (p *pump) drain(buf []byte) (total int, open bool) {
 	open = true
 	_ = raw.Read(func(fd uintptr) bool {
 		for total < lateBytes {
-			n, err := syscall.Read(int(fd), buf) //nolint:gosec // a descriptor
+			n, err := syscall.Read(int(fd), buf)
 			switch {
 			case n > 0:
 				_, _ = p.w.Write(buf[:n])

@@ -115,7 +115,7 @@ func await(ctx context.Context, tree *process.Tree, timeout time.Duration) Endin
 		defer timer.Stop()
 		over = timer.C
 	}
-	ending := Exited
+	var ending Ending
 	select {
 	case <-tree.Done():
 		return Exited
