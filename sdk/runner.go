@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -26,6 +27,7 @@ type runner struct {
 	draining bool
 	idle     chan struct{} // closed when draining and no call runs
 	spaces   map[string]*workspace.Workspace
+	journal  *workspace.Journal // nil without a state directory
 	close    sync.Once
 }
 
@@ -59,6 +61,11 @@ func newRunner(p Plugin) (r *runner, toolErr, err error) {
 func (r *runner) Describe(context.Context) (*tool.Description, error) { return r.desc, nil }
 
 func (r *runner) Configure(ctx context.Context, c tool.Configuration) ([]tool.Diagnostic, error) {
+	if c.StateDir != "" {
+		r.mu.Lock()
+		r.journal = workspace.NewJournal(filepath.Join(c.StateDir, "writes"))
+		r.mu.Unlock()
+	}
 	if r.plugin.Config.apply == nil {
 		return nil, nil
 	}
@@ -146,6 +153,11 @@ func (r *runner) workspace(roots []tool.Root) (*workspace.Workspace, error) {
 	w, err := workspace.Open(roots)
 	if err != nil {
 		return nil, err
+	}
+	if r.journal != nil {
+		if err := w.UseJournal(r.journal); err != nil {
+			fmt.Fprintln(os.Stderr, err) // for the log; the call can go on
+		}
 	}
 	if len(r.spaces) >= maxWorkspaces {
 		// Calls may still use the ones forgotten; their descriptors close when collected.

@@ -14,7 +14,7 @@ import (
 )
 
 // dress gives a new file everything of the old one but the content. What cannot be
-// kept is a cannotReplace.
+// kept is a replaceError.
 func dress(f *os.File, old *current) error {
 	st, ok := old.info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -27,7 +27,7 @@ func dress(f *os.File, old *current) error {
 	}
 	if now.Uid != st.Uid || now.Gid != st.Gid {
 		if err := f.Chown(int(st.Uid), int(st.Gid)); err != nil {
-			return &cannotReplace{"its owner could not be kept otherwise", err}
+			return &replaceError{"its owner could not be kept otherwise", err}
 		}
 	}
 	if err := copyAttributes(fd, int(old.file.Fd())); err != nil {
@@ -55,7 +55,7 @@ func copyAttributes(to, from int) error {
 	for name := range have {
 		if _, ok := want[name]; !ok {
 			if err := unix.Fremovexattr(to, name); err != nil && !strings.HasPrefix(name, "security.") {
-				return &cannotReplace{fmt.Sprintf("its lack of the attribute %s could not be kept otherwise", name), err}
+				return &replaceError{fmt.Sprintf("its lack of the attribute %s could not be kept otherwise", name), err}
 			}
 		}
 	}
@@ -64,7 +64,7 @@ func copyAttributes(to, from int) error {
 			continue
 		}
 		if err := unix.Fsetxattr(to, name, value, 0); err != nil {
-			return &cannotReplace{fmt.Sprintf("its attribute %s could not be kept otherwise", name), err}
+			return &replaceError{fmt.Sprintf("its attribute %s could not be kept otherwise", name), err}
 		}
 	}
 	return nil
@@ -85,7 +85,7 @@ func attributes(fd int) (map[string][]byte, error) {
 		}
 		value, err := sized(func(buf []byte) (int, error) { return unix.Fgetxattr(fd, name, buf) })
 		if err != nil {
-			return nil, &cannotReplace{fmt.Sprintf("its attribute %s cannot be read", name), err}
+			return nil, &replaceError{fmt.Sprintf("its attribute %s cannot be read", name), err}
 		}
 		out[name] = value
 	}

@@ -82,32 +82,50 @@ func pour(f *os.File, data []byte, size int64) error {
 
 // backup is a copy of the old content.
 type backup struct {
-	file *os.File
-	name string // whole
-	drop func() error
+	file  *os.File
+	name  string // whole
+	drop  func() error
+	noted *entry
 }
 
-// backup copies the old content beside the file, or else to the temporary directory.
+// backup copies the old content: to the journal's directory, where it is found
+// after a crash, or else beside the file, or else to the temporary directory.
 func (j *writeJob) backup() (*backup, error) {
-	name := tempName()
-	b := &backup{name: filepath.Join(filepath.Dir(j.path.abs), name), drop: func() error { return j.dir.root.Remove(name) }}
-	f, err := j.dir.root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	b, err := j.newBackup()
 	if err != nil {
-		if f, err = os.CreateTemp("", "toolhost-backup-*"); err != nil {
-			return nil, err
-		}
-		b.name, b.drop = f.Name(), func() error { return os.Remove(f.Name()) }
+		return nil, err
 	}
-	b.file = f
-	_, err = io.Copy(f, j.old.reread())
+	_, err = io.Copy(b.file, j.old.reread())
 	if err == nil {
-		err = f.Sync()
+		err = b.file.Sync()
 	}
 	if err != nil {
 		b.discard()
 		return nil, err
 	}
+	b.noted.ready()
 	return b, nil
+}
+
+func (j *writeJob) newBackup() (*backup, error) {
+	const flags = os.O_RDWR | os.O_CREATE | os.O_EXCL
+	name := tempName()
+	if j.journal != nil {
+		whole := filepath.Join(j.journal.dir, name)
+		noted := j.journal.begin(j.note(whole, true))
+		if f, err := os.OpenFile(whole, flags, 0o600); err == nil {
+			return &backup{file: f, name: whole, drop: func() error { return os.Remove(whole) }, noted: noted}, nil
+		}
+		noted.done()
+	}
+	if f, err := j.dir.root.OpenFile(name, flags, 0o600); err == nil {
+		return &backup{file: f, name: j.beside(name), drop: func() error { return j.dir.root.Remove(name) }}, nil
+	}
+	f, err := os.CreateTemp("", "toolhost-backup-*")
+	if err != nil {
+		return nil, err
+	}
+	return &backup{file: f, name: f.Name(), drop: func() error { return os.Remove(f.Name()) }}, nil
 }
 
 func (b *backup) restore(f *os.File, size int64) error {
@@ -126,4 +144,5 @@ func (b *backup) restore(f *os.File, size int64) error {
 func (b *backup) discard() {
 	_ = b.file.Close()
 	_ = b.drop()
+	b.noted.done()
 }

@@ -73,13 +73,12 @@ func (w *Workspace) Resolve(cwd, path string) (Path, error) {
 		return Path{}, err
 	}
 	r := w.root(abs)
-	if r == nil {
-		if !w.aboveRoot(abs) || len(w.roots) == 0 {
-			return Path{}, w.outside(path, abs, "")
-		}
-	} else if w.closed.Load() {
+	switch {
+	case w.closed.Load():
 		return Path{}, errClosed()
-	} else {
+	case r == nil && (!w.aboveRoot(abs) || len(w.roots) == 0):
+		return Path{}, w.outside(path, abs, "")
+	case r != nil:
 		t, err := r.tree()
 		if err != nil {
 			return Path{}, err

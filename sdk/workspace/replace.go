@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -21,18 +22,33 @@ type writeJob struct {
 	dir  pinned
 	old  *current
 	data []byte
+	hash [32]byte // of data
 	opt  WriteOptions
+
+	journal *Journal
 }
 
-// cannotReplace says why a file cannot be replaced by another, so that it has to
+// note makes the journal's record of a file that is about to be made.
+func (j *writeJob) note(temp string, backup bool) record {
+	r := record{Temp: temp, Target: j.path.abs, Backup: backup, New: j.hash}
+	if j.opt.Expect != nil {
+		r.Old = j.opt.Expect.Hash
+	}
+	return r
+}
+
+// beside gives the whole path of a name in the target's directory.
+func (j *writeJob) beside(name string) string { return filepath.Join(filepath.Dir(j.path.abs), name) }
+
+// replaceError says why a file cannot be replaced by another, so that it has to
 // be written over.
-type cannotReplace struct {
+type replaceError struct {
 	why string
 	err error
 }
 
-func (e *cannotReplace) Error() string { return e.why + ": " + e.err.Error() }
-func (e *cannotReplace) Unwrap() error { return e.err }
+func (e *replaceError) Error() string { return e.why + ": " + e.err.Error() }
+func (e *replaceError) Unwrap() error { return e.err }
 
 func (j *writeJob) run() (*Written, error) {
 	if j.old.info == nil {
@@ -47,7 +63,7 @@ func (j *writeJob) run() (*Written, error) {
 		return j.overwrite(fmt.Sprintf("it has %d hard links", n))
 	}
 	done, err := j.replace()
-	if cannot, ok := errors.AsType[*cannotReplace](err); ok {
+	if cannot, ok := errors.AsType[*replaceError](err); ok {
 		return j.overwrite(cannot.why)
 	}
 	return done, err
@@ -65,10 +81,12 @@ func (j *writeJob) replace() (done *Written, err error) {
 			perm = 0o666
 		}
 	}
+	noted := j.journal.begin(j.note(j.beside(name), false))
+	defer noted.done()
 	f, err := j.dir.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {
 		if refused(err) && j.old.info != nil {
-			return nil, &cannotReplace{"its directory may not be written to", err}
+			return nil, &replaceError{"its directory may not be written to", err}
 		}
 		return nil, err
 	}
@@ -181,7 +199,7 @@ func (j *writeJob) settle(name string) (keep bool, err error) {
 // a sticky directory can still be written over.
 func cannotRename(err error) error {
 	if refused(err) || errors.Is(err, syscall.EBUSY) {
-		return &cannotReplace{"its name may not be given to another file", err}
+		return &replaceError{"its name may not be given to another file", err}
 	}
 	return err
 }

@@ -25,6 +25,8 @@ type Workspace struct {
 	roots  []*root // longest path first
 	given  []tool.Root
 	closed atomic.Bool
+
+	journal *Journal // nil: none
 }
 
 type root struct {

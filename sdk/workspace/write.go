@@ -99,12 +99,12 @@ func (w *Workspace) WriteFile(ctx context.Context, p Path, data []byte, opt Writ
 	if err := old.check(p, opt); err != nil {
 		return nil, err
 	}
-	job := &writeJob{ctx: ctx, path: p, dir: dir, old: old, data: data, opt: opt}
+	job := &writeJob{ctx: ctx, path: p, dir: dir, old: old, data: data, hash: sha256.Sum256(data), opt: opt, journal: w.journal}
 	done, err := job.run()
 	if err != nil {
 		return nil, fail("write", p.abs, err)
 	}
-	done.State.Path, done.State.Size, done.State.Hash = p.abs, int64(len(data)), sha256.Sum256(data)
+	done.State.Path, done.State.Size, done.State.Hash = p.abs, int64(len(data)), job.hash
 	done.before = opt.Expect
 	return done, nil
 }

@@ -7,32 +7,20 @@ import (
 	"strings"
 	"testing"
 
-	"toolhost.dev/sdk"
 	"toolhost.dev/sdk/tool"
+	"toolhost.dev/sdk/tooltest"
 )
 
-// host calls the plugin as the host does: arguments checked and completed.
+// host is a session with the plugin in a new directory.
 type host struct {
-	t       testing.TB
-	plugin  tool.Plugin
-	schemas map[string]*tool.Schema
-	cwd     string
-	roots   []tool.Root
+	*tooltest.Host
+	t testing.TB
 }
 
+// newHost makes files first: "name=content", "directory/" or "name -> target".
 func newHost(t testing.TB, entries ...string) *host {
 	t.Helper()
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	must(t, err)
-	p, err := sdk.New(Plugin())
-	must(t, err)
-	d, err := p.Describe(t.Context())
-	must(t, err)
-	h := &host{t: t, plugin: p, schemas: make(map[string]*tool.Schema), cwd: dir, roots: []tool.Root{{Path: dir, Writable: true}}}
-	for _, def := range d.Tools {
-		h.schemas[def.Name], err = tool.ParseSchema(def.Input)
-		must(t, err)
-	}
+	h := &host{tooltest.New(t, Plugin(), t.TempDir()), t}
 	for _, e := range entries {
 		if name, target, ok := strings.Cut(e, " -> "); ok {
 			must(t, os.Symlink(target, h.path(name)))
@@ -55,7 +43,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-func (h *host) path(name string) string { return filepath.Join(h.cwd, name) }
+func (h *host) path(name string) string { return filepath.Join(h.Cwd, name) }
 
 func (h *host) write(name, content string) {
 	h.t.Helper()
@@ -65,23 +53,10 @@ func (h *host) write(name, content string) {
 
 type args map[string]any
 
-func (h *host) call(name string, a args) *tool.Result {
-	h.t.Helper()
-	raw := make(map[string]json.RawMessage)
-	for k, v := range a {
-		raw[k] = sdk.Data(v)
-	}
-	complete, bad := h.schemas[name].Check(raw)
-	if len(bad) > 0 {
-		return tool.Failed(tool.Errorf(tool.InvalidArguments, "%s", bad[0].Message))
-	}
-	return h.plugin.Call(h.t.Context(), &tool.Call{ID: "1", Tool: name, Arguments: sdk.Data(complete), Cwd: h.cwd, Roots: h.roots}, nil)
-}
-
 // read calls read and expects it to work.
 func (h *host) read(a args) (string, readData, *tool.Result) {
 	h.t.Helper()
-	res := h.call("read", a)
+	res := h.Call("read", a)
 	if res.Error != nil {
 		h.t.Fatalf("read %v: %v", a, res.Error)
 	}
@@ -93,7 +68,7 @@ func (h *host) read(a args) (string, readData, *tool.Result) {
 // refuses expects a failure of a kind, with all of the words in its message.
 func (h *host) refuses(name string, a args, kind tool.Kind, words ...string) {
 	h.t.Helper()
-	res := h.call(name, a)
+	res := h.Call(name, a)
 	if res.Error == nil {
 		h.t.Errorf("%s %v: no error, but %.200q", name, a, res.Output)
 		return

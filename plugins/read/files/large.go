@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"io/fs"
+	"os"
 	"unicode/utf8"
 
 	"toolhost.dev/plugins/read/excerpt"
@@ -19,6 +21,8 @@ import (
 const (
 	// countAhead is how much of a file is read only to know how many lines it has.
 	countAhead = 256 << 20
+	// maxUTF16 is the size of a UTF-16 text, which is decoded as a whole.
+	maxUTF16 = 32 << 20
 	// sniffed is how much is read to tell what kind of file it is.
 	sniffed = 8 << 10
 )
@@ -30,7 +34,7 @@ func (r *request) large() (*sdk.Result, error) {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
-	before, err := f.Stat()
+	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
@@ -43,43 +47,42 @@ func (r *request) large() (*sdk.Result, error) {
 	kind, isMedia := media.Sniff(head)
 	switch {
 	case isMedia:
-		snap, err := r.ws.ReadFile(r.path, limitOf(kind))
-		if errors.Is(err, workspace.ErrTooLarge) {
-			return nil, r.tooLargeToAttach(kind, before.Size())
-		}
-		if err != nil {
-			return nil, err
-		}
-		return r.attach(snap, kind)
+		return r.whole(limitOf(kind), r.tooLargeToAttach(kind, info.Size()))
 	case workspace.Binary(head):
-		return nil, r.binary(before.Size())
+		return nil, r.binary(info.Size())
 	case bytes.HasPrefix(head, []byte("\xff\xfe")), bytes.HasPrefix(head, []byte("\xfe\xff")):
-		snap, err := r.ws.ReadFile(r.path, 4*maxInMemory)
-		if errors.Is(err, workspace.ErrTooLarge) {
-			return nil, sdk.Errorf(tool.InvalidArguments, "%s is UTF-16 and too large to be decoded (%s, the limit is %s). Convert it first: iconv -f UTF-16 -t UTF-8 FILE > COPY",
-				r.name, workspace.FormatSize(before.Size()), workspace.FormatSize(4*maxInMemory))
-		}
-		if err != nil {
-			return nil, err
-		}
-		return r.small(snap)
+		return r.whole(maxUTF16, sdk.Errorf(tool.InvalidArguments, "%s is UTF-16 and too large to be decoded (%s, the limit is %s). Convert it first: iconv -f UTF-16 -t UTF-8 FILE > COPY",
+			r.name, workspace.FormatSize(info.Size()), workspace.FormatSize(maxUTF16)))
 	}
-	text := decoded{encoding: string(workspace.UTF8), ending: workspace.LF}
-	if bytes.HasPrefix(head, []byte("\xef\xbb\xbf")) {
-		text.encoding = string(workspace.UTF8BOM)
+	return r.scan(f, info, head)
+}
+
+// whole shows a file that has to be in memory, or else fails with tooLarge.
+func (r *request) whole(limit int64, tooLarge error) (*sdk.Result, error) {
+	snap, err := r.ws.ReadFile(r.path, limit)
+	if errors.Is(err, workspace.ErrTooLarge) {
+		return nil, tooLarge
 	}
+	if err != nil {
+		return nil, err
+	}
+	return r.small(snap)
+}
+
+// scan reads a text piece by piece; head is what was read of it already.
+func (r *request) scan(f *os.File, before fs.FileInfo, head []byte) (*sdk.Result, error) {
+	text := decoded{content: head, encoding: string(workspace.UTF8), ending: workspace.LF}
 	if bytes.Contains(head, []byte("\r\n")) {
 		text.ending = workspace.CRLF
 	}
+	source := io.MultiReader(bytes.NewReader(head), f)
 	sum := &hashing{hash: sha256.New()}
-	var source io.Reader = io.MultiReader(bytes.NewReader(head), f)
 	if before.Size() <= workspace.MaxFileSize {
 		source = io.TeeReader(source, sum)
-	} else {
-		sum = nil
 	}
-	if text.encoding == string(workspace.UTF8BOM) {
-		if _, err := io.CopyN(io.Discard, source, 3); err != nil {
+	if mark := "\ufeff"; bytes.HasPrefix(head, []byte(mark)) {
+		text.encoding = string(workspace.UTF8BOM)
+		if _, err := io.CopyN(io.Discard, source, int64(len(mark))); err != nil {
 			return nil, err
 		}
 	}
@@ -89,13 +92,12 @@ func (r *request) large() (*sdk.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	text.content = head
 	after, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
 	var effect *tool.Effect
-	if sum != nil && e.Counted && sum.size == after.Size() && before.ModTime().Equal(after.ModTime()) {
+	if e.Counted && sum.size == after.Size() && before.ModTime().Equal(after.ModTime()) {
 		effect = &tool.Effect{Operation: tool.OpRead, File: tool.FileState{Path: r.path.String(), ModTime: after.ModTime(), Size: after.Size(), Partial: !e.Whole()}}
 		sum.hash.Sum(effect.File.Hash[:0])
 	}

@@ -17,7 +17,7 @@ import (
 
 func (h *host) list(a args) (string, listData) {
 	h.t.Helper()
-	res := h.call("list", a)
+	res := h.Call("list", a)
 	if res.Error != nil {
 		h.t.Fatalf("list %v: %v", a, res.Error)
 	}
@@ -57,7 +57,7 @@ func TestList(t *testing.T) {
 		{args{"path": "zdir"}, nil},
 	} {
 		_, data := h.list(c.args)
-		if got := names(data, h.cwd); !slices.Equal(got, c.want) || data.Total != len(c.want) || data.Truncated || data.Files == nil {
+		if got := names(data, h.Cwd); !slices.Equal(got, c.want) || data.Total != len(c.want) || data.Truncated || data.Files == nil {
 			t.Errorf("%v: got %v, total %d; want %v", c.args, got, data.Total, c.want)
 		}
 	}
@@ -151,7 +151,7 @@ func TestListCanceled(t *testing.T) {
 	h := newHost(t, "a=")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	res := h.plugin.Call(ctx, &tool.Call{Tool: "list", Arguments: json.RawMessage(`{"path":".","limit":10}`), Cwd: h.cwd, Roots: h.roots}, nil)
+	res := h.CallContext(ctx, "list", args{})
 	if res.Error == nil || res.Error.Kind != tool.Canceled {
 		t.Errorf("got %+v", res.Error)
 	}

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"toolhost.dev/sdk"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -66,7 +67,7 @@ func numbered(n int) string {
 func TestReadDataFields(t *testing.T) {
 	h := newHost(t, "f=")
 	var fields map[string]any
-	must(t, json.Unmarshal(h.call("read", args{"file_path": "f"}).Data, &fields))
+	must(t, json.Unmarshal(h.Call("read", args{"file_path": "f"}).Data, &fields))
 	for _, name := range []string{"path", "total_lines", "start_line", "end_line", "language", "encoding", "truncated", "recommend_range", "is_directory"} {
 		if _, ok := fields[name]; !ok {
 			t.Errorf("%s is missing", name)
@@ -110,7 +111,8 @@ func TestReadCaps(t *testing.T) {
 		offset = 0
 		if more {
 			got.WriteString("\n")
-			_, _ = fmt.Sscanf(note[strings.Index(note, "offset="):], "offset=%d", &offset)
+			_, next, _ := strings.Cut(note, "offset=")
+			_, _ = fmt.Sscan(strings.TrimSuffix(next, "]"), &offset)
 			if offset != data.EndLine+1 {
 				t.Fatalf("the note says %d", offset)
 			}
@@ -140,8 +142,8 @@ func TestReadRefusals(t *testing.T) {
 	h.refuses("read", args{"file_path": "big", "encoding": "base64"}, tool.InvalidArguments, "1 MiB", "head -c")
 	h.refuses("read", args{"file_path": "d", "encoding": "base64"}, tool.InvalidArguments, "directory")
 	h.refuses("read", args{"file_path": "f", "encoding": "latin1"}, tool.InvalidArguments, "encoding")
-	h.refuses("read", args{"file_path": "out"}, tool.Security, "/etc/passwd", h.cwd)
-	h.refuses("read", args{"file_path": "../x"}, tool.Security, h.cwd)
+	h.refuses("read", args{"file_path": "out"}, tool.Security, "/etc/passwd", h.Cwd)
+	h.refuses("read", args{"file_path": "../x"}, tool.Security, h.Cwd)
 	h.refuses("read", args{"file_path": "a\x00b"}, tool.Security, "NUL")
 	h.refuses("read", args{"file_path": "loop"}, tool.InvalidArguments, "loop")
 	h.refuses("read", args{"file_path": ""}, tool.InvalidArguments, "empty")
@@ -160,7 +162,7 @@ func TestReadMissing(t *testing.T) {
 		h.path("src/mian.go"):         "\nDid you mean src/main.go?",
 		"src/main.go/below/unknown.x": "\nDid you mean src/main.go?",
 	} {
-		res := h.call("read", args{"file_path": path})
+		res := h.Call("read", args{"file_path": path})
 		if res.Error == nil || res.Error.Kind != tool.NotFound || res.Error.Message != "File does not exist: "+path+want {
 			t.Errorf("%s: %v", path, res.Error)
 		}
@@ -223,6 +225,17 @@ func TestReadLarge(t *testing.T) {
 		t.Errorf("%q %+v", output, data)
 	}
 	h.refuses("read", args{"file_path": "latin.log", "offset": total, "encoding": "utf8"}, tool.InvalidArguments, "0xe9")
+}
+
+// A large text in UTF-16 is decoded as a whole, up to a limit.
+func TestReadLargeUTF16(t *testing.T) {
+	h := newHost(t)
+	must(t, os.WriteFile(h.path("wide.txt"), append([]byte("\xff\xfe"), bytes.Repeat([]byte("a\x00\n\x00"), maxInMemory/4)...), 0o666))
+	if output, data, _ := h.read(args{"file_path": "wide.txt", "limit": 1}); output != "a" || data.TotalLines != maxInMemory/4 || data.Encoding != "utf16le" {
+		t.Errorf("%q %+v", output, data)
+	}
+	must(t, os.Truncate(h.path("wide.txt"), maxUTF16+2))
+	h.refuses("read", args{"file_path": "wide.txt"}, tool.InvalidArguments, "UTF-16", "32 MiB", "iconv")
 }
 
 // A file of 2 GB, most of it a hole: its first lines are shown without reading it all.
@@ -291,18 +304,16 @@ func TestReadDirectory(t *testing.T) {
 }
 
 func TestTraits(t *testing.T) {
-	h := newHost(t)
-	d, err := h.plugin.Describe(t.Context())
-	must(t, err)
-	for _, def := range d.Tools {
+	for _, def := range describe(t).Tools {
 		if def.Traits != (tool.Traits{ReadOnly: true, ConcurrencySafe: true, AutoExecute: true, Idempotent: true}) || def.Category != tool.CategoryBuiltin || len(def.Examples) == 0 {
 			t.Errorf("%s: %+v", def.Name, def)
 		}
-		s := h.schemas[def.Name]
-		if !slices.ContainsFunc(s.Params(), func(p *tool.Param) bool { return p.Path == "read" }) {
+		schema, err := tool.ParseSchema(def.Input)
+		must(t, err)
+		if !slices.ContainsFunc(schema.Params(), func(p *tool.Param) bool { return p.Path == "read" }) {
 			t.Errorf("%s has no path parameter", def.Name)
 		}
-		for _, p := range s.Params() {
+		for _, p := range schema.Params() {
 			if p.Description == "" {
 				t.Errorf("%s: %s has no description", def.Name, p.Name)
 			}
@@ -310,12 +321,22 @@ func TestTraits(t *testing.T) {
 	}
 }
 
+func describe(t *testing.T) *tool.Description {
+	p, err := sdk.New(Plugin())
+	must(t, err)
+	d, err := p.Describe(t.Context())
+	must(t, err)
+	return d
+}
+
 func BenchmarkRead10KB(b *testing.B) {
+	plugin, err := sdk.New(Plugin())
+	must(b, err)
 	h := newHost(b, "f.go="+strings.Repeat("\tx := compute(a, b) // thirty\n", 350))
-	call := &tool.Call{ID: "1", Tool: "read", Arguments: json.RawMessage(`{"file_path":"f.go","offset":1,"show_line_numbers":false,"encoding":"auto"}`), Cwd: h.cwd, Roots: h.roots}
+	call := &tool.Call{ID: "1", Tool: "read", Arguments: json.RawMessage(`{"file_path":"f.go","offset":1,"show_line_numbers":false,"encoding":"auto"}`), Cwd: h.Cwd, Roots: h.Roots}
 	b.ReportAllocs()
 	for b.Loop() {
-		if res := h.plugin.Call(b.Context(), call, nil); res.Error != nil {
+		if res := plugin.Call(b.Context(), call, nil); res.Error != nil {
 			b.Fatal(res.Error)
 		}
 	}
