@@ -1,3 +1,9 @@
+// Command grep is the plugin that serves the tools grep and glob.
 package main
 
-func main() {}
+import (
+	"toolhost.dev/plugins/grep/finder"
+	"toolhost.dev/sdk"
+)
+
+func main() { sdk.Serve(finder.Plugin()) }

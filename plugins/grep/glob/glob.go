@@ -35,6 +35,10 @@ const maxStates = 4096
 type Options struct {
 	// LiteralBracket takes a "[" that is never closed as itself; else it is an error.
 	LiteralBracket bool
+	// Shell reads a glob as shells and most programs do, where ignore files differ: an
+	// empty alternative in "{a,}" counts, a class has no "/" in it, and "a/**" is also
+	// "a" itself.
+	Shell bool
 }
 
 // Parse reads a glob. The error is an [*Error].
@@ -47,7 +51,7 @@ func Parse(text string, o Options) (*Glob, error) {
 	if k, s := classify(toks); k != general {
 		return &Glob{kind: k, text: s}, nil
 	}
-	prog := compile(toks)
+	prog := compile(toks, o.Shell)
 	if len(prog.states) > maxStates {
 		return nil, p.fail("it is too long")
 	}

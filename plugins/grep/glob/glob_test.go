@@ -70,6 +70,30 @@ func TestMatch(t *testing.T) {
 	}
 }
 
+func TestShell(t *testing.T) {
+	for _, tc := range []struct {
+		glob, path  string
+		shell, rule bool
+	}{
+		{"a{,b}", "a", true, false}, {"a{,b}", "ab", true, true}, {"a/**", "a", true, false}, {"a/**", "a/b/c", true, true},
+		{"a[!b]c", "a/c", false, true}, {"a[!b]c", "axc", true, true}, {"*.{go,}", "x.", true, false},
+	} {
+		for _, shell := range []bool{true, false} {
+			g, err := Parse(tc.glob, Options{Shell: shell})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := tc.rule
+			if shell {
+				want = tc.shell
+			}
+			if got := g.Match(tc.path); got != want {
+				t.Errorf("%s matches %s with shell %v: %v", tc.glob, tc.path, shell, got)
+			}
+		}
+	}
+}
+
 func TestParseErrors(t *testing.T) {
 	for glob, want := range map[string]string{
 		"a{b": "without its }", "a}b": "without its {", "[a": "without its ]", "a\\": "backslash",
@@ -108,7 +132,7 @@ func TestFastKinds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		prog := compile(toks)
+		prog := compile(toks, false)
 		prog.close()
 		for _, path := range paths {
 			if g.Match(path) != prog.match(path) {

@@ -14,6 +14,7 @@ type program struct {
 	follow []set
 	start  int
 	words  int
+	shell  bool
 }
 
 // state consumes one byte of its set and goes on to out.
@@ -37,8 +38,8 @@ var (
 	slash    = [4]uint64{1 << '/'}
 )
 
-func compile(toks tokens) *program {
-	p := &program{}
+func compile(toks tokens, shell bool) *program {
+	p := &program{shell: shell}
 	end := p.add(state{accept: true})
 	if len(toks) == 1 && toks[0].op == recursivePrefix {
 		p.start = p.loop(&allBytes, end)
@@ -99,16 +100,24 @@ func (p *program) token(t token, next int) int {
 	case recursivePrefix: // nothing, or anything up to a slash
 		return p.split(next, p.loop(&allBytes, p.add(state{bytes: &slash, out: next})))
 	case recursiveSuffix: // a slash and anything
-		return p.add(state{bytes: &slash, out: p.loop(&allBytes, next)})
+		at := p.add(state{bytes: &slash, out: p.loop(&allBytes, next)})
+		if p.shell {
+			return p.split(at, next)
+		}
+		return at
 	case recursiveZeroOrMore: // a slash, or anything between two
 		last := p.add(state{bytes: &slash, out: next})
 		return p.add(state{bytes: &slash, out: p.split(next, p.loop(&allBytes, last))})
 	case class:
-		return p.add(state{bytes: classBytes(t), out: next})
+		b := classBytes(t)
+		if p.shell {
+			b['/'>>6] &= notSlash['/'>>6]
+		}
+		return p.add(state{bytes: b, out: next})
 	}
 	var starts []int
 	for _, alt := range t.alts {
-		if len(alt) > 0 {
+		if len(alt) > 0 || p.shell {
 			starts = append(starts, p.sequence(alt, next))
 		}
 	}

@@ -91,4 +91,3 @@ func (d *Dir) entries(ctx context.Context) ([]Entry, error) {
 		}
 	}
 }
-

@@ -33,7 +33,9 @@ type Start struct {
 
 // Options of a walk.
 type Options struct {
-	Hidden   bool // take hidden files too
+	Hidden bool // take hidden files too
+	// Dotted reports whether a hidden name is wanted nonetheless; nil: none is.
+	Dotted   func(name string) bool
 	NoIgnore bool // do not read ignore files
 	// Globs and Type say which files are wanted; nil: all.
 	Globs *ignore.Globs
@@ -183,7 +185,7 @@ func (w *walker) wanted(d *Dir, e Entry) bool {
 	if w.opts.Type != nil && !isDir {
 		return w.opts.Type.Match(e.Name)
 	}
-	if verdict == ignore.None && !w.opts.Hidden && e.Name[0] == '.' {
+	if verdict == ignore.None && !w.opts.Hidden && e.Name[0] == '.' && (w.opts.Dotted == nil || !w.opts.Dotted(e.Name)) {
 		w.skipped.Hidden.Add(1)
 		return false
 	}

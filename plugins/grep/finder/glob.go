@@ -1,0 +1,160 @@
+package finder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"toolhost.dev/plugins/grep/locate"
+	"toolhost.dev/plugins/grep/query"
+	"toolhost.dev/plugins/grep/walk"
+	"toolhost.dev/sdk"
+	"toolhost.dev/sdk/tool"
+)
+
+type globArgs struct {
+	Pattern   string `json:"pattern" jsonschema:"The glob to match paths beneath path with: **/*.go finds Go files at any depth, *.go only in the directory itself, src/**/*.{ts,tsx} beneath src. One that begins with / is absolute; one that ends with / finds directories."`
+	Path      string `json:"path,omitempty" default:"." path:"read" jsonschema:"The directory to look in, relative to the working directory or absolute."`
+	HeadLimit int    `json:"head_limit,omitempty" default:"100" min:"0" max:"100000" jsonschema:"How many files to give, the newest first. 0: all. The total is always told."`
+	Offset    int    `json:"offset,omitempty" default:"0" min:"0" max:"1000000" jsonschema:"How many files to leave out first, to see what comes after the ones given before."`
+	Hidden    bool   `json:"hidden,omitempty" default:"false" jsonschema:"Find files and directories whose names begin with a dot, too. Those that the pattern names with the dot are found anyway."`
+	NoIgnore  bool   `json:"no_ignore,omitempty" default:"false" jsonschema:"Find what .gitignore, .ignore and .rgignore files leave out, too."`
+}
+
+func (f *finder) globTool() sdk.Tool {
+	return sdk.NewTool(sdk.Definition{
+		Name: "glob",
+		Description: "Find files by a pattern of their paths, in a whole tree, without hidden files and what .gitignore leaves out. " +
+			"The files changed last come first. Use it to find files by name; use grep to search what is in them and list to see one directory.",
+		Traits:   looking,
+		Category: tool.CategoryBuiltin,
+		Examples: []string{
+			"glob '**/*_test.go'",
+			"glob '*.{json,yaml}' config",
+			"glob 'src/**/index.ts' --head_limit 20",
+			"glob '**/testdata/'",
+		},
+	}, f.glob)
+}
+
+// globData is the structured result of glob.
+type globData struct {
+	Files     []globFile  `json:"files"`
+	Total     int         `json:"total"`
+	Truncated bool        `json:"truncated"`
+	Skipped   globSkipped `json:"skipped"`
+}
+
+type globFile struct {
+	Name     string    `json:"name"`
+	Path     string    `json:"path"` // absolute
+	Type     string    `json:"type"`
+	Size     int64     `json:"size"`
+	Modified time.Time `json:"modified"`
+}
+
+// globSkipped counts what was not looked at, by reason.
+type globSkipped struct {
+	Ignored    int `json:"ignored"`
+	Hidden     int `json:"hidden"`
+	Permission int `json:"permission"`
+	Failed     int `json:"failed"`
+}
+
+func (f *finder) glob(ctx context.Context, call *sdk.Call, in globArgs) (*sdk.Result, error) {
+	if strings.IndexByte(in.Pattern, 0) >= 0 || in.Pattern == "" {
+		return nil, sdk.Errorf(tool.InvalidArguments, "The pattern %q is empty or has a NUL byte in it. Give a glob such as **/*.go.", in.Pattern)
+	}
+	dir, rest := locate.Split(in.Pattern)
+	if rest == "" || rest == "." || rest == ".." {
+		return nil, sdk.Errorf(tool.InvalidArguments, "The pattern %q names a directory and no files in it. Add what to find there, such as %s/**.", in.Pattern, strings.TrimSuffix(in.Pattern, "/"))
+	}
+	pattern, err := locate.Parse(rest)
+	if err != nil {
+		return nil, invalidGlob(err)
+	}
+	p, err := at(call, beneath(in.Path, dir))
+	if err != nil {
+		return nil, err
+	}
+	start, err := p.start()
+	if errors.Is(err, fs.ErrNotExist) && dir != "" {
+		if _, err := at(call, in.Path); err != nil {
+			return nil, err
+		}
+		return globResult(in, p, &locate.Found{}, &walk.Skipped{}), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = start.Dir.Close() }()
+	var skipped walk.Skipped
+	stop := watch(ctx, call, "Find "+in.Pattern, new(atomic.Int64))
+	defer stop()
+	files, err := pattern.Find(ctx, start, p.options(in.Hidden, in.NoIgnore), &skipped, in.Offset, in.HeadLimit)
+	if err != nil {
+		return nil, err
+	}
+	return globResult(in, p, files, &skipped), nil
+}
+
+// beneath gives the directory that the beginning of a pattern names, seen from path.
+func beneath(path, dir string) string {
+	switch {
+	case dir == "":
+		return path
+	case filepath.IsAbs(dir), strings.HasPrefix(dir, "~/"):
+		return dir
+	}
+	return strings.TrimSuffix(path, "/") + "/" + dir
+}
+
+func globResult(in globArgs, p *place, f *locate.Found, skipped *walk.Skipped) *sdk.Result {
+	data := globData{Files: []globFile{}, Total: f.Total, Skipped: globSkipped{
+		Ignored: int(skipped.Ignored.Load()), Hidden: int(skipped.Hidden.Load()), Permission: int(skipped.Permission.Load()), Failed: int(skipped.Failed.Load()),
+	}}
+	var lines []string
+	for _, file := range f.Files {
+		path := printable(file.Path)
+		data.Files = append(data.Files, globFile{Name: filepath.Base(path), Path: path, Type: file.Type, Size: file.Size, Modified: file.Modified.UTC()})
+		lines = append(lines, printable(file.Shown))
+	}
+	left := in.Offset + len(f.Files)
+	data.Truncated = in.Offset > 0 || left < f.Total
+	return &sdk.Result{
+		Output: withNotes(strings.Join(lines, "\n"), globNotes(in, p, f, data, left)), Data: sdk.Data(data),
+		Title:    fmt.Sprintf("Find %s: %s", in.Pattern, count(f.Total, "file")),
+		Metadata: map[string]any{"total": f.Total},
+	}
+}
+
+func globNotes(in globArgs, p *place, f *locate.Found, data globData, left int) []string {
+	var notes []string
+	switch {
+	case f.Total == 0:
+		note := fmt.Sprintf("No files match %s in %s; %s looked at", in.Pattern, p.shown, count(f.Seen, "file"))
+		if !strings.ContainsRune(in.Pattern, '/') {
+			note += fmt.Sprintf(". To look in subdirectories too, use **/%s", in.Pattern)
+		}
+		notes = append(notes, note)
+		byRule := query.Skipped{Ignored: data.Skipped.Ignored, Hidden: data.Skipped.Hidden}
+		if s := skippedByRule(byRule); s != "" {
+			notes = append(notes, "not looked at: "+s+"."+strings.ReplaceAll(remedies(byRule), "search these", "find these"))
+		}
+	case len(f.Files) == 0 && in.Offset > 0:
+		notes = append(notes, fmt.Sprintf("offset %d is past the end: there is only %s", in.Offset, count(f.Total, "file")))
+	case left < f.Total:
+		notes = append(notes, fmt.Sprintf("%d-%d of %s shown, the newest first; go on with offset=%d, or narrow the pattern down", in.Offset+1, left, count(f.Total, "file"), left))
+	case in.Offset > 0:
+		notes = append(notes, fmt.Sprintf("%d-%d of %s shown, the last ones", in.Offset+1, left, count(f.Total, "file")))
+	}
+	if s := list([]reason{{data.Skipped.Permission, "not permitted to be read"}, {data.Skipped.Failed, "not readable"}}); s != "" {
+		notes = append(notes, "directories not looked in: "+s)
+	}
+	return notes
+}

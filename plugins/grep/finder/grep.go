@@ -1,0 +1,177 @@
+package finder
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"strings"
+	"sync/atomic"
+
+	"toolhost.dev/plugins/grep/filetype"
+	"toolhost.dev/plugins/grep/glob"
+	"toolhost.dev/plugins/grep/ignore"
+	"toolhost.dev/plugins/grep/pattern"
+	"toolhost.dev/plugins/grep/query"
+	"toolhost.dev/plugins/grep/search"
+	"toolhost.dev/plugins/grep/walk"
+	"toolhost.dev/sdk"
+	"toolhost.dev/sdk/suggest"
+	"toolhost.dev/sdk/tool"
+)
+
+type grepArgs struct {
+	Pattern     string   `json:"pattern" jsonschema:"What to search for: a regular expression in the dialect's syntax. In the default one, escape ( ) [ ] { } . * + ? | ^ $ with a backslash to find them themselves."`
+	Path        string   `json:"path,omitempty" default:"." path:"read" jsonschema:"The directory to search, with all that is in it, or a single file; relative to the working directory or absolute."`
+	Glob        []string `json:"glob,omitempty" jsonschema:"Only files that match one of these globs: *.go, src/**/*.{ts,tsx}. One that begins with ! leaves files out: !*_test.go. A glob without a slash is matched against the name, others against the path from the working directory."`
+	IgnoreCase  bool     `json:"ignore_case,omitempty" default:"false" jsonschema:"Take upper and lower case for the same."`
+	OutputMode  string   `json:"output_mode,omitempty" default:"content" enum:"content,files_with_matches,count" jsonschema:"content gives the matching lines; files_with_matches the paths of the files that have any, at least cost; count the number of matching lines of each such file."`
+	LineNumbers bool     `json:"line_numbers,omitempty" default:"true" jsonschema:"Give the lines their numbers."`
+	After       int      `json:"after,omitempty" default:"0" min:"0" max:"1000" jsonschema:"The number of lines to show after each match."`
+	Before      int      `json:"before,omitempty" default:"0" min:"0" max:"1000" jsonschema:"The number of lines to show before each match."`
+	Context     int      `json:"context,omitempty" default:"0" min:"0" max:"1000" jsonschema:"The number of lines to show before and after each match, where before and after do not say otherwise."`
+	HeadLimit   int      `json:"head_limit,omitempty" default:"100" min:"0" max:"100000" jsonschema:"How many results to give: matches, or files where only these are asked for. 0: all. The total is always told."`
+	Offset      int      `json:"offset,omitempty" default:"0" min:"0" max:"1000000" jsonschema:"How many results to leave out first, to see what comes after the ones given before."`
+	Multiline   bool     `json:"multiline,omitempty" default:"false" jsonschema:"Let a match go over several lines: \\n and classes such as [^x] and \\s match line breaks. The dot does so with (?s) in front of the pattern."`
+	Type        string   `json:"type,omitempty" jsonschema:"Only files of this type: go, py, js, ts, rust, java, c, cpp, md, json, yaml, sh, ... A wrong name is answered with the likely ones."`
+	Dialect     string   `json:"dialect,omitempty" default:"rust" enum:"rust,bre,ere,fixed" jsonschema:"The syntax of the pattern: rust as ripgrep has it; bre and ere as grep and grep -E have it; fixed takes every character for itself."`
+	Hidden      bool     `json:"hidden,omitempty" default:"false" jsonschema:"Search files and directories whose names begin with a dot, too."`
+	NoIgnore    bool     `json:"no_ignore,omitempty" default:"false" jsonschema:"Search what .gitignore, .ignore and .rgignore files leave out, too."`
+}
+
+func (f *finder) grepTool() sdk.Tool {
+	return sdk.NewTool(sdk.Definition{
+		Name: "grep",
+		Description: "Search the content of files for a regular expression, as ripgrep does: the whole tree beneath a directory, without what .gitignore leaves out, " +
+			"hidden files and binary files. Use it to find where something is defined, used or said; use glob to find files by their names. " +
+			"Results are sorted by path. Lines are path:line:text, those around a match path-line-text. " +
+			"The first 100 matches are given, and how many there are; of a line longer than 500 characters, what is around the match.",
+		Traits:   looking,
+		Category: tool.CategoryBuiltin,
+		Examples: []string{
+			`grep 'func \w+Handler\(' --type go`,
+			`grep TODO src --glob '*.ts' --glob '!*.test.ts' --context 2`,
+			`grep 'a.b[0]' --dialect fixed --output_mode files_with_matches`,
+			`grep '(?s)struct \{.*?mutex' --multiline --head_limit 20`,
+		},
+	}, f.grep)
+}
+
+// grepData is the structured result of grep.
+type grepData struct {
+	// Matches are the matches given, in output mode content.
+	Matches []grepMatch `json:"matches"`
+	// Files are the files of the results given, Counts their numbers of matches (not in
+	// output mode files_with_matches, which does not count).
+	Files  []string       `json:"files"`
+	Counts map[string]int `json:"counts"`
+	// Total is the number of all matches; of files in output mode files_with_matches.
+	Total     int           `json:"total"`
+	Truncated bool          `json:"truncated"`
+	Searched  int           `json:"searched"`
+	Skipped   query.Skipped `json:"skipped"`
+}
+
+type grepMatch struct {
+	File string `json:"file"`
+	Line int    `json:"line"`
+	// Column is where the match begins in the line, in bytes from 1.
+	Column int `json:"column"`
+	// Text has line breaks where the match goes over several lines.
+	Text string `json:"text"`
+	// Before and After are the lines around the match that were asked for.
+	Before []string `json:"before"`
+	After  []string `json:"after"`
+	// Cut: the line is longer than Text.
+	Cut bool `json:"cut,omitempty"`
+}
+
+var modes = map[string]search.Mode{"content": search.Lines, "files_with_matches": search.First, "count": search.Count}
+
+func (f *finder) grep(ctx context.Context, call *sdk.Call, in grepArgs) (*sdk.Result, error) {
+	p, err := at(call, in.Path)
+	if err != nil {
+		return nil, err
+	}
+	compiled, err := pattern.Compile(in.Pattern, pattern.Options{Dialect: pattern.Dialect(in.Dialect), IgnoreCase: in.IgnoreCase, Multiline: in.Multiline})
+	if err != nil {
+		return nil, invalidPattern(in, err)
+	}
+	o := p.options(in.Hidden, in.NoIgnore)
+	if o.Globs, err = ignore.NewGlobs(in.Glob); err != nil {
+		return nil, invalidGlob(err)
+	}
+	if o.Type, err = typeOf(in.Type); err != nil {
+		return nil, err
+	}
+	var searched atomic.Int64
+	q := &query.Query{
+		Pattern: compiled, Offset: in.Offset, Limit: in.HeadLimit, Searched: &searched,
+		Search: search.Options{Mode: modes[in.OutputMode], Before: cmp.Or(in.Before, in.Context), After: cmp.Or(in.After, in.Context), MaxLine: f.maxLine},
+	}
+	stop := watch(ctx, call, "Search "+p.shown, &searched)
+	defer stop()
+	a, err := p.run(ctx, q, o)
+	if err != nil {
+		return nil, err
+	}
+	return grepResult(in, p, a, f.maxLine), nil
+}
+
+// run searches the place, a directory or a single file.
+func (p *place) run(ctx context.Context, q *query.Query, o walk.Options) (*query.Answer, error) {
+	if !p.path.IsDir() {
+		file, err := p.ws.Open(p.path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, p.missing()
+		}
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = file.Close() }()
+		return q.File(ctx, file, p.shown)
+	}
+	start, err := p.start()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = start.Dir.Close() }()
+	return q.Tree(ctx, start, o)
+}
+
+func invalidPattern(in grepArgs, err error) error {
+	hint := ""
+	if in.Dialect != string(pattern.Fixed) {
+		hint = "\nTo search for the text as it is, use dialect=fixed."
+	}
+	return sdk.Errorf(tool.InvalidArguments, "%s%s", capitalized(err.Error()), hint).WithCause(err)
+}
+
+func invalidGlob(err error) error {
+	if e, ok := errors.AsType[*glob.Error](err); ok {
+		return sdk.Errorf(tool.InvalidArguments, "The glob %q is not valid: %s.", e.Glob, e.Reason).WithCause(err)
+	}
+	return err
+}
+
+func capitalized(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+func typeOf(name string) (*filetype.Type, error) {
+	if name == "" {
+		return nil, nil
+	}
+	t, ok := filetype.Find(name)
+	if !ok {
+		hint := suggest.DidYouMean(name, filetype.Names())
+		if hint == "" {
+			hint = " Use glob instead, as in glob=*." + strings.TrimPrefix(strings.TrimPrefix(name, "*"), ".") + "."
+		}
+		return nil, sdk.Errorf(tool.InvalidArguments, "There is no file type %q.%s", name, hint)
+	}
+	return t, nil
+}

@@ -1,0 +1,137 @@
+package finder
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"toolhost.dev/sdk"
+	"toolhost.dev/sdk/tool"
+)
+
+// host calls the plugin as the host does: arguments checked and completed.
+type host struct {
+	t       testing.TB
+	plugin  tool.Plugin
+	schemas map[string]*tool.Schema
+	cwd     string
+	roots   []tool.Root
+}
+
+// newHost makes a plugin and a working directory with these entries: "name=content",
+// "dir/" or "link -> target". Nothing of the user's configuration counts.
+func newHost(t testing.TB, entries ...string) *host {
+	t.Helper()
+	home := t.TempDir()
+	if t, ok := t.(*testing.T); ok {
+		t.Setenv("HOME", home)
+		t.Setenv("XDG_CONFIG_HOME", filepath.Join(home, "config"))
+	}
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	p, err := sdk.New(Plugin())
+	must(t, err)
+	d, err := p.Describe(t.Context())
+	must(t, err)
+	h := &host{t: t, plugin: p, schemas: make(map[string]*tool.Schema), cwd: dir, roots: []tool.Root{{Path: dir, Writable: true}}}
+	for _, def := range d.Tools {
+		h.schemas[def.Name], err = tool.ParseSchema(def.Input)
+		must(t, err)
+	}
+	for _, e := range entries {
+		h.add(e)
+	}
+	return h
+}
+
+func (h *host) add(entry string) {
+	h.t.Helper()
+	if name, target, ok := strings.Cut(entry, " -> "); ok {
+		must(h.t, os.Symlink(target, h.path(name)))
+		return
+	}
+	name, content, _ := strings.Cut(entry, "=")
+	if strings.HasSuffix(name, "/") {
+		must(h.t, os.MkdirAll(h.path(name), 0o777))
+		return
+	}
+	must(h.t, os.MkdirAll(filepath.Dir(h.path(name)), 0o777))
+	must(h.t, os.WriteFile(h.path(name), []byte(content), 0o666))
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (h *host) path(name string) string { return filepath.Join(h.cwd, name) }
+
+type args map[string]any
+
+func (h *host) call(name string, a args) *tool.Result {
+	h.t.Helper()
+	raw := make(map[string]json.RawMessage)
+	for k, v := range a {
+		raw[k] = sdk.Data(v)
+	}
+	complete, bad := h.schemas[name].Check(raw)
+	if len(bad) > 0 {
+		return tool.Failed(tool.Errorf(tool.InvalidArguments, "%s", bad[0].Message))
+	}
+	return h.plugin.Call(h.t.Context(), &tool.Call{ID: "1", Tool: name, Arguments: sdk.Data(complete), Cwd: h.cwd, Roots: h.roots}, nil)
+}
+
+// grep calls grep and expects it to work. text is the output without its notes.
+func (h *host) grep(a args) (text, notes string, d grepData) {
+	h.t.Helper()
+	res := h.call("grep", a)
+	if res.Error != nil {
+		h.t.Fatalf("grep %v: %v", a, res.Error)
+	}
+	must(h.t, json.Unmarshal(res.Data, &d))
+	text, notes = split(res.Output)
+	return text, notes, d
+}
+
+func (h *host) glob(a args) (text, notes string, d globData) {
+	h.t.Helper()
+	res := h.call("glob", a)
+	if res.Error != nil {
+		h.t.Fatalf("glob %v: %v", a, res.Error)
+	}
+	must(h.t, json.Unmarshal(res.Data, &d))
+	text, notes = split(res.Output)
+	return text, notes, d
+}
+
+func split(output string) (text, notes string) {
+	if strings.HasPrefix(output, "[note: ") {
+		return "", output
+	}
+	if i := strings.Index(output, "\n\n[note: "); i >= 0 {
+		return output[:i], output[i+2:]
+	}
+	return output, ""
+}
+
+// refuses expects a failure of a kind, with all of the words in its message.
+func (h *host) refuses(name string, a args, kind tool.Kind, words ...string) {
+	h.t.Helper()
+	res := h.call(name, a)
+	if res.Error == nil {
+		h.t.Errorf("%s %v: no error, but %.200q", name, a, res.Output)
+		return
+	}
+	if res.Error.Kind != kind {
+		h.t.Errorf("%s %v: kind %s, want %s: %s", name, a, res.Error.Kind, kind, res.Error)
+	}
+	for _, w := range words {
+		if !strings.Contains(res.Error.Message, w) {
+			h.t.Errorf("%s %v: the message lacks %q: %s", name, a, w, res.Error)
+		}
+	}
+}

@@ -1,0 +1,312 @@
+//go:build oracle
+
+package finder
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"toolhost.dev/plugins/grep/internal/peer"
+)
+
+// flags are the arguments of ripgrep that mean what arguments of grep mean.
+func flags(a args) []string {
+	out := []string{"--no-config", "--no-heading", "--color=never", "-H", "--sort", "path"}
+	mode := "content"
+	numbers := true
+	for k, v := range a {
+		switch k {
+		case "output_mode":
+			mode = v.(string)
+		case "line_numbers":
+			numbers = v.(bool)
+		case "ignore_case":
+			out = append(out, "-i")
+		case "glob":
+			for _, g := range v.([]string) {
+				out = append(out, "-g", g)
+			}
+		case "type":
+			out = append(out, "-t", v.(string))
+		case "after":
+			out = append(out, "-A", fmt.Sprint(v))
+		case "before":
+			out = append(out, "-B", fmt.Sprint(v))
+		case "context":
+			out = append(out, "-C", fmt.Sprint(v))
+		case "multiline":
+			out = append(out, "-U")
+		case "hidden":
+			out = append(out, "--hidden")
+		case "no_ignore":
+			out = append(out, "--no-ignore")
+		case "dialect":
+			out = append(out, "-F")
+		}
+	}
+	switch mode {
+	case "files_with_matches":
+		out = append(out, "-l")
+	case "count":
+		out = append(out, "-c")
+	default:
+		if numbers {
+			out = append(out, "-n")
+		} else {
+			out = append(out, "-N")
+		}
+	}
+	out = append(out, "-e", a["pattern"].(string))
+	if p, ok := a["path"].(string); ok {
+		return append(out, "--", p)
+	}
+	return append(out, "./")
+}
+
+var binaryMessage = regexp.MustCompile(`(?m)^.*: (WARNING: stopped searching binary file after match|binary file matches) \(found .*\)\n`)
+
+// same compares a call with ripgrep.
+func (h *host) same(rg, name string, a args) {
+	h.t.Helper()
+	a["head_limit"] = 0
+	want, status := peer.Run(h.t, h.cwd, rg, flags(a)...)
+	want = binaryMessage.ReplaceAllString(want, "")
+	want = regexp.MustCompile(`(?m)^\./`).ReplaceAllString(want, "")
+	want = string([]rune(strings.TrimSuffix(want, "\n"))) // bytes that are not UTF-8 are not the question here
+	// A separator after the last line shown of a binary file stands alone.
+	want = strings.TrimSuffix(want, "\n--")
+	res := h.call("grep", a)
+	if res.Error != nil {
+		if status != 2 {
+			h.t.Errorf("%s %v: %v, want exit status %d and\n%.500s", name, a, res.Error, status, want)
+		}
+		return
+	}
+	got, _ := split(res.Output)
+	got = string([]rune(got))
+	if squeeze(got) != squeeze(want) {
+		h.t.Errorf("%s %v: got\n%.800s\nwant\n%.800s", name, a, got, want)
+	}
+}
+
+// squeeze makes one of several U+FFFD.
+func squeeze(s string) string { return regexp.MustCompile("\uFFFD+").ReplaceAllString(s, "\uFFFD") }
+
+var long = strings.Repeat("filler line without anything to find in it\n", 2500)
+
+// trees are what the cases are run over.
+var trees = map[string][]string{
+	"ignored": {
+		".git/HEAD=x", ".git/info/exclude=excluded.txt\n", ".gitignore=*.log\n/build\nnode_modules/\n!keep.log\n{x,y}.tmp\n", "a.log=needle", "keep.log=needle", "build/a.txt=needle", "src/build/a.txt=needle",
+		"src/.gitignore=local.txt\n!b.log\n", "src/local.txt=needle", "src/b.log=needle", "src/c.log=needle", "node_modules/m/i.js=needle", "node_modules_not/i.js=needle", "x.tmp=needle", "z.tmp=needle",
+		"excluded.txt=needle", "src/excluded.txt=needle", ".ignore=plain.txt\n", "plain.txt=needle", "src/plain.txt=needle", ".rgignore=!plain.txt\nrg.txt\n", "rg.txt=needle", "a.txt=needle\nhaystack\nNeedle",
+		"sub/.git/HEAD=x", "sub/d.log=needle", "sub/node_modules/x=needle", "sub/.gitignore=own.txt", "sub/own.txt=needle", "sub/deep/own.txt=needle",
+		".hidden=needle", ".config/x=needle", "src/.env=needle",
+	},
+	"inert": {".gitignore=*.log\n", "a.log=needle", "sub/.gitignore=x.txt\n", "sub/x.txt=needle", ".ignore=b.txt", "b.txt=needle", "c/.git=gitdir: /nowhere", "c/.gitignore=x", "c/x=needle", "c/y=needle"},
+	"odd rules": {
+		".git/HEAD=x", ".gitignore=\uFEFFfirst.txt\n#comment\n\\#hash\n\\!bang\nspaces   \nescaped\\ \n[ab].x\n[!a-c]z\nfoo/**\n**/bar\nq/**/r\n*.y\n!important.y\n/anchored\nmid/dle\ntrail/\nx\\*y\n[\n!\nemb{1,2}\n**.w\n",
+		"first.txt=needle", "#hash=needle", "!bang=needle", "spaces=needle", "escaped =needle", "a.x=needle", "c.x=needle", "dz=needle", "az=needle", "foo/a=needle", "foo/b/c=needle", "p/bar/x=needle", "q/r/x=needle",
+		"q/1/2/r/x=needle", "important.y=needle", "o.y=needle", "anchored/x=needle", "n/anchored/x=needle", "mid/dle/x=needle", "n/mid/dle/x=needle", "trail/x=needle", "n/trail=needle", "x*y=needle", "xzy=needle", "emb1=needle", "emb3=needle", "d/a.w=needle",
+	},
+	"texts": {
+		"plain.txt=one\ntwo needle\nthree\nfour\nfive needle needle\nsix\nseven\neight\nnine\nten needle", "crlf.txt=one\r\nneedle\r\nthree\r\n", "empty.txt=", "nobreak.txt=needle", "blank.txt=\n\n\nneedle\n\n\n",
+		"utf8bom.txt=\xEF\xBB\xBFneedle at start\nneedle", "utf16le.txt=\xFF\xFEn\x00e\x00e\x00d\x00l\x00e\x00\n\x00\xe9\x00\n\x00", "utf16be.txt=\xFE\xFF\x00n\x00e\x00e\x00d\x00l\x00e\x00\n\x20\xac",
+		"latin1.txt=caf\xe9 needle\nna\xefve", "badutf8.txt=\xff\xfeneedle\xc3\nneedle \xe2\x82 x\n", "binary.dat=needle\n\x00\nneedle\n", "binstart.dat=\x00needle", "binlate.dat=needle early\n" + long + "\x00\nneedle late\n", "binearly.dat=" + strings.Repeat("x\n", 20) + "needle\n\x00needle\n",
+		"biglate.txt=" + long + "needle\n" + long + "needle\n", "unicode.txt=\u00e9t\u00e9 needle\n\u65e5\u672c\u8a9e\nNEEDLE \u212a k \u017f\n", "multi.txt=start {\n  body needle\n}\nstart { x }\nend\nstart {\n}\n\n\n", "spaces.txt=needle  \n\tneedle\n", "longline.txt=" + strings.Repeat("ab ", 100) + "needle\n",
+	},
+	"names": {
+		"a.go=needle", "a/b.go=needle", "a-b.go=needle", "a/b/c.go=needle", "A.go=needle", "b.ts=needle", "b.tsx=needle", "dir.js/x.js=needle", "dir.js/y.md=needle", "Makefile=needle", "README.md=needle", "x y.txt=needle", "\u00e9.txt=needle", "src/main.rs=needle", "src/lib/mod.rs=needle", "src/lib/mod_test.go=needle", "vendor/v.go=needle",
+		".hid/a.go=needle", ".bashrc=needle", "z.sh=needle", "link.go -> a.go", "dlink -> a", "broken -> nowhere", "Dockerfile=needle", "q.h=needle", "t.test.ts=needle", "[x].go=needle",
+	},
+}
+
+// cases are run over every tree.
+var cases = []args{
+	{"pattern": "needle"}, {"pattern": "needle", "hidden": true}, {"pattern": "needle", "no_ignore": true}, {"pattern": "needle", "hidden": true, "no_ignore": true},
+	{"pattern": "needle", "output_mode": "count"}, {"pattern": "needle", "output_mode": "files_with_matches"}, {"pattern": "needle", "line_numbers": false},
+	{"pattern": "needle", "context": 1}, {"pattern": "needle", "before": 2}, {"pattern": "needle", "after": 3}, {"pattern": "needle", "before": 1, "after": 2}, {"pattern": "needle", "context": 10},
+	{"pattern": "NEEDLE", "ignore_case": true}, {"pattern": "k", "ignore_case": true}, {"pattern": "^needle$"}, {"pattern": "needle$"}, {"pattern": "^"}, {"pattern": ""}, {"pattern": "$"}, {"pattern": "^$"}, {"pattern": "^$", "context": 1},
+	{"pattern": `\bneedle\b`}, {"pattern": `^\w+ \w+$`}, {"pattern": `\d`}, {"pattern": "n.*e"}, {"pattern": "^.*$", "output_mode": "count"}, {"pattern": `caf.`}, {"pattern": `\Aneedle`}, {"pattern": `needle\z`}, {"pattern": `(?-u)\xff`}, {"pattern": `\s$`}, {"pattern": `[^\x00-\x7f]`},
+	{"pattern": "needle", "glob": []string{"*.go"}}, {"pattern": "needle", "glob": []string{"!*.go"}}, {"pattern": "needle", "glob": []string{"*.{ts,tsx}"}}, {"pattern": "needle", "glob": []string{"src/**"}}, {"pattern": "needle", "glob": []string{"/src/*.rs"}}, {"pattern": "needle", "glob": []string{"src/*.rs"}},
+	{"pattern": "needle", "glob": []string{"*.log"}}, {"pattern": "needle", "glob": []string{"a.txt", "*.log", "!keep.log"}}, {"pattern": "needle", "glob": []string{"!src"}}, {"pattern": "needle", "glob": []string{"src/"}}, {"pattern": "needle", "glob": []string{"node_modules"}}, {"pattern": "needle", "glob": []string{"**/lib/**"}}, {"pattern": "needle", "glob": []string{".*"}},
+	{"pattern": "needle", "glob": []string{"*"}}, {"pattern": "needle", "glob": []string{"[a-c]*"}}, {"pattern": "needle", "glob": []string{"[!a-c]*.go"}}, {"pattern": "needle", "glob": []string{"[a"}}, {"pattern": "needle", "glob": []string{"{a"}}, {"pattern": "needle", "glob": []string{"dir.js"}}, {"pattern": "needle", "glob": []string{"build"}},
+	{"pattern": "needle", "type": "go"}, {"pattern": "needle", "type": "ts"}, {"pattern": "needle", "type": "sh"}, {"pattern": "needle", "type": "md"}, {"pattern": "needle", "type": "nosuchtype"}, {"pattern": "needle", "type": "make"}, {"pattern": "needle", "type": "go", "glob": []string{"*.ts"}}, {"pattern": "needle", "type": "txt", "hidden": true},
+	{"pattern": `start \{[^}]*\}`, "multiline": true}, {"pattern": `needle\n`, "multiline": true}, {"pattern": `(?s)needle.*needle`, "multiline": true}, {"pattern": `\n\n`, "multiline": true}, {"pattern": "needle", "multiline": true}, {"pattern": `^$`, "multiline": true}, {"pattern": `e$\n^t`, "multiline": true, "context": 1}, {"pattern": `start \{[^}]*\}`, "multiline": true, "output_mode": "count"},
+	{"pattern": `\s+`, "multiline": true, "output_mode": "count"}, {"pattern": `needle\s*`, "multiline": true, "after": 1}, {"pattern": `x*`, "multiline": true, "output_mode": "count"}, {"pattern": `^needle`, "multiline": true, "output_mode": "files_with_matches"}, {"pattern": `(?s)^.*$`, "multiline": true, "output_mode": "count"}, {"pattern": `$`, "multiline": true, "before": 1}, {"pattern": `a\nb`}, {"pattern": "needle(", "dialect": "fixed"}, {"pattern": "needle", "dialect": "fixed", "ignore_case": true},
+}
+
+func TestLikeRipgrep(t *testing.T) {
+	rg := peer.Ripgrep(t)
+	for name, entries := range trees {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t, entries...)
+			for _, a := range cases {
+				h.same(rg, name, a)
+			}
+			paths, err := filepath.Glob(h.path("*"))
+			must(t, err)
+			for _, p := range paths {
+				rel, err := filepath.Rel(h.cwd, p)
+				must(t, err)
+				if _, err := os.Stat(p); err != nil {
+					continue
+				}
+				for _, a := range []args{
+					{"pattern": "needle"}, {"pattern": "needle", "context": 1}, {"pattern": "needle", "output_mode": "count"}, {"pattern": "needle", "glob": []string{"*.go"}}, {"pattern": "needle", "type": "rust"}, {"pattern": `e\n`, "multiline": true}, {"pattern": "^n", "output_mode": "files_with_matches"}, {"pattern": "needle", "glob": []string{"/a/*"}},
+				} {
+					a["path"] = rel
+					h.same(rg, name, a)
+				}
+			}
+		})
+	}
+}
+
+// TestGlobalExcludes compares what git's global configuration leaves out.
+func TestGlobalExcludes(t *testing.T) {
+	rg := peer.Ripgrep(t)
+	for name, files := range map[string][]string{
+		"default":   {"config/git/ignore=*.log\n/anchored\nsub/x.txt\n"},
+		"gitconfig": {".gitconfig=[core]\n\texcludesFile = ~/mine\n", "mine=*.log\n"},
+		"xdg":       {"config/git/config=[core]\nexcludesfile=\"~/mine\"\n", "mine=sub/\n"},
+	} {
+		h := newHost(t, ".git/HEAD=x", "a.log=needle", "anchored=needle", "sub/anchored=needle", "sub/x.txt=needle", "b.txt=needle", ".gitignore=!a.log\n")
+		inert := newHost(t, "a.log=needle")
+		home := t.TempDir()
+		t.Setenv("HOME", home)
+		t.Setenv("XDG_CONFIG_HOME", filepath.Join(home, "config"))
+		at := &host{t: t, cwd: home}
+		for _, f := range files {
+			at.add(f)
+		}
+		for _, a := range []args{{"pattern": "needle"}, {"pattern": "needle", "path": "sub"}, {"pattern": "needle", "no_ignore": true}} {
+			h.same(rg, name, a)
+		}
+		inert.same(rg, name+" without a repository", args{"pattern": "needle"})
+	}
+}
+
+// TestParentRules compares what rules above the start leave out, inside the roots and above them.
+func TestParentRules(t *testing.T) {
+	rg := peer.Ripgrep(t)
+	h := newHost(t, ".git/HEAD=x", ".gitignore=*.log\n/a/b/anchored\n", ".git/info/exclude=ex.txt\n", ".ignore=plain.txt\n", "a/.gitignore=mid.txt\n", "a/.rgignore=rg.txt\n",
+		"a/b/x.log=needle", "a/b/anchored=needle", "a/b/mid.txt=needle", "a/b/rg.txt=needle", "a/b/plain.txt=needle", "a/b/ex.txt=needle", "a/b/ok.txt=needle", "a/b/c/x.log=needle", "a/b/c/ok.txt=needle", "a/b/.hid=needle")
+	for _, path := range []string{"a", "a/b", "a/b/c", "./a/b"} {
+		h.same(rg, "path", args{"pattern": "needle", "path": path})
+	}
+	h.cwd = h.path("a/b")
+	h.same(rg, "cwd", args{"pattern": "needle"})
+	h.roots[0].Path = h.cwd
+	h.same(rg, "root", args{"pattern": "needle"})
+	h.same(rg, "root", args{"pattern": "needle", "path": "c"})
+	h.same(rg, "root", args{"pattern": "needle", "path": "c", "no_ignore": true})
+}
+
+// pick gives one of them.
+func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
+
+func randomTree(r *rand.Rand) []string {
+	names := []string{"a", "b", "c", "ab", "x.go", "y.go", "x.txt", "Makefile", ".h", ".x.go", "a b", "é"}
+	globs := []string{"a", "b/", "/a", "*.go", "!x.go", "a/b", "**/c", "a/**", "**/a/*", "x.*", "[a-b]", "[!a]", "{a,b}", "?", "*", "!*/", ".h", "!.h", "a/**/b", "/*", "!/a", "#x", "\\!a", "*.{go,txt}", "a*", "b*/x.*", "  ", "é", "**", "!b", "c/", "/b/"}
+	words := []string{"needle", "foo", "bar", "", "needle needle", "Foo", "x\xffy", "été", "\t", "\r", "foo(bar)", "1234", "_a", "nee dle"}
+	dirs := []string{""}
+	for range 2 + r.IntN(5) {
+		dirs = append(dirs, pick(r, dirs...)+pick(r, names...)+"/")
+	}
+	dirs = slices.Compact(slices.Sorted(slices.Values(dirs)))
+	var out []string
+	seen := make(map[string]bool)
+	for _, d := range dirs {
+		seen[strings.TrimSuffix(d, "/")] = true
+		if d != "" {
+			out = append(out, d)
+		}
+	}
+	add := func(name, content string) {
+		if !seen[name] {
+			seen[name] = true
+			out = append(out, name+"="+content)
+		}
+	}
+	for range 6 + r.IntN(14) {
+		var b strings.Builder
+		for range r.IntN(12) {
+			b.WriteString(pick(r, words...))
+			b.WriteString(pick(r, "\n", "\n", "\n", " ", "\r\n"))
+		}
+		if r.IntN(12) == 0 {
+			b.WriteString(pick(r, "\x00needle\n", long+"\x00needle", long+"needle\n"))
+		}
+		add(pick(r, dirs...)+pick(r, names...), pick(r, "", "", "", "", "\xEF\xBB\xBF")+b.String())
+	}
+	for range r.IntN(5) {
+		var b strings.Builder
+		for range 1 + r.IntN(4) {
+			b.WriteString(pick(r, globs...) + "\n")
+		}
+		add(pick(r, dirs...)+pick(r, ".gitignore", ".gitignore", ".ignore", ".rgignore"), b.String())
+	}
+	if r.IntN(4) > 0 {
+		add(".git/HEAD", "x")
+	}
+	if r.IntN(4) == 0 {
+		add(pick(r, dirs...)+".git/HEAD", "x")
+	}
+	return out
+}
+
+func randomCase(r *rand.Rand, tree []string) args {
+	a := args{"pattern": pick(r, "needle", "needle", "foo", "^foo", "bar$", `\w+`, `\bneedle\b`, "(?i)FOO", `n.*e`, "^$", "x.y", `\s`, `[^a-z]`, `e\s+f`, `foo\(`, "é", "needle|foo")}
+	maybe := func(odds int, key string, value any) {
+		if r.IntN(odds) == 0 {
+			a[key] = value
+		}
+	}
+	maybe(4, "hidden", true)
+	maybe(5, "no_ignore", true)
+	maybe(5, "ignore_case", true)
+	maybe(4, "glob", []string{pick(r, "*.go", "!*.go", "a/**", "/a", "**/b/*", "{x,y}.go", "b", "!a", ".h"), pick(r, "*.txt", "!x.*", "*")})
+	maybe(8, "glob", []string{pick(r, "*.go", "!*.go", "a/**", "/a", "**/b/*", "{x,y}.go", "b", "!a", ".h", "*a*", "[ab]*")})
+	maybe(6, "type", pick(r, "go", "txt", "make"))
+	maybe(4, "context", 1+r.IntN(3))
+	maybe(6, "before", r.IntN(3)+1)
+	maybe(4, "multiline", true)
+	maybe(4, "output_mode", pick(r, "count", "files_with_matches"))
+	if r.IntN(3) == 0 {
+		p, content, _ := strings.Cut(pick(r, tree...), "=")
+		a["path"] = filepath.Clean(p)
+		if strings.Contains(content, "\x00") {
+			// Ripgrep shows the lines before a match with a NUL byte in it, but not the match.
+			delete(a, "before")
+			delete(a, "context")
+		}
+	}
+	if a["pattern"] == "^$" {
+		// Ripgrep shows the lines before the end of the file, where there is no line to match.
+		delete(a, "multiline")
+	}
+	if a["context"] != nil {
+		delete(a, "before")
+	}
+	return a
+}
+
+// TestRandomTreesLikeRipgrep has a fixed seed: a failure comes again.
+func TestRandomTreesLikeRipgrep(t *testing.T) {
+	rg := peer.Ripgrep(t)
+	for seed := range uint64(120) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		tree := randomTree(r)
+		h := newHost(t, tree...)
+		for range 8 {
+			h.same(rg, fmt.Sprintf("seed %d %.600q", seed, tree), randomCase(r, tree))
+		}
+	}
+}

@@ -1,0 +1,155 @@
+// Package locate finds files in a tree by their names.
+package locate
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"toolhost.dev/plugins/grep/glob"
+	"toolhost.dev/plugins/grep/walk"
+)
+
+// Pattern is a glob of paths beneath a directory.
+type Pattern struct {
+	glob *glob.Glob
+	// dirs: only directories are meant, because the glob ends in a slash.
+	dirs   bool
+	dotted []*glob.Glob // its elements that begin with a dot
+}
+
+// Parse reads a glob: "*.go", "src/**/*.{ts,tsx}", "**/testdata/". The error is a [*glob.Error].
+func Parse(text string) (*Pattern, error) {
+	p := &Pattern{}
+	text, p.dirs = strings.CutSuffix(text, "/")
+	var err error
+	if p.glob, err = glob.Parse(text, glob.Options{Shell: true}); err != nil {
+		return nil, err
+	}
+	for element := range strings.SplitSeq(text, "/") {
+		if !strings.HasPrefix(element, ".") && !strings.Contains(element, "{.") && !strings.Contains(element, ",.") {
+			continue
+		}
+		if g, err := glob.Parse(element, glob.Options{Shell: true}); err == nil {
+			p.dotted = append(p.dotted, g)
+		}
+	}
+	return p, nil
+}
+
+// Dotted reports whether an element of the pattern that begins with a dot matches the
+// name: such names are wanted although they are hidden.
+func (p *Pattern) Dotted(name string) bool {
+	return slices.ContainsFunc(p.dotted, func(g *glob.Glob) bool { return g.Match(name) })
+}
+
+// Split separates a glob into the directory that its beginning names and the glob
+// beneath it. The directory is "" if there is none.
+func Split(text string) (dir, rest string) {
+	end := strings.IndexAny(text, `*?[{\`)
+	if end < 0 { // no glob at all: its last element stands for one
+		end = len(strings.TrimSuffix(text, "/"))
+	}
+	end = strings.LastIndexByte(text[:end], '/') + 1
+	return text[:end], text[end:]
+}
+
+// File is a file that was found.
+type File struct {
+	Path     string // absolute
+	Shown    string
+	Type     string // file, directory, symlink, fifo, socket or device
+	Size     int64
+	Modified time.Time
+}
+
+// Found is the files with a matching path, the newest first.
+type Found struct {
+	Files []File
+	// Total is the number of all of them, Seen that of all files looked at.
+	Total, Seen int
+}
+
+// Find looks for files; the first offset of them are left out, and limit are given
+// (0: all). The error is that of [walk.Walk].
+func (p *Pattern) Find(ctx context.Context, start walk.Start, o walk.Options, skipped *walk.Skipped, offset, limit int) (*Found, error) {
+	o.Dotted = p.Dotted
+	c := &collection{most: offset + limit}
+	if limit <= 0 {
+		c.most = 0
+	}
+	err := walk.Walk(ctx, start, o, skipped, func(_ int, d *walk.Dir, e walk.Entry) {
+		isDir := e.Type.IsDir()
+		if !isDir || p.dirs {
+			c.saw()
+		}
+		if isDir != p.dirs || !p.glob.Match(d.Rel(e.Name)) {
+			return
+		}
+		info, err := d.Stat(e.Name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return
+		}
+		c.add(File{Path: d.Path(e.Name), Shown: d.Shown(e.Name), Type: typeName(e.Type), Size: info.Size, Modified: info.Modified})
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.sort()
+	c.found.Files = c.found.Files[min(offset, len(c.found.Files)):]
+	return &c.found, nil
+}
+
+func typeName(m fs.FileMode) string {
+	switch {
+	case m.IsDir():
+		return "directory"
+	case m&fs.ModeSymlink != 0:
+		return "symlink"
+	case m&fs.ModeNamedPipe != 0:
+		return "fifo"
+	case m&fs.ModeSocket != 0:
+		return "socket"
+	case m&fs.ModeDevice != 0:
+		return "device"
+	}
+	return "file"
+}
+
+// collection gathers what is found, and keeps the newest.
+type collection struct {
+	most  int // how many to keep; 0: all
+	mu    sync.Mutex
+	found Found
+}
+
+func (c *collection) saw() {
+	c.mu.Lock()
+	c.found.Seen++
+	c.mu.Unlock()
+}
+
+func (c *collection) add(f File) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.found.Total++
+	c.found.Files = append(c.found.Files, f)
+	const slack = 4096
+	if c.most > 0 && len(c.found.Files) > 2*c.most+slack {
+		c.sort()
+	}
+}
+
+func (c *collection) sort() {
+	slices.SortFunc(c.found.Files, func(a, b File) int {
+		return cmp.Or(b.Modified.Compare(a.Modified), cmp.Compare(a.Path, b.Path))
+	})
+	if c.most > 0 && len(c.found.Files) > c.most {
+		c.found.Files = slices.Clip(c.found.Files[:c.most])
+	}
+}

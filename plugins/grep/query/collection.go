@@ -1,0 +1,124 @@
+package query
+
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	"toolhost.dev/plugins/grep/search"
+)
+
+// found is what was found in a file.
+type found struct {
+	path string
+	search.Result
+	wanted int // matches whose lines were asked for
+	kept   int // those whose lines are there
+}
+
+// collection gathers what is found, in any order, and keeps the lines of the first
+// limit matches in the order of the paths.
+type collection struct {
+	limit int
+
+	mu    sync.Mutex
+	files []found
+	kept  int // matches whose lines are kept
+	held  int // lines kept
+	// last is the path after which no lines are wanted, once that is known.
+	last    string
+	hasLast bool
+}
+
+// slack is how much more than the limit is kept before what is not wanted is dropped.
+const slack = 1 << 10
+
+// maxLines is the number of lines, with their context, that are kept in any case.
+const maxLines = 1 << 16
+
+// beyond reports whether no lines of a file are wanted, because there are enough in
+// files before it.
+func (c *collection) beyond(path string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.hasLast && comparePaths(path, c.last) > 0
+}
+
+// matches counts all matches.
+func (c *collection) matches() (n int) {
+	for _, f := range c.files {
+		n += f.Matches
+	}
+	return n
+}
+
+// windows gives the files that have the matches from number from on and below to, and
+// which of each file's they are.
+func (c *collection) windows(from, to int) map[string]search.Window {
+	c.sort()
+	out := make(map[string]search.Window)
+	n := 0 // matches of the files before
+	for _, f := range c.files {
+		w := search.Window{From: max(0, from-n), To: min(f.Matches, to-n)}
+		if w.From < w.To {
+			out[f.path] = w
+		}
+		n += f.Matches
+	}
+	return out
+}
+
+func (c *collection) add(f found) {
+	for _, l := range f.Lines {
+		if l.Column > 0 {
+			f.kept++
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.files = append(c.files, f)
+	c.kept += f.kept
+	c.held += len(f.Lines)
+	if c.kept-slack > c.limit || c.held > 2*maxLines {
+		c.drop()
+	}
+}
+
+func (c *collection) sort() {
+	slices.SortFunc(c.files, func(a, b found) int { return comparePaths(a.path, b.path) })
+}
+
+// drop gives up the lines that are not wanted.
+func (c *collection) drop() {
+	c.sort()
+	c.kept, c.held = 0, 0
+	for i := range c.files {
+		f := &c.files[i]
+		if c.kept >= c.limit || c.held >= maxLines {
+			f.Lines, f.kept = nil, 0
+			continue
+		}
+		c.kept += f.kept
+		c.held += len(f.Lines)
+		c.last, c.hasLast = f.path, true
+	}
+}
+
+// comparePaths compares paths element by element, so that what is in a directory
+// stays together: "a/b" is before "a.go".
+func comparePaths(a, b string) int {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	if n == len(a) || n == len(b) {
+		return len(a) - len(b)
+	}
+	switch {
+	case a[n] == '/':
+		return -1
+	case b[n] == '/':
+		return 1
+	}
+	return strings.Compare(a[n:], b[n:])
+}

@@ -1,0 +1,88 @@
+package query
+
+import "toolhost.dev/plugins/grep/search"
+
+// Group is the lines of a match, or of several that share lines, with their context.
+// Where nothing but files or numbers were asked for there are none.
+type Group struct {
+	Before, Lines, After []search.Line
+}
+
+// maxText is the size of the texts in an answer, after which no more are given. Lines
+// that are the context of several matches count as often.
+const maxText = 8 << 20
+
+// lines puts matches with their lines into an answer, up to limit (0: all that there
+// are lines of).
+func (c *collection) lines(a *Answer, limit int, o search.Options) {
+	c.sort()
+	size := 0
+	for _, f := range c.files {
+		if limit > 0 && a.Given == limit || size > maxText {
+			return
+		}
+		file := f.file()
+		for _, g := range groups(f.Lines, o) {
+			if limit > 0 && a.Given == limit || size > maxText {
+				break
+			}
+			size += g.size()
+			file.Groups = append(file.Groups, g)
+			a.Given++
+		}
+		if len(file.Groups) > 0 || file.Hidden {
+			a.Files = append(a.Files, file)
+		}
+		if len(file.Groups) < f.wanted {
+			return // what follows comes after matches whose lines were not kept
+		}
+	}
+}
+
+// numbers puts the files from number from on and below to into an answer.
+func (c *collection) numbers(a *Answer, from, to int) {
+	c.sort()
+	for _, f := range c.files[min(from, len(c.files)):min(to, len(c.files))] {
+		a.Files = append(a.Files, f.file())
+		a.Given++
+	}
+}
+
+func (f *found) file() File {
+	return File{Path: f.path, Matches: f.Matches, Binary: f.Binary, Hidden: f.BinaryMatch}
+}
+
+// groups gives the matches that lines belong to.
+func groups(lines []search.Line, o search.Options) []Group {
+	var out []Group
+	for i := 0; i < len(lines); {
+		if lines[i].Column == 0 {
+			i++
+			continue
+		}
+		end := i + 1
+		for end < len(lines) && lines[end].Match && lines[end].Column == 0 {
+			end++
+		}
+		from, to := i, end
+		for from > 0 && lines[from-1].Number >= lines[i].Number-o.Before {
+			from--
+		}
+		for to < len(lines) && lines[to].Number <= lines[end-1].Number+o.After {
+			to++
+		}
+		out = append(out, Group{Before: lines[from:i], Lines: lines[i:end], After: lines[end:to]})
+		i = end
+	}
+	return out
+}
+
+func (g *Group) size() int {
+	n := 0
+	for _, part := range [][]search.Line{g.Before, g.Lines, g.After} {
+		for _, l := range part {
+			n += len(l.Text)
+		}
+	}
+	return n
+}

@@ -1,0 +1,231 @@
+// Package query searches a tree: it walks it, searches its files several at a time,
+// and puts what was found in the order of the paths.
+package query
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"sync/atomic"
+
+	"toolhost.dev/plugins/grep/pattern"
+	"toolhost.dev/plugins/grep/search"
+	"toolhost.dev/plugins/grep/walk"
+)
+
+// Query is what to search for and how much of it to give.
+type Query struct {
+	Pattern *pattern.Pattern
+	Search  search.Options
+	// Offset results are left out, then Limit are given: matches, or files where only
+	// files are asked for. Limit 0: all.
+	Offset, Limit int
+	// Searched counts the files searched so far; nil: nobody asks.
+	Searched *atomic.Int64
+}
+
+// Answer is what a query found.
+type Answer struct {
+	// Files are those with something to show, in order.
+	Files []File
+	// Total is the number of matches, or of files where only files were asked for.
+	Total int
+	// Matched is the number of files with a match, Searched that of all.
+	Matched, Searched int
+	// Given is the number of results in Files; less than asked for where they would
+	// take too much memory.
+	Given   int
+	Skipped Skipped
+}
+
+// File is a file with matches.
+type File struct {
+	Path    string
+	Matches int
+	// Groups are the matches to show.
+	Groups []Group
+	// Binary is where there is a NUL byte; below zero: nowhere. Hidden: the matches are
+	// not shown because of it.
+	Binary int64
+	Hidden bool
+}
+
+// Skipped counts the files and directories that were not searched, by reason.
+type Skipped struct {
+	Ignored    int `json:"ignored"`    // by an ignore rule; a directory counts as one
+	Hidden     int `json:"hidden"`     // by a name that begins with a dot
+	Binary     int `json:"binary"`     // not text: searched up to a NUL byte at most
+	TooLarge   int `json:"too_large"`  // too large to be searched across lines, or with a line too long
+	Permission int `json:"permission"` // may not be read
+	Special    int `json:"special"`    // FIFOs, sockets and devices
+	Symlink    int `json:"symlink"`    // symbolic links are not followed
+	Failed     int `json:"failed"`     // reading failed
+}
+
+// run is one walk of a query.
+type run struct {
+	q         *Query
+	ctx       context.Context
+	searchers []*search.Searcher
+	// windows gives the matches that are wanted of a file.
+	windows   func(path string) search.Window
+	collected collection
+	searched  atomic.Int64
+	walked    walk.Skipped
+
+	binary, tooLarge, permission, special, symlink, failed atomic.Int64
+}
+
+func newRun(ctx context.Context, q *Query, workers int) *run {
+	return &run{q: q, ctx: ctx, searchers: make([]*search.Searcher, workers)}
+}
+
+// end is the number of the result after the last one that is asked for.
+func (q *Query) end() int {
+	if q.Limit <= 0 {
+		return math.MaxInt
+	}
+	return q.Offset + q.Limit
+}
+
+// Tree searches the files of a tree.
+func (q *Query) Tree(ctx context.Context, start walk.Start, o walk.Options) (*Answer, error) {
+	r := newRun(ctx, q, walk.Workers())
+	twice := q.Search.Mode == search.Lines && q.Offset > 0
+	r.windows = func(string) search.Window { return search.Window{To: q.end()} }
+	if twice {
+		// What comes before the page can be any amount: it is only counted, and then the
+		// files on the page are searched once more.
+		r.windows = func(string) search.Window { return search.Window{} }
+	}
+	r.collected.limit = q.end()
+	if err := r.walk(start, o, nil); err != nil {
+		return nil, err
+	}
+	a := r.answer()
+	if twice {
+		only := r.collected.windows(q.Offset, q.end())
+		r = newRun(ctx, q, walk.Workers())
+		r.windows = func(path string) search.Window { return only[path] }
+		r.collected.limit = math.MaxInt
+		if err := r.walk(start, o, only); err != nil {
+			return nil, err
+		}
+	}
+	r.page(a)
+	return a, nil
+}
+
+// walk searches the files of a tree; with only, those that are in it.
+func (r *run) walk(start walk.Start, o walk.Options, only map[string]search.Window) error {
+	return walk.Walk(r.ctx, start, o, &r.walked, func(worker int, d *walk.Dir, e walk.Entry) {
+		switch {
+		case e.Type.IsRegular():
+			if _, ok := only[d.Shown(e.Name)]; ok || only == nil {
+				r.open(worker, d, e.Name)
+			}
+		case e.Type&fs.ModeSymlink != 0:
+			r.symlink.Add(1)
+		case !e.Type.IsDir():
+			r.special.Add(1)
+		}
+	})
+}
+
+// File searches a single file, which the caller has named and opened.
+func (q *Query) File(ctx context.Context, f io.Reader, shown string) (*Answer, error) {
+	r := newRun(ctx, q, 1)
+	r.windows = func(string) search.Window { return search.Window{From: q.Offset, To: q.end()} }
+	r.collected.limit = math.MaxInt
+	r.search(0, f, shown, true)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	a := r.answer()
+	r.page(a)
+	return a, nil
+}
+
+// page puts the results that were asked for into an answer.
+func (r *run) page(a *Answer) {
+	if r.q.Search.Mode == search.Lines {
+		r.collected.lines(a, r.q.Limit, r.q.Search)
+	} else {
+		r.collected.numbers(a, r.q.Offset, r.q.end())
+	}
+}
+
+func (r *run) open(worker int, d *walk.Dir, name string) {
+	f, err := d.Open(name)
+	if err != nil {
+		r.fail(err)
+		return
+	}
+	defer func() { _ = f.Close() }()
+	r.search(worker, f, d.Shown(name), false)
+}
+
+func (r *run) fail(err error) {
+	switch {
+	case errors.Is(err, os.ErrNotExist): // it vanished: as if it had never been
+	case errors.Is(err, os.ErrPermission):
+		r.permission.Add(1)
+	case errors.Is(err, os.ErrInvalid): // something else took its place
+		r.special.Add(1)
+	case errors.Is(err, search.ErrTooLarge), errors.Is(err, search.ErrLongLine):
+		r.tooLarge.Add(1)
+	case r.ctx.Err() == nil:
+		r.failed.Add(1)
+	}
+}
+
+func (r *run) search(worker int, f io.Reader, path string, explicit bool) {
+	s := r.searchers[worker]
+	if s == nil {
+		s = search.New(r.ctx, r.q.Pattern, r.q.Search)
+		r.searchers[worker] = s
+	}
+	w := r.windows(path)
+	keep := w
+	if r.collected.beyond(path) {
+		keep = search.Window{}
+	}
+	res, err := s.Search(f, explicit, keep)
+	if err != nil {
+		r.fail(err)
+	}
+	r.searched.Add(1)
+	if r.q.Searched != nil {
+		r.q.Searched.Add(1)
+	}
+	matched := res.Matches > 0 || res.BinaryMatch
+	if res.Binary >= 0 && (!explicit || matched && r.q.Search.Mode == search.Lines) {
+		r.binary.Add(1)
+	}
+	if matched {
+		r.collected.add(found{path: path, Result: res, wanted: max(0, min(res.Matches, w.To)-w.From)})
+	}
+}
+
+func (r *run) answer() *Answer {
+	a := &Answer{Searched: int(r.searched.Load()), Matched: len(r.collected.files)}
+	a.Total = a.Matched
+	if r.q.Search.Mode != search.First {
+		a.Total = r.collected.matches()
+	}
+	count := func(n ...*atomic.Int64) (sum int) {
+		for _, x := range n {
+			sum += int(x.Load())
+		}
+		return sum
+	}
+	a.Skipped = Skipped{
+		Ignored: count(&r.walked.Ignored), Hidden: count(&r.walked.Hidden), Binary: count(&r.binary), TooLarge: count(&r.tooLarge),
+		Permission: count(&r.permission, &r.walked.Permission), Special: count(&r.special), Symlink: count(&r.symlink),
+		Failed: count(&r.failed, &r.walked.Failed),
+	}
+	return a
+}

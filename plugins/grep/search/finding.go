@@ -1,0 +1,250 @@
+package search
+
+import (
+	"bytes"
+	"io"
+)
+
+// finding is the search of one file. The positions are in the buffer at hand, which
+// in a search by line is rolled on again and again.
+type finding struct {
+	s      *Searcher
+	binary binary
+	window Window
+	result Result
+
+	base    int64 // of the buffer in the file
+	line    int   // number of the line at counted
+	counted int
+	visited int // end of the last line that was taken
+	pos     int // where to search on
+	after   int // lines of context still to take
+	kept    int // bytes of memory of the lines taken
+}
+
+// lineCost is what a line takes beside its text.
+const lineCost = 64
+
+// byLine searches line by line.
+func (f *finding) byLine(src io.Reader) error {
+	b := &f.s.buf
+	b.reset(src, f.binary)
+	for {
+		if err := f.s.ctx.Err(); err != nil {
+			return err
+		}
+		old := len(b.bytes())
+		consumed := f.roll(b.bytes())
+		b.consume(consumed)
+		ok, err := b.fill()
+		if b.nul >= 0 && f.result.Binary < 0 {
+			f.result.Binary = b.nul
+		}
+		if err != nil {
+			return err
+		}
+		if !ok || f.binary == quit && b.nul >= 0 || consumed == 0 && old > 0 && old == len(b.bytes()) {
+			return nil
+		}
+		f.base = b.offset
+		if more, err := f.lines(b.bytes()); !more || err != nil {
+			return err
+		}
+	}
+}
+
+// roll gives up what of the buffer no line to come needs as its context.
+func (f *finding) roll(buf []byte) (consumed int) {
+	consumed = len(buf)
+	if f.s.opts.Before > 0 || f.s.opts.After > 0 {
+		consumed = max(f.visited, preceding(buf, f.s.opts.Before))
+	}
+	f.count(buf, consumed)
+	f.counted, f.visited = 0, 0
+	f.pos = len(buf) - consumed
+	return consumed
+}
+
+// preceding gives where the line begins that is n lines before the last one.
+func preceding(buf []byte, n int) int {
+	end := len(bytes.TrimSuffix(buf, []byte("\n")))
+	for {
+		i := bytes.LastIndexByte(buf[:end], '\n')
+		if i < 0 || n == 0 {
+			return i + 1
+		}
+		end = i
+		n--
+	}
+}
+
+// lines searches the lines at hand. It reports whether to go on.
+func (f *finding) lines(buf []byte) (more bool, err error) {
+	for f.pos < len(buf) {
+		start, end, ok, err := f.s.m.NextLine(buf, f.pos)
+		if err != nil {
+			return false, err
+		}
+		if !ok {
+			break
+		}
+		if !f.context(buf, start) {
+			return false, nil
+		}
+		f.pos = end
+		column := 0
+		if f.wanted() {
+			if column, err = f.s.m.InLine(buf, start, end); err != nil {
+				return false, err
+			}
+		}
+		if !f.match(buf, start, end, []mark{{start, column}}) {
+			return false, nil
+		}
+	}
+	f.pos = len(buf)
+	return f.afterContext(buf, len(buf)), nil
+}
+
+// wanted reports whether the lines of the next match are to be kept.
+func (f *finding) wanted() bool {
+	return f.s.opts.Mode == Lines && f.window.From <= f.result.Matches && f.result.Matches < f.window.To
+}
+
+// context takes the context between the last line taken and a match. It reports
+// whether to go on.
+func (f *finding) context(buf []byte, upto int) bool {
+	if !f.afterContext(buf, upto) {
+		return false
+	}
+	return !f.wanted() || f.beforeContext(buf, upto)
+}
+
+func (f *finding) beforeContext(buf []byte, upto int) bool {
+	if f.s.opts.Before == 0 || f.visited >= upto {
+		return true
+	}
+	from := f.visited + preceding(buf[f.visited:upto], f.s.opts.Before-1)
+	return f.takeContext(buf, from, upto)
+}
+
+// afterContext takes the context that is left to take of a match before.
+func (f *finding) afterContext(buf []byte, upto int) bool {
+	for f.after > 0 && f.visited < upto {
+		if !f.takeContext(buf, f.visited, lineEnd(buf, f.visited)) {
+			return false
+		}
+		f.after--
+	}
+	return true
+}
+
+// lineEnd gives the end of the line that a position is in.
+func lineEnd(buf []byte, pos int) int {
+	if i := bytes.IndexByte(buf[pos:], '\n'); i >= 0 {
+		return pos + i + 1
+	}
+	return len(buf)
+}
+
+// mark is where in the lines of a match a match of its own begins.
+type mark struct {
+	line   int // where its first line begins
+	column int // from 0
+}
+
+// match takes the lines of a match, or of several that hang together. It reports
+// whether to go on.
+func (f *finding) match(buf []byte, start, end int, marks []mark) bool {
+	if f.ends(buf, start, end) {
+		return false
+	}
+	switch {
+	case f.s.opts.Mode == Lines && f.hides():
+		f.result.BinaryMatch = true
+		return false
+	case f.s.opts.Mode != Lines:
+		f.result.Matches += len(marks)
+		return f.s.opts.Mode == Count
+	}
+	first := min(len(marks), max(0, f.window.From-f.result.Matches))
+	last := max(first, min(len(marks), f.window.To-f.result.Matches))
+	f.result.Matches += len(marks)
+	if first == last { // the lines may still be context of a match before
+		more := f.afterContext(buf, end)
+		f.visited = max(f.visited, start)
+		return more
+	}
+	if first > 0 { // and here, of the first match wanted
+		start = marks[first].line
+		if !f.beforeContext(buf, start) {
+			return false
+		}
+	}
+	if last < len(marks) {
+		end = marks[last].line
+	}
+	f.take(buf, start, end, marks[first:last], true)
+	f.after = f.s.opts.After
+	return true
+}
+
+// takeContext takes lines of context. It reports whether to go on.
+func (f *finding) takeContext(buf []byte, start, end int) bool {
+	if f.ends(buf, start, end) {
+		return false
+	}
+	if !f.hides() {
+		f.take(buf, start, end, nil, false)
+	}
+	f.visited = end
+	return true
+}
+
+// take keeps lines.
+func (f *finding) take(buf []byte, start, end int, marks []mark, match bool) {
+	f.visited = end
+	for start < end {
+		next := lineEnd(buf, start)
+		f.count(buf, start)
+		column := 0
+		if len(marks) > 0 && marks[0].line == start {
+			column, marks = marks[0].column+1, marks[1:]
+		}
+		line := cut(bytes.TrimSuffix(buf[start:next], []byte("\n")), max(0, column-1), f.s.opts.MaxLine)
+		line.Number, line.Match, line.Column = f.line, match, column
+		f.result.Lines = append(f.result.Lines, line)
+		f.kept += len(line.Text) + lineCost
+		start = next
+	}
+	if f.kept > MaxKept {
+		f.window = Window{}
+	}
+}
+
+// ends looks for a NUL byte in lines that were found, in a search that does not look
+// for them everywhere. It reports whether the search ends there.
+func (f *finding) ends(buf []byte, start, end int) bool {
+	if f.binary == convert || f.binary == quit && !f.s.m.Crossing() {
+		return false
+	}
+	if f.result.Binary < 0 {
+		i := bytes.IndexByte(buf[start:end], 0)
+		if i < 0 {
+			return false
+		}
+		f.result.Binary = f.base + int64(start+i)
+	}
+	return f.binary == quit
+}
+
+// hides reports whether lines are not shown because the file has a NUL byte.
+func (f *finding) hides() bool { return f.binary != quit && f.result.Binary >= 0 }
+
+// count counts the lines up to a position.
+func (f *finding) count(buf []byte, upto int) {
+	if upto > f.counted {
+		f.line += bytes.Count(buf[f.counted:upto], []byte("\n"))
+		f.counted = upto
+	}
+}

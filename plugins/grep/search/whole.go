@@ -1,0 +1,126 @@
+package search
+
+import (
+	"bytes"
+	"io"
+)
+
+// lookAhead is how much behind the lines of a match is looked at to count what is in them.
+const lookAhead = 128
+
+// whole searches a file at once.
+func (f *finding) whole(src io.Reader) error {
+	buf, err := io.ReadAll(io.LimitReader(src, MaxWhole+1))
+	if err != nil {
+		return err
+	}
+	if len(buf) > MaxWhole {
+		return ErrTooLarge
+	}
+	if f.result.Binary = int64(bytes.IndexByte(buf[:min(len(buf), capacity)], 0)); f.result.Binary >= 0 && f.binary == quit {
+		return nil
+	}
+	var b block
+	for f.pos < len(buf) {
+		// Each search begins a text of its own: what is before it is not seen.
+		start, end, ok, err := f.s.m.Find(buf[f.pos:], 0)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			break
+		}
+		start, end = start+f.pos, end+f.pos
+		if f.pos = end; start == end {
+			f.pos++
+		}
+		if b.add(buf, start, end) {
+			continue
+		}
+		if more, err := f.block(buf, b); !more || err != nil {
+			return err
+		}
+		b = block{}
+		b.add(buf, start, end)
+	}
+	f.pos = len(buf)
+	if len(b.marks) > 0 {
+		if _, err := f.block(buf, b); err != nil {
+			return err
+		}
+	}
+	f.afterContext(buf, len(buf))
+	return nil
+}
+
+// block is lines of matches with none between them.
+type block struct {
+	start, end int
+	marks      []mark
+}
+
+// add adds a match, unless there are lines between it and the block.
+func (b *block) add(buf []byte, start, end int) bool {
+	from := bytes.LastIndexByte(buf[:start], '\n') + 1
+	to := end
+	if end <= from || buf[end-1] != '\n' {
+		to = lineEnd(buf, end)
+	}
+	if len(b.marks) > 0 && b.end < from {
+		return false
+	}
+	if len(b.marks) == 0 {
+		b.start = from
+	}
+	if len(b.marks) == 0 || from >= b.end {
+		b.marks = append(b.marks, mark{from, start - from})
+	}
+	b.end = to
+	return true
+}
+
+// block takes a block. It reports whether to go on.
+func (f *finding) block(buf []byte, b block) (more bool, err error) {
+	if b.start == b.end { // an empty match behind the last line break is in no line
+		return false, nil
+	}
+	if !f.context(buf, b.start) {
+		return false, nil
+	}
+	if n := len(b.marks); b.marks[n-1].line == len(buf) {
+		b.marks = b.marks[:n-1]
+	}
+	if f.s.opts.Mode == Count {
+		n, err := f.countIn(buf[:min(len(buf), b.end+lookAhead)], b.start, b.end)
+		if err != nil {
+			return false, err
+		}
+		b.marks = make([]mark, max(1, n))
+	}
+	return f.match(buf, b.start, b.end, b.marks), nil
+}
+
+// countIn counts the matches that begin in a part of a text.
+func (f *finding) countIn(text []byte, from, to int) (n int, err error) {
+	last := -1 // where the last match ended
+	for pos := from; pos <= len(text); {
+		start, end, ok, err := f.s.m.Find(text, pos)
+		if err != nil || !ok {
+			return n, err
+		}
+		if start == end && end == last {
+			if pos++; pos > len(text) {
+				return n, nil
+			}
+			if start, end, ok, err = f.s.m.Find(text, pos); err != nil || !ok {
+				return n, err
+			}
+		}
+		if start >= to {
+			return n, nil
+		}
+		n++
+		pos, last = end, end
+	}
+	return n, nil
+}
