@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// maxSeen bounds the entries looked at for one listing.
-	maxSeen = 100_000
+	// defaultExamine is Options.Examine if it is not set.
+	defaultExamine = 100_000
 	// maxDepth bounds the nesting; each level costs a step for every look below it.
 	maxDepth = 64
 	// batch is how many entries are read before looking whether the call was canceled.
@@ -38,6 +38,8 @@ type Options struct {
 	Hidden bool
 	// Limit is the number of entries given; others are counted. 0: no limit.
 	Limit int
+	// Examine bounds the entries looked at; 0: 100 000.
+	Examine int
 }
 
 // Entry is one file, directory or other thing.
@@ -76,6 +78,9 @@ var metadata = []string{".git", ".hg", ".svn", ".jj"}
 func Read(ctx context.Context, ws *workspace.Workspace, p workspace.Path, opt Options) (*Listing, error) {
 	if opt.Pattern != "" && !doublestar.ValidatePattern(opt.Pattern) {
 		return nil, tool.Errorf(tool.InvalidArguments, "The pattern %q is not a valid glob: a bracket or brace is not closed, or a backslash is last. Correct it; to match such a character itself, put a backslash before it.", opt.Pattern)
+	}
+	if opt.Examine == 0 {
+		opt.Examine = defaultExamine
 	}
 	w := walk{ctx: ctx, ws: ws, opt: opt, out: &Listing{}}
 	if err := w.dir(p, "", 1); err != nil {
@@ -160,7 +165,7 @@ func (w *walk) entries(p workspace.Path) ([]fs.DirEntry, error) {
 		if w.ctx.Err() != nil {
 			return nil, context.Cause(w.ctx)
 		}
-		some, err := f.ReadDir(batch)
+		some, err := f.ReadDir(min(batch, w.opt.Examine-w.seen+1))
 		all = append(all, some...)
 		w.seen += len(some)
 		if errors.Is(err, io.EOF) {
@@ -169,7 +174,7 @@ func (w *walk) entries(p workspace.Path) ([]fs.DirEntry, error) {
 		if err != nil {
 			return nil, tool.Errorf(tool.ExecutionFailed, "Cannot list %s: %w. Try again.", p, err)
 		}
-		if w.seen > maxSeen {
+		if w.seen > w.opt.Examine {
 			w.out.GivenUp = true
 			break
 		}
