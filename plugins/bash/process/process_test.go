@@ -9,8 +9,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -29,8 +31,22 @@ func TestMain(m *testing.M) {
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	// The thread that started it is not the main one; the command must live on
-	// while goroutines, and threads with them, come and go.
+	// A goroutine that ends while it is locked to its thread ends the thread. The
+	// one that started the command must not be among them.
+	var threads sync.WaitGroup
+	for range 200 {
+		threads.Go(func() {
+			runtime.LockOSThread()
+			time.Sleep(time.Millisecond)
+		})
+	}
+	threads.Wait()
+	select {
+	case <-tree.Done():
+		fmt.Println("the command died with a thread:", tree.State())
+		os.Exit(1)
+	default:
+	}
 	fmt.Println(tree.Pid())
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	select {}
