@@ -19,8 +19,9 @@ import (
 )
 
 const (
-	// countAhead is how much of a file is read only to know how many lines it has.
-	countAhead = 256 << 20
+	// countAhead is how much of a file is read only to know how many lines it has; one
+	// that can be edited is read to its end in any case, for its hash.
+	countAhead = 64 << 20
 	// maxUTF16 is the size of a UTF-16 text, which is decoded as a whole.
 	maxUTF16 = 32 << 20
 	// sniffed is how much is read to tell what kind of file it is.
@@ -76,9 +77,9 @@ func (r *request) scan(f *os.File, before fs.FileInfo, head []byte) (*sdk.Result
 		text.ending = workspace.CRLF
 	}
 	source := io.MultiReader(bytes.NewReader(head), f)
-	sum := &hashing{hash: sha256.New()}
+	sum, ahead := &hashing{hash: sha256.New()}, int64(countAhead)
 	if before.Size() <= workspace.MaxFileSize {
-		source = io.TeeReader(source, sum)
+		source, ahead = io.TeeReader(source, sum), workspace.MaxFileSize
 	}
 	if mark := "\ufeff"; bytes.HasPrefix(head, []byte(mark)) {
 		text.encoding = string(workspace.UTF8BOM)
@@ -86,7 +87,7 @@ func (r *request) scan(f *os.File, before fs.FileInfo, head []byte) (*sdk.Result
 			return nil, err
 		}
 	}
-	e, err := excerpt.Scan(r.ctx, source, r.window(), countAhead, func(kept []byte) ([]byte, error) {
+	e, err := excerpt.Scan(r.ctx, source, r.window(), ahead, func(kept []byte) ([]byte, error) {
 		return r.convert(kept, &text)
 	})
 	if err != nil {
