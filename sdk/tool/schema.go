@@ -23,6 +23,7 @@ type Schema struct {
 	params   []*Param
 	byName   map[string]*Param
 	open     bool // parameters that are not declared are accepted
+	plain    bool // what Check looks at itself is all that the schema says
 	resolved *jsonschema.Resolved
 }
 
@@ -101,6 +102,7 @@ func ParseSchema(raw json.RawMessage) (*Schema, error) {
 	s := &Schema{resolved: resolved, byName: make(map[string]*Param)}
 	s.open = len(root.Properties) == 0 && root.AdditionalProperties == nil || len(root.PatternProperties) > 0 ||
 		root.AdditionalProperties != nil && !isFalse(root.AdditionalProperties)
+	s.plain = isPlain(&root, order)
 	for _, name := range slices.Concat(root.Required, order) {
 		if s.byName[name] != nil {
 			continue
@@ -180,7 +182,11 @@ func (s *Schema) Open() bool { return s.open }
 
 // Is reports whether a value of the type may be given.
 func (p *Param) Is(typ string) bool {
-	return len(p.Types) == 0 || slices.Contains(p.Types, typ) || typ == "integer" && slices.Contains(p.Types, "number")
+	return len(p.Types) == 0 || typesAllow(p.Types, typ)
+}
+
+func typesAllow(types []string, typ string) bool {
+	return slices.Contains(types, typ) || typ == "integer" && slices.Contains(types, "number")
 }
 
 // Only reports whether the type is the only one, null aside.
@@ -245,12 +251,66 @@ func (s *Schema) Check(args map[string]json.RawMessage) (map[string]json.RawMess
 		}
 		out[name], values[name] = args[name], v
 	}
-	if len(bad) == 0 {
-		if err := s.resolved.Validate(values); err != nil {
-			report(Constraint, "", "%s", reason(err))
-		}
+	if len(bad) == 0 && !s.plain {
+		bad = s.validate(values)
 	}
 	return out, bad
+}
+
+// validate judges by the whole schema. What is wrong is put down to a parameter where
+// the parameter's own schema says the same.
+func (s *Schema) validate(values map[string]any) []Violation {
+	err := s.resolved.Validate(values)
+	if err == nil {
+		return nil
+	}
+	var bad []Violation
+	for _, p := range s.params {
+		if v, given := values[p.Name]; given && p.alone != nil {
+			if err := p.alone.Validate(v); err != nil {
+				bad = append(bad, Violation{Kind: Constraint, Param: p.Name, Message: fmt.Sprintf("parameter %q: %s", p.Name, reason(err))})
+			}
+		}
+	}
+	if bad == nil {
+		bad = []Violation{{Kind: Constraint, Message: reason(err)}}
+	}
+	return bad
+}
+
+// isPlain reports whether a schema says no more of its properties than types, enums
+// and bounds.
+func isPlain(root *jsonschema.Schema, order []string) bool {
+	rest := *root
+	rest.Properties, rest.Required, rest.PropertyOrder = nil, nil, nil
+	rest.Type, rest.Title, rest.Description, rest.Schema, rest.ID = "", "", "", "", ""
+	if rest.AdditionalProperties != nil && isFalse(rest.AdditionalProperties) {
+		rest.AdditionalProperties = nil
+	}
+	if !isEmpty(&rest) {
+		return false
+	}
+	for _, name := range order {
+		p := *root.Properties[name]
+		p.Type, p.Types, p.Title, p.Description, p.Default, p.Enum, p.Minimum, p.Maximum, p.Extra = "", nil, "", "", nil, nil, nil, nil, nil
+		if p.Items != nil {
+			items := *p.Items
+			items.Type, items.Types, items.Description = "", nil, ""
+			if !isEmpty(&items) {
+				return false
+			}
+			p.Items = nil
+		}
+		if !isEmpty(&p) {
+			return false
+		}
+	}
+	return true
+}
+
+func isEmpty(s *jsonschema.Schema) bool {
+	b, err := json.Marshal(s)
+	return err == nil && (string(b) == "true" || string(b) == "{}")
 }
 
 func (p *Param) check(v any) *Violation {
@@ -267,9 +327,12 @@ func (p *Param) check(v any) *Violation {
 			return &Violation{Kind: Constraint, Param: p.Name, Message: fmt.Sprintf("parameter %q must be %s, not %v", p.Name, p.bounds(), n)}
 		}
 	}
-	if p.alone != nil {
-		if err := p.alone.Validate(v); err != nil {
-			return &Violation{Kind: Constraint, Param: p.Name, Message: fmt.Sprintf("parameter %q: %s", p.Name, reason(err))}
+	if list, ok := v.([]any); ok && len(p.ItemTypes) > 0 {
+		for i, item := range list {
+			if got := jsonType(item); !typesAllow(p.ItemTypes, got) {
+				return &Violation{Kind: WrongType, Param: p.Name,
+					Message: fmt.Sprintf("parameter %q must be %s, but its element %d is %s", p.Name, p.TypeName(), i+1, describe(item))}
+			}
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"runtime"
 	"strconv"
 
 	"github.com/hashicorp/go-hclog"
@@ -73,7 +74,8 @@ func Serve(impl tool.Plugin) {
 func newGRPCServer(opts []grpc.ServerOption) *grpc.Server {
 	return grpc.NewServer(append(opts,
 		grpc.MaxRecvMsgSize(MaxMessageSize), grpc.MaxSendMsgSize(MaxMessageSize),
-		grpc.StaticStreamWindowSize(window), grpc.StaticConnWindowSize(4*window))...)
+		grpc.StaticStreamWindowSize(window), grpc.StaticConnWindowSize(4*window),
+		grpc.NumStreamWorkers(uint32(runtime.NumCPU())))...)
 }
 
 // Dispense gives the plugin behind a started go-plugin client.

@@ -74,15 +74,23 @@ func (s *server) Call(stream grpc.BidiStreamingServer[toolpb.CallRequest, toolpb
 		defer stop()
 	}
 	p := &hostPeer{stream: stream, done: stream.Context().Done()}
-	go p.receive(cancel)
+	p.listen = sync.OnceFunc(func() { go p.receive(cancel) })
+	// Most calls are over before the host has anything to say. Waking a thread to wait
+	// for it would cost them a quarter of their time.
+	soon := time.AfterFunc(listenAfter, p.listen)
 	res := s.impl.Call(ctx, callFromPB(start), p)
+	soon.Stop()
 	return p.finish(start.GetTool(), res)
 }
+
+// listenAfter is how long a call runs before a cancel is listened for.
+const listenAfter = time.Millisecond
 
 // hostPeer is the host as a running call sees it.
 type hostPeer struct {
 	stream grpc.BidiStreamingServer[toolpb.CallRequest, toolpb.CallResponse]
 	done   <-chan struct{}
+	listen func() // starts receive, once
 
 	sendMu   sync.Mutex
 	finished bool
@@ -146,6 +154,7 @@ func (p *hostPeer) exchange(ctx context.Context, build func(id uint32) (*toolpb.
 	if err != nil {
 		return nil, err
 	}
+	p.listen()
 	if err := p.send(m); err != nil {
 		return nil, err
 	}

@@ -58,6 +58,10 @@ type DB struct {
 	log  *slog.Logger
 	stmt statements
 
+	cacheMu       sync.Mutex
+	sessions      map[string]Session // as they were at sessionsValid
+	sessionsValid fileVersion
+
 	mu       sync.Mutex
 	pending  batch
 	writing  batch // what a write under way holds; still answered from

@@ -36,6 +36,15 @@ func (d *DB) Session(id string) (s Session, ok bool, err error) {
 	if s, ok := lookup(d, id, func(b *batch) map[string]Session { return b.sessions }); ok {
 		return s, true, nil
 	}
+	version := d.version()
+	if s, ok := d.cached(id, version); ok {
+		return s, true, nil
+	}
+	defer func() {
+		if ok {
+			d.cache(s, version)
+		}
+	}()
 	s.ID = id
 	err = d.stmt.session.QueryRow(id).Scan(&s.Workspace, &s.Cwd)
 	if errors.Is(err, sql.ErrNoRows) {

@@ -6,10 +6,12 @@ import (
 	"syscall"
 )
 
-// attributes puts the process in its own session and has the kernel end it when
-// the thread that started it does.
+// attributes puts the process in its own group, so that it can be ended with all it
+// started and does not hear the terminal's Ctrl-C, and has the kernel end it when the
+// thread that started it does. It gets no session of its own: the kernel schedules
+// sessions as rivals, which nearly doubles the time of a round trip on a busy machine.
 func attributes() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGTERM}
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 }
 
 var (

@@ -4,6 +4,6 @@ package supervisor
 
 import "syscall"
 
-func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
+func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 func forkFromSafeThread(start func() error) error { return start() }

@@ -3,7 +3,7 @@
 //
 // A plugin's life, in order:
 //
-//  1. the binary is started in its own session, with a built environment, no
+//  1. the binary is started in its own process group, with a built environment, no
 //     standard input, and a lifeline pipe that tells it when the host is gone;
 //  2. handshake: one line on its standard output, read under a deadline;
 //  3. Describe and Configure, checked;
