@@ -157,23 +157,32 @@ func catHeredoc(src string, q *syntax.DblQuoted) (string, bool) {
 // else without the backslashes that bash would take off.
 func heredocBody(src string, r *syntax.Redirect) string {
 	if r.Hdoc == nil {
-		return ""
+		return "" // there is no line in it
 	}
 	quoted := false
 	for _, p := range r.Word.Parts {
 		lit, ok := p.(*syntax.Lit)
 		quoted = quoted || !ok || strings.Contains(lit.Value, `\`)
 	}
-	body := src[r.Hdoc.Pos().Offset():r.Hdoc.End().Offset()]
-	if r.Op == syntax.DashHdoc {
-		lines := strings.SplitAfter(body, "\n")
-		for i := range lines {
-			lines[i] = strings.TrimLeft(lines[i], "\t")
+	var text strings.Builder
+	for _, part := range r.Hdoc.Parts {
+		lit, ok := part.(*syntax.Lit)
+		switch {
+		case !ok:
+			text.WriteString(src[part.Pos().Offset():part.End().Offset()])
+		case quoted:
+			text.WriteString(lit.Value)
+		default:
+			s, _ := removeBackslashes(lit.Value, "$`\\")
+			text.WriteString(s)
 		}
-		body = strings.Join(lines, "")
 	}
-	if !quoted {
-		body, _ = removeBackslashes(body, "$`\\")
+	if r.Op != syntax.DashHdoc {
+		return text.String()
 	}
-	return body
+	lines := strings.SplitAfter(text.String(), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimLeft(lines[i], "\t")
+	}
+	return strings.Join(lines, "")
 }

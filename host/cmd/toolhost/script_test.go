@@ -132,8 +132,9 @@ func jsonEq(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("no %q in %v", part, v)
 		}
 	}
-	got := fmt.Sprint(v)
-	if s, ok := v.(string); !ok || s == "" {
+	// A string of one line is given bare, anything else as JSON.
+	got, ok := v.(string)
+	if !ok || got == "" || strings.Contains(got, "\n") {
 		b, _ := json.Marshal(v)
 		got = string(b)
 	}
