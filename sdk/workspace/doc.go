@@ -29,6 +29,12 @@
 //     is refused when the file is no longer what the caller read (see
 //     [Workspace.WriteFile]).
 //   - Text is never decoded with loss for writing (see [Decode]).
+//   - What a process that was killed in the middle of a write leaves behind is
+//     cleared up by the next one (see [Journal]).
+//
+// The expectation in a write is what keeps two writers apart, whatever programs
+// they are. Tools in one process that read, change and write should also hold
+// [Workspace.Lock] meanwhile, so that they wait for each other instead of failing.
 //
 // Every error is a *[tool.Error] that says what to do next; the cause is kept, so
 // errors.Is(err, fs.ErrNotExist) works.

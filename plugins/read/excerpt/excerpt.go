@@ -61,6 +61,10 @@ func Of(content []byte, w Window) Excerpt {
 	if w.Start > total {
 		return Excerpt{Total: total, Counted: true}
 	}
+	if w == (Window{Start: 1}) && total <= MaxLines && len(content) <= MaxBytes && short(content) && bytes.IndexByte(content, '\r') < 0 {
+		// Most reads are of a whole file that needs nothing done to it.
+		return Excerpt{Text: string(content), Start: 1, End: total, Total: total, Counted: true}
+	}
 	r := region{data: content, first: w.Start}
 	for range w.Start - 1 {
 		r.data = r.data[bytes.IndexByte(r.data, '\n')+1:]
@@ -68,6 +72,19 @@ func Of(content []byte, w Window) Excerpt {
 	e := r.render(w, total)
 	e.Total, e.Counted = total, true
 	return e
+}
+
+// short reports whether every line has at most MaxLineChars bytes. It looks for the
+// last line ending that is near enough to the one before, so that it sees few of them.
+func short(content []byte) bool {
+	for len(content) > MaxLineChars {
+		i := bytes.LastIndexByte(content[:MaxLineChars+1], '\n')
+		if i < 0 {
+			return false
+		}
+		content = content[i+1:]
+	}
+	return true
 }
 
 // CountLines counts the lines of a text.
