@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"toolhost.dev/plugins/grep/locate"
@@ -83,24 +82,26 @@ func (f *finder) glob(ctx context.Context, call *sdk.Call, in globArgs) (*sdk.Re
 		return nil, err
 	}
 	start, err := p.start()
-	if errors.Is(err, fs.ErrNotExist) && dir != "" {
-		if _, err := at(call, in.Path); err != nil {
-			return nil, err
-		}
-		return globResult(in, p, &locate.Found{}, &walk.Skipped{}), nil
-	}
 	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) && p.named(in.Path) {
+			return globResult(in, p, &locate.Found{}, &walk.Skipped{}), nil
+		}
 		return nil, err
 	}
 	defer func() { _ = start.Dir.Close() }()
 	var skipped walk.Skipped
-	stop := watch(ctx, call, "Find "+in.Pattern, new(atomic.Int64))
-	defer stop()
 	files, err := pattern.Find(ctx, start, p.options(in.Hidden, in.NoIgnore), &skipped, in.Offset, in.HeadLimit)
 	if err != nil {
 		return nil, err
 	}
 	return globResult(in, p, files, &skipped), nil
+}
+
+// named reports whether only the pattern named what is not there: there is a directory
+// at path, and nothing in it matches.
+func (p *place) named(path string) bool {
+	base, err := at(p.call, path)
+	return err == nil && base.path.String() != p.path.String() && base.path.IsDir()
 }
 
 // beneath gives the directory that the beginning of a pattern names, seen from path.
@@ -119,12 +120,16 @@ func globResult(in globArgs, p *place, f *locate.Found, skipped *walk.Skipped) *
 		Ignored: int(skipped.Ignored.Load()), Hidden: int(skipped.Hidden.Load()), Permission: int(skipped.Permission.Load()), Failed: int(skipped.Failed.Load()),
 	}}
 	var lines []string
+	size := 0
 	for _, file := range f.Files {
 		path := printable(file.Path)
+		if size += 2*len(path) + 128; size > query.MaxText {
+			break
+		}
 		data.Files = append(data.Files, globFile{Name: filepath.Base(path), Path: path, Type: file.Type, Size: file.Size, Modified: file.Modified.UTC()})
 		lines = append(lines, printable(file.Shown))
 	}
-	left := in.Offset + len(f.Files)
+	left := in.Offset + len(data.Files)
 	data.Truncated = in.Offset > 0 || left < f.Total
 	return &sdk.Result{
 		Output: withNotes(strings.Join(lines, "\n"), globNotes(in, p, f, data, left)), Data: sdk.Data(data),
@@ -146,8 +151,8 @@ func globNotes(in globArgs, p *place, f *locate.Found, data globData, left int) 
 		if s := skippedByRule(byRule); s != "" {
 			notes = append(notes, "not looked at: "+s+"."+strings.ReplaceAll(remedies(byRule), "search these", "find these"))
 		}
-	case len(f.Files) == 0 && in.Offset > 0:
-		notes = append(notes, fmt.Sprintf("offset %d is past the end: there is only %s", in.Offset, count(f.Total, "file")))
+	case len(data.Files) == 0 && in.Offset > 0:
+		notes = append(notes, fmt.Sprintf("offset %d is past the end of %s", in.Offset, count(f.Total, "file")))
 	case left < f.Total:
 		notes = append(notes, fmt.Sprintf("%d-%d of %s shown, the newest first; go on with offset=%d, or narrow the pattern down", in.Offset+1, left, count(f.Total, "file"), left))
 	case in.Offset > 0:

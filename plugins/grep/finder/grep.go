@@ -129,7 +129,11 @@ func (p *place) run(ctx context.Context, q *query.Query, o walk.Options) (*query
 			return nil, err
 		}
 		defer func() { _ = file.Close() }()
-		return q.File(ctx, file, p.shown)
+		info, err := file.Stat()
+		if err != nil {
+			return nil, err
+		}
+		return q.File(ctx, file, info.Size(), p.shown)
 	}
 	start, err := p.start()
 	if err != nil {

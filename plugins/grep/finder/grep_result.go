@@ -84,8 +84,10 @@ func texts(lines []search.Line) []string {
 
 // printable gives a path as text: UTF-8, in one line.
 func printable(path string) string {
-	return strings.NewReplacer("\n", "\uFFFD", "\r", "\uFFFD").Replace(strings.ToValidUTF8(path, "\uFFFD"))
+	return lineBreaks.Replace(strings.ToValidUTF8(path, "\uFFFD"))
 }
+
+var lineBreaks = strings.NewReplacer("\n", "\uFFFD", "\r", "\uFFFD")
 
 // printer writes results as ripgrep does.
 type printer struct {
@@ -161,7 +163,7 @@ func limitNotes(in grepArgs, a *query.Answer, left int) []string {
 	}
 	switch {
 	case a.Given == 0 && in.Offset > 0:
-		return []string{fmt.Sprintf("offset %d is past the end: there is only %s", in.Offset, count(total, thing))}
+		return []string{fmt.Sprintf("offset %d is past the end of %s", in.Offset, count(total, thing))}
 	case left < total:
 		which := fmt.Sprintf("%d-%d", in.Offset+1, left)
 		note := fmt.Sprintf("%s of %s shown; go on with offset=%d, or narrow the search down", which, count(total, thing), left)

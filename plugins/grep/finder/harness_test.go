@@ -70,6 +70,11 @@ func must(t testing.TB, err error) {
 
 func (h *host) path(name string) string { return filepath.Join(h.cwd, name) }
 
+// silent is a host that does not listen.
+type silent struct{ tool.Peer }
+
+func (silent) Progress(string, map[string]any) {}
+
 type args map[string]any
 
 func (h *host) call(name string, a args) *tool.Result {
@@ -82,7 +87,7 @@ func (h *host) call(name string, a args) *tool.Result {
 	if len(bad) > 0 {
 		return tool.Failed(tool.Errorf(tool.InvalidArguments, "%s", bad[0].Message))
 	}
-	return h.plugin.Call(h.t.Context(), &tool.Call{ID: "1", Tool: name, Arguments: sdk.Data(complete), Cwd: h.cwd, Roots: h.roots}, nil)
+	return h.plugin.Call(h.t.Context(), &tool.Call{ID: "1", Tool: name, Arguments: sdk.Data(complete), Cwd: h.cwd, Roots: h.roots}, silent{})
 }
 
 // grep calls grep and expects it to work. text is the output without its notes.

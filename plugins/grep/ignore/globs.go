@@ -1,6 +1,7 @@
 package ignore
 
 import (
+	"errors"
 	"slices"
 
 	"toolhost.dev/plugins/grep/glob"
@@ -20,8 +21,8 @@ func NewGlobs(globs []string) (*Globs, error) {
 	g := &Globs{}
 	for _, text := range globs {
 		r, ok, err := parseLine(text, glob.Options{})
-		if err != nil {
-			return nil, err
+		if e, ok := errors.AsType[*glob.Error](err); ok {
+			return nil, &glob.Error{Glob: text, Reason: e.Reason}
 		}
 		if ok {
 			g.rules.rules = append(g.rules.rules, r)

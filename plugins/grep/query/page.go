@@ -8,9 +8,12 @@ type Group struct {
 	Before, Lines, After []search.Line
 }
 
-// maxText is the size of the texts in an answer, after which no more are given. Lines
+// MaxText is the size of the texts in an answer, after which no more are given. Lines
 // that are the context of several matches count as often.
-const maxText = 8 << 20
+const MaxText = 8 << 20
+
+// entryCost is what a result takes beside its text, when it is written down.
+const entryCost = 128
 
 // lines puts matches with their lines into an answer, up to limit (0: all that there
 // are lines of).
@@ -18,15 +21,15 @@ func (c *collection) lines(a *Answer, limit int, o search.Options) {
 	c.sort()
 	size := 0
 	for _, f := range c.files {
-		if limit > 0 && a.Given == limit || size > maxText {
+		if limit > 0 && a.Given == limit || size > MaxText {
 			return
 		}
 		file := f.file()
 		for _, g := range groups(f.Lines, o) {
-			if limit > 0 && a.Given == limit || size > maxText {
+			if limit > 0 && a.Given == limit || size > MaxText {
 				break
 			}
-			size += g.size()
+			size += g.size(f.path)
 			file.Groups = append(file.Groups, g)
 			a.Given++
 		}
@@ -42,7 +45,12 @@ func (c *collection) lines(a *Answer, limit int, o search.Options) {
 // numbers puts the files from number from on and below to into an answer.
 func (c *collection) numbers(a *Answer, from, to int) {
 	c.sort()
+	size := 0
 	for _, f := range c.files[min(from, len(c.files)):min(to, len(c.files))] {
+		if size > MaxText {
+			return
+		}
+		size += len(f.path) + entryCost
 		a.Files = append(a.Files, f.file())
 		a.Given++
 	}
@@ -77,11 +85,11 @@ func groups(lines []search.Line, o search.Options) []Group {
 	return out
 }
 
-func (g *Group) size() int {
-	n := 0
+func (g *Group) size(path string) int {
+	n := len(path) + entryCost
 	for _, part := range [][]search.Line{g.Before, g.Lines, g.After} {
 		for _, l := range part {
-			n += len(l.Text)
+			n += len(path) + len(l.Text)
 		}
 	}
 	return n

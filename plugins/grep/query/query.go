@@ -136,11 +136,11 @@ func (r *run) walk(start walk.Start, o walk.Options, only map[string]search.Wind
 }
 
 // File searches a single file, which the caller has named and opened.
-func (q *Query) File(ctx context.Context, f io.Reader, shown string) (*Answer, error) {
+func (q *Query) File(ctx context.Context, f io.Reader, size int64, shown string) (*Answer, error) {
 	r := newRun(ctx, q, 1)
 	r.windows = func(string) search.Window { return search.Window{From: q.Offset, To: q.end()} }
 	r.collected.limit = math.MaxInt
-	r.search(0, f, shown, true)
+	r.search(0, search.File{Reader: f, Size: size, Explicit: true}, shown)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -165,7 +165,7 @@ func (r *run) open(worker int, d *walk.Dir, name string) {
 		return
 	}
 	defer func() { _ = f.Close() }()
-	r.search(worker, f, d.Shown(name), false)
+	r.search(worker, search.File{Reader: f, Size: f.Size()}, d.Shown(name))
 }
 
 func (r *run) fail(err error) {
@@ -182,7 +182,7 @@ func (r *run) fail(err error) {
 	}
 }
 
-func (r *run) search(worker int, f io.Reader, path string, explicit bool) {
+func (r *run) search(worker int, f search.File, path string) {
 	s := r.searchers[worker]
 	if s == nil {
 		s = search.New(r.ctx, r.q.Pattern, r.q.Search)
@@ -193,16 +193,17 @@ func (r *run) search(worker int, f io.Reader, path string, explicit bool) {
 	if r.collected.beyond(path) {
 		keep = search.Window{}
 	}
-	res, err := s.Search(f, explicit, keep)
+	res, err := s.Search(f, keep)
 	if err != nil {
 		r.fail(err)
+	} else {
+		r.searched.Add(1)
 	}
-	r.searched.Add(1)
 	if r.q.Searched != nil {
 		r.q.Searched.Add(1)
 	}
 	matched := res.Matches > 0 || res.BinaryMatch
-	if res.Binary >= 0 && (!explicit || matched && r.q.Search.Mode == search.Lines) {
+	if res.Binary >= 0 && (!f.Explicit || matched && r.q.Search.Mode == search.Lines) {
 		r.binary.Add(1)
 	}
 	if matched {

@@ -171,9 +171,7 @@ func (f *finding) match(buf []byte, start, end int, marks []mark) bool {
 	last := max(first, min(len(marks), f.window.To-f.result.Matches))
 	f.result.Matches += len(marks)
 	if first == last { // the lines may still be context of a match before
-		more := f.afterContext(buf, end)
-		f.visited = max(f.visited, start)
-		return more
+		return f.afterContext(buf, end)
 	}
 	if first > 0 { // and here, of the first match wanted
 		start = marks[first].line

@@ -76,6 +76,16 @@ const (
 	MaxKept = 8 << 20
 )
 
+// File is a file to search.
+type File struct {
+	io.Reader
+	// Size is the file's size; 0: not known.
+	Size int64
+	// Explicit files were named by the caller: they are searched even if they have NUL
+	// bytes in them, others only up to there.
+	Explicit bool
+}
+
 // Window is the matches of a file from number From on and below To, counted from 0.
 type Window struct{ From, To int }
 
@@ -96,24 +106,26 @@ func New(ctx context.Context, p *pattern.Pattern, o Options) *Searcher {
 	return &Searcher{ctx: ctx, m: p.Matcher(ctx), opts: o, head: make([]byte, capacity)}
 }
 
-// Search searches a file. Explicit files were named by the caller: they are searched
-// even if they have NUL bytes in them, others only up to there. The lines of the
-// matches in the window are kept. An error may come with a result.
-func (s *Searcher) Search(r io.Reader, explicit bool, w Window) (Result, error) {
-	src, encoded, err := sniff(r, s.head)
+// Search searches a file, and keeps the lines of the matches in the window. An error
+// may come with a result.
+func (s *Searcher) Search(file File, w Window) (Result, error) {
+	if s.m.Crossing() && file.Size > MaxWhole {
+		return Result{Binary: -1}, ErrTooLarge
+	}
+	src, encoded, err := sniff(file.Reader, s.head)
 	if err != nil {
 		return Result{Binary: -1}, err
 	}
 	binary := quit
 	switch {
-	case explicit && encoded && !s.m.Crossing():
+	case file.Explicit && encoded && !s.m.Crossing():
 		binary = convert
-	case explicit:
+	case file.Explicit:
 		binary = notice
 	}
 	f := &finding{s: s, binary: binary, window: w, result: Result{Binary: -1}, line: 1}
 	if s.m.Crossing() {
-		err = f.whole(src)
+		err = f.whole(src, file.Size)
 	} else {
 		err = f.byLine(src)
 	}

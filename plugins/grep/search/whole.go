@@ -8,15 +8,17 @@ import (
 // lookAhead is how much behind the lines of a match is looked at to count what is in them.
 const lookAhead = 128
 
-// whole searches a file at once.
-func (f *finding) whole(src io.Reader) error {
-	buf, err := io.ReadAll(io.LimitReader(src, MaxWhole+1))
-	if err != nil {
+// whole searches a file at once. Its size is a hint.
+func (f *finding) whole(src io.Reader, size int64) error {
+	var all bytes.Buffer
+	all.Grow(int(size) + bytes.MinRead) // the more finds the end
+	if _, err := all.ReadFrom(io.LimitReader(src, MaxWhole+1)); err != nil {
 		return err
 	}
-	if len(buf) > MaxWhole {
+	if all.Len() > MaxWhole {
 		return ErrTooLarge
 	}
+	buf := all.Bytes()
 	if f.result.Binary = int64(bytes.IndexByte(buf[:min(len(buf), capacity)], 0)); f.result.Binary >= 0 && f.binary == quit {
 		return nil
 	}

@@ -58,7 +58,6 @@ func (l Look) ascii() Look { return l + WordASCII - Word }
 func empty() *Node           { return &Node{Op: OpEmpty} }
 func look(l Look) *Node      { return &Node{Op: OpLook, Look: l} }
 func class(c Class) *Node    { return &Node{Op: OpClass, Class: c} }
-func symbol(r rune) *Node    { return class(Class{{r, r}}) }
 func concat(s []*Node) *Node { return join(OpConcat, s) }
 func oneOf(s []*Node) *Node  { return join(OpAlternate, s) }
 

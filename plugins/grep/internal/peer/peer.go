@@ -48,7 +48,7 @@ func GNUGrep(t testing.TB) string {
 // user's counts, and gives what it printed and its exit status.
 func Run(t testing.TB, dir, program string, args ...string) (stdout string, status int) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), program, args...) // #nosec G204 -- what the test names
+	cmd := exec.CommandContext(t.Context(), program, args...) // #nosec G204 G702 -- what the test names
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8", "RIPGREP_CONFIG_PATH=", "GREP_OPTIONS=")
 	var out bytes.Buffer
