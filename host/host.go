@@ -18,7 +18,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -64,15 +63,17 @@ type Options struct {
 
 // Host runs calls on the configured tools.
 type Host struct {
-	opts     Options
-	cfg      *config.Config
-	log      *slog.Logger
-	state    *state.DB
-	super    *supervisor.Supervisor
-	registry *registry.Registry
-	dispatch *dispatch.Dispatcher
-	unloaded map[string]string // by plugin: why it could not be loaded
-	problems []string
+	opts  Options
+	cfg   *config.Config
+	log   *slog.Logger
+	state *state.DB
+	// stateRoot is the state directory without symbolic links; empty: in memory.
+	stateRoot string
+	super     *supervisor.Supervisor
+	registry  *registry.Registry
+	dispatch  *dispatch.Dispatcher
+	unloaded  map[string]string // by plugin: why it could not be loaded
+	problems  []string
 
 	closeOnce sync.Once
 	closeErr  error
@@ -168,6 +169,9 @@ func (h *Host) openState() {
 	dir, err := h.stateDir()
 	if err == nil {
 		h.state, err = state.Open(dir, h.log)
+	}
+	if err == nil {
+		h.stateRoot, err = filepath.EvalSymlinks(dir)
 	}
 	if err == nil {
 		return
@@ -280,12 +284,12 @@ func (h *Host) session(req Request) (dispatch.Session, error) {
 	if err != nil {
 		return dispatch.Session{}, fmt.Errorf("the session %s cannot be read: %w", id, err)
 	}
-	roots := h.roots(workspace)
-	if !known || s.Workspace != workspace || !inside(roots, s.Cwd) {
-		s = state.Session{ID: id, Workspace: workspace, Cwd: workspace}
-		h.state.SaveSession(s)
+	out := dispatch.Session{Session: s, Roots: h.roots(workspace)}
+	if !known || s.Workspace != workspace || !out.Contains(s.Cwd) || !isDir(s.Cwd) {
+		out.Session = state.Session{ID: id, Workspace: workspace, Cwd: workspace}
+		h.state.SaveSession(out.Session)
 	}
-	return dispatch.Session{Session: s, Roots: roots}, nil
+	return out, nil
 }
 
 func (h *Host) roots(workspace string) []tool.Root {
@@ -295,18 +299,25 @@ func (h *Host) roots(workspace string) []tool.Root {
 			roots = append(roots, tool.Root{Path: path, Writable: r.Writable})
 		}
 	}
+	// What a plugin puts into "output" in its state directory, such as the whole of an
+	// output that was too long, may be read by all tools.
+	for _, p := range h.cfg.Plugins {
+		if dir := h.pluginStateDir(p.Name); dir != "" && isDir(filepath.Join(dir, "output")) {
+			roots = append(roots, tool.Root{Path: filepath.Join(dir, "output")})
+		}
+	}
 	return roots
 }
 
-func inside(roots []tool.Root, path string) bool {
+// pluginStateDir is a plugin's own directory; empty when nothing is kept.
+func (h *Host) pluginStateDir(plugin string) string {
+	if h.stateRoot == "" {
+		return ""
+	}
+	return filepath.Join(h.stateRoot, "plugins", plugin)
+}
+
+func isDir(path string) bool {
 	st, err := os.Stat(path)
-	if err != nil || !st.IsDir() {
-		return false
-	}
-	for _, r := range roots {
-		if path == r.Path || strings.HasPrefix(path, strings.TrimSuffix(r.Path, "/")+"/") {
-			return true
-		}
-	}
-	return false
+	return err == nil && st.IsDir()
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -25,10 +24,8 @@ func (h *Host) specs() []supervisor.Spec {
 	var specs []supervisor.Spec
 	for _, p := range h.cfg.Plugins {
 		spec := supervisor.Spec{
-			Name: p.Name, Path: p.Path, Args: p.Args, Env: p.Env, StartTimeout: p.StartTimeout, Config: p.Config, Roots: roots,
-		}
-		if db := h.state.Path(); db != "" {
-			spec.StateDir = filepath.Join(filepath.Dir(db), "plugins", p.Name)
+			Name: p.Name, Path: p.Path, Args: p.Args, Env: p.Env, StartTimeout: p.StartTimeout, Config: p.Config,
+			Roots: roots, StateDir: h.pluginStateDir(p.Name),
 		}
 		specs = append(specs, spec)
 	}

@@ -40,7 +40,7 @@ command, Ctrl-D the prompt.`,
 				return err
 			}
 			r := &repl{host: h, req: s.request(), json: s.json}
-			if term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd())) {
+			if term.IsTerminal(int(os.Stdin.Fd())) {
 				err = r.interactive(c.Context())
 			} else {
 				err = r.lines(c.Context(), os.Stdin)
@@ -80,10 +80,15 @@ func (r *repl) interactive(ctx context.Context) error {
 		return err
 	}
 	defer term.Restore(fd, cooked) //nolint:errcheck // nothing to do about it
+	screen, err := os.OpenFile("/dev/tty", os.O_WRONLY, 0) // standard output may go elsewhere
+	if err != nil {
+		return fmt.Errorf("there is no terminal to write to: %w", err)
+	}
+	defer screen.Close() //nolint:errcheck // only the terminal
 	t := term.NewTerminal(struct {
 		io.Reader
 		io.Writer
-	}{os.Stdin, os.Stdout}, "")
+	}{os.Stdin, screen}, "")
 	t.AutoCompleteCallback = func(line string, pos int, key rune) (string, int, bool) {
 		if key != '\t' {
 			return "", 0, false
@@ -99,7 +104,7 @@ func (r *repl) interactive(ctx context.Context) error {
 			t.History.Add(e.Command)
 		}
 	}
-	fmt.Println("toolhost", host.Version, "— help lists the tools, Ctrl-D ends.")
+	fmt.Fprintln(screen, "toolhost", host.Version, "— help lists the tools, Ctrl-D ends.")
 	next := func() (string, error) {
 		if w, h, err := term.GetSize(fd); err == nil && w > 0 {
 			_ = t.SetSize(w, h) // only the look depends on it

@@ -112,7 +112,7 @@ func (p *Pending) Run(ctx context.Context, front Front) *tool.Result {
 	queued := time.Since(p.started)
 	res := p.d.attempt(ctx, p.entry, call, peer) // 5. where
 	res.Run.QueueTime, res.Run.ExecutionTime = queued, time.Since(p.started)-queued
-	p.d.remember(p.req.Session, p.entry, res)
+	p.d.remember(p.req.Session, p.entry, res, front)
 	return p.finish(overdue(ctx, res))
 }
 

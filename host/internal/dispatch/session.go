@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -75,15 +76,33 @@ func (d *Dispatcher) inform(call *tool.Call, e *registry.Entry) error {
 }
 
 // remember keeps what the call read, changed and left.
-func (d *Dispatcher) remember(s Session, e *registry.Entry, res *tool.Result) {
+func (d *Dispatcher) remember(s Session, e *registry.Entry, res *tool.Result, front Front) {
 	d.State.Apply(s.ID, res.Effects)
 	if res.SessionState != nil {
 		d.State.SavePluginState(s.ID, e.Plugin, res.SessionState)
 	}
-	if res.Cwd != "" && res.Cwd != s.Cwd && filepath.IsAbs(res.Cwd) {
-		s.Cwd = res.Cwd
-		d.State.SaveSession(s.Session)
+	if res.Cwd == "" || res.Cwd == s.Cwd {
+		return
 	}
+	if !s.Contains(res.Cwd) {
+		note := fmt.Sprintf("[note: the session stays in %s, because %s is outside of its roots]", s.Cwd, res.Cwd)
+		front.Output(tool.Stderr, []byte(note+"\n")) // for who follows the output as it comes
+		if res.Success() {
+			res.Output = strings.TrimSuffix(res.Output, "\n") + "\n" + note
+		} else {
+			res.Error.Message += "\n" + note
+		}
+		return
+	}
+	s.Cwd = res.Cwd
+	d.State.SaveSession(s.Session)
+}
+
+// Contains reports whether a directory lies in one of the session's roots.
+func (s Session) Contains(dir string) bool {
+	return filepath.IsAbs(dir) && slices.ContainsFunc(s.Roots, func(r tool.Root) bool {
+		return dir == r.Path || strings.HasPrefix(dir, strings.TrimSuffix(r.Path, "/")+"/")
+	})
 }
 
 // finish completes a result, for every way a call can end.
