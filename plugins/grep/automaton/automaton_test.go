@@ -87,6 +87,8 @@ func TestContext(t *testing.T) {
 		{`\bb`, "ab", 1, 2, false}, {`\bb`, " b", 1, 2, true}, {`a\b`, "ab", 0, 1, false}, {`a\b`, "a ", 0, 1, true},
 		{`^b`, "\nb", 1, 2, true}, {`^b`, "ab", 1, 2, false}, {`a$`, "a\n", 0, 1, true}, {`a$`, "ab", 0, 1, false},
 		{`a\z`, "ab", 0, 1, false}, {`\Ab`, "ab", 1, 2, false}, {`\bb`, "éb", 2, 3, false}, {`a\b`, "aé", 0, 1, false},
+		{`a\b{end}b`, "ab", 0, 2, false}, {`a\b{end}`, "a b", 0, 1, true}, {`\b{start}b`, "ab", 1, 2, false}, {`\b{start}b`, " b", 1, 2, true}, {` \b{start}`, "a b", 1, 2, true}, {` \b{end}`, "a b", 1, 2, false},
+		{`a\b{end-half}`, "a-", 0, 1, true}, {`a\b{end-half}`, "ab", 0, 1, false}, {`-\b{start-half}`, "-a", 0, 1, true}, {`a\b{start-half}`, "a-", 0, 1, false}, {`\B-`, "--", 1, 2, true}, {`\B-`, "\xff-", 1, 2, false},
 		{`(?R)a$`, "a\r\n", 0, 1, true}, {`(?R)\r$`, "a\r\n", 0, 2, false},
 	} {
 		m := machine(t, tc.pattern)

@@ -295,6 +295,17 @@ func TestRulesBehindLinks(t *testing.T) {
 	if text, _, _ := h.grep(args{"pattern": "needle"}); text != "x.a:1:needle\nx.b:1:needle" {
 		t.Errorf("%q", text)
 	}
+	// So it is with the exclude file of a work tree, whose repository is outside.
+	outside.add("repo/info/exclude=*.a\n")
+	outside.add("repo/wt/commondir=..\n")
+	h = newHost(t, "x.a=needle", ".git=gitdir: "+outside.path("repo/wt"))
+	if text, _, _ := h.grep(args{"pattern": "needle"}); text != "x.a:1:needle" {
+		t.Errorf("%q", text)
+	}
+	h.roots = append(h.roots, outside.roots...)
+	if text, _, _ := h.grep(args{"pattern": "needle"}); text != "" {
+		t.Errorf("with the repository among the roots: %q", text)
+	}
 }
 
 func TestCancel(t *testing.T) {

@@ -47,7 +47,7 @@ func TestNextLine(t *testing.T) {
 		want string // separated by /
 	}{
 		{"one", Options{}, "one two:0/two one:4"}, {"one", Options{IgnoreCase: true}, "one two:0/two one:4/ONE:0"}, {"^one", Options{}, "one two:0"}, {"one$", Options{}, "two one:4"},
-		{"^$", Options{}, ":0"}, {"t$", Options{}, "last:3"}, {`\Aone`, Options{}, "one two:0"}, {`st\z`, Options{}, "last:2"}, {`\bt\w+\b`, Options{}, "one two:4/two one:0"},
+		{"^$", Options{}, ":0"}, {"t$", Options{}, "last:3"}, {`\Aone`, Options{}, "one two:0"}, {`\At`, Options{}, "two one:0"}, {`st\z`, Options{}, "last:2"}, {`two\z`, Options{}, "one two:4"}, {`\bt\w+\b`, Options{}, "one two:4/two one:0"},
 		{"nothing", Options{}, ""}, {"z*x", Options{}, ""}, {"o.*o", Options{}, "one two:0/two one:2"}, {"last|ONE", Options{}, "ONE:0/last:0"},
 		{"func(", Options{Dialect: Basic}, "func(a|b):0"}, {`a\|ONE`, Options{Dialect: Basic}, "ONE:0/func(a|b):5/last:1"}, {"a|ONE", Options{Dialect: Extended}, "ONE:0/func(a|b):5/last:1"},
 		{"(a|b)", Options{Dialect: Fixed}, "func(a|b):4"}, {"ONE\nlast", Options{Dialect: Fixed}, "ONE:0/last:0"}, {"two\none", Options{Dialect: Extended}, "one two:0/two one:0"},

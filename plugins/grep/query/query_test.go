@@ -188,6 +188,19 @@ func TestTextIsLimited(t *testing.T) {
 	}
 }
 
+func TestNamesAreLimited(t *testing.T) {
+	c := &collection{}
+	for i := range 100_000 {
+		c.add(found{path: fmt.Sprintf("%s%06d", strings.Repeat("d/", 50), i), Result: search.Result{Matches: 1}})
+	}
+	a, rest := &Answer{}, &Answer{}
+	c.numbers(a, 0, 1<<40)
+	c.numbers(rest, a.Given, 1<<40)
+	if a.Given == 0 || a.Given == 100_000 || a.Given != len(a.Files) || rest.Files[0].Path <= a.Files[a.Given-1].Path {
+		t.Errorf("%d given, then %d", a.Given, rest.Given)
+	}
+}
+
 // TestComparePaths sorts as a walk that takes the names of each directory in order does.
 func TestComparePaths(t *testing.T) {
 	paths := []string{"a", "a/b", "a.go", "a-b", "a/b/c", "ab", "A", "a/b.go", "é", "a b", "a/", "b/a"}

@@ -9,17 +9,6 @@ import (
 // maxNest is how deep groups and classes may be nested.
 const maxNest = 250
 
-// flags are the settings that (?...) changes.
-type flags struct {
-	fold    bool // i
-	multi   bool // m: ^ and $ are at lines
-	dotAll  bool // s
-	swap    bool // U: x* is lazy and x*? greedy
-	ascii   bool // not u
-	crlf    bool // R
-	verbose bool // x
-}
-
 // rust is the parser of ripgrep's dialect.
 type rust struct {
 	src   string
@@ -221,107 +210,6 @@ func (p *rust) decimal(at int) (n int, ok bool) {
 		p.nextSpace()
 	}
 	return n, ok
-}
-
-// group reads what begins with "(". It gives nil when that only sets flags.
-func (p *rust) group() *Node {
-	at := p.pos
-	p.enter(at)
-	defer func() { p.depth-- }()
-	p.next()
-	p.space()
-	outer := p.flags
-	for _, la := range []string{"?=", "?!", "?<=", "?<!"} {
-		if strings.HasPrefix(p.rest(), la) {
-			p.fail(at, p.pos+len(la), "look-around is not supported; match the text around it too, or search twice")
-		}
-	}
-	switch {
-	case strings.HasPrefix(p.rest(), "?P<"), strings.HasPrefix(p.rest(), "?<"):
-		p.pos += strings.IndexByte(p.rest(), '<') + 1
-		p.name()
-	case p.peek() == '?':
-		p.next()
-		if p.eof() {
-			p.fail(at, at+1, "the group is not closed")
-		}
-		start := p.pos
-		f := p.readFlags()
-		if p.next() == ')' {
-			if p.pos-start == 1 {
-				p.fail(start-1, start, `there is nothing to repeat; write \? for the character`)
-			}
-			p.flags = f
-			return nil
-		}
-		p.flags = f
-	}
-	n := p.alternation(at)
-	p.flags = outer
-	return n
-}
-
-// name reads the name of a group and the ">" after it.
-func (p *rust) name() {
-	start := p.pos
-	for p.peek() != '>' {
-		r := p.peek()
-		switch {
-		case r < 0:
-			p.fail(start, p.pos, `the name of the group is not closed; add ">"`)
-		case r != '_' && !unicode.IsLetter(r) && (p.pos == start || r != '.' && r != '[' && r != ']' && !unicode.IsDigit(r)):
-			p.fail(p.pos, p.pos+1, "the character cannot be in the name of a group")
-		}
-		p.next()
-	}
-	name := p.src[start:p.pos]
-	if name == "" || p.names[name] {
-		p.fail(start, p.pos, "the name of the group is empty or used before")
-	}
-	p.names[name] = true
-	p.next()
-}
-
-// readFlags reads flags up to the ":" or ")" after them.
-func (p *rust) readFlags() flags {
-	f, on, dangling := p.flags, true, false
-	seen := make(map[rune]bool)
-	for p.peek() != ':' && p.peek() != ')' {
-		at, r := p.pos, p.peek()
-		if r < 0 {
-			p.fail(at, at, "the group is not closed after its flags")
-		}
-		if seen[r] {
-			p.fail(at, at+1, "the flag is given twice")
-		}
-		seen[r] = true
-		dangling = false
-		switch r {
-		case '-':
-			on, dangling = false, true
-		case 'i':
-			f.fold = on
-		case 'm':
-			f.multi = on
-		case 's':
-			f.dotAll = on
-		case 'U':
-			f.swap = on
-		case 'u':
-			f.ascii = !on
-		case 'R':
-			f.crlf = on
-		case 'x':
-			f.verbose = on
-		default:
-			p.fail(at, at+utf8.RuneLen(r), "there is no such flag; the flags are i, m, s, U, u, R and x")
-		}
-		p.next()
-	}
-	if dangling {
-		p.fail(p.pos-1, p.pos, "no flag follows the -")
-	}
-	return f
 }
 
 // primitive reads one character, escape, ".", "^" or "$".

@@ -218,6 +218,25 @@ func TestSwappedForLinks(t *testing.T) {
 	}
 }
 
+// TestSwappedOnTheWay puts a link in place of a directory whose subdirectory is still to
+// be opened; the link stays inside the tree.
+func TestSwappedOnTheWay(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	s := tree(t, "a/file=", "a/sub/mine=", ".other/sub/secret=")
+	var visited []string
+	var skipped Skipped
+	must(t, Walk(t.Context(), s, Options{}, &skipped, func(_ int, d *Dir, e Entry) {
+		visited = append(visited, d.Shown(e.Name))
+		if e.Name == "file" {
+			must(t, os.Rename(s.Path+"/a", s.Path+"/moved"))
+			must(t, os.Symlink(".other", s.Path+"/a"))
+		}
+	}))
+	if strings.Join(visited, " ") != "a a/file a/sub" {
+		t.Errorf("visited %q", visited)
+	}
+}
+
 func TestOpenOnlyRegularFiles(t *testing.T) {
 	s := tree(t, "file=content", "dir/")
 	must(t, unix.Mkfifo(s.Path+"/fifo", 0o600))
