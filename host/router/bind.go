@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +22,8 @@ type binder struct {
 	wrong    map[string]bool // parameters that a problem was reported for
 	position []positional
 	rest     []heredoc
+	repeated map[string]bool // parameters whose value is an array of what was given
+	help     string          // the help flag that was given; empty: none
 }
 
 type positional struct {
@@ -29,7 +32,7 @@ type positional struct {
 }
 
 func newBinder(src string, sig tool.Signature, heredocs []heredoc) *binder {
-	return &binder{src: src, sig: sig, out: make(map[string]json.RawMessage), wrong: make(map[string]bool), rest: heredocs}
+	return &binder{src: src, sig: sig, out: make(map[string]json.RawMessage), wrong: make(map[string]bool), repeated: make(map[string]bool), rest: heredocs}
 }
 
 // words binds a command's words and heredocs.
@@ -40,6 +43,9 @@ func (b *binder) words(args []word) {
 		switch {
 		case w.glued:
 			b.fail(w.offset, `letters follow a closing single quote in %q: bash would join them silently. Inside '…' write an apostrophe as '\''`, shorten(b.src[w.offset:w.end]))
+		case !onlyPositionals && b.asksHelp(w):
+			b.help = w.text
+			return
 		case onlyPositionals || !isFlag(w):
 			b.position = append(b.position, positional{w.text, w.offset})
 		case w.bare == "--" && w.text == "--":
@@ -50,6 +56,11 @@ func (b *binder) words(args []word) {
 	}
 	b.bindHeredocs()
 	b.bindPositionals()
+}
+
+// asksHelp reports whether a word that is no flag's value asks for help.
+func (b *binder) asksHelp(w word) bool {
+	return helpFlag(w) && (w.text == "-h" || b.param("help") == nil)
 }
 
 func (b *binder) fail(offset int, format string, a ...any) {
@@ -100,7 +111,7 @@ func (b *binder) flag(args []word, i int) int {
 	case p == nil:
 		b.fail(w.offset, "unknown parameter %q.%s", shorten(name), suggest.DidYouMean(name, b.names()))
 		// Its value is no positional.
-		if !hasValue && i+1 < len(args) && !isFlag(args[i+1]) && i+2 <= len(args) {
+		if !hasValue && i+1 < len(args) && !isFlag(args[i+1]) {
 			return i + 1
 		}
 		return i
@@ -112,7 +123,7 @@ func (b *binder) flag(args []word, i int) int {
 		b.set(p, w.offset, "false")
 	case hasValue:
 		b.set(p, w.offset, value)
-	case b.heredocFollows(args, i):
+	case !p.Only("boolean") && b.heredocFollows(args, i):
 		b.set(p, w.offset, b.takeHeredoc(w.end, args, i))
 	case p.Only("boolean"):
 		if i+1 < len(args) && !args[i+1].quoted && isBoolean(args[i+1].text) {
@@ -154,6 +165,9 @@ func (b *binder) param(name string) *tool.Param {
 }
 
 func (b *binder) declared(w word) bool {
+	if !strings.HasPrefix(w.bare, "--") {
+		return false
+	}
 	name, _, _ := strings.Cut(strings.TrimLeft(w.bare, "-"), "=")
 	return b.param(name) != nil || b.param(strings.TrimPrefix(name, "no-")) != nil || w.bare == "--"
 }
@@ -187,16 +201,22 @@ func (b *binder) set(p *tool.Param, offset int, text string) {
 		b.out[p.Name], _ = json.Marshal(items) // raw JSON marshals
 		return
 	}
-	if again {
-		b.fail(offset, "parameter %q is given twice", p.Name)
-		return
-	}
 	v, err := coerce(p.Types, text)
-	if err != nil {
+	switch {
+	case again && !p.Is("array"):
+		b.fail(offset, "parameter %q is given twice", p.Name)
+	case err != nil:
 		b.failFor(p, offset, "parameter %q: %v", p.Name, err)
-		return
+	case again:
+		items := []json.RawMessage{prev}
+		if b.repeated[p.Name] {
+			_ = json.Unmarshal(prev, &items) // it was made here
+		}
+		b.repeated[p.Name] = true
+		b.out[p.Name], _ = json.Marshal(append(items, v)) // raw JSON marshals
+	default:
+		b.out[p.Name] = v
 	}
-	b.out[p.Name] = v
 }
 
 // json merges an object given as --json.
@@ -206,8 +226,8 @@ func (b *binder) json(offset int, text string) {
 		b.fail(offset, "--json wants a JSON object: %v", err)
 		return
 	}
-	for name, v := range obj {
-		key := name
+	for _, name := range slices.Sorted(maps.Keys(obj)) {
+		key, v := name, obj[name]
 		if p := b.param(name); p != nil {
 			key = p.Name
 		}
@@ -303,15 +323,9 @@ func as(typ, text string) (json.RawMessage, bool) {
 	case "string":
 		return quoteJSON(text), true
 	case "integer":
-		n, err := strconv.ParseInt(strings.TrimPrefix(text, "+"), 10, 64)
-		return json.RawMessage(strconv.FormatInt(n, 10)), err == nil && text != "+"
+		return integer(text)
 	case "number":
-		f, err := strconv.ParseFloat(text, 64)
-		if err != nil {
-			return nil, false
-		}
-		v, err := json.Marshal(f) // not for Inf and NaN
-		return v, err == nil
+		return number(text)
 	case "boolean":
 		v, ok := boolean(text)
 		return json.RawMessage(strconv.FormatBool(v)), ok
@@ -323,6 +337,40 @@ func as(typ, text string) (json.RawMessage, bool) {
 		return raw, len(raw) > 0 && raw[0] == open && json.Valid(raw)
 	}
 	return nil, false
+}
+
+// integer reads a decimal integer of any size.
+func integer(text string) (json.RawMessage, bool) {
+	digits, sign := text, ""
+	switch {
+	case strings.HasPrefix(text, "-"):
+		digits, sign = text[1:], "-"
+	case strings.HasPrefix(text, "+"):
+		digits = text[1:]
+	}
+	if digits == "" || strings.Trim(digits, "0123456789") != "" {
+		return nil, false
+	}
+	if digits = strings.TrimLeft(digits, "0"); digits == "" {
+		digits, sign = "0", ""
+	}
+	return json.RawMessage(sign + digits), true
+}
+
+// number reads a decimal number. One that JSON has keeps its digits.
+func number(text string) (json.RawMessage, bool) {
+	if text == "" || strings.Trim(text, "0123456789+-.eE") != "" {
+		return nil, false
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return nil, false
+	}
+	if json.Valid([]byte(text)) {
+		return json.RawMessage(text), true
+	}
+	v, err := json.Marshal(f)
+	return v, err == nil
 }
 
 // guess is for parameters whose type nobody knows: numbers and booleans that read

@@ -30,9 +30,6 @@ type heredoc struct {
 
 var parsers = sync.Pool{New: func() any { return syntax.NewParser(syntax.Variant(syntax.LangBash)) }}
 
-// maxDepth bounds nesting, because the parser descends into it.
-const maxDepth = 2000
-
 // Parse says what a command string means.
 func Parse(command string, tools Tools, opts Options) *Command {
 	c := &Command{Layer: Native, Raw: command, Args: []string{}, Kwargs: map[string]json.RawMessage{}}
@@ -40,6 +37,10 @@ func Parse(command string, tools Tools, opts Options) *Command {
 		return c.refuse(err)
 	}
 	file, err := parseShell(command)
+	var deep *depthError
+	if errors.As(err, &deep) {
+		return c.refuse(tool.Errorf(tool.InvalidArguments, "The command nests too deep, before %s. Simplify it, or put it into a file.", place(command, deep.offset)))
+	}
 	if err != nil {
 		if s, ok := lenient(command, tools, err); ok {
 			return c.toTool(s, tools, opts)
@@ -76,25 +77,13 @@ func checkText(command string) *tool.Error {
 		}
 		return tool.Errorf(tool.InvalidArguments, "The command is not valid UTF-8 at %s. Send text, or write the bytes with printf.", place(command, i))
 	}
-	depth := 0
-	for i := range len(command) {
-		switch command[i] {
-		case '(', '{', '[':
-			depth++
-			if depth > maxDepth {
-				return tool.Errorf(tool.InvalidArguments, "The command nests brackets more than %d deep, at %s. Simplify it, or put it into a file.", maxDepth, place(command, i))
-			}
-		case ')', '}', ']':
-			depth = max(0, depth-1)
-		}
-	}
 	return nil
 }
 
 func parseShell(command string) (*syntax.File, error) {
 	p := parsers.Get().(*syntax.Parser) //nolint:forcetypeassert // the pool holds nothing else
 	defer parsers.Put(p)
-	return p.Parse(strings.NewReader(command), "")
+	return p.Parse(&reader{text: command}, "")
 }
 
 // place gives a byte offset as line and column.
@@ -187,19 +176,16 @@ func silencing(r *syntax.Redirect) bool {
 
 // nativeWords fills in the name and words of the first simple command, for explain.
 func (c *Command) nativeWords(src string, file *syntax.File) {
-	syntax.Walk(file, func(n syntax.Node) bool {
-		call, ok := n.(*syntax.CallExpr)
-		if !ok || len(call.Args) == 0 || c.Name != "" {
-			return c.Name == ""
+	call := firstCall(file.Stmts)
+	if call == nil {
+		return
+	}
+	c.Name = unquote(src, call.Args[0]).text
+	if len(file.Stmts) == 1 && file.Stmts[0].Cmd == syntax.Command(call) {
+		for _, w := range call.Args[1:] {
+			c.Args = append(c.Args, unquote(src, w).text)
 		}
-		c.Name = unquote(src, call.Args[0]).text
-		if len(file.Stmts) == 1 && file.Stmts[0].Cmd == syntax.Command(call) {
-			for _, w := range call.Args[1:] {
-				c.Args = append(c.Args, unquote(src, w).text)
-			}
-		}
-		return false
-	})
+	}
 }
 
 func (c *Command) native(rule Rule, reason string) *Command {
@@ -219,7 +205,7 @@ func (c *Command) refuse(err *tool.Error) *Command {
 // open stays an error: a text that was cut off must not take effect.
 func lenient(command string, tools Tools, err error) (*simple, bool) {
 	var pe syntax.ParseError
-	if errors.As(err, &pe) && (pe.Incomplete && strings.Contains(pe.Text, "closing quote") || strings.Contains(pe.Text, "here-document")) {
+	if errors.As(err, &pe) && (pe.Incomplete || strings.Contains(pe.Text, "here-document")) {
 		return nil, false
 	}
 	if strings.Contains(command, "<<") {
@@ -264,7 +250,13 @@ func splitQuoted(s string) ([]word, bool) {
 	}
 	for i := 0; i < len(s); i++ {
 		switch ch := s[i]; ch {
-		case ' ', '\t', '\n', '\r':
+		case '\n':
+			// What stands on another line is another command.
+			if strings.TrimSpace(s[i:]) != "" && (in || len(words) > 0) {
+				return nil, false
+			}
+			flush(i)
+		case ' ', '\t', '\r':
 			flush(i)
 		case '\'':
 			begin(i)
@@ -299,6 +291,10 @@ func splitQuoted(s string) ([]word, bool) {
 			w.quoted = true
 			i = end
 		case '\\':
+			if strings.HasPrefix(s[i+1:], "\n") {
+				i++
+				continue
+			}
 			begin(i)
 			if i+1 < len(s) {
 				i++

@@ -2,6 +2,8 @@ package router
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -12,30 +14,68 @@ import (
 type clash struct {
 	// refuses reports whether the native program would certainly refuse the arguments.
 	refuses func(args []word, opts Options) bool
+	// operands is how many the tool takes before it is likely that the native program is meant.
+	operands int
 }
 
 var clashes = map[string]clash{
-	// The builtin read takes variable names; anything else is an error there.
-	"read": {refuses: func(args []word, opts Options) bool {
-		for _, a := range args {
-			if longFlag(a) || !isFlag(a) && !isIdentifier(a.text) {
+	"read": {refuses: bashReadRefuses},
+	"grep": {refuses: gnuGrepRefuses, operands: 2},
+}
+
+// bashReadRefuses: the builtin takes a few flags and variable names; anything else is
+// an error there.
+func bashReadRefuses(args []word, opts Options) bool {
+	operands := false
+	for i := 0; i < len(args); i++ {
+		a := args[i]
+		switch {
+		case operands || !isFlag(a) && !(len(a.bare) > 1 && a.bare[0] == '-'):
+			operands = true
+			if a.dynamic && isIdentifier("x"+a.bare) {
+				continue // the name could come out of the expansion
+			}
+			if name, _, _ := strings.Cut(a.text, "["); !isIdentifier(name) {
 				return true
 			}
-		}
-		return len(args) == 1 && !isFlag(args[0]) && opts.Exists != nil && opts.Exists(args[0].text)
-	}},
-	// grep refuses a long flag that it does not have.
-	"grep": {refuses: func(args []word, _ Options) bool {
-		for _, a := range args {
-			if longFlag(a) && !gnuGrepFlag(a.bare) {
+		case a.text == "--":
+			operands = true
+		case longFlag(a):
+			return true
+		default:
+			k := strings.IndexFunc(a.text[1:], func(r rune) bool { return !strings.ContainsRune("ers", r) }) + 1
+			if k == 0 {
+				continue
+			}
+			if strings.IndexByte("adinNptu", a.text[k]) < 0 {
 				return true
 			}
-			if !a.quoted && a.text == "--" {
-				break
+			if k == len(a.text)-1 {
+				i++ // its argument is the next word
 			}
 		}
-		return false
-	}},
+	}
+	return len(args) == 1 && !isFlag(args[0]) && opts.Exists != nil && opts.Exists(args[0].text)
+}
+
+// gnuGrepRefuses: grep refuses a long flag that it does not have, and to run without a pattern.
+func gnuGrepRefuses(args []word, _ Options) bool {
+	pattern := false
+	for _, a := range args {
+		if !a.quoted && a.text == "--" {
+			return false
+		}
+		switch {
+		case longFlag(a):
+			if !gnuGrepFlag(a.bare) {
+				return true
+			}
+			pattern = true // or one of --help, --version, --file
+		case !isFlag(a), strings.ContainsAny(a.bare, "efV"):
+			pattern = true
+		}
+	}
+	return !pattern
 }
 
 // gnuGrepFlag reports whether GNU grep has the long flag, also abbreviated.
@@ -150,26 +190,28 @@ func (c *Command) clash(cl clash, name string, s *simple, rest []word, tools Too
 	}
 	try := *c
 	try.Layer, try.Rule, try.Reason = Agent, RuleClash, "its arguments fit the tool"
-	if try.bind(sig, s, rest); try.Error == nil && !try.IsHelp && len(rest) > 0 {
+	operands := try.bindWords(sig, s, rest)
+	if try.IsHelp && len(rest) == 1 || !try.IsHelp && try.Error == nil && operands <= cl.operands {
 		return &try
 	}
 	return c.native(RuleClash, "its arguments do not all fit the tool")
 }
 
 func (c *Command) bind(sig tool.Signature, s *simple, args []word) *Command {
-	for _, w := range args {
-		if w.text == "--" && !w.quoted {
-			break
-		}
-		if helpFlag(w) && sig.Schema.Param("h") == nil {
-			c.IsHelp, c.HelpVerbose, c.Rule, c.Reason = true, w.text == "--help", RuleHelp, "it asks for help"
-			return c
-		}
-	}
+	c.bindWords(sig, s, args)
+	return c
+}
+
+// bindWords binds a command's words and says how many of them were no flags.
+func (c *Command) bindWords(sig tool.Signature, s *simple, args []word) (operands int) {
 	b := newBinder(c.Raw, sig, s.heredocs)
 	b.words(args)
+	if b.help != "" {
+		c.IsHelp, c.HelpVerbose, c.Rule, c.Reason = true, b.help == "--help", RuleHelp, "it asks for help"
+		return 0
+	}
 	c.settle(sig, b)
-	return c
+	return len(b.position)
 }
 
 // settle completes the bound arguments and gathers everything that is wrong.
@@ -203,7 +245,8 @@ func isFlag(w word) bool {
 	if len(w.bare) < 2 || w.bare[0] != '-' {
 		return false
 	}
-	return w.bare[1] < '0' || w.bare[1] > '9'
+	digits := strings.TrimPrefix(w.bare[1:], ".")
+	return digits == "" || digits[0] < '0' || digits[0] > '9'
 }
 
 func longFlag(w word) bool { return len(w.bare) > 2 && strings.HasPrefix(w.bare, "--") }
@@ -252,14 +295,19 @@ func Function(name string, arguments json.RawMessage, tools Tools) *Command {
 			return c.refuse(tool.Errorf(tool.InvalidArguments, "The arguments of %s are not a JSON object: %w.", name, err))
 		}
 	}
-	for given, v := range c.Kwargs {
+	for _, given := range slices.Sorted(maps.Keys(c.Kwargs)) {
+		key := given
 		if p := b.param(given); p != nil {
 			// The exact name wins over one that differs in case, dashes or underscores.
 			if _, exact := c.Kwargs[p.Name]; !exact {
-				given = p.Name
+				key = p.Name
 			}
 		}
-		b.out[given] = v
+		if _, again := b.out[key]; again {
+			b.problems = append(b.problems, fmt.Sprintf("parameter %q is given twice", key))
+			continue
+		}
+		b.out[key] = c.Kwargs[given]
 	}
 	c.settle(sig, b)
 	return c

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/expand"
@@ -14,7 +15,7 @@ type word struct {
 	bare string
 	// quoted: some part of it stands in quotes or is escaped.
 	quoted bool
-	// dynamic: outside quotes it holds something that a shell would expand.
+	// dynamic: it holds something that a shell would expand.
 	dynamic bool
 	// glued: letters follow a closing single quote.
 	glued  bool
@@ -51,21 +52,32 @@ func unquote(src string, w *syntax.Word) word {
 		case *syntax.SglQuoted:
 			out.quoted = true
 			if p.Dollar {
-				s, err := expand.Literal(nil, &syntax.Word{Parts: []syntax.WordPart{p}})
+				s, err := expand.Literal(nil, &syntax.Word{Parts: []syntax.WordPart{
+					&syntax.SglQuoted{Dollar: true, Value: inside(src, p, len("$'"))},
+				}})
 				if err != nil {
 					verbatim(p)
 				} else {
 					text.WriteString(s)
 				}
 			} else {
-				text.WriteString(p.Value)
+				text.WriteString(inside(src, p, len("'")))
 			}
 		case *syntax.DblQuoted:
 			out.quoted = true
 			if body, ok := catHeredoc(src, p); ok {
 				text.WriteString(body)
 			} else {
-				text.WriteString(unquoteDouble(src, p.Parts))
+				out.dynamic = out.dynamic || slices.ContainsFunc(p.Parts, func(n syntax.WordPart) bool {
+					_, ok := n.(*syntax.Lit)
+					return !ok
+				})
+				open := len(`"`)
+				if p.Dollar {
+					open = len(`$"`)
+				}
+				start, end := int(p.Pos().Offset())+open, int(p.End().Offset())-len(`"`)
+				text.WriteString(keepExpansions(src, p.Parts, start, end, "$`\"\\"))
 			}
 		default:
 			out.dynamic = true
@@ -77,18 +89,29 @@ func unquote(src string, w *syntax.Word) word {
 	return out
 }
 
-// unquoteDouble gives what stands between double quotes, or in a heredoc whose
-// delimiter is not quoted: a backslash counts only before $ ` " \ and a newline.
-func unquoteDouble(src string, parts []syntax.WordPart) string {
+// inside gives what stands between quotes as it is written: the parser's own value
+// has lost carriage returns.
+func inside(src string, n syntax.Node, open int) string {
+	return src[int(n.Pos().Offset())+open : n.End().Offset()-1]
+}
+
+// keepExpansions gives src[start:end], which stands between double quotes or in a
+// heredoc whose delimiter is not quoted: a backslash counts only before the
+// characters of special and a newline, and what would be expanded stays as it is written.
+func keepExpansions(src string, parts []syntax.WordPart, start, end int, special string) string {
 	var text strings.Builder
-	for _, part := range parts {
-		if lit, ok := part.(*syntax.Lit); ok {
-			s, _ := removeBackslashes(lit.Value, "$`\"\\")
-			text.WriteString(s)
-			continue
-		}
-		text.WriteString(src[part.Pos().Offset():part.End().Offset()])
+	literal := func(to int) {
+		s, _ := removeBackslashes(src[start:max(start, to)], special)
+		text.WriteString(s)
 	}
+	for _, part := range parts {
+		if _, ok := part.(*syntax.Lit); !ok {
+			literal(int(part.Pos().Offset()))
+			start = min(int(part.End().Offset()), end)
+			text.WriteString(src[part.Pos().Offset():start])
+		}
+	}
+	literal(end)
 	return text.String()
 }
 
@@ -164,23 +187,17 @@ func heredocBody(src string, r *syntax.Redirect) string {
 		lit, ok := p.(*syntax.Lit)
 		quoted = quoted || !ok || strings.Contains(lit.Value, `\`)
 	}
-	var text strings.Builder
-	for _, part := range r.Hdoc.Parts {
-		lit, ok := part.(*syntax.Lit)
-		switch {
-		case !ok:
-			text.WriteString(src[part.Pos().Offset():part.End().Offset()])
-		case quoted:
-			text.WriteString(lit.Value)
-		default:
-			s, _ := removeBackslashes(lit.Value, "$`\\")
-			text.WriteString(s)
-		}
+	// The delimiter's line counts as a part of the body.
+	start, end := int(r.Hdoc.Pos().Offset()), int(r.Hdoc.End().Offset())
+	end = start + strings.LastIndexByte(src[start:end], '\n') + 1
+	text := src[start:end]
+	if !quoted {
+		text = keepExpansions(src, r.Hdoc.Parts, start, end, "$`\\")
 	}
 	if r.Op != syntax.DashHdoc {
-		return text.String()
+		return text
 	}
-	lines := strings.SplitAfter(text.String(), "\n")
+	lines := strings.SplitAfter(text, "\n")
 	for i := range lines {
 		lines[i] = strings.TrimLeft(lines[i], "\t")
 	}

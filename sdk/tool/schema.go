@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -397,7 +398,7 @@ func jsonType(v any) string {
 	case string:
 		return "string"
 	case float64:
-		if v == float64(int64(v)) {
+		if v == math.Trunc(v) {
 			return "integer"
 		}
 		return "number"

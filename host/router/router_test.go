@@ -1,0 +1,181 @@
+package router_test
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"toolhost.dev/host/router"
+	"toolhost.dev/sdk/tool"
+)
+
+// registry is a fixed set of tools.
+type registry struct {
+	agent  map[string]tool.Signature
+	fields map[string]map[string]tool.Signature
+}
+
+func (r registry) Agent(name string) (tool.Signature, bool) { s, ok := r.agent[name]; return s, ok }
+func (r registry) AgentNames() []string                     { return slices.Sorted(maps.Keys(r.agent)) }
+func (r registry) Namespaces() []string                     { return slices.Sorted(maps.Keys(r.fields)) }
+func (r registry) FieldNames(ns string) []string            { return slices.Sorted(maps.Keys(r.fields[ns])) }
+
+func (r registry) Field(ns, name string) (tool.Signature, bool) {
+	s, ok := r.fields[ns][name]
+	return s, ok
+}
+
+func signature(schema, stdin string) tool.Signature {
+	s, err := tool.ParseSchema(json.RawMessage(schema))
+	if err != nil {
+		panic(err)
+	}
+	return tool.Signature{Schema: s, Stdin: stdin}
+}
+
+var tools = registry{
+	agent: map[string]tool.Signature{
+		"read": signature(`{"type":"object","required":["file_path"],"properties":{"file_path":{"type":"string"},"offset":{"type":"integer"},
+			"limit":{"type":"integer"},"show_line_numbers":{"type":"boolean"}},"additionalProperties":false}`, ""),
+		"write": signature(`{"type":"object","required":["file_path","content"],"properties":{"file_path":{"type":"string"},"content":{"type":"string"},
+			"mode":{"type":"string","enum":["overwrite","append"]},"final_newline":{"type":"boolean"}},"additionalProperties":false}`, "content"),
+		"edit": signature(`{"type":"object","required":["file_path"],"properties":{"file_path":{"type":"string"},"old_string":{"type":"string"},
+			"new_string":{"type":"string"},"replace_all":{"type":"boolean"},"edits":{"type":"array","items":{"type":"object"}}},"additionalProperties":false}`, "new_string"),
+		"grep": signature(`{"type":"object","required":["pattern"],"properties":{"pattern":{"type":"string"},"path":{"type":"string"},
+			"glob":{"type":"array","items":{"type":"string"}},"ignore_case":{"type":"boolean"},"output_mode":{"type":"string","enum":["content","count"]},
+			"head_limit":{"type":"integer","minimum":0}},"additionalProperties":false}`, ""),
+		"list": signature(`{"type":"object","properties":{"path":{"type":"string"}},"additionalProperties":false}`, ""),
+		"calc": signature(`{"type":"object","required":["x"],"properties":{"x":{"type":"number"},"y":{"type":"number"},"n":{"type":"integer"},"opts":{"type":"object"},
+			"ids":{"type":"array","items":{"type":"integer"}},"either":{"type":["integer","string"]},"maybe":{"type":["null","integer"]},
+			"some":{"type":["string","array"]}},"additionalProperties":false}`, ""),
+		"open":   signature(`{"type":"object"}`, ""),
+		"many":   signature(`{"type":"object","required":["paths"],"properties":{"paths":{"type":"array","items":{"type":"string"}},"deep":{"type":"boolean"}},"additionalProperties":false}`, ""),
+		"helper": signature(`{"type":"object","properties":{"help":{"type":"string"},"json":{"type":"string"}},"additionalProperties":false}`, ""),
+		"ambi":   signature(`{"type":"object","properties":{"a_b":{"type":"string"},"aB":{"type":"string"}},"additionalProperties":false}`, ""),
+	},
+	fields: map[string]map[string]tool.Signature{
+		"jira": {
+			"search": signature(`{"type":"object","required":["q"],"properties":{"q":{"type":"string"},"limit":{"type":"integer"},"labels":{"type":"array","items":{"type":"string"}}},"additionalProperties":false}`, ""),
+			"create": signature(`{"type":"object","required":["title"],"properties":{"title":{"type":"string"},"body":{"type":"string"}},"additionalProperties":false}`, "body"),
+		},
+		"github": {"issue": signature(`{"type":"object","required":["number"],"properties":{"number":{"type":"integer"}},"additionalProperties":false}`, "")},
+	},
+}
+
+var options = router.Options{Exists: func(path string) bool { return path == "README" }}
+
+// testCase is one line of testdata/cases.json. What is not given is not compared, but
+// for the error: a command without one must not be refused.
+type testCase struct {
+	Why       string          `json:"why"`
+	Command   string          `json:"command"`
+	Layer     router.Layer    `json:"layer"`
+	Name      *string         `json:"name"`
+	Namespace string          `json:"namespace"`
+	Args      []string        `json:"args"`
+	Kwargs    map[string]any  `json:"kwargs"`
+	Help      string          `json:"help"` // "short" or "long"
+	Error     string          `json:"error"`
+	Errors    []string        `json:"errors"` // further parts of the message
+	Kind      tool.Kind       `json:"kind"`
+	Rule      router.Rule     `json:"rule"`
+	Exact     json.RawMessage `json:"exact"` // the kwargs as they are written
+}
+
+func TestCases(t *testing.T) {
+	b, err := os.ReadFile("testdata/cases.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []testCase
+	dec := json.NewDecoder(strings.NewReader(string(b)))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&cases); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range cases {
+		t.Run(tc.Command, func(t *testing.T) { check(t, &tc, router.Parse(tc.Command, tools, options)) })
+	}
+}
+
+func check(t *testing.T, tc *testCase, c *router.Command) {
+	t.Helper()
+	if c.Raw != tc.Command {
+		t.Errorf("raw: %q", c.Raw)
+	}
+	if c.Reason == "" || c.Rule == "" {
+		t.Error("no rule or reason is given")
+	}
+	switch wanted := append(tc.Errors, tc.Error); {
+	case tc.Error == "" && c.Error != nil:
+		t.Fatalf("refused: %v", c.Error)
+	case tc.Error != "" && c.Error == nil:
+		t.Fatalf("not refused; %s %s %v", c.Layer, c.Name, c.Kwargs)
+	case tc.Error != "":
+		for _, part := range wanted {
+			if !strings.Contains(c.Error.Message, part) {
+				t.Errorf("the error does not say %q: %s", part, c.Error.Message)
+			}
+		}
+		if c.Arguments != nil {
+			t.Errorf("refused, and yet with arguments %v", c.Arguments)
+		}
+		if c.Error.Source != tool.SourceHost {
+			t.Errorf("the error's source is %q", c.Error.Source)
+		}
+	}
+	if tc.Kind != "" && c.Error.Kind != tc.Kind {
+		t.Errorf("kind %s, wanted %s", c.Error.Kind, tc.Kind)
+	}
+	if tc.Layer != "" && c.Layer != tc.Layer {
+		t.Errorf("layer %s (%s), wanted %s", c.Layer, c.Reason, tc.Layer)
+	}
+	if tc.Rule != "" && c.Rule != tc.Rule {
+		t.Errorf("rule %s, wanted %s", c.Rule, tc.Rule)
+	}
+	if tc.Name != nil && c.Name != *tc.Name {
+		t.Errorf("name %q, wanted %q", c.Name, *tc.Name)
+	}
+	if c.Namespace != tc.Namespace {
+		t.Errorf("namespace %q, wanted %q", c.Namespace, tc.Namespace)
+	}
+	if tc.Args != nil && !slices.Equal(c.Args, tc.Args) {
+		t.Errorf("args %q, wanted %q", c.Args, tc.Args)
+	}
+	if c.IsHelp != (tc.Help != "") || c.HelpVerbose != (tc.Help == "long") {
+		t.Errorf("help %v, verbose %v; wanted %q", c.IsHelp, c.HelpVerbose, tc.Help)
+	}
+	if tc.Kwargs != nil {
+		if got := decode(t, c.Kwargs); !reflect.DeepEqual(got, tc.Kwargs) {
+			t.Errorf("kwargs %v, wanted %v", got, tc.Kwargs)
+		}
+	}
+	if tc.Exact != nil {
+		var want map[string]json.RawMessage
+		if err := json.Unmarshal(tc.Exact, &want); err != nil {
+			t.Fatal(err)
+		}
+		for k := range want {
+			if string(c.Kwargs[k]) != string(want[k]) {
+				t.Errorf("%s is %s, wanted %s", k, c.Kwargs[k], want[k])
+			}
+		}
+	}
+}
+
+func decode(t *testing.T, kwargs map[string]json.RawMessage) map[string]any {
+	t.Helper()
+	out := make(map[string]any, len(kwargs))
+	for k, raw := range kwargs {
+		var v any
+		if err := json.Unmarshal(raw, &v); err != nil {
+			t.Fatalf("%s is not JSON: %s", k, raw)
+		}
+		out[k] = v
+	}
+	return out
+}
