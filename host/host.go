@@ -19,6 +19,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"toolhost.dev/sdk/tool"
@@ -73,6 +74,10 @@ type Host struct {
 	registry  *registry.Registry
 	dispatch  *dispatch.Dispatcher
 	unloaded  map[string]string // by plugin: why it could not be loaded
+	idPrefix  string
+	lastID    atomic.Uint64
+	rootsMu   sync.Mutex
+	rootsOf   map[string][]tool.Root // by workspace; forgotten after calls that may change them
 	problems  []string
 
 	closeOnce sync.Once
@@ -127,7 +132,7 @@ func New(ctx context.Context, opts Options) (*Host, error) {
 		return nil, err
 	}
 	opts.Workspace = workspace
-	h := &Host{opts: opts, cfg: cfg, log: opts.Log, registry: registry.New(), unloaded: make(map[string]string)}
+	h := &Host{opts: opts, cfg: cfg, log: opts.Log, registry: registry.New(), unloaded: make(map[string]string), idPrefix: randomPrefix(), rootsOf: make(map[string][]tool.Root)}
 	h.openState()
 	h.super = supervisor.New(h.specs(), supervisor.Options{HostVersion: Version, Log: h.log, OnConfig: func(plugin string, diags []tool.Diagnostic) {
 		h.log.Warn(cfg.At(plugin, diags))
@@ -221,7 +226,7 @@ func (h *Host) Close() error {
 // Run must be called on what it gives.
 func (h *Host) Begin(req Request, front Front) *Pending {
 	if req.ID == "" {
-		req.ID = newID()
+		req.ID = h.newID()
 	}
 	s, err := h.session(req)
 	if err != nil {
@@ -230,11 +235,12 @@ func (h *Host) Begin(req Request, front Front) *Pending {
 	inner := h.dispatch.Begin(dispatch.Request{
 		ID: req.ID, MessageID: req.MessageID, Command: req.Command, Name: req.Name, Arguments: req.Arguments, Session: s,
 	})
-	return &Pending{inner: inner, front: h.front(front)}
+	return &Pending{host: h, inner: inner, front: h.front(front)}
 }
 
 // Pending is a request that has its place in line; see [Host.Begin].
 type Pending struct {
+	host   *Host
 	inner  *dispatch.Pending
 	front  Front
 	failed *tool.Result
@@ -248,6 +254,9 @@ func (p *Pending) Native() bool { return p.inner != nil && p.inner.Native() }
 func (p *Pending) Run(ctx context.Context) *Result {
 	if p.failed != nil {
 		return p.failed
+	}
+	if !p.inner.ReadOnly() {
+		defer p.host.forgetRoots()
 	}
 	return p.inner.Run(ctx, p.front)
 }
@@ -292,7 +301,26 @@ func (h *Host) session(req Request) (dispatch.Session, error) {
 	return out, nil
 }
 
+// roots gives what the sessions of a workspace may touch. Do not change it.
 func (h *Host) roots(workspace string) []tool.Root {
+	h.rootsMu.Lock()
+	defer h.rootsMu.Unlock()
+	roots := h.rootsOf[workspace]
+	if roots == nil {
+		roots = h.findRoots(workspace)
+		h.rootsOf[workspace] = roots
+	}
+	return roots
+}
+
+// forgetRoots has them found again: a call may have made a directory that is one.
+func (h *Host) forgetRoots() {
+	h.rootsMu.Lock()
+	defer h.rootsMu.Unlock()
+	clear(h.rootsOf)
+}
+
+func (h *Host) findRoots(workspace string) []tool.Root {
 	roots := []tool.Root{{Path: workspace, Writable: h.cfg.Sandbox.Workspace != "read-only"}}
 	for _, r := range h.cfg.Sandbox.Roots {
 		if path, err := filepath.EvalSymlinks(r.Path); err == nil && path != workspace {

@@ -75,7 +75,9 @@ var rules = []rule{
 		of: func(p string) bool {
 			return under(p, internal+"registry", internal+"policy", internal+"scheduler", internal+"supervisor", internal+"state", internal+"config", "toolhost.dev/host/router")
 		},
-		allows: func(_, i string) bool { return !under(i, "toolhost.dev/host") },
+		allows: func(p, i string) bool {
+			return !under(i, "toolhost.dev/host") || strings.TrimSuffix(p, "_test") == i
+		},
 	},
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -146,8 +147,13 @@ func (h *Host) checkToolBlocks() {
 	}
 }
 
-func newID() string {
-	var b [8]byte
+// newID makes the id of a call: unique in this process, and hardly guessed outside of it.
+func (h *Host) newID() string {
+	return h.idPrefix + strconv.FormatUint(h.lastID.Add(1), 36)
+}
+
+func randomPrefix() string {
+	var b [6]byte
 	_, _ = rand.Read(b[:]) // never fails
-	return hex.EncodeToString(b[:])
+	return hex.EncodeToString(b[:]) + "-"
 }

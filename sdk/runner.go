@@ -7,9 +7,11 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
+	"toolhost.dev/sdk/internal/lazyctx"
 	"toolhost.dev/sdk/suggest"
 	"toolhost.dev/sdk/tool"
 	"toolhost.dev/sdk/workspace"
@@ -23,10 +25,10 @@ type runner struct {
 	tools  map[string]Tool
 
 	mu       sync.Mutex
-	calls    map[*tool.Call]context.CancelCauseFunc
+	calls    map[*tool.Call]*lazyctx.Context
 	draining bool
 	idle     chan struct{} // closed when draining and no call runs
-	spaces   map[string]*workspace.Workspace
+	spaces   []space
 	journal  *workspace.Journal // nil without a state directory
 	close    sync.Once
 }
@@ -50,7 +52,7 @@ func newRunner(p Plugin) (r *runner, toolErr, err error) {
 	}
 	r = &runner{
 		plugin: p, desc: desc, tools: make(map[string]Tool, len(p.Tools)),
-		calls: make(map[*tool.Call]context.CancelCauseFunc), idle: make(chan struct{}), spaces: make(map[string]*workspace.Workspace),
+		calls: make(map[*tool.Call]*lazyctx.Context), idle: make(chan struct{}),
 	}
 	for _, t := range p.Tools {
 		r.tools[t.def.Name] = t
@@ -80,7 +82,7 @@ func (r *runner) Configure(ctx context.Context, c tool.Configuration) ([]tool.Di
 	return []tool.Diagnostic{{Severity: tool.SeverityError, Summary: err.Error()}}, nil
 }
 
-func (r *runner) Call(ctx context.Context, call *tool.Call, peer tool.Peer) (res *tool.Result) {
+func (r *runner) Call(parent context.Context, call *tool.Call, peer tool.Peer) (res *tool.Result) {
 	t, ok := r.tools[call.Tool]
 	if !ok {
 		var names []string
@@ -89,9 +91,9 @@ func (r *runner) Call(ctx context.Context, call *tool.Call, peer tool.Peer) (res
 		}
 		return tool.Failed(tool.Errorf(tool.NotFound, "Plugin %s has no tool %q.%s", r.desc.Name, call.Tool, suggest.DidYouMean(call.Tool, names)))
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	if !r.enter(call, cancel) {
+	ctx := lazyctx.New(parent, time.Time{}, nil)
+	defer ctx.Cancel(nil)
+	if !r.enter(call, ctx) {
 		return tool.Failed(tool.Errorf(tool.Unavailable, "Plugin %s is being replaced and takes no more calls. Try again.", r.desc.Name))
 	}
 	defer r.leave(call)
@@ -120,13 +122,13 @@ func (r *runner) Call(ctx context.Context, call *tool.Call, peer tool.Peer) (res
 	return res
 }
 
-func (r *runner) enter(call *tool.Call, cancel context.CancelCauseFunc) bool {
+func (r *runner) enter(call *tool.Call, ctx *lazyctx.Context) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.draining {
 		return false
 	}
-	r.calls[call] = cancel
+	r.calls[call] = ctx
 	return true
 }
 
@@ -142,13 +144,20 @@ func (r *runner) leave(call *tool.Call) {
 // maxWorkspaces bounds the directories held open for different sets of roots.
 const maxWorkspaces = 64
 
+// space is the workspace for a set of roots.
+type space struct {
+	roots []tool.Root
+	ws    *workspace.Workspace
+}
+
 // workspace gives the shared workspace for a set of roots.
 func (r *runner) workspace(roots []tool.Root) (*workspace.Workspace, error) {
-	key := fmt.Sprint(roots)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if w := r.spaces[key]; w != nil {
-		return w, nil
+	for _, s := range r.spaces {
+		if slices.Equal(s.roots, roots) {
+			return s.ws, nil
+		}
 	}
 	w, err := workspace.Open(roots)
 	if err != nil {
@@ -161,9 +170,9 @@ func (r *runner) workspace(roots []tool.Root) (*workspace.Workspace, error) {
 	}
 	if len(r.spaces) >= maxWorkspaces {
 		// Calls may still use the ones forgotten; their descriptors close when collected.
-		clear(r.spaces)
+		r.spaces = nil
 	}
-	r.spaces[key] = w
+	r.spaces = append(r.spaces, space{roots, w})
 	return w, nil
 }
 
@@ -206,8 +215,8 @@ func (r *runner) Drain(ctx context.Context, grace time.Duration) (int, error) {
 func (r *runner) cancelAll(why error) int {
 	r.mu.Lock()
 	n := len(r.calls)
-	for _, cancel := range r.calls {
-		cancel(why)
+	for _, ctx := range r.calls {
+		ctx.Cancel(why)
 	}
 	r.mu.Unlock()
 	if n > 0 {

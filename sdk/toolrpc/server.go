@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"toolhost.dev/sdk/internal/lazyctx"
 	"toolhost.dev/sdk/tool"
 	toolpb "toolhost.dev/sdk/toolpb/v2"
 )
@@ -66,25 +67,18 @@ func (s *server) Call(stream grpc.BidiStreamingServer[toolpb.CallRequest, toolpb
 	if start == nil {
 		return status.Error(codes.InvalidArgument, "the first message of a call must be Start")
 	}
-	ctx, cancel := context.WithCancelCause(stream.Context())
-	defer cancel(errHostGone)
+	var deadline time.Time
 	if ms := start.GetTimeoutMs(); ms > 0 {
-		var stop context.CancelFunc
-		ctx, stop = context.WithTimeout(ctx, time.Duration(ms)*time.Millisecond)
-		defer stop()
+		// The host says when it is over; the tool should only know when that will be.
+		deadline = time.Now().Add(time.Duration(ms) * time.Millisecond)
 	}
 	p := &hostPeer{stream: stream, done: stream.Context().Done()}
-	p.listen = sync.OnceFunc(func() { go p.receive(cancel) })
-	// Most calls are over before the host has anything to say. Waking a thread to wait
-	// for it would cost them a quarter of their time.
-	soon := time.AfterFunc(listenAfter, p.listen)
+	ctx := lazyctx.New(stream.Context(), deadline, func() { p.listen() })
+	defer ctx.Cancel(errHostGone)
+	p.listen = sync.OnceFunc(func() { go p.receive(ctx.Cancel) })
 	res := s.impl.Call(ctx, callFromPB(start), p)
-	soon.Stop()
 	return p.finish(start.GetTool(), res)
 }
-
-// listenAfter is how long a call runs before a cancel is listened for.
-const listenAfter = time.Millisecond
 
 // hostPeer is the host as a running call sees it.
 type hostPeer struct {
@@ -101,7 +95,7 @@ type hostPeer struct {
 }
 
 // receive reads what the host says until the stream ends.
-func (p *hostPeer) receive(cancel context.CancelCauseFunc) {
+func (p *hostPeer) receive(cancel func(error)) {
 	for {
 		m, err := p.stream.Recv()
 		if err != nil {

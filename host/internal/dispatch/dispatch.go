@@ -89,12 +89,17 @@ func (d *Dispatcher) Begin(req Request) *Pending {
 // Native reports whether the call goes to the shell as it stands.
 func (p *Pending) Native() bool { return p.command.Layer == router.Native }
 
+// ReadOnly reports whether the call changes nothing.
+func (p *Pending) ReadOnly() bool {
+	return p.entry == nil || p.entry.Definition.Traits.ReadOnly
+}
+
 // Run carries the call out. It returns when the call has ended, always with a result.
 func (p *Pending) Run(ctx context.Context, front Front) *tool.Result {
 	if p.early != nil {
 		return p.finish(p.early)
 	}
-	ctx, cancel := p.deadline(ctx)
+	ctx, cancel := context.WithTimeout(ctx, p.limit())
 	defer cancel()
 	call, peer := p.call(), p.d.peer(p.req.Session.ID, front)
 	if err := p.d.Policy.Check(ctx, &p.entry.Definition, p.entry.Schema, call, p.args, peer); err != nil { // 3. whether it may
@@ -113,7 +118,7 @@ func (p *Pending) Run(ctx context.Context, front Front) *tool.Result {
 	res := p.d.attempt(ctx, p.entry, call, peer) // 5. where
 	res.Run.QueueTime, res.Run.ExecutionTime = queued, time.Since(p.started)-queued
 	p.d.remember(p.req.Session, p.entry, res, front)
-	return p.finish(overdue(ctx, res))
+	return p.finish(p.overdue(ctx, res))
 }
 
 // route is step 1.

@@ -21,20 +21,15 @@ import (
 // MaxTimeout bounds every call, also of tools that keep their own time.
 const MaxTimeout = time.Hour
 
-// deadline gives the call its time.
-func (p *Pending) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
-	limit := p.limit()
-	return context.WithTimeoutCause(ctx, limit, tool.Errorf(tool.Timeout,
-		"%s took longer than %s and was stopped. Ask for less, or raise the limit in the configuration: tool %q { timeout = \"…\" }.", p.entry.FullName(), limit, p.entry.FullName()))
-}
-
 // overdue says of a call that ran out of its time how long that was: the tool knows
 // only that it had to stop.
-func overdue(ctx context.Context, res *tool.Result) *tool.Result {
-	var limit *tool.Error
-	if res.Error != nil && res.Error.Kind == tool.Timeout && errors.As(context.Cause(ctx), &limit) && !strings.HasPrefix(res.Error.Message, limit.Message) {
-		res.Error = limit.From(res.Error.Source)
+func (p *Pending) overdue(ctx context.Context, res *tool.Result) *tool.Result {
+	if res.Error == nil || res.Error.Kind != tool.Timeout || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return res
 	}
+	name := p.entry.FullName()
+	res.Error = tool.Errorf(tool.Timeout, "%s took longer than %s and was stopped. Ask for less, or raise the limit in the configuration: tool %q { timeout = \"…\" }.",
+		name, p.limit(), name).From(res.Error.Source)
 	return res
 }
 

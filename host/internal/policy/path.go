@@ -31,7 +31,7 @@ func (p *Policy) resolve(call *tool.Call, path string) (string, tool.Root, error
 		abs = filepath.Join(call.Cwd, abs)
 	}
 	abs = filepath.Clean(abs)
-	target, links, err := follow(abs)
+	target, links, err := follow(call.Roots, abs)
 	if err != nil {
 		return "", tool.Root{}, tool.Errorf(tool.Security, "%s cannot be followed: %w.", path, err)
 	}
@@ -71,9 +71,12 @@ func expandHome(path string) string {
 }
 
 // follow resolves the symbolic links of a path whose end need not exist yet.
-func follow(path string) (target string, links bool, err error) {
-	rest := strings.Split(strings.TrimPrefix(path, "/"), "/")
+func follow(roots []tool.Root, path string) (target string, links bool, err error) {
 	at, hops := "/", 0
+	if r, ok := containing(roots, path); ok {
+		at = r.Path // there is no link on the way to a root
+	}
+	rest := strings.Split(strings.TrimPrefix(strings.TrimPrefix(path, at), "/"), "/")
 	for len(rest) > 0 {
 		name := rest[0]
 		rest = rest[1:]

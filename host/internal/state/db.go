@@ -77,7 +77,7 @@ type statements struct {
 }
 
 // flushDelay is how long gathered writes may wait for more.
-const flushDelay = 20 * time.Millisecond
+const flushDelay = 50 * time.Millisecond
 
 // Open opens the database in dir, making both if need be.
 func Open(dir string, log *slog.Logger) (*DB, error) {
