@@ -1,0 +1,85 @@
+# A tour of the configuration of toolhost. Copy what you need to toolhost.hcl in your
+# project, or to the toolhost directory of your user's configuration. Without any
+# configuration the bundled plugins are enabled and the workspace is the only root.
+#
+#   toolhost config validate --config config.hcl
+
+host {
+  # What goes to standard error: debug, info, warn or error.
+  log_level = "warn"
+
+  # Where sessions and caches are kept; default: the user's state directory.
+  # state_dir = "~/.local/state/toolhost"
+
+  # What becomes of a permission ask: allow, deny, or prompt at the terminal.
+  on_ask = "deny"
+
+  # How long a call may take when neither its tool nor a tool block says otherwise.
+  timeout = "2m"
+
+  # How many calls of one session may run at the same time, where they are safe beside
+  # each other.
+  max_parallel = 10
+}
+
+sandbox {
+  # The directory given by --workspace is the read-write root; "read-only" protects it.
+  workspace = "read-write"
+
+  # Further directories that tools may read, and write where writable = true. A relative
+  # path starts where this file stands.
+  root "docs" {
+    writable = false
+  }
+
+  # "contained" follows symbolic links and ".." as long as they stay inside the roots;
+  # "strict" refuses both.
+  paths = "contained"
+
+  # Globs over absolute paths. A path must match one of allow, when there is one, and
+  # none of deny.
+  deny = ["**/.env", "**/*.pem"]
+}
+
+# A plugin is a binary that serves tools. Without a path it is looked for in the plugins
+# directory beside the executable.
+plugin "read" {}
+
+plugin "edit" {}
+
+plugin "grep" {}
+
+plugin "bash" {
+  # Added to the environment that the plugin gets; nothing else of the host's own goes
+  # there but PATH, HOME, USER, the locale and the like.
+  env = {
+    GOFLAGS = env("GOFLAGS", "")
+  }
+
+  # How long it may take from its start until it is ready.
+  start_timeout = "10s"
+}
+
+# Tools of a plugin with a field are called as "field:NAME tool" or "NAME:tool". An
+# optional plugin is left out when its binary is not there.
+plugin "jira" {
+  path     = "plugins/jira"
+  args     = ["--project", "TOOLS"]
+  field    = "jira"
+  optional = true
+
+  # The plugin's own configuration, checked against the schema it declares. Errors are
+  # shown at these lines.
+  config {
+    url = "https://jira.example.org"
+  }
+}
+
+# What the operator says of a single tool.
+tool "bash" {
+  enabled = true
+}
+
+tool "grep" {
+  timeout = "30s"
+}
