@@ -49,7 +49,7 @@ $(PEERS): bench/peers/package.json bench/peers/package-lock.json
 peers: $(PEERS) ## Install the programs that tests and benchmarks run beside, pinned
 
 .PHONY: check
-check: check-format check-tidy check-vet check-lint check-generated ## Everything that is checked without running the program
+check: check-format check-tidy check-vet check-lint check-generated check-config ## Everything that is checked without running the program
 
 .PHONY: check-format
 check-format: ## gofmt is content (fix-format)
@@ -69,7 +69,7 @@ fix-tidy: ## Tidy go.mod and go.sum
 
 .PHONY: check-vet
 check-vet: ## go vet, for the systems it is built for
-	@for m in $(MODULES); do (cd $$m && go vet ./... && GOARCH=arm64 go vet ./... && GOOS=darwin go vet ./...); done
+	@for m in $(MODULES); do (cd $$m && go vet ./... && GOARCH=arm64 go vet ./... && GOOS=darwin go vet ./... && go vet -tags oracle ./...); done
 
 .PHONY: check-lint
 check-lint: $(TOOLS)/.built ## golangci-lint (fix-lint)
@@ -84,6 +84,10 @@ check-generated: $(TOOLS)/.built ## Generated code is current, and the protocol 
 	@tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; cp -r sdk/proto sdk/buf.yaml sdk/buf.gen.yaml $$tmp/; \
 	cd $$tmp && PATH="$(CURDIR)/$(TOOLS):$$PATH" buf lint && PATH="$(CURDIR)/$(TOOLS):$$PATH" buf generate && \
 	diff -r toolpb $(CURDIR)/sdk/toolpb >/dev/null || { echo "generated code is not current (make generate)"; exit 1; }
+
+.PHONY: check-config
+check-config: build ## The tour of the configuration is valid
+	@bin/toolhost config validate --config config.hcl >/dev/null
 
 .PHONY: generate
 generate: $(TOOLS)/.built ## Generate code from the protocol

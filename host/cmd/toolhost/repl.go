@@ -79,7 +79,7 @@ func (r *repl) interactive(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer term.Restore(fd, cooked) //nolint:errcheck // nothing to do about it
+	defer term.Restore(fd, cooked)                         //nolint:errcheck // nothing to do about it
 	screen, err := os.OpenFile("/dev/tty", os.O_WRONLY, 0) // standard output may go elsewhere
 	if err != nil {
 		return fmt.Errorf("there is no terminal to write to: %w", err)
