@@ -19,11 +19,12 @@ type binder struct {
 	sig      tool.Signature
 	out      map[string]json.RawMessage
 	problems []string
+	more     int             // problems beyond maxProblems
 	wrong    map[string]bool // parameters that a problem was reported for
 	position []positional
 	rest     []heredoc
-	repeated map[string]bool // parameters whose value is an array of what was given
-	help     string          // the help flag that was given; empty: none
+	lists    map[string][]json.RawMessage // the elements of arrays so far; out has a stand-in
+	help     string                       // the help flag that was given; empty: none
 }
 
 type positional struct {
@@ -32,7 +33,7 @@ type positional struct {
 }
 
 func newBinder(src string, sig tool.Signature, heredocs []heredoc) *binder {
-	return &binder{src: src, sig: sig, out: make(map[string]json.RawMessage), wrong: make(map[string]bool), repeated: make(map[string]bool), rest: heredocs}
+	return &binder{src: src, sig: sig, out: make(map[string]json.RawMessage), wrong: make(map[string]bool), rest: heredocs}
 }
 
 // words binds a command's words and heredocs.
@@ -56,6 +57,9 @@ func (b *binder) words(args []word) {
 	}
 	b.bindHeredocs()
 	b.bindPositionals()
+	for name, items := range b.lists {
+		b.out[name], _ = json.Marshal(items) // raw JSON marshals
+	}
 }
 
 // asksHelp reports whether a word that is no flag's value asks for help.
@@ -63,7 +67,14 @@ func (b *binder) asksHelp(w word) bool {
 	return helpFlag(w) && (w.text == "-h" || b.param("help") == nil)
 }
 
+// maxProblems is how many problems are reported one by one.
+const maxProblems = 20
+
 func (b *binder) fail(offset int, format string, a ...any) {
+	if len(b.problems) == maxProblems {
+		b.more++
+		return
+	}
 	b.problems = append(b.problems, fmt.Sprintf(format, a...)+" ("+place(b.src, offset)+")")
 }
 
@@ -193,12 +204,7 @@ func (b *binder) set(p *tool.Param, offset int, text string) {
 			}
 			items = []json.RawMessage{v}
 		}
-		if again {
-			var before []json.RawMessage
-			_ = json.Unmarshal(prev, &before) // it was made here
-			items = append(before, items...)
-		}
-		b.out[p.Name], _ = json.Marshal(items) // raw JSON marshals
+		b.list(p, items...)
 		return
 	}
 	v, err := coerce(p.Types, text)
@@ -208,15 +214,22 @@ func (b *binder) set(p *tool.Param, offset int, text string) {
 	case err != nil:
 		b.failFor(p, offset, "parameter %q: %v", p.Name, err)
 	case again:
-		items := []json.RawMessage{prev}
-		if b.repeated[p.Name] {
-			_ = json.Unmarshal(prev, &items) // it was made here
+		if b.lists[p.Name] == nil {
+			b.list(p, prev)
 		}
-		b.repeated[p.Name] = true
-		b.out[p.Name], _ = json.Marshal(append(items, v)) // raw JSON marshals
+		b.list(p, v)
 	default:
 		b.out[p.Name] = v
 	}
+}
+
+// list adds elements to an array.
+func (b *binder) list(p *tool.Param, items ...json.RawMessage) {
+	if b.lists == nil {
+		b.lists = make(map[string][]json.RawMessage)
+	}
+	b.lists[p.Name] = append(b.lists[p.Name], items...)
+	b.out[p.Name] = json.RawMessage("[]")
 }
 
 // json merges an object given as --json.

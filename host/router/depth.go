@@ -9,12 +9,12 @@ import (
 )
 
 // The parser descends into what is nested, and a stack that overflows ends the
-// process. Each time the parser asks for more text, the reader looks how deep it
-// stands. Between two looks it gets at most 30 frames deeper for each byte.
+// process. So the reader looks now and then how deep the parser stands when it asks
+// for more text. Between two looks it gets at most 30 frames deeper for each byte.
 const (
 	maxFrames = 20_000 // some thousands of nested commands, some hundreds of nested expressions
-	shallow   = 256    // frames that cost nothing to look at
-	unseen    = 2500   // bytes to read between two costly looks
+	shallow   = 256    // frames that cost little to look at
+	unseen    = 2048   // bytes to read between two looks
 )
 
 // depthError ends a parse that went too deep.
@@ -26,18 +26,18 @@ func (e *depthError) Error() string { return fmt.Sprintf("nested too deep at byt
 type reader struct {
 	text   string
 	offset int
-	next   int // the offset at which a costly look is due
+	looked int // the offset of the last look
 }
 
 func (r *reader) Read(b []byte) (int, error) {
 	if r.offset == len(r.text) {
 		return 0, io.EOF
 	}
-	if r.offset >= r.next && deeper(shallow) {
-		if deeper(maxFrames) {
+	if r.offset >= r.looked+unseen {
+		if deeper(shallow) && deeper(maxFrames) {
 			return 0, &depthError{r.offset}
 		}
-		r.next = r.offset + unseen
+		r.looked = r.offset
 	}
 	n := copy(b, r.text[r.offset:])
 	r.offset += n

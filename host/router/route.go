@@ -30,7 +30,7 @@ func bashReadRefuses(args []word, opts Options) bool {
 	for i := 0; i < len(args); i++ {
 		a := args[i]
 		switch {
-		case operands || !isFlag(a) && !(len(a.bare) > 1 && a.bare[0] == '-'):
+		case operands || len(a.bare) < 2 || a.bare[0] != '-':
 			operands = true
 			if a.dynamic && isIdentifier("x"+a.bare) {
 				continue // the name could come out of the expansion
@@ -222,6 +222,12 @@ func (c *Command) settle(sig tool.Signature, b *binder) {
 		if !b.wrong[v.Param] {
 			b.problems = append(b.problems, v.Message)
 		}
+	}
+	if extra := len(b.problems) - maxProblems; extra > 0 {
+		b.problems, b.more = b.problems[:maxProblems], b.more+extra
+	}
+	if b.more > 0 {
+		b.problems = append(b.problems, fmt.Sprintf("and %d more problems", b.more))
 	}
 	if len(b.problems) > 0 {
 		c.refuse(tool.Errorf(tool.InvalidArguments, "%s: %s. Nothing was run; see %s --help.", c.Name, strings.Join(b.problems, "; "), c.helpName()))

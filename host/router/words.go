@@ -190,6 +190,9 @@ func heredocBody(src string, r *syntax.Redirect) string {
 	// The delimiter's line counts as a part of the body.
 	start, end := int(r.Hdoc.Pos().Offset()), int(r.Hdoc.End().Offset())
 	end = start + strings.LastIndexByte(src[start:end], '\n') + 1
+	for src[start-1] != '\n' {
+		start-- // the parser skips what it takes for the end of a line
+	}
 	text := src[start:end]
 	if !quoted {
 		text = keepExpansions(src, r.Hdoc.Parts, start, end, "$`\\")

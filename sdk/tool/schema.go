@@ -227,6 +227,10 @@ func (s *Schema) Check(args map[string]json.RawMessage) (map[string]json.RawMess
 				continue
 			}
 		}
+		if s.plain && p.isText() && bytes.HasPrefix(raw, []byte(`"`)) && json.Valid(raw) {
+			out[p.Name] = raw // it may be a whole file: nothing in it matters here
+			continue
+		}
 		var v any
 		if err := json.Unmarshal(raw, &v); err != nil {
 			report(WrongType, p.Name, "parameter %q is not JSON: %v", p.Name, err)
@@ -338,6 +342,9 @@ func (p *Param) check(v any) *Violation {
 	}
 	return nil
 }
+
+// isText reports whether every string is a value.
+func (p *Param) isText() bool { return len(p.Types) == 1 && p.Types[0] == "string" && p.Enum == nil }
 
 func (p *Param) bounds() string {
 	switch {
