@@ -50,7 +50,11 @@ type Error struct {
 // Errorf makes an error of a kind. A %w in the format is kept as its cause.
 func Errorf(kind Kind, format string, a ...any) *Error {
 	err := fmt.Errorf(format, a...)
-	return &Error{Kind: kind, Message: err.Error(), cause: errors.Unwrap(err)}
+	cause := errors.Unwrap(err)
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
+		cause = errors.Join(several.Unwrap()...)
+	}
+	return &Error{Kind: kind, Message: err.Error(), cause: cause}
 }
 
 // WithCode returns a copy of e with the code set.

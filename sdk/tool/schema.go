@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -87,6 +88,11 @@ func ParseSchema(raw json.RawMessage) (*Schema, error) {
 	if root.Type != "object" {
 		return nil, fmt.Errorf("its type is %q; it must be \"object\"", root.Type)
 	}
+	for name, sub := range root.Properties {
+		if sub == nil {
+			return nil, fmt.Errorf("the property %q is null; a property of any type is {}", name)
+		}
+	}
 	for _, r := range root.Required {
 		if root.Properties[r] == nil {
 			return nil, fmt.Errorf("the required property %q is not defined in properties", r)
@@ -118,8 +124,10 @@ func ParseSchema(raw json.RawMessage) (*Schema, error) {
 
 func newParam(name string, sub *jsonschema.Schema) *Param {
 	p := &Param{Name: name, Description: sub.Description, Types: typesOf(sub), Default: sub.Default, Enum: sub.Enum, min: sub.Minimum, max: sub.Maximum}
-	if sub.Items != nil {
-		p.ItemTypes = typesOf(sub.Items)
+	for _, s := range slices.Concat([]*jsonschema.Schema{sub}, sub.AnyOf, sub.OneOf) {
+		if s.Items != nil && p.ItemTypes == nil {
+			p.ItemTypes = typesOf(s.Items)
+		}
 	}
 	if use, ok := sub.Extra[PathKeyword].(string); ok {
 		p.Path = use
@@ -132,11 +140,40 @@ func newParam(name string, sub *jsonschema.Schema) *Param {
 	return p
 }
 
+// typesOf gives the types that a schema allows, as far as it says so: by its type, by
+// the types of all its alternatives, or by its values.
 func typesOf(s *jsonschema.Schema) []string {
 	if s.Type != "" {
 		return []string{s.Type}
 	}
-	return s.Types
+	if s.Types != nil {
+		return s.Types
+	}
+	var types []string
+	for _, alternative := range slices.Concat(s.AnyOf, s.OneOf) {
+		t := typesOf(alternative)
+		if t == nil {
+			return nil
+		}
+		types = append(types, t...)
+	}
+	for _, v := range s.Enum {
+		types = append(types, jsonType(v))
+	}
+	if s.Const != nil {
+		types = append(types, jsonType(*s.Const))
+	}
+	return unique(types)
+}
+
+func unique(in []string) []string {
+	var out []string
+	for _, s := range in {
+		if !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 func isFalse(s *jsonschema.Schema) bool {
@@ -235,6 +272,9 @@ func (s *Schema) Check(args map[string]json.RawMessage) (map[string]json.RawMess
 		if err := json.Unmarshal(raw, &v); err != nil {
 			report(WrongType, p.Name, "parameter %q is not JSON: %v", p.Name, err)
 			continue
+		}
+		if n, ok := v.(float64); ok && p.Only("integer") {
+			raw = plainInteger(raw, n)
 		}
 		out[p.Name], values[p.Name] = raw, v
 		if v := p.check(v); v != nil {
@@ -394,6 +434,15 @@ func (s *Schema) names() []string {
 		out = append(out, p.Name)
 	}
 	return out
+}
+
+// plainInteger writes a number such as 10.0 or 1e3, which JSON counts as an integer
+// too, in the form that programs read integers in.
+func plainInteger(raw json.RawMessage, n float64) json.RawMessage {
+	if !bytes.ContainsAny(raw, ".eE") || n != math.Trunc(n) || math.Abs(n) >= 1<<63 {
+		return raw
+	}
+	return strconv.AppendInt(nil, int64(n), 10)
 }
 
 func jsonType(v any) string {

@@ -1,0 +1,257 @@
+package tool_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"toolhost.dev/sdk/tool"
+)
+
+func parse(t *testing.T, schema string) *tool.Schema {
+	t.Helper()
+	s, err := tool.ParseSchema(json.RawMessage(schema))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func object(t *testing.T, text string) map[string]json.RawMessage {
+	t.Helper()
+	var m map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(text), &m); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestParseSchemaRefuses(t *testing.T) {
+	for _, tc := range []struct{ schema, want string }{
+		{``, "it is empty"},
+		{`  `, "it is empty"},
+		{`{`, "not a JSON Schema"},
+		{`[]`, "not a JSON Schema"},
+		{`"x"`, "not a JSON Schema"},
+		{`true`, `its type is ""`},
+		{`{}`, `must be "object"`},
+		{`{"type":"array"}`, `its type is "array"`},
+		{`{"type":["object","null"]}`, `must be "object"`},
+		{`{"type":"object","required":["a"]}`, `required property "a" is not defined`},
+		{`{"type":"object","required":["a"],"properties":{"b":{}}}`, `required property "a" is not defined`},
+		{`{"type":"object","properties":{"a":null}}`, `property "a" is null`},
+		{`{"type":"object","properties":[]}`, "not a JSON Schema"},
+		{`{"type":"object","properties":{"a":{"type":"string","default":1}}}`, "does not resolve"},
+		{`{"type":"object","properties":{"a":{"pattern":"("}}}`, "does not resolve"},
+		{`{"type":"object","properties":{"a":{"$ref":"#/$defs/none"}}}`, "does not resolve"},
+		{`{"type":"object","properties":{"a":{"type":1}}}`, "not a JSON Schema"},
+	} {
+		if _, err := tool.ParseSchema(json.RawMessage(tc.schema)); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v, wanted %q", tc.schema, err, tc.want)
+		}
+	}
+}
+
+func TestParamsAreInPositionalOrder(t *testing.T) {
+	s := parse(t, `{"type":"object","properties":{"z":{},"b":{},"a":{},"y":{}},"required":["a","z"]}`)
+	var got []string
+	for _, p := range s.Params() {
+		got = append(got, p.Name)
+	}
+	if want := []string{"a", "z", "b", "y"}; !slices.Equal(got, want) {
+		t.Errorf("%v, wanted %v", got, want)
+	}
+}
+
+func TestTypes(t *testing.T) {
+	s := parse(t, `{"type":"object","properties":{
+		"plain":{"type":"string"},"union":{"type":["null","integer"]},"any":{},"list":{"type":"array","items":{"type":["integer","string"]}},
+		"optional":{"anyOf":[{"type":"string"},{"type":"null"}]},"optionalList":{"anyOf":[{"type":"array","items":{"type":"integer"}},{"type":"null"}]},
+		"half":{"anyOf":[{"type":"string"},{"minLength":3}]},"values":{"enum":["1","2"]},"mixed":{"enum":["a",1,null]},"const":{"const":"x"},
+		"ref":{"$ref":"#/$defs/d"}},"$defs":{"d":{"type":"integer"}}}`)
+	for name, want := range map[string]string{
+		"plain": "string", "union": "integer", "any": "any", "list": "array of integer or string", "optional": "string", "optionalList": "array of integer",
+		"half": "any", "values": "string", "mixed": "string or integer", "const": "string", "ref": "any",
+	} {
+		if got := s.Param(name).TypeName(); got != want {
+			t.Errorf("%s is %q, wanted %q", name, got, want)
+		}
+	}
+	if p := s.Param("optionalList"); !p.Only("array") || p.Only("null") || !p.Is("null") {
+		t.Errorf("optionalList: %v", p.Types)
+	}
+	if s.Param("Plain") != nil {
+		t.Error("names are exact")
+	}
+}
+
+const checked = `{"type":"object","required":["path","n"],"additionalProperties":false,"properties":{
+	"path":{"type":"string"},"n":{"type":"integer","minimum":1,"maximum":9007199254740993},"mode":{"type":"string","enum":["a","b"]},
+	"list":{"type":"array","items":{"type":"string"}},"flag":{"type":"boolean","default":true},"ratio":{"type":"number"},
+	"maybe":{"type":["string","null"]},"level":{"enum":[1,2,"x"]},"any":{}}}`
+
+func TestCheck(t *testing.T) {
+	for _, tc := range []struct{ args, want string }{
+		{`{"path":"x","n":1}`, `{"flag":true,"n":1,"path":"x"}`},
+		{`{"path":"x","n":1,"flag":false}`, `{"flag":false,"n":1,"path":"x"}`},
+		{`{"path":"x","n":1,"flag":null,"mode":null,"list":null}`, `{"flag":true,"n":1,"path":"x"}`},
+		{`{"path":"x","n":1,"maybe":null,"any":null}`, `{"any":null,"flag":true,"maybe":null,"n":1,"path":"x"}`},
+		{`{"path":"","n":9007199254740993}`, `{"flag":true,"n":9007199254740993,"path":""}`},
+		{`{"path":"x","n":10.0}`, `{"flag":true,"n":10,"path":"x"}`},
+		{`{"path":"x","n":1e3}`, `{"flag":true,"n":1000,"path":"x"}`},
+		{`{"path":"x","n":1,"ratio":2,"level":2}`, `{"flag":true,"level":2,"n":1,"path":"x","ratio":2}`},
+		{`{"path":"x","n":1,"ratio":0.1000000000000000055511151231257827}`, `{"flag":true,"n":1,"path":"x","ratio":0.1000000000000000055511151231257827}`},
+		{`{"path":"x","n":1,"list":[]}`, `{"flag":true,"list":[],"n":1,"path":"x"}`},
+		{`{"path":"\ud800","n":1}`, `{"flag":true,"n":1,"path":"\ud800"}`},
+	} {
+		got, bad := parse(t, checked).Check(object(t, tc.args))
+		if len(bad) > 0 {
+			t.Errorf("%s: %v", tc.args, bad)
+			continue
+		}
+		if b, _ := json.Marshal(got); string(b) != tc.want {
+			t.Errorf("%s: %s, wanted %s", tc.args, b, tc.want)
+		}
+	}
+}
+
+func TestCheckReportsEverything(t *testing.T) {
+	for _, tc := range []struct {
+		args string
+		want []string // kind, parameter: part of the message
+	}{
+		{`{}`, []string{`missing path: missing required parameter "path" (string)`, `missing n: missing required parameter "n" (integer)`}},
+		{`{"path":null,"n":null}`, []string{"missing path:", "missing n:"}},
+		{`{"Path":"x","lst":[],"zzzzzz":1,"mode":"c","list":["a",1],"n":"1"}`, []string{
+			"missing path:", `type n: must be integer, not string "1"`, `enum mode: must be one of a, b, not string "c"`, "type list: its element 2 is integer 1",
+			`unknown Path: Did you mean "path"?`, `unknown lst: Did you mean "list"?`, "unknown zzzzzz:"}},
+		{`{"path":[1],"n":1.5}`, []string{"type path: must be string, not array [1]", "type n: must be integer, not number 1.5"}},
+		{`{"path":{},"n":true}`, []string{"type path: not object", "type n: not boolean true"}},
+		{`{"path":"x","n":0}`, []string{"constraint n: must be from 1 to 9.007199254740992e+15, not 0"}},
+		{`{"path":"x","n":1,"level":3}`, []string{"enum level: must be one of 1, 2, x, not integer 3"}},
+		{`{"path":"x","n":1,"level":"1"}`, []string{`enum level: not string "1"`}},
+	} {
+		_, bad := parse(t, checked).Check(object(t, tc.args))
+		if len(bad) != len(tc.want) {
+			t.Errorf("%s: %d violations %v, wanted %d", tc.args, len(bad), bad, len(tc.want))
+			continue
+		}
+		for i, w := range tc.want {
+			head, text, _ := strings.Cut(w, ":")
+			kind, param, _ := strings.Cut(head, " ")
+			if bad[i].Kind != tool.ViolationKind(kind) || bad[i].Param != param || !strings.Contains(bad[i].Message, strings.TrimSpace(text)) {
+				t.Errorf("%s: %+v, wanted %s", tc.args, bad[i], w)
+			}
+		}
+	}
+}
+
+func TestCheckBrokenJSON(t *testing.T) {
+	for _, raw := range []string{``, ` `, `{`, `"x`, `x`, "\"\x01\"", `1 2`} {
+		for _, name := range []string{"path", "mode", "any", "extra"} {
+			schema := `{"type":"object","properties":{"path":{"type":"string"},"mode":{"type":"string","enum":["a"]},"any":{}},"additionalProperties":true}`
+			_, bad := parse(t, schema).Check(map[string]json.RawMessage{name: json.RawMessage(raw)})
+			if len(bad) != 1 || bad[0].Kind != tool.WrongType || bad[0].Param != name || !strings.Contains(bad[0].Message, "is not JSON") {
+				t.Errorf("%s = %q: %v", name, raw, bad)
+			}
+		}
+	}
+}
+
+// What only the whole schema says is judged too, and put down to a parameter.
+func TestCheckComplexSchemas(t *testing.T) {
+	const schema = `{"type":"object","properties":{
+		"name":{"type":"string","minLength":2,"pattern":"^[a-z]+$"},
+		"edits":{"type":"array","minItems":1,"items":{"type":"object","required":["old"],"properties":{"old":{"type":"string"},"count":{"type":"integer"}},"additionalProperties":false}},
+		"when":{"$ref":"#/$defs/when"},"either":{"oneOf":[{"type":"string"},{"type":"integer","minimum":10}]}},
+		"$defs":{"when":{"type":"string","enum":["now","later"]}},
+		"dependentRequired":{"when":["name"]},"additionalProperties":false}`
+	s := parse(t, schema)
+	for _, tc := range []struct{ args, param, want string }{
+		{`{"name":"ab"}`, "", ""},
+		{`{"name":"a"}`, "name", "minLength"},
+		{`{"name":"AB"}`, "name", "pattern"},
+		{`{"edits":[]}`, "edits", "minItems"},
+		{`{"edits":[{"old":"x","count":2}]}`, "", ""},
+		{`{"edits":[{"old":"x"},{"new":"y"}]}`, "edits", ""},
+		{`{"edits":[{"old":1}]}`, "edits", ""},
+		{`{"when":"now","name":"ab"}`, "", ""},
+		{`{"when":"never","name":"ab"}`, "", "enum"},
+		{`{"when":"now"}`, "", "name"},
+		{`{"either":5}`, "either", ""},
+		{`{"either":"x"}`, "", ""},
+		{`{"either":[]}`, "either", "must be string or integer"},
+		{`{"name":"a","edits":[]}`, "name", "minLength"},
+	} {
+		_, bad := s.Check(object(t, tc.args))
+		valid := tc.param == "" && tc.want == ""
+		if valid != (len(bad) == 0) {
+			t.Errorf("%s: %v", tc.args, bad)
+			continue
+		}
+		if !valid && (bad[0].Param != tc.param || !strings.Contains(bad[0].Message, tc.want)) {
+			t.Errorf("%s: %+v, wanted %q %q", tc.args, bad[0], tc.param, tc.want)
+		}
+	}
+	if _, bad := s.Check(object(t, `{"name":"a","edits":[]}`)); len(bad) != 2 {
+		t.Errorf("not all at once: %v", bad)
+	}
+}
+
+func TestOpenSchemas(t *testing.T) {
+	for schema, open := range map[string]bool{
+		`{"type":"object"}`:                                                     true,
+		`{"type":"object","properties":{}}`:                                     true,
+		`{"type":"object","properties":{"a":{}}}`:                               false,
+		`{"type":"object","additionalProperties":false}`:                        false,
+		`{"type":"object","additionalProperties":true}`:                         true,
+		`{"type":"object","additionalProperties":{"type":"string"}}`:            true,
+		`{"type":"object","properties":{"a":{}},"patternProperties":{"^x":{}}}`: true,
+	} {
+		s := parse(t, schema)
+		if s.Open() != open {
+			t.Errorf("%s: open %v", schema, s.Open())
+		}
+		_, bad := s.Check(object(t, `{"xtra":"1"}`))
+		if open != (len(bad) == 0) {
+			t.Errorf("%s: %v", schema, bad)
+		}
+	}
+	if _, bad := parse(t, `{"type":"object","additionalProperties":{"type":"string"}}`).Check(object(t, `{"x":1}`)); len(bad) != 1 {
+		t.Errorf("the schema of further properties is not looked at: %v", bad)
+	}
+}
+
+func TestCheckKeepsItsInput(t *testing.T) {
+	args := object(t, `{"path":"x","n":1.0}`)
+	parse(t, checked).Check(args)
+	if b, _ := json.Marshal(args); string(b) != `{"n":1.0,"path":"x"}` {
+		t.Errorf("%s", b)
+	}
+}
+
+func FuzzCheck(f *testing.F) {
+	for _, s := range []string{checked, `{"type":"object"}`, `{"type":"object","properties":{"a":{"type":"array","items":{"$ref":"#"}}}}`, `{"type":"object","properties":{"a":null}}`} {
+		f.Add(s, `{"path":"x","n":1}`)
+		f.Add(s, `{"a":[{"a":[]}]}`)
+	}
+	f.Fuzz(func(t *testing.T, schema, args string) {
+		s, err := tool.ParseSchema(json.RawMessage(schema))
+		if err != nil {
+			return
+		}
+		var m map[string]json.RawMessage
+		if json.Unmarshal([]byte(args), &m) != nil {
+			return
+		}
+		out, bad := s.Check(m)
+		for _, p := range s.Params() {
+			if _, given := out[p.Name]; len(bad) == 0 && p.Required && !given {
+				t.Errorf("%s: %s lacks %s", schema, args, p.Name)
+			}
+			_ = p.TypeName()
+			_ = p.EnumNames()
+		}
+	})
+}
