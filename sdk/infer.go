@@ -17,7 +17,7 @@ import (
 //
 //	jsonschema:"text"    the description
 //	default:"10"         the default, as JSON or a bare string; the field is then optional
-//	enum:"a,b,c"         the values allowed
+//	enum:"a,b,c"         the values allowed, or the elements of a slice
 //	min:"0" max:"9"      bounds of a number
 //	path:"read"          a workspace path that is read ("read") or changed ("write")
 func SchemaFor[T any]() (json.RawMessage, error) {
@@ -84,8 +84,16 @@ func applyField(parent, p *jsonschema.Schema, name string, tag reflect.StructTag
 		parent.Required = required
 	}
 	if v := tag.Get("enum"); v != "" {
+		of := p
+		if p.Items != nil {
+			of = p.Items
+		}
 		for e := range strings.SplitSeq(v, ",") {
-			p.Enum = append(p.Enum, e)
+			value, err := enumValue(of, e)
+			if err != nil {
+				return err
+			}
+			of.Enum = append(of.Enum, value)
 		}
 	}
 	for key, bound := range map[string]**float64{"min": &p.Minimum, "max": &p.Maximum} {
@@ -104,4 +112,16 @@ func applyField(parent, p *jsonschema.Schema, name string, tag reflect.StructTag
 		p.Extra[tool.PathKeyword] = v
 	}
 	return nil
+}
+
+// enumValue reads an allowed value as the field's type has it.
+func enumValue(p *jsonschema.Schema, text string) (any, error) {
+	if p.Type == "string" {
+		return text, nil
+	}
+	var v any
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		return nil, fmt.Errorf("tag enum: %q is no %s", text, p.Type)
+	}
+	return v, nil
 }

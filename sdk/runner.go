@@ -33,7 +33,7 @@ type runner struct {
 	close    sync.Once
 }
 
-var errDrained = errors.New("sdk: the plugin is being replaced and its grace is over")
+var errDrained = tool.Errorf(tool.Unavailable, "The plugin is being replaced, and the call took longer than the time it had left. Call again.")
 
 // New makes the [tool.Plugin] that [Serve] serves. Use it to test a plugin in process.
 // It reports everything that is not well defined.

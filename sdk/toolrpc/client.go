@@ -18,6 +18,9 @@ import (
 // CancelGrace is how long a canceled call may take to answer before its stream is cut.
 const CancelGrace = 3 * time.Second
 
+// endGrace is how long a plugin may take to end the stream after its result.
+const endGrace = time.Second
+
 // Client is the host's end: a [tool.Plugin] on the other side of a connection. It
 // is safe for concurrent use.
 type Client struct {
@@ -113,7 +116,9 @@ func (c *Client) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *too
 	case err == nil:
 		// The plugin ends the stream right after its result. Hearing that costs less
 		// than a reset, and one that does not is cut off.
+		late := time.AfterFunc(endGrace, cut)
 		_, _ = stream.Recv()
+		late.Stop()
 		cut()
 		return res
 	case ctx.Err() != nil && status.Code(err) == codes.Canceled:

@@ -94,7 +94,7 @@ func fromJSONObject(b []byte) map[string]any {
 func descriptionToPB(d *tool.Description) *toolpb.DescribeResponse {
 	return &toolpb.DescribeResponse{
 		Name: valid(d.Name), Version: valid(d.Version), MinHostVersion: valid(d.MinHostVersion), ConfigSchema: d.ConfigSchema,
-		Tools: mapSlice(d.Tools, definitionToPB), Capabilities: d.Capabilities,
+		Tools: mapSlice(d.Tools, definitionToPB), Capabilities: mapSlice(d.Capabilities, valid),
 	}
 }
 
@@ -112,8 +112,8 @@ func definitionToPB(d tool.Definition) *toolpb.Tool {
 			ReadOnly: d.Traits.ReadOnly, ConcurrencySafe: d.Traits.ConcurrencySafe, Dangerous: d.Traits.Dangerous,
 			AutoExecute: d.Traits.AutoExecute, Disabled: d.Traits.Disabled, Idempotent: d.Traits.Idempotent,
 		},
-		Category: string(d.Category), Version: valid(d.Version), Examples: mapSlice(d.Examples, valid),
-		StdinParameter: d.StdinParameter, DefaultTimeoutMs: d.DefaultTimeout.Milliseconds(),
+		Category: valid(string(d.Category)), Version: valid(d.Version), Examples: mapSlice(d.Examples, valid),
+		StdinParameter: valid(d.StdinParameter), DefaultTimeoutMs: milliseconds(d.DefaultTimeout),
 	}
 }
 
@@ -135,14 +135,21 @@ func rootFromPB(r *toolpb.Root) tool.Root {
 	return tool.Root{Path: r.GetPath(), Writable: r.GetWritable()}
 }
 
-func startToPB(c *tool.Call, timeout time.Duration) *toolpb.Start {
-	ms := timeout.Milliseconds()
-	if timeout > 0 && ms == 0 {
-		ms = 1
+// milliseconds keeps the sign, which has a meaning, also of what is less than one.
+func milliseconds(d time.Duration) int64 {
+	switch ms := d.Milliseconds(); {
+	case ms != 0 || d == 0:
+		return ms
+	case d < 0:
+		return -1
 	}
+	return 1
+}
+
+func startToPB(c *tool.Call, timeout time.Duration) *toolpb.Start {
 	return &toolpb.Start{
 		CallId: c.ID, Tool: c.Tool, Arguments: c.Arguments, SessionId: valid(c.SessionID), MessageId: valid(c.MessageID),
-		Cwd: valid(c.Cwd), Roots: mapSlice(c.Roots, rootToPB), TimeoutMs: ms, SessionState: c.SessionState, Trace: c.Trace,
+		Cwd: valid(c.Cwd), Roots: mapSlice(c.Roots, rootToPB), TimeoutMs: milliseconds(timeout), SessionState: c.SessionState, Trace: c.Trace,
 	}
 }
 
@@ -205,7 +212,7 @@ func resultToPB(r *tool.Result) *toolpb.Result {
 	return &toolpb.Result{
 		Output: valid(r.Output), Error: errorToPB(r.Error), Title: valid(r.Title), Metadata: jsonObject(r.Metadata), Data: r.Data,
 		Attachments: mapSlice(r.Attachments, func(a tool.Attachment) *toolpb.Attachment {
-			return &toolpb.Attachment{Type: attachments.toPB[a.Type], Path: valid(a.Path), MediaType: a.MediaType, Content: a.Content}
+			return &toolpb.Attachment{Type: attachments.toPB[a.Type], Path: valid(a.Path), MediaType: valid(a.MediaType), Content: a.Content}
 		}),
 		Effects: mapSlice(r.Effects, effectToPB), SessionState: r.SessionState, Cwd: valid(r.Cwd),
 	}
