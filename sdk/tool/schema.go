@@ -5,14 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
-
-	"toolhost.dev/sdk/suggest"
 )
 
 // PathKeyword is the schema keyword that marks a string parameter (or an array of
@@ -54,25 +50,6 @@ type Signature struct {
 	Schema *Schema
 	// Stdin names the parameter that a heredoc or standard input fills; empty: none.
 	Stdin string
-}
-
-// ViolationKind is the way in which an argument is wrong.
-type ViolationKind string
-
-// The ways.
-const (
-	Missing    ViolationKind = "missing"
-	Unknown    ViolationKind = "unknown"
-	WrongType  ViolationKind = "type"
-	NotInEnum  ViolationKind = "enum"
-	Constraint ViolationKind = "constraint"
-)
-
-// Violation is one thing wrong with a call's arguments.
-type Violation struct {
-	Kind    ViolationKind `json:"kind"`
-	Param   string        `json:"param"`
-	Message string        `json:"message"`
 }
 
 // ParseSchema parses an input schema and reports what makes it unusable as one: it
@@ -239,163 +216,6 @@ func (p *Param) Only(typ string) bool {
 	return found
 }
 
-// Check completes args with the defaults, drops nulls that stand for "not given",
-// and reports everything that is wrong at once.
-func (s *Schema) Check(args map[string]json.RawMessage) (map[string]json.RawMessage, []Violation) {
-	var bad []Violation
-	report := func(kind ViolationKind, param, format string, a ...any) {
-		bad = append(bad, Violation{Kind: kind, Param: param, Message: fmt.Sprintf(format, a...)})
-	}
-	out := make(map[string]json.RawMessage, len(s.params))
-	values := make(map[string]any, len(s.params))
-	for _, p := range s.params {
-		raw, given := args[p.Name]
-		if given && string(raw) == "null" && !slices.Contains(p.Types, "null") && len(p.Types) > 0 {
-			given = false
-		}
-		if !given {
-			switch {
-			case p.Default != nil:
-				raw = p.Default
-			case p.Required:
-				report(Missing, p.Name, "missing required parameter %q (%s)", p.Name, p.TypeName())
-				continue
-			default:
-				continue
-			}
-		}
-		if s.plain && p.isText() && bytes.HasPrefix(raw, []byte(`"`)) && json.Valid(raw) {
-			out[p.Name] = raw // it may be a whole file: nothing in it matters here
-			continue
-		}
-		var v any
-		if err := json.Unmarshal(raw, &v); err != nil {
-			report(WrongType, p.Name, "parameter %q is not JSON: %v", p.Name, err)
-			continue
-		}
-		if n, ok := v.(float64); ok && p.Only("integer") {
-			raw = plainInteger(raw, n)
-		}
-		out[p.Name], values[p.Name] = raw, v
-		if v := p.check(v); v != nil {
-			bad = append(bad, *v)
-		}
-	}
-	for _, name := range sortedKeys(args) {
-		if s.byName[name] != nil {
-			continue
-		}
-		if !s.open {
-			report(Unknown, name, "unknown parameter %q.%s", name, suggest.DidYouMean(name, s.names()))
-			continue
-		}
-		var v any
-		if err := json.Unmarshal(args[name], &v); err != nil {
-			report(WrongType, name, "parameter %q is not JSON: %v", name, err)
-			continue
-		}
-		out[name], values[name] = args[name], v
-	}
-	if len(bad) == 0 && !s.plain {
-		bad = s.validate(values)
-	}
-	return out, bad
-}
-
-// validate judges by the whole schema. What is wrong is put down to a parameter where
-// the parameter's own schema says the same.
-func (s *Schema) validate(values map[string]any) []Violation {
-	err := s.resolved.Validate(values)
-	if err == nil {
-		return nil
-	}
-	var bad []Violation
-	for _, p := range s.params {
-		if v, given := values[p.Name]; given && p.alone != nil {
-			if err := p.alone.Validate(v); err != nil {
-				bad = append(bad, Violation{Kind: Constraint, Param: p.Name, Message: fmt.Sprintf("parameter %q: %s", p.Name, reason(err))})
-			}
-		}
-	}
-	if bad == nil {
-		bad = []Violation{{Kind: Constraint, Message: reason(err)}}
-	}
-	return bad
-}
-
-// isPlain reports whether a schema says no more of its properties than types, enums
-// and bounds.
-func isPlain(root *jsonschema.Schema, order []string) bool {
-	rest := *root
-	rest.Properties, rest.Required, rest.PropertyOrder = nil, nil, nil
-	rest.Type, rest.Title, rest.Description, rest.Schema, rest.ID = "", "", "", "", ""
-	if rest.AdditionalProperties != nil && isFalse(rest.AdditionalProperties) {
-		rest.AdditionalProperties = nil
-	}
-	if !isEmpty(&rest) {
-		return false
-	}
-	for _, name := range order {
-		p := *root.Properties[name]
-		p.Type, p.Types, p.Title, p.Description, p.Default, p.Enum, p.Minimum, p.Maximum, p.Extra = "", nil, "", "", nil, nil, nil, nil, nil
-		if p.Items != nil {
-			items := *p.Items
-			items.Type, items.Types, items.Description = "", nil, ""
-			if !isEmpty(&items) {
-				return false
-			}
-			p.Items = nil
-		}
-		if !isEmpty(&p) {
-			return false
-		}
-	}
-	return true
-}
-
-func isEmpty(s *jsonschema.Schema) bool {
-	b, err := json.Marshal(s)
-	return err == nil && (string(b) == "true" || string(b) == "{}")
-}
-
-func (p *Param) check(v any) *Violation {
-	if got := jsonType(v); len(p.Types) > 0 && !p.Is(got) {
-		return &Violation{Kind: WrongType, Param: p.Name,
-			Message: fmt.Sprintf("parameter %q must be %s, not %s", p.Name, p.TypeName(), describe(v))}
-	}
-	if p.Enum != nil && !slices.ContainsFunc(p.Enum, func(e any) bool { return equal(e, v) }) {
-		return &Violation{Kind: NotInEnum, Param: p.Name,
-			Message: fmt.Sprintf("parameter %q must be one of %s, not %s", p.Name, strings.Join(p.EnumNames(), ", "), describe(v))}
-	}
-	if n, ok := v.(float64); ok {
-		if p.min != nil && n < *p.min || p.max != nil && n > *p.max {
-			return &Violation{Kind: Constraint, Param: p.Name, Message: fmt.Sprintf("parameter %q must be %s, not %v", p.Name, p.bounds(), n)}
-		}
-	}
-	if list, ok := v.([]any); ok && len(p.ItemTypes) > 0 {
-		for i, item := range list {
-			if got := jsonType(item); !typesAllow(p.ItemTypes, got) {
-				return &Violation{Kind: WrongType, Param: p.Name,
-					Message: fmt.Sprintf("parameter %q must be %s, but its element %d is %s", p.Name, p.TypeName(), i+1, describe(item))}
-			}
-		}
-	}
-	return nil
-}
-
-// isText reports whether every string is a value.
-func (p *Param) isText() bool { return len(p.Types) == 1 && p.Types[0] == "string" && p.Enum == nil }
-
-func (p *Param) bounds() string {
-	switch {
-	case p.max == nil:
-		return fmt.Sprintf("at least %v", *p.min)
-	case p.min == nil:
-		return fmt.Sprintf("at most %v", *p.max)
-	}
-	return fmt.Sprintf("from %v to %v", *p.min, *p.max)
-}
-
 // TypeName names the parameter's type for a person: "string", "array of string".
 func (p *Param) TypeName() string {
 	if len(p.Types) == 0 {
@@ -434,66 +254,4 @@ func (s *Schema) names() []string {
 		out = append(out, p.Name)
 	}
 	return out
-}
-
-// plainInteger writes a number such as 10.0 or 1e3, which JSON counts as an integer
-// too, in the form that programs read integers in.
-func plainInteger(raw json.RawMessage, n float64) json.RawMessage {
-	if !bytes.ContainsAny(raw, ".eE") || n != math.Trunc(n) || math.Abs(n) >= 1<<63 {
-		return raw
-	}
-	return strconv.AppendInt(nil, int64(n), 10)
-}
-
-func jsonType(v any) string {
-	switch v := v.(type) {
-	case nil:
-		return "null"
-	case bool:
-		return "boolean"
-	case string:
-		return "string"
-	case float64:
-		if v == math.Trunc(v) {
-			return "integer"
-		}
-		return "number"
-	case []any:
-		return "array"
-	}
-	return "object"
-}
-
-func describe(v any) string {
-	b, err := json.Marshal(v)
-	if err != nil || len(b) > 60 {
-		return "the " + jsonType(v) + " given"
-	}
-	return jsonType(v) + " " + string(b)
-}
-
-func equal(a, b any) bool {
-	x, err1 := json.Marshal(a)
-	y, err2 := json.Marshal(b)
-	return err1 == nil && err2 == nil && bytes.Equal(x, y)
-}
-
-// reason takes the library's path prefix off a validation error.
-func reason(err error) string {
-	msg := err.Error()
-	if i := strings.LastIndex(msg, "validating "); i >= 0 {
-		if _, rest, ok := strings.Cut(msg[i:], ": "); ok {
-			return rest
-		}
-	}
-	return msg
-}
-
-func sortedKeys(m map[string]json.RawMessage) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
