@@ -19,7 +19,7 @@ func Closest(name string, candidates []string, n int) []string {
 		distance int
 	}
 	folded := Fold(name)
-	limit := max(1, utf8.RuneCountInString(folded)/3)
+	limit := max(1, utf8.RuneCountInString(folded[:min(len(folded), maxName)])/3)
 	var found []near
 	for _, c := range candidates {
 		f := Fold(c)
