@@ -179,7 +179,7 @@ func TestCallAndResultComeThrough(t *testing.T) {
 	if res.Error != nil {
 		t.Fatal(res.Error)
 	}
-	if a, b := reflect.ValueOf(*res).Interface(), reflect.ValueOf(*want).Interface(); !reflect.DeepEqual(a, b) {
+	if got, expected := any(*res), any(*want); !reflect.DeepEqual(got, expected) {
 		t.Errorf("result\n%+v\nwanted\n%+v", res, want)
 	}
 }

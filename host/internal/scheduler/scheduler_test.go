@@ -1,0 +1,200 @@
+package scheduler_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"toolhost.dev/host/internal/scheduler"
+)
+
+// admitted reports whether a place has come first, without waiting for it to.
+func admitted(t *testing.T, k *scheduler.Ticket) (done func(), ok bool) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	done, err := k.Wait(ctx)
+	return done, err == nil
+}
+
+func wait(t *testing.T, k *scheduler.Ticket) func() {
+	t.Helper()
+	done, err := k.Wait(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return done
+}
+
+// model is the line as its rules say: the first of those that wait runs when nothing
+// that runs forbids it.
+type model struct {
+	limit   int
+	waiting []int
+	running []int
+	safe    map[int]bool
+}
+
+func (m *model) advance() {
+	for len(m.waiting) > 0 {
+		next := m.waiting[0]
+		alone := slices.ContainsFunc(m.running, func(i int) bool { return !m.safe[i] })
+		if alone || len(m.running) >= m.limit || !m.safe[next] && len(m.running) > 0 {
+			return
+		}
+		m.waiting, m.running = m.waiting[1:], append(m.running, next)
+	}
+}
+
+func (m *model) remove(from *[]int, i int) {
+	*from = slices.DeleteFunc(*from, func(x int) bool { return x == i })
+	m.advance()
+}
+
+// Random steps are taken with the scheduler and with the model, which must agree on who runs.
+func TestAgainstModel(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for range 300 {
+		limit := 1 + rng.IntN(4)
+		s, m := scheduler.New(limit), &model{limit: limit, safe: make(map[int]bool)}
+		tickets, done := make(map[int]*scheduler.Ticket), make(map[int]func())
+		for step := range 60 {
+			switch rng.IntN(4) {
+			case 0, 1:
+				safe := rng.IntN(3) > 0
+				m.safe[step] = safe
+				tickets[step] = s.Enqueue("s", safe)
+				m.waiting = append(m.waiting, step)
+				m.advance()
+			case 2:
+				if len(m.running) > 0 {
+					i := m.running[rng.IntN(len(m.running))]
+					done[i]()
+					done[i]() // a second time changes nothing
+					delete(done, i)
+					m.remove(&m.running, i)
+				}
+			case 3:
+				if len(m.waiting) > 0 {
+					i := m.waiting[rng.IntN(len(m.waiting))]
+					tickets[i].Abandon()
+					m.remove(&m.waiting, i)
+				}
+			}
+			for _, i := range m.running {
+				if done[i] == nil { // hangs when the scheduler does not let it run
+					done[i] = wait(t, tickets[i])
+				}
+			}
+		}
+		// None but those may run: each that waits gives up at once.
+		for len(m.waiting) > 0 {
+			i := m.waiting[len(m.waiting)-1]
+			if _, ok := admitted(t, tickets[i]); ok {
+				t.Fatalf("call %d runs beside %v", i, m.running)
+			}
+			m.remove(&m.waiting, i)
+		}
+	}
+}
+
+// Whatever happens at once, nothing unsafe runs beside anything, and the limit holds.
+func TestConcurrentUse(t *testing.T) {
+	s := scheduler.New(3)
+	var running, alone, ran atomic.Int64
+	var wg sync.WaitGroup
+	for g := range 16 {
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(g), 1))
+			for range 200 {
+				ctx, cancel := context.WithCancel(t.Context())
+				if rng.IntN(4) == 0 {
+					go cancel()
+				}
+				safe := rng.IntN(2) == 0
+				done, err := s.Admit(ctx, "s", safe)
+				if err != nil {
+					if !errors.Is(err, context.Canceled) {
+						t.Error(err)
+					}
+					cancel()
+					continue
+				}
+				n := running.Add(1)
+				if !safe {
+					alone.Add(1)
+				}
+				if n > 3 || alone.Load() > 0 && n > 1 {
+					t.Errorf("%d run at once, %d of them alone", n, alone.Load())
+				}
+				ran.Add(1)
+				if !safe {
+					alone.Add(-1)
+				}
+				running.Add(-1)
+				done()
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	if ran.Load() == 0 {
+		t.Error("nothing ran")
+	}
+	// The line is whole afterwards.
+	wait(t, s.Enqueue("s", false))()
+}
+
+func TestSessionsDoNotWaitForEachOther(t *testing.T) {
+	s := scheduler.New(1)
+	defer wait(t, s.Enqueue("a", false))()
+	wait(t, s.Enqueue("b", false))()
+}
+
+func TestUnsafeIsNotStarved(t *testing.T) {
+	s := scheduler.New(10)
+	first := wait(t, s.Enqueue("s", true))
+	unsafe := s.Enqueue("s", false)
+	later := s.Enqueue("s", true)
+	if _, ok := admitted(t, s.Enqueue("s", true)); ok {
+		t.Error("a later call overtook one that waits to run alone")
+	}
+	first()
+	done := wait(t, unsafe)
+	done()
+	wait(t, later)()
+}
+
+// What waits behind a call that gives up need not wait any longer.
+func TestGivingUpLetsOthersPass(t *testing.T) {
+	s := scheduler.New(10)
+	defer wait(t, s.Enqueue("s", true))()
+	unsafe := s.Enqueue("s", false)
+	later := s.Enqueue("s", true)
+	unsafe.Abandon()
+	wait(t, later)()
+}
+
+// A context that ends while the call waits gives the place up, and that of the deadline too.
+func TestDeadlineWhileWaiting(t *testing.T) {
+	s := scheduler.New(1)
+	done := wait(t, s.Enqueue("s", false))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if _, err := s.Admit(ctx, "s", true); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	done()
+	wait(t, s.Enqueue("s", false))()
+}
+
+func TestLimitIsAtLeastOne(t *testing.T) {
+	for _, n := range []int{-1, 0} {
+		wait(t, scheduler.New(n).Enqueue("s", true))()
+	}
+}
