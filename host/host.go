@@ -134,9 +134,7 @@ func New(ctx context.Context, opts Options) (*Host, error) {
 	opts.Workspace = workspace
 	h := &Host{opts: opts, cfg: cfg, log: opts.Log, registry: registry.New(), unloaded: make(map[string]string), idPrefix: randomPrefix(), rootsOf: make(map[string][]tool.Root)}
 	h.openState()
-	h.super = supervisor.New(h.specs(), supervisor.Options{HostVersion: Version, Log: h.log, OnConfig: func(plugin string, diags []tool.Diagnostic) {
-		h.log.Warn(cfg.At(plugin, diags))
-	}})
+	h.super = supervisor.New(h.specs(), supervisor.Options{HostVersion: Version, Log: h.log, Diagnose: cfg.At})
 	h.load(ctx)
 	h.dispatch = &dispatch.Dispatcher{
 		Registry:  h.registry,

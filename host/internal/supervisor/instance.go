@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -159,17 +160,21 @@ func (p *Plugin) configure(ctx context.Context, in *instance) error {
 			return fmt.Errorf("its state directory cannot be made: %w", err)
 		}
 	}
-	diags, err := in.rpc.Configure(ctx, tool.Configuration{
-		Config: p.spec.Config, Roots: p.spec.Roots, StateDir: p.spec.StateDir, HostVersion: p.super.opts.HostVersion,
-	})
-	if err != nil {
-		return fmt.Errorf("it cannot be configured: %w", err)
+	diags := checkConfig(in.desc, p.spec.Config)
+	if len(diags) == 0 {
+		var err error
+		if diags, err = in.rpc.Configure(ctx, tool.Configuration{
+			Config: p.spec.Config, Roots: p.spec.Roots, StateDir: p.spec.StateDir, HostVersion: p.super.opts.HostVersion,
+		}); err != nil {
+			return fmt.Errorf("it cannot be configured: %w", err)
+		}
 	}
-	if p.super.opts.OnConfig != nil && len(diags) > 0 {
-		p.super.opts.OnConfig(p.spec.Name, diags)
+	text := p.super.opts.Diagnose(p.spec.Name, diags)
+	if slices.ContainsFunc(diags, func(d tool.Diagnostic) bool { return d.Severity == tool.SeverityError }) {
+		return fmt.Errorf("its configuration is refused:\n%s", text)
 	}
-	if err := joinErrors(diags); err != nil {
-		return fmt.Errorf("it refuses its configuration: %w", err)
+	if text != "" {
+		p.super.opts.Log.Warn(text)
 	}
 	return nil
 }

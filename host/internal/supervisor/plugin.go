@@ -2,9 +2,9 @@ package supervisor
 
 import (
 	"context"
-	"errors"
-	"fmt"
+	"encoding/json"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -190,17 +190,44 @@ func environment(extra map[string]string) []string {
 	return env
 }
 
-func joinErrors(diags []tool.Diagnostic) error {
-	var errs []error
-	for _, d := range diags {
-		if d.Severity != tool.SeverityError {
-			continue
-		}
-		at := ""
-		for _, e := range d.Path {
-			at += "." + e
-		}
-		errs = append(errs, fmt.Errorf("config%s: %s %s", at, d.Summary, d.Detail))
+// checkConfig holds a plugin's configuration against the schema it declares.
+func checkConfig(desc *tool.Description, config json.RawMessage) []tool.Diagnostic {
+	fail := func(summary string, path ...string) []tool.Diagnostic {
+		return []tool.Diagnostic{{Severity: tool.SeverityError, Summary: summary, Path: path}}
 	}
-	return errors.Join(errs...)
+	var values map[string]json.RawMessage
+	if len(config) > 0 {
+		if err := json.Unmarshal(config, &values); err != nil {
+			return fail("The configuration is not an object: " + err.Error())
+		}
+	}
+	if len(desc.ConfigSchema) == 0 {
+		if len(values) > 0 {
+			return fail("It takes no configuration. Remove the config block.")
+		}
+		return nil
+	}
+	schema, err := tool.ParseSchema(desc.ConfigSchema)
+	if err != nil {
+		return fail("The schema of its configuration is not valid: " + err.Error())
+	}
+	_, bad := schema.Check(values)
+	var diags []tool.Diagnostic
+	for _, v := range bad {
+		var path []string
+		if v.Param != "" {
+			path = []string{v.Param}
+		}
+		diags = append(diags, fail(strings.ReplaceAll(v.Message, "parameter", "attribute"), path...)...)
+	}
+	return diags
+}
+
+// plainDiagnostics is for an embedder that has no better way to show them.
+func plainDiagnostics(_ string, diags []tool.Diagnostic) string {
+	var lines []string
+	for _, d := range diags {
+		lines = append(lines, strings.TrimSpace(strings.Join(append([]string{"config"}, d.Path...), ".")+": "+d.Summary+" "+d.Detail))
+	}
+	return strings.Join(lines, "\n")
 }

@@ -56,8 +56,9 @@ type Options struct {
 	// in the system's place for it.
 	RuntimeDir string
 	Log        *slog.Logger
-	// OnConfig is told what a plugin says of its configuration. nil: warnings are logged.
-	OnConfig func(plugin string, diags []tool.Diagnostic)
+	// Diagnose writes what is wrong with a plugin's configuration for the operator. nil:
+	// plainly.
+	Diagnose func(plugin string, diags []tool.Diagnostic) string
 }
 
 // Supervisor owns a set of plugins. It is safe for concurrent use.
@@ -75,6 +76,9 @@ type Supervisor struct {
 func New(specs []Spec, opts Options) *Supervisor {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	if opts.Diagnose == nil {
+		opts.Diagnose = plainDiagnostics
 	}
 	s := &Supervisor{opts: opts, hclog: hclog.NewNullLogger(), plugins: make(map[string]*Plugin, len(specs))}
 	for i := range specs {
