@@ -26,11 +26,7 @@ func (p *Policy) resolve(call *tool.Call, path string) (string, tool.Root, error
 	if p.rules.Strict && hasDotDot(path) {
 		return "", tool.Root{}, tool.Errorf(tool.Security, "%s has a \"..\", which the configuration refuses (sandbox paths = \"strict\"). Give the path without it.", path)
 	}
-	abs := expandHome(path)
-	if !filepath.IsAbs(abs) {
-		abs = filepath.Join(call.Cwd, abs)
-	}
-	abs = filepath.Clean(abs)
+	abs := absolute(call, path)
 	target, links, err := follow(call.Roots, abs)
 	if err != nil {
 		return "", tool.Root{}, tool.Errorf(tool.Security, "%s cannot be followed: %w.", path, err)
@@ -48,6 +44,15 @@ func (p *Policy) resolve(call *tool.Call, path string) (string, tool.Root, error
 		return "", tool.Root{}, tool.Errorf(tool.Security, "%s goes through a symbolic link, which the configuration refuses (sandbox paths = \"strict\"). Use %s.", path, target)
 	}
 	return target, root, nil
+}
+
+// absolute gives a path as it is written, seen from the call's directory.
+func absolute(call *tool.Call, path string) string {
+	path = expandHome(path)
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(call.Cwd, path)
+	}
+	return filepath.Clean(path)
 }
 
 func hasDotDot(path string) bool {

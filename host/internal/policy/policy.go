@@ -69,8 +69,10 @@ func (p *Policy) checkPath(call *tool.Call, path string, write bool) error {
 	if write && !root.Writable {
 		return tool.Errorf(tool.PermissionDenied, "%s is in the read-only root %s. Write somewhere else, or make the root writable in the sandbox block of the configuration.", path, root.Path)
 	}
+	// A rule may name the path as it is written, or where its links lead.
+	written := absolute(call, path)
 	for _, g := range p.rules.Deny {
-		if doublestar.MatchUnvalidated(g, target) {
+		if doublestar.MatchUnvalidated(g, target) || doublestar.MatchUnvalidated(g, written) {
 			return tool.Errorf(tool.PermissionDenied, "%s is denied by the rule deny = [%q] in the sandbox block of the configuration.", path, g)
 		}
 	}
