@@ -49,19 +49,22 @@ func (t *terminal) Progress(title string, _ map[string]any) {
 	t.progress = true
 }
 
-// Output implements host.Front.
+// Output implements host.Front. What a native command prints is shown as it comes, but
+// only on a screen: the live view may skip what comes too fast, and a program that
+// reads on wants what the result has. A tool's output is its result; what it says
+// meanwhile is shown beside it.
 func (t *terminal) Output(s tool.Stream, chunk []byte) {
-	if t.quiet || !t.native && !term.IsTerminal(int(os.Stderr.Fd())) {
+	out := os.Stderr
+	if t.native && s == tool.Stdout {
+		out = os.Stdout
+	}
+	if t.quiet || !term.IsTerminal(int(os.Stdout.Fd())) || !term.IsTerminal(int(out.Fd())) {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.wipe()
 	t.streamed = t.native
-	out := os.Stdout
-	if s == tool.Stderr || !t.native { // a tool's output is its result
-		out = os.Stderr
-	}
 	_, _ = out.Write(chunk) // a closed pipe ends the program by signal
 }
 
@@ -142,18 +145,30 @@ func (t *terminal) finish(res *host.Result) {
 	defer t.mu.Unlock()
 	t.wipe()
 	switch {
-	case res.Success() && !t.streamed:
-		printText(os.Stdout, res.Output)
+	case t.native && len(res.Data) > 0:
+		t.finishNative(res)
 	case res.Success():
-	case t.streamed:
-		// The command's own words are on the screen already; only what they do not say is left.
-		if res.Error.Kind != tool.ExecutionFailed {
-			printText(os.Stderr, firstLine(res.Error.Message))
-		}
-	case t.native && res.Error.Kind == tool.ExecutionFailed && res.Error.Code > 0:
-		// A native command that failed without a word keeps its silence.
+		printText(os.Stdout, res.Output)
 	default:
 		printText(os.Stderr, res.Error.Message)
+	}
+}
+
+// finishNative keeps a native command's two outputs apart, as the shell would.
+func (t *terminal) finishNative(res *host.Result) {
+	var data struct{ Stdout, Stderr string }
+	if err := json.Unmarshal(res.Data, &data); err != nil {
+		printText(os.Stderr, err.Error())
+	}
+	if !t.streamed {
+		_, _ = io.WriteString(os.Stdout, data.Stdout) // a closed pipe ends the program by signal
+		_, _ = io.WriteString(os.Stderr, data.Stderr)
+	}
+	if res.Error != nil && res.Error.Kind != tool.ExecutionFailed {
+		printText(os.Stderr, firstLine(res.Error.Message))
+	}
+	if note, ok := res.Metadata["note"].(string); ok {
+		printText(os.Stderr, note)
 	}
 }
 

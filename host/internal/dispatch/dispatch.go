@@ -117,7 +117,7 @@ func (p *Pending) Run(ctx context.Context, front Front) *tool.Result {
 	queued := time.Since(p.started)
 	res := p.d.attempt(ctx, p.entry, call, peer) // 5. where
 	res.Run.QueueTime, res.Run.ExecutionTime = queued, time.Since(p.started)-queued
-	p.d.remember(p.req.Session, p.entry, res, front)
+	p.d.remember(p.req.Session, p.entry, res)
 	return p.finish(p.overdue(ctx, res))
 }
 

@@ -71,7 +71,7 @@ func (d *Dispatcher) inform(call *tool.Call, e *registry.Entry) error {
 }
 
 // remember keeps what the call read, changed and left.
-func (d *Dispatcher) remember(s Session, e *registry.Entry, res *tool.Result, front Front) {
+func (d *Dispatcher) remember(s Session, e *registry.Entry, res *tool.Result) {
 	d.State.Apply(s.ID, res.Effects)
 	if res.SessionState != nil {
 		d.State.SavePluginState(s.ID, e.Plugin, res.SessionState)
@@ -81,7 +81,10 @@ func (d *Dispatcher) remember(s Session, e *registry.Entry, res *tool.Result, fr
 	}
 	if !s.Contains(res.Cwd) {
 		note := fmt.Sprintf("[note: the session stays in %s, because %s is outside of its roots]", s.Cwd, res.Cwd)
-		front.Output(tool.Stderr, []byte(note+"\n")) // for who follows the output as it comes
+		if res.Metadata == nil {
+			res.Metadata = make(map[string]any)
+		}
+		res.Metadata["note"] = note // for who followed the output as it came
 		if res.Success() {
 			res.Output = strings.TrimSuffix(res.Output, "\n") + "\n" + note
 		} else {
