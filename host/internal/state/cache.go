@@ -36,6 +36,9 @@ func (d *DB) cached(id string, v fileVersion) (Session, bool) {
 }
 
 func (d *DB) cache(s Session, v fileVersion) {
+	if v == (fileVersion{}) {
+		return
+	}
 	d.cacheMu.Lock()
 	defer d.cacheMu.Unlock()
 	if v != d.sessionsValid || len(d.sessions) >= maxCachedSessions {

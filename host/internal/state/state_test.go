@@ -1,0 +1,462 @@
+package state_test
+
+import (
+	"bufio"
+	"bytes"
+	"database/sql"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"toolhost.dev/host/internal/state"
+	"toolhost.dev/sdk/tool"
+)
+
+func open(t *testing.T, dir string) *state.DB {
+	t.Helper()
+	db, err := state.Open(dir, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+func flush(t *testing.T, db *state.DB) {
+	t.Helper()
+	for {
+		err := db.Flush()
+		if err == nil {
+			return
+		}
+		if !strings.Contains(err.Error(), "under way") {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func file(path string, n byte) tool.FileState {
+	return tool.FileState{Path: path, ModTime: time.Unix(5, int64(n)), Size: int64(n), Hash: [32]byte{n}, Partial: n%2 == 0}
+}
+
+func modify(f tool.FileState) []tool.Effect {
+	return []tool.Effect{{Operation: tool.OpModify, File: f}}
+}
+
+// fill writes something of everything.
+func fill(db *state.DB) {
+	db.SaveSession(state.Session{ID: "s", Workspace: "/w", Cwd: "/w/a"})
+	db.Apply("s", modify(file("/w/x", 1)))
+	db.Apply("s", modify(file("/w/gone", 2)))
+	db.Apply("s", []tool.Effect{{Operation: tool.OpDelete, File: file("/w/gone", 2)}})
+	db.SavePluginState("s", "bash", []byte{0, 1})
+	db.AddHistory(state.Entry{Session: "s", At: time.Unix(7, 0), Command: "a", Tool: "read", Success: true})
+	db.AddHistory(state.Entry{Session: "s", At: time.Unix(8, 0), Command: "b"})
+}
+
+func filled(t *testing.T, db *state.DB) {
+	t.Helper()
+	s, ok, err := db.Session("s")
+	if err != nil || !ok || s.Workspace != "/w" || s.Cwd != "/w/a" || s.ID != "s" {
+		t.Errorf("session %+v %v %v", s, ok, err)
+	}
+	f, ok, err := db.FileState("s", "/w/x")
+	if err != nil || !ok || !reflect.DeepEqual(f, file("/w/x", 1)) {
+		t.Errorf("file %+v %v %v", f, ok, err)
+	}
+	for _, k := range [][2]string{{"s", "/w/gone"}, {"s", "/w/none"}, {"other", "/w/x"}} {
+		if _, ok, err := db.FileState(k[0], k[1]); ok || err != nil {
+			t.Errorf("%v is known: %v", k, err)
+		}
+	}
+	if b, err := db.PluginState("s", "bash"); err != nil || !bytes.Equal(b, []byte{0, 1}) {
+		t.Errorf("plugin state %v %v", b, err)
+	}
+	if b, err := db.PluginState("s", "none"); b != nil || err != nil {
+		t.Errorf("plugin state %v %v", b, err)
+	}
+	if _, ok, err := db.Session("none"); ok || err != nil {
+		t.Errorf("a session that is not there: %v %v", ok, err)
+	}
+}
+
+func TestAnswersBeforeAndAfterTheWrite(t *testing.T) {
+	dir := t.TempDir()
+	db := open(t, dir)
+	fill(db)
+	filled(t, db) // from memory
+	flush(t, db)
+	filled(t, db) // from the file
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db = open(t, dir)
+	filled(t, db)
+	h, err := db.History("s", 10)
+	want := []state.Entry{{Session: "s", At: time.Unix(7, 0), Command: "a", Tool: "read", Success: true}, {Session: "s", At: time.Unix(8, 0), Command: "b"}}
+	if err != nil || !reflect.DeepEqual(h, want) {
+		t.Errorf("history %+v %v", h, err)
+	}
+	if h, err := db.History("s", 1); err != nil || len(h) != 1 || h[0].Command != "b" {
+		t.Errorf("the last one is %+v %v", h, err)
+	}
+	if s, err := db.Sessions(10); err != nil || len(s) != 1 || s[0].ID != "s" || s[0].Used.IsZero() {
+		t.Errorf("%+v %v", s, err)
+	}
+	if st, err := os.Stat(filepath.Join(dir, "state.db")); err != nil || st.Mode().Perm() != 0o600 {
+		t.Errorf("others may read the state: %v %v", st.Mode(), err)
+	}
+}
+
+func TestCloseWritesWhatIsPending(t *testing.T) {
+	dir := t.TempDir()
+	db := open(t, dir)
+	fill(db)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Errorf("a second time: %v", err)
+	}
+	filled(t, open(t, dir))
+}
+
+func TestInMemory(t *testing.T) {
+	db, err := state.OpenInMemory(slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	fill(db)
+	flush(t, db)
+	filled(t, db)
+	db.SaveSession(state.Session{ID: "s", Workspace: "/w", Cwd: "/new"})
+	flush(t, db)
+	if s, _, _ := db.Session("s"); s.Cwd != "/new" || db.Path() != "" {
+		t.Errorf("%+v", s)
+	}
+}
+
+// What one process writes, another sees, and neither sees what is older than its own.
+func TestTwoHandles(t *testing.T) {
+	dir := t.TempDir()
+	a, b := open(t, dir), open(t, dir)
+	for i := range 30 {
+		writer, reader := a, b
+		if i%2 == 1 {
+			writer, reader = b, a
+		}
+		cwd := fmt.Sprint("/", i)
+		writer.SaveSession(state.Session{ID: "s", Cwd: cwd})
+		writer.Apply("s", modify(file("/f", byte(i))))
+		flush(t, writer)
+		for name, db := range map[string]*state.DB{"writer": writer, "reader": reader} {
+			if s, _, err := db.Session("s"); err != nil || s.Cwd != cwd {
+				t.Errorf("%d: the %s is in %q: %v", i, name, s.Cwd, err)
+			}
+			if f, _, err := db.FileState("s", "/f"); err != nil || f.Size != int64(i) {
+				t.Errorf("%d: the %s knows %d: %v", i, name, f.Size, err)
+			}
+		}
+	}
+}
+
+func TestManyAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	handles := []*state.DB{open(t, dir), open(t, dir), open(t, dir)}
+	var wg sync.WaitGroup
+	for g := range 9 {
+		db := handles[g%3]
+		wg.Go(func() {
+			session := fmt.Sprint("s", g)
+			for i := range 50 {
+				db.SaveSession(state.Session{ID: session, Cwd: fmt.Sprint(i)})
+				db.Apply(session, modify(file(fmt.Sprint("/", i%5), byte(i))))
+				db.SavePluginState(session, "p", []byte{byte(i)})
+				db.AddHistory(state.Entry{Session: session, Command: fmt.Sprint(i)})
+				if s, ok, err := db.Session(session); err != nil || !ok || s.Cwd != fmt.Sprint(i) {
+					t.Errorf("%s: own write %d reads as %+v %v", session, i, s, err)
+				}
+				if b, err := db.PluginState(session, "p"); err != nil || b[0] != byte(i) {
+					t.Errorf("%s: %v %v", session, b, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for _, db := range handles {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	db := open(t, dir)
+	for g := range 9 {
+		session := fmt.Sprint("s", g)
+		if s, ok, err := db.Session(session); err != nil || !ok || s.Cwd != "49" {
+			t.Errorf("%+v %v", s, err)
+		}
+		h, err := db.History(session, 100)
+		if err != nil || len(h) != 50 {
+			t.Fatalf("%d entries of history, %v", len(h), err)
+		}
+		for i, e := range h {
+			if e.Command != fmt.Sprint(i) {
+				t.Errorf("entry %d is %s", i, e.Command)
+			}
+		}
+	}
+}
+
+func TestHistoryIsBounded(t *testing.T) {
+	db := open(t, t.TempDir())
+	for i := range state.MaxHistory + 50 {
+		db.AddHistory(state.Entry{Session: "s", Command: fmt.Sprint(i)})
+	}
+	db.AddHistory(state.Entry{Session: "other", Command: "x"})
+	flush(t, db)
+	h, err := db.History("s", 10_000)
+	if err != nil || len(h) != state.MaxHistory || h[0].Command != "50" {
+		t.Errorf("%d entries, %v", len(h), err)
+	}
+	if h, _ := db.History("other", 10); len(h) != 1 {
+		t.Errorf("another session lost its history: %v", h)
+	}
+}
+
+// What cannot be written stays, is answered from, and is written when that works again.
+func TestFailedWritesAreKept(t *testing.T) {
+	dir := t.TempDir()
+	db := open(t, dir)
+	other, err := sql.Open("sqlite", filepath.Join(dir, "state.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if _, err := other.Exec(`ALTER TABLE sessions RENAME TO away`); err != nil {
+		t.Fatal(err)
+	}
+	fill(db)
+	for db.Flush() == nil { // the background writer may have been first
+		db.AddHistory(state.Entry{Session: "s"})
+	}
+	db.Apply("s", modify(file("/w/x", 1)))
+	if s, ok, err := db.Session("s"); err != nil || !ok || s.Cwd != "/w/a" {
+		t.Errorf("%+v %v %v", s, ok, err)
+	}
+	if _, err := other.Exec(`ALTER TABLE away RENAME TO sessions`); err != nil {
+		t.Fatal(err)
+	}
+	flush(t, db)
+	filled(t, open(t, dir))
+}
+
+func TestUnusableDatabases(t *testing.T) {
+	for name, tc := range map[string]struct {
+		prepare func(dir string) error
+		want    []string
+	}{
+		"corrupt": {func(dir string) error {
+			return os.WriteFile(dir+"/state.db", bytes.Repeat([]byte("no database "), 1000), 0o600)
+		}, []string{"state.db cannot be used", "not a database", "--state"}},
+		"cut off":   {truncated, []string{"state.db cannot be used", "--state"}},
+		"directory": {func(dir string) error { return os.Mkdir(dir+"/state.db", 0o700) }, []string{"state.db cannot be used", "is a directory"}},
+		"later": {func(dir string) error {
+			db, err := sql.Open("sqlite", dir+"/state.db")
+			if err != nil {
+				return err
+			}
+			defer db.Close()
+			_, err = db.Exec(`PRAGMA user_version = 99`)
+			return err
+		}, []string{"made by a later version of toolhost (layout 99"}},
+		"dangling link": {func(dir string) error { return os.Symlink("/nonexistent/db", dir+"/state.db") }, []string{"state.db cannot be used", "no such file"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := tc.prepare(dir); err != nil {
+				t.Fatal(err)
+			}
+			db, err := state.Open(dir, slog.New(slog.DiscardHandler))
+			if err == nil {
+				db.Close()
+				t.Fatal("it opens")
+			}
+			for _, w := range tc.want {
+				if !strings.Contains(err.Error(), w) {
+					t.Errorf("it does not say %q: %v", w, err)
+				}
+			}
+		})
+	}
+	f := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(f, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := state.Open(f+"/sub", slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "state directory cannot be made") {
+		t.Error(err)
+	}
+}
+
+// truncated leaves the first page and a half of a database.
+func truncated(dir string) error {
+	db, err := state.Open(dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	fill(db)
+	if err := db.Close(); err != nil {
+		return err
+	}
+	return os.Truncate(dir+"/state.db", 6000)
+}
+
+func TestOddDirectoryNames(t *testing.T) {
+	for _, name := range []string{"a b", "a?b", "a#b", "a%20b", "a%b", "ä", "a&mode=memory", "a'b", "a;b"} {
+		dir := filepath.Join(t.TempDir(), name)
+		db := open(t, dir)
+		fill(db)
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		filled(t, open(t, dir))
+		if st, err := os.Stat(filepath.Join(dir, "state.db")); err != nil || st.Size() == 0 {
+			t.Errorf("%q: the database is somewhere else: %v", name, err)
+		}
+	}
+}
+
+// A process that is killed while it writes leaves a database that is whole, with
+// everything that it had been told is written.
+func TestKilledWriter(t *testing.T) {
+	if dir := os.Getenv("STATE_TEST_WRITER"); dir != "" {
+		write(dir)
+	}
+	dir := t.TempDir()
+	for range 5 {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestKilledWriter$")
+		cmd.Env = append(os.Environ(), "STATE_TEST_WRITER="+dir)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		in, last := bufio.NewScanner(out), ""
+		for n := 0; n < 20 && in.Scan(); n++ {
+			last = in.Text()
+		}
+		_ = cmd.Process.Kill()
+		for in.Scan() { // what it said before it died counts too
+			if strings.HasPrefix(in.Text(), "written ") {
+				last = in.Text()
+			}
+		}
+		_ = cmd.Wait()
+		db := open(t, dir)
+		var told, found int
+		if _, err := fmt.Sscanf(last, "written %d", &told); err != nil {
+			t.Fatalf("the writer said %q", last)
+		}
+		s, ok, err := db.Session("s")
+		if err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		if _, err := fmt.Sscanf(s.Cwd, "/%d", &found); err != nil || found < told {
+			t.Errorf("it was told that %d is written, and finds %s", told, s.Cwd)
+		}
+		f, _, err := db.FileState("s", "/f")
+		if err != nil || f.Size != int64(found) && f.Size != int64(found)-1 {
+			// A batch may end between the two writes, no earlier.
+			t.Errorf("the session is of %d, and the file of %d: %v", found, f.Size, err)
+		}
+		db.Close()
+	}
+}
+
+func write(dir string) {
+	db, err := state.Open(dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	start := 0
+	if s, ok, _ := db.Session("s"); ok {
+		_, _ = fmt.Sscanf(s.Cwd, "/%d", &start)
+	}
+	for i := start + 1; ; i++ {
+		f := file("/f", 0)
+		f.Size = int64(i)
+		for {
+			db.SaveSession(state.Session{ID: "s", Cwd: fmt.Sprint("/", i)})
+			db.Apply("s", modify(f))
+			if db.Flush() == nil {
+				break
+			}
+		}
+		fmt.Println("written", i)
+	}
+}
+
+func TestBinariesAndDescriptions(t *testing.T) {
+	db := open(t, t.TempDir())
+	path := filepath.Join(t.TempDir(), "bin")
+	if err := os.WriteFile(path, []byte("one"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	first, err := db.BinaryHash(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := db.BinaryHash(path); err != nil || again != first {
+		t.Errorf("%x %v", again, err)
+	}
+	st, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The same size and the same time: only the change time tells.
+	if err := os.WriteFile(path, []byte("two"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(path, st.ModTime(), st.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+	if second, err := db.BinaryHash(path); err != nil || second == first {
+		t.Errorf("a changed binary has the old hash: %v", err)
+	}
+	if _, err := db.BinaryHash(filepath.Dir(path)); err == nil {
+		t.Error("a directory has a hash")
+	}
+	if _, err := db.BinaryHash(path + "none"); err == nil {
+		t.Error("no file has a hash")
+	}
+	if d, err := db.Description(first); d != nil || err != nil {
+		t.Errorf("%v %v", d, err)
+	}
+	want := &tool.Description{Name: "p", Tools: []tool.Definition{{Name: "t", Input: []byte(`{}`), DefaultTimeout: -1}}}
+	if err := db.SaveDescription(first, want); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := db.Description(first); err != nil || !reflect.DeepEqual(d, want) {
+		t.Errorf("%+v %v", d, err)
+	}
+	if why, _, err := db.Failure(first); why != "" || err != nil {
+		t.Errorf("%q %v", why, err)
+	}
+	if err := db.SaveFailure(first, "no"); err != nil {
+		t.Fatal(err)
+	}
+	if why, at, err := db.Failure(first); why != "no" || at.IsZero() || err != nil {
+		t.Errorf("%q %v %v", why, at, err)
+	}
+}
