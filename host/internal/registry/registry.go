@@ -5,8 +5,10 @@ package registry
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -47,6 +49,7 @@ type Settings struct {
 
 // Registry is safe for concurrent use: readers see one snapshot or the next.
 type Registry struct {
+	adding   sync.Mutex
 	snapshot atomic.Pointer[snapshot]
 }
 
@@ -66,6 +69,8 @@ func New() *Registry {
 // tool that cannot be registered does not keep the others out; the error says what
 // was wrong with each.
 func (r *Registry) Add(plugin, namespace string, desc *tool.Description, settings func(name string) Settings) error {
+	r.adding.Lock()
+	defer r.adding.Unlock()
 	old := r.snapshot.Load()
 	next := &snapshot{byName: make(map[string]*Entry, len(old.byName)+len(desc.Tools)), order: slices.Clone(old.order)}
 	for k, v := range old.byName {
@@ -88,7 +93,12 @@ func (r *Registry) Add(plugin, namespace string, desc *tool.Description, setting
 		next.byName[e.FullName()] = e
 		next.order = append(next.order, e)
 	}
-	for other, names := range taken {
+	for _, other := range slices.Sorted(maps.Keys(taken)) {
+		names := taken[other]
+		if other == plugin {
+			errs = append(errs, fmt.Errorf("plugin %s declares %s more than once: only the first of that name is registered", plugin, strings.Join(names, ", ")))
+			continue
+		}
 		errs = append(errs, fmt.Errorf("plugin %s already serves %s, so plugin %s does not: give one of the two a field namespace, or remove it", other, strings.Join(names, ", "), plugin))
 	}
 	r.snapshot.Store(next)

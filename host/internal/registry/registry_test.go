@@ -1,0 +1,164 @@
+package registry_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"toolhost.dev/host/internal/registry"
+	"toolhost.dev/sdk/tool"
+)
+
+func def(name string) tool.Definition {
+	return tool.Definition{Name: name, Description: "does " + name, Input: json.RawMessage(`{"type":"object","properties":{"a":{"type":"string"}}}`)}
+}
+
+func describe(defs ...tool.Definition) *tool.Description {
+	return &tool.Description{Name: "p", Version: "1.0.0", Tools: defs}
+}
+
+func asItSays(string) registry.Settings { return registry.Settings{} }
+
+// A tool that cannot be registered does not keep the others out.
+func TestBadToolsDoNotTakeOthersDown(t *testing.T) {
+	r := registry.New()
+	noDescription, badSchema, missing := def("mute"), def("broken"), def("missing")
+	noDescription.Description = " "
+	badSchema.Input = json.RawMessage(`{"type":`)
+	missing.Input = json.RawMessage(`{"type":"object","required":["x"]}`)
+	err := r.Add("p", "", describe(def("one"), def(""), noDescription, badSchema, missing, def("Bad Name"), def("help"), def("tool"), def("one"), def("two")), asItSays)
+	if err == nil {
+		t.Fatal("nothing is reported")
+	}
+	for _, want := range []string{
+		`tool "" of plugin p is not registered: the name is empty`, `tool "mute" of plugin p is not registered: the description is empty`, `tool "broken" of plugin p`,
+		`required property "x" is not defined`, `"Bad Name"`, `tool "help" of plugin p is not registered: the name is reserved`, `"tool" of plugin p`, "plugin p declares one more than once: only the first",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("it does not say %q:\n%v", want, err)
+		}
+	}
+	if got := r.AgentNames(); !slices.Equal(got, []string{"one", "two"}) {
+		t.Errorf("%v", got)
+	}
+	if len(r.All()) != 2 {
+		t.Errorf("%d entries", len(r.All()))
+	}
+}
+
+func TestDuplicatesAndNamespaces(t *testing.T) {
+	r := registry.New()
+	if err := r.Add("first", "", describe(def("read"), def("list")), asItSays); err != nil {
+		t.Fatal(err)
+	}
+	err := r.Add("second", "", describe(def("list"), def("read"), def("own")), asItSays)
+	if err == nil || !strings.Contains(err.Error(), "plugin first already serves list, read, so plugin second does not: give one of the two a field namespace") {
+		t.Error(err)
+	}
+	if e := r.Lookup("", "read"); e.Plugin != "first" {
+		t.Errorf("the second took the name: %+v", e)
+	}
+	if err := r.Add("third", "jira", describe(def("read"), def("help")), asItSays); err != nil {
+		t.Errorf("a namespace of its own: %v", err)
+	}
+	if e := r.Lookup("jira", "read"); e == nil || e.FullName() != "jira:read" || e.Plugin != "third" {
+		t.Errorf("%+v", e)
+	}
+	if !slices.Equal(r.Namespaces(), []string{"jira"}) || !slices.Equal(r.FieldNames("jira"), []string{"read", "help"}) || !slices.Equal(r.AgentNames(), []string{"read", "list", "own"}) {
+		t.Errorf("%v %v %v", r.Namespaces(), r.FieldNames("jira"), r.AgentNames())
+	}
+	for _, k := range [][2]string{{"", "none"}, {"jira", "list"}, {"none", "read"}, {"", "jira:none"}, {"", ""}} {
+		if _, err := r.Enabled(k[0], k[1]); err == nil || tool.AsError(err).Kind != tool.NotFound {
+			t.Errorf("%v: %v", k, err)
+		}
+	}
+	if _, ok := r.Field("", "own"); !ok {
+		t.Error("own has no signature")
+	}
+}
+
+func TestSettings(t *testing.T) {
+	on, off := true, false
+	slow, own, disabled := def("slow"), def("own"), def("disabled")
+	slow.DefaultTimeout, own.DefaultTimeout, disabled.Traits.Disabled = time.Minute, -1, true
+	set := map[string]registry.Settings{"ns:slow": {Timeout: time.Second}, "ns:off": {Enabled: &off}, "ns:disabled2": {Enabled: &on}}
+	disabled2 := disabled
+	disabled2.Name = "disabled2"
+	r := registry.New()
+	if err := r.Add("p", "ns", describe(slow, own, disabled, disabled2, def("off")), func(name string) registry.Settings { return set[name] }); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]struct {
+		enabled bool
+		timeout time.Duration
+	}{"slow": {true, time.Second}, "own": {true, -1}, "disabled": {false, 0}, "disabled2": {true, 0}, "off": {false, 0}} {
+		e := r.Lookup("ns", name)
+		if e.Enabled != want.enabled || e.Timeout != want.timeout {
+			t.Errorf("%s: %+v", name, e)
+		}
+		_, err := r.Enabled("ns", name)
+		if (err == nil) != want.enabled || err != nil && (tool.AsError(err).Kind != tool.PermissionDenied || !strings.Contains(err.Error(), fmt.Sprintf("tool %q { enabled = true }", "ns:"+name))) {
+			t.Errorf("%s: %v", name, err)
+		}
+		// A disabled tool's name does not fall through to the shell.
+		if _, ok := r.Field("ns", name); !ok {
+			t.Errorf("%s is not known", name)
+		}
+	}
+	if got := r.FieldNames("ns"); !slices.Equal(got, []string{"slow", "own", "disabled2"}) {
+		t.Errorf("%v", got)
+	}
+}
+
+// Readers see one snapshot or the next.
+func TestReadersWhileAdding(t *testing.T) {
+	r := registry.New()
+	var wg sync.WaitGroup
+	stop := make(chan struct{})
+	for range 4 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				for i, e := range r.All() {
+					if e.Definition.Name != fmt.Sprint("t", i) || r.Lookup("", e.Definition.Name) != e {
+						t.Errorf("entry %d is %s", i, e.Definition.Name)
+					}
+				}
+			}
+		})
+	}
+	for i := range 200 {
+		if err := r.Add("p", "", describe(def(fmt.Sprint("t", i))), asItSays); err != nil {
+			t.Error(err)
+		}
+	}
+	close(stop)
+	wg.Wait()
+}
+
+// Plugins that are added at the same moment do not lose each other's tools.
+func TestAddsAtOnce(t *testing.T) {
+	r := registry.New()
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			for i := range 25 {
+				if err := r.Add(fmt.Sprint("p", g), "", describe(def(fmt.Sprintf("t%d-%d", g, i))), asItSays); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if n := len(r.All()); n != 200 {
+		t.Errorf("%d of 200 tools", n)
+	}
+}
