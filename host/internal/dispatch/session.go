@@ -92,12 +92,13 @@ func (d *Dispatcher) remember(s Session, e *registry.Entry, res *tool.Result) {
 		}
 		return
 	}
-	s.Cwd = res.Cwd
+	s.Cwd = filepath.Clean(res.Cwd)
 	d.State.SaveSession(s.Session)
 }
 
 // Contains reports whether a directory lies in one of the session's roots.
 func (s Session) Contains(dir string) bool {
+	dir = filepath.Clean(dir)
 	return filepath.IsAbs(dir) && slices.ContainsFunc(s.Roots, func(r tool.Root) bool {
 		return dir == r.Path || strings.HasPrefix(dir, strings.TrimSuffix(r.Path, "/")+"/")
 	})

@@ -1,0 +1,228 @@
+package dispatch_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"toolhost.dev/host/internal/dispatch"
+	"toolhost.dev/host/internal/policy"
+	"toolhost.dev/host/internal/registry"
+	"toolhost.dev/host/internal/scheduler"
+	"toolhost.dev/host/internal/state"
+	"toolhost.dev/sdk/tool"
+)
+
+// plugins answers calls with a function.
+type plugins func(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result
+
+func (f plugins) Call(ctx context.Context, _ string, call *tool.Call, peer tool.Peer) *tool.Result {
+	return f(ctx, call, peer)
+}
+
+type front struct{}
+
+func (front) Progress(string, map[string]any) {}
+func (front) Output(tool.Stream, []byte)      {}
+func (front) Ask(context.Context, tool.Ask) (tool.Answer, error) {
+	return tool.Answer{Outcome: tool.NobodyToAsk}, nil
+}
+
+func dispatcher(t *testing.T, run plugins) *dispatch.Dispatcher {
+	t.Helper()
+	db, err := state.OpenInMemory(slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	r := registry.New()
+	schema := json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"},"path":{"type":"string","x-toolhost-path":"write"}}}`)
+	define := func(name string, traits tool.Traits, timeout time.Duration) tool.Definition {
+		return tool.Definition{Name: name, Description: "d", Input: schema, Traits: traits, DefaultTimeout: timeout}
+	}
+	err = r.Add("p", "", &tool.Description{Name: "p", Tools: []tool.Definition{
+		define("look", tool.Traits{ReadOnly: true, ConcurrencySafe: true}, 0), define("change", tool.Traits{}, 0), define("danger", tool.Traits{Dangerous: true}, 0),
+		define("brief", tool.Traits{}, time.Millisecond), define("off", tool.Traits{Disabled: true}, 0),
+	}}, func(string) registry.Settings { return registry.Settings{} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &dispatch.Dispatcher{Registry: r, Policy: policy.New(policy.Rules{}), Scheduler: scheduler.New(4), Plugins: run, State: db, Timeout: time.Minute}
+}
+
+func session(id string) dispatch.Session {
+	return dispatch.Session{Session: state.Session{ID: id, Workspace: "/w", Cwd: "/w"}, Roots: []tool.Root{{Path: "/w", Writable: true}}}
+}
+
+func run(t *testing.T, d *dispatch.Dispatcher, command string) *tool.Result {
+	t.Helper()
+	return d.Begin(dispatch.Request{ID: "1", Command: command, Session: session("s")}).Run(t.Context(), front{})
+}
+
+func ok(context.Context, *tool.Call, tool.Peer) *tool.Result {
+	return &tool.Result{Output: "ok", Run: tool.Run{Plugin: "p"}}
+}
+
+func TestEveryWayToEndGivesAResult(t *testing.T) {
+	d := dispatcher(t, ok)
+	d.Unloaded = func(name string) string {
+		if name == "lost" {
+			return "The plugin lost is not loaded."
+		}
+		return ""
+	}
+	for command, want := range map[string]struct {
+		kind   tool.Kind
+		source tool.Source
+		text   string
+	}{
+		"look":             {"", "", "ok"},
+		"look -h":          {"", "", "look: d"},
+		"look --text":      {tool.InvalidArguments, tool.SourceHost, "needs a value"},
+		"off":              {tool.PermissionDenied, tool.SourceHost, "disabled"},
+		"danger":           {tool.PermissionDenied, tool.SourceHost, "needs a confirmation"},
+		"change --path /x": {tool.Security, tool.SourceHost, "outside"},
+		"tool:nope":        {tool.NotFound, tool.SourceHost, "There is no tool"},
+		"tool:lost":        {tool.Unavailable, tool.SourcePlugin, "not loaded"},
+		"lost a b":         {tool.Unavailable, tool.SourcePlugin, "not loaded"},
+		"git status":       {tool.NotFound, tool.SourceHost, "there is no shell"},
+		"echo 'open":       {tool.InvalidArguments, tool.SourceHost, "cannot be parsed"},
+		"":                 {tool.InvalidArguments, tool.SourceHost, "empty"},
+	} {
+		res := run(t, d, command)
+		if want.kind == "" && (res.Error != nil || res.Output != want.text) {
+			t.Errorf("%q: %q %v", command, res.Output, res.Error)
+		}
+		if want.kind != "" && (res.Error == nil || res.Error.Kind != want.kind || res.Error.Source != want.source || !strings.Contains(res.Error.Message, want.text)) {
+			t.Errorf("%q: %+v", command, res.Error)
+		}
+		if res.Run.CallID != "1" {
+			t.Errorf("%q: the result is not tagged", command)
+		}
+	}
+	// None of them left a place in the line behind.
+	if res := run(t, d, "change"); res.Output != "ok" {
+		t.Errorf("%+v", res.Error)
+	}
+	if h, err := d.State.History("s", 100); err != nil || len(h) > 13 {
+		t.Errorf("%d %v", len(h), err)
+	}
+}
+
+// A call that died with its plugin is repeated once, if it only reads.
+func TestRetries(t *testing.T) {
+	for name, attempts := range map[string]int{"look": 2, "change": 1} {
+		n := 0
+		d := dispatcher(t, func(context.Context, *tool.Call, tool.Peer) *tool.Result {
+			n++
+			res := tool.Failed(tool.Errorf(tool.Unavailable, "it died"))
+			res.Run.Plugin = "p"
+			return res
+		})
+		if res := run(t, d, name); res.Error == nil || n != attempts || res.Run.Attempts != attempts {
+			t.Errorf("%s: %d attempts, %+v", name, n, res.Run)
+		}
+	}
+}
+
+func TestTimeLimits(t *testing.T) {
+	d := dispatcher(t, func(ctx context.Context, _ *tool.Call, _ tool.Peer) *tool.Result {
+		<-ctx.Done()
+		return tool.Failed(ctx.Err())
+	})
+	if e := run(t, d, "brief").Error; e == nil || e.Kind != tool.Timeout || !strings.Contains(e.Message, `brief took longer than 1ms and was stopped`) || !strings.Contains(e.Message, `tool "brief" { timeout`) {
+		t.Errorf("%+v", e)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	p := d.Begin(dispatch.Request{Command: "change", Session: session("s")})
+	cancel()
+	if e := p.Run(ctx, front{}).Error; e == nil || e.Kind != tool.Canceled {
+		t.Errorf("%+v", e)
+	}
+}
+
+// The calls of a session run in the order of Begin, each with what the one before left.
+func TestSessionState(t *testing.T) {
+	d := dispatcher(t, func(_ context.Context, call *tool.Call, _ tool.Peer) *tool.Result {
+		return &tool.Result{Output: string(call.SessionState), SessionState: append(call.SessionState, 'x')}
+	})
+	var pending []*dispatch.Pending
+	for range 20 {
+		pending = append(pending, d.Begin(dispatch.Request{Command: "change", Session: session("s")}))
+	}
+	results := make([]string, len(pending))
+	var wg sync.WaitGroup
+	for i := len(pending) - 1; i >= 0; i-- { // run in any order
+		wg.Go(func() { results[i] = pending[i].Run(t.Context(), front{}).Output })
+	}
+	wg.Wait()
+	for i, r := range results {
+		if r != strings.Repeat("x", i) {
+			t.Errorf("call %d found %q", i, r)
+		}
+	}
+	if res := d.Begin(dispatch.Request{Command: "change", Session: session("other")}).Run(t.Context(), front{}); res.Output != "" {
+		t.Errorf("another session found %q", res.Output)
+	}
+}
+
+func TestDirectoriesAndFiles(t *testing.T) {
+	known := tool.FileState{Path: "/w/f", Size: 3, ModTime: time.Unix(1, 0)}
+	cwd := ""
+	d := dispatcher(t, func(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result {
+		states, err := peer.FileStates(ctx, "/w/f", "/w/g")
+		if err != nil {
+			return tool.Failed(err)
+		}
+		res := &tool.Result{Output: fmt.Sprint(len(states)), Cwd: cwd, Effects: []tool.Effect{{Operation: tool.OpRead, File: known}}}
+		if call.Tool == "change" {
+			res.Error = tool.Errorf(tool.ExecutionFailed, "no")
+		}
+		return res
+	})
+	if res := run(t, d, "look"); res.Output != "0" {
+		t.Error(res.Output, res.Error)
+	}
+	if res := run(t, d, "look"); res.Output != "1" {
+		t.Error(res.Output, res.Error)
+	}
+	cwd = "/w/sub"
+	run(t, d, "look")
+	if s, ok, err := d.State.Session("s"); err != nil || !ok || s.Cwd != cwd {
+		t.Errorf("%+v %v", s, err)
+	}
+	for _, out := range []string{"/", "/w-evil", "relative", "/w/../etc"} {
+		cwd = out
+		if res := run(t, d, "look"); !strings.Contains(res.Output, "[note: the session stays in /w") {
+			t.Errorf("%s: %q", out, res.Output)
+		}
+		if res := run(t, d, "change"); !strings.Contains(res.Error.Message, "[note: the session stays in /w") {
+			t.Errorf("%s: %q", out, res.Error.Message)
+		}
+		if s, _, _ := d.State.Session("s"); s.Cwd != "/w/sub" {
+			t.Errorf("%s: the session is in %s", out, s.Cwd)
+		}
+	}
+}
+
+func TestExplainRunsNothing(t *testing.T) {
+	d := dispatcher(t, func(context.Context, *tool.Call, tool.Peer) *tool.Result {
+		t.Error("it ran")
+		return &tool.Result{}
+	})
+	if c := d.Explain("look --text x", "/"); c.Error != nil || string(c.Kwargs["text"]) != `"x"` {
+		t.Errorf("%+v", c)
+	}
+	if c := d.Explain("off", "/"); !errors.Is(c.Error, &tool.Error{Kind: tool.PermissionDenied}) {
+		t.Errorf("%v", c.Error)
+	}
+	if c := d.Explain("git status", "/"); c.Error != nil {
+		t.Errorf("%v", c.Error)
+	}
+}
