@@ -41,14 +41,24 @@ func (s *Schema) Check(args map[string]json.RawMessage) (map[string]json.RawMess
 		bad = append(bad, Violation{Kind: kind, Param: param, Message: fmt.Sprintf(format, a...)})
 	}
 	out := make(map[string]json.RawMessage, len(s.params))
-	values := make(map[string]any, len(s.params))
+	var values map[string]any // for a schema that says more than is checked here
+	if !s.plain {
+		values = make(map[string]any, len(s.params))
+	}
+	known := 0
 	for _, p := range s.params {
 		raw, given := args[p.Name]
+		if given {
+			known++
+		}
 		if given && string(raw) == "null" && !slices.Contains(p.Types, "null") && len(p.Types) > 0 {
 			given = false
 		}
 		if !given {
 			switch {
+			case p.Default != nil && s.plain:
+				out[p.Name] = p.Default // ParseSchema checked it
+				continue
 			case p.Default != nil:
 				raw = p.Default
 			case p.Required:
@@ -70,12 +80,19 @@ func (s *Schema) Check(args map[string]json.RawMessage) (map[string]json.RawMess
 		if n, ok := v.(float64); ok && p.Only("integer") {
 			raw = plainInteger(raw, n)
 		}
-		out[p.Name], values[p.Name] = raw, v
+		out[p.Name] = raw
+		if values != nil {
+			values[p.Name] = v
+		}
 		if v := p.check(v); v != nil {
 			bad = append(bad, *v)
 		}
 	}
-	for _, name := range sortedKeys(args) {
+	var others []string
+	if len(args) > known {
+		others = sortedKeys(args)
+	}
+	for _, name := range others {
 		if s.byName[name] != nil {
 			continue
 		}
@@ -88,7 +105,10 @@ func (s *Schema) Check(args map[string]json.RawMessage) (map[string]json.RawMess
 			report(WrongType, name, "parameter %q is not JSON: %v", name, err)
 			continue
 		}
-		out[name], values[name] = args[name], v
+		out[name] = args[name]
+		if values != nil {
+			values[name] = v
+		}
 	}
 	if len(bad) == 0 && !s.plain {
 		bad = s.validate(values)

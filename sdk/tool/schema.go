@@ -106,6 +106,10 @@ func newParam(name string, sub *jsonschema.Schema) *Param {
 			p.ItemTypes = typesOf(s.Items)
 		}
 	}
+	var n float64
+	if p.Only("integer") && json.Unmarshal(p.Default, &n) == nil {
+		p.Default = plainInteger(p.Default, n)
+	}
 	if use, ok := sub.Extra[PathKeyword].(string); ok {
 		p.Path = use
 	}

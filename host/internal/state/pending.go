@@ -2,6 +2,7 @@ package state
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"time"
 
@@ -113,40 +114,72 @@ func (d *DB) write(b batch) error {
 		return err
 	}
 	defer tx.Rollback() //nolint:errcheck // after Commit it does nothing
-	exec := func(query string, args ...any) {
-		if err == nil {
-			_, err = tx.Exec(query, args...)
-		}
-	}
 	now := time.Now().UnixNano()
-	for id, s := range b.sessions {
-		exec(`INSERT INTO sessions (id, workspace, cwd, created_ns, used_ns) VALUES (?1, ?2, ?3, ?4, ?4)
-			ON CONFLICT (id) DO UPDATE SET workspace = ?2, cwd = ?3, used_ns = ?4`, id, s.Workspace, s.Cwd, now)
-	}
-	for k, c := range b.files {
-		if c.removed {
-			exec(`DELETE FROM file_states WHERE session = ? AND path = ?`, k.session, k.name)
-			continue
+	w := writer{tx: tx}
+	w.exec(`INSERT INTO sessions (id, workspace, cwd, created_ns, used_ns) VALUES (?1, ?2, ?3, ?4, ?4)
+		ON CONFLICT (id) DO UPDATE SET workspace = ?2, cwd = ?3, used_ns = ?4`, func(row func(...any)) {
+		for id, s := range b.sessions {
+			row(id, s.Workspace, s.Cwd, now)
 		}
-		exec(`INSERT OR REPLACE INTO file_states (session, path, mtime_ns, size, hash, partial) VALUES (?, ?, ?, ?, ?, ?)`,
-			k.session, k.name, c.state.ModTime.UnixNano(), c.state.Size, c.state.Hash[:], c.state.Partial)
-	}
-	for k, v := range b.pluginStates {
-		exec(`INSERT OR REPLACE INTO plugin_states (session, plugin, state) VALUES (?, ?, ?)`, k.session, k.name, v)
-	}
+	})
+	w.exec(`DELETE FROM file_states WHERE session = ? AND path = ?`, func(row func(...any)) {
+		for k, c := range b.files {
+			if c.removed {
+				row(k.session, k.name)
+			}
+		}
+	})
+	w.exec(`INSERT OR REPLACE INTO file_states (session, path, mtime_ns, size, hash, partial) VALUES (?, ?, ?, ?, ?, ?)`, func(row func(...any)) {
+		for k, c := range b.files {
+			if !c.removed {
+				row(k.session, k.name, c.state.ModTime.UnixNano(), c.state.Size, c.state.Hash[:], c.state.Partial)
+			}
+		}
+	})
+	w.exec(`INSERT OR REPLACE INTO plugin_states (session, plugin, state) VALUES (?, ?, ?)`, func(row func(...any)) {
+		for k, v := range b.pluginStates {
+			row(k.session, k.name, v)
+		}
+	})
 	trimmed := make(map[string]bool)
-	for _, e := range b.history {
-		exec(`INSERT INTO history (session, at_ns, command, tool, success) VALUES (?, ?, ?, ?, ?)`,
-			e.Session, e.At.UnixNano(), e.Command, e.Tool, e.Success)
-		trimmed[e.Session] = true
-	}
-	for s := range trimmed {
-		exec(`DELETE FROM history WHERE session = ?1 AND id <= (SELECT id FROM history WHERE session = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)`, s, MaxHistory)
-	}
-	if err != nil {
-		return err
+	w.exec(`INSERT INTO history (session, at_ns, command, tool, success) VALUES (?, ?, ?, ?, ?)`, func(row func(...any)) {
+		for _, e := range b.history {
+			row(e.Session, e.At.UnixNano(), e.Command, e.Tool, e.Success)
+			trimmed[e.Session] = true
+		}
+	})
+	w.exec(`DELETE FROM history WHERE session = ?1 AND id <= (SELECT id FROM history WHERE session = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)`, func(row func(...any)) {
+		for s := range trimmed {
+			row(s, MaxHistory)
+		}
+	})
+	if w.err != nil {
+		return w.err
 	}
 	return tx.Commit()
+}
+
+// writer runs statements until one fails.
+type writer struct {
+	tx  *sql.Tx
+	err error
+}
+
+// exec runs a query for each row that rows gives. It is compiled once: a busy session
+// leaves hundreds of rows at a time.
+func (w *writer) exec(query string, rows func(row func(...any))) {
+	var stmt *sql.Stmt
+	rows(func(args ...any) {
+		if stmt == nil && w.err == nil {
+			stmt, w.err = w.tx.Prepare(query) // not before there is a row
+		}
+		if w.err == nil {
+			_, w.err = stmt.Exec(args...)
+		}
+	})
+	if stmt != nil {
+		w.err = errors.Join(w.err, stmt.Close())
+	}
 }
 
 // lookup finds the newest value that is not yet in the database.
