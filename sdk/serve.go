@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
 	"strconv"
 	"syscall"
@@ -26,6 +27,9 @@ func Serve(p Plugin) {
 		// The heap of most plugins is so small that collecting it at every doubling costs
 		// more than the memory is worth.
 		debug.SetGCPercent(400)
+	}
+	if p.OneProcessor && os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(1)
 	}
 	r, toolErr, err := newRunner(p)
 	if err != nil {

@@ -75,7 +75,7 @@ func newGRPCServer(opts []grpc.ServerOption) *grpc.Server {
 	return grpc.NewServer(append(opts,
 		grpc.MaxRecvMsgSize(MaxMessageSize), grpc.MaxSendMsgSize(MaxMessageSize),
 		grpc.StaticStreamWindowSize(window), grpc.StaticConnWindowSize(4*window),
-		grpc.NumStreamWorkers(uint32(runtime.NumCPU())))...)
+		grpc.NumStreamWorkers(uint32(runtime.GOMAXPROCS(0))))...)
 }
 
 // Dispense gives the plugin behind a started go-plugin client.
