@@ -125,7 +125,7 @@ func TestDrainWaits(t *testing.T) {
 		started <- struct{}{}
 		<-finish
 		return sdk.Text("done"), nil
-	}))
+	}), define("quick", func(context.Context, *sdk.Call, args) (*sdk.Result, error) { return sdk.Text(""), nil }))
 	results := make(chan *tool.Result, 3)
 	for range 3 {
 		go func() { results <- call(p, "slow", `{}`) }()
@@ -141,19 +141,13 @@ func TestDrainWaits(t *testing.T) {
 			drained <- n
 		}()
 	}
-	// New calls are refused once draining began; until then one would wait for finish.
-	for {
-		res := make(chan *tool.Result, 1)
-		go func() { res <- call(p, "slow", `{}`) }()
-		select {
-		case <-started:
-			results <- nil // it ran; it counts among those to wait for
-			go func() { <-res; results <- nil }()
+	for { // new calls are refused once draining began
+		res := call(p, "quick", `{}`)
+		if res.Error == nil {
 			continue
-		case r := <-res:
-			if r.Error == nil || r.Error.Kind != tool.Unavailable || !strings.Contains(r.Error.Message, "being replaced") {
-				t.Errorf("%+v", r.Error)
-			}
+		}
+		if res.Error.Kind != tool.Unavailable || !strings.Contains(res.Error.Message, "being replaced") {
+			t.Errorf("%+v", res.Error)
 		}
 		break
 	}
@@ -165,6 +159,11 @@ func TestDrainWaits(t *testing.T) {
 	close(finish)
 	if a, b := <-drained, <-drained; a != 0 || b != 0 {
 		t.Errorf("canceled %d, %d", a, b)
+	}
+	for range 3 {
+		if res := <-results; res.Output != "done" {
+			t.Errorf("%+v", res.Error)
+		}
 	}
 	if n, err := p.Drain(t.Context(), 0); n != 0 || err != nil {
 		t.Errorf("a drained plugin: %d %v", n, err)
