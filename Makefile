@@ -15,7 +15,7 @@ HAVE_NPM := $(shell command -v npm)
 
 .PHONY: help
 help: ## List the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort -u | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}' | sort -u
 
 .PHONY: build
 build: ## Build bin/toolhost and the bundled plugins in bin/plugins/
