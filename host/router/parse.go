@@ -36,6 +36,9 @@ func Parse(command string, tools Tools, opts Options) *Command {
 	if err := checkText(command); err != nil {
 		return c.refuse(err)
 	}
+	if s, ok := plain(command); ok {
+		return c.toTool(s, tools, opts)
+	}
 	file, err := parseShell(command)
 	var deep *depthError
 	if errors.As(err, &deep) {
