@@ -5,7 +5,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
-MODULES := sdk host plugins/bash plugins/edit plugins/grep plugins/read bench
+MODULES := bench sdk host plugins/bash plugins/edit plugins/grep plugins/read
 PLUGINS := bash edit grep read
 BUILD := go build -trimpath -ldflags="-s -w"
 TOOLS := bin/tools
