@@ -23,9 +23,8 @@ type simple struct {
 
 // heredoc is a text given by <<WORD or <<<.
 type heredoc struct {
-	text       string
-	offset     int
-	herestring bool
+	text   string
+	offset int
 }
 
 var parsers = sync.Pool{New: func() any { return syntax.NewParser(syntax.Variant(syntax.LangBash)) }}
@@ -150,7 +149,7 @@ func simpleCommand(src string, file *syntax.File) (*simple, string) {
 			}
 			s.heredocs = append(s.heredocs, heredoc{text: heredocBody(src, r), offset: int(r.OpPos.Offset())})
 		case syntax.WordHdoc:
-			s.heredocs = append(s.heredocs, heredoc{text: unquote(src, r.Word).text + "\n", offset: int(r.OpPos.Offset()), herestring: true})
+			s.heredocs = append(s.heredocs, heredoc{text: unquote(src, r.Word).text + "\n", offset: int(r.OpPos.Offset())})
 		default:
 			if !silencing(r) {
 				return nil, "it redirects input or output"

@@ -32,13 +32,6 @@ type turn struct {
 	ready chan struct{}
 }
 
-// Admit waits for the call's turn. The order of the turns is the order of the
-// calls of Admit. done must be called when the call has ended. The error is ctx's.
-func (s *Scheduler) Admit(ctx context.Context, session string, safe bool) (done func(), err error) {
-	t := s.Enqueue(session, safe)
-	return t.Wait(ctx)
-}
-
 // Ticket is a place in a session's line.
 type Ticket struct {
 	s       *Scheduler
@@ -62,7 +55,8 @@ func (s *Scheduler) Enqueue(session string, safe bool) *Ticket {
 	return &Ticket{s: s, session: session, line: l, turn: t}
 }
 
-// Wait waits for the place to come first; see [Scheduler.Admit].
+// Wait waits for the place to come first; places come in the order of Enqueue. done
+// must be called when the call has ended. The error is ctx's.
 func (k *Ticket) Wait(ctx context.Context) (done func(), err error) {
 	select {
 	case <-k.turn.ready:

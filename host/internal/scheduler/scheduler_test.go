@@ -117,7 +117,7 @@ func TestConcurrentUse(t *testing.T) {
 					go cancel()
 				}
 				safe := rng.IntN(2) == 0
-				done, err := s.Admit(ctx, "s", safe)
+				done, err := s.Enqueue("s", safe).Wait(ctx)
 				if err != nil {
 					if !errors.Is(err, context.Canceled) {
 						t.Error(err)
@@ -186,7 +186,7 @@ func TestDeadlineWhileWaiting(t *testing.T) {
 	done := wait(t, s.Enqueue("s", false))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	if _, err := s.Admit(ctx, "s", true); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := s.Enqueue("s", true).Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
 	done()

@@ -72,16 +72,6 @@ func (p *Plugin) Describe(ctx context.Context) (*tool.Description, error) {
 	return in.desc, nil
 }
 
-// Health asks a running plugin; one that is not running is started.
-func (p *Plugin) Health(ctx context.Context, name string) (tool.Health, error) {
-	in, err := p.acquire(ctx)
-	if err != nil {
-		return tool.Health{}, err
-	}
-	defer in.release()
-	return in.rpc.Health(ctx, name)
-}
-
 // acquire leases the published instance, starting one if there is none or it died.
 func (p *Plugin) acquire(ctx context.Context) (*instance, error) {
 	for {
