@@ -74,11 +74,14 @@ type Host struct {
 	registry  *registry.Registry
 	dispatch  *dispatch.Dispatcher
 	unloaded  map[string]string // by plugin: why it could not be loaded
-	idPrefix  string
-	lastID    atomic.Uint64
-	rootsMu   sync.Mutex
-	rootsOf   map[string][]tool.Root // by workspace; forgotten after calls that may change them
-	problems  []string
+	commands  *commands
+	// startsCommands says of each plugin that was loaded whether it starts commands.
+	startsCommands map[string]bool
+	idPrefix       string
+	lastID         atomic.Uint64
+	rootsMu        sync.Mutex
+	rootsOf        map[string][]tool.Root // by workspace; forgotten after calls that may change them
+	problems       []string
 
 	closeOnce sync.Once
 	closeErr  error
@@ -134,13 +137,16 @@ func New(ctx context.Context, opts Options) (*Host, error) {
 	opts.Workspace = workspace
 	h := &Host{opts: opts, cfg: cfg, log: opts.Log, registry: registry.New(), unloaded: make(map[string]string), idPrefix: randomPrefix(), rootsOf: make(map[string][]tool.Root)}
 	h.openState()
-	h.super = supervisor.New(h.specs(), supervisor.Options{HostVersion: Version, Log: h.log, Diagnose: cfg.At})
+	h.startsCommands = make(map[string]bool)
+	h.commands = h.newCommands()
+	h.super = supervisor.New(h.specs(), supervisor.Options{HostVersion: Version, Log: h.log, Diagnose: cfg.At, Inherit: h.commands.inherit})
 	h.load(ctx)
 	h.dispatch = &dispatch.Dispatcher{
 		Registry:  h.registry,
 		Policy:    policy.New(policy.Rules{Strict: cfg.Sandbox.Strict, Allow: cfg.Sandbox.Allow, Deny: cfg.Sandbox.Deny}),
 		Scheduler: scheduler.New(cfg.Host.MaxParallel),
 		Plugins:   h.super,
+		Commands:  h.commands,
 		State:     h.state,
 		Timeout:   cfg.Host.Timeout,
 		Unloaded:  func(name string) string { return h.unloaded[name] },
@@ -214,6 +220,7 @@ func (h *Host) Problems() []string { return h.problems }
 func (h *Host) Close() error {
 	h.closeOnce.Do(func() {
 		h.super.Close(5 * time.Second)
+		h.commands.close()
 		h.closeErr = h.state.Close()
 	})
 	return h.closeErr

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -59,6 +60,7 @@ func (h *Host) load(ctx context.Context) {
 			h.failedToLoad(p, errs[i])
 			continue
 		}
+		h.startsCommands[p.Name] = slices.Contains(descs[i].Capabilities, tool.CapabilityCommands)
 		err := h.registry.Add(p.Name, p.Field, descs[i], func(name string) registry.Settings {
 			t := h.cfg.Tools[name]
 			return registry.Settings{Enabled: t.Enabled, Timeout: t.Timeout}

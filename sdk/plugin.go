@@ -45,6 +45,9 @@ type Plugin struct {
 	Config Config
 	// Health reports on a tool, or on the plugin when name is empty. nil: always healthy.
 	Health func(ctx context.Context, name string) Health
+	// Commands says that the tools start commands, which may call the host's tools: see
+	// [Call.Commands].
+	Commands bool
 	// Close is called once before the process ends, when no call runs any more, or
 	// when the host is gone. nil: nothing to do.
 	Close func()
@@ -139,6 +142,9 @@ func (p *Plugin) description() (d *tool.Description, toolErr, err error) {
 		errs = append(errs, fmt.Errorf("cannot infer the configuration schema: %w", p.Config.err))
 	}
 	d = &tool.Description{Name: p.Name, Version: p.Version, MinHostVersion: p.MinHostVersion, ConfigSchema: p.Config.schema}
+	if p.Commands {
+		d.Capabilities = append(d.Capabilities, tool.CapabilityCommands)
+	}
 	seen := make(map[string]bool)
 	for _, t := range p.Tools {
 		def := t.def

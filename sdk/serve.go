@@ -66,7 +66,6 @@ func watchHost(r *runner) {
 		return
 	}
 	_ = os.Unsetenv(toolrpc.LifelineEnv)
-	syscall.CloseOnExec(fd)
 	lifeline := os.NewFile(uintptr(fd), "lifeline")
 	go func() {
 		_, _ = lifeline.Read(make([]byte, 1)) // returns only at end of file

@@ -92,4 +92,6 @@ type Options struct {
 	// Exists reports whether a path names an existing file, seen from where the
 	// command would run. It decides only whether "read NAME" means the tool. nil: never.
 	Exists func(path string) bool
+	// Commands: the commands of a script can call tools, as "tool:NAME".
+	Commands bool
 }

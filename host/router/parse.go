@@ -19,6 +19,8 @@ import (
 type simple struct {
 	words    []word
 	heredocs []heredoc
+	// stdin gives the text of standard input; nil: there is none. See [Argv].
+	stdin func(required bool) (string, bool, error)
 }
 
 // heredoc is a text given by <<WORD or <<<.
@@ -55,7 +57,14 @@ func Parse(command string, tools Tools, opts Options) *Command {
 	s, why := simpleCommand(command, file)
 	if s == nil {
 		c.nativeWords(command, file)
-		return c.native(RuleNative, why)
+		c.native(RuleNative, why)
+		if opts.Commands {
+			if text, names := rewrite(command, file, tools); len(names) > 0 {
+				c.Kwargs["command"] = quoteJSON(text)
+				c.Reason += "; in it " + strings.Join(names, ", ") + " would fail natively and is the tool"
+			}
+		}
+		return c
 	}
 	return c.toTool(s, tools, opts)
 }

@@ -206,6 +206,7 @@ func (c *Command) bind(sig tool.Signature, s *simple, args []word) *Command {
 func (c *Command) bindWords(sig tool.Signature, s *simple, args []word) (operands int) {
 	b := newBinder(c.Raw, sig, s.heredocs)
 	b.words(args)
+	b.bindStdin(s.stdin)
 	if b.help != "" {
 		c.IsHelp, c.HelpVerbose, c.Rule, c.Reason = true, b.help == "--help", RuleHelp, "it asks for help"
 		return 0

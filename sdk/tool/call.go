@@ -27,7 +27,39 @@ type Call struct {
 	SessionState []byte
 	// Trace holds W3C trace context headers.
 	Trace map[string]string
+	// Commands is how commands that the call starts reach the host's tools. nil: they
+	// cannot.
+	Commands *Commands
 }
+
+// CapabilityCommands of a plugin: its tools start commands, and are given
+// [Call.Commands].
+const CapabilityCommands = "commands"
+
+// Commands lets the commands that a call starts call tools, by the programs
+// "tool:NAME" and "field:NAMESPACE". Each of them connects to the host's socket and names
+// the call it belongs to, and its call goes through the host as any other does.
+type Commands struct {
+	// Dir holds the programs. It belongs at the end of the commands' PATH.
+	Dir string
+	// Address of the host's socket: "fd:N" is a descriptor that the plugin's process has
+	// inherited, to be passed on to the commands; anything else is a path. Commands find it
+	// in the variable CommandsEnv, as a path: /proc/PID/fd/N for a descriptor.
+	Address string
+	// Token names the call. Commands find it in the variable CallEnv. It is void when the
+	// call has ended.
+	Token string
+}
+
+// CommandsProgram is the program in [Commands.Dir] that answers for a name that has none,
+// which it is given as its own ("exec -a").
+const CommandsProgram = "toolhost-shim"
+
+// The environment variables of commands that may call tools.
+const (
+	CommandsEnv = "TOOLHOST_COMMANDS"
+	CallEnv     = "TOOLHOST_CALL"
+)
 
 // Peer is the host as a running call sees it. Its methods are safe for concurrent
 // use, and do nothing (or fail) once the call has returned.

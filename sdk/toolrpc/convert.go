@@ -147,15 +147,25 @@ func milliseconds(d time.Duration) int64 {
 }
 
 func startToPB(c *tool.Call, timeout time.Duration) *toolpb.Start {
+	var commands *toolpb.Commands
+	if c.Commands != nil {
+		commands = &toolpb.Commands{Dir: valid(c.Commands.Dir), Address: valid(c.Commands.Address), Token: c.Commands.Token}
+	}
 	return &toolpb.Start{
-		CallId: c.ID, Tool: c.Tool, Arguments: c.Arguments, SessionId: valid(c.SessionID), MessageId: valid(c.MessageID),
+		Commands: commands,
+		CallId:   c.ID, Tool: c.Tool, Arguments: c.Arguments, SessionId: valid(c.SessionID), MessageId: valid(c.MessageID),
 		Cwd: valid(c.Cwd), Roots: mapSlice(c.Roots, rootToPB), TimeoutMs: milliseconds(timeout), SessionState: c.SessionState, Trace: c.Trace,
 	}
 }
 
 func callFromPB(s *toolpb.Start) *tool.Call {
+	var commands *tool.Commands
+	if c := s.GetCommands(); c != nil {
+		commands = &tool.Commands{Dir: c.GetDir(), Address: c.GetAddress(), Token: c.GetToken()}
+	}
 	return &tool.Call{
-		ID: s.GetCallId(), Tool: s.GetTool(), Arguments: s.GetArguments(), SessionID: s.GetSessionId(), MessageID: s.GetMessageId(),
+		Commands: commands,
+		ID:       s.GetCallId(), Tool: s.GetTool(), Arguments: s.GetArguments(), SessionID: s.GetSessionId(), MessageID: s.GetMessageId(),
 		Cwd: s.GetCwd(), Roots: mapSlice(s.GetRoots(), rootFromPB), SessionState: s.GetSessionState(), Trace: s.GetTrace(),
 	}
 }

@@ -5,6 +5,7 @@ package dispatch
 import (
 	"context"
 	"encoding/json"
+	"sync/atomic"
 	"time"
 
 	"toolhost.dev/sdk/tool"
@@ -55,7 +56,9 @@ type Dispatcher struct {
 	Policy    *policy.Policy
 	Scheduler *scheduler.Scheduler
 	Plugins   Plugins
-	State     *state.DB
+	// Commands of calls may call tools; nil: they may not.
+	Commands Commands
+	State    *state.DB
 	// Timeout of calls that nobody gave one.
 	Timeout time.Duration
 	// Unloaded says which plugins could not be loaded, for a name that is not found. nil: nothing.
@@ -69,7 +72,9 @@ type Pending struct {
 	command *router.Command
 	entry   *registry.Entry
 	args    map[string]json.RawMessage
-	ticket  *scheduler.Ticket
+	ticket  *scheduler.Ticket // nil: it is nested
+	nesting int               // how many calls it runs inside of
+	nested  atomic.Int64      // calls that its commands have made
 	started time.Time
 	early   *tool.Result // the answer, when nothing has to run
 }
@@ -114,10 +119,11 @@ func (p *Pending) Run(ctx context.Context, front Front) *tool.Result {
 	if err := p.d.inform(call, p.entry); err != nil {
 		return p.finish(refused(err))
 	}
+	defer p.lend(ctx, call, front)()
 	queued := time.Since(p.started)
 	res := p.d.attempt(ctx, p.entry, call, peer) // 5. where
 	res.Run.QueueTime, res.Run.ExecutionTime = queued, time.Since(p.started)-queued
-	p.d.remember(p.req.Session, p.entry, res)
+	p.remember(res)
 	return p.finish(p.overdue(ctx, res))
 }
 
@@ -126,7 +132,7 @@ func (d *Dispatcher) route(req Request) *router.Command {
 	if req.Name != "" {
 		return router.Function(req.Name, req.Arguments, d.Registry)
 	}
-	return router.Parse(req.Command, d.Registry, router.Options{Exists: existsFrom(req.Session.Cwd)})
+	return router.Parse(req.Command, d.Registry, d.options(req.Session.Cwd))
 }
 
 // bind is step 2. Its result is set when the answer is already known: help, or an error.
@@ -180,7 +186,7 @@ func (d *Dispatcher) attempt(ctx context.Context, e *registry.Entry, call *tool.
 
 // Explain says what a command means, seen from a directory, without running it.
 func (d *Dispatcher) Explain(command, cwd string) *router.Command {
-	c := router.Parse(command, d.Registry, router.Options{Exists: existsFrom(cwd)})
+	c := router.Parse(command, d.Registry, d.options(cwd))
 	if c.Error != nil || c.IsHelp || c.Layer == router.Native {
 		return c
 	}

@@ -70,11 +70,16 @@ func (d *Dispatcher) inform(call *tool.Call, e *registry.Entry) error {
 	return nil
 }
 
-// remember keeps what the call read, changed and left.
-func (d *Dispatcher) remember(s Session, e *registry.Entry, res *tool.Result) {
+// remember keeps what the call read, changed and left. A nested call leaves nothing: the
+// one that it runs inside of says what becomes of the session.
+func (p *Pending) remember(res *tool.Result) {
+	d, s := p.d, p.req.Session
 	d.State.Apply(s.ID, res.Effects)
+	if p.nesting > 0 {
+		return
+	}
 	if res.SessionState != nil {
-		d.State.SavePluginState(s.ID, e.Plugin, res.SessionState)
+		d.State.SavePluginState(s.ID, p.entry.Plugin, res.SessionState)
 	}
 	if res.Cwd == "" || res.Cwd == s.Cwd {
 		return
@@ -155,6 +160,10 @@ func firstWord(c *router.Command) string {
 		return c.Name
 	}
 	return c.Raw
+}
+
+func (d *Dispatcher) options(cwd string) router.Options {
+	return router.Options{Exists: existsFrom(cwd), Commands: d.Commands != nil && d.Commands.Available()}
 }
 
 func existsFrom(cwd string) func(string) bool {

@@ -26,6 +26,8 @@ type Entry struct {
 	Enabled   bool
 	// Timeout of a call; 0: the host's; negative: the tool keeps its own time.
 	Timeout time.Duration
+	// Commands: it starts commands, which may call tools.
+	Commands bool
 }
 
 // FullName is the name by which the tool is called: "read", or "jira:search".
@@ -90,6 +92,7 @@ func (r *Registry) Add(plugin, namespace string, desc *tool.Description, setting
 			errs = append(errs, fmt.Errorf("tool %q of plugin %s is not registered: %w", def.Name, plugin, err))
 			continue
 		}
+		e.Commands = slices.Contains(desc.Capabilities, tool.CapabilityCommands)
 		next.byName[e.FullName()] = e
 		next.order = append(next.order, e)
 	}

@@ -32,7 +32,8 @@ type turn struct {
 	ready chan struct{}
 }
 
-// Ticket is a place in a session's line.
+// Ticket is a place in a session's line. The nil ticket is that of a call that runs
+// inside of another: it need not wait.
 type Ticket struct {
 	s       *Scheduler
 	session string
@@ -58,6 +59,9 @@ func (s *Scheduler) Enqueue(session string, safe bool) *Ticket {
 // Wait waits for the place to come first; places come in the order of Enqueue. done
 // must be called when the call has ended. The error is ctx's.
 func (k *Ticket) Wait(ctx context.Context) (done func(), err error) {
+	if k == nil {
+		return func() {}, ctx.Err()
+	}
 	select {
 	case <-k.turn.ready:
 		return sync.OnceFunc(k.leave), nil

@@ -126,7 +126,10 @@ func (p *Plugin) launch() (*instance, error) {
 func (p *Plugin) connect(ctx context.Context) (*instance, plugin.ClientProtocol, error) {
 	in := &instance{proc: newProcess(&p.spec, p.super.opts.Log), idle: make(chan struct{}, 1)}
 	defer in.proc.settle() // whichever way this ends, Start is not called later
-	dir, err := p.super.sockets()
+	if inherit := p.super.opts.Inherit; inherit != nil {
+		in.proc.inherit = inherit(p.spec.Name)
+	}
+	dir, err := p.super.RuntimeDir()
 	if err != nil {
 		return in, nil, fmt.Errorf("there is no place for its socket: %w", err)
 	}

@@ -32,6 +32,7 @@ type process struct {
 	name      string
 	path      string
 	socketDir string
+	inherit   *os.File // nil: nothing
 	log       *slog.Logger
 
 	started   chan struct{} // closed when Start is over, or never comes; cmd is settled from then on
@@ -91,6 +92,9 @@ func (p *process) Start(context.Context) (err error) {
 	closers = append(closers, outW, errW, lifeR)
 	p.cmd.Stdout, p.cmd.Stderr = outW, errW
 	p.cmd.ExtraFiles = []*os.File{lifeR} // descriptor 3
+	if p.inherit != nil {
+		p.cmd.ExtraFiles = append(p.cmd.ExtraFiles, p.inherit) // InheritedFD
+	}
 	p.cmd.Env = append(p.cmd.Env, toolrpc.LifelineEnv+"=3")
 	p.lifeline = lifeW
 	handshake, line := io.Pipe()

@@ -28,6 +28,9 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
+// InheritedFD is where a plugin finds the file of Options.Inherit.
+const InheritedFD = 4
+
 // DefaultStartTimeout bounds a plugin's start, from exec to configured.
 const DefaultStartTimeout = 10 * time.Second
 
@@ -56,6 +59,9 @@ type Options struct {
 	// in the system's place for it.
 	RuntimeDir string
 	Log        *slog.Logger
+	// Inherit gives a file that a plugin inherits, as its descriptor InheritedFD; the
+	// supervisor does not close it. nil, or a nil file: none.
+	Inherit func(plugin string) *os.File
 	// Diagnose writes what is wrong with a plugin's configuration for the operator. nil:
 	// plainly.
 	Diagnose func(plugin string, diags []tool.Diagnostic) string
@@ -127,9 +133,9 @@ func (s *Supervisor) Close(grace time.Duration) {
 
 var errClosed = errors.New("the host is closed")
 
-// sockets gives the directory in which each process gets its own socket directory.
+// RuntimeDir gives the directory in which each process gets its own socket directory.
 // It is made on first use, named by this process, and what dead hosts left is swept.
-func (s *Supervisor) sockets() (string, error) {
+func (s *Supervisor) RuntimeDir() (string, error) {
 	s.runtimeOnce.Do(func() {
 		if s.runtimeDir = s.opts.RuntimeDir; s.runtimeDir == "" {
 			s.runtimeDir, s.runtimeErr = makeRuntimeDir()

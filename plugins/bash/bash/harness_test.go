@@ -63,7 +63,7 @@ func noneLeft(t *testing.T) {
 // those in our own session, which the tests themselves start.
 func ours() []string {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
-	mark := []byte(fmt.Sprintf("TOOLHOST_CALL=%d-", os.Getpid()))
+	mark := []byte(fmt.Sprintf("TOOLHOST_TREE=%d-", os.Getpid()))
 	self := strings.Fields(statOf(os.Getpid()))
 	var left []string
 	for _, dir := range dirs {

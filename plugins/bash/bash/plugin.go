@@ -20,7 +20,8 @@ func Plugin() sdk.Plugin {
 	b := &bash{store: capture.NewStore("")}
 	return sdk.Plugin{
 		Name: "bash", Version: Version,
-		Tools: []sdk.Tool{sdk.NewTool(definition(), b.run)},
+		Tools:    []sdk.Tool{sdk.NewTool(definition(), b.run)},
+		Commands: true,
 		Config: sdk.NewConfig(func(_ context.Context, _ struct{}, s sdk.Setup) error {
 			if s.StateDir != "" {
 				b.store = capture.NewStore(filepath.Join(s.StateDir, "output"))

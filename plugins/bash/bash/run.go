@@ -38,9 +38,13 @@ func (b *bash) run(ctx context.Context, call *sdk.Call, in args) (*sdk.Result, e
 	if err != nil {
 		r.note("The session's state could not be read, so the command ran in a new session: variables, functions and options of before are gone.")
 	}
+	env := shell.Environment(os.Environ())
+	if call.Commands != nil {
+		env = shell.AppendPath(env, call.Commands.Dir)
+	}
 	cmd := shell.Command{
-		Bash: path, Text: in.Command, Stdin: in.Stdin, Dir: at.dir, State: state,
-		Env: shell.Environment(os.Environ()), Timeout: time.Duration(in.Timeout) * time.Millisecond,
+		Tools: call.Commands, Bash: path, Text: in.Command, Stdin: in.Stdin, Dir: at.dir, State: state,
+		Env: env, Timeout: time.Duration(in.Timeout) * time.Millisecond,
 	}
 	run := func() (*shell.Outcome, error) {
 		r.stdout, r.stderr = capture.NewBuffer("stdout", b.store), capture.NewBuffer("stderr", b.store)

@@ -268,7 +268,7 @@ func TestStateIsReadable(t *testing.T) {
 	if err != nil || st.Snapshot == nil || !strings.Contains(st.Snapshot.Variables, `declare -- x="1"`) {
 		t.Errorf("%v %+v", err, st)
 	}
-	for _, private := range []string{"TOOLHOST_CALL", "__toolhost_dump", "BASH_EXECUTION_STRING"} {
+	for _, private := range []string{"TOOLHOST_TREE", "TOOLHOST_CALL", "TOOLHOST_COMMANDS", "__toolhost_dump", "BASH_EXECUTION_STRING"} {
 		if strings.Contains(st.Snapshot.Variables, private) {
 			t.Errorf("the state has %s", private)
 		}

@@ -13,7 +13,7 @@ import (
 )
 
 // MarkEnv names the environment variable that marks what belongs to a command.
-const MarkEnv = "TOOLHOST_CALL"
+const MarkEnv = "TOOLHOST_TREE"
 
 // ErrClosed is given for a command that is started after [Keeper.Close].
 var ErrClosed = errors.New("process: the keeper is closed")

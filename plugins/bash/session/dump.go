@@ -60,5 +60,5 @@ var notKept = []string{
 	"BASH_LINENO", "BASH_REMATCH", "BASH_SOURCE", "BASH_SUBSHELL", "BASH_VERSION", "BASH_XTRACEFD",
 	"COMP_WORDBREAKS", "DIRSTACK", "EPOCHREALTIME", "EPOCHSECONDS", "FUNCNAME", "GROUPS", "HISTCMD",
 	"HOSTNAME", "HOSTTYPE", "LINENO", "MACHTYPE", "OPTIND", "OSTYPE", "PIPESTATUS", "PWD", "RANDOM", "SECONDS", "SRANDOM",
-	"TOOLHOST_CALL", "__toolhost_dump", "__toolhost_v", "__toolhost_n", "_",
+	"TOOLHOST_TREE", "TOOLHOST_CALL", "TOOLHOST_COMMANDS", "__toolhost_dump", "__toolhost_v", "__toolhost_n", "_",
 }

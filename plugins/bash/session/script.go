@@ -17,10 +17,10 @@ var shoptNotKept = regexp.MustCompile(`^(extdebug|login_shell|restricted_shell|c
 
 // Script gives the commands that make a new shell, started with base as its
 // environment, what the session's last one was, and set its EXIT trap, which must
-// be without single quotes. At their end they write [Restored] and define the
+// be without single quotes. before is run last, before the command. At their end they write [Restored] and define the
 // function __toolhost_status, which removes itself and gives the status of the
 // session's last command. Their status is 0.
-func (s *State) Script(base []string, exitTrap string) string {
+func (s *State) Script(base []string, exitTrap, before string) string {
 	var w strings.Builder
 	line := func(format string, a ...any) { fmt.Fprintf(&w, format+"\n", a...) }
 	if n := s.Snapshot; n != nil {
@@ -33,7 +33,7 @@ func (s *State) Script(base []string, exitTrap string) string {
 		w.WriteString(rebase(s.Base, base))
 		line(`\builtin umask %s`, n.Umask)
 		for _, dir := range slices.Backward(n.Dirs) {
-			line(`\builtin pushd -n -- %s >/dev/null`, quote(dir))
+			line(`\builtin pushd -n -- %s >/dev/null`, Quote(dir))
 		}
 		// Functions may be written with extended patterns, and are told as they are
 		// after the expansion of aliases.
@@ -46,6 +46,7 @@ func (s *State) Script(base []string, exitTrap string) string {
 		// Agents define aliases to use them, as people at a terminal do.
 		line(`\builtin shopt -s expand_aliases`)
 	}
+	w.WriteString(before)
 	line(`\builtin unset -v __toolhost_script; \builtin trap '%s' EXIT; \builtin printf "%s\0" >&%d`, exitTrap, Restored, DumpFD)
 	line(`__toolhost_status() { \builtin unset -f __toolhost_status; \builtin return %d; }`, s.Last)
 	return w.String()
@@ -64,10 +65,10 @@ func rebase(before, now []string) string {
 		}
 		untouched, change := fmt.Sprintf(`[[ -z ${%s+set} ]]`, name), `\builtin unset -v `+name
 		if had {
-			untouched = fmt.Sprintf(`[[ ${%s+=}${%s-} == %s ]]`, name, name, quote("="+was))
+			untouched = fmt.Sprintf(`[[ ${%s+=}${%s-} == %s ]]`, name, name, Quote("="+was))
 		}
 		if has {
-			change = `\builtin export ` + name + "=" + quote(is)
+			change = `\builtin export ` + name + "=" + Quote(is)
 		}
 		w.WriteString(untouched + " && " + change + "\n")
 	}
@@ -104,7 +105,7 @@ func functionFlags(lines string) string {
 		rest, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "declare -f")
 		flags, name, found := strings.Cut(rest, " ")
 		if ok && found && flags != "" {
-			fmt.Fprintf(&w, "\\builtin declare -f%s -- %s\n", quote(flags), quote(name))
+			fmt.Fprintf(&w, "\\builtin declare -f%s -- %s\n", Quote(flags), Quote(name))
 		}
 	}
 	return w.String()
@@ -140,4 +141,5 @@ func options(list string) string {
 	return w.String()
 }
 
-func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+// Quote makes one word of any text.
+func Quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

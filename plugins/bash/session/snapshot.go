@@ -60,6 +60,7 @@ func Parse(b []byte) (*Snapshot, error) {
 	s.Umask, s.Shopts = strings.TrimSpace(f.next()), f.next()
 	stuck := strings.Fields(f.next())
 	s.Variables, s.Functions, s.FunctionFlags = f.next(), f.next(), f.next()
+	s.Functions, s.FunctionFlags = dropNotFound(s.Functions, s.FunctionFlags)
 	if f.next() != dumpEnd || s.Cwd == "" || !octal.MatchString(s.Umask) {
 		return &Snapshot{Cwd: s.Cwd}, ErrDump
 	}

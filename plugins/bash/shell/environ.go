@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"toolhost.dev/plugins/bash/process"
+	"toolhost.dev/sdk/tool"
 	"toolhost.dev/sdk/toolrpc"
 )
 
@@ -25,9 +26,20 @@ var quiet = []string{
 // private variables are between host and plugin, or would have a shell start in
 // another way than a new one.
 var private = []string{
-	toolrpc.Handshake.MagicCookieKey, toolrpc.LifelineEnv, process.MarkEnv,
+	toolrpc.Handshake.MagicCookieKey, toolrpc.LifelineEnv, process.MarkEnv, tool.CommandsEnv, tool.CallEnv,
 	"BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "BASH_COMPAT", "BASH_XTRACEFD", "POSIXLY_CORRECT", "PROMPT_COMMAND",
 	"PWD", "OLDPWD", "SHLVL", "_",
+}
+
+// AppendPath adds a directory to the end of an environment's PATH.
+func AppendPath(env []string, dir string) []string {
+	for i, e := range env {
+		if path, ok := strings.CutPrefix(e, "PATH="); ok && path != "" {
+			env[i] = e + ":" + dir
+			return env
+		}
+	}
+	return append(env, "PATH="+dir)
 }
 
 // Environment gives the environment for commands, made of that of this process.

@@ -15,6 +15,7 @@ import (
 
 	"toolhost.dev/plugins/bash/process"
 	"toolhost.dev/plugins/bash/session"
+	"toolhost.dev/sdk/tool"
 )
 
 // Grace is how long a command that must end has to clean up.
@@ -33,6 +34,8 @@ type Command struct {
 	// Env is the environment of a new session; see [Environment].
 	Env   []string
 	State session.State
+	// Tools, when not nil, is how the command reaches the host's tools.
+	Tools *tool.Commands
 	// Timeout, when not 0, is how long the command may take.
 	Timeout        time.Duration
 	Stdout, Stderr io.Writer
@@ -191,7 +194,9 @@ func connect(cmd *exec.Cmd, c *Command) (p *pipes, err error) {
 		cmd.Stdin = stdin // else /dev/null
 	}
 	private := make([]*os.File, session.DumpFD-2)
-	for fd, text := range map[int]string{commandFD: c.Text, scriptFD: c.State.Script(c.Env, exitTrap), dumpFD: session.Dump} {
+	tools, script := lend(c.Tools)
+	private[commandsFD-3] = tools
+	for fd, text := range map[int]string{commandFD: c.Text, scriptFD: c.State.Script(c.Env, exitTrap, script), dumpFD: session.Dump} {
 		f, err := nameless(text)
 		if err != nil {
 			return p, err

@@ -17,7 +17,7 @@ import (
 func TestEnvironment(t *testing.T) {
 	got := Environment([]string{
 		"PATH=/bin", "HOME=/root", "LANG=C", "TERM=xterm", "PAGER=less", "EMPTY=", "GIT_SSH_COMMAND=ssh -i key",
-		"TOOLHOST_PLUGIN=cookie", "TOOLHOST_LIFELINE_FD=3", "TOOLHOST_CALL=1", "PLUGIN_CLIENT_CERT=x", "PLUGIN_PROTOCOL_VERSIONS=2",
+		"TOOLHOST_PLUGIN=cookie", "TOOLHOST_LIFELINE_FD=3", "TOOLHOST_TREE=1", "TOOLHOST_CALL=1", "PLUGIN_CLIENT_CERT=x", "PLUGIN_PROTOCOL_VERSIONS=2",
 		"BASH_ENV=/evil", "SHELLOPTS=xtrace", "BASH_FUNC_ls%%=() { evil; }", "PWD=/x", "_=/bin/x", "not an assignment", "POSIXLY_CORRECT=1",
 	})
 	for _, want := range []string{"PATH=/bin", "HOME=/root", "LANG=C", "EMPTY=", "TERM=dumb", "PAGER=cat", "GIT_TERMINAL_PROMPT=0", "GIT_SSH_COMMAND=ssh -i key -oBatchMode=yes", "CI=1"} {
@@ -33,7 +33,7 @@ func TestEnvironment(t *testing.T) {
 		}
 		seen[name] = true
 	}
-	for _, name := range []string{"TOOLHOST_PLUGIN", "TOOLHOST_LIFELINE_FD", "TOOLHOST_CALL", "PLUGIN_CLIENT_CERT", "PLUGIN_PROTOCOL_VERSIONS", "BASH_ENV", "SHELLOPTS", "BASH_FUNC_ls%%", "PWD", "_", "POSIXLY_CORRECT"} {
+	for _, name := range []string{"TOOLHOST_PLUGIN", "TOOLHOST_LIFELINE_FD", "TOOLHOST_TREE", "TOOLHOST_CALL", "PLUGIN_CLIENT_CERT", "PLUGIN_PROTOCOL_VERSIONS", "BASH_ENV", "SHELLOPTS", "BASH_FUNC_ls%%", "PWD", "_", "POSIXLY_CORRECT"} {
 		if seen[name] {
 			t.Errorf("%s is passed on", name)
 		}

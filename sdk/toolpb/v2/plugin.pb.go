@@ -192,7 +192,7 @@ func (x Cancel_Reason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Cancel_Reason.Descriptor instead.
 func (Cancel_Reason) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{10, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{11, 0}
 }
 
 type Output_Stream int32
@@ -241,7 +241,7 @@ func (x Output_Stream) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Output_Stream.Descriptor instead.
 func (Output_Stream) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{13, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{14, 0}
 }
 
 type Answer_Outcome int32
@@ -298,7 +298,7 @@ func (x Answer_Outcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Answer_Outcome.Descriptor instead.
 func (Answer_Outcome) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{17, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{18, 0}
 }
 
 type Attachment_Type int32
@@ -347,7 +347,7 @@ func (x Attachment_Type) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Attachment_Type.Descriptor instead.
 func (Attachment_Type) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{23, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{24, 0}
 }
 
 type Effect_Operation int32
@@ -402,7 +402,7 @@ func (x Effect_Operation) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Effect_Operation.Descriptor instead.
 func (Effect_Operation) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{24, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{25, 0}
 }
 
 type HealthResponse_Status int32
@@ -454,7 +454,7 @@ func (x HealthResponse_Status) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use HealthResponse_Status.Descriptor instead.
 func (HealthResponse_Status) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{26, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{27, 0}
 }
 
 type DescribeRequest struct {
@@ -1179,7 +1179,9 @@ type Start struct {
 	// What this plugin last gave in Result.session_state for this session.
 	SessionState []byte `protobuf:"bytes,9,opt,name=session_state,json=sessionState,proto3" json:"session_state,omitempty"`
 	// W3C trace context headers.
-	Trace         map[string]string `protobuf:"bytes,10,rep,name=trace,proto3" json:"trace,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Trace map[string]string `protobuf:"bytes,10,rep,name=trace,proto3" json:"trace,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Set only for plugins with the capability "commands".
+	Commands      *Commands `protobuf:"bytes,11,opt,name=commands,proto3" json:"commands,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1284,6 +1286,77 @@ func (x *Start) GetTrace() map[string]string {
 	return nil
 }
 
+func (x *Start) GetCommands() *Commands {
+	if x != nil {
+		return x.Commands
+	}
+	return nil
+}
+
+// Commands is how commands that a call starts reach the host's tools.
+type Commands struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Holds a program for each tool, to be on the commands' PATH.
+	Dir string `protobuf:"bytes,1,opt,name=dir,proto3" json:"dir,omitempty"`
+	// The host's socket: "fd:N", a descriptor that the plugin has inherited, else a path.
+	Address string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
+	// Names the call; void when the call has ended.
+	Token         string `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Commands) Reset() {
+	*x = Commands{}
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Commands) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Commands) ProtoMessage() {}
+
+func (x *Commands) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Commands.ProtoReflect.Descriptor instead.
+func (*Commands) Descriptor() ([]byte, []int) {
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Commands) GetDir() string {
+	if x != nil {
+		return x.Dir
+	}
+	return ""
+}
+
+func (x *Commands) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *Commands) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
 // Cancel asks the tool to stop. The plugin still answers with a Result, soon.
 type Cancel struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1294,7 +1367,7 @@ type Cancel struct {
 
 func (x *Cancel) Reset() {
 	*x = Cancel{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[10]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1306,7 +1379,7 @@ func (x *Cancel) String() string {
 func (*Cancel) ProtoMessage() {}
 
 func (x *Cancel) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[10]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1319,7 +1392,7 @@ func (x *Cancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cancel.ProtoReflect.Descriptor instead.
 func (*Cancel) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{10}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Cancel) GetReason() Cancel_Reason {
@@ -1347,7 +1420,7 @@ type CallResponse struct {
 
 func (x *CallResponse) Reset() {
 	*x = CallResponse{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[11]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1359,7 +1432,7 @@ func (x *CallResponse) String() string {
 func (*CallResponse) ProtoMessage() {}
 
 func (x *CallResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[11]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1372,7 +1445,7 @@ func (x *CallResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallResponse.ProtoReflect.Descriptor instead.
 func (*CallResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{11}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CallResponse) GetMessage() isCallResponse_Message {
@@ -1472,7 +1545,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[12]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1484,7 +1557,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[12]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1497,7 +1570,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{12}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Progress) GetTitle() string {
@@ -1525,7 +1598,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[13]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1537,7 +1610,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[13]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1550,7 +1623,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{13}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Output) GetStream() Output_Stream {
@@ -1582,7 +1655,7 @@ type Ask struct {
 
 func (x *Ask) Reset() {
 	*x = Ask{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[14]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1594,7 +1667,7 @@ func (x *Ask) String() string {
 func (*Ask) ProtoMessage() {}
 
 func (x *Ask) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[14]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1607,7 +1680,7 @@ func (x *Ask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ask.ProtoReflect.Descriptor instead.
 func (*Ask) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{14}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Ask) GetId() uint32 {
@@ -1672,7 +1745,7 @@ type Permission struct {
 
 func (x *Permission) Reset() {
 	*x = Permission{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[15]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1684,7 +1757,7 @@ func (x *Permission) String() string {
 func (*Permission) ProtoMessage() {}
 
 func (x *Permission) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[15]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1697,7 +1770,7 @@ func (x *Permission) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Permission.ProtoReflect.Descriptor instead.
 func (*Permission) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{15}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Permission) GetKind() string {
@@ -1740,7 +1813,7 @@ type Question struct {
 
 func (x *Question) Reset() {
 	*x = Question{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[16]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1752,7 +1825,7 @@ func (x *Question) String() string {
 func (*Question) ProtoMessage() {}
 
 func (x *Question) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[16]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1765,7 +1838,7 @@ func (x *Question) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Question.ProtoReflect.Descriptor instead.
 func (*Question) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{16}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Question) GetText() string {
@@ -1808,7 +1881,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[17]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1820,7 +1893,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[17]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1833,7 +1906,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{17}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Answer) GetAskId() uint32 {
@@ -1876,7 +1949,7 @@ type FileStateQuery struct {
 
 func (x *FileStateQuery) Reset() {
 	*x = FileStateQuery{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[18]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1888,7 +1961,7 @@ func (x *FileStateQuery) String() string {
 func (*FileStateQuery) ProtoMessage() {}
 
 func (x *FileStateQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[18]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1901,7 +1974,7 @@ func (x *FileStateQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileStateQuery.ProtoReflect.Descriptor instead.
 func (*FileStateQuery) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{18}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *FileStateQuery) GetId() uint32 {
@@ -1929,7 +2002,7 @@ type FileStates struct {
 
 func (x *FileStates) Reset() {
 	*x = FileStates{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[19]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1941,7 +2014,7 @@ func (x *FileStates) String() string {
 func (*FileStates) ProtoMessage() {}
 
 func (x *FileStates) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[19]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1954,7 +2027,7 @@ func (x *FileStates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileStates.ProtoReflect.Descriptor instead.
 func (*FileStates) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{19}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *FileStates) GetQueryId() uint32 {
@@ -1987,7 +2060,7 @@ type FileState struct {
 
 func (x *FileState) Reset() {
 	*x = FileState{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[20]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1999,7 +2072,7 @@ func (x *FileState) String() string {
 func (*FileState) ProtoMessage() {}
 
 func (x *FileState) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[20]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2012,7 +2085,7 @@ func (x *FileState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileState.ProtoReflect.Descriptor instead.
 func (*FileState) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{20}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *FileState) GetPath() string {
@@ -2073,7 +2146,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[21]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2085,7 +2158,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[21]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2098,7 +2171,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{21}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Result) GetOutput() string {
@@ -2177,7 +2250,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[22]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2189,7 +2262,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[22]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2202,7 +2275,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{22}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Error) GetKind() Kind {
@@ -2238,7 +2311,7 @@ type Attachment struct {
 
 func (x *Attachment) Reset() {
 	*x = Attachment{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[23]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2250,7 +2323,7 @@ func (x *Attachment) String() string {
 func (*Attachment) ProtoMessage() {}
 
 func (x *Attachment) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[23]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2263,7 +2336,7 @@ func (x *Attachment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attachment.ProtoReflect.Descriptor instead.
 func (*Attachment) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{23}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Attachment) GetType() Attachment_Type {
@@ -2310,7 +2383,7 @@ type Effect struct {
 
 func (x *Effect) Reset() {
 	*x = Effect{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[24]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2322,7 +2395,7 @@ func (x *Effect) String() string {
 func (*Effect) ProtoMessage() {}
 
 func (x *Effect) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[24]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2335,7 +2408,7 @@ func (x *Effect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Effect.ProtoReflect.Descriptor instead.
 func (*Effect) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{24}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Effect) GetOperation() Effect_Operation {
@@ -2376,7 +2449,7 @@ type HealthRequest struct {
 
 func (x *HealthRequest) Reset() {
 	*x = HealthRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[25]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2388,7 +2461,7 @@ func (x *HealthRequest) String() string {
 func (*HealthRequest) ProtoMessage() {}
 
 func (x *HealthRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[25]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2401,7 +2474,7 @@ func (x *HealthRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HealthRequest.ProtoReflect.Descriptor instead.
 func (*HealthRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{25}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *HealthRequest) GetTool() string {
@@ -2423,7 +2496,7 @@ type HealthResponse struct {
 
 func (x *HealthResponse) Reset() {
 	*x = HealthResponse{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[26]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2435,7 +2508,7 @@ func (x *HealthResponse) String() string {
 func (*HealthResponse) ProtoMessage() {}
 
 func (x *HealthResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[26]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2448,7 +2521,7 @@ func (x *HealthResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HealthResponse.ProtoReflect.Descriptor instead.
 func (*HealthResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{26}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *HealthResponse) GetStatus() HealthResponse_Status {
@@ -2482,7 +2555,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[27]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2494,7 +2567,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[27]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2507,7 +2580,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{27}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *DrainRequest) GetGraceMs() int64 {
@@ -2527,7 +2600,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[28]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2539,7 +2612,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[28]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2552,7 +2625,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{28}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *DrainResponse) GetCanceled() int32 {
@@ -2624,7 +2697,7 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\x06cancel\x18\x03 \x01(\v2\x13.toolhost.v2.CancelH\x00R\x06cancel\x12:\n" +
 	"\vfile_states\x18\x04 \x01(\v2\x17.toolhost.v2.FileStatesH\x00R\n" +
 	"fileStatesB\t\n" +
-	"\amessage\"\xfe\x02\n" +
+	"\amessage\"\xb1\x03\n" +
 	"\x05Start\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x1c\n" +
@@ -2639,11 +2712,16 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"timeout_ms\x18\b \x01(\x03R\ttimeoutMs\x12#\n" +
 	"\rsession_state\x18\t \x01(\fR\fsessionState\x123\n" +
 	"\x05trace\x18\n" +
-	" \x03(\v2\x1d.toolhost.v2.Start.TraceEntryR\x05trace\x1a8\n" +
+	" \x03(\v2\x1d.toolhost.v2.Start.TraceEntryR\x05trace\x121\n" +
+	"\bcommands\x18\v \x01(\v2\x15.toolhost.v2.CommandsR\bcommands\x1a8\n" +
 	"\n" +
 	"TraceEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x88\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"L\n" +
+	"\bCommands\x12\x10\n" +
+	"\x03dir\x18\x01 \x01(\tR\x03dir\x12\x18\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x14\n" +
+	"\x05token\x18\x03 \x01(\tR\x05token\"\x88\x01\n" +
 	"\x06Cancel\x122\n" +
 	"\x06reason\x18\x01 \x01(\x0e2\x1a.toolhost.v2.Cancel.ReasonR\x06reason\"J\n" +
 	"\x06Reason\x12\x16\n" +
@@ -2797,7 +2875,7 @@ func file_toolhost_v2_plugin_proto_rawDescGZIP() []byte {
 }
 
 var file_toolhost_v2_plugin_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_toolhost_v2_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_toolhost_v2_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_toolhost_v2_plugin_proto_goTypes = []any{
 	(Kind)(0),                  // 0: toolhost.v2.Kind
 	(Diagnostic_Severity)(0),   // 1: toolhost.v2.Diagnostic.Severity
@@ -2817,26 +2895,27 @@ var file_toolhost_v2_plugin_proto_goTypes = []any{
 	(*Diagnostic)(nil),         // 15: toolhost.v2.Diagnostic
 	(*CallRequest)(nil),        // 16: toolhost.v2.CallRequest
 	(*Start)(nil),              // 17: toolhost.v2.Start
-	(*Cancel)(nil),             // 18: toolhost.v2.Cancel
-	(*CallResponse)(nil),       // 19: toolhost.v2.CallResponse
-	(*Progress)(nil),           // 20: toolhost.v2.Progress
-	(*Output)(nil),             // 21: toolhost.v2.Output
-	(*Ask)(nil),                // 22: toolhost.v2.Ask
-	(*Permission)(nil),         // 23: toolhost.v2.Permission
-	(*Question)(nil),           // 24: toolhost.v2.Question
-	(*Answer)(nil),             // 25: toolhost.v2.Answer
-	(*FileStateQuery)(nil),     // 26: toolhost.v2.FileStateQuery
-	(*FileStates)(nil),         // 27: toolhost.v2.FileStates
-	(*FileState)(nil),          // 28: toolhost.v2.FileState
-	(*Result)(nil),             // 29: toolhost.v2.Result
-	(*Error)(nil),              // 30: toolhost.v2.Error
-	(*Attachment)(nil),         // 31: toolhost.v2.Attachment
-	(*Effect)(nil),             // 32: toolhost.v2.Effect
-	(*HealthRequest)(nil),      // 33: toolhost.v2.HealthRequest
-	(*HealthResponse)(nil),     // 34: toolhost.v2.HealthResponse
-	(*DrainRequest)(nil),       // 35: toolhost.v2.DrainRequest
-	(*DrainResponse)(nil),      // 36: toolhost.v2.DrainResponse
-	nil,                        // 37: toolhost.v2.Start.TraceEntry
+	(*Commands)(nil),           // 18: toolhost.v2.Commands
+	(*Cancel)(nil),             // 19: toolhost.v2.Cancel
+	(*CallResponse)(nil),       // 20: toolhost.v2.CallResponse
+	(*Progress)(nil),           // 21: toolhost.v2.Progress
+	(*Output)(nil),             // 22: toolhost.v2.Output
+	(*Ask)(nil),                // 23: toolhost.v2.Ask
+	(*Permission)(nil),         // 24: toolhost.v2.Permission
+	(*Question)(nil),           // 25: toolhost.v2.Question
+	(*Answer)(nil),             // 26: toolhost.v2.Answer
+	(*FileStateQuery)(nil),     // 27: toolhost.v2.FileStateQuery
+	(*FileStates)(nil),         // 28: toolhost.v2.FileStates
+	(*FileState)(nil),          // 29: toolhost.v2.FileState
+	(*Result)(nil),             // 30: toolhost.v2.Result
+	(*Error)(nil),              // 31: toolhost.v2.Error
+	(*Attachment)(nil),         // 32: toolhost.v2.Attachment
+	(*Effect)(nil),             // 33: toolhost.v2.Effect
+	(*HealthRequest)(nil),      // 34: toolhost.v2.HealthRequest
+	(*HealthResponse)(nil),     // 35: toolhost.v2.HealthResponse
+	(*DrainRequest)(nil),       // 36: toolhost.v2.DrainRequest
+	(*DrainResponse)(nil),      // 37: toolhost.v2.DrainResponse
+	nil,                        // 38: toolhost.v2.Start.TraceEntry
 }
 var file_toolhost_v2_plugin_proto_depIdxs = []int32{
 	10, // 0: toolhost.v2.DescribeResponse.tools:type_name -> toolhost.v2.Tool
@@ -2845,45 +2924,46 @@ var file_toolhost_v2_plugin_proto_depIdxs = []int32{
 	15, // 3: toolhost.v2.ConfigureResponse.diagnostics:type_name -> toolhost.v2.Diagnostic
 	1,  // 4: toolhost.v2.Diagnostic.severity:type_name -> toolhost.v2.Diagnostic.Severity
 	17, // 5: toolhost.v2.CallRequest.start:type_name -> toolhost.v2.Start
-	25, // 6: toolhost.v2.CallRequest.answer:type_name -> toolhost.v2.Answer
-	18, // 7: toolhost.v2.CallRequest.cancel:type_name -> toolhost.v2.Cancel
-	27, // 8: toolhost.v2.CallRequest.file_states:type_name -> toolhost.v2.FileStates
+	26, // 6: toolhost.v2.CallRequest.answer:type_name -> toolhost.v2.Answer
+	19, // 7: toolhost.v2.CallRequest.cancel:type_name -> toolhost.v2.Cancel
+	28, // 8: toolhost.v2.CallRequest.file_states:type_name -> toolhost.v2.FileStates
 	12, // 9: toolhost.v2.Start.roots:type_name -> toolhost.v2.Root
-	37, // 10: toolhost.v2.Start.trace:type_name -> toolhost.v2.Start.TraceEntry
-	2,  // 11: toolhost.v2.Cancel.reason:type_name -> toolhost.v2.Cancel.Reason
-	20, // 12: toolhost.v2.CallResponse.progress:type_name -> toolhost.v2.Progress
-	21, // 13: toolhost.v2.CallResponse.output:type_name -> toolhost.v2.Output
-	22, // 14: toolhost.v2.CallResponse.ask:type_name -> toolhost.v2.Ask
-	26, // 15: toolhost.v2.CallResponse.file_state_query:type_name -> toolhost.v2.FileStateQuery
-	29, // 16: toolhost.v2.CallResponse.result:type_name -> toolhost.v2.Result
-	3,  // 17: toolhost.v2.Output.stream:type_name -> toolhost.v2.Output.Stream
-	23, // 18: toolhost.v2.Ask.permission:type_name -> toolhost.v2.Permission
-	24, // 19: toolhost.v2.Ask.question:type_name -> toolhost.v2.Question
-	4,  // 20: toolhost.v2.Answer.outcome:type_name -> toolhost.v2.Answer.Outcome
-	28, // 21: toolhost.v2.FileStates.states:type_name -> toolhost.v2.FileState
-	30, // 22: toolhost.v2.Result.error:type_name -> toolhost.v2.Error
-	31, // 23: toolhost.v2.Result.attachments:type_name -> toolhost.v2.Attachment
-	32, // 24: toolhost.v2.Result.effects:type_name -> toolhost.v2.Effect
-	0,  // 25: toolhost.v2.Error.kind:type_name -> toolhost.v2.Kind
-	5,  // 26: toolhost.v2.Attachment.type:type_name -> toolhost.v2.Attachment.Type
-	6,  // 27: toolhost.v2.Effect.operation:type_name -> toolhost.v2.Effect.Operation
-	28, // 28: toolhost.v2.Effect.file:type_name -> toolhost.v2.FileState
-	7,  // 29: toolhost.v2.HealthResponse.status:type_name -> toolhost.v2.HealthResponse.Status
-	8,  // 30: toolhost.v2.PluginService.Describe:input_type -> toolhost.v2.DescribeRequest
-	13, // 31: toolhost.v2.PluginService.Configure:input_type -> toolhost.v2.ConfigureRequest
-	16, // 32: toolhost.v2.PluginService.Call:input_type -> toolhost.v2.CallRequest
-	33, // 33: toolhost.v2.PluginService.Health:input_type -> toolhost.v2.HealthRequest
-	35, // 34: toolhost.v2.PluginService.Drain:input_type -> toolhost.v2.DrainRequest
-	9,  // 35: toolhost.v2.PluginService.Describe:output_type -> toolhost.v2.DescribeResponse
-	14, // 36: toolhost.v2.PluginService.Configure:output_type -> toolhost.v2.ConfigureResponse
-	19, // 37: toolhost.v2.PluginService.Call:output_type -> toolhost.v2.CallResponse
-	34, // 38: toolhost.v2.PluginService.Health:output_type -> toolhost.v2.HealthResponse
-	36, // 39: toolhost.v2.PluginService.Drain:output_type -> toolhost.v2.DrainResponse
-	35, // [35:40] is the sub-list for method output_type
-	30, // [30:35] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	38, // 10: toolhost.v2.Start.trace:type_name -> toolhost.v2.Start.TraceEntry
+	18, // 11: toolhost.v2.Start.commands:type_name -> toolhost.v2.Commands
+	2,  // 12: toolhost.v2.Cancel.reason:type_name -> toolhost.v2.Cancel.Reason
+	21, // 13: toolhost.v2.CallResponse.progress:type_name -> toolhost.v2.Progress
+	22, // 14: toolhost.v2.CallResponse.output:type_name -> toolhost.v2.Output
+	23, // 15: toolhost.v2.CallResponse.ask:type_name -> toolhost.v2.Ask
+	27, // 16: toolhost.v2.CallResponse.file_state_query:type_name -> toolhost.v2.FileStateQuery
+	30, // 17: toolhost.v2.CallResponse.result:type_name -> toolhost.v2.Result
+	3,  // 18: toolhost.v2.Output.stream:type_name -> toolhost.v2.Output.Stream
+	24, // 19: toolhost.v2.Ask.permission:type_name -> toolhost.v2.Permission
+	25, // 20: toolhost.v2.Ask.question:type_name -> toolhost.v2.Question
+	4,  // 21: toolhost.v2.Answer.outcome:type_name -> toolhost.v2.Answer.Outcome
+	29, // 22: toolhost.v2.FileStates.states:type_name -> toolhost.v2.FileState
+	31, // 23: toolhost.v2.Result.error:type_name -> toolhost.v2.Error
+	32, // 24: toolhost.v2.Result.attachments:type_name -> toolhost.v2.Attachment
+	33, // 25: toolhost.v2.Result.effects:type_name -> toolhost.v2.Effect
+	0,  // 26: toolhost.v2.Error.kind:type_name -> toolhost.v2.Kind
+	5,  // 27: toolhost.v2.Attachment.type:type_name -> toolhost.v2.Attachment.Type
+	6,  // 28: toolhost.v2.Effect.operation:type_name -> toolhost.v2.Effect.Operation
+	29, // 29: toolhost.v2.Effect.file:type_name -> toolhost.v2.FileState
+	7,  // 30: toolhost.v2.HealthResponse.status:type_name -> toolhost.v2.HealthResponse.Status
+	8,  // 31: toolhost.v2.PluginService.Describe:input_type -> toolhost.v2.DescribeRequest
+	13, // 32: toolhost.v2.PluginService.Configure:input_type -> toolhost.v2.ConfigureRequest
+	16, // 33: toolhost.v2.PluginService.Call:input_type -> toolhost.v2.CallRequest
+	34, // 34: toolhost.v2.PluginService.Health:input_type -> toolhost.v2.HealthRequest
+	36, // 35: toolhost.v2.PluginService.Drain:input_type -> toolhost.v2.DrainRequest
+	9,  // 36: toolhost.v2.PluginService.Describe:output_type -> toolhost.v2.DescribeResponse
+	14, // 37: toolhost.v2.PluginService.Configure:output_type -> toolhost.v2.ConfigureResponse
+	20, // 38: toolhost.v2.PluginService.Call:output_type -> toolhost.v2.CallResponse
+	35, // 39: toolhost.v2.PluginService.Health:output_type -> toolhost.v2.HealthResponse
+	37, // 40: toolhost.v2.PluginService.Drain:output_type -> toolhost.v2.DrainResponse
+	36, // [36:41] is the sub-list for method output_type
+	31, // [31:36] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_toolhost_v2_plugin_proto_init() }
@@ -2897,26 +2977,26 @@ func file_toolhost_v2_plugin_proto_init() {
 		(*CallRequest_Cancel)(nil),
 		(*CallRequest_FileStates)(nil),
 	}
-	file_toolhost_v2_plugin_proto_msgTypes[11].OneofWrappers = []any{
+	file_toolhost_v2_plugin_proto_msgTypes[12].OneofWrappers = []any{
 		(*CallResponse_Progress)(nil),
 		(*CallResponse_Output)(nil),
 		(*CallResponse_Ask)(nil),
 		(*CallResponse_FileStateQuery)(nil),
 		(*CallResponse_Result)(nil),
 	}
-	file_toolhost_v2_plugin_proto_msgTypes[14].OneofWrappers = []any{
+	file_toolhost_v2_plugin_proto_msgTypes[15].OneofWrappers = []any{
 		(*Ask_Permission)(nil),
 		(*Ask_Question)(nil),
 	}
-	file_toolhost_v2_plugin_proto_msgTypes[21].OneofWrappers = []any{}
-	file_toolhost_v2_plugin_proto_msgTypes[24].OneofWrappers = []any{}
+	file_toolhost_v2_plugin_proto_msgTypes[22].OneofWrappers = []any{}
+	file_toolhost_v2_plugin_proto_msgTypes[25].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toolhost_v2_plugin_proto_rawDesc), len(file_toolhost_v2_plugin_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   30,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,125 @@
+package host
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/shim"
+	"toolhost.dev/host/internal/supervisor"
+)
+
+// commands lets the commands that calls start call tools. Nothing is made before the
+// first plugin is started that can use it.
+type commands struct {
+	host   *Host
+	binary string // of the shim, beside the directory of the bundled plugins; empty: there is none
+
+	listening sync.Once
+	server    *shim.Server
+	dir       string // holds the programs
+	failed    atomic.Bool
+	linking   sync.Once
+}
+
+func (h *Host) newCommands() *commands {
+	c := &commands{host: h}
+	if h.opts.BundledDir == "" {
+		return c
+	}
+	binary, err := filepath.Abs(filepath.Join(filepath.Dir(h.opts.BundledDir), tool.CommandsProgram))
+	if st, statErr := os.Stat(binary); err == nil && statErr == nil && st.Mode().IsRegular() && st.Mode().Perm()&0o111 != 0 {
+		c.binary = binary
+	}
+	return c
+}
+
+// inherit gives the host's socket to plugins that start commands, and to those that
+// nobody knows yet.
+func (c *commands) inherit(plugin string) *os.File {
+	if starts, known := c.host.startsCommands[plugin]; known && !starts || !c.listen() {
+		return nil
+	}
+	return c.server.Inherit
+}
+
+// listen reports whether commands can reach the host.
+func (c *commands) listen() bool {
+	if c.binary == "" {
+		return false
+	}
+	c.listening.Do(func() {
+		dir, err := c.host.super.RuntimeDir()
+		if err == nil {
+			c.server, err = shim.Listen(dir)
+		}
+		c.told(err)
+	})
+	return !c.failed.Load()
+}
+
+func (c *commands) told(err error) {
+	if err != nil {
+		c.failed.Store(true)
+		c.host.log.Warn("commands cannot call tools", "error", err)
+	}
+}
+
+// link makes the programs, which stay for later runs with this binary.
+func (c *commands) link() error {
+	if c.host.stateRoot == "" {
+		tmp, err := c.host.super.RuntimeDir()
+		if err != nil {
+			return err
+		}
+		c.dir = filepath.Join(tmp, "commands")
+	} else {
+		// A host of another release has its own.
+		sum := sha256.Sum256([]byte(c.binary))
+		c.dir = filepath.Join(c.host.stateRoot, "commands", hex.EncodeToString(sum[:6]))
+	}
+	return shim.Link(c.dir, c.binary, c.names())
+}
+
+// names are the programs: of agent tools, of namespaces, and of each tool in them.
+func (c *commands) names() []string {
+	r := c.host.registry
+	names := []string{tool.CommandsProgram}
+	for _, n := range r.AgentNames() {
+		names = append(names, "tool:"+n)
+	}
+	for _, ns := range r.Namespaces() {
+		names = append(names, "field:"+ns)
+		for _, n := range r.FieldNames(ns) {
+			names = append(names, ns+":"+n)
+		}
+	}
+	return names
+}
+
+// Available implements dispatch's Commands.
+func (c *commands) Available() bool { return c.binary != "" && !c.failed.Load() }
+
+// Grant implements dispatch's Commands.
+func (c *commands) Grant(ctx context.Context, handle shim.Handler) (*tool.Commands, func()) {
+	if !c.listen() {
+		return nil, nil
+	}
+	if c.linking.Do(func() { c.told(c.link()) }); c.failed.Load() {
+		return nil, nil
+	}
+	token, revoke := c.server.Grant(ctx, handle)
+	return &tool.Commands{Dir: c.dir, Address: c.server.Address(supervisor.InheritedFD), Token: token}, revoke
+}
+
+func (c *commands) close() {
+	if c.server != nil {
+		c.server.Close()
+	}
+}

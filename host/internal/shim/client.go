@@ -1,0 +1,88 @@
+package shim
+
+import (
+	"io"
+	"net"
+	"sync"
+
+	"toolhost.dev/host/internal/shim/wire"
+)
+
+// client is one shim as the host sees it. As a reader it is the shim's standard input.
+type client struct {
+	conn *net.UnixConn
+
+	mu sync.Mutex // one frame at a time
+
+	want     sync.Once
+	stdin    *io.PipeReader
+	incoming *io.PipeWriter
+}
+
+func newClient(conn *net.UnixConn) *client {
+	c := &client{conn: conn}
+	c.stdin, c.incoming = io.Pipe()
+	return c
+}
+
+// listen receives standard input until the shim is gone.
+func (c *client) listen() {
+	var buf []byte
+	for {
+		kind, payload, err := wire.ReadFrame(c.conn, &buf)
+		switch {
+		case err != nil:
+			_ = c.incoming.CloseWithError(io.ErrUnexpectedEOF)
+			return
+		case kind != wire.Stdin:
+		case len(payload) == 0:
+			_ = c.incoming.Close()
+		default:
+			_, _ = c.incoming.Write(payload) // what nobody reads any more is dropped
+		}
+	}
+}
+
+// Read gives standard input, which is asked for the first time.
+func (c *client) Read(p []byte) (int, error) {
+	c.want.Do(func() {
+		if err := c.frame(wire.WantStdin, nil); err != nil {
+			_ = c.incoming.CloseWithError(err)
+		}
+	})
+	return c.stdin.Read(p)
+}
+
+func (c *client) frame(k wire.Kind, payload []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return wire.WriteFrame(c.conn, k, payload)
+}
+
+// exit ends the shim.
+func (c *client) exit(status int) {
+	_ = c.stdin.Close()
+	if status < 0 || status > 255 {
+		status = StatusCannotRun
+	}
+	_ = c.frame(wire.Exit, []byte{byte(status)})
+}
+
+// stream writes to one of the shim's outputs.
+func (c *client) stream(k wire.Kind) io.Writer { return &output{c, k} }
+
+type output struct {
+	client *client
+	kind   wire.Kind
+}
+
+func (o *output) Write(p []byte) (n int, err error) {
+	for n < len(p) {
+		piece := p[n:min(n+wire.MaxFrame, len(p))]
+		if err := o.client.frame(o.kind, piece); err != nil {
+			return n, err
+		}
+		n += len(piece)
+	}
+	return n, nil
+}

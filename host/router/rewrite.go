@@ -1,0 +1,71 @@
+package router
+
+import (
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// rewrite marks the commands of a native script that name a tool and would certainly fail
+// natively, as "read main.go" does, with "tool:". It says which: empty: none.
+// "while read line" and "… | grep x" stay what they are.
+func rewrite(src string, file *syntax.File, tools Tools) (text string, names []string) {
+	var at []int
+	defined := make(map[string]bool)
+	fed := make(map[*syntax.CallExpr]bool) // the right side of a pipe
+	syntax.Walk(file, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.FuncDecl:
+			defined[n.Name.Value] = true
+		case *syntax.BinaryCmd:
+			if call, ok := n.Y.Cmd.(*syntax.CallExpr); ok && (n.Op == syntax.Pipe || n.Op == syntax.PipeAll) {
+				fed[call] = true
+			}
+		case *syntax.CallExpr:
+			if len(n.Args) == 0 || len(n.Assigns) > 0 {
+				return true
+			}
+			name := n.Args[0].Lit()
+			if !isName(name) || defined[name] || !failsNatively(src, name, n.Args[1:], fed[n], tools) {
+				return true
+			}
+			at = append(at, int(n.Args[0].Pos().Offset()))
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+		return true
+	})
+	text = src
+	slices.Sort(at)
+	for _, offset := range slices.Backward(at) {
+		text = text[:offset] + "tool:" + text[offset:]
+	}
+	return text, names
+}
+
+// failsNatively reports whether a command in a script is certain to fail natively, and
+// names a tool that it may have been meant for: one that is fed by a pipe must read it.
+func failsNatively(src, name string, args []*syntax.Word, fed bool, tools Tools) bool {
+	sig, ok := tools.Agent(name)
+	if !ok || fed && sig.Stdin == "" {
+		return false
+	}
+	words := make([]word, 0, len(args))
+	for _, a := range args {
+		words = append(words, unquote(src, a))
+	}
+	if cl, ok := clashes[name]; ok {
+		return len(words) > 0 && cl.refuses(words, Options{})
+	}
+	// A program of that name hardly has the tool's own flags.
+	b := newBinder(src, sig, nil)
+	return slices.ContainsFunc(words, func(w word) bool {
+		flag, _, _ := strings.Cut(strings.TrimPrefix(w.bare, "--"), "=")
+		return longFlag(w) && b.sig.Schema.Param(strings.ReplaceAll(flag, "-", "_")) != nil
+	})
+}
+
+// isName reports whether a word is one that is written plainly.
+func isName(s string) bool { return s != "" && !strings.ContainsAny(s, "\\/:$`\"'*?[") }

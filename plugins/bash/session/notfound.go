@@ -1,0 +1,45 @@
+package session
+
+import "strings"
+
+// notFound is the beginning of the handler that bash calls, in a process of its own, for
+// a command that is not there; as bash prints it. It tells the handler from one that the user defines.
+const notFound = `command_not_found_handle () 
+{ 
+    { 
+        : toolhost;
+`
+
+// CommandNotFound gives the commands that define the handler, unless the session has
+// its own: a command that is named like a tool is that tool, also when the PATH was
+// changed. dir holds the programs of the tools, and program answers for any of them. The
+// message is bash's.
+func CommandNotFound(dir, program string) string {
+	handler := notFound + ` \builtin local -; \builtin set +x; } 2>/dev/null
+[[ $1 != tool:?* && $1 != field:?* ]] || \builtin exec -a "$1" PROGRAM "${@:2}"
+for __toolhost_v in "$1" "tool:$1"; do [[ $1 == */* || ! -x DIR/$__toolhost_v ]] || \builtin exec DIR/"$__toolhost_v" "${@:2}"; done
+\builtin printf "%s: line %d: %s: command not found\n" "${BASH_SOURCE[1]:-$0}" "${BASH_LINENO[0]}" "$1" 1>&2
+\builtin return 127; }`
+	handler = strings.NewReplacer("DIR", Quote(dir), "PROGRAM", Quote(program)).Replace(handler)
+	return `\builtin declare -F command_not_found_handle || \builtin eval ` + Quote(handler) + "\n"
+}
+
+// dropNotFound removes the handler from what a shell told: it belongs to one call.
+func dropNotFound(functions, flags string) (string, string) {
+	start := strings.Index("\n"+functions, "\n"+notFound)
+	if start < 0 {
+		return functions, flags
+	}
+	end := strings.Index(functions[start:], "\n}\n")
+	if end < 0 {
+		return functions, flags
+	}
+	functions = functions[:start] + functions[start+end+len("\n}\n"):]
+	var kept strings.Builder
+	for line := range strings.Lines(flags) {
+		if !strings.HasSuffix(strings.TrimSuffix(line, "\n"), " command_not_found_handle") {
+			kept.WriteString(line)
+		}
+	}
+	return functions, kept.String()
+}
