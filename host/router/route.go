@@ -12,6 +12,9 @@ import (
 
 // clash says what a name means natively, where the system has it too.
 type clash struct {
+	// translate reads the arguments as the native program does, and gives them as the
+	// tool's; ok is false when the tool has nothing like them. nil: as they are.
+	translate func(args []word, sig tool.Signature) (out []word, ok bool)
 	// refuses reports whether the native program would certainly refuse the arguments.
 	refuses func(args []word, opts Options) bool
 	// operands is how many the tool takes before it is likely that the native program is meant.
@@ -20,7 +23,8 @@ type clash struct {
 
 var clashes = map[string]clash{
 	"read": {refuses: bashReadRefuses},
-	"grep": {refuses: gnuGrepRefuses, operands: 2},
+	"grep": {refuses: gnuGrepRefuses, operands: 2, translate: fromGNU},
+	"bash": {refuses: bashRefuses},
 }
 
 // bashReadRefuses: the builtin takes a few flags and variable names; anything else is
@@ -56,6 +60,29 @@ func bashReadRefuses(args []word, opts Options) bool {
 		}
 	}
 	return len(args) == 1 && !isFlag(args[0]) && opts.Exists != nil && opts.Exists(args[0].text)
+}
+
+// bashRefuses: the shell itself runs a script by its name, and takes commands by -c. It
+// has no flag of the tool's, and there is hardly a script whose name has blanks in it.
+func bashRefuses(args []word, opts Options) bool {
+	for i, a := range args {
+		switch {
+		case longFlag(a):
+			name, _, _ := strings.Cut(a.bare[2:], "=")
+			return a.text == "--help" || !slices.Contains(bashFlags, name)
+		case isFlag(a) && a.text != "-h":
+			return false // the shell's
+		case !isFlag(a):
+			return i == 0 && len(args) == 1 && strings.ContainsAny(a.text, " \t\n") && (opts.Exists == nil || !opts.Exists(a.text))
+		}
+	}
+	return len(args) > 0
+}
+
+// bashFlags are the long flags of bash.
+var bashFlags = []string{
+	"debug", "debugger", "dump-po-strings", "dump-strings", "init-file", "login", "noediting", "noprofile", "norc", "posix",
+	"pretty-print", "rcfile", "restricted", "verbose", "version", "wordexp",
 }
 
 // gnuGrepRefuses: grep refuses a long flag that it does not have, and to run without a pattern.
@@ -176,17 +203,25 @@ func (c *Command) toField(namespace, name string, s *simple, rest []word, tools 
 // clash routes a name that the system has too.
 func (c *Command) clash(cl clash, name string, s *simple, rest []word, tools Tools, opts Options) *Command {
 	sig, _ := tools.Agent(name)
-	if cl.refuses(rest, opts) {
+	refused := cl.refuses(rest, opts)
+	expands := slices.ContainsFunc(rest, func(w word) bool { return w.dynamic })
+	fits := true
+	if cl.translate != nil && !slices.ContainsFunc(rest, helpFlag) {
+		var own []word
+		if own, fits = cl.translate(rest, sig); fits {
+			rest = own
+		}
+	}
+	switch {
+	case refused && (fits || slices.ContainsFunc(rest, longFlag)):
 		c.Layer, c.Rule, c.Reason = Agent, RuleClash, "the native "+name+" would refuse these arguments"
 		return c.bind(sig, s, rest)
-	}
-	if name == "read" {
-		return c.native(RuleClash, "read takes variable names natively")
-	}
-	for _, w := range rest {
-		if w.dynamic {
-			return c.native(RuleClash, "the shell has to expand its arguments")
-		}
+	case cl.operands == 0:
+		return c.native(RuleClash, name+" can do this natively")
+	case expands:
+		return c.native(RuleClash, "the shell has to expand its arguments")
+	case !fits:
+		return c.native(RuleClash, "the tool does not have all its options")
 	}
 	try := *c
 	try.Layer, try.Rule, try.Reason = Agent, RuleClash, "its arguments fit the tool"

@@ -50,6 +50,7 @@ func definition() sdk.Definition {
 	}
 	return sdk.Definition{
 		Name: "bash", Description: description, Output: output,
+		StdinParameter: "stdin",
 		Category:       tool.CategoryBuiltin,
 		Traits:         sdk.Traits{}, // it may do anything
 		DefaultTimeout: -1,           // the timeout parameter is the tool's own

@@ -1,0 +1,169 @@
+package router
+
+import (
+	"slices"
+	"strings"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// gnuGrepTakes are GNU grep's options that the tool grep has, or that say what it does
+// anyway: what each is for the tool. A value is that of the option.
+var gnuGrepTakes = map[string]gnuOption{
+	"r": {}, "R": {}, "recursive": {}, "dereference-recursive": {},
+	"s": {}, "no-messages": {}, "I": {}, "H": {}, "with-filename": {},
+	"color": {optional: true}, "colour": {optional: true}, "line-buffered": {},
+	"G": {flag: "dialect=bre"}, "basic-regexp": {flag: "dialect=bre"},
+	"E": {flag: "dialect=ere"}, "extended-regexp": {flag: "dialect=ere"},
+	"F": {flag: "dialect=fixed"}, "fixed-strings": {flag: "dialect=fixed"},
+	"n": {flag: "line_numbers=true"}, "line-number": {flag: "line_numbers=true"},
+	"i": {flag: "ignore_case=true"}, "ignore-case": {flag: "ignore_case=true"},
+	"l": {flag: "output_mode=files_with_matches"}, "files-with-matches": {flag: "output_mode=files_with_matches"},
+	"c": {flag: "output_mode=count"}, "count": {flag: "output_mode=count"},
+	"A": {flag: "after=", value: true}, "after-context": {flag: "after=", value: true},
+	"B": {flag: "before=", value: true}, "before-context": {flag: "before=", value: true},
+	"C": {flag: "context=", value: true}, "context": {flag: "context=", value: true},
+	"e": {flag: "pattern=", value: true}, "regexp": {flag: "pattern=", value: true},
+	"include": {flag: "glob=", value: true}, "exclude": {flag: "glob=!", value: true}, "exclude-dir": {flag: "glob=!**/", value: true, suffix: "/**"},
+}
+
+// gnuOption is what an option is for the tool: nothing, or a parameter with its value.
+type gnuOption struct {
+	flag     string
+	value    bool // it takes one
+	optional bool // it may take one, by "=" only
+	suffix   string
+}
+
+// fromGNU reads a grep command as GNU grep does, and gives it with the tool's flags
+// instead. The pattern keeps its GNU meaning by the parameter dialect. ok is false when
+// there is an option that the tool does not have.
+func fromGNU(args []word, sig tool.Signature) (out []word, ok bool) {
+	if sig.Schema.Param("dialect") == nil {
+		return args, true
+	}
+	g := &gnuReader{sig: sig, gnu: true}
+	for g.rest = args; len(g.rest) > 0; {
+		w := g.rest[0]
+		g.rest = g.rest[1:]
+		switch {
+		case !w.quoted && w.text == "--":
+			for _, w := range g.rest {
+				g.operand(w)
+			}
+			g.rest = nil
+		case longFlag(w):
+			g.long(w)
+		case len(w.bare) > 1 && w.bare[0] == '-':
+			g.short(w)
+		default:
+			g.operand(w)
+		}
+		if g.refused {
+			return nil, false
+		}
+	}
+	if g.gnu && g.dialect == "" && (g.used || strings.ContainsAny(g.pattern, `\+?(){}|`)) {
+		g.emit(word{}, "dialect=bre")
+	}
+	return g.out, true
+}
+
+// gnuReader goes through the words of a grep command.
+type gnuReader struct {
+	sig     tool.Signature
+	rest    []word
+	out     []word
+	pattern string
+	have    bool   // a pattern
+	dialect string // given by an option
+	used    bool   // an option of GNU grep was
+	gnu     bool   // nothing that only the tool has was
+	refused bool   // the tool cannot do it
+}
+
+func (g *gnuReader) emit(at word, flag string) {
+	if name, value, _ := strings.Cut(flag, "="); name == "dialect" {
+		// The last one counts, as with grep.
+		g.out = slices.DeleteFunc(g.out, func(w word) bool { return strings.HasPrefix(w.bare, "--dialect=") })
+		g.dialect = value
+	} else if name == "output_mode" || name == "line_numbers" || name == "ignore_case" {
+		g.out = slices.DeleteFunc(g.out, func(w word) bool { return strings.HasPrefix(w.bare, "--"+name+"=") })
+	} else if name == "pattern" {
+		g.refused = g.refused || g.have // several patterns
+		g.have, g.pattern = true, value
+	}
+	g.out = append(g.out, word{text: "--" + flag, bare: "--" + flag, offset: at.offset, end: at.end})
+}
+
+func (g *gnuReader) operand(w word) {
+	if !g.have {
+		g.have, g.pattern = true, w.text
+		// Nothing in a pattern is a flag any more.
+		w.quoted, w.bare = true, ""
+	}
+	g.out = append(g.out, w)
+}
+
+// take uses an option. given is the value that came with it.
+func (g *gnuReader) take(at word, o gnuOption, given string, has bool) {
+	g.used = true
+	switch {
+	case o.flag == "":
+		g.refused = has && !o.optional
+		return
+	case !o.value:
+		g.refused, given = has, ""
+	case !has && len(g.rest) == 0:
+		g.refused = true
+		return
+	case !has:
+		given, g.rest = g.rest[0].text, g.rest[1:]
+	}
+	g.emit(at, o.flag+given+o.suffix)
+}
+
+// long reads a word that begins with two dashes: an option of GNU grep, or the tool's.
+func (g *gnuReader) long(w word) {
+	name, value, has := strings.Cut(strings.TrimPrefix(w.text, "--"), "=")
+	if o, ok := gnuGrepTakes[name]; ok && len(name) > 1 {
+		g.take(w, o, value, has)
+		return
+	}
+	p := g.sig.Schema.Param(strings.ReplaceAll(name, "-", "_"))
+	if p == nil {
+		g.refused = true
+		return
+	}
+	g.gnu = false
+	g.have = g.have || p.Name == "pattern"
+	g.out = append(g.out, w)
+	if !has && !p.Only("boolean") && len(g.rest) > 0 {
+		g.out = append(g.out, g.rest[0])
+		g.rest = g.rest[1:]
+	}
+}
+
+// short reads a word of one-letter options, or a number of context lines, as in -3.
+func (g *gnuReader) short(w word) {
+	letters := w.text[1:]
+	if strings.Trim(letters, "0123456789") == "" {
+		g.take(w, gnuGrepTakes["C"], letters, true)
+		return
+	}
+	for i := range len(letters) {
+		o, ok := gnuGrepTakes[letters[i:i+1]]
+		if !ok {
+			g.refused = true
+			return
+		}
+		given := ""
+		if o.value {
+			given = letters[i+1:]
+		}
+		g.take(w, o, given, given != "")
+		if o.value {
+			return
+		}
+	}
+}
