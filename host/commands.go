@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -73,6 +75,7 @@ func (c *commands) told(err error) {
 
 // link makes the programs, which stay for later runs with this binary.
 func (c *commands) link() error {
+	names := c.names()
 	if c.host.stateRoot == "" {
 		tmp, err := c.host.super.RuntimeDir()
 		if err != nil {
@@ -80,11 +83,11 @@ func (c *commands) link() error {
 		}
 		c.dir = filepath.Join(tmp, "commands")
 	} else {
-		// A host of another release has its own.
-		sum := sha256.Sum256([]byte(c.binary))
+		// A host of another release, or with other tools, has its own.
+		sum := sha256.Sum256([]byte(strings.Join(append(names, c.binary), "\x00")))
 		c.dir = filepath.Join(c.host.stateRoot, "commands", hex.EncodeToString(sum[:6]))
 	}
-	return shim.Link(c.dir, c.binary, c.names())
+	return shim.Link(c.dir, c.binary, names)
 }
 
 // names are the programs: of agent tools, of namespaces, and of each tool in them.
@@ -94,12 +97,16 @@ func (c *commands) names() []string {
 	for _, n := range r.AgentNames() {
 		names = append(names, "tool:"+n)
 	}
+	for n := range r.Aliases() {
+		names = append(names, "tool:"+n)
+	}
 	for _, ns := range r.Namespaces() {
 		names = append(names, "field:"+ns)
 		for _, n := range r.FieldNames(ns) {
 			names = append(names, ns+":"+n)
 		}
 	}
+	slices.Sort(names)
 	return names
 }
 

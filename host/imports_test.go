@@ -55,8 +55,13 @@ var rules = []rule{
 	},
 	{
 		why:    "a front goes through package host",
-		of:     func(p string) bool { return under(p, "toolhost.dev/host/cmd") },
+		of:     func(p string) bool { return under(p, "toolhost.dev/host/cmd/toolhost") },
 		allows: func(_, i string) bool { return !strings.HasPrefix(i, internal) },
+	},
+	{
+		why:    "a shim is started for every use, so it knows nothing but its wire",
+		of:     func(p string) bool { return under(p, "toolhost.dev/host/cmd/toolhost-shim", internal+"shim/wire") },
+		allows: func(_, i string) bool { return !strings.Contains(i, ".") || i == internal+"shim/wire" },
 	},
 	{
 		why: "only the wire and the supervisor know go-plugin",

@@ -69,7 +69,22 @@ func (h *Host) load(ctx context.Context) {
 			h.problem("%v", err)
 		}
 	}
+	h.addAliases()
 	h.checkToolBlocks()
+}
+
+// addAliases registers the further names of tools. Those of a preset are for tools that
+// may not be there; the operator hears of their own.
+func (h *Host) addAliases() {
+	for _, a := range h.cfg.Aliases {
+		alias := registry.Alias{Name: a.Name, Tool: a.Tool, Params: a.Params}
+		if ns, name, ok := strings.Cut(a.Tool, ":"); ok {
+			alias.Namespace, alias.Tool = ns, name
+		}
+		if err := h.registry.AddAlias(alias); err != nil && a.Preset == "" && len(h.unloaded) == 0 {
+			h.problem("%s", h.cfg.BadAlias(a, err))
+		}
+	}
 }
 
 // key is what a plugin's description is kept under: its binary and the way it is run,

@@ -88,7 +88,9 @@ func (b *binder) failFor(p *tool.Param, offset int, format string, a ...any) {
 func (b *binder) flag(args []word, i int) int {
 	w := args[i]
 	name, value, hasValue := strings.Cut(strings.TrimLeft(w.text, "-"), "=")
-	if strings.HasPrefix(w.bare, "-") && !strings.HasPrefix(w.bare, "--") {
+	if short, _, _ := strings.Cut(w.text, "="); strings.HasPrefix(w.bare, "-") && !strings.HasPrefix(w.bare, "--") && b.sig.Names[short] != "" {
+		name = short
+	} else if strings.HasPrefix(w.bare, "-") && !strings.HasPrefix(w.bare, "--") {
 		b.fail(w.offset, "there is no flag %q; flags begin with two dashes, and a value that begins with a dash is quoted", shorten(w.text))
 		return i
 	}
@@ -144,9 +146,9 @@ func (b *binder) flag(args []word, i int) int {
 			b.set(p, w.offset, "true")
 		}
 	case i+1 >= len(args):
-		b.failFor(p, w.offset, "parameter %q needs a value (%s)", p.Name, p.TypeName())
+		b.failFor(p, w.offset, "parameter %q needs a value (%s)", b.nameOf(p), p.TypeName())
 	case isFlag(args[i+1]) && b.declared(args[i+1]):
-		b.failFor(p, w.offset, "parameter %q needs a value (%s); %s is a flag, quote it if it is meant as the value", p.Name, p.TypeName(), shorten(args[i+1].text))
+		b.failFor(p, w.offset, "parameter %q needs a value (%s); %s is a flag, quote it if it is meant as the value", b.nameOf(p), p.TypeName(), shorten(args[i+1].text))
 	default:
 		i++
 		b.set(p, w.offset, args[i].text)
@@ -157,6 +159,12 @@ func (b *binder) flag(args []word, i int) int {
 // param finds a parameter: by its name, or by one that is equal but for case, dashes
 // and underscores, if only one is.
 func (b *binder) param(name string) *tool.Param {
+	if to, ok := b.sig.Names[name]; ok {
+		return b.sig.Schema.Param(to)
+	}
+	if to, ok := b.sig.Names[strings.ReplaceAll(name, "-", "_")]; ok {
+		return b.sig.Schema.Param(to)
+	}
 	if p := b.sig.Schema.Param(name); p != nil {
 		return p
 	}
@@ -186,9 +194,22 @@ func (b *binder) declared(w word) bool {
 func (b *binder) names() []string {
 	var out []string
 	for _, p := range b.sig.Schema.Params() {
-		out = append(out, p.Name)
+		out = append(out, b.nameOf(p))
 	}
 	return out
+}
+
+// nameOf is what a parameter is called by who called the tool: by an alias's own name for it.
+func (b *binder) nameOf(p *tool.Param) string { return b.sig.NameOf(p.Name) }
+
+// say puts the names that the caller knows into a message about parameters.
+func (b *binder) say(message string) string {
+	for _, to := range b.sig.Names {
+		if name := b.sig.NameOf(to); name != to {
+			message = strings.ReplaceAll(message, strconv.Quote(to), strconv.Quote(name))
+		}
+	}
+	return message
 }
 
 // set coerces a value and binds it. A repeated flag makes an array where the schema has one.
@@ -199,7 +220,7 @@ func (b *binder) set(p *tool.Param, offset int, text string) {
 		if !ok {
 			v, err := coerce(p.ItemTypes, text)
 			if err != nil {
-				b.failFor(p, offset, "parameter %q: %v", p.Name, err)
+				b.failFor(p, offset, "parameter %q: %v", b.nameOf(p), err)
 				return
 			}
 			items = []json.RawMessage{v}
@@ -210,9 +231,9 @@ func (b *binder) set(p *tool.Param, offset int, text string) {
 	v, err := coerce(p.Types, text)
 	switch {
 	case again && !p.Is("array"):
-		b.fail(offset, "parameter %q is given twice", p.Name)
+		b.fail(offset, "parameter %q is given twice", b.nameOf(p))
 	case err != nil:
-		b.failFor(p, offset, "parameter %q: %v", p.Name, err)
+		b.failFor(p, offset, "parameter %q: %v", b.nameOf(p), err)
 	case again:
 		if b.lists[p.Name] == nil {
 			b.list(p, prev)
@@ -279,7 +300,7 @@ func (b *binder) bindHeredocs() {
 		case p == nil:
 			b.fail(h.offset, "the tool reads no standard input; put the heredoc directly after the flag that it is for")
 		case i > 0 || b.out[p.Name] != nil:
-			b.fail(h.offset, "parameter %q is given twice", p.Name)
+			b.fail(h.offset, "parameter %q is given twice", b.nameOf(p))
 		default:
 			b.set(p, h.offset, h.text)
 		}

@@ -53,6 +53,8 @@ type Command struct {
 	Layer     Layer  `json:"layer"`
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
+	// Alias is the name by which the tool was called, when that is not its own.
+	Alias string `json:"alias,omitempty"`
 	// Args are the words after the name, quotes removed.
 	Args []string `json:"args"`
 	// Kwargs are the bound arguments, of the types the schema wants.
@@ -76,6 +78,9 @@ type Tools interface {
 	Agent(name string) (tool.Signature, bool)
 	// AgentNames lists the agent tools, for suggestions.
 	AgentNames() []string
+	// Alias gives the tool that another name stands for, and its parameters' further names;
+	// see [tool.Signature].
+	Alias(name string) (namespace, target string, params map[string]string, ok bool)
 	// Field gives the signature of a tool in a namespace.
 	Field(namespace, name string) (tool.Signature, bool)
 	// Namespaces lists the field namespaces.

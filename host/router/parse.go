@@ -232,7 +232,7 @@ func lenient(command string, tools Tools, err error) (*simple, bool) {
 			return nil, false
 		}
 	}
-	if _, _, _, known := resolve(words[0].text, words[1:], tools); !known {
+	if _, known := resolve(words[0].text, words[1:], tools); !known {
 		return nil, false
 	}
 	return &simple{words: words}, true

@@ -123,23 +123,39 @@ func gnuGrepFlag(flag string) bool {
 	return false
 }
 
+// target is the tool that a first word names.
+type target struct {
+	layer           Layer
+	namespace, name string
+	alias           string            // what it was called, when that is an alias
+	params          map[string]string // of the alias
+}
+
 // resolve finds the tool that the first word names. rest is what follows the name;
 // for a field namespace the first word of it is the tool.
-func resolve(first string, rest []word, tools Tools) (layer Layer, namespace, name string, known bool) {
+func resolve(first string, rest []word, tools Tools) (t target, known bool) {
 	if ns, ok := strings.CutPrefix(first, "field:"); ok {
-		return Field, ns, "", true
+		return target{layer: Field, namespace: ns}, true
 	}
-	if name, ok := strings.CutPrefix(first, "tool:"); ok {
-		return Agent, "", name, true
+	name, forced := strings.CutPrefix(first, "tool:")
+	if server, name, ok := strings.Cut(name, ":"); ok && slices.Contains(tools.Namespaces(), server) && !strings.Contains(name, "/") {
+		return target{layer: Field, namespace: server, name: name}, true
 	}
-	if server, name, ok := strings.Cut(first, ":"); ok && slices.Contains(tools.Namespaces(), server) && !strings.Contains(name, "/") {
-		return Field, server, name, true
+	if name == "help" && len(rest) == 0 {
+		return target{layer: Agent, name: "help"}, true
 	}
-	if first == "help" && len(rest) == 0 {
-		return Agent, "", "help", true
+	t = target{layer: Agent, name: name}
+	if _, known = tools.Agent(name); known {
+		return t, true
 	}
-	_, known = tools.Agent(first)
-	return Agent, "", first, known
+	if ns, to, params, ok := tools.Alias(name); ok {
+		t = target{layer: Agent, namespace: ns, name: to, alias: name, params: params}
+		if ns != "" {
+			t.layer = Field
+		}
+		return t, true
+	}
+	return t, forced
 }
 
 // toTool routes a simple command: to the tool it names, or to the shell.
@@ -152,34 +168,70 @@ func (c *Command) toTool(s *simple, tools Tools, opts Options) *Command {
 	if first.quoted || first.dynamic || strings.Contains(first.text, "/") {
 		return c.native(RuleForced, "its first word is quoted, expanded or a path")
 	}
-	layer, namespace, name, known := resolve(first.text, rest, tools)
+	t, known := resolve(first.text, rest, tools)
 	if !known {
+		if first.text == "help" && len(rest) == 1 && !rest[0].quoted {
+			if about := c.about(rest[0], tools); about != nil {
+				return about
+			}
+		}
 		return c.native(RuleNative, "no tool has that name")
 	}
 	forced := strings.HasPrefix(first.text, "tool:")
-	if cl, ok := clashes[name]; ok && layer == Agent && !forced {
-		return c.clash(cl, name, s, rest, tools, opts)
+	if cl, ok := clashes[t.name]; ok && t.layer == Agent && t.alias == "" && !forced {
+		return c.clash(cl, t.name, s, rest, tools, opts)
 	}
-	c.Layer, c.Rule, c.Reason = layer, RuleTool, "its first word names a tool"
-	if forced {
+	c.Layer, c.Alias, c.Rule, c.Reason = t.layer, t.alias, RuleTool, "its first word names a tool"
+	switch {
+	case t.alias != "":
+		c.Reason = "its first word is an alias of " + t.fullName()
+	case forced:
 		c.Rule, c.Reason = RuleForced, "tool: forces the tool"
 	}
-	if layer == Field {
-		return c.toField(namespace, name, s, rest, tools)
+	if t.layer == Field {
+		return c.toField(t, s, rest, tools)
 	}
-	c.Name = name
-	if name == "help" {
+	c.Name = t.name
+	if t.name == "help" {
 		c.IsHelp, c.HelpVerbose, c.Rule, c.Reason, c.Name = true, false, RuleHelp, "it asks for help", ""
 		return c
 	}
-	sig, ok := tools.Agent(name)
+	sig, ok := tools.Agent(t.name)
 	if !ok {
-		return c.refuse(unknownName("tool", name, tools.AgentNames()))
+		return c.refuse(unknownName("tool", t.name, tools.AgentNames()))
 	}
+	sig.Names = t.params
 	return c.bind(sig, s, rest)
 }
 
-func (c *Command) toField(namespace, name string, s *simple, rest []word, tools Tools) *Command {
+// about routes "help NAME"; nil when NAME is no tool, so that the shell's own help is meant.
+func (c *Command) about(name word, tools Tools) *Command {
+	t, known := resolve(name.text, nil, tools)
+	if !known || t.name == "help" || name.text == "read" { // which the shell has help for, too
+		return nil
+	}
+	_, ok := tools.Agent(t.name)
+	if t.layer == Field {
+		_, ok = tools.Field(t.namespace, t.name)
+		ok = ok || t.name == "" && slices.Contains(tools.Namespaces(), t.namespace)
+	}
+	if !ok {
+		return nil
+	}
+	c.Layer, c.Namespace, c.Name, c.Alias = t.layer, t.namespace, t.name, t.alias
+	c.IsHelp, c.HelpVerbose, c.Rule, c.Reason = true, true, RuleHelp, "it asks for help on a tool"
+	return c
+}
+
+func (t *target) fullName() string {
+	if t.namespace != "" {
+		return t.namespace + ":" + t.name
+	}
+	return t.name
+}
+
+func (c *Command) toField(t target, s *simple, rest []word, tools Tools) *Command {
+	namespace, name := t.namespace, t.name
 	c.Namespace, c.Name = namespace, name
 	if !slices.Contains(tools.Namespaces(), namespace) {
 		c.Name = ""
@@ -197,6 +249,7 @@ func (c *Command) toField(namespace, name string, s *simple, rest []word, tools 
 	if !ok {
 		return c.refuse(unknownName("tool in the namespace "+namespace, c.Name, tools.FieldNames(namespace)))
 	}
+	sig.Names = t.params
 	return c.bind(sig, s, rest)
 }
 
@@ -256,7 +309,7 @@ func (c *Command) settle(sig tool.Signature, b *binder) {
 	complete, bad := sig.Schema.Check(b.out)
 	for _, v := range bad {
 		if !b.wrong[v.Param] {
-			b.problems = append(b.problems, v.Message)
+			b.problems = append(b.problems, b.say(v.Message))
 		}
 	}
 	if extra := len(b.problems) - maxProblems; extra > 0 {
@@ -266,7 +319,11 @@ func (c *Command) settle(sig tool.Signature, b *binder) {
 		b.problems = append(b.problems, fmt.Sprintf("and %d more problems", b.more))
 	}
 	if len(b.problems) > 0 {
-		c.refuse(tool.Errorf(tool.InvalidArguments, "%s: %s. Nothing was run; see %s --help.", c.Name, strings.Join(b.problems, "; "), c.helpName()))
+		name := c.Name
+		if c.Alias != "" {
+			name = c.Alias
+		}
+		c.refuse(tool.Errorf(tool.InvalidArguments, "%s: %s. Nothing was run; see %s --help.", name, strings.Join(b.problems, "; "), c.helpName()))
 		return
 	}
 	c.Arguments = complete
@@ -274,6 +331,9 @@ func (c *Command) settle(sig tool.Signature, b *binder) {
 
 // helpName is what to type before --help.
 func (c *Command) helpName() string {
+	if c.Alias != "" {
+		return c.Alias
+	}
 	if c.Namespace != "" {
 		return "field:" + c.Namespace + " " + c.Name
 	}
@@ -305,25 +365,24 @@ func isIdentifier(s string) bool {
 }
 
 // Function is the entry for function calling: a name with named arguments. The name
-// is a tool's, "field:NS TOOL", "NS:TOOL", or the shell's.
+// is a tool's or an alias, "field:NS TOOL", "NS:TOOL", or the shell's.
 func Function(name string, arguments json.RawMessage, tools Tools) *Command {
 	c := &Command{Layer: Agent, Name: name, Args: []string{}, Kwargs: map[string]json.RawMessage{}, Raw: name, Rule: RuleFunction, Reason: "it was called by name"}
-	if rest, ok := strings.CutPrefix(name, "field:"); ok {
-		name = strings.Replace(rest, " ", ":", 1)
+	t := functionTarget(name, tools)
+	c.Layer, c.Namespace, c.Name, c.Alias = t.layer, t.namespace, t.name, t.alias
+	sig, ok := tools.Agent(t.name)
+	if t.layer == Field {
+		sig, ok = tools.Field(t.namespace, t.name)
 	}
-	name = strings.TrimPrefix(name, "tool:")
-	var sig tool.Signature
-	var ok bool
-	if ns, short, found := strings.Cut(name, ":"); found {
-		c.Layer, c.Namespace, c.Name = Field, ns, short
-		if sig, ok = tools.Field(ns, short); !ok {
-			if !slices.Contains(tools.Namespaces(), ns) {
-				return c.refuse(unknownName("field namespace", ns, tools.Namespaces()))
-			}
-			return c.refuse(unknownName("tool in the namespace "+ns, short, tools.FieldNames(ns)))
-		}
-	} else if sig, ok = tools.Agent(name); !ok {
-		return c.refuse(unknownName("tool", name, tools.AgentNames()))
+	switch {
+	case ok:
+		sig.Names = t.params
+	case t.layer == Agent:
+		return c.refuse(unknownName("tool", t.name, tools.AgentNames()))
+	case !slices.Contains(tools.Namespaces(), t.namespace):
+		return c.refuse(unknownName("field namespace", t.namespace, tools.Namespaces()))
+	default:
+		return c.refuse(unknownName("tool in the namespace "+t.namespace, t.name, tools.FieldNames(t.namespace)))
 	}
 	b := newBinder("", sig, nil)
 	if len(arguments) == 0 || string(arguments) == "null" {
@@ -353,4 +412,20 @@ func Function(name string, arguments json.RawMessage, tools Tools) *Command {
 	}
 	c.settle(sig, b)
 	return c
+}
+
+func functionTarget(name string, tools Tools) target {
+	if rest, ok := strings.CutPrefix(name, "field:"); ok {
+		name = strings.Replace(rest, " ", ":", 1)
+	}
+	name = strings.TrimPrefix(name, "tool:")
+	if ns, short, found := strings.Cut(name, ":"); found {
+		return target{layer: Field, namespace: ns, name: short}
+	}
+	if _, ok := tools.Agent(name); !ok {
+		if t, known := resolve(name, nil, tools); known && t.name != "help" {
+			return t
+		}
+	}
+	return target{layer: Agent, name: name}
 }

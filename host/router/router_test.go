@@ -15,18 +15,28 @@ import (
 
 // registry is a fixed set of tools.
 type registry struct {
-	agent  map[string]tool.Signature
-	fields map[string]map[string]tool.Signature
+	aliases map[string]alias
+	agent   map[string]tool.Signature
+	fields  map[string]map[string]tool.Signature
 }
 
 func (r registry) Agent(name string) (tool.Signature, bool) { s, ok := r.agent[name]; return s, ok }
 func (r registry) AgentNames() []string                     { return slices.Sorted(maps.Keys(r.agent)) }
-func (r registry) Namespaces() []string                     { return slices.Sorted(maps.Keys(r.fields)) }
-func (r registry) FieldNames(ns string) []string            { return slices.Sorted(maps.Keys(r.fields[ns])) }
+func (r registry) Alias(name string) (string, string, map[string]string, bool) {
+	a, ok := r.aliases[name]
+	return a.namespace, a.target, a.params, ok
+}
+func (r registry) Namespaces() []string          { return slices.Sorted(maps.Keys(r.fields)) }
+func (r registry) FieldNames(ns string) []string { return slices.Sorted(maps.Keys(r.fields[ns])) }
 
 func (r registry) Field(ns, name string) (tool.Signature, bool) {
 	s, ok := r.fields[ns][name]
 	return s, ok
+}
+
+type alias struct {
+	namespace, target string
+	params            map[string]string
 }
 
 func signature(schema, stdin string) tool.Signature {
@@ -38,6 +48,12 @@ func signature(schema, stdin string) tool.Signature {
 }
 
 var tools = registry{
+	aliases: map[string]alias{
+		"file_read": {target: "read", params: map[string]string{"path": "file_path", "filename": "file_path"}},
+		"Grep":      {target: "grep", params: map[string]string{"-i": "ignore_case", "-A": "after", "-n": "line_numbers"}},
+		"Write":     {target: "write"},
+		"tickets":   {namespace: "jira", target: "search", params: map[string]string{"query": "q"}},
+	},
 	agent: map[string]tool.Signature{
 		"read": signature(`{"type":"object","required":["file_path"],"properties":{"file_path":{"type":"string"},"offset":{"type":"integer"},
 			"limit":{"type":"integer"},"show_line_numbers":{"type":"boolean"}},"additionalProperties":false}`, ""),
@@ -79,6 +95,7 @@ type testCase struct {
 	Layer     router.Layer    `json:"layer"`
 	Name      *string         `json:"name"`
 	Namespace string          `json:"namespace"`
+	Alias     string          `json:"alias"`
 	Args      []string        `json:"args"`
 	Kwargs    map[string]any  `json:"kwargs"`
 	Help      string          `json:"help"` // "short" or "long"
@@ -143,8 +160,8 @@ func check(t *testing.T, tc *testCase, c *router.Command) {
 	if tc.Name != nil && c.Name != *tc.Name {
 		t.Errorf("name %q, wanted %q", c.Name, *tc.Name)
 	}
-	if c.Namespace != tc.Namespace {
-		t.Errorf("namespace %q, wanted %q", c.Namespace, tc.Namespace)
+	if c.Namespace != tc.Namespace || c.Alias != tc.Alias {
+		t.Errorf("namespace %q, alias %q; wanted %q, %q", c.Namespace, c.Alias, tc.Namespace, tc.Alias)
 	}
 	if tc.Args != nil && !slices.Equal(c.Args, tc.Args) {
 		t.Errorf("args %q, wanted %q", c.Args, tc.Args)

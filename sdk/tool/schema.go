@@ -50,6 +50,24 @@ type Signature struct {
 	Schema *Schema
 	// Stdin names the parameter that a heredoc or standard input fills; empty: none.
 	Stdin string
+	// Names are further names of parameters, as an alias of the tool has them, with the
+	// parameter that each is for. One that begins with a dash is a short flag.
+	Names map[string]string
+}
+
+// NameOf is what the caller calls a parameter: its first further name, if it has one that
+// is not a short flag.
+func (s *Signature) NameOf(param string) string {
+	best := ""
+	for name, to := range s.Names {
+		if to == param && !strings.HasPrefix(name, "-") && (best == "" || name < best) {
+			best = name
+		}
+	}
+	if best == "" {
+		return param
+	}
+	return best
 }
 
 // ParseSchema parses an input schema and reports what makes it unusable as one: it

@@ -6,6 +6,8 @@ package config
 import (
 	"encoding/json"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -18,6 +20,9 @@ type Config struct {
 	Sandbox Sandbox
 	Plugins []Plugin
 	Tools   map[string]Tool
+	// Aliases are further names of tools: those of the presets that are on, then the
+	// operator's.
+	Aliases []Alias
 
 	files sources
 }
@@ -32,6 +37,8 @@ type Host struct {
 	OnAsk string
 	// Timeout of a call that neither tool nor operator gave one.
 	Timeout time.Duration
+	// AliasPresets name the sets of aliases that are on; see [Presets].
+	AliasPresets []string
 	// MaxParallel bounds the calls of one session that run at the same time.
 	MaxParallel int
 }
@@ -82,7 +89,20 @@ type Tool struct {
 	at position
 }
 
+// Alias is another name for a tool.
+type Alias struct {
+	Name string
+	// Tool is the full name of what it stands for: "read", "jira:search".
+	Tool string
+	// Params are further names of parameters, with the parameter that each is for.
+	Params map[string]string
+	// Preset it comes from; empty: the operator's.
+	Preset string
+
+	at position
+}
+
 // DefaultHost is what a configuration without a host block means.
 func DefaultHost() Host {
-	return Host{LogLevel: slog.LevelWarn, OnAsk: "deny", Timeout: 2 * time.Minute, MaxParallel: 10}
+	return Host{LogLevel: slog.LevelWarn, OnAsk: "deny", Timeout: 2 * time.Minute, MaxParallel: 10, AliasPresets: slices.Sorted(maps.Keys(Presets))}
 }

@@ -271,6 +271,58 @@ plugin "through" { path = "ok/x" }
 	}
 }
 
+func TestAliases(t *testing.T) {
+	c, dir, err := load(t, map[string]string{"x.hcl": `
+host { aliases = ["claude"] }
+alias "file_read" {
+  tool   = "read"
+  params = { path = "file_path" }
+}
+alias "Read" { tool = "jira:search" }
+`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]config.Alias)
+	for _, a := range c.Aliases {
+		if _, twice := got[a.Name]; twice {
+			t.Errorf("%s is there twice", a.Name)
+		}
+		got[a.Name] = a
+	}
+	if a := got["file_read"]; a.Tool != "read" || a.Params["path"] != "file_path" || a.Preset != "" {
+		t.Errorf("%+v", a)
+	}
+	if a := got["Read"]; a.Tool != "jira:search" {
+		t.Errorf("the operator's alias does not go before that of a preset: %+v", a)
+	}
+	if a := got["Grep"]; a.Tool != "grep" || a.Preset != "claude" {
+		t.Errorf("%+v", a)
+	}
+	if _, on := got["shell_exec"]; on {
+		t.Error("a preset is on that was not asked for")
+	}
+	if text := c.BadAlias(got["file_read"], errors.New("there is no tool \"read\"")); !strings.HasPrefix(text, dir+`/x.hcl:3:1: Alias "file_read" has no effect. There is no tool "read".`) {
+		t.Error(text)
+	}
+	if c, _, err := load(t, map[string]string{"x.hcl": "host { aliases = [] }"}); err != nil || len(c.Aliases) != 0 {
+		t.Errorf("%v %v", c, err)
+	}
+	for text, want := range map[string]string{
+		`host { aliases = ["cluade"] }`: `1:18: There is no set of aliases "cluade". There are: claude, common. Did you mean "claude"?`,
+		`alias "a b" { tool = "read" }`: `1:1: "a b" cannot be an alias`,
+		`alias "a" {}`:                  `1:1: Alias "a" stands for nothing. Say which tool it is for`,
+		"alias \"a\" { tool = \"x\" }\nalias \"a\" { tool = \"y\" }": `2:1: Alias "a" is configured twice`,
+		`alias "a" { tool = 3 + "x" }`:                               `1:24`,
+		`alias "a" { tool = "read", }`:                               `1:26`,
+		"alias \"a\" {\n tool = \"read\"\n params = [1]\n}":          `3:11`,
+	} {
+		if _, _, err := load(t, map[string]string{"x.hcl": text}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 // What a plugin says of its configuration is shown at the operator's own line.
 func TestPluginDiagnostics(t *testing.T) {
 	c, dir, err := load(t, map[string]string{"x.hcl": "plugin \"p\" {\n  path = \"x\"\n  config {\n    port = 1\n    auth {\n      user = \"u\"\n    }\n    auth {}\n  }\n}\nplugin \"q\" { path = \"y\" }\ntool \"raed\" {}\n"})
@@ -300,11 +352,11 @@ func TestDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, err := config.Load("", config.Environment{BundledDir: dir})
-	if err != nil || len(c.Plugins) != 1 || c.Plugins[0].Path != dir+"/read" || c.Source != "built-in" || c.Host != config.DefaultHost() {
+	if err != nil || len(c.Plugins) != 1 || c.Plugins[0].Path != dir+"/read" || c.Source != "built-in" || !reflect.DeepEqual(c.Host, config.DefaultHost()) {
 		t.Errorf("%+v %v", c, err)
 	}
 	empty, _, err := load(t, map[string]string{"x.hcl": ""})
-	if err != nil || empty.Host != config.DefaultHost() || empty.Sandbox.Workspace != "read-write" || empty.Sandbox.Strict {
+	if err != nil || !reflect.DeepEqual(empty.Host, config.DefaultHost()) || empty.Sandbox.Workspace != "read-write" || empty.Sandbox.Strict {
 		t.Errorf("%+v %v", empty, err)
 	}
 }

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +21,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 
+	"toolhost.dev/sdk/suggest"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -28,6 +31,7 @@ type fileHCL struct {
 	Sandbox *sandboxHCL `hcl:"sandbox,block"`
 	Plugins []pluginHCL `hcl:"plugin,block"`
 	Tools   []toolHCL   `hcl:"tool,block"`
+	Aliases []aliasHCL  `hcl:"alias,block"`
 }
 
 type hostHCL struct {
@@ -36,6 +40,7 @@ type hostHCL struct {
 	OnAsk       hcl.Expression `hcl:"on_ask,optional"`
 	Timeout     hcl.Expression `hcl:"timeout,optional"`
 	MaxParallel hcl.Expression `hcl:"max_parallel,optional"`
+	Aliases     hcl.Expression `hcl:"aliases,optional"`
 }
 
 type sandboxHCL struct {
@@ -67,6 +72,13 @@ type pluginHCL struct {
 type configHCL struct {
 	Body hcl.Body  `hcl:",remain"`
 	At   hcl.Range `hcl:",def_range"`
+}
+
+type aliasHCL struct {
+	Name   string         `hcl:"name,label"`
+	Tool   hcl.Expression `hcl:"tool,optional"`
+	Params hcl.Expression `hcl:"params,optional"`
+	At     hcl.Range      `hcl:",def_range"`
 }
 
 type toolHCL struct {
@@ -134,7 +146,43 @@ func (d *decoder) file(f *fileHCL) {
 		}
 		d.cfg.Tools[t.Name] = Tool{Enabled: t.Enabled, Timeout: d.duration(t.Timeout), at: t.At}
 	}
+	d.aliases(f.Aliases)
 }
+
+// aliases gathers those of the presets, and the operator's, which go before them.
+func (d *decoder) aliases(blocks []aliasHCL) {
+	own := make(map[string]hcl.Range)
+	for _, b := range blocks {
+		a := Alias{Name: b.Name, at: b.At}
+		if first, dup := own[b.Name]; dup {
+			d.fail(b.At, fmt.Sprintf("Alias %q is configured twice", b.Name), "The first block is at %s:%d. Remove one.", first.Filename, first.Start.Line)
+			continue
+		}
+		own[b.Name] = b.At
+		if !aliasName.MatchString(b.Name) {
+			d.fail(b.At, fmt.Sprintf("%q cannot be an alias", b.Name), "Use letters, digits, '_' and '-', beginning with a letter.")
+		}
+		if !given(b.Tool) {
+			d.fail(b.At, fmt.Sprintf("Alias %q stands for nothing", b.Name), "Say which tool it is for: tool = \"read\".")
+			continue
+		}
+		d.add(gohcl.DecodeExpression(b.Tool, d.ctx, &a.Tool))
+		if given(b.Params) {
+			d.add(gohcl.DecodeExpression(b.Params, d.ctx, &a.Params))
+		}
+		d.cfg.Aliases = append(d.cfg.Aliases, a)
+	}
+	for _, preset := range d.cfg.Host.AliasPresets {
+		for _, a := range Presets[preset] {
+			if _, overridden := own[a.Name]; !overridden {
+				a.Preset = preset
+				d.cfg.Aliases = append(d.cfg.Aliases, a)
+			}
+		}
+	}
+}
+
+var aliasName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*$`)
 
 func (d *decoder) host(h *hostHCL) {
 	out := &d.cfg.Host
@@ -149,6 +197,15 @@ func (d *decoder) host(h *hostHCL) {
 	out.OnAsk = d.choice(h.OnAsk, out.OnAsk, "allow", "deny", "prompt")
 	if t := d.duration(h.Timeout); t > 0 {
 		out.Timeout = t
+	}
+	if given(h.Aliases) {
+		out.AliasPresets = nil
+		d.add(gohcl.DecodeExpression(h.Aliases, d.ctx, &out.AliasPresets))
+		for _, name := range out.AliasPresets {
+			if known := slices.Sorted(maps.Keys(Presets)); !slices.Contains(known, name) {
+				d.fail(h.Aliases.Range(), fmt.Sprintf("There is no set of aliases %q", name), "There are: %s.%s", strings.Join(known, ", "), suggest.DidYouMean(name, known))
+			}
+		}
 	}
 	if given(h.MaxParallel) {
 		d.add(gohcl.DecodeExpression(h.MaxParallel, d.ctx, &out.MaxParallel))

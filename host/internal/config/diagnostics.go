@@ -128,6 +128,13 @@ func (c *Config) UnknownTool(name string, known []string) string {
 		"The block has no effect.%s", suggest.DidYouMean(name, known))}, c.files)
 }
 
+// BadAlias says, at the operator's line, why an alias has no effect.
+func (c *Config) BadAlias(a Alias, why error) string {
+	return format(hcl.Diagnostics{problem(a.at, fmt.Sprintf("Alias %q has no effect", a.Name), "%s", capital(why.Error())+".")}, c.files)
+}
+
+func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
 // MissingBinary says, at the operator's line, why a plugin's binary cannot be run.
 func (c *Config) MissingBinary(p Plugin) string {
 	return format(hcl.Diagnostics{problem(p.at, fmt.Sprintf("Plugin %q cannot be run", p.Name), "%s", p.Missing)}, c.files)

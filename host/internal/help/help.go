@@ -26,16 +26,48 @@ func Result(r *registry.Registry, c *router.Command) *tool.Result {
 	if e == nil { // the router found it a moment ago
 		return tool.Failed(tool.Errorf(tool.NotFound, "There is no tool %q any more.", c.Name).From(tool.SourceHost))
 	}
-	if !c.HelpVerbose {
-		return &tool.Result{Output: Line(e)}
+	v := view{Entry: e}
+	if a, ok := r.Aliases()[c.Alias]; ok {
+		v.alias = &a
 	}
-	return &tool.Result{Output: Detail(e)}
+	if !c.HelpVerbose {
+		return &tool.Result{Output: v.line()}
+	}
+	return &tool.Result{Output: v.detail()}
+}
+
+// view is a tool as it is called: by its own name, or by an alias.
+type view struct {
+	*registry.Entry
+	alias *registry.Alias // nil: by its own name
+}
+
+func (v *view) name() string {
+	if v.alias != nil {
+		return v.alias.Name
+	}
+	return name(v.Entry)
+}
+
+// param is what a parameter is called here.
+func (v *view) param(p *tool.Param) string {
+	if v.alias == nil {
+		return p.Name
+	}
+	sig := tool.Signature{Names: v.alias.Params}
+	return sig.NameOf(p.Name)
+}
+
+// line is "name: description", on one line.
+func (v *view) line() string {
+	return v.name() + ": " + strings.Join(strings.Fields(v.Definition.Description), " ")
 }
 
 // Line is "name: description", on one line.
-func Line(e *registry.Entry) string {
-	return name(e) + ": " + strings.Join(strings.Fields(e.Definition.Description), " ")
-}
+func Line(e *registry.Entry) string { return (&view{Entry: e}).line() }
+
+// Detail is everything there is to know to call the tool.
+func Detail(e *registry.Entry) string { return (&view{Entry: e}).detail() }
 
 // name is what one types to call the tool.
 func name(e *registry.Entry) string {
@@ -62,8 +94,28 @@ func Overview(r *registry.Registry) string {
 			}
 		}
 	}
+	out.WriteString(aliases(r))
 	out.WriteString("\nAnything else is run by the shell: pipelines, redirects, go test ./..., git status.")
 	return out.String()
+}
+
+// aliases lists the other names that are understood, by the tool they stand for.
+func aliases(r *registry.Registry) string {
+	names := make(map[string][]string)
+	for name, a := range r.Aliases() {
+		names[a.Target()] = append(names[a.Target()], name)
+	}
+	var lines []string
+	for _, e := range r.All() {
+		if also := names[e.FullName()]; also != nil && e.Enabled {
+			slices.Sort(also)
+			lines = append(lines, fmt.Sprintf("  %-12s %s\n", name(e), strings.Join(also, ", ")))
+		}
+	}
+	if lines == nil {
+		return ""
+	}
+	return "\nOther names that are understood:\n" + strings.Join(lines, "")
 }
 
 // Namespace lists the commands of a field namespace.
@@ -74,7 +126,7 @@ func Namespace(r *registry.Registry, namespace string, verbose bool) string {
 			continue
 		}
 		if verbose {
-			parts = append(parts, usage(e)+"\n  "+summary(e))
+			parts = append(parts, (&view{Entry: e}).usage()+"\n  "+summary(e))
 		} else {
 			parts = append(parts, Line(e))
 		}
@@ -91,27 +143,29 @@ func summary(e *registry.Entry) string {
 	return text
 }
 
-func usage(e *registry.Entry) string {
-	out := "Usage: " + name(e)
-	for _, p := range e.Schema.Params() {
+func (v *view) usage() string {
+	out := "Usage: " + v.name()
+	for _, p := range v.Schema.Params() {
 		if p.Required {
-			out += " <" + p.Name + ">"
+			out += " <" + v.param(p) + ">"
 		}
 	}
-	if slices.ContainsFunc(e.Schema.Params(), func(p *tool.Param) bool { return !p.Required }) {
+	if slices.ContainsFunc(v.Schema.Params(), func(p *tool.Param) bool { return !p.Required }) {
 		out += " [--parameter value …]"
 	}
 	return out
 }
 
-// Detail is everything there is to know to call the tool.
-func Detail(e *registry.Entry) string {
+func (v *view) detail() string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "%s\n\n%s\n", usage(e), strings.TrimSpace(e.Definition.Description))
-	if len(e.Schema.Params()) > 0 {
+	fmt.Fprintf(&out, "%s\n\n%s\n", v.usage(), strings.TrimSpace(v.Definition.Description))
+	if v.alias != nil {
+		fmt.Fprintf(&out, "\n%s stands for %s, whose own parameter names work too.\n", v.alias.Name, name(v.Entry))
+	}
+	if len(v.Schema.Params()) > 0 {
 		out.WriteString("\nParameters:\n")
 	}
-	for _, p := range e.Schema.Params() {
+	for _, p := range v.Schema.Params() {
 		notes := []string{p.TypeName()}
 		if p.Required {
 			notes = append(notes, "required")
@@ -122,17 +176,17 @@ func Detail(e *registry.Entry) string {
 		if p.Enum != nil {
 			notes = append(notes, "one of "+strings.Join(p.EnumNames(), ", "))
 		}
-		fmt.Fprintf(&out, "  --%s (%s)\n", p.Name, strings.Join(notes, "; "))
+		fmt.Fprintf(&out, "  --%s (%s)\n", v.param(p), strings.Join(notes, "; "))
 		if p.Description != "" {
 			fmt.Fprintf(&out, "      %s\n", strings.Join(strings.Fields(p.Description), " "))
 		}
 	}
-	if p := e.Definition.StdinParameter; p != "" {
-		fmt.Fprintf(&out, "\nA heredoc fills --%s.\n", p)
+	if p := v.Schema.Param(v.Definition.StdinParameter); p != nil {
+		fmt.Fprintf(&out, "\nA heredoc fills --%s.\n", v.param(p))
 	}
-	if len(e.Definition.Examples) > 0 {
+	if len(v.Definition.Examples) > 0 {
 		out.WriteString("\nExamples:\n")
-		for _, x := range e.Definition.Examples {
+		for _, x := range v.Definition.Examples {
 			fmt.Fprintf(&out, "  %s\n", strings.ReplaceAll(x, "\n", "\n  "))
 		}
 	}

@@ -2,7 +2,9 @@ package help_test
 
 import (
 	"encoding/json"
-	"strings"
+	"flag"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"toolhost.dev/host/internal/help"
@@ -28,59 +30,57 @@ func filled(t *testing.T) *registry.Registry {
 	if err := r.Add("q", "jira", &tool.Description{Tools: []tool.Definition{search}}, none); err != nil {
 		t.Fatal(err)
 	}
+	for _, a := range []registry.Alias{
+		{Name: "file_write", Tool: "write", Params: map[string]string{"file": "path", "filename": "path", "-n": "n", "body": "content"}},
+		{Name: "tickets", Namespace: "jira", Tool: "search", Params: map[string]string{"query": "q"}},
+		{Name: "hidden", Tool: "off"},
+	} {
+		if err := r.AddAlias(a); err != nil {
+			t.Fatal(err)
+		}
+	}
 	return r
 }
 
-const detail = `Usage: write <path> <content> [--parameter value …]
+var update = flag.Bool("update", false, "write the golden files anew")
 
-Write a file.
-
-  Use it for v1.2 files. More.
-
-Parameters:
-  --path (string; required)
-      where to
-  --content (string; required)
-  --mode (string; default a; one of a, b)
-  --n (integer; default 5)
-  --tags (array of string)
-  --any (any)
-
-A heredoc fills --content.
-
-Examples:
-  write a b
-  write a <<'E'
-  x
-  E`
-
+// TestHelp compares each depth of help, for a tool, a field and an alias, with a golden file.
 func TestHelp(t *testing.T) {
 	r := filled(t)
-	for command, want := range map[string]string{
-		"write -h":             "write: Write a file. Use it for v1.2 files. More.",
-		"write --help":         detail,
-		"field:jira -h":        "field:jira search: Search issues",
-		"field:jira --help":    "Usage: field:jira search <q>\n  Search issues",
-		"jira:search --help":   "Usage: field:jira search <q>\n\nSearch issues\n\nParameters:\n  --q (string; required)",
-		"field:jira search -h": "field:jira search: Search issues",
+	for file, command := range map[string]string{
+		"overview":          "help",
+		"tool-short":        "write -h",
+		"tool-long":         "write --help",
+		"alias-short":       "file_write -h",
+		"alias-long":        "file_write --help",
+		"namespace-short":   "field:jira -h",
+		"namespace-long":    "field:jira --help",
+		"field-short":       "field:jira search -h",
+		"field-long":        "field:jira search --help",
+		"field-alias-long":  "tickets --help",
+		"field-mcp-form":    "jira:search --help",
+		"tool-by-help":      "help write",
+		"namespace-by-help": "help field:jira",
 	} {
 		c := router.Parse(command, r, router.Options{})
 		if !c.IsHelp {
 			t.Errorf("%s asks for no help: %v", command, c.Error)
 			continue
 		}
-		if res := help.Result(r, c); res.Output != want {
-			t.Errorf("%s:\n%s\nwanted\n%s", command, res.Output, want)
+		got := help.Result(r, c).Output + "\n"
+		path := filepath.Join("testdata", file+".golden")
+		if *update {
+			if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	overview := help.Result(r, router.Parse("help", r, router.Options{})).Output
-	for _, want := range []string{"\n  write        Write a file.\n", "\nField tools (field:jira --help for more):\n  field:jira search Search issues\n"} {
-		if !strings.Contains(overview, want) {
-			t.Errorf("it does not say %q:\n%s", want, overview)
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if strings.Contains(overview, "off") {
-		t.Errorf("a disabled tool is listed:\n%s", overview)
+		if got != string(want) {
+			t.Errorf("%s:\n%s\nwanted\n%s(-update writes it anew)", command, got, want)
+		}
 	}
 	gone := &router.Command{IsHelp: true, Name: "gone"}
 	if res := help.Result(r, gone); res.Error == nil || res.Error.Kind != tool.NotFound {

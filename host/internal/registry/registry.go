@@ -56,8 +56,26 @@ type Registry struct {
 }
 
 type snapshot struct {
-	byName map[string]*Entry // by full name
-	order  []*Entry
+	byName  map[string]*Entry // by full name
+	order   []*Entry
+	aliases map[string]Alias
+}
+
+// Alias is another name for a tool, so that who is used to that finds it.
+type Alias struct {
+	Name string
+	// Namespace and Tool are what it stands for.
+	Namespace, Tool string
+	// Params are further names of its parameters; see [tool.Signature].
+	Params map[string]string
+}
+
+// Target is the full name of the tool.
+func (a *Alias) Target() string {
+	if a.Namespace != "" {
+		return a.Namespace + ":" + a.Tool
+	}
+	return a.Tool
 }
 
 // New makes an empty registry.
@@ -74,7 +92,7 @@ func (r *Registry) Add(plugin, namespace string, desc *tool.Description, setting
 	r.adding.Lock()
 	defer r.adding.Unlock()
 	old := r.snapshot.Load()
-	next := &snapshot{byName: make(map[string]*Entry, len(old.byName)+len(desc.Tools)), order: slices.Clone(old.order)}
+	next := &snapshot{byName: make(map[string]*Entry, len(old.byName)+len(desc.Tools)), order: slices.Clone(old.order), aliases: old.aliases}
 	for k, v := range old.byName {
 		next.byName[k] = v
 	}
@@ -106,6 +124,42 @@ func (r *Registry) Add(plugin, namespace string, desc *tool.Description, setting
 	}
 	r.snapshot.Store(next)
 	return errors.Join(errs...)
+}
+
+// AddAlias registers another name for a tool that is registered. The error says what
+// is wrong with it.
+func (r *Registry) AddAlias(a Alias) error {
+	r.adding.Lock()
+	defer r.adding.Unlock()
+	old := r.snapshot.Load()
+	e := old.byName[a.Target()]
+	switch {
+	case slices.Contains(reserved, a.Name) || old.byName[a.Name] != nil:
+		return fmt.Errorf("there is a tool %q already: an alias needs a name of its own", a.Name)
+	case e == nil:
+		return fmt.Errorf("there is no tool %q for it to stand for", a.Target())
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.Params)) {
+		if to := a.Params[name]; e.Schema.Param(to) == nil {
+			return fmt.Errorf("its parameter %q is for %q, which %s does not have", name, to, a.Target())
+		}
+	}
+	next := *old
+	if next.aliases = maps.Clone(old.aliases); next.aliases == nil {
+		next.aliases = make(map[string]Alias)
+	}
+	next.aliases[a.Name] = a
+	r.snapshot.Store(&next)
+	return nil
+}
+
+// Aliases gives every alias by its name. Do not change it.
+func (r *Registry) Aliases() map[string]Alias { return r.snapshot.Load().aliases }
+
+// Alias implements the router's Tools.
+func (r *Registry) Alias(name string) (namespace, target string, params map[string]string, ok bool) {
+	a, ok := r.snapshot.Load().aliases[name]
+	return a.Namespace, a.Tool, a.Params, ok
 }
 
 // reserved names mean something to the host itself.
