@@ -8,6 +8,8 @@ MAKEFLAGS += --no-print-directory
 MODULES := bench sdk host plugins/bash plugins/edit plugins/grep plugins/read
 PLUGINS := bash edit grep read
 BUILD := go build -trimpath -ldflags="-s -w"
+# The shim begins without Go's runtime where there is an entry point for that.
+SHIM_LDFLAGS := -s -w $(if $(filter linux/amd64 linux/arm64,$(shell go env GOOS)/$(shell go env GOARCH)),-E main.entry)
 TOOLS := bin/tools
 PEERS := bench/peers/node_modules/.installed
 RG := $(CURDIR)/bench/peers/node_modules/@vscode/ripgrep-$(shell go env GOOS)-$(patsubst amd64,x64,$(shell go env GOARCH))/bin/rg
@@ -21,7 +23,7 @@ help: ## List the targets
 build: ## Build bin/toolhost, its shim and the bundled plugins in bin/plugins/
 	@mkdir -p bin/plugins
 	@$(BUILD) -o bin/toolhost ./host/cmd/toolhost
-	@$(BUILD) -o bin/toolhost-shim ./host/cmd/toolhost-shim
+	@go build -trimpath -ldflags="$(SHIM_LDFLAGS)" -o bin/toolhost-shim ./host/cmd/toolhost-shim
 	@for p in $(PLUGINS); do $(BUILD) -o bin/plugins/$$p ./plugins/$$p; done
 
 .PHONY: demo

@@ -20,6 +20,10 @@ host {
   # How many calls of one session may run at the same time, where they are safe beside
   # each other.
   max_parallel = 10
+
+  # Sets of aliases by which agents find tools under names they learned elsewhere: "common"
+  # (file_read, write_file, shell_exec, …) and "claude" (Read, Edit, Bash, …).
+  aliases = ["common", "claude"]
 }
 
 sandbox {
@@ -72,6 +76,17 @@ plugin "jira" {
   # shown at these lines.
   config {
     url = "https://jira.example.org"
+  }
+}
+
+# Another name for a tool, with further names for its parameters; one that begins with a
+# dash is a short flag.
+alias "search" {
+  tool = "grep"
+  params = {
+    regex = "pattern"
+    where = "path"
+    "-i"  = "ignore_case"
   }
 }
 

@@ -4,6 +4,7 @@
 //	bench wire    the ways to carry a call over a go-plugin connection
 //	bench call    a read through the whole host beside a bare echo and an MCP server
 //	bench cold    the start from nothing beside that of a bare plugin
+//	bench shim    a tool used as a program in a shell beside /bin/true
 package main
 
 import (
@@ -20,7 +21,7 @@ type suite struct {
 	run  func(ctx context.Context, bin string) error
 }
 
-var suites = []suite{{"wire", wire}, {"call", wholeCall}, {"cold", cold}}
+var suites = []suite{{"wire", wire}, {"call", wholeCall}, {"cold", cold}, {"shim", shims}}
 
 func main() {
 	bin, err := filepath.Abs("bin")

@@ -21,8 +21,21 @@ const (
 	notFound  = 127
 )
 
-// inherited is where a descriptor of the host's socket is, when it was passed on.
-const inherited = "/proc/self/fd/201"
+const (
+	// inherited is where a descriptor of the host's socket is, when it was passed on.
+	inherited = "/proc/self/fd/201"
+
+	commandsEnv = "TOOLHOST_COMMANDS"
+	callEnv     = "TOOLHOST_CALL"
+
+	goneText        = "the tool host went away"
+	endedText       = "the call was ended by the tool host"
+	noSocketText    = "no socket can be made"
+	noDirectoryText = "the working directory is gone: change to one that exists"
+	noStdinText     = "standard input cannot be read"
+	tooLongText     = "the arguments are too long: give long text on standard input, or in a file"
+	unreachableText = "the tool host cannot be reached: tools work in commands that it runs, as long as their call lasts"
+)
 
 func main() {
 	conn := connect()
@@ -35,26 +48,26 @@ func main() {
 	}
 	cwd, err := os.Getwd()
 	if err != nil {
-		fail(cannotRun, "the working directory is gone: change to one that exists")
+		fail(cannotRun, noDirectoryText)
 	}
-	req := wire.Request{Token: os.Getenv("TOOLHOST_CALL"), Name: name, Cwd: cwd, Piped: piped(), Args: os.Args[1:]}
+	req := wire.Request{Token: os.Getenv(callEnv), Name: name, Cwd: cwd, Piped: piped(), Args: os.Args[1:]}
 	if err := wire.WriteRequest(conn, req); err != nil {
 		if err == wire.ErrTooLong { //nolint:errorlint // it is not wrapped, and errors.Is has a price at the start
-			fail(cannotRun, "the arguments are too long: give long text on standard input, or in a file")
+			fail(cannotRun, tooLongText)
 		}
-		fail(cannotRun, "the tool host went away: "+err.Error())
+		fail(cannotRun, goneText)
 	}
 	var buf []byte
 	for {
 		kind, payload, err := wire.ReadFrame(conn, &buf)
 		if err != nil {
-			fail(cannotRun, "the call was ended by the tool host")
+			fail(cannotRun, endedText)
 		}
 		switch kind {
 		case wire.Stdout:
-			print(os.Stdout, payload)
+			write(os.Stdout, payload)
 		case wire.Stderr:
-			print(os.Stderr, payload)
+			write(os.Stderr, payload)
 		case wire.WantStdin:
 			go sendStdin(conn)
 		case wire.Exit:
@@ -73,20 +86,20 @@ func main() {
 func connect() *os.File {
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
 	if err != nil {
-		fail(cannotRun, "no socket can be made: "+err.Error())
+		fail(cannotRun, noSocketText)
 	}
 	syscall.CloseOnExec(fd)
 	err = syscall.Connect(fd, &syscall.SockaddrUnix{Name: inherited})
-	if path := os.Getenv("TOOLHOST_COMMANDS"); err != nil && path != "" {
+	if path := os.Getenv(commandsEnv); err != nil && path != "" {
 		err = syscall.Connect(fd, &syscall.SockaddrUnix{Name: path})
 	}
 	if err != nil {
-		fail(notFound, "the tool host cannot be reached ("+err.Error()+"): tools work in commands that it runs, as long as their call lasts")
+		fail(notFound, unreachableText)
 	}
 	return os.NewFile(uintptr(fd), "host")
 }
 
-func print(w *os.File, b []byte) {
+func write(w *os.File, b []byte) {
 	if _, err := w.Write(b); err != nil {
 		os.Exit(cannotRun) // a closed pipe has ended the program by then
 	}
@@ -99,12 +112,12 @@ func sendStdin(conn *os.File) {
 		if n > 0 && wire.WriteFrame(conn, wire.Stdin, buf[:n]) != nil {
 			return // the reader says why
 		}
-		if err == io.EOF { //nolint:errorlint // as Read gives it
+		if err == io.EOF {
 			_ = wire.WriteFrame(conn, wire.Stdin, nil)
 			return
 		}
 		if err != nil {
-			fail(cannotRun, "standard input cannot be read: "+err.Error())
+			fail(cannotRun, noStdinText)
 		}
 	}
 }

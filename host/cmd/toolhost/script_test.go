@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -38,12 +40,15 @@ func run(m *testing.M) int {
 
 func build(dir string) error {
 	for out, pkg := range map[string]string{
-		"toolhost": "toolhost.dev/host/cmd/toolhost", "toolhost-shim": "toolhost.dev/host/cmd/toolhost-shim",
+		"toolhost": "toolhost.dev/host/cmd/toolhost", "toolhost-shim": "toolhost.dev/host/cmd/toolhost-shim", "plain/toolhost-shim": "toolhost.dev/host/cmd/toolhost-shim",
 		"testplugin":   "toolhost.dev/host/internal/testplugin",
 		"plugins/read": "toolhost.dev/plugins/read", "plugins/edit": "toolhost.dev/plugins/edit",
 		"plugins/grep": "toolhost.dev/plugins/grep", "plugins/bash": "toolhost.dev/plugins/bash",
 	} {
 		c := exec.Command("go", "build", "-o", filepath.Join(dir, out), pkg)
+		if out == "toolhost-shim" && runtime.GOOS == "linux" {
+			c.Args = slices.Insert(c.Args, 2, "-ldflags=-E main.entry") // as the Makefile does
+		}
 		if b, err := c.CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: %w\n%s", pkg, err, b)
 		}

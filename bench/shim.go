@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+
+	"toolhost.dev/host"
+)
+
+// shimScript measures in the shell itself, in turns: a program that does nothing, and
+// tools used as programs. It prints the median of each in microseconds.
+const shimScript = `
+median() { printf '%s\n' "$@" | sort -n | sed -n "$((($# + 1) / 2))p"; }
+for ((i = 0; i < 500; i++)); do
+  a=${EPOCHREALTIME/[.,]/}; /bin/true
+  b=${EPOCHREALTIME/[.,]/}; tool:read sample.txt --limit 1 >/dev/null || exit
+  c=${EPOCHREALTIME/[.,]/}; tool:read -h >/dev/null || exit
+  d=${EPOCHREALTIME/[.,]/}
+  nothing+=($((b - a))) read+=($((c - b))) help+=($((d - c)))
+done
+printf '{"nothing":%d,"read":%d,"help":%d}' "$(median "${nothing[@]}")" "$(median "${read[@]}")" "$(median "${help[@]}")"`
+
+// shims compares a tool used inside of a shell with /bin/true in the same shell.
+func shims(ctx context.Context, bin string) error {
+	dir, _, _, err := sample()
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
+	h, err := host.New(ctx, host.Options{Workspace: dir, StateDir: filepath.Join(dir, ".state"), BundledDir: filepath.Join(bin, "plugins")})
+	if err != nil {
+		return err
+	}
+	defer h.Close() //nolint:errcheck // only measured
+	res := h.Run(ctx, host.Request{Command: shimScript}, nil)
+	if !res.Success() {
+		return res.Error
+	}
+	var m struct{ Nothing, Read, Help float64 }
+	var data struct{ Stdout string }
+	if err := json.Unmarshal(res.Data, &data); err != nil {
+		return err
+	}
+	if err := json.Unmarshal([]byte(data.Stdout), &m); err != nil {
+		return fmt.Errorf("the script printed %q: %w", data.Stdout, err)
+	}
+	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	defer out.Flush() //nolint:errcheck // the terminal
+	for _, row := range []struct {
+		name string
+		us   float64
+	}{{"tool:read of a file", m.Read}, {"tool:read -h", m.Help}} {
+		r := row.us / m.Nothing
+		fmt.Fprintf(out, "%s, p50\tin the shell %.0f µs\t/bin/true %.0f µs\tratio %.2f\tat most 2.00\t%s\n", row.name, row.us, m.Nothing, r, verdict(r <= 2))
+	}
+	return nil
+}

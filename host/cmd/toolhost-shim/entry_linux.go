@@ -1,0 +1,298 @@
+//go:build linux && (amd64 || arm64)
+
+package main
+
+import (
+	"syscall"
+	"unsafe"
+
+	"toolhost.dev/host/internal/shim/wire"
+)
+
+// A shim is started for every use, and to start Go's runtime takes longer than all that
+// a shim does. Linked with -E main.entry the program begins here instead: no runtime
+// is set up, so there is no allocation, no goroutine, no defer and no panic in what
+// follows, only system calls and memory that is there from the start. Linked without,
+// it begins in main as any program does, and does the same. See docs/adr/0012.
+
+// entry is the program's entry point; it calls run.
+func entry()
+
+// Only the linker and the assembler know them.
+var _, _, _, _ = entry, run, &fakeG, &threadLocal
+
+var (
+	// fakeG stands for the goroutine: its stack's limit is 0, so every check of it passes.
+	fakeG       [1024]byte
+	threadLocal [128]byte
+
+	buf     [wire.MaxFrame]byte
+	used    int // of buf, while the request is written
+	address [2 + 108]byte
+	self    cstring // the program's name, as it was called
+)
+
+// cstring is a text that ends with a NUL byte, where the kernel put it.
+type cstring = *byte
+
+// arguments is what the kernel puts on the stack: argc, argv, a null, envp, a null.
+type arguments = *[1 << 24]cstring
+
+// call makes a system call, again when a signal interrupts it.
+func call(nr, a, b, c uintptr) (int, syscall.Errno) {
+	for {
+		n, _, errno := syscall.RawSyscall(nr, a, b, c)
+		if errno != syscall.EINTR {
+			return int(n), errno
+		}
+	}
+}
+
+func pointer(p *byte) uintptr { return uintptr(unsafe.Pointer(p)) }
+
+func exit(status int) {
+	for {
+		_, _, _ = syscall.RawSyscall(syscall.SYS_EXIT_GROUP, uintptr(status), 0, 0)
+	}
+}
+
+func length(s cstring) int {
+	n := 0
+	for *(*byte)(unsafe.Add(unsafe.Pointer(s), n)) != 0 {
+		n++
+	}
+	return n
+}
+
+func bytesOf(s cstring) []byte { return unsafe.Slice(s, length(s)) }
+
+// send gives all of b to a descriptor; a socket that is closed is an error, not a signal.
+func send(fd int, b []byte, socket bool) bool {
+	for len(b) > 0 {
+		var n int
+		var errno syscall.Errno
+		if socket {
+			r, _, e := syscall.RawSyscall6(syscall.SYS_SENDTO, uintptr(fd), pointer(&b[0]), uintptr(len(b)), syscall.MSG_NOSIGNAL, 0, 0)
+			n, errno = int(r), e
+			if errno == syscall.EINTR {
+				continue
+			}
+		} else {
+			n, errno = call(syscall.SYS_WRITE, uintptr(fd), pointer(&b[0]), uintptr(len(b)))
+		}
+		if errno != 0 {
+			return false
+		}
+		b = b[n:]
+	}
+	return true
+}
+
+// receive fills b.
+func receive(fd int, b []byte) bool {
+	for len(b) > 0 {
+		n, errno := call(syscall.SYS_READ, uintptr(fd), pointer(&b[0]), uintptr(len(b)))
+		if errno != 0 || n == 0 {
+			return false
+		}
+		b = b[n:]
+	}
+	return true
+}
+
+func say(s string) { send(2, unsafe.Slice(unsafe.StringData(s), len(s)), false) }
+
+func die(status int, why string) {
+	send(2, bytesOf(self), false)
+	say(": ")
+	say(why)
+	say("\n")
+	exit(status)
+}
+
+// put adds a part of the request, with the NUL byte that separates it from the next.
+func put(conn int, b []byte, last bool) {
+	for len(b) > 0 {
+		n := copy(buf[used:], b)
+		b, used = b[n:], used+n
+		flush(conn, used == len(buf))
+	}
+	if !last {
+		buf[used] = 0
+		used++
+		flush(conn, used == len(buf))
+	}
+}
+
+func flush(conn int, now bool) {
+	if now {
+		if !send(conn, buf[:used], true) {
+			die(cannotRun, goneText)
+		}
+		used = 0
+	}
+}
+
+// variable finds NAME= in the environment, given as what follows argv.
+func variable(args arguments, at int, name string) cstring {
+	for ; args[at] != nil; at++ {
+		s := args[at]
+		i := 0
+		for i < len(name) && *(*byte)(unsafe.Add(unsafe.Pointer(s), i)) == name[i] {
+			i++
+		}
+		if i == len(name) {
+			return cstring(unsafe.Add(unsafe.Pointer(s), i))
+		}
+	}
+	return nil
+}
+
+// connectTo connects to a socket by its path.
+func connectTo(conn int, path []byte) bool {
+	if len(path) == 0 || len(path) >= len(address)-2 {
+		return false
+	}
+	*(*uint16)(unsafe.Pointer(&address)) = syscall.AF_UNIX
+	n := copy(address[2:], path)
+	address[2+n] = 0
+	_, errno := call(syscall.SYS_CONNECT, uintptr(conn), pointer(&address[0]), uintptr(2+n+1))
+	return errno == 0
+}
+
+// run does what main does.
+func run(args arguments) {
+	argc := int(uintptr(unsafe.Pointer(args[0]))) // the first is a number
+	if argc == 0 {
+		exit(cannotRun)
+	}
+	self = args[1]
+	env := argc + 2
+	conn, errno := call(syscall.SYS_SOCKET, syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if errno != 0 {
+		die(cannotRun, noSocketText)
+	}
+	path := variable(args, env, commandsEnv+"=")
+	if !connectTo(conn, unsafe.Slice(unsafe.StringData(inherited), len(inherited))) && (path == nil || !connectTo(conn, bytesOf(path))) {
+		die(notFound, unreachableText)
+	}
+	request(conn, args, argc, env)
+	answer(conn)
+}
+
+// request sends what is wanted, as wire.WriteRequest does.
+func request(conn int, args arguments, argc, env int) {
+	var token []byte
+	if t := variable(args, env, callEnv+"="); t != nil {
+		token = bytesOf(t)
+	}
+	name := bytesOf(self)
+	for i := len(name) - 1; i >= 0; i-- {
+		if name[i] == '/' {
+			name = name[i+1:]
+			break
+		}
+	}
+	// The kernel's own limit of a path is that of the buffer.
+	var cwd [4096]byte
+	n, errno := call(syscall.SYS_GETCWD, pointer(&cwd[0]), uintptr(len(cwd)), 0)
+	if errno != 0 || n < 2 || cwd[0] != '/' {
+		die(cannotRun, noDirectoryText)
+	}
+	here := cwd[:n-1]
+	var stat syscall.Stat_t
+	_, errno = call(syscall.SYS_FSTAT, 0, uintptr(unsafe.Pointer(&stat)), 0)
+	kind := stat.Mode & syscall.S_IFMT
+	piped := errno == 0 && (kind == syscall.S_IFIFO || kind == syscall.S_IFSOCK)
+
+	total := len(token) + 1 + len(name) + 1 + len(here) + 1
+	if piped {
+		total++
+	}
+	for i := 1; i < argc; i++ {
+		total += 1 + length(args[1+i])
+	}
+	if total > wire.MaxRequest {
+		die(cannotRun, tooLongText)
+	}
+	buf[0], buf[1], buf[2], buf[3] = byte(total>>24), byte(total>>16), byte(total>>8), byte(total)
+	used = 4
+	put(conn, token, false)
+	put(conn, name, false)
+	put(conn, here, false)
+	if piped {
+		put(conn, unsafe.Slice(unsafe.StringData("1"), 1), true)
+	}
+	for i := 1; i < argc; i++ {
+		put(conn, nil, false)
+		put(conn, bytesOf(args[1+i]), true)
+	}
+	flush(conn, used > 0)
+}
+
+type pollFD struct {
+	fd      int32
+	events  int16
+	revents int16
+}
+
+const pollIn = 1
+
+// answer does what the host says until it is the end.
+func answer(conn int) {
+	feeding := false
+	for {
+		if feeding {
+			fds := [2]pollFD{{fd: int32(conn), events: pollIn}, {fd: 0, events: pollIn}}
+			if _, _, errno := syscall.RawSyscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&fds)), 2, 0, 0, 0, 0); errno != 0 && errno != syscall.EINTR {
+				die(cannotRun, goneText)
+			}
+			if fds[0].revents == 0 {
+				if fds[1].revents != 0 {
+					feeding = feed(conn)
+				}
+				continue
+			}
+		}
+		var head [5]byte
+		if !receive(conn, head[:]) {
+			die(cannotRun, endedText)
+		}
+		n := int(head[1])<<24 | int(head[2])<<16 | int(head[3])<<8 | int(head[4])
+		if n > len(buf) || !receive(conn, buf[:n]) {
+			die(cannotRun, endedText)
+		}
+		switch wire.Kind(head[0]) {
+		case wire.Stdout:
+			if !send(1, buf[:n], false) {
+				exit(cannotRun)
+			}
+		case wire.Stderr:
+			if !send(2, buf[:n], false) {
+				exit(cannotRun)
+			}
+		case wire.WantStdin:
+			feeding = true
+		case wire.Exit:
+			status := cannotRun
+			if n == 1 {
+				status = int(buf[0])
+			}
+			exit(status)
+		case wire.Stdin: // the host has none to give
+		}
+	}
+}
+
+// feed sends what there is of standard input, and reports whether there may be more.
+func feed(conn int) bool {
+	n, errno := call(syscall.SYS_READ, 0, pointer(&buf[0]), uintptr(len(buf)))
+	if errno != 0 {
+		die(cannotRun, noStdinText)
+	}
+	var head [5]byte
+	head[0], head[2], head[3], head[4] = byte(wire.Stdin), byte(n>>16), byte(n>>8), byte(n)
+	send(conn, head[:], true) // that the host is gone is seen by reading
+	send(conn, buf[:n], true)
+	return n > 0
+}

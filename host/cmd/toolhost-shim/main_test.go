@@ -1,0 +1,197 @@
+package main_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"toolhost.dev/host/internal/shim"
+	"toolhost.dev/host/internal/shim/wire"
+)
+
+// builds gives the program as it is linked with each of its entry points.
+func builds(t *testing.T) map[string]string {
+	t.Helper()
+	flags := map[string]string{"runtime": "-s"}
+	if runtime.GOOS == "linux" && (runtime.GOARCH == "amd64" || runtime.GOARCH == "arm64") {
+		flags["entry"] = "-s -E main.entry"
+	}
+	out := make(map[string]string)
+	for name, f := range flags {
+		path := filepath.Join(t.TempDir(), "tool:"+name)
+		if b, err := exec.Command("go", "build", "-ldflags="+f, "-o", path, ".").CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, b)
+		}
+		out[name] = path
+	}
+	return out
+}
+
+// serve answers shims; it gives the environment in which they find it.
+func serve(t *testing.T, handle shim.Handler) (env []string) {
+	t.Helper()
+	s, err := shim.Listen(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	token, revoke := s.Grant(context.Background(), handle)
+	t.Cleanup(revoke)
+	path := s.Address(0)
+	if s.Inherit != nil {
+		path = fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), s.Inherit.Fd())
+	}
+	return []string{"OTHER=1", "TOOLHOST_CALLS=no", "TOOLHOST_COMMANDS=" + path, "TOOLHOST_CALL=" + token}
+}
+
+// describe prints everything of a request, and as much as it is told to.
+func describe(_ context.Context, r wire.Request, st shim.Streams) int {
+	fmt.Fprintf(st.Stdout, "%q %v %q\n", r.Cwd, r.Piped, r.Args)
+	if len(r.Args) == 0 {
+		return 0
+	}
+	switch r.Args[0] {
+	case "cat":
+		n, err := io.Copy(st.Stdout, st.Stdin)
+		fmt.Fprintf(st.Stderr, "%d %v", n, err)
+		return 4
+	case "some":
+		_, _ = io.ReadFull(st.Stdin, make([]byte, 10))
+	case "flood":
+		for range 100 {
+			if _, err := st.Stdout.Write(bytes.Repeat([]byte("x"), wire.MaxFrame)); err != nil {
+				return 1
+			}
+		}
+	case "status":
+		return 255
+	}
+	return 0
+}
+
+func TestBothEntryPoints(t *testing.T) {
+	env := serve(t, describe)
+	dir := t.TempDir()
+	deep := filepath.Join(dir, strings.Repeat("d", 200), "ü x")
+	if err := os.MkdirAll(deep, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	programs := builds(t)
+	for name, tc := range map[string]struct {
+		args   []string
+		stdin  string // empty: none
+		env    []string
+		dir    string
+		status int
+		stdout string // of what is printed after the request's description
+		stderr string
+	}{
+		"nothing":         {},
+		"arguments":       {args: []string{"", "a b", "-x=\n", "\xff\x01", "ü", ""}},
+		"long arguments":  {args: []string{strings.Repeat("a", 100_000), strings.Repeat("b", 65_536), strings.Repeat("c", 65_535), "d"}},
+		"many arguments":  {args: strings.Split(strings.Repeat("x,", 20_000), ",")},
+		"directory":       {dir: deep},
+		"status":          {args: []string{"status"}, status: 255},
+		"standard input":  {args: []string{"cat"}, stdin: strings.Repeat("0123456789", 100_000), status: 4, stdout: strings.Repeat("0123456789", 100_000), stderr: "1000000 <nil>"},
+		"no input":        {args: []string{"cat"}, status: 4, stderr: "0 <nil>"},
+		"input left over": {args: []string{"some"}, stdin: strings.Repeat("0123456789", 500_000)},
+		"much output":     {args: []string{"flood"}, stdout: strings.Repeat("x", 100*wire.MaxFrame)},
+		"no token":        {env: []string{env[2]}, status: 126, stderr: "belongs to no call that is running"},
+		"forged token":    {env: []string{env[2], "TOOLHOST_CALL=x"}, status: 126, stderr: "belongs to no call that is running"},
+		"no host":         {env: []string{env[3]}, status: 127, stderr: "the tool host cannot be reached"},
+		"a long path":     {env: []string{"TOOLHOST_COMMANDS=/" + strings.Repeat("x", 5000)}, status: 127, stderr: "the tool host cannot be reached"},
+		"no environment":  {env: []string{}, status: 127, stderr: "the tool host cannot be reached"},
+	} {
+		for entry, path := range programs {
+			t.Run(name+"/"+entry, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+				defer cancel()
+				c := exec.CommandContext(ctx, path, tc.args...)
+				c.Dir, c.Env = tc.dir, tc.env
+				if tc.stdin != "" {
+					c.Stdin = strings.NewReader(tc.stdin)
+				}
+				if tc.env == nil {
+					c.Env = env
+				}
+				var stdout, stderr bytes.Buffer
+				c.Stdout, c.Stderr = &stdout, &stderr
+				_ = c.Run() // the status says it
+				if c.ProcessState.ExitCode() != tc.status || !strings.Contains(stderr.String(), tc.stderr) {
+					t.Fatalf("%v, wanted status %d; it says %.300q", c.ProcessState, tc.status, stderr.String())
+				}
+				if tc.env != nil {
+					return
+				}
+				where := tc.dir
+				if where == "" {
+					where, _ = os.Getwd()
+				}
+				args := tc.args
+				if args == nil {
+					args = []string{}
+				}
+				want := fmt.Sprintf("%q %v %q\n", where, tc.stdin != "", args) + tc.stdout
+				if got := stdout.String(); got != want {
+					t.Errorf("%d bytes %.300q\nwanted %d bytes %.300q", len(got), got, len(want), want)
+				}
+			})
+		}
+	}
+}
+
+// TestEndings: what becomes of a shim whose output nobody reads, whose host goes away, and
+// whose directory is gone.
+func TestEndings(t *testing.T) {
+	leave := make(chan struct{})
+	env := serve(t, func(ctx context.Context, r wire.Request, st shim.Streams) int {
+		if len(r.Args) > 0 && r.Args[0] == "wait" {
+			_, _ = io.WriteString(st.Stdout, "waiting\n")
+			<-ctx.Done()
+			leave <- struct{}{}
+			return 0
+		}
+		return describe(ctx, r, st)
+	})
+	for entry, path := range builds(t) {
+		t.Run(entry, func(t *testing.T) {
+			c := exec.Command("sh", "-c", `"$0" flood | head -c 5; echo`, path)
+			c.Env = slices.Concat(env, []string{"PATH=" + os.Getenv("PATH")})
+			if b, err := c.CombinedOutput(); err != nil || len(b) != 6 {
+				t.Errorf("%q, %v", b, err)
+			}
+			c = exec.Command(path, "wait")
+			c.Env = env
+			out, err := c.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := out.Read(make([]byte, 1)); err != nil {
+				t.Fatal(err)
+			}
+			_ = c.Process.Signal(syscall.SIGTERM)
+			<-leave                                                                                                   // the host is told
+			if err := c.Wait(); err == nil || c.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGTERM {
+				t.Errorf("%v", err)
+			}
+			c = exec.Command("sh", "-c", `mkdir gone && cd gone && rmdir ../gone && "$0"`, path)
+			c.Dir, c.Env = t.TempDir(), slices.Concat(env, []string{"PATH=" + os.Getenv("PATH")})
+			if b, _ := c.CombinedOutput(); c.ProcessState.ExitCode() != 126 || !strings.Contains(string(b), "the working directory is gone") {
+				t.Errorf("%v %q", c.ProcessState, b)
+			}
+		})
+	}
+}
