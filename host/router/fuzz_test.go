@@ -28,6 +28,13 @@ func FuzzParse(f *testing.F) {
 		c := router.Parse(command, tools, options)
 		consistent(t, c)
 		again := router.Parse(command, tools, options)
+		marked := options
+		marked.Commands = true
+		if m := router.Parse(command, tools, marked); m.Layer != c.Layer || m.Rule != c.Rule || m.Raw != c.Raw {
+			t.Errorf("%q is for %s (%s), and for %s (%s) where commands can call tools", command, c.Layer, c.Rule, m.Layer, m.Rule)
+		} else if strings.ReplaceAll(string(m.Kwargs["command"]), "tool:", "") != strings.ReplaceAll(string(c.Kwargs["command"]), "tool:", "") {
+			t.Errorf("%q became %s", command, m.Kwargs["command"])
+		}
 		x, err := json.Marshal(c)
 		if err != nil {
 			t.Fatalf("%q does not marshal: %v", command, err)

@@ -183,7 +183,7 @@ func TestEndings(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = c.Process.Signal(syscall.SIGTERM)
-			<-leave                                                                                                   // the host is told
+			<-leave // the host is told
 			if err := c.Wait(); err == nil || c.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGTERM {
 				t.Errorf("%v", err)
 			}
