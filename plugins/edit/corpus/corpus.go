@@ -1,0 +1,132 @@
+// Package corpus measures an edit engine on cases: what an edit makes of a file, beside
+// what it should make of it. The cases are not part of this program; they are rows of a
+// JSON Lines file.
+package corpus
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// Case is one row.
+type Case struct {
+	ID         string `json:"id"`
+	Category   string `json:"category"`
+	FileName   string `json:"file_name"`
+	Before     string `json:"before"`
+	OldString  string `json:"old_string"`
+	NewString  string `json:"new_string"`
+	ReplaceAll bool   `json:"replace_all"`
+	Expect     struct {
+		// After is what the file should be; nil: the edit should be refused.
+		After *string `json:"after"`
+		// AlsoOK are other results that are as good.
+		AlsoOK []string `json:"also_ok"`
+		// RefuseOK: a refusal is as good.
+		RefuseOK bool `json:"refuse_ok"`
+		// BlankInsensitive: blank lines do not count.
+		BlankInsensitive bool `json:"blank_insensitive"`
+	} `json:"expect"`
+}
+
+// Load reads the rows of a file.
+func Load(path string) ([]Case, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	var cases []Case
+	for in := json.NewDecoder(bufio.NewReader(f)); ; {
+		var c Case
+		switch err := in.Decode(&c); err {
+		case nil:
+			cases = append(cases, c)
+		case io.EOF:
+			return cases, nil
+		default:
+			return nil, fmt.Errorf("%s: row %d: %w", path, len(cases)+1, err)
+		}
+	}
+}
+
+// Verdict on what became of a case.
+type Verdict int
+
+// The verdicts. Wrong is a change that should not have been made; Refused a change that
+// should have been.
+const (
+	Correct Verdict = iota
+	Wrong
+	Refused
+)
+
+func (v Verdict) String() string { return [...]string{"correct", "WRONG", "refused"}[v] }
+
+// Judge compares what the file is afterwards with what it should be.
+func (c *Case) Judge(after string) Verdict {
+	if after == c.Before {
+		if c.Expect.After == nil || c.Expect.RefuseOK || *c.Expect.After == c.Before {
+			return Correct
+		}
+		return Refused
+	}
+	good := slices.Clone(c.Expect.AlsoOK)
+	if c.Expect.After != nil {
+		good = append(good, *c.Expect.After)
+	}
+	for _, g := range good {
+		if g == after || c.Expect.BlankInsensitive && withoutBlankLines(g) == withoutBlankLines(after) {
+			return Correct
+		}
+	}
+	return Wrong
+}
+
+func withoutBlankLines(s string) string {
+	return strings.Join(slices.DeleteFunc(strings.Split(s, "\n"), func(l string) bool { return strings.TrimSpace(l) == "" }), "\n")
+}
+
+// Tally counts verdicts by category.
+type Tally map[string]*[3]int
+
+// Add counts one.
+func (t Tally) Add(category string, v Verdict) {
+	if t[category] == nil {
+		t[category] = new([3]int)
+	}
+	t[category][v]++
+}
+
+// Total counts the verdicts of the categories with a prefix.
+func (t Tally) Total(prefix string) (n [3]int) {
+	for category, m := range t {
+		if strings.HasPrefix(category, prefix) {
+			for v := range m {
+				n[v] += m[v]
+			}
+		}
+	}
+	return n
+}
+
+// Print writes a table.
+func (t Tally) Print(w io.Writer) error {
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	row := func(name string, n [3]int) {
+		fmt.Fprintf(out, "%s\t%d\t%d\t%d\t\n", name, n[Correct], n[Wrong], n[Refused])
+	}
+	fmt.Fprintln(out, "category\tcorrect\twrong\trefused\t")
+	for _, category := range slices.Sorted(maps.Keys(t)) {
+		row(category, *t[category])
+	}
+	row("ALL", t.Total(""))
+	return out.Flush()
+}

@@ -1,0 +1,193 @@
+package strategy
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+)
+
+// Edit replaces one text with another.
+type Edit struct {
+	Old, New string
+	// All replaces every site instead of the only one.
+	All bool
+	// WholeLines: old and new are whole lines, as in a diff.
+	WholeLines bool
+	// Near is a line, from 1, that breaks a tie between sites; 0: nothing does.
+	Near int
+	// Final is what becomes of the newline at the file's end.
+	Final FinalNewline
+}
+
+// FinalNewline says what becomes of the newline at the end of a file.
+type FinalNewline int
+
+// An edit leaves the final newline as it is; only a diff can say more.
+const (
+	KeepFinal FinalNewline = iota
+	AddFinal
+	DropFinal
+)
+
+// Lines are the first and last line, from 1, of a changed place.
+type Lines struct {
+	Start int `json:"start_line"`
+	End   int `json:"end_line"`
+	// Added is how many lines more (or less) there are than before.
+	Added int `json:"-"`
+}
+
+// Change is an edit that was made.
+type Change struct {
+	// Text is the file afterwards.
+	Text []byte
+	// Strategy that decided, and for several sites the equality they have in common.
+	Strategy, Equality string
+	// Similarity of old_string and what stood there, from 0 to 1.
+	Similarity float64
+	// Sites are the changed places as they are now, in order.
+	Sites []Lines
+	// Indent is how indentation in new_string became that of the file.
+	Indent []IndentRule
+}
+
+const (
+	// MaxFuzzy is the size in bytes up to which more than an exact match is looked for.
+	MaxFuzzy = 10 << 20
+	// MaxText is the size in bytes that a file can grow to.
+	MaxText = 128 << 20
+	// maxReplacements is how many sites replace_all changes.
+	maxReplacements = 1_000_000
+)
+
+// Apply makes an edit. An error is an [*Error].
+func Apply(text []byte, e Edit, set Set) (*Change, error) {
+	e.Old, e.New = toLF(e.Old), toLF(e.New)
+	if isBlankText(e.Old) && !e.WholeLines {
+		return nil, refused("old_string has nothing but blanks, so it does not tell a place. Give the lines around it too.")
+	}
+	if e.Old == e.New && e.Final == KeepFinal {
+		return nil, noChange("old_string and new_string are equal. Give the text as it should become in new_string.")
+	}
+	if line := introducedPlaceholder(e.Old, e.New); line != "" {
+		return nil, &Error{Kind: Incomplete, Message: fmt.Sprintf("new_string has %q in the place of code. What it leaves out would be deleted: write the text in full, or choose a smaller old_string.", line)}
+	}
+	s := &search{file: newFile(text), edit: e}
+	name, m, err := s.chain(set)
+	if err != nil {
+		return nil, err
+	}
+	if len(m.sites) > maxReplacements {
+		return nil, refused("old_string stands more than %d times. Replace so many with a program in the shell (sed).", maxReplacements)
+	}
+	c := &Change{Strategy: name, Similarity: m.similarity}
+	if len(m.sites) > 1 && name != Exact {
+		c.Strategy, c.Equality = MultiOccurred, name
+	}
+	return s.splice(c, m)
+}
+
+// chain asks the strategies.
+func (s *search) chain(set Set) (string, match, error) {
+	for i, st := range Strategies {
+		if st.Name != Exact && len(s.file.text) > MaxFuzzy {
+			break
+		}
+		if i == 1 {
+			if err := s.elided(); err != nil {
+				return "", match{}, err
+			}
+		}
+		if st.find == nil || s.edit.All && !st.equality {
+			continue
+		}
+		// A shift of the indentation is found as a line-trimmed match.
+		if !set.has(st.Name) && (st.Name != LineTrimmed || !set.has(Indentation)) {
+			continue
+		}
+		m, err := st.find(s)
+		if err != nil {
+			return "", m, err
+		}
+		if len(m.sites) == 0 {
+			continue
+		}
+		m.sites = s.tieBreak(m.sites)
+		if len(m.sites) > 1 && !s.edit.All {
+			return "", m, s.ambiguous(st.Name, m.sites)
+		}
+		name := st.Name
+		if name == LineTrimmed && s.uniformShift(m) {
+			name = Indentation
+		}
+		if !set.has(name) || len(m.sites) > 1 && name != Exact && !set.has(MultiOccurred) {
+			continue
+		}
+		if !st.equality {
+			if err := s.elsewhere(Strategies[i+1:], m.sites[0]); err != nil {
+				return "", m, err
+			}
+		}
+		if err := s.proportionate(m); err != nil {
+			return "", m, err
+		}
+		return name, m, nil
+	}
+	return "", match{}, s.notFound(set)
+}
+
+// tieBreak leaves the site near the line that is asked for, if every other is far from it.
+func (s *search) tieBreak(sites []site) []site {
+	const near, far = 20, 40
+	if s.edit.Near == 0 || len(sites) < 2 {
+		return sites
+	}
+	type distant struct{ site, by int }
+	var all []distant
+	line, at := 1, 0
+	for i, st := range sites {
+		line += bytes.Count(s.file.lf[at:st.from], []byte{'\n'})
+		at = st.from
+		all = append(all, distant{i, abs(line - s.edit.Near)})
+	}
+	slices.SortFunc(all, func(a, b distant) int { return a.by - b.by })
+	if all[0].by <= near && all[1].by > far {
+		return sites[all[0].site : all[0].site+1]
+	}
+	return sites
+}
+
+func abs(n int) int { return max(n, -n) }
+
+// elsewhere asks the equality strategies that a similarity match would forestall.
+func (s *search) elsewhere(rest []Strategy, at site) error {
+	for _, st := range rest {
+		if st.find == nil || !st.equality {
+			continue
+		}
+		m, err := st.find(s)
+		if err != nil {
+			continue
+		}
+		for _, other := range m.sites {
+			if other.from != at.from || other.to != at.to {
+				return s.ambiguous(st.Name, append([]site{at}, m.sites...))
+			}
+		}
+	}
+	return nil
+}
+
+// proportionate refuses a site with far more lines than old.
+func (s *search) proportionate(m match) error {
+	n := len(splitLines(m.old, true))
+	for _, st := range m.sites {
+		if st.kind == asIs {
+			return nil
+		}
+		if lines := bytes.Count(bytes.TrimSuffix(s.file.lf[st.from:st.to], []byte{'\n'}), []byte{'\n'}) + 1; lines >= max(n+3, 2*n) {
+			return refused("what resembles old_string has %d lines, old_string %d. Give all the lines that are to be replaced.", lines, n)
+		}
+	}
+	return nil
+}

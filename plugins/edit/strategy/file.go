@@ -1,0 +1,115 @@
+package strategy
+
+import "bytes"
+
+// file is a text in LF space. Offsets and lines are those of LF space unless it is said
+// otherwise; lines count from 0.
+type file struct {
+	text []byte // as it is
+	lf   []byte // its lines end with a line feed
+	cr   bool   // its lines end with a carriage return alone
+
+	samples []int32 // the offset in text of each sampleStep-th offset in LF space; nil: they are the same
+	starts  []int32 // where each line begins, and the end
+}
+
+// sampleStep bounds the walk to an offset, and the memory for walking.
+const sampleStep = 256
+
+func newFile(text []byte) *file {
+	f := &file{text: text, lf: text}
+	switch {
+	case bytes.IndexByte(text, '\r') < 0:
+	case bytes.IndexByte(text, '\n') < 0:
+		f.cr, f.lf = true, bytes.ReplaceAll(text, []byte{'\r'}, []byte{'\n'})
+	case bytes.Contains(text, []byte("\r\n")):
+		f.lf = make([]byte, 0, len(text))
+		for i := 0; i < len(text); i++ {
+			if len(f.lf)%sampleStep == 0 && len(f.lf)/sampleStep == len(f.samples) {
+				f.samples = append(f.samples, int32(i))
+			}
+			if text[i] == '\r' && i+1 < len(text) && text[i+1] == '\n' {
+				i++
+			}
+			f.lf = append(f.lf, text[i])
+		}
+		if len(f.lf)/sampleStep == len(f.samples) {
+			f.samples = append(f.samples, int32(len(text)))
+		}
+	}
+	return f
+}
+
+// original turns an offset into one of the file's own bytes. That of a line feed is
+// where its carriage return stands.
+func (f *file) original(offset int) int {
+	if f.samples == nil {
+		return offset
+	}
+	at := offset / sampleStep * sampleStep
+	o := int(f.samples[offset/sampleStep])
+	for ; at < offset; at++ {
+		if f.text[o] == '\r' && o+1 < len(f.text) && f.text[o+1] == '\n' {
+			o++
+		}
+		o++
+	}
+	return o
+}
+
+// split finds the lines. A final line feed begins no further line.
+func (f *file) split() {
+	if f.starts != nil {
+		return
+	}
+	f.starts = make([]int32, 1, bytes.Count(f.lf, []byte{'\n'})+2)
+	for at := 0; at < len(f.lf); {
+		i := bytes.IndexByte(f.lf[at:], '\n')
+		if i < 0 {
+			i = len(f.lf) - at - 1
+		}
+		at += i + 1
+		f.starts = append(f.starts, int32(at))
+	}
+}
+
+// lines gives the number of lines.
+func (f *file) lines() int {
+	f.split()
+	return len(f.starts) - 1
+}
+
+// line gives a line without its ending.
+func (f *file) line(i int) []byte {
+	return bytes.TrimSuffix(f.lf[f.starts[i]:f.starts[i+1]], []byte{'\n'})
+}
+
+// start gives where a line begins; that of the line after the last is the end.
+func (f *file) start(i int) int { return int(f.starts[i]) }
+
+// lineAt gives the number, from 1, of the line that holds an offset.
+func (f *file) lineAt(offset int) int { return bytes.Count(f.lf[:offset], []byte{'\n'}) + 1 }
+
+// ending gives how the line at an offset ends in the file; for the last line without an
+// ending, how the one before it does.
+func (f *file) ending(offset int) string {
+	if f.cr {
+		return "\r"
+	}
+	if f.samples == nil {
+		return "\n"
+	}
+	i := bytes.IndexByte(f.lf[offset:], '\n')
+	if i >= 0 {
+		i += offset
+	} else if i = bytes.LastIndexByte(f.lf[:offset], '\n'); i < 0 {
+		return "\n"
+	}
+	if f.text[f.original(i)] == '\r' {
+		return "\r\n"
+	}
+	return "\n"
+}
+
+// terminated reports whether the last line has an ending.
+func (f *file) terminated() bool { return len(f.lf) > 0 && f.lf[len(f.lf)-1] == '\n' }

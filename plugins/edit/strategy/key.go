@@ -1,0 +1,109 @@
+package strategy
+
+import (
+	"bytes"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// blanks are the characters that a line may have at its ends without being another line.
+const blanks = " \t\r\f\v"
+
+// key appends to buf what a line is compared by.
+type key func(buf, line []byte) []byte
+
+func trimmedKey(buf, line []byte) []byte { return append(buf, bytes.Trim(line, blanks)...) }
+
+// normalKey is the line with each run of blanks as one, typographic characters as those
+// of a keyboard, and composed characters.
+func normalKey(buf, line []byte) []byte {
+	begin := len(buf)
+	wide, pending := false, false
+	for i := 0; i < len(line); {
+		r, size := rune(line[i]), 1
+		if r >= utf8.RuneSelf {
+			r, size = utf8.DecodeRune(line[i:])
+		}
+		switch folded, special := fold(r); {
+		case isBlank(r):
+			pending = len(buf) > begin
+		default:
+			if pending {
+				buf, pending = append(buf, ' '), false
+			}
+			switch {
+			case special:
+				buf = append(buf, folded...)
+			default:
+				wide = wide || r >= utf8.RuneSelf
+				buf = append(buf, line[i:i+size]...)
+			}
+		}
+		i += size
+	}
+	if wide && !norm.NFC.IsNormal(buf[begin:]) {
+		buf = append(buf[:begin], norm.NFC.Bytes(buf[begin:])...)
+	}
+	return buf
+}
+
+func isBlank(r rune) bool {
+	switch {
+	case r < utf8.RuneSelf:
+		return r == ' ' || r == '\t' || r == '\r' || r == '\f' || r == '\v'
+	default:
+		return unicode.Is(unicode.Zs, r)
+	}
+}
+
+// fold gives what stands for a typographic character on a keyboard.
+func fold(r rune) (string, bool) {
+	if r < 0xa0 {
+		return "", false
+	}
+	switch r {
+	case '‘', '’', '‚', '‛', '′':
+		return "'", true
+	case '“', '”', '„', '‟', '″':
+		return `"`, true
+	case '‐', '‑', '‒', '–', '—', '―', '−':
+		return "-", true
+	case '…':
+		return "...", true
+	case '\u200b', '\ufeff':
+		return "", true
+	}
+	return "", false
+}
+
+// indent gives the blanks at the beginning of a line.
+func indent(line string) string { return line[:len(line)-len(strings.TrimLeft(line, " \t"))] }
+
+func isBlankLine(line string) bool { return strings.TrimFunc(line, isBlank) == "" }
+
+// splitLines gives the lines of a text. With final, a line feed at its end ends the last
+// line, else it begins an empty one.
+func splitLines(text string, final bool) []string {
+	if final {
+		text = strings.TrimSuffix(text, "\n")
+	}
+	return strings.Split(text, "\n")
+}
+
+func toLF(s string) string { return strings.ReplaceAll(s, "\r\n", "\n") }
+
+// alphanumerics counts letters and digits, up to a limit.
+func alphanumerics(s string, limit int) int {
+	n := 0
+	for _, r := range s {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			if n++; n >= limit {
+				break
+			}
+		}
+	}
+	return n
+}

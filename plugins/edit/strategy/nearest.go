@@ -1,0 +1,153 @@
+package strategy
+
+import (
+	"fmt"
+	"strings"
+)
+
+const (
+	maxShownLines = 12  // of the nearest region
+	maxShownWidth = 160 // characters of each
+	minAlike      = 0.5 // similarity from which a line is worth showing
+)
+
+// notFound says that the chain has found nothing, and shows what comes nearest.
+func (s *search) notFound(set Set) error {
+	msg := "old_string was not found."
+	switch {
+	case len(s.file.text) > MaxFuzzy:
+		msg += fmt.Sprintf(" In a file of more than %d MB it must be given exactly.", MaxFuzzy>>20)
+	case set != nil:
+		msg += fmt.Sprintf(" For this file only these strategies are allowed: %s.", strings.Join(set, ", "))
+	}
+	if near := s.nearest(); near != "" {
+		msg += " " + near
+	}
+	return &Error{Kind: NotFound, Message: msg}
+}
+
+// nearest describes the region that has most in common with old.
+func (s *search) nearest() string {
+	if len(s.file.text) > MaxFuzzy || s.file.lines() == 0 {
+		return ""
+	}
+	old := splitLines(s.edit.Old, true)
+	at, equal := s.mostEqual(old)
+	if equal == 0 {
+		if at = s.mostAlike(old); at < 0 {
+			return "Nothing in the file resembles it."
+		}
+	}
+	var out strings.Builder
+	from, to := max(at, 0), min(at+len(old), s.file.lines())
+	fmt.Fprintf(&out, "Nearest is line %d", from+1)
+	if to-from > 1 {
+		fmt.Fprintf(&out, " to %d", to)
+	}
+	difference := ""
+	show := from
+	for i := range old {
+		l := at + i
+		if l < from || l >= to || string(trimmedKey(nil, s.file.line(l))) == strings.Trim(old[i], blanks) {
+			continue
+		}
+		difference = fmt.Sprintf("line %d differs first; old_string has there\n   %s", l+1, visible(old[i]))
+		show = max(from, min(l-maxShownLines/2, to-maxShownLines))
+		break
+	}
+	out.WriteString(" (· is a space, → a tab):\n")
+	for l := show; l < min(to, show+maxShownLines); l++ {
+		fmt.Fprintf(&out, "%d| %s\n", l+1, visible(string(s.file.line(l))))
+	}
+	if difference != "" {
+		out.WriteString(difference)
+	}
+	return strings.TrimSuffix(out.String(), "\n")
+}
+
+// mostEqual gives where old would begin for most of its lines to be equal to the file's.
+func (s *search) mostEqual(old []string) (at, equal int) {
+	const rare = 50 // a line that occurs more often says nothing
+	where := make(map[string][]int)
+	for i, line := range old {
+		if k := string(normalKey(nil, []byte(line))); alphanumerics(k, 3) == 3 && len(where[k]) < rare {
+			where[k] = append(where[k], i)
+		}
+	}
+	votes := make(map[int]int)
+	seen := make(map[string]int)
+	var buf []byte
+	for i := range s.file.lines() {
+		buf = normalKey(buf[:0], s.file.line(i))
+		in := where[string(buf)]
+		if len(in) == 0 {
+			continue
+		}
+		if seen[string(buf)]++; seen[string(buf)] > rare {
+			continue
+		}
+		for _, j := range in {
+			votes[i-j]++
+		}
+	}
+	for offset, n := range votes {
+		if n > equal || n == equal && offset < at {
+			at, equal = offset, n
+		}
+	}
+	return at, equal
+}
+
+// mostAlike gives where old would begin for its longest line to stand by the one most
+// like it; -1: there is none.
+func (s *search) mostAlike(old []string) int {
+	longest := 0
+	for i, line := range old {
+		if len(strings.Trim(line, blanks)) > len(strings.Trim(old[longest], blanks)) {
+			longest = i
+		}
+	}
+	want := strings.Trim(old[longest], blanks)
+	if len(want) > 500 {
+		return -1
+	}
+	c := &comparison{s: s, cells: maxEditCells}
+	best, similarity := -1, minAlike
+	for i := range s.file.lines() {
+		line := strings.Trim(string(s.file.line(i)), blanks)
+		if short, long := min(len(line), len(want)), max(len(line), len(want)); short*2 < long {
+			continue
+		}
+		n, ok := c.similarity(want, line)
+		if !ok {
+			break
+		}
+		if n > similarity {
+			best, similarity = i, n
+		}
+	}
+	if best < 0 {
+		return -1
+	}
+	return max(0, best-longest)
+}
+
+// visible shows the blanks of a line that are not between words, and bounds its width.
+func visible(line string) string {
+	body := strings.TrimRight(strings.TrimLeft(line, " \t"), " \t")
+	head := indent(line)
+	tail := strings.TrimPrefix(line[len(head):], body)
+	show := strings.NewReplacer(" ", "·", "\t", "→")
+	body = strings.NewReplacer("\t", "→", "\u00a0", "⍽", "\r", "␍").Replace(body)
+	if r := []rune(body); len(r) > maxShownWidth {
+		body = string(r[:maxShownWidth]) + "…"
+	}
+	return clip(show.Replace(head)) + body + clip(show.Replace(tail))
+}
+
+func clip(s string) string {
+	if r := []rune(s); len(r) > maxShownWidth {
+		return string(r[:maxShownWidth]) + "…"
+	}
+	return s
+}

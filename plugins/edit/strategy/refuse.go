@@ -1,0 +1,136 @@
+package strategy
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// Kind says why an edit is not made.
+type Kind int
+
+// The kinds.
+const (
+	NotFound   Kind = iota + 1
+	Ambiguous       // there are several places
+	NoChange        // the file would stay as it is
+	Incomplete      // new_string leaves something out
+	Refused         // the edit cannot be right
+)
+
+// Error says why an edit is not made.
+type Error struct {
+	Kind    Kind
+	Message string
+	// Sites are the lines, from 1, where an ambiguous text stands.
+	Sites []int
+	// More: there are more sites than that.
+	More bool
+}
+
+func (e *Error) Error() string { return e.Message }
+
+func refused(format string, a ...any) error {
+	return &Error{Kind: Refused, Message: "The edit is refused: " + fmt.Sprintf(format, a...)}
+}
+
+func noChange(why string) error {
+	return &Error{Kind: NoChange, Message: "There is nothing to change: " + why}
+}
+
+// maxShownSites bounds the line numbers in a message.
+const maxShownSites = 10
+
+func (s *search) ambiguous(name string, sites []site) error {
+	e := &Error{Kind: Ambiguous, More: len(sites) > maxShownSites}
+	var at []string
+	last := -1
+	for _, st := range sites[:min(len(sites), maxShownSites)] {
+		line := s.file.lineAt(st.from)
+		e.Sites = append(e.Sites, line)
+		if line != last {
+			at = append(at, fmt.Sprint(line))
+		}
+		last = line
+	}
+	if e.More {
+		at = append(at, "…")
+	}
+	count := fmt.Sprint(len(sites))
+	if len(sites) >= maxSites {
+		count = "more than " + count
+	}
+	how := ""
+	if name != Exact {
+		how = " (not exactly so: " + name + ")"
+	}
+	lines := "lines"
+	if len(at) == 1 {
+		lines = "line"
+	}
+	e.Message = fmt.Sprintf("old_string stands %s times%s, on %s %s.", count, how, lines, strings.Join(at, ", "))
+	return e
+}
+
+func isBlankText(s string) bool { return strings.TrimFunc(s, func(r rune) bool { return r == '\n' || isBlank(r) }) == "" }
+
+// A placeholder is what stands in the place of lines that were left out: an ellipsis, in
+// a comment, in brackets or alone, with or without words about what is left out.
+var (
+	bareEllipsis = regexp.MustCompile(`^(?://+|#+|--|;+|%+|/\*+|<!--|\*|\{/\*|\(|\[)?\s*(?:\.{3,}|…)\s*(?:\*+/|-->|\*/\}|\)|\])?$`)
+	withWords    = regexp.MustCompile(`(?i)^(//+|#+|--|;+|%+|/\*+|<!--|\*|\{/\*|\(|\[)?\s*((?:\.{3,}|…)\s+)?((?:[\pL'’]+[ ,:-]*)+)(\.{3,}|…)?\s*(?:\*+/|-->|\*/\}|\)|\])?$`)
+	leftOut      = regexp.MustCompile(`(?i)\b(?:rest of|rest (?:is )?unchanged|the rest|remaining|remainder|existing|unchanged|not changed|unmodified|omitted|elided|snip(?:ped)?|same as|as before|previous|other (?:code|methods?|functions?|lines?|fields?|cases?|imports?))\b`)
+)
+
+func isPlaceholder(line string) (elided, explicit bool) {
+	if len(line) > 200 || !strings.Contains(line, "...") && !strings.Contains(line, "…") {
+		return false, false
+	}
+	if bareEllipsis.MatchString(line) {
+		return true, false
+	}
+	m := withWords.FindStringSubmatch(line)
+	explicit = m != nil && (m[1] != "" || m[2] != "") && (m[2] != "" || m[4] != "") && leftOut.MatchString(m[3])
+	return explicit, explicit
+}
+
+// introducedPlaceholder gives a placeholder in new that old does not have.
+func introducedPlaceholder(old, theirs string) string {
+	if !strings.Contains(theirs, "...") && !strings.Contains(theirs, "…") {
+		return ""
+	}
+	count := make(map[string]int)
+	for line := range strings.SplitSeq(old, "\n") {
+		count[strings.TrimSpace(line)]++
+	}
+	for line := range strings.SplitSeq(theirs, "\n") {
+		line = strings.TrimSpace(line)
+		if _, explicit := isPlaceholder(line); explicit {
+			if count[line]--; count[line] < 0 {
+				return line
+			}
+		}
+	}
+	return ""
+}
+
+// elided refuses an old that leaves lines out. It is asked when old does not stand in
+// the file as it is; a line that the file has is none that was left out.
+func (s *search) elided() error {
+	for line := range strings.SplitSeq(s.edit.Old, "\n") {
+		line = strings.TrimSpace(line)
+		if elided, _ := isPlaceholder(line); elided && !s.hasLine(line) {
+			return refused("old_string has %q where the file has other lines. Give the text in full, or a part of it that has no gap.", line)
+		}
+	}
+	return nil
+}
+
+func (s *search) hasLine(trimmed string) bool {
+	for i := range s.file.lines() {
+		if strings.TrimSpace(string(s.file.line(i))) == trimmed {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,289 @@
+package strategy
+
+import (
+	"bytes"
+	"strings"
+)
+
+// replacement puts lines in LF space in the place of a range of the file.
+type replacement struct {
+	from, to int
+	with     string
+}
+
+// splice makes the change at the sites of a match.
+func (s *search) splice(c *Change, m match) (*Change, error) {
+	var all []replacement
+	line, at, grown := 1, 0, 0
+	literal := literalSplice(m)
+	for _, st := range m.sites {
+		var reps []replacement
+		switch st.kind {
+		case asIs:
+			for _, r := range literal {
+				reps = append(reps, replacement{st.from + r.from, st.from + r.to, r.with})
+			}
+		case inLine:
+			reps = []replacement{{st.from, st.to, m.new}}
+		case whole:
+			var err error
+			if reps, err = s.spliceLines(c, m, st); err != nil {
+				return nil, err
+			}
+		}
+		line += bytes.Count(s.file.lf[at:st.from], []byte{'\n'})
+		at = st.from
+		lines, added := bytes.Count(bytes.TrimSuffix(s.file.lf[st.from:st.to], []byte{'\n'}), []byte{'\n'}), 0
+		for _, r := range reps {
+			added += strings.Count(r.with, "\n") - bytes.Count(s.file.lf[r.from:r.to], []byte{'\n'})
+		}
+		start := line + grown
+		c.Sites = append(c.Sites, Lines{Start: start, End: max(start, start+lines+added), Added: added})
+		grown += added
+		all = append(all, reps...)
+	}
+	var err error
+	if c.Text, err = s.file.replace(all, s.edit.Final); err != nil {
+		return nil, err
+	}
+	if bytes.Equal(c.Text, s.file.text) {
+		return nil, noChange("The file already has what the edit would make of it. (An edit leaves the newline at the file's end, and the lines that old_string and new_string have in common, as they are.)")
+	}
+	c.clip()
+	return c, nil
+}
+
+// clip keeps the line numbers inside the text.
+func (c *Change) clip() {
+	last := max(1, bytes.Count(bytes.TrimSuffix(c.Text, []byte{'\n'}), []byte{'\n'})+1)
+	for i := range c.Sites {
+		c.Sites[i].Start, c.Sites[i].End = min(c.Sites[i].Start, last), min(c.Sites[i].End, last)
+	}
+}
+
+// literalSplice is the change of a text that stands in the file as it is: what old and
+// new have in common is not touched.
+func literalSplice(m match) []replacement {
+	if len(m.sites) == 0 || m.sites[0].kind != asIs {
+		return nil
+	}
+	old, theirs := strings.SplitAfter(m.old, "\n"), strings.SplitAfter(m.new, "\n")
+	offsets := make([]int, len(old)+1)
+	for i, piece := range old {
+		offsets[i+1] = offsets[i] + len(piece)
+	}
+	var reps []replacement
+	for _, h := range diffLines(old, theirs) {
+		reps = append(reps, replacement{offsets[h.oldFrom], offsets[h.oldTo], strings.Join(theirs[h.newFrom:h.newTo], "")})
+	}
+	return reps
+}
+
+// sides gives the lines of old and new. A line feed at the end of both ends their last
+// lines; without one in old, that line's ending is not part of the change.
+func (m *match) sides() (old, theirs []string) {
+	final := strings.HasSuffix(m.old, "\n")
+	if final && m.new == "" {
+		return splitLines(m.old, true), nil
+	}
+	return splitLines(m.old, final), splitLines(m.new, final)
+}
+
+// spliceLines is the change of a site of whole lines.
+func (s *search) spliceLines(c *Change, m match, st site) ([]replacement, error) {
+	old, theirs := m.sides()
+	ours := make([]string, len(old))
+	for i := range old {
+		if l := st.line(i); l >= 0 {
+			ours[i] = string(s.file.line(l))
+		}
+	}
+	w := &writer{old: old, ours: ours, theirs: theirs, st: &st, plain: plainer(old, ours), in: newIndenter()}
+	hunks := diffLines(old, theirs)
+	if asGiven, ok := w.indentedAsFile(); ok {
+		hunks, w.asGiven = asGiven, true
+	}
+	for i := range old {
+		if st.line(i) >= 0 {
+			w.in.learn(old[i], ours[i])
+		}
+	}
+	w.in.unit = s.file.spaceUnit()
+	w.in.settle()
+	var reps []replacement
+	for _, h := range hunks {
+		with, err := w.lines(h)
+		if err != nil {
+			return nil, err
+		}
+		if word := repeats(with, m.typos); word != "" {
+			return nil, refused("new_string has %q, which is spelled otherwise in the file. Read the file again and spell it as there.", word)
+		}
+		from, to := s.span(&st, h, len(old))
+		if from == len(s.file.lf) && from > 0 && !s.file.terminated() && with != "" {
+			with = "\n" + with // after a last line without an ending
+		}
+		reps = append(reps, replacement{from, to, with})
+	}
+	if !w.in.same && !w.asGiven && c.Indent == nil {
+		c.Indent = w.in.used()
+	}
+	return reps, nil
+}
+
+// span gives the range of the file that a hunk replaces.
+func (s *search) span(st *site, h hunk, lines int) (from, to int) {
+	first, last := -1, -1
+	for i := h.oldFrom; i < h.oldTo; i++ {
+		if l := st.line(i); l >= 0 {
+			if first < 0 {
+				first = l
+			}
+			last = l
+		}
+	}
+	if first >= 0 {
+		return s.file.start(first), s.file.start(last + 1)
+	}
+	for i := h.oldFrom - 1; i >= 0; i-- { // an insertion goes after the line before it
+		if l := st.line(i); l >= 0 {
+			return s.file.start(l + 1), s.file.start(l + 1)
+		}
+	}
+	for i := h.oldTo; i < lines; i++ {
+		if l := st.line(i); l >= 0 {
+			return s.file.start(l), s.file.start(l)
+		}
+	}
+	return st.from, st.from
+}
+
+// writer makes the new lines of one site.
+type writer struct {
+	old, ours, theirs []string
+	st                *site
+	in                *indenter
+	plain             *strings.Replacer // typographic characters that the file does not have
+	asGiven           bool
+}
+
+// indentedAsFile reports whether the lines that new has in common with the file are
+// indented as there, where old's are not, and gives the hunks then.
+func (w *writer) indentedAsFile() ([]hunk, bool) {
+	trim := func(lines []string) []string {
+		out := make([]string, len(lines))
+		for i, l := range lines {
+			out[i] = strings.Trim(l, blanks)
+		}
+		return out
+	}
+	hunks := diffLines(trim(w.old), trim(w.theirs))
+	better, i, j := false, 0, 0
+	for k := 0; k <= len(hunks); k++ {
+		until := len(w.old)
+		if k < len(hunks) {
+			until = hunks[k].oldFrom
+		}
+		for ; i < until; i, j = i+1, j+1 {
+			if w.st.line(i) < 0 || isBlankLine(w.old[i]) {
+				continue
+			}
+			ours, old, theirs := indent(w.ours[i]), indent(w.old[i]), indent(w.theirs[j])
+			if theirs != ours {
+				return nil, false
+			}
+			better = better || old != ours
+		}
+		if k < len(hunks) {
+			i, j = hunks[k].oldTo, hunks[k].newTo
+		}
+	}
+	return hunks, better
+}
+
+// lines gives the new lines of a hunk as they go into the file.
+func (w *writer) lines(h hunk) (string, error) {
+	var out strings.Builder
+	for j := h.newFrom; j < h.newTo; j++ {
+		line := w.theirs[j]
+		if i := h.oldFrom + j - h.newFrom; h.newTo-h.newFrom == h.oldTo-h.oldFrom && w.st.line(i) >= 0 {
+			line = typeset(w.old[i], line, w.ours[i])
+		}
+		if !w.asGiven {
+			var err error
+			if line, err = w.reindent(line, j); err != nil {
+				return "", err
+			}
+		}
+		if w.plain != nil {
+			line = w.plain.Replace(line)
+		}
+		out.WriteString(line)
+		out.WriteByte('\n')
+	}
+	return out.String(), nil
+}
+
+func (w *writer) reindent(line string, j int) (string, error) {
+	x := indent(line)
+	to, ok := w.in.apply(x)
+	switch {
+	case ok:
+	case x == line:
+		to = "" // a blank line
+	case len(w.old) == len(w.theirs) && indent(w.old[j]) == x && w.st.line(j) >= 0:
+		to = indent(w.ours[j])
+	default:
+		return "", refused("old_string is indented in another way than the file, and how %q in new_string is to be indented there cannot be told. Read the file again and indent old_string and new_string as it does.", strings.TrimSpace(line))
+	}
+	return to + line[len(x):], nil
+}
+
+// replace makes the replacements, which are in order and apart from each other.
+func (f *file) replace(reps []replacement, final FinalNewline) ([]byte, error) {
+	size := len(f.text)
+	for _, r := range reps {
+		size += len(r.with) - (r.to - r.from)
+	}
+	if size > MaxText {
+		return nil, refused("the file would have %d MB; files of up to %d MB are edited.", size>>20, MaxText>>20)
+	}
+	out := make([]byte, 0, size+64)
+	at := 0
+	for _, r := range reps {
+		from := f.original(r.from)
+		out = append(out, f.text[at:from]...)
+		at = f.original(r.to)
+		if end := "\n"; strings.Contains(r.with, "\n") {
+			if end = f.ending(r.from); end != "\n" {
+				r.with = strings.ReplaceAll(r.with, "\n", end)
+			}
+		}
+		out = append(out, r.with...)
+	}
+	out = append(out, f.text[at:]...)
+	return f.endAsBefore(out, final), nil
+}
+
+// endAsBefore gives the text a newline at its end, or none, as the file had it.
+func (f *file) endAsBefore(out []byte, final FinalNewline) []byte {
+	if len(out) == 0 || len(f.text) == 0 && final == KeepFinal {
+		return out
+	}
+	want := f.terminated()
+	if final != KeepFinal {
+		want = final == AddFinal
+	}
+	end := f.ending(max(0, len(f.lf)-1))
+	has := bytes.HasSuffix(out, []byte(end[len(end)-1:]))
+	switch {
+	case want && !has:
+		return append(out, end...)
+	case !want && has:
+		if bytes.HasSuffix(out, []byte("\r\n")) {
+			return out[:len(out)-2]
+		}
+		return out[:len(out)-1]
+	}
+	return out
+}

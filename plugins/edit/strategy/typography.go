@@ -1,0 +1,108 @@
+package strategy
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// plainer replaces the typographic characters of old that the file has as those of a
+// keyboard throughout: a program between the model and here has put them there. nil:
+// there are none.
+func plainer(old, ours []string) *strings.Replacer {
+	seen := make(map[rune]bool)
+	for i := range old {
+		if old[i] == ours[i] {
+			continue
+		}
+		for _, r := range old[i] {
+			if _, special := fold(r); special {
+				seen[r] = true
+			}
+		}
+	}
+	if len(seen) == 0 {
+		return nil
+	}
+	for _, line := range ours {
+		for _, r := range line {
+			delete(seen, r)
+		}
+	}
+	var pairs []string
+	for r := range seen {
+		to, _ := fold(r)
+		pairs = append(pairs, string(r), to)
+	}
+	return strings.NewReplacer(pairs...)
+}
+
+// typeset gives the new line with the characters of the file's line where new and old
+// agree, at the beginning and at the end, when old differs from the file in typography
+// alone.
+func typeset(old, theirs, ours string) string {
+	if old == ours || keyboard(old) != keyboard(ours) {
+		return theirs
+	}
+	head := commonPrefix(old, theirs)
+	tail := commonSuffix(old[head:], theirs[head:])
+	from := same(ours, len(keyboard(old[:head])))
+	to := same(ours, len(keyboard(old[:len(old)-tail])))
+	if from < 0 || to < from {
+		return theirs
+	}
+	return ours[:from] + theirs[head:len(theirs)-tail] + ours[to:]
+}
+
+// keyboard is the text in characters of a keyboard.
+func keyboard(s string) string {
+	var out strings.Builder
+	for _, r := range s {
+		if to, special := fold(r); special {
+			out.WriteString(to)
+		} else if r >= utf8.RuneSelf && isBlank(r) {
+			out.WriteByte(' ')
+		} else {
+			out.WriteRune(r)
+		}
+	}
+	return out.String()
+}
+
+// same gives the offset in s up to which its keyboard text has n bytes; -1: there is none.
+func same(s string, n int) int {
+	for i, r := range s {
+		if n == 0 {
+			return i
+		}
+		if n < 0 {
+			return -1
+		}
+		n -= len(keyboard(string(r)))
+	}
+	if n == 0 {
+		return len(s)
+	}
+	return -1
+}
+
+func commonPrefix(a, b string) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	for n > 0 && n < len(a) && !utf8.RuneStart(a[n]) || n > 0 && n < len(b) && !utf8.RuneStart(b[n]) {
+		n--
+	}
+	return n
+}
+
+func commonSuffix(a, b string) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[len(a)-1-n] == b[len(b)-1-n] {
+		n++
+	}
+	for n > 0 && !utf8.RuneStart(a[len(a)-n]) {
+		n--
+	}
+	return n
+}

@@ -1,0 +1,145 @@
+package strategy
+
+import (
+	"encoding/json"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// escaping is one way in which a text was written that is not how the file has it.
+type escaping struct {
+	what string
+	// undo gives the text without it; ok is false when there is none in the text, or it
+	// is not written that way throughout.
+	undo func(string) (plain string, ok bool)
+	// in reports whether the text has any of it, and plain whether it has something that
+	// could not be there if all of it were written that way.
+	in, plain func(string) bool
+}
+
+var escapings = []escaping{
+	{
+		"written as JSON", unescapeJSON,
+		func(s string) bool { return strings.Contains(s, `\`) },
+		func(s string) bool { return strings.ContainsAny(s, "\n\t\"") || !validJSON(s) },
+	},
+	{"with escaped quotes", unescapeQuotes, hasEscapedQuote, hasBareQuote},
+	{"with escaped line feeds", unescapeBreaks, hasBreakEscape, func(s string) bool { return strings.ContainsAny(s, "\n\t") }},
+	{
+		"with entities", func(s string) (string, bool) { return entities.Replace(s), hasEntity(s) && !hasMarkup(s) },
+		hasEntity, hasMarkup,
+	},
+	{"with line numbers", withoutNumbers, hasNumbers, func(s string) bool { _, ok := withoutNumbers(s); return !ok }},
+}
+
+// findUnescaped finds old with its escapes undone. The same is done to new, if new is
+// written that way throughout.
+func findUnescaped(s *search) (match, error) {
+	for _, e := range escapings {
+		old, ok := e.undo(s.edit.Old)
+		if !ok || old == s.edit.Old || isBlankText(old) {
+			continue
+		}
+		m := match{sites: s.find(old), old: old, new: s.edit.New, similarity: 1}
+		if len(m.sites) == 0 {
+			continue
+		}
+		if !e.in(m.new) {
+			return m, nil
+		}
+		plain, ok := e.undo(m.new)
+		if !ok || e.plain(m.new) {
+			return m, refused("old_string is in the file if it is taken as %s, but new_string is only partly so. Give both as they are to stand in the file.", e.what)
+		}
+		m.new = plain
+		return m, nil
+	}
+	return match{}, nil
+}
+
+func validJSON(s string) bool { return json.Valid([]byte(`"` + s + `"`)) }
+
+func unescapeJSON(s string) (string, bool) {
+	var out string
+	if err := json.Unmarshal([]byte(`"`+s+`"`), &out); err != nil {
+		return "", false
+	}
+	return toLF(out), true
+}
+
+var quotes = strings.NewReplacer(`\"`, `"`, `\'`, `'`, "\\`", "`")
+
+func unescapeQuotes(s string) (string, bool) { return quotes.Replace(s), !hasBareQuote(s) }
+
+func hasEscapedQuote(s string) bool { return quotes.Replace(s) != s }
+
+// hasBareQuote reports whether a kind of quote stands both escaped and not.
+func hasBareQuote(s string) bool {
+	for _, q := range []string{`"`, `'`, "`"} {
+		if n := strings.Count(s, `\`+q); n > 0 && n < strings.Count(s, q) {
+			return true
+		}
+	}
+	return false
+}
+
+var breaks = strings.NewReplacer(`\r\n`, "\n", `\n`, "\n", `\t`, "\t")
+
+func hasBreakEscape(s string) bool { return breaks.Replace(s) != s }
+
+// unescapeBreaks undoes escaped line feeds and tabs where nothing else is escaped.
+func unescapeBreaks(s string) (string, bool) {
+	return breaks.Replace(s), strings.Contains(s, `\n`) && !strings.Contains(s, `\\`)
+}
+
+var entities = strings.NewReplacer("&lt;", "<", "&gt;", ">", "&quot;", `"`, "&#39;", "'", "&apos;", "'", "&amp;", "&")
+
+var entity = regexp.MustCompile(`&(?:lt|gt|quot|amp|apos|#39);`)
+
+func hasEntity(s string) bool { return entity.MatchString(s) }
+
+// hasMarkup reports whether the text has a character that would be an entity.
+func hasMarkup(s string) bool { return strings.ContainsAny(entity.ReplaceAllString(s, ""), "<>&") }
+
+// number is a line number as programs put it before a line.
+var number = regexp.MustCompile(`^[ \t]*(\d+)[ \t]*([:|│→\t])`)
+
+func hasNumbers(s string) bool {
+	for line := range strings.SplitSeq(s, "\n") {
+		if number.MatchString(line) {
+			return true
+		}
+	}
+	return false
+}
+
+// withoutNumbers takes the numbers away, if every line has one and they ascend by one.
+func withoutNumbers(s string) (string, bool) {
+	lines := splitLines(s, true)
+	last, spaced := -1, true
+	for i, line := range lines {
+		m := number.FindStringSubmatchIndex(line)
+		if m == nil {
+			return "", false
+		}
+		n, err := strconv.Atoi(line[m[2]:m[3]])
+		if err != nil || last >= 0 && n != last+1 {
+			return "", false
+		}
+		last = n
+		lines[i] = line[m[1]:]
+		spaced = spaced && (lines[i] == "" || lines[i][0] == ' ') && line[m[4]:m[5]] != "\t"
+	}
+	out := strings.Join(lines, "\n")
+	if spaced { // the space after the separator belongs to it
+		for i, line := range lines {
+			lines[i] = strings.TrimPrefix(line, " ")
+		}
+		out = strings.Join(lines, "\n")
+	}
+	if strings.HasSuffix(s, "\n") {
+		out += "\n"
+	}
+	return out, true
+}
