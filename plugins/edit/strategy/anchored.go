@@ -149,7 +149,7 @@ func distance(a, b []rune) int {
 // slips gives the words of old that are misspelled; nil when a line differs by more than
 // slips of the pen. It is empty, not nil, when only commas differ.
 func (c *comparison) slips(at int) []string {
-	differing := 0
+	differing, unequal := 0, false
 	typos := []string{}
 	for i := 1; i < len(c.old)-1; i++ {
 		old, ours := strings.Trim(c.old[i], blanks), strings.Trim(string(c.s.file.line(at+i)), blanks)
@@ -165,6 +165,10 @@ func (c *comparison) slips(at int) []string {
 			return nil
 		}
 		typos = append(typos, words...)
+		unequal = unequal || string(normalKey(nil, []byte(old))) != string(normalKey(nil, []byte(ours)))
+	}
+	if !unequal {
+		return nil // for a strategy that asks for equality
 	}
 	return typos
 }

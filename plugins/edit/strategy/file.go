@@ -1,6 +1,9 @@
 package strategy
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // file is a text in LF space. Offsets and lines are those of LF space unless it is said
 // otherwise; lines count from 0.
@@ -86,6 +89,12 @@ func (f *file) line(i int) []byte {
 
 // start gives where a line begins; that of the line after the last is the end.
 func (f *file) start(i int) int { return int(f.starts[i]) }
+
+// lineOf gives the line that begins at an offset.
+func (f *file) lineOf(start int) int {
+	i, _ := slices.BinarySearch(f.starts, int32(start))
+	return i
+}
 
 // lineAt gives the number, from 1, of the line that holds an offset.
 func (f *file) lineAt(offset int) int { return bytes.Count(f.lf[:offset], []byte{'\n'}) + 1 }

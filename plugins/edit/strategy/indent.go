@@ -20,6 +20,7 @@ type indenter struct {
 	steps    []IndentRule    // one level and more in old, and in the file
 	same     bool            // the file is indented as old is
 	unit     int             // the spaces of a level in the file; 0: not known
+	fileKind byte            // the character that the file is indented with
 }
 
 func newIndenter() *indenter {
@@ -39,8 +40,19 @@ func (in *indenter) learn(old, ours string) {
 	in.same = in.same && from == to
 }
 
-// settle draws the conclusions.
-func (in *indenter) settle() {
+// settle draws the conclusions, for a file.
+func (in *indenter) settle(f *file) {
+	if in.same {
+		return
+	}
+	in.unit, in.fileKind = f.indentation()
+	by := make(map[string]string) // two indentations that are one in the file tell nothing
+	for from, to := range in.rules {
+		if other, taken := by[to]; taken {
+			in.conflict[from], in.conflict[other] = true, true
+		}
+		by[to] = from
+	}
 	for from := range in.rules {
 		if !in.conflict[from] {
 			in.from = append(in.from, from)
@@ -124,7 +136,7 @@ func (in *indenter) convert(rest, known string) (string, bool) {
 			return scaled, true
 		}
 	}
-	if alike || known == "" && kind(rest) == kind(to) || to == "" && kind(rest) == kind(known) {
+	if alike || (known == "" || to == "") && kind(rest) == in.fileKind {
 		return rest, true // moved as a whole
 	}
 	if known == "" || to == "" {
@@ -163,32 +175,39 @@ func kind(indent string) byte {
 	return mixedBlanks
 }
 
-// spaceUnit guesses how many spaces a level has in the file: the width by which
-// indentation grows most often. 0: it is not indented with spaces.
-func (f *file) spaceUnit() int {
+// indentation guesses how many spaces a level has in the file, by the width by which
+// indentation grows most often (0: it does not tell), and which character it is
+// indented with.
+func (f *file) indentation() (unit int, char byte) {
 	const look = 5000
 	var grows [9]int
-	last := 0
+	last, tabs, spaces := 0, 0, 0
 	for i := range min(f.lines(), look) {
 		line := string(f.line(i))
-		if isBlankLine(line) {
+		in := indent(line)
+		if len(in) == len(line) {
 			continue
 		}
-		in := indent(line)
-		if kind(in) != ' ' && in != "" {
+		switch kind(in) {
+		case '\t', mixedBlanks:
+			tabs++
 			last = 0
 			continue
+		case ' ':
+			spaces++
 		}
 		if d := len(in) - last; d > 1 && d < len(grows) {
 			grows[d]++
 		}
 		last = len(in)
 	}
-	best := 0
 	for d, n := range grows {
-		if n > 0 && n > grows[best] {
-			best = d
+		if n > grows[unit] {
+			unit = d
 		}
 	}
-	return best
+	if tabs > spaces {
+		return 0, '\t'
+	}
+	return unit, ' '
 }

@@ -72,7 +72,9 @@ func (s *search) ambiguous(name string, sites []site) error {
 	return e
 }
 
-func isBlankText(s string) bool { return strings.TrimFunc(s, func(r rune) bool { return r == '\n' || isBlank(r) }) == "" }
+func isBlankText(s string) bool {
+	return strings.TrimFunc(s, func(r rune) bool { return r == '\n' || isBlank(r) }) == ""
+}
 
 // A placeholder is what stands in the place of lines that were left out: an ellipsis, in
 // a comment, in brackets or alone, with or without words about what is left out.

@@ -89,6 +89,12 @@ func (m *match) sides() (old, theirs []string) {
 	return splitLines(m.old, final), splitLines(m.new, final)
 }
 
+// joins reports whether old ends its last line and new does not, so that a blank line
+// after it goes. A line that is not blank is not joined to it: that is not meant.
+func (m *match) joins() bool {
+	return strings.HasSuffix(m.old, "\n") && m.new != "" && !strings.HasSuffix(m.new, "\n")
+}
+
 // spliceLines is the change of a site of whole lines.
 func (s *search) spliceLines(c *Change, m match, st site) ([]replacement, error) {
 	old, theirs := m.sides()
@@ -108,8 +114,7 @@ func (s *search) spliceLines(c *Change, m match, st site) ([]replacement, error)
 			w.in.learn(old[i], ours[i])
 		}
 	}
-	w.in.unit = s.file.spaceUnit()
-	w.in.settle()
+	w.in.settle(s.file)
 	var reps []replacement
 	for _, h := range hunks {
 		with, err := w.lines(h)
@@ -124,6 +129,9 @@ func (s *search) spliceLines(c *Change, m match, st site) ([]replacement, error)
 			with = "\n" + with // after a last line without an ending
 		}
 		reps = append(reps, replacement{from, to, with})
+	}
+	if next := s.file.lineOf(st.to); m.joins() && next < s.file.lines() && isBlankLine(string(s.file.line(next))) {
+		reps = append(reps, replacement{s.file.start(next), s.file.start(next + 1), ""})
 	}
 	if !w.in.same && !w.asGiven && c.Indent == nil {
 		c.Indent = w.in.used()
@@ -226,11 +234,12 @@ func (w *writer) lines(h hunk) (string, error) {
 
 func (w *writer) reindent(line string, j int) (string, error) {
 	x := indent(line)
+	if x == line && !w.in.same {
+		return "", nil // a blank line
+	}
 	to, ok := w.in.apply(x)
 	switch {
 	case ok:
-	case x == line:
-		to = "" // a blank line
 	case len(w.old) == len(w.theirs) && indent(w.old[j]) == x && w.st.line(j) >= 0:
 		to = indent(w.ours[j])
 	default:

@@ -59,8 +59,6 @@ func keyboard(s string) string {
 	for _, r := range s {
 		if to, special := fold(r); special {
 			out.WriteString(to)
-		} else if r >= utf8.RuneSelf && isBlank(r) {
-			out.WriteByte(' ')
 		} else {
 			out.WriteRune(r)
 		}

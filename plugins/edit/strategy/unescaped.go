@@ -22,7 +22,7 @@ var escapings = []escaping{
 	{
 		"written as JSON", unescapeJSON,
 		func(s string) bool { return strings.Contains(s, `\`) },
-		func(s string) bool { return strings.ContainsAny(s, "\n\t\"") || !validJSON(s) },
+		func(s string) bool { return !validJSON(s) },
 	},
 	{"with escaped quotes", unescapeQuotes, hasEscapedQuote, hasBareQuote},
 	{"with escaped line feeds", unescapeBreaks, hasBreakEscape, func(s string) bool { return strings.ContainsAny(s, "\n\t") }},
