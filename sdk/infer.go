@@ -19,7 +19,8 @@ import (
 //	default:"10"         the default, as JSON or a bare string; the field is then optional
 //	enum:"a,b,c"         the values allowed, or the elements of a slice
 //	min:"0" max:"9"      bounds of a number
-//	path:"read"          a workspace path that is read ("read") or changed ("write")
+//	path:"read"          a workspace path that is read ("read") or changed ("write"), or a
+//	                     unified diff that changes files ("diff")
 func SchemaFor[T any]() (json.RawMessage, error) {
 	s, err := jsonschema.For[T](nil)
 	if err != nil {

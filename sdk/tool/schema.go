@@ -13,7 +13,7 @@ import (
 
 // PathKeyword is the schema keyword that marks a string parameter (or an array of
 // strings) as a path in the workspace, so that the host can check it before the
-// call: "read" or "write".
+// call: "read" or "write"; "diff" marks a unified diff, whose files are changed.
 const PathKeyword = "x-toolhost-path"
 
 // Schema is a parsed input schema. It is immutable and safe for concurrent use.
@@ -38,7 +38,7 @@ type Param struct {
 	Default json.RawMessage
 	// Enum are the values allowed, as decoded JSON; nil: any.
 	Enum []any
-	// Path is "read" or "write" for a workspace path, else empty.
+	// Path is "read" or "write" for a workspace path, "diff" for a unified diff, else empty.
 	Path string
 
 	min, max *float64

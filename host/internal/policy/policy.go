@@ -11,6 +11,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"toolhost.dev/sdk/tool"
+	"toolhost.dev/sdk/unidiff"
 )
 
 // Rules are what the operator set.
@@ -38,8 +39,12 @@ func (p *Policy) Check(ctx context.Context, def *tool.Definition, schema *tool.S
 		if param.Path == "" || !given {
 			continue
 		}
-		for _, path := range pathsIn(raw) {
-			if err := p.checkPath(call, path, param.Path == "write"); err != nil {
+		paths, write := pathsIn(raw), param.Path != "read"
+		if param.Path == "diff" {
+			paths = pathsInDiff(paths)
+		}
+		for _, path := range paths {
+			if err := p.checkPath(call, path, write); err != nil {
 				return tool.AsError(err).WithCode(CodePathDenied)
 			}
 		}
@@ -59,6 +64,19 @@ func pathsIn(raw json.RawMessage) []string {
 	var many []string
 	_ = json.Unmarshal(raw, &many) // anything else is no path
 	return many
+}
+
+// pathsInDiff gives the paths in unified diffs. One that cannot be read has none: the
+// tool refuses it, with the reason.
+func pathsInDiff(diffs []string) []string {
+	var paths []string
+	for _, diff := range diffs {
+		files, err := unidiff.Parse(diff)
+		if err == nil {
+			paths = append(paths, unidiff.Paths(files)...)
+		}
+	}
+	return paths
 }
 
 func (p *Policy) checkPath(call *tool.Call, path string, write bool) error {

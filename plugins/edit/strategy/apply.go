@@ -9,6 +9,8 @@ import (
 // Edit replaces one text with another.
 type Edit struct {
 	Old, New string
+	// File is what messages call the file; empty: "the file".
+	File string
 	// All replaces every site instead of the only one.
 	All bool
 	// WholeLines: old and new are whole lines, as in a diff.
@@ -63,6 +65,9 @@ const (
 // Apply makes an edit. An error is an [*Error].
 func Apply(text []byte, e Edit, set Set) (*Change, error) {
 	e.Old, e.New = toLF(e.Old), toLF(e.New)
+	if e.File == "" {
+		e.File = "the file"
+	}
 	if isBlankText(e.Old) && !e.WholeLines {
 		return nil, refused("old_string has nothing but blanks, so it does not tell a place. Give the lines around it too.")
 	}

@@ -13,7 +13,7 @@ const (
 
 // notFound says that the chain has found nothing, and shows what comes nearest.
 func (s *search) notFound(set Set) error {
-	msg := "old_string was not found."
+	msg := fmt.Sprintf("old_string was not found in %s. Read the file again and copy the text exactly, blanks included.", s.edit.File)
 	switch {
 	case len(s.file.text) > MaxFuzzy:
 		msg += fmt.Sprintf(" In a file of more than %d MB it must be given exactly.", MaxFuzzy>>20)
@@ -35,7 +35,7 @@ func (s *search) nearest() string {
 	at, equal := s.mostEqual(old)
 	if equal == 0 {
 		if at = s.mostAlike(old); at < 0 {
-			return "Nothing in the file resembles it."
+			return "Nothing in it resembles old_string."
 		}
 	}
 	var out strings.Builder
@@ -139,13 +139,10 @@ func visible(line string) string {
 	tail := strings.TrimPrefix(line[len(head):], body)
 	show := strings.NewReplacer(" ", "·", "\t", "→")
 	body = strings.NewReplacer("\t", "→", "\u00a0", "⍽", "\r", "␍").Replace(body)
-	if r := []rune(body); len(r) > maxShownWidth {
-		body = string(r[:maxShownWidth]) + "…"
-	}
-	return clip(show.Replace(head)) + body + clip(show.Replace(tail))
+	return shorten(show.Replace(head)) + shorten(body) + shorten(show.Replace(tail))
 }
 
-func clip(s string) string {
+func shorten(s string) string {
 	if r := []rune(s); len(r) > maxShownWidth {
 		return string(r[:maxShownWidth]) + "…"
 	}

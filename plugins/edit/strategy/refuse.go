@@ -68,7 +68,7 @@ func (s *search) ambiguous(name string, sites []site) error {
 	if len(at) == 1 {
 		lines = "line"
 	}
-	e.Message = fmt.Sprintf("old_string stands %s times%s, on %s %s.", count, how, lines, strings.Join(at, ", "))
+	e.Message = fmt.Sprintf("old_string stands %s times in %s%s, on %s %s. Add lines around it to make it unique, or set replace_all to change them all.", count, s.edit.File, how, lines, strings.Join(at, ", "))
 	return e
 }
 

@@ -1,0 +1,286 @@
+// Package unidiff reads unified diffs as models write them: line counts may be wrong,
+// line numbers missing or off, the space before an empty context line gone. It only
+// takes a diff apart. The host uses it too, to check the paths in a diff before a call.
+package unidiff
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// File is what a diff says of one file.
+type File struct {
+	// Old and New are the paths before and after; Old is empty for a file that is
+	// created, New for one that is deleted. Both are empty for hunks without a header.
+	Old, New string
+	// Mode of a file that is created, as 0755; 0: the usual.
+	Mode uint32
+	// Hunks in the order of the diff.
+	Hunks []Hunk
+	// Line of the diff where it begins, from 1.
+	Line int
+}
+
+// Hunk is one change: whole lines and what they become.
+type Hunk struct {
+	// Old and New are the lines before and after, context included; each ends with a
+	// line feed.
+	Old, New string
+	// Start is the line of the file, from 1, that the diff names; 0: none.
+	Start int
+	// OldOpen and NewOpen say that the last line before, or after, has no newline.
+	OldOpen, NewOpen bool
+	// Line of the diff where it begins, from 1.
+	Line int
+}
+
+// Error says what is wrong with a diff, and in which line.
+type Error struct {
+	Line   int
+	Reason string
+}
+
+func (e *Error) Error() string {
+	if e.Line == 0 {
+		return "The diff cannot be applied: " + e.Reason
+	}
+	return fmt.Sprintf("The diff cannot be applied: line %d: %s", e.Line, e.Reason)
+}
+
+func wrong(line int, format string, a ...any) error {
+	return &Error{Line: line, Reason: fmt.Sprintf(format, a...)}
+}
+
+const devNull = "/dev/null"
+
+var hunkHeader = regexp.MustCompile(`^@@(?: -(\d+)(?:,\d+)? \+\d+(?:,\d+)? @@| @@| \.\.\. @@|[ \t]*$|[ \t])`)
+
+// Paths gives the paths of the files that are changed, created, deleted or renamed.
+func Paths(files []File) []string {
+	var paths []string
+	for _, f := range files {
+		for _, path := range []string{f.Old, f.New} {
+			if path != "" && !slices.Contains(paths, path) {
+				paths = append(paths, path)
+			}
+		}
+	}
+	return paths
+}
+
+// Parse takes a diff apart. An error is an [*Error], and nothing may be applied then.
+func Parse(diff string) ([]File, error) {
+	p := &parser{lines: strings.Split(strings.ReplaceAll(diff, "\r\n", "\n"), "\n")}
+	for p.at < len(p.lines) {
+		if err := p.step(); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.end(); err != nil {
+		return nil, err
+	}
+	if len(p.files) == 0 {
+		return nil, wrong(0, "it has no hunks. A hunk begins with a line \"@@ -1,3 +1,4 @@\" below \"--- a/file\" and \"+++ b/file\".")
+	}
+	return p.files, nil
+}
+
+type parser struct {
+	lines []string
+	at    int
+	files []File
+	file  *File // the one being read
+	git   git   // what git says of it
+	named bool  // it had its "---" and "+++"
+}
+
+// git is the lines between "diff --git" and the hunks.
+type git struct {
+	created, deleted, renamed, modeOnly bool
+	from, to                            string
+}
+
+func (p *parser) step() error {
+	line, n := p.lines[p.at], p.at+1
+	switch {
+	case strings.HasPrefix(line, "diff --git "):
+		if err := p.begin(n); err != nil {
+			return err
+		}
+		p.file.Old, p.file.New = gitPaths(strings.TrimPrefix(line, "diff --git "))
+		p.at++
+	case header(p.lines, p.at):
+		if p.file == nil || len(p.file.Hunks) > 0 || p.named {
+			if err := p.begin(n); err != nil {
+				return err
+			}
+		}
+		old, theirs := pathOf(line[4:]), pathOf(p.lines[p.at+1][4:])
+		old, theirs = unprefix(old, theirs)
+		if old == "" && theirs == "" {
+			return wrong(n, "both sides are %s.", devNull)
+		}
+		p.file.Old, p.file.New, p.named = old, theirs, true
+		p.at += 2
+	case strings.HasPrefix(line, "GIT binary patch"), strings.HasPrefix(line, "Binary files "):
+		return wrong(n, "it changes a binary file, which is not edited as text. Leave that file out, and change it with a program made for it.")
+	case hunkHeader.MatchString(line):
+		if p.file == nil {
+			if err := p.begin(n); err != nil {
+				return err
+			}
+		}
+		return p.hunk()
+	case p.file != nil && len(p.file.Hunks) == 0:
+		if err := p.metadata(line, n); err != nil {
+			return err
+		}
+		p.at++
+	default: // what is before the first file and between files says nothing
+		if p.file != nil && line != "" && strings.ContainsAny(line[:1], "+-") && line != "-- " {
+			return wrong(n, "%q is in no hunk. Put a line \"@@ @@\" before it.", shorten(line))
+		}
+		p.at++
+	}
+	return nil
+}
+
+// header reports whether "---" and "+++" lines with paths begin at a line.
+func header(lines []string, at int) bool {
+	return at+1 < len(lines) && strings.HasPrefix(lines[at], "--- ") && strings.HasPrefix(lines[at+1], "+++ ")
+}
+
+func (p *parser) begin(line int) error {
+	if err := p.end(); err != nil {
+		return err
+	}
+	p.files = append(p.files, File{Line: line})
+	p.file, p.git, p.named = &p.files[len(p.files)-1], git{}, false
+	return nil
+}
+
+// end checks the file that was read.
+func (p *parser) end() error {
+	f := p.file
+	if f == nil {
+		return nil
+	}
+	switch {
+	case p.git.renamed:
+		f.Old, f.New = p.git.from, p.git.to
+		if f.Old == "" || f.New == "" {
+			return wrong(f.Line, "a rename needs both \"rename from\" and \"rename to\".")
+		}
+	case p.git.created:
+		f.Old = ""
+	case p.git.deleted:
+		f.New = ""
+	case f.Old != "" && f.New != "" && f.Old != f.New:
+		return wrong(f.Line, "the paths %s and %s differ. To rename a file, say so with the lines \"rename from %s\" and \"rename to %s\".", f.Old, f.New, f.Old, f.New)
+	}
+	if len(f.Hunks) > 0 || p.git.renamed || p.git.created || p.git.deleted {
+		return nil
+	}
+	if p.git.modeOnly {
+		return wrong(f.Line, "it changes the mode of %s alone. Change that with chmod in the shell.", f.New)
+	}
+	return wrong(f.Line, "there are no hunks for %s. A hunk begins with a line \"@@ -1,3 +1,4 @@\".", f.Old+f.New)
+}
+
+func (p *parser) metadata(line string, n int) error {
+	mode := func(text string) uint32 {
+		m, err := strconv.ParseUint(strings.TrimSpace(text), 8, 32)
+		if err != nil {
+			return 0
+		}
+		return uint32(m)
+	}
+	key, value := "", ""
+	for _, k := range []string{"new file mode ", "deleted file mode ", "old mode ", "new mode ", "rename from ", "rename to ", "copy from ", "copy to "} {
+		if v, ok := strings.CutPrefix(line, k); ok {
+			key, value = k, v
+		}
+	}
+	switch key {
+	case "new file mode ", "deleted file mode ":
+		m := mode(value)
+		if m&0o170000 != 0o100000 && m&0o170000 != 0 {
+			return wrong(n, "it is about a symbolic link or a submodule, not a file. Make it in the shell.")
+		}
+		p.git.created, p.git.deleted = key == "new file mode ", key != "new file mode "
+		if p.git.created {
+			p.file.Mode = m & 0o777
+		}
+	case "old mode ", "new mode ":
+		p.git.modeOnly = true
+	case "rename from ":
+		p.git.renamed, p.git.from = true, pathOf(value)
+	case "rename to ":
+		p.git.renamed, p.git.to = true, pathOf(value)
+	case "copy from ", "copy to ":
+		return wrong(n, "it copies a file. Write the copy as a new file (--- /dev/null).")
+	}
+	return nil
+}
+
+// hunk reads one hunk, up to what begins another or cannot be in one.
+func (p *parser) hunk() error {
+	begin := p.at
+	h := Hunk{Line: begin + 1}
+	if m := hunkHeader.FindStringSubmatch(p.lines[begin]); m[1] != "" {
+		h.Start, _ = strconv.Atoi(m[1]) // too large a number is none
+	}
+	end := begin + 1
+	for end < len(p.lines) && !p.endsHunk(end) {
+		end++
+	}
+	p.at = end
+	for end > begin+1 && p.lines[end-1] == "" { // blank lines between hunks are no context
+		end--
+	}
+	var old, theirs strings.Builder
+	for n := begin + 1; n < end; n++ {
+		line := p.lines[n]
+		switch {
+		case line == "":
+			old.WriteByte('\n')
+			theirs.WriteByte('\n')
+			continue
+		case line[0] == '\\':
+			before := p.lines[n-1]
+			h.OldOpen = h.OldOpen || !strings.HasPrefix(before, "+")
+			h.NewOpen = h.NewOpen || !strings.HasPrefix(before, "-")
+			continue
+		case line[0] != ' ' && line[0] != '+' && line[0] != '-':
+			return wrong(n+1, "%q begins neither with a space (context) nor with + or -.", shorten(line))
+		}
+		if line[0] != '+' {
+			old.WriteString(line[1:] + "\n")
+		}
+		if line[0] != '-' {
+			theirs.WriteString(line[1:] + "\n")
+		}
+	}
+	h.Old, h.New = old.String(), theirs.String()
+	if h.Old == h.New && h.OldOpen == h.NewOpen {
+		return wrong(h.Line, "the hunk changes nothing: it has no line with + or -.")
+	}
+	p.file.Hunks = append(p.file.Hunks, h)
+	return nil
+}
+
+func (p *parser) endsHunk(at int) bool {
+	line := p.lines[at]
+	return hunkHeader.MatchString(line) || header(p.lines, at) || strings.HasPrefix(line, "diff --git ") || strings.HasPrefix(line, "Index: ") ||
+		strings.HasPrefix(line, "```") || line == "-- " && at+3 >= len(p.lines) // the signature of a mail
+}
+
+func shorten(s string) string {
+	if r := []rune(s); len(r) > 80 {
+		return string(r[:80]) + "…"
+	}
+	return s
+}
