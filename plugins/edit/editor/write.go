@@ -60,19 +60,19 @@ func write(ctx context.Context, call *sdk.Call, in writeArgs) (*sdk.Result, erro
 	if err != nil {
 		return nil, err
 	}
-	c := &change{ws: ws, target: target, name: target.Path.RelTo(call.Cwd)}
+	c := &change{target: target, name: target.Path.RelTo(call.Cwd)}
 	c.after = content(in, target)
-	data := writeData{Path: target.Path.String(), BytesWritten: len(c.after), LineCount: lines(string(c.after)), Created: target.Before == nil}
+	data := writeData{Path: target.Path.String(), BytesWritten: len(c.after), LineCount: lines(c.after), Created: target.Before == nil}
 	if target.Before != nil && bytes.Equal(c.after, target.Text.Content) {
 		return &sdk.Result{
 			Output: fmt.Sprintf("%s already has exactly this content (%s); nothing was written.", c.name, plural(data.LineCount, "line")),
 			Title:  "Write " + c.name, Data: sdk.Data(data), Effects: []tool.Effect{target.Before.Effect()},
 		}, nil
 	}
-	done, diff, err := c.save(ctx)
-	if err != nil {
+	if err := save(ctx, ws, c); err != nil {
 		return nil, err
 	}
+	done, diff := c.written, c.diff()
 	data.BytesWritten, data.Created, data.Overwritten, data.Diff = int(done.State.Size), done.Created, !done.Created && in.Mode != "append", diff
 	what := map[bool]string{true: "Created", false: "Overwrote"}[done.Created]
 	if in.Mode == "append" && !done.Created {

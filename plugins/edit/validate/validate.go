@@ -1,4 +1,4 @@
-// Package validate is the nine layers that a change of a file goes through, in order.
+// Package validate is the layers that a change of a file goes through, in order.
 // Each refusal has the number of its layer as its code:
 //
 //  1. there is nothing to change: old and new text are equal
@@ -8,8 +8,9 @@
 //  5. the file is not of a type that is edited as text
 //  6. the session has not read the file
 //  7. the file was modified since the session read it
-//  8. the old text is not found
+//  8. the old text is not found, or not so that it could be replaced safely
 //  9. the old text is not unique
+//  10. the new text is not complete: it has a placeholder for what it leaves out
 //
 // The host refuses a denied path, with the same code, before a tool is asked.
 package validate
@@ -38,6 +39,7 @@ const (
 	ModifiedSinceRead
 	NotFound
 	NotUnique
+	Incomplete
 )
 
 // Refuse makes a layer's refusal.

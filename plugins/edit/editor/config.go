@@ -1,0 +1,71 @@
+package editor
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"toolhost.dev/sdk"
+	"toolhost.dev/sdk/suggest"
+
+	"toolhost.dev/plugins/edit/strategy"
+)
+
+// config is the operator's configuration of the plugin.
+type config struct {
+	Strategies map[string][]string `json:"strategies,omitempty" jsonschema:"Which strategies may find old_string, by glob: one with a slash is matched with the absolute path, one without with the file's name. A file that matches several gets what all of them allow."`
+}
+
+// rule is a glob and the strategies that are allowed for the files it matches.
+type rule struct {
+	glob string
+	set  strategy.Set
+}
+
+func (e *editor) configure(_ context.Context, c config, _ sdk.Setup) error {
+	names := strategy.Names()
+	for _, glob := range slices.Sorted(maps.Keys(c.Strategies)) {
+		if glob == "" || !doublestar.ValidatePattern(glob) {
+			return &sdk.ConfigError{Path: []string{"strategies", glob}, Summary: fmt.Sprintf("%q is not a glob.", glob), Detail: `Write one like "*.yaml" or "/srv/**/*.conf".`}
+		}
+		set := c.Strategies[glob]
+		for i, name := range set {
+			if !slices.Contains(names, name) {
+				return &sdk.ConfigError{
+					Path: []string{"strategies", glob, fmt.Sprint(i)}, Summary: fmt.Sprintf("There is no strategy %q.%s", name, suggest.DidYouMean(name, names)),
+					Detail: "The strategies are " + strings.Join(names, ", ") + ".",
+				}
+			}
+		}
+		if len(set) == 0 {
+			return &sdk.ConfigError{Path: []string{"strategies", glob}, Summary: fmt.Sprintf("No strategy is allowed for %q.", glob), Detail: `Allow at least one: ["exact"].`}
+		}
+		e.rules = append(e.rules, rule{glob, set})
+	}
+	return nil
+}
+
+// strategies gives the strategies that are allowed for a file; nil: all.
+func (e *editor) strategies(path string) strategy.Set {
+	var set strategy.Set
+	for _, r := range e.rules {
+		name := path
+		if !strings.Contains(r.glob, "/") {
+			name = filepath.Base(path)
+		}
+		if !doublestar.MatchUnvalidated(r.glob, name) {
+			continue
+		}
+		if set == nil {
+			set = slices.Clone(r.set)
+			continue
+		}
+		set = slices.DeleteFunc(set, func(name string) bool { return !slices.Contains(r.set, name) })
+	}
+	return set
+}

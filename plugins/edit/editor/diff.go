@@ -1,0 +1,108 @@
+package editor
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/aymanbagabas/go-udiff"
+)
+
+// maxDiff bounds the lines of a change whose diff is computed; its cost grows with the
+// square of them.
+const maxDiff = 50_000
+
+// diff is the change as a unified diff. Only what lies between the common beginning and
+// the common end is compared.
+func diff(from, to string, before, after []byte) string {
+	const context = udiff.DefaultContextLines
+	head := commonLines(before, after)
+	for range context {
+		head = bytes.LastIndexByte(before[:max(0, head-1)], '\n') + 1
+	}
+	tail := commonTail(before[head:], after[head:])
+	for at := len(before) - tail; tail > 0; {
+		// Keep some lines after the last difference.
+		for range context {
+			if n := bytes.IndexByte(before[at:], '\n'); n >= 0 {
+				at += n + 1
+			} else {
+				at = len(before)
+			}
+		}
+		tail = len(before) - at
+		break
+	}
+	old, now := before[head:len(before)-tail], after[head:len(after)-tail]
+	if n := bytes.Count(old, []byte{'\n'}) + bytes.Count(now, []byte{'\n'}); n > maxDiff {
+		return fmt.Sprintf("--- %s\n+++ %s\n@@ the diff is left out: %d lines differ or lie between lines that do @@\n", from, to, n)
+	}
+	return shift(udiff.Unified(from, to, string(old), string(now)), bytes.Count(before[:head], []byte{'\n'}))
+}
+
+// commonLines gives the length of the whole lines that both texts begin with.
+func commonLines(a, b []byte) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return bytes.LastIndexByte(a[:n], '\n') + 1
+}
+
+// commonTail gives the length of the whole lines that both texts end with.
+func commonTail(a, b []byte) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[len(a)-1-n] == b[len(b)-1-n] {
+		n++
+	}
+	if n == len(a) && n == len(b) {
+		return 0
+	}
+	// Not a whole line of either unless a line feed comes before it.
+	i := bytes.IndexByte(a[len(a)-n:], '\n')
+	if i < 0 {
+		return 0
+	}
+	return n - i - 1
+}
+
+var hunkHeader = regexp.MustCompile(`(?m)^@@ -(\d+)(,\d+)? \+(\d+)(,\d+)? @@`)
+
+// shift moves the line numbers of a diff.
+func shift(diff string, lines int) string {
+	if lines == 0 {
+		return diff
+	}
+	return hunkHeader.ReplaceAllStringFunc(diff, func(header string) string {
+		m := hunkHeader.FindStringSubmatch(header)
+		old, _ := strconv.Atoi(m[1])
+		now, _ := strconv.Atoi(m[3])
+		return fmt.Sprintf("@@ -%d%s +%d%s @@", old+lines, m[2], now+lines, m[4])
+	})
+}
+
+// diff of a file, in the manner of git.
+func (c *change) diff() string {
+	name := strings.TrimPrefix(c.name, "/")
+	from, to := "a/"+name, "b/"+name
+	if c.target.Before == nil {
+		from = "/dev/null"
+	}
+	if c.remove {
+		to = "/dev/null"
+	}
+	return diff(from, to, c.before(), c.after)
+}
+
+// maxShownDiff bounds the diff in the text for the model, in bytes; the data has all of it.
+const maxShownDiff = 8 << 10
+
+func shown(diff string) string {
+	if len(diff) <= maxShownDiff {
+		return diff
+	}
+	cut := strings.LastIndexByte(diff[:maxShownDiff], '\n') + 1
+	return fmt.Sprintf("%s… %d more lines of the diff", diff[:cut], strings.Count(diff[cut:], "\n"))
+}

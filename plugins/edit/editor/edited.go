@@ -1,0 +1,130 @@
+package editor
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/plugins/edit/strategy"
+	"toolhost.dev/plugins/edit/validate"
+)
+
+// edited is a file with the edits made to it so far.
+type edited struct {
+	change
+	steps []step
+	// renamed is where the file comes from, when it gets another name.
+	renamed string
+	// moved: the file goes, because it gets another name.
+	moved bool
+}
+
+// step is one edit that was made.
+type step struct {
+	Strategy   string                `json:"strategy"`
+	Equality   string                `json:"equality,omitempty"`
+	StartLine  int                   `json:"start_line"`
+	EndLine    int                   `json:"end_line"`
+	Similarity float64               `json:"similarity"`
+	Indent     []strategy.IndentRule `json:"indent,omitempty"`
+	Sites      []strategy.Lines      `json:"sites"`
+
+	oldLength, newLength int
+}
+
+// create makes the text of a file that had none.
+func (f *edited) create(text string) {
+	f.after = []byte(text)
+	f.steps = append(f.steps, step{Strategy: "create", Similarity: 1, Sites: []strategy.Lines{{Start: 1, End: max(1, lines(f.after))}}, newLength: len(text)})
+}
+
+// add takes over a change, and moves the places of those before it.
+func (f *edited) add(c *strategy.Change, oldLength, newLength int) {
+	f.after = c.Text
+	for i := range f.steps {
+		for j := range f.steps[i].Sites {
+			move(&f.steps[i].Sites[j], c.Sites)
+		}
+	}
+	f.steps = append(f.steps, step{
+		Strategy: c.Strategy, Equality: c.Equality, Similarity: c.Similarity, Indent: c.Indent, Sites: c.Sites,
+		oldLength: oldLength, newLength: newLength,
+	})
+}
+
+// move gives a place the lines that it has after later changes.
+func move(place *strategy.Lines, later []strategy.Lines) {
+	for _, l := range later {
+		was := l.End - l.Added // where the later change ended, with those before it made
+		switch {
+		case was < place.Start:
+			place.Start += l.Added
+			place.End += l.Added
+		case l.Start <= place.End:
+			place.End = max(place.End+l.Added, place.Start)
+		}
+	}
+}
+
+// changed refuses edits that make nothing of it all.
+func (f *edited) changed() error {
+	if f.target.Before != nil && f.renamed == "" && !f.remove && bytes.Equal(f.after, f.before()) {
+		return validate.Refuse(validate.NothingToChange, tool.InvalidArguments, "There is nothing to change: after all edits %s is as it was before.", f.name)
+	}
+	last := max(1, lines(f.after))
+	for i := range f.steps {
+		s := &f.steps[i]
+		for j := range s.Sites {
+			s.Sites[j].Start, s.Sites[j].End = min(s.Sites[j].Start, last), min(s.Sites[j].End, last)
+		}
+		s.StartLine, s.EndLine = s.Sites[0].Start, s.Sites[len(s.Sites)-1].End
+	}
+	return nil
+}
+
+// summary is what all steps have in common: the strategy that is furthest from exact,
+// the lines from the first to the last, and the least similarity.
+func (f *edited) summary() (s step, replacements int) {
+	names := strategy.Names()
+	for i, st := range f.steps {
+		replacements += len(st.Sites)
+		s.oldLength += st.oldLength
+		s.newLength += st.newLength
+		if i == 0 {
+			old, now := s.oldLength, s.newLength
+			s = st
+			s.oldLength, s.newLength = old, now
+			continue
+		}
+		if slices.Index(names, st.Strategy) > slices.Index(names, s.Strategy) {
+			s.Strategy, s.Equality = st.Strategy, st.Equality
+		}
+		s.StartLine, s.EndLine = min(s.StartLine, st.StartLine), max(s.EndLine, st.EndLine)
+		s.Similarity = min(s.Similarity, st.Similarity)
+		for _, r := range st.Indent {
+			if !slices.Contains(s.Indent, r) {
+				s.Indent = append(s.Indent[:len(s.Indent):len(s.Indent)], r)
+			}
+		}
+	}
+	return s, replacements
+}
+
+// lines counts the lines of a text; a final newline begins no further one.
+func lines(text []byte) int {
+	n := bytes.Count(text, []byte{'\n'})
+	if len(text) > 0 && text[len(text)-1] != '\n' {
+		n++
+	}
+	return n
+}
+
+// blanksShown writes blanks so that they are seen.
+func blanksShown(s string) string {
+	if s == "" {
+		return "nothing"
+	}
+	return strings.NewReplacer(" ", "·", "\t", "→").Replace(s)
+}

@@ -1,0 +1,250 @@
+package editor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"toolhost.dev/sdk"
+	"toolhost.dev/sdk/tool"
+	"toolhost.dev/sdk/unidiff"
+	"toolhost.dev/sdk/workspace"
+
+	"toolhost.dev/plugins/edit/strategy"
+	"toolhost.dev/plugins/edit/validate"
+)
+
+// hunkStrategies are those that find the place of a hunk, as far as the file allows them.
+var hunkStrategies = strategy.Set{strategy.Exact, strategy.LineTrimmed, strategy.Indentation, strategy.Whitespace}
+
+// patch is a diff on its way into the files.
+type patch struct {
+	editor *editor
+	call   *sdk.Call
+	ws     *workspace.Workspace
+	files  []*edited          // that are written or removed, in the order of the diff
+	byPath map[string]*edited // the same, by absolute path
+}
+
+// applyDiff applies all hunks of all files, or nothing.
+func (e *editor) applyDiff(ctx context.Context, call *sdk.Call, name, diff string) (*sdk.Result, error) {
+	files, err := unidiff.Parse(diff)
+	if err != nil {
+		return nil, tool.AsError(tool.Errorf(tool.InvalidArguments, "%w Nothing was changed.", err)).WithCode(validate.NotFound)
+	}
+	for i := range files {
+		if f := &files[i]; f.Old == "" && f.New == "" {
+			if name == "" {
+				return nil, tool.Errorf(tool.InvalidArguments, "The diff names no file: put the lines \"--- a/file\" and \"+++ b/file\" before line %d, or give file_path.", f.Line)
+			}
+			f.Old, f.New = name, name
+		}
+	}
+	paths := unidiff.Paths(files)
+	for _, path := range paths {
+		if slices.Contains(strings.Split(path, "/"), "..") {
+			return nil, validate.Refuse(validate.PathDenied, tool.Security, "The diff names %s, and a \"..\" in a path of a diff is refused. Name the file relative to %s.", path, call.Cwd)
+		}
+	}
+	ws, err := call.Workspace()
+	if err != nil {
+		return nil, err
+	}
+	unlock, err := lock(ctx, ws, call.Cwd, paths...)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	p := &patch{editor: e, call: call, ws: ws, byPath: make(map[string]*edited)}
+	for i := range files {
+		if err := p.file(ctx, &files[i]); err != nil {
+			return nil, p.failed(&files[i], i, len(files), err)
+		}
+	}
+	var changes, removals []*change
+	for _, f := range p.files {
+		if err := f.changed(); err != nil {
+			return nil, err
+		}
+		if f.remove {
+			removals = append(removals, &f.change) // last: should the process die, a file is there twice rather than not at all
+			continue
+		}
+		changes = append(changes, &f.change)
+	}
+	changes = append(changes, removals...)
+	if err := save(ctx, ws, changes...); err != nil {
+		return nil, err
+	}
+	return result(p.files), nil
+}
+
+// failed says which file of a diff an error is about.
+func (p *patch) failed(f *unidiff.File, i, of int, err error) error {
+	e := tool.AsError(err)
+	name := f.New
+	if name == "" {
+		name = f.Old
+	}
+	where := name
+	if of > 1 {
+		where = fmt.Sprintf("file %d of %d, %s", i+1, of, name)
+	}
+	return tool.Errorf(e.Kind, "Nothing was changed, because the diff cannot be applied to %s: %s", where, e.Message).WithCode(e.Code).WithCause(err)
+}
+
+// file prepares what a diff says of one file.
+func (p *patch) file(ctx context.Context, in *unidiff.File) error {
+	switch {
+	case in.Old == "":
+		return p.create(ctx, in)
+	case in.New == "":
+		return p.delete(ctx, in)
+	case in.Old != in.New:
+		return p.rename(ctx, in)
+	}
+	f, err := p.open(ctx, in.Old)
+	if err != nil {
+		return err
+	}
+	return p.hunks(f, in)
+}
+
+// open gives a file that exists, with what the diff has made of it so far.
+func (p *patch) open(ctx context.Context, name string) (*edited, error) {
+	target, err := validate.File(ctx, p.ws, p.call, p.call.Cwd, name, false, false)
+	if err != nil {
+		return nil, err
+	}
+	if f := p.byPath[target.Path.String()]; f != nil {
+		if f.remove {
+			return nil, tool.Errorf(tool.InvalidArguments, "The diff deletes it before.")
+		}
+		return f, nil
+	}
+	f := &edited{change: change{target: target, name: target.Path.RelTo(p.call.Cwd)}}
+	f.after = f.before()
+	p.add(f)
+	return f, nil
+}
+
+func (p *patch) add(f *edited) {
+	p.files = append(p.files, f)
+	p.byPath[f.target.Path.String()] = f
+}
+
+// vacant gives a path at which there is no file, or an empty one.
+func (p *patch) vacant(ctx context.Context, name, doing string) (*validate.Target, error) {
+	target, err := validate.File(ctx, p.ws, p.call, p.call.Cwd, name, true, false)
+	if err != nil {
+		return nil, err
+	}
+	if p.byPath[target.Path.String()] != nil || doing == "rename" && target.Before != nil {
+		return nil, validate.Refuse(validate.FileExists, tool.Conflict, "File exists already: %s. Choose another name, or delete that file first.", name)
+	}
+	return target, nil
+}
+
+func (p *patch) create(ctx context.Context, in *unidiff.File) error {
+	target, err := p.vacant(ctx, in.New, "create")
+	if err != nil {
+		return err
+	}
+	f := &edited{change: change{target: target, name: target.Path.RelTo(p.call.Cwd), perm: fs.FileMode(in.Mode)}}
+	text := ""
+	for _, h := range in.Hunks {
+		if h.Old != "" {
+			return tool.Errorf(tool.InvalidArguments, "Line %d: a new file has no lines before; each of its lines begins with +.", h.Line).WithCode(validate.FileMissing)
+		}
+		text += h.New
+		if h.NewOpen {
+			text = strings.TrimSuffix(text, "\n")
+		}
+	}
+	f.create(text)
+	p.add(f)
+	return nil
+}
+
+func (p *patch) delete(ctx context.Context, in *unidiff.File) error {
+	f, err := p.open(ctx, in.Old)
+	if err != nil {
+		return err
+	}
+	if err := p.hunks(f, in); err != nil {
+		return err
+	}
+	if len(f.after) > 0 {
+		return validate.Refuse(validate.NotFound, tool.InvalidArguments, "The diff deletes the file, but not all of its lines. Give every line of the file as a removed one.")
+	}
+	f.remove = true
+	return nil
+}
+
+// rename writes the file under its new name and removes the old one.
+func (p *patch) rename(ctx context.Context, in *unidiff.File) error {
+	old, err := p.open(ctx, in.Old)
+	if err != nil {
+		return err
+	}
+	target, err := p.vacant(ctx, in.New, "rename")
+	if err != nil {
+		return err
+	}
+	if err := p.hunks(old, in); err != nil {
+		return err
+	}
+	target.Text = old.target.Text
+	f := &edited{change: change{target: target, name: target.Path.RelTo(p.call.Cwd), after: old.after, perm: old.target.Before.Mode.Perm()}, steps: old.steps, renamed: old.name}
+	p.add(f)
+	old.remove, old.moved, old.steps = true, true, nil
+	return nil
+}
+
+// hunks applies the hunks of a file.
+func (p *patch) hunks(f *edited, in *unidiff.File) error {
+	path := f.target.Path.String()
+	set := hunkStrategies
+	if allowed := p.editor.strategies(path); allowed != nil {
+		set = slices.DeleteFunc(slices.Clone(set), func(name string) bool { return !slices.Contains(allowed, name) })
+	}
+	drift := 0
+	for i, h := range in.Hunks {
+		if strings.TrimSpace(h.Old) == "" {
+			if len(f.after) == 0 {
+				f.create(h.New)
+				continue
+			}
+			return hunkError(i, len(in.Hunks), &h, validate.Refuse(validate.NotUnique, tool.InvalidArguments, "It only adds lines, without any around them that would tell where. Give some lines of context."))
+		}
+		e := strategy.Edit{Old: h.Old, New: h.New, File: f.name, WholeLines: true}
+		if h.Start > 0 {
+			e.Near = h.Start + drift
+		}
+		switch {
+		case h.OldOpen && !h.NewOpen:
+			e.Final = strategy.AddFinal
+		case h.NewOpen && !h.OldOpen:
+			e.Final = strategy.DropFinal
+		}
+		c, err := strategy.Apply(f.after, e, set)
+		if err != nil {
+			return hunkError(i, len(in.Hunks), &h, refusal(err))
+		}
+		for _, s := range c.Sites {
+			drift += s.Added
+		}
+		f.add(c, len(h.Old), len(h.New))
+	}
+	return nil
+}
+
+// hunkError says which hunk an error is about, in the words of a diff.
+func hunkError(i, of int, h *unidiff.Hunk, err error) error {
+	e := tool.AsError(err)
+	text := strings.NewReplacer("old_string", "its old text", "new_string", "its new text", ", or set replace_all to change them all", "").Replace(e.Message)
+	return tool.Errorf(e.Kind, "Hunk %d of %d (line %d of the diff): %s", i+1, of, h.Line, text).WithCode(e.Code).WithCause(errors.Unwrap(err))
+}
