@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Edit replaces one text with another.
@@ -59,7 +60,9 @@ const (
 	// MaxText is the size in bytes that a file can grow to.
 	MaxText = 128 << 20
 	// maxReplacements is how many sites replace_all changes.
-	maxReplacements = 1_000_000
+	maxReplacements = 200_000
+	// maxFuzzyLines is the same as MaxFuzzy, for lines.
+	maxFuzzyLines = 1_000_000
 )
 
 // Apply makes an edit. An error is an [*Error].
@@ -78,6 +81,9 @@ func Apply(text []byte, e Edit, set Set) (*Change, error) {
 		return nil, &Error{Kind: Incomplete, Message: fmt.Sprintf("new_string has %q in the place of code. What it leaves out would be deleted: write the text in full, or choose a smaller old_string.", line)}
 	}
 	s := &search{file: newFile(text), edit: e}
+	if end := s.file.big; end != "" && end != "\n" {
+		s.edit.Old, s.edit.New = strings.ReplaceAll(e.Old, "\n", end), strings.ReplaceAll(e.New, "\n", end)
+	}
 	name, m, err := s.chain(set)
 	if err != nil {
 		return nil, err
@@ -95,7 +101,7 @@ func Apply(text []byte, e Edit, set Set) (*Change, error) {
 // chain asks the strategies.
 func (s *search) chain(set Set) (string, match, error) {
 	for i, st := range Strategies {
-		if st.Name != Exact && len(s.file.text) > MaxFuzzy {
+		if i > 0 && !s.file.fuzzy() {
 			break
 		}
 		if i == 1 {

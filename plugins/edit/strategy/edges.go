@@ -2,33 +2,63 @@ package strategy
 
 import "strings"
 
-// maxEdge is how many blank lines an edge may have to be tried without.
-const maxEdge = 16
-
 // findWithoutEdges finds old without blank lines at its edges, as few as possible. New
 // loses as many; what only old has too many is not in new.
 func findWithoutEdges(s *search) (match, error) {
 	head, tail := edges(s.edit.Old)
-	newHead, newTail := edges(s.edit.New)
-	for n := 1; n <= min(head, maxEdge)+min(tail, maxEdge); n++ {
-		for h := min(n, head); h >= 0 && n-h <= tail; h-- {
-			old := cut(s.edit.Old, h, n-h)
-			m := match{sites: s.find(old), old: old, similarity: 1}
-			if len(m.sites) == 0 {
+	if head+tail == 0 {
+		return match{}, nil
+	}
+	core := cut(s.edit.Old, head, tail)
+	n := len(splitLines(core, true))
+	for _, by := range []key{trimmedKey, normalKey} {
+		var sites []site
+		least, keepHead, keepTail, alike := head+tail, 0, 0, true
+		for _, st := range s.equalLines(core, by) {
+			h, t := s.blanksAround(st.first, n, head, tail)
+			switch lost := head - h + tail - t; {
+			case lost < least:
+				least, keepHead, keepTail, sites, alike = lost, h, t, nil, true
+			case lost > least:
 				continue
+			default:
+				alike = alike && (len(sites) == 0 || h == keepHead)
 			}
-			m.new = cut(s.edit.New, shared(h, head, newHead), shared(n-h, tail, newTail))
-			return m, nil
+			sites = append(sites, s.whole(st.first-h, n+h+t))
+		}
+		if s.edit.All && !alike {
+			return match{}, refused("the blank lines at the edges of old_string are other ones at each of its places. Give old_string and new_string without them.")
+		}
+		if len(sites) > 0 {
+			h, t := head-keepHead, tail-keepTail
+			newHead, newTail := edges(s.edit.New)
+			return match{
+				sites: sites, old: cut(s.edit.Old, h, t), similarity: 1,
+				new: cut(s.edit.New, shared(h, head, newHead), shared(t, tail, newTail)),
+			}, nil
 		}
 	}
 	return match{}, nil
+}
+
+// blanksAround counts the blank lines before and after n lines of the file, up to as
+// many as are wanted.
+func (s *search) blanksAround(first, n, head, tail int) (before, after int) {
+	blank := func(i int) bool { return i >= 0 && i < s.file.lines() && isBlankLine(string(s.file.line(i))) }
+	for before < head && blank(first-before-1) {
+		before++
+	}
+	for after < tail && blank(first+n+after) {
+		after++
+	}
+	return before, after
 }
 
 // shared gives how many of the blank lines cut from an edge of old are cut from new too:
 // those that old has more than new were never in new.
 func shared(cut, old, theirs int) int { return min(theirs, max(0, cut-max(0, old-theirs))) }
 
-// edges counts the blank lines at the beginning and the end. There is a line that is not blank.
+// edges counts the blank lines at the beginning and the end of a text that is not blank.
 func edges(text string) (head, tail int) {
 	lines := splitLines(text, true)
 	for head < len(lines) && isBlankLine(lines[head]) {

@@ -3,6 +3,8 @@ package strategy
 import (
 	"bytes"
 	"slices"
+
+	"toolhost.dev/sdk/workspace"
 )
 
 // file is a text in LF space. Offsets and lines are those of LF space unless it is said
@@ -11,6 +13,9 @@ type file struct {
 	text []byte // as it is
 	lf   []byte // its lines end with a line feed
 	cr   bool   // its lines end with a carriage return alone
+	// big: the text is too large for another form of it. LF space is the text itself, and
+	// what is looked for in it has the line endings that most lines have.
+	big string
 
 	samples []int32 // the offset in text of each sampleStep-th offset in LF space; nil: they are the same
 	starts  []int32 // where each line begins, and the end
@@ -22,6 +27,8 @@ const sampleStep = 256
 func newFile(text []byte) *file {
 	f := &file{text: text, lf: text}
 	switch {
+	case len(text) > MaxFuzzy:
+		f.big = workspace.CountLineEndings(text).Main().Bytes()
 	case bytes.IndexByte(text, '\r') < 0:
 	case bytes.IndexByte(text, '\n') < 0:
 		f.cr, f.lf = true, bytes.ReplaceAll(text, []byte{'\r'}, []byte{'\n'})
@@ -105,6 +112,9 @@ func (f *file) ending(offset int) string {
 	if f.cr {
 		return "\r"
 	}
+	if f.big != "" {
+		return f.big
+	}
 	if f.samples == nil {
 		return "\n"
 	}
@@ -121,4 +131,12 @@ func (f *file) ending(offset int) string {
 }
 
 // terminated reports whether the last line has an ending.
-func (f *file) terminated() bool { return len(f.lf) > 0 && f.lf[len(f.lf)-1] == '\n' }
+func (f *file) terminated() bool {
+	if f.big != "" {
+		return bytes.HasSuffix(f.text, []byte(f.big))
+	}
+	return len(f.lf) > 0 && f.lf[len(f.lf)-1] == '\n'
+}
+
+// fuzzy reports whether more than an exact match may be looked for.
+func (f *file) fuzzy() bool { return f.big == "" && f.lines() <= maxFuzzyLines }

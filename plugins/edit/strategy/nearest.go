@@ -15,8 +15,8 @@ const (
 func (s *search) notFound(set Set) error {
 	msg := fmt.Sprintf("old_string was not found in %s. Read the file again and copy the text exactly, blanks included.", s.edit.File)
 	switch {
-	case len(s.file.text) > MaxFuzzy:
-		msg += fmt.Sprintf(" In a file of more than %d MB it must be given exactly.", MaxFuzzy>>20)
+	case !s.file.fuzzy():
+		msg += fmt.Sprintf(" In a file of more than %d MB or %d lines it must be given exactly.", MaxFuzzy>>20, maxFuzzyLines)
 	case set != nil:
 		msg += fmt.Sprintf(" For this file only these strategies are allowed: %s.", strings.Join(set, ", "))
 	}
@@ -28,7 +28,7 @@ func (s *search) notFound(set Set) error {
 
 // nearest describes the region that has most in common with old.
 func (s *search) nearest() string {
-	if len(s.file.text) > MaxFuzzy || s.file.lines() == 0 {
+	if !s.file.fuzzy() || s.file.lines() == 0 {
 		return ""
 	}
 	old := splitLines(s.edit.Old, true)

@@ -1,0 +1,171 @@
+package strategy_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"toolhost.dev/plugins/edit/strategy"
+)
+
+// TestEachStrategy shows what each strategy forgives, and what it makes of the file.
+func TestEachStrategy(t *testing.T) {
+	for _, c := range []struct {
+		name, strategy         string
+		before, old, new, want string
+		all                    bool
+	}{
+		{"literally", strategy.Exact, "a b\nc\n", "b\nc", "x", "a x\n", false},
+		{"a replacement is literal", strategy.Exact, "a\n", "a", `$& \1 $$`, `$& \1 $$` + "\n", false},
+		{"a common line keeps its ending", strategy.Exact, "a\r\nb\nc\n", "a\nb\n", "a\nx\n", "a\r\nx\nc\n", false},
+		{"a new line ends as the old one", strategy.Exact, "a\r\nb\nc\n", "a\n", "x\ny\n", "x\r\ny\r\nb\nc\n", false},
+		{"no newline is added at the end", strategy.Exact, "a\nb", "b", "c\n", "a\nc", false},
+		{"nor dropped", strategy.Exact, "a\nb\n", "\nb\n", "", "a\n", false},
+		{"the last line goes", strategy.Exact, "a\nb", "b", "", "a", false},
+		{"carriage returns alone", strategy.Exact, "a\rb\rc\r", "a\nb", "x\ny\nz", "x\ry\rz\rc\r", false},
+
+		{"blanks at the end of lines", strategy.LineTrimmed, "a  \n  b\nc\n", "a\n  b \n", "a\n  x\n", "a  \n  x\nc\n", false},
+		{"the last line without its newline", strategy.LineTrimmed, "a\nb", "b\n", "x\n", "a\nx", false},
+		{"a line after a last line without newline", strategy.LineTrimmed, "a\nb", "b\n", "b\nc\n", "a\nb\nc", false},
+
+		{"a slip in a line that stays", strategy.BlockAnchor, "func main() {\n\trecieve(message, timeout)\n}\n",
+			"func main() {\n\treceive(message, timeout)\n}\n", "func main() {\n\treceive(message, timeout)\n\tdone()\n}\n", "func main() {\n\trecieve(message, timeout)\n\tdone()\n}\n", false},
+		{"a slip in a line that goes", strategy.BlockAnchor, "func main() {\n\treceive(message, timeout)\n}\n",
+			"func main() {\n\trecieve(message, timeout)\n}\n", "func main() {\n\tsend(message)\n}\n", "func main() {\n\tsend(message)\n}\n", false},
+
+		{"runs of blanks", strategy.Whitespace, "x =  1\ny   = 2\n", "y = 2", "y = 3", "x =  1\ny = 3\n", false},
+		{"inside a line", strategy.Whitespace, "let x =  1 + y; // z\n", "x = 1", "x = 2", "let x = 2 + y; // z\n", false},
+		{"typographic characters stay", strategy.Whitespace, "it’s “fine” – ok\n", "it's \"fine\" - ok", "it's \"good\" - ok", "it’s “good” – ok\n", false},
+		{"curly quotes do not come in", strategy.Whitespace, "f('a')\n", "f(‘a’)", "f(‘b’)", "f('b')\n", false},
+		{"normal form", strategy.Whitespace, "caf\u00e9 one\n", "cafe\u0301 one", "tea", "tea\n", false},
+
+		{"indented deeper", strategy.Indentation, "f:\n    if a:\n        b\n", "if a:\n    b\n", "if a:\n    c\n    d\n", "f:\n    if a:\n        c\n        d\n", false},
+		{"indented less", strategy.Indentation, "a:\n  b\n", "    a:\n      b\n", "    a:\n      c\n", "a:\n  c\n", false},
+
+		{"as JSON", strategy.Escape, "a(\"x\")\n\tb\n", `a(\"x\")\n\tb`, `a(\"y\")\n\tc`, "a(\"y\")\n\tc\n", false},
+		{"escaped quotes", strategy.Escape, "a(\"x\")\nb\n", "a(\\\"x\\\")\nb", "a(\\\"y\\\")\nb", "a(\"y\")\nb\n", false},
+		{"escaped in old alone", strategy.Escape, "a(\"x\")\nb\n", "a(\\\"x\\\")\nb", "a(\"y\")\nb", "a(\"y\")\nb\n", false},
+		{"entities", strategy.Escape, "if a < b && c {\n", "if a &lt; b &amp;&amp; c {", "if a &gt; b {", "if a > b {\n", false},
+		{"line numbers", strategy.Escape, "a\n  b\nc\n", " 9| a\n10|   b\n", " 9| a\n10|   x\n11|   y\n", "a\n  x\n  y\nc\n", false},
+
+		{"blank edges", strategy.Boundary, "a\nb\nc\n", "\n\nb\n\n", "\n\nx\n\n", "a\nx\nc\n", false},
+		{"as few blank lines as possible", strategy.Boundary, "a\n\nb\nc\n", "\n\n\nb\n", "\n\n\nx\n", "a\n\nx\nc\n", false},
+
+		{"blank lines between", strategy.ContextAware, "one\n\ntwo\nthree\n", "one\ntwo\nthree\n", "one\ntwo\n3\n", "one\n\ntwo\n3\n", false},
+		{"fewer blank lines", strategy.ContextAware, "one\ntwo\nthree\n", "one\n\ntwo\nthree\n", "one\n\ntwo\n3\n", "one\ntwo\n3\n", false},
+
+		{"all, as they are", strategy.Exact, "a b a\n", "a", "x", "x b x\n", true},
+		{"all, each with its indentation", strategy.MultiOccurred, "  a()\nb\n\ta()\n", "    a()\n", "    a()\n    c()\n", "  a()\n  c()\nb\n\ta()\n\tc()\n", true},
+	} {
+		t.Run(c.strategy+" "+c.name, func(t *testing.T) {
+			got, err := strategy.Apply([]byte(c.before), strategy.Edit{Old: c.old, New: c.new, All: c.all}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(got.Text) != c.want || got.Strategy != c.strategy {
+				t.Errorf("%s made %q, want %s to make %q", got.Strategy, got.Text, c.strategy, c.want)
+			}
+		})
+	}
+}
+
+// TestRefusals are edits that another tool would have made, somewhere.
+func TestRefusals(t *testing.T) {
+	block := "func a() {\n\tif ready(first) {\n\t\tlaunch(rocket)\n\t}\n}\n"
+	for _, c := range []struct {
+		name             string
+		kind             strategy.Kind
+		before, old, new string
+		all              bool
+		message          string
+	}{
+		{"twice", strategy.Ambiguous, "a\nb\na\n", "a\n", "x\n", false, "stands 2 times in the file, on lines 1, 3"},
+		{"overlapping", strategy.Ambiguous, "aaa\n", "aa", "x", false, "2 times"},
+		{"two depths, neither exact", strategy.Ambiguous, "  a()\n    a()\n", "\ta()\n", "\tb()\n", false, "line-trimmed"},
+		{"an exact ambiguity is not resolved by another strategy", strategy.Ambiguous, "if x {\n\tif x {\n", "if x {", "y", false, "2 times"},
+		{"equal but for case", strategy.NotFound, "Const A = 1\n", "const a = 1", "x", false, ""},
+		{"half of the middle", strategy.NotFound, "func f() {\n\tkeepState()\n\tremoveData()\n}\n", "func f() {\n\tkeepState()\n\tenabled = true\n}\n", "x", false, ""},
+		{"another number", strategy.NotFound, strings.Replace(block, "first", "item12", 1), strings.Replace(block, "first", "item13", 1), "x", false, ""},
+		{"another word", strategy.NotFound, strings.Replace(block, "launch", "unlaunch", 1), block, "x", false, ""},
+		{"a word that is another one in the file", strategy.NotFound, "rockets()\n" + block, strings.Replace(block, "rocket", "rockets", 1), "x", false, ""},
+		{"two blocks alike", strategy.NotFound, block + strings.Replace(block, "rocket", "rocked", 1), strings.Replace(block, "rocket", "rockett", 1), "x", false, ""},
+		{"another operator", strategy.NotFound, "func f() {\n\treturn first.value < second.value\n}\n", "func f() {\n\treturn first.value > second.value\n}\n", "x", false, ""},
+		{"a slip repeated in new", strategy.Refused, "func main() {\n\treceive(message, timeout)\n}\n", "func main() {\n\trecieve(message, timeout)\n}\n", "func main() {\n\trecieve(message, later)\n}\n", false, "recieve"},
+		{"all that are alike", strategy.NotFound, block, strings.Replace(block, "rocket", "rokcet", 1), "x", true, ""},
+		{"anchors of punctuation", strategy.NotFound, "{\n\tcompute(values)\n}\n", "{\n\tcompute(valeus)\n}\n", "x", false, ""},
+		{"nothing but blanks", strategy.Refused, "a\n\nb\n", "\n", "x", false, "nothing but blanks"},
+		{"a gap in old", strategy.Refused, "a()\nb()\nc()\n", "a()\n// ...\nc()\n", "x\n", false, "// ..."},
+		{"a gap in new", strategy.Incomplete, "a()\nb()\n", "a()\nb()\n", "x()\n// ... existing code ...\n", false, "existing code"},
+		{"no change", strategy.NoChange, "it’s\n", "it's", "it’s", false, ""},
+		{"equal", strategy.NoChange, "a\n", "a", "a", false, ""},
+		{"escaped in part", strategy.Refused, "a(\"x\")\nb\n", "a(\\\"x\\\")\nb", "a(\\\"y\\\", \"z\")\nb", false, "partly"},
+		{"indentation that cannot be told", strategy.Refused, "\tif a {\n\t\tb()\n\t}\n", "  if a {\n    b()\n  }\n", "  if a {\n     b()\n     c()\n  }\n", false, "indented"},
+		{"a far larger place", strategy.NotFound, "a b\n\n\n\n\n\n\nc d\n", "a b\nc d\n", "x\n", false, ""},
+		{"in the middle of a word", strategy.NotFound, "max =  1\n", "x = 1", "y", false, ""},
+		{"in part of the lines", strategy.NotFound, "func a() {\n\tf()\n}\n", "{\n    f()\n}", "{\n    g()\n}", true, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := strategy.Apply([]byte(c.before), strategy.Edit{Old: c.old, New: c.new, All: c.all}, nil)
+			var e *strategy.Error
+			if !errors.As(err, &e) {
+				t.Fatalf("%s made %q", got.Strategy, got.Text)
+			}
+			if e.Kind != c.kind || !strings.Contains(e.Message, c.message) {
+				t.Errorf("got %d %q, want kind %d with %q", e.Kind, e.Message, c.kind, c.message)
+			}
+		})
+	}
+}
+
+func TestSetNarrows(t *testing.T) {
+	const once, twice = "\ta()\n\tb()\n", "\ta()\n\tb()\n\t\ta()\n"
+	for _, c := range []struct {
+		name, text, old string
+		set             strategy.Set
+		ok              bool
+	}{
+		{"exact", once, "\ta()", strategy.Set{strategy.Exact}, true},
+		{"all exact", twice, "a", strategy.Set{strategy.Exact}, true},
+		{"a shift needs its name", once, "a()\nb()\n", strategy.Set{strategy.Exact, strategy.LineTrimmed}, false},
+		{"and has it", once, "a()\nb()\n", strategy.Set{strategy.Exact, strategy.Indentation}, true},
+		{"no shift", once, "\ta() \n\tb()\n", strategy.Set{strategy.Indentation}, false},
+		{"all but exact", twice, "  a()\n", strategy.Set{strategy.Exact, strategy.LineTrimmed}, false},
+		{"all but exact, allowed", twice, "  a()\n", strategy.Set{strategy.LineTrimmed, strategy.MultiOccurred}, true},
+	} {
+		_, err := strategy.Apply([]byte(c.text), strategy.Edit{Old: c.old, New: "x", All: c.text == twice}, c.set)
+		if (err == nil) != c.ok {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+func TestNearestShowsBlanks(t *testing.T) {
+	_, err := strategy.Apply([]byte("one()\n\ttwo(first, second) \nthree()\n"), strategy.Edit{Old: "one()\n  two(first, third)\nthree()\n", New: "x"}, nil)
+	if err == nil {
+		t.Fatal("it was found")
+	}
+	want := "Nearest is line 1 to 3 (· is a space, → a tab):\n1| one()\n2| →two(first, second)·\n3| three()\nline 2 differs first; old_string has there\n   ··two(first, third)"
+	if !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("got\n%s\nwant\n%s", err, want)
+	}
+}
+
+func TestNearLineBreaksTies(t *testing.T) {
+	lines := make([]string, 200)
+	for i := range lines {
+		lines[i] = "x"
+	}
+	lines[9], lines[149] = "target", "target"
+	text := strings.Join(lines, "\n") + "\n"
+	edit := strategy.Edit{Old: "target\n", New: "changed\n", WholeLines: true}
+	for near, want := range map[int]int{0: 0, 5: 10, 140: 150, 80: 0} {
+		edit.Near = near
+		got, err := strategy.Apply([]byte(text), edit, nil)
+		switch {
+		case want == 0 && err == nil:
+			t.Errorf("near %d: line %d was changed", near, got.Sites[0].Start)
+		case want > 0 && (err != nil || got.Sites[0].Start != want):
+			t.Errorf("near %d: %v, want line %d", near, err, want)
+		}
+	}
+}
