@@ -42,6 +42,7 @@ require (
 	modernc.org/memory v1.12.1 // indirect
 	modernc.org/sqlite v1.60.0 // indirect
 	mvdan.cc/sh/v3 v3.14.1 // indirect
+	toolhost.dev/plugins/edit v0.0.0
 	toolhost.dev/sdk v0.0.0 // indirect
 )
 
@@ -49,3 +50,5 @@ replace (
 	toolhost.dev/host => ../host
 	toolhost.dev/sdk => ../sdk
 )
+
+replace toolhost.dev/plugins/edit => ../plugins/edit

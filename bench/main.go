@@ -5,6 +5,7 @@
 //	bench call    a read through the whole host beside a bare echo and an MCP server
 //	bench cold    the start from nothing beside that of a bare plugin
 //	bench shim    a tool used as a program in a shell beside /bin/true
+//	bench edit    what edits make of the cases that TOOLHOST_EDIT_CORPUS names, and their speed
 package main
 
 import (
@@ -21,7 +22,7 @@ type suite struct {
 	run  func(ctx context.Context, bin string) error
 }
 
-var suites = []suite{{"wire", wire}, {"call", wholeCall}, {"cold", cold}, {"shim", shims}}
+var suites = []suite{{"wire", wire}, {"call", wholeCall}, {"cold", cold}, {"shim", shims}, {"edit", edit}}
 
 func main() {
 	bin, err := filepath.Abs("bin")

@@ -42,9 +42,15 @@ func diff(from, to string, before, after []byte) string {
 	return shift(udiff.Unified(from, to, string(old), string(now)), bytes.Count(before[:head], []byte{'\n'}))
 }
 
+// block is how much is compared at once.
+const block = 4096
+
 // commonLines gives the length of the whole lines that both texts begin with.
 func commonLines(a, b []byte) int {
 	n := 0
+	for n+block <= len(a) && n+block <= len(b) && bytes.Equal(a[n:n+block], b[n:n+block]) {
+		n += block
+	}
 	for n < len(a) && n < len(b) && a[n] == b[n] {
 		n++
 	}
@@ -54,6 +60,9 @@ func commonLines(a, b []byte) int {
 // commonTail gives the length of the whole lines that both texts end with.
 func commonTail(a, b []byte) int {
 	n := 0
+	for n+block <= len(a) && n+block <= len(b) && bytes.Equal(a[len(a)-n-block:len(a)-n], b[len(b)-n-block:len(b)-n]) {
+		n += block
+	}
 	for n < len(a) && n < len(b) && a[len(a)-1-n] == b[len(b)-1-n] {
 		n++
 	}

@@ -130,6 +130,9 @@ func (f *file) ending(offset int) string {
 	return "\n"
 }
 
+// endsLine reports whether a range ends where a line does.
+func (f *file) endsLine(from, to int) bool { return to > from && f.lf[to-1] == '\n' }
+
 // terminated reports whether the last line has an ending.
 func (f *file) terminated() bool {
 	if f.big != "" {

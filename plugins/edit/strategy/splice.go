@@ -16,7 +16,10 @@ func (s *search) splice(c *Change, m match) (*Change, error) {
 	var all []replacement
 	line, at, grown := 1, 0, 0
 	literal := literalSplice(m)
-	for _, st := range m.sites {
+	for i, st := range m.sites {
+		if i > 0 && st.from < m.sites[i-1].to {
+			return nil, refused("the places where old_string stands overlap, on line %d. Make it larger, so that they do not.", s.file.lineAt(st.from))
+		}
 		var reps []replacement
 		switch st.kind {
 		case asIs:
@@ -33,12 +36,17 @@ func (s *search) splice(c *Change, m match) (*Change, error) {
 		}
 		line += bytes.Count(s.file.lf[at:st.from], []byte{'\n'})
 		at = st.from
-		lines, added := bytes.Count(bytes.TrimSuffix(s.file.lf[st.from:st.to], []byte{'\n'}), []byte{'\n'}), 0
+		to, added := st.to, 0
 		for _, r := range reps {
 			added += strings.Count(r.with, "\n") - bytes.Count(s.file.lf[r.from:r.to], []byte{'\n'})
+			to = max(to, r.to)
 		}
 		start := line + grown
-		c.Sites = append(c.Sites, Lines{Start: start, End: max(start, start+lines+added), Added: added})
+		end := start + bytes.Count(s.file.lf[st.from:to], []byte{'\n'}) + added
+		if s.file.endsLine(st.from, to) && endsLine(reps, to) { // else the rest of a line belongs to the place
+			end--
+		}
+		c.Sites = append(c.Sites, Lines{Start: start, End: max(start, end), Added: added})
 		grown += added
 		all = append(all, reps...)
 	}
@@ -51,6 +59,15 @@ func (s *search) splice(c *Change, m match) (*Change, error) {
 	}
 	c.clip()
 	return c, nil
+}
+
+// endsLine reports whether a place that ended a line still does.
+func endsLine(reps []replacement, to int) bool {
+	if len(reps) == 0 || reps[len(reps)-1].to < to {
+		return true
+	}
+	last := reps[len(reps)-1]
+	return last.with == "" || strings.HasSuffix(last.with, "\n")
 }
 
 // clip keeps the line numbers inside the text.
@@ -130,7 +147,7 @@ func (s *search) spliceLines(c *Change, m match, st site) ([]replacement, error)
 		}
 		reps = append(reps, replacement{from, to, with})
 	}
-	if next := s.file.lineOf(st.to); m.joins() && next < s.file.lines() && isBlankLine(string(s.file.line(next))) {
+	if next := s.file.lineOf(st.to); !s.edit.All && m.joins() && next < s.file.lines() && isBlankLine(string(s.file.line(next))) {
 		reps = append(reps, replacement{s.file.start(next), s.file.start(next + 1), ""})
 	}
 	if !w.in.same && !w.asGiven && c.Indent == nil {
