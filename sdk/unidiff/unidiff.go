@@ -171,8 +171,8 @@ func (p *parser) end() error {
 	switch {
 	case p.git.renamed:
 		f.Old, f.New = p.git.from, p.git.to
-		if f.Old == "" || f.New == "" {
-			return wrong(f.Line, "a rename needs both \"rename from\" and \"rename to\".")
+		if f.Old == f.New || f.Old == "" || f.New == "" {
+			return wrong(f.Line, "a rename needs two names, in the lines \"rename from\" and \"rename to\".")
 		}
 	case p.git.created:
 		f.Old = ""
@@ -180,6 +180,9 @@ func (p *parser) end() error {
 		f.New = ""
 	case f.Old != "" && f.New != "" && f.Old != f.New:
 		return wrong(f.Line, "the paths %s and %s differ. To rename a file, say so with the lines \"rename from %s\" and \"rename to %s\".", f.Old, f.New, f.Old, f.New)
+	}
+	if f.Old == "" && f.New == "" && len(f.Hunks) == 0 {
+		return wrong(f.Line, "it does not say which file is meant. Give the lines \"--- a/file\" and \"+++ b/file\".")
 	}
 	if len(f.Hunks) > 0 || p.git.renamed || p.git.created || p.git.deleted {
 		return nil
