@@ -99,6 +99,42 @@ func (in *indenter) apply(x string) (to string, ok bool) {
 	if to, ok := in.rules[x]; ok {
 		return to, true
 	}
+	if to, ok := in.extrapolate(x); ok {
+		return to, true
+	}
+	return in.shift(x)
+}
+
+// shift moves an indentation as all that are known are moved: by the same text before
+// it, more or less.
+func (in *indenter) shift(x string) (string, bool) {
+	if len(in.from) == 0 {
+		return "", false
+	}
+	var added, removed string
+	for i, from := range in.from {
+		to := in.rules[from]
+		more, grown := strings.CutSuffix(to, from)
+		less, shrunk := strings.CutSuffix(from, to)
+		if !grown && !shrunk || i > 0 && (grown != (added != "") || shrunk != (removed != "")) {
+			return "", false
+		}
+		if grown && i > 0 && more != added || shrunk && i > 0 && less != removed {
+			return "", false
+		}
+		if grown {
+			added = more
+		}
+		if shrunk {
+			removed = less
+		}
+	}
+	to, ok := strings.CutPrefix(x, removed)
+	return added + to, ok
+}
+
+// extrapolate goes on from the indentation that is known and nearest, in whole steps.
+func (in *indenter) extrapolate(x string) (string, bool) {
 	for _, known := range in.from { // the longest beginning that is known, and the rest
 		if rest, ok := strings.CutPrefix(x, known); ok {
 			more, ok := in.convert(rest, known)

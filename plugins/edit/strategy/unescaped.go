@@ -103,7 +103,7 @@ func hasEntity(s string) bool { return entity.MatchString(s) }
 func hasMarkup(s string) bool { return strings.ContainsAny(entity.ReplaceAllString(s, ""), "<>&") }
 
 // number is a line number as programs put it before a line.
-var number = regexp.MustCompile(`^[ \t]*(\d+)[ \t]*([:|│→\t])`)
+var number = regexp.MustCompile(`^[ \t]*(\d+) *([:|│→\t])`)
 
 func hasNumbers(s string) bool {
 	for line := range strings.SplitSeq(s, "\n") {
