@@ -49,7 +49,17 @@ sandbox {
 # directory beside the executable.
 plugin "read" {}
 
-plugin "edit" {}
+plugin "edit" {
+  config {
+    # Which strategies may find the text to replace, by glob; a file that matches several
+    # globs gets what all of them allow. Without an entry: all nine, which are exact,
+    # line-trimmed, block-anchor, whitespace-normalised, indentation-flexible,
+    # escape-normalised, trimmed-boundary, context-aware and multi-occurrence.
+    strategies = {
+      "*.{yaml,yml}" = ["exact"]
+    }
+  }
+}
 
 plugin "grep" {}
 

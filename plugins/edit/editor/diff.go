@@ -23,17 +23,12 @@ func diff(from, to string, before, after []byte) string {
 		head = bytes.LastIndexByte(before[:max(0, head-1)], '\n') + 1
 	}
 	tail := commonTail(before[head:], after[head:])
-	for at := len(before) - tail; tail > 0; {
-		// Keep some lines after the last difference.
-		for range context {
-			if n := bytes.IndexByte(before[at:], '\n'); n >= 0 {
-				at += n + 1
-			} else {
-				at = len(before)
-			}
+	for range context { // some lines after the last difference
+		if n := bytes.IndexByte(before[len(before)-tail:], '\n'); n >= 0 {
+			tail -= n + 1
+		} else {
+			tail = 0
 		}
-		tail = len(before) - at
-		break
 	}
 	old, now := before[head:len(before)-tail], after[head:len(after)-tail]
 	if n := bytes.Count(old, []byte{'\n'}) + bytes.Count(now, []byte{'\n'}); n > maxDiff {

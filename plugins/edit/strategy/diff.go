@@ -9,9 +9,9 @@ type hunk struct{ oldFrom, oldTo, newFrom, newTo int }
 const maxDiffCells = 4 << 20
 
 // diffLines compares two sequences.
-func diffLines(old, new []string) []hunk {
-	d := differ{old: old, new: new}
-	d.compare(0, len(old), 0, len(new))
+func diffLines(old, theirs []string) []hunk {
+	d := differ{old: old, new: theirs}
+	d.compare(0, len(old), 0, len(theirs))
 	return d.hunks
 }
 

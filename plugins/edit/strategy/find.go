@@ -141,7 +141,7 @@ func occurrences(pattern []int32, n int, next func() int32, disjoint bool, limit
 func (s *search) uniformShift(m match) bool {
 	lines := splitLines(m.old, true)
 	for _, st := range m.sites {
-		added, removed, any := "", "", false
+		added, removed, seen := "", "", false
 		for i, line := range lines {
 			if isBlankLine(line) {
 				continue
@@ -158,10 +158,10 @@ func (s *search) uniformShift(m match) bool {
 			if !shrunk {
 				less = ""
 			}
-			if any && (more != added || less != removed) {
+			if seen && (more != added || less != removed) {
 				return false
 			}
-			added, removed, any = more, less, true
+			added, removed, seen = more, less, true
 		}
 		if added == removed {
 			return false

@@ -18,7 +18,7 @@ func FuzzApply(f *testing.F) {
 	f.Add("say “hi” – it’s\n", "say \"hi\" - it's", "say \"ho\" - it's", false)
 	f.Add("a(\"x\")\nb\n", `a(\"x\")\nb`, `a(\"y\")\nb`, false)
 	f.Add("one\n\ntwo\nthree\n", "\none\ntwo\n\nthree\n\n", "one\n2\n", false)
-	f.Add("func main() {\n\treceive(message)\n}\n", "func main() {\n\trecieve(message)\n}\n", "x", false)
+	f.Add("func main() {\n\treceive(message)\n}\n", "func main() {\n\treceeive(message)\n}\n", "x", false)
 	f.Add("a\rb\rc", "a\nb", "x\n", false)
 	f.Fuzz(func(t *testing.T, text, old, theirs string, all bool) {
 		if !utf8.ValidString(text) || !utf8.ValidString(old) || !utf8.ValidString(theirs) {

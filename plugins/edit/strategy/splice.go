@@ -280,8 +280,8 @@ func (f *file) replace(reps []replacement, final FinalNewline) ([]byte, error) {
 		from := f.original(r.from)
 		out = append(out, f.text[at:from]...)
 		at = f.original(r.to)
-		if end := "\n"; f.big == "" && strings.Contains(r.with, "\n") {
-			if end = f.ending(r.from); end != "\n" {
+		if f.big == "" && strings.Contains(r.with, "\n") {
+			if end := f.ending(r.from); end != "\n" {
 				r.with = strings.ReplaceAll(r.with, "\n", end)
 			}
 		}

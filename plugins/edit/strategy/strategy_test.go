@@ -28,10 +28,10 @@ func TestEachStrategy(t *testing.T) {
 		{"the last line without its newline", strategy.LineTrimmed, "a\nb", "b\n", "x\n", "a\nx", false},
 		{"a line after a last line without newline", strategy.LineTrimmed, "a\nb", "b\n", "b\nc\n", "a\nb\nc", false},
 
-		{"a slip in a line that stays", strategy.BlockAnchor, "func main() {\n\trecieve(message, timeout)\n}\n",
-			"func main() {\n\treceive(message, timeout)\n}\n", "func main() {\n\treceive(message, timeout)\n\tdone()\n}\n", "func main() {\n\trecieve(message, timeout)\n\tdone()\n}\n", false},
+		{"a slip in a line that stays", strategy.BlockAnchor, "func main() {\n\treceeive(message, timeout)\n}\n",
+			"func main() {\n\treceive(message, timeout)\n}\n", "func main() {\n\treceive(message, timeout)\n\tdone()\n}\n", "func main() {\n\treceeive(message, timeout)\n\tdone()\n}\n", false},
 		{"a slip in a line that goes", strategy.BlockAnchor, "func main() {\n\treceive(message, timeout)\n}\n",
-			"func main() {\n\trecieve(message, timeout)\n}\n", "func main() {\n\tsend(message)\n}\n", "func main() {\n\tsend(message)\n}\n", false},
+			"func main() {\n\treceeive(message, timeout)\n}\n", "func main() {\n\tsend(message)\n}\n", "func main() {\n\tsend(message)\n}\n", false},
 
 		{"runs of blanks", strategy.Whitespace, "x =  1\ny   = 2\n", "y = 2", "y = 3", "x =  1\ny = 3\n", false},
 		{"inside a line", strategy.Whitespace, "let x =  1 + y; // z\n", "x = 1", "x = 2", "let x = 2 + y; // z\n", false},
@@ -90,7 +90,7 @@ func TestRefusals(t *testing.T) {
 		{"a word that is another one in the file", strategy.NotFound, "rockets()\n" + block, strings.Replace(block, "rocket", "rockets", 1), "x", false, ""},
 		{"two blocks alike", strategy.NotFound, block + strings.Replace(block, "rocket", "rocked", 1), strings.Replace(block, "rocket", "rockett", 1), "x", false, ""},
 		{"another operator", strategy.NotFound, "func f() {\n\treturn first.value < second.value\n}\n", "func f() {\n\treturn first.value > second.value\n}\n", "x", false, ""},
-		{"a slip repeated in new", strategy.Refused, "func main() {\n\treceive(message, timeout)\n}\n", "func main() {\n\trecieve(message, timeout)\n}\n", "func main() {\n\trecieve(message, later)\n}\n", false, "recieve"},
+		{"a slip repeated in new", strategy.Refused, "func main() {\n\treceive(message, timeout)\n}\n", "func main() {\n\treceeive(message, timeout)\n}\n", "func main() {\n\treceeive(message, later)\n}\n", false, "receeive"},
 		{"all that are alike", strategy.NotFound, block, strings.Replace(block, "rocket", "rokcet", 1), "x", true, ""},
 		{"anchors of punctuation", strategy.NotFound, "{\n\tcompute(values)\n}\n", "{\n\tcompute(valeus)\n}\n", "x", false, ""},
 		{"nothing but blanks", strategy.Ambiguous, "a\n\nb\n", "\n", "x", false, "nothing but blanks"},
