@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
 
 	"toolhost.dev/sdk"
@@ -93,6 +94,9 @@ func (e *editor) applyEdits(ctx context.Context, call *sdk.Call, name string, ed
 	}
 	f := &edited{change: change{target: target, name: target.Path.RelTo(call.Cwd)}}
 	f.after = f.before()
+	if len(f.after) > strategy.MaxFuzzy {
+		defer debug.FreeOSMemory() // else the copies stay until the next one has made the heap twice as large
+	}
 	for i, in := range edits {
 		if in.OldString == "" && len(f.after) == 0 {
 			f.create(in.NewString)

@@ -34,14 +34,24 @@ func (c *change) before() []byte {
 	return c.target.Text.Content
 }
 
+// maxUndo is the size in bytes up to which the content before a change goes to the host,
+// so that it can be undone. A result has to fit into one message.
+const maxUndo = 16 << 20
+
 // effect reports the change to the host.
 func (c *change) effect() tool.Effect {
+	var e tool.Effect
 	if c.removed {
 		b := c.target.Before
 		hash := b.Hash
-		return tool.Effect{Operation: tool.OpDelete, File: b.State(), HashBefore: &hash, ContentBefore: b.Data}
+		e = tool.Effect{Operation: tool.OpDelete, File: b.State(), HashBefore: &hash, ContentBefore: b.Data}
+	} else {
+		e = c.written.Effect()
 	}
-	return c.written.Effect()
+	if len(e.ContentBefore) > maxUndo {
+		e.ContentBefore = nil
+	}
+	return e
 }
 
 // save writes changes as one: all of them or none. When one cannot be written, those

@@ -83,7 +83,7 @@ func write(ctx context.Context, call *sdk.Call, in writeArgs) (*sdk.Result, erro
 	if !done.Created {
 		out += "\n" + shown(diff)
 	}
-	return &sdk.Result{Output: out, Title: "Write " + c.name, Data: sdk.Data(data), Effects: []tool.Effect{done.Effect()}}, nil
+	return &sdk.Result{Output: out, Title: "Write " + c.name, Data: sdk.Data(data), Effects: []tool.Effect{c.effect()}}, nil
 }
 
 // content is what the file is to hold: line endings and the final newline settled.
