@@ -132,7 +132,7 @@ func (s *search) chain(set Set) (string, match, error) {
 			name = Indentation
 		}
 		if !set.has(name) || len(m.sites) > 1 && name != Exact && !set.has(MultiOccurred) {
-			continue
+			break // a laxer strategy must not do what this one may not
 		}
 		if !st.equality {
 			if err := s.elsewhere(Strategies[i+1:], m.sites[0]); err != nil {

@@ -48,6 +48,7 @@ func TestEachStrategy(t *testing.T) {
 		{"entities", strategy.Escape, "if a < b && c {\n", "if a &lt; b &amp;&amp; c {", "if a &gt; b {", "if a > b {\n", false},
 		{"line numbers", strategy.Escape, "a\n  b\nc\n", " 9| a\n10|   b\n", " 9| a\n10|   x\n11|   y\n", "a\n  x\n  y\nc\n", false},
 
+		{"the line's own number", strategy.Escape, "a\nweb\n", "2: web\n", "2: api\n", "a\napi\n", false},
 		{"blank edges", strategy.Boundary, "a\nb\nc\n", "\n\nb\n\n", "\n\nx\n\n", "a\nx\nc\n", false},
 		{"as few blank lines as possible", strategy.Boundary, "a\n\nb\nc\n", "\n\n\nb\n", "\n\n\nx\n", "a\n\nx\nc\n", false},
 
@@ -101,6 +102,7 @@ func TestRefusals(t *testing.T) {
 		{"escaped in part", strategy.Refused, "a(\"x\")\nb\n", "a(\\\"x\\\")\nb", "a(\\\"y\\\", \"z\")\nb", false, "partly"},
 		{"indentation that cannot be told", strategy.Refused, "\tif a {\n\t\tb()\n\t}\n", "  if a {\n    b()\n  }\n", "  if a {\n     b()\n     c()\n  }\n", false, "indented"},
 		{"a far larger place", strategy.NotFound, "a b\n\n\n\n\n\n\nc d\n", "a b\nc d\n", "x\n", false, ""},
+		{"a number that is not the line's", strategy.NotFound, "a\nweb\n", "80: web\n", "81: api\n", false, ""},
 		{"in the middle of a word", strategy.NotFound, "max =  1\n", "x = 1", "y", false, ""},
 		{"in part of the lines", strategy.NotFound, "func a() {\n\tf()\n}\n", "{\n    f()\n}", "{\n    g()\n}", true, ""},
 	} {
@@ -129,6 +131,7 @@ func TestSetNarrows(t *testing.T) {
 		{"a shift needs its name", once, "a()\nb()\n", strategy.Set{strategy.Exact, strategy.LineTrimmed}, false},
 		{"and has it", once, "a()\nb()\n", strategy.Set{strategy.Exact, strategy.Indentation}, true},
 		{"no shift", once, "\ta() \n\tb()\n", strategy.Set{strategy.Indentation}, false},
+		{"what is not allowed stays so in a laxer strategy", once, "a()\nb()\n", strategy.Set{strategy.Exact, strategy.LineTrimmed, strategy.Whitespace}, false},
 		{"all but exact", twice, "  a()\n", strategy.Set{strategy.Exact, strategy.LineTrimmed}, false},
 		{"all but exact, allowed", twice, "  a()\n", strategy.Set{strategy.LineTrimmed, strategy.MultiOccurred}, true},
 	} {

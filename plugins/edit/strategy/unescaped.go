@@ -3,6 +3,7 @@ package strategy
 import (
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -16,21 +17,23 @@ type escaping struct {
 	// in reports whether the text has any of it, and plain whether it has something that
 	// could not be there if all of it were written that way.
 	in, plain func(string) bool
+	// numbered: what is undone are line numbers.
+	numbered bool
 }
 
 var escapings = []escaping{
 	{
 		"written as JSON", unescapeJSON,
 		func(s string) bool { return strings.Contains(s, `\`) },
-		func(s string) bool { return !validJSON(s) },
+		func(s string) bool { return !validJSON(s) }, false,
 	},
-	{"with escaped quotes", unescapeQuotes, hasEscapedQuote, hasBareQuote},
-	{"with escaped line feeds", unescapeBreaks, hasBreakEscape, func(s string) bool { return strings.ContainsAny(s, "\n\t") }},
+	{"with escaped quotes", unescapeQuotes, hasEscapedQuote, hasBareQuote, false},
+	{"with escaped line feeds", unescapeBreaks, hasBreakEscape, func(s string) bool { return strings.ContainsAny(s, "\n\t") }, false},
 	{
 		"with entities", func(s string) (string, bool) { return entities.Replace(s), hasEntity(s) && !hasMarkup(s) },
-		hasEntity, hasMarkup,
+		hasEntity, hasMarkup, false,
 	},
-	{"with line numbers", withoutNumbers, hasNumbers, func(s string) bool { _, ok := withoutNumbers(s); return !ok }},
+	{"with line numbers", withoutNumbers, hasNumbers, func(s string) bool { _, ok := withoutNumbers(s); return !ok }, true},
 }
 
 // findUnescaped finds old with its escapes undone. The same is done to new, if new is
@@ -42,6 +45,10 @@ func findUnescaped(s *search) (match, error) {
 			continue
 		}
 		m := match{sites: s.find(old), old: old, new: s.edit.New, similarity: 1}
+		if e.numbered && !strings.Contains(strings.TrimSuffix(old, "\n"), "\n") {
+			// A single line can begin with a number of its own: this must be the line's.
+			m.sites = slices.DeleteFunc(m.sites, func(st site) bool { return s.file.lineAt(st.from) != firstNumber(s.edit.Old) })
+		}
 		if len(m.sites) == 0 {
 			continue
 		}
@@ -104,6 +111,15 @@ func hasMarkup(s string) bool { return strings.ContainsAny(entity.ReplaceAllStri
 
 // number is a line number as programs put it before a line.
 var number = regexp.MustCompile(`^[ \t]*(\d+) *([:|│→\t])`)
+
+func firstNumber(s string) int {
+	m := number.FindStringSubmatch(s)
+	if m == nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(m[1]) // what is too large is no line's number
+	return n
+}
 
 func hasNumbers(s string) bool {
 	for line := range strings.SplitSeq(s, "\n") {
