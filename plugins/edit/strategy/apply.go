@@ -139,9 +139,6 @@ func (s *search) chain(set Set) (string, match, error) {
 				return "", m, err
 			}
 		}
-		if err := s.proportionate(m); err != nil {
-			return "", m, err
-		}
 		return name, m, nil
 	}
 	return "", match{}, s.notFound(set)
@@ -184,20 +181,6 @@ func (s *search) elsewhere(rest []Strategy, at site) error {
 			if other.from != at.from || other.to != at.to {
 				return s.ambiguous(st.Name, append([]site{at}, m.sites...))
 			}
-		}
-	}
-	return nil
-}
-
-// proportionate refuses a site with far more lines than old.
-func (s *search) proportionate(m match) error {
-	n := len(splitLines(m.old, true))
-	for _, st := range m.sites {
-		if st.kind == asIs {
-			return nil
-		}
-		if lines := bytes.Count(bytes.TrimSuffix(s.file.lf[st.from:st.to], []byte{'\n'}), []byte{'\n'}) + 1; lines >= max(n+3, 2*n) {
-			return refused("what resembles old_string has %d lines, old_string %d. Give all the lines that are to be replaced.", lines, n)
 		}
 	}
 	return nil

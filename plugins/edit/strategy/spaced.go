@@ -36,7 +36,7 @@ func findSpaced(s *search) (match, error) {
 	}
 	n := 0
 	next := func() int32 { n++; return seq[n-1] }
-	slack := max(2, len(old)/5)
+	slack := max(2, len(old)/5) // so a place never has twice the lines of old, or three more
 	head, tail := edges(s.edit.Old)
 	inner := len(old) - head - tail
 	for _, first := range occurrences(pattern, len(seq), next, false, maxSites) {

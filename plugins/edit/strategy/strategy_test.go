@@ -42,6 +42,11 @@ func TestEachStrategy(t *testing.T) {
 		{"indented deeper", strategy.Indentation, "f:\n    if a:\n        b\n", "if a:\n    b\n", "if a:\n    c\n    d\n", "f:\n    if a:\n        c\n        d\n", false},
 		{"indented less", strategy.Indentation, "a:\n  b\n", "    a:\n      b\n", "    a:\n      c\n", "a:\n  c\n", false},
 
+		{"new is indented as the file already", strategy.Indentation, "f:\n    a()\n    b()\n", "a()\nb()\n", "    a()\n    c()\n", "f:\n    a()\n    c()\n", false},
+		{"by position", strategy.LineTrimmed, "  a()\n    b()\n", "a()\nb()\n", "x()\ny()\n", "  x()\n    y()\n", false},
+		{"a blank line that old ends before and new does not", strategy.LineTrimmed, "a \nb \n\nc\n", "a\nb\n", "a\nx", "a \nx\nc\n", false},
+		{"an ellipsis that the file has", strategy.LineTrimmed, "a() \n// ...\nb()\n", "a()\n// ...\nb()\n", "a()\n// ...\nc()\n", "a() \n// ...\nc()\n", false},
+
 		{"as JSON", strategy.Escape, "a(\"x\")\n\tb\n", `a(\"x\")\n\tb`, `a(\"y\")\n\tc`, "a(\"y\")\n\tc\n", false},
 		{"escaped quotes", strategy.Escape, "a(\"x\")\nb\n", "a(\\\"x\\\")\nb", "a(\\\"y\\\")\nb", "a(\"y\")\nb\n", false},
 		{"escaped in old alone", strategy.Escape, "a(\"x\")\nb\n", "a(\\\"x\\\")\nb", "a(\"y\")\nb", "a(\"y\")\nb\n", false},
@@ -103,6 +108,12 @@ func TestRefusals(t *testing.T) {
 		{"indentation that cannot be told", strategy.Refused, "\tif a {\n\t\tb()\n\t}\n", "  if a {\n    b()\n  }\n", "  if a {\n     b()\n     c()\n  }\n", false, "indented"},
 		{"a far larger place", strategy.NotFound, "a b\n\n\n\n\n\n\nc d\n", "a b\nc d\n", "x\n", false, ""},
 		{"a number that is not the line's", strategy.NotFound, "a\nweb\n", "80: web\n", "81: api\n", false, ""},
+		{"alike here, equal there but for blanks", strategy.Ambiguous, "begin it\n\tfirst_value(one, two)\nend(it)\nbegin  it\n\tfirst_value(one,  two),\nend(it)\n",
+			"begin it\n\tfirst_value(one, two),\nend(it)\n", "x", false, "whitespace-normalised"},
+		{"two blocks nearly alike", strategy.NotFound, "begin()\n\tfirst_value_of_it(one)\n\tsecond_value_of_it(two)\nend_all()\n\nbegin()\n\tfirst_value_of_it(one)\n\tsxcxnx_vxlx_xf_it(two)\nend_all()\n",
+			"begin()\n\tfirst_value_of_it(one)\n\tsecond_valu_of_it(two)\nend_all()\n", "x", false, ""},
+		{"blank lines at other edges", strategy.Refused, "b\n\nc\n\nb\n", "\n\nb\n\n\n", "\n\nx\n\n\n", true, ""},
+		{"two indentations that are one in the file", strategy.Refused, "  f() {\n    // a\n  }\n", "f() { \n    // a\n  }\n", "f() {\n  // b\n}\n", false, "indented"},
 		{"in the middle of a word", strategy.NotFound, "max =  1\n", "x = 1", "y", false, ""},
 		{"in part of the lines", strategy.NotFound, "func a() {\n\tf()\n}\n", "{\n    f()\n}", "{\n    g()\n}", true, ""},
 	} {
