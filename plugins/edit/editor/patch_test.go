@@ -1,0 +1,60 @@
+package editor_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// TestDiffNamesAFileTwice: what a diff says of a file later goes on from what it said before.
+func TestDiffNamesAFileTwice(t *testing.T) {
+	for _, c := range []struct {
+		name, diff, want, fails string // want: a.txt afterwards
+	}{
+		{"changed and changed", "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+1\n--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n 1\n-two\n+2\n", "1\n2\n", ""},
+		{"changed and deleted", "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+1\n--- a/a.txt\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-1\n-two\n", "", ""},
+		{"deleted and changed", "--- a/a.txt\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-one\n-two\n--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+1\n", "one\ntwo\n", "deletes it before"},
+		{"created twice", "--- /dev/null\n+++ b/n.txt\n@@ -0,0 +1 @@\n+x\n--- /dev/null\n+++ b/n.txt\n@@ -0,0 +1 @@\n+y\n", "one\ntwo\n", "File exists already"},
+		{"renamed onto one that is created", "--- /dev/null\n+++ b/n.txt\n@@ -0,0 +1 @@\n+x\ndiff --git a/a.txt b/n.txt\nrename from a.txt\nrename to n.txt\n", "one\ntwo\n", "File exists already"},
+		{"no change in the end", "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+1\n--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-1\n+one\n", "one\ntwo\n", "nothing to change"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h, dir := session(t, map[string]string{"a.txt": "one\ntwo\n"})
+			res := h.Call("edit", args{"diff": c.diff})
+			if res.Success() != (c.fails == "") || res.Error != nil && !strings.Contains(res.Error.Message, c.fails) {
+				t.Errorf("got %v, want %q", res.Error, c.fails)
+			}
+			b, err := os.ReadFile(filepath.Join(dir, "a.txt"))
+			if string(b) != c.want || (err == nil) == (c.want == "") {
+				t.Errorf("the file is %q, %v", b, err)
+			}
+			if c.fails != "" {
+				if _, err := os.Stat(filepath.Join(dir, "n.txt")); err == nil {
+					t.Error("a file was made")
+				}
+			}
+		})
+	}
+}
+
+// TestDiffRenameIsTwoEffects: the host learns that one file is gone and another is there.
+func TestDiffRenameIsTwoEffects(t *testing.T) {
+	h, dir := session(t, map[string]string{"a.txt": "one\n"})
+	res := h.Call("edit", args{"diff": "diff --git a/a.txt b/b.txt\nrename from a.txt\nrename to b.txt\n"})
+	if !res.Success() || !strings.HasPrefix(res.Output, "Renamed a.txt to b.txt.") {
+		t.Fatalf("%v %q", res.Error, res.Output)
+	}
+	ops := make(map[string]tool.Operation)
+	for _, e := range res.Effects {
+		ops[filepath.Base(e.File.Path)] = e.Operation
+	}
+	if len(ops) != 2 || ops["a.txt"] != tool.OpDelete || ops["b.txt"] != tool.OpCreate {
+		t.Errorf("%v", ops)
+	}
+	if got := get(t, filepath.Join(dir, "b.txt")); got != "one\n" {
+		t.Errorf("the file is %q", got)
+	}
+}
