@@ -53,6 +53,7 @@ func BenchmarkHostile(b *testing.B) {
 		"IdenticalLines":    {same, strategy.Edit{Old: strings.Repeat("the same line again\n", 5000) + "another line\n" + strings.Repeat("the same line again\n", 5000), New: "x"}},
 		"IdenticalTrimmed":  {same, strategy.Edit{Old: strings.Repeat(" the same line again\n", 10_000), New: "x"}},
 		"IdenticalAll":      {same, strategy.Edit{Old: " the same  line again\n", New: "x\n", All: true}},
+		"AllIndented":       {strings.Repeat("\tthe same line again\n", 100_000), strategy.Edit{Old: "    the same line again\n", New: "    x\n      y\n", All: true}},
 		"AllExact":          {strings.Repeat("a", 10*mb), strategy.Edit{Old: "a", New: "b", All: true}},
 		"LongLines":         {strings.Repeat(long+"\n", 8), strategy.Edit{Old: strings.Repeat("x y ", mb/4) + "z", New: "x"}},
 		"LongLinesInside":   {strings.Repeat(long+"\n", 8), strategy.Edit{Old: "x y z", New: "x"}},

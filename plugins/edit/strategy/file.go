@@ -19,6 +19,9 @@ type file struct {
 
 	samples []int32 // the offset in text of each sampleStep-th offset in LF space; nil: they are the same
 	starts  []int32 // where each line begins, and the end
+
+	unit int  // of indentation; see there
+	char byte // 0: not looked at yet
 }
 
 // sampleStep bounds the walk to an offset, and the memory for walking.

@@ -215,6 +215,13 @@ func kind(indent string) byte {
 // indentation grows most often (0: it does not tell), and which character it is
 // indented with.
 func (f *file) indentation() (unit int, char byte) {
+	if f.char == 0 {
+		f.unit, f.char = f.guessIndentation()
+	}
+	return f.unit, f.char
+}
+
+func (f *file) guessIndentation() (unit int, char byte) {
 	const look = 5000
 	var grows [9]int
 	last, tabs, spaces := 0, 0, 0
