@@ -111,7 +111,7 @@ func (s *search) mostAlike(old []string) int {
 	if len(want) > 500 {
 		return -1
 	}
-	c := &comparison{s: s, cells: maxEditCells}
+	c := &comparison{s: s, cells: maxEditCells / 4} // it is only a hint
 	best, similarity := -1, minAlike
 	for i := range s.file.lines() {
 		line := strings.Trim(string(s.file.line(i)), blanks)
