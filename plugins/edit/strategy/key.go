@@ -23,6 +23,14 @@ func normalKey(buf, line []byte) []byte {
 	begin := len(buf)
 	wide, pending := false, false
 	for i := 0; i < len(line); {
+		if word := plainRun(line[i:]); word > 0 {
+			if pending {
+				buf, pending = append(buf, ' '), false
+			}
+			buf = append(buf, line[i:i+word]...)
+			i += word
+			continue
+		}
 		r, size := rune(line[i]), 1
 		if r >= utf8.RuneSelf {
 			r, size = utf8.DecodeRune(line[i:])
@@ -48,6 +56,16 @@ func normalKey(buf, line []byte) []byte {
 		buf = append(buf[:begin], norm.NFC.Bytes(buf[begin:])...)
 	}
 	return buf
+}
+
+// plainRun gives the length of what is neither a blank nor beyond ASCII.
+func plainRun(line []byte) int {
+	for i, c := range line {
+		if c >= utf8.RuneSelf || c <= ' ' && isBlank(rune(c)) {
+			return i
+		}
+	}
+	return len(line)
 }
 
 func isBlank(r rune) bool {
