@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dress gives a new file everything of the old one but the content. What cannot be
-// kept is a replaceError.
-func dress(f *os.File, old *current) error {
+// dress gives a new file everything of the old one but the content, and the mode that
+// the caller wants. What cannot be kept is a replaceError.
+func dress(f *os.File, old *current, want *fs.FileMode) error {
 	st, ok := old.info.Sys().(*syscall.Stat_t)
 	if !ok {
 		return nil
@@ -35,7 +35,11 @@ func dress(f *os.File, old *current) error {
 	}
 	// Last, because a change of owner takes setuid bits away and an access control
 	// list changes the group's bits. And raw, because os.File.Chmod has its own idea of them.
-	return unix.Fchmod(fd, rawMode(old.info))
+	mode := rawMode(old.info)
+	if want != nil {
+		mode = rawBits(*want)
+	}
+	return unix.Fchmod(fd, mode)
 }
 
 // notCopied are attributes that belong to the content, or that the kernel takes
@@ -113,6 +117,20 @@ func rawMode(info fs.FileInfo) uint32 {
 		return uint32(st.Mode) & 0o7777
 	}
 	return uint32(info.Mode().Perm())
+}
+
+// rawBits gives a mode's permission, setuid, setgid and sticky bits as the kernel has them.
+func rawBits(m fs.FileMode) uint32 {
+	raw := uint32(m.Perm())
+	for _, b := range []struct {
+		mode fs.FileMode
+		raw  uint32
+	}{{fs.ModeSetuid, unix.S_ISUID}, {fs.ModeSetgid, unix.S_ISGID}, {fs.ModeSticky, unix.S_ISVTX}} {
+		if m&b.mode != 0 {
+			raw |= b.raw
+		}
+	}
+	return raw
 }
 
 // links gives the number of names that a file has.

@@ -29,6 +29,8 @@ type Journal struct {
 	file   *os.File // nil before the first write
 	last   int
 	active int
+
+	lockFile *os.File // nil before the first lock; unused where there are none
 }
 
 // record is one line of a journal.

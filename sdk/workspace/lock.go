@@ -24,10 +24,11 @@ var (
 	editing = locks{held: make(map[string]*pathLock)}
 )
 
-// Lock keeps other callers of Lock in this process away from the paths until
-// unlock is called, so that reading, changing and writing a file is one step among
-// them. It waits at most until ctx ends. Operations of the workspace do not need
-// the lock and may be used while it is held.
+// Lock keeps other callers of Lock away from the paths until unlock is called, so that
+// reading, changing and writing a file is one step among them: callers in this process
+// and, on Linux, in others whose workspaces use a [Journal] in the same directory. A
+// process that dies holds nothing. It waits at most until ctx ends. Operations of the
+// workspace do not need the lock and may be used while it is held.
 func (w *Workspace) Lock(ctx context.Context, paths ...Path) (unlock func(), err error) {
 	names := make([]string, 0, len(paths))
 	for _, p := range paths {
@@ -37,13 +38,19 @@ func (w *Workspace) Lock(ctx context.Context, paths ...Path) (unlock func(), err
 	names = slices.Compact(names)
 	var held []func()
 	unlock = func() {
-		for _, u := range held {
+		for _, u := range slices.Backward(held) {
 			u()
 		}
 		held = nil
 	}
 	for _, name := range names {
 		u, err := editing.lock(ctx, name)
+		if err != nil {
+			unlock()
+			return nil, err
+		}
+		held = append(held, u)
+		u, err = w.journal.lock(ctx, name)
 		if err != nil {
 			unlock()
 			return nil, err

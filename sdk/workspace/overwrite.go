@@ -53,8 +53,12 @@ func (j *writeJob) overwrite(why string) (*Written, error) {
 		backup.discard()
 		return nil, err
 	}
-	if now, err := f.Stat(); err == nil && now.Mode() != was.Mode() {
-		_ = unix.Fchmod(int(f.Fd()), rawMode(was)) // writing takes setuid bits away
+	mode := rawMode(was)
+	if j.opt.Mode != nil {
+		mode = rawBits(*j.opt.Mode)
+	}
+	if now, err := f.Stat(); err == nil && rawMode(now) != mode {
+		_ = unix.Fchmod(int(f.Fd()), mode) // writing takes setuid bits away
 	}
 	info, err := f.Stat()
 	if err != nil {

@@ -100,10 +100,14 @@ func (j *writeJob) replace() (done *Written, err error) {
 	if err := j.fill(f); err != nil {
 		return nil, err
 	}
-	if j.old.info != nil {
-		if err := dress(f, j.old); err != nil {
-			return nil, err
-		}
+	switch {
+	case j.old.info != nil:
+		err = dress(f, j.old, j.opt.Mode)
+	case j.opt.Mode != nil:
+		err = unix.Fchmod(int(f.Fd()), rawBits(*j.opt.Mode))
+	}
+	if err != nil {
+		return nil, err
 	}
 	if err := f.Sync(); err != nil {
 		return nil, err

@@ -25,6 +25,9 @@ type WriteOptions struct {
 	Parents bool
 	// Perm of a new file, before the umask; 0: 0666.
 	Perm fs.FileMode
+	// Mode is the exact mode of the file afterwards: permission, setuid, setgid and
+	// sticky bits. nil: an existing file keeps its own, a new one gets Perm.
+	Mode *fs.FileMode
 }
 
 // Written tells how a file was written.
@@ -39,7 +42,7 @@ type Written struct {
 	before *Snapshot
 }
 
-// Effect reports the write to the host; with [WriteOptions.Expect] it can be undone.
+// Effect reports the write to the host.
 func (w *Written) Effect() tool.Effect {
 	e := tool.Effect{Operation: tool.OpModify, File: w.State}
 	switch {
@@ -47,10 +50,7 @@ func (w *Written) Effect() tool.Effect {
 		e.Operation = tool.OpCreate
 	case w.before != nil:
 		hash := w.before.Hash
-		e.HashBefore, e.ContentBefore = &hash, w.before.Data
-		if e.ContentBefore == nil {
-			e.ContentBefore = []byte{}
-		}
+		e.HashBefore = &hash
 	}
 	return e
 }
@@ -61,7 +61,7 @@ func (w *Written) Effect() tool.Effect {
 //     compared with opt.Expect.
 //  2. The content goes to a new file beside it, which gets the old one's owner,
 //     extended attributes, access control list and, last, mode (a new file: what
-//     the umask leaves of opt.Perm), and is synced to disk.
+//     the umask leaves of opt.Perm; either: opt.Mode), and is synced to disk.
 //  3. What is there is compared again, bytes and all, and the new file takes its
 //     name in one step; the directory is synced.
 //
@@ -159,6 +159,32 @@ func (w *Workspace) Remove(ctx context.Context, p Path, expect *Snapshot) error 
 		}
 	}
 	if err := dir.root.Remove(dir.base); err != nil {
+		return fail("remove", p.abs, err)
+	}
+	return fail2("remove", p.abs, dir.sync())
+}
+
+// RemoveDir removes a directory if it is empty.
+func (w *Workspace) RemoveDir(p Path) error {
+	if err := w.writable(p); err != nil {
+		return err
+	}
+	if p.rel == "." {
+		return tool.Errorf(tool.InvalidArguments, "%s is a root, which is not removed.", p.abs)
+	}
+	dir, err := pin(p)
+	if err != nil {
+		return err
+	}
+	defer dir.close()
+	at, err := dir.root.Lstat(dir.base)
+	if err != nil {
+		return fail("remove", p.abs, err)
+	}
+	if !at.IsDir() {
+		return tool.Errorf(tool.InvalidArguments, "%s is not a directory.", p.abs)
+	}
+	if err := dir.root.Remove(dir.base); err != nil { // the system refuses one with entries
 		return fail("remove", p.abs, err)
 	}
 	return fail2("remove", p.abs, dir.sync())
