@@ -78,9 +78,6 @@ type Effect struct {
 	File FileState
 	// HashBefore is the SHA-256 before a change; nil for OpRead and OpCreate.
 	HashBefore *[32]byte
-	// ContentBefore are the bytes before a change, so that it can be undone; nil:
-	// it cannot be.
-	ContentBefore []byte
 }
 
 // Failed makes the result of a call that failed with err.

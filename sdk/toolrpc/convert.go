@@ -181,7 +181,7 @@ func fileStateFromPB(f *toolpb.FileState) tool.FileState {
 }
 
 func effectToPB(e tool.Effect) *toolpb.Effect {
-	out := &toolpb.Effect{Operation: operations.toPB[e.Operation], File: fileStateToPB(e.File), ContentBefore: e.ContentBefore}
+	out := &toolpb.Effect{Operation: operations.toPB[e.Operation], File: fileStateToPB(e.File)}
 	if e.HashBefore != nil {
 		out.HashBefore = e.HashBefore[:]
 	}
@@ -189,7 +189,7 @@ func effectToPB(e tool.Effect) *toolpb.Effect {
 }
 
 func effectFromPB(e *toolpb.Effect) tool.Effect {
-	out := tool.Effect{Operation: operations.toGo[e.GetOperation()], File: fileStateFromPB(e.GetFile()), ContentBefore: e.GetContentBefore()}
+	out := tool.Effect{Operation: operations.toGo[e.GetOperation()], File: fileStateFromPB(e.GetFile())}
 	if h := e.GetHashBefore(); len(h) == 32 {
 		out.HashBefore = (*[32]byte)(h)
 	}

@@ -159,8 +159,8 @@ func TestCallAndResultComeThrough(t *testing.T) {
 		Output: "out", Title: "t", Metadata: map[string]any{"a": 1.5}, Data: json.RawMessage(`{"n":12345678901234567890}`),
 		Attachments: []tool.Attachment{{Type: "image", Path: "/p", MediaType: "image/png", Content: []byte{0, 1}}, {Type: "file"}},
 		Effects: []tool.Effect{
-			{Operation: tool.OpModify, File: tool.FileState{Path: "/f", ModTime: at, Size: 7, Hash: hash, Partial: true}, HashBefore: &hash, ContentBefore: []byte("before")},
-			{Operation: tool.OpDelete, File: tool.FileState{Path: "/g", ModTime: at}, ContentBefore: []byte{}},
+			{Operation: tool.OpModify, File: tool.FileState{Path: "/f", ModTime: at, Size: 7, Hash: hash, Partial: true}, HashBefore: &hash},
+			{Operation: tool.OpDelete, File: tool.FileState{Path: "/g", ModTime: at}},
 			{Operation: tool.OpRead, File: tool.FileState{Path: "/h", ModTime: at}},
 		},
 		SessionState: []byte{}, Cwd: "/w",

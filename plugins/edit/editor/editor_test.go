@@ -113,7 +113,7 @@ func TestEditTellsWhatItDid(t *testing.T) {
 	if want := "2| 2\n3| 3\n4| 4\n5| five\n6| and a half\n7| 6\n8| 7\n9| 8"; d.Snippet != want {
 		t.Errorf("the snippet is\n%s", d.Snippet)
 	}
-	if len(res.Effects) != 1 || res.Effects[0].Operation != tool.OpModify || string(res.Effects[0].ContentBefore) != "1\n2\n3\n4\n5\n6\n7\n8\n9\n" {
+	if len(res.Effects) != 1 || res.Effects[0].Operation != tool.OpModify || *res.Effects[0].HashBefore != sha256.Sum256([]byte("1\n2\n3\n4\n5\n6\n7\n8\n9\n")) {
 		t.Errorf("%+v", res.Effects)
 	}
 	// The session knows its own edit.

@@ -2374,9 +2374,7 @@ type Effect struct {
 	// The file afterwards (for DELETE: before).
 	File *FileState `protobuf:"bytes,2,opt,name=file,proto3" json:"file,omitempty"`
 	// SHA-256 before a change; empty for CREATE and READ.
-	HashBefore []byte `protobuf:"bytes,3,opt,name=hash_before,json=hashBefore,proto3" json:"hash_before,omitempty"`
-	// The bytes before a change, so that it can be undone. Absent: cannot be undone.
-	ContentBefore []byte `protobuf:"bytes,4,opt,name=content_before,json=contentBefore,proto3,oneof" json:"content_before,omitempty"`
+	HashBefore    []byte `protobuf:"bytes,3,opt,name=hash_before,json=hashBefore,proto3" json:"hash_before,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2428,13 +2426,6 @@ func (x *Effect) GetFile() *FileState {
 func (x *Effect) GetHashBefore() []byte {
 	if x != nil {
 		return x.HashBefore
-	}
-	return nil
-}
-
-func (x *Effect) GetContentBefore() []byte {
-	if x != nil {
-		return x.ContentBefore
 	}
 	return nil
 }
@@ -2813,20 +2804,18 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\x10TYPE_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tTYPE_FILE\x10\x01\x12\x0e\n" +
 	"\n" +
-	"TYPE_IMAGE\x10\x02\"\xcf\x02\n" +
+	"TYPE_IMAGE\x10\x02\"\xa6\x02\n" +
 	"\x06Effect\x12;\n" +
 	"\toperation\x18\x01 \x01(\x0e2\x1d.toolhost.v2.Effect.OperationR\toperation\x12*\n" +
 	"\x04file\x18\x02 \x01(\v2\x16.toolhost.v2.FileStateR\x04file\x12\x1f\n" +
 	"\vhash_before\x18\x03 \x01(\fR\n" +
-	"hashBefore\x12*\n" +
-	"\x0econtent_before\x18\x04 \x01(\fH\x00R\rcontentBefore\x88\x01\x01\"|\n" +
+	"hashBefore\"|\n" +
 	"\tOperation\x12\x19\n" +
 	"\x15OPERATION_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eOPERATION_READ\x10\x01\x12\x14\n" +
 	"\x10OPERATION_CREATE\x10\x02\x12\x14\n" +
 	"\x10OPERATION_MODIFY\x10\x03\x12\x14\n" +
-	"\x10OPERATION_DELETE\x10\x04B\x11\n" +
-	"\x0f_content_before\"#\n" +
+	"\x10OPERATION_DELETE\x10\x04J\x04\b\x04\x10\x05R\x0econtent_before\"#\n" +
 	"\rHealthRequest\x12\x12\n" +
 	"\x04tool\x18\x01 \x01(\tR\x04tool\"\xe2\x01\n" +
 	"\x0eHealthResponse\x12:\n" +
@@ -2989,7 +2978,6 @@ func file_toolhost_v2_plugin_proto_init() {
 		(*Ask_Question)(nil),
 	}
 	file_toolhost_v2_plugin_proto_msgTypes[22].OneofWrappers = []any{}
-	file_toolhost_v2_plugin_proto_msgTypes[25].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
