@@ -92,6 +92,11 @@ type Ask struct {
 	Question   *Question
 }
 
+// PermissionEdit is the kind of a permission to change files whose paths are not in the
+// call's arguments. Its patterns are the paths, absolute and without symbolic links. The
+// host decides by the same rules as for paths in arguments.
+const PermissionEdit = "edit"
+
 // Permission is asked for before something that policy did not settle.
 type Permission struct {
 	// Kind is external_directory, bash, edit, or a tool's name.

@@ -106,7 +106,8 @@ func (p *Pending) Run(ctx context.Context, front Front) *tool.Result {
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.limit())
 	defer cancel()
-	call, peer := p.call(), p.d.peer(p.req.Session.ID, front)
+	call := p.call()
+	peer := p.d.peer(call, front)
 	if err := p.d.Policy.Check(ctx, &p.entry.Definition, p.entry.Schema, call, p.args, peer); err != nil { // 3. whether it may
 		p.ticket.Abandon()
 		return p.finish(refused(err))

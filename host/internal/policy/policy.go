@@ -55,6 +55,17 @@ func (p *Policy) Check(ctx context.Context, def *tool.Definition, schema *tool.S
 	return nil
 }
 
+// Edit decides on files that a running call is about to change and that its arguments do
+// not name.
+func (p *Policy) Edit(call *tool.Call, paths []string) error {
+	for _, path := range paths {
+		if err := p.checkPath(call, path, true); err != nil {
+			return tool.AsError(err).WithCode(CodePathDenied)
+		}
+	}
+	return nil
+}
+
 // pathsIn gives the paths in an argument: a string or an array of them.
 func pathsIn(raw json.RawMessage) []string {
 	var one string

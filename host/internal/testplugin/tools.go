@@ -145,7 +145,7 @@ func big(_ context.Context, _ *sdk.Call, in bigArgs) (*sdk.Result, error) {
 func danger(context.Context, *sdk.Call, none) (*sdk.Result, error) { return sdk.Text("done it"), nil }
 
 func ask(ctx context.Context, call *sdk.Call, _ none) (*sdk.Result, error) {
-	if err := call.Permit(ctx, tool.Permission{Kind: "edit", Title: "May I?", Patterns: []string{"/etc/hosts"}}); err != nil {
+	if err := call.Permit(ctx, tool.Permission{Kind: "external_directory", Title: "May I?", Patterns: []string{"/etc/hosts"}}); err != nil {
 		return nil, err
 	}
 	return sdk.Text("thank you"), nil
