@@ -13,11 +13,13 @@ import (
 	"toolhost.dev/sdk"
 	"toolhost.dev/sdk/suggest"
 
+	"toolhost.dev/plugins/edit/history"
 	"toolhost.dev/plugins/edit/strategy"
 )
 
 // config is the operator's configuration of the plugin.
 type config struct {
+	HistoryMB  int                 `json:"history_mb,omitempty" default:"64" min:"1" max:"65536" jsonschema:"How many MiB of earlier contents are kept for undo, of all sessions together. The oldest changes are dropped."`
 	Strategies map[string][]string `json:"strategies,omitempty" jsonschema:"Which strategies may find old_string, by glob: one with a slash is matched with the absolute path, one without with the file's name. A file that matches several gets what all of them allow."`
 }
 
@@ -27,7 +29,8 @@ type rule struct {
 	set  strategy.Set
 }
 
-func (e *editor) configure(_ context.Context, c config, _ sdk.Setup) error {
+func (e *editor) configure(_ context.Context, c config, s sdk.Setup) error {
+	e.History = history.Open(s.StateDir, int64(c.HistoryMB)<<20)
 	names := strategy.Names()
 	for _, glob := range slices.Sorted(maps.Keys(c.Strategies)) {
 		if glob == "" || !doublestar.ValidatePattern(glob) {

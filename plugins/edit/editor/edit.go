@@ -9,7 +9,6 @@ import (
 
 	"toolhost.dev/sdk"
 	"toolhost.dev/sdk/tool"
-	"toolhost.dev/sdk/workspace"
 
 	"toolhost.dev/plugins/edit/strategy"
 	"toolhost.dev/plugins/edit/validate"
@@ -79,20 +78,12 @@ func (e *editor) applyEdits(ctx context.Context, call *sdk.Call, name string, ed
 			return nil, numbered(i, len(edits), validate.Refuse(validate.NothingToChange, tool.InvalidArguments, "There is nothing to change: old_string and new_string are equal. Give the text as it should become in new_string."))
 		}
 	}
-	ws, err := call.Workspace()
-	if err != nil {
-		return nil, err
-	}
-	unlock, err := lock(ctx, ws, call.Cwd, name)
+	c, unlock, err := e.open(ctx, call, name, edits[0].OldString == "", false)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	target, err := validate.File(ctx, ws, call, call.Cwd, name, edits[0].OldString == "", false)
-	if err != nil {
-		return nil, err
-	}
-	f := &edited{change: change{target: target, name: target.Path.RelTo(call.Cwd)}}
+	f := &edited{change: *c}
 	f.after = f.before()
 	if len(f.after) > strategy.MaxFuzzy {
 		defer debug.FreeOSMemory() // else the copies stay until the next one has made the heap twice as large
@@ -105,7 +96,7 @@ func (e *editor) applyEdits(ctx context.Context, call *sdk.Call, name string, ed
 		if in.OldString == "" {
 			return nil, numbered(i, len(edits), validate.Refuse(validate.FileExists, tool.Conflict, "The file has text by then. Give the text to replace as old_string."))
 		}
-		c, err := strategy.Apply(f.after, strategy.Edit{Old: in.OldString, New: in.NewString, File: f.name, All: in.ReplaceAll}, e.strategies(target.Path.String()))
+		c, err := strategy.Apply(f.after, strategy.Edit{Old: in.OldString, New: in.NewString, File: f.name, All: in.ReplaceAll}, e.strategies(f.target.Path.String()))
 		if err != nil {
 			return nil, numbered(i, len(edits), refusal(err))
 		}
@@ -114,7 +105,7 @@ func (e *editor) applyEdits(ctx context.Context, call *sdk.Call, name string, ed
 	if err := f.changed(); err != nil {
 		return nil, err
 	}
-	if err := save(ctx, ws, &f.change); err != nil {
+	if err := e.save(ctx, call, &f.change); err != nil {
 		return nil, err
 	}
 	return result([]*edited{f}), nil
@@ -148,18 +139,6 @@ func refusal(err error) error {
 	case strategy.Refused:
 	}
 	return validate.Refuse(layer, kind, "%s", e.Message)
-}
-
-// lock keeps other edits of the files away until these are written. A path that does
-// not resolve is left to the validation.
-func lock(ctx context.Context, ws *workspace.Workspace, cwd string, names ...string) (func(), error) {
-	var paths []workspace.Path
-	for _, name := range names {
-		if p, err := ws.Resolve(cwd, name); err == nil {
-			paths = append(paths, p)
-		}
-	}
-	return ws.Lock(ctx, paths...)
 }
 
 func plural(n int, what string) string {

@@ -24,7 +24,11 @@ func session(t *testing.T, files map[string]string) (*tooltest.Host, string) {
 	}
 	h := tooltest.New(t, editor.Plugin(), dir)
 	for name, content := range files {
-		put(t, filepath.Join(dir, name), content)
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		put(t, path, content)
 		know(t, h, filepath.Join(dir, name))
 	}
 	return h, dir
@@ -263,23 +267,5 @@ func TestWriteMakesDirectoriesAndKeepsTheMode(t *testing.T) {
 	res := h.Call("write", args{"file_path": "run.sh", "content": "#!/bin/bash\n"})
 	if !res.Success() || !strings.Contains(res.Output, "already has exactly this content") {
 		t.Errorf("%+v", res)
-	}
-}
-
-// TestLargeFileIsNotSentAlong: the content before is left out of the effect where the
-// result would not fit into a message.
-func TestLargeFileIsNotSentAlong(t *testing.T) {
-	h, dir := session(t, map[string]string{"large.txt": strings.Repeat("a line of it\n", 17<<20/13) + "the last one\n", "small.txt": "one\n"})
-	for name, sent := range map[string]bool{"large.txt": false, "small.txt": true} {
-		for _, tool := range []string{"edit", "write"} {
-			in := args{"file_path": name, "old_string": "one\n", "new_string": "two\n"}
-			if tool == "write" {
-				in = args{"file_path": name, "content": "one more\n", "mode": "append"}
-			}
-			res := h.Call(tool, in)
-			if !res.Success() || len(res.Effects) != 1 || (res.Effects[0].ContentBefore != nil) != sent || res.Effects[0].HashBefore == nil {
-				t.Errorf("%s %s: %v, %d effects", tool, filepath.Join(dir, name), res.Error, len(res.Effects))
-			}
-		}
 	}
 }

@@ -53,7 +53,7 @@ func (e *editor) applyDiff(ctx context.Context, call *sdk.Call, name, diff strin
 	if err != nil {
 		return nil, err
 	}
-	unlock, err := lock(ctx, ws, call.Cwd, paths...)
+	unlock, err := e.lock(ctx, ws, call.Cwd, paths...)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (e *editor) applyDiff(ctx context.Context, call *sdk.Call, name, diff strin
 		changes = append(changes, &f.change)
 	}
 	changes = append(changes, removals...)
-	if err := save(ctx, ws, changes...); err != nil {
+	if err := e.save(ctx, call, changes...); err != nil {
 		return nil, err
 	}
 	return result(p.files), nil
@@ -198,7 +198,7 @@ func (p *patch) rename(ctx context.Context, in *unidiff.File) error {
 		return err
 	}
 	target.Text = old.target.Text
-	f := &edited{change: change{target: target, name: target.Path.RelTo(p.call.Cwd), after: old.after, perm: old.target.Before.Mode.Perm()}, steps: old.steps, renamed: old.name}
+	f := &edited{change: change{target: target, name: target.Path.RelTo(p.call.Cwd), after: old.after, mode: &old.target.Before.Mode}, steps: old.steps, renamed: old.name}
 	p.add(f)
 	old.remove, old.moved, old.steps = true, true, nil
 	return nil

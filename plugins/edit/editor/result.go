@@ -7,7 +7,6 @@ import (
 
 	"toolhost.dev/sdk"
 	"toolhost.dev/sdk/tool"
-	"toolhost.dev/sdk/workspace"
 
 	"toolhost.dev/plugins/edit/strategy"
 )
@@ -45,7 +44,7 @@ func result(files []*edited) *sdk.Result {
 	var texts, diffs, names []string
 	var effects []tool.Effect
 	for _, f := range files {
-		if effects = append(effects, f.effect()); f.moved {
+		if effects = append(effects, f.effect); f.moved {
 			continue // told with its new name
 		}
 		d := f.data()
@@ -99,7 +98,7 @@ func (f *edited) text(d *fileData) string {
 	case "delete":
 		return fmt.Sprintf("Deleted %s.", f.name)
 	case "create":
-		return fmt.Sprintf("Created %s: %s.", f.name, plural(lines(f.after), "line")) + note(f.written)
+		return fmt.Sprintf("Created %s: %s.", f.name, plural(lines(f.after), "line")) + f.note()
 	case "rename":
 		if d.Replacements == 0 {
 			return fmt.Sprintf("Renamed %s to %s.", d.RenamedFrom, f.name)
@@ -139,15 +138,7 @@ func (f *edited) text(d *fileData) string {
 	if len(d.Indent) > 0 {
 		out += "."
 	}
-	return out + note(f.written)
-}
-
-// note says how a file was written where that was not the usual way.
-func note(done *workspace.Written) string {
-	if done == nil || done.InPlace == "" {
-		return ""
-	}
-	return " It was written over in place, because " + done.InPlace + "."
+	return out + f.note()
 }
 
 const (

@@ -2,28 +2,30 @@ package editor
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io/fs"
-	"strings"
 
+	"toolhost.dev/sdk"
 	"toolhost.dev/sdk/tool"
 	"toolhost.dev/sdk/workspace"
 
+	"toolhost.dev/plugins/edit/commit"
 	"toolhost.dev/plugins/edit/validate"
 )
 
 // change is a file on its way to the disk.
 type change struct {
 	target *validate.Target
-	name   string // as the caller named it
+	name   string // as it is shown
 	after  []byte // UTF-8
 	remove bool   // the file goes
-	perm   fs.FileMode
+	// perm is for a new file, before the umask; mode is exact. Without them: the usual.
+	perm fs.FileMode
+	mode *fs.FileMode
 
-	data    []byte // what is written
-	written *workspace.Written
-	removed bool
+	// What came of it.
+	written *workspace.Written // nil for a file that was removed
+	effect  tool.Effect
+	lost    string // why it cannot be undone
 }
 
 // before gives the text as it was; empty for a new file.
@@ -34,111 +36,92 @@ func (c *change) before() []byte {
 	return c.target.Text.Content
 }
 
-// maxUndo is the size in bytes up to which the content before a change goes to the host,
-// so that it can be undone. A result has to fit into one message.
-const maxUndo = 16 << 20
-
-// effect reports the change to the host.
-func (c *change) effect() tool.Effect {
-	var e tool.Effect
-	if c.removed {
-		b := c.target.Before
-		hash := b.Hash
-		e = tool.Effect{Operation: tool.OpDelete, File: b.State(), HashBefore: &hash, ContentBefore: b.Data}
-	} else {
-		e = c.written.Effect()
+// note says what was not as usual in the writing of the file.
+func (c *change) note() string {
+	out := ""
+	if c.written != nil && c.written.InPlace != "" {
+		out = " It was written over in place, because " + c.written.InPlace + "."
 	}
-	if len(e.ContentBefore) > maxUndo {
-		e.ContentBefore = nil
+	if c.lost != "" {
+		out += " It cannot be undone: " + c.lost + "."
 	}
-	return e
+	return out
 }
 
-// save writes changes as one: all of them or none. When one cannot be written, those
-// before it are put back.
-func save(ctx context.Context, ws *workspace.Workspace, changes ...*change) error {
-	for _, c := range changes {
-		if err := c.encode(); err != nil {
-			return err
+// open takes a file for changing: locked until unlock, and through layers 2 to 7 of the
+// validation. create and overwrite as in [validate.File].
+func (e *editor) open(ctx context.Context, call *sdk.Call, name string, create, overwrite bool) (c *change, unlock func(), err error) {
+	ws, err := call.Workspace()
+	if err != nil {
+		return nil, nil, err
+	}
+	if unlock, err = e.lock(ctx, ws, call.Cwd, name); err != nil {
+		return nil, nil, err
+	}
+	target, err := validate.File(ctx, ws, call, call.Cwd, name, create, overwrite)
+	if err != nil {
+		unlock()
+		return nil, nil, err
+	}
+	return &change{target: target, name: target.Path.RelTo(call.Cwd)}, unlock, nil
+}
+
+// lock keeps other changes of the files away until these are written. A path that does
+// not resolve is left to the validation.
+func (e *editor) lock(ctx context.Context, ws *workspace.Workspace, cwd string, names ...string) (unlock func(), err error) {
+	var paths []workspace.Path
+	for _, name := range names {
+		if p, err := ws.Resolve(cwd, name); err == nil {
+			paths = append(paths, p)
 		}
 	}
-	for i, c := range changes {
-		if err := c.write(ctx, ws); err != nil {
-			return restore(context.WithoutCancel(ctx), ws, changes[:i], err)
-		}
-	}
-	return nil
+	return e.Lock(ctx, ws, paths...)
 }
 
-// encode gives the text the file's encoding.
-func (c *change) encode() error {
-	c.data = c.after
-	if c.target.Text == nil || c.remove {
-		return nil
-	}
-	var err error
-	if c.data, err = c.target.Text.Encode(c.after); err != nil {
-		return tool.AsError(err).WithCode(validate.WrongType)
-	}
-	return nil
-}
-
-func (c *change) write(ctx context.Context, ws *workspace.Workspace) error {
-	if err := ctx.Err(); err != nil {
+// save writes changes as one: all of them or none. They are one step of the history.
+func (e *editor) save(ctx context.Context, call *sdk.Call, changes ...*change) error {
+	ws, err := call.Workspace()
+	if err != nil {
 		return err
 	}
-	var err error
-	if c.remove {
-		err = ws.Remove(ctx, c.target.Path, c.target.Before)
-		c.removed = err == nil
-	} else {
-		opt := workspace.WriteOptions{Expect: c.target.Before, New: c.target.Before == nil, Parents: true, Perm: c.perm}
-		c.written, err = ws.WriteFile(ctx, c.target.Path, c.data, opt)
+	m := commit.Commit{Session: call.SessionID, Tool: call.Tool, Title: call.Tool + " " + changes[0].name}
+	if len(changes) > 1 {
+		m.Title += " and " + plural(len(changes)-1, "other file")
 	}
-	if err == nil {
-		return nil
+	for _, c := range changes {
+		data, err := c.encoded()
+		if err != nil {
+			return err
+		}
+		m.Steps = append(m.Steps, commit.Step{Path: c.target.Path, Before: c.target.Before, After: data, Remove: c.remove, Perm: c.perm, Mode: c.mode})
 	}
+	done, err := e.Apply(ctx, ws, m)
+	if err != nil {
+		return conflicting(err)
+	}
+	for i, c := range changes {
+		c.written, c.effect, c.lost = done.Written[i], done.Effects[i], done.Lost
+	}
+	return nil
+}
+
+// encoded gives the text in the file's encoding.
+func (c *change) encoded() ([]byte, error) {
+	if c.target.Text == nil || c.remove {
+		return c.after, nil
+	}
+	data, err := c.target.Text.Encode(c.after)
+	if err != nil {
+		return nil, tool.AsError(err).WithCode(validate.WrongType)
+	}
+	return data, nil
+}
+
+// conflicting gives a conflict found in the moment of writing the code of its layer.
+func conflicting(err error) error {
 	e := tool.AsError(err)
 	if e.Kind == tool.Conflict {
 		e = e.WithCode(validate.ModifiedSinceRead)
 	}
 	return e
-}
-
-// restore puts back what was written, and says so in the error that made it necessary.
-func restore(ctx context.Context, ws *workspace.Workspace, done []*change, why error) error {
-	if len(done) == 0 {
-		return why
-	}
-	var stuck []string
-	for i := len(done) - 1; i >= 0; i-- {
-		if err := done[i].undo(ctx, ws); err != nil {
-			stuck = append(stuck, fmt.Sprintf("%s (%v)", done[i].name, err))
-		}
-	}
-	e := tool.AsError(why)
-	if len(stuck) > 0 {
-		return tool.Errorf(e.Kind, "%s The files written before it could not all be put back: %s. Look at them before going on.", e.Message, strings.Join(stuck, ", ")).WithCode(e.Code).WithCause(why)
-	}
-	return tool.Errorf(e.Kind, "%s The other files of the change were put back; nothing is changed.", e.Message).WithCode(e.Code).WithCause(why)
-}
-
-// undo puts the file back as it was, unless somebody else has changed it since.
-func (c *change) undo(ctx context.Context, ws *workspace.Workspace) error {
-	if c.removed {
-		_, err := ws.WriteFile(ctx, c.target.Path, c.target.Before.Data, workspace.WriteOptions{New: true, Perm: c.target.Before.Mode.Perm()})
-		return err
-	}
-	now, err := ws.ReadFile(c.target.Path, workspace.MaxFileSize)
-	if err != nil {
-		return err
-	}
-	if now.Hash != c.written.State.Hash {
-		return errors.New("it was changed meanwhile")
-	}
-	if c.written.Created {
-		return ws.Remove(ctx, c.target.Path, now)
-	}
-	_, err = ws.WriteFile(ctx, c.target.Path, c.target.Before.Data, workspace.WriteOptions{Expect: now})
-	return err
 }

@@ -8,9 +8,12 @@ import (
 	"strings"
 	"testing"
 
+	"toolhost.dev/sdk"
 	"toolhost.dev/sdk/tool"
 	"toolhost.dev/sdk/workspace"
 
+	"toolhost.dev/plugins/edit/commit"
+	"toolhost.dev/plugins/edit/history"
 	"toolhost.dev/plugins/edit/validate"
 )
 
@@ -58,7 +61,9 @@ func TestSaveAllOrNothing(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "last"), []byte(files["last"]), 0o640); err != nil {
 		t.Fatal(err)
 	}
-	err = save(t.Context(), ws, changes...)
+	e := &editor{Committer: commit.Committer{History: history.Open("", 0)}}
+	call := sdk.NewCall(&tool.Call{Tool: "edit", SessionID: "s", Roots: []tool.Root{{Path: dir, Writable: true}}}, nil)
+	err = e.save(t.Context(), call, changes...)
 	if e := tool.AsError(err); err == nil || e.Kind != tool.Conflict || e.Code != validate.ModifiedSinceRead || !strings.Contains(e.Message, "put back") {
 		t.Errorf("the error is %v", err)
 	}
@@ -74,37 +79,5 @@ func TestSaveAllOrNothing(t *testing.T) {
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != len(files) {
 		t.Errorf("there is more than before: %v, %v", entries, err)
-	}
-}
-
-// TestRestoreKeepsOthersChanges: what somebody else has written since is not lost.
-func TestRestoreKeepsOthersChanges(t *testing.T) {
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, "f")
-	if err := os.WriteFile(path, []byte("one\n"), 0o640); err != nil {
-		t.Fatal(err)
-	}
-	ws, err := workspace.Open([]tool.Root{{Path: dir, Writable: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ws.Close()
-	target, err := validate.File(t.Context(), ws, known{}, dir, "f", false, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &change{target: target, name: "f", after: []byte("two\n")}
-	if err := save(t.Context(), ws, c); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte("three\n"), 0o640); err != nil {
-		t.Fatal(err)
-	}
-	err = restore(t.Context(), ws, []*change{c}, tool.Errorf(tool.Conflict, "Why."))
-	if b, _ := os.ReadFile(path); string(b) != "three\n" || !strings.Contains(err.Error(), "could not all be put back: f (it was changed meanwhile)") {
-		t.Errorf("the file is %q, the error %v", b, err)
 	}
 }

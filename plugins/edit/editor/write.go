@@ -31,7 +31,7 @@ type writeData struct {
 	Diff         string `json:"diff"`
 }
 
-func writeTool() sdk.Tool {
+func (e *editor) writeTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name: "write",
 		Description: "Write a file: create it, replace its whole content, or append to it. A file that exists must have been read first. " +
@@ -43,24 +43,16 @@ func writeTool() sdk.Tool {
 			`write notes/today.md --content '# Today'`,
 			`write log.txt --content 'one more line' --mode append`,
 		},
-	}, write)
+	}, e.write)
 }
 
-func write(ctx context.Context, call *sdk.Call, in writeArgs) (*sdk.Result, error) {
-	ws, err := call.Workspace()
-	if err != nil {
-		return nil, err
-	}
-	unlock, err := lock(ctx, ws, call.Cwd, in.FilePath)
+func (e *editor) write(ctx context.Context, call *sdk.Call, in writeArgs) (*sdk.Result, error) {
+	c, unlock, err := e.open(ctx, call, in.FilePath, true, true)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	target, err := validate.File(ctx, ws, call, call.Cwd, in.FilePath, true, true)
-	if err != nil {
-		return nil, err
-	}
-	c := &change{target: target, name: target.Path.RelTo(call.Cwd)}
+	target := c.target
 	c.after = content(in, target)
 	data := writeData{Path: target.Path.String(), BytesWritten: len(c.after), LineCount: lines(c.after), Created: target.Before == nil}
 	if target.Before != nil && bytes.Equal(c.after, target.Text.Content) {
@@ -69,7 +61,7 @@ func write(ctx context.Context, call *sdk.Call, in writeArgs) (*sdk.Result, erro
 			Title:  "Write " + c.name, Data: sdk.Data(data), Effects: []tool.Effect{target.Before.Effect()},
 		}, nil
 	}
-	if err := save(ctx, ws, c); err != nil {
+	if err := e.save(ctx, call, c); err != nil {
 		return nil, err
 	}
 	done, diff := c.written, c.diff()
@@ -79,11 +71,11 @@ func write(ctx context.Context, call *sdk.Call, in writeArgs) (*sdk.Result, erro
 		what = "Appended to"
 		data.BytesWritten -= len(target.Before.Data)
 	}
-	out := fmt.Sprintf("%s %s: %s, %s.%s", what, c.name, plural(data.BytesWritten, "byte"), plural(data.LineCount, "line"), note(done))
+	out := fmt.Sprintf("%s %s: %s, %s.%s", what, c.name, plural(data.BytesWritten, "byte"), plural(data.LineCount, "line"), c.note())
 	if !done.Created {
 		out += "\n" + shown(diff)
 	}
-	return &sdk.Result{Output: out, Title: "Write " + c.name, Data: sdk.Data(data), Effects: []tool.Effect{c.effect()}}, nil
+	return &sdk.Result{Output: out, Title: "Write " + c.name, Data: sdk.Data(data), Effects: []tool.Effect{c.effect}}, nil
 }
 
 // content is what the file is to hold: line endings and the final newline settled.

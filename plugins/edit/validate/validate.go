@@ -64,12 +64,9 @@ type Target struct {
 // File takes a path through layers 2 to 7. create says that the file is to be made:
 // it must be missing or empty, unless overwrite says that its content is replaced.
 func File(ctx context.Context, ws *workspace.Workspace, states States, cwd, name string, create, overwrite bool) (*Target, error) {
-	p, err := ws.Resolve(cwd, name)
+	p, err := Path(ws, cwd, name)
 	if err != nil {
-		return nil, coded(PathDenied, err)
-	}
-	if !p.Writable() {
-		return nil, Refuse(PathDenied, tool.PermissionDenied, "%s is in the read-only root %s. Write somewhere else, or have the root made writable in the configuration.", name, p.Root().Path)
+		return nil, err
 	}
 	before, err := ws.ReadFile(p, workspace.MaxFileSize)
 	switch {
@@ -105,6 +102,18 @@ func File(ctx context.Context, ws *workspace.Workspace, states States, cwd, name
 		return nil, Refuse(ModifiedSinceRead, tool.Conflict, "File has been modified since read, either by the user or by a linter. Read it again before attempting to write it.")
 	}
 	return &Target{Path: p, Before: before, Text: text}, nil
+}
+
+// Path takes a path through layer 2: it must lie in a root that may be written to.
+func Path(ws *workspace.Workspace, cwd, name string) (workspace.Path, error) {
+	p, err := ws.Resolve(cwd, name)
+	if err != nil {
+		return p, coded(PathDenied, err)
+	}
+	if !p.Writable() {
+		return p, Refuse(PathDenied, tool.PermissionDenied, "%s is in the read-only root %s. Write somewhere else, or have the root made writable in the configuration.", name, p.Root().Path)
+	}
+	return p, nil
 }
 
 // coded gives an error the code of its layer.

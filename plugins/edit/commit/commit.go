@@ -1,0 +1,267 @@
+// Package commit writes a change of one or several files: all of it or nothing, and so
+// that it can be undone. Every tool that changes files goes through it.
+package commit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"toolhost.dev/sdk/tool"
+	"toolhost.dev/sdk/workspace"
+
+	"toolhost.dev/plugins/edit/history"
+)
+
+// Step is what becomes of one file.
+type Step struct {
+	Path workspace.Path
+	// Before is the file as it was read; nil: there is none, and none may be there.
+	Before *workspace.Snapshot
+	// After are its new bytes, unless Remove is set.
+	After  []byte
+	Remove bool
+	// Perm of a new file, before the umask; 0: 0666.
+	Perm fs.FileMode
+	// Mode is the exact mode afterwards; nil: an existing file keeps its own, a new one gets Perm.
+	Mode *fs.FileMode
+}
+
+// Commit is one change. No two of its steps are about the same file.
+type Commit struct {
+	Session string
+	// Tool made the change; Title is for the history, as in "edit main.go".
+	Tool, Title string
+	Steps       []Step
+
+	// Moves are the changes that this one undoes (to history.Undone) or does again (to
+	// history.Done).
+	Moves []int64
+	To    history.State
+}
+
+// Done tells how a commit went.
+type Done struct {
+	// Written has an element for each step; nil for a file that was removed.
+	Written []*workspace.Written
+	// Effects are for the host.
+	Effects []tool.Effect
+	// Lost says why the change cannot be undone; empty: it can be.
+	Lost string
+}
+
+// Committer writes changes and keeps their history.
+type Committer struct{ History *history.Store }
+
+// Lock keeps others away from files until unlock is called: it is held from before they
+// are read until they are written. What a killed process left of a change of these files
+// is put back first.
+func (c *Committer) Lock(ctx context.Context, ws *workspace.Workspace, paths ...workspace.Path) (unlock func(), err error) {
+	if unlock, err = ws.Lock(ctx, paths...); err != nil {
+		return nil, err
+	}
+	if err := c.settle(ctx, ws, paths); err != nil {
+		unlock()
+		return nil, err
+	}
+	return unlock, nil
+}
+
+// Apply makes a change. The files are locked. When it fails, every file is as it was,
+// unless the error says otherwise. A history that cannot be written to is no reason not
+// to make a change, other than one that moves others.
+func (c *Committer) Apply(ctx context.Context, ws *workspace.Workspace, m Commit) (*Done, error) {
+	noted, lost := note(ws, m), ""
+	dirs := noted.Dirs
+	if err := c.History.Begin(ctx, noted); err != nil {
+		switch {
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case len(m.Moves) > 0:
+			return nil, err
+		case errors.Is(err, history.ErrTooLarge):
+			lost = "it is larger than the history, which keeps " + workspace.FormatSize(c.History.Limit())
+		default:
+			lost = err.Error()
+		}
+		noted = nil
+	}
+	// What was begun is brought to its end, one way or the other.
+	after := context.WithoutCancel(ctx)
+	done, err := write(ctx, ws, m.Steps)
+	if err != nil {
+		if back := putBack(after, ws, m.Steps, done); back != nil {
+			// Unfinished: whoever locks the files next tries again.
+			return nil, tool.Errorf(tool.AsError(err).Kind, "%w Putting back what was written before failed too: %v", err, back)
+		}
+		RemoveDirs(ws, dirs)
+		if noted != nil {
+			_ = c.History.Abandon(after, noted) // else whoever locks the files next sees to it
+		}
+		if e := tool.AsError(err); slices.ContainsFunc(done.Effects, func(e tool.Effect) bool { return e.Operation != "" }) {
+			return nil, tool.Errorf(e.Kind, "%s The other files of the change were put back; nothing is changed.", e.Message).WithCode(e.Code).WithCause(err)
+		}
+		return nil, err
+	}
+	if noted != nil {
+		for i := range noted.Files {
+			if f := &noted.Files[i]; f.After.Exists && !f.Before.Exists && m.Steps[i].Mode == nil {
+				f.After.Mode = mode(ws, m.Steps[i].Path, f.After.Mode)
+			}
+		}
+		if err := c.History.Finish(after, noted); err != nil {
+			lost = err.Error()
+		}
+	}
+	done.Lost = lost
+	return done, nil
+}
+
+// note makes the history's record of a commit.
+func note(ws *workspace.Workspace, m Commit) *history.Change {
+	c := &history.Change{Session: m.Session, Tool: m.Tool, Title: m.Title, Moves: m.Moves, To: m.To}
+	for _, s := range m.Steps {
+		f := history.File{Path: s.Path.String()}
+		if s.Before != nil {
+			f.Before = history.Content(s.Before.Data, s.Before.Mode)
+		}
+		if !s.Remove {
+			f.After = history.Content(s.After, f.Before.Mode)
+			f.After.Data = nil
+			if s.Mode != nil {
+				f.After.Mode = *s.Mode
+			}
+		}
+		c.Files = append(c.Files, f)
+		if s.Before == nil && !s.Remove {
+			c.Dirs = append(c.Dirs, missingDirs(ws, s.Path, c.Dirs)...)
+		}
+	}
+	return c
+}
+
+// missingDirs gives the directories that a file's creation makes, the outermost first.
+func missingDirs(ws *workspace.Workspace, p workspace.Path, known []string) []string {
+	var dirs []string
+	for dir := ws.Parent(p); dir.Rel() != "."; dir = ws.Parent(dir) {
+		if _, err := ws.Stat(dir); !errors.Is(err, fs.ErrNotExist) || slices.Contains(known, dir.String()) {
+			break
+		}
+		dirs = append(dirs, dir.String())
+	}
+	slices.Reverse(dirs)
+	return dirs
+}
+
+func mode(ws *workspace.Workspace, p workspace.Path, otherwise fs.FileMode) fs.FileMode {
+	info, err := ws.Stat(p)
+	if err != nil {
+		return otherwise
+	}
+	return info.Mode()
+}
+
+// write takes the steps in turn, removals last: what is written can be lost by none of them.
+func write(ctx context.Context, ws *workspace.Workspace, steps []Step) (*Done, error) {
+	done := &Done{Written: make([]*workspace.Written, len(steps)), Effects: make([]tool.Effect, len(steps))}
+	for _, removing := range []bool{false, true} {
+		for i, s := range steps {
+			if s.Remove != removing {
+				continue
+			}
+			if s.Remove {
+				if err := ws.Remove(ctx, s.Path, s.Before); err != nil {
+					return done, err
+				}
+				done.Effects[i] = removed(s.Before)
+				continue
+			}
+			w, err := ws.WriteFile(ctx, s.Path, s.After, workspace.WriteOptions{Expect: s.Before, New: s.Before == nil, Parents: true, Perm: s.Perm, Mode: s.Mode})
+			if err != nil {
+				return done, err
+			}
+			done.Written[i], done.Effects[i] = w, w.Effect()
+		}
+	}
+	return done, nil
+}
+
+func removed(was *workspace.Snapshot) tool.Effect {
+	hash := was.Hash
+	return tool.Effect{Operation: tool.OpDelete, File: was.State(), HashBefore: &hash}
+}
+
+// putBack undoes the steps that were done, if nobody else changed their files since.
+func putBack(ctx context.Context, ws *workspace.Workspace, steps []Step, done *Done) error {
+	var failed []string
+	for i, s := range steps {
+		if done.Effects[i].Operation == "" {
+			continue
+		}
+		before, now := history.Version{}, history.Version{}
+		if s.Before != nil {
+			before = history.Content(s.Before.Data, s.Before.Mode)
+		}
+		if !s.Remove {
+			now = history.Content(s.After, 0)
+		}
+		if err := restore(ctx, ws, s.Path, now, before); err != nil {
+			failed = append(failed, fmt.Sprintf("%s: %v", s.Path, err))
+		}
+	}
+	if len(failed) > 0 {
+		return errors.New(strings.Join(failed, "; "))
+	}
+	return nil
+}
+
+// restore makes a file another version, if it is the one expected now.
+func restore(ctx context.Context, ws *workspace.Workspace, p workspace.Path, now, to history.Version) error {
+	snap, err := Current(ws, p)
+	if err != nil {
+		return err
+	}
+	if !Matches(snap, now) {
+		return tool.Errorf(tool.Conflict, "%s was changed by something else meanwhile.", p)
+	}
+	switch {
+	case !to.Exists && snap == nil:
+		return nil
+	case !to.Exists:
+		return ws.Remove(ctx, p, snap)
+	}
+	_, err = ws.WriteFile(ctx, p, to.Data, workspace.WriteOptions{Expect: snap, New: snap == nil, Parents: true, Mode: &to.Mode})
+	return err
+}
+
+// Current reads a file as it is; nil: there is none.
+func Current(ws *workspace.Workspace, p workspace.Path) (*workspace.Snapshot, error) {
+	snap, err := ws.ReadFile(p, workspace.MaxFileSize)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return snap, err
+}
+
+// Matches reports whether a file is a version, byte for byte.
+func Matches(snap *workspace.Snapshot, v history.Version) bool {
+	if snap == nil {
+		return !v.Exists
+	}
+	return v.Exists && snap.Hash == v.Hash
+}
+
+// RemoveDirs removes directories that a change made and that are empty now.
+func RemoveDirs(ws *workspace.Workspace, dirs []string) {
+	dirs = slices.Clone(dirs)
+	slices.SortFunc(dirs, func(a, b string) int { return len(b) - len(a) }) // the innermost first
+	for _, dir := range dirs {
+		if p, err := ws.Resolve("/", dir); err == nil && p.String() == filepath.Clean(dir) {
+			_ = ws.RemoveDir(p) // one with entries stays
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package commit
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"toolhost.dev/sdk/workspace"
+
+	"toolhost.dev/plugins/edit/history"
+)
+
+// settle brings changes of the files to an end that a killed process left unfinished:
+// one that was through is finished, any other is put back. Nobody is at work on them,
+// because their files are locked here.
+func (c *Committer) settle(ctx context.Context, ws *workspace.Workspace, paths []workspace.Path) error {
+	names := make([]string, len(paths))
+	for i, p := range paths {
+		names[i] = p.String()
+	}
+	left, err := c.History.Unfinished(ctx, names...)
+	if err != nil {
+		return ctx.Err() // a change that cannot be noted says so itself
+	}
+	for _, change := range left {
+		if err := c.settleOne(context.WithoutCancel(ctx), ws, change); err != nil {
+			fmt.Fprintf(os.Stderr, "change %d (%s) was cut off: %v\n", change.ID, change.Title, err)
+		}
+	}
+	return nil
+}
+
+func (c *Committer) settleOne(ctx context.Context, ws *workspace.Workspace, change *history.Change) error {
+	through := true
+	var begun []int
+	targets := make([]workspace.Path, len(change.Files))
+	for i, f := range change.Files {
+		p, err := ws.Resolve("/", f.Path)
+		if err != nil || p.String() != f.Path {
+			return nil //nolint:nilerr // not ours to touch; another call will see to it
+		}
+		targets[i] = p
+		snap, err := Current(ws, p)
+		if err != nil {
+			return err
+		}
+		if Matches(snap, f.After) {
+			begun = append(begun, i)
+		} else {
+			through = false
+		}
+	}
+	if through {
+		return c.History.Finish(ctx, change)
+	}
+	for _, i := range begun {
+		f := &change.Files[i]
+		if err := c.History.Load(ctx, &f.Before); err != nil {
+			return err
+		}
+		if err := restore(ctx, ws, targets[i], f.After, f.Before); err != nil {
+			return err
+		}
+	}
+	RemoveDirs(ws, change.Dirs)
+	return c.History.Abandon(ctx, change)
+}

@@ -1,0 +1,356 @@
+package editor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"toolhost.dev/sdk"
+	"toolhost.dev/sdk/tool"
+	"toolhost.dev/sdk/workspace"
+
+	"toolhost.dev/plugins/edit/commit"
+	"toolhost.dev/plugins/edit/history"
+	"toolhost.dev/plugins/edit/validate"
+)
+
+type undoArgs struct {
+	FilePath string `json:"file_path,omitempty" path:"write" jsonschema:"Undo the last change of this file. Without it: the last change of the session, whatever its files."`
+	Steps    int    `json:"steps,omitempty" default:"1" min:"1" max:"1000" jsonschema:"How many changes to undo, all of them or none."`
+	Action   string `json:"action,omitempty" enum:"undo,preview,list,clear" default:"undo" jsonschema:"undo; preview shows as a diff what would change; list shows what can be undone and redone; clear forgets it."`
+}
+
+type redoArgs struct {
+	FilePath string `json:"file_path,omitempty" path:"write" jsonschema:"Redo the change of this file that was undone last. Without it: of the session."`
+	Steps    int    `json:"steps,omitempty" default:"1" min:"1" max:"1000" jsonschema:"How many changes to redo, all of them or none."`
+	Action   string `json:"action,omitempty" enum:"redo,preview" default:"redo" jsonschema:"redo, or preview: show as a diff what would change."`
+}
+
+// undoData is the structured result of undo and redo.
+type undoData struct {
+	Action  string       `json:"action"`
+	Changes []changeData `json:"changes"`
+	Files   []touched    `json:"files"`
+	Diff    string       `json:"diff"`
+	// UndoCount and RedoCount are how many changes can be undone and redone now.
+	UndoCount int `json:"undo_count"`
+	RedoCount int `json:"redo_count"`
+	// Dropped is how many changes the session's history has lost to its limit.
+	Dropped    int   `json:"dropped"`
+	LimitBytes int64 `json:"limit_bytes"`
+}
+
+type changeData struct {
+	ID     int64     `json:"id"`
+	At     string    `json:"at"`
+	Tool   string    `json:"tool"`
+	Title  string    `json:"title"`
+	Undone bool      `json:"undone"`
+	Files  []touched `json:"files"`
+}
+
+// touched is one file and what became of it: create, modify or delete.
+type touched struct {
+	Path      string         `json:"path"`
+	Operation tool.Operation `json:"operation"`
+}
+
+func (e *editor) undoTool() sdk.Tool {
+	return sdk.NewTool(sdk.Definition{
+		Name: "undo",
+		Description: "Take back changes that edit and write made in this session: the last one, or the last one of a file. The bytes before come back exactly; " +
+			"a file that was created goes. It is refused when a file was changed by something else since, so nothing is lost. redo does it again.",
+		Category: tool.CategoryBuiltin,
+		Examples: []string{"undo", "undo main.go --steps 2", "undo --action preview", "undo --action list"},
+	}, e.undo)
+}
+
+func (e *editor) redoTool() sdk.Tool {
+	return sdk.NewTool(sdk.Definition{
+		Name:        "redo",
+		Description: "Make changes again that undo took back, as long as their files were not changed since.",
+		Category:    tool.CategoryBuiltin,
+		Examples:    []string{"redo", "redo main.go", "redo --action preview"},
+	}, e.redo)
+}
+
+func (e *editor) undo(ctx context.Context, call *sdk.Call, in undoArgs) (*sdk.Result, error) {
+	m, err := e.begin(call, in.FilePath, in.Steps, history.Undone)
+	if err != nil {
+		return nil, err
+	}
+	switch in.Action {
+	case "list":
+		return m.list(ctx)
+	case "clear":
+		return m.clear(ctx)
+	}
+	return m.run(ctx, in.Action == "preview")
+}
+
+func (e *editor) redo(ctx context.Context, call *sdk.Call, in redoArgs) (*sdk.Result, error) {
+	m, err := e.begin(call, in.FilePath, in.Steps, history.Done)
+	if err != nil {
+		return nil, err
+	}
+	return m.run(ctx, in.Action == "preview")
+}
+
+// undoing takes changes of the session back, or makes them again.
+type undoing struct {
+	editor *editor
+	call   *sdk.Call
+	ws     *workspace.Workspace
+	path   string // of the file it is about; empty: any
+	name   string // of it, as it is shown
+	steps  int
+	to     history.State
+}
+
+func (e *editor) begin(call *sdk.Call, name string, steps int, to history.State) (*undoing, error) {
+	ws, err := call.Workspace()
+	if err != nil {
+		return nil, err
+	}
+	m := &undoing{editor: e, call: call, ws: ws, steps: steps, to: to}
+	if name == "" {
+		return m, nil
+	}
+	p, err := validate.Path(ws, call.Cwd, name)
+	if err != nil {
+		return nil, err
+	}
+	m.path, m.name = p.String(), p.RelTo(call.Cwd)
+	return m, nil
+}
+
+// verb is what the move does, for messages.
+func (m *undoing) verb() string {
+	if m.to == history.Done {
+		return "redo"
+	}
+	return "undo"
+}
+
+// of says which changes it is about, for messages.
+func (m *undoing) of() string {
+	if m.path != "" {
+		return "of " + m.name
+	}
+	return "in this session"
+}
+
+// tries is how often a move begins anew because the history changed under it.
+const tries = 4
+
+func (m *undoing) run(ctx context.Context, preview bool) (*sdk.Result, error) {
+	for try := 1; ; try++ {
+		res, err := m.attempt(ctx, preview)
+		var moved *history.MovedError
+		if !errors.As(err, &moved) || try == tries {
+			return res, err
+		}
+	}
+}
+
+// attempt chooses the changes, takes their files through the checks, and writes.
+func (m *undoing) attempt(ctx context.Context, preview bool) (*sdk.Result, error) {
+	chosen, err := m.choose(ctx)
+	if err != nil {
+		return nil, err
+	}
+	net, err := history.Fold(chosen, m.to == history.Done)
+	if err != nil {
+		return nil, m.gap(err)
+	}
+	paths, err := m.resolve(ctx, net)
+	if err != nil {
+		return nil, err
+	}
+	unlock, err := m.editor.Lock(ctx, m.ws, paths...)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	steps, err := m.prepare(ctx, chosen, net, paths)
+	if err != nil {
+		return nil, err
+	}
+	out := m.describe(chosen, steps)
+	if preview {
+		return m.preview(ctx, out)
+	}
+	var ids []int64
+	for _, c := range chosen {
+		ids = append(ids, c.ID)
+	}
+	done, err := m.editor.Apply(ctx, m.ws, commit.Commit{
+		Session: m.call.SessionID, Tool: m.call.Tool, Title: m.verb(), Steps: steps, Moves: ids, To: m.to,
+	})
+	if err != nil {
+		return nil, conflicting(err)
+	}
+	if m.to == history.Undone {
+		for _, c := range chosen {
+			commit.RemoveDirs(m.ws, c.Dirs)
+		}
+	}
+	return m.done(ctx, out, done)
+}
+
+// choose gives the changes to move, in the order in which they are.
+func (m *undoing) choose(ctx context.Context) ([]*history.Change, error) {
+	log, err := m.log(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, other := log.Done, len(log.Undone)
+	if m.to == history.Done {
+		all, other = log.Undone, len(log.Done)
+	}
+	if len(all) >= m.steps {
+		return all[:m.steps], nil
+	}
+	var why strings.Builder
+	if len(all) == 0 {
+		fmt.Fprintf(&why, "There is nothing to %s %s.", m.verb(), m.of())
+	} else {
+		fmt.Fprintf(&why, "Only %s can be %s %s, not %d; nothing was done. Ask for fewer steps.", plural(len(all), "change"), past(m.to), m.of(), m.steps)
+	}
+	if m.to == history.Undone && log.Dropped > 0 {
+		fmt.Fprintf(&why, " %s made room for later ones (the history keeps %s).", plural(log.Dropped, "older change"), workspace.FormatSize(m.editor.History.Limit()))
+	}
+	if len(all) == 0 && other > 0 {
+		fmt.Fprintf(&why, " %s can be %s.", plural(other, "change"), past(history.Done+history.Undone-m.to))
+	}
+	return nil, tool.Errorf(tool.NotFound, "%s", why.String())
+}
+
+func past(to history.State) string {
+	if to == history.Done {
+		return "redone"
+	}
+	return "undone"
+}
+
+// log reads the session's history, without changes of files that are not in the roots.
+func (m *undoing) log(ctx context.Context) (*history.Log, error) {
+	log, err := m.editor.History.Log(ctx, m.call.SessionID, m.path)
+	if err != nil {
+		return nil, err
+	}
+	log.Done, log.Undone = m.inRoots(log.Done), m.inRoots(log.Undone)
+	return log, nil
+}
+
+func (m *undoing) inRoots(all []*history.Change) []*history.Change {
+	var in []*history.Change
+	for _, c := range all {
+		inside := true
+		for _, f := range c.Files {
+			_, err := m.ws.Resolve("/", f.Path)
+			inside = inside && err == nil
+		}
+		if inside {
+			in = append(in, c)
+		}
+	}
+	return in
+}
+
+// resolve finds the files and makes sure that each may be written to.
+func (m *undoing) resolve(ctx context.Context, net []history.File) ([]workspace.Path, error) {
+	paths := make([]workspace.Path, len(net))
+	var unasked []string
+	for i, f := range net {
+		p, err := validate.Path(m.ws, "/", f.Path)
+		if err != nil {
+			return nil, err
+		}
+		if p.String() != f.Path {
+			return nil, validate.Refuse(validate.ModifiedSinceRead, tool.Conflict, "%s is not where it was: its path leads to %s now, by a symbolic link. Nothing was written. Put the directory back, or make the change by hand.", f.Path, p)
+		}
+		if paths[i] = p; f.Path != m.path {
+			unasked = append(unasked, f.Path)
+		}
+	}
+	if len(unasked) == 0 {
+		return paths, nil // the host looked at the path in the arguments
+	}
+	err := m.call.Permit(ctx, tool.Permission{Kind: tool.PermissionEdit, Title: m.verb(), Patterns: unasked})
+	if e := tool.AsError(err); e != nil && e.Kind == tool.PermissionDenied {
+		return nil, e.WithCode(validate.PathDenied)
+	}
+	return paths, err
+}
+
+// prepare looks at the files as they are and loads what they are to become.
+func (m *undoing) prepare(ctx context.Context, chosen []*history.Change, net []history.File, paths []workspace.Path) ([]commit.Step, error) {
+	steps := make([]commit.Step, len(net))
+	for i, f := range net {
+		snap, err := commit.Current(m.ws, paths[i])
+		if err != nil {
+			return nil, err
+		}
+		if !commit.Matches(snap, f.Before) {
+			return nil, m.changed(ctx, chosen, f, snap)
+		}
+		if err := m.editor.History.Load(ctx, &f.After); err != nil {
+			return nil, err
+		}
+		steps[i] = commit.Step{Path: paths[i], Before: snap, After: f.After.Data, Remove: !f.After.Exists}
+		// A mode that the change did not touch stays as it is by now.
+		if f.After.Exists && (snap == nil || f.Before.Mode != f.After.Mode) {
+			steps[i].Mode = &f.After.Mode
+		}
+	}
+	return steps, nil
+}
+
+// changed refuses a file that is not as the change left it.
+func (m *undoing) changed(ctx context.Context, chosen []*history.Change, f history.File, snap *workspace.Snapshot) error {
+	last := chosen[0]
+	for _, c := range chosen {
+		if c.Touches(f.Path) {
+			last = c
+			break
+		}
+	}
+	how := "has been changed"
+	switch {
+	case snap == nil:
+		how = "has been removed"
+	case !f.Before.Exists:
+		how = "has been created"
+	}
+	name := m.show(f.Path)
+	var next string
+	switch id, title, own, err := m.editor.History.Later(ctx, m.call.SessionID, f.Path, last.ID); {
+	case err != nil || id == 0:
+		next = fmt.Sprintf("Read it, and make the change by hand (%s --action preview of the other files, or edit).", m.verb())
+	case own:
+		next = fmt.Sprintf("That was change %d (%s): undo it first (undo %s).", id, title, name)
+	default:
+		next = fmt.Sprintf("That was another session (%s). Read it, and make the change by hand.", title)
+	}
+	return validate.Refuse(validate.ModifiedSinceRead, tool.Conflict, "%s %s since change %d (%s), so to %s that would lose what it holds now. Nothing was written. %s",
+		name, how, last.ID, last.Title, m.verb(), next)
+}
+
+func (m *undoing) gap(err error) error {
+	var gap *history.GapError
+	if !errors.As(err, &gap) {
+		return err
+	}
+	return validate.Refuse(validate.ModifiedSinceRead, tool.Conflict, "%s was changed by something else between the changes, so that they cannot be %s together: change %d (%s) does not fit. Nothing was written. Ask for fewer steps.",
+		m.show(gap.Path), past(m.to), gap.Change.ID, gap.Change.Title)
+}
+
+// show gives a path as the caller writes them.
+func (m *undoing) show(path string) string {
+	if p, err := m.ws.Resolve("/", path); err == nil {
+		return p.RelTo(m.call.Cwd)
+	}
+	return path
+}

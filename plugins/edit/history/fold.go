@@ -1,0 +1,40 @@
+package history
+
+import "fmt"
+
+// GapError says that between two of a session's changes a file was changed by something
+// else, so that the earlier one cannot be undone, or the later one done again.
+type GapError struct {
+	Path   string
+	Change *Change
+}
+
+func (e *GapError) Error() string {
+	return fmt.Sprintf("%s was changed by something else beside change %d (%s)", e.Path, e.Change.ID, e.Change.Title)
+}
+
+// Fold sums up what it takes to undo changes, the last one first, or to do them again
+// (again), in the order given: for each file how it has to be found, and how it is left.
+func Fold(changes []*Change, again bool) ([]File, error) {
+	var net []File
+	at := make(map[string]int)
+	for _, c := range changes {
+		for _, f := range c.Files {
+			from, to := f.After, f.Before
+			if again {
+				from, to = to, from
+			}
+			i, seen := at[f.Path]
+			if !seen {
+				at[f.Path] = len(net)
+				net = append(net, File{Path: f.Path, Before: from, After: to})
+				continue
+			}
+			if !net[i].After.Same(from) {
+				return nil, &GapError{f.Path, c}
+			}
+			net[i].After = to
+		}
+	}
+	return net, nil
+}

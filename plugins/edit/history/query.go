@@ -1,0 +1,149 @@
+package history
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+)
+
+// Log is a session's history without contents.
+type Log struct {
+	// Done are the changes that can be undone, the last one first; Undone those that can
+	// be done again, in the order in which they would be.
+	Done, Undone []*Change
+	// Dropped is how many made room for others.
+	Dropped int
+}
+
+// Log gives a session's history, only the changes that touch a file if path is not empty.
+func (s *Store) Log(ctx context.Context, session, path string) (*Log, error) {
+	l := &Log{}
+	err := s.update(ctx, func(tx *sql.Tx) error {
+		const which = `WHERE session = ?1 AND state = ?2 AND (?3 = '' OR id IN (SELECT change FROM files WHERE path = ?3))`
+		var err error
+		if l.Done, err = changes(ctx, tx, which+` ORDER BY id DESC`, session, Done, path); err != nil {
+			return err
+		}
+		if l.Undone, err = changes(ctx, tx, which+` ORDER BY undone_as DESC`, session, Undone, path); err != nil {
+			return err
+		}
+		err = tx.QueryRowContext(ctx, `SELECT count FROM dropped WHERE session = ?`, session).Scan(&l.Dropped)
+		if errors.Is(err, sql.ErrNoRows) {
+			err = nil
+		}
+		return err
+	})
+	return l, err
+}
+
+// Later gives the title of the last change of any session that left a file as another
+// version than the one given, and whether it is the session's own; "" if there is none.
+func (s *Store) Later(ctx context.Context, session, path string, than int64) (id int64, title string, own bool, err error) {
+	err = s.update(ctx, func(tx *sql.Tx) error {
+		var by string
+		err := tx.QueryRowContext(ctx, `SELECT id, title, session FROM changes WHERE id > ? AND state = ? AND id IN (SELECT change FROM files WHERE path = ?) ORDER BY id DESC LIMIT 1`,
+			than, Done, path).Scan(&id, &title, &by)
+		own = by == session
+		if errors.Is(err, sql.ErrNoRows) {
+			err = nil
+		}
+		return err
+	})
+	return id, title, own, err
+}
+
+// Unfinished gives the changes under way on any of the files, with contents.
+func (s *Store) Unfinished(ctx context.Context, paths ...string) ([]*Change, error) {
+	names, err := json.Marshal(paths)
+	if err != nil {
+		return nil, err
+	}
+	var found []*Change
+	err = s.update(ctx, func(tx *sql.Tx) error {
+		found, err = changes(ctx, tx, `WHERE state = ? AND id IN (SELECT change FROM files WHERE path IN (SELECT value FROM json_each(?))) ORDER BY id`, Doing, string(names))
+		return err
+	})
+	return found, err
+}
+
+// Load reads the bytes of a version that the history holds.
+func (s *Store) Load(ctx context.Context, v *Version) error {
+	if !v.Exists || v.Data != nil {
+		return nil
+	}
+	return s.update(ctx, func(tx *sql.Tx) error {
+		var data []byte
+		if err := tx.QueryRowContext(ctx, `SELECT data FROM contents WHERE hash = ?`, v.Hash[:]).Scan(&data); err != nil {
+			return fmt.Errorf("the content %x is not there: %w", v.Hash[:6], err)
+		}
+		if c := Content(data, v.Mode); c.Hash == v.Hash {
+			*v = c
+			return nil
+		}
+		return fmt.Errorf("the content %x is damaged", v.Hash[:6])
+	})
+}
+
+func changes(ctx context.Context, tx *sql.Tx, where string, args ...any) ([]*Change, error) {
+	rows, err := tx.QueryContext(ctx, `SELECT id, session, at_ns, tool, title, state, dirs, moves, moves_to FROM changes `+where, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close() //nolint:errcheck // rows.Err tells
+	var out []*Change
+	for rows.Next() {
+		c := &Change{}
+		var at int64
+		var dirs, moves string
+		if err := rows.Scan(&c.ID, &c.Session, &at, &c.Tool, &c.Title, &c.State, &dirs, &moves, &c.To); err != nil {
+			return nil, err
+		}
+		c.At = time.Unix(0, at)
+		if err := errors.Join(json.Unmarshal([]byte(dirs), &c.Dirs), json.Unmarshal([]byte(moves), &c.Moves)); err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	for _, c := range out {
+		if c.Files, err = files(ctx, tx, c.ID); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func files(ctx context.Context, tx *sql.Tx, change int64) ([]File, error) {
+	rows, err := tx.QueryContext(ctx, `SELECT path, before_hash, before_mode, after_hash, after_mode FROM files WHERE change = ? ORDER BY seq`, change)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close() //nolint:errcheck // rows.Err tells
+	var out []File
+	for rows.Next() {
+		var f File
+		var before, after []byte
+		var beforeMode, afterMode uint32
+		if err := rows.Scan(&f.Path, &before, &beforeMode, &after, &afterMode); err != nil {
+			return nil, err
+		}
+		f.Before, f.After = version(before, beforeMode), version(after, afterMode)
+		out = append(out, f)
+	}
+	return out, rows.Err()
+}
+
+func version(hash []byte, mode uint32) Version {
+	if hash == nil {
+		return Version{}
+	}
+	v := Version{Exists: true, Mode: fs.FileMode(mode)}
+	copy(v.Hash[:], hash)
+	return v
+}

@@ -1,0 +1,203 @@
+package history
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrTooLarge says that a change holds more than the history keeps.
+var ErrTooLarge = errors.New("history: the change is larger than the history")
+
+// MovedError says that a change which was to be undone or done again is no longer as it was.
+type MovedError struct{ ID int64 }
+
+func (e *MovedError) Error() string {
+	return fmt.Sprintf("change %d was undone, done again or dropped meanwhile", e.ID)
+}
+
+// Begin notes a change that is about to be made, and gives it its ID. Its files' Before
+// have their Data. A change that moves others is refused as *MovedError when one of them
+// is no longer where it was. The oldest changes make room; ErrTooLarge says that even
+// then there is not enough.
+func (s *Store) Begin(ctx context.Context, c *Change) error {
+	var size int64
+	for _, f := range c.Files {
+		size += int64(len(f.Before.Data))
+	}
+	if size > s.limit && len(c.Moves) == 0 {
+		return ErrTooLarge
+	}
+	if c.At.IsZero() {
+		c.At = time.Now()
+	}
+	return s.update(ctx, func(tx *sql.Tx) error {
+		from := Done
+		if c.To == Done {
+			from = Undone
+		}
+		for _, id := range c.Moves {
+			var state State
+			err := tx.QueryRowContext(ctx, `SELECT state FROM changes WHERE id = ? AND session = ?`, id, c.Session).Scan(&state)
+			if errors.Is(err, sql.ErrNoRows) || err == nil && state != from {
+				return &MovedError{id}
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if err := insert(ctx, tx, c); err != nil {
+			return err
+		}
+		return s.makeRoom(ctx, tx, c)
+	})
+}
+
+func insert(ctx context.Context, tx *sql.Tx, c *Change) error {
+	dirs, err := json.Marshal(c.Dirs)
+	if err != nil {
+		return err
+	}
+	moves, err := json.Marshal(c.Moves)
+	if err != nil {
+		return err
+	}
+	res, err := tx.ExecContext(ctx, `INSERT INTO changes (session, at_ns, tool, title, state, dirs, moves, moves_to) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+		c.Session, c.At.UnixNano(), c.Tool, c.Title, Doing, string(dirs), string(moves), c.To)
+	if err != nil {
+		return err
+	}
+	if c.ID, err = res.LastInsertId(); err != nil {
+		return err
+	}
+	for i, f := range c.Files {
+		if f.Before.Exists {
+			if _, err := tx.ExecContext(ctx, `INSERT INTO contents (hash, size, data) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
+				f.Before.Hash[:], len(f.Before.Data), f.Before.Data); err != nil {
+				return err
+			}
+		}
+		if _, err := tx.ExecContext(ctx, `INSERT INTO files (change, seq, path, before_hash, before_mode, after_hash, after_mode) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+			c.ID, i, f.Path, f.Before.key(), uint32(f.Before.Mode), f.After.key(), uint32(f.After.Mode)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// key is a version's hash; NULL when there is no file.
+func (v Version) key() any {
+	if !v.Exists {
+		return nil
+	}
+	return v.Hash[:]
+}
+
+// Finish says that the change was made. The changes that it moves are where it takes
+// them; one of the session's own makes those on its files that could be done again go.
+func (s *Store) Finish(ctx context.Context, c *Change) error {
+	return s.update(ctx, func(tx *sql.Tx) error {
+		if len(c.Moves) == 0 {
+			if err := forget(ctx, tx, `SELECT id FROM changes WHERE session = ? AND state = ? AND id IN
+				(SELECT change FROM files WHERE path IN (SELECT path FROM files WHERE change = ?))`, c.Session, Undone, c.ID); err != nil {
+				return err
+			}
+			_, err := tx.ExecContext(ctx, `UPDATE changes SET state = ? WHERE id = ?`, Done, c.ID)
+			return err
+		}
+		for i, id := range c.Moves {
+			// The order in which they were undone, from the end of which they are done again.
+			if _, err := tx.ExecContext(ctx, `UPDATE changes SET state = ?, undone_as = ? WHERE id = ?`, c.To, c.ID<<20+int64(i), id); err != nil {
+				return err
+			}
+		}
+		return forget(ctx, tx, `SELECT ?`, c.ID)
+	})
+}
+
+// Abandon says that the change was not made.
+func (s *Store) Abandon(ctx context.Context, c *Change) error {
+	return s.update(ctx, func(tx *sql.Tx) error { return forget(ctx, tx, `SELECT ?`, c.ID) })
+}
+
+// Clear forgets a session's changes, or those that touch a file, and gives their number.
+func (s *Store) Clear(ctx context.Context, session, path string) (n int, err error) {
+	err = s.update(ctx, func(tx *sql.Tx) error {
+		const which = `FROM changes WHERE session = ?1 AND state <> ?2 AND (?3 = '' OR id IN (SELECT change FROM files WHERE path = ?3))`
+		if err := tx.QueryRowContext(ctx, `SELECT count(*) `+which, session, Doing, path).Scan(&n); err != nil {
+			return err
+		}
+		if path == "" {
+			if _, err := tx.ExecContext(ctx, `DELETE FROM dropped WHERE session = ?`, session); err != nil {
+				return err
+			}
+		}
+		return forget(ctx, tx, `SELECT id `+which, session, Doing, path)
+	})
+	return n, err
+}
+
+// makeRoom drops the oldest changes of any session until the rest fits, but not c nor what
+// it moves.
+func (s *Store) makeRoom(ctx context.Context, tx *sql.Tx, c *Change) error {
+	kept, err := json.Marshal(append([]int64{c.ID}, c.Moves...))
+	if err != nil {
+		return err
+	}
+	for {
+		var total int64
+		if err := tx.QueryRowContext(ctx, `SELECT bytes FROM total`).Scan(&total); err != nil || total <= s.limit {
+			return err
+		}
+		var id int64
+		var session string
+		err := tx.QueryRowContext(ctx, `SELECT id, session FROM changes WHERE state <> ? AND id NOT IN (SELECT value FROM json_each(?)) ORDER BY id LIMIT 1`,
+			Doing, string(kept)).Scan(&id, &session)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil // what is left is under way
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, `INSERT INTO dropped VALUES (?, 1) ON CONFLICT (session) DO UPDATE SET count = count + 1`, session); err != nil {
+			return err
+		}
+		if err := forget(ctx, tx, `SELECT ?`, id); err != nil {
+			return err
+		}
+	}
+}
+
+// forget removes the changes that a query gives, and the contents that nothing needs then.
+func forget(ctx context.Context, tx *sql.Tx, which string, args ...any) error {
+	for _, step := range []string{
+		`CREATE TEMP TABLE IF NOT EXISTS going (id INTEGER PRIMARY KEY)`,
+		`CREATE TEMP TABLE IF NOT EXISTS loose (hash BLOB PRIMARY KEY)`,
+		`DELETE FROM going`,
+		`DELETE FROM loose`,
+	} {
+		if _, err := tx.ExecContext(ctx, step); err != nil {
+			return err
+		}
+	}
+	if _, err := tx.ExecContext(ctx, `INSERT INTO going `+which, args...); err != nil {
+		return err
+	}
+	for _, step := range []string{
+		`INSERT OR IGNORE INTO loose SELECT before_hash FROM files WHERE change IN (SELECT id FROM going) AND before_hash IS NOT NULL`,
+		`INSERT OR IGNORE INTO loose SELECT after_hash FROM files WHERE change IN (SELECT id FROM going) AND after_hash IS NOT NULL`,
+		`DELETE FROM changes WHERE id IN (SELECT id FROM going)`,
+		// What follows a change is kept only while it is undone: it is in the file otherwise.
+		`DELETE FROM contents WHERE hash IN (SELECT hash FROM loose)
+			AND NOT EXISTS (SELECT 1 FROM files WHERE before_hash = contents.hash)
+			AND NOT EXISTS (SELECT 1 FROM files JOIN changes ON changes.id = files.change WHERE after_hash = contents.hash AND state = 2)`,
+	} {
+		if _, err := tx.ExecContext(ctx, step); err != nil {
+			return err
+		}
+	}
+	return nil
+}

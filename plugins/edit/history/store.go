@@ -1,0 +1,172 @@
+package history
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+
+	_ "modernc.org/sqlite" // the driver
+)
+
+// schema is applied in order; user_version counts what has been. Never change a step,
+// only add.
+var schema = []string{`
+CREATE TABLE changes (
+	id INTEGER PRIMARY KEY AUTOINCREMENT, session TEXT NOT NULL, at_ns INTEGER NOT NULL,
+	tool TEXT NOT NULL, title TEXT NOT NULL, state INTEGER NOT NULL, dirs TEXT NOT NULL,
+	moves TEXT NOT NULL, moves_to INTEGER NOT NULL, undone_as INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE INDEX changes_session ON changes (session, id);
+CREATE TABLE files (
+	change INTEGER NOT NULL REFERENCES changes ON DELETE CASCADE, seq INTEGER NOT NULL, path TEXT NOT NULL,
+	before_hash BLOB, before_mode INTEGER NOT NULL, after_hash BLOB, after_mode INTEGER NOT NULL,
+	PRIMARY KEY (change, seq)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX files_path ON files (path);
+CREATE INDEX files_before ON files (before_hash);
+CREATE INDEX files_after ON files (after_hash);
+CREATE TABLE contents (hash BLOB PRIMARY KEY, size INTEGER NOT NULL, data BLOB NOT NULL) STRICT;
+CREATE TABLE total (bytes INTEGER NOT NULL) STRICT;
+INSERT INTO total VALUES (0);
+CREATE TRIGGER contents_added AFTER INSERT ON contents BEGIN UPDATE total SET bytes = bytes + new.size; END;
+CREATE TRIGGER contents_removed AFTER DELETE ON contents BEGIN UPDATE total SET bytes = bytes - old.size; END;
+CREATE TABLE dropped (session TEXT PRIMARY KEY, count INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+`}
+
+// Store is the histories of all sessions. It is safe for concurrent use.
+type Store struct {
+	path  string // empty: in memory
+	limit int64
+
+	mu sync.Mutex
+	db *sql.DB // nil before the first use
+}
+
+// Open gives the store in a directory, or one in memory when dir is empty. It keeps up to
+// limit bytes of content; 0: DefaultLimit. Nothing is opened before the first use.
+func Open(dir string, limit int64) *Store {
+	s := &Store{limit: limit}
+	if limit <= 0 {
+		s.limit = DefaultLimit
+	}
+	if dir != "" {
+		s.path = filepath.Join(dir, "history.db")
+	}
+	return s
+}
+
+// Limit is how many bytes of content are kept.
+func (s *Store) Limit() int64 { return s.limit }
+
+// Close closes the database.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.db == nil {
+		return nil
+	}
+	db := s.db
+	s.db = nil
+	return db.Close()
+}
+
+// update runs f in a transaction that excludes every other writer, of other processes too.
+func (s *Store) update(ctx context.Context, f func(*sql.Tx) error) error {
+	db, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return s.failed(err)
+	}
+	defer tx.Rollback() //nolint:errcheck // after Commit it does nothing
+	if err := f(tx); err != nil {
+		return s.failed(err)
+	}
+	return s.failed(tx.Commit())
+}
+
+func (s *Store) open(ctx context.Context) (*sql.DB, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.db != nil {
+		return s.db, nil
+	}
+	const pragmas = "?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)&_pragma=foreign_keys(1)" +
+		"&_pragma=journal_size_limit(4194304)&_txlock=immediate"
+	dsn := "file::memory:" + pragmas
+	if s.path != "" {
+		if err := s.makeFile(); err != nil {
+			return nil, s.failed(err)
+		}
+		dsn = "file:" + (&url.URL{Path: s.path}).EscapedPath() + pragmas
+	}
+	db, err := sql.Open("sqlite", dsn)
+	if err != nil {
+		return nil, s.failed(err)
+	}
+	db.SetMaxOpenConns(1) // changes are one after the other anyway; in memory each would have a database of its own
+	if err := migrate(ctx, db); err != nil {
+		return nil, s.failed(errors.Join(err, db.Close()))
+	}
+	s.db = db
+	return db, nil
+}
+
+// makeFile makes the file with a private mode, before SQLite would make it with the umask's.
+func (s *Store) makeFile() error {
+	if err := os.MkdirAll(filepath.Dir(s.path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(s.path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+func migrate(ctx context.Context, db *sql.DB) error {
+	var version int
+	if err := db.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&version); err != nil || version == len(schema) {
+		return err
+	}
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() //nolint:errcheck // after Commit it does nothing
+	// Another process may have been here in the meantime.
+	if err := tx.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&version); err != nil {
+		return err
+	}
+	if version > len(schema) {
+		return fmt.Errorf("it was made by a later version of the plugin (layout %d; this one knows %d)", version, len(schema))
+	}
+	for _, step := range schema[version:] {
+		if _, err := tx.ExecContext(ctx, step); err != nil {
+			return err
+		}
+	}
+	if _, err := tx.ExecContext(ctx, fmt.Sprintf(`PRAGMA user_version = %d`, len(schema))); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// failed says what is wrong with the database and what to do about it.
+func (s *Store) failed(err error) error {
+	var moved *MovedError
+	if err == nil || errors.As(err, &moved) || errors.Is(err, ErrTooLarge) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	if s.path == "" {
+		return fmt.Errorf("the history of changes cannot be used: %w", err)
+	}
+	return fmt.Errorf("the history of changes %s cannot be used: %w. Remove it to begin anew", s.path, err)
+}
