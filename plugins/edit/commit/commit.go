@@ -108,10 +108,8 @@ func (c *Committer) Apply(ctx context.Context, ws *workspace.Workspace, m Commit
 		return nil, err
 	}
 	if noted != nil {
-		for i := range noted.Files {
-			if f := &noted.Files[i]; f.After.Exists && !f.Before.Exists && m.Steps[i].Mode == nil {
-				f.After.Mode = mode(ws, m.Steps[i].Path, f.After.Mode)
-			}
+		for i, s := range m.Steps {
+			lookUpMode(ws, s.Path, &noted.Files[i])
 		}
 		if err := c.History.Finish(after, noted); err != nil {
 			lost = err.Error()
@@ -157,12 +155,14 @@ func missingDirs(ws *workspace.Workspace, p workspace.Path, known []string) []st
 	return dirs
 }
 
-func mode(ws *workspace.Workspace, p workspace.Path, otherwise fs.FileMode) fs.FileMode {
-	info, err := ws.Stat(p)
-	if err != nil {
-		return otherwise
+// lookUpMode finds the mode that a file got which was created.
+func lookUpMode(ws *workspace.Workspace, p workspace.Path, f *history.File) {
+	if f.Before.Exists || !f.After.Exists {
+		return
 	}
-	return info.Mode()
+	if info, err := ws.Stat(p); err == nil {
+		f.After.Mode = info.Mode()
+	}
 }
 
 // write takes the steps in turn, removals last: what is written can be lost by none of them.

@@ -51,6 +51,9 @@ func (c *Committer) settleOne(ctx context.Context, ws *workspace.Workspace, chan
 		}
 	}
 	if through {
+		for i := range change.Files {
+			lookUpMode(ws, targets[i], &change.Files[i])
+		}
 		return c.History.Finish(ctx, change)
 	}
 	for _, i := range begun {

@@ -25,10 +25,10 @@ func (s *Store) Log(ctx context.Context, session, path string) (*Log, error) {
 	err := s.update(ctx, func(tx *sql.Tx) error {
 		const which = `WHERE session = ?1 AND state = ?2 AND (?3 = '' OR id IN (SELECT change FROM files WHERE path = ?3))`
 		var err error
-		if l.Done, err = changes(ctx, tx, which+` ORDER BY id DESC`, session, Done, path); err != nil {
+		if l.Done, err = changes(ctx, tx, which+` ORDER BY place DESC`, session, Done, path); err != nil {
 			return err
 		}
-		if l.Undone, err = changes(ctx, tx, which+` ORDER BY undone_as DESC`, session, Undone, path); err != nil {
+		if l.Undone, err = changes(ctx, tx, which+` ORDER BY place DESC`, session, Undone, path); err != nil {
 			return err
 		}
 		err = tx.QueryRowContext(ctx, `SELECT count FROM dropped WHERE session = ?`, session).Scan(&l.Dropped)
@@ -40,12 +40,12 @@ func (s *Store) Log(ctx context.Context, session, path string) (*Log, error) {
 	return l, err
 }
 
-// Later gives the title of the last change of any session that left a file as another
-// version than the one given, and whether it is the session's own; "" if there is none.
+// Later gives the last change of a file, of any session, that came after another one, and
+// whether it is the session's own; id is 0 if there is none.
 func (s *Store) Later(ctx context.Context, session, path string, than int64) (id int64, title string, own bool, err error) {
 	err = s.update(ctx, func(tx *sql.Tx) error {
 		var by string
-		err := tx.QueryRowContext(ctx, `SELECT id, title, session FROM changes WHERE id > ? AND state = ? AND id IN (SELECT change FROM files WHERE path = ?) ORDER BY id DESC LIMIT 1`,
+		err := tx.QueryRowContext(ctx, `SELECT id, title, session FROM changes WHERE place > (SELECT place FROM changes WHERE id = ?) AND state = ? AND id IN (SELECT change FROM files WHERE path = ?) ORDER BY place DESC LIMIT 1`,
 			than, Done, path).Scan(&id, &title, &by)
 		own = by == session
 		if errors.Is(err, sql.ErrNoRows) {

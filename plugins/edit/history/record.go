@@ -96,7 +96,7 @@ func (v Version) key() any {
 	return v.Hash[:]
 }
 
-// Finish says that the change was made. The changes that it moves are where it takes
+// Finish says that the change was made, and which modes its files have now. The changes that it moves are where it takes
 // them; one of the session's own makes those on its files that could be done again go.
 func (s *Store) Finish(ctx context.Context, c *Change) error {
 	return s.update(ctx, func(tx *sql.Tx) error {
@@ -105,18 +105,26 @@ func (s *Store) Finish(ctx context.Context, c *Change) error {
 				(SELECT change FROM files WHERE path IN (SELECT path FROM files WHERE change = ?))`, c.Session, Undone, c.ID); err != nil {
 				return err
 			}
-			_, err := tx.ExecContext(ctx, `UPDATE changes SET state = ? WHERE id = ?`, Done, c.ID)
+			for i, f := range c.Files {
+				if _, err := tx.ExecContext(ctx, `UPDATE files SET after_mode = ? WHERE change = ? AND seq = ?`, uint32(f.After.Mode&modeBits), c.ID, i); err != nil {
+					return err
+				}
+			}
+			_, err := tx.ExecContext(ctx, `UPDATE changes SET state = ?, place = ? WHERE id = ?`, Done, place(c, 0), c.ID)
 			return err
 		}
 		for i, id := range c.Moves {
-			// The order in which they were undone, from the end of which they are done again.
-			if _, err := tx.ExecContext(ctx, `UPDATE changes SET state = ?, undone_as = ? WHERE id = ?`, c.To, c.ID<<20+int64(i), id); err != nil {
+			if _, err := tx.ExecContext(ctx, `UPDATE changes SET state = ?, place = ? WHERE id = ?`, c.To, place(c, i), id); err != nil {
 				return err
 			}
 		}
 		return forget(ctx, tx, `SELECT ?`, c.ID)
 	})
 }
+
+// place is where the i-th change that c settles stands among the session's: what was done
+// last, or done again, is undone first, and the other way round.
+func place(c *Change, i int) int64 { return c.ID<<20 + int64(i) }
 
 // Abandon says that the change was not made.
 func (s *Store) Abandon(ctx context.Context, c *Change) error {

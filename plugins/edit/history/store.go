@@ -19,7 +19,7 @@ var schema = []string{`
 CREATE TABLE changes (
 	id INTEGER PRIMARY KEY AUTOINCREMENT, session TEXT NOT NULL, at_ns INTEGER NOT NULL,
 	tool TEXT NOT NULL, title TEXT NOT NULL, state INTEGER NOT NULL, dirs TEXT NOT NULL,
-	moves TEXT NOT NULL, moves_to INTEGER NOT NULL, undone_as INTEGER NOT NULL DEFAULT 0
+	moves TEXT NOT NULL, moves_to INTEGER NOT NULL, place INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX changes_session ON changes (session, id);
 CREATE TABLE files (

@@ -1,0 +1,242 @@
+package history_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"toolhost.dev/plugins/edit/history"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func file(path, before, after string) history.File {
+	v := func(s string) history.Version {
+		if s == "-" {
+			return history.Version{}
+		}
+		return history.Content([]byte(s), 0o644)
+	}
+	return history.File{Path: path, Before: v(before), After: v(after)}
+}
+
+// change notes a change of a session from beginning to end.
+func change(t testing.TB, s *history.Store, session string, files ...history.File) *history.Change {
+	t.Helper()
+	c := &history.Change{Session: session, Tool: "t", Title: "t " + files[0].Path, Files: files}
+	must(t, s.Begin(t.Context(), c))
+	must(t, s.Finish(t.Context(), c))
+	return c
+}
+
+// moved undoes or redoes changes.
+func moved(t testing.TB, s *history.Store, to history.State, files []history.File, changes ...*history.Change) {
+	t.Helper()
+	m := &history.Change{Session: changes[0].Session, Files: files, To: to}
+	for _, c := range changes {
+		m.Moves = append(m.Moves, c.ID)
+	}
+	must(t, s.Begin(t.Context(), m))
+	must(t, s.Finish(t.Context(), m))
+}
+
+// ids gives what can be undone and what can be done again.
+func ids(t testing.TB, s *history.Store, session, path string) string {
+	t.Helper()
+	log, err := s.Log(t.Context(), session, path)
+	must(t, err)
+	var out []string
+	for _, c := range log.Done {
+		out = append(out, fmt.Sprint(c.ID))
+	}
+	out = append(out, "|")
+	for _, c := range log.Undone {
+		out = append(out, fmt.Sprint(c.ID))
+	}
+	return strings.Join(out, " ")
+}
+
+func open(t testing.TB, dir string, limit int64) *history.Store {
+	t.Helper()
+	s := history.Open(dir, limit)
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func TestHistory(t *testing.T) {
+	for _, dir := range []string{"", t.TempDir()} {
+		s := open(t, dir, 0)
+		a := change(t, s, "s", file("/a", "1", "2"))
+		b := change(t, s, "s", file("/a", "2", "3"), file("/b", "-", "x"))
+		c := change(t, s, "s", file("/c", "1", "-"))
+		change(t, s, "other", file("/a", "3", "4"))
+		if got := ids(t, s, "s", ""); got != "3 2 1 |" {
+			t.Error(got)
+		}
+		if got := ids(t, s, "s", "/a"); got != "2 1 |" {
+			t.Error(got)
+		}
+		moved(t, s, history.Undone, []history.File{file("/c", "-", "1")}, c)
+		moved(t, s, history.Undone, []history.File{file("/a", "3", "1"), file("/b", "x", "-")}, b, a)
+		if got := ids(t, s, "s", ""); got != "| 1 2 3" {
+			t.Error(got)
+		}
+		// What is to be done again is there.
+		for _, text := range []string{"1", "2", "3", "x"} {
+			v := history.Content([]byte(text), 0)
+			if v.Data = nil; s.Load(t.Context(), &v) != nil || string(v.Data) != text {
+				t.Errorf("%q is not there", text)
+			}
+		}
+		moved(t, s, history.Done, []history.File{file("/a", "1", "2")}, a)
+		// A change cannot be moved to where it is, nor one of another session.
+		for _, c := range []*history.Change{{Session: "s", Moves: []int64{a.ID}, To: history.Done}, {Session: "other", Moves: []int64{a.ID}, To: history.Undone}, {Session: "s", Moves: []int64{99}, To: history.Undone}} {
+			var e *history.MovedError
+			if err := s.Begin(t.Context(), c); !errors.As(err, &e) {
+				t.Errorf("%+v: %v", c, err)
+			}
+		}
+		// A new change takes the place of what could be done again on its files.
+		change(t, s, "s", file("/b", "-", "new"))
+		if got := ids(t, s, "s", ""); !strings.HasSuffix(got, " 1 | 3") {
+			t.Error(got)
+		}
+		if n, err := s.Clear(t.Context(), "s", "/a"); n != 1 || err != nil {
+			t.Errorf("%d cleared, %v", n, err)
+		}
+		if n, err := s.Clear(t.Context(), "s", ""); n != 2 || err != nil {
+			t.Errorf("%d cleared, %v", n, err)
+		}
+		if got := ids(t, s, "other", ""); got != "4 |" {
+			t.Error(got)
+		}
+		v := history.Content([]byte("1"), 0)
+		if v.Data = nil; s.Load(t.Context(), &v) == nil {
+			t.Error("a content that nothing needs is kept")
+		}
+	}
+}
+
+func TestFold(t *testing.T) {
+	one := &history.Change{ID: 1, Title: "one", Files: []history.File{file("/a", "1", "2"), file("/b", "-", "x")}}
+	two := &history.Change{ID: 2, Title: "two", Files: []history.File{file("/a", "2", "3")}}
+	late := &history.Change{ID: 3, Title: "late", Files: []history.File{file("/a", "other", "4")}}
+	for _, c := range []struct {
+		changes []*history.Change
+		again   bool
+		want    []history.File
+		gap     string
+	}{
+		{[]*history.Change{two, one}, false, []history.File{file("/a", "3", "1"), file("/b", "x", "-")}, ""},
+		{[]*history.Change{one, two}, true, []history.File{file("/a", "1", "3"), file("/b", "-", "x")}, ""},
+		{[]*history.Change{late, two}, false, nil, "two"},
+		{[]*history.Change{two, late}, true, nil, "late"},
+		{nil, false, nil, ""},
+	} {
+		got, err := history.Fold(c.changes, c.again)
+		var gap *history.GapError
+		switch {
+		case c.gap != "" && (!errors.As(err, &gap) || gap.Change.Title != c.gap || gap.Path != "/a"):
+			t.Errorf("%+v", err)
+		case c.gap == "" && (err != nil || fmt.Sprint(got) != fmt.Sprint(c.want)):
+			t.Errorf("got %v, %v, want %v", got, err, c.want)
+		}
+	}
+}
+
+func TestTheOldestMakesRoom(t *testing.T) {
+	s := open(t, t.TempDir(), 1000)
+	text := func(i int) string { return strings.Repeat(fmt.Sprint(i%10), 300) }
+	for i := range 9 {
+		session := "s"
+		if i < 2 {
+			session = "early"
+		}
+		change(t, s, session, file("/f", text(i), text(i+1)))
+	}
+	if got := ids(t, s, "s", ""); got != "9 8 7 |" {
+		t.Error(got)
+	}
+	for session, want := range map[string]int{"s": 4, "early": 2} {
+		if log, err := s.Log(t.Context(), session, ""); err != nil || log.Dropped != want {
+			t.Errorf("%s: %d were dropped, %v", session, log.Dropped, err)
+		}
+	}
+	if err := s.Begin(t.Context(), &history.Change{Session: "s", Files: []history.File{file("/g", strings.Repeat("x", 1001), "y")}}); !errors.Is(err, history.ErrTooLarge) {
+		t.Error(err)
+	}
+	if got := ids(t, s, "s", ""); got != "9 8 7 |" {
+		t.Errorf("a change that does not fit cost others: %s", got)
+	}
+}
+
+// Stores of several processes: no change is lost, and each is seen by all.
+func TestSeveralStores(t *testing.T) {
+	dir := t.TempDir()
+	const stores, each = 4, 25
+	var wg sync.WaitGroup
+	for n := range stores {
+		s := open(t, dir, 0)
+		wg.Go(func() {
+			for i := range each {
+				c := &history.Change{Session: "s", Tool: "t", Title: "t", Files: []history.File{file(fmt.Sprintf("/%d", n), fmt.Sprint(i), fmt.Sprint(i+1))}}
+				if err := errors.Join(s.Begin(context.Background(), c), s.Finish(context.Background(), c)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	log, err := open(t, dir, 0).Log(t.Context(), "s", "")
+	if err != nil || len(log.Done) != stores*each {
+		t.Errorf("%d changes, %v", len(log.Done), err)
+	}
+}
+
+// However much of the last writes is missing, what is left is the history up to some
+// change, whole.
+func TestTornTail(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, 0)
+	const count = 6
+	for i := range count {
+		change(t, s, "s", file("/f", strings.Repeat(fmt.Sprint(i), 3000), strings.Repeat(fmt.Sprint(i+1), 3000)))
+	}
+	// The files as a killed process leaves them: the store is still open.
+	db, err := os.ReadFile(filepath.Join(dir, "history.db"))
+	must(t, err)
+	wal, err := os.ReadFile(filepath.Join(dir, "history.db-wal"))
+	must(t, err)
+	seen := make(map[int]bool)
+	for cut := len(wal); cut >= 0; cut -= max(len(wal)/60, 1) {
+		torn := t.TempDir()
+		must(t, os.WriteFile(filepath.Join(torn, "history.db"), db, 0o600))
+		must(t, os.WriteFile(filepath.Join(torn, "history.db-wal"), wal[:cut], 0o600))
+		s := history.Open(torn, 0)
+		log, err := s.Log(t.Context(), "s", "")
+		must(t, err)
+		seen[len(log.Done)] = true
+		for i, c := range log.Done {
+			v := c.Files[0].Before
+			if c.ID != int64(len(log.Done)-i) || s.Load(t.Context(), &v) != nil || string(v.Data) != strings.Repeat(fmt.Sprint(c.ID-1), 3000) {
+				t.Fatalf("cut at %d: change %d has %.20q", cut, c.ID, v.Data)
+			}
+		}
+		// And it goes on from there.
+		change(t, s, "s", file("/f", "a", "b"))
+		must(t, s.Close())
+	}
+	if len(seen) != count+1 {
+		t.Errorf("the cuts left histories of %v changes, want each of 0 to %d", seen, count)
+	}
+}
