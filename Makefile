@@ -110,7 +110,7 @@ bench: build $(PEERS) ## Measure beside what must be beaten, and print ratios
 .PHONY: fuzz
 fuzz: ## Fuzz each target for a while (FUZZTIME=30s)
 	@for m in $(MODULES); do (cd $$m && for f in $$(grep -rlE '^func Fuzz' --include='*_test.go' . || true); do \
-		for t in $$(grep -ohE '^func Fuzz[A-Za-z0-9_]+' $$f | cut -c6-); do go test -run '^$$' -fuzz "^$$t$$" -fuzztime $${FUZZTIME:-30s} ./$$(dirname $$f); done; done); done
+		for t in $$(grep -ohE '^func Fuzz[A-Za-z0-9_]+' $$f | cut -c6-); do go test -run '^$$' -fuzz "^$$t$$" -fuzztime $${FUZZTIME:-30s} -fuzzminimizetime 20x ./$$(dirname $$f); done; done); done
 
 .PHONY: clean
 clean: ## Remove what was built and installed

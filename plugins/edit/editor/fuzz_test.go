@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,32 +21,46 @@ func FuzzUndo(f *testing.F) {
 	f.Add([]byte("\x05\x45\x05\x16\x46\x46\x86\x86\x27\x4f\x8f"))
 	f.Add([]byte("\xc0\xca\xd5\xc1\xcb\x64\x6c\x74\xa4\xac\xb4\x41\x81"))
 	f.Add([]byte("\x00\x08\x64\x10\x40\xa4\x80\x40\x40"))
-	f.Fuzz(func(t *testing.T, script []byte) {
-		h, dir := session(t, nil)
-		m := &model{h: h, dir: dir}
-		for i, name := range names {
-			if len(script) > 0 && int(script[0])>>i&1 == 1 {
-				path := filepath.Join(dir, name)
-				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-					t.Fatal(err)
-				}
-				put(t, path, contents[int(script[0])%len(contents)])
-				if err := os.Chmod(path, 0o751); err != nil {
-					t.Fatal(err)
-				}
-				know(t, h, path)
+	f.Fuzz(random)
+}
+
+// TestUndoAtRandom does the same with some sequences that are always the same.
+func TestUndoAtRandom(t *testing.T) {
+	for seed := range uint64(30) {
+		rng := rand.New(rand.NewPCG(seed, 0))
+		script := make([]byte, 5+rng.IntN(36))
+		for i := range script {
+			script[i] = byte(rng.Uint32())
+		}
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { random(t, script) })
+	}
+}
+
+func random(t *testing.T, script []byte) {
+	h, dir := session(t, nil)
+	m := &model{h: h, dir: dir}
+	for i, name := range names {
+		if len(script) > 0 && int(script[0])>>i&1 == 1 {
+			path := filepath.Join(dir, name)
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
 			}
+			put(t, path, contents[int(script[0])%len(contents)])
+			if err := os.Chmod(path, 0o751); err != nil {
+				t.Fatal(err)
+			}
+			know(t, h, path)
 		}
-		m.files = m.look(t)
-		first := m.files
-		for i, b := range script[:min(len(script), 40)] {
-			m.step(t, b, i)
-		}
-		m.move(t, "undo", "", len(m.done)) // all the way back
-		if now := m.look(t); !maps.Equal(now, first) {
-			t.Fatalf("all the way back the files are\n%v, want\n%v", now, first)
-		}
-	})
+	}
+	m.files = m.look(t)
+	first := m.files
+	for i, b := range script[:min(len(script), 40)] {
+		m.step(t, b, i)
+	}
+	m.move(t, "undo", "", len(m.done)) // all the way back
+	if now := m.look(t); !maps.Equal(now, first) {
+		t.Fatalf("all the way back the files are\n%v, want\n%v", now, first)
+	}
 }
 
 var (
