@@ -1,0 +1,195 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// killedFiles is how many files the writes are spread over; every other one has a second
+// name, so that it is written over in place.
+const killedFiles, killedWrites = 10, 500
+
+// TestKilledWhileWriting kills the host or the edit plugin in the middle of 500 writes, while
+// another host writes too. Each file is whole, as it was or as it should become, and
+// once the next host has written something no temporary file is left.
+func TestKilledWhileWriting(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	work := filepath.Join(dir, "work")
+	must(t, os.Mkdir(work, 0o755))
+	for i := range killedFiles {
+		must(t, os.WriteFile(killedFile(work, i), killedText(i), 0o644))
+		if i%2 == 1 {
+			must(t, os.Link(killedFile(work, i), killedFile(work, i)+".twin"))
+		}
+	}
+	runtime, err := os.MkdirTemp("", "th") // sockets have short paths only
+	must(t, err)
+	defer os.RemoveAll(runtime)
+	env := append(os.Environ(), "XDG_RUNTIME_DIR="+runtime, "XDG_STATE_HOME="+filepath.Join(dir, "state"), "XDG_CONFIG_HOME="+filepath.Join(dir, "config"))
+	for round := range 6 {
+		a, b := startWriting(t, work, env, fmt.Sprint("a", round), 0), startWriting(t, work, env, fmt.Sprint("b", round), killedFiles/2)
+		for a.answers()+b.answers() < 20+round*10 && !a.ended() {
+			time.Sleep(5 * time.Millisecond)
+		}
+		time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
+		victim := a.cmd.Process.Pid
+		if round%2 == 1 {
+			victim = childNamed(t, victim, "edit")
+		}
+		must(t, syscall.Kill(victim, syscall.SIGKILL))
+		n := a.answers()
+		if n >= killedWrites {
+			t.Logf("round %d: all writes were through before the kill", round)
+		}
+		a.stop()
+		b.stop()
+		after := exec.Command(filepath.Join(bin, "toolhost"), "--workspace", work, "--session", fmt.Sprint("after", round), "run", fmt.Sprintf("write --file_path after%d.txt --content x", round))
+		after.Env = env
+		if out, err := after.CombinedOutput(); err != nil {
+			t.Fatalf("the next host: %v\n%s", err, out)
+		}
+		whole(t, work)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func killedFile(work string, i int) string { return filepath.Join(work, fmt.Sprintf("f%d.txt", i)) }
+
+// killedText shows when a part of it is missing or from another.
+func killedText(n int) []byte {
+	return append(bytes.Repeat(fmt.Appendf(nil, "version %d\n", n), 2000+n), "end\n"...)
+}
+
+// writing is a host that writes.
+type writing struct {
+	cmd  *exec.Cmd
+	in   io.WriteCloser
+	done chan struct{}
+
+	mu    sync.Mutex
+	lines int
+}
+
+// startWriting has a host read the files and then write them, one after the other.
+func startWriting(t *testing.T, work string, env []string, session string, first int) *writing {
+	t.Helper()
+	cmd := exec.Command(filepath.Join(bin, "toolhost"), "--workspace", work, "--session", session, "batch")
+	cmd.Env, cmd.Stderr = env, t.Output()
+	in, err := cmd.StdinPipe()
+	must(t, err)
+	w := &writing{cmd: cmd, in: in, done: make(chan struct{})}
+	cmd.Stdout = w
+	must(t, cmd.Start())
+	go func() {
+		enc := json.NewEncoder(in)
+		half := killedFiles / 2 // each host has its own half of the files
+		for i := range half + killedWrites {
+			file := killedFile(work, first+i%half)
+			call := map[string]any{"id": i, "name": "read", "arguments": map[string]any{"file_path": file}}
+			if i >= half {
+				call["name"], call["arguments"] = "write", map[string]any{"file_path": file, "content": string(killedText(i))}
+			}
+			if enc.Encode(call) != nil {
+				break
+			}
+		}
+		_ = in.Close()
+	}()
+	go func() {
+		_ = cmd.Wait()
+		close(w.done)
+	}()
+	return w
+}
+
+// Write counts the answers.
+func (w *writing) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lines += bytes.Count(p, []byte{'\n'})
+	return len(p), nil
+}
+
+func (w *writing) answers() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.lines
+}
+
+func (w *writing) ended() bool {
+	select {
+	case <-w.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (w *writing) stop() {
+	_ = w.cmd.Process.Signal(syscall.SIGINT)
+	select {
+	case <-w.done:
+	case <-time.After(20 * time.Second):
+		_ = w.cmd.Process.Kill()
+		<-w.done
+	}
+}
+
+// childNamed finds a process's child by the name of its binary.
+func childNamed(t *testing.T, parent int, name string) int {
+	t.Helper()
+	procs, err := filepath.Glob("/proc/[0-9]*/stat")
+	must(t, err)
+	for _, p := range procs {
+		b, err := os.ReadFile(p)
+		if err != nil {
+			continue // it has ended
+		}
+		pid, rest, _ := strings.Cut(string(b), " (")
+		comm, rest, _ := strings.Cut(rest, ") ")
+		if f := strings.Fields(rest); comm == name && len(f) > 1 && f[1] == strconv.Itoa(parent) {
+			n, err := strconv.Atoi(pid)
+			must(t, err)
+			return n
+		}
+	}
+	t.Fatalf("process %d has no child %s", parent, name)
+	return 0
+}
+
+func whole(t *testing.T, work string) {
+	t.Helper()
+	entries, err := os.ReadDir(work)
+	must(t, err)
+	for _, e := range entries {
+		b, err := os.ReadFile(filepath.Join(work, e.Name()))
+		must(t, err)
+		var n int
+		switch _, err := fmt.Sscanf(string(b), "version %d\n", &n); {
+		case strings.HasPrefix(e.Name(), "after"):
+		case strings.HasPrefix(e.Name(), "."):
+			t.Errorf("%s is left", e.Name())
+		case err != nil || !bytes.Equal(b, killedText(n)):
+			t.Errorf("%s is not whole: %d bytes, %.40q", e.Name(), len(b), b)
+		}
+	}
+}
