@@ -433,3 +433,37 @@ func TestMkdirAll(t *testing.T) {
 		}
 	}
 }
+
+// The exact mode wins over the file's own and over the umask; without it both stay.
+func TestExactMode(t *testing.T) {
+	dir := tree(t, "f", "linked")
+	must(t, os.Link(dir+"/linked", dir+"/twin"))
+	must(t, os.Chmod(dir+"/f", 0o600))
+	must(t, os.Chmod(dir+"/linked", 0o600))
+	w := space(t, dir)
+	want := os.FileMode(0o777) | os.ModeSetuid | os.ModeSticky
+	for _, name := range []string{"f", "linked", "fresh"} {
+		_, err := w.WriteFile(t.Context(), resolve(t, w, dir, name), []byte("x"), workspace.WriteOptions{Mode: &want})
+		must(t, err)
+		if info, err := os.Stat(dir + "/" + name); err != nil || info.Mode() != want {
+			t.Errorf("%s: %v, %v", name, info.Mode(), err)
+		}
+	}
+}
+
+func TestRemoveDir(t *testing.T) {
+	dir := tree(t, "empty/", "full/f", "f")
+	w := space(t, dir, dir+"/full:ro")
+	must(t, w.RemoveDir(resolve(t, w, dir, "empty")))
+	for _, name := range []string{"full", "f", ".", "none"} {
+		if err := w.RemoveDir(resolve(t, w, dir, name)); kind(err) == "" {
+			t.Errorf("%s was removed", name)
+		}
+	}
+	names(t, dir, "full", "f")
+	must(t, os.Mkdir(dir+"/d", 0o777))
+	must(t, os.WriteFile(dir+"/d/f", nil, 0o666))
+	if err := w.RemoveDir(resolve(t, w, dir, "d")); kind(err) != tool.ExecutionFailed {
+		t.Errorf("a directory with entries: %v", err)
+	}
+}
