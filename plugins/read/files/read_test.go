@@ -14,7 +14,25 @@ import (
 
 	"toolhost.dev/sdk"
 	"toolhost.dev/sdk/tool"
+	"toolhost.dev/sdk/tooltest"
 )
+
+// newHost is a session with the plugin in a new directory with files.
+func newHost(t testing.TB, entries ...string) *tooltest.Host {
+	t.Helper()
+	h := tooltest.New(t, Plugin(), t.TempDir())
+	h.Files(entries...)
+	return h
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+type args = map[string]any
 
 func TestReadText(t *testing.T) {
 	h := newHost(t, "ten.go="+numbered(10), "open.txt=a\nb", "empty.py=", "crlf.c=a\r\nb\r\n", "mixed.txt=a\r\nb\n", "mac.txt=a\rb\rc\r",
@@ -44,8 +62,8 @@ func TestReadText(t *testing.T) {
 		{args{"file_path": "ten.go", "encoding": "utf8", "limit": 1}, "line 1", readData{TotalLines: 10, StartLine: 1, EndLine: 1, Language: "Go", Encoding: "utf8"}},
 		{args{"file_path": "latin.h", "encoding": "base64"}, base64.StdEncoding.EncodeToString([]byte("caf\xe9\n")), readData{Encoding: "base64"}},
 	} {
-		output, data, res := h.read(c.args)
-		c.data.Path = h.path(c.args["file_path"].(string))
+		output, data, res := tooltest.Do[readData](h, "read", c.args)
+		c.data.Path = h.Path(c.args["file_path"].(string))
 		if output != c.output || data != c.data {
 			t.Errorf("%v:\ngot  %q %+v\nwant %q %+v", c.args, output, data, c.output, c.data)
 		}
@@ -91,7 +109,7 @@ func TestReadCaps(t *testing.T) {
 		{args{"file_path": "bytes"}, 1, 512, true, true, "[note: lines 1-512 of 1000; at most 50 KiB are shown at once. Go on with offset=513]"},
 		{args{"file_path": "long"}, 1, 3, true, false, "[note: 1 line is longer than 2000 characters"},
 	} {
-		output, data, _ := h.read(c.args)
+		output, data, _ := tooltest.Do[readData](h, "read", c.args)
 		if data.StartLine != c.start || data.EndLine != c.end || data.Truncated != c.truncated || data.RecommendRange != c.big {
 			t.Errorf("%v: %+v", c.args, data)
 		}
@@ -99,13 +117,13 @@ func TestReadCaps(t *testing.T) {
 			t.Errorf("%v: the output ends with %q", c.args, output[len(output)-200:])
 		}
 	}
-	if output, _, _ := h.read(args{"file_path": "long"}); !strings.Contains(output, strings.Repeat("z", 2000)+"… [line cut here: 3000 more bytes]\nb\n") {
+	if output, _, _ := tooltest.Do[readData](h, "read", args{"file_path": "long"}); !strings.Contains(output, strings.Repeat("z", 2000)+"… [line cut here: 3000 more bytes]\nb\n") {
 		t.Errorf("%q", output[2000:])
 	}
 	// Going on where each note says gives the whole file.
 	var got strings.Builder
 	for offset := 1; offset != 0; {
-		output, data, _ := h.read(args{"file_path": "bytes", "offset": offset})
+		output, data, _ := tooltest.Do[readData](h, "read", args{"file_path": "bytes", "offset": offset})
 		text, note, more := strings.Cut(output, "\n\n[note")
 		got.WriteString(text)
 		offset = 0
@@ -118,35 +136,35 @@ func TestReadCaps(t *testing.T) {
 			}
 		}
 	}
-	if want, _ := os.ReadFile(h.path("bytes")); got.String() != string(want) {
+	if want, _ := os.ReadFile(h.Path("bytes")); got.String() != string(want) {
 		t.Errorf("%d bytes were read in pieces, the file has %d", got.Len(), len(want))
 	}
 }
 
 func TestReadRefusals(t *testing.T) {
 	h := newHost(t, "f=a\nb\n", "empty=", "bin=\x7fELF\x00\x01\x02", "latin=ok\ncaf\xe9\n", "odd=\xff\xfea", "d/", "out -> /etc/passwd", "loop -> loop", "utf16=\xff\xfea\x00")
-	must(t, syscall.Mkfifo(h.path("fifo"), 0o666))
-	must(t, os.WriteFile(h.path("big"), make([]byte, maxBase64+1), 0o666))
-	must(t, os.Truncate(h.path("big"), 2<<30))
-	h.refuses("read", args{"file_path": "f", "offset": 3}, tool.InvalidArguments, "offset 3 is past the end", "2 lines", "from 1 to 2")
-	h.refuses("read", args{"file_path": "empty", "offset": 2}, tool.InvalidArguments, "empty")
-	h.refuses("read", args{"file_path": "f", "offset": -1}, tool.InvalidArguments, "offset")
-	h.refuses("read", args{"file_path": "f", "limit": 0}, tool.InvalidArguments, "limit")
-	h.refuses("read", args{"file_path": "bin"}, tool.InvalidArguments, "binary", "base64", "shell")
-	h.refuses("read", args{"file_path": "bin", "encoding": "utf8"}, tool.InvalidArguments, "binary")
-	h.refuses("read", args{"file_path": "utf16", "encoding": "ascii"}, tool.InvalidArguments, "binary")
-	h.refuses("read", args{"file_path": "latin", "encoding": "utf8"}, tool.InvalidArguments, "0xe9", "line 2", "encoding=auto")
-	h.refuses("read", args{"file_path": "odd"}, tool.InvalidArguments, "UTF-16", "base64")
-	h.refuses("read", args{"file_path": "fifo"}, tool.InvalidArguments, "named pipe")
-	h.refuses("read", args{"file_path": "big"}, tool.InvalidArguments, "binary", "2 GiB")
-	h.refuses("read", args{"file_path": "big", "encoding": "base64"}, tool.InvalidArguments, "1 MiB", "head -c")
-	h.refuses("read", args{"file_path": "d", "encoding": "base64"}, tool.InvalidArguments, "directory")
-	h.refuses("read", args{"file_path": "f", "encoding": "latin1"}, tool.InvalidArguments, "encoding")
-	h.refuses("read", args{"file_path": "out"}, tool.Security, "/etc/passwd", h.Cwd)
-	h.refuses("read", args{"file_path": "../x"}, tool.Security, h.Cwd)
-	h.refuses("read", args{"file_path": "a\x00b"}, tool.Security, "NUL")
-	h.refuses("read", args{"file_path": "loop"}, tool.InvalidArguments, "loop")
-	h.refuses("read", args{"file_path": ""}, tool.InvalidArguments, "empty")
+	must(t, syscall.Mkfifo(h.Path("fifo"), 0o666))
+	must(t, os.WriteFile(h.Path("big"), make([]byte, maxBase64+1), 0o666))
+	must(t, os.Truncate(h.Path("big"), 2<<30))
+	h.Refuses("read", args{"file_path": "f", "offset": 3}, tool.InvalidArguments, "offset 3 is past the end", "2 lines", "from 1 to 2")
+	h.Refuses("read", args{"file_path": "empty", "offset": 2}, tool.InvalidArguments, "empty")
+	h.Refuses("read", args{"file_path": "f", "offset": -1}, tool.InvalidArguments, "offset")
+	h.Refuses("read", args{"file_path": "f", "limit": 0}, tool.InvalidArguments, "limit")
+	h.Refuses("read", args{"file_path": "bin"}, tool.InvalidArguments, "binary", "base64", "shell")
+	h.Refuses("read", args{"file_path": "bin", "encoding": "utf8"}, tool.InvalidArguments, "binary")
+	h.Refuses("read", args{"file_path": "utf16", "encoding": "ascii"}, tool.InvalidArguments, "binary")
+	h.Refuses("read", args{"file_path": "latin", "encoding": "utf8"}, tool.InvalidArguments, "0xe9", "line 2", "encoding=auto")
+	h.Refuses("read", args{"file_path": "odd"}, tool.InvalidArguments, "UTF-16", "base64")
+	h.Refuses("read", args{"file_path": "fifo"}, tool.InvalidArguments, "named pipe")
+	h.Refuses("read", args{"file_path": "big"}, tool.InvalidArguments, "binary", "2 GiB")
+	h.Refuses("read", args{"file_path": "big", "encoding": "base64"}, tool.InvalidArguments, "1 MiB", "head -c")
+	h.Refuses("read", args{"file_path": "d", "encoding": "base64"}, tool.InvalidArguments, "directory")
+	h.Refuses("read", args{"file_path": "f", "encoding": "latin1"}, tool.InvalidArguments, "encoding")
+	h.Refuses("read", args{"file_path": "out"}, tool.Security, "/etc/passwd", h.Cwd)
+	h.Refuses("read", args{"file_path": "../x"}, tool.Security, h.Cwd)
+	h.Refuses("read", args{"file_path": "a\x00b"}, tool.Security, "NUL")
+	h.Refuses("read", args{"file_path": "loop"}, tool.InvalidArguments, "loop")
+	h.Refuses("read", args{"file_path": ""}, tool.InvalidArguments, "empty")
 }
 
 func TestReadMissing(t *testing.T) {
@@ -159,7 +177,7 @@ func TestReadMissing(t *testing.T) {
 		"scr/other.go":                "\nDid you mean src?",
 		"src/zzzzzz":                  "\nList src to see what is there.",
 		"qqqqq/zzzzzz":                "\nThe directory qqqqq does not exist either. List . to see what is there.",
-		h.path("src/mian.go"):         "\nDid you mean src/main.go?",
+		h.Path("src/mian.go"):         "\nDid you mean src/main.go?",
 		"src/main.go/below/unknown.x": "\nDid you mean src/main.go?",
 	} {
 		res := h.Call("read", args{"file_path": path})
@@ -183,16 +201,16 @@ func TestReadEffects(t *testing.T) {
 		{args{"file_path": "long"}, true},
 		{args{"file_path": "f", "encoding": "base64"}, false},
 	} {
-		_, _, res := h.read(c.args)
+		_, _, res := tooltest.Do[readData](h, "read", c.args)
 		name := strings.Replace(c.args["file_path"].(string), "link", "f", 1)
-		content, _ := os.ReadFile(h.path(name))
-		info, _ := os.Stat(h.path(name))
-		want := tool.Effect{Operation: tool.OpRead, File: tool.FileState{Path: h.path(name), Size: info.Size(), ModTime: info.ModTime(), Hash: sha256.Sum256(content), Partial: c.partial}}
+		content, _ := os.ReadFile(h.Path(name))
+		info, _ := os.Stat(h.Path(name))
+		want := tool.Effect{Operation: tool.OpRead, File: tool.FileState{Path: h.Path(name), Size: info.Size(), ModTime: info.ModTime(), Hash: sha256.Sum256(content), Partial: c.partial}}
 		if len(res.Effects) != 1 || res.Effects[0].File != want.File || res.Effects[0].Operation != want.Operation {
 			t.Errorf("%v: %+v", c.args, res.Effects)
 		}
 	}
-	if _, _, res := h.read(args{"file_path": "d"}); len(res.Effects) != 0 {
+	if _, _, res := tooltest.Do[readData](h, "read", args{"file_path": "d"}); len(res.Effects) != 0 {
 		t.Errorf("a directory has effects: %+v", res.Effects)
 	}
 }
@@ -203,8 +221,8 @@ func TestReadLarge(t *testing.T) {
 	line := strings.Repeat("0123456789", 10) + "\n"
 	content := []byte(strings.Repeat(line, maxInMemory/len(line)+1000))
 	total := bytes.Count(content, []byte("\n"))
-	must(t, os.WriteFile(h.path("big.log"), content, 0o666))
-	output, data, res := h.read(args{"file_path": "big.log", "offset": total - 1, "show_line_numbers": true})
+	must(t, os.WriteFile(h.Path("big.log"), content, 0o666))
+	output, data, res := tooltest.Do[readData](h, "read", args{"file_path": "big.log", "offset": total - 1, "show_line_numbers": true})
 	if want := fmt.Sprintf("%d| %s%d| %s", total-1, line, total, strings.TrimSpace(line)); output != want {
 		t.Errorf("got %q", output)
 	}
@@ -214,35 +232,35 @@ func TestReadLarge(t *testing.T) {
 	if len(res.Effects) != 1 || res.Effects[0].File.Hash != sha256.Sum256(content) || !res.Effects[0].File.Partial {
 		t.Errorf("%+v", res.Effects)
 	}
-	h.refuses("read", args{"file_path": "big.log", "offset": total + 1}, tool.InvalidArguments, "past the end", fmt.Sprint(total))
+	h.Refuses("read", args{"file_path": "big.log", "offset": total + 1}, tool.InvalidArguments, "past the end", fmt.Sprint(total))
 
 	content[len(content)-3] = 0xe9
-	must(t, os.WriteFile(h.path("latin.log"), append([]byte("\xef\xbb\xbf"), content...), 0o666))
-	if output, data, _ = h.read(args{"file_path": "latin.log", "offset": total, "limit": 1}); !strings.Contains(output, "é") || data.Encoding != "windows-1252" || !strings.Contains(output, "guess") {
+	must(t, os.WriteFile(h.Path("latin.log"), append([]byte("\xef\xbb\xbf"), content...), 0o666))
+	if output, data, _ = tooltest.Do[readData](h, "read", args{"file_path": "latin.log", "offset": total, "limit": 1}); !strings.Contains(output, "é") || data.Encoding != "windows-1252" || !strings.Contains(output, "guess") {
 		t.Errorf("%q %+v", output, data)
 	}
-	if output, data, _ = h.read(args{"file_path": "latin.log", "limit": 1}); output != strings.TrimSpace(line) || data.Encoding != "utf8-bom" {
+	if output, data, _ = tooltest.Do[readData](h, "read", args{"file_path": "latin.log", "limit": 1}); output != strings.TrimSpace(line) || data.Encoding != "utf8-bom" {
 		t.Errorf("%q %+v", output, data)
 	}
-	h.refuses("read", args{"file_path": "latin.log", "offset": total, "encoding": "utf8"}, tool.InvalidArguments, "0xe9")
+	h.Refuses("read", args{"file_path": "latin.log", "offset": total, "encoding": "utf8"}, tool.InvalidArguments, "0xe9")
 }
 
 // A large text in UTF-16 is decoded as a whole, up to a limit.
 func TestReadLargeUTF16(t *testing.T) {
 	h := newHost(t)
-	must(t, os.WriteFile(h.path("wide.txt"), append([]byte("\xff\xfe"), bytes.Repeat([]byte("a\x00\n\x00"), maxInMemory/4)...), 0o666))
-	if output, data, _ := h.read(args{"file_path": "wide.txt", "limit": 1}); output != "a" || data.TotalLines != maxInMemory/4 || data.Encoding != "utf16le" {
+	must(t, os.WriteFile(h.Path("wide.txt"), append([]byte("\xff\xfe"), bytes.Repeat([]byte("a\x00\n\x00"), maxInMemory/4)...), 0o666))
+	if output, data, _ := tooltest.Do[readData](h, "read", args{"file_path": "wide.txt", "limit": 1}); output != "a" || data.TotalLines != maxInMemory/4 || data.Encoding != "utf16le" {
 		t.Errorf("%q %+v", output, data)
 	}
-	must(t, os.Truncate(h.path("wide.txt"), maxUTF16+2))
-	h.refuses("read", args{"file_path": "wide.txt"}, tool.InvalidArguments, "UTF-16", "32 MiB", "iconv")
+	must(t, os.Truncate(h.Path("wide.txt"), maxUTF16+2))
+	h.Refuses("read", args{"file_path": "wide.txt"}, tool.InvalidArguments, "UTF-16", "32 MiB", "iconv")
 }
 
 // A file of 2 GB, most of it a hole: its first lines are shown without reading it all.
 func TestReadHuge(t *testing.T) {
 	h := newHost(t, "huge.txt="+strings.Repeat("some text\n", 1000))
-	must(t, os.Truncate(h.path("huge.txt"), 2<<30))
-	output, data, res := h.read(args{"file_path": "huge.txt", "offset": 5, "limit": 2})
+	must(t, os.Truncate(h.Path("huge.txt"), 2<<30))
+	output, data, res := tooltest.Do[readData](h, "read", args{"file_path": "huge.txt", "offset": 5, "limit": 2})
 	if !strings.HasPrefix(output, "some text\nsome text\n\n[note: lines 5-6 of more than ") || !strings.Contains(output, "2 GiB") || !strings.Contains(output, "edit will refuse it") {
 		t.Errorf("got %q", output)
 	}
@@ -258,47 +276,47 @@ func TestReadMedia(t *testing.T) {
 		"picture": {"image", "image/png", "PNG image, 2 × 3 pixels"},
 		"doc.txt": {"file", "application/pdf", "PDF document"},
 	} {
-		output, data, res := h.read(args{"file_path": name})
-		content, _ := os.ReadFile(h.path(name))
+		output, data, res := tooltest.Do[readData](h, "read", args{"file_path": name})
+		content, _ := os.ReadFile(h.Path(name))
 		if len(res.Attachments) != 1 || !strings.Contains(output, c.words) || data.Encoding != "binary" || len(res.Effects) != 1 {
 			t.Fatalf("%s: %q %+v", name, output, res)
 		}
-		if a := res.Attachments[0]; a.Type != c.typ || a.MediaType != c.media || a.Path != h.path(name) || !bytes.Equal(a.Content, content) {
+		if a := res.Attachments[0]; a.Type != c.typ || a.MediaType != c.media || a.Path != h.Path(name) || !bytes.Equal(a.Content, content) {
 			t.Errorf("%s: %+v", name, a)
 		}
 	}
-	if output, _, res := h.read(args{"file_path": "fake.png"}); output != "no picture\n" || len(res.Attachments) != 0 {
+	if output, _, res := tooltest.Do[readData](h, "read", args{"file_path": "fake.png"}); output != "no picture\n" || len(res.Attachments) != 0 {
 		t.Errorf("a text with a picture's name: %q", output)
 	}
-	if output, _, res := h.read(args{"file_path": "picture", "encoding": "base64"}); output != base64.StdEncoding.EncodeToString([]byte(png)) || len(res.Attachments) != 0 {
+	if output, _, res := tooltest.Do[readData](h, "read", args{"file_path": "picture", "encoding": "base64"}); output != base64.StdEncoding.EncodeToString([]byte(png)) || len(res.Attachments) != 0 {
 		t.Errorf("a picture as base64: %q", output)
 	}
-	must(t, os.Truncate(h.path("picture"), maxImage+1))
-	h.refuses("read", args{"file_path": "picture"}, tool.InvalidArguments, "PNG", "10 MiB", "smaller")
-	must(t, os.Truncate(h.path("picture"), maxImage))
-	if _, _, res := h.read(args{"file_path": "picture"}); len(res.Attachments) != 1 {
+	must(t, os.Truncate(h.Path("picture"), maxImage+1))
+	h.Refuses("read", args{"file_path": "picture"}, tool.InvalidArguments, "PNG", "10 MiB", "smaller")
+	must(t, os.Truncate(h.Path("picture"), maxImage))
+	if _, _, res := tooltest.Do[readData](h, "read", args{"file_path": "picture"}); len(res.Attachments) != 1 {
 		t.Error("a picture of the largest size is not attached")
 	}
 }
 
 func TestReadDirectory(t *testing.T) {
 	h := newHost(t, "d/b.txt=hello", "d/a/", "d/.x=", "d/l -> b.txt", "e/")
-	output, data, _ := h.read(args{"file_path": "d"})
+	output, data, _ := tooltest.Do[readData](h, "read", args{"file_path": "d"})
 	lines := strings.Split(output, "\n")
 	if lines[0] != "a/" || !strings.HasPrefix(lines[1], ".x  0 bytes  ") || !strings.HasPrefix(lines[2], "b.txt  5 bytes  ") || lines[3] != "l -> b.txt" || lines[5] != "[note: d is a directory with 4 entries]" {
 		t.Errorf("got %q", lines)
 	}
-	if !data.IsDirectory || data.TotalLines != 4 || data.StartLine != 1 || data.EndLine != 4 || data.Truncated || data.Path != h.path("d") {
+	if !data.IsDirectory || data.TotalLines != 4 || data.StartLine != 1 || data.EndLine != 4 || data.Truncated || data.Path != h.Path("d") {
 		t.Errorf("%+v", data)
 	}
-	if output, data, _ = h.read(args{"file_path": "d", "offset": 4, "limit": 1}); !strings.HasPrefix(output, "l -> b.txt\n") || data.StartLine != 4 {
+	if output, data, _ = tooltest.Do[readData](h, "read", args{"file_path": "d", "offset": 4, "limit": 1}); !strings.HasPrefix(output, "l -> b.txt\n") || data.StartLine != 4 {
 		t.Errorf("%q %+v", output, data)
 	}
-	if output, data, _ = h.read(args{"file_path": "e"}); output != "[note: e is a directory with 0 entries]" || !data.IsDirectory {
+	if output, data, _ = tooltest.Do[readData](h, "read", args{"file_path": "e"}); output != "[note: e is a directory with 0 entries]" || !data.IsDirectory {
 		t.Errorf("%q %+v", output, data)
 	}
-	h.refuses("read", args{"file_path": "d", "offset": 5}, tool.InvalidArguments, "4 entries")
-	if output, _, _ = h.read(args{"file_path": "."}); !strings.Contains(output, ". is a directory with 2 entries") {
+	h.Refuses("read", args{"file_path": "d", "offset": 5}, tool.InvalidArguments, "4 entries")
+	if output, _, _ = tooltest.Do[readData](h, "read", args{"file_path": "."}); !strings.Contains(output, ". is a directory with 2 entries") {
 		t.Errorf("%q", output)
 	}
 }
