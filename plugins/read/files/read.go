@@ -31,6 +31,7 @@ type readArgs struct {
 	Limit           *int   `json:"limit,omitempty" min:"1" jsonschema:"How many lines to read. Without it: to the end, but at most 2000 lines or 50 KB."`
 	ShowLineNumbers bool   `json:"show_line_numbers,omitempty" default:"false" jsonschema:"Put the line number and \"| \" before each line. They are not part of the file."`
 	Encoding        string `json:"encoding,omitempty" default:"auto" enum:"utf8,ascii,base64,auto" jsonschema:"How to read the bytes: auto finds out; utf8 refuses anything else; ascii shows other bytes as \\xHH; base64 gives the bytes of any file up to 1 MiB."`
+	IfChanged       bool   `json:"if_changed,omitempty" default:"false" jsonschema:"Give the text only if it is not what this session last saw or wrote in full; else only say so."`
 }
 
 // readData is the structured result of read.
@@ -44,6 +45,8 @@ type readData struct {
 	Truncated      bool   `json:"truncated"`
 	RecommendRange bool   `json:"recommend_range"`
 	IsDirectory    bool   `json:"is_directory"`
+	// Unchanged: if_changed was set and the text was not given.
+	Unchanged bool `json:"unchanged,omitempty"`
 }
 
 func readTool() sdk.Tool {
@@ -100,6 +103,18 @@ func read(ctx context.Context, call *sdk.Call, in readArgs) (*sdk.Result, error)
 		return r.large()
 	case err != nil:
 		return nil, err
+	}
+	if in.IfChanged {
+		state, known, err := call.FileState(ctx, r.path.String())
+		if err != nil {
+			return nil, err
+		}
+		if known && !state.Partial && state.Hash == snap.Hash {
+			return &sdk.Result{
+				Output: fmt.Sprintf("[note: %s holds the same %s as when this session last saw or wrote it]", r.name, workspace.FormatSize(state.Size)), Title: "Read " + r.name,
+				Data: sdk.Data(readData{Path: r.path.String(), Unchanged: true}), Effects: []tool.Effect{snap.Effect()},
+			}, nil
+		}
 	}
 	return r.small(snap)
 }

@@ -215,6 +215,34 @@ func TestReadEffects(t *testing.T) {
 	}
 }
 
+// On demand a text that the session knows in full is not given again.
+func TestReadIfChanged(t *testing.T) {
+	h := newHost(t, "f=a\nb\n")
+	read := func(in args) (string, readData) {
+		in["file_path"] = "f"
+		output, data, _ := tooltest.Do[readData](h, "read", in)
+		return output, data
+	}
+	for i, c := range []struct {
+		args   args
+		output string
+	}{
+		{args{"if_changed": true, "limit": 1}, "a"}, // not known yet
+		{args{"if_changed": true}, "a\nb\n"},        // only a part is known
+		{args{"if_changed": true}, "[note: f holds the same 4 bytes as when this session last saw or wrote it]"},
+		{args{"if_changed": true, "offset": 2}, "[note: f holds the same 4 bytes as when this session last saw or wrote it]"},
+		{args{}, "a\nb\n"},
+	} {
+		if output, data := read(c.args); output != c.output || data.Unchanged != strings.Contains(c.output, "note") {
+			t.Errorf("%d: %q, %+v", i, output, data)
+		}
+	}
+	h.Files("f=a\nc\n")
+	if output, data := read(args{"if_changed": true}); output != "a\nc\n" || data.Unchanged {
+		t.Errorf("after a change: %q, %+v", output, data)
+	}
+}
+
 // A file above the size that is kept in memory is read piece by piece.
 func TestReadLarge(t *testing.T) {
 	h := newHost(t)
