@@ -58,6 +58,9 @@ plugin "edit" {
     strategies = {
       "*.{yaml,yml}" = ["exact"]
     }
+
+    # How many MiB of earlier contents undo keeps, of all sessions together.
+    history_mb = 64
   }
 }
 

@@ -12,7 +12,10 @@
 //  9. the old text is not unique
 //  10. the new text is not complete: it has a placeholder for what it leaves out
 //
-// The host refuses a denied path, with the same code, before a tool is asked.
+// The host refuses a denied path, with the code of layer 2, before a tool is asked. So
+// layer 2 wins over layer 1: whoever names a path that is denied hears that and nothing
+// else, and the log of calls shows it. Each other refusal is that of the first layer, in
+// the order above, that has a reason.
 package validate
 
 import (
