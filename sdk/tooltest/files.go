@@ -30,12 +30,12 @@ func (h *Host) file(entry string) error {
 	case isLink && (!isFile || len(link) < len(name)):
 		return os.Symlink(target, h.Path(link))
 	case !isFile && strings.HasSuffix(name, "/"):
-		return os.MkdirAll(h.Path(name), 0o755)
+		return os.MkdirAll(h.Path(name), 0o750)
 	}
-	if err := os.MkdirAll(filepath.Dir(h.Path(name)), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(h.Path(name)), 0o750); err != nil {
 		return err
 	}
-	return os.WriteFile(h.Path(name), []byte(content), 0o644) //nolint:gosec // a test's file, as anybody's
+	return os.WriteFile(h.Path(name), []byte(content), 0o600)
 }
 
 // Do calls a tool, fails the test when the call fails, and gives the output and the

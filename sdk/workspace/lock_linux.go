@@ -35,7 +35,7 @@ func (j *Journal) lock(ctx context.Context, path string) (unlock func(), err err
 				_ = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &at)
 			}, nil
 		case !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EACCES) && !errors.Is(err, unix.EINTR):
-			return func() {}, nil //nolint:nilerr // the file system has no such locks
+			return func() {}, nil // the file system has no such locks
 		}
 		select {
 		case <-time.After(wait):

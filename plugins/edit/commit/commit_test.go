@@ -1,6 +1,7 @@
 package commit_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -333,5 +334,33 @@ func TestSettleLeavesOthersWork(t *testing.T) {
 	}
 	if n := p.undoable(t); n != 0 {
 		t.Errorf("%d changes can be undone", n)
+	}
+}
+
+// BenchmarkApply shows what noting a change of 10 KB costs beside writing it.
+func BenchmarkApply(b *testing.B) {
+	for _, noted := range []bool{false, true} {
+		b.Run(map[bool]string{false: "written alone", true: "noted too"}[noted], func(b *testing.B) {
+			dir, err := filepath.EvalSymlinks(b.TempDir())
+			must(b, err)
+			must(b, os.MkdirAll(dir+"/w", 0o777))
+			p, err := open(dir)
+			must(b, err)
+			defer p.History.Close()
+			path, err := p.ws.Resolve(p.root, "f")
+			must(b, err)
+			for i := 0; b.Loop(); i++ {
+				text := bytes.Repeat(fmt.Appendf(nil, "%09d\n", i), 1000)
+				if noted {
+					_, err = p.commit(b.Context(), "f", string(text))
+				} else {
+					var snap *workspace.Snapshot
+					if snap, err = commit.Current(p.ws, path); err == nil {
+						_, err = p.ws.WriteFile(b.Context(), path, text, workspace.WriteOptions{Expect: snap})
+					}
+				}
+				must(b, err)
+			}
+		})
 	}
 }

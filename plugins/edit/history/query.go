@@ -62,6 +62,14 @@ func (s *Store) Unfinished(ctx context.Context, paths ...string) ([]*Change, err
 	if err != nil {
 		return nil, err
 	}
+	db, err := s.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var some bool // hardly ever: this is asked before each change
+	if err := db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM changes WHERE state = 0)`).Scan(&some); err != nil || !some {
+		return nil, s.failed(err)
+	}
 	var found []*Change
 	err = s.update(ctx, func(tx *sql.Tx) error {
 		found, err = changes(ctx, tx, `WHERE state = ? AND id IN (SELECT change FROM files WHERE path IN (SELECT value FROM json_each(?))) ORDER BY id`, Doing, string(names))
@@ -89,7 +97,7 @@ func (s *Store) Load(ctx context.Context, v *Version) error {
 }
 
 func changes(ctx context.Context, tx *sql.Tx, where string, args ...any) ([]*Change, error) {
-	rows, err := tx.QueryContext(ctx, `SELECT id, session, at_ns, tool, title, state, dirs, moves, moves_to FROM changes `+where, args...)
+	rows, err := tx.QueryContext(ctx, `SELECT id, session, at_ns, tool, title, state, dirs, moves, moves_to FROM changes `+where, args...) //nolint:gosec // where is a constant of this file
 	if err != nil {
 		return nil, err
 	}

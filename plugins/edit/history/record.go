@@ -101,8 +101,7 @@ func (v Version) key() any {
 func (s *Store) Finish(ctx context.Context, c *Change) error {
 	return s.update(ctx, func(tx *sql.Tx) error {
 		if len(c.Moves) == 0 {
-			if err := forget(ctx, tx, `SELECT id FROM changes WHERE session = ? AND state = ? AND id IN
-				(SELECT change FROM files WHERE path IN (SELECT path FROM files WHERE change = ?))`, c.Session, Undone, c.ID); err != nil {
+			if err := forgetUndone(ctx, tx, c); err != nil {
 				return err
 			}
 			for i, f := range c.Files {
@@ -120,6 +119,16 @@ func (s *Store) Finish(ctx context.Context, c *Change) error {
 		}
 		return forget(ctx, tx, `SELECT ?`, c.ID)
 	})
+}
+
+// forgetUndone forgets what could be done again on the files of a new change.
+func forgetUndone(ctx context.Context, tx *sql.Tx, c *Change) error {
+	var some bool // mostly not, and the rest is much work for nothing
+	if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM changes WHERE session = ? AND state = ?)`, c.Session, Undone).Scan(&some); err != nil || !some {
+		return err
+	}
+	return forget(ctx, tx, `SELECT id FROM changes WHERE session = ? AND state = ? AND id IN
+		(SELECT change FROM files WHERE path IN (SELECT path FROM files WHERE change = ?))`, c.Session, Undone, c.ID)
 }
 
 // place is where the i-th change that c settles stands among the session's: what was done
@@ -191,7 +200,7 @@ func forget(ctx context.Context, tx *sql.Tx, which string, args ...any) error {
 			return err
 		}
 	}
-	if _, err := tx.ExecContext(ctx, `INSERT INTO going `+which, args...); err != nil {
+	if _, err := tx.ExecContext(ctx, `INSERT INTO going `+which, args...); err != nil { //nolint:gosec // which is a constant of this file
 		return err
 	}
 	for _, step := range []string{

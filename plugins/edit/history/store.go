@@ -21,7 +21,8 @@ CREATE TABLE changes (
 	tool TEXT NOT NULL, title TEXT NOT NULL, state INTEGER NOT NULL, dirs TEXT NOT NULL,
 	moves TEXT NOT NULL, moves_to INTEGER NOT NULL, place INTEGER NOT NULL DEFAULT 0
 ) STRICT;
-CREATE INDEX changes_session ON changes (session, id);
+CREATE INDEX changes_session ON changes (session, state, place);
+CREATE INDEX changes_doing ON changes (id) WHERE state = 0;
 CREATE TABLE files (
 	change INTEGER NOT NULL REFERENCES changes ON DELETE CASCADE, seq INTEGER NOT NULL, path TEXT NOT NULL,
 	before_hash BLOB, before_mode INTEGER NOT NULL, after_hash BLOB, after_mode INTEGER NOT NULL,
@@ -99,7 +100,7 @@ func (s *Store) open(ctx context.Context) (*sql.DB, error) {
 		return s.db, nil
 	}
 	const pragmas = "?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)&_pragma=foreign_keys(1)" +
-		"&_pragma=journal_size_limit(4194304)&_txlock=immediate"
+		"&_pragma=journal_size_limit(4194304)&_pragma=temp_store(MEMORY)&_txlock=immediate"
 	dsn := "file::memory:" + pragmas
 	if s.path != "" {
 		if err := s.makeFile(); err != nil {
