@@ -145,6 +145,9 @@ func (m *undoing) of() string {
 const tries = 4
 
 func (m *undoing) run(ctx context.Context, preview bool) (*sdk.Result, error) {
+	if err := m.settle(ctx); err != nil {
+		return nil, err
+	}
 	for try := 1; ; try++ {
 		res, err := m.attempt(ctx, preview)
 		var moved *history.MovedError
@@ -152,6 +155,29 @@ func (m *undoing) run(ctx context.Context, preview bool) (*sdk.Result, error) {
 			return res, err
 		}
 	}
+}
+
+// settle has changes of the session that a killed process left brought to an end, so that
+// they are in the history, or not. Locking their files does it.
+func (m *undoing) settle(ctx context.Context) error {
+	names, err := m.editor.History.Cut(ctx, m.call.SessionID)
+	if err != nil {
+		return err
+	}
+	var paths []workspace.Path
+	for _, name := range names {
+		if p, err := m.ws.Resolve("/", name); err == nil {
+			paths = append(paths, p)
+		}
+	}
+	if len(paths) == 0 {
+		return nil
+	}
+	unlock, err := m.editor.Lock(ctx, m.ws, paths...)
+	if err == nil {
+		unlock()
+	}
+	return err
 }
 
 // attempt chooses the changes, takes their files through the checks, and writes.

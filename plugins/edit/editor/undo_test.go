@@ -12,6 +12,7 @@ import (
 	"toolhost.dev/sdk/tooltest"
 
 	"toolhost.dev/plugins/edit/editor"
+	"toolhost.dev/plugins/edit/history"
 )
 
 type undone struct {
@@ -309,4 +310,38 @@ func TestUndoOfAFileWithTwoNames(t *testing.T) {
 		t.Error(res.Output)
 	}
 	has(t, dir+"/twin", "a\n")
+}
+
+// A change that was cut off when its process was killed is finished, or put back, before
+// anything is undone: the last change is the last.
+func TestUndoAfterAKill(t *testing.T) {
+	state, dir := t.TempDir(), t.TempDir()
+	h := tooltest.New(t, editor.Plugin(), dir)
+	if d := h.Configure(tool.Configuration{StateDir: state}); len(d) > 0 {
+		t.Fatal(d)
+	}
+	does(t, h, "write", args{"file_path": "a.txt", "content": "a"})
+	does(t, h, "write", args{"file_path": "b.txt", "content": "b"})
+	killed := history.Open(state, 0) // a process that came as far as Begin and its file
+	defer killed.Close()
+	for name, c := range map[string]struct{ now, after string }{"b.txt": {"B\n", "B\n"}, "c.txt": {"-", "c\n"}} {
+		before := history.Version{}
+		if name == "b.txt" {
+			before = history.Content([]byte("b\n"), 0o644)
+		}
+		change := &history.Change{Session: "test", Tool: "write", Title: "write " + name, Files: []history.File{{Path: h.Path(name), Before: before, After: history.Content([]byte(c.after), 0o644)}}}
+		if err := killed.Begin(t.Context(), change); err != nil {
+			t.Fatal(err)
+		}
+		if c.now != "-" {
+			put(t, h.Path(name), c.now)
+		}
+	}
+	if d := data[undone](t, does(t, h, "undo", args{"action": "list"})); d.UndoCount != 3 || d.Changes[0].Title != "write b.txt" {
+		t.Errorf("%+v", d)
+	}
+	does(t, h, "undo", nil)
+	has(t, h.Path("b.txt"), "b\n")
+	does(t, h, "undo", args{"steps": 2})
+	has(t, h.Path("a.txt"), "-")
 }

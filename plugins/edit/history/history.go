@@ -22,7 +22,7 @@ import (
 	"time"
 )
 
-// DefaultLimit is how many bytes of content a history keeps, of all sessions together.
+// DefaultLimit is how many bytes a history keeps, of all sessions together.
 const DefaultLimit = 64 << 20
 
 // Version is a file at one moment. Its zero value is: there is no file.

@@ -155,8 +155,8 @@ func TestFold(t *testing.T) {
 }
 
 func TestTheOldestMakesRoom(t *testing.T) {
-	s := open(t, t.TempDir(), 1000)
-	text := func(i int) string { return strings.Repeat(fmt.Sprint(i%10), 300) }
+	s := open(t, t.TempDir(), 100_000)
+	text := func(i int) string { return strings.Repeat(fmt.Sprint(i%10), 30_000) }
 	for i := range 9 {
 		session := "s"
 		if i < 2 {
@@ -172,11 +172,18 @@ func TestTheOldestMakesRoom(t *testing.T) {
 			t.Errorf("%s: %d were dropped, %v", session, log.Dropped, err)
 		}
 	}
-	if err := s.Begin(t.Context(), &history.Change{Session: "s", Files: []history.File{file("/g", strings.Repeat("x", 1001), "y")}}); !errors.Is(err, history.ErrTooLarge) {
+	if err := s.Begin(t.Context(), &history.Change{Session: "s", Files: []history.File{file("/g", strings.Repeat("x", 100_001), "y")}}); !errors.Is(err, history.ErrTooLarge) {
 		t.Error(err)
 	}
 	if got := ids(t, s, "s", ""); got != "9 8 7 |" {
 		t.Errorf("a change that does not fit cost others: %s", got)
+	}
+	// Files that were created have no content before, and are not free of charge.
+	for i := range 400 {
+		change(t, s, "s", file(fmt.Sprint("/new", i), "-", "x"))
+	}
+	if log, err := s.Log(t.Context(), "s", ""); err != nil || len(log.Done) > 100_000/300 || len(log.Done) < 100 {
+		t.Errorf("%d changes are kept, %v", len(log.Done), err)
 	}
 }
 

@@ -96,6 +96,28 @@ func (s *Store) Load(ctx context.Context, v *Version) error {
 	})
 }
 
+// Cut gives the files of a session's changes that are under way, or were when their
+// process was killed.
+func (s *Store) Cut(ctx context.Context, session string) (paths []string, err error) {
+	db, err := s.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := db.QueryContext(ctx, `SELECT DISTINCT path FROM files WHERE change IN (SELECT id FROM changes WHERE state = 0 AND session = ?)`, session)
+	if err != nil {
+		return nil, s.failed(err)
+	}
+	defer rows.Close() //nolint:errcheck // rows.Err tells
+	for rows.Next() {
+		var path string
+		if err := rows.Scan(&path); err != nil {
+			return nil, s.failed(err)
+		}
+		paths = append(paths, path)
+	}
+	return paths, s.failed(rows.Err())
+}
+
 func changes(ctx context.Context, tx *sql.Tx, where string, args ...any) ([]*Change, error) {
 	rows, err := tx.QueryContext(ctx, `SELECT id, session, at_ns, tool, title, state, dirs, moves, moves_to FROM changes `+where, args...) //nolint:gosec // where is a constant of this file
 	if err != nil {

@@ -36,6 +36,9 @@ CREATE TABLE total (bytes INTEGER NOT NULL) STRICT;
 INSERT INTO total VALUES (0);
 CREATE TRIGGER contents_added AFTER INSERT ON contents BEGIN UPDATE total SET bytes = bytes + new.size; END;
 CREATE TRIGGER contents_removed AFTER DELETE ON contents BEGIN UPDATE total SET bytes = bytes - old.size; END;
+-- What a change takes beside its contents, roughly.
+CREATE TRIGGER files_added AFTER INSERT ON files BEGIN UPDATE total SET bytes = bytes + 300 + length(new.path); END;
+CREATE TRIGGER files_removed AFTER DELETE ON files BEGIN UPDATE total SET bytes = bytes - 300 - length(old.path); END;
 CREATE TABLE dropped (session TEXT PRIMARY KEY, count INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 `}
 
@@ -49,7 +52,7 @@ type Store struct {
 }
 
 // Open gives the store in a directory, or one in memory when dir is empty. It keeps up to
-// limit bytes of content; 0: DefaultLimit. Nothing is opened before the first use.
+// limit bytes; 0: DefaultLimit. Nothing is opened before the first use.
 func Open(dir string, limit int64) *Store {
 	s := &Store{limit: limit}
 	if limit <= 0 {
@@ -61,7 +64,7 @@ func Open(dir string, limit int64) *Store {
 	return s
 }
 
-// Limit is how many bytes of content are kept.
+// Limit is how many bytes are kept.
 func (s *Store) Limit() int64 { return s.limit }
 
 // Close closes the database.
