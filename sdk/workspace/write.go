@@ -25,6 +25,8 @@ type WriteOptions struct {
 	Parents bool
 	// Perm of a new file, before the umask; 0: 0666.
 	Perm fs.FileMode
+	// Hash is the SHA-256 of the data, when the caller has it already; nil: it is computed.
+	Hash *[sha256.Size]byte
 	// Mode is the exact mode of the file afterwards: permission, setuid, setgid and
 	// sticky bits. nil: an existing file keeps its own, a new one gets Perm.
 	Mode *fs.FileMode
@@ -99,7 +101,12 @@ func (w *Workspace) WriteFile(ctx context.Context, p Path, data []byte, opt Writ
 	if err := old.check(p, opt); err != nil {
 		return nil, err
 	}
-	job := &writeJob{ctx: ctx, path: p, dir: dir, old: old, data: data, hash: sha256.Sum256(data), opt: opt, journal: w.journal}
+	job := &writeJob{ctx: ctx, path: p, dir: dir, old: old, data: data, opt: opt, journal: w.journal}
+	if opt.Hash != nil {
+		job.hash = *opt.Hash
+	} else {
+		job.hash = sha256.Sum256(data)
+	}
 	done, err := job.run()
 	if err != nil {
 		return nil, fail("write", p.abs, err)

@@ -76,7 +76,7 @@ func (c *Committer) Lock(ctx context.Context, ws *workspace.Workspace, paths ...
 // to make a change, other than one that moves others.
 func (c *Committer) Apply(ctx context.Context, ws *workspace.Workspace, m Commit) (*Done, error) {
 	noted, lost := note(ws, m), ""
-	dirs := noted.Dirs
+	dirs, files := noted.Dirs, noted.Files
 	if err := c.History.Begin(ctx, noted); err != nil {
 		switch {
 		case ctx.Err() != nil:
@@ -92,7 +92,7 @@ func (c *Committer) Apply(ctx context.Context, ws *workspace.Workspace, m Commit
 	}
 	// What was begun is brought to its end, one way or the other.
 	after := context.WithoutCancel(ctx)
-	done, err := write(ctx, ws, m.Steps)
+	done, err := write(ctx, ws, m.Steps, files)
 	if err != nil {
 		if back := putBack(after, ws, m.Steps, done); back != nil {
 			// Unfinished: whoever locks the files next tries again.
@@ -125,7 +125,7 @@ func note(ws *workspace.Workspace, m Commit) *history.Change {
 	for _, s := range m.Steps {
 		f := history.File{Path: s.Path.String()}
 		if s.Before != nil {
-			f.Before = history.Content(s.Before.Data, s.Before.Mode)
+			f.Before = history.Known(s.Before.Hash, s.Before.Data, s.Before.Mode)
 		}
 		if !s.Remove {
 			f.After = history.Content(s.After, f.Before.Mode)
@@ -166,7 +166,7 @@ func lookUpMode(ws *workspace.Workspace, p workspace.Path, f *history.File) {
 }
 
 // write takes the steps in turn, removals last: what is written can be lost by none of them.
-func write(ctx context.Context, ws *workspace.Workspace, steps []Step) (*Done, error) {
+func write(ctx context.Context, ws *workspace.Workspace, steps []Step, files []history.File) (*Done, error) {
 	done := &Done{Written: make([]*workspace.Written, len(steps)), Effects: make([]tool.Effect, len(steps))}
 	for _, removing := range []bool{false, true} {
 		for i, s := range steps {
@@ -180,7 +180,9 @@ func write(ctx context.Context, ws *workspace.Workspace, steps []Step) (*Done, e
 				done.Effects[i] = removed(s.Before)
 				continue
 			}
-			w, err := ws.WriteFile(ctx, s.Path, s.After, workspace.WriteOptions{Expect: s.Before, New: s.Before == nil, Parents: true, Perm: s.Perm, Mode: s.Mode})
+			w, err := ws.WriteFile(ctx, s.Path, s.After, workspace.WriteOptions{
+				Expect: s.Before, New: s.Before == nil, Parents: true, Hash: &files[i].After.Hash, Perm: s.Perm, Mode: s.Mode,
+			})
 			if err != nil {
 				return done, err
 			}
@@ -204,7 +206,7 @@ func putBack(ctx context.Context, ws *workspace.Workspace, steps []Step, done *D
 		}
 		before, now := history.Version{}, history.Version{}
 		if s.Before != nil {
-			before = history.Content(s.Before.Data, s.Before.Mode)
+			before = history.Known(s.Before.Hash, s.Before.Data, s.Before.Mode)
 		}
 		if !s.Remove {
 			now = history.Content(s.After, 0)

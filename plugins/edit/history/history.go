@@ -37,10 +37,15 @@ type Version struct {
 
 // Content makes the version of a file that is there.
 func Content(data []byte, mode fs.FileMode) Version {
+	return Known(sha256.Sum256(data), data, mode)
+}
+
+// Known does what Content does, for bytes whose SHA-256 is known.
+func Known(hash [sha256.Size]byte, data []byte, mode fs.FileMode) Version {
 	if data == nil {
 		data = []byte{}
 	}
-	return Version{Exists: true, Hash: sha256.Sum256(data), Mode: mode & modeBits, Data: data}
+	return Version{Exists: true, Hash: hash, Mode: mode & modeBits, Data: data}
 }
 
 const modeBits = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"toolhost.dev/plugins/edit/history"
 )
@@ -246,4 +248,73 @@ func TestTornTail(t *testing.T) {
 	if len(seen) != count+1 {
 		t.Errorf("the cuts left histories of %v changes, want each of 0 to %d", seen, count)
 	}
+}
+
+// TestLargeContents are files beside the database, as long as the history holds them.
+func TestLargeContents(t *testing.T) {
+	dir := t.TempDir()
+	contents := func() []string {
+		entries, _ := os.ReadDir(filepath.Join(dir, "contents"))
+		var names []string
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		return names
+	}
+	s := history.Open(dir, 0)
+	large := strings.Repeat("large\n", 50_000)
+	first := change(t, s, "a", file("/f", large, "small"))
+	change(t, s, "b", file("/g", large, "other"))
+	if got := contents(); len(got) != 1 || got[0] != fmt.Sprintf("%x", first.Files[0].Before.Hash) {
+		t.Fatalf("%v", got)
+	}
+	must(t, s.Close())
+	s = history.Open(dir, 0)
+	log, err := s.Log(t.Context(), "a", "")
+	must(t, err)
+	v := log.Done[0].Files[0].Before
+	must(t, s.Load(t.Context(), &v))
+	if string(v.Data) != large {
+		t.Errorf("%d bytes", len(v.Data))
+	}
+	if _, err := s.Clear(t.Context(), "a", ""); err != nil || len(contents()) != 1 {
+		t.Errorf("another session needs it still: %v %v", contents(), err)
+	}
+	if _, err := s.Clear(t.Context(), "b", ""); err != nil || len(contents()) != 0 {
+		t.Errorf("left: %v %v", contents(), err)
+	}
+	// What a killed process left goes, once it is surely nobody's.
+	change(t, s, "a", file("/f", large, "small"))
+	must(t, s.Close())
+	for _, name := range []string{strings.Repeat("ab", 32), ".new-1", "young"} {
+		must(t, os.WriteFile(filepath.Join(dir, "contents", name), nil, 0o600))
+	}
+	old := time.Now().Add(-2 * time.Hour)
+	for _, name := range append(contents(), ".new-1") {
+		if name != "young" {
+			must(t, os.Chtimes(filepath.Join(dir, "contents", name), old, old))
+		}
+	}
+	s = history.Open(dir, 0)
+	log, err = s.Log(t.Context(), "a", "")
+	must(t, err)
+	v = log.Done[0].Files[0].Before
+	if got := contents(); len(got) != 2 || !slices.Contains(got, "young") || s.Load(t.Context(), &v) != nil {
+		t.Errorf("%v", got)
+	}
+	// One that was damaged or removed is told, not used.
+	path := filepath.Join(dir, "contents", fmt.Sprintf("%x", v.Hash))
+	must(t, os.WriteFile(path, []byte("something else"), 0o600))
+	v.Data = nil
+	if err := s.Load(t.Context(), &v); err == nil || !strings.Contains(err.Error(), "is damaged") {
+		t.Error(err)
+	}
+	must(t, os.Remove(path))
+	if err := s.Load(t.Context(), &v); err == nil || !strings.Contains(err.Error(), "is not there") {
+		t.Error(err)
+	}
+	// The same content again is written again.
+	change(t, s, "c", file("/h", large, "x"))
+	must(t, s.Load(t.Context(), &v))
+	must(t, s.Close())
 }

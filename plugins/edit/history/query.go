@@ -84,8 +84,8 @@ func (s *Store) Load(ctx context.Context, v *Version) error {
 		return nil
 	}
 	return s.update(ctx, func(tx *sql.Tx) error {
-		var data []byte
-		if err := tx.QueryRowContext(ctx, `SELECT data FROM contents WHERE hash = ?`, v.Hash[:]).Scan(&data); err != nil {
+		data, err := s.content(ctx, tx, v.Hash[:])
+		if err != nil {
 			return fmt.Errorf("the content %x is not there: %w", v.Hash[:6], err)
 		}
 		if c := Content(data, v.Mode); c.Hash == v.Hash {

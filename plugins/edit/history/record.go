@@ -49,14 +49,14 @@ func (s *Store) Begin(ctx context.Context, c *Change) error {
 				return err
 			}
 		}
-		if err := insert(ctx, tx, c); err != nil {
+		if err := s.insert(ctx, tx, c); err != nil {
 			return err
 		}
 		return s.makeRoom(ctx, tx, c)
 	})
 }
 
-func insert(ctx context.Context, tx *sql.Tx, c *Change) error {
+func (s *Store) insert(ctx context.Context, tx *sql.Tx, c *Change) error {
 	dirs, err := json.Marshal(c.Dirs)
 	if err != nil {
 		return err
@@ -75,8 +75,7 @@ func insert(ctx context.Context, tx *sql.Tx, c *Change) error {
 	}
 	for i, f := range c.Files {
 		if f.Before.Exists {
-			if _, err := tx.ExecContext(ctx, `INSERT INTO contents (hash, size, data) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
-				f.Before.Hash[:], len(f.Before.Data), f.Before.Data); err != nil {
+			if err := s.keep(ctx, tx, &f.Before); err != nil {
 				return err
 			}
 		}
@@ -101,7 +100,7 @@ func (v Version) key() any {
 func (s *Store) Finish(ctx context.Context, c *Change) error {
 	return s.update(ctx, func(tx *sql.Tx) error {
 		if len(c.Moves) == 0 {
-			if err := forgetUndone(ctx, tx, c); err != nil {
+			if err := s.forgetUndone(ctx, tx, c); err != nil {
 				return err
 			}
 			for i, f := range c.Files {
@@ -117,17 +116,17 @@ func (s *Store) Finish(ctx context.Context, c *Change) error {
 				return err
 			}
 		}
-		return forget(ctx, tx, `SELECT ?`, c.ID)
+		return s.forget(ctx, tx, `SELECT ?`, c.ID)
 	})
 }
 
 // forgetUndone forgets what could be done again on the files of a new change.
-func forgetUndone(ctx context.Context, tx *sql.Tx, c *Change) error {
+func (s *Store) forgetUndone(ctx context.Context, tx *sql.Tx, c *Change) error {
 	var some bool // mostly not, and the rest is much work for nothing
 	if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM changes WHERE session = ? AND state = ?)`, c.Session, Undone).Scan(&some); err != nil || !some {
 		return err
 	}
-	return forget(ctx, tx, `SELECT id FROM changes WHERE session = ? AND state = ? AND id IN
+	return s.forget(ctx, tx, `SELECT id FROM changes WHERE session = ? AND state = ? AND id IN
 		(SELECT change FROM files WHERE path IN (SELECT path FROM files WHERE change = ?))`, c.Session, Undone, c.ID)
 }
 
@@ -137,7 +136,7 @@ func place(c *Change, i int) int64 { return c.ID<<20 + int64(i) }
 
 // Abandon says that the change was not made.
 func (s *Store) Abandon(ctx context.Context, c *Change) error {
-	return s.update(ctx, func(tx *sql.Tx) error { return forget(ctx, tx, `SELECT ?`, c.ID) })
+	return s.update(ctx, func(tx *sql.Tx) error { return s.forget(ctx, tx, `SELECT ?`, c.ID) })
 }
 
 // Clear forgets a session's changes, or those that touch a file, and gives their number.
@@ -152,7 +151,7 @@ func (s *Store) Clear(ctx context.Context, session, path string) (n int, err err
 				return err
 			}
 		}
-		return forget(ctx, tx, `SELECT id `+which, session, Doing, path)
+		return s.forget(ctx, tx, `SELECT id `+which, session, Doing, path)
 	})
 	return n, err
 }
@@ -182,14 +181,14 @@ func (s *Store) makeRoom(ctx context.Context, tx *sql.Tx, c *Change) error {
 		if _, err := tx.ExecContext(ctx, `INSERT INTO dropped VALUES (?, 1) ON CONFLICT (session) DO UPDATE SET count = count + 1`, session); err != nil {
 			return err
 		}
-		if err := forget(ctx, tx, `SELECT ?`, id); err != nil {
+		if err := s.forget(ctx, tx, `SELECT ?`, id); err != nil {
 			return err
 		}
 	}
 }
 
 // forget removes the changes that a query gives, and the contents that nothing needs then.
-func forget(ctx context.Context, tx *sql.Tx, which string, args ...any) error {
+func (s *Store) forget(ctx context.Context, tx *sql.Tx, which string, args ...any) error {
 	for _, step := range []string{
 		`CREATE TEMP TABLE IF NOT EXISTS going (id INTEGER PRIMARY KEY)`,
 		`CREATE TEMP TABLE IF NOT EXISTS loose (hash BLOB PRIMARY KEY)`,
@@ -207,14 +206,10 @@ func forget(ctx context.Context, tx *sql.Tx, which string, args ...any) error {
 		`INSERT OR IGNORE INTO loose SELECT before_hash FROM files WHERE change IN (SELECT id FROM going) AND before_hash IS NOT NULL`,
 		`INSERT OR IGNORE INTO loose SELECT after_hash FROM files WHERE change IN (SELECT id FROM going) AND after_hash IS NOT NULL`,
 		`DELETE FROM changes WHERE id IN (SELECT id FROM going)`,
-		// What follows a change is kept only while it is undone: it is in the file otherwise.
-		`DELETE FROM contents WHERE hash IN (SELECT hash FROM loose)
-			AND NOT EXISTS (SELECT 1 FROM files WHERE before_hash = contents.hash)
-			AND NOT EXISTS (SELECT 1 FROM files JOIN changes ON changes.id = files.change WHERE after_hash = contents.hash AND state = 2)`,
 	} {
 		if _, err := tx.ExecContext(ctx, step); err != nil {
 			return err
 		}
 	}
-	return nil
+	return s.dropContents(ctx, tx)
 }

@@ -31,7 +31,7 @@ CREATE TABLE files (
 CREATE INDEX files_path ON files (path);
 CREATE INDEX files_before ON files (before_hash);
 CREATE INDEX files_after ON files (after_hash);
-CREATE TABLE contents (hash BLOB PRIMARY KEY, size INTEGER NOT NULL, data BLOB NOT NULL) STRICT;
+CREATE TABLE contents (hash BLOB PRIMARY KEY, size INTEGER NOT NULL, data BLOB) STRICT; -- no data: it is a file
 CREATE TABLE total (bytes INTEGER NOT NULL) STRICT;
 INSERT INTO total VALUES (0);
 CREATE TRIGGER contents_added AFTER INSERT ON contents BEGIN UPDATE total SET bytes = bytes + new.size; END;
@@ -116,7 +116,11 @@ func (s *Store) open(ctx context.Context) (*sql.DB, error) {
 		return nil, s.failed(err)
 	}
 	db.SetMaxOpenConns(1) // changes are one after the other anyway; in memory each would have a database of its own
-	if err := migrate(ctx, db); err != nil {
+	err = migrate(ctx, db)
+	if err == nil && s.path != "" {
+		err = s.sweep(ctx, db)
+	}
+	if err != nil {
 		return nil, s.failed(errors.Join(err, db.Close()))
 	}
 	s.db = db
