@@ -73,7 +73,9 @@ func (s *Schema) Check(args map[string]json.RawMessage) (map[string]json.RawMess
 			continue
 		}
 		var v any
-		if err := json.Unmarshal(raw, &v); err != nil {
+		if n, err := strconv.Atoi(string(raw)); err == nil && raw[0] != '+' && (raw[0] != '0' || len(raw) == 1) && n == int(float64(n)) && n >= 0 {
+			v = float64(n) // as most numbers are, in a tenth of the time
+		} else if err := json.Unmarshal(raw, &v); err != nil {
 			report(WrongType, p.Name, "parameter %q is not JSON: %v", p.Name, err)
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -46,15 +47,32 @@ func (p *Pending) limit() time.Duration {
 
 // call makes the call of the bound arguments.
 func (p *Pending) call() *tool.Call {
-	raw, err := json.Marshal(p.args)
-	if err != nil { // each value was checked to be JSON
-		raw = json.RawMessage("{}")
-	}
+	raw := object(p.args)
 	s := p.req.Session
 	return &tool.Call{
 		ID: p.req.ID, MessageID: p.req.MessageID, Tool: p.entry.Definition.Name, Arguments: raw,
 		SessionID: s.ID, Cwd: s.Cwd, Roots: s.Roots,
 	}
+}
+
+// object joins values, each checked to be JSON before, to a JSON object.
+func object(values map[string]json.RawMessage) json.RawMessage {
+	size := len("{}")
+	for name, v := range values {
+		size += len(name) + len(v) + len(`"":,`)
+	}
+	out := append(make(json.RawMessage, 0, size), '{')
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		key, err := json.Marshal(name)
+		if err != nil { // a string marshals
+			panic(err)
+		}
+		out = append(append(append(out, key...), ':'), values[name]...)
+	}
+	return append(out, '}')
 }
 
 // inform completes a call, just before it runs, with what the session knows by now:

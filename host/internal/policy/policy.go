@@ -3,6 +3,7 @@
 package policy
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -68,6 +69,9 @@ func (p *Policy) Edit(call *tool.Call, paths []string) error {
 
 // pathsIn gives the paths in an argument: a string or an array of them.
 func pathsIn(raw json.RawMessage) []string {
+	if n := len(raw); n >= 2 && raw[0] == '"' && bytes.IndexByte(raw, '\\') < 0 {
+		return []string{string(raw[1 : n-1])} // it was checked to be JSON before
+	}
 	var one string
 	if json.Unmarshal(raw, &one) == nil {
 		return []string{one}
