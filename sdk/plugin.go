@@ -142,6 +142,7 @@ func (p *Plugin) description() (d *tool.Description, toolErr, err error) {
 		errs = append(errs, fmt.Errorf("cannot infer the configuration schema: %w", p.Config.err))
 	}
 	d = &tool.Description{Name: p.Name, Version: p.Version, MinHostVersion: p.MinHostVersion, ConfigSchema: p.Config.schema}
+	d.Capabilities = append(d.Capabilities, tool.CapabilityCalls) // package toolrpc has it
 	if p.Commands {
 		d.Capabilities = append(d.Capabilities, tool.CapabilityCommands)
 	}

@@ -32,6 +32,9 @@ type Call struct {
 	Commands *Commands
 }
 
+// CapabilityCalls of a plugin: it takes several calls on one stream.
+const CapabilityCalls = "calls"
+
 // CapabilityCommands of a plugin: its tools start commands, and are given
 // [Call.Commands].
 const CapabilityCommands = "commands"

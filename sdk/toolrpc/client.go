@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -24,7 +25,8 @@ const endGrace = time.Second
 // Client is the host's end: a [tool.Plugin] on the other side of a connection. It
 // is safe for concurrent use.
 type Client struct {
-	rpc toolpb.PluginServiceClient
+	rpc    toolpb.PluginServiceClient
+	shared atomic.Pointer[sharedStream] // nil: the plugin has none
 	// HostVersion is told to the plugin.
 	HostVersion string
 }
@@ -42,7 +44,9 @@ func (c *Client) Describe(ctx context.Context) (*tool.Description, error) {
 	if err != nil {
 		return nil, callError(err)
 	}
-	return descriptionFromPB(r), nil
+	d := descriptionFromPB(r)
+	c.share(d)
+	return d, nil
 }
 
 // Configure implements [tool.Plugin].
@@ -79,76 +83,112 @@ func (c *Client) Drain(ctx context.Context, grace time.Duration) (int, error) {
 }
 
 // Call implements [tool.Plugin]. When ctx ends the tool is told, and has
-// [CancelGrace] to answer with what it has; then the stream is cut.
+// [CancelGrace] to answer with what it has; then the call is cut off.
 func (c *Client) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result {
 	if err := ctx.Err(); err != nil {
 		return tool.Failed(tool.AsError(context.Cause(ctx)).From(tool.SourceHost))
+	}
+	l, err := c.line(ctx, call)
+	if err != nil {
+		return tool.Failed(callError(err))
+	}
+	conv := &conversation{ctx: ctx, line: l, peer: peer}
+	var timeout time.Duration
+	if deadline, ok := ctx.Deadline(); ok {
+		timeout = max(time.Until(deadline), time.Millisecond)
+	}
+	if err := l.send(&toolpb.CallRequest{Message: &toolpb.CallRequest_Start{Start: startToPB(call, timeout)}}); err != nil {
+		// The reason is what recv says; send only knows that it is over.
+		_, err = l.recv()
+		l.cut()
+		return tool.Failed(callError(err))
+	}
+	stop := context.AfterFunc(ctx, func() {
+		defer time.AfterFunc(CancelGrace, l.cut)
+		reason := toolpb.Cancel_REASON_CANCELED
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			reason = toolpb.Cancel_REASON_DEADLINE
+		}
+		go l.send(&toolpb.CallRequest{Message: &toolpb.CallRequest_Cancel{Cancel: &toolpb.Cancel{Reason: reason}}}) //nolint:errcheck // the call is cut off if it does not get through
+	})
+	defer stop()
+	res, err := conv.listen()
+	switch {
+	case err == nil:
+		l.end()
+		return res
+	case ctx.Err() != nil && status.Code(err) == codes.Canceled:
+		l.cut()
+		e := tool.AsError(context.Cause(ctx))
+		return tool.Failed(tool.Errorf(e.Kind, "%s (%s did not stop within %s of being told to, and was abandoned.)", e.Message, call.Tool, CancelGrace).From(tool.SourcePlugin))
+	}
+	l.cut()
+	return tool.Failed(callError(err))
+}
+
+// line is what one call is spoken over. Its methods are safe for concurrent use, but for
+// recv.
+type line interface {
+	send(m *toolpb.CallRequest) error
+	recv() (*toolpb.CallResponse, error)
+	// end is called after the result, cut to give the call up; both may be called twice.
+	end()
+	cut()
+}
+
+// line gives the shared stream to calls that are short as a rule and harmless to give up,
+// and a stream of its own to any other.
+func (c *Client) line(ctx context.Context, call *tool.Call) (line, error) {
+	if shared := c.shared.Load(); shared != nil && shared.takes(call.Tool) {
+		return shared.begin(c.rpc)
 	}
 	// The stream outlives ctx by the grace, so that a canceled call can still answer.
 	streamCtx, cut := context.WithCancel(context.WithoutCancel(ctx))
 	stream, err := c.rpc.Call(streamCtx)
 	if err != nil {
 		cut()
-		return tool.Failed(callError(err))
+		return nil, err
 	}
-	conv := &conversation{ctx: ctx, stream: stream, peer: peer}
-	var timeout time.Duration
-	if deadline, ok := ctx.Deadline(); ok {
-		timeout = max(time.Until(deadline), time.Millisecond)
-	}
-	if err := conv.send(&toolpb.CallRequest{Message: &toolpb.CallRequest_Start{Start: startToPB(call, timeout)}}); err != nil {
-		// The reason is what Recv says; Send only knows that the stream is over.
-		_, err = stream.Recv()
-		cut()
-		return tool.Failed(callError(err))
-	}
-	stop := context.AfterFunc(ctx, func() {
-		defer time.AfterFunc(CancelGrace, cut)
-		reason := toolpb.Cancel_REASON_CANCELED
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			reason = toolpb.Cancel_REASON_DEADLINE
-		}
-		go conv.send(&toolpb.CallRequest{Message: &toolpb.CallRequest_Cancel{Cancel: &toolpb.Cancel{Reason: reason}}}) //nolint:errcheck // the stream is cut if it does not get through
-	})
-	defer stop()
-	res, err := conv.listen()
-	switch {
-	case err == nil:
-		// The plugin ends the stream right after its result. Hearing that costs less
-		// than a reset, and one that does not is cut off.
-		late := time.AfterFunc(endGrace, cut)
-		_, _ = stream.Recv()
-		late.Stop()
-		cut()
-		return res
-	case ctx.Err() != nil && status.Code(err) == codes.Canceled:
-		cut()
-		e := tool.AsError(context.Cause(ctx))
-		return tool.Failed(tool.Errorf(e.Kind, "%s (%s did not stop within %s of being told to, and was abandoned.)", e.Message, call.Tool, CancelGrace).From(tool.SourcePlugin))
-	}
-	cut()
-	return tool.Failed(callError(err))
+	return &ownLine{stream: stream, cancel: cut}, nil
 }
 
-// conversation is the host's side of one call's stream.
-type conversation struct {
-	ctx    context.Context
+// ownLine is a stream of the call's own.
+type ownLine struct {
 	stream grpc.BidiStreamingClient[toolpb.CallRequest, toolpb.CallResponse]
-	peer   tool.Peer
-
-	mu sync.Mutex // one Send at a time
+	cancel context.CancelFunc
+	mu     sync.Mutex // one Send at a time
 }
 
-func (c *conversation) send(m *toolpb.CallRequest) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.stream.Send(m)
+func (l *ownLine) send(m *toolpb.CallRequest) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.stream.Send(m)
+}
+
+func (l *ownLine) recv() (*toolpb.CallResponse, error) { return l.stream.Recv() }
+
+// end waits for the plugin to end the stream, which it does right after its result.
+// Hearing that costs less than a reset, and one that does not is cut off.
+func (l *ownLine) end() {
+	late := time.AfterFunc(endGrace, l.cancel)
+	_, _ = l.stream.Recv()
+	late.Stop()
+	l.cancel()
+}
+
+func (l *ownLine) cut() { l.cancel() }
+
+// conversation is the host's side of one call.
+type conversation struct {
+	ctx  context.Context
+	line line
+	peer tool.Peer
 }
 
 // listen passes on what the plugin says until it gives the result.
 func (c *conversation) listen() (*tool.Result, error) {
 	for {
-		m, err := c.stream.Recv()
+		m, err := c.line.recv()
 		if err != nil {
 			return nil, err
 		}
@@ -176,7 +216,7 @@ func (c *conversation) answer(a *toolpb.Ask) {
 	if err != nil {
 		answer = tool.Answer{Outcome: tool.NobodyToAsk, Message: err.Error()}
 	}
-	_ = c.send(&toolpb.CallRequest{Message: &toolpb.CallRequest_Answer{Answer: answerToPB(a.GetId(), answer)}})
+	_ = c.line.send(&toolpb.CallRequest{Message: &toolpb.CallRequest_Answer{Answer: answerToPB(a.GetId(), answer)}})
 }
 
 func (c *conversation) tellFileStates(q *toolpb.FileStateQuery) {
@@ -186,7 +226,7 @@ func (c *conversation) tellFileStates(q *toolpb.FileStateQuery) {
 	for _, s := range states {
 		out.States = append(out.States, fileStateToPB(s))
 	}
-	_ = c.send(&toolpb.CallRequest{Message: &toolpb.CallRequest_FileStates{FileStates: out}})
+	_ = c.line.send(&toolpb.CallRequest{Message: &toolpb.CallRequest_FileStates{FileStates: out}})
 }
 
 // callError says what the failure of a remote procedure call means.

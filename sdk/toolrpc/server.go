@@ -67,24 +67,81 @@ func (s *server) Call(stream grpc.BidiStreamingServer[toolpb.CallRequest, toolpb
 	if start == nil {
 		return status.Error(codes.InvalidArgument, "the first message of a call must be Start")
 	}
-	var deadline time.Time
-	if ms := start.GetTimeoutMs(); ms > 0 {
-		// The host says when it is over; the tool should only know when that will be.
-		deadline = time.Now().Add(time.Duration(ms) * time.Millisecond)
-	}
-	p := &hostPeer{stream: stream, done: stream.Context().Done()}
-	ctx := lazyctx.New(stream.Context(), deadline, func() { p.listen() })
+	p := &hostPeer{out: stream.Send, done: stream.Context().Done()}
+	ctx := lazyctx.New(stream.Context(), deadlineOf(start), func() { p.listen() })
 	defer ctx.Cancel(errHostGone)
-	p.listen = sync.OnceFunc(func() { go p.receive(ctx.Cancel) })
-	res := s.impl.Call(ctx, callFromPB(start), p)
-	return p.finish(start.GetTool(), res)
+	p.listen = sync.OnceFunc(func() { go p.receive(stream, ctx.Cancel) })
+	return p.finish(start.GetTool(), s.impl.Call(ctx, callFromPB(start), p))
+}
+
+// deadlineOf says when a call's time is over; zero: never. The host keeps it: the tool
+// should only know.
+func deadlineOf(start *toolpb.Start) time.Time {
+	if ms := start.GetTimeoutMs(); ms > 0 {
+		return time.Now().Add(time.Duration(ms) * time.Millisecond)
+	}
+	return time.Time{}
+}
+
+// Calls carries many calls beside each other on one stream.
+func (s *server) Calls(stream grpc.BidiStreamingServer[toolpb.CallsRequest, toolpb.CallsResponse]) error {
+	var sending, mu sync.Mutex
+	type running struct {
+		peer *hostPeer
+		ctx  *lazyctx.Context
+	}
+	calls := make(map[uint64]running)
+	defer func() {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, c := range calls {
+			c.ctx.Cancel(errHostGone)
+		}
+	}()
+	for {
+		m, err := stream.Recv()
+		if err != nil {
+			return nil //nolint:nilerr // the host is gone, and nobody hears an error
+		}
+		id := m.GetCall()
+		start := m.GetMessage().GetStart()
+		if start == nil {
+			mu.Lock()
+			c, ok := calls[id]
+			mu.Unlock()
+			if ok { // else it has ended in the meantime
+				c.peer.hear(m.GetMessage(), c.ctx.Cancel)
+			}
+			continue
+		}
+		p := &hostPeer{done: stream.Context().Done(), listen: func() {}, out: func(m *toolpb.CallResponse) error {
+			sending.Lock()
+			defer sending.Unlock()
+			return stream.Send(&toolpb.CallsResponse{Call: id, Message: m})
+		}}
+		ctx := lazyctx.New(stream.Context(), deadlineOf(start), nil)
+		mu.Lock()
+		calls[id] = running{p, ctx}
+		mu.Unlock()
+		go func() {
+			var res *tool.Result
+			defer func() {
+				mu.Lock()
+				delete(calls, id)
+				mu.Unlock()
+				_ = p.finish(start.GetTool(), res) // an error means that nobody waits for it
+				ctx.Cancel(errHostGone)
+			}()
+			res = s.impl.Call(ctx, callFromPB(start), p)
+		}()
+	}
 }
 
 // hostPeer is the host as a running call sees it.
 type hostPeer struct {
-	stream grpc.BidiStreamingServer[toolpb.CallRequest, toolpb.CallResponse]
+	out    func(*toolpb.CallResponse) error
 	done   <-chan struct{}
-	listen func() // starts receive, once
+	listen func() // has what the host says heard from now on
 
 	sendMu   sync.Mutex
 	finished bool
@@ -94,27 +151,31 @@ type hostPeer struct {
 	waiting map[uint32]chan *toolpb.CallRequest
 }
 
-// receive reads what the host says until the stream ends.
-func (p *hostPeer) receive(cancel func(error)) {
+// receive hears what the host says until the stream ends.
+func (p *hostPeer) receive(stream grpc.BidiStreamingServer[toolpb.CallRequest, toolpb.CallResponse], cancel func(error)) {
 	for {
-		m, err := p.stream.Recv()
+		m, err := stream.Recv()
 		if err != nil {
 			// The host keeps its side open until it has the result, so this is the end of the call.
 			cancel(errHostGone)
 			return
 		}
-		switch m := m.GetMessage().(type) {
-		case *toolpb.CallRequest_Cancel:
-			if m.Cancel.GetReason() == toolpb.Cancel_REASON_DEADLINE {
-				cancel(context.DeadlineExceeded)
-			} else {
-				cancel(context.Canceled)
-			}
-		case *toolpb.CallRequest_Answer:
-			p.deliver(m.Answer.GetAskId(), &toolpb.CallRequest{Message: m})
-		case *toolpb.CallRequest_FileStates:
-			p.deliver(m.FileStates.GetQueryId(), &toolpb.CallRequest{Message: m})
+		p.hear(m, cancel)
+	}
+}
+
+func (p *hostPeer) hear(m *toolpb.CallRequest, cancel func(error)) {
+	switch m := m.GetMessage().(type) {
+	case *toolpb.CallRequest_Cancel:
+		if m.Cancel.GetReason() == toolpb.Cancel_REASON_DEADLINE {
+			cancel(context.DeadlineExceeded)
+		} else {
+			cancel(context.Canceled)
 		}
+	case *toolpb.CallRequest_Answer:
+		p.deliver(m.Answer.GetAskId(), &toolpb.CallRequest{Message: m})
+	case *toolpb.CallRequest_FileStates:
+		p.deliver(m.FileStates.GetQueryId(), &toolpb.CallRequest{Message: m})
 	}
 }
 
@@ -168,19 +229,26 @@ func (p *hostPeer) send(m *toolpb.CallResponse) error {
 	if p.finished {
 		return errors.New("toolrpc: the call has returned; nothing can be sent for it any more")
 	}
-	return p.stream.Send(m)
+	return p.out(m)
 }
 
+// finish gives the result; nil: the handler ended its goroutine instead of returning.
 func (p *hostPeer) finish(name string, res *tool.Result) error {
+	if res == nil {
+		res = tool.Failed(tool.Errorf(tool.Internal, "%s ended without a result (runtime.Goexit). Report it to the plugin's author.", name).From(tool.SourcePlugin))
+	}
 	m := &toolpb.CallResponse{Message: &toolpb.CallResponse_Result{Result: resultToPB(res)}}
-	if size := proto.Size(m); size > MaxMessageSize {
+	if size := proto.Size(m); size > MaxMessageSize-envelope {
 		m.Message = &toolpb.CallResponse_Result{Result: resultToPB(tool.Failed(tooLarge(name, size)))}
 	}
 	p.sendMu.Lock()
 	defer p.sendMu.Unlock()
 	p.finished = true
-	return p.stream.Send(m)
+	return p.out(m)
 }
+
+// envelope is what the stream of Calls adds to a message at most, in bytes.
+const envelope = 32
 
 func tooLarge(name string, size int) *tool.Error {
 	return tool.Errorf(tool.ExecutionFailed, "The result of %s is %.1f MB; at most %d MB can be returned. Ask for less at a time, or have it written to a file.",

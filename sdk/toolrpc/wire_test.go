@@ -73,7 +73,28 @@ func connect(t *testing.T, impl toolpb.PluginServiceServer) *Client {
 }
 
 func serve(t *testing.T, call func(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result) *Client {
-	return connect(t, &server{impl: &fake{call: call}})
+	c := connect(t, &server{impl: &fake{call: call}})
+	if overOneStream {
+		c.shared.Store(&sharedStream{takes: func(string) bool { return true }})
+	}
+	return c
+}
+
+// overOneStream has [serve] send all calls over one stream.
+var overOneStream bool
+
+// TestOverOneStream: what holds of a call on a stream of its own holds of it on a shared one.
+func TestOverOneStream(t *testing.T) {
+	overOneStream = true
+	defer func() { overOneStream = false }()
+	for name, test := range map[string]func(*testing.T){
+		"events": TestEventsComeInOrder, "large output": TestLargeOutputIsCut, "call and result": TestCallAndResultComeThrough,
+		"kinds": TestEveryKindComesThrough, "UTF-8": TestInvalidUTF8IsReplaced, "asks": TestAsks, "held up": TestAnAskHoldsNothingUp,
+		"file states": TestFileStates, "cancel": TestCancelReachesTheTool, "cancel in vain": TestCancelDoesNotWaitForever,
+		"after the end": TestNothingIsSentAfterTheEnd, "oversized": TestOversizedResult, "gone": TestHostGone,
+	} {
+		t.Run(name, test)
+	}
 }
 
 // recorder is a host that writes down what it hears.

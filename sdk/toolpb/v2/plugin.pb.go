@@ -192,7 +192,7 @@ func (x Cancel_Reason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Cancel_Reason.Descriptor instead.
 func (Cancel_Reason) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{11, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{13, 0}
 }
 
 type Output_Stream int32
@@ -241,7 +241,7 @@ func (x Output_Stream) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Output_Stream.Descriptor instead.
 func (Output_Stream) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{14, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{16, 0}
 }
 
 type Answer_Outcome int32
@@ -298,7 +298,7 @@ func (x Answer_Outcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Answer_Outcome.Descriptor instead.
 func (Answer_Outcome) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{18, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{20, 0}
 }
 
 type Attachment_Type int32
@@ -347,7 +347,7 @@ func (x Attachment_Type) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Attachment_Type.Descriptor instead.
 func (Attachment_Type) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{24, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{26, 0}
 }
 
 type Effect_Operation int32
@@ -402,7 +402,7 @@ func (x Effect_Operation) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Effect_Operation.Descriptor instead.
 func (Effect_Operation) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{25, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{27, 0}
 }
 
 type HealthResponse_Status int32
@@ -454,7 +454,7 @@ func (x HealthResponse_Status) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use HealthResponse_Status.Descriptor instead.
 func (HealthResponse_Status) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{27, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{29, 0}
 }
 
 type DescribeRequest struct {
@@ -1293,6 +1293,115 @@ func (x *Start) GetCommands() *Commands {
 	return nil
 }
 
+// CallsRequest is what the host says on the stream of Calls.
+type CallsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Chosen by the host, unique on the stream.
+	Call uint64 `protobuf:"varint,1,opt,name=call,proto3" json:"call,omitempty"`
+	// As on a call's own stream.
+	Message       *CallRequest `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CallsRequest) Reset() {
+	*x = CallsRequest{}
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CallsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CallsRequest) ProtoMessage() {}
+
+func (x *CallsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CallsRequest.ProtoReflect.Descriptor instead.
+func (*CallsRequest) Descriptor() ([]byte, []int) {
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *CallsRequest) GetCall() uint64 {
+	if x != nil {
+		return x.Call
+	}
+	return 0
+}
+
+func (x *CallsRequest) GetMessage() *CallRequest {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+// CallsResponse is what the plugin says on the stream of Calls. A call ends with its
+// Result.
+type CallsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Call          uint64                 `protobuf:"varint,1,opt,name=call,proto3" json:"call,omitempty"`
+	Message       *CallResponse          `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CallsResponse) Reset() {
+	*x = CallsResponse{}
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CallsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CallsResponse) ProtoMessage() {}
+
+func (x *CallsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CallsResponse.ProtoReflect.Descriptor instead.
+func (*CallsResponse) Descriptor() ([]byte, []int) {
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *CallsResponse) GetCall() uint64 {
+	if x != nil {
+		return x.Call
+	}
+	return 0
+}
+
+func (x *CallsResponse) GetMessage() *CallResponse {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
 // Commands is how commands that a call starts reach the host's tools.
 type Commands struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1308,7 +1417,7 @@ type Commands struct {
 
 func (x *Commands) Reset() {
 	*x = Commands{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[10]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1320,7 +1429,7 @@ func (x *Commands) String() string {
 func (*Commands) ProtoMessage() {}
 
 func (x *Commands) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[10]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1333,7 +1442,7 @@ func (x *Commands) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Commands.ProtoReflect.Descriptor instead.
 func (*Commands) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{10}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Commands) GetDir() string {
@@ -1367,7 +1476,7 @@ type Cancel struct {
 
 func (x *Cancel) Reset() {
 	*x = Cancel{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[11]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1379,7 +1488,7 @@ func (x *Cancel) String() string {
 func (*Cancel) ProtoMessage() {}
 
 func (x *Cancel) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[11]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1392,7 +1501,7 @@ func (x *Cancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cancel.ProtoReflect.Descriptor instead.
 func (*Cancel) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{11}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Cancel) GetReason() Cancel_Reason {
@@ -1420,7 +1529,7 @@ type CallResponse struct {
 
 func (x *CallResponse) Reset() {
 	*x = CallResponse{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[12]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1432,7 +1541,7 @@ func (x *CallResponse) String() string {
 func (*CallResponse) ProtoMessage() {}
 
 func (x *CallResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[12]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1445,7 +1554,7 @@ func (x *CallResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallResponse.ProtoReflect.Descriptor instead.
 func (*CallResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{12}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CallResponse) GetMessage() isCallResponse_Message {
@@ -1545,7 +1654,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[13]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1557,7 +1666,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[13]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1570,7 +1679,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{13}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Progress) GetTitle() string {
@@ -1598,7 +1707,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[14]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1610,7 +1719,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[14]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1623,7 +1732,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{14}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Output) GetStream() Output_Stream {
@@ -1655,7 +1764,7 @@ type Ask struct {
 
 func (x *Ask) Reset() {
 	*x = Ask{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[15]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1667,7 +1776,7 @@ func (x *Ask) String() string {
 func (*Ask) ProtoMessage() {}
 
 func (x *Ask) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[15]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1680,7 +1789,7 @@ func (x *Ask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ask.ProtoReflect.Descriptor instead.
 func (*Ask) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{15}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Ask) GetId() uint32 {
@@ -1745,7 +1854,7 @@ type Permission struct {
 
 func (x *Permission) Reset() {
 	*x = Permission{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[16]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1757,7 +1866,7 @@ func (x *Permission) String() string {
 func (*Permission) ProtoMessage() {}
 
 func (x *Permission) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[16]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1770,7 +1879,7 @@ func (x *Permission) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Permission.ProtoReflect.Descriptor instead.
 func (*Permission) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{16}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Permission) GetKind() string {
@@ -1813,7 +1922,7 @@ type Question struct {
 
 func (x *Question) Reset() {
 	*x = Question{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[17]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1825,7 +1934,7 @@ func (x *Question) String() string {
 func (*Question) ProtoMessage() {}
 
 func (x *Question) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[17]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1838,7 +1947,7 @@ func (x *Question) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Question.ProtoReflect.Descriptor instead.
 func (*Question) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{17}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Question) GetText() string {
@@ -1881,7 +1990,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[18]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1893,7 +2002,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[18]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1906,7 +2015,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{18}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Answer) GetAskId() uint32 {
@@ -1949,7 +2058,7 @@ type FileStateQuery struct {
 
 func (x *FileStateQuery) Reset() {
 	*x = FileStateQuery{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[19]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1961,7 +2070,7 @@ func (x *FileStateQuery) String() string {
 func (*FileStateQuery) ProtoMessage() {}
 
 func (x *FileStateQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[19]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1974,7 +2083,7 @@ func (x *FileStateQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileStateQuery.ProtoReflect.Descriptor instead.
 func (*FileStateQuery) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{19}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *FileStateQuery) GetId() uint32 {
@@ -2002,7 +2111,7 @@ type FileStates struct {
 
 func (x *FileStates) Reset() {
 	*x = FileStates{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[20]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2014,7 +2123,7 @@ func (x *FileStates) String() string {
 func (*FileStates) ProtoMessage() {}
 
 func (x *FileStates) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[20]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2027,7 +2136,7 @@ func (x *FileStates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileStates.ProtoReflect.Descriptor instead.
 func (*FileStates) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{20}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *FileStates) GetQueryId() uint32 {
@@ -2060,7 +2169,7 @@ type FileState struct {
 
 func (x *FileState) Reset() {
 	*x = FileState{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[21]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2072,7 +2181,7 @@ func (x *FileState) String() string {
 func (*FileState) ProtoMessage() {}
 
 func (x *FileState) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[21]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2085,7 +2194,7 @@ func (x *FileState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileState.ProtoReflect.Descriptor instead.
 func (*FileState) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{21}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *FileState) GetPath() string {
@@ -2146,7 +2255,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[22]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2158,7 +2267,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[22]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2171,7 +2280,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{22}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Result) GetOutput() string {
@@ -2250,7 +2359,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[23]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2262,7 +2371,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[23]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2275,7 +2384,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{23}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Error) GetKind() Kind {
@@ -2311,7 +2420,7 @@ type Attachment struct {
 
 func (x *Attachment) Reset() {
 	*x = Attachment{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[24]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2323,7 +2432,7 @@ func (x *Attachment) String() string {
 func (*Attachment) ProtoMessage() {}
 
 func (x *Attachment) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[24]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2336,7 +2445,7 @@ func (x *Attachment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attachment.ProtoReflect.Descriptor instead.
 func (*Attachment) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{24}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Attachment) GetType() Attachment_Type {
@@ -2381,7 +2490,7 @@ type Effect struct {
 
 func (x *Effect) Reset() {
 	*x = Effect{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[25]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2393,7 +2502,7 @@ func (x *Effect) String() string {
 func (*Effect) ProtoMessage() {}
 
 func (x *Effect) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[25]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2406,7 +2515,7 @@ func (x *Effect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Effect.ProtoReflect.Descriptor instead.
 func (*Effect) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{25}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Effect) GetOperation() Effect_Operation {
@@ -2440,7 +2549,7 @@ type HealthRequest struct {
 
 func (x *HealthRequest) Reset() {
 	*x = HealthRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[26]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2452,7 +2561,7 @@ func (x *HealthRequest) String() string {
 func (*HealthRequest) ProtoMessage() {}
 
 func (x *HealthRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[26]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2465,7 +2574,7 @@ func (x *HealthRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HealthRequest.ProtoReflect.Descriptor instead.
 func (*HealthRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{26}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *HealthRequest) GetTool() string {
@@ -2487,7 +2596,7 @@ type HealthResponse struct {
 
 func (x *HealthResponse) Reset() {
 	*x = HealthResponse{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[27]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2499,7 +2608,7 @@ func (x *HealthResponse) String() string {
 func (*HealthResponse) ProtoMessage() {}
 
 func (x *HealthResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[27]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2512,7 +2621,7 @@ func (x *HealthResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HealthResponse.ProtoReflect.Descriptor instead.
 func (*HealthResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{27}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *HealthResponse) GetStatus() HealthResponse_Status {
@@ -2546,7 +2655,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[28]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2558,7 +2667,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[28]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2571,7 +2680,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{28}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *DrainRequest) GetGraceMs() int64 {
@@ -2591,7 +2700,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[29]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2603,7 +2712,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[29]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2616,7 +2725,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{29}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *DrainResponse) GetCanceled() int32 {
@@ -2708,7 +2817,13 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\n" +
 	"TraceEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"L\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"V\n" +
+	"\fCallsRequest\x12\x12\n" +
+	"\x04call\x18\x01 \x01(\x04R\x04call\x122\n" +
+	"\amessage\x18\x02 \x01(\v2\x18.toolhost.v2.CallRequestR\amessage\"X\n" +
+	"\rCallsResponse\x12\x12\n" +
+	"\x04call\x18\x01 \x01(\x04R\x04call\x123\n" +
+	"\amessage\x18\x02 \x01(\v2\x19.toolhost.v2.CallResponseR\amessage\"L\n" +
 	"\bCommands\x12\x10\n" +
 	"\x03dir\x18\x01 \x01(\tR\x03dir\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x14\n" +
@@ -2843,11 +2958,12 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\rKIND_CONFLICT\x10\b\x12\x19\n" +
 	"\x15KIND_EXECUTION_FAILED\x10\t\x12\x11\n" +
 	"\rKIND_INTERNAL\x10\n" +
-	"2\xe8\x02\n" +
+	"2\xac\x03\n" +
 	"\rPluginService\x12G\n" +
 	"\bDescribe\x12\x1c.toolhost.v2.DescribeRequest\x1a\x1d.toolhost.v2.DescribeResponse\x12J\n" +
 	"\tConfigure\x12\x1d.toolhost.v2.ConfigureRequest\x1a\x1e.toolhost.v2.ConfigureResponse\x12?\n" +
-	"\x04Call\x12\x18.toolhost.v2.CallRequest\x1a\x19.toolhost.v2.CallResponse(\x010\x01\x12A\n" +
+	"\x04Call\x12\x18.toolhost.v2.CallRequest\x1a\x19.toolhost.v2.CallResponse(\x010\x01\x12B\n" +
+	"\x05Calls\x12\x19.toolhost.v2.CallsRequest\x1a\x1a.toolhost.v2.CallsResponse(\x010\x01\x12A\n" +
 	"\x06Health\x12\x1a.toolhost.v2.HealthRequest\x1a\x1b.toolhost.v2.HealthResponse\x12>\n" +
 	"\x05Drain\x12\x19.toolhost.v2.DrainRequest\x1a\x1a.toolhost.v2.DrainResponseB#Z!toolhost.dev/sdk/toolpb/v2;toolpbb\x06proto3"
 
@@ -2864,7 +2980,7 @@ func file_toolhost_v2_plugin_proto_rawDescGZIP() []byte {
 }
 
 var file_toolhost_v2_plugin_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_toolhost_v2_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_toolhost_v2_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_toolhost_v2_plugin_proto_goTypes = []any{
 	(Kind)(0),                  // 0: toolhost.v2.Kind
 	(Diagnostic_Severity)(0),   // 1: toolhost.v2.Diagnostic.Severity
@@ -2884,27 +3000,29 @@ var file_toolhost_v2_plugin_proto_goTypes = []any{
 	(*Diagnostic)(nil),         // 15: toolhost.v2.Diagnostic
 	(*CallRequest)(nil),        // 16: toolhost.v2.CallRequest
 	(*Start)(nil),              // 17: toolhost.v2.Start
-	(*Commands)(nil),           // 18: toolhost.v2.Commands
-	(*Cancel)(nil),             // 19: toolhost.v2.Cancel
-	(*CallResponse)(nil),       // 20: toolhost.v2.CallResponse
-	(*Progress)(nil),           // 21: toolhost.v2.Progress
-	(*Output)(nil),             // 22: toolhost.v2.Output
-	(*Ask)(nil),                // 23: toolhost.v2.Ask
-	(*Permission)(nil),         // 24: toolhost.v2.Permission
-	(*Question)(nil),           // 25: toolhost.v2.Question
-	(*Answer)(nil),             // 26: toolhost.v2.Answer
-	(*FileStateQuery)(nil),     // 27: toolhost.v2.FileStateQuery
-	(*FileStates)(nil),         // 28: toolhost.v2.FileStates
-	(*FileState)(nil),          // 29: toolhost.v2.FileState
-	(*Result)(nil),             // 30: toolhost.v2.Result
-	(*Error)(nil),              // 31: toolhost.v2.Error
-	(*Attachment)(nil),         // 32: toolhost.v2.Attachment
-	(*Effect)(nil),             // 33: toolhost.v2.Effect
-	(*HealthRequest)(nil),      // 34: toolhost.v2.HealthRequest
-	(*HealthResponse)(nil),     // 35: toolhost.v2.HealthResponse
-	(*DrainRequest)(nil),       // 36: toolhost.v2.DrainRequest
-	(*DrainResponse)(nil),      // 37: toolhost.v2.DrainResponse
-	nil,                        // 38: toolhost.v2.Start.TraceEntry
+	(*CallsRequest)(nil),       // 18: toolhost.v2.CallsRequest
+	(*CallsResponse)(nil),      // 19: toolhost.v2.CallsResponse
+	(*Commands)(nil),           // 20: toolhost.v2.Commands
+	(*Cancel)(nil),             // 21: toolhost.v2.Cancel
+	(*CallResponse)(nil),       // 22: toolhost.v2.CallResponse
+	(*Progress)(nil),           // 23: toolhost.v2.Progress
+	(*Output)(nil),             // 24: toolhost.v2.Output
+	(*Ask)(nil),                // 25: toolhost.v2.Ask
+	(*Permission)(nil),         // 26: toolhost.v2.Permission
+	(*Question)(nil),           // 27: toolhost.v2.Question
+	(*Answer)(nil),             // 28: toolhost.v2.Answer
+	(*FileStateQuery)(nil),     // 29: toolhost.v2.FileStateQuery
+	(*FileStates)(nil),         // 30: toolhost.v2.FileStates
+	(*FileState)(nil),          // 31: toolhost.v2.FileState
+	(*Result)(nil),             // 32: toolhost.v2.Result
+	(*Error)(nil),              // 33: toolhost.v2.Error
+	(*Attachment)(nil),         // 34: toolhost.v2.Attachment
+	(*Effect)(nil),             // 35: toolhost.v2.Effect
+	(*HealthRequest)(nil),      // 36: toolhost.v2.HealthRequest
+	(*HealthResponse)(nil),     // 37: toolhost.v2.HealthResponse
+	(*DrainRequest)(nil),       // 38: toolhost.v2.DrainRequest
+	(*DrainResponse)(nil),      // 39: toolhost.v2.DrainResponse
+	nil,                        // 40: toolhost.v2.Start.TraceEntry
 }
 var file_toolhost_v2_plugin_proto_depIdxs = []int32{
 	10, // 0: toolhost.v2.DescribeResponse.tools:type_name -> toolhost.v2.Tool
@@ -2913,46 +3031,50 @@ var file_toolhost_v2_plugin_proto_depIdxs = []int32{
 	15, // 3: toolhost.v2.ConfigureResponse.diagnostics:type_name -> toolhost.v2.Diagnostic
 	1,  // 4: toolhost.v2.Diagnostic.severity:type_name -> toolhost.v2.Diagnostic.Severity
 	17, // 5: toolhost.v2.CallRequest.start:type_name -> toolhost.v2.Start
-	26, // 6: toolhost.v2.CallRequest.answer:type_name -> toolhost.v2.Answer
-	19, // 7: toolhost.v2.CallRequest.cancel:type_name -> toolhost.v2.Cancel
-	28, // 8: toolhost.v2.CallRequest.file_states:type_name -> toolhost.v2.FileStates
+	28, // 6: toolhost.v2.CallRequest.answer:type_name -> toolhost.v2.Answer
+	21, // 7: toolhost.v2.CallRequest.cancel:type_name -> toolhost.v2.Cancel
+	30, // 8: toolhost.v2.CallRequest.file_states:type_name -> toolhost.v2.FileStates
 	12, // 9: toolhost.v2.Start.roots:type_name -> toolhost.v2.Root
-	38, // 10: toolhost.v2.Start.trace:type_name -> toolhost.v2.Start.TraceEntry
-	18, // 11: toolhost.v2.Start.commands:type_name -> toolhost.v2.Commands
-	2,  // 12: toolhost.v2.Cancel.reason:type_name -> toolhost.v2.Cancel.Reason
-	21, // 13: toolhost.v2.CallResponse.progress:type_name -> toolhost.v2.Progress
-	22, // 14: toolhost.v2.CallResponse.output:type_name -> toolhost.v2.Output
-	23, // 15: toolhost.v2.CallResponse.ask:type_name -> toolhost.v2.Ask
-	27, // 16: toolhost.v2.CallResponse.file_state_query:type_name -> toolhost.v2.FileStateQuery
-	30, // 17: toolhost.v2.CallResponse.result:type_name -> toolhost.v2.Result
-	3,  // 18: toolhost.v2.Output.stream:type_name -> toolhost.v2.Output.Stream
-	24, // 19: toolhost.v2.Ask.permission:type_name -> toolhost.v2.Permission
-	25, // 20: toolhost.v2.Ask.question:type_name -> toolhost.v2.Question
-	4,  // 21: toolhost.v2.Answer.outcome:type_name -> toolhost.v2.Answer.Outcome
-	29, // 22: toolhost.v2.FileStates.states:type_name -> toolhost.v2.FileState
-	31, // 23: toolhost.v2.Result.error:type_name -> toolhost.v2.Error
-	32, // 24: toolhost.v2.Result.attachments:type_name -> toolhost.v2.Attachment
-	33, // 25: toolhost.v2.Result.effects:type_name -> toolhost.v2.Effect
-	0,  // 26: toolhost.v2.Error.kind:type_name -> toolhost.v2.Kind
-	5,  // 27: toolhost.v2.Attachment.type:type_name -> toolhost.v2.Attachment.Type
-	6,  // 28: toolhost.v2.Effect.operation:type_name -> toolhost.v2.Effect.Operation
-	29, // 29: toolhost.v2.Effect.file:type_name -> toolhost.v2.FileState
-	7,  // 30: toolhost.v2.HealthResponse.status:type_name -> toolhost.v2.HealthResponse.Status
-	8,  // 31: toolhost.v2.PluginService.Describe:input_type -> toolhost.v2.DescribeRequest
-	13, // 32: toolhost.v2.PluginService.Configure:input_type -> toolhost.v2.ConfigureRequest
-	16, // 33: toolhost.v2.PluginService.Call:input_type -> toolhost.v2.CallRequest
-	34, // 34: toolhost.v2.PluginService.Health:input_type -> toolhost.v2.HealthRequest
-	36, // 35: toolhost.v2.PluginService.Drain:input_type -> toolhost.v2.DrainRequest
-	9,  // 36: toolhost.v2.PluginService.Describe:output_type -> toolhost.v2.DescribeResponse
-	14, // 37: toolhost.v2.PluginService.Configure:output_type -> toolhost.v2.ConfigureResponse
-	20, // 38: toolhost.v2.PluginService.Call:output_type -> toolhost.v2.CallResponse
-	35, // 39: toolhost.v2.PluginService.Health:output_type -> toolhost.v2.HealthResponse
-	37, // 40: toolhost.v2.PluginService.Drain:output_type -> toolhost.v2.DrainResponse
-	36, // [36:41] is the sub-list for method output_type
-	31, // [31:36] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	40, // 10: toolhost.v2.Start.trace:type_name -> toolhost.v2.Start.TraceEntry
+	20, // 11: toolhost.v2.Start.commands:type_name -> toolhost.v2.Commands
+	16, // 12: toolhost.v2.CallsRequest.message:type_name -> toolhost.v2.CallRequest
+	22, // 13: toolhost.v2.CallsResponse.message:type_name -> toolhost.v2.CallResponse
+	2,  // 14: toolhost.v2.Cancel.reason:type_name -> toolhost.v2.Cancel.Reason
+	23, // 15: toolhost.v2.CallResponse.progress:type_name -> toolhost.v2.Progress
+	24, // 16: toolhost.v2.CallResponse.output:type_name -> toolhost.v2.Output
+	25, // 17: toolhost.v2.CallResponse.ask:type_name -> toolhost.v2.Ask
+	29, // 18: toolhost.v2.CallResponse.file_state_query:type_name -> toolhost.v2.FileStateQuery
+	32, // 19: toolhost.v2.CallResponse.result:type_name -> toolhost.v2.Result
+	3,  // 20: toolhost.v2.Output.stream:type_name -> toolhost.v2.Output.Stream
+	26, // 21: toolhost.v2.Ask.permission:type_name -> toolhost.v2.Permission
+	27, // 22: toolhost.v2.Ask.question:type_name -> toolhost.v2.Question
+	4,  // 23: toolhost.v2.Answer.outcome:type_name -> toolhost.v2.Answer.Outcome
+	31, // 24: toolhost.v2.FileStates.states:type_name -> toolhost.v2.FileState
+	33, // 25: toolhost.v2.Result.error:type_name -> toolhost.v2.Error
+	34, // 26: toolhost.v2.Result.attachments:type_name -> toolhost.v2.Attachment
+	35, // 27: toolhost.v2.Result.effects:type_name -> toolhost.v2.Effect
+	0,  // 28: toolhost.v2.Error.kind:type_name -> toolhost.v2.Kind
+	5,  // 29: toolhost.v2.Attachment.type:type_name -> toolhost.v2.Attachment.Type
+	6,  // 30: toolhost.v2.Effect.operation:type_name -> toolhost.v2.Effect.Operation
+	31, // 31: toolhost.v2.Effect.file:type_name -> toolhost.v2.FileState
+	7,  // 32: toolhost.v2.HealthResponse.status:type_name -> toolhost.v2.HealthResponse.Status
+	8,  // 33: toolhost.v2.PluginService.Describe:input_type -> toolhost.v2.DescribeRequest
+	13, // 34: toolhost.v2.PluginService.Configure:input_type -> toolhost.v2.ConfigureRequest
+	16, // 35: toolhost.v2.PluginService.Call:input_type -> toolhost.v2.CallRequest
+	18, // 36: toolhost.v2.PluginService.Calls:input_type -> toolhost.v2.CallsRequest
+	36, // 37: toolhost.v2.PluginService.Health:input_type -> toolhost.v2.HealthRequest
+	38, // 38: toolhost.v2.PluginService.Drain:input_type -> toolhost.v2.DrainRequest
+	9,  // 39: toolhost.v2.PluginService.Describe:output_type -> toolhost.v2.DescribeResponse
+	14, // 40: toolhost.v2.PluginService.Configure:output_type -> toolhost.v2.ConfigureResponse
+	22, // 41: toolhost.v2.PluginService.Call:output_type -> toolhost.v2.CallResponse
+	19, // 42: toolhost.v2.PluginService.Calls:output_type -> toolhost.v2.CallsResponse
+	37, // 43: toolhost.v2.PluginService.Health:output_type -> toolhost.v2.HealthResponse
+	39, // 44: toolhost.v2.PluginService.Drain:output_type -> toolhost.v2.DrainResponse
+	39, // [39:45] is the sub-list for method output_type
+	33, // [33:39] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_toolhost_v2_plugin_proto_init() }
@@ -2966,25 +3088,25 @@ func file_toolhost_v2_plugin_proto_init() {
 		(*CallRequest_Cancel)(nil),
 		(*CallRequest_FileStates)(nil),
 	}
-	file_toolhost_v2_plugin_proto_msgTypes[12].OneofWrappers = []any{
+	file_toolhost_v2_plugin_proto_msgTypes[14].OneofWrappers = []any{
 		(*CallResponse_Progress)(nil),
 		(*CallResponse_Output)(nil),
 		(*CallResponse_Ask)(nil),
 		(*CallResponse_FileStateQuery)(nil),
 		(*CallResponse_Result)(nil),
 	}
-	file_toolhost_v2_plugin_proto_msgTypes[15].OneofWrappers = []any{
+	file_toolhost_v2_plugin_proto_msgTypes[17].OneofWrappers = []any{
 		(*Ask_Permission)(nil),
 		(*Ask_Question)(nil),
 	}
-	file_toolhost_v2_plugin_proto_msgTypes[22].OneofWrappers = []any{}
+	file_toolhost_v2_plugin_proto_msgTypes[24].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toolhost_v2_plugin_proto_rawDesc), len(file_toolhost_v2_plugin_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   31,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

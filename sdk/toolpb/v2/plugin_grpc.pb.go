@@ -25,6 +25,7 @@ const (
 	PluginService_Describe_FullMethodName  = "/toolhost.v2.PluginService/Describe"
 	PluginService_Configure_FullMethodName = "/toolhost.v2.PluginService/Configure"
 	PluginService_Call_FullMethodName      = "/toolhost.v2.PluginService/Call"
+	PluginService_Calls_FullMethodName     = "/toolhost.v2.PluginService/Calls"
 	PluginService_Health_FullMethodName    = "/toolhost.v2.PluginService/Health"
 	PluginService_Drain_FullMethodName     = "/toolhost.v2.PluginService/Drain"
 )
@@ -42,6 +43,9 @@ type PluginServiceClient interface {
 	Configure(ctx context.Context, in *ConfigureRequest, opts ...grpc.CallOption) (*ConfigureResponse, error)
 	// Call runs one tool once. One stream carries one call.
 	Call(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[CallRequest, CallResponse], error)
+	// Calls carries any number of calls beside each other, for short ones. Only
+	// plugins with the capability "calls" have it.
+	Calls(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[CallsRequest, CallsResponse], error)
 	// Health says whether the plugin, or one of its tools, can work now.
 	Health(ctx context.Context, in *HealthRequest, opts ...grpc.CallOption) (*HealthResponse, error)
 	// Drain asks the plugin to finish its calls; new ones are refused. It
@@ -90,6 +94,19 @@ func (c *pluginServiceClient) Call(ctx context.Context, opts ...grpc.CallOption)
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type PluginService_CallClient = grpc.BidiStreamingClient[CallRequest, CallResponse]
 
+func (c *pluginServiceClient) Calls(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[CallsRequest, CallsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &PluginService_ServiceDesc.Streams[1], PluginService_Calls_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[CallsRequest, CallsResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PluginService_CallsClient = grpc.BidiStreamingClient[CallsRequest, CallsResponse]
+
 func (c *pluginServiceClient) Health(ctx context.Context, in *HealthRequest, opts ...grpc.CallOption) (*HealthResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(HealthResponse)
@@ -123,6 +140,9 @@ type PluginServiceServer interface {
 	Configure(context.Context, *ConfigureRequest) (*ConfigureResponse, error)
 	// Call runs one tool once. One stream carries one call.
 	Call(grpc.BidiStreamingServer[CallRequest, CallResponse]) error
+	// Calls carries any number of calls beside each other, for short ones. Only
+	// plugins with the capability "calls" have it.
+	Calls(grpc.BidiStreamingServer[CallsRequest, CallsResponse]) error
 	// Health says whether the plugin, or one of its tools, can work now.
 	Health(context.Context, *HealthRequest) (*HealthResponse, error)
 	// Drain asks the plugin to finish its calls; new ones are refused. It
@@ -146,6 +166,9 @@ func (UnimplementedPluginServiceServer) Configure(context.Context, *ConfigureReq
 }
 func (UnimplementedPluginServiceServer) Call(grpc.BidiStreamingServer[CallRequest, CallResponse]) error {
 	return status.Error(codes.Unimplemented, "method Call not implemented")
+}
+func (UnimplementedPluginServiceServer) Calls(grpc.BidiStreamingServer[CallsRequest, CallsResponse]) error {
+	return status.Error(codes.Unimplemented, "method Calls not implemented")
 }
 func (UnimplementedPluginServiceServer) Health(context.Context, *HealthRequest) (*HealthResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Health not implemented")
@@ -217,6 +240,13 @@ func _PluginService_Call_Handler(srv interface{}, stream grpc.ServerStream) erro
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type PluginService_CallServer = grpc.BidiStreamingServer[CallRequest, CallResponse]
 
+func _PluginService_Calls_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(PluginServiceServer).Calls(&grpc.GenericServerStream[CallsRequest, CallsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PluginService_CallsServer = grpc.BidiStreamingServer[CallsRequest, CallsResponse]
+
 func _PluginService_Health_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(HealthRequest)
 	if err := dec(in); err != nil {
@@ -281,6 +311,12 @@ var PluginService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "Call",
 			Handler:       _PluginService_Call_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
+		},
+		{
+			StreamName:    "Calls",
+			Handler:       _PluginService_Calls_Handler,
 			ServerStreams: true,
 			ClientStreams: true,
 		},

@@ -1,0 +1,200 @@
+package toolrpc
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"toolhost.dev/sdk/tool"
+	toolpb "toolhost.dev/sdk/toolpb/v2"
+)
+
+func shared(c *Client) *Client {
+	c.shared.Store(&sharedStream{takes: func(string) bool { return true }})
+	return c
+}
+
+// TestSharedCallsDoNotMix: many at once, each hears its own and nobody waits for another.
+func TestSharedCallsDoNotMix(t *testing.T) {
+	release := make(chan struct{})
+	c := shared(serve(t, func(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result {
+		if call.Tool == "slow" {
+			select {
+			case <-release:
+			case <-ctx.Done():
+			}
+		}
+		for i := range 20 {
+			peer.Output(tool.Stdout, []byte(call.Tool))
+			if i == 10 {
+				if _, err := peer.FileStates(ctx, "/x"); err != nil {
+					return tool.Failed(err)
+				}
+			}
+		}
+		return &tool.Result{Output: call.Tool + strings.Repeat("x", 1<<10)}
+	}))
+	slow := make(chan *tool.Result)
+	go func() { slow <- c.Call(t.Context(), &tool.Call{Tool: "slow"}, &recorder{}) }()
+	var wg sync.WaitGroup
+	for n := range 50 {
+		wg.Go(func() {
+			for i := range 20 {
+				name, r := fmt.Sprintf("t%d.%d", n, i), &recorder{}
+				res := c.Call(t.Context(), &tool.Call{Tool: name}, r)
+				if res.Error != nil || !strings.HasPrefix(res.Output, name+"x") || len(r.events) != 20 {
+					t.Errorf("%s: %v %.20q, %d events", name, res.Error, res.Output, len(r.events))
+				}
+				for _, e := range r.events {
+					if e != "output 1 "+name {
+						t.Errorf("%s heard %q", name, e)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	close(release)
+	if res := <-slow; !strings.HasPrefix(res.Output, "slowx") {
+		t.Errorf("%v", res.Error)
+	}
+	if s := c.shared.Load(); len(s.open.calls) != 0 {
+		t.Errorf("%d calls are left", len(s.open.calls))
+	}
+}
+
+// TestWhichCallsAreShared: those of tools that only read, of a plugin that can.
+func TestWhichCallsAreShared(t *testing.T) {
+	reads := tool.Traits{ReadOnly: true, ConcurrencySafe: true}
+	for _, can := range []bool{false, true} {
+		d := &tool.Description{Name: "p", Tools: []tool.Definition{{Name: "read", Traits: reads}, {Name: "slow", Traits: tool.Traits{ReadOnly: true}}, {Name: "write"}}}
+		if can {
+			d.Capabilities = []string{"other", tool.CapabilityCalls}
+		}
+		c := connect(t, &server{impl: &fake{desc: d}})
+		if _, err := c.Describe(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for name, want := range map[string]bool{"read": can, "slow": false, "write": false, "none": false} {
+			l, err := c.line(t.Context(), &tool.Call{Tool: name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, is := l.(*sharedLine); is != want {
+				t.Errorf("%s over %T (can: %v)", name, l, can)
+			}
+			l.cut()
+		}
+	}
+}
+
+// rawCalls is a plugin that does with the shared stream as it likes.
+type rawCalls struct {
+	toolpb.UnimplementedPluginServiceServer
+	calls func(stream grpc.BidiStreamingServer[toolpb.CallsRequest, toolpb.CallsResponse]) error
+}
+
+func (r rawCalls) Calls(stream grpc.BidiStreamingServer[toolpb.CallsRequest, toolpb.CallsResponse]) error {
+	return r.calls(stream)
+}
+
+type respondCalls = grpc.BidiStreamingServer[toolpb.CallsRequest, toolpb.CallsResponse]
+
+func TestBrokenSharedStreams(t *testing.T) {
+	for name, tc := range map[string]struct {
+		calls func(s respondCalls) error
+		kind  tool.Kind
+		want  string
+	}{
+		"ends":         {func(s respondCalls) error { _, _ = s.Recv(); return nil }, tool.Internal, "ended the call without a result"},
+		"ends at once": {func(respondCalls) error { return nil }, tool.Internal, "ended the call without a result"},
+		"fails":        {func(s respondCalls) error { _, _ = s.Recv(); return status.Error(codes.Unavailable, "going") }, tool.Unavailable, "going"},
+		"stray": {func(s respondCalls) error {
+			m, _ := s.Recv()
+			_ = s.Send(&toolpb.CallsResponse{Call: 4711, Message: result("stray")})
+			_ = s.Send(&toolpb.CallsResponse{Call: m.GetCall()})
+			_ = s.Send(&toolpb.CallsResponse{Call: m.GetCall(), Message: &toolpb.CallResponse{}})
+			_ = s.Send(&toolpb.CallsResponse{Call: m.GetCall(), Message: greased(result("good"))})
+			return s.Send(&toolpb.CallsResponse{Call: m.GetCall(), Message: result("twice")})
+		}, "", "good"},
+		"flood": {func(s respondCalls) error {
+			m, _ := s.Recv()
+			for range 50_000 {
+				out := &toolpb.CallResponse{Message: &toolpb.CallResponse_Output{Output: &toolpb.Output{Chunk: make([]byte, 1<<10)}}}
+				if err := s.Send(&toolpb.CallsResponse{Call: m.GetCall(), Message: out}); err != nil {
+					return err
+				}
+			}
+			return s.Send(&toolpb.CallsResponse{Call: m.GetCall(), Message: result("after the flood")})
+		}, "", "after the flood"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := shared(connect(t, rawCalls{calls: tc.calls}))
+			for range 2 { // the next call opens the stream again
+				res := c.Call(t.Context(), &tool.Call{Tool: "x"}, &hook{output: func() {
+					time.Sleep(10 * time.Microsecond)
+				}})
+				got := res.Output
+				if res.Error != nil {
+					got = res.Error.Message
+				}
+				if !strings.Contains(got, tc.want) || tc.kind != "" && (res.Error == nil || res.Error.Kind != tc.kind) {
+					t.Errorf("%q, %v", got, res.Error)
+				}
+			}
+		})
+	}
+}
+
+// TestStuckSharedStream: a plugin that takes nothing any more does not hold up calls beyond
+// their time, and is given another stream.
+func TestStuckSharedStream(t *testing.T) {
+	streams := make(chan struct{}, 10)
+	c := shared(connect(t, rawCalls{calls: func(s respondCalls) error {
+		streams <- struct{}{}
+		if len(streams) > 1 {
+			m, err := s.Recv()
+			if err != nil {
+				return err
+			}
+			return s.Send(&toolpb.CallsResponse{Call: m.GetCall(), Message: result("well")})
+		}
+		<-s.Context().Done()
+		return nil
+	}}))
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	big := []byte(`"` + strings.Repeat("x", 8<<20) + `"`) // more than the windows take
+	began := time.Now()
+	res := c.Call(ctx, &tool.Call{Tool: "x", Arguments: big}, &recorder{})
+	if res.Error == nil || time.Since(began) > 20*time.Second {
+		t.Fatalf("%v after %s", res.Error, time.Since(began))
+	}
+	if res := c.Call(t.Context(), &tool.Call{Tool: "x"}, &recorder{}); res.Output != "well" {
+		t.Errorf("%v", res.Error)
+	}
+}
+
+// TestGoexit: a handler that ends its goroutine fails its call, and no other.
+func TestGoexit(t *testing.T) {
+	c := shared(serve(t, func(_ context.Context, call *tool.Call, _ tool.Peer) *tool.Result {
+		if call.Tool == "exit" {
+			runtime.Goexit()
+		}
+		return &tool.Result{Output: "fine"}
+	}))
+	if res := c.Call(t.Context(), &tool.Call{Tool: "exit"}, &recorder{}); res.Error == nil || !strings.Contains(res.Error.Message, "exit ended without a result") {
+		t.Errorf("%+v", res)
+	}
+	if res := c.Call(t.Context(), &tool.Call{Tool: "x"}, &recorder{}); res.Output != "fine" {
+		t.Errorf("%v", res.Error)
+	}
+}
