@@ -101,7 +101,7 @@ func (s *server) Calls(stream grpc.BidiStreamingServer[toolpb.CallsRequest, tool
 	for {
 		m, err := stream.Recv()
 		if err != nil {
-			return nil //nolint:nilerr // the host is gone, and nobody hears an error
+			return nil // the host is gone, and nobody hears an error
 		}
 		id := m.GetCall()
 		start := m.GetMessage().GetStart()
