@@ -21,16 +21,16 @@ const fileSize = 10 << 10
 // wholeCall compares a read of a 10 KB file through the whole host, in process to
 // result, with a bare echo of the same bytes and with an MCP file server.
 func wholeCall(ctx context.Context, bin string) error {
-	dir, file, content, err := sample()
+	h, dir, done, err := sampleHost(ctx, bin)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
-	h, err := host.New(ctx, host.Options{Workspace: dir, StateDir: filepath.Join(dir, ".state"), BundledDir: filepath.Join(bin, "plugins")})
+	defer done()
+	file := filepath.Join(dir, sampleFile)
+	content, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	defer h.Close() //nolint:errcheck // only measured
 	echo, err := bare.Start(filepath.Join(bin, "bench", "bareplugin"))
 	if err != nil {
 		return err
@@ -99,17 +99,35 @@ func wholeCall(ctx context.Context, bin string) error {
 	return hostRSS(ctx, out, bin, dir, running)
 }
 
+// sampleHost gives a host on a workspace with the sample file, until done is called.
+func sampleHost(ctx context.Context, bin string) (h *host.Host, dir string, done func(), err error) {
+	if dir, err = sample(); err != nil {
+		return nil, "", nil, err
+	}
+	h, err = host.New(ctx, host.Options{Workspace: dir, StateDir: filepath.Join(dir, ".state"), BundledDir: filepath.Join(bin, "plugins")})
+	if err != nil {
+		_ = os.RemoveAll(dir)
+		return nil, "", nil, err
+	}
+	return h, dir, func() {
+		_ = h.Close() // only measured
+		_ = os.RemoveAll(dir)
+	}, nil
+}
+
+// sampleFile is the file of a sample's workspace.
+const sampleFile = "sample.txt"
+
 // sample makes a workspace with one text file of 10 KB.
-func sample() (dir, file string, content []byte, err error) {
+func sample() (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "toolhost-bench"); err != nil {
-		return "", "", nil, err
+		return "", err
 	}
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
-		return "", "", nil, err
+		return "", err
 	}
 	line := []byte("The quick brown fox jumps over the lazy dog, again and again.\n")
-	content = bytes.Repeat(line, fileSize/len(line)+1)[:fileSize-1]
+	content := bytes.Repeat(line, fileSize/len(line)+1)[:fileSize-1]
 	content = append(content, '\n')
-	file = filepath.Join(dir, "sample.txt")
-	return dir, file, content, os.WriteFile(file, content, 0o600)
+	return dir, os.WriteFile(filepath.Join(dir, sampleFile), content, 0o600)
 }

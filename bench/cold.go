@@ -16,7 +16,7 @@ import (
 
 // cold compares a whole run from nothing with that of a bare plugin.
 func cold(ctx context.Context, bin string) error {
-	dir, _, _, err := sample()
+	dir, err := sample()
 	if err != nil {
 		return err
 	}

@@ -21,16 +21,11 @@ const editCases = "TOOLHOST_EDIT_CORPUS"
 // edit runs the cases, each on a file that the session has read, and times an edit that
 // is easy and one that is not.
 func edit(ctx context.Context, bin string) error {
-	dir, _, _, err := sample()
+	h, dir, done, err := sampleHost(ctx, bin)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
-	h, err := host.New(ctx, host.Options{Workspace: dir, StateDir: filepath.Join(dir, ".state"), BundledDir: filepath.Join(bin, "plugins")})
-	if err != nil {
-		return err
-	}
-	defer h.Close() //nolint:errcheck // only measured
+	defer done()
 	if path := os.Getenv(editCases); path == "" {
 		fmt.Printf("LEFT OUT: correctness. Name a file of cases in %s.\n", editCases)
 	} else if err := editCorpus(ctx, h, dir, path); err != nil {

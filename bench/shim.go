@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"text/tabwriter"
 
 	"toolhost.dev/host"
@@ -26,16 +25,11 @@ printf '{"nothing":%d,"read":%d,"help":%d}' "$(median "${nothing[@]}")" "$(media
 
 // shims compares a tool used inside of a shell with /bin/true in the same shell.
 func shims(ctx context.Context, bin string) error {
-	dir, _, _, err := sample()
+	h, _, done, err := sampleHost(ctx, bin)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
-	h, err := host.New(ctx, host.Options{Workspace: dir, StateDir: filepath.Join(dir, ".state"), BundledDir: filepath.Join(bin, "plugins")})
-	if err != nil {
-		return err
-	}
-	defer h.Close() //nolint:errcheck // only measured
+	defer done()
 	res := h.Run(ctx, host.Request{Command: shimScript}, nil)
 	if !res.Success() {
 		return res.Error
