@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -157,10 +158,11 @@ func TestBrokenSharedStreams(t *testing.T) {
 // TestStuckSharedStream: a plugin that takes nothing any more does not hold up calls beyond
 // their time, and is given another stream.
 func TestStuckSharedStream(t *testing.T) {
-	streams := make(chan struct{}, 10)
+	var streams atomic.Int32
+	opened := make(chan struct{}, 10)
 	c := shared(connect(t, rawCalls{calls: func(s respondCalls) error {
-		streams <- struct{}{}
-		if len(streams) > 1 {
+		opened <- struct{}{}
+		if streams.Add(1) > 1 {
 			m, err := s.Recv()
 			if err != nil {
 				return err
@@ -170,15 +172,22 @@ func TestStuckSharedStream(t *testing.T) {
 		<-s.Context().Done()
 		return nil
 	}}))
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	go func() {
+		<-opened
+		time.Sleep(50 * time.Millisecond)
+		cancel()
+	}()
 	big := []byte(`"` + strings.Repeat("x", 8<<20) + `"`) // more than the windows take
 	began := time.Now()
 	res := c.Call(ctx, &tool.Call{Tool: "x", Arguments: big}, &recorder{})
 	if res.Error == nil || time.Since(began) > 20*time.Second {
 		t.Fatalf("%v after %s", res.Error, time.Since(began))
 	}
-	if res := c.Call(t.Context(), &tool.Call{Tool: "x"}, &recorder{}); res.Output != "well" {
+	ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if res := c.Call(ctx, &tool.Call{Tool: "x"}, &recorder{}); res.Output != "well" {
 		t.Errorf("%v", res.Error)
 	}
 }
