@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"toolhost.dev/plugins/grep/index"
 	"toolhost.dev/plugins/grep/locate"
 	"toolhost.dev/plugins/grep/query"
 	"toolhost.dev/plugins/grep/walk"
@@ -81,20 +82,31 @@ func (f *finder) glob(ctx context.Context, call *sdk.Call, in globArgs) (*sdk.Re
 	if err != nil {
 		return nil, err
 	}
-	start, err := p.start()
+	t, err := p.tree(f)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) && p.named(in.Path) {
 			return globResult(in, p, &locate.Found{}, &walk.Skipped{}), nil
 		}
 		return nil, err
 	}
-	defer func() { _ = start.Dir.Close() }()
+	defer func() { _ = t.Dir.Close() }()
 	var skipped walk.Skipped
-	files, err := pattern.Find(ctx, start, p.options(in.Hidden, in.NoIgnore), &skipped, in.Offset, in.HeadLimit)
+	var files *locate.Found
+	o := p.options(in.Hidden, in.NoIgnore)
+	o.Dotted = pattern.Dotted
+	state, err := t.indexed(o, pattern.DottedElements(), func(s *index.Snapshot) error {
+		files, err = pattern.FindIndexed(ctx, s, o, &skipped, in.Offset, in.HeadLimit)
+		return err
+	}, func() error {
+		files, err = pattern.Find(ctx, t.Start, o, &skipped, in.Offset, in.HeadLimit)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	return globResult(in, p, files, &skipped), nil
+	res := globResult(in, p, files, &skipped)
+	res.Metadata["index"] = state
+	return res, nil
 }
 
 // named reports whether only the pattern named what is not there: there is a directory

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"strings"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 	"toolhost.dev/plugins/grep/filetype"
 	"toolhost.dev/plugins/grep/glob"
 	"toolhost.dev/plugins/grep/ignore"
+	"toolhost.dev/plugins/grep/index"
 	"toolhost.dev/plugins/grep/pattern"
 	"toolhost.dev/plugins/grep/query"
 	"toolhost.dev/plugins/grep/search"
@@ -106,41 +108,62 @@ func (f *finder) grep(ctx context.Context, call *sdk.Call, in grepArgs) (*sdk.Re
 	}
 	var searched atomic.Int64
 	q := &query.Query{
-		Pattern: compiled, Offset: in.Offset, Limit: in.HeadLimit, Searched: &searched,
+		Pattern: compiled, Offset: in.Offset, Limit: in.HeadLimit, Searched: &searched, Time: f.timeLimit,
 		Search: search.Options{Mode: modes[in.OutputMode], Before: cmp.Or(in.Before, in.Context), After: cmp.Or(in.After, in.Context), MaxLine: f.maxLine},
 	}
-	stop := watch(ctx, call, "Search "+p.shown, &searched)
-	defer stop()
-	a, err := p.run(ctx, q, o)
+	a, state, err := f.search(ctx, p, q, o, fmt.Sprintf("%q %q", in.Glob, in.Type))
 	if err != nil {
 		return nil, err
 	}
-	return grepResult(in, p, a, f.maxLine), nil
+	res := grepResult(in, p, a, f)
+	res.Metadata["index"] = state
+	return res, nil
 }
 
-// run searches the place, a directory or a single file.
-func (p *place) run(ctx context.Context, q *query.Query, o walk.Options) (*query.Answer, error) {
+// search searches the place, a directory or a single file. key tells apart what calls
+// want of a directory.
+func (f *finder) search(ctx context.Context, p *place, q *query.Query, o walk.Options, key string) (*query.Answer, index.State, error) {
+	at := func() (index.State, int64) { return index.None, 0 }
 	if !p.path.IsDir() {
-		file, err := p.ws.Open(p.path)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, p.missing()
-		}
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = file.Close() }()
-		info, err := file.Stat()
-		if err != nil {
-			return nil, err
-		}
-		return q.File(ctx, file, info.Size(), p.shown)
+		defer watch(ctx, p.call, "Search "+p.shown, q.Searched, at)()
+		a, err := p.file(ctx, q)
+		return a, index.None, err
 	}
-	start, err := p.start()
+	t, err := p.tree(f)
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { _ = t.Dir.Close() }()
+	if t.at != nil {
+		at = t.at.State
+	}
+	defer watch(ctx, p.call, "Search "+p.shown, q.Searched, at)()
+	var a *query.Answer
+	state, err := t.indexed(o, key, func(s *index.Snapshot) error {
+		a, err = q.Indexed(ctx, s, o)
+		return err
+	}, func() error {
+		a, err = q.Tree(ctx, t.Start, o)
+		return err
+	})
+	return a, state, err
+}
+
+// file searches a single file.
+func (p *place) file(ctx context.Context, q *query.Query) (*query.Answer, error) {
+	file, err := p.ws.Open(p.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, p.missing()
+	}
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = start.Dir.Close() }()
-	return q.Tree(ctx, start, o)
+	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return q.File(ctx, file, info.Size(), p.shown)
 }
 
 func invalidPattern(in grepArgs, err error) error {

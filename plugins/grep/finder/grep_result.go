@@ -10,7 +10,7 @@ import (
 	"toolhost.dev/sdk"
 )
 
-func grepResult(in grepArgs, p *place, a *query.Answer, maxLine int) *sdk.Result {
+func grepResult(in grepArgs, p *place, a *query.Answer, f *finder) *sdk.Result {
 	data := grepData{Matches: []grepMatch{}, Files: []string{}, Counts: map[string]int{}, Total: a.Total, Searched: a.Searched, Skipped: a.Skipped}
 	out := printer{in: in}
 	for i := range a.Files {
@@ -32,11 +32,15 @@ func grepResult(in grepArgs, p *place, a *query.Answer, maxLine int) *sdk.Result
 		}
 	}
 	left := in.Offset + a.Given
-	data.Truncated = in.Offset > 0 || left < totalResults(in, a)
+	data.Truncated = in.Offset > 0 || left < totalResults(in, a) || a.Stopped
 	notes := out.notes
+	if a.Stopped {
+		notes = append(notes, fmt.Sprintf("stopped after %s, at %s, with %s searched: what is given is not all; search a smaller directory, or name files with glob or type",
+			f.timeLimit, printable(a.StoppedAt), count(a.Searched, "file")))
+	}
 	notes = append(notes, limitNotes(in, a, left)...)
 	if out.cut > 0 {
-		notes = append(notes, fmt.Sprintf("%s longer than %d characters; what is around the match is shown", count(out.cut, "line"), maxLine))
+		notes = append(notes, fmt.Sprintf("%s longer than %d characters; what is around the match is shown", count(out.cut, "line"), f.maxLine))
 	}
 	if len(a.Files) == 0 && in.Offset == 0 {
 		notes = append(notes, nothing(in, p, a)...)

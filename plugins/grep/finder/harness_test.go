@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"toolhost.dev/plugins/grep/index"
 	"toolhost.dev/sdk"
 	"toolhost.dev/sdk/tool"
 )
@@ -14,6 +15,7 @@ import (
 // host calls the plugin as the host does: arguments checked and completed.
 type host struct {
 	t       testing.TB
+	finder  *finder
 	plugin  tool.Plugin
 	schemas map[string]*tool.Schema
 	cwd     string
@@ -31,11 +33,13 @@ func newHost(t testing.TB, entries ...string) *host {
 	}
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
-	p, err := sdk.New(Plugin())
+	f := newFinder()
+	p, err := sdk.New(f.plugin())
 	must(t, err)
+	t.Cleanup(f.plugin().Close)
 	d, err := p.Describe(t.Context())
 	must(t, err)
-	h := &host{t: t, plugin: p, schemas: make(map[string]*tool.Schema), cwd: dir, roots: []tool.Root{{Path: dir, Writable: true}}}
+	h := &host{t: t, finder: f, plugin: p, schemas: make(map[string]*tool.Schema), cwd: dir, roots: []tool.Root{{Path: dir, Writable: true}}}
 	for _, def := range d.Tools {
 		h.schemas[def.Name], err = tool.ParseSchema(def.Input)
 		must(t, err)
@@ -65,6 +69,17 @@ func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// warm makes the index of the working directory's root, so that calls use it.
+func (h *host) warm() {
+	h.t.Helper()
+	h.call("grep", args{"pattern": "no such text anywhere"})
+	for _, r := range h.finder.indexes().Wait(h.t.Context()) {
+		if r != index.Ready {
+			h.t.Fatalf("the index is %s: %s", r, h.finder.indexes().Report().JSON())
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"toolhost.dev/plugins/grep/index"
 	"toolhost.dev/plugins/grep/internal/peer"
 )
 
@@ -88,6 +89,9 @@ func (h *host) same(rg, name string, a args) {
 		}
 		return
 	}
+	if h.finder.indexed && a["path"] == nil && res.Metadata["index"] != index.Ready {
+		h.t.Errorf("%s %v: the index is %v", name, a, res.Metadata["index"])
+	}
 	got, _ := split(res.Output)
 	got = string([]rune(got))
 	if squeeze(got) != squeeze(want) {
@@ -144,9 +148,17 @@ var cases = []args{
 
 func TestLikeRipgrep(t *testing.T) {
 	rg := peer.Ripgrep(t)
-	for name, entries := range trees {
-		t.Run(name, func(t *testing.T) {
+	each := func(do func(name string, entries []string, how string)) {
+		for name, entries := range trees {
+			for _, how := range hows {
+				do(name, entries, how)
+			}
+		}
+	}
+	each(func(name string, entries []string, how string) {
+		t.Run(name+"/"+how, func(t *testing.T) {
 			h := newHost(t, entries...)
+			h.as(how)
 			for _, a := range cases {
 				h.same(rg, name, a)
 			}
@@ -166,7 +178,26 @@ func TestLikeRipgrep(t *testing.T) {
 				}
 			}
 		})
+	})
+}
+
+// hows are the ways in which a tree is searched: on the disk; from an index that hears of
+// changes, one that compares, and one that has no memory left for text.
+var hows = []string{"disk", "events", "stat", "small"}
+
+// as makes the host search in one of these ways.
+func (h *host) as(how string) {
+	h.t.Helper()
+	switch how {
+	case "disk":
+		h.finder.indexed = false
+		return
+	case "stat":
+		h.finder.options.Freshness = index.ByStat
+	case "small":
+		h.finder.options.Memory = 5 << 20
 	}
+	h.warm()
 }
 
 // TestGlobalExcludes compares what git's global configuration leaves out.
@@ -305,8 +336,55 @@ func TestRandomTreesLikeRipgrep(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		tree := randomTree(r)
 		h := newHost(t, tree...)
-		for range 8 {
-			h.same(rg, fmt.Sprintf("seed %d %.600q", seed, tree), randomCase(r, tree))
+		h.as(hows[seed%uint64(len(hows))])
+		for round := range 8 {
+			h.same(rg, fmt.Sprintf("seed %d round %d %.600q", seed, round, tree), randomCase(r, tree))
+			for range r.IntN(4) {
+				h.edit(r, tree)
+			}
+		}
+	}
+}
+
+// edit changes something in the tree, in one of the ways in which trees change.
+func (h *host) edit(r *rand.Rand, tree []string) {
+	h.t.Helper()
+	name, _, _ := strings.Cut(pick(r, tree...), "=")
+	path, other := h.path(name), h.path(pick(r, "new", "new/b", "n/m/x.go", "a", "b/new.go", ".gitignore", ".ignore", "a/.gitignore", "x.txt", ".git/info/exclude"))
+	content := pick(r, "needle\n", "foo\nneedle foo\n", "", "*.go\n", "!x.go\na\n", "/b\n*.txt\n", "\x00needle", "x.y foo(\n")
+	switch r.IntN(9) {
+	case 0, 1: // another content
+		if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() {
+			must(h.t, os.WriteFile(path, []byte(content), 0o666))
+		}
+	case 2, 3: // a new file
+		if os.MkdirAll(filepath.Dir(other), 0o777) == nil {
+			_ = os.WriteFile(other, []byte(content), 0o666) // there may be a directory
+		}
+	case 4:
+		_ = os.RemoveAll(path)
+	case 5:
+		_ = os.Rename(path, other)
+	case 6: // at the end
+		if f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0); err == nil {
+			_, err = f.WriteString(content)
+			must(h.t, err)
+			must(h.t, f.Close())
+		}
+	case 7: // the same size and the same time
+		info, err := os.Lstat(path)
+		if err != nil || !info.Mode().IsRegular() || info.Size() < 6 {
+			return
+		}
+		old, err := os.ReadFile(path)
+		must(h.t, err)
+		copy(old, "needle")
+		must(h.t, os.WriteFile(path, old, 0o666))
+		must(h.t, os.Chtimes(path, info.ModTime(), info.ModTime()))
+	case 8: // another file in its place
+		if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() {
+			must(h.t, os.WriteFile(h.path(".tmp"), []byte(content), 0o666))
+			must(h.t, os.Rename(h.path(".tmp"), path))
 		}
 	}
 }

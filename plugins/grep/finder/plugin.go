@@ -1,14 +1,18 @@
 // Package finder is the tools grep and glob: what a model says to them and hears from
 // them. How a search works is in the packages beside it: query and locate go through
 // a tree by walk, which leaves out what ignore and glob say; pattern reads what to
-// search for (by syntax and automaton), and search finds it in a file.
+// search for (by syntax and automaton), and search finds it in a file. index keeps a
+// tree that was searched once, with its text in content, and freshness keeps it true.
 package finder
 
 import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
+	"time"
 
+	"toolhost.dev/plugins/grep/index"
 	"toolhost.dev/sdk"
 	"toolhost.dev/sdk/tool"
 )
@@ -17,26 +21,73 @@ import (
 const Version = "0.1.0"
 
 // Plugin gives the plugin.
-func Plugin() sdk.Plugin {
-	f := &finder{maxLine: 500}
-	return sdk.Plugin{
-		Name: "grep", Version: Version, Tools: []sdk.Tool{f.grepTool(), f.globTool()},
-		Config: sdk.NewConfig(func(_ context.Context, c config, _ sdk.Setup) error {
-			if c.MaxLine != nil {
-				f.maxLine = *c.MaxLine
-			}
-			return nil
-		}),
-	}
-}
+func Plugin() sdk.Plugin { return newFinder().plugin() }
 
 // config is the operator's configuration of the plugin.
 type config struct {
-	MaxLine *int `json:"max_line,omitempty" min:"0" max:"100000" jsonschema:"The number of characters that grep shows of a line; what is around the match is shown of a longer one. 0: all of them. The default is 500."`
+	MaxLine   *int   `json:"max_line,omitempty" min:"0" max:"100000" jsonschema:"The number of characters that grep shows of a line; what is around the match is shown of a longer one. 0: all of them. The default is 500."`
+	TimeLimit *int   `json:"time_limit,omitempty" min:"0" max:"3600" jsonschema:"The number of seconds after which a search ends and gives what it has found. 0: none. The default is 20."`
+	Index     *bool  `json:"index,omitempty" jsonschema:"Keep the text of the trees that are searched in memory, with an index. The default is true."`
+	Memory    *int   `json:"memory_mb,omitempty" min:"1" max:"1048576" jsonschema:"The megabytes that all indexes may take; files that do not fit in are searched on the disk. The default is 512."`
+	Freshness string `json:"freshness,omitempty" enum:"events,stat" jsonschema:"How changes to indexed files are noticed: events (the default) hears of them from the kernel where it can; stat compares all files for each call, which is slower and also sees what is written through a name outside of the tree."`
 }
 
-// finder is the settings that all calls share; they are set before the first.
-type finder struct{ maxLine int }
+// finder is what all calls share. Its settings are made before the first.
+type finder struct {
+	maxLine   int
+	timeLimit time.Duration
+	options   index.Options
+	indexed   bool
+	indexes   func() *index.Set
+}
+
+func newFinder() *finder {
+	f := &finder{maxLine: 500, timeLimit: 20 * time.Second, options: index.Options{Memory: 512 << 20, Freshness: index.ByEvents}, indexed: true}
+	f.indexes = sync.OnceValue(func() *index.Set { return index.NewSet(f.options) })
+	return f
+}
+
+func (f *finder) plugin() sdk.Plugin {
+	return sdk.Plugin{
+		Name: "grep", Version: Version, Tools: []sdk.Tool{f.grepTool(), f.globTool()},
+		Config: sdk.NewConfig(func(_ context.Context, c config, _ sdk.Setup) error {
+			f.configure(c)
+			return nil
+		}),
+		Health: f.health,
+		Close:  func() { f.indexes().Close() },
+	}
+}
+
+func (f *finder) configure(c config) {
+	if c.MaxLine != nil {
+		f.maxLine = *c.MaxLine
+	}
+	if c.TimeLimit != nil {
+		f.timeLimit = time.Duration(*c.TimeLimit) * time.Second
+	}
+	if c.Index != nil {
+		f.indexed = *c.Index
+	}
+	if c.Memory != nil {
+		f.options.Memory = int64(*c.Memory) << 20
+	}
+	if c.Freshness != "" {
+		f.options.Freshness = index.Freshness(c.Freshness)
+	}
+}
+
+// health tells of the indexes.
+func (f *finder) health(context.Context, string) sdk.Health {
+	r := f.indexes().Report()
+	ready := 0
+	for _, t := range r.Trees {
+		if t.State == index.Ready {
+			ready++
+		}
+	}
+	return sdk.Health{Status: tool.Healthy, Message: fmt.Sprintf("%s ready, %d of %d MB", count(ready, "index"), r.Memory>>20, r.Limit>>20), Details: r.JSON()}
+}
 
 // looking are the traits of both tools: they change nothing.
 var looking = tool.Traits{ReadOnly: true, ConcurrencySafe: true, AutoExecute: true, Idempotent: true}
@@ -46,7 +97,7 @@ func count(n int, thing string) string {
 	switch {
 	case n == 1:
 		return "1 " + thing
-	case strings.HasSuffix(thing, "ch"):
+	case strings.HasSuffix(thing, "ch"), strings.HasSuffix(thing, "x"):
 		return fmt.Sprintf("%d %ses", n, thing)
 	case strings.HasSuffix(thing, "y"):
 		return fmt.Sprintf("%d %sies", n, strings.TrimSuffix(thing, "y"))

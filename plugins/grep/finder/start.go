@@ -3,6 +3,7 @@ package finder
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"toolhost.dev/plugins/grep/ignore"
+	"toolhost.dev/plugins/grep/index"
 	"toolhost.dev/plugins/grep/walk"
 	"toolhost.dev/sdk"
 	"toolhost.dev/sdk/suggest"
@@ -74,6 +76,54 @@ func (p *place) start() (walk.Start, error) {
 	return walk.Start{Dir: dir, Path: p.path.String(), Shown: p.shown}, nil
 }
 
+// tree is where a walk begins, with its index.
+type tree struct {
+	walk.Start
+	at *index.Tree // nil: it has none
+}
+
+// tree opens the place for a walk. The caller closes its directory.
+func (p *place) tree(f *finder) (*tree, error) {
+	start, err := p.start()
+	if err != nil || !f.indexed {
+		return &tree{Start: start}, err
+	}
+	var key strings.Builder
+	for _, r := range p.ws.Roots() {
+		fmt.Fprintf(&key, "%q ", r.Path)
+	}
+	root := p.path.Root().Path
+	open := func() (*os.File, error) {
+		path, err := p.ws.Resolve("/", root)
+		if err != nil {
+			return nil, err
+		}
+		return p.ws.OpenDir(path)
+	}
+	return &tree{Start: start, at: f.indexes().Tree(root, key.String(), open, p.readRules)}, nil
+}
+
+// indexed does something with the index of the tree, if that is ready, and else with the
+// files on the disk. key tells the options of calls apart. It gives how the index is.
+func (t *tree) indexed(o walk.Options, key string, with func(*index.Snapshot) error, without func() error) (index.State, error) {
+	if t.at == nil {
+		return index.None, without()
+	}
+	if o.Global != nil {
+		key = fmt.Sprintf("%p %s", o.Global, key)
+	}
+	if s := t.at.Snapshot(t.Start, o, fmt.Sprintf("%t %t %s", o.Hidden, o.NoIgnore, key)); s != nil {
+		defer s.Release()
+		return index.Ready, with(s)
+	}
+	state, _ := t.at.State()
+	if state == index.Ready { // but not for this directory
+		state = index.None
+	}
+	defer t.at.Scan()()
+	return state, without()
+}
+
 // options are those of a walk that a call asks for.
 func (p *place) options(hidden, noIgnore bool) walk.Options {
 	o := walk.Options{Hidden: hidden, NoIgnore: noIgnore}
@@ -126,7 +176,7 @@ func (p *place) aboveRoots(path string) bool {
 
 // watch tells the host how far a call has come, from its second second on. The function
 // it gives ends that.
-func watch(ctx context.Context, call *sdk.Call, title string, files *atomic.Int64) (stop func()) {
+func watch(ctx context.Context, call *sdk.Call, title string, files *atomic.Int64, at func() (index.State, int64)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -138,7 +188,11 @@ func watch(ctx context.Context, call *sdk.Call, title string, files *atomic.Int6
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				call.Progress(title, map[string]any{"files": files.Load()})
+				m := map[string]any{"files": files.Load()}
+				if state, n := at(); state == index.Building {
+					m["index"], m["indexed"] = state, n
+				}
+				call.Progress(title, m)
 			}
 		}
 	}()

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 var excludesFile = regexp.MustCompile(`(?im)^\s*excludesfile\s*=\s*"?\s*(\S+?)\s*"?\s*$`)
@@ -63,5 +64,23 @@ func Global() *Rules {
 	if err != nil {
 		return nil
 	}
-	return Parse(string(content))
+	return parsed.of(string(content))
+}
+
+// parsed remembers the last rules, so that the same content gives the same ones.
+var parsed lastParsed
+
+type lastParsed struct {
+	mu      sync.Mutex
+	content string
+	rules   *Rules
+}
+
+func (l *lastParsed) of(content string) *Rules {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.content != content {
+		l.content, l.rules = content, Parse(content)
+	}
+	return l.rules
 }

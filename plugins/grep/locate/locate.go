@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"toolhost.dev/plugins/grep/glob"
+	"toolhost.dev/plugins/grep/index"
 	"toolhost.dev/plugins/grep/walk"
 )
 
@@ -21,6 +22,8 @@ type Pattern struct {
 	// dirs: only directories are meant, because the glob ends in a slash.
 	dirs   bool
 	dotted []*glob.Glob // its elements that begin with a dot
+	// elements are these as text.
+	elements string
 }
 
 // Parse reads a glob: "*.go", "src/**/*.{ts,tsx}", "**/testdata/". The error is a [*glob.Error].
@@ -37,6 +40,7 @@ func Parse(text string) (*Pattern, error) {
 		}
 		if g, err := glob.Parse(element, glob.Options{Shell: true}); err == nil {
 			p.dotted = append(p.dotted, g)
+			p.elements += element + "/"
 		}
 	}
 	return p, nil
@@ -47,6 +51,10 @@ func Parse(text string) (*Pattern, error) {
 func (p *Pattern) Dotted(name string) bool {
 	return slices.ContainsFunc(p.dotted, func(g *glob.Glob) bool { return g.Match(name) })
 }
+
+// DottedElements gives the elements of the pattern that begin with a dot, so that
+// patterns can be told apart by what [Pattern.Dotted] says.
+func (p *Pattern) DottedElements() string { return p.elements }
 
 // Split separates a glob into the directory that its beginning names and the glob
 // beneath it. The directory is "" if there is none.
@@ -78,12 +86,46 @@ type Found struct {
 // Find looks for files; the first offset of them are left out, and limit are given
 // (0: all). The error is that of [walk.Walk].
 func (p *Pattern) Find(ctx context.Context, start walk.Start, o walk.Options, skipped *walk.Skipped, offset, limit int) (*Found, error) {
-	o.Dotted = p.Dotted
-	c := &collection{most: offset + limit}
-	if limit <= 0 {
-		c.most = 0
+	c := newCollection(offset, limit)
+	if err := p.walk(ctx, c, start, o, skipped); err != nil {
+		return nil, err
 	}
-	err := walk.Walk(ctx, start, o, skipped, func(_ int, d *walk.Dir, e walk.Entry) {
+	return c.page(offset), nil
+}
+
+// FindIndexed does the same in a tree that is known, with the options of a walk that the
+// snapshot was taken for: [Pattern.Dotted] was among them.
+func (p *Pattern) FindIndexed(ctx context.Context, s *index.Snapshot, o walk.Options, skipped *walk.Skipped, offset, limit int) (*Found, error) {
+	c := newCollection(offset, limit)
+	counts := s.Counts()
+	skipped.Add(counts.NotWanted)
+	if !p.dirs {
+		c.found.Seen = counts.Files
+	}
+	s.Each(func(_ int, i index.Item) {
+		isDir := i.Type().IsDir()
+		if isDir && p.dirs {
+			c.saw()
+		}
+		if isDir != p.dirs || !p.glob.Match(i.Rel()) {
+			return
+		}
+		info, err := i.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return
+		}
+		c.add(File{Path: i.Path(), Shown: i.Shown(), Type: typeName(i.Type()), Size: info.Size, Modified: info.Modified})
+	})
+	err := s.Trees(func(start walk.Start) error { return p.walk(ctx, c, start, o, skipped) }, skipped.Count)
+	if err = cmp.Or(err, ctx.Err()); err != nil {
+		return nil, err
+	}
+	return c.page(offset), nil
+}
+
+func (p *Pattern) walk(ctx context.Context, c *collection, start walk.Start, o walk.Options, skipped *walk.Skipped) error {
+	o.Dotted = p.Dotted
+	return walk.Walk(ctx, start, o, skipped, func(_ int, d *walk.Dir, e walk.Entry) {
 		isDir := e.Type.IsDir()
 		if !isDir || p.dirs {
 			c.saw()
@@ -97,12 +139,6 @@ func (p *Pattern) Find(ctx context.Context, start walk.Start, o walk.Options, sk
 		}
 		c.add(File{Path: d.Path(e.Name), Shown: d.Shown(e.Name), Type: typeName(e.Type), Size: info.Size, Modified: info.Modified})
 	})
-	if err != nil {
-		return nil, err
-	}
-	c.sort()
-	c.found.Files = c.found.Files[min(offset, len(c.found.Files)):]
-	return &c.found, nil
 }
 
 func typeName(m fs.FileMode) string {
@@ -126,6 +162,20 @@ type collection struct {
 	most  int // how many to keep; 0: all
 	mu    sync.Mutex
 	found Found
+}
+
+func newCollection(offset, limit int) *collection {
+	if limit <= 0 {
+		return &collection{}
+	}
+	return &collection{most: offset + limit}
+}
+
+// page gives what was found without the first offset files.
+func (c *collection) page(offset int) *Found {
+	c.sort()
+	c.found.Files = c.found.Files[min(offset, len(c.found.Files)):]
+	return &c.found
 }
 
 func (c *collection) saw() {

@@ -9,8 +9,11 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"slices"
 	"sync/atomic"
+	"time"
 
+	"toolhost.dev/plugins/grep/index"
 	"toolhost.dev/plugins/grep/pattern"
 	"toolhost.dev/plugins/grep/search"
 	"toolhost.dev/plugins/grep/walk"
@@ -25,6 +28,9 @@ type Query struct {
 	Offset, Limit int
 	// Searched counts the files searched so far; nil: nobody asks.
 	Searched *atomic.Int64
+	// Time is how long to search at most; 0: without a limit. What was found until then
+	// is given.
+	Time time.Duration
 }
 
 // Answer is what a query found.
@@ -39,6 +45,10 @@ type Answer struct {
 	// take too much memory.
 	Given   int
 	Skipped Skipped
+	// Stopped: the time was over. StoppedAt is where that was, about; files are searched
+	// several at a time.
+	Stopped   bool
+	StoppedAt string
 }
 
 // File is a file with matches.
@@ -75,12 +85,14 @@ type run struct {
 	collected collection
 	searched  atomic.Int64
 	walked    walk.Skipped
+	// at is the last file of each searcher.
+	at []string
 
 	binary, tooLarge, permission, special, symlink, failed atomic.Int64
 }
 
 func newRun(ctx context.Context, q *Query, workers int) *run {
-	return &run{q: q, ctx: ctx, searchers: make([]*search.Searcher, workers)}
+	return &run{q: q, ctx: ctx, searchers: make([]*search.Searcher, workers), at: make([]string, workers)}
 }
 
 // end is the number of the result after the last one that is asked for.
@@ -93,31 +105,62 @@ func (q *Query) end() int {
 
 // Tree searches the files of a tree.
 func (q *Query) Tree(ctx context.Context, start walk.Start, o walk.Options) (*Answer, error) {
-	r := newRun(ctx, q, walk.Workers())
+	return q.tree(ctx, func(r *run, only map[string]search.Window) error { return r.walk(start, o, only) })
+}
+
+// Indexed searches the files of a tree that is known, with the options of a walk that
+// the snapshot was taken for.
+func (q *Query) Indexed(ctx context.Context, s *index.Snapshot, o walk.Options) (*Answer, error) {
+	return q.tree(ctx, func(r *run, only map[string]search.Window) error { return r.indexed(s, o, only) })
+}
+
+// tree makes a search of a tree, or two; pass searches the files, with only, those in it.
+func (q *Query) tree(ctx context.Context, pass func(r *run, only map[string]search.Window) error) (*Answer, error) {
 	twice := q.Search.Mode == search.Lines && q.Offset > 0
-	r.windows = func(string) search.Window { return search.Window{To: q.end()} }
+	wanted := func(string) search.Window { return search.Window{To: q.end()} }
 	if twice {
 		// What comes before the page can be any amount: it is only counted, and then the
 		// files on the page are searched once more.
-		r.windows = func(string) search.Window { return search.Window{} }
+		wanted = func(string) search.Window { return search.Window{} }
 	}
-	r.collected.limit = q.end()
-	if err := r.walk(start, o, nil); err != nil {
+	r, stopped, err := q.pass(ctx, wanted, q.end(), nil, pass)
+	if err != nil {
 		return nil, err
 	}
 	a := r.answer()
+	if a.Stopped = stopped; stopped {
+		a.StoppedAt = r.last()
+	}
 	if twice {
 		only := r.collected.windows(q.Offset, q.end())
-		r = newRun(ctx, q, walk.Workers())
-		r.windows = func(path string) search.Window { return only[path] }
-		r.collected.limit = math.MaxInt
-		if err := r.walk(start, o, only); err != nil {
+		if r, _, err = q.pass(ctx, func(path string) search.Window { return only[path] }, math.MaxInt, only, pass); err != nil {
 			return nil, err
 		}
 	}
 	r.page(a)
 	return a, nil
 }
+
+// pass searches the files once. It reports whether the time was over before the end.
+func (q *Query) pass(ctx context.Context, windows func(string) search.Window, limit int, only map[string]search.Window,
+	do func(*run, map[string]search.Window) error,
+) (r *run, stopped bool, err error) {
+	within := ctx
+	if q.Time > 0 {
+		var cancel context.CancelFunc
+		within, cancel = context.WithTimeout(ctx, q.Time)
+		defer cancel()
+	}
+	r = newRun(within, q, walk.Workers())
+	r.windows, r.collected.limit = windows, limit
+	if err = do(r, only); err != nil && within.Err() != nil && ctx.Err() == nil {
+		return r, true, nil
+	}
+	return r, false, err
+}
+
+// last gives the file farthest on in the order of the paths that was being searched.
+func (r *run) last() string { return slices.MaxFunc(r.at, comparePaths) }
 
 // walk searches the files of a tree; with only, those that are in it.
 func (r *run) walk(start walk.Start, o walk.Options, only map[string]search.Window) error {
@@ -160,12 +203,17 @@ func (r *run) page(a *Answer) {
 
 func (r *run) open(worker int, d *walk.Dir, name string) {
 	f, err := d.Open(name)
+	r.opened(worker, f, err, d.Shown(name))
+}
+
+// opened searches a file that was opened, or counts why it was not.
+func (r *run) opened(worker int, f *walk.File, err error, shown string) {
 	if err != nil {
 		r.fail(err)
 		return
 	}
 	defer func() { _ = f.Close() }()
-	r.search(worker, search.File{Reader: f, Size: f.Size()}, d.Shown(name))
+	r.search(worker, search.File{Reader: f, Size: f.Size()}, shown)
 }
 
 func (r *run) fail(err error) {
@@ -183,17 +231,9 @@ func (r *run) fail(err error) {
 }
 
 func (r *run) search(worker int, f search.File, path string) {
-	s := r.searchers[worker]
-	if s == nil {
-		s = search.New(r.ctx, r.q.Pattern, r.q.Search)
-		r.searchers[worker] = s
-	}
-	w := r.windows(path)
-	keep := w
-	if r.collected.beyond(path) {
-		keep = search.Window{}
-	}
-	res, err := s.Search(f, keep)
+	w, keep := r.window(path)
+	r.at[worker] = path
+	res, err := r.searcher(worker).Search(f, keep)
 	if err != nil {
 		r.fail(err)
 	} else {
@@ -202,8 +242,32 @@ func (r *run) search(worker int, f search.File, path string) {
 	if r.q.Searched != nil {
 		r.q.Searched.Add(1)
 	}
+	r.found(path, res, w, f.Explicit)
+}
+
+func (r *run) searcher(worker int) *search.Searcher {
+	s := r.searchers[worker]
+	if s == nil {
+		s = search.New(r.ctx, r.q.Pattern, r.q.Search)
+		r.searchers[worker] = s
+	}
+	return s
+}
+
+// window gives the matches that are wanted of a file, and those to keep: none, if there
+// are enough in files before it.
+func (r *run) window(path string) (wanted, keep search.Window) {
+	wanted = r.windows(path)
+	if r.collected.beyond(path) {
+		return wanted, search.Window{}
+	}
+	return wanted, wanted
+}
+
+// found takes what was found in a file.
+func (r *run) found(path string, res search.Result, w search.Window, explicit bool) {
 	matched := res.Matches > 0 || res.BinaryMatch
-	if res.Binary >= 0 && (!f.Explicit || matched && r.q.Search.Mode == search.Lines) {
+	if res.Binary >= 0 && (!explicit || matched && r.q.Search.Mode == search.Lines) {
 		r.binary.Add(1)
 	}
 	if matched {

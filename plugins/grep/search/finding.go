@@ -80,8 +80,16 @@ func preceding(buf []byte, n int) int {
 
 // lines searches the lines at hand. It reports whether to go on.
 func (f *finding) lines(buf []byte) (more bool, err error) {
-	for f.pos < len(buf) {
-		start, end, ok, err := f.s.m.NextLine(buf, f.pos)
+	if more, err := f.linesBelow(buf, len(buf)); !more || err != nil {
+		return false, err
+	}
+	return f.afterContext(buf, len(buf)), nil
+}
+
+// linesBelow searches the lines up to a position, where one ends.
+func (f *finding) linesBelow(buf []byte, to int) (more bool, err error) {
+	for f.pos < to {
+		start, end, ok, err := f.s.m.NextLine(buf[:to], f.pos)
 		if err != nil {
 			return false, err
 		}
@@ -102,8 +110,8 @@ func (f *finding) lines(buf []byte) (more bool, err error) {
 			return false, nil
 		}
 	}
-	f.pos = len(buf)
-	return f.afterContext(buf, len(buf)), nil
+	f.pos = to
+	return true, nil
 }
 
 // wanted reports whether the lines of the next match are to be kept.

@@ -22,6 +22,11 @@ func (f *finding) whole(src io.Reader, size int64) error {
 	if f.result.Binary = int64(bytes.IndexByte(buf[:min(len(buf), capacity)], 0)); f.result.Binary >= 0 && f.binary == quit {
 		return nil
 	}
+	return f.across(buf)
+}
+
+// across searches a text at once.
+func (f *finding) across(buf []byte) error {
 	var b block
 	for f.pos < len(buf) {
 		// Each search begins a text of its own: what is before it is not seen.

@@ -27,11 +27,13 @@ type Dir struct {
 }
 
 // Path gives the absolute path of an entry.
-func (d *Dir) Path(name string) string {
-	if d.path == "/" {
+func (d *Dir) Path(name string) string { return join(d.path, name) }
+
+func join(dir, name string) string {
+	if dir == "/" {
 		return "/" + name
 	}
-	return d.path + "/" + name
+	return dir + "/" + name
 }
 
 // Shown gives the path of an entry as it is shown.
@@ -39,6 +41,11 @@ func (d *Dir) Shown(name string) string { return d.shown + name }
 
 // Rel gives the path of an entry beneath the start of the walk.
 func (d *Dir) Rel(name string) string {
+	return ShownPrefix(d.w.start.Rel) + d.below(name)
+}
+
+// below gives the path of an entry beneath the start of this walk.
+func (d *Dir) below(name string) string {
 	if d.rel == "." {
 		return name
 	}
@@ -46,7 +53,7 @@ func (d *Dir) Rel(name string) string {
 }
 
 func (d *Dir) child(name string) *Dir {
-	return &Dir{w: d.w, rel: d.Rel(name), path: d.Path(name), shown: d.Shown(name) + "/", rules: d.rules}
+	return &Dir{w: d.w, rel: d.below(name), path: d.Path(name), shown: d.Shown(name) + "/", rules: d.rules}
 }
 
 // open opens the directory for one task; close undoes it.
@@ -71,11 +78,14 @@ func (d *Dir) close() {
 // batch is the number of entries read at a time.
 const batch = 1024
 
-// entries reads the directory, sorted by name. What was read before an error is given too.
-func (d *Dir) entries(ctx context.Context) ([]Entry, error) {
+// entries reads the directory.
+func (d *Dir) entries(ctx context.Context) ([]Entry, error) { return List(ctx, d.file) }
+
+// List reads an open directory, sorted by name. What was read before an error is given too.
+func List(ctx context.Context, dir *os.File) ([]Entry, error) {
 	var out []Entry
 	for {
-		list, err := d.file.ReadDir(batch)
+		list, err := dir.ReadDir(batch)
 		for _, e := range list {
 			out = append(out, Entry{Name: e.Name(), Type: e.Type()})
 		}

@@ -4,40 +4,49 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"os"
 	"runtime"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"toolhost.dev/plugins/grep/freshness"
 )
 
 // File is a regular file, open for reading. It is an os.File without what costs two
 // system calls more for each file.
 type File struct {
 	fd   int
-	size int64
+	stat unix.Stat_t
 }
 
 // Open opens a regular file in the directory. It does not follow a symbolic link and
 // does not wait for a FIFO's other end; what is no regular file is fs.ErrInvalid.
-func (d *Dir) Open(name string) (*File, error) {
-	fd, err := openAt(d.file, name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
+func (d *Dir) Open(name string) (*File, error) { return OpenFile(d.file, d.path, name) }
+
+// OpenFile is [Dir.Open] for a directory that is open, at a path for messages.
+func OpenFile(dir *os.File, path, name string) (*File, error) {
+	fd, err := openAt(dir, name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
 	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: d.Path(name), Err: err}
+		return nil, &fs.PathError{Op: "open", Path: join(path, name), Err: err}
 	}
-	var st unix.Stat_t
-	err = unix.Fstat(fd, &st)
-	if err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
+	f := &File{fd: fd}
+	err = unix.Fstat(fd, &f.stat)
+	if err == nil && f.stat.Mode&unix.S_IFMT != unix.S_IFREG {
 		err = fs.ErrInvalid
 	}
 	if err != nil {
 		_ = unix.Close(fd)
-		return nil, &fs.PathError{Op: "open", Path: d.Path(name), Err: err}
+		return nil, &fs.PathError{Op: "open", Path: join(path, name), Err: err}
 	}
-	return &File{fd: fd, size: st.Size}, nil
+	return f, nil
 }
 
 // Size is the file's size when it was opened.
-func (f *File) Size() int64 { return f.size }
+func (f *File) Size() int64 { return f.stat.Size }
+
+// Stamp is what a stat said when the file was opened.
+func (f *File) Stamp() freshness.Stamp { return freshness.StampOf(&f.stat) }
 
 func (f *File) Read(p []byte) (int, error) {
 	if len(p) == 0 {
@@ -67,12 +76,29 @@ type Info struct {
 }
 
 // Stat looks an entry up; a symbolic link is not followed.
-func (d *Dir) Stat(name string) (Info, error) {
+func (d *Dir) Stat(name string) (Info, error) { return Stat(d.file, d.path, name) }
+
+// Stat is [Dir.Stat] for a directory that is open, at a path for messages.
+func Stat(dir *os.File, path, name string) (Info, error) {
+	s, err := StampAt(dir, path, name)
+	return Info{Size: s.Size, Modified: time.Unix(0, s.Mtime)}, err
+}
+
+// StampAt gives the stamp of an entry of an open directory.
+func StampAt(dir *os.File, path, name string) (freshness.Stamp, error) {
 	var st unix.Stat_t
-	err := unix.Fstatat(int(d.file.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW)
-	runtime.KeepAlive(d.file)
+	err := unix.Fstatat(int(dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	runtime.KeepAlive(dir)
 	if err != nil {
-		return Info{}, &fs.PathError{Op: "stat", Path: d.Path(name), Err: err}
+		return freshness.Stamp{}, &fs.PathError{Op: "stat", Path: join(path, name), Err: err}
 	}
-	return Info{Size: st.Size, Modified: time.Unix(st.Mtim.Unix())}, nil
+	return freshness.StampOf(&st), nil
+}
+
+// StampOf gives the stamp of an open directory.
+func StampOf(dir *os.File) (freshness.Stamp, error) {
+	var st unix.Stat_t
+	err := unix.Fstat(int(dir.Fd()), &st)
+	runtime.KeepAlive(dir)
+	return freshness.StampOf(&st), err
 }

@@ -24,6 +24,12 @@ func openAt(dir *os.File, name string, flags int) (int, error) {
 	}
 }
 
+// OpenDir opens a directory beneath an open one, "." for that itself. No symbolic link
+// on the way is followed.
+func OpenDir(start *os.File, rel string) (*os.File, error) {
+	return openBeneath(start, rel, unix.O_RDONLY|unix.O_DIRECTORY)
+}
+
 // openStepwise opens a path beneath a directory, one element after the other.
 func openStepwise(start *os.File, rel string, flags int) (*os.File, error) {
 	at := start

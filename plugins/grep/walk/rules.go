@@ -14,8 +14,28 @@ import (
 // MaxRules is the size up to which an ignore file is read; a larger one has no rules.
 const MaxRules = 4 << 20
 
-// rules gives the rules for what is in a directory with these entries.
-func (w *walker) rules(d *Dir, entries []Entry) *ignore.Dir {
+// RuleReader reads ignore files.
+type RuleReader struct {
+	// Read reads one at an absolute path that is not in a directory being listed: above
+	// the start, or a symbolic link. nil: such files have no rules.
+	Read func(path string) ([]byte, error)
+	// Looked is told of every path outside of the listed directories that was looked at,
+	// whether there is something or not; nil: nobody asks.
+	Looked func(path string)
+}
+
+// IsRuleFile reports whether an entry of that name changes what is left out of its directory.
+func IsRuleFile(name string) bool {
+	switch name {
+	case ignore.RipgrepFile, ignore.PlainFile, ignore.GitFile, ".git", ".jj":
+		return true
+	}
+	return false
+}
+
+// Rules gives the rules for what is in a directory: open, at an absolute path, with these
+// entries, beneath a directory with the rules of parent.
+func (r RuleReader) Rules(parent *ignore.Dir, dir *os.File, path string, entries []Entry) *ignore.Dir {
 	var has ignore.Content
 	links := make(map[string]bool)
 	for _, e := range entries {
@@ -28,18 +48,18 @@ func (w *walker) rules(d *Dir, entries []Entry) *ignore.Dir {
 		case is(ignore.GitFile):
 			has.Git = true
 		case e.Name == ".git" || e.Name == ".jj":
-			has.Repository = has.Repository || e.Type&fs.ModeSymlink == 0 || exists(d.Path(e.Name))
+			has.Repository = has.Repository || e.Type&fs.ModeSymlink == 0 || r.exists(join(path, e.Name))
 		default:
 			continue
 		}
 		links[e.Name] = e.Type&fs.ModeSymlink != 0
 	}
-	return ignore.NewDir(d.rules, d.path, has, source{w: w, path: d.path, dir: d, links: links})
+	return ignore.NewDir(parent, path, has, source{r: r, path: path, dir: dir, links: links})
 }
 
-// parentRules gives the rules of the directories above a path.
-func (w *walker) parentRules(path string) *ignore.Dir {
-	if w.opts.ReadRules == nil {
+// Parents gives the rules of the directories above a path.
+func (r RuleReader) Parents(path string) *ignore.Dir {
+	if r.Read == nil {
 		return nil
 	}
 	var parents []string
@@ -50,25 +70,32 @@ func (w *walker) parentRules(path string) *ignore.Dir {
 	slices.Reverse(parents)
 	var rules *ignore.Dir
 	for _, dir := range parents {
-		has := func(name string) bool { return exists(filepath.Join(dir, name)) }
+		has := func(name string) bool { return r.exists(filepath.Join(dir, name)) }
 		rules = ignore.NewDir(rules, dir, ignore.Content{
 			Ripgrep: has(ignore.RipgrepFile), Plain: has(ignore.PlainFile), Git: has(ignore.GitFile), Repository: has(".git") || has(".jj"),
-		}, source{w: w, path: dir})
+		}, source{r: r, path: dir})
 	}
 	return rules
 }
 
-func exists(path string) bool {
+func (r RuleReader) exists(path string) bool {
+	r.looked(path)
 	_, err := os.Stat(path)
 	return err == nil
+}
+
+func (r RuleReader) looked(path string) {
+	if r.Looked != nil {
+		r.Looked(path)
+	}
 }
 
 // source reads the ignore files of a directory, through the directory where it is
 // open and the file is not a link.
 type source struct {
-	w     *walker
+	r     RuleReader
 	path  string
-	dir   *Dir // nil: above the start
+	dir   *os.File // nil: above the start
 	links map[string]bool
 }
 
@@ -84,7 +111,7 @@ func (s source) read(name string) ([]byte, error) {
 	if s.dir == nil || s.links[name] {
 		return s.readAt(filepath.Join(s.path, name))
 	}
-	f, err := s.dir.Open(name)
+	f, err := OpenFile(s.dir, s.path, name)
 	if err != nil {
 		return nil, err
 	}
@@ -96,16 +123,18 @@ func (s source) read(name string) ([]byte, error) {
 }
 
 func (s source) readAt(path string) ([]byte, error) {
-	if s.w.opts.ReadRules == nil {
+	s.r.looked(path)
+	if s.r.Read == nil {
 		return nil, fs.ErrNotExist
 	}
-	return s.w.opts.ReadRules(path)
+	return s.r.Read(path)
 }
 
 // Exclude reads .git/info/exclude. Where .git is a file, as in a work tree, it names
 // the directory that has it.
 func (s source) Exclude() *ignore.Rules {
 	git := filepath.Join(s.path, ".git")
+	s.r.looked(git)
 	if info, err := os.Stat(git); err == nil && info.Mode().IsRegular() {
 		line := s.firstLine(git)
 		dir, ok := strings.CutPrefix(line, "gitdir: ")

@@ -29,6 +29,11 @@ type Start struct {
 	// Shown is how it is called in results: relative to the working directory, "." for
 	// that itself, or absolute.
 	Shown string
+	// Rel is what the paths that [Dir.Rel] gives begin with, for a walk that is a part of
+	// a larger one; empty: nothing.
+	Rel string
+	// Rules are those of the directories above, if they are known.
+	Rules *ignore.Dir
 }
 
 // Options of a walk.
@@ -73,9 +78,9 @@ type Skipped struct {
 // the start cannot be read; of other directories that cannot be, it keeps count.
 func Walk(ctx context.Context, s Start, o Options, skipped *Skipped, visit Visit) error {
 	w := &walker{start: s, opts: o, skipped: skipped, visit: visit}
-	first := &task{dir: &Dir{w: w, rel: ".", path: s.Path, shown: shownPrefix(s.Shown)}}
-	if !o.NoIgnore {
-		first.dir.rules = w.parentRules(s.Path)
+	first := &task{dir: &Dir{w: w, rel: ".", path: s.Path, shown: ShownPrefix(s.Shown), rules: s.Rules}}
+	if !o.NoIgnore && s.Rules == nil {
+		first.dir.rules = w.opts.rules().Parents(s.Path)
 	}
 	if err := first.dir.open(); err != nil {
 		return err
@@ -84,7 +89,8 @@ func Walk(ctx context.Context, s Start, o Options, skipped *Skipped, visit Visit
 	return ctx.Err()
 }
 
-func shownPrefix(shown string) string {
+// ShownPrefix gives what is in front of the entries of a directory that is shown like this.
+func ShownPrefix(shown string) string {
 	if shown == "." || shown == "" {
 		return ""
 	}
@@ -133,7 +139,7 @@ func (w *walker) list(ctx context.Context, d *Dir) []Entry {
 		w.failed(err)
 	}
 	if !w.opts.NoIgnore {
-		d.rules = w.rules(d, entries)
+		d.rules = w.opts.rules().Rules(d.rules, d.file, d.path, entries)
 	}
 	keep := entries[:0]
 	var later []*task
@@ -157,51 +163,69 @@ func (w *walker) list(ctx context.Context, d *Dir) []Entry {
 	return keep
 }
 
-func (w *walker) failed(err error) {
+func (w *walker) failed(err error) { w.skipped.Count(err) }
+
+// Count counts a directory that could not be read because of an error.
+func (s *Skipped) Count(err error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist): // it vanished: as if it had never been
 	case errors.Is(err, fs.ErrPermission):
-		w.skipped.Permission.Add(1)
+		s.Permission.Add(1)
 	default:
-		w.skipped.Failed.Add(1)
+		s.Failed.Add(1)
 	}
 }
 
-// wanted decides about an entry. Globs have the last word, then ignore rules; a file
-// of the wanted type, or one that a rule asks for, may be hidden.
+// Add adds the counts of another walk.
+func (s *Skipped) Add(o *Skipped) {
+	s.Ignored.Add(o.Ignored.Load())
+	s.Hidden.Add(o.Hidden.Load())
+	s.Permission.Add(o.Permission.Load())
+	s.Failed.Add(o.Failed.Load())
+}
+
+func (o *Options) rules() RuleReader { return RuleReader{Read: o.ReadRules} }
+
+// wanted decides about an entry.
 func (w *walker) wanted(d *Dir, e Entry) bool {
-	isDir := e.Type.IsDir()
-	switch w.opts.Globs.Match(d.shown+e.Name, isDir) {
-	case ignore.Include:
-		return true
-	case ignore.Ignore:
+	shown := d.shown + e.Name
+	if want, decided := w.opts.Selected(shown, e.Type.IsDir()); decided {
+		return want
+	}
+	v := ignore.None
+	if d.rules != nil && !w.opts.NoIgnore {
+		v = d.rules.Match(d.Path(e.Name), e.Type.IsDir())
+	}
+	return w.opts.Wanted(e.Name, shown, e.Type.IsDir(), v, d.rules.InRepository(), w.skipped)
+}
+
+// Selected reports whether the globs of a call want an entry, or do not, or leave that
+// to its name and the ignore rules: they have the last word.
+func (o *Options) Selected(shown string, isDir bool) (want, decided bool) {
+	v := o.Globs.Match(shown, isDir)
+	return v == ignore.Include, v != ignore.None
+}
+
+// Wanted decides about an entry on which the ignore files of its directory have a
+// verdict, and counts why it is not wanted. A file of the wanted type, or one that a
+// rule asks for, may be hidden.
+func (o *Options) Wanted(name, shown string, isDir bool, v ignore.Verdict, inRepository bool, skipped *Skipped) bool {
+	switch {
+	case o.NoIgnore:
+		v = ignore.None
+	case v == ignore.None && inRepository:
+		v = o.Global.Match(shown, isDir)
+	}
+	if v == ignore.Ignore {
+		skipped.Ignored.Add(1)
 		return false
 	}
-	verdict := w.verdict(d, e)
-	if verdict == ignore.Ignore {
-		w.skipped.Ignored.Add(1)
-		return false
+	if o.Type != nil && !isDir {
+		return o.Type.Match(name)
 	}
-	if w.opts.Type != nil && !isDir {
-		return w.opts.Type.Match(e.Name)
-	}
-	if verdict == ignore.None && !w.opts.Hidden && e.Name[0] == '.' && (w.opts.Dotted == nil || !w.opts.Dotted(e.Name)) {
-		w.skipped.Hidden.Add(1)
+	if v == ignore.None && !o.Hidden && name[0] == '.' && (o.Dotted == nil || !o.Dotted(name)) {
+		skipped.Hidden.Add(1)
 		return false
 	}
 	return true
-}
-
-func (w *walker) verdict(d *Dir, e Entry) ignore.Verdict {
-	if w.opts.NoIgnore {
-		return ignore.None
-	}
-	v := ignore.None
-	if d.rules != nil {
-		v = d.rules.Match(d.Path(e.Name), e.Type.IsDir())
-	}
-	if v == ignore.None && d.rules.InRepository() {
-		v = w.opts.Global.Match(d.shown+e.Name, e.Type.IsDir())
-	}
-	return v
 }

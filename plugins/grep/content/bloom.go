@@ -1,0 +1,71 @@
+package content
+
+// Bloom filters: for each block of text, which trigrams of lower-case bytes are in it.
+// The filters of a group of blocks lie across: a row has the bits of all blocks for one
+// hash, so that a trigram is looked up in all of them at once.
+const (
+	hashBits  = 14
+	rows      = 1 << hashBits
+	groupSize = 512 // blocks
+	rowWords  = groupSize / 64
+)
+
+// row is the bits of a group's blocks for one hash.
+type row [rowWords]uint64
+
+func hash(v uint32) uint32 { return (v * 0x9E3779B1) >> (32 - hashBits) }
+
+var lower = func() (t [256]byte) {
+	for i := range t {
+		t[i] = byte(i) // #nosec G115 -- below 256
+		if 'A' <= i && i <= 'Z' {
+			t[i] |= 0x20
+		}
+	}
+	return t
+}()
+
+// filter is the bits of one block: those of its hashes that are in the group already.
+type filter [rows / 64]uint64
+
+// mark adds the trigrams of a text to block number n of a group.
+func (f *filter) mark(g []row, n int, text []byte) {
+	if len(text) < 3 {
+		return
+	}
+	word, bit := n/64, uint64(1)<<(n%64)
+	v := uint32(lower[text[0]])<<8 | uint32(lower[text[1]])<<16
+	for _, c := range text[2:] {
+		v = v>>8 | uint32(lower[c])<<16
+		h := hash(v)
+		if f[h>>6]&(1<<(h&63)) == 0 {
+			f[h>>6] |= 1 << (h & 63)
+			g[h][word] |= bit
+		}
+	}
+}
+
+// hashes gives those of a literal's trigrams.
+func hashes(literal string) []uint32 {
+	var out []uint32
+	for i := 0; i+3 <= len(literal); i++ {
+		out = append(out, hash(uint32(lower[literal[i]])|uint32(lower[literal[i+1]])<<8|uint32(lower[literal[i+2]])<<16))
+	}
+	return out
+}
+
+// having gives the blocks of a group that may have all the hashes.
+func having(g []row, hashes []uint32) row {
+	r := g[hashes[0]]
+	for _, h := range hashes[1:] {
+		any := uint64(0)
+		for i := range r {
+			r[i] &= g[h][i]
+			any |= r[i]
+		}
+		if any == 0 {
+			break
+		}
+	}
+	return r
+}

@@ -1,0 +1,170 @@
+package content
+
+import (
+	"bytes"
+	"errors"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+const rowBytes = rowWords * 8
+
+// segment is a stretch of text with its index.
+type segment struct {
+	data  []byte // nil: only the index is kept
+	size  int
+	used  int
+	dead  int
+	taken int64 // of the budget
+	// texts are in the order of their places; nil: removed.
+	texts []*Text
+	// ends are where the blocks end; first are the first texts in them.
+	ends, first []int
+	rows        []row // of all groups, one after the other
+	raw         []byte
+	// always are blocks that no filter excludes, special those with a character that is
+	// the same as an ASCII letter when upper and lower case are.
+	always, special []uint64
+	last            filter // of the last block
+}
+
+var errBudget = errors.New("content: the budget is used up")
+
+// newSegment makes a segment with room for texts of that size together. The memory is
+// taken from the system as it is used.
+func newSegment(size int, keep bool, b *Budget) (*segment, error) {
+	groups := 1
+	if size > segmentSize { // for a single text
+		groups = (blocksFor(size) + groupSize - 1) / groupSize
+	}
+	g := &segment{size: size}
+	var err error
+	if g.taken = int64(groups) * rows * rowBytes; !b.Take(g.taken) {
+		return nil, errBudget
+	}
+	if g.raw, err = allocate(groups * rows * rowBytes); err == nil && keep {
+		g.data, err = allocate(size)
+	}
+	if err != nil {
+		g.free(b)
+		return nil, err
+	}
+	g.rows = unsafe.Slice((*row)(unsafe.Pointer(unsafe.SliceData(g.raw))), groups*rows) // #nosec G103 -- pages, which are aligned
+	g.always, g.special = make([]uint64, groups*rowWords), make([]uint64, groups*rowWords)
+	return g, nil
+}
+
+// blocksFor gives the most blocks that a text takes: two that follow each other are
+// larger than one block can be.
+func blocksFor(n int) int { return n/(blockSize/2) + 2 }
+
+func allocate(n int) ([]byte, error) {
+	return unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+}
+
+func (g *segment) free(b *Budget) {
+	for _, m := range [][]byte{g.raw, g.data} {
+		if m != nil {
+			_ = unix.Munmap(m)
+		}
+	}
+	b.Give(g.taken)
+	*g = segment{}
+}
+
+// fits reports whether there is room for a text.
+func (g *segment) fits(n int) bool {
+	return g.used+n+1 <= g.size && len(g.ends)+blocksFor(n) <= len(g.rows)/rows*groupSize
+}
+
+func (g *segment) take(b *Budget, n int) bool {
+	if g.data == nil {
+		return true
+	}
+	if !b.Take(int64(n + 1)) {
+		return false
+	}
+	g.taken += int64(n + 1)
+	return true
+}
+
+// start gives where a block begins.
+func (g *segment) start(block int) int {
+	if block == 0 {
+		return 0
+	}
+	return g.ends[block-1]
+}
+
+// add adds a text for which there is room.
+func (g *segment) add(owner uint32, text []byte) *Text {
+	t := &Text{Owner: owner, seg: g, off: g.used, n: len(text), index: len(g.texts)}
+	if g.data != nil {
+		copy(g.data[g.used:], text)
+		g.data[g.used+len(text)] = '\n'
+	}
+	isLong, isSpecial := long(text), special(text)
+	// The last block is gone on with while it is small.
+	if n := len(g.ends); n == 0 || g.used-g.start(n-1)+len(text) > blockSize {
+		g.begin()
+	}
+	t.first = len(g.ends) - 1
+	for rest := text; ; g.begin() {
+		block := len(g.ends) - 1
+		piece := firstPiece(rest)
+		g.last.mark(g.rows[block/groupSize*rows:][:rows], block%groupSize, piece)
+		if isSpecial {
+			g.special[block/64] |= 1 << (block % 64)
+		}
+		if isLong {
+			g.always[block/64] |= 1 << (block % 64)
+		}
+		g.used += len(piece)
+		g.ends[block] = g.used
+		if rest = rest[len(piece):]; len(rest) == 0 {
+			break
+		}
+	}
+	t.last = len(g.ends) - 1
+	g.used++
+	g.ends[t.last] = g.used
+	g.texts = append(g.texts, t)
+	return t
+}
+
+// firstPiece gives the beginning of a text that goes into one block.
+func firstPiece(text []byte) []byte {
+	if len(text) <= blockSize {
+		return text
+	}
+	if i := bytes.LastIndexByte(text[:blockSize], '\n'); i >= 0 {
+		return text[:i+1]
+	}
+	return text[:blockSize]
+}
+
+// long reports whether a text has a line that does not go into one block.
+func long(text []byte) bool {
+	for len(text) > blockSize {
+		i := bytes.LastIndexByte(text[:blockSize], '\n')
+		if i < 0 {
+			return true
+		}
+		text = text[i+1:]
+	}
+	return false
+}
+
+// special reports whether a text has one of the characters that are the same as s and k
+// when upper and lower case are.
+func special(text []byte) bool {
+	return bytes.Contains(text, []byte("\u017f")) || bytes.Contains(text, []byte("\u212a"))
+}
+
+// begin begins a block.
+func (g *segment) begin() {
+	g.ends = append(g.ends, g.used)
+	g.first = append(g.first, len(g.texts))
+	g.last = filter{}
+}

@@ -1,0 +1,153 @@
+package content
+
+import "math/bits"
+
+// Need is what a text must have to match: of each set of literals one. Upper and lower
+// case of ASCII letters make no difference.
+type Need struct {
+	Sets [][]string
+	// Special: U+017F counts as s and U+212A as k.
+	Special bool
+	// Apart: the literals may be in different lines. Otherwise one line has them all.
+	Apart bool
+}
+
+// Part is a stretch of a text, of whole lines.
+type Part struct{ From, To int }
+
+// Selection is the texts that may have what is needed.
+type Selection struct {
+	all    bool // nothing is known
+	apart  bool
+	groups map[*segment][][]uint64 // by set, or one for all of them; bits of blocks
+}
+
+// shortest is the length of the shortest literal that a filter knows of.
+const shortest = 3
+
+// Select looks up which texts may have what is needed.
+func (s *Store) Select(n Need) *Selection {
+	var sets [][][]uint32
+	for _, set := range n.Sets {
+		var hs [][]uint32
+		for _, literal := range set {
+			if len(literal) < shortest {
+				hs = nil
+				break
+			}
+			hs = append(hs, hashes(literal))
+		}
+		if len(hs) > 0 {
+			sets = append(sets, hs)
+		}
+	}
+	if len(sets) == 0 {
+		return &Selection{all: true}
+	}
+	sel := &Selection{apart: n.Apart, groups: make(map[*segment][][]uint64)}
+	s.segments(func(g *segment) { sel.groups[g] = g.blocks(sets, n) })
+	return sel
+}
+
+// blocks gives the blocks that may have one of each set; where the literals may be
+// apart, those of each set.
+func (g *segment) blocks(sets [][][]uint32, n Need) [][]uint64 {
+	var out [][]uint64
+	groups := len(g.rows) / rows
+	for i, set := range sets {
+		if i == 0 || n.Apart {
+			out = append(out, make([]uint64, groups*rowWords))
+		}
+		to := out[len(out)-1]
+		for j := range groups {
+			var any row
+			for _, hs := range set {
+				r := having(g.rows[j*rows:][:rows], hs)
+				for k := range any {
+					any[k] |= r[k]
+				}
+			}
+			for k, word := range any {
+				word |= g.always[j*rowWords+k]
+				if n.Special {
+					word |= g.special[j*rowWords+k]
+				}
+				if i == 0 || n.Apart {
+					to[j*rowWords+k] = word
+				} else {
+					to[j*rowWords+k] &= word
+				}
+			}
+		}
+	}
+	return out
+}
+
+// All reports whether nothing is known, so that any text may match.
+func (s *Selection) All() bool { return s.all }
+
+// Each calls do for each text of the selection, in no order.
+func (s *Selection) Each(do func(*Text)) {
+	for g, sets := range s.groups {
+		done := 0 // texts before this were looked at
+		for w, word := range sets[0] {
+			for ; word != 0; word &= word - 1 {
+				block := w*64 + bits.TrailingZeros64(word)
+				if block >= len(g.first) {
+					break
+				}
+				for i := max(g.first[block], done); i < len(g.texts); i++ {
+					t := g.texts[i]
+					if t == nil {
+						continue
+					}
+					if t.first > block {
+						break
+					}
+					done = i + 1
+					if s.has(t, sets) {
+						do(t)
+					}
+				}
+			}
+		}
+	}
+}
+
+// has reports whether a text is in a block of every set.
+func (s *Selection) has(t *Text, sets [][]uint64) bool {
+	for _, set := range sets {
+		found := false
+		for b := t.first; b <= t.last && !found; b++ {
+			found = set[b/64]>>(b%64)&1 != 0
+		}
+		if !found {
+			return false
+		}
+	}
+	return true
+}
+
+// Parts gives the parts of a text outside of which there is no match; nil: the whole.
+func (s *Selection) Parts(t *Text) []Part {
+	if s.all || s.apart || t.first == t.last {
+		return nil
+	}
+	if t.seg.always[t.first/64]>>(t.first%64)&1 != 0 {
+		return nil // blocks of a text with long lines end anywhere
+	}
+	set := s.groups[t.seg][0]
+	var out []Part
+	for b := t.first; b <= t.last; b++ {
+		if set[b/64]>>(b%64)&1 == 0 {
+			continue
+		}
+		from, to := max(0, t.seg.start(b)-t.off), min(t.n, t.seg.ends[b]-t.off)
+		if n := len(out); n > 0 && out[n-1].To == from {
+			out[n-1].To = to
+		} else {
+			out = append(out, Part{from, to})
+		}
+	}
+	return out
+}

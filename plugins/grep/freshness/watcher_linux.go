@@ -1,0 +1,96 @@
+package freshness
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// Watcher hears of changes in directories. A change is noticed before the system call
+// that makes it returns, so after [Watcher.Drain] everything is known that was done
+// before it. It is not safe for concurrent use.
+type Watcher struct {
+	fd     int
+	mounts int
+	buf    []byte
+}
+
+// NewWatcher makes a watcher. The error is that of the system, which may allow no more.
+func NewWatcher() (*Watcher, error) {
+	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("freshness: inotify: %w", err)
+	}
+	mounts, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		_ = unix.Close(fd)
+		return nil, fmt.Errorf("freshness: the mounts cannot be watched: %w", err)
+	}
+	return &Watcher{fd: fd, mounts: mounts, buf: make([]byte, 64<<10)}, nil
+}
+
+// Close ends all watches.
+func (w *Watcher) Close() error { return errors.Join(unix.Close(w.fd), unix.Close(w.mounts)) }
+
+const interest = unix.IN_MODIFY | unix.IN_CLOSE_WRITE | unix.IN_ATTRIB | unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO |
+	unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
+
+// Add watches an open directory and gives the number its events bear. A directory that
+// is watched already keeps its number.
+func (w *Watcher) Add(dir *os.File) (int32, error) {
+	// By the descriptor, so that it is this directory whatever its path names by now.
+	wd, err := unix.InotifyAddWatch(w.fd, fmt.Sprintf("/proc/self/fd/%d", dir.Fd()), interest)
+	runtime.KeepAlive(dir)
+	return int32(wd), err // #nosec G115 -- watch descriptors are 32 bits wide
+}
+
+// Remove ends a watch.
+func (w *Watcher) Remove(id int32) { _, _ = unix.InotifyRmWatch(w.fd, uint32(id)) } // #nosec G115 -- as above
+
+// Drain gives the events since the last time. lost: there were too many, and some are
+// not given; everything must be looked at again.
+func (w *Watcher) Drain(handle func(Event)) (lost bool, err error) {
+	for {
+		n, err := unix.Read(w.fd, w.buf)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case errors.Is(err, unix.EAGAIN), err == nil && n <= 0:
+			return lost, nil
+		case err != nil:
+			return true, err
+		}
+		for b := w.buf[:n]; len(b) >= unix.SizeofInotifyEvent; {
+			size := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(b[12:]))
+			if size > len(b) {
+				return true, fmt.Errorf("freshness: an event is cut off")
+			}
+			name, _, _ := bytes.Cut(b[unix.SizeofInotifyEvent:size], []byte{0})
+			mask := binary.NativeEndian.Uint32(b[4:])
+			if mask&unix.IN_Q_OVERFLOW != 0 {
+				lost = true
+			} else {
+				handle(Event{
+					ID: int32(binary.NativeEndian.Uint32(b)), Name: string(name), // #nosec G115 -- as above
+					Gone: mask&(unix.IN_MOVE_SELF|unix.IN_DELETE_SELF) != 0, Ended: mask&(unix.IN_IGNORED|unix.IN_UNMOUNT) != 0,
+					Entries: mask&(unix.IN_CREATE|unix.IN_DELETE|unix.IN_MOVED_FROM|unix.IN_MOVED_TO) != 0,
+					Written: mask&unix.IN_MODIFY != 0, Closed: mask&unix.IN_CLOSE_WRITE != 0,
+				})
+			}
+			b = b[size:]
+		}
+	}
+}
+
+// Remounted reports whether something was mounted or unmounted since the last time: a
+// mount hides what is beneath it, of which no event tells.
+func (w *Watcher) Remounted() bool {
+	fds := []unix.PollFd{{Fd: int32(w.mounts), Events: unix.POLLPRI}} // #nosec G115 -- a descriptor
+	n, err := unix.Poll(fds, 0)
+	return err == nil && n > 0 && fds[0].Revents&(unix.POLLERR|unix.POLLPRI) != 0
+}

@@ -1,0 +1,30 @@
+//go:build unix && !linux
+
+package freshness
+
+import (
+	"errors"
+	"os"
+)
+
+// Watcher hears of changes in directories. There is none on this system: everything is
+// found out by stat.
+type Watcher struct{}
+
+// NewWatcher says that there is none.
+func NewWatcher() (*Watcher, error) { return nil, errors.ErrUnsupported }
+
+// Close does nothing.
+func (*Watcher) Close() error { return nil }
+
+// Add says that there is no watching.
+func (*Watcher) Add(*os.File) (int32, error) { return 0, errors.ErrUnsupported }
+
+// Remove does nothing.
+func (*Watcher) Remove(int32) {}
+
+// Drain gives no events.
+func (*Watcher) Drain(func(Event)) (lost bool, err error) { return false, nil }
+
+// Remounted knows of no mounts.
+func (*Watcher) Remounted() bool { return false }

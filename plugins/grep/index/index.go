@@ -1,0 +1,145 @@
+// Package index knows a tree: its files, what ignore rules say of them, and the text in
+// them. It is made in the background, and brought up to date before each use.
+//
+// What is known is a table of directories as a call without options comes to them, and of
+// the files in these, with their text. The rest (ignored and hidden directories, very
+// large files, what cannot be read) is not known, and looked up on the disk by the calls
+// that want it. So nothing depends on the index being complete; only on what it has being
+// true. That is found out, in the order of [Index.sync],
+//
+//   - from the events of the directories, which are there before the system call that
+//     causes them returns;
+//   - by comparing everything, when events were lost, or there are none: on a network file
+//     system, or when the system has no more watches to give;
+//   - by comparing files that have names elsewhere, and ignore files that are not in a
+//     directory that is known;
+//   - by reading again the files that somebody wrote to and has not closed, because what
+//     is stored in them by a mapping causes no event.
+//
+// Two changes are not heard of at once: stores through a mapping of a file that was not
+// written to otherwise, until it is unmapped; and writing by a new name outside of the
+// tree to a file that had only one, until the next audit.
+package index
+
+import (
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"toolhost.dev/plugins/grep/content"
+	"toolhost.dev/plugins/grep/freshness"
+	"toolhost.dev/plugins/grep/ignore"
+)
+
+// Index is what is known of a tree. Its methods are called with mu held.
+type Index struct {
+	mu      sync.RWMutex
+	closed  bool
+	handle  *os.File // the root directory
+	root    *dir
+	store   *content.Store
+	watcher *freshness.Watcher // nil: everything is found out by comparing
+	workers int
+	// readRule reads an ignore file that is not in a directory that is known.
+	readRule func(path string) ([]byte, error)
+
+	files   []*file // by id
+	free    []uint32
+	pending []*file
+	watches map[int32][]*dir
+	byStat  map[*dir]struct{} // directories without a watch
+	refused error             // why the last one could not be watched
+	linked  map[*file]struct{}
+	writing map[*file]struct{}
+	outside []looked
+	above   *ignore.Dir // the rules of the directories above the root
+	// aboveDir stands for these in outside.
+	aboveDir dir
+	newLinks []*file
+	dirty    map[*dir]map[string]change
+	gone     bool // the root was moved or removed
+
+	entries, dirs int
+	events, lost  int64
+	generation    uint64
+	changed       bool // since the generation began
+
+	viewsMu sync.Mutex
+	views   []*view
+
+	progress *atomic.Int64 // entries found so far
+	stop     <-chan struct{}
+	pause    func() // waits while calls search the disk
+}
+
+// build makes the index of a directory, which it owns from now on.
+func build(handle *os.File, path string, readRule func(string) ([]byte, error), s *Set, progress *atomic.Int64, pause func()) (*Index, error) {
+	x := &Index{
+		handle: handle, store: content.NewStore(s.budget, runtime.GOMAXPROCS(0)), workers: runtime.GOMAXPROCS(0), readRule: readRule,
+		watches: make(map[int32][]*dir), byStat: make(map[*dir]struct{}), linked: make(map[*file]struct{}), writing: make(map[*file]struct{}),
+		pause: pause, dirty: make(map[*dir]map[string]change), stop: s.stop, progress: progress,
+	}
+	if s.options.Freshness != ByStat {
+		var err error
+		if x.watcher, err = freshness.NewWatcher(); err != nil {
+			x.watcher, x.refused = nil, err
+		}
+	}
+	x.root = &dir{path: path}
+	x.dirs = 1
+	x.above = x.reader(&x.aboveDir).Parents(path)
+	ok, err := x.list(x.root, false)
+	if err == nil && !ok {
+		err = errStale
+	}
+	if err == nil {
+		x.load()
+		x.generation++
+		x.changed = false
+		if x.stopped() {
+			err = errStale
+		}
+	}
+	if err != nil {
+		x.close()
+		return nil, err
+	}
+	x.pause = nil
+	return x, nil
+}
+
+func (x *Index) stopped() bool {
+	select {
+	case <-x.stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// yield lets calls go first that search the disk while the index is made.
+func (x *Index) yield() {
+	if x.pause != nil {
+		x.pause()
+	}
+}
+
+func (x *Index) close() {
+	x.closed = true
+	x.store.Close()
+	if x.watcher != nil {
+		_ = x.watcher.Close()
+	}
+	_ = x.handle.Close()
+	x.root, x.files, x.views, x.watches, x.dirty = nil, nil, nil, nil, nil
+}
+
+// audit compares everything, for changes that no event tells of.
+func (x *Index) audit() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.closed && x.sync(x.root.path, true) != nil {
+		x.close()
+	}
+}

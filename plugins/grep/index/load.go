@@ -1,0 +1,242 @@
+package index
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"toolhost.dev/plugins/grep/content"
+	"toolhost.dev/plugins/grep/freshness"
+	"toolhost.dev/plugins/grep/search"
+	"toolhost.dev/plugins/grep/walk"
+)
+
+// maxFile is the size up to which a file is kept; larger ones are read when they are searched.
+const maxFile = 64 << 20
+
+// chunk is the number of files read by one worker at a time.
+const chunk = 64
+
+// enqueue has a file read by the next load.
+func (x *Index) enqueue(f *file) {
+	if !f.queued {
+		f.queued = true
+		x.pending = append(x.pending, f)
+	}
+}
+
+// load reads the files that are pending, several at a time.
+func (x *Index) load() {
+	pending := x.pending
+	x.pending = nil
+	if len(pending) == 0 {
+		return
+	}
+	for _, f := range pending {
+		f.queued = false
+	}
+	slices.SortStableFunc(pending, func(a, b *file) int { return strings.Compare(a.in.path, b.in.path) })
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	done := make([][]loaded, x.workers)
+	for w := range min(x.workers, (len(pending)+chunk-1)/chunk) {
+		l := &loader{x: x, to: x.store.Appender(w)}
+		wg.Go(func() {
+			defer l.close()
+			for {
+				to := int(next.Add(chunk))
+				if to-chunk >= len(pending) || x.stopped() {
+					return
+				}
+				for _, f := range pending[to-chunk : min(to, len(pending))] {
+					done[w] = append(done[w], l.load(f))
+				}
+				x.yield()
+			}
+		})
+	}
+	wg.Wait()
+	for _, list := range done {
+		for i := range list {
+			x.adopt(&list[i])
+		}
+	}
+	x.shareInodes()
+	x.compact()
+}
+
+// loaded is what was found out of a file.
+type loaded struct {
+	f     *file
+	kind  fileKind
+	text  *content.Text
+	stamp freshness.Stamp
+	read  int64
+	same  bool // the text is as it was
+}
+
+// loader reads files, one after the other.
+type loader struct {
+	x    *Index
+	to   *content.Appender
+	dir  *dir
+	open *os.File
+	buf  []byte
+}
+
+func (l *loader) close() {
+	if l.open != nil {
+		_ = l.open.Close()
+	}
+}
+
+// in opens the directory of a file, if it is not the one of the file before.
+func (l *loader) in(d *dir) (*os.File, error) {
+	if l.dir == d && l.open != nil {
+		return l.open, nil
+	}
+	l.close()
+	var err error
+	l.dir = d
+	l.open, err = walk.OpenDir(l.x.handle, l.x.rel(d))
+	return l.open, err
+}
+
+func (l *loader) load(f *file) loaded {
+	out := loaded{f: f, kind: unread}
+	if f.dropped {
+		return out
+	}
+	dir, err := l.in(f.in)
+	if err != nil {
+		l.open = nil
+		return out
+	}
+	read := time.Now().UnixNano()
+	src, err := walk.OpenFile(dir, f.in.path, f.name())
+	if err != nil {
+		return out
+	}
+	defer func() { _ = src.Close() }()
+	out.stamp, out.read = src.Stamp(), read
+	raw, err := l.all(src)
+	if err != nil {
+		return out
+	}
+	decoded, nul, ok := search.Decoded(raw)
+	switch {
+	case ok && f.text != nil && l.equal(f.text, decoded):
+		out.kind, out.text, out.same = textFile, f.text, true
+	case ok:
+		if out.text = l.to.Add(f.id, decoded); out.text != nil {
+			out.kind = textFile
+		}
+	case search.SureBinary(raw, nul):
+		out.kind = binaryFile
+	}
+	return out
+}
+
+func (l *loader) equal(t *content.Text, now []byte) bool {
+	old, ok := t.Bytes()
+	return ok && bytes.Equal(old, now)
+}
+
+var errLarge = errors.New("the file is too large to be kept")
+
+// all reads a file into the loader's buffer.
+func (l *loader) all(src *walk.File) ([]byte, error) {
+	if src.Size() > maxFile {
+		return nil, errLarge
+	}
+	const most = 1 << 20 // larger buffers are not kept
+	buf := l.buf
+	if need := int(src.Size()) + 1; cap(buf) < need {
+		if buf = make([]byte, max(need, 64<<10)); len(buf) <= most {
+			l.buf = buf
+		}
+	}
+	buf = buf[:cap(buf)]
+	n := 0
+	for {
+		m, err := src.Read(buf[n:])
+		if n += m; errors.Is(err, io.EOF) {
+			return buf[:n], nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if n > maxFile {
+			return nil, errLarge
+		}
+		if n == len(buf) { // it grew meanwhile
+			buf = append(buf, make([]byte, len(buf))...)
+		}
+	}
+}
+
+// adopt makes what was found out of a file known.
+func (x *Index) adopt(l *loaded) {
+	f := l.f
+	if f.dropped {
+		if l.text != nil && !l.same {
+			x.store.Remove(l.text)
+		}
+		return
+	}
+	x.changed = x.changed || f.kind != l.kind
+	if f.text != nil && !l.same {
+		x.store.Remove(f.text)
+	}
+	f.kind, f.text, f.stamp, f.read = l.kind, l.text, l.stamp, l.read
+	// Names of the same file elsewhere, and mounts on a file: changes by them are not
+	// heard of here.
+	if f.stamp.Links > 1 || f.stamp.Dev != f.in.stamp.Dev && f.stamp.Regular() {
+		if _, known := x.linked[f]; !known {
+			x.linked[f] = struct{}{}
+			x.newLinks = append(x.newLinks, f)
+		}
+	} else {
+		delete(x.linked, f)
+	}
+	if f.writing {
+		x.writing[f] = struct{}{}
+	} else {
+		delete(x.writing, f)
+	}
+}
+
+// shareInodes finds the other names of files that have got another name.
+func (x *Index) shareInodes() {
+	if len(x.newLinks) == 0 {
+		return
+	}
+	type inode struct{ dev, ino uint64 }
+	linked := make(map[inode]bool)
+	for _, f := range x.newLinks {
+		linked[inode{f.stamp.Dev, f.stamp.Ino}] = true
+	}
+	x.newLinks = nil
+	for _, f := range x.files {
+		if f != nil && linked[inode{f.stamp.Dev, f.stamp.Ino}] {
+			x.linked[f] = struct{}{}
+		}
+	}
+}
+
+// compact frees the memory of texts that were replaced.
+func (x *Index) compact() {
+	x.store.Compact(func(old, now *content.Text) {
+		f := x.files[old.Owner]
+		if f.text = now; now == nil {
+			f.kind = unread
+			x.changed = true
+		}
+	})
+}

@@ -1,0 +1,238 @@
+package index
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"time"
+
+	"toolhost.dev/plugins/grep/freshness"
+	"toolhost.dev/plugins/grep/ignore"
+	"toolhost.dev/plugins/grep/walk"
+)
+
+// maxEntries bounds the files and directories of an index.
+const maxEntries = 1_000_000
+
+var errTooLarge = errors.New("the tree has too many files to be indexed")
+
+// list reads a directory and what is new in it; with deep, also the directories beneath
+// it that are known already, because other rules may hold there. It reports whether the
+// directory could be read; if not it is not to be known.
+//
+// The watch comes before the reading, so that whatever changes meanwhile is heard of.
+func (x *Index) list(d *dir, deep bool) (bool, error) {
+	f, err := walk.OpenDir(x.handle, x.rel(d))
+	if err != nil {
+		return false, nil
+	}
+	defer func() { _ = f.Close() }()
+	stamp, err := walk.StampOf(f)
+	if err != nil {
+		return false, nil
+	}
+	if !d.stamp.Same(stamp) { // new, or another directory took its place
+		for i := range d.entries {
+			x.dropEntry(&d.entries[i])
+		}
+		x.entries -= len(d.entries)
+		d.entries = nil
+		if d.kind = freshness.Watched; d.parent == nil || d.parent.stamp.Dev != stamp.Dev || d.parent.kind != freshness.Watched {
+			d.kind = freshness.KindOf(f)
+		}
+		if d.kind == freshness.NotKnown {
+			return false, nil
+		}
+	}
+	x.watch(d, f)
+	d.stamp, d.read = stamp, time.Now().UnixNano()
+	if now, err := walk.StampOf(f); err == nil { // as it is after the watch began
+		d.stamp = now
+	}
+	entries, err := walk.List(context.Background(), f)
+	if err != nil {
+		return false, nil
+	}
+	x.readRules(d, f, entries)
+	return true, x.merge(d, entries, deep)
+}
+
+// watch begins to watch a directory, if it is of a kind that can be.
+func (x *Index) watch(d *dir, f *os.File) {
+	id := int32(0)
+	if d.kind == freshness.Watched && x.watcher != nil {
+		var err error
+		if id, err = x.watcher.Add(f); err != nil {
+			id = 0
+			x.refused = err
+		}
+	}
+	if id != d.watch {
+		x.unwatch(d)
+		if d.watch = id; id != 0 {
+			x.watches[id] = append(x.watches[id], d)
+		}
+	}
+	if id == 0 {
+		x.byStat[d] = struct{}{}
+	} else {
+		delete(x.byStat, d)
+	}
+}
+
+// readRules reads the ignore files of a directory.
+func (x *Index) readRules(d *dir, f *os.File, entries []walk.Entry) {
+	d.ruleStamps = nil
+	for _, e := range entries {
+		if e.Name[0] == '.' && walk.IsRuleFile(e.Name) {
+			if d.ruleStamps == nil {
+				d.ruleStamps = make(map[string]freshness.Stamp)
+			}
+			d.ruleStamps[e.Name], _ = walk.StampAt(f, d.path, e.Name)
+		}
+	}
+	parent := x.above
+	if d.parent != nil {
+		parent = d.parent.rules
+	}
+	if d.ruleStamps == nil {
+		x.forget(d)
+		d.rules = parent
+		return
+	}
+	d.rules = x.reader(d).Rules(parent, f, d.path, entries)
+}
+
+// reader reads ignore files and remembers what was looked at for a directory.
+func (x *Index) reader(d *dir) walk.RuleReader {
+	x.forget(d)
+	return walk.RuleReader{Read: x.readRule, Looked: func(path string) { x.outside = append(x.outside, x.lookAt(d, path)) }}
+}
+
+// merge makes the entries of a directory what was listed, and keeps what is known of those
+// that were there before.
+func (x *Index) merge(d *dir, listed []walk.Entry, deep bool) error {
+	old := d.entries
+	x.entries += len(listed) - len(old)
+	if x.entries > maxEntries {
+		return errTooLarge
+	}
+	d.entries = make([]entry, 0, len(listed))
+	x.changed = true
+	x.progress.Store(int64(x.entries))
+	for _, l := range listed {
+		for len(old) > 0 && old[0].name() < l.Name {
+			x.dropEntry(&old[0])
+			old = old[1:]
+		}
+		e := entry{path: join(d.path, l.Name), in: d, kind: l.Type}
+		if len(old) > 0 && old[0].name() == l.Name {
+			if old[0].kind == l.Type {
+				e.path, e.dir, e.file = old[0].path, old[0].dir, old[0].file
+			} else {
+				x.dropEntry(&old[0])
+			}
+			old = old[1:]
+		}
+		if err := x.place(&e, deep); err != nil {
+			return err
+		}
+		d.entries = append(d.entries, e)
+	}
+	for i := range old {
+		x.dropEntry(&old[i])
+	}
+	return nil
+}
+
+// place decides what is to be known of an entry, and finds it out.
+func (x *Index) place(e *entry, deep bool) error {
+	if e.verdict = ignore.None; e.in.rules != nil {
+		e.verdict = e.in.rules.Match(e.path, e.kind.IsDir())
+	}
+	known := e.byDefault()
+	switch {
+	case e.kind.IsRegular():
+		if known && e.file == nil {
+			e.file = x.newFile(e.in, e.path)
+		} else if !known && e.file != nil {
+			x.dropFile(e.file)
+			e.file = nil
+		}
+	case e.kind.IsDir() && !known:
+		if e.dir != nil {
+			x.drop(e.dir)
+			e.dir = nil
+		}
+	case e.kind.IsDir() && e.dir == nil:
+		e.dir = &dir{path: e.path, parent: e.in}
+		x.dirs++
+		ok, err := x.list(e.dir, deep)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			x.drop(e.dir)
+			e.dir = nil
+		}
+	case e.kind.IsDir() && deep:
+		ok, err := x.list(e.dir, deep)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			x.drop(e.dir)
+			e.dir = nil
+		}
+	}
+	return nil
+}
+
+// refresh looks up one entry of a directory anew.
+func (x *Index) refresh(d *dir, f *os.File, name string) error {
+	i, there := d.find(name)
+	stamp, err := walk.StampAt(f, d.path, name)
+	if err != nil {
+		if there {
+			x.dropEntry(&d.entries[i])
+			d.entries = append(d.entries[:i], d.entries[i+1:]...)
+			x.entries--
+			x.changed = true
+		}
+		return nil
+	}
+	kind := typeOf(stamp.Mode)
+	e := entry{path: join(d.path, name), in: d, kind: kind}
+	if there && d.entries[i].kind == kind {
+		e = d.entries[i]
+		if e.dir != nil && !e.dir.stamp.Same(stamp) {
+			x.drop(e.dir)
+			e.dir = nil
+		}
+	} else if there {
+		x.dropEntry(&d.entries[i])
+	}
+	if !there {
+		if x.entries++; x.entries > maxEntries {
+			return errTooLarge
+		}
+		d.entries = append(d.entries, entry{})
+		copy(d.entries[i+1:], d.entries[i:])
+		x.changed = true
+	}
+	x.changed = x.changed || e.kind.IsDir() || d.entries[i].kind != kind
+	// While directories below are read the entry must be a whole one.
+	d.entries[i] = entry{path: e.path, in: d, kind: kind}
+	if err := x.place(&e, false); err != nil {
+		return err
+	}
+	d.entries[i] = e
+	return nil
+}
+
+// beneath reports whether a path is a directory or lies in it.
+func beneath(path, dir string) bool {
+	rest, ok := strings.CutPrefix(path, dir)
+	return ok && (rest == "" || rest[0] == '/' || dir == "/")
+}

@@ -1,0 +1,236 @@
+package index
+
+import (
+	"io/fs"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"toolhost.dev/plugins/grep/content"
+	"toolhost.dev/plugins/grep/walk"
+)
+
+// Snapshot is the index as one call sees it: it does not change until it is released.
+type Snapshot struct {
+	x *Index
+	v *view
+}
+
+// snapshot brings the index up to date for a start and holds it. It is nil if the start
+// is not known.
+func (x *Index) snapshot(s walk.Start, o walk.Options, key string) (*Snapshot, error) {
+	x.mu.Lock()
+	if x.closed {
+		x.mu.Unlock()
+		return nil, errStale
+	}
+	if err := x.sync(s.Path, false); err != nil {
+		x.close()
+		x.mu.Unlock()
+		return nil, err
+	}
+	x.mu.Unlock()
+	x.mu.RLock()
+	if x.closed {
+		x.mu.RUnlock()
+		return nil, errStale
+	}
+	d := x.lookup(s.Path)
+	now, err := walk.StampOf(s.Dir)
+	if d == nil || err != nil || !now.Same(d.stamp) {
+		x.mu.RUnlock()
+		if d != nil && d.parent == nil { // another directory has the root's path now
+			return nil, errStale
+		}
+		return nil, nil
+	}
+	return &Snapshot{x: x, v: x.viewOf(d, s, &o, key)}, nil
+}
+
+// Release gives the snapshot up.
+func (s *Snapshot) Release() { s.x.mu.RUnlock() }
+
+// Counts of what is beneath the start and wanted.
+type Counts struct {
+	Files     int // all but directories
+	Texts     int // known and to be searched
+	Binaries  int // known to have nothing to find, because of a NUL byte
+	Symlinks  int
+	Specials  int // FIFOs, sockets and devices
+	NotWanted *walk.Skipped
+}
+
+// Counts gives the counts.
+func (s *Snapshot) Counts() Counts {
+	v := s.v
+	return Counts{Files: v.files, Texts: v.texts, Binaries: v.binaries, Symlinks: v.symlinks, Specials: v.others, NotWanted: &v.skipped}
+}
+
+// Item is a file or directory of a snapshot.
+type Item struct {
+	s *Snapshot
+	e *entry
+}
+
+// Path gives the absolute path.
+func (i Item) Path() string { return i.e.path }
+
+// Shown gives the path as it is shown.
+func (i Item) Shown() string { return i.s.v.shownAs(i.e) }
+
+// Rel gives the path beneath the start.
+func (i Item) Rel() string { return i.e.path[i.s.v.start:] }
+
+// Type gives the type bits.
+func (i Item) Type() fs.FileMode { return i.e.kind }
+
+// Known reports whether it is a file whose text is known, so that it is one of
+// [Counts].Texts.
+func (i Item) Known() bool { return i.e.file != nil && i.e.file.kind == textFile }
+
+// Info gives what is known of it without opening it, from the disk if need be.
+func (i Item) Info() (walk.Info, error) {
+	if f := i.e.file; f != nil && f.stamp.Ino != 0 {
+		return walk.Info{Size: f.stamp.Size, Modified: time.Unix(0, f.stamp.Mtime)}, nil
+	}
+	dir, err := walk.OpenDir(i.s.x.handle, i.s.x.rel(i.e.in))
+	if err != nil {
+		return walk.Info{}, err
+	}
+	defer func() { _ = dir.Close() }()
+	return walk.Stat(dir, i.e.in.path, i.e.name())
+}
+
+// Open opens a regular file.
+func (i Item) Open() (*walk.File, error) {
+	dir, err := walk.OpenDir(i.s.x.handle, i.s.x.rel(i.e.in))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = dir.Close() }()
+	return walk.OpenFile(dir, i.e.in.path, i.e.name())
+}
+
+// Each calls do for all items, by several goroutines.
+func (s *Snapshot) Each(do func(worker int, i Item)) {
+	const chunk = 1024
+	parallel(len(s.v.items), chunk, func(worker, i int) bool {
+		do(worker, Item{s, s.v.items[i]})
+		return true
+	})
+}
+
+// parallel does n things in several goroutines, in about their order, until one says to stop.
+func parallel(n, chunk int, do func(worker, i int) bool) {
+	var next atomic.Int64
+	work := func(worker int) {
+		for {
+			to := int(next.Add(int64(chunk)))
+			if to-chunk >= n {
+				return
+			}
+			for i := to - chunk; i < min(to, n); i++ {
+				if !do(worker, i) {
+					next.Store(int64(n))
+					return
+				}
+			}
+		}
+	}
+	workers := min(walk.Workers(), (n+chunk-1)/chunk)
+	if workers <= 1 {
+		work(0)
+		return
+	}
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() { work(w) })
+	}
+	wg.Wait()
+}
+
+// Text is a text that may match. The bytes must not be kept.
+type Text struct {
+	Item
+	Bytes []byte
+	// Parts are where a match may be; nil: anywhere.
+	Parts []content.Part
+}
+
+// Candidates calls text for each known text that may have what is needed, and disk for
+// each file whose text is not known; by several goroutines, about in the order of the
+// paths, until one says to stop.
+func (s *Snapshot) Candidates(need content.Need, text func(worker int, t Text) bool, disk func(worker int, i Item) bool) {
+	v := s.v
+	sel := s.x.store.Select(need)
+	places := make([]uint64, (len(v.items)+63)/64)
+	mark := func(at int32) { places[at/64] |= 1 << (at % 64) }
+	n := 0
+	if sel.All() {
+		for i, e := range v.items {
+			if e.file != nil && e.file.kind == textFile {
+				mark(int32(i)) // #nosec G115 -- at most maxEntries
+				n++
+			}
+		}
+	} else {
+		sel.Each(func(t *content.Text) {
+			if at := v.at[t.Owner]; at >= 0 {
+				mark(at)
+				n++
+			}
+		})
+	}
+	for _, e := range v.disk {
+		if e.file != nil {
+			mark(v.at[e.file.id])
+			n++
+		}
+	}
+	list := make([]*entry, 0, n)
+	for w, word := range places {
+		for ; word != 0; word &= word - 1 {
+			list = append(list, v.items[w*64+bits.TrailingZeros64(word)])
+		}
+	}
+	for _, e := range v.disk {
+		if e.file == nil {
+			list = append(list, e)
+		}
+	}
+	chunk := max(1, min(16, len(list)/8))
+	parallel(len(list), chunk, func(worker, i int) bool {
+		e := list[i]
+		if e.file == nil || e.file.kind != textFile {
+			return disk(worker, Item{s, e})
+		}
+		b, ok := e.file.text.Bytes()
+		if !ok {
+			return disk(worker, Item{s, e})
+		}
+		return text(worker, Text{Item: Item{s, e}, Bytes: b, Parts: sel.Parts(e.file.text)})
+	})
+}
+
+// Trees gives the directories that are not known: each is to be walked on the disk with
+// the options of the call. One that cannot be opened is given as an error to failed.
+func (s *Snapshot) Trees(do func(walk.Start) error, failed func(error)) error {
+	for _, e := range s.v.trees {
+		rel := e.name()
+		if e.in.parent != nil {
+			rel = s.x.rel(e.in) + "/" + rel
+		}
+		dir, err := walk.OpenDir(s.x.handle, rel)
+		if err != nil {
+			failed(err)
+			continue
+		}
+		err = do(walk.Start{Dir: dir, Path: e.path, Shown: s.v.shownAs(e), Rel: e.path[s.v.start:], Rules: e.in.rules})
+		_ = dir.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,393 @@
+package index
+
+import (
+	"crypto/sha256"
+	"errors"
+	"os"
+	"path"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"toolhost.dev/plugins/grep/freshness"
+	"toolhost.dev/plugins/grep/walk"
+)
+
+// errStale: what is known cannot be brought up to date; it must be made anew.
+var errStale = errors.New("the index is out of date")
+
+// change is what happened to an entry.
+type change struct {
+	entries bool // it came or went
+	content bool // it was written to or closed; open: written to and not closed since
+	open    bool
+}
+
+// sync finds out what changed since the last time, for calls that look beneath a path;
+// with full, also what no event tells of.
+func (x *Index) sync(under string, full bool) error {
+	var look []*dir // directories to compare by stamps
+	if x.watcher != nil {
+		lost, err := x.watcher.Drain(x.note)
+		if err != nil || x.gone || x.watcher.Remounted() {
+			return errStale
+		}
+		if lost {
+			x.lost++
+			full = true
+		}
+	}
+	if err := x.apply(); err != nil {
+		return err
+	}
+	if full {
+		look = x.all(x.root, nil)
+	} else {
+		for d := range x.byStat {
+			if beneath(d.path, under) || beneath(under, d.path) {
+				look = append(look, d)
+			}
+		}
+	}
+	for _, d := range x.compare(look) {
+		if d.dropped {
+			continue
+		}
+		if err := x.relist(d, x.rulesChanged(d)); err != nil {
+			return err
+		}
+	}
+	if err := x.outsideRules(); err != nil {
+		return err
+	}
+	x.checkLinks()
+	for f := range x.writing {
+		x.enqueue(f)
+	}
+	x.load()
+	if x.changed {
+		x.changed = false
+		x.generation++
+	}
+	return nil
+}
+
+// note takes an event in.
+func (x *Index) note(e freshness.Event) {
+	x.events++
+	for _, d := range x.watches[e.ID] {
+		switch {
+		case e.Ended:
+			// Whoever removed the directory is told of by the one above; if nobody did it is
+			// compared from now on.
+			d.watch = 0
+			x.byStat[d] = struct{}{}
+		case e.Gone:
+			x.gone = x.gone || d == x.root
+		case e.Name != "":
+			names := x.dirty[d]
+			if names == nil {
+				names = make(map[string]change)
+				x.dirty[d] = names
+			}
+			c := names[e.Name]
+			c.entries = c.entries || e.Entries
+			c.content = c.content || e.Written || e.Closed
+			c.open = (c.open || e.Written) && !e.Closed
+			names[e.Name] = c
+		}
+	}
+	if e.Ended {
+		delete(x.watches, e.ID)
+	}
+}
+
+// many is the number of new entries from which on a directory is listed again.
+const many = 64
+
+// apply looks up what events told of.
+func (x *Index) apply() error {
+	for len(x.dirty) > 0 {
+		for d, names := range x.dirty {
+			delete(x.dirty, d)
+			if d.dropped {
+				continue
+			}
+			if err := x.applyTo(d, names); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (x *Index) applyTo(d *dir, names map[string]change) error {
+	came, rules := 0, false
+	for name, c := range names {
+		if c.entries {
+			came++
+		}
+		rules = rules || walk.IsRuleFile(name)
+	}
+	if rules || came > many {
+		if err := x.relist(d, rules); err != nil || d.dropped {
+			return err
+		}
+	}
+	var f *os.File
+	defer func() {
+		if f != nil {
+			_ = f.Close()
+		}
+	}()
+	for name, c := range names {
+		i, there := d.find(name)
+		if came <= many && !rules && (c.entries || !there || d.entries[i].kind.IsDir()) {
+			if f == nil {
+				var err error
+				if f, err = x.openSame(d); err != nil {
+					return x.unknown(d)
+				}
+			}
+			if err := x.refresh(d, f, name); err != nil {
+				return err
+			}
+			i, there = d.find(name)
+		}
+		if there && d.entries[i].file != nil {
+			if c.content {
+				d.entries[i].file.writing = c.open
+			}
+			x.enqueue(d.entries[i].file)
+		}
+	}
+	return nil
+}
+
+// relist lists a directory again. One that cannot be read is not known any more.
+func (x *Index) relist(d *dir, deep bool) error {
+	ok, err := x.list(d, deep)
+	if err == nil && !ok {
+		err = x.unknown(d)
+	}
+	return err
+}
+
+// openSame opens a directory, if it is still the one that was listed.
+func (x *Index) openSame(d *dir) (*os.File, error) {
+	f, err := walk.OpenDir(x.handle, x.rel(d))
+	if err != nil {
+		return nil, err
+	}
+	if now, err := walk.StampOf(f); err != nil || !now.Same(d.stamp) {
+		_ = f.Close()
+		return nil, os.ErrNotExist
+	}
+	return f, nil
+}
+
+// unknown makes a directory one that is not known. If it is there nonetheless, it is
+// walked on the disk, until an event tells of it.
+func (x *Index) unknown(d *dir) error {
+	if d == x.root {
+		return errStale
+	}
+	if i, ok := d.parent.find(path.Base(d.path)); ok && d.parent.entries[i].dir == d {
+		d.parent.entries[i].dir = nil
+	}
+	x.drop(d)
+	return nil
+}
+
+// all gives a directory and those beneath it.
+func (x *Index) all(d *dir, out []*dir) []*dir {
+	out = append(out, d)
+	for i := range d.entries {
+		if child := d.entries[i].dir; child != nil {
+			out = x.all(child, out)
+		}
+	}
+	return out
+}
+
+// compare compares directories, and the files in them, with what is on the disk. It
+// gives the directories to list again; the files to read again are pending then.
+func (x *Index) compare(dirs []*dir) []*dir {
+	if len(dirs) == 0 {
+		return nil
+	}
+	var mu sync.Mutex
+	var again []*dir
+	var wg sync.WaitGroup
+	var next atomic.Int64
+	const few = 16
+	for range min(x.workers, (len(dirs)+few-1)/few) {
+		wg.Go(func() {
+			var changed []*dir
+			var files []*file
+			for {
+				to := int(next.Add(few))
+				if to-few >= len(dirs) {
+					break
+				}
+				for _, d := range dirs[to-few : min(to, len(dirs))] {
+					same, stale := x.compareDir(d)
+					if !same {
+						changed = append(changed, d)
+					}
+					files = append(files, stale...)
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			again = append(again, changed...)
+			for _, f := range files {
+				x.enqueue(f)
+			}
+		})
+	}
+	wg.Wait()
+	return again
+}
+
+// compareDir reports whether a directory has the same entries, and which of its files
+// must be read again.
+func (x *Index) compareDir(d *dir) (same bool, stale []*file) {
+	f, err := walk.OpenDir(x.handle, x.rel(d))
+	if err != nil {
+		return false, nil
+	}
+	defer func() { _ = f.Close() }()
+	now, err := walk.StampOf(f)
+	same = err == nil && d.stamp.Same(now) && d.stamp.Mtime == now.Mtime && d.stamp.Change == now.Change && d.stamp.Settled(d.read, d.slack())
+	for name, was := range d.ruleStamps {
+		now, err := walk.StampAt(f, d.path, name)
+		same = same && err == nil && now == was && was.Settled(d.read, d.slack())
+	}
+	for i := range d.entries {
+		file := d.entries[i].file
+		if file == nil {
+			continue
+		}
+		now, err := walk.StampAt(f, d.path, file.name())
+		if err != nil || now != file.stamp || !now.Settled(file.read, d.slack()) {
+			stale = append(stale, file)
+		}
+	}
+	return same, stale
+}
+
+// rulesChanged reports whether the ignore files of a directory may be others than when
+// it was listed.
+func (x *Index) rulesChanged(d *dir) bool {
+	f, err := walk.OpenDir(x.handle, x.rel(d))
+	if err != nil {
+		return true
+	}
+	defer func() { _ = f.Close() }()
+	for _, name := range []string{".gitignore", ".ignore", ".rgignore", ".git", ".jj"} {
+		now, err := walk.StampAt(f, d.path, name)
+		was, had := d.ruleStamps[name]
+		if had != (err == nil) || had && (now != was || !was.Settled(d.read, d.slack())) {
+			return true
+		}
+	}
+	return false
+}
+
+// checkLinks compares the files that have names elsewhere.
+func (x *Index) checkLinks() {
+	for f := range x.linked {
+		d, err := walk.OpenDir(x.handle, x.rel(f.in))
+		if err != nil {
+			x.enqueue(f)
+			continue
+		}
+		now, err := walk.StampAt(d, f.in.path, f.name())
+		_ = d.Close()
+		if err != nil || now != f.stamp || !now.Settled(f.read, f.in.slack()) {
+			x.enqueue(f)
+		}
+	}
+}
+
+// looked is a file outside of the table that says what is left out: above the root, in a
+// .git directory, or where a link leads.
+type looked struct {
+	d     *dir // the directory whose rules it is for
+	path  string
+	stamp freshness.Stamp // zero: there was none
+	sum   [sha256.Size]byte
+	read  int64
+}
+
+// lookAt remembers how such a file is.
+func (x *Index) lookAt(d *dir, path string) looked {
+	l := looked{d: d, path: path, read: time.Now().UnixNano()}
+	l.stamp = stampAt(path)
+	l.sum = x.sum(path)
+	return l
+}
+
+func stampAt(path string) freshness.Stamp {
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return freshness.Stamp{}
+	}
+	return freshness.StampOf(&st)
+}
+
+// sum is that of the content of an ignore file.
+func (x *Index) sum(path string) [sha256.Size]byte {
+	if x.readRule == nil {
+		return [sha256.Size]byte{}
+	}
+	content, err := x.readRule(path)
+	if err != nil {
+		return [sha256.Size]byte{}
+	}
+	return sha256.Sum256(content)
+}
+
+// forget gives up what was looked at for a directory.
+func (x *Index) forget(d *dir) {
+	kept := x.outside[:0]
+	for _, l := range x.outside {
+		if l.d != d && !l.d.dropped {
+			kept = append(kept, l)
+		}
+	}
+	x.outside = kept
+}
+
+// outsideRules compares the ignore files outside of the table.
+func (x *Index) outsideRules() error {
+	changed := make(map[*dir]bool)
+	for i := range x.outside {
+		l := &x.outside[i]
+		now, read := stampAt(l.path), time.Now().UnixNano()
+		if now == l.stamp && (now == freshness.Stamp{} || now.Settled(l.read, freshness.NetworkSlack)) {
+			continue
+		}
+		sum := x.sum(l.path)
+		if (now == freshness.Stamp{}) != (l.stamp == freshness.Stamp{}) || now.Mode != l.stamp.Mode || sum != l.sum {
+			changed[l.d] = true
+		}
+		l.stamp, l.sum, l.read = now, sum, read
+	}
+	for d := range changed {
+		if d.dropped {
+			continue
+		}
+		if d == &x.aboveDir { // the directories above
+			x.above = x.reader(&x.aboveDir).Parents(x.root.path)
+			d = x.root
+		}
+		if err := x.relist(d, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package index
+
+import (
+	"io/fs"
+
+	"toolhost.dev/plugins/grep/walk"
+)
+
+// view is what calls with the same options see of a directory.
+type view struct {
+	key        string
+	generation uint64
+	start      int // length of the directory's path with a slash
+	shown      string
+	items      []*entry // in the order of their paths; those of directories too
+	// at is the place of a file in items, by its id; below zero: it is not among them.
+	at []int32
+	// texts and binaries are the files that are known; disk are those to search on the disk.
+	texts, binaries int
+	disk            []*entry
+	// trees are the directories to walk on the disk.
+	trees            []*entry
+	symlinks, others int
+	files            int // all items but directories
+	skipped          walk.Skipped
+}
+
+// maxViews is the number of views kept.
+const maxViews = 8
+
+// viewOf gives the view of a directory. The caller holds the index for reading.
+func (x *Index) viewOf(d *dir, s walk.Start, o *walk.Options, key string) *view {
+	key = d.path + "\x00" + s.Shown + "\x00" + key
+	x.viewsMu.Lock()
+	defer x.viewsMu.Unlock()
+	for i, v := range x.views {
+		if v.key == key && v.generation == x.generation {
+			copy(x.views[1:i+1], x.views[:i]) // the last used one is the first
+			x.views[0] = v
+			return v
+		}
+	}
+	v := &view{key: key, generation: x.generation, start: len(d.path) + 1, shown: walk.ShownPrefix(s.Shown), at: make([]int32, len(x.files))}
+	if d.path == "/" {
+		v.start = 1
+	}
+	for i := range v.at {
+		v.at[i] = -1
+	}
+	v.add(d, o)
+	if len(x.views) == maxViews {
+		x.views = x.views[:maxViews-1]
+	}
+	x.views = append([]*view{v}, x.views...)
+	return v
+}
+
+// shownAs gives the path of an entry as it is shown.
+func (v *view) shownAs(e *entry) string { return v.shown + e.path[v.start:] }
+
+// add adds what is wanted of a directory.
+func (v *view) add(d *dir, o *walk.Options) {
+	shows := o.Globs != nil || o.Global != nil
+	for i := range d.entries {
+		e := &d.entries[i]
+		shown, isDir := "", e.kind.IsDir()
+		if shows {
+			shown = v.shownAs(e)
+		}
+		want, decided := o.Selected(shown, isDir)
+		if !decided {
+			want = o.Wanted(e.name(), shown, isDir, e.verdict, d.rules.InRepository(), &v.skipped)
+		}
+		if !want {
+			continue
+		}
+		v.take(e)
+		switch {
+		case isDir && e.dir != nil:
+			v.add(e.dir, o)
+		case isDir:
+			v.trees = append(v.trees, e)
+		}
+	}
+}
+
+func (v *view) take(e *entry) {
+	if e.file != nil {
+		v.at[e.file.id] = int32(len(v.items)) // #nosec G115 -- at most maxEntries
+	}
+	v.items = append(v.items, e)
+	switch {
+	case e.kind.IsDir():
+		return
+	case e.kind&fs.ModeSymlink != 0:
+		v.symlinks++
+	case !e.kind.IsRegular():
+		v.others++
+	case e.file == nil || e.file.kind == unread:
+		v.disk = append(v.disk, e)
+	case e.file.kind == textFile:
+		v.texts++
+	case e.file.kind == binaryFile:
+		v.binaries++
+	}
+	v.files++
+}

@@ -1,0 +1,208 @@
+package pattern
+
+import (
+	"slices"
+	"strings"
+
+	"toolhost.dev/plugins/grep/syntax"
+)
+
+// Literals are texts that every match has: of each set one, upper and lower case of
+// ASCII letters being the same. They are in lower case.
+type Literals struct {
+	Sets [][]string
+	// Special: U+017F and U+212A may stand for s and k.
+	Special bool
+}
+
+const (
+	// maxSet bounds the literals in a set.
+	maxSet = 64
+	// maxMembers bounds the characters of a class that is written out.
+	maxMembers = 16
+	// worth is the length from which on a literal is worth knowing.
+	worth = 3
+)
+
+// Literals gives the texts that every match has. Without a set nothing is known.
+func (p *Pattern) Literals() Literals { return p.literals }
+
+// literalsOf works out the literals of a tree.
+func literalsOf(n *syntax.Node) Literals {
+	a := analysis{}
+	known := a.node(n).closed()
+	var out [][]string
+	for _, set := range known.sets {
+		if shortestOf(set) >= worth {
+			out = append(out, set)
+		}
+	}
+	return Literals{Sets: out, Special: a.special}
+}
+
+type analysis struct{ special bool }
+
+// knowledge is what is known of the matches of a node: that it is one of exact, or, if
+// that is nil, that it has one of each of sets.
+type knowledge struct {
+	exact []string
+	sets  [][]string
+}
+
+// closed gives the same as sets.
+func (k knowledge) closed() knowledge {
+	if k.exact == nil {
+		return k
+	}
+	return knowledge{sets: with(nil, k.exact)}
+}
+
+// with adds a set, if it says anything.
+func with(sets [][]string, set []string) [][]string {
+	if shortestOf(set) == 0 {
+		return sets
+	}
+	return append(sets[:len(sets):len(sets)], set)
+}
+
+func shortestOf(set []string) int {
+	if len(set) == 0 {
+		return 0
+	}
+	n := len(set[0])
+	for _, s := range set {
+		n = min(n, len(s))
+	}
+	return n
+}
+
+func (a *analysis) node(n *syntax.Node) knowledge {
+	switch n.Op {
+	case syntax.OpEmpty, syntax.OpLook:
+		return knowledge{exact: []string{""}}
+	case syntax.OpClass:
+		return knowledge{exact: a.class(n.Class)}
+	case syntax.OpRepeat:
+		return a.repeat(n)
+	case syntax.OpConcat:
+		return a.concat(n.Sub)
+	}
+	return a.alternate(n.Sub)
+}
+
+// class gives the members of a class in lower case, if they are few. A line break is
+// none: literals lie within a line.
+func (a *analysis) class(c syntax.Class) []string {
+	total := 0
+	for _, r := range c {
+		if total += int(r.Hi-r.Lo) + 1; total > maxMembers {
+			return nil
+		}
+	}
+	var out []string
+	for _, r := range c {
+		for x := r.Lo; x <= r.Hi; x++ {
+			switch {
+			case x == '\n':
+				return nil
+			case x == '\u017f' && c.Has('s'), x == '\u212a' && c.Has('k'):
+				a.special = true
+			case x >= syntax.RawByte:
+				out = append(out, string([]byte{byte(x - syntax.RawByte)})) // #nosec G115 -- that is how it was made
+			case 'A' <= x && x <= 'Z':
+				out = append(out, string(x|0x20))
+			default:
+				out = append(out, string(x))
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func (a *analysis) repeat(n *syntax.Node) knowledge {
+	sub := a.node(n.Sub[0])
+	switch {
+	case n.Min == 0 && n.Max == 1 && sub.exact != nil && len(sub.exact) < maxSet:
+		return knowledge{exact: append(sub.exact[:len(sub.exact):len(sub.exact)], "")}
+	case n.Min == 0:
+		return knowledge{}
+	case n.Min == 1 && n.Max == 1:
+		return sub
+	}
+	return sub.closed()
+}
+
+// concat puts neighbours together as long as these are few.
+func (a *analysis) concat(subs []*syntax.Node) knowledge {
+	run := []string{""}
+	var sets [][]string
+	whole := true
+	for _, s := range subs {
+		k := a.node(s)
+		if k.exact != nil && len(run)*len(k.exact) <= maxSet {
+			run = cross(run, k.exact)
+			continue
+		}
+		whole = false
+		sets = with(sets, run)
+		if run = k.exact; run == nil {
+			sets = append(sets, k.sets...)
+			run = []string{""}
+		}
+	}
+	if whole {
+		return knowledge{exact: run}
+	}
+	return knowledge{sets: with(sets, run)}
+}
+
+func cross(a, b []string) []string {
+	out := make([]string, 0, len(a)*len(b))
+	for _, x := range a {
+		for _, y := range b {
+			out = append(out, x+y)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func (a *analysis) alternate(subs []*syntax.Node) knowledge {
+	var exact, best []string
+	allExact, allKnown := true, true
+	for _, s := range subs {
+		k := a.node(s)
+		allExact = allExact && k.exact != nil
+		exact = append(exact, k.exact...)
+		set := longestSet(k.closed().sets)
+		allKnown = allKnown && set != nil
+		best = append(best, set...)
+	}
+	switch {
+	case allExact && len(exact) <= maxSet:
+		return knowledge{exact: exact}
+	case allKnown && len(best) <= 4*maxSet:
+		return knowledge{sets: [][]string{best}}
+	}
+	return knowledge{}
+}
+
+// longestSet gives the set whose shortest literal is the longest.
+func longestSet(sets [][]string) (best []string) {
+	for _, s := range sets {
+		if shortestOf(s) > shortestOf(best) {
+			best = s
+		}
+	}
+	return best
+}
+
+// String shows the literals, for tests: sets joined by "&", literals by "|".
+func (l Literals) String() string {
+	var out []string
+	for _, s := range l.Sets {
+		out = append(out, strings.Join(s, "|"))
+	}
+	return strings.Join(out, " & ")
+}

@@ -1,0 +1,59 @@
+package query
+
+import (
+	"toolhost.dev/plugins/grep/content"
+	"toolhost.dev/plugins/grep/index"
+	"toolhost.dev/plugins/grep/search"
+	"toolhost.dev/plugins/grep/walk"
+)
+
+// indexed searches the files of a tree that is known; with only, those that are in it.
+func (r *run) indexed(s *index.Snapshot, o walk.Options, only map[string]search.Window) error {
+	c := s.Counts()
+	r.walked.Add(c.NotWanted)
+	r.symlink.Add(int64(c.Symlinks))
+	r.special.Add(int64(c.Specials))
+	r.binary.Add(int64(c.Binaries))
+	r.searched.Add(int64(c.Texts + c.Binaries))
+	literals := r.q.Pattern.Literals()
+	need := content.Need{Sets: literals.Sets, Special: literals.Special, Apart: r.q.Pattern.Crossing()}
+	s.Candidates(need, func(worker int, t index.Text) bool {
+		shown := t.Shown()
+		if _, ok := only[shown]; ok || only == nil {
+			r.text(worker, t, shown)
+		}
+		return r.ctx.Err() == nil
+	}, func(worker int, i index.Item) bool {
+		shown := i.Shown()
+		if _, ok := only[shown]; ok || only == nil {
+			f, err := i.Open()
+			r.opened(worker, f, err, shown)
+			if i.Known() { // it was counted above
+				r.searched.Add(-1)
+			}
+		}
+		return r.ctx.Err() == nil
+	})
+	if err := r.ctx.Err(); err != nil {
+		return err
+	}
+	return s.Trees(func(start walk.Start) error { return r.walk(start, o, only) }, r.walked.Count)
+}
+
+// text searches a text that is in memory.
+func (r *run) text(worker int, t index.Text, shown string) {
+	w, keep := r.window(shown)
+	r.at[worker] = shown
+	var parts []search.Part
+	for _, p := range t.Parts {
+		parts = append(parts, search.Part(p))
+	}
+	res, err := r.searcher(worker).Text(t.Bytes, parts, keep)
+	if err != nil { // the end of the search
+		return
+	}
+	if r.q.Searched != nil {
+		r.q.Searched.Add(1)
+	}
+	r.found(shown, res, w, false)
+}
