@@ -6,6 +6,7 @@
 //	bench cold    the start from nothing beside that of a bare plugin
 //	bench shim    a tool used as a program in a shell beside /bin/true
 //	bench edit    what edits make of the cases that TOOLHOST_EDIT_CORPUS names, and their speed
+//	bench search  grep and glob from a warm index beside ripgrep
 package main
 
 import (
@@ -22,7 +23,7 @@ type suite struct {
 	run  func(ctx context.Context, bin string) error
 }
 
-var suites = []suite{{"wire", wire}, {"call", wholeCall}, {"cold", cold}, {"shim", shims}, {"edit", edit}}
+var suites = []suite{{"wire", wire}, {"call", wholeCall}, {"cold", cold}, {"shim", shims}, {"edit", edit}, {"search", searching}}
 
 func main() {
 	bin, err := filepath.Abs("bin")

@@ -33,21 +33,53 @@ func newHost(t testing.TB, entries ...string) *host {
 	}
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
-	f := newFinder()
-	p, err := sdk.New(f.plugin())
-	must(t, err)
-	t.Cleanup(f.plugin().Close)
-	d, err := p.Describe(t.Context())
-	must(t, err)
-	h := &host{t: t, finder: f, plugin: p, schemas: make(map[string]*tool.Schema), cwd: dir, roots: []tool.Root{{Path: dir, Writable: true}}}
-	for _, def := range d.Tools {
-		h.schemas[def.Name], err = tool.ParseSchema(def.Input)
-		must(t, err)
-	}
+	h := &host{t: t, schemas: make(map[string]*tool.Schema), cwd: dir, roots: []tool.Root{{Path: dir, Writable: true}}}
+	h.serve(newFinder())
 	for _, e := range entries {
 		h.add(e)
 	}
 	return h
+}
+
+// serve makes a finder the one that is called.
+func (h *host) serve(f *finder) {
+	h.t.Helper()
+	p, err := sdk.New(f.plugin())
+	must(h.t, err)
+	h.t.Cleanup(f.plugin().Close)
+	d, err := p.Describe(h.t.Context())
+	must(h.t, err)
+	h.finder, h.plugin = f, p
+	for _, def := range d.Tools {
+		h.schemas[def.Name], err = tool.ParseSchema(def.Input)
+		must(h.t, err)
+	}
+}
+
+// ways are the ways in which a tree is searched: on the disk; from an index that hears of
+// changes; from one that compares; from one without memory for the text.
+var ways = map[string]config{
+	"disk": {Index: new(bool)}, "events": {}, "stat": {Freshness: "stat"}, "small": {Memory: &small},
+}
+
+var small = 5
+
+// inWays gives a host for each way, for the same directory. They have made their index.
+func (h *host) inWays() map[string]*host {
+	h.t.Helper()
+	out := make(map[string]*host)
+	for name, c := range ways {
+		o := *h
+		o.schemas = make(map[string]*tool.Schema)
+		f := newFinder()
+		f.configure(c)
+		o.serve(f)
+		if f.indexed {
+			o.warm()
+		}
+		out[name] = &o
+	}
+	return out
 }
 
 func (h *host) add(entry string) {

@@ -1,0 +1,44 @@
+// Package ripgrep runs ripgrep as a program of its own, as an agent without toolhost
+// would.
+package ripgrep
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// Program is a ripgrep that is installed.
+type Program struct{ path string }
+
+// Find finds the one that `make peers` installs below a directory.
+func Find(peers string) (*Program, error) {
+	found, err := filepath.Glob(filepath.Join(peers, "node_modules/@vscode/ripgrep-*/bin/rg"))
+	if err != nil {
+		return nil, err
+	}
+	if len(found) == 0 {
+		return nil, errors.New("ripgrep is not installed: run make peers")
+	}
+	return &Program{found[0]}, nil
+}
+
+// Run runs it in a directory and gives all that it prints.
+func (p *Program) Run(ctx context.Context, dir string, args ...string) ([]byte, error) {
+	c := exec.CommandContext(ctx, p.path, append([]string{"--no-config", "--color=never", "--no-heading"}, args...)...) //nolint:gosec // what is measured
+	c.Dir = dir
+	var out, errs bytes.Buffer
+	c.Stdout, c.Stderr = &out, &errs
+	err := c.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == 1 {
+		return out.Bytes(), nil // no match
+	}
+	if err != nil {
+		return nil, fmt.Errorf("rg %s: %w: %s", strings.Join(args, " "), err, errs.Bytes())
+	}
+	return out.Bytes(), nil
+}

@@ -1,0 +1,444 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"toolhost.dev/host"
+
+	"toolhost.dev/bench/internal/ripgrep"
+	"toolhost.dev/bench/internal/tree"
+)
+
+// question is a search as agents make them, for toolhost and for ripgrep.
+type question struct {
+	tool string // "": grep
+	args map[string]any
+	rg   []string
+}
+
+func q(pattern string, more ...any) question {
+	out := question{args: map[string]any{"pattern": pattern}}
+	for i := 0; i < len(more); i += 2 {
+		key, value := more[i].(string), more[i+1]
+		out.args[key] = value
+		switch key {
+		case "ignore_case":
+			out.rg = append(out.rg, "-i")
+		case "glob":
+			for _, g := range value.([]string) {
+				out.rg = append(out.rg, "-g", g)
+			}
+		case "type":
+			out.rg = append(out.rg, "-t", value.(string))
+		case "context":
+			out.rg = append(out.rg, "-C", fmt.Sprint(value))
+		case "dialect":
+			out.rg = append(out.rg, "-F")
+		case "multiline":
+			out.rg = append(out.rg, "-U")
+		case "output_mode":
+			out.rg = append(out.rg, map[any]string{"files_with_matches": "-l", "count": "-c"}[value])
+		}
+	}
+	out.rg = append(out.rg, "-n", "-e", pattern)
+	if path, ok := out.args["path"].(string); ok {
+		out.rg = append(out.rg, "--", path)
+	} else {
+		out.rg = append(out.rg, "--", "./")
+	}
+	return out
+}
+
+// files is a search for files by name.
+func files(pattern string) question {
+	return question{tool: "glob", args: map[string]any{"pattern": pattern}, rg: []string{"--files", "-g", pattern}}
+}
+
+func (q question) String() string {
+	var out []string
+	for k, v := range q.args {
+		if k != "pattern" {
+			out = append(out, fmt.Sprintf("%s=%v", k, v))
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(append([]string{q.name(), fmt.Sprint(q.args["pattern"])}, out...), " ")
+}
+
+func (q question) name() string {
+	if q.tool == "" {
+		return "grep"
+	}
+	return q.tool
+}
+
+var goQuestions = []question{
+	q("ServeHTTP"), q(`func \(.*\) ServeHTTP\(`), q("TODO"), q("errors.New(", "dialect", "fixed"), q(`\bmutexprofile`, "ignore_case", true), q(`^type \w+ interface`, "type", "go"),
+	q("NewRequestWithContext", "output_mode", "files_with_matches"), q("no such text anywhere at all"), q("deadlock|livelock|starvation"), q("func Test", "glob", []string{"*_test.go"}, "output_mode", "count"),
+	q("sync.Mutex", "dialect", "fixed", "context", 2), q(`runtime\.GC\(\)`), q("http2", "path", "net/http"), q(`case \w+Error:`, "type", "go"), q(`if err != nil \{\s+return nil, fmt\.Errorf`, "multiline", true),
+	q("copyright 20(09|10)", "ignore_case", true, "output_mode", "files_with_matches"), q("err"), q(`[A-Z]{8,}_[A-Z]+`), q("return", "output_mode", "count"), q(`\w+\.Lock\(\)`, "glob", []string{"net/**"}),
+}
+
+var treeQuestions = []question{
+	q("reconcileQuarterlyLedger"), q(`func getUser\w+\(`), q("TODO"), q("console.log(`parse", "dialect", "fixed"), q("loadsessiontoken", "ignore_case", true), q(`^export async function \w+Cache\w+`, "type", "ts"),
+	q("notifyWorkerPool", "output_mode", "files_with_matches"), q("no such text anywhere at all"), q("mergeTreeLeaf|splitGraphEdge|renderRowColumn"), q("def open", "glob", []string{"*.py"}, "output_mode", "count"),
+	q("decodeStreamSocket", "context", 2), q(`timeout=99\d`), q("encodeTokenToken", "path", "services/group07"), q(`the deadlock in \w+`, "type", "go"), q(`waitQueueTask\(.*\{\s+if err`, "multiline", true),
+	q("File 59(0|1)00 of the tree"), q("context.Context", "dialect", "fixed", "output_mode", "count"), q(`stopServer\w*\(ctx`),
+}
+
+var fileQuestions = []question{files("**/*_test.go"), files("**/*.go"), files("**/config*.py"), files("**/README.md"), files("**/package12*/*.ts")}
+
+// searching compares grep and glob from a warm index with ripgrep.
+func searching(ctx context.Context, bin string) error {
+	rg, err := ripgrep.Find(filepath.Join(filepath.Dir(bin), "bench/peers"))
+	if err != nil {
+		return err
+	}
+	goroot, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
+	if err != nil {
+		return err
+	}
+	made, err := os.MkdirTemp("", "toolhost-bench")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(made) //nolint:errcheck // a temporary directory
+	if made, err = filepath.EvalSymlinks(made); err == nil {
+		err = tree.Make(made)
+	}
+	if err != nil {
+		return err
+	}
+	source, err := filepath.EvalSymlinks(filepath.Join(strings.TrimSpace(string(goroot)), "src"))
+	if err != nil {
+		return err
+	}
+	for _, t := range []struct {
+		name, dir string
+		questions []question
+	}{{"Go's source", source, goQuestions}, {fmt.Sprintf("%d files", tree.Files), made, treeQuestions}} {
+		s := &searched{bin: bin, dir: t.dir, rg: rg}
+		if err := s.all(ctx, t.name, t.questions); err != nil {
+			return fmt.Errorf("%s: %w", t.name, err)
+		}
+	}
+	return nil
+}
+
+// searched is a tree in which both search.
+type searched struct {
+	bin, dir string
+	rg       *ripgrep.Program
+}
+
+func (s *searched) all(ctx context.Context, name string, questions []question) error {
+	if err := s.first(ctx, name, questions[0]); err != nil {
+		return err
+	}
+	for _, way := range []struct {
+		freshness string
+		least     float64
+	}{{"events", 20}, {"stat", 5}} {
+		h, done, err := s.host(ctx, way.freshness)
+		if err != nil {
+			return err
+		}
+		err = s.warm(ctx, h)
+		if err == nil {
+			err = s.contest(ctx, h, fmt.Sprintf("grep, %s, warm, freshness by %s", name, way.freshness), questions, way.least)
+		}
+		if err == nil && way.freshness == "events" {
+			err = s.contest(ctx, h, fmt.Sprintf("glob, %s, warm, beside rg --files", name), fileQuestions, 20)
+		}
+		if err == nil {
+			err = memory(h)
+		}
+		done()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const budgetMB = 512
+
+// host starts a host on the tree, with the plugin running but nothing indexed.
+func (s *searched) host(ctx context.Context, freshness string) (*host.Host, func(), error) {
+	state, err := os.MkdirTemp("", "toolhost-bench")
+	if err != nil {
+		return nil, nil, err
+	}
+	config := filepath.Join(state, "toolhost.hcl")
+	err = os.WriteFile(config, fmt.Appendf(nil, "plugin \"grep\" {\n  config {\n    max_line = 0\n    memory_mb = %d\n    freshness = %q\n  }\n}\n", budgetMB, freshness), 0o600)
+	if err != nil {
+		return nil, nil, err
+	}
+	h, err := host.New(ctx, host.Options{Workspace: s.dir, StateDir: state, Config: config, BundledDir: filepath.Join(s.bin, "plugins")})
+	if err != nil {
+		return nil, nil, err
+	}
+	done := func() {
+		_ = h.Close()
+		_ = os.RemoveAll(state)
+	}
+	var one string
+	entries, err := os.ReadDir(s.dir)
+	for _, e := range entries {
+		if e.Type().IsRegular() {
+			one = e.Name()
+		}
+	}
+	if err == nil && one != "" { // a single file is not indexed
+		_, err = ask(ctx, h, q("x", "path", one))
+	}
+	if err != nil {
+		done()
+	}
+	return h, done, err
+}
+
+type reply struct {
+	text  string
+	index string
+	data  struct {
+		Counts map[string]int
+		Files  json.RawMessage
+		Total  int
+	}
+}
+
+func ask(ctx context.Context, h *host.Host, q question) (*reply, error) {
+	args, err := json.Marshal(q.args)
+	if err != nil {
+		return nil, err
+	}
+	res := h.Run(ctx, host.Request{Name: q.name(), Arguments: args}, nil)
+	if !res.Success() {
+		return nil, res.Error
+	}
+	r := &reply{text: res.Output}
+	r.index, _ = res.Metadata["index"].(string)
+	return r, json.Unmarshal(res.Data, &r.data)
+}
+
+// warm waits until the index is ready.
+func (s *searched) warm(ctx context.Context, h *host.Host) error {
+	began := time.Now()
+	for time.Since(began) < 2*time.Minute {
+		r, err := ask(ctx, h, q("no such text"))
+		if err != nil || r.index == "ready" {
+			return err
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	return errors.New("the index is not ready after two minutes")
+}
+
+// first compares the very first query.
+func (s *searched) first(ctx context.Context, name string, question question) error {
+	var ours, theirs []time.Duration
+	for i := range 7 {
+		h, done, err := s.host(ctx, "events")
+		if err != nil {
+			return err
+		}
+		began := time.Now()
+		r, err := ask(ctx, h, question)
+		took := time.Since(began)
+		done()
+		if err != nil {
+			return err
+		}
+		if r.index == "ready" {
+			return errors.New("the first query has an index")
+		}
+		began = time.Now()
+		if _, err := s.rg.Run(ctx, s.dir, question.rg...); err != nil {
+			return err
+		}
+		if i > 0 {
+			ours, theirs = append(ours, took), append(theirs, time.Since(began))
+		}
+	}
+	o, t := median(ours), median(theirs)
+	fmt.Printf("first query, %s: %s, rg %s, ratio %.2f (at most 1.30: %s)\n", name, millis(o), millis(t), ratio(o, t), verdict(ratio(o, t) <= 1.3))
+	return nil
+}
+
+// contest checks that both find the same, and then times them in turn.
+func (s *searched) contest(ctx context.Context, h *host.Host, title string, questions []question, least float64) error {
+	for _, q := range questions {
+		if err := s.equal(ctx, h, q); err != nil {
+			return fmt.Errorf("%s: %w", q, err)
+		}
+	}
+	fmt.Println(title)
+	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	sum, worst := 0.0, math.Inf(1)
+	for _, q := range questions {
+		var ours, theirs []time.Duration
+		for range 7 {
+			began := time.Now()
+			r, err := ask(ctx, h, q)
+			ours = append(ours, time.Since(began))
+			if err != nil {
+				return err
+			}
+			if r.index != "ready" {
+				return fmt.Errorf("%s: the index is %s", q, r.index)
+			}
+			began = time.Now()
+			if _, err := s.rg.Run(ctx, s.dir, q.rg...); err != nil {
+				return err
+			}
+			theirs = append(theirs, time.Since(began))
+		}
+		o, t := median(ours), median(theirs)
+		speedup := ratio(t, o)
+		sum += math.Log(speedup)
+		worst = min(worst, speedup)
+		fmt.Fprintf(out, "  %s\t%s\trg %s\t%.1f times\n", q, millis(o), millis(t), speedup)
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	mean := math.Exp(sum / float64(len(questions)))
+	fmt.Printf("  geometric mean %.1f times (at least %.0f: %s); the least %.1f (at least 1: %s)\n", mean, least, verdict(mean >= least), worst, verdict(worst >= 1))
+	return nil
+}
+
+// equal compares what both find: all files' numbers of matches, and the lines where they
+// are not too many to be given.
+func (s *searched) equal(ctx context.Context, h *host.Host, question question) error {
+	if question.tool == "glob" {
+		return s.equalFiles(ctx, h, question)
+	}
+	counted := question
+	counted.args = map[string]any{}
+	for k, v := range question.args {
+		if k != "context" {
+			counted.args[k] = v
+		}
+	}
+	counted.args["output_mode"], counted.args["head_limit"] = "count", 0
+	r, err := ask(ctx, h, counted)
+	if err != nil {
+		return err
+	}
+	want, err := s.rg.Run(ctx, s.dir, append([]string{"-c", "-H"}, question.rg...)...)
+	if err != nil {
+		return err
+	}
+	got, _, _ := strings.Cut(r.text, "\n\n[note: ")
+	if strings.HasPrefix(got, "[note: ") {
+		got = ""
+	}
+	if slices.Contains(question.rg, "-l") { // the last of the two flags wins
+		r.text, got = "", filesOnly(got)
+	}
+	if err := sameLines(got, string(want)); err != nil {
+		return fmt.Errorf("the counts differ: %w", err)
+	}
+	if r.data.Total > 5000 || question.args["output_mode"] != nil {
+		return nil
+	}
+	all := question
+	all.args = map[string]any{"head_limit": 0}
+	for k, v := range question.args {
+		all.args[k] = v
+	}
+	if r, err = ask(ctx, h, all); err != nil {
+		return err
+	}
+	if want, err = s.rg.Run(ctx, s.dir, append([]string{"-H"}, question.rg...)...); err != nil {
+		return err
+	}
+	got, _, _ = strings.Cut(r.text, "\n\n[note: ")
+	if strings.HasPrefix(got, "[note: ") {
+		got = ""
+	}
+	return sameLines(got, string(want))
+}
+
+func filesOnly(counts string) string {
+	var out []string
+	for line := range strings.Lines(counts) {
+		out = append(out, line[:strings.LastIndexByte(line, ':')])
+	}
+	return strings.Join(out, "\n")
+}
+
+func (s *searched) equalFiles(ctx context.Context, h *host.Host, question question) error {
+	all := question
+	all.args = map[string]any{"pattern": question.args["pattern"], "head_limit": 0}
+	r, err := ask(ctx, h, all)
+	if err != nil {
+		return err
+	}
+	want, err := s.rg.Run(ctx, s.dir, question.rg...)
+	if err != nil {
+		return err
+	}
+	got, _, _ := strings.Cut(r.text, "\n\n[note: ")
+	if strings.HasPrefix(got, "[note: ") {
+		got = ""
+	}
+	return sameLines(got, string(want))
+}
+
+var several = regexp.MustCompile("\uFFFD+")
+
+// sameLines compares texts as sets of lines.
+func sameLines(got, want string) error {
+	lines := func(s string) []string {
+		s = several.ReplaceAllString(string([]rune(s)), "\uFFFD")
+		var out []string
+		for line := range strings.SplitSeq(strings.TrimSuffix(s, "\n"), "\n") {
+			if line = strings.TrimPrefix(line, "./"); line != "--" && line != "" {
+				out = append(out, line)
+			}
+		}
+		slices.Sort(out)
+		return out
+	}
+	g, w := lines(got), lines(want)
+	if slices.Equal(g, w) {
+		return nil
+	}
+	for i := range min(len(g), len(w)) {
+		if g[i] != w[i] {
+			return fmt.Errorf("%d lines beside %d of ripgrep; %.200q beside %.200q", len(g), len(w), g[i], w[i])
+		}
+	}
+	return fmt.Errorf("%d lines beside %d of ripgrep", len(g), len(w))
+}
+
+// memory tells what the plugin takes.
+func memory(h *host.Host) error {
+	for _, p := range h.Status().Plugins {
+		if p.Name != "grep" || !p.Running {
+			continue
+		}
+		kb, err := rss(p.PID)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("memory of the plugin (RSS): %d MB (budget %d MB and 100: %s)\n", kb/1024, budgetMB, verdict(kb/1024 < budgetMB+100))
+		return nil
+	}
+	return io.ErrUnexpectedEOF
+}
