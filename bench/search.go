@@ -393,12 +393,16 @@ func (s *searched) equalFiles(ctx context.Context, h *host.Host, question questi
 	if err != nil {
 		return err
 	}
+	// A glob makes ripgrep take hidden files too.
+	shown := hidden.ReplaceAllString(string(want), "")
 	got, _, _ := strings.Cut(r.text, "\n\n[note: ")
 	if strings.HasPrefix(got, "[note: ") {
 		got = ""
 	}
-	return sameLines(got, string(want))
+	return sameLines(got, shown)
 }
+
+var hidden = regexp.MustCompile(`(?m)^(.*/)?\.[^/\n].*\n`)
 
 var several = regexp.MustCompile("\uFFFD+")
 

@@ -59,6 +59,18 @@ func (d *dfa) exists(m *Machine, text []byte, from, to int) (int, bool, error) {
 	row := d.begin(sideBefore(text, from) & d.p.seen)
 	ascii, next := &d.p.alphabet.ascii, d.next
 	for pos := from; ; {
+		// Most of a text is ASCII, and most of its steps are known.
+		for at := int(row); pos < to; pos++ {
+			b := text[pos]
+			if b >= utf8.RuneSelf {
+				break
+			}
+			t := next[at+int(ascii[b])]
+			if t < 0 {
+				break
+			}
+			at, row = int(t), t
+		}
 		var kind uint16
 		n := 1
 		if pos < to {

@@ -4,7 +4,7 @@ package content
 // The filters of a group of blocks lie across: a row has the bits of all blocks for one
 // hash, so that a trigram is looked up in all of them at once.
 const (
-	hashBits  = 14
+	hashBits  = 12
 	rows      = 1 << hashBits
 	groupSize = 512 // blocks
 	rowWords  = groupSize / 64
@@ -45,8 +45,12 @@ func (f *filter) mark(g []row, n int, text []byte) {
 	}
 }
 
+// maxLiteral is how much of a literal is looked for.
+const maxLiteral = 64
+
 // hashes gives those of a literal's trigrams.
 func hashes(literal string) []uint32 {
+	literal = literal[:min(len(literal), maxLiteral)]
 	var out []uint32
 	for i := 0; i+3 <= len(literal); i++ {
 		out = append(out, hash(uint32(lower[literal[i]])|uint32(lower[literal[i+1]])<<8|uint32(lower[literal[i+2]])<<16))

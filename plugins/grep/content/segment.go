@@ -23,21 +23,18 @@ type segment struct {
 	ends, first []int
 	rows        []row // of all groups, one after the other
 	raw         []byte
-	// always are blocks that no filter excludes, special those with a character that is
+	// partial are the blocks of lines that do not go into one; special those with a character that is
 	// the same as an ASCII letter when upper and lower case are.
-	always, special []uint64
-	last            filter // of the last block
+	partial, special []uint64
+	last             filter // of the last block
 }
 
 var errBudget = errors.New("content: the budget is used up")
 
-// newSegment makes a segment with room for texts of that size together. The memory is
-// taken from the system as it is used.
-func newSegment(size int, keep bool, b *Budget) (*segment, error) {
-	groups := 1
-	if size > segmentSize { // for a single text
-		groups = (blocksFor(size) + groupSize - 1) / groupSize
-	}
+// newSegment makes a segment with room for a text of a size. The memory is taken from
+// the system as it is used.
+func newSegment(n int, keep bool, b *Budget) (*segment, error) {
+	size, groups := max(segmentSize, n+1), (blocksFor(n)+groupSize-1)/groupSize
 	g := &segment{size: size}
 	var err error
 	if g.taken = int64(groups) * rows * rowBytes; !b.Take(g.taken) {
@@ -51,7 +48,7 @@ func newSegment(size int, keep bool, b *Budget) (*segment, error) {
 		return nil, err
 	}
 	g.rows = unsafe.Slice((*row)(unsafe.Pointer(unsafe.SliceData(g.raw))), groups*rows) // #nosec G103 -- pages, which are aligned
-	g.always, g.special = make([]uint64, groups*rowWords), make([]uint64, groups*rowWords)
+	g.partial, g.special = make([]uint64, groups*rowWords), make([]uint64, groups*rowWords)
 	return g, nil
 }
 
@@ -104,22 +101,30 @@ func (g *segment) add(owner uint32, text []byte) *Text {
 		copy(g.data[g.used:], text)
 		g.data[g.used+len(text)] = '\n'
 	}
-	isLong, isSpecial := long(text), special(text)
+	isSpecial := special(text)
 	// The last block is gone on with while it is small.
 	if n := len(g.ends); n == 0 || g.used-g.start(n-1)+len(text) > blockSize {
 		g.begin()
 	}
 	t.first = len(g.ends) - 1
+	within := false // the last block ended within a line
 	for rest := text; ; g.begin() {
 		block := len(g.ends) - 1
 		piece := firstPiece(rest)
-		g.last.mark(g.rows[block/groupSize*rows:][:rows], block%groupSize, piece)
+		marked := piece
+		if within { // a literal may lie on both sides of the cut
+			at := len(text) - len(rest)
+			marked = text[at-min(at, maxLiteral):][:min(at, maxLiteral)+len(piece)]
+		}
+		g.last.mark(g.rows[block/groupSize*rows:][:rows], block%groupSize, marked)
 		if isSpecial {
 			g.special[block/64] |= 1 << (block % 64)
 		}
-		if isLong {
-			g.always[block/64] |= 1 << (block % 64)
+		cut := len(piece) < len(rest) && piece[len(piece)-1] != '\n'
+		if within || cut {
+			g.partial[block/64] |= 1 << (block % 64)
 		}
+		within = cut
 		g.used += len(piece)
 		g.ends[block] = g.used
 		if rest = rest[len(piece):]; len(rest) == 0 {
@@ -142,18 +147,6 @@ func firstPiece(text []byte) []byte {
 		return text[:i+1]
 	}
 	return text[:blockSize]
-}
-
-// long reports whether a text has a line that does not go into one block.
-func long(text []byte) bool {
-	for len(text) > blockSize {
-		i := bytes.LastIndexByte(text[:blockSize], '\n')
-		if i < 0 {
-			return true
-		}
-		text = text[i+1:]
-	}
-	return false
 }
 
 // special reports whether a text has one of the characters that are the same as s and k

@@ -53,34 +53,55 @@ func (s *Store) Select(n Need) *Selection {
 // apart, those of each set.
 func (g *segment) blocks(sets [][][]uint32, n Need) [][]uint64 {
 	var out [][]uint64
-	groups := len(g.rows) / rows
 	for i, set := range sets {
+		these := g.blocksOf(set, n.Special)
 		if i == 0 || n.Apart {
-			out = append(out, make([]uint64, groups*rowWords))
+			g.spread(these)
+			out = append(out, these)
+			continue
 		}
-		to := out[len(out)-1]
-		for j := range groups {
-			var any row
-			for _, hs := range set {
-				r := having(g.rows[j*rows:][:rows], hs)
-				for k := range any {
-					any[k] |= r[k]
-				}
+		for k, word := range these {
+			out[0][k] &= word | g.partial[k]
+		}
+	}
+	return out
+}
+
+// blocksOf gives the blocks that may have one of a set's literals.
+func (g *segment) blocksOf(set [][]uint32, special bool) []uint64 {
+	out := make([]uint64, len(g.special))
+	for at := 0; at < len(out); at += rowWords {
+		for _, hs := range set {
+			for k, word := range having(g.rows[at/rowWords*rows:][:rows], hs) {
+				out[at+k] |= word
 			}
-			for k, word := range any {
-				word |= g.always[j*rowWords+k]
-				if n.Special {
-					word |= g.special[j*rowWords+k]
-				}
-				if i == 0 || n.Apart {
-					to[j*rowWords+k] = word
-				} else {
-					to[j*rowWords+k] &= word
+		}
+	}
+	if special {
+		for k, word := range g.special {
+			out[k] |= word
+		}
+	}
+	return out
+}
+
+// spread makes all blocks of a line that does not go into one what one of them is: what
+// else is needed may be in another.
+func (g *segment) spread(set []uint64) {
+	has := func(bits []uint64, b int) bool { return bits[b/64]>>(b%64)&1 != 0 }
+	for w, word := range g.partial {
+		for ; word != 0; word &= word - 1 {
+			b := w*64 + bits.TrailingZeros64(word)
+			if b > 0 && has(g.partial, b-1) && has(set, b-1) {
+				set[w] |= 1 << (b % 64)
+			}
+			if has(set, b) { // and back to where the line begins
+				for a := b - 1; a >= 0 && has(g.partial, a) && !has(set, a); a-- {
+					set[a/64] |= 1 << (a % 64)
 				}
 			}
 		}
 	}
-	return out
 }
 
 // All reports whether nothing is known, so that any text may match.
@@ -132,9 +153,6 @@ func (s *Selection) has(t *Text, sets [][]uint64) bool {
 func (s *Selection) Parts(t *Text) []Part {
 	if s.all || s.apart || t.first == t.last {
 		return nil
-	}
-	if t.seg.always[t.first/64]>>(t.first%64)&1 != 0 {
-		return nil // blocks of a text with long lines end anywhere
 	}
 	set := s.groups[t.seg][0]
 	var out []Part

@@ -1,7 +1,7 @@
 // Package content keeps the text of files in memory, outside of the garbage-collected
 // heap, with an index that says which of them may have a literal in them.
 //
-// Text lies in segments, cut into blocks of whole lines, about 16 KB each; small files
+// Text lies in segments, cut into blocks of whole lines, about 2 KB each; small files
 // share a block. Of each block there is a Bloom filter of its trigrams. A literal that a
 // matching line must have is therefore in one block, and several such literals are in
 // the same one.
@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	blockSize   = 16 << 10
+	blockSize   = 2 << 10
 	segmentSize = groupSize * blockSize
 )
 
@@ -151,7 +151,7 @@ func (a *Appender) room(open **segment, n int, keep bool) *segment {
 		return g
 	}
 	// A text that is larger than a segment gets one of its own.
-	g, err := newSegment(max(segmentSize, n+1), keep, a.store.budget)
+	g, err := newSegment(n, keep, a.store.budget)
 	if err != nil {
 		return nil
 	}

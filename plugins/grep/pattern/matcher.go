@@ -31,7 +31,7 @@ func (m *Matcher) NextLine(buf []byte, pos int) (start, end int, ok bool, err er
 	for pos < len(buf) {
 		switch {
 		case len(m.p.required) > 0:
-			i := bytes.Index(buf[pos:], m.p.required)
+			i := m.p.finder.index(buf[pos:])
 			if i < 0 {
 				return 0, 0, false, nil
 			}

@@ -39,6 +39,7 @@ type Pattern struct {
 	exact bool
 	// crossing: a match may have a line break in it, or its neighbourhood.
 	crossing bool
+	finder   needle // of required
 	literals Literals
 	// apart: the pattern sees where the text begins or ends, so each line is a text.
 	apart bool
@@ -69,7 +70,7 @@ func Compile(expr string, o Options) (*Pattern, error) {
 		return nil, err
 	}
 	p.required, p.exact = required(tree)
-	p.literals = literalsOf(tree)
+	p.finder, p.literals = newNeedle(p.required), literalsOf(tree)
 	return p, nil
 }
 
