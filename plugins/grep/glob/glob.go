@@ -16,6 +16,8 @@ type Glob struct {
 	kind kind
 	text string // what kind needs
 	prog *program
+	// prefix and suffix are what every path has that matches.
+	prefix, suffix string
 }
 
 // kind is the cheapest way to decide a glob.
@@ -26,6 +28,7 @@ const (
 	literal        // the path is text
 	basename       // the last element is text
 	extension      // the last element ends in text, which begins with its only dot
+	ending         // the path ends in text
 )
 
 // maxStates bounds the memory of one glob, which grows with the square of its length.
@@ -56,7 +59,7 @@ func Parse(text string, o Options) (*Glob, error) {
 		return nil, p.fail("it is too long")
 	}
 	prog.close()
-	return &Glob{prog: prog}, nil
+	return &Glob{prog: prog, prefix: toks.prefix(), suffix: toks.suffix()}, nil
 }
 
 // Match reports whether the glob matches a whole path, which has "/" between its
@@ -69,8 +72,10 @@ func (g *Glob) Match(path string) bool {
 		return path[strings.LastIndexByte(path, '/')+1:] == g.text
 	case extension:
 		return Ext(path) == g.text
+	case ending:
+		return strings.HasSuffix(path, g.text)
 	}
-	return g.prog.match(path)
+	return strings.HasPrefix(path, g.prefix) && strings.HasSuffix(path, g.suffix) && g.prog.match(path)
 }
 
 // Basename gives the name that the last element must be, if the glob is decided by it.
@@ -106,8 +111,31 @@ func classify(toks tokens) (kind, string) {
 		if ok && strings.LastIndexByte(s, '.') == 0 && !strings.Contains(s, "/") {
 			return extension, s
 		}
+		if ok && !strings.Contains(s, "/") {
+			return ending, s
+		}
 	}
 	return general, ""
+}
+
+// prefix gives the characters that the tokens begin with.
+func (t tokens) prefix() string {
+	n := 0
+	for n < len(t) && t[n].op == char {
+		n++
+	}
+	s, _ := t[:n].literal()
+	return s
+}
+
+// suffix gives the characters that the tokens end with.
+func (t tokens) suffix() string {
+	n := len(t)
+	for n > 0 && t[n-1].op == char {
+		n--
+	}
+	s, _ := t[n:].literal()
+	return s
 }
 
 func (t tokens) literal() (string, bool) {

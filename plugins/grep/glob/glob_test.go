@@ -115,10 +115,10 @@ func TestLiteralBracket(t *testing.T) {
 
 // TestFastKinds checks that the shortcuts are taken, and decide as the program does.
 func TestFastKinds(t *testing.T) {
-	paths := []string{"a", "a.go", ".go", "x/a.go", "x/y.a.go", "go", "x/a", "a/x", "a.go/x", "x.go.a"}
+	paths := []string{"a", "a.go", ".go", "x/a.go", "x/y.a.go", "go", "x/a", "a/x", "a.go/x", "x.go.a", ".a.go", "x/.a.go", "_a", "b/c_a", "xa/b"}
 	for text, want := range map[string]kind{
 		"a": literal, "x/a.go": literal, "**/a": basename, "**/a.go": basename,
-		"**/*.go": extension, "**/*.a.go": general, "**/*": general, "*.go": general, "**/a/b": general,
+		"**/*.go": extension, "**/*.a.go": ending, "**/*_a": ending, "**/*a/b": general, "**/*": general, "*.go": general, "**/a/b": general,
 	} {
 		g, err := Parse(text, Options{})
 		if err != nil {

@@ -31,13 +31,19 @@ func (x *Index) enqueue(f *file) {
 	}
 }
 
-// load reads the files that are pending, several at a time.
+// load reads the files that are pending, and those that are found to have changed with them.
 func (x *Index) load() {
+	for len(x.pending) > 0 && !x.stopped() {
+		x.loadPending()
+		x.shareInodes()
+	}
+	x.compact()
+}
+
+// loadPending reads the files that are pending, several at a time.
+func (x *Index) loadPending() {
 	pending := x.pending
 	x.pending = nil
-	if len(pending) == 0 {
-		return
-	}
 	for _, f := range pending {
 		f.queued = false
 	}
@@ -67,8 +73,6 @@ func (x *Index) load() {
 			x.adopt(&list[i])
 		}
 	}
-	x.shareInodes()
-	x.compact()
 }
 
 // loaded is what was found out of a file.
@@ -212,20 +216,27 @@ func (x *Index) adopt(l *loaded) {
 	}
 }
 
-// shareInodes finds the other names of files that have got another name.
+// shareInodes finds the other names of files that have got another name. What was
+// written by that one is not in these yet.
 func (x *Index) shareInodes() {
 	if len(x.newLinks) == 0 {
 		return
 	}
 	type inode struct{ dev, ino uint64 }
-	linked := make(map[inode]bool)
+	linked := make(map[inode]freshness.Stamp)
 	for _, f := range x.newLinks {
-		linked[inode{f.stamp.Dev, f.stamp.Ino}] = true
+		linked[inode{f.stamp.Dev, f.stamp.Ino}] = f.stamp
 	}
 	x.newLinks = nil
 	for _, f := range x.files {
-		if f != nil && linked[inode{f.stamp.Dev, f.stamp.Ino}] {
+		if f == nil {
+			continue
+		}
+		if now, ok := linked[inode{f.stamp.Dev, f.stamp.Ino}]; ok {
 			x.linked[f] = struct{}{}
+			if f.stamp != now {
+				x.enqueue(f)
+			}
 		}
 	}
 }

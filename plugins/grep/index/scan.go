@@ -23,6 +23,9 @@ var errTooLarge = errors.New("the tree has too many files to be indexed")
 //
 // The watch comes before the reading, so that whatever changes meanwhile is heard of.
 func (x *Index) list(d *dir, deep bool) (bool, error) {
+	if x.stopped() {
+		return false, errStale
+	}
 	f, err := walk.OpenDir(x.handle, x.rel(d))
 	if err != nil {
 		return false, nil
@@ -85,7 +88,7 @@ func (x *Index) watch(d *dir, f *os.File) {
 func (x *Index) readRules(d *dir, f *os.File, entries []walk.Entry) {
 	d.ruleStamps = nil
 	for _, e := range entries {
-		if e.Name[0] == '.' && walk.IsRuleFile(e.Name) {
+		if walk.IsRuleFile(e.Name) {
 			if d.ruleStamps == nil {
 				d.ruleStamps = make(map[string]freshness.Stamp)
 			}

@@ -255,15 +255,15 @@ func (x *Index) compare(dirs []*dir) []*dir {
 // compareDir reports whether a directory has the same entries, and which of its files
 // must be read again.
 func (x *Index) compareDir(d *dir) (same bool, stale []*file) {
-	f, err := walk.OpenDir(x.handle, x.rel(d))
+	p, err := walk.OpenProbe(x.handle, x.rel(d))
 	if err != nil {
 		return false, nil
 	}
-	defer func() { _ = f.Close() }()
-	now, err := walk.StampOf(f)
+	defer p.Close()
+	now, err := p.Stamp()
 	same = err == nil && d.stamp.Same(now) && d.stamp.Mtime == now.Mtime && d.stamp.Change == now.Change && d.stamp.Settled(d.read, d.slack())
 	for name, was := range d.ruleStamps {
-		now, err := walk.StampAt(f, d.path, name)
+		now, err := p.StampAt(name)
 		same = same && err == nil && now == was && was.Settled(d.read, d.slack())
 	}
 	for i := range d.entries {
@@ -271,7 +271,7 @@ func (x *Index) compareDir(d *dir) (same bool, stale []*file) {
 		if file == nil {
 			continue
 		}
-		now, err := walk.StampAt(f, d.path, file.name())
+		now, err := p.StampAt(file.name())
 		if err != nil || now != file.stamp || !now.Settled(file.read, d.slack()) {
 			stale = append(stale, file)
 		}
@@ -282,13 +282,13 @@ func (x *Index) compareDir(d *dir) (same bool, stale []*file) {
 // rulesChanged reports whether the ignore files of a directory may be others than when
 // it was listed.
 func (x *Index) rulesChanged(d *dir) bool {
-	f, err := walk.OpenDir(x.handle, x.rel(d))
+	p, err := walk.OpenProbe(x.handle, x.rel(d))
 	if err != nil {
 		return true
 	}
-	defer func() { _ = f.Close() }()
-	for _, name := range []string{".gitignore", ".ignore", ".rgignore", ".git", ".jj"} {
-		now, err := walk.StampAt(f, d.path, name)
+	defer p.Close()
+	for _, name := range walk.RuleFiles {
+		now, err := p.StampAt(name)
 		was, had := d.ruleStamps[name]
 		if had != (err == nil) || had && (now != was || !was.Settled(d.read, d.slack())) {
 			return true
@@ -300,13 +300,13 @@ func (x *Index) rulesChanged(d *dir) bool {
 // checkLinks compares the files that have names elsewhere.
 func (x *Index) checkLinks() {
 	for f := range x.linked {
-		d, err := walk.OpenDir(x.handle, x.rel(f.in))
+		p, err := walk.OpenProbe(x.handle, x.rel(f.in))
 		if err != nil {
 			x.enqueue(f)
 			continue
 		}
-		now, err := walk.StampAt(d, f.in.path, f.name())
-		_ = d.Close()
+		now, err := p.StampAt(f.name())
+		p.Close()
 		if err != nil || now != f.stamp || !now.Settled(f.read, f.in.slack()) {
 			x.enqueue(f)
 		}

@@ -99,9 +99,7 @@ func (p *Pattern) FindIndexed(ctx context.Context, s *index.Snapshot, o walk.Opt
 	c := newCollection(offset, limit)
 	counts := s.Counts()
 	skipped.Add(counts.NotWanted)
-	if !p.dirs {
-		c.found.Seen = counts.Files
-	}
+	c.found.Seen = counts.Files
 	s.Each(func(_ int, i index.Item) {
 		isDir := i.Type().IsDir()
 		if isDir && p.dirs {
@@ -162,6 +160,9 @@ type collection struct {
 	most  int // how many to keep; 0: all
 	mu    sync.Mutex
 	found Found
+	// full: there are that many, and none older than oldest is wanted.
+	full   bool
+	oldest time.Time
 }
 
 func newCollection(offset, limit int) *collection {
@@ -188,8 +189,11 @@ func (c *collection) add(f File) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.found.Total++
+	if c.full && f.Modified.Before(c.oldest) {
+		return
+	}
 	c.found.Files = append(c.found.Files, f)
-	const slack = 4096
+	const slack = 512
 	if c.most > 0 && len(c.found.Files) > 2*c.most+slack {
 		c.sort()
 	}
@@ -200,6 +204,7 @@ func (c *collection) sort() {
 		return cmp.Or(b.Modified.Compare(a.Modified), cmp.Compare(a.Path, b.Path))
 	})
 	if c.most > 0 && len(c.found.Files) > c.most {
-		c.found.Files = slices.Clip(c.found.Files[:c.most])
+		c.found.Files = c.found.Files[:c.most]
+		c.full, c.oldest = true, c.found.Files[c.most-1].Modified
 	}
 }

@@ -103,7 +103,7 @@ func New(ctx context.Context, p *pattern.Pattern, o Options) *Searcher {
 	if o.Mode != Lines {
 		o.Before, o.After = 0, 0
 	}
-	return &Searcher{ctx: ctx, m: p.Matcher(ctx), opts: o, head: make([]byte, capacity)}
+	return &Searcher{ctx: ctx, m: p.Matcher(ctx), opts: o}
 }
 
 // Search searches a file, and keeps the lines of the matches in the window. An error
@@ -111,6 +111,9 @@ func New(ctx context.Context, p *pattern.Pattern, o Options) *Searcher {
 func (s *Searcher) Search(file File, w Window) (Result, error) {
 	if s.m.Crossing() && file.Size > MaxWhole {
 		return Result{Binary: -1}, ErrTooLarge
+	}
+	if s.head == nil {
+		s.head = make([]byte, capacity)
 	}
 	src, encoded, err := sniff(file.Reader, s.head)
 	if err != nil {

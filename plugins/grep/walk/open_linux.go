@@ -12,16 +12,26 @@ import (
 // openBeneath opens a path beneath a directory in one call that refuses symbolic links
 // on the way; step by step where the kernel or a filter does not know the call.
 func openBeneath(start *os.File, rel string, flags int) (*os.File, error) {
+	fd, err := openAtOnce(start, rel, flags)
+	switch {
+	case err == nil:
+		return os.NewFile(uintptr(fd), filepath.Join(start.Name(), rel)), nil
+	case isAnswer(err):
+		return nil, err
+	}
+	return openStepwise(start, rel, flags)
+}
+
+// openAtOnce opens a path in one call. An error that is no answer says that this cannot be.
+func openAtOnce(start *os.File, rel string, flags int) (int, error) {
 	fd, err := unix.Openat2(int(start.Fd()), rel, &unix.OpenHow{
 		Flags:   uint64(flags | noLinks), // #nosec G115 -- flags are not negative
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
 	})
 	runtime.KeepAlive(start)
-	switch {
-	case err == nil:
-		return os.NewFile(uintptr(fd), filepath.Join(start.Name(), rel)), nil
-	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EACCES), errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOTDIR):
-		return nil, err
-	}
-	return openStepwise(start, rel, flags)
+	return fd, err
+}
+
+func isAnswer(err error) bool {
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR)
 }

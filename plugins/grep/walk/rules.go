@@ -24,14 +24,11 @@ type RuleReader struct {
 	Looked func(path string)
 }
 
-// IsRuleFile reports whether an entry of that name changes what is left out of its directory.
-func IsRuleFile(name string) bool {
-	switch name {
-	case ignore.RipgrepFile, ignore.PlainFile, ignore.GitFile, ".git", ".jj":
-		return true
-	}
-	return false
-}
+// RuleFiles are the entries that change what is left out of their directory.
+var RuleFiles = []string{ignore.RipgrepFile, ignore.PlainFile, ignore.GitFile, ".git", ".jj"}
+
+// IsRuleFile reports whether an entry of that name is one of [RuleFiles].
+func IsRuleFile(name string) bool { return name[0] == '.' && slices.Contains(RuleFiles, name) }
 
 // Rules gives the rules for what is in a directory: open, at an absolute path, with these
 // entries, beneath a directory with the rules of parent.

@@ -1,0 +1,126 @@
+package finder
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var long = strings.Repeat("filler line without anything to find in it\n", 2500)
+
+// pick gives one of them.
+func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
+
+func randomTree(r *rand.Rand) []string {
+	names := []string{"a", "b", "c", "ab", "x.go", "y.go", "x.txt", "Makefile", ".h", ".x.go", "a b", "é"}
+	globs := []string{"a", "b/", "/a", "*.go", "!x.go", "a/b", "**/c", "a/**", "**/a/*", "x.*", "[a-b]", "[!a]", "{a,b}", "?", "*", "!*/", ".h", "!.h", "a/**/b", "/*", "!/a", "#x", "\\!a", "*.{go,txt}", "a*", "b*/x.*", "  ", "é", "**", "!b", "c/", "/b/"}
+	words := []string{"needle", "foo", "bar", "", "needle needle", "Foo", "x\xffy", "été", "\t", "\r", "foo(bar)", "1234", "_a", "nee dle"}
+	dirs := []string{""}
+	for range 2 + r.IntN(5) {
+		dirs = append(dirs, pick(r, dirs...)+pick(r, names...)+"/")
+	}
+	dirs = slices.Compact(slices.Sorted(slices.Values(dirs)))
+	var out []string
+	seen := make(map[string]bool)
+	for _, d := range dirs {
+		seen[strings.TrimSuffix(d, "/")] = true
+		if d != "" {
+			out = append(out, d)
+		}
+	}
+	add := func(name, content string) {
+		if !seen[name] {
+			seen[name] = true
+			out = append(out, name+"="+content)
+		}
+	}
+	for range 6 + r.IntN(14) {
+		var b strings.Builder
+		for range r.IntN(12) {
+			b.WriteString(pick(r, words...))
+			b.WriteString(pick(r, "\n", "\n", "\n", " ", "\r\n"))
+		}
+		if r.IntN(12) == 0 {
+			b.WriteString(pick(r, "\x00needle\n", long+"\x00needle", long+"needle\n"))
+		}
+		add(pick(r, dirs...)+pick(r, names...), pick(r, "", "", "", "", "\xEF\xBB\xBF")+b.String())
+	}
+	for range r.IntN(5) {
+		var b strings.Builder
+		for range 1 + r.IntN(4) {
+			b.WriteString(pick(r, globs...) + "\n")
+		}
+		add(pick(r, dirs...)+pick(r, ".gitignore", ".gitignore", ".ignore", ".rgignore"), b.String())
+	}
+	if r.IntN(4) > 0 {
+		add(".git/HEAD", "x")
+	}
+	if r.IntN(4) == 0 {
+		add(pick(r, dirs...)+".git/HEAD", "x")
+	}
+	return out
+}
+
+// edit changes something in the tree, in one of the ways in which trees change.
+func (h *host) edit(r *rand.Rand, tree []string) {
+	h.t.Helper()
+	name, _, _ := strings.Cut(pick(r, tree...), "=")
+	path, other := h.path(name), h.path(pick(r, "new", "new/b", "n/m/x.go", "a", "b/new.go", ".gitignore", ".ignore", "a/.gitignore", "x.txt", ".git/info/exclude"))
+	content := pick(r, "needle\n", "foo\nneedle foo\n", "", "*.go\n", "!x.go\na\n", "/b\n*.txt\n", "\x00needle", "x.y foo(\n")
+	switch r.IntN(9) {
+	case 0, 1: // another content
+		if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() {
+			must(h.t, os.WriteFile(path, []byte(content), 0o666))
+		}
+	case 2, 3: // a new file
+		if os.MkdirAll(filepath.Dir(other), 0o777) == nil {
+			_ = os.WriteFile(other, []byte(content), 0o666) // there may be a directory
+		}
+	case 4:
+		_ = os.RemoveAll(path)
+	case 5:
+		_ = os.Rename(path, other)
+	case 6: // at the end
+		if f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0); err == nil {
+			_, err = f.WriteString(content)
+			must(h.t, err)
+			must(h.t, f.Close())
+		}
+	case 7: // the same size and the same time
+		info, err := os.Lstat(path)
+		if err != nil || !info.Mode().IsRegular() || info.Size() < 6 {
+			return
+		}
+		old, err := os.ReadFile(path)
+		must(h.t, err)
+		copy(old, "needle")
+		must(h.t, os.WriteFile(path, old, 0o666))
+		must(h.t, os.Chtimes(path, info.ModTime(), info.ModTime()))
+	case 8: // another file in its place
+		if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() {
+			must(h.t, os.WriteFile(h.path(".tmp"), []byte(content), 0o666))
+			must(h.t, os.Rename(h.path(".tmp"), path))
+		}
+	}
+}
+
+// TestRandomEdits compares answers from an index with those from the disk, with edits in
+// between. The seeds are fixed: a failure comes again.
+func TestRandomEdits(t *testing.T) {
+	for seed := range uint64(12) {
+		r := rand.New(rand.NewPCG(seed, 11))
+		tree := randomTree(r)
+		h := newHost(t, tree...)
+		hosts := h.inWays()
+		for round := range 30 {
+			for range 1 + r.IntN(5) {
+				h.edit(r, tree)
+			}
+			agree(t, fmt.Sprintf("seed %d round %d", seed, round), hosts)
+		}
+	}
+}

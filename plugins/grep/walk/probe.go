@@ -1,0 +1,52 @@
+package walk
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"toolhost.dev/plugins/grep/freshness"
+)
+
+// Probe is a directory opened to look up many entries, without what an os.File costs.
+type Probe struct {
+	fd   int
+	file *os.File // nil: fd is closed by Close
+}
+
+// OpenProbe opens a directory beneath an open one, as [OpenDir] does.
+func OpenProbe(start *os.File, rel string) (Probe, error) {
+	const flags = unix.O_RDONLY | unix.O_DIRECTORY
+	fd, err := openAtOnce(start, rel, flags)
+	if err == nil || isAnswer(err) {
+		return Probe{fd: fd}, err
+	}
+	f, err := openStepwise(start, rel, flags)
+	if err != nil {
+		return Probe{}, err
+	}
+	return Probe{fd: int(f.Fd()), file: f}, nil
+}
+
+// Stamp gives the stamp of the directory.
+func (p Probe) Stamp() (freshness.Stamp, error) {
+	var st unix.Stat_t
+	err := unix.Fstat(p.fd, &st)
+	return freshness.StampOf(&st), err
+}
+
+// StampAt gives the stamp of an entry; a symbolic link is not followed.
+func (p Probe) StampAt(name string) (freshness.Stamp, error) {
+	var st unix.Stat_t
+	err := unix.Fstatat(p.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	return freshness.StampOf(&st), err
+}
+
+// Close closes the directory.
+func (p Probe) Close() {
+	if p.file != nil {
+		_ = p.file.Close()
+	} else {
+		_ = unix.Close(p.fd)
+	}
+}
