@@ -1,6 +1,9 @@
 package host
 
 import (
+	"context"
+	"time"
+
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/registry"
@@ -64,12 +67,18 @@ type PluginStatus struct {
 	supervisor.Status
 	Field string   `json:"field,omitempty"`
 	Tools []string `json:"tools"`
+	// Health is what the plugin says of itself while it runs.
+	Health *tool.Health `json:"health,omitempty"`
 }
 
 // maxStatusSessions bounds the sessions in a status.
 const maxStatusSessions = 20
 
-// Status reports on the host without starting anything.
+// healthTimeout is how long a plugin may take to say how it is.
+const healthTimeout = 2 * time.Second
+
+// Status reports on the host without starting anything; plugins that run are asked how
+// they are.
 func (h *Host) Status() Status {
 	st := Status{
 		Version: Version, Config: h.cfg.Source, Workspace: h.opts.Workspace, StateDB: h.state.Path(),
@@ -77,6 +86,11 @@ func (h *Host) Status() Status {
 	}
 	for _, p := range h.cfg.Plugins {
 		ps := PluginStatus{Status: h.super.Plugin(p.Name).Status(), Field: p.Field, Tools: []string{}}
+		ctx, cancel := context.WithTimeout(context.Background(), healthTimeout)
+		if health, ok := h.super.Plugin(p.Name).Health(ctx); ok {
+			ps.Health = &health
+		}
+		cancel()
 		if why := h.unloaded[p.Name]; why != "" && ps.Error == "" {
 			ps.Error = why
 		}

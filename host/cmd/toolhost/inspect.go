@@ -175,6 +175,9 @@ func statusText(w io.Writer, st host.Status) error {
 			state = "failed"
 		case p.Running:
 			state = fmt.Sprintf("running (pid %d)", p.PID)
+			if p.Health != nil && p.Health.Message != "" {
+				state += ", " + printable(p.Health.Message)
+			}
 		}
 		tools := strings.Join(p.Tools, " ")
 		if tools == "" {

@@ -29,7 +29,7 @@ func newRepl(s *settings) *cobra.Command {
 		Long: `Run commands from a prompt, in one session, with the plugins kept warm. The arrow keys
 reach the session's history, also of earlier runs; the tab key completes tools, parameters
 and paths. An open quote or heredoc goes on in the next line. Ctrl-C ends the running
-command, Ctrl-D the prompt.`,
+command, Ctrl-D the prompt. The line "status" shows the plugins as they run now.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if s.onAsk == "" {
@@ -134,10 +134,16 @@ func (r *repl) loop(ctx context.Context, next func() (string, error), prompt fun
 			command += "\n" + more
 		}
 		if strings.TrimSpace(command) != "" {
-			if c := strings.TrimSpace(command); c == "exit" || c == "quit" {
+			switch strings.TrimSpace(command) {
+			case "exit", "quit":
 				return nil
+			case "status": // of this host, with its plugins running
+				if err := statusText(os.Stdout, r.host.Status()); err != nil {
+					return err
+				}
+			default:
+				r.run(ctx, command)
 			}
-			r.run(ctx, command)
 		}
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -185,7 +191,7 @@ func (r *repl) complete(line string, pos int) (string, int, bool) {
 				candidates = append(candidates, "field:"+t.Namespace+" "+t.Name+" ")
 			}
 		}
-		candidates = append(candidates, "help ", "exit")
+		candidates = append(candidates, "help ", "status", "exit")
 	case strings.HasPrefix(word, "--"):
 		for _, name := range r.parameters(line[:start]) {
 			candidates = append(candidates, "--"+name+" ")

@@ -62,6 +62,23 @@ func (p *Plugin) Status() Status {
 	return st
 }
 
+// Health asks the plugin how it is, if it runs; ok is false if it does not.
+func (p *Plugin) Health(ctx context.Context) (h tool.Health, ok bool) {
+	in := p.current.Load()
+	if in == nil || !in.lease() {
+		return h, false
+	}
+	defer in.release()
+	if in.dead() {
+		return h, false
+	}
+	h, err := in.rpc.Health(ctx, "")
+	if err != nil {
+		h = tool.Health{Status: tool.HealthError, Message: err.Error()}
+	}
+	return h, true
+}
+
 // Describe starts the plugin if need be and gives what it says of itself.
 func (p *Plugin) Describe(ctx context.Context) (*tool.Description, error) {
 	in, err := p.acquire(ctx)

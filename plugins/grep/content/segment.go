@@ -70,6 +70,14 @@ func (g *segment) free(b *Budget) {
 	*g = segment{}
 }
 
+// strip gives up the text and keeps the index.
+func (g *segment) strip(b *Budget) {
+	_ = unix.Munmap(g.data)
+	index := int64(len(g.raw))
+	b.Give(g.taken - index)
+	g.data, g.taken = nil, index
+}
+
 // fits reports whether there is room for a text.
 func (g *segment) fits(n int) bool {
 	return g.used+n+1 <= g.size && len(g.ends)+blocksFor(n) <= len(g.rows)/rows*groupSize

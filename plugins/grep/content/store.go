@@ -74,6 +74,7 @@ func (t *Text) Bytes() (text []byte, ok bool) {
 type Store struct {
 	budget    *Budget
 	appenders []*Appender
+	making    bool
 }
 
 // NewStore makes a store with n appenders.
@@ -84,6 +85,10 @@ func NewStore(b *Budget, n int) *Store {
 	}
 	return s
 }
+
+// Making says whether the store is being made, so that no text in it is looked at. Then
+// texts are given up for the index of others when memory is short.
+func (s *Store) Making(yes bool) { s.making = yes }
 
 // Appender gives appender number i.
 func (s *Store) Appender(i int) *Appender { return s.appenders[i] }
@@ -139,10 +144,28 @@ func (a *Appender) Add(owner uint32, text []byte) *Text {
 	if g := a.room(&a.open, len(text), true); g != nil {
 		return g.add(owner, text)
 	}
-	if g := a.room(&a.bare, len(text), false); g != nil {
-		return g.add(owner, text)
+	for {
+		if g := a.room(&a.bare, len(text), false); g != nil {
+			return g.add(owner, text)
+		}
+		if !a.store.making || !a.strip() {
+			return nil
+		}
 	}
-	return nil
+}
+
+// strip gives up the text of a segment and keeps its index.
+func (a *Appender) strip() bool {
+	for _, g := range a.segments {
+		if g.data != nil {
+			if a.open == g {
+				a.open = nil
+			}
+			g.strip(a.store.budget)
+			return true
+		}
+	}
+	return false
 }
 
 // room gives the segment being filled if a text fits in, or a new one.

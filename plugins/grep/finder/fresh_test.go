@@ -109,7 +109,9 @@ func TestFresh(t *testing.T) {
 		{"no repository", rename(".git", "git")},
 		{"a repository in it", all(write("sub/.git/HEAD", "x"), write("sub/x.log", "needle\n"))},
 		{"excluded", write(".git/info/exclude", "b.txt\n")},
-		{"above the root", func(h *host) { must(h.t, os.WriteFile(filepath.Join(filepath.Dir(h.cwd), ".ignore"), []byte("b.txt\n"), 0o666)) }},
+		{"above the root", func(h *host) {
+			must(h.t, os.WriteFile(filepath.Join(filepath.Dir(h.cwd), ".ignore"), []byte("b.txt\n"), 0o666))
+		}},
 		{"global", func(h *host) {
 			path := filepath.Join(os.Getenv("XDG_CONFIG_HOME"), "git", "ignore")
 			must(h.t, os.MkdirAll(filepath.Dir(path), 0o777))

@@ -94,7 +94,9 @@ func build(handle *os.File, path string, readRule func(string) ([]byte, error), 
 		err = errStale
 	}
 	if err == nil {
+		x.store.Making(true)
 		x.load()
+		x.store.Making(false)
 		x.generation++
 		x.changed = false
 		if x.stopped() {

@@ -241,7 +241,9 @@ func (t *Tree) build() {
 func (s *Set) limitHeap(entries int) {
 	const base, perEntry = 64 << 20, 1 << 10
 	debug.SetMemoryLimit(base + perEntry*int64(entries))
-	debug.FreeOSMemory()
+	if entries > 1000 { // else there is little to give back
+		debug.FreeOSMemory()
+	}
 }
 
 // State says how far the index is, and how many files and directories were found so far.
@@ -266,6 +268,22 @@ func (s *Set) Wait(ctx context.Context) []State {
 		out = append(out, state)
 	}
 	return out
+}
+
+// Audit compares all trees with what is on the disk, also where nothing tells of a change.
+// It is done from time to time while calls come.
+func (s *Set) Audit() {
+	s.mu.Lock()
+	trees := slices.Clone(s.trees)
+	s.mu.Unlock()
+	for _, t := range trees {
+		t.mu.Lock()
+		x := t.index
+		t.mu.Unlock()
+		if x != nil {
+			x.audit()
+		}
+	}
 }
 
 // Report is the state of a set, for an operator.

@@ -35,6 +35,7 @@ func (r *run) indexed(s *index.Snapshot, o walk.Options, only map[string]search.
 		return r.ctx.Err() == nil
 	})
 	if err := r.ctx.Err(); err != nil {
+		r.searched.Store(r.reached.Load())
 		return err
 	}
 	return s.Trees(func(start walk.Start) error { return r.walk(start, o, only) }, r.walked.Count)
@@ -52,6 +53,7 @@ func (r *run) text(worker int, t index.Text, shown string) {
 	if err != nil { // the end of the search
 		return
 	}
+	r.reached.Add(1)
 	if r.q.Searched != nil {
 		r.q.Searched.Add(1)
 	}

@@ -84,6 +84,7 @@ type run struct {
 	windows   func(path string) search.Window
 	collected collection
 	searched  atomic.Int64
+	reached   atomic.Int64 // texts of an index that were searched
 	walked    walk.Skipped
 	// at is the last file of each searcher.
 	at []string
