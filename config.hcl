@@ -64,7 +64,19 @@ plugin "edit" {
   }
 }
 
-plugin "grep" {}
+plugin "grep" {
+  config {
+    # What the indexes of searched trees may take together; over it files are read again.
+    memory_mb = 512
+
+    # How changes are noticed: "events" of the kernel where there are any, or "stat" of
+    # every file for each call.
+    freshness = "events"
+
+    # After how many seconds a search gives what it has found so far.
+    time_limit = 20
+  }
+}
 
 plugin "bash" {
   # Added to the environment that the plugin gets; nothing else of the host's own goes

@@ -57,9 +57,10 @@ func (h *host) serve(f *finder) {
 }
 
 // ways are the ways in which a tree is searched: on the disk; from an index that hears of
-// changes; from one that compares; from one without memory for the text.
+// changes; from one that compares; from one without memory for the text; from one that may
+// watch few directories.
 var ways = map[string]config{
-	"disk": {Index: new(bool)}, "events": {}, "stat": {Freshness: "stat"}, "small": {Memory: &small},
+	"disk": {Index: new(bool)}, "events": {}, "stat": {Freshness: "stat"}, "small": {Memory: &small}, "few": {},
 }
 
 var small = 5
@@ -73,6 +74,9 @@ func (h *host) inWays() map[string]*host {
 		o.schemas = make(map[string]*tool.Schema)
 		f := newFinder()
 		f.configure(c)
+		if name == "few" {
+			f.options.Watches = 2
+		}
 		o.serve(f)
 		if f.indexed {
 			o.warm()

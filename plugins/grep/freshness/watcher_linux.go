@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -32,6 +33,20 @@ func NewWatcher() (*Watcher, error) {
 		return nil, fmt.Errorf("freshness: the mounts cannot be watched: %w", err)
 	}
 	return &Watcher{fd: fd, mounts: mounts, buf: make([]byte, 64<<10)}, nil
+}
+
+// MaxWatches is how many directories the system lets this user watch.
+func MaxWatches() int {
+	const least = 8192 // the kernel's own default at the least
+	b, err := os.ReadFile("/proc/sys/fs/inotify/max_user_watches")
+	if err != nil {
+		return least
+	}
+	n, err := strconv.Atoi(string(bytes.TrimSpace(b)))
+	if err != nil {
+		return least
+	}
+	return n
 }
 
 // Close ends all watches.

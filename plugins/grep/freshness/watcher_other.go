@@ -14,6 +14,9 @@ type Watcher struct{}
 // NewWatcher says that there is none.
 func NewWatcher() (*Watcher, error) { return nil, errors.ErrUnsupported }
 
+// MaxWatches is none.
+func MaxWatches() int { return 0 }
+
 // Close does nothing.
 func (*Watcher) Close() error { return nil }
 

@@ -41,6 +41,7 @@ type Index struct {
 	store   *content.Store
 	watcher *freshness.Watcher // nil: everything is found out by comparing
 	workers int
+	made    bool // texts may be looked at
 	// readRule reads an ignore file that is not in a directory that is known.
 	readRule func(path string) ([]byte, error)
 
@@ -49,11 +50,14 @@ type Index struct {
 	pending []*file
 	watches map[int32][]*dir
 	byStat  map[*dir]struct{} // directories without a watch
-	refused error             // why the last one could not be watched
-	linked  map[*file]struct{}
-	writing map[*file]struct{}
-	outside []looked
-	above   *ignore.Dir // the rules of the directories above the root
+	// mostWatches is how many directories may be watched; refused is why the last one
+	// could not be.
+	mostWatches int
+	refused     error
+	linked      map[*file]struct{}
+	writing     map[*file]struct{}
+	outside     []looked
+	above       *ignore.Dir // the rules of the directories above the root
 	// aboveDir stands for these in outside.
 	aboveDir dir
 	newLinks []*file
@@ -85,6 +89,9 @@ func build(handle *os.File, path string, readRule func(string) ([]byte, error), 
 		if x.watcher, err = freshness.NewWatcher(); err != nil {
 			x.watcher, x.refused = nil, err
 		}
+		if x.mostWatches = s.options.Watches; x.mostWatches == 0 {
+			x.mostWatches = freshness.MaxWatches() / 2 // others need some, too
+		}
 	}
 	x.root = &dir{path: path}
 	x.dirs = 1
@@ -97,6 +104,7 @@ func build(handle *os.File, path string, readRule func(string) ([]byte, error), 
 		x.store.Making(true)
 		x.load()
 		x.store.Making(false)
+		x.made = true
 		x.generation++
 		x.changed = false
 		if x.stopped() {

@@ -135,7 +135,7 @@ func (l *loader) load(f *file) loaded {
 	}
 	decoded, nul, ok := search.Decoded(raw)
 	switch {
-	case ok && f.text != nil && l.equal(f.text, decoded):
+	case ok && f.text != nil && l.x.made && l.equal(f.text, decoded):
 		out.kind, out.text, out.same = textFile, f.text, true
 	case ok:
 		if out.text = l.to.Add(f.id, decoded); out.text != nil {

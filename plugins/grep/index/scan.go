@@ -15,6 +15,8 @@ import (
 // maxEntries bounds the files and directories of an index.
 const maxEntries = 1_000_000
 
+var errManyWatches = errors.New("half of the directories that the system lets this user watch are in use")
+
 var errTooLarge = errors.New("the tree has too many files to be indexed")
 
 // list reads a directory and what is new in it; with deep, also the directories beneath
@@ -66,9 +68,13 @@ func (x *Index) watch(d *dir, f *os.File) {
 	id := int32(0)
 	if d.kind == freshness.Watched && x.watcher != nil {
 		var err error
-		if id, err = x.watcher.Add(f); err != nil {
-			id = 0
-			x.refused = err
+		if d.watch == 0 && len(x.watches) >= x.mostWatches {
+			err = errManyWatches
+		} else {
+			id, err = x.watcher.Add(f)
+		}
+		if err != nil {
+			id, x.refused = 0, err
 		}
 	}
 	if id != d.watch {

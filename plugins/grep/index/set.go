@@ -29,6 +29,9 @@ type Options struct {
 	// searched on the disk.
 	Memory    int64
 	Freshness Freshness
+	// Watches is how many directories of a tree are watched at most; 0: half of what the
+	// system allows. The others are compared.
+	Watches int
 }
 
 // Set is the indexes of the trees that calls look in. It is safe for concurrent use.

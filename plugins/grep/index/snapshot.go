@@ -144,10 +144,21 @@ func parallel(n, chunk int, do func(worker, i int) bool) {
 		return
 	}
 	var wg sync.WaitGroup
+	var panicked atomic.Pointer[any]
 	for w := range workers {
-		wg.Go(func() { work(w) })
+		wg.Go(func() {
+			defer func() {
+				if p := recover(); p != nil { // for the caller, who knows what to do
+					panicked.CompareAndSwap(nil, &p)
+				}
+			}()
+			work(w)
+		})
 	}
 	wg.Wait()
+	if p := panicked.Load(); p != nil {
+		panic(*p)
+	}
 }
 
 // Text is a text that may match. The bytes must not be kept.

@@ -3,8 +3,10 @@ package index
 import (
 	"crypto/sha256"
 	"errors"
+	"maps"
 	"os"
 	"path"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,6 +30,9 @@ type change struct {
 // sync finds out what changed since the last time, for calls that look beneath a path;
 // with full, also what no event tells of.
 func (x *Index) sync(under string, full bool) error {
+	if x.stopped() {
+		return errStale
+	}
 	var look []*dir // directories to compare by stamps
 	if x.watcher != nil {
 		lost, err := x.watcher.Drain(x.note)
@@ -51,22 +56,24 @@ func (x *Index) sync(under string, full bool) error {
 			}
 		}
 	}
-	for _, d := range x.compare(look) {
-		if d.dropped {
-			continue
-		}
-		if err := x.relist(d, x.rulesChanged(d)); err != nil {
-			return err
-		}
+	if err := x.compareAll(look); err != nil {
+		return err
 	}
 	if err := x.outsideRules(); err != nil {
 		return err
 	}
-	x.checkLinks()
+	if err := x.checkLinks(under); err != nil {
+		return err
+	}
 	for f := range x.writing {
-		x.enqueue(f)
+		if beneath(f.path, under) {
+			x.enqueue(f)
+		}
 	}
 	x.load()
+	if x.stopped() { // perhaps not all was loaded
+		return errStale
+	}
 	if x.changed {
 		x.changed = false
 		x.generation++
@@ -86,7 +93,9 @@ func (x *Index) note(e freshness.Event) {
 			x.byStat[d] = struct{}{}
 		case e.Gone:
 			x.gone = x.gone || d == x.root
-		case e.Name != "":
+		case e.Name == "":
+			x.gone = x.gone || d == x.root // who may read it changed; of others the one above tells
+		default:
 			names := x.dirty[d]
 			if names == nil {
 				names = make(map[string]change)
@@ -156,11 +165,32 @@ func (x *Index) applyTo(d *dir, names map[string]change) error {
 			}
 			i, there = d.find(name)
 		}
+		if there && d.entries[i].dir != nil && !c.entries {
+			if err := x.reexamine(d.entries[i].dir); err != nil {
+				return err
+			}
+			continue
+		}
 		if there && d.entries[i].file != nil {
 			if c.content {
 				d.entries[i].file.writing = c.open
 			}
 			x.enqueue(d.entries[i].file)
+		}
+	}
+	return nil
+}
+
+// reexamine reads everything beneath a directory again: who may read it changed.
+func (x *Index) reexamine(d *dir) error {
+	if err := x.relist(d, true); err != nil || d.dropped {
+		return err
+	}
+	for _, below := range x.all(d, nil) {
+		for i := range below.entries {
+			if f := below.entries[i].file; f != nil {
+				x.enqueue(f)
+			}
 		}
 	}
 	return nil
@@ -210,6 +240,19 @@ func (x *Index) all(d *dir, out []*dir) []*dir {
 		}
 	}
 	return out
+}
+
+// compareAll compares directories and lists those again that have changed.
+func (x *Index) compareAll(dirs []*dir) error {
+	for _, d := range x.compare(dirs) {
+		if d.dropped {
+			continue
+		}
+		if err := x.relist(d, x.rulesChanged(d)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // compare compares directories, and the files in them, with what is on the disk. It
@@ -297,9 +340,24 @@ func (x *Index) rulesChanged(d *dir) bool {
 	return false
 }
 
-// checkLinks compares the files that have names elsewhere.
-func (x *Index) checkLinks() {
+// fewLinks is the number of files with other names up to which each is compared by itself.
+const fewLinks = 256
+
+// checkLinks compares the files beneath a path that have names elsewhere.
+func (x *Index) checkLinks(under string) error {
+	if len(x.linked) > fewLinks {
+		dirs := make(map[*dir]struct{})
+		for f := range x.linked {
+			if beneath(f.path, under) {
+				dirs[f.in] = struct{}{}
+			}
+		}
+		return x.compareAll(slices.Collect(maps.Keys(dirs)))
+	}
 	for f := range x.linked {
+		if !beneath(f.path, under) {
+			continue
+		}
 		p, err := walk.OpenProbe(x.handle, x.rel(f.in))
 		if err != nil {
 			x.enqueue(f)
@@ -311,6 +369,7 @@ func (x *Index) checkLinks() {
 			x.enqueue(f)
 		}
 	}
+	return nil
 }
 
 // looked is a file outside of the table that says what is left out: above the root, in a
