@@ -29,36 +29,37 @@ type question struct {
 	rg   []string
 }
 
-func q(pattern string, more ...any) question {
+// option is an argument of grep, and what it is to ripgrep.
+type option struct {
+	name  string
+	value any
+	rg    []string
+}
+
+var (
+	ignoreCase = option{"ignore_case", true, []string{"-i"}}
+	fixed      = option{"dialect", "fixed", []string{"-F"}}
+	multiline  = option{"multiline", true, []string{"-U"}}
+	filesOnly  = option{"output_mode", "files_with_matches", []string{"-l"}}
+	countOnly  = option{"output_mode", "count", []string{"-c"}}
+)
+
+func ofType(name string) option { return option{"type", name, []string{"-t", name}} }
+func around(n int) option       { return option{"context", n, []string{"-C", fmt.Sprint(n)}} }
+func glob(g string) option      { return option{"glob", []string{g}, []string{"-g", g}} }
+func at(path string) option     { return option{"path", path, nil} }
+
+func q(pattern string, options ...option) question {
 	out := question{args: map[string]any{"pattern": pattern}}
-	for i := 0; i < len(more); i += 2 {
-		key, value := more[i].(string), more[i+1]
-		out.args[key] = value
-		switch key {
-		case "ignore_case":
-			out.rg = append(out.rg, "-i")
-		case "glob":
-			for _, g := range value.([]string) {
-				out.rg = append(out.rg, "-g", g)
-			}
-		case "type":
-			out.rg = append(out.rg, "-t", value.(string))
-		case "context":
-			out.rg = append(out.rg, "-C", fmt.Sprint(value))
-		case "dialect":
-			out.rg = append(out.rg, "-F")
-		case "multiline":
-			out.rg = append(out.rg, "-U")
-		case "output_mode":
-			out.rg = append(out.rg, map[any]string{"files_with_matches": "-l", "count": "-c"}[value])
+	path := "./"
+	for _, o := range options {
+		out.args[o.name] = o.value
+		out.rg = append(out.rg, o.rg...)
+		if o.name == "path" {
+			path = fmt.Sprint(o.value)
 		}
 	}
-	out.rg = append(out.rg, "-n", "-e", pattern)
-	if path, ok := out.args["path"].(string); ok {
-		out.rg = append(out.rg, "--", path)
-	} else {
-		out.rg = append(out.rg, "--", "./")
-	}
+	out.rg = append(out.rg, "-n", "-e", pattern, "--", path)
 	return out
 }
 
@@ -86,17 +87,17 @@ func (q question) name() string {
 }
 
 var goQuestions = []question{
-	q("ServeHTTP"), q(`func \(.*\) ServeHTTP\(`), q("TODO"), q("errors.New(", "dialect", "fixed"), q(`\bmutexprofile`, "ignore_case", true), q(`^type \w+ interface`, "type", "go"),
-	q("NewRequestWithContext", "output_mode", "files_with_matches"), q("no such text anywhere at all"), q("deadlock|livelock|starvation"), q("func Test", "glob", []string{"*_test.go"}, "output_mode", "count"),
-	q("sync.Mutex", "dialect", "fixed", "context", 2), q(`runtime\.GC\(\)`), q("http2", "path", "net/http"), q(`case \w+Error:`, "type", "go"), q(`if err != nil \{\s+return nil, fmt\.Errorf`, "multiline", true),
-	q("copyright 20(09|10)", "ignore_case", true, "output_mode", "files_with_matches"), q("err"), q(`[A-Z]{8,}_[A-Z]+`), q("return", "output_mode", "count"), q(`\w+\.Lock\(\)`, "glob", []string{"net/**"}),
+	q("ServeHTTP"), q(`func \(.*\) ServeHTTP\(`), q("TODO"), q("errors.New(", fixed), q(`\bmutexprofile`, ignoreCase), q(`^type \w+ interface`, ofType("go")),
+	q("NewRequestWithContext", filesOnly), q("no such text anywhere at all"), q("deadlock|livelock|starvation"), q("func Test", glob("*_test.go"), countOnly),
+	q("sync.Mutex", fixed, around(2)), q(`runtime\.GC\(\)`), q("http2", at("net/http")), q(`case \w+Error:`, ofType("go")), q(`if err != nil \{\s+return nil, fmt\.Errorf`, multiline),
+	q("copyright 20(09|10)", ignoreCase, filesOnly), q("err"), q(`[A-Z]{8,}_[A-Z]+`), q("return", countOnly), q(`\w+\.Lock\(\)`, glob("net/**")),
 }
 
 var treeQuestions = []question{
-	q("reconcileQuarterlyLedger"), q(`func getUser\w+\(`), q("TODO"), q("console.log(`parse", "dialect", "fixed"), q("loadsessiontoken", "ignore_case", true), q(`^export async function \w+Cache\w+`, "type", "ts"),
-	q("notifyWorkerPool", "output_mode", "files_with_matches"), q("no such text anywhere at all"), q("mergeTreeLeaf|splitGraphEdge|renderRowColumn"), q("def open", "glob", []string{"*.py"}, "output_mode", "count"),
-	q("decodeStreamSocket", "context", 2), q(`timeout=99\d`), q("encodeTokenToken", "path", "services/group07"), q(`the deadlock in \w+`, "type", "go"), q(`waitQueueTask\(.*\{\s+if err`, "multiline", true),
-	q("File 59(0|1)00 of the tree"), q("context.Context", "dialect", "fixed", "output_mode", "count"), q(`stopServer\w*\(ctx`),
+	q("reconcileQuarterlyLedger"), q(`func getUser\w+\(`), q("TODO"), q("console.log(`parse", fixed), q("loadsessiontoken", ignoreCase), q(`^export async function \w+Cache\w+`, ofType("ts")),
+	q("notifyWorkerPool", filesOnly), q("no such text anywhere at all"), q("mergeTreeLeaf|splitGraphEdge|renderRowColumn"), q("def open", glob("*.py"), countOnly),
+	q("decodeStreamSocket", around(2)), q(`timeout=99\d`), q("encodeTokenToken", at("services/group07")), q(`the deadlock in \w+`, ofType("go")), q(`waitQueueTask\(.*\{\s+if err`, multiline),
+	q("File 59(0|1)00 of the tree"), q("context.Context", fixed, countOnly), q(`stopServer\w*\(ctx`),
 }
 
 var fileQuestions = []question{files("**/*_test.go"), files("**/*.go"), files("**/config*.py"), files("**/README.md"), files("**/package12*/*.ts")}
@@ -203,7 +204,7 @@ func (s *searched) host(ctx context.Context, freshness string) (*host.Host, func
 		}
 	}
 	if err == nil && one != "" { // a single file is not indexed
-		_, err = ask(ctx, h, q("x", "path", one))
+		_, err = ask(ctx, h, q("x", at(one)))
 	}
 	if err != nil {
 		done()
@@ -348,7 +349,7 @@ func (s *searched) equal(ctx context.Context, h *host.Host, question question) e
 		got = ""
 	}
 	if slices.Contains(question.rg, "-l") { // the last of the two flags wins
-		r.text, got = "", filesOnly(got)
+		got = pathsOf(got)
 	}
 	if err := sameLines(got, string(want)); err != nil {
 		return fmt.Errorf("the counts differ: %w", err)
@@ -374,7 +375,7 @@ func (s *searched) equal(ctx context.Context, h *host.Host, question question) e
 	return sameLines(got, string(want))
 }
 
-func filesOnly(counts string) string {
+func pathsOf(counts string) string {
 	var out []string
 	for line := range strings.Lines(counts) {
 		out = append(out, line[:strings.LastIndexByte(line, ':')])

@@ -62,12 +62,12 @@ func hashes(literal string) []uint32 {
 func having(g []row, hashes []uint32) row {
 	r := g[hashes[0]]
 	for _, h := range hashes[1:] {
-		any := uint64(0)
+		left := uint64(0)
 		for i := range r {
 			r[i] &= g[h][i]
-			any |= r[i]
+			left |= r[i]
 		}
-		if any == 0 {
+		if left == 0 {
 			break
 		}
 	}

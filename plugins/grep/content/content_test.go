@@ -14,7 +14,7 @@ func lines(r *rand.Rand, n int) []byte {
 	var b bytes.Buffer
 	for b.Len() < n {
 		b.WriteString(words[r.IntN(len(words))])
-		b.WriteString(fmt.Sprint(r.IntN(500)))
+		fmt.Fprint(&b, r.IntN(500))
 		switch r.IntN(9) {
 		case 0:
 			b.WriteByte('\n')
@@ -125,7 +125,7 @@ func TestSelectMissesNothing(t *testing.T) {
 					if !inside {
 						t.Fatalf("seed %d round %d: %q is in text %d at %d, outside of %v", seed, round, n.Sets, id, at, sel.Parts(x))
 					}
-					if at = at + bytes.IndexByte(append(text[at:len(text):len(text)], '\n'), '\n'); at >= len(text) {
+					if at += bytes.IndexByte(append(text[at:len(text):len(text)], '\n'), '\n'); at >= len(text) {
 						break
 					}
 				}

@@ -16,8 +16,9 @@ type Glob struct {
 	kind kind
 	text string // what kind needs
 	prog *program
-	// prefix and suffix are what every path has that matches.
-	prefix, suffix string
+	// prefix and suffix are what every path has that matches, base what its last element
+	// begins with.
+	prefix, suffix, base string
 }
 
 // kind is the cheapest way to decide a glob.
@@ -59,7 +60,7 @@ func Parse(text string, o Options) (*Glob, error) {
 		return nil, p.fail("it is too long")
 	}
 	prog.close()
-	return &Glob{prog: prog, prefix: toks.prefix(), suffix: toks.suffix()}, nil
+	return &Glob{prog: prog, prefix: toks.prefix(), suffix: toks.suffix(), base: toks.base()}, nil
 }
 
 // Match reports whether the glob matches a whole path, which has "/" between its
@@ -75,7 +76,10 @@ func (g *Glob) Match(path string) bool {
 	case ending:
 		return strings.HasSuffix(path, g.text)
 	}
-	return strings.HasPrefix(path, g.prefix) && strings.HasSuffix(path, g.suffix) && g.prog.match(path)
+	if !strings.HasPrefix(path, g.prefix) || !strings.HasSuffix(path, g.suffix) || !strings.HasPrefix(path[strings.LastIndexByte(path, '/')+1:], g.base) {
+		return false
+	}
+	return g.prog.match(path)
 }
 
 // Basename gives the name that the last element must be, if the glob is decided by it.
@@ -126,6 +130,20 @@ func (t tokens) prefix() string {
 	}
 	s, _ := t[:n].literal()
 	return s
+}
+
+// base gives the characters that the last element begins with, where that is plain: "**/"
+// and a name with "*" and "?".
+func (t tokens) base() string {
+	if len(t) == 0 || t[0].op != recursivePrefix {
+		return ""
+	}
+	for _, tok := range t[1:] {
+		if tok.op != star && tok.op != anyChar && (tok.op != char || tok.char == '/') {
+			return ""
+		}
+	}
+	return t[1:].prefix()
 }
 
 // suffix gives the characters that the tokens end with.

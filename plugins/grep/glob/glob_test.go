@@ -118,7 +118,7 @@ func TestFastKinds(t *testing.T) {
 	paths := []string{"a", "a.go", ".go", "x/a.go", "x/y.a.go", "go", "x/a", "a/x", "a.go/x", "x.go.a", ".a.go", "x/.a.go", "_a", "b/c_a", "xa/b"}
 	for text, want := range map[string]kind{
 		"a": literal, "x/a.go": literal, "**/a": basename, "**/a.go": basename,
-		"**/*.go": extension, "**/*.a.go": ending, "**/*_a": ending, "**/*a/b": general, "**/*": general, "*.go": general, "**/a/b": general,
+		"**/*.go": extension, "**/*.a.go": ending, "**/*_a": ending, "**/*a/b": general, "**/a*": general, "**/a*.go": general, "**/x.?o.*": general, "x/*": general, "*/a*x": general, "**/*": general, "*.go": general, "**/a/b": general,
 	} {
 		g, err := Parse(text, Options{})
 		if err != nil {

@@ -3,6 +3,7 @@ package index
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -230,11 +231,11 @@ func (t *Tree) build() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
+	case errors.Is(err, errTooLarge):
+		t.state, t.why = Refused, err.Error()
 	case err == nil:
 		t.index, t.state, t.why = x, Ready, ""
 		t.set.limitHeap(x.entries)
-	case err == errTooLarge: //nolint:errorlint // it is given as it is
-		t.state, t.why = Refused, err.Error()
 	default:
 		t.state, t.why, t.retry = None, err.Error(), time.Now().Add(retryAfter)
 	}
