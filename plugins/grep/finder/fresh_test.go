@@ -153,7 +153,7 @@ func TestFresh(t *testing.T) {
 			}
 			must(t, os.WriteFile(outside(&h), []byte("needle\n"), 0o666))
 			must(t, os.Link(outside(&h), h.path("shared.txt")))
-			hosts := h.inWays()
+			hosts := h.inWays("disk", "events", "stat")
 			agree(t, "before", hosts)
 			tc.do(&h)
 			agree(t, "after", hosts)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -65,11 +66,15 @@ var ways = map[string]config{
 
 var small = 5
 
-// inWays gives a host for each way, for the same directory. They have made their index.
-func (h *host) inWays() map[string]*host {
+// inWays gives a host for each way, or for those named, for the same directory. They have
+// made their index.
+func (h *host) inWays(names ...string) map[string]*host {
 	h.t.Helper()
 	out := make(map[string]*host)
 	for name, c := range ways {
+		if len(names) > 0 && !slices.Contains(names, name) {
+			continue
+		}
 		o := *h
 		o.schemas = make(map[string]*tool.Schema)
 		f := newFinder()

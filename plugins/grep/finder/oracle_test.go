@@ -160,7 +160,7 @@ func TestLikeRipgrep(t *testing.T) {
 	for name, entries := range trees {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t, entries...)
-			hosts := h.inWays()
+			hosts := h.inWays("disk", "events", "small")
 			for _, a := range cases {
 				same(t, rg, name, a, hosts)
 			}
@@ -277,7 +277,7 @@ func TestRandomTreesLikeRipgrep(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		tree := randomTree(r)
 		h := newHost(t, tree...)
-		hosts := h.inWays()
+		hosts := h.inWays("disk", pick(r, "events", "few"), pick(r, "stat", "small"))
 		for round := range 8 {
 			same(t, rg, fmt.Sprintf("seed %d round %d %.600q", seed, round, tree), randomCase(r, tree), hosts)
 			for range r.IntN(4) {

@@ -115,7 +115,7 @@ func TestRandomEdits(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 11))
 		tree := randomTree(r)
 		h := newHost(t, tree...)
-		hosts := h.inWays()
+		hosts := h.inWays("disk", pick(r, "events", "few"), pick(r, "stat", "small"))
 		for round := range 15 {
 			for range 1 + r.IntN(5) {
 				h.edit(r, tree)

@@ -42,7 +42,7 @@ const (
 	NetworkSlack = Slack(5 * time.Second)
 )
 
-// Settled reports whether a file that was read at a time (in nanoseconds, taken before
-// reading) would bear another stamp if it had changed since. The time of change counts,
+// Settled reports whether a file that was read at a time (of [Now], taken before reading)
+// would bear another stamp if it had changed since. The time of change counts,
 // which no program can set.
 func (s Stamp) Settled(read int64, slack Slack) bool { return s.Change < read-int64(slack) }

@@ -12,7 +12,7 @@ import (
 type Watcher struct{}
 
 // NewWatcher says that there is none.
-func NewWatcher() (*Watcher, error) { return nil, errors.ErrUnsupported }
+func NewWatcher(string) (*Watcher, error) { return nil, errors.ErrUnsupported }
 
 // MaxWatches is none.
 func MaxWatches() int { return 0 }

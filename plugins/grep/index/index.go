@@ -86,7 +86,7 @@ func build(handle *os.File, path string, readRule func(string) ([]byte, error), 
 	}
 	if s.options.Freshness != ByStat {
 		var err error
-		if x.watcher, err = freshness.NewWatcher(); err != nil {
+		if x.watcher, err = freshness.NewWatcher(path); err != nil {
 			x.watcher, x.refused = nil, err
 		}
 		if x.mostWatches = s.options.Watches; x.mostWatches == 0 {

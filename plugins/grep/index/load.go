@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"toolhost.dev/plugins/grep/content"
 	"toolhost.dev/plugins/grep/freshness"
@@ -122,7 +121,7 @@ func (l *loader) load(f *file) loaded {
 		l.open = nil
 		return out
 	}
-	read := time.Now().UnixNano()
+	read := freshness.Now()
 	src, err := walk.OpenFile(dir, f.in.path, f.name())
 	if err != nil {
 		return out

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"strings"
-	"time"
 
 	"toolhost.dev/plugins/grep/freshness"
 	"toolhost.dev/plugins/grep/ignore"
@@ -51,7 +50,7 @@ func (x *Index) list(d *dir, deep bool) (bool, error) {
 		}
 	}
 	x.watch(d, f)
-	d.stamp, d.read = stamp, time.Now().UnixNano()
+	d.stamp, d.read = stamp, freshness.Now()
 	if now, err := walk.StampOf(f); err == nil { // as it is after the watch began
 		d.stamp = now
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -42,6 +43,7 @@ type Set struct {
 	stop    chan struct{}
 	ending  sync.Once
 	work    sync.WaitGroup
+	entries atomic.Int64 // of all indexes made so far
 
 	mu    sync.Mutex
 	trees []*Tree // the last used one is the last
@@ -241,13 +243,18 @@ func (t *Tree) build() {
 	}
 }
 
-// limitHeap keeps garbage from adding up beside what is kept outside of the heap.
+// limitHeap keeps garbage from adding up beside what is kept outside of the heap. The limit
+// is well above what is in use: close to it nothing but collecting would be done.
 func (s *Set) limitHeap(entries int) {
-	const base, perEntry = 64 << 20, 1 << 10
-	debug.SetMemoryLimit(base + perEntry*int64(entries))
+	const base, perEntry, percent = 96 << 20, 1 << 10, 200
 	if entries > 1000 { // else there is little to give back
 		debug.FreeOSMemory()
 	}
+	s.entries.Add(int64(entries))
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	debug.SetGCPercent(percent)
+	debug.SetMemoryLimit(max(base+perEntry*s.entries.Load(), 2*int64(m.HeapAlloc))) // #nosec G115 -- bytes of memory
 }
 
 // State says how far the index is, and how many files and directories were found so far.

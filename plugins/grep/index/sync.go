@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -384,7 +383,7 @@ type looked struct {
 
 // lookAt remembers how such a file is.
 func (x *Index) lookAt(d *dir, path string) looked {
-	l := looked{d: d, path: path, read: time.Now().UnixNano()}
+	l := looked{d: d, path: path, read: freshness.Now()}
 	l.stamp = stampAt(path)
 	l.sum = x.sum(path)
 	return l
@@ -426,7 +425,7 @@ func (x *Index) outsideRules() error {
 	changed := make(map[*dir]bool)
 	for i := range x.outside {
 		l := &x.outside[i]
-		now, read := stampAt(l.path), time.Now().UnixNano()
+		now, read := stampAt(l.path), freshness.Now()
 		if now == l.stamp && (now == freshness.Stamp{} || now.Settled(l.read, freshness.NetworkSlack)) {
 			continue
 		}

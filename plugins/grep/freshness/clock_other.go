@@ -1,0 +1,8 @@
+//go:build unix && !linux
+
+package freshness
+
+import "time"
+
+// Now gives the time in nanoseconds.
+func Now() int64 { return time.Now().UnixNano() }
