@@ -212,3 +212,19 @@ func TestBudget(t *testing.T) {
 		t.Errorf("%d kept, %d known, %d refused", kept, known, refused)
 	}
 }
+
+// TestAcrossTheCut wants a literal found that lies where a long line is cut.
+func TestAcrossTheCut(t *testing.T) {
+	for at := blockSize - 12; at <= blockSize+1; at++ {
+		text := bytes.Repeat([]byte("."), 3*blockSize)
+		copy(text[at:], "unicornhorn")
+		copy(text[2*blockSize+100:], "elsewhere")
+		s := NewStore(NewBudget(64<<20), 1)
+		s.Appender(0).Add(7, text)
+		n := 0
+		s.Select(Need{Sets: [][]string{{"unicornhorn"}, {"elsewhere"}}}).Each(func(*Text) { n++ })
+		if n != 1 {
+			t.Errorf("at %d of blocks of %d: %d texts", at, blockSize, n)
+		}
+	}
+}
