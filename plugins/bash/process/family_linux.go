@@ -2,9 +2,11 @@ package process
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -21,7 +23,8 @@ type children struct {
 	mu   sync.Mutex
 	// trees by the process id of their command, until no process of them is left.
 	trees map[int]*Tree
-	// running counts the trees whose command has not been waited for.
+	// running counts the trees whose command has not been waited for, without those
+	// that are idle.
 	running int
 }
 
@@ -56,11 +59,26 @@ func (c *children) start(cmd *exec.Cmd, t *Tree) error {
 	}
 	t.pid = cmd.Process.Pid
 	if s, err := readStat(t.pid); err == nil {
-		t.birth = s.birth
+		t.birth, t.since = s.birth, s.birth
 	}
 	c.trees[t.pid] = t
-	c.running++
+	if !t.idle {
+		c.running++
+	}
 	return nil
+}
+
+// woken notes that t's command begins now.
+func (c *children) woken(t *Tree) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !t.idle {
+		return
+	}
+	t.idle, t.since = false, max(t.birth, ticks())
+	if !t.ended {
+		c.running++
+	}
 }
 
 // waited notes that t's command has ended and was waited for.
@@ -68,9 +86,12 @@ func (c *children) waited(t *Tree) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t.ended = true
+	if t.idle {
+		delete(c.trees, t.pid)
+		return
+	}
 	c.running--
-	if c.running == 0 && !haveChildren() {
-		clear(c.trees) // every orphan would be a child of ours
+	if c.forget() {
 		return
 	}
 	select {
@@ -83,9 +104,19 @@ func (c *children) waited(t *Tree) {
 func (c *children) reap() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.trees) > c.running || haveChildren() {
+	if !c.forget() {
 		c.tidy()
 	}
+}
+
+// forget forgets the trees that are gone if that can be told without a look at all
+// processes.
+func (c *children) forget() bool {
+	if !c.childless() { // every orphan would be a child of ours
+		return false
+	}
+	maps.DeleteFunc(c.trees, func(_ int, t *Tree) bool { return t.ended })
+	return true
 }
 
 // tidy is reap with c.mu held.
@@ -118,6 +149,20 @@ func (c *children) orphan(p stat) bool {
 	return t == nil || t.ended
 }
 
+// childless reports whether it is certain that nothing but our commands is a child of
+// ours: then no command that has ended has left anything. A command that is idle has
+// no children itself.
+func (c *children) childless() bool {
+	if !haveChildren() {
+		return true
+	}
+	pids, err := adopted()
+	return err == nil && !slices.ContainsFunc(pids, func(pid int) bool {
+		t := c.trees[pid]
+		return t == nil || t.ended
+	})
+}
+
 func haveChildren() bool {
 	err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
 	return !errors.Is(err, unix.ECHILD)
@@ -141,7 +186,7 @@ func (c *children) of(k *Keeper) []*Tree {
 func (t *Tree) Alive() []int {
 	family.mu.Lock()
 	defer family.mu.Unlock()
-	if family.running == 0 && !haveChildren() {
+	if t.ended && family.childless() {
 		return nil
 	}
 	var pids []int
@@ -161,7 +206,7 @@ func (t *Tree) left() (left, certain bool) {
 	}
 	family.mu.Lock()
 	defer family.mu.Unlock()
-	return !t.ended, family.running == 0 && !haveChildren()
+	return !t.ended, family.running == 0 && family.childless()
 }
 
 // signal sends SIGKILL, or SIGTERM, to all of the tree.
@@ -188,7 +233,7 @@ func (t *Tree) signal(kill bool) {
 func (c *children) kin(t *Tree, procs []stat) []stat {
 	found := t.members(procs)
 	for _, other := range c.trees {
-		if other != t && (!other.ended || other.birth >= t.birth) {
+		if other != t && !other.idle && (!other.ended || other.since >= t.since) {
 			return found
 		}
 	}
@@ -197,7 +242,7 @@ func (c *children) kin(t *Tree, procs []stat) []stat {
 		known[p.pid] = true
 	}
 	for _, s := range c.strays(procs) {
-		if s.birth >= t.birth && !known[s.pid] {
+		if s.birth >= t.since && !known[s.pid] {
 			found = append(found, s)
 		}
 	}
@@ -208,6 +253,9 @@ func (c *children) kin(t *Tree, procs []stat) []stat {
 func (c *children) strays(procs []stat) []stat {
 	claimed := make(map[int]bool)
 	for _, t := range c.trees {
+		if t.idle {
+			continue // it is itself all there is of it, and no orphan
+		}
 		for _, p := range t.members(procs) {
 			claimed[p.pid] = true
 		}
@@ -220,7 +268,7 @@ func (c *children) endStrays() {
 	for end := time.Now().Add(killPatience); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		c.mu.Lock()
 		var strays []stat
-		if len(c.trees) == 0 && haveChildren() {
+		if len(c.trees) == 0 && !c.childless() {
 			strays = c.strays(c.tidy())
 		}
 		c.mu.Unlock()

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // MarkEnv names the environment variable that marks what belongs to a command.
@@ -27,6 +29,7 @@ type Keeper struct {
 	stopped chan struct{}
 	mu      sync.RWMutex // held for reading while starting, for writing by Close
 	closed  bool
+	guard   *guard // nil: there is none
 }
 
 // NewKeeper makes a keeper. Its thread lives until Close.
@@ -54,13 +57,19 @@ func (k *Keeper) launch() {
 // Start starts cmd as the leader of a session of its own, with a mark added to its
 // environment, which must not be nil. It sets cmd.SysProcAttr; call neither
 // cmd.Wait nor cmd.Process.Wait.
-func (k *Keeper) Start(cmd *exec.Cmd) (*Tree, error) {
+func (k *Keeper) Start(cmd *exec.Cmd) (*Tree, error) { return k.start(cmd, false) }
+
+// StartIdle starts cmd as Start does, for a command that waits and starts nothing until
+// [Tree.Wake] is called.
+func (k *Keeper) StartIdle(cmd *exec.Cmd) (*Tree, error) { return k.start(cmd, true) }
+
+func (k *Keeper) start(cmd *exec.Cmd, idle bool) (*Tree, error) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	if k.closed {
 		return nil, ErrClosed
 	}
-	t := &Tree{keeper: k, mark: fmt.Sprintf("%s=%s%d", MarkEnv, k.prefix, k.serial.Add(1)), done: make(chan struct{})}
+	t := &Tree{keeper: k, idle: idle, mark: fmt.Sprintf("%s=%s%d", MarkEnv, k.prefix, k.serial.Add(1)), done: make(chan struct{})}
 	cmd.Env = append(cmd.Env, t.mark)
 	cmd.SysProcAttr = attributes()
 	started := make(chan error)
@@ -95,6 +104,7 @@ func (k *Keeper) Close() {
 	}
 	all.Wait()
 	family.endStrays()
+	k.guard.dismiss()
 	close(k.starts)
 	<-k.stopped
 }
@@ -106,11 +116,27 @@ type Tree struct {
 	pid    int
 	birth  uint64 // start time of pid, to tell it from a later process of that number
 	done   chan struct{}
-	ended  bool // the command was waited for; guarded by family.mu
+	since  uint64 // when its command began: its birth, or when it was woken
+	ended  bool   // the command was waited for; guarded by family.mu
+	idle   bool   // it waits to be woken; guarded by family.mu
 
 	// Set before done is closed.
 	state *os.ProcessState
 	err   error
+}
+
+// Wake says that a command of [Keeper.StartIdle] is about to begin; call it before it
+// can.
+func (t *Tree) Wake() { family.woken(t) }
+
+// Abandon kills a command that was never woken, and waits for its end.
+func (t *Tree) Abandon() {
+	family.mu.Lock()
+	if !t.ended {
+		_ = unix.Kill(t.pid, unix.SIGKILL)
+	}
+	family.mu.Unlock()
+	<-t.done
 }
 
 // Done is closed when the command itself has ended.

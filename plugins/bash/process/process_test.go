@@ -4,6 +4,7 @@ package process
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -24,8 +25,12 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	k := NewKeeper()
-	cmd := exec.Command("/bin/sleep", "1000")
-	cmd.Env = []string{}
+	if err := k.Guard("/bin/bash"); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	cmd := exec.Command("/bin/bash", "-c", "sleep 1001 & setsid sleep 1002 & (setsid sh -c 'sleep 1003 & sleep 1004' &) ; exec sleep 1000")
+	cmd.Env = []string{"PATH=/usr/bin:/bin"}
 	tree, err := k.Start(cmd)
 	if err != nil {
 		fmt.Println(err)
@@ -76,10 +81,21 @@ func TestCommandDiesWithItsParent(t *testing.T) {
 	if s, err := readStat(pid); err != nil || s.sid != pid || s.group != pid {
 		t.Fatalf("%+v %v: not in a session of its own", s, err)
 	}
+	mark := []byte(fmt.Sprintf("%s=%d-", MarkEnv, victim.Process.Pid))
+	left := func() (n int) {
+		for _, p := range snapshot() {
+			if env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.pid)); err == nil && bytes.Contains(env, mark) {
+				n++
+			}
+		}
+		return n
+	}
+	until(t, "all of it runs", func() bool { return left() >= 5 })
 	if err := victim.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = victim.Wait()
+	until(t, "nothing of it is left", func() bool { return left() == 0 })
 	until(t, "the command ends", func() bool {
 		s, err := readStat(pid)
 		return err != nil || s.state == 'Z'

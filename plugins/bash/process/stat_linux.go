@@ -3,8 +3,10 @@ package process
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -69,6 +71,38 @@ func readStat(pid int) (stat, error) {
 	return s, nil
 }
 
+// adopted gives the children of this process's first thread. The orphans that come to
+// the process are among them: the kernel gives them to the first thread that lives,
+// and Go's lives as long as the process.
+func adopted() ([]int, error) {
+	pid := strconv.Itoa(self)
+	b, err := os.ReadFile("/proc/self/task/" + pid + "/children")
+	if err != nil {
+		return nil, err
+	}
+	var pids []int
+	for _, f := range bytes.Fields(b) {
+		pid, err := strconv.Atoi(string(f))
+		if err != nil {
+			return nil, err
+		}
+		pids = append(pids, pid)
+	}
+	return pids, nil
+}
+
+// ticksPerSecond is the kernel's USER_HZ, which is this on all systems of Go's.
+const ticksPerSecond = 100
+
+// ticks is the time since boot as in stat.birth; 0: not known.
+func ticks() uint64 {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
+		return 0
+	}
+	return uint64(now.Nano()) / (1e9 / ticksPerSecond)
+}
+
 // members gives the processes that belong to the tree.
 func (t *Tree) members(procs []stat) []stat {
 	return descend(procs, func(p stat) bool {
@@ -110,4 +144,33 @@ func descend(procs []stat, in func(stat) bool) []stat {
 		}
 	}
 	return found
+}
+
+// Reading reports whether a process of the tree waits for input that does not come by
+// itself: it reads from the pipe with that inode number, or from a terminal. What waits
+// in another way than in a read, as an event loop does, is not known.
+func (t *Tree) Reading(pipe uint64) (fromPipe, fromTerminal bool) {
+	link := fmt.Sprintf("pipe:[%d]", pipe)
+	for _, p := range t.members(snapshot()) {
+		if p.state != 'S' {
+			continue
+		}
+		dir := "/proc/" + strconv.Itoa(p.pid)
+		b, err := os.ReadFile(dir + "/syscall")
+		f := bytes.Fields(b)
+		if err != nil || len(f) < 2 || string(f[0]) != strconv.Itoa(unix.SYS_READ) {
+			continue
+		}
+		fd, err := strconv.ParseUint(string(f[1]), 0, 32)
+		if err != nil {
+			continue
+		}
+		file, err := os.Readlink(dir + "/fd/" + strconv.FormatUint(fd, 10))
+		if err != nil {
+			continue
+		}
+		fromPipe = fromPipe || pipe != 0 && file == link
+		fromTerminal = fromTerminal || file == "/dev/tty" || strings.HasPrefix(file, "/dev/pts/")
+	}
+	return fromPipe, fromTerminal
 }
