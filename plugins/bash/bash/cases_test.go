@@ -86,7 +86,7 @@ var single = []string{
 	`printf() { echo mine; }; printf x; unset -f printf; printf 'y\n'`,
 	`eval 'echo evaluated; (exit 2)'`,
 	`. /dev/null; echo $?`,
-	`time -p true 2>/dev/null; echo timed`,
+	`TIMEFORMAT=; time true; echo timed`,
 	`exec 9<&0; cat <&9`,
 	`umask 077; umask`,
 	`echo a | while read x; do y=$x; done; echo "y=${y-}"`,
@@ -95,15 +95,32 @@ var single = []string{
 	`history | wc -l`,
 	`env -i /usr/bin/env | sort`,
 	`echo ~ | grep -c /`,
+	`printf 'a\rb\rc\n'; printf '10%%\r50%%\r100%%\n' >&2`,
+	`printf '\e[31mred\e[0m\n\e]0;title\a'`,
+	`{ printf '\xff\x00\xfe'; head -c 300 /dev/zero; } | od -An -c`,
+	`setsid -w echo own session`, `(setsid sh -c 'sleep 0.02' &); echo gone`,
+	`exec >&-; echo x; echo "status $?" >&2`, `exec 2>&-; nosuchcommand; echo $?`,
+	`(sleep 0.02; echo late) & echo early; wait`,
+	`trap 'echo pipe >&2' PIPE; echo x | true; (sleep 0.02; echo y) | true; echo $?`,
+	`bash -c 'trap "" PIPE; yes 2>/dev/null | head -1'; echo ${PIPESTATUS[0]}`,
+	`exec 10>f; echo ten >&10; exec {fd}>g; echo $fd; cat f`,
+	`echo $SECONDS; SECONDS=100; echo $SECONDS`, `jobs -p; echo $!; [[ ! -e /proc/self/fd/203 && ! -e /proc/self/fd/206 && ! -e /proc/self/fd/207 && ! -e /proc/self/fd/208 ]]; echo $?`,
+	`read -t 0 x; echo $?; read -n1 x; echo $?; mapfile a; echo ${#a[@]}`,
+	`set -a; set -k; env | grep -cE '^(SECONDS|BASH_EXECUTION_STRING)='`,
+	`exec() { echo mine; }; exec 3>&1; unset -f exec; exec 3>&1; echo real >&3`,
+	`: "` + strings.Repeat("long ", 20_000) + `"; echo done`,
+	`v=` + strings.Repeat("0123456789", 12_000) + `; echo ${#v}`,
+	"f() {\n" + strings.Repeat("  echo line >/dev/null\n", 5_000) + "echo end\n}; f; declare -f f | wc -l",
 	`compgen -v | grep -c __toolhost_status; true`,
 	`declare -F; declare -f`,
 	`alias`,
 }
 
-func TestAsBashDoes(t *testing.T) {
-	h := newHost(t)
+func TestAsBashDoes(t *testing.T) { eachWay(t, asBashDoes) }
+
+func asBashDoes(t *testing.T, h *host) {
 	for _, command := range single {
-		t.Run(command, func(t *testing.T) {
+		t.Run(command[:min(len(command), 100)], func(t *testing.T) {
 			s := h.session()
 			s.t = t
 			got := s.run(command)
@@ -190,6 +207,10 @@ var sessions = map[string]string{
 	"PS4":                   "PS4='+my '\nset -x; :",
 	"POSIXLY_CORRECT":       "shopt -s nocasematch\n[[ A == a ]]; echo $?",
 	"lastpipe":              "shopt -s lastpipe\necho v | read piped; echo $piped\necho $piped",
+	"TMOUT and IFS":         "readonly IFS=x TMOUT=1\necho $TMOUT; sleep 1.2\necho still",
+	"allexport and keyword": "set -ak; x=1\nenv | grep -cE '^(SECONDS|BASH_EXECUTION_STRING|__toolhost.*)='\necho $x",
+	"seconds":               "SECONDS=500\n[[ $SECONDS -lt 400 ]]; echo\ntrue",
+	"redefine exec":         "exec() { echo my exec; }\nexec 5>&1\ncat; echo x | cat",
 	"random":                "RANDOM=5; x=$RANDOM\nRANDOM=5; [[ $RANDOM == $x ]]; echo $?",
 	"big variable":          "big=$(printf '%0100000d' 7)\necho ${#big}\nbig=\necho ${#big}",
 	"many variables":        "for i in {1..500}; do declare var_$i=$i; done\necho $var_1 $var_250 $var_500",
@@ -206,8 +227,9 @@ var sessions = map[string]string{
 	"quoting":               `echo "it's" 'a "q"' \$x $'\'' ` + "\necho done",
 }
 
-func TestSessionAsBashDoes(t *testing.T) {
-	h := newHost(t)
+func TestSessionAsBashDoes(t *testing.T) { eachWay(t, sessionAsBashDoes) }
+
+func sessionAsBashDoes(t *testing.T, h *host) {
 	for name, script := range sessions {
 		t.Run(name, func(t *testing.T) {
 			s, real := h.session(), h.session()

@@ -10,9 +10,11 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"toolhost.dev/plugins/bash/shell"
 	"toolhost.dev/sdk"
 	"toolhost.dev/sdk/tool"
 )
@@ -22,20 +24,49 @@ type host struct {
 	t      *testing.T
 	plugin tool.Plugin
 	close  func()
+	bash   *bash
 	state  string // the plugin's state directory
+	warm   bool   // each call is to find a shell that is ready
+}
+
+// idle gives the shells that wait for a command.
+func (h *host) idle() []int {
+	if h.bash == nil || h.bash.runner == nil {
+		return nil
+	}
+	return h.bash.runner.Idle()
 }
 
 // newHost starts a plugin in process; when the test ends it is closed, and then
 // nothing that it started may be left.
 func newHost(t *testing.T) *host {
 	t.Helper()
-	def := Plugin()
+	return newHostWith(t, `{}`)
+}
+
+// eachWay runs a test with shells that are started for each command, and with shells
+// that were ready.
+func eachWay(t *testing.T, test func(t *testing.T, h *host)) {
+	t.Helper()
+	for name, config := range map[string]string{"cold": `{"warm_shells":0}`, "warm": `{}`} {
+		t.Run(name, func(t *testing.T) {
+			h := newHostWith(t, config)
+			h.warm = name == "warm"
+			test(t, h)
+		})
+	}
+}
+
+func newHostWith(t *testing.T, config string) *host {
+	t.Helper()
+	b := newBash()
+	def := b.plugin()
 	p, err := sdk.New(def)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &host{t: t, plugin: p, close: def.Close, state: t.TempDir()}
-	if diags, err := p.Configure(t.Context(), tool.Configuration{StateDir: h.state}); err != nil || len(diags) > 0 {
+	h := &host{t: t, plugin: p, close: def.Close, bash: b, state: t.TempDir()}
+	if diags, err := p.Configure(t.Context(), tool.Configuration{Config: json.RawMessage(config), StateDir: h.state}); err != nil || len(diags) > 0 {
 		t.Fatal(diags, err)
 	}
 	t.Cleanup(func() {
@@ -90,9 +121,32 @@ func statOf(pid int) string {
 type sess struct {
 	h     *host
 	t     *testing.T
+	id    string
 	cwd   string
 	roots []tool.Root
 	state []byte
+}
+
+var serial atomic.Int64
+
+// ready waits, when that is the way of the host, until there is a shell for the
+// session's next command.
+func (s *sess) ready() {
+	if !s.h.warm {
+		return
+	}
+	if len(s.state) == 0 {
+		shells, err := s.h.bash.shells()
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		path, err := shell.Find()
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		shells.Prepare(s.id, shell.Seed{Bash: path, Dir: s.cwd, Env: shell.Environment(os.Environ())})
+	}
+	s.h.idle()
 }
 
 func (h *host) session() *sess {
@@ -100,7 +154,7 @@ func (h *host) session() *sess {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	return &sess{h: h, t: h.t, cwd: dir, roots: []tool.Root{{Path: dir, Writable: true}}}
+	return &sess{h: h, t: h.t, id: fmt.Sprint("s", serial.Add(1)), cwd: dir, roots: []tool.Root{{Path: dir, Writable: true}}}
 }
 
 // answer is a result with its data decoded.
@@ -130,11 +184,12 @@ func (s *sess) call(ctx context.Context, in args) *answer {
 
 func (s *sess) callPeer(ctx context.Context, in args, p tool.Peer) *answer {
 	s.t.Helper()
+	s.ready()
 	raw, err := json.Marshal(in)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	res := s.h.plugin.Call(ctx, &tool.Call{ID: "1", Tool: "bash", Arguments: raw, SessionID: "s", Cwd: s.cwd, Roots: s.roots, SessionState: s.state}, p)
+	res := s.h.plugin.Call(ctx, &tool.Call{ID: "1", Tool: "bash", Arguments: raw, SessionID: s.id, Cwd: s.cwd, Roots: s.roots, SessionState: s.state}, p)
 	if res.SessionState != nil {
 		s.state = res.SessionState
 	}

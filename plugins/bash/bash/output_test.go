@@ -244,8 +244,10 @@ func TestStdin(t *testing.T) {
 	}
 }
 
-func TestLongCommands(t *testing.T) {
-	s := newHost(t).session()
+func TestLongCommands(t *testing.T) { eachWay(t, longCommands) }
+
+func longCommands(t *testing.T, h *host) {
+	s := h.session()
 	for _, n := range []int{100_000, 200_000, 5_000_000} {
 		long := "x='" + strings.Repeat("a", n) + "'\necho ${#x}; x=\nnosuch"
 		a := s.run(long)
@@ -302,7 +304,7 @@ func TestDefinition(t *testing.T) {
 		t.Fatal(err)
 	}
 	d, err := p.Describe(t.Context())
-	if err != nil || len(d.Tools) != 1 {
+	if err != nil || len(d.Tools) != 2 {
 		t.Fatal(d, err)
 	}
 	def := d.Tools[0]

@@ -8,7 +8,9 @@ import (
 	"sync"
 
 	"toolhost.dev/plugins/bash/capture"
+	"toolhost.dev/plugins/bash/jobs"
 	"toolhost.dev/plugins/bash/process"
+	"toolhost.dev/plugins/bash/shell"
 	"toolhost.dev/sdk"
 )
 
@@ -17,12 +19,25 @@ const Version = "0.1.0"
 
 // Plugin gives the plugin. Nothing runs and nothing is written before the first call.
 func Plugin() sdk.Plugin {
-	b := &bash{store: capture.NewStore("")}
+	return newBash().plugin()
+}
+
+func newBash() *bash { return &bash{store: capture.NewStore(""), warm: shell.MaxIdle} }
+
+// config is the plugin's configuration.
+type config struct {
+	Warm *int `json:"warm_shells,omitempty" min:"0" max:"64" jsonschema:"how many shells are kept ready, each for the next command of a session, where starting one takes most of a short command's time; 8 by default, 0: none"`
+}
+
+func (b *bash) plugin() sdk.Plugin {
 	return sdk.Plugin{
 		Name: "bash", Version: Version,
-		Tools:    []sdk.Tool{sdk.NewTool(definition(), b.run)},
+		Tools:    []sdk.Tool{sdk.NewTool(definition(), b.run), sdk.NewTool(jobDefinition(), b.job)},
 		Commands: true,
-		Config: sdk.NewConfig(func(_ context.Context, _ struct{}, s sdk.Setup) error {
+		Config: sdk.NewConfig(func(_ context.Context, c config, s sdk.Setup) error {
+			if c.Warm != nil {
+				b.warm = *c.Warm
+			}
 			if s.StateDir != "" {
 				b.store = capture.NewStore(filepath.Join(s.StateDir, "output"))
 			}
@@ -32,27 +47,30 @@ func Plugin() sdk.Plugin {
 	}
 }
 
-// bash holds what calls share: processes and output files. Everything that belongs
-// to a session comes with the call and goes with its result.
+// bash holds what calls share: processes and output files. What a session is comes
+// with the call and goes with its result; of it there are only jobs here, which end with
+// the plugin, and shells that are ready for its next command.
 type bash struct {
 	store *capture.Store
+	jobs  jobs.Table
+	warm  int // how many shells are kept ready
 
 	mu     sync.Mutex
-	keeper *process.Keeper
+	runner *shell.Runner
 	closed bool
 }
 
-// processes gives the keeper, which is made at the first call.
-func (b *bash) processes() (*process.Keeper, error) {
+// shells gives the runner, which is made at the first call.
+func (b *bash) shells() (*shell.Runner, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
 		return nil, process.ErrClosed
 	}
-	if b.keeper == nil {
-		b.keeper = process.NewKeeper()
+	if b.runner == nil {
+		b.runner = shell.NewRunner(b.warm)
 	}
-	return b.keeper, nil
+	return b.runner, nil
 }
 
 // close ends everything that calls left running.
@@ -60,7 +78,7 @@ func (b *bash) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true
-	if b.keeper != nil {
-		b.keeper.Close()
+	if b.runner != nil {
+		b.runner.Close()
 	}
 }

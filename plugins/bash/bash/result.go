@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"toolhost.dev/plugins/bash/capture"
+	"toolhost.dev/plugins/bash/jobs"
 	"toolhost.dev/plugins/bash/shell"
 	"toolhost.dev/sdk"
 	"toolhost.dev/sdk/tool"
@@ -26,6 +27,9 @@ type report struct {
 	stdout, stderr *capture.Buffer
 	state          []byte
 	notes          []string
+	// job is what goes on; nil: nothing does. waiting: it waits for input.
+	job     *jobs.Job
+	waiting bool
 }
 
 func (r *report) note(s string) { r.notes = append(r.notes, s) }
@@ -35,17 +39,10 @@ func (r *report) result(ctx context.Context) (*sdk.Result, error) {
 		r.note(fmt.Sprintf("The session's working directory %s no longer exists; the session is now in %s.", lost, r.at.session))
 	}
 	notes := r.noteText()
-	stdout, stderr := r.texts(maxText - utf8.RuneCountInString(notes) - 200) // the rest is for headings
+	stdout, stderr := r.texts(notes, (*capture.Buffer).Text)
 	o := r.out
-	d := data{
-		Stdout: stdout.Shown, Stderr: stderr.Shown, ExitCode: o.Exit, Signal: o.Signal, TimedOut: o.Ending == shell.TimedOut,
-		Truncated: stdout.Cut || stderr.Cut, Cwd: r.at.session, Duration: o.Duration.Milliseconds(),
-	}
-	if d.SpillPath = stdout.Path; d.SpillPath == "" {
-		d.SpillPath = stderr.Path
-	} else {
-		d.StderrSpillPath = stderr.Path
-	}
+	d := r.data(stdout, stderr)
+	d.ExitCode, d.Signal, d.TimedOut, d.Duration = o.Exit, o.Signal, o.Ending == shell.TimedOut, o.Duration.Milliseconds()
 	res := &sdk.Result{Title: r.title(), Metadata: r.metadata(), Data: sdk.Data(d), SessionState: r.state}
 	if o.Ending == shell.Exited {
 		res.Cwd = r.at.session
@@ -58,12 +55,36 @@ func (r *report) result(ctx context.Context) (*sdk.Result, error) {
 	return res, r.failure(ctx, text, notes)
 }
 
-// texts shares the room between the streams: each has half, and what the other does
-// not need.
-func (r *report) texts(room int) (stdout, stderr capture.Text) {
+// running is the result of a command that goes on as a job.
+func (r *report) running() *sdk.Result {
+	notes := r.noteText()
+	stdout, stderr := r.texts(notes, (*capture.Buffer).Peek)
+	d := r.data(stdout, stderr)
+	d.ExitCode, d.Duration, d.Waiting = -1, time.Since(r.job.Process.Began()).Milliseconds(), r.waiting
+	return &sdk.Result{Title: r.title(), Metadata: r.metadata(), Data: sdk.Data(d), Output: joinLines(streams(stdout.Shown, stderr.Shown), notes)}
+}
+
+// data is what there is to say of a command whether it has ended or not.
+func (r *report) data(stdout, stderr capture.Text) data {
+	d := data{Stdout: stdout.Shown, Stderr: stderr.Shown, Truncated: stdout.Cut || stderr.Cut, Cwd: r.at.session}
+	if d.SpillPath = stdout.Path; d.SpillPath == "" {
+		d.SpillPath = stderr.Path
+	} else {
+		d.StderrSpillPath = stderr.Path
+	}
+	if r.job != nil {
+		d.JobID = r.job.ID
+	}
+	return d
+}
+
+// texts shares the room that notes leave between the streams: each has half, and what
+// the other does not need. show is what is asked of a stream.
+func (r *report) texts(notes string, show func(*capture.Buffer, int) capture.Text) (stdout, stderr capture.Text) {
+	room := maxText - utf8.RuneCountInString(notes) - 200 // the rest is for headings
 	forErr := max(room/2, room-int(min(r.stdout.Size(), int64(room))))
-	stderr = r.stderr.Text(forErr)
-	return r.stdout.Text(room - min(forErr, utf8.RuneCountInString(stderr.Shown))), stderr
+	stderr = show(r.stderr, forErr)
+	return show(r.stdout, room-min(forErr, utf8.RuneCountInString(stderr.Shown))), stderr
 }
 
 // streams puts the outputs into one text. What is on standard error stands below a
@@ -97,7 +118,7 @@ func (r *report) failure(ctx context.Context, text, notes string) error {
 	body := joinLines(text, notes)
 	switch r.out.Ending {
 	case shell.TimedOut:
-		advice := fmt.Sprintf("Give a longer timeout (up to %d ms), do less at a time, or start it in the background with its output in a file.", maxTimeout.Milliseconds())
+		advice := fmt.Sprintf("Give a longer timeout (up to %d ms), do less at a time, or give yield_ms or run_in_background to have it go on as a job.", maxTimeout.Milliseconds())
 		if body == "" {
 			advice += " It printed nothing."
 		} else {
@@ -154,7 +175,7 @@ func (r *report) metadata() map[string]any {
 	if r.in.Description != "" {
 		m["description"] = r.in.Description
 	}
-	if len(r.out.Background) > 0 {
+	if r.out != nil && len(r.out.Background) > 0 {
 		m["background_pids"] = r.out.Background
 	}
 	return m

@@ -1,14 +1,15 @@
 package bash
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"strings"
-	"time"
 
 	"toolhost.dev/plugins/bash/capture"
+	"toolhost.dev/plugins/bash/jobs"
 	"toolhost.dev/plugins/bash/session"
 	"toolhost.dev/plugins/bash/shell"
 	"toolhost.dev/sdk"
@@ -29,9 +30,12 @@ func (b *bash) run(ctx context.Context, call *sdk.Call, in args) (*sdk.Result, e
 	if err != nil {
 		return nil, err
 	}
-	keeper, err := b.processes()
+	shells, err := b.shells()
 	if err != nil {
 		return nil, sdk.Errorf(tool.Unavailable, "The bash plugin is ending and runs no more commands. Try again.")
+	}
+	if in.Background && !b.jobs.Room(call.SessionID) {
+		return nil, tooManyJobs()
 	}
 	r := &report{in: in, bash: path, at: at}
 	state, err := session.Decode(call.SessionState)
@@ -42,32 +46,76 @@ func (b *bash) run(ctx context.Context, call *sdk.Call, in args) (*sdk.Result, e
 	if call.Commands != nil {
 		env = shell.AppendPath(env, call.Commands.Dir)
 	}
-	cmd := shell.Command{
-		Tools: call.Commands, Bash: path, Text: in.Command, Stdin: in.Stdin, Dir: at.dir, State: state,
-		Env: env, Timeout: time.Duration(in.Timeout) * time.Millisecond,
+	seed := shell.Seed{Bash: path, Dir: at.dir, Env: env, State: state, StateBytes: call.SessionState, Tools: call.Commands}
+	c := b.start(shells, call, &in, seed)
+	defer c.stopLive()
+	ending, reason := b.await(ctx, call.SessionID, c, &in)
+	r.stdout, r.stderr, r.waiting = c.stdout.buffer, c.stderr.buffer, reason == becauseStdin || reason == becauseTerminal
+	if ending == goesOn {
+		c.stopLive()
+		if r.job = c.job(call, &in, r.title()); b.jobs.Add(r.job) == nil {
+			r.note(reason.text(r.job.ID))
+			shells.Prepare(call.SessionID, seed)
+			return r.running(), nil
+		}
+		r.job = nil
+		c.process.Kill()
+		if in.Background {
+			return nil, tooManyJobs()
+		}
 	}
-	run := func() (*shell.Outcome, error) {
-		r.stdout, r.stderr = capture.NewBuffer("stdout", b.store), capture.NewBuffer("stderr", b.store)
-		out, closeOut := tee(call, tool.Stdout, r.stdout)
-		defer closeOut()
-		errs, closeErrs := tee(call, tool.Stderr, r.stderr)
-		defer closeErrs()
-		cmd.Stdout, cmd.Stderr = out, errs
-		return shell.Run(ctx, keeper, cmd)
-	}
-	r.out, err = run()
-	if err == nil && r.out.Ending == shell.Exited && errors.Is(r.out.StateErr, session.ErrNotRestored) && state.Snapshot != nil {
-		// The command has not run: the shell ends before it when it cannot restore.
-		r.note("The session's state could not be restored, so the command ran in a new session: variables, functions and options of before are gone.")
-		state = session.State{}
-		cmd.State = state
-		r.out, err = run()
-	}
-	if err != nil {
+	c.stopLive()
+	if r.out, err = c.process.Outcome(); err != nil {
 		return nil, sdk.Errorf(tool.ExecutionFailed, "The command did not run: %w. If this stays so, restart the plugin.", err)
 	}
-	r.keep(state, cmd.Env)
+	if r.out.Fresh {
+		r.note("The session's state could not be restored, so the command ran in a new session: variables, functions and options of before are gone.")
+		state = session.State{}
+	}
+	r.keep(state, env)
+	b.left(call, c, r)
+	b.prepare(shells, call, seed, r)
+	if bytes.Equal(r.state, call.SessionState) {
+		r.state = nil // the host keeps it as it is
+	}
 	return r.result(ctx)
+}
+
+// left makes a job of what the command left running.
+func (b *bash) left(call *sdk.Call, c *running, r *report) {
+	if len(r.out.Background) == 0 {
+		return
+	}
+	j := &jobs.Job{Session: call.SessionID, Title: r.title(), Process: c.process, Left: true, Stdout: []*capture.Buffer{c.restOut}, Stderr: []*capture.Buffer{c.restErr}}
+	if b.jobs.Add(j) != nil {
+		r.note(fmt.Sprintf("Left running: %s; there are too many jobs to look after one more.", pids(r.out.Background)))
+		return
+	}
+	r.job = j
+	r.note(fmt.Sprintf("Left running as %s: %s.", j.ID, pids(r.out.Background)))
+}
+
+func pids(list []int) string {
+	if len(list) == 1 {
+		return fmt.Sprintf("process %d", list[0])
+	}
+	return "processes " + strings.Trim(fmt.Sprint(list), "[]")
+}
+
+// prepare has a shell ready for the session's next command, which most likely runs where
+// this one was told to, or else where the session is.
+func (b *bash) prepare(shells *shell.Runner, call *sdk.Call, seed shell.Seed, r *report) {
+	if r.state != nil {
+		next, err := session.Decode(r.state)
+		if err != nil {
+			return
+		}
+		seed.State, seed.StateBytes = next, r.state
+	}
+	if r.in.Cwd == "" {
+		seed.Dir = r.at.session
+	}
+	shells.Prepare(call.SessionID, seed)
 }
 
 func check(in *args) error {
@@ -81,25 +129,9 @@ func check(in *args) error {
 		in.Timeout = int(defaultTimeout.Milliseconds())
 	}
 	if in.Timeout < 0 || in.Timeout > int(maxTimeout.Milliseconds()) {
-		return sdk.Errorf(tool.InvalidArguments, "The timeout is %d ms; it must be from 1 to %d. Start what takes longer in the background, with its output in a file.", in.Timeout, maxTimeout.Milliseconds())
+		return sdk.Errorf(tool.InvalidArguments, "The timeout is %d ms; it must be from 1 to %d. Start what takes longer with run_in_background.", in.Timeout, maxTimeout.Milliseconds())
 	}
 	return nil
-}
-
-// tee writes to the buffer and to the call's live output.
-func tee(call *sdk.Call, s tool.Stream, b *capture.Buffer) (w *both, closeLive func()) {
-	live := capture.NewLive(func(p []byte) { call.Output(s, p) })
-	return &both{b, live}, live.Close
-}
-
-type both struct {
-	buffer *capture.Buffer
-	live   *capture.Live
-}
-
-func (t *both) Write(p []byte) (int, error) {
-	_, _ = t.live.Write(p)
-	return t.buffer.Write(p)
 }
 
 // keep decides what the session goes on with after the command.

@@ -50,8 +50,9 @@ var kept = map[string]struct{ command, then, want string }{
 	"long function":             {`eval "f() { $(for i in {1..20000}; do echo "echo $i >/dev/null;"; done | head -c 300000 | grep ';$') }"`, `declare -f f | wc -c | awk '{print ($1 > 250000)}'`, "1\n"},
 }
 
-func TestSessionAfterAnEnding(t *testing.T) {
-	h := newHost(t)
+func TestSessionAfterAnEnding(t *testing.T) { eachWay(t, sessionAfterAnEnding) }
+
+func sessionAfterAnEnding(t *testing.T, h *host) {
 	for name, c := range kept {
 		t.Run(name, func(t *testing.T) {
 			s := h.session()

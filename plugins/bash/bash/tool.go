@@ -13,25 +13,33 @@ const (
 )
 
 type args struct {
-	Command     string  `json:"command" jsonschema:"the commands to run, as a bash script of any length: pipelines, lists, functions, heredocs"`
-	Timeout     int     `json:"timeout,omitempty" default:"120000" min:"1" max:"600000" jsonschema:"how long the command may take, in milliseconds; then it is killed with everything it started"`
-	Cwd         string  `json:"cwd,omitempty" path:"read" jsonschema:"the directory to run this command in, absolute or relative to the session's working directory, which stays what it is unless the command itself changes directory"`
-	Stdin       *string `json:"stdin,omitempty" jsonschema:"text for the command's standard input; without it standard input is empty"`
-	Description string  `json:"description,omitempty" jsonschema:"what the command does, in a few words, for the user to read"`
+	Command string  `json:"command" jsonschema:"the commands to run, as a bash script of any length: pipelines, lists, functions, heredocs"`
+	Timeout int     `json:"timeout,omitempty" default:"120000" min:"1" max:"600000" jsonschema:"how long the command may take, in milliseconds; then it is killed with everything it started. It does not concern jobs"`
+	Cwd     string  `json:"cwd,omitempty" path:"read" jsonschema:"the directory to run this command in, absolute or relative to the session's working directory, which stays what it is unless the command itself changes directory"`
+	Stdin   *string `json:"stdin,omitempty" jsonschema:"text for the command's standard input; without it standard input is empty"`
+
+	Description string `json:"description,omitempty" jsonschema:"what the command does, in a few words, for the user to read"`
+
+	Background bool `json:"run_in_background,omitempty" jsonschema:"start the command as a job and return at once with its job_id; see the tool job"`
+	Yield      int  `json:"yield_ms,omitempty" min:"1" max:"86400000" jsonschema:"return after so many milliseconds with the output so far and a job_id when the command is not done; it goes on as a job"`
+	YieldIdle  int  `json:"yield_idle_ms,omitempty" min:"1" max:"86400000" jsonschema:"the same, when the command has printed nothing for so many milliseconds"`
+	JobTimeout int  `json:"job_timeout_ms,omitempty" min:"1" max:"86400000" jsonschema:"how long the command may take in all when it has become a job, in milliseconds; without it a day"`
+	KeepStdin  bool `json:"keep_stdin_open,omitempty" jsonschema:"keep standard input open after the text in stdin, to answer with 'job write': when the command waits for input, the call returns with a job_id"`
 }
 
 // data is the structured result. Output in it is cut as in the text.
 type data struct {
 	Stdout   string `json:"stdout" jsonschema:"standard output, cut in the middle when it is long"`
 	Stderr   string `json:"stderr" jsonschema:"standard error, cut in the middle when it is long"`
-	ExitCode int    `json:"exit_code" jsonschema:"the exit status; 128 + N when signal N ended the command"`
+	ExitCode int    `json:"exit_code" jsonschema:"the exit status; 128 + N when signal N ended the command; -1 while it runs"`
 	// Signal is set also when only the exit status tells, as for a child of the shell.
 	Signal    string `json:"signal" jsonschema:"the signal that ended the command, as SIGTERM; empty: none"`
 	TimedOut  bool   `json:"timed_out"`
 	Truncated bool   `json:"truncated" jsonschema:"something was left out of stdout or stderr; the files have it"`
 	Cwd       string `json:"cwd" jsonschema:"the session's working directory after the command"`
 	Duration  int64  `json:"duration_ms"`
-	JobID     string `json:"job_id" jsonschema:"the background job that goes on; empty: none"`
+	JobID     string `json:"job_id" jsonschema:"the job that goes on: the command itself, or what it left running; empty: nothing does"`
+	Waiting   bool   `json:"waiting_for_input,omitempty" jsonschema:"the command waits for input"`
 	// SpillPath is of standard output, or of standard error when only that is cut.
 	SpillPath       string `json:"spill_path" jsonschema:"the file with the whole of the stream that was cut; empty: nothing was cut"`
 	StderrSpillPath string `json:"stderr_spill_path,omitempty" jsonschema:"the file with the whole of stderr, when both streams were cut"`
@@ -41,7 +49,7 @@ const description = `Run commands in bash. Use it for what no other tool does: b
 Each command runs in a fresh bash that continues the session: the working directory, variables (exported or not), functions, aliases, shopt options and the umask are as the last command left them. "set -e", "set -u", "set -x", pipefail, traps and open files are not carried over. A command that is killed, replaces its shell with exec, or calls exit under an EXIT trap of its own leaves the session as it was (but may have changed the working directory's content).
 There is no terminal: nothing can prompt, and editors and pagers do not start. Give input with stdin or a heredoc.
 A status other than 0 is a failure that reports the status and the output. Output over 50 000 characters is cut in the middle, and the whole is kept in a file that the result names.
-At its timeout a command is killed with everything it started. What a finished command left in the background (server &) runs on until the host ends.`
+At its timeout a command is killed with everything it started. Give yield_ms or run_in_background for what takes long or does not end, as a server: it becomes a job, which the tool job looks after, and which leaves the session's directory and variables as they are. What a finished command left in the background (server &) becomes a job too. Jobs end with the host.`
 
 func definition() sdk.Definition {
 	output, err := sdk.SchemaFor[data]()
@@ -57,6 +65,7 @@ func definition() sdk.Definition {
 		Examples: []string{
 			`bash --command 'go build ./... && go test ./...' --timeout 300000`,
 			`bash --command 'git status --short' --cwd sub/module`,
+			`bash --command 'npm run dev' --run_in_background`,
 			`bash --command 'sort | uniq -c' --stdin 'b
 a
 b'`,

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 )
 
@@ -80,8 +81,12 @@ func (b *Buffer) kept() (head, tail []byte) {
 	return b.head, append(tail, b.tail[:b.next]...)
 }
 
-// openSpill starts the file with what is in memory, which is all there was.
+// openSpill starts the file, unless there is one, with what is in memory, which is all
+// there was.
 func (b *Buffer) openSpill() {
+	if b.spill.path != "" {
+		return
+	}
 	f, err := b.store.create(b.name)
 	if err != nil {
 		b.spill.err = err
@@ -141,15 +146,51 @@ type Text struct {
 func (b *Buffer) Text(limit int) Text {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	defer b.closeSpill()
+	return b.text(limit)
+}
+
+// Peek gives what was written so far, as Text does, of a stream that goes on.
+func (b *Buffer) Peek(limit int) Text {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text(limit)
+}
+
+// Close says that nothing is written any more.
+func (b *Buffer) Close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closeSpill()
+}
+
+// Tail gives the last lines of what was written so far, at most [Half] bytes. path is the
+// file with the whole, if there is one.
+func (b *Buffer) Tail(lines int) (text, path string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	head, tail := b.kept()
+	if b.size <= 2*Half {
+		tail = append(slices.Clone(head), tail...)
+	}
+	tail = cutStart(tail, Half)
+	i := len(bytes.TrimSuffix(tail, []byte{'\n'}))
+	for ; lines > 0 && i >= 0; lines-- {
+		i = bytes.LastIndexByte(tail[:i], '\n')
+	}
+	return validText(tail[i+1:]), b.spill.path
+}
+
+// text is Text with b.mu held, without the end.
+func (b *Buffer) text(limit int) Text {
 	head, tail := b.kept()
 	if b.size <= int64(limit) && b.size <= 2*Half {
-		return Text{Shown: validText(append(head, tail...))}
+		return Text{Shown: validText(append(slices.Clone(head), tail...))}
 	}
 	if b.size <= 2*Half { // whole in memory, but there is no room to show it
 		b.openSpill()
-		head, tail = append(head, tail...), nil
+		head, tail = append(slices.Clone(head), tail...), nil
 	}
-	b.closeSpill()
 	room := max(0, limit-len(b.notice(b.size, b.lines))-len("\n"))
 	if tail == nil {
 		tail = head

@@ -16,11 +16,8 @@ var optionsKept = []string{"allexport", "braceexpand", "keyword", "noclobber", "
 var shoptNotKept = regexp.MustCompile(`^(extdebug|login_shell|restricted_shell|compat\d+)$`)
 
 // Script gives the commands that make a new shell, started with base as its
-// environment, what the session's last one was, and set its EXIT trap, which must
-// be without single quotes. before is run last, before the command. At their end they write [Restored] and define the
-// function __toolhost_status, which removes itself and gives the status of the
-// session's last command. Their status is 0.
-func (s *State) Script(base []string, exitTrap, before string) string {
+// environment, what the session's last one was; extra is run last. Their status is 0.
+func (s *State) Script(base []string, extra string) string {
 	var w strings.Builder
 	line := func(format string, a ...any) { fmt.Fprintf(&w, format+"\n", a...) }
 	if n := s.Snapshot; n != nil {
@@ -46,8 +43,23 @@ func (s *State) Script(base []string, exitTrap, before string) string {
 		// Agents define aliases to use them, as people at a terminal do.
 		line(`\builtin shopt -s expand_aliases`)
 	}
-	w.WriteString(before)
-	line(`\builtin unset -v __toolhost_script; \builtin trap '%s' EXIT; \builtin printf "%s\0" >&%d`, exitTrap, Restored, DumpFD)
+	w.WriteString(extra)
+	line(`[[ x ]]`)
+	return w.String()
+}
+
+// Begin gives the commands that come between the state's script and the command: what
+// must not be older than the command, then extra. They set the EXIT trap, which must be
+// without single quotes. At their end they write [Restored] and define the function
+// __toolhost_status, which removes itself and gives the status of the session's last
+// command. Their status is 0.
+func (s *State) Begin(exitTrap, extra string) string {
+	var w strings.Builder
+	line := func(format string, a ...any) { fmt.Fprintf(&w, format+"\n", a...) }
+	// With allexport the shell exports what it sets.
+	line(`\builtin printf -v SECONDS 0; \builtin export -n BASH_EXECUTION_STRING SECONDS`)
+	w.WriteString(extra)
+	line(`\builtin unset -v __toolhost_script; \builtin trap '%s' EXIT; \builtin printf "%%s\0" %s >&%d`, exitTrap, Restored, DumpFD)
 	line(`__toolhost_status() { \builtin unset -f __toolhost_status; \builtin return %d; }`, s.Last)
 	return w.String()
 }

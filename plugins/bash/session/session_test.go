@@ -128,7 +128,7 @@ func TestScriptQuotes(t *testing.T) {
 	s.Snapshot.FunctionFlags = "declare -fx " + evil + "\ntouch evil\n"
 	s.Snapshot.Options = "noglob:$(touch evil):noglob; touch evil"
 	s.Base = []string{"A=" + evil, "B-C=x", "$(touch evil)=y"}
-	script := s.Script([]string{"A=new" + evil, "D=1", "x;touch evil=2"}, "trap", "")
+	script := s.Script([]string{"A=new" + evil, "D=1", "x;touch evil=2"}, "") + s.Begin("trap", "")
 	script = strings.ReplaceAll(script, Quote(evil), "Q")
 	script = strings.ReplaceAll(script, Quote("="+evil), "Q")
 	script = strings.ReplaceAll(script, Quote("new"+evil), "Q")

@@ -20,6 +20,11 @@ type State struct {
 	Snapshot *Snapshot
 }
 
+// Defines reports whether the session has a function of that name.
+func (s *State) Defines(name string) bool {
+	return s.Snapshot != nil && strings.Contains("\n"+s.Snapshot.Functions, "\n"+name+" ()")
+}
+
 const magic = "toolhost-bash-session-1"
 
 // ErrState is given for bytes that [State.Encode] did not make.

@@ -16,32 +16,55 @@ import (
 // "tool:NAME" look for it there first.
 const commandsFD = 201
 
-// inherited are the host's sockets that this process has, by their addresses. They are
+// inherited are the host's sockets that this process has, by their descriptors. They are
 // never closed.
-var inherited sync.Map
+var inherited = struct {
+	sync.Mutex
+	files map[int]*os.File
+}{files: make(map[int]*os.File)}
 
-// commandsSocket gives the descriptor to pass on to a shell, nil when there is none,
-// and the path by which the shell and what it starts find the socket.
-func commandsSocket(c *tool.Commands) (file *os.File, path string) {
+// socketFD is the descriptor that this process has of the host's socket.
+func socketFD(c *tool.Commands) (fd int, ok bool) {
+	if c == nil {
+		return 0, false
+	}
 	number, ok := strings.CutPrefix(c.Address, "fd:")
 	fd, err := strconv.Atoi(number)
-	if !ok || err != nil {
-		return nil, session.Quote(c.Address)
-	}
-	kept, ok := inherited.Load(fd)
-	if !ok {
-		kept, _ = inherited.LoadOrStore(fd, os.NewFile(uintptr(fd), c.Address))
-	}
-	file, _ = kept.(*os.File)
-	return file, fmt.Sprintf("/proc/$$/fd/%d", commandsFD)
+	return fd, ok && err == nil
 }
 
-// lend gives the commands that let a new shell, and what it starts, call tools.
-func lend(c *tool.Commands) (file *os.File, script string) {
-	if c == nil {
-		return nil, ""
+// commandsSocket gives the descriptor to pass on to a shell, nil when there is none.
+func commandsSocket(c *tool.Commands) *os.File {
+	fd, ok := socketFD(c)
+	if !ok {
+		return nil
 	}
-	file, path := commandsSocket(c)
-	return file, fmt.Sprintf("\\builtin export %s=%s %s=%s\n", tool.CommandsEnv, path, tool.CallEnv, session.Quote(c.Token)) +
-		session.CommandNotFound(c.Dir, filepath.Join(c.Dir, tool.CommandsProgram))
+	inherited.Lock()
+	defer inherited.Unlock()
+	if inherited.files[fd] == nil {
+		inherited.files[fd] = os.NewFile(uintptr(fd), c.Address)
+	}
+	return inherited.files[fd]
+}
+
+// lend gives the commands that let a shell, and what it starts, call tools.
+func lend(c *tool.Commands) string {
+	if c == nil {
+		return ""
+	}
+	path := session.Quote(c.Address)
+	if _, ok := socketFD(c); ok {
+		path = fmt.Sprintf("/proc/$$/fd/%d", commandsFD)
+	}
+	// With the option keyword, export would not see an assignment among its arguments.
+	return fmt.Sprintf("\\builtin printf -v %[1]s %%s %[2]s; \\builtin printf -v %[3]s %%s %[4]s; \\builtin export %[1]s %[3]s\n",
+		tool.CommandsEnv, path, tool.CallEnv, session.Quote(c.Token))
+}
+
+// handler gives the commands that have a command that is not there be a tool of that name.
+func handler(c *tool.Commands) string {
+	if c == nil {
+		return ""
+	}
+	return session.CommandNotFound(c.Dir, filepath.Join(c.Dir, tool.CommandsProgram))
 }

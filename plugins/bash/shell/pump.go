@@ -18,17 +18,18 @@ const (
 )
 
 // pump reads a pipe into a writer until the shell's end, and after that goes on
-// reading for nobody: what the shell left behind must neither block nor get SIGPIPE.
+// reading into another: what the shell left behind must neither block nor get SIGPIPE.
 type pump struct {
 	r    *os.File
 	w    io.Writer
-	late time.Duration // how long to read on after the end; 0: close the pipe
+	rest io.Writer     // for what comes after the end
+	late time.Duration // how long to read on after the end for w; 0: close the pipe
 	// done is closed when all that the shell wrote is in w, and nothing follows.
 	done chan struct{}
 }
 
-func startPump(r *os.File, w io.Writer, late time.Duration) *pump {
-	p := &pump{r: r, w: w, late: late, done: make(chan struct{})}
+func startPump(r *os.File, w, rest io.Writer, late time.Duration) *pump {
+	p := &pump{r: r, w: w, rest: rest, late: late, done: make(chan struct{})}
 	go p.run()
 	return p
 }
@@ -55,7 +56,7 @@ func (p *pump) run() {
 	}
 	close(p.done)
 	_ = p.r.SetReadDeadline(time.Time{})
-	p.w = io.Discard
+	p.w = p.rest
 	_ = p.copy(make([]byte, 4<<10), -1)
 	_ = p.r.Close()
 }
@@ -101,6 +102,28 @@ func (p *pump) drain(buf []byte) (total int, open bool) {
 		return true
 	})
 	return total, open
+}
+
+// patience is how long [patient] waits.
+const patience = time.Millisecond
+
+// patient holds up who copies to it, until the shell has ended, so that it reads again
+// when there is more: bash writes its state line by line, and to be woken for each takes
+// more time than all the rest.
+type patient struct {
+	limited
+	ended <-chan struct{}
+}
+
+func (p *patient) Write(b []byte) (int, error) {
+	n, err := p.limited.Write(b)
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-p.ended:
+	}
+	return n, err
 }
 
 // limited keeps the first bytes written to it and counts the rest.

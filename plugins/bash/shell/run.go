@@ -1,13 +1,11 @@
 package shell
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -15,7 +13,6 @@ import (
 
 	"toolhost.dev/plugins/bash/process"
 	"toolhost.dev/plugins/bash/session"
-	"toolhost.dev/sdk/tool"
 )
 
 // Grace is how long a command that must end has to clean up.
@@ -26,19 +23,15 @@ const maxDump = 2 << 20
 
 // Command is what a shell is to run.
 type Command struct {
-	Bash string // path
+	Seed
 	Text string
-	// Stdin is the standard input; nil: /dev/null.
+	// Stdin is the standard input; nil: there is none.
 	Stdin *string
-	Dir   string
-	// Env is the environment of a new session; see [Environment].
-	Env   []string
-	State session.State
-	// Tools, when not nil, is how the command reaches the host's tools.
-	Tools *tool.Commands
-	// Timeout, when not 0, is how long the command may take.
-	Timeout        time.Duration
+	// KeepStdin keeps the standard input open, for [Process.Write].
+	KeepStdin      bool
 	Stdout, Stderr io.Writer
+	// RestOut and RestErr take what comes after the shell's end, of what it left running.
+	RestOut, RestErr io.Writer
 }
 
 // Ending is why a shell ended.
@@ -65,73 +58,154 @@ type Outcome struct {
 	Snapshot *session.Snapshot
 	// StateErr says why there is no whole snapshot, as [session.Parse] does.
 	StateErr error
+	// Fresh: the state could not be restored, and the command ran in a new session.
+	Fresh bool
 	// Background are the processes that the command left running.
 	Background []int
 }
 
-// Run runs a command to its end. When its time is over or ctx ends, all of it is
-// killed. An error means that it did not run at all.
-func Run(ctx context.Context, keeper *process.Keeper, c Command) (*Outcome, error) {
-	began := time.Now()
-	cmd := exec.Command(c.Bash, "--norc", "--noprofile", "-c", boot, "bash") //nolint:gosec // running commands is what this is for
-	cmd.Dir = c.Dir
-	cmd.Env = append(slices.Clone(c.Env), "PWD="+c.Dir)
-	p, err := connect(cmd, &c)
-	if err != nil {
+// Process is a command that runs. Its methods are safe for concurrent use.
+type Process struct {
+	runner *Runner
+	c      Command
+	began  time.Time
+	stop   chan Ending
+	done   chan struct{}
+
+	// writing is taken by who writes to the standard input.
+	writing chan struct{}
+
+	mu    sync.Mutex
+	shell *instance // the one that runs it, or ran it last
+	stdin *os.File  // nil: closed
+	inode uint64    // of the pipe that stdin is of
+
+	// Set before done is closed.
+	out *Outcome
+	err error
+}
+
+// Done is closed when the command has ended, and all that it printed was written.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Outcome waits for the end. An error means that the command did not run at all.
+func (p *Process) Outcome() (*Outcome, error) {
+	<-p.done
+	return p.out, p.err
+}
+
+// Began is when the command was given.
+func (p *Process) Began() time.Time { return p.began }
+
+// Stop kills all of the command. The first call tells the ending.
+func (p *Process) Stop(why Ending) {
+	select {
+	case p.stop <- why:
+	default:
+	}
+}
+
+// tree is of the shell that runs the command; nil: there is none yet.
+func (p *Process) tree() *process.Tree {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.shell == nil {
+		return nil
+	}
+	return p.shell.tree
+}
+
+// Alive gives the processes of the command that run.
+func (p *Process) Alive() []int {
+	if t := p.tree(); t != nil {
+		return t.Alive()
+	}
+	return nil
+}
+
+// Kill kills what runs of a command, after its end too, and returns when it is gone.
+func (p *Process) Kill() {
+	p.Stop(Canceled)
+	<-p.done
+	if t := p.tree(); t != nil {
+		t.Kill(Grace)
+	}
+}
+
+// run carries the command out. A shell that could not restore the state ends before it
+// gets to the command, so the next one does not run it a second time.
+func (p *Process) run(warm *instance) {
+	defer close(p.done)
+	fresh := false
+	for {
+		in := warm
+		if in == nil {
+			if in, p.err = newInstance(p.runner.keeper, &p.c.Seed, &p.c); p.err != nil {
+				return
+			}
+		}
+		p.out, p.err = p.attempt(in)
+		notRun := p.err == nil && p.out.Ending == Exited && errors.Is(p.out.StateErr, session.ErrNotRestored)
+		switch {
+		case notRun && warm != nil:
+			warm = nil
+		case notRun && p.c.State.Snapshot != nil:
+			fresh = true
+			p.c.State = session.State{}
+		default:
+			if p.out != nil {
+				p.out.Fresh = fresh
+			}
+			return
+		}
+	}
+}
+
+// attempt runs the command in a shell that waits for it.
+func (p *Process) attempt(in *instance) (*Outcome, error) {
+	if err := in.wake(&p.c); err != nil {
+		in.discard()
 		return nil, err
 	}
-	tree, err := keeper.Start(cmd)
-	p.closeTheirs()
-	if err != nil {
-		p.closeOurs()
-		return nil, fmt.Errorf("cannot start %s: %w", c.Bash, err)
-	}
-	dump := &limited{limit: maxDump}
-	stdout, stderr := startPump(p.stdout, c.Stdout, quietTime), startPump(p.stderr, c.Stderr, quietTime)
-	state := startPump(p.dump, dump, 0)
+	p.attach(in)
+	dump := &patient{limited: limited{limit: maxDump}, ended: in.tree.Done()}
+	stdout := startPump(in.stdout, p.c.Stdout, p.c.RestOut, quietTime)
+	stderr := startPump(in.stderr, p.c.Stderr, p.c.RestErr, quietTime)
+	state := startPump(in.dump, dump, io.Discard, 0)
 
-	out := &Outcome{Ending: await(ctx, tree, c.Timeout)}
+	out := &Outcome{Ending: Exited}
+	select {
+	case <-in.tree.Done():
+	case why := <-p.stop:
+		select {
+		case <-in.tree.Done():
+		default:
+			out.Ending = why
+			in.tree.Kill(Grace)
+		}
+	}
+	p.closeStdin()
 	for _, p := range []*pump{stdout, stderr, state} {
 		p.shellEnded()
 	}
 	for _, p := range []*pump{stdout, stderr, state} {
 		<-p.done
 	}
-	out.Duration = time.Since(began)
-	if err := out.setStatus(tree); err != nil {
+	out.Duration = time.Since(p.began)
+	if err := out.setStatus(in.tree); err != nil {
 		return nil, err
 	}
-	if out.Snapshot, out.StateErr = session.Parse(dump.kept); dump.over {
+	var err error
+	if out.Snapshot, err = session.Parse(dump.kept); err != nil {
+		out.StateErr = err
+	}
+	if dump.over {
 		out.StateErr = session.ErrDump
 	}
 	if out.Ending == Exited {
-		out.Background = tree.Alive()
+		out.Background = in.tree.Alive()
 	}
 	return out, nil
-}
-
-// await waits for the command to end, and ends it when it must.
-func await(ctx context.Context, tree *process.Tree, timeout time.Duration) Ending {
-	var over <-chan time.Time
-	if timeout > 0 {
-		timer := time.NewTimer(timeout)
-		defer timer.Stop()
-		over = timer.C
-	}
-	var ending Ending
-	select {
-	case <-tree.Done():
-		return Exited
-	case <-over:
-		ending = TimedOut
-	case <-ctx.Done():
-		ending = Canceled
-		if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-			ending = TimedOut
-		}
-	}
-	tree.Kill(Grace)
-	return ending
 }
 
 func (o *Outcome) setStatus(tree *process.Tree) error {
@@ -156,62 +230,4 @@ func (o *Outcome) setStatus(tree *process.Tree) error {
 		o.Signal = unix.SignalName(syscall.Signal(o.Exit - 128))
 	}
 	return nil
-}
-
-// pipes are the ends of a shell's connections.
-type pipes struct {
-	stdout, stderr, dump *os.File // ours
-	theirs               []*os.File
-}
-
-func (p *pipes) closeTheirs() { closeAll(p.theirs) }
-func (p *pipes) closeOurs()   { closeAll([]*os.File{p.stdout, p.stderr, p.dump}) }
-
-func closeAll(files []*os.File) {
-	for _, f := range files {
-		if f != nil {
-			_ = f.Close()
-		}
-	}
-}
-
-// connect gives cmd its standard streams and private descriptors.
-func connect(cmd *exec.Cmd, c *Command) (p *pipes, err error) {
-	p = &pipes{}
-	defer func() {
-		if err != nil {
-			p.closeTheirs()
-			p.closeOurs()
-			err = fmt.Errorf("cannot prepare the shell's files: %w", err)
-		}
-	}()
-	if c.Stdin != nil {
-		stdin, err := nameless(*c.Stdin)
-		if err != nil {
-			return p, err
-		}
-		p.theirs = append(p.theirs, stdin)
-		cmd.Stdin = stdin // else /dev/null
-	}
-	private := make([]*os.File, session.DumpFD-2)
-	tools, script := lend(c.Tools)
-	private[commandsFD-3] = tools
-	for fd, text := range map[int]string{commandFD: c.Text, scriptFD: c.State.Script(c.Env, exitTrap, script), dumpFD: session.Dump} {
-		f, err := nameless(text)
-		if err != nil {
-			return p, err
-		}
-		p.theirs = append(p.theirs, f)
-		private[fd-3] = f
-	}
-	var stdout, stderr *os.File
-	for _, pipe := range []struct{ ours, theirs **os.File }{{&p.stdout, &stdout}, {&p.stderr, &stderr}, {&p.dump, &private[session.DumpFD-3]}} {
-		if *pipe.ours, *pipe.theirs, err = os.Pipe(); err != nil {
-			return p, err
-		}
-		p.theirs = append(p.theirs, *pipe.theirs)
-	}
-	widen(p.stdout)
-	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = stdout, stderr, private
-	return p, nil
 }

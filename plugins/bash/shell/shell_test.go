@@ -95,7 +95,7 @@ func TestPumpReadsAllThatWasWritten(t *testing.T) {
 		if _, err := w.Write(want); err != nil {
 			t.Fatal(err)
 		}
-		p := &pump{r: r, w: &got, done: make(chan struct{})}
+		p := &pump{r: r, w: &got, rest: io.Discard, done: make(chan struct{})}
 		if late {
 			p.late = quietTime
 		}

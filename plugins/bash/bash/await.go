@@ -1,0 +1,206 @@
+package bash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"toolhost.dev/plugins/bash/capture"
+	"toolhost.dev/plugins/bash/jobs"
+	"toolhost.dev/plugins/bash/shell"
+	"toolhost.dev/sdk"
+	"toolhost.dev/sdk/tool"
+)
+
+// silence is how long a command prints nothing before it is looked at whether it waits
+// for input, and how often.
+const silence = time.Second
+
+// running is a command with what it prints.
+type running struct {
+	process          *shell.Process
+	stdout, stderr   *stream
+	restOut, restErr *capture.Buffer // what comes after its end
+}
+
+// start starts a command.
+func (b *bash) start(shells *shell.Runner, call *sdk.Call, in *args, seed shell.Seed) *running {
+	c := &running{
+		stdout: newStream(call, tool.Stdout, capture.NewBuffer("stdout", b.store)), stderr: newStream(call, tool.Stderr, capture.NewBuffer("stderr", b.store)),
+		restOut: capture.NewBuffer("stdout", b.store), restErr: capture.NewBuffer("stderr", b.store),
+	}
+	c.process = shells.Start(call.SessionID, shell.Command{
+		Seed: seed, Text: in.Command, Stdin: in.Stdin, KeepStdin: in.KeepStdin,
+		Stdout: c.stdout, Stderr: c.stderr, RestOut: c.restOut, RestErr: c.restErr,
+	})
+	return c
+}
+
+// stopLive ends the live view.
+func (c *running) stopLive() {
+	c.stdout.stopLive()
+	c.stderr.stopLive()
+}
+
+// job makes a job of the command.
+func (c *running) job(call *sdk.Call, in *args, title string) *jobs.Job {
+	return &jobs.Job{
+		Session: call.SessionID, Title: title, Process: c.process, Timeout: time.Duration(in.JobTimeout) * time.Millisecond,
+		Stdout: []*capture.Buffer{c.stdout.buffer, c.restOut}, Stderr: []*capture.Buffer{c.stderr.buffer, c.restErr},
+	}
+}
+
+// silent is how long the command has printed nothing.
+func (c *running) silent() time.Duration {
+	last := c.process.Began()
+	for _, s := range []*stream{c.stdout, c.stderr} {
+		if t := s.written(); t.After(last) {
+			last = t
+		}
+	}
+	return time.Since(last)
+}
+
+// ending is what became of a command while its call waited.
+type ending int
+
+const (
+	hasEnded ending = iota
+	goesOn
+)
+
+// reason is why a command becomes a job.
+type reason int
+
+const (
+	becauseAsked reason = iota
+	becauseSlow
+	becauseSilent
+	becauseStdin
+	becauseTerminal
+)
+
+// text tells the reason, and what can be done.
+func (r reason) text(id string) string {
+	const goesOn = "The session's directory and variables stay as they are."
+	switch r {
+	case becauseStdin:
+		return fmt.Sprintf("The command is waiting for input; it goes on as %[1]s. Answer with: job write %[1]s --input '…', or end it with: job kill %[1]s. %[2]s", id, goesOn)
+	case becauseTerminal:
+		return fmt.Sprintf("The command is waiting for input at a terminal of its own, where nobody can answer; it goes on as %[1]s. End it with: job kill %[1]s, and run it with options or a file that answer for you. %[2]s", id, goesOn)
+	case becauseSlow:
+		return fmt.Sprintf("The command is not done; it goes on as %[1]s. See: job tail %[1]s, job wait %[1]s, job kill %[1]s. %[2]s", id, goesOn)
+	case becauseSilent:
+		return fmt.Sprintf("The command has printed nothing for a while and is not done; it goes on as %[1]s. See: job tail %[1]s, job wait %[1]s, job kill %[1]s. %[2]s", id, goesOn)
+	}
+	return fmt.Sprintf("Started as %[1]s. See: job tail %[1]s, job wait %[1]s, job kill %[1]s. %[2]s", id, goesOn)
+}
+
+// await waits until the command has ended, or is to go on as a job. It ends the command
+// when its time or ctx is over. With too many jobs it waits on.
+func (b *bash) await(ctx context.Context, session string, c *running, in *args) (ending, reason) {
+	if in.Background {
+		return goesOn, becauseAsked
+	}
+	timeout := time.NewTimer(time.Duration(in.Timeout) * time.Millisecond)
+	defer timeout.Stop()
+	var slow, idle <-chan time.Time
+	if in.Yield > 0 {
+		timer := time.NewTimer(time.Duration(in.Yield) * time.Millisecond)
+		defer timer.Stop()
+		slow = timer.C
+	}
+	idleTime := time.Duration(in.YieldIdle) * time.Millisecond
+	idleTimer := time.NewTimer(max(idleTime, time.Millisecond))
+	defer idleTimer.Stop()
+	if idleTime > 0 {
+		idle = idleTimer.C
+	}
+	look := time.NewTicker(silence)
+	defer look.Stop()
+	for {
+		select {
+		case <-c.process.Done():
+			return hasEnded, 0
+		case <-slow:
+			if b.jobs.Room(session) {
+				return goesOn, becauseSlow
+			}
+		case <-idle:
+			left := idleTime - c.silent()
+			if left <= 0 && b.jobs.Room(session) {
+				return goesOn, becauseSilent
+			}
+			if left <= 0 {
+				left = silence
+			}
+			idleTimer.Reset(left)
+		case <-look.C:
+			if c.silent() < silence || !b.jobs.Room(session) {
+				continue
+			}
+			switch stdin, terminal := c.process.Waiting(); {
+			case stdin:
+				return goesOn, becauseStdin
+			case terminal:
+				return goesOn, becauseTerminal
+			}
+		case <-timeout.C:
+			return b.end(c, shell.TimedOut)
+		case <-ctx.Done():
+			if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+				return b.end(c, shell.TimedOut)
+			}
+			return b.end(c, shell.Canceled)
+		}
+	}
+}
+
+func (b *bash) end(c *running, why shell.Ending) (ending, reason) {
+	c.process.Stop(why)
+	<-c.process.Done()
+	return hasEnded, 0
+}
+
+// stream is one of a command's outputs: it is kept, and shown live while the call runs.
+type stream struct {
+	buffer *capture.Buffer
+
+	mu   sync.Mutex
+	live *capture.Live // nil: it is shown no more
+	last time.Time
+}
+
+func newStream(call *sdk.Call, s tool.Stream, b *capture.Buffer) *stream {
+	return &stream{buffer: b, live: capture.NewLive(func(p []byte) { call.Output(s, p) })}
+}
+
+func (s *stream) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	s.last = time.Now()
+	if s.live != nil {
+		_, _ = s.live.Write(p)
+	}
+	s.mu.Unlock()
+	return s.buffer.Write(p)
+}
+
+// written is when something was written last.
+func (s *stream) written() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last
+}
+
+// stopLive passes on what there is, and nothing that comes later.
+func (s *stream) stopLive() {
+	s.mu.Lock()
+	live := s.live
+	s.live = nil
+	s.mu.Unlock()
+	if live != nil {
+		live.Close()
+	}
+}

@@ -1,0 +1,227 @@
+package bash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"toolhost.dev/plugins/bash/capture"
+	"toolhost.dev/plugins/bash/jobs"
+	"toolhost.dev/plugins/bash/shell"
+	"toolhost.dev/sdk"
+	"toolhost.dev/sdk/tool"
+)
+
+type jobArgs struct {
+	Action  string `json:"action" enum:"list,tail,wait,kill,write" jsonschema:"list the session's jobs; show the tail of a job's output; wait for its end; kill it with everything it started; write to its standard input"`
+	ID      string `json:"id,omitempty" jsonschema:"the job, for every action but list"`
+	Lines   int    `json:"lines,omitempty" default:"50" min:"1" max:"10000" jsonschema:"how many lines of each stream tail and wait show"`
+	Timeout int    `json:"timeout,omitempty" default:"30000" min:"1" max:"600000" jsonschema:"how long to wait at most, in milliseconds; the job goes on after it"`
+	Input   string `json:"input,omitempty" jsonschema:"the line to write, or several; the last is ended if it is not"`
+	Close   bool   `json:"close_stdin,omitempty" jsonschema:"close standard input after writing"`
+}
+
+// jobData is the structured result; list gives jobs alone.
+type jobData struct {
+	Jobs []jobState `json:"jobs" jsonschema:"the session's jobs, oldest first, or the one that was asked for"`
+	// Stdout and Stderr are what tail and wait show.
+	Stdout  string   `json:"stdout,omitempty" jsonschema:"the last lines of standard output"`
+	Stderr  string   `json:"stderr,omitempty" jsonschema:"the last lines of standard error"`
+	Files   []string `json:"files,omitempty" jsonschema:"files with the whole output, where it is long"`
+	Written int      `json:"written,omitempty" jsonschema:"how many bytes the job's standard input took"`
+}
+
+type jobState struct {
+	ID       string `json:"id"`
+	Command  string `json:"command" jsonschema:"the command in a line"`
+	Running  bool   `json:"running"`
+	Left     bool   `json:"left_by_command,omitempty" jsonschema:"the command itself has ended; the job is what it left running"`
+	Waiting  bool   `json:"waiting_for_input,omitempty"`
+	ExitCode *int   `json:"exit_code,omitempty" jsonschema:"the exit status, when the command has ended"`
+	Signal   string `json:"signal,omitempty"`
+	TimedOut bool   `json:"timed_out,omitempty"`
+	PIDs     []int  `json:"pids,omitempty"`
+	Age      int64  `json:"age_ms" jsonschema:"how long it runs, or ran"`
+}
+
+func jobDefinition() sdk.Definition {
+	output, err := sdk.SchemaFor[jobData]()
+	if err != nil {
+		panic(err) // a mistake in the type above
+	}
+	return sdk.Definition{
+		Name: "job", Output: output,
+		Description: `Look after the commands of this session that go on in the background: those that bash was given run_in_background or yield_ms for, those that wait for input, and what commands left running.
+A job keeps the last 25 000 characters of each stream at hand, and the whole of long output in a file. It ends by itself, by kill, after a day, or with the host.`,
+		StdinParameter: "input",
+		Category:       tool.CategoryBuiltin,
+		Traits:         sdk.Traits{ConcurrencySafe: true},
+		DefaultTimeout: -1,
+		Examples:       []string{`job list`, `job tail job-3fa9c1 --lines 20`, `job wait job-3fa9c1 --timeout 60000`, `job write job-3fa9c1 --input 'yes'`, `job kill job-3fa9c1`},
+	}
+}
+
+func tooManyJobs() error {
+	return sdk.Errorf(tool.ExecutionFailed, "Too many jobs are running: at most %d of a session and %d in all. See: job list. End one with: job kill ID.", jobs.MaxRunning, jobs.MaxTotal)
+}
+
+// job is the handler of the tool job.
+func (b *bash) job(ctx context.Context, call *sdk.Call, in jobArgs) (*sdk.Result, error) {
+	if in.Action == "list" {
+		return b.listJobs(call), nil
+	}
+	j := b.jobs.Get(call.SessionID, in.ID)
+	if j == nil {
+		return nil, b.noJob(call, in.ID)
+	}
+	switch in.Action {
+	case "tail":
+		return showJob(j, in.Lines), nil
+	case "wait":
+		ctx, cancel := context.WithTimeout(ctx, time.Duration(in.Timeout)*time.Millisecond)
+		defer cancel()
+		waitFor(ctx, j)
+		return showJob(j, in.Lines), nil
+	case "kill":
+		if !j.Running() {
+			return nil, sdk.Errorf(tool.ExecutionFailed, "%s has ended already: %s.", j.ID, describe(stateOf(j)))
+		}
+		j.Kill()
+		return showJob(j, in.Lines), nil
+	case "write":
+		return writeJob(j, &in)
+	}
+	return nil, sdk.Errorf(tool.InvalidArguments, "There is no action %q. Give list, tail, wait, kill or write.", in.Action)
+}
+
+func (b *bash) noJob(call *sdk.Call, id string) error {
+	var ids []string
+	for _, j := range b.jobs.List(call.SessionID) {
+		ids = append(ids, j.ID)
+	}
+	known := "This session has none"
+	if len(ids) > 0 {
+		known = "This session has " + strings.Join(ids, ", ")
+	}
+	if id == "" {
+		return sdk.Errorf(tool.InvalidArguments, "No job was given. %s. Give its id.", known)
+	}
+	return sdk.Errorf(tool.NotFound, "There is no job %q. %s; jobs end with the host, and are forgotten some time after their end.", id, known)
+}
+
+func (b *bash) listJobs(call *sdk.Call) *sdk.Result {
+	d := jobData{Jobs: []jobState{}}
+	var text strings.Builder
+	for _, j := range b.jobs.List(call.SessionID) {
+		s := stateOf(j)
+		d.Jobs = append(d.Jobs, s)
+		fmt.Fprintf(&text, "%s  %s  %s\n", s.ID, describe(s), s.Command)
+	}
+	if len(d.Jobs) == 0 {
+		text.WriteString("There are no jobs.\n")
+	}
+	return &sdk.Result{Title: "Jobs", Output: text.String(), Data: sdk.Data(d)}
+}
+
+// waitFor waits until the job has ended or waits for input.
+func waitFor(ctx context.Context, j *jobs.Job) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		j.Wait(ctx)
+	}()
+	look := time.NewTicker(silence)
+	defer look.Stop()
+	for {
+		select {
+		case <-ended:
+			return
+		case <-look.C:
+			if stdin, terminal := j.Process.Waiting(); stdin || terminal {
+				return
+			}
+		}
+	}
+}
+
+func writeJob(j *jobs.Job, in *jobArgs) (*sdk.Result, error) {
+	text := in.Input
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	if text == "" && !in.Close {
+		return nil, sdk.Errorf(tool.InvalidArguments, "There is nothing to write. Give input, or close_stdin.")
+	}
+	n, err := j.Process.Write([]byte(text), in.Close)
+	switch {
+	case errors.Is(err, shell.ErrStdinFull):
+		return nil, sdk.Errorf(tool.ExecutionFailed, "%s does not read its standard input: it took %d of %d bytes. Look what it does: job tail %s.", j.ID, n, len(text), j.ID)
+	case err != nil:
+		return nil, sdk.Errorf(tool.ExecutionFailed, "The standard input of %s is not open (%s). Give bash keep_stdin_open when you start a command that is to be written to.", j.ID, describe(stateOf(j)))
+	}
+	s := stateOf(j)
+	return &sdk.Result{
+		Title: "Write to " + j.ID, Output: fmt.Sprintf("%d bytes were written to %s. See what it does: job tail %s\n", n, j.ID, j.ID),
+		Data: sdk.Data(jobData{Jobs: []jobState{s}, Written: n}),
+	}, nil
+}
+
+// showJob tells how a job stands, and the end of its output.
+func showJob(j *jobs.Job, lines int) *sdk.Result {
+	s := stateOf(j)
+	d := jobData{Jobs: []jobState{s}}
+	var outFiles, errFiles []string
+	d.Stdout, outFiles = jobs.Tail(j.Stdout, lines)
+	d.Stderr, errFiles = jobs.Tail(j.Stderr, lines)
+	d.Files = slices.Concat(outFiles, errFiles)
+	text := fmt.Sprintf("[%s %s]\n", s.ID, describe(s)) + streams(d.Stdout, d.Stderr)
+	if len(d.Files) > 0 {
+		text = joinLines(text, fmt.Sprintf("[The output is up to %d bytes long in: %s]\n", capture.MaxSpill, strings.Join(d.Files, ", ")))
+	}
+	return &sdk.Result{Title: j.Title, Output: text, Data: sdk.Data(d)}
+}
+
+func stateOf(j *jobs.Job) jobState {
+	s := jobState{ID: j.ID, Command: j.Title, Left: j.Left, Running: j.Running(), Age: j.Age().Milliseconds()}
+	if o, err := j.Outcome(); o != nil {
+		s.ExitCode, s.Signal, s.TimedOut = &o.Exit, o.Signal, o.Ending == shell.TimedOut
+	} else if err != nil {
+		none := -1
+		s.ExitCode, s.Signal = &none, err.Error()
+	}
+	if s.Running {
+		s.PIDs = j.Process.Alive()
+		stdin, terminal := j.Process.Waiting()
+		s.Waiting = stdin || terminal
+	}
+	return s
+}
+
+// describe tells how a job stands, in some words.
+func describe(s jobState) string {
+	age := (time.Duration(s.Age) * time.Millisecond).Round(100 * time.Millisecond)
+	end := ""
+	if s.ExitCode != nil {
+		end = fmt.Sprintf("exit status %d", *s.ExitCode)
+		if s.Signal != "" {
+			end += " (" + s.Signal + ")"
+		}
+		if s.TimedOut {
+			end += ", its time was over"
+		}
+	}
+	switch {
+	case s.Waiting:
+		return fmt.Sprintf("waiting for input, for %s", age)
+	case s.Running && end != "":
+		return fmt.Sprintf("ended with %s, but left %s running", end, pids(s.PIDs))
+	case s.Running:
+		return fmt.Sprintf("running for %s", age)
+	case end != "":
+		return fmt.Sprintf("ended with %s after %s", end, age)
+	}
+	return "ended"
+}

@@ -1,0 +1,139 @@
+package jobs
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"toolhost.dev/plugins/bash/capture"
+	"toolhost.dev/plugins/bash/shell"
+)
+
+// Job is a command that goes on after the call that started it has returned, or what a
+// command left running when it ended.
+type Job struct {
+	ID      string
+	Session string
+	// Title is the command in a line.
+	Title   string
+	Process *shell.Process
+	// Left: the command has ended, and the job is what it left running.
+	Left bool
+	// Stdout and Stderr are written one after the other.
+	Stdout, Stderr []*capture.Buffer
+	// Timeout, when not 0, is how long the command may take, from its beginning.
+	Timeout time.Duration
+
+	mu    sync.Mutex
+	limit *time.Timer
+	ended time.Time // zero: it is not known to have ended
+}
+
+// start sets the end that it has at the latest.
+func (j *Job) start() {
+	left, why := MaxAge, shell.Canceled
+	if j.Timeout > 0 {
+		left, why = time.Until(j.Process.Began().Add(j.Timeout)), shell.TimedOut
+	}
+	j.limit = time.AfterFunc(left, func() {
+		j.Process.Stop(why)
+		j.Process.Kill()
+	})
+}
+
+// Running reports whether anything of the job runs.
+func (j *Job) Running() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.ended.IsZero() {
+		return false
+	}
+	select {
+	case <-j.Process.Done():
+	default:
+		return true
+	}
+	if len(j.Process.Alive()) > 0 {
+		return true
+	}
+	j.ended = time.Now()
+	j.limit.Stop()
+	return false
+}
+
+func (j *Job) endedAt() time.Time {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.ended
+}
+
+// Outcome is how the job's command ended; nil: it runs, or the job is what one left.
+func (j *Job) Outcome() (*shell.Outcome, error) {
+	if j.Left {
+		return nil, nil
+	}
+	select {
+	case <-j.Process.Done():
+		return j.Process.Outcome()
+	default:
+		return nil, nil
+	}
+}
+
+// Age is how long the job runs, or ran as far as is known.
+func (j *Job) Age() time.Duration {
+	if o, _ := j.Outcome(); o != nil && !j.Running() {
+		return o.Duration
+	}
+	if end := j.endedAt(); !end.IsZero() {
+		return end.Sub(j.Process.Began())
+	}
+	return time.Since(j.Process.Began())
+}
+
+// pollTime is how often a waiter looks whether what a command left has ended.
+const pollTime = 50 * time.Millisecond
+
+// Wait waits until nothing of the job runs, or ctx ends.
+func (j *Job) Wait(ctx context.Context) {
+	if !j.Left {
+		select {
+		case <-j.Process.Done():
+		case <-ctx.Done():
+			return
+		}
+	}
+	poll := time.NewTicker(pollTime)
+	defer poll.Stop()
+	for j.Running() {
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Kill kills all of the job and waits until it is gone.
+func (j *Job) Kill() { j.Process.Kill() }
+
+// Tail gives the last lines of a stream, with the files that hold all of it.
+func Tail(stream []*capture.Buffer, lines int) (text string, files []string) {
+	for i, b := range stream {
+		if i > 0 && b.Size() == 0 {
+			continue
+		}
+		t, path := b.Tail(lines)
+		if text = t; path != "" {
+			files = append(files, path)
+		}
+	}
+	return text, files
+}
+
+// forget closes the files of the output.
+func (j *Job) forget() {
+	for _, b := range append(j.Stdout[:len(j.Stdout):len(j.Stdout)], j.Stderr...) {
+		b.Close()
+	}
+}
