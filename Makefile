@@ -80,7 +80,7 @@ check-lint: $(TOOLS)/.built ## golangci-lint (fix-lint)
 
 .PHONY: fix-lint
 fix-lint: $(TOOLS)/.built ## Let golangci-lint mend what it can
-	@for m in $(MODULES); do (cd $$m && $(CURDIR)/$(TOOLS)/golangci-lint run --allow-parallel-runners --fix ./...); done
+	@for m in $(MODULES); do (cd $$m && $(CURDIR)/$(TOOLS)/golangci-lint run --fix ./...); done
 
 .PHONY: check-generated
 check-generated: $(TOOLS)/.built ## Generated code is current, and the protocol passes its linter (generate)

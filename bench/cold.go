@@ -88,7 +88,7 @@ func hostRSS(ctx context.Context, out io.Writer, bin, dir string, plugins int) e
 			}
 		}
 	}
-	kb, err := rss(c.Process.Pid)
+	kb, err := memory(c.Process.Pid, "VmRSS:")
 	if err != nil {
 		return err
 	}
@@ -96,15 +96,16 @@ func hostRSS(ctx context.Context, out io.Writer, bin, dir string, plugins int) e
 	return nil
 }
 
-func rss(pid int) (int, error) {
+// memory gives a line of a process's status, in kB.
+func memory(pid int, name string) (int, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, err
 	}
 	for line := range strings.Lines(string(b)) {
-		if v, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+		if v, ok := strings.CutPrefix(line, name); ok {
 			return strconv.Atoi(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(v), "kB")))
 		}
 	}
-	return 0, fmt.Errorf("no VmRSS for %d", pid)
+	return 0, fmt.Errorf("no %s for %d", name, pid)
 }

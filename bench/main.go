@@ -5,6 +5,7 @@
 //	bench call    a read through the whole host beside a bare echo and an MCP server
 //	bench cold    the start from nothing beside that of a bare plugin
 //	bench shim    a tool used as a program in a shell beside /bin/true
+//	bench shell   a native command through the host beside bash itself, and 1 GiB of output
 //	bench edit    what edits make of the cases that TOOLHOST_EDIT_CORPUS names, and their speed
 //	bench search  grep and glob from a warm index beside ripgrep
 package main
@@ -23,7 +24,7 @@ type suite struct {
 	run  func(ctx context.Context, bin string) error
 }
 
-var suites = []suite{{"wire", wire}, {"call", wholeCall}, {"cold", cold}, {"shim", shims}, {"edit", edit}, {"search", searching}}
+var suites = []suite{{"wire", wire}, {"call", wholeCall}, {"cold", cold}, {"shim", shims}, {"shell", shell}, {"edit", edit}, {"search", searching}}
 
 func main() {
 	bin, err := filepath.Abs("bin")

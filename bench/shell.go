@@ -1,0 +1,175 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"toolhost.dev/host"
+)
+
+// shellPause is the time between two calls while a model would think.
+const shellPause = 100 * time.Millisecond
+
+// shell compares a native command through the whole host, in process to result, with
+// bash -c run from Go, and 1 GiB of output with a plain reader of the pipe.
+func shell(ctx context.Context, bin string) error {
+	h, dir, done, err := sampleHost(ctx, bin)
+	if err != nil {
+		return err
+	}
+	defer done()
+	ours := func() error {
+		if res := h.Run(ctx, host.Request{Command: "true"}, nil); !res.Success() {
+			return res.Error
+		}
+		return nil
+	}
+	raw := func() error { return exec.CommandContext(ctx, "bash", "-c", "true").Run() }
+	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	defer out.Flush() //nolint:errcheck // the terminal
+	row := func(name string, o, r time.Duration, most float64) {
+		fmt.Fprintf(out, "%s\ttoolhost %s\tplain %s\tratio %.2f\tat most %.2f\t%s\n", name, millis(o), millis(r), ratio(o, r), most, verdict(ratio(o, r) <= most))
+	}
+	o, r, err := paused(60, ours, raw)
+	if err != nil {
+		return err
+	}
+	row("true, p50, with pauses", o, r, 0.7)
+	d, err := contest(20, 20, ours, raw)
+	if err != nil {
+		return err
+	}
+	row("true, p50, back to back", median(d[0]), median(d[1]), 1.5)
+	return gigabyte(ctx, bin, dir, out, row)
+}
+
+// paused takes turns between calls with a pause before each, and gives the medians.
+func paused(rounds int, a, b call) (time.Duration, time.Duration, error) {
+	calls := []call{a, b}
+	times := make([][]time.Duration, len(calls))
+	for range rounds {
+		for i, c := range calls {
+			time.Sleep(shellPause)
+			began := time.Now()
+			if err := c(); err != nil {
+				return 0, 0, err
+			}
+			times[i] = append(times[i], time.Since(began))
+		}
+	}
+	return median(times[0]), median(times[1]), nil
+}
+
+const gib = 1 << 30
+
+// gigabyte runs a command that prints 1 GiB, through a host process and to a reader that
+// throws it away, and looks at the most memory that the host and its plugin had.
+func gigabyte(ctx context.Context, bin, dir string, out io.Writer, row func(string, time.Duration, time.Duration, float64)) error {
+	command := fmt.Sprintf("yes 'a line of output, as a build prints them' | head -c %d", gib)
+	c := exec.CommandContext(ctx, filepath.Join(bin, "toolhost"), "--workspace", dir, "--state", filepath.Join(dir, ".state"), "batch") //nolint:gosec // built here
+	in, err := c.StdinPipe()
+	if err != nil {
+		return err
+	}
+	lines, err := c.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := c.Start(); err != nil {
+		return err
+	}
+	defer c.Wait()   //nolint:errcheck // only measured
+	defer in.Close() //nolint:errcheck // ends it
+	replies := bufio.NewReader(lines)
+	ask := func(command string) (string, error) {
+		if _, err := fmt.Fprintf(in, "{\"id\":1,\"command\":%q}\n", command); err != nil {
+			return "", err
+		}
+		return replies.ReadString('\n')
+	}
+	if _, err := ask("true"); err != nil {
+		return err
+	}
+	var ours, plain []time.Duration
+	for range 3 {
+		began := time.Now()
+		reply, err := ask(command)
+		if err != nil || !strings.Contains(reply, `"success":true`) {
+			return fmt.Errorf("the command with much output: %.300s: %w", reply, err)
+		}
+		ours = append(ours, time.Since(began))
+		began = time.Now()
+		if err := drain(ctx, command); err != nil {
+			return err
+		}
+		plain = append(plain, time.Since(began))
+	}
+	row("1 GiB of output", median(ours), median(plain), 1.5)
+	plugin, err := child(c.Process.Pid, "bash")
+	if err != nil {
+		return err
+	}
+	for _, p := range []struct {
+		name string
+		pid  int
+	}{{"host", c.Process.Pid}, {"plugin", plugin}} {
+		kb, err := memory(p.pid, "VmHWM:")
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "1 GiB of output, most memory of the %s\t%.1f MB\t\t\tunder 64 MB\t%s\n", p.name, float64(kb)/1024, verdict(kb < 64<<10))
+	}
+	return nil
+}
+
+// drain reads a command's output as a program does that does nothing with it.
+func drain(ctx context.Context, command string) error {
+	c := exec.CommandContext(ctx, "bash", "-c", command) //nolint:gosec // the command above
+	pipe, err := c.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := c.Start(); err != nil {
+		return err
+	}
+	buf := make([]byte, 64<<10)
+	total := 0
+	for {
+		n, err := pipe.Read(buf)
+		total += n
+		if err != nil {
+			break
+		}
+	}
+	if err := c.Wait(); err != nil || total != gib {
+		return fmt.Errorf("%d bytes were read: %w", total, err)
+	}
+	return nil
+}
+
+// child finds the child of a process that runs a program of that name.
+func child(parent int, name string) (int, error) {
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return 0, err
+	}
+	for _, dir := range dirs {
+		b, err := os.ReadFile(filepath.Join(dir, "status"))
+		if err != nil {
+			continue
+		}
+		if s := string(b); strings.HasPrefix(s, "Name:\t"+name+"\n") && strings.Contains(s, fmt.Sprintf("\nPPid:\t%d\n", parent)) {
+			return strconv.Atoi(filepath.Base(dir))
+		}
+	}
+	return 0, fmt.Errorf("process %d has no child %s", parent, name)
+}
