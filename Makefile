@@ -36,10 +36,10 @@ test: check unit ## Everything CI checks
 .PHONY: unit
 ifneq ($(HAVE_NPM),)
 unit: $(PEERS) ## All tests, with the race detector, beside their peers
-	@for m in $(MODULES); do echo "test $$m"; (cd $$m && TOOLHOST_RG="$(RG)" go test -race -count=1 -timeout 5m -tags oracle ./...); done
+	@for m in $(MODULES); do echo "test $$m"; (cd $$m && TOOLHOST_RG="$(RG)" go test -race -count=1 -timeout 10m -tags oracle ./...); done
 else
 unit: ## All tests, with the race detector, beside their peers
-	@for m in $(MODULES); do echo "test $$m"; (cd $$m && go test -race -count=1 -timeout 5m ./...); done
+	@for m in $(MODULES); do echo "test $$m"; (cd $$m && go test -race -count=1 -timeout 10m ./...); done
 	@echo "LEFT OUT: the comparison with ripgrep, because there is no npm to install it with."
 	@if [ "$${CI:-}" = true ]; then echo "CI must leave nothing out: install npm." >&2; exit 1; fi
 endif

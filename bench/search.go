@@ -165,7 +165,7 @@ func (s *searched) all(ctx context.Context, name string, questions []question) e
 			err = s.contest(ctx, h, fmt.Sprintf("glob, %s, warm, beside rg --files", name), fileQuestions, 20)
 		}
 		if err == nil {
-			err = memory(h)
+			err = pluginMemory(h)
 		}
 		done()
 		if err != nil {
@@ -432,13 +432,13 @@ func sameLines(got, want string) error {
 	return fmt.Errorf("%d lines beside %d of ripgrep", len(g), len(w))
 }
 
-// memory tells what the plugin takes.
-func memory(h *host.Host) error {
+// pluginMemory tells what the plugin takes.
+func pluginMemory(h *host.Host) error {
 	for _, p := range h.Status().Plugins {
 		if p.Name != "grep" || !p.Running {
 			continue
 		}
-		kb, err := rss(p.PID)
+		kb, err := memory(p.PID, "VmRSS:")
 		if err != nil {
 			return err
 		}
