@@ -42,7 +42,7 @@ func fromGNU(args []word, sig tool.Signature) (out []word, ok bool) {
 	if sig.Schema.Param("dialect") == nil {
 		return args, true
 	}
-	g := &gnuReader{sig: sig, gnu: true}
+	g := &gnuReader{sig: sig, gnu: true, out: make([]word, 0, len(args)+1)}
 	for g.rest = args; len(g.rest) > 0; {
 		w := g.rest[0]
 		g.rest = g.rest[1:]
