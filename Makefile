@@ -76,7 +76,7 @@ check-vet: ## go vet, for the systems it is built for
 
 .PHONY: check-lint
 check-lint: $(TOOLS)/.built ## golangci-lint (fix-lint)
-	@for m in $(MODULES); do (cd $$m && $(CURDIR)/$(TOOLS)/golangci-lint run ./...); done
+	@for m in $(MODULES); do (cd $$m && $(CURDIR)/$(TOOLS)/golangci-lint run --allow-parallel-runners ./...); done
 
 .PHONY: fix-lint
 fix-lint: $(TOOLS)/.built ## Let golangci-lint mend what it can
