@@ -20,9 +20,10 @@ help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}' | sort -u
 
 .PHONY: build
-build: ## Build bin/toolhost, its shim and the bundled plugins in bin/plugins/
+build: ## Build bin/toolhost, its shim, its launcher and the bundled plugins in bin/plugins/
 	@mkdir -p bin/plugins
 	@$(BUILD) -o bin/toolhost ./host/cmd/toolhost
+	@$(BUILD) -o bin/toolhost-sandbox ./host/cmd/toolhost-sandbox
 	@go build -trimpath -ldflags="$(SHIM_LDFLAGS)" -o bin/toolhost-shim ./host/cmd/toolhost-shim
 	@for p in $(PLUGINS); do $(BUILD) -o bin/plugins/$$p ./plugins/$$p; done
 

@@ -76,18 +76,26 @@ func (c *commands) told(err error) {
 // link makes the programs, which stay for later runs with this binary.
 func (c *commands) link() error {
 	names := c.names()
-	if c.host.stateRoot == "" {
-		tmp, err := c.host.super.RuntimeDir()
-		if err != nil {
-			return err
-		}
-		c.dir = filepath.Join(tmp, "commands")
-	} else {
-		// A host of another release, or with other tools, has its own.
-		sum := sha256.Sum256([]byte(strings.Join(append(names, c.binary), "\x00")))
-		c.dir = filepath.Join(c.host.stateRoot, "commands", hex.EncodeToString(sum[:6]))
+	parent, err := c.parent()
+	if err != nil {
+		return err
 	}
+	// A host of another release, or with other tools, has its own.
+	sum := sha256.Sum256([]byte(strings.Join(append(names, c.binary), "\x00")))
+	c.dir = filepath.Join(parent, hex.EncodeToString(sum[:6]))
 	return shim.Link(c.dir, c.binary, names)
+}
+
+// parent is the directory that the directory of the programs is in.
+func (c *commands) parent() (string, error) {
+	dir := c.host.stateRoot
+	if dir == "" {
+		var err error
+		if dir, err = c.host.super.RuntimeDir(); err != nil {
+			return "", err
+		}
+	}
+	return filepath.Join(dir, "commands"), nil
 }
 
 // names are the programs: of agent tools, of namespaces, and of each tool in them.

@@ -14,6 +14,7 @@ package host
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -71,10 +72,12 @@ type Host struct {
 	// stateRoot is the state directory without symbolic links; empty: in memory.
 	stateRoot string
 	super     *supervisor.Supervisor
-	registry  *registry.Registry
-	dispatch  *dispatch.Dispatcher
-	unloaded  map[string]string // by plugin: why it could not be loaded
-	commands  *commands
+	// confinement has the kernel confine the plugins.
+	confinement *confinement
+	registry    *registry.Registry
+	dispatch    *dispatch.Dispatcher
+	unloaded    map[string]string // by plugin: why it could not be loaded
+	commands    *commands
 	// startsCommands says of each plugin that was loaded whether it starts commands.
 	startsCommands map[string]bool
 	idPrefix       string
@@ -137,9 +140,13 @@ func New(ctx context.Context, opts Options) (*Host, error) {
 	opts.Workspace = workspace
 	h := &Host{opts: opts, cfg: cfg, log: opts.Log, registry: registry.New(), unloaded: make(map[string]string), idPrefix: randomPrefix(), rootsOf: make(map[string][]tool.Root)}
 	h.openState()
+	h.confinement = &confinement{cfg: cfg, bundled: opts.BundledDir, cache: h.stateRoot}
+	if err := h.confinement.check(); err != nil {
+		return nil, errors.Join(err, h.state.Close())
+	}
 	h.startsCommands = make(map[string]bool)
 	h.commands = h.newCommands()
-	h.super = supervisor.New(h.specs(), supervisor.Options{HostVersion: Version, Log: h.log, Diagnose: cfg.At, Inherit: h.commands.inherit})
+	h.super = supervisor.New(h.specs(), supervisor.Options{HostVersion: Version, Log: h.log, Diagnose: cfg.At, Inherit: h.commands.inherit, Confine: h.confine})
 	h.load(ctx)
 	h.dispatch = &dispatch.Dispatcher{
 		Registry:  h.registry,

@@ -41,8 +41,9 @@ func run(m *testing.M) int {
 func build(dir string) error {
 	for out, pkg := range map[string]string{
 		"toolhost": "toolhost.dev/host/cmd/toolhost", "toolhost-shim": "toolhost.dev/host/cmd/toolhost-shim", "plain/toolhost-shim": "toolhost.dev/host/cmd/toolhost-shim",
-		"testplugin":   "toolhost.dev/host/internal/testplugin",
-		"plugins/read": "toolhost.dev/plugins/read", "plugins/edit": "toolhost.dev/plugins/edit",
+		"toolhost-sandbox": "toolhost.dev/host/cmd/toolhost-sandbox",
+		"testplugin":       "toolhost.dev/host/internal/testplugin",
+		"plugins/read":     "toolhost.dev/plugins/read", "plugins/edit": "toolhost.dev/plugins/edit",
 		"plugins/grep": "toolhost.dev/plugins/grep", "plugins/bash": "toolhost.dev/plugins/bash",
 	} {
 		c := exec.Command("go", "build", "-o", filepath.Join(dir, out), pkg)

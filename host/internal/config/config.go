@@ -54,6 +54,11 @@ type Sandbox struct {
 	// Allow and Deny are path globs; a path must match one of Allow (when there is
 	// one) and none of Deny.
 	Allow, Deny []string
+	// Backend is how the kernel confines plugins: "auto", "ns", "landlock" or "none".
+	Backend string
+	// Enforce says what becomes of a plugin that the kernel cannot confine: "auto" runs it
+	// with what there is, "require" does not run it, "off" confines none.
+	Enforce string
 }
 
 // Root is one further directory tree.
@@ -74,11 +79,34 @@ type Plugin struct {
 	StartTimeout time.Duration
 	// Config is the plugin's own block as JSON; nil: none.
 	Config json.RawMessage
+	// Confinement is what the operator says of what the plugin may do.
+	Confinement Confinement
 	// Missing says why the binary cannot be used; empty: it is there.
 	Missing string
 
 	at     position
 	config bodyRanges
+}
+
+// Confinement changes what a plugin may do; nil and zero values leave it as it is.
+type Confinement struct {
+	// Enforce for this plugin, as in Sandbox; empty: as there.
+	Enforce string
+	// WriteRoots: it may write in writable roots.
+	WriteRoots, Exec, Network *bool
+	// Read and Write are further paths, absolute.
+	Read, Write []string
+	Limits      Limits
+}
+
+// Limits of a plugin's processes, each; 0: none.
+type Limits struct {
+	// Memory and FileSize in bytes.
+	Memory, FileSize uint64
+	// Processes of the plugin together, and Files open in each.
+	Processes, Files uint64
+	// CPU time, in whole seconds.
+	CPU time.Duration
 }
 
 // Tool is what the operator says of one tool; zero values mean "as the tool says".

@@ -48,6 +48,8 @@ type sandboxHCL struct {
 	Paths     hcl.Expression `hcl:"paths,optional"`
 	Allow     hcl.Expression `hcl:"allow,optional"`
 	Deny      hcl.Expression `hcl:"deny,optional"`
+	Backend   hcl.Expression `hcl:"backend,optional"`
+	Enforce   hcl.Expression `hcl:"enforce,optional"`
 	Roots     []rootHCL      `hcl:"root,block"`
 }
 
@@ -65,6 +67,7 @@ type pluginHCL struct {
 	Field        hcl.Expression    `hcl:"field,optional"`
 	Optional     bool              `hcl:"optional,optional"`
 	StartTimeout hcl.Expression    `hcl:"start_timeout,optional"`
+	Sandbox      *confinementHCL   `hcl:"sandbox,block"`
 	Config       *configHCL        `hcl:"config,block"`
 	At           hcl.Range         `hcl:",def_range"`
 }
@@ -100,7 +103,7 @@ type decoder struct {
 func decode(files []*hcl.File, diags hcl.Diagnostics, p *hclparse.Parser, source, dir string, env Environment) (*Config, error) {
 	d := &decoder{
 		ctx: evalContext(dir, env), dir: dir, env: env, diags: diags,
-		cfg: &Config{Source: source, Host: DefaultHost(), Sandbox: Sandbox{Workspace: "read-write"}, Tools: make(map[string]Tool), files: p.Sources()},
+		cfg: &Config{Source: source, Host: DefaultHost(), Sandbox: Sandbox{Workspace: "read-write", Backend: "auto", Enforce: "auto"}, Tools: make(map[string]Tool), files: p.Sources()},
 	}
 	if !diags.HasErrors() {
 		var f fileHCL
@@ -220,6 +223,8 @@ func (d *decoder) sandbox(s *sandboxHCL) {
 	out.Workspace = d.choice(s.Workspace, out.Workspace, "read-write", "read-only")
 	out.Strict = d.choice(s.Paths, "contained", "contained", "strict") == "strict"
 	out.Allow, out.Deny = d.globs(s.Allow), d.globs(s.Deny)
+	out.Backend = d.choice(s.Backend, out.Backend, "auto", "ns", "landlock", "none")
+	out.Enforce = d.choice(s.Enforce, out.Enforce, "auto", "require", "off")
 	for _, r := range s.Roots {
 		path := d.path(r.Path)
 		if st, err := os.Stat(path); err != nil || !st.IsDir() {
@@ -248,6 +253,9 @@ func (d *decoder) plugin(p *pluginHCL) {
 		out.Path = filepath.Join(d.env.BundledDir, p.Name)
 	default:
 		d.fail(p.At, fmt.Sprintf("Plugin %q has no path", p.Name), "Say where its binary is: path = \"…\".")
+	}
+	if p.Sandbox != nil {
+		out.Confinement = d.confinement(p.Sandbox)
 	}
 	out.Missing = missing(out.Path)
 	if out.Missing != "" && p.Optional {

@@ -129,6 +129,16 @@ func (p *Plugin) connect(ctx context.Context) (*instance, plugin.ClientProtocol,
 	if inherit := p.super.opts.Inherit; inherit != nil {
 		in.proc.inherit = inherit(p.spec.Name)
 	}
+	if p.spec.StateDir != "" { // before it is confined to it
+		if err := os.MkdirAll(p.spec.StateDir, 0o700); err != nil {
+			return in, nil, fmt.Errorf("its state directory cannot be made: %w", err)
+		}
+	}
+	if confine := p.super.opts.Confine; confine != nil {
+		in.proc.confine = func() (func(error) error, error) {
+			return confine(Start{Plugin: p.spec.Name, Cmd: in.proc.cmd, Roots: p.spec.Roots, SocketDir: in.proc.socketDir})
+		}
+	}
 	dir, err := p.super.RuntimeDir()
 	if err != nil {
 		return in, nil, fmt.Errorf("there is no place for its socket: %w", err)
@@ -158,11 +168,6 @@ func (p *Plugin) connect(ctx context.Context) (*instance, plugin.ClientProtocol,
 
 // configure gives the plugin its configuration and hears what it says of it.
 func (p *Plugin) configure(ctx context.Context, in *instance) error {
-	if p.spec.StateDir != "" {
-		if err := os.MkdirAll(p.spec.StateDir, 0o700); err != nil {
-			return fmt.Errorf("its state directory cannot be made: %w", err)
-		}
-	}
 	diags := checkConfig(in.desc, p.spec.Config)
 	if len(diags) == 0 {
 		var err error

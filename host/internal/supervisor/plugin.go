@@ -24,6 +24,8 @@ type Plugin struct {
 	closed   bool
 	starts   int
 	lastErr  error
+
+	siblings siblings
 }
 
 // startup is a start under way; several callers wait for the same one.
@@ -58,6 +60,14 @@ func (p *Plugin) Status() Status {
 	}
 	if p.lastErr != nil {
 		st.Error = p.lastErr.Error()
+	}
+	for _, other := range p.siblings.all() {
+		o := other.Status()
+		st.Starts += o.Starts
+		st.Calls += o.Calls
+		if o.Running && !st.Running {
+			st.Running, st.PID, st.Version = true, o.PID, o.Version
+		}
 	}
 	return st
 }
@@ -177,6 +187,7 @@ func (p *Plugin) close(grace time.Duration) {
 	if in := p.current.Swap(nil); in != nil {
 		in.stop(grace)
 	}
+	p.siblings.close(grace)
 }
 
 // environment builds what a plugin sees: nothing of the host's own but what

@@ -33,6 +33,7 @@ type process struct {
 	path      string
 	socketDir string
 	inherit   *os.File // nil: nothing
+	confine   func() (running func(error) error, err error)
 	log       *slog.Logger
 
 	started   chan struct{} // closed when Start is over, or never comes; cmd is settled from then on
@@ -99,10 +100,10 @@ func (p *process) Start(context.Context) (err error) {
 	p.lifeline = lifeW
 	handshake, line := io.Pipe()
 	p.handshake = handshake
-	if err := forkFromSafeThread(p.cmd.Start); err != nil {
+	if err := p.run(); err != nil {
 		_ = lifeW.Close()
 		closers = append(closers, outR, errR)
-		return startError(p.path, err)
+		return err
 	}
 	go p.readStdout(outR, line)
 	stderrDone := make(chan struct{})
@@ -123,6 +124,34 @@ func (p *process) Start(context.Context) (err error) {
 		_ = lifeW.Close()
 	}()
 	return nil
+}
+
+// run starts the process. When it returns without an error, the plugin runs.
+func (p *process) run() error {
+	if p.confine == nil {
+		if err := forkFromSafeThread(p.cmd.Start); err != nil {
+			return startError(p.path, err)
+		}
+		return nil
+	}
+	running, err := p.confine()
+	if err != nil {
+		return err
+	}
+	err = running(forkFromSafeThread(p.cmd.Start))
+	if err == nil {
+		return nil
+	}
+	if p.cmd.Process != nil {
+		_ = p.cmd.Process.Kill()
+		_ = p.cmd.Wait()
+		p.cmd.Process = nil
+	}
+	var errno syscall.Errno
+	if errors.As(err, &errno) && error(errno) == err { //nolint:errorlint // bare: that of executing the plugin
+		return startError(p.path, err)
+	}
+	return err
 }
 
 // startError says why a binary cannot be run, and what to do.

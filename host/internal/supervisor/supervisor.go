@@ -4,7 +4,8 @@
 // A plugin's life, in order:
 //
 //  1. the binary is started in its own process group, with a built environment, no
-//     standard input, and a lifeline pipe that tells it when the host is gone;
+//     standard input, and a lifeline pipe that tells it when the host is gone; where it is
+//     confined, a launcher does that and becomes the plugin;
 //  2. handshake: one line on its standard output, read under a deadline;
 //  3. Describe and Configure, checked;
 //  4. its socket is unlinked (the connection stays), and the instance is published;
@@ -19,6 +20,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sync"
 	"time"
@@ -62,9 +64,21 @@ type Options struct {
 	// Inherit gives a file that a plugin inherits, as its descriptor InheritedFD; the
 	// supervisor does not close it. nil, or a nil file: none.
 	Inherit func(plugin string) *os.File
+	// Confine has a process confined that is about to be started, and may change all of
+	// its command. running is called with what starting it gave, and says whether the
+	// plugin runs. nil: processes are not confined.
+	Confine func(Start) (running func(error) error, err error)
 	// Diagnose writes what is wrong with a plugin's configuration for the operator. nil:
 	// plainly.
 	Diagnose func(plugin string, diags []tool.Diagnostic) string
+}
+
+// Start is a process that is about to be started.
+type Start struct {
+	Plugin    string
+	Cmd       *exec.Cmd
+	Roots     []tool.Root
+	SocketDir string
 }
 
 // Supervisor owns a set of plugins. It is safe for concurrent use.
@@ -102,6 +116,8 @@ func (s *Supervisor) Call(ctx context.Context, plugin string, call *tool.Call, p
 	if p == nil {
 		return tool.Failed(tool.Errorf(tool.Internal, "no plugin is named %q", plugin).From(tool.SourceHost))
 	}
+	p, done := p.within(call.Roots)
+	defer done()
 	in, err := p.acquire(ctx)
 	if err != nil {
 		return tool.Failed(err)

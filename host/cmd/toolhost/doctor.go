@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"toolhost.dev/host"
+)
+
+func newDoctor(s *settings) *cobra.Command {
+	return &cobra.Command{
+		Use:   "doctor",
+		Short: "Say what the kernel enforces on each plugin, what is missing and how to get it",
+		Long: `Say what the kernel enforces on each plugin, what is missing and how to get it. Nothing is
+started but the program that confines plugins. Exit status 1 when a plugin must run
+confined (enforce = "require") and cannot.`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			d, err := host.Diagnose(host.Options{Config: host.FindConfig(s.config)})
+			if err != nil {
+				return err
+			}
+			if s.json {
+				err = printJSON(os.Stdout, d)
+			} else {
+				err = doctorText(os.Stdout, d)
+			}
+			if err != nil {
+				return err
+			}
+			for _, p := range d.Plugins {
+				if p.Refused != "" {
+					return exitError(exitFailure)
+				}
+			}
+			return nil
+		},
+	}
+}
+
+func doctorText(w io.Writer, d *host.Diagnosis) error {
+	m := d.Machine
+	yes := map[bool]string{true: "yes", false: "no"}
+	namespaces := yes[m.Namespaces]
+	if !m.Namespaces && m.NoNamespaces != "" {
+		namespaces += ": " + m.NoNamespaces
+	}
+	landlock := "no"
+	if m.ABI > 0 {
+		landlock = fmt.Sprintf("version %d", m.ABI)
+	}
+	fmt.Fprintf(w, "configuration         %s\nnamespaces            %s\nLandlock              %s\nsystem call filters   %s\n", d.Config, namespaces, landlock, yes[m.Seccomp])
+	if m.Launcher == "" {
+		fmt.Fprintf(w, "no plugin is confined: %s\n", m.NoLauncher)
+	}
+	for _, p := range d.Plugins {
+		fmt.Fprintf(w, "\n%s: backend %s, enforce %s\n", printable(p.Name), p.Backend, p.Enforce)
+		if p.Refused != "" {
+			fmt.Fprintf(w, "  refused: %s\n", p.Refused)
+		}
+		for _, e := range p.Enforced {
+			fmt.Fprintf(w, "  + %s\n", printable(e))
+		}
+		for _, g := range p.Missing {
+			fmt.Fprintf(w, "  - %s\n      %s\n", printable(g.What), printable(g.How))
+		}
+	}
+	return nil
+}

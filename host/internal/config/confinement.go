@@ -1,0 +1,95 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/gohcl"
+)
+
+type confinementHCL struct {
+	Enforce hcl.Expression `hcl:"enforce,optional"`
+	Roots   hcl.Expression `hcl:"roots,optional"`
+	Exec    *bool          `hcl:"exec,optional"`
+	Network *bool          `hcl:"network,optional"`
+	Read    []string       `hcl:"read,optional"`
+	Write   []string       `hcl:"write,optional"`
+	Limits  *limitsHCL     `hcl:"limits,block"`
+}
+
+type limitsHCL struct {
+	Memory    hcl.Expression `hcl:"memory,optional"`
+	Processes hcl.Expression `hcl:"processes,optional"`
+	Files     hcl.Expression `hcl:"files,optional"`
+	FileSize  hcl.Expression `hcl:"file_size,optional"`
+	CPU       hcl.Expression `hcl:"cpu,optional"`
+}
+
+func (d *decoder) confinement(c *confinementHCL) Confinement {
+	out := Confinement{Enforce: d.choice(c.Enforce, "", "auto", "require", "off"), Exec: c.Exec, Network: c.Network}
+	if given(c.Roots) {
+		write := d.choice(c.Roots, "read-write", "read-only", "read-write") == "read-write"
+		out.WriteRoots = &write
+	}
+	for _, p := range c.Read {
+		out.Read = append(out.Read, d.path(p))
+	}
+	for _, p := range c.Write {
+		out.Write = append(out.Write, d.path(p))
+	}
+	if l := c.Limits; l != nil {
+		out.Limits = Limits{
+			Memory: d.size(l.Memory), FileSize: d.size(l.FileSize),
+			Processes: d.count(l.Processes), Files: d.count(l.Files), CPU: d.duration(l.CPU),
+		}
+	}
+	return out
+}
+
+// count evaluates a whole number from 1 on; 0 when it is not given.
+func (d *decoder) count(e hcl.Expression) uint64 {
+	if !given(e) {
+		return 0
+	}
+	var n uint64
+	if diags := gohcl.DecodeExpression(e, d.ctx, &n); diags.HasErrors() {
+		d.add(diags)
+		return 0
+	}
+	if n == 0 {
+		d.fail(e.Range(), "The limit is 0", "Give a number from 1 on, or leave it out for no limit.")
+	}
+	return n
+}
+
+var units = []struct {
+	name  string
+	bytes uint64
+}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}}
+
+// size evaluates a number of bytes such as "2GiB"; 0 when it is not given.
+func (d *decoder) size(e hcl.Expression) uint64 {
+	if !given(e) {
+		return 0
+	}
+	var s string
+	if diags := gohcl.DecodeExpression(e, d.ctx, &s); diags.HasErrors() {
+		d.add(diags)
+		return 0
+	}
+	for _, u := range units {
+		number, ok := strings.CutSuffix(s, u.name)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseUint(strings.TrimSpace(number), 10, 64)
+		if err == nil && n > 0 && n <= math.MaxInt64/u.bytes {
+			return n * u.bytes
+		}
+	}
+	d.fail(e.Range(), fmt.Sprintf("%q is not a size", s), "Write a whole number with a unit: \"512MiB\", \"4GiB\".")
+	return 0
+}

@@ -1,0 +1,62 @@
+package sandbox
+
+import (
+	"bufio"
+	"debug/elf"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// kind is what it takes to execute a binary besides itself.
+type kind struct {
+	static       bool
+	interpreters []string
+}
+
+// binaryKind looks at a binary. One that cannot be looked at is taken to be static: then
+// executing it says what is wrong.
+func binaryKind(path string) kind {
+	f, err := os.Open(path)
+	if err != nil {
+		return kind{static: true}
+	}
+	defer func() { _ = f.Close() }()
+	in := bufio.NewReader(f)
+	if mark, err := in.Peek(2); err == nil && string(mark) == "#!" {
+		return kind{interpreters: script(in)}
+	}
+	b, err := elf.NewFile(f)
+	if err != nil {
+		return kind{static: true}
+	}
+	for _, p := range b.Progs {
+		if p.Type != elf.PT_INTERP {
+			continue
+		}
+		name := make([]byte, min(p.Filesz, 4096))
+		if _, err := p.ReadAt(name, 0); err == nil {
+			return kind{interpreters: []string{strings.TrimRight(string(name), "\x00")}}
+		}
+	}
+	return kind{static: true}
+}
+
+// script gives the interpreters of a script. With env in between it can be any on the
+// PATH, so the system's programs are let be; they run in the place of the plugin, never
+// beside it.
+func script(in *bufio.Reader) []string {
+	line, _ := in.ReadString('\n')
+	fields := strings.Fields(strings.TrimPrefix(line, "#!"))
+	if len(fields) == 0 {
+		return nil
+	}
+	if filepath.Base(fields[0]) == "env" {
+		return system
+	}
+	own := []string{fields[0]}
+	if real, err := filepath.EvalSymlinks(fields[0]); err == nil {
+		return append(own, binaryKind(real).interpreters...)
+	}
+	return own
+}

@@ -1,0 +1,83 @@
+package confine
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// exitStatus of a launcher that could not launch.
+const exitStatus = 126
+
+func init() {
+	// All that is done here is about the thread that executes the plugin, and it must be
+	// the first: the others get no signal when the host dies.
+	runtime.LockOSThread()
+}
+
+// Main is the launcher: toolhost-sandbox POLICY [ARGUMENT…]. It does not return.
+func Main() {
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, "toolhost-sandbox is started by toolhost: it confines a plugin and then becomes it")
+		os.Exit(2)
+	}
+	var p Policy
+	if err := json.Unmarshal([]byte(os.Args[1]), &p); err != nil {
+		fmt.Fprintln(os.Stderr, "toolhost-sandbox: the policy cannot be read:", err)
+		os.Exit(2)
+	}
+	args := os.Args[2:]
+	step, err := enter(&p, args)
+	failure := Failure{Step: step, Message: err.Error()}
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		failure.Errno = int(errno)
+	}
+	if b, err := json.Marshal(failure); err == nil && p.StatusFD > 2 {
+		_, _ = unix.Write(p.StatusFD, b)
+	}
+	os.Exit(exitStatus)
+}
+
+// enter restricts this process and executes the plugin. It returns when a step fails.
+func enter(p *Policy, args []string) (step string, err error) {
+	if p.StatusFD > 2 {
+		unix.CloseOnExec(p.StatusFD)
+	}
+	// Set again: a change of credentials would have cleared it.
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGTERM), 0, 0, 0); err != nil {
+		return "parent-death signal", err
+	}
+	if p.Namespaces {
+		if err := enterRoot(p); err != nil {
+			return "namespaces", err
+		}
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return "no_new_privs", err
+	}
+	if err := dropCapabilities(); err != nil {
+		return "capabilities", err
+	}
+	if err := landlock(p); err != nil {
+		return "landlock", err
+	}
+	// From here on nothing may allocate much or need a file.
+	argv := append([]string{p.Exec}, args...)
+	env := os.Environ()
+	if err := setLimits(p.Limits); err != nil {
+		return "limits", err
+	}
+	if err := seccomp(p); err != nil {
+		return "seccomp", err
+	}
+	if p.Exec == ProbeArg {
+		os.Exit(0)
+	}
+	return StepExec, unix.Exec(p.Exec, argv, env)
+}

@@ -1,0 +1,300 @@
+package confine
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// base is where the new root is put together, out of the way of nothing: what it holds
+// has been opened before.
+const base = "/tmp"
+
+// place is one thing in the new root.
+type place struct {
+	path  string
+	write bool
+	// scratch is an empty directory in memory; link a symbolic link; else fd is a detached
+	// copy of what is at path.
+	scratch bool
+	link    string
+	fd      int
+	dir     bool
+	device  bool
+}
+
+// enterRoot makes the new root and moves there. The process is in a mount namespace of
+// its own, with all capabilities in its user namespace.
+func enterRoot(p *Policy) error {
+	if !p.Network {
+		if err := loopbackUp(); err != nil {
+			return fmt.Errorf("the loopback device: %w", err)
+		}
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("the mounts cannot be made private: %w", err)
+	}
+	places, err := gather(p)
+	if err != nil {
+		return err
+	}
+	if err := unix.Mount("tmpfs", base, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755,size=4m"); err != nil {
+		return fmt.Errorf("a new root: %w", err)
+	}
+	size := p.TmpBytes
+	if size == 0 {
+		size = 512 << 20
+	}
+	for i := range places {
+		if err := places[i].put(size); err != nil {
+			return fmt.Errorf("%s: %w", places[i].path, err)
+		}
+	}
+	if err := mountProc(p); err != nil {
+		return fmt.Errorf("/proc: %w", err)
+	}
+	if p.StartProcesses {
+		if err := mountTerminals(); err != nil {
+			return fmt.Errorf("/dev/pts: %w", err)
+		}
+	}
+	for name, to := range map[string]string{"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"} {
+		if err := os.Symlink(to, filepath.Join(base, "dev", name)); err != nil {
+			return err
+		}
+	}
+	if err := os.Chdir(base); err != nil {
+		return err
+	}
+	if err := unix.PivotRoot(".", "."); err != nil {
+		return fmt.Errorf("pivot_root: %w", err)
+	}
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+		return fmt.Errorf("the old root stays: %w", err)
+	}
+	if err := os.Chdir("/"); err != nil {
+		return err
+	}
+	return unix.MountSetattr(unix.AT_FDCWD, "/", 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
+}
+
+// gather opens everything that belongs into the new root, those that hold others first.
+func gather(p *Policy) ([]place, error) {
+	var all []place
+	for _, s := range append(slices.Clone(p.Scratch), "/dev") {
+		all = append(all, place{path: s, scratch: true, write: s != "/dev", fd: -1})
+	}
+	for _, l := range []struct {
+		paths []string
+		place
+	}{{p.Read, place{}}, {p.Run, place{}}, {p.Write, place{write: true}}, {p.Devices, place{write: true, device: true}}} {
+		for _, path := range l.paths {
+			if path == "/" {
+				return nil, errors.New("the whole file system cannot be a root inside of another")
+			}
+			if strings.HasPrefix(path, "/proc") && (len(path) == 5 || path[5] == '/') {
+				continue // see mountProc
+			}
+			pl := l.place
+			pl.path, pl.fd = path, -1
+			all = append(all, pl.follow()...)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b place) int { return strings.Compare(a.path, b.path) })
+	var out []place
+	for _, pl := range all {
+		if covered(out, pl) {
+			continue
+		}
+		if !pl.scratch && pl.link == "" {
+			fd, err := unix.OpenTree(unix.AT_FDCWD, pl.path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+			if err != nil {
+				return nil, fmt.Errorf("%s cannot be taken along: %w", pl.path, err)
+			}
+			pl.fd = fd
+		}
+		out = append(out, pl)
+	}
+	return out, nil
+}
+
+// follow gives the place, with the symbolic links on the way to it. Nothing, when there
+// is nothing.
+func (pl place) follow() []place {
+	var out []place
+	at, rest := "/", strings.Split(pl.path, "/")
+	for links := 0; len(rest) > 0; {
+		name := rest[0]
+		rest = rest[1:]
+		switch name {
+		case "", ".":
+			continue
+		case "..":
+			at = filepath.Dir(at)
+			continue
+		}
+		next := filepath.Join(at, name)
+		st, err := os.Lstat(next)
+		if err != nil {
+			return nil
+		}
+		if st.Mode()&os.ModeSymlink == 0 {
+			at, pl.dir = next, st.IsDir()
+			continue
+		}
+		to, err := os.Readlink(next)
+		if links++; err != nil || links > 40 {
+			return nil
+		}
+		out = append(out, place{path: next, link: to, fd: -1})
+		if filepath.IsAbs(to) {
+			at = "/"
+		}
+		rest = append(strings.Split(to, "/"), rest...)
+	}
+	pl.path = at
+	return append(out, pl)
+}
+
+// covered reports whether pl is in what is there already, with no less than its rights.
+func covered(there []place, pl place) bool {
+	for _, t := range slices.Backward(there) {
+		if t.path == pl.path && (t.write || !pl.write) {
+			return true
+		}
+		if strings.HasPrefix(pl.path, t.path+"/") {
+			return !t.scratch && t.link == "" && (t.write || !pl.write)
+		}
+	}
+	return false
+}
+
+// put makes the place in the new root.
+func (pl *place) put(size uint64) error {
+	at := base + pl.path
+	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil { //nolint:gosec // a directory in a root of its own
+		return err
+	}
+	switch {
+	case pl.link != "":
+		err := os.Symlink(pl.link, at)
+		if errors.Is(err, os.ErrExist) {
+			return nil // in what was put before
+		}
+		return err
+	case pl.scratch:
+		if err := os.MkdirAll(at, 0o755); err != nil { //nolint:gosec // as above
+			return err
+		}
+		if !pl.write {
+			return nil
+		}
+		return unix.Mount("tmpfs", at, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, fmt.Sprintf("mode=1777,size=%d", size))
+	case pl.dir:
+		if err := os.MkdirAll(at, 0o755); err != nil { //nolint:gosec // as above
+			return err
+		}
+	default:
+		if f, err := os.OpenFile(at, os.O_CREATE|os.O_RDONLY, 0o600); err == nil {
+			_ = f.Close()
+		}
+	}
+	if err := unix.MoveMount(pl.fd, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		return fmt.Errorf("it cannot be mounted: %w", err)
+	}
+	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID}
+	if !pl.device {
+		attr.Attr_set |= unix.MOUNT_ATTR_NODEV
+	}
+	if !pl.write {
+		attr.Attr_set |= unix.MOUNT_ATTR_RDONLY
+	}
+	if err := unix.MountSetattr(pl.fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr); err != nil {
+		return fmt.Errorf("its mount cannot be restricted: %w", err)
+	}
+	return unix.Close(pl.fd)
+}
+
+// mountProc gives the new root the processes of its own namespace, or, where it has none
+// of its own, the host's; Landlock keeps their memory and descriptors from being read.
+func mountProc(p *Policy) error {
+	at := base + "/proc"
+	fd := -1
+	if !p.PrivateProcesses {
+		var err error
+		if fd, err = unix.OpenTree(unix.AT_FDCWD, "/proc", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(at, 0o755); err != nil { //nolint:gosec // a directory in a root of its own
+		return err
+	}
+	if p.PrivateProcesses {
+		if err := unix.Mount("proc", at, "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+			return err
+		}
+		if err := limitProcesses(p.Limits.Processes); err != nil {
+			return err
+		}
+	} else if err := unix.MoveMount(fd, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		return err
+	}
+	// The settings in /proc/sys are the kernel's, and root may write them.
+	return unix.MountSetattr(unix.AT_FDCWD, at, unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC})
+}
+
+// limitProcesses bounds the process ids of the namespace, which binds root too. Before
+// Linux 6.14 the setting is the whole machine's, and there is no such bound.
+func limitProcesses(n uint64) error {
+	const least = 301 // what the kernel accepts
+	if n == 0 || !kernelAtLeast(6, 14) {
+		return nil
+	}
+	return os.WriteFile(base+"/proc/sys/kernel/pid_max", strconv.AppendUint(nil, max(n, least), 10), 0)
+}
+
+func kernelAtLeast(major, minor int) bool {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return false
+	}
+	var a, b int
+	if n, _ := fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &a, &b); n != 2 {
+		return false
+	}
+	return a > major || a == major && b >= minor
+}
+
+// mountTerminals gives commands terminals of their own.
+func mountTerminals() error {
+	if err := os.Mkdir(base+"/dev/pts", 0o755); err != nil { //nolint:gosec // a directory in a root of its own
+		return err
+	}
+	if err := unix.Mount("devpts", base+"/dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620"); err != nil {
+		return err
+	}
+	return os.Symlink("pts/ptmx", base+"/dev/ptmx")
+}
+
+func loopbackUp() error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(fd) }()
+	ifr, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	if err := unix.IoctlIfreq(fd, unix.SIOCGIFFLAGS, ifr); err != nil {
+		return err
+	}
+	ifr.SetUint16(ifr.Uint16() | unix.IFF_UP)
+	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, ifr)
+}

@@ -1,0 +1,161 @@
+//go:build linux && (amd64 || arm64)
+
+package confine
+
+import (
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// SeccompKnown says whether the system calls of this architecture are known.
+const SeccompKnown = true
+
+// What a filter sees of a system call: struct seccomp_data.
+const (
+	offsetNumber = 0
+	offsetArch   = 4
+	offsetArgs   = 16 // low halves, on a little-endian machine
+)
+
+const (
+	load    = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
+	ifEqual = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
+	ifAbove = unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K // above or equal
+	ifSet   = unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K
+	give    = unix.BPF_RET | unix.BPF_K
+)
+
+const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC |
+	unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWTIME
+
+// denied on every architecture, whatever a policy says: they reach into other
+// processes or into the kernel, or around the layers below.
+var denied = []uint32{
+	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PROCESS_MADVISE, unix.SYS_PIDFD_GETFD, unix.SYS_KCMP,
+	unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD, unix.SYS_FANOTIFY_INIT, unix.SYS_LOOKUP_DCOOKIE,
+	unix.SYS_KEYCTL, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY,
+	unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD, unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE,
+	unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_REBOOT, unix.SYS_ACCT, unix.SYS_QUOTACTL, unix.SYS_QUOTACTL_FD, unix.SYS_SYSLOG, unix.SYS_VHANGUP,
+	unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_CLOCK_ADJTIME, unix.SYS_ADJTIMEX, unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME,
+	unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_CHROOT, unix.SYS_SETNS,
+	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_OPEN_TREE, unix.SYS_MOVE_MOUNT, unix.SYS_FSOPEN,
+	unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR,
+}
+
+// unknown are answered as a kernel does that does not have them, so that programs do
+// without: what they would do cannot be seen by a filter.
+var unknown = []uint32{unix.SYS_CLONE3, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER}
+
+// metadata of files, which Landlock does not guard: a plugin that writes nowhere
+// needs none of these.
+var metadata = []uint32{
+	unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_UTIMENSAT,
+	unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR,
+}
+
+// sharedMemory by name outlives processes and is in no directory.
+var sharedMemory = []uint32{unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_MSGGET, unix.SYS_SEMGET, unix.SYS_MQ_OPEN}
+
+// filter is a program of the kernel's packet filter language, in the making.
+type filter []unix.SockFilter
+
+func (f *filter) add(code uint16, k uint32, yes, no uint8) {
+	*f = append(*f, unix.SockFilter{Code: code, K: k, Jt: yes, Jf: no})
+}
+
+func errno(e unix.Errno) uint32 { return unix.SECCOMP_RET_ERRNO | uint32(e) }
+
+// answer has a system call answered with an error. The number is loaded.
+func (f *filter) answer(number uint32, e unix.Errno) {
+	f.add(ifEqual, number, 0, 1)
+	f.add(give, errno(e), 0, 0)
+}
+
+// answerWhere does so where the test of an argument, with k, comes out as said.
+func (f *filter) answerWhere(number uint32, arg int, test uint16, k uint32, comesOut bool, e unix.Errno) {
+	f.add(ifEqual, number, 0, 4)
+	f.add(load, offsetArgs+8*uint32(arg), 0, 0)
+	if comesOut {
+		f.add(test, k, 0, 1)
+	} else {
+		f.add(test, k, 1, 0)
+	}
+	f.add(give, errno(e), 0, 0)
+	f.add(load, offsetNumber, 0, 0)
+}
+
+// families answers calls for sockets of other families than these.
+func (f *filter) families(number uint32, allowed []uint32) {
+	n := uint8(len(allowed))
+	f.add(ifEqual, number, 0, n+3)
+	f.add(load, offsetArgs, 0, 0)
+	for i, family := range allowed {
+		f.add(ifEqual, family, n-uint8(i), 0)
+	}
+	f.add(give, errno(unix.EAFNOSUPPORT), 0, 0)
+	f.add(load, offsetNumber, 0, 0)
+}
+
+// program gives the filter for a policy.
+func program(p *Policy) filter {
+	var f filter
+	f.add(load, offsetArch, 0, 0)
+	f.add(ifEqual, arch, 1, 0)
+	f.add(give, unix.SECCOMP_RET_KILL_PROCESS, 0, 0)
+	f.add(load, offsetNumber, 0, 0)
+	f.add(ifAbove, 0x40000000, 0, 1) // the x32 calls, which have other numbers
+	f.add(give, errno(unix.ENOSYS), 0, 0)
+	for _, n := range unknown {
+		f.answer(n, unix.ENOSYS)
+	}
+	for _, n := range slices.Concat(denied, deniedHere) {
+		f.answer(n, unix.EPERM)
+	}
+	for _, n := range []uint32{unix.SYS_CLONE, unix.SYS_UNSHARE} {
+		f.answerWhere(n, 0, ifSet, namespaces, true, unix.EPERM)
+	}
+	f.answerWhere(unix.SYS_IOCTL, 1, ifEqual, unix.TIOCSTI, true, unix.EPERM)
+	f.answerWhere(unix.SYS_IOCTL, 1, ifEqual, tioclinux, true, unix.EPERM)
+	// The limits of another process, such as the host's.
+	f.answerWhere(unix.SYS_PRLIMIT64, 0, ifEqual, 0, false, unix.EPERM)
+	if !p.StartProcesses {
+		f.answerWhere(unix.SYS_CLONE, 0, ifSet, unix.CLONE_THREAD, false, unix.EPERM)
+		for _, n := range forks {
+			f.answer(n, unix.EPERM)
+		}
+	}
+	if !p.StartProcesses && len(p.Write) == 0 {
+		for _, n := range slices.Concat(metadata, metadataHere) {
+			f.answer(n, unix.EPERM)
+		}
+	}
+	if !p.Namespaces {
+		for _, n := range sharedMemory {
+			f.answer(n, unix.EPERM)
+		}
+	}
+	allowed := []uint32{unix.AF_UNIX}
+	if p.Network || p.Namespaces {
+		allowed = append(allowed, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK)
+	}
+	f.families(unix.SYS_SOCKET, allowed)
+	f.families(unix.SYS_SOCKETPAIR, allowed)
+	f.add(give, unix.SECCOMP_RET_ALLOW, 0, 0)
+	return f
+}
+
+// tioclinux pastes into a virtual terminal; package unix does not have it.
+const tioclinux = 0x541c
+
+// seccomp installs the filter for this thread, which needs no_new_privs.
+func seccomp(p *Policy) error {
+	f := program(p)
+	prog := unix.SockFprog{Len: uint16(len(f)), Filter: &f[0]}
+	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&prog))); errno != 0 {
+		return fmt.Errorf("seccomp: %w", errno)
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+package sandbox
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"toolhost.dev/host/internal/sandbox/confine"
+)
+
+// isolate has the command start in new namespaces where the policy is for such. The user
+// keeps their id in them: root can therefore hold its own against files of others, and
+// nobody becomes root.
+func isolate(cmd *exec.Cmd, p *confine.Policy) {
+	if !p.Namespaces {
+		return
+	}
+	attr := cmd.SysProcAttr
+	if attr == nil {
+		attr = &syscall.SysProcAttr{}
+		cmd.SysProcAttr = attr
+	}
+	attr.Cloneflags |= unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
+	if !p.Network {
+		attr.Cloneflags |= unix.CLONE_NEWNET
+	}
+	if p.PrivateProcesses {
+		attr.Cloneflags |= unix.CLONE_NEWPID
+	}
+	attr.UidMappings = mappings("/proc/self/uid_map", os.Getuid())
+	attr.GidMappings = mappings("/proc/self/gid_map", os.Getgid())
+	attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP}
+}
+
+// mappings map ids to themselves: for root all that it has, since it may work on files of
+// other users; for others the one id that they may map.
+func mappings(own string, id int) []syscall.SysProcIDMap {
+	if os.Getuid() == 0 {
+		if all := readMappings(own); len(all) > 0 {
+			return all
+		}
+	}
+	return []syscall.SysProcIDMap{{ContainerID: id, HostID: id, Size: 1}}
+}
+
+func readMappings(path string) []syscall.SysProcIDMap {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = f.Close() }()
+	var all []syscall.SysProcIDMap
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		var inside, outside, size int
+		if n, _ := fmt.Sscan(lines.Text(), &inside, &outside, &size); n != 3 {
+			return nil
+		}
+		all = append(all, syscall.SysProcIDMap{ContainerID: inside, HostID: inside, Size: size})
+	}
+	return all
+}

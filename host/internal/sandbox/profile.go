@@ -1,0 +1,171 @@
+package sandbox
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/sandbox/confine"
+)
+
+// Profile is what a plugin may do, whatever the roots of its calls are.
+type Profile struct {
+	// WriteRoots lets it write in the roots that are writable.
+	WriteRoots bool `json:"write_roots"`
+	// StartProcesses lets it execute the system's programs and those in the roots.
+	StartProcesses bool `json:"exec"`
+	Network        bool `json:"network"`
+	// Read and Write are paths besides the roots.
+	Read   []string       `json:"read,omitempty"`
+	Write  []string       `json:"write,omitempty"`
+	Limits confine.Limits `json:"limits"`
+}
+
+// Default gives the profile that a plugin has by its name: the bundled ones have what
+// their tools need, all others may work on files in the roots.
+func Default(plugin string) Profile {
+	switch plugin {
+	case "read", "grep":
+		return Profile{}
+	case "bash":
+		return Profile{WriteRoots: true, StartProcesses: true}
+	}
+	return Profile{WriteRoots: true}
+}
+
+// Place is where a plugin runs.
+type Place struct {
+	// Binary of the plugin.
+	Binary string
+	Roots  []tool.Root
+	// SocketDir and StateDir are the plugin's own; empty: none.
+	SocketDir, StateDir string
+	// Run are the host's own programs that its commands may start.
+	Run []string
+	// Env is the environment the plugin gets.
+	Env []string
+}
+
+// system is what programs need of a system: themselves, and what they look up. Keys and
+// password hashes are not in it, for root could read them.
+var system = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/run/current-system"}
+
+var systemFiles = []string{
+	"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/ld.so.preload", "/etc/alternatives", "/etc/passwd", "/etc/group",
+	"/etc/nsswitch.conf", "/etc/resolv.conf", "/etc/hosts", "/etc/host.conf", "/etc/gai.conf", "/etc/hostname", "/etc/machine-id",
+	"/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/ca-certificates", "/etc/ca-certificates.conf", "/etc/pki", "/etc/crypto-policies",
+	"/etc/localtime", "/etc/timezone", "/etc/locale.alias", "/etc/locale.conf", "/etc/default/locale", "/etc/mime.types", "/etc/magic", "/etc/protocols", "/etc/services",
+	"/etc/gitconfig", "/etc/inputrc", "/etc/bash.bashrc", "/etc/bash_completion.d", "/etc/profile", "/etc/profile.d", "/etc/environment",
+	"/etc/terminfo", "/etc/os-release", "/etc/lsb-release", "/etc/debian_version", "/etc/redhat-release", "/etc/login.defs", "/etc/shells",
+	"/etc/java", "/etc/maven", "/etc/npmrc", "/etc/pip.conf", "/etc/python3", "/etc/perl", "/etc/fonts", "/etc/ImageMagick-6", "/etc/ssh/ssh_config", "/etc/ssh/ssh_config.d",
+	"/sys/devices/system/cpu", "/sys/fs/cgroup", "/sys/kernel/mm/transparent_hugepage",
+	"/var/lib/dpkg", "/var/lib/apt/lists", "/var/cache/fontconfig",
+}
+
+// runtimeFiles are what the runtimes of languages look at in every program.
+var runtimeFiles = []string{"/proc", "/etc/localtime", "/usr/share/zoneinfo", "/usr/share/mime", "/etc/mime.types", "/sys/kernel/mm/transparent_hugepage"}
+
+// homeFiles are what programs look up in the home directory, and hold no secrets.
+var homeFiles = []string{".gitconfig", ".config/git", ".gitignore_global", "go/pkg/mod", ".npm-global", ".nvm", ".cargo/bin", ".rustup", ".pyenv", ".local/bin", ".local/lib", ".sdkman", ".deno/bin", ".bun/bin"}
+
+var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"}
+
+// caches are where programs keep what they can make again, below the plugin's state
+// directory: in the user's own caches a command could plant what runs outside later.
+var caches = map[string]string{"XDG_CACHE_HOME": "cache", "GOCACHE": "cache/go-build", "npm_config_cache": "cache/npm", "TMPDIR": "tmp"}
+
+// Policy gives the policy for a plugin in a place, and the environment that it takes for
+// that. It makes the directories that have to be there.
+func (p Profile) Policy(at Place, abi int) (confine.Policy, []string, error) {
+	out := confine.Policy{
+		Run: []string{at.Binary}, Devices: devices, StartProcesses: p.StartProcesses, Network: p.Network, Limits: p.Limits, ABI: abi,
+		Scratch: []string{"/tmp", "/dev/shm", "/var/tmp"},
+	}
+	env := at.Env
+	for _, r := range at.Roots {
+		switch {
+		case r.Writable && p.WriteRoots:
+			out.Write = append(out.Write, r.Path)
+		case p.StartProcesses:
+			out.Run = append(out.Run, r.Path)
+		default:
+			out.Read = append(out.Read, r.Path)
+		}
+	}
+	out.Write = append(out.Write, p.Write...)
+	out.Read = append(out.Read, p.Read...)
+	for _, dir := range []string{at.SocketDir, at.StateDir} {
+		if dir != "" {
+			out.Write = append(out.Write, dir)
+		}
+	}
+	home := lookup(at.Env, "HOME")
+	switch kind := binaryKind(at.Binary); {
+	case p.StartProcesses:
+		out.Run = slices.Concat(out.Run, system, at.Run, searched(lookup(at.Env, "PATH"), home))
+		out.Read = append(out.Read, runtimeFiles...)
+		out.Read = append(out.Read, systemFiles...)
+		if filepath.IsAbs(home) {
+			for _, f := range homeFiles {
+				out.Run = append(out.Run, filepath.Join(home, f))
+			}
+			out.Scratch = append(out.Scratch, home)
+		}
+		var err error
+		if env, err = withCaches(env, at.StateDir); err != nil {
+			return out, nil, err
+		}
+	case kind.static:
+		out.Read = append(out.Read, runtimeFiles...)
+	default:
+		// Its libraries, and the interpreter without which it is nothing.
+		out.Run = append(out.Run, kind.interpreters...)
+		out.Read = slices.Concat(out.Read, runtimeFiles, system, systemFiles)
+	}
+	return out, env, nil
+}
+
+// withCaches has programs keep their caches and temporary files in dir, where nothing
+// else was said.
+func withCaches(env []string, dir string) ([]string, error) {
+	if dir == "" {
+		return env, nil
+	}
+	for name, below := range caches {
+		path := filepath.Join(dir, below)
+		if err := os.MkdirAll(path, 0o700); err != nil {
+			return nil, err
+		}
+		if name != "TMPDIR" && lookup(env, name) != "" && name != "XDG_CACHE_HOME" {
+			continue
+		}
+		env = append(slices.DeleteFunc(slices.Clone(env), func(e string) bool { return strings.HasPrefix(e, name+"=") }), name+"="+path)
+	}
+	return env, nil
+}
+
+// searched gives the directories of a PATH, but not those that are much more than that:
+// the root, the home directory and what holds it.
+func searched(path, home string) []string {
+	var dirs []string
+	for _, dir := range filepath.SplitList(path) {
+		dir = filepath.Clean(dir)
+		if !filepath.IsAbs(dir) || dir == "/" || home == dir || strings.HasPrefix(home, dir+"/") {
+			continue
+		}
+		dirs = append(dirs, dir)
+	}
+	return dirs
+}
+
+func lookup(env []string, name string) string {
+	for _, e := range slices.Backward(env) {
+		if v, ok := strings.CutPrefix(e, name+"="); ok {
+			return v
+		}
+	}
+	return ""
+}

@@ -1,0 +1,120 @@
+package sandbox
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Gap is something that is not enforced.
+type Gap struct {
+	What string `json:"what"`
+	// How to have it enforced.
+	How string `json:"how"`
+}
+
+// Enforced says what the kernel enforces on a plugin with this profile.
+func (p Profile) Enforced(k *Kernel, b Backend) []string {
+	if b == None {
+		return nil
+	}
+	out := []string{p.files(), p.processes(b), p.network(b), "no privileges gained, no capabilities but over files, no core dumps", "system calls: none that mount, trace, load code into the kernel or use io_uring"}
+	if b == Namespaces {
+		out = append(out, "a root of its own that holds nothing else, with an empty /tmp and home directory")
+	}
+	if k.ABI >= 6 {
+		out = append(out, "no signals to processes outside")
+	}
+	var limits []string
+	for _, l := range []struct {
+		name  string
+		value uint64
+	}{{"memory", p.Limits.Memory}, {"processes", p.Limits.Processes}, {"files", p.Limits.Files}, {"file_size", p.Limits.FileSize}, {"cpu", p.Limits.CPU}} {
+		if l.value > 0 {
+			limits = append(limits, fmt.Sprintf("%s %d", l.name, l.value))
+		}
+	}
+	if len(limits) > 0 {
+		out = append(out, "limits: "+strings.Join(limits, ", "))
+	}
+	return out
+}
+
+func (p Profile) files() string {
+	text := "files: reads the roots; writes its state directory only"
+	if p.WriteRoots {
+		text = "files: reads the roots; writes the writable ones and its state directory"
+	}
+	if p.StartProcesses {
+		text = strings.Replace(text, "the roots;", "the roots and the system's programs;", 1)
+	}
+	if len(p.Read) > 0 {
+		text += "; reads " + strings.Join(p.Read, ", ")
+	}
+	if len(p.Write) > 0 {
+		text += "; writes " + strings.Join(p.Write, ", ")
+	}
+	return text
+}
+
+func (p Profile) processes(b Backend) string {
+	switch {
+	case !p.StartProcesses:
+		return "processes: starts none"
+	case b == Namespaces:
+		return "processes: sees its own only, and all end with it"
+	}
+	return "processes: reads the memory and environment of its own only"
+}
+
+func (p Profile) network(b Backend) string {
+	switch {
+	case p.Network:
+		return "network: allowed"
+	case b == Namespaces:
+		return "network: none, but a localhost of its own"
+	}
+	return "network: none, not even localhost"
+}
+
+// Gaps says what the kernel does not enforce on a plugin with this profile. why is what
+// Choose said against a better backend, if anything.
+func (p Profile) Gaps(k *Kernel, b Backend, why error) []Gap {
+	var gaps []Gap
+	gap := func(missing bool, what, how string) {
+		if missing {
+			gaps = append(gaps, Gap{what, how})
+		}
+	}
+	if b == None {
+		how := "set enforce and backend to \"auto\" in the configuration"
+		if why != nil {
+			how = why.Error()
+		}
+		return []Gap{{"the kernel enforces nothing: what a plugin may do is checked by the host and the SDK only", how}}
+	}
+	gap(why != nil, "the wanted backend is not there", fmt.Sprint(why))
+	if b == Landlock {
+		how := "set backend to \"auto\" in the configuration"
+		if !k.Namespaces {
+			how = "needs user namespaces (" + k.NoNamespaces + "): allow them with sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone or kernel.apparmor_restrict_unprivileged_userns, or in the container's profile"
+		}
+		gap(p.StartProcesses || p.WriteRoots, "mode, owner and times of the user's files outside of the roots can be changed", how)
+		gap(p.StartProcesses, "services that listen on a Unix socket with a path can be reached", how)
+		gap(p.StartProcesses, "a process that leaves its process group can outlive a plugin that is killed", how)
+		gap(p.StartProcesses, "names and command lines of other processes can be read", how)
+	}
+	const upgrade = "needs Linux %s or later"
+	gap(k.ABI == 0, "which files are executed is not restricted", "needs Landlock: Linux 5.13 or later, with landlock in lsm=")
+	if k.ABI > 0 && b == Landlock {
+		gap(k.ABI < 2, "files cannot be moved between directories", fmt.Sprintf(upgrade, "5.19"))
+		gap(k.ABI < 3, "files outside of the roots can be truncated", fmt.Sprintf(upgrade, "6.2"))
+		gap(k.ABI < 5, "devices that are open can be controlled", fmt.Sprintf(upgrade, "6.10"))
+		gap(k.ABI < 6, "processes of the user outside can be sent signals", fmt.Sprintf(upgrade, "6.12"))
+	}
+	gap(p.Network, "with a network every service of this machine's localhost can be reached", "leave network out of its sandbox block")
+	gap(p.StartProcesses && p.Limits.Processes == 0, "the number of processes is not limited", "set limits { processes } in its sandbox block")
+	gap(p.StartProcesses && p.Limits.Memory == 0, "the memory of a process is not limited", "set limits { memory } in its sandbox block")
+	gap(p.StartProcesses, "memory and disk of all processes together are not limited", "run toolhost in a cgroup and on a file system with a quota")
+	gap(p.StartProcesses && p.WriteRoots, "hooks and settings written into a root's .git are run by a git outside", "do not run git there unconfined without looking at .git/hooks and .git/config")
+	return gaps
+}

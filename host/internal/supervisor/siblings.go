@@ -1,0 +1,127 @@
+package supervisor
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// maxSiblings bounds the processes of one plugin for other roots than the host's own.
+const maxSiblings = 8
+
+// siblings are further processes of a plugin: what a confined process may reach is settled
+// when it starts, so calls of sessions with other roots go to a process of their own.
+// What is started for one session can therefore never touch the files of another.
+type siblings struct {
+	mu     sync.Mutex
+	own    string // what the plugin's own roots are; empty: not looked at yet
+	by     map[string]*sibling
+	closed bool
+}
+
+type sibling struct {
+	*Plugin
+	users int
+	used  time.Time
+}
+
+// within gives the plugin whose process is confined to the roots, and says when it is no
+// longer needed.
+func (p *Plugin) within(roots []tool.Root) (*Plugin, func()) {
+	if p.super.opts.Confine == nil || len(roots) == 0 {
+		return p, func() {}
+	}
+	want := identify(roots, p.spec.StateDir)
+	s := &p.siblings
+	s.mu.Lock()
+	if s.own == "" {
+		s.own = identify(p.spec.Roots, p.spec.StateDir)
+	}
+	if want == s.own || s.closed {
+		s.mu.Unlock()
+		return p, func() {}
+	}
+	other := s.by[want]
+	var idle *sibling
+	if other == nil {
+		spec := p.spec
+		spec.Roots = roots
+		other = &sibling{Plugin: &Plugin{super: p.super, spec: spec}}
+		if s.by == nil {
+			s.by = make(map[string]*sibling)
+		}
+		if len(s.by) >= maxSiblings {
+			idle = s.evict()
+		}
+		s.by[want] = other
+	}
+	other.users++
+	s.mu.Unlock()
+	if idle != nil {
+		idle.close(0)
+	}
+	return other.Plugin, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		other.users--
+		other.used = time.Now()
+	}
+}
+
+// evict takes out the sibling that was not in use for longest; nil: all are.
+func (s *siblings) evict() *sibling {
+	oldest := ""
+	for key, o := range s.by {
+		if o.users == 0 && (oldest == "" || o.used.Before(s.by[oldest].used)) {
+			oldest = key
+		}
+	}
+	idle := s.by[oldest]
+	delete(s.by, oldest)
+	return idle
+}
+
+func (s *siblings) all() []*sibling {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []*sibling
+	for _, o := range s.by {
+		all = append(all, o)
+	}
+	return all
+}
+
+func (s *siblings) close(grace time.Duration) {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	var wg sync.WaitGroup
+	for _, o := range s.all() {
+		wg.Go(func() { o.close(grace) })
+	}
+	wg.Wait()
+}
+
+// identify tells sets of roots apart as the kernel does: a directory that was removed and
+// made again is another. What is in the plugin's state directory it can reach anyway.
+func identify(roots []tool.Root, stateDir string) string {
+	var key strings.Builder
+	for _, r := range roots {
+		if stateDir != "" && strings.HasPrefix(r.Path, stateDir+string(os.PathSeparator)) {
+			continue
+		}
+		var st syscall.Stat_t
+		if info, err := os.Stat(r.Path); err == nil {
+			if sys, ok := info.Sys().(*syscall.Stat_t); ok {
+				st = *sys
+			}
+		}
+		fmt.Fprintf(&key, "%q %t %d %d\n", r.Path, r.Writable, st.Dev, st.Ino)
+	}
+	return key.String()
+}

@@ -1,0 +1,146 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/sandbox"
+	"toolhost.dev/host/internal/sandbox/confine"
+	"toolhost.dev/host/internal/supervisor"
+)
+
+// launcher is the program that confines, beside the directory of the bundled plugins.
+const launcher = "toolhost-sandbox"
+
+// confinement has the kernel confine the plugins as the configuration says.
+type confinement struct {
+	cfg     *config.Config
+	bundled string
+	// cache is where what the machine can do is kept; empty: nowhere.
+	cache string
+
+	probe  sync.Once
+	kernel sandbox.Kernel
+}
+
+// able gives what the machine can enforce, which is found out at the first use.
+func (c *confinement) able() *sandbox.Kernel {
+	c.probe.Do(func() {
+		path, err := filepath.Abs(filepath.Join(filepath.Dir(c.bundled), launcher))
+		if err != nil {
+			path = launcher
+		}
+		c.kernel = sandbox.Probe(path, c.cache)
+	})
+	return &c.kernel
+}
+
+// enforce is what the configuration says of a plugin: "auto", "require" or "off".
+func (c *confinement) enforce(p *config.Plugin) string {
+	if e := p.Confinement.Enforce; e != "" {
+		return e
+	}
+	return c.cfg.Sandbox.Enforce
+}
+
+// profile is what a plugin may do: the default for its name, as the operator changed it.
+func profile(p *config.Plugin) sandbox.Profile {
+	out := sandbox.Default(p.Name)
+	said := p.Confinement
+	for _, s := range []struct{ said, value *bool }{{said.WriteRoots, &out.WriteRoots}, {said.Exec, &out.StartProcesses}, {said.Network, &out.Network}} {
+		if s.said != nil {
+			*s.value = *s.said
+		}
+	}
+	out.Read, out.Write = said.Read, said.Write
+	out.Limits = confine.Limits{
+		Memory: said.Limits.Memory, Processes: said.Limits.Processes, Files: said.Limits.Files,
+		FileSize: said.Limits.FileSize, CPU: uint64(said.Limits.CPU.Seconds()),
+	}
+	return out
+}
+
+// choose gives a plugin's backend. why says what is against the wanted one; err, that the
+// plugin must not run without it.
+func (c *confinement) choose(p *config.Plugin) (backend sandbox.Backend, why, err error) {
+	mode := c.enforce(p)
+	if mode == "off" {
+		return sandbox.None, nil, nil
+	}
+	backend, why = c.able().Choose(c.cfg.Sandbox.Backend)
+	if mode != "require" {
+		return backend, why, nil
+	}
+	if backend == sandbox.None && why == nil {
+		why = errors.New("the configuration says backend = \"none\"")
+	}
+	if why != nil {
+		return backend, why, fmt.Errorf("plugin %s must run confined (enforce = \"require\"), and cannot: %w. See toolhost doctor; enforce = \"auto\" runs it with what there is", p.Name, why)
+	}
+	return backend, nil, nil
+}
+
+// check says which plugins must run confined and cannot.
+func (c *confinement) check() error {
+	var errs []error
+	for i := range c.cfg.Plugins {
+		if p := &c.cfg.Plugins[i]; c.enforce(p) == "require" {
+			_, _, err := c.choose(p)
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// confine is the supervisor's Confine.
+func (h *Host) confine(s supervisor.Start) (func(error) error, error) {
+	i := slices.IndexFunc(h.cfg.Plugins, func(p config.Plugin) bool { return p.Name == s.Plugin })
+	p := &h.cfg.Plugins[i]
+	backend, why, err := h.confinement.choose(p)
+	if err != nil {
+		return nil, err
+	}
+	if backend == sandbox.None {
+		if why != nil {
+			h.log.Info("the plugin is not confined", "plugin", p.Name, "why", why)
+		}
+		return nil, nil
+	}
+	at := sandbox.Place{Binary: p.Path, Roots: s.Roots, SocketDir: s.SocketDir, StateDir: h.pluginStateDir(p.Name), Env: s.Cmd.Env}
+	if at.StateDir == "" {
+		runtime, err := h.super.RuntimeDir()
+		if err != nil {
+			return nil, err
+		}
+		at.StateDir = filepath.Join(runtime, "state-"+p.Name)
+		if err := os.MkdirAll(at.StateDir, 0o700); err != nil {
+			return nil, fmt.Errorf("there is no place for its temporary files: %w", err)
+		}
+	}
+	prof := profile(p)
+	if prof.StartProcesses && h.commands.binary != "" {
+		dir, err := h.commands.parent()
+		if err == nil {
+			err = os.MkdirAll(dir, 0o755) //nolint:gosec // as the programs that will be in it
+		}
+		if err != nil {
+			return nil, fmt.Errorf("there is no place for the programs that call tools: %w", err)
+		}
+		at.Run = []string{dir, h.commands.binary}
+	}
+	kernel := h.confinement.able()
+	policy, env, err := prof.Policy(at, kernel.ABI)
+	if err != nil {
+		return nil, fmt.Errorf("the sandbox cannot be set up: %w", err)
+	}
+	if backend == sandbox.Namespaces && policy.Everything() {
+		backend = sandbox.Landlock // a root that holds all is no root of its own
+	}
+	s.Cmd.Env = env
+	return sandbox.Wrap(s.Cmd, kernel.Launcher, backend, policy)
+}
