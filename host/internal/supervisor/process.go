@@ -128,17 +128,18 @@ func (p *process) Start(context.Context) (err error) {
 
 // run starts the process. When it returns without an error, the plugin runs.
 func (p *process) run() error {
-	if p.confine == nil {
-		if err := forkFromSafeThread(p.cmd.Start); err != nil {
-			return startError(p.path, err)
+	running := func(err error) error { return err }
+	if p.confine != nil {
+		confined, err := p.confine()
+		if err != nil {
+			return err
 		}
-		return nil
+		if confined != nil {
+			running = confined
+		}
 	}
-	running, err := p.confine()
-	if err != nil {
-		return err
-	}
-	err = running(forkFromSafeThread(p.cmd.Start))
+	start := forkFromSafeThread(p.cmd.Start)
+	err := running(start)
 	if err == nil {
 		return nil
 	}
@@ -147,8 +148,7 @@ func (p *process) run() error {
 		_ = p.cmd.Wait()
 		p.cmd.Process = nil
 	}
-	var errno syscall.Errno
-	if errors.As(err, &errno) && error(errno) == err { //nolint:errorlint // bare: that of executing the plugin
+	if errno := syscall.Errno(0); err == start || errors.As(err, &errno) && error(errno) == err { //nolint:errorlint // as it is: that of executing the plugin
 		return startError(p.path, err)
 	}
 	return err

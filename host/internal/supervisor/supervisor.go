@@ -66,7 +66,7 @@ type Options struct {
 	Inherit func(plugin string) *os.File
 	// Confine has a process confined that is about to be started, and may change all of
 	// its command. running is called with what starting it gave, and says whether the
-	// plugin runs. nil: processes are not confined.
+	// plugin runs; nil: this one is not confined. nil: none is.
 	Confine func(Start) (running func(error) error, err error)
 	// Diagnose writes what is wrong with a plugin's configuration for the operator. nil:
 	// plainly.
