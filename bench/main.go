@@ -6,6 +6,7 @@
 //	bench cold    the start from nothing beside that of a bare plugin
 //	bench shim    a tool used as a program in a shell beside /bin/true
 //	bench shell   a native command through the host beside bash itself, and 1 GiB of output
+//	bench sandbox the start of plugins under each backend of the sandbox
 //	bench edit    what edits make of the cases that TOOLHOST_EDIT_CORPUS names, and their speed
 //	bench search  grep and glob from a warm index beside ripgrep
 package main
@@ -24,7 +25,7 @@ type suite struct {
 	run  func(ctx context.Context, bin string) error
 }
 
-var suites = []suite{{"wire", wire}, {"call", wholeCall}, {"cold", cold}, {"shim", shims}, {"shell", shell}, {"edit", edit}, {"search", searching}}
+var suites = []suite{{"wire", wire}, {"call", wholeCall}, {"cold", cold}, {"shim", shims}, {"shell", shell}, {"edit", edit}, {"search", searching}, {"sandbox", confined}}
 
 func main() {
 	bin, err := filepath.Abs("bin")

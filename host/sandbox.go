@@ -142,5 +142,15 @@ func (h *Host) confine(s supervisor.Start) (func(error) error, error) {
 		backend = sandbox.Landlock // a root that holds all is no root of its own
 	}
 	s.Cmd.Env = env
-	return sandbox.Wrap(s.Cmd, kernel.Launcher, backend, policy)
+	running, err := sandbox.Wrap(s.Cmd, kernel.Launcher, backend, policy)
+	if err != nil {
+		return nil, err
+	}
+	return func(started error) error {
+		err := running(started)
+		if err != nil && backend == sandbox.Namespaces {
+			sandbox.Forget(h.stateRoot) // it may be that they can no longer be had
+		}
+		return err
+	}, nil
 }

@@ -62,7 +62,7 @@ var systemFiles = []string{
 	"/etc/terminfo", "/etc/os-release", "/etc/lsb-release", "/etc/debian_version", "/etc/redhat-release", "/etc/login.defs", "/etc/shells",
 	"/etc/java", "/etc/maven", "/etc/npmrc", "/etc/pip.conf", "/etc/python3", "/etc/perl", "/etc/fonts", "/etc/ImageMagick-6", "/etc/ssh/ssh_config", "/etc/ssh/ssh_config.d",
 	"/sys/devices/system/cpu", "/sys/fs/cgroup", "/sys/kernel/mm/transparent_hugepage",
-	"/var/lib/dpkg", "/var/lib/apt/lists", "/var/cache/fontconfig",
+	"/var/lib/dpkg",
 }
 
 // runtimeFiles are what the runtimes of languages look at in every program.

@@ -101,6 +101,7 @@ func (p Profile) Gaps(k *Kernel, b Backend, why error) []Gap {
 		gap(p.StartProcesses || p.WriteRoots, "mode, owner and times of the user's files outside of the roots can be changed", how)
 		gap(p.StartProcesses, "services that listen on a Unix socket with a path can be reached", how)
 		gap(p.StartProcesses, "a process that leaves its process group can outlive a plugin that is killed", how)
+		gap(p.StartProcesses, "there is no /dev/shm, which multiprocessing in Python needs, and commands cannot talk to each other over localhost", how)
 		gap(p.StartProcesses, "names and command lines of other processes can be read", how)
 	}
 	const upgrade = "needs Linux %s or later"

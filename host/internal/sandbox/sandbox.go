@@ -78,7 +78,9 @@ func Wrap(cmd *exec.Cmd, launcher string, backend Backend, p confine.Policy) (ru
 	}
 	p.Exec = cmd.Path
 	p.Namespaces = backend == Namespaces
-	p.PrivateProcesses = p.Namespaces && p.StartProcesses
+	// What starts processes must not leave any behind. Without Landlock a process of the
+	// same user, seen in /proc, would also be a way out of the root.
+	p.PrivateProcesses = p.Namespaces && (p.StartProcesses || p.ABI == 0)
 	p.StatusFD = 3 + len(cmd.ExtraFiles)
 	text, err := json.Marshal(p)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"runtime"
 	"syscall"
@@ -47,7 +48,10 @@ func Main() {
 // enter restricts this process and executes the plugin. It returns when a step fails.
 func enter(p *Policy, args []string) (step string, err error) {
 	if p.StatusFD > 2 {
-		unix.CloseOnExec(p.StatusFD)
+		// And what the host inherited without wanting to.
+		if err := unix.CloseRange(uint(p.StatusFD), math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+			unix.CloseOnExec(p.StatusFD) // before Linux 5.11
+		}
 	}
 	// Set again: a change of credentials would have cleared it.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGTERM), 0, 0, 0); err != nil {

@@ -35,7 +35,7 @@ type Policy struct {
 	// loopback device of its own; without either only Unix sockets.
 	Network bool `json:"network,omitempty"`
 	// Namespaces says that the host started the launcher in new ones. PrivateProcesses:
-	// one for processes too.
+	// one for processes too, in which the plugin is the first.
 	Namespaces       bool `json:"namespaces,omitempty"`
 	PrivateProcesses bool `json:"private_processes,omitempty"`
 	// TmpBytes bounds each of Scratch. 0: 512 MiB.

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+// confined compares the start of a plugin and its first call, through a whole run, under
+// each backend of the sandbox.
+func confined(ctx context.Context, bin string) error {
+	dir, _, _, err := sample()
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
+	backends := []string{"none", "landlock", "ns"}
+	configs := make([]string, len(backends))
+	for i, b := range backends {
+		configs[i] = filepath.Join(dir, b+".hcl")
+		// A backend that is not there must not be measured as if it were.
+		enforce := map[bool]string{true: "off", false: "require"}[b == "none"]
+		text := fmt.Sprintf("sandbox {\n  backend = %q\n  enforce = %q\n}\nplugin \"read\" {}\nplugin \"bash\" {}\n", b, enforce)
+		if err := os.WriteFile(configs[i], []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	for _, command := range []string{"read sample.txt --limit 1", "tool:bash --command :"} {
+		times := make([][]time.Duration, len(backends))
+		for round := range 43 {
+			for i, config := range configs {
+				began := time.Now()
+				c := exec.CommandContext(ctx, filepath.Join(bin, "toolhost"), "--config", config, "--workspace", dir, "--state", filepath.Join(dir, ".state"), "run", "--", command) //nolint:gosec // built here
+				if out, err := c.CombinedOutput(); err != nil {
+					return fmt.Errorf("%s with %s: %w\n%s", command, backends[i], err, out)
+				}
+				if round >= 3 { // warm: the descriptions are known from then on
+					times[i] = append(times[i], time.Since(began))
+				}
+			}
+		}
+		none := median(times[0])
+		fmt.Printf("toolhost run %-28q none %s", command, millis(none))
+		for i := 1; i < len(backends); i++ {
+			over := median(times[i]) - none
+			fmt.Printf("; %s %s over (at most 15 ms: %s)", backends[i], millis(over), verdict(over <= 15*time.Millisecond))
+		}
+		fmt.Println()
+	}
+	return nil
+}
