@@ -364,7 +364,7 @@ func TestBombs(t *testing.T) {
 				bombs := []string{
 					`testescape memory 1024`,
 					`head -c 3000000 /dev/zero > big; [ $(stat -c %s big) -gt 2000000 ] && echo ESCAPED`,
-					`for i in {10..90}; do eval "exec $i</dev/null" || break; done 2>/dev/null; [ $i = 90 ] && echo ESCAPED`,
+					`for i in {210..400}; do eval "exec $i</dev/null" || break; done 2>/dev/null; [ $i = 400 ] && echo ESCAPED`,
 					`timeout 5 bash -c 'while :; do :; done'; [ $? = 124 ] && echo ESCAPED`,
 					`n=0; for i in {1..600}; do sleep 8 & done 2>/dev/null; n=$(jobs -r | wc -l); kill $(jobs -p) 2>/dev/null; [ $n -ge 550 ] && echo ESCAPED`,
 				}
@@ -373,12 +373,15 @@ func TestBombs(t *testing.T) {
 					limits {
 						memory = "512MiB"
 						file_size = "1MiB"
-						files = 64
+						files = 256
 						cpu = "1s"
 						processes = 400
 					}
 				}`, bombs...) {
 					got := strings.Contains(out, "ESCAPED")
+					if strings.Contains(out, "did not run") {
+						t.Errorf("%s: %s", bombs[i], out)
+					}
 					// Root's processes are bounded by a namespace of theirs alone.
 					if unbounded := i == 4 && backend == "landlock" && user == "root"; got != (backend == "none" || unbounded) {
 						t.Errorf("%s: got out: %v: %s", bombs[i], got, out)

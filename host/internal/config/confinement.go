@@ -43,14 +43,18 @@ func (d *decoder) confinement(c *confinementHCL) Confinement {
 	if l := c.Limits; l != nil {
 		out.Limits = Limits{
 			Memory: d.size(l.Memory), FileSize: d.size(l.FileSize),
-			Processes: d.count(l.Processes), Files: d.count(l.Files), CPU: d.duration(l.CPU),
+			Processes: d.count(l.Processes, 1), Files: d.count(l.Files, leastFiles), CPU: d.duration(l.CPU),
 		}
 	}
 	return out
 }
 
-// count evaluates a whole number from 1 on; 0 when it is not given.
-func (d *decoder) count(e hcl.Expression) uint64 {
+// leastFiles is what a plugin needs itself; the shell's own descriptors have numbers above
+// 200, to be out of the way.
+const leastFiles = 256
+
+// count evaluates a whole number from least on; 0 when it is not given.
+func (d *decoder) count(e hcl.Expression, least uint64) uint64 {
 	if !given(e) {
 		return 0
 	}
@@ -59,8 +63,8 @@ func (d *decoder) count(e hcl.Expression) uint64 {
 		d.add(diags)
 		return 0
 	}
-	if n == 0 {
-		d.fail(e.Range(), "The limit is 0", "Give a number from 1 on, or leave it out for no limit.")
+	if n < least {
+		d.fail(e.Range(), fmt.Sprintf("The limit %d is too small", n), "Give a number from %d on, or leave it out for no limit.", least)
 	}
 	return n
 }
