@@ -40,6 +40,14 @@ sandbox {
   # "strict" refuses both.
   paths = "contained"
 
+  # How the kernel confines plugins: "ns" (namespaces and all the rest), "landlock", "none",
+  # or the best there is. toolhost doctor says what holds on this machine.
+  backend = "auto"
+
+  # "auto" runs plugins with what there is, "require" refuses to start without the backend,
+  # "off" confines none.
+  enforce = "auto"
+
   # Globs over absolute paths. A path must match one of allow, when there is one, and
   # none of deny.
   deny = ["**/.env", "**/*.pem"]
@@ -87,6 +95,27 @@ plugin "bash" {
 
   # How long it may take from its start until it is ready.
   start_timeout = "10s"
+
+  # What the kernel lets it do. By its name, bash starts programs and writes in the
+  # writable roots; read and grep do neither; all others write, but start nothing.
+  sandbox {
+    roots   = "read-write" # or "read-only"
+    exec    = true         # may start programs
+    network = false        # true lets it reach the network, and all services of localhost
+
+    # Further directories and files. What commands can write to, somebody outside may run.
+    read  = ["~/.m2"]
+    write = []
+
+    # Of each process; processes are counted together, and bound root only in namespaces.
+    limits {
+      memory    = "8GiB"
+      processes = 4096
+      files     = 4096
+      file_size = "16GiB"
+      cpu       = "1h"
+    }
+  }
 }
 
 # Tools of a plugin with a field are called as "field:NAME tool" or "NAME:tool". An

@@ -64,6 +64,15 @@ var rules = []rule{
 		allows: func(_, i string) bool { return !strings.Contains(i, ".") || under(i, internal+"shim") },
 	},
 	{
+		why: "the launcher is started for every plugin, so it knows nothing but the kernel",
+		of: func(p string) bool {
+			return under(p, "toolhost.dev/host/cmd/toolhost-sandbox", internal+"sandbox/confine")
+		},
+		allows: func(_, i string) bool {
+			return !strings.Contains(i, ".") || under(i, internal+"sandbox/confine", "golang.org/x/sys")
+		},
+	},
+	{
 		why: "only the wire and the supervisor know go-plugin",
 		of: func(p string) bool {
 			return !under(p, "toolhost.dev/sdk/toolrpc", internal+"supervisor", "toolhost.dev/bench")

@@ -23,12 +23,9 @@ confined (enforce = "require") and cannot.`,
 			if err != nil {
 				return err
 			}
-			if s.json {
-				err = printJSON(os.Stdout, d)
-			} else {
-				err = doctorText(os.Stdout, d)
-			}
-			if err != nil {
+			if !s.json {
+				doctorText(os.Stdout, d)
+			} else if err := printJSON(os.Stdout, d); err != nil {
 				return err
 			}
 			for _, p := range d.Plugins {
@@ -41,7 +38,7 @@ confined (enforce = "require") and cannot.`,
 	}
 }
 
-func doctorText(w io.Writer, d *host.Diagnosis) error {
+func doctorText(w io.Writer, d *host.Diagnosis) {
 	m := d.Machine
 	yes := map[bool]string{true: "yes", false: "no"}
 	namespaces := yes[m.Namespaces]
@@ -68,5 +65,4 @@ func doctorText(w io.Writer, d *host.Diagnosis) error {
 			fmt.Fprintf(w, "  - %s\n      %s\n", printable(g.What), printable(g.How))
 		}
 	}
-	return nil
 }

@@ -55,8 +55,8 @@ func script(in *bufio.Reader) []string {
 		return system
 	}
 	own := []string{fields[0]}
-	if real, err := filepath.EvalSymlinks(fields[0]); err == nil {
-		return append(own, binaryKind(real).interpreters...)
+	if target, err := filepath.EvalSymlinks(fields[0]); err == nil {
+		return append(own, binaryKind(target).interpreters...)
 	}
 	return own
 }

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Command testescape tries one way out of a sandbox that takes a system call which no
 // program offers. It prints "ESCAPED" when the kernel let it. For tests only.
 package main
@@ -15,7 +17,7 @@ import (
 
 // attempts get the number that follows the name on the command line: a process or a port.
 var attempts = map[string]func(n int) error{
-	"ptrace": func(pid int) error { return unix.PtraceSeize(pid) },
+	"ptrace": unix.PtraceSeize,
 	"read-memory": func(pid int) error {
 		b := make([]byte, 8)
 		_, err := unix.ProcessVMReadv(pid, []unix.Iovec{{Base: &b[0], Len: 8}}, []unix.RemoteIovec{{Base: 0x1000, Len: 8}}, 0)
@@ -40,7 +42,10 @@ var attempts = map[string]func(n int) error{
 		var params [120]byte
 		return call(unix.SYS_IO_URING_SETUP, 4, uintptr(unsafe.Pointer(&params)))
 	},
-	"keyring": func(int) error { _, err := unix.AddKey("user", "toolhost", []byte("x"), unix.KEY_SPEC_SESSION_KEYRING); return err },
+	"keyring": func(int) error {
+		_, err := unix.AddKey("user", "toolhost", []byte("x"), unix.KEY_SPEC_SESSION_KEYRING)
+		return err
+	},
 	"bpf": func(int) error {
 		attr := [32]uint32{2 /* an array */, 4, 4, 1}
 		return call(unix.SYS_BPF, 0, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr))

@@ -74,8 +74,8 @@ func (f *filter) answer(number uint32, e unix.Errno) {
 	f.add(give, errno(e), 0, 0)
 }
 
-// answerWhere does so where the test of an argument, with k, comes out as said.
-func (f *filter) answerWhere(number uint32, arg int, test uint16, k uint32, comesOut bool, e unix.Errno) {
+// forbidWhere does so with EPERM where the test of an argument, with k, comes out as said.
+func (f *filter) forbidWhere(number uint32, arg int, test uint16, k uint32, comesOut bool) {
 	f.add(ifEqual, number, 0, 4)
 	f.add(load, offsetArgs+8*uint32(arg), 0, 0)
 	if comesOut {
@@ -83,7 +83,7 @@ func (f *filter) answerWhere(number uint32, arg int, test uint16, k uint32, come
 	} else {
 		f.add(test, k, 1, 0)
 	}
-	f.add(give, errno(e), 0, 0)
+	f.add(give, errno(unix.EPERM), 0, 0)
 	f.add(load, offsetNumber, 0, 0)
 }
 
@@ -115,14 +115,14 @@ func program(p *Policy) filter {
 		f.answer(n, unix.EPERM)
 	}
 	for _, n := range []uint32{unix.SYS_CLONE, unix.SYS_UNSHARE} {
-		f.answerWhere(n, 0, ifSet, namespaces, true, unix.EPERM)
+		f.forbidWhere(n, 0, ifSet, namespaces, true)
 	}
-	f.answerWhere(unix.SYS_IOCTL, 1, ifEqual, unix.TIOCSTI, true, unix.EPERM)
-	f.answerWhere(unix.SYS_IOCTL, 1, ifEqual, tioclinux, true, unix.EPERM)
+	f.forbidWhere(unix.SYS_IOCTL, 1, ifEqual, unix.TIOCSTI, true)
+	f.forbidWhere(unix.SYS_IOCTL, 1, ifEqual, tioclinux, true)
 	// The limits of another process, such as the host's.
-	f.answerWhere(unix.SYS_PRLIMIT64, 0, ifEqual, 0, false, unix.EPERM)
+	f.forbidWhere(unix.SYS_PRLIMIT64, 0, ifEqual, 0, false)
 	if !p.StartProcesses {
-		f.answerWhere(unix.SYS_CLONE, 0, ifSet, unix.CLONE_THREAD, false, unix.EPERM)
+		f.forbidWhere(unix.SYS_CLONE, 0, ifSet, unix.CLONE_THREAD, false)
 		for _, n := range forks {
 			f.answer(n, unix.EPERM)
 		}

@@ -1,0 +1,130 @@
+package sandbox
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/sandbox/confine"
+)
+
+func TestChoose(t *testing.T) {
+	whole := Kernel{Launcher: "/l", ABI: 7, Seccomp: true, Namespaces: true}
+	bare := Kernel{Launcher: "/l", ABI: 4, Seccomp: true, NoNamespaces: "forbidden"}
+	for _, tc := range []struct {
+		kernel  Kernel
+		want    string
+		backend Backend
+		why     string // part of it; empty: none
+	}{
+		{whole, "auto", Namespaces, ""}, {whole, "ns", Namespaces, ""}, {whole, "landlock", Landlock, ""}, {whole, "none", None, ""},
+		{bare, "auto", Landlock, ""}, {bare, "ns", Landlock, "forbidden"}, {bare, "none", None, ""},
+		{Kernel{Launcher: "/l", Seccomp: true}, "auto", None, "5.13"},
+		{Kernel{Launcher: "/l", ABI: 7}, "auto", None, "filter of system calls"},
+		{Kernel{NoLauncher: "not installed", ABI: 7, Seccomp: true}, "landlock", None, "not installed"},
+	} {
+		backend, err := tc.kernel.Choose(tc.want)
+		if backend != tc.backend || (err == nil) != (tc.why == "") || err != nil && !strings.Contains(err.Error(), tc.why) {
+			t.Errorf("%+v, %s: %s, %v", tc.kernel, tc.want, backend, err)
+		}
+	}
+}
+
+func TestPolicy(t *testing.T) {
+	state := t.TempDir()
+	static := filepath.Join(state, "static")
+	if err := os.WriteFile(static, []byte("no ELF"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	at := Place{
+		Binary: static, Roots: []tool.Root{{Path: "/w", Writable: true}, {Path: "/r"}}, SocketDir: "/s", StateDir: state, Run: []string{"/shim"},
+		Env: []string{"HOME=/home/u", "PATH=/home/u/bin:/home:/home/u:/:relative:/x", "GOCACHE=/own"},
+	}
+	for _, tc := range []struct {
+		plugin           string
+		write, read, run []string
+		notRun           string
+	}{
+		{"read", []string{"/s", state}, []string{"/w", "/r"}, []string{static}, "/usr"},
+		{"grep", []string{"/s", state}, []string{"/w", "/r"}, []string{static}, "/usr"},
+		{"edit", []string{"/w", "/s", state}, []string{"/r"}, []string{static}, "/usr"},
+		{"other", []string{"/w", "/s", state}, []string{"/r"}, []string{static}, "/usr"},
+		{"bash", []string{"/w", "/s", state}, nil, []string{"/r", "/usr", "/shim", "/home/u/bin", "/x"}, "/home"},
+	} {
+		p, env, err := Default(tc.plugin).Policy(at, 7)
+		if err != nil || !slices.Equal(p.Write, tc.write) {
+			t.Errorf("%s writes %v, want %v (%v)", tc.plugin, p.Write, tc.write, err)
+		}
+		for _, r := range tc.read {
+			if !slices.Contains(p.Read, r) {
+				t.Errorf("%s does not read %s", tc.plugin, r)
+			}
+		}
+		for _, r := range tc.run {
+			if !slices.Contains(p.Run, r) {
+				t.Errorf("%s does not run %s", tc.plugin, r)
+			}
+		}
+		for _, r := range []string{tc.notRun, "/", "/home/u", "relative"} {
+			if slices.Contains(p.Run, r) || slices.Contains(p.Read, r) {
+				t.Errorf("%s reaches %s", tc.plugin, r)
+			}
+		}
+		if p.StartProcesses != (tc.plugin == "bash") || p.Network {
+			t.Errorf("%s: %+v", tc.plugin, p)
+		}
+		if tc.plugin == "bash" && (lookup(env, "TMPDIR") != filepath.Join(state, "tmp") || lookup(env, "GOCACHE") != "/own" || lookup(env, "XDG_CACHE_HOME") == "") {
+			t.Errorf("the environment is %v", env)
+		}
+	}
+}
+
+func TestBinaryKind(t *testing.T) {
+	dir := t.TempDir()
+	for text, want := range map[string][]string{
+		"#!/no/such -x\n": {"/no/such"}, "#!/usr/bin/env python3\n": system, "#!\n": nil, "": nil, "\x7fELF": nil,
+	} {
+		path := filepath.Join(dir, "p")
+		if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		got := binaryKind(path)
+		if !slices.Equal(got.interpreters, want) || got.static == strings.HasPrefix(text, "#!") {
+			t.Errorf("%q: %+v", text, got)
+		}
+	}
+}
+
+// TestGaps holds that less is never told as more.
+func TestGaps(t *testing.T) {
+	bash := Default("bash")
+	last := 0
+	for _, tc := range []struct {
+		k Kernel
+		b Backend
+	}{{Kernel{ABI: 7, Namespaces: true}, Namespaces}, {Kernel{ABI: 7}, Landlock}, {Kernel{ABI: 4}, Landlock}, {Kernel{ABI: 1}, Landlock}} {
+		gaps := bash.Gaps(&tc.k, tc.b, nil)
+		if len(gaps) <= last {
+			t.Errorf("%+v has %d gaps, no more than what is better", tc, len(gaps))
+		}
+		last = len(gaps)
+		for _, g := range gaps {
+			if g.What == "" || g.How == "" {
+				t.Errorf("%+v", g)
+			}
+		}
+	}
+	none := bash.Gaps(&Kernel{}, None, errors.New("too old"))
+	if len(none) != 1 || none[0].How != "too old" || bash.Enforced(&Kernel{}, None) != nil {
+		t.Errorf("%+v", none)
+	}
+	all := Profile{Network: true, Limits: confine.Limits{Memory: 5}}
+	if text := strings.Join(all.Enforced(&Kernel{ABI: 7}, Landlock), "\n"); !strings.Contains(text, "network: allowed") || !strings.Contains(text, "memory 5") {
+		t.Error(text)
+	}
+}

@@ -1,0 +1,84 @@
+package supervisor
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"toolhost.dev/sdk/tool"
+)
+
+func confined(spec Spec) *Plugin {
+	s := New([]Spec{spec}, Options{Confine: func(Start) (func(error) error, error) { return nil, nil }})
+	return s.Plugin(spec.Name)
+}
+
+func TestWithin(t *testing.T) {
+	dir := t.TempDir()
+	mk := func(name string) []tool.Root {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		return []tool.Root{{Path: path, Writable: true}}
+	}
+	own := mk("own")
+	p := confined(Spec{Name: "p", Roots: own, StateDir: filepath.Join(dir, "state")})
+	within := func(roots []tool.Root) *Plugin {
+		q, done := p.within(roots)
+		done()
+		return q
+	}
+	other := within(mk("other"))
+	if within(own) != p || within(nil) != p || other == p || within(mk("other")) != other {
+		t.Error("roots do not lead to their process")
+	}
+	if within([]tool.Root{{Path: own[0].Path}}) == p {
+		t.Error("a root that may only be read leads to the process that writes it")
+	}
+	if roots := slices.Concat(own, mk("state/output")); within(roots) != p {
+		t.Error("a root in the plugin's own state directory takes another process")
+	}
+	// What is made again under the same name is another directory to the kernel. The
+	// first stays held, so that its number is not used again.
+	held, err := os.Open(own[0].Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	if err := os.Remove(own[0].Path); err != nil {
+		t.Fatal(err)
+	}
+	if within(mk("own")) == p {
+		t.Error("a directory that was made again leads to the process confined to the old one")
+	}
+	busy, done := p.within(mk("busy"))
+	for i := range 2 * maxSiblings {
+		within(mk(fmt.Sprint("w", i)))
+	}
+	if n := len(p.siblings.by); n != maxSiblings {
+		t.Errorf("%d processes are kept", n)
+	}
+	if again, done := p.within(mk("busy")); again != busy {
+		t.Error("one that is in use was taken out")
+	} else {
+		done()
+	}
+	done()
+	if !other.closed {
+		t.Error("one that was taken out is not closed")
+	}
+	p.close(0)
+	if !busy.closed {
+		t.Error("closing the plugin leaves others open")
+	}
+}
+
+func TestWithinUnconfined(t *testing.T) {
+	s := New([]Spec{{Name: "p", Roots: []tool.Root{{Path: "/a"}}}}, Options{})
+	if p, _ := s.Plugin("p").within([]tool.Root{{Path: "/b"}}); p != s.Plugin("p") {
+		t.Error("a plugin that is not confined has several processes")
+	}
+}
