@@ -43,14 +43,13 @@ func build(dir string) error {
 		"toolhost": "toolhost.dev/host/cmd/toolhost", "toolhost-shim": "toolhost.dev/host/cmd/toolhost-shim", "plain/toolhost-shim": "toolhost.dev/host/cmd/toolhost-shim",
 		"toolhost-sandbox": "toolhost.dev/host/cmd/toolhost-sandbox",
 		"testplugin":       "toolhost.dev/host/internal/testplugin",
-		"plugins/read": "toolhost.dev/plugins/read", "plugins/edit": "toolhost.dev/plugins/edit",
+		"plugins/read":     "toolhost.dev/plugins/read", "plugins/edit": "toolhost.dev/plugins/edit",
 		"plugins/grep": "toolhost.dev/plugins/grep", "plugins/bash": "toolhost.dev/plugins/bash",
 	}
 	if runtime.GOOS == "linux" {
 		binaries["testescape"] = "toolhost.dev/host/internal/testescape"
 	}
 	for out, pkg := range binaries {
-
 		c := exec.Command("go", "build", "-o", filepath.Join(dir, out), pkg)
 		if out == "toolhost-shim" && runtime.GOOS == "linux" {
 			c.Args = slices.Insert(c.Args, 2, "-ldflags=-E main.entry") // as the Makefile does
