@@ -25,7 +25,7 @@ func isolate(cmd *exec.Cmd, p *confine.Policy) {
 		cmd.SysProcAttr = attr
 	}
 	attr.Cloneflags |= unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
-	if !p.Network {
+	if p.OwnNetwork() {
 		attr.Cloneflags |= unix.CLONE_NEWNET
 	}
 	if p.PrivateProcesses {

@@ -83,6 +83,8 @@ func (p Profile) Policy(at Place, abi int) (confine.Policy, []string, error) {
 	out := confine.Policy{
 		Run: []string{at.Binary}, Devices: devices, StartProcesses: p.StartProcesses, Network: p.Network, Limits: p.Limits, ABI: abi,
 		Scratch: []string{"/tmp", "/dev/shm", "/var/tmp"},
+		// What writes nowhere but in its own directories has no need to.
+		FixedMetadata: !p.WriteRoots && !p.StartProcesses && len(p.Write) == 0,
 	}
 	env := at.Env
 	for _, r := range at.Roots {

@@ -70,6 +70,8 @@ func (p Profile) network(b Backend) string {
 	switch {
 	case p.Network:
 		return "network: allowed"
+	case !p.StartProcesses:
+		return "network: none, and no connections to Unix sockets"
 	case b == Namespaces:
 		return "network: none, but a localhost of its own"
 	}
@@ -98,7 +100,7 @@ func (p Profile) Gaps(k *Kernel, b Backend, why error) []Gap {
 		if !k.Namespaces {
 			how = "needs user namespaces (" + k.NoNamespaces + "): allow them with sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone or kernel.apparmor_restrict_unprivileged_userns, or in the container's profile"
 		}
-		gap(p.StartProcesses || p.WriteRoots, "mode, owner and times of the user's files outside of the roots can be changed", how)
+		gap(p.StartProcesses || p.WriteRoots || len(p.Write) > 0, "mode, owner and times of the user's files outside of the roots can be changed", how)
 		gap(p.StartProcesses, "services that listen on a Unix socket with a path can be reached", how)
 		gap(p.StartProcesses, "a process that leaves its process group can outlive a plugin that is killed", how)
 		gap(p.StartProcesses, "there is no /dev/shm, which multiprocessing in Python needs, and commands cannot talk to each other over localhost", how)

@@ -31,8 +31,11 @@ type Policy struct {
 	Devices []string `json:"devices,omitempty"`
 	// StartProcesses lets it start processes, also from binaries in Write.
 	StartProcesses bool `json:"start_processes,omitempty"`
-	// Network lets it reach the network. With Namespaces and without Network it has a
-	// loopback device of its own; without either only Unix sockets.
+	// FixedMetadata keeps it from changing modes, owners, times and attributes of files,
+	// which Landlock does not guard.
+	FixedMetadata bool `json:"fixed_metadata,omitempty"`
+	// Network lets it reach the network. Without, see OwnNetwork; else it has Unix sockets
+	// only, and if it starts no processes, only to listen.
 	Network bool `json:"network,omitempty"`
 	// Namespaces says that the host started the launcher in new ones. PrivateProcesses:
 	// one for processes too, in which the plugin is the first.
@@ -47,6 +50,10 @@ type Policy struct {
 	// when the plugin runs.
 	StatusFD int `json:"status_fd"`
 }
+
+// OwnNetwork reports whether there is a network of its own, with a loopback device by
+// which what it starts can talk to each other.
+func (p *Policy) OwnNetwork() bool { return p.Namespaces && p.StartProcesses && !p.Network }
 
 // Everything reports whether the policy is about the whole file system, which no root of
 // its own can hold.

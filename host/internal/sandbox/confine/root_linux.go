@@ -32,7 +32,7 @@ type place struct {
 // enterRoot makes the new root and moves there. The process is in a mount namespace of
 // its own, with all capabilities in its user namespace.
 func enterRoot(p *Policy) error {
-	if !p.Network {
+	if p.OwnNetwork() {
 		if err := loopbackUp(); err != nil {
 			return fmt.Errorf("the loopback device: %w", err)
 		}

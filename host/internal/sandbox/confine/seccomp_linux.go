@@ -49,8 +49,7 @@ var denied = []uint32{
 // without: what they would do cannot be seen by a filter.
 var unknown = []uint32{unix.SYS_CLONE3, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER}
 
-// metadata of files, which Landlock does not guard: a plugin that writes nowhere
-// needs none of these.
+// metadata are the calls that change that of files.
 var metadata = []uint32{
 	unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_UTIMENSAT,
 	unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR,
@@ -127,7 +126,7 @@ func program(p *Policy) filter {
 			f.answer(n, unix.EPERM)
 		}
 	}
-	if !p.StartProcesses && len(p.Write) == 0 {
+	if p.FixedMetadata {
 		for _, n := range slices.Concat(metadata, metadataHere) {
 			f.answer(n, unix.EPERM)
 		}
@@ -138,14 +137,23 @@ func program(p *Policy) filter {
 		}
 	}
 	allowed := []uint32{unix.AF_UNIX}
-	if p.Network || p.Namespaces {
+	switch {
+	case p.Network || p.OwnNetwork():
 		allowed = append(allowed, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK)
+	case !p.StartProcesses:
+		// A plugin listens, and the host connects to it. It has no business with other
+		// services that have a Unix socket.
+		f.answer(unix.SYS_CONNECT, unix.EACCES)
+		f.forbidWhere(unix.SYS_SOCKET, 1, ifSet, notStream, true)
 	}
 	f.families(unix.SYS_SOCKET, allowed)
 	f.families(unix.SYS_SOCKETPAIR, allowed)
 	f.add(give, unix.SECCOMP_RET_ALLOW, 0, 0)
 	return f
 }
+
+// notStream are the bits that the types of sockets have but SOCK_STREAM.
+const notStream = (unix.SOCK_DGRAM | unix.SOCK_RAW | unix.SOCK_SEQPACKET) &^ unix.SOCK_STREAM
 
 // tioclinux pastes into a virtual terminal; package unix does not have it.
 const tioclinux = 0x541c

@@ -1,0 +1,139 @@
+package sandbox
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/sandbox/confine"
+)
+
+// build gives the paths of the launcher and of the program that tries to get out.
+func build(t *testing.T) (launcher, escape string) {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"cmd/toolhost-sandbox", "internal/testescape"} {
+		if out, err := exec.Command("go", "build", "-o", dir, "toolhost.dev/host/"+name).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	return filepath.Join(dir, "toolhost-sandbox"), filepath.Join(dir, "testescape")
+}
+
+// TestProfiles has a program do under the profile of each bundled plugin what it must
+// and what it must not be able to do.
+func TestProfiles(t *testing.T) {
+	launcher, escape := build(t)
+	kernel := Probe(launcher, "")
+	for _, backend := range []Backend{None, Landlock, Namespaces} {
+		if backend == Landlock && kernel.ABI < 6 || backend == Namespaces && !kernel.Namespaces {
+			t.Logf("this machine has no %s", backend)
+			continue
+		}
+		for _, plugin := range []string{"read", "grep", "edit", "bash"} {
+			t.Run(fmt.Sprint(backend, "/", plugin), func(t *testing.T) {
+				dir := t.TempDir()
+				at := Place{Binary: escape, Roots: []tool.Root{{Path: filepath.Join(dir, "rw"), Writable: true}, {Path: filepath.Join(dir, "ro")}}, StateDir: filepath.Join(dir, "state"), Env: []string{"HOME=" + dir}}
+				for _, d := range []string{"rw", "ro", "state", "outside"} {
+					if err := os.Mkdir(filepath.Join(dir, d), 0o700); err != nil {
+						t.Fatal(err)
+					}
+				}
+				socket := filepath.Join(dir, "rw", "s")
+				l, err := net.Listen("unix", socket)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer l.Close()
+				go func() {
+					for {
+						c, err := l.Accept()
+						if err != nil {
+							return
+						}
+						b := make([]byte, 1)
+						_, _ = c.Read(b)
+						_, _ = c.Write(b)
+						_ = c.Close()
+					}
+				}()
+				policy, env, err := Default(plugin).Policy(at, kernel.ABI)
+				if err != nil {
+					t.Fatal(err)
+				}
+				writes, starts := plugin == "edit" || plugin == "bash", plugin == "bash"
+				for _, tc := range []struct {
+					args []string
+					may  bool
+				}{
+					{[]string{"write", "0", filepath.Join(dir, "state", "f")}, true},
+					{[]string{"write", "0", filepath.Join(dir, "rw", "f")}, writes},
+					{[]string{"write", "0", filepath.Join(dir, "ro", "f")}, false},
+					{[]string{"chmod", "0", filepath.Join(dir, "rw")}, writes},
+					{[]string{"start"}, starts},
+					{[]string{"path", "0", socket}, starts},
+					{[]string{"datagram"}, starts},
+				} {
+					cmd := exec.Command(escape, tc.args...)
+					cmd.Env = env
+					running := func(err error) error { return err }
+					if backend != None {
+						if running, err = Wrap(cmd, launcher, backend, policy); err != nil {
+							t.Fatal(err)
+						}
+					}
+					var out strings.Builder
+					cmd.Stdout, cmd.Stderr = &out, &out
+					if err := running(cmd.Start()); err != nil {
+						t.Fatal(err)
+					}
+					_ = cmd.Wait()
+					if got, want := strings.Contains(out.String(), "ESCAPED"), tc.may || backend == None; got != want {
+						t.Errorf("%v: %v, want %v: %s", tc.args, got, want, out.String())
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestFailures: what does not start confined does not start, and says why.
+func TestFailures(t *testing.T) {
+	launcher, _ := build(t)
+	start := func(binary, launcher string, p confine.Policy) error {
+		cmd := exec.Command(binary)
+		running, err := Wrap(cmd, launcher, Landlock, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = running(cmd.Start())
+		if cmd.Process != nil {
+			_ = cmd.Wait()
+		}
+		return err
+	}
+	abi := confine.LandlockABI()
+	if abi == 0 {
+		t.Skip("this machine has no Landlock")
+	}
+	text := filepath.Join(t.TempDir(), "text")
+	if err := os.WriteFile(text, []byte("no program"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := start(text, launcher, confine.Policy{Run: []string{text}, ABI: abi}); err != error(syscall.ENOEXEC) {
+		t.Errorf("a text: %v", err)
+	}
+	if err := start("/bin/true", launcher, confine.Policy{ABI: abi}); err != error(syscall.EACCES) {
+		t.Errorf("a program that may not run: %v", err)
+	}
+	if err := start("/bin/true", "/nowhere", confine.Policy{ABI: abi}); err == nil || !strings.Contains(err.Error(), "toolhost doctor") {
+		t.Errorf("no launcher: %v", err)
+	}
+}
