@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -37,6 +39,7 @@ type world struct {
 	tcp, tcp6, udp             int
 	abstract, path             string
 	shm                        int
+	host                       atomic.Int64 // the process id of the host that runs
 }
 
 func (w *world) outside(name string) string { return filepath.Join(w.victimDir, name) }
@@ -331,10 +334,14 @@ func (w *world) batch(t *testing.T, backend, more string, commands ...string) []
 	}
 	c.Dir, c.Stdin = w.work, strings.NewReader(in.String())
 	began := time.Now()
-	out, err := c.CombinedOutput()
+	var printed bytes.Buffer
+	c.Stdout, c.Stderr = &printed, &printed
+	must(t, c.Start())
+	w.host.Store(int64(c.Process.Pid))
+	err := c.Wait()
 	t.Logf("%d commands in %s", len(commands), time.Since(began).Round(time.Millisecond))
 	outputs := make([]string, len(commands))
-	for line := range strings.Lines(string(out)) {
+	for line := range strings.Lines(printed.String()) {
 		var r struct {
 			ID     *int   `json:"id"`
 			Output string `json:"output"`
@@ -345,7 +352,7 @@ func (w *world) batch(t *testing.T, backend, more string, commands ...string) []
 		}
 	}
 	if i := slices.Index(outputs, ""); i >= 0 {
-		t.Fatalf("no answer to %q: %v\n%s", commands[i], err, out)
+		t.Fatalf("no answer to %q: %v\n%s", commands[i], err, printed.String())
 	}
 	return outputs
 }
@@ -392,8 +399,8 @@ func TestBombs(t *testing.T) {
 	}
 }
 
-// TestDaemonsEnd starts a process that leaves its group and its session, and kills the
-// plugin, which can then clean up nothing.
+// TestDaemonsEnd starts a process that leaves its group, its session and its environment,
+// and kills the plugin, which can then clean up nothing.
 func TestDaemonsEnd(t *testing.T) {
 	for _, backend := range []string{"none", "ns"} {
 		if backend == "ns" && !supports(t, backend) {
@@ -401,19 +408,50 @@ func TestDaemonsEnd(t *testing.T) {
 		}
 		w := newWorld(t, "ordinary")
 		nap := strconv.Itoa(100000 + w.victim) // nobody else sleeps so long
-		w.batch(t, backend, "", `setsid -f env -i sleep `+nap+` </dev/null >/dev/null 2>&1; while ! pgrep -f "sleep `+nap+`" >/dev/null; do sleep 0.01; done; kill -9 $(ps -o ppid= -p $$)`)
-		survives := func() bool { return exec.Command("pkill", "-0", "-x", "-f", "sleep "+nap).Run() == nil }
-		for range 100 {
-			if backend == "none" || !survives() {
-				break
+		killed := make(chan struct{})
+		go func() {
+			defer close(killed)
+			for !isFile(filepath.Join(w.work, "started")) {
+				time.Sleep(10 * time.Millisecond)
 			}
+			if err := syscall.Kill(childNamed(t, int(w.host.Load()), "bash"), syscall.SIGKILL); err != nil {
+				t.Error(err)
+			}
+		}()
+		w.batch(t, backend, "", `setsid -f env -i sleep `+nap+` </dev/null >/dev/null 2>&1; while ! pgrep -f "sleep `+nap+`" >/dev/null; do sleep 0.01; done; touch started; sleep 50`)
+		<-killed
+		left := processes(t, "sleep\x00"+nap+"\x00")
+		for i := 0; backend == "ns" && len(left) > 0 && i < 100; i++ {
 			time.Sleep(50 * time.Millisecond)
+			left = processes(t, "sleep\x00"+nap+"\x00")
 		}
-		if got := survives(); got != (backend == "none") {
-			t.Errorf("%s: the daemon survives: %v", backend, got)
+		if survives := len(left) > 0; survives != (backend == "none") {
+			t.Errorf("%s: the daemon survives: %v", backend, survives)
 		}
-		_ = exec.Command("pkill", "-x", "-f", "sleep "+nap).Run()
+		for _, pid := range left {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
 	}
+}
+
+func isFile(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// processes gives those with a command line.
+func processes(t *testing.T, cmdline string) []int {
+	t.Helper()
+	all, err := os.ReadDir("/proc")
+	must(t, err)
+	var pids []int
+	for _, p := range all {
+		b, err := os.ReadFile(filepath.Join("/proc", p.Name(), "cmdline"))
+		if pid, bad := strconv.Atoi(p.Name()); err == nil && bad == nil && string(b) == cmdline {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }
 
 // TestToolchains does inside of the sandbox what agents do all day.

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -127,10 +128,10 @@ func TestFailures(t *testing.T) {
 	if err := os.WriteFile(text, []byte("no program"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := start(text, launcher, confine.Policy{Run: []string{text}, ABI: abi}); err != error(syscall.ENOEXEC) {
+	if err := start(text, launcher, confine.Policy{Run: []string{text}, ABI: abi}); !errors.Is(err, syscall.ENOEXEC) {
 		t.Errorf("a text: %v", err)
 	}
-	if err := start("/bin/true", launcher, confine.Policy{ABI: abi}); err != error(syscall.EACCES) {
+	if err := start("/bin/true", launcher, confine.Policy{ABI: abi}); !errors.Is(err, syscall.EACCES) {
 		t.Errorf("a program that may not run: %v", err)
 	}
 	if err := start("/bin/true", "/nowhere", confine.Policy{ABI: abi}); err == nil || !strings.Contains(err.Error(), "toolhost doctor") {
