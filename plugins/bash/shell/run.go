@@ -74,6 +74,9 @@ type Process struct {
 
 	// writing is taken by who writes to the standard input.
 	writing chan struct{}
+	// attached is closed when there is a shell that runs the command.
+	attached   chan struct{}
+	attachOnce sync.Once
 
 	mu    sync.Mutex
 	shell *instance // the one that runs it, or ran it last

@@ -22,6 +22,7 @@ const writeTime = 2 * time.Second
 // standard input.
 func (p *Process) attach(in *instance) {
 	p.closeStdin()
+	defer p.attachOnce.Do(func() { close(p.attached) })
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.shell, p.stdin = in, in.stdin
@@ -46,14 +47,19 @@ func (p *Process) attach(in *instance) {
 // Write writes to the standard input of a command that keeps it open, and closes it
 // then if it is the last. It gives how much was written.
 func (p *Process) Write(text []byte, last bool) (n int, err error) {
+	limit := time.NewTimer(writeTime)
+	defer limit.Stop()
+	select {
+	case <-p.attached: // a job may be written to before its shell is there
+	case <-p.done:
+	case <-limit.C:
+	}
 	p.mu.Lock()
 	in := p.stdin
 	p.mu.Unlock()
 	if in == nil {
 		return 0, ErrStdinClosed
 	}
-	limit := time.NewTimer(writeTime)
-	defer limit.Stop()
 	select {
 	case p.writing <- struct{}{}:
 		defer func() { <-p.writing }()
