@@ -1,16 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 )
 
@@ -57,55 +53,22 @@ func cold(ctx context.Context, bin string) error {
 
 // hostRSS runs a host with all its plugins and reads its memory.
 func hostRSS(ctx context.Context, out io.Writer, bin, dir string, plugins int) error {
-	c := exec.CommandContext(ctx, filepath.Join(bin, "toolhost"), "--workspace", dir, "--state", filepath.Join(dir, ".state"), "batch") //nolint:gosec // built here
-	in, err := c.StdinPipe()
+	p, err := startHost(ctx, bin, dir)
 	if err != nil {
 		return err
 	}
-	lines, err := c.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := c.Start(); err != nil {
-		return err
-	}
-	defer c.Wait()   //nolint:errcheck // only measured
-	defer in.Close() //nolint:errcheck // ends it
-	commands := []string{"read sample.txt", "grep fox", "edit sample.txt --old_string nothing-like-it --new_string x", "true"}
-	replies := bufio.NewScanner(lines)
-	replies.Buffer(nil, 1<<20)
-	for round := range 50 {
-		for _, command := range commands {
-			b, err := json.Marshal(map[string]any{"id": round, "command": command})
-			if err != nil {
+	defer p.stop()
+	for range 50 {
+		for _, command := range []string{"read sample.txt", "grep fox", "edit sample.txt --old_string nothing-like-it --new_string x", "true"} {
+			if _, err := p.ask(command); err != nil {
 				return err
-			}
-			if _, err := in.Write(append(b, '\n')); err != nil {
-				return err
-			}
-			if !replies.Scan() {
-				return fmt.Errorf("the host ended: %w", replies.Err())
 			}
 		}
 	}
-	kb, err := memory(c.Process.Pid, "VmRSS:")
+	kb, err := memory(p.pid, "VmRSS:")
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "host memory (RSS), %d plugins running\t%.1f MB\t\t\tunder 40 MB\t%s\n", plugins, float64(kb)/1024, verdict(kb < 40<<10))
 	return nil
-}
-
-// memory gives a line of a process's status, in kB.
-func memory(pid int, name string) (int, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(b)) {
-		if v, ok := strings.CutPrefix(line, name); ok {
-			return strconv.Atoi(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(v), "kB")))
-		}
-	}
-	return 0, fmt.Errorf("no %s for %d", name, pid)
 }

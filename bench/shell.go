@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -75,34 +74,18 @@ const gib = 1 << 30
 // throws it away, and looks at the most memory that the host and its plugin had.
 func gigabyte(ctx context.Context, bin, dir string, out io.Writer, row func(string, time.Duration, time.Duration, float64)) error {
 	command := fmt.Sprintf("yes 'a line of output, as a build prints them' | head -c %d", gib)
-	c := exec.CommandContext(ctx, filepath.Join(bin, "toolhost"), "--workspace", dir, "--state", filepath.Join(dir, ".state"), "batch") //nolint:gosec // built here
-	in, err := c.StdinPipe()
+	h, err := startHost(ctx, bin, dir)
 	if err != nil {
 		return err
 	}
-	lines, err := c.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := c.Start(); err != nil {
-		return err
-	}
-	defer c.Wait()   //nolint:errcheck // only measured
-	defer in.Close() //nolint:errcheck // ends it
-	replies := bufio.NewReader(lines)
-	ask := func(command string) (string, error) {
-		if _, err := fmt.Fprintf(in, "{\"id\":1,\"command\":%q}\n", command); err != nil {
-			return "", err
-		}
-		return replies.ReadString('\n')
-	}
-	if _, err := ask("true"); err != nil {
+	defer h.stop()
+	if _, err := h.ask("true"); err != nil {
 		return err
 	}
 	var ours, plain []time.Duration
 	for range 3 {
 		began := time.Now()
-		reply, err := ask(command)
+		reply, err := h.ask(command)
 		if err != nil || !strings.Contains(reply, `"success":true`) {
 			return fmt.Errorf("the command with much output: %.300s: %w", reply, err)
 		}
@@ -114,14 +97,14 @@ func gigabyte(ctx context.Context, bin, dir string, out io.Writer, row func(stri
 		plain = append(plain, time.Since(began))
 	}
 	row("1 GiB of output", median(ours), median(plain), 1.5)
-	plugin, err := child(c.Process.Pid, "bash")
+	plugin, err := child(h.pid, "bash")
 	if err != nil {
 		return err
 	}
 	for _, p := range []struct {
 		name string
 		pid  int
-	}{{"host", c.Process.Pid}, {"plugin", plugin}} {
+	}{{"host", h.pid}, {"plugin", plugin}} {
 		kb, err := memory(p.pid, "VmHWM:")
 		if err != nil {
 			return err

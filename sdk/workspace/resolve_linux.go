@@ -26,25 +26,7 @@ func lookupWithoutLinks(t *tree, rel string) (fs.FileMode, bool) {
 	if err != nil {
 		return 0, false
 	}
-	return typeOf(st.Mode), true
-}
-
-func typeOf(mode uint32) fs.FileMode {
-	switch mode & unix.S_IFMT {
-	case unix.S_IFREG:
-		return 0
-	case unix.S_IFDIR:
-		return fs.ModeDir
-	case unix.S_IFIFO:
-		return fs.ModeNamedPipe
-	case unix.S_IFSOCK:
-		return fs.ModeSocket
-	case unix.S_IFCHR:
-		return fs.ModeDevice | fs.ModeCharDevice
-	case unix.S_IFBLK:
-		return fs.ModeDevice
-	}
-	return fs.ModeIrregular
+	return FileType(st.Mode), true
 }
 
 // sameWithoutLinks makes sure that path leads to the directory without a symbolic link.

@@ -9,6 +9,7 @@ import (
 	"toolhost.dev/plugins/grep/freshness"
 	"toolhost.dev/plugins/grep/ignore"
 	"toolhost.dev/plugins/grep/walk"
+	"toolhost.dev/sdk/workspace"
 )
 
 // maxEntries bounds the files and directories of an index.
@@ -210,7 +211,7 @@ func (x *Index) refresh(d *dir, f *os.File, name string) error {
 		}
 		return nil
 	}
-	kind := typeOf(stamp.Mode)
+	kind := workspace.FileType(stamp.Mode)
 	e := entry{path: join(d.path, name), in: d, kind: kind}
 	if there && d.entries[i].kind == kind {
 		e = d.entries[i]

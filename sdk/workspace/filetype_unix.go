@@ -1,4 +1,6 @@
-package index
+//go:build unix
+
+package workspace
 
 import (
 	"io/fs"
@@ -6,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// typeOf gives the type bits of a mode as the system has them.
-func typeOf(mode uint32) fs.FileMode {
+// FileType gives the type of a file by the mode that the system gives for it.
+func FileType(mode uint32) fs.FileMode {
 	switch mode & unix.S_IFMT {
 	case unix.S_IFREG:
 		return 0
