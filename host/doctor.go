@@ -37,12 +37,17 @@ func Diagnose(opts Options) (*Diagnosis, error) {
 	if err != nil {
 		return nil, err
 	}
+	workspace, err := realDir(opts.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	roots := configuredRoots(cfg, workspace)
 	c := &confinement{cfg: cfg, bundled: opts.BundledDir}
 	kernel := c.able()
 	out := &Diagnosis{Config: cfg.Source, Machine: *kernel, Plugins: []PluginDiagnosis{}}
 	for i := range cfg.Plugins {
 		p := &cfg.Plugins[i]
-		backend, why, err := c.choose(p)
+		backend, why, err := c.choose(p, roots)
 		prof := profile(p)
 		d := PluginDiagnosis{
 			Name: p.Name, Enforce: c.enforce(p), Backend: backend, Profile: prof,

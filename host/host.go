@@ -141,7 +141,7 @@ func New(ctx context.Context, opts Options) (*Host, error) {
 	h := &Host{opts: opts, cfg: cfg, log: opts.Log, registry: registry.New(), unloaded: make(map[string]string), idPrefix: randomPrefix(), rootsOf: make(map[string][]tool.Root)}
 	h.openState()
 	h.confinement = &confinement{cfg: cfg, bundled: opts.BundledDir, cache: h.stateRoot}
-	if err := h.confinement.check(); err != nil {
+	if err := h.confinement.check(configuredRoots(cfg, workspace)); err != nil {
 		return nil, errors.Join(err, h.state.Close())
 	}
 	h.startsCommands = make(map[string]bool)
@@ -332,13 +332,20 @@ func (h *Host) forgetRoots() {
 	clear(h.rootsOf)
 }
 
-func (h *Host) findRoots(workspace string) []tool.Root {
-	roots := []tool.Root{{Path: workspace, Writable: h.cfg.Sandbox.Workspace != "read-only"}}
-	for _, r := range h.cfg.Sandbox.Roots {
+// configuredRoots are the roots of a workspace's sessions, as far as the configuration
+// says them.
+func configuredRoots(cfg *config.Config, workspace string) []tool.Root {
+	roots := []tool.Root{{Path: workspace, Writable: cfg.Sandbox.Workspace != "read-only"}}
+	for _, r := range cfg.Sandbox.Roots {
 		if path, err := filepath.EvalSymlinks(r.Path); err == nil && path != workspace {
 			roots = append(roots, tool.Root{Path: path, Writable: r.Writable})
 		}
 	}
+	return roots
+}
+
+func (h *Host) findRoots(workspace string) []tool.Root {
+	roots := configuredRoots(h.cfg, workspace)
 	// What a plugin puts into "output" in its state directory, such as the whole of an
 	// output that was too long, may be read by all tools.
 	for _, p := range h.cfg.Plugins {

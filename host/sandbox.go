@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 
+	"toolhost.dev/sdk/tool"
+
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/sandbox"
 	"toolhost.dev/host/internal/sandbox/confine"
@@ -67,12 +69,18 @@ func profile(p *config.Plugin) sandbox.Profile {
 
 // choose gives a plugin's backend. why says what is against the wanted one; err, that the
 // plugin must not run without it.
-func (c *confinement) choose(p *config.Plugin) (backend sandbox.Backend, why, err error) {
+func (c *confinement) choose(p *config.Plugin, roots []tool.Root) (backend sandbox.Backend, why, err error) {
 	mode := c.enforce(p)
 	if mode == "off" {
 		return sandbox.None, nil, nil
 	}
 	backend, why = c.able().Choose(c.cfg.Sandbox.Backend)
+	if backend == sandbox.Namespaces && holdsAll(p, roots) {
+		backend = sandbox.Landlock
+		if c.cfg.Sandbox.Backend == string(sandbox.Namespaces) {
+			why = errors.New("it may work on all of the file system, which a root of its own cannot hold: name narrower roots than /")
+		}
+	}
 	if mode != "require" {
 		return backend, why, nil
 	}
@@ -85,12 +93,18 @@ func (c *confinement) choose(p *config.Plugin) (backend sandbox.Backend, why, er
 	return backend, nil, nil
 }
 
+// holdsAll reports whether a plugin may work on the whole file system.
+func holdsAll(p *config.Plugin, roots []tool.Root) bool {
+	return slices.Contains(p.Confinement.Read, "/") || slices.Contains(p.Confinement.Write, "/") ||
+		slices.ContainsFunc(roots, func(r tool.Root) bool { return r.Path == "/" })
+}
+
 // check says which plugins must run confined and cannot.
-func (c *confinement) check() error {
+func (c *confinement) check(roots []tool.Root) error {
 	var errs []error
 	for i := range c.cfg.Plugins {
 		if p := &c.cfg.Plugins[i]; c.enforce(p) == "require" {
-			_, _, err := c.choose(p)
+			_, _, err := c.choose(p, roots)
 			errs = append(errs, err)
 		}
 	}
@@ -101,7 +115,7 @@ func (c *confinement) check() error {
 func (h *Host) confine(s supervisor.Start) (func(error) error, error) {
 	i := slices.IndexFunc(h.cfg.Plugins, func(p config.Plugin) bool { return p.Name == s.Plugin })
 	p := &h.cfg.Plugins[i]
-	backend, why, err := h.confinement.choose(p)
+	backend, why, err := h.confinement.choose(p, s.Roots)
 	if err != nil {
 		return nil, err
 	}
@@ -137,9 +151,6 @@ func (h *Host) confine(s supervisor.Start) (func(error) error, error) {
 	policy, env, err := prof.Policy(at, kernel.ABI)
 	if err != nil {
 		return nil, fmt.Errorf("the sandbox cannot be set up: %w", err)
-	}
-	if backend == sandbox.Namespaces && policy.Everything() {
-		backend = sandbox.Landlock // a root that holds all is no root of its own
 	}
 	s.Cmd.Env = env
 	running, err := sandbox.Wrap(s.Cmd, kernel.Launcher, backend, policy)

@@ -172,6 +172,14 @@ func run(args arguments) {
 	if errno != 0 {
 		die(cannotRun, noSocketText)
 	}
+	if conn <= 2 { // a standard descriptor was closed: its number stays so
+		above, _, errno := syscall.RawSyscall(syscall.SYS_FCNTL, uintptr(conn), syscall.F_DUPFD_CLOEXEC, 3)
+		if errno != 0 {
+			exit(cannotRun)
+		}
+		_, _ = call(syscall.SYS_CLOSE, uintptr(conn), 0, 0)
+		conn = int(above)
+	}
 	path := variable(args, env, commandsEnv+"=")
 	if !connectTo(conn, unsafe.Slice(unsafe.StringData(inherited), len(inherited))) && (path == nil || !connectTo(conn, bytesOf(path))) {
 		die(notFound, unreachableText)
@@ -202,13 +210,12 @@ func request(conn int, args arguments, argc, env int) {
 	here := cwd[:n-1]
 	var stat syscall.Stat_t
 	_, errno = call(syscall.SYS_FSTAT, 0, uintptr(unsafe.Pointer(&stat)), 0)
-	kind := stat.Mode & syscall.S_IFMT
-	piped := errno == 0 && (kind == syscall.S_IFIFO || kind == syscall.S_IFSOCK)
-
-	total := len(token) + 1 + len(name) + 1 + len(here) + 1
-	if piped {
-		total++
+	kind := ""
+	if errno == 0 {
+		kind = kindOf(stat.Mode)
 	}
+
+	total := len(token) + 1 + len(name) + 1 + len(here) + 1 + len(kind)
 	for i := 1; i < argc; i++ {
 		total += 1 + length(args[1+i])
 	}
@@ -220,8 +227,8 @@ func request(conn int, args arguments, argc, env int) {
 	put(conn, token, false)
 	put(conn, name, false)
 	put(conn, here, false)
-	if piped {
-		put(conn, unsafe.Slice(unsafe.StringData("1"), 1), true)
+	if kind != "" {
+		put(conn, unsafe.Slice(unsafe.StringData(kind), len(kind)), true)
 	}
 	for i := 1; i < argc; i++ {
 		put(conn, nil, false)

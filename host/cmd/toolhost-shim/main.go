@@ -50,7 +50,7 @@ func main() {
 	if err != nil {
 		fail(cannotRun, noDirectoryText)
 	}
-	req := wire.Request{Token: os.Getenv(callEnv), Name: name, Cwd: cwd, Piped: piped(), Args: os.Args[1:]}
+	req := wire.Request{Token: os.Getenv(callEnv), Name: name, Cwd: cwd, Stdin: stdin(), Args: os.Args[1:]}
 	if err := wire.WriteRequest(conn, req); err != nil {
 		if err == wire.ErrTooLong { //nolint:errorlint // it is not wrapped, and errors.Is has a price at the start
 			fail(cannotRun, tooLongText)
@@ -122,17 +122,23 @@ func sendStdin(conn *os.File) {
 	}
 }
 
-// piped reports whether somebody writes to standard input, as in a pipeline.
-func piped() bool {
+// stdin says what standard input is.
+func stdin() string {
 	var st syscall.Stat_t
 	if syscall.Fstat(0, &st) != nil {
-		return false
+		return ""
 	}
-	switch uint32(st.Mode) & syscall.S_IFMT {
+	return kindOf(uint32(st.Mode))
+}
+
+func kindOf(mode uint32) string {
+	switch mode & syscall.S_IFMT {
 	case syscall.S_IFIFO, syscall.S_IFSOCK:
-		return true
+		return wire.Piped
+	case syscall.S_IFREG:
+		return wire.Given
 	}
-	return false
+	return ""
 }
 
 func fail(status int, why string) {

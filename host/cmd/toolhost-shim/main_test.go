@@ -56,7 +56,7 @@ func serve(t *testing.T, handle shim.Handler) (env []string) {
 
 // describe prints everything of a request, and as much as it is told to.
 func describe(_ context.Context, r wire.Request, st shim.Streams) int {
-	fmt.Fprintf(st.Stdout, "%q %v %q\n", r.Cwd, r.Piped, r.Args)
+	fmt.Fprintf(st.Stdout, "%q %q %q\n", r.Cwd, r.Stdin, r.Args)
 	if len(r.Args) == 0 {
 		return 0
 	}
@@ -141,11 +141,35 @@ func TestBothEntryPoints(t *testing.T) {
 				if args == nil {
 					args = []string{}
 				}
-				want := fmt.Sprintf("%q %v %q\n", where, tc.stdin != "", args) + tc.stdout
+				kind := ""
+				if tc.stdin != "" {
+					kind = wire.Piped
+				}
+				want := fmt.Sprintf("%q %q %q\n", where, kind, args) + tc.stdout
 				if got := stdout.String(); got != want {
 					t.Errorf("%d bytes %.300q\nwanted %d bytes %.300q", len(got), got, len(want), want)
 				}
 			})
+		}
+	}
+}
+
+// TestKindsOfStandardInput: a file is told from a pipe, and both from nothing.
+func TestKindsOfStandardInput(t *testing.T) {
+	env := serve(t, describe)
+	file := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(file, []byte("text"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for entry, path := range builds(t) {
+		for redirect, want := range map[string]string{"<" + file: wire.Given, "</dev/null": "", "<&-": "", "</dev/zero": "", "<<E\ntext\nE": "pipe file"} {
+			c := exec.Command("bash", "-c", `"$0" `+redirect, path)
+			c.Env = slices.Concat(env, []string{"PATH=" + os.Getenv("PATH")})
+			b, err := c.CombinedOutput()
+			// How a shell gives a heredoc is its own affair.
+			if kind := strings.Split(string(b), `"`)[3]; err != nil || kind != want && (kind == "" || !strings.Contains(want, kind)) {
+				t.Errorf("%s: %s is %q, wanted %q; %v", entry, redirect, kind, want, err)
+			}
 		}
 	}
 }

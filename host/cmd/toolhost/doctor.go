@@ -19,7 +19,7 @@ started but the program that confines plugins. Exit status 1 when a plugin must 
 confined (enforce = "require") and cannot.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			d, err := host.Diagnose(host.Options{Config: host.FindConfig(s.config)})
+			d, err := host.Diagnose(host.Options{Config: host.FindConfig(s.config), Workspace: s.workspace})
 			if err != nil {
 				return err
 			}

@@ -75,7 +75,9 @@ func (n *nest) begin(req wire.Request, stdin io.Reader) *Pending {
 	}
 	p.req.Session.Cwd = filepath.Clean(req.Cwd)
 	p.command = router.Argv(req.Name, req.Args, func(required bool) (string, bool, error) {
-		if !required && !req.Piped {
+		// What is given is taken where it is needed; what only may be needed, where it is
+		// piped, since "while read" has a file there that is not for the tool.
+		if req.Stdin != wire.Piped && (req.Stdin != wire.Given || !required) {
 			return "", false, nil
 		}
 		text, err := readAll(stdin)

@@ -13,8 +13,6 @@
 //  5. seccomp: no system calls that reach around the others.
 package confine
 
-import "slices"
-
 // Policy is what a plugin may do. The zero value may do nothing.
 type Policy struct {
 	// Exec is the binary of the plugin, absolute; the arguments follow the policy on the
@@ -54,17 +52,6 @@ type Policy struct {
 // OwnNetwork reports whether there is a network of its own, with a loopback device by
 // which what it starts can talk to each other.
 func (p *Policy) OwnNetwork() bool { return p.Namespaces && p.StartProcesses && !p.Network }
-
-// Everything reports whether the policy is about the whole file system, which no root of
-// its own can hold.
-func (p *Policy) Everything() bool {
-	for _, paths := range [][]string{p.Read, p.Write, p.Run} {
-		if slices.Contains(paths, "/") {
-			return true
-		}
-	}
-	return false
-}
 
 // Limits are resource limits of each process, but Processes, which is one of the user's,
 // and in a user namespace of the namespace's. 0: as the host has it.

@@ -41,19 +41,22 @@ type Request struct {
 	// Name by which the shim was called, such as "tool:read".
 	Name string
 	Cwd  string
-	// Piped: standard input is a pipe or a socket.
-	Piped bool
+	// Stdin is what standard input is: see the constants.
+	Stdin string
 	Args  []string
 }
 
+// What standard input can be. Of anything else, such as a terminal or /dev/null, nothing is
+// wanted.
+const (
+	Piped = "pipe" // somebody may be writing to it
+	Given = "file" // as by a redirect or a heredoc
+)
+
 // WriteRequest sends a request.
 func WriteRequest(w io.Writer, r Request) error {
-	piped := ""
-	if r.Piped {
-		piped = "1"
-	}
 	// Neither arguments nor paths can have a NUL byte.
-	payload := strings.Join(append([]string{r.Token, r.Name, r.Cwd, piped}, r.Args...), "\x00")
+	payload := strings.Join(append([]string{r.Token, r.Name, r.Cwd, r.Stdin}, r.Args...), "\x00")
 	if len(payload) > MaxRequest {
 		return ErrTooLong
 	}
@@ -80,7 +83,7 @@ func ReadRequest(r io.Reader) (Request, error) {
 	if len(f) < 4 {
 		return Request{}, errors.New("shim: the request is not whole")
 	}
-	return Request{Token: f[0], Name: f[1], Cwd: f[2], Piped: f[3] != "", Args: f[4:]}, nil
+	return Request{Token: f[0], Name: f[1], Cwd: f[2], Stdin: f[3], Args: f[4:]}, nil
 }
 
 // WriteFrame sends one frame; payload has at most MaxFrame bytes.
