@@ -39,6 +39,7 @@ func (h *Host) specs() []supervisor.Spec {
 func (h *Host) load(ctx context.Context) {
 	descs := make([]*tool.Description, len(h.cfg.Plugins))
 	errs := make([]error, len(h.cfg.Plugins))
+	checked := make([]bool, len(h.cfg.Plugins))
 	var wg sync.WaitGroup
 	for i, p := range h.cfg.Plugins {
 		if p.Missing != "" {
@@ -50,7 +51,7 @@ func (h *Host) load(ctx context.Context) {
 			wg.Go(func() { descs[i], errs[i] = h.super.Plugin(p.Name).Describe(ctx) })
 			continue
 		}
-		if descs[i], errs[i] = h.remembered(key); descs[i] == nil && errs[i] == nil {
+		if descs[i], checked[i], errs[i] = h.remembered(key); descs[i] == nil && errs[i] == nil {
 			wg.Go(func() { descs[i], errs[i] = h.ask(ctx, p.Name, key) })
 		}
 	}
@@ -61,7 +62,7 @@ func (h *Host) load(ctx context.Context) {
 			continue
 		}
 		h.startsCommands[p.Name] = slices.Contains(descs[i].Capabilities, tool.CapabilityCommands)
-		err := h.registry.Add(p.Name, p.Field, descs[i], func(name string) registry.Settings {
+		err := h.registry.Add(p.Name, p.Field, descs[i], checked[i], func(name string) registry.Settings {
 			t := h.cfg.Tools[name]
 			return registry.Settings{Enabled: t.Enabled, Timeout: t.Timeout}
 		})
@@ -77,7 +78,7 @@ func (h *Host) load(ctx context.Context) {
 // may not be there; the operator hears of their own.
 func (h *Host) addAliases() {
 	for _, a := range h.cfg.Aliases {
-		alias := registry.Alias{Name: a.Name, Tool: a.Tool, Params: a.Params}
+		alias := registry.Alias{Name: a.Name, Tool: a.Tool, Params: a.Params, Optional: a.Preset != ""}
 		if ns, name, ok := strings.Cut(a.Tool, ":"); ok {
 			alias.Namespace, alias.Tool = ns, name
 		}
@@ -108,21 +109,22 @@ const (
 	failureMemory = time.Minute
 )
 
-// remembered gives what is known without starting the plugin; nil, nil: nothing.
-func (h *Host) remembered(key [32]byte) (*tool.Description, error) {
-	desc, err := h.state.Description(key)
+// remembered gives what is known without starting the plugin, and whether it needs no more
+// checks; without a description and an error: nothing.
+func (h *Host) remembered(key [32]byte) (desc *tool.Description, checked bool, err error) {
+	desc, by, err := h.state.Description(key)
 	if err != nil {
 		h.log.Warn("what plugins said of themselves cannot be read", "error", err)
 	}
 	if desc != nil || h.opts.RetryFailed {
-		return desc, nil
+		return desc, by == Version, nil
 	}
 	why, at, err := h.state.Failure(key)
 	if age := time.Since(at); err == nil && why != "" && age < failureMemory {
-		return nil, tool.Errorf(tool.Unavailable, "%s (That was %s ago; it is tried again after %s, when its binary changes, or by toolhost status.)",
+		return nil, false, tool.Errorf(tool.Unavailable, "%s (That was %s ago; it is tried again after %s, when its binary changes, or by toolhost status.)",
 			why, age.Round(time.Second), failureMemory)
 	}
-	return nil, nil
+	return nil, false, nil
 }
 
 // ask starts the plugin to hear what it serves, and keeps that.
@@ -132,7 +134,11 @@ func (h *Host) ask(ctx context.Context, name string, key [32]byte) (*tool.Descri
 	var kept error
 	switch {
 	case err == nil:
-		kept = h.state.SaveDescription(key, desc)
+		by := Version
+		if slices.ContainsFunc(desc.Tools, func(d tool.Definition) bool { return d.Validate() != nil }) {
+			by = ""
+		}
+		kept = h.state.SaveDescription(key, desc, by)
 	case ctx.Err() == nil && time.Since(began) > slowFailure:
 		kept = h.state.SaveFailure(key, err.Error())
 	}

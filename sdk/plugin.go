@@ -129,7 +129,9 @@ type ConfigError struct {
 func (e *ConfigError) Error() string { return e.Summary }
 
 // description says what the plugin is. A tool that is not well defined is left to the
-// host to refuse, so that it does not take the others down; toolErr says what is wrong.
+// host to refuse, so that it does not take the others down; toolErr says what is wrong that
+// the host will not see. The rest is for the host and for [New] to look at: at the start of
+// a process it would take longer than most calls.
 func (p *Plugin) description() (d *tool.Description, toolErr, err error) {
 	var errs, toolErrs []error
 	if !tool.ValidName(p.Name) {
@@ -153,9 +155,6 @@ func (p *Plugin) description() (d *tool.Description, toolErr, err error) {
 			def.Category = tool.CategoryCustom
 		}
 		err := t.err
-		if err == nil {
-			err = def.Validate()
-		}
 		if err == nil && seen[def.Name] {
 			err = errors.New("the name is used twice")
 		}

@@ -39,7 +39,13 @@ var errDrained = tool.Errorf(tool.Unavailable, "The plugin is being replaced, an
 // It reports everything that is not well defined.
 func New(p Plugin) (tool.Plugin, error) {
 	r, toolErr, err := newRunner(p)
-	if err = errors.Join(err, toolErr); err != nil {
+	errs := []error{err, toolErr}
+	for _, t := range p.Tools {
+		if err := t.def.Validate(); t.err == nil && err != nil {
+			errs = append(errs, fmt.Errorf("tool %q: %w", t.def.Name, err))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("plugin %q is not well defined: %w", p.Name, err)
 	}
 	return r, nil

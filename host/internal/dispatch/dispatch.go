@@ -108,7 +108,7 @@ func (p *Pending) Run(ctx context.Context, front Front) *tool.Result {
 	defer cancel()
 	call := p.call()
 	peer := p.d.peer(call, front)
-	if err := p.d.Policy.Check(ctx, &p.entry.Definition, p.entry.Schema, call, p.args, peer); err != nil { // 3. whether it may
+	if err := p.d.Policy.Check(ctx, &p.entry.Definition, p.entry.Schema(), call, p.args, peer); err != nil { // 3. whether it may
 		p.ticket.Abandon()
 		return p.finish(refused(err))
 	}
@@ -166,7 +166,7 @@ func (d *Dispatcher) bind(p *Pending) (*registry.Entry, map[string]json.RawMessa
 
 // bindShell binds a native command to the shell tool's own schema.
 func (d *Dispatcher) bindShell(e *registry.Entry, c *router.Command) (*registry.Entry, map[string]json.RawMessage, *tool.Result) {
-	args, bad := e.Schema.Check(c.Kwargs)
+	args, bad := e.Schema().Check(c.Kwargs)
 	if len(bad) > 0 {
 		return e, nil, refused(tool.Errorf(tool.Internal, "The tool %s does not take a command: %s. Another plugin must serve the shell.", Shell, bad[0].Message))
 	}

@@ -49,7 +49,7 @@ func dispatcher(t *testing.T, run plugins) *dispatch.Dispatcher {
 	err = r.Add("p", "", &tool.Description{Name: "p", Tools: []tool.Definition{
 		define("look", tool.Traits{ReadOnly: true, ConcurrencySafe: true}, 0), define("change", tool.Traits{}, 0), define("danger", tool.Traits{Dangerous: true}, 0),
 		define("brief", tool.Traits{}, time.Millisecond), define("off", tool.Traits{Disabled: true}, 0),
-	}}, func(string) registry.Settings { return registry.Settings{} })
+	}}, false, func(string) registry.Settings { return registry.Settings{} })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -145,12 +145,12 @@ func summary(e *registry.Entry) string {
 
 func (v *view) usage() string {
 	out := "Usage: " + v.name()
-	for _, p := range v.Schema.Params() {
+	for _, p := range v.Schema().Params() {
 		if p.Required {
 			out += " <" + v.param(p) + ">"
 		}
 	}
-	if slices.ContainsFunc(v.Schema.Params(), func(p *tool.Param) bool { return !p.Required }) {
+	if slices.ContainsFunc(v.Schema().Params(), func(p *tool.Param) bool { return !p.Required }) {
 		out += " [--parameter value …]"
 	}
 	return out
@@ -162,10 +162,10 @@ func (v *view) detail() string {
 	if v.alias != nil {
 		fmt.Fprintf(&out, "\n%s stands for %s, whose own parameter names work too.\n", v.alias.Name, name(v.Entry))
 	}
-	if len(v.Schema.Params()) > 0 {
+	if len(v.Schema().Params()) > 0 {
 		out.WriteString("\nParameters:\n")
 	}
-	for _, p := range v.Schema.Params() {
+	for _, p := range v.Schema().Params() {
 		notes := []string{p.TypeName()}
 		if p.Required {
 			notes = append(notes, "required")
@@ -181,7 +181,7 @@ func (v *view) detail() string {
 			fmt.Fprintf(&out, "      %s\n", strings.Join(strings.Fields(p.Description), " "))
 		}
 	}
-	if p := v.Schema.Param(v.Definition.StdinParameter); p != nil {
+	if p := v.Schema().Param(v.Definition.StdinParameter); p != nil {
 		fmt.Fprintf(&out, "\nA heredoc fills --%s.\n", v.param(p))
 	}
 	if len(v.Definition.Examples) > 0 {

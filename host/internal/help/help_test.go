@@ -24,10 +24,10 @@ func filled(t *testing.T) *registry.Registry {
 	}
 	search := tool.Definition{Name: "search", Description: "Search issues", Input: json.RawMessage(`{"type":"object","required":["q"],"properties":{"q":{"type":"string"}}}`)}
 	none := func(string) registry.Settings { return registry.Settings{} }
-	if err := r.Add("p", "", &tool.Description{Tools: []tool.Definition{write, off}}, none); err != nil {
+	if err := r.Add("p", "", &tool.Description{Tools: []tool.Definition{write, off}}, false, none); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Add("q", "jira", &tool.Description{Tools: []tool.Definition{search}}, none); err != nil {
+	if err := r.Add("q", "jira", &tool.Description{Tools: []tool.Definition{search}}, false, none); err != nil {
 		t.Fatal(err)
 	}
 	for _, a := range []registry.Alias{

@@ -18,7 +18,6 @@ import (
 // Entry is one registered tool.
 type Entry struct {
 	Definition tool.Definition
-	Schema     *tool.Schema
 	// Plugin is the configured name of the plugin that serves it.
 	Plugin string
 	// Namespace is the field namespace; empty: an agent tool.
@@ -28,6 +27,18 @@ type Entry struct {
 	Timeout time.Duration
 	// Commands: it starts commands, which may call tools.
 	Commands bool
+
+	schema func() (*tool.Schema, error)
+}
+
+// Schema of the arguments. It is parsed when it is first wanted, since a run that makes one
+// call would else spend most of its start on the schemas of the other tools.
+func (e *Entry) Schema() *tool.Schema {
+	s, err := e.schema()
+	if err != nil {
+		return new(tool.Schema) // see Enabled, which refuses the call
+	}
+	return s
 }
 
 // FullName is the name by which the tool is called: "read", or "jira:search".
@@ -40,7 +51,7 @@ func (e *Entry) FullName() string {
 
 // Signature is what binding arguments needs.
 func (e *Entry) Signature() tool.Signature {
-	return tool.Signature{Schema: e.Schema, Stdin: e.Definition.StdinParameter}
+	return tool.Signature{Schema: e.Schema(), Stdin: e.Definition.StdinParameter}
 }
 
 // Settings are what the operator says of a tool; zero values mean "as the tool says".
@@ -68,6 +79,18 @@ type Alias struct {
 	Namespace, Tool string
 	// Params are further names of its parameters; see [tool.Signature].
 	Params map[string]string
+	// Optional: it is no mistake when there is no such tool, or none with such parameters.
+	Optional bool
+}
+
+// fits tells whether the tool has the parameters.
+func (a *Alias) fits(e *Entry) error {
+	for _, name := range slices.Sorted(maps.Keys(a.Params)) {
+		if to := a.Params[name]; e.Schema().Param(to) == nil {
+			return fmt.Errorf("its parameter %q is for %q, which %s does not have", name, to, a.Target())
+		}
+	}
+	return nil
 }
 
 // Target is the full name of the tool.
@@ -87,8 +110,8 @@ func New() *Registry {
 
 // Add registers the tools of a plugin under a namespace (empty: as agent tools). A
 // tool that cannot be registered does not keep the others out; the error says what
-// was wrong with each.
-func (r *Registry) Add(plugin, namespace string, desc *tool.Description, settings func(name string) Settings) error {
+// was wrong with each. checked says that nothing was wrong when the same was added before.
+func (r *Registry) Add(plugin, namespace string, desc *tool.Description, checked bool, settings func(name string) Settings) error {
 	r.adding.Lock()
 	defer r.adding.Unlock()
 	old := r.snapshot.Load()
@@ -99,7 +122,7 @@ func (r *Registry) Add(plugin, namespace string, desc *tool.Description, setting
 	var errs []error
 	taken := make(map[string][]string) // by the plugin that has them already
 	for _, def := range desc.Tools {
-		e, err := newEntry(plugin, namespace, def, settings)
+		e, err := newEntry(plugin, namespace, def, checked, settings)
 		if err == nil {
 			if other := next.byName[e.FullName()]; other != nil {
 				taken[other.Plugin] = append(taken[other.Plugin], e.FullName())
@@ -139,9 +162,9 @@ func (r *Registry) AddAlias(a Alias) error {
 	case e == nil:
 		return fmt.Errorf("there is no tool %q for it to stand for", a.Target())
 	}
-	for _, name := range slices.Sorted(maps.Keys(a.Params)) {
-		if to := a.Params[name]; e.Schema.Param(to) == nil {
-			return fmt.Errorf("its parameter %q is for %q, which %s does not have", name, to, a.Target())
+	if !a.Optional { // else it is looked at when somebody uses it
+		if err := a.fits(e); err != nil {
+			return err
 		}
 	}
 	next := *old
@@ -158,25 +181,27 @@ func (r *Registry) Aliases() map[string]Alias { return r.snapshot.Load().aliases
 
 // Alias implements the router's Tools.
 func (r *Registry) Alias(name string) (namespace, target string, params map[string]string, ok bool) {
-	a, ok := r.snapshot.Load().aliases[name]
+	s := r.snapshot.Load()
+	a, ok := s.aliases[name]
+	if ok && a.Optional && a.fits(s.byName[a.Target()]) != nil {
+		return "", "", nil, false
+	}
 	return a.Namespace, a.Tool, a.Params, ok
 }
 
 // reserved names mean something to the host itself.
 var reserved = []string{"help", "field", "tool"}
 
-func newEntry(plugin, namespace string, def tool.Definition, settings func(name string) Settings) (*Entry, error) {
-	if err := def.Validate(); err != nil {
-		return nil, err
+func newEntry(plugin, namespace string, def tool.Definition, checked bool, settings func(name string) Settings) (*Entry, error) {
+	if !checked {
+		if err := def.Validate(); err != nil {
+			return nil, err
+		}
 	}
 	if namespace == "" && slices.Contains(reserved, def.Name) {
 		return nil, fmt.Errorf("the name is reserved: give the plugin a field namespace, or rename the tool")
 	}
-	schema, err := tool.ParseSchema(def.Input)
-	if err != nil {
-		return nil, err
-	}
-	e := &Entry{Definition: def, Schema: schema, Plugin: plugin, Namespace: namespace, Enabled: !def.Traits.Disabled, Timeout: def.DefaultTimeout}
+	e := &Entry{Definition: def, schema: sync.OnceValues(func() (*tool.Schema, error) { return tool.ParseSchema(def.Input) }), Plugin: plugin, Namespace: namespace, Enabled: !def.Traits.Disabled, Timeout: def.DefaultTimeout}
 	s := settings(e.FullName())
 	if s.Enabled != nil {
 		e.Enabled = *s.Enabled
@@ -206,6 +231,9 @@ func (r *Registry) Enabled(namespace, name string) (*Entry, error) {
 		return nil, tool.Errorf(tool.NotFound, "There is no tool %q. Type help for what there is.", name)
 	case !e.Enabled:
 		return nil, tool.Errorf(tool.PermissionDenied, "The tool %s is disabled. Enable it in the configuration: tool %q { enabled = true }.", e.FullName(), e.FullName())
+	}
+	if _, err := e.schema(); err != nil {
+		return nil, tool.Errorf(tool.Internal, "The input schema of %s is not valid: %w. Plugin %s must be mended.", e.FullName(), err, e.Plugin)
 	}
 	return e, nil
 }

@@ -30,7 +30,7 @@ func TestBadToolsDoNotTakeOthersDown(t *testing.T) {
 	noDescription.Description = " "
 	badSchema.Input = json.RawMessage(`{"type":`)
 	missing.Input = json.RawMessage(`{"type":"object","required":["x"]}`)
-	err := r.Add("p", "", describe(def("one"), def(""), noDescription, badSchema, missing, def("Bad Name"), def("help"), def("tool"), def("one"), def("two")), asItSays)
+	err := r.Add("p", "", describe(def("one"), def(""), noDescription, badSchema, missing, def("Bad Name"), def("help"), def("tool"), def("one"), def("two")), false, asItSays)
 	if err == nil {
 		t.Fatal("nothing is reported")
 	}
@@ -50,19 +50,50 @@ func TestBadToolsDoNotTakeOthersDown(t *testing.T) {
 	}
 }
 
-func TestDuplicatesAndNamespaces(t *testing.T) {
+// What was checked before is parsed only when it is wanted, and is refused only then.
+func TestCheckedBefore(t *testing.T) {
 	r := registry.New()
-	if err := r.Add("first", "", describe(def("read"), def("list")), asItSays); err != nil {
+	damaged := def("damaged")
+	damaged.Input = json.RawMessage(`{"type":`)
+	if err := r.Add("p", "", describe(def("whole"), damaged), true, asItSays); err != nil {
 		t.Fatal(err)
 	}
-	err := r.Add("second", "", describe(def("list"), def("read"), def("own")), asItSays)
+	if e, err := r.Enabled("", "whole"); err != nil || e.Schema().Param("a") == nil {
+		t.Errorf("%+v %v", e, err)
+	}
+	if _, err := r.Enabled("", "damaged"); err == nil || tool.AsError(err).Kind != tool.Internal || !strings.Contains(err.Error(), "schema of damaged is not valid") {
+		t.Error(err)
+	}
+	if sig, ok := r.Agent("damaged"); !ok || sig.Schema.Param("a") != nil {
+		t.Errorf("%+v", sig)
+	}
+	// An alias that need not fit is known only where it does.
+	for name, to := range map[string]string{"fits": "a", "misfit": "b"} {
+		if err := r.AddAlias(registry.Alias{Name: name, Tool: "whole", Params: map[string]string{"x": to}, Optional: true}); err != nil {
+			t.Error(err)
+		}
+		if _, _, _, ok := r.Alias(name); ok != (name == "fits") {
+			t.Errorf("%s: %v", name, ok)
+		}
+	}
+	if err := r.AddAlias(registry.Alias{Name: "wrong", Tool: "whole", Params: map[string]string{"x": "b"}}); err == nil {
+		t.Error("an operator's slip is not told")
+	}
+}
+
+func TestDuplicatesAndNamespaces(t *testing.T) {
+	r := registry.New()
+	if err := r.Add("first", "", describe(def("read"), def("list")), false, asItSays); err != nil {
+		t.Fatal(err)
+	}
+	err := r.Add("second", "", describe(def("list"), def("read"), def("own")), false, asItSays)
 	if err == nil || !strings.Contains(err.Error(), "plugin first already serves list, read, so plugin second does not: give one of the two a field namespace") {
 		t.Error(err)
 	}
 	if e := r.Lookup("", "read"); e.Plugin != "first" {
 		t.Errorf("the second took the name: %+v", e)
 	}
-	if err := r.Add("third", "jira", describe(def("read"), def("help")), asItSays); err != nil {
+	if err := r.Add("third", "jira", describe(def("read"), def("help")), false, asItSays); err != nil {
 		t.Errorf("a namespace of its own: %v", err)
 	}
 	if e := r.Lookup("jira", "read"); e == nil || e.FullName() != "jira:read" || e.Plugin != "third" {
@@ -89,7 +120,7 @@ func TestSettings(t *testing.T) {
 	disabled2 := disabled
 	disabled2.Name = "disabled2"
 	r := registry.New()
-	if err := r.Add("p", "ns", describe(slow, own, disabled, disabled2, def("off")), func(name string) registry.Settings { return set[name] }); err != nil {
+	if err := r.Add("p", "ns", describe(slow, own, disabled, disabled2, def("off")), false, func(name string) registry.Settings { return set[name] }); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]struct {
@@ -136,7 +167,7 @@ func TestReadersWhileAdding(t *testing.T) {
 		})
 	}
 	for i := range 200 {
-		if err := r.Add("p", "", describe(def(fmt.Sprint("t", i))), asItSays); err != nil {
+		if err := r.Add("p", "", describe(def(fmt.Sprint("t", i))), false, asItSays); err != nil {
 			t.Error(err)
 		}
 	}
@@ -151,7 +182,7 @@ func TestAddsAtOnce(t *testing.T) {
 	for g := range 8 {
 		wg.Go(func() {
 			for i := range 25 {
-				if err := r.Add(fmt.Sprint("p", g), "", describe(def(fmt.Sprintf("t%d-%d", g, i))), asItSays); err != nil {
+				if err := r.Add(fmt.Sprint("p", g), "", describe(def(fmt.Sprintf("t%d-%d", g, i))), false, asItSays); err != nil {
 					t.Error(err)
 				}
 			}

@@ -54,26 +54,33 @@ func identity(st os.FileInfo) string {
 }
 
 // Description gives what is kept under a key made of a binary's hash and the way it
-// is run; nil: nothing.
-func (d *DB) Description(key [32]byte) (*tool.Description, error) {
+// is run, and which version of the host found nothing wrong with it; nil: nothing.
+func (d *DB) Description(key [32]byte) (desc *tool.Description, checkedBy string, err error) {
 	var text string
-	err := d.sql.QueryRow(`SELECT description FROM descriptions WHERE key = ?`, key[:]).Scan(&text)
+	err = d.sql.QueryRow(`SELECT description FROM descriptions WHERE key = ?`, key[:]).Scan(&text)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
+		return nil, "", nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	desc := new(tool.Description)
-	if err := json.Unmarshal([]byte(text), desc); err != nil {
-		return nil, nil //nolint:nilerr // written by another version: ask the plugin again
+	var k kept
+	if err := json.Unmarshal([]byte(text), &k); err != nil {
+		return nil, "", nil //nolint:nilerr // written by another version: ask the plugin again
 	}
-	return desc, nil
+	return k.Description, k.CheckedBy, nil
 }
 
-// SaveDescription keeps what a plugin said of itself.
-func (d *DB) SaveDescription(key [32]byte, desc *tool.Description) error {
-	b, err := json.Marshal(desc)
+// kept is a description as it is in the database.
+type kept struct {
+	*tool.Description
+	CheckedBy string `json:"checked_by,omitempty"`
+}
+
+// SaveDescription keeps what a plugin said of itself. checkedBy is the version of the host
+// that found nothing wrong with it; empty: something is.
+func (d *DB) SaveDescription(key [32]byte, desc *tool.Description, checkedBy string) error {
+	b, err := json.Marshal(kept{desc, checkedBy})
 	if err != nil {
 		return err
 	}

@@ -440,14 +440,14 @@ func TestBinariesAndDescriptions(t *testing.T) {
 	if _, err := db.BinaryHash(path + "none"); err == nil {
 		t.Error("no file has a hash")
 	}
-	if d, err := db.Description(first); d != nil || err != nil {
+	if d, _, err := db.Description(first); d != nil || err != nil {
 		t.Errorf("%v %v", d, err)
 	}
 	want := &tool.Description{Name: "p", Tools: []tool.Definition{{Name: "t", Input: []byte(`{}`), DefaultTimeout: -1}}}
-	if err := db.SaveDescription(first, want); err != nil {
+	if err := db.SaveDescription(first, want, "1"); err != nil {
 		t.Fatal(err)
 	}
-	if d, err := db.Description(first); err != nil || !reflect.DeepEqual(d, want) {
+	if d, by, err := db.Description(first); err != nil || by != "1" || !reflect.DeepEqual(d, want) {
 		t.Errorf("%+v %v", d, err)
 	}
 	if why, _, err := db.Failure(first); why != "" || err != nil {
