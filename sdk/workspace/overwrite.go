@@ -46,6 +46,10 @@ func (j *writeJob) overwrite(why string) (*Written, error) {
 		return nil, tool.Errorf(tool.PermissionDenied, "%s can only be written in place (%s), and no backup of it can be made: %v. Make its directory or %s writable.",
 			j.path.abs, why, cause(err), os.TempDir()).WithCause(err)
 	}
+	if err := j.ready(); err != nil {
+		backup.discard()
+		return nil, err
+	}
 	if err := pour(f, j.data, was.Size()); err != nil {
 		if lost := backup.restore(f, was.Size()); lost != nil {
 			return nil, tool.Errorf(tool.ExecutionFailed, "Writing %s failed (%v), and so did restoring it (%v). Its old content is in %s.", j.path.abs, cause(err), cause(lost), backup.name).WithCause(err)

@@ -116,10 +116,21 @@ func (j *writeJob) replace() (done *Written, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := j.ready(); err != nil {
+		return nil, err
+	}
 	if keep, err = j.publish(name); err != nil {
 		return nil, err
 	}
 	return &Written{Created: j.old.info == nil, State: tool.FileState{ModTime: info.ModTime()}}, j.dir.sync()
+}
+
+// ready waits for what must be done before the file changes.
+func (j *writeJob) ready() error {
+	if j.opt.Ready == nil {
+		return nil
+	}
+	return j.opt.Ready()
 }
 
 // writeChunk is how much is written before looking whether the call was canceled.

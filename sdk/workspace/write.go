@@ -30,6 +30,10 @@ type WriteOptions struct {
 	// Mode is the exact mode of the file afterwards: permission, setuid, setgid and
 	// sticky bits. nil: an existing file keeps its own, a new one gets Perm.
 	Mode *fs.FileMode
+	// Ready is called before the file changes, when its new content, or the backup of its
+	// old one, is on disk: what must be done by then can be done meanwhile. Its error, which
+	// WriteFile gives back, leaves the file as it was. nil: nothing to wait for.
+	Ready func() error
 }
 
 // Written tells how a file was written.

@@ -467,3 +467,29 @@ func TestRemoveDir(t *testing.T) {
 		t.Errorf("a directory with entries: %v", err)
 	}
 }
+
+// TestReady: a file changes only when what it waits for is done, and not when that failed.
+func TestReady(t *testing.T) {
+	for _, other := range []string{"", "other name"} { // replaced; written over
+		dir := tree(t)
+		w := space(t, dir)
+		file, beside := filepath.Join(dir, "f"), []string{}
+		must(t, os.WriteFile(file, []byte("old"), 0o600))
+		if other != "" {
+			must(t, os.Link(file, filepath.Join(dir, other)))
+			beside = append(beside, other)
+		}
+		for _, fails := range []error{errors.New("not now"), nil} {
+			_, err := w.WriteFile(t.Context(), resolve(t, w, dir, "f"), []byte("new"), workspace.WriteOptions{Ready: func() error {
+				if b, err := os.ReadFile(file); err != nil || string(b) != "old" {
+					t.Errorf("it has changed already: %q %v", b, err)
+				}
+				return fails
+			}})
+			if (err == nil) != (fails == nil) || fails != nil && !strings.Contains(err.Error(), "not now") {
+				t.Errorf("%v", err)
+			}
+			content(t, file, map[bool]string{true: "new", false: "old"}[fails == nil], beside...)
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"toolhost.dev/sdk/tool"
 	"toolhost.dev/sdk/workspace"
@@ -75,24 +76,27 @@ func (c *Committer) Lock(ctx context.Context, ws *workspace.Workspace, paths ...
 // unless the error says otherwise. A history that cannot be written to is no reason not
 // to make a change, other than one that moves others.
 func (c *Committer) Apply(ctx context.Context, ws *workspace.Workspace, m Commit) (*Done, error) {
-	noted, lost := note(ws, m), ""
+	noted := note(ws, m)
 	dirs, files := noted.Dirs, noted.Files
-	if err := c.History.Begin(ctx, noted); err != nil {
-		switch {
-		case ctx.Err() != nil:
-			return nil, context.Cause(ctx)
-		case len(m.Moves) > 0:
-			return nil, err
-		case errors.Is(err, history.ErrTooLarge):
-			lost = "it is larger than the history, which keeps " + workspace.FormatSize(c.History.Limit())
-		default:
-			lost = err.Error()
-		}
+	noting := c.begin(ctx, noted)
+	ready := func() error { _, err := noting(); return err }
+	var done *Done
+	var err error
+	if len(dirs) > 0 {
+		err = ready() // they are made at once
+	}
+	if err == nil {
+		done, err = write(ctx, ws, m.Steps, files, ready)
+	}
+	lost, failed := noting()
+	if failed != nil {
+		return nil, failed
+	}
+	if lost != "" {
 		noted = nil
 	}
 	// What was begun is brought to its end, one way or the other.
 	after := context.WithoutCancel(ctx)
-	done, err := write(ctx, ws, m.Steps, files)
 	if err != nil {
 		if back := putBack(after, ws, m.Steps, done); back != nil {
 			// Unfinished: whoever locks the files next tries again.
@@ -117,6 +121,28 @@ func (c *Committer) Apply(ctx context.Context, ws *workspace.Workspace, m Commit
 	}
 	done.Lost = lost
 	return done, nil
+}
+
+// begin notes a change while its files are written beside the old ones. The function that
+// it gives waits for that: lost says why the change is not noted; an error, that it must not
+// be made.
+func (c *Committer) begin(ctx context.Context, noted *history.Change) func() (lost string, err error) {
+	result := make(chan error, 1)
+	go func() { result <- c.History.Begin(ctx, noted) }()
+	return sync.OnceValues(func() (string, error) {
+		err := <-result
+		switch {
+		case err == nil:
+			return "", nil
+		case ctx.Err() != nil:
+			return "", context.Cause(ctx)
+		case len(noted.Moves) > 0:
+			return "", err
+		case errors.Is(err, history.ErrTooLarge):
+			return "it is larger than the history, which keeps " + workspace.FormatSize(c.History.Limit()), nil
+		}
+		return err.Error(), nil
+	})
 }
 
 // note makes the history's record of a commit.
@@ -166,7 +192,8 @@ func lookUpMode(ws *workspace.Workspace, p workspace.Path, f *history.File) {
 }
 
 // write takes the steps in turn, removals last: what is written can be lost by none of them.
-func write(ctx context.Context, ws *workspace.Workspace, steps []Step, files []history.File) (*Done, error) {
+// No file changes before ready says so.
+func write(ctx context.Context, ws *workspace.Workspace, steps []Step, files []history.File, ready func() error) (*Done, error) {
 	done := &Done{Written: make([]*workspace.Written, len(steps)), Effects: make([]tool.Effect, len(steps))}
 	for _, removing := range []bool{false, true} {
 		for i, s := range steps {
@@ -174,6 +201,9 @@ func write(ctx context.Context, ws *workspace.Workspace, steps []Step, files []h
 				continue
 			}
 			if s.Remove {
+				if err := ready(); err != nil {
+					return done, err
+				}
 				if err := ws.Remove(ctx, s.Path, s.Before); err != nil {
 					return done, err
 				}
@@ -181,7 +211,7 @@ func write(ctx context.Context, ws *workspace.Workspace, steps []Step, files []h
 				continue
 			}
 			w, err := ws.WriteFile(ctx, s.Path, s.After, workspace.WriteOptions{
-				Expect: s.Before, New: s.Before == nil, Parents: true, Hash: &files[i].After.Hash, Perm: s.Perm, Mode: s.Mode,
+				Expect: s.Before, New: s.Before == nil, Parents: true, Hash: &files[i].After.Hash, Perm: s.Perm, Mode: s.Mode, Ready: ready,
 			})
 			if err != nil {
 				return done, err
