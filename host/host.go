@@ -244,10 +244,25 @@ func (h *Host) Begin(req Request, front Front) *Pending {
 	if err != nil {
 		return &Pending{failed: &tool.Result{Error: tool.AsError(err).From(tool.SourceHost), Run: tool.Run{CallID: req.ID}}}
 	}
+	req.Name = h.toolName(req.Name)
 	inner := h.dispatch.Begin(dispatch.Request{
 		ID: req.ID, MessageID: req.MessageID, Command: req.Command, Name: req.Name, Arguments: req.Arguments, Session: s,
 	})
 	return &Pending{host: h, inner: inner, front: h.front(front)}
+}
+
+// toolName gives the full name for a function name; other names stay as they are.
+func (h *Host) toolName(name string) string {
+	if name == "" || h.registry.Lookup("", name) != nil {
+		return name
+	}
+	if _, _, _, alias := h.registry.Alias(name); alias {
+		return name
+	}
+	if full := h.registry.FullName(name); full != "" {
+		return full
+	}
+	return name
 }
 
 // Pending is a request that has its place in line; see [Host.Begin].

@@ -15,7 +15,10 @@ import (
 type Tool struct {
 	tool.Definition
 	// FullName is the name to call it by: "read", or "jira:search" in a namespace.
-	FullName  string `json:"full_name"`
+	FullName string `json:"full_name"`
+	// FunctionName is the name for the function calls of models, "jira_search": at most 40
+	// letters, digits, '_' and '-'. It is a name to call it by, too.
+	FunctionName string `json:"function_name"`
 	Namespace string `json:"namespace,omitempty"`
 	Plugin    string `json:"plugin"`
 	Enabled   bool   `json:"enabled"`
@@ -37,9 +40,12 @@ func (t Tool) Parameters() []string {
 // Tools lists the registered tools in the order of the configuration, disabled ones too.
 func (h *Host) Tools() []Tool {
 	entries := h.registry.All()
+	functions := h.registry.FunctionNames()
 	out := make([]Tool, 0, len(entries))
 	for _, e := range entries {
-		out = append(out, describe(e))
+		t := describe(e)
+		t.FunctionName = functions[t.FullName]
+		out = append(out, t)
 	}
 	return out
 }

@@ -83,6 +83,9 @@ func (s *Schema) Check(args map[string]json.RawMessage) (map[string]json.RawMess
 		if n, ok := v.(float64); ok && p.Only("integer") {
 			raw = plainInteger(raw, n)
 		}
+		if sub := s.resolved.Schema().Properties[p.Name]; p.nested && bytes.Contains(raw, []byte("null")) && dropNulls(v, sub) {
+			raw = withoutNulls(raw, sub)
+		}
 		out[p.Name] = raw
 		if values != nil {
 			values[p.Name] = v
@@ -117,6 +120,52 @@ func (s *Schema) Check(args map[string]json.RawMessage) (map[string]json.RawMess
 		bad = s.validate(values)
 	}
 	return out, bad
+}
+
+// dropNulls takes away the properties of objects in v that are null where the schema knows
+// them, does not allow null and does not need them: a model that is held to give every
+// property means by it that it gives none. It reports whether there was one.
+func dropNulls(v any, s *jsonschema.Schema) (dropped bool) {
+	if s == nil {
+		return false
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for name, sub := range s.Properties {
+			value, given := v[name]
+			switch {
+			case !given || sub == nil:
+			case value != nil:
+				dropped = dropNulls(value, sub) || dropped
+			case !slices.Contains(s.Required, name) && sub.Type != "" && sub.Type != "null":
+				delete(v, name)
+				dropped = true
+			}
+		}
+	case []any:
+		for _, item := range v {
+			dropped = dropNulls(item, s.Items) || dropped
+		}
+	}
+	return dropped
+}
+
+// withoutNulls is raw after dropNulls, with its numbers as they were written.
+func withoutNulls(raw json.RawMessage, s *jsonschema.Schema) json.RawMessage {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var v any
+	if dec.Decode(&v) != nil { // it was JSON a moment ago
+		return raw
+	}
+	dropNulls(v, s)
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if enc.Encode(v) != nil {
+		return raw
+	}
+	return bytes.TrimSpace(out.Bytes())
 }
 
 // validate judges by the whole schema. What is wrong is put down to a parameter where

@@ -41,6 +41,7 @@ type Param struct {
 	// Path is "read" or "write" for a workspace path, "diff" for a unified diff, else empty.
 	Path string
 
+	nested   bool // an object or an array, in which something may be
 	min, max *float64
 	alone    *jsonschema.Resolved // nil when the parameter's schema refers elsewhere
 }
@@ -118,7 +119,8 @@ func ParseSchema(raw json.RawMessage) (*Schema, error) {
 }
 
 func newParam(name string, sub *jsonschema.Schema) *Param {
-	p := &Param{Name: name, Description: sub.Description, Types: typesOf(sub), Default: sub.Default, Enum: sub.Enum, min: sub.Minimum, max: sub.Maximum}
+	p := &Param{Name: name, Description: sub.Description, Types: typesOf(sub), Default: sub.Default, Enum: sub.Enum, min: sub.Minimum, max: sub.Maximum,
+		nested: len(sub.Properties) > 0 || sub.Items != nil}
 	for _, s := range slices.Concat([]*jsonschema.Schema{sub}, sub.AnyOf, sub.OneOf) {
 		if s.Items != nil && p.ItemTypes == nil {
 			p.ItemTypes = typesOf(s.Items)

@@ -255,3 +255,29 @@ func FuzzCheck(f *testing.F) {
 		}
 	})
 }
+
+// TestNullsWithin: a property of an object within that is null was not given, unless null
+// is a value of it; numbers stay as they are.
+func TestNullsWithin(t *testing.T) {
+	s, err := tool.ParseSchema(json.RawMessage(`{"type":"object","properties":{
+		"list":{"type":"array","items":{"type":"object","properties":{"old":{"type":"string"},"all":{"type":"boolean"},"n":{"type":"number"},
+			"free":{},"or":{"type":["string","null"]},"deep":{"type":"object","properties":{"x":{"type":"string"}},"required":["x"]}},"required":["old"],"additionalProperties":false}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for given, want := range map[string]string{
+		`[{"old":"a<b","all":null,"n":12345678901234567890}]`: `[{"n":12345678901234567890,"old":"a<b"}]`,
+		`[{"old":"a","free":null,"or":null}]`:                 `[{"old":"a","free":null,"or":null}]`,
+		`[{"old":"a","deep":{"x":"null"},"all":null}]`:        `[{"deep":{"x":"null"},"old":"a"}]`,
+		`[{"old":"null"}]`:                                    `[{"old":"null"}]`,
+	} {
+		if got, bad := s.Check(map[string]json.RawMessage{"list": json.RawMessage(given)}); len(bad) > 0 || string(got["list"]) != want {
+			t.Errorf("%s: %s %v", given, got["list"], bad)
+		}
+	}
+	for _, wrong := range []string{`[{"old":null}]`, `[{"old":"a","deep":{"x":null}}]`, `[null]`} {
+		if got, bad := s.Check(map[string]json.RawMessage{"list": json.RawMessage(wrong)}); len(bad) == 0 {
+			t.Errorf("%s is taken: %s", wrong, got["list"])
+		}
+	}
+}

@@ -1,15 +1,18 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"toolhost.dev/host"
+	"toolhost.dev/host/export"
 	"toolhost.dev/host/router"
 )
 
@@ -74,10 +77,20 @@ func explainText(w io.Writer, c *router.Command) error {
 
 func newTools(s *settings) *cobra.Command {
 	var format string
+	var single bool
 	c := &cobra.Command{
 		Use:   "tools",
-		Short: "List the tools",
-		Args:  cobra.NoArgs,
+		Short: "List the tools, or give them in a form that a model's API or prompt wants",
+		Long: `List the tools. With --format the enabled ones are given as function definitions:
+anthropic, openai (Chat Completions), openai-responses and gemini are the "tools" array of
+that API; xml and json-prompt are a part of a system prompt for a model without function
+calls; json has everything toolhost knows of them. A function's name is a name to call the
+tool by, in batch too. --single gives one function instead, bash, whose command string
+leads to every tool.`,
+		Example: `  toolhost tools
+  toolhost tools --format anthropic
+  toolhost tools --format openai --single`,
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			h, err := s.open(c)
 			if err != nil {
@@ -90,17 +103,33 @@ func newTools(s *settings) *cobra.Command {
 			if s.json {
 				format = "json"
 			}
-			switch format {
-			case "json":
+			switch {
+			case single && (format == "text" || format == "json"):
+				return fmt.Errorf("--single is for a --format of an API or a prompt: %s", formats())
+			case format == "json":
 				return printJSON(os.Stdout, enabled(tools))
-			case "text":
+			case format == "text":
 				return toolsText(os.Stdout, tools)
+			case !slices.Contains(export.Formats, export.Format(format)):
+				return fmt.Errorf("--format %q: use text, json, %s", format, formats())
+			case single:
+				return export.Write(os.Stdout, export.Format(format), []export.Function{export.Single(tools)})
 			}
-			return fmt.Errorf("--format %q: use text or json", format)
+			functions, err := export.Functions(tools)
+			return errors.Join(export.Write(os.Stdout, export.Format(format), functions), err)
 		},
 	}
-	c.Flags().StringVar(&format, "format", "text", "`text|json`")
+	c.Flags().StringVar(&format, "format", "text", "`form`: text, json, "+formats())
+	c.Flags().BoolVar(&single, "single", false, "one function for all tools")
 	return c
+}
+
+func formats() string {
+	var names []string
+	for _, f := range export.Formats {
+		names = append(names, string(f))
+	}
+	return strings.Join(names, ", ")
 }
 
 func enabled(tools []host.Tool) []host.Tool {

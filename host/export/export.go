@@ -1,0 +1,173 @@
+// Package export gives the tools in the forms that models' APIs and prompts want.
+package export
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"toolhost.dev/host"
+)
+
+// Format is one of the forms.
+type Format string
+
+// The formats. All but XML are one JSON value.
+const (
+	// Anthropic is the "tools" array of the Messages API.
+	Anthropic Format = "anthropic"
+	// OpenAI is the "tools" array of Chat Completions, OpenAIResponses that of Responses.
+	// Both are strict wherever the schema allows it.
+	OpenAI          Format = "openai"
+	OpenAIResponses Format = "openai-responses"
+	// Gemini is the "tools" array of generateContent.
+	Gemini Format = "gemini"
+	// XML is a system prompt for a model without function calls; see [Prompt].
+	XML Format = "xml"
+	// JSONPrompt is the same with calls in JSON.
+	JSONPrompt Format = "json-prompt"
+)
+
+// Formats are all of them.
+var Formats = []Format{Anthropic, OpenAI, OpenAIResponses, Gemini, XML, JSONPrompt}
+
+// Function is a tool as a model sees it.
+type Function struct {
+	// Name is valid in every API: at most 40 of the characters a-z, 0-9, '_' and '-'.
+	Name string
+	// Tool is the full name of the tool that a call of it is for.
+	Tool        string
+	Description string
+	// Schema is the JSON Schema of the arguments, of type object.
+	Schema json.RawMessage
+}
+
+// Functions gives the enabled tools, one function each. The schemas have nothing that is
+// for the host alone.
+func Functions(tools []host.Tool) ([]Function, error) {
+	var out []Function
+	var errs []error
+	for _, t := range tools {
+		if !t.Enabled {
+			continue
+		}
+		schema, err := plain(t.Input)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("the schema of %s: %w", t.FullName, err))
+			continue
+		}
+		out = append(out, Function{Name: t.FunctionName, Tool: t.FullName, Description: t.Description, Schema: schema})
+	}
+	return out, errors.Join(errs...)
+}
+
+// SingleName is the name of the function that stands for all tools.
+const SingleName = "bash"
+
+// Single gives one function that takes a command string, and leads to every tool.
+func Single(tools []host.Tool) Function {
+	return Function{
+		Name: SingleName, Description: singleDescription(tools),
+		Schema: json.RawMessage(`{"type":"object","properties":{"command":{"type":"string","description":"One command line: a tool, a field tool, or anything that bash runs."}},"required":["command"],"additionalProperties":false}`),
+	}
+}
+
+func singleDescription(tools []host.Tool) string {
+	var agent, field []string
+	for _, t := range tools {
+		switch {
+		case !t.Enabled:
+		case t.Namespace == "":
+			agent = append(agent, t.Name)
+		case !slices.Contains(field, "field:"+t.Namespace):
+			field = append(field, "field:"+t.Namespace)
+		}
+	}
+	text := "Run one command line. It goes to one of three layers. Agent tools (" + strings.Join(agent, ", ") +
+		"): `read main.go --limit 20`; parameters are --name value, arguments are literal, a heredoc gives a long text."
+	if len(field) > 0 {
+		text += " Field tools (" + strings.Join(field, ", ") + "): `" + field[0] + " --help` lists the commands of one; they work in pipelines too."
+	}
+	return text + " Anything else is bash: pipelines, redirects, git, build tools; directory and variables last. `help` lists all tools, `NAME --help` tells everything about one. Prefer read, edit and grep to cat, sed and grep in the shell: an edit is refused unless the file was read."
+}
+
+// Write writes functions in a format.
+func Write(w io.Writer, format Format, functions []Function) error {
+	switch format {
+	case XML, JSONPrompt:
+		text, err := Prompt(format, functions)
+		if err == nil {
+			_, err = io.WriteString(w, text)
+		}
+		return err
+	case Anthropic, OpenAI, OpenAIResponses, Gemini:
+	default:
+		return fmt.Errorf("the format %q is not known: use %s", format, names())
+	}
+	tools := []any{} // never null
+	for _, f := range functions {
+		tools = append(tools, f.in(format))
+	}
+	if format == Gemini {
+		tools = []any{map[string]any{"functionDeclarations": tools}}
+	}
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(tools)
+}
+
+func names() string {
+	var out []string
+	for _, f := range Formats {
+		out = append(out, string(f))
+	}
+	return strings.Join(out, ", ")
+}
+
+// The shapes of the formats; a struct has its fields in order.
+type (
+	anthropicTool struct {
+		Name        string          `json:"name"`
+		Description string          `json:"description"`
+		InputSchema json.RawMessage `json:"input_schema"`
+	}
+	openAIFunction struct {
+		Type        string          `json:"type,omitempty"`
+		Name        string          `json:"name"`
+		Description string          `json:"description"`
+		Parameters  json.RawMessage `json:"parameters"`
+		Strict      bool            `json:"strict"`
+	}
+	openAITool struct {
+		Type     string         `json:"type"`
+		Function openAIFunction `json:"function"`
+	}
+	geminiTool struct {
+		Name                 string          `json:"name"`
+		Description          string          `json:"description"`
+		ParametersJSONSchema json.RawMessage `json:"parametersJsonSchema"`
+	}
+)
+
+func (f *Function) in(format Format) any {
+	switch format {
+	case OpenAI, OpenAIResponses:
+		schema, ok := strict(f.Schema)
+		if !ok {
+			schema = f.Schema
+		}
+		fn := openAIFunction{Name: f.Name, Description: f.Description, Parameters: schema, Strict: ok}
+		if format == OpenAI {
+			return openAITool{Type: "function", Function: fn}
+		}
+		fn.Type = "function"
+		return fn
+	case Gemini:
+		return geminiTool{f.Name, f.Description, f.Schema}
+	default:
+		return anthropicTool{f.Name, f.Description, f.Schema}
+	}
+}

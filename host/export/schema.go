@@ -1,0 +1,211 @@
+package export
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// plain is a schema without the keywords that are for the host.
+func plain(raw json.RawMessage) (json.RawMessage, error) {
+	s, err := parse(raw)
+	if err != nil {
+		return nil, err
+	}
+	walk(s, func(s *jsonschema.Schema) { delete(s.Extra, tool.PathKeyword) })
+	return json.Marshal(s)
+}
+
+// parse reads a schema and keeps the order in which its properties are written: it is the
+// order of positional arguments, and that of importance.
+func parse(raw json.RawMessage) (*jsonschema.Schema, error) {
+	s := new(jsonschema.Schema)
+	if err := json.Unmarshal(raw, s); err != nil {
+		return nil, err
+	}
+	return s, order(s, raw)
+}
+
+func order(s *jsonschema.Schema, raw json.RawMessage) error {
+	var parts struct {
+		Properties json.RawMessage
+		Items      json.RawMessage
+		AnyOf      []json.RawMessage
+		OneOf      []json.RawMessage
+		AllOf      []json.RawMessage
+		Defs       map[string]json.RawMessage `json:"$defs"`
+	}
+	if json.Unmarshal(raw, &parts) != nil {
+		return nil //nolint:nilerr // a schema that is true or false
+	}
+	if len(parts.Properties) > 0 {
+		var props map[string]json.RawMessage
+		if err := json.Unmarshal(parts.Properties, &props); err != nil {
+			return err
+		}
+		names, err := keys(parts.Properties)
+		if err != nil {
+			return err
+		}
+		s.PropertyOrder = names
+		for name, sub := range s.Properties {
+			if err := order(sub, props[name]); err != nil {
+				return err
+			}
+		}
+	}
+	if s.Items != nil {
+		if err := order(s.Items, parts.Items); err != nil {
+			return err
+		}
+	}
+	for _, l := range []struct {
+		subs []*jsonschema.Schema
+		raw  []json.RawMessage
+	}{{s.AnyOf, parts.AnyOf}, {s.OneOf, parts.OneOf}, {s.AllOf, parts.AllOf}} {
+		for i, sub := range l.subs {
+			if err := order(sub, l.raw[i]); err != nil {
+				return err
+			}
+		}
+	}
+	for name, sub := range s.Defs {
+		if err := order(sub, parts.Defs[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keys gives the keys of an object in their order, each once.
+func keys(raw json.RawMessage) ([]string, error) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	if _, err := dec.Token(); err != nil {
+		return nil, err
+	}
+	var out []string
+	for dec.More() {
+		name, err := dec.Token()
+		if err != nil {
+			return nil, err
+		}
+		var skip json.RawMessage
+		if err := dec.Decode(&skip); err != nil {
+			return nil, err
+		}
+		if key, ok := name.(string); ok && !slices.Contains(out, key) {
+			out = append(out, key)
+		}
+	}
+	return out, nil
+}
+
+func walk(s *jsonschema.Schema, f func(*jsonschema.Schema)) {
+	f(s)
+	for _, sub := range children(s) {
+		walk(sub, f)
+	}
+}
+
+// children are the schemas in a schema that are looked into.
+func children(s *jsonschema.Schema) []*jsonschema.Schema {
+	out := slices.Concat(s.AnyOf, s.OneOf, s.AllOf)
+	for _, sub := range s.Properties {
+		out = append(out, sub)
+	}
+	for _, sub := range s.Defs {
+		out = append(out, sub)
+	}
+	if s.Items != nil {
+		out = append(out, s.Items)
+	}
+	return out
+}
+
+// strict makes a schema one that OpenAI can hold a model to: every object is closed and
+// needs all its properties, and what was optional may be null, which the host takes for
+// not given. ok is false when the schema says something that this form cannot.
+func strict(raw json.RawMessage) (out json.RawMessage, ok bool) {
+	s, err := parse(raw)
+	if err != nil {
+		return nil, false
+	}
+	ok = true
+	walk(s, func(s *jsonschema.Schema) { ok = ok && canBeStrict(s) })
+	if !ok {
+		return nil, false
+	}
+	var objects []*jsonschema.Schema
+	walk(s, func(s *jsonschema.Schema) {
+		if s.Type == "object" { // afterwards it may be null, too
+			objects = append(objects, s)
+		}
+	})
+	for _, s := range objects {
+		s.AdditionalProperties = &jsonschema.Schema{Not: &jsonschema.Schema{}} // false
+		for _, name := range s.PropertyOrder {
+			if !slices.Contains(s.Required, name) {
+				nullable(s.Properties[name])
+			}
+			if p := s.Properties[name]; p.Default != nil { // the form has none
+				p.Description = strings.TrimSpace(p.Description + " Default: " + string(p.Default) + ".")
+				p.Default = nil
+			}
+		}
+		s.Required = slices.Clone(s.PropertyOrder)
+		if s.Required == nil {
+			s.Required = []string{}
+		}
+	}
+	out, err = json.Marshal(s)
+	return out, err == nil
+}
+
+// canBeStrict reports whether one schema, those in it aside, has a strict form.
+func canBeStrict(s *jsonschema.Schema) bool {
+	switch {
+	case len(s.AllOf) > 0 || len(s.OneOf) > 0 || s.Not != nil || s.If != nil || s.Then != nil || s.Else != nil,
+		len(s.PatternProperties) > 0 || s.PropertyNames != nil || s.UnevaluatedProperties != nil || len(s.DependentSchemas) > 0 || len(s.DependentRequired) > 0,
+		len(s.PrefixItems) > 0 || s.Contains != nil || s.UniqueItems:
+		return false
+	case s.Type == "object" && (s.Properties == nil && s.AdditionalProperties == nil || s.AdditionalProperties != nil && !isFalse(s.AdditionalProperties)):
+		return false // it may have any property
+	case slices.Contains(s.Types, "object"), s.Type == "array" && s.Items == nil:
+		return false
+	}
+	// What allows everything has no strict form.
+	return s.Type != "" || len(s.Types) > 0 || len(s.AnyOf) > 0 || s.Ref != "" || len(s.Enum) > 0 || s.Const != nil
+}
+
+func isFalse(s *jsonschema.Schema) bool {
+	b, err := json.Marshal(s)
+	return err == nil && string(b) == "false"
+}
+
+// nullable allows null, too.
+func nullable(s *jsonschema.Schema) {
+	switch {
+	case len(s.Enum) > 0:
+		if !slices.ContainsFunc(s.Enum, func(v any) bool { return v == nil }) {
+			s.Enum = append(s.Enum, nil)
+		}
+		fallthrough
+	case s.Type != "" || len(s.Types) > 0:
+		if s.Type != "" {
+			s.Types, s.Type = []string{s.Type}, ""
+		}
+		if len(s.Types) > 0 && !slices.Contains(s.Types, "null") {
+			s.Types = append(s.Types, "null")
+		}
+	case len(s.AnyOf) > 0:
+		s.AnyOf = append(s.AnyOf, &jsonschema.Schema{Type: "null"})
+	default: // a reference or a constant
+		inner := *s
+		*s = jsonschema.Schema{AnyOf: []*jsonschema.Schema{&inner, {Type: "null"}}}
+	}
+}
