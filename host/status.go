@@ -19,9 +19,9 @@ type Tool struct {
 	// FunctionName is the name for the function calls of models, "jira_search": at most 40
 	// letters, digits, '_' and '-'. It is a name to call it by, too.
 	FunctionName string `json:"function_name"`
-	Namespace string `json:"namespace,omitempty"`
-	Plugin    string `json:"plugin"`
-	Enabled   bool   `json:"enabled"`
+	Namespace    string `json:"namespace,omitempty"`
+	Plugin       string `json:"plugin"`
+	Enabled      bool   `json:"enabled"`
 }
 
 // Parameters names the tool's parameters in positional order.

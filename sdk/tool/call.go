@@ -103,19 +103,19 @@ const PermissionEdit = "edit"
 // Permission is asked for before something that policy did not settle.
 type Permission struct {
 	// Kind is external_directory, bash, edit, or a tool's name.
-	Kind  string
-	Title string
+	Kind  string `json:"kind"`
+	Title string `json:"title"`
 	// Patterns are the paths or commands asked for.
-	Patterns []string
-	Metadata map[string]any
+	Patterns []string       `json:"patterns"`
+	Metadata map[string]any `json:"metadata,omitempty"`
 }
 
 // Question is asked of the user on the model's behalf.
 type Question struct {
-	Text     string
-	Options  []string
-	Multiple bool
-	FreeText bool
+	Text     string   `json:"text"`
+	Options  []string `json:"options"`
+	Multiple bool     `json:"multiple"`
+	FreeText bool     `json:"free_text"`
 }
 
 // Outcome of an [Ask].

@@ -50,6 +50,9 @@ command, Ctrl-D the prompt. The line "status" shows the plugins as they run now.
 	}
 }
 
+// maxLine bounds a command that is read from a pipe or a file, in bytes.
+const maxLine = 64 << 20
+
 type repl struct {
 	host *host.Host
 	req  host.Request
@@ -59,7 +62,7 @@ type repl struct {
 // lines reads commands from a pipe or a file.
 func (r *repl) lines(ctx context.Context, in io.Reader) error {
 	sc := bufio.NewScanner(in)
-	sc.Buffer(nil, maxBatchLine)
+	sc.Buffer(nil, maxLine)
 	next := func() (string, error) {
 		if sc.Scan() {
 			return sc.Text(), nil

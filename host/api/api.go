@@ -1,0 +1,202 @@
+// Package api serves a host over HTTP: calls as JSON, and MCP.
+//
+//	POST /v1/run     one request, as a line of batch: {"command": "read main.go"}
+//	POST /v1/batch   JSON Lines in and out; results are sent as calls end. ?ordered=1
+//	GET  /v1/tools   the tools. ?format= and ?single=1 as of the command tools
+//	GET  /v1/status  the configuration, the plugins and the sessions
+//	GET  /v1/asks    what calls of this interface wait to be told
+//	POST /v1/asks/ID the answer: {"outcome": "accepted", "values": […]}
+//	     /mcp        MCP over HTTP
+//	GET  /healthz    "ok", without a token
+package api
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"toolhost.dev/host"
+	"toolhost.dev/host/batch"
+	"toolhost.dev/host/export"
+	"toolhost.dev/sdk/tool"
+)
+
+// MaxBody bounds a request's body, in bytes; of a batch, one line.
+const MaxBody = 16 << 20
+
+// Options of the interface.
+type Options struct {
+	// Token is what clients show as "Authorization: Bearer TOKEN". Empty: they need none.
+	Token string
+	// Request is what all calls have in common; a call's own session wins.
+	Request host.Request
+	// MCP is mounted at /mcp; nil: there is none.
+	MCP http.Handler
+	// Hosts are the names, without a port, by which the server may be called. nil: those
+	// of this machine. It keeps a web page from reaching the server by a name of its own.
+	Hosts []string
+	// AskTimeout is how long a call waits for an answer. 0: 10 minutes.
+	AskTimeout time.Duration
+}
+
+// Handler gives the interface to a host.
+func Handler(h *host.Host, opts Options) http.Handler {
+	if opts.AskTimeout <= 0 {
+		opts.AskTimeout = 10 * time.Minute
+	}
+	if opts.Hosts == nil {
+		opts.Hosts = []string{"localhost", "127.0.0.1", "::1"}
+	}
+	s := &server{host: h, opts: opts, asks: newAsks(opts.AskTimeout)}
+	calls := http.NewServeMux()
+	for _, route := range []struct {
+		method, path string
+		handler      http.HandlerFunc
+	}{
+		{"POST", "/v1/run", s.run}, {"POST", "/v1/batch", s.batch}, {"GET", "/v1/tools", s.tools}, {"GET", "/v1/status", s.status},
+		{"GET", "/v1/asks", s.listAsks}, {"POST", "/v1/asks/{id}", s.answerAsk},
+	} {
+		calls.HandleFunc(route.method+" "+route.path, route.handler)
+		calls.HandleFunc(route.path, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Allow", route.method)
+			refuse(w, http.StatusMethodNotAllowed, tool.InvalidArguments, r.URL.Path+" does not know "+r.Method+": use "+route.method)
+		})
+	}
+	if opts.MCP != nil {
+		calls.Handle("/mcp", http.MaxBytesHandler(opts.MCP, MaxBody))
+	}
+	calls.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		refuse(w, http.StatusNotFound, tool.NotFound, "there is no "+r.URL.Path+": use /v1/run, /v1/batch, /v1/tools, /v1/status, /v1/asks, /mcp or /healthz")
+	})
+	all := http.NewServeMux()
+	all.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
+	all.Handle("/", s.authenticated(calls))
+	return s.named(http.NewCrossOriginProtection().Handler(all))
+}
+
+type server struct {
+	host *host.Host
+	opts Options
+	asks *asks
+}
+
+// named refuses requests by other names than the server's: they come from a web page that
+// has its name lead here.
+func (s *server) named(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := r.Host
+		if h, _, err := net.SplitHostPort(r.Host); err == nil {
+			name = h
+		}
+		name = strings.Trim(name, "[]")
+		for _, known := range s.opts.Hosts {
+			if strings.EqualFold(name, known) {
+				next.ServeHTTP(w, r)
+				return
+			}
+		}
+		refuse(w, http.StatusForbidden, tool.Security, fmt.Sprintf("this server is not called %q: use %s", name, strings.Join(s.opts.Hosts, ", ")))
+	})
+}
+
+func (s *server) authenticated(next http.Handler) http.Handler {
+	want := sha256.Sum256([]byte(s.opts.Token))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		got := sha256.Sum256([]byte(given))
+		if s.opts.Token != "" && (!ok || subtle.ConstantTimeCompare(got[:], want[:]) != 1) {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="toolhost"`)
+			refuse(w, http.StatusUnauthorized, tool.PermissionDenied, "the token is missing or wrong: send the header Authorization: Bearer TOKEN")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// run answers one request. A failed call is an answer, not a failure of the interface.
+func (s *server) run(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
+	if err != nil {
+		refuse(w, http.StatusRequestEntityTooLarge, tool.InvalidArguments, fmt.Sprintf("the request cannot be read (%v): it may have %d bytes, and long content may be written to a file", err, MaxBody))
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(s.requests().One(r.Context(), body)) // a client that is gone has ended the call
+}
+
+func (s *server) requests() batch.Batch {
+	return batch.Batch{Host: s.host, Request: s.opts.Request, Front: s.asks, MaxLine: MaxBody}
+}
+
+// batch answers a stream of requests as they come.
+func (s *server) batch(w http.ResponseWriter, r *http.Request) {
+	c := http.NewResponseController(w)
+	_ = c.EnableFullDuplex() // HTTP/2 has it anyway
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	b := s.requests()
+	b.Ordered = r.URL.Query().Get("ordered") == "1"
+	_ = b.Run(r.Context(), r.Body, flushing{w, c}) // the client is gone, or sees that the answers end
+}
+
+// flushing sends each line when it is written.
+type flushing struct {
+	io.Writer
+	c *http.ResponseController
+}
+
+func (f flushing) Write(p []byte) (int, error) {
+	n, err := f.Writer.Write(p)
+	return n, errors.Join(err, f.c.Flush())
+}
+
+func (s *server) tools(w http.ResponseWriter, r *http.Request) {
+	tools := []host.Tool{}
+	for _, t := range s.host.Tools() {
+		if t.Enabled {
+			tools = append(tools, t)
+		}
+	}
+	format := export.Format(r.URL.Query().Get("format"))
+	if format == "" || format == "json" {
+		reply(w, http.StatusOK, tools)
+		return
+	}
+	functions, err := export.Functions(tools)
+	if r.URL.Query().Get("single") == "1" {
+		functions, err = []export.Function{export.Single(tools)}, nil
+	}
+	var out strings.Builder
+	if err = errors.Join(err, export.Write(&out, format, functions)); err != nil {
+		refuse(w, http.StatusBadRequest, tool.InvalidArguments, err.Error())
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if format == export.XML || format == export.JSONPrompt {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	}
+	_, _ = io.WriteString(w, out.String())
+}
+
+func (s *server) status(w http.ResponseWriter, _ *http.Request) {
+	reply(w, http.StatusOK, s.host.Status())
+}
+
+// refuse answers what is no call with an error in the form of a result's.
+func refuse(w http.ResponseWriter, code int, kind tool.Kind, message string) {
+	reply(w, code, map[string]any{"success": false, "output": nil, "error": &tool.Error{Kind: kind, Message: message, Source: tool.SourceHost}})
+}
+
+func reply(w http.ResponseWriter, code int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(v) // the client is gone
+}

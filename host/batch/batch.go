@@ -1,0 +1,205 @@
+// Package batch runs streams of requests: JSON Lines in, JSON Lines out.
+package batch
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host"
+)
+
+// request is one line.
+type request struct {
+	ID        json.RawMessage `json:"id"`
+	Command   *string         `json:"command"`
+	Name      string          `json:"name"`
+	Arguments json.RawMessage `json:"arguments"`
+	Workspace string          `json:"workspace"`
+	Session   string          `json:"session"`
+}
+
+// Batch says how a stream is run.
+type Batch struct {
+	Host *host.Host
+	// Request is what all requests have in common.
+	Request host.Request
+	// Front of the requests; nil: they have none.
+	Front host.Front
+	// Ordered: the results come in the order of the requests, not as they end.
+	Ordered bool
+	// MaxLine bounds one request line, in bytes. 0: 64 MiB.
+	MaxLine int
+}
+
+type batch struct {
+	Batch
+
+	mu  sync.Mutex
+	out io.Writer
+	err error // of writing
+}
+
+const defaultMaxLine = 64 << 20
+
+// maxInFlight bounds the requests that were read and not yet answered.
+const maxInFlight = 1024
+
+// Run answers the requests of in on out, each line as one write: {"id","command"} or
+// {"id","name","arguments"}, with an optional "workspace" and "session". A call starts as
+// soon as its line is read, and at most 1024 wait for their answer. A line that is no request is answered with
+// an error. It returns when in is at its end and all is answered, when out cannot be written
+// to, which stops what runs, or when ctx ends.
+func (p Batch) Run(ctx context.Context, in io.Reader, out io.Writer) error {
+	if p.MaxLine <= 0 {
+		p.MaxLine = defaultMaxLine
+	}
+	b := &batch{Batch: p, out: out}
+	return b.run(ctx, in)
+}
+
+// One answers a single request, which is one JSON object, with a result line.
+func (p Batch) One(ctx context.Context, request []byte) []byte {
+	b := &batch{Batch: p}
+	return b.begin(1, request, false)(ctx)
+}
+
+func (b *batch) run(ctx context.Context, in io.Reader) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	lines := bufio.NewReaderSize(in, 64<<10)
+	slots := make(chan struct{}, maxInFlight)
+	previous := make(chan struct{})
+	close(previous)
+	var wg sync.WaitGroup
+	for n := 1; b.writeErr() == nil && ctx.Err() == nil; n++ {
+		line, err := readLine(lines, b.MaxLine)
+		if len(bytes.TrimSpace(line)) > 0 {
+			slots <- struct{}{}
+			answer := b.begin(n, line, errors.Is(err, errLongLine))
+			turn := previous
+			next := make(chan struct{})
+			previous = next
+			wg.Go(func() {
+				defer func() { <-slots }()
+				defer close(next)
+				text := answer(ctx)
+				if b.Ordered {
+					<-turn
+				}
+				if b.write(text) != nil {
+					cancel() // nobody reads: stop what runs
+				}
+			})
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil && !errors.Is(err, errLongLine) {
+			wg.Wait()
+			return fmt.Errorf("the requests cannot be read: %w", err)
+		}
+	}
+	wg.Wait()
+	if err := b.writeErr(); err != nil {
+		return fmt.Errorf("the results cannot be written: %w", err)
+	}
+	return ctx.Err()
+}
+
+// begin takes a line up to its place in the session's line, and gives what carries
+// it out and makes its result line.
+func (b *batch) begin(n int, line []byte, tooLong bool) func(ctx context.Context) []byte {
+	var r request
+	fail := func(format string, a ...any) func(context.Context) []byte {
+		res := tool.Failed(tool.Errorf(tool.InvalidArguments, "Line %d: "+format, append([]any{n}, a...)...).From(tool.SourceHost))
+		return func(context.Context) []byte { return resultLine(r.ID, res) }
+	}
+	if tooLong {
+		return fail("it is longer than %d bytes. Write long content to a file and name the file.", b.MaxLine)
+	}
+	if err := json.Unmarshal(line, &r); err != nil {
+		return fail("it is not a request: %v. Send one JSON object a line: {\"id\":1,\"command\":\"…\"}.", err)
+	}
+	if r.Command == nil && r.Name == "" || r.Command != nil && r.Name != "" {
+		return fail("a request has either a command or a name with arguments.")
+	}
+	req := b.Request
+	req.Name, req.Arguments, req.Workspace = r.Name, r.Arguments, cmp.Or(r.Workspace, req.Workspace)
+	if r.Command != nil {
+		req.Command = *r.Command
+	}
+	if r.Session != "" {
+		req.Session = r.Session
+	}
+	pending := b.Host.Begin(req, b.Front)
+	return func(ctx context.Context) []byte { return resultLine(r.ID, pending.Run(ctx)) }
+}
+
+// resultLine is a result with the request's id first.
+func resultLine(id json.RawMessage, res *host.Result) []byte {
+	if len(id) == 0 {
+		id = json.RawMessage("null")
+	}
+	var body bytes.Buffer
+	if err := encode(&body, res); err != nil {
+		body.Reset()
+		_ = encode(&body, tool.Failed(tool.Errorf(tool.Internal, "The result cannot be written as JSON: %w.", err).From(tool.SourceHost))) // text only
+	}
+	return fmt.Appendf(nil, `{"id":%s,%s`, id, body.Bytes()[1:])
+}
+
+func (b *batch) write(line []byte) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.err == nil {
+		_, b.err = b.out.Write(line)
+	}
+	return b.err
+}
+
+func (b *batch) writeErr() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.err
+}
+
+func encode(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+var errLongLine = errors.New("line too long")
+
+// readLine reads a line of any length up to limit; the rest of a longer one is
+// skipped.
+func readLine(r *bufio.Reader, limit int) ([]byte, error) {
+	var line []byte
+	long := false
+	for {
+		part, err := r.ReadSlice('\n')
+		if len(line)+len(part) > limit {
+			long = true
+			line = line[:min(len(line), 64)]
+		}
+		if !long {
+			line = append(line, part...)
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case long && (err == nil || errors.Is(err, io.EOF)):
+			return []byte("…"), errLongLine
+		}
+		return line, err
+	}
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"toolhost.dev/host"
+	"toolhost.dev/host/mcp"
+)
+
+func newMCP(s *settings) *cobra.Command {
+	var opts mcp.Options
+	c := &cobra.Command{
+		Use:   "mcp",
+		Short: "Be an MCP server on standard input and output",
+		Long: `Be an MCP server on standard input and output, for one client such as Claude Code, Codex
+or an editor. Every enabled tool is a tool of the server, a field tool as NAME_COMMAND; with
+--single there is one, bash, whose command string leads to all of them. What the policy asks,
+the client asks its user. Logs go to standard error.
+
+Each run has a session of its own, unless --session names one that is to last.`,
+		Example: `  claude mcp add toolhost -- toolhost mcp
+  toolhost mcp --tools read,grep,glob`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			// Nothing but the protocol goes to standard output.
+			out := os.Stdout
+			os.Stdout = os.Stderr
+			h, err := s.openWith(c, host.Options{})
+			if err != nil {
+				return err
+			}
+			server, err := newMCPServer(h, s, opts)
+			if err != nil {
+				return errors.Join(err, h.Close())
+			}
+			err = server.Serve(c.Context(), os.Stdin, out)
+			server.Close()
+			return errors.Join(err, h.Close())
+		},
+	}
+	mcpFlags(c, &opts)
+	return c
+}
+
+func mcpFlags(c *cobra.Command, opts *mcp.Options) {
+	c.Flags().BoolVar(&opts.Single, "single", false, "offer one tool, bash, that leads to all")
+	c.Flags().StringSliceVar(&opts.Tools, "tools", nil, "offer only these tools, by their full `names` (default: all that are enabled)")
+	c.Flags().DurationVar(&opts.AskTimeout, "ask-timeout", 0, "how long a call waits for an answer of the user (default: 10m)")
+}
+
+// newMCPServer makes the server. A tool that cannot be offered is told; one that was
+// asked for and is not there is an error.
+func newMCPServer(h *host.Host, s *settings, opts mcp.Options) (*mcp.Server, error) {
+	for _, name := range opts.Tools {
+		if !slices.ContainsFunc(h.Tools(), func(t host.Tool) bool { return t.Enabled && t.FullName == name }) {
+			return nil, fmt.Errorf("--tools: there is no enabled tool %q: toolhost tools lists them", name)
+		}
+	}
+	opts.Session, opts.Log = s.session, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutTime}))
+	server, err := mcp.New(h, opts)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "toolhost:", err)
+	}
+	return server, nil
+}

@@ -1,0 +1,412 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// eras are the revisions of the protocol that clients speak: with a session, and without.
+var eras = []string{"2025-06-18", "2025-11-25", "2026-07-28"}
+
+const mcpConfig = `
+plugin "read" {}
+plugin "edit" {}
+plugin "bash" {}
+plugin "test" {
+  path  = %q
+  field = "test"
+}
+`
+
+// mcpDir makes a workspace with a configuration.
+func mcpDir(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"toolhost.hcl": fmt.Sprintf(mcpConfig, filepath.Join(bin, "testplugin")), "notes.txt": "one\ntwo\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func toolhost(t *testing.T, dir string, args ...string) *exec.Cmd {
+	t.Helper()
+	c := exec.Command(filepath.Join(bin, "toolhost"), append([]string{"--state", filepath.Join(dir, ".state")}, args...)...)
+	c.Dir = dir
+	c.Stderr = t.Output()
+	return c
+}
+
+// user answers what the server asks.
+type user struct {
+	mu    sync.Mutex
+	asked []string
+	reply *mcp.ElicitResult
+}
+
+func (u *user) answer(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.asked = append(u.asked, req.Params.Message)
+	return u.reply, nil
+}
+
+// connect connects a client of an era; u may be nil.
+func connect(t *testing.T, era string, transport mcp.Transport, u *user, progress func(*mcp.ProgressNotificationParams)) *mcp.ClientSession {
+	t.Helper()
+	opts := &mcp.ClientOptions{ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
+		if progress != nil {
+			progress(r.Params)
+		}
+	}}
+	if u != nil {
+		opts.ElicitationHandler = u.answer
+	}
+	s, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, opts).Connect(t.Context(), transport, &mcp.ClientSessionOptions{ProtocolVersion: era})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func callTool(t *testing.T, s *mcp.ClientSession, name string, args map[string]any) *mcp.CallToolResult {
+	t.Helper()
+	res, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: name, Arguments: args})
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return res
+}
+
+func text(t *testing.T, res *mcp.CallToolResult) string {
+	t.Helper()
+	c, ok := res.Content[0].(*mcp.TextContent)
+	if !ok {
+		t.Fatalf("%+v", res.Content)
+	}
+	return c.Text
+}
+
+// TestMCP: a client of each era over standard input and output, and over HTTP.
+func TestMCP(t *testing.T) {
+	t.Parallel()
+	for _, era := range eras {
+		t.Run("stdio "+era, func(t *testing.T) {
+			t.Parallel()
+			dir := mcpDir(t)
+			clientTest(t, era, dir, func() mcp.Transport {
+				return &mcp.CommandTransport{Command: toolhost(t, dir, "--on-ask", "prompt", "mcp")}
+			})
+		})
+		t.Run("http "+era, func(t *testing.T) {
+			t.Parallel()
+			dir := mcpDir(t)
+			base, token := serve(t, dir)
+			clientTest(t, era, dir, func() mcp.Transport {
+				return &mcp.StreamableClientTransport{Endpoint: base + "/mcp", HTTPClient: &http.Client{Transport: bearer(token)}}
+			})
+		})
+	}
+}
+
+type bearer string
+
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+string(b))
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// serve starts a server and gives its address and its token.
+func serve(t *testing.T, dir string, args ...string) (base, token string) {
+	t.Helper()
+	c := toolhost(t, dir, append([]string{"--on-ask", "prompt", "serve", "--listen", "127.0.0.1:0"}, args...)...)
+	c.Stderr = nil
+	said, err := c.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = c.Process.Signal(os.Interrupt)
+		if err := c.Wait(); err != nil {
+			t.Errorf("serve: %v", err)
+		}
+	})
+	lines := bufio.NewReader(said)
+	for base == "" || token == "" && !slices.Contains(args, "--no-auth") {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			t.Fatalf("it does not listen: %v", err)
+		}
+		if _, addr, ok := strings.Cut(line, "listening on "); ok {
+			base = strings.TrimSpace(addr)
+		}
+		if _, rest, ok := strings.Cut(line, "token "); ok {
+			token = strings.Fields(rest)[0]
+		}
+	}
+	go io.Copy(io.Discard, lines)
+	return base, token
+}
+
+func clientTest(t *testing.T, era, dir string, transport func() mcp.Transport) {
+	var mu sync.Mutex
+	var notes []*mcp.ProgressNotificationParams
+	u := &user{}
+	s := connect(t, era, transport(), u, func(p *mcp.ProgressNotificationParams) {
+		mu.Lock()
+		defer mu.Unlock()
+		notes = append(notes, p)
+	})
+
+	list, err := s.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	byName := make(map[string]*mcp.Tool)
+	for _, tool := range list.Tools {
+		byName[tool.Name] = tool
+		if b, _ := json.Marshal(tool); bytes.Contains(b, []byte("x-toolhost")) {
+			t.Errorf("%s", b)
+		}
+	}
+	if read := byName["read"]; read == nil || !read.Annotations.ReadOnlyHint || *read.Annotations.OpenWorldHint || byName["test_echo"] == nil || byName["test_off"] != nil || byName["bash"] == nil {
+		t.Errorf("%v", byName)
+	}
+
+	if res := callTool(t, s, "read", map[string]any{"file_path": "notes.txt"}); res.IsError || text(t, res) != "one\ntwo\n" {
+		t.Errorf("%+v", res)
+	}
+	if res := callTool(t, s, "read", map[string]any{"file_path": "notes.txt", "limitt": 1}); !res.IsError || !strings.Contains(text(t, res), `did you mean "limit"`) && !strings.Contains(text(t, res), "Did you mean") {
+		t.Errorf("%v", text(t, res))
+	} else if meta, _ := json.Marshal(res.Meta); !bytes.Contains(meta, []byte(`"kind":"invalid_arguments"`)) {
+		t.Errorf("%s", meta)
+	}
+	_, err = s.CallTool(t.Context(), &mcp.CallToolParams{Name: "nope", Arguments: map[string]any{}})
+	if e := (*jsonrpc.Error)(nil); !errors.As(err, &e) || e.Code != jsonrpc.CodeInvalidParams {
+		t.Errorf("an unknown tool: %v", err)
+	}
+	// The session lasts: its directory, and what it read.
+	if res := callTool(t, s, "bash", map[string]any{"command": "mkdir -p sub && cd sub && pwd"}); text(t, res) != dir+"/sub\n" {
+		t.Errorf("%q", text(t, res))
+	}
+	if res := callTool(t, s, "bash", map[string]any{"command": "pwd; cd .."}); text(t, res) != dir+"/sub\n" {
+		t.Errorf("%q", text(t, res))
+	}
+	if res := callTool(t, s, "edit", map[string]any{"file_path": "notes.txt", "old_string": "two", "new_string": "2"}); res.IsError {
+		t.Errorf("%v", text(t, res))
+	}
+
+	progressTest(t, s, &mu, &notes)
+	askTest(t, s, u)
+	if res := callTool(t, connect(t, era, transport(), nil, nil), "test_ask", nil); !res.IsError || !strings.Contains(text(t, res), "cannot ask") {
+		t.Errorf("a client without a user: %v", text(t, res))
+	}
+	cancelTest(t, s, dir)
+}
+
+// progressTest: what a command prints is told as it comes, in rising numbers, before the result.
+func progressTest(t *testing.T, s *mcp.ClientSession, mu *sync.Mutex, notes *[]*mcp.ProgressNotificationParams) {
+	t.Helper()
+	p := &mcp.CallToolParams{Name: "bash", Arguments: map[string]any{"command": "echo first; sleep 0.5; printf '\\033[31msecond\\n'"}}
+	p.SetProgressToken("token")
+	res, err := s.CallTool(t.Context(), p)
+	if err != nil || res.IsError {
+		t.Fatalf("%v %+v", err, res)
+	}
+	eventually(t, "both lines are told", func() bool { // a client may hand the result over first
+		mu.Lock()
+		defer mu.Unlock()
+		return len(*notes) >= 2
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	last := 0.0
+	var said []string
+	for _, n := range *notes {
+		if n.ProgressToken != "token" || n.Progress <= last {
+			t.Errorf("%+v after %v", n, last)
+		}
+		last = n.Progress
+		said = append(said, n.Message)
+	}
+	if !slices.Equal(said, []string{"first", "[31msecond"}) {
+		t.Errorf("%q", said)
+	}
+}
+
+// askTest: what a tool asks, the client's user answers.
+func askTest(t *testing.T, s *mcp.ClientSession, u *user) {
+	t.Helper()
+	for _, tc := range []struct {
+		reply *mcp.ElicitResult
+		ok    bool
+	}{
+		{&mcp.ElicitResult{Action: "accept", Content: map[string]any{"allow": true}}, true},
+		{&mcp.ElicitResult{Action: "accept", Content: map[string]any{"allow": false}}, false},
+		{&mcp.ElicitResult{Action: "decline"}, false},
+		{&mcp.ElicitResult{Action: "cancel"}, false},
+	} {
+		u.mu.Lock()
+		u.reply, u.asked = tc.reply, nil
+		u.mu.Unlock()
+		res := callTool(t, s, "test_ask", nil)
+		if res.IsError == tc.ok {
+			t.Errorf("%+v: %v", tc.reply, text(t, res))
+		}
+		if len(u.asked) != 1 || !strings.Contains(u.asked[0], "May I?") || !strings.Contains(u.asked[0], "/etc/hosts") {
+			t.Errorf("%q", u.asked)
+		}
+	}
+}
+
+// cancelTest: a call that the client cancels leaves nothing running, and the next works.
+func cancelTest(t *testing.T, s *mcp.ClientSession, dir string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	started := filepath.Join(dir, "started")
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.CallTool(ctx, &mcp.CallToolParams{Name: "bash", Arguments: map[string]any{"command": "touch started; sleep 60; touch never"}})
+		done <- err
+	}()
+	eventually(t, "the command starts", func() bool { _, err := os.Stat(started); return err == nil })
+	cancel()
+	if err := <-done; err == nil {
+		t.Error("the canceled call has a result")
+	}
+	eventually(t, "the command ends", func() bool { return !running(t, "sleep", dir) })
+	if res := callTool(t, s, "bash", map[string]any{"command": "echo on"}); text(t, res) != "on\n" {
+		t.Errorf("%q", text(t, res))
+	}
+}
+
+// running reports whether a program runs with a working directory under dir.
+func running(t *testing.T, name, dir string) bool {
+	t.Helper()
+	procs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range procs {
+		comm, _ := os.ReadFile(filepath.Join(p, "comm"))
+		cwd, _ := os.Readlink(filepath.Join(p, "cwd"))
+		if strings.TrimSpace(string(comm)) == name && strings.HasPrefix(cwd, dir) {
+			return true
+		}
+	}
+	return false
+}
+
+func eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !done(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: not in 20 s", what)
+		}
+	}
+}
+
+// TestMCPSingle: one tool that leads to all, and a choice of tools.
+func TestMCPSingle(t *testing.T) {
+	t.Parallel()
+	dir := mcpDir(t)
+	s := connect(t, eras[1], &mcp.CommandTransport{Command: toolhost(t, dir, "mcp", "--single")}, nil, nil)
+	list, err := s.ListTools(t.Context(), nil)
+	if err != nil || len(list.Tools) != 1 || list.Tools[0].Name != "bash" || !strings.Contains(list.Tools[0].Description, "field:test") {
+		t.Fatalf("%+v %v", list, err)
+	}
+	for command, want := range map[string]string{"read notes.txt --limit 1": "one\n", "field:test echo hi --times 2": "hihi", "echo $((1 + 2)) | cat": "3\n"} {
+		if res := callTool(t, s, "bash", map[string]any{"command": command}); res.IsError || strings.TrimSpace(text(t, res)) != strings.TrimSpace(want) {
+			t.Errorf("%s: %q", command, text(t, res))
+		}
+	}
+	if res := callTool(t, s, "bash", map[string]any{"cmd": "true"}); !res.IsError || !strings.Contains(text(t, res), "no command") {
+		t.Errorf("%v", text(t, res))
+	}
+	few := connect(t, eras[1], &mcp.CommandTransport{Command: toolhost(t, dir, "mcp", "--tools", "read,test:echo")}, nil, nil)
+	if list, err = few.ListTools(t.Context(), nil); err != nil || len(list.Tools) != 2 {
+		t.Errorf("%+v %v", list, err)
+	}
+	if out, err := toolhost(t, dir, "mcp", "--tools", "reed").Output(); err == nil || len(out) > 0 {
+		t.Errorf("an unknown tool: %s %v", out, err)
+	}
+}
+
+// TestMCPClientGone: a client that goes away in the middle of a call, or of a question,
+// leaves nothing behind.
+func TestMCPClientGone(t *testing.T) {
+	t.Parallel()
+	dir := mcpDir(t)
+	for _, command := range []string{"touch started; sleep 61", "field:test ask"} {
+		c := toolhost(t, dir, "--on-ask", "prompt", "mcp", "--single")
+		in, err := c.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := c.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewReader(out)
+		send := func(method string, id int, params string) {
+			fmt.Fprintf(in, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`+"\n", id, method, params)
+		}
+		send("initialize", 1, `{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"t","version":"1"}}`)
+		if _, err := lines.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintln(in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+		send("tools/call", 2, fmt.Sprintf(`{"name":"bash","arguments":{"command":%q}}`, command))
+		if strings.Contains(command, "ask") {
+			if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, "elicitation/create") {
+				t.Fatalf("%s %v", line, err)
+			}
+		} else {
+			eventually(t, "the command starts", func() bool { return running(t, "sleep", dir) })
+		}
+		_ = in.Close()
+		ended := make(chan error, 1)
+		go func() { ended <- c.Wait() }()
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Errorf("%s: %v", command, err)
+			}
+		case <-time.After(30 * time.Second):
+			_ = c.Process.Kill()
+			t.Fatalf("%s: the server goes on", command)
+		}
+		if running(t, "sleep", dir) {
+			t.Errorf("%s goes on", command)
+		}
+	}
+}

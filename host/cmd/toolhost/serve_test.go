@@ -1,0 +1,196 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// client calls the API.
+type client struct {
+	t     *testing.T
+	base  string
+	token string
+}
+
+// do sends a request and gives the status and the body.
+func (c *client) do(method, path, body string, header ...string) (int, string) {
+	c.t.Helper()
+	req, err := http.NewRequestWithContext(c.t.Context(), method, c.base+path, strings.NewReader(body))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	for i := 0; i < len(header); i += 2 {
+		if header[i] == "Host" {
+			req.Host = header[i+1]
+			continue
+		}
+		req.Header.Set(header[i], header[i+1])
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return res.StatusCode, string(b)
+}
+
+func (c *client) want(code int, contains, method, path, body string, header ...string) string {
+	c.t.Helper()
+	got, text := c.do(method, path, body, header...)
+	if got != code || !strings.Contains(text, contains) {
+		c.t.Errorf("%s %s %.100s: %d %.400s", method, path, body, got, text)
+	}
+	return text
+}
+
+func TestServe(t *testing.T) {
+	t.Parallel()
+	dir := mcpDir(t)
+	base, token := serve(t, dir)
+	c := &client{t, base, token}
+
+	c.want(200, "ok", "GET", "/healthz", "")
+	c.want(200, `"output":"one\ntwo\n"`, "POST", "/v1/run", `{"id":"a","command":"read notes.txt"}`)
+	c.want(200, `{"id":"b","success":true,"output":"hihi"`, "POST", "/v1/run", `{"id":"b","name":"test_echo","arguments":{"text":"hi","times":2}}`)
+	c.want(200, `"success":false`, "POST", "/v1/run", `{"command":"read nothing"}`)
+	c.want(200, `"kind":"invalid_arguments"`, "POST", "/v1/run", `{"command":`)
+	c.want(200, `"function_name":"test_echo"`, "GET", "/v1/tools", "")
+	c.want(200, `{"type":"function","function":{"name":"read"`, "GET", "/v1/tools?format=openai", "")
+	c.want(200, `"parametersJsonSchema"`, "GET", "/v1/tools?format=gemini&single=1", "")
+	c.want(400, "use anthropic", "GET", "/v1/tools?format=yaml", "")
+	c.want(200, `"workspace":"`+dir, "GET", "/v1/status", "")
+	c.want(404, "use /v1/run", "GET", "/v2", "")
+	c.want(405, "use POST", "GET", "/v1/run", "")
+	// A session of its own.
+	c.want(200, dir+"/sub", "POST", "/v1/run", `{"session":"s","command":"mkdir sub && cd sub && pwd"}`)
+	c.want(200, dir+`/sub\n"`, "POST", "/v1/run", `{"session":"s","command":"pwd"}`)
+	c.want(200, dir+`\n"`, "POST", "/v1/run", `{"command":"pwd"}`)
+
+	// Who may not.
+	c.want(403, "is not called", "GET", "/healthz", "", "Host", "rebound.example")
+	c.want(403, "", "POST", "/v1/run", `{"command":"touch owned"}`, "Origin", "http://evil.example")
+	for _, wrong := range []string{"", "x", token + "x"} {
+		(&client{t, base, wrong}).want(401, "Authorization: Bearer TOKEN", "POST", "/v1/run", `{"command":"touch owned"}`)
+		(&client{t, base, wrong}).want(401, "", "POST", "/mcp", `{}`)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "owned")); err == nil {
+		t.Error("a refused request was run")
+	}
+	big := `{"command":"true","x":"` + strings.Repeat("x", 17<<20) + `"}`
+	c.want(413, "written to a file", "POST", "/v1/run", big)
+	c.want(413, "", "POST", "/mcp", big, "Content-Type", "application/json", "Accept", "application/json, text/event-stream")
+}
+
+// TestServeBatch: a call is answered while the requests are still coming.
+func TestServeBatch(t *testing.T) {
+	t.Parallel()
+	base, token := serve(t, mcpDir(t))
+	requests, write := io.Pipe()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/v1/batch", requests)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	answers := make(chan *http.Response, 1)
+	go func() {
+		res, err := http.DefaultClient.Do(req) //nolint:bodyclose // below
+		if err != nil {
+			t.Error(err)
+		}
+		answers <- res
+	}()
+	var lines *bufio.Reader
+	for i, command := range []string{"read notes.txt --limit 1", "read none", "echo on"} {
+		if _, err := fmt.Fprintf(write, `{"id":%d,"command":%q}`+"\n", i, command); err != nil {
+			t.Fatal(err)
+		}
+		if lines == nil {
+			res := <-answers
+			if res == nil {
+				t.FailNow()
+			}
+			defer res.Body.Close()
+			lines = bufio.NewReader(res.Body)
+		}
+		line, err := lines.ReadString('\n')
+		if err != nil || !strings.HasPrefix(line, fmt.Sprintf(`{"id":%d,`, i)) {
+			t.Fatalf("%s %v", line, err)
+		}
+	}
+	_ = write.Close()
+	if rest, err := io.ReadAll(lines); len(rest) > 0 || err != nil {
+		t.Errorf("%s %v", rest, err)
+	}
+}
+
+// TestServeAsks: what a call asks waits for whoever looks.
+func TestServeAsks(t *testing.T) {
+	t.Parallel()
+	base, token := serve(t, mcpDir(t))
+	c := &client{t, base, token}
+	c.want(200, "[]", "GET", "/v1/asks", "")
+	for _, outcome := range []string{"accepted", "declined"} {
+		result := make(chan string, 1)
+		go func() {
+			_, body := c.do("POST", "/v1/run", `{"command":"field:test ask"}`)
+			result <- body
+		}()
+		var list []struct {
+			ID         string
+			Permission struct{ Title string }
+		}
+		eventually(t, "the ask is in the list", func() bool {
+			_, body := c.do("GET", "/v1/asks", "")
+			return json.Unmarshal([]byte(body), &list) == nil && len(list) == 1
+		})
+		if list[0].Permission.Title != "May I?" {
+			t.Errorf("%+v", list)
+		}
+		c.want(400, "an answer is", "POST", "/v1/asks/"+list[0].ID, `{"outcome":"perhaps"}`)
+		c.want(404, "no call waits", "POST", "/v1/asks/other", `{"outcome":"accepted"}`)
+		c.want(200, outcome, "POST", "/v1/asks/"+list[0].ID, `{"outcome":"`+outcome+`"}`)
+		if body := <-result; strings.Contains(body, "thank you") != (outcome == "accepted") {
+			t.Errorf("%s: %s", outcome, body)
+		}
+		c.want(404, "no call waits", "POST", "/v1/asks/"+list[0].ID, `{"outcome":"accepted"}`)
+	}
+}
+
+func TestServeRefuses(t *testing.T) {
+	t.Parallel()
+	dir := mcpDir(t)
+	if err := os.WriteFile(filepath.Join(dir, "empty"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct{ args, says string }{
+		{"--listen 0.0.0.0:0 --no-auth", "is for a loopback address"},
+		{"--listen 0.0.0.0:0", "needs --tls-cert and --tls-key"},
+		{"--listen 127.0.0.1:0 --tls-cert x", "needs both"},
+		{"--listen nowhere", "--listen"},
+		{"--token-file none", "--token-file"},
+		{"--token-file empty", "is empty"},
+	} {
+		c := toolhost(t, dir, append([]string{"serve"}, strings.Fields(tc.args)...)...)
+		c.Stderr = nil
+		b, err := c.CombinedOutput()
+		if err == nil || c.ProcessState.ExitCode() != 2 || !strings.Contains(string(b), tc.says) {
+			t.Errorf("%s: %v %s", tc.args, err, b)
+		}
+	}
+	base, _ := serve(t, dir, "--no-auth")
+	(&client{t, base, ""}).want(200, `"output":"x\n"`, "POST", "/v1/run", `{"command":"echo x"}`)
+}

@@ -1,0 +1,101 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// Ask implements [host.Front]: the client asks its user. One that cannot, or a user who
+// dismisses the question, is never an answer.
+func (f *front) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
+	f.mu.Lock()
+	r := f.run
+	f.mu.Unlock()
+	params := form(ask)
+	type reply struct {
+		result *mcp.ElicitResult
+		err    error
+	}
+	replies := make(chan reply, 1)
+	go func() {
+		res, err := r.ask(params)
+		replies <- reply{res, err}
+	}()
+	timer := time.NewTimer(f.patience)
+	defer timer.Stop()
+	select {
+	case a := <-replies:
+		return answer(ask, a.result, a.err)
+	case <-timer.C:
+		return tool.Answer{Outcome: tool.AnswerTimeout, Message: errTimeout.Error()}, nil
+	case <-ctx.Done():
+		return tool.Answer{}, ctx.Err()
+	}
+}
+
+// form is an ask in the flat shape that clients can show.
+func form(ask tool.Ask) *mcp.ElicitParams {
+	if p := ask.Permission; p != nil {
+		text := p.Title
+		for _, pattern := range p.Patterns {
+			text += "\n  " + clean(pattern)
+		}
+		return &mcp.ElicitParams{Mode: "form", Message: text, RequestedSchema: object("allow", map[string]any{"type": "boolean", "title": "Allow", "description": "Allow this call."})}
+	}
+	q := ask.Question
+	var field map[string]any
+	switch {
+	case len(q.Options) == 0:
+		field = map[string]any{"type": "string", "title": "Answer"}
+	case q.Multiple:
+		field = map[string]any{"type": "array", "title": "Choices", "items": map[string]any{"type": "string", "enum": q.Options}}
+	case q.FreeText:
+		field = map[string]any{"type": "string", "title": "Answer", "description": "One of these, or an answer of your own: " + strings.Join(q.Options, "; ")}
+	default:
+		field = map[string]any{"type": "string", "title": "Choice", "enum": q.Options}
+	}
+	return &mcp.ElicitParams{Mode: "form", Message: q.Text, RequestedSchema: object("answer", field)}
+}
+
+func object(name string, field map[string]any) map[string]any {
+	return map[string]any{"type": "object", "properties": map[string]any{name: field}, "required": []string{name}}
+}
+
+// answer is what came back.
+func answer(ask tool.Ask, res *mcp.ElicitResult, err error) (tool.Answer, error) {
+	switch {
+	case errors.Is(err, errTimeout):
+		return tool.Answer{Outcome: tool.AnswerTimeout, Message: err.Error()}, nil
+	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
+		return tool.Answer{}, err
+	case err != nil: // a client that cannot ask is an outcome
+		return tool.Answer{Outcome: tool.NobodyToAsk, Message: err.Error()}, nil //nolint:nilerr // see above
+	case res.Action != "accept":
+		return tool.Answer{Outcome: tool.Declined, Message: "the user declined"}, nil
+	case ask.Permission != nil:
+		if allow, ok := res.Content["allow"].(bool); ok && allow {
+			return tool.Answer{Outcome: tool.Accepted}, nil
+		}
+		return tool.Answer{Outcome: tool.Declined, Message: "the user declined"}, nil
+	}
+	var values []string
+	switch v := res.Content["answer"].(type) {
+	case string:
+		values = []string{v}
+	case []any:
+		for _, item := range v {
+			values = append(values, fmt.Sprint(item))
+		}
+	}
+	if values == nil {
+		return tool.Answer{Outcome: tool.Declined, Message: "the client gave no answer"}, nil
+	}
+	return tool.Answer{Outcome: tool.Accepted, Values: values}, nil
+}

@@ -1,0 +1,142 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"toolhost.dev/host"
+	"toolhost.dev/host/export"
+	"toolhost.dev/sdk/tool"
+)
+
+// handler carries out the calls of one function.
+func (s *Server) handler(f export.Function) mcp.ToolHandler {
+	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		if req.Params.RequestState != "" {
+			r, err := s.lot.resume(ctx, req)
+			if err != nil {
+				return nil, err
+			}
+			return s.lot.wait(ctx, r)
+		}
+		call, bad := s.request(f, req)
+		if bad != nil {
+			return toResult(tool.Failed(bad)), nil
+		}
+		// The place in the session's line is taken here, in the order of the requests.
+		front := &front{patience: s.opts.AskTimeout}
+		pending := s.host.Begin(call, front)
+		return s.lot.wait(ctx, s.lot.begin(ctx, req, func(r *run) *mcp.CallToolResult {
+			front.begin(r)
+			res := pending.Run(r.ctx)
+			front.end()
+			return toResult(res)
+		}))
+	}
+}
+
+// request makes the host's request of a client's.
+func (s *Server) request(f export.Function, req *mcp.CallToolRequest) (host.Request, *tool.Error) {
+	call := host.Request{Session: s.sessionOf(req)}
+	if f.Tool != "" {
+		call.Name, call.Arguments = f.Tool, req.Params.Arguments
+		return call, nil
+	}
+	var args struct{ Command *string }
+	if err := json.Unmarshal(req.Params.Arguments, &args); err != nil || args.Command == nil {
+		return call, tool.Errorf(tool.InvalidArguments, `The arguments have no command. Give {"command": "read main.go"}, say.`).From(tool.SourceHost)
+	}
+	call.Command = *args.Command
+	return call, nil
+}
+
+// sessionOf gives the session that a request belongs to.
+func (s *Server) sessionOf(req *mcp.CallToolRequest) string {
+	if s.opts.Session == "" && req.Session != nil && req.Session.ID() != "" && req.ProtocolVersion() < stateless {
+		return "mcp:" + req.Session.ID()
+	}
+	return s.session
+}
+
+// front is what a call shows and asks while it runs.
+type front struct {
+	patience time.Duration
+
+	mu    sync.Mutex
+	run   *run
+	count float64   // progress so far; it must rise
+	last  time.Time // of the last notification
+	ended bool
+}
+
+func (f *front) begin(r *run) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.run = r
+}
+
+const (
+	// progressPause is between two notifications of what a command prints.
+	progressPause = 200 * time.Millisecond
+	// resultPause is between the last notification and the result: some clients lose one
+	// that comes together with it.
+	resultPause = time.Millisecond
+)
+
+// end waits until the result may follow.
+func (f *front) end() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ended = true
+	if rest := resultPause - time.Since(f.last); rest > 0 {
+		time.Sleep(rest)
+	}
+}
+
+// Progress implements [host.Front].
+func (f *front) Progress(title string, metadata map[string]any) { f.notify(title, metadata, 0) }
+
+// Output implements [host.Front]. The last line of what is printed is the progress; the
+// result has all of it.
+func (f *front) Output(_ tool.Stream, chunk []byte) {
+	text := strings.TrimRight(strings.ToValidUTF8(string(chunk[max(0, len(chunk)-4096):]), "\uFFFD"), "\r\n")
+	line := text[strings.LastIndexAny(text, "\r\n")+1:]
+	if line = strings.TrimSpace(clean(line)); line != "" {
+		f.notify(line, nil, progressPause)
+	}
+}
+
+// notify tells the client, if it wants to be told, but not sooner than pause after the last time.
+func (f *front) notify(message string, metadata map[string]any, pause time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ended || f.run == nil || time.Since(f.last) < pause {
+		return
+	}
+	ctx, req := f.run.attached()
+	if req == nil || req.Params.GetProgressToken() == nil {
+		return
+	}
+	f.count++
+	p := &mcp.ProgressNotificationParams{ProgressToken: req.Params.GetProgressToken(), Progress: f.count, Message: message}
+	if len(metadata) > 0 {
+		p.Meta = mcp.Meta{metaPrefix + "metadata": metadata}
+	}
+	_ = req.Session.NotifyProgress(ctx, p) // a client that is gone is found by its call
+	f.last = time.Now()
+}
+
+// clean takes out what could change a terminal: a command or a plugin wrote it.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < 0x20 && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return -1
+		}
+		return r
+	}, s)
+}

@@ -1,0 +1,27 @@
+package mcp
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// sessionTimeout is how long a client with a session may be silent.
+const sessionTimeout = 30 * time.Minute
+
+// Handler serves clients over HTTP, of both eras. Authentication, the checks of Host and
+// Origin, and the bound of a request's size are for who mounts it.
+func (s *Server) Handler() http.Handler {
+	get := func(*http.Request) *mcp.Server { return s.mcp }
+	sessions := mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{Logger: s.opts.Log, SessionTimeout: sessionTimeout, MaxRequestBodyBytes: -1})
+	none := mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{Logger: s.opts.Log, Stateless: true, PropagateRequestCancellation: true, MaxRequestBodyBytes: -1})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Revisions are dates: they sort as text.
+		if r.Header.Get("Mcp-Protocol-Version") >= stateless {
+			none.ServeHTTP(w, r)
+			return
+		}
+		sessions.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,226 @@
+package mcp
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// stateless is the first revision of the protocol in which a server must not ask a client
+// in the midst of a call: it answers with what it wants to know, and the client calls again.
+const stateless = "2026-07-28"
+
+// maxParked bounds the calls that wait for a client to come back.
+const maxParked = 256
+
+var (
+	errNobody   = errors.New("the client cannot ask its user")
+	errTimeout  = errors.New("nobody answered in time")
+	errShutdown = errors.New("the server is ending")
+)
+
+// lot is where calls wait until their client comes back with an answer.
+type lot struct {
+	patience time.Duration
+
+	mu     sync.Mutex
+	parked map[string]*waiting // by the state that the client gives back
+	closed bool
+}
+
+func newLot(patience time.Duration) *lot {
+	return &lot{patience: patience, parked: make(map[string]*waiting)}
+}
+
+// run is a call that runs, whichever request of its client waits for it.
+type run struct {
+	ctx  context.Context
+	stop context.CancelCauseFunc
+	// bound is what the call is about: nobody goes on with it by asking for something else.
+	bound [sha256.Size]byte
+	asks  chan *question
+	done  chan struct{}
+	// result is set before done is closed.
+	result *mcp.CallToolResult
+
+	mu  sync.Mutex
+	now *mcp.CallToolRequest // the request that waits for it; nil: none does
+	ctl context.Context      // that request's
+}
+
+// question is something that a call wants to know.
+type question struct {
+	params *mcp.ElicitParams
+	answer chan *mcp.ElicitResult
+}
+
+// attached gives the request that waits for the call; nil: none does.
+func (r *run) attached() (context.Context, *mcp.CallToolRequest) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ctl, r.now
+}
+
+func (r *run) attach(ctx context.Context, req *mcp.CallToolRequest) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ctl, r.now = ctx, req
+}
+
+func (r *run) detach() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ctl, r.now = nil, nil
+}
+
+// ask has the client ask its user.
+func (r *run) ask(p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+	ctx, req := r.attached()
+	if req == nil {
+		return nil, errNobody
+	}
+	if c := req.ClientCapabilities(); c == nil || c.Elicitation == nil {
+		return nil, errNobody
+	}
+	if req.ProtocolVersion() < stateless {
+		return req.Session.Elicit(ctx, p)
+	}
+	q := &question{params: p, answer: make(chan *mcp.ElicitResult, 1)}
+	select {
+	case r.asks <- q:
+	case <-r.ctx.Done():
+		return nil, context.Cause(r.ctx)
+	}
+	select {
+	case a := <-q.answer:
+		return a, nil
+	case <-r.ctx.Done():
+		return nil, context.Cause(r.ctx)
+	}
+}
+
+// begin starts a call.
+func (l *lot) begin(ctx context.Context, req *mcp.CallToolRequest, call func(*run) *mcp.CallToolResult) *run {
+	// A client without connections comes back with another request: the call outlives this one.
+	own, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	r := &run{ctx: own, stop: stop, bound: about(req), asks: make(chan *question), done: make(chan struct{})}
+	r.attach(ctx, req)
+	go func() {
+		defer close(r.done)
+		r.result = call(r)
+	}()
+	return r
+}
+
+// about is what a request is about, and whose it is.
+func about(req *mcp.CallToolRequest) [sha256.Size]byte {
+	h := sha256.New()
+	user := ""
+	if e := req.GetExtra(); e != nil && e.TokenInfo != nil {
+		user = e.TokenInfo.UserID
+	}
+	for _, part := range []string{user, req.Params.Name, string(req.Params.Arguments)} {
+		h.Write([]byte(part))
+		h.Write([]byte{0})
+	}
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+// wait waits for the end of a call, or for something it wants to know.
+func (l *lot) wait(ctx context.Context, r *run) (*mcp.CallToolResult, error) {
+	select {
+	case <-r.done:
+		r.stop(nil)
+		return r.result, nil
+	case q := <-r.asks:
+		r.detach()
+		state, err := l.park(r, q)
+		if err != nil {
+			r.stop(err)
+			<-r.done
+			return r.result, nil
+		}
+		return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{answerKey: q.params}, RequestState: state}, nil
+	case <-ctx.Done(): // the client canceled the call, or went away
+		r.stop(context.Cause(ctx))
+		<-r.done
+		return r.result, nil
+	}
+}
+
+// answerKey names the only thing that is asked at a time.
+const answerKey = "answer"
+
+// waiting is a call that waits for its client, with what it wants to know.
+type waiting struct {
+	*run
+	question *question
+	timer    *time.Timer
+}
+
+// park keeps a call until its client comes back.
+func (l *lot) park(r *run, q *question) (state string, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.closed:
+		return "", errShutdown
+	case len(l.parked) >= maxParked:
+		return "", errors.New("too many calls wait for an answer")
+	}
+	state = rand.Text() + rand.Text()
+	l.parked[state] = &waiting{r, q, time.AfterFunc(l.patience, func() {
+		if w := l.take(state); w != nil {
+			w.stop(errTimeout)
+		}
+	})}
+	return state, nil
+}
+
+// take gives the call that waits under a state, which is good for once; nil: none does.
+func (l *lot) take(state string) *waiting {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w := l.parked[state]
+	delete(l.parked, state)
+	return w
+}
+
+// resume goes on with a parked call. The error is for the client: its state is of no call,
+// or of another one.
+func (l *lot) resume(ctx context.Context, req *mcp.CallToolRequest) (*run, error) {
+	w := l.take(req.Params.RequestState)
+	if w == nil || w.bound != about(req) {
+		if w != nil {
+			w.stop(errors.New("its state was used for another call"))
+		}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the requestState is unknown, used, expired or of another call: call again without it"}
+	}
+	w.timer.Stop()
+	w.attach(ctx, req)
+	answer, ok := req.Params.InputResponses[answerKey].(*mcp.ElicitResult)
+	if !ok || answer == nil {
+		answer = &mcp.ElicitResult{Action: "cancel"}
+	}
+	w.question.answer <- answer
+	return w.run, nil
+}
+
+// close ends the calls that are parked, and parks no more.
+func (l *lot) close() {
+	l.mu.Lock()
+	parked := l.parked
+	l.parked, l.closed = make(map[string]*waiting), true
+	l.mu.Unlock()
+	for _, w := range parked {
+		w.timer.Stop()
+		w.stop(errShutdown)
+		<-w.done
+	}
+}

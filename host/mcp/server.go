@@ -1,0 +1,155 @@
+// Package mcp is toolhost as an MCP server: every enabled tool is a tool of the server, or
+// one tool, bash, leads to all of them. Clients of both eras of the protocol are served,
+// those with sessions (2025-11-25 and before) and those without (2026-07-28 on), over
+// standard input and output or over HTTP.
+//
+//	s, err := mcp.New(h, mcp.Options{})
+//	if err != nil { … }
+//	defer s.Close()
+//	err = s.Serve(ctx, os.Stdin, os.Stdout)
+package mcp
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"toolhost.dev/host"
+	"toolhost.dev/host/export"
+)
+
+// Options of a server; the zero value works.
+type Options struct {
+	// Single offers one tool, bash, whose command string leads to every tool.
+	Single bool
+	// Tools are the full names of those that are offered; nil: all that are enabled.
+	Tools []string
+	// Session is the session of all clients. Empty: each connection has its own, and clients
+	// of the protocol without connections share one for the life of the server.
+	Session string
+	// AskTimeout is how long a call waits for the answer to something it asks. 0: 10 minutes.
+	AskTimeout time.Duration
+	// Log is told what clients do wrong. nil: nothing is.
+	Log *slog.Logger
+}
+
+// Server offers a host's tools. It is safe for concurrent use. The host stays the
+// caller's, to be closed after the server.
+type Server struct {
+	host *host.Host
+	opts Options
+	mcp  *mcp.Server
+	lot  *lot
+	// session is that of clients which have none of their own.
+	session string
+
+	mu      sync.Mutex
+	offered []export.Function
+}
+
+// New makes a server for a host's tools as they are now; see [Server.Refresh]. An error
+// says which tools are not offered and why; the server serves the others.
+func New(h *host.Host, opts Options) (*Server, error) {
+	if opts.AskTimeout <= 0 {
+		opts.AskTimeout = 10 * time.Minute
+	}
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{host: h, opts: opts, lot: newLot(opts.AskTimeout), session: opts.Session}
+	if s.session == "" {
+		s.session = newSession()
+	}
+	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "toolhost", Title: "toolhost", Version: host.Version}, &mcp.ServerOptions{
+		Instructions: instructions(opts.Single), Logger: opts.Log, PageSize: 500,
+		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{ListChanged: true}},
+	})
+	return s, s.Refresh()
+}
+
+func newSession() string { return "mcp:" + rand.Text() }
+
+// Refresh offers the host's tools as they are now, and tells the clients when that is
+// another list than before.
+func (s *Server) Refresh() error {
+	functions, tools, err := s.wanted()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var gone []string
+	for _, old := range s.offered {
+		if !slices.ContainsFunc(functions, func(f export.Function) bool { return f.Name == old.Name }) {
+			gone = append(gone, old.Name)
+		}
+	}
+	if len(gone) > 0 {
+		s.mcp.RemoveTools(gone...)
+	}
+	for i, f := range functions {
+		if slices.ContainsFunc(s.offered, func(old export.Function) bool { return same(old, f) }) {
+			continue
+		}
+		s.mcp.AddTool(tools[i], s.handler(f))
+	}
+	s.offered = functions
+	return err
+}
+
+func same(a, b export.Function) bool {
+	return a.Name == b.Name && a.Tool == b.Tool && a.Description == b.Description && string(a.Schema) == string(b.Schema)
+}
+
+// wanted gives the functions to offer, each with its definition for clients.
+func (s *Server) wanted() ([]export.Function, []*mcp.Tool, error) {
+	all := s.host.Tools()
+	if s.opts.Tools != nil {
+		all = slices.DeleteFunc(all, func(t host.Tool) bool { return !slices.Contains(s.opts.Tools, t.FullName) })
+	}
+	if s.opts.Single {
+		f := export.Single(all)
+		return []export.Function{f}, []*mcp.Tool{{Name: f.Name, Title: "Run a command", Description: f.Description, InputSchema: f.Schema}}, nil
+	}
+	functions, err := export.Functions(all)
+	tools := make([]*mcp.Tool, len(functions))
+	for i, f := range functions {
+		t := all[slices.IndexFunc(all, func(t host.Tool) bool { return t.FullName == f.Tool })]
+		tools[i] = &mcp.Tool{Name: f.Name, Description: f.Description, InputSchema: f.Schema, Annotations: annotations(t)}
+	}
+	return functions, tools, err
+}
+
+func annotations(t host.Tool) *mcp.ToolAnnotations {
+	destructive, open := !t.Traits.ReadOnly, t.Category != "builtin" || t.FullName == "bash"
+	return &mcp.ToolAnnotations{ReadOnlyHint: t.Traits.ReadOnly, IdempotentHint: t.Traits.Idempotent, DestructiveHint: &destructive, OpenWorldHint: &open}
+}
+
+// Serve serves one client over a pair of streams until it closes its side or ctx ends. in
+// and out are closed then.
+func (s *Server) Serve(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
+	err := s.mcp.Run(ctx, &mcp.IOTransport{Reader: in, Writer: out})
+	if errors.Is(err, io.EOF) || ctx.Err() != nil {
+		return nil //nolint:nilerr // that is how it ends
+	}
+	return err
+}
+
+// Close ends the calls that wait for an answer.
+func (s *Server) Close() { s.lot.close() }
+
+const threeLayers = `toolhost runs one command line in three layers: agent tools (read, edit, grep, ...), field tools (field:NAME COMMAND), and bash for everything else.`
+
+func instructions(single bool) string {
+	if single {
+		return threeLayers + ` The tool bash takes any of them. "help" lists the tools, "NAME --help" tells everything about one. ` +
+			`Read a file before editing it. Prefer the tools to cat, sed and grep in the shell: they are faster, bounded, and checked.`
+	}
+	return threeLayers + ` Each tool is offered here under its own name, a field tool as NAME_COMMAND. Inside a script that you give to bash ` +
+		`the field tools work too, as in: field:NAME COMMAND --q x | jq . ("help" there lists them). ` +
+		`Read a file before editing it: an edit of a file that was not read, or that changed since, is refused. Prefer read, edit and grep to cat, sed and grep in bash.`
+}
