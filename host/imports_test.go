@@ -80,6 +80,13 @@ var rules = []rule{
 		allows: func(_, i string) bool { return !under(i, "github.com/hashicorp/go-plugin") },
 	},
 	{
+		why: "only the front for it knows MCP",
+		of: func(p string) bool {
+			return !under(p, "toolhost.dev/host/mcp", "toolhost.dev/host/cmd/toolhost", "toolhost.dev/bench")
+		},
+		allows: func(_, i string) bool { return !under(i, "github.com/modelcontextprotocol") },
+	},
+	{
 		why:    "HCL stays in config",
 		of:     func(p string) bool { return !under(p, internal+"config") },
 		allows: func(_, i string) bool { return !under(i, "github.com/hashicorp/hcl", "github.com/zclconf/go-cty") },
