@@ -38,13 +38,17 @@ test: check unit ## Everything CI checks
 .PHONY: unit
 ifneq ($(HAVE_NPM),)
 unit: $(PEERS) ## All tests, with the race detector, beside their peers
-	@for m in $(MODULES); do echo "test $$m"; (cd $$m && TOOLHOST_RG="$(RG)" go test -race -count=1 -timeout 10m -tags oracle ./...); done
+	@for m in $(MODULES); do echo "test $$m"; (cd $$m && TOOLHOST_RG="$(RG)" TOOLHOST_PEERS="$(CURDIR)/bench/peers" go test -race -count=1 -timeout 10m -tags oracle ./...); done
 else
 unit: ## All tests, with the race detector, beside their peers
 	@for m in $(MODULES); do echo "test $$m"; (cd $$m && go test -race -count=1 -timeout 10m ./...); done
-	@echo "LEFT OUT: the comparison with ripgrep, because there is no npm to install it with."
+	@echo "LEFT OUT: the comparison with ripgrep and the MCP clients and conformance suite, because there is no npm to install them with."
 	@if [ "$${CI:-}" = true ]; then echo "CI must leave nothing out: install npm." >&2; exit 1; fi
 endif
+
+.PHONY: conformance
+conformance: $(PEERS) ## The official conformance suite and clients of MCP
+	@cd host && TOOLHOST_PEERS="$(CURDIR)/bench/peers" go test -count=1 -timeout 10m -tags oracle -run 'TestConformance|TestTypeScriptClients|TestInspector' -v ./cmd/toolhost
 
 $(PEERS): bench/peers/package.json bench/peers/package-lock.json
 	@npm ci --prefix bench/peers --no-audit --no-fund --loglevel=error >/dev/null

@@ -53,7 +53,10 @@ func toResult(res *tool.Result) *mcp.CallToolResult {
 			text = strings.TrimRight(text, "\n") + "\n" + note
 		}
 	}
-	out.Content = append([]mcp.Content{&mcp.TextContent{Text: strings.ToValidUTF8(text, "\uFFFD")}}, rest...)
+	if text != "" || len(rest) == 0 {
+		out.Content = append(out.Content, &mcp.TextContent{Text: strings.ToValidUTF8(text, "\uFFFD")})
+	}
+	out.Content = append(out.Content, rest...)
 	return out
 }
 
@@ -62,6 +65,9 @@ func toResult(res *tool.Result) *mcp.CallToolResult {
 func content(a tool.Attachment, i int) (mcp.Content, string) {
 	if strings.HasPrefix(a.MediaType, "image/") && len(a.Content) > 0 {
 		return &mcp.ImageContent{Data: a.Content, MIMEType: a.MediaType}, ""
+	}
+	if strings.HasPrefix(a.MediaType, "audio/") && len(a.Content) > 0 {
+		return &mcp.AudioContent{Data: a.Content, MIMEType: a.MediaType}, ""
 	}
 	name := filepath.Base(a.Path)
 	uri := (&url.URL{Scheme: "file", Path: a.Path}).String()

@@ -16,9 +16,11 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"toolhost.dev/host"
@@ -71,7 +73,21 @@ func New(h *host.Host, opts Options) (*Server, error) {
 		Instructions: instructions(opts.Single), Logger: opts.Log, PageSize: 500,
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{ListChanged: true}},
 	})
+	s.mcp.AddReceivingMiddleware(onlyTools)
 	return s, s.Refresh()
+}
+
+// onlyTools refuses the methods of what the server does not say that it has; the SDK
+// would answer them with empty lists.
+func onlyTools(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		for _, feature := range []string{"prompts/", "resources/", "completion/", "logging/"} {
+			if strings.HasPrefix(method, feature) {
+				return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "toolhost has tools only, no " + method}
+			}
+		}
+		return next(ctx, method, req)
+	}
 }
 
 func newSession() string { return "mcp:" + rand.Text() }

@@ -42,8 +42,8 @@ func build(dir string) error {
 	binaries := map[string]string{
 		"toolhost": "toolhost.dev/host/cmd/toolhost", "toolhost-shim": "toolhost.dev/host/cmd/toolhost-shim", "plain/toolhost-shim": "toolhost.dev/host/cmd/toolhost-shim",
 		"toolhost-sandbox": "toolhost.dev/host/cmd/toolhost-sandbox",
-		"testplugin":       "toolhost.dev/host/internal/testplugin",
-		"plugins/read":     "toolhost.dev/plugins/read", "plugins/edit": "toolhost.dev/plugins/edit",
+		"testplugin":       "toolhost.dev/host/internal/testplugin", "testmcp": "toolhost.dev/host/internal/testmcp",
+		"plugins/read": "toolhost.dev/plugins/read", "plugins/edit": "toolhost.dev/plugins/edit",
 		"plugins/grep": "toolhost.dev/plugins/grep", "plugins/bash": "toolhost.dev/plugins/bash",
 	}
 	if runtime.GOOS == "linux" {

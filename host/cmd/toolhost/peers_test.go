@@ -1,0 +1,147 @@
+//go:build oracle
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// peer gives the path of a file of the peers that are pinned in bench/peers.
+func peer(t *testing.T, path string) string {
+	t.Helper()
+	dir := os.Getenv("TOOLHOST_PEERS")
+	if dir == "" {
+		t.Fatal("TOOLHOST_PEERS is not set: run make test, which installs the peers")
+	}
+	return filepath.Join(dir, path)
+}
+
+func node(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	t.Cleanup(cancel)
+	c := exec.CommandContext(ctx, peer(t, "node_modules/node/bin/node"), args...)
+	c.Stderr = t.Output()
+	return c
+}
+
+// TestTypeScriptClients: both generations of the official SDK.
+func TestTypeScriptClients(t *testing.T) {
+	t.Parallel()
+	for _, generation := range []string{"1", "2"} {
+		t.Run(generation, func(t *testing.T) {
+			t.Parallel()
+			dir := mcpDir(t)
+			script, err := filepath.Abs("testdata/peers/client.cjs")
+			if err != nil {
+				t.Fatal(err)
+			}
+			server := toolhost(t, dir, "--on-ask", "prompt", "mcp")
+			c := node(t, append([]string{script, peer(t, ""), generation}, server.Args...)...)
+			c.Dir = dir
+			b, err := c.Output()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, b)
+			}
+			type result struct {
+				IsError bool
+				Content []struct{ Text string }
+			}
+			var seen struct {
+				Instructions                         string
+				Tools, Asked                         []string
+				Canceled                             string
+				Read, Failed, Printed, Asking, After result
+				Progress                             []struct{ Message string }
+			}
+			if err := json.Unmarshal(b, &seen); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Contains(seen.Tools, "read") || !slices.Contains(seen.Tools, "test_echo") || !strings.Contains(seen.Instructions, "three layers") {
+				t.Errorf("%v %q", seen.Tools, seen.Instructions)
+			}
+			for what, r := range map[string]struct {
+				result
+				text  string
+				fails bool
+			}{
+				"read": {seen.Read, "one\ntwo\n", false}, "failed": {seen.Failed, "File does not exist", true},
+				"printed": {seen.Printed, "first\nsecond\n", false}, "asking": {seen.Asking, "thank you", false}, "after": {seen.After, "on\n", false},
+			} {
+				if r.IsError != r.fails || len(r.Content) != 1 || !strings.Contains(r.Content[0].Text, r.text) {
+					t.Errorf("%s: %+v", what, r.result)
+				}
+			}
+			if fmt.Sprint(seen.Progress) != "[{first} {second}]" || len(seen.Asked) != 1 || !strings.Contains(seen.Asked[0], "May I?") || seen.Canceled != "error" {
+				t.Errorf("%s", b)
+			}
+			if running(t, "sleep", dir) {
+				t.Error("the canceled command goes on")
+			}
+		})
+	}
+}
+
+// TestInspector: the official command line client.
+func TestInspector(t *testing.T) {
+	t.Parallel()
+	dir := mcpDir(t)
+	server := toolhost(t, dir, "mcp")
+	for _, tc := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--method", "tools/list"}, `"name": "test_echo"`},
+		{[]string{"--method", "tools/call", "--tool-name", "read", "--tool-arg", "file_path=notes.txt", "--tool-arg", "limit=1"}, `"text": "one`},
+		{[]string{"--method", "tools/call", "--tool-name", "test_echo", "--tool-arg", "text=hi", "--tool-arg", "times=3"}, `"text": "hihihi"`},
+	} {
+		// The inspector would take the server's flags for its own.
+		run := filepath.Join(dir, "server")
+		if err := os.WriteFile(run, []byte("#!/bin/sh\nexec '"+strings.Join(server.Args, "' '")+"'\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		c := node(t, append([]string{peer(t, "node_modules/@modelcontextprotocol/inspector/cli/build/index.js"), run}, tc.args...)...)
+		c.Dir = dir
+		if b, err := c.Output(); err != nil || !strings.Contains(string(b), tc.want) {
+			t.Errorf("%v: %v\n%s", tc.args, err, b)
+		}
+	}
+}
+
+// TestConformance runs the official conformance suite. What is expected to fail is listed,
+// with reasons, in testdata/conformance; the suite fails on any other, and on one listed
+// that passes.
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	for _, era := range []string{"2025-11-25", "2026-07-28"} {
+		t.Run(era, func(t *testing.T) {
+			t.Parallel()
+			dir := mcpDir(t)
+			config := fmt.Sprintf("plugin \"testmcp\" {\n  path = %q\n}\n", filepath.Join(bin, "testmcp"))
+			if err := os.WriteFile(filepath.Join(dir, "toolhost.hcl"), []byte(config), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			base, _ := serve(t, dir, "--no-auth")
+			expected, err := filepath.Abs(filepath.Join("testdata/conformance", era+".yml"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := node(t, peer(t, "node_modules/@modelcontextprotocol/conformance/dist/index.js"), "server", "--url", base+"/mcp", "--suite", "all", "--spec-version", era, "--expected-failures", expected)
+			c.Dir = t.TempDir()
+			b, err := c.Output()
+			_, summary, _ := strings.Cut(string(b), "=== SUMMARY ===")
+			if err != nil || !strings.Contains(summary, "tools-list") {
+				t.Errorf("%v\n%s", err, summary)
+			}
+		})
+	}
+}
