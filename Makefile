@@ -102,6 +102,11 @@ check-config: build ## The tour of the configuration is valid
 generate: $(TOOLS)/.built ## Generate code from the protocol
 	@cd sdk && PATH="$(CURDIR)/$(TOOLS):$$PATH" buf generate
 
+.PHONY: grammars
+grammars: ## Build the grammars of code_query, from sources and a compiler that npm installs, pinned
+	@npm ci --prefix plugins/grep/grammar/build --no-audit --no-fund --loglevel=error >/dev/null
+	@node plugins/grep/grammar/build/build.mjs $(LANGUAGES)
+
 $(TOOLS)/.built: tools/go.mod tools/go.sum
 	@mkdir -p $(TOOLS)
 	@cd tools && GOWORK=off go build -o $(CURDIR)/$(TOOLS)/ tool

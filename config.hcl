@@ -74,7 +74,8 @@ plugin "edit" {
 
 plugin "grep" {
   config {
-    # What the indexes of searched trees may take together; over it files are read again.
+    # What the indexes of searched trees may take together, and in an eighth of it what
+    # code_query knows of their declarations; over it files are read again.
     memory_mb = 512
 
     # How changes are noticed: "events" of the kernel where there are any, or "stat" of

@@ -15,6 +15,7 @@ agent 'help'
 agent 'glob "sdk/tool/*.go"'
 agent 'read sdk/tool/error.go --offset 11 --limit 9 --show_line_numbers'
 agent 'grep "func .*Dispatcher\)" --glob "*.go" --path host --head_limit 4'
+agent 'code_query Dispatcher --head_limit 4'
 agent "write --file_path demo-notes.txt <<'EOF'
 toolhost gives an agent its tools.
 It is fats.

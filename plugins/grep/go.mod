@@ -5,6 +5,7 @@ go 1.26.0
 require golang.org/x/sys v0.49.0
 
 require (
+	github.com/tetratelabs/wazero v1.12.0
 	golang.org/x/text v0.43.0
 	toolhost.dev/sdk v0.0.0-00010101000000-000000000000
 )

@@ -1,8 +1,9 @@
-// Package finder is the tools grep and glob: what a model says to them and hears from
-// them. How a search works is in the packages beside it: query and locate go through
+// Package finder is the tools grep, glob and code_query: what a model says to them and hears
+// from them. How a search works is in the packages beside it: query and locate go through
 // a tree by walk, which leaves out what ignore and glob say; pattern reads what to
 // search for (by syntax and automaton), and search finds it in a file. index keeps a
 // tree that was searched once, with its text in content, and freshness keeps it true.
+// definition looks names up (symbol) in what files declare, which outline finds out.
 package finder
 
 import (
@@ -28,7 +29,7 @@ type config struct {
 	MaxLine   *int   `json:"max_line,omitempty" min:"0" max:"100000" jsonschema:"The number of characters that grep shows of a line; what is around the match is shown of a longer one. 0: all of them. The default is 500."`
 	TimeLimit *int   `json:"time_limit,omitempty" min:"0" max:"3600" jsonschema:"The number of seconds after which a search ends and gives what it has found. 0: none. The default is 20."`
 	Index     *bool  `json:"index,omitempty" jsonschema:"Keep the text of the trees that are searched in memory, with an index. The default is true."`
-	Memory    *int   `json:"memory_mb,omitempty" min:"1" max:"1048576" jsonschema:"The megabytes that all indexes may take; files that do not fit in are searched on the disk. The default is 512."`
+	Memory    *int   `json:"memory_mb,omitempty" min:"1" max:"1048576" jsonschema:"The megabytes that all indexes may take, and what is kept of the declarations in files; files that do not fit in are searched on the disk. The default is 512."`
 	Freshness string `json:"freshness,omitempty" enum:"events,stat" jsonschema:"How changes to indexed files are noticed: events (the default) hears of them from the kernel where it can; stat compares all files for each call, which is slower and also sees what is written through a name outside of the tree."`
 }
 
@@ -39,23 +40,31 @@ type finder struct {
 	options   index.Options
 	indexed   bool
 	indexes   func() *index.Set
+	symbols   *symbols
 }
 
 func newFinder() *finder {
 	f := &finder{maxLine: 500, timeLimit: 20 * time.Second, options: index.Options{Memory: 512 << 20, Freshness: index.ByEvents}, indexed: true}
-	f.indexes = sync.OnceValue(func() *index.Set { return index.NewSet(f.options) })
+	f.indexes = sync.OnceValue(func() *index.Set {
+		f.options.Beside = f.options.Memory/symbolsShare + parsersHeap
+		return index.NewSet(f.options)
+	})
+	f.symbols = newSymbols(f)
 	return f
 }
 
 func (f *finder) plugin() sdk.Plugin {
 	return sdk.Plugin{
-		Name: "grep", Version: Version, Tools: []sdk.Tool{f.grepTool(), f.globTool()},
+		Name: "grep", Version: Version, Tools: []sdk.Tool{f.grepTool(), f.globTool(), f.codeTool()},
 		Config: sdk.NewConfig(func(_ context.Context, c config, _ sdk.Setup) error {
 			f.configure(c)
 			return nil
 		}),
 		Health: f.health,
-		Close:  func() { f.indexes().Close() },
+		Close: func() {
+			f.symbols.close()
+			f.indexes().Close()
+		},
 	}
 }
 
@@ -89,7 +98,7 @@ func (f *finder) health(context.Context, string) sdk.Health {
 	return sdk.Health{Status: tool.Healthy, Message: fmt.Sprintf("%s ready, %d of %d MB", count(ready, "index"), r.Memory>>20, r.Limit>>20), Details: r.JSON()}
 }
 
-// looking are the traits of both tools: they change nothing.
+// looking are the traits of all tools: they change nothing.
 var looking = tool.Traits{ReadOnly: true, ConcurrencySafe: true, AutoExecute: true, Idempotent: true}
 
 // count writes a number of things: "1 file", "2 files", "3 matches".

@@ -106,22 +106,40 @@ func (p *place) tree(f *finder) (*tree, error) {
 // indexed does something with the index of the tree, if that is ready, and else with the
 // files on the disk. key tells the options of calls apart. It gives how the index is.
 func (t *tree) indexed(o walk.Options, key string, with func(*index.Snapshot) error, without func() error) (index.State, error) {
+	if used, err := t.snapshot(o, key, with); used {
+		return index.Ready, err
+	}
+	return t.unindexed(without)
+}
+
+// snapshot does something with the index of the tree, if that is ready; used tells whether
+// it was.
+func (t *tree) snapshot(o walk.Options, key string, with func(*index.Snapshot) error) (used bool, err error) {
 	if t.at == nil {
-		return index.None, without()
+		return false, nil
 	}
 	if o.Global != nil {
 		key = fmt.Sprintf("%p %s", o.Global, key)
 	}
-	if s := t.at.Snapshot(t.Start, o, fmt.Sprintf("%t %t %s", o.Hidden, o.NoIgnore, key)); s != nil {
-		defer s.Release()
-		return index.Ready, with(s)
+	s := t.at.Snapshot(t.Start, o, fmt.Sprintf("%t %t %s", o.Hidden, o.NoIgnore, key))
+	if s == nil {
+		return false, nil
+	}
+	defer s.Release()
+	return true, with(s)
+}
+
+// unindexed does something with the files on the disk, after which the index is made.
+func (t *tree) unindexed(do func() error) (index.State, error) {
+	if t.at == nil {
+		return index.None, do()
 	}
 	state, _ := t.at.State()
 	if state == index.Ready { // but not for this directory
 		state = index.None
 	}
 	defer t.at.Scan()()
-	return state, without()
+	return state, do()
 }
 
 // options are those of a walk that a call asks for.

@@ -3,6 +3,7 @@ package index
 import (
 	"bytes"
 	"errors"
+	"hash/maphash"
 	"io"
 	"os"
 	"slices"
@@ -18,6 +19,12 @@ import (
 
 // maxFile is the size up to which a file is kept; larger ones are read when they are searched.
 const maxFile = 64 << 20
+
+// seed makes sums that nobody outside of the process can work out.
+var seed = maphash.MakeSeed()
+
+// Sum gives a number that tells texts apart, as long as the process lives.
+func Sum(text []byte) uint64 { return maphash.Bytes(seed, text) }
 
 // chunk is the number of files read by one worker at a time.
 const chunk = 64
@@ -79,6 +86,7 @@ type loaded struct {
 	f     *file
 	kind  fileKind
 	text  *content.Text
+	sum   uint64
 	stamp freshness.Stamp
 	read  int64
 	same  bool // the text is as it was
@@ -133,6 +141,9 @@ func (l *loader) load(f *file) loaded {
 		return out
 	}
 	decoded, nul, ok := search.Decoded(raw)
+	if ok {
+		out.sum = Sum(decoded)
+	}
 	switch {
 	case ok && f.text != nil && l.x.made && l.equal(f.text, decoded):
 		out.kind, out.text, out.same = textFile, f.text, true
@@ -197,7 +208,10 @@ func (x *Index) adopt(l *loaded) {
 	if f.text != nil && !l.same {
 		x.store.Remove(f.text)
 	}
-	f.kind, f.text, f.stamp, f.read = l.kind, l.text, l.stamp, l.read
+	if f.sum != l.sum || l.text == nil {
+		f.kept.Store(nil)
+	}
+	f.kind, f.text, f.sum, f.stamp, f.read = l.kind, l.text, l.sum, l.stamp, l.read
 	// Names of the same file elsewhere, and mounts on a file: changes by them are not
 	// heard of here.
 	if f.stamp.Links > 1 || f.stamp.Dev != f.in.stamp.Dev && f.stamp.Regular() {

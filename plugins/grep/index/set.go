@@ -31,6 +31,8 @@ type Options struct {
 	// searched on the disk.
 	Memory    int64
 	Freshness Freshness
+	// Beside is what the process keeps on its heap beside the indexes, in bytes.
+	Beside int64
 	// Watches is how many directories of a tree are watched at most; 0: half of what the
 	// system allows. The others are compared.
 	Watches int
@@ -56,6 +58,9 @@ const maxTrees = 8
 func NewSet(o Options) *Set {
 	return &Set{options: o, budget: content.NewBudget(o.Memory), stop: make(chan struct{})}
 }
+
+// Budget is the memory that the indexes share with what is made of their texts.
+func (s *Set) Budget() *content.Budget { return s.budget }
 
 // Close ends what is done in the background and frees the memory.
 func (s *Set) Close() {
@@ -254,7 +259,7 @@ func (s *Set) limitHeap(entries int) {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	debug.SetGCPercent(percent)
-	debug.SetMemoryLimit(max(base+perEntry*s.entries.Load(), 2*int64(m.HeapAlloc))) // #nosec G115 -- bytes of memory
+	debug.SetMemoryLimit(max(base+s.options.Beside+perEntry*s.entries.Load(), 2*int64(m.HeapAlloc))) // #nosec G115 -- bytes of memory
 }
 
 // State says how far the index is, and how many files and directories were found so far.

@@ -89,6 +89,28 @@ func (i Item) Type() fs.FileMode { return i.e.kind }
 // [Counts].Texts.
 func (i Item) Known() bool { return i.e.file != nil && i.e.file.kind == textFile }
 
+// Sum gives the [Sum] of the text of a file that is known.
+func (i Item) Sum() (sum uint64, length int) { return i.e.file.sum, i.e.file.text.Len() }
+
+// Keep keeps something with the text of a file that is known, until that is another.
+func (i Item) Keep(v any) { i.e.file.kept.Store(&v) }
+
+// Kept gives what was kept last; nil: nothing.
+func (i Item) Kept() any {
+	if v := i.e.file.kept.Load(); v != nil {
+		return *v
+	}
+	return nil
+}
+
+// Text gives the text of a file, if that is kept. It must not be kept.
+func (i Item) Text() (text []byte, ok bool) {
+	if !i.Known() {
+		return nil, false
+	}
+	return i.e.file.text.Bytes()
+}
+
 // Info gives what is known of it without opening it, from the disk if need be.
 func (i Item) Info() (walk.Info, error) {
 	if f := i.e.file; f != nil && f.stamp.Ino != 0 {
@@ -165,8 +187,16 @@ func parallel(n, chunk int, do func(worker, i int) bool) {
 type Text struct {
 	Item
 	Bytes []byte
-	// Parts are where a match may be; nil: anywhere.
-	Parts []content.Part
+
+	selected *content.Selection
+}
+
+// Parts gives where a match may be; nil: anywhere.
+func (t Text) Parts() []content.Part {
+	if t.selected == nil {
+		return nil
+	}
+	return t.selected.Parts(t.e.file.text)
 }
 
 // Candidates calls text for each known text that may have what is needed, and disk for
@@ -220,8 +250,21 @@ func (s *Snapshot) Candidates(need content.Need, text func(worker int, t Text) b
 		if !ok {
 			return disk(worker, Item{s, e})
 		}
-		return text(worker, Text{Item: Item{s, e}, Bytes: b, Parts: sel.Parts(e.file.text)})
+		return text(worker, Text{Item: Item{s, e}, Bytes: b, selected: sel})
 	})
+}
+
+// Texts calls do for each known text that is kept, in the order of the paths, until it
+// says to stop.
+func (s *Snapshot) Texts(do func(Text) bool) {
+	for _, e := range s.v.items {
+		if e.file == nil || e.file.kind != textFile {
+			continue
+		}
+		if b, ok := e.file.text.Bytes(); ok && !do(Text{Item: Item{s, e}, Bytes: b}) {
+			return
+		}
+	}
 }
 
 // Trees gives the directories that are not known: each is to be walked on the disk with

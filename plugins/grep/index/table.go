@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"toolhost.dev/plugins/grep/content"
 	"toolhost.dev/plugins/grep/freshness"
@@ -60,6 +61,8 @@ type file struct {
 	path  string
 	kind  fileKind
 	text  *content.Text
+	sum   uint64 // of the text, by [Sum]
+	kept  atomic.Pointer[any]
 	stamp freshness.Stamp // zero: not known
 	read  int64           // when it was read
 	// writing: it was written to and not closed since.

@@ -46,7 +46,7 @@ func (r *run) text(worker int, t index.Text, shown string) {
 	w, keep := r.window(shown)
 	r.at[worker] = shown
 	var parts []search.Part
-	for _, p := range t.Parts {
+	for _, p := range t.Parts() {
 		parts = append(parts, search.Part(p))
 	}
 	res, err := r.searcher(worker).Text(t.Bytes, parts, keep)

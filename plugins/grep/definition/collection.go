@@ -1,0 +1,115 @@
+package definition
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+
+	"toolhost.dev/plugins/grep/symbol"
+)
+
+// collection gathers matches, in any order, and keeps the best.
+type collection struct {
+	query *Query
+	rooms [][]Match // of the workers, for the matches of a file
+
+	mu      sync.Mutex
+	matches []Match
+	total   int
+	ranks   [symbol.Matched + 1]int
+	files   int // with declarations; of files themselves, with such names
+	// last is the worst match that may be wanted, once there are enough.
+	last *Match
+}
+
+// slack is how many more than wanted are kept before they are sorted.
+const slack = 1 << 12
+
+// maxKept bounds the matches of an answer without a limit.
+const maxKept = 100_000
+
+func (c *collection) most() int {
+	if c.query.Limit <= 0 {
+		return maxKept
+	}
+	return c.query.Offset + c.query.Limit
+}
+
+// room gives a worker an empty slice, to be given to add.
+func (c *collection) room(worker int) *[]Match {
+	c.rooms[worker] = c.rooms[worker][:0]
+	return &c.rooms[worker]
+}
+
+// add adds the matches of a file. The slice may be used again.
+func (c *collection) add(matches []Match) {
+	if len(matches) == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.total += len(matches)
+	c.files++
+	for i := range matches {
+		m := &matches[i]
+		c.ranks[m.Rank]++
+		if c.last == nil || c.compare(m, c.last) <= 0 {
+			c.matches = append(c.matches, *m)
+		}
+	}
+	if len(c.matches) > c.most()+slack {
+		c.cut()
+	}
+}
+
+// cut keeps the best.
+func (c *collection) cut() {
+	slices.SortFunc(c.matches, func(a, b Match) int { return c.compare(&a, &b) })
+	if most := c.most(); len(c.matches) > most {
+		clear(c.matches[most:])
+		c.matches = c.matches[:most]
+		if most > 0 {
+			last := c.matches[most-1]
+			c.last = &last
+		}
+	}
+}
+
+// compare orders matches: by rank; those of a name by what they are, so that a type comes
+// before the fields of its name; then by their places.
+func (c *collection) compare(a, b *Match) int {
+	if n := cmp.Compare(a.Rank, b.Rank); n != 0 {
+		return n
+	}
+	if c.query.Names.Plain() {
+		if n := cmp.Compare(weight(a.Symbol.Kind), weight(b.Symbol.Kind)); n != 0 {
+			return n
+		}
+	}
+	return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Symbol.Line, b.Symbol.Line), cmp.Compare(a.Symbol.Column, b.Symbol.Column),
+		cmp.Compare(a.Symbol.Name, b.Symbol.Name), cmp.Compare(a.Symbol.Kind, b.Symbol.Kind))
+}
+
+// weight puts what is looked for most before the rest.
+func weight(k symbol.Kind) int {
+	switch {
+	case symbol.Classes.Has(k):
+		return 0
+	case k == symbol.Prototype:
+		return 2
+	case symbol.Functions.Has(k):
+		return 1
+	case k == symbol.File:
+		return 5
+	case k == symbol.Field || k == symbol.Member:
+		return 4
+	}
+	return 3
+}
+
+// page puts the matches that were asked for into an answer.
+func (c *collection) page(a *Answer) {
+	c.cut()
+	a.Total, a.Ranks, a.Files = c.total, c.ranks, c.files
+	a.Matches = c.matches[min(c.query.Offset, len(c.matches)):]
+}

@@ -1,0 +1,246 @@
+package definition
+
+import (
+	"bytes"
+	"context"
+	"sync"
+
+	"toolhost.dev/plugins/grep/index"
+	"toolhost.dev/plugins/grep/outline"
+	"toolhost.dev/plugins/grep/symbol"
+	"toolhost.dev/plugins/grep/walk"
+)
+
+const (
+	// maxGathered is the size of the texts that are parsed between two passes.
+	maxGathered = 8 << 20
+	// maxHeld is what the tables of a query may take before it is answered in one go.
+	maxHeld = 64 << 20
+)
+
+// Indexed looks in the files of a tree that is known. with takes a snapshot of it, for the
+// options of a walk, and gives the error of what it is used for; used is false if there was
+// none. The answer is one snapshot's. Texts that are not known are copied and parsed without it,
+// so that nobody has to wait for that; then there is another pass with a new one, until nothing
+// is left to parse.
+func (q *Query) Indexed(ctx context.Context, from *Source, o walk.Options, with func(func(*index.Snapshot) error) (used bool, err error)) (a *Answer, used bool, err error) {
+	r, end := q.answering(ctx, from)
+	defer end()
+	for {
+		more := false
+		used, err = with(func(s *index.Snapshot) error {
+			r.begin()
+			r.later = r.held < maxHeld && r.parsing.Err() == nil
+			if err := r.snapshot(s, o); err != nil {
+				return err
+			}
+			if more = r.pass.more.Load(); !more {
+				a = r.answer()
+				for i := range a.Matches {
+					r.show(&a.Matches[i])
+				}
+			}
+			return ctx.Err()
+		})
+		if err != nil || !used || !more {
+			return a, used, err
+		}
+		r.parseGathered()
+	}
+}
+
+// gather copies a text to be parsed after the pass.
+func (r *run) gather(k key, file string, b []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, known := r.unparsed[k]; known || r.gathered > maxGathered {
+		return
+	}
+	if r.unparsed == nil {
+		r.unparsed = make(map[key]text)
+	}
+	r.unparsed[k] = text{file: file, bytes: bytes.Clone(b)}
+	r.gathered += len(b)
+}
+
+// parseGathered parses the texts that were gathered, several at a time.
+func (r *run) parseGathered() {
+	var wg sync.WaitGroup
+	turns := make(chan struct{}, walk.Workers())
+	for k, t := range r.unparsed {
+		turns <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-turns }()
+			if table := r.parse(k, t.file, t.bytes); table != nil {
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				r.tables[k] = table
+				r.held += table.Size()
+			}
+		})
+	}
+	wg.Wait()
+	r.unparsed, r.gathered = nil, 0
+}
+
+// enough reports whether a pass has gathered what is to be parsed before the next one.
+func (r *run) enough() bool {
+	if !r.pass.more.Load() {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.gathered > maxGathered
+}
+
+// snapshot looks in all files of a snapshot, or until there is more to parse than the turn
+// has time for.
+func (r *run) snapshot(s *index.Snapshot, o walk.Options) error {
+	c := s.Counts()
+	r.pass.walked.Add(c.NotWanted)
+	if r.q.Group.Has(symbol.File) {
+		s.Each(func(worker int, i index.Item) {
+			if !i.Type().IsDir() {
+				r.file(worker, i.Path(), i.Shown)
+			}
+		})
+	}
+	if r.q.Group != symbol.Files {
+		s.Candidates(r.q.need(), func(worker int, t index.Text) bool {
+			r.item(worker, t)
+			return r.going()
+		}, func(worker int, i index.Item) bool {
+			if !r.wants(i.Path()) {
+				return true
+			}
+			r.pass.looked.Add(1)
+			r.open(worker, i)
+			return r.going()
+		})
+	}
+	if r.pass.more.Load() {
+		return nil
+	}
+	r.later = false // what is on the disk would have to be read again for each pass
+	return s.Trees(func(start walk.Start) error { return r.walk(start, o) }, r.pass.walked.Count)
+}
+
+func (r *run) going() bool { return r.ctx.Err() == nil && !r.enough() }
+
+// item looks in a file whose text is known.
+func (r *run) item(worker int, known index.Text) {
+	i := known.Item
+	if e, ok := i.Kept().(*entry); ok {
+		if t := e.get(); t != nil {
+			r.pass.looked.Add(1)
+			if (r.q.Language == "" || r.wants(i.Path())) && r.matcher(worker).MayHave(t) {
+				r.matches(worker, t, i.Shown(), known.Parts, func(m *Match) { m.item = i })
+			}
+			return
+		}
+	}
+	if !r.wants(i.Path()) {
+		return
+	}
+	r.pass.looked.Add(1)
+	text, shown := known.Bytes, i.Shown()
+	if len(text) > outline.MaxText {
+		r.pass.tooLarge.Add(1)
+		r.problem(shown, "it is too large")
+		return
+	}
+	sum, length := i.Sum()
+	k := key{sum: sum, length: length, way: outline.Way(shown)}
+	e := r.from.Cache.find(k)
+	t := e.get()
+	if t == nil {
+		if !r.matcher(worker).MayDeclare(text) {
+			return
+		}
+		if t = r.table(shown, k, func() []byte { return text }); t == nil {
+			return
+		}
+		e = r.from.Cache.find(k)
+	}
+	if e != nil {
+		i.Keep(e)
+	}
+	r.matches(worker, t, shown, known.Parts, func(m *Match) { m.item = i })
+}
+
+// open looks in a file whose text is on the disk. It may be known what it declares.
+func (r *run) open(worker int, i index.Item) {
+	if r.parsing.Err() != nil && !i.Known() {
+		r.pass.notParsed.Add(1)
+		return
+	}
+	f, err := i.Open()
+	if err != nil {
+		r.fail(err)
+		return
+	}
+	defer func() { _ = f.Close() }()
+	r.read(worker, f, f.Size(), i.Shown())
+}
+
+// show completes a match with the lines of its file.
+func (r *run) show(m *Match) {
+	if m.Parser == "" || m.Code != "" {
+		return
+	}
+	if text, ok := m.item.Text(); ok {
+		m.Code, m.Context = newLineReader(text).around(m.Symbol, r.q.Context)
+	}
+}
+
+// fillTurn is the size of the texts that are parsed between two waits.
+const fillTurn = 128 << 10
+
+// Fill parses the files of a tree that no query has asked for yet, a little at a time, until
+// all are known, the cache is full, or the time is over. with is as in [Query.Indexed]; wait
+// is called between the turns. It reports whether it is done.
+func Fill(ctx context.Context, from *Source, with func(func(*index.Snapshot) error) (used bool, err error), wait func()) (done bool) {
+	tried := make(map[key]bool)
+	for {
+		wait()
+		if ctx.Err() != nil || from.Cache.full() {
+			return true
+		}
+		unparsed, gathered := make(map[key]text), 0
+		used, err := with(func(s *index.Snapshot) error {
+			s.Texts(func(t index.Text) bool {
+				if e, ok := t.Kept().(*entry); ok && e.table.Load() != nil {
+					return true
+				}
+				name := t.Path()
+				if outline.Of(name) == "" || len(t.Bytes) > outline.MaxText {
+					return true
+				}
+				sum, length := t.Sum()
+				k := key{sum: sum, length: length, way: outline.Way(name)}
+				if e := from.Cache.find(k); e != nil {
+					t.Keep(e)
+					return true
+				}
+				if !tried[k] {
+					tried[k] = true
+					unparsed[k] = text{file: name, bytes: bytes.Clone(t.Bytes)}
+					gathered += length
+				}
+				return gathered < fillTurn
+			})
+			return nil
+		})
+		if err != nil || !used {
+			return false
+		}
+		if len(unparsed) == 0 {
+			return true
+		}
+		for k, t := range unparsed {
+			if table, err := from.Outliner.Table(ctx, t.file, t.bytes); err == nil {
+				from.Cache.put(k, table)
+			}
+		}
+	}
+}

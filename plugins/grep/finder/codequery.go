@@ -1,0 +1,189 @@
+package finder
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"strings"
+
+	"toolhost.dev/plugins/grep/definition"
+	"toolhost.dev/plugins/grep/index"
+	"toolhost.dev/plugins/grep/outline"
+	"toolhost.dev/plugins/grep/symbol"
+	"toolhost.dev/plugins/grep/syntax"
+	"toolhost.dev/sdk"
+	"toolhost.dev/sdk/suggest"
+	"toolhost.dev/sdk/tool"
+)
+
+type codeArgs struct {
+	Query     string `json:"query" jsonschema:"The name to look up. A plain name finds names that are equal to it, then those that are but for upper and lower case, that begin with it, that have it inside. Server.Close or Server::close finds what is declared in Server, or in a package or file of that name. A glob is matched with the whole name: get*User, * for everything, as for an outline of one file. A regular expression stands between slashes: /^(get|set)User/, with /i behind it where case does not matter."`
+	Type      string `json:"type,omitempty" default:"all" enum:"function,class,method,variable,file,all" jsonschema:"What to find. function: also methods, constructors, prototypes and macros; method: only methods and constructors; class: also structs, interfaces, enums, unions, traits, records, type aliases, namespaces and modules; variable: variables and constants outside of functions, fields and members of enums; file: files by name."`
+	Path      string `json:"path,omitempty" default:"." path:"read" jsonschema:"The directory to look in, with all that is in it, or a single file; relative to the working directory or absolute."`
+	Language  string `json:"language,omitempty" jsonschema:"Only files in this language: go, python, typescript, javascript, rust, java, c, cpp, ... A wrong name is answered with the likely ones."`
+	Match     string `json:"match,omitempty" default:"ranked" enum:"ranked,exact,prefix,substring" jsonschema:"What a plain name finds: ranked and substring, all names that have it inside, the best first; exact, only those that are equal to it or are but for case; prefix, also those that begin with it."`
+	Context   int    `json:"context,omitempty" default:"0" min:"0" max:"50" jsonschema:"The number of lines to show before and after each declaration's line."`
+	HeadLimit int    `json:"head_limit,omitempty" default:"50" min:"0" max:"10000" jsonschema:"How many results to give. 0: all. The total is always told."`
+	Offset    int    `json:"offset,omitempty" default:"0" min:"0" max:"1000000" jsonschema:"How many results to leave out first, to see what comes after the ones given before."`
+}
+
+func (f *finder) codeTool() sdk.Tool {
+	return sdk.NewTool(sdk.Definition{
+		Name: "code_query",
+		Description: "Find where functions, classes, types, methods, variables and files are declared, by name, in a whole tree without what .gitignore leaves out. " +
+			"Go, Python, TypeScript, JavaScript, Rust, Java, C and C++ are parsed, so comments, strings and mere uses are not found; of other languages, lines that look like declarations are given and marked as [pattern]. " +
+			"Each line is path:line:column kind container.name: the line of the declaration. The best matches come first. " +
+			"Use it to find where something is defined, or, with the query * and the path of a file, for the file's outline; use grep to find where it is used.",
+		Traits:   looking,
+		Category: tool.CategoryBuiltin,
+		Examples: []string{
+			"code_query ServeHTTP",
+			"code_query Server.Close --type method",
+			"code_query 'get*' --type function --language python --path src",
+			"code_query '*' --path host/host.go",
+			"code_query '/^New[A-Z]/' --type function --head_limit 20",
+			"code_query config --type file",
+		},
+	}, f.code)
+}
+
+// codeData is the structured result of code_query.
+type codeData struct {
+	Query     string             `json:"query"`
+	Type      string             `json:"type"`
+	Matches   []codeMatch        `json:"matches"`
+	Total     int                `json:"total"`
+	Truncated bool               `json:"truncated"`
+	Skipped   definition.Skipped `json:"skipped"`
+	// NotParsed is the number of files that may declare more, when the time was over.
+	NotParsed int `json:"not_parsed"`
+	// Problems are files that were not parsed to the end, with the reasons. What looks like
+	// declarations in them was looked at.
+	Problems []codeProblem `json:"problems"` // at most ten
+}
+
+type codeProblem struct {
+	File   string `json:"file"`
+	Reason string `json:"reason"`
+}
+
+type codeMatch struct {
+	File string `json:"file"`
+	Line int    `json:"line"`
+	// Column is where the name begins, in bytes from 1.
+	Column    int    `json:"column"`
+	EndLine   int    `json:"end_line"`
+	Kind      string `json:"kind"`
+	Name      string `json:"name"`
+	Container string `json:"container,omitempty"`
+	// Code is the line with the name; Context that with the lines around it that were asked for.
+	Code    string `json:"code"`
+	Context string `json:"context"`
+	// Match says how the name answers the query.
+	Match    string `json:"match"`
+	Language string `json:"language,omitempty"`
+	// Parser is how it was found: go/parser, tree-sitter, or pattern, which is no parser and may err.
+	Parser string `json:"parser,omitempty"`
+}
+
+func (f *finder) code(ctx context.Context, call *sdk.Call, in codeArgs) (*sdk.Result, error) {
+	names, err := symbol.Parse(in.Query, symbol.Match(in.Match))
+	if err != nil {
+		return nil, invalidQuery(err)
+	}
+	language, err := languageOf(in.Language)
+	if err != nil {
+		return nil, err
+	}
+	p, err := at(call, in.Path)
+	if err != nil {
+		return nil, err
+	}
+	q := &definition.Query{
+		Names: names, Group: symbol.Group(in.Type), Language: language, Offset: in.Offset, Limit: in.HeadLimit, Context: in.Context, Time: f.timeLimit,
+	}
+	a, state, err := f.define(ctx, p, q)
+	if err != nil {
+		return nil, err
+	}
+	res := codeResult(in, p, a, f)
+	res.Metadata["index"] = state
+	return res, nil
+}
+
+func invalidQuery(err error) error {
+	if e, ok := errors.AsType[*syntax.Error](err); ok {
+		return sdk.Errorf(tool.InvalidArguments, "%s", capitalized(e.Error())).WithCause(err)
+	}
+	return sdk.Errorf(tool.InvalidArguments, "%s.", capitalized(strings.TrimSuffix(err.Error(), "."))).WithCause(err)
+}
+
+func languageOf(name string) (outline.Language, error) {
+	if name == "" {
+		return "", nil
+	}
+	l, ok := outline.Find(name)
+	if !ok {
+		hint := suggest.DidYouMean(name, outline.Languages())
+		if hint == "" {
+			hint = " It is one of " + strings.Join(outline.Languages(), ", ") + "."
+		}
+		return "", sdk.Errorf(tool.InvalidArguments, "There is no language %q.%s", name, hint)
+	}
+	return l, nil
+}
+
+// define looks in the place, a directory or a single file.
+func (f *finder) define(ctx context.Context, p *place, q *definition.Query) (a *definition.Answer, state index.State, err error) {
+	state = index.None
+	progress := func() (index.State, int64) { return index.None, 0 }
+	if !p.path.IsDir() {
+		defer watch(ctx, p.call, "Look in "+p.shown, &q.Parsed, progress)()
+		a, err = p.declared(ctx, f, q)
+		return a, state, err
+	}
+	t, err := p.tree(f)
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { _ = t.Dir.Close() }()
+	if t.at != nil {
+		progress = t.at.State
+	}
+	defer watch(ctx, p.call, "Look in "+p.shown, &q.Parsed, progress)()
+	f.symbols.asking.Add(1)
+	defer f.symbols.asking.Add(-1)
+	o := p.options(false, false)
+	a, used, err := q.Indexed(ctx, f.symbols.source(), o, func(do func(*index.Snapshot) error) (bool, error) { return t.snapshot(o, "", do) })
+	if used || err != nil {
+		if err == nil {
+			f.symbols.fill(p, t)
+		}
+		return a, index.Ready, err
+	}
+	state, err = t.unindexed(func() error {
+		a, err = q.Tree(ctx, f.symbols.source(), t.Start, o)
+		return err
+	})
+	return a, state, err
+}
+
+// declared looks in a single file.
+func (p *place) declared(ctx context.Context, f *finder, q *definition.Query) (*definition.Answer, error) {
+	file, err := p.ws.Open(p.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, p.missing()
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, sdk.Errorf(tool.InvalidArguments, "%s is no regular file, so it declares nothing. Give a directory or a file of source code.", p.given)
+	}
+	return q.File(ctx, f.symbols.source(), file, info.Size(), p.shown)
+}

@@ -1,0 +1,132 @@
+package finder
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"toolhost.dev/plugins/grep/definition"
+	"toolhost.dev/plugins/grep/index"
+	"toolhost.dev/plugins/grep/outline"
+	"toolhost.dev/plugins/grep/walk"
+)
+
+// symbols is what is known of the declarations in files.
+type symbols struct {
+	outliner *outline.Outliner
+	source   func() *definition.Source
+	asking   atomic.Int64 // queries now
+	filling  filling
+
+	ctx  context.Context // of what is done in the background
+	end  context.CancelFunc
+	mu   sync.Mutex // begins work
+	work sync.WaitGroup
+}
+
+const (
+	// symbolsShare is the part of the memory that what files declare may take.
+	symbolsShare = 8
+	// parsersHeap is about what the parsers take.
+	parsersHeap = 64 << 20
+	// fillTime is how long files are parsed that nobody has asked for.
+	fillTime = 60 * time.Second
+)
+
+func newSymbols(f *finder) *symbols {
+	s := &symbols{outliner: outline.New()}
+	s.ctx, s.end = context.WithCancel(context.Background())
+	s.source = sync.OnceValue(func() *definition.Source {
+		return &definition.Source{Outliner: s.outliner, Cache: definition.NewCache(f.indexes().Budget(), f.options.Memory/symbolsShare)}
+	})
+	return s
+}
+
+func (s *symbols) close() {
+	s.mu.Lock()
+	s.end()
+	s.mu.Unlock()
+	s.work.Wait()
+	s.outliner.Close()
+}
+
+// fill begins to parse what else there is in a tree, so that queries to come find it known. It
+// gives way to queries.
+func (s *symbols) fill(p *place, t *tree) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ctx.Err() != nil || !s.filling.begin(t.at) {
+		return
+	}
+	s.work.Go(func() {
+		ctx, cancel := context.WithTimeout(s.ctx, fillTime)
+		defer cancel()
+		root, err := p.rootOf()
+		if err != nil {
+			s.filling.again(t.at)
+			return
+		}
+		defer func() { _ = root.Dir.Close() }()
+		whole := &tree{Start: root, at: t.at}
+		o := p.options(false, false)
+		done := definition.Fill(ctx, s.source(), func(do func(*index.Snapshot) error) (bool, error) { return whole.snapshot(o, "", do) }, func() {
+			for wait := time.Millisecond; ; wait = 5 * time.Millisecond {
+				select {
+				case <-ctx.Done():
+					return
+				case <-time.After(wait):
+				}
+				if s.asking.Load() == 0 {
+					return
+				}
+			}
+		})
+		if !done {
+			s.filling.again(t.at)
+		}
+	})
+}
+
+// rootOf opens the root that a place is in, for a walk of all of it. The caller closes its
+// directory.
+func (p *place) rootOf() (walk.Start, error) {
+	root := p.path.Root().Path
+	path, err := p.ws.Resolve("/", root)
+	if err != nil {
+		return walk.Start{}, err
+	}
+	dir, err := p.ws.OpenDir(path)
+	return walk.Start{Dir: dir, Path: path.String(), Shown: root}, err
+}
+
+// filling keeps trees from being filled twice.
+type filling struct {
+	mu    sync.Mutex
+	trees map[*index.Tree]bool
+}
+
+// begin reports whether a tree is to be filled now.
+func (f *filling) begin(t *index.Tree) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.trees == nil {
+		f.trees = make(map[*index.Tree]bool)
+	}
+	if f.trees[t] {
+		return false
+	}
+	const most = 64 // trees come and go
+	if len(f.trees) > most {
+		clear(f.trees)
+	}
+	f.trees[t] = true
+	return true
+}
+
+// again says that the next query may fill a tree.
+func (f *filling) again(t *index.Tree) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.trees, t)
+}

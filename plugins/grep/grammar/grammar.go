@@ -1,0 +1,301 @@
+// Package grammar parses source text by tree-sitter's grammars. Each grammar is a
+// WebAssembly module, with tree-sitter in it, that has no access to anything: whatever a
+// text does to the parser, in the end it is an error here. build/ says how they are made.
+package grammar
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+)
+
+//go:embed wasm/*.wasm.gz
+var modules embed.FS
+
+// MaxText is the length of the longest text that is parsed.
+const MaxText = 2 << 20
+
+const (
+	pageSize = 64 << 10
+	// maxMemory is what one parse may take.
+	maxMemory = 192 << 20
+	// keepMemory is what a module that is kept for the next text may have taken; it
+	// gives nothing back.
+	keepMemory = 24 << 20
+)
+
+var (
+	// ErrEffort says that the parser got lost in a text.
+	ErrEffort = errors.New("grammar: the text takes too much effort to be parsed")
+	// ErrTooLarge says that the text is longer than MaxText, or took too much memory.
+	ErrTooLarge = errors.New("grammar: the text is too large to be parsed")
+)
+
+// Set is the grammars, each made ready when it is first used. It is safe for concurrent use.
+type Set struct {
+	runtime func() (wazero.Runtime, error)
+	turns   chan struct{} // parses at the same time
+
+	mu        sync.Mutex
+	closed    bool
+	languages map[string]*language
+}
+
+// NewSet makes a set. It costs nothing until a text is parsed.
+func NewSet() *Set {
+	return &Set{turns: make(chan struct{}, runtime.GOMAXPROCS(0)), languages: make(map[string]*language), runtime: sync.OnceValues(newRuntime)}
+}
+
+func newRuntime() (wazero.Runtime, error) {
+	ctx := context.Background()
+	r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithMemoryLimitPages(maxMemory/pageSize))
+	stop := api.GoFunc(func(ctx context.Context, stack []uint64) {
+		stack[0] = 0
+		if e, ok := ctx.Value(effortKey{}).(*effort); ok && !e.goesOn(ctx) {
+			stack[0] = 1
+		}
+	})
+	_, err := r.NewHostModuleBuilder("host").NewFunctionBuilder().
+		WithGoFunction(stop, nil, []api.ValueType{api.ValueTypeI32}).Export("stop").Instantiate(ctx)
+	return r, err
+}
+
+// effort is what a parse may do: so many of the parser's own steps, which does not depend on how
+// busy the machine is; and, as some texts make single steps slow, so much time.
+type effort struct {
+	left int
+	end  time.Time
+}
+
+type effortKey struct{}
+
+// The parser asks every hundred steps. A text that is what it should be takes less than
+// 0.01 per byte, and a microsecond.
+const (
+	leastEffort, effortPerByte = 1_000, 0.05
+	leastTime, timePerByte     = 3 * time.Second, 10 * time.Microsecond
+)
+
+func newEffort(text []byte) *effort {
+	n := len(text)
+	return &effort{left: leastEffort + int(effortPerByte*float64(n)), end: time.Now().Add(leastTime + time.Duration(n)*timePerByte)}
+}
+
+func (e *effort) goesOn(ctx context.Context) bool {
+	e.left--
+	return e.left > 0 && ctx.Err() == nil && time.Now().Before(e.end)
+}
+
+// Close frees the memory, when the parses that are going on have ended.
+func (s *Set) Close() {
+	s.mu.Lock()
+	s.closed = true
+	used := len(s.languages) > 0
+	s.mu.Unlock()
+	for range cap(s.turns) {
+		s.turns <- struct{}{}
+	}
+	defer func() {
+		for range cap(s.turns) {
+			<-s.turns
+		}
+	}()
+	if used {
+		if r, err := s.runtime(); err == nil {
+			_ = r.Close(context.Background())
+		}
+	}
+}
+
+// language is a grammar that is ready.
+type language struct {
+	once            sync.Once
+	err             error
+	module          wazero.CompiledModule
+	symbols, fields []string
+
+	mu   sync.Mutex
+	idle []*parser
+}
+
+// parser is an instance of a grammar's module.
+type parser struct {
+	module       api.Module
+	alloc, parse api.Function
+	nodes        api.Function
+}
+
+// Parse parses a text in a language, one of the modules' names, and has the tree used,
+// which must not be kept. The error is that of ctx, [ErrEffort] or [ErrTooLarge], or says
+// that the grammar failed.
+func (s *Set) Parse(ctx context.Context, name string, text []byte, use func(*Tree)) error {
+	if len(text) > MaxText {
+		return ErrTooLarge
+	}
+	select {
+	case s.turns <- struct{}{}:
+		defer func() { <-s.turns }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	l, err := s.language(name)
+	if err != nil {
+		return err
+	}
+	p, err := s.take(l)
+	if err != nil {
+		return err
+	}
+	t, err := p.run(ctx, l, text)
+	if err != nil {
+		_ = p.module.Close(context.Background())
+		return err
+	}
+	use(t)
+	if p.module.Memory().Size() > keepMemory {
+		return p.module.Close(context.Background())
+	}
+	l.mu.Lock()
+	l.idle = append(l.idle, p)
+	l.mu.Unlock()
+	return nil
+}
+
+var errClosed = errors.New("grammar: the set is closed")
+
+func (s *Set) language(name string) (*language, error) {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil, errClosed
+	}
+	l := s.languages[name]
+	if l == nil {
+		l = &language{}
+		s.languages[name] = l
+	}
+	s.mu.Unlock()
+	l.once.Do(func() { l.err = s.compile(l, name) })
+	return l, l.err
+}
+
+func (s *Set) compile(l *language, name string) error {
+	packed, err := modules.ReadFile("wasm/" + name + ".wasm.gz")
+	if err != nil {
+		return fmt.Errorf("grammar: there is none for %s: %w", name, err)
+	}
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return err
+	}
+	wasm, err := io.ReadAll(z)
+	if err != nil {
+		return err
+	}
+	r, err := s.runtime()
+	if err != nil {
+		return err
+	}
+	if l.module, err = r.CompileModule(context.Background(), wasm); err != nil {
+		return err
+	}
+	p, err := s.take(l)
+	if err != nil {
+		return err
+	}
+	if l.symbols, err = p.names("symbol_name"); err == nil {
+		l.fields, err = p.names("field_name")
+	}
+	l.idle = append(l.idle, p)
+	return err
+}
+
+// take gives an instance that nobody uses.
+func (s *Set) take(l *language) (*parser, error) {
+	l.mu.Lock()
+	if n := len(l.idle); n > 0 {
+		p := l.idle[n-1]
+		l.idle = l.idle[:n-1]
+		l.mu.Unlock()
+		return p, nil
+	}
+	l.mu.Unlock()
+	r, err := s.runtime()
+	if err != nil {
+		return nil, err
+	}
+	m, err := r.InstantiateModule(context.Background(), l.module, wazero.NewModuleConfig().WithName("").WithStartFunctions("_initialize"))
+	if err != nil {
+		return nil, err
+	}
+	return &parser{module: m, alloc: m.ExportedFunction("text_new"), parse: m.ExportedFunction("parse"), nodes: m.ExportedFunction("nodes_at")}, nil
+}
+
+func (p *parser) run(ctx context.Context, l *language, text []byte) (*Tree, error) {
+	ctx = context.WithValue(ctx, effortKey{}, newEffort(text))
+	at, err := p.alloc.Call(ctx, uint64(len(text)))
+	if err != nil {
+		return nil, err
+	}
+	if at[0] == 0 || !p.module.Memory().Write(api.DecodeU32(at[0]), text) {
+		return nil, ErrTooLarge
+	}
+	n, err := p.parse.Call(ctx)
+	if err != nil {
+		if p.module.Memory().Size() > maxMemory/2 { // the parser gives up by a trap
+			return nil, ErrTooLarge
+		}
+		return nil, fmt.Errorf("grammar: the parser failed: %w", err)
+	}
+	switch api.DecodeI32(n[0]) {
+	case -1:
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		return nil, ErrEffort
+	case -2:
+		return nil, ErrTooLarge
+	}
+	if at, err = p.nodes.Call(ctx); err != nil {
+		return nil, err
+	}
+	raw, ok := p.module.Memory().Read(api.DecodeU32(at[0]), api.DecodeU32(n[0])*nodeSize)
+	if !ok {
+		return nil, ErrTooLarge
+	}
+	return &Tree{Text: text, l: l, raw: raw}, nil
+}
+
+// names reads a list of names.
+func (p *parser) names(function string) ([]string, error) {
+	var out []string
+	f := p.module.ExportedFunction(function)
+	for i := uint64(0); ; i++ {
+		at, err := f.Call(context.Background(), i)
+		if err != nil {
+			return nil, err
+		}
+		if at[0] == 0 {
+			return out, nil
+		}
+		var name []byte
+		for a := api.DecodeU32(at[0]); ; a++ {
+			b, ok := p.module.Memory().ReadByte(a)
+			if !ok || b == 0 {
+				break
+			}
+			name = append(name, b)
+		}
+		out = append(out, string(name))
+	}
+}

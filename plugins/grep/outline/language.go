@@ -1,0 +1,144 @@
+// Package outline finds what a source text declares: by Go's own parser, by the grammars
+// of package grammar, and where there is neither by lines that look like declarations.
+package outline
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+)
+
+// Language is a language by the name that callers give it: "go", "python".
+type Language string
+
+// The languages that are parsed.
+const (
+	Go         Language = "go"
+	Python     Language = "python"
+	JavaScript Language = "javascript"
+	TypeScript Language = "typescript"
+	Rust       Language = "rust"
+	Java       Language = "java"
+	C          Language = "c"
+	Cpp        Language = "cpp"
+)
+
+// dialect is a language, as it is parsed.
+type dialect struct {
+	language Language
+	grammar  string // "": by lines
+}
+
+var byExtension = map[string]dialect{
+	"go": {Go, ""},
+	"py": {Python, "python"}, "pyi": {Python, "python"}, "pyw": {Python, "python"},
+	"js": {JavaScript, "javascript"}, "jsx": {JavaScript, "javascript"}, "mjs": {JavaScript, "javascript"}, "cjs": {JavaScript, "javascript"},
+	"ts": {TypeScript, "typescript"}, "mts": {TypeScript, "typescript"}, "cts": {TypeScript, "typescript"}, "tsx": {TypeScript, "tsx"},
+	"rs": {Rust, "rust"}, "java": {Java, "java"}, "c": {C, "c"},
+	"h":  {C, "c"}, // or C++, see parsedAs
+	"cc": {Cpp, "cpp"}, "cpp": {Cpp, "cpp"}, "cxx": {Cpp, "cpp"}, "c++": {Cpp, "cpp"}, "hpp": {Cpp, "cpp"}, "hh": {Cpp, "cpp"}, "hxx": {Cpp, "cpp"},
+	"h++": {Cpp, "cpp"}, "ipp": {Cpp, "cpp"}, "tpp": {Cpp, "cpp"}, "inl": {Cpp, "cpp"},
+	"rb": {"ruby", ""}, "rake": {"ruby", ""}, "php": {"php", ""}, "cs": {"csharp", ""}, "kt": {"kotlin", ""}, "kts": {"kotlin", ""},
+	"swift": {"swift", ""}, "scala": {"scala", ""}, "sh": {"shell", ""}, "bash": {"shell", ""}, "zsh": {"shell", ""}, "lua": {"lua", ""},
+	"pl": {"perl", ""}, "pm": {"perl", ""}, "ex": {"elixir", ""}, "exs": {"elixir", ""}, "dart": {"dart", ""}, "zig": {"zig", ""},
+	"groovy": {"groovy", ""}, "gradle": {"groovy", ""}, "jl": {"julia", ""}, "nim": {"nim", ""}, "cr": {"crystal", ""}, "vue": {"vue", ""},
+	"svelte": {"svelte", ""}, "m": {"objc", ""}, "mm": {"objc", ""}, "fs": {"fsharp", ""}, "vb": {"vb", ""}, "d": {"d", ""}, "proto": {"protobuf", ""},
+	"sql": {"sql", ""}, "ps1": {"powershell", ""}, "hs": {"haskell", ""}, "erl": {"erlang", ""}, "clj": {"clojure", ""}, "r": {"r", ""},
+	"thrift": {"thrift", ""}, "graphql": {"graphql", ""}, "sol": {"solidity", ""}, "v": {"v", ""}, "vala": {"vala", ""}, "hx": {"haxe", ""},
+}
+
+var aliases = map[string]Language{
+	"golang": Go, "py": Python, "js": JavaScript, "jsx": JavaScript, "ts": TypeScript, "tsx": TypeScript, "rs": Rust, "c++": Cpp, "cxx": Cpp,
+	"c#": "csharp", "cs": "csharp", "rb": "ruby", "kt": "kotlin", "sh": "shell", "bash": "shell",
+}
+
+// Languages gives the names of all languages, sorted.
+func Languages() []string {
+	var out []string
+	for _, d := range byExtension {
+		if !slices.Contains(out, string(d.language)) {
+			out = append(out, string(d.language))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Find gives the language of a name such as "go", "TypeScript" or "c++".
+func Find(name string) (Language, bool) {
+	name = strings.ToLower(name)
+	if l, ok := aliases[name]; ok {
+		return l, true
+	}
+	return Language(name), slices.Contains(Languages(), name)
+}
+
+// Of gives the language of a file by its name; "": it is in none that is known.
+func Of(name string) Language { return dialectOf(name).language }
+
+func dialectOf(name string) dialect {
+	name = name[strings.LastIndexByte(name, '/')+1:]
+	dot := strings.LastIndexByte(name, '.')
+	if dot < 0 {
+		return dialect{}
+	}
+	ext := name[dot+1:]
+	d, ok := byExtension[ext]
+	if !ok && strings.ToLower(ext) != ext {
+		if ext == "C" || ext == "H" {
+			return dialect{Cpp, "cpp"}
+		}
+		d = byExtension[strings.ToLower(ext)]
+	}
+	return d
+}
+
+// Way gives how a file of that name is parsed: the same text has the same outline in all
+// files for which it is the same; "" where [Of] is.
+func Way(name string) string {
+	d := dialectOf(name)
+	switch {
+	case strings.HasSuffix(name, ".h"):
+		return "h"
+	case d.grammar != "":
+		return d.grammar
+	}
+	return string(d.language)
+}
+
+// Is reports whether a file of that name may be in a language: one in a header of C may
+// be in C++ as well.
+func (l Language) Is(name string) bool {
+	of := Of(name)
+	return l == of || l == Cpp && of == C && strings.HasSuffix(name, ".h")
+}
+
+// parsedAs gives the dialect of a text.
+func parsedAs(name string, text []byte) dialect {
+	d := dialectOf(name)
+	switch {
+	case d.language == C && strings.HasSuffix(name, ".h") && looksLikeCpp(text):
+		return dialect{Cpp, "cpp"}
+	case d.language == JavaScript && bytes.Contains(text[:min(len(text), 512)], []byte("@flow")):
+		return dialect{JavaScript, "tsx"} // has types, which are written about the same
+	}
+	return d
+}
+
+// looksLikeCpp reports whether a header has lines that C does not have.
+func looksLikeCpp(text []byte) bool {
+	for line := range bytes.Lines(text) {
+		line = bytes.TrimSpace(line)
+		for _, s := range cppLines {
+			if bytes.HasPrefix(line, s) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+var cppLines = [][]byte{
+	[]byte("class "), []byte("namespace "), []byte("template <"), []byte("template<"), []byte("public:"), []byte("private:"), []byte("protected:"),
+	[]byte("using "), []byte("constexpr "), []byte("enum class "), []byte("virtual "), []byte("explicit "), []byte("inline namespace "),
+}

@@ -1,0 +1,100 @@
+package outline
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sort"
+
+	"toolhost.dev/plugins/grep/grammar"
+	"toolhost.dev/plugins/grep/symbol"
+)
+
+const (
+	// MaxText is the length of the longest text that is looked at.
+	MaxText = 16 << 20
+	// maxGo is that of the longest that Go's parser is given.
+	maxGo = 8 << 20
+)
+
+// Outliner makes tables of what texts declare. It is safe for concurrent use.
+type Outliner struct{ grammars *grammar.Set }
+
+// New makes an outliner.
+func New() *Outliner { return &Outliner{grammars: grammar.NewSet()} }
+
+// Close frees the memory.
+func (o *Outliner) Close() { o.grammars.Close() }
+
+// Table gives what a text declares; the file's name tells its language. Where a parser
+// fails, the table says so and has what lines look like. The error is the end of ctx.
+func (o *Outliner) Table(ctx context.Context, name string, text []byte) (*symbol.Table, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	d := parsedAs(name, text)
+	if d.language != Go && d.grammar == "" {
+		return byLines(text), nil
+	}
+	if len(text) > MaxText || d.language == Go && len(text) > maxGo {
+		return unparsed(text, fmt.Sprintf("it is larger than %d MB", min(len(text), maxGo)>>20)), nil
+	}
+	var t *symbol.Table
+	var err error
+	if d.language == Go {
+		t, err = goTable(text)
+	} else {
+		t, err = o.parsed(ctx, d, text)
+	}
+	switch {
+	case err == nil:
+		return t, nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case errors.Is(err, grammar.ErrTooLarge):
+		return unparsed(text, "it is too large to be parsed"), nil
+	case errors.Is(err, grammar.ErrEffort):
+		return unparsed(text, "the parser got lost in it"), nil
+	}
+	return unparsed(text, err.Error()), nil
+}
+
+// parsed gives what a grammar finds.
+func (o *Outliner) parsed(ctx context.Context, d dialect, text []byte) (t *symbol.Table, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the parser failed: %v", p)
+		}
+	}()
+	parseErr := o.grammars.Parse(ctx, d.grammar, text, func(tree *grammar.Tree) { t = treeTable(d.grammar, tree) })
+	return t, parseErr
+}
+
+// unparsed gives what lines look like, where a parser could not be used.
+func unparsed(text []byte, why string) *symbol.Table {
+	t := byLines(text)
+	t.Problem = why
+	return t
+}
+
+// lines knows where the lines of a text begin.
+type lines []int
+
+func linesOf(text []byte) lines {
+	out := make(lines, 1, bytes.Count(text, []byte("\n"))+1)
+	for i := 0; ; i++ {
+		n := bytes.IndexByte(text[i:], '\n')
+		if n < 0 {
+			return out
+		}
+		i += n
+		out = append(out, i+1)
+	}
+}
+
+// at gives the line and column of a place, from 1.
+func (l lines) at(pos int) (line, column int32) {
+	i := sort.SearchInts(l, pos+1)
+	return int32(i), int32(pos - l[i-1] + 1) // #nosec G115 -- less than MaxText
+}

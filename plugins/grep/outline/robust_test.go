@@ -1,0 +1,111 @@
+package outline
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+)
+
+// TestGoComplete wants every declaration at the top level that Go's parser sees in parts
+// of its own source.
+func TestGoComplete(t *testing.T) {
+	o := New()
+	defer o.Close()
+	n := 0
+	for _, pattern := range []string{"net/http/*.go", "go/*/*.go", "cmd/compile/internal/*/testdata/*.go", "internal/types/testdata/*/*.go", "syscall/*.go"} {
+		files, err := filepath.Glob(filepath.Join(runtime.GOROOT(), "src", pattern)) //nolint:staticcheck // the tests run where Go is
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range files {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			table, err := o.Table(t.Context(), path, text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			type place struct {
+				line, column int32
+				name         string
+			}
+			found := make(map[place]bool)
+			for _, s := range table.Symbols {
+				found[place{s.Line, s.Column, s.Name}] = true
+				// The parser makes up a blank name where one is missing.
+				if s.Name != "_" && !bytes.HasPrefix(text[s.Offset:], []byte(s.Name)) {
+					t.Errorf("%s:%d: the offset of %s is wrong", path, s.Line, s.Name)
+				}
+			}
+			set := token.NewFileSet()
+			file, _ := parser.ParseFile(set, "", text, parser.AllErrors) // what could be parsed counts
+			if file == nil {
+				continue
+			}
+			for _, d := range file.Decls {
+				for _, name := range declaredBy(d) {
+					at := set.PositionFor(name.Pos(), false)
+					n++
+					if name.Name != "" && !found[place{int32(at.Line), int32(at.Column), name.Name}] { // #nosec G115 -- a line
+						t.Errorf("%s:%d:%d %s is not found", path, at.Line, at.Column, name.Name)
+					}
+				}
+			}
+		}
+	}
+	if n < 5_000 {
+		t.Errorf("only %d declarations", n)
+	}
+}
+
+func declaredBy(d ast.Decl) (names []*ast.Ident) {
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		return []*ast.Ident{d.Name}
+	case *ast.GenDecl:
+		for _, spec := range d.Specs {
+			switch spec := spec.(type) {
+			case *ast.TypeSpec:
+				names = append(names, spec.Name)
+			case *ast.ValueSpec:
+				names = append(names, spec.Names...)
+			}
+		}
+	}
+	return names
+}
+
+// FuzzOutline wants a table of places in the text, whatever the text.
+func FuzzOutline(f *testing.F) {
+	files, err := filepath.Glob("testdata/*")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, file := range files {
+		if text, err := os.ReadFile(file); err == nil && filepath.Ext(file) != ".outline" {
+			for i := range ways {
+				f.Add(uint8(i), text) // #nosec G115 -- few
+			}
+		}
+	}
+	o := New()
+	f.Fuzz(func(t *testing.T, way uint8, text []byte) {
+		table, err := o.Table(t.Context(), "x."+ways[int(way)%len(ways)], text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range table.Symbols {
+			if s.Line < 1 || s.Column < 1 || s.EndLine < s.Line || s.Offset < 0 || int(s.Offset) > len(text) || s.Name == "" {
+				t.Errorf("%+v", s)
+			}
+		}
+	})
+}
+
+var ways = []string{"go", "py", "js", "ts", "tsx", "rs", "java", "c", "cpp", "h", "rb", "sh"}

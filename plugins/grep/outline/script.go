@@ -1,0 +1,262 @@
+package outline
+
+import (
+	"bytes"
+	"strings"
+
+	"toolhost.dev/plugins/grep/symbol"
+)
+
+// scriptRules are those of JavaScript and TypeScript, with and without elements of JSX.
+var scriptRules = rules{
+	"function_declaration":           function,
+	"generator_function_declaration": function,
+	"function_signature":             scriptSignature,
+	"function_expression":            body,
+	"generator_function":             body,
+	"arrow_function":                 body,
+	"object":                         scriptObject,
+	"class_static_block":             body,
+	"class_declaration":              enclose(symbol.Class, inClass),
+	"abstract_class_declaration":     enclose(symbol.Class, inClass),
+	"class":                          scriptClass,
+	"interface_declaration":          enclose(symbol.Interface, inClass),
+	"type_alias_declaration":         enclose(symbol.Type, inClass),
+	"enum_declaration":               enclose(symbol.Enum, inClass),
+	"enum_body":                      scriptEnum,
+	"internal_module":                scriptModule,
+	"module":                         scriptModule,
+	"method_definition":              scriptMethod,
+	"method_signature":               scriptMember(symbol.Method),
+	"abstract_method_signature":      scriptMember(symbol.Method),
+	"property_signature":             scriptMember(symbol.Field),
+	"public_field_definition":        scriptField,
+	"field_definition":               scriptField,
+	"lexical_declaration":            scriptVariables,
+	"variable_declaration":           scriptVariables,
+	"assignment_expression":          scriptAssignment,
+	"pair":                           scriptPair,
+	"export_statement":               scriptExport,
+}
+
+func scriptSignature(w *walker, i int) { w.add(symbol.Function, w.child(i, "name"), i) }
+
+// scriptClass is a class that is an expression; it is known by what it is assigned to.
+func scriptClass(w *walker, i int) {
+	name := w.named[i]
+	if name == "" {
+		name = w.text(w.child(i, "name"))
+	}
+	w.open(i, inClass, name)
+}
+
+// scriptObject makes what is in an object that a name was given a part of that.
+func scriptObject(w *walker, i int) {
+	if name := w.named[i]; name != "" {
+		w.open(i, inSpace, name)
+	}
+}
+
+func scriptEnum(w *walker, i int) {
+	w.children(i, func(c int) bool {
+		if w.is(c, "enum_assignment") {
+			w.member(symbol.Member, w.child(c, "name"), c)
+		} else {
+			w.member(symbol.Member, c, c)
+		}
+		return true
+	})
+}
+
+func scriptModule(w *walker, i int) {
+	name := w.child(i, "name")
+	if name < 0 {
+		return
+	}
+	text := strings.Trim(w.text(name), "'\"")
+	w.addAs(symbol.Namespace, text, name, i)
+	w.open(i, inSpace, text)
+}
+
+// member adds a symbol whose name may be a string; computed ones have none.
+func (w *walker) member(kind symbol.Kind, name, whole int) {
+	switch {
+	case w.is(name, "property_identifier", "private_property_identifier", "identifier", "number"):
+		w.add(kind, name, whole)
+	case w.is(name, "string"):
+		w.addAs(kind, strings.Trim(w.text(name), "'\""), name, whole)
+	}
+}
+
+func scriptMethod(w *walker, i int) {
+	name := w.child(i, "name")
+	if !w.inBody() {
+		kind := symbol.Method
+		if w.text(name) == "constructor" && w.inClass() {
+			kind = symbol.Constructor
+		}
+		w.member(kind, name, i)
+	}
+	w.open(i, inBody, w.text(name))
+}
+
+func scriptMember(kind symbol.Kind) rule {
+	return func(w *walker, i int) {
+		if w.inClass() {
+			w.member(kind, w.child(i, "name"), i)
+		}
+	}
+}
+
+func scriptField(w *walker, i int) {
+	name := w.child(i, "name")
+	if name < 0 {
+		name = w.child(i, "property")
+	}
+	kind := symbol.Field
+	if w.isFunction(w.child(i, "value")) {
+		kind = symbol.Method
+	}
+	w.member(kind, name, i)
+}
+
+func (w *walker) isFunction(i int) bool {
+	return w.is(i, "arrow_function", "function_expression", "generator_function")
+}
+
+// scriptVariables adds what const, let and var declare outside of functions, and in them
+// what is a function or a class.
+func scriptVariables(w *walker, i int) {
+	if w.t.Field(i) == "initializer" { // of a loop
+		return
+	}
+	kind := symbol.Variable
+	if bytes.HasPrefix(w.t.Text[w.t.Start(i):], []byte("const")) {
+		kind = symbol.Constant
+	}
+	w.children(i, func(c int) bool {
+		if w.is(c, "variable_declarator") {
+			w.scriptVariable(kind, c)
+		}
+		return true
+	})
+}
+
+func (w *walker) scriptVariable(kind symbol.Kind, i int) {
+	name, value := w.child(i, "name"), w.child(i, "value")
+	switch {
+	case w.isFunction(value):
+		w.add(symbol.Function, name, i)
+		w.named[value] = w.text(name)
+	case w.is(value, "class"):
+		w.add(symbol.Class, name, i)
+		w.named[value] = w.text(name)
+	case w.inBody():
+	case w.is(name, "identifier"):
+		w.add(kind, name, i)
+		if w.is(value, "object") {
+			w.named[value] = w.text(name)
+		}
+	default:
+		w.scriptPattern(kind, name, i)
+	}
+}
+
+// scriptPattern adds the names in a destructuring pattern.
+func (w *walker) scriptPattern(kind symbol.Kind, pattern, whole int) {
+	if pattern < 0 {
+		return
+	}
+	for n := pattern + 1; n < w.t.Next(pattern); {
+		switch {
+		case w.is(n, "shorthand_property_identifier_pattern", "identifier"):
+			w.add(kind, n, whole)
+			n = w.t.Next(n)
+		case w.is(n, "pair_pattern"):
+			n = max(n+1, w.child(n, "value")) // not its key
+		case w.is(n, "assignment_pattern", "object_assignment_pattern"):
+			// Its left side is first; what is on the right are values.
+			left := w.child(n, "left")
+			if w.is(left, "identifier", "shorthand_property_identifier_pattern") {
+				w.add(kind, left, whole)
+			} else if left >= 0 {
+				w.nested(kind, left, whole)
+			}
+			n = w.t.Next(n)
+		case w.is(n, "object_pattern", "array_pattern", "rest_pattern"):
+			n++
+		default:
+			n = w.t.Next(n)
+		}
+	}
+}
+
+// nested adds the plain names of a pattern in a pattern that has a default.
+func (w *walker) nested(kind symbol.Kind, pattern, whole int) {
+	w.children(pattern, func(c int) bool {
+		if w.is(c, "shorthand_property_identifier_pattern", "identifier") {
+			w.add(kind, c, whole)
+		}
+		return true
+	})
+}
+
+// scriptAssignment adds functions and classes that become properties: exports.f = …,
+// Class.prototype.f = …
+func scriptAssignment(w *walker, i int) {
+	left, right := w.child(i, "left"), w.child(i, "right")
+	isClass := w.is(right, "class")
+	if !w.is(left, "member_expression") || !isClass && !w.isFunction(right) {
+		return
+	}
+	name, object := w.child(left, "property"), w.text(w.child(left, "object"))
+	if w.is(w.child(left, "object"), "this") {
+		return
+	}
+	kind := symbol.Function
+	switch {
+	case isClass:
+		kind = symbol.Class
+		w.named[right] = w.text(name)
+	case strings.HasSuffix(object, ".prototype"):
+		kind, object = symbol.Method, strings.TrimSuffix(object, ".prototype")
+	}
+	if len(object) > 100 {
+		object = ""
+	}
+	w.addIn(kind, object, w.text(name), name, i)
+}
+
+// scriptPair adds functions in objects, where these are not in functions themselves.
+func scriptPair(w *walker, i int) {
+	if !w.inBody() && w.isFunction(w.child(i, "value")) {
+		w.member(symbol.Method, w.child(i, "key"), i)
+	}
+}
+
+// scriptExport adds an export by default that has no name of its own.
+func scriptExport(w *walker, i int) {
+	value := w.child(i, "value")
+	if value < 0 {
+		value = w.child(i, "declaration")
+	}
+	isClass := w.is(value, "class", "class_declaration")
+	if !isClass && !w.isFunction(value) && !w.is(value, "function_declaration") || w.child(value, "name") >= 0 {
+		return
+	}
+	at := bytes.Index(w.t.Text[w.t.Start(i):w.t.End(i)], []byte("default"))
+	if at < 0 {
+		return
+	}
+	kind := symbol.Function
+	if isClass {
+		kind = symbol.Class
+		w.named[value] = "default"
+	}
+	at += w.t.Start(i)
+	line, column := w.lines.at(at)
+	end, _ := w.lines.at(w.t.End(i) - 1)
+	w.symbols = append(w.symbols, symbol.Symbol{
+		Name: "default", Container: w.scope().name, Kind: kind, Line: line, Column: column, EndLine: end, Offset: int32(at), // #nosec G115 -- less than grammar.MaxText
+	})
+}

@@ -1,0 +1,2 @@
+#pragma once
+namespace api { class Client { public: void call(); }; }

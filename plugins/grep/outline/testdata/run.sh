@@ -1,0 +1,8 @@
+#!/bin/sh
+build() { make; }
+function test_all {
+  local x=1
+}
+deploy() {
+  :
+}

@@ -1,0 +1,211 @@
+package outline
+
+import (
+	"bytes"
+	"strings"
+	"sync"
+
+	"toolhost.dev/plugins/grep/grammar"
+	"toolhost.dev/plugins/grep/symbol"
+)
+
+// scopeKind is what names are declared in.
+type scopeKind uint8
+
+const (
+	inFile  scopeKind = iota
+	inSpace           // a namespace or module
+	inClass           // anything with members
+	inBody            // a function
+)
+
+type scope struct {
+	end  int // the first node behind it
+	kind scopeKind
+	name string // of itself and what it is in
+}
+
+// rule is what to do at a node of a type.
+type rule func(w *walker, i int)
+
+// rules are those of a grammar, by the types' names.
+type rules map[string]rule
+
+var allRules = map[string]rules{
+	"c": cRules, "cpp": cppRules, "java": javaRules, "javascript": scriptRules, "python": pythonRules, "rust": rustRules, "tsx": scriptRules,
+	"typescript": scriptRules,
+}
+
+// bySymbol has the rules of each grammar by the numbers of the types.
+var bySymbol sync.Map
+
+func rulesOf(name string, t *grammar.Tree) []rule {
+	if known, ok := bySymbol.Load(name); ok {
+		if r, ok := known.([]rule); ok {
+			return r
+		}
+	}
+	out := make([]rule, len(t.Symbols()))
+	for i, s := range t.Symbols() {
+		out[i] = allRules[name][s]
+	}
+	bySymbol.Store(name, out)
+	return out
+}
+
+// walker goes once through the nodes of a tree, without recursion.
+type walker struct {
+	t       *grammar.Tree
+	lines   lines
+	scopes  []scope
+	symbols []symbol.Symbol
+	broken  bool
+	// named are names that nodes get from what they are in, such as that of an anonymous
+	// struct from its typedef.
+	named map[int]string
+}
+
+func treeTable(name string, tree *grammar.Tree) *symbol.Table {
+	rules := rulesOf(name, tree)
+	w := &walker{t: tree, lines: linesOf(tree.Text), scopes: []scope{{end: tree.Len()}}, named: make(map[int]string)}
+	for i := range tree.Len() {
+		for w.scopes[len(w.scopes)-1].end <= i && len(w.scopes) > 1 {
+			w.scopes = w.scopes[:len(w.scopes)-1]
+		}
+		w.broken = w.broken || tree.Broken(i)
+		if s := tree.Symbol(i); s < len(rules) && rules[s] != nil {
+			rules[s](w, i)
+		}
+	}
+	t := symbol.NewTable(symbol.TreeSitter, w.symbols)
+	t.Broken = w.broken
+	return t
+}
+
+// scope gives the innermost scope.
+func (w *walker) scope() scope { return w.scopes[len(w.scopes)-1] }
+
+// inBody reports whether a node is in a function, and in no class that is in it.
+func (w *walker) inBody() bool { return w.scope().kind == inBody }
+
+// inClass reports whether a node is a member.
+func (w *walker) inClass() bool { return w.scope().kind == inClass }
+
+// open begins a scope at a node. Without a name it is part of the one it is in.
+func (w *walker) open(i int, kind scopeKind, name string) {
+	if outer := w.scope().name; name == "" {
+		name = outer
+	} else if outer != "" {
+		name = outer + "." + name
+	}
+	w.scopes = append(w.scopes, scope{end: w.t.Next(i), kind: kind, name: name})
+}
+
+// text gives the text of a node, without line breaks; of one that is not there, "".
+func (w *walker) text(i int) string {
+	if i < 0 {
+		return ""
+	}
+	b := w.t.Text[w.t.Start(i):w.t.End(i)]
+	if bytes.IndexByte(b, '\n') >= 0 {
+		return strings.Join(strings.Fields(string(b)), " ")
+	}
+	return string(b)
+}
+
+// children calls do with each child until it says to stop.
+func (w *walker) children(i int, do func(child int) bool) {
+	for c := i + 1; c < w.t.Next(i); c = w.t.Next(c) {
+		if !do(c) {
+			return
+		}
+	}
+}
+
+// child gives the first child that is something to the node, or -1.
+func (w *walker) child(i int, field string) int {
+	found := -1
+	w.children(i, func(c int) bool {
+		if w.t.Field(c) == field {
+			found = c
+		}
+		return found < 0
+	})
+	return found
+}
+
+// childOf gives the first child of one of these types, or -1.
+func (w *walker) childOf(i int, types ...string) int {
+	found := -1
+	w.children(i, func(c int) bool {
+		if w.is(c, types...) {
+			found = c
+		}
+		return found < 0
+	})
+	return found
+}
+
+// is reports whether a node is of one of the types; -1 is of none.
+func (w *walker) is(i int, types ...string) bool {
+	if i < 0 {
+		return false
+	}
+	t := w.t.Type(i)
+	for _, want := range types {
+		if t == want {
+			return true
+		}
+	}
+	return false
+}
+
+// add adds a symbol: the name is that of a node, and whole the node of the declaration.
+func (w *walker) add(kind symbol.Kind, name, whole int) {
+	if name >= 0 {
+		w.addAs(kind, w.text(name), name, whole)
+	}
+}
+
+// addAs adds a symbol with a name that is at a node.
+func (w *walker) addAs(kind symbol.Kind, name string, at, whole int) {
+	w.addIn(kind, w.scope().name, name, at, whole)
+}
+
+func (w *walker) addIn(kind symbol.Kind, container, name string, at, whole int) {
+	const longest = 1000
+	if name == "" || len(name) > longest {
+		return
+	}
+	line, column := w.lines.at(w.t.Start(at))
+	end, _ := w.lines.at(max(w.t.Start(at), w.t.End(whole)-1))
+	w.symbols = append(w.symbols, symbol.Symbol{Name: name, Container: container, Kind: kind, Line: line, Column: column, EndLine: end, Offset: int32(w.t.Start(at))}) // #nosec G115 -- less than grammar.MaxText
+}
+
+// declare gives a rule that adds a symbol with the node's name.
+func declare(kind symbol.Kind) rule {
+	return func(w *walker, i int) { w.add(kind, w.child(i, "name"), i) }
+}
+
+// enclose gives a rule that adds a symbol and makes the node a scope.
+func enclose(kind symbol.Kind, within scopeKind) rule {
+	return func(w *walker, i int) {
+		name := w.child(i, "name")
+		w.add(kind, name, i)
+		w.open(i, within, w.text(name))
+	}
+}
+
+// body is the rule of a function without a name of its own.
+func body(w *walker, i int) { w.open(i, inBody, w.named[i]) }
+
+// function is the rule of one that is a method where it is a member.
+func function(w *walker, i int) {
+	name := w.child(i, "name")
+	kind := symbol.Function
+	if w.inClass() {
+		kind = symbol.Method
+	}
+	w.add(kind, name, i)
+	w.open(i, inBody, w.text(name))
+}

@@ -1,0 +1,239 @@
+package symbol
+
+import (
+	"bytes"
+	"context"
+	"strings"
+
+	"toolhost.dev/plugins/grep/content"
+	"toolhost.dev/plugins/grep/pattern"
+)
+
+// Matcher matches names. It is not safe for concurrent use.
+type Matcher struct {
+	q        *Query
+	m, files *pattern.Matcher
+}
+
+// Matcher makes a matcher that stops when ctx ends.
+func (q *Query) Matcher(ctx context.Context) *Matcher {
+	m := &Matcher{q: q}
+	if q.pattern != nil {
+		m.m = q.pattern.Matcher(ctx)
+		m.files = m.m
+	}
+	if q.files != nil {
+		m.files = q.files.Matcher(ctx)
+	}
+	return m
+}
+
+// MayDeclare reports whether a text may declare such a name: it is there.
+func (m *Matcher) MayDeclare(text []byte) bool {
+	if !m.q.plain {
+		return true
+	}
+	_, _, ok, err := m.m.NextLine(text, 0)
+	return ok || err != nil
+}
+
+// MayHave reports whether a table may have such a name.
+func (m *Matcher) MayHave(t *Table) bool {
+	if len(t.Symbols) > manySymbols {
+		return true
+	}
+	for _, b := range m.q.marks {
+		if t.signature[b/64]>>(b%64)&1 == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Table gives the symbols of a table that match, with their ranks, in the order of the
+// text. file is the path of the text, whose parts may stand for what a symbol is declared in.
+// With parts of the text there is nothing that matches outside of these; nil: anywhere.
+func (m *Matcher) Table(t *Table, g Group, file string, parts func() []content.Part, found func(i int, r Rank)) error {
+	var list []content.Part
+	if parts != nil && len(t.Symbols) > manySymbols { // else it is as fast without
+		list = parts()
+	}
+	if list == nil {
+		return m.part(t, 0, len(t.Symbols), g, file, found)
+	}
+	for _, p := range list {
+		from, to := t.within(p)
+		if err := m.part(t, from, to, g, file, found); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// part is Table for the symbols from one number to below another.
+func (m *Matcher) part(t *Table, from, to int, g Group, file string, found func(i int, r Rank)) error {
+	switch {
+	case m.q.plain:
+		m.plain(t, from, to, g, file, found)
+		return nil
+	case m.m == nil:
+		for i := from; i < to; i++ {
+			if g.Has(t.Symbols[i].Kind) {
+				found(i, Matched)
+			}
+		}
+		return nil
+	}
+	names := t.names[:place(t.starts, to, len(t.names))]
+	for pos := place(t.starts, from, len(t.names)); pos < len(names); {
+		start, end, ok, err := m.m.NextLine(names, pos)
+		if err != nil || !ok {
+			return err
+		}
+		i := at(t.starts, start)
+		if s := &t.Symbols[i]; g.Has(s.Kind) && m.q.declaredIn(t, s, file) {
+			found(i, Matched)
+		}
+		pos = end
+	}
+	return nil
+}
+
+// plain is part for a name.
+func (m *Matcher) plain(t *Table, from, to int, g Group, file string, found func(i int, r Rank)) {
+	q := m.q
+	names := t.folded[:place(t.folds, to, len(t.folded))]
+	for pos := place(t.folds, from, len(t.folded)); pos < len(names); {
+		n := bytes.Index(names[pos:], q.needle)
+		if n < 0 {
+			return
+		}
+		pos += n
+		i := at(t.folds, pos)
+		start, end := int(t.folds[i]), place(t.folds, i+1, len(t.folded))-1
+		r, s := Inside, &t.Symbols[i]
+		switch {
+		case pos > start:
+		case pos+len(q.needle) < end:
+			r = Prefixed
+		case s.Name == q.text:
+			r = Exact
+		default:
+			r = Folded
+		}
+		if r <= q.most && g.Has(s.Kind) && q.declaredIn(t, s, file) {
+			found(i, r)
+		}
+		pos = end + 1
+	}
+}
+
+// declaredIn reports whether a symbol is declared in what the query says. The outermost
+// may be a package, a module or a directory.
+func (q *Query) declaredIn(t *Table, s *Symbol, file string) bool {
+	if len(q.within) == 0 {
+		return true
+	}
+	have := separators.Split(s.Container, -1)
+	if s.Container == "" {
+		have = nil
+	}
+	i := len(have)
+	for n := len(q.within) - 1; n >= 0; n-- {
+		want := q.within[n]
+		if i > 0 {
+			i--
+			if !strings.EqualFold(bare(have[i]), want) {
+				return false
+			}
+			continue
+		}
+		// What is left stands for the package, or the path to the file.
+		return n == 0 && (strings.EqualFold(t.Package, want) || inPath(file, want)) || n > 0 && inPath(file, strings.Join(q.within[:n+1], "/"))
+	}
+	return true
+}
+
+// bare takes type parameters off a container's name.
+func bare(name string) string {
+	if i := strings.IndexAny(name, "[<"); i > 0 {
+		name = name[:i]
+	}
+	return name
+}
+
+// inPath reports whether a path ends in names, without the extension or the file.
+func inPath(file, names string) bool {
+	file = "/" + file
+	stem := file
+	if i := strings.LastIndexByte(file, '.'); i > strings.LastIndexByte(file, '/') {
+		stem = file[:i]
+	}
+	dir := file[:strings.LastIndexByte(file, '/')]
+	for _, p := range []string{file, stem, dir} {
+		if n := len(p) - len(names); n > 0 && p[n-1] == '/' && strings.EqualFold(p[n:], names) {
+			return true
+		}
+	}
+	return false
+}
+
+// NeedsPath reports whether [Matcher.Path] looks at more than a file's name.
+func (m *Matcher) NeedsPath() bool { return m.q.slash || strings.Contains(m.q.text, "/") }
+
+// Path gives the rank of a file: of its name, with or without the extension, or of its
+// path where the query has a slash in it.
+func (m *Matcher) Path(path string) (Rank, bool) {
+	if len(m.q.within) > 0 && m.q.plain { // the dot of an extension was taken for a separator
+		return m.pathIs(path, strings.Join(m.q.within, ".")+"."+m.q.text)
+	}
+	base := path
+	if !m.q.slash && !strings.Contains(m.q.text, "/") {
+		base = path[strings.LastIndexByte(path, '/')+1:]
+	}
+	if m.m == nil {
+		return Matched, true
+	}
+	if m.q.plain {
+		return m.pathIs(base, m.q.text)
+	}
+	_, _, ok, err := m.files.NextLine([]byte(base), 0)
+	return Matched, ok && err == nil
+}
+
+func (m *Matcher) pathIs(path, want string) (Rank, bool) {
+	base := path[strings.LastIndexByte(path, '/')+1:]
+	if strings.Contains(want, "/") {
+		base = path
+	}
+	stem := base
+	if i := strings.LastIndexByte(base, '.'); i > 0 {
+		stem = base[:i]
+	}
+	r := none
+	switch {
+	case base == want || stem == want || strings.HasSuffix(base, "/"+want):
+		r = Exact
+	case strings.EqualFold(base, want) || strings.EqualFold(stem, want):
+		r = Folded
+	default:
+		switch indexFold(base, want) {
+		case -1:
+		case 0:
+			r = Prefixed
+		default:
+			r = Inside
+		}
+	}
+	return r, r <= m.q.most
+}
+
+// indexFold gives where a text is in another, whatever the case, or -1.
+func indexFold(in, text string) int {
+	for i := 0; i+len(text) <= len(in); i++ {
+		if in[i]|0x20 == text[0]|0x20 && strings.EqualFold(in[i:i+len(text)], text) {
+			return i
+		}
+	}
+	return -1
+}

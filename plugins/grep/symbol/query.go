@@ -1,0 +1,202 @@
+package symbol
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"toolhost.dev/plugins/grep/pattern"
+)
+
+// Rank says how well a name answers a query; less is better.
+type Rank uint8
+
+// The ranks.
+const (
+	Exact    Rank = iota
+	Folded        // exact but for upper and lower case
+	Prefixed      // begins with it, whatever the case
+	Inside        // has it somewhere, whatever the case
+	Matched       // matches a glob or a regular expression
+	none
+)
+
+var rankNames = [...]string{"exact", "exact but for case", "begins with it", "has it inside", "matches"}
+
+func (r Rank) String() string { return rankNames[r] }
+
+// Query is what to look up. It is immutable and safe for concurrent use.
+type Query struct {
+	// text is the name in a query that is no expression.
+	text string
+	// needle is that without upper case.
+	needle []byte
+	marks  []uint32 // of the needle, as in signatures
+	// within are the names of what it must be declared in, the innermost last.
+	within []string
+	most   Rank // that is wanted
+	// pattern finds the names; nil: all are meant.
+	pattern *pattern.Pattern
+	// files is the pattern of the names of files where that is another; of their paths if slash.
+	files *pattern.Pattern
+	slash bool
+	plain bool
+}
+
+// Match says which names a query without wildcards means.
+type Match string
+
+// The ways to match.
+const (
+	Ranked    Match = "ranked" // all of the following, the best first
+	ExactOnly Match = "exact"
+	Prefix    Match = "prefix"
+	Substring Match = "substring"
+)
+
+// Parse reads a query: a name, perhaps with what it is declared in (Server.Close,
+// Server::close), a glob over the whole name (get*User, "*" for all), or a regular
+// expression between slashes, with an i behind the last where case does not matter.
+func Parse(text string, m Match) (*Query, error) {
+	text = strings.TrimSpace(text)
+	if expr, ok := strings.CutPrefix(text, "/"); ok && len(text) > 2 {
+		if body, fold := strings.CutSuffix(expr, "/i"); fold {
+			return expression(body, true)
+		}
+		if body, ok := strings.CutSuffix(expr, "/"); ok {
+			return expression(body, false)
+		}
+	}
+	for _, end := range []string{"()", "("} {
+		text = strings.TrimSuffix(text, end)
+	}
+	switch {
+	case text == "":
+		return nil, errors.New("the query is empty; give a name, a glob such as get*, or a /regular expression/")
+	case strings.ContainsAny(text, "\n\r\x00"):
+		return nil, errors.New("the query has a line break or a NUL byte in it, which no name has")
+	case strings.ContainsAny(text, " \t") && !strings.HasPrefix(text, "operator"):
+		words := strings.Fields(text)
+		return nil, fmt.Errorf("the query %q has a space in it, which no name has; give the name alone, such as %q, or use grep to search for text", text, words[len(words)-1])
+	}
+	if text == "*" {
+		return &Query{most: Matched}, nil
+	}
+	if strings.ContainsAny(text, "*?[{") && !strings.HasPrefix(text, "operator") {
+		return parseGlob(text)
+	}
+	q := &Query{plain: true, most: Inside}
+	q.within, text = qualified(text)
+	switch m {
+	case ExactOnly:
+		q.most = Folded
+	case Prefix:
+		q.most = Prefixed
+	}
+	q.text, q.needle = text, bytes.ToLower([]byte(text))
+	for i := 2; i < len(q.needle); i++ {
+		q.marks = append(q.marks, mark(q.needle[i-2], q.needle[i-1], q.needle[i]))
+	}
+	var err error
+	q.pattern, err = pattern.Compile(text, pattern.Options{Dialect: pattern.Fixed, IgnoreCase: true})
+	return q, err
+}
+
+// parseGlob reads a glob, which may have in front what the name is declared in.
+func parseGlob(text string) (*Query, error) {
+	files, err := globbed(text)
+	if err != nil {
+		return nil, err
+	}
+	q := &Query{pattern: files, files: files, slash: strings.Contains(text, "/"), most: Matched}
+	wild := strings.IndexAny(text, "*?[{")
+	for _, at := range separators.FindAllStringIndex(text[:wild], -1) {
+		q.within, _ = qualified(text[:at[0]] + ".x")
+		if q.pattern, err = globbed(text[at[1]:]); err != nil {
+			return nil, err
+		}
+	}
+	return q, nil
+}
+
+func expression(body string, fold bool) (*Query, error) {
+	p, err := pattern.Compile(body, pattern.Options{IgnoreCase: fold})
+	if err != nil {
+		return nil, err
+	}
+	return &Query{pattern: p, most: Matched}, nil
+}
+
+// qualified takes apart what a name is declared in and the name.
+func qualified(text string) (within []string, name string) {
+	if strings.HasPrefix(text, "operator") || strings.Contains(text, "/") {
+		return nil, text
+	}
+	parts := separators.Split(text, -1)
+	if name = parts[len(parts)-1]; name == "" {
+		return nil, text
+	}
+	for _, p := range parts[:len(parts)-1] {
+		if p = strings.Trim(p, "()*&"); p != "" {
+			within = append(within, p)
+		}
+	}
+	return within, name
+}
+
+var separators = regexp.MustCompile(`::|->|\.|#`)
+
+// globbed makes a glob an expression: it matches the whole of a name, whatever the case.
+func globbed(glob string) (*pattern.Pattern, error) {
+	var b strings.Builder
+	b.WriteString("^(?:")
+	braces, class := 0, false
+	for _, r := range glob {
+		switch {
+		case class:
+			class = r != ']'
+			if r == '!' && strings.HasSuffix(b.String(), "[") {
+				r = '^'
+			}
+			b.WriteRune(r)
+		case r == '*':
+			b.WriteString(".*")
+		case r == '?':
+			b.WriteString(".")
+		case r == '[':
+			class = true
+			b.WriteRune(r)
+		case r == '{':
+			braces++
+			b.WriteString("(?:")
+		case r == '}' && braces > 0:
+			braces--
+			b.WriteString(")")
+		case r == ',' && braces > 0:
+			b.WriteString("|")
+		default:
+			b.WriteString(regexp.QuoteMeta(string(r)))
+		}
+	}
+	if class || braces > 0 {
+		return nil, fmt.Errorf("the glob %q has a bracket that is not closed", glob)
+	}
+	b.WriteString(")$")
+	return pattern.Compile(b.String(), pattern.Options{IgnoreCase: true})
+}
+
+// Plain reports whether the query is a name and not an expression.
+func (q *Query) Plain() bool { return q.plain }
+
+// Name gives the name in a plain query.
+func (q *Query) Name() string { return q.text }
+
+// Literals are texts that every text with such a name has.
+func (q *Query) Literals() pattern.Literals {
+	if q.pattern == nil {
+		return pattern.Literals{}
+	}
+	return q.pattern.Literals()
+}

@@ -1,0 +1,211 @@
+// Package symbol is what source files declare, and the names by which it is looked up.
+package symbol
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"sort"
+	"strings"
+	"unsafe"
+
+	"toolhost.dev/plugins/grep/content"
+)
+
+// Kind is what a name stands for.
+type Kind uint8
+
+// The kinds.
+const (
+	Function  Kind = iota
+	Prototype      // a function that is declared and not defined
+	Method
+	Constructor
+	Macro
+	Class
+	Struct
+	Interface
+	Enum
+	Union
+	Trait
+	Record
+	Type
+	Namespace
+	Module
+	Variable
+	Constant
+	Field
+	Member // of an enum
+	File
+)
+
+var kindNames = [...]string{
+	"function", "prototype", "method", "constructor", "macro", "class", "struct", "interface", "enum", "union", "trait", "record", "type",
+	"namespace", "module", "variable", "constant", "field", "enum member", "file",
+}
+
+func (k Kind) String() string { return kindNames[k] }
+
+// Group is the kinds that a caller asks for together.
+type Group string
+
+// The groups.
+const (
+	Functions Group = "function"
+	Methods   Group = "method"
+	Classes   Group = "class"
+	Variables Group = "variable"
+	Files     Group = "file"
+	All       Group = "all"
+)
+
+// Has reports whether a kind belongs to the group.
+func (g Group) Has(k Kind) bool {
+	switch g {
+	case Functions:
+		return k <= Macro
+	case Methods:
+		return k == Method || k == Constructor
+	case Classes:
+		return k >= Class && k <= Module
+	case Variables:
+		return k >= Variable && k <= Member
+	case Files:
+		return k == File
+	}
+	return true
+}
+
+// Symbol is something declared.
+type Symbol struct {
+	Name string
+	// Container is what it is declared in, or a method's receiver: "" for nothing.
+	Container string
+	Kind      Kind
+	// Line and Column are where the name is, EndLine where the declaration ends. They
+	// count from 1, columns in bytes. Offset is where the name is in the text.
+	Line, Column, EndLine, Offset int32
+}
+
+// Parser says how the symbols of a file were found.
+type Parser string
+
+// The parsers.
+const (
+	GoParser   Parser = "go/parser"
+	TreeSitter Parser = "tree-sitter"
+	// ByPattern is no parser: lines that look like declarations.
+	ByPattern Parser = "pattern"
+)
+
+// Table is the symbols of one text. It does not change.
+type Table struct {
+	Parser Parser
+	// Problem is why a parser for the language was not used to the end: "" if it was.
+	Problem string
+	// Broken: the text has syntax errors; what could be parsed is there.
+	Broken bool
+	// Package is the name that the text gives the package it belongs to, if it does.
+	Package string
+	// Symbols are in the order of the text.
+	Symbols []Symbol
+
+	// names and folded are all names, each with a line break behind it; folded without upper
+	// case. Names may have other lengths there.
+	names, folded []byte
+	starts, folds []uint32
+	// signature has a bit for each three bytes that follow each other in a name without
+	// upper case.
+	signature [signatureBits / 64]uint64
+}
+
+const (
+	signatureBits = 2048
+	// manySymbols is the number from which on a signature has too many bits to say anything.
+	manySymbols = 400
+)
+
+// mark gives the bit of three bytes.
+func mark(a, b, c byte) uint32 {
+	return (uint32(a) | uint32(b)<<8 | uint32(c)<<16) * 0x9E3779B1 >> 21
+}
+
+func (t *Table) sign() {
+	if len(t.Symbols) > manySymbols {
+		return
+	}
+	for i := 2; i < len(t.folded); i++ {
+		m := mark(t.folded[i-2], t.folded[i-1], t.folded[i])
+		t.signature[m/64] |= 1 << (m % 64)
+	}
+}
+
+// NewTable makes a table. It keeps nothing of the strings that it is given.
+func NewTable(p Parser, symbols []Symbol) *Table {
+	slices.SortStableFunc(symbols, func(a, b Symbol) int { return cmp.Compare(a.Offset, b.Offset) })
+	size := 0
+	for i := range symbols {
+		size += len(symbols[i].Name) + 1
+	}
+	t := &Table{Parser: p, Symbols: slices.Clip(symbols), names: make([]byte, 0, size), folded: make([]byte, 0, size), starts: make([]uint32, len(symbols))}
+	for i := range symbols {
+		t.starts[i] = uint32(len(t.names)) // #nosec G115 -- less than a text is long
+		t.names = append(append(t.names, symbols[i].Name...), '\n')
+	}
+	t.folds = t.starts
+	t.folded = append(t.folded, bytes.ToLower(t.names)...)
+	if len(t.folded) != len(t.names) {
+		t.folds = make([]uint32, len(symbols))
+		at := 0
+		for i := range symbols {
+			t.folds[i] = uint32(at) // #nosec G115 -- less than twice as much
+			at += len(strings.ToLower(symbols[i].Name)) + 1
+		}
+	}
+	t.sign()
+	containers := make(map[string]string)
+	for i := range symbols {
+		s := &symbols[i]
+		s.Name = unsafe.String(unsafe.SliceData(t.names[t.starts[i]:]), len(s.Name)) // #nosec G103 -- the names do not change any more
+		c, ok := containers[s.Container]
+		if !ok {
+			c = strings.Clone(s.Container)
+			containers[c] = c
+		}
+		s.Container = c
+	}
+	return t
+}
+
+// within gives the symbols whose names are in a part of the text, from one number to
+// below another.
+func (t *Table) within(p content.Part) (from, to int) {
+	after := func(pos int) int {
+		return sort.Search(len(t.Symbols), func(i int) bool { return int(t.Symbols[i].Offset) >= pos })
+	}
+	return after(p.From), after(p.To)
+}
+
+// place gives where a symbol's name begins, in the list that has these starts and length.
+func place(starts []uint32, i, length int) int {
+	if i == len(starts) {
+		return length
+	}
+	return int(starts[i])
+}
+
+// at gives the number of the symbol whose name is at a place in the names, or in those
+// without upper case.
+func at(starts []uint32, pos int) int {
+	i, found := slices.BinarySearch(starts, uint32(pos)) // #nosec G115 -- a place in the names
+	if !found {
+		i--
+	}
+	return i
+}
+
+// Size gives about what the table takes, in bytes.
+func (t *Table) Size() int64 {
+	const perTable, perSymbol = 360 + signatureBits/8, 60
+	return perTable + int64(len(t.Symbols))*perSymbol + 2*int64(len(t.names))
+}
