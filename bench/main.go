@@ -8,7 +8,7 @@
 //	bench shell   a native command through the host beside bash itself, and 1 GiB of output
 //	bench sandbox the start of plugins under each backend of the sandbox
 //	bench edit    what edits make of the cases that TOOLHOST_EDIT_CORPUS names, and their speed
-//	bench search  grep and glob from a warm index beside ripgrep
+//	bench search  grep and glob from a warm index beside ripgrep, and code_query
 package main
 
 import (

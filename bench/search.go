@@ -102,7 +102,7 @@ var treeQuestions = []question{
 
 var fileQuestions = []question{files("**/*_test.go"), files("**/*.go"), files("**/config*.py"), files("**/README.md"), files("**/package12*/*.ts")}
 
-// searching compares grep and glob from a warm index with ripgrep.
+// searching compares grep and glob from a warm index with ripgrep, and measures code_query.
 func searching(ctx context.Context, bin string) error {
 	rg, err := ripgrep.Find(filepath.Join(filepath.Dir(bin), "bench/peers"))
 	if err != nil {
@@ -134,6 +134,11 @@ func searching(ctx context.Context, bin string) error {
 		s := &searched{bin: bin, dir: t.dir, rg: rg}
 		if err := s.all(ctx, t.name, t.questions); err != nil {
 			return fmt.Errorf("%s: %w", t.name, err)
+		}
+		if t.dir == source {
+			if err := s.symbols(ctx, t.name); err != nil {
+				return fmt.Errorf("%s: code_query: %w", t.name, err)
+			}
 		}
 	}
 	return nil
