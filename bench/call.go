@@ -59,7 +59,11 @@ func wholeCall(ctx context.Context, bin string) error {
 	r, u := median(d[0]), median(d[1])
 	fmt.Fprintf(out, "read 10 KB, p50\thost %s\tbare unary echo %s\tratio %.2f\tat most 1.50\t%s\n", micros(r), micros(u), ratio(r, u), verdict(ratio(r, u) <= 1.5))
 
-	peer, err := mcpstdio.Start(ctx, dir)
+	server, err := mcpstdio.Filesystem(dir)
+	if err != nil {
+		return err
+	}
+	peer, err := mcpstdio.Start(ctx, server)
 	if err != nil {
 		return err
 	}

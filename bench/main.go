@@ -8,6 +8,7 @@
 //	bench shell   a native command through the host beside bash itself, and 1 GiB of output
 //	bench sandbox the start of plugins under each backend of the sandbox
 //	bench edit    what edits make of the cases that TOOLHOST_EDIT_CORPUS names, and their speed
+//	bench mcp     a read through toolhost mcp beside an MCP file server, by the same client
 //	bench search  grep and glob from a warm index beside ripgrep, and code_query
 package main
 
@@ -25,7 +26,7 @@ type suite struct {
 	run  func(ctx context.Context, bin string) error
 }
 
-var suites = []suite{{"wire", wire}, {"call", wholeCall}, {"cold", cold}, {"shim", shims}, {"shell", shell}, {"edit", edit}, {"search", searching}, {"sandbox", confined}}
+var suites = []suite{{"wire", wire}, {"call", wholeCall}, {"cold", cold}, {"shim", shims}, {"shell", shell}, {"edit", edit}, {"search", searching}, {"sandbox", confined}, {"mcp", overMCP}}
 
 func main() {
 	bin, err := filepath.Abs("bin")

@@ -31,8 +31,8 @@ const script = "bench/peers/node_modules/@modelcontextprotocol/server-filesystem
 // ErrNotInstalled says that the peers are missing.
 var ErrNotInstalled = errors.New("the MCP server is not installed; run make peers")
 
-// Start starts @modelcontextprotocol/server-filesystem on a directory.
-func Start(ctx context.Context, dir string) (*Client, error) {
+// Filesystem gives the command of @modelcontextprotocol/server-filesystem on a directory.
+func Filesystem(dir string) (*exec.Cmd, error) {
 	path, err := filepath.Abs(script)
 	if err != nil {
 		return nil, err
@@ -40,7 +40,11 @@ func Start(ctx context.Context, dir string) (*Client, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, ErrNotInstalled
 	}
-	cmd := exec.Command("node", path, dir) //nolint:gosec // the pinned peer
+	return exec.Command("node", path, dir), nil //nolint:gosec // the pinned peer
+}
+
+// Start starts a server and shakes hands with it.
+func Start(ctx context.Context, cmd *exec.Cmd) (*Client, error) {
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -70,6 +74,11 @@ func (c *Client) Stop() {
 	_ = c.in.Close()
 	_ = c.cmd.Process.Kill()
 	_ = c.cmd.Wait()
+}
+
+// List asks for the list of tools.
+func (c *Client) List(ctx context.Context) (json.RawMessage, error) {
+	return c.request(ctx, "tools/list", json.RawMessage(`{}`))
 }
 
 // Call calls a tool and gives the raw result.

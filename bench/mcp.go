@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"toolhost.dev/bench/internal/mcpstdio"
+)
+
+// overMCP compares toolhost as an MCP server with a file server, for the same client: a
+// read of a 10 KB file, and the time from nothing to the list of tools.
+func overMCP(ctx context.Context, bin string) error {
+	dir, err := sample()
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
+	file := filepath.Join(dir, sampleFile)
+	toolhost := func() (*exec.Cmd, error) {
+		return exec.Command(filepath.Join(bin, "toolhost"), "--workspace", dir, "--state", filepath.Join(dir, ".state"), "mcp"), nil //nolint:gosec // built here
+	}
+	filesystem := func() (*exec.Cmd, error) { return mcpstdio.Filesystem(dir) }
+
+	type server struct {
+		command func() (*exec.Cmd, error)
+		tool    string
+		args    map[string]string
+	}
+	servers := []server{{toolhost, "read", map[string]string{"file_path": file}}, {filesystem, "read_text_file", map[string]string{"path": file}}}
+	var reads []call
+	for _, s := range servers {
+		cmd, err := s.command()
+		if err != nil {
+			return err
+		}
+		client, err := mcpstdio.Start(ctx, cmd)
+		if err != nil {
+			return err
+		}
+		defer client.Stop()
+		args, err := json.Marshal(s.args)
+		if err != nil {
+			return err
+		}
+		reads = append(reads, func() error {
+			body, err := client.Call(ctx, s.tool, args)
+			if err == nil && len(body) < fileSize {
+				err = fmt.Errorf("%s gives %d bytes", s.tool, len(body))
+			}
+			return err
+		})
+	}
+	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	defer out.Flush()                                    //nolint:errcheck // the terminal
+	if _, err := contest(1, 300, reads...); err != nil { // warm
+		return err
+	}
+	d, err := contest(20, 50, reads...)
+	if err != nil {
+		return err
+	}
+	ours, theirs := median(d[0]), median(d[1])
+	fmt.Fprintf(out, "read 10 KB, p50\ttoolhost mcp %s\tserver-filesystem %s\tratio %.2f\tat most 0.60\t%s\n", micros(ours), micros(theirs), ratio(ours, theirs), verdict(ratio(ours, theirs) <= 0.6))
+	for _, callers := range []int{1, 16} {
+		r, err := rates(callers, 5, time.Second, reads...)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "read 10 KB, %d callers\ttoolhost mcp %.0f/s\tserver-filesystem %.0f/s\tratio %.2f\tat least 2.00\t%s\n", callers, r[0], r[1], r[0]/r[1], verdict(r[0]/r[1] >= 2))
+	}
+	var lists [2][]time.Duration
+	for range 15 {
+		for i, s := range servers {
+			took, err := firstList(ctx, s.command)
+			if err != nil {
+				return err
+			}
+			lists[i] = append(lists[i], took)
+		}
+	}
+	ours, theirs = median(lists[0]), median(lists[1])
+	fmt.Fprintf(out, "first tools/list from nothing\ttoolhost mcp %s\tserver-filesystem %s\tratio %.2f\tunder 60 ms\t%s\n", millis(ours), millis(theirs), ratio(ours, theirs), verdict(ours < 60*time.Millisecond))
+	return nil
+}
+
+// firstList is the time from the start of a server to its list of tools.
+func firstList(ctx context.Context, command func() (*exec.Cmd, error)) (time.Duration, error) {
+	cmd, err := command()
+	if err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	client, err := mcpstdio.Start(ctx, cmd)
+	if err != nil {
+		return 0, err
+	}
+	defer client.Stop()
+	if _, err := client.List(ctx); err != nil {
+		return 0, err
+	}
+	return time.Since(began), nil
+}
