@@ -87,6 +87,9 @@ plugin "grep" {
   }
 }
 
+# Questions to the user.
+plugin "ask" {}
+
 plugin "bash" {
   # Added to the environment that the plugin gets; nothing else of the host's own goes
   # there but PATH, HOME, USER, the locale and the like.

@@ -29,6 +29,7 @@ const mcpConfig = `
 plugin "read" {}
 plugin "edit" {}
 plugin "bash" {}
+plugin "ask" {}
 plugin "test" {
   path  = %q
   field = "test"
@@ -282,6 +283,43 @@ func askTest(t *testing.T, s *mcp.ClientSession, u *user) {
 		if len(u.asked) != 1 || !strings.Contains(u.asked[0], "May I?") || !strings.Contains(u.asked[0], "/etc/hosts") {
 			t.Errorf("%q", u.asked)
 		}
+	}
+}
+
+// TestAskUser: a question of a model, to the client's user.
+func TestAskUser(t *testing.T) {
+	t.Parallel()
+	for _, era := range eras[1:] {
+		dir := mcpDir(t)
+		u := &user{}
+		s := connect(t, era, &mcp.CommandTransport{Command: toolhost(t, dir, "mcp")}, u, nil)
+		for _, tc := range []struct {
+			args  map[string]any
+			reply any
+			want  string
+		}{
+			{map[string]any{"question": "Which?", "options": []string{"red", "green"}}, "green", "green"},
+			{map[string]any{"question": "Which?", "options": []string{"red", "green", "blue"}, "multiple": true}, []any{"red", "blue"}, "red\nblue"},
+			{map[string]any{"question": "Why?"}, "because", "because"},
+			{map[string]any{"question": "Which?", "options": []string{"red"}, "free_text": true}, "black", "black"},
+		} {
+			u.mu.Lock()
+			u.reply = &mcp.ElicitResult{Action: "accept", Content: map[string]any{"answer": tc.reply}}
+			u.mu.Unlock()
+			if res := callTool(t, s, "ask_user", tc.args); res.IsError || text(t, res) != tc.want {
+				t.Errorf("%s: %v: %v", era, tc.args, text(t, res))
+			}
+		}
+		u.mu.Lock()
+		u.reply = &mcp.ElicitResult{Action: "decline"}
+		u.mu.Unlock()
+		if res := callTool(t, s, "ask_user", map[string]any{"question": "Why?"}); res.IsError || !strings.Contains(text(t, res), "declined") {
+			t.Errorf("%v", text(t, res))
+		}
+	}
+	nobody := connect(t, eras[1], &mcp.CommandTransport{Command: toolhost(t, mcpDir(t), "mcp")}, nil, nil)
+	if res := callTool(t, nobody, "ask_user", map[string]any{"question": "Why?"}); !res.IsError || !strings.Contains(text(t, res), "nobody to ask") {
+		t.Errorf("%v", text(t, res))
 	}
 }
 

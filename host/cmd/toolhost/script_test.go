@@ -44,7 +44,7 @@ func build(dir string) error {
 		"toolhost-sandbox": "toolhost.dev/host/cmd/toolhost-sandbox",
 		"testplugin":       "toolhost.dev/host/internal/testplugin", "testmcp": "toolhost.dev/host/internal/testmcp",
 		"plugins/read": "toolhost.dev/plugins/read", "plugins/edit": "toolhost.dev/plugins/edit",
-		"plugins/grep": "toolhost.dev/plugins/grep", "plugins/bash": "toolhost.dev/plugins/bash",
+		"plugins/grep": "toolhost.dev/plugins/grep", "plugins/bash": "toolhost.dev/plugins/bash", "plugins/ask": "toolhost.dev/plugins/ask",
 	}
 	if runtime.GOOS == "linux" {
 		binaries["testescape"] = "toolhost.dev/host/internal/testescape"

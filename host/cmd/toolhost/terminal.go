@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -102,18 +103,33 @@ func (t *terminal) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	for i, o := range q.Options {
 		fmt.Fprintf(os.Stderr, "  %d) %s\n", i+1, printable(o))
 	}
-	answer, err := t.line(ctx, "> ")
+	prompt := "> "
+	if q.Multiple {
+		prompt = "numbers, with commas between them> "
+	}
+	answer, err := t.line(ctx, prompt)
 	if err != nil {
 		return tool.Answer{}, err
 	}
 	if answer == "" {
-		return tool.Answer{Outcome: tool.Declined}, nil
+		return tool.Answer{Outcome: tool.Declined, Message: "the user gave no answer"}, nil
 	}
-	var n int
-	if _, err := fmt.Sscanf(answer, "%d", &n); err == nil && n >= 1 && n <= len(q.Options) {
-		answer = q.Options[n-1]
+	return tool.Answer{Outcome: tool.Accepted, Values: chosen(q, answer)}, nil
+}
+
+// chosen gives the options whose numbers were typed; anything else is taken as it is.
+func chosen(q *tool.Question, typed string) []string {
+	parts := []string{typed}
+	if q.Multiple {
+		parts = strings.Split(typed, ",")
 	}
-	return tool.Answer{Outcome: tool.Accepted, Values: []string{answer}}, nil
+	for i, part := range parts {
+		parts[i] = strings.TrimSpace(part)
+		if n, err := strconv.Atoi(parts[i]); err == nil && n >= 1 && n <= len(q.Options) {
+			parts[i] = q.Options[n-1]
+		}
+	}
+	return parts
 }
 
 // line reads one line from the keyboard, or gives up when ctx ends.

@@ -16,3 +16,7 @@ plugin "grep" {
 plugin "bash" {
   optional = true
 }
+
+plugin "ask" {
+  optional = true
+}

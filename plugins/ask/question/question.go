@@ -1,0 +1,168 @@
+// Package question asks the user on a model's behalf, and never answers for the user.
+package question
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"toolhost.dev/sdk"
+	"toolhost.dev/sdk/tool"
+)
+
+// Bounds of a question.
+const (
+	maxText     = 4000 // characters
+	maxOptions  = 20
+	maxOption   = 500 // characters
+	maxTimeout  = 24 * time.Hour
+	defaultTime = 10 * time.Minute
+	tries       = 3
+)
+
+// What became of a question, as "outcome" in the data.
+const (
+	answered    = "answered"
+	declined    = "declined"
+	timedOut    = "timeout"
+	unavailable = "unavailable"
+)
+
+type args struct {
+	Question string   `json:"question" jsonschema:"What to ask, with all that the user needs to know to answer."`
+	Options  []string `json:"options,omitempty" jsonschema:"Answers to choose from, at most 20. Without them the user types an answer."`
+	Multiple bool     `json:"multiple,omitempty" default:"false" jsonschema:"Several options may be chosen."`
+	FreeText bool     `json:"free_text,omitempty" default:"false" jsonschema:"An answer that is none of the options may be given, too."`
+	Timeout  int      `json:"timeout,omitempty" default:"600000" min:"1" jsonschema:"How long to wait for the answer, in milliseconds; at most a day."`
+}
+
+type data struct {
+	Outcome string   `json:"outcome"`
+	Answers []string `json:"answers"`
+}
+
+// Plugin is the plugin.
+func Plugin() sdk.Plugin {
+	return sdk.Plugin{Name: "ask", Version: "0.1.0", Tools: []sdk.Tool{sdk.NewTool(sdk.Definition{
+		Name: "ask_user",
+		Description: "Ask the user a question and wait for the answer. Use it when you cannot go on without a decision or a fact that only the user has; not for what you can find out. " +
+			"The outcome is answered, declined, timeout, or unavailable, when there is nobody to ask: then decide yourself and say what you assumed, or stop.",
+		Category: tool.CategoryBuiltin,
+		Traits:   sdk.Traits{ReadOnly: true, AutoExecute: true},
+		Examples: []string{
+			`ask_user 'Which database does the service use in production?'`,
+			`ask_user 'Delete the old migrations?' --options yes --options no`,
+			`ask_user 'Which of these to build?' --options linux --options darwin --options windows --multiple`,
+		},
+		DefaultTimeout: -1,
+	}, ask)}}
+}
+
+func ask(ctx context.Context, call *sdk.Call, in args) (*sdk.Result, error) {
+	if err := check(&in); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, time.Duration(in.Timeout)*time.Millisecond, errNoAnswer)
+	defer cancel()
+	call.Progress("Waiting for the user's answer", nil)
+	q := tool.Question{Text: in.Question, Options: in.Options, Multiple: in.Multiple, FreeText: in.FreeText || len(in.Options) == 0}
+	for try := 1; ; try++ {
+		a, err := call.Question(ctx, q)
+		if errors.Is(context.Cause(ctx), errNoAnswer) {
+			a, err = tool.Answer{Outcome: tool.AnswerTimeout}, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if a.Outcome == tool.Accepted {
+			wrong := in.wrong(a.Values)
+			if wrong == "" {
+				return result(answered, a.Values, strings.Join(a.Values, "\n")), nil
+			}
+			if try < tries {
+				q.Text = wrong + "\n" + in.Question
+				continue
+			}
+			return result(declined, nil, "The user gave no answer that was asked for: "+wrong), nil
+		}
+		return other(&in, a), nil
+	}
+}
+
+var errNoAnswer = errors.New("nobody answered in time")
+
+// other is the result of a question that was not answered.
+func other(in *args, a tool.Answer) *sdk.Result {
+	why := ""
+	if a.Message != "" {
+		why = " (" + strings.TrimSuffix(a.Message, ".") + ")"
+	}
+	switch a.Outcome {
+	case tool.Declined:
+		return result(declined, nil, "The user declined to answer"+why+". Do not ask the same again.")
+	case tool.AnswerTimeout:
+		return result(timedOut, nil, fmt.Sprintf("The user did not answer within %s%s.", time.Duration(in.Timeout)*time.Millisecond, why))
+	}
+	res := sdk.Errorf(tool.ExecutionFailed, "There is nobody to ask%s. Decide yourself and say what you assumed, or stop and say what you need to know.", why)
+	return &sdk.Result{Error: res, Data: sdk.Data(data{unavailable, []string{}})}
+}
+
+func result(outcome string, answers []string, text string) *sdk.Result {
+	if answers == nil {
+		answers = []string{}
+	}
+	return &sdk.Result{Title: "Ask the user", Output: text, Data: sdk.Data(data{outcome, answers})}
+}
+
+func check(in *args) error {
+	if strings.TrimSpace(in.Question) == "" {
+		return sdk.Errorf(tool.InvalidArguments, "The question is empty. Say what you want to know.")
+	}
+	if n := len([]rune(in.Question)); n > maxText {
+		return sdk.Errorf(tool.InvalidArguments, "The question has %d characters, more than the %d that a user is shown. Ask in fewer words.", n, maxText)
+	}
+	if len(in.Options) > maxOptions {
+		return sdk.Errorf(tool.InvalidArguments, "There are %d options, more than the %d that a user is shown. Leave some out and set free_text.", len(in.Options), maxOptions)
+	}
+	for i, o := range in.Options {
+		switch {
+		case strings.TrimSpace(o) == "":
+			return sdk.Errorf(tool.InvalidArguments, "Option %d is empty. Leave it out.", i+1)
+		case len([]rune(o)) > maxOption:
+			return sdk.Errorf(tool.InvalidArguments, "Option %d has more than %d characters. Put the explanation into the question.", i+1, maxOption)
+		case slices.Contains(in.Options[:i], o):
+			return sdk.Errorf(tool.InvalidArguments, "The option %q is there twice. Leave one out.", o)
+		}
+	}
+	if in.Multiple && len(in.Options) == 0 {
+		return sdk.Errorf(tool.InvalidArguments, "multiple is for a choice of options, and there are none. Give options, or leave it out.")
+	}
+	if in.Timeout == 0 {
+		in.Timeout = int(defaultTime.Milliseconds())
+	}
+	if time.Duration(in.Timeout)*time.Millisecond > maxTimeout || in.Timeout < 0 {
+		return sdk.Errorf(tool.InvalidArguments, "The timeout is %d ms; it must be from 1 to %d.", in.Timeout, maxTimeout.Milliseconds())
+	}
+	return nil
+}
+
+// wrong says why answers are none to the question; empty: they are.
+func (in *args) wrong(answers []string) string {
+	switch {
+	case len(answers) == 0 || len(answers) == 1 && strings.TrimSpace(answers[0]) == "":
+		return "The answer is empty."
+	case len(answers) > 1 && !in.Multiple:
+		return "Only one answer is asked for."
+	case len(in.Options) == 0 || in.FreeText:
+		return ""
+	}
+	for _, a := range answers {
+		if !slices.Contains(in.Options, a) {
+			return fmt.Sprintf("%q is none of the options.", a)
+		}
+	}
+	return ""
+}
