@@ -1,0 +1,241 @@
+package script
+
+import (
+	"encoding/base64"
+	"path"
+	"strings"
+
+	"mvdan.cc/sh/v3/expand"
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// call looks at a simple command, or at assignments alone.
+func (w *walker) call(c *syntax.CallExpr, sc *scope, in feed) {
+	for _, a := range c.Assigns {
+		w.assign(a, sc, len(c.Args) == 0)
+		if len(c.Args) > 0 && a.Name != nil {
+			w.out.Sets = append(w.out.Sets, a.Name.Value)
+		}
+	}
+	var words []Word
+	for _, a := range c.Args {
+		w.substitutions(a, sc)
+		words = append(words, w.fields(a, sc)...)
+	}
+	w.run(words, sc, in)
+}
+
+func (w *walker) declare(c *syntax.DeclClause, sc *scope) {
+	words := []Word{{Text: c.Variant.Value}}
+	for _, a := range c.Args {
+		if a.Name == nil {
+			w.substitutions(a, sc)
+			words = append(words, Word{Text: w.literal(a.Value, sc)})
+			continue
+		}
+		if !a.Naked {
+			w.assign(a, sc, true)
+			w.out.Sets = append(w.out.Sets, a.Name.Value)
+		}
+		words = append(words, Word{Text: a.Name.Value})
+	}
+	w.out.Commands = append(w.out.Commands, Command{Words: words, Dir: sc.dir})
+}
+
+// assign looks at an assignment, and keeps it when it lasts.
+func (w *walker) assign(a *syntax.Assign, sc *scope, lasts bool) {
+	w.substitutions(a, sc)
+	if a.Name == nil || !lasts {
+		return
+	}
+	value := Unknown
+	if a.Array == nil && a.Index == nil {
+		value = w.literal(a.Value, sc)
+		if a.Append {
+			value = environ{sc, w}.Get(a.Name.Value).String() + value
+		}
+	}
+	sc.vars[a.Name.Value] = value
+}
+
+// run looks at a command whose words are known as far as they can be.
+func (w *walker) run(words []Word, sc *scope, in feed) {
+	if len(words) == 0 {
+		return
+	}
+	if w.depth++; w.depth > 400 {
+		w.doubt("commands run commands too deep")
+		w.depth--
+		return
+	}
+	defer func() { w.depth-- }()
+	at := len(w.out.Commands)
+	w.out.Commands = append(w.out.Commands, Command{Words: words, Dir: sc.dir})
+	name := words[0]
+	if !name.Known() || name.Split {
+		w.doubt("the name of the command %s is not known before it runs", w.out.Commands[at].String())
+		if name.Split && name.Text == Unknown { // it may be nothing, or what runs the rest
+			w.run(words[1:], sc.copy(), in)
+		}
+		return
+	}
+	body := w.functions[name.Text]
+	if body != nil {
+		b := sc.copy()
+		b.args = words
+		w.enter(name.Text, b, in)
+	}
+	w.builtin(name.Text, words[1:], sc)
+	inner := w.unwrap(path.Base(name.Text), words, sc, in)
+	w.out.Commands[at].Wrapper = inner || body != nil
+}
+
+// builtin follows what the shell itself does to what is known.
+func (w *walker) builtin(name string, args []Word, sc *scope) {
+	switch name {
+	case "cd":
+		to := Word{Text: w.home}
+		for _, a := range args {
+			if a.Text == "-" || a.Split {
+				to = Word{Text: Unknown}
+			} else if !strings.HasPrefix(a.Text, "-") {
+				to = a
+			}
+		}
+		sc.dir = sc.join(to)
+	case "pushd", "popd":
+		sc.dir = ""
+	case "read", "mapfile", "readarray", "getopts", "printf", "unset":
+		for _, a := range args {
+			sc.vars[a.Text] = Unknown
+		}
+	case "set":
+		sc.args = nil
+	case "shift":
+		sc.args = nil
+	case "alias":
+		for _, a := range args {
+			if _, text, ok := strings.Cut(a.Text, "="); ok {
+				w.text(text, sc.copy(), feed{from: "whoever uses the alias"})
+			}
+		}
+	case "trap":
+		if len(args) > 1 && args[0].Text != "-" && !strings.HasPrefix(args[0].Text, "-") {
+			w.text(args[0].Text, sc.copy(), feed{from: "standard input"})
+		}
+	}
+}
+
+// produced gives what statements print, where that is plain to see.
+func (w *walker) produced(stmts []*syntax.Stmt, sc *scope) (string, bool) {
+	if len(stmts) != 1 {
+		return "", false
+	}
+	s := stmts[0]
+	if s.Cmd == nil || s.Background {
+		return "", false
+	}
+	switch c := s.Cmd.(type) {
+	case *syntax.BinaryCmd:
+		if c.Op != syntax.Pipe {
+			return "", false
+		}
+		text, ok := w.produced([]*syntax.Stmt{c.X}, sc)
+		if !ok {
+			return "", false
+		}
+		return w.filtered(c.Y, text, sc)
+	case *syntax.CallExpr:
+		return w.printed(c, s.Redirs, sc)
+	}
+	return "", false
+}
+
+// printed gives what echo, printf and cat print.
+func (w *walker) printed(c *syntax.CallExpr, redirs []*syntax.Redirect, sc *scope) (string, bool) {
+	var words []string
+	for _, a := range c.Args {
+		for _, f := range w.fields(a, sc) {
+			if !f.Known() || f.Split {
+				return "", false
+			}
+			words = append(words, f.Text)
+		}
+	}
+	if len(words) == 0 {
+		return "", false
+	}
+	if len(redirs) > 0 {
+		r := redirs[0]
+		if len(redirs) > 1 || len(words) > 1 || path.Base(words[0]) != "cat" || r.Hdoc == nil && r.Op != syntax.WordHdoc {
+			return "", false
+		}
+		quiet := &walker{out: new(Analysis), src: w.src, home: w.home, functions: w.functions, tainted: w.tainted, depth: w.depth}
+		in := quiet.redirect(r, sc, feed{})
+		return in.text, in.known
+	}
+	switch path.Base(words[0]) {
+	case "echo":
+		words = words[1:]
+		end, escapes := "\n", false
+		for len(words) > 0 && len(words[0]) > 1 && words[0][0] == '-' && strings.Trim(words[0][1:], "neE") == "" {
+			if strings.Contains(words[0], "n") {
+				end = ""
+			}
+			escapes = escapes || strings.Contains(words[0], "e")
+			words = words[1:]
+		}
+		text := strings.Join(words, " ")
+		if escapes {
+			var err error
+			if text, _, err = expand.Format(nil, strings.ReplaceAll(text, "%", "%%"), nil); err != nil {
+				return "", false
+			}
+		}
+		return text + end, true
+	case "printf":
+		if len(words) < 2 || words[1] == "-v" {
+			return "", false
+		}
+		var out strings.Builder
+		for args := words[2:]; ; {
+			text, n, err := expand.Format(nil, words[1], args)
+			if err != nil {
+				return "", false
+			}
+			out.WriteString(text)
+			if args = args[n:]; n == 0 || len(args) == 0 {
+				return out.String(), true
+			}
+		}
+	}
+	return "", false
+}
+
+// filtered gives what a filter makes of a text.
+func (w *walker) filtered(s *syntax.Stmt, text string, sc *scope) (string, bool) {
+	c, ok := s.Cmd.(*syntax.CallExpr)
+	if !ok || len(s.Redirs) > 0 {
+		return "", false
+	}
+	var words []string
+	for _, a := range c.Args {
+		for _, f := range w.fields(a, sc) {
+			words = append(words, f.Text)
+		}
+	}
+	switch line := strings.Join(words, " "); line {
+	case "cat", "tee":
+		return text, true
+	case "base64 -d", "base64 --decode", "base64 -D", "base64 -di", "openssl base64 -d":
+		b, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(text), ""))
+		return string(b), err == nil
+	case "rev":
+		r := []rune(strings.TrimSuffix(text, "\n"))
+		for i, k := 0, len(r)-1; i < k; i, k = i+1, k-1 {
+			r[i], r[k] = r[k], r[i]
+		}
+		return string(r) + "\n", true
+	}
+	return "", false
+}

@@ -1,0 +1,263 @@
+package script
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// Pattern is what a rule says of commands, such as "git push *". Its words are matched
+// one by one with those of a command. In a word * stands for any text and ? for one
+// character; a word that is * stands for any number of words.
+type Pattern struct {
+	text  string
+	words []string // with a backslash before what is literal
+}
+
+func (p Pattern) String() string { return p.text }
+
+// Match says whether a command is one of a pattern's.
+type Match int
+
+// The matches. Maybe: what is not known of the command decides.
+const (
+	No Match = iota
+	Maybe
+	Yes
+)
+
+// ParsePattern reads a pattern, with quotes as in a shell.
+func ParsePattern(text string) (Pattern, error) {
+	p := Pattern{text: text}
+	f, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
+	if err != nil {
+		return p, fmt.Errorf("it cannot be parsed: %w", err)
+	}
+	if len(f.Stmts) != 1 || len(f.Stmts[0].Redirs) > 0 || f.Stmts[0].Background || f.Stmts[0].Negated {
+		return p, errors.New("it is not one simple command; each command of a script is matched by itself, so write one pattern for each")
+	}
+	c, ok := f.Stmts[0].Cmd.(*syntax.CallExpr)
+	if !ok || len(c.Assigns) > 0 || len(c.Args) == 0 {
+		return p, errors.New("it is not one simple command; each command of a script is matched by itself, so write one pattern for each")
+	}
+	for _, a := range c.Args {
+		word, err := patternWord(a)
+		if err != nil {
+			return p, err
+		}
+		p.words = append(p.words, word)
+	}
+	last := p.words[len(p.words)-1]
+	if strings.HasSuffix(last, ":*") {
+		return p, fmt.Errorf("%q is no way here to say that anything may follow; write %q", ":*", strings.TrimSuffix(text, ":*")+" *")
+	}
+	return p, nil
+}
+
+func patternWord(w *syntax.Word) (string, error) {
+	var out strings.Builder
+	literal := func(s string) {
+		for _, r := range s {
+			if strings.ContainsRune(`*?\`, r) {
+				out.WriteByte('\\')
+			}
+			out.WriteRune(r)
+		}
+	}
+	for _, part := range w.Parts {
+		switch part := part.(type) {
+		case *syntax.Lit:
+			out.WriteString(part.Value)
+		case *syntax.SglQuoted:
+			literal(part.Value)
+		case *syntax.DblQuoted:
+			for _, q := range part.Parts {
+				l, ok := q.(*syntax.Lit)
+				if !ok {
+					return "", errors.New("nothing is expanded in it; put what has a $ or a backtick in single quotes")
+				}
+				literal(strings.NewReplacer(`\"`, `"`, `\\`, `\`, `\$`, `$`).Replace(l.Value))
+			}
+		default:
+			return "", errors.New("nothing is expanded in it; put what has a $ or a backtick in single quotes")
+		}
+	}
+	return out.String(), nil
+}
+
+// Exact matches a command word by word, as it is allowed.
+func (p Pattern) Exact(c *Command) bool {
+	return p.name(c, true) == Yes && words(p.words[1:], c.Words[1:]) == Yes
+}
+
+// Match matches a command as it is forbidden: options may stand anywhere, and be joined
+// or abbreviated, and what is not known may be anything.
+func (p Pattern) Match(c *Command) Match {
+	name := p.name(c, false)
+	if name == No {
+		return No
+	}
+	pattern, args := p.words[1:], c.Words[1:]
+	if m := words(pattern, args); m == Yes {
+		return name
+	}
+	var operands []string
+	rest := slices.Clone(args)
+	used := make([]bool, len(rest))
+	for _, w := range pattern {
+		if len(w) < 2 || w[0] != '-' || strings.ContainsAny(w, `*?\`) || w == "--" {
+			operands = append(operands, w)
+			continue
+		}
+		if !takeFlag(w, rest, used) {
+			if slices.ContainsFunc(rest, func(a Word) bool { return a.Split && !a.Known() }) {
+				return Maybe
+			}
+			return min(name, words(pattern, args))
+		}
+	}
+	var left []Word
+	for i, a := range rest {
+		if !used[i] {
+			left = append(left, a)
+		}
+	}
+	return min(name, max(words(operands, left), words(pattern, args)))
+}
+
+// takeFlag finds an option, or the letters of joined ones, and marks the words that have it.
+func takeFlag(flag string, args []Word, used []bool) bool {
+	if strings.HasPrefix(flag, "--") {
+		for i, a := range args {
+			name, _, _ := strings.Cut(a.Text, "=")
+			if name == flag || len(name) >= 4 && strings.HasPrefix(flag, name) {
+				used[i] = true
+				return true
+			}
+		}
+		return false
+	}
+	for _, letter := range flag[1:] {
+		found := false
+		for i, a := range args {
+			if a.Text == "--" {
+				break
+			}
+			if len(a.Text) > 1 && a.Text[0] == '-' && a.Text[1] != '-' && strings.ContainsRune(a.Text, letter) {
+				used[i], found = true, true
+			}
+		}
+		if !found {
+			return false
+		}
+	}
+	return true
+}
+
+// systemDirs hold programs that a name without a path means.
+var systemDirs = []string{"/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin", "/usr/local/sbin"}
+
+func (p Pattern) name(c *Command, exact bool) Match {
+	have := c.Words[0]
+	if !have.Known() {
+		if p.words[0] == "*" {
+			return Yes
+		}
+		return Maybe
+	}
+	if have.Split { // a pattern of file names
+		return Maybe
+	}
+	if glob(p.words[0], have.Text) {
+		return Yes
+	}
+	base := path.Base(path.Clean(have.Text))
+	if strings.Contains(p.words[0], "/") || base == have.Text || exact && !slices.Contains(systemDirs, path.Dir(path.Clean(have.Text))) {
+		return No
+	}
+	if glob(p.words[0], base) {
+		return Yes
+	}
+	return No
+}
+
+// words matches words with a pattern's.
+func words(pattern []string, have []Word) Match {
+	if len(pattern) == 1 && pattern[0] == "*" {
+		return Yes
+	}
+	if len(pattern) == 0 {
+		if len(have) == 0 {
+			return Yes
+		}
+		if slices.ContainsFunc(have, func(w Word) bool { return w.Known() || !w.Split }) {
+			return No
+		}
+		return Maybe
+	}
+	if pattern[0] == "*" {
+		best := words(pattern[1:], have)
+		for i := 0; i < len(have) && best != Yes; i++ {
+			best = max(best, words(pattern[1:], have[i+1:]))
+		}
+		return best
+	}
+	if len(have) == 0 {
+		return No
+	}
+	w := have[0]
+	if w.Split && !w.Known() {
+		return Maybe
+	}
+	if !w.Known() {
+		known, _, _ := strings.Cut(w.Text, Unknown)
+		wanted := pattern[0]
+		if i := strings.IndexAny(wanted, `*?\`); i >= 0 {
+			wanted = wanted[:i]
+		}
+		if n := min(len(known), len(wanted)); known[:n] != wanted[:n] {
+			return No
+		}
+		return min(Maybe, words(pattern[1:], have[1:]))
+	}
+	if !glob(pattern[0], w.Text) {
+		return No
+	}
+	return words(pattern[1:], have[1:])
+}
+
+// glob matches a text: * any, ? one character, a backslash before what is literal.
+func glob(pattern, text string) bool {
+	star, mark := -1, 0
+	i, k := 0, 0
+	for k < len(text) {
+		switch {
+		case i < len(pattern) && pattern[i] == '*':
+			star, mark = i, k
+			i++
+			continue
+		case i < len(pattern) && pattern[i] == '?':
+			i++
+			k++
+			continue
+		case i+1 < len(pattern) && pattern[i] == '\\' && pattern[i+1] == text[k]:
+			i += 2
+			k++
+			continue
+		case i < len(pattern) && pattern[i] != '\\' && pattern[i] == text[k]:
+			i++
+			k++
+			continue
+		}
+		if star < 0 {
+			return false
+		}
+		mark++
+		i, k = star+1, mark
+	}
+	return strings.Trim(pattern[i:], "*") == ""
+}

@@ -1,0 +1,133 @@
+package script
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// find looks at the commands that find and fd run for each file.
+func (w *walker) find(name string, args []Word, sc *scope) {
+	if name != "find" {
+		for i, a := range args {
+			if slices.Contains([]string{"-x", "-X", "--exec", "--exec-batch"}, a.Text) {
+				w.run(args[i+1:], sc.copy(), feed{known: true})
+			}
+		}
+		return
+	}
+	var starts []Word
+	for _, a := range args {
+		if strings.HasPrefix(a.Text, "-") && !slices.Contains([]string{"-H", "-L", "-P"}, a.Text) || a.Text == "(" || a.Text == "!" {
+			break
+		}
+		if !strings.HasPrefix(a.Text, "-") {
+			starts = append(starts, a)
+		}
+	}
+	if len(starts) == 0 {
+		starts = []Word{{Text: "."}}
+	}
+	tests := slices.ContainsFunc(args, func(a Word) bool { return slices.Contains(narrowing, a.Text) })
+	for i := 0; i < len(args); i++ {
+		if !slices.Contains([]string{"-exec", "-execdir", "-ok", "-okdir"}, args[i].Text) {
+			if args[i].Text == "-delete" && !tests {
+				w.run(slices.Concat([]Word{{Text: "rm"}, {Text: "-rf"}}, starts), sc.copy(), feed{known: true})
+			}
+			continue
+		}
+		end := i + 1
+		for end < len(args) && args[end].Text != ";" && (args[end].Text != "+" || args[end-1].Text != "{}") {
+			end++
+		}
+		var inner []Word
+		for _, a := range args[i+1 : end] {
+			switch {
+			case a.Text == "{}" && !tests:
+				inner = append(inner, starts...)
+			case strings.Contains(a.Text, "{}"):
+				inner = append(inner, Word{Text: strings.ReplaceAll(a.Text, "{}", Unknown)})
+			default:
+				inner = append(inner, a)
+			}
+		}
+		w.run(inner, sc.copy(), feed{known: true})
+		i = end
+	}
+}
+
+// narrowing are tests by which find passes over most files.
+var narrowing = []string{
+	"-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex", "-mtime", "-mmin", "-newer", "-size", "-empty", "-user", "-group",
+	"-perm", "-atime", "-amin", "-ctime", "-cmin", "-inum", "-links", "-samefile", "-lname", "-fstype", "-type",
+}
+
+// gitOptions are options of git itself that take an argument.
+var gitOptions = []string{"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--super-prefix", "--config-env"}
+
+// git looks at the commands that git runs, and lists the command without git's own
+// options. It reports whether these change nothing else.
+func (w *walker) git(args []Word, sc *scope) bool {
+	inner := sc.copy()
+	i, harmless := 0, true
+	aliases := make(map[string]string)
+	for ; i < len(args) && strings.HasPrefix(args[i].Text, "-"); i++ {
+		name, _, valued := strings.Cut(args[i].Text, "=")
+		harmless = harmless && slices.Contains([]string{"-C", "-P", "-p", "--no-pager", "--paginate", "--literal-pathspecs", "--no-optional-locks"}, name)
+		if valued || !slices.Contains(gitOptions, name) || i+1 == len(args) {
+			continue
+		}
+		i++
+		switch name {
+		case "-C":
+			inner.dir = inner.join(args[i])
+		case "-c":
+			key, value, _ := strings.Cut(args[i].Text, "=")
+			if alias, ok := strings.CutPrefix(strings.ToLower(key), "alias."); ok {
+				aliases[alias] = value
+			} else if strings.HasPrefix(value, "!") || slices.Contains(gitPrograms, path.Base(strings.ReplaceAll(strings.ToLower(key), ".", "/"))) {
+				w.text(strings.TrimPrefix(value, "!"), inner.copy(), feed{from: "git"})
+			}
+		}
+	}
+	if i >= len(args) {
+		return false
+	}
+	rest := args[i:]
+	if value, ok := aliases[rest[0].Text]; ok {
+		text := "git " + value
+		if shell, ok := strings.CutPrefix(value, "!"); ok {
+			text = shell
+		}
+		w.text(text+" "+strings.Join(quoted(rest[1:]), " "), inner.copy(), feed{from: "git"})
+		return false
+	}
+	if i > 0 {
+		w.out.Commands = append(w.out.Commands, Command{Words: slices.Concat([]Word{{Text: "git"}}, rest), Dir: inner.dir})
+	}
+	switch sub := rest[0].Text; {
+	case len(rest) > 2 && sub == "submodule" && rest[1].Text == "foreach":
+		words := rest[2:]
+		for len(words) > 0 && strings.HasPrefix(words[0].Text, "-") {
+			words = words[1:]
+		}
+		w.joined(words, inner, feed{from: "git"})
+	case len(rest) > 2 && sub == "bisect" && rest[1].Text == "run":
+		w.run(rest[2:], inner, feed{from: "git"})
+	case sub == "rebase" || sub == "filter-branch" || sub == "difftool":
+		for k, a := range rest {
+			flag, value, valued := strings.Cut(a.Text, "=")
+			if !slices.Contains([]string{"-x", "--exec", "--extcmd"}, flag) && !strings.HasSuffix(flag, "-filter") {
+				continue
+			}
+			if !valued && k+1 < len(rest) {
+				value = rest[k+1].Text
+			}
+			w.text(value, inner.copy(), feed{from: "git"})
+		}
+	}
+	return i > 0 && harmless
+}
+
+// gitPrograms are settings of git whose value is a command.
+var gitPrograms = []string{"sshcommand", "editor", "pager", "fsmonitor", "askpass", "external", "cmd", "command", "helper", "textconv", "clean", "smudge", "process", "driver", "program"}

@@ -1,0 +1,285 @@
+package script
+
+import (
+	"io"
+	"maps"
+	"path"
+	"strconv"
+	"strings"
+
+	"mvdan.cc/sh/v3/expand"
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// scope is what is known at a place of a script.
+type scope struct {
+	// vars that were set before, with [Unknown] in values that are not known. One that is
+	// not there may have been set before the script.
+	vars map[string]string
+	dir  string
+	args []Word // from $0 on; nil: not known
+}
+
+func (s *scope) copy() *scope {
+	return &scope{vars: maps.Clone(s.vars), dir: s.dir, args: s.args}
+}
+
+// merge takes in what a part leaves that may have run, or not.
+func (s *scope) merge(other *scope) {
+	for name, v := range other.vars {
+		if have, ok := s.vars[name]; !ok || have != v {
+			s.vars[name] = Unknown
+		}
+	}
+	if s.dir != other.dir {
+		s.dir = ""
+	}
+}
+
+// join gives the directory that a path leads to; empty: not known.
+func (s *scope) join(to Word) string {
+	switch {
+	case !to.Known():
+		return ""
+	case path.IsAbs(to.Text):
+		return path.Clean(to.Text)
+	case s.dir == "":
+		return ""
+	}
+	return path.Join(s.dir, to.Text)
+}
+
+// environ is a scope as the expansion sees it.
+type environ struct {
+	*scope
+	w *walker
+}
+
+func (e environ) Each(func(string, expand.Variable) bool) {}
+
+func (e environ) Get(name string) expand.Variable {
+	text := func(s string) expand.Variable {
+		return expand.Variable{Set: true, Kind: expand.String, Str: s}
+	}
+	if name == "IFS" {
+		v, ok := e.vars[name]
+		if e.w.tainted[name] || strings.Contains(v, Unknown) {
+			e.w.doubt("how words are split (IFS) is not known")
+			ok = false
+		}
+		if !ok {
+			v = " \t\n"
+		}
+		return text(v)
+	}
+	if e.w.tainted[name] {
+		return text(Unknown)
+	}
+	if v, ok := e.vars[name]; ok {
+		return text(v)
+	}
+	switch {
+	case name == "PWD" && e.dir != "":
+		return text(e.dir)
+	case name == "HOME" && e.w.home != "":
+		return text(e.w.home)
+	case (name == "@" || name == "*") && e.args != nil:
+		v := expand.Variable{Set: true, Kind: expand.Indexed}
+		for _, a := range e.args[min(1, len(e.args)):] {
+			v.List = append(v.List, a.Text)
+		}
+		return v
+	case name == "@" || name == "*":
+		return expand.Variable{Set: true, Kind: expand.Indexed, List: []string{Unknown}}
+	}
+	if n, err := strconv.Atoi(name); err == nil && e.args != nil {
+		if n < len(e.args) {
+			return text(e.args[n].Text)
+		}
+		return expand.Variable{}
+	}
+	return text(Unknown)
+}
+
+// expansion is how words are expanded in a scope.
+func (w *walker) expansion(sc *scope) *expand.Config {
+	return &expand.Config{
+		Env:       environ{sc, w},
+		ProcSubst: func(*syntax.ProcSubst) (string, error) { return Unknown, nil },
+		CmdSubst: func(out io.Writer, cs *syntax.CmdSubst) error {
+			text, ok := w.produced(cs.Stmts, sc)
+			if !ok {
+				text = Unknown
+			}
+			_, err := out.Write([]byte(text))
+			return err
+		},
+	}
+}
+
+// fields gives the words that a word becomes.
+func (w *walker) fields(word *syntax.Word, sc *scope) []Word {
+	if text, ok := plain(word); ok {
+		return []Word{{Text: text}}
+	}
+	dynamic, pattern := unquoted(word)
+	if !w.simple(word, sc) || braces(word) > maxBraces {
+		return []Word{{Text: Unknown, Split: true}}
+	}
+	texts, err := expand.Fields(w.expansion(sc), word)
+	if err != nil {
+		return []Word{{Text: Unknown, Split: true}}
+	}
+	out := make([]Word, len(texts))
+	for i, t := range texts {
+		out[i] = Word{Text: t, Split: dynamic && strings.Contains(t, Unknown) || pattern && isPattern(t)}
+	}
+	return out
+}
+
+// plain gives the text of a word in which nothing is expanded, as most are.
+func plain(word *syntax.Word) (string, bool) {
+	var out string
+	for _, p := range word.Parts {
+		switch p := p.(type) {
+		case *syntax.Lit:
+			if strings.ContainsAny(p.Value, "\\{~*?[") {
+				return "", false
+			}
+			out += p.Value
+		case *syntax.SglQuoted:
+			if p.Dollar {
+				return "", false
+			}
+			out += p.Value
+		default:
+			return "", false
+		}
+	}
+	return out, true
+}
+
+// literal gives the one text that a word becomes where it is not split.
+func (w *walker) literal(word *syntax.Word, sc *scope) string {
+	if word == nil {
+		return ""
+	}
+	if text, ok := plain(word); ok {
+		return text
+	}
+	if !w.simple(word, sc) {
+		return Unknown
+	}
+	text, err := expand.Literal(w.expansion(sc), word)
+	if err != nil {
+		return Unknown
+	}
+	return text
+}
+
+// simple reports whether expanding a word gives [Unknown] for what is not known, rather
+// than something made of it.
+func (w *walker) simple(word *syntax.Word, sc *scope) bool {
+	ok := true
+	syntax.Walk(word, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.CmdSubst, *syntax.ProcSubst:
+			return false
+		case *syntax.ParamExp:
+			plain := !n.Excl && !n.Length && n.Index == nil && n.Slice == nil && n.Repl == nil && n.Exp == nil && n.Names == 0 && n.Param != nil
+			if !plain && (n.Param == nil || n.Excl || n.Index != nil || strings.Contains(environ{sc, w}.Get(n.Param.Value).String(), Unknown)) {
+				ok = false
+			}
+		case *syntax.ArithmExp:
+			ok = false
+		}
+		return ok
+	})
+	return ok
+}
+
+// unquoted reports whether a word has an expansion, or a pattern, outside of quotes.
+func unquoted(word *syntax.Word) (dynamic, pattern bool) {
+	for _, p := range word.Parts {
+		switch p := p.(type) {
+		case *syntax.Lit:
+			for i := 0; i < len(p.Value); i++ {
+				switch p.Value[i] {
+				case '\\':
+					i++
+				case '*', '?', '[':
+					pattern = true
+				}
+			}
+		case *syntax.SglQuoted:
+		case *syntax.DblQuoted:
+			for _, q := range p.Parts {
+				if e, ok := q.(*syntax.ParamExp); ok && e.Param != nil && e.Param.Value == "@" {
+					dynamic = true
+				}
+			}
+		case *syntax.ExtGlob:
+			pattern = true
+		default:
+			dynamic = true
+		}
+	}
+	return dynamic, pattern
+}
+
+// isPattern reports whether a text could match file names other than itself.
+func isPattern(s string) bool { return s != "[" && s != "[[" && strings.ContainsAny(s, "*?[") }
+
+// maxBraces bounds the words that braces may become.
+const maxBraces = 256
+
+// braces counts the words that the braces in a word become, up to a bound.
+func braces(word *syntax.Word) int {
+	c := *word
+	if !syntax.SplitBraces(&c) {
+		return 1
+	}
+	return countBraces(&c)
+}
+
+func countBraces(word *syntax.Word) int {
+	n := 1
+	for _, p := range word.Parts {
+		b, ok := p.(*syntax.BraceExp)
+		if !ok {
+			continue
+		}
+		m := 0
+		if b.Sequence {
+			m = sequence(b)
+		} else {
+			for _, e := range b.Elems {
+				m += countBraces(e)
+			}
+		}
+		if n *= max(m, 1); n > maxBraces {
+			return n
+		}
+	}
+	return n
+}
+
+// sequence counts the elements of {x..y}.
+func sequence(b *syntax.BraceExp) int {
+	var ends [2]int
+	for i := range ends {
+		n, err := strconv.Atoi(b.Elems[i].Lit())
+		if err != nil {
+			return 64 // letters
+		}
+		ends[i] = n
+	}
+	n := ends[1] - ends[0]
+	if n < 0 {
+		n = -n
+	}
+	if n < 0 || n > maxBraces {
+		return maxBraces + 1
+	}
+	return n + 1
+}

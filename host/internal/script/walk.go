@@ -1,0 +1,346 @@
+package script
+
+import (
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// walker goes through a script in the order in which it runs.
+type walker struct {
+	out       *Analysis
+	src       string
+	home      string
+	functions map[string]*syntax.Stmt
+	active    []string        // functions that are being looked at
+	tainted   map[string]bool // variables that a function sets, whenever it is called
+	depth     int
+	steps     int
+}
+
+// feed is what a command gets on standard input.
+type feed struct {
+	text  string
+	known bool
+	from  string // what it comes from, when it is not known
+}
+
+func (w *walker) stmts(list []*syntax.Stmt, sc *scope, in feed) {
+	for _, s := range list {
+		w.stmt(s, sc, in)
+	}
+}
+
+func (w *walker) stmt(s *syntax.Stmt, sc *scope, in feed) {
+	if w.steps++; w.steps > maxSteps {
+		w.doubt("it has more than %d commands", maxSteps)
+		return
+	}
+	if w.depth++; w.depth > 200 { // of the grammar
+		w.doubt("it is nested too deep")
+		w.depth--
+		return
+	}
+	defer func() { w.depth-- }()
+	for _, r := range s.Redirs {
+		in = w.redirect(r, sc, in)
+	}
+	switch {
+	case s.Cmd == nil:
+	case s.Background:
+		w.command(s.Cmd, sc.copy(), in)
+	default:
+		w.command(s.Cmd, sc, in)
+	}
+}
+
+// redirect looks at one redirect, and gives what standard input is after it.
+func (w *walker) redirect(r *syntax.Redirect, sc *scope, in feed) feed {
+	w.substitutions(r.Word, sc)
+	w.substitutions(r.Hdoc, sc)
+	switch r.Op {
+	case syntax.Hdoc, syntax.DashHdoc:
+		if strings.ContainsAny(source(w.src, r.Word), `'"\`) {
+			return feed{text: verbatim(r.Hdoc), known: true}
+		}
+		text := w.literal(r.Hdoc, sc)
+		return feed{text: text, known: !strings.Contains(text, Unknown), from: "a heredoc"}
+	case syntax.WordHdoc:
+		text := w.literal(r.Word, sc)
+		return feed{text: text, known: !strings.Contains(text, Unknown), from: "a here string"}
+	}
+	target := Word{Text: w.literal(r.Word, sc)}
+	number := func() bool { return target.Text == "-" || strings.Trim(target.Text, "0123456789-") == "" }
+	switch r.Op {
+	case syntax.RdrIn, syntax.DplIn:
+		if r.Op == syntax.DplIn && number() {
+			return in
+		}
+		w.out.Reads = append(w.out.Reads, File{target, sc.dir})
+		return feed{from: "a file"}
+	case syntax.DplOut:
+		if number() {
+			return in
+		}
+	}
+	w.out.Writes = append(w.out.Writes, File{target, sc.dir})
+	return in
+}
+
+func (w *walker) command(cmd syntax.Command, sc *scope, in feed) {
+	switch c := cmd.(type) {
+	case *syntax.CallExpr:
+		w.call(c, sc, in)
+	case *syntax.DeclClause:
+		w.declare(c, sc)
+	case *syntax.BinaryCmd:
+		w.binary(c, sc, in)
+	case *syntax.Block:
+		w.stmts(c.Stmts, sc, in)
+	case *syntax.Subshell:
+		w.stmts(c.Stmts, sc.copy(), in)
+	case *syntax.IfClause:
+		w.branches(c, sc, in)
+	case *syntax.CaseClause:
+		w.substitutions(c.Word, sc)
+		before := sc.copy()
+		for _, item := range c.Items {
+			for _, p := range item.Patterns {
+				w.substitutions(p, sc)
+			}
+			b := before.copy()
+			w.stmts(item.Stmts, b, in)
+			sc.merge(b)
+		}
+	case *syntax.WhileClause:
+		w.loop(c, sc, func(b *scope) { w.stmts(c.Cond, b, in); w.stmts(c.Do, b, in) })
+	case *syntax.ForClause:
+		w.forLoop(c, sc, in)
+	case *syntax.FuncDecl:
+		w.function(c)
+	case *syntax.TimeClause:
+		if c.Stmt != nil {
+			w.stmt(c.Stmt, sc, in)
+		}
+	case *syntax.CoprocClause:
+		if c.Stmt != nil {
+			w.stmt(c.Stmt, sc.copy(), feed{from: "another process"})
+		}
+	default: // tests and arithmetic
+		w.substitutions(cmd, sc)
+		forget(cmd, sc)
+	}
+}
+
+func (w *walker) branches(c *syntax.IfClause, sc *scope, in feed) {
+	w.stmts(c.Cond, sc, in)
+	then := sc.copy()
+	w.stmts(c.Then, then, in)
+	if c.Else != nil {
+		other := sc.copy()
+		w.branches(c.Else, other, in)
+		sc.merge(other)
+	}
+	sc.merge(then)
+}
+
+// loop looks at a body that runs any number of times.
+func (w *walker) loop(n syntax.Node, sc *scope, body func(*scope)) {
+	forget(n, sc)
+	b := sc.copy()
+	body(b)
+	sc.merge(b)
+}
+
+// maxUnrolled bounds the loops over known words that are looked at word by word.
+const maxUnrolled = 16
+
+func (w *walker) forLoop(c *syntax.ForClause, sc *scope, in feed) {
+	iter, ok := c.Loop.(*syntax.WordIter)
+	if !ok {
+		w.substitutions(c.Loop, sc)
+		w.loop(c, sc, func(b *scope) { w.stmts(c.Do, b, in) })
+		return
+	}
+	var items []Word
+	known := iter.InPos.IsValid()
+	for _, word := range iter.Items {
+		w.substitutions(word, sc)
+		for _, f := range w.fields(word, sc) {
+			known = known && f.Known() && !f.Split
+			items = append(items, f)
+		}
+	}
+	forget(c, sc)
+	if !known || len(items) > maxUnrolled || len(items) == 0 || w.steps > maxSteps/100 {
+		items = []Word{{Text: Unknown}}
+	}
+	for _, item := range items {
+		b := sc.copy()
+		b.vars[iter.Name.Value] = item.Text
+		w.stmts(c.Do, b, in)
+		sc.merge(b)
+	}
+}
+
+func (w *walker) binary(c *syntax.BinaryCmd, sc *scope, in feed) {
+	switch c.Op {
+	case syntax.AndStmt:
+		w.and(c, sc, in)
+		return
+	case syntax.OrStmt:
+		w.stmt(c.X, sc, in)
+		b := sc.copy()
+		w.stmt(c.Y, b, in)
+		sc.merge(b)
+		return
+	}
+	w.stmt(c.X, sc.copy(), in)
+	out := feed{from: "a command"}
+	if text, ok := w.produced([]*syntax.Stmt{c.X}, sc); ok {
+		out = feed{text: text, known: true}
+	}
+	w.stmt(c.Y, sc.copy(), out)
+}
+
+// and looks at X && Y, and gives what is known when both succeeded.
+func (w *walker) and(c *syntax.BinaryCmd, sc *scope, in feed) *scope {
+	var b *scope
+	if x, ok := c.X.Cmd.(*syntax.BinaryCmd); ok && x.Op == syntax.AndStmt && !c.X.Negated && len(c.X.Redirs) == 0 {
+		b = w.and(x, sc, in).copy()
+	} else {
+		w.stmt(c.X, sc, in)
+		b = sc.copy()
+	}
+	w.stmt(c.Y, b, in)
+	sc.merge(b)
+	return b
+}
+
+// function looks at a definition: who calls it later is not known.
+func (w *walker) function(c *syntax.FuncDecl) {
+	if c.Name == nil || c.Body == nil {
+		return
+	}
+	name := c.Name.Value
+	if bomb(c.Body, name) {
+		w.out.Bomb = true
+	}
+	w.functions[name] = c.Body
+	inside := &scope{vars: make(map[string]string), dir: ""}
+	forget(c.Body, inside)
+	for v := range inside.vars {
+		w.tainted[v] = true
+	}
+	w.enter(name, &scope{vars: make(map[string]string)}, feed{from: "whoever calls " + name})
+}
+
+// enter looks at a function's body.
+func (w *walker) enter(name string, sc *scope, in feed) {
+	if slices.Contains(w.active, name) || len(w.active) > maxDepth {
+		return
+	}
+	w.active = append(w.active, name)
+	w.stmt(w.functions[name], sc, in)
+	w.active = w.active[:len(w.active)-1]
+}
+
+// bomb reports whether a function's body starts the function itself beside itself.
+func bomb(body *syntax.Stmt, name string) bool {
+	calls := func(s *syntax.Stmt) bool {
+		c, ok := s.Cmd.(*syntax.CallExpr)
+		return ok && len(c.Args) > 0 && c.Args[0].Lit() == name
+	}
+	found := false
+	syntax.Walk(body, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.BinaryCmd:
+			found = found || (n.Op == syntax.Pipe || n.Op == syntax.PipeAll) && calls(n.X) && calls(n.Y)
+		case *syntax.Stmt:
+			found = found || n.Background && calls(n)
+		}
+		return !found
+	})
+	return found
+}
+
+// substitutions looks at the commands in a node's words.
+func (w *walker) substitutions(n syntax.Node, sc *scope) {
+	if word, ok := n.(*syntax.Word); n == nil || ok && (word == nil || onlyText(word)) {
+		return
+	}
+	syntax.Walk(n, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.CmdSubst:
+			w.stmts(n.Stmts, sc.copy(), feed{from: "standard input"})
+			return false
+		case *syntax.ProcSubst:
+			w.stmts(n.Stmts, sc.copy(), feed{from: "another process"})
+			return false
+		}
+		return true
+	})
+}
+
+func onlyText(word *syntax.Word) bool {
+	_, ok := plain(word)
+	return ok
+}
+
+// forget marks what a node may set as not known.
+func forget(n syntax.Node, sc *scope) {
+	syntax.Walk(n, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.Assign:
+			if n.Name != nil {
+				sc.vars[n.Name.Value] = Unknown
+			}
+		case *syntax.WordIter:
+			sc.vars[n.Name.Value] = Unknown
+		case *syntax.BinaryArithm, *syntax.UnaryArithm:
+			syntax.Walk(n, func(n syntax.Node) bool {
+				if word, ok := n.(*syntax.Word); ok {
+					sc.vars[word.Lit()] = Unknown
+				}
+				return true
+			})
+		case *syntax.CallExpr:
+			if len(n.Args) == 0 {
+				break
+			}
+			switch name := n.Args[0].Lit(); name {
+			case "cd", "pushd", "popd":
+				sc.dir = ""
+			case "read", "mapfile", "readarray", "getopts", "printf", "unset", "eval", ".", "source":
+				for _, a := range n.Args[1:] {
+					sc.vars[a.Lit()] = Unknown
+				}
+			}
+		}
+		return true
+	})
+}
+
+// source is a node as it is written.
+func source(src string, n syntax.Node) string {
+	from, to := n.Pos().Offset(), n.End().Offset()
+	if int(to) > len(src) || from > to {
+		return Unknown
+	}
+	return src[from:to]
+}
+
+// verbatim is the body of a heredoc in which nothing is expanded.
+func verbatim(word *syntax.Word) string {
+	if word == nil {
+		return ""
+	}
+	var out strings.Builder
+	for _, p := range word.Parts {
+		if l, ok := p.(*syntax.Lit); ok {
+			out.WriteString(l.Value)
+		}
+	}
+	return out.String()
+}

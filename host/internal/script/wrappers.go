@@ -1,0 +1,289 @@
+package script
+
+import (
+	"slices"
+	"strings"
+)
+
+// wrapper is a program that runs the command in its arguments.
+type wrapper struct {
+	// short and long options that take an argument of their own.
+	short string
+	long  []string
+	// operands stand before the command.
+	operands int
+	// assigns: words of the form NAME=VALUE stand before the command.
+	assigns bool
+	// shell: the words are joined and given to a shell.
+	shell bool
+	// shellFlag is an option whose argument is given to a shell.
+	shellFlag string
+	// visible: running a command is not all that it does, so it counts by itself too.
+	visible bool
+	// more: it adds arguments that are not known.
+	more bool
+	// remote: the command runs on another machine.
+	remote bool
+	// not are options with which it runs nothing.
+	not string
+}
+
+var wrappers = map[string]wrapper{
+	"builtin":          {},
+	"busybox":          {},
+	"caffeinate":       {short: "tw"},
+	"chroot":           {operands: 1, long: []string{"userspec", "groups"}, visible: true},
+	"chrt":             {operands: 1, short: "TPD"},
+	"command":          {not: "vV"},
+	"coproc":           {},
+	"daemonize":        {short: "acelopuE"},
+	"dbus-run-session": {},
+	"doas":             {short: "uCa", visible: true},
+	"exec":             {short: "a"},
+	"fakeroot":         {short: "lsib"},
+	"flock":            {operands: 1, short: "wEc", shellFlag: "c", long: []string{"timeout", "wait", "conflict-exit-code"}},
+	"gtimeout":         {operands: 1, short: "ks", long: []string{"kill-after", "signal"}},
+	"ionice":           {short: "cnpPu", long: []string{"class", "classdata"}},
+	"linux32":          {},
+	"linux64":          {},
+	"ltrace":           {short: "aeDlnopsuAFSwx"},
+	"nice":             {short: "n", long: []string{"adjustment"}},
+	"nocorrect":        {},
+	"noglob":           {},
+	"nohup":            {},
+	"nsenter":          {short: "tSGF", long: []string{"target", "setuid", "setgid"}, visible: true},
+	"numactl":          {short: "iNCmplw"},
+	"parallel":         {short: "jNnLlIaSdPE", long: []string{"jobs", "max-args", "arg-file", "delimiter", "joblog", "results", "timeout", "retries", "sshlogin", "tmpdir"}, shell: true, more: true},
+	"pkexec":           {long: []string{"user"}, visible: true},
+	"proxychains":      {short: "f"},
+	"proxychains4":     {short: "f"},
+	"rlwrap":           {short: "abcCfHlLmMnoOpPqsSt"},
+	"rsh":              {operands: 1, short: "l", shell: true, remote: true, visible: true},
+	"runuser":          {short: "ugGcsw", long: []string{"user", "group", "command", "shell"}, shellFlag: "c", visible: true},
+	"script":           {short: "cEIOBmoT", long: []string{"command"}, shellFlag: "c"},
+	"setarch":          {},
+	"setpriv":          {long: []string{"reuid", "regid", "groups", "inh-caps", "ambient-caps", "bounding-set", "securebits", "pdeathsig"}},
+	"setsid":           {},
+	"softlimit":        {short: "amcdflrpost"},
+	"ssh":              {operands: 1, short: "BbcDEeFIiJLlmOopQRSWw", shell: true, remote: true, visible: true},
+	"stdbuf":           {short: "ioe", long: []string{"input", "output", "error"}},
+	"strace":           {short: "abeEIoOpPsSuUX"},
+	"su":               {operands: 1, short: "cgGsw", long: []string{"command", "group", "shell"}, shellFlag: "c", visible: true},
+	"sudo":             {short: "aCcDghprRtTuU", long: []string{"user", "group", "host", "prompt", "chdir", "chroot", "role", "type", "close-from", "command-timeout", "other-user"}, assigns: true, visible: true},
+	"systemd-run":      {short: "upHMtE", long: []string{"unit", "property", "description", "slice", "uid", "gid", "nice", "setenv", "working-directory"}, visible: true},
+	"taskset":          {operands: 1},
+	"time":             {short: "fo", long: []string{"format", "output"}},
+	"timeout":          {operands: 1, short: "ks", long: []string{"kill-after", "signal"}},
+	"toybox":           {},
+	"unbuffer":         {},
+	"unshare":          {short: "wRSG", long: []string{"root", "wd", "setuid", "setgid", "map-user", "map-group"}, visible: true},
+	"watch":            {short: "nqs", long: []string{"interval"}, shell: true},
+	"xargs":            {short: "adEIiLlnPsS", long: []string{"arg-file", "delimiter", "eof", "replace", "max-lines", "max-args", "max-procs", "max-chars"}, more: true},
+	"xvfb-run":         {short: "enfpsw"},
+}
+
+// shells read commands from an option, a file, or standard input.
+var shells = []string{"sh", "bash", "zsh", "dash", "ksh", "ash", "mksh", "yash", "rbash", "fish"}
+
+// unwrap looks at the command that a command runs. It reports whether that is all it does.
+func (w *walker) unwrap(name string, words []Word, sc *scope, in feed) bool {
+	args := words[1:]
+	switch {
+	case slices.Contains(shells, name):
+		return w.shell(words, sc, in)
+	case name == "eval":
+		w.joined(args, sc, in)
+		return true
+	case name == "." || name == "source":
+		return w.sourced(args, sc, in)
+	case name == "env":
+		return w.env(args, sc, in)
+	case name == "find" || name == "fd" || name == "fdfind":
+		w.find(name, args, sc)
+		return false
+	case name == "git":
+		return w.git(args, sc)
+	}
+	spec, ok := wrappers[name]
+	if !ok {
+		return false
+	}
+	rest, text, runs := w.options(spec, args)
+	if text != nil {
+		w.text(text.Text, sc.copy(), in)
+	}
+	if !runs || len(rest) == 0 {
+		return text != nil && !spec.visible
+	}
+	if spec.more {
+		rest = w.more(name, rest, in)
+	}
+	at := len(w.out.Commands)
+	switch {
+	case spec.shell && (len(rest) == 1 || name != "watch" || !slices.Contains(texts(args), "-x")):
+		w.joined(rest, sc.copy(), in)
+	default:
+		inner := sc
+		if name != "exec" && name != "command" && name != "builtin" {
+			inner = sc.copy()
+		}
+		w.run(rest, inner, in)
+	}
+	if spec.remote {
+		for i := at; i < len(w.out.Commands); i++ {
+			w.out.Commands[i].Remote = true
+		}
+	}
+	return !spec.visible
+}
+
+// options goes over a wrapper's own options and operands. text is what it gives to a shell.
+func (w *walker) options(spec wrapper, args []Word) (rest []Word, text *Word, runs bool) {
+	operands := spec.operands
+	for i := 0; i < len(args); i++ {
+		a := args[i].Text
+		switch {
+		case a == "-" && spec.shellFlag != "": // su - is a login
+		case a == "--":
+			if operands >= len(args)-i-1 {
+				return nil, text, true
+			}
+			return args[i+1+operands:], text, true
+		case strings.HasPrefix(a, "--"):
+			name, _, valued := strings.Cut(a[2:], "=")
+			takes := !valued && slices.ContainsFunc(spec.long, func(l string) bool { return Abbreviates(name, l) })
+			if spec.shellFlag != "" && Abbreviates(name, "command") {
+				switch _, v, _ := strings.Cut(a, "="); {
+				case valued:
+					text = &Word{Text: v}
+				case i+1 < len(args):
+					text = &args[i+1]
+				}
+			}
+			if takes {
+				i++
+			}
+		case len(a) > 1 && a[0] == '-':
+			for k := 1; k < len(a); k++ {
+				if strings.IndexByte(spec.not, a[k]) >= 0 {
+					return nil, nil, false
+				}
+				if strings.IndexByte(spec.short, a[k]) < 0 {
+					continue
+				}
+				value := Word{Text: a[k+1:]}
+				if k == len(a)-1 && i+1 < len(args) {
+					i++
+					value = args[i]
+				}
+				if spec.shellFlag != "" && a[k] == spec.shellFlag[0] {
+					text = &value
+				}
+				break
+			}
+		case spec.assigns && isAssignment(a):
+			name, _, _ := strings.Cut(a, "=")
+			w.out.Sets = append(w.out.Sets, name)
+		case operands > 0:
+			operands--
+		default:
+			return args[i:], text, true
+		}
+	}
+	return nil, text, true
+}
+
+// Abbreviates reports whether a word can stand for the name of a long option.
+func Abbreviates(word, name string) bool { return word != "" && strings.HasPrefix(name, word) }
+
+func isAssignment(s string) bool {
+	name, _, ok := strings.Cut(s, "=")
+	return ok && name != "" && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") == ""
+}
+
+// joined looks at words that are joined to a text for a shell.
+func (w *walker) joined(words []Word, sc *scope, in feed) {
+	if len(words) > 0 && words[0].Text == "--" {
+		words = words[1:]
+	}
+	w.text(strings.Join(texts(words), " "), sc, in)
+}
+
+func texts(words []Word) []string {
+	out := make([]string, len(words))
+	for i, word := range words {
+		out[i] = word.Text
+	}
+	return out
+}
+
+// more adds the arguments that xargs and its like take from elsewhere.
+func (w *walker) more(name string, rest []Word, in feed) []Word {
+	for i, word := range rest { // parallel's own
+		if name == "parallel" && strings.HasPrefix(word.Text, ":::") {
+			return append(slices.Clone(rest[:i]), rest[i+1:]...)
+		}
+	}
+	if in.known {
+		out := slices.Clone(rest)
+		for _, f := range strings.Fields(in.text) {
+			out = append(out, Word{Text: f})
+		}
+		return out
+	}
+	return append(slices.Clone(rest), Word{Text: Unknown, Split: true})
+}
+
+// env looks at what env runs.
+func (w *walker) env(args []Word, sc *scope, in feed) bool {
+	for i := 0; i < len(args); i++ {
+		a := args[i].Text
+		switch {
+		case a == "-" || a == "--":
+		case strings.HasPrefix(a, "--"):
+			name, value, valued := strings.Cut(a[2:], "=")
+			if !valued && i+1 < len(args) && (Abbreviates(name, "split-string") || Abbreviates(name, "unset") || Abbreviates(name, "chdir")) {
+				i++
+				value = args[i].Text
+			}
+			if Abbreviates(name, "split-string") {
+				w.split(value, args[i+1:], sc, in)
+				return true
+			}
+		case len(a) > 1 && a[0] == '-':
+			k := strings.IndexAny(a, "SuC")
+			if k < 0 {
+				continue
+			}
+			value := a[k+1:]
+			if value == "" && i+1 < len(args) {
+				i++
+				value = args[i].Text
+			}
+			if a[k] == 'S' {
+				w.split(value, args[i+1:], sc, in)
+				return true
+			}
+		case isAssignment(a):
+			name, _, _ := strings.Cut(a, "=")
+			w.out.Sets = append(w.out.Sets, name)
+		default:
+			w.run(args[i:], sc.copy(), in)
+			return true
+		}
+	}
+	return true
+}
+
+// split looks at the one text that env splits into words.
+func (w *walker) split(text string, rest []Word, sc *scope, in feed) {
+	w.text(text+" "+strings.Join(quoted(rest), " "), sc.copy(), in)
+}
+
+func quoted(words []Word) []string {
+	out := make([]string, len(words))
+	for i, word := range words {
+		out[i] = "'" + strings.ReplaceAll(word.Text, "'", `'\''`) + "'" // also what quote leaves
+	}
+	return out
+}
