@@ -53,6 +53,40 @@ sandbox {
   deny = ["**/.env", "**/*.pem"]
 }
 
+# What calls may be made, within the sandbox. All rules that match count: deny over ask over
+# allow. docs/operators.md says it all; toolhost policy check COMMAND shows what would be.
+permissions {
+  # What becomes of a call that no rule is about: allow, ask or deny.
+  default = "allow"
+
+  # "allow-list": no command runs that an allow rule does not name.
+  commands = "rules"
+
+  # The built-in rules, against commands that destroy the machine.
+  builtin = true
+
+  deny "keys" {
+    path   = ["~/.ssh/**", "**/*.key"]
+    reason = "it holds keys"
+  }
+
+  ask "what others see" {
+    command = ["git push *", "npm publish *"]
+  }
+
+  # A call may be changed: these commands get a minute.
+  allow "installing" {
+    command = "npm install *"
+    set     = { timeout = 60000 }
+  }
+
+  # Run by toolhost policy test.
+  test "nobody pushes unasked" {
+    command = "sh -c 'git push'"
+    expect  = "ask"
+  }
+}
+
 # A plugin is a binary that serves tools. Without a path it is looked for in the plugins
 # directory beside the executable.
 plugin "read" {}

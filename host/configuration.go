@@ -44,7 +44,8 @@ func ValidateConfig(path string) (ConfigSummary, error) {
 		return sum, err
 	}
 	sum.Plugins = len(cfg.Plugins)
-	var errs []error
+	_, err = rules(cfg)
+	errs := []error{err}
 	for _, p := range cfg.Plugins {
 		if p.Missing != "" {
 			errs = append(errs, errors.New(cfg.MissingBinary(p)))

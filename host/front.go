@@ -4,6 +4,18 @@ import (
 	"context"
 
 	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/policy"
+)
+
+// What an answer to a permission ask may say in its Values of how long it holds; one that
+// says nothing holds once. Metadata of the ask has them under "scopes", and under "rule"
+// and "reason" why it is asked.
+const (
+	ScopeOnce    = policy.Once
+	ScopeSession = policy.Session // in this session, accepted or declined
+	ScopeAlways  = policy.Always  // accepted, in this workspace
+	ScopeNever   = policy.Never   // declined, in this workspace
 )
 
 // front gives the front of a request what the configuration decides: asks that

@@ -148,9 +148,13 @@ func New(ctx context.Context, opts Options) (*Host, error) {
 	h.commands = h.newCommands()
 	h.super = supervisor.New(h.specs(), supervisor.Options{HostVersion: Version, Log: h.log, Diagnose: cfg.At, Inherit: h.commands.inherit, Confine: h.confine})
 	h.load(ctx)
+	rules, err := h.boundRules()
+	if err != nil {
+		return nil, errors.Join(err, h.Close())
+	}
 	h.dispatch = &dispatch.Dispatcher{
 		Registry:  h.registry,
-		Policy:    policy.New(policy.Rules{Strict: cfg.Sandbox.Strict, Allow: cfg.Sandbox.Allow, Deny: cfg.Sandbox.Deny}),
+		Policy:    policy.New(rules),
 		Scheduler: scheduler.New(cfg.Host.MaxParallel),
 		Plugins:   h.super,
 		Commands:  h.commands,
@@ -182,7 +186,7 @@ func realDir(dir string) (string, error) {
 // openState opens the state database, or one in memory when that fails: calls work
 // without it, but sessions end with the process, which Problems tells.
 func (h *Host) openState() {
-	dir, err := h.stateDir()
+	dir, err := stateDir(h.opts.StateDir, h.cfg)
 	if err == nil {
 		h.state, err = state.Open(dir, h.log)
 	}
@@ -198,8 +202,8 @@ func (h *Host) openState() {
 	}
 }
 
-func (h *Host) stateDir() (string, error) {
-	for _, dir := range []string{h.opts.StateDir, h.cfg.Host.StateDir} {
+func stateDir(wanted string, cfg *config.Config) (string, error) {
+	for _, dir := range []string{wanted, cfg.Host.StateDir} {
 		if dir != "" {
 			return filepath.Abs(dir)
 		}
@@ -244,11 +248,14 @@ func (h *Host) Begin(req Request, front Front) *Pending {
 	if err != nil {
 		return &Pending{failed: &tool.Result{Error: tool.AsError(err).From(tool.SourceHost), Run: tool.Run{CallID: req.ID}}}
 	}
-	req.Name = h.toolName(req.Name)
-	inner := h.dispatch.Begin(dispatch.Request{
-		ID: req.ID, MessageID: req.MessageID, Command: req.Command, Name: req.Name, Arguments: req.Arguments, Session: s,
-	})
+	inner := h.dispatch.Begin(h.dispatchRequest(req, s))
 	return &Pending{host: h, inner: inner, front: h.front(front)}
+}
+
+func (h *Host) dispatchRequest(req Request, s dispatch.Session) dispatch.Request {
+	return dispatch.Request{
+		ID: req.ID, MessageID: req.MessageID, Command: req.Command, Name: h.toolName(req.Name), Arguments: req.Arguments, Session: s,
+	}
 }
 
 // toolName gives the full name for a function name; other names stay as they are.

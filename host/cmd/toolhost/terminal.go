@@ -89,14 +89,14 @@ func (t *terminal) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 		for _, pattern := range p.Patterns {
 			fmt.Fprintf(os.Stderr, "  %s\n", printable(pattern))
 		}
-		answer, err := t.line(ctx, "Allow? [y/N] ")
+		if reason, _ := p.Metadata["reason"].(string); reason != "" {
+			fmt.Fprintf(os.Stderr, "  (%s)\n", printable(reason))
+		}
+		answer, err := t.line(ctx, "Allow? [y]es, once / for this [s]ession / [a]lways here / [N]o / ne[v]er: ")
 		if err != nil {
 			return tool.Answer{}, err
 		}
-		if a := strings.ToLower(answer); a == "y" || a == "yes" {
-			return tool.Answer{Outcome: tool.Accepted}, nil
-		}
-		return tool.Answer{Outcome: tool.Declined, Message: "the user declined"}, nil
+		return permission(answer), nil
 	}
 	q := ask.Question
 	fmt.Fprintf(os.Stderr, "%s\n", printable(q.Text))
@@ -130,6 +130,22 @@ func chosen(q *tool.Question, typed string) []string {
 		}
 	}
 	return parts
+}
+
+// permission is what a person's answer to a permission means; anything that is no clear
+// yes is a no.
+func permission(answer string) tool.Answer {
+	switch strings.ToLower(answer) {
+	case "y", "yes", host.ScopeOnce:
+		return tool.Answer{Outcome: tool.Accepted}
+	case "s", host.ScopeSession:
+		return tool.Answer{Outcome: tool.Accepted, Values: []string{host.ScopeSession}}
+	case "a", host.ScopeAlways:
+		return tool.Answer{Outcome: tool.Accepted, Values: []string{host.ScopeAlways}}
+	case "v", host.ScopeNever:
+		return tool.Answer{Outcome: tool.Declined, Values: []string{host.ScopeNever}, Message: "the user declined, for good"}
+	}
+	return tool.Answer{Outcome: tool.Declined, Message: "the user declined"}
 }
 
 // line reads one line from the keyboard, or gives up when ctx ends.

@@ -23,6 +23,10 @@ type Config struct {
 	// Aliases are further names of tools: those of the presets that are on, then the
 	// operator's.
 	Aliases []Alias
+	// Permissions are rules for calls.
+	Permissions Permissions
+	// LeftOut are optional plugins whose binaries are not there.
+	LeftOut []string
 
 	files sources
 }

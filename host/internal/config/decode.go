@@ -32,6 +32,8 @@ type fileHCL struct {
 	Plugins []pluginHCL `hcl:"plugin,block"`
 	Tools   []toolHCL   `hcl:"tool,block"`
 	Aliases []aliasHCL  `hcl:"alias,block"`
+
+	Permissions *permissionsHCL `hcl:"permissions,block"`
 }
 
 type hostHCL struct {
@@ -150,6 +152,9 @@ func (d *decoder) file(f *fileHCL) {
 		d.cfg.Tools[t.Name] = Tool{Enabled: t.Enabled, Timeout: d.duration(t.Timeout), at: t.At}
 	}
 	d.aliases(f.Aliases)
+	if f.Permissions != nil {
+		d.permissions(f.Permissions)
+	}
 }
 
 // aliases gathers those of the presets, and the operator's, which go before them.
@@ -259,6 +264,7 @@ func (d *decoder) plugin(p *pluginHCL) {
 	}
 	out.Missing = missing(out.Path)
 	if out.Missing != "" && p.Optional {
+		d.cfg.LeftOut = append(d.cfg.LeftOut, p.Name)
 		return
 	}
 	if p.Config != nil {

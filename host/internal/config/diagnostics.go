@@ -3,7 +3,6 @@ package config
 import (
 	"bytes"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -116,7 +115,7 @@ func (p *Plugin) locate(path []string) hcl.Range {
 func (c *Config) PluginPosition(name string) string {
 	for _, p := range c.Plugins {
 		if p.Name == name && p.at.Filename != "" {
-			return fmt.Sprintf("%s:%d", filepath.Clean(p.at.Filename), p.at.Start.Line)
+			return place(p.at)
 		}
 	}
 	return ""

@@ -77,6 +77,7 @@ type Pending struct {
 	nested  atomic.Int64      // calls that its commands have made
 	started time.Time
 	early   *tool.Result // the answer, when nothing has to run
+	decided *policy.Decision
 }
 
 // Begin takes a request up to its place in the line, without waiting. Run must be
@@ -107,11 +108,11 @@ func (p *Pending) Run(ctx context.Context, front Front) *tool.Result {
 	ctx, cancel := context.WithTimeout(ctx, p.limit())
 	defer cancel()
 	call := p.call()
-	peer := p.d.peer(call, front)
-	if err := p.d.Policy.Check(ctx, &p.entry.Definition, p.entry.Schema(), call, p.args, peer); err != nil { // 3. whether it may
+	if err := p.permit(ctx, call, front); err != nil { // 3. whether it may
 		p.ticket.Abandon()
 		return p.finish(refused(err))
 	}
+	peer := p.peer(call, front)
 	done, err := p.ticket.Wait(ctx) // 4. when
 	if err != nil {
 		return p.finish(refused(err))

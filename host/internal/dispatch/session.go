@@ -14,7 +14,6 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
-	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/state"
 	"toolhost.dev/host/router"
@@ -193,44 +192,4 @@ func existsFrom(cwd string) func(string) bool {
 		_, err := os.Lstat(path)
 		return err == nil
 	}
-}
-
-// callPeer is the host as the running call sees it: the front, what the session knows, and
-// the rules for files.
-type callPeer struct {
-	Front
-	call   *tool.Call
-	state  *state.DB
-	policy *policy.Policy
-}
-
-func (d *Dispatcher) peer(call *tool.Call, front Front) tool.Peer {
-	return &callPeer{Front: front, call: call, state: d.State, policy: d.Policy}
-}
-
-// Ask implements [tool.Peer]. Files that a call is about to change are decided on here, by
-// the rules for paths, as they are when the arguments name them.
-func (p *callPeer) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
-	if ask.Permission == nil || ask.Permission.Kind != tool.PermissionEdit {
-		return p.Front.Ask(ctx, ask)
-	}
-	if err := p.policy.Edit(p.call, ask.Permission.Patterns); err != nil {
-		return tool.Answer{Outcome: tool.Declined, Message: tool.AsError(err).Message}, nil
-	}
-	return tool.Answer{Outcome: tool.Accepted}, nil
-}
-
-// FileStates implements [tool.Peer].
-func (p *callPeer) FileStates(_ context.Context, paths ...string) (map[string]tool.FileState, error) {
-	out := make(map[string]tool.FileState, len(paths))
-	for _, path := range paths {
-		s, ok, err := p.state.FileState(p.call.SessionID, path)
-		if err != nil {
-			return nil, err
-		}
-		if ok {
-			out[path] = s
-		}
-	}
-	return out, nil
 }

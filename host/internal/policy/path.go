@@ -68,11 +68,20 @@ func expandHome(path string) string {
 	if path != "~" && !strings.HasPrefix(path, "~/") {
 		return path
 	}
-	home, err := os.UserHomeDir()
-	if err != nil {
+	home := homeDir()
+	if home == "" {
 		return path
 	}
 	return filepath.Join(home, path[1:])
+}
+
+// homeDir is the user's; empty: there is none.
+func homeDir() string {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return ""
+	}
+	return home
 }
 
 // follow resolves the symbolic links of a path whose end need not exist yet.

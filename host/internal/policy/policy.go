@@ -1,12 +1,11 @@
-// Package policy decides whether a call may be made: the path check of the host,
-// before the tool's own and the kernel's, and the confirmation of dangerous tools.
+// Package policy decides whether a call may be made: the path check of the host, before
+// the tool's own and the kernel's, the operator's rules, and asks where they want one.
 package policy
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
@@ -15,28 +14,124 @@ import (
 	"toolhost.dev/sdk/unidiff"
 )
 
-// Rules are what the operator set.
+// Effect is what becomes of a call.
+type Effect string
+
+// The effects, in the order in which one overrides the next.
+const (
+	Deny  Effect = "deny"
+	Ask   Effect = "ask"
+	Allow Effect = "allow"
+)
+
+// Rules are what the operator set. The zero value allows what stays in the roots.
 type Rules struct {
 	// Strict refuses any ".." and any symbolic link.
 	Strict bool
 	// Allow and Deny are globs over absolute paths.
 	Allow, Deny []string
+
+	// Default is what becomes of a call that no rule is about; empty: it is allowed.
+	Default Effect
+	// AllowList denies every command that no allow rule names.
+	AllowList bool
+	// NoBuiltin leaves out the rules that are built in; see [Builtin].
+	NoBuiltin bool
+	// Rules of the operator. All that match count: deny over ask over allow.
+	Rules []Rule
 }
 
 // CodePathDenied is the code of a refused path: layer 2 of the validation of an edit.
 const CodePathDenied = 2
 
 // Policy is safe for concurrent use.
-type Policy struct{ rules Rules }
+type Policy struct {
+	rules Rules
+	// idle: no rule can say anything of a call that is not a command.
+	idle bool
+	// doubtful: a rule could miss a command that is not known.
+	doubtful bool
+	// external: a rule is about leaving the roots.
+	external bool
+}
 
-// New makes a policy.
-func New(r Rules) *Policy { return &Policy{rules: r} }
+// New makes a policy. Its rules were checked by [Rule.Prepare].
+func New(r Rules) *Policy {
+	p := &Policy{rules: r, idle: len(r.Rules) == 0 && (r.Default == "" || r.Default == Allow)}
+	for i := range r.Rules {
+		rule := &r.Rules[i]
+		p.doubtful = p.doubtful || rule.Effect != Allow && rule.about(KindBash) && (rule.Commands != nil || rule.Paths != nil || rule.Domains != nil)
+		p.external = p.external || rule.names(KindExternal)
+	}
+	return p
+}
 
-// Check decides on a call. It asks through peer where the rules leave it open. The
-// error says what was refused and what would allow it.
-func (p *Policy) Check(ctx context.Context, def *tool.Definition, schema *tool.Schema, call *tool.Call, args map[string]json.RawMessage, peer tool.Peer) error {
-	for _, param := range schema.Params() {
-		raw, given := args[param.Name]
+// Request is a call to be judged.
+type Request struct {
+	// Name is the tool's full name.
+	Name       string
+	Definition *tool.Definition
+	Schema     *tool.Schema
+	// Call may get further roots, and other arguments: see [Decision.Rewritten].
+	Call *tool.Call
+	// Args are the call's arguments, checked.
+	Args map[string]json.RawMessage
+	// Workspace is where the relative paths of rules start.
+	Workspace string
+	// Shell: the parameters "command" and "stdin" are scripts.
+	Shell bool
+}
+
+// Decision on a call.
+type Decision struct {
+	Effect Effect `json:"decision"`
+	// Kind of the permission: external_directory, bash, edit, or the tool's full name.
+	Kind string `json:"kind"`
+	// Reason is for a person; empty: no rule is about the call.
+	Reason string `json:"reason"`
+	// Rule that decided, with its place; empty: none did.
+	Rule string `json:"rule"`
+	// Commands are all that a script would run.
+	Commands []string `json:"commands"`
+	// Judged says what each part of the call came to, where a rule is about it.
+	Judged []Judgement `json:"judged,omitempty"`
+	// Rewritten are the parameters that rules set.
+	Rewritten []string `json:"rewritten,omitempty"`
+	// Answered says how an ask ended: "remembered", or as the answer was given.
+	Answered string `json:"answered,omitempty"`
+
+	arguments string      // as a person is shown them
+	err       *tool.Error // why it is denied, where a rule does not say it
+	asks      []Judgement
+}
+
+// Judgement of one part of a call.
+type Judgement struct {
+	// Subject is a command, a path, or the tool.
+	Subject string `json:"subject"`
+	Effect  Effect `json:"decision"`
+	Kind    string `json:"kind"`
+	Rule    string `json:"rule,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+
+	rule *Rule // nil: the default, or a built-in rule
+}
+
+// Judge decides on a call without asking anybody.
+func (p *Policy) Judge(req *Request) *Decision {
+	d := &Decision{Effect: Allow, Kind: req.Kind()}
+	var parts []part
+	if !p.idle || req.Shell || req.Definition.Traits.Dangerous {
+		parts = p.parts(req, d)
+		p.judge(req, parts, d)
+	}
+	if d.Effect != Deny {
+		if err := p.rewrite(req, parts, d); err != nil {
+			d.refuse(err)
+		}
+	}
+	for _, param := range req.Schema.Params() {
+		raw, given := req.Args[param.Name]
 		if param.Path == "" || !given {
 			continue
 		}
@@ -45,20 +140,29 @@ func (p *Policy) Check(ctx context.Context, def *tool.Definition, schema *tool.S
 			paths = pathsInDiff(paths)
 		}
 		for _, path := range paths {
-			if err := p.checkPath(call, path, write); err != nil {
-				return tool.AsError(err).WithCode(CodePathDenied)
+			if err := p.checkPath(req.Call, path, write); err != nil && !p.outside(req, path, write, d) {
+				d.Kind = KindExternal
+				if e := tool.AsError(err); e.Kind == tool.PermissionDenied {
+					d.Kind = req.Kind()
+				}
+				d.refuse(tool.AsError(err).WithCode(CodePathDenied))
+				return d
 			}
 		}
 	}
-	if def.Traits.Dangerous {
-		return confirm(ctx, def, call, peer)
-	}
-	return nil
+	return d
 }
 
-// Edit decides on files that a running call is about to change and that its arguments do
+func (d *Decision) refuse(err error) {
+	if d.Effect != Deny {
+		e := tool.AsError(err)
+		d.Effect, d.Reason, d.Rule, d.err = Deny, e.Message, "", e
+	}
+}
+
+// edit decides on files that a running call is about to change and that its arguments do
 // not name.
-func (p *Policy) Edit(call *tool.Call, paths []string) error {
+func (p *Policy) edit(call *tool.Call, paths []string) error {
 	for _, path := range paths {
 		if err := p.checkPath(call, path, true); err != nil {
 			return tool.AsError(err).WithCode(CodePathDenied)
@@ -120,27 +224,36 @@ func (p *Policy) checkPath(call *tool.Call, path string, write bool) error {
 	return tool.Errorf(tool.PermissionDenied, "%s matches none of the rules allow = %q in the sandbox block of the configuration.", path, p.rules.Allow)
 }
 
-// confirm asks before a dangerous call.
-func confirm(ctx context.Context, def *tool.Definition, call *tool.Call, peer tool.Peer) error {
-	a, err := peer.Ask(ctx, tool.Ask{Permission: &tool.Permission{
-		Kind: def.Name, Title: fmt.Sprintf("Run %s?", def.Name), Patterns: []string{shorten(string(call.Arguments))},
-	}})
+// outside reports whether a rule lets a call leave the roots for a path, and then gives
+// the call a root for it. It may make the decision an ask.
+func (p *Policy) outside(req *Request, path string, write bool, d *Decision) bool {
+	if !p.external || strings.IndexByte(path, 0) >= 0 || path == "" {
+		return false
+	}
+	abs := absolute(req.Call, path)
+	target, _, err := follow(nil, abs)
 	if err != nil {
-		return tool.AsError(err)
+		return false
 	}
-	if a.Outcome == tool.Accepted {
-		return nil
+	if _, inside := containing(req.Call.Roots, target); inside {
+		return false // another rule refuses it
 	}
-	why := strings.TrimSuffix(a.Message, ".")
-	if why == "" {
-		why = "it was " + string(a.Outcome)
+	pt := part{kind: KindExternal, tool: req.Name, subject: target, paths: []string{target}, written: []string{abs}}
+	j := p.judgePart(req, &pt)
+	if j.rule == nil || !j.rule.names(KindExternal) || j.Effect == Deny {
+		if j.Effect == Deny && j.rule != nil {
+			d.add(j)
+		}
+		return false
 	}
-	return tool.Errorf(tool.PermissionDenied, "%s needs a confirmation and did not get one: %s.", def.Name, why)
-}
-
-func shorten(s string) string {
-	if r := []rune(s); len(r) > 200 {
-		return string(r[:199]) + "…"
+	d.add(j)
+	dir := target
+	if !isDir(dir) {
+		dir = filepath.Dir(dir)
 	}
-	return s
+	if dir == "/" {
+		return false // all there is is no directory to add
+	}
+	req.Call.Roots = append(append([]tool.Root{}, req.Call.Roots...), tool.Root{Path: dir, Writable: write})
+	return true
 }

@@ -67,7 +67,26 @@ func check(p *policy.Policy, call *tool.Call, param, path string) error {
 	if err != nil {
 		return err
 	}
-	return p.Check(context.Background(), &tool.Definition{Name: "x"}, schema, call, map[string]json.RawMessage{param: raw}, &peer{})
+	return run(p, &tool.Definition{Name: "x"}, call, map[string]json.RawMessage{param: raw}, &peer{})
+}
+
+// run checks a call of a tool.
+func run(p *policy.Policy, def *tool.Definition, call *tool.Call, args map[string]json.RawMessage, peer *peer) error {
+	_, err := p.Check(context.Background(), &policy.Request{Name: def.Name, Definition: def, Schema: schema, Call: call, Args: args, Workspace: call.Cwd}, peer, answers{})
+	return err
+}
+
+// answers remembers, by kind, tool and subject.
+type answers map[[3]string]bool
+
+func (a answers) Recall(kind, tool, subject string) (allow, known bool) {
+	allow, known = a[[3]string{kind, tool, subject}]
+	return allow, known
+}
+
+func (a answers) Remember(kind, tool, subject string, allow, _ bool) error {
+	a[[3]string{kind, tool, subject}] = allow
+	return nil
 }
 
 func TestPaths(t *testing.T) {
@@ -116,7 +135,7 @@ func TestPaths(t *testing.T) {
 		t.Error(err)
 	}
 	args := map[string]json.RawMessage{"all": json.RawMessage(`["a","../secret"]`)}
-	if err := policy.New(policy.Rules{}).Check(t.Context(), &tool.Definition{}, schema, call, args, &peer{}); err == nil {
+	if err := run(policy.New(policy.Rules{}), &tool.Definition{}, call, args, &peer{}); err == nil {
 		t.Error("the second element of a list is not looked at")
 	}
 	if err := check(policy.New(policy.Rules{}), &tool.Call{Cwd: "/"}, "in", "a"); err == nil || !strings.Contains(err.Error(), "no root is configured") {
@@ -168,7 +187,7 @@ func TestDangerousToolsAreConfirmed(t *testing.T) {
 		{tool.Answer{Outcome: tool.Accepted}, context.Canceled, tool.Canceled, ""},
 	} {
 		p := &peer{answer: tc.answer, err: tc.err}
-		err := policy.New(policy.Rules{}).Check(t.Context(), def, schema, call, nil, p)
+		err := run(policy.New(policy.Rules{}), def, call, nil, p)
 		if e := tool.AsError(err); (e == nil) != (tc.kind == "") || e != nil && (e.Kind != tc.kind || !strings.Contains(e.Message, tc.want)) {
 			t.Errorf("%+v: %v", tc.answer, err)
 		}
@@ -178,7 +197,7 @@ func TestDangerousToolsAreConfirmed(t *testing.T) {
 	}
 	// A path that is refused is not asked about.
 	p := &peer{answer: tool.Answer{Outcome: tool.Accepted}}
-	if err := policy.New(policy.Rules{}).Check(t.Context(), def, schema, call, map[string]json.RawMessage{"in": json.RawMessage(`"/x"`)}, p); err == nil || p.asked != nil {
+	if err := run(policy.New(policy.Rules{}), def, call, map[string]json.RawMessage{"in": json.RawMessage(`"/x"`)}, p); err == nil || p.asked != nil {
 		t.Errorf("%v %v", err, p.asked)
 	}
 }

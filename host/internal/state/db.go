@@ -47,6 +47,12 @@ CREATE TABLE descriptions (
 CREATE TABLE failures (
 	key BLOB PRIMARY KEY, why TEXT NOT NULL, at_ns INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+`, `
+CREATE TABLE answers (
+	id INTEGER PRIMARY KEY AUTOINCREMENT, scope TEXT NOT NULL, owner TEXT NOT NULL,
+	kind TEXT NOT NULL, tool TEXT NOT NULL, subject TEXT NOT NULL, allow INTEGER NOT NULL, at_ns INTEGER NOT NULL,
+	UNIQUE (scope, owner, kind, tool, subject)
+) STRICT;
 `}
 
 // DB is the open database. It is safe for concurrent use. Writes that a call need

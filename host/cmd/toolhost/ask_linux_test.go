@@ -1,0 +1,108 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// terminalPair makes a terminal: what a person types into, and what a program sees.
+func terminalPair(t *testing.T) (person, program *os.File) {
+	t.Helper()
+	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skipf("there are no terminals here: %v", err)
+	}
+	t.Cleanup(func() { _ = person.Close() })
+	if err := unix.IoctlSetPointerInt(int(person.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	n, err := unix.IoctlGetInt(int(person.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = program.Close() })
+	return person, program
+}
+
+// A person answers at the terminal; what is meant to last is kept, listed and revoked.
+func TestAnswersAtTheTerminal(t *testing.T) {
+	dir := t.TempDir()
+	work := filepath.Join(dir, "work")
+	config := filepath.Join(dir, "toolhost.hcl")
+	if err := os.Mkdir(work, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(config, []byte(`
+plugin "bash" {}
+permissions {
+  ask "greet" { command = "echo hello *" }
+}
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	toolhost := func(typed string, args ...string) (string, bool) {
+		t.Helper()
+		c := exec.Command(filepath.Join(bin, "toolhost"), append([]string{"--config", config, "--workspace", work, "--state", filepath.Join(dir, "state")}, args...)...)
+		var out bytes.Buffer
+		c.Stdout, c.Stderr = &out, &out
+		if typed != "" {
+			person, program := terminalPair(t)
+			c.Stdin = program
+			if _, err := person.WriteString(typed + "\n"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := c.Run()
+		return out.String(), err == nil
+	}
+	for _, tc := range []struct {
+		typed, command, want string
+		ok                   bool
+	}{
+		{"y", "echo hello once", "Run bash?\n  echo hello once\n", true}, {"n", "echo hello once", "the user declined", false}, {"what", "echo hello once", "the user declined", false},
+		{"a", "echo hello always", "hello always", true}, {"", "echo hello always", "hello always", true}, {"v", "echo hello never", "declined, for good", false}, {"y", "echo hello never", "never allowed (see toolhost policy list)", false},
+		{"s", "echo hello session", "hello session", true}, {"", "echo hello session", "hello session", true}, {"", "echo hello other", "standard input is no terminal", false},
+	} {
+		out, ok := toolhost(tc.typed, "--on-ask", "prompt", "run", tc.command)
+		if ok != tc.ok || !strings.Contains(out, tc.want) {
+			t.Errorf("%s, answered %q: %v\n%s", tc.command, tc.typed, ok, out)
+		}
+	}
+	if out, ok := toolhost("", "--session", "another", "--on-ask", "prompt", "run", "echo hello session"); ok {
+		t.Errorf("an answer for a session holds in another:\n%s", out)
+	}
+	out, _ := toolhost("", "policy", "list")
+	for _, want := range []string{"1   allow   bash  bash  echo hello always   workspace", "never   bash  bash  echo hello never", "echo hello session  session"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the list does not say %q:\n%s", want, out)
+		}
+	}
+	if out, ok := toolhost("", "policy", "revoke", "1"); !ok || !strings.Contains(out, "Forgotten: 1.") {
+		t.Error(out)
+	}
+	for _, wrong := range [][]string{{"policy", "revoke", "1"}, {"policy", "revoke"}, {"policy", "revoke", "x"}, {"policy", "revoke", "1", "--all"}} {
+		if out, ok := toolhost("", wrong...); ok {
+			t.Errorf("%v: %s", wrong, out)
+		}
+	}
+	if out, ok := toolhost("", "--on-ask", "prompt", "run", "echo hello always"); ok {
+		t.Errorf("a revoked answer holds:\n%s", out)
+	}
+	if out, _ := toolhost("", "policy", "revoke", "--all"); !strings.Contains(out, "Forgotten: 2.") {
+		t.Error(out)
+	}
+	if out, _ := toolhost("", "policy", "list", "--json"); out != "[]\n" {
+		t.Error(out)
+	}
+}

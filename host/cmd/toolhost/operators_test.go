@@ -1,0 +1,42 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The examples for operators are good, and their own tests pass.
+func TestExamplesForOperators(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/operators.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := strings.Split(string(text), "```hcl\n")[1:]
+	if len(blocks) < 2 {
+		t.Fatal("there are no examples")
+	}
+	for _, b := range blocks {
+		example, _, _ := strings.Cut(b, "```")
+		dir := t.TempDir()
+		path := filepath.Join(dir, "toolhost.hcl")
+		if !strings.Contains(example, "plugin \"") {
+			example += "plugin \"read\" {}\nplugin \"edit\" {}\nplugin \"bash\" {}\n"
+		}
+		if err := os.WriteFile(path, []byte(example), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		commands := [][]string{{"config", "validate"}}
+		if strings.Contains(example, "test \"") {
+			commands = append(commands, []string{"policy", "test"})
+		}
+		for _, args := range commands {
+			c := exec.Command(filepath.Join(bin, "toolhost"), append([]string{"--config", path, "--workspace", dir, "--state", filepath.Join(dir, "state")}, args...)...)
+			if out, err := c.CombinedOutput(); err != nil || strings.Contains(string(out), "toolhost: ") {
+				t.Errorf("%v: %v\n%s\n%s", args, err, out, example)
+			}
+		}
+	}
+}

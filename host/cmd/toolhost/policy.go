@@ -1,0 +1,208 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"toolhost.dev/host"
+)
+
+func newPolicy(s *settings) *cobra.Command {
+	c := &cobra.Command{Use: "policy", Short: "Look at what the permissions make of commands, and at remembered answers"}
+	c.AddCommand(newPolicyCheck(s), newPolicyTest(s), newPolicyList(s), newPolicyRevoke(s))
+	return c
+}
+
+func newPolicyCheck(s *settings) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "check [flags] [--] COMMAND",
+		Short: "Say whether a command would be allowed, asked about or denied, and by which rule",
+		Long: `Say whether a command would be allowed, asked about or denied, by which rule, and what a
+script would run. Nothing runs and nobody is asked.`,
+		Example: `  toolhost policy check 'git push origin main'
+  toolhost policy check --json 'echo "$(curl example.org)" | sh'`,
+		Args: needCommand,
+		RunE: func(c *cobra.Command, args []string) error {
+			command, err := joinCommand(args)
+			if err != nil {
+				return err
+			}
+			h, err := s.open(c)
+			if err != nil {
+				return err
+			}
+			req := s.request()
+			req.Command = command
+			d, err := h.Judge(req)
+			if err := errors.Join(err, h.Close()); err != nil {
+				return err
+			}
+			if s.json {
+				if d.Commands == nil {
+					d.Commands = []string{}
+				}
+				return printJSON(os.Stdout, d)
+			}
+			return decisionText(os.Stdout, d)
+		},
+	}
+	c.Flags().SetInterspersed(false)
+	return c
+}
+
+func decisionText(w io.Writer, d *host.Decision) error {
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(out, "%s\t%s\n", name, printable(value))
+		}
+	}
+	row("decision", string(d.Effect))
+	row("kind", d.Kind)
+	row("rule", d.Rule)
+	row("reason", d.Reason)
+	for _, name := range d.Rewritten {
+		row("sets", name)
+	}
+	for _, c := range d.Commands {
+		row("command", c)
+	}
+	for _, j := range d.Judged {
+		row("  "+string(j.Effect), fmt.Sprintf("%s  [%s]", j.Subject, j.Rule))
+	}
+	return out.Flush()
+}
+
+func newPolicyTest(s *settings) *cobra.Command {
+	return &cobra.Command{
+		Use:   "test [FILE…]",
+		Short: "Run the tests beside the rules, and those in files of test blocks",
+		Long: `Run the test blocks of the configuration's permissions, and of the files named. Each says
+of a command whether it is to be allowed, asked about or denied. Exit status 1 when one fails.`,
+		RunE: func(c *cobra.Command, files []string) error {
+			h, err := s.open(c)
+			if err != nil {
+				return err
+			}
+			err = policyTest(h, files, s.json)
+			return errors.Join(err, h.Close())
+		},
+	}
+}
+
+func policyTest(h *host.Host, files []string, asJSON bool) error {
+	tests := h.PermissionTests()
+	for _, f := range files {
+		more, err := host.LoadPermissionTests(f)
+		if err != nil {
+			return err
+		}
+		tests = append(tests, more...)
+	}
+	if len(tests) == 0 {
+		return errors.New("there is no test: write test blocks in the permissions block of the configuration, or name a file of them")
+	}
+	failures := []string{}
+	for _, t := range tests {
+		if err := h.TestPermissions(t); err != nil {
+			failures = append(failures, err.Error())
+		}
+	}
+	if asJSON {
+		if err := printJSON(os.Stdout, map[string]any{"tests": len(tests), "failures": failures}); err != nil {
+			return err
+		}
+	} else {
+		for _, f := range failures {
+			fmt.Fprintln(os.Stderr, printable(f))
+		}
+		fmt.Printf("%d of %d tests passed.\n", len(tests)-len(failures), len(tests))
+	}
+	if len(failures) > 0 {
+		return exitError(exitFailure)
+	}
+	return nil
+}
+
+// records opens what hosts left behind.
+func (s *settings) records() (*host.Records, error) {
+	return host.OpenRecords(host.Options{Config: host.FindConfig(s.config), StateDir: s.state})
+}
+
+func newPolicyList(s *settings) *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the remembered answers to asks",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			r, err := s.records()
+			if err != nil {
+				return err
+			}
+			answers, err := r.Answers()
+			if err := errors.Join(err, r.Close()); err != nil {
+				return err
+			}
+			if s.json {
+				return printJSON(os.Stdout, answers)
+			}
+			if len(answers) == 0 {
+				fmt.Println("No answer is remembered.")
+				return nil
+			}
+			out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+			fmt.Fprintln(out, "ID\tANSWER\tKIND\tTOOL\tSUBJECT\tHOLDS FOR")
+			for _, a := range answers {
+				fmt.Fprintf(out, "%d\t%s\t%s\t%s\t%s\t%s %s\n", a.ID, map[bool]string{true: "allow", false: "never"}[a.Allow], a.Kind, a.Tool, printable(a.Subject), a.Scope, printable(a.Owner))
+			}
+			return out.Flush()
+		},
+	}
+}
+
+func newPolicyRevoke(s *settings) *cobra.Command {
+	var all bool
+	c := &cobra.Command{
+		Use:   "revoke ID | --all",
+		Short: "Forget a remembered answer, so that it is asked again",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			var id int64
+			switch {
+			case all == (len(args) == 1):
+				return errors.New("name the answer's id, as toolhost policy list shows it, or use --all")
+			case len(args) == 1:
+				n, err := strconv.ParseInt(args[0], 10, 64)
+				if err != nil || n < 1 {
+					return fmt.Errorf("%q is no id: use one that toolhost policy list shows", args[0])
+				}
+				id = n
+			}
+			r, err := s.records()
+			if err != nil {
+				return err
+			}
+			n, err := r.Revoke(id)
+			if err := errors.Join(err, r.Close()); err != nil {
+				return err
+			}
+			if s.json {
+				return printJSON(os.Stdout, map[string]int64{"revoked": n})
+			}
+			if n == 0 && !all {
+				fmt.Fprintf(os.Stderr, "There is no remembered answer %d; toolhost policy list shows them.\n", id)
+				return exitError(exitFailure)
+			}
+			fmt.Printf("Forgotten: %d.\n", n)
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&all, "all", false, "forget every answer")
+	return c
+}

@@ -1,0 +1,231 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/gohcl"
+	"github.com/hashicorp/hcl/v2/hclparse"
+	"github.com/zclconf/go-cty/cty"
+	ctyjson "github.com/zclconf/go-cty/cty/json"
+)
+
+// Permissions say which calls may be made.
+type Permissions struct {
+	// Default is "allow", "ask" or "deny": what becomes of a call that no rule is about.
+	Default string
+	// AllowList: only commands that a rule allows may run.
+	AllowList bool
+	// NoBuiltin leaves out the rules that are built in.
+	NoBuiltin bool
+	Rules     []PermissionRule
+	Tests     []PermissionTest
+}
+
+// PermissionRule is one rule; of each list, nil means that it says nothing of it.
+type PermissionRule struct {
+	// Effect is "allow", "ask" or "deny".
+	Effect, Name                           string
+	Tools, Kinds, Paths, Commands, Domains []string
+	Reason                                 string
+	// Set are values of parameters, as JSON.
+	Set map[string]json.RawMessage
+
+	at         position
+	attributes map[string]hcl.Range
+}
+
+// PermissionTest says what the rules are meant to make of a command.
+type PermissionTest struct {
+	Name, Command string
+	// Expect is "allow", "ask" or "deny".
+	Expect string
+	// Rule is the name of the rule that is to decide; empty: any.
+	Rule string
+	// At is its place: "file:line".
+	At string
+}
+
+type permissionsHCL struct {
+	Default  hcl.Expression `hcl:"default,optional"`
+	Commands hcl.Expression `hcl:"commands,optional"`
+	Builtin  *bool          `hcl:"builtin,optional"`
+	Deny     []ruleHCL      `hcl:"deny,block"`
+	Ask      []ruleHCL      `hcl:"ask,block"`
+	Allow    []ruleHCL      `hcl:"allow,block"`
+	Tests    []testHCL      `hcl:"test,block"`
+}
+
+type ruleHCL struct {
+	Name    string         `hcl:"name,label"`
+	Tool    hcl.Expression `hcl:"tool,optional"`
+	Kind    hcl.Expression `hcl:"kind,optional"`
+	Path    hcl.Expression `hcl:"path,optional"`
+	Command hcl.Expression `hcl:"command,optional"`
+	Domain  hcl.Expression `hcl:"domain,optional"`
+	Set     hcl.Expression `hcl:"set,optional"`
+	Reason  string         `hcl:"reason,optional"`
+	At      hcl.Range      `hcl:",def_range"`
+}
+
+type testHCL struct {
+	Name    string         `hcl:"name,label"`
+	Command string         `hcl:"command"`
+	Expect  hcl.Expression `hcl:"expect"`
+	Rule    string         `hcl:"rule,optional"`
+	At      hcl.Range      `hcl:",def_range"`
+}
+
+func (d *decoder) permissions(p *permissionsHCL) {
+	out := &d.cfg.Permissions
+	out.Default = d.choice(p.Default, "allow", "allow", "ask", "deny")
+	out.AllowList = d.choice(p.Commands, "rules", "rules", "allow-list") == "allow-list"
+	out.NoBuiltin = p.Builtin != nil && !*p.Builtin
+	seen := make(map[string]hcl.Range)
+	for _, l := range []struct {
+		effect string
+		blocks []ruleHCL
+	}{{"deny", p.Deny}, {"ask", p.Ask}, {"allow", p.Allow}} {
+		for i := range l.blocks {
+			b := &l.blocks[i]
+			if first, dup := seen[b.Name]; dup {
+				d.fail(b.At, fmt.Sprintf("There are two rules %q", b.Name), "The first is at %s:%d. Give this one another name.", first.Filename, first.Start.Line)
+				continue
+			}
+			seen[b.Name] = b.At
+			out.Rules = append(out.Rules, d.rule(l.effect, b))
+		}
+	}
+	out.Tests = d.tests(p.Tests)
+}
+
+func (d *decoder) rule(effect string, b *ruleHCL) PermissionRule {
+	r := PermissionRule{Effect: effect, Name: b.Name, Reason: b.Reason, at: b.At, attributes: make(map[string]hcl.Range)}
+	for _, a := range []struct {
+		name string
+		expr hcl.Expression
+		into *[]string
+	}{{"tool", b.Tool, &r.Tools}, {"kind", b.Kind, &r.Kinds}, {"path", b.Path, &r.Paths}, {"command", b.Command, &r.Commands}, {"domain", b.Domain, &r.Domains}} {
+		if given(a.expr) {
+			r.attributes[a.name] = a.expr.Range()
+			*a.into = d.texts(a.expr)
+		}
+	}
+	if given(b.Set) {
+		r.attributes["set"] = b.Set.Range()
+		r.Set = d.values(b.Set)
+	}
+	return r
+}
+
+// texts evaluates a list of texts, or one text.
+func (d *decoder) texts(e hcl.Expression) []string {
+	v, diags := e.Value(d.ctx)
+	if !diags.HasErrors() && v.Type() == cty.String && v.IsKnown() && !v.IsNull() {
+		return []string{v.AsString()}
+	}
+	out := []string{}
+	d.add(gohcl.DecodeExpression(e, d.ctx, &out))
+	return out
+}
+
+// values evaluates an object.
+func (d *decoder) values(e hcl.Expression) map[string]json.RawMessage {
+	v, diags := e.Value(d.ctx)
+	d.add(diags)
+	if diags.HasErrors() {
+		return nil
+	}
+	if !v.Type().IsObjectType() || !v.IsWhollyKnown() || v.IsNull() {
+		d.fail(e.Range(), "The parameters to set are not an object", "Write them as set = { timeout = 1000 }.")
+		return nil
+	}
+	out := make(map[string]json.RawMessage)
+	for name, value := range v.AsValueMap() {
+		b, err := ctyjson.Marshal(value, value.Type())
+		if err != nil {
+			d.fail(e.Range(), fmt.Sprintf("The value of %q cannot be passed on", name), "%v", err)
+			continue
+		}
+		out[name] = b
+	}
+	return out
+}
+
+func (d *decoder) tests(blocks []testHCL) []PermissionTest {
+	var out []PermissionTest
+	for _, b := range blocks {
+		out = append(out, PermissionTest{Name: b.Name, Command: b.Command, Expect: d.choice(b.Expect, "", "allow", "ask", "deny"), Rule: b.Rule, At: place(b.At)})
+	}
+	return out
+}
+
+// place gives "file:line".
+func place(at position) string {
+	if at.Filename == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s:%d", filepath.Clean(at.Filename), at.Start.Line)
+}
+
+// LoadTests reads a file of nothing but test blocks.
+func LoadTests(file string) ([]PermissionTest, error) {
+	p := hclparse.NewParser()
+	f, diags := p.ParseHCLFile(file)
+	d := &decoder{ctx: evalContext(filepath.Dir(file), Environment{}), diags: diags, cfg: &Config{files: p.Sources()}}
+	var out []PermissionTest
+	if !diags.HasErrors() {
+		var content struct {
+			Tests []testHCL `hcl:"test,block"`
+		}
+		d.add(gohcl.DecodeBody(f.Body, d.ctx, &content))
+		if !d.diags.HasErrors() {
+			out = d.tests(content.Tests)
+		}
+	}
+	if d.diags.HasErrors() {
+		return nil, &Error{diags: d.diags, files: d.cfg.files}
+	}
+	return out, nil
+}
+
+// Place gives "file:line" of a rule.
+func (r *PermissionRule) Place() string { return place(r.at) }
+
+// RuleProblem is something wrong with a rule.
+type RuleProblem struct {
+	// Rule is its index.
+	Rule int
+	// Attribute at fault; empty: the rule as a whole.
+	Attribute string
+	Why       error
+}
+
+// BadRules says, at the operator's lines, what is wrong with rules; nil: nothing is.
+func (c *Config) BadRules(problems []RuleProblem) error {
+	var diags hcl.Diagnostics
+	for _, p := range problems {
+		r := &c.Permissions.Rules[p.Rule]
+		at, ok := r.attributes[p.Attribute]
+		if !ok {
+			at = r.at
+		}
+		diags = append(diags, problem(at, fmt.Sprintf("The rule %s %q cannot work", r.Effect, r.Name), "%s", sentence(p.Why)))
+	}
+	if len(diags) == 0 {
+		return nil
+	}
+	return &Error{diags: diags, files: c.files}
+}
+
+// sentence makes an error one.
+func sentence(err error) string {
+	s := capital(err.Error())
+	if strings.HasSuffix(s, "?") || strings.HasSuffix(s, ".") {
+		return s
+	}
+	return s + "."
+}

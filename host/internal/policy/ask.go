@@ -1,0 +1,213 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// Asker asks a person: [tool.Peer] and every front are one. An answer to a permission may
+// say in Values how long it holds: see [Scopes].
+type Asker interface {
+	Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error)
+}
+
+// The scopes of an answer. Once is what an answer without a scope means.
+const (
+	Once    = "once"
+	Session = "session" // accepted or declined
+	Always  = "always"  // accepted, in this workspace
+	Never   = "never"   // declined, in this workspace
+)
+
+// Scopes lists them in the order in which a front offers them.
+var Scopes = []string{Once, Session, Always, Never}
+
+// Answers are remembered answers.
+type Answers interface {
+	// Recall gives the answer to the same ask before; known is false when there is none.
+	Recall(kind, tool, subject string) (allow, known bool)
+	// Remember keeps an answer, for the session or for the workspace.
+	Remember(kind, tool, subject string, allow, workspace bool) error
+}
+
+// Check decides on a call, and asks where that is what the rules say. The error says what
+// was refused and what would allow it.
+func (p *Policy) Check(ctx context.Context, req *Request, asker Asker, answers Answers) (*Decision, error) {
+	d := p.Judge(req)
+	d.arguments = string(req.Call.Arguments)
+	switch {
+	case d.Effect == Deny && d.err != nil:
+		return d, d.err
+	case d.Effect == Deny:
+		return d, denied(req.Name, d)
+	case d.Effect == Allow:
+		return d, nil
+	}
+	if err := d.settle(ctx, req.Name, asker, answers); err != nil {
+		d.Effect = Deny
+		return d, err
+	}
+	d.Effect = Allow
+	return d, nil
+}
+
+// Permit decides on what a running call asks for.
+func (p *Policy) Permit(ctx context.Context, req *Request, ask *tool.Permission, asker Asker, answers Answers) (tool.Answer, error) {
+	d := &Decision{Effect: Allow, Kind: ask.Kind}
+	if ask.Kind == tool.PermissionEdit {
+		if err := p.edit(req.Call, ask.Patterns); err != nil {
+			return tool.Answer{Outcome: tool.Declined, Message: tool.AsError(err).Message}, nil
+		}
+	}
+	subjects := ask.Patterns
+	if len(subjects) == 0 {
+		subjects = []string{ask.Title}
+	}
+	for _, s := range subjects {
+		pt := part{kind: ask.Kind, tool: req.Name, subject: s, domains: hosts(s)}
+		if strings.HasPrefix(s, "/") {
+			pt.paths = []string{s}
+		}
+		j := p.judgePart(req, &pt)
+		if j.rule == nil && j.Effect == Allow && ask.Kind != tool.PermissionEdit {
+			j.Effect, j.Reason = Ask, ask.Title // the tool asks, and no rule answers
+		}
+		d.add(j)
+	}
+	switch d.Effect {
+	case Allow:
+		return tool.Answer{Outcome: tool.Accepted}, nil
+	case Deny:
+		return tool.Answer{Outcome: tool.Declined, Message: denied(req.Name, d).Message}, nil
+	}
+	return d.ask(ctx, req.Name, ask, asker, answers)
+}
+
+func denied(name string, d *Decision) *tool.Error {
+	what := name
+	if i := slices.IndexFunc(d.Judged, func(j Judgement) bool { return j.Effect == Deny }); i >= 0 && d.Judged[i].Subject != name {
+		what = fmt.Sprintf("%s: %s", name, shorten(d.Judged[i].Subject))
+	}
+	e := tool.Errorf(tool.PermissionDenied, "%s is denied by %s: %s. Do it another way, or have the operator change the permissions in the configuration.", what, d.Rule, strings.TrimSuffix(d.Reason, "."))
+	if d.Kind == KindEdit && d.Commands == nil { // of a command it would be the exit status
+		e = e.WithCode(CodePathDenied)
+	}
+	return e
+}
+
+// settle asks for everything that the rules want asked, in one ask.
+func (d *Decision) settle(ctx context.Context, name string, asker Asker, answers Answers) error {
+	title := fmt.Sprintf("Run %s?", name)
+	a, err := d.ask(ctx, name, &tool.Permission{Kind: d.Kind, Title: title}, asker, answers)
+	if err != nil {
+		return tool.AsError(err)
+	}
+	if a.Outcome == tool.Accepted {
+		return nil
+	}
+	why := strings.TrimSuffix(a.Message, ".")
+	if why == "" {
+		why = "it was " + string(a.Outcome)
+	}
+	return tool.Errorf(tool.PermissionDenied, "%s needs a confirmation and did not get one: %s. It is asked about because %s%s. %s",
+		d.what(name), why, strings.TrimSuffix(d.Reason, "."), by(d.Rule), d.howToAllow())
+}
+
+// what names what is asked for.
+func (d *Decision) what(name string) string {
+	if len(d.asks) > 0 && d.asks[0].Subject != name {
+		return fmt.Sprintf("%s: %s", name, shorten(d.asks[0].Subject))
+	}
+	return name
+}
+
+func by(rule string) string {
+	if rule == "" {
+		return ""
+	}
+	return " (" + rule + ")"
+}
+
+// howToAllow is what an operator writes.
+func (d *Decision) howToAllow() string {
+	j := d.asks[0]
+	if j.rule != nil {
+		return fmt.Sprintf("To allow it, the operator answers the ask (--on-ask prompt), or narrows the rule %s in the configuration.", j.Rule)
+	}
+	about := fmt.Sprintf("tool = [%q]", j.Subject)
+	switch j.Kind {
+	case KindBash:
+		about = fmt.Sprintf("command = [%q]", j.Subject)
+	case KindEdit, KindExternal:
+		about = fmt.Sprintf("kind = [%q] and path = [%q]", j.Kind, j.Subject)
+	}
+	return fmt.Sprintf("To allow it, the operator writes an allow rule with %s into the permissions of the configuration, or answers the ask (--on-ask prompt).", about)
+}
+
+// ask asks for what was not answered before, and keeps the answer as long as it says.
+func (d *Decision) ask(ctx context.Context, name string, ask *tool.Permission, asker Asker, answers Answers) (tool.Answer, error) {
+	open := d.asks[:0:0]
+	for _, j := range d.asks {
+		allow, known := answers.Recall(j.Kind, name, j.Subject)
+		switch {
+		case known && !allow:
+			d.Answered = Never
+			return tool.Answer{Outcome: tool.Declined, Message: fmt.Sprintf("it was answered before that %q is never allowed (see toolhost policy list)", shorten(j.Subject))}, nil
+		case !known:
+			open = append(open, j)
+		}
+	}
+	if len(open) == 0 {
+		d.Answered = "remembered"
+		return tool.Answer{Outcome: tool.Accepted}, nil
+	}
+	p := *ask
+	p.Patterns = nil
+	for _, j := range open {
+		if j.Subject == name && d.arguments != "" {
+			j.Subject = shorten(d.arguments)
+		}
+		p.Patterns = append(p.Patterns, j.Subject)
+	}
+	p.Metadata = map[string]any{"tool": name, "rule": d.Rule, "reason": d.Reason, "scopes": Scopes}
+	for k, v := range ask.Metadata {
+		p.Metadata[k] = v
+	}
+	a, err := asker.Ask(ctx, tool.Ask{Permission: &p})
+	if err != nil {
+		return a, err
+	}
+	scope := Once
+	if len(a.Values) > 0 {
+		scope = a.Values[0]
+	}
+	allow := a.Outcome == tool.Accepted
+	d.Answered = string(a.Outcome)
+	if allow {
+		d.Answered = scope
+	}
+	keep := scope == Session || scope == Always && allow || scope == Never && a.Outcome == tool.Declined
+	if scope == Never && allow {
+		return tool.Answer{Outcome: tool.Declined, Message: "the answer was never"}, nil
+	}
+	for _, j := range open {
+		if !keep || !allow && a.Outcome != tool.Declined {
+			break
+		}
+		if err := answers.Remember(j.Kind, name, j.Subject, allow, scope != Session); err != nil {
+			return a, fmt.Errorf("the answer cannot be kept: %w", err)
+		}
+	}
+	return a, nil
+}
+
+func shorten(s string) string {
+	if r := []rune(s); len(r) > 200 {
+		return string(r[:199]) + "…"
+	}
+	return s
+}

@@ -1,0 +1,181 @@
+package policy
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"toolhost.dev/host/internal/script"
+)
+
+// Builtin is a rule that needs no configuration. An allow rule for the command overrides it.
+type Builtin struct {
+	Effect       Effect
+	Name, Reason string
+	match        func(req *Request, c *script.Command) bool
+}
+
+// Builtins are about commands that destroy what is not the agent's to destroy, where
+// nothing but the sandbox would hold them back.
+var Builtins = []Builtin{
+	{Deny, "remove-system", "it removes the file system, a system directory or the home directory", removesSystem},
+	{Deny, "format", "it makes a file system over what is there", formats},
+	{Deny, "overwrite-device", "it writes to a disk itself", writesDevice},
+	{Deny, "fork-bomb", "it starts itself without end", func(_ *Request, c *script.Command) bool { return c.Words[0].Text == bombName }},
+	{Deny, "system-mode", "it changes the mode or the owner of the whole system", changesSystem},
+	{Ask, "remove-workspace", "it removes the whole workspace", removesWorkspace},
+	{Ask, "privilege", "it runs commands as another user; the sandbox gives no privileges", func(_ *Request, c *script.Command) bool {
+		return slices.Contains([]string{"sudo", "doas", "pkexec", "su", "runuser"}, c.Name()) && len(c.Words) > 1 && !c.Remote
+	}},
+	{Ask, "power", "it stops the machine", func(_ *Request, c *script.Command) bool {
+		return slices.Contains([]string{"shutdown", "reboot", "halt", "poweroff"}, c.Words[0].Text) && !helps(c)
+	}},
+}
+
+// bombName cannot be the name of a command.
+const bombName = "\x00bomb"
+
+// builtin finds the built-in rule that a command falls under; nil: none.
+func builtin(req *Request, c *script.Command) *Builtin {
+	if !c.Words[0].Known() {
+		return maybeBuiltin(req, c)
+	}
+	for i := range Builtins {
+		if Builtins[i].match(req, c) {
+			return &Builtins[i]
+		}
+	}
+	return nil
+}
+
+// maybeBuiltin asks about a command whose name is not known, and whose arguments would
+// remove the system.
+func maybeBuiltin(req *Request, c *script.Command) *Builtin {
+	guess := *c
+	guess.Words = append([]script.Word{{Text: "rm"}}, c.Words[1:]...)
+	if !removesSystem(req, &guess) {
+		return nil
+	}
+	return &Builtin{Effect: Ask, Name: "remove-system", Reason: "the name of the command is known only when it runs, and with these arguments rm removes the system"}
+}
+
+func helps(c *script.Command) bool {
+	return slices.ContainsFunc(c.Words[1:], func(w script.Word) bool {
+		return slices.Contains([]string{"--help", "--version", "-V"}, w.Text)
+	})
+}
+
+// arguments are a command's options and operands.
+func arguments(c *script.Command) (short string, long, operands []string) {
+	for i, w := range c.Words[1:] {
+		switch {
+		case w.Text == "--":
+			for _, o := range c.Words[i+2:] {
+				operands = append(operands, o.Text)
+			}
+			return short, long, operands
+		case strings.HasPrefix(w.Text, "--"):
+			long = append(long, w.Text[2:])
+		case len(w.Text) > 1 && w.Text[0] == '-':
+			short += w.Text[1:]
+		default:
+			operands = append(operands, w.Text)
+		}
+	}
+	return short, long, operands
+}
+
+// isRecursive reports whether -r, -R, --recursive or an abbreviation of it is given.
+func isRecursive(short string, long []string, letters string) bool {
+	return strings.ContainsAny(short, letters) || slices.ContainsFunc(long, func(l string) bool { return script.Abbreviates(l, "recursive") })
+}
+
+// systemDirs are whole parts of a system.
+var systemDirs = []string{"/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/opt", "/proc", "/root", "/sbin", "/srv", "/sys", "/usr", "/usr/bin", "/usr/lib", "/usr/local", "/var", "/Users", "/System", "/Library", "/Applications"}
+
+// isSystem reports whether an operand names a whole part of the system, or all in it.
+func isSystem(c *script.Command, operand string) bool {
+	if strings.Contains(operand, script.Unknown) {
+		return false
+	}
+	path := locate(c.Dir, script.Word{Text: operand})
+	if c.Dir == "" && !filepath.IsAbs(operand) {
+		return false
+	}
+	path, all := strings.CutSuffix(path, "/*")
+	if all && path == "" {
+		path = "/"
+	}
+	if path == "/" || slices.Contains(systemDirs, path) {
+		return true
+	}
+	home := homeDir()
+	return home != "" && path == home
+}
+
+func removesSystem(req *Request, c *script.Command) bool {
+	short, long, operands := arguments(c)
+	if c.Name() != "rm" || !isRecursive(short, long, "rR") {
+		return false
+	}
+	return slices.ContainsFunc(operands, func(o string) bool { return isSystem(c, o) && !isWorkspace(req, c, o) })
+}
+
+// isWorkspace reports whether an operand names the workspace, or all in it.
+func isWorkspace(req *Request, c *script.Command, operand string) bool {
+	if strings.Contains(operand, script.Unknown) || c.Dir == "" && !filepath.IsAbs(operand) || req.Workspace == "" || c.Remote {
+		return false
+	}
+	path := locate(c.Dir, script.Word{Text: operand})
+	return strings.TrimSuffix(path, "/*") == req.Workspace
+}
+
+func removesWorkspace(req *Request, c *script.Command) bool {
+	short, long, operands := arguments(c)
+	if c.Name() != "rm" || !isRecursive(short, long, "rR") {
+		return false
+	}
+	return slices.ContainsFunc(operands, func(o string) bool { return isWorkspace(req, c, o) })
+}
+
+func formats(_ *Request, c *script.Command) bool {
+	name := c.Name()
+	_, _, operands := arguments(c)
+	if name != "mkfs" && !strings.HasPrefix(name, "mkfs.") && !slices.Contains([]string{"mke2fs", "mkswap", "wipefs", "sgdisk", "sfdisk", "fdisk", "parted"}, name) || helps(c) {
+		return false
+	}
+	return slices.ContainsFunc(operands, isDisk) || name == "mkfs" && len(operands) > 0 && !slices.ContainsFunc(operands, func(o string) bool { return strings.Contains(o, ".") })
+}
+
+// isDisk reports whether a path is a device that holds files.
+func isDisk(path string) bool {
+	name, ok := strings.CutPrefix(filepath.Clean(path), "/dev/")
+	return ok && slices.ContainsFunc([]string{"sd", "hd", "vd", "xvd", "nvme", "mmcblk", "disk", "rdisk", "md", "dm-", "mapper/", "loop", "mem", "kmem", "root", "block/"}, func(prefix string) bool {
+		return strings.HasPrefix(name, prefix)
+	})
+}
+
+func writesDevice(_ *Request, c *script.Command) bool {
+	switch c.Name() {
+	case "dd":
+		return slices.ContainsFunc(c.Words[1:], func(w script.Word) bool {
+			to, ok := strings.CutPrefix(w.Text, "of=")
+			return ok && isDisk(to)
+		})
+	case "shred", "tee", "blkdiscard", "cp", "mv", "truncate":
+		_, _, operands := arguments(c)
+		if c.Name() == "cp" || c.Name() == "mv" {
+			return len(operands) > 1 && isDisk(operands[len(operands)-1])
+		}
+		return slices.ContainsFunc(operands, isDisk)
+	}
+	return false
+}
+
+func changesSystem(_ *Request, c *script.Command) bool {
+	if !slices.Contains([]string{"chmod", "chown", "chgrp"}, c.Name()) {
+		return false
+	}
+	short, long, operands := arguments(c)
+	return isRecursive(short, long, "R") && len(operands) > 1 && slices.ContainsFunc(operands[1:], func(o string) bool { return o == "/" || o == "/*" })
+}

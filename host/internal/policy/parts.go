@@ -1,0 +1,389 @@
+package policy
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/script"
+)
+
+// part is what is judged by itself: a command, a path, or the whole of a call.
+type part struct {
+	kind, tool string
+	subject    string
+	command    *script.Command
+	doubt      bool // it stands for commands that are not known
+	// paths are where they lead; written, as they are called, links and all.
+	paths, written []string
+	domains        []string
+}
+
+// Kind of the permission that the call needs.
+func (req *Request) Kind() string {
+	switch {
+	case req.Shell:
+		return KindBash
+	case req.Definition.Traits.ReadOnly:
+		return req.Name
+	}
+	for _, p := range req.Schema.Params() {
+		if p.Path != "" && p.Path != "read" {
+			return KindEdit
+		}
+	}
+	return req.Name
+}
+
+// parts takes a call apart.
+func (p *Policy) parts(req *Request, d *Decision) []part {
+	if req.Shell {
+		return p.scriptParts(req, d)
+	}
+	var out []part
+	var domains []string
+	for _, param := range req.Schema.Params() {
+		raw, given := req.Args[param.Name]
+		if !given {
+			continue
+		}
+		if param.Path == "" {
+			for _, s := range pathsIn(raw) {
+				domains = append(domains, hosts(s)...)
+			}
+			continue
+		}
+		paths := pathsIn(raw)
+		if param.Path == "diff" {
+			paths = pathsInDiff(paths)
+		}
+		for _, path := range paths {
+			abs := absolute(req.Call, path)
+			pt := part{kind: d.Kind, tool: req.Name, subject: abs, paths: []string{abs}}
+			if target, _, err := follow(nil, abs); err == nil {
+				pt.paths, pt.written = []string{target}, []string{abs}
+			}
+			out = append(out, pt)
+		}
+	}
+	if len(out) == 0 {
+		out = append(out, part{kind: d.Kind, tool: req.Name, subject: req.Name})
+	}
+	for i := range out {
+		out[i].domains = domains
+	}
+	return out
+}
+
+// scriptParts are the commands that a script runs, and the files that it redirects to.
+func (p *Policy) scriptParts(req *Request, d *Decision) []part {
+	dir := req.Call.Cwd
+	if cwd := textIn(req.Args["cwd"]); cwd != "" {
+		dir = absolute(req.Call, cwd)
+	}
+	a := script.Analyze(textIn(req.Args["command"]), script.Options{Dir: dir, Home: homeDir(), Stdin: textIn(req.Args["stdin"])})
+	var out []part
+	for i := range a.Commands {
+		c := &a.Commands[i]
+		pt := part{kind: KindBash, tool: req.Name, subject: c.String(), command: c}
+		if !p.idle {
+			pt.paths, pt.domains = operands(c)
+		}
+		if !slices.ContainsFunc(out, func(o part) bool { return o.subject == pt.subject && o.command != nil && o.command.Dir == c.Dir }) || len(out) > maxCompared {
+			out = append(out, pt)
+			d.Commands = append(d.Commands, pt.subject)
+		}
+	}
+	for _, doubt := range a.Doubts {
+		out = append(out, part{kind: KindBash, tool: req.Name, subject: doubt, doubt: true})
+	}
+	if a.Bomb {
+		out = append(out, part{kind: KindBash, tool: req.Name, subject: "a fork bomb", command: &script.Command{Words: []script.Word{{Text: bombName}}}})
+	}
+	if p.rules.AllowList {
+		for _, name := range a.Sets {
+			if changesPrograms(name) {
+				out = append(out, part{kind: KindBash, tool: req.Name, doubt: true, subject: fmt.Sprintf("the variable %s can change what a command runs", name)})
+			}
+		}
+	}
+	for _, l := range []struct {
+		files []script.File
+		kind  string
+	}{{a.Writes, KindEdit}, {a.Reads, "read"}} {
+		for _, f := range l.files {
+			path := locate(f.Dir, f.Path)
+			switch path {
+			case "/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty":
+				continue
+			}
+			if l.kind == KindEdit && isDisk(path) {
+				dd := &script.Command{Words: []script.Word{{Text: "dd"}, {Text: "of=" + path}}}
+				out = append(out, part{kind: KindBash, tool: req.Name, subject: "> " + path, command: dd})
+			}
+			pt := part{kind: l.kind, tool: req.Name, subject: path, written: []string{path}, paths: []string{path}}
+			if target, _, err := follow(nil, path); err == nil && f.Path.Known() {
+				pt.paths = []string{target}
+			}
+			out = append(out, pt)
+		}
+	}
+	return out
+}
+
+// maxCompared bounds the search for commands that are there already.
+const maxCompared = 200
+
+// changesPrograms reports whether a variable decides what an allowed command runs.
+func changesPrograms(name string) bool {
+	return slices.Contains([]string{"PATH", "ENV", "IFS", "SHELLOPTS", "PROMPT_COMMAND", "PS4", "PAGER", "MANPAGER", "EDITOR", "VISUAL", "BROWSER", "LESSOPEN", "RIPGREP_CONFIG_PATH", "HOME"}, name) ||
+		slices.ContainsFunc([]string{"LD_", "DYLD_", "GIT_", "BASH_", "NODE_", "PYTHON", "PERL", "RUBY", "JAVA_", "GO", "npm_config_"}, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+}
+
+func textIn(raw json.RawMessage) string {
+	var s string
+	_ = json.Unmarshal(raw, &s) // another type is no text
+	return s
+}
+
+// operands are the files and hosts that a command's words can name.
+func operands(c *script.Command) (paths, domains []string) {
+	if c.Remote {
+		return nil, nil
+	}
+	for _, w := range c.Words[1:] {
+		text := w.Text
+		if strings.HasPrefix(text, "-") {
+			_, value, ok := strings.Cut(text, "=")
+			if !ok {
+				continue
+			}
+			text = value
+		}
+		domains = append(domains, hosts(text)...)
+		if strings.Contains(text, "://") || text == "" || c.Name() == "echo" || c.Name() == "printf" {
+			continue
+		}
+		at := locate(c.Dir, script.Word{Text: text})
+		paths = append(paths, at)
+		if target, _, err := follow(nil, at); err == nil && target != at {
+			paths = append(paths, target)
+		}
+	}
+	return paths, domains
+}
+
+// locate makes a path absolute; where its directory is not known, it is at least a name.
+func locate(dir string, w script.Word) string {
+	text := strings.ReplaceAll(w.Text, script.Unknown, "…")
+	switch {
+	case filepath.IsAbs(text):
+		return filepath.Clean(text)
+	case dir == "":
+		return filepath.Clean("/" + text)
+	}
+	return filepath.Join(dir, text)
+}
+
+// hosts are the names of machines in a text: of URLs, and of user@host:path.
+func hosts(s string) []string {
+	var out []string
+	for _, word := range strings.Fields(s) {
+		word = strings.Trim(word, `"'<>()[],;`)
+		if strings.Contains(word, "://") {
+			if u, err := url.Parse(word[max(0, scheme(word)):]); err == nil && u.Hostname() != "" {
+				out = append(out, strings.ToLower(strings.TrimSuffix(u.Hostname(), ".")))
+			}
+		} else if user, rest, ok := strings.Cut(word, "@"); ok && user != "" && !strings.ContainsAny(user, "/:=") {
+			host, _, _ := strings.Cut(rest, ":")
+			if strings.Contains(host, ".") && !strings.Contains(host, "/") {
+				out = append(out, strings.ToLower(host))
+			}
+		}
+	}
+	return out
+}
+
+// scheme is where a URL begins.
+func scheme(word string) int {
+	i := strings.Index(word, "://")
+	for i > 0 && (word[i-1] >= 'a' && word[i-1] <= 'z' || word[i-1] >= 'A' && word[i-1] <= 'Z' || word[i-1] == '+') {
+		i--
+	}
+	return i
+}
+
+// judge puts what the rules say of the parts together.
+func (p *Policy) judge(req *Request, parts []part, d *Decision) {
+	for i := range parts {
+		j := p.judgePart(req, &parts[i])
+		if j.Effect != Allow || j.rule != nil {
+			d.add(j)
+		}
+	}
+	if d.Effect == Allow && req.Definition.Traits.Dangerous && !p.allowed(parts, d) {
+		d.add(Judgement{Subject: req.Name, Effect: Ask, Kind: req.Name, Reason: req.Name + " is marked as dangerous and needs a confirmation"})
+	}
+}
+
+// allowed reports whether a rule allows every part of a call.
+func (p *Policy) allowed(parts []part, d *Decision) bool {
+	n := 0
+	for _, j := range d.Judged {
+		if j.rule != nil && j.Effect == Allow {
+			n++
+		}
+	}
+	return len(parts) > 0 && n >= len(parts)
+}
+
+func (d *Decision) add(j Judgement) {
+	rank := map[Effect]int{Allow: 0, Ask: 1, Deny: 2}
+	d.Judged = append(d.Judged, j)
+	if j.Effect == Ask {
+		d.asks = append(d.asks, j)
+	}
+	if rank[j.Effect] > rank[d.Effect] || d.Rule == "" && d.Reason == "" && j.Effect == d.Effect {
+		d.Effect, d.Kind, d.Rule, d.Reason = j.Effect, j.Kind, j.Rule, j.Reason
+	}
+}
+
+// judgePart says what the rules say of one part.
+func (p *Policy) judgePart(req *Request, pt *part) Judgement {
+	out := Judgement{Subject: pt.subject, Kind: pt.kind, Effect: Allow}
+	var ask, allow *Rule
+	maybe := false
+	for i := range p.rules.Rules {
+		r := &p.rules.Rules[i]
+		m := r.match(req, pt)
+		switch {
+		case m == script.No:
+		case r.Effect == Deny && m == script.Yes:
+			return out.by(r, "")
+		case r.Effect == Allow && (allow == nil || allow.patterns == nil):
+			if p.rules.AllowList && pt.kind == KindBash && r.patterns == nil {
+				continue // the list is of commands
+			}
+			allow = r
+		case r.Effect != Allow && (ask == nil || maybe && m == script.Yes):
+			ask, maybe = r, m == script.Maybe || r.Effect == Deny
+		}
+	}
+	switch {
+	case ask != nil && maybe:
+		j := out.by(ask, fmt.Sprintf("whether %q is what the rule is about is known only when it runs", pt.subject))
+		j.Effect = Ask
+		return j
+	case ask != nil:
+		return out.by(ask, "")
+	case allow != nil && allow.patterns != nil:
+		return out.by(allow, "")
+	}
+	if pt.command != nil && !p.rules.NoBuiltin {
+		if b := builtin(req, pt.command); b != nil && (b.Effect == Deny || p.otherwise(pt, out).Effect != Deny) {
+			out.Effect, out.Rule, out.Reason = b.Effect, fmt.Sprintf("%s %q (built-in)", b.Effect, b.Name), b.Reason
+			return out
+		}
+	}
+	if allow != nil {
+		return out.by(allow, "")
+	}
+	return p.otherwise(pt, out)
+}
+
+// otherwise is what becomes of what no rule is about.
+func (p *Policy) otherwise(pt *part, out Judgement) Judgement {
+	isCommand := pt.command != nil || pt.doubt
+	listed := p.rules.AllowList && pt.kind == KindBash && isCommand
+	switch {
+	case pt.command != nil && (pt.command.Wrapper || harmless(pt.command)) && (listed || p.rules.Default != ""):
+		return out // what it runs is judged by itself
+	case listed && pt.doubt:
+		out.Effect, out.Reason = Deny, "only listed commands may run, and "+pt.subject
+		out.Rule = `commands = "allow-list"`
+	case listed:
+		out.Effect, out.Reason = Deny, fmt.Sprintf("only listed commands may run, and %q is not listed", pt.subject)
+		out.Rule = `commands = "allow-list"`
+	case p.rules.Default != "" && p.rules.Default != Allow:
+		out.Effect, out.Reason, out.Rule = p.rules.Default, "no rule allows it", fmt.Sprintf("default = %q", p.rules.Default)
+	case pt.doubt && p.doubtful:
+		out.Effect, out.Reason = Ask, "there are rules for commands, and "+pt.subject
+	}
+	return out
+}
+
+// harmless are builtins of the shell that run nothing and change nothing but the shell.
+func harmless(c *script.Command) bool {
+	switch c.Words[0].Text {
+	case "cd", ":", "true", "false", "test", "[", "pwd", "echo", "printf", "exit", "return", "break", "continue", "shift", "set", "unset", "export", "local",
+		"declare", "typeset", "readonly", "wait", "read", "getopts", "type", "umask":
+		return true
+	}
+	return c.Words[0].Text == "command" && len(c.Words) > 1 && strings.HasPrefix(c.Words[1].Text, "-")
+}
+
+// Decides reports whether the rule of a name made the judgement.
+func (j Judgement) Decides(name string) bool {
+	return j.rule != nil && j.rule.Name == name || j.rule == nil && j.Rule == fmt.Sprintf("%s %q (built-in)", j.Effect, name)
+}
+
+func (j Judgement) by(r *Rule, reason string) Judgement {
+	if reason == "" {
+		reason = r.Reason
+	}
+	if reason == "" {
+		reason = fmt.Sprintf("%q is what the rule is about", j.Subject)
+	}
+	j.Effect, j.Rule, j.Reason, j.rule = r.Effect, r.String(), reason, r
+	return j
+}
+
+// rewrite sets the parameters that matching rules set, and has the rules that deny look again.
+func (p *Policy) rewrite(req *Request, parts []part, d *Decision) error {
+	var args map[string]json.RawMessage
+	for i := range p.rules.Rules {
+		r := &p.rules.Rules[i]
+		if len(r.Set) == 0 || !slices.ContainsFunc(parts, func(pt part) bool { return r.match(req, &pt) == script.Yes }) {
+			continue
+		}
+		if args == nil {
+			args = make(map[string]json.RawMessage, len(req.Args)+len(r.Set))
+			for name, v := range req.Args {
+				args[name] = v
+			}
+		}
+		for name, v := range r.Set {
+			args[name] = v
+			if !slices.Contains(d.Rewritten, name) {
+				d.Rewritten = append(d.Rewritten, name)
+			}
+		}
+	}
+	if args == nil {
+		return nil
+	}
+	slices.Sort(d.Rewritten)
+	checked, bad := req.Schema.Check(args)
+	if len(bad) > 0 {
+		return tool.Errorf(tool.Internal, "The parameters that the configuration sets (%s) do not fit %s: %s.", strings.Join(d.Rewritten, ", "), req.Name, bad[0].Message)
+	}
+	req.Args = checked
+	again := &Decision{Effect: Allow, Kind: d.Kind}
+	for _, pt := range p.parts(req, again) {
+		if j := p.judgePart(req, &pt); j.Effect == Deny {
+			d.add(j)
+		}
+	}
+	return nil
+}
+
+func isDir(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.IsDir()
+}

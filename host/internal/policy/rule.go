@@ -1,0 +1,265 @@
+package policy
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"toolhost.dev/host/internal/script"
+)
+
+// The kinds of permissions that are no tool's name.
+const (
+	// KindExternal is to leave the roots.
+	KindExternal = "external_directory"
+	// KindBash is to run commands.
+	KindBash = "bash"
+	// KindEdit is to change files.
+	KindEdit = "edit"
+)
+
+// Rule is one of the operator's. It is about a part of a call where all that it says
+// holds; of each list, one is enough.
+type Rule struct {
+	Effect Effect
+	Name   string
+	// At is its place: "file:line".
+	At string
+	// Tools are globs over full names; Kinds are kinds of permissions.
+	Tools, Kinds []string
+	// Paths are globs: absolute, from ~, or relative to the workspace; one without a
+	// slash is about files of that name anywhere.
+	Paths []string
+	// Commands are patterns; see [script.Pattern].
+	Commands []string
+	// Domains are host names; "*.example.org" is about every name under it.
+	Domains []string
+	Reason  string
+	// Set are parameters that a call gets which the rule is about.
+	Set map[string]json.RawMessage
+
+	patterns []script.Pattern
+	globs    []pathGlob
+}
+
+// pathGlob is a glob over paths.
+type pathGlob struct {
+	glob     string
+	relative bool // to the workspace
+}
+
+func (r *Rule) String() string {
+	if r.At == "" {
+		return fmt.Sprintf("%s %q", r.Effect, r.Name)
+	}
+	return fmt.Sprintf("%s %q (%s)", r.Effect, r.Name, r.At)
+}
+
+// Problem is something wrong with a rule, at one of its attributes.
+type Problem struct {
+	Attribute string // empty: the rule as a whole
+	Err       error
+}
+
+// Prepare checks a rule and makes it ready.
+func (r *Rule) Prepare() []Problem {
+	var out []Problem
+	fail := func(attribute, format string, a ...any) {
+		out = append(out, Problem{attribute, fmt.Errorf(format, a...)})
+	}
+	if r.Tools == nil && r.Kinds == nil && r.Paths == nil && r.Commands == nil && r.Domains == nil {
+		fail("", "it does not say what it is about. Give it a tool, kind, path, command or domain; what becomes of all other calls is said by default = \"…\"")
+	}
+	for _, l := range []struct {
+		name   string
+		values []string
+	}{{"tool", r.Tools}, {"kind", r.Kinds}, {"path", r.Paths}, {"command", r.Commands}, {"domain", r.Domains}} {
+		if l.values != nil && len(l.values) == 0 {
+			fail(l.name, "an empty list matches nothing, so the rule would never apply. Leave it out, or name something")
+		}
+		if slices.Contains(l.values, "") {
+			fail(l.name, "an empty text matches nothing. Remove it")
+		}
+	}
+	for _, t := range r.Tools {
+		if !doublestar.ValidatePattern(t) {
+			fail("tool", "%q is not a glob. Use *, ?, [a-z] and {a,b}", t)
+		}
+	}
+	r.globs = nil
+	for _, g := range r.Paths {
+		if !doublestar.ValidatePattern(g) {
+			fail("path", "%q is not a glob. Use *, ?, [a-z], {a,b} and ** for any number of directories", g)
+			continue
+		}
+		pg, err := newPathGlob(g)
+		if err != nil {
+			fail("path", "%w", err)
+		}
+		r.globs = append(r.globs, pg)
+	}
+	r.patterns = nil
+	for _, c := range r.Commands {
+		p, err := script.ParsePattern(c)
+		if err != nil {
+			fail("command", "%q cannot match a command: %w", c, err)
+		}
+		r.patterns = append(r.patterns, p)
+	}
+	for _, d := range r.Domains {
+		if err := validDomain(d); err != nil {
+			fail("domain", "%w", err)
+		}
+	}
+	if r.Commands != nil && !r.about(KindBash) {
+		fail("command", "only bash runs commands, and the rule is about other tools, so it would never apply. Leave tool and kind out")
+	}
+	if len(r.Set) > 0 && r.Effect == Deny {
+		fail("set", "a call that is denied has no parameters to set. Remove it, or make the rule one of allow or ask")
+	}
+	return out
+}
+
+func newPathGlob(g string) (pathGlob, error) {
+	switch {
+	case g == "~" || strings.HasPrefix(g, "~/"):
+		home := homeDir()
+		if home == "" {
+			return pathGlob{}, fmt.Errorf("%q needs a home directory, and $HOME is not set", g)
+		}
+		return pathGlob{glob: escapeGlob(home) + g[1:]}, nil
+	case filepath.IsAbs(g) || strings.HasPrefix(g, "**"):
+		if g != filepath.Clean(g) && strings.TrimSuffix(g, "/") != filepath.Clean(g) {
+			return pathGlob{}, fmt.Errorf("%q can never match: paths are compared without \".\", \"..\" and doubled slashes. Write %q", g, filepath.Clean(g))
+		}
+		return pathGlob{glob: strings.TrimSuffix(g, "/")}, nil
+	case !strings.Contains(strings.TrimSuffix(g, "/"), "/"):
+		return pathGlob{glob: "**/" + strings.TrimSuffix(g, "/")}, nil
+	}
+	clean := filepath.Clean(g)
+	if clean == ".." || strings.HasPrefix(clean, "../") {
+		return pathGlob{}, fmt.Errorf("%q leaves the workspace. Write an absolute path", g)
+	}
+	return pathGlob{glob: clean, relative: true}, nil
+}
+
+func escapeGlob(s string) string {
+	var out strings.Builder
+	for _, r := range s {
+		if strings.ContainsRune(`*?[]{}\`, r) {
+			out.WriteByte('\\')
+		}
+		out.WriteRune(r)
+	}
+	return out.String()
+}
+
+func validDomain(d string) error {
+	rest := strings.TrimPrefix(d, "*.")
+	if strings.ContainsAny(rest, "/:@ ") {
+		return fmt.Errorf("%q is not a domain. Write the host alone, such as example.org or *.example.org", d)
+	}
+	if strings.Contains(rest, "*") && d != "*" {
+		return errors.New("in a domain * can only stand first, as in *.example.org")
+	}
+	return nil
+}
+
+// names reports whether a rule says that it is about a kind.
+func (r *Rule) names(kind string) bool { return slices.Contains(r.Kinds, kind) }
+
+// about reports whether a rule can be about a kind, or the tool of that name.
+func (r *Rule) about(kind string) bool {
+	return (r.Kinds == nil || r.names(kind)) && (r.Tools == nil || slices.ContainsFunc(r.Tools, func(g string) bool { return doublestar.MatchUnvalidated(g, kind) }))
+}
+
+// match says whether a rule is about a part of a call.
+func (r *Rule) match(req *Request, p *part) script.Match {
+	if r.Tools != nil && !slices.ContainsFunc(r.Tools, func(g string) bool { return doublestar.MatchUnvalidated(g, p.tool) }) {
+		return script.No
+	}
+	if r.Kinds != nil && !r.names(p.kind) {
+		return script.No
+	}
+	best := script.Yes
+	if r.patterns != nil {
+		best = r.matchCommand(p)
+	}
+	if best != script.No && r.globs != nil && !r.matchPaths(req, p) {
+		return script.No
+	}
+	if best != script.No && r.Domains != nil && !r.matchDomains(p) {
+		return script.No
+	}
+	return best
+}
+
+func (r *Rule) matchCommand(p *part) script.Match {
+	if p.command == nil {
+		return script.No
+	}
+	best := script.No
+	for _, pattern := range r.patterns {
+		if r.Effect != Allow {
+			best = max(best, pattern.Match(p.command))
+		} else if pattern.Exact(p.command) {
+			best = script.Yes
+		}
+	}
+	return best
+}
+
+// matchPaths: what is allowed must be named whole, what is forbidden in part.
+func (r *Rule) matchPaths(req *Request, p *part) bool {
+	is := func(path string) bool {
+		return slices.ContainsFunc(r.globs, func(g pathGlob) bool { return g.match(req.Workspace, path) })
+	}
+	if len(p.paths) == 0 {
+		return false
+	}
+	if r.Effect == Allow {
+		return !slices.ContainsFunc(p.paths, func(path string) bool { return !is(path) })
+	}
+	return slices.ContainsFunc(p.paths, is) || slices.ContainsFunc(p.written, is)
+}
+
+func (g pathGlob) match(workspace, path string) bool {
+	if !g.relative {
+		return doublestar.MatchUnvalidated(g.glob, path)
+	}
+	rest, ok := strings.CutPrefix(path, strings.TrimSuffix(workspace, "/")+"/")
+	return ok && doublestar.MatchUnvalidated(g.glob, rest)
+}
+
+func (r *Rule) matchDomains(p *part) bool {
+	is := func(host string) bool {
+		return slices.ContainsFunc(r.Domains, func(d string) bool {
+			suffix, below := strings.CutPrefix(strings.ToLower(d), "*")
+			return below && strings.HasSuffix(host, suffix) || host == strings.ToLower(d)
+		})
+	}
+	if len(p.domains) == 0 {
+		return false
+	}
+	if r.Effect == Allow {
+		return !slices.ContainsFunc(p.domains, func(h string) bool { return !is(h) })
+	}
+	return slices.ContainsFunc(p.domains, is)
+}
+
+// Shadows reports whether a rule applies, and overrides, wherever other does.
+func (r *Rule) Shadows(other *Rule) bool {
+	rank := []Effect{Deny, Ask, Allow}
+	if slices.Index(rank, r.Effect) >= slices.Index(rank, other.Effect) {
+		return false
+	}
+	within := func(wide, narrow []string) bool {
+		return wide == nil || narrow != nil && !slices.ContainsFunc(narrow, func(n string) bool { return !slices.Contains(wide, n) })
+	}
+	return within(r.Tools, other.Tools) && within(r.Kinds, other.Kinds) && within(r.Paths, other.Paths) && within(r.Commands, other.Commands) && within(r.Domains, other.Domains)
+}

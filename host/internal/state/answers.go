@@ -1,0 +1,75 @@
+package state
+
+import (
+	"database/sql"
+	"errors"
+	"time"
+)
+
+// The scopes of an [Answer].
+const (
+	ScopeSession   = "session"
+	ScopeWorkspace = "workspace"
+)
+
+// Answer is a remembered answer to a permission ask.
+type Answer struct {
+	ID int64 `json:"id"`
+	// Scope is ScopeSession or ScopeWorkspace, and Owner the session's id or the
+	// workspace's directory.
+	Scope string `json:"scope"`
+	Owner string `json:"owner"`
+	// Kind of the permission, the tool, and what was asked for: a command, a path, a tool.
+	Kind    string    `json:"kind"`
+	Tool    string    `json:"tool"`
+	Subject string    `json:"subject"`
+	Allow   bool      `json:"allow"`
+	At      time.Time `json:"at"`
+}
+
+// Recall gives what was answered to an ask in a session or its workspace. Where both
+// know an answer, that which denies counts.
+func (d *DB) Recall(session, workspace, kind, tool, subject string) (allow, known bool, err error) {
+	err = d.sql.QueryRow(`SELECT allow FROM answers WHERE (scope = 'session' AND owner = ? OR scope = 'workspace' AND owner = ?)
+		AND kind = ? AND tool = ? AND subject = ? ORDER BY allow LIMIT 1`, session, workspace, kind, tool, subject).Scan(&allow)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, false, nil
+	}
+	return allow, err == nil, err
+}
+
+// Remember keeps an answer, over an earlier one to the same ask. Its ID is not used.
+func (d *DB) Remember(a Answer) error {
+	_, err := d.sql.Exec(`INSERT OR REPLACE INTO answers (scope, owner, kind, tool, subject, allow, at_ns) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+		a.Scope, a.Owner, a.Kind, a.Tool, a.Subject, a.Allow, a.At.UnixNano())
+	return err
+}
+
+// Answers lists the remembered answers, the oldest first.
+func (d *DB) Answers() ([]Answer, error) {
+	rows, err := d.sql.Query(`SELECT id, scope, owner, kind, tool, subject, allow, at_ns FROM answers ORDER BY id`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close() //nolint:errcheck // rows.Err tells
+	out := []Answer{}
+	for rows.Next() {
+		var a Answer
+		var at int64
+		if err := rows.Scan(&a.ID, &a.Scope, &a.Owner, &a.Kind, &a.Tool, &a.Subject, &a.Allow, &at); err != nil {
+			return nil, err
+		}
+		a.At = time.Unix(0, at)
+		out = append(out, a)
+	}
+	return out, rows.Err()
+}
+
+// Revoke forgets the answer of an id, or all of them when id is 0. It gives how many.
+func (d *DB) Revoke(id int64) (int64, error) {
+	res, err := d.sql.Exec(`DELETE FROM answers WHERE ?1 = 0 OR id = ?1`, id)
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
+}
