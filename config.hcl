@@ -87,6 +87,15 @@ permissions {
   }
 }
 
+# Every call is kept, secrets masked: toolhost log. The values of these environment
+# variables are masked wherever they stand.
+audit {
+  enabled  = true
+  max_size = "64MiB"
+  max_age  = "2160h"
+  secrets  = ["JIRA_PASSWORD"]
+}
+
 # A plugin is a binary that serves tools. Without a path it is looked for in the plugins
 # directory beside the executable.
 plugin "read" {}

@@ -140,6 +140,7 @@ func New(ctx context.Context, opts Options) (*Host, error) {
 	opts.Workspace = workspace
 	h := &Host{opts: opts, cfg: cfg, log: opts.Log, registry: registry.New(), unloaded: make(map[string]string), idPrefix: randomPrefix(), rootsOf: make(map[string][]tool.Root)}
 	h.openState()
+	auditing(cfg, h.state)
 	h.confinement = &confinement{cfg: cfg, bundled: opts.BundledDir, cache: h.stateRoot}
 	if err := h.confinement.check(configuredRoots(cfg, workspace)); err != nil {
 		return nil, errors.Join(err, h.state.Close())
@@ -246,7 +247,9 @@ func (h *Host) Begin(req Request, front Front) *Pending {
 	}
 	s, err := h.session(req)
 	if err != nil {
-		return &Pending{failed: &tool.Result{Error: tool.AsError(err).From(tool.SourceHost), Run: tool.Run{CallID: req.ID}}}
+		e := tool.AsError(err).From(tool.SourceHost)
+		h.auditRefused(req, e)
+		return &Pending{failed: &tool.Result{Error: e, Run: tool.Run{CallID: req.ID}}}
 	}
 	inner := h.dispatch.Begin(h.dispatchRequest(req, s))
 	return &Pending{host: h, inner: inner, front: h.front(front)}

@@ -25,6 +25,7 @@ type Config struct {
 	Aliases []Alias
 	// Permissions are rules for calls.
 	Permissions Permissions
+	Audit       Audit
 	// LeftOut are optional plugins whose binaries are not there.
 	LeftOut []string
 
@@ -64,6 +65,20 @@ type Sandbox struct {
 	// with what there is, "require" does not run it, "off" confines none.
 	Enforce string
 }
+
+// Audit says what is kept of calls.
+type Audit struct {
+	// Off keeps nothing.
+	Off bool
+	// MaxBytes and MaxAge bound what is kept; see [DefaultAudit].
+	MaxBytes uint64
+	MaxAge   time.Duration
+	// Secrets are values of environment variables that are never kept.
+	Secrets []string
+}
+
+// DefaultAudit is what a configuration without an audit block means.
+func DefaultAudit() Audit { return Audit{MaxBytes: 64 << 20, MaxAge: 90 * 24 * time.Hour} }
 
 // Root is one further directory tree.
 type Root struct {

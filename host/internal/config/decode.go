@@ -34,6 +34,7 @@ type fileHCL struct {
 	Aliases []aliasHCL  `hcl:"alias,block"`
 
 	Permissions *permissionsHCL `hcl:"permissions,block"`
+	Audit       *auditHCL       `hcl:"audit,block"`
 }
 
 type hostHCL struct {
@@ -105,7 +106,7 @@ type decoder struct {
 func decode(files []*hcl.File, diags hcl.Diagnostics, p *hclparse.Parser, source, dir string, env Environment) (*Config, error) {
 	d := &decoder{
 		ctx: evalContext(dir, env), dir: dir, env: env, diags: diags,
-		cfg: &Config{Source: source, Host: DefaultHost(), Sandbox: Sandbox{Workspace: "read-write", Backend: "auto", Enforce: "auto"}, Tools: make(map[string]Tool), files: p.Sources()},
+		cfg: &Config{Source: source, Host: DefaultHost(), Audit: DefaultAudit(), Sandbox: Sandbox{Workspace: "read-write", Backend: "auto", Enforce: "auto"}, Tools: make(map[string]Tool), files: p.Sources()},
 	}
 	if !diags.HasErrors() {
 		var f fileHCL
@@ -154,6 +155,9 @@ func (d *decoder) file(f *fileHCL) {
 	d.aliases(f.Aliases)
 	if f.Permissions != nil {
 		d.permissions(f.Permissions)
+	}
+	if f.Audit != nil {
+		d.audit(f.Audit)
 	}
 }
 

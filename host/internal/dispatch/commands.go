@@ -70,7 +70,7 @@ func (n *nest) handle(ctx context.Context, req wire.Request, streams shim.Stream
 func (n *nest) begin(req wire.Request, stdin io.Reader) *Pending {
 	parent := n.parent
 	p := &Pending{
-		d: parent.d, started: time.Now(), nesting: parent.nesting + 1,
+		d: parent.d, started: time.Now(), nesting: parent.nesting + 1, parent: parent.req.ID,
 		req: Request{ID: fmt.Sprintf("%s.%d", parent.req.ID, parent.nested.Add(1)), MessageID: parent.req.MessageID, Session: parent.req.Session},
 	}
 	p.req.Session.Cwd = filepath.Clean(req.Cwd)

@@ -78,6 +78,8 @@ type Pending struct {
 	started time.Time
 	early   *tool.Result // the answer, when nothing has to run
 	decided *policy.Decision
+	parent  string          // the call whose command made this one; empty: none
+	given   json.RawMessage // the arguments, when they were bound
 }
 
 // Begin takes a request up to its place in the line, without waiting. Run must be
@@ -108,6 +110,7 @@ func (p *Pending) Run(ctx context.Context, front Front) *tool.Result {
 	ctx, cancel := context.WithTimeout(ctx, p.limit())
 	defer cancel()
 	call := p.call()
+	p.given = call.Arguments
 	if err := p.permit(ctx, call, front); err != nil { // 3. whether it may
 		p.ticket.Abandon()
 		return p.finish(refused(err))

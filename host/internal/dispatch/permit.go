@@ -18,6 +18,7 @@ func (p *Pending) permit(ctx context.Context, call *tool.Call, front Front) erro
 	if len(p.decided.Rewritten) > 0 {
 		p.args = req.Args
 		call.Arguments = object(p.args)
+		p.given = call.Arguments
 	}
 	return err
 }

@@ -140,8 +140,48 @@ func (p *Pending) finish(res *tool.Result) *tool.Result {
 	if command == "" {
 		command = p.req.Name + " " + string(p.req.Arguments)
 	}
+	p.audit(res)
 	p.d.State.AddHistory(state.Entry{Session: p.req.Session.ID, At: p.started, Command: command, Tool: res.Run.Tool, Success: res.Success()})
 	return res
+}
+
+// audit keeps what the call was, what was decided on it and what came of it.
+func (p *Pending) audit(res *tool.Result) {
+	e := state.AuditEntry{
+		At: p.started, Session: p.req.Session.ID, Workspace: p.req.Session.Workspace, Call: p.req.ID, Parent: p.parent, Tool: res.Run.Tool, Layer: string(p.command.Layer),
+		Arguments: p.given, Duration: time.Since(p.started), Outcome: "success", Plugin: res.Run.Plugin, Version: res.Run.PluginVersion,
+	}
+	if e.Tool == "" {
+		e.Tool = p.command.Name
+		if p.command.Namespace != "" {
+			e.Tool = p.command.Namespace + ":" + e.Tool
+		}
+	}
+	if e.Plugin == "" && p.entry != nil {
+		e.Plugin = p.entry.Plugin
+	}
+	if e.Arguments == nil {
+		e.Arguments = p.unbound()
+	}
+	if d := p.decided; d != nil {
+		e.Decision, e.Rule, e.Answered, e.Rewritten = string(d.Effect), d.Rule, d.Answered, d.Rewritten
+	}
+	if res.Error != nil {
+		e.Outcome, e.Error = string(res.Error.Kind), res.Error.Message
+	}
+	p.d.State.AddAudit(e)
+}
+
+// unbound are the arguments of a call that went nowhere, as they came.
+func (p *Pending) unbound() json.RawMessage {
+	if p.req.Name != "" {
+		return p.req.Arguments
+	}
+	b, err := json.Marshal(map[string]string{"command": p.command.Raw})
+	if err != nil { // a string marshals
+		panic(err)
+	}
+	return b
 }
 
 func refused(err error) *tool.Result {

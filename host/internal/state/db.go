@@ -53,6 +53,28 @@ CREATE TABLE answers (
 	kind TEXT NOT NULL, tool TEXT NOT NULL, subject TEXT NOT NULL, allow INTEGER NOT NULL, at_ns INTEGER NOT NULL,
 	UNIQUE (scope, owner, kind, tool, subject)
 ) STRICT;
+`, `
+CREATE TABLE audit (
+	id INTEGER PRIMARY KEY AUTOINCREMENT, at_ns INTEGER NOT NULL, session TEXT NOT NULL, workspace TEXT NOT NULL,
+	call TEXT NOT NULL, parent TEXT NOT NULL, tool TEXT NOT NULL, layer TEXT NOT NULL, arguments TEXT NOT NULL,
+	decision TEXT NOT NULL, rule TEXT NOT NULL, answered TEXT NOT NULL, rewritten TEXT NOT NULL,
+	duration_ns INTEGER NOT NULL, outcome TEXT NOT NULL, error TEXT NOT NULL, plugin TEXT NOT NULL, version TEXT NOT NULL
+) STRICT;
+CREATE INDEX audit_session ON audit (session, id);
+-- What may be deleted: entries up to this one. It only rises, and the newest thousand stay.
+CREATE TABLE audit_floor (only INTEGER PRIMARY KEY CHECK (only = 1), id INTEGER NOT NULL) STRICT;
+INSERT INTO audit_floor VALUES (1, 0);
+CREATE TRIGGER audit_insert BEFORE INSERT ON audit WHEN EXISTS (SELECT 1 FROM audit WHERE id = NEW.id)
+	BEGIN SELECT RAISE(ABORT, 'the audit log is only appended to'); END;
+CREATE TRIGGER audit_update BEFORE UPDATE ON audit
+	BEGIN SELECT RAISE(ABORT, 'the audit log is only appended to'); END;
+CREATE TRIGGER audit_delete BEFORE DELETE ON audit WHEN OLD.id > (SELECT id FROM audit_floor)
+	BEGIN SELECT RAISE(ABORT, 'the audit log is only appended to'); END;
+CREATE TRIGGER audit_floor_update BEFORE UPDATE ON audit_floor
+	WHEN NEW.id < OLD.id OR NEW.id > (SELECT COALESCE(MAX(id), 0) FROM audit) - 1000
+	BEGIN SELECT RAISE(ABORT, 'the newest entries of the audit log stay'); END;
+CREATE TRIGGER audit_floor_delete BEFORE DELETE ON audit_floor
+	BEGIN SELECT RAISE(ABORT, 'the audit log is only appended to'); END;
 `}
 
 // DB is the open database. It is safe for concurrent use. Writes that a call need
@@ -63,6 +85,9 @@ type DB struct {
 	path string
 	log  *slog.Logger
 	stmt statements
+
+	auditing Auditing
+	audited  int // entries since the log was last pruned; of the flusher alone
 
 	cacheMu       sync.Mutex
 	sessions      map[string]Session // as they were at sessionsValid

@@ -17,6 +17,7 @@ type batch struct {
 	files        map[key]fileChange
 	pluginStates map[key][]byte
 	history      []Entry
+	audit        []AuditEntry
 }
 
 type fileChange struct {
@@ -25,7 +26,7 @@ type fileChange struct {
 }
 
 func (b *batch) empty() bool {
-	return len(b.sessions) == 0 && len(b.files) == 0 && len(b.pluginStates) == 0 && len(b.history) == 0
+	return len(b.sessions) == 0 && len(b.files) == 0 && len(b.pluginStates) == 0 && len(b.history) == 0 && len(b.audit) == 0
 }
 
 func put[K comparable, V any](m *map[K]V, k K, v V) {
@@ -106,6 +107,7 @@ func (b *batch) onto(a *batch) {
 		put(&a.pluginStates, k, v)
 	}
 	a.history = append(a.history, b.history...)
+	a.audit = append(a.audit, b.audit...)
 }
 
 func (d *DB) write(b batch) error {
@@ -153,6 +155,7 @@ func (d *DB) write(b batch) error {
 			row(s, MaxHistory)
 		}
 	})
+	d.writeAudit(&w, b.audit)
 	if w.err != nil {
 		return w.err
 	}

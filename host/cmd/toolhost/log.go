@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"toolhost.dev/host"
+)
+
+// followEvery is how often log --follow looks for new entries.
+const followEvery = 200 * time.Millisecond
+
+func newLog(s *settings) *cobra.Command {
+	var q host.LogQuery
+	var since string
+	var follow bool
+	c := &cobra.Command{
+		Use:   "log",
+		Short: "Show the audit log: every call, what was decided on it and what came of it",
+		Long: `Show the audit log: every call, also those that commands made and those that were refused,
+with its arguments (secrets masked), what was decided on it and by which rule, how long
+it took and what came of it. With --json an array; with --follow too, an object a line.`,
+		Example: `  toolhost log --decision deny --since 24h
+  toolhost log --tool bash --kind timeout --json
+  toolhost log --follow`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			var err error
+			if q.Since, err = parseSince(since, time.Now()); err != nil {
+				return err
+			}
+			if q.Limit < 0 {
+				return fmt.Errorf("--limit %d: use a number from 1 on, or 0 for all", q.Limit)
+			}
+			switch q.Decision {
+			case "", "allow", "deny":
+			default:
+				return fmt.Errorf("--decision %q: use allow or deny", q.Decision)
+			}
+			q.Session = s.session
+			r, err := s.records()
+			if err != nil {
+				return err
+			}
+			return errors.Join(showLog(c.Context(), r, q, s.json, follow), r.Close())
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&q.Tool, "tool", "", "only calls of the tool of this `name`")
+	f.StringVar(&q.Outcome, "kind", "", "only calls that ended so: success, or a `kind` of error such as permission_denied")
+	f.StringVar(&q.Decision, "decision", "", "only calls that were `allow|deny`")
+	f.StringVar(&since, "since", "", "only calls since then: a `time` such as 2026-01-31 or 2026-01-31T12:00:00Z, or how long ago, such as 90m")
+	f.IntVar(&q.Limit, "limit", 100, "at most so many, the newest; 0: all")
+	f.BoolVar(&follow, "follow", false, "go on with new ones as they come")
+	return c
+}
+
+func parseSince(s string, now time.Time) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
+	}
+	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
+		return now.Add(-d), nil
+	}
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05", time.DateOnly} {
+		if t, err := time.ParseInLocation(layout, s, time.Local); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("--since %q: use a time such as 2026-01-31 or 2026-01-31T12:00:00Z, or how long ago, such as 90m", s)
+}
+
+func showLog(ctx context.Context, r *host.Records, q host.LogQuery, asJSON, follow bool) error {
+	entries, err := r.Log(q)
+	if err != nil {
+		return err
+	}
+	if asJSON && !follow {
+		return printJSON(os.Stdout, entries)
+	}
+	for {
+		for _, e := range entries {
+			if asJSON {
+				err = printJSON(os.Stdout, e)
+			} else {
+				err = logText(os.Stdout, e)
+			}
+			if err != nil {
+				return err
+			}
+			q.After = e.ID
+		}
+		if !follow {
+			return nil
+		}
+		q.Limit = 0
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(followEvery):
+		}
+		if entries, err = r.Log(q); err != nil {
+			return err
+		}
+	}
+}
+
+func logText(w io.Writer, e host.LogEntry) error {
+	decision := e.Decision
+	if decision == "" {
+		decision = "-"
+	}
+	_, err := fmt.Fprintf(w, "%s  %-5s  %-17s  %7.1fms  %s  %s\n", e.At.Format("2006-01-02 15:04:05.000"), decision, e.Outcome, float64(e.Duration.Microseconds())/1000, printable(e.Tool), printable(string(e.Arguments)))
+	if err == nil && e.Rule != "" {
+		_, err = fmt.Fprintf(w, "    by %s\n", printable(e.Rule))
+	}
+	return err
+}

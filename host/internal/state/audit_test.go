@@ -1,0 +1,126 @@
+package state_test
+
+import (
+	"database/sql"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"toolhost.dev/host/internal/state"
+)
+
+// audited opens a database that keeps calls.
+func audited(t *testing.T, dir string, maxBytes int64, maxAge time.Duration) *state.DB {
+	t.Helper()
+	db, err := state.Open(dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	db.Audit(state.Auditing{
+		Arguments: func(raw []byte) string { return strings.ReplaceAll(string(raw), "secret", "***") }, Text: func(s string) string { return strings.ReplaceAll(s, "secret", "***") },
+		MaxBytes: maxBytes, MaxAge: maxAge,
+	})
+	return db
+}
+
+func TestAuditLogIsQueried(t *testing.T) {
+	dir := t.TempDir()
+	db := audited(t, dir, 1<<30, 0)
+	began := time.Now().Truncate(time.Microsecond)
+	for i := range 10 {
+		e := state.AuditEntry{
+			At: began.Add(time.Duration(i) * time.Minute), Session: fmt.Sprint("s", i%2), Call: fmt.Sprint("c", i), Tool: "bash", Layer: "native", Arguments: []byte(`{"a":"secret"}`), Decision: "allow", Outcome: "success",
+			Duration: time.Duration(i), Rewritten: []string{"a", "b"},
+		}
+		if i == 4 {
+			e.Tool, e.Decision, e.Outcome, e.Error = "read", "deny", "permission_denied", "no secret"
+		}
+		db.AddAudit(e)
+	}
+	if err := db.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for want, q := range map[string]state.AuditQuery{
+		"c0 c1 c2 c3 c4 c5 c6 c7 c8 c9": {}, "c8 c9": {Limit: 2}, "c1 c3 c5 c7 c9": {Session: "s1"}, "c4": {Tool: "read"}, "c4 ": {Outcome: "permission_denied"}, " c4": {Decision: "deny"}, "c7 c8 c9": {Since: began.Add(7 * time.Minute)}, "c9": {After: 9}, "": {Tool: "nosuch"},
+		"c6 c8": {Session: "s0", Since: began.Add(5 * time.Minute), Decision: "allow"},
+	} {
+		got, err := db.AuditLog(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var calls []string
+		for _, e := range got {
+			calls = append(calls, e.Call)
+		}
+		if strings.Join(calls, " ") != strings.TrimSpace(want) {
+			t.Errorf("%+v: %v, wanted %s", q, calls, want)
+		}
+	}
+	got, err := db.AuditLog(state.AuditQuery{After: 4, Limit: 1, Tool: "read"})
+	if err != nil || len(got) != 1 {
+		t.Fatal(got, err)
+	}
+	if e := got[0]; string(e.Arguments) != `{"a":"***"}` || e.Error != "no ***" || !e.At.Equal(began.Add(4*time.Minute)) || e.Duration != 4 || len(e.Rewritten) != 2 || e.Layer != "native" {
+		t.Errorf("%+v", e)
+	}
+	// Nobody changes what is there.
+	raw, err := sql.Open("sqlite", filepath.Join(dir, "state.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = raw.Close() }()
+	for _, change := range []string{
+		`UPDATE audit SET decision = 'allow'`, `DELETE FROM audit`, `DELETE FROM audit WHERE id = 5`, `REPLACE INTO audit SELECT * FROM audit WHERE id = 5`,
+		`UPDATE audit_floor SET id = 5`, `UPDATE audit_floor SET id = -1`, `DELETE FROM audit_floor`, `INSERT INTO audit_floor VALUES (2, 100)`,
+	} {
+		if _, err := raw.Exec(change); err == nil {
+			t.Errorf("%s is possible", change)
+		}
+	}
+	if all, err := db.AuditLog(state.AuditQuery{}); err != nil || len(all) != 10 {
+		t.Error(len(all), err)
+	}
+}
+
+func TestAuditLogIsBounded(t *testing.T) {
+	for name, tc := range map[string]struct {
+		maxBytes int64
+		maxAge   time.Duration
+		atMost   int
+	}{"size": {600_000, 0, 1100}, "age": {1 << 40, time.Hour, 1100}, "neither": {1 << 40, 0, 4000}, "less than stays": {1, time.Nanosecond, 1000}} {
+		t.Run(name, func(t *testing.T) {
+			db := audited(t, t.TempDir(), tc.maxBytes, tc.maxAge)
+			for i := range 4000 {
+				at := time.Now()
+				if i < 2900 {
+					at = at.Add(-2 * time.Hour)
+				}
+				db.AddAudit(state.AuditEntry{At: at, Call: fmt.Sprint(i), Arguments: []byte(strings.Repeat("x", 300))})
+				if i%500 == 499 {
+					if err := db.Flush(); err != nil && !strings.Contains(err.Error(), "under way") {
+						t.Fatal(err)
+					}
+				}
+			}
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+			db = audited(t, filepath.Dir(db.Path()), 0, 0)
+			got, err := db.AuditLog(state.AuditQuery{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			// Between two prunings it may grow again.
+			if len(got) > tc.atMost+500 || len(got) < 1000 || got[len(got)-1].Call != "3999" {
+				t.Errorf("%d entries, the last %+v", len(got), got[len(got)-1])
+			}
+			if name == "neither" && len(got) != 4000 {
+				t.Errorf("%d entries", len(got))
+			}
+		})
+	}
+}
