@@ -97,7 +97,8 @@ audit {
 }
 
 # A plugin is a binary that serves tools. Without a path it is looked for in the plugins
-# directory beside the executable.
+# directory beside the executable. toolhost plugin pin pins plugins to what they are now, in
+# a lock file beside this one.
 plugin "read" {}
 
 plugin "edit" {

@@ -61,6 +61,9 @@ type Options struct {
 	RetryFailed bool
 	// OnConfig, if set, is told the configured log level as soon as it is known.
 	OnConfig func(level slog.Level)
+
+	// ignorePins loads plugins that are not what they are pinned to.
+	ignorePins bool
 }
 
 // Host runs calls on the configured tools.
@@ -77,7 +80,10 @@ type Host struct {
 	registry    *registry.Registry
 	dispatch    *dispatch.Dispatcher
 	unloaded    map[string]string // by plugin: why it could not be loaded
-	commands    *commands
+	pins        *pins
+	// descriptions are what plugins that could be loaded say of themselves.
+	descriptions map[string]*tool.Description
+	commands     *commands
 	// startsCommands says of each plugin that was loaded whether it starts commands.
 	startsCommands map[string]bool
 	idPrefix       string
@@ -145,9 +151,13 @@ func New(ctx context.Context, opts Options) (*Host, error) {
 	if err := h.confinement.check(configuredRoots(cfg, workspace)); err != nil {
 		return nil, errors.Join(err, h.state.Close())
 	}
+	if h.pins, err = newPins(h, opts.Config); err != nil {
+		return nil, errors.Join(err, h.state.Close())
+	}
+	h.descriptions = make(map[string]*tool.Description)
 	h.startsCommands = make(map[string]bool)
 	h.commands = h.newCommands()
-	h.super = supervisor.New(h.specs(), supervisor.Options{HostVersion: Version, Log: h.log, Diagnose: cfg.At, Inherit: h.commands.inherit, Confine: h.confine})
+	h.super = supervisor.New(h.specs(), supervisor.Options{HostVersion: Version, Log: h.log, Diagnose: cfg.At, Inherit: h.commands.inherit, Confine: h.confine, Executable: h.pins.executable, Accept: h.pins.accept})
 	h.load(ctx)
 	rules, err := h.boundRules()
 	if err != nil {

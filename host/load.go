@@ -46,6 +46,10 @@ func (h *Host) load(ctx context.Context) {
 			errs[i] = fmt.Errorf("%s", p.Missing)
 			continue
 		}
+		if err := h.pins.check(p.Name, p.Path); err != nil {
+			errs[i] = tool.Errorf(tool.Security, "Plugin %s is not loaded: %w", p.Name, err)
+			continue
+		}
 		key, ok := h.key(p)
 		if !ok {
 			wg.Go(func() { descs[i], errs[i] = h.super.Plugin(p.Name).Describe(ctx) })
@@ -57,10 +61,16 @@ func (h *Host) load(ctx context.Context) {
 	}
 	wg.Wait()
 	for i, p := range h.cfg.Plugins {
+		if errs[i] == nil {
+			if err := h.pins.accept(p.Name, descs[i]); err != nil {
+				errs[i] = tool.Errorf(tool.Security, "Plugin %s is not loaded: %w", p.Name, err)
+			}
+		}
 		if errs[i] != nil {
 			h.failedToLoad(p, errs[i])
 			continue
 		}
+		h.descriptions[p.Name] = descs[i]
 		h.startsCommands[p.Name] = slices.Contains(descs[i].Capabilities, tool.CapabilityCommands)
 		err := h.registry.Add(p.Name, p.Field, descs[i], checked[i], func(name string) registry.Settings {
 			t := h.cfg.Tools[name]

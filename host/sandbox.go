@@ -125,7 +125,7 @@ func (h *Host) confine(s supervisor.Start) (func(error) error, error) {
 		}
 		return nil, nil
 	}
-	at := sandbox.Place{Binary: p.Path, Roots: s.Roots, SocketDir: s.SocketDir, StateDir: h.pluginStateDir(p.Name), Env: s.Cmd.Env}
+	at := sandbox.Place{Binary: s.Cmd.Path, Roots: s.Roots, SocketDir: s.SocketDir, StateDir: h.pluginStateDir(p.Name), Env: s.Cmd.Env}
 	if at.StateDir == "" {
 		runtime, err := h.super.RuntimeDir()
 		if err != nil {

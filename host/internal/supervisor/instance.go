@@ -114,6 +114,11 @@ func (p *Plugin) launch() (*instance, error) {
 		return in, fmt.Errorf("version %s of it needs a host of version %s or later, and this is %s: upgrade toolhost or use an older release of the plugin",
 			in.desc.Version, in.desc.MinHostVersion, p.super.opts.HostVersion)
 	}
+	if accept := p.super.opts.Accept; accept != nil {
+		if err := accept(p.spec.Name, in.desc); err != nil {
+			return in, err
+		}
+	}
 	if err := p.configure(ctx, in); err != nil {
 		return in, in.explain(ctx, err, timeout)
 	}
@@ -126,6 +131,13 @@ func (p *Plugin) launch() (*instance, error) {
 func (p *Plugin) connect(ctx context.Context) (*instance, plugin.ClientProtocol, error) {
 	in := &instance{proc: newProcess(&p.spec, p.super.opts.Log), idle: make(chan struct{}, 1)}
 	defer in.proc.settle() // whichever way this ends, Start is not called later
+	if executable := p.super.opts.Executable; executable != nil {
+		path, err := executable(p.spec.Name, p.spec.Path)
+		if err != nil {
+			return in, nil, err
+		}
+		in.proc.cmd.Path = path
+	}
 	if inherit := p.super.opts.Inherit; inherit != nil {
 		in.proc.inherit = inherit(p.spec.Name)
 	}

@@ -68,6 +68,11 @@ type Options struct {
 	// its command. running is called with what starting it gave, and says whether the
 	// plugin runs; nil: this one is not confined. nil: none is.
 	Confine func(Start) (running func(error) error, err error)
+	// Executable gives the file that is run in the place of a plugin's binary, or says why
+	// none is. nil: the binary itself.
+	Executable func(plugin, path string) (string, error)
+	// Accept says why a plugin must not be used that describes itself so. nil: any may be.
+	Accept func(plugin string, desc *tool.Description) error
 	// Diagnose writes what is wrong with a plugin's configuration for the operator. nil:
 	// plainly.
 	Diagnose func(plugin string, diags []tool.Diagnostic) string

@@ -33,6 +33,7 @@ func plugin() sdk.Plugin {
 			sdk.NewTool(sdk.Definition{Name: "print", Description: "Print to standard output, and stream.", Traits: readOnly}, printing),
 			sdk.NewTool(sdk.Definition{Name: "count", Description: "Count the calls of a session."}, count),
 			sdk.NewTool(sdk.Definition{Name: "where", Description: "Tell the process and what it was given.", Traits: readOnly}, where),
+			sdk.NewTool(sdk.Definition{Name: "exe", Description: "Tell which file the process runs.", Traits: readOnly}, exe),
 			sdk.NewTool(sdk.Definition{Name: "off", Description: "A tool that is off.", Traits: sdk.Traits{Disabled: true}}, danger),
 		},
 	}
@@ -108,6 +109,11 @@ func stubborn(_ context.Context, _ *sdk.Call, in napArgs) (*sdk.Result, error) {
 }
 
 type none struct{}
+
+func exe(context.Context, *sdk.Call, none) (*sdk.Result, error) {
+	path, err := os.Executable()
+	return sdk.Text(path), err
+}
 
 func panicking(context.Context, *sdk.Call, none) (*sdk.Result, error) {
 	panic("a bug in the tool")

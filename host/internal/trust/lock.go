@@ -1,0 +1,181 @@
+// Package trust keeps what plugins are pinned to: the bytes of their binaries, and what
+// they say of their tools.
+package trust
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// layout is the version of the lock file that this package writes.
+const layout = 1
+
+// Lock is the content of a lock file.
+type Lock struct {
+	Version int            `json:"version"`
+	Plugins map[string]Pin `json:"plugins"`
+}
+
+// Pin is what a plugin is pinned to.
+type Pin struct {
+	// Path of the binary when it was pinned; another path with the same bytes is as good.
+	Path string `json:"path"`
+	// SHA256 of the binary, in hexadecimal.
+	SHA256 string `json:"sha256"`
+	// Version that the plugin said it is.
+	Version string              `json:"version"`
+	Tools   map[string]ToolPins `json:"tools"`
+}
+
+// ToolPins are hashes of the parts of a tool's definition.
+type ToolPins struct {
+	Description string `json:"description"`
+	Parameters  string `json:"parameters"`
+	Result      string `json:"result"`
+	Traits      string `json:"traits"`
+}
+
+// PathFor gives where the lock file of a configuration is: beside it. Empty, the
+// built-in configuration, has its own in the user's configuration directory.
+func PathFor(config string) (string, error) {
+	if config == "" {
+		dir, err := os.UserConfigDir()
+		return filepath.Join(dir, "toolhost", "built-in.lock.json"), err
+	}
+	if st, err := os.Stat(config); err == nil && st.IsDir() {
+		return filepath.Join(config, "toolhost.lock.json"), nil
+	}
+	base := strings.TrimSuffix(strings.TrimSuffix(config, ".json"), ".hcl")
+	return base + ".lock.json", nil
+}
+
+// Read reads a lock file; one that is not there pins nothing.
+func Read(path string) (*Lock, error) {
+	out := &Lock{Version: layout, Plugins: make(map[string]Pin)}
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return out, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the lock file cannot be read: %w", err)
+	}
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(out); err != nil {
+		return nil, fmt.Errorf("the lock file %s cannot be read: %w. Restore it, or remove it and pin the plugins again: toolhost plugin pin", path, err)
+	}
+	if out.Version != layout {
+		return nil, fmt.Errorf("the lock file %s has the layout %d, and this toolhost knows %d: use the toolhost that wrote it", path, out.Version, layout)
+	}
+	for name, p := range out.Plugins {
+		if sum, err := hex.DecodeString(p.SHA256); err != nil || len(sum) != sha256.Size {
+			return nil, fmt.Errorf("the lock file %s pins plugin %s to %q, which is no SHA-256. Restore it, or pin the plugin again: toolhost plugin pin %s", path, name, p.SHA256, name)
+		}
+	}
+	return out, nil
+}
+
+// Write replaces a lock file, whole or not at all.
+func (l *Lock) Write(path string) (err error) {
+	b, err := json.MarshalIndent(l, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // as any directory of configuration
+		return fmt.Errorf("the lock file cannot be written: %w", err)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".lock-*")
+	if err != nil {
+		return fmt.Errorf("the lock file cannot be written: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("the lock file cannot be written: %w", err)
+			_ = os.Remove(f.Name())
+		}
+	}()
+	if _, err = f.Write(append(b, '\n')); err == nil {
+		err = f.Chmod(0o644)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// Definitions gives the hashes of what a plugin says of its tools.
+func Definitions(tools []tool.Definition) map[string]ToolPins {
+	out := make(map[string]ToolPins, len(tools))
+	for _, d := range tools {
+		out[d.Name] = ToolPins{
+			Description: hash(d.Description, d.Examples, d.Category), Parameters: hash(canonical(d.Input), d.StdinParameter), Result: hash(canonical(d.Output)), Traits: hash(d.Traits),
+		}
+	}
+	return out
+}
+
+// canonical gives the same for schemas that differ in blanks alone. The order of
+// properties is that of positional arguments, so it stays.
+func canonical(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Compact(&b, raw) != nil {
+		return string(raw)
+	}
+	return b.String()
+}
+
+func hash(parts ...any) string {
+	b, err := json.Marshal(parts)
+	if err != nil { // texts and booleans marshal
+		panic(err)
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:16])
+}
+
+// Changes says how what a plugin says of its tools differs from what is pinned; none: it
+// does not.
+func (p *Pin) Changes(tools []tool.Definition) []string {
+	now := Definitions(tools)
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		was, known := p.Tools[name]
+		is := now[name]
+		if !known {
+			out = append(out, fmt.Sprintf("tool %s is new", name))
+			continue
+		}
+		var parts []string
+		for _, c := range []struct{ what, was, is string }{
+			{"description", was.Description, is.Description}, {"parameters", was.Parameters, is.Parameters}, {"result", was.Result, is.Result}, {"traits", was.Traits, is.Traits},
+		} {
+			if c.was != c.is {
+				parts = append(parts, c.what)
+			}
+		}
+		if len(parts) > 0 {
+			out = append(out, fmt.Sprintf("tool %s has another %s", name, strings.Join(parts, ", ")))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Tools)) {
+		if _, there := now[name]; !there {
+			out = append(out, fmt.Sprintf("tool %s is gone", name))
+		}
+	}
+	return out
+}

@@ -1,0 +1,146 @@
+package trust_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"toolhost.dev/host/internal/trust"
+	"toolhost.dev/sdk/tool"
+)
+
+func TestChanges(t *testing.T) {
+	base := []tool.Definition{
+		{Name: "a", Description: "d", Input: json.RawMessage(`{"type":"object","properties":{"x":{"type":"string"},"y":{}}}`)},
+		{Name: "b", Description: "d", Input: json.RawMessage(`{}`)},
+	}
+	pin := trust.Pin{Tools: trust.Definitions(base)}
+	change := func(f func(d *tool.Definition)) []tool.Definition {
+		out := slices.Clone(base)
+		f(&out[0])
+		return out
+	}
+	for want, now := range map[string][]tool.Definition{
+		"": base, "tool c is new": append(slices.Clone(base), tool.Definition{Name: "c"}), "tool b is gone": base[:1],
+		"tool a has another description":         change(func(d *tool.Definition) { d.Description += "." }),
+		"tool a has another description, traits": change(func(d *tool.Definition) { d.Examples, d.Traits.ReadOnly = []string{"x"}, true }),
+		"tool a has another parameters": change(func(d *tool.Definition) {
+			d.Input = json.RawMessage(`{"type":"object","properties":{"y":{},"x":{"type":"string"}}}`)
+		}),
+		"tool a has another result": change(func(d *tool.Definition) { d.Output = json.RawMessage(`{}`) }),
+		" ": change(func(d *tool.Definition) {
+			d.Input = json.RawMessage("{\"type\": \"object\",\n \"properties\":{\"x\":{\"type\":\"string\"},\"y\":{}}}")
+		}),
+	} {
+		if got := strings.Join(pin.Changes(now), "; "); got != strings.TrimSpace(want) {
+			t.Errorf("%q, wanted %q", got, want)
+		}
+	}
+}
+
+func TestLockFiles(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("XDG_CONFIG_HOME", dir)
+	for config, want := range map[string]string{"": dir + "/toolhost/built-in.lock.json", dir: dir + "/toolhost.lock.json", dir + "/x.hcl": dir + "/x.lock.json", dir + "/x.hcl.json": dir + "/x.lock.json", "x": "x.lock.json"} {
+		if got, err := trust.PathFor(config); got != want || err != nil {
+			t.Errorf("%s: %s %v", config, got, err)
+		}
+	}
+	path := filepath.Join(dir, "new", "toolhost.lock.json")
+	l, err := trust.Read(path)
+	if err != nil || len(l.Plugins) != 0 {
+		t.Fatal(l, err)
+	}
+	l.Plugins["a"] = trust.Pin{SHA256: strings.Repeat("0", 64), Tools: trust.Definitions([]tool.Definition{{Name: "x"}})}
+	if err := l.Write(path); err != nil {
+		t.Fatal(err)
+	}
+	again, err := trust.Read(path)
+	if err != nil || again.Plugins["a"].Tools["x"] != l.Plugins["a"].Tools["x"] {
+		t.Errorf("%+v %v", again, err)
+	}
+	if left, err := os.ReadDir(filepath.Dir(path)); err != nil || len(left) != 1 {
+		t.Errorf("%v %v", left, err)
+	}
+	// What cannot be written leaves what is there, and nothing beside it.
+	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Write(filepath.Join(dir, "file", "lock.json")); err == nil || !strings.Contains(err.Error(), "cannot be written") {
+		t.Error(err)
+	}
+	for text, want := range map[string]string{`{`: "Restore it", `{"version":1,"odd":1}`: "Restore it", `{"version":2}`: "layout 2", `{"version":1,"plugins":{"a":{"sha256":"zz"}}}`: "no SHA-256"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := trust.Read(path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+func TestOnlyPinnedBytesAreRun(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "plugin")
+	write := func(path, text string) {
+		t.Helper()
+		_ = os.Remove(path)
+		if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sum := func(text string) string {
+		s := sha256.Sum256([]byte(text))
+		return hex.EncodeToString(s[:])
+	}
+	s := &trust.Store{Dir: filepath.Join(dir, "store"), Hash: func(path string) ([32]byte, error) {
+		b, err := os.ReadFile(path)
+		return sha256.Sum256(b), err
+	}}
+	content := func(path string) string {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Error(err)
+		}
+		return string(b)
+	}
+	write(path, "good")
+	copied, err := s.Executable(path, sum("good"))
+	if err != nil || content(copied) != "good" || copied == path || filepath.Base(copied) != "plugin" {
+		t.Fatal(copied, err)
+	}
+	if st, err := os.Stat(copied); err != nil || st.Mode().Perm() != 0o500 {
+		t.Error(st.Mode(), err)
+	}
+	write(path, "evil")
+	if again, err := s.Executable(path, sum("good")); err != nil || content(again) != "good" {
+		t.Error("a file that was changed after it was pinned is run", err)
+	}
+	write(copied, "evil")
+	var m *trust.MismatchError
+	if _, err := s.Executable(path, sum("good")); !errors.As(err, &m) || m.Is != sum("evil") || m.Pinned != sum("good") {
+		t.Errorf("a changed copy is run: %v", err)
+	}
+	write(path, "good")
+	if again, err := s.Executable(path, sum("good")); err != nil || content(again) != "good" {
+		t.Error(err)
+	}
+	if err := s.Forget(sum("good")); err != nil {
+		t.Error(err)
+	}
+	if err := s.Forget(""); err != nil { // all of them have other names
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(s.Dir); err != nil || len(left) != 0 {
+		t.Errorf("%v %v", left, err)
+	}
+	if _, err := s.Executable(filepath.Join(dir, "nothing"), sum("good")); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+}
