@@ -31,32 +31,56 @@ const (
 // secretName is the name of a parameter or a variable that holds a secret.
 var secretName = regexp.MustCompile(`(?i)(^|[_.-]|[a-z])(pass(wd|word|phrase)?|pwd|secrets?|(api|access|auth|refresh|bearer|id|csrf|session|private|client|oauth|bot|webhook)?[_.-]?tokens?|(api|access|private|secret|encryption|signing|account|master|license)[_.-]?keys?|credentials?|auth(orization)?|cookies?)$`)
 
+// nameNeeds are texts of which every such name has one.
+var nameNeeds = []string{"pass", "pwd", "secret", "token", "key", "credential", "auth", "cookie"}
+
 // SecretName reports whether a value of that name is a secret by its name.
 func SecretName(name string) bool {
 	if strings.EqualFold(name, "pwd") || strings.EqualFold(name, "oldpwd") || strings.EqualFold(name, "author") {
 		return false
 	}
-	return secretName.MatchString(name)
+	lower := strings.ToLower(name)
+	return slices.ContainsFunc(nameNeeds, func(n string) bool { return strings.Contains(lower, n) }) && secretName.MatchString(name)
 }
 
-// shapes are texts that are secrets wherever they stand; a group, if there is one, is
-// what stays.
-var shapes = []*regexp.Regexp{
-	regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY( BLOCK)?-----(?s:.*?)(-----END [A-Z ]*PRIVATE KEY( BLOCK)?-----|\z)`),
-	regexp.MustCompile(`\b(gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}|xox[abeoprs]-[A-Za-z0-9-]{8,}|xapp-[A-Za-z0-9-]{8,}|npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{16,}|hf_[A-Za-z0-9]{20,}|dop_v1_[a-f0-9]{20,}|[sr]k_(live|test)_[A-Za-z0-9]{10,}|sk-[A-Za-z0-9_-]{16,}|AKIA[A-Z0-9]{16}|ASIA[A-Z0-9]{16}|AIza[A-Za-z0-9_-]{30,}|ya29\.[A-Za-z0-9_-]{10,}|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}|AGE-SECRET-KEY-1[A-Z0-9]{20,}|eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*)`),
+// form is what a secret in a text looks like.
+type form struct {
+	// needs: without one of these, in lower case, a text has none.
+	needs []string
+	re    *regexp.Regexp
+	to    string
 }
 
-// named are texts in which a name says that a secret follows: the first group stays.
-var named = []*regexp.Regexp{
-	regexp.MustCompile(`(?i)((?:proxy-)?authorization["']?\s*[:=]\s*["']?(?:(?:bearer|basic|token|digest|negotiate|apikey)\s+)?)[^\s"',;]+`),
-	regexp.MustCompile(`(?i)(\bbearer\s+)[A-Za-z0-9._~+/=-]{8,}`),
-	regexp.MustCompile(`(?i)((?:set-)?cookie["']?\s*:\s*)[^"'\r\n]+`),
-	regexp.MustCompile(`(://[^\s/:@"']*:)[^\s/@"']+@`),
-	// NAME=value, "name": "value", name: value, --name value
-	regexp.MustCompile(`(?i)((?:^|[^a-z0-9])(?:[a-z0-9_.-]*[_.-])?(?:password|passwd|passphrase|secret|token|api[_.-]?key|access[_.-]?key|secret[_.-]?key|private[_.-]?key|credentials?)["']?\s*[=:]\s*)("[^"]*"|'[^']*'|[^\s"'&;|,)}]+)`),
-	regexp.MustCompile(`(?i)(--?(?:[a-z0-9]+-)*(?:password|passwd|passphrase|secret|token|api-?key|access-?key|secret-?key)\s+)("[^"]*"|'[^']*'|[^\s"'&;|]+)`),
-	regexp.MustCompile(`(\bcurl\b[^\n|;&]*\s(?:-u|--user)[ =]?["']?[^\s:"']+:)[^\s"']+`),
+// tokens are the well-known forms of tokens, by how they begin.
+var tokens = map[string]string{
+	"ghp_": `ghp_[A-Za-z0-9]{20,}`, "github_pat_": `github_pat_[A-Za-z0-9_]{20,}`, "glpat-": `glpat-[A-Za-z0-9_-]{16,}`, "xox": `xox[abeoprs]-[A-Za-z0-9-]{8,}`, "xapp-": `xapp-[A-Za-z0-9-]{8,}`,
+	"npm_": `npm_[A-Za-z0-9]{30,}`, "pypi-": `pypi-[A-Za-z0-9_-]{16,}`, "hf_": `hf_[A-Za-z0-9]{20,}`, "dop_v1_": `dop_v1_[a-f0-9]{20,}`, "k_live_": `[sr]k_live_[A-Za-z0-9]{10,}`, "k_test_": `[sr]k_test_[A-Za-z0-9]{10,}`,
+	"sk-": `sk-[A-Za-z0-9_-]{16,}`, "akia": `AKIA[A-Z0-9]{16}`, "asia": `ASIA[A-Z0-9]{16}`, "aiza": `AIza[A-Za-z0-9_-]{30,}`, "ya29.": `ya29\.[A-Za-z0-9_-]{10,}`, "sg.": `SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}`,
+	"age-secret-key": `AGE-SECRET-KEY-1[A-Z0-9]{20,}`, "eyj": `eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`,
+	"gho_": `gho_[A-Za-z0-9]{20,}`, "ghs_": `ghs_[A-Za-z0-9]{20,}`, "ghu_": `ghu_[A-Za-z0-9]{20,}`, "ghr_": `ghr_[A-Za-z0-9]{20,}`,
 }
+
+// forms are those of secrets that are told by a name beside them, and of tokens. The first
+// group of an expression stays.
+var forms = func() []form {
+	const names = `password|passwd|passphrase|secret|token|api[_.-]?key|access[_.-]?key|secret[_.-]?key|private[_.-]?key|credentials?`
+	named := []string{"passw", "passphrase", "secret", "token", "key", "credential"}
+	out := []form{
+		{[]string{"private key"}, regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY( BLOCK)?-----(?s:.*?)(-----END [A-Z ]*PRIVATE KEY( BLOCK)?-----|\z)`), Mask},
+		{[]string{"authorization"}, regexp.MustCompile(`(?i)((?:proxy-)?authorization["']?\s*[:=]\s*["']?(?:(?:bearer|basic|token|digest|negotiate|apikey)\s+)?)[^\s"',;]+`), "${1}" + Mask},
+		{[]string{"bearer"}, regexp.MustCompile(`(?i)(\bbearer\s+)[A-Za-z0-9._~+/=-]{8,}`), "${1}" + Mask},
+		{[]string{"cookie"}, regexp.MustCompile(`(?i)((?:set-)?cookie["']?\s*:\s*)[^"'\r\n]+`), "${1}" + Mask},
+		{[]string{"://"}, regexp.MustCompile(`(://[^\s/:@"']*:)[^\s/@"']+@`), "${1}" + Mask + "@"},
+		// NAME=value, "name": "value", name: value, --name value
+		{named, regexp.MustCompile(`(?i)((?:^|[^a-z0-9])(?:[a-z0-9_.-]*[_.-])?(?:` + names + `)["']?\s*[=:]\s*)("[^"]*"|'[^']*'|[^\s"'&;|,)}]+)`), "${1}" + Mask},
+		{named, regexp.MustCompile(`(?i)(--?(?:[a-z0-9]+-)*(?:` + names + `)\s+)("[^"]*"|'[^']*'|[^\s"'&;|]+)`), "${1}" + Mask},
+		{[]string{"curl"}, regexp.MustCompile(`(\bcurl\b[^\n|;&]*\s(?:-u|--user)[ =]?["']?[^\s:"']+:)[^\s"']+`), "${1}" + Mask},
+	}
+	for begins, re := range tokens {
+		out = append(out, form{[]string{begins}, regexp.MustCompile(`\b` + re), Mask})
+	}
+	return out
+}()
 
 // Masker masks secrets. It is safe for concurrent use.
 type Masker struct {
@@ -89,15 +113,12 @@ func (m *Masker) Text(s string) string {
 	if m.values != nil {
 		s = m.values.Replace(s)
 	}
-	for _, re := range shapes {
-		s = re.ReplaceAllLiteralString(s, Mask)
-	}
-	for i, re := range named {
-		to := "${1}" + Mask
-		if i == 3 {
-			to += "@"
+	if lower := strings.ToLower(s); len(s) >= leastSecret {
+		for _, f := range forms { // an expression costs a hundred times what a look for its text does
+			if slices.ContainsFunc(f.needs, func(n string) bool { return strings.Contains(lower, n) }) {
+				s = f.re.ReplaceAllString(s, f.to)
+			}
 		}
-		s = re.ReplaceAllString(s, to)
 	}
 	if whole > maxText && len(s) > maxText {
 		s = cut(s, maxText) + fmt.Sprintf("… (%d bytes)", whole)

@@ -59,3 +59,17 @@ func TestArguments(t *testing.T) {
 		t.Error(deep)
 	}
 }
+
+func BenchmarkArguments(b *testing.B) {
+	m := audit.New([]string{"hunter2-long"})
+	for b.Loop() {
+		m.Arguments([]byte(`{"encoding":"auto","file_path":"letters","if_changed":false,"offset":1,"show_line_numbers":false}`))
+	}
+}
+
+func BenchmarkCommand(b *testing.B) {
+	m := audit.New(nil)
+	for b.Loop() {
+		m.Arguments([]byte(`{"command":"cd sub && go test ./... 2>&1 | grep -v ok | tail -20 && git commit -m 'a message of some length that says what was done' && git push origin main"}`))
+	}
+}

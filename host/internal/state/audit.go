@@ -68,32 +68,40 @@ func (d *DB) AddAudit(e AuditEntry) {
 const pruneEvery = 500
 
 func (d *DB) writeAudit(w *writer, entries []AuditEntry) {
-	w.exec(`INSERT INTO audit (at_ns, session, workspace, call, parent, tool, layer, arguments, decision, rule, answered, rewritten, duration_ns, outcome, error, plugin, version)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, func(row func(...any)) {
-		for _, e := range entries {
-			row(e.At.UnixNano(), e.Session, e.Workspace, e.Call, e.Parent, e.Tool, e.Layer, d.auditing.Arguments(e.Arguments), e.Decision, e.Rule, e.Answered,
-				strings.Join(e.Rewritten, " "), e.Duration.Nanoseconds(), e.Outcome, d.auditing.Text(e.Error), e.Plugin, e.Version)
-		}
-	})
-	if len(entries) == 0 {
+	if len(entries) == 0 || w.err != nil {
 		return
 	}
+	var total int64
+	w.err = w.tx.QueryRow(`SELECT COALESCE((SELECT total FROM audit ORDER BY id DESC LIMIT 1), 0)`).Scan(&total)
+	w.exec(`INSERT INTO audit (at_ns, session, workspace, call, parent, tool, layer, arguments, decision, rule, answered, rewritten, duration_ns, outcome, error, plugin, version, total)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, func(row func(...any)) {
+		for _, e := range entries {
+			arguments, text := d.auditing.Arguments(e.Arguments), d.auditing.Text(e.Error)
+			total += int64(len(arguments) + len(text) + entrySize)
+			row(e.At.UnixNano(), e.Session, e.Workspace, e.Call, e.Parent, e.Tool, e.Layer, arguments, e.Decision, e.Rule, e.Answered,
+				strings.Join(e.Rewritten, " "), e.Duration.Nanoseconds(), e.Outcome, text, e.Plugin, e.Version, total)
+		}
+	})
 	if d.audited += len(entries); d.audited >= pruneEvery {
 		d.audited = 0
-		d.prune(w)
+		d.prune(w, total)
 	}
 }
 
-// prune raises what may be deleted to what is too old or too much, and deletes it.
-func (d *DB) prune(w *writer) {
+// entrySize is about what an entry takes besides its arguments and its error, in bytes.
+const entrySize = 256
+
+// prune raises what may be deleted to what is too old or too much, and deletes it. It
+// looks at no more than it deletes.
+func (d *DB) prune(w *writer, total int64) {
 	oldest := int64(0)
 	if d.auditing.MaxAge > 0 {
 		oldest = time.Now().Add(-d.auditing.MaxAge).UnixNano()
 	}
 	w.exec(`UPDATE audit_floor SET id = MAX(id, MIN((SELECT MAX(id) FROM audit) - 1000, MAX(
-		COALESCE((SELECT MAX(id) FROM audit WHERE at_ns < ?1), 0),
-		COALESCE((SELECT MAX(id) FROM (SELECT id, SUM(length(arguments) + length(error) + 256) OVER (ORDER BY id DESC) AS size FROM audit) WHERE size > ?2), 0)
-	))) WHERE (SELECT MAX(id) FROM audit) > 1000`, func(row func(...any)) { row(oldest, d.auditing.MaxBytes) })
+		COALESCE((SELECT id FROM audit WHERE at_ns >= ?1 ORDER BY id LIMIT 1), (SELECT MAX(id) FROM audit)) - 1,
+		COALESCE((SELECT id FROM audit WHERE total > ?2 ORDER BY id LIMIT 1), (SELECT MAX(id) FROM audit)) - 1
+	))) WHERE (SELECT MAX(id) FROM audit) > 1000`, func(row func(...any)) { row(oldest, total-d.auditing.MaxBytes) })
 	w.exec(`DELETE FROM audit WHERE id <= (SELECT id FROM audit_floor)`, func(row func(...any)) { row() })
 }
 

@@ -58,9 +58,9 @@ CREATE TABLE audit (
 	id INTEGER PRIMARY KEY AUTOINCREMENT, at_ns INTEGER NOT NULL, session TEXT NOT NULL, workspace TEXT NOT NULL,
 	call TEXT NOT NULL, parent TEXT NOT NULL, tool TEXT NOT NULL, layer TEXT NOT NULL, arguments TEXT NOT NULL,
 	decision TEXT NOT NULL, rule TEXT NOT NULL, answered TEXT NOT NULL, rewritten TEXT NOT NULL,
-	duration_ns INTEGER NOT NULL, outcome TEXT NOT NULL, error TEXT NOT NULL, plugin TEXT NOT NULL, version TEXT NOT NULL
+	duration_ns INTEGER NOT NULL, outcome TEXT NOT NULL, error TEXT NOT NULL, plugin TEXT NOT NULL, version TEXT NOT NULL,
+	total INTEGER NOT NULL -- bytes of all entries up to this one
 ) STRICT;
-CREATE INDEX audit_session ON audit (session, id);
 -- What may be deleted: entries up to this one. It only rises, and the newest thousand stay.
 CREATE TABLE audit_floor (only INTEGER PRIMARY KEY CHECK (only = 1), id INTEGER NOT NULL) STRICT;
 INSERT INTO audit_floor VALUES (1, 0);
