@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -29,7 +30,9 @@ const (
 )
 
 // secretName is the name of a parameter or a variable that holds a secret.
-var secretName = regexp.MustCompile(`(?i)(^|[_.-]|[a-z])(pass(wd|word|phrase)?|pwd|secrets?|(api|access|auth|refresh|bearer|id|csrf|session|private|client|oauth|bot|webhook)?[_.-]?tokens?|(api|access|private|secret|encryption|signing|account|master|license)[_.-]?keys?|credentials?|auth(orization)?|cookies?)$`)
+var secretName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)(^|[_.-]|[a-z])(pass(wd|word|phrase)?|pwd|secrets?|(api|access|auth|refresh|bearer|id|csrf|session|private|client|oauth|bot|webhook)?[_.-]?tokens?|(api|access|private|secret|encryption|signing|account|master|license)[_.-]?keys?|credentials?|auth(orization)?|cookies?)$`)
+})
 
 // nameNeeds are texts of which every such name has one.
 var nameNeeds = []string{"pass", "pwd", "secret", "token", "key", "credential", "auth", "cookie"}
@@ -40,7 +43,7 @@ func SecretName(name string) bool {
 		return false
 	}
 	lower := strings.ToLower(name)
-	return slices.ContainsFunc(nameNeeds, func(n string) bool { return strings.Contains(lower, n) }) && secretName.MatchString(name)
+	return slices.ContainsFunc(nameNeeds, func(n string) bool { return strings.Contains(lower, n) }) && secretName().MatchString(name)
 }
 
 // form is what a secret in a text looks like.
@@ -62,7 +65,7 @@ var tokens = map[string]string{
 
 // forms are those of secrets that are told by a name beside them, and of tokens. The first
 // group of an expression stays.
-var forms = func() []form {
+var forms = sync.OnceValue(func() []form { // most runs of the program end before it is wanted
 	const names = `password|passwd|passphrase|secret|token|api[_.-]?key|access[_.-]?key|secret[_.-]?key|private[_.-]?key|credentials?`
 	named := []string{"passw", "passphrase", "secret", "token", "key", "credential"}
 	out := []form{
@@ -80,7 +83,7 @@ var forms = func() []form {
 		out = append(out, form{[]string{begins}, regexp.MustCompile(`\b` + re), Mask})
 	}
 	return out
-}()
+})
 
 // Masker masks secrets. It is safe for concurrent use.
 type Masker struct {
@@ -114,7 +117,7 @@ func (m *Masker) Text(s string) string {
 		s = m.values.Replace(s)
 	}
 	if lower := strings.ToLower(s); len(s) >= leastSecret {
-		for _, f := range forms { // an expression costs a hundred times what a look for its text does
+		for _, f := range forms() { // an expression costs a hundred times what a look for its text does
 			if slices.ContainsFunc(f.needs, func(n string) bool { return strings.Contains(lower, n) }) {
 				s = f.re.ReplaceAllString(s, f.to)
 			}
