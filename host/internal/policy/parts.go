@@ -87,7 +87,7 @@ func (p *Policy) scriptParts(req *Request, d *Decision) []part {
 	if cwd := textIn(req.Args["cwd"]); cwd != "" {
 		dir = absolute(req.Call, cwd)
 	}
-	a := script.Analyze(textIn(req.Args["command"]), script.Options{Dir: dir, Home: homeDir(), Stdin: textIn(req.Args["stdin"])})
+	a := script.Analyze(textIn(req.Args["command"]), script.Options{Dir: dir, Home: homeDir(), Stdin: textIn(req.Args["stdin"]), Open: string(req.Args["keep_stdin_open"]) == "true"})
 	var out []part
 	for i := range a.Commands {
 		c := &a.Commands[i]

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
@@ -130,6 +131,7 @@ func (p *Policy) Judge(req *Request) *Decision {
 			d.refuse(err)
 		}
 	}
+	var further []tool.Root // each for the path that it was allowed for, and no other
 	for _, param := range req.Schema.Params() {
 		raw, given := req.Args[param.Name]
 		if param.Path == "" || !given {
@@ -140,7 +142,13 @@ func (p *Policy) Judge(req *Request) *Decision {
 			paths = pathsInDiff(paths)
 		}
 		for _, path := range paths {
-			if err := p.checkPath(req.Call, path, write); err != nil && !p.outside(req, path, write, d) {
+			err := p.checkPath(req.Call, path, write)
+			if err == nil {
+				continue
+			}
+			if root, ok := p.outside(req, path, write, d); ok {
+				further = append(further, root)
+			} else {
 				d.Kind = KindExternal
 				if e := tool.AsError(err); e.Kind == tool.PermissionDenied {
 					d.Kind = req.Kind()
@@ -149,6 +157,9 @@ func (p *Policy) Judge(req *Request) *Decision {
 				return d
 			}
 		}
+	}
+	if len(further) > 0 {
+		req.Call.Roots = slices.Concat(req.Call.Roots, further)
 	}
 	return d
 }
@@ -224,36 +235,38 @@ func (p *Policy) checkPath(call *tool.Call, path string, write bool) error {
 	return tool.Errorf(tool.PermissionDenied, "%s matches none of the rules allow = %q in the sandbox block of the configuration.", path, p.rules.Allow)
 }
 
-// outside reports whether a rule lets a call leave the roots for a path, and then gives
-// the call a root for it. It may make the decision an ask.
-func (p *Policy) outside(req *Request, path string, write bool, d *Decision) bool {
+// outside gives the root that a call gets for a path outside of its roots, where a rule
+// lets it leave them; ok is false when none does. It may make the decision an ask.
+func (p *Policy) outside(req *Request, path string, write bool, d *Decision) (root tool.Root, ok bool) {
 	if !p.external || strings.IndexByte(path, 0) >= 0 || path == "" {
-		return false
+		return root, false
 	}
 	abs := absolute(req.Call, path)
 	target, _, err := follow(nil, abs)
 	if err != nil {
-		return false
+		return root, false
 	}
 	if _, inside := containing(req.Call.Roots, target); inside {
-		return false // another rule refuses it
+		return root, false // something else refuses it
 	}
-	pt := part{kind: KindExternal, tool: req.Name, subject: target, paths: []string{target}, written: []string{abs}}
-	j := p.judgePart(req, &pt)
-	if j.rule == nil || !j.rule.names(KindExternal) || j.Effect == Deny {
-		if j.Effect == Deny && j.rule != nil {
-			d.add(j)
-		}
-		return false
-	}
-	d.add(j)
 	dir := target
 	if !isDir(dir) {
 		dir = filepath.Dir(dir)
 	}
-	if dir == "/" {
-		return false // all there is is no directory to add
+	if dir == "/" { // all there is is no directory to add
+		return root, false
 	}
-	req.Call.Roots = append(append([]tool.Root{}, req.Call.Roots...), tool.Root{Path: dir, Writable: write})
-	return true
+	root = tool.Root{Path: dir, Writable: write}
+	call := *req.Call
+	call.Roots = slices.Concat(call.Roots, []tool.Root{root})
+	if p.checkPath(&call, path, write) != nil {
+		return root, false
+	}
+	pt := part{kind: KindExternal, tool: req.Name, subject: target, paths: []string{target}, written: []string{abs}}
+	j := p.judgePart(req, &pt)
+	if j.rule == nil || j.Effect != Deny && !j.rule.names(KindExternal) {
+		return root, false
+	}
+	d.add(j)
+	return root, j.Effect != Deny
 }

@@ -50,7 +50,7 @@ func command(t *testing.T, workspace, text string) *policy.Request {
 // other is a request for another tool.
 func other(t *testing.T, workspace, name, args string) *policy.Request {
 	t.Helper()
-	schema := `{"type":"object","properties":{"file_path":{"type":"string","x-toolhost-path":"` + map[bool]string{true: "read", false: "write"}[name == "read"] + `"},"url":{"type":"string"}}}`
+	schema := `{"type":"object","properties":{"file_path":{"type":"string","x-toolhost-path":"` + map[bool]string{true: "read", false: "write"}[name == "read"] + `"},"url":{"type":"string"},"paths":{"type":"array","items":{"type":"string"},"x-toolhost-path":"read"}}}`
 	r := &policy.Request{
 		Name: name, Definition: &tool.Definition{Name: name, Traits: tool.Traits{ReadOnly: name == "read" || name == "fetch"}}, Schema: parse(t, schema), Workspace: workspace,
 		Call: &tool.Call{Cwd: workspace, Roots: []tool.Root{{Path: workspace, Writable: true}}},
@@ -192,8 +192,32 @@ func TestPathsKindsToolsAndDomains(t *testing.T) {
 	if want := []tool.Root{{Path: w, Writable: true}, {Path: top + "/readonly"}}; !slices.Equal(req.Call.Roots, want) || len(before) != 1 {
 		t.Errorf("roots %v", req.Call.Roots)
 	}
+	// One path that is allowed opens no other beside it.
+	both := other(t, w, "many", `{"paths":["`+top+`/readonly/r","`+top+`/readonly/../secret"]}`)
+	narrow := rules(t, policy.Rules{Strict: false, Deny: []string{"**/*.key"}, Rules: []policy.Rule{{Effect: policy.Allow, Name: "r", Kinds: []string{policy.KindExternal}, Paths: []string{top + "/readonly/r", top + "/root-evil/*"}}}})
+	for args, want := range map[string]policy.Effect{
+		`["` + top + `/readonly/r"]`: policy.Allow, `["` + top + `/readonly/r","` + top + `/readonly/other"]`: policy.Deny, `["` + top + `/root-evil/x.key"]`: policy.Deny, `["` + top + `/root-evil/x","a"]`: policy.Allow, `["a","/etc/passwd"]`: policy.Deny,
+	} {
+		both.Args["paths"], both.Call.Roots = json.RawMessage(args), before
+		if d := narrow.Judge(both); d.Effect != want {
+			t.Errorf("%s: %s, wanted %s (%s)", args, d.Effect, want, d.Reason)
+		}
+	}
 	if d := p.Judge(file("read", top+"/root-evil/x")); d.Kind != policy.KindExternal || !strings.Contains(d.Rule, "evil") {
 		t.Errorf("%+v", d)
+	}
+}
+
+func TestShellsThatReadOn(t *testing.T) {
+	p := rules(t, policy.Rules{Rules: []policy.Rule{rule(policy.Deny, "rm *")}})
+	for args, want := range map[string]policy.Effect{`{"command":"bash","stdin":"rm x"}`: policy.Deny, `{"command":"bash","stdin":"ls"}`: policy.Allow, `{"command":"bash","stdin":"ls","keep_stdin_open":true}`: policy.Ask, `{"command":"cat","keep_stdin_open":true}`: policy.Allow} {
+		req := command(t, "/w", "")
+		if err := json.Unmarshal([]byte(args), &req.Args); err != nil {
+			t.Fatal(err)
+		}
+		if d := p.Judge(req); d.Effect != want {
+			t.Errorf("%s: %s, wanted %s", args, d.Effect, want)
+		}
 	}
 }
 

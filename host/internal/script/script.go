@@ -89,6 +89,8 @@ type Options struct {
 	Dir, Home string
 	// Stdin is what the script gets on standard input.
 	Stdin string
+	// Open: more comes on standard input, later.
+	Open bool
 }
 
 const (
@@ -108,7 +110,7 @@ func Analyze(text string, o Options) (a *Analysis) {
 			w.doubt("the script cannot be looked at: %v", p)
 		}
 	}()
-	w.text(text, sc, feed{text: o.Stdin, known: true})
+	w.text(text, sc, feed{text: o.Stdin, known: !o.Open, from: "who writes to it later"})
 	return a
 }
 
