@@ -9,6 +9,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"toolhost.dev/host"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -47,7 +48,11 @@ func form(ask tool.Ask) *mcp.ElicitParams {
 		for _, pattern := range p.Patterns {
 			text += "\n  " + clean(pattern)
 		}
-		return &mcp.ElicitParams{Mode: "form", Message: text, RequestedSchema: object("allow", map[string]any{"type": "boolean", "title": "Allow", "description": "Allow this call."})}
+		schema := object("allow", map[string]any{"type": "boolean", "title": "Allow", "description": "Allow this call."})
+		if fields, ok := schema["properties"].(map[string]any); ok {
+			fields["for"] = map[string]any{"type": "string", "title": "For how long", "enum": []string{host.ScopeOnce, host.ScopeSession, host.ScopeAlways}, "default": host.ScopeOnce}
+		}
+		return &mcp.ElicitParams{Mode: "form", Message: text, RequestedSchema: schema}
 	}
 	q := ask.Question
 	var field map[string]any
@@ -68,6 +73,18 @@ func object(name string, field map[string]any) map[string]any {
 	return map[string]any{"type": "object", "properties": map[string]any{name: field}, "required": []string{name}}
 }
 
+// permission is what was filled in, and for how long it holds.
+func permission(content map[string]any) tool.Answer {
+	scope, _ := content["for"].(string)
+	if allow, ok := content["allow"].(bool); ok && allow {
+		return tool.Answer{Outcome: tool.Accepted, Values: []string{scope}}
+	}
+	if scope == host.ScopeAlways {
+		scope = host.ScopeNever
+	}
+	return tool.Answer{Outcome: tool.Declined, Values: []string{scope}, Message: "the user declined"}
+}
+
 // answer is what came back.
 func answer(ask tool.Ask, res *mcp.ElicitResult, err error) (tool.Answer, error) {
 	switch {
@@ -80,10 +97,7 @@ func answer(ask tool.Ask, res *mcp.ElicitResult, err error) (tool.Answer, error)
 	case res.Action != "accept":
 		return tool.Answer{Outcome: tool.Declined, Message: "the user declined"}, nil
 	case ask.Permission != nil:
-		if allow, ok := res.Content["allow"].(bool); ok && allow {
-			return tool.Answer{Outcome: tool.Accepted}, nil
-		}
-		return tool.Answer{Outcome: tool.Declined, Message: "the user declined"}, nil
+		return permission(res.Content), nil
 	}
 	var values []string
 	switch v := res.Content["answer"].(type) {

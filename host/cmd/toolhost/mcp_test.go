@@ -284,6 +284,15 @@ func askTest(t *testing.T, s *mcp.ClientSession, u *user) {
 			t.Errorf("%q", u.asked)
 		}
 	}
+	// An answer may hold for the session.
+	for n := range 2 {
+		u.mu.Lock()
+		u.reply, u.asked = &mcp.ElicitResult{Action: "accept", Content: map[string]any{"allow": true, "for": "session"}}, nil
+		u.mu.Unlock()
+		if res := callTool(t, s, "test_danger", nil); res.IsError || len(u.asked) != 1-n {
+			t.Errorf("call %d: asked %q: %s", n, u.asked, text(t, res))
+		}
+	}
 }
 
 // TestAskUser: a question of a model, to the client's user.
