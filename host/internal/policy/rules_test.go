@@ -161,6 +161,7 @@ func TestPathsKindsToolsAndDomains(t *testing.T) {
 		{Effect: policy.Deny, Name: "secrets", Paths: []string{".env", "**/.ssh/**"}},
 		{Effect: policy.Deny, Name: "generated", Kinds: []string{policy.KindEdit}, Paths: []string{"sub/gen/**"}},
 		{Effect: policy.Ask, Name: "fetch", Domains: []string{"*.example.org", "evil.test"}},
+		{Effect: policy.Deny, Name: "a link", Paths: []string{"self/**"}},
 		{Effect: policy.Ask, Name: "web", Tools: []string{"mail:*"}},
 		{Effect: policy.Allow, Name: "docs", Kinds: []string{policy.KindExternal}, Paths: []string{top + "/readonly/**"}},
 		{Effect: policy.Ask, Name: "evil", Kinds: []string{policy.KindExternal}, Paths: []string{top + "/root-evil/**"}},
@@ -173,7 +174,7 @@ func TestPathsKindsToolsAndDomains(t *testing.T) {
 		want policy.Effect
 	}{
 		{file("read", "a"), policy.Allow}, {file("read", ".env"), policy.Deny}, {file("read", "sub/.env"), policy.Deny}, {file("write", "sub/../.env"), policy.Deny}, {file("read", "keys/key"), policy.Deny}, {file("read", ".ssh/key"), policy.Deny},
-		{file("read", "sub/gen/x"), policy.Allow}, {file("write", "sub/gen/x"), policy.Deny}, {file("write", "in/gen/x"), policy.Deny}, {file("write", "gen/x"), policy.Allow}, {file("write", ".environment"), policy.Allow},
+		{file("read", "sub/gen/x"), policy.Allow}, {file("write", "sub/gen/x"), policy.Deny}, {file("write", "in/gen/x"), policy.Deny}, {file("write", "gen/x"), policy.Allow}, {file("write", ".environment"), policy.Allow}, {file("read", "self/a"), policy.Deny},
 		{command(t, w, "cat .env"), policy.Deny}, {command(t, w, "cd sub && cat < .env"), policy.Deny}, {command(t, w, "sort x -o .env"), policy.Deny}, {command(t, w, "echo .env"), policy.Allow}, {command(t, w, "echo x >> sub/gen/y"), policy.Deny}, {command(t, w, "cat sub/gen/y"), policy.Allow},
 		{command(t, w, "cat $(echo .env)"), policy.Deny}, {command(t, w, "dd if=x of=.ssh/key"), policy.Allow}, {command(t, w, "cp --target-directory=.ssh x"), policy.Deny}, {command(t, w, "cat keys/key"), policy.Deny}, {command(t, w, "> .env"), policy.Deny}, {command(t, w, "cat x 2> .env"), policy.Deny},
 		{command(t, w, "curl https://api.example.org/x"), policy.Ask}, {command(t, w, "curl https://example.org/x"), policy.Allow}, {command(t, w, "curl -o x http://EVIL.test:8080/"), policy.Ask}, {command(t, w, "git clone git@evil.test:x/y"), policy.Ask}, {command(t, w, "curl --url=https://u:p@evil.test/"), policy.Ask}, {command(t, w, "curl https://notexample.org"), policy.Allow},
