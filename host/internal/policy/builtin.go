@@ -123,7 +123,7 @@ func removesSystem(req *Request, c *script.Command) bool {
 
 // isWorkspace reports whether an operand names the workspace, or all in it.
 func isWorkspace(req *Request, c *script.Command, operand string) bool {
-	if strings.Contains(operand, script.Unknown) || c.Dir == "" && !filepath.IsAbs(operand) || req.Workspace == "" || c.Remote {
+	if strings.Contains(operand, script.Unknown) || c.Dir == "" && !filepath.IsAbs(operand) || req.Workspace == "" || req.Workspace == "/" || c.Remote {
 		return false
 	}
 	path := locate(c.Dir, script.Word{Text: operand})

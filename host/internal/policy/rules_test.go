@@ -90,6 +90,9 @@ E`, `for i in 1 2; do rm -rf out$i; done`, `sudo`, `ssh host sudo systemctl rest
 			}
 		}
 	}
+	if d := p.Judge(command(t, "/", "rm -rf /")); d.Effect != policy.Deny {
+		t.Error("the whole file system is taken for a workspace")
+	}
 	off := policy.New(policy.Rules{NoBuiltin: true})
 	if d := off.Judge(command(t, "/work/space", "rm -rf /")); d.Effect != policy.Allow {
 		t.Error("the built-in rules cannot be left out")

@@ -63,7 +63,7 @@ func (w *walker) run(words []Word, sc *scope, in feed) {
 	if len(words) == 0 {
 		return
 	}
-	if w.depth++; w.depth > 400 {
+	if w.depth++; w.depth > maxDepth {
 		w.doubt("commands run commands too deep")
 		w.depth--
 		return
@@ -137,14 +137,17 @@ func (w *walker) produced(stmts []*syntax.Stmt, sc *scope) (string, bool) {
 	}
 	switch c := s.Cmd.(type) {
 	case *syntax.BinaryCmd:
-		if c.Op != syntax.Pipe {
+		stages, ok := chain(c, syntax.Pipe)
+		if !ok || len(stages) > maxScripts {
 			return "", false
 		}
-		text, ok := w.produced([]*syntax.Stmt{c.X}, sc)
-		if !ok {
-			return "", false
+		text, ok := w.produced(stages[:1], sc)
+		for _, stage := range stages[1:] {
+			if ok {
+				text, ok = w.filtered(stage, text, sc)
+			}
 		}
-		return w.filtered(c.Y, text, sc)
+		return text, ok
 	case *syntax.CallExpr:
 		return w.printed(c, s.Redirs, sc)
 	}
@@ -170,7 +173,7 @@ func (w *walker) printed(c *syntax.CallExpr, redirs []*syntax.Redirect, sc *scop
 		if len(redirs) > 1 || len(words) > 1 || path.Base(words[0]) != "cat" || r.Hdoc == nil && r.Op != syntax.WordHdoc {
 			return "", false
 		}
-		quiet := &walker{out: new(Analysis), src: w.src, home: w.home, functions: w.functions, tainted: w.tainted, depth: w.depth}
+		quiet := &walker{out: new(Analysis), src: w.src, home: w.home, functions: w.functions, tainted: w.tainted, depth: w.depth, scripts: w.scripts}
 		in := quiet.redirect(r, sc, feed{})
 		return in.text, in.known
 	}

@@ -13,6 +13,8 @@ import (
 	"sync"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"toolhost.dev/host/internal/descent"
 )
 
 // Word is a word of a command after quote removal and expansion.
@@ -94,8 +96,13 @@ type Options struct {
 }
 
 const (
-	// maxDepth bounds scripts in scripts.
-	maxDepth = 16
+	// maxScripts bounds scripts in scripts, and functions in functions.
+	maxScripts = 16
+	// maxDepth bounds commands in commands.
+	maxDepth = 2000
+	// maxJoined bounds the commands that are joined by && || and |, since the parser makes
+	// a tree of them that is as deep as they are many.
+	maxJoined = 20_000
 	// maxSteps bounds the statements that are looked at, loops and calls unrolled.
 	maxSteps = 100_000
 )
@@ -126,8 +133,12 @@ func (w *walker) doubt(format string, a ...any) {
 
 // text looks at text that a shell is given.
 func (w *walker) text(text string, sc *scope, in feed) {
-	if w.depth >= maxDepth {
-		w.doubt("scripts stand in scripts more than %d deep", maxDepth)
+	if w.scripts >= maxScripts {
+		w.doubt("scripts stand in scripts more than %d deep", maxScripts)
+		return
+	}
+	if strings.Count(text, "&&")+strings.Count(text, "|") > maxJoined {
+		w.doubt("the script joins more than %d commands", maxJoined)
 		return
 	}
 	if r, bad := hidden(text); bad {
@@ -140,7 +151,7 @@ func (w *walker) text(text string, sc *scope, in feed) {
 	if !ok {
 		parser = syntax.NewParser(syntax.Variant(syntax.LangBash))
 	}
-	f, err := parser.Parse(strings.NewReader(text), "")
+	f, err := parser.Parse(descent.NewReader(text), "")
 	parsers.Put(parser)
 	if err != nil {
 		w.doubt("the script cannot be parsed: %v", err)
@@ -148,8 +159,8 @@ func (w *walker) text(text string, sc *scope, in feed) {
 			return
 		}
 	}
-	w.depth++
-	defer func() { w.depth-- }()
+	w.scripts++
+	defer func() { w.scripts-- }()
 	before := w.src
 	w.src = text
 	defer func() { w.src = before }()

@@ -150,6 +150,31 @@ func TestDirectoriesRedirectsAndVariables(t *testing.T) {
 	}
 }
 
+// However much there is and however deep, it is found or doubted, and nothing overflows.
+func TestLongAndDeepScripts(t *testing.T) {
+	for name, tc := range map[string]struct {
+		text  string
+		found bool
+	}{
+		"and":       {strings.Repeat("true && ", 5000) + "rm -rf /", true},
+		"or":        {strings.Repeat("false || ", 5000) + "rm -rf /", true},
+		"pipe":      {strings.Repeat("cat | ", 5000) + "rm -rf /", true},
+		"list":      {strings.Repeat("true; ", 50_000) + "rm -rf /", true},
+		"groups":    {strings.Repeat("{ ", 900) + "rm -rf /; " + strings.Repeat("}; ", 900), true},
+		"ifs":       {strings.Repeat("if :; then ", 300) + "sh -c 'rm -rf /'; " + strings.Repeat("fi; ", 300), true},
+		"subst":     {strings.Repeat("$(", 300) + "rm -rf /" + strings.Repeat(")", 300), true},
+		"many ands": {strings.Repeat("true && ", 500_000) + "rm -rf /", false},
+		"deep":      {strings.Repeat("(", 200_000), false},
+		"loops":     {strings.Repeat("for a in 1 2 3 4 5 6 7 8; do ", 30) + "rm -rf /" + strings.Repeat("; done", 30), true},
+		"nested":    {strings.Repeat("eval ", 10) + "rm -rf /", true},
+	} {
+		a := script.Analyze(tc.text, script.Options{Dir: "/w"})
+		if tc.found != victim(a) || !tc.found && len(a.Doubts) == 0 {
+			t.Errorf("%s: found %v, doubts %.200q", name, victim(a), a.Doubts)
+		}
+	}
+}
+
 // Whatever it is given, it comes back, and soon.
 func FuzzAnalyze(f *testing.F) {
 	for _, text := range hiding {

@@ -15,7 +15,8 @@ type walker struct {
 	functions map[string]*syntax.Stmt
 	active    []string        // functions that are being looked at
 	tainted   map[string]bool // variables that a function sets, whenever it is called
-	depth     int
+	depth     int             // of commands in commands
+	scripts   int             // in scripts
 	steps     int
 }
 
@@ -37,7 +38,7 @@ func (w *walker) stmt(s *syntax.Stmt, sc *scope, in feed) {
 		w.doubt("it has more than %d commands", maxSteps)
 		return
 	}
-	if w.depth++; w.depth > 200 { // of the grammar
+	if w.depth++; w.depth > maxDepth {
 		w.doubt("it is nested too deep")
 		w.depth--
 		return
@@ -184,38 +185,72 @@ func (w *walker) forLoop(c *syntax.ForClause, sc *scope, in feed) {
 	}
 }
 
+// binary looks at what stands on both sides of && || or |. The parser makes a list of
+// them a tree to the left, which is gone through as the list that it is.
 func (w *walker) binary(c *syntax.BinaryCmd, sc *scope, in feed) {
-	switch c.Op {
-	case syntax.AndStmt:
-		w.and(c, sc, in)
+	if c.Op == syntax.Pipe || c.Op == syntax.PipeAll {
+		w.pipeline(c, sc, in)
 		return
-	case syntax.OrStmt:
-		w.stmt(c.X, sc, in)
+	}
+	var rest []*syntax.BinaryCmd
+	var first *syntax.Stmt
+	for at := c; ; {
+		rest = append(rest, at)
+		first = at.X
+		x, ok := first.Cmd.(*syntax.BinaryCmd)
+		if !ok || !plainList(first) || x.Op != syntax.AndStmt && x.Op != syntax.OrStmt {
+			break
+		}
+		at = x
+	}
+	w.stmt(first, sc, in)
+	succeeded := sc.copy() // what is known when all before it has
+	for _, c := range slices.Backward(rest) {
 		b := sc.copy()
+		if c.Op == syntax.AndStmt {
+			b = succeeded.copy()
+		}
 		w.stmt(c.Y, b, in)
 		sc.merge(b)
-		return
+		if succeeded = b; c.Op == syntax.OrStmt {
+			succeeded = sc.copy()
+		}
 	}
-	w.stmt(c.X, sc.copy(), in)
-	out := feed{from: "a command"}
-	if text, ok := w.produced([]*syntax.Stmt{c.X}, sc); ok {
-		out = feed{text: text, known: true}
-	}
-	w.stmt(c.Y, sc.copy(), out)
 }
 
-// and looks at X && Y, and gives what is known when both succeeded.
-func (w *walker) and(c *syntax.BinaryCmd, sc *scope, in feed) *scope {
-	var b *scope
-	if x, ok := c.X.Cmd.(*syntax.BinaryCmd); ok && x.Op == syntax.AndStmt && !c.X.Negated && len(c.X.Redirs) == 0 {
-		b = w.and(x, sc, in).copy()
-	} else {
-		w.stmt(c.X, sc, in)
-		b = sc.copy()
+// plainList reports whether a statement is nothing but its command.
+func plainList(s *syntax.Stmt) bool {
+	return !s.Negated && !s.Background && len(s.Redirs) == 0
+}
+
+func (w *walker) pipeline(c *syntax.BinaryCmd, sc *scope, in feed) {
+	stages, _ := chain(c, syntax.Pipe, syntax.PipeAll)
+	w.stmt(stages[0], sc.copy(), in)
+	text, known := w.produced(stages[:1], sc)
+	for _, stage := range stages[1:] {
+		out := feed{text: text, known: known, from: "a command"}
+		w.stmt(stage, sc.copy(), out)
+		if known {
+			text, known = w.filtered(stage, text, sc)
+		}
 	}
-	w.stmt(c.Y, b, in)
-	sc.merge(b)
-	return b
+}
+
+// chain gives the commands that operators join, in their order; ok is false where others
+// join some of them.
+func chain(c *syntax.BinaryCmd, ops ...syntax.BinCmdOperator) (stages []*syntax.Stmt, ok bool) {
+	ok = slices.Contains(ops, c.Op)
+	for {
+		stages = append(stages, c.Y)
+		x, binary := c.X.Cmd.(*syntax.BinaryCmd)
+		if !binary || !plainList(c.X) || !slices.Contains(ops, x.Op) {
+			stages = append(stages, c.X)
+			break
+		}
+		c = x
+	}
+	slices.Reverse(stages)
+	return stages, ok
 }
 
 // function looks at a definition: who calls it later is not known.
@@ -238,7 +273,7 @@ func (w *walker) function(c *syntax.FuncDecl) {
 
 // enter looks at a function's body.
 func (w *walker) enter(name string, sc *scope, in feed) {
-	if slices.Contains(w.active, name) || len(w.active) > maxDepth {
+	if slices.Contains(w.active, name) || len(w.active) > maxScripts {
 		return
 	}
 	w.active = append(w.active, name)
