@@ -3,6 +3,7 @@ package script
 import (
 	"encoding/base64"
 	"path"
+	"regexp"
 	"strings"
 
 	"mvdan.cc/sh/v3/expand"
@@ -21,6 +22,9 @@ func (w *walker) call(c *syntax.CallExpr, sc *scope, in feed) {
 	for _, a := range c.Args {
 		w.substitutions(a, sc)
 		words = append(words, w.fields(a, sc)...)
+	}
+	if w.size > maxSize {
+		w.doubt("what it expands to is too large to follow")
 	}
 	w.run(words, sc, in)
 }
@@ -53,6 +57,9 @@ func (w *walker) assign(a *syntax.Assign, sc *scope, lasts bool) {
 		value = w.literal(a.Value, sc)
 		if a.Append {
 			value = environ{sc, w}.Get(a.Name.Value).String() + value
+			if len(value) > maxValue {
+				value = Unknown
+			}
 		}
 	}
 	sc.vars[a.Name.Value] = value
@@ -154,6 +161,9 @@ func (w *walker) produced(stmts []*syntax.Stmt, sc *scope) (string, bool) {
 	return "", false
 }
 
+// wide is a format that prints much.
+var wide = regexp.MustCompile(`%[^a-zA-Z%]*([0-9]{3}|\*)`)
+
 // printed gives what echo, printf and cat print.
 func (w *walker) printed(c *syntax.CallExpr, redirs []*syntax.Redirect, sc *scope) (string, bool) {
 	var words []string
@@ -173,7 +183,7 @@ func (w *walker) printed(c *syntax.CallExpr, redirs []*syntax.Redirect, sc *scop
 		if len(redirs) > 1 || len(words) > 1 || path.Base(words[0]) != "cat" || r.Hdoc == nil && r.Op != syntax.WordHdoc {
 			return "", false
 		}
-		quiet := &walker{out: new(Analysis), src: w.src, home: w.home, functions: w.functions, tainted: w.tainted, depth: w.depth, scripts: w.scripts}
+		quiet := &walker{out: new(Analysis), src: w.src, home: w.home, functions: w.functions, tainted: w.tainted, depth: w.depth, scripts: w.scripts, size: w.size}
 		in := quiet.redirect(r, sc, feed{})
 		return in.text, in.known
 	}
@@ -197,7 +207,7 @@ func (w *walker) printed(c *syntax.CallExpr, redirs []*syntax.Redirect, sc *scop
 		}
 		return text + end, true
 	case "printf":
-		if len(words) < 2 || words[1] == "-v" {
+		if len(words) < 2 || words[1] == "-v" || wide.MatchString(words[1]) {
 			return "", false
 		}
 		var out strings.Builder

@@ -119,8 +119,12 @@ func (w *walker) expansion(sc *scope) *expand.Config {
 
 // fields gives the words that a word becomes.
 func (w *walker) fields(word *syntax.Word, sc *scope) []Word {
+	w.size += wordSize
 	if text, ok := plain(word); ok {
 		return []Word{{Text: text}}
+	}
+	if w.size > maxSize {
+		return []Word{{Text: Unknown, Split: true}}
 	}
 	dynamic, pattern := unquoted(word)
 	if !w.simple(word, sc) || braces(word) > maxBraces {
@@ -132,6 +136,10 @@ func (w *walker) fields(word *syntax.Word, sc *scope) []Word {
 	}
 	out := make([]Word, len(texts))
 	for i, t := range texts {
+		w.size += wordSize + len(t)
+		if len(t) > longest(word) {
+			t = Unknown
+		}
 		out[i] = Word{Text: t, Split: dynamic && strings.Contains(t, Unknown) || pattern && isPattern(t)}
 	}
 	return out
@@ -170,22 +178,33 @@ func (w *walker) literal(word *syntax.Word, sc *scope) string {
 	if !w.simple(word, sc) {
 		return Unknown
 	}
+	if w.size > maxSize {
+		return Unknown
+	}
 	text, err := expand.Literal(w.expansion(sc), word)
-	if err != nil {
+	w.size += len(text)
+	if err != nil || len(text) > longest(word) {
 		return Unknown
 	}
 	return text
 }
 
+// longest bounds what a word becomes: it may be long when it is written so.
+func longest(word *syntax.Word) int { return maxValue + int(word.End().Offset()-word.Pos().Offset()) }
+
 // simple reports whether expanding a word gives [Unknown] for what is not known, rather
 // than something made of it.
 func (w *walker) simple(word *syntax.Word, sc *scope) bool {
-	ok := true
+	ok, params := true, 0
 	syntax.Walk(word, func(n syntax.Node) bool {
 		switch n := n.(type) {
 		case *syntax.CmdSubst, *syntax.ProcSubst:
 			return false
 		case *syntax.ParamExp:
+			if params++; params > maxParams || n.Repl != nil { // a replacement can make much of little
+				ok = false
+				return false
+			}
 			plain := !n.Excl && !n.Length && n.Index == nil && n.Slice == nil && n.Repl == nil && n.Exp == nil && n.Names == 0 && n.Param != nil
 			if !plain && (n.Param == nil || n.Excl || n.Index != nil || strings.Contains(environ{sc, w}.Get(n.Param.Value).String(), Unknown)) {
 				ok = false
@@ -230,11 +249,26 @@ func unquoted(word *syntax.Word) (dynamic, pattern bool) {
 // isPattern reports whether a text could match file names other than itself.
 func isPattern(s string) bool { return s != "[" && s != "[[" && strings.ContainsAny(s, "*?[") }
 
+// wordSize is about what a word takes besides its text, in bytes.
+const wordSize = 32
+
 // maxBraces bounds the words that braces may become.
 const maxBraces = 256
 
 // braces counts the words that the braces in a word become, up to a bound.
 func braces(word *syntax.Word) int {
+	open := 0
+	for _, p := range word.Parts {
+		if l, ok := p.(*syntax.Lit); ok {
+			open += strings.Count(l.Value, "{")
+		}
+	}
+	switch {
+	case open == 0:
+		return 1
+	case open > maxBraces: // to split them takes long
+		return maxBraces + 1
+	}
 	c := *word
 	if !syntax.SplitBraces(&c) {
 		return 1

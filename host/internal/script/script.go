@@ -103,6 +103,14 @@ const (
 	// maxJoined bounds the commands that are joined by && || and |, since the parser makes
 	// a tree of them that is as deep as they are many.
 	maxJoined = 20_000
+	// maxSize bounds what words become, in bytes, and maxValue a single one: a value that
+	// doubles itself some dozens of times would fill the memory.
+	maxSize  = 32 << 20
+	maxValue = 8 << 10
+	// maxParams bounds the variables in one word.
+	maxParams = 64
+	// maxDoubts bounds what is said of doubts; one is as good as many.
+	maxDoubts = 20
 	// maxSteps bounds the statements that are looked at, loops and calls unrolled.
 	maxSteps = 100_000
 )
@@ -122,6 +130,9 @@ func Analyze(text string, o Options) (a *Analysis) {
 }
 
 func (w *walker) doubt(format string, a ...any) {
+	if len(w.out.Doubts) >= maxDoubts {
+		return
+	}
 	d := fmt.Sprintf(format, a...)
 	for _, known := range w.out.Doubts {
 		if known == d {

@@ -166,6 +166,14 @@ func TestLongAndDeepScripts(t *testing.T) {
 		"many ands": {strings.Repeat("true && ", 500_000) + "rm -rf /", false},
 		"deep":      {strings.Repeat("(", 200_000), false},
 		"loops":     {strings.Repeat("for a in 1 2 3 4 5 6 7 8; do ", 30) + "rm -rf /" + strings.Repeat("; done", 30), true},
+		"heredoc":   {"bash <<E\n: " + strings.Repeat("x*{", 20_000) + "\nrm -rf $Y /\nE\n", true},
+		"quoted":    {"bash -c \": " + strings.Repeat("x*{", 20_000) + "\nrm -rf $Y /\"", true},
+		"doubling":  {"X=aaaaaaaa; " + strings.Repeat("X=$X$X; ", 60) + "rm -rf /", true},
+		"appending": {"X=aaaaaaaa; " + strings.Repeat("X+=$X; ", 60) + "rm -rf /", true},
+		"replacing": {"X=aaaaaaaa; " + strings.Repeat("X=${X//a/$X}; ", 60) + "rm -rf /", true},
+		"printing":  {"X=$(printf %999999d 1); Y=$(printf '%*d' 999999 1); rm -rf /", true},
+		"arguments": {"f() { g \"$@\" \"$@\" \"$@\"; }; g() { h \"$@\" \"$@\" \"$@\"; }; h() { i \"$@\" \"$@\"; }; rm -rf /; f " + strings.Repeat("a ", 10_000), true},
+		"functions": {"a() { b; b; b; b; b; b; }; b() { c; c; c; c; c; c; }; c() { d; d; d; d; d; }; d() { e; e; e; e; e; e; }; e() { f; f; f; f; f; }; f() { g; g; g; g; g; }; rm -rf /; a", true},
 		"nested":    {strings.Repeat("eval ", 10) + "rm -rf /", true},
 	} {
 		a := script.Analyze(tc.text, script.Options{Dir: "/w"})

@@ -18,6 +18,7 @@ type walker struct {
 	depth     int             // of commands in commands
 	scripts   int             // in scripts
 	steps     int
+	size      int // of what words became
 }
 
 // feed is what a command gets on standard input.
@@ -36,6 +37,10 @@ func (w *walker) stmts(list []*syntax.Stmt, sc *scope, in feed) {
 func (w *walker) stmt(s *syntax.Stmt, sc *scope, in feed) {
 	if w.steps++; w.steps > maxSteps {
 		w.doubt("it has more than %d commands", maxSteps)
+		return
+	}
+	if w.size > maxSize {
+		w.doubt("what it expands to is too large to follow")
 		return
 	}
 	if w.depth++; w.depth > maxDepth {
