@@ -11,7 +11,7 @@ import (
 func (h *Host) front(f Front) Front {
 	onAsk := h.opts.OnAsk
 	if onAsk == "" {
-		onAsk = h.cfg.Host.OnAsk
+		onAsk = h.current.Load().cfg.Host.OnAsk
 	}
 	if f == nil {
 		f = silent{}

@@ -19,6 +19,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,8 +28,6 @@ import (
 
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/dispatch"
-	"toolhost.dev/host/internal/policy"
-	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/scheduler"
 	"toolhost.dev/host/internal/state"
 	"toolhost.dev/host/internal/supervisor"
@@ -66,25 +65,20 @@ type Options struct {
 // Host runs calls on the configured tools.
 type Host struct {
 	opts  Options
-	cfg   *config.Config
 	log   *slog.Logger
 	state *state.DB
 	// stateRoot is the state directory without symbolic links; empty: in memory.
 	stateRoot string
 	super     *supervisor.Supervisor
-	// confinement has the kernel confine the plugins.
-	confinement *confinement
-	registry    *registry.Registry
-	dispatch    *dispatch.Dispatcher
-	unloaded    map[string]string // by plugin: why it could not be loaded
-	commands    *commands
-	// startsCommands says of each plugin that was loaded whether it starts commands.
-	startsCommands map[string]bool
-	idPrefix       string
-	lastID         atomic.Uint64
-	rootsMu        sync.Mutex
-	rootsOf        map[string][]tool.Root // by workspace; forgotten after calls that may change them
-	problems       []string
+	scheduler *scheduler.Scheduler
+	commands  *commands
+	idPrefix  string
+	lastID    atomic.Uint64
+	problems  []string // that stay whatever is reloaded
+
+	current  atomic.Pointer[generation]
+	reloads  reloads
+	watchers subscribers
 
 	closeOnce sync.Once
 	closeErr  error
@@ -138,26 +132,15 @@ func New(ctx context.Context, opts Options) (*Host, error) {
 		return nil, err
 	}
 	opts.Workspace = workspace
-	h := &Host{opts: opts, cfg: cfg, log: opts.Log, registry: registry.New(), unloaded: make(map[string]string), idPrefix: randomPrefix(), rootsOf: make(map[string][]tool.Root)}
-	h.openState()
-	h.confinement = &confinement{cfg: cfg, bundled: opts.BundledDir, cache: h.stateRoot}
-	if err := h.confinement.check(configuredRoots(cfg, workspace)); err != nil {
+	h := &Host{opts: opts, log: opts.Log, idPrefix: randomPrefix(), scheduler: scheduler.New(cfg.Host.MaxParallel)}
+	h.openState(cfg)
+	conf := &confinement{cfg: cfg, bundled: opts.BundledDir, cache: h.stateRoot}
+	if err := conf.check(configuredRoots(cfg, workspace)); err != nil {
 		return nil, errors.Join(err, h.state.Close())
 	}
-	h.startsCommands = make(map[string]bool)
 	h.commands = h.newCommands()
-	h.super = supervisor.New(h.specs(), supervisor.Options{HostVersion: Version, Log: h.log, Diagnose: cfg.At, Inherit: h.commands.inherit, Confine: h.confine})
-	h.load(ctx)
-	h.dispatch = &dispatch.Dispatcher{
-		Registry:  h.registry,
-		Policy:    policy.New(policy.Rules{Strict: cfg.Sandbox.Strict, Allow: cfg.Sandbox.Allow, Deny: cfg.Sandbox.Deny}),
-		Scheduler: scheduler.New(cfg.Host.MaxParallel),
-		Plugins:   h.super,
-		Commands:  h.commands,
-		State:     h.state,
-		Timeout:   cfg.Host.Timeout,
-		Unloaded:  func(name string) string { return h.unloaded[name] },
-	}
+	h.super = supervisor.New(supervisor.Options{HostVersion: Version, Log: h.log})
+	h.current.Store(h.load(ctx, cfg, conf))
 	return h, nil
 }
 
@@ -181,8 +164,8 @@ func realDir(dir string) (string, error) {
 
 // openState opens the state database, or one in memory when that fails: calls work
 // without it, but sessions end with the process, which Problems tells.
-func (h *Host) openState() {
-	dir, err := h.stateDir()
+func (h *Host) openState(cfg *config.Config) {
+	dir, err := stateDir(h.opts, cfg)
 	if err == nil {
 		h.state, err = state.Open(dir, h.log)
 	}
@@ -198,8 +181,8 @@ func (h *Host) openState() {
 	}
 }
 
-func (h *Host) stateDir() (string, error) {
-	for _, dir := range []string{h.opts.StateDir, h.cfg.Host.StateDir} {
+func stateDir(opts Options, cfg *config.Config) (string, error) {
+	for _, dir := range []string{opts.StateDir, cfg.Host.StateDir} {
 		if dir != "" {
 			return filepath.Abs(dir)
 		}
@@ -220,12 +203,15 @@ func (h *Host) problem(format string, a ...any) {
 
 // Problems lists what keeps a part of the configuration from working: plugins that
 // could not be loaded, tools that could not be registered. Empty: nothing.
-func (h *Host) Problems() []string { return h.problems }
+func (h *Host) Problems() []string {
+	return slices.Concat(h.problems, h.current.Load().problems)
+}
 
 // Close ends what runs, stops every plugin and saves the sessions. It returns when no
 // process is left.
 func (h *Host) Close() error {
 	h.closeOnce.Do(func() {
+		h.reloads.close()
 		h.super.Close(5 * time.Second)
 		h.commands.close()
 		h.closeErr = h.state.Close()
@@ -245,7 +231,7 @@ func (h *Host) Begin(req Request, front Front) *Pending {
 		return &Pending{failed: &tool.Result{Error: tool.AsError(err).From(tool.SourceHost), Run: tool.Run{CallID: req.ID}}}
 	}
 	req.Name = h.toolName(req.Name)
-	inner := h.dispatch.Begin(dispatch.Request{
+	inner := h.current.Load().dispatch.Begin(dispatch.Request{
 		ID: req.ID, MessageID: req.MessageID, Command: req.Command, Name: req.Name, Arguments: req.Arguments, Session: s,
 	})
 	return &Pending{host: h, inner: inner, front: h.front(front)}
@@ -253,13 +239,14 @@ func (h *Host) Begin(req Request, front Front) *Pending {
 
 // toolName gives the full name for a function name; other names stay as they are.
 func (h *Host) toolName(name string) string {
-	if name == "" || h.registry.Lookup("", name) != nil {
+	r := h.current.Load().registry
+	if name == "" || r.Lookup("", name) != nil {
 		return name
 	}
-	if _, _, _, alias := h.registry.Alias(name); alias {
+	if _, _, _, alias := r.Alias(name); alias {
 		return name
 	}
-	if full := h.registry.FullName(name); full != "" {
+	if full := r.FullName(name); full != "" {
 		return full
 	}
 	return name
@@ -283,7 +270,7 @@ func (p *Pending) Run(ctx context.Context) *Result {
 		return p.failed
 	}
 	if !p.inner.ReadOnly() {
-		defer p.host.forgetRoots()
+		defer p.host.current.Load().roots.forget()
 	}
 	return p.inner.Run(ctx, p.front)
 }
@@ -300,7 +287,7 @@ func (h *Host) Explain(req Request) *router.Command {
 	if s, err := h.session(req); err == nil {
 		cwd = s.Cwd
 	}
-	return h.dispatch.Explain(req.Command, cwd)
+	return h.current.Load().dispatch.Explain(req.Command, cwd)
 }
 
 // session finds or begins a request's session.
@@ -320,31 +307,12 @@ func (h *Host) session(req Request) (dispatch.Session, error) {
 	if err != nil {
 		return dispatch.Session{}, fmt.Errorf("the session %s cannot be read: %w", id, err)
 	}
-	out := dispatch.Session{Session: s, Roots: h.roots(workspace)}
+	out := dispatch.Session{Session: s, Roots: h.current.Load().roots.of(workspace)}
 	if !known || s.Workspace != workspace || !out.Contains(s.Cwd) || !isDir(s.Cwd) {
 		out.Session = state.Session{ID: id, Workspace: workspace, Cwd: workspace}
 		h.state.SaveSession(out.Session)
 	}
 	return out, nil
-}
-
-// roots gives what the sessions of a workspace may touch. Do not change it.
-func (h *Host) roots(workspace string) []tool.Root {
-	h.rootsMu.Lock()
-	defer h.rootsMu.Unlock()
-	roots := h.rootsOf[workspace]
-	if roots == nil {
-		roots = h.findRoots(workspace)
-		h.rootsOf[workspace] = roots
-	}
-	return roots
-}
-
-// forgetRoots has them found again: a call may have made a directory that is one.
-func (h *Host) forgetRoots() {
-	h.rootsMu.Lock()
-	defer h.rootsMu.Unlock()
-	clear(h.rootsOf)
 }
 
 // configuredRoots are the roots of a workspace's sessions, as far as the configuration
@@ -354,18 +322,6 @@ func configuredRoots(cfg *config.Config, workspace string) []tool.Root {
 	for _, r := range cfg.Sandbox.Roots {
 		if path, err := filepath.EvalSymlinks(r.Path); err == nil && path != workspace {
 			roots = append(roots, tool.Root{Path: path, Writable: r.Writable})
-		}
-	}
-	return roots
-}
-
-func (h *Host) findRoots(workspace string) []tool.Root {
-	roots := configuredRoots(h.cfg, workspace)
-	// What a plugin puts into "output" in its state directory, such as the whole of an
-	// output that was too long, may be read by all tools.
-	for _, p := range h.cfg.Plugins {
-		if dir := h.pluginStateDir(p.Name); dir != "" && isDir(filepath.Join(dir, "output")) {
-			roots = append(roots, tool.Root{Path: filepath.Join(dir, "output")})
 		}
 	}
 	return roots

@@ -18,13 +18,21 @@ type Config struct {
 
 	Host    Host
 	Sandbox Sandbox
+	Reload  Reload
 	Plugins []Plugin
 	Tools   map[string]Tool
 	// Aliases are further names of tools: those of the presets that are on, then the
 	// operator's.
 	Aliases []Alias
 
-	files sources
+	absent []absentPlugin
+	files  sources
+}
+
+// absentPlugin is an optional plugin that is left out because its binary is not there.
+type absentPlugin struct {
+	Plugin
+	before int // where it would stand in Plugins
 }
 
 // Host settings.
@@ -41,6 +49,14 @@ type Host struct {
 	AliasPresets []string
 	// MaxParallel bounds the calls of one session that run at the same time.
 	MaxParallel int
+}
+
+// Reload says what a host does about changed binaries and files of its configuration.
+type Reload struct {
+	// Watch has it notice them by itself, when it lives longer than a call.
+	Watch bool
+	// AnyChanges publishes also what breaks callers.
+	AnyChanges bool
 }
 
 // Sandbox says which files may be touched.

@@ -29,6 +29,7 @@ import (
 type fileHCL struct {
 	Host    *hostHCL    `hcl:"host,block"`
 	Sandbox *sandboxHCL `hcl:"sandbox,block"`
+	Reload  *reloadHCL  `hcl:"reload,block"`
 	Plugins []pluginHCL `hcl:"plugin,block"`
 	Tools   []toolHCL   `hcl:"tool,block"`
 	Aliases []aliasHCL  `hcl:"alias,block"`
@@ -51,6 +52,11 @@ type sandboxHCL struct {
 	Backend   hcl.Expression `hcl:"backend,optional"`
 	Enforce   hcl.Expression `hcl:"enforce,optional"`
 	Roots     []rootHCL      `hcl:"root,block"`
+}
+
+type reloadHCL struct {
+	Watch   *bool          `hcl:"watch,optional"`
+	Changes hcl.Expression `hcl:"changes,optional"`
 }
 
 type rootHCL struct {
@@ -103,7 +109,7 @@ type decoder struct {
 func decode(files []*hcl.File, diags hcl.Diagnostics, p *hclparse.Parser, source, dir string, env Environment) (*Config, error) {
 	d := &decoder{
 		ctx: evalContext(dir, env), dir: dir, env: env, diags: diags,
-		cfg: &Config{Source: source, Host: DefaultHost(), Sandbox: Sandbox{Workspace: "read-write", Backend: "auto", Enforce: "auto"}, Tools: make(map[string]Tool), files: p.Sources()},
+		cfg: &Config{Source: source, Host: DefaultHost(), Sandbox: Sandbox{Workspace: "read-write", Backend: "auto", Enforce: "auto"}, Reload: Reload{Watch: true}, Tools: make(map[string]Tool), files: p.Sources()},
 	}
 	if !diags.HasErrors() {
 		var f fileHCL
@@ -130,6 +136,9 @@ func (d *decoder) file(f *fileHCL) {
 	}
 	if f.Sandbox != nil {
 		d.sandbox(f.Sandbox)
+	}
+	if r := f.Reload; r != nil {
+		d.cfg.Reload = Reload{Watch: r.Watch == nil || *r.Watch, AnyChanges: d.choice(r.Changes, "compatible", "compatible", "any") == "any"}
 	}
 	seen := make(map[string]hcl.Range)
 	for i := range f.Plugins {
@@ -258,11 +267,12 @@ func (d *decoder) plugin(p *pluginHCL) {
 		out.Confinement = d.confinement(p.Sandbox)
 	}
 	out.Missing = missing(out.Path)
-	if out.Missing != "" && p.Optional {
-		return
-	}
-	if p.Config != nil {
+	if p.Config != nil && (out.Missing == "" || !p.Optional) {
 		out.Config, out.config = d.pluginConfig(p.Config)
+	}
+	if out.Missing != "" && p.Optional {
+		d.cfg.absent = append(d.cfg.absent, absentPlugin{out, len(d.cfg.Plugins)})
+		return
 	}
 	d.cfg.Plugins = append(d.cfg.Plugins, out)
 }

@@ -26,6 +26,9 @@ type Environment struct {
 	LookupEnv func(string) (string, bool)
 }
 
+// builtIn is the source of the default configuration.
+const builtIn = "built-in"
+
 // EnvVar names the environment variable that says where the configuration is.
 const EnvVar = "TOOLHOST_CONFIG"
 
@@ -57,8 +60,8 @@ func Find(path string) string {
 func Load(path string, env Environment) (*Config, error) {
 	if path == "" {
 		p := hclparse.NewParser()
-		f, diags := p.ParseHCL(defaultHCL, "built-in")
-		return decode([]*hcl.File{f}, diags, p, "built-in", "", env)
+		f, diags := p.ParseHCL(defaultHCL, builtIn)
+		return decode([]*hcl.File{f}, diags, p, builtIn, "", env)
 	}
 	names, err := list(path)
 	if err != nil {

@@ -22,9 +22,13 @@ import (
 // plugins answers calls with a function.
 type plugins func(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result
 
-func (f plugins) Call(ctx context.Context, _ string, call *tool.Call, peer tool.Peer) *tool.Result {
+func (f plugins) Reserve(string) dispatch.Place { return f }
+
+func (f plugins) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result {
 	return f(ctx, call, peer)
 }
+
+func (plugins) Release() {}
 
 type front struct{}
 

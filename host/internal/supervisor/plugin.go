@@ -12,20 +12,30 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Plugin is one configured plugin: at most one published instance at a time.
+// Plugin is one binary run in one way: at most one published instance at a time.
 type Plugin struct {
 	super *Supervisor
 	spec  Spec
+	// life ends when the plugin is closed, and a start under way with it.
+	life context.Context //nolint:containedctx // see there
+	end  context.CancelFunc
 
+	users   leases // calls that have it reserved
 	current atomic.Pointer[instance]
 
 	mu       sync.Mutex // held while the state below changes; never while a process starts
 	starting *startup
 	closed   bool
+	closing  sync.Once
 	starts   int
 	lastErr  error
 
 	siblings siblings
+}
+
+func newPlugin(s *Supervisor, spec Spec) *Plugin {
+	life, end := context.WithCancel(context.Background())
+	return &Plugin{super: s, spec: spec, life: life, end: end, users: newLeases()}
 }
 
 // startup is a start under way; several callers wait for the same one.
@@ -56,7 +66,7 @@ func (p *Plugin) Status() Status {
 	defer p.mu.Unlock()
 	st := Status{Name: p.spec.Name, Path: p.spec.Path, Starts: p.starts}
 	if in := p.current.Load(); in != nil && !in.dead() {
-		st.Running, st.PID, st.Version, st.Calls = true, in.proc.pid(), in.desc.Version, in.calls.Load()
+		st.Running, st.PID, st.Version, st.Calls = true, in.proc.pid(), in.desc.Version, in.calls.n.Load()
 	}
 	if p.lastErr != nil {
 		st.Error = p.lastErr.Error()
@@ -75,10 +85,10 @@ func (p *Plugin) Status() Status {
 // Health asks the plugin how it is, if it runs; ok is false if it does not.
 func (p *Plugin) Health(ctx context.Context) (h tool.Health, ok bool) {
 	in := p.current.Load()
-	if in == nil || !in.lease() {
+	if in == nil || !in.calls.take() {
 		return h, false
 	}
-	defer in.release()
+	defer in.calls.release()
 	if in.dead() {
 		return h, false
 	}
@@ -95,18 +105,18 @@ func (p *Plugin) Describe(ctx context.Context) (*tool.Description, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer in.release()
+	defer in.calls.release()
 	return in.desc, nil
 }
 
 // acquire leases the published instance, starting one if there is none or it died.
 func (p *Plugin) acquire(ctx context.Context) (*instance, error) {
 	for {
-		if in := p.current.Load(); in != nil && in.lease() {
+		if in := p.current.Load(); in != nil && in.calls.take() {
 			if !in.dead() {
 				return in, nil
 			}
-			in.release()
+			in.calls.release()
 			p.forget(in)
 		}
 		if err := p.waitForStart(ctx); err != nil {
@@ -149,7 +159,7 @@ func (p *Plugin) start(s *startup) {
 	in, err := p.launch()
 	p.mu.Lock()
 	p.starting = nil
-	if err == nil && p.closed {
+	if p.closed {
 		err = errClosed
 	}
 	p.lastErr = err
@@ -176,18 +186,49 @@ func (p *Plugin) forget(in *instance) {
 	}
 }
 
+// Users counts the calls that have the plugin reserved.
+func (p *Plugin) Users() int64 { return p.users.n.Load() }
+
+// Retire has the plugin take no more calls, and stops it when it has none left. It does not
+// wait for that.
+func (p *Plugin) Retire() {
+	idle := p.users.end()
+	go func() {
+		select {
+		case <-idle:
+			p.close(0)
+		case <-p.life.Done(): // with the supervisor
+		}
+		p.super.mu.Lock()
+		delete(p.super.plugins, p)
+		p.super.mu.Unlock()
+	}()
+}
+
+// Discard stops a plugin that was never published.
+func (p *Plugin) Discard() {
+	p.close(0)
+	p.super.mu.Lock()
+	delete(p.super.plugins, p)
+	p.super.mu.Unlock()
+}
+
+// close returns when no process is left, whoever closes it.
 func (p *Plugin) close(grace time.Duration) {
-	p.mu.Lock()
-	p.closed = true
-	s := p.starting
-	p.mu.Unlock()
-	if s != nil {
-		<-s.done
-	}
-	if in := p.current.Swap(nil); in != nil {
-		in.stop(grace)
-	}
-	p.siblings.close(grace)
+	p.closing.Do(func() {
+		p.end()
+		p.mu.Lock()
+		p.closed = true
+		s := p.starting
+		p.mu.Unlock()
+		if s != nil {
+			<-s.done
+		}
+		if in := p.current.Swap(nil); in != nil {
+			in.stop(grace)
+		}
+		p.siblings.close(grace)
+	})
 }
 
 // environment builds what a plugin sees: nothing of the host's own but what
@@ -242,7 +283,7 @@ func checkConfig(desc *tool.Description, config json.RawMessage) []tool.Diagnost
 }
 
 // plainDiagnostics is for an embedder that has no better way to show them.
-func plainDiagnostics(_ string, diags []tool.Diagnostic) string {
+func plainDiagnostics(diags []tool.Diagnostic) string {
 	var lines []string
 	for _, d := range diags {
 		lines = append(lines, strings.TrimSpace(strings.Join(append([]string{"config"}, d.Path...), ".")+": "+d.Summary+" "+d.Detail))

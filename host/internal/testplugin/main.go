@@ -12,10 +12,16 @@ import (
 	"toolhost.dev/sdk"
 )
 
+// self is which variant of the plugin runs.
+var self = readVariant()
+
 func main() {
 	mode := ""
 	if len(os.Args) > 1 {
 		mode = os.Args[1]
+	}
+	if m := self["mode"]; m != "" {
+		mode = m
 	}
 	switch mode {
 	case "garbage": // prints before the handshake

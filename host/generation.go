@@ -1,0 +1,204 @@
+package host
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/dispatch"
+	"toolhost.dev/host/internal/policy"
+	"toolhost.dev/host/internal/registry"
+	"toolhost.dev/host/internal/supervisor"
+)
+
+// generation is what a configuration and the binaries that it names come to. Nothing of it
+// changes once it is published: a reload makes another beside it. A call belongs to the
+// generation that it began in.
+type generation struct {
+	cfg         *config.Config
+	confinement *confinement
+	members     []*member // in the order of the configuration
+	registry    *registry.Registry
+	dispatch    *dispatch.Dispatcher
+	roots       *rootSets
+	unloaded    map[string]string // by plugin: why it could not be loaded
+	problems    []string
+
+	linking sync.Once
+	links   string // the programs that commands call tools by
+}
+
+// member is a plugin in generations: in all those in which its binary and the way it is run
+// are the same.
+type member struct {
+	config.Plugin
+	plugin *supervisor.Plugin
+	// binary is which file it was when it was looked at.
+	binary binary
+	// desc is what it says of itself, as soon as that is known.
+	desc atomic.Pointer[tool.Description]
+	// checked: nothing was wrong with desc when it was looked at before.
+	checked bool
+	// err says why it cannot be used; nil: it can.
+	err error
+}
+
+func (g *generation) member(name string) *member {
+	i := slices.IndexFunc(g.members, func(m *member) bool { return m.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return g.members[i]
+}
+
+// newMember makes a plugin of a configuration. Nothing is started. accept is the supervisor's.
+func (h *Host) newMember(p config.Plugin, cfg *config.Config, conf *confinement, accept func(*tool.Description) error) *member {
+	m := &member{Plugin: p}
+	m.plugin = h.super.Add(supervisor.Spec{
+		Name: p.Name, Path: p.Path, Args: p.Args, Env: p.Env, StartTimeout: p.StartTimeout, Config: p.Config,
+		Roots: h.findRoots(cfg, h.opts.Workspace), StateDir: h.pluginStateDir(p.Name),
+		Confine:  func(s supervisor.Start) (func(error) error, error) { return h.confine(conf, &m.Plugin, s) },
+		Diagnose: func(diags []tool.Diagnostic) string { return cfg.At(p.Name, diags) },
+		Inherit:  func() *os.File { return h.commands.inherit(m) },
+		Accept:   accept,
+	})
+	return m
+}
+
+// assemble makes a generation of plugins that were heard. refused says which of them serve
+// tools that cannot be registered; the others work without those.
+func (h *Host) assemble(cfg *config.Config, conf *confinement, members []*member) (g *generation, refused map[string]error) {
+	g = &generation{cfg: cfg, confinement: conf, members: members, registry: registry.New(), unloaded: make(map[string]string)}
+	g.roots = &rootSets{find: func(workspace string) []tool.Root { return h.findRoots(cfg, workspace) }}
+	set := make(supervisor.Set, len(members))
+	refused = make(map[string]error)
+	for _, m := range members {
+		set[m.Name] = m.plugin
+		if m.err != nil {
+			g.failedToLoad(m)
+			continue
+		}
+		err := g.registry.Add(m.Name, m.Field, m.desc.Load(), m.checked, func(name string) registry.Settings {
+			t := cfg.Tools[name]
+			return registry.Settings{Enabled: t.Enabled, Timeout: t.Timeout}
+		})
+		if err != nil {
+			refused[m.Name] = err
+			g.problem("%v", err)
+		}
+	}
+	g.addAliases()
+	g.checkToolBlocks()
+	g.dispatch = &dispatch.Dispatcher{
+		Registry:  g.registry,
+		Policy:    policy.New(policy.Rules{Strict: cfg.Sandbox.Strict, Allow: cfg.Sandbox.Allow, Deny: cfg.Sandbox.Deny}),
+		Scheduler: h.scheduler,
+		Plugins:   places(set),
+		Commands:  h.commands,
+		State:     h.state,
+		Timeout:   cfg.Host.Timeout,
+		Latest:    func() *dispatch.Dispatcher { return h.current.Load().dispatch },
+		Unloaded:  func(name string) string { return g.unloaded[name] },
+	}
+	return g, refused
+}
+
+// places are the supervisor's plugins as dispatch sees them.
+type places supervisor.Set
+
+// Reserve implements dispatch's Plugins.
+func (p places) Reserve(plugin string) dispatch.Place {
+	if at := supervisor.Set(p).Reserve(plugin); at != nil {
+		return at
+	}
+	return nil
+}
+
+func (g *generation) problem(format string, a ...any) {
+	g.problems = append(g.problems, fmt.Sprintf(format, a...))
+}
+
+func (g *generation) failedToLoad(m *member) {
+	why := fmt.Sprintf("Plugin %s is not loaded: %v", m.Name, m.err)
+	if e := tool.AsError(m.err); m.Missing == "" {
+		why = e.Message
+	}
+	if at := g.cfg.PluginPosition(m.Name); at != "" {
+		why = at + ": " + why
+	}
+	g.unloaded[m.Name] = strings.TrimSuffix(why, ".") + ". The other tools work; toolhost status shows them all."
+	g.problem("%s", why)
+}
+
+// addAliases registers the further names of tools. Those of a preset are for tools that
+// may not be there; the operator hears of their own.
+func (g *generation) addAliases() {
+	for _, a := range g.cfg.Aliases {
+		alias := registry.Alias{Name: a.Name, Tool: a.Tool, Params: a.Params, Optional: a.Preset != ""}
+		if ns, name, ok := strings.Cut(a.Tool, ":"); ok {
+			alias.Namespace, alias.Tool = ns, name
+		}
+		if err := g.registry.AddAlias(alias); err != nil && a.Preset == "" && len(g.unloaded) == 0 {
+			g.problem("%s", g.cfg.BadAlias(a, err))
+		}
+	}
+}
+
+// checkToolBlocks reports tool blocks that no tool answers to: a slip would otherwise
+// leave a tool enabled that was meant to be off.
+func (g *generation) checkToolBlocks() {
+	for name := range g.cfg.Tools {
+		if g.registry.Lookup("", name) == nil && len(g.unloaded) == 0 {
+			g.problem("%s", g.cfg.UnknownTool(name, g.registry.AgentNames()))
+		}
+	}
+}
+
+// rootSets are what the sessions of each workspace may touch.
+type rootSets struct {
+	find func(workspace string) []tool.Root
+
+	mu sync.Mutex
+	by map[string][]tool.Root // forgotten after calls that may change them
+}
+
+// of gives the roots of a workspace. Do not change them.
+func (r *rootSets) of(workspace string) []tool.Root {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	roots := r.by[workspace]
+	if roots == nil {
+		roots = r.find(workspace)
+		if r.by == nil {
+			r.by = make(map[string][]tool.Root)
+		}
+		r.by[workspace] = roots
+	}
+	return roots
+}
+
+// forget has them found again: a call may have made a directory that is one.
+func (r *rootSets) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clear(r.by)
+}
+
+func (h *Host) findRoots(cfg *config.Config, workspace string) []tool.Root {
+	roots := configuredRoots(cfg, workspace)
+	// What a plugin puts into "output" in its state directory, such as the whole of an
+	// output that was too long, may be read by all tools.
+	for _, p := range cfg.Plugins {
+		if dir := h.pluginStateDir(p.Name); dir != "" && isDir(filepath.Join(dir, "output")) {
+			roots = append(roots, tool.Root{Path: filepath.Join(dir, "output")})
+		}
+	}
+	return roots
+}

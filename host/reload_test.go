@@ -1,0 +1,270 @@
+package host_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host"
+)
+
+// swappable is a plugin binary that tests replace.
+type swappable struct {
+	t    *testing.T
+	dir  string
+	path string
+	opts host.Options
+}
+
+// swap opens a host with one plugin whose binary can be replaced; more is added to its
+// configuration.
+func swap(t *testing.T, more string) *swappable {
+	t.Helper()
+	dir := t.TempDir()
+	s := &swappable{t: t, dir: dir, path: filepath.Join(dir, "bin", "p")}
+	if err := os.Mkdir(filepath.Dir(s.path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s.put("version=1.0.0")
+	s.configure(fmt.Sprintf("plugin %q {\n  path = %q\n}\n%s", "p", s.path, more))
+	s.opts = host.Options{Config: filepath.Join(dir, "toolhost.hcl")}
+	return s
+}
+
+func (s *swappable) configure(text string) {
+	s.t.Helper()
+	if err := os.WriteFile(filepath.Join(s.dir, "toolhost.hcl"), []byte(text), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// put makes the binary another variant, by renaming over it.
+func (s *swappable) put(variant string) {
+	s.t.Helper()
+	dir, err := plugins()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "testplugin"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	b = fmt.Appendf(b, "\n!variant %s\n", variant)
+	if err := os.WriteFile(s.path+".new", b, 0o755); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.Rename(s.path+".new", s.path); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// version asks a running plugin which it is.
+func version(t *testing.T, h *host.Host) string {
+	t.Helper()
+	res := h.Run(t.Context(), host.Request{Command: "where"}, nil)
+	_, v, _ := strings.Cut(res.Output, "version=")
+	v, _, _ = strings.Cut(v, " ")
+	if !res.Success() {
+		t.Errorf("where: %v", res.Error)
+	}
+	return v
+}
+
+func reload(t *testing.T, h *host.Host, opts host.ReloadOptions) *host.Reload {
+	t.Helper()
+	r, err := h.Reload(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestSwap(t *testing.T) {
+	s := swap(t, "")
+	h := open(t, s.opts)
+	if v := version(t, h); v != "1.0.0" {
+		t.Fatalf("version %q", v)
+	}
+	if r := reload(t, h, host.ReloadOptions{}); len(r.Plugins) != 0 || r.Config.Changed || r.Refused() {
+		t.Errorf("nothing changed, and: %+v", r)
+	}
+	var updates []host.Update
+	h.Subscribe(func(u host.Update) { updates = append(updates, u) })
+	// A call that runs ends on the version that it began with.
+	front := &recorder{progress: make(chan string, 10)}
+	slow := make(chan *host.Result)
+	go func() { slow <- h.Run(context.Background(), host.Request{Command: "nap --ms 1500"}, front) }()
+	<-front.progress
+	s.put("version=2.0.0 add=extra")
+	r := reload(t, h, host.ReloadOptions{})
+	if len(r.Plugins) != 1 || r.Plugins[0].Outcome != host.Swapped || r.Plugins[0].From != "1.0.0" || r.Plugins[0].To != "2.0.0" || r.Plugins[0].Draining != 1 {
+		t.Errorf("%+v", r)
+	}
+	if v := version(t, h); v != "2.0.0" {
+		t.Errorf("version %q serves", v)
+	}
+	if res := h.Run(t.Context(), host.Request{Name: "extra"}, nil); !res.Success() {
+		t.Errorf("the new tool: %v", res.Error)
+	}
+	if res := <-slow; !res.Success() || res.Run.PluginVersion != "1.0.0" {
+		t.Errorf("the call that ran: %+v", res)
+	}
+	if len(updates) != 1 || len(updates[0].Tools) != 1 || updates[0].Tools[0].Tool != "extra" {
+		t.Errorf("%+v", updates)
+	}
+}
+
+// A version that is bad in any way leaves the one before it serving, and is named with a reason.
+func TestRefusedVersions(t *testing.T) {
+	s := swap(t, "")
+	s.configure(fmt.Sprintf("plugin \"p\" {\n  path = %q\n  start_timeout = \"1s\"\n}\n", s.path))
+	h := open(t, s.opts)
+	pid := func() int { return h.Status().Plugins[0].PID }
+	if v := version(t, h); v != "1.0.0" {
+		t.Fatalf("version %q", v)
+	}
+	first := pid()
+	for variant, want := range map[string]string{
+		"mode=exit":         "exit status 3",
+		"mode=hang":         "no handshake came within 1s",
+		"mode=future":       "speaks version 9",
+		"mode=deaf":         "did not answer within 1s",
+		"mode=newer":        "needs a host of version 99.0.0",
+		"mode=garbage":      "Welcome to my plugin!",
+		"drop=nap":          "nap: the tool is gone",
+		"require=echo":      "echo: the new parameter reason is required",
+		"unhealthy=too-hot": "unhealthy: too-hot",
+	} {
+		s.put("version=2.0.0 " + variant)
+		r := reload(t, h, host.ReloadOptions{})
+		if len(r.Plugins) != 1 || r.Plugins[0].Outcome != host.Refused || !strings.Contains(r.Plugins[0].Refused, want) {
+			t.Errorf("%s: %+v", variant, r)
+		}
+		if v := version(t, h); v != "1.0.0" || pid() != first {
+			t.Errorf("%s: version %q serves", variant, v)
+		}
+		if why := h.Status().Plugins[0].Refused; !strings.Contains(why, want) {
+			t.Errorf("%s: the status says %q", variant, why)
+		}
+	}
+	if r := reload(t, h, host.ReloadOptions{AcceptChanges: true}); r.Plugins[0].Outcome != host.Refused {
+		t.Error("a plugin that is not healthy was accepted")
+	}
+	s.put("version=2.0.0 drop=nap")
+	if r := reload(t, h, host.ReloadOptions{AcceptChanges: true}); r.Plugins[0].Outcome != host.Swapped || r.Plugins[0].Changes[0].Tool != "nap" {
+		t.Errorf("%+v", r)
+	}
+	if v, why := version(t, h), h.Status().Plugins[0].Refused; v != "2.0.0" || why != "" {
+		t.Errorf("%q %q", v, why)
+	}
+	if res := h.Run(t.Context(), host.Request{Name: "nap"}, nil); res.Error == nil || res.Error.Kind != tool.NotFound {
+		t.Errorf("%+v", res)
+	}
+	if err := os.Remove(s.path); err != nil {
+		t.Fatal(err)
+	}
+	if r := reload(t, h, host.ReloadOptions{}); r.Plugins[0].Outcome != host.Refused || !strings.Contains(r.Plugins[0].Refused, "there is no file") {
+		t.Errorf("%+v", r)
+	}
+	if v := version(t, h); v != "2.0.0" {
+		t.Errorf("%q", v)
+	}
+}
+
+// What changes while a version is being tried is what gets published.
+func TestTheNewestWins(t *testing.T) {
+	s := swap(t, "")
+	h := open(t, s.opts)
+	version(t, h)
+	s.put("version=2.0.0 mode=hang")
+	done := make(chan *host.Reload)
+	go func() {
+		r, err := h.Reload(context.Background(), host.ReloadOptions{Plugins: []string{"p"}})
+		if err != nil {
+			t.Error(err)
+		}
+		done <- r
+	}()
+	time.Sleep(300 * time.Millisecond)
+	s.put("version=3.0.0")
+	if r := <-done; len(r.Plugins) != 1 || r.Plugins[0].Outcome != host.Swapped || r.Plugins[0].To != "3.0.0" {
+		t.Errorf("%+v", r)
+	}
+	if v := version(t, h); v != "3.0.0" {
+		t.Errorf("version %q", v)
+	}
+}
+
+func TestReloadNeedsAKnownPlugin(t *testing.T) {
+	h := open(t, swap(t, "").opts)
+	if _, err := h.Reload(t.Context(), host.ReloadOptions{Plugins: []string{"q"}}); err == nil || !strings.Contains(err.Error(), `no plugin "q"`) {
+		t.Error(err)
+	}
+}
+
+// No call is lost or fails while the binary is replaced again and again.
+func TestSwapsUnderLoad(t *testing.T) {
+	s := swap(t, "")
+	h := open(t, s.opts)
+	version(t, h)
+	ctx, stop := context.WithCancel(t.Context())
+	var calls atomic.Int64
+	var wg sync.WaitGroup
+	for i := range 64 {
+		wg.Go(func() {
+			for k := 0; ctx.Err() == nil; k++ {
+				text := fmt.Sprintf("caller %d call %d", i, k)
+				req := host.Request{Name: "echo", Arguments: fmt.Appendf(nil, `{"text":%q}`, text), Session: fmt.Sprint("s", i)}
+				if i%8 == 0 { // one that changes something, and is never repeated
+					req.Name, req.Arguments, text = "count", nil, fmt.Sprint(k+1)
+				}
+				if res := h.Run(context.Background(), req, nil); !res.Success() || res.Output != text || res.Run.Attempts > 1 {
+					t.Errorf("%q: %q %v, attempts %d", text, res.Output, res.Error, res.Run.Attempts)
+					return
+				}
+				calls.Add(1)
+			}
+		})
+	}
+	for n := range 12 {
+		s.put(fmt.Sprintf("version=2.0.%d", n))
+		if r := reload(t, h, host.ReloadOptions{}); len(r.Plugins) != 1 || r.Plugins[0].Outcome != host.Swapped {
+			t.Errorf("swap %d: %+v", n, r)
+		}
+	}
+	stop()
+	wg.Wait()
+	t.Logf("%d calls", calls.Load())
+	for range 100 { // the last old one is being stopped
+		if children(t) == 1 {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	if n := children(t); n != 1 {
+		t.Errorf("%d plugin processes are left", n)
+	}
+}
+
+// children counts the processes that this one has started and that live.
+func children(t *testing.T) int {
+	t.Helper()
+	tasks, err := filepath.Glob("/proc/self/task/*/children")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, f := range tasks {
+		b, _ := os.ReadFile(f) // a thread may have ended
+		n += len(strings.Fields(string(b)))
+	}
+	return n
+}
