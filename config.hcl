@@ -53,6 +53,16 @@ sandbox {
   deny = ["**/.env", "**/*.pem"]
 }
 
+reload {
+  # Whether a host that lives longer than a call takes over changed plugins and changed
+  # files of its configuration by itself. toolhost plugin reload and SIGHUP do in any case.
+  watch = true
+
+  # "compatible" refuses a version of a plugin that breaks who uses its tools, such as one
+  # that lacks a tool, until the operator accepts it; "any" takes it over.
+  changes = "compatible"
+}
+
 # A plugin is a binary that serves tools. Without a path it is looked for in the plugins
 # directory beside the executable.
 plugin "read" {}

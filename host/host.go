@@ -58,7 +58,12 @@ type Options struct {
 	// RetryFailed starts plugins again that took long to fail a moment ago; otherwise
 	// such a failure is remembered for a minute, so that it does not delay every run.
 	RetryFailed bool
-	// OnConfig, if set, is told the configured log level as soon as it is known.
+	// Live has the host take over changed binaries and configuration files by itself, and
+	// answer other processes of the user that use the same state directory; see [Running].
+	// For a host that lives longer than a few calls.
+	Live bool
+	// OnConfig, if set, is told the configured log level as soon as it is known, and again
+	// when it changes.
 	OnConfig func(level slog.Level)
 }
 
@@ -79,6 +84,7 @@ type Host struct {
 	current  atomic.Pointer[generation]
 	reloads  reloads
 	watchers subscribers
+	live     live
 
 	closeOnce sync.Once
 	closeErr  error
@@ -140,7 +146,11 @@ func New(ctx context.Context, opts Options) (*Host, error) {
 	}
 	h.commands = h.newCommands()
 	h.super = supervisor.New(supervisor.Options{HostVersion: Version, Log: h.log})
+	h.reloads.seen = h.onDisk(cfg)
 	h.current.Store(h.load(ctx, cfg, conf))
+	if opts.Live {
+		h.goLive()
+	}
 	return h, nil
 }
 
@@ -211,7 +221,9 @@ func (h *Host) Problems() []string {
 // process is left.
 func (h *Host) Close() error {
 	h.closeOnce.Do(func() {
+		h.live.close()
 		h.reloads.close()
+		h.live.background.Wait()
 		h.super.Close(5 * time.Second)
 		h.commands.close()
 		h.closeErr = h.state.Close()

@@ -27,6 +27,9 @@ func (r *reload) publish() {
 	}
 	r.out.Problems = g.problems
 	h.current.Store(g)
+	if r.cfg != r.old.cfg {
+		h.watchFiles()
+	}
 	for _, s := range r.steps {
 		r.tell(s)
 		if s.old != nil && s.next != s.old {
@@ -120,7 +123,7 @@ func (r *reload) tell(s *step) {
 	defer h.reloads.mu.Unlock()
 	switch {
 	case s.err != nil:
-		p.Outcome, p.Refused, p.Changes = Refused, refusalText(s.err), nil
+		p.Outcome, p.Refused, p.To = Refused, refusalText(s.err), ""
 		if h.reloads.plugins == nil {
 			h.reloads.plugins = make(map[string]refusal)
 		}

@@ -88,6 +88,7 @@ type reloads struct {
 	mu        sync.Mutex
 	closed    bool
 	restart   context.CancelCauseFunc // of the attempt under way; nil: there is none
+	seen      string                  // what was on disk when the last attempt began
 	plugins   map[string]refusal
 	config    string         // why the one on disk is not used; empty: it is
 	refusedAs *config.Config // which one that was; nil: it could not be read
@@ -141,7 +142,7 @@ func (h *Host) Reload(ctx context.Context, opts ReloadOptions) (*Reload, error) 
 func (h *Host) attemptReload(ctx context.Context, opts ReloadOptions) (*Reload, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	if !h.reloads.begin(cancel) {
+	if !h.reloads.begin(cancel, h.onDisk(h.current.Load().cfg)) {
 		return nil, errClosing
 	}
 	defer h.reloads.end()
@@ -164,10 +165,10 @@ func (h *Host) attemptReload(ctx context.Context, opts ReloadOptions) (*Reload, 
 	return r.out, nil
 }
 
-func (r *reloads) begin(cancel context.CancelCauseFunc) bool {
+func (r *reloads) begin(cancel context.CancelCauseFunc, seen string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.restart = cancel
+	r.restart, r.seen = cancel, seen
 	return !r.closed
 }
 
@@ -177,15 +178,18 @@ func (r *reloads) end() {
 	r.restart = nil
 }
 
-// supersede has a reload that is under way begin anew, and reports whether there was one.
-func (r *reloads) supersede() bool {
+// changed takes note of what is on disk now, and calls begin when a reload must begin. One that
+// is under way and has seen something else begins anew by itself.
+func (r *reloads) changed(now string, begin func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.restart == nil {
-		return false
+	switch {
+	case r.closed || r.seen == now:
+	case r.restart == nil:
+		begin()
+	default:
+		r.restart(errSuperseded)
 	}
-	r.restart(errSuperseded)
-	return true
 }
 
 // close gives up what is under way; nothing is reloaded afterwards.

@@ -182,6 +182,7 @@ func TestRefusedVersions(t *testing.T) {
 // What changes while a version is being tried is what gets published.
 func TestTheNewestWins(t *testing.T) {
 	s := swap(t, "")
+	s.opts.Live = true
 	h := open(t, s.opts)
 	version(t, h)
 	s.put("version=2.0.0 mode=hang")

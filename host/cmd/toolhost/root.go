@@ -51,7 +51,7 @@ searches, or runs in the shell; each tool is a plugin binary of its own.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w\nSee %s --help", err, c.CommandPath())
 	})
-	root.AddCommand(newRun(&s), newBatch(&s), newExplain(&s), newTools(&s), newRepl(&s), newStatus(&s), newDoctor(&s), newConfig(&s), newMCP(&s), newServe(&s))
+	root.AddCommand(newRun(&s), newBatch(&s), newExplain(&s), newTools(&s), newRepl(&s), newStatus(&s), newDoctor(&s), newConfig(&s), newMCP(&s), newServe(&s), newPlugin(&s))
 	return root
 }
 
@@ -97,6 +97,23 @@ func (s *settings) openWith(c *cobra.Command, opts host.Options) (*host.Host, er
 		return nil, errors.Join(err, h.Close())
 	}
 	return h, nil
+}
+
+// openLive makes a host that goes on while its plugins and its configuration change. SIGHUP
+// has it look for changes.
+func (s *settings) openLive(c *cobra.Command) (*host.Host, error) {
+	h, err := s.openWith(c, host.Options{Live: true})
+	if err == nil {
+		onHangup(func() {
+			go func() { _, _ = h.Reload(c.Context(), host.ReloadOptions{}) }() // what is refused is logged
+		})
+	}
+	return h, err
+}
+
+// openAtTerminal makes a live host that ends with its terminal, as SIGHUP tells.
+func (s *settings) openAtTerminal(c *cobra.Command) (*host.Host, error) {
+	return s.openWith(c, host.Options{Live: true})
 }
 
 // withoutTime drops the time from log lines: they stand beside a command's output.

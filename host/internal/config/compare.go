@@ -53,10 +53,14 @@ func (c *Config) Plugin(name string) *Plugin {
 	return &c.Plugins[i]
 }
 
-// Files are the files that were read; none for the built-in configuration.
-func (c *Config) Files() []string {
-	if c.Source == builtIn {
-		return nil
+// Binaries are the paths of all plugins, also of those that are left out.
+func (c *Config) Binaries() []string {
+	var out []string
+	for _, p := range c.Plugins {
+		out = append(out, p.Path)
 	}
-	return slices.Sorted(maps.Keys(c.files))
+	for _, p := range c.absent {
+		out = append(out, p.Path)
+	}
+	return out
 }

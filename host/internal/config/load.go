@@ -63,7 +63,7 @@ func Load(path string, env Environment) (*Config, error) {
 		f, diags := p.ParseHCL(defaultHCL, builtIn)
 		return decode([]*hcl.File{f}, diags, p, builtIn, "", env)
 	}
-	names, err := list(path)
+	names, err := List(path)
 	if err != nil {
 		return nil, err
 	}
@@ -88,8 +88,8 @@ func Load(path string, env Environment) (*Config, error) {
 	return decode(files, diags, p, path, dir, env)
 }
 
-// list gives the files of a configuration, sorted by name.
-func list(path string) ([]string, error) {
+// List gives the files of a configuration, sorted by name.
+func List(path string) ([]string, error) {
 	st, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
