@@ -21,6 +21,10 @@ host {
   # each other.
   max_parallel = 10
 
+  # How often plugins that run are asked how they are; one that is unhealthy is replaced.
+  # Without it, only toolhost status asks.
+  # health_interval = "1m"
+
   # Sets of aliases by which agents find tools under names they learned elsewhere: "common"
   # (file_read, write_file, shell_exec, …) and "claude" (Read, Edit, Bash, …).
   aliases = ["common", "claude"]
@@ -106,6 +110,13 @@ plugin "bash" {
 
   # How long it may take from its start until it is ready.
   start_timeout = "10s"
+
+  # One that cannot be started, or ends before it has answered a call, so often in a row is
+  # left alone for a while; calls fail at once meanwhile.
+  restart {
+    failures = 5
+    pause    = "30s"
+  }
 
   # What the kernel lets it do. By its name, bash starts programs and writes in the
   # writable roots; read and grep do neither; all others write, but start nothing.

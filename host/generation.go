@@ -68,6 +68,7 @@ func (h *Host) newMember(p config.Plugin, cfg *config.Config, conf *confinement,
 		Diagnose: func(diags []tool.Diagnostic) string { return cfg.At(p.Name, diags) },
 		Inherit:  func() *os.File { return h.commands.inherit(m) },
 		Accept:   accept,
+		Restart:  supervisor.Restart{MaxFailures: p.Restart.Failures, Pause: p.Restart.Pause},
 	})
 	return m
 }

@@ -23,12 +23,17 @@ type live struct {
 	server     *control.Server // nil: nobody is answered
 	background sync.WaitGroup
 	first      *time.Timer
+	end        context.CancelFunc // of the checks of health
+	configured chan struct{}      // a token after the configuration changed
 }
 
 // goLive begins it. Without it calls work as well, so what fails is only a problem.
 func (h *Host) goLive() {
 	h.live.began = time.Now()
 	cfg := h.current.Load().cfg
+	ctx, end := context.WithCancel(context.Background())
+	h.live.end, h.live.configured = end, make(chan struct{}, 1)
+	h.live.background.Go(func() { h.watchHealth(ctx) })
 	if h.stateRoot != "" {
 		server, err := control.Listen(controlDir(h.stateRoot), h.control)
 		if err != nil {
@@ -51,6 +56,9 @@ func (h *Host) goLive() {
 }
 
 func (l *live) close() {
+	if l.end != nil {
+		l.end()
+	}
 	if l.first != nil {
 		l.first.Stop()
 	}

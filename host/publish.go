@@ -29,6 +29,10 @@ func (r *reload) publish() {
 	h.current.Store(g)
 	if r.cfg != r.old.cfg {
 		h.watchFiles()
+		select {
+		case h.live.configured <- struct{}{}:
+		default:
+		}
 	}
 	for _, s := range r.steps {
 		r.tell(s)

@@ -409,7 +409,7 @@ func (r *reload) tryOne(ctx context.Context, s *step) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
-	health, ok := m.plugin.Health(ctx)
+	health, ok := m.plugin.Health(ctx, "")
 	switch {
 	case !ok:
 		return fmt.Errorf("plugin %s ended right after its start", m.Name)

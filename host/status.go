@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"time"
 
 	"toolhost.dev/sdk/tool"
 
@@ -82,9 +81,6 @@ type PluginStatus struct {
 // maxStatusSessions bounds the sessions in a status.
 const maxStatusSessions = 20
 
-// healthTimeout is how long a plugin may take to say how it is.
-const healthTimeout = 2 * time.Second
-
 // Status reports on the host without starting anything; plugins that run are asked how
 // they are.
 func (h *Host) Status() Status {
@@ -108,7 +104,7 @@ func (h *Host) pluginStatus(g *generation, m *member) PluginStatus {
 	ps := PluginStatus{Status: m.plugin.Status(), Field: m.Field, Tools: []string{}}
 	ctx, cancel := context.WithTimeout(context.Background(), healthTimeout)
 	defer cancel()
-	if health, ok := m.plugin.Health(ctx); ok {
+	if health, ok := m.plugin.Health(ctx, ""); ok {
 		ps.Health = &health
 	}
 	if why := g.unloaded[m.Name]; why != "" && ps.Error == "" {

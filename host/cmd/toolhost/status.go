@@ -108,6 +108,9 @@ func pluginsText(out io.Writer, plugins []host.PluginStatus) {
 			tools = "-"
 		}
 		fmt.Fprintf(out, "%s\t%s\t%s\t%s\n", p.Name, pluginState(p), tools, p.Path)
+		if p.LastFailure != "" && (!p.Running || p.Breaker != "closed") {
+			fmt.Fprintf(out, "! %s: last failure at %s: %s\n", p.Name, p.LastFailureAt.Local().Format(time.TimeOnly), lines(p.LastFailure))
+		}
 		if p.Refused != "" {
 			fmt.Fprintf(out, "! %s: the binary that is there now is not used: %s\n", p.Name, lines(p.Refused))
 		}
@@ -117,6 +120,8 @@ func pluginsText(out io.Writer, plugins []host.PluginStatus) {
 func pluginState(p host.PluginStatus) string {
 	state := "not started"
 	switch {
+	case p.Breaker == "open" && p.NextAttempt != nil:
+		state = fmt.Sprintf("left alone after %d failures, next attempt at %s", p.Failures, p.NextAttempt.Local().Format(time.TimeOnly))
 	case p.Error != "":
 		state = "failed"
 	case p.Running:

@@ -47,6 +47,8 @@ type Host struct {
 	Timeout time.Duration
 	// AliasPresets name the sets of aliases that are on; see [Presets].
 	AliasPresets []string
+	// HealthInterval is how often plugins that run are asked how they are; 0: only on request.
+	HealthInterval time.Duration
 	// MaxParallel bounds the calls of one session that run at the same time.
 	MaxParallel int
 }
@@ -95,6 +97,8 @@ type Plugin struct {
 	StartTimeout time.Duration
 	// Config is the plugin's own block as JSON; nil: none.
 	Config json.RawMessage
+	// Restart says when it is left alone that ends again and again.
+	Restart Restart
 	// Confinement is what the operator says of what the plugin may do.
 	Confinement Confinement
 	// Missing says why the binary cannot be used; empty: it is there.
@@ -102,6 +106,14 @@ type Plugin struct {
 
 	at     position
 	config bodyRanges
+}
+
+// Restart says what becomes of a plugin that comes to nothing: it cannot be started, or ends
+// before it has answered a call. Zero values leave it as it is.
+type Restart struct {
+	// Failures in a row, after which it is left alone for Pause.
+	Failures int
+	Pause    time.Duration
 }
 
 // Confinement changes what a plugin may do; nil and zero values leave it as it is.

@@ -41,6 +41,7 @@ type hostHCL struct {
 	OnAsk       hcl.Expression `hcl:"on_ask,optional"`
 	Timeout     hcl.Expression `hcl:"timeout,optional"`
 	MaxParallel hcl.Expression `hcl:"max_parallel,optional"`
+	Health      hcl.Expression `hcl:"health_interval,optional"`
 	Aliases     hcl.Expression `hcl:"aliases,optional"`
 }
 
@@ -73,9 +74,15 @@ type pluginHCL struct {
 	Field        hcl.Expression    `hcl:"field,optional"`
 	Optional     bool              `hcl:"optional,optional"`
 	StartTimeout hcl.Expression    `hcl:"start_timeout,optional"`
+	Restart      *restartHCL       `hcl:"restart,block"`
 	Sandbox      *confinementHCL   `hcl:"sandbox,block"`
 	Config       *configHCL        `hcl:"config,block"`
 	At           hcl.Range         `hcl:",def_range"`
+}
+
+type restartHCL struct {
+	Failures hcl.Expression `hcl:"failures,optional"`
+	Pause    hcl.Expression `hcl:"pause,optional"`
 }
 
 type configHCL struct {
@@ -219,11 +226,9 @@ func (d *decoder) host(h *hostHCL) {
 			}
 		}
 	}
+	out.HealthInterval = d.duration(h.Health)
 	if given(h.MaxParallel) {
-		d.add(gohcl.DecodeExpression(h.MaxParallel, d.ctx, &out.MaxParallel))
-		if out.MaxParallel < 1 {
-			d.fail(h.MaxParallel.Range(), "max_parallel is too small", "At least one call must be able to run.")
-		}
+		out.MaxParallel = d.positive(h.MaxParallel, "max_parallel", "At least one call must be able to run.")
 	}
 }
 
@@ -262,6 +267,9 @@ func (d *decoder) plugin(p *pluginHCL) {
 		out.Path = filepath.Join(d.env.BundledDir, p.Name)
 	default:
 		d.fail(p.At, fmt.Sprintf("Plugin %q has no path", p.Name), "Say where its binary is: path = \"…\".")
+	}
+	if r := p.Restart; r != nil {
+		out.Restart = Restart{Failures: d.positive(r.Failures, "failures", "A plugin is left alone after at least one failure."), Pause: d.duration(r.Pause)}
 	}
 	if p.Sandbox != nil {
 		out.Confinement = d.confinement(p.Sandbox)
@@ -360,6 +368,19 @@ func given(e hcl.Expression) bool {
 	}
 	v, diags := e.Value(nil)
 	return diags.HasErrors() || !v.IsNull()
+}
+
+// positive evaluates a whole number from 1 on.
+func (d *decoder) positive(e hcl.Expression, name, detail string) (n int) {
+	if !given(e) {
+		return 0
+	}
+	diags := gohcl.DecodeExpression(e, d.ctx, &n)
+	d.add(diags)
+	if n < 1 && !diags.HasErrors() {
+		d.fail(e.Range(), name+" is too small", "%s", detail)
+	}
+	return n
 }
 
 // choice evaluates one of a few words.

@@ -207,13 +207,28 @@ func (d *Dispatcher) bindShell(e *registry.Entry, c *router.Command) (*registry.
 	return e, args, nil
 }
 
-// attempt runs the call, and once more when the plugin died under a call that may be repeated.
+// maxAttempts bounds how often a call is tried whose plugin dies under it, and retryDelay is how
+// long the second repetition waits; each later one waits twice as long.
+const (
+	maxAttempts = 3
+	retryDelay  = 50 * time.Millisecond
+)
+
+// attempt runs the call, and again when the plugin died under a call that may be repeated.
 func (p *Pending) attempt(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result {
 	for attempt := 1; ; attempt++ {
 		res := p.place.Call(ctx, call, peer)
 		res.Run.Attempts = attempt
 		died := res.Error != nil && res.Error.Kind == tool.Unavailable && res.Run.Plugin != ""
-		if !died || attempt > 1 || !p.entry.Definition.Traits.ReadOnly || ctx.Err() != nil {
+		if !died || attempt == maxAttempts || !p.entry.Definition.Traits.ReadOnly || ctx.Err() != nil {
+			return res
+		}
+		if attempt == 1 {
+			continue
+		}
+		select {
+		case <-time.After(retryDelay << (attempt - 2)):
+		case <-ctx.Done():
 			return res
 		}
 	}

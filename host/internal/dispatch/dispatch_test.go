@@ -121,7 +121,7 @@ func TestEveryWayToEndGivesAResult(t *testing.T) {
 
 // A call that died with its plugin is repeated once, if it only reads.
 func TestRetries(t *testing.T) {
-	for name, attempts := range map[string]int{"look": 2, "change": 1} {
+	for name, attempts := range map[string]int{"look": 3, "change": 1} {
 		n := 0
 		d := dispatcher(t, func(context.Context, *tool.Call, tool.Peer) *tool.Result {
 			n++

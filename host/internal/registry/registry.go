@@ -223,6 +223,9 @@ func (r *Registry) Lookup(namespace, name string) *Entry {
 	return r.snapshot.Load().byName[name]
 }
 
+// Find finds a tool by its full name, disabled ones too.
+func (r *Registry) Find(name string) *Entry { return r.snapshot.Load().byName[name] }
+
 // Enabled finds a tool that may be called. The error says why not, and what to do.
 func (r *Registry) Enabled(namespace, name string) (*Entry, error) {
 	e := r.Lookup(namespace, name)

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -26,8 +27,10 @@ type instance struct {
 	rpc    *toolrpc.Client
 	desc   *tool.Description
 
-	calls leases
-	once  sync.Once
+	calls  leases
+	once   sync.Once
+	began  time.Time
+	proven atomic.Bool // it has answered a call
 }
 
 func (in *instance) dead() bool {
@@ -107,7 +110,7 @@ func (p *Plugin) launch() (*instance, error) {
 
 // connect starts the process and goes through go-plugin's handshake.
 func (p *Plugin) connect(ctx context.Context) (*instance, plugin.ClientProtocol, error) {
-	in := &instance{proc: newProcess(&p.spec, p.super.opts.Log), calls: newLeases()}
+	in := &instance{proc: newProcess(&p.spec, p.super.opts.Log), calls: newLeases(), began: time.Now()}
 	defer in.proc.settle() // whichever way this ends, Start is not called later
 	if inherit := p.spec.Inherit; inherit != nil {
 		in.proc.inherit = inherit()

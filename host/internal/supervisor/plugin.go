@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"strings"
 	"sync"
@@ -20,6 +21,8 @@ type Plugin struct {
 	life context.Context //nolint:containedctx // see there
 	end  context.CancelFunc
 
+	recovery *recovery
+
 	users   leases // calls that have it reserved
 	current atomic.Pointer[instance]
 
@@ -35,7 +38,7 @@ type Plugin struct {
 
 func newPlugin(s *Supervisor, spec Spec) *Plugin {
 	life, end := context.WithCancel(context.Background())
-	return &Plugin{super: s, spec: spec, life: life, end: end, users: newLeases()}
+	return &Plugin{super: s, spec: spec, life: life, end: end, users: newLeases(), recovery: newRecovery(spec.Restart, spec.Observe)}
 }
 
 // startup is a start under way; several callers wait for the same one.
@@ -58,6 +61,17 @@ type Status struct {
 	Starts int `json:"starts"`
 	// Error is why the last start failed; empty: it did not.
 	Error string `json:"error,omitempty"`
+	// Crashes counts how often it ended by itself.
+	Crashes int `json:"crashes"`
+	// Failures counts how often in a row it came to nothing; see [Restart].
+	Failures int `json:"failures"`
+	// Breaker is "closed"; "open" while the plugin is left alone, which ends at NextAttempt;
+	// or "half-open" while one start is tried.
+	Breaker     string     `json:"breaker"`
+	NextAttempt *time.Time `json:"next_attempt,omitempty"`
+	// LastFailure is why it last ended or could not be started; nil: it never did.
+	LastFailure   string     `json:"last_failure,omitempty"`
+	LastFailureAt *time.Time `json:"last_failure_at,omitempty"`
 }
 
 // Status reports on the plugin without starting it.
@@ -68,6 +82,7 @@ func (p *Plugin) Status() Status {
 	if in := p.current.Load(); in != nil && !in.dead() {
 		st.Running, st.PID, st.Version, st.Calls = true, in.proc.pid(), in.desc.Version, in.calls.n.Load()
 	}
+	p.recovery.status(&st)
 	if p.lastErr != nil {
 		st.Error = p.lastErr.Error()
 	}
@@ -75,6 +90,10 @@ func (p *Plugin) Status() Status {
 		o := other.Status()
 		st.Starts += o.Starts
 		st.Calls += o.Calls
+		st.Crashes += o.Crashes
+		if st.Breaker == "closed" && o.Breaker != "closed" {
+			st.Breaker, st.NextAttempt, st.LastFailure, st.LastFailureAt = o.Breaker, o.NextAttempt, o.LastFailure, o.LastFailureAt
+		}
 		if o.Running && !st.Running {
 			st.Running, st.PID, st.Version = true, o.PID, o.Version
 		}
@@ -82,8 +101,9 @@ func (p *Plugin) Status() Status {
 	return st
 }
 
-// Health asks the plugin how it is, if it runs; ok is false if it does not.
-func (p *Plugin) Health(ctx context.Context) (h tool.Health, ok bool) {
+// Health asks the plugin how it is, or how a tool is when name is not empty, if it runs; ok is
+// false if it does not.
+func (p *Plugin) Health(ctx context.Context, name string) (h tool.Health, ok bool) {
 	in := p.current.Load()
 	if in == nil || !in.calls.take() {
 		return h, false
@@ -92,7 +112,7 @@ func (p *Plugin) Health(ctx context.Context) (h tool.Health, ok bool) {
 	if in.dead() {
 		return h, false
 	}
-	h, err := in.rpc.Health(ctx, "")
+	h, err := in.rpc.Health(ctx, name)
 	if err != nil {
 		h = tool.Health{Status: tool.HealthError, Message: err.Error()}
 	}
@@ -139,6 +159,10 @@ func (p *Plugin) waitForStart(ctx context.Context) error {
 	}
 	s := p.starting
 	if s == nil {
+		if err := p.recovery.permit(p.spec.Name); err != nil {
+			p.mu.Unlock()
+			return err
+		}
 		s = &startup{done: make(chan struct{})}
 		p.starting = s
 		p.starts++
@@ -155,8 +179,16 @@ func (p *Plugin) waitForStart(ctx context.Context) error {
 }
 
 func (p *Plugin) start(s *startup) {
+	select {
+	case <-time.After(p.recovery.backoff()):
+	case <-p.life.Done():
+	}
 	began := time.Now()
 	in, err := p.launch()
+	for tries := 1; err != nil && tries < maxKilledStarts && p.life.Err() == nil && killedFromOutside(in); tries++ {
+		in.stop(0)
+		in, err = p.launch()
+	}
 	p.mu.Lock()
 	p.starting = nil
 	if p.closed {
@@ -166,6 +198,7 @@ func (p *Plugin) start(s *startup) {
 	if err == nil {
 		p.current.Store(in)
 		p.super.opts.Log.Info("plugin started", "plugin", p.spec.Name, "pid", in.proc.pid(), "version", in.desc.Version, "took", time.Since(began))
+		go p.watch(in)
 	}
 	p.mu.Unlock()
 	if err != nil {
@@ -173,6 +206,11 @@ func (p *Plugin) start(s *startup) {
 			in.stop(0)
 		}
 		s.err = tool.Errorf(tool.Unavailable, "Plugin %s did not start: %w", p.spec.Name, err).From(tool.SourcePlugin)
+		if !errors.Is(err, errClosed) {
+			p.recovery.failed(s.err.Error())
+		}
+	} else {
+		p.recovery.observe(Started, in.desc.Version)
 	}
 	s.in = in
 	close(s.done)
@@ -181,7 +219,9 @@ func (p *Plugin) start(s *startup) {
 // forget withdraws an instance that died, so that the next call starts another.
 func (p *Plugin) forget(in *instance) {
 	if p.current.CompareAndSwap(in, nil) {
-		p.super.opts.Log.Info("plugin ended", "plugin", p.spec.Name, "pid", in.proc.pid(), "why", in.proc.exitText())
+		why := in.proc.exitText()
+		p.super.opts.Log.Info("plugin ended", "plugin", p.spec.Name, "pid", in.proc.pid(), "why", why)
+		p.recovery.ended(in.proven.Load() || time.Since(in.began) > provenAfter, why)
 		in.stop(0)
 	}
 }

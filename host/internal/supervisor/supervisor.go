@@ -67,6 +67,10 @@ type Spec struct {
 	Confine func(Start) (running func(error) error, err error)
 	// Diagnose writes what is wrong with the configuration for the operator. nil: plainly.
 	Diagnose func(diags []tool.Diagnostic) string
+	Restart  Restart
+	// Observe hears of the turns of its life, with a reason where there is one; it must return
+	// soon. nil: nobody does.
+	Observe func(event Event, why string)
 	// Accept says what is wrong with what the plugin says of itself; nil: nothing ever is.
 	Accept func(*tool.Description) error
 }
@@ -164,8 +168,9 @@ func (at *Place) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *too
 	res := in.rpc.Call(ctx, call, peer)
 	if e := res.Error; e != nil && e.Source == tool.SourcePlugin && (e.Kind == tool.Unavailable || e.Kind == tool.Internal) && in.proc.hasExited(500*time.Millisecond) {
 		p.forget(in)
-		res = tool.Failed(tool.Errorf(tool.Unavailable, "Plugin %s ended during the call of %s (%s). It is started again by the next call; whether this one took effect is not known.",
-			at.name, call.Tool, in.proc.exitText()).From(tool.SourcePlugin))
+		res = tool.Failed(p.crashed(call.Tool, in))
+	} else if !in.proven.Load() && in.proven.CompareAndSwap(false, true) {
+		p.recovery.proven()
 	}
 	res.Run.Plugin, res.Run.PluginVersion = in.desc.Name, in.desc.Version
 	return res
