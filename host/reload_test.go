@@ -3,11 +3,14 @@ package host_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -211,47 +214,138 @@ func TestReloadNeedsAKnownPlugin(t *testing.T) {
 	}
 }
 
-// No call is lost or fails while the binary is replaced again and again.
-func TestSwapsUnderLoad(t *testing.T) {
-	s := swap(t, "")
-	h := open(t, s.opts)
-	version(t, h)
-	ctx, stop := context.WithCancel(t.Context())
+// load has callers call without a pause, each in a session of its own, until stop is called. One
+// in eight changes something, and is never repeated.
+func load(t *testing.T, h *host.Host, callers int, judge func(t *testing.T, want string, res *host.Result) bool) (stop func() (calls int64)) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
 	var calls atomic.Int64
 	var wg sync.WaitGroup
-	for i := range 64 {
+	for i := range callers {
 		wg.Go(func() {
-			for k := 0; ctx.Err() == nil; k++ {
+			for k, n := 0, 0; ctx.Err() == nil; k++ {
 				text := fmt.Sprintf("caller %d call %d", i, k)
 				req := host.Request{Name: "echo", Arguments: fmt.Appendf(nil, `{"text":%q}`, text), Session: fmt.Sprint("s", i)}
-				if i%8 == 0 { // one that changes something, and is never repeated
-					req.Name, req.Arguments, text = "count", nil, fmt.Sprint(k+1)
+				if i%8 == 0 {
+					req.Name, req.Arguments, text = "count", nil, fmt.Sprint(n+1)
 				}
-				if res := h.Run(context.Background(), req, nil); !res.Success() || res.Output != text || res.Run.Attempts > 1 {
-					t.Errorf("%q: %q %v, attempts %d", text, res.Output, res.Error, res.Run.Attempts)
+				res := h.Run(context.Background(), req, nil)
+				if !judge(t, text, res) {
 					return
+				}
+				if res.Success() {
+					n++
 				}
 				calls.Add(1)
 			}
 		})
 	}
-	for n := range 12 {
+	return func() int64 {
+		cancel()
+		wg.Wait()
+		return calls.Load()
+	}
+}
+
+// leaks fails the test if it, with all its cleanups, leaves a process, a descriptor or a goroutine.
+// It comes first.
+func leaks(t *testing.T) {
+	t.Helper()
+	if h, err := host.New(t.Context(), testpluginIn(t)); err != nil || h.Close() != nil { // what is made once stays
+		t.Fatal(err)
+	}
+	count := func() string {
+		fds, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprintf("%d processes, %d descriptors, %d goroutines", children(t), len(fds), runtime.NumGoroutine())
+	}
+	before := count()
+	t.Cleanup(func() {
+		after := ""
+		for range 100 {
+			if after = count(); after == before {
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		buf := make([]byte, 1<<20)
+		t.Errorf("before: %s; after: %s\n%s", before, after, buf[:runtime.Stack(buf, true)])
+	})
+}
+
+func testpluginIn(t *testing.T) host.Options {
+	t.Helper()
+	dir, err := plugins()
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := testplugin(t)
+	opts.BundledDir, opts.Workspace, opts.StateDir, opts.Live = dir, t.TempDir(), t.TempDir(), true
+	return opts
+}
+
+// No call is lost or fails while the binary is replaced again and again.
+func TestSwapsUnderLoad(t *testing.T) {
+	leaks(t)
+	s := swap(t, "")
+	s.opts.Live = true
+	h := open(t, s.opts)
+	version(t, h)
+	stop := load(t, h, 64, func(t *testing.T, want string, res *host.Result) bool {
+		if !res.Success() || res.Output != want || res.Run.Attempts > 1 {
+			t.Errorf("%q: %q %v, attempts %d", want, res.Output, res.Error, res.Run.Attempts)
+			return false
+		}
+		return true
+	})
+	for n := range 10 {
 		s.put(fmt.Sprintf("version=2.0.%d", n))
-		if r := reload(t, h, host.ReloadOptions{}); len(r.Plugins) != 1 || r.Plugins[0].Outcome != host.Swapped {
+		if n%2 == 1 {
+			continue // the watcher finds it
+		}
+		r := reload(t, h, host.ReloadOptions{})
+		if r.Refused() {
 			t.Errorf("swap %d: %+v", n, r)
 		}
 	}
-	stop()
-	wg.Wait()
-	t.Logf("%d calls", calls.Load())
-	for range 100 { // the last old one is being stopped
-		if children(t) == 1 {
-			break
+	for deadline := time.Now().Add(30 * time.Second); version(t, h) != "2.0.9"; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("version %q serves", version(t, h))
 		}
-		time.Sleep(50 * time.Millisecond)
 	}
-	if n := children(t); n != 1 {
-		t.Errorf("%d plugin processes are left", n)
+	t.Logf("%d calls", stop())
+}
+
+// Plugins that are killed at random fail no call that only reads, and others only as
+// unavailable; nobody is left without an answer.
+func TestKillsUnderLoad(t *testing.T) {
+	leaks(t)
+	s := swap(t, "")
+	h := open(t, s.opts)
+	version(t, h)
+	var failed atomic.Int64
+	stop := load(t, h, 32, func(t *testing.T, want string, res *host.Result) bool {
+		switch {
+		case res.Success() && (res.Output == want || res.Run.Tool == "count"): // whether a count took effect is not known
+			return true
+		case res.Run.Tool == "count" && res.Error != nil && res.Error.Kind == tool.Unavailable && strings.Contains(res.Error.Message, "signal: killed"):
+			failed.Add(1)
+			return true
+		}
+		t.Errorf("%q: %q %v, attempts %d", want, res.Output, res.Error, res.Run.Attempts)
+		return false
+	})
+	kills := 0
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(time.Duration(50+rand.IntN(150)) * time.Millisecond) {
+		if pid := h.Status().Plugins[0].PID; pid > 0 && syscall.Kill(pid, syscall.SIGKILL) == nil {
+			kills++
+		}
+	}
+	t.Logf("%d calls, %d kills, %d calls that change something failed", stop(), kills, failed.Load())
+	if kills == 0 {
+		t.Error("nothing was killed")
 	}
 }
 

@@ -166,7 +166,7 @@ func (at *Place) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *too
 	}
 	defer in.calls.release()
 	res := in.rpc.Call(ctx, call, peer)
-	if e := res.Error; e != nil && e.Source == tool.SourcePlugin && (e.Kind == tool.Unavailable || e.Kind == tool.Internal) && in.proc.hasExited(500*time.Millisecond) {
+	if mayHaveDied(ctx, res.Error) && in.proc.hasExited(500*time.Millisecond) {
 		p.forget(in)
 		res = tool.Failed(p.crashed(call.Tool, in))
 	} else if !in.proven.Load() && in.proven.CompareAndSwap(false, true) {
@@ -174,6 +174,15 @@ func (at *Place) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *too
 	}
 	res.Run.Plugin, res.Run.PluginVersion = in.desc.Name, in.desc.Version
 	return res
+}
+
+// mayHaveDied reports whether a call can have failed because its process died. The connection is
+// closed then, which a call that nobody canceled hears as that.
+func mayHaveDied(ctx context.Context, e *tool.Error) bool {
+	if e == nil || e.Source != tool.SourcePlugin {
+		return false
+	}
+	return e.Kind == tool.Unavailable || e.Kind == tool.Internal || e.Kind == tool.Canceled && ctx.Err() == nil
 }
 
 // Close stops every plugin: calls that run get grace to end. It returns when no
