@@ -58,6 +58,12 @@ func (g *generation) member(name string) *member {
 	return g.members[i]
 }
 
+// down reports whether a plugin is left alone because it ends again and again.
+func (g *generation) down(plugin string) bool {
+	m := g.member(plugin)
+	return m != nil && m.plugin.Suspended()
+}
+
 // newMember makes a plugin of a configuration. Nothing is started. accept is the supervisor's.
 func (h *Host) newMember(p config.Plugin, cfg *config.Config, conf *confinement, accept func(*tool.Description) error) *member {
 	m := &member{Plugin: p}
@@ -68,6 +74,7 @@ func (h *Host) newMember(p config.Plugin, cfg *config.Config, conf *confinement,
 		Diagnose: func(diags []tool.Diagnostic) string { return cfg.At(p.Name, diags) },
 		Inherit:  func() *os.File { return h.commands.inherit(m) },
 		Accept:   accept,
+		Observe:  func(e supervisor.Event, why string) { h.observe(m, e, why) },
 		Restart:  supervisor.Restart{MaxFailures: p.Restart.Failures, Pause: p.Restart.Pause},
 	})
 	return m
@@ -88,6 +95,9 @@ func (h *Host) assemble(cfg *config.Config, conf *confinement, members []*member
 		}
 		err := g.registry.Add(m.Name, m.Field, m.desc.Load(), m.checked, func(name string) registry.Settings {
 			t := cfg.Tools[name]
+			if on, said := h.managed.enabled(name); said {
+				t.Enabled = &on
+			}
 			return registry.Settings{Enabled: t.Enabled, Timeout: t.Timeout}
 		})
 		if err != nil {
@@ -95,7 +105,7 @@ func (h *Host) assemble(cfg *config.Config, conf *confinement, members []*member
 			g.problem("%v", err)
 		}
 	}
-	g.addAliases()
+	g.addAliases(h.managed.aliases())
 	g.checkToolBlocks()
 	g.dispatch = &dispatch.Dispatcher{
 		Registry:  g.registry,
@@ -109,6 +119,27 @@ func (h *Host) assemble(cfg *config.Config, conf *confinement, members []*member
 		Unloaded:  func(name string) string { return g.unloaded[name] },
 	}
 	return g, refused
+}
+
+// observe keeps the states of a plugin's tools as its process is.
+func (h *Host) observe(m *member, e supervisor.Event, why string) {
+	g := h.current.Load()
+	if g == nil || g.member(m.Name) != m { // it does not serve yet, or any more
+		return
+	}
+	for _, entry := range g.registry.All() {
+		if entry.Plugin != m.Name || !entry.Enabled {
+			continue
+		}
+		switch life, state := entry.Life, entry.Life.State(); {
+		case (e == supervisor.Ended || e == supervisor.Failed) && state == registry.Executing:
+			_ = life.To(registry.Errored, why)
+		case e == supervisor.Suspended:
+			life.Leave("its plugin ends again and again: " + why)
+		case (e == supervisor.Started || e == supervisor.Resumed) && (state == registry.Errored || state == registry.Disabled):
+			_ = life.To(registry.Ready, "its plugin runs")
+		}
+	}
 }
 
 // places are the supervisor's plugins as dispatch sees them.
@@ -140,8 +171,8 @@ func (g *generation) failedToLoad(m *member) {
 
 // addAliases registers the further names of tools. Those of a preset are for tools that
 // may not be there; the operator hears of their own.
-func (g *generation) addAliases() {
-	for _, a := range g.cfg.Aliases {
+func (g *generation) addAliases(more []config.Alias) {
+	for _, a := range slices.Concat(g.cfg.Aliases, more) {
 		alias := registry.Alias{Name: a.Name, Tool: a.Tool, Params: a.Params, Optional: a.Preset != ""}
 		if ns, name, ok := strings.Cut(a.Tool, ":"); ok {
 			alias.Namespace, alias.Tool = ns, name

@@ -28,6 +28,7 @@ import (
 
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/dispatch"
+	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/scheduler"
 	"toolhost.dev/host/internal/state"
 	"toolhost.dev/host/internal/supervisor"
@@ -82,8 +83,11 @@ type Host struct {
 	problems  []string // that stay whatever is reloaded
 
 	current  atomic.Pointer[generation]
+	lives    registry.Lives
+	managed  managed
 	reloads  reloads
-	watchers subscribers
+	watchers subscribers[Update]
+	states   subscribers[Transition]
 	live     live
 
 	closeOnce sync.Once
@@ -147,7 +151,10 @@ func New(ctx context.Context, opts Options) (*Host, error) {
 	h.commands = h.newCommands()
 	h.super = supervisor.New(supervisor.Options{HostVersion: Version, Log: h.log})
 	h.reloads.seen = h.onDisk(cfg)
-	h.current.Store(h.load(ctx, cfg, conf))
+	h.lives.Tell = h.states.tell
+	g := h.load(ctx, cfg, conf)
+	h.lives.Publish(g.registry, g.down)
+	h.current.Store(g)
 	if opts.Live {
 		h.goLive()
 	}

@@ -135,11 +135,18 @@ type HostStatus struct {
 const (
 	opReload = "reload"
 	opStatus = "status"
+	opEnable = "enable"
 )
 
 // control answers another process.
 func (h *Host) control(ctx context.Context, op string, args json.RawMessage) (any, error) {
 	switch op {
+	case opEnable:
+		var e enableArgs
+		if err := json.Unmarshal(args, &e); err != nil {
+			return nil, err
+		}
+		return nil, h.setEnabled(e.Name, e.On)
 	case opStatus:
 		return HostStatus{PID: os.Getpid(), Began: h.live.began, Status: h.Status()}, nil
 	case opReload:
@@ -181,6 +188,16 @@ func Running(opts Options) ([]Remote, error) {
 func (r Remote) Reload(ctx context.Context, opts ReloadOptions) (*Reload, error) {
 	out := new(Reload)
 	return out, r.socket.Ask(ctx, opReload, opts, out)
+}
+
+type enableArgs struct {
+	Name string `json:"name"`
+	On   bool   `json:"on"`
+}
+
+// Enable has the host enable a tool or all tools of a plugin, or disable them; see [Host.Enable].
+func (r Remote) Enable(ctx context.Context, name string, on bool) error {
+	return r.socket.Ask(ctx, opEnable, enableArgs{name, on}, new(any))
 }
 
 // Status asks the host for its status.

@@ -26,6 +26,7 @@ func (r *reload) publish() {
 		g.problem("The state directory of a running host stays: state_dir counts from its next start.")
 	}
 	r.out.Problems = g.problems
+	h.lives.Publish(g.registry, g.down)
 	h.current.Store(g)
 	if r.cfg != r.old.cfg {
 		h.watchFiles()
@@ -160,24 +161,37 @@ type Update struct {
 	Tools []ToolChange
 }
 
-// Subscribe has f told of each update, after calls see it. f is called from one goroutine at
-// a time and must not call the host's methods that change something. cancel ends that.
+// Subscribe has f told of each update, after calls see it. f must return soon and must not call
+// the host. cancel ends that.
 func (h *Host) Subscribe(f func(Update)) (cancel func()) { return h.watchers.add(f) }
 
-// subscribers hear of updates.
-type subscribers struct {
+// Transition is a step in a tool's life; see [ToolState].
+type Transition = registry.Transition
+
+// ToolState is where a tool is in its life.
+type ToolState = registry.State
+
+// ToolLife is a tool's state with its history.
+type ToolLife = registry.LifeStatus
+
+// SubscribeStates has f told of each transition of a tool's state. Calls are none: a tool that is
+// executing is counted, not told. f must return soon and must not call the host.
+func (h *Host) SubscribeStates(f func(Transition)) (cancel func()) { return h.states.add(f) }
+
+// subscribers hear of something.
+type subscribers[T any] struct {
 	mu   sync.Mutex
 	last int
-	by   map[int]func(Update)
+	by   map[int]func(T)
 }
 
-func (s *subscribers) add(f func(Update)) func() {
+func (s *subscribers[T]) add(f func(T)) func() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last++
 	id := s.last
 	if s.by == nil {
-		s.by = make(map[int]func(Update))
+		s.by = make(map[int]func(T))
 	}
 	s.by[id] = f
 	return func() {
@@ -187,11 +201,11 @@ func (s *subscribers) add(f func(Update)) func() {
 	}
 }
 
-func (s *subscribers) tell(u Update) {
+func (s *subscribers[T]) tell(v T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, f := range s.by {
-		f(u)
+		f(v)
 	}
 }
 

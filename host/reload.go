@@ -263,6 +263,7 @@ func (r *reload) readConfig() {
 		return
 	}
 	cfg.Keep(r.old.cfg)
+	h.managed.amend(cfg)
 	h.reloads.mu.Lock()
 	refusedBefore := h.reloads.config != "" && h.reloads.refusedAs != nil && h.reloads.refusedAs.Same(cfg)
 	h.reloads.mu.Unlock()

@@ -60,9 +60,11 @@ type Status struct {
 	Config    string `json:"config"`
 	Workspace string `json:"workspace"`
 	// StateDB is the state database; empty: in memory.
-	StateDB  string         `json:"state_db"`
-	Plugins  []PluginStatus `json:"plugins"`
-	Problems []string       `json:"problems"`
+	StateDB string         `json:"state_db"`
+	Plugins []PluginStatus `json:"plugins"`
+	// Tools are the states of all tools, also of those that could not be registered.
+	Tools    []ToolLife `json:"tools"`
+	Problems []string   `json:"problems"`
 	// Sessions are the last used ones.
 	Sessions []state.Session `json:"sessions"`
 }
@@ -88,6 +90,12 @@ func (h *Host) Status() Status {
 	st := Status{
 		Version: Version, Config: g.cfg.Source, Workspace: h.opts.Workspace, StateDB: h.state.Path(),
 		Plugins: []PluginStatus{}, Problems: append([]string{}, h.Problems()...), Sessions: []state.Session{},
+	}
+	st.Tools = h.lives.Status()
+	for i := range st.Tools {
+		if e := g.registry.Find(st.Tools[i].Name); e != nil {
+			st.Tools[i].Plugin = e.Plugin
+		}
 	}
 	for _, m := range g.members {
 		st.Plugins = append(st.Plugins, h.pluginStatus(g, m))

@@ -15,8 +15,43 @@ import (
 
 func newPlugin(s *settings) *cobra.Command {
 	c := &cobra.Command{Use: "plugin", Short: "Work with the plugins of running hosts"}
-	c.AddCommand(newReload(s, true))
+	c.AddCommand(newReload(s, true), newEnable(s, true), newEnable(s, false))
 	return c
+}
+
+// newEnable makes "plugin enable", or "plugin disable".
+func newEnable(s *settings, on bool) *cobra.Command {
+	verb := map[bool]string{true: "enable", false: "disable"}[on]
+	return &cobra.Command{
+		Use:   verb + " NAME",
+		Short: map[bool]string{true: "Enable", false: "Disable"}[on] + " a tool, or all tools of a plugin, in running hosts",
+		Long: `The running hosts of this user that share the state directory ` + verb + ` the tool, or all tools
+of the plugin of that name. It holds until they end; the configuration says what holds always.
+Exit status 1 when no host knows the name.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			hosts, err := host.Running(host.Options{Config: host.FindConfig(s.config), StateDir: s.state})
+			if err != nil {
+				return err
+			}
+			if len(hosts) == 0 {
+				fmt.Println("No host runs with this state directory. To " + verb + " a tool always, say so in the configuration.")
+			}
+			done := 0
+			for _, h := range hosts {
+				if err := h.Enable(c.Context(), args[0], on); err != nil {
+					fmt.Fprintf(os.Stderr, "host %d: %s\n", h.PID, printable(err.Error()))
+					continue
+				}
+				done++
+				fmt.Printf("host %d: %s is %sd\n", h.PID, printable(args[0]), verb)
+			}
+			if len(hosts) > 0 && done == 0 {
+				return exitError(exitFailure)
+			}
+			return nil
+		},
+	}
 }
 
 // reloaded is what a host answered.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"toolhost.dev/host"
 )
@@ -29,11 +31,15 @@ type runningHost struct {
 }
 
 func newStatus(s *settings) *cobra.Command {
-	return &cobra.Command{
+	var watch bool
+	c := &cobra.Command{
 		Use:   "status",
 		Short: "Show the configuration in use, the plugins, the running hosts and the sessions",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if watch {
+				return s.watchStatus(c.Context())
+			}
 			h, err := s.openWith(c, host.Options{RetryFailed: true})
 			if err != nil {
 				return err
@@ -50,6 +56,84 @@ func newStatus(s *settings) *cobra.Command {
 			}
 			return statusText(os.Stdout, st)
 		},
+	}
+	c.Flags().BoolVar(&watch, "watch", false, "show the running hosts again whenever something changes, until Ctrl-C")
+	return c
+}
+
+// watchInterval is how often running hosts are asked.
+const watchInterval = 500 * time.Millisecond
+
+// watchStatus shows the running hosts whenever what is shown changes.
+func (s *settings) watchStatus(ctx context.Context) error {
+	last := ""
+	for {
+		hosts, err := s.runningHosts(ctx)
+		if err != nil {
+			return err
+		}
+		var out bytes.Buffer
+		if s.json {
+			err = printJSON(&out, hosts)
+		} else {
+			err = hostsText(&out, hosts)
+		}
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // that is how it ends
+		}
+		if err != nil {
+			return err
+		}
+		if text := out.String(); text != last {
+			last = text
+			if !s.json && term.IsTerminal(int(os.Stdout.Fd())) {
+				text = "\x1b[H\x1b[2J" + text
+			}
+			if _, err := os.Stdout.WriteString(text); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-time.After(watchInterval):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func hostsText(w io.Writer, hosts []runningHost) error {
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	if len(hosts) == 0 {
+		fmt.Fprintln(out, "No host runs with this state directory.")
+	}
+	for _, h := range hosts {
+		hostText(out, h)
+	}
+	return out.Flush()
+}
+
+func hostText(out io.Writer, h runningHost) {
+	if h.Error != "" {
+		fmt.Fprintf(out, "\nHOST %d\t%s\n", h.PID, printable(h.Error))
+		return
+	}
+	fmt.Fprintf(out, "\nHOST %d\tsince %s in %s\n", h.PID, h.Began.Local().Format(time.DateTime), printable(h.Workspace))
+	pluginsText(out, h.Plugins)
+	for _, t := range h.Tools {
+		if t.State == "ready" {
+			continue
+		}
+		fmt.Fprintf(out, "tool %s\t%s", printable(t.Name), t.State)
+		if t.Running > 0 {
+			fmt.Fprintf(out, " (%d calls)", t.Running)
+		}
+		if t.Why != "" && t.State != "executing" {
+			fmt.Fprintf(out, ": %s", lines(t.Why))
+		}
+		fmt.Fprintln(out)
+	}
+	for _, p := range h.Problems {
+		fmt.Fprintf(out, "! %s\n", lines(p))
 	}
 }
 
@@ -81,15 +165,7 @@ func statusText(w io.Writer, st status) error {
 	fmt.Fprintf(out, "toolhost\t%s\nconfiguration\t%s\nworkspace\t%s\nstate\t%s\n\n", st.Version, st.Config, st.Workspace, db)
 	pluginsText(out, st.Plugins)
 	for _, h := range st.Hosts {
-		if h.Error != "" {
-			fmt.Fprintf(out, "\nHOST %d\t%s\n", h.PID, printable(h.Error))
-			continue
-		}
-		fmt.Fprintf(out, "\nHOST %d\tsince %s in %s\n", h.PID, h.Began.Local().Format(time.DateTime), printable(h.Workspace))
-		pluginsText(out, h.Plugins)
-		for _, p := range h.Problems {
-			fmt.Fprintf(out, "! %s\n", lines(p))
-		}
+		hostText(out, h)
 	}
 	if len(st.Sessions) > 0 {
 		fmt.Fprintln(out, "\nSESSION\tDIRECTORY\tLAST USED")

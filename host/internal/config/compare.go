@@ -2,16 +2,22 @@ package config
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
+	"path/filepath"
 	"reflect"
 	"slices"
+
+	"toolhost.dev/sdk/tool"
 )
 
 // Same reports whether two configurations say the same: they were read from the same text,
 // and find the same binaries.
 func (c *Config) Same(other *Config) bool {
 	return maps.EqualFunc(c.files, other.files, bytes.Equal) &&
-		slices.EqualFunc(c.Plugins, other.Plugins, func(a, b Plugin) bool { return a.Name == b.Name && a.Missing == b.Missing })
+		slices.EqualFunc(c.Plugins, other.Plugins, func(a, b Plugin) bool {
+			return a.Name == b.Name && a.Missing == b.Missing && a.Path == b.Path
+		})
 }
 
 // Keep takes in the optional plugins of other whose binaries are not there any more: one that
@@ -42,6 +48,17 @@ func (c *Config) SameProcess(other *Config, name string) bool {
 		return s
 	}
 	return reflect.DeepEqual(x, y) && reflect.DeepEqual(sandbox(c.Sandbox), sandbox(other.Sandbox))
+}
+
+// NewPlugin makes a plugin that stands in no file. The error says what is wrong with it.
+func NewPlugin(name, path string) (Plugin, error) {
+	if !tool.ValidName(name) {
+		return Plugin{}, fmt.Errorf("%q cannot name a plugin: use lower-case letters, digits, '_', '-' and '.', beginning with a letter", name)
+	}
+	if !filepath.IsAbs(path) {
+		return Plugin{}, fmt.Errorf("the path %q of plugin %s is not absolute", path, name)
+	}
+	return Plugin{Name: name, Path: filepath.Clean(path), Missing: missing(path)}, nil
 }
 
 // Plugin gives a plugin by its name; nil: there is none.

@@ -178,7 +178,7 @@ func (d *decoder) aliases(blocks []aliasHCL) {
 			continue
 		}
 		own[b.Name] = b.At
-		if !aliasName.MatchString(b.Name) {
+		if err := CheckAlias(b.Name); err != nil {
 			d.fail(b.At, fmt.Sprintf("%q cannot be an alias", b.Name), "Use letters, digits, '_' and '-', beginning with a letter.")
 		}
 		if !given(b.Tool) {
@@ -199,6 +199,14 @@ func (d *decoder) aliases(blocks []aliasHCL) {
 			}
 		}
 	}
+}
+
+// CheckAlias says why a name cannot be that of an alias.
+func CheckAlias(name string) error {
+	if !aliasName.MatchString(name) {
+		return fmt.Errorf("%q cannot be an alias: use letters, digits, '_' and '-', beginning with a letter", name)
+	}
+	return nil
 }
 
 var aliasName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*$`)

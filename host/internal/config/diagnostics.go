@@ -94,7 +94,7 @@ func (c *Config) At(plugin string, diags []tool.Diagnostic) string {
 		if d.Severity == tool.SeverityWarning {
 			diag.Severity = hcl.DiagWarning
 		}
-		if i >= 0 {
+		if i >= 0 && c.Plugins[i].at.Filename != "" { // else it stands in no file
 			diag.Subject = c.Plugins[i].locate(d.Path).Ptr()
 		}
 		out = append(out, diag)

@@ -135,6 +135,8 @@ func (p *Pending) Run(ctx context.Context, front Front) *tool.Result {
 	}
 	defer p.lend(ctx, call, front)()
 	queued := time.Since(p.started)
+	p.entry.Life.Begin()
+	defer p.entry.Life.End()
 	res := p.attempt(ctx, call, peer) // 5. where
 	res.Run.QueueTime, res.Run.ExecutionTime = queued, time.Since(p.started)-queued
 	p.remember(res)

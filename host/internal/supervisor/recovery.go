@@ -168,6 +168,9 @@ func (r *recovery) status(st *Status) {
 	}
 }
 
+// Suspended reports whether the plugin is left alone because it came to nothing too often.
+func (p *Plugin) Suspended() bool { return !p.recovery.breaker.IsClosed() }
+
 // watch waits for an instance's end, and starts another if nobody does.
 func (p *Plugin) watch(in *instance) {
 	<-in.proc.exited
