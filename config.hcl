@@ -148,6 +148,9 @@ plugin "jira" {
   field    = "jira"
   optional = true
 
+  # Plugins that are started before this one, and stopped after it.
+  depends_on = ["bash"]
+
   # The plugin's own configuration, checked against the schema it declares. Errors are
   # shown at these lines.
   config {

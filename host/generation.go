@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -64,18 +65,21 @@ func (g *generation) down(plugin string) bool {
 	return m != nil && m.plugin.Suspended()
 }
 
-// newMember makes a plugin of a configuration. Nothing is started. accept is the supervisor's.
-func (h *Host) newMember(p config.Plugin, cfg *config.Config, conf *confinement, accept func(*tool.Description) error) *member {
+// newMember makes a plugin of a configuration. Nothing is started. peers finds the plugins that are
+// made at the same time; accept is the supervisor's.
+func (h *Host) newMember(p config.Plugin, cfg *config.Config, conf *confinement, peers func(name string) *member, accept func(*tool.Description) error) *member {
 	m := &member{Plugin: p}
 	m.plugin = h.super.Add(supervisor.Spec{
 		Name: p.Name, Path: p.Path, Args: p.Args, Env: p.Env, StartTimeout: p.StartTimeout, Config: p.Config,
 		Roots: h.findRoots(cfg, h.opts.Workspace), StateDir: h.pluginStateDir(p.Name),
-		Confine:  func(s supervisor.Start) (func(error) error, error) { return h.confine(conf, &m.Plugin, s) },
-		Diagnose: func(diags []tool.Diagnostic) string { return cfg.At(p.Name, diags) },
-		Inherit:  func() *os.File { return h.commands.inherit(m) },
-		Accept:   accept,
-		Observe:  func(e supervisor.Event, why string) { h.observe(m, e, why) },
-		Restart:  supervisor.Restart{MaxFailures: p.Restart.Failures, Pause: p.Restart.Pause},
+		Confine:   func(s supervisor.Start) (func(error) error, error) { return h.confine(conf, &m.Plugin, s) },
+		Diagnose:  func(diags []tool.Diagnostic) string { return cfg.At(p.Name, diags) },
+		Inherit:   func() *os.File { return h.commands.inherit(m) },
+		Accept:    accept,
+		DependsOn: p.DependsOn,
+		Prepare:   func(ctx context.Context) error { return h.prepare(ctx, m, peers) },
+		Observe:   func(e supervisor.Event, why string) { h.observe(m, e, why) },
+		Restart:   supervisor.Restart{MaxFailures: p.Restart.Failures, Pause: p.Restart.Pause},
 	})
 	return m
 }
@@ -119,6 +123,26 @@ func (h *Host) assemble(cfg *config.Config, conf *confinement, members []*member
 		Unloaded:  func(name string) string { return g.unloaded[name] },
 	}
 	return g, refused
+}
+
+// prepare starts what a plugin depends on: as it serves now, or as it is about to.
+func (h *Host) prepare(ctx context.Context, m *member, peers func(name string) *member) error {
+	if g := h.current.Load(); g != nil && g.member(m.Name) == m {
+		peers = g.member
+	}
+	for _, name := range m.DependsOn {
+		on := peers(name)
+		if on == nil {
+			return fmt.Errorf("it depends on plugin %s, which is not there", name)
+		}
+		if on.Missing != "" {
+			return fmt.Errorf("it depends on plugin %s: %s", name, on.Missing)
+		}
+		if _, err := on.plugin.Describe(ctx); err != nil {
+			return fmt.Errorf("it depends on plugin %s: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // observe keeps the states of a plugin's tools as its process is.

@@ -45,10 +45,15 @@ func (h *Host) binaryOf(p *config.Plugin) binary {
 // its binary said before, else it is started; those that must be are started side by side.
 func (h *Host) load(ctx context.Context, cfg *config.Config, conf *confinement) *generation {
 	members := make([]*member, len(cfg.Plugins))
+	peers := func(name string) *member {
+		return members[slices.IndexFunc(members, func(m *member) bool { return m.Name == name })]
+	}
+	for i, p := range cfg.Plugins {
+		members[i] = h.newMember(p, cfg, conf, peers, nil)
+	}
 	var wg sync.WaitGroup
 	for i, p := range cfg.Plugins {
-		m := h.newMember(p, cfg, conf, nil)
-		members[i] = m
+		m := members[i]
 		if p.Missing != "" {
 			m.err = errors.New(p.Missing)
 			continue

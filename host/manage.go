@@ -144,6 +144,8 @@ type Plugin struct {
 	Args []string
 	// Env is added to the environment that a plugin gets.
 	Env map[string]string
+	// DependsOn names plugins that are started before it, and stopped after it.
+	DependsOn []string
 	// Field is the namespace of its tools; empty: they are agent tools.
 	Field string
 	// Config is a JSON object; nil: none.
@@ -157,9 +159,15 @@ func (h *Host) Register(ctx context.Context, p Plugin) error {
 	if err != nil {
 		return err
 	}
-	add.Args, add.Env, add.Field, add.Config = p.Args, p.Env, p.Field, p.Config
-	if h.current.Load().member(p.Name) != nil {
+	add.Args, add.Env, add.Field, add.Config, add.DependsOn = p.Args, p.Env, p.Field, p.Config, p.DependsOn
+	g := h.current.Load()
+	if g.member(p.Name) != nil {
 		return fmt.Errorf("there is a plugin %q already", p.Name)
+	}
+	for _, on := range p.DependsOn {
+		if g.member(on) == nil {
+			return fmt.Errorf("it depends on plugin %q, which is not there", on)
+		}
 	}
 	m := &h.managed
 	m.mu.Lock()
@@ -179,8 +187,14 @@ func (h *Host) Register(ctx context.Context, p Plugin) error {
 
 // Unregister takes a plugin out with its tools. Calls that have begun end on it.
 func (h *Host) Unregister(ctx context.Context, name string) error {
-	if h.current.Load().member(name) == nil {
+	g := h.current.Load()
+	if g.member(name) == nil {
 		return fmt.Errorf("there is no plugin %q: toolhost status lists them", name)
+	}
+	for _, other := range g.members {
+		if slices.Contains(other.DependsOn, name) {
+			return fmt.Errorf("plugin %s depends on it: unregister that first", other.Name)
+		}
 	}
 	m := &h.managed
 	m.mu.Lock()

@@ -318,7 +318,7 @@ func (r *reload) plan() {
 			h.reloads.forgive(s.name)
 			continue
 		}
-		s.next = h.newMember(*p, r.cfg, r.conf, r.acceptance(s))
+		s.next = h.newMember(*p, r.cfg, r.conf, r.peer, r.acceptance(s))
 		s.next.binary, s.file = b, b.file
 	}
 	for _, m := range r.old.members {
@@ -326,6 +326,16 @@ func (r *reload) plan() {
 			r.steps = append(r.steps, &step{name: m.Name, old: m, configured: true})
 		}
 	}
+}
+
+// peer finds a plugin as it will be when all that is tried succeeds.
+func (r *reload) peer(name string) *member {
+	for _, s := range r.steps {
+		if s.name == name {
+			return s.next
+		}
+	}
+	return nil
 }
 
 // wanted reports whether a plugin's binary is to be looked at.

@@ -74,6 +74,8 @@ type PluginStatus struct {
 	supervisor.Status
 	Field string   `json:"field,omitempty"`
 	Tools []string `json:"tools"`
+	// DependsOn names the plugins that are started before it.
+	DependsOn []string `json:"depends_on,omitempty"`
 	// Health is what the plugin says of itself while it runs.
 	Health *tool.Health `json:"health,omitempty"`
 	// Refused says why what is on disk now is not what serves; empty: it is.
@@ -109,7 +111,7 @@ func (h *Host) Status() Status {
 }
 
 func (h *Host) pluginStatus(g *generation, m *member) PluginStatus {
-	ps := PluginStatus{Status: m.plugin.Status(), Field: m.Field, Tools: []string{}}
+	ps := PluginStatus{Status: m.plugin.Status(), Field: m.Field, DependsOn: m.DependsOn, Tools: []string{}}
 	ctx, cancel := context.WithTimeout(context.Background(), healthTimeout)
 	defer cancel()
 	if health, ok := m.plugin.Health(ctx, ""); ok {

@@ -97,6 +97,8 @@ type Plugin struct {
 	StartTimeout time.Duration
 	// Config is the plugin's own block as JSON; nil: none.
 	Config json.RawMessage
+	// DependsOn names the plugins that are started before it, and stopped after it.
+	DependsOn []string
 	// Restart says when it is left alone that ends again and again.
 	Restart Restart
 	// Confinement is what the operator says of what the plugin may do.

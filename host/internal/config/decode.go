@@ -74,6 +74,7 @@ type pluginHCL struct {
 	Field        hcl.Expression    `hcl:"field,optional"`
 	Optional     bool              `hcl:"optional,optional"`
 	StartTimeout hcl.Expression    `hcl:"start_timeout,optional"`
+	DependsOn    hcl.Expression    `hcl:"depends_on,optional"`
 	Restart      *restartHCL       `hcl:"restart,block"`
 	Sandbox      *confinementHCL   `hcl:"sandbox,block"`
 	Config       *configHCL        `hcl:"config,block"`
@@ -147,7 +148,7 @@ func (d *decoder) file(f *fileHCL) {
 	if r := f.Reload; r != nil {
 		d.cfg.Reload = Reload{Watch: r.Watch == nil || *r.Watch, AnyChanges: d.choice(r.Changes, "compatible", "compatible", "any") == "any"}
 	}
-	seen := make(map[string]hcl.Range)
+	seen, depends := make(map[string]hcl.Range), make(map[string]hcl.Range)
 	for i := range f.Plugins {
 		p := &f.Plugins[i]
 		if first, dup := seen[p.Name]; dup {
@@ -156,7 +157,11 @@ func (d *decoder) file(f *fileHCL) {
 		}
 		seen[p.Name] = p.At
 		d.plugin(p)
+		if given(p.DependsOn) {
+			depends[p.Name] = p.DependsOn.Range()
+		}
 	}
+	d.dependencies(depends)
 	for i := range f.Tools {
 		t := &f.Tools[i]
 		if first, dup := d.cfg.Tools[t.Name]; dup {
@@ -258,7 +263,7 @@ func (d *decoder) sandbox(s *sandboxHCL) {
 }
 
 func (d *decoder) plugin(p *pluginHCL) {
-	out := Plugin{Name: p.Name, Args: p.Args, Env: p.Env, StartTimeout: d.duration(p.StartTimeout), at: p.At}
+	out := Plugin{Name: p.Name, Args: p.Args, Env: p.Env, StartTimeout: d.duration(p.StartTimeout), DependsOn: d.dependsOn(p.DependsOn), at: p.At}
 	if !tool.ValidName(p.Name) {
 		d.fail(p.At, fmt.Sprintf("%q cannot name a plugin", p.Name), "Use lower-case letters, digits, '_', '-' and '.', beginning with a letter.")
 	}

@@ -184,7 +184,7 @@ func (p *Plugin) start(s *startup) {
 	case <-p.life.Done():
 	}
 	began := time.Now()
-	in, err := p.launch()
+	in, err := p.prepareAndLaunch()
 	for tries := 1; err != nil && tries < maxKilledStarts && p.life.Err() == nil && killedFromOutside(in); tries++ {
 		in.stop(0)
 		in, err = p.launch()
@@ -214,6 +214,15 @@ func (p *Plugin) start(s *startup) {
 	}
 	s.in = in
 	close(s.done)
+}
+
+func (p *Plugin) prepareAndLaunch() (*instance, error) {
+	if p.spec.Prepare != nil {
+		if err := p.spec.Prepare(p.life); err != nil {
+			return nil, err
+		}
+	}
+	return p.launch()
 }
 
 // forget withdraws an instance that died, so that the next call starts another.
@@ -266,6 +275,7 @@ func (p *Plugin) close(grace time.Duration) {
 		}
 		if in := p.current.Swap(nil); in != nil {
 			in.stop(grace)
+			p.super.opts.Log.Info("plugin stopped", "plugin", p.spec.Name, "pid", in.proc.pid())
 		}
 		p.siblings.close(grace)
 	})

@@ -71,6 +71,10 @@ type Spec struct {
 	// Observe hears of the turns of its life, with a reason where there is one; it must return
 	// soon. nil: nobody does.
 	Observe func(event Event, why string)
+	// DependsOn names the plugins that are stopped after it.
+	DependsOn []string
+	// Prepare has everything started that the plugin depends on, before each start. nil: nothing.
+	Prepare func(ctx context.Context) error
 	// Accept says what is wrong with what the plugin says of itself; nil: nothing ever is.
 	Accept func(*tool.Description) error
 }
@@ -185,18 +189,32 @@ func mayHaveDied(ctx context.Context, e *tool.Error) bool {
 	return e.Kind == tool.Unavailable || e.Kind == tool.Internal || e.Kind == tool.Canceled && ctx.Err() == nil
 }
 
-// Close stops every plugin: calls that run get grace to end. It returns when no
-// process is left.
+// Close stops every plugin, those first that others do not depend on: calls that run get grace to
+// end. It returns when no process is left.
 func (s *Supervisor) Close(grace time.Duration) {
 	s.mu.Lock()
 	s.closed = true
 	plugins := slices.Collect(maps.Keys(s.plugins))
 	s.mu.Unlock()
-	var wg sync.WaitGroup
-	for _, p := range plugins {
-		wg.Go(func() { p.close(grace) })
+	for len(plugins) > 0 {
+		var first, later []*Plugin
+		for _, p := range plugins {
+			if slices.ContainsFunc(plugins, func(q *Plugin) bool { return slices.Contains(q.spec.DependsOn, p.spec.Name) }) {
+				later = append(later, p)
+			} else {
+				first = append(first, p)
+			}
+		}
+		if len(first) == 0 { // they depend on each other
+			first, later = later, nil
+		}
+		var wg sync.WaitGroup
+		for _, p := range first {
+			wg.Go(func() { p.close(grace) })
+		}
+		wg.Wait()
+		plugins = later
 	}
-	wg.Wait()
 	s.runtimeOnce.Do(func() { s.runtimeErr = errClosed })
 	if s.runtimeDir != "" && s.opts.RuntimeDir == "" {
 		_ = os.RemoveAll(s.runtimeDir)
