@@ -125,8 +125,8 @@ func (h *Host) diskChanged() {
 // controlDir is where the sockets of running hosts are.
 func controlDir(stateRoot string) string { return filepath.Join(stateRoot, "control") }
 
-// HostStatus is a running host as another process sees it.
-type HostStatus struct {
+// RemoteStatus is the status of a running host as another process sees it.
+type RemoteStatus struct {
 	PID   int       `json:"pid"`
 	Began time.Time `json:"began"`
 	Status
@@ -148,7 +148,7 @@ func (h *Host) control(ctx context.Context, op string, args json.RawMessage) (an
 		}
 		return nil, h.setEnabled(e.Name, e.On)
 	case opStatus:
-		return HostStatus{PID: os.Getpid(), Began: h.live.began, Status: h.Status()}, nil
+		return RemoteStatus{PID: os.Getpid(), Began: h.live.began, Status: h.Status()}, nil
 	case opReload:
 		var opts ReloadOptions
 		if err := json.Unmarshal(args, &opts); err != nil {
@@ -201,7 +201,7 @@ func (r Remote) Enable(ctx context.Context, name string, on bool) error {
 }
 
 // Status asks the host for its status.
-func (r Remote) Status(ctx context.Context) (*HostStatus, error) {
-	out := new(HostStatus)
+func (r Remote) Status(ctx context.Context) (*RemoteStatus, error) {
+	out := new(RemoteStatus)
 	return out, r.socket.Ask(ctx, opStatus, nil, out)
 }

@@ -26,7 +26,7 @@ type status struct {
 }
 
 type runningHost struct {
-	*host.HostStatus
+	*host.RemoteStatus
 	Error string `json:"error,omitempty"`
 }
 
@@ -147,9 +147,9 @@ func (s *settings) runningHosts(ctx context.Context) ([]runningHost, error) {
 		ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 		st, err := remote.Status(ctx)
 		cancel()
-		r := runningHost{HostStatus: st}
+		r := runningHost{RemoteStatus: st}
 		if err != nil {
-			r.HostStatus, r.Error = &host.HostStatus{PID: remote.PID}, err.Error()
+			r.RemoteStatus, r.Error = &host.RemoteStatus{PID: remote.PID}, err.Error()
 		}
 		out = append(out, r)
 	}

@@ -77,7 +77,7 @@ func newRecovery(r Restart, observe func(Event, string)) *recovery {
 	}
 	return &recovery{
 		restart: r, observe: observe,
-		breaker: circuitbreaker.NewBuilder[any]().WithFailureThreshold(uint(r.MaxFailures)).WithDelay(r.Pause).WithSuccessThreshold(1).Build(), //nolint:gosec // positive
+		breaker: circuitbreaker.NewBuilder[any]().WithFailureThreshold(uint(r.MaxFailures)).WithDelay(r.Pause).WithSuccessThreshold(1).Build(),
 	}
 }
 
