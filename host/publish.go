@@ -161,7 +161,7 @@ type Update struct {
 	Tools []ToolChange
 }
 
-// Subscribe has f told of each update, after calls see it. f must return soon and must not call
+// Subscribe has f told of each update, after calls see it. f must return soon and must not change
 // the host. cancel ends that.
 func (h *Host) Subscribe(f func(Update)) (cancel func()) { return h.watchers.add(f) }
 

@@ -35,11 +35,7 @@ command, Ctrl-D the prompt. The line "status" shows the plugins as they run now.
 			if s.onAsk == "" {
 				s.onAsk = "prompt"
 			}
-			open := s.openLive
-			if term.IsTerminal(int(os.Stdin.Fd())) {
-				open = s.openAtTerminal
-			}
-			h, err := open(c)
+			h, err := s.openLive(c)
 			if err != nil {
 				return err
 			}

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"toolhost.dev/host"
 )
@@ -100,20 +101,15 @@ func (s *settings) openWith(c *cobra.Command, opts host.Options) (*host.Host, er
 }
 
 // openLive makes a host that goes on while its plugins and its configuration change. SIGHUP
-// has it look for changes.
+// has it look for changes, but at a terminal, where it says that the terminal is gone.
 func (s *settings) openLive(c *cobra.Command) (*host.Host, error) {
 	h, err := s.openWith(c, host.Options{Live: true})
-	if err == nil {
+	if err == nil && !term.IsTerminal(int(os.Stdin.Fd())) {
 		onHangup(func() {
 			go func() { _, _ = h.Reload(c.Context(), host.ReloadOptions{}) }() // what is refused is logged
 		})
 	}
 	return h, err
-}
-
-// openAtTerminal makes a live host that ends with its terminal, as SIGHUP tells.
-func (s *settings) openAtTerminal(c *cobra.Command) (*host.Host, error) {
-	return s.openWith(c, host.Options{Live: true})
 }
 
 // withoutTime drops the time from log lines: they stand beside a command's output.

@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"toolhost.dev/host"
 	"toolhost.dev/host/api"
 	"toolhost.dev/host/mcp"
 )
@@ -67,7 +66,7 @@ func (f *serveFlags) run(c *cobra.Command, s *settings) error {
 		return err
 	}
 	defer listener.Close() //nolint:errcheck // Shutdown has closed it
-	h, err := s.openWith(c, host.Options{})
+	h, err := s.openLive(c)
 	if err != nil {
 		return err
 	}
