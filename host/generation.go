@@ -72,10 +72,18 @@ func (h *Host) newMember(p config.Plugin, cfg *config.Config, conf *confinement,
 	m.plugin = h.super.Add(supervisor.Spec{
 		Name: p.Name, Path: p.Path, Args: p.Args, Env: p.Env, StartTimeout: p.StartTimeout, Config: p.Config,
 		Roots: h.findRoots(cfg, h.opts.Workspace), StateDir: h.pluginStateDir(p.Name),
-		Confine:   func(s supervisor.Start) (func(error) error, error) { return h.confine(conf, &m.Plugin, s) },
-		Diagnose:  func(diags []tool.Diagnostic) string { return cfg.At(p.Name, diags) },
-		Inherit:   func() *os.File { return h.commands.inherit(m) },
-		Accept:    accept,
+		Confine:  func(s supervisor.Start) (func(error) error, error) { return h.confine(conf, &m.Plugin, s) },
+		Diagnose: func(diags []tool.Diagnostic) string { return cfg.At(p.Name, diags) },
+		Inherit:  func() *os.File { return h.commands.inherit(m) },
+		Accept: func(d *tool.Description) error {
+			if known := m.desc.Load(); known != nil { // it was heard before, and its binary may be another by now
+				return breaks(cfg, m.Name, known, d)
+			}
+			if accept != nil {
+				return accept(d)
+			}
+			return nil
+		},
 		DependsOn: p.DependsOn,
 		Prepare:   func(ctx context.Context) error { return h.prepare(ctx, m, peers) },
 		Observe:   func(e supervisor.Event, why string) { h.observe(m, e, why) },

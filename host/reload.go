@@ -360,23 +360,28 @@ func (r *reload) wanted(s *step) bool {
 
 // acceptance compares what a new version says of itself with what its tools are known as.
 func (r *reload) acceptance(s *step) func(*tool.Description) error {
-	if s.old == nil || s.old.err != nil || r.opts.AcceptChanges || r.cfg.Reload.AnyChanges {
+	if s.old == nil || s.old.err != nil || r.opts.AcceptChanges {
 		return nil
 	}
-	known := s.old.desc.Load().Tools
-	return func(d *tool.Description) error {
-		var breaks []string
-		for _, c := range registry.Compare(known, d.Tools) {
-			if c.Breaks {
-				breaks = append(breaks, c.String())
-			}
-		}
-		if len(breaks) == 0 {
-			return nil
-		}
-		return fmt.Errorf("version %s of it breaks who uses its tools (%s). Keep the definitions compatible, or take it as it is: toolhost plugin reload %s --accept-changes",
-			d.Version, strings.Join(breaks, "; "), s.name)
+	return func(d *tool.Description) error { return breaks(r.cfg, s.name, s.old.desc.Load(), d) }
+}
+
+// breaks says how a version breaks who uses the tools of the one before; nil: it does not, or may.
+func breaks(cfg *config.Config, plugin string, known, now *tool.Description) error {
+	if known == nil || cfg.Reload.AnyChanges {
+		return nil
 	}
+	var how []string
+	for _, c := range registry.Compare(known.Tools, now.Tools) {
+		if c.Breaks {
+			how = append(how, c.String())
+		}
+	}
+	if len(how) == 0 {
+		return nil
+	}
+	return fmt.Errorf("version %s of it breaks who uses its tools (%s). Keep the definitions compatible, or take it as it is: toolhost plugin reload %s --accept-changes",
+		now.Version, strings.Join(how, "; "), plugin)
 }
 
 // try starts and checks the new versions, side by side.

@@ -158,6 +158,22 @@ func TestRefusedVersions(t *testing.T) {
 			t.Errorf("%s: the status says %q", variant, why)
 		}
 	}
+	// The one that serves ends, and only the refused one is left: it is not used in its place.
+	s.put("version=2.0.0 require=echo")
+	reload(t, h, host.ReloadOptions{})
+	if err := syscall.Kill(first, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if res := h.Run(t.Context(), host.Request{Name: "nap", Arguments: []byte(`{"ms":1}`)}, nil); res.Error == nil || res.Error.Kind != tool.Unavailable || !strings.Contains(res.Error.Message, "breaks who uses its tools") {
+			t.Errorf("%+v", res.Error)
+		}
+	}
+	s.put("version=1.0.0")
+	if v := version(t, h); v != "1.0.0" {
+		t.Errorf("version %q", v)
+	}
+	s.put("version=2.0.0 unhealthy=too-hot")
 	if r := reload(t, h, host.ReloadOptions{AcceptChanges: true}); r.Plugins[0].Outcome != host.Refused {
 		t.Error("a plugin that is not healthy was accepted")
 	}

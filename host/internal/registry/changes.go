@@ -71,12 +71,13 @@ func compareTool(old, now *tool.Definition) (out []Change) {
 	if old.StdinParameter != now.StdinParameter {
 		add(old.StdinParameter != "", "standard input goes to %q instead of %q", now.StdinParameter, old.StdinParameter)
 	}
+	if string(old.Input) == string(now.Input) {
+		return out
+	}
 	a, errA := tool.ParseSchema(old.Input)
 	b, errB := tool.ParseSchema(now.Input)
 	if errA != nil || errB != nil {
-		if string(old.Input) != string(now.Input) {
-			add(true, "its input schema is another")
-		}
+		add(true, "its input schema is another")
 		return out
 	}
 	before := len(out)
@@ -84,7 +85,7 @@ func compareTool(old, now *tool.Definition) (out []Change) {
 	if a.Open() && !b.Open() {
 		add(true, "it takes no parameters any more that it does not declare")
 	}
-	if len(out) == before && string(old.Input) != string(now.Input) {
+	if len(out) == before {
 		add(false, "details of its parameters are others")
 	}
 	return out
