@@ -21,6 +21,10 @@ host {
   # each other.
   max_parallel = 10
 
+  # How many calls of all sessions may run at the same time; those of tools with a higher
+  # priority in their tool block go first. Without it, any number.
+  # max_calls = 64
+
   # How often plugins that run are asked how they are; one that is unhealthy is replaced.
   # Without it, only toolhost status asks.
   # health_interval = "1m"
@@ -176,4 +180,20 @@ tool "bash" {
 
 tool "grep" {
   timeout = "30s"
+
+  # How many calls may run at once, of all sessions, and how many more may wait; the next
+  # one fails at once.
+  max_concurrent = 8
+  queue          = 100
+
+  # How often a call that only reads is tried when its plugin dies under it.
+  attempts    = 3
+  retry_delay = "50ms"
+
+  # What is called in its place when it is not available, or takes too long. Parameters may
+  # have other names there; what the other does not take is left out.
+  fallback {
+    tool = "glob"
+    # params = { pattern = "glob" }
+  }
 }

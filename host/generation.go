@@ -110,7 +110,10 @@ func (h *Host) assemble(cfg *config.Config, conf *confinement, members []*member
 			if on, said := h.managed.enabled(name); said {
 				t.Enabled = &on
 			}
-			return registry.Settings{Enabled: t.Enabled, Timeout: t.Timeout}
+			return registry.Settings{Enabled: t.Enabled, Timeout: t.Timeout, Limits: registry.Limits{
+				Priority: t.Priority, MaxConcurrent: t.MaxConcurrent, Queue: t.Queue, Attempts: t.Attempts, RetryDelay: t.RetryDelay,
+				Fallback: t.Fallback, FallbackParams: t.FallbackParams,
+			}}
 		})
 		if err != nil {
 			refused[m.Name] = err
@@ -123,6 +126,8 @@ func (h *Host) assemble(cfg *config.Config, conf *confinement, members []*member
 		Registry:  g.registry,
 		Policy:    policy.New(policy.Rules{Strict: cfg.Sandbox.Strict, Allow: cfg.Sandbox.Allow, Deny: cfg.Sandbox.Deny}),
 		Scheduler: h.scheduler,
+		Gates:     &h.gates,
+		MaxCalls:  cfg.Host.MaxCalls,
 		Plugins:   places(set),
 		Commands:  h.commands,
 		State:     h.state,
@@ -218,9 +223,12 @@ func (g *generation) addAliases(more []config.Alias) {
 // checkToolBlocks reports tool blocks that no tool answers to: a slip would otherwise
 // leave a tool enabled that was meant to be off.
 func (g *generation) checkToolBlocks() {
-	for name := range g.cfg.Tools {
+	for name, t := range g.cfg.Tools {
 		if g.registry.Lookup("", name) == nil && len(g.unloaded) == 0 {
 			g.problem("%s", g.cfg.UnknownTool(name, g.registry.AgentNames()))
+		}
+		if t.Fallback != "" && g.registry.Find(t.Fallback) == nil && len(g.unloaded) == 0 {
+			g.problem("%s", g.cfg.UnknownFallback(name, g.registry.AgentNames()))
 		}
 	}
 }

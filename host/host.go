@@ -77,6 +77,7 @@ type Host struct {
 	stateRoot string
 	super     *supervisor.Supervisor
 	scheduler *scheduler.Scheduler
+	gates     scheduler.Gates
 	commands  *commands
 	idPrefix  string
 	lastID    atomic.Uint64

@@ -51,6 +51,8 @@ type Host struct {
 	HealthInterval time.Duration
 	// MaxParallel bounds the calls of one session that run at the same time.
 	MaxParallel int
+	// MaxCalls bounds the calls of all sessions that run at the same time; 0: any number.
+	MaxCalls int
 }
 
 // Reload says what a host does about changed binaries and files of its configuration.
@@ -137,14 +139,6 @@ type Limits struct {
 	Processes, Files uint64
 	// CPU time, in whole seconds.
 	CPU time.Duration
-}
-
-// Tool is what the operator says of one tool; zero values mean "as the tool says".
-type Tool struct {
-	Enabled *bool
-	Timeout time.Duration
-
-	at position
 }
 
 // Alias is another name for a tool.

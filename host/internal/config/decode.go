@@ -41,6 +41,7 @@ type hostHCL struct {
 	OnAsk       hcl.Expression `hcl:"on_ask,optional"`
 	Timeout     hcl.Expression `hcl:"timeout,optional"`
 	MaxParallel hcl.Expression `hcl:"max_parallel,optional"`
+	MaxCalls    hcl.Expression `hcl:"max_calls,optional"`
 	Health      hcl.Expression `hcl:"health_interval,optional"`
 	Aliases     hcl.Expression `hcl:"aliases,optional"`
 }
@@ -96,13 +97,6 @@ type aliasHCL struct {
 	Tool   hcl.Expression `hcl:"tool,optional"`
 	Params hcl.Expression `hcl:"params,optional"`
 	At     hcl.Range      `hcl:",def_range"`
-}
-
-type toolHCL struct {
-	Name    string         `hcl:"name,label"`
-	Enabled *bool          `hcl:"enabled,optional"`
-	Timeout hcl.Expression `hcl:"timeout,optional"`
-	At      hcl.Range      `hcl:",def_range"`
 }
 
 // decoder turns files into a Config, gathering everything that is wrong.
@@ -168,7 +162,7 @@ func (d *decoder) file(f *fileHCL) {
 			d.fail(t.At, fmt.Sprintf("Tool %q is configured twice", t.Name), "The first block is at %s:%d. Put both into one.", first.at.Filename, first.at.Start.Line)
 			continue
 		}
-		d.cfg.Tools[t.Name] = Tool{Enabled: t.Enabled, Timeout: d.duration(t.Timeout), at: t.At}
+		d.tool(t)
 	}
 	d.aliases(f.Aliases)
 }
@@ -240,6 +234,7 @@ func (d *decoder) host(h *hostHCL) {
 		}
 	}
 	out.HealthInterval = d.duration(h.Health)
+	out.MaxCalls = d.positive(h.MaxCalls, "max_calls", "At least one call must be able to run.")
 	if given(h.MaxParallel) {
 		out.MaxParallel = d.positive(h.MaxParallel, "max_parallel", "At least one call must be able to run.")
 	}

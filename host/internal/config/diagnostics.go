@@ -128,6 +128,13 @@ func (c *Config) UnknownTool(name string, known []string) string {
 		"The block has no effect.%s", suggest.DidYouMean(name, known))}, c.files)
 }
 
+// UnknownFallback says that there is no tool of the name of a tool's fallback.
+func (c *Config) UnknownFallback(name string, known []string) string {
+	t := c.Tools[name]
+	return format(hcl.Diagnostics{problem(t.at, fmt.Sprintf("There is no tool %q", t.Fallback),
+		"The fallback of %s has no effect.%s", name, suggest.DidYouMean(t.Fallback, known))}, c.files)
+}
+
 // BadAlias says, at the operator's line, why an alias has no effect.
 func (c *Config) BadAlias(a Alias, why error) string {
 	return format(hcl.Diagnostics{problem(a.at, fmt.Sprintf("Alias %q has no effect", a.Name), "%s", capital(why.Error())+".")}, c.files)

@@ -65,6 +65,10 @@ type Dispatcher struct {
 	Policy    *policy.Policy
 	Scheduler *scheduler.Scheduler
 	Plugins   Plugins
+	// Gates bound what runs at once, of all sessions: MaxCalls together (0: any number), and
+	// what the entries say of each tool. nil: nothing is bounded.
+	Gates    *scheduler.Gates
+	MaxCalls int
 	// Commands of calls may call tools; nil: they may not.
 	Commands Commands
 	State    *state.DB
@@ -117,6 +121,7 @@ func (p *Pending) Run(ctx context.Context, front Front) *tool.Result {
 		return p.finish(p.early)
 	}
 	defer p.place.Release()
+	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, p.limit())
 	defer cancel()
 	call := p.call()
@@ -130,6 +135,11 @@ func (p *Pending) Run(ctx context.Context, front Front) *tool.Result {
 		return p.finish(refused(err))
 	}
 	defer done()
+	leave, err := p.admit(ctx)
+	if err != nil {
+		return p.instead(whole, front, p.finish(refused(err)))
+	}
+	defer leave()
 	if err := p.d.inform(call, p.entry); err != nil {
 		return p.finish(refused(err))
 	}
@@ -140,7 +150,7 @@ func (p *Pending) Run(ctx context.Context, front Front) *tool.Result {
 	res := p.attempt(ctx, call, peer) // 5. where
 	res.Run.QueueTime, res.Run.ExecutionTime = queued, time.Since(p.started)-queued
 	p.remember(res)
-	return p.finish(p.overdue(ctx, res))
+	return p.instead(whole, front, p.finish(p.overdue(ctx, res)))
 }
 
 // route is step 1.
@@ -207,33 +217,6 @@ func (d *Dispatcher) bindShell(e *registry.Entry, c *router.Command) (*registry.
 		return e, nil, refused(tool.Errorf(tool.Internal, "The tool %s does not take a command: %s. Another plugin must serve the shell.", Shell, bad[0].Message))
 	}
 	return e, args, nil
-}
-
-// maxAttempts bounds how often a call is tried whose plugin dies under it, and retryDelay is how
-// long the second repetition waits; each later one waits twice as long.
-const (
-	maxAttempts = 3
-	retryDelay  = 50 * time.Millisecond
-)
-
-// attempt runs the call, and again when the plugin died under a call that may be repeated.
-func (p *Pending) attempt(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result {
-	for attempt := 1; ; attempt++ {
-		res := p.place.Call(ctx, call, peer)
-		res.Run.Attempts = attempt
-		died := res.Error != nil && res.Error.Kind == tool.Unavailable && res.Run.Plugin != ""
-		if !died || attempt == maxAttempts || !p.entry.Definition.Traits.ReadOnly || ctx.Err() != nil {
-			return res
-		}
-		if attempt == 1 {
-			continue
-		}
-		select {
-		case <-time.After(retryDelay << (attempt - 2)):
-		case <-ctx.Done():
-			return res
-		}
-	}
 }
 
 // Explain says what a command means, seen from a directory, without running it.

@@ -27,6 +27,8 @@ type Entry struct {
 	Timeout time.Duration
 	// Commands: it starts commands, which may call tools.
 	Commands bool
+	// Limits are the operator's.
+	Limits Limits
 	// Life of the tool, once it is published; see [Lives.Publish].
 	Life *Life
 
@@ -60,6 +62,24 @@ func (e *Entry) Signature() tool.Signature {
 type Settings struct {
 	Enabled *bool
 	Timeout time.Duration
+	Limits  Limits
+}
+
+// Limits say how calls of a tool are run.
+type Limits struct {
+	// Priority among calls that wait for room in the host; higher goes first.
+	Priority int
+	// MaxConcurrent calls run at once; 0: any number. Queue bounds how many more wait; 0: any
+	// number; negative: none.
+	MaxConcurrent, Queue int
+	// Attempts of a call whose plugin dies under it, where that is safe, and the delay before the
+	// second repetition; 0: the host's.
+	Attempts   int
+	RetryDelay time.Duration
+	// Fallback is the full name of a tool that is tried in its place; empty: none.
+	// FallbackParams gives parameters their names there.
+	Fallback       string
+	FallbackParams map[string]string
 }
 
 // Registry is safe for concurrent use: readers see one snapshot or the next.
@@ -223,6 +243,7 @@ func newEntry(plugin, namespace string, def tool.Definition, checked bool, setti
 	if s.Enabled != nil {
 		e.Enabled = *s.Enabled
 	}
+	e.Limits = s.Limits
 	if s.Timeout > 0 {
 		e.Timeout = s.Timeout
 	}
