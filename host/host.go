@@ -229,8 +229,8 @@ func (h *Host) Problems() []string {
 // process is left.
 func (h *Host) Close() error {
 	h.closeOnce.Do(func() {
+		h.reloads.close() // from now on nothing of what is live changes
 		h.live.close()
-		h.reloads.close()
 		h.live.background.Wait()
 		h.super.Close(5 * time.Second)
 		h.commands.close()

@@ -29,8 +29,9 @@ type live struct {
 
 // goLive begins it. Without it calls work as well, so what fails is only a problem.
 func (h *Host) goLive() {
+	h.reloads.one.Lock() // others may ask for a reload before all is set up
+	defer h.reloads.one.Unlock()
 	h.live.began = time.Now()
-	cfg := h.current.Load().cfg
 	ctx, end := context.WithCancel(context.Background())
 	h.live.end, h.live.configured = end, make(chan struct{}, 1)
 	h.live.background.Go(func() { h.watchHealth(ctx) })
@@ -41,16 +42,9 @@ func (h *Host) goLive() {
 		}
 		h.live.server = server
 	}
-	if !cfg.Reload.Watch {
-		return
-	}
-	watcher, err := watch.New(h.log, h.diskChanged)
-	if err != nil {
+	if err := h.watchFiles(); err != nil {
 		h.problem("%v. Use toolhost plugin reload.", err)
-		return
 	}
-	h.live.watcher = watcher
-	h.watchFiles()
 	// What changed between being read and being watched; a host that ends at once need not look.
 	h.live.first = time.AfterFunc(time.Second, h.diskChanged)
 }
@@ -70,12 +64,19 @@ func (l *live) close() {
 	}
 }
 
-// watchFiles has those watched that the configuration comes to.
-func (h *Host) watchFiles() {
-	if h.live.watcher == nil {
-		return
-	}
+// watchFiles has those watched that the configuration comes to, if it wants that.
+func (h *Host) watchFiles() error {
 	cfg := h.current.Load().cfg
+	if !h.opts.Live || !cfg.Reload.Watch {
+		return nil
+	}
+	if h.live.watcher == nil {
+		watcher, err := watch.New(h.log, h.diskChanged)
+		if err != nil {
+			return err
+		}
+		h.live.watcher = watcher
+	}
 	var files, dirs []string
 	add := func(list *[]string, path string) {
 		if abs, err := filepath.Abs(path); err == nil {
@@ -95,6 +96,7 @@ func (h *Host) watchFiles() {
 		}
 	}
 	h.live.watcher.Set(files, dirs)
+	return nil
 }
 
 // onDisk tells apart what there is of a configuration's files.
@@ -113,6 +115,9 @@ func (h *Host) onDisk(cfg *config.Config) string {
 
 // diskChanged reloads what changed. It does not wait for that.
 func (h *Host) diskChanged() {
+	if !h.current.Load().cfg.Reload.Watch {
+		return
+	}
 	h.reloads.changed(h.onDisk(h.current.Load().cfg), func() {
 		h.live.background.Go(func() {
 			if _, err := h.Reload(context.Background(), ReloadOptions{automatic: true}); err != nil {

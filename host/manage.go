@@ -48,35 +48,36 @@ func (m *managed) amend(cfg *config.Config) {
 	}
 }
 
-// Enable lets a tool be called, or all tools of a plugin, when name is a plugin's. It holds until
-// the host is closed, and goes before the configuration. Disabling lets the calls end that
-// have begun. The error says that nothing has that name.
+// Enable lets a tool be called. With a plugin's name, it takes back what [Host.Disable] did to the
+// plugin's tools. It holds until the host is closed, and goes before the configuration. The
+// error says that nothing has that name.
 func (h *Host) Enable(name string) error { return h.setEnabled(name, true) }
 
-// Disable is the opposite of [Host.Enable].
+// Disable keeps a tool from being called, or all tools of a plugin. Calls that have begun end.
 func (h *Host) Disable(name string) error { return h.setEnabled(name, false) }
 
 func (h *Host) setEnabled(name string, on bool) error {
 	h.reloads.one.Lock()
 	defer h.reloads.one.Unlock()
-	var tools []string
-	for _, e := range h.current.Load().registry.All() {
-		if e.FullName() == name || e.Plugin == name {
-			tools = append(tools, e.FullName())
-		}
-	}
-	if len(tools) == 0 {
-		return fmt.Errorf("there is no tool and no plugin %q: toolhost tools lists them", name)
-	}
 	m := &h.managed
+	known := false
 	m.mu.Lock()
 	if m.tools == nil {
 		m.tools = make(map[string]bool)
 	}
-	for _, t := range tools {
-		m.tools[t] = on
+	for _, e := range h.current.Load().registry.All() {
+		switch {
+		case e.FullName() == name || e.Plugin == name && !on:
+			known, m.tools[e.FullName()] = true, on
+		case e.Plugin == name: // one that was off before stays so
+			known = true
+			delete(m.tools, e.FullName())
+		}
 	}
 	m.mu.Unlock()
+	if !known {
+		return fmt.Errorf("there is no tool and no plugin %q: toolhost tools lists them", name)
+	}
 	h.renew()
 	return nil
 }

@@ -59,6 +59,8 @@ func TestManagedAtRunTime(t *testing.T) {
 	fails("tool:echo x", tool.PermissionDenied)
 	must(h.Enable("p"))
 	works("tool:echo x", "x")
+	fails("off", tool.PermissionDenied) // as it was before
+	must(h.Enable("nap"))
 	wrong(h.Disable("nothing"), "there is no tool and no plugin")
 	cancel()
 	if len(steps) < 4 || steps[0] != "nap ready→disabled" || steps[1] != "nap disabled→ready" {

@@ -29,7 +29,9 @@ func (r *reload) publish() {
 	h.lives.Publish(g.registry, g.down)
 	h.current.Store(g)
 	if r.cfg != r.old.cfg {
-		h.watchFiles()
+		if err := h.watchFiles(); err != nil {
+			h.log.Warn("changes of files are not noticed", "why", err)
+		}
 		select {
 		case h.live.configured <- struct{}{}:
 		default:

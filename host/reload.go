@@ -349,6 +349,8 @@ func (r *reload) wanted(s *step) bool {
 	defer m.mu.Unlock()
 	refused, was := m.plugins[s.name]
 	switch {
+	case s.old.err != nil && !r.opts.automatic: // what kept it from working may be gone
+		return true
 	case file == s.old.binary.file:
 		delete(m.plugins, s.name) // what serves was put back
 		return false

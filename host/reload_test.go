@@ -90,8 +90,20 @@ func reload(t *testing.T, h *host.Host, opts host.ReloadOptions) *host.Reload {
 	return r
 }
 
+// patient answers an ask when it is told to.
+type patient struct{ asked, answer chan struct{} }
+
+func (*patient) Progress(string, map[string]any) {}
+func (*patient) Output(tool.Stream, []byte)      {}
+func (p *patient) Ask(context.Context, tool.Ask) (tool.Answer, error) {
+	close(p.asked)
+	<-p.answer
+	return tool.Answer{Outcome: tool.Accepted}, nil
+}
+
 func TestSwap(t *testing.T) {
 	s := swap(t, "")
+	s.opts.OnAsk = "prompt"
 	h := open(t, s.opts)
 	if v := version(t, h); v != "1.0.0" {
 		t.Fatalf("version %q", v)
@@ -102,10 +114,10 @@ func TestSwap(t *testing.T) {
 	var updates []host.Update
 	h.Subscribe(func(u host.Update) { updates = append(updates, u) })
 	// A call that runs ends on the version that it began with.
-	front := &recorder{progress: make(chan string, 10)}
+	front := &patient{asked: make(chan struct{}), answer: make(chan struct{})}
 	slow := make(chan *host.Result)
-	go func() { slow <- h.Run(context.Background(), host.Request{Command: "nap --ms 1500"}, front) }()
-	<-front.progress
+	go func() { slow <- h.Run(context.Background(), host.Request{Command: "ask"}, front) }()
+	<-front.asked
 	s.put("version=2.0.0 add=extra")
 	r := reload(t, h, host.ReloadOptions{})
 	if len(r.Plugins) != 1 || r.Plugins[0].Outcome != host.Swapped || r.Plugins[0].From != "1.0.0" || r.Plugins[0].To != "2.0.0" || r.Plugins[0].Draining != 1 {
@@ -114,9 +126,10 @@ func TestSwap(t *testing.T) {
 	if v := version(t, h); v != "2.0.0" {
 		t.Errorf("version %q serves", v)
 	}
-	if res := h.Run(t.Context(), host.Request{Name: "extra"}, nil); !res.Success() {
+	if res := h.Run(t.Context(), host.Request{Name: "extra", Session: "other"}, nil); !res.Success() {
 		t.Errorf("the new tool: %v", res.Error)
 	}
+	close(front.answer)
 	if res := <-slow; !res.Success() || res.Run.PluginVersion != "1.0.0" {
 		t.Errorf("the call that ran: %+v", res)
 	}
@@ -219,6 +232,50 @@ func TestTheNewestWins(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	if v := version(t, h); v != "3.0.0" {
+		t.Errorf("version %q", v)
+	}
+}
+
+// Whether files are watched is as the configuration says now.
+func TestWatchingFollowsTheConfiguration(t *testing.T) {
+	s := swap(t, "reload {\n  watch = false\n}\n")
+	s.opts.Live = true
+	h := open(t, s.opts)
+	version(t, h)
+	s.put("version=2.0.0")
+	time.Sleep(500 * time.Millisecond)
+	if v := version(t, h); v != "1.0.0" {
+		t.Errorf("version %q serves, and nothing is watched", v)
+	}
+	s.configure(fmt.Sprintf("plugin %q {\n  path = %q\n}\n", "p", s.path))
+	reload(t, h, host.ReloadOptions{})
+	if v := version(t, h); v != "2.0.0" {
+		t.Errorf("version %q", v)
+	}
+	s.put("version=3.0.0")
+	for deadline := time.Now().Add(30 * time.Second); version(t, h) != "3.0.0"; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("version %q serves", version(t, h))
+		}
+	}
+}
+
+// A plugin that did not work when the host began is taken in once it does.
+func TestMendedPlugin(t *testing.T) {
+	s := swap(t, "")
+	s.put("version=1.0.0 mode=exit")
+	h := open(t, s.opts)
+	if len(h.Problems()) == 0 {
+		t.Fatal("it works")
+	}
+	if r := reload(t, h, host.ReloadOptions{}); !r.Refused() {
+		t.Errorf("%+v", r)
+	}
+	s.put("version=1.0.1")
+	if r := reload(t, h, host.ReloadOptions{}); r.Refused() || len(r.Problems) != 0 {
+		t.Errorf("%+v", r)
+	}
+	if v := version(t, h); v != "1.0.1" {
 		t.Errorf("version %q", v)
 	}
 }
