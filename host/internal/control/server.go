@@ -140,10 +140,9 @@ func (s *Server) answer(conn *net.UnixConn) {
 	_ = conn.SetReadDeadline(time.Now().Add(requestTimeout))
 	var out answer
 	in := bufio.NewReader(io.LimitReader(conn, maxMessage))
-	if err := allowed(conn); err != nil {
+	result, err := s.run(ctx, cancel, conn, in)
+	if out.Result = result; err != nil {
 		out.Error = err.Error()
-	} else if out.Result, err = s.run(ctx, cancel, conn, in); err != nil {
-		out = answer{Error: err.Error()}
 	}
 	b, err := json.Marshal(out)
 	if err == nil && ctx.Err() == nil {
@@ -152,7 +151,7 @@ func (s *Server) answer(conn *net.UnixConn) {
 	}
 }
 
-func (s *Server) run(ctx context.Context, cancel func(), conn net.Conn, in *bufio.Reader) (json.RawMessage, error) {
+func (s *Server) run(ctx context.Context, cancel func(), conn *net.UnixConn, in *bufio.Reader) (json.RawMessage, error) {
 	line, err := in.ReadBytes('\n')
 	if err != nil {
 		return nil, fmt.Errorf("the request cannot be read: %w", err)
@@ -160,6 +159,9 @@ func (s *Server) run(ctx context.Context, cancel func(), conn net.Conn, in *bufi
 	var req request
 	if err := json.Unmarshal(line, &req); err != nil {
 		return nil, fmt.Errorf("the request is not valid: %w", err)
+	}
+	if err := allowed(conn); err != nil { // who is refused has been heard, or could not hear why
+		return nil, err
 	}
 	_ = conn.SetReadDeadline(time.Time{})
 	go func() { // who is gone needs no answer
