@@ -125,10 +125,10 @@ func newSwapLoad(ctx context.Context, bin string) (*swapLoad, error) {
 			return nil, err
 		}
 	}
-	if l.plugin, err = os.ReadFile(filepath.Join(bin, "plugins", "read")); err != nil { //nolint:gosec // built here
+	if l.plugin, err = os.ReadFile(filepath.Join(bin, "plugins", "read")); err != nil {
 		return nil, err
 	}
-	edit, err := os.ReadFile(filepath.Join(bin, "plugins", "edit")) //nolint:gosec // built here
+	edit, err := os.ReadFile(filepath.Join(bin, "plugins", "edit"))
 	if err != nil {
 		return nil, err
 	}
@@ -240,7 +240,7 @@ func countProcess() string {
 	children := 0
 	tasks, _ := filepath.Glob("/proc/self/task/*/children")
 	for _, f := range tasks {
-		b, _ := os.ReadFile(f) //nolint:gosec // a thread may have ended
+		b, _ := os.ReadFile(f) // a thread may have ended
 		children += len(strings.Fields(string(b)))
 	}
 	return fmt.Sprintf("%d processes, %d descriptors, %d goroutines", children, len(fds), runtime.NumGoroutine())
