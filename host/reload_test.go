@@ -236,6 +236,21 @@ func TestTheNewestWins(t *testing.T) {
 	}
 }
 
+// The same where nothing tells of the change.
+func TestTheNewestWinsUnwatched(t *testing.T) {
+	s := swap(t, "")
+	h := open(t, s.opts)
+	s.put("version=2.0.0 mode=slow")
+	timer := time.AfterFunc(300*time.Millisecond, func() { s.put("version=3.0.0") })
+	defer timer.Stop()
+	if r := reload(t, h, host.ReloadOptions{}); len(r.Plugins) != 1 || r.Plugins[0].To != "3.0.0" {
+		t.Errorf("%+v", r)
+	}
+	if v := version(t, h); v != "3.0.0" {
+		t.Errorf("version %q", v)
+	}
+}
+
 // Whether files are watched is as the configuration says now.
 func TestWatchingFollowsTheConfiguration(t *testing.T) {
 	s := swap(t, "reload {\n  watch = false\n}\n")

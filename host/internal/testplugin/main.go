@@ -28,6 +28,8 @@ func main() {
 		fmt.Println("Welcome to my plugin!")
 	case "hang": // never shakes hands
 		time.Sleep(time.Hour)
+	case "slow": // takes its time
+		time.Sleep(time.Second)
 	case "exit": // ends at once
 		fmt.Fprintln(os.Stderr, "cannot open /etc/my-plugin.conf")
 		os.Exit(3)
