@@ -46,7 +46,9 @@ func (h *Host) goLive() {
 		h.problem("%v. Use toolhost plugin reload.", err)
 	}
 	// What changed between being read and being watched; a host that ends at once need not look.
-	h.live.first = time.AfterFunc(time.Second, h.diskChanged)
+	if w := h.live.watcher; w != nil {
+		h.live.first = time.AfterFunc(time.Second, w.Check)
+	}
 }
 
 func (l *live) close() {

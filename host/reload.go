@@ -262,6 +262,10 @@ func (r *reload) readConfig() {
 		r.refuseConfig(nil, err)
 		return
 	}
+	if cfg.Blank() && !r.old.cfg.Blank() {
+		r.refuseConfig(cfg, fmt.Errorf("%s is empty: it is being written, or the disk was full", h.opts.Config))
+		return
+	}
 	cfg.Keep(r.old.cfg)
 	h.managed.amend(cfg)
 	h.reloads.mu.Lock()

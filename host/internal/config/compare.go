@@ -20,6 +20,16 @@ func (c *Config) Same(other *Config) bool {
 		})
 }
 
+// Blank reports whether there is nothing in its files: as a rule, somebody is writing them.
+func (c *Config) Blank() bool {
+	for _, text := range c.files {
+		if len(bytes.TrimSpace(text)) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // Keep takes in the optional plugins of other whose binaries are not there any more: one that
 // is being built anew has not left the configuration.
 func (c *Config) Keep(other *Config) {

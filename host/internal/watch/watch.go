@@ -24,6 +24,7 @@ type Watcher struct {
 	log     *slog.Logger
 	changed func()
 	done    chan struct{}
+	check   chan struct{}
 
 	mu     sync.Mutex
 	files  []string
@@ -38,7 +39,7 @@ func New(log *slog.Logger, changed func()) (*Watcher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("changes of files cannot be noticed: %w", err)
 	}
-	w := &Watcher{fs: fs, log: log, changed: changed, done: make(chan struct{})}
+	w := &Watcher{fs: fs, log: log, changed: changed, done: make(chan struct{}), check: make(chan struct{}, 1)}
 	go w.run()
 	return w, nil
 }
@@ -50,6 +51,14 @@ func (w *Watcher) Set(files, dirs []string) {
 	defer w.mu.Unlock()
 	w.files, w.dirs = slices.Clone(files), slices.Clone(dirs)
 	w.update()
+}
+
+// Check has changed called as after a change, once nothing happens to the files.
+func (w *Watcher) Check() {
+	select {
+	case w.check <- struct{}{}:
+	default:
+	}
 }
 
 // Close returns when changed is not called any more.
@@ -79,6 +88,8 @@ func (w *Watcher) run() {
 			if !errors.Is(err, fsnotify.ErrEventOverflow) {
 				w.log.Warn("changes of files may be missed; toolhost plugin reload finds them", "error", err)
 			}
+			timer.Reset(Quiet)
+		case <-w.check:
 			timer.Reset(Quiet)
 		case <-timer.C:
 			w.mu.Lock()
