@@ -21,6 +21,14 @@ host {
   # each other.
   max_parallel = 10
 
+  # How many calls of all sessions may run at the same time; those of tools with a higher
+  # priority in their tool block go first. Without it, any number.
+  # max_calls = 64
+
+  # How often plugins that run are asked how they are; one that is unhealthy is replaced.
+  # Without it, only toolhost status asks.
+  # health_interval = "1m"
+
   # Sets of aliases by which agents find tools under names they learned elsewhere: "common"
   # (file_read, write_file, shell_exec, …) and "claude" (Read, Edit, Bash, …).
   aliases = ["common", "claude"]
@@ -96,6 +104,16 @@ audit {
   secrets  = ["JIRA_PASSWORD"]
 }
 
+reload {
+  # Whether a host that lives longer than a call takes over changed plugins and changed
+  # files of its configuration by itself. toolhost plugin reload and SIGHUP do in any case.
+  watch = true
+
+  # "compatible" refuses a version of a plugin that breaks who uses its tools, such as one
+  # that lacks a tool, until the operator accepts it; "any" takes it over.
+  changes = "compatible"
+}
+
 # A plugin is a binary that serves tools. Without a path it is looked for in the plugins
 # directory beside the executable. toolhost plugin pin pins plugins to what they are now, in
 # a lock file beside this one.
@@ -144,6 +162,13 @@ plugin "bash" {
   # How long it may take from its start until it is ready.
   start_timeout = "10s"
 
+  # One that cannot be started, or ends before it has answered a call, so often in a row is
+  # left alone for a while; calls fail at once meanwhile.
+  restart {
+    failures = 5
+    pause    = "30s"
+  }
+
   # What the kernel lets it do. By its name, bash starts programs and writes in the
   # writable roots; read and grep do neither; all others write, but start nothing.
   sandbox {
@@ -174,6 +199,9 @@ plugin "jira" {
   field    = "jira"
   optional = true
 
+  # Plugins that are started before this one, and stopped after it.
+  depends_on = ["bash"]
+
   # The plugin's own configuration, checked against the schema it declares. Errors are
   # shown at these lines.
   config {
@@ -199,4 +227,20 @@ tool "bash" {
 
 tool "grep" {
   timeout = "30s"
+
+  # How many calls may run at once, of all sessions, and how many more may wait; the next
+  # one fails at once.
+  max_concurrent = 8
+  queue          = 100
+
+  # How often a call that only reads is tried when its plugin dies under it.
+  attempts    = 3
+  retry_delay = "50ms"
+
+  # What is called in its place when it is not available, or takes too long. Parameters may
+  # have other names there; what the other does not take is left out.
+  fallback {
+    tool = "glob"
+    # params = { pattern = "glob" }
+  }
 }

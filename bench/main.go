@@ -7,6 +7,7 @@
 //	bench shim    a tool used as a program in a shell beside /bin/true
 //	bench shell   a native command through the host beside bash itself, and 1 GiB of output
 //	bench sandbox the start of plugins under each backend of the sandbox
+//	bench swap    calls while a plugin is replaced 100 times, and while plugins are killed
 //	bench edit    what edits make of the cases that TOOLHOST_EDIT_CORPUS names, and their speed
 //	bench mcp     a read through toolhost mcp beside an MCP file server, by the same client
 //	bench search  grep and glob from a warm index beside ripgrep, and code_query
@@ -26,7 +27,7 @@ type suite struct {
 	run  func(ctx context.Context, bin string) error
 }
 
-var suites = []suite{{"wire", wire}, {"call", wholeCall}, {"cold", cold}, {"shim", shims}, {"shell", shell}, {"edit", edit}, {"search", searching}, {"sandbox", confined}, {"mcp", overMCP}}
+var suites = []suite{{"wire", wire}, {"call", wholeCall}, {"cold", cold}, {"shim", shims}, {"shell", shell}, {"edit", edit}, {"search", searching}, {"sandbox", confined}, {"mcp", overMCP}, {"swap", swaps}}
 
 func main() {
 	bin, err := filepath.Abs("bin")

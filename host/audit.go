@@ -29,10 +29,11 @@ func (r *Records) Log(q LogQuery) ([]LogEntry, error) { return r.state.AuditLog(
 func auditing(cfg *config.Config, db *state.DB) {
 	a := cfg.Audit
 	if a.Off {
+		db.Audit(nil)
 		return
 	}
 	m := audit.New(secrets(cfg))
-	db.Audit(state.Auditing{Arguments: m.Arguments, Text: m.Text, MaxBytes: int64(min(a.MaxBytes, math.MaxInt64)), MaxAge: a.MaxAge})
+	db.Audit(&state.Auditing{Arguments: m.Arguments, Text: m.Text, MaxBytes: int64(min(a.MaxBytes, math.MaxInt64)), MaxAge: a.MaxAge})
 }
 
 // secrets are values that the configuration knows: those that it says are some, and what

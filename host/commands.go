@@ -13,6 +13,7 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
+	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/shim"
 	"toolhost.dev/host/internal/supervisor"
 )
@@ -25,9 +26,7 @@ type commands struct {
 
 	listening sync.Once
 	server    *shim.Server
-	dir       string // holds the programs
 	failed    atomic.Bool
-	linking   sync.Once
 }
 
 func (h *Host) newCommands() *commands {
@@ -44,8 +43,9 @@ func (h *Host) newCommands() *commands {
 
 // inherit gives the host's socket to plugins that start commands, and to those that
 // nobody knows yet.
-func (c *commands) inherit(plugin string) *os.File {
-	if starts, known := c.host.startsCommands[plugin]; known && !starts || !c.listen() {
+func (c *commands) inherit(m *member) *os.File {
+	desc := m.desc.Load()
+	if desc != nil && !slices.Contains(desc.Capabilities, tool.CapabilityCommands) || !c.listen() {
 		return nil
 	}
 	return c.server.Inherit
@@ -73,17 +73,18 @@ func (c *commands) told(err error) {
 	}
 }
 
-// link makes the programs, which stay for later runs with this binary.
-func (c *commands) link() error {
-	names := c.names()
+// link makes the programs for the tools there are, which stay for later runs with this
+// binary, and gives their directory.
+func (c *commands) link(r *registry.Registry) (dir string, err error) {
+	names := commandNames(r)
 	parent, err := c.parent()
 	if err != nil {
-		return err
+		return "", err
 	}
 	// A host of another release, or with other tools, has its own.
 	sum := sha256.Sum256([]byte(strings.Join(append(names, c.binary), "\x00")))
-	c.dir = filepath.Join(parent, hex.EncodeToString(sum[:6]))
-	return shim.Link(c.dir, c.binary, names)
+	dir = filepath.Join(parent, hex.EncodeToString(sum[:6]))
+	return dir, shim.Link(dir, c.binary, names)
 }
 
 // parent is the directory that the directory of the programs is in.
@@ -98,9 +99,8 @@ func (c *commands) parent() (string, error) {
 	return filepath.Join(dir, "commands"), nil
 }
 
-// names are the programs: of agent tools, of namespaces, and of each tool in them.
-func (c *commands) names() []string {
-	r := c.host.registry
+// commandNames are the programs: of agent tools, of namespaces, and of each tool in them.
+func commandNames(r *registry.Registry) []string {
 	names := []string{tool.CommandsProgram}
 	for _, n := range r.AgentNames() {
 		names = append(names, "tool:"+n)
@@ -126,11 +126,17 @@ func (c *commands) Grant(ctx context.Context, handle shim.Handler) (*tool.Comman
 	if !c.listen() {
 		return nil, nil
 	}
-	if c.linking.Do(func() { c.told(c.link()) }); c.failed.Load() {
+	g := c.host.current.Load()
+	g.linking.Do(func() {
+		var err error
+		g.links, err = c.link(g.registry)
+		c.told(err)
+	})
+	if c.failed.Load() {
 		return nil, nil
 	}
 	token, revoke := c.server.Grant(ctx, handle)
-	return &tool.Commands{Dir: c.dir, Address: c.server.Address(supervisor.InheritedFD), Token: token}, revoke
+	return &tool.Commands{Dir: g.links, Address: c.server.Address(supervisor.InheritedFD), Token: token}, revoke
 }
 
 func (c *commands) close() {

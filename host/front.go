@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 
 	"toolhost.dev/sdk/tool"
@@ -21,9 +22,9 @@ const (
 // front gives the front of a request what the configuration decides: asks that
 // nobody can answer, and silence when there is no front.
 func (h *Host) front(f Front) Front {
-	onAsk := h.opts.OnAsk
-	if onAsk == "" {
-		onAsk = h.cfg.Host.OnAsk
+	onAsk := cmp.Or(h.opts.OnAsk, h.current.Load().cfg.Host.OnAsk)
+	if onAsk == "" && !h.opts.Prompt {
+		onAsk = "deny"
 	}
 	if f == nil {
 		f = silent{}

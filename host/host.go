@@ -19,6 +19,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,7 +28,6 @@ import (
 
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/dispatch"
-	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/scheduler"
 	"toolhost.dev/host/internal/state"
@@ -54,12 +54,20 @@ type Options struct {
 	// OnAsk decides asks of requests whose [Front] cannot: "allow" or "deny". Empty: what
 	// the configuration says ("prompt" counts as deny here).
 	OnAsk string
+	// Prompt has asks go to the [Front] of a request when neither OnAsk nor the configuration
+	// says what becomes of them. Otherwise they are declined then.
+	Prompt bool
 	// Log receives the host's and the plugins' logs. nil: they are discarded.
 	Log *slog.Logger
 	// RetryFailed starts plugins again that took long to fail a moment ago; otherwise
 	// such a failure is remembered for a minute, so that it does not delay every run.
 	RetryFailed bool
-	// OnConfig, if set, is told the configured log level as soon as it is known.
+	// Live has the host take over changed binaries and configuration files by itself, and
+	// answer other processes of the user that use the same state directory; see [Running].
+	// For a host that lives longer than a few calls.
+	Live bool
+	// OnConfig, if set, is told the configured log level as soon as it is known, and again
+	// when it changes.
 	OnConfig func(level slog.Level)
 
 	// ignorePins loads plugins that are not what they are pinned to.
@@ -69,28 +77,26 @@ type Options struct {
 // Host runs calls on the configured tools.
 type Host struct {
 	opts  Options
-	cfg   *config.Config
 	log   *slog.Logger
 	state *state.DB
 	// stateRoot is the state directory without symbolic links; empty: in memory.
 	stateRoot string
 	super     *supervisor.Supervisor
-	// confinement has the kernel confine the plugins.
-	confinement *confinement
-	registry    *registry.Registry
-	dispatch    *dispatch.Dispatcher
-	unloaded    map[string]string // by plugin: why it could not be loaded
-	pins        *pins
-	// descriptions are what plugins that could be loaded say of themselves.
-	descriptions map[string]*tool.Description
-	commands     *commands
-	// startsCommands says of each plugin that was loaded whether it starts commands.
-	startsCommands map[string]bool
-	idPrefix       string
-	lastID         atomic.Uint64
-	rootsMu        sync.Mutex
-	rootsOf        map[string][]tool.Root // by workspace; forgotten after calls that may change them
-	problems       []string
+	scheduler *scheduler.Scheduler
+	gates     scheduler.Gates
+	pins      *pins
+	commands  *commands
+	idPrefix  string
+	lastID    atomic.Uint64
+	problems  []string // that stay whatever is reloaded
+
+	current  atomic.Pointer[generation]
+	lives    registry.Lives
+	managed  managed
+	reloads  reloads
+	watchers subscribers[Update]
+	states   subscribers[Transition]
+	live     live
 
 	closeOnce sync.Once
 	closeErr  error
@@ -144,34 +150,28 @@ func New(ctx context.Context, opts Options) (*Host, error) {
 		return nil, err
 	}
 	opts.Workspace = workspace
-	h := &Host{opts: opts, cfg: cfg, log: opts.Log, registry: registry.New(), unloaded: make(map[string]string), idPrefix: randomPrefix(), rootsOf: make(map[string][]tool.Root)}
-	h.openState()
+	h := &Host{opts: opts, log: opts.Log, idPrefix: randomPrefix(), scheduler: scheduler.New(cfg.Host.MaxParallel)}
+	h.openState(cfg)
 	auditing(cfg, h.state)
-	h.confinement = &confinement{cfg: cfg, bundled: opts.BundledDir, cache: h.stateRoot}
-	if err := h.confinement.check(configuredRoots(cfg, workspace)); err != nil {
+	conf := &confinement{cfg: cfg, bundled: opts.BundledDir, cache: h.stateRoot}
+	if err := conf.check(configuredRoots(cfg, workspace)); err != nil {
 		return nil, errors.Join(err, h.state.Close())
 	}
 	if h.pins, err = newPins(h, opts.Config); err != nil {
 		return nil, errors.Join(err, h.state.Close())
 	}
-	h.descriptions = make(map[string]*tool.Description)
-	h.startsCommands = make(map[string]bool)
 	h.commands = h.newCommands()
-	h.super = supervisor.New(h.specs(), supervisor.Options{HostVersion: Version, Log: h.log, Diagnose: cfg.At, Inherit: h.commands.inherit, Confine: h.confine, Executable: h.pins.executable, Accept: h.pins.accept})
-	h.load(ctx)
-	rules, err := h.boundRules()
+	h.super = supervisor.New(supervisor.Options{HostVersion: Version, Log: h.log})
+	h.reloads.seen = h.onDisk(cfg)
+	h.lives.Tell = h.states.tell
+	g, err := h.load(ctx, cfg, conf)
+	h.lives.Publish(g.registry, g.down)
+	h.current.Store(g)
 	if err != nil {
 		return nil, errors.Join(err, h.Close())
 	}
-	h.dispatch = &dispatch.Dispatcher{
-		Registry:  h.registry,
-		Policy:    policy.New(rules),
-		Scheduler: scheduler.New(cfg.Host.MaxParallel),
-		Plugins:   h.super,
-		Commands:  h.commands,
-		State:     h.state,
-		Timeout:   cfg.Host.Timeout,
-		Unloaded:  func(name string) string { return h.unloaded[name] },
+	if opts.Live {
+		h.goLive()
 	}
 	return h, nil
 }
@@ -196,8 +196,8 @@ func realDir(dir string) (string, error) {
 
 // openState opens the state database, or one in memory when that fails: calls work
 // without it, but sessions end with the process, which Problems tells.
-func (h *Host) openState() {
-	dir, err := stateDir(h.opts.StateDir, h.cfg)
+func (h *Host) openState(cfg *config.Config) {
+	dir, err := stateDir(h.opts.StateDir, cfg)
 	if err == nil {
 		h.state, err = state.Open(dir, h.log)
 	}
@@ -235,12 +235,17 @@ func (h *Host) problem(format string, a ...any) {
 
 // Problems lists what keeps a part of the configuration from working: plugins that
 // could not be loaded, tools that could not be registered. Empty: nothing.
-func (h *Host) Problems() []string { return h.problems }
+func (h *Host) Problems() []string {
+	return slices.Concat(h.problems, h.current.Load().problems)
+}
 
 // Close ends what runs, stops every plugin and saves the sessions. It returns when no
 // process is left.
 func (h *Host) Close() error {
 	h.closeOnce.Do(func() {
+		h.reloads.close() // from now on nothing of what is live changes
+		h.live.close()
+		h.live.background.Wait()
 		h.super.Close(5 * time.Second)
 		h.commands.close()
 		h.closeErr = h.state.Close()
@@ -261,7 +266,7 @@ func (h *Host) Begin(req Request, front Front) *Pending {
 		h.auditRefused(req, e)
 		return &Pending{failed: &tool.Result{Error: e, Run: tool.Run{CallID: req.ID}}}
 	}
-	inner := h.dispatch.Begin(h.dispatchRequest(req, s))
+	inner := h.current.Load().dispatch.Begin(h.dispatchRequest(req, s))
 	return &Pending{host: h, inner: inner, front: h.front(front)}
 }
 
@@ -273,13 +278,14 @@ func (h *Host) dispatchRequest(req Request, s dispatch.Session) dispatch.Request
 
 // toolName gives the full name for a function name; other names stay as they are.
 func (h *Host) toolName(name string) string {
-	if name == "" || h.registry.Lookup("", name) != nil {
+	r := h.current.Load().registry
+	if name == "" || r.Lookup("", name) != nil {
 		return name
 	}
-	if _, _, _, alias := h.registry.Alias(name); alias {
+	if _, _, _, alias := r.Alias(name); alias {
 		return name
 	}
-	if full := h.registry.FullName(name); full != "" {
+	if full := r.FullName(name); full != "" {
 		return full
 	}
 	return name
@@ -303,7 +309,7 @@ func (p *Pending) Run(ctx context.Context) *Result {
 		return p.failed
 	}
 	if !p.inner.ReadOnly() {
-		defer p.host.forgetRoots()
+		defer p.host.current.Load().roots.forget()
 	}
 	return p.inner.Run(ctx, p.front)
 }
@@ -320,7 +326,7 @@ func (h *Host) Explain(req Request) *router.Command {
 	if s, err := h.session(req); err == nil {
 		cwd = s.Cwd
 	}
-	return h.dispatch.Explain(req.Command, cwd)
+	return h.current.Load().dispatch.Explain(req.Command, cwd)
 }
 
 // session finds or begins a request's session.
@@ -340,31 +346,12 @@ func (h *Host) session(req Request) (dispatch.Session, error) {
 	if err != nil {
 		return dispatch.Session{}, fmt.Errorf("the session %s cannot be read: %w", id, err)
 	}
-	out := dispatch.Session{Session: s, Roots: h.roots(workspace)}
+	out := dispatch.Session{Session: s, Roots: h.current.Load().roots.of(workspace)}
 	if !known || s.Workspace != workspace || !out.Contains(s.Cwd) || !isDir(s.Cwd) {
 		out.Session = state.Session{ID: id, Workspace: workspace, Cwd: workspace}
 		h.state.SaveSession(out.Session)
 	}
 	return out, nil
-}
-
-// roots gives what the sessions of a workspace may touch. Do not change it.
-func (h *Host) roots(workspace string) []tool.Root {
-	h.rootsMu.Lock()
-	defer h.rootsMu.Unlock()
-	roots := h.rootsOf[workspace]
-	if roots == nil {
-		roots = h.findRoots(workspace)
-		h.rootsOf[workspace] = roots
-	}
-	return roots
-}
-
-// forgetRoots has them found again: a call may have made a directory that is one.
-func (h *Host) forgetRoots() {
-	h.rootsMu.Lock()
-	defer h.rootsMu.Unlock()
-	clear(h.rootsOf)
 }
 
 // configuredRoots are the roots of a workspace's sessions, as far as the configuration
@@ -374,18 +361,6 @@ func configuredRoots(cfg *config.Config, workspace string) []tool.Root {
 	for _, r := range cfg.Sandbox.Roots {
 		if path, err := filepath.EvalSymlinks(r.Path); err == nil && path != workspace {
 			roots = append(roots, tool.Root{Path: path, Writable: r.Writable})
-		}
-	}
-	return roots
-}
-
-func (h *Host) findRoots(workspace string) []tool.Root {
-	roots := configuredRoots(h.cfg, workspace)
-	// What a plugin puts into "output" in its state directory, such as the whole of an
-	// output that was too long, may be read by all tools.
-	for _, p := range h.cfg.Plugins {
-		if dir := h.pluginStateDir(p.Name); dir != "" && isDir(filepath.Join(dir, "output")) {
-			roots = append(roots, tool.Root{Path: filepath.Join(dir, "output")})
 		}
 	}
 	return roots

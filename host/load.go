@@ -6,110 +6,83 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/config"
-	"toolhost.dev/host/internal/registry"
-	"toolhost.dev/host/internal/supervisor"
+	"toolhost.dev/host/internal/state"
 )
 
-// specs turns the configured plugins into what the supervisor runs.
-func (h *Host) specs() []supervisor.Spec {
-	roots := h.roots(h.opts.Workspace)
-	var specs []supervisor.Spec
-	for _, p := range h.cfg.Plugins {
-		spec := supervisor.Spec{
-			Name: p.Name, Path: p.Path, Args: p.Args, Env: p.Env, StartTimeout: p.StartTimeout, Config: p.Config,
-			Roots: roots, StateDir: h.pluginStateDir(p.Name),
-		}
-		specs = append(specs, spec)
-	}
-	return specs
+// binary is a plugin's binary as it was at some moment.
+type binary struct {
+	// file is which one it was; empty: there was none.
+	file string
+	// key is what the plugin's description is kept under: its binary and the way it is run,
+	// since what it serves may depend on both.
+	key   [32]byte
+	keyed bool
 }
 
-// load registers the tools of every plugin: from what its binary said before, else
-// by starting it. Plugins that must be started are started side by side.
-func (h *Host) load(ctx context.Context) {
-	descs := make([]*tool.Description, len(h.cfg.Plugins))
-	errs := make([]error, len(h.cfg.Plugins))
-	checked := make([]bool, len(h.cfg.Plugins))
+func (h *Host) binaryOf(p *config.Plugin) binary {
+	b := binary{file: state.FileIdentity(p.Path)}
+	hash, err := h.state.BinaryHash(p.Path)
+	if err != nil {
+		return b
+	}
+	how, err := json.Marshal([]any{hash, p.Args, p.Env, p.Config}) // maps marshal sorted
+	if err == nil {
+		b.key, b.keyed = sha256.Sum256(how), true
+	}
+	return b
+}
+
+// load makes the first generation of a configuration. The error is about the operator's
+// rules, without which nothing may run. What a plugin serves is known from what
+// its binary said before, else it is started; those that must be are started side by side.
+func (h *Host) load(ctx context.Context, cfg *config.Config, conf *confinement) (*generation, error) {
+	members := make([]*member, len(cfg.Plugins))
+	peers := func(name string) *member {
+		return members[slices.IndexFunc(members, func(m *member) bool { return m.Name == name })]
+	}
+	for i, p := range cfg.Plugins {
+		members[i] = h.newMember(p, cfg, conf, peers, nil)
+	}
 	var wg sync.WaitGroup
-	for i, p := range h.cfg.Plugins {
+	for i, p := range cfg.Plugins {
+		m := members[i]
 		if p.Missing != "" {
-			errs[i] = fmt.Errorf("%s", p.Missing)
+			m.err = errors.New(p.Missing)
 			continue
 		}
 		if err := h.pins.check(p.Name, p.Path); err != nil {
-			errs[i] = tool.Errorf(tool.Security, "Plugin %s is not loaded: %w", p.Name, err)
+			m.err = tool.Errorf(tool.Security, "Plugin %s is not loaded: %w", p.Name, err)
 			continue
 		}
-		key, ok := h.key(p)
-		if !ok {
-			wg.Go(func() { descs[i], errs[i] = h.super.Plugin(p.Name).Describe(ctx) })
-			continue
+		m.binary = h.binaryOf(&p)
+		var desc *tool.Description
+		if m.binary.keyed {
+			desc, m.checked, m.err = h.remembered(m.binary.key)
+			m.desc.Store(desc)
 		}
-		if descs[i], checked[i], errs[i] = h.remembered(key); descs[i] == nil && errs[i] == nil {
-			wg.Go(func() { descs[i], errs[i] = h.ask(ctx, p.Name, key) })
+		if desc == nil && m.err == nil {
+			wg.Go(func() { m.err = h.ask(ctx, m) })
 		}
 	}
 	wg.Wait()
-	for i, p := range h.cfg.Plugins {
-		if errs[i] == nil {
-			if err := h.pins.accept(p.Name, descs[i]); err != nil {
-				errs[i] = tool.Errorf(tool.Security, "Plugin %s is not loaded: %w", p.Name, err)
+	for _, m := range members {
+		if m.err == nil {
+			if err := h.pins.accept(m.Name, m.desc.Load()); err != nil {
+				m.err = tool.Errorf(tool.Security, "Plugin %s is not loaded: %w", m.Name, err)
 			}
 		}
-		if errs[i] != nil {
-			h.failedToLoad(p, errs[i])
-			continue
-		}
-		h.descriptions[p.Name] = descs[i]
-		h.startsCommands[p.Name] = slices.Contains(descs[i].Capabilities, tool.CapabilityCommands)
-		err := h.registry.Add(p.Name, p.Field, descs[i], checked[i], func(name string) registry.Settings {
-			t := h.cfg.Tools[name]
-			return registry.Settings{Enabled: t.Enabled, Timeout: t.Timeout}
-		})
-		if err != nil {
-			h.problem("%v", err)
-		}
 	}
-	h.addAliases()
-	h.checkToolBlocks()
-}
-
-// addAliases registers the further names of tools. Those of a preset are for tools that
-// may not be there; the operator hears of their own.
-func (h *Host) addAliases() {
-	for _, a := range h.cfg.Aliases {
-		alias := registry.Alias{Name: a.Name, Tool: a.Tool, Params: a.Params, Optional: a.Preset != ""}
-		if ns, name, ok := strings.Cut(a.Tool, ":"); ok {
-			alias.Namespace, alias.Tool = ns, name
-		}
-		if err := h.registry.AddAlias(alias); err != nil && a.Preset == "" && len(h.unloaded) == 0 {
-			h.problem("%s", h.cfg.BadAlias(a, err))
-		}
-	}
-}
-
-// key is what a plugin's description is kept under: its binary and the way it is run,
-// since what it serves may depend on both.
-func (h *Host) key(p config.Plugin) ([32]byte, bool) {
-	binary, err := h.state.BinaryHash(p.Path)
-	if err != nil {
-		return [32]byte{}, false
-	}
-	how, err := json.Marshal([]any{binary, p.Args, p.Env, p.Config}) // maps marshal sorted
-	if err != nil {
-		return [32]byte{}, false
-	}
-	return sha256.Sum256(how), true
+	g, _, err := h.assemble(cfg, conf, members)
+	return g, err
 }
 
 // A plugin that took longer than slowFailure to fail is not tried again for
@@ -138,46 +111,26 @@ func (h *Host) remembered(key [32]byte) (desc *tool.Description, checked bool, e
 }
 
 // ask starts the plugin to hear what it serves, and keeps that.
-func (h *Host) ask(ctx context.Context, name string, key [32]byte) (*tool.Description, error) {
+func (h *Host) ask(ctx context.Context, m *member) error {
 	began := time.Now()
-	desc, err := h.super.Plugin(name).Describe(ctx)
+	desc, err := m.plugin.Describe(ctx)
 	var kept error
 	switch {
+	case !m.binary.keyed:
 	case err == nil:
 		by := Version
 		if slices.ContainsFunc(desc.Tools, func(d tool.Definition) bool { return d.Validate() != nil }) {
 			by = ""
 		}
-		kept = h.state.SaveDescription(key, desc, by)
+		kept = h.state.SaveDescription(m.binary.key, desc, by)
 	case ctx.Err() == nil && time.Since(began) > slowFailure:
-		kept = h.state.SaveFailure(key, err.Error())
+		kept = h.state.SaveFailure(m.binary.key, err.Error())
 	}
 	if kept != nil {
-		h.log.Warn("what a plugin said of itself could not be kept", "plugin", name, "error", kept)
+		h.log.Warn("what a plugin said of itself could not be kept", "plugin", m.Name, "error", kept)
 	}
-	return desc, err
-}
-
-func (h *Host) failedToLoad(p config.Plugin, err error) {
-	why := fmt.Sprintf("Plugin %s is not loaded: %v", p.Name, err)
-	if e := tool.AsError(err); p.Missing == "" {
-		why = e.Message
-	}
-	if at := h.cfg.PluginPosition(p.Name); at != "" {
-		why = at + ": " + why
-	}
-	h.unloaded[p.Name] = strings.TrimSuffix(why, ".") + ". The other tools work; toolhost status shows them all."
-	h.problem("%s", why)
-}
-
-// checkToolBlocks reports tool blocks that no tool answers to: a slip would otherwise
-// leave a tool enabled that was meant to be off.
-func (h *Host) checkToolBlocks() {
-	for name := range h.cfg.Tools {
-		if h.registry.Lookup("", name) == nil && len(h.unloaded) == 0 {
-			h.problem("%s", h.cfg.UnknownTool(name, h.registry.AgentNames()))
-		}
-	}
+	m.desc.Store(desc)
+	return err
 }
 
 // newID makes the id of a call: unique in this process, and hardly guessed outside of it.

@@ -26,7 +26,7 @@ func (h *Host) Judge(req Request) (*Decision, error) {
 	if err != nil {
 		return nil, err
 	}
-	return h.dispatch.Judge(h.dispatchRequest(req, s)), nil
+	return h.current.Load().dispatch.Judge(h.dispatchRequest(req, s)), nil
 }
 
 // rules are the operator's, as far as they can be checked without knowing the tools.
@@ -62,21 +62,21 @@ func rules(cfg *config.Config) (policy.Rules, error) {
 }
 
 // boundRules are the rules, checked against the tools that there are.
-func (h *Host) boundRules() (policy.Rules, error) {
-	out, err := rules(h.cfg)
+func (g *generation) boundRules() (policy.Rules, error) {
+	out, err := rules(g.cfg)
 	if err != nil {
 		return out, err
 	}
 	var bad []config.RuleProblem
 	for i := range out.Rules {
-		problems := h.bind(&out.Rules[i])
+		problems := g.bind(&out.Rules[i])
 		for _, attribute := range slices.Sorted(maps.Keys(problems)) {
 			bad = append(bad, config.RuleProblem{Rule: i, Attribute: attribute, Why: problems[attribute]})
 		}
 	}
-	err = h.cfg.BadRules(bad)
-	if err != nil && (len(h.unloaded) > 0 || len(h.cfg.LeftOut) > 0) {
-		h.problem("%v", err) // the tools may be there the next time
+	err = g.cfg.BadRules(bad)
+	if err != nil && (len(g.unloaded) > 0 || len(g.cfg.LeftOut) > 0) {
+		g.problem("%v", err) // the tools may be there the next time
 		err = nil
 	}
 	return out, err
@@ -84,10 +84,10 @@ func (h *Host) boundRules() (policy.Rules, error) {
 
 // bind turns the aliases in a rule into what they stand for, and gives what is wrong with
 // the rule for these tools, by attribute.
-func (h *Host) bind(r *policy.Rule) map[string]error {
+func (g *generation) bind(r *policy.Rule) map[string]error {
 	bad := make(map[string]error)
-	names := h.toolNames()
-	aliases := h.registry.Aliases()
+	names := g.toolNames()
+	aliases := g.registry.Aliases()
 	for i, t := range r.Tools {
 		if a, ok := aliases[t]; ok {
 			r.Tools[i] = a.Target()
@@ -105,7 +105,7 @@ func (h *Host) bind(r *policy.Rule) map[string]error {
 	if len(bad) > 0 {
 		return bad
 	}
-	about := h.about(r)
+	about := g.about(r)
 	takesPaths := func(e *registry.Entry) bool {
 		return e.Definition.Name == dispatch.Shell || slices.ContainsFunc(e.Schema().Params(), func(p *tool.Param) bool { return p.Path != "" })
 	}
@@ -121,9 +121,9 @@ func (h *Host) bind(r *policy.Rule) map[string]error {
 }
 
 // about gives the tools that a rule can be about.
-func (h *Host) about(r *policy.Rule) []*registry.Entry {
+func (g *generation) about(r *policy.Rule) []*registry.Entry {
 	var out []*registry.Entry
-	for _, e := range h.registry.All() {
+	for _, e := range g.registry.All() {
 		req := policy.Request{Name: e.FullName(), Definition: &e.Definition, Schema: e.Schema(), Shell: e.Definition.Name == dispatch.Shell}
 		named := r.Tools == nil || slices.ContainsFunc(r.Tools, func(t string) bool { return doublestar.MatchUnvalidated(t, e.FullName()) })
 		kind := r.Kinds == nil || slices.Contains(r.Kinds, req.Kind())
@@ -150,9 +150,9 @@ func settable(r *policy.Rule, about []*registry.Entry) error {
 	return nil
 }
 
-func (h *Host) toolNames() []string {
+func (g *generation) toolNames() []string {
 	var names []string
-	for _, e := range h.registry.All() {
+	for _, e := range g.registry.All() {
 		names = append(names, e.FullName())
 	}
 	return names
@@ -165,7 +165,7 @@ type PermissionTest = config.PermissionTest
 func LoadPermissionTests(file string) ([]PermissionTest, error) { return config.LoadTests(file) }
 
 // PermissionTests are those of the configuration.
-func (h *Host) PermissionTests() []PermissionTest { return h.cfg.Permissions.Tests }
+func (h *Host) PermissionTests() []PermissionTest { return h.current.Load().cfg.Permissions.Tests }
 
 // TestPermissions runs a test and gives what is wrong; nil: nothing is.
 func (h *Host) TestPermissions(t PermissionTest) error {

@@ -111,11 +111,9 @@ func (c *confinement) check(roots []tool.Root) error {
 	return errors.Join(errs...)
 }
 
-// confine is the supervisor's Confine.
-func (h *Host) confine(s supervisor.Start) (func(error) error, error) {
-	i := slices.IndexFunc(h.cfg.Plugins, func(p config.Plugin) bool { return p.Name == s.Plugin })
-	p := &h.cfg.Plugins[i]
-	backend, why, err := h.confinement.choose(p, s.Roots)
+// confine is the supervisor's Confine for a plugin.
+func (h *Host) confine(c *confinement, p *config.Plugin, s supervisor.Start) (func(error) error, error) {
+	backend, why, err := c.choose(p, s.Roots)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +145,7 @@ func (h *Host) confine(s supervisor.Start) (func(error) error, error) {
 		}
 		at.Run = []string{dir, h.commands.binary}
 	}
-	kernel := h.confinement.able()
+	kernel := c.able()
 	policy, env, err := prof.Policy(at, kernel.ABI)
 	if err != nil {
 		return nil, fmt.Errorf("the sandbox cannot be set up: %w", err)

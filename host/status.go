@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"time"
 
 	"toolhost.dev/sdk/tool"
 
@@ -39,8 +38,8 @@ func (t Tool) Parameters() []string {
 
 // Tools lists the registered tools in the order of the configuration, disabled ones too.
 func (h *Host) Tools() []Tool {
-	entries := h.registry.All()
-	functions := h.registry.FunctionNames()
+	entries := h.current.Load().registry.All()
+	functions := h.current.Load().registry.FunctionNames()
 	out := make([]Tool, 0, len(entries))
 	for _, e := range entries {
 		t := describe(e)
@@ -61,9 +60,11 @@ type Status struct {
 	Config    string `json:"config"`
 	Workspace string `json:"workspace"`
 	// StateDB is the state database; empty: in memory.
-	StateDB  string         `json:"state_db"`
-	Plugins  []PluginStatus `json:"plugins"`
-	Problems []string       `json:"problems"`
+	StateDB string         `json:"state_db"`
+	Plugins []PluginStatus `json:"plugins"`
+	// Tools are the states of all tools, also of those that could not be registered.
+	Tools    []ToolLife `json:"tools"`
+	Problems []string   `json:"problems"`
 	// Sessions are the last used ones.
 	Sessions []state.Session `json:"sessions"`
 }
@@ -73,39 +74,33 @@ type PluginStatus struct {
 	supervisor.Status
 	Field string   `json:"field,omitempty"`
 	Tools []string `json:"tools"`
+	// DependsOn names the plugins that are started before it.
+	DependsOn []string `json:"depends_on,omitempty"`
 	// Health is what the plugin says of itself while it runs.
 	Health *tool.Health `json:"health,omitempty"`
+	// Refused says why what is on disk now is not what serves; empty: it is.
+	Refused string `json:"refused,omitempty"`
 }
 
 // maxStatusSessions bounds the sessions in a status.
 const maxStatusSessions = 20
 
-// healthTimeout is how long a plugin may take to say how it is.
-const healthTimeout = 2 * time.Second
-
 // Status reports on the host without starting anything; plugins that run are asked how
 // they are.
 func (h *Host) Status() Status {
+	g := h.current.Load()
 	st := Status{
-		Version: Version, Config: h.cfg.Source, Workspace: h.opts.Workspace, StateDB: h.state.Path(),
-		Plugins: []PluginStatus{}, Problems: append([]string{}, h.problems...), Sessions: []state.Session{},
+		Version: Version, Config: g.cfg.Source, Workspace: h.opts.Workspace, StateDB: h.state.Path(),
+		Plugins: []PluginStatus{}, Problems: append([]string{}, h.Problems()...), Sessions: []state.Session{},
 	}
-	for _, p := range h.cfg.Plugins {
-		ps := PluginStatus{Status: h.super.Plugin(p.Name).Status(), Field: p.Field, Tools: []string{}}
-		ctx, cancel := context.WithTimeout(context.Background(), healthTimeout)
-		if health, ok := h.super.Plugin(p.Name).Health(ctx); ok {
-			ps.Health = &health
+	st.Tools = h.lives.Status()
+	for i := range st.Tools {
+		if e := g.registry.Find(st.Tools[i].Name); e != nil {
+			st.Tools[i].Plugin = e.Plugin
 		}
-		cancel()
-		if why := h.unloaded[p.Name]; why != "" && ps.Error == "" {
-			ps.Error = why
-		}
-		for _, e := range h.registry.All() {
-			if e.Plugin == p.Name {
-				ps.Tools = append(ps.Tools, e.FullName())
-			}
-		}
-		st.Plugins = append(st.Plugins, ps)
+	}
+	for _, m := range g.members {
+		st.Plugins = append(st.Plugins, h.pluginStatus(g, m))
 	}
 	sessions, err := h.state.Sessions(maxStatusSessions)
 	if err != nil {
@@ -113,6 +108,25 @@ func (h *Host) Status() Status {
 	}
 	st.Sessions = append(st.Sessions, sessions...)
 	return st
+}
+
+func (h *Host) pluginStatus(g *generation, m *member) PluginStatus {
+	ps := PluginStatus{Status: m.plugin.Status(), Field: m.Field, DependsOn: m.DependsOn, Tools: []string{}}
+	ctx, cancel := context.WithTimeout(context.Background(), healthTimeout)
+	defer cancel()
+	if health, ok := m.plugin.Health(ctx, ""); ok {
+		ps.Health = &health
+	}
+	if why := g.unloaded[m.Name]; why != "" && ps.Error == "" {
+		ps.Error = why
+	}
+	ps.Refused = h.reloads.refusal(m.Name)
+	for _, e := range g.registry.All() {
+		if e.Plugin == m.Name {
+			ps.Tools = append(ps.Tools, e.FullName())
+		}
+	}
+	return ps
 }
 
 // HistoryEntry is one command of a session.

@@ -176,27 +176,36 @@ func inspectTrust(ctx context.Context, opts Options) (*Trust, *Host, error) {
 	if out.lock, err = trust.Read(out.Lock); err != nil {
 		return nil, nil, errors.Join(err, h.Close())
 	}
-	for _, p := range h.cfg.Plugins {
+	for _, p := range h.current.Load().cfg.Plugins {
 		out.Plugins = append(out.Plugins, h.inspectPlugin(p, out.lock))
 	}
 	return out, h, nil
 }
 
+// description is what a plugin that could be loaded says of itself; nil: there is none.
+func (h *Host) description(plugin string) *tool.Description {
+	m := h.current.Load().member(plugin)
+	if m == nil || m.err != nil {
+		return nil
+	}
+	return m.desc.Load()
+}
+
 func (h *Host) inspectPlugin(p config.Plugin, lock *trust.Lock) PluginTrust {
-	t := PluginTrust{Name: p.Name, Path: p.Path, Error: h.unloaded[p.Name], Tools: []Tool{}}
+	t := PluginTrust{Name: p.Name, Path: p.Path, Error: h.current.Load().unloaded[p.Name], Tools: []Tool{}}
 	if sum, err := h.state.BinaryHash(p.Path); err == nil {
 		t.SHA256 = hex.EncodeToString(sum[:])
 	} else if t.Error == "" {
 		t.Error = err.Error()
 	}
 	var defs []tool.Definition
-	for _, e := range h.registry.All() {
+	for _, e := range h.current.Load().registry.All() {
 		if e.Plugin == p.Name {
 			defs = append(defs, e.Definition)
 			t.Tools = append(t.Tools, describe(e))
 		}
 	}
-	if desc := h.descriptions[p.Name]; desc != nil {
+	if desc := h.description(p.Name); desc != nil {
 		t.Version, defs = desc.Version, desc.Tools // also those that could not be registered
 	}
 	if pin, ok := lock.Plugins[p.Name]; ok {
@@ -243,7 +252,7 @@ func (t *Trust) pin(h *Host, names []string, accept bool) error {
 			errs = append(errs, fmt.Errorf("plugin %s says other things of its tools than what is pinned: %s. Look at them (toolhost plugin info %s), and accept them with --accept-changes", p.Name, strings.Join(p.Changes, "; "), p.Name))
 			continue
 		}
-		desc := h.descriptions[p.Name]
+		desc := h.description(p.Name)
 		if p.Pinned && p.PinnedSHA256 != p.SHA256 {
 			old = append(old, p.PinnedSHA256)
 		}
@@ -256,7 +265,7 @@ func (t *Trust) pin(h *Host, names []string, accept bool) error {
 	// What was configured once and is no longer needs no pin.
 	if len(names) == 0 {
 		for name := range t.lock.Plugins {
-			if !slices.Contains(known, name) && !slices.Contains(h.cfg.LeftOut, name) {
+			if !slices.Contains(known, name) && !slices.Contains(h.current.Load().cfg.LeftOut, name) {
 				delete(t.lock.Plugins, name)
 			}
 		}

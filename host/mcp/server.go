@@ -54,9 +54,11 @@ type Server struct {
 
 	mu      sync.Mutex
 	offered []export.Function
+
+	unfollow func()
 }
 
-// New makes a server for a host's tools as they are now; see [Server.Refresh]. An error
+// New makes a server for a host's tools. When they change, the clients are told. An error
 // says which tools are not offered and why; the server serves the others.
 func New(h *host.Host, opts Options) (*Server, error) {
 	if opts.AskTimeout <= 0 {
@@ -74,7 +76,36 @@ func New(h *host.Host, opts Options) (*Server, error) {
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{ListChanged: true}},
 	})
 	s.mcp.AddReceivingMiddleware(onlyTools)
-	return s, s.Refresh()
+	s.follow()
+	return s, s.refresh()
+}
+
+// follow offers the host's tools as they change, until the server is closed.
+func (s *Server) follow() {
+	changed := make(chan struct{}, 1)
+	cancel := s.host.Subscribe(func(host.Update) {
+		select {
+		case changed <- struct{}{}:
+		default: // it is about to look
+		}
+	})
+	done := make(chan struct{})
+	s.unfollow = sync.OnceFunc(func() {
+		cancel()
+		close(done)
+	})
+	go func() {
+		for {
+			select {
+			case <-changed:
+				if err := s.refresh(); err != nil {
+					s.opts.Log.Warn("not all tools are offered", "why", err)
+				}
+			case <-done:
+				return
+			}
+		}
+	}()
 }
 
 // onlyTools refuses the methods of what the server does not say that it has; the SDK
@@ -92,12 +123,12 @@ func onlyTools(next mcp.MethodHandler) mcp.MethodHandler {
 
 func newSession() string { return "mcp:" + rand.Text() }
 
-// Refresh offers the host's tools as they are now, and tells the clients when that is
+// refresh offers the host's tools as they are now, and tells the clients when that is
 // another list than before.
-func (s *Server) Refresh() error {
-	functions, tools, err := s.wanted()
+func (s *Server) refresh() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	functions, tools, err := s.wanted()
 	var gone []string
 	for _, old := range s.offered {
 		if !slices.ContainsFunc(functions, func(f export.Function) bool { return f.Name == old.Name }) {
@@ -156,7 +187,10 @@ func (s *Server) Serve(ctx context.Context, in io.ReadCloser, out io.WriteCloser
 }
 
 // Close ends the calls that wait for an answer.
-func (s *Server) Close() { s.lot.close() }
+func (s *Server) Close() {
+	s.unfollow()
+	s.lot.close()
+}
 
 const threeLayers = `toolhost runs one command line in three layers: agent tools (read, edit, grep, ...), field tools (field:NAME COMMAND), and bash for everything else.`
 

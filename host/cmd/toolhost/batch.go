@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"toolhost.dev/host"
 	"toolhost.dev/host/batch"
 )
 
@@ -17,11 +18,12 @@ func newBatch(s *settings) *cobra.Command {
 		Long: `Read requests from standard input, one JSON object a line: {"id","command"} or
 {"id","name","arguments"}, each with an optional "workspace" and "session". Write a
 result line for each, with its id, as it ends. A call starts as soon as its line is read.
-Calls that are safe beside others run in parallel; any other runs alone and in order.`,
+Calls that are safe beside others run in parallel; any other runs alone and in order.
+Changed plugins and a changed configuration are taken over while it runs, also on SIGHUP.`,
 		Example: `  printf '%s\n' '{"id":1,"command":"read go.mod"}' '{"id":2,"name":"glob","arguments":{"pattern":"*.go"}}' | toolhost batch`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			h, err := s.open(c)
+			h, err := s.openLive(c, host.Options{})
 			if err != nil {
 				return err
 			}

@@ -167,62 +167,6 @@ func toolsText(w io.Writer, tools []host.Tool) error {
 	return out.Flush()
 }
 
-func newStatus(s *settings) *cobra.Command {
-	return &cobra.Command{
-		Use:   "status",
-		Short: "Show the configuration in use, the plugins and the sessions",
-		Args:  cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			h, err := s.openWith(c, host.Options{RetryFailed: true})
-			if err != nil {
-				return err
-			}
-			st := h.Status()
-			if err := h.Close(); err != nil {
-				return err
-			}
-			if s.json {
-				return printJSON(os.Stdout, st)
-			}
-			return statusText(os.Stdout, st)
-		},
-	}
-}
-
-func statusText(w io.Writer, st host.Status) error {
-	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	db := st.StateDB
-	if db == "" {
-		db = "in memory"
-	}
-	fmt.Fprintf(out, "toolhost\t%s\nconfiguration\t%s\nworkspace\t%s\nstate\t%s\n\n", st.Version, st.Config, st.Workspace, db)
-	fmt.Fprintln(out, "PLUGIN\tSTATE\tTOOLS\tBINARY")
-	for _, p := range st.Plugins {
-		state := "not started"
-		switch {
-		case p.Error != "":
-			state = "failed"
-		case p.Running:
-			state = fmt.Sprintf("running (pid %d)", p.PID)
-			if p.Health != nil && p.Health.Message != "" {
-				state += ", " + printable(p.Health.Message)
-			}
-		}
-		tools := strings.Join(p.Tools, " ")
-		if tools == "" {
-			tools = "-"
-		}
-		fmt.Fprintf(out, "%s\t%s\t%s\t%s\n", p.Name, state, tools, p.Path)
-	}
-	if len(st.Sessions) > 0 {
-		fmt.Fprintln(out, "\nSESSION\tDIRECTORY\tLAST USED")
-		for _, s := range st.Sessions {
-			fmt.Fprintf(out, "%s\t%s\t%s\n", printable(s.ID), printable(s.Cwd), s.Used.Format("2006-01-02 15:04:05"))
-		}
-	}
-	return out.Flush()
-}
-
 func newConfig(s *settings) *cobra.Command {
 	c := &cobra.Command{Use: "config", Short: "Work with the configuration"}
 	c.AddCommand(&cobra.Command{
@@ -254,5 +198,7 @@ Everything wrong is shown at once, with file and line. Exit status 2 when anythi
 			return nil
 		},
 	})
+	reload := newReload(s, false)
+	c.AddCommand(reload)
 	return c
 }

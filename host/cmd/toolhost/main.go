@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -25,9 +26,29 @@ type exitError int
 
 func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
+// hangup is what becomes of SIGHUP: it ends the program, or whatever onHangup set.
+var hangup atomic.Pointer[func()]
+
+// onHangup has SIGHUP call f from now on.
+func onHangup(f func()) { hangup.Store(&f) }
+
+func withHangup(ctx context.Context) context.Context {
+	ctx, cancel := context.WithCancel(ctx)
+	onHangup(cancel)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGHUP)
+	go func() {
+		for range signals {
+			(*hangup.Load())()
+		}
+	}()
+	return ctx
+}
+
 func main() {
 	delayCollection()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx = withHangup(ctx)
 	err := newRoot().ExecuteContext(ctx)
 	stop()
 	var code exitError

@@ -31,7 +31,7 @@ Each run has a session of its own, unless --session names one that is to last.`,
 			// Nothing but the protocol goes to standard output.
 			out := os.Stdout
 			os.Stdout = os.Stderr
-			h, err := s.openWith(c, host.Options{})
+			h, err := s.openLive(c, host.Options{Prompt: true})
 			if err != nil {
 				return err
 			}

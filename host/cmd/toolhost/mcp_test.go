@@ -118,7 +118,7 @@ func TestMCP(t *testing.T) {
 			t.Parallel()
 			dir := mcpDir(t)
 			clientTest(t, era, dir, func() mcp.Transport {
-				return &mcp.CommandTransport{Command: toolhost(t, dir, "--on-ask", "prompt", "mcp")}
+				return &mcp.CommandTransport{Command: toolhost(t, dir, "mcp")}
 			})
 		})
 		t.Run("http "+era, func(t *testing.T) {
@@ -143,7 +143,7 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 // serve starts a server and gives its address and its token.
 func serve(t *testing.T, dir string, args ...string) (base, token string) {
 	t.Helper()
-	c := toolhost(t, dir, append([]string{"--on-ask", "prompt", "serve", "--listen", "127.0.0.1:0"}, args...)...)
+	c := toolhost(t, dir, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
 	c.Stderr = nil
 	said, err := c.StderrPipe()
 	if err != nil {
@@ -411,7 +411,7 @@ func TestMCPClientGone(t *testing.T) {
 	t.Parallel()
 	dir := mcpDir(t)
 	for _, command := range []string{"touch started; sleep 61", "field:test ask"} {
-		c := toolhost(t, dir, "--on-ask", "prompt", "mcp", "--single")
+		c := toolhost(t, dir, "mcp", "--single")
 		in, err := c.StdinPipe()
 		if err != nil {
 			t.Fatal(err)

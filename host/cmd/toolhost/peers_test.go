@@ -45,7 +45,7 @@ func TestTypeScriptClients(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			server := toolhost(t, dir, "--on-ask", "prompt", "mcp")
+			server := toolhost(t, dir, "mcp")
 			c := node(t, append([]string{script, peer(t, ""), generation}, server.Args...)...)
 			c.Dir = dir
 			b, err := c.Output()

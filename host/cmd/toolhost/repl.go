@@ -35,7 +35,7 @@ command, Ctrl-D the prompt. The line "status" shows the plugins as they run now.
 			if s.onAsk == "" {
 				s.onAsk = "prompt"
 			}
-			h, err := s.open(c)
+			h, err := s.openLive(c, host.Options{})
 			if err != nil {
 				return err
 			}
@@ -141,7 +141,7 @@ func (r *repl) loop(ctx context.Context, next func() (string, error), prompt fun
 			case "exit", "quit":
 				return nil
 			case "status": // of this host, with its plugins running
-				if err := statusText(os.Stdout, r.host.Status()); err != nil {
+				if err := statusText(os.Stdout, status{Status: r.host.Status()}); err != nil {
 					return err
 				}
 			default:

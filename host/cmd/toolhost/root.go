@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"toolhost.dev/host"
 )
@@ -97,6 +98,19 @@ func (s *settings) openWith(c *cobra.Command, opts host.Options) (*host.Host, er
 		return nil, errors.Join(err, h.Close())
 	}
 	return h, nil
+}
+
+// openLive makes a host that goes on while its plugins and its configuration change. SIGHUP
+// has it look for changes, but at a terminal, where it says that the terminal is gone.
+func (s *settings) openLive(c *cobra.Command, opts host.Options) (*host.Host, error) {
+	opts.Live = true
+	h, err := s.openWith(c, opts)
+	if err == nil && !term.IsTerminal(int(os.Stdin.Fd())) {
+		onHangup(func() {
+			go func() { _, _ = h.Reload(c.Context(), host.ReloadOptions{}) }() // what is refused is logged
+		})
+	}
+	return h, err
 }
 
 // withoutTime drops the time from log lines: they stand beside a command's output.

@@ -67,7 +67,7 @@ func (f *serveFlags) run(c *cobra.Command, s *settings) error {
 		return err
 	}
 	defer listener.Close() //nolint:errcheck // Shutdown has closed it
-	h, err := s.openWith(c, host.Options{})
+	h, err := s.openLive(c, host.Options{Prompt: true})
 	if err != nil {
 		return err
 	}

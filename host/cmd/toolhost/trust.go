@@ -16,12 +16,6 @@ import (
 	"toolhost.dev/host"
 )
 
-func newPlugin(s *settings) *cobra.Command {
-	c := &cobra.Command{Use: "plugin", Short: "Look at the plugins, and pin them to what they are"}
-	c.AddCommand(newPluginList(s), newPluginInfo(s), newPluginPin(s), newPluginVerify(s))
-	return c
-}
-
 // options are what a host is opened with.
 func (s *settings) options() host.Options {
 	return host.Options{Config: host.FindConfig(s.config), Workspace: s.workspace, StateDir: s.state, RetryFailed: true}

@@ -18,6 +18,7 @@ type Config struct {
 
 	Host    Host
 	Sandbox Sandbox
+	Reload  Reload
 	Plugins []Plugin
 	Tools   map[string]Tool
 	// Aliases are further names of tools: those of the presets that are on, then the
@@ -29,7 +30,14 @@ type Config struct {
 	// LeftOut are optional plugins whose binaries are not there.
 	LeftOut []string
 
-	files sources
+	absent []absentPlugin
+	files  sources
+}
+
+// absentPlugin is an optional plugin that is left out because its binary is not there.
+type absentPlugin struct {
+	Plugin
+	before int // where it would stand in Plugins
 }
 
 // Host settings.
@@ -38,14 +46,26 @@ type Host struct {
 	LogLevel slog.Level
 	// StateDir; empty: the user's.
 	StateDir string
-	// OnAsk decides when nobody can be asked: "allow", "deny" or "prompt".
+	// OnAsk decides what becomes of asks: "allow", "deny" or "prompt"; empty: nothing is said.
 	OnAsk string
 	// Timeout of a call that neither tool nor operator gave one.
 	Timeout time.Duration
 	// AliasPresets name the sets of aliases that are on; see [Presets].
 	AliasPresets []string
+	// HealthInterval is how often plugins that run are asked how they are; 0: only on request.
+	HealthInterval time.Duration
 	// MaxParallel bounds the calls of one session that run at the same time.
 	MaxParallel int
+	// MaxCalls bounds the calls of all sessions that run at the same time; 0: any number.
+	MaxCalls int
+}
+
+// Reload says what a host does about changed binaries and files of its configuration.
+type Reload struct {
+	// Watch has it notice them by itself, when it lives longer than a call.
+	Watch bool
+	// AnyChanges publishes also what breaks callers.
+	AnyChanges bool
 }
 
 // Sandbox says which files may be touched.
@@ -98,6 +118,10 @@ type Plugin struct {
 	StartTimeout time.Duration
 	// Config is the plugin's own block as JSON; nil: none.
 	Config json.RawMessage
+	// DependsOn names the plugins that are started before it, and stopped after it.
+	DependsOn []string
+	// Restart says when it is left alone that ends again and again.
+	Restart Restart
 	// Confinement is what the operator says of what the plugin may do.
 	Confinement Confinement
 	// Missing says why the binary cannot be used; empty: it is there.
@@ -105,6 +129,14 @@ type Plugin struct {
 
 	at     position
 	config bodyRanges
+}
+
+// Restart says what becomes of a plugin that comes to nothing: it cannot be started, or ends
+// before it has answered a call. Zero values leave it as it is.
+type Restart struct {
+	// Failures in a row, after which it is left alone for Pause.
+	Failures int
+	Pause    time.Duration
 }
 
 // Confinement changes what a plugin may do; nil and zero values leave it as it is.
@@ -128,14 +160,6 @@ type Limits struct {
 	CPU time.Duration
 }
 
-// Tool is what the operator says of one tool; zero values mean "as the tool says".
-type Tool struct {
-	Enabled *bool
-	Timeout time.Duration
-
-	at position
-}
-
 // Alias is another name for a tool.
 type Alias struct {
 	Name string
@@ -151,5 +175,5 @@ type Alias struct {
 
 // DefaultHost is what a configuration without a host block means.
 func DefaultHost() Host {
-	return Host{LogLevel: slog.LevelWarn, OnAsk: "deny", Timeout: 2 * time.Minute, MaxParallel: 10, AliasPresets: slices.Sorted(maps.Keys(Presets))}
+	return Host{LogLevel: slog.LevelWarn, Timeout: 2 * time.Minute, MaxParallel: 10, AliasPresets: slices.Sorted(maps.Keys(Presets))}
 }

@@ -29,6 +29,7 @@ import (
 type fileHCL struct {
 	Host    *hostHCL    `hcl:"host,block"`
 	Sandbox *sandboxHCL `hcl:"sandbox,block"`
+	Reload  *reloadHCL  `hcl:"reload,block"`
 	Plugins []pluginHCL `hcl:"plugin,block"`
 	Tools   []toolHCL   `hcl:"tool,block"`
 	Aliases []aliasHCL  `hcl:"alias,block"`
@@ -43,6 +44,8 @@ type hostHCL struct {
 	OnAsk       hcl.Expression `hcl:"on_ask,optional"`
 	Timeout     hcl.Expression `hcl:"timeout,optional"`
 	MaxParallel hcl.Expression `hcl:"max_parallel,optional"`
+	MaxCalls    hcl.Expression `hcl:"max_calls,optional"`
+	Health      hcl.Expression `hcl:"health_interval,optional"`
 	Aliases     hcl.Expression `hcl:"aliases,optional"`
 }
 
@@ -54,6 +57,11 @@ type sandboxHCL struct {
 	Backend   hcl.Expression `hcl:"backend,optional"`
 	Enforce   hcl.Expression `hcl:"enforce,optional"`
 	Roots     []rootHCL      `hcl:"root,block"`
+}
+
+type reloadHCL struct {
+	Watch   *bool          `hcl:"watch,optional"`
+	Changes hcl.Expression `hcl:"changes,optional"`
 }
 
 type rootHCL struct {
@@ -70,9 +78,16 @@ type pluginHCL struct {
 	Field        hcl.Expression    `hcl:"field,optional"`
 	Optional     bool              `hcl:"optional,optional"`
 	StartTimeout hcl.Expression    `hcl:"start_timeout,optional"`
+	DependsOn    hcl.Expression    `hcl:"depends_on,optional"`
+	Restart      *restartHCL       `hcl:"restart,block"`
 	Sandbox      *confinementHCL   `hcl:"sandbox,block"`
 	Config       *configHCL        `hcl:"config,block"`
 	At           hcl.Range         `hcl:",def_range"`
+}
+
+type restartHCL struct {
+	Failures hcl.Expression `hcl:"failures,optional"`
+	Pause    hcl.Expression `hcl:"pause,optional"`
 }
 
 type configHCL struct {
@@ -87,13 +102,6 @@ type aliasHCL struct {
 	At     hcl.Range      `hcl:",def_range"`
 }
 
-type toolHCL struct {
-	Name    string         `hcl:"name,label"`
-	Enabled *bool          `hcl:"enabled,optional"`
-	Timeout hcl.Expression `hcl:"timeout,optional"`
-	At      hcl.Range      `hcl:",def_range"`
-}
-
 // decoder turns files into a Config, gathering everything that is wrong.
 type decoder struct {
 	ctx   *hcl.EvalContext
@@ -106,7 +114,7 @@ type decoder struct {
 func decode(files []*hcl.File, diags hcl.Diagnostics, p *hclparse.Parser, source, dir string, env Environment) (*Config, error) {
 	d := &decoder{
 		ctx: evalContext(dir, env), dir: dir, env: env, diags: diags,
-		cfg: &Config{Source: source, Host: DefaultHost(), Audit: DefaultAudit(), Sandbox: Sandbox{Workspace: "read-write", Backend: "auto", Enforce: "auto"}, Tools: make(map[string]Tool), files: p.Sources()},
+		cfg: &Config{Source: source, Host: DefaultHost(), Audit: DefaultAudit(), Sandbox: Sandbox{Workspace: "read-write", Backend: "auto", Enforce: "auto"}, Reload: Reload{Watch: true}, Tools: make(map[string]Tool), files: p.Sources()},
 	}
 	if !diags.HasErrors() {
 		var f fileHCL
@@ -134,7 +142,10 @@ func (d *decoder) file(f *fileHCL) {
 	if f.Sandbox != nil {
 		d.sandbox(f.Sandbox)
 	}
-	seen := make(map[string]hcl.Range)
+	if r := f.Reload; r != nil {
+		d.cfg.Reload = Reload{Watch: r.Watch == nil || *r.Watch, AnyChanges: d.choice(r.Changes, "compatible", "compatible", "any") == "any"}
+	}
+	seen, depends := make(map[string]hcl.Range), make(map[string]hcl.Range)
 	for i := range f.Plugins {
 		p := &f.Plugins[i]
 		if first, dup := seen[p.Name]; dup {
@@ -143,14 +154,18 @@ func (d *decoder) file(f *fileHCL) {
 		}
 		seen[p.Name] = p.At
 		d.plugin(p)
+		if given(p.DependsOn) {
+			depends[p.Name] = p.DependsOn.Range()
+		}
 	}
+	d.dependencies(depends)
 	for i := range f.Tools {
 		t := &f.Tools[i]
 		if first, dup := d.cfg.Tools[t.Name]; dup {
 			d.fail(t.At, fmt.Sprintf("Tool %q is configured twice", t.Name), "The first block is at %s:%d. Put both into one.", first.at.Filename, first.at.Start.Line)
 			continue
 		}
-		d.cfg.Tools[t.Name] = Tool{Enabled: t.Enabled, Timeout: d.duration(t.Timeout), at: t.At}
+		d.tool(t)
 	}
 	d.aliases(f.Aliases)
 	if f.Permissions != nil {
@@ -171,7 +186,7 @@ func (d *decoder) aliases(blocks []aliasHCL) {
 			continue
 		}
 		own[b.Name] = b.At
-		if !aliasName.MatchString(b.Name) {
+		if err := CheckAlias(b.Name); err != nil {
 			d.fail(b.At, fmt.Sprintf("%q cannot be an alias", b.Name), "Use letters, digits, '_' and '-', beginning with a letter.")
 		}
 		if !given(b.Tool) {
@@ -192,6 +207,14 @@ func (d *decoder) aliases(blocks []aliasHCL) {
 			}
 		}
 	}
+}
+
+// CheckAlias says why a name cannot be that of an alias.
+func CheckAlias(name string) error {
+	if !aliasName.MatchString(name) {
+		return fmt.Errorf("%q cannot be an alias: use letters, digits, '_' and '-', beginning with a letter", name)
+	}
+	return nil
 }
 
 var aliasName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*$`)
@@ -219,11 +242,10 @@ func (d *decoder) host(h *hostHCL) {
 			}
 		}
 	}
+	out.HealthInterval = d.duration(h.Health)
+	out.MaxCalls = d.positive(h.MaxCalls, "max_calls", "At least one call must be able to run.")
 	if given(h.MaxParallel) {
-		d.add(gohcl.DecodeExpression(h.MaxParallel, d.ctx, &out.MaxParallel))
-		if out.MaxParallel < 1 {
-			d.fail(h.MaxParallel.Range(), "max_parallel is too small", "At least one call must be able to run.")
-		}
+		out.MaxParallel = d.positive(h.MaxParallel, "max_parallel", "At least one call must be able to run.")
 	}
 }
 
@@ -245,7 +267,7 @@ func (d *decoder) sandbox(s *sandboxHCL) {
 }
 
 func (d *decoder) plugin(p *pluginHCL) {
-	out := Plugin{Name: p.Name, Args: p.Args, Env: p.Env, StartTimeout: d.duration(p.StartTimeout), at: p.At}
+	out := Plugin{Name: p.Name, Args: p.Args, Env: p.Env, StartTimeout: d.duration(p.StartTimeout), DependsOn: d.dependsOn(p.DependsOn), at: p.At}
 	if !tool.ValidName(p.Name) {
 		d.fail(p.At, fmt.Sprintf("%q cannot name a plugin", p.Name), "Use lower-case letters, digits, '_', '-' and '.', beginning with a letter.")
 	}
@@ -263,16 +285,22 @@ func (d *decoder) plugin(p *pluginHCL) {
 	default:
 		d.fail(p.At, fmt.Sprintf("Plugin %q has no path", p.Name), "Say where its binary is: path = \"…\".")
 	}
+	if r := p.Restart; r != nil {
+		out.Restart = Restart{Failures: d.positive(r.Failures, "failures", "A plugin is left alone after at least one failure."), Pause: d.duration(r.Pause)}
+	}
 	if p.Sandbox != nil {
 		out.Confinement = d.confinement(p.Sandbox)
 	}
 	out.Missing = missing(out.Path)
 	if out.Missing != "" && p.Optional {
 		d.cfg.LeftOut = append(d.cfg.LeftOut, p.Name)
-		return
 	}
-	if p.Config != nil {
+	if p.Config != nil && (out.Missing == "" || !p.Optional) {
 		out.Config, out.config = d.pluginConfig(p.Config)
+	}
+	if out.Missing != "" && p.Optional {
+		d.cfg.absent = append(d.cfg.absent, absentPlugin{out, len(d.cfg.Plugins)})
+		return
 	}
 	d.cfg.Plugins = append(d.cfg.Plugins, out)
 }
@@ -360,6 +388,19 @@ func given(e hcl.Expression) bool {
 	}
 	v, diags := e.Value(nil)
 	return diags.HasErrors() || !v.IsNull()
+}
+
+// positive evaluates a whole number from 1 on.
+func (d *decoder) positive(e hcl.Expression, name, detail string) (n int) {
+	if !given(e) {
+		return 0
+	}
+	diags := gohcl.DecodeExpression(e, d.ctx, &n)
+	d.add(diags)
+	if n < 1 && !diags.HasErrors() {
+		d.fail(e.Range(), name+" is too small", "%s", detail)
+	}
+	return n
 }
 
 // choice evaluates one of a few words.

@@ -93,7 +93,7 @@ func (c *Config) At(plugin string, diags []tool.Diagnostic) string {
 		if d.Severity == tool.SeverityWarning {
 			diag.Severity = hcl.DiagWarning
 		}
-		if i >= 0 {
+		if i >= 0 && c.Plugins[i].at.Filename != "" { // else it stands in no file
 			diag.Subject = c.Plugins[i].locate(d.Path).Ptr()
 		}
 		out = append(out, diag)
@@ -125,6 +125,13 @@ func (c *Config) PluginPosition(name string) string {
 func (c *Config) UnknownTool(name string, known []string) string {
 	return format(hcl.Diagnostics{problem(c.Tools[name].at, fmt.Sprintf("There is no tool %q", name),
 		"The block has no effect.%s", suggest.DidYouMean(name, known))}, c.files)
+}
+
+// UnknownFallback says that there is no tool of the name of a tool's fallback.
+func (c *Config) UnknownFallback(name string, known []string) string {
+	t := c.Tools[name]
+	return format(hcl.Diagnostics{problem(t.at, fmt.Sprintf("There is no tool %q", t.Fallback),
+		"The fallback of %s has no effect.%s", name, suggest.DidYouMean(t.Fallback, known))}, c.files)
 }
 
 // BadAlias says, at the operator's line, why an alias has no effect.

@@ -26,6 +26,9 @@ type Environment struct {
 	LookupEnv func(string) (string, bool)
 }
 
+// builtIn is the source of the default configuration.
+const builtIn = "built-in"
+
 // EnvVar names the environment variable that says where the configuration is.
 const EnvVar = "TOOLHOST_CONFIG"
 
@@ -57,10 +60,10 @@ func Find(path string) string {
 func Load(path string, env Environment) (*Config, error) {
 	if path == "" {
 		p := hclparse.NewParser()
-		f, diags := p.ParseHCL(defaultHCL, "built-in")
-		return decode([]*hcl.File{f}, diags, p, "built-in", "", env)
+		f, diags := p.ParseHCL(defaultHCL, builtIn)
+		return decode([]*hcl.File{f}, diags, p, builtIn, "", env)
 	}
-	names, err := list(path)
+	names, err := List(path)
 	if err != nil {
 		return nil, err
 	}
@@ -85,8 +88,8 @@ func Load(path string, env Environment) (*Config, error) {
 	return decode(files, diags, p, path, dir, env)
 }
 
-// list gives the files of a configuration, sorted by name.
-func list(path string) ([]string, error) {
+// List gives the files of a configuration, sorted by name.
+func List(path string) ([]string, error) {
 	st, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

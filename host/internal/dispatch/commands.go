@@ -59,6 +59,9 @@ func (n *nest) handle(ctx context.Context, req wire.Request, streams shim.Stream
 	select {
 	case n.slots <- struct{}{}:
 	case <-ctx.Done():
+		if p.place != nil {
+			p.place.Release()
+		}
 		return shim.StatusCannotRun
 	}
 	res := p.Run(ctx, &commandFront{Front: n.front, name: req.Name})
@@ -70,7 +73,7 @@ func (n *nest) handle(ctx context.Context, req wire.Request, streams shim.Stream
 func (n *nest) begin(req wire.Request, stdin io.Reader) *Pending {
 	parent := n.parent
 	p := &Pending{
-		d: parent.d, started: time.Now(), nesting: parent.nesting + 1, parent: parent.req.ID,
+		d: parent.d.latest(), started: time.Now(), nesting: parent.nesting + 1, parent: parent.req.ID,
 		req: Request{ID: fmt.Sprintf("%s.%d", parent.req.ID, parent.nested.Add(1)), MessageID: parent.req.MessageID, Session: parent.req.Session},
 	}
 	p.req.Session.Cwd = filepath.Clean(req.Cwd)
@@ -88,7 +91,7 @@ func (n *nest) begin(req wire.Request, stdin io.Reader) *Pending {
 		p.early = refused(tool.Errorf(tool.InvalidArguments, "Commands call tools that start commands that call tools, %d deep. Call the tool from the first command.", p.nesting))
 		return p
 	}
-	p.entry, p.args, p.early = p.d.bind(p)
+	p.settle()
 	return p
 }
 

@@ -45,9 +45,18 @@ type Front interface {
 	Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error)
 }
 
-// Plugins runs calls on plugins.
+// Plugins serve calls.
 type Plugins interface {
-	Call(ctx context.Context, plugin string, call *tool.Call, peer tool.Peer) *tool.Result
+	// Reserve keeps a plugin as it is now for one call; nil: it has been replaced, which
+	// Dispatcher.Latest knows of.
+	Reserve(plugin string) Place
+}
+
+// Place is a call's place on a plugin.
+type Place interface {
+	Call(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result
+	// Release is called once, when the call needs the plugin no more.
+	Release()
 }
 
 // Dispatcher joins the stages. It is safe for concurrent use.
@@ -56,11 +65,17 @@ type Dispatcher struct {
 	Policy    *policy.Policy
 	Scheduler *scheduler.Scheduler
 	Plugins   Plugins
+	// Gates bound what runs at once, of all sessions: MaxCalls together (0: any number), and
+	// what the entries say of each tool. nil: nothing is bounded.
+	Gates    *scheduler.Gates
+	MaxCalls int
 	// Commands of calls may call tools; nil: they may not.
 	Commands Commands
 	State    *state.DB
 	// Timeout of calls that nobody gave one.
 	Timeout time.Duration
+	// Latest gives the dispatcher that has replaced this one, or this one. nil: none will.
+	Latest func() *Dispatcher
 	// Unloaded says which plugins could not be loaded, for a name that is not found. nil: nothing.
 	Unloaded func(name string) string
 }
@@ -72,6 +87,7 @@ type Pending struct {
 	command *router.Command
 	entry   *registry.Entry
 	args    map[string]json.RawMessage
+	place   Place             // nil when there is an early answer
 	ticket  *scheduler.Ticket // nil: it is nested
 	nesting int               // how many calls it runs inside of
 	nested  atomic.Int64      // calls that its commands have made
@@ -86,8 +102,8 @@ type Pending struct {
 // called on what it gives. The calls of a session run in the order of Begin.
 func (d *Dispatcher) Begin(req Request) *Pending {
 	p := &Pending{d: d, req: req, started: time.Now()}
-	p.command = d.route(req)             // 1. what is meant
-	p.entry, p.args, p.early = d.bind(p) // 2. which tool, with which arguments
+	p.command = d.route(req) // 1. what is meant
+	p.settle()               // 2. which tool, with which arguments
 	if p.early == nil {
 		p.ticket = d.Scheduler.Enqueue(req.Session.ID, p.entry.Definition.Traits.ConcurrencySafe)
 	}
@@ -107,6 +123,8 @@ func (p *Pending) Run(ctx context.Context, front Front) *tool.Result {
 	if p.early != nil {
 		return p.finish(p.early)
 	}
+	defer p.place.Release()
+	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, p.limit())
 	defer cancel()
 	call := p.call()
@@ -121,15 +139,22 @@ func (p *Pending) Run(ctx context.Context, front Front) *tool.Result {
 		return p.finish(refused(err))
 	}
 	defer done()
+	leave, err := p.admit(ctx)
+	if err != nil {
+		return p.instead(whole, front, p.finish(refused(err)))
+	}
+	defer leave()
 	if err := p.d.inform(call, p.entry); err != nil {
 		return p.finish(refused(err))
 	}
 	defer p.lend(ctx, call, front)()
 	queued := time.Since(p.started)
-	res := p.d.attempt(ctx, p.entry, call, peer) // 5. where
+	p.entry.Life.Begin()
+	defer p.entry.Life.End()
+	res := p.attempt(ctx, call, peer) // 5. where
 	res.Run.QueueTime, res.Run.ExecutionTime = queued, time.Since(p.started)-queued
 	p.remember(res)
-	return p.finish(p.overdue(ctx, res))
+	return p.instead(whole, front, p.finish(p.overdue(ctx, res)))
 }
 
 // route is step 1.
@@ -140,7 +165,28 @@ func (d *Dispatcher) route(req Request) *router.Command {
 	return router.Parse(req.Command, d.Registry, d.options(req.Session.Cwd))
 }
 
-// bind is step 2. Its result is set when the answer is already known: help, or an error.
+// settle is step 2. From then on the call belongs to the plugin as it is now, whatever
+// replaces it.
+func (p *Pending) settle() {
+	for {
+		if p.entry, p.args, p.early = p.d.bind(p); p.early != nil {
+			return
+		}
+		if p.place = p.d.Plugins.Reserve(p.entry.Plugin); p.place != nil {
+			return
+		}
+		p.d = p.d.latest()
+	}
+}
+
+func (d *Dispatcher) latest() *Dispatcher {
+	if d.Latest == nil {
+		return d
+	}
+	return d.Latest()
+}
+
+// bind finds the tool and its arguments. Its result is set when the answer is already known: help, or an error.
 func (d *Dispatcher) bind(p *Pending) (*registry.Entry, map[string]json.RawMessage, *tool.Result) {
 	c := p.command
 	switch {
@@ -175,18 +221,6 @@ func (d *Dispatcher) bindShell(e *registry.Entry, c *router.Command) (*registry.
 		return e, nil, refused(tool.Errorf(tool.Internal, "The tool %s does not take a command: %s. Another plugin must serve the shell.", Shell, bad[0].Message))
 	}
 	return e, args, nil
-}
-
-// attempt runs the call, and once more when the plugin died under a call that may be repeated.
-func (d *Dispatcher) attempt(ctx context.Context, e *registry.Entry, call *tool.Call, peer tool.Peer) *tool.Result {
-	for attempt := 1; ; attempt++ {
-		res := d.Plugins.Call(ctx, e.Plugin, call, peer)
-		res.Run.Attempts = attempt
-		died := res.Error != nil && res.Error.Kind == tool.Unavailable && res.Run.Plugin != ""
-		if !died || attempt > 1 || !e.Definition.Traits.ReadOnly || ctx.Err() != nil {
-			return res
-		}
-	}
 }
 
 // Explain says what a command means, seen from a directory, without running it.

@@ -22,9 +22,13 @@ import (
 // plugins answers calls with a function.
 type plugins func(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result
 
-func (f plugins) Call(ctx context.Context, _ string, call *tool.Call, peer tool.Peer) *tool.Result {
+func (f plugins) Reserve(string) dispatch.Place { return f }
+
+func (f plugins) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result {
 	return f(ctx, call, peer)
 }
+
+func (plugins) Release() {}
 
 type front struct{}
 
@@ -117,7 +121,7 @@ func TestEveryWayToEndGivesAResult(t *testing.T) {
 
 // A call that died with its plugin is repeated once, if it only reads.
 func TestRetries(t *testing.T) {
-	for name, attempts := range map[string]int{"look": 2, "change": 1} {
+	for name, attempts := range map[string]int{"look": 3, "change": 1} {
 		n := 0
 		d := dispatcher(t, func(context.Context, *tool.Call, tool.Peer) *tool.Result {
 			n++
@@ -125,9 +129,73 @@ func TestRetries(t *testing.T) {
 			res.Run.Plugin = "p"
 			return res
 		})
+		if name == "look" {
+			d.Registry.Lookup("", name).Limits = registry.Limits{Attempts: 5, RetryDelay: time.Millisecond}
+			if res := run(t, d, name); n != 5 || res.Run.Attempts != 5 {
+				t.Errorf("%d attempts of 5", n)
+			}
+			d.Registry.Lookup("", name).Limits, n = registry.Limits{}, 0
+		}
 		if res := run(t, d, name); res.Error == nil || n != attempts || res.Run.Attempts != attempts {
 			t.Errorf("%s: %d attempts, %+v", name, n, res.Run)
 		}
+	}
+}
+
+func TestFallback(t *testing.T) {
+	down := tool.Failed(tool.Errorf(tool.Unavailable, "it is down"))
+	d := dispatcher(t, func(_ context.Context, call *tool.Call, _ tool.Peer) *tool.Result {
+		if call.Tool == "look" {
+			res := *down
+			return &res
+		}
+		return &tool.Result{Output: call.Tool + string(call.Arguments)}
+	})
+	limits := &d.Registry.Lookup("", "look").Limits
+	limits.Fallback, limits.FallbackParams = "change", map[string]string{"path": "text"}
+	if res := run(t, d, "look --path x.txt"); res.Output != `change{"text":"x.txt"}` || res.Metadata["fallback_for"] != "look" || res.Run.CallID != "1" {
+		t.Errorf("%+v %v", res, res.Error)
+	}
+	// What the fallback cannot do either is the first one's failure.
+	limits.Fallback = "off"
+	if res := run(t, d, "look"); res.Error == nil || res.Error.Message != "it is down" {
+		t.Errorf("%+v", res)
+	}
+	// One that leads back to itself ends.
+	limits.Fallback = "look"
+	if res := run(t, d, "look"); res.Error == nil || res.Error.Message != "it is down" {
+		t.Errorf("%+v", res)
+	}
+	down.Error = tool.Errorf(tool.NotFound, "there is no such file")
+	limits.Fallback = "change"
+	if res := run(t, d, "look"); res.Error == nil || res.Error.Kind != tool.NotFound {
+		t.Errorf("an answer of the tool is no reason: %+v", res)
+	}
+}
+
+func TestBusyTools(t *testing.T) {
+	inside, let := make(chan struct{}, 10), make(chan struct{})
+	d := dispatcher(t, func(context.Context, *tool.Call, tool.Peer) *tool.Result {
+		inside <- struct{}{}
+		<-let
+		return &tool.Result{Output: "ok"}
+	})
+	d.Gates = new(scheduler.Gates)
+	limits := &d.Registry.Lookup("", "look").Limits
+	limits.MaxConcurrent, limits.Queue = 1, -1
+	done := make(chan *tool.Result)
+	go func() { done <- run(t, d, "look") }()
+	<-inside
+	res := d.Begin(dispatch.Request{ID: "2", Command: "look", Session: session("other")}).Run(t.Context(), front{})
+	if res.Error == nil || res.Error.Kind != tool.Unavailable || !strings.Contains(res.Error.Message, "The tool look is busy: 1 calls run and 0 wait") {
+		t.Errorf("%+v", res.Error)
+	}
+	close(let)
+	if res := <-done; !res.Success() {
+		t.Error(res.Error)
+	}
+	if res := run(t, d, "look"); !res.Success() {
+		t.Error(res.Error)
 	}
 }
 

@@ -27,6 +27,10 @@ type Entry struct {
 	Timeout time.Duration
 	// Commands: it starts commands, which may call tools.
 	Commands bool
+	// Limits are the operator's.
+	Limits Limits
+	// Life of the tool, once it is published; see [Lives.Publish].
+	Life *Life
 
 	schema func() (*tool.Schema, error)
 }
@@ -58,6 +62,24 @@ func (e *Entry) Signature() tool.Signature {
 type Settings struct {
 	Enabled *bool
 	Timeout time.Duration
+	Limits  Limits
+}
+
+// Limits say how calls of a tool are run.
+type Limits struct {
+	// Priority among calls that wait for room in the host; higher goes first.
+	Priority int
+	// MaxConcurrent calls run at once; 0: any number. Queue bounds how many more wait; 0: any
+	// number; negative: none.
+	MaxConcurrent, Queue int
+	// Attempts of a call whose plugin dies under it, where that is safe, and the delay before the
+	// second repetition; 0: the host's.
+	Attempts   int
+	RetryDelay time.Duration
+	// Fallback is the full name of a tool that is tried in its place; empty: none.
+	// FallbackParams gives parameters their names there.
+	Fallback       string
+	FallbackParams map[string]string
 }
 
 // Registry is safe for concurrent use: readers see one snapshot or the next.
@@ -70,6 +92,7 @@ type snapshot struct {
 	byName  map[string]*Entry // by full name
 	order   []*Entry
 	aliases map[string]Alias
+	failed  map[string]error // by full name, which nothing else has
 }
 
 // Alias is another name for a tool, so that who is used to that finds it.
@@ -115,7 +138,7 @@ func (r *Registry) Add(plugin, namespace string, desc *tool.Description, checked
 	r.adding.Lock()
 	defer r.adding.Unlock()
 	old := r.snapshot.Load()
-	next := &snapshot{byName: make(map[string]*Entry, len(old.byName)+len(desc.Tools)), order: slices.Clone(old.order), aliases: old.aliases}
+	next := &snapshot{byName: make(map[string]*Entry, len(old.byName)+len(desc.Tools)), order: slices.Clone(old.order), aliases: old.aliases, failed: maps.Clone(old.failed)}
 	for k, v := range old.byName {
 		next.byName[k] = v
 	}
@@ -131,9 +154,16 @@ func (r *Registry) Add(plugin, namespace string, desc *tool.Description, checked
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("tool %q of plugin %s is not registered: %w", def.Name, plugin, err))
+			if full := (&Entry{Definition: def, Namespace: namespace}).FullName(); def.Name != "" && next.byName[full] == nil {
+				if next.failed == nil {
+					next.failed = make(map[string]error)
+				}
+				next.failed[full] = err
+			}
 			continue
 		}
 		e.Commands = slices.Contains(desc.Capabilities, tool.CapabilityCommands)
+		delete(next.failed, e.FullName())
 		next.byName[e.FullName()] = e
 		next.order = append(next.order, e)
 	}
@@ -155,17 +185,8 @@ func (r *Registry) AddAlias(a Alias) error {
 	r.adding.Lock()
 	defer r.adding.Unlock()
 	old := r.snapshot.Load()
-	e := old.byName[a.Target()]
-	switch {
-	case slices.Contains(reserved, a.Name) || old.byName[a.Name] != nil:
-		return fmt.Errorf("there is a tool %q already: an alias needs a name of its own", a.Name)
-	case e == nil:
-		return fmt.Errorf("there is no tool %q for it to stand for", a.Target())
-	}
-	if !a.Optional { // else it is looked at when somebody uses it
-		if err := a.fits(e); err != nil {
-			return err
-		}
+	if err := old.check(a); err != nil {
+		return err
 	}
 	next := *old
 	if next.aliases = maps.Clone(old.aliases); next.aliases == nil {
@@ -174,6 +195,22 @@ func (r *Registry) AddAlias(a Alias) error {
 	next.aliases[a.Name] = a
 	r.snapshot.Store(&next)
 	return nil
+}
+
+// CheckAlias says what is wrong with an alias, without registering it.
+func (r *Registry) CheckAlias(a Alias) error { return r.snapshot.Load().check(a) }
+
+func (s *snapshot) check(a Alias) error {
+	e := s.byName[a.Target()]
+	switch {
+	case slices.Contains(reserved, a.Name) || s.byName[a.Name] != nil:
+		return fmt.Errorf("there is a tool %q already: an alias needs a name of its own", a.Name)
+	case e == nil:
+		return fmt.Errorf("there is no tool %q for it to stand for", a.Target())
+	case a.Optional: // it is looked at when somebody uses it
+		return nil
+	}
+	return a.fits(e)
 }
 
 // Aliases gives every alias by its name. Do not change it.
@@ -206,6 +243,7 @@ func newEntry(plugin, namespace string, def tool.Definition, checked bool, setti
 	if s.Enabled != nil {
 		e.Enabled = *s.Enabled
 	}
+	e.Limits = s.Limits
 	if s.Timeout > 0 {
 		e.Timeout = s.Timeout
 	}
@@ -222,6 +260,9 @@ func (r *Registry) Lookup(namespace, name string) *Entry {
 	}
 	return r.snapshot.Load().byName[name]
 }
+
+// Find finds a tool by its full name, disabled ones too.
+func (r *Registry) Find(name string) *Entry { return r.snapshot.Load().byName[name] }
 
 // Enabled finds a tool that may be called. The error says why not, and what to do.
 func (r *Registry) Enabled(namespace, name string) (*Entry, error) {

@@ -20,6 +20,16 @@ func New(maxParallel int) *Scheduler {
 	return &Scheduler{maxParallel: max(1, maxParallel), sessions: make(map[string]*line)}
 }
 
+// SetMaxParallel changes how many calls of a session run at once, from the next on.
+func (s *Scheduler) SetMaxParallel(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.maxParallel = max(1, n)
+	for _, l := range s.sessions {
+		s.advance(l)
+	}
+}
+
 // line is the calls of one session: those that run, and those that wait.
 type line struct {
 	running int

@@ -44,15 +44,20 @@ type AuditEntry struct {
 	Version string `json:"version,omitempty"`
 }
 
-// Audit has calls kept from now on. Call it before the first call.
-func (d *DB) Audit(a Auditing) { d.auditing = a }
+// Audit has calls kept from now on; nil: no more.
+func (d *DB) Audit(a *Auditing) {
+	if a != nil {
+		d.auditing.Store(a)
+	}
+	d.auditOff.Store(a == nil)
+}
 
 // maxPendingAudit bounds the entries that wait for a database that cannot be written to.
 const maxPendingAudit = 20_000
 
 // AddAudit keeps a call, a moment later. Without [DB.Audit] before it does nothing.
 func (d *DB) AddAudit(e AuditEntry) {
-	if d.auditing.Arguments == nil {
+	if d.auditing.Load() == nil || d.auditOff.Load() {
 		return
 	}
 	d.change(func(b *batch) {
@@ -71,12 +76,13 @@ func (d *DB) writeAudit(w *writer, entries []AuditEntry) {
 	if len(entries) == 0 || w.err != nil {
 		return
 	}
+	auditing := d.auditing.Load()
 	var total int64
 	w.err = w.tx.QueryRow(`SELECT COALESCE((SELECT total FROM audit ORDER BY id DESC LIMIT 1), 0)`).Scan(&total)
 	w.exec(`INSERT INTO audit (at_ns, session, workspace, call, parent, tool, layer, arguments, decision, rule, answered, rewritten, duration_ns, outcome, error, plugin, version, total)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, func(row func(...any)) {
 		for _, e := range entries {
-			arguments, text := d.auditing.Arguments(e.Arguments), d.auditing.Text(e.Error)
+			arguments, text := auditing.Arguments(e.Arguments), auditing.Text(e.Error)
 			total += int64(len(arguments) + len(text) + entrySize)
 			row(e.At.UnixNano(), e.Session, e.Workspace, e.Call, e.Parent, e.Tool, e.Layer, arguments, e.Decision, e.Rule, e.Answered,
 				strings.Join(e.Rewritten, " "), e.Duration.Nanoseconds(), e.Outcome, text, e.Plugin, e.Version, total)
@@ -84,7 +90,7 @@ func (d *DB) writeAudit(w *writer, entries []AuditEntry) {
 	})
 	if d.audited += len(entries); d.audited >= pruneEvery {
 		d.audited = 0
-		d.prune(w, total)
+		d.prune(w, auditing, total)
 	}
 }
 
@@ -93,15 +99,15 @@ const entrySize = 256
 
 // prune raises what may be deleted to what is too old or too much, and deletes it. It
 // looks at no more than it deletes.
-func (d *DB) prune(w *writer, total int64) {
+func (d *DB) prune(w *writer, auditing *Auditing, total int64) {
 	oldest := int64(0)
-	if d.auditing.MaxAge > 0 {
-		oldest = time.Now().Add(-d.auditing.MaxAge).UnixNano()
+	if auditing.MaxAge > 0 {
+		oldest = time.Now().Add(-auditing.MaxAge).UnixNano()
 	}
 	w.exec(`UPDATE audit_floor SET id = MAX(id, MIN((SELECT MAX(id) FROM audit) - 1000, MAX(
 		COALESCE((SELECT id FROM audit WHERE at_ns >= ?1 ORDER BY id LIMIT 1), (SELECT MAX(id) FROM audit)) - 1,
 		COALESCE((SELECT id FROM audit WHERE total > ?2 ORDER BY id LIMIT 1), (SELECT MAX(id) FROM audit)) - 1
-	))) WHERE (SELECT MAX(id) FROM audit) > 1000`, func(row func(...any)) { row(oldest, total-d.auditing.MaxBytes) })
+	))) WHERE (SELECT MAX(id) FROM audit) > 1000`, func(row func(...any)) { row(oldest, total-auditing.MaxBytes) })
 	w.exec(`DELETE FROM audit WHERE id <= (SELECT id FROM audit_floor)`, func(row func(...any)) { row() })
 }
 

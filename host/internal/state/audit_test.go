@@ -20,7 +20,7 @@ func audited(t *testing.T, dir string, maxBytes int64, maxAge time.Duration) *st
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	db.Audit(state.Auditing{
+	db.Audit(&state.Auditing{
 		Arguments: func(raw []byte) string { return strings.ReplaceAll(string(raw), "secret", "***") }, Text: func(s string) string { return strings.ReplaceAll(s, "secret", "***") },
 		MaxBytes: maxBytes, MaxAge: maxAge,
 	})

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	_ "modernc.org/sqlite" // the driver
@@ -86,7 +87,8 @@ type DB struct {
 	log  *slog.Logger
 	stmt statements
 
-	auditing Auditing
+	auditing atomic.Pointer[Auditing] // the last that was said
+	auditOff atomic.Bool
 	audited  int // entries since the log was last pruned; of the flusher alone
 
 	cacheMu       sync.Mutex

@@ -45,6 +45,16 @@ func (d *DB) BinaryHash(path string) (hash [32]byte, err error) {
 	return hash, err
 }
 
+// FileIdentity tells versions of a file apart without reading it; empty: there is no regular
+// file.
+func FileIdentity(path string) string {
+	st, err := os.Stat(path)
+	if err != nil || !st.Mode().IsRegular() {
+		return ""
+	}
+	return identity(st) + " " + st.Mode().String()
+}
+
 func identity(st os.FileInfo) string {
 	s := fmt.Sprintf("%d %d", st.Size(), st.ModTime().UnixNano())
 	if sys, ok := st.Sys().(*syscall.Stat_t); ok {

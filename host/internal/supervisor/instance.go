@@ -27,29 +27,10 @@ type instance struct {
 	rpc    *toolrpc.Client
 	desc   *tool.Description
 
-	calls   atomic.Int64
-	stopped atomic.Bool
-	idle    chan struct{} // a token when calls falls to 0 after stopped
-	once    sync.Once
-}
-
-// lease counts a call in. It fails when the instance is being stopped.
-func (in *instance) lease() bool {
-	in.calls.Add(1)
-	if in.stopped.Load() {
-		in.release()
-		return false
-	}
-	return true
-}
-
-func (in *instance) release() {
-	if in.calls.Add(-1) == 0 && in.stopped.Load() {
-		select {
-		case in.idle <- struct{}{}:
-		default:
-		}
-	}
+	calls  leases
+	once   sync.Once
+	began  time.Time
+	proven atomic.Bool // it has answered a call
 }
 
 func (in *instance) dead() bool {
@@ -65,10 +46,10 @@ func (in *instance) dead() bool {
 // everything in its group.
 func (in *instance) stop(grace time.Duration) {
 	in.once.Do(func() {
-		in.stopped.Store(true)
-		if in.rpc != nil && grace > 0 && !in.dead() && in.calls.Load() > 0 {
+		idle := in.calls.end()
+		if in.rpc != nil && grace > 0 && !in.dead() {
 			select {
-			case <-in.idle:
+			case <-idle:
 			case <-in.proc.exited:
 			case <-time.After(grace):
 			}
@@ -97,7 +78,7 @@ func (p *Plugin) launch() (*instance, error) {
 	if timeout <= 0 {
 		timeout = DefaultStartTimeout
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	ctx, cancel := context.WithTimeout(p.life, timeout)
 	defer cancel()
 	in, proto, err := p.connect(ctx)
 	if err != nil {
@@ -114,8 +95,8 @@ func (p *Plugin) launch() (*instance, error) {
 		return in, fmt.Errorf("version %s of it needs a host of version %s or later, and this is %s: upgrade toolhost or use an older release of the plugin",
 			in.desc.Version, in.desc.MinHostVersion, p.super.opts.HostVersion)
 	}
-	if accept := p.super.opts.Accept; accept != nil {
-		if err := accept(p.spec.Name, in.desc); err != nil {
+	if accept := p.spec.Accept; accept != nil {
+		if err := accept(in.desc); err != nil {
 			return in, err
 		}
 	}
@@ -129,26 +110,26 @@ func (p *Plugin) launch() (*instance, error) {
 
 // connect starts the process and goes through go-plugin's handshake.
 func (p *Plugin) connect(ctx context.Context) (*instance, plugin.ClientProtocol, error) {
-	in := &instance{proc: newProcess(&p.spec, p.super.opts.Log), idle: make(chan struct{}, 1)}
+	in := &instance{proc: newProcess(&p.spec, p.super.opts.Log), calls: newLeases(), began: time.Now()}
 	defer in.proc.settle() // whichever way this ends, Start is not called later
-	if executable := p.super.opts.Executable; executable != nil {
-		path, err := executable(p.spec.Name, p.spec.Path)
+	if executable := p.spec.Executable; executable != nil {
+		path, err := executable()
 		if err != nil {
 			return in, nil, err
 		}
 		in.proc.cmd.Path = path
 	}
-	if inherit := p.super.opts.Inherit; inherit != nil {
-		in.proc.inherit = inherit(p.spec.Name)
+	if inherit := p.spec.Inherit; inherit != nil {
+		in.proc.inherit = inherit()
 	}
 	if p.spec.StateDir != "" { // before it is confined to it
 		if err := os.MkdirAll(p.spec.StateDir, 0o700); err != nil {
 			return in, nil, fmt.Errorf("its state directory cannot be made: %w", err)
 		}
 	}
-	if confine := p.super.opts.Confine; confine != nil {
+	if confine := p.spec.Confine; confine != nil {
 		in.proc.confine = func() (func(error) error, error) {
-			return confine(Start{Plugin: p.spec.Name, Cmd: in.proc.cmd, Roots: p.spec.Roots, SocketDir: in.proc.socketDir})
+			return confine(Start{Cmd: in.proc.cmd, Roots: p.spec.Roots, SocketDir: in.proc.socketDir})
 		}
 	}
 	dir, err := p.super.RuntimeDir()
@@ -189,7 +170,7 @@ func (p *Plugin) configure(ctx context.Context, in *instance) error {
 			return fmt.Errorf("it cannot be configured: %w", err)
 		}
 	}
-	text := p.super.opts.Diagnose(p.spec.Name, diags)
+	text := p.spec.Diagnose(diags)
 	if slices.ContainsFunc(diags, func(d tool.Diagnostic) bool { return d.Severity == tool.SeverityError }) {
 		return fmt.Errorf("its configuration is refused:\n%s", text)
 	}

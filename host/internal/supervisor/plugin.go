@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"strings"
 	"sync"
@@ -12,20 +13,32 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Plugin is one configured plugin: at most one published instance at a time.
+// Plugin is one binary run in one way: at most one published instance at a time.
 type Plugin struct {
 	super *Supervisor
 	spec  Spec
+	// life ends when the plugin is closed, and a start under way with it.
+	life context.Context //nolint:containedctx // see there
+	end  context.CancelFunc
 
+	recovery *recovery
+
+	users   leases // calls that have it reserved
 	current atomic.Pointer[instance]
 
 	mu       sync.Mutex // held while the state below changes; never while a process starts
 	starting *startup
 	closed   bool
+	closing  sync.Once
 	starts   int
 	lastErr  error
 
 	siblings siblings
+}
+
+func newPlugin(s *Supervisor, spec Spec) *Plugin {
+	life, end := context.WithCancel(context.Background())
+	return &Plugin{super: s, spec: spec, life: life, end: end, users: newLeases(), recovery: newRecovery(spec.Restart, spec.Observe)}
 }
 
 // startup is a start under way; several callers wait for the same one.
@@ -48,6 +61,17 @@ type Status struct {
 	Starts int `json:"starts"`
 	// Error is why the last start failed; empty: it did not.
 	Error string `json:"error,omitempty"`
+	// Crashes counts how often it ended by itself.
+	Crashes int `json:"crashes"`
+	// Failures counts how often in a row it came to nothing; see [Restart].
+	Failures int `json:"failures"`
+	// Breaker is "closed"; "open" while the plugin is left alone, which ends at NextAttempt;
+	// or "half-open" while one start is tried.
+	Breaker     string     `json:"breaker"`
+	NextAttempt *time.Time `json:"next_attempt,omitempty"`
+	// LastFailure is why it last ended or could not be started; nil: it never did.
+	LastFailure   string     `json:"last_failure,omitempty"`
+	LastFailureAt *time.Time `json:"last_failure_at,omitempty"`
 }
 
 // Status reports on the plugin without starting it.
@@ -56,8 +80,9 @@ func (p *Plugin) Status() Status {
 	defer p.mu.Unlock()
 	st := Status{Name: p.spec.Name, Path: p.spec.Path, Starts: p.starts}
 	if in := p.current.Load(); in != nil && !in.dead() {
-		st.Running, st.PID, st.Version, st.Calls = true, in.proc.pid(), in.desc.Version, in.calls.Load()
+		st.Running, st.PID, st.Version, st.Calls = true, in.proc.pid(), in.desc.Version, in.calls.n.Load()
 	}
+	p.recovery.status(&st)
 	if p.lastErr != nil {
 		st.Error = p.lastErr.Error()
 	}
@@ -65,6 +90,10 @@ func (p *Plugin) Status() Status {
 		o := other.Status()
 		st.Starts += o.Starts
 		st.Calls += o.Calls
+		st.Crashes += o.Crashes
+		if st.Breaker == "closed" && o.Breaker != "closed" {
+			st.Breaker, st.NextAttempt, st.LastFailure, st.LastFailureAt = o.Breaker, o.NextAttempt, o.LastFailure, o.LastFailureAt
+		}
 		if o.Running && !st.Running {
 			st.Running, st.PID, st.Version = true, o.PID, o.Version
 		}
@@ -72,17 +101,18 @@ func (p *Plugin) Status() Status {
 	return st
 }
 
-// Health asks the plugin how it is, if it runs; ok is false if it does not.
-func (p *Plugin) Health(ctx context.Context) (h tool.Health, ok bool) {
+// Health asks the plugin how it is, or how a tool is when name is not empty, if it runs; ok is
+// false if it does not.
+func (p *Plugin) Health(ctx context.Context, name string) (h tool.Health, ok bool) {
 	in := p.current.Load()
-	if in == nil || !in.lease() {
+	if in == nil || !in.calls.take() {
 		return h, false
 	}
-	defer in.release()
+	defer in.calls.release()
 	if in.dead() {
 		return h, false
 	}
-	h, err := in.rpc.Health(ctx, "")
+	h, err := in.rpc.Health(ctx, name)
 	if err != nil {
 		h = tool.Health{Status: tool.HealthError, Message: err.Error()}
 	}
@@ -95,18 +125,18 @@ func (p *Plugin) Describe(ctx context.Context) (*tool.Description, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer in.release()
+	defer in.calls.release()
 	return in.desc, nil
 }
 
 // acquire leases the published instance, starting one if there is none or it died.
 func (p *Plugin) acquire(ctx context.Context) (*instance, error) {
 	for {
-		if in := p.current.Load(); in != nil && in.lease() {
+		if in := p.current.Load(); in != nil && in.calls.take() {
 			if !in.dead() {
 				return in, nil
 			}
-			in.release()
+			in.calls.release()
 			p.forget(in)
 		}
 		if err := p.waitForStart(ctx); err != nil {
@@ -129,6 +159,10 @@ func (p *Plugin) waitForStart(ctx context.Context) error {
 	}
 	s := p.starting
 	if s == nil {
+		if err := p.recovery.permit(p.spec.Name); err != nil {
+			p.mu.Unlock()
+			return err
+		}
 		s = &startup{done: make(chan struct{})}
 		p.starting = s
 		p.starts++
@@ -145,17 +179,26 @@ func (p *Plugin) waitForStart(ctx context.Context) error {
 }
 
 func (p *Plugin) start(s *startup) {
+	select {
+	case <-time.After(p.recovery.backoff()):
+	case <-p.life.Done():
+	}
 	began := time.Now()
-	in, err := p.launch()
+	in, err := p.prepareAndLaunch()
+	for tries := 1; err != nil && tries < maxKilledStarts && p.life.Err() == nil && killedFromOutside(in); tries++ {
+		in.stop(0)
+		in, err = p.launch()
+	}
 	p.mu.Lock()
 	p.starting = nil
-	if err == nil && p.closed {
+	if p.closed {
 		err = errClosed
 	}
 	p.lastErr = err
 	if err == nil {
 		p.current.Store(in)
 		p.super.opts.Log.Info("plugin started", "plugin", p.spec.Name, "pid", in.proc.pid(), "version", in.desc.Version, "took", time.Since(began))
+		go p.watch(in)
 	}
 	p.mu.Unlock()
 	if err != nil {
@@ -163,31 +206,79 @@ func (p *Plugin) start(s *startup) {
 			in.stop(0)
 		}
 		s.err = tool.Errorf(tool.Unavailable, "Plugin %s did not start: %w", p.spec.Name, err).From(tool.SourcePlugin)
+		if !errors.Is(err, errClosed) {
+			p.recovery.failed(s.err.Error())
+		}
+	} else {
+		p.recovery.observe(Started, in.desc.Version)
 	}
 	s.in = in
 	close(s.done)
 }
 
+func (p *Plugin) prepareAndLaunch() (*instance, error) {
+	if p.spec.Prepare != nil {
+		if err := p.spec.Prepare(p.life); err != nil {
+			return nil, err
+		}
+	}
+	return p.launch()
+}
+
 // forget withdraws an instance that died, so that the next call starts another.
 func (p *Plugin) forget(in *instance) {
 	if p.current.CompareAndSwap(in, nil) {
-		p.super.opts.Log.Info("plugin ended", "plugin", p.spec.Name, "pid", in.proc.pid(), "why", in.proc.exitText())
+		why := in.proc.exitText()
+		p.super.opts.Log.Info("plugin ended", "plugin", p.spec.Name, "pid", in.proc.pid(), "why", why)
+		p.recovery.ended(in.proven.Load() || time.Since(in.began) > provenAfter, why)
 		in.stop(0)
 	}
 }
 
+// Users counts the calls that have the plugin reserved.
+func (p *Plugin) Users() int64 { return p.users.n.Load() }
+
+// Retire has the plugin take no more calls, and stops it when it has none left. It does not
+// wait for that.
+func (p *Plugin) Retire() {
+	idle := p.users.end()
+	go func() {
+		select {
+		case <-idle:
+			p.close(0)
+		case <-p.life.Done(): // with the supervisor
+		}
+		p.super.mu.Lock()
+		delete(p.super.plugins, p)
+		p.super.mu.Unlock()
+	}()
+}
+
+// Discard stops a plugin that was never published.
+func (p *Plugin) Discard() {
+	p.close(0)
+	p.super.mu.Lock()
+	delete(p.super.plugins, p)
+	p.super.mu.Unlock()
+}
+
+// close returns when no process is left, whoever closes it.
 func (p *Plugin) close(grace time.Duration) {
-	p.mu.Lock()
-	p.closed = true
-	s := p.starting
-	p.mu.Unlock()
-	if s != nil {
-		<-s.done
-	}
-	if in := p.current.Swap(nil); in != nil {
-		in.stop(grace)
-	}
-	p.siblings.close(grace)
+	p.closing.Do(func() {
+		p.end()
+		p.mu.Lock()
+		p.closed = true
+		s := p.starting
+		p.mu.Unlock()
+		if s != nil {
+			<-s.done
+		}
+		if in := p.current.Swap(nil); in != nil {
+			in.stop(grace)
+			p.super.opts.Log.Info("plugin stopped", "plugin", p.spec.Name, "pid", in.proc.pid())
+		}
+		p.siblings.close(grace)
+	})
 }
 
 // environment builds what a plugin sees: nothing of the host's own but what
@@ -242,7 +333,7 @@ func checkConfig(desc *tool.Description, config json.RawMessage) []tool.Diagnost
 }
 
 // plainDiagnostics is for an embedder that has no better way to show them.
-func plainDiagnostics(_ string, diags []tool.Diagnostic) string {
+func plainDiagnostics(diags []tool.Diagnostic) string {
 	var lines []string
 	for _, d := range diags {
 		lines = append(lines, strings.TrimSpace(strings.Join(append([]string{"config"}, d.Path...), ".")+": "+d.Summary+" "+d.Detail))

@@ -33,7 +33,7 @@ type sibling struct {
 // within gives the plugin whose process is confined to the roots, and says when it is no
 // longer needed.
 func (p *Plugin) within(roots []tool.Root) (*Plugin, func()) {
-	if p.super.opts.Confine == nil || len(roots) == 0 {
+	if p.spec.Confine == nil || len(roots) == 0 {
 		return p, func() {}
 	}
 	want := identify(roots, p.spec.StateDir)
@@ -51,7 +51,7 @@ func (p *Plugin) within(roots []tool.Root) (*Plugin, func()) {
 	if other == nil {
 		spec := p.spec
 		spec.Roots = roots
-		other = &sibling{Plugin: &Plugin{super: p.super, spec: spec}}
+		other = &sibling{Plugin: newPlugin(p.super, spec)}
 		if s.by == nil {
 			s.by = make(map[string]*sibling)
 		}

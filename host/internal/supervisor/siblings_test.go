@@ -11,8 +11,8 @@ import (
 )
 
 func confined(spec Spec) *Plugin {
-	s := New([]Spec{spec}, Options{Confine: func(Start) (func(error) error, error) { return nil, nil }})
-	return s.Plugin(spec.Name)
+	spec.Confine = func(Start) (func(error) error, error) { return nil, nil }
+	return New(Options{}).Add(spec)
 }
 
 func TestWithin(t *testing.T) {
@@ -77,8 +77,8 @@ func TestWithin(t *testing.T) {
 }
 
 func TestWithinUnconfined(t *testing.T) {
-	s := New([]Spec{{Name: "p", Roots: []tool.Root{{Path: "/a"}}}}, Options{})
-	if p, _ := s.Plugin("p").within([]tool.Root{{Path: "/b"}}); p != s.Plugin("p") {
+	p := New(Options{}).Add(Spec{Name: "p", Roots: []tool.Root{{Path: "/a"}}})
+	if q, _ := p.within([]tool.Root{{Path: "/b"}}); q != p {
 		t.Error("a plugin that is not confined has several processes")
 	}
 }

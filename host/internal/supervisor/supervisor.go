@@ -9,8 +9,12 @@
 //  2. handshake: one line on its standard output, read under a deadline;
 //  3. Describe and Configure, checked;
 //  4. its socket is unlinked (the connection stays), and the instance is published;
-//  5. calls lease the instance; a replaced instance is drained, then stopped;
+//  5. calls lease the instance;
 //  6. stopped: asked to end, then its process group is killed.
+//
+// A [Plugin] is one binary run in one way. What replaces it is another Plugin, which is started
+// and checked beside it; then the host publishes a [Set] with that one in its place, and
+// retires the old one: it takes no more calls, and is stopped when it has none left.
 package supervisor
 
 import (
@@ -19,9 +23,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,7 +36,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// InheritedFD is where a plugin finds the file of Options.Inherit.
+// InheritedFD is where a plugin finds the file of Spec.Inherit.
 const InheritedFD = 4
 
 // DefaultStartTimeout bounds a plugin's start, from exec to configured.
@@ -52,6 +58,28 @@ type Spec struct {
 	Roots  []tool.Root
 	// StateDir is made before the start; empty: none.
 	StateDir string
+	// Inherit gives a file that the plugin inherits, as its descriptor InheritedFD; the
+	// supervisor does not close it. nil, or a nil file: none.
+	Inherit func() *os.File
+	// Executable gives the file that is run in the place of the binary, or says why none is.
+	// nil: the binary itself.
+	Executable func() (string, error)
+	// Confine has a process confined that is about to be started, and may change all of
+	// its command. running is called with what starting it gave, and says whether the
+	// plugin runs; nil: this one is not confined. nil: none is.
+	Confine func(Start) (running func(error) error, err error)
+	// Diagnose writes what is wrong with the configuration for the operator. nil: plainly.
+	Diagnose func(diags []tool.Diagnostic) string
+	Restart  Restart
+	// Observe hears of the turns of its life, with a reason where there is one; it must return
+	// soon. nil: nobody does.
+	Observe func(event Event, why string)
+	// DependsOn names the plugins that are stopped after it.
+	DependsOn []string
+	// Prepare has everything started that the plugin depends on, before each start. nil: nothing.
+	Prepare func(ctx context.Context) error
+	// Accept says what is wrong with what the plugin says of itself; nil: nothing ever is.
+	Accept func(*tool.Description) error
 }
 
 // Options of a supervisor.
@@ -61,91 +89,135 @@ type Options struct {
 	// in the system's place for it.
 	RuntimeDir string
 	Log        *slog.Logger
-	// Inherit gives a file that a plugin inherits, as its descriptor InheritedFD; the
-	// supervisor does not close it. nil, or a nil file: none.
-	Inherit func(plugin string) *os.File
-	// Confine has a process confined that is about to be started, and may change all of
-	// its command. running is called with what starting it gave, and says whether the
-	// plugin runs; nil: this one is not confined. nil: none is.
-	Confine func(Start) (running func(error) error, err error)
-	// Executable gives the file that is run in the place of a plugin's binary, or says why
-	// none is. nil: the binary itself.
-	Executable func(plugin, path string) (string, error)
-	// Accept says why a plugin must not be used that describes itself so. nil: any may be.
-	Accept func(plugin string, desc *tool.Description) error
-	// Diagnose writes what is wrong with a plugin's configuration for the operator. nil:
-	// plainly.
-	Diagnose func(plugin string, diags []tool.Diagnostic) string
 }
 
 // Start is a process that is about to be started.
 type Start struct {
-	Plugin    string
 	Cmd       *exec.Cmd
 	Roots     []tool.Root
 	SocketDir string
 }
 
-// Supervisor owns a set of plugins. It is safe for concurrent use.
+// Supervisor owns plugins. It is safe for concurrent use.
 type Supervisor struct {
-	opts    Options
-	hclog   hclog.Logger
-	plugins map[string]*Plugin
+	opts  Options
+	hclog hclog.Logger
+
+	mu      sync.Mutex
+	plugins map[*Plugin]struct{} // until they are closed
+	closed  bool
 
 	runtimeOnce sync.Once
 	runtimeErr  error
 	runtimeDir  string
 }
 
-// New makes a supervisor; nothing is started yet.
-func New(specs []Spec, opts Options) *Supervisor {
+// New makes a supervisor.
+func New(opts Options) *Supervisor {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	if opts.Diagnose == nil {
-		opts.Diagnose = plainDiagnostics
-	}
-	s := &Supervisor{opts: opts, hclog: hclog.NewNullLogger(), plugins: make(map[string]*Plugin, len(specs))}
-	for i := range specs {
-		s.plugins[specs[i].Name] = &Plugin{super: s, spec: specs[i]}
-	}
-	return s
+	return &Supervisor{opts: opts, hclog: hclog.NewNullLogger(), plugins: make(map[*Plugin]struct{})}
 }
 
-// Plugin gives a plugin by its configured name, or nil.
-func (s *Supervisor) Plugin(name string) *Plugin { return s.plugins[name] }
-
-// Call runs a call on a plugin, starting it if need be.
-func (s *Supervisor) Call(ctx context.Context, plugin string, call *tool.Call, peer tool.Peer) *tool.Result {
-	p := s.plugins[plugin]
-	if p == nil {
-		return tool.Failed(tool.Errorf(tool.Internal, "no plugin is named %q", plugin).From(tool.SourceHost))
+// Add makes a plugin; it is not started yet.
+func (s *Supervisor) Add(spec Spec) *Plugin {
+	if spec.Diagnose == nil {
+		spec.Diagnose = plainDiagnostics
 	}
-	p, done := p.within(call.Roots)
+	p := newPlugin(s, spec)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.plugins[p] = struct{}{}
+	p.closed = s.closed
+	return p
+}
+
+// Set is the plugins that serve calls, by their configured names. It is not changed: others
+// are another set.
+type Set map[string]*Plugin
+
+// Reserve keeps the plugin that serves a name now for one call; nil: it has been replaced, and
+// there is another set by now.
+func (s Set) Reserve(name string) *Place {
+	p := s[name]
+	if p != nil && !p.users.take() {
+		return nil
+	}
+	return &Place{name: name, plugin: p}
+}
+
+// Place is a call's place on a plugin; see [Set.Reserve].
+type Place struct {
+	name   string
+	plugin *Plugin // nil: there is none of the name
+}
+
+// Release gives the place up. It must be called once.
+func (at *Place) Release() {
+	if at.plugin != nil {
+		at.plugin.users.release()
+	}
+}
+
+// Call runs a call on the plugin, starting it if need be.
+func (at *Place) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result {
+	if at.plugin == nil {
+		return tool.Failed(tool.Errorf(tool.Internal, "no plugin is named %q", at.name).From(tool.SourceHost))
+	}
+	p, done := at.plugin.within(call.Roots)
 	defer done()
 	in, err := p.acquire(ctx)
 	if err != nil {
 		return tool.Failed(err)
 	}
-	defer in.release()
+	defer in.calls.release()
 	res := in.rpc.Call(ctx, call, peer)
-	if e := res.Error; e != nil && e.Source == tool.SourcePlugin && (e.Kind == tool.Unavailable || e.Kind == tool.Internal) && in.proc.hasExited(500*time.Millisecond) {
+	if mayHaveDied(ctx, res.Error) && in.proc.hasExited(500*time.Millisecond) {
 		p.forget(in)
-		res = tool.Failed(tool.Errorf(tool.Unavailable, "Plugin %s ended during the call of %s (%s). It is started again by the next call; whether this one took effect is not known.",
-			plugin, call.Tool, in.proc.exitText()).From(tool.SourcePlugin))
+		res = tool.Failed(p.crashed(call.Tool, in))
+	} else if !in.proven.Load() && in.proven.CompareAndSwap(false, true) {
+		p.recovery.proven()
 	}
 	res.Run.Plugin, res.Run.PluginVersion = in.desc.Name, in.desc.Version
 	return res
 }
 
-// Close stops every plugin: calls that run get grace to end. It returns when no
-// process is left.
-func (s *Supervisor) Close(grace time.Duration) {
-	var wg sync.WaitGroup
-	for _, p := range s.plugins {
-		wg.Go(func() { p.close(grace) })
+// mayHaveDied reports whether a call can have failed because its process died. The connection is
+// closed then, which a call that nobody canceled hears as that.
+func mayHaveDied(ctx context.Context, e *tool.Error) bool {
+	if e == nil || e.Source != tool.SourcePlugin {
+		return false
 	}
-	wg.Wait()
+	return e.Kind == tool.Unavailable || e.Kind == tool.Internal || e.Kind == tool.Canceled && ctx.Err() == nil
+}
+
+// Close stops every plugin, those first that others do not depend on: calls that run get grace to
+// end. It returns when no process is left.
+func (s *Supervisor) Close(grace time.Duration) {
+	s.mu.Lock()
+	s.closed = true
+	plugins := slices.Collect(maps.Keys(s.plugins))
+	s.mu.Unlock()
+	for len(plugins) > 0 {
+		var first, later []*Plugin
+		for _, p := range plugins {
+			if slices.ContainsFunc(plugins, func(q *Plugin) bool { return slices.Contains(q.spec.DependsOn, p.spec.Name) }) {
+				later = append(later, p)
+			} else {
+				first = append(first, p)
+			}
+		}
+		if len(first) == 0 { // they depend on each other
+			first, later = later, nil
+		}
+		var wg sync.WaitGroup
+		for _, p := range first {
+			wg.Go(func() { p.close(grace) })
+		}
+		wg.Wait()
+		plugins = later
+	}
 	s.runtimeOnce.Do(func() { s.runtimeErr = errClosed })
 	if s.runtimeDir != "" && s.opts.RuntimeDir == "" {
 		_ = os.RemoveAll(s.runtimeDir)

@@ -12,16 +12,24 @@ import (
 	"toolhost.dev/sdk"
 )
 
+// self is which variant of the plugin runs.
+var self = readVariant()
+
 func main() {
 	mode := ""
 	if len(os.Args) > 1 {
 		mode = os.Args[1]
+	}
+	if m := self["mode"]; m != "" {
+		mode = m
 	}
 	switch mode {
 	case "garbage": // prints before the handshake
 		fmt.Println("Welcome to my plugin!")
 	case "hang": // never shakes hands
 		time.Sleep(time.Hour)
+	case "slow": // takes its time
+		time.Sleep(time.Second)
 	case "exit": // ends at once
 		fmt.Fprintln(os.Stderr, "cannot open /etc/my-plugin.conf")
 		os.Exit(3)

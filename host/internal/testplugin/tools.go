@@ -16,27 +16,31 @@ import (
 
 func plugin() sdk.Plugin {
 	readOnly := sdk.Traits{ReadOnly: true, ConcurrencySafe: true}
-	return sdk.Plugin{
+	p := sdk.Plugin{
 		Name: "testplugin", Version: "1.2.3",
 		Config: sdk.NewConfig(configure),
-		Tools: []sdk.Tool{
-			sdk.NewTool(sdk.Definition{Name: "echo", Description: "Give the text back.", Traits: readOnly, StdinParameter: "text"}, echo),
-			sdk.NewTool(sdk.Definition{Name: "fail", Description: "Fail with a kind.", Traits: readOnly}, fail),
-			sdk.NewTool(sdk.Definition{Name: "nap", Description: "Sleep.", Traits: readOnly}, nap),
-			sdk.NewTool(sdk.Definition{Name: "stubborn", Description: "Sleep, and do not listen to a cancel.", Traits: readOnly}, stubborn),
-			sdk.NewTool(sdk.Definition{Name: "panic", Description: "Panic."}, panicking),
-			sdk.NewTool(sdk.Definition{Name: "die", Description: "End the process in the middle of the call."}, die),
-			sdk.NewTool(sdk.Definition{Name: "dieonce", Description: "End the process, but not a second time.", Traits: readOnly}, dieOnce),
-			sdk.NewTool(sdk.Definition{Name: "big", Description: "Return many bytes.", Traits: readOnly}, big),
-			sdk.NewTool(sdk.Definition{Name: "danger", Description: "Need a confirmation.", Traits: sdk.Traits{Dangerous: true}}, danger),
-			sdk.NewTool(sdk.Definition{Name: "ask", Description: "Ask for a permission.", Traits: readOnly}, ask),
-			sdk.NewTool(sdk.Definition{Name: "print", Description: "Print to standard output, and stream.", Traits: readOnly}, printing),
-			sdk.NewTool(sdk.Definition{Name: "count", Description: "Count the calls of a session."}, count),
-			sdk.NewTool(sdk.Definition{Name: "where", Description: "Tell the process and what it was given.", Traits: readOnly}, where),
-			sdk.NewTool(sdk.Definition{Name: "exe", Description: "Tell which file the process runs.", Traits: readOnly}, exe),
-			sdk.NewTool(sdk.Definition{Name: "off", Description: "A tool that is off.", Traits: sdk.Traits{Disabled: true}}, danger),
-		},
 	}
+	for _, t := range self.choose([]named{
+		define(sdk.Definition{Name: "echo", Description: "Give the text back.", Traits: readOnly, StdinParameter: "text"}, echo),
+		define(sdk.Definition{Name: "fail", Description: "Fail with a kind.", Traits: readOnly}, fail),
+		define(sdk.Definition{Name: "nap", Description: "Sleep.", Traits: readOnly}, nap),
+		define(sdk.Definition{Name: "stubborn", Description: "Sleep, and do not listen to a cancel.", Traits: readOnly}, stubborn),
+		define(sdk.Definition{Name: "panic", Description: "Panic."}, panicking),
+		define(sdk.Definition{Name: "die", Description: "End the process in the middle of the call."}, die),
+		define(sdk.Definition{Name: "dieonce", Description: "End the process, but not a second time.", Traits: readOnly}, dieOnce),
+		define(sdk.Definition{Name: "big", Description: "Return many bytes.", Traits: readOnly}, big),
+		define(sdk.Definition{Name: "danger", Description: "Need a confirmation.", Traits: sdk.Traits{Dangerous: true}}, danger),
+		define(sdk.Definition{Name: "ask", Description: "Ask for a permission.", Traits: readOnly}, ask),
+		define(sdk.Definition{Name: "print", Description: "Print to standard output, and stream.", Traits: readOnly}, printing),
+		define(sdk.Definition{Name: "count", Description: "Count the calls of a session."}, count),
+		define(sdk.Definition{Name: "exe", Description: "Tell which file the process runs.", Traits: readOnly}, exe),
+		define(sdk.Definition{Name: "where", Description: "Tell the process and what it was given.", Traits: readOnly}, where),
+		define(sdk.Definition{Name: "off", Description: "A tool that is off.", Traits: sdk.Traits{Disabled: true}}, danger),
+	}) {
+		p.Tools = append(p.Tools, t.tool)
+	}
+	self.apply(&p)
+	return p
 }
 
 var greeting = "hello"
@@ -173,5 +177,5 @@ func count(_ context.Context, call *sdk.Call, _ none) (*sdk.Result, error) {
 }
 
 func where(_ context.Context, call *sdk.Call, _ none) (*sdk.Result, error) {
-	return sdk.Text(fmt.Sprintf("pid=%d cwd=%s session=%s greeting=%s secret=%q", os.Getpid(), call.Cwd, call.SessionID, greeting, os.Getenv("TOOLHOST_TEST_SECRET"))), nil
+	return sdk.Text(fmt.Sprintf("pid=%d version=%s cwd=%s session=%s greeting=%s secret=%q", os.Getpid(), self["version"], call.Cwd, call.SessionID, greeting, os.Getenv("TOOLHOST_TEST_SECRET"))), nil
 }

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"toolhost.dev/host"
+)
+
+func newPlugin(s *settings) *cobra.Command {
+	c := &cobra.Command{Use: "plugin", Short: "Look at the plugins, pin them to what they are, and replace them in running hosts"}
+	c.AddCommand(newPluginList(s), newPluginInfo(s), newPluginPin(s), newPluginVerify(s), newReload(s, true), newEnable(s, true), newEnable(s, false))
+	return c
+}
+
+// newEnable makes "plugin enable", or "plugin disable".
+func newEnable(s *settings, on bool) *cobra.Command {
+	verb := map[bool]string{true: "enable", false: "disable"}[on]
+	return &cobra.Command{
+		Use:   verb + " NAME",
+		Short: map[bool]string{true: "Enable", false: "Disable"}[on] + " a tool, or all tools of a plugin, in running hosts",
+		Long: `The running hosts of this user that share the state directory ` + verb + ` the tool, or all tools
+of the plugin of that name. It holds until they end; the configuration says what holds always.
+Exit status 1 when no host knows the name.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			hosts, err := host.Running(host.Options{Config: host.FindConfig(s.config), StateDir: s.state})
+			if err != nil {
+				return err
+			}
+			if len(hosts) == 0 {
+				fmt.Println("No host runs with this state directory. To " + verb + " a tool always, say so in the configuration.")
+			}
+			done := 0
+			for _, h := range hosts {
+				if err := h.Enable(c.Context(), args[0], on); err != nil {
+					fmt.Fprintf(os.Stderr, "host %d: %s\n", h.PID, printable(err.Error()))
+					continue
+				}
+				done++
+				fmt.Printf("host %d: %s is %sd\n", h.PID, printable(args[0]), verb)
+			}
+			if len(hosts) > 0 && done == 0 {
+				return exitError(exitFailure)
+			}
+			return nil
+		},
+	}
+}
+
+// reloaded is what a host answered.
+type reloaded struct {
+	PID int `json:"pid"`
+	*host.Reload
+	Error string `json:"error,omitempty"`
+}
+
+// newReload makes "plugin reload", or "config reload".
+func newReload(s *settings, plugins bool) *cobra.Command {
+	var opts host.ReloadOptions
+	c := &cobra.Command{
+		Use:   "reload",
+		Short: "Have running hosts take over a changed configuration and changed plugins",
+		Long: `Have the running hosts of this user that share the state directory take over what changed:
+the configuration, and the binaries of plugins. A new version is started beside the old one
+and checked before calls go to it; calls that run end on the old one. Exit status 1 when
+anything is refused; the old version or configuration then goes on.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			opts.Plugins = args
+			hosts, err := host.Running(host.Options{Config: host.FindConfig(s.config), StateDir: s.state})
+			if err != nil {
+				return err
+			}
+			all := reloadAll(c.Context(), hosts, opts)
+			if s.json {
+				err = printJSON(os.Stdout, all)
+			} else {
+				reloadText(os.Stdout, all)
+			}
+			for _, r := range all {
+				if r.Error != "" || r.Refused() {
+					return errors.Join(err, exitError(exitFailure))
+				}
+			}
+			return err
+		},
+	}
+	c.Flags().BoolVar(&opts.AcceptChanges, "accept-changes", false, "also take over versions that break who uses their tools, such as one that lacks a tool")
+	if plugins {
+		c.Use = "reload [PLUGIN]..."
+		c.Args = cobra.ArbitraryArgs
+		c.Long += "\n\nPlugins that are named are replaced whether they changed or not, and nothing else is."
+	}
+	return c
+}
+
+// reloadAll asks every host, side by side.
+func reloadAll(ctx context.Context, hosts []host.Remote, opts host.ReloadOptions) []reloaded {
+	all := make([]reloaded, len(hosts))
+	done := make(chan struct{})
+	for i, h := range hosts {
+		go func() {
+			r, err := h.Reload(ctx, opts)
+			all[i] = reloaded{PID: h.PID, Reload: r}
+			if err != nil {
+				all[i].Error = err.Error()
+			}
+			done <- struct{}{}
+		}()
+	}
+	for range hosts {
+		<-done
+	}
+	return all
+}
+
+func reloadText(w io.Writer, all []reloaded) {
+	if len(all) == 0 {
+		fmt.Fprintln(w, "No host runs with this state directory. One that is started takes what is there.")
+	}
+	for _, r := range all {
+		line := func(format string, a ...any) {
+			for i, l := range strings.Split(strings.TrimSuffix(fmt.Sprintf(format, a...), "\n"), "\n") {
+				if i == 0 {
+					fmt.Fprintf(w, "host %d: %s\n", r.PID, printable(l))
+				} else {
+					fmt.Fprintf(w, "  %s\n", printable(l))
+				}
+			}
+		}
+		if r.Error != "" {
+			line("%s", r.Error)
+			continue
+		}
+		switch {
+		case r.Config.Refused != "":
+			line("configuration refused: %s", r.Config.Refused)
+		case r.Config.Changed:
+			line("configuration reloaded")
+		}
+		for _, p := range r.Plugins {
+			reloadedPlugin(line, p)
+		}
+		for _, p := range r.Problems {
+			line("%s", p)
+		}
+		if len(r.Plugins) == 0 && !r.Config.Changed && r.Config.Refused == "" {
+			line("nothing changed")
+		}
+	}
+}
+
+func reloadedPlugin(line func(string, ...any), p host.PluginReload) {
+	text := fmt.Sprintf("plugin %s %s", p.Name, p.Outcome)
+	if p.Outcome == host.Swapped {
+		text += fmt.Sprintf(", %s → %s", p.From, p.To)
+	}
+	if p.Draining > 0 {
+		text += fmt.Sprintf(" (%d calls end on the old one)", p.Draining)
+	}
+	if p.Refused != "" {
+		text += ": " + p.Refused
+	}
+	line("%s", text)
+	for _, c := range p.Changes {
+		line("  %s", c)
+	}
+}

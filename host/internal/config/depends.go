@@ -1,0 +1,71 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/gohcl"
+
+	"toolhost.dev/sdk/suggest"
+)
+
+// dependsOn evaluates the names of the plugins that a plugin depends on.
+func (d *decoder) dependsOn(e hcl.Expression) (names []string) {
+	if given(e) {
+		d.add(gohcl.DecodeExpression(e, d.ctx, &names))
+	}
+	return names
+}
+
+// dependencies says which plugins depend on something that is not there, or on themselves. at
+// has where each says what it depends on.
+func (d *decoder) dependencies(at map[string]hcl.Range) {
+	c := d.cfg
+	var known []string
+	for _, p := range c.Plugins {
+		known = append(known, p.Name)
+	}
+	for i := range c.Plugins {
+		p := &c.Plugins[i]
+		for _, name := range p.DependsOn {
+			if c.Plugin(name) != nil {
+				continue
+			}
+			k := slices.IndexFunc(c.absent, func(a absentPlugin) bool { return a.Name == name })
+			if k < 0 {
+				d.fail(at[p.Name], fmt.Sprintf("Plugin %q depends on %q, which is not configured", p.Name, name), "Add a block plugin %q, or take it out of depends_on.%s", name, suggest.DidYouMean(name, known))
+			} else if p.Missing == "" {
+				p.Missing = fmt.Sprintf("it depends on plugin %s, which is left out: %s", name, c.absent[k].Missing)
+			}
+		}
+	}
+	told := make(map[string]bool)
+	for _, p := range c.Plugins {
+		if cycle := c.cycle(p.Name, nil); cycle != nil && !told[p.Name] {
+			for _, name := range cycle {
+				told[name] = true
+			}
+			d.fail(at[p.Name], fmt.Sprintf("Plugin %q depends on itself", p.Name), "The way is %s. Take one of them out of depends_on.", strings.Join(append(cycle, p.Name), " → "))
+		}
+	}
+}
+
+// cycle gives the way from the first of the path back to it; nil: there is none.
+func (c *Config) cycle(name string, path []string) []string {
+	if len(path) > 0 && name == path[0] {
+		return path
+	}
+	p := c.Plugin(name)
+	if p == nil || slices.Contains(path, name) {
+		return nil
+	}
+	path = append(slices.Clone(path), name)
+	for _, on := range p.DependsOn {
+		if way := c.cycle(on, path); way != nil {
+			return way
+		}
+	}
+	return nil
+}

@@ -1,0 +1,81 @@
+package config
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/gohcl"
+)
+
+type toolHCL struct {
+	Name    string         `hcl:"name,label"`
+	Enabled *bool          `hcl:"enabled,optional"`
+	Timeout hcl.Expression `hcl:"timeout,optional"`
+
+	Priority      int            `hcl:"priority,optional"`
+	MaxConcurrent hcl.Expression `hcl:"max_concurrent,optional"`
+	Queue         hcl.Expression `hcl:"queue,optional"`
+	Attempts      hcl.Expression `hcl:"attempts,optional"`
+	RetryDelay    hcl.Expression `hcl:"retry_delay,optional"`
+	Fallback      *fallbackHCL   `hcl:"fallback,block"`
+
+	At hcl.Range `hcl:",def_range"`
+}
+
+type fallbackHCL struct {
+	Tool   string            `hcl:"tool"`
+	Params map[string]string `hcl:"params,optional"`
+	At     hcl.Range         `hcl:",def_range"`
+}
+
+// Tool is what the operator says of one tool; zero values mean "as the tool says".
+type Tool struct {
+	Enabled *bool
+	Timeout time.Duration
+
+	// Priority among the calls that wait because of the host's max_calls; higher goes first.
+	Priority int
+	// MaxConcurrent bounds how many calls of it run at once, of all sessions; 0: any number.
+	MaxConcurrent int
+	// Queue bounds how many more may wait; 0: any number; negative: none.
+	Queue int
+	// Attempts bounds how often a call is tried whose plugin dies under it, where that is safe.
+	Attempts int
+	// RetryDelay before the second repetition; each later one waits twice as long.
+	RetryDelay time.Duration
+	// Fallback is the full name of the tool that is tried when this one is not available or
+	// takes too long; empty: none. FallbackParams gives parameters their names there.
+	Fallback       string
+	FallbackParams map[string]string
+
+	at position
+}
+
+func (d *decoder) tool(t *toolHCL) {
+	out := Tool{
+		Enabled: t.Enabled, Timeout: d.duration(t.Timeout), Priority: t.Priority, RetryDelay: d.duration(t.RetryDelay), at: t.At,
+		MaxConcurrent: d.positive(t.MaxConcurrent, "max_concurrent", "At least one call must be able to run; enabled = false turns the tool off."),
+		Attempts:      d.positive(t.Attempts, "attempts", "A call is tried at least once."),
+	}
+	if given(t.Queue) {
+		diags := gohcl.DecodeExpression(t.Queue, d.ctx, &out.Queue)
+		d.add(diags)
+		switch {
+		case diags.HasErrors():
+		case out.Queue < 0:
+			d.fail(t.Queue.Range(), "queue is negative", "Say how many calls may wait; 0 lets none wait.")
+		case out.MaxConcurrent == 0 && !given(t.MaxConcurrent):
+			d.fail(t.Queue.Range(), "There is no queue without max_concurrent", "Say how many calls may run at once: max_concurrent = 4.")
+		case out.Queue == 0:
+			out.Queue = -1
+		}
+	}
+	if f := t.Fallback; f != nil {
+		out.Fallback, out.FallbackParams = f.Tool, f.Params
+		if f.Tool == t.Name {
+			d.fail(f.At, fmt.Sprintf("Tool %q is its own fallback", t.Name), "Name another tool.")
+		}
+	}
+	d.cfg.Tools[t.Name] = out
+}

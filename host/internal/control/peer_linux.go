@@ -1,0 +1,64 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// allowed refuses who is not this user, and who is confined more than the host: a command that
+// the host runs in a sandbox must not tell the host what to do.
+func allowed(conn *net.UnixConn) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var cred *unix.Ucred
+	var credErr error
+	if err := raw.Control(func(fd uintptr) {
+		cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	}); err != nil || credErr != nil {
+		return errors.Join(err, credErr)
+	}
+	if int(cred.Uid) != os.Getuid() {
+		return fmt.Errorf("the host belongs to another user")
+	}
+	own, err := confinement("self")
+	if err != nil {
+		return err
+	}
+	peer, err := confinement(strconv.Itoa(int(cred.Pid)))
+	if err != nil {
+		return fmt.Errorf("it cannot be told who asks: %w", err)
+	}
+	if peer.filters > own.filters || peer.noNewPrivs > own.noNewPrivs {
+		return errors.New("a program in a sandbox may not control the host: run this outside of the host's own commands")
+	}
+	return nil
+}
+
+// confined is what a process can never shake off.
+type confined struct{ filters, noNewPrivs int }
+
+func confinement(pid string) (c confined, err error) {
+	b, err := os.ReadFile("/proc/" + pid + "/status")
+	if err != nil {
+		return c, err
+	}
+	for line := range strings.Lines(string(b)) {
+		name, value, _ := strings.Cut(line, ":")
+		n, _ := strconv.Atoi(strings.TrimSpace(value))
+		switch name {
+		case "Seccomp_filters":
+			c.filters = n
+		case "NoNewPrivs":
+			c.noNewPrivs = n
+		}
+	}
+	return c, nil
+}

@@ -1,0 +1,176 @@
+// Package control lets other processes of the same user ask a running host: one request and
+// one answer, each a line of JSON, on a socket in a directory that only the user can enter.
+package control
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	// maxMessage bounds a request and an answer, in bytes.
+	maxMessage = 16 << 20
+	// maxClients bounds who is answered at the same time; others wait.
+	maxClients = 16
+	// requestTimeout is how long a client may take to say what it wants.
+	requestTimeout = 10 * time.Second
+)
+
+// Handler answers a request. ctx ends when the client is gone or the server is closed. What
+// it returns is marshaled.
+type Handler func(ctx context.Context, op string, args json.RawMessage) (any, error)
+
+type request struct {
+	Op   string          `json:"op"`
+	Args json.RawMessage `json:"args,omitempty"`
+}
+
+type answer struct {
+	Error  string          `json:"error,omitempty"`
+	Result json.RawMessage `json:"result,omitempty"`
+}
+
+// Server answers requests until it is closed.
+type Server struct {
+	listener *net.UnixListener
+	path     string
+	dir      *os.File // holds a directory that the socket is reached through; nil: none is needed
+	handle   Handler
+	ctx      context.Context //nolint:containedctx // the server's life
+	cancel   context.CancelFunc
+	slots    chan struct{}
+	wg       sync.WaitGroup
+}
+
+// Listen makes a server for this process with its socket in a directory, which is made, and
+// removes what dead processes left there.
+func Listen(dir string, handle Handler) (*Server, error) {
+	if err := private(dir); err != nil {
+		return nil, err
+	}
+	Sockets(dir) // sweeps
+	name := socketName(os.Getpid())
+	path := filepath.Join(dir, name)
+	address, through, err := reach(dir, name)
+	if err != nil {
+		return nil, err
+	}
+	_ = os.Remove(path) // an earlier process had this number
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: address, Net: "unix"})
+	if err == nil {
+		l.SetUnlinkOnClose(false)
+		if err = os.Chmod(path, 0o600); err != nil {
+			_ = l.Close()
+		}
+	}
+	if err != nil {
+		_ = through.Close()
+		return nil, fmt.Errorf("no control socket can be made in %s: %w", dir, err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &Server{listener: l, path: path, dir: through, handle: handle, ctx: ctx, cancel: cancel, slots: make(chan struct{}, maxClients)}
+	s.wg.Go(s.accept)
+	return s, nil
+}
+
+// private makes a directory that only this user can enter.
+func private(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	st, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	sys, ok := st.Sys().(*syscall.Stat_t)
+	if !st.IsDir() || !ok || int(sys.Uid) != os.Getuid() {
+		return fmt.Errorf("%s must be a directory of this user: remove it", dir)
+	}
+	return os.Chmod(dir, 0o700) //nolint:gosec // a directory is entered
+}
+
+// Close ends what is being answered, and removes the socket.
+func (s *Server) Close() {
+	_ = os.Remove(s.path)
+	_ = s.listener.Close()
+	s.cancel()
+	s.wg.Wait()
+	_ = s.dir.Close()
+}
+
+func (s *Server) accept() {
+	for {
+		conn, err := s.listener.AcceptUnix()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case err != nil: // out of descriptors
+			time.Sleep(10 * time.Millisecond)
+			continue
+		}
+		select {
+		case s.slots <- struct{}{}:
+		case <-s.ctx.Done():
+			_ = conn.Close()
+			return
+		}
+		s.wg.Go(func() {
+			defer func() { <-s.slots }()
+			s.answer(conn)
+		})
+	}
+}
+
+func (s *Server) answer(conn *net.UnixConn) {
+	ctx, cancel := context.WithCancel(s.ctx)
+	defer cancel()
+	defer conn.Close() //nolint:errcheck // nothing can be done
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })
+	defer stop()
+	_ = conn.SetReadDeadline(time.Now().Add(requestTimeout))
+	var out answer
+	in := bufio.NewReader(io.LimitReader(conn, maxMessage))
+	result, err := s.run(ctx, cancel, conn, in)
+	if out.Result = result; err != nil {
+		out.Error = err.Error()
+	}
+	b, err := json.Marshal(out)
+	if err == nil && ctx.Err() == nil {
+		_ = conn.SetWriteDeadline(time.Now().Add(requestTimeout))
+		_, _ = conn.Write(append(b, '\n'))
+	}
+}
+
+func (s *Server) run(ctx context.Context, cancel func(), conn *net.UnixConn, in *bufio.Reader) (json.RawMessage, error) {
+	line, err := in.ReadBytes('\n')
+	if err != nil {
+		return nil, fmt.Errorf("the request cannot be read: %w", err)
+	}
+	var req request
+	if err := json.Unmarshal(line, &req); err != nil {
+		return nil, fmt.Errorf("the request is not valid: %w", err)
+	}
+	if err := allowed(conn); err != nil { // who is refused has been heard, or could not hear why
+		return nil, err
+	}
+	_ = conn.SetReadDeadline(time.Time{})
+	go func() { // who is gone needs no answer
+		_, _ = in.ReadByte()
+		cancel()
+	}()
+	result, err := s.handle(ctx, req.Op, req.Args)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(result)
+}

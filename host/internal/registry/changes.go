@@ -1,0 +1,151 @@
+package registry
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// Change is one difference between what a plugin served and what another version of it serves.
+type Change struct {
+	Tool string `json:"tool"`
+	// What is different, as a sentence without its end.
+	What string `json:"what"`
+	// Breaks: a caller that knows the former definition may fail with the new one, or do
+	// more than it means to.
+	Breaks bool `json:"breaks"`
+}
+
+func (c Change) String() string { return c.Tool + ": " + c.What }
+
+// Compare gives the differences between two versions of a plugin's tools.
+func Compare(from, to []tool.Definition) []Change {
+	var out []Change
+	for i := range from {
+		old := &from[i]
+		k := slices.IndexFunc(to, func(d tool.Definition) bool { return d.Name == old.Name })
+		if k < 0 {
+			out = append(out, Change{old.Name, "the tool is gone", true})
+			continue
+		}
+		out = append(out, compareTool(old, &to[k])...)
+	}
+	for i := range to {
+		if !slices.ContainsFunc(from, func(d tool.Definition) bool { return d.Name == to[i].Name }) {
+			out = append(out, Change{to[i].Name, "the tool is new", false})
+		}
+	}
+	return out
+}
+
+func compareTool(old, now *tool.Definition) (out []Change) {
+	add := func(breaks bool, format string, a ...any) {
+		out = append(out, Change{old.Name, fmt.Sprintf(format, a...), breaks})
+	}
+	for _, t := range []struct {
+		name     string
+		old, now bool
+		promise  bool // callers rely on it; a trait that is none must not appear
+	}{
+		{"read_only", old.Traits.ReadOnly, now.Traits.ReadOnly, true},
+		{"concurrency_safe", old.Traits.ConcurrencySafe, now.Traits.ConcurrencySafe, false},
+		{"idempotent", old.Traits.Idempotent, now.Traits.Idempotent, true},
+		{"dangerous", old.Traits.Dangerous, now.Traits.Dangerous, true},
+		{"auto_execute", old.Traits.AutoExecute, now.Traits.AutoExecute, false},
+		{"disabled", old.Traits.Disabled, now.Traits.Disabled, false},
+	} {
+		switch {
+		case t.old && !t.now:
+			add(t.promise, "it is no longer %s", t.name)
+		case !t.old && t.now:
+			// More is done without asking.
+			add(t.name == "auto_execute", "it is now %s", t.name)
+		}
+	}
+	if old.Description != now.Description {
+		add(false, "its description is another")
+	}
+	if old.StdinParameter != now.StdinParameter {
+		add(old.StdinParameter != "", "standard input goes to %q instead of %q", now.StdinParameter, old.StdinParameter)
+	}
+	if string(old.Input) == string(now.Input) {
+		return out
+	}
+	a, errA := tool.ParseSchema(old.Input)
+	b, errB := tool.ParseSchema(now.Input)
+	if errA != nil || errB != nil {
+		add(true, "its input schema is another")
+		return out
+	}
+	before := len(out)
+	compareParams(a, b, add)
+	if a.Open() && !b.Open() {
+		add(true, "it takes no parameters any more that it does not declare")
+	}
+	if len(out) == before {
+		add(false, "details of its parameters are others")
+	}
+	return out
+}
+
+func compareParams(a, b *tool.Schema, add func(breaks bool, format string, a ...any)) {
+	var orderA, orderB []string
+	for _, p := range a.Params() {
+		q := b.Param(p.Name)
+		if q == nil {
+			add(!b.Open(), "the parameter %s is gone", p.Name)
+			continue
+		}
+		orderA = append(orderA, p.Name)
+		if q.Required && !p.Required {
+			add(true, "the parameter %s is now required", p.Name)
+		}
+		if narrower(p.Types, q.Types) || narrower(p.ItemTypes, q.ItemTypes) {
+			add(true, "the parameter %s was %s and is %s", p.Name, p.TypeName(), q.TypeName())
+		}
+		if lost := missing(p.Enum, q.Enum); q.Enum != nil && (p.Enum == nil || len(lost) > 0) {
+			add(true, "the parameter %s takes only %s", p.Name, strings.Join(q.EnumNames(), ", "))
+		}
+		if p.Path != q.Path {
+			add(true, "the parameter %s was checked as a path for %q, and is for %q", p.Name, p.Path, q.Path)
+		}
+	}
+	for _, q := range b.Params() {
+		if a.Param(q.Name) == nil {
+			if q.Required {
+				add(true, "the new parameter %s is required", q.Name)
+			} else {
+				add(false, "the parameter %s is new", q.Name)
+			}
+		}
+	}
+	// A parameter that stands between two others shifts those behind it.
+	for _, q := range b.Params()[:min(len(orderA), len(b.Params()))] {
+		orderB = append(orderB, q.Name)
+	}
+	if !slices.Equal(orderA, orderB) {
+		add(true, "the order of its parameters was %s and is %s", strings.Join(orderA, ", "), strings.Join(orderB, ", "))
+	}
+}
+
+// narrower reports whether a value of the old types may not be one of the new; none means any.
+func narrower(old, now []string) bool {
+	if len(now) == 0 {
+		return false
+	}
+	return len(old) == 0 || slices.ContainsFunc(old, func(t string) bool {
+		return !slices.Contains(now, t) && (t != "integer" || !slices.Contains(now, "number"))
+	})
+}
+
+func missing(old, now []any) (lost []any) {
+	for _, v := range old {
+		if !slices.ContainsFunc(now, func(w any) bool { return reflect.DeepEqual(v, w) }) {
+			lost = append(lost, v)
+		}
+	}
+	return lost
+}

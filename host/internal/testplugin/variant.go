@@ -1,0 +1,89 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"toolhost.dev/sdk"
+	"toolhost.dev/sdk/tool"
+)
+
+// A variant of the plugin is a copy of its binary with a line at the end, so that tests have
+// many versions without building them:
+//
+//	!variant version=2.0.0 mode=hang drop=nap require=echo add=extra unhealthy=yes
+type variant map[string]string
+
+// mark begins the line. It is put together so that the program itself does not hold it.
+var mark = []byte("\n!" + strings.ToLower("VARIANT "))
+
+func readVariant() variant {
+	f, err := os.Open("/proc/self/exe")
+	if err != nil {
+		return nil
+	}
+	defer f.Close() //nolint:errcheck // only read
+	const tail = 1 << 10
+	if _, err := f.Seek(-tail, io.SeekEnd); err != nil {
+		return nil
+	}
+	b, err := io.ReadAll(f)
+	i := bytes.LastIndex(b, mark)
+	if err != nil || i < 0 {
+		return nil
+	}
+	v := make(variant)
+	for word := range strings.FieldsSeq(string(b[i+len(mark):])) {
+		name, value, _ := strings.Cut(word, "=")
+		v[name] = value
+	}
+	return v
+}
+
+// apply changes what the plugin serves.
+func (v variant) apply(p *sdk.Plugin) {
+	if s := v["version"]; s != "" {
+		p.Version = s
+	}
+	if text := v["unhealthy"]; text != "" {
+		p.Health = func(context.Context, string) sdk.Health {
+			return sdk.Health{Status: tool.Unhealthy, Message: text, Details: json.RawMessage(`{}`)}
+		}
+	}
+}
+
+// named is a tool with its name, which the SDK keeps to itself.
+type named struct {
+	name string
+	tool sdk.Tool
+}
+
+func define[In any](d sdk.Definition, handler func(context.Context, *sdk.Call, In) (*sdk.Result, error)) named {
+	return named{d.Name, sdk.NewTool(d, handler)}
+}
+
+// choose changes which tools there are.
+func (v variant) choose(tools []named) []named {
+	if v["require"] != "" {
+		i := slices.IndexFunc(tools, func(t named) bool { return t.name == "echo" })
+		tools[i] = define(sdk.Definition{Name: "echo", Description: "Give the text back.", Traits: sdk.Traits{ReadOnly: true, ConcurrencySafe: true}}, strictEcho)
+	}
+	if name := v["add"]; name != "" {
+		tools = append(tools, define(sdk.Definition{Name: name, Description: "A tool that only some versions have."}, where))
+	}
+	return slices.DeleteFunc(tools, func(t named) bool { return t.name == v["drop"] })
+}
+
+type strictArgs struct {
+	Text   string `json:"text" jsonschema:"what to give back"`
+	Reason string `json:"reason" jsonschema:"why"`
+}
+
+func strictEcho(_ context.Context, _ *sdk.Call, in strictArgs) (*sdk.Result, error) {
+	return sdk.Text(in.Text + " because " + in.Reason), nil
+}

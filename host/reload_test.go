@@ -1,0 +1,464 @@
+package host_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host"
+)
+
+// swappable is a plugin binary that tests replace.
+type swappable struct {
+	t    *testing.T
+	dir  string
+	path string
+	opts host.Options
+}
+
+// swap opens a host with one plugin whose binary can be replaced; more is added to its
+// configuration.
+func swap(t *testing.T, more string) *swappable {
+	t.Helper()
+	dir := t.TempDir()
+	s := &swappable{t: t, dir: dir, path: filepath.Join(dir, "bin", "p")}
+	if err := os.Mkdir(filepath.Dir(s.path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s.put("version=1.0.0")
+	s.configure(fmt.Sprintf("plugin %q {\n  path = %q\n}\n%s", "p", s.path, more))
+	s.opts = host.Options{Config: filepath.Join(dir, "toolhost.hcl")}
+	return s
+}
+
+func (s *swappable) configure(text string) {
+	s.t.Helper()
+	if err := os.WriteFile(filepath.Join(s.dir, "toolhost.hcl"), []byte(text), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// put makes the binary another variant, by renaming over it.
+func (s *swappable) put(variant string) {
+	s.t.Helper()
+	dir, err := plugins()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "testplugin"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	b = fmt.Appendf(b, "\n!variant %s\n", variant)
+	if err := os.WriteFile(s.path+".new", b, 0o755); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.Rename(s.path+".new", s.path); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// version asks a running plugin which it is.
+func version(t *testing.T, h *host.Host) string {
+	t.Helper()
+	res := h.Run(t.Context(), host.Request{Command: "where"}, nil)
+	_, v, _ := strings.Cut(res.Output, "version=")
+	v, _, _ = strings.Cut(v, " ")
+	if !res.Success() {
+		t.Errorf("where: %v", res.Error)
+	}
+	return v
+}
+
+func reload(t *testing.T, h *host.Host, opts host.ReloadOptions) *host.Reload {
+	t.Helper()
+	r, err := h.Reload(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// patient answers an ask when it is told to.
+type patient struct{ asked, answer chan struct{} }
+
+func (*patient) Progress(string, map[string]any) {}
+func (*patient) Output(tool.Stream, []byte)      {}
+func (p *patient) Ask(context.Context, tool.Ask) (tool.Answer, error) {
+	close(p.asked)
+	<-p.answer
+	return tool.Answer{Outcome: tool.Accepted}, nil
+}
+
+func TestSwap(t *testing.T) {
+	s := swap(t, "")
+	s.opts.OnAsk = "prompt"
+	h := open(t, s.opts)
+	if v := version(t, h); v != "1.0.0" {
+		t.Fatalf("version %q", v)
+	}
+	if r := reload(t, h, host.ReloadOptions{}); len(r.Plugins) != 0 || r.Config.Changed || r.Refused() {
+		t.Errorf("nothing changed, and: %+v", r)
+	}
+	var updates []host.Update
+	h.Subscribe(func(u host.Update) { updates = append(updates, u) })
+	// A call that runs ends on the version that it began with.
+	front := &patient{asked: make(chan struct{}), answer: make(chan struct{})}
+	slow := make(chan *host.Result)
+	go func() { slow <- h.Run(context.Background(), host.Request{Command: "ask"}, front) }()
+	<-front.asked
+	s.put("version=2.0.0 add=extra")
+	r := reload(t, h, host.ReloadOptions{})
+	if len(r.Plugins) != 1 || r.Plugins[0].Outcome != host.Swapped || r.Plugins[0].From != "1.0.0" || r.Plugins[0].To != "2.0.0" || r.Plugins[0].Draining != 1 {
+		t.Errorf("%+v", r)
+	}
+	if v := version(t, h); v != "2.0.0" {
+		t.Errorf("version %q serves", v)
+	}
+	if res := h.Run(t.Context(), host.Request{Name: "extra", Session: "other"}, nil); !res.Success() {
+		t.Errorf("the new tool: %v", res.Error)
+	}
+	close(front.answer)
+	if res := <-slow; !res.Success() || res.Run.PluginVersion != "1.0.0" {
+		t.Errorf("the call that ran: %+v", res)
+	}
+	if len(updates) != 1 || len(updates[0].Tools) != 1 || updates[0].Tools[0].Tool != "extra" {
+		t.Errorf("%+v", updates)
+	}
+}
+
+// A version that is bad in any way leaves the one before it serving, and is named with a reason.
+func TestRefusedVersions(t *testing.T) {
+	s := swap(t, "")
+	s.configure(fmt.Sprintf("plugin \"p\" {\n  path = %q\n  start_timeout = \"1s\"\n}\n", s.path))
+	h := open(t, s.opts)
+	pid := func() int { return h.Status().Plugins[0].PID }
+	if v := version(t, h); v != "1.0.0" {
+		t.Fatalf("version %q", v)
+	}
+	first := pid()
+	for variant, want := range map[string]string{
+		"mode=exit":         "exit status 3",
+		"mode=hang":         "no handshake came within 1s",
+		"mode=future":       "speaks version 9",
+		"mode=deaf":         "did not answer within 1s",
+		"mode=newer":        "needs a host of version 99.0.0",
+		"mode=garbage":      "Welcome to my plugin!",
+		"drop=nap":          "nap: the tool is gone",
+		"require=echo":      "echo: the new parameter reason is required",
+		"unhealthy=too-hot": "unhealthy: too-hot",
+	} {
+		s.put("version=2.0.0 " + variant)
+		r := reload(t, h, host.ReloadOptions{})
+		if len(r.Plugins) != 1 || r.Plugins[0].Outcome != host.Refused || !strings.Contains(r.Plugins[0].Refused, want) {
+			t.Errorf("%s: %+v", variant, r)
+		}
+		if v := version(t, h); v != "1.0.0" || pid() != first {
+			t.Errorf("%s: version %q serves", variant, v)
+		}
+		if why := h.Status().Plugins[0].Refused; !strings.Contains(why, want) {
+			t.Errorf("%s: the status says %q", variant, why)
+		}
+	}
+	// The one that serves ends, and only the refused one is left: it is not used in its place.
+	s.put("version=2.0.0 require=echo")
+	reload(t, h, host.ReloadOptions{})
+	if err := syscall.Kill(first, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if res := h.Run(t.Context(), host.Request{Name: "nap", Arguments: []byte(`{"ms":1}`)}, nil); res.Error == nil || res.Error.Kind != tool.Unavailable || !strings.Contains(res.Error.Message, "breaks who uses its tools") {
+			t.Errorf("%+v", res.Error)
+		}
+	}
+	s.put("version=1.0.0")
+	if v := version(t, h); v != "1.0.0" {
+		t.Errorf("version %q", v)
+	}
+	s.put("version=2.0.0 unhealthy=too-hot")
+	if r := reload(t, h, host.ReloadOptions{AcceptChanges: true}); r.Plugins[0].Outcome != host.Refused {
+		t.Error("a plugin that is not healthy was accepted")
+	}
+	s.put("version=2.0.0 drop=nap")
+	if r := reload(t, h, host.ReloadOptions{AcceptChanges: true}); r.Plugins[0].Outcome != host.Swapped || r.Plugins[0].Changes[0].Tool != "nap" {
+		t.Errorf("%+v", r)
+	}
+	if v, why := version(t, h), h.Status().Plugins[0].Refused; v != "2.0.0" || why != "" {
+		t.Errorf("%q %q", v, why)
+	}
+	if res := h.Run(t.Context(), host.Request{Name: "nap"}, nil); res.Error == nil || res.Error.Kind != tool.NotFound {
+		t.Errorf("%+v", res)
+	}
+	if err := os.Remove(s.path); err != nil {
+		t.Fatal(err)
+	}
+	if r := reload(t, h, host.ReloadOptions{}); r.Plugins[0].Outcome != host.Refused || !strings.Contains(r.Plugins[0].Refused, "there is no file") {
+		t.Errorf("%+v", r)
+	}
+	if v := version(t, h); v != "2.0.0" {
+		t.Errorf("%q", v)
+	}
+}
+
+// What changes while a version is being tried is what gets published.
+func TestTheNewestWins(t *testing.T) {
+	s := swap(t, "")
+	s.opts.Live = true
+	h := open(t, s.opts)
+	version(t, h)
+	s.put("version=2.0.0 mode=hang")
+	done := make(chan *host.Reload)
+	go func() {
+		r, err := h.Reload(context.Background(), host.ReloadOptions{Plugins: []string{"p"}})
+		if err != nil {
+			t.Error(err)
+		}
+		done <- r
+	}()
+	time.Sleep(300 * time.Millisecond)
+	s.put("version=3.0.0")
+	if r := <-done; len(r.Plugins) != 1 || r.Plugins[0].Outcome != host.Swapped || r.Plugins[0].To != "3.0.0" {
+		t.Errorf("%+v", r)
+	}
+	if v := version(t, h); v != "3.0.0" {
+		t.Errorf("version %q", v)
+	}
+}
+
+// The same where nothing tells of the change.
+func TestTheNewestWinsUnwatched(t *testing.T) {
+	s := swap(t, "")
+	h := open(t, s.opts)
+	s.put("version=2.0.0 mode=slow")
+	timer := time.AfterFunc(300*time.Millisecond, func() { s.put("version=3.0.0") })
+	defer timer.Stop()
+	if r := reload(t, h, host.ReloadOptions{}); len(r.Plugins) != 1 || r.Plugins[0].To != "3.0.0" {
+		t.Errorf("%+v", r)
+	}
+	if v := version(t, h); v != "3.0.0" {
+		t.Errorf("version %q", v)
+	}
+}
+
+// A configuration that is empty for a moment, because it is being written, takes nothing away.
+func TestEmptyConfiguration(t *testing.T) {
+	s := swap(t, "")
+	h := open(t, s.opts)
+	s.configure("\n")
+	if r := reload(t, h, host.ReloadOptions{}); r.Config.Changed || !strings.Contains(r.Config.Refused, "is empty") {
+		t.Errorf("%+v", r)
+	}
+	version(t, h)
+}
+
+// Whether files are watched is as the configuration says now.
+func TestWatchingFollowsTheConfiguration(t *testing.T) {
+	s := swap(t, "reload {\n  watch = false\n}\n")
+	s.opts.Live = true
+	h := open(t, s.opts)
+	version(t, h)
+	s.put("version=2.0.0")
+	time.Sleep(500 * time.Millisecond)
+	if v := version(t, h); v != "1.0.0" {
+		t.Errorf("version %q serves, and nothing is watched", v)
+	}
+	s.configure(fmt.Sprintf("plugin %q {\n  path = %q\n}\n", "p", s.path))
+	reload(t, h, host.ReloadOptions{})
+	if v := version(t, h); v != "2.0.0" {
+		t.Errorf("version %q", v)
+	}
+	s.put("version=3.0.0")
+	for deadline := time.Now().Add(30 * time.Second); version(t, h) != "3.0.0"; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("version %q serves", version(t, h))
+		}
+	}
+}
+
+// A plugin that did not work when the host began is taken in once it does.
+func TestMendedPlugin(t *testing.T) {
+	s := swap(t, "")
+	s.put("version=1.0.0 mode=exit")
+	h := open(t, s.opts)
+	if len(h.Problems()) == 0 {
+		t.Fatal("it works")
+	}
+	if r := reload(t, h, host.ReloadOptions{}); !r.Refused() {
+		t.Errorf("%+v", r)
+	}
+	s.put("version=1.0.1")
+	if r := reload(t, h, host.ReloadOptions{}); r.Refused() || len(r.Problems) != 0 {
+		t.Errorf("%+v", r)
+	}
+	if v := version(t, h); v != "1.0.1" {
+		t.Errorf("version %q", v)
+	}
+}
+
+func TestReloadNeedsAKnownPlugin(t *testing.T) {
+	h := open(t, swap(t, "").opts)
+	if _, err := h.Reload(t.Context(), host.ReloadOptions{Plugins: []string{"q"}}); err == nil || !strings.Contains(err.Error(), `no plugin "q"`) {
+		t.Error(err)
+	}
+}
+
+// load has callers call without a pause, each in a session of its own, until stop is called. One
+// in eight changes something, and is never repeated.
+func load(t *testing.T, h *host.Host, callers int, judge func(t *testing.T, want string, res *host.Result) bool) (stop func() (calls int64)) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var calls atomic.Int64
+	var wg sync.WaitGroup
+	for i := range callers {
+		wg.Go(func() {
+			for k, n := 0, 0; ctx.Err() == nil; k++ {
+				text := fmt.Sprintf("caller %d call %d", i, k)
+				req := host.Request{Name: "echo", Arguments: fmt.Appendf(nil, `{"text":%q}`, text), Session: fmt.Sprint("s", i)}
+				if i%8 == 0 {
+					req.Name, req.Arguments, text = "count", nil, fmt.Sprint(n+1)
+				}
+				res := h.Run(context.Background(), req, nil)
+				if !judge(t, text, res) {
+					return
+				}
+				if res.Success() {
+					n++
+				}
+				calls.Add(1)
+			}
+		})
+	}
+	return func() int64 {
+		cancel()
+		wg.Wait()
+		return calls.Load()
+	}
+}
+
+// leaks fails the test if it, with all its cleanups, leaves a process, a descriptor or a goroutine.
+// It comes first.
+func leaks(t *testing.T) {
+	t.Helper()
+	if h, err := host.New(t.Context(), testpluginIn(t)); err != nil || h.Close() != nil { // what is made once stays
+		t.Fatal(err)
+	}
+	count := func() [3]int {
+		fds, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return [3]int{children(t), len(fds), runtime.NumGoroutine()}
+	}
+	before := count()
+	t.Cleanup(func() {
+		var after [3]int
+		for range 100 { // what was about to end before may have ended since
+			if after = count(); after[0] <= before[0] && after[1] <= before[1] && after[2] <= before[2] {
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		buf := make([]byte, 1<<20)
+		t.Errorf("processes, descriptors, goroutines before: %d; after: %d\n%s", before, after, buf[:runtime.Stack(buf, true)])
+	})
+}
+
+func testpluginIn(t *testing.T) host.Options {
+	t.Helper()
+	dir, err := plugins()
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := testplugin(t)
+	opts.BundledDir, opts.Workspace, opts.StateDir, opts.Live = dir, t.TempDir(), t.TempDir(), true
+	return opts
+}
+
+// No call is lost or fails while the binary is replaced again and again.
+func TestSwapsUnderLoad(t *testing.T) {
+	leaks(t)
+	s := swap(t, "")
+	s.opts.Live = true
+	h := open(t, s.opts)
+	version(t, h)
+	stop := load(t, h, 64, func(t *testing.T, want string, res *host.Result) bool {
+		if !res.Success() || res.Output != want || res.Run.Attempts > 1 {
+			t.Errorf("%q: %q %v, attempts %d", want, res.Output, res.Error, res.Run.Attempts)
+			return false
+		}
+		return true
+	})
+	for n := range 10 {
+		s.put(fmt.Sprintf("version=2.0.%d", n))
+		if n%2 == 1 {
+			continue // the watcher finds it
+		}
+		r := reload(t, h, host.ReloadOptions{})
+		if r.Refused() {
+			t.Errorf("swap %d: %+v", n, r)
+		}
+	}
+	for deadline := time.Now().Add(30 * time.Second); version(t, h) != "2.0.9"; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("version %q serves", version(t, h))
+		}
+	}
+	t.Logf("%d calls", stop())
+}
+
+// Plugins that are killed at random fail no call that only reads, and others only as
+// unavailable; nobody is left without an answer.
+func TestKillsUnderLoad(t *testing.T) {
+	leaks(t)
+	s := swap(t, "")
+	h := open(t, s.opts)
+	version(t, h)
+	var failed atomic.Int64
+	stop := load(t, h, 32, func(t *testing.T, want string, res *host.Result) bool {
+		switch {
+		case res.Success() && (res.Output == want || res.Run.Tool == "count"): // whether a count took effect is not known
+			return true
+		case res.Run.Tool == "count" && res.Error != nil && res.Error.Kind == tool.Unavailable && strings.Contains(res.Error.Message, "signal: killed"):
+			failed.Add(1)
+			return true
+		}
+		t.Errorf("%q: %q %v, attempts %d", want, res.Output, res.Error, res.Run.Attempts)
+		return false
+	})
+	kills := 0
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(time.Duration(50+rand.IntN(150)) * time.Millisecond) {
+		if pid := h.Status().Plugins[0].PID; pid > 0 && syscall.Kill(pid, syscall.SIGKILL) == nil {
+			kills++
+		}
+	}
+	t.Logf("%d calls, %d kills, %d calls that change something failed", stop(), kills, failed.Load())
+	if kills == 0 {
+		t.Error("nothing was killed")
+	}
+}
+
+// children counts the processes that this one has started and that live.
+func children(t *testing.T) int {
+	t.Helper()
+	tasks, err := filepath.Glob("/proc/self/task/*/children")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, f := range tasks {
+		b, _ := os.ReadFile(f) // a thread may have ended
+		n += len(strings.Fields(string(b)))
+	}
+	return n
+}
