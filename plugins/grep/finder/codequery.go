@@ -3,7 +3,6 @@ package finder
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"strings"
 
 	"toolhost.dev/plugins/grep/definition"
@@ -170,18 +169,11 @@ func (f *finder) define(ctx context.Context, p *place, q *definition.Query) (a *
 
 // declared looks in a single file.
 func (p *place) declared(ctx context.Context, f *finder, q *definition.Query) (*definition.Answer, error) {
-	file, err := p.ws.Open(p.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, p.missing()
-	}
+	file, info, err := p.open()
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = file.Close() }()
-	info, err := file.Stat()
-	if err != nil {
-		return nil, err
-	}
 	if !info.Mode().IsRegular() {
 		return nil, sdk.Errorf(tool.InvalidArguments, "%s is no regular file, so it declares nothing. Give a directory or a file of source code.", p.given)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"strings"
 	"sync/atomic"
 
@@ -149,20 +150,29 @@ func (f *finder) search(ctx context.Context, p *place, q *query.Query, o walk.Op
 	return a, state, err
 }
 
-// file searches a single file.
-func (p *place) file(ctx context.Context, q *query.Query) (*query.Answer, error) {
+// open opens the file that is named.
+func (p *place) open() (*os.File, fs.FileInfo, error) {
 	file, err := p.ws.Open(p.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, p.missing()
+		return nil, nil, p.missing()
 	}
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return nil, nil, errors.Join(err, file.Close())
+	}
+	return file, info, nil
+}
+
+// file searches a single file.
+func (p *place) file(ctx context.Context, q *query.Query) (*query.Answer, error) {
+	file, info, err := p.open()
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = file.Close() }()
-	info, err := file.Stat()
-	if err != nil {
-		return nil, err
-	}
 	return q.File(ctx, file, info.Size(), p.shown)
 }
 
