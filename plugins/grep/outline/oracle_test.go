@@ -18,8 +18,8 @@ import (
 const pythonOracle = `
 import ast, os, sys, sysconfig
 root = sysconfig.get_paths()["stdlib"]
-for where in (root, root + "/asyncio", root + "/email"):
-    for name in sorted(os.listdir(where)) if os.path.isdir(where) else ():
+for where, step in (root, 4), (root + "/asyncio", 1), (root + "/email", 1):
+    for name in sorted(os.listdir(where))[::step] if os.path.isdir(where) else ():
         path = where + "/" + name
         if not name.endswith(".py"): continue
         text = open(path, "rb").read()
