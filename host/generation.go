@@ -80,7 +80,12 @@ func (h *Host) newMember(p config.Plugin, cfg *config.Config, conf *confinement,
 			if err := h.pins.accept(p.Name, d); err != nil {
 				return err
 			}
-			if known := m.desc.Load(); known != nil { // it was heard before, and its binary may be another by now
+			known := m.desc.Load()
+			if known != nil && slices.Contains(d.Capabilities, tool.CapabilityDiscovery) {
+				h.discovered(m, known, d)
+				return nil
+			}
+			if known != nil { // it was heard before, and its binary may be another by now
 				return breaks(cfg, m.Name, known, d)
 			}
 			if accept != nil {
@@ -139,7 +144,7 @@ func (h *Host) assemble(cfg *config.Config, conf *confinement, members []*member
 		State:     h.state,
 		Timeout:   cfg.Host.Timeout,
 		Latest:    func() *dispatch.Dispatcher { return h.current.Load().dispatch },
-		Unloaded:  func(name string) string { return g.unloaded[name] },
+		Unloaded:  g.whyUnloaded,
 	}
 	return g, refused, err
 }
@@ -210,6 +215,16 @@ func (g *generation) failedToLoad(m *member) {
 	}
 	g.unloaded[m.Name] = strings.TrimSuffix(why, ".") + ". The other tools work; toolhost status shows them all."
 	g.problem("%s", why)
+}
+
+// whyUnloaded says why the plugin of a name, or of a field namespace, could not be loaded.
+func (g *generation) whyUnloaded(name string) string {
+	for _, m := range g.members {
+		if why := g.unloaded[m.Name]; why != "" && (m.Name == name || m.Field == name) {
+			return why
+		}
+	}
+	return ""
 }
 
 // addAliases registers the further names of tools. Those of a preset are for tools that

@@ -15,6 +15,7 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/state"
 )
 
@@ -131,6 +132,22 @@ func (h *Host) ask(ctx context.Context, m *member) error {
 	}
 	m.desc.Store(desc)
 	return err
+}
+
+// discovered tells how the tools that a plugin has now differ from those it is registered
+// with, which are what it said the last time. Those of now are for its next start.
+func (h *Host) discovered(m *member, known, now *tool.Description) {
+	changes := registry.Compare(known.Tools, now.Tools)
+	if len(changes) == 0 {
+		return
+	}
+	h.log.Warn("the tools of a plugin are not those that it had; the new ones are used from the next start on", "plugin", m.Name, "changes", changes)
+	if !m.binary.keyed {
+		return
+	}
+	if err := h.state.SaveDescription(m.binary.key, now, ""); err != nil {
+		h.log.Warn("what a plugin said of itself could not be kept", "plugin", m.Name, "error", err)
+	}
 }
 
 // newID makes the id of a call: unique in this process, and hardly guessed outside of it.

@@ -41,6 +41,12 @@ type Plugin struct {
 	// MinHostVersion is the lowest host version the plugin works with; empty: any.
 	MinHostVersion string
 	Tools          []Tool
+	// Discover gives the tools of a plugin that learns them from elsewhere, once it is
+	// configured. They take the place of Tools, which is empty then. It is called after
+	// Config, within the start timeout of the plugin, and again whenever the host wants to
+	// know; an error keeps the plugin from starting the first time. A tool that is gone from
+	// a later answer can no longer be called. nil: the tools are Tools.
+	Discover func(ctx context.Context) ([]Tool, error)
 	// Config handles the operator's config block; see [NewConfig]. nil: there is none.
 	Config Config
 	// Health reports on a tool, or on the plugin when name is empty. nil: always healthy.
@@ -133,7 +139,7 @@ func (e *ConfigError) Error() string { return e.Summary }
 // the host will not see. The rest is for the host and for [New] to look at: at the start of
 // a process it would take longer than most calls.
 func (p *Plugin) description() (d *tool.Description, toolErr, err error) {
-	var errs, toolErrs []error
+	var errs []error
 	if !tool.ValidName(p.Name) {
 		errs = append(errs, fmt.Errorf("the plugin's name %q is not valid", p.Name))
 	}
@@ -148,8 +154,18 @@ func (p *Plugin) description() (d *tool.Description, toolErr, err error) {
 	if p.Commands {
 		d.Capabilities = append(d.Capabilities, tool.CapabilityCommands)
 	}
+	if p.Discover != nil {
+		d.Capabilities = append(d.Capabilities, tool.CapabilityDiscovery)
+	}
+	d.Tools, toolErr = definitions(p.Tools)
+	return d, toolErr, errors.Join(errs...)
+}
+
+// definitions gives what the host hears of tools, and what is wrong that it will not see.
+func definitions(tools []Tool) (defs []tool.Definition, err error) {
+	var errs []error
 	seen := make(map[string]bool)
-	for _, t := range p.Tools {
+	for _, t := range tools {
 		def := t.def
 		if def.Category == "" {
 			def.Category = tool.CategoryCustom
@@ -159,10 +175,10 @@ func (p *Plugin) description() (d *tool.Description, toolErr, err error) {
 			err = errors.New("the name is used twice")
 		}
 		if err != nil {
-			toolErrs = append(toolErrs, fmt.Errorf("tool %q: %w", def.Name, err))
+			errs = append(errs, fmt.Errorf("tool %q: %w", def.Name, err))
 		}
 		seen[def.Name] = true
-		d.Tools = append(d.Tools, def)
+		defs = append(defs, def)
 	}
-	return d, errors.Join(toolErrs...), errors.Join(errs...)
+	return defs, errors.Join(errs...)
 }

@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"toolhost.dev/sdk/internal/lazyctx"
@@ -21,16 +22,30 @@ import (
 // the running calls, and keeps a panic to the call that made it.
 type runner struct {
 	plugin Plugin
-	desc   *tool.Description
-	tools  map[string]Tool
+	served atomic.Pointer[served]
 
-	mu       sync.Mutex
-	calls    map[*tool.Call]*lazyctx.Context
-	draining bool
-	idle     chan struct{} // closed when draining and no call runs
-	spaces   []space
-	journal  *workspace.Journal // nil without a state directory
-	close    sync.Once
+	mu         sync.Mutex
+	configured bool
+	calls      map[*tool.Call]*lazyctx.Context
+	draining   bool
+	idle       chan struct{} // closed when draining and no call runs
+	spaces     []space
+	journal    *workspace.Journal // nil without a state directory
+	close      sync.Once
+}
+
+// served is what the plugin says of itself, with the handlers.
+type served struct {
+	desc  *tool.Description
+	tools map[string]Tool
+}
+
+func serve(desc *tool.Description, tools []Tool) *served {
+	s := &served{desc: desc, tools: make(map[string]Tool, len(tools))}
+	for _, t := range tools {
+		s.tools[t.def.Name] = t
+	}
+	return s
 }
 
 var errDrained = tool.Errorf(tool.Unavailable, "The plugin is being replaced, and the call took longer than the time it had left. Call again.")
@@ -56,19 +71,42 @@ func newRunner(p Plugin) (r *runner, toolErr, err error) {
 	if err != nil {
 		return nil, toolErr, err
 	}
-	r = &runner{
-		plugin: p, desc: desc, tools: make(map[string]Tool, len(p.Tools)),
-		calls: make(map[*tool.Call]*lazyctx.Context), idle: make(chan struct{}),
-	}
-	for _, t := range p.Tools {
-		r.tools[t.def.Name] = t
-	}
+	r = &runner{plugin: p, calls: make(map[*tool.Call]*lazyctx.Context), idle: make(chan struct{})}
+	r.served.Store(serve(desc, p.Tools))
 	return r, toolErr, nil
 }
 
-func (r *runner) Describe(context.Context) (*tool.Description, error) { return r.desc, nil }
+// Describe gives what is known, which is all there is unless the plugin discovers its tools.
+func (r *runner) Describe(ctx context.Context) (*tool.Description, error) {
+	r.mu.Lock()
+	discover := r.plugin.Discover != nil && r.configured
+	r.mu.Unlock()
+	old := r.served.Load()
+	if !discover {
+		return old.desc, nil
+	}
+	tools, err := r.plugin.Discover(ctx)
+	if err != nil {
+		return nil, err
+	}
+	desc := *old.desc
+	var toolErr error
+	if desc.Tools, toolErr = definitions(tools); toolErr != nil {
+		fmt.Fprintf(os.Stderr, "plugin %s: the host will refuse a part: %v\n", desc.Name, toolErr)
+	}
+	r.served.Store(serve(&desc, tools))
+	return &desc, nil
+}
 
 func (r *runner) Configure(ctx context.Context, c tool.Configuration) ([]tool.Diagnostic, error) {
+	diags, err := r.configure(ctx, c)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.configured = err == nil && !slices.ContainsFunc(diags, func(d tool.Diagnostic) bool { return d.Severity == tool.SeverityError })
+	return diags, err
+}
+
+func (r *runner) configure(ctx context.Context, c tool.Configuration) ([]tool.Diagnostic, error) {
 	if c.StateDir != "" {
 		r.mu.Lock()
 		r.journal = workspace.NewJournal(filepath.Join(c.StateDir, "writes"))
@@ -89,25 +127,26 @@ func (r *runner) Configure(ctx context.Context, c tool.Configuration) ([]tool.Di
 }
 
 func (r *runner) Call(parent context.Context, call *tool.Call, peer tool.Peer) (res *tool.Result) {
-	t, ok := r.tools[call.Tool]
+	now := r.served.Load()
+	t, ok := now.tools[call.Tool]
 	if !ok {
 		var names []string
-		for _, d := range r.desc.Tools {
+		for _, d := range now.desc.Tools {
 			names = append(names, d.Name)
 		}
-		return tool.Failed(tool.Errorf(tool.NotFound, "Plugin %s has no tool %q.%s", r.desc.Name, call.Tool, suggest.DidYouMean(call.Tool, names)))
+		return tool.Failed(tool.Errorf(tool.NotFound, "Plugin %s has no tool %q.%s", r.plugin.Name, call.Tool, suggest.DidYouMean(call.Tool, names)))
 	}
 	ctx := lazyctx.New(parent, time.Time{}, nil)
 	defer ctx.Cancel(nil)
 	if !r.enter(call, ctx) {
-		return tool.Failed(tool.Errorf(tool.Unavailable, "Plugin %s is being replaced and takes no more calls. Try again.", r.desc.Name))
+		return tool.Failed(tool.Errorf(tool.Unavailable, "Plugin %s is being replaced and takes no more calls. Try again.", r.plugin.Name))
 	}
 	defer r.leave(call)
 	defer func() {
 		if p := recover(); p != nil {
 			fmt.Fprintf(os.Stderr, "panic in tool %s: %v\n%s", call.Tool, p, debug.Stack())
 			res = tool.Failed(tool.Errorf(tool.Internal, "Tool %s of plugin %s panicked: %v. This is a defect in the plugin; its log has the stack. The other tools go on.",
-				call.Tool, r.desc.Name, p))
+				call.Tool, r.plugin.Name, p))
 		}
 	}()
 	res, err := t.run(ctx, &Call{Call: call, peer: peer, files: r.workspace})
@@ -123,7 +162,7 @@ func (r *runner) Call(parent context.Context, call *tool.Call, peer tool.Peer) (
 		}
 		return failed
 	case res == nil:
-		return tool.Failed(tool.Errorf(tool.Internal, "Tool %s of plugin %s returned neither a result nor an error. Report it to the plugin's author.", call.Tool, r.desc.Name))
+		return tool.Failed(tool.Errorf(tool.Internal, "Tool %s of plugin %s returned neither a result nor an error. Report it to the plugin's author.", call.Tool, r.plugin.Name))
 	}
 	return res
 }
@@ -183,8 +222,8 @@ func (r *runner) workspace(roots []tool.Root) (*workspace.Workspace, error) {
 }
 
 func (r *runner) Health(ctx context.Context, name string) (tool.Health, error) {
-	if _, ok := r.tools[name]; !ok && name != "" {
-		return tool.Health{Status: tool.HealthNotFound, Message: fmt.Sprintf("plugin %s has no tool %q", r.desc.Name, name)}, nil
+	if _, ok := r.served.Load().tools[name]; !ok && name != "" {
+		return tool.Health{Status: tool.HealthNotFound, Message: fmt.Sprintf("plugin %s has no tool %q", r.plugin.Name, name)}, nil
 	}
 	if r.plugin.Health != nil {
 		return r.plugin.Health(ctx, name), nil

@@ -39,6 +39,10 @@ const CapabilityCalls = "calls"
 // [Call.Commands].
 const CapabilityCommands = "commands"
 
+// CapabilityDiscovery of a plugin: it knows its tools only once it is configured. The host
+// asks for its description again then.
+const CapabilityDiscovery = "discovery"
+
 // Commands lets the commands that a call starts call tools, by the programs
 // "tool:NAME" and "field:NAMESPACE". Each of them connects to the host's socket and names
 // the call it belongs to, and its call goes through the host as any other does.

@@ -9,7 +9,8 @@ import (
 // Plugin is a set of tools under one name and version. Implementations are safe
 // for concurrent use.
 type Plugin interface {
-	// Describe is pure: the same binary answers the same.
+	// Describe is pure: the same binary answers the same. One with [CapabilityDiscovery] may
+	// answer otherwise once it is configured: with its tools, as they are then.
 	Describe(ctx context.Context) (*Description, error)
 	// Configure is called once, before the first Call. Diagnostics with
 	// SeverityError mean that the plugin must not be used.

@@ -95,17 +95,33 @@ func (p *Plugin) launch() (*instance, error) {
 		return in, fmt.Errorf("version %s of it needs a host of version %s or later, and this is %s: upgrade toolhost or use an older release of the plugin",
 			in.desc.Version, in.desc.MinHostVersion, p.super.opts.HostVersion)
 	}
-	if accept := p.spec.Accept; accept != nil {
-		if err := accept(in.desc); err != nil {
+	discovers := slices.Contains(in.desc.Capabilities, tool.CapabilityDiscovery)
+	if !discovers { // else its tools are not known yet
+		if err := p.accept(in.desc); err != nil {
 			return in, err
 		}
 	}
 	if err := p.configure(ctx, in); err != nil {
 		return in, in.explain(ctx, err, timeout)
 	}
+	if discovers {
+		if in.desc, err = in.rpc.Describe(ctx); err != nil {
+			return in, in.explain(ctx, fmt.Errorf("its tools cannot be found out: %s", tool.AsError(err).Message), timeout)
+		}
+		if err := p.accept(in.desc); err != nil {
+			return in, err
+		}
+	}
 	// Nobody else needs to find the socket, and nothing is left of it however the host ends.
 	_ = os.RemoveAll(in.proc.socketDir)
 	return in, nil
+}
+
+func (p *Plugin) accept(d *tool.Description) error {
+	if p.spec.Accept == nil {
+		return nil
+	}
+	return p.spec.Accept(d)
 }
 
 // connect starts the process and goes through go-plugin's handshake.

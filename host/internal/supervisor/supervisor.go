@@ -7,7 +7,7 @@
 //     standard input, and a lifeline pipe that tells it when the host is gone; where it is
 //     confined, a launcher does that and becomes the plugin;
 //  2. handshake: one line on its standard output, read under a deadline;
-//  3. Describe and Configure, checked;
+//  3. Describe and Configure, checked; Describe again where tools are discovered;
 //  4. its socket is unlinked (the connection stays), and the instance is published;
 //  5. calls lease the instance;
 //  6. stopped: asked to end, then its process group is killed.
@@ -78,7 +78,8 @@ type Spec struct {
 	DependsOn []string
 	// Prepare has everything started that the plugin depends on, before each start. nil: nothing.
 	Prepare func(ctx context.Context) error
-	// Accept says what is wrong with what the plugin says of itself; nil: nothing ever is.
+	// Accept says what is wrong with what the plugin says of itself, with its tools; nil: nothing
+	// ever is.
 	Accept func(*tool.Description) error
 }
 

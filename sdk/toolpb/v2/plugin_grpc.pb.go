@@ -38,6 +38,8 @@ const (
 type PluginServiceClient interface {
 	// Describe says what the plugin is and which tools it has. It is pure: the
 	// same binary answers the same, so a host may cache it by the binary's hash.
+	// A plugin with the capability "discovery" is asked again after Configure, and
+	// then has its tools.
 	Describe(ctx context.Context, in *DescribeRequest, opts ...grpc.CallOption) (*DescribeResponse, error)
 	// Configure is called once, after Describe and before the first Call.
 	Configure(ctx context.Context, in *ConfigureRequest, opts ...grpc.CallOption) (*ConfigureResponse, error)
@@ -135,6 +137,8 @@ func (c *pluginServiceClient) Drain(ctx context.Context, in *DrainRequest, opts 
 type PluginServiceServer interface {
 	// Describe says what the plugin is and which tools it has. It is pure: the
 	// same binary answers the same, so a host may cache it by the binary's hash.
+	// A plugin with the capability "discovery" is asked again after Configure, and
+	// then has its tools.
 	Describe(context.Context, *DescribeRequest) (*DescribeResponse, error)
 	// Configure is called once, after Describe and before the first Call.
 	Configure(context.Context, *ConfigureRequest) (*ConfigureResponse, error)
