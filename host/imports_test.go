@@ -13,7 +13,8 @@ import (
 // modules whose packages the rules are about.
 var modules = []string{
 	"toolhost.dev/sdk", "toolhost.dev/host", "toolhost.dev/bench",
-	"toolhost.dev/plugins/ask", "toolhost.dev/plugins/bash", "toolhost.dev/plugins/edit", "toolhost.dev/plugins/grep", "toolhost.dev/plugins/read",
+	"toolhost.dev/plugins/ask", "toolhost.dev/plugins/bash", "toolhost.dev/plugins/edit", "toolhost.dev/plugins/grep",
+	"toolhost.dev/plugins/mcp", "toolhost.dev/plugins/read",
 }
 
 // rule forbids some packages some imports.
@@ -80,9 +81,9 @@ var rules = []rule{
 		allows: func(_, i string) bool { return !under(i, "github.com/hashicorp/go-plugin") },
 	},
 	{
-		why: "only the front for it knows MCP",
+		why: "only the front for it and the plugin for its servers know MCP",
 		of: func(p string) bool {
-			return !under(p, "toolhost.dev/host/mcp", "toolhost.dev/host/cmd/toolhost", "toolhost.dev/bench")
+			return !under(p, "toolhost.dev/host/mcp", "toolhost.dev/host/cmd/toolhost", "toolhost.dev/host/internal/testserver", "toolhost.dev/plugins/mcp", "toolhost.dev/bench")
 		},
 		allows: func(_, i string) bool { return !under(i, "github.com/modelcontextprotocol") },
 	},

@@ -59,7 +59,7 @@ func profile(p *config.Plugin) sandbox.Profile {
 			*s.value = *s.said
 		}
 	}
-	out.Read, out.Write = said.Read, said.Write
+	out.Read, out.Write, out.Run = said.Read, said.Write, said.Run
 	out.Limits = confine.Limits{
 		Memory: said.Limits.Memory, Processes: said.Limits.Processes, Files: said.Limits.Files,
 		FileSize: said.Limits.FileSize, CPU: uint64(said.Limits.CPU.Seconds()),

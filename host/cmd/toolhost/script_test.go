@@ -45,6 +45,7 @@ func build(dir string) error {
 		"testplugin":       "toolhost.dev/host/internal/testplugin", "testmcp": "toolhost.dev/host/internal/testmcp",
 		"plugins/read": "toolhost.dev/plugins/read", "plugins/edit": "toolhost.dev/plugins/edit",
 		"plugins/grep": "toolhost.dev/plugins/grep", "plugins/bash": "toolhost.dev/plugins/bash", "plugins/ask": "toolhost.dev/plugins/ask",
+		"plugins/mcp": "toolhost.dev/plugins/mcp", "testserver": "toolhost.dev/host/internal/testserver",
 	}
 	if runtime.GOOS == "linux" {
 		binaries["testescape"] = "toolhost.dev/host/internal/testescape"
@@ -94,6 +95,7 @@ func TestScripts(t *testing.T) {
 			"waitfor":  waitFor,
 			"killhost": killHost,
 			"signal":   signalHost,
+			"gone":     noneHas,
 			"mkfifo":   makeFIFO,
 			"mkbig":    makeBig,
 		},
@@ -215,6 +217,29 @@ func killHost(ts *testscript.TestScript, _ bool, args []string) {
 // signal NAME: SIGINT to the process of a background command.
 func signalHost(ts *testscript.TestScript, _ bool, args []string) {
 	signalTo(ts, args[0], syscall.SIGINT)
+}
+
+// gone NAME=VALUE: no process has the variable in its environment, which only waits for those
+// that end. With "!": one has.
+func noneHas(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: gone NAME=VALUE")
+	}
+	for range 200 {
+		found := ""
+		procs, err := filepath.Glob("/proc/[0-9]*/environ")
+		ts.Check(err)
+		for _, p := range procs {
+			if env, err := os.ReadFile(p); err == nil && slices.Contains(strings.Split(string(env), "\x00"), args[0]) {
+				found = p
+			}
+		}
+		if (found != "") == neg {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	ts.Fatalf("it did not come to that")
 }
 
 func signalTo(ts *testscript.TestScript, pidFile string, sig syscall.Signal) {

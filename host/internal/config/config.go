@@ -145,9 +145,9 @@ type Confinement struct {
 	Enforce string
 	// WriteRoots: it may write in writable roots.
 	WriteRoots, Exec, Network *bool
-	// Read and Write are further paths, absolute.
-	Read, Write []string
-	Limits      Limits
+	// Read and Write are further paths, absolute; Run are programs.
+	Read, Write, Run []string
+	Limits           Limits
 }
 
 // Limits of a plugin's processes, each; 0: none.

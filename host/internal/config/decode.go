@@ -31,6 +31,7 @@ type fileHCL struct {
 	Sandbox *sandboxHCL `hcl:"sandbox,block"`
 	Reload  *reloadHCL  `hcl:"reload,block"`
 	Plugins []pluginHCL `hcl:"plugin,block"`
+	Fields  []fieldHCL  `hcl:"field,block"`
 	Tools   []toolHCL   `hcl:"tool,block"`
 	Aliases []aliasHCL  `hcl:"alias,block"`
 
@@ -157,6 +158,15 @@ func (d *decoder) file(f *fileHCL) {
 		if given(p.DependsOn) {
 			depends[p.Name] = p.DependsOn.Range()
 		}
+	}
+	for i := range f.Fields {
+		m := &f.Fields[i]
+		if first, dup := seen[m.Name]; dup {
+			d.fail(m.At, fmt.Sprintf("The name of field %q is taken", m.Name), "The block that has it is at %s:%d. Remove one, or give it another name.", first.Filename, first.Start.Line)
+			continue
+		}
+		seen[m.Name] = m.At
+		d.field(m)
 	}
 	d.dependencies(depends)
 	for i := range f.Tools {

@@ -194,8 +194,8 @@ func (d *Dispatcher) bind(p *Pending) (*registry.Entry, map[string]json.RawMessa
 		return nil, nil, d.notFound(c)
 	case c.IsHelp:
 		return nil, nil, help.Result(d.Registry, c)
-	case c.Layer == router.Native && c.Simple && d.unloaded(c.Name) != nil:
-		return nil, nil, refused(d.unloaded(c.Name))
+	case c.Layer == router.Native && c.Simple && d.unloaded(c) != nil:
+		return nil, nil, refused(d.unloaded(c))
 	}
 	namespace, name := c.Namespace, c.Name
 	if c.Layer == router.Native {

@@ -195,20 +195,23 @@ func refused(err error) *tool.Result {
 // notFound adds to a name that is not known that a plugin of that name failed to load.
 func (d *Dispatcher) notFound(c *router.Command) *tool.Result {
 	if c.Error.Kind == tool.NotFound {
-		if err := d.unloaded(c.Name); err != nil {
+		if err := d.unloaded(c); err != nil {
 			return refused(err)
 		}
 	}
 	return &tool.Result{Error: c.Error}
 }
 
-// unloaded says that the plugin that would serve a name could not be loaded.
-func (d *Dispatcher) unloaded(name string) error {
-	if d.Unloaded == nil || name == "" {
+// unloaded says that the plugin that would serve a command could not be loaded.
+func (d *Dispatcher) unloaded(c *router.Command) error {
+	if d.Unloaded == nil {
 		return nil
 	}
-	if why := d.Unloaded(name); why != "" {
-		return tool.Errorf(tool.Unavailable, "%s", why).From(tool.SourcePlugin)
+	namespace, _, _ := strings.Cut(c.Name, ":") // a native command, as there is no such namespace
+	for _, name := range []string{c.Namespace, c.Name, namespace} {
+		if why := d.Unloaded(name); name != "" && why != "" {
+			return tool.Errorf(tool.Unavailable, "%s", why).From(tool.SourcePlugin)
+		}
 	}
 	return nil
 }

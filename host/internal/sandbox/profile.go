@@ -19,7 +19,9 @@ type Profile struct {
 	StartProcesses bool `json:"exec"`
 	Network        bool `json:"network"`
 	// Read and Write are paths besides the roots.
-	Read   []string       `json:"read,omitempty"`
+	Read []string `json:"read,omitempty"`
+	// Run are programs besides those of the system and in the roots.
+	Run    []string       `json:"run,omitempty"`
 	Write  []string       `json:"write,omitempty"`
 	Limits confine.Limits `json:"limits"`
 }
@@ -81,7 +83,7 @@ var caches = map[string]string{"XDG_CACHE_HOME": "cache", "GOCACHE": "cache/go-b
 // that. It makes the directories that have to be there.
 func (p Profile) Policy(at Place, abi int) (confine.Policy, []string, error) {
 	out := confine.Policy{
-		Run: []string{at.Binary}, Devices: devices, StartProcesses: p.StartProcesses, Network: p.Network, Limits: p.Limits, ABI: abi,
+		Run: append([]string{at.Binary}, p.Run...), Devices: devices, StartProcesses: p.StartProcesses, Network: p.Network, Limits: p.Limits, ABI: abi,
 		Scratch: []string{"/tmp", "/dev/shm", "/var/tmp"},
 		// What writes nowhere but in its own directories has no need to.
 		FixedMetadata: !p.WriteRoots && !p.StartProcesses && len(p.Write) == 0,
@@ -122,6 +124,10 @@ func (p Profile) Policy(at Place, abi int) (confine.Policy, []string, error) {
 		}
 	case kind.static:
 		out.Read = append(out.Read, runtimeFiles...)
+		if p.Network { // names are looked up, and certificates checked
+			out.Read = append(out.Read, systemFiles...)
+			out.Read = append(out.Read, "/usr/share/ca-certificates")
+		}
 	default:
 		// Its libraries, and the interpreter without which it is nothing.
 		out.Run = append(out.Run, kind.interpreters...)

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// serveHTTP serves by streamable HTTP to who has the token, and writes a configuration that
+// mounts it, and that mounts it without the token.
+func serveHTTP(config string) {
+	s := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil)
+	mcp.AddTool(s, &mcp.Tool{Name: "greet", Description: "Greet somebody."}, func(_ context.Context, _ *mcp.CallToolRequest, in struct {
+		Who string `json:"who"`
+	}) (*mcp.CallToolResult, any, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "hello " + in.Who}}}, nil, nil
+	})
+	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	block := "field %q {\n  mcp {\n    url = \"http://%s/%s\"\n    %s\n  }\n}\n"
+	text := fmt.Sprintf(block, "web", l.Addr(), "mcp", `headers = { Authorization = "Bearer ${env("TOKEN")}" }`) +
+		fmt.Sprintf(block, "stranger", l.Addr(), "mcp", "") + fmt.Sprintf(block, "moved", l.Addr(), "moved", "")
+	if err := os.WriteFile(config+".new", []byte(text), 0o600); err != nil {
+		panic(err)
+	}
+	if err := os.Rename(config+".new", config); err != nil {
+		panic(err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/moved", http.RedirectHandler("/mcp", http.StatusTemporaryRedirect))
+	mux.HandleFunc("/mcp", func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer secret" {
+			http.Error(w, "who are you?", http.StatusUnauthorized)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	})
+	panic(http.Serve(l, mux)) //nolint:gosec // for tests
+}

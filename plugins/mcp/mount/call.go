@@ -1,0 +1,223 @@
+package mount
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"toolhost.dev/sdk"
+	"toolhost.dev/sdk/tool"
+)
+
+// running are the calls that run, by the token by which the server tells of their progress.
+type running struct {
+	mu      sync.Mutex
+	last    int
+	byToken map[string]*active
+}
+
+// active is a call that runs.
+type active struct {
+	*sdk.Call
+	// alive is called at each sign of life, pause when it is not the server's turn.
+	alive, pause func()
+}
+
+func (r *running) add(a *active) (token string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.byToken == nil {
+		r.byToken = make(map[string]*active)
+	}
+	r.last++
+	token = strconv.Itoa(r.last)
+	r.byToken[token] = a
+	return token
+}
+
+func (r *running) remove(token string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.byToken, token)
+}
+
+func (r *running) get(token string) *active {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.byToken[token]
+}
+
+// only gives the call that runs, if there is one alone.
+func (r *running) only() *active {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.byToken) != 1 {
+		return nil
+	}
+	for _, a := range r.byToken {
+		return a
+	}
+	return nil
+}
+
+var errSilent = errors.New("silent")
+
+// cancelWait is how long a canceled call waits for the server to hear of it.
+const cancelWait = time.Second
+
+type activeKey struct{}
+
+// call runs a tool of the server's.
+func (m *mount) call(ctx context.Context, call *sdk.Call, name string, args json.RawMessage) (*sdk.Result, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	silence := time.AfterFunc(m.limits.Call, func() { cancel(errSilent) })
+	defer silence.Stop()
+	a := &active{Call: call, alive: func() { silence.Reset(m.limits.Call) }, pause: func() { silence.Stop() }}
+	token := m.calls.add(a)
+	defer m.calls.remove(token)
+	params := &mcp.CallToolParams{Name: name, Arguments: args, Meta: mcp.Meta{}}
+	params.SetProgressToken(token)
+
+	type answer struct {
+		res *mcp.CallToolResult
+		err error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		res, err := m.session.CallTool(context.WithValue(ctx, activeKey{}, a), params)
+		answers <- answer{res, err}
+	}()
+	var got answer
+	select {
+	case got = <-answers:
+	case <-ctx.Done():
+		select { // it tells the server that the call is canceled
+		case <-answers:
+		case <-time.After(cancelWait):
+		}
+		got.err = ctx.Err()
+	}
+	if got.err == nil {
+		return result(got.res)
+	}
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errSilent):
+		return nil, sdk.Errorf(tool.Timeout, "The MCP server gave neither an answer nor a sign of progress for %s, and the call was canceled. Ask for less, or raise timeout in the field block.", m.limits.Call)
+	case cause != nil:
+		return nil, cause
+	}
+	return nil, m.failure(got.err)
+}
+
+// failure gives a failed request as the host has it.
+func (m *mount) failure(err error) error {
+	var e *jsonrpc.Error
+	if !errors.As(err, &e) {
+		// The connection has ended, and with it this process: see watch.
+		time.Sleep(4 * endWait)
+		return sdk.Errorf(tool.Unavailable, "The connection to the MCP server ended during the call: %s", clean(err.Error(), maxMessage)).From(tool.SourcePlugin)
+	}
+	kind := tool.ExecutionFailed
+	switch e.Code {
+	case jsonrpc.CodeInvalidParams:
+		kind = tool.InvalidArguments
+	case jsonrpc.CodeMethodNotFound:
+		kind = tool.NotFound
+	}
+	text := clean(e.Message, maxMessage)
+	if text == "" {
+		text = fmt.Sprintf("The MCP server refused the call with the error %d and did not say why.", e.Code)
+	}
+	return sdk.Errorf(kind, "%s", text).WithCode(int(e.Code))
+}
+
+// progress passes on what the server says of a call that runs.
+func (m *mount) progress(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
+	token, _ := r.Params.ProgressToken.(string)
+	a := m.calls.get(token)
+	if a == nil {
+		return
+	}
+	a.alive()
+	title := clean(r.Params.Message, maxMessage)
+	if title == "" {
+		title = strconv.FormatFloat(r.Params.Progress, 'g', 4, 64)
+		if r.Params.Total > 0 {
+			title += " of " + strconv.FormatFloat(r.Params.Total, 'g', 4, 64)
+		}
+	}
+	metadata := map[string]any{"progress": r.Params.Progress}
+	if r.Params.Total > 0 {
+		metadata["total"] = r.Params.Total
+	}
+	a.Progress(title, metadata)
+}
+
+// result gives a server's result as the host has it.
+func result(r *mcp.CallToolResult) (*sdk.Result, error) {
+	out := new(sdk.Result)
+	var texts []string
+	for _, c := range r.Content {
+		switch c := c.(type) {
+		case *mcp.TextContent:
+			texts = append(texts, c.Text)
+		case *mcp.ImageContent:
+			out.Attachments = append(out.Attachments, sdk.Attachment{Type: "image", MediaType: c.MIMEType, Content: c.Data})
+		case *mcp.AudioContent:
+			out.Attachments = append(out.Attachments, sdk.Attachment{Type: "file", MediaType: c.MIMEType, Content: c.Data})
+		case *mcp.EmbeddedResource:
+			if c.Resource == nil {
+				continue
+			}
+			content := c.Resource.Blob
+			if content == nil {
+				content = []byte(c.Resource.Text)
+			}
+			out.Attachments = append(out.Attachments, sdk.Attachment{Type: "file", Path: c.Resource.URI, MediaType: c.Resource.MIMEType, Content: content})
+		case *mcp.ResourceLink:
+			texts = append(texts, link(c))
+		}
+	}
+	if r.StructuredContent != nil {
+		b, err := json.Marshal(r.StructuredContent)
+		if err != nil {
+			return nil, sdk.Errorf(tool.ExecutionFailed, "The MCP server's structured result cannot be used: %w", err)
+		}
+		out.Data = b
+		if len(r.Content) == 0 {
+			texts = append(texts, string(b))
+		}
+	}
+	out.Output = strings.Join(texts, "\n")
+	if !r.IsError {
+		return out, nil
+	}
+	why := out.Output
+	if strings.TrimSpace(why) == "" {
+		why = "The MCP server's tool failed and did not say why."
+	}
+	return out, sdk.Errorf(tool.ExecutionFailed, "%s", why)
+}
+
+func link(l *mcp.ResourceLink) string {
+	text := "Resource " + l.URI
+	for _, s := range []string{l.Title, l.Name} {
+		if s != "" {
+			text += " (" + s + ")"
+			break
+		}
+	}
+	if l.Description != "" {
+		text += ": " + l.Description
+	}
+	return text
+}

@@ -1,0 +1,265 @@
+package mount
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"toolhost.dev/sdk"
+	"toolhost.dev/sdk/tool"
+)
+
+// Limits of a list of tools.
+const (
+	maxPages  = 20
+	maxTools  = 500
+	maxSchema = 256 << 10 // bytes
+	maxName   = 64
+)
+
+// list asks for the server's tools, page by page. A list without an end is cut: what was
+// heard of it is used.
+func (m *mount) list(ctx context.Context) ([]*mcp.Tool, error) {
+	var all []*mcp.Tool
+	cursor, seen := "", make(map[string]bool)
+	for range maxPages {
+		page, err := m.session.ListTools(ctx, &mcp.ListToolsParams{Cursor: cursor})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page.Tools...)
+		if len(all) > maxTools {
+			logf("warn", "the server has more than %d tools; only the first are used", maxTools)
+			return all[:maxTools], nil
+		}
+		cursor = page.NextCursor
+		if cursor == "" {
+			return all, nil
+		}
+		if seen[cursor] {
+			logf("warn", "the server's list of tools goes in a circle")
+			return all, nil
+		}
+		seen[cursor] = true
+	}
+	logf("warn", "the server's list of tools has more than %d pages; the rest is not used", maxPages)
+	return all, nil
+}
+
+// fingerprint tells one list from another.
+func fingerprint(tools []*mcp.Tool) string {
+	b, _ := json.Marshal(tools) // it came as JSON, so it becomes JSON
+	sum := sha256.Sum256(b)
+	return string(sum[:])
+}
+
+// tools makes the server's tools the plugin's.
+func (m *mount) tools(listed []*mcp.Tool) []sdk.Tool {
+	var out []sdk.Tool
+	taken := make(map[string]bool)
+	for _, t := range listed {
+		if t == nil || t.Name == "" {
+			logf("warn", "the server lists a tool without a name, which is left out")
+			continue
+		}
+		def, err := m.definition(t)
+		if err != nil {
+			logf("warn", "the server's tool %q is left out: %v", clean(t.Name, maxName), err)
+			continue
+		}
+		if taken[def.Name] {
+			def.Name = marked(def.Name, t.Name)
+		}
+		if taken[def.Name] {
+			logf("warn", "the server's tool %q is left out: it is listed twice", clean(t.Name, maxName))
+			continue
+		}
+		taken[def.Name] = true
+		name := t.Name
+		out = append(out, sdk.NewTool(def, func(ctx context.Context, call *sdk.Call, args json.RawMessage) (*sdk.Result, error) {
+			return m.call(ctx, call, name, args)
+		}))
+	}
+	return out
+}
+
+// definition makes a definition of what a server says of a tool. A schema that is none is
+// left to the host to refuse, which tells the operator.
+func (m *mount) definition(t *mcp.Tool) (sdk.Definition, error) {
+	def := sdk.Definition{Name: validName(t.Name), Category: tool.CategoryMCP, DefaultTimeout: -1}
+	for _, text := range []string{t.Description, t.Title, "The tool " + t.Name + " of an MCP server, which does not describe it."} {
+		if def.Description = strings.TrimSpace(clean(text, maxDescription)); def.Description != "" {
+			break
+		}
+	}
+	// What a server says of itself is good for a retry at most.
+	if a := t.Annotations; a != nil {
+		def.Traits = sdk.Traits{ReadOnly: a.ReadOnlyHint, Idempotent: a.IdempotentHint || a.ReadOnlyHint}
+	}
+	var err error
+	if def.Input, err = m.schemas.of(t.Name, t.InputSchema); err != nil {
+		return def, err
+	}
+	if t.OutputSchema != nil {
+		if def.Output, err = cleanSchema(t.OutputSchema); err != nil {
+			def.Output = nil // it is only described
+		}
+	}
+	return def, nil
+}
+
+// validName makes a name that tools may have of one that they may have in MCP.
+func validName(name string) string {
+	valid := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'A' && r <= 'Z':
+			return r - 'A' + 'a'
+		case r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || strings.ContainsRune("_-.", r):
+			return r
+		}
+		return '_'
+	}, name)
+	if valid[0] < 'a' || valid[0] > 'z' {
+		valid = "t" + valid
+	}
+	if len(valid) > maxName {
+		return marked(valid, name)
+	}
+	return valid
+}
+
+// marked tells a name from another that would be the same.
+func marked(name, original string) string {
+	sum := sha256.Sum256([]byte(original))
+	mark := "_" + hex.EncodeToString(sum[:3])
+	return name[:min(len(name), maxName-len(mark))] + mark
+}
+
+// schemas are the input schemas as they were on the wire: the order of their properties is
+// that of positional arguments, and the SDK does not keep it.
+type schemas struct {
+	mu  sync.Mutex
+	raw map[string]json.RawMessage
+}
+
+// keep takes a page of a list.
+func (s *schemas) keep(result json.RawMessage) {
+	var page struct {
+		Tools []struct {
+			Name        string          `json:"name"`
+			InputSchema json.RawMessage `json:"inputSchema"`
+		} `json:"tools"`
+	}
+	if json.Unmarshal(result, &page) != nil {
+		return // the SDK will say so
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.raw == nil || len(s.raw) > maxPages*maxTools {
+		s.raw = make(map[string]json.RawMessage)
+	}
+	for _, t := range page.Tools {
+		s.raw[t.Name] = t.InputSchema
+	}
+}
+
+// of gives a tool's schema.
+func (s *schemas) of(name string, decoded any) (json.RawMessage, error) {
+	s.mu.Lock()
+	raw := s.raw[name]
+	s.mu.Unlock()
+	if len(raw) > 0 {
+		return cleanSchema(raw)
+	}
+	return cleanSchema(decoded)
+}
+
+// cleanSchema gives a schema whose texts are clean, its properties in the order they had.
+func cleanSchema(schema any) (json.RawMessage, error) {
+	raw, err := json.Marshal(schema)
+	if err != nil {
+		return nil, err
+	}
+	if len(raw) > maxSchema {
+		return nil, fmt.Errorf("its schema has %d bytes, and at most %d are taken", len(raw), maxSchema)
+	}
+	var out bytes.Buffer
+	err = cleanInto(&out, raw, false)
+	return out.Bytes(), err
+}
+
+// cleanInto cleans a schema, or, where names is set, an object of schemas by names.
+func cleanInto(out *bytes.Buffer, raw json.RawMessage, names bool) error {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	switch raw[0] {
+	case '{':
+		return cleanObject(out, dec, names)
+	case '[':
+		_, _ = dec.Token()
+		out.WriteByte('[')
+		for first := true; dec.More(); first = false {
+			var v json.RawMessage
+			if err := dec.Decode(&v); err != nil {
+				return err
+			}
+			if !first {
+				out.WriteByte(',')
+			}
+			if err := cleanInto(out, v, false); err != nil {
+				return err
+			}
+		}
+		out.WriteByte(']')
+		return nil
+	}
+	out.Write(raw)
+	return nil
+}
+
+func cleanObject(out *bytes.Buffer, dec *json.Decoder, names bool) error {
+	_, _ = dec.Token()
+	out.WriteByte('{')
+	for first := true; dec.More(); first = false {
+		key, err := dec.Token()
+		if err != nil {
+			return err
+		}
+		var v json.RawMessage
+		if err := dec.Decode(&v); err != nil {
+			return err
+		}
+		if !first {
+			out.WriteByte(',')
+		}
+		k, _ := json.Marshal(key)
+		out.Write(k)
+		out.WriteByte(':')
+		within := false
+		if !names {
+			switch key {
+			case "description", "title", "$comment":
+				var text string
+				if v[0] == '"' && json.Unmarshal(v, &text) == nil {
+					v, _ = json.Marshal(clean(text, maxDescription))
+				}
+			case "default", "const", "enum", "examples": // values, which must stay as they are
+				out.Write(v)
+				continue
+			case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas":
+				within = true
+			}
+		}
+		if err := cleanInto(out, v, within); err != nil {
+			return err
+		}
+	}
+	out.WriteByte('}')
+	return nil
+}

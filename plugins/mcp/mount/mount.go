@@ -1,0 +1,277 @@
+// Package mount serves the tools of an MCP server as those of a plugin. One process has one
+// server, and ends with it.
+package mount
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"toolhost.dev/sdk"
+	"toolhost.dev/sdk/tool"
+)
+
+// Version of the plugin, and of the client that servers see.
+const Version = "0.1.0"
+
+// legacyVersion is the last revision of the protocol that begins with initialize.
+const legacyVersion = "2025-11-25"
+
+// Limits of time.
+type Limits struct {
+	// Start bounds a server's start, up to its list of tools.
+	Start time.Duration
+	// Call bounds a call without progress.
+	Call time.Duration
+}
+
+// Config is the operator's mcp block.
+type Config struct {
+	Command []string          `json:"command,omitempty" jsonschema:"The program to start, with its arguments."`
+	Env     map[string]string `json:"env,omitempty" jsonschema:"Added to the program's environment."`
+	Cwd     string            `json:"cwd,omitempty" jsonschema:"The program's working directory. The default is the workspace."`
+	URL     string            `json:"url,omitempty" jsonschema:"Where a server is reached by streamable HTTP."`
+	Headers map[string]string `json:"headers,omitempty" jsonschema:"Sent with every request to the URL."`
+}
+
+// mount is one connection to one server.
+type mount struct {
+	limits Limits
+	// end is called once when the server is gone, and normally does not return.
+	end   func()
+	cfg   Config
+	roots []tool.Root
+	calls running
+
+	connecting sync.Mutex
+	session    *mcp.ClientSession
+	server     *server // nil for one elsewhere
+	schemas    *schemas
+	known      string // the tools that the host was told, to see when they change
+
+	closed chan struct{}
+}
+
+// Plugin gives the plugin. end is called when the server is gone: the process must end
+// then, since the next call needs another one.
+func Plugin(limits Limits, end func()) sdk.Plugin {
+	m := &mount{limits: limits, end: end, schemas: new(schemas), closed: make(chan struct{})}
+	return sdk.Plugin{
+		Name: "mcp", Version: Version,
+		Config:   sdk.NewConfig(m.configure),
+		Discover: m.discover,
+		Close:    sync.OnceFunc(m.close),
+	}
+}
+
+func (m *mount) configure(_ context.Context, c Config, s sdk.Setup) error {
+	m.roots = s.Roots
+	if c.Cwd == "" && len(s.Roots) > 0 {
+		c.Cwd = s.Roots[0].Path
+	}
+	m.cfg = c
+	switch {
+	case c.URL != "" && len(c.Command) > 0:
+		return &sdk.ConfigError{Path: []string{"url"}, Summary: "A server is started or reached, not both", Detail: "Give either command or url."}
+	case c.URL != "":
+		u, err := url.Parse(c.URL)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			return &sdk.ConfigError{Path: []string{"url"}, Summary: fmt.Sprintf("%q is not a URL of a server", c.URL), Detail: "Write it as https://host/path."}
+		}
+		if len(c.Env) > 0 {
+			return &sdk.ConfigError{Path: []string{"env"}, Summary: "A server that is reached by url has no environment here", Detail: "Remove env; headers are sent with each request."}
+		}
+		return checkHeaders(c.Headers)
+	case len(c.Headers) > 0:
+		return &sdk.ConfigError{Path: []string{"headers"}, Summary: "A server that is started takes no headers", Detail: "Remove them; env is its environment."}
+	case len(c.Command) == 0 || c.Command[0] == "":
+		return &sdk.ConfigError{Summary: "Neither command nor url says which server it is", Detail: "Write command = [\"program\", \"argument\"] or url = \"https://…\"."}
+	}
+	if path, ok := c.Env["PATH"]; ok {
+		_ = os.Setenv("PATH", path) // where the command is looked for
+	}
+	path, err := exec.LookPath(c.Command[0])
+	if err != nil {
+		return &sdk.ConfigError{Path: []string{"command"}, Summary: fmt.Sprintf("There is no program %q that can be run", c.Command[0]), Detail: commandAdvice(c.Command[0], err)}
+	}
+	m.cfg.Command = append([]string{path}, c.Command[1:]...)
+	if st, err := os.Stat(m.cfg.Cwd); m.cfg.Cwd != "" && (err != nil || !st.IsDir()) {
+		return &sdk.ConfigError{Path: []string{"cwd"}, Summary: fmt.Sprintf("There is no directory %s for the server to run in", m.cfg.Cwd), Detail: "Create it or correct the path; one outside of the roots is seen only when the sandbox block of the field names it."}
+	}
+	return nil
+}
+
+func commandAdvice(name string, err error) string {
+	var e *exec.Error
+	if errors.As(err, &e) && errors.Is(e.Err, os.ErrPermission) {
+		return "Make it executable (chmod +x); one outside of the PATH and the roots is seen only when the sandbox block of the field names it: sandbox { read = [\"…\"] }."
+	}
+	if filepath.IsAbs(name) {
+		return "Install it or correct the path."
+	}
+	return "Install it, correct the name, or give its path; it is looked for in the PATH, which has: " + strings.Join(filepath.SplitList(os.Getenv("PATH")), ", ") + "."
+}
+
+// discover gives the tools that the server has now.
+func (m *mount) discover(ctx context.Context) ([]sdk.Tool, error) {
+	ctx, cancel := context.WithTimeout(ctx, m.limits.Start)
+	defer cancel()
+	m.connecting.Lock()
+	defer m.connecting.Unlock()
+	if m.session == nil {
+		if err := m.connect(ctx); err != nil {
+			return nil, m.startError(ctx, err)
+		}
+		go m.watch()
+	}
+	listed, err := m.list(ctx)
+	if err != nil {
+		return nil, m.startError(ctx, fmt.Errorf("it does not list its tools: %w", err))
+	}
+	m.known = fingerprint(listed)
+	return m.tools(listed), nil
+}
+
+// startError says why there is no server, with what it said last.
+func (m *mount) startError(ctx context.Context, err error) error {
+	text := clean(err.Error(), maxMessage)
+	if ctx.Err() != nil {
+		text = fmt.Sprintf("it was not ready within %s (start_timeout)", m.limits.Start)
+	}
+	var what string
+	if u, err := url.Parse(m.cfg.URL); err == nil && m.cfg.URL != "" {
+		u.RawQuery = "" // which may hold a secret
+		what = "The MCP server at " + u.Redacted()
+		text = strings.ReplaceAll(text, m.cfg.URL, u.Redacted())
+	} else {
+		what = fmt.Sprintf("The MCP server %q", strings.Join(m.cfg.Command, " "))
+	}
+	if m.server != nil {
+		if m.server.died() && ctx.Err() == nil {
+			text = "it ended: " + m.server.exitText()
+		}
+		if said := m.server.said.text(); said != "" {
+			text += "; on standard error it said:\n" + said
+		}
+	}
+	return tool.Errorf(tool.Unavailable, "%s cannot be used: %s", what, text)
+}
+
+// connect starts or reaches the server. Many servers of the older protocol stay silent when
+// they are asked for what the newer one begins with, which the wire sees to; some end, and
+// are started again to be spoken to as they expect.
+func (m *mount) connect(ctx context.Context) error {
+	if m.cfg.URL != "" {
+		s, err := m.client().Connect(ctx, m.remote(), nil)
+		m.session = s
+		return err
+	}
+	err := m.start(ctx, "")
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	if probed, heard := m.server.wire.probe(); !probed || heard {
+		return err
+	}
+	return m.start(ctx, legacyVersion)
+}
+
+func (m *mount) start(ctx context.Context, version string) error {
+	if m.server != nil {
+		m.server.stop(0)
+	}
+	s, err := startServer(&m.cfg, m.schemas)
+	if err != nil {
+		m.server = nil
+		return err
+	}
+	m.server = s
+	m.session, err = m.client().Connect(ctx, s.wire, &mcp.ClientSessionOptions{ProtocolVersion: version})
+	if err != nil {
+		s.wire.fail(err, false)
+	}
+	return err
+}
+
+func (m *mount) client() *mcp.Client {
+	c := mcp.NewClient(&mcp.Implementation{Name: "toolhost", Version: Version}, &mcp.ClientOptions{
+		Capabilities:                &mcp.ClientCapabilities{RootsV2: &mcp.RootCapabilities{}},
+		ElicitationHandler:          m.elicit,
+		ProgressNotificationHandler: m.progress,
+		ToolListChangedHandler:      func(context.Context, *mcp.ToolListChangedRequest) { go m.changed() },
+	})
+	for _, r := range m.roots {
+		c.AddRoots(&mcp.Root{URI: (&url.URL{Scheme: "file", Path: r.Path}).String(), Name: filepath.Base(r.Path)})
+	}
+	return c
+}
+
+// changed says that the server has other tools than the host knows.
+func (m *mount) changed() {
+	ctx, cancel := context.WithTimeout(context.Background(), m.limits.Start)
+	defer cancel()
+	m.connecting.Lock()
+	defer m.connecting.Unlock()
+	listed, err := m.list(ctx)
+	if err != nil {
+		logf("warn", "the server says that its tools have changed, but does not list them: %s", clean(err.Error(), maxMessage))
+		return
+	}
+	if now := fingerprint(listed); now != m.known {
+		m.known = now
+		logf("warn", "the server's tools have changed; they are used from the next start of toolhost on")
+	}
+}
+
+// watch ends the process when the connection has ended.
+func (m *mount) watch() {
+	err := m.session.Wait()
+	select {
+	case <-m.closed:
+		return
+	default:
+	}
+	why := "the connection to the MCP server ended"
+	if err != nil {
+		why += ": " + clean(err.Error(), maxMessage)
+	}
+	if m.server != nil {
+		if m.server.died() {
+			why = "the MCP server ended: " + m.server.exitText()
+		}
+		m.server.stop(0)
+	}
+	_, _ = fmt.Fprintln(stderr, why)
+	m.end()
+}
+
+// close ends the server.
+func (m *mount) close() {
+	close(m.closed)
+	if m.server != nil {
+		m.server.stop(time.Second)
+		return
+	}
+	m.connecting.Lock()
+	defer m.connecting.Unlock()
+	if m.session != nil {
+		closing := make(chan struct{})
+		go func() {
+			defer close(closing)
+			_ = m.session.Close() // has a server elsewhere forget the session
+		}()
+		select {
+		case <-closing:
+		case <-time.After(time.Second):
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package mount
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// server is the process of a server.
+type server struct {
+	cmd    *exec.Cmd
+	wire   *wire
+	said   tail
+	exited chan struct{}
+	err    error // set before exited is closed
+	once   sync.Once
+}
+
+// endWait is how long the end of a process may come after the end of its output.
+const endWait = 500 * time.Millisecond
+
+// startServer starts the server, whose lines the wire carries.
+func startServer(c *Config, schemas *schemas) (*server, error) {
+	s := &server{exited: make(chan struct{})}
+	s.cmd = exec.Command(c.Command[0], c.Command[1:]...) //nolint:gosec // running what the operator configured is the purpose
+	s.cmd.Dir = c.Cwd
+	s.cmd.Env = environment(os.Environ(), c.Env)
+	s.cmd.SysProcAttr = attributes()
+	s.cmd.Stderr = &s.said
+	s.cmd.WaitDelay = endWait // what it has started may keep its standard error open
+	inR, inW, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	outR, outW, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(err, inR.Close(), inW.Close())
+	}
+	s.cmd.Stdin, s.cmd.Stdout = inR, outW
+	started := make(chan error)
+	go func() {
+		// The signal of the parent's death comes when this thread ends, so it must not before.
+		runtime.LockOSThread()
+		err := s.cmd.Start()
+		started <- err
+		if err != nil {
+			return
+		}
+		s.err = s.cmd.Wait()
+		close(s.exited)
+	}()
+	err = <-started
+	_ = inR.Close()
+	_ = outW.Close()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("it cannot be run: %w", err), inW.Close(), outR.Close())
+	}
+	s.wire = newWire(outR, inW, schemas, func() { s.stop(time.Second) })
+	go func() {
+		<-s.exited
+		s.killGroup() // what it has started ends with it, and lets go of the pipes
+		time.Sleep(endWait)
+		_ = outR.Close()
+	}()
+	return s, nil
+}
+
+// environment is what the server sees: not what is between host and plugin.
+func environment(own []string, extra map[string]string) []string {
+	var env []string
+	for _, e := range own {
+		if !strings.HasPrefix(e, "PLUGIN_") && !strings.HasPrefix(e, "TOOLHOST_") {
+			env = append(env, e)
+		}
+	}
+	for k, v := range extra {
+		env = append(env, k+"="+v)
+	}
+	return env
+}
+
+// stop closes the server's standard input, which tells it to end, and kills it and what it
+// started after grace. It returns when the server has ended.
+func (s *server) stop(grace time.Duration) {
+	s.once.Do(func() {
+		s.wire.closeInput()
+		if grace > 0 {
+			select {
+			case <-s.exited:
+			case <-time.After(grace):
+			}
+		}
+		s.killGroup()
+	})
+	<-s.exited
+}
+
+// died reports whether the server has ended without being told to.
+func (s *server) died() bool {
+	if !s.wire.ended() {
+		return false
+	}
+	select {
+	case <-s.exited:
+		return true
+	case <-time.After(endWait):
+		return false
+	}
+}
+
+func (s *server) killGroup() { _ = syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL) }
+
+// exitText says how the server ended; call it after exited is closed.
+func (s *server) exitText() string {
+	if s.err == nil || errors.Is(s.err, exec.ErrWaitDelay) {
+		return "exit status 0"
+	}
+	return s.err.Error()
+}
+
+// maxSaid bounds what is kept of standard error, in bytes.
+const maxSaid = 4 << 10
+
+// tail passes standard error on to the host's log, and keeps its end.
+type tail struct {
+	mu   sync.Mutex
+	last []byte
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.last = append(t.last, p...)
+	if over := len(t.last) - maxSaid; over > 0 {
+		t.last = append([]byte(nil), t.last[over:]...)
+	}
+	_, _ = stderr.Write(p)
+	return len(p), nil
+}
+
+func (t *tail) text() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.TrimSpace(clean(string(t.last), maxSaid))
+}

@@ -1,0 +1,131 @@
+package mount
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// Actions of an elicitation's result.
+const (
+	accept  = "accept"
+	decline = "decline"
+	cancel  = "cancel"
+)
+
+// maxQuestions bounds the parts of an elicitation.
+const maxQuestions = 20
+
+// property is a part of an elicitation.
+type property struct {
+	Type        string   `json:"type"`
+	Title       string   `json:"title"`
+	Description string   `json:"description"`
+	Enum        []string `json:"enum"`
+	OneOf       []struct {
+		Const string `json:"const"`
+	} `json:"oneOf"`
+}
+
+// elicit asks the user what the server wants to know, a question for each property. In the
+// older protocol a server does not say for which call it asks: with several that run,
+// which may be of different users, nobody is asked.
+func (m *mount) elicit(ctx context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+	a, ok := ctx.Value(activeKey{}).(*active)
+	if !ok {
+		a = m.calls.only()
+	}
+	if a == nil || r.Params.Mode != "" && r.Params.Mode != "form" {
+		return &mcp.ElicitResult{Action: cancel}, nil
+	}
+	var form struct {
+		Properties map[string]property `json:"properties"`
+		Required   []string            `json:"required"`
+	}
+	raw, err := json.Marshal(r.Params.RequestedSchema)
+	if err != nil || json.Unmarshal(raw, &form) != nil || len(form.Properties) > maxQuestions {
+		return &mcp.ElicitResult{Action: cancel}, nil
+	}
+	message := clean(r.Params.Message, maxMessage)
+	if len(form.Properties) == 0 {
+		_, action := m.ask(ctx, a, message, property{Type: "boolean"})
+		return &mcp.ElicitResult{Action: action}, nil
+	}
+	content := make(map[string]any)
+	names := slices.Sorted(maps.Keys(form.Properties))
+	slices.SortStableFunc(names, func(x, y string) int { return rank(form.Required, x) - rank(form.Required, y) })
+	for _, name := range names {
+		p := form.Properties[name]
+		text := message
+		for _, more := range []string{p.Title, p.Description, name} {
+			if more = clean(more, maxMessage); more != "" {
+				text += "\n" + more
+				break
+			}
+		}
+		value, action := m.ask(ctx, a, text, p)
+		if action != accept {
+			return &mcp.ElicitResult{Action: action}, nil
+		}
+		if value != nil {
+			content[name] = value
+		}
+	}
+	return &mcp.ElicitResult{Action: accept, Content: content}, nil
+}
+
+// rank puts the required properties first, in their order.
+func rank(required []string, name string) int {
+	if i := slices.Index(required, name); i >= 0 {
+		return i
+	}
+	return len(required)
+}
+
+// ask asks for one value. It is nil when the answer has none.
+func (m *mount) ask(ctx context.Context, a *active, text string, p property) (value any, action string) {
+	q := tool.Question{Text: text, Options: p.Enum, FreeText: true}
+	for _, o := range p.OneOf {
+		q.Options = append(q.Options, o.Const)
+	}
+	if p.Type == "boolean" {
+		q.Options = []string{"yes", "no"}
+	}
+	q.FreeText = len(q.Options) == 0
+	a.pause() // the user's time is not the server's
+	answer, err := a.Question(ctx, q)
+	a.alive()
+	switch {
+	case err != nil || answer.Outcome == tool.NobodyToAsk || answer.Outcome == tool.AnswerTimeout:
+		return nil, cancel
+	case answer.Outcome != tool.Accepted:
+		return nil, decline
+	case len(answer.Values) == 0:
+		return nil, accept
+	}
+	given := strings.TrimSpace(answer.Values[0])
+	switch p.Type {
+	case "boolean":
+		return given == "yes", accept
+	case "integer":
+		if n, err := strconv.ParseInt(given, 10, 64); err == nil {
+			return n, accept
+		}
+		return nil, cancel
+	case "number":
+		if n, err := strconv.ParseFloat(given, 64); err == nil {
+			return n, accept
+		}
+		return nil, cancel
+	case "array":
+		return answer.Values, accept
+	}
+	return answer.Values[0], accept
+}

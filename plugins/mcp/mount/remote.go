@@ -1,0 +1,75 @@
+package mount
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"golang.org/x/net/http/httpguts"
+
+	"toolhost.dev/sdk"
+)
+
+// remote reaches a server by HTTP.
+func (m *mount) remote() mcp.Transport {
+	return &mcp.StreamableClientTransport{
+		Endpoint: m.cfg.URL, MaxEventSize: maxFrame,
+		HTTPClient: &http.Client{
+			Transport: &headers{set: m.cfg.Headers, base: http.DefaultTransport},
+			// The headers are for this server alone.
+			CheckRedirect: func(r *http.Request, _ []*http.Request) error {
+				return fmt.Errorf("the server redirects to %s: correct the url", r.URL.Redacted())
+			},
+		},
+	}
+}
+
+// headers sends headers with every request, and bounds the answers.
+type headers struct {
+	set  map[string]string
+	base http.RoundTripper
+}
+
+func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	for k, v := range h.set {
+		r.Header.Set(k, v)
+	}
+	res, err := h.base.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	if res.Header.Get("Content-Type") != "text/event-stream" { // whose events are bounded each
+		res.Body = &bounded{ReadCloser: res.Body, left: maxFrame}
+	}
+	return res, nil
+}
+
+var errTooLarge = errors.New("the server's answer is larger than 16 MiB, which is the most that is taken")
+
+// bounded fails when a body is larger than it may be.
+type bounded struct {
+	io.ReadCloser
+	left int
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if b.left -= n; b.left < 0 {
+		return 0, errTooLarge
+	}
+	return n, err
+}
+
+func checkHeaders(set map[string]string) error {
+	for _, k := range slices.Sorted(maps.Keys(set)) {
+		if !httpguts.ValidHeaderFieldName(k) || !httpguts.ValidHeaderFieldValue(set[k]) {
+			return &sdk.ConfigError{Path: []string{"headers"}, Summary: fmt.Sprintf("The header %q cannot be sent", k), Detail: "A name has letters, digits and '-', and a value is one line."}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,305 @@
+package mount
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+const (
+	// maxFrame bounds one message of a server, in bytes.
+	maxFrame = 16 << 20
+	// probeTimeout is how long a server may think about a request that it may not know.
+	probeTimeout = 2 * time.Second
+	// writeTimeout is how long a server may not read what is written to it.
+	writeTimeout = 30 * time.Second
+	// maxNoise bounds the lines of noise that are logged.
+	maxNoise = 20
+
+	methodDiscover  = "server/discover"
+	methodListTools = "tools/list"
+)
+
+// wire is a server's standard input and output as a connection that nothing a server
+// prints can end: what is not a message is dropped, one that is too large fails its call,
+// and the probe for the newer protocol is answered where the server does not.
+type wire struct {
+	in      *bufio.Reader
+	out     *os.File
+	stop    func()
+	schemas *schemas
+
+	incoming chan jsonrpc.Message
+	writes   chan write
+	failed   chan struct{} // closed when no more can be read or written
+	fails    sync.Once
+	err      error // why, and whether the server closed it; set before failed is closed
+	theirs   bool
+	closeOut sync.Once
+
+	mu      sync.Mutex
+	pending map[jsonrpc.ID]string // the methods of requests that are not answered
+	probed  bool
+	heard   bool // any message of the server's
+	noise   int
+}
+
+type write struct {
+	line []byte
+	done chan error
+}
+
+func newWire(in io.Reader, out *os.File, schemas *schemas, stop func()) *wire {
+	w := &wire{
+		in: bufio.NewReaderSize(in, 64<<10), out: out, stop: stop, schemas: schemas,
+		incoming: make(chan jsonrpc.Message), writes: make(chan write), failed: make(chan struct{}), pending: make(map[jsonrpc.ID]string),
+	}
+	go w.readAll()
+	go w.writeAll()
+	return w
+}
+
+// Connect implements mcp.Transport.
+func (w *wire) Connect(context.Context) (mcp.Connection, error) { return w, nil }
+
+// SessionID implements mcp.Connection.
+func (w *wire) SessionID() string { return "" }
+
+// Close implements mcp.Connection: it ends the server.
+func (w *wire) Close() error {
+	w.fail(io.EOF, false)
+	w.stop()
+	return nil
+}
+
+func (w *wire) fail(err error, theirs bool) {
+	w.fails.Do(func() {
+		w.err, w.theirs = err, theirs
+		close(w.failed)
+	})
+}
+
+// ended reports whether it was the server that closed the connection.
+func (w *wire) ended() bool {
+	select {
+	case <-w.failed:
+		return w.theirs
+	default:
+		return false
+	}
+}
+
+func (w *wire) closeInput() { w.closeOut.Do(func() { _ = w.out.Close() }) }
+
+// probe reports whether the server was asked for the newer protocol, and whether it said
+// anything at all.
+func (w *wire) probe() (probed, heard bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.probed, w.heard
+}
+
+// Read implements mcp.Connection.
+func (w *wire) Read(ctx context.Context) (jsonrpc.Message, error) {
+	select {
+	case m := <-w.incoming:
+		return m, nil
+	case <-w.failed:
+		return nil, w.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Write implements mcp.Connection.
+func (w *wire) Write(ctx context.Context, m jsonrpc.Message) error {
+	line, err := jsonrpc.EncodeMessage(m)
+	if err != nil {
+		return err
+	}
+	if r, ok := m.(*jsonrpc.Request); ok && r.ID.IsValid() {
+		w.mu.Lock()
+		w.pending[r.ID] = r.Method
+		w.mu.Unlock()
+		if r.Method == methodDiscover {
+			w.expect(r.ID)
+		}
+	}
+	todo := write{append(line, '\n'), make(chan error, 1)}
+	select {
+	case w.writes <- todo:
+	case <-w.failed:
+		return w.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case err := <-todo.done:
+		return err
+	case <-w.failed:
+		return w.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// writeAll writes whole lines, so that a caller that waits no longer leaves no half of one.
+func (w *wire) writeAll() {
+	for {
+		select {
+		case <-w.failed:
+			return
+		case todo := <-w.writes:
+			_ = w.out.SetWriteDeadline(time.Now().Add(writeTimeout))
+			_, err := w.out.Write(todo.line)
+			todo.done <- err
+			if err != nil {
+				if errors.Is(err, os.ErrDeadlineExceeded) {
+					err = fmt.Errorf("the server did not read its standard input for %s", writeTimeout)
+				}
+				w.fail(err, errors.Is(err, syscall.EPIPE))
+			}
+		}
+	}
+}
+
+// expect answers for the server when it does not know a probe and is silent.
+func (w *wire) expect(id jsonrpc.ID) {
+	w.mu.Lock()
+	w.probed = true
+	w.mu.Unlock()
+	time.AfterFunc(probeTimeout, func() {
+		w.refuse(id, jsonrpc.CodeMethodNotFound, "no answer")
+	})
+}
+
+// refuse answers a request that is not answered yet with an error.
+func (w *wire) refuse(id jsonrpc.ID, code int64, message string) {
+	w.mu.Lock()
+	_, waits := w.pending[id]
+	delete(w.pending, id)
+	w.mu.Unlock()
+	if waits {
+		w.deliver(&jsonrpc.Response{ID: id, Error: &jsonrpc.Error{Code: code, Message: message}})
+	}
+}
+
+func (w *wire) deliver(m jsonrpc.Message) {
+	select {
+	case w.incoming <- m:
+	case <-w.failed:
+	}
+}
+
+func (w *wire) readAll() {
+	for {
+		line, tooLarge, err := w.readLine()
+		switch {
+		case tooLarge:
+			w.tooLarge(line)
+		case len(line) > 0:
+			w.hear(line)
+		}
+		if err != nil {
+			w.fail(io.EOF, true)
+			return
+		}
+	}
+}
+
+// readLine reads a line of at most maxFrame bytes. Of a longer one it gives the first and
+// the last bytes, and the rest is gone.
+func (w *wire) readLine() (line []byte, tooLarge bool, err error) {
+	const edge = 512
+	for {
+		part, err := w.in.ReadSlice('\n')
+		line = append(line, part...)
+		if len(line) > maxFrame || tooLarge && len(line) > 4*edge {
+			tooLarge = true
+			copy(line[edge:], line[len(line)-edge:])
+			line = line[: 2*edge : 2*edge]
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return bytes.TrimSpace(line), tooLarge, err
+		}
+	}
+}
+
+// hear takes a line: a message, a batch of them as older revisions have it, or noise.
+func (w *wire) hear(line []byte) {
+	var batch []json.RawMessage
+	if line[0] != '[' || json.Unmarshal(line, &batch) != nil {
+		batch = []json.RawMessage{line}
+	}
+	for _, raw := range batch {
+		m, err := jsonrpc.DecodeMessage(raw)
+		if err != nil {
+			w.drop(raw)
+			continue
+		}
+		w.mu.Lock()
+		w.heard = true
+		method := ""
+		if r, ok := m.(*jsonrpc.Response); ok {
+			method = w.pending[r.ID]
+			delete(w.pending, r.ID)
+			if method == methodListTools {
+				w.schemas.keep(r.Result)
+			}
+		}
+		w.mu.Unlock()
+		w.deliver(m)
+	}
+}
+
+func (w *wire) drop(raw []byte) {
+	w.mu.Lock()
+	w.noise++
+	n := w.noise
+	w.mu.Unlock()
+	switch {
+	case n <= maxNoise:
+		logf("info", "the server printed what is not a message of the protocol: %s", clean(string(raw[:min(len(raw), 300)]), 300))
+	case n == maxNoise+1:
+		logf("info", "the server prints more that is not of the protocol, which is no longer logged")
+	}
+}
+
+var idAt = regexp.MustCompile(`"id"\s*:\s*(\d{1,18})`)
+
+// tooLarge fails the call whose answer is too large to be taken: the one whose id stands at
+// an edge of the line, or all when there is none.
+func (w *wire) tooLarge(edges []byte) {
+	w.mu.Lock()
+	var ids []jsonrpc.ID
+	for _, m := range idAt.FindAllSubmatch(edges, -1) {
+		n, _ := strconv.ParseInt(string(m[1]), 10, 64)
+		if id, err := jsonrpc.MakeID(float64(n)); err == nil {
+			if _, waits := w.pending[id]; waits {
+				ids = append(ids, id)
+			}
+		}
+	}
+	if len(ids) == 0 {
+		for id := range w.pending {
+			ids = append(ids, id)
+		}
+	}
+	w.mu.Unlock()
+	for _, id := range ids {
+		w.refuse(id, jsonrpc.CodeInternalError, fmt.Sprintf("The server's answer is larger than %d MiB, which is the most that is taken. Ask for less at a time.", maxFrame>>20))
+	}
+}

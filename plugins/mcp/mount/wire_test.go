@@ -1,0 +1,128 @@
+package mount
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+)
+
+type rawJSON = json.RawMessage
+
+// testWire gives a wire, and the server's ends of it.
+func testWire(t *testing.T) (w *wire, in *io.PipeWriter, out *os.File) {
+	r, in := io.Pipe()
+	out, outW, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w = newWire(r, outW, new(schemas), func() {})
+	t.Cleanup(func() {
+		_ = w.Close()
+		_ = in.Close()
+		w.closeInput()
+		_ = out.Close()
+	})
+	return w, in, out
+}
+
+func request(t *testing.T, w *wire, id float64, method string) jsonrpc.ID {
+	t.Helper()
+	i, err := jsonrpc.MakeID(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Write(t.Context(), &jsonrpc.Request{ID: i, Method: method}); err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+// Noise of all sorts is dropped, batches are taken apart, and the last line needs no end.
+func TestWireNoise(t *testing.T) {
+	w, in, _ := testWire(t)
+	go func() {
+		_, _ = io.WriteString(in, "hello\n\n[]\n[1]\n{}\n{\"level\":\"info\"}\n\xff\n"+strings.Repeat("x", 100_000)+"\n"+
+			`{"jsonrpc":"2.0","method":"one"}`+"\r\n"+`[{"jsonrpc":"2.0","method":"two"},5,{"jsonrpc":"2.0","method":"three"}]`+"\n"+`{"jsonrpc":"2.0","method":"four"}`)
+		_ = in.Close()
+	}()
+	for _, want := range []string{"one", "two", "three", "four"} {
+		m, err := w.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, ok := m.(*jsonrpc.Request); !ok || r.Method != want {
+			t.Fatalf("got %+v, want %s", m, want)
+		}
+	}
+	if m, err := w.Read(t.Context()); err != io.EOF || !w.ended() { //nolint:errorlint // the SDK compares
+		t.Errorf("got %v, %v", m, err)
+	}
+}
+
+// A frame that is too large fails the call whose id it has at an edge, or all; what comes
+// after it is heard.
+func TestWireTooLarge(t *testing.T) {
+	big := strings.Repeat("x", maxFrame)
+	for name, tc := range map[string]struct {
+		frame  string
+		failed []float64
+	}{
+		"id first":   {`{"jsonrpc":"2.0","id":7,"result":"` + big + `"}`, []float64{7}},
+		"id last":    {`{"result":"` + big + `","jsonrpc":"2.0","id": 8}`, []float64{8}},
+		"unknown id": {`{"result":"` + big + `","id":99}`, []float64{7, 8}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, in, out := testWire(t)
+			go func() { _, _ = io.Copy(io.Discard, out) }()
+			request(t, w, 7, "tools/call")
+			request(t, w, 8, "tools/call")
+			go func() {
+				_, _ = io.WriteString(in, tc.frame+"\n"+`{"jsonrpc":"2.0","method":"after"}`+"\n")
+			}()
+			failed := make(map[any]bool)
+			for {
+				m, err := w.Read(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				r, ok := m.(*jsonrpc.Response)
+				if !ok {
+					break
+				}
+				failed[r.ID.Raw()] = r.Error != nil && strings.Contains(r.Error.Error(), "16 MiB")
+			}
+			if len(failed) != len(tc.failed) {
+				t.Errorf("failed: %v", failed)
+			}
+			for _, id := range tc.failed {
+				if !failed[int64(id)] {
+					t.Errorf("%v did not fail", id)
+				}
+			}
+		})
+	}
+}
+
+// The order of properties is that of the wire.
+func TestSchemasInOrder(t *testing.T) {
+	w, in, out := testWire(t)
+	go func() { _, _ = io.Copy(io.Discard, out) }()
+	request(t, w, 1, methodListTools)
+	go func() {
+		_, _ = io.WriteString(in, `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"t","inputSchema":{"type":"object","properties":{"z":{},"a":{}}}}]}}`+"\n")
+	}()
+	if _, err := w.Read(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got, err := w.schemas.of("t", map[string]any{"type": "object"})
+	if err != nil || string(got) != `{"type":"object","properties":{"z":{},"a":{}}}` {
+		t.Errorf("got %s, %v", got, err)
+	}
+	if got, err := w.schemas.of("other", map[string]any{"type": "object"}); err != nil || string(got) != `{"type":"object"}` {
+		t.Errorf("got %s, %v", got, err)
+	}
+}
