@@ -99,31 +99,31 @@ func (r *runner) Describe(ctx context.Context) (*tool.Description, error) {
 }
 
 func (r *runner) Configure(ctx context.Context, c tool.Configuration) ([]tool.Diagnostic, error) {
-	diags, err := r.configure(ctx, c)
+	diags := r.configure(ctx, c)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.configured = err == nil && !slices.ContainsFunc(diags, func(d tool.Diagnostic) bool { return d.Severity == tool.SeverityError })
-	return diags, err
+	r.configured = !slices.ContainsFunc(diags, func(d tool.Diagnostic) bool { return d.Severity == tool.SeverityError })
+	return diags, nil
 }
 
-func (r *runner) configure(ctx context.Context, c tool.Configuration) ([]tool.Diagnostic, error) {
+func (r *runner) configure(ctx context.Context, c tool.Configuration) []tool.Diagnostic {
 	if c.StateDir != "" {
 		r.mu.Lock()
 		r.journal = workspace.NewJournal(filepath.Join(c.StateDir, "writes"))
 		r.mu.Unlock()
 	}
 	if r.plugin.Config.apply == nil {
-		return nil, nil
+		return nil
 	}
 	err := r.plugin.Config.apply(ctx, c.Config, Setup{Roots: c.Roots, StateDir: c.StateDir, HostVersion: c.HostVersion})
 	if err == nil {
-		return nil, nil
+		return nil
 	}
 	var at *ConfigError
 	if errors.As(err, &at) {
-		return []tool.Diagnostic{{Severity: tool.SeverityError, Summary: at.Summary, Detail: at.Detail, Path: at.Path}}, nil
+		return []tool.Diagnostic{{Severity: tool.SeverityError, Summary: at.Summary, Detail: at.Detail, Path: at.Path}}
 	}
-	return []tool.Diagnostic{{Severity: tool.SeverityError, Summary: err.Error()}}, nil
+	return []tool.Diagnostic{{Severity: tool.SeverityError, Summary: err.Error()}}
 }
 
 func (r *runner) Call(parent context.Context, call *tool.Call, peer tool.Peer) (res *tool.Result) {

@@ -112,9 +112,12 @@ func list(m message) {
 
 func call(m message) {
 	var p struct {
-		Name      string         `json:"name"`
-		Arguments map[string]any `json:"arguments"`
-		Meta      struct {
+		Name      string `json:"name"`
+		Arguments struct {
+			Text, Name string
+			Count      int
+		} `json:"arguments"`
+		Meta struct {
 			Token json.RawMessage `json:"progressToken"`
 		} `json:"_meta"`
 	}
@@ -126,11 +129,11 @@ func call(m message) {
 	}
 	switch p.Name {
 	case "echo":
-		text(m.ID, strings.TrimSpace(strings.Repeat(fmt.Sprint(p.Arguments["text"])+" ", int(p.Arguments["count"].(float64)))))
+		text(m.ID, strings.TrimSpace(strings.Repeat(p.Arguments.Text+" ", p.Arguments.Count)))
 	case "read", "2nd tool", "added":
 		text(m.ID, "called "+p.Name)
 	case "getEnv":
-		text(m.ID, fmt.Sprintf("%q", os.Getenv(p.Arguments["name"].(string))))
+		text(m.ID, fmt.Sprintf("%q", os.Getenv(p.Arguments.Name)))
 	case "pid":
 		text(m.ID, fmt.Sprint(os.Getpid()))
 	case "where":
@@ -195,8 +198,9 @@ func fail(id json.RawMessage, code int, message string) {
 
 func send(body string) {
 	sending.Lock()
-	defer sending.Unlock()
-	if _, err := fmt.Println(`{"jsonrpc":"2.0",` + body + `}`); err != nil {
+	_, err := fmt.Println(`{"jsonrpc":"2.0",` + body + `}`)
+	sending.Unlock()
+	if err != nil {
 		os.Exit(1)
 	}
 }

@@ -203,13 +203,15 @@ func (m *mount) start(ctx context.Context, version string) error {
 }
 
 func (m *mount) client() *mcp.Client {
+	//nolint:staticcheck // older servers have what they may work on from the roots
 	c := mcp.NewClient(&mcp.Implementation{Name: "toolhost", Version: Version}, &mcp.ClientOptions{
 		Capabilities:                &mcp.ClientCapabilities{RootsV2: &mcp.RootCapabilities{}},
 		ElicitationHandler:          m.elicit,
 		ProgressNotificationHandler: m.progress,
-		ToolListChangedHandler:      func(context.Context, *mcp.ToolListChangedRequest) { go m.changed() },
+		ToolListChangedHandler:      func(context.Context, *mcp.ToolListChangedRequest) { go m.changed() }, //nolint:gosec // it asks the server, which it must not keep waiting
 	})
 	for _, r := range m.roots {
+		//nolint:staticcheck // see above
 		c.AddRoots(&mcp.Root{URI: (&url.URL{Scheme: "file", Path: r.Path}).String(), Name: filepath.Base(r.Path)})
 	}
 	return c

@@ -50,8 +50,12 @@ func (m *mount) elicit(ctx context.Context, r *mcp.ElicitRequest) (*mcp.ElicitRe
 		Required   []string            `json:"required"`
 	}
 	raw, err := json.Marshal(r.Params.RequestedSchema)
-	if err != nil || json.Unmarshal(raw, &form) != nil || len(form.Properties) > maxQuestions {
-		return &mcp.ElicitResult{Action: cancel}, nil
+	if err == nil {
+		err = json.Unmarshal(raw, &form)
+	}
+	if err != nil || len(form.Properties) > maxQuestions {
+		logf("warn", "the server asks what cannot be asked of a user (%d parts): %v", len(form.Properties), err)
+		return &mcp.ElicitResult{Action: cancel}, nil //nolint:nilerr // it is told that there is no answer
 	}
 	message := clean(r.Params.Message, maxMessage)
 	if len(form.Properties) == 0 {

@@ -252,13 +252,11 @@ func (w *wire) hear(line []byte) {
 		}
 		w.mu.Lock()
 		w.heard = true
-		method := ""
 		if r, ok := m.(*jsonrpc.Response); ok {
-			method = w.pending[r.ID]
-			delete(w.pending, r.ID)
-			if method == methodListTools {
+			if w.pending[r.ID] == methodListTools {
 				w.schemas.keep(r.Result)
 			}
+			delete(w.pending, r.ID)
 		}
 		w.mu.Unlock()
 		w.deliver(m)
