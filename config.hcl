@@ -209,6 +209,37 @@ plugin "jira" {
   }
 }
 
+# An MCP server whose tools are called as "field:notes tool" or "notes:tool". It runs in the
+# workspace, confined like a plugin that starts programs: what is neither in the roots nor
+# of the system is named in a sandbox block, and so is the network.
+#
+# field "notes" {
+#   # How long a call may take without progress, and the server until it has listed its tools.
+#   timeout       = "2m"
+#   start_timeout = "30s"
+#
+#   mcp {
+#     command = ["node", "/srv/notes/server.js"]
+#     env     = { NOTES_TOKEN = env("NOTES_TOKEN", "") }
+#     cwd     = "notes" # default: the workspace
+#   }
+#
+#   sandbox {
+#     network = true
+#     read    = ["/srv/notes"]
+#   }
+# }
+
+# One that runs elsewhere is reached by streamable HTTP. Nothing is started for it until one
+# of its tools is called, once its list of tools is known.
+#
+# field "tracker" {
+#   mcp {
+#     url     = "https://tracker.example.org/mcp"
+#     headers = { Authorization = "Bearer ${env("TRACKER_TOKEN", "")}" }
+#   }
+# }
+
 # Another name for a tool, with further names for its parameters; one that begins with a
 # dash is a short flag.
 alias "search" {

@@ -55,7 +55,7 @@ func (m *mount) elicit(ctx context.Context, r *mcp.ElicitRequest) (*mcp.ElicitRe
 	}
 	if err != nil || len(form.Properties) > maxQuestions {
 		logf("warn", "the server asks what cannot be asked of a user (%d parts): %v", len(form.Properties), err)
-		return &mcp.ElicitResult{Action: cancel}, nil //nolint:nilerr // it is told that there is no answer
+		return &mcp.ElicitResult{Action: cancel}, nil
 	}
 	message := clean(r.Params.Message, maxMessage)
 	if len(form.Properties) == 0 {
