@@ -134,20 +134,28 @@ func (h *Host) ask(ctx context.Context, m *member) error {
 	return err
 }
 
-// discovered tells how the tools that a plugin has now differ from those it is registered
-// with, which are what it said the last time. Those of now are for its next start.
+// discovered takes over the tools that a plugin has now, when they are not those that it was
+// registered with, which are what it said the last time. Calls that have begun go on.
 func (h *Host) discovered(m *member, known, now *tool.Description) {
 	changes := registry.Compare(known.Tools, now.Tools)
 	if len(changes) == 0 {
 		return
 	}
-	h.log.Warn("the tools of a plugin are not those that it had; the new ones are used from the next start on", "plugin", m.Name, "changes", changes)
-	if !m.binary.keyed {
-		return
+	h.log.Warn("the tools of a plugin are not those that it had; calls from now on find the new ones", "plugin", m.Name, "changes", changes)
+	if m.binary.keyed {
+		if err := h.state.SaveDescription(m.binary.key, now, ""); err != nil {
+			h.log.Warn("what a plugin said of itself could not be kept", "plugin", m.Name, "error", err)
+		}
 	}
-	if err := h.state.SaveDescription(m.binary.key, now, ""); err != nil {
-		h.log.Warn("what a plugin said of itself could not be kept", "plugin", m.Name, "error", err)
-	}
+	go func() { // who starts the plugin may hold the lock
+		h.reloads.one.Lock()
+		defer h.reloads.one.Unlock()
+		if g := h.current.Load(); g != nil && g.member(m.Name) == m && !h.reloads.over() {
+			m.desc.Store(now)
+			m.checked = false
+			h.renew()
+		}
+	}()
 }
 
 // newID makes the id of a call: unique in this process, and hardly guessed outside of it.

@@ -204,6 +204,13 @@ func (r *reloads) close() {
 	r.one.Unlock() //nolint:staticcheck // only to wait
 }
 
+// over reports whether nothing is reloaded any more.
+func (r *reloads) over() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.closed
+}
+
 // refusal says why a plugin's version on disk is not the one that serves; empty: it is.
 func (r *reloads) refusal(plugin string) string {
 	r.mu.Lock()

@@ -43,8 +43,8 @@ type Plugin struct {
 	Tools          []Tool
 	// Discover gives the tools of a plugin that learns them from elsewhere, once it is
 	// configured. They take the place of Tools, which is empty then. It is called after
-	// Config, within the start timeout of the plugin, and again whenever the host wants to
-	// know; an error keeps the plugin from starting the first time. A tool that is gone from
+	// Config, within the start timeout of the plugin, and again after calls, so it should keep
+	// what it knows; an error keeps the plugin from starting the first time. A tool that is gone from
 	// a later answer can no longer be called. nil: the tools are Tools.
 	Discover func(ctx context.Context) ([]Tool, error)
 	// Config handles the operator's config block; see [NewConfig]. nil: there is none.

@@ -27,10 +27,11 @@ type instance struct {
 	rpc    *toolrpc.Client
 	desc   *tool.Description
 
-	calls  leases
-	once   sync.Once
-	began  time.Time
-	proven atomic.Bool // it has answered a call
+	calls     leases
+	once      sync.Once
+	began     time.Time
+	discovers bool        // it finds its tools out, and may find others later
+	proven    atomic.Bool // it has answered a call
 }
 
 func (in *instance) dead() bool {
@@ -95,8 +96,8 @@ func (p *Plugin) launch() (*instance, error) {
 		return in, fmt.Errorf("version %s of it needs a host of version %s or later, and this is %s: upgrade toolhost or use an older release of the plugin",
 			in.desc.Version, in.desc.MinHostVersion, p.super.opts.HostVersion)
 	}
-	discovers := slices.Contains(in.desc.Capabilities, tool.CapabilityDiscovery)
-	if !discovers { // else its tools are not known yet
+	in.discovers = slices.Contains(in.desc.Capabilities, tool.CapabilityDiscovery)
+	if !in.discovers { // else its tools are not known yet
 		if err := p.accept(in.desc); err != nil {
 			return in, err
 		}
@@ -104,7 +105,7 @@ func (p *Plugin) launch() (*instance, error) {
 	if err := p.configure(ctx, in); err != nil {
 		return in, in.explain(ctx, err, timeout)
 	}
-	if discovers {
+	if in.discovers {
 		if in.desc, err = in.rpc.Describe(ctx); err != nil {
 			return in, in.explain(ctx, fmt.Errorf("its tools cannot be found out: %s", tool.AsError(err).Message), timeout)
 		}
@@ -116,6 +117,22 @@ func (p *Plugin) launch() (*instance, error) {
 	_ = os.RemoveAll(in.proc.socketDir)
 	return in, nil
 }
+
+// rediscover hears after a call whether the tools are others by now.
+func (p *Plugin) rediscover(in *instance) {
+	ctx, cancel := context.WithTimeout(p.life, rediscoverTimeout)
+	defer cancel()
+	d, err := in.rpc.Describe(ctx)
+	if err == nil {
+		err = p.accept(d)
+	}
+	if err != nil && !in.dead() && ctx.Err() == nil {
+		p.super.opts.Log.Warn("the tools of a plugin may be others by now, and those that it had stay in use", "plugin", p.spec.Name, "why", err)
+	}
+}
+
+// rediscoverTimeout is how long a plugin may take to say which tools it has by now.
+const rediscoverTimeout = 30 * time.Second
 
 func (p *Plugin) accept(d *tool.Description) error {
 	if p.spec.Accept == nil {

@@ -181,6 +181,9 @@ func (at *Place) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *too
 		p.recovery.proven()
 	}
 	res.Run.Plugin, res.Run.PluginVersion = in.desc.Name, in.desc.Version
+	if in.discovers && p == at.plugin { // processes for other roots may have other tools
+		go p.rediscover(in)
+	}
 	return res
 }
 

@@ -53,16 +53,9 @@ func (m *mount) list(ctx context.Context) ([]*mcp.Tool, error) {
 	return all, nil
 }
 
-// fingerprint tells one list from another.
-func fingerprint(tools []*mcp.Tool) string {
-	b, _ := json.Marshal(tools) // it came as JSON, so it becomes JSON
-	sum := sha256.Sum256(b)
-	return string(sum[:])
-}
-
-// tools makes the server's tools the plugin's.
-func (m *mount) tools(listed []*mcp.Tool) []sdk.Tool {
-	var out []sdk.Tool
+// convert makes the server's tools the plugin's.
+func (m *mount) convert(listed []*mcp.Tool) []sdk.Tool {
+	out := make([]sdk.Tool, 0, len(listed))
 	taken := make(map[string]bool)
 	for _, t := range listed {
 		if t == nil || t.Name == "" {

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -56,7 +57,8 @@ type mount struct {
 	session    *mcp.ClientSession
 	server     *server // nil for one elsewhere
 	schemas    *schemas
-	known      string // the tools that the host was told, to see when they change
+	tools      []sdk.Tool  // as they were last listed; nil: never
+	stale      atomic.Bool // the server says that it has others by now
 
 	closed chan struct{}
 }
@@ -133,12 +135,16 @@ func (m *mount) discover(ctx context.Context) ([]sdk.Tool, error) {
 		}
 		go m.watch()
 	}
+	if stale := m.stale.Swap(false); m.tools != nil && !stale {
+		return m.tools, nil
+	}
 	listed, err := m.list(ctx)
 	if err != nil {
+		m.stale.Store(true)
 		return nil, m.startError(ctx, fmt.Errorf("it does not list its tools: %w", err))
 	}
-	m.known = fingerprint(listed)
-	return m.tools(listed), nil
+	m.tools = m.convert(listed)
+	return m.tools, nil
 }
 
 // startError says why there is no server, with what it said last.
@@ -208,30 +214,13 @@ func (m *mount) client() *mcp.Client {
 		Capabilities:                &mcp.ClientCapabilities{RootsV2: &mcp.RootCapabilities{}},
 		ElicitationHandler:          m.elicit,
 		ProgressNotificationHandler: m.progress,
-		ToolListChangedHandler:      func(context.Context, *mcp.ToolListChangedRequest) { go m.changed() }, //nolint:gosec // it asks the server, which it must not keep waiting
+		ToolListChangedHandler:      func(context.Context, *mcp.ToolListChangedRequest) { m.stale.Store(true) }, // the host asks after each call
 	})
 	for _, r := range m.roots {
 		//nolint:staticcheck // see above
 		c.AddRoots(&mcp.Root{URI: (&url.URL{Scheme: "file", Path: r.Path}).String(), Name: filepath.Base(r.Path)})
 	}
 	return c
-}
-
-// changed says that the server has other tools than the host knows.
-func (m *mount) changed() {
-	ctx, cancel := context.WithTimeout(context.Background(), m.limits.Start)
-	defer cancel()
-	m.connecting.Lock()
-	defer m.connecting.Unlock()
-	listed, err := m.list(ctx)
-	if err != nil {
-		logf("warn", "the server says that its tools have changed, but does not list them: %s", clean(err.Error(), maxMessage))
-		return
-	}
-	if now := fingerprint(listed); now != m.known {
-		m.known = now
-		logf("warn", "the server's tools have changed; they are used from the next start of toolhost on")
-	}
 }
 
 // watch ends the process when the connection has ended.
