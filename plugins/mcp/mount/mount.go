@@ -169,7 +169,11 @@ func (m *mount) startError(ctx context.Context, err error) error {
 			text += "; on standard error it said:\n" + said
 		}
 	}
-	return tool.Errorf(tool.Unavailable, "%s cannot be used: %s", what, text)
+	hint := ""
+	if m.cfg.URL == "" {
+		hint = "\nA server that is confined sees the roots of the session and system directories, and has no network. What else it needs goes into a block beside mcp: sandbox { read = [\"/DIRECTORY\"], network = true }."
+	}
+	return tool.Errorf(tool.Unavailable, "%s cannot be used: %s%s", what, strings.TrimSuffix(text, "\n"), hint)
 }
 
 // connect starts or reaches the server. Many servers of the older protocol stay silent when
