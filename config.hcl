@@ -149,6 +149,15 @@ plugin "grep" {
   }
 }
 
+# Pieces of code, kept for all sessions.
+plugin "snippet" {
+  config {
+    # How many versions are kept of each, and how many MiB all of them may take.
+    versions = 20
+    max_mb   = 256
+  }
+}
+
 # Questions to the user.
 plugin "ask" {}
 
@@ -170,7 +179,7 @@ plugin "bash" {
   }
 
   # What the kernel lets it do. By its name, bash starts programs and writes in the
-  # writable roots; read and grep do neither; all others write, but start nothing.
+  # writable roots; read, grep and snippet do neither; all others write, but start nothing.
   sandbox {
     roots   = "read-write" # or "read-only"
     exec    = true         # may start programs

@@ -14,7 +14,7 @@ import (
 var modules = []string{
 	"toolhost.dev/sdk", "toolhost.dev/host", "toolhost.dev/bench",
 	"toolhost.dev/plugins/ask", "toolhost.dev/plugins/bash", "toolhost.dev/plugins/edit", "toolhost.dev/plugins/grep",
-	"toolhost.dev/plugins/mcp", "toolhost.dev/plugins/read",
+	"toolhost.dev/plugins/mcp", "toolhost.dev/plugins/read", "toolhost.dev/plugins/snippet",
 }
 
 // rule forbids some packages some imports.

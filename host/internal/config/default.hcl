@@ -20,3 +20,7 @@ plugin "bash" {
 plugin "ask" {
   optional = true
 }
+
+plugin "snippet" {
+  optional = true
+}

@@ -30,7 +30,7 @@ type Profile struct {
 // their tools need, all others may work on files in the roots.
 func Default(plugin string) Profile {
 	switch plugin {
-	case "read", "grep":
+	case "read", "grep", "snippet":
 		return Profile{}
 	case "bash":
 		return Profile{WriteRoots: true, StartProcesses: true}

@@ -1,0 +1,202 @@
+package library
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// schema is applied in order; user_version counts what has been. Never change a step,
+// only add.
+var schema = []string{`
+CREATE TABLE snippets ( -- the last version of each, without the code
+	id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, version INTEGER NOT NULL,
+	description TEXT NOT NULL, language TEXT NOT NULL, tags TEXT NOT NULL, created_ns INTEGER NOT NULL, saved_ns INTEGER NOT NULL
+) STRICT;
+CREATE INDEX snippets_saved ON snippets (saved_ns);
+CREATE TABLE versions (
+	snippet INTEGER NOT NULL REFERENCES snippets ON DELETE CASCADE, version INTEGER NOT NULL,
+	description TEXT NOT NULL, language TEXT NOT NULL, tags TEXT NOT NULL, saved_ns INTEGER NOT NULL, bytes INTEGER NOT NULL, code BLOB NOT NULL,
+	PRIMARY KEY (snippet, version)
+) STRICT;
+CREATE TABLE total (bytes INTEGER NOT NULL) STRICT;
+INSERT INTO total VALUES (0);
+CREATE TRIGGER versions_added AFTER INSERT ON versions BEGIN UPDATE total SET bytes = bytes + new.bytes; END;
+CREATE TRIGGER versions_removed AFTER DELETE ON versions BEGIN UPDATE total SET bytes = bytes - old.bytes; END;
+-- The words of the last versions. parts has those that camelCase words are made of.
+CREATE VIRTUAL TABLE search USING fts5 (name, description, tags, language, code, parts, content = '', contentless_delete = 1, tokenize = 'unicode61 remove_diacritics 2');
+CREATE TRIGGER snippets_removed AFTER DELETE ON snippets BEGIN DELETE FROM search WHERE rowid = old.id; END;
+`}
+
+// Library is the snippets of all sessions. It is safe for concurrent use.
+type Library struct {
+	path   string // empty: in memory
+	limits Limits
+
+	mu   sync.Mutex
+	db   *sql.DB     // nil before the first use
+	file os.FileInfo // the file that db has open
+}
+
+// Open gives the library in a directory, or one in memory when dir is empty. Nothing is
+// opened before the first use.
+func Open(dir string, limits Limits) *Library {
+	l := &Library{limits: limits.orDefault()}
+	if dir != "" {
+		l.path = filepath.Join(dir, "snippets.db")
+	}
+	return l
+}
+
+// Persistent reports whether the library outlives the process.
+func (l *Library) Persistent() bool { return l.path != "" }
+
+// Close closes the database. The next use opens it again; what was in memory is lost.
+func (l *Library) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.close()
+}
+
+func (l *Library) close() error {
+	if l.db == nil {
+		return nil
+	}
+	db := l.db
+	l.db = nil
+	return db.Close()
+}
+
+// transact runs f in a transaction: on one state of the database if it only reads, else
+// excluding every other writer, of other processes too.
+func (l *Library) transact(ctx context.Context, readOnly bool, f func(*sql.Tx) error) error {
+	db, err := l.open(ctx)
+	if err != nil {
+		return l.failed(err)
+	}
+	tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: readOnly})
+	if err != nil {
+		return l.failed(err)
+	}
+	defer tx.Rollback() //nolint:errcheck // after Commit it does nothing
+	if err := f(tx); err != nil {
+		return l.failed(err)
+	}
+	return l.failed(tx.Commit())
+}
+
+func (l *Library) open(ctx context.Context) (*sql.DB, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.db != nil {
+		if l.path == "" {
+			return l.db, nil
+		}
+		// What is saved in a file that was removed would be lost.
+		if now, err := os.Stat(l.path); err == nil && os.SameFile(now, l.file) {
+			return l.db, nil
+		}
+		if err := l.close(); err != nil {
+			return nil, err
+		}
+	}
+	const pragmas = "?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)&_pragma=foreign_keys(1)" +
+		"&_pragma=journal_size_limit(4194304)&_pragma=temp_store(MEMORY)&_txlock=immediate"
+	dsn := "file::memory:" + pragmas
+	if l.path != "" {
+		if err := l.makeFile(); err != nil {
+			return nil, err
+		}
+		dsn = "file:" + (&url.URL{Path: l.path}).EscapedPath() + pragmas
+	}
+	db, err := sql.Open("sqlite", dsn)
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(1) // in memory each would have a database of its own
+	err = migrate(ctx, db)
+	if err == nil && l.path != "" {
+		l.file, err = os.Stat(l.path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	l.db = db
+	return db, nil
+}
+
+// makeFile makes the file with a private mode, before SQLite would make it with the umask's.
+func (l *Library) makeFile() error {
+	if err := os.MkdirAll(filepath.Dir(l.path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(l.path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+func migrate(ctx context.Context, db *sql.DB) error {
+	var version int
+	if err := db.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&version); err != nil || version == len(schema) {
+		return err
+	}
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() //nolint:errcheck // after Commit it does nothing
+	// Another process may have been here in the meantime.
+	if err := tx.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&version); err != nil {
+		return err
+	}
+	if version > len(schema) || version < 0 {
+		return fmt.Errorf("it was made by a later version of the plugin (layout %d; this one knows %d)", version, len(schema))
+	}
+	for _, step := range schema[version:] {
+		if _, err := tx.ExecContext(ctx, step); err != nil {
+			return err
+		}
+	}
+	if _, err := tx.ExecContext(ctx, fmt.Sprintf(`PRAGMA user_version = %d`, len(schema))); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// failed says what is wrong with the database and what to do about it.
+func (l *Library) failed(err error) error {
+	var (
+		missing *NotFoundError
+		version *NoVersionError
+		full    *FullError
+		db      *sqlite.Error
+	)
+	if err == nil || errors.As(err, &missing) || errors.As(err, &version) || errors.As(err, &full) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	if l.path == "" {
+		return fmt.Errorf("the snippets in memory cannot be used: %w", err)
+	}
+	do := "Mend that, or move the file and those beside it away to begin anew"
+	if errors.As(err, &db) {
+		switch db.Code() & 0xff {
+		case sqlite3.SQLITE_BUSY:
+			do = "Another process has it; try again"
+		case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR:
+			do = "See that there is room on the disk, then try again"
+		case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+			do = "It is damaged: move the file and those beside it away to begin anew, or put a copy in its place"
+		}
+	}
+	return fmt.Errorf("the snippets in %s cannot be used: %w. %s", l.path, err, do)
+}

@@ -1,0 +1,53 @@
+package library
+
+import (
+	"strings"
+	"unicode"
+)
+
+// Words are the words of a search that can be found: those with a letter or a digit.
+func Words(query string) []string {
+	var out []string
+	for _, w := range strings.Fields(strings.ReplaceAll(query, "\x00", " ")) {
+		if strings.IndexFunc(w, wordRune) >= 0 {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// wordRune reports whether the index takes a character as a part of a word.
+func wordRune(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }
+
+// parts gives what the camelCase words of a text are made of, each once: of "parseHTTPBody",
+// "parse HTTP Body".
+func parts(text string) string {
+	seen := make(map[string]bool)
+	var out []string
+	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return !wordRune(r) }) {
+		if seen[word] {
+			continue
+		}
+		seen[word] = true
+		runes := []rune(word)
+		from := 0
+		for i := 1; i <= len(runes); i++ {
+			switch {
+			case i == len(runes):
+				if from == 0 {
+					continue // one part: the word itself
+				}
+			case unicode.IsUpper(runes[i]) && !unicode.IsUpper(runes[i-1]): // parse|Body
+			case unicode.IsUpper(runes[i]) && i+1 < len(runes) && unicode.IsLower(runes[i+1]): // HTTP|Body
+			default:
+				continue
+			}
+			if part := string(runes[from:i]); !seen[part] {
+				seen[part] = true
+				out = append(out, part)
+			}
+			from = i
+		}
+	}
+	return strings.Join(out, " ")
+}

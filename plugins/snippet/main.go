@@ -1,0 +1,10 @@
+// Command snippet is the plugin that keeps pieces of code: snippet_save, snippet_load,
+// snippet_list and snippet_delete.
+package main
+
+import (
+	"toolhost.dev/plugins/snippet/snippets"
+	"toolhost.dev/sdk"
+)
+
+func main() { sdk.Serve(snippets.Plugin()) }

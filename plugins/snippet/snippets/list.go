@@ -1,0 +1,147 @@
+package snippets
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"toolhost.dev/plugins/snippet/library"
+	"toolhost.dev/sdk"
+	"toolhost.dev/sdk/suggest"
+	"toolhost.dev/sdk/tool"
+)
+
+const (
+	maxQuery = 1000 // bytes
+	maxShown = 160  // characters of a description in a line
+)
+
+type listArgs struct {
+	Query    string   `json:"query,omitempty" jsonschema:"Words that must all begin a word of the name, description, tags, language or code."`
+	Tags     []string `json:"tags,omitempty" jsonschema:"Tags that must all be there."`
+	Language string   `json:"language,omitempty" jsonschema:"Only snippets in that language."`
+	Limit    int      `json:"limit,omitempty" default:"50" min:"1" max:"500" jsonschema:"How many to show at most."`
+	Offset   int      `json:"offset,omitempty" default:"0" min:"0" jsonschema:"How many to pass over."`
+}
+
+type listData struct {
+	Snippets   []described `json:"snippets"`
+	Total      int         `json:"total"`
+	Offset     int         `json:"offset"`
+	Truncated  bool        `json:"truncated"`
+	Persistent bool        `json:"persistent"`
+}
+
+func (t *tools) listTool() sdk.Tool {
+	return sdk.NewTool(sdk.Definition{
+		Name: "snippet_list",
+		Description: "List the snippets that snippet_save kept, of all sessions: all of them, the last saved first, or those with some words, tags or language, the best first. " +
+			"A line has id, name, language, tags, version and description.",
+		Category: tool.CategoryBuiltin,
+		Traits:   looking,
+		Examples: []string{`snippet_list`, `snippet_list 'retry http'`, `snippet_list --tags http --language go`},
+	}, t.list)
+}
+
+func (t *tools) list(ctx context.Context, _ *sdk.Call, in listArgs) (*sdk.Result, error) {
+	f, err := in.filter()
+	if err != nil {
+		return nil, err
+	}
+	found, total, err := t.lib.List(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	data := listData{Snippets: []described{}, Total: total, Offset: f.Offset, Truncated: f.Offset+len(found) < total, Persistent: t.lib.Persistent()}
+	var lines []string
+	for _, s := range found {
+		data.Snippets = append(data.Snippets, describe(s))
+		lines = append(lines, line(s))
+	}
+	switch {
+	case total == 0:
+		text, err := t.nothing(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		lines = append(lines, text)
+	case len(found) == 0:
+		lines = append(lines, fmt.Sprintf("(There are %d only. Give a smaller offset.)", total))
+	case data.Truncated:
+		lines = append(lines, fmt.Sprintf("(%d to %d of %d. The next: --offset %d.)", f.Offset+1, f.Offset+len(found), total, f.Offset+len(found)))
+	}
+	if !data.Persistent {
+		lines = append(lines, inMemory)
+	}
+	return &sdk.Result{Title: "List snippets", Output: strings.Join(lines, "\n"), Data: sdk.Data(data)}, nil
+}
+
+func (in *listArgs) filter() (library.Filter, error) {
+	f := library.Filter{Limit: in.Limit, Offset: in.Offset, Words: library.Words(in.Query)}
+	if len(in.Query) > maxQuery {
+		return f, sdk.Errorf(tool.InvalidArguments, "The query has %d bytes, more than %d. Give the few words that matter.", len(in.Query), maxQuery)
+	}
+	if strings.TrimSpace(in.Query) != "" && len(f.Words) == 0 {
+		return f, sdk.Errorf(tool.InvalidArguments, "The query %q has no word in it. Words are searched, not signs: give a name, a function or a part of the description.", in.Query)
+	}
+	var err error
+	if f.Language, err = checkWord("language", in.Language); err != nil {
+		return f, err
+	}
+	f.Tags, err = checkTags(in.Tags)
+	return f, err
+}
+
+// line is a snippet in a list.
+func line(s *library.Snippet) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "%d  %s", s.ID, s.Name)
+	var notes []string
+	if s.Language != "" {
+		notes = append(notes, s.Language)
+	}
+	for _, t := range s.Tags {
+		notes = append(notes, "#"+t)
+	}
+	if s.Version > 1 {
+		notes = append(notes, fmt.Sprintf("v%d", s.Version))
+	}
+	if len(notes) > 0 {
+		fmt.Fprintf(&out, "  (%s)", strings.Join(notes, " "))
+	}
+	if d := []rune(strings.Join(strings.Fields(s.Description), " ")); len(d) > maxShown {
+		fmt.Fprintf(&out, "  %s…", string(d[:maxShown]))
+	} else if len(d) > 0 {
+		fmt.Fprintf(&out, "  %s", string(d))
+	}
+	return out.String()
+}
+
+// nothing says why nothing is listed.
+func (t *tools) nothing(ctx context.Context, f library.Filter) (string, error) {
+	_, all, err := t.lib.List(ctx, library.Filter{})
+	if err != nil {
+		return "", err
+	}
+	if all == 0 {
+		return "Nothing is saved yet; snippet_save saves.", nil
+	}
+	tags, languages, err := t.lib.Facets(ctx)
+	if err != nil {
+		return "", err
+	}
+	text := fmt.Sprintf("None of %s matches.", count(all, "snippet"))
+	for _, tag := range f.Tags {
+		if !slices.Contains(tags, tag) {
+			text += fmt.Sprintf(" No snippet has the tag %q.%s", tag, suggest.DidYouMean(tag, tags))
+		}
+	}
+	if f.Language != "" && !slices.Contains(languages, f.Language) {
+		text += fmt.Sprintf(" None is in the language %q.%s", f.Language, suggest.DidYouMean(f.Language, languages))
+	}
+	if len(f.Words) > 1 {
+		text += " All words must be there: give fewer."
+	}
+	return text, nil
+}

@@ -1,0 +1,36 @@
+// Package snippets holds the tools of the plugin snippet: snippet_save, snippet_load,
+// snippet_list and snippet_delete. Package library keeps what they save.
+package snippets
+
+import (
+	"context"
+
+	"toolhost.dev/plugins/snippet/library"
+	"toolhost.dev/sdk"
+)
+
+// Version of the plugin.
+const Version = "0.1.0"
+
+// config is the operator's configuration of the plugin.
+type config struct {
+	Versions int `json:"versions,omitempty" default:"20" min:"1" max:"1000" jsonschema:"How many versions are kept of each snippet. The oldest are dropped."`
+	MaxMB    int `json:"max_mb,omitempty" default:"256" min:"1" max:"65536" jsonschema:"How many MiB all versions of all snippets may take. Beyond it nothing more is saved."`
+}
+
+// tools is what all calls share, set before the first.
+type tools struct{ lib *library.Library }
+
+// Plugin describes the plugin. Until it is configured it keeps snippets in memory.
+func Plugin() sdk.Plugin {
+	t := &tools{library.Open("", library.Limits{})}
+	return sdk.Plugin{
+		Name: "snippet", Version: Version,
+		Tools: []sdk.Tool{t.saveTool(), t.loadTool(), t.listTool(), t.deleteTool()},
+		Config: sdk.NewConfig(func(_ context.Context, c config, s sdk.Setup) error {
+			t.lib = library.Open(s.StateDir, library.Limits{Versions: c.Versions, Bytes: int64(c.MaxMB) << 20})
+			return nil
+		}),
+		Close: func() { _ = t.lib.Close() },
+	}
+}

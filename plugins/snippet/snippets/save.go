@@ -1,0 +1,99 @@
+package snippets
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"toolhost.dev/plugins/snippet/library"
+	"toolhost.dev/sdk"
+	"toolhost.dev/sdk/tool"
+)
+
+type saveArgs struct {
+	Name        string   `json:"name" jsonschema:"What to find it by, at most 200 characters. A snippet of that name gets a new version."`
+	Code        string   `json:"code" jsonschema:"The code, at most 1 MiB; kept byte for byte."`
+	Description *string  `json:"description,omitempty" jsonschema:"What it does and when to use it. Not given: stays as it is."`
+	Language    *string  `json:"language,omitempty" jsonschema:"Its language, such as go. Not given: stays as it is."`
+	Tags        []string `json:"tags,omitempty" jsonschema:"Words to filter by, at most 50. Not given: they stay as they are."`
+}
+
+type saveData struct {
+	described
+	Outcome    library.Outcome `json:"outcome"`
+	Persistent bool            `json:"persistent"`
+}
+
+func (t *tools) saveTool() sdk.Tool {
+	return sdk.NewTool(sdk.Definition{
+		Name: "snippet_save",
+		Description: "Keep a piece of code under a name, to be loaded in any later session. Saving under a name that is taken makes a new version and keeps those before: " +
+			"snippet_load with version gives them. Use it for what is worth using again; files of the project belong in the project.",
+		Category:       tool.CategoryBuiltin,
+		Traits:         sdk.Traits{Idempotent: true},
+		StdinParameter: "code",
+		Examples: []string{
+			"snippet_save retry --language go --tags http --description 'Retries with backoff' <<'EOF'\nfor try := range 3 {\n}\nEOF",
+			`snippet_save one-liner --code 'sort | uniq -c | sort -rn' --language sh`,
+		},
+	}, t.save)
+}
+
+func (t *tools) save(ctx context.Context, _ *sdk.Call, in saveArgs) (*sdk.Result, error) {
+	c, err := in.change()
+	if err != nil {
+		return nil, err
+	}
+	s, outcome, err := t.lib.Save(ctx, c)
+	var full *library.FullError
+	if errors.As(err, &full) {
+		return nil, sdk.Errorf(tool.ExecutionFailed, "Nothing was saved: the library holds %s. Delete snippets that are not needed (snippet_list, snippet_delete).", full.What)
+	}
+	if err != nil {
+		return nil, err
+	}
+	text := ""
+	switch outcome {
+	case library.Created:
+		text = fmt.Sprintf("Saved %q (id %d).", s.Name, s.ID)
+	case library.Updated:
+		text = fmt.Sprintf("Saved version %d of %q (id %d).", s.Version, s.Name, s.ID)
+	case library.Unchanged:
+		text = fmt.Sprintf("%q (id %d) is the same already, in version %d.", s.Name, s.ID, s.Version)
+	}
+	if !t.lib.Persistent() {
+		text += "\n" + inMemory
+	}
+	return &sdk.Result{Title: "Save the snippet " + s.Name, Output: text, Data: sdk.Data(saveData{describe(s), outcome, t.lib.Persistent()})}, nil
+}
+
+const inMemory = "There is no state directory: snippets are kept in memory, and lost when the plugin ends."
+
+func (in *saveArgs) change() (library.Change, error) {
+	name, err := checkName(in.Name)
+	if err != nil {
+		return library.Change{}, err
+	}
+	c := library.Change{Name: name, Code: in.Code}
+	switch {
+	case in.Code == "":
+		return c, sdk.Errorf(tool.InvalidArguments, "The code is empty. Give it as a heredoc or in code.")
+	case len(in.Code) > maxCode:
+		return c, sdk.Errorf(tool.InvalidArguments, "The code has %d bytes, more than the %d of a snippet. Save the part that is worth using again, or write a file.", len(in.Code), maxCode)
+	}
+	if in.Description != nil {
+		if n := len([]rune(*in.Description)); n > maxDescription {
+			return c, sdk.Errorf(tool.InvalidArguments, "The description has %d characters, more than %d. Say it in fewer words.", n, maxDescription)
+		}
+		c.Description = in.Description
+	}
+	if in.Language != nil {
+		language, err := checkWord("language", *in.Language)
+		if err != nil {
+			return c, err
+		}
+		c.Language = &language
+	}
+	c.Tags, err = checkTags(in.Tags)
+	return c, err
+}
