@@ -14,6 +14,7 @@ import (
 
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/dispatch"
+	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/supervisor"
@@ -142,6 +143,7 @@ func (h *Host) assemble(cfg *config.Config, conf *confinement, members []*member
 		Plugins:   places(set),
 		Commands:  h.commands,
 		State:     h.state,
+		Metrics:   &h.metrics,
 		Timeout:   cfg.Host.Timeout,
 		Latest:    func() *dispatch.Dispatcher { return h.current.Load().dispatch },
 		Unloaded:  g.whyUnloaded,
@@ -169,8 +171,15 @@ func (h *Host) prepare(ctx context.Context, m *member, peers func(name string) *
 	return nil
 }
 
-// observe keeps the states of a plugin's tools as its process is.
+var countedEvents = map[supervisor.Event]metrics.Event{
+	supervisor.Started: metrics.Started, supervisor.Failed: metrics.StartFailed, supervisor.Ended: metrics.Crashed,
+}
+
+// observe counts, and keeps the states of a plugin's tools as its process is.
 func (h *Host) observe(m *member, e supervisor.Event, why string) {
+	if counted, ok := countedEvents[e]; ok {
+		h.metrics.Plugin(m.Name, counted)
+	}
 	g := h.current.Load()
 	if g == nil || g.member(m.Name) != m { // it does not serve yet, or any more
 		return

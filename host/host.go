@@ -28,6 +28,7 @@ import (
 
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/dispatch"
+	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/scheduler"
 	"toolhost.dev/host/internal/state"
@@ -96,6 +97,7 @@ type Host struct {
 	reloads  reloads
 	watchers subscribers[Update]
 	states   subscribers[Transition]
+	metrics  metrics.Metrics
 	live     live
 
 	closeOnce sync.Once
@@ -264,6 +266,7 @@ func (h *Host) Begin(req Request, front Front) *Pending {
 	if err != nil {
 		e := tool.AsError(err).From(tool.SourceHost)
 		h.auditRefused(req, e)
+		h.metrics.Tool(metrics.None).Ended(metrics.Call{Kind: e.Kind})
 		return &Pending{failed: &tool.Result{Error: e, Run: tool.Run{CallID: req.ID}}}
 	}
 	inner := h.current.Load().dispatch.Begin(h.dispatchRequest(req, s))

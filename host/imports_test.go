@@ -88,6 +88,13 @@ var rules = []rule{
 		allows: func(_, i string) bool { return !under(i, "github.com/modelcontextprotocol") },
 	},
 	{
+		why: "only the exposition knows Prometheus, and its reader of /proc the metrics",
+		of: func(p string) bool {
+			return !under(p, "toolhost.dev/host/exposition", internal+"metrics", "toolhost.dev/host/cmd/toolhost")
+		},
+		allows: func(_, i string) bool { return !under(i, "github.com/prometheus") },
+	},
+	{
 		why:    "HCL stays in config",
 		of:     func(p string) bool { return !under(p, internal+"config") },
 		allows: func(_, i string) bool { return !under(i, "github.com/hashicorp/hcl", "github.com/zclconf/go-cty") },
@@ -102,7 +109,7 @@ var rules = []rule{
 	{
 		why: "the stages know the vocabulary, and each other only through dispatch",
 		of: func(p string) bool {
-			return under(p, internal+"registry", internal+"policy", internal+"scheduler", internal+"supervisor", internal+"state", internal+"config", "toolhost.dev/host/router")
+			return under(p, internal+"registry", internal+"policy", internal+"scheduler", internal+"supervisor", internal+"state", internal+"config", internal+"metrics", "toolhost.dev/host/router")
 		},
 		allows: func(p, i string) bool {
 			own := strings.TrimSuffix(p, "_test")

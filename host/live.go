@@ -143,6 +143,7 @@ const (
 	opReload = "reload"
 	opStatus = "status"
 	opEnable = "enable"
+	opStats  = "stats"
 )
 
 // control answers another process.
@@ -156,6 +157,8 @@ func (h *Host) control(ctx context.Context, op string, args json.RawMessage) (an
 		return nil, h.setEnabled(e.Name, e.On)
 	case opStatus:
 		return RemoteStatus{PID: os.Getpid(), Began: h.live.began, Status: h.Status()}, nil
+	case opStats:
+		return RemoteStats{PID: os.Getpid(), Began: h.live.began, Workspace: h.opts.Workspace, Stats: h.Stats()}, nil
 	case opReload:
 		var opts ReloadOptions
 		if err := json.Unmarshal(args, &opts); err != nil {

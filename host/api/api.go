@@ -4,6 +4,8 @@
 //	POST /v1/batch   JSON Lines in and out; results are sent as calls end. ?ordered=1
 //	GET  /v1/tools   the tools. ?format= and ?single=1 as of the command tools
 //	GET  /v1/status  the configuration, the plugins and the sessions
+//	GET  /v1/stats   what became of calls, by tool, and what plugins use
+//	GET  /metrics    the same for Prometheus
 //	GET  /v1/asks    what calls of this interface wait to be told
 //	POST /v1/asks/ID the answer: {"outcome": "accepted", "values": […]}
 //	     /mcp        MCP over HTTP
@@ -25,6 +27,7 @@ import (
 	"toolhost.dev/host"
 	"toolhost.dev/host/batch"
 	"toolhost.dev/host/export"
+	"toolhost.dev/host/exposition"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -60,7 +63,8 @@ func Handler(h *host.Host, opts Options) http.Handler {
 		method, path string
 		handler      http.HandlerFunc
 	}{
-		{"POST", "/v1/run", s.run}, {"POST", "/v1/batch", s.batch}, {"GET", "/v1/tools", s.tools}, {"GET", "/v1/status", s.status},
+		{"POST", "/v1/run", s.run}, {"POST", "/v1/batch", s.batch}, {"GET", "/v1/tools", s.tools}, {"GET", "/v1/status", s.status}, {"GET", "/v1/stats", s.stats},
+		{"GET", "/metrics", exposition.Handler(h).ServeHTTP},
 		{"GET", "/v1/asks", s.listAsks}, {"POST", "/v1/asks/{id}", s.answerAsk},
 	} {
 		calls.HandleFunc(route.method+" "+route.path, route.handler)
@@ -73,7 +77,7 @@ func Handler(h *host.Host, opts Options) http.Handler {
 		calls.Handle("/mcp", http.MaxBytesHandler(opts.MCP, MaxBody))
 	}
 	calls.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, http.StatusNotFound, tool.NotFound, "there is no "+r.URL.Path+": use /v1/run, /v1/batch, /v1/tools, /v1/status, /v1/asks, /mcp or /healthz")
+		refuse(w, http.StatusNotFound, tool.NotFound, "there is no "+r.URL.Path+": use /v1/run, /v1/batch, /v1/tools, /v1/status, /v1/stats, /v1/asks, /metrics, /mcp or /healthz")
 	})
 	all := http.NewServeMux()
 	all.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
@@ -186,6 +190,10 @@ func (s *server) tools(w http.ResponseWriter, r *http.Request) {
 
 func (s *server) status(w http.ResponseWriter, _ *http.Request) {
 	reply(w, http.StatusOK, s.host.Status())
+}
+
+func (s *server) stats(w http.ResponseWriter, _ *http.Request) {
+	reply(w, http.StatusOK, s.host.Stats())
 }
 
 // refuse answers what is no call with an error in the form of a result's.

@@ -11,6 +11,7 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/help"
+	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/scheduler"
@@ -72,6 +73,8 @@ type Dispatcher struct {
 	// Commands of calls may call tools; nil: they may not.
 	Commands Commands
 	State    *state.DB
+	// Metrics count the calls; nil: nobody does.
+	Metrics *metrics.Metrics
 	// Timeout of calls that nobody gave one.
 	Timeout time.Duration
 	// Latest gives the dispatcher that has replaced this one, or this one. nil: none will.
@@ -96,6 +99,7 @@ type Pending struct {
 	decided *policy.Decision
 	parent  string          // the call whose command made this one; empty: none
 	given   json.RawMessage // the arguments, when they were bound
+	waited  bool            // other calls kept it from running at once
 }
 
 // Begin takes a request up to its place in the line, without waiting. Run must be
@@ -134,14 +138,15 @@ func (p *Pending) Run(ctx context.Context, front Front) *tool.Result {
 		return p.finish(refused(err))
 	}
 	peer := p.peer(call, front)
+	p.waited = p.ticket.Waits()
 	done, err := p.ticket.Wait(ctx) // 4. when
 	if err != nil {
-		return p.finish(refused(err))
+		return p.finish(p.gaveUp(err))
 	}
 	defer done()
 	leave, err := p.admit(ctx)
 	if err != nil {
-		return p.instead(whole, front, p.finish(refused(err)))
+		return p.instead(whole, front, p.finish(p.gaveUp(err)))
 	}
 	defer leave()
 	if err := p.d.inform(call, p.entry); err != nil {
@@ -151,6 +156,7 @@ func (p *Pending) Run(ctx context.Context, front Front) *tool.Result {
 	queued := time.Since(p.started)
 	p.entry.Life.Begin()
 	defer p.entry.Life.End()
+	defer p.d.Metrics.Tool(p.entry.FullName()).Begin()()
 	res := p.attempt(ctx, call, peer) // 5. where
 	res.Run.QueueTime, res.Run.ExecutionTime = queued, time.Since(p.started)-queued
 	p.remember(res)

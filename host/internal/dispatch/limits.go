@@ -26,7 +26,8 @@ func (p *Pending) admit(ctx context.Context) (leave func(), err error) {
 		return func() {}, nil
 	}
 	name := p.entry.FullName()
-	ofTool, err := g.Enter(ctx, name, scheduler.Limits{Max: l.MaxConcurrent, Queue: l.Queue}, 0)
+	waits := func() { p.waited = true }
+	ofTool, err := g.Enter(ctx, name, scheduler.Limits{Max: l.MaxConcurrent, Queue: l.Queue, Waits: waits}, 0)
 	if err != nil {
 		if full := (*scheduler.FullError)(nil); errors.As(err, &full) {
 			err = tool.Errorf(tool.Unavailable, "The tool %s is busy: %d calls run and %d wait, which is all that may. Call it again later, or allow more in the configuration: tool %q { max_concurrent, queue }.",
@@ -34,7 +35,7 @@ func (p *Pending) admit(ctx context.Context) (leave func(), err error) {
 		}
 		return nil, err
 	}
-	ofHost, err := g.Enter(ctx, "", scheduler.Limits{Max: p.d.MaxCalls}, l.Priority)
+	ofHost, err := g.Enter(ctx, "", scheduler.Limits{Max: p.d.MaxCalls, Waits: waits}, l.Priority)
 	if err != nil {
 		ofTool()
 		return nil, err

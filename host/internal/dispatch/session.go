@@ -14,6 +14,7 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
+	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/state"
 	"toolhost.dev/host/router"
@@ -141,8 +142,24 @@ func (p *Pending) finish(res *tool.Result) *tool.Result {
 		command = p.req.Name + " " + string(p.req.Arguments)
 	}
 	p.audit(res)
+	p.count(res)
 	p.d.State.AddHistory(state.Entry{Session: p.req.Session.ID, At: p.started, Command: command, Tool: res.Run.Tool, Success: res.Success()})
 	return res
+}
+
+// count has the metrics know of the call.
+func (p *Pending) count(res *tool.Result) {
+	c := metrics.Call{Queued: res.Run.QueueTime, Execution: res.Run.ExecutionTime, Attempts: res.Run.Attempts, Waited: p.waited}
+	if res.Error != nil {
+		c.Kind = res.Error.Kind
+	}
+	name := res.Run.Tool
+	if name == "" && !p.command.IsHelp { // only names that are some tool's, or there were any number of them
+		if e := p.d.Registry.Lookup(p.command.Namespace, p.command.Name); e != nil {
+			name = e.FullName()
+		}
+	}
+	p.d.Metrics.Tool(name).Ended(c)
 }
 
 // audit keeps what the call was, what was decided on it and what came of it.
@@ -182,6 +199,13 @@ func (p *Pending) unbound() json.RawMessage {
 		panic(err)
 	}
 	return b
+}
+
+// gaveUp is the result of a call that did not come to run because of others.
+func (p *Pending) gaveUp(err error) *tool.Result {
+	res := refused(err)
+	res.Run.QueueTime = time.Since(p.started)
+	return res
 }
 
 func refused(err error) *tool.Result {

@@ -12,6 +12,8 @@ type Limits struct {
 	Max int
 	// Queue is how many more may wait; 0: any number; negative: none.
 	Queue int
+	// Waits is called, before that, when one has to wait. nil: nobody wants to know.
+	Waits func()
 }
 
 // Gates let a limited number of calls run at the same time, whichever session they are of. They
@@ -70,6 +72,9 @@ func (g *Gates) Enter(ctx context.Context, name string, l Limits, priority int) 
 	}
 	at.waiting = slices.Insert(at.waiting, i, w)
 	g.mu.Unlock()
+	if l.Waits != nil {
+		l.Waits()
+	}
 	select {
 	case <-w.enter:
 		return leave, nil

@@ -4,6 +4,7 @@ package scheduler
 
 import (
 	"context"
+	"slices"
 	"sync"
 )
 
@@ -49,7 +50,11 @@ type Ticket struct {
 	session string
 	line    *line
 	turn    *turn
+	waits   bool
 }
+
+// Waits reports whether there were others to wait for when the place was taken.
+func (k *Ticket) Waits() bool { return k != nil && k.waits }
 
 // Enqueue takes a place in the line without waiting. Wait must be called on it.
 func (s *Scheduler) Enqueue(session string, safe bool) *Ticket {
@@ -63,7 +68,7 @@ func (s *Scheduler) Enqueue(session string, safe bool) *Ticket {
 	t := &turn{safe: safe, ready: make(chan struct{})}
 	l.waiting = append(l.waiting, t)
 	s.advance(l)
-	return &Ticket{s: s, session: session, line: l, turn: t}
+	return &Ticket{s: s, session: session, line: l, turn: t, waits: slices.Contains(l.waiting, t)}
 }
 
 // Wait waits for the place to come first; places come in the order of Enqueue. done

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"toolhost.dev/host"
+)
+
+// hostStats is what one running host has counted, or why it does not say.
+type hostStats struct {
+	*host.RemoteStats
+	Error string `json:"error,omitempty"`
+}
+
+func newStats(s *settings) *cobra.Command {
+	return &cobra.Command{
+		Use:   "stats",
+		Short: "Show what became of the calls of running hosts, by tool, and what their plugins use",
+		Long: `Show what became of the calls of running hosts, by tool: how many, the errors by kind, how long
+they ran and waited, in milliseconds, how many ran at once (now/most/on average while any ran), how many
+had to wait for others; and of plugins their starts, crashes, CPU time, memory and I/O. A host counts from its
+begin on. With --json an array.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			stats, err := s.runningStats(c.Context())
+			if err != nil {
+				return err
+			}
+			if s.json {
+				return printJSON(os.Stdout, stats)
+			}
+			return statsText(os.Stdout, stats)
+		},
+	}
+}
+
+func (s *settings) runningStats(ctx context.Context) ([]hostStats, error) {
+	hosts, err := host.Running(host.Options{Config: host.FindConfig(s.config), StateDir: s.state})
+	if err != nil {
+		return nil, err
+	}
+	out := []hostStats{}
+	for _, remote := range hosts {
+		ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+		st, err := remote.Stats(ctx)
+		cancel()
+		r := hostStats{RemoteStats: st}
+		if err != nil {
+			r.RemoteStats, r.Error = &host.RemoteStats{PID: remote.PID}, err.Error()
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+func statsText(w io.Writer, stats []hostStats) error {
+	if len(stats) == 0 {
+		_, err := fmt.Fprintln(w, "No host runs with this state directory, and calls are counted only while one runs. Start one (toolhost serve, mcp, repl or batch), or see toolhost log for the calls of the past.")
+		return err
+	}
+	for i, h := range stats {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		if h.Error != "" {
+			fmt.Fprintf(w, "HOST %d  %s\n", h.PID, printable(h.Error))
+			continue
+		}
+		fmt.Fprintf(w, "HOST %d  since %s in %s\n", h.PID, h.Began.Local().Format(time.DateTime), printable(h.Workspace))
+		if len(h.Tools) == 0 {
+			fmt.Fprintln(w, "No call has ended yet.")
+		}
+		if err := toolStatsText(w, h.Tools); err != nil {
+			return err
+		}
+		if err := pluginStatsText(w, h.Plugins); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func toolStatsText(w io.Writer, tools []host.ToolStats) error {
+	if len(tools) == 0 {
+		return nil
+	}
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(out, "TOOL\tCALLS\tFAILED\tAVG\tP50\tP95\tP99\tMAX\tQUEUE P50\tP95\tWAITED\tRUNNING\tRETRIES\tERRORS")
+	for _, t := range tools {
+		var errs []string
+		for _, kind := range slices.Sorted(maps.Keys(t.Errors)) {
+			errs = append(errs, fmt.Sprintf("%s %d", kind, t.Errors[kind]))
+		}
+		x, q := t.Execution, t.Queue
+		fmt.Fprintf(out, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d/%d/%.1f\t%d\t%s\n", printable(t.Name), t.Calls, t.Failures,
+			timeText(x, x.Average), timeText(x, x.P50), timeText(x, x.P95), timeText(x, x.P99), timeText(x, x.Max), timeText(q, q.P50), timeText(q, q.P95),
+			t.Waited, t.Running, t.RunningMax, t.RunningAverage, t.Retries, strings.Join(errs, ", "))
+	}
+	return out.Flush()
+}
+
+// timeText is one of the times, in milliseconds.
+func timeText(of host.Times, ms float64) string {
+	switch {
+	case of.Count == 0:
+		return "-"
+	case ms < 10:
+		return fmt.Sprintf("%.2f", ms)
+	}
+	return fmt.Sprintf("%.0f", ms)
+}
+
+func pluginStatsText(w io.Writer, plugins []host.PluginStats) error {
+	if len(plugins) == 0 {
+		return nil
+	}
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(out, "PLUGIN\tPROCESSES\tSTARTS\tFAILED\tCRASHES\tCPU\tMEMORY\tREAD\tWRITTEN")
+	for _, p := range plugins {
+		pids := strings.Trim(fmt.Sprint(p.PIDs), "[]")
+		if pids == "" {
+			pids = "-"
+		}
+		cpu, memory, read, written := "-", "-", "-", "-"
+		if u := p.Usage; u != nil {
+			cpu, memory = fmt.Sprintf("%.2f s", u.CPU), mebibytes(&u.Memory)
+			read, written = mebibytes(u.Read), mebibytes(u.Written)
+		}
+		fmt.Fprintf(out, "%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\t%s\n", printable(p.Name), pids, p.Starts, p.FailedStarts, p.Crashes, cpu, memory, read, written)
+	}
+	return out.Flush()
+}
+
+func mebibytes(n *uint64) string {
+	if n == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f MiB", float64(*n)/(1<<20))
+}

@@ -1,0 +1,107 @@
+// Package exposition shows what a host has counted and measured to Prometheus.
+package exposition
+
+import (
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"toolhost.dev/host"
+)
+
+// Handler answers in Prometheus' text format, or in OpenMetrics' for who asks for that: what [Collector] has,
+// and what the host's own process uses. It has a registry of its own, and needs no token.
+func Handler(h *host.Host) http.Handler {
+	r := prometheus.NewRegistry()
+	r.MustRegister(Collector(h), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return promhttp.HandlerFor(r, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
+}
+
+// maxScrapes bounds the answers that are made at once: each looks at the processes.
+const maxScrapes = 4
+
+// Collector gives a host's metrics to a registry of an embedder. Their labels are tool, plugin and outcome: a call's
+// is "success" or the kind of its error.
+func Collector(h *host.Host) prometheus.Collector { return collector{h} }
+
+type collector struct{ host *host.Host }
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("toolhost_"+name, help, labels, nil)
+}
+
+var (
+	info       = desc("info", "The host's version.", "version")
+	calls      = desc("tool_calls_total", "Calls that have ended, also those that were refused, by outcome: success, or the kind of error.", "tool", "outcome")
+	retries    = desc("tool_retries_total", "Calls that were tried again because their plugin ended under them.", "tool")
+	waited     = desc("tool_calls_waited_total", "Calls that could not run at once because others did.", "tool")
+	running    = desc("tool_calls_running", "Calls that run now.", "tool")
+	runningMax = desc("tool_calls_running_max", "The most calls that ever ran at once.", "tool")
+	execution  = desc("tool_execution_seconds", "How long calls ran.", "tool")
+	queue      = desc("tool_queue_seconds", "How long calls waited before they ran, or gave that up.", "tool")
+
+	starts       = desc("plugin_starts_total", "Processes of a plugin that came to serve.", "plugin")
+	failedStarts = desc("plugin_failed_starts_total", "Processes of a plugin that could not be started.", "plugin")
+	crashes      = desc("plugin_crashes_total", "Processes of a plugin that ended by themselves.", "plugin")
+	processes    = desc("plugin_processes", "Processes of a plugin that run now.", "plugin")
+	cpu          = desc("plugin_cpu_seconds_total", "CPU time of a plugin's processes and what they started.", "plugin")
+	memory       = desc("plugin_resident_memory_bytes", "Memory that a plugin's processes and what they started have now.", "plugin")
+	read         = desc("plugin_read_bytes_total", "Bytes that a plugin's processes and what they started read from storage.", "plugin")
+	written      = desc("plugin_written_bytes_total", "Bytes that a plugin's processes and what they started wrote to storage.", "plugin")
+)
+
+// Describe implements [prometheus.Collector].
+func (collector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		info, calls, retries, waited, running, runningMax, execution, queue, starts, failedStarts, crashes, processes, cpu, memory, read, written,
+	} {
+		out <- d
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (c collector) Collect(out chan<- prometheus.Metric) {
+	count := func(d *prometheus.Desc, v float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
+	}
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	times := func(d *prometheus.Desc, t host.Times, labels ...string) {
+		out <- prometheus.MustNewConstHistogram(d, t.Count, t.Sum/1000, t.Buckets, labels...)
+	}
+	gauge(info, 1, host.Version)
+	s := c.host.Stats()
+	for _, t := range s.Tools {
+		count(calls, float64(t.Successes), t.Name, "success")
+		for kind, n := range t.Errors {
+			count(calls, float64(n), t.Name, string(kind))
+		}
+		count(retries, float64(t.Retries), t.Name)
+		count(waited, float64(t.Waited), t.Name)
+		gauge(running, float64(t.Running), t.Name)
+		gauge(runningMax, float64(t.RunningMax), t.Name)
+		times(execution, t.Execution, t.Name)
+		times(queue, t.Queue, t.Name)
+	}
+	for _, p := range s.Plugins {
+		count(starts, float64(p.Starts), p.Name)
+		count(failedStarts, float64(p.FailedStarts), p.Name)
+		count(crashes, float64(p.Crashes), p.Name)
+		gauge(processes, float64(len(p.PIDs)), p.Name)
+		u := p.Usage
+		if u == nil {
+			continue
+		}
+		count(cpu, u.CPU, p.Name)
+		gauge(memory, float64(u.Memory), p.Name)
+		if u.Read != nil {
+			count(read, float64(*u.Read), p.Name)
+		}
+		if u.Written != nil {
+			count(written, float64(*u.Written), p.Name)
+		}
+	}
+}

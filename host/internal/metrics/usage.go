@@ -1,0 +1,88 @@
+package metrics
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/procfs"
+)
+
+// clockTicks is the kernel's USER_HZ, which is 100 wherever Go runs.
+const clockTicks = 100
+
+// processUsage is what a process uses, with those that it started.
+type processUsage struct {
+	identity
+	Usage
+}
+
+// usages looks at processes; one that is gone, or whose system has no /proc, is nil.
+func usages(processes []Process) []*processUsage {
+	out := make([]*processUsage, len(processes))
+	fs, err := procfs.NewDefaultFS()
+	if err != nil {
+		return out
+	}
+	for i, p := range processes {
+		out[i] = usage(fs, p.PID)
+	}
+	return out
+}
+
+// maxTree bounds the processes that are looked at of one plugin.
+const maxTree = 4096
+
+func usage(fs procfs.FS, pid int) *processUsage {
+	root, began, err := one(fs, pid)
+	if err != nil {
+		return nil
+	}
+	out := &processUsage{identity: identity{pid, began}, Usage: root}
+	tree := children(pid)
+	for i := 0; i < len(tree) && i < maxTree; i++ {
+		if u, _, err := one(fs, tree[i]); err == nil { // else it has just ended, and is in its parent's
+			out.add(u)
+			tree = append(tree, children(tree[i])...)
+		}
+	}
+	return out
+}
+
+// one gives what a process used, with the children that it has waited for.
+func one(fs procfs.FS, pid int) (Usage, uint64, error) {
+	p, err := fs.Proc(pid)
+	if err != nil {
+		return Usage{}, 0, err
+	}
+	st, err := p.Stat()
+	if err != nil {
+		return Usage{}, 0, err
+	}
+	u := Usage{CPU: (float64(st.UTime+st.STime) + float64(st.CUTime+st.CSTime)) / clockTicks, Memory: uint64(max(0, st.ResidentMemory()))}
+	if io, err := p.IO(); err == nil { // a kernel may be built without it, or keep it from us
+		u.Read, u.Written = &io.ReadBytes, &io.WriteBytes
+	}
+	return u, st.Starttime, nil
+}
+
+func children(pid int) []int {
+	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		return nil
+	}
+	var out []int
+	for _, t := range tasks {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/children", pid, t.Name()))
+		if err != nil {
+			continue
+		}
+		for f := range strings.FieldsSeq(string(b)) {
+			if child, err := strconv.Atoi(f); err == nil {
+				out = append(out, child)
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,26 @@
+package supervisor
+
+import (
+	"maps"
+	"slices"
+)
+
+// Running calls yield with every process that runs now and the name of its plugin: also those of plugins
+// that were replaced and have calls left, and those for other roots.
+func (s *Supervisor) Running(yield func(plugin string, pid int)) {
+	s.mu.Lock()
+	plugins := slices.Collect(maps.Keys(s.plugins))
+	s.mu.Unlock()
+	for _, p := range plugins {
+		p.running(yield)
+		for _, other := range p.siblings.all() {
+			other.running(yield)
+		}
+	}
+}
+
+func (p *Plugin) running(yield func(plugin string, pid int)) {
+	if in := p.current.Load(); in != nil && !in.dead() {
+		yield(p.spec.Name, in.proc.pid())
+	}
+}
