@@ -52,7 +52,7 @@ func dispatcher(t *testing.T, run plugins) *dispatch.Dispatcher {
 	}
 	err = r.Add("p", "", &tool.Description{Name: "p", Tools: []tool.Definition{
 		define("look", tool.Traits{ReadOnly: true, ConcurrencySafe: true}, 0), define("change", tool.Traits{}, 0), define("danger", tool.Traits{Dangerous: true}, 0),
-		define("brief", tool.Traits{}, time.Millisecond), define("off", tool.Traits{Disabled: true}, 0),
+		define("brief", tool.Traits{}, 50*time.Millisecond), define("off", tool.Traits{Disabled: true}, 0),
 	}}, false, func(string) registry.Settings { return registry.Settings{} })
 	if err != nil {
 		t.Fatal(err)
@@ -204,7 +204,7 @@ func TestTimeLimits(t *testing.T) {
 		<-ctx.Done()
 		return tool.Failed(ctx.Err())
 	})
-	if e := run(t, d, "brief").Error; e == nil || e.Kind != tool.Timeout || !strings.Contains(e.Message, `brief took longer than 1ms and was stopped`) || !strings.Contains(e.Message, `tool "brief" { timeout`) {
+	if e := run(t, d, "brief").Error; e == nil || e.Kind != tool.Timeout || !strings.Contains(e.Message, `brief took longer than 50ms and was stopped`) || !strings.Contains(e.Message, `tool "brief" { timeout`) {
 		t.Errorf("%+v", e)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
