@@ -95,7 +95,8 @@ var escapes = []escape{
 	{name: "read by a symbolic link", command: `ln -sf $OUT/secret soft; grep -q secret soft && echo ESCAPED`},
 	{name: "write by a symbolic link", command: `ln -sfn $OUT soft-dir; echo x > soft-dir/by-link`, out: exists("by-link")},
 	{name: "read by a hard link", command: `ln $OUT/secret hard; grep -q secret hard && echo ESCAPED`},
-	{name: "swap a link in a race", command: `mkdir -p inside; touch inside/secret; end=$((SECONDS+1))
+	// SECONDS counts the turns of the clock: of two, one second at least lies between.
+	{name: "swap a link in a race", command: `mkdir -p inside; touch inside/secret; end=$((SECONDS+2))
 		(while [ $SECONDS -lt $end ]; do ln -sfn inside swap; ln -sfn $OUT swap; done) &
 		while [ $SECONDS -lt $end ]; do grep -sq secret swap/secret && echo ESCAPED && break; done; wait`},
 	// Processes outside.
