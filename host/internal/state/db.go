@@ -89,7 +89,8 @@ type DB struct {
 
 	auditing atomic.Pointer[Auditing] // the last that was said
 	auditOff atomic.Bool
-	audited  int // entries since the log was last pruned; of the flusher alone
+	forgot   bool // sessions that were not used for long were removed; of the flusher alone
+	audited  int  // entries since the log was last pruned; of the flusher alone
 
 	cacheMu       sync.Mutex
 	sessions      map[string]Session // as they were at sessionsValid

@@ -156,6 +156,10 @@ func (d *DB) write(b batch) error {
 		}
 	})
 	d.writeAudit(&w, b.audit)
+	if w.err == nil && !d.forgot {
+		w.err = forget(tx)
+		d.forgot = w.err == nil
+	}
 	if w.err != nil {
 		return w.err
 	}
@@ -194,4 +198,30 @@ func lookup[K comparable, V any](d *DB, k K, in func(*batch) map[K]V) (V, bool) 
 	}
 	v, ok := in(&d.writing)[k]
 	return v, ok
+}
+
+// maxIdle is how long a session is kept that nothing is called in. Every run of an agent may
+// have one of its own.
+const maxIdle = 90 * 24 * time.Hour
+
+// forget removes what is known of sessions that were not used for long.
+func forget(tx *sql.Tx) error {
+	res, err := tx.Exec(`DELETE FROM sessions WHERE used_ns < ?1 AND NOT EXISTS (SELECT 1 FROM history WHERE session = sessions.id AND at_ns >= ?1)`, time.Now().Add(-maxIdle).UnixNano())
+	if err != nil {
+		return err
+	}
+	if n, err := res.RowsAffected(); err != nil || n == 0 {
+		return err
+	}
+	for _, step := range []string{
+		`DELETE FROM file_states WHERE session NOT IN (SELECT id FROM sessions)`,
+		`DELETE FROM plugin_states WHERE session NOT IN (SELECT id FROM sessions)`,
+		`DELETE FROM history WHERE session NOT IN (SELECT id FROM sessions)`,
+		`DELETE FROM answers WHERE scope = 'session' AND owner NOT IN (SELECT id FROM sessions)`,
+	} {
+		if _, err := tx.Exec(step); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -460,3 +460,48 @@ func TestBinariesAndDescriptions(t *testing.T) {
 		t.Errorf("%q %v %v", why, at, err)
 	}
 }
+
+// TestForgottenSessions: what was not used for long goes with all that is known of it; what is in
+// use stays, however long ago it began.
+func TestForgottenSessions(t *testing.T) {
+	dir := t.TempDir()
+	db := open(t, dir)
+	for _, id := range []string{"idle", "busy"} {
+		db.SaveSession(state.Session{ID: id, Workspace: "/w", Cwd: "/w"})
+		db.Apply(id, modify(file("/w/x", 1)))
+		db.AddHistory(state.Entry{Session: id, At: time.Now().AddDate(-1, 0, 0), Command: "then", Tool: "t"})
+		if err := db.Remember(state.Answer{Scope: state.ScopeSession, Owner: id, Kind: "k", Tool: "t", Subject: "s", Allow: true, At: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	db.AddHistory(state.Entry{Session: "busy", At: time.Now(), Command: "now", Tool: "t"})
+	flush(t, db)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := sql.Open("sqlite", filepath.Join(dir, "state.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := raw.Exec(`UPDATE sessions SET used_ns = ?`, time.Now().AddDate(-1, 0, 0).UnixNano()); err != nil {
+		t.Fatal(err)
+	}
+	if err := raw.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db = open(t, dir)
+	db.AddHistory(state.Entry{Session: "busy", At: time.Now(), Command: "again", Tool: "t"})
+	flush(t, db)
+	for id, want := range map[string]bool{"idle": false, "busy": true} {
+		_, known, err := db.Session(id)
+		if err != nil || known != want {
+			t.Errorf("%s is known: %v %v", id, known, err)
+		}
+		if _, known, err := db.FileState(id, "/w/x"); err != nil || known != want {
+			t.Errorf("%s knows the file: %v %v", id, known, err)
+		}
+		if _, known, err := db.Recall(id, "/w", "k", "t", "s"); err != nil || known != want {
+			t.Errorf("%s has an answer: %v %v", id, known, err)
+		}
+	}
+}
