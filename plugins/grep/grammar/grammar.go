@@ -56,9 +56,13 @@ func NewSet() *Set {
 	return &Set{turns: make(chan struct{}, runtime.GOMAXPROCS(0)), languages: make(map[string]*language), runtime: sync.OnceValues(newRuntime)}
 }
 
+// compiled has the grammars as machine code, for all of the process: to compile them takes
+// longer than most of what they are used for.
+var compiled = wazero.NewCompilationCache()
+
 func newRuntime() (wazero.Runtime, error) {
 	ctx := context.Background()
-	r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithMemoryLimitPages(maxMemory/pageSize))
+	r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithMemoryLimitPages(maxMemory/pageSize).WithCompilationCache(compiled))
 	stop := api.GoFunc(func(ctx context.Context, stack []uint64) {
 		stack[0] = 0
 		if e, ok := ctx.Value(effortKey{}).(*effort); ok && !e.goesOn(ctx) {
