@@ -63,12 +63,12 @@ func main() {
 }
 
 // delayCollection has the first collection of garbage wait until the heap has grown to
-// 16 MB, four times what is usual. What runs one command ends before; the collections of its
+// 10 MB, more than twice what is usual. What runs one command ends before; the collections of its
 // start would be a fifth of its time.
 func delayCollection() {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
-	debug.SetGCPercent(400)
+	debug.SetGCPercent(250)
 	runtime.AddCleanup(new([64]byte), func(int) { debug.SetGCPercent(100) }, 0)
 }
