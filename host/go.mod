@@ -21,7 +21,6 @@ require (
 	golang.org/x/mod v0.42.0
 	golang.org/x/sys v0.49.0
 	golang.org/x/term v0.47.0
-	modernc.org/sqlite v1.60.0
 	mvdan.cc/sh/v3 v3.14.1
 	toolhost.dev/sdk v0.0.0
 )
@@ -64,6 +63,7 @@ require (
 	modernc.org/libc v1.79.0 // indirect
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
+	modernc.org/sqlite v1.60.0 // indirect
 )
 
 replace toolhost.dev/sdk => ../sdk

@@ -2,10 +2,7 @@ module toolhost.dev/plugins/edit
 
 go 1.26.0
 
-require (
-	modernc.org/sqlite v1.60.0
-	toolhost.dev/sdk v0.0.0
-)
+require toolhost.dev/sdk v0.0.0
 
 require (
 	github.com/dustin/go-humanize v1.0.1 // indirect
@@ -15,6 +12,7 @@ require (
 	modernc.org/libc v1.77.1 // indirect
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
+	modernc.org/sqlite v1.60.0 // indirect
 )
 
 require (

@@ -109,6 +109,25 @@ func (r rawCalls) Calls(stream grpc.BidiStreamingServer[toolpb.CallsRequest, too
 
 type respondCalls = grpc.BidiStreamingServer[toolpb.CallsRequest, toolpb.CallsResponse]
 
+// forEach answers every call of a stream. A plugin that ended the stream after one would race
+// with the next call.
+func forEach(answer func(s respondCalls, m *toolpb.CallsRequest) error) func(respondCalls) error {
+	return func(s respondCalls) error {
+		for {
+			m, err := s.Recv()
+			if err != nil {
+				return err
+			}
+			if m.GetMessage().GetStart() == nil {
+				continue
+			}
+			if err := answer(s, m); err != nil {
+				return err
+			}
+		}
+	}
+}
+
 func TestBrokenSharedStreams(t *testing.T) {
 	for name, tc := range map[string]struct {
 		calls func(s respondCalls) error
@@ -118,28 +137,26 @@ func TestBrokenSharedStreams(t *testing.T) {
 		"ends":         {func(s respondCalls) error { _, _ = s.Recv(); return nil }, tool.Internal, "ended the call without a result"},
 		"ends at once": {func(respondCalls) error { return nil }, tool.Internal, "ended the call without a result"},
 		"fails":        {func(s respondCalls) error { _, _ = s.Recv(); return status.Error(codes.Unavailable, "going") }, tool.Unavailable, "going"},
-		"stray": {func(s respondCalls) error {
-			m, _ := s.Recv()
+		"stray": {forEach(func(s respondCalls, m *toolpb.CallsRequest) error {
 			_ = s.Send(&toolpb.CallsResponse{Call: 4711, Message: result("stray")})
 			_ = s.Send(&toolpb.CallsResponse{Call: m.GetCall()})
 			_ = s.Send(&toolpb.CallsResponse{Call: m.GetCall(), Message: &toolpb.CallResponse{}})
 			_ = s.Send(&toolpb.CallsResponse{Call: m.GetCall(), Message: greased(result("good"))})
 			return s.Send(&toolpb.CallsResponse{Call: m.GetCall(), Message: result("twice")})
-		}, "", "good"},
-		"flood": {func(s respondCalls) error {
-			m, _ := s.Recv()
-			for range 50_000 {
+		}), "", "good"},
+		"flood": {forEach(func(s respondCalls, m *toolpb.CallsRequest) error {
+			for range 2 * maxKept {
 				out := &toolpb.CallResponse{Message: &toolpb.CallResponse_Output{Output: &toolpb.Output{Chunk: make([]byte, 1<<10)}}}
 				if err := s.Send(&toolpb.CallsResponse{Call: m.GetCall(), Message: out}); err != nil {
 					return err
 				}
 			}
 			return s.Send(&toolpb.CallsResponse{Call: m.GetCall(), Message: result("after the flood")})
-		}, "", "after the flood"},
+		}), "", "after the flood"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := shared(connect(t, rawCalls{calls: tc.calls}))
-			for range 2 { // the next call opens the stream again
+			for range 2 { // the next call opens the stream again, where it has ended
 				res := c.Call(t.Context(), &tool.Call{Tool: "x"}, &hook{output: func() {
 					time.Sleep(10 * time.Microsecond)
 				}})

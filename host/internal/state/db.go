@@ -15,11 +15,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	_ "modernc.org/sqlite" // the driver
+	"toolhost.dev/sdk/statedb"
 )
 
-// schema is applied in order; user_version counts what has been. Never change a
-// step, only add.
+// schema is for package statedb: never change a step, only add.
 var schema = []string{`
 CREATE TABLE sessions (
 	id TEXT PRIMARY KEY, workspace TEXT NOT NULL, cwd TEXT NOT NULL,
@@ -118,45 +117,33 @@ func Open(dir string, log *slog.Logger) (*DB, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("the state directory cannot be made: %w", err)
 	}
-	path := filepath.Join(dir, "state.db")
-	return open("file:"+escape(path)+"?", path, log)
+	return open(filepath.Join(dir, "state.db"), log)
 }
 
 // OpenInMemory opens a database that ends with the process.
-func OpenInMemory(log *slog.Logger) (*DB, error) { return open("file::memory:?", "", log) }
+func OpenInMemory(log *slog.Logger) (*DB, error) { return open("", log) }
 
-func open(dsn, path string, log *slog.Logger) (*DB, error) {
-	db, err := sql.Open("sqlite", dsn+"_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)&_txlock=immediate")
-	if err != nil {
-		return nil, err
+func open(path string, log *slog.Logger) (*DB, error) {
+	unusable := func(err error) error {
+		return fmt.Errorf("the state database %s cannot be used: %w. Remove it to begin anew, or choose another place with --state", path, err)
 	}
-	if path == "" {
-		db.SetMaxOpenConns(1) // each connection would have a database of its own
-	} else {
+	db, err := statedb.Open(context.Background(), path, schema)
+	if err != nil {
+		return nil, unusable(err)
+	}
+	if path != "" {
 		db.SetMaxOpenConns(4)
 		db.SetMaxIdleConns(4)
 	}
 	d := &DB{sql: db, path: path, log: log, signal: make(chan struct{}, 1), done: make(chan struct{}), stopped: make(chan struct{})}
 	if err := d.prepare(); err != nil {
-		_ = db.Close()
-		return nil, fmt.Errorf("the state database %s cannot be used: %w. Remove it to begin anew, or choose another place with --state", path, err)
+		return nil, unusable(errors.Join(err, db.Close()))
 	}
 	go d.flusher()
 	return d, nil
 }
 
 func (d *DB) prepare() error {
-	if d.path != "" {
-		// Made with a private mode before SQLite would make it with the umask's.
-		f, err := os.OpenFile(d.path, os.O_CREATE|os.O_RDWR, 0o600)
-		if err != nil {
-			return err
-		}
-		_ = f.Close()
-	}
-	if err := d.migrate(); err != nil {
-		return err
-	}
 	for _, s := range []struct {
 		into  **sql.Stmt
 		query string
@@ -173,37 +160,6 @@ func (d *DB) prepare() error {
 	return nil
 }
 
-func (d *DB) migrate() error {
-	var version int
-	if err := d.sql.QueryRow(`PRAGMA user_version`).Scan(&version); err != nil {
-		return err
-	}
-	if version == len(schema) {
-		return nil
-	}
-	tx, err := d.sql.BeginTx(context.Background(), nil)
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback() //nolint:errcheck // after Commit it does nothing
-	// Another process may have been here in the meantime.
-	if err := tx.QueryRow(`PRAGMA user_version`).Scan(&version); err != nil {
-		return err
-	}
-	if version > len(schema) {
-		return fmt.Errorf("it was made by a later version of toolhost (layout %d; this one knows %d)", version, len(schema))
-	}
-	for _, step := range schema[version:] {
-		if _, err := tx.Exec(step); err != nil {
-			return err
-		}
-	}
-	if _, err := tx.Exec(fmt.Sprintf(`PRAGMA user_version = %d`, len(schema))); err != nil {
-		return err
-	}
-	return tx.Commit()
-}
-
 // Path of the database file; empty in memory.
 func (d *DB) Path() string { return d.path }
 
@@ -215,18 +171,4 @@ func (d *DB) Close() error {
 		d.closeErr = errors.Join(d.closeErr, d.sql.Close())
 	})
 	return d.closeErr
-}
-
-// escape makes a path safe in a URI's query form.
-func escape(path string) string {
-	out := make([]byte, 0, len(path))
-	for i := range len(path) {
-		switch c := path[i]; c {
-		case '?', '#', '%':
-			out = fmt.Appendf(out, "%%%02X", c)
-		default:
-			out = append(out, c)
-		}
-	}
-	return string(out)
 }

@@ -5,16 +5,13 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"net/url"
-	"os"
 	"path/filepath"
 	"sync"
 
-	_ "modernc.org/sqlite" // the driver
+	"toolhost.dev/sdk/statedb"
 )
 
-// schema is applied in order; user_version counts what has been. Never change a step,
-// only add.
+// schema is for package statedb: never change a step, only add.
 var schema = []string{`
 CREATE TABLE changes (
 	id INTEGER PRIMARY KEY AUTOINCREMENT, session TEXT NOT NULL, at_ns INTEGER NOT NULL,
@@ -102,69 +99,17 @@ func (s *Store) open(ctx context.Context) (*sql.DB, error) {
 	if s.db != nil {
 		return s.db, nil
 	}
-	const pragmas = "?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)&_pragma=foreign_keys(1)" +
-		"&_pragma=journal_size_limit(4194304)&_pragma=temp_store(MEMORY)&_txlock=immediate"
-	dsn := "file::memory:" + pragmas
-	if s.path != "" {
-		if err := s.makeFile(); err != nil {
-			return nil, s.failed(err)
-		}
-		dsn = "file:" + (&url.URL{Path: s.path}).EscapedPath() + pragmas
-	}
-	db, err := sql.Open("sqlite", dsn)
+	db, err := statedb.Open(ctx, s.path, schema)
 	if err != nil {
 		return nil, s.failed(err)
 	}
-	db.SetMaxOpenConns(1) // changes are one after the other anyway; in memory each would have a database of its own
-	err = migrate(ctx, db)
-	if err == nil && s.path != "" {
-		err = s.sweep(ctx, db)
-	}
-	if err != nil {
-		return nil, s.failed(errors.Join(err, db.Close()))
+	if s.path != "" {
+		if err := s.sweep(ctx, db); err != nil {
+			return nil, s.failed(errors.Join(err, db.Close()))
+		}
 	}
 	s.db = db
 	return db, nil
-}
-
-// makeFile makes the file with a private mode, before SQLite would make it with the umask's.
-func (s *Store) makeFile() error {
-	if err := os.MkdirAll(filepath.Dir(s.path), 0o700); err != nil {
-		return err
-	}
-	f, err := os.OpenFile(s.path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return err
-	}
-	return f.Close()
-}
-
-func migrate(ctx context.Context, db *sql.DB) error {
-	var version int
-	if err := db.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&version); err != nil || version == len(schema) {
-		return err
-	}
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback() //nolint:errcheck // after Commit it does nothing
-	// Another process may have been here in the meantime.
-	if err := tx.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&version); err != nil {
-		return err
-	}
-	if version > len(schema) {
-		return fmt.Errorf("it was made by a later version of the plugin (layout %d; this one knows %d)", version, len(schema))
-	}
-	for _, step := range schema[version:] {
-		if _, err := tx.ExecContext(ctx, step); err != nil {
-			return err
-		}
-	}
-	if _, err := tx.ExecContext(ctx, fmt.Sprintf(`PRAGMA user_version = %d`, len(schema))); err != nil {
-		return err
-	}
-	return tx.Commit()
 }
 
 // failed says what is wrong with the database and what to do about it.

@@ -5,17 +5,17 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"sync"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"toolhost.dev/sdk/statedb"
 )
 
-// schema is applied in order; user_version counts what has been. Never change a step,
-// only add.
+// schema is for package statedb: never change a step, only add.
 var schema = []string{`
 CREATE TABLE snippets ( -- the last version of each, without the code
 	id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, version INTEGER NOT NULL,
@@ -108,69 +108,17 @@ func (l *Library) open(ctx context.Context) (*sql.DB, error) {
 			return nil, err
 		}
 	}
-	const pragmas = "?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)&_pragma=foreign_keys(1)" +
-		"&_pragma=journal_size_limit(4194304)&_pragma=temp_store(MEMORY)&_txlock=immediate"
-	dsn := "file::memory:" + pragmas
-	if l.path != "" {
-		if err := l.makeFile(); err != nil {
-			return nil, err
-		}
-		dsn = "file:" + (&url.URL{Path: l.path}).EscapedPath() + pragmas
-	}
-	db, err := sql.Open("sqlite", dsn)
+	db, err := statedb.Open(ctx, l.path, schema)
 	if err != nil {
 		return nil, err
 	}
-	db.SetMaxOpenConns(1) // in memory each would have a database of its own
-	err = migrate(ctx, db)
-	if err == nil && l.path != "" {
-		l.file, err = os.Stat(l.path)
-	}
-	if err != nil {
-		return nil, errors.Join(err, db.Close())
+	if l.path != "" {
+		if l.file, err = os.Stat(l.path); err != nil {
+			return nil, errors.Join(err, db.Close())
+		}
 	}
 	l.db = db
 	return db, nil
-}
-
-// makeFile makes the file with a private mode, before SQLite would make it with the umask's.
-func (l *Library) makeFile() error {
-	if err := os.MkdirAll(filepath.Dir(l.path), 0o700); err != nil {
-		return err
-	}
-	f, err := os.OpenFile(l.path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return err
-	}
-	return f.Close()
-}
-
-func migrate(ctx context.Context, db *sql.DB) error {
-	var version int
-	if err := db.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&version); err != nil || version == len(schema) {
-		return err
-	}
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback() //nolint:errcheck // after Commit it does nothing
-	// Another process may have been here in the meantime.
-	if err := tx.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&version); err != nil {
-		return err
-	}
-	if version > len(schema) || version < 0 {
-		return fmt.Errorf("it was made by a later version of the plugin (layout %d; this one knows %d)", version, len(schema))
-	}
-	for _, step := range schema[version:] {
-		if _, err := tx.ExecContext(ctx, step); err != nil {
-			return err
-		}
-	}
-	if _, err := tx.ExecContext(ctx, fmt.Sprintf(`PRAGMA user_version = %d`, len(schema))); err != nil {
-		return err
-	}
-	return tx.Commit()
 }
 
 // failed says what is wrong with the database and what to do about it.
