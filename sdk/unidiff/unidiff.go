@@ -16,7 +16,8 @@ type File struct {
 	// Old and New are the paths before and after; Old is empty for a file that is
 	// created, New for one that is deleted. Both are empty for hunks without a header.
 	Old, New string
-	// Mode of a file that is created, as 0755; 0: the usual.
+	// Mode of a file that is created, as 0755, or the new one of a file whose mode changes; 0:
+	// the usual, or no change.
 	Mode uint32
 	// Hunks in the order of the diff.
 	Hunks []Hunk
@@ -99,8 +100,8 @@ type parser struct {
 
 // git is the lines between "diff --git" and the hunks.
 type git struct {
-	created, deleted, renamed, modeOnly bool
-	from, to                            string
+	created, deleted, renamed, mode bool
+	from, to                        string
 }
 
 func (p *parser) step() error {
@@ -184,11 +185,8 @@ func (p *parser) end() error {
 	if f.Old == "" && f.New == "" && len(f.Hunks) == 0 {
 		return wrong(f.Line, "it does not say which file is meant. Give the lines \"--- a/file\" and \"+++ b/file\".")
 	}
-	if len(f.Hunks) > 0 || p.git.renamed || p.git.created || p.git.deleted {
+	if len(f.Hunks) > 0 || p.git.renamed || p.git.created || p.git.deleted || p.git.mode {
 		return nil
-	}
-	if p.git.modeOnly {
-		return wrong(f.Line, "it changes the mode of %s alone. Change that with chmod in the shell.", f.New)
 	}
 	return wrong(f.Line, "there are no hunks for %s. A hunk begins with a line \"@@ -1,3 +1,4 @@\".", f.Old+f.New)
 }
@@ -217,8 +215,11 @@ func (p *parser) metadata(line string, n int) error {
 		if p.git.created {
 			p.file.Mode = m & 0o777
 		}
-	case "old mode ", "new mode ":
-		p.git.modeOnly = true
+	case "new mode ":
+		if p.file.Mode = mode(value) & 0o777; p.file.Mode == 0 {
+			return wrong(n, "%q is no mode of a file. Give 100644, or 100755 for a program.", value)
+		}
+		p.git.mode = true
 	case "rename from ":
 		p.git.renamed, p.git.from = true, pathOf(value)
 	case "rename to ":

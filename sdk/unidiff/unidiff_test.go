@@ -68,7 +68,8 @@ func TestParseRefuses(t *testing.T) {
 		"diff --git a/x b/x\nBinary files a/x and b/x differ\n":                                 "binary",
 		"diff --git a/x b/x\nindex 1..2\nGIT binary patch\nliteral 1\n":                         "binary",
 		"diff --git a/x b/y\ncopy from x\ncopy to y\n":                                          "copies",
-		"diff --git a/x b/x\nold mode 100644\nnew mode 100755\n":                                "chmod",
+		"diff --git a/x b/x\nold mode 100644\n":                                                 "no hunks",
+		"diff --git a/x b/x\nold mode 100644\nnew mode executable\n":                            "100755",
 		"diff --git a/x b/x\nnew file mode 120000\n--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+y\n": "symbolic link",
 		"--- x\n+++ x\n@@ -1 +1 @@\n-a\n```\n+b\n":                                              "in no hunk",
 	} {

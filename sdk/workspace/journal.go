@@ -40,7 +40,8 @@ type record struct {
 	Temp   string `json:"temp,omitempty"`
 	Target string `json:"target,omitempty"`
 	Backup bool   `json:"backup,omitempty"`
-	// Old and New are the hashes of the target before (zero: not known) and after.
+	// Old and New are the hashes of the target before (zero: not known) and after (zero: it was
+	// not yet written to).
 	Old hash `json:"old,omitzero"`
 	New hash `json:"new,omitzero"`
 	// Ready is when a backup was complete.
@@ -110,14 +111,20 @@ type entry struct {
 	id      int
 }
 
-// ready notes that the backup is complete.
-func (e *entry) ready() {
+// become notes what the target is about to be.
+func (e *entry) become(content hash) { e.more(record{New: content}) }
+
+// ready notes that the backup is complete, and what the target is about to be.
+func (e *entry) ready(content hash) { e.more(record{New: content, Ready: time.Now()}) }
+
+func (e *entry) more(r record) {
 	if e == nil {
 		return
 	}
 	e.journal.mu.Lock()
 	defer e.journal.mu.Unlock()
-	e.journal.add(record{ID: e.id, Ready: time.Now()})
+	r.ID = e.id
+	e.journal.add(r)
 }
 
 // done notes that nothing is left to clear up.
@@ -158,8 +165,8 @@ func pending(f io.Reader) ([]record, error) {
 			out = append(out, r)
 		case at >= 0 && r.Done:
 			out = append(out[:at], out[at+1:]...)
-		case at >= 0 && !r.Ready.IsZero():
-			out[at].Ready = r.Ready
+		case at >= 0 && r.New != (hash{}):
+			out[at].New, out[at].Ready = r.New, r.Ready
 		}
 	}
 	return out, nil

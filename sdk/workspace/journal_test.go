@@ -193,9 +193,13 @@ func TestRecovery(t *testing.T) {
 			}
 			write(dir+"/w/f", c.target)
 			write(put, c.put)
-			record := fmt.Sprintf(`{"id":1,"temp":%q,"target":%q,"backup":%v,"old":"%x","new":"%x"}`+"\n", put, dir+"/w/f", c.backup, sha256.Sum256([]byte(oldText)), sha256.Sum256([]byte(newText)))
-			if !c.ready.IsZero() {
-				record += fmt.Sprintf(`{"id":1,"ready":%q}`+"\n", c.ready.Format(time.RFC3339Nano))
+			record := fmt.Sprintf(`{"id":1,"temp":%q,"target":%q,"backup":%v,"old":"%x"}`+"\n", put, dir+"/w/f", c.backup, sha256.Sum256([]byte(oldText)))
+			become := sha256.Sum256([]byte(newText))
+			switch {
+			case !c.ready.IsZero():
+				record += fmt.Sprintf(`{"id":1,"new":"%x","ready":%q}`+"\n", become, c.ready.Format(time.RFC3339Nano))
+			case c.put != "NEW" && c.put != "old": // it was complete
+				record += fmt.Sprintf(`{"id":1,"new":"%x"}`+"\n", become)
 			}
 			record += `{"id":2,"temp":"/w/done","target":"/w/done"}` + "\n" + `{"id":2,"done":true}` + "\n" + `{"id":3,"te`
 			must(t, os.WriteFile(dir+"/journal/dead.journal", []byte(record), 0o600))

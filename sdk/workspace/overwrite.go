@@ -111,7 +111,7 @@ func (j *writeJob) backup() (*backup, error) {
 		b.discard()
 		return nil, err
 	}
-	b.noted.ready()
+	b.noted.ready(j.hash())
 	return b, nil
 }
 

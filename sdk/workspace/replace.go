@@ -22,7 +22,7 @@ type writeJob struct {
 	dir  pinned
 	old  *current
 	data []byte
-	hash [32]byte // of data
+	hash func() [32]byte // of data
 	opt  WriteOptions
 
 	journal *Journal
@@ -30,7 +30,7 @@ type writeJob struct {
 
 // note makes the journal's record of a file that is about to be made.
 func (j *writeJob) note(temp string, backup bool) record {
-	r := record{Temp: temp, Target: j.path.abs, Backup: backup, New: j.hash}
+	r := record{Temp: temp, Target: j.path.abs, Backup: backup}
 	if j.opt.Expect != nil {
 		r.Old = j.opt.Expect.Hash
 	}
@@ -116,6 +116,7 @@ func (j *writeJob) replace() (done *Written, err error) {
 	if err != nil {
 		return nil, err
 	}
+	noted.become(j.hash())
 	if err := j.ready(); err != nil {
 		return nil, err
 	}

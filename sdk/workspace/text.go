@@ -38,15 +38,22 @@ type Text struct {
 	high *[128]bool // for a guessed encoding: the upper bytes that occur
 }
 
+// MaxDecoded is the size in bytes up to which a text is decoded that is not UTF-8: it is in
+// memory twice.
+const MaxDecoded = 32 << 20
+
 // Decode reads a file's bytes as text, such that [Text.Encode] of the same content
 // gives the same bytes back. It knows UTF-8, with or without byte order mark, and
 // UTF-16 with one. Other bytes, if they are text at all (see [Binary]), are taken
 // for Windows-1252: see [Text.Guessed]. Anything else is refused as
-// InvalidArguments, never approximated.
+// InvalidArguments, never approximated, and so are more than [MaxDecoded] bytes in another
+// encoding than UTF-8.
 func Decode(data []byte) (*Text, error) {
 	switch {
 	case bytes.HasPrefix(data, []byte(bomUTF32LE)):
 		return nil, undecodable("it is UTF-32")
+	case len(data) > MaxDecoded && (bytes.HasPrefix(data, []byte(bomUTF16LE)) || bytes.HasPrefix(data, []byte(bomUTF16BE))):
+		return nil, tooLargeToDecode("it is UTF-16", "UTF-16", len(data))
 	case bytes.HasPrefix(data, []byte(bomUTF16LE)):
 		return decodeUTF16(data[2:], binary.LittleEndian, UTF16LE)
 	case bytes.HasPrefix(data, []byte(bomUTF16BE)):
@@ -60,8 +67,14 @@ func Decode(data []byte) (*Text, error) {
 		return &Text{Content: data, Encoding: UTF8}, nil
 	case Binary(data):
 		return nil, undecodable("it is binary")
+	case len(data) > MaxDecoded:
+		return nil, tooLargeToDecode("it is not UTF-8", "WINDOWS-1252", len(data))
 	}
-	t := &Text{Content: make([]byte, 0, len(data)+len(data)/8), Encoding: Windows1252, high: new([128]bool)}
+	size := 0
+	for _, b := range data {
+		size += utf8.RuneLen(fromWindows1252(b))
+	}
+	t := &Text{Content: make([]byte, 0, size), Encoding: Windows1252, high: new([128]bool)}
 	for _, b := range data {
 		if b >= 0x80 {
 			t.high[b-0x80] = true
@@ -99,7 +112,12 @@ func decodeUTF16(data []byte, order binary.ByteOrder, enc Encoding) (*Text, erro
 	if len(data)%2 != 0 {
 		return nil, undecodable("it begins as UTF-16 but has half a character at its end")
 	}
-	out := make([]byte, 0, len(data))
+	// Exact, because a large text that grew would be in memory several times.
+	size := 0
+	for i := 0; i < len(data); i += 2 {
+		size += utf8Len(order.Uint16(data[i:]))
+	}
+	out := make([]byte, 0, size)
 	for i := 0; i < len(data); i += 2 {
 		r := rune(order.Uint16(data[i:]))
 		if utf16.IsSurrogate(r) {
@@ -116,8 +134,20 @@ func decodeUTF16(data []byte, order binary.ByteOrder, enc Encoding) (*Text, erro
 	return &Text{Content: out, Encoding: enc}, nil
 }
 
+// utf8Len is the length in UTF-8 of a unit of UTF-16; a surrogate is half of a character of 4 bytes.
+func utf8Len(unit uint16) int {
+	if r := rune(unit); !utf16.IsSurrogate(r) {
+		return utf8.RuneLen(r)
+	}
+	return 2
+}
+
 func encodeUTF16(content []byte, order binary.AppendByteOrder, bom string) []byte {
-	out := append(make([]byte, 0, 2*len(content)+2), bom...)
+	size := len(bom)
+	for _, r := range string(content) {
+		size += 2 * utf16.RuneLen(r)
+	}
+	out := append(make([]byte, 0, size), bom...)
 	for len(content) > 0 {
 		r, n := utf8.DecodeRune(content)
 		content = content[n:]
@@ -128,6 +158,11 @@ func encodeUTF16(content []byte, order binary.AppendByteOrder, bom string) []byt
 		out = order.AppendUint16(out, uint16(r))
 	}
 	return out
+}
+
+func tooLargeToDecode(why, encoding string, size int) error {
+	return tool.Errorf(tool.InvalidArguments, "The file cannot be taken as text: %s and has %s, where %s is the limit. Convert it to UTF-8 first: iconv -f %s -t UTF-8 FILE > COPY",
+		why, FormatSize(int64(size)), FormatSize(MaxDecoded), encoding)
 }
 
 func undecodable(why string) error {

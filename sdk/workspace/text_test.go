@@ -164,3 +164,14 @@ func TestLineEndings(t *testing.T) {
 		}
 	}
 }
+
+// TestDecodeLarge: only UTF-8 of any size is text as it stands.
+func TestDecodeLarge(t *testing.T) {
+	for begins, fits := range map[string]bool{"\xff\xfea\x00": false, "\xfe\xff\x00a": false, "\xe9t\xe9.": false, "\ufeffa": true, "a": true} {
+		data := append([]byte(begins), bytes.Repeat([]byte{'a'}, workspace.MaxDecoded)...)
+		_, err := workspace.Decode(data)
+		if (err == nil) != fits || err != nil && !strings.Contains(err.Error(), "iconv -f") {
+			t.Errorf("%q…: %v", begins, err)
+		}
+	}
+}

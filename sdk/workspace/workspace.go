@@ -17,7 +17,7 @@ import (
 )
 
 // MaxFileSize is the size up to which tools read and write a file whole.
-const MaxFileSize = 128 << 20
+const MaxFileSize = 96 << 20
 
 // Workspace is a set of roots, each held open. It is safe for concurrent use. Its
 // descriptors are freed by [Workspace.Close], or when it is collected.

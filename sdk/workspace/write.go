@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 
 	"toolhost.dev/sdk/tool"
@@ -25,8 +26,9 @@ type WriteOptions struct {
 	Parents bool
 	// Perm of a new file, before the umask; 0: 0666.
 	Perm fs.FileMode
-	// Hash is the SHA-256 of the data, when the caller has it already; nil: it is computed.
-	Hash *[sha256.Size]byte
+	// Hash gives the SHA-256 of the data, for a caller that needs it too. It is called once the
+	// data is on disk, so that it may be computed meanwhile; nil: WriteFile does that.
+	Hash func() [sha256.Size]byte
 	// Mode is the exact mode of the file afterwards: permission, setuid, setgid and
 	// sticky bits. nil: an existing file keeps its own, a new one gets Perm.
 	Mode *fs.FileMode
@@ -105,17 +107,16 @@ func (w *Workspace) WriteFile(ctx context.Context, p Path, data []byte, opt Writ
 	if err := old.check(p, opt); err != nil {
 		return nil, err
 	}
-	job := &writeJob{ctx: ctx, path: p, dir: dir, old: old, data: data, opt: opt, journal: w.journal}
-	if opt.Hash != nil {
-		job.hash = *opt.Hash
-	} else {
-		job.hash = sha256.Sum256(data)
+	job := &writeJob{ctx: ctx, path: p, dir: dir, old: old, data: data, hash: opt.Hash, opt: opt, journal: w.journal}
+	if job.hash == nil {
+		job.hash = sync.OnceValue(func() [sha256.Size]byte { return sha256.Sum256(data) })
+		go job.hash()
 	}
 	done, err := job.run()
 	if err != nil {
 		return nil, fail("write", p.abs, err)
 	}
-	done.State.Path, done.State.Size, done.State.Hash = p.abs, int64(len(data)), job.hash
+	done.State.Path, done.State.Size, done.State.Hash = p.abs, int64(len(data)), job.hash()
 	done.before = opt.Expect
 	return done, nil
 }

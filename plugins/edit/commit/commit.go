@@ -4,6 +4,7 @@ package commit
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -77,8 +78,11 @@ func (c *Committer) Lock(ctx context.Context, ws *workspace.Workspace, paths ...
 // to make a change, other than one that moves others.
 func (c *Committer) Apply(ctx context.Context, ws *workspace.Workspace, m Commit) (*Done, error) {
 	noted := note(ws, m)
-	dirs, files := noted.Dirs, noted.Files
-	noting := c.begin(ctx, noted)
+	dirs, hashes := noted.Dirs, make([]func() [sha256.Size]byte, len(m.Steps))
+	for i, s := range m.Steps {
+		hashes[i] = sync.OnceValue(func() [sha256.Size]byte { return sha256.Sum256(s.After) })
+	}
+	noting := c.begin(ctx, noted, hashes)
 	ready := func() error { _, err := noting(); return err }
 	var done *Done
 	var err error
@@ -86,7 +90,7 @@ func (c *Committer) Apply(ctx context.Context, ws *workspace.Workspace, m Commit
 		err = ready() // they are made at once
 	}
 	if err == nil {
-		done, err = write(ctx, ws, m.Steps, files, ready)
+		done, err = write(ctx, ws, m.Steps, hashes, ready)
 	}
 	lost, failed := noting()
 	if failed != nil {
@@ -126,9 +130,16 @@ func (c *Committer) Apply(ctx context.Context, ws *workspace.Workspace, m Commit
 // begin notes a change while its files are written beside the old ones. The function that
 // it gives waits for that: lost says why the change is not noted; an error, that it must not
 // be made.
-func (c *Committer) begin(ctx context.Context, noted *history.Change) func() (lost string, err error) {
+func (c *Committer) begin(ctx context.Context, noted *history.Change, hashes []func() [sha256.Size]byte) func() (lost string, err error) {
 	result := make(chan error, 1)
-	go func() { result <- c.History.Begin(ctx, noted) }()
+	go func() {
+		for i := range noted.Files {
+			if after := &noted.Files[i].After; after.Exists {
+				after.Hash = hashes[i]()
+			}
+		}
+		result <- c.History.Begin(ctx, noted)
+	}()
 	return sync.OnceValues(func() (string, error) {
 		err := <-result
 		switch {
@@ -145,7 +156,7 @@ func (c *Committer) begin(ctx context.Context, noted *history.Change) func() (lo
 	})
 }
 
-// note makes the history's record of a commit.
+// note makes the history's record of a commit, without the hashes of what the files become.
 func note(ws *workspace.Workspace, m Commit) *history.Change {
 	c := &history.Change{Session: m.Session, Tool: m.Tool, Title: m.Title, Moves: m.Moves, To: m.To}
 	for _, s := range m.Steps {
@@ -154,8 +165,7 @@ func note(ws *workspace.Workspace, m Commit) *history.Change {
 			f.Before = history.Known(s.Before.Hash, s.Before.Data, s.Before.Mode)
 		}
 		if !s.Remove {
-			f.After = history.Content(s.After, f.Before.Mode)
-			f.After.Data = nil
+			f.After = history.Version{Exists: true, Mode: f.Before.Mode}
 			if s.Mode != nil {
 				f.After.Mode = *s.Mode
 			}
@@ -193,7 +203,7 @@ func lookUpMode(ws *workspace.Workspace, p workspace.Path, f *history.File) {
 
 // write takes the steps in turn, removals last: what is written can be lost by none of them.
 // No file changes before ready says so.
-func write(ctx context.Context, ws *workspace.Workspace, steps []Step, files []history.File, ready func() error) (*Done, error) {
+func write(ctx context.Context, ws *workspace.Workspace, steps []Step, hashes []func() [sha256.Size]byte, ready func() error) (*Done, error) {
 	done := &Done{Written: make([]*workspace.Written, len(steps)), Effects: make([]tool.Effect, len(steps))}
 	for _, removing := range []bool{false, true} {
 		for i, s := range steps {
@@ -211,7 +221,7 @@ func write(ctx context.Context, ws *workspace.Workspace, steps []Step, files []h
 				continue
 			}
 			w, err := ws.WriteFile(ctx, s.Path, s.After, workspace.WriteOptions{
-				Expect: s.Before, New: s.Before == nil, Parents: true, Hash: &files[i].After.Hash, Perm: s.Perm, Mode: s.Mode, Ready: ready,
+				Expect: s.Before, New: s.Before == nil, Parents: true, Hash: hashes[i], Perm: s.Perm, Mode: s.Mode, Ready: ready,
 			})
 			if err != nil {
 				return done, err

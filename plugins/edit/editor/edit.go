@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"strings"
 
 	"toolhost.dev/sdk"
@@ -78,6 +77,14 @@ func (e *editor) applyEdits(ctx context.Context, call *sdk.Call, name string, ed
 			return nil, numbered(i, len(edits), validate.Refuse(validate.NothingToChange, tool.InvalidArguments, "There is nothing to change: old_string and new_string are equal. Give the text as it should become in new_string."))
 		}
 	}
+	var texts []string
+	for _, in := range edits {
+		texts = append(texts, in.OldString, in.NewString)
+	}
+	b, err := newBudget(texts...)
+	if err != nil {
+		return nil, err
+	}
 	c, unlock, err := e.open(ctx, call, name, edits[0].OldString == "", false)
 	if err != nil {
 		return nil, err
@@ -85,10 +92,16 @@ func (e *editor) applyEdits(ctx context.Context, call *sdk.Call, name string, ed
 	defer unlock()
 	f := &edited{change: *c}
 	f.after = f.before()
-	if len(f.after) > strategy.MaxFuzzy {
-		defer debug.FreeOSMemory() // else the copies stay until the next one has made the heap twice as large
+	defer b.release()
+	if err := b.open(len(f.after)); err != nil {
+		return nil, err
 	}
 	for i, in := range edits {
+		if i > 0 {
+			if err := b.next(len(f.after)); err != nil {
+				return nil, numbered(i, len(edits), err)
+			}
+		}
 		if in.OldString == "" && len(f.after) == 0 {
 			f.create(in.NewString)
 			continue

@@ -68,9 +68,31 @@ func move(place *strategy.Lines, later []strategy.Lines) {
 	}
 }
 
+// chmod makes the file a program, or none. As in git, nothing else of the mode is said by a diff;
+// who may read the file may run it.
+func (f *edited) chmod(to uint32) {
+	if to == 0 {
+		return
+	}
+	was := f.mode
+	if was == nil {
+		was = &f.target.Before.Mode
+	}
+	mode := *was &^ 0o111
+	if to&0o111 != 0 {
+		mode = *was | *was&0o444>>2
+	}
+	f.mode = &mode
+}
+
+// changesMode reports whether the file gets another mode than it had.
+func (f *edited) changesMode() bool {
+	return f.mode != nil && f.target.Before != nil && *f.mode != f.target.Before.Mode
+}
+
 // changed refuses edits that make nothing of it all.
 func (f *edited) changed() error {
-	if f.target.Before != nil && f.renamed == "" && !f.remove && bytes.Equal(f.after, f.before()) {
+	if f.target.Before != nil && f.renamed == "" && !f.remove && !f.changesMode() && bytes.Equal(f.after, f.before()) {
 		return validate.Refuse(validate.NothingToChange, tool.InvalidArguments, "There is nothing to change: after all edits %s is as it was before.", f.name)
 	}
 	last := max(1, lines(f.after))

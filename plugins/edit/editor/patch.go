@@ -27,10 +27,15 @@ type patch struct {
 	ws     *workspace.Workspace
 	files  []*edited          // that are written or removed, in the order of the diff
 	byPath map[string]*edited // the same, by absolute path
+	budget *budget
 }
 
 // applyDiff applies all hunks of all files, or nothing.
 func (e *editor) applyDiff(ctx context.Context, call *sdk.Call, name, diff string) (*sdk.Result, error) {
+	b, err := newBudget(diff)
+	if err != nil {
+		return nil, err
+	}
 	files, err := unidiff.Parse(diff)
 	if err != nil {
 		return nil, tool.AsError(tool.Errorf(tool.InvalidArguments, "%w Nothing was changed.", err)).WithCode(validate.NotFound)
@@ -58,7 +63,8 @@ func (e *editor) applyDiff(ctx context.Context, call *sdk.Call, name, diff strin
 		return nil, err
 	}
 	defer unlock()
-	p := &patch{editor: e, call: call, ws: ws, byPath: make(map[string]*edited)}
+	defer b.release()
+	p := &patch{editor: e, call: call, ws: ws, byPath: make(map[string]*edited), budget: b}
 	for i := range files {
 		if err := p.file(ctx, &files[i]); err != nil {
 			return nil, p.failed(&files[i], i, len(files), err)
@@ -110,6 +116,7 @@ func (p *patch) file(ctx context.Context, in *unidiff.File) error {
 	if err != nil {
 		return err
 	}
+	f.chmod(in.Mode)
 	return p.hunks(f, in)
 }
 
@@ -127,6 +134,9 @@ func (p *patch) open(ctx context.Context, name string) (*edited, error) {
 	}
 	f := &edited{change: change{target: target, name: target.Path.RelTo(p.call.Cwd)}}
 	f.after = f.before()
+	if err := p.budget.open(len(f.after)); err != nil {
+		return nil, err
+	}
 	p.add(f)
 	return f, nil
 }
@@ -199,6 +209,7 @@ func (p *patch) rename(ctx context.Context, in *unidiff.File) error {
 	}
 	target.Text = old.target.Text
 	f := &edited{change: change{target: target, name: target.Path.RelTo(p.call.Cwd), after: old.after, mode: &old.target.Before.Mode}, steps: old.steps, renamed: old.name}
+	f.chmod(in.Mode)
 	p.add(f)
 	old.remove, old.moved, old.steps = true, true, nil
 	return nil
@@ -213,6 +224,11 @@ func (p *patch) hunks(f *edited, in *unidiff.File) error {
 	}
 	drift := 0
 	for i, h := range in.Hunks {
+		if i > 0 {
+			if err := p.budget.next(len(f.after)); err != nil {
+				return hunkError(i, len(in.Hunks), &h, err)
+			}
+		}
 		if strings.TrimSpace(h.Old) == "" {
 			if len(f.after) == 0 {
 				f.create(h.New)

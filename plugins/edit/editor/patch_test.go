@@ -58,3 +58,41 @@ func TestDiffRenameIsTwoEffects(t *testing.T) {
 		t.Errorf("the file is %q", got)
 	}
 }
+
+// TestDiffChangesMode: with or without a change of the text, and undo takes it back.
+func TestDiffChangesMode(t *testing.T) {
+	const head = "diff --git a/a.sh b/a.sh\nold mode 100644\nnew mode 100755\n"
+	for name, c := range map[string]struct{ diff, file, says, text string }{
+		"alone":     {head, "a.sh", "Gave a.sh the mode 0750.", "one\n"},
+		"with text": {head + "--- a/a.sh\n+++ b/a.sh\n@@ -1 +1 @@\n-one\n+1\n", "a.sh", "lines 1-1. Its mode is 0750.", "1\n"},
+		"renamed":   {"diff --git a/a.sh b/b.sh\nold mode 100644\nnew mode 100755\nrename from a.sh\nrename to b.sh\n", "b.sh", "Renamed a.sh to b.sh.", "one\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, dir := session(t, map[string]string{"a.sh": "one\n"})
+			mode := func(name string) os.FileMode {
+				info, err := os.Stat(filepath.Join(dir, name))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return info.Mode()
+			}
+			if err := os.Chmod(filepath.Join(dir, "a.sh"), 0o640); err != nil {
+				t.Fatal(err)
+			}
+			res := h.Call("edit", args{"diff": c.diff})
+			if !res.Success() || !strings.Contains(res.Output, c.says) {
+				t.Fatalf("%v %q", res.Error, res.Output)
+			}
+			if got := get(t, filepath.Join(dir, c.file)); got != c.text || mode(c.file) != 0o750 {
+				t.Errorf("%q %v", got, mode(c.file))
+			}
+			if res := h.Call("undo", args{}); !res.Success() || get(t, filepath.Join(dir, "a.sh")) != "one\n" || mode("a.sh") != 0o640 {
+				t.Errorf("undo: %v %v", res.Error, mode("a.sh"))
+			}
+			res = h.Call("edit", args{"diff": strings.Replace(strings.Replace(head, "644", "755", 1), "mode 100755\n", "mode 100644\n", 1) + "new mode 100644\n"})
+			if res.Success() || !strings.Contains(res.Error.Message, "nothing to change") {
+				t.Errorf("a mode that it has: %v %q", res.Error, res.Output)
+			}
+		})
+	}
+}

@@ -16,7 +16,9 @@ type fileData struct {
 	Path      string `json:"path"`
 	Operation string `json:"operation"`
 	// RenamedFrom is the path that the file had before.
-	RenamedFrom  string                `json:"renamed_from,omitempty"`
+	RenamedFrom string `json:"renamed_from,omitempty"`
+	// Mode is the new one, in octal, if it changed.
+	Mode         string                `json:"mode,omitempty"`
 	Strategy     string                `json:"strategy"`
 	Equality     string                `json:"equality,omitempty"`
 	StartLine    int                   `json:"start_line"`
@@ -79,6 +81,9 @@ func (f *edited) data() fileData {
 	case f.target.Before == nil:
 		d.Operation = "create"
 	}
+	if f.changesMode() {
+		d.Mode = fmt.Sprintf("%#o", f.mode.Perm())
+	}
 	if len(f.steps) == 0 {
 		d.Strategy, d.Similarity = d.Operation, 1
 	}
@@ -104,9 +109,15 @@ func (f *edited) text(d *fileData) string {
 			return fmt.Sprintf("Renamed %s to %s.", d.RenamedFrom, f.name)
 		}
 	}
+	if d.Mode != "" && d.Replacements == 0 {
+		return fmt.Sprintf("Gave %s the mode %s.", f.name, d.Mode) + f.note()
+	}
 	out := fmt.Sprintf("Edited %s: %s, lines %d-%d.", f.name, plural(d.Replacements, "replacement"), d.StartLine, d.EndLine)
 	if d.Operation == "rename" {
 		out = fmt.Sprintf("Renamed %s to %s and edited it: %s, lines %d-%d.", d.RenamedFrom, f.name, plural(d.Replacements, "replacement"), d.StartLine, d.EndLine)
+	}
+	if d.Mode != "" {
+		out += fmt.Sprintf(" Its mode is %s.", d.Mode)
 	}
 	for _, s := range strategy.Strategies {
 		if s.Name != d.Strategy || s.Name == strategy.Exact || s.Name == "create" {

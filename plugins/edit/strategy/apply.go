@@ -58,7 +58,7 @@ const (
 	// MaxFuzzy is the size in bytes up to which more than an exact match is looked for.
 	MaxFuzzy = 10 << 20
 	// MaxText is the size in bytes that a file can grow to.
-	MaxText = 128 << 20
+	MaxText = 96 << 20
 	// maxReplacements is how many sites replace_all changes.
 	maxReplacements = 200_000
 	// maxFuzzyLines is the same as MaxFuzzy, for lines.

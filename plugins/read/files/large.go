@@ -22,8 +22,6 @@ const (
 	// countAhead is how much of a file is read only to know how many lines it has; one
 	// that can be edited is read to its end in any case, for its hash.
 	countAhead = 64 << 20
-	// maxUTF16 is the size of a UTF-16 text, which is decoded as a whole.
-	maxUTF16 = 32 << 20
 	// sniffed is how much is read to tell what kind of file it is.
 	sniffed = 8 << 10
 )
@@ -52,8 +50,8 @@ func (r *request) large() (*sdk.Result, error) {
 	case workspace.Binary(head):
 		return nil, r.binary(info.Size())
 	case bytes.HasPrefix(head, []byte("\xff\xfe")), bytes.HasPrefix(head, []byte("\xfe\xff")):
-		return r.whole(maxUTF16, sdk.Errorf(tool.InvalidArguments, "%s is UTF-16 and too large to be decoded (%s, the limit is %s). Convert it first: iconv -f UTF-16 -t UTF-8 FILE > COPY",
-			r.name, workspace.FormatSize(info.Size()), workspace.FormatSize(maxUTF16)))
+		return r.whole(workspace.MaxDecoded, sdk.Errorf(tool.InvalidArguments, "%s is UTF-16 and too large to be decoded (%s, the limit is %s). Convert it first: iconv -f UTF-16 -t UTF-8 FILE > COPY",
+			r.name, workspace.FormatSize(info.Size()), workspace.FormatSize(workspace.MaxDecoded)))
 	}
 	return r.scan(f, info, head)
 }
