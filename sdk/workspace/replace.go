@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -91,12 +92,13 @@ func (j *writeJob) replace() (done *Written, err error) {
 		return nil, err
 	}
 	keep := false
-	defer func() {
+	tidy := sync.OnceFunc(func() {
 		_ = f.Close()
 		if !keep {
 			_ = j.dir.root.Remove(name)
 		}
-	}()
+	})
+	defer tidy()
 	if err := j.fill(f); err != nil {
 		return nil, err
 	}
@@ -123,7 +125,15 @@ func (j *writeJob) replace() (done *Written, err error) {
 	if keep, err = j.publish(name); err != nil {
 		return nil, err
 	}
-	return &Written{Created: j.old.info == nil, State: tool.FileState{ModTime: info.ModTime()}}, j.dir.sync()
+	gone := make(chan struct{})
+	go func() { // a large file takes a while to go, and the directory to get to disk
+		defer close(gone)
+		tidy()
+		j.old.close()
+	}()
+	err = j.dir.sync()
+	<-gone
+	return &Written{Created: j.old.info == nil, State: tool.FileState{ModTime: info.ModTime()}}, err
 }
 
 // ready waits for what must be done before the file changes.

@@ -87,8 +87,8 @@ func shift(diff string, lines int) string {
 	})
 }
 
-// diff of a file, in the manner of git.
-func (c *change) diff() string {
+// unified is the change as git shows it.
+func (c *change) unified() string {
 	name := strings.TrimPrefix(c.name, "/")
 	from, to := "a/"+name, "b/"+name
 	if c.target.Before == nil {

@@ -3,6 +3,7 @@ package editor
 import (
 	"context"
 	"io/fs"
+	"sync"
 
 	"toolhost.dev/sdk"
 	"toolhost.dev/sdk/tool"
@@ -21,6 +22,9 @@ type change struct {
 	// perm is for a new file, before the umask; mode is exact. Without them: the usual.
 	perm fs.FileMode
 	mode *fs.FileMode
+
+	// diff is the change as a unified diff, from when it is saved.
+	diff func() string
 
 	// What came of it.
 	written *workspace.Written // nil for a file that was removed
@@ -93,6 +97,8 @@ func (e *editor) save(ctx context.Context, call *sdk.Call, changes ...*change) e
 		if err != nil {
 			return err
 		}
+		c.diff = sync.OnceValue(c.unified)
+		go c.diff() // it is made while the files are written
 		m.Steps = append(m.Steps, commit.Step{Path: c.target.Path, Before: c.target.Before, After: data, Remove: c.remove, Perm: c.perm, Mode: c.mode})
 	}
 	done, err := e.Apply(ctx, ws, m)

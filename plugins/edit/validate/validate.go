@@ -71,7 +71,9 @@ func File(ctx context.Context, ws *workspace.Workspace, states States, cwd, name
 	if err != nil {
 		return nil, err
 	}
+	known := ask(ctx, states, p)
 	before, err := ws.ReadFile(p, workspace.MaxFileSize)
+	state := <-known
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && create:
 		return &Target{Path: p}, nil
@@ -94,17 +96,34 @@ func File(ctx context.Context, ws *workspace.Workspace, states States, cwd, name
 	if err != nil {
 		return nil, coded(WrongType, fmt.Errorf("%s: %w", name, err))
 	}
-	state, known, err := states.FileState(ctx, p.String())
 	switch {
-	case err != nil:
-		return nil, err
+	case state.err != nil:
+		return nil, state.err
 	case len(before.Data) == 0: // there is nothing that could be lost
-	case !known:
+	case !state.known:
 		return nil, Refuse(NotRead, tool.Conflict, "File has not been read yet. Read it first before writing to it.")
 	case state.Hash != before.Hash: // a newer time of the same bytes is no change
 		return nil, Refuse(ModifiedSinceRead, tool.Conflict, "File has been modified since read, either by the user or by a linter. Read it again before attempting to write it.")
 	}
 	return &Target{Path: p, Before: before, Text: text}, nil
+}
+
+// answer is what the session knows of a file.
+type answer struct {
+	tool.FileState
+	known bool
+	err   error
+}
+
+// ask asks for that, while the file is read.
+func ask(ctx context.Context, states States, p workspace.Path) <-chan answer {
+	out := make(chan answer, 1)
+	go func() {
+		var a answer
+		a.FileState, a.known, a.err = states.FileState(ctx, p.String())
+		out <- a
+	}()
+	return out
 }
 
 // Path takes a path through layer 2: it must lie in a root that may be written to.
