@@ -46,9 +46,16 @@ func (x *Index) sync(under string, full bool) error {
 	if err := x.apply(); err != nil {
 		return err
 	}
-	if full {
+	switch {
+	case full:
 		look = x.all(x.root, nil)
-	} else {
+	case len(x.byStat) == x.dirs: // in the order in which the system has them at hand
+		for _, d := range x.all(x.root, make([]*dir, 0, x.dirs)) {
+			if beneath(d.path, under) || beneath(under, d.path) {
+				look = append(look, d)
+			}
+		}
+	default:
 		for d := range x.byStat {
 			if beneath(d.path, under) || beneath(under, d.path) {
 				look = append(look, d)
