@@ -249,6 +249,40 @@ plugin "jira" {
 #   }
 # }
 
+# Functions as OpenAI's and Anthropic's interfaces define them, called as "field:weather
+# current" or "weather:current". A block has definitions, in a file or written out (as JSON text, or
+# as here, where positional arguments are in the order of the alphabet), and what is behind them: a
+# program that gets a call's arguments as JSON on standard input, the function's name in
+# TOOLHOST_FUNCTION, and prints the answer; or an HTTP endpoint.
+#
+# field "weather" {
+#   function {
+#     file      = "functions.json"
+#     command   = ["./weather.py"]
+#     env       = { UNITS = "metric" }
+#     read_only = true # a call may be repeated when it was cut off
+#     # cwd        = "weather" # default: the session's directory
+#     # concurrent = true      # calls may run beside each other
+#     # dangerous  = true      # each call needs the user's consent
+#   }
+#   function {
+#     definitions = {
+#       name        = "current"
+#       description = "The weather in a city now."
+#       parameters = {
+#         type       = "object"
+#         properties = { city = { type = "string" } }
+#         required   = ["city"]
+#       }
+#     }
+#     # What does not stand in the address goes into the query of a GET or DELETE, and into a
+#     # JSON body otherwise; the default is POST.
+#     url     = "https://weather.example.org/v1/cities/{city}"
+#     method  = "GET"
+#     headers = { Authorization = "Bearer ${env("WEATHER_TOKEN", "")}" }
+#   }
+# }
+
 # Another name for a tool, with further names for its parameters; one that begins with a
 # dash is a short flag.
 alias "search" {

@@ -13,7 +13,7 @@ import (
 // modules whose packages the rules are about.
 var modules = []string{
 	"toolhost.dev/sdk", "toolhost.dev/host", "toolhost.dev/bench",
-	"toolhost.dev/plugins/ask", "toolhost.dev/plugins/bash", "toolhost.dev/plugins/edit", "toolhost.dev/plugins/grep",
+	"toolhost.dev/plugins/ask", "toolhost.dev/plugins/bash", "toolhost.dev/plugins/edit", "toolhost.dev/plugins/function", "toolhost.dev/plugins/grep",
 	"toolhost.dev/plugins/mcp", "toolhost.dev/plugins/read", "toolhost.dev/plugins/snippet",
 }
 

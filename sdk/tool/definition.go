@@ -1,6 +1,8 @@
 package tool
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -64,6 +66,41 @@ var nameRE = regexp.MustCompile(`^[a-z][a-z0-9_.-]{0,63}$`)
 
 // ValidName reports whether s can name a tool, a plugin or a field namespace.
 func ValidName(s string) bool { return nameRE.MatchString(s) }
+
+const maxName = 64
+
+// NameOf makes a valid name of one that tools have elsewhere, such as "getWeather": letters
+// in lower case, '_' for what a name cannot have. Two names may become the same; see
+// [DistinctName]. An empty one stays empty.
+func NameOf(s string) string {
+	if s == "" {
+		return ""
+	}
+	valid := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'A' && r <= 'Z':
+			return r - 'A' + 'a'
+		case r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || strings.ContainsRune("_-.", r):
+			return r
+		}
+		return '_'
+	}, s)
+	if valid[0] < 'a' || valid[0] > 'z' {
+		valid = "t" + valid
+	}
+	if len(valid) > maxName {
+		return DistinctName(valid, s)
+	}
+	return valid
+}
+
+// DistinctName marks a name that [NameOf] made with a hash of the original, to tell it from
+// another that became the same.
+func DistinctName(name, original string) string {
+	sum := sha256.Sum256([]byte(original))
+	mark := "_" + hex.EncodeToString(sum[:3])
+	return name[:min(len(name), maxName-len(mark))] + mark
+}
 
 // Validate reports everything that is wrong with the definition, joined.
 func (d *Definition) Validate() error {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -94,6 +95,9 @@ func ParseSchema(raw json.RawMessage) (*Schema, error) {
 			return nil, fmt.Errorf("the required property %q is not defined in properties", r)
 		}
 	}
+	if err := knownTypes(&root); err != nil {
+		return nil, err
+	}
 	resolved, err := root.Resolve(&jsonschema.ResolveOptions{ValidateDefaults: true})
 	if err != nil {
 		return nil, fmt.Errorf("it does not resolve: %w", err)
@@ -116,6 +120,38 @@ func ParseSchema(raw json.RawMessage) (*Schema, error) {
 		s.byName[name] = p
 	}
 	return s, nil
+}
+
+// typeNames are those of JSON Schema.
+var typeNames = []string{"string", "number", "integer", "boolean", "object", "array", "null"}
+
+// knownTypes looks for names of types that nothing can be of. Refusing them here
+// tells of a slip that would have every call refused.
+func knownTypes(s *jsonschema.Schema) error {
+	for _, name := range append(slices.Clone(s.Types), s.Type) {
+		if name != "" && !slices.Contains(typeNames, name) {
+			return fmt.Errorf("there is no type %q; the types are %s", name, strings.Join(typeNames, ", "))
+		}
+	}
+	within := slices.Concat(s.AnyOf, s.OneOf, s.AllOf, s.PrefixItems, []*jsonschema.Schema{s.Items, s.AdditionalProperties})
+	for _, sub := range within {
+		if sub != nil {
+			if err := knownTypes(sub); err != nil {
+				return err
+			}
+		}
+	}
+	for _, all := range []map[string]*jsonschema.Schema{s.Properties, s.PatternProperties, s.Defs} {
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			if all[name] == nil {
+				continue
+			}
+			if err := knownTypes(all[name]); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+		}
+	}
+	return nil
 }
 
 func newParam(name string, sub *jsonschema.Schema) *Param {

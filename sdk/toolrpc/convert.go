@@ -1,6 +1,7 @@
 package toolrpc
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -120,7 +121,7 @@ func definitionToPB(d tool.Definition) *toolpb.Tool {
 func definitionFromPB(d *toolpb.Tool) tool.Definition {
 	t := d.GetTraits()
 	return tool.Definition{
-		Name: d.GetName(), Description: d.GetDescription(), Input: d.GetInputSchema(), Output: d.GetOutputSchema(),
+		Name: d.GetName(), Description: d.GetDescription(), Input: compact(d.GetInputSchema()), Output: compact(d.GetOutputSchema()),
 		Traits: tool.Traits{
 			ReadOnly: t.GetReadOnly(), ConcurrencySafe: t.GetConcurrencySafe(), Dangerous: t.GetDangerous(),
 			AutoExecute: t.GetAutoExecute(), Disabled: t.GetDisabled(), Idempotent: t.GetIdempotent(),
@@ -301,4 +302,14 @@ func diagnosticFromPB(d *toolpb.Diagnostic) tool.Diagnostic {
 		sev = tool.SeverityWarning
 	}
 	return tool.Diagnostic{Severity: sev, Summary: d.GetSummary(), Detail: d.GetDetail(), Path: d.GetPath()}
+}
+
+// compact takes the blanks out of JSON, so that a schema can be compared with one that was
+// written in another way. What is not JSON stays as it is.
+func compact(raw []byte) []byte {
+	var out bytes.Buffer
+	if len(raw) == 0 || json.Compact(&out, raw) != nil {
+		return raw
+	}
+	return out.Bytes()
 }

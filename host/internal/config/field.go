@@ -2,8 +2,11 @@ package config
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,11 +23,15 @@ type fieldHCL struct {
 	StartTimeout hcl.Expression  `hcl:"start_timeout,optional"`
 	Sandbox      *confinementHCL `hcl:"sandbox,block"`
 	MCP          []configHCL     `hcl:"mcp,block"`
+	Functions    []configHCL     `hcl:"function,block"`
 	At           hcl.Range       `hcl:",def_range"`
 }
 
-// mountPlugin is the bundled plugin that serves the tools of an MCP server as its own.
-const mountPlugin = "mcp"
+// The bundled plugins that serve the tools of an MCP server, and functions, as their own.
+const (
+	mountPlugin    = "mcp"
+	functionPlugin = "function"
+)
 
 // How long a mounted server may take to start, and for a call without a sign of life.
 const (
@@ -42,8 +49,10 @@ func (d *decoder) field(f *fieldHCL) {
 		d.fail(f.At, fmt.Sprintf("%q cannot name a field namespace", f.Name), "Use lower-case letters, digits, '_', '-' and '.', beginning with a letter.")
 		return
 	}
-	if len(f.MCP) != 1 {
-		d.fail(f.At, fmt.Sprintf("Field %q needs one mcp block", f.Name), "Say which server it is: mcp { command = [\"…\"] } or mcp { url = \"…\" }.")
+	server := len(f.MCP) > 0
+	if server == (len(f.Functions) > 0) || len(f.MCP) > 1 {
+		d.fail(f.At, fmt.Sprintf("Field %q needs one mcp block, or function blocks", f.Name),
+			"Say which server it is, mcp { command = [\"…\"] } or mcp { url = \"…\" }, or define functions: function { file = \"tools.json\", command = [\"…\"] }.")
 		return
 	}
 	start, call := d.duration(f.StartTimeout), d.duration(f.Timeout)
@@ -53,17 +62,24 @@ func (d *decoder) field(f *fieldHCL) {
 	if call == 0 {
 		call = mountCallTimeout
 	}
-	out := Plugin{
-		Name: f.Name, Field: f.Name, Path: filepath.Join(d.env.BundledDir, mountPlugin), StartTimeout: start + mountSpare,
-		Args: []string{"--start-timeout", start.String(), "--call-timeout", call.String()}, at: f.At,
+	out := Plugin{Name: f.Name, Field: f.Name, Args: []string{"--call-timeout", call.String()}, StartTimeout: start + mountSpare, at: f.At}
+	kind := functionPlugin
+	if server {
+		kind = mountPlugin
+		out.Args = append(out.Args, "--start-timeout", start.String())
 	}
+	out.Path = filepath.Join(d.env.BundledDir, kind)
 	if out.Missing = missing(out.Path); d.env.BundledDir == "" {
-		out.Missing = "there are no bundled plugins, one of which mounts MCP servers"
+		out.Missing = "there are no bundled plugins, one of which serves fields"
 	}
 	if f.Sandbox != nil {
 		out.Confinement = d.confinement(f.Sandbox)
 	}
-	d.mount(&f.MCP[0], &out)
+	if server {
+		d.mount(&f.MCP[0], &out)
+	} else {
+		d.functions(f.Functions, &out)
+	}
 	d.cfg.Plugins = append(d.cfg.Plugins, out)
 }
 
@@ -72,38 +88,108 @@ func (d *decoder) field(f *fieldHCL) {
 func (d *decoder) mount(c *configHCL, out *Plugin) {
 	ranges := bodyRanges{"": c.At}
 	values := d.body(c.Body, nil, ranges)
+	local := d.settle(values, nil, ranges, out)
+	d.passOn(values, ranges, out, local, !local)
+}
+
+// functions reads function blocks, in the same way.
+func (d *decoder) functions(blocks []configHCL, out *Plugin) {
+	ranges := bodyRanges{"": blocks[0].At}
+	var list []any
+	exec, network := false, false
+	for i := range blocks {
+		at := []string{"function", strconv.Itoa(i)}
+		ranges[pathKey(at)] = blocks[i].At
+		values := d.body(blocks[i].Body, at, ranges)
+		d.definitions(values, at, ranges)
+		local := d.settle(values, at, ranges, out)
+		exec, network = exec || local, network || !local
+		list = append(list, values)
+	}
+	d.passOn(map[string]any{"function": list}, ranges, out, exec, network)
+}
+
+// maxDefinitions is the size of a file of definitions, in bytes.
+const maxDefinitions = 4 << 20
+
+// definitions reads the file of a function block: the plugin may not see it.
+func (d *decoder) definitions(values map[string]any, at []string, ranges bodyRanges) {
+	raw, given := values["file"]
+	if !given {
+		return
+	}
+	delete(values, "file")
+	where := ranges[pathKey(slices.Concat(at, []string{"file"}))]
+	var name string
+	if b, _ := raw.(json.RawMessage); json.Unmarshal(b, &name) != nil || name == "" {
+		d.fail(where, "This is not the name of a file", "Write file = \"tools.json\".")
+		return
+	}
+	if _, both := values["definitions"]; both {
+		d.fail(where, "The functions are defined twice", "Give either definitions or file.")
+		return
+	}
+	b, err := readDefinitions(d.path(name))
+	if err != nil {
+		d.fail(where, fmt.Sprintf("The definitions in %s cannot be read", name), "%v. A relative path starts where the configuration stands.", err)
+		return
+	}
+	values["definitions"] = string(b)
+	ranges[pathKey(slices.Concat(at, []string{"definitions"}))] = where
+}
+
+func readDefinitions(path string) ([]byte, error) {
+	st, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case !st.Mode().IsRegular():
+		return nil, errors.New("it is not a regular file")
+	case st.Size() > maxDefinitions:
+		return nil, fmt.Errorf("it is larger than %d MiB", maxDefinitions>>20)
+	}
+	return os.ReadFile(path)
+}
+
+// settle makes the paths in a block absolute. It reports whether something is started here,
+// rather than reached.
+func (d *decoder) settle(values map[string]any, at []string, ranges bodyRanges, out *Plugin) (local bool) {
 	var command []string
 	if raw, ok := values["command"].(json.RawMessage); ok && json.Unmarshal(raw, &command) == nil && len(command) > 0 {
 		if strings.ContainsRune(command[0], filepath.Separator) {
 			command[0] = d.path(command[0])
 			values["command"] = command
-			out.Confinement.Run = []string{command[0]}
+			out.Confinement.Run = append(out.Confinement.Run, command[0])
 		}
+		whole := slices.Concat(at, []string{"command"})
 		for i := range command { // what is wrong with a part of it
-			ranges[pathKey([]string{"command", strconv.Itoa(i)})] = ranges["command"]
+			ranges[pathKey(slices.Concat(whole, []string{strconv.Itoa(i)}))] = ranges[pathKey(whole)]
 		}
 	}
 	var cwd string
 	if raw, ok := values["cwd"].(json.RawMessage); ok && json.Unmarshal(raw, &cwd) == nil && cwd != "" {
 		values["cwd"] = d.path(cwd)
 	}
-	// A server started here runs programs; one elsewhere is reached. Neither does the other
-	// unless the operator says so.
 	_, remote := values["url"]
-	local, write := !remote, true
+	return !remote
+}
+
+// passOn gives the plugin what its block says. What is started here runs programs and writes; what is
+// elsewhere is reached. Neither does the other unless the operator says so.
+func (d *decoder) passOn(values map[string]any, ranges bodyRanges, out *Plugin, exec, network bool) {
 	for _, unsaid := range []struct {
 		said  **bool
-		value *bool
+		value bool
 	}{
-		{&out.Confinement.Exec, &local}, {&out.Confinement.Network, &remote}, {&out.Confinement.WriteRoots, &write},
+		{&out.Confinement.Exec, exec}, {&out.Confinement.Network, network}, {&out.Confinement.WriteRoots, true},
 	} {
 		if *unsaid.said == nil {
-			*unsaid.said = unsaid.value
+			*unsaid.said = &unsaid.value
 		}
 	}
 	b, err := json.Marshal(values)
 	if err != nil {
-		d.fail(c.At, "The mcp block cannot be passed on", "%v", err)
+		d.fail(ranges[""], "The block cannot be passed on", "%v", err)
 	}
 	out.Config, out.config = b, ranges
 }

@@ -33,6 +33,9 @@ func main() {
 	case "http":
 		serveHTTP(os.Args[2])
 		return
+	case "endpoint":
+		serveEndpoint(os.Args[2])
+		return
 	case "crash":
 		fmt.Fprintln(os.Stderr, "\x1b[31mno database at /var/db\x1b[0m")
 		os.Exit(3)

@@ -3,8 +3,6 @@ package mount
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -21,7 +19,8 @@ const (
 	maxPages  = 20
 	maxTools  = 500
 	maxSchema = 256 << 10 // bytes
-	maxName   = 64
+
+	maxNameShown = 64
 )
 
 // list asks for the server's tools, page by page. A list without an end is cut: what was
@@ -64,14 +63,14 @@ func (m *mount) convert(listed []*mcp.Tool) []sdk.Tool {
 		}
 		def, err := m.definition(t)
 		if err != nil {
-			logf("warn", "the server's tool %q is left out: %v", clean(t.Name, maxName), err)
+			logf("warn", "the server's tool %q is left out: %v", clean(t.Name, maxNameShown), err)
 			continue
 		}
 		if taken[def.Name] {
-			def.Name = marked(def.Name, t.Name)
+			def.Name = tool.DistinctName(def.Name, t.Name)
 		}
 		if taken[def.Name] {
-			logf("warn", "the server's tool %q is left out: it is listed twice", clean(t.Name, maxName))
+			logf("warn", "the server's tool %q is left out: it is listed twice", clean(t.Name, maxNameShown))
 			continue
 		}
 		taken[def.Name] = true
@@ -86,7 +85,7 @@ func (m *mount) convert(listed []*mcp.Tool) []sdk.Tool {
 // definition makes a definition of what a server says of a tool. A schema that is none is
 // left to the host to refuse, which tells the operator.
 func (m *mount) definition(t *mcp.Tool) (sdk.Definition, error) {
-	def := sdk.Definition{Name: validName(t.Name), Category: tool.CategoryMCP, DefaultTimeout: -1}
+	def := sdk.Definition{Name: tool.NameOf(t.Name), Category: tool.CategoryMCP, DefaultTimeout: -1}
 	for _, text := range []string{t.Description, t.Title, "The tool " + t.Name + " of an MCP server, which does not describe it."} {
 		if def.Description = strings.TrimSpace(clean(text, maxDescription)); def.Description != "" {
 			break
@@ -106,33 +105,6 @@ func (m *mount) definition(t *mcp.Tool) (sdk.Definition, error) {
 		}
 	}
 	return def, nil
-}
-
-// validName makes a name that tools may have of one that they may have in MCP.
-func validName(name string) string {
-	valid := strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'A' && r <= 'Z':
-			return r - 'A' + 'a'
-		case r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || strings.ContainsRune("_-.", r):
-			return r
-		}
-		return '_'
-	}, name)
-	if valid[0] < 'a' || valid[0] > 'z' {
-		valid = "t" + valid
-	}
-	if len(valid) > maxName {
-		return marked(valid, name)
-	}
-	return valid
-}
-
-// marked tells a name from another that would be the same.
-func marked(name, original string) string {
-	sum := sha256.Sum256([]byte(original))
-	mark := "_" + hex.EncodeToString(sum[:3])
-	return name[:min(len(name), maxName-len(mark))] + mark
 }
 
 // schemas are the input schemas as they were on the wire: the order of their properties is

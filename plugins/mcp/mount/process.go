@@ -5,21 +5,19 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
+
+	"toolhost.dev/sdk/child"
 )
 
 // server is the process of a server.
 type server struct {
-	cmd    *exec.Cmd
-	wire   *wire
-	said   tail
-	exited chan struct{}
-	err    error // set before exited is closed
-	once   sync.Once
+	*child.Process
+	wire *wire
+	said tail
+	once sync.Once
 }
 
 // endWait is how long the end of a process may come after the end of its output.
@@ -27,13 +25,12 @@ const endWait = 500 * time.Millisecond
 
 // startServer starts the server, whose lines the wire carries.
 func startServer(c *Config, schemas *schemas) (*server, error) {
-	s := &server{exited: make(chan struct{})}
-	s.cmd = exec.Command(c.Command[0], c.Command[1:]...) //nolint:gosec // running what the operator configured is the purpose
-	s.cmd.Dir = c.Cwd
-	s.cmd.Env = environment(os.Environ(), c.Env)
-	s.cmd.SysProcAttr = attributes()
-	s.cmd.Stderr = &s.said
-	s.cmd.WaitDelay = endWait // what it has started may keep its standard error open
+	s := new(server)
+	cmd := exec.Command(c.Command[0], c.Command[1:]...) //nolint:gosec // running what the operator configured is the purpose
+	cmd.Dir = c.Cwd
+	cmd.Env = environment(os.Environ(), c.Env)
+	cmd.Stderr = &s.said
+	cmd.WaitDelay = endWait // what it has started may keep its standard error open
 	inR, inW, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -42,20 +39,8 @@ func startServer(c *Config, schemas *schemas) (*server, error) {
 	if err != nil {
 		return nil, errors.Join(err, inR.Close(), inW.Close())
 	}
-	s.cmd.Stdin, s.cmd.Stdout = inR, outW
-	started := make(chan error)
-	go func() {
-		// The signal of the parent's death comes when this thread ends, so it must not before.
-		runtime.LockOSThread()
-		err := s.cmd.Start()
-		started <- err
-		if err != nil {
-			return
-		}
-		s.err = s.cmd.Wait()
-		close(s.exited)
-	}()
-	err = <-started
+	cmd.Stdin, cmd.Stdout = inR, outW
+	s.Process, err = child.Start(cmd)
 	_ = inR.Close()
 	_ = outW.Close()
 	if err != nil {
@@ -63,8 +48,7 @@ func startServer(c *Config, schemas *schemas) (*server, error) {
 	}
 	s.wire = newWire(outR, inW, schemas, func() { s.stop(time.Second) })
 	go func() {
-		<-s.exited
-		s.killGroup() // what it has started ends with it, and lets go of the pipes
+		<-s.Exited()
 		time.Sleep(endWait)
 		_ = outR.Close()
 	}()
@@ -92,13 +76,13 @@ func (s *server) stop(grace time.Duration) {
 		s.wire.closeInput()
 		if grace > 0 {
 			select {
-			case <-s.exited:
+			case <-s.Exited():
 			case <-time.After(grace):
 			}
 		}
-		s.killGroup()
+		s.Kill()
 	})
-	<-s.exited
+	<-s.Exited()
 }
 
 // died reports whether the server has ended without being told to.
@@ -107,21 +91,19 @@ func (s *server) died() bool {
 		return false
 	}
 	select {
-	case <-s.exited:
+	case <-s.Exited():
 		return true
 	case <-time.After(endWait):
 		return false
 	}
 }
 
-func (s *server) killGroup() { _ = syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL) }
-
-// exitText says how the server ended; call it after exited is closed.
+// exitText says how the server ended; call it when it has.
 func (s *server) exitText() string {
-	if s.err == nil || errors.Is(s.err, exec.ErrWaitDelay) {
-		return "exit status 0"
+	if err := s.Err(); err != nil && !errors.Is(err, exec.ErrWaitDelay) {
+		return err.Error()
 	}
-	return s.err.Error()
+	return "exit status 0"
 }
 
 // maxSaid bounds what is kept of standard error, in bytes.

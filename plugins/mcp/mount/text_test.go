@@ -28,22 +28,6 @@ func TestClean(t *testing.T) {
 	}
 }
 
-func TestValidName(t *testing.T) {
-	for in, want := range map[string]string{
-		"read_file": "read_file", "getUser": "getuser", "2nd tool": "t2nd_tool", "a/b:c": "a_b_c", "Ünï": "t_n_", "_x": "t_x", "a.b-c": "a.b-c",
-		strings.Repeat("a", 64): strings.Repeat("a", 64),
-	} {
-		if got := validName(in); got != want {
-			t.Errorf("validName(%q) = %q, want %q", in, got, want)
-		}
-	}
-	long := strings.Repeat("a", 100)
-	a, b := validName(long+"x"), validName(long+"y")
-	if len(a) != maxName || len(b) != maxName || a == b {
-		t.Errorf("long names: %q %q", a, b)
-	}
-}
-
 func TestCleanSchema(t *testing.T) {
 	for _, tc := range []struct{ in, want string }{
 		{`{"type":"object","properties":{"z":{"type":"string"},"a":{}},"required":["z"]}`, `{"type":"object","properties":{"z":{"type":"string"},"a":{}},"required":["z"]}`},

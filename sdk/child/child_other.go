@@ -1,6 +1,6 @@
 //go:build !linux
 
-package mount
+package child
 
 import "syscall"
 

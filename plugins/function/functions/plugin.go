@@ -1,0 +1,116 @@
+// Package functions makes tools of function-calling definitions, such as those of OpenAI's
+// and Anthropic's interfaces, each backed by a command or by an HTTP endpoint.
+package functions
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"toolhost.dev/sdk"
+	"toolhost.dev/sdk/tool"
+)
+
+// Version of the plugin.
+const Version = "0.1.0"
+
+// Config is the operator's function blocks.
+type Config struct {
+	Function []Block `json:"function"`
+}
+
+// Block is definitions and what is behind them.
+type Block struct {
+	Definitions any               `json:"definitions,omitempty" jsonschema:"One definition or a list of them, as JSON text or as an object: {type, function: {name, description, parameters}}, {name, description, parameters} or {name, description, input_schema}."`
+	Command     []string          `json:"command,omitempty" jsonschema:"The program to run, with its arguments. It gets those of the call as JSON on standard input."`
+	Env         map[string]string `json:"env,omitempty" jsonschema:"Added to the program's environment."`
+	Cwd         string            `json:"cwd,omitempty" jsonschema:"The program's working directory. The default is that of the session."`
+	URL         string            `json:"url,omitempty" jsonschema:"The HTTP endpoint; {name} in its path or query is the argument of that name."`
+	Method      string            `json:"method,omitempty" enum:"GET,POST,PUT,PATCH,DELETE" jsonschema:"Of the request; the default is POST."`
+	Headers     map[string]string `json:"headers,omitempty" jsonschema:"Sent with the request."`
+	ReadOnly    bool              `json:"read_only,omitempty" jsonschema:"The functions change nothing, so that a call may be repeated."`
+	Concurrent  bool              `json:"concurrent,omitempty" jsonschema:"Calls may run beside each other."`
+	Dangerous   bool              `json:"dangerous,omitempty" jsonschema:"Each call needs the user's consent."`
+}
+
+// backend is what is behind the functions of a block.
+type backend interface {
+	// fits says what is wrong with a definition for it.
+	fits(d *definition) error
+	call(ctx context.Context, call *sdk.Call, d *definition) (*sdk.Result, error)
+}
+
+type plugin struct {
+	limit time.Duration
+	tools []sdk.Tool
+}
+
+// Plugin gives the plugin. limit bounds a call.
+func Plugin(limit time.Duration) sdk.Plugin {
+	p := &plugin{limit: limit}
+	return sdk.Plugin{
+		Name: "function", Version: Version,
+		Config:   sdk.NewConfig(p.configure),
+		Discover: func(context.Context) ([]sdk.Tool, error) { return p.tools, nil },
+	}
+}
+
+func (p *plugin) configure(_ context.Context, c Config, _ sdk.Setup) error {
+	taken := make(map[string]string)
+	for i, b := range c.Function {
+		at := []string{"function", strconv.Itoa(i)}
+		fail := func(what, summary, detail string) error {
+			path := at
+			if what != "" {
+				path = append(path, what)
+			}
+			return &sdk.ConfigError{Path: path, Summary: summary, Detail: detail}
+		}
+		behind, err := b.backend(fail)
+		if err != nil {
+			return err
+		}
+		if b.Definitions == nil {
+			return fail("", "The functions are not defined", "Write definitions = \"…\" with their JSON, or file = \"tools.json\".")
+		}
+		defs, err := parse(b.Definitions)
+		if err != nil {
+			return fail("definitions", "The definitions cannot be used", err.Error())
+		}
+		for _, d := range defs {
+			if first, ok := taken[d.Name]; ok {
+				return fail("definitions", fmt.Sprintf("The name of the function %q is taken by %q", d.original, first), "Names are compared in lower case. Rename one of them, or put them into two fields.")
+			}
+			taken[d.Name] = d.original
+			if err := behind.fits(d); err != nil {
+				return fail("url", fmt.Sprintf("The endpoint does not fit the function %q", d.original), err.Error())
+			}
+			d.Category, d.DefaultTimeout = tool.CategoryCustom, p.limit
+			d.Traits = sdk.Traits{ReadOnly: b.ReadOnly, Idempotent: b.ReadOnly, ConcurrencySafe: b.Concurrent, Dangerous: b.Dangerous}
+			p.tools = append(p.tools, sdk.NewTool(d.Definition, func(ctx context.Context, call *sdk.Call, _ json.RawMessage) (*sdk.Result, error) {
+				return behind.call(ctx, call, d)
+			}))
+		}
+	}
+	return nil
+}
+
+// backend takes a block apart: which of the two it has.
+func (b *Block) backend(fail func(what, summary, detail string) error) (backend, error) {
+	switch {
+	case b.URL != "" && len(b.Command) > 0:
+		return nil, fail("url", "A function is a command or an endpoint, not both", "Give either command or url.")
+	case b.URL != "":
+		if len(b.Env) > 0 || b.Cwd != "" {
+			return nil, fail("url", "An endpoint has no environment and no directory here", "Remove env and cwd; headers are sent with each request.")
+		}
+		return newEndpoint(b, fail)
+	case b.Method != "" || len(b.Headers) > 0:
+		return nil, fail("command", "A command has no method and no headers", "Remove them; env is its environment.")
+	case len(b.Command) == 0 || b.Command[0] == "":
+		return nil, fail("", "Neither command nor url says what is behind the functions", "Write command = [\"program\", \"argument\"] or url = \"https://…\".")
+	}
+	return newProgram(b, fail)
+}
