@@ -95,6 +95,19 @@ permissions {
   }
 }
 
+# A program, or a plugin (plugin = "NAME"), that hears of calls and tools, and may veto or change
+# calls and results. docs/operators.md says how it answers. It must lie where tools cannot write.
+#
+# hook "guard" {
+#   on         = ["before_call", "after_call"] # also register and unregister
+#   tools      = ["bash", "jira:*"]
+#   command    = ["/usr/local/bin/guard"]
+#   env        = { GUARD_MODE = "strict" }
+#   priority   = 10
+#   timeout    = "5s"
+#   on_failure = "deny"
+# }
+
 # Every call is kept, secrets masked: toolhost log. The values of these environment
 # variables are masked wherever they stand.
 audit {

@@ -133,6 +133,7 @@ func (h *Host) assemble(cfg *config.Config, conf *confinement, members []*member
 	}
 	g.addAliases(h.managed.aliases())
 	g.checkToolBlocks()
+	g.checkHookPlugins()
 	rules, err := g.boundRules()
 	g.dispatch = &dispatch.Dispatcher{
 		Registry:  g.registry,
@@ -144,6 +145,7 @@ func (h *Host) assemble(cfg *config.Config, conf *confinement, members []*member
 		Commands:  h.commands,
 		State:     h.state,
 		Metrics:   &h.metrics,
+		Hooks:     h.hooks(g),
 		Timeout:   cfg.Host.Timeout,
 		Latest:    func() *dispatch.Dispatcher { return h.current.Load().dispatch },
 		Unloaded:  g.whyUnloaded,

@@ -67,6 +67,9 @@ type Options struct {
 	// answer other processes of the user that use the same state directory; see [Running].
 	// For a host that lives longer than a few calls.
 	Live bool
+	// Hooks take part in the life of tools and calls, beside those of the configuration, and
+	// before them where the priority is the same.
+	Hooks []Hook
 	// OnConfig, if set, is told the configured log level as soon as it is known, and again
 	// when it changes.
 	OnConfig func(level slog.Level)
@@ -99,6 +102,7 @@ type Host struct {
 	states   subscribers[Transition]
 	metrics  metrics.Metrics
 	live     live
+	notices  notices
 
 	closeOnce sync.Once
 	closeErr  error
@@ -151,6 +155,9 @@ func New(ctx context.Context, opts Options) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkHooks(opts.Hooks, cfg); err != nil {
+		return nil, err
+	}
 	opts.Workspace = workspace
 	h := &Host{opts: opts, log: opts.Log, idPrefix: randomPrefix(), scheduler: scheduler.New(cfg.Host.MaxParallel)}
 	h.openState(cfg)
@@ -172,6 +179,7 @@ func New(ctx context.Context, opts Options) (*Host, error) {
 	if err != nil {
 		return nil, errors.Join(err, h.Close())
 	}
+	h.tellHooks(nil, g)
 	if opts.Live {
 		h.goLive()
 	}
@@ -248,6 +256,7 @@ func (h *Host) Close() error {
 		h.reloads.close() // from now on nothing of what is live changes
 		h.live.close()
 		h.live.background.Wait()
+		h.notices.close()
 		h.super.Close(5 * time.Second)
 		h.commands.close()
 		h.closeErr = h.state.Close()

@@ -109,7 +109,7 @@ var rules = []rule{
 	{
 		why: "the stages know the vocabulary, and each other only through dispatch",
 		of: func(p string) bool {
-			return under(p, internal+"registry", internal+"policy", internal+"scheduler", internal+"supervisor", internal+"state", internal+"config", internal+"metrics", "toolhost.dev/host/router")
+			return under(p, internal+"registry", internal+"policy", internal+"scheduler", internal+"supervisor", internal+"state", internal+"config", internal+"metrics", internal+"hook", "toolhost.dev/host/router")
 		},
 		allows: func(p, i string) bool {
 			own := strings.TrimSuffix(p, "_test")

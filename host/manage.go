@@ -91,6 +91,7 @@ func (h *Host) renew() {
 	}
 	h.lives.Publish(g.registry, g.down)
 	h.current.Store(g)
+	h.tellHooks(old, g)
 	if changes := toolChanges(old.registry, g.registry); len(changes) > 0 {
 		h.watchers.tell(Update{Tools: changes})
 	}

@@ -44,6 +44,7 @@ func (r *reload) publish() {
 			s.old.plugin.Retire()
 		}
 	}
+	h.tellHooks(r.old, g)
 	if changes := toolChanges(r.old.registry, g.registry); len(changes) > 0 {
 		h.watchers.tell(Update{Tools: changes})
 	}

@@ -54,6 +54,9 @@ type Plugin struct {
 	// Commands says that the tools start commands, which may call the host's tools: see
 	// [Call.Commands].
 	Commands bool
+	// Hook is told of tools and calls of all plugins, where the operator's configuration has the
+	// plugin serve a hook; see [tool.Hook]. nil: it serves none.
+	Hook func(ctx context.Context, in *tool.HookInput) (*tool.HookAnswer, error)
 	// Close is called once before the process ends, when no call runs any more, or
 	// when the host is gone. nil: nothing to do.
 	Close func()
@@ -153,6 +156,9 @@ func (p *Plugin) description() (d *tool.Description, toolErr, err error) {
 	d.Capabilities = append(d.Capabilities, tool.CapabilityCalls) // package toolrpc has it
 	if p.Commands {
 		d.Capabilities = append(d.Capabilities, tool.CapabilityCommands)
+	}
+	if p.Hook != nil {
+		d.Capabilities = append(d.Capabilities, tool.CapabilityHooks)
 	}
 	if p.Discover != nil {
 		d.Capabilities = append(d.Capabilities, tool.CapabilityDiscovery)

@@ -231,6 +231,20 @@ func (r *runner) Health(ctx context.Context, name string) (tool.Health, error) {
 	return tool.Health{Status: tool.Healthy}, nil
 }
 
+// Hook implements [tool.Hook]. A panic fails that hook and no other.
+func (r *runner) Hook(ctx context.Context, in *tool.HookInput) (a *tool.HookAnswer, err error) {
+	if r.plugin.Hook == nil {
+		return nil, Errorf(tool.Unavailable, "Plugin %s serves no hooks. Remove the hook block that names it.", r.plugin.Name)
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			fmt.Fprintf(os.Stderr, "panic in hook %s: %v\n%s", in.Hook, p, debug.Stack())
+			err = fmt.Errorf("the hook panicked: %v", p)
+		}
+	}()
+	return r.plugin.Hook(ctx, in)
+}
+
 func (r *runner) Drain(ctx context.Context, grace time.Duration) (int, error) {
 	r.mu.Lock()
 	if !r.draining {

@@ -23,6 +23,15 @@ const (
 	Internal         Kind = "internal"
 )
 
+// KnownKind reports whether a kind is one of them.
+func KnownKind(k Kind) bool {
+	switch k {
+	case NotFound, InvalidArguments, PermissionDenied, Security, Timeout, Canceled, Unavailable, Conflict, ExecutionFailed, Internal:
+		return true
+	}
+	return false
+}
+
 // Source says whose failure an [Error] is.
 type Source string
 

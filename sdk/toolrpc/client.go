@@ -31,7 +31,10 @@ type Client struct {
 	HostVersion string
 }
 
-var _ tool.Plugin = (*Client)(nil)
+var (
+	_ tool.Plugin = (*Client)(nil)
+	_ tool.Hook   = (*Client)(nil)
+)
 
 // NewClient makes a client on a connection.
 func NewClient(conn grpc.ClientConnInterface) *Client {
@@ -80,6 +83,15 @@ func (c *Client) Drain(ctx context.Context, grace time.Duration) (int, error) {
 		return 0, callError(err)
 	}
 	return int(r.GetCanceled()), nil
+}
+
+// Hook implements [tool.Hook], of plugins with [tool.CapabilityHooks].
+func (c *Client) Hook(ctx context.Context, in *tool.HookInput) (*tool.HookAnswer, error) {
+	r, err := c.rpc.Hook(ctx, hookInputToPB(in))
+	if err != nil {
+		return nil, callError(err)
+	}
+	return hookAnswerFromPB(r)
 }
 
 // Call implements [tool.Plugin]. When ctx ends the tool is told, and has

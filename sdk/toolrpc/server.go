@@ -58,6 +58,18 @@ func (s *server) Drain(ctx context.Context, r *toolpb.DrainRequest) (*toolpb.Dra
 	return &toolpb.DrainResponse{Canceled: int32(n)}, nil
 }
 
+func (s *server) Hook(ctx context.Context, r *toolpb.HookRequest) (*toolpb.HookResponse, error) {
+	h, ok := s.impl.(tool.Hook)
+	if !ok {
+		return nil, status.Error(codes.Unimplemented, "the plugin serves no hooks")
+	}
+	a, err := h.Hook(ctx, hookInputFromPB(r))
+	if err != nil {
+		return nil, err
+	}
+	return hookAnswerToPB(a), nil
+}
+
 func (s *server) Call(stream grpc.BidiStreamingServer[toolpb.CallRequest, toolpb.CallResponse]) error {
 	first, err := stream.Recv()
 	if err != nil {

@@ -120,5 +120,10 @@ func logText(w io.Writer, e host.LogEntry) error {
 	if err == nil && e.Rule != "" {
 		_, err = fmt.Fprintf(w, "    by %s\n", printable(e.Rule))
 	}
+	for _, h := range e.Hooks {
+		if err == nil {
+			_, err = fmt.Fprintf(w, "    hook %s\n", printable(h))
+		}
+	}
 	return err
 }

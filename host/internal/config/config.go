@@ -24,6 +24,7 @@ type Config struct {
 	// Aliases are further names of tools: those of the presets that are on, then the
 	// operator's.
 	Aliases []Alias
+	Hooks   []Hook
 	// Permissions are rules for calls.
 	Permissions Permissions
 	Audit       Audit

@@ -35,6 +35,7 @@ type fileHCL struct {
 	Tools   []toolHCL   `hcl:"tool,block"`
 	Aliases []aliasHCL  `hcl:"alias,block"`
 
+	Hooks       []hookHCL       `hcl:"hook,block"`
 	Permissions *permissionsHCL `hcl:"permissions,block"`
 	Audit       *auditHCL       `hcl:"audit,block"`
 }
@@ -178,6 +179,7 @@ func (d *decoder) file(f *fileHCL) {
 		d.tool(t)
 	}
 	d.aliases(f.Aliases)
+	d.hooks(f.Hooks)
 	if f.Permissions != nil {
 		d.permissions(f.Permissions)
 	}

@@ -11,6 +11,7 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/help"
+	"toolhost.dev/host/internal/hook"
 	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/registry"
@@ -75,6 +76,8 @@ type Dispatcher struct {
 	State    *state.DB
 	// Metrics count the calls; nil: nobody does.
 	Metrics *metrics.Metrics
+	// Hooks take part in calls; nil: there are none.
+	Hooks *hook.Set
 	// Timeout of calls that nobody gave one.
 	Timeout time.Duration
 	// Latest gives the dispatcher that has replaced this one, or this one. nil: none will.
@@ -100,6 +103,7 @@ type Pending struct {
 	parent  string          // the call whose command made this one; empty: none
 	given   json.RawMessage // the arguments, when they were bound
 	waited  bool            // other calls kept it from running at once
+	hooked  []hook.Outcome  // what hooks did to it
 }
 
 // Begin takes a request up to its place in the line, without waiting. Run must be
@@ -137,7 +141,11 @@ func (p *Pending) Run(ctx context.Context, front Front) *tool.Result {
 		p.ticket.Abandon()
 		return p.finish(refused(err))
 	}
-	peer := p.peer(call, front)
+	told := front
+	if p.d.Hooks.For(tool.HookAfter, p.entry.FullName()) != nil {
+		told = withheld{front}
+	}
+	peer := p.peer(call, told)
 	p.waited = p.ticket.Waits()
 	done, err := p.ticket.Wait(ctx) // 4. when
 	if err != nil {
@@ -152,7 +160,7 @@ func (p *Pending) Run(ctx context.Context, front Front) *tool.Result {
 	if err := p.d.inform(call, p.entry); err != nil {
 		return p.finish(refused(err))
 	}
-	defer p.lend(ctx, call, front)()
+	defer p.lend(ctx, call, told)()
 	queued := time.Since(p.started)
 	p.entry.Life.Begin()
 	defer p.entry.Life.End()
@@ -160,7 +168,7 @@ func (p *Pending) Run(ctx context.Context, front Front) *tool.Result {
 	res := p.attempt(ctx, call, peer) // 5. where
 	res.Run.QueueTime, res.Run.ExecutionTime = queued, time.Since(p.started)-queued
 	p.remember(res)
-	return p.instead(whole, front, p.finish(p.overdue(ctx, res)))
+	return p.instead(whole, front, p.finish(p.after(whole, call, p.overdue(ctx, res))))
 }
 
 // route is step 1.

@@ -10,8 +10,13 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// permit is step 3. The rules may give the call other arguments.
+// permit is step 3. Hooks and then the rules may give the call other arguments.
 func (p *Pending) permit(ctx context.Context, call *tool.Call, front Front) error {
+	if p.d.Hooks != nil {
+		if err := p.before(ctx, call, front); err != nil {
+			return err
+		}
+	}
 	req := p.question(call)
 	var err error
 	p.decided, err = p.d.Policy.Check(ctx, req, front, p.answers())

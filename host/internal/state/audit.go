@@ -35,8 +35,10 @@ type AuditEntry struct {
 	// Answered says how an ask ended.
 	Answered string `json:"answered,omitempty"`
 	// Rewritten are the parameters that a rule set.
-	Rewritten []string      `json:"rewritten,omitempty"`
-	Duration  time.Duration `json:"duration_ns"`
+	Rewritten []string `json:"rewritten,omitempty"`
+	// Hooks say what hooks did to the call, each in a line.
+	Hooks    []string      `json:"hooks,omitempty"`
+	Duration time.Duration `json:"duration_ns"`
 	// Outcome is "success" or the kind of the error.
 	Outcome string `json:"outcome"`
 	Error   string `json:"error,omitempty"`
@@ -79,19 +81,36 @@ func (d *DB) writeAudit(w *writer, entries []AuditEntry) {
 	auditing := d.auditing.Load()
 	var total int64
 	w.err = w.tx.QueryRow(`SELECT COALESCE((SELECT total FROM audit ORDER BY id DESC LIMIT 1), 0)`).Scan(&total)
-	w.exec(`INSERT INTO audit (at_ns, session, workspace, call, parent, tool, layer, arguments, decision, rule, answered, rewritten, duration_ns, outcome, error, plugin, version, total)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, func(row func(...any)) {
+	w.exec(`INSERT INTO audit (at_ns, session, workspace, call, parent, tool, layer, arguments, decision, rule, answered, rewritten, duration_ns, outcome, error, plugin, version, hooks, total)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, func(row func(...any)) {
 		for _, e := range entries {
 			arguments, text := auditing.Arguments(e.Arguments), auditing.Text(e.Error)
-			total += int64(len(arguments) + len(text) + entrySize)
+			hooks := hooksText(e.Hooks, auditing.Text)
+			total += int64(len(arguments) + len(text) + len(hooks) + entrySize)
 			row(e.At.UnixNano(), e.Session, e.Workspace, e.Call, e.Parent, e.Tool, e.Layer, arguments, e.Decision, e.Rule, e.Answered,
-				strings.Join(e.Rewritten, " "), e.Duration.Nanoseconds(), e.Outcome, text, e.Plugin, e.Version, total)
+				strings.Join(e.Rewritten, " "), e.Duration.Nanoseconds(), e.Outcome, text, e.Plugin, e.Version, hooks, total)
 		}
 	})
 	if d.audited += len(entries); d.audited >= pruneEvery {
 		d.audited = 0
 		d.prune(w, auditing, total)
 	}
+}
+
+// hooksText is what is kept of what hooks did.
+func hooksText(hooks []string, text func(string) string) string {
+	if len(hooks) == 0 {
+		return ""
+	}
+	kept := make([]string, len(hooks))
+	for i, h := range hooks {
+		kept[i] = text(h)
+	}
+	b, err := json.Marshal(kept)
+	if err != nil { // strings marshal
+		panic(err)
+	}
+	return string(b)
 }
 
 // entrySize is about what an entry takes besides its arguments and its error, in bytes.
@@ -137,7 +156,7 @@ func (d *DB) AuditLog(q AuditQuery) ([]AuditEntry, error) {
 	case q.Since.Year() > 1970:
 		since = q.Since.UnixNano()
 	}
-	rows, err := d.sql.Query(`SELECT * FROM (SELECT id, at_ns, session, workspace, call, parent, tool, layer, arguments, decision, rule, answered, rewritten, duration_ns, outcome, error, plugin, version
+	rows, err := d.sql.Query(`SELECT * FROM (SELECT id, at_ns, session, workspace, call, parent, tool, layer, arguments, decision, rule, answered, rewritten, duration_ns, outcome, error, plugin, version, hooks
 		FROM audit WHERE (?1 = '' OR session = ?1) AND (?2 = '' OR tool = ?2) AND (?3 = '' OR outcome = ?3) AND (?4 = '' OR decision = ?4) AND at_ns >= ?5 AND id > ?6
 		ORDER BY id DESC LIMIT ?7) ORDER BY id`, q.Session, q.Tool, q.Outcome, q.Decision, since, q.After, limit)
 	if err != nil {
@@ -148,10 +167,15 @@ func (d *DB) AuditLog(q AuditQuery) ([]AuditEntry, error) {
 	for rows.Next() {
 		var e AuditEntry
 		var at, took int64
-		var arguments, rewritten string
+		var arguments, rewritten, hooks string
 		if err := rows.Scan(&e.ID, &at, &e.Session, &e.Workspace, &e.Call, &e.Parent, &e.Tool, &e.Layer, &arguments, &e.Decision, &e.Rule, &e.Answered,
-			&rewritten, &took, &e.Outcome, &e.Error, &e.Plugin, &e.Version); err != nil {
+			&rewritten, &took, &e.Outcome, &e.Error, &e.Plugin, &e.Version, &hooks); err != nil {
 			return nil, err
+		}
+		if hooks != "" {
+			if err := json.Unmarshal([]byte(hooks), &e.Hooks); err != nil {
+				return nil, err
+			}
 		}
 		e.At, e.Duration, e.Arguments, e.Rewritten = time.Unix(0, at), time.Duration(took), json.RawMessage(arguments), strings.Fields(rewritten)
 		out = append(out, e)

@@ -75,6 +75,8 @@ CREATE TRIGGER audit_floor_update BEFORE UPDATE ON audit_floor
 	BEGIN SELECT RAISE(ABORT, 'the newest entries of the audit log stay'); END;
 CREATE TRIGGER audit_floor_delete BEFORE DELETE ON audit_floor
 	BEGIN SELECT RAISE(ABORT, 'the audit log is only appended to'); END;
+`, `
+ALTER TABLE audit ADD COLUMN hooks TEXT NOT NULL DEFAULT ''; -- a JSON array; empty: none
 `}
 
 // DB is the open database. It is safe for concurrent use. Writes that a call need

@@ -181,7 +181,7 @@ func (p *Plugin) connect(ctx context.Context) (*instance, plugin.ClientProtocol,
 		SyncStdout:       &logWriter{log: p.super.opts.Log, plugin: p.spec.Name},
 		SyncStderr:       &logWriter{log: p.super.opts.Log, plugin: p.spec.Name},
 		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, socketDir string) (runner.Runner, error) {
-			in.proc.prepare(append(environment(p.spec.Env), cmd.Env...), socketDir)
+			in.proc.prepare(append(Environment(p.spec.Env), cmd.Env...), socketDir)
 			return in.proc, nil
 		},
 	})

@@ -281,9 +281,9 @@ func (p *Plugin) close(grace time.Duration) {
 	})
 }
 
-// environment builds what a plugin sees: nothing of the host's own but what
+// Environment builds what a plugin sees: nothing of the host's own but what
 // programs need to run at all.
-func environment(extra map[string]string) []string {
+func Environment(extra map[string]string) []string {
 	var env []string
 	for _, k := range []string{
 		"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR",

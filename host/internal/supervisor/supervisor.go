@@ -187,6 +187,31 @@ func (at *Place) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *too
 	return res
 }
 
+// Hook has the plugin answer as a hook, starting it if need be.
+func (at *Place) Hook(ctx context.Context, input *tool.HookInput) (*tool.HookAnswer, error) {
+	if at.plugin == nil {
+		return nil, fmt.Errorf("no plugin is named %q", at.name)
+	}
+	in, err := at.plugin.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer in.calls.release()
+
+	if !slices.Contains(in.desc.Capabilities, tool.CapabilityHooks) {
+		return nil, fmt.Errorf("plugin %s serves no hooks (it lacks the capability %q): take it out of the hook block, or rebuild it with sdk.Plugin.Hook", at.name, tool.CapabilityHooks)
+	}
+	a, err := in.rpc.Hook(ctx, input)
+	if err != nil && mayHaveDied(ctx, tool.AsError(err)) && in.proc.hasExited(500*time.Millisecond) {
+		at.plugin.forget(in)
+		return nil, fmt.Errorf("plugin %s ended during the hook (%s)", at.name, in.proc.exitText())
+	}
+	if in.proven.CompareAndSwap(false, true) {
+		at.plugin.recovery.proven()
+	}
+	return a, err
+}
+
 // mayHaveDied reports whether a call can have failed because its process died. The connection is
 // closed then, which a call that nobody canceled hears as that.
 func mayHaveDied(ctx context.Context, e *tool.Error) bool {

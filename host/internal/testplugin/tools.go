@@ -19,6 +19,7 @@ func plugin() sdk.Plugin {
 	p := sdk.Plugin{
 		Name: "testplugin", Version: "1.2.3",
 		Config: sdk.NewConfig(configure),
+		Hook:   hook,
 	}
 	for _, t := range self.choose([]named{
 		define(sdk.Definition{Name: "echo", Description: "Give the text back.", Traits: readOnly, StdinParameter: "text"}, echo),

@@ -457,6 +457,58 @@ func (HealthResponse_Status) EnumDescriptor() ([]byte, []int) {
 	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{29, 0}
 }
 
+type HookResponse_Decision int32
+
+const (
+	// The call goes on.
+	HookResponse_DECISION_UNSPECIFIED HookResponse_Decision = 0
+	// The call is not made; after_call: its result is withheld.
+	HookResponse_DECISION_DENY HookResponse_Decision = 1
+	// A person decides; only for before_call.
+	HookResponse_DECISION_ASK HookResponse_Decision = 2
+)
+
+// Enum value maps for HookResponse_Decision.
+var (
+	HookResponse_Decision_name = map[int32]string{
+		0: "DECISION_UNSPECIFIED",
+		1: "DECISION_DENY",
+		2: "DECISION_ASK",
+	}
+	HookResponse_Decision_value = map[string]int32{
+		"DECISION_UNSPECIFIED": 0,
+		"DECISION_DENY":        1,
+		"DECISION_ASK":         2,
+	}
+)
+
+func (x HookResponse_Decision) Enum() *HookResponse_Decision {
+	p := new(HookResponse_Decision)
+	*p = x
+	return p
+}
+
+func (x HookResponse_Decision) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (HookResponse_Decision) Descriptor() protoreflect.EnumDescriptor {
+	return file_toolhost_v2_plugin_proto_enumTypes[8].Descriptor()
+}
+
+func (HookResponse_Decision) Type() protoreflect.EnumType {
+	return &file_toolhost_v2_plugin_proto_enumTypes[8]
+}
+
+func (x HookResponse_Decision) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use HookResponse_Decision.Descriptor instead.
+func (HookResponse_Decision) EnumDescriptor() ([]byte, []int) {
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{33, 0}
+}
+
 type DescribeRequest struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	HostVersion string                 `protobuf:"bytes,1,opt,name=host_version,json=hostVersion,proto3" json:"host_version,omitempty"`
@@ -2735,6 +2787,207 @@ func (x *DrainResponse) GetCanceled() int32 {
 	return 0
 }
 
+type HookRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// register, unregister, before_call or after_call. Others may come.
+	Event string `protobuf:"bytes,1,opt,name=event,proto3" json:"event,omitempty"`
+	// The name under which the operator configured the hook.
+	Hook string `protobuf:"bytes,2,opt,name=hook,proto3" json:"hook,omitempty"`
+	// The full name of the tool.
+	Tool string `protobuf:"bytes,3,opt,name=tool,proto3" json:"tool,omitempty"`
+	// The tool, for register.
+	Definition *Tool `protobuf:"bytes,4,opt,name=definition,proto3" json:"definition,omitempty"`
+	// The rest is of a call.
+	CallId    string `protobuf:"bytes,5,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
+	MessageId string `protobuf:"bytes,6,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
+	SessionId string `protobuf:"bytes,7,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	Cwd       string `protobuf:"bytes,8,opt,name=cwd,proto3" json:"cwd,omitempty"`
+	Workspace string `protobuf:"bytes,9,opt,name=workspace,proto3" json:"workspace,omitempty"`
+	// A JSON object, validated.
+	Arguments []byte `protobuf:"bytes,10,opt,name=arguments,proto3" json:"arguments,omitempty"`
+	// For after_call. Without effects, session_state and cwd.
+	Result        *Result `protobuf:"bytes,11,opt,name=result,proto3" json:"result,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HookRequest) Reset() {
+	*x = HookRequest{}
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HookRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HookRequest) ProtoMessage() {}
+
+func (x *HookRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HookRequest.ProtoReflect.Descriptor instead.
+func (*HookRequest) Descriptor() ([]byte, []int) {
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *HookRequest) GetEvent() string {
+	if x != nil {
+		return x.Event
+	}
+	return ""
+}
+
+func (x *HookRequest) GetHook() string {
+	if x != nil {
+		return x.Hook
+	}
+	return ""
+}
+
+func (x *HookRequest) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *HookRequest) GetDefinition() *Tool {
+	if x != nil {
+		return x.Definition
+	}
+	return nil
+}
+
+func (x *HookRequest) GetCallId() string {
+	if x != nil {
+		return x.CallId
+	}
+	return ""
+}
+
+func (x *HookRequest) GetMessageId() string {
+	if x != nil {
+		return x.MessageId
+	}
+	return ""
+}
+
+func (x *HookRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *HookRequest) GetCwd() string {
+	if x != nil {
+		return x.Cwd
+	}
+	return ""
+}
+
+func (x *HookRequest) GetWorkspace() string {
+	if x != nil {
+		return x.Workspace
+	}
+	return ""
+}
+
+func (x *HookRequest) GetArguments() []byte {
+	if x != nil {
+		return x.Arguments
+	}
+	return nil
+}
+
+func (x *HookRequest) GetResult() *Result {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
+type HookResponse struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Decision HookResponse_Decision  `protobuf:"varint,1,opt,name=decision,proto3,enum=toolhost.v2.HookResponse_Decision" json:"decision,omitempty"`
+	Reason   string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// A JSON object in place of the arguments, for before_call; empty: they stay.
+	Arguments []byte `protobuf:"bytes,3,opt,name=arguments,proto3" json:"arguments,omitempty"`
+	// In place of the result, for after_call; absent: it stays.
+	Result        *Result `protobuf:"bytes,4,opt,name=result,proto3" json:"result,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HookResponse) Reset() {
+	*x = HookResponse{}
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HookResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HookResponse) ProtoMessage() {}
+
+func (x *HookResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HookResponse.ProtoReflect.Descriptor instead.
+func (*HookResponse) Descriptor() ([]byte, []int) {
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *HookResponse) GetDecision() HookResponse_Decision {
+	if x != nil {
+		return x.Decision
+	}
+	return HookResponse_DECISION_UNSPECIFIED
+}
+
+func (x *HookResponse) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *HookResponse) GetArguments() []byte {
+	if x != nil {
+		return x.Arguments
+	}
+	return nil
+}
+
+func (x *HookResponse) GetResult() *Result {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
 var File_toolhost_v2_plugin_proto protoreflect.FileDescriptor
 
 const file_toolhost_v2_plugin_proto_rawDesc = "" +
@@ -2945,7 +3198,33 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\fDrainRequest\x12\x19\n" +
 	"\bgrace_ms\x18\x01 \x01(\x03R\agraceMs\"+\n" +
 	"\rDrainResponse\x12\x1a\n" +
-	"\bcanceled\x18\x01 \x01(\x05R\bcanceled*\xf7\x01\n" +
+	"\bcanceled\x18\x01 \x01(\x05R\bcanceled\"\xd0\x02\n" +
+	"\vHookRequest\x12\x14\n" +
+	"\x05event\x18\x01 \x01(\tR\x05event\x12\x12\n" +
+	"\x04hook\x18\x02 \x01(\tR\x04hook\x12\x12\n" +
+	"\x04tool\x18\x03 \x01(\tR\x04tool\x121\n" +
+	"\n" +
+	"definition\x18\x04 \x01(\v2\x11.toolhost.v2.ToolR\n" +
+	"definition\x12\x17\n" +
+	"\acall_id\x18\x05 \x01(\tR\x06callId\x12\x1d\n" +
+	"\n" +
+	"message_id\x18\x06 \x01(\tR\tmessageId\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\a \x01(\tR\tsessionId\x12\x10\n" +
+	"\x03cwd\x18\b \x01(\tR\x03cwd\x12\x1c\n" +
+	"\tworkspace\x18\t \x01(\tR\tworkspace\x12\x1c\n" +
+	"\targuments\x18\n" +
+	" \x01(\fR\targuments\x12+\n" +
+	"\x06result\x18\v \x01(\v2\x13.toolhost.v2.ResultR\x06result\"\xfc\x01\n" +
+	"\fHookResponse\x12>\n" +
+	"\bdecision\x18\x01 \x01(\x0e2\".toolhost.v2.HookResponse.DecisionR\bdecision\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1c\n" +
+	"\targuments\x18\x03 \x01(\fR\targuments\x12+\n" +
+	"\x06result\x18\x04 \x01(\v2\x13.toolhost.v2.ResultR\x06result\"I\n" +
+	"\bDecision\x12\x18\n" +
+	"\x14DECISION_UNSPECIFIED\x10\x00\x12\x11\n" +
+	"\rDECISION_DENY\x10\x01\x12\x10\n" +
+	"\fDECISION_ASK\x10\x02*\xf7\x01\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eKIND_NOT_FOUND\x10\x01\x12\x1a\n" +
@@ -2958,14 +3237,15 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\rKIND_CONFLICT\x10\b\x12\x19\n" +
 	"\x15KIND_EXECUTION_FAILED\x10\t\x12\x11\n" +
 	"\rKIND_INTERNAL\x10\n" +
-	"2\xac\x03\n" +
+	"2\xe9\x03\n" +
 	"\rPluginService\x12G\n" +
 	"\bDescribe\x12\x1c.toolhost.v2.DescribeRequest\x1a\x1d.toolhost.v2.DescribeResponse\x12J\n" +
 	"\tConfigure\x12\x1d.toolhost.v2.ConfigureRequest\x1a\x1e.toolhost.v2.ConfigureResponse\x12?\n" +
 	"\x04Call\x12\x18.toolhost.v2.CallRequest\x1a\x19.toolhost.v2.CallResponse(\x010\x01\x12B\n" +
 	"\x05Calls\x12\x19.toolhost.v2.CallsRequest\x1a\x1a.toolhost.v2.CallsResponse(\x010\x01\x12A\n" +
 	"\x06Health\x12\x1a.toolhost.v2.HealthRequest\x1a\x1b.toolhost.v2.HealthResponse\x12>\n" +
-	"\x05Drain\x12\x19.toolhost.v2.DrainRequest\x1a\x1a.toolhost.v2.DrainResponseB#Z!toolhost.dev/sdk/toolpb/v2;toolpbb\x06proto3"
+	"\x05Drain\x12\x19.toolhost.v2.DrainRequest\x1a\x1a.toolhost.v2.DrainResponse\x12;\n" +
+	"\x04Hook\x12\x18.toolhost.v2.HookRequest\x1a\x19.toolhost.v2.HookResponseB#Z!toolhost.dev/sdk/toolpb/v2;toolpbb\x06proto3"
 
 var (
 	file_toolhost_v2_plugin_proto_rawDescOnce sync.Once
@@ -2979,8 +3259,8 @@ func file_toolhost_v2_plugin_proto_rawDescGZIP() []byte {
 	return file_toolhost_v2_plugin_proto_rawDescData
 }
 
-var file_toolhost_v2_plugin_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_toolhost_v2_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_toolhost_v2_plugin_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
+var file_toolhost_v2_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_toolhost_v2_plugin_proto_goTypes = []any{
 	(Kind)(0),                  // 0: toolhost.v2.Kind
 	(Diagnostic_Severity)(0),   // 1: toolhost.v2.Diagnostic.Severity
@@ -2990,91 +3270,100 @@ var file_toolhost_v2_plugin_proto_goTypes = []any{
 	(Attachment_Type)(0),       // 5: toolhost.v2.Attachment.Type
 	(Effect_Operation)(0),      // 6: toolhost.v2.Effect.Operation
 	(HealthResponse_Status)(0), // 7: toolhost.v2.HealthResponse.Status
-	(*DescribeRequest)(nil),    // 8: toolhost.v2.DescribeRequest
-	(*DescribeResponse)(nil),   // 9: toolhost.v2.DescribeResponse
-	(*Tool)(nil),               // 10: toolhost.v2.Tool
-	(*Traits)(nil),             // 11: toolhost.v2.Traits
-	(*Root)(nil),               // 12: toolhost.v2.Root
-	(*ConfigureRequest)(nil),   // 13: toolhost.v2.ConfigureRequest
-	(*ConfigureResponse)(nil),  // 14: toolhost.v2.ConfigureResponse
-	(*Diagnostic)(nil),         // 15: toolhost.v2.Diagnostic
-	(*CallRequest)(nil),        // 16: toolhost.v2.CallRequest
-	(*Start)(nil),              // 17: toolhost.v2.Start
-	(*CallsRequest)(nil),       // 18: toolhost.v2.CallsRequest
-	(*CallsResponse)(nil),      // 19: toolhost.v2.CallsResponse
-	(*Commands)(nil),           // 20: toolhost.v2.Commands
-	(*Cancel)(nil),             // 21: toolhost.v2.Cancel
-	(*CallResponse)(nil),       // 22: toolhost.v2.CallResponse
-	(*Progress)(nil),           // 23: toolhost.v2.Progress
-	(*Output)(nil),             // 24: toolhost.v2.Output
-	(*Ask)(nil),                // 25: toolhost.v2.Ask
-	(*Permission)(nil),         // 26: toolhost.v2.Permission
-	(*Question)(nil),           // 27: toolhost.v2.Question
-	(*Answer)(nil),             // 28: toolhost.v2.Answer
-	(*FileStateQuery)(nil),     // 29: toolhost.v2.FileStateQuery
-	(*FileStates)(nil),         // 30: toolhost.v2.FileStates
-	(*FileState)(nil),          // 31: toolhost.v2.FileState
-	(*Result)(nil),             // 32: toolhost.v2.Result
-	(*Error)(nil),              // 33: toolhost.v2.Error
-	(*Attachment)(nil),         // 34: toolhost.v2.Attachment
-	(*Effect)(nil),             // 35: toolhost.v2.Effect
-	(*HealthRequest)(nil),      // 36: toolhost.v2.HealthRequest
-	(*HealthResponse)(nil),     // 37: toolhost.v2.HealthResponse
-	(*DrainRequest)(nil),       // 38: toolhost.v2.DrainRequest
-	(*DrainResponse)(nil),      // 39: toolhost.v2.DrainResponse
-	nil,                        // 40: toolhost.v2.Start.TraceEntry
+	(HookResponse_Decision)(0), // 8: toolhost.v2.HookResponse.Decision
+	(*DescribeRequest)(nil),    // 9: toolhost.v2.DescribeRequest
+	(*DescribeResponse)(nil),   // 10: toolhost.v2.DescribeResponse
+	(*Tool)(nil),               // 11: toolhost.v2.Tool
+	(*Traits)(nil),             // 12: toolhost.v2.Traits
+	(*Root)(nil),               // 13: toolhost.v2.Root
+	(*ConfigureRequest)(nil),   // 14: toolhost.v2.ConfigureRequest
+	(*ConfigureResponse)(nil),  // 15: toolhost.v2.ConfigureResponse
+	(*Diagnostic)(nil),         // 16: toolhost.v2.Diagnostic
+	(*CallRequest)(nil),        // 17: toolhost.v2.CallRequest
+	(*Start)(nil),              // 18: toolhost.v2.Start
+	(*CallsRequest)(nil),       // 19: toolhost.v2.CallsRequest
+	(*CallsResponse)(nil),      // 20: toolhost.v2.CallsResponse
+	(*Commands)(nil),           // 21: toolhost.v2.Commands
+	(*Cancel)(nil),             // 22: toolhost.v2.Cancel
+	(*CallResponse)(nil),       // 23: toolhost.v2.CallResponse
+	(*Progress)(nil),           // 24: toolhost.v2.Progress
+	(*Output)(nil),             // 25: toolhost.v2.Output
+	(*Ask)(nil),                // 26: toolhost.v2.Ask
+	(*Permission)(nil),         // 27: toolhost.v2.Permission
+	(*Question)(nil),           // 28: toolhost.v2.Question
+	(*Answer)(nil),             // 29: toolhost.v2.Answer
+	(*FileStateQuery)(nil),     // 30: toolhost.v2.FileStateQuery
+	(*FileStates)(nil),         // 31: toolhost.v2.FileStates
+	(*FileState)(nil),          // 32: toolhost.v2.FileState
+	(*Result)(nil),             // 33: toolhost.v2.Result
+	(*Error)(nil),              // 34: toolhost.v2.Error
+	(*Attachment)(nil),         // 35: toolhost.v2.Attachment
+	(*Effect)(nil),             // 36: toolhost.v2.Effect
+	(*HealthRequest)(nil),      // 37: toolhost.v2.HealthRequest
+	(*HealthResponse)(nil),     // 38: toolhost.v2.HealthResponse
+	(*DrainRequest)(nil),       // 39: toolhost.v2.DrainRequest
+	(*DrainResponse)(nil),      // 40: toolhost.v2.DrainResponse
+	(*HookRequest)(nil),        // 41: toolhost.v2.HookRequest
+	(*HookResponse)(nil),       // 42: toolhost.v2.HookResponse
+	nil,                        // 43: toolhost.v2.Start.TraceEntry
 }
 var file_toolhost_v2_plugin_proto_depIdxs = []int32{
-	10, // 0: toolhost.v2.DescribeResponse.tools:type_name -> toolhost.v2.Tool
-	11, // 1: toolhost.v2.Tool.traits:type_name -> toolhost.v2.Traits
-	12, // 2: toolhost.v2.ConfigureRequest.roots:type_name -> toolhost.v2.Root
-	15, // 3: toolhost.v2.ConfigureResponse.diagnostics:type_name -> toolhost.v2.Diagnostic
+	11, // 0: toolhost.v2.DescribeResponse.tools:type_name -> toolhost.v2.Tool
+	12, // 1: toolhost.v2.Tool.traits:type_name -> toolhost.v2.Traits
+	13, // 2: toolhost.v2.ConfigureRequest.roots:type_name -> toolhost.v2.Root
+	16, // 3: toolhost.v2.ConfigureResponse.diagnostics:type_name -> toolhost.v2.Diagnostic
 	1,  // 4: toolhost.v2.Diagnostic.severity:type_name -> toolhost.v2.Diagnostic.Severity
-	17, // 5: toolhost.v2.CallRequest.start:type_name -> toolhost.v2.Start
-	28, // 6: toolhost.v2.CallRequest.answer:type_name -> toolhost.v2.Answer
-	21, // 7: toolhost.v2.CallRequest.cancel:type_name -> toolhost.v2.Cancel
-	30, // 8: toolhost.v2.CallRequest.file_states:type_name -> toolhost.v2.FileStates
-	12, // 9: toolhost.v2.Start.roots:type_name -> toolhost.v2.Root
-	40, // 10: toolhost.v2.Start.trace:type_name -> toolhost.v2.Start.TraceEntry
-	20, // 11: toolhost.v2.Start.commands:type_name -> toolhost.v2.Commands
-	16, // 12: toolhost.v2.CallsRequest.message:type_name -> toolhost.v2.CallRequest
-	22, // 13: toolhost.v2.CallsResponse.message:type_name -> toolhost.v2.CallResponse
+	18, // 5: toolhost.v2.CallRequest.start:type_name -> toolhost.v2.Start
+	29, // 6: toolhost.v2.CallRequest.answer:type_name -> toolhost.v2.Answer
+	22, // 7: toolhost.v2.CallRequest.cancel:type_name -> toolhost.v2.Cancel
+	31, // 8: toolhost.v2.CallRequest.file_states:type_name -> toolhost.v2.FileStates
+	13, // 9: toolhost.v2.Start.roots:type_name -> toolhost.v2.Root
+	43, // 10: toolhost.v2.Start.trace:type_name -> toolhost.v2.Start.TraceEntry
+	21, // 11: toolhost.v2.Start.commands:type_name -> toolhost.v2.Commands
+	17, // 12: toolhost.v2.CallsRequest.message:type_name -> toolhost.v2.CallRequest
+	23, // 13: toolhost.v2.CallsResponse.message:type_name -> toolhost.v2.CallResponse
 	2,  // 14: toolhost.v2.Cancel.reason:type_name -> toolhost.v2.Cancel.Reason
-	23, // 15: toolhost.v2.CallResponse.progress:type_name -> toolhost.v2.Progress
-	24, // 16: toolhost.v2.CallResponse.output:type_name -> toolhost.v2.Output
-	25, // 17: toolhost.v2.CallResponse.ask:type_name -> toolhost.v2.Ask
-	29, // 18: toolhost.v2.CallResponse.file_state_query:type_name -> toolhost.v2.FileStateQuery
-	32, // 19: toolhost.v2.CallResponse.result:type_name -> toolhost.v2.Result
+	24, // 15: toolhost.v2.CallResponse.progress:type_name -> toolhost.v2.Progress
+	25, // 16: toolhost.v2.CallResponse.output:type_name -> toolhost.v2.Output
+	26, // 17: toolhost.v2.CallResponse.ask:type_name -> toolhost.v2.Ask
+	30, // 18: toolhost.v2.CallResponse.file_state_query:type_name -> toolhost.v2.FileStateQuery
+	33, // 19: toolhost.v2.CallResponse.result:type_name -> toolhost.v2.Result
 	3,  // 20: toolhost.v2.Output.stream:type_name -> toolhost.v2.Output.Stream
-	26, // 21: toolhost.v2.Ask.permission:type_name -> toolhost.v2.Permission
-	27, // 22: toolhost.v2.Ask.question:type_name -> toolhost.v2.Question
+	27, // 21: toolhost.v2.Ask.permission:type_name -> toolhost.v2.Permission
+	28, // 22: toolhost.v2.Ask.question:type_name -> toolhost.v2.Question
 	4,  // 23: toolhost.v2.Answer.outcome:type_name -> toolhost.v2.Answer.Outcome
-	31, // 24: toolhost.v2.FileStates.states:type_name -> toolhost.v2.FileState
-	33, // 25: toolhost.v2.Result.error:type_name -> toolhost.v2.Error
-	34, // 26: toolhost.v2.Result.attachments:type_name -> toolhost.v2.Attachment
-	35, // 27: toolhost.v2.Result.effects:type_name -> toolhost.v2.Effect
+	32, // 24: toolhost.v2.FileStates.states:type_name -> toolhost.v2.FileState
+	34, // 25: toolhost.v2.Result.error:type_name -> toolhost.v2.Error
+	35, // 26: toolhost.v2.Result.attachments:type_name -> toolhost.v2.Attachment
+	36, // 27: toolhost.v2.Result.effects:type_name -> toolhost.v2.Effect
 	0,  // 28: toolhost.v2.Error.kind:type_name -> toolhost.v2.Kind
 	5,  // 29: toolhost.v2.Attachment.type:type_name -> toolhost.v2.Attachment.Type
 	6,  // 30: toolhost.v2.Effect.operation:type_name -> toolhost.v2.Effect.Operation
-	31, // 31: toolhost.v2.Effect.file:type_name -> toolhost.v2.FileState
+	32, // 31: toolhost.v2.Effect.file:type_name -> toolhost.v2.FileState
 	7,  // 32: toolhost.v2.HealthResponse.status:type_name -> toolhost.v2.HealthResponse.Status
-	8,  // 33: toolhost.v2.PluginService.Describe:input_type -> toolhost.v2.DescribeRequest
-	13, // 34: toolhost.v2.PluginService.Configure:input_type -> toolhost.v2.ConfigureRequest
-	16, // 35: toolhost.v2.PluginService.Call:input_type -> toolhost.v2.CallRequest
-	18, // 36: toolhost.v2.PluginService.Calls:input_type -> toolhost.v2.CallsRequest
-	36, // 37: toolhost.v2.PluginService.Health:input_type -> toolhost.v2.HealthRequest
-	38, // 38: toolhost.v2.PluginService.Drain:input_type -> toolhost.v2.DrainRequest
-	9,  // 39: toolhost.v2.PluginService.Describe:output_type -> toolhost.v2.DescribeResponse
-	14, // 40: toolhost.v2.PluginService.Configure:output_type -> toolhost.v2.ConfigureResponse
-	22, // 41: toolhost.v2.PluginService.Call:output_type -> toolhost.v2.CallResponse
-	19, // 42: toolhost.v2.PluginService.Calls:output_type -> toolhost.v2.CallsResponse
-	37, // 43: toolhost.v2.PluginService.Health:output_type -> toolhost.v2.HealthResponse
-	39, // 44: toolhost.v2.PluginService.Drain:output_type -> toolhost.v2.DrainResponse
-	39, // [39:45] is the sub-list for method output_type
-	33, // [33:39] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	11, // 33: toolhost.v2.HookRequest.definition:type_name -> toolhost.v2.Tool
+	33, // 34: toolhost.v2.HookRequest.result:type_name -> toolhost.v2.Result
+	8,  // 35: toolhost.v2.HookResponse.decision:type_name -> toolhost.v2.HookResponse.Decision
+	33, // 36: toolhost.v2.HookResponse.result:type_name -> toolhost.v2.Result
+	9,  // 37: toolhost.v2.PluginService.Describe:input_type -> toolhost.v2.DescribeRequest
+	14, // 38: toolhost.v2.PluginService.Configure:input_type -> toolhost.v2.ConfigureRequest
+	17, // 39: toolhost.v2.PluginService.Call:input_type -> toolhost.v2.CallRequest
+	19, // 40: toolhost.v2.PluginService.Calls:input_type -> toolhost.v2.CallsRequest
+	37, // 41: toolhost.v2.PluginService.Health:input_type -> toolhost.v2.HealthRequest
+	39, // 42: toolhost.v2.PluginService.Drain:input_type -> toolhost.v2.DrainRequest
+	41, // 43: toolhost.v2.PluginService.Hook:input_type -> toolhost.v2.HookRequest
+	10, // 44: toolhost.v2.PluginService.Describe:output_type -> toolhost.v2.DescribeResponse
+	15, // 45: toolhost.v2.PluginService.Configure:output_type -> toolhost.v2.ConfigureResponse
+	23, // 46: toolhost.v2.PluginService.Call:output_type -> toolhost.v2.CallResponse
+	20, // 47: toolhost.v2.PluginService.Calls:output_type -> toolhost.v2.CallsResponse
+	38, // 48: toolhost.v2.PluginService.Health:output_type -> toolhost.v2.HealthResponse
+	40, // 49: toolhost.v2.PluginService.Drain:output_type -> toolhost.v2.DrainResponse
+	42, // 50: toolhost.v2.PluginService.Hook:output_type -> toolhost.v2.HookResponse
+	44, // [44:51] is the sub-list for method output_type
+	37, // [37:44] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_toolhost_v2_plugin_proto_init() }
@@ -3105,8 +3394,8 @@ func file_toolhost_v2_plugin_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toolhost_v2_plugin_proto_rawDesc), len(file_toolhost_v2_plugin_proto_rawDesc)),
-			NumEnums:      8,
-			NumMessages:   33,
+			NumEnums:      9,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

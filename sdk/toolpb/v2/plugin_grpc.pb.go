@@ -28,6 +28,7 @@ const (
 	PluginService_Calls_FullMethodName     = "/toolhost.v2.PluginService/Calls"
 	PluginService_Health_FullMethodName    = "/toolhost.v2.PluginService/Health"
 	PluginService_Drain_FullMethodName     = "/toolhost.v2.PluginService/Drain"
+	PluginService_Hook_FullMethodName      = "/toolhost.v2.PluginService/Hook"
 )
 
 // PluginServiceClient is the client API for PluginService service.
@@ -53,6 +54,9 @@ type PluginServiceClient interface {
 	// Drain asks the plugin to finish its calls; new ones are refused. It
 	// answers when the last call has ended or the grace is over.
 	Drain(ctx context.Context, in *DrainRequest, opts ...grpc.CallOption) (*DrainResponse, error)
+	// Hook tells the plugin of a tool or a call of any plugin, as the operator configured it. Only
+	// plugins with the capability "hooks" have it.
+	Hook(ctx context.Context, in *HookRequest, opts ...grpc.CallOption) (*HookResponse, error)
 }
 
 type pluginServiceClient struct {
@@ -129,6 +133,16 @@ func (c *pluginServiceClient) Drain(ctx context.Context, in *DrainRequest, opts 
 	return out, nil
 }
 
+func (c *pluginServiceClient) Hook(ctx context.Context, in *HookRequest, opts ...grpc.CallOption) (*HookResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(HookResponse)
+	err := c.cc.Invoke(ctx, PluginService_Hook_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // PluginServiceServer is the server API for PluginService service.
 // All implementations must embed UnimplementedPluginServiceServer
 // for forward compatibility.
@@ -152,6 +166,9 @@ type PluginServiceServer interface {
 	// Drain asks the plugin to finish its calls; new ones are refused. It
 	// answers when the last call has ended or the grace is over.
 	Drain(context.Context, *DrainRequest) (*DrainResponse, error)
+	// Hook tells the plugin of a tool or a call of any plugin, as the operator configured it. Only
+	// plugins with the capability "hooks" have it.
+	Hook(context.Context, *HookRequest) (*HookResponse, error)
 	mustEmbedUnimplementedPluginServiceServer()
 }
 
@@ -179,6 +196,9 @@ func (UnimplementedPluginServiceServer) Health(context.Context, *HealthRequest) 
 }
 func (UnimplementedPluginServiceServer) Drain(context.Context, *DrainRequest) (*DrainResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Drain not implemented")
+}
+func (UnimplementedPluginServiceServer) Hook(context.Context, *HookRequest) (*HookResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Hook not implemented")
 }
 func (UnimplementedPluginServiceServer) mustEmbedUnimplementedPluginServiceServer() {}
 func (UnimplementedPluginServiceServer) testEmbeddedByValue()                       {}
@@ -287,6 +307,24 @@ func _PluginService_Drain_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PluginService_Hook_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(HookRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PluginServiceServer).Hook(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PluginService_Hook_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PluginServiceServer).Hook(ctx, req.(*HookRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // PluginService_ServiceDesc is the grpc.ServiceDesc for PluginService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -309,6 +347,10 @@ var PluginService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Drain",
 			Handler:    _PluginService_Drain_Handler,
+		},
+		{
+			MethodName: "Hook",
+			Handler:    _PluginService_Hook_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -1,0 +1,129 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"toolhost.dev/sdk/suggest"
+)
+
+type hookHCL struct {
+	Name      string            `hcl:"name,label"`
+	On        hcl.Expression    `hcl:"on,optional"`
+	Tools     hcl.Expression    `hcl:"tools,optional"`
+	Priority  int               `hcl:"priority,optional"`
+	Timeout   hcl.Expression    `hcl:"timeout,optional"`
+	OnFailure hcl.Expression    `hcl:"on_failure,optional"`
+	Command   hcl.Expression    `hcl:"command,optional"`
+	Env       map[string]string `hcl:"env,optional"`
+	Plugin    hcl.Expression    `hcl:"plugin,optional"`
+	At        hcl.Range         `hcl:",def_range"`
+}
+
+// Hook is one hook block: a program or a plugin that takes part in the life of tools and calls.
+type Hook struct {
+	Name string
+	// On are events: "register", "unregister", "before_call", "after_call".
+	On []string
+	// Tools are globs over full names; none: all tools.
+	Tools []string
+	// Priority; higher goes first.
+	Priority int
+	// Timeout; 0: the default.
+	Timeout time.Duration
+	// AllowOnFailure has calls go on when the hook fails.
+	AllowOnFailure bool
+	// Command is a program with its arguments, and what is added to its environment; empty:
+	// Plugin is the name of the plugin that answers.
+	Command []string
+	Env     map[string]string
+	Plugin  string
+	// Place is where it stands, as "file:line".
+	Place string
+}
+
+var hookEvents = []string{"register", "unregister", "before_call", "after_call"}
+
+func (d *decoder) hooks(blocks []hookHCL) {
+	seen := make(map[string]hcl.Range)
+	for i := range blocks {
+		b := &blocks[i]
+		if first, dup := seen[b.Name]; dup || b.Name == "" {
+			d.fail(b.At, fmt.Sprintf("The name of hook %q is empty or taken", b.Name), "The block that has it is at %s:%d. Give this one another name.", first.Filename, first.Start.Line)
+			continue
+		}
+		seen[b.Name] = b.At
+		d.cfg.Hooks = append(d.cfg.Hooks, d.hook(b))
+	}
+}
+
+func (d *decoder) hook(b *hookHCL) Hook {
+	out := Hook{
+		Name: b.Name, Priority: b.Priority, Timeout: d.duration(b.Timeout), Env: b.Env, Place: place(b.At),
+		AllowOnFailure: d.choice(b.OnFailure, "deny", "deny", "allow") == "allow",
+	}
+	if !given(b.On) {
+		d.fail(b.At, fmt.Sprintf("Hook %q is for no event", b.Name), "Say when it is called: on = [\"before_call\"]. There are %s.", strings.Join(hookEvents, ", "))
+	} else {
+		out.On = d.texts(b.On)
+		for _, e := range out.On {
+			if !slices.Contains(hookEvents, e) {
+				d.fail(b.On.Range(), fmt.Sprintf("There is no event %q", e), "There are %s.%s", strings.Join(hookEvents, ", "), suggest.DidYouMean(e, hookEvents))
+			}
+		}
+		if len(out.On) == 0 {
+			d.fail(b.On.Range(), fmt.Sprintf("Hook %q is for no event", b.Name), "There are %s.", strings.Join(hookEvents, ", "))
+		}
+	}
+	if given(b.Tools) {
+		if out.Tools = d.globs(b.Tools); len(out.Tools) == 0 {
+			d.fail(b.Tools.Range(), fmt.Sprintf("Hook %q is about no tool", b.Name), "Name tools, or leave tools out for all of them.")
+		}
+	}
+	switch {
+	case given(b.Command) == given(b.Plugin):
+		d.fail(b.At, fmt.Sprintf("Hook %q needs a command or a plugin", b.Name), "Say who answers: command = [\"/usr/local/bin/guard\"] or plugin = \"guard\", and not both.")
+	case given(b.Command):
+		out.Command = d.texts(b.Command)
+		if len(out.Command) == 0 || out.Command[0] == "" {
+			d.fail(b.Command.Range(), fmt.Sprintf("The command of hook %q is empty", b.Name), "Name a program, with its arguments as further elements.")
+			break
+		}
+		if p := out.Command[0]; strings.Contains(p, "/") {
+			out.Command[0] = d.path(p)
+		}
+	default:
+		out.Plugin = d.hookPlugin(b)
+	}
+	return out
+}
+
+// hookPlugin evaluates the name of the plugin that serves a hook. One that is left out is not
+// refused here: the hook fails, which refuses calls.
+func (d *decoder) hookPlugin(b *hookHCL) string {
+	name := d.text(b.Plugin)
+	if len(b.Env) > 0 {
+		d.fail(b.At, fmt.Sprintf("Hook %q has an environment, but is a plugin's", b.Name), "Put env into the block of plugin %q.", name)
+	}
+	var known []string
+	for _, p := range d.cfg.Plugins {
+		known = append(known, p.Name)
+	}
+	if !slices.Contains(known, name) && !slices.ContainsFunc(d.cfg.absent, func(a absentPlugin) bool { return a.Name == name }) {
+		d.fail(b.Plugin.Range(), fmt.Sprintf("Hook %q is served by %q, which is not configured", b.Name, name), "Add a block plugin %q.%s", name, suggest.DidYouMean(name, known))
+	}
+	return name
+}
+
+// text evaluates one text.
+func (d *decoder) text(e hcl.Expression) string {
+	if all := d.texts(e); len(all) == 1 {
+		return all[0]
+	}
+	d.fail(e.Range(), "This is not one name", "Write one text in quotes.")
+	return ""
+}

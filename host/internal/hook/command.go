@@ -1,0 +1,212 @@
+package hook
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"toolhost.dev/sdk/tool"
+)
+
+const (
+	// maxAnswer bounds what a program may answer, and maxWords what it may say on standard
+	// error; in bytes.
+	maxAnswer = 16 << 20
+	maxWords  = 64 << 10
+	// statusDeny is the exit status of a program that refuses a call; why is on standard error.
+	statusDeny = 2
+)
+
+// Command is a program of the operator's as a hook: the event on its standard input, the
+// answer on its standard output. It is not confined: it is as trusted as the configuration.
+type Command struct {
+	Argv []string
+	// Env is its whole environment.
+	Env []string
+	// Writable gives the directories that tools may write to in a workspace. A program there
+	// is not run, or a tool could get out of its sandbox by writing to it.
+	Writable func(workspace string) []string
+	// Run runs the process with all that it starts until ctx ends.
+	Run func(ctx context.Context, cmd *exec.Cmd) error
+}
+
+// input is what the program reads, under the names by which Claude Code gives it to its hooks
+// where there are such.
+type input struct {
+	Event      tool.HookEvent   `json:"hook_event_name"`
+	Hook       string           `json:"hook"`
+	Tool       string           `json:"tool_name"`
+	Arguments  json.RawMessage  `json:"tool_input,omitempty"`
+	Result     *tool.Result     `json:"tool_response,omitempty"`
+	Definition *tool.Definition `json:"definition,omitempty"`
+	CallID     string           `json:"call_id,omitempty"`
+	MessageID  string           `json:"message_id,omitempty"`
+	SessionID  string           `json:"session_id,omitempty"`
+	Cwd        string           `json:"cwd,omitempty"`
+	Workspace  string           `json:"workspace,omitempty"`
+}
+
+// Hook implements [tool.Hook].
+func (c *Command) Hook(ctx context.Context, in *tool.HookInput) (*tool.HookAnswer, error) {
+	if err := c.unwritable(in.Workspace); err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(input{
+		Event: in.Event, Hook: in.Hook, Tool: in.Tool, Arguments: in.Arguments, Result: in.Result, Definition: in.Definition,
+		CallID: in.CallID, MessageID: in.MessageID, SessionID: in.SessionID, Cwd: in.Cwd, Workspace: in.Workspace,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("the event cannot be written as JSON: %w", err)
+	}
+	cmd := exec.Command(c.Argv[0], c.Argv[1:]...) //nolint:gosec // running what the operator configured is the purpose
+	answer, words := &bounded{max: maxAnswer}, &bounded{max: maxWords}
+	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = "/", c.Env, bytes.NewReader(append(text, '\n')), answer, words
+	err = c.Run(ctx, cmd)
+	said := strings.TrimSpace(words.String())
+	var exit *exec.ExitError
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case errors.As(err, &exit) && exit.ExitCode() == statusDeny:
+		return &tool.HookAnswer{Decision: tool.HookDeny, Reason: said}, nil
+	case err != nil && said != "":
+		return nil, fmt.Errorf("%s: %w; it said: %s", c.Argv[0], err, said)
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", c.Argv[0], err)
+	case answer.over:
+		return nil, fmt.Errorf("%s answered more than %d bytes", c.Argv[0], maxAnswer)
+	}
+	return parse(answer.Bytes())
+}
+
+// unwritable says which file of the command a tool could write to.
+func (c *Command) unwritable(workspace string) error {
+	program, err := exec.LookPath(c.Argv[0])
+	if err != nil {
+		return fmt.Errorf("its program cannot be run: %w", err)
+	}
+	dirs := c.Writable(workspace)
+	for _, path := range append([]string{program}, c.Argv[1:]...) {
+		if !filepath.IsAbs(path) {
+			continue
+		}
+		target, err := filepath.EvalSymlinks(path)
+		if err != nil { // no file, or none yet
+			target = filepath.Clean(path)
+		}
+		for _, dir := range dirs {
+			for _, p := range []string{target, filepath.Clean(path)} {
+				if p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/") {
+					return fmt.Errorf("%s is in %s, where tools may write, and it would run outside of their sandbox. Move it elsewhere", path, dir)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// answerJSON is what a program may answer; anything else is a failure, since a slip must not
+// let a call pass.
+type answerJSON struct {
+	Decision  string          `json:"decision"`
+	Reason    string          `json:"reason"`
+	Arguments json.RawMessage `json:"updated_input"`
+	Result    *resultJSON     `json:"result"`
+
+	// As programs written for Claude Code answer.
+	Specific *struct {
+		Event     string          `json:"hookEventName"`
+		Decision  string          `json:"permissionDecision"`
+		Reason    string          `json:"permissionDecisionReason"`
+		Arguments json.RawMessage `json:"updatedInput"`
+	} `json:"hookSpecificOutput"`
+	Continue   *bool  `json:"continue"`
+	StopReason string `json:"stopReason"`
+	Suppress   bool   `json:"suppressOutput"`
+	Message    string `json:"systemMessage"`
+}
+
+type resultJSON struct {
+	Output      string            `json:"output"`
+	Error       *tool.Error       `json:"error"`
+	Title       string            `json:"title"`
+	Metadata    map[string]any    `json:"metadata"`
+	Data        json.RawMessage   `json:"data"`
+	Attachments []tool.Attachment `json:"attachments"`
+}
+
+var decisions = map[string]tool.HookDecision{
+	"": tool.HookProceed, "allow": tool.HookProceed, "approve": tool.HookProceed,
+	"deny": tool.HookDeny, "block": tool.HookDeny, "ask": tool.HookAsk,
+}
+
+func parse(text []byte) (*tool.HookAnswer, error) {
+	out := new(tool.HookAnswer)
+	if text = bytes.TrimSpace(text); len(text) == 0 {
+		return out, nil
+	}
+	var a answerJSON
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&a); err != nil {
+		return nil, fmt.Errorf("its answer %.200q is none: %w. Print a JSON object, or nothing", text, err)
+	}
+	if d.More() {
+		return nil, fmt.Errorf("it answered more than one JSON object: %.200q", text)
+	}
+	said := []string{a.Decision}
+	out.Reason, out.Arguments = a.Reason, a.Arguments
+	if s := a.Specific; s != nil {
+		said = append(said, s.Decision)
+		if s.Reason != "" {
+			out.Reason = s.Reason
+		}
+		if s.Arguments != nil {
+			out.Arguments = s.Arguments
+		}
+	}
+	if a.Continue != nil && !*a.Continue {
+		said = append(said, "deny")
+		if a.StopReason != "" {
+			out.Reason = a.StopReason
+		}
+	}
+	for _, word := range said {
+		decision, ok := decisions[word]
+		if !ok {
+			return nil, fmt.Errorf("its decision %q is none: use allow, deny or ask", word)
+		}
+		if decision == tool.HookDeny || out.Decision == tool.HookProceed {
+			out.Decision = decision
+		}
+	}
+	if r := a.Result; r != nil {
+		if r.Error != nil && !tool.KnownKind(r.Error.Kind) {
+			return nil, fmt.Errorf("the error in its answer is of the kind %q, which there is not", r.Error.Kind)
+		}
+		out.Result = &tool.Result{Output: r.Output, Error: r.Error, Title: r.Title, Metadata: r.Metadata, Data: r.Data, Attachments: r.Attachments}
+	}
+	return out, nil
+}
+
+// bounded keeps the beginning of what is written to it.
+type bounded struct {
+	bytes.Buffer
+	max  int
+	over bool
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if room := b.max - b.Len(); len(p) > room {
+		b.over = true
+		b.Buffer.Write(p[:room])
+	} else {
+		b.Buffer.Write(p)
+	}
+	return len(p), nil
+}
