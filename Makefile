@@ -7,6 +7,8 @@ MAKEFLAGS += --no-print-directory
 
 MODULES := bench sdk host plugins/ask plugins/bash plugins/edit plugins/function plugins/grep plugins/mcp plugins/read plugins/snippet
 PLUGINS := ask bash edit function grep mcp read snippet
+# Modules outside of the workspace.
+EXAMPLES := examples/legacy
 # Without cgo: the binaries need nothing of the system, and start sooner.
 BUILD := CGO_ENABLED=0 go build -trimpath -ldflags="-s -w"
 # The shim begins without Go's runtime where there is an entry point for that.
@@ -62,27 +64,29 @@ check: check-format check-tidy check-vet check-lint check-generated check-config
 
 .PHONY: check-format
 check-format: ## gofmt is content (fix-format)
-	@out=$$(gofmt -l $(MODULES)); [ -z "$$out" ] || { echo "not formatted (make fix-format):"; echo "$$out"; exit 1; }
+	@out=$$(gofmt -l $(MODULES) $(EXAMPLES)); [ -z "$$out" ] || { echo "not formatted (make fix-format):"; echo "$$out"; exit 1; }
 
 .PHONY: fix-format
 fix-format: ## Format the code
-	@gofmt -w $(MODULES)
+	@gofmt -w $(MODULES) $(EXAMPLES)
 
 .PHONY: check-tidy
 check-tidy: ## go.mod and go.sum are tidy (fix-tidy)
-	@for m in $(MODULES); do (cd $$m && GOWORK=off go mod tidy -diff >/dev/null) || { echo "$$m/go.mod is not tidy (make fix-tidy)"; exit 1; }; done
+	@for m in $(MODULES) $(EXAMPLES); do (cd $$m && GOWORK=off go mod tidy -diff >/dev/null) || { echo "$$m/go.mod is not tidy (make fix-tidy)"; exit 1; }; done
 
 .PHONY: fix-tidy
 fix-tidy: ## Tidy go.mod and go.sum
-	@for m in $(MODULES); do (cd $$m && GOWORK=off go mod tidy); done
+	@for m in $(MODULES) $(EXAMPLES); do (cd $$m && GOWORK=off go mod tidy); done
 
 .PHONY: check-vet
 check-vet: ## go vet, for the systems it is built for
 	@for m in $(MODULES); do (cd $$m && go vet ./... && GOARCH=arm64 go vet ./... && GOOS=darwin go vet ./... && go vet -tags oracle ./...); done
+	@for m in $(EXAMPLES); do (cd $$m && GOWORK=off go vet ./...); done
 
 .PHONY: check-lint
 check-lint: $(TOOLS)/.built ## golangci-lint (fix-lint)
 	@for m in $(MODULES); do (cd $$m && $(CURDIR)/$(TOOLS)/golangci-lint run --allow-parallel-runners ./...); done
+	@for m in $(EXAMPLES); do (cd $$m && GOWORK=off $(CURDIR)/$(TOOLS)/golangci-lint run --allow-parallel-runners ./...); done
 
 .PHONY: fix-lint
 fix-lint: $(TOOLS)/.built ## Let golangci-lint mend what it can
@@ -91,8 +95,9 @@ fix-lint: $(TOOLS)/.built ## Let golangci-lint mend what it can
 .PHONY: check-generated
 check-generated: $(TOOLS)/.built ## Generated code is current, and the protocol passes its linter (generate)
 	@tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; cp -r sdk/proto sdk/buf.yaml sdk/buf.gen.yaml $$tmp/; \
-	cd $$tmp && PATH="$(CURDIR)/$(TOOLS):$$PATH" buf lint && PATH="$(CURDIR)/$(TOOLS):$$PATH" buf generate && \
-	diff -r toolpb $(CURDIR)/sdk/toolpb >/dev/null || { echo "generated code is not current (make generate)"; exit 1; }
+	export PATH="$(CURDIR)/$(TOOLS):$$PATH"; cd $$tmp && buf lint && buf generate && \
+	buf generate proto --path proto/toolhost/v1 --template $(CURDIR)/examples/legacy/buf.gen.yaml && \
+	diff -r toolpb $(CURDIR)/sdk/toolpb >/dev/null && diff -r legacypb $(CURDIR)/examples/legacy/legacypb >/dev/null || { echo "generated code is not current (make generate)"; exit 1; }
 
 .PHONY: check-config
 check-config: build ## The tour of the configuration is valid
@@ -101,6 +106,7 @@ check-config: build ## The tour of the configuration is valid
 .PHONY: generate
 generate: $(TOOLS)/.built ## Generate code from the protocol
 	@cd sdk && PATH="$(CURDIR)/$(TOOLS):$$PATH" buf generate
+	@cd examples/legacy && PATH="$(CURDIR)/$(TOOLS):$$PATH" buf generate ../../sdk/proto --path ../../sdk/proto/toolhost/v1
 
 .PHONY: grammars
 grammars: ## Build the grammars of code_query, from sources and a compiler that npm installs, pinned

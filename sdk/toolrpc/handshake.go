@@ -41,10 +41,18 @@ var Handshake = plugin.HandshakeConfig{
 	MagicCookieValue: "6b1f4f4c-toolhost-plugin",
 }
 
-// PluginSets gives go-plugin's versioned plugin sets. impl is nil on the host's side.
+// PluginSets gives go-plugin's versioned plugin sets. impl is nil on the host's side, which
+// speaks the earlier version as well.
 func PluginSets(impl tool.Plugin) map[int]plugin.PluginSet {
-	return map[int]plugin.PluginSet{ProtocolVersion: {pluginKey: &grpcPlugin{impl: impl}}}
+	sets := map[int]plugin.PluginSet{ProtocolVersion: {pluginKey: &grpcPlugin{impl: impl}}}
+	if impl == nil {
+		sets[LegacyVersion] = plugin.PluginSet{pluginKey: legacyPlugin{}}
+	}
+	return sets
 }
+
+// Speaks reports whether the host speaks a version of the protocol.
+func Speaks(version int64) bool { return version == ProtocolVersion || version == LegacyVersion }
 
 // DialOptions are the host's gRPC options. The connection never goes idle: its
 // socket is unlinked once connected, so it could not be dialed again.
@@ -78,17 +86,21 @@ func newGRPCServer(opts []grpc.ServerOption) *grpc.Server {
 		grpc.NumStreamWorkers(uint32(runtime.GOMAXPROCS(0))))...)
 }
 
-// Dispense gives the plugin behind a started go-plugin client.
-func Dispense(c plugin.ClientProtocol) (*Client, error) {
+// Dispense gives the plugin behind a started go-plugin client, whichever version it speaks. One of
+// version 2 is a [*Client]. hostVersion is told to the plugin.
+func Dispense(c plugin.ClientProtocol, hostVersion string) (tool.Plugin, error) {
 	raw, err := c.Dispense(pluginKey)
 	if err != nil {
 		return nil, err
 	}
-	client, ok := raw.(*Client)
+	if client, ok := raw.(*Client); ok {
+		client.HostVersion = hostVersion
+	}
+	p, ok := raw.(tool.Plugin)
 	if !ok {
 		return nil, errors.New("toolrpc: the plugin set was not made by PluginSets")
 	}
-	return client, nil
+	return p, nil
 }
 
 type grpcPlugin struct {

@@ -60,6 +60,17 @@ func build(dir string) error {
 			return fmt.Errorf("%s: %w\n%s", pkg, err, b)
 		}
 	}
+	return buildExample(dir, "legacy")
+}
+
+// buildExample builds one of the examples, which are modules outside of the workspace.
+func buildExample(dir, name string) error {
+	c := exec.Command("go", "build", "-o", filepath.Join(dir, name), ".")
+	c.Dir = filepath.Join("..", "..", "..", "examples", name)
+	c.Env = append(os.Environ(), "GOWORK=off")
+	if b, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("examples/%s: %w\n%s", name, err, b)
+	}
 	return nil
 }
 

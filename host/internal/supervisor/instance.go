@@ -24,7 +24,7 @@ import (
 type instance struct {
 	client *plugin.Client
 	proc   *process
-	rpc    *toolrpc.Client
+	rpc    tool.Plugin
 	desc   *tool.Description
 
 	calls     leases
@@ -59,6 +59,9 @@ func (in *instance) stop(grace time.Duration) {
 		// after it. go-plugin would wait for the same, but polls for the end.
 		if in.proc.pid() != 0 {
 			_ = in.proc.lifeline.Close()
+			if in.client != nil && in.client.NegotiatedVersion() == toolrpc.LegacyVersion {
+				in.client.Kill() // which knows of no lifeline
+			}
 			in.proc.hasExited(stopTimeout)
 		}
 		_ = in.proc.Kill(context.Background())
@@ -85,10 +88,9 @@ func (p *Plugin) launch() (*instance, error) {
 	if err != nil {
 		return in, in.explain(ctx, err, timeout)
 	}
-	if in.rpc, err = toolrpc.Dispense(proto); err != nil {
+	if in.rpc, err = toolrpc.Dispense(proto, p.super.opts.HostVersion); err != nil {
 		return in, err
 	}
-	in.rpc.HostVersion = p.super.opts.HostVersion
 	if in.desc, err = in.rpc.Describe(ctx); err != nil {
 		return in, in.explain(ctx, fmt.Errorf("it does not describe itself: %w", err), timeout)
 	}
@@ -232,9 +234,9 @@ func (in *instance) explain(ctx context.Context, err error, timeout time.Duratio
 	if g := proc.garbage.Load(); g != nil {
 		return fmt.Errorf("it printed %q on its standard output, where the handshake is expected. Print to standard error, and call sdk.Serve first%s", *g, proc.said())
 	}
-	if v := proc.version.Load(); proc.shaken.Load() && v != toolrpc.ProtocolVersion {
-		return fmt.Errorf("it speaks version %d of the plugin protocol and this host speaks version %d: %s",
-			v, toolrpc.ProtocolVersion, versionAdvice(v))
+	if v := proc.version.Load(); proc.shaken.Load() && !toolrpc.Speaks(v) {
+		return fmt.Errorf("it speaks version %d of the plugin protocol and this host speaks version %d, and %d for old plugins: %s",
+			v, toolrpc.ProtocolVersion, toolrpc.LegacyVersion, versionAdvice(v))
 	}
 	if proc.hasExited(500 * time.Millisecond) {
 		when := "before its handshake"

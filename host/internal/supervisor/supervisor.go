@@ -197,11 +197,11 @@ func (at *Place) Hook(ctx context.Context, input *tool.HookInput) (*tool.HookAns
 		return nil, err
 	}
 	defer in.calls.release()
-
-	if !slices.Contains(in.desc.Capabilities, tool.CapabilityHooks) {
+	hooks, ok := in.rpc.(tool.Hook)
+	if !ok || !slices.Contains(in.desc.Capabilities, tool.CapabilityHooks) {
 		return nil, fmt.Errorf("plugin %s serves no hooks (it lacks the capability %q): take it out of the hook block, or rebuild it with sdk.Plugin.Hook", at.name, tool.CapabilityHooks)
 	}
-	a, err := in.rpc.Hook(ctx, input)
+	a, err := hooks.Hook(ctx, input)
 	if err != nil && mayHaveDied(ctx, tool.AsError(err)) && in.proc.hasExited(500*time.Millisecond) {
 		at.plugin.forget(in)
 		return nil, fmt.Errorf("plugin %s ended during the hook (%s)", at.name, in.proc.exitText())
