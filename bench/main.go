@@ -10,6 +10,7 @@
 //	bench swap    calls while a plugin is replaced 100 times, and while plugins are killed
 //	bench edit    what edits make of the cases that TOOLHOST_EDIT_CORPUS names, and their speed
 //	bench mcp     a read through toolhost mcp beside an MCP file server, by the same client
+//	bench scheduler what the order of calls and their limits add to a call
 //	bench search  grep and glob from a warm index beside ripgrep, and code_query
 package main
 
@@ -27,7 +28,7 @@ type suite struct {
 	run  func(ctx context.Context, bin string) error
 }
 
-var suites = []suite{{"wire", wire}, {"call", wholeCall}, {"cold", cold}, {"shim", shims}, {"shell", shell}, {"edit", edit}, {"search", searching}, {"sandbox", confined}, {"mcp", overMCP}, {"swap", swaps}}
+var suites = []suite{{"wire", wire}, {"call", wholeCall}, {"cold", cold}, {"shim", shims}, {"shell", shell}, {"edit", edit}, {"search", searching}, {"sandbox", confined}, {"mcp", overMCP}, {"swap", swaps}, {"scheduler", scheduling}}
 
 func main() {
 	bin, err := filepath.Abs("bin")

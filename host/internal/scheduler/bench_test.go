@@ -1,0 +1,79 @@
+package scheduler
+
+import (
+	"testing"
+)
+
+// What the scheduler adds to a call: its place in the session's line, and the gates of its tool
+// and of the host. bench/scheduler.go shows it.
+func BenchmarkCall(b *testing.B) {
+	pass := func(b *testing.B, s *Scheduler, g *Gates, session string, safe bool) {
+		done, err := s.Enqueue(session, safe).Wait(b.Context())
+		if err != nil {
+			b.Error(err)
+			return
+		}
+		ofTool, err := g.Enter(b.Context(), "tool", Limits{Max: 64}, 0)
+		if err != nil {
+			b.Error(err)
+			done()
+			return
+		}
+		ofHost, err := g.Enter(b.Context(), "", Limits{Max: 64}, 0)
+		if err != nil {
+			b.Error(err)
+		} else {
+			ofHost()
+		}
+		ofTool()
+		done()
+	}
+	b.Run("alone", func(b *testing.B) {
+		s, g := New(10), new(Gates)
+		for b.Loop() {
+			pass(b, s, g, "s", true)
+		}
+	})
+	for name, safe := range map[string]bool{"beside": true, "behind": false} {
+		b.Run(name, func(b *testing.B) {
+			s, g := New(10), new(Gates)
+			b.SetParallelism(16) // callers by processor
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					pass(b, s, g, "s", safe)
+				}
+			})
+		})
+	}
+	// A batch: all of it is in line before the first one has ended.
+	b.Run("batch", func(b *testing.B) {
+		s, g := New(10), new(Gates)
+		const size = 10_000
+		for b.Loop() {
+			tickets := make([]*Ticket, size)
+			for i := range tickets {
+				tickets[i] = s.Enqueue("s", i%10 != 3)
+			}
+			ended := make(chan struct{}, size)
+			for _, t := range tickets {
+				go func() {
+					done, err := t.Wait(b.Context())
+					if err == nil {
+						leave, err := g.Enter(b.Context(), "tool", Limits{Max: 64}, 0)
+						if err != nil {
+							b.Error(err)
+						} else {
+							leave()
+						}
+						done()
+					}
+					ended <- struct{}{}
+				}()
+			}
+			for range tickets {
+				<-ended
+			}
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/size, "ns/call")
+	})
+}
