@@ -124,6 +124,10 @@ bench: build $(PEERS) ## Measure beside what must be beaten, and print ratios
 	@$(BUILD) -o bin/bench/ ./bench ./bench/internal/bareplugin ./bench/internal/barehost
 	@./bin/bench/bench $(SUITE)
 
+.PHONY: soak
+soak: ## Kill plugins at random under load, for SOAKTIME=60s: nothing may fail that only reads, and nothing may be left
+	@cd host && TOOLHOST_SOAK=$${SOAKTIME:-60s} go test -count=1 -timeout 60m -run '^TestSoak$$' -v .
+
 .PHONY: fuzz
 fuzz: ## Fuzz each target for a while (FUZZTIME=30s)
 	@for m in $(MODULES); do (cd $$m && for f in $$(grep -rlE '^func Fuzz' --include='*_test.go' . || true); do \

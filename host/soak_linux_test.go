@@ -1,0 +1,290 @@
+package host_test
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"runtime/pprof"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host"
+)
+
+// soakTime is how long plugins are killed; TOOLHOST_SOAK says otherwise.
+const soakTime = 5 * time.Second
+
+// calmTime is for calls without kills, before and after.
+const calmTime = time.Second
+
+// Plugins are killed at random while calls are made without a pause: calls that only read never
+// fail, others only as unavailable, and nothing is left of all that: neither in the host that
+// goes on nor after its end. make soak goes on for longer.
+func TestSoak(t *testing.T) {
+	during := soakTime
+	if s := os.Getenv("TOOLHOST_SOAK"); s != "" {
+		var err error
+		if during, err = time.ParseDuration(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bin := soakBinaries(t)
+	runtimeDir, err := os.MkdirTemp("", "th") // sockets have short paths only
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(runtimeDir)
+	t.Setenv("XDG_RUNTIME_DIR", runtimeDir)
+
+	once := newSoak(t, bin) // what is made once in a process
+	once.each(t)
+	if err := once.host.Close(); err != nil {
+		t.Fatal(err)
+	}
+	outside := footprintNow(t, runtimeDir)
+
+	s := newSoak(t, bin)
+	s.each(t)
+	s.under(t, calmTime, false) // every session has its shell, and the database its connections
+	inside := settled(t, runtimeDir, footprint{})
+	kills := s.under(t, during, true)
+	s.each(t) // every plugin runs again
+	s.under(t, calmTime, false)
+	if after := settled(t, runtimeDir, inside); after.more(inside) {
+		t.Errorf("in a host that goes on, %d kills leave something behind\nbefore: %s\nafter:  %s\n%s", kills, inside, after, stacks())
+	}
+	if err := s.host.Close(); err != nil {
+		t.Error(err)
+	}
+	if after := settled(t, runtimeDir, outside); after.more(outside) {
+		t.Errorf("a host leaves something behind\nbefore: %s\nafter:  %s\n%s", outside, after, stacks())
+	}
+	for pid := range s.pids {
+		if err := syscall.Kill(pid, 0); err == nil {
+			t.Errorf("the plugin's process %d is left", pid)
+		}
+	}
+	t.Logf("%d calls that read, %d others of which %d were unavailable, %d kills in %s", s.reads.Load(), s.others.Load(), s.unavailable.Load(), kills, during)
+	if s.reads.Load() == 0 || s.others.Load() == 0 || kills == 0 {
+		t.Error("there was no load")
+	}
+}
+
+// soakBinaries builds what runs: with the launcher, so that plugins are confined as ever.
+func soakBinaries(t *testing.T) string {
+	dir := t.TempDir()
+	for out, pkg := range map[string]string{
+		"toolhost-sandbox": "toolhost.dev/host/cmd/toolhost-sandbox", "plugins/testplugin": "toolhost.dev/host/internal/testplugin",
+		"plugins/read": "toolhost.dev/plugins/read", "plugins/bash": "toolhost.dev/plugins/bash",
+	} {
+		if text, err := exec.Command("go", "build", "-o", filepath.Join(dir, out), pkg).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", pkg, err, text)
+		}
+	}
+	return filepath.Join(dir, "plugins")
+}
+
+type soak struct {
+	host                       *host.Host
+	reads, others, unavailable atomic.Int64
+	pids                       map[int]bool // of all plugins that were seen
+}
+
+func newSoak(t *testing.T, bundled string) *soak {
+	work := t.TempDir()
+	config := filepath.Join(work, "toolhost.hcl")
+	for path, text := range map[string]string{config: "plugin \"testplugin\" {}\nplugin \"read\" {}\nplugin \"bash\" {}\n", filepath.Join(work, "letters"): "a\nb\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h, err := host.New(t.Context(), host.Options{Config: config, BundledDir: bundled, Workspace: work, StateDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = h.Close() })
+	return &soak{host: h, pids: make(map[int]bool)}
+}
+
+// soakCalls are made in turn; those that only read come first.
+var soakCalls = []struct {
+	request  host.Request
+	readOnly bool
+	want     string
+}{
+	{host.Request{Command: "read letters"}, true, "b"},
+	{host.Request{Name: "echo", Arguments: []byte(`{"text":"hello"}`)}, true, "hello"},
+	{host.Request{Name: "nap", Arguments: []byte(`{"ms":5}`)}, true, "rested"},
+	{host.Request{Name: "count", Arguments: []byte(`{}`)}, false, ""},
+	{host.Request{Command: "sleep 0.02 | cat; echo done"}, false, "done"},
+}
+
+// each makes every call once, without kills: until then, a plugin that was just killed is started.
+func (s *soak) each(t *testing.T) {
+	t.Helper()
+	for _, c := range soakCalls {
+		var res *host.Result
+		for range 100 {
+			if res = s.host.Run(t.Context(), c.request, nil); res.Success() {
+				break
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		if !res.Success() || !strings.Contains(res.Output, c.want) {
+			t.Fatalf("%s%s: %q %v", c.request.Name, c.request.Command, res.Output, res.Error)
+		}
+	}
+}
+
+// under makes calls for some time, and may kill plugins meanwhile; it says how many.
+func (s *soak) under(t *testing.T, during time.Duration, kill bool) (kills int) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var wg sync.WaitGroup
+	for i := range 12 {
+		session := fmt.Sprintf("session-%d", i%4)
+		wg.Go(func() {
+			for n := i; ctx.Err() == nil; n++ {
+				c := soakCalls[n%len(soakCalls)]
+				c.request.Session = session
+				res := s.host.Run(context.Background(), c.request, nil)
+				switch {
+				case c.readOnly:
+					s.reads.Add(1)
+				default:
+					s.others.Add(1)
+				}
+				switch {
+				case res.Success() && strings.Contains(res.Output, c.want):
+				case kill && !c.readOnly && res.Error != nil && res.Error.Kind == tool.Unavailable:
+					s.unavailable.Add(1)
+				default:
+					t.Errorf("%s%s: %q %+v", c.request.Name, c.request.Command, res.Output, res.Error)
+				}
+			}
+		})
+	}
+	for end := time.Now().Add(during); time.Now().Before(end) && !t.Failed(); time.Sleep(time.Duration(20+rand.IntN(200)) * time.Millisecond) {
+		for _, p := range s.host.Status().Plugins {
+			if p.PID == 0 {
+				continue
+			}
+			s.pids[p.PID] = true
+			if kill && rand.IntN(2) == 0 && syscall.Kill(p.PID, syscall.SIGKILL) == nil {
+				kills++
+			}
+		}
+	}
+	cancel()
+	wg.Wait()
+	return kills
+}
+
+// footprint is what this process has, and what it has started.
+type footprint struct {
+	goroutines, descriptors, processes int
+	database                           int // descriptors of the state database, which has a pool of its own
+	sockets                            []string
+}
+
+func (f footprint) String() string {
+	return fmt.Sprintf("%d goroutines, %d descriptors, %d of the database, %d processes, sockets %q", f.goroutines, f.descriptors, f.database, f.processes, f.sockets)
+}
+
+// poolDescriptors is what the pool of the database has open at most: three files a connection.
+const poolDescriptors = 12
+
+// more reports whether there is more than before; of the database, than a host may have.
+func (f footprint) more(than footprint) bool {
+	return f.goroutines > than.goroutines || f.descriptors > than.descriptors || f.processes > than.processes || f.database > max(than.database, poolDescriptors*min(than.database, 1)) || len(f.sockets) > len(than.sockets)
+}
+
+func footprintNow(t *testing.T, runtimeDir string) (f footprint) {
+	t.Helper()
+	f.goroutines = runtime.NumGoroutine()
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range fds {
+		to, err := os.Readlink("/proc/self/fd/" + fd.Name())
+		if strings.Contains(to, "state.db") {
+			f.database++
+		} else if err == nil { // else it was that of reading the directory
+			f.descriptors++
+		}
+	}
+	f.processes = len(descendants())
+	err = filepath.WalkDir(runtimeDir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type() == fs.ModeSocket {
+			f.sockets = append(f.sockets, path)
+		}
+		return nil // what is being removed meanwhile is gone
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// settled waits until there is no more than before, or for good; for nothing, until that stays as
+// it is for a while.
+func settled(t *testing.T, runtimeDir string, before footprint) footprint {
+	t.Helper()
+	f, same := footprintNow(t, runtimeDir), 0
+	for range 200 {
+		if before.goroutines > 0 && !f.more(before) || before.goroutines == 0 && same == 10 {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+		next := footprintNow(t, runtimeDir)
+		if same++; next.String() != f.String() {
+			same = 0
+		}
+		f = next
+	}
+	return f
+}
+
+// descendants are the processes that this one has started, and they.
+func descendants() []int {
+	children := make(map[int][]int)
+	procs, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, p := range procs {
+		text, err := os.ReadFile(p)
+		if err != nil {
+			continue
+		}
+		// Behind the name, which may hold anything: state and parent.
+		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+		parent, err := strconv.Atoi(fields[1])
+		pid, err2 := strconv.Atoi(filepath.Base(filepath.Dir(p)))
+		if err == nil && err2 == nil {
+			children[parent] = append(children[parent], pid)
+		}
+	}
+	all := slices.Clone(children[os.Getpid()])
+	for i := 0; i < len(all); i++ {
+		all = append(all, children[all[i]]...)
+	}
+	return all
+}
+
+func stacks() string {
+	var b strings.Builder
+	_ = pprof.Lookup("goroutine").WriteTo(&b, 1)
+	return b.String()
+}
