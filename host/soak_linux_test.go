@@ -64,13 +64,13 @@ func TestSoak(t *testing.T) {
 	s.each(t) // every plugin runs again
 	s.under(t, calmTime, false)
 	if after := settled(t, runtimeDir, inside); after.more(inside) {
-		t.Errorf("in a host that goes on, %d kills leave something behind\nbefore: %s\nafter:  %s\n%s", kills, inside, after, stacks())
+		t.Errorf("in a host that goes on, %d kills leave something behind\nbefore: %s\nafter:  %s\nbefore: %s\nafter:  %s", kills, inside, after, inside.details, after.details)
 	}
 	if err := s.host.Close(); err != nil {
 		t.Error(err)
 	}
 	if after := settled(t, runtimeDir, outside); after.more(outside) {
-		t.Errorf("a host leaves something behind\nbefore: %s\nafter:  %s\n%s", outside, after, stacks())
+		t.Errorf("a host leaves something behind\nbefore: %s\nafter:  %s\nbefore: %s\nafter:  %s", outside, after, outside.details, after.details)
 	}
 	for pid := range s.pids {
 		if err := syscall.Kill(pid, 0); err == nil {
@@ -198,6 +198,15 @@ type footprint struct {
 	goroutines, descriptors, processes int
 	database                           int // descriptors of the state database, which has a pool of its own
 	sockets                            []string
+	details                            string
+}
+
+// summary is the stacks without what is another each time, and what descriptors are open.
+func summary(descriptors []string) string {
+	slices.Sort(descriptors)
+	var b strings.Builder
+	_ = pprof.Lookup("goroutine").WriteTo(&b, 1)
+	return b.String() + strings.Join(descriptors, "\n")
 }
 
 func (f footprint) String() string {
@@ -219,15 +228,18 @@ func footprintNow(t *testing.T, runtimeDir string) (f footprint) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var open []string
 	for _, fd := range fds {
 		to, err := os.Readlink("/proc/self/fd/" + fd.Name())
 		if strings.Contains(to, "state.db") {
 			f.database++
 		} else if err == nil { // else it was that of reading the directory
 			f.descriptors++
+			open = append(open, to)
 		}
 	}
 	f.processes = len(descendants())
+	f.details = summary(open)
 	err = filepath.WalkDir(runtimeDir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type() == fs.ModeSocket {
 			f.sockets = append(f.sockets, path)
@@ -281,10 +293,4 @@ func descendants() []int {
 		all = append(all, children[all[i]]...)
 	}
 	return all
-}
-
-func stacks() string {
-	var b strings.Builder
-	_ = pprof.Lookup("goroutine").WriteTo(&b, 1)
-	return b.String()
 }

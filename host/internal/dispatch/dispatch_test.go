@@ -121,7 +121,7 @@ func TestEveryWayToEndGivesAResult(t *testing.T) {
 
 // A call that died with its plugin is repeated once, if it only reads.
 func TestRetries(t *testing.T) {
-	for name, attempts := range map[string]int{"look": 3, "change": 1} {
+	for name, attempts := range map[string]int{"look": 5, "change": 1} {
 		n := 0
 		d := dispatcher(t, func(context.Context, *tool.Call, tool.Peer) *tool.Result {
 			n++
@@ -130,9 +130,9 @@ func TestRetries(t *testing.T) {
 			return res
 		})
 		if name == "look" {
-			d.Registry.Lookup("", name).Limits = registry.Limits{Attempts: 5, RetryDelay: time.Millisecond}
-			if res := run(t, d, name); n != 5 || res.Run.Attempts != 5 {
-				t.Errorf("%d attempts of 5", n)
+			d.Registry.Lookup("", name).Limits = registry.Limits{Attempts: 7, RetryDelay: time.Millisecond}
+			if res := run(t, d, name); n != 7 || res.Run.Attempts != 7 {
+				t.Errorf("%d attempts of 7", n)
 			}
 			d.Registry.Lookup("", name).Limits, n = registry.Limits{}, 0
 		}

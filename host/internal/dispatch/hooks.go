@@ -27,7 +27,7 @@ func (p *Pending) before(ctx context.Context, call *tool.Call, front Front) erro
 		},
 	})
 	p.hooked = log
-	refusal := (*hook.Refusal)(nil)
+	refusal := (*hook.RefusalError)(nil)
 	switch {
 	case errors.As(err, &refusal):
 		p.decided = &policy.Decision{Effect: policy.Deny, Rule: refusal.By.String(), Reason: refusal.Reason}
@@ -36,7 +36,7 @@ func (p *Pending) before(ctx context.Context, call *tool.Call, front Front) erro
 		return err
 	}
 	if args != nil {
-		p.args = nil // or it would keep what is gone
+		p.args = nil                                          // or it would keep what is gone
 		if err := json.Unmarshal(args, &p.args); err != nil { // it was checked
 			return err
 		}

@@ -15,7 +15,7 @@ import (
 
 // Defaults of an entry's Limits.
 const (
-	maxAttempts = 3
+	maxAttempts = 5
 	retryDelay  = 50 * time.Millisecond
 )
 

@@ -178,15 +178,15 @@ func (s *Set) For(event tool.HookEvent, name string) []*Hook {
 	return out
 }
 
-// Refusal is why a hook keeps a call from being made, or its result from being seen.
-type Refusal struct {
+// RefusalError is why a hook keeps a call from being made, or its result from being seen.
+type RefusalError struct {
 	By     *Hook
 	Reason string
 	// Failed: it was not the hook's answer.
 	Failed bool
 }
 
-func (r *Refusal) Error() string {
+func (r *RefusalError) Error() string {
 	if r.Failed {
 		return fmt.Sprintf("%s failed, and what it cannot judge is refused: %s. Mend it; on_failure = \"allow\" does without it", r.By, r.Reason)
 	}
@@ -202,7 +202,7 @@ type Caller struct {
 }
 
 // Before has the hooks judge a call. It gives the arguments they changed it to; nil: they did
-// not. The error is a [Refusal], or the end of ctx.
+// not. The error is a [RefusalError], or the end of ctx.
 func Before(ctx context.Context, hooks []*Hook, in tool.HookInput, caller Caller) (args json.RawMessage, log []Outcome, err error) {
 	for _, h := range hooks {
 		note := func(outcome, reason string) {
@@ -223,7 +223,7 @@ func Before(ctx context.Context, hooks []*Hook, in tool.HookInput, caller Caller
 			continue
 		case err != nil:
 			note(Denied, err.Error())
-			return nil, log, &Refusal{By: h, Reason: err.Error(), Failed: true}
+			return nil, log, &RefusalError{By: h, Reason: err.Error(), Failed: true}
 		}
 		if changed != nil {
 			in.Arguments, args = changed, changed
@@ -234,20 +234,20 @@ func Before(ctx context.Context, hooks []*Hook, in tool.HookInput, caller Caller
 		case tool.HookAsk:
 			if err := caller.Ask(ctx, h, in.Arguments, a.Reason); err != nil {
 				note(Denied, err.Error())
-				return nil, log, &Refusal{By: h, Reason: err.Error()}
+				return nil, log, &RefusalError{By: h, Reason: err.Error()}
 			}
 			note(Asked, a.Reason)
 		default: // a decision that is not known must not let a call pass
 			reason := cmp.Or(a.Reason, "it gave no reason")
 			note(Denied, reason)
-			return nil, log, &Refusal{By: h, Reason: reason}
+			return nil, log, &RefusalError{By: h, Reason: reason}
 		}
 	}
 	return args, log, nil
 }
 
 // After has the hooks see a result. It gives the one they changed it to, which has nothing of
-// what only the host is told; nil: they did not. The error is a [Refusal], or the end of ctx.
+// what only the host is told; nil: they did not. The error is a [RefusalError], or the end of ctx.
 func After(ctx context.Context, hooks []*Hook, in tool.HookInput) (res *tool.Result, log []Outcome, err error) {
 	for _, h := range hooks {
 		note := func(outcome, reason string) {
@@ -264,11 +264,11 @@ func After(ctx context.Context, hooks []*Hook, in tool.HookInput) (res *tool.Res
 			note(Failed, err.Error())
 		case err != nil:
 			note(Denied, err.Error())
-			return nil, log, &Refusal{By: h, Reason: err.Error(), Failed: true}
+			return nil, log, &RefusalError{By: h, Reason: err.Error(), Failed: true}
 		case a.Decision != tool.HookProceed:
 			reason := cmp.Or(a.Reason, "it gave no reason")
 			note(Denied, reason)
-			return nil, log, &Refusal{By: h, Reason: reason}
+			return nil, log, &RefusalError{By: h, Reason: reason}
 		case a.Result != nil:
 			in.Result, res = a.Result, a.Result
 			note(Changed, "")
