@@ -25,6 +25,10 @@ host {
   # priority in their tool block go first. Without it, any number.
   # max_calls = 64
 
+  # Has limits set by how calls went, and results kept that are slow to come by; toolhost stats
+  # shows what came of it.
+  # adaptive = true
+
   # How often plugins that run are asked how they are; one that is unhealthy is replaced.
   # Without it, only toolhost status asks.
   # health_interval = "1m"

@@ -150,6 +150,11 @@ func (h *Host) assemble(cfg *config.Config, conf *confinement, members []*member
 		Latest:    func() *dispatch.Dispatcher { return h.current.Load().dispatch },
 		Unloaded:  g.whyUnloaded,
 	}
+	if cfg.Host.Adaptive {
+		g.dispatch.Adaptive = &h.adaptive
+	} else {
+		h.adaptive.Results.Clear()
+	}
 	return g, refused, err
 }
 

@@ -103,6 +103,7 @@ type Host struct {
 	metrics  metrics.Metrics
 	live     live
 	notices  notices
+	adaptive dispatch.Adaptive
 
 	closeOnce sync.Once
 	closeErr  error

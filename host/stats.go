@@ -32,7 +32,12 @@ type Stats struct {
 func (h *Host) Stats() Stats {
 	var processes []metrics.Process
 	h.super.Running(func(plugin string, pid int) { processes = append(processes, metrics.Process{Plugin: plugin, PID: pid}) })
-	return Stats{Tools: h.metrics.Tools(), Plugins: h.metrics.Plugins(processes)}
+	out := Stats{Tools: h.metrics.Tools(), Plugins: h.metrics.Plugins(processes)}
+	d := h.current.Load().dispatch
+	for i := range out.Tools {
+		out.Tools[i].Adaptive = d.Adapted(out.Tools[i].Name)
+	}
+	return out
 }
 
 // RemoteStats are the stats of a running host as another process sees them.

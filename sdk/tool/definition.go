@@ -58,6 +58,11 @@ type Traits struct {
 	AutoExecute bool `json:"auto_execute"`
 	// Disabled tools are off until the operator enables them.
 	Disabled bool `json:"disabled,omitempty"`
+	// Cacheable tools are ReadOnly, and what they answer depends on nothing but their arguments,
+	// the call's working directory and roots, and the contents of files that are all in
+	// Result.Effects: not on other files being there, nor on time, session or network. The host
+	// may give an earlier answer, once it has found these files to hold what they held.
+	Cacheable bool `json:"cacheable,omitempty"`
 	// Idempotent tools do the same when run twice with the same arguments.
 	Idempotent bool `json:"idempotent"`
 }

@@ -111,7 +111,7 @@ func definitionToPB(d tool.Definition) *toolpb.Tool {
 		Name: valid(d.Name), Description: valid(d.Description), InputSchema: d.Input, OutputSchema: d.Output,
 		Traits: &toolpb.Traits{
 			ReadOnly: d.Traits.ReadOnly, ConcurrencySafe: d.Traits.ConcurrencySafe, Dangerous: d.Traits.Dangerous,
-			AutoExecute: d.Traits.AutoExecute, Disabled: d.Traits.Disabled, Idempotent: d.Traits.Idempotent,
+			AutoExecute: d.Traits.AutoExecute, Disabled: d.Traits.Disabled, Idempotent: d.Traits.Idempotent, Cacheable: d.Traits.Cacheable,
 		},
 		Category: valid(string(d.Category)), Version: valid(d.Version), Examples: mapSlice(d.Examples, valid),
 		StdinParameter: valid(d.StdinParameter), DefaultTimeoutMs: milliseconds(d.DefaultTimeout),
@@ -124,7 +124,7 @@ func definitionFromPB(d *toolpb.Tool) tool.Definition {
 		Name: d.GetName(), Description: d.GetDescription(), Input: compact(d.GetInputSchema()), Output: compact(d.GetOutputSchema()),
 		Traits: tool.Traits{
 			ReadOnly: t.GetReadOnly(), ConcurrencySafe: t.GetConcurrencySafe(), Dangerous: t.GetDangerous(),
-			AutoExecute: t.GetAutoExecute(), Disabled: t.GetDisabled(), Idempotent: t.GetIdempotent(),
+			AutoExecute: t.GetAutoExecute(), Disabled: t.GetDisabled(), Idempotent: t.GetIdempotent(), Cacheable: t.GetCacheable(),
 		},
 		Category: tool.Category(d.GetCategory()), Version: d.GetVersion(), Examples: d.GetExamples(),
 		StdinParameter: d.GetStdinParameter(), DefaultTimeout: time.Duration(d.GetDefaultTimeoutMs()) * time.Millisecond,

@@ -83,6 +83,9 @@ func statsText(w io.Writer, stats []hostStats) error {
 		if err := toolStatsText(w, h.Tools); err != nil {
 			return err
 		}
+		if err := adaptiveText(w, h.Tools); err != nil {
+			return err
+		}
 		if err := pluginStatsText(w, h.Plugins); err != nil {
 			return err
 		}
@@ -105,6 +108,25 @@ func toolStatsText(w io.Writer, tools []host.ToolStats) error {
 		fmt.Fprintf(out, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d/%d/%.1f\t%d\t%s\n", printable(t.Name), t.Calls, t.Failures,
 			timeText(x, x.Average), timeText(x, x.P50), timeText(x, x.P95), timeText(x, x.P99), timeText(x, x.Max), timeText(q, q.P50), timeText(q, q.P95),
 			t.Waited, t.Running, t.RunningMax, t.RunningAverage, t.Retries, strings.Join(errs, ", "))
+	}
+	return out.Flush()
+}
+
+// adaptiveText is what the adaptive mode has come to; nothing where it is off.
+func adaptiveText(w io.Writer, tools []host.ToolStats) error {
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	head := "ADAPTIVE\tTIMEOUT\tAT MOST\tLIMIT\tAT MOST\tRAISED\tLOWERED\tCACHE HITS\n"
+	for _, t := range tools {
+		a := t.Adaptive
+		if a == nil {
+			continue
+		}
+		limit, most := "-", "-"
+		if a.Limit > 0 {
+			limit, most = fmt.Sprint(a.Limit), fmt.Sprint(a.LimitMost)
+		}
+		fmt.Fprintf(out, "%s%s\t%.0f\t%.0f\t%s\t%s\t%d\t%d\t%d\n", head, printable(t.Name), a.Timeout, a.TimeoutMost, limit, most, a.Raised, a.Lowered, t.CacheHits)
+		head = ""
 	}
 	return out.Flush()
 }

@@ -57,6 +57,8 @@ type Host struct {
 	HealthInterval time.Duration
 	// MaxParallel bounds the calls of one session that run at the same time.
 	MaxParallel int
+	// Adaptive has limits set by how calls went, and results kept that are slow to come by.
+	Adaptive bool
 	// MaxCalls bounds the calls of all sessions that run at the same time; 0: any number.
 	MaxCalls int
 }

@@ -49,6 +49,7 @@ type hostHCL struct {
 	MaxCalls    hcl.Expression `hcl:"max_calls,optional"`
 	Health      hcl.Expression `hcl:"health_interval,optional"`
 	Aliases     hcl.Expression `hcl:"aliases,optional"`
+	Adaptive    bool           `hcl:"adaptive,optional"`
 }
 
 type sandboxHCL struct {
@@ -254,6 +255,7 @@ func (d *decoder) host(h *hostHCL) {
 			}
 		}
 	}
+	out.Adaptive = h.Adaptive
 	out.HealthInterval = d.duration(h.Health)
 	out.MaxCalls = d.positive(h.MaxCalls, "max_calls", "At least one call must be able to run.")
 	if given(h.MaxParallel) {

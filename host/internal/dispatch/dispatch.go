@@ -59,6 +59,8 @@ type Place interface {
 	Call(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result
 	// Release is called once, when the call needs the plugin no more.
 	Release()
+	// Version tells the plugin from what it replaced and what replaces it; it is comparable.
+	Version() any
 }
 
 // Dispatcher joins the stages. It is safe for concurrent use.
@@ -78,6 +80,8 @@ type Dispatcher struct {
 	Metrics *metrics.Metrics
 	// Hooks take part in calls; nil: there are none.
 	Hooks *hook.Set
+	// Adaptive sets limits by how calls went, and answers some from earlier results; nil: nothing does.
+	Adaptive *Adaptive
 	// Timeout of calls that nobody gave one.
 	Timeout time.Duration
 	// Latest gives the dispatcher that has replaced this one, or this one. nil: none will.
@@ -104,6 +108,7 @@ type Pending struct {
 	given   json.RawMessage // the arguments, when they were bound
 	waited  bool            // other calls kept it from running at once
 	hooked  []hook.Outcome  // what hooks did to it
+	timeout time.Duration   // what it may take
 }
 
 // Begin takes a request up to its place in the line, without waiting. Run must be
@@ -133,7 +138,8 @@ func (p *Pending) Run(ctx context.Context, front Front) *tool.Result {
 	}
 	defer p.place.Release()
 	whole := ctx
-	ctx, cancel := context.WithTimeout(ctx, p.limit())
+	p.timeout = p.limit()
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	call := p.call()
 	p.given = call.Arguments
@@ -152,11 +158,11 @@ func (p *Pending) Run(ctx context.Context, front Front) *tool.Result {
 		return p.finish(p.gaveUp(err))
 	}
 	defer done()
-	leave, err := p.admit(ctx)
+	leave, err := p.adapt(ctx)
 	if err != nil {
 		return p.instead(whole, front, p.finish(p.gaveUp(err)))
 	}
-	defer leave()
+	defer leave(nil)
 	if err := p.d.inform(call, p.entry); err != nil {
 		return p.finish(refused(err))
 	}
@@ -165,7 +171,8 @@ func (p *Pending) Run(ctx context.Context, front Front) *tool.Result {
 	p.entry.Life.Begin()
 	defer p.entry.Life.End()
 	defer p.d.Metrics.Tool(p.entry.FullName()).Begin()()
-	res := p.attempt(ctx, call, peer) // 5. where
+	res := p.answer(ctx, call, peer) // 5. where
+	leave(res)
 	res.Run.QueueTime, res.Run.ExecutionTime = queued, time.Since(p.started)-queued
 	p.remember(res)
 	return p.instead(whole, front, p.finish(p.after(whole, call, p.overdue(ctx, res))))

@@ -30,6 +30,8 @@ func (f plugins) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *too
 
 func (plugins) Release() {}
 
+func (plugins) Version() any { return nil }
+
 type front struct{}
 
 func (front) Progress(string, map[string]any) {}

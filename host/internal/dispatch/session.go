@@ -30,19 +30,33 @@ func (p *Pending) overdue(ctx context.Context, res *tool.Result) *tool.Result {
 		return res
 	}
 	name := p.entry.FullName()
+	if p.timeout < p.d.configured(p.entry) {
+		res.Error = tool.Errorf(tool.Timeout, "%s took longer than %s, which is much for it, and was stopped (adaptive = true in the host block of the configuration). Ask for less, or turn that off.",
+			name, p.timeout).From(res.Error.Source)
+		return res
+	}
 	res.Error = tool.Errorf(tool.Timeout, "%s took longer than %s and was stopped. Ask for less, or raise the limit in the configuration: tool %q { timeout = \"…\" }.",
-		name, p.limit(), name).From(res.Error.Source)
+		name, p.timeout, name).From(res.Error.Source)
 	return res
 }
 
 func (p *Pending) limit() time.Duration {
-	switch t := p.entry.Timeout; {
+	given := p.d.configured(p.entry)
+	if p.d.Adaptive == nil || p.entry.Timeout < 0 {
+		return given
+	}
+	return adaptedTimeout(p.d.Metrics.Tool(p.entry.FullName()), given)
+}
+
+// configured is what a call of a tool may take, as far as it and the operator say.
+func (d *Dispatcher) configured(e *registry.Entry) time.Duration {
+	switch t := e.Timeout; {
 	case t < 0:
 		return MaxTimeout
 	case t > 0:
 		return t
 	}
-	return p.d.Timeout
+	return d.Timeout
 }
 
 // call makes the call of the bound arguments.
@@ -155,7 +169,7 @@ func (p *Pending) finish(res *tool.Result) *tool.Result {
 
 // count has the metrics know of the call.
 func (p *Pending) count(res *tool.Result) {
-	c := metrics.Call{Queued: res.Run.QueueTime, Execution: res.Run.ExecutionTime, Attempts: res.Run.Attempts, Waited: p.waited}
+	c := metrics.Call{Queued: res.Run.QueueTime, Execution: res.Run.ExecutionTime, Attempts: res.Run.Attempts, Waited: p.waited, CacheHit: res.Run.CacheHit}
 	if res.Error != nil {
 		c.Kind = res.Error.Kind
 	}

@@ -50,6 +50,8 @@ type Call struct {
 	// Waited says whether other calls kept it from running at once.
 	Waited   bool
 	Attempts int
+	// CacheHit: an earlier result was its answer.
+	CacheHit bool
 }
 
 // Tool gives the counts of a tool; an empty name is None.
@@ -115,6 +117,9 @@ func (t *Tool) Ended(c Call) {
 	if c.Waited {
 		s.Waited++
 	}
+	if c.CacheHit {
+		s.CacheHits++
+	}
 	if c.Attempts > 0 {
 		t.execution.add(c.Execution)
 		s.Retries += uint64(c.Attempts - 1)
@@ -158,6 +163,8 @@ type ToolStats struct {
 	Retries uint64 `json:"retries"`
 	// Waited counts the calls that could not run at once, because others did.
 	Waited uint64 `json:"waited"`
+	// CacheHits counts the calls that an earlier result answered; see Adaptive.
+	CacheHits uint64 `json:"cache_hits"`
 	// Running calls: now, at most, and on average while any ran.
 	Running        int     `json:"running"`
 	RunningMax     int     `json:"running_max"`
@@ -166,6 +173,35 @@ type ToolStats struct {
 	// of those that gave up while they waited.
 	Execution Times `json:"execution"`
 	Queue     Times `json:"queue"`
+	// Adaptive is what the adaptive mode has come to; nil: it is off, or does nothing for the tool.
+	Adaptive *Adaptive `json:"adaptive,omitempty"`
+}
+
+// Adaptive is what the adaptive mode has come to for a tool.
+type Adaptive struct {
+	// Timeout of a call, and what it is without the mode, in milliseconds.
+	Timeout     float64 `json:"timeout_ms"`
+	TimeoutMost float64 `json:"timeout_most_ms"`
+	// Limit of calls at once, between 1 and LimitMost; 0: there is none.
+	Limit     int `json:"limit"`
+	LimitMost int `json:"limit_most"`
+	// Raised and Lowered count how often the limit was changed.
+	Raised  uint64 `json:"raised"`
+	Lowered uint64 `json:"lowered"`
+}
+
+// Taken sums up how long the calls ran that did: how many, the time that 95 % of them did not go
+// beyond, and the average.
+func (t *Tool) Taken() (count uint64, p95, average time.Duration) {
+	if t == nil {
+		return 0, 0, 0
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if count = t.execution.count; count == 0 {
+		return 0, 0, 0
+	}
+	return count, t.execution.quantile(0.95), t.execution.sum / time.Duration(count)
 }
 
 // Tools gives what there is of all tools that were called, by name.

@@ -54,6 +54,7 @@ func compareTool(old, now *tool.Definition) (out []Change) {
 		{"concurrency_safe", old.Traits.ConcurrencySafe, now.Traits.ConcurrencySafe, false},
 		{"idempotent", old.Traits.Idempotent, now.Traits.Idempotent, true},
 		{"dangerous", old.Traits.Dangerous, now.Traits.Dangerous, true},
+		{"cacheable", old.Traits.Cacheable, now.Traits.Cacheable, false},
 		{"auto_execute", old.Traits.AutoExecute, now.Traits.AutoExecute, false},
 		{"disabled", old.Traits.Disabled, now.Traits.Disabled, false},
 	} {

@@ -161,6 +161,9 @@ func (at *Place) Release() {
 	}
 }
 
+// Version tells the plugin from any that runs another binary, or runs it in another way.
+func (at *Place) Version() any { return at.plugin }
+
 // Call runs a call on the plugin, starting it if need be.
 func (at *Place) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result {
 	if at.plugin == nil {

@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"toolhost.dev/sdk"
@@ -25,6 +27,7 @@ func plugin() sdk.Plugin {
 		define(sdk.Definition{Name: "echo", Description: "Give the text back.", Traits: readOnly, StdinParameter: "text"}, echo),
 		define(sdk.Definition{Name: "fail", Description: "Fail with a kind.", Traits: readOnly}, fail),
 		define(sdk.Definition{Name: "nap", Description: "Sleep.", Traits: readOnly}, nap),
+		define(sdk.Definition{Name: "digest", Description: "Take its time to read a file.", Traits: sdk.Traits{ReadOnly: true, ConcurrencySafe: true, Cacheable: true}}, digest),
 		define(sdk.Definition{Name: "stubborn", Description: "Sleep, and do not listen to a cancel.", Traits: readOnly}, stubborn),
 		define(sdk.Definition{Name: "panic", Description: "Panic."}, panicking),
 		define(sdk.Definition{Name: "die", Description: "End the process in the middle of the call."}, die),
@@ -106,6 +109,32 @@ func nap(ctx context.Context, call *sdk.Call, in napArgs) (*sdk.Result, error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
+}
+
+type digestArgs struct {
+	Path string `json:"path" path:"read" jsonschema:"the file"`
+	MS   int    `json:"ms,omitempty" jsonschema:"how long it takes, in milliseconds"`
+}
+
+var digests atomic.Int64
+
+// digest says how often it was called, so that an answer that was kept shows.
+func digest(_ context.Context, call *sdk.Call, in digestArgs) (*sdk.Result, error) {
+	if !filepath.IsAbs(in.Path) {
+		in.Path = filepath.Join(call.Cwd, in.Path)
+	}
+	path, err := filepath.EvalSymlinks(in.Path)
+	if err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(path) //nolint:gosec // the host has checked it
+	if err != nil {
+		return nil, err
+	}
+	time.Sleep(time.Duration(in.MS) * time.Millisecond)
+	res := sdk.Text(fmt.Sprintf("%d: %s", digests.Add(1), text))
+	res.Effects = []tool.Effect{{Operation: tool.OpRead, File: tool.FileState{Path: path, Size: int64(len(text)), Hash: sha256.Sum256(text)}}}
+	return res, nil
 }
 
 func stubborn(_ context.Context, _ *sdk.Call, in napArgs) (*sdk.Result, error) {

@@ -784,7 +784,10 @@ type Traits struct {
 	// Off until the operator enables it.
 	Disabled bool `protobuf:"varint,5,opt,name=disabled,proto3" json:"disabled,omitempty"`
 	// Running it twice with the same arguments does what running it once does.
-	Idempotent    bool `protobuf:"varint,6,opt,name=idempotent,proto3" json:"idempotent,omitempty"`
+	Idempotent bool `protobuf:"varint,6,opt,name=idempotent,proto3" json:"idempotent,omitempty"`
+	// For read_only tools: what it answers depends on nothing but its arguments, the call's cwd and
+	// roots, and the contents of the files in Result.effects, which are all that it read.
+	Cacheable     bool `protobuf:"varint,7,opt,name=cacheable,proto3" json:"cacheable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -857,6 +860,13 @@ func (x *Traits) GetDisabled() bool {
 func (x *Traits) GetIdempotent() bool {
 	if x != nil {
 		return x.Idempotent
+	}
+	return false
+}
+
+func (x *Traits) GetCacheable() bool {
+	if x != nil {
+		return x.Cacheable
 	}
 	return false
 }
@@ -3014,7 +3024,7 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\bexamples\x18\b \x03(\tR\bexamples\x12'\n" +
 	"\x0fstdin_parameter\x18\t \x01(\tR\x0estdinParameter\x12,\n" +
 	"\x12default_timeout_ms\x18\n" +
-	" \x01(\x03R\x10defaultTimeoutMs\"\xcd\x01\n" +
+	" \x01(\x03R\x10defaultTimeoutMs\"\xeb\x01\n" +
 	"\x06Traits\x12\x1b\n" +
 	"\tread_only\x18\x01 \x01(\bR\breadOnly\x12)\n" +
 	"\x10concurrency_safe\x18\x02 \x01(\bR\x0fconcurrencySafe\x12\x1c\n" +
@@ -3023,7 +3033,8 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\bdisabled\x18\x05 \x01(\bR\bdisabled\x12\x1e\n" +
 	"\n" +
 	"idempotent\x18\x06 \x01(\bR\n" +
-	"idempotent\"6\n" +
+	"idempotent\x12\x1c\n" +
+	"\tcacheable\x18\a \x01(\bR\tcacheable\"6\n" +
 	"\x04Root\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1a\n" +
 	"\bwritable\x18\x02 \x01(\bR\bwritable\"\x93\x01\n" +

@@ -1,0 +1,156 @@
+// Package resultcache keeps results for as long as the files that they are made of hold what
+// they held.
+package resultcache
+
+import (
+	"container/list"
+	"crypto/sha256"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// Bounds of what is kept and looked at.
+const (
+	maxBytes  = 32 << 20 // of all results together
+	maxResult = 4 << 20
+	maxKept   = 1000
+	maxFiles  = 32
+	maxRead   = 16 << 20 // of the files of one result together, each time it is asked for
+)
+
+// Key tells calls apart whose results may differ.
+type Key struct {
+	// Plugin is what serves the call: another version of it is another value.
+	Plugin any
+	// Call is the rest: the tool, its arguments, the directory, what may be reached.
+	Call string
+}
+
+// Cache of results. The zero value is ready. It is safe for concurrent use.
+type Cache struct {
+	mu    sync.Mutex
+	by    map[Key]*list.Element
+	order list.List // the last used first
+	bytes int
+}
+
+type entry struct {
+	key    Key
+	result *tool.Result
+	bytes  int
+}
+
+// Get gives a result whose files are as they were: their contents are compared, not their times. within
+// says whether a file may be looked at. nil: there is none. The result belongs to the caller.
+func (c *Cache) Get(key Key, within func(path string) bool) *tool.Result {
+	c.mu.Lock()
+	at := c.by[key]
+	if at == nil {
+		c.mu.Unlock()
+		return nil
+	}
+	c.order.MoveToFront(at)
+	e := at.Value.(*entry) //nolint:forcetypeassert // nothing else is in it
+	c.mu.Unlock()
+	for _, f := range e.result.Effects {
+		if !within(f.File.Path) || !same(f.File) {
+			c.drop(e)
+			return nil
+		}
+	}
+	return clone(e.result)
+}
+
+// Put keeps a result, if it is one that can be: it succeeded, left nothing behind, and is not
+// too large.
+func (c *Cache) Put(key Key, r *tool.Result) {
+	size := len(r.Output) + len(r.Data) + len(key.Call) + 1024
+	for _, a := range r.Attachments {
+		size += len(a.Content)
+	}
+	if !r.Success() || size > maxResult || r.SessionState != nil || r.Cwd != "" || len(r.Effects) > maxFiles {
+		return
+	}
+	var read int64
+	for _, f := range r.Effects {
+		if read += f.File.Size; f.Operation != tool.OpRead || read > maxRead {
+			return
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.by == nil {
+		c.by = make(map[Key]*list.Element)
+	}
+	if at := c.by[key]; at != nil {
+		c.remove(at)
+	}
+	c.by[key] = c.order.PushFront(&entry{key, clone(r), size})
+	c.bytes += size
+	for c.bytes > maxBytes || c.order.Len() > maxKept {
+		c.remove(c.order.Back())
+	}
+}
+
+// Size says how many results are kept, and their bytes.
+func (c *Cache) Size() (results, bytes int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.order.Len(), c.bytes
+}
+
+// Clear forgets everything.
+func (c *Cache) Clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.order.Init()
+	clear(c.by)
+	c.bytes = 0
+}
+
+func (c *Cache) drop(e *entry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if at := c.by[e.key]; at != nil && at.Value == e {
+		c.remove(at)
+	}
+}
+
+func (c *Cache) remove(at *list.Element) {
+	e := c.order.Remove(at).(*entry) //nolint:forcetypeassert // nothing else is in it
+	delete(c.by, e.key)
+	c.bytes -= e.bytes
+}
+
+// clone is a result that may be added to.
+func clone(r *tool.Result) *tool.Result {
+	out := *r
+	out.Metadata = maps.Clone(r.Metadata)
+	return &out
+}
+
+// same reports whether a file holds what it held. Times do not tell that: a mapped file can
+// change without one, and clocks are coarse.
+func same(f tool.FileState) bool {
+	if real, err := filepath.EvalSymlinks(f.Path); err != nil || real != f.Path {
+		return false
+	}
+	file, err := os.OpenFile(f.Path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0) // a pipe must not hold it up
+	if err != nil {
+		return false
+	}
+	defer file.Close() //nolint:errcheck // only read
+	st, err := file.Stat()
+	if err != nil || !st.Mode().IsRegular() || st.Size() != f.Size {
+		return false
+	}
+	h := sha256.New()
+	n, err := io.Copy(h, io.LimitReader(file, f.Size+1))
+	return err == nil && n == f.Size && [32]byte(h.Sum(nil)) == f.Hash
+}
