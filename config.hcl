@@ -121,6 +121,15 @@ audit {
   secrets  = ["JIRA_PASSWORD"]
 }
 
+# Traces of calls go to a collector that takes OTLP over HTTP, also by the variables that
+# OpenTelemetry has for that (OTEL_EXPORTER_OTLP_ENDPOINT, …).
+#
+# tracing {
+#   endpoint = "http://localhost:4318"
+#   headers  = { Authorization = env("OTLP_TOKEN", "") }
+#   sample   = 0.1
+# }
+
 reload {
   # Whether a host that lives longer than a call takes over changed plugins and changed
   # files of its configuration by itself. toolhost plugin reload and SIGHUP do in any case.

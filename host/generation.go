@@ -146,6 +146,7 @@ func (h *Host) assemble(cfg *config.Config, conf *confinement, members []*member
 		State:     h.state,
 		Metrics:   &h.metrics,
 		Hooks:     h.hooks(g),
+		Tracer:    h.tracing.of(cfg, h.log),
 		Timeout:   cfg.Host.Timeout,
 		Latest:    func() *dispatch.Dispatcher { return h.current.Load().dispatch },
 		Unloaded:  g.whyUnloaded,

@@ -33,6 +33,7 @@ import (
 	"toolhost.dev/host/internal/scheduler"
 	"toolhost.dev/host/internal/state"
 	"toolhost.dev/host/internal/supervisor"
+	"toolhost.dev/host/internal/trace"
 	"toolhost.dev/host/router"
 )
 
@@ -104,6 +105,7 @@ type Host struct {
 	live     live
 	notices  notices
 	adaptive dispatch.Adaptive
+	tracing  tracing
 
 	closeOnce sync.Once
 	closeErr  error
@@ -132,6 +134,9 @@ type Request struct {
 	Session string
 	// Workspace is the read-write root of the session, absolute. Empty: the host's.
 	Workspace string
+	// Trace is the W3C trace context that the call is a part of, as the header traceparent has
+	// it. Empty, or not valid: none.
+	Trace string
 }
 
 // New reads the configuration and registers the tools. Plugins are started by the
@@ -260,6 +265,7 @@ func (h *Host) Close() error {
 		h.notices.close()
 		h.super.Close(5 * time.Second)
 		h.commands.close()
+		h.tracing.close()
 		h.closeErr = h.state.Close()
 	})
 	return h.closeErr
@@ -285,7 +291,7 @@ func (h *Host) Begin(req Request, front Front) *Pending {
 
 func (h *Host) dispatchRequest(req Request, s dispatch.Session) dispatch.Request {
 	return dispatch.Request{
-		ID: req.ID, MessageID: req.MessageID, Command: req.Command, Name: h.toolName(req.Name), Arguments: req.Arguments, Session: s,
+		ID: req.ID, MessageID: req.MessageID, Command: req.Command, Name: h.toolName(req.Name), Arguments: req.Arguments, Session: s, Trace: trace.Parse(req.Trace),
 	}
 }
 

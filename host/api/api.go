@@ -132,11 +132,13 @@ func (s *server) run(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(s.requests().One(r.Context(), body)) // a client that is gone has ended the call
+	_, _ = w.Write(s.requests(r).One(r.Context(), body)) // a client that is gone has ended the call
 }
 
-func (s *server) requests() batch.Batch {
-	return batch.Batch{Host: s.host, Request: s.opts.Request, Front: s.asks, MaxLine: MaxBody}
+func (s *server) requests(r *http.Request) batch.Batch {
+	common := s.opts.Request
+	common.Trace = r.Header.Get("traceparent")
+	return batch.Batch{Host: s.host, Request: common, Front: s.asks, MaxLine: MaxBody}
 }
 
 // batch answers a stream of requests as they come.
@@ -144,7 +146,7 @@ func (s *server) batch(w http.ResponseWriter, r *http.Request) {
 	c := http.NewResponseController(w)
 	_ = c.EnableFullDuplex() // HTTP/2 has it anyway
 	w.Header().Set("Content-Type", "application/x-ndjson")
-	b := s.requests()
+	b := s.requests(r)
 	b.Ordered = r.URL.Query().Get("ordered") == "1"
 	_ = b.Run(r.Context(), r.Body, flushing{w, c}) // the client is gone, or sees that the answers end
 }

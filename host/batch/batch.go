@@ -25,6 +25,7 @@ type request struct {
 	Arguments json.RawMessage `json:"arguments"`
 	Workspace string          `json:"workspace"`
 	Session   string          `json:"session"`
+	Trace     string          `json:"traceparent"`
 }
 
 // Batch says how a stream is run.
@@ -54,7 +55,7 @@ const defaultMaxLine = 64 << 20
 const maxInFlight = 1024
 
 // Run answers the requests of in on out, each line as one write: {"id","command"} or
-// {"id","name","arguments"}, with an optional "workspace" and "session". A call starts as
+// {"id","name","arguments"}, with an optional "workspace", "session" and "traceparent". A call starts as
 // soon as its line is read, and at most 1024 wait for their answer. A line that is no request is answered with
 // an error. It returns when in is at its end and all is answered, when out cannot be written
 // to, which stops what runs, or when ctx ends.
@@ -139,6 +140,9 @@ func (b *batch) begin(n int, line []byte, tooLong bool) func(ctx context.Context
 	}
 	if r.Session != "" {
 		req.Session = r.Session
+	}
+	if r.Trace != "" {
+		req.Trace = r.Trace
 	}
 	pending := b.Host.Begin(req, b.Front)
 	return func(ctx context.Context) []byte { return resultLine(r.ID, pending.Run(ctx)) }

@@ -43,6 +43,9 @@ func (s *Server) handler(f export.Function) mcp.ToolHandler {
 // request makes the host's request of a client's.
 func (s *Server) request(f export.Function, req *mcp.CallToolRequest) (host.Request, *tool.Error) {
 	call := host.Request{Session: s.sessionOf(req)}
+	if extra := req.GetExtra(); extra != nil {
+		call.Trace = extra.Header.Get("traceparent")
+	}
 	if f.Tool != "" {
 		call.Name, call.Arguments = f.Tool, req.Params.Arguments
 		return call, nil

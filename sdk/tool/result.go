@@ -47,6 +47,8 @@ type Run struct {
 	// Attempts is 1 for a call that was not retried, 0 for one that never ran.
 	Attempts int
 	CacheHit bool
+	// TraceID of the trace that the call is in, in hexadecimal; empty: none.
+	TraceID string
 }
 
 // Attachment is a file or an image that goes with the text.
@@ -100,7 +102,7 @@ type resultJSON struct {
 
 // MarshalJSON gives the published form of a result. What the host knows (see
 // [Run]) is in "metadata" under tool, plugin, plugin_version, call_id,
-// execution_ms, queue_ms, attempts and cache_hit, over anything a tool put there.
+// execution_ms, queue_ms, attempts, cache_hit and, of one in a trace, trace_id, over anything a tool put there.
 func (r *Result) MarshalJSON() ([]byte, error) {
 	out := resultJSON{
 		Success: r.Success(), Error: r.Error, Title: r.Title, Data: r.Data, Attachments: r.Attachments,
@@ -116,6 +118,11 @@ func (r *Result) MarshalJSON() ([]byte, error) {
 	m["call_id"], m["tool"], m["plugin"], m["plugin_version"] = r.Run.CallID, r.Run.Tool, r.Run.Plugin, r.Run.PluginVersion
 	m["execution_ms"], m["queue_ms"] = milliseconds(r.Run.ExecutionTime), milliseconds(r.Run.QueueTime)
 	m["attempts"], m["cache_hit"] = r.Run.Attempts, r.Run.CacheHit
+	if r.Run.TraceID != "" {
+		m["trace_id"] = r.Run.TraceID
+	} else {
+		delete(m, "trace_id")
+	}
 	return json.Marshal(out)
 }
 

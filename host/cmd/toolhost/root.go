@@ -122,4 +122,6 @@ func withoutTime(groups []string, a slog.Attr) slog.Attr {
 }
 
 // request is what every command's calls have in common.
-func (s *settings) request() host.Request { return host.Request{Session: s.session} }
+func (s *settings) request() host.Request {
+	return host.Request{Session: s.session, Trace: os.Getenv("TRACEPARENT")}
+}

@@ -28,6 +28,7 @@ type Config struct {
 	// Permissions are rules for calls.
 	Permissions Permissions
 	Audit       Audit
+	Tracing     Tracing
 	// LeftOut are optional plugins whose binaries are not there.
 	LeftOut []string
 

@@ -38,6 +38,7 @@ type fileHCL struct {
 	Hooks       []hookHCL       `hcl:"hook,block"`
 	Permissions *permissionsHCL `hcl:"permissions,block"`
 	Audit       *auditHCL       `hcl:"audit,block"`
+	Tracing     *tracingHCL     `hcl:"tracing,block"`
 }
 
 type hostHCL struct {
@@ -186,6 +187,9 @@ func (d *decoder) file(f *fileHCL) {
 	}
 	if f.Audit != nil {
 		d.audit(f.Audit)
+	}
+	if f.Tracing != nil {
+		d.tracing(f.Tracing)
 	}
 }
 

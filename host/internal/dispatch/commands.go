@@ -74,8 +74,9 @@ func (n *nest) begin(req wire.Request, stdin io.Reader) *Pending {
 	parent := n.parent
 	p := &Pending{
 		d: parent.d.latest(), started: time.Now(), nesting: parent.nesting + 1, parent: parent.req.ID,
-		req: Request{ID: fmt.Sprintf("%s.%d", parent.req.ID, parent.nested.Add(1)), MessageID: parent.req.MessageID, Session: parent.req.Session},
+		req: Request{ID: fmt.Sprintf("%s.%d", parent.req.ID, parent.nested.Add(1)), MessageID: parent.req.MessageID, Session: parent.req.Session, Trace: parent.within},
 	}
+	p.trace()
 	p.req.Session.Cwd = filepath.Clean(req.Cwd)
 	p.command = router.Argv(req.Name, req.Args, func(required bool) (string, bool, error) {
 		// What is given is taken where it is needed; what only may be needed, where it is

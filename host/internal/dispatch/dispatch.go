@@ -17,6 +17,7 @@ import (
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/scheduler"
 	"toolhost.dev/host/internal/state"
+	"toolhost.dev/host/internal/trace"
 	"toolhost.dev/host/router"
 )
 
@@ -32,6 +33,8 @@ type Request struct {
 	Arguments json.RawMessage
 	// Session, with its roots; see [Session].
 	Session Session
+	// Trace is what the call is a part of; the zero value: nothing.
+	Trace trace.Context
 }
 
 // Session is where a call is at home.
@@ -82,6 +85,8 @@ type Dispatcher struct {
 	Hooks *hook.Set
 	// Adaptive sets limits by how calls went, and answers some from earlier results; nil: nothing does.
 	Adaptive *Adaptive
+	// Tracer records what calls do; nil: nobody does.
+	Tracer *trace.Tracer
 	// Timeout of calls that nobody gave one.
 	Timeout time.Duration
 	// Latest gives the dispatcher that has replaced this one, or this one. nil: none will.
@@ -109,12 +114,16 @@ type Pending struct {
 	waited  bool            // other calls kept it from running at once
 	hooked  []hook.Outcome  // what hooks did to it
 	timeout time.Duration   // what it may take
+	span    *trace.Span     // of the whole call; nil: it is not recorded
+	at      trace.Context   // the call's place in a trace
+	within  trace.Context   // that of what the tool does
 }
 
 // Begin takes a request up to its place in the line, without waiting. Run must be
 // called on what it gives. The calls of a session run in the order of Begin.
 func (d *Dispatcher) Begin(req Request) *Pending {
 	p := &Pending{d: d, req: req, started: time.Now()}
+	p.trace()
 	p.command = d.route(req) // 1. what is meant
 	p.settle()               // 2. which tool, with which arguments
 	if p.early == nil {
@@ -143,7 +152,10 @@ func (p *Pending) Run(ctx context.Context, front Front) *tool.Result {
 	defer cancel()
 	call := p.call()
 	p.given = call.Arguments
-	if err := p.permit(ctx, call, front); err != nil { // 3. whether it may
+	permitting := p.step("permit")
+	err := p.permit(ctx, call, front) // 3. whether it may
+	permitting.End()
+	if err != nil {
 		p.ticket.Abandon()
 		return p.finish(refused(err))
 	}
@@ -153,12 +165,15 @@ func (p *Pending) Run(ctx context.Context, front Front) *tool.Result {
 	}
 	peer := p.peer(call, told)
 	p.waited = p.ticket.Waits()
+	waiting := p.step("wait")
 	done, err := p.ticket.Wait(ctx) // 4. when
 	if err != nil {
+		waiting.End()
 		return p.finish(p.gaveUp(err))
 	}
 	defer done()
 	leave, err := p.adapt(ctx)
+	waiting.End()
 	if err != nil {
 		return p.instead(whole, front, p.finish(p.gaveUp(err)))
 	}
@@ -171,7 +186,9 @@ func (p *Pending) Run(ctx context.Context, front Front) *tool.Result {
 	p.entry.Life.Begin()
 	defer p.entry.Life.End()
 	defer p.d.Metrics.Tool(p.entry.FullName()).Begin()()
+	running := p.enter(call)
 	res := p.answer(ctx, call, peer) // 5. where
+	leaveSpan(running, res)
 	leave(res)
 	res.Run.QueueTime, res.Run.ExecutionTime = queued, time.Since(p.started)-queued
 	p.remember(res)

@@ -87,8 +87,9 @@ func (p *Pending) instead(ctx context.Context, front Front, res *tool.Result) *t
 	}
 	q := &Pending{
 		d: d, started: time.Now(), nesting: p.nesting + 1, parent: p.req.ID,
-		req: Request{ID: p.req.ID + ".fallback", MessageID: p.req.MessageID, Session: p.req.Session, Name: l.Fallback, Arguments: translate(p.args, l.FallbackParams, e)},
+		req: Request{ID: p.req.ID + ".fallback", MessageID: p.req.MessageID, Session: p.req.Session, Name: l.Fallback, Arguments: translate(p.args, l.FallbackParams, e), Trace: p.at},
 	}
+	q.trace()
 	q.command = router.Function(q.req.Name, q.req.Arguments, d.Registry)
 	q.settle()
 	other := q.Run(ctx, front)

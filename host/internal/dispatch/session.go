@@ -161,6 +161,8 @@ func (p *Pending) finish(res *tool.Result) *tool.Result {
 		}
 		res.Metadata["hooks"] = p.hooked
 	}
+	res.Run.TraceID = p.at.ID()
+	p.ended(res)
 	p.audit(res)
 	p.count(res)
 	p.d.State.AddHistory(state.Entry{Session: p.req.Session.ID, At: p.started, Command: command, Tool: res.Run.Tool, Success: res.Success()})
@@ -186,7 +188,7 @@ func (p *Pending) count(res *tool.Result) {
 func (p *Pending) audit(res *tool.Result) {
 	e := state.AuditEntry{
 		At: p.started, Session: p.req.Session.ID, Workspace: p.req.Session.Workspace, Call: p.req.ID, Parent: p.parent, Tool: res.Run.Tool, Layer: string(p.command.Layer),
-		Arguments: p.given, Duration: time.Since(p.started), Outcome: "success", Hooks: p.hooksText(), Plugin: res.Run.Plugin, Version: res.Run.PluginVersion,
+		Arguments: p.given, Duration: time.Since(p.started), Outcome: "success", Hooks: p.hooksText(), Trace: p.at.ID(), Plugin: res.Run.Plugin, Version: res.Run.PluginVersion,
 	}
 	if e.Tool == "" {
 		e.Tool = p.command.Name

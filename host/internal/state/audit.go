@@ -44,6 +44,8 @@ type AuditEntry struct {
 	Error   string `json:"error,omitempty"`
 	Plugin  string `json:"plugin,omitempty"`
 	Version string `json:"version,omitempty"`
+	// Trace is the id of the trace that the call is in; empty: none.
+	Trace string `json:"trace_id,omitempty"`
 }
 
 // Audit has calls kept from now on; nil: no more.
@@ -81,14 +83,14 @@ func (d *DB) writeAudit(w *writer, entries []AuditEntry) {
 	auditing := d.auditing.Load()
 	var total int64
 	w.err = w.tx.QueryRow(`SELECT COALESCE((SELECT total FROM audit ORDER BY id DESC LIMIT 1), 0)`).Scan(&total)
-	w.exec(`INSERT INTO audit (at_ns, session, workspace, call, parent, tool, layer, arguments, decision, rule, answered, rewritten, duration_ns, outcome, error, plugin, version, hooks, total)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, func(row func(...any)) {
+	w.exec(`INSERT INTO audit (at_ns, session, workspace, call, parent, tool, layer, arguments, decision, rule, answered, rewritten, duration_ns, outcome, error, plugin, version, hooks, trace, total)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, func(row func(...any)) {
 		for _, e := range entries {
 			arguments, text := auditing.Arguments(e.Arguments), auditing.Text(e.Error)
 			hooks := hooksText(e.Hooks, auditing.Text)
 			total += int64(len(arguments) + len(text) + len(hooks) + entrySize)
 			row(e.At.UnixNano(), e.Session, e.Workspace, e.Call, e.Parent, e.Tool, e.Layer, arguments, e.Decision, e.Rule, e.Answered,
-				strings.Join(e.Rewritten, " "), e.Duration.Nanoseconds(), e.Outcome, text, e.Plugin, e.Version, hooks, total)
+				strings.Join(e.Rewritten, " "), e.Duration.Nanoseconds(), e.Outcome, text, e.Plugin, e.Version, hooks, e.Trace, total)
 		}
 	})
 	if d.audited += len(entries); d.audited >= pruneEvery {
@@ -156,7 +158,7 @@ func (d *DB) AuditLog(q AuditQuery) ([]AuditEntry, error) {
 	case q.Since.Year() > 1970:
 		since = q.Since.UnixNano()
 	}
-	rows, err := d.sql.Query(`SELECT * FROM (SELECT id, at_ns, session, workspace, call, parent, tool, layer, arguments, decision, rule, answered, rewritten, duration_ns, outcome, error, plugin, version, hooks
+	rows, err := d.sql.Query(`SELECT * FROM (SELECT id, at_ns, session, workspace, call, parent, tool, layer, arguments, decision, rule, answered, rewritten, duration_ns, outcome, error, plugin, version, hooks, trace
 		FROM audit WHERE (?1 = '' OR session = ?1) AND (?2 = '' OR tool = ?2) AND (?3 = '' OR outcome = ?3) AND (?4 = '' OR decision = ?4) AND at_ns >= ?5 AND id > ?6
 		ORDER BY id DESC LIMIT ?7) ORDER BY id`, q.Session, q.Tool, q.Outcome, q.Decision, since, q.After, limit)
 	if err != nil {
@@ -169,7 +171,7 @@ func (d *DB) AuditLog(q AuditQuery) ([]AuditEntry, error) {
 		var at, took int64
 		var arguments, rewritten, hooks string
 		if err := rows.Scan(&e.ID, &at, &e.Session, &e.Workspace, &e.Call, &e.Parent, &e.Tool, &e.Layer, &arguments, &e.Decision, &e.Rule, &e.Answered,
-			&rewritten, &took, &e.Outcome, &e.Error, &e.Plugin, &e.Version, &hooks); err != nil {
+			&rewritten, &took, &e.Outcome, &e.Error, &e.Plugin, &e.Version, &hooks, &e.Trace); err != nil {
 			return nil, err
 		}
 		if hooks != "" {

@@ -77,6 +77,8 @@ CREATE TRIGGER audit_floor_delete BEFORE DELETE ON audit_floor
 	BEGIN SELECT RAISE(ABORT, 'the audit log is only appended to'); END;
 `, `
 ALTER TABLE audit ADD COLUMN hooks TEXT NOT NULL DEFAULT ''; -- a JSON array; empty: none
+`, `
+ALTER TABLE audit ADD COLUMN trace TEXT NOT NULL DEFAULT '';
 `}
 
 // DB is the open database. It is safe for concurrent use. Writes that a call need

@@ -28,6 +28,7 @@ func plugin() sdk.Plugin {
 		define(sdk.Definition{Name: "fail", Description: "Fail with a kind.", Traits: readOnly}, fail),
 		define(sdk.Definition{Name: "nap", Description: "Sleep.", Traits: readOnly}, nap),
 		define(sdk.Definition{Name: "digest", Description: "Take its time to read a file.", Traits: sdk.Traits{ReadOnly: true, ConcurrencySafe: true, Cacheable: true}}, digest),
+		define(sdk.Definition{Name: "traced", Description: "Say which trace the call is in.", Traits: readOnly}, traced),
 		define(sdk.Definition{Name: "stubborn", Description: "Sleep, and do not listen to a cancel.", Traits: readOnly}, stubborn),
 		define(sdk.Definition{Name: "panic", Description: "Panic."}, panicking),
 		define(sdk.Definition{Name: "die", Description: "End the process in the middle of the call."}, die),
@@ -135,6 +136,10 @@ func digest(_ context.Context, call *sdk.Call, in digestArgs) (*sdk.Result, erro
 	res := sdk.Text(fmt.Sprintf("%d: %s", digests.Add(1), text))
 	res.Effects = []tool.Effect{{Operation: tool.OpRead, File: tool.FileState{Path: path, Size: int64(len(text)), Hash: sha256.Sum256(text)}}}
 	return res, nil
+}
+
+func traced(_ context.Context, call *sdk.Call, _ none) (*sdk.Result, error) {
+	return sdk.Text(call.Trace["traceparent"]), nil
 }
 
 func stubborn(_ context.Context, _ *sdk.Call, in napArgs) (*sdk.Result, error) {
