@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// LeastTimeout is what every call has at least; Samples, how many must have run before
-	// anything is told from them.
+	// LeastTimeout is what every call has at least.
 	LeastTimeout = 5 * time.Second
-	Samples      = 20
+	// Samples is how many calls must have run before anything is told from them.
+	Samples = 20
 	// most calls of a tool run at once that has no max_concurrent; usual is where it begins.
 	most, usual = 64, 20
 )

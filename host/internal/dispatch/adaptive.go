@@ -122,11 +122,11 @@ func (p *Pending) cacheKey(call *tool.Call) (key resultcache.Key, ok bool) {
 			if !filepath.IsAbs(path) {
 				path = filepath.Join(call.Cwd, path)
 			}
-			real, err := filepath.EvalSymlinks(path)
+			target, err := filepath.EvalSymlinks(path)
 			if err != nil {
 				return key, false
 			}
-			fmt.Fprintf(&b, " %q", real)
+			fmt.Fprintf(&b, " %q", target)
 		}
 	}
 	return resultcache.Key{Plugin: p.place.Version(), Call: b.String()}, true

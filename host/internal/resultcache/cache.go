@@ -138,7 +138,7 @@ func clone(r *tool.Result) *tool.Result {
 // same reports whether a file holds what it held. Times do not tell that: a mapped file can
 // change without one, and clocks are coarse.
 func same(f tool.FileState) bool {
-	if real, err := filepath.EvalSymlinks(f.Path); err != nil || real != f.Path {
+	if target, err := filepath.EvalSymlinks(f.Path); err != nil || target != f.Path {
 		return false
 	}
 	file, err := os.OpenFile(f.Path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0) // a pipe must not hold it up
