@@ -178,6 +178,9 @@ func (p *Pending) Run(ctx context.Context, front Front) *tool.Result {
 		return p.instead(whole, front, p.finish(p.gaveUp(err)))
 	}
 	defer leave(nil)
+	if err := p.recheck(call); err != nil {
+		return p.finish(refused(err))
+	}
 	if err := p.d.inform(call, p.entry); err != nil {
 		return p.finish(refused(err))
 	}

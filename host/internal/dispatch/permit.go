@@ -28,6 +28,19 @@ func (p *Pending) permit(ctx context.Context, call *tool.Call, front Front) erro
 	return err
 }
 
+// recheck judges a call again that had to wait for others: they may have made a link of what was a
+// directory, or have it lead elsewhere.
+func (p *Pending) recheck(call *tool.Call) error {
+	if !p.waited {
+		return nil
+	}
+	d, err := p.d.Policy.Recheck(p.question(call))
+	if err != nil {
+		p.decided = d
+	}
+	return err
+}
+
 // question is the call as the rules see it.
 func (p *Pending) question(call *tool.Call) *policy.Request {
 	e := p.entry
