@@ -14,6 +14,7 @@ require (
 	github.com/bits-and-blooms/bitset v1.24.4 // indirect
 	github.com/failsafe-go/failsafe-go v0.9.8 // indirect
 	github.com/fsnotify/fsnotify v1.10.1 // indirect
+	github.com/influxdata/tdigest v0.0.1 // indirect
 	github.com/prometheus/procfs v0.16.1 // indirect
 )
 
