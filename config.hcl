@@ -181,7 +181,7 @@ plugin "bash" {
   # What the kernel lets it do. By its name, bash starts programs and writes in the
   # writable roots; read, grep and snippet do neither; all others write, but start nothing.
   sandbox {
-    roots   = "read-write" # or "read-only"
+    roots   = "read-write" # or "read-only", or "none"
     exec    = true         # may start programs
     network = false        # true lets it reach the network, and all services of localhost
 

@@ -25,6 +25,8 @@ type PluginDiagnosis struct {
 	Profile  sandbox.Profile `json:"profile"`
 	Enforced []string        `json:"enforced"`
 	Missing  []sandbox.Gap   `json:"missing"`
+	// Unneeded are grants that the plugin has no need for, as far as it was heard before.
+	Unneeded []Unneeded `json:"unneeded,omitempty"`
 }
 
 // Diagnose says how the plugins of a configuration are confined on this machine. It starts
@@ -43,6 +45,7 @@ func Diagnose(opts Options) (*Diagnosis, error) {
 	}
 	roots := configuredRoots(cfg, workspace)
 	c := &confinement{cfg: cfg, bundled: opts.BundledDir}
+	said := heard(cfg, opts)
 	kernel := c.able()
 	out := &Diagnosis{Config: cfg.Source, Machine: *kernel, Plugins: []PluginDiagnosis{}}
 	for i := range cfg.Plugins {
@@ -52,6 +55,12 @@ func Diagnose(opts Options) (*Diagnosis, error) {
 		d := PluginDiagnosis{
 			Name: p.Name, Enforce: c.enforce(p), Backend: backend, Profile: prof,
 			Enforced: append([]string{}, prof.Enforced(kernel, backend)...), Missing: append([]sandbox.Gap{}, prof.Gaps(kernel, backend, why)...),
+		}
+		if desc := said[p.Name]; desc != nil {
+			d.Unneeded = unneeded(p, desc.Needs)
+			if err == nil {
+				err = lacks(p, desc.Needs)
+			}
 		}
 		if err != nil {
 			d.Refused = err.Error()

@@ -46,6 +46,8 @@ type member struct {
 	binary binary
 	// desc is what it says of itself, as soon as that is known.
 	desc atomic.Pointer[tool.Description]
+	// refused: it lacks grants.
+	refused atomic.Bool
 	// checked: nothing was wrong with desc when it was looked at before.
 	checked bool
 	// err says why it cannot be used; nil: it can.
@@ -77,6 +79,7 @@ func (h *Host) newMember(p config.Plugin, cfg *config.Config, conf *confinement,
 		Diagnose:   func(diags []tool.Diagnostic) string { return cfg.At(p.Name, diags) },
 		Inherit:    func() *os.File { return h.commands.inherit(m) },
 		Executable: func() (string, error) { return h.pins.executable(p.Name, p.Path) },
+		Granted:    func(d *tool.Description) error { return h.granted(m, d) },
 		Accept: func(d *tool.Description) error {
 			if err := h.pins.accept(p.Name, d); err != nil {
 				return err

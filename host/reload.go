@@ -323,7 +323,7 @@ func (r *reload) plan() {
 			s.next = s.old
 			continue
 		}
-		b := h.binaryOf(p)
+		b := binaryOf(h.state, p)
 		if !s.configured && len(r.opts.Plugins) == 0 && b.keyed && b.key == s.old.binary.key && s.old.err == nil {
 			s.next = s.old // the same bytes in another file
 			h.reloads.forgive(s.name)
@@ -431,6 +431,9 @@ func (r *reload) tryOne(ctx context.Context, s *step) error {
 			m.checked = by == Version
 			m.desc.Store(desc)
 			if err := h.pins.accept(m.Name, desc); err != nil {
+				return err
+			}
+			if err := lacks(&m.Plugin, desc.Needs); err != nil {
 				return err
 			}
 			if accept := r.acceptance(s); accept != nil {

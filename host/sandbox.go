@@ -54,7 +54,7 @@ func (c *confinement) enforce(p *config.Plugin) string {
 func profile(p *config.Plugin) sandbox.Profile {
 	out := sandbox.Default(p.Name)
 	said := p.Confinement
-	for _, s := range []struct{ said, value *bool }{{said.WriteRoots, &out.WriteRoots}, {said.Exec, &out.StartProcesses}, {said.Network, &out.Network}} {
+	for _, s := range []struct{ said, value *bool }{{said.WriteRoots, &out.WriteRoots}, {said.NoRoots, &out.NoRoots}, {said.Exec, &out.StartProcesses}, {said.Network, &out.Network}} {
 		if s.said != nil {
 			*s.value = *s.said
 		}

@@ -78,6 +78,8 @@ type PluginStatus struct {
 	DependsOn []string `json:"depends_on,omitempty"`
 	// Health is what the plugin says of itself while it runs.
 	Health *tool.Health `json:"health,omitempty"`
+	// Unneeded are grants that the plugin has no need for.
+	Unneeded []Unneeded `json:"unneeded,omitempty"`
 	// Refused says why what is on disk now is not what serves; empty: it is.
 	Refused string `json:"refused,omitempty"`
 }
@@ -119,6 +121,9 @@ func (h *Host) pluginStatus(g *generation, m *member) PluginStatus {
 	}
 	if why := g.unloaded[m.Name]; why != "" && ps.Error == "" {
 		ps.Error = why
+	}
+	if d := m.desc.Load(); d != nil {
+		ps.Unneeded = unneeded(&m.Plugin, d.Needs)
 	}
 	ps.Refused = h.reloads.refusal(m.Name)
 	for _, e := range g.registry.All() {

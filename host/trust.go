@@ -134,6 +134,7 @@ type PluginTrust struct {
 	PinnedSHA256 string `json:"pinned_sha256,omitempty"`
 	// Changes say how its tools differ from what is pinned.
 	Changes []string `json:"changes,omitempty"`
+	Grants
 	// Error is why the plugin cannot be loaded.
 	Error string `json:"error,omitempty"`
 	Tools []Tool `json:"tools"`
@@ -192,7 +193,13 @@ func (h *Host) description(plugin string) *tool.Description {
 }
 
 func (h *Host) inspectPlugin(p config.Plugin, lock *trust.Lock) PluginTrust {
-	t := PluginTrust{Name: p.Name, Path: p.Path, Error: h.current.Load().unloaded[p.Name], Tools: []Tool{}}
+	var needs *tool.Needs
+	if m := h.current.Load().member(p.Name); m != nil {
+		if d := m.desc.Load(); d != nil {
+			needs = d.Needs
+		}
+	}
+	t := PluginTrust{Name: p.Name, Path: p.Path, Grants: grants(&p, needs), Error: h.current.Load().unloaded[p.Name], Tools: []Tool{}}
 	if sum, err := h.state.BinaryHash(p.Path); err == nil {
 		t.SHA256 = hex.EncodeToString(sum[:])
 	} else if t.Error == "" {

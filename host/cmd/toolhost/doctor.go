@@ -16,10 +16,10 @@ func newDoctor(s *settings) *cobra.Command {
 		Short: "Say what the kernel enforces on each plugin, what is missing and how to get it",
 		Long: `Say what the kernel enforces on each plugin, what is missing and how to get it. Nothing is
 started but the program that confines plugins. Exit status 1 when a plugin must run
-confined (enforce = "require") and cannot.`,
+confined (enforce = "require") and cannot, or needs what it is not granted.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			d, err := host.Diagnose(host.Options{Config: host.FindConfig(s.config), Workspace: s.workspace})
+			d, err := host.Diagnose(host.Options{Config: host.FindConfig(s.config), Workspace: s.workspace, StateDir: s.state})
 			if err != nil {
 				return err
 			}
@@ -60,6 +60,9 @@ func doctorText(w io.Writer, d *host.Diagnosis) {
 		}
 		for _, e := range p.Enforced {
 			fmt.Fprintf(w, "  + %s\n", printable(e))
+		}
+		for _, u := range p.Unneeded {
+			fmt.Fprintf(w, "  ! not needed: %s\n      %s\n", printable(u.What), printable(u.How))
 		}
 		for _, g := range p.Missing {
 			fmt.Fprintf(w, "  - %s\n      %s\n", printable(g.What), printable(g.How))

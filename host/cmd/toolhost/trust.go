@@ -110,6 +110,21 @@ func pluginText(w io.Writer, t *host.Trust, p *host.PluginTrust) error {
 	row("sha256", p.SHA256)
 	row("pinned", pinState(p))
 	row("lock file", t.Lock)
+	switch {
+	case p.Needs != nil && len(p.Needed) == 0:
+		row("needs", "nothing")
+	case p.Needs == nil && p.Version != "":
+		row("needs", "not declared")
+	}
+	for _, n := range p.Needed {
+		row("needs", n)
+	}
+	for _, g := range p.Granted {
+		row("granted", g)
+	}
+	for _, u := range p.Unneeded {
+		row("not needed", u.What+" ("+u.How+")")
+	}
 	if p.PinnedSHA256 != p.SHA256 {
 		row("pinned to", p.PinnedSHA256)
 	}

@@ -143,8 +143,8 @@ type Restart struct {
 type Confinement struct {
 	// Enforce for this plugin, as in Sandbox; empty: as there.
 	Enforce string
-	// WriteRoots: it may write in writable roots.
-	WriteRoots, Exec, Network *bool
+	// WriteRoots: it may write in writable roots. NoRoots: it may not even read in any.
+	WriteRoots, NoRoots, Exec, Network *bool
 	// Read and Write are further paths, absolute; Run are programs.
 	Read, Write, Run []string
 	Limits           Limits

@@ -31,8 +31,9 @@ type limitsHCL struct {
 func (d *decoder) confinement(c *confinementHCL) Confinement {
 	out := Confinement{Enforce: d.choice(c.Enforce, "", "auto", "require", "off"), Exec: c.Exec, Network: c.Network}
 	if given(c.Roots) {
-		write := d.choice(c.Roots, "read-write", "read-only", "read-write") == "read-write"
-		out.WriteRoots = &write
+		access := d.choice(c.Roots, "read-write", "read-only", "read-write", "none")
+		write, none := access == "read-write", access == "none"
+		out.WriteRoots, out.NoRoots = &write, &none
 	}
 	for _, p := range c.Read {
 		out.Read = append(out.Read, d.path(p))

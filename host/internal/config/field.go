@@ -90,12 +90,16 @@ func (d *decoder) mount(c *configHCL, out *Plugin) {
 	// A server started here runs programs; one elsewhere is reached. Neither does the other
 	// unless the operator says so.
 	_, remote := values["url"]
-	local, write := !remote, true
+	local := !remote
+	if remote {
+		out.Args = append(out.Args, "--remote")
+	}
 	for _, unsaid := range []struct {
 		said  **bool
 		value *bool
 	}{
-		{&out.Confinement.Exec, &local}, {&out.Confinement.Network, &remote}, {&out.Confinement.WriteRoots, &write},
+		{&out.Confinement.Exec, &local}, {&out.Confinement.Network, &remote},
+		{&out.Confinement.WriteRoots, &local}, {&out.Confinement.NoRoots, &remote},
 	} {
 		if *unsaid.said == nil {
 			*unsaid.said = unsaid.value

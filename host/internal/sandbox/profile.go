@@ -15,6 +15,8 @@ import (
 type Profile struct {
 	// WriteRoots lets it write in the roots that are writable.
 	WriteRoots bool `json:"write_roots"`
+	// NoRoots keeps it out of the roots altogether.
+	NoRoots bool `json:"no_roots,omitempty"`
 	// StartProcesses lets it execute the system's programs and those in the roots.
 	StartProcesses bool `json:"exec"`
 	Network        bool `json:"network"`
@@ -30,8 +32,10 @@ type Profile struct {
 // their tools need, all others may work on files in the roots.
 func Default(plugin string) Profile {
 	switch plugin {
-	case "read", "grep", "snippet":
+	case "read", "grep":
 		return Profile{}
+	case "ask", "snippet":
+		return Profile{NoRoots: true}
 	case "bash":
 		return Profile{WriteRoots: true, StartProcesses: true}
 	}
@@ -91,6 +95,7 @@ func (p Profile) Policy(at Place, abi int) (confine.Policy, []string, error) {
 	env := at.Env
 	for _, r := range at.Roots {
 		switch {
+		case p.NoRoots:
 		case r.Writable && p.WriteRoots:
 			out.Write = append(out.Write, r.Path)
 		case p.StartProcesses:

@@ -41,10 +41,15 @@ func (p Profile) Enforced(k *Kernel, b Backend) []string {
 
 func (p Profile) files() string {
 	text := "files: reads the roots; writes its state directory only"
-	if p.WriteRoots {
+	switch {
+	case p.NoRoots:
+		text = "files: writes its state directory only, and reads no root"
+	case p.WriteRoots:
 		text = "files: reads the roots; writes the writable ones and its state directory"
 	}
-	if p.StartProcesses {
+	if p.StartProcesses && p.NoRoots {
+		text += "; reads the system's programs"
+	} else if p.StartProcesses {
 		text = strings.Replace(text, "the roots;", "the roots and the system's programs;", 1)
 	}
 	if len(p.Read) > 0 {

@@ -78,6 +78,9 @@ type Spec struct {
 	DependsOn []string
 	// Prepare has everything started that the plugin depends on, before each start. nil: nothing.
 	Prepare func(ctx context.Context) error
+	// Granted says what the plugin needs and is not granted, before it is configured; nil: nothing
+	// is ever missing.
+	Granted func(*tool.Description) error
 	// Accept says what is wrong with what the plugin says of itself, with its tools; nil: nothing
 	// ever is.
 	Accept func(*tool.Description) error

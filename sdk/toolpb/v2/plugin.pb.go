@@ -24,6 +24,59 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Need says how much something is needed. An unknown one counts as optional.
+type Need int32
+
+const (
+	// Not needed.
+	Need_NEED_UNSPECIFIED Need = 0
+	// Made use of where it is granted.
+	Need_NEED_OPTIONAL Need = 1
+	// The plugin is not used without it.
+	Need_NEED_REQUIRED Need = 2
+)
+
+// Enum value maps for Need.
+var (
+	Need_name = map[int32]string{
+		0: "NEED_UNSPECIFIED",
+		1: "NEED_OPTIONAL",
+		2: "NEED_REQUIRED",
+	}
+	Need_value = map[string]int32{
+		"NEED_UNSPECIFIED": 0,
+		"NEED_OPTIONAL":    1,
+		"NEED_REQUIRED":    2,
+	}
+)
+
+func (x Need) Enum() *Need {
+	p := new(Need)
+	*p = x
+	return p
+}
+
+func (x Need) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Need) Descriptor() protoreflect.EnumDescriptor {
+	return file_toolhost_v2_plugin_proto_enumTypes[0].Descriptor()
+}
+
+func (Need) Type() protoreflect.EnumType {
+	return &file_toolhost_v2_plugin_proto_enumTypes[0]
+}
+
+func (x Need) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Need.Descriptor instead.
+func (Need) EnumDescriptor() ([]byte, []int) {
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{0}
+}
+
 type Kind int32
 
 const (
@@ -81,11 +134,11 @@ func (x Kind) String() string {
 }
 
 func (Kind) Descriptor() protoreflect.EnumDescriptor {
-	return file_toolhost_v2_plugin_proto_enumTypes[0].Descriptor()
+	return file_toolhost_v2_plugin_proto_enumTypes[1].Descriptor()
 }
 
 func (Kind) Type() protoreflect.EnumType {
-	return &file_toolhost_v2_plugin_proto_enumTypes[0]
+	return &file_toolhost_v2_plugin_proto_enumTypes[1]
 }
 
 func (x Kind) Number() protoreflect.EnumNumber {
@@ -94,7 +147,7 @@ func (x Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Kind.Descriptor instead.
 func (Kind) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{1}
 }
 
 type Diagnostic_Severity int32
@@ -130,11 +183,11 @@ func (x Diagnostic_Severity) String() string {
 }
 
 func (Diagnostic_Severity) Descriptor() protoreflect.EnumDescriptor {
-	return file_toolhost_v2_plugin_proto_enumTypes[1].Descriptor()
+	return file_toolhost_v2_plugin_proto_enumTypes[2].Descriptor()
 }
 
 func (Diagnostic_Severity) Type() protoreflect.EnumType {
-	return &file_toolhost_v2_plugin_proto_enumTypes[1]
+	return &file_toolhost_v2_plugin_proto_enumTypes[2]
 }
 
 func (x Diagnostic_Severity) Number() protoreflect.EnumNumber {
@@ -143,7 +196,7 @@ func (x Diagnostic_Severity) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Diagnostic_Severity.Descriptor instead.
 func (Diagnostic_Severity) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{7, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{9, 0}
 }
 
 type Cancel_Reason int32
@@ -179,11 +232,11 @@ func (x Cancel_Reason) String() string {
 }
 
 func (Cancel_Reason) Descriptor() protoreflect.EnumDescriptor {
-	return file_toolhost_v2_plugin_proto_enumTypes[2].Descriptor()
+	return file_toolhost_v2_plugin_proto_enumTypes[3].Descriptor()
 }
 
 func (Cancel_Reason) Type() protoreflect.EnumType {
-	return &file_toolhost_v2_plugin_proto_enumTypes[2]
+	return &file_toolhost_v2_plugin_proto_enumTypes[3]
 }
 
 func (x Cancel_Reason) Number() protoreflect.EnumNumber {
@@ -192,7 +245,7 @@ func (x Cancel_Reason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Cancel_Reason.Descriptor instead.
 func (Cancel_Reason) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{13, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{15, 0}
 }
 
 type Output_Stream int32
@@ -228,11 +281,11 @@ func (x Output_Stream) String() string {
 }
 
 func (Output_Stream) Descriptor() protoreflect.EnumDescriptor {
-	return file_toolhost_v2_plugin_proto_enumTypes[3].Descriptor()
+	return file_toolhost_v2_plugin_proto_enumTypes[4].Descriptor()
 }
 
 func (Output_Stream) Type() protoreflect.EnumType {
-	return &file_toolhost_v2_plugin_proto_enumTypes[3]
+	return &file_toolhost_v2_plugin_proto_enumTypes[4]
 }
 
 func (x Output_Stream) Number() protoreflect.EnumNumber {
@@ -241,7 +294,7 @@ func (x Output_Stream) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Output_Stream.Descriptor instead.
 func (Output_Stream) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{16, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{18, 0}
 }
 
 type Answer_Outcome int32
@@ -285,11 +338,11 @@ func (x Answer_Outcome) String() string {
 }
 
 func (Answer_Outcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_toolhost_v2_plugin_proto_enumTypes[4].Descriptor()
+	return file_toolhost_v2_plugin_proto_enumTypes[5].Descriptor()
 }
 
 func (Answer_Outcome) Type() protoreflect.EnumType {
-	return &file_toolhost_v2_plugin_proto_enumTypes[4]
+	return &file_toolhost_v2_plugin_proto_enumTypes[5]
 }
 
 func (x Answer_Outcome) Number() protoreflect.EnumNumber {
@@ -298,7 +351,7 @@ func (x Answer_Outcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Answer_Outcome.Descriptor instead.
 func (Answer_Outcome) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{20, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{22, 0}
 }
 
 type Attachment_Type int32
@@ -334,11 +387,11 @@ func (x Attachment_Type) String() string {
 }
 
 func (Attachment_Type) Descriptor() protoreflect.EnumDescriptor {
-	return file_toolhost_v2_plugin_proto_enumTypes[5].Descriptor()
+	return file_toolhost_v2_plugin_proto_enumTypes[6].Descriptor()
 }
 
 func (Attachment_Type) Type() protoreflect.EnumType {
-	return &file_toolhost_v2_plugin_proto_enumTypes[5]
+	return &file_toolhost_v2_plugin_proto_enumTypes[6]
 }
 
 func (x Attachment_Type) Number() protoreflect.EnumNumber {
@@ -347,7 +400,7 @@ func (x Attachment_Type) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Attachment_Type.Descriptor instead.
 func (Attachment_Type) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{26, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{28, 0}
 }
 
 type Effect_Operation int32
@@ -389,11 +442,11 @@ func (x Effect_Operation) String() string {
 }
 
 func (Effect_Operation) Descriptor() protoreflect.EnumDescriptor {
-	return file_toolhost_v2_plugin_proto_enumTypes[6].Descriptor()
+	return file_toolhost_v2_plugin_proto_enumTypes[7].Descriptor()
 }
 
 func (Effect_Operation) Type() protoreflect.EnumType {
-	return &file_toolhost_v2_plugin_proto_enumTypes[6]
+	return &file_toolhost_v2_plugin_proto_enumTypes[7]
 }
 
 func (x Effect_Operation) Number() protoreflect.EnumNumber {
@@ -402,7 +455,7 @@ func (x Effect_Operation) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Effect_Operation.Descriptor instead.
 func (Effect_Operation) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{27, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{29, 0}
 }
 
 type HealthResponse_Status int32
@@ -441,11 +494,11 @@ func (x HealthResponse_Status) String() string {
 }
 
 func (HealthResponse_Status) Descriptor() protoreflect.EnumDescriptor {
-	return file_toolhost_v2_plugin_proto_enumTypes[7].Descriptor()
+	return file_toolhost_v2_plugin_proto_enumTypes[8].Descriptor()
 }
 
 func (HealthResponse_Status) Type() protoreflect.EnumType {
-	return &file_toolhost_v2_plugin_proto_enumTypes[7]
+	return &file_toolhost_v2_plugin_proto_enumTypes[8]
 }
 
 func (x HealthResponse_Status) Number() protoreflect.EnumNumber {
@@ -454,7 +507,7 @@ func (x HealthResponse_Status) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use HealthResponse_Status.Descriptor instead.
 func (HealthResponse_Status) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{29, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{31, 0}
 }
 
 type DescribeRequest struct {
@@ -520,7 +573,9 @@ type DescribeResponse struct {
 	ConfigSchema []byte  `protobuf:"bytes,4,opt,name=config_schema,json=configSchema,proto3" json:"config_schema,omitempty"`
 	Tools        []*Tool `protobuf:"bytes,5,rep,name=tools,proto3" json:"tools,omitempty"`
 	// Optional features the plugin understands. Unknown ones are ignored.
-	Capabilities  []string `protobuf:"bytes,6,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
+	Capabilities []string `protobuf:"bytes,6,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
+	// What the plugin needs to work; not set: it does not say.
+	Needs         *Needs `protobuf:"bytes,7,opt,name=needs,proto3" json:"needs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -597,6 +652,148 @@ func (x *DescribeResponse) GetCapabilities() []string {
 	return nil
 }
 
+func (x *DescribeResponse) GetNeeds() *Needs {
+	if x != nil {
+		return x.Needs
+	}
+	return nil
+}
+
+// Needs are what a plugin must or can be granted. Its own state directory, the
+// system's clock and the like need no grant.
+type Needs struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Reading files in the roots.
+	Read Need `protobuf:"varint,1,opt,name=read,proto3,enum=toolhost.v2.Need" json:"read,omitempty"`
+	// Writing in the roots that are writable.
+	Write Need `protobuf:"varint,2,opt,name=write,proto3,enum=toolhost.v2.Need" json:"write,omitempty"`
+	// Starting programs.
+	Exec Need `protobuf:"varint,3,opt,name=exec,proto3,enum=toolhost.v2.Need" json:"exec,omitempty"`
+	// Reaching the network.
+	Network       Need      `protobuf:"varint,4,opt,name=network,proto3,enum=toolhost.v2.Need" json:"network,omitempty"`
+	Secrets       []*Secret `protobuf:"bytes,5,rep,name=secrets,proto3" json:"secrets,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Needs) Reset() {
+	*x = Needs{}
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Needs) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Needs) ProtoMessage() {}
+
+func (x *Needs) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Needs.ProtoReflect.Descriptor instead.
+func (*Needs) Descriptor() ([]byte, []int) {
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Needs) GetRead() Need {
+	if x != nil {
+		return x.Read
+	}
+	return Need_NEED_UNSPECIFIED
+}
+
+func (x *Needs) GetWrite() Need {
+	if x != nil {
+		return x.Write
+	}
+	return Need_NEED_UNSPECIFIED
+}
+
+func (x *Needs) GetExec() Need {
+	if x != nil {
+		return x.Exec
+	}
+	return Need_NEED_UNSPECIFIED
+}
+
+func (x *Needs) GetNetwork() Need {
+	if x != nil {
+		return x.Network
+	}
+	return Need_NEED_UNSPECIFIED
+}
+
+func (x *Needs) GetSecrets() []*Secret {
+	if x != nil {
+		return x.Secrets
+	}
+	return nil
+}
+
+// Secret is an environment variable that the operator gives the plugin.
+type Secret struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Need          Need                   `protobuf:"varint,2,opt,name=need,proto3,enum=toolhost.v2.Need" json:"need,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Secret) Reset() {
+	*x = Secret{}
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Secret) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Secret) ProtoMessage() {}
+
+func (x *Secret) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Secret.ProtoReflect.Descriptor instead.
+func (*Secret) Descriptor() ([]byte, []int) {
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Secret) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Secret) GetNeed() Need {
+	if x != nil {
+		return x.Need
+	}
+	return Need_NEED_UNSPECIFIED
+}
+
 type Tool struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Name        string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -624,7 +821,7 @@ type Tool struct {
 
 func (x *Tool) Reset() {
 	*x = Tool{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[2]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -636,7 +833,7 @@ func (x *Tool) String() string {
 func (*Tool) ProtoMessage() {}
 
 func (x *Tool) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[2]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -649,7 +846,7 @@ func (x *Tool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tool.ProtoReflect.Descriptor instead.
 func (*Tool) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{2}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Tool) GetName() string {
@@ -739,7 +936,7 @@ type Traits struct {
 
 func (x *Traits) Reset() {
 	*x = Traits{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[3]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -751,7 +948,7 @@ func (x *Traits) String() string {
 func (*Traits) ProtoMessage() {}
 
 func (x *Traits) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[3]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -764,7 +961,7 @@ func (x *Traits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Traits.ProtoReflect.Descriptor instead.
 func (*Traits) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{3}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Traits) GetReadOnly() bool {
@@ -820,7 +1017,7 @@ type Root struct {
 
 func (x *Root) Reset() {
 	*x = Root{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[4]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -832,7 +1029,7 @@ func (x *Root) String() string {
 func (*Root) ProtoMessage() {}
 
 func (x *Root) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[4]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -845,7 +1042,7 @@ func (x *Root) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Root.ProtoReflect.Descriptor instead.
 func (*Root) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{4}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Root) GetPath() string {
@@ -877,7 +1074,7 @@ type ConfigureRequest struct {
 
 func (x *ConfigureRequest) Reset() {
 	*x = ConfigureRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[5]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -889,7 +1086,7 @@ func (x *ConfigureRequest) String() string {
 func (*ConfigureRequest) ProtoMessage() {}
 
 func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[5]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -902,7 +1099,7 @@ func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureRequest.ProtoReflect.Descriptor instead.
 func (*ConfigureRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{5}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ConfigureRequest) GetConfig() []byte {
@@ -942,7 +1139,7 @@ type ConfigureResponse struct {
 
 func (x *ConfigureResponse) Reset() {
 	*x = ConfigureResponse{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[6]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -954,7 +1151,7 @@ func (x *ConfigureResponse) String() string {
 func (*ConfigureResponse) ProtoMessage() {}
 
 func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[6]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -967,7 +1164,7 @@ func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureResponse.ProtoReflect.Descriptor instead.
 func (*ConfigureResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{6}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ConfigureResponse) GetDiagnostics() []*Diagnostic {
@@ -991,7 +1188,7 @@ type Diagnostic struct {
 
 func (x *Diagnostic) Reset() {
 	*x = Diagnostic{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[7]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1003,7 +1200,7 @@ func (x *Diagnostic) String() string {
 func (*Diagnostic) ProtoMessage() {}
 
 func (x *Diagnostic) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[7]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1016,7 +1213,7 @@ func (x *Diagnostic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Diagnostic.ProtoReflect.Descriptor instead.
 func (*Diagnostic) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{7}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Diagnostic) GetSeverity() Diagnostic_Severity {
@@ -1063,7 +1260,7 @@ type CallRequest struct {
 
 func (x *CallRequest) Reset() {
 	*x = CallRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[8]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1075,7 +1272,7 @@ func (x *CallRequest) String() string {
 func (*CallRequest) ProtoMessage() {}
 
 func (x *CallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[8]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1088,7 +1285,7 @@ func (x *CallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallRequest.ProtoReflect.Descriptor instead.
 func (*CallRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{8}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CallRequest) GetMessage() isCallRequest_Message {
@@ -1188,7 +1385,7 @@ type Start struct {
 
 func (x *Start) Reset() {
 	*x = Start{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[9]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1200,7 +1397,7 @@ func (x *Start) String() string {
 func (*Start) ProtoMessage() {}
 
 func (x *Start) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[9]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1213,7 +1410,7 @@ func (x *Start) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Start.ProtoReflect.Descriptor instead.
 func (*Start) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{9}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Start) GetCallId() string {
@@ -1306,7 +1503,7 @@ type CallsRequest struct {
 
 func (x *CallsRequest) Reset() {
 	*x = CallsRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[10]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1318,7 +1515,7 @@ func (x *CallsRequest) String() string {
 func (*CallsRequest) ProtoMessage() {}
 
 func (x *CallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[10]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1331,7 +1528,7 @@ func (x *CallsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallsRequest.ProtoReflect.Descriptor instead.
 func (*CallsRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{10}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CallsRequest) GetCall() uint64 {
@@ -1360,7 +1557,7 @@ type CallsResponse struct {
 
 func (x *CallsResponse) Reset() {
 	*x = CallsResponse{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[11]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1372,7 +1569,7 @@ func (x *CallsResponse) String() string {
 func (*CallsResponse) ProtoMessage() {}
 
 func (x *CallsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[11]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1385,7 +1582,7 @@ func (x *CallsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallsResponse.ProtoReflect.Descriptor instead.
 func (*CallsResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{11}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CallsResponse) GetCall() uint64 {
@@ -1417,7 +1614,7 @@ type Commands struct {
 
 func (x *Commands) Reset() {
 	*x = Commands{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[12]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1429,7 +1626,7 @@ func (x *Commands) String() string {
 func (*Commands) ProtoMessage() {}
 
 func (x *Commands) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[12]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1442,7 +1639,7 @@ func (x *Commands) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Commands.ProtoReflect.Descriptor instead.
 func (*Commands) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{12}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Commands) GetDir() string {
@@ -1476,7 +1673,7 @@ type Cancel struct {
 
 func (x *Cancel) Reset() {
 	*x = Cancel{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[13]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1488,7 +1685,7 @@ func (x *Cancel) String() string {
 func (*Cancel) ProtoMessage() {}
 
 func (x *Cancel) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[13]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1501,7 +1698,7 @@ func (x *Cancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cancel.ProtoReflect.Descriptor instead.
 func (*Cancel) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{13}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Cancel) GetReason() Cancel_Reason {
@@ -1529,7 +1726,7 @@ type CallResponse struct {
 
 func (x *CallResponse) Reset() {
 	*x = CallResponse{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[14]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1541,7 +1738,7 @@ func (x *CallResponse) String() string {
 func (*CallResponse) ProtoMessage() {}
 
 func (x *CallResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[14]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1554,7 +1751,7 @@ func (x *CallResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallResponse.ProtoReflect.Descriptor instead.
 func (*CallResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{14}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CallResponse) GetMessage() isCallResponse_Message {
@@ -1654,7 +1851,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[15]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1666,7 +1863,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[15]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1679,7 +1876,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{15}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Progress) GetTitle() string {
@@ -1707,7 +1904,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[16]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1719,7 +1916,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[16]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1732,7 +1929,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{16}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Output) GetStream() Output_Stream {
@@ -1764,7 +1961,7 @@ type Ask struct {
 
 func (x *Ask) Reset() {
 	*x = Ask{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[17]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1776,7 +1973,7 @@ func (x *Ask) String() string {
 func (*Ask) ProtoMessage() {}
 
 func (x *Ask) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[17]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1789,7 +1986,7 @@ func (x *Ask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ask.ProtoReflect.Descriptor instead.
 func (*Ask) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{17}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Ask) GetId() uint32 {
@@ -1854,7 +2051,7 @@ type Permission struct {
 
 func (x *Permission) Reset() {
 	*x = Permission{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[18]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1866,7 +2063,7 @@ func (x *Permission) String() string {
 func (*Permission) ProtoMessage() {}
 
 func (x *Permission) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[18]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1879,7 +2076,7 @@ func (x *Permission) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Permission.ProtoReflect.Descriptor instead.
 func (*Permission) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{18}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Permission) GetKind() string {
@@ -1922,7 +2119,7 @@ type Question struct {
 
 func (x *Question) Reset() {
 	*x = Question{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[19]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1934,7 +2131,7 @@ func (x *Question) String() string {
 func (*Question) ProtoMessage() {}
 
 func (x *Question) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[19]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1947,7 +2144,7 @@ func (x *Question) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Question.ProtoReflect.Descriptor instead.
 func (*Question) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{19}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Question) GetText() string {
@@ -1990,7 +2187,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[20]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2002,7 +2199,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[20]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2015,7 +2212,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{20}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Answer) GetAskId() uint32 {
@@ -2058,7 +2255,7 @@ type FileStateQuery struct {
 
 func (x *FileStateQuery) Reset() {
 	*x = FileStateQuery{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[21]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2070,7 +2267,7 @@ func (x *FileStateQuery) String() string {
 func (*FileStateQuery) ProtoMessage() {}
 
 func (x *FileStateQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[21]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2083,7 +2280,7 @@ func (x *FileStateQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileStateQuery.ProtoReflect.Descriptor instead.
 func (*FileStateQuery) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{21}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *FileStateQuery) GetId() uint32 {
@@ -2111,7 +2308,7 @@ type FileStates struct {
 
 func (x *FileStates) Reset() {
 	*x = FileStates{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[22]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2123,7 +2320,7 @@ func (x *FileStates) String() string {
 func (*FileStates) ProtoMessage() {}
 
 func (x *FileStates) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[22]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2136,7 +2333,7 @@ func (x *FileStates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileStates.ProtoReflect.Descriptor instead.
 func (*FileStates) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{22}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *FileStates) GetQueryId() uint32 {
@@ -2169,7 +2366,7 @@ type FileState struct {
 
 func (x *FileState) Reset() {
 	*x = FileState{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[23]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2181,7 +2378,7 @@ func (x *FileState) String() string {
 func (*FileState) ProtoMessage() {}
 
 func (x *FileState) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[23]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2194,7 +2391,7 @@ func (x *FileState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileState.ProtoReflect.Descriptor instead.
 func (*FileState) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{23}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *FileState) GetPath() string {
@@ -2255,7 +2452,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[24]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2267,7 +2464,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[24]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2280,7 +2477,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{24}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Result) GetOutput() string {
@@ -2359,7 +2556,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[25]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2371,7 +2568,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[25]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2384,7 +2581,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{25}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Error) GetKind() Kind {
@@ -2420,7 +2617,7 @@ type Attachment struct {
 
 func (x *Attachment) Reset() {
 	*x = Attachment{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[26]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2432,7 +2629,7 @@ func (x *Attachment) String() string {
 func (*Attachment) ProtoMessage() {}
 
 func (x *Attachment) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[26]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2445,7 +2642,7 @@ func (x *Attachment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attachment.ProtoReflect.Descriptor instead.
 func (*Attachment) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{26}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Attachment) GetType() Attachment_Type {
@@ -2490,7 +2687,7 @@ type Effect struct {
 
 func (x *Effect) Reset() {
 	*x = Effect{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[27]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2502,7 +2699,7 @@ func (x *Effect) String() string {
 func (*Effect) ProtoMessage() {}
 
 func (x *Effect) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[27]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2515,7 +2712,7 @@ func (x *Effect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Effect.ProtoReflect.Descriptor instead.
 func (*Effect) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{27}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Effect) GetOperation() Effect_Operation {
@@ -2549,7 +2746,7 @@ type HealthRequest struct {
 
 func (x *HealthRequest) Reset() {
 	*x = HealthRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[28]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2561,7 +2758,7 @@ func (x *HealthRequest) String() string {
 func (*HealthRequest) ProtoMessage() {}
 
 func (x *HealthRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[28]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2574,7 +2771,7 @@ func (x *HealthRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HealthRequest.ProtoReflect.Descriptor instead.
 func (*HealthRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{28}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *HealthRequest) GetTool() string {
@@ -2596,7 +2793,7 @@ type HealthResponse struct {
 
 func (x *HealthResponse) Reset() {
 	*x = HealthResponse{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[29]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2608,7 +2805,7 @@ func (x *HealthResponse) String() string {
 func (*HealthResponse) ProtoMessage() {}
 
 func (x *HealthResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[29]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2621,7 +2818,7 @@ func (x *HealthResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HealthResponse.ProtoReflect.Descriptor instead.
 func (*HealthResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{29}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *HealthResponse) GetStatus() HealthResponse_Status {
@@ -2655,7 +2852,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[30]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2667,7 +2864,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[30]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2680,7 +2877,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{30}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *DrainRequest) GetGraceMs() int64 {
@@ -2700,7 +2897,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[31]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2712,7 +2909,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[31]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2725,7 +2922,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{31}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *DrainResponse) GetCanceled() int32 {
@@ -2742,14 +2939,24 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\x18toolhost/v2/plugin.proto\x12\vtoolhost.v2\"X\n" +
 	"\x0fDescribeRequest\x12!\n" +
 	"\fhost_version\x18\x01 \x01(\tR\vhostVersion\x12\"\n" +
-	"\fcapabilities\x18\x02 \x03(\tR\fcapabilities\"\xdc\x01\n" +
+	"\fcapabilities\x18\x02 \x03(\tR\fcapabilities\"\x86\x02\n" +
 	"\x10DescribeResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12(\n" +
 	"\x10min_host_version\x18\x03 \x01(\tR\x0eminHostVersion\x12#\n" +
 	"\rconfig_schema\x18\x04 \x01(\fR\fconfigSchema\x12'\n" +
 	"\x05tools\x18\x05 \x03(\v2\x11.toolhost.v2.ToolR\x05tools\x12\"\n" +
-	"\fcapabilities\x18\x06 \x03(\tR\fcapabilities\"\xda\x02\n" +
+	"\fcapabilities\x18\x06 \x03(\tR\fcapabilities\x12(\n" +
+	"\x05needs\x18\a \x01(\v2\x12.toolhost.v2.NeedsR\x05needs\"\xda\x01\n" +
+	"\x05Needs\x12%\n" +
+	"\x04read\x18\x01 \x01(\x0e2\x11.toolhost.v2.NeedR\x04read\x12'\n" +
+	"\x05write\x18\x02 \x01(\x0e2\x11.toolhost.v2.NeedR\x05write\x12%\n" +
+	"\x04exec\x18\x03 \x01(\x0e2\x11.toolhost.v2.NeedR\x04exec\x12+\n" +
+	"\anetwork\x18\x04 \x01(\x0e2\x11.toolhost.v2.NeedR\anetwork\x12-\n" +
+	"\asecrets\x18\x05 \x03(\v2\x13.toolhost.v2.SecretR\asecrets\"C\n" +
+	"\x06Secret\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12%\n" +
+	"\x04need\x18\x02 \x01(\x0e2\x11.toolhost.v2.NeedR\x04need\"\xda\x02\n" +
 	"\x04Tool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12!\n" +
@@ -2945,7 +3152,11 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\fDrainRequest\x12\x19\n" +
 	"\bgrace_ms\x18\x01 \x01(\x03R\agraceMs\"+\n" +
 	"\rDrainResponse\x12\x1a\n" +
-	"\bcanceled\x18\x01 \x01(\x05R\bcanceled*\xf7\x01\n" +
+	"\bcanceled\x18\x01 \x01(\x05R\bcanceled*B\n" +
+	"\x04Need\x12\x14\n" +
+	"\x10NEED_UNSPECIFIED\x10\x00\x12\x11\n" +
+	"\rNEED_OPTIONAL\x10\x01\x12\x11\n" +
+	"\rNEED_REQUIRED\x10\x02*\xf7\x01\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eKIND_NOT_FOUND\x10\x01\x12\x1a\n" +
@@ -2979,102 +3190,112 @@ func file_toolhost_v2_plugin_proto_rawDescGZIP() []byte {
 	return file_toolhost_v2_plugin_proto_rawDescData
 }
 
-var file_toolhost_v2_plugin_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_toolhost_v2_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_toolhost_v2_plugin_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
+var file_toolhost_v2_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_toolhost_v2_plugin_proto_goTypes = []any{
-	(Kind)(0),                  // 0: toolhost.v2.Kind
-	(Diagnostic_Severity)(0),   // 1: toolhost.v2.Diagnostic.Severity
-	(Cancel_Reason)(0),         // 2: toolhost.v2.Cancel.Reason
-	(Output_Stream)(0),         // 3: toolhost.v2.Output.Stream
-	(Answer_Outcome)(0),        // 4: toolhost.v2.Answer.Outcome
-	(Attachment_Type)(0),       // 5: toolhost.v2.Attachment.Type
-	(Effect_Operation)(0),      // 6: toolhost.v2.Effect.Operation
-	(HealthResponse_Status)(0), // 7: toolhost.v2.HealthResponse.Status
-	(*DescribeRequest)(nil),    // 8: toolhost.v2.DescribeRequest
-	(*DescribeResponse)(nil),   // 9: toolhost.v2.DescribeResponse
-	(*Tool)(nil),               // 10: toolhost.v2.Tool
-	(*Traits)(nil),             // 11: toolhost.v2.Traits
-	(*Root)(nil),               // 12: toolhost.v2.Root
-	(*ConfigureRequest)(nil),   // 13: toolhost.v2.ConfigureRequest
-	(*ConfigureResponse)(nil),  // 14: toolhost.v2.ConfigureResponse
-	(*Diagnostic)(nil),         // 15: toolhost.v2.Diagnostic
-	(*CallRequest)(nil),        // 16: toolhost.v2.CallRequest
-	(*Start)(nil),              // 17: toolhost.v2.Start
-	(*CallsRequest)(nil),       // 18: toolhost.v2.CallsRequest
-	(*CallsResponse)(nil),      // 19: toolhost.v2.CallsResponse
-	(*Commands)(nil),           // 20: toolhost.v2.Commands
-	(*Cancel)(nil),             // 21: toolhost.v2.Cancel
-	(*CallResponse)(nil),       // 22: toolhost.v2.CallResponse
-	(*Progress)(nil),           // 23: toolhost.v2.Progress
-	(*Output)(nil),             // 24: toolhost.v2.Output
-	(*Ask)(nil),                // 25: toolhost.v2.Ask
-	(*Permission)(nil),         // 26: toolhost.v2.Permission
-	(*Question)(nil),           // 27: toolhost.v2.Question
-	(*Answer)(nil),             // 28: toolhost.v2.Answer
-	(*FileStateQuery)(nil),     // 29: toolhost.v2.FileStateQuery
-	(*FileStates)(nil),         // 30: toolhost.v2.FileStates
-	(*FileState)(nil),          // 31: toolhost.v2.FileState
-	(*Result)(nil),             // 32: toolhost.v2.Result
-	(*Error)(nil),              // 33: toolhost.v2.Error
-	(*Attachment)(nil),         // 34: toolhost.v2.Attachment
-	(*Effect)(nil),             // 35: toolhost.v2.Effect
-	(*HealthRequest)(nil),      // 36: toolhost.v2.HealthRequest
-	(*HealthResponse)(nil),     // 37: toolhost.v2.HealthResponse
-	(*DrainRequest)(nil),       // 38: toolhost.v2.DrainRequest
-	(*DrainResponse)(nil),      // 39: toolhost.v2.DrainResponse
-	nil,                        // 40: toolhost.v2.Start.TraceEntry
+	(Need)(0),                  // 0: toolhost.v2.Need
+	(Kind)(0),                  // 1: toolhost.v2.Kind
+	(Diagnostic_Severity)(0),   // 2: toolhost.v2.Diagnostic.Severity
+	(Cancel_Reason)(0),         // 3: toolhost.v2.Cancel.Reason
+	(Output_Stream)(0),         // 4: toolhost.v2.Output.Stream
+	(Answer_Outcome)(0),        // 5: toolhost.v2.Answer.Outcome
+	(Attachment_Type)(0),       // 6: toolhost.v2.Attachment.Type
+	(Effect_Operation)(0),      // 7: toolhost.v2.Effect.Operation
+	(HealthResponse_Status)(0), // 8: toolhost.v2.HealthResponse.Status
+	(*DescribeRequest)(nil),    // 9: toolhost.v2.DescribeRequest
+	(*DescribeResponse)(nil),   // 10: toolhost.v2.DescribeResponse
+	(*Needs)(nil),              // 11: toolhost.v2.Needs
+	(*Secret)(nil),             // 12: toolhost.v2.Secret
+	(*Tool)(nil),               // 13: toolhost.v2.Tool
+	(*Traits)(nil),             // 14: toolhost.v2.Traits
+	(*Root)(nil),               // 15: toolhost.v2.Root
+	(*ConfigureRequest)(nil),   // 16: toolhost.v2.ConfigureRequest
+	(*ConfigureResponse)(nil),  // 17: toolhost.v2.ConfigureResponse
+	(*Diagnostic)(nil),         // 18: toolhost.v2.Diagnostic
+	(*CallRequest)(nil),        // 19: toolhost.v2.CallRequest
+	(*Start)(nil),              // 20: toolhost.v2.Start
+	(*CallsRequest)(nil),       // 21: toolhost.v2.CallsRequest
+	(*CallsResponse)(nil),      // 22: toolhost.v2.CallsResponse
+	(*Commands)(nil),           // 23: toolhost.v2.Commands
+	(*Cancel)(nil),             // 24: toolhost.v2.Cancel
+	(*CallResponse)(nil),       // 25: toolhost.v2.CallResponse
+	(*Progress)(nil),           // 26: toolhost.v2.Progress
+	(*Output)(nil),             // 27: toolhost.v2.Output
+	(*Ask)(nil),                // 28: toolhost.v2.Ask
+	(*Permission)(nil),         // 29: toolhost.v2.Permission
+	(*Question)(nil),           // 30: toolhost.v2.Question
+	(*Answer)(nil),             // 31: toolhost.v2.Answer
+	(*FileStateQuery)(nil),     // 32: toolhost.v2.FileStateQuery
+	(*FileStates)(nil),         // 33: toolhost.v2.FileStates
+	(*FileState)(nil),          // 34: toolhost.v2.FileState
+	(*Result)(nil),             // 35: toolhost.v2.Result
+	(*Error)(nil),              // 36: toolhost.v2.Error
+	(*Attachment)(nil),         // 37: toolhost.v2.Attachment
+	(*Effect)(nil),             // 38: toolhost.v2.Effect
+	(*HealthRequest)(nil),      // 39: toolhost.v2.HealthRequest
+	(*HealthResponse)(nil),     // 40: toolhost.v2.HealthResponse
+	(*DrainRequest)(nil),       // 41: toolhost.v2.DrainRequest
+	(*DrainResponse)(nil),      // 42: toolhost.v2.DrainResponse
+	nil,                        // 43: toolhost.v2.Start.TraceEntry
 }
 var file_toolhost_v2_plugin_proto_depIdxs = []int32{
-	10, // 0: toolhost.v2.DescribeResponse.tools:type_name -> toolhost.v2.Tool
-	11, // 1: toolhost.v2.Tool.traits:type_name -> toolhost.v2.Traits
-	12, // 2: toolhost.v2.ConfigureRequest.roots:type_name -> toolhost.v2.Root
-	15, // 3: toolhost.v2.ConfigureResponse.diagnostics:type_name -> toolhost.v2.Diagnostic
-	1,  // 4: toolhost.v2.Diagnostic.severity:type_name -> toolhost.v2.Diagnostic.Severity
-	17, // 5: toolhost.v2.CallRequest.start:type_name -> toolhost.v2.Start
-	28, // 6: toolhost.v2.CallRequest.answer:type_name -> toolhost.v2.Answer
-	21, // 7: toolhost.v2.CallRequest.cancel:type_name -> toolhost.v2.Cancel
-	30, // 8: toolhost.v2.CallRequest.file_states:type_name -> toolhost.v2.FileStates
-	12, // 9: toolhost.v2.Start.roots:type_name -> toolhost.v2.Root
-	40, // 10: toolhost.v2.Start.trace:type_name -> toolhost.v2.Start.TraceEntry
-	20, // 11: toolhost.v2.Start.commands:type_name -> toolhost.v2.Commands
-	16, // 12: toolhost.v2.CallsRequest.message:type_name -> toolhost.v2.CallRequest
-	22, // 13: toolhost.v2.CallsResponse.message:type_name -> toolhost.v2.CallResponse
-	2,  // 14: toolhost.v2.Cancel.reason:type_name -> toolhost.v2.Cancel.Reason
-	23, // 15: toolhost.v2.CallResponse.progress:type_name -> toolhost.v2.Progress
-	24, // 16: toolhost.v2.CallResponse.output:type_name -> toolhost.v2.Output
-	25, // 17: toolhost.v2.CallResponse.ask:type_name -> toolhost.v2.Ask
-	29, // 18: toolhost.v2.CallResponse.file_state_query:type_name -> toolhost.v2.FileStateQuery
-	32, // 19: toolhost.v2.CallResponse.result:type_name -> toolhost.v2.Result
-	3,  // 20: toolhost.v2.Output.stream:type_name -> toolhost.v2.Output.Stream
-	26, // 21: toolhost.v2.Ask.permission:type_name -> toolhost.v2.Permission
-	27, // 22: toolhost.v2.Ask.question:type_name -> toolhost.v2.Question
-	4,  // 23: toolhost.v2.Answer.outcome:type_name -> toolhost.v2.Answer.Outcome
-	31, // 24: toolhost.v2.FileStates.states:type_name -> toolhost.v2.FileState
-	33, // 25: toolhost.v2.Result.error:type_name -> toolhost.v2.Error
-	34, // 26: toolhost.v2.Result.attachments:type_name -> toolhost.v2.Attachment
-	35, // 27: toolhost.v2.Result.effects:type_name -> toolhost.v2.Effect
-	0,  // 28: toolhost.v2.Error.kind:type_name -> toolhost.v2.Kind
-	5,  // 29: toolhost.v2.Attachment.type:type_name -> toolhost.v2.Attachment.Type
-	6,  // 30: toolhost.v2.Effect.operation:type_name -> toolhost.v2.Effect.Operation
-	31, // 31: toolhost.v2.Effect.file:type_name -> toolhost.v2.FileState
-	7,  // 32: toolhost.v2.HealthResponse.status:type_name -> toolhost.v2.HealthResponse.Status
-	8,  // 33: toolhost.v2.PluginService.Describe:input_type -> toolhost.v2.DescribeRequest
-	13, // 34: toolhost.v2.PluginService.Configure:input_type -> toolhost.v2.ConfigureRequest
-	16, // 35: toolhost.v2.PluginService.Call:input_type -> toolhost.v2.CallRequest
-	18, // 36: toolhost.v2.PluginService.Calls:input_type -> toolhost.v2.CallsRequest
-	36, // 37: toolhost.v2.PluginService.Health:input_type -> toolhost.v2.HealthRequest
-	38, // 38: toolhost.v2.PluginService.Drain:input_type -> toolhost.v2.DrainRequest
-	9,  // 39: toolhost.v2.PluginService.Describe:output_type -> toolhost.v2.DescribeResponse
-	14, // 40: toolhost.v2.PluginService.Configure:output_type -> toolhost.v2.ConfigureResponse
-	22, // 41: toolhost.v2.PluginService.Call:output_type -> toolhost.v2.CallResponse
-	19, // 42: toolhost.v2.PluginService.Calls:output_type -> toolhost.v2.CallsResponse
-	37, // 43: toolhost.v2.PluginService.Health:output_type -> toolhost.v2.HealthResponse
-	39, // 44: toolhost.v2.PluginService.Drain:output_type -> toolhost.v2.DrainResponse
-	39, // [39:45] is the sub-list for method output_type
-	33, // [33:39] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	13, // 0: toolhost.v2.DescribeResponse.tools:type_name -> toolhost.v2.Tool
+	11, // 1: toolhost.v2.DescribeResponse.needs:type_name -> toolhost.v2.Needs
+	0,  // 2: toolhost.v2.Needs.read:type_name -> toolhost.v2.Need
+	0,  // 3: toolhost.v2.Needs.write:type_name -> toolhost.v2.Need
+	0,  // 4: toolhost.v2.Needs.exec:type_name -> toolhost.v2.Need
+	0,  // 5: toolhost.v2.Needs.network:type_name -> toolhost.v2.Need
+	12, // 6: toolhost.v2.Needs.secrets:type_name -> toolhost.v2.Secret
+	0,  // 7: toolhost.v2.Secret.need:type_name -> toolhost.v2.Need
+	14, // 8: toolhost.v2.Tool.traits:type_name -> toolhost.v2.Traits
+	15, // 9: toolhost.v2.ConfigureRequest.roots:type_name -> toolhost.v2.Root
+	18, // 10: toolhost.v2.ConfigureResponse.diagnostics:type_name -> toolhost.v2.Diagnostic
+	2,  // 11: toolhost.v2.Diagnostic.severity:type_name -> toolhost.v2.Diagnostic.Severity
+	20, // 12: toolhost.v2.CallRequest.start:type_name -> toolhost.v2.Start
+	31, // 13: toolhost.v2.CallRequest.answer:type_name -> toolhost.v2.Answer
+	24, // 14: toolhost.v2.CallRequest.cancel:type_name -> toolhost.v2.Cancel
+	33, // 15: toolhost.v2.CallRequest.file_states:type_name -> toolhost.v2.FileStates
+	15, // 16: toolhost.v2.Start.roots:type_name -> toolhost.v2.Root
+	43, // 17: toolhost.v2.Start.trace:type_name -> toolhost.v2.Start.TraceEntry
+	23, // 18: toolhost.v2.Start.commands:type_name -> toolhost.v2.Commands
+	19, // 19: toolhost.v2.CallsRequest.message:type_name -> toolhost.v2.CallRequest
+	25, // 20: toolhost.v2.CallsResponse.message:type_name -> toolhost.v2.CallResponse
+	3,  // 21: toolhost.v2.Cancel.reason:type_name -> toolhost.v2.Cancel.Reason
+	26, // 22: toolhost.v2.CallResponse.progress:type_name -> toolhost.v2.Progress
+	27, // 23: toolhost.v2.CallResponse.output:type_name -> toolhost.v2.Output
+	28, // 24: toolhost.v2.CallResponse.ask:type_name -> toolhost.v2.Ask
+	32, // 25: toolhost.v2.CallResponse.file_state_query:type_name -> toolhost.v2.FileStateQuery
+	35, // 26: toolhost.v2.CallResponse.result:type_name -> toolhost.v2.Result
+	4,  // 27: toolhost.v2.Output.stream:type_name -> toolhost.v2.Output.Stream
+	29, // 28: toolhost.v2.Ask.permission:type_name -> toolhost.v2.Permission
+	30, // 29: toolhost.v2.Ask.question:type_name -> toolhost.v2.Question
+	5,  // 30: toolhost.v2.Answer.outcome:type_name -> toolhost.v2.Answer.Outcome
+	34, // 31: toolhost.v2.FileStates.states:type_name -> toolhost.v2.FileState
+	36, // 32: toolhost.v2.Result.error:type_name -> toolhost.v2.Error
+	37, // 33: toolhost.v2.Result.attachments:type_name -> toolhost.v2.Attachment
+	38, // 34: toolhost.v2.Result.effects:type_name -> toolhost.v2.Effect
+	1,  // 35: toolhost.v2.Error.kind:type_name -> toolhost.v2.Kind
+	6,  // 36: toolhost.v2.Attachment.type:type_name -> toolhost.v2.Attachment.Type
+	7,  // 37: toolhost.v2.Effect.operation:type_name -> toolhost.v2.Effect.Operation
+	34, // 38: toolhost.v2.Effect.file:type_name -> toolhost.v2.FileState
+	8,  // 39: toolhost.v2.HealthResponse.status:type_name -> toolhost.v2.HealthResponse.Status
+	9,  // 40: toolhost.v2.PluginService.Describe:input_type -> toolhost.v2.DescribeRequest
+	16, // 41: toolhost.v2.PluginService.Configure:input_type -> toolhost.v2.ConfigureRequest
+	19, // 42: toolhost.v2.PluginService.Call:input_type -> toolhost.v2.CallRequest
+	21, // 43: toolhost.v2.PluginService.Calls:input_type -> toolhost.v2.CallsRequest
+	39, // 44: toolhost.v2.PluginService.Health:input_type -> toolhost.v2.HealthRequest
+	41, // 45: toolhost.v2.PluginService.Drain:input_type -> toolhost.v2.DrainRequest
+	10, // 46: toolhost.v2.PluginService.Describe:output_type -> toolhost.v2.DescribeResponse
+	17, // 47: toolhost.v2.PluginService.Configure:output_type -> toolhost.v2.ConfigureResponse
+	25, // 48: toolhost.v2.PluginService.Call:output_type -> toolhost.v2.CallResponse
+	22, // 49: toolhost.v2.PluginService.Calls:output_type -> toolhost.v2.CallsResponse
+	40, // 50: toolhost.v2.PluginService.Health:output_type -> toolhost.v2.HealthResponse
+	42, // 51: toolhost.v2.PluginService.Drain:output_type -> toolhost.v2.DrainResponse
+	46, // [46:52] is the sub-list for method output_type
+	40, // [40:46] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_toolhost_v2_plugin_proto_init() }
@@ -3082,31 +3303,31 @@ func file_toolhost_v2_plugin_proto_init() {
 	if File_toolhost_v2_plugin_proto != nil {
 		return
 	}
-	file_toolhost_v2_plugin_proto_msgTypes[8].OneofWrappers = []any{
+	file_toolhost_v2_plugin_proto_msgTypes[10].OneofWrappers = []any{
 		(*CallRequest_Start)(nil),
 		(*CallRequest_Answer)(nil),
 		(*CallRequest_Cancel)(nil),
 		(*CallRequest_FileStates)(nil),
 	}
-	file_toolhost_v2_plugin_proto_msgTypes[14].OneofWrappers = []any{
+	file_toolhost_v2_plugin_proto_msgTypes[16].OneofWrappers = []any{
 		(*CallResponse_Progress)(nil),
 		(*CallResponse_Output)(nil),
 		(*CallResponse_Ask)(nil),
 		(*CallResponse_FileStateQuery)(nil),
 		(*CallResponse_Result)(nil),
 	}
-	file_toolhost_v2_plugin_proto_msgTypes[17].OneofWrappers = []any{
+	file_toolhost_v2_plugin_proto_msgTypes[19].OneofWrappers = []any{
 		(*Ask_Permission)(nil),
 		(*Ask_Question)(nil),
 	}
-	file_toolhost_v2_plugin_proto_msgTypes[24].OneofWrappers = []any{}
+	file_toolhost_v2_plugin_proto_msgTypes[26].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toolhost_v2_plugin_proto_rawDesc), len(file_toolhost_v2_plugin_proto_rawDesc)),
-			NumEnums:      8,
-			NumMessages:   33,
+			NumEnums:      9,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
