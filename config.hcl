@@ -104,6 +104,12 @@ audit {
   secrets  = ["JIRA_PASSWORD"]
 }
 
+# What becomes of plugins that are not pinned when they say other things of their tools than
+# before: "report" tells, "approve" holds these tools back until toolhost plugin approve NAME.
+trust {
+  definitions = "report"
+}
+
 reload {
   # Whether a host that lives longer than a call takes over changed plugins and changed
   # files of its configuration by itself. toolhost plugin reload and SIGHUP do in any case.

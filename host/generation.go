@@ -31,6 +31,7 @@ type generation struct {
 	dispatch    *dispatch.Dispatcher
 	roots       *rootSets
 	unloaded    map[string]string // by plugin: why it could not be loaded
+	watched     []watched         // what plugins say of their tools, where that is watched
 	problems    []string
 
 	linking sync.Once
@@ -113,18 +114,20 @@ func (h *Host) assemble(cfg *config.Config, conf *confinement, members []*member
 	g.roots = &rootSets{find: func(workspace string) []tool.Root { return h.findRoots(cfg, workspace) }}
 	set := make(supervisor.Set, len(members))
 	refused = make(map[string]error)
+	before := h.definitionsBefore(members)
 	for _, m := range members {
 		set[m.Name] = m.plugin
 		if m.err != nil {
 			g.failedToLoad(m)
 			continue
 		}
-		err := g.registry.Add(m.Name, m.Field, m.desc.Load(), m.checked, func(name string) registry.Settings {
+		desc, held := g.watch(h, m, before)
+		err := g.registry.Add(m.Name, m.Field, desc, m.checked && len(held) == 0, func(name string) registry.Settings {
 			t := cfg.Tools[name]
 			if on, said := h.managed.enabled(name); said {
 				t.Enabled = &on
 			}
-			return registry.Settings{Enabled: t.Enabled, Timeout: t.Timeout, Limits: registry.Limits{
+			return registry.Settings{Held: held[name], Enabled: t.Enabled, Timeout: t.Timeout, Limits: registry.Limits{
 				Priority: t.Priority, MaxConcurrent: t.MaxConcurrent, Queue: t.Queue, Attempts: t.Attempts, RetryDelay: t.RetryDelay,
 				Fallback: t.Fallback, FallbackParams: t.FallbackParams,
 			}}

@@ -167,6 +167,7 @@ func New(ctx context.Context, opts Options) (*Host, error) {
 	h.reloads.seen = h.onDisk(cfg)
 	h.lives.Tell = h.states.tell
 	g, err := h.load(ctx, cfg, conf)
+	h.reportDefinitions(g)
 	h.lives.Publish(g.registry, g.down)
 	h.current.Store(g)
 	if err != nil {

@@ -437,12 +437,12 @@ func (r *reload) tryOne(ctx context.Context, s *step) error {
 				return err
 			}
 			if accept := r.acceptance(s); accept != nil {
-				return accept(desc)
+				err = accept(desc)
 			}
-			return nil
+			return errors.Join(err, r.unapproved(s))
 		}
 	}
-	if err := h.ask(ctx, m); err != nil {
+	if err := errors.Join(h.ask(ctx, m), r.unapproved(s)); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)

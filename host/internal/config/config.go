@@ -27,6 +27,7 @@ type Config struct {
 	// Permissions are rules for calls.
 	Permissions Permissions
 	Audit       Audit
+	Trust       Trust
 	// LeftOut are optional plugins whose binaries are not there.
 	LeftOut []string
 
@@ -97,6 +98,13 @@ type Audit struct {
 	Secrets []string
 }
 
+// Trust says what becomes of plugins that are not pinned.
+type Trust struct {
+	// Approve keeps tools from being called whose definition is another than the one that was
+	// approved; otherwise that is reported.
+	Approve bool
+}
+
 // DefaultAudit is what a configuration without an audit block means.
 func DefaultAudit() Audit { return Audit{MaxBytes: 64 << 20, MaxAge: 90 * 24 * time.Hour} }
 
@@ -124,6 +132,8 @@ type Plugin struct {
 	Restart Restart
 	// Confinement is what the operator says of what the plugin may do.
 	Confinement Confinement
+	// Mounted: it is the bundled plugin of a field block, and its tools are those of a server.
+	Mounted bool
 	// Missing says why the binary cannot be used; empty: it is there.
 	Missing string
 

@@ -37,6 +37,7 @@ type fileHCL struct {
 
 	Permissions *permissionsHCL `hcl:"permissions,block"`
 	Audit       *auditHCL       `hcl:"audit,block"`
+	Trust       *trustHCL       `hcl:"trust,block"`
 }
 
 type hostHCL struct {
@@ -63,6 +64,10 @@ type sandboxHCL struct {
 type reloadHCL struct {
 	Watch   *bool          `hcl:"watch,optional"`
 	Changes hcl.Expression `hcl:"changes,optional"`
+}
+
+type trustHCL struct {
+	Definitions hcl.Expression `hcl:"definitions,optional"`
 }
 
 type rootHCL struct {
@@ -183,6 +188,9 @@ func (d *decoder) file(f *fileHCL) {
 	}
 	if f.Audit != nil {
 		d.audit(f.Audit)
+	}
+	if f.Trust != nil {
+		d.cfg.Trust.Approve = d.choice(f.Trust.Definitions, "report", "report", "approve") == "approve"
 	}
 }
 

@@ -54,7 +54,7 @@ func (d *decoder) field(f *fieldHCL) {
 		call = mountCallTimeout
 	}
 	out := Plugin{
-		Name: f.Name, Field: f.Name, Path: filepath.Join(d.env.BundledDir, mountPlugin), StartTimeout: start + mountSpare,
+		Name: f.Name, Field: f.Name, Mounted: true, Path: filepath.Join(d.env.BundledDir, mountPlugin), StartTimeout: start + mountSpare,
 		Args: []string{"--start-timeout", start.String(), "--call-timeout", call.String()}, at: f.At,
 	}
 	if out.Missing = missing(out.Path); d.env.BundledDir == "" {

@@ -75,6 +75,13 @@ CREATE TRIGGER audit_floor_update BEFORE UPDATE ON audit_floor
 	BEGIN SELECT RAISE(ABORT, 'the newest entries of the audit log stay'); END;
 CREATE TRIGGER audit_floor_delete BEFORE DELETE ON audit_floor
 	BEGIN SELECT RAISE(ABORT, 'the audit log is only appended to'); END;
+`, `
+-- What plugins said of their tools, by the configuration's lock file and the plugin's name.
+CREATE TABLE definitions (
+	config TEXT NOT NULL, plugin TEXT NOT NULL, approved TEXT NOT NULL, approved_sum BLOB NOT NULL,
+	reported_sum BLOB NOT NULL, since_ns INTEGER NOT NULL,
+	PRIMARY KEY (config, plugin)
+) STRICT, WITHOUT ROWID;
 `}
 
 // DB is the open database. It is safe for concurrent use. Writes that a call need
