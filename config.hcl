@@ -189,7 +189,8 @@ plugin "bash" {
   sandbox {
     roots   = "read-write" # or "read-only", or "none"
     exec    = true         # may start programs
-    network = false        # true lets it reach the network, and all services of localhost
+    network = false        # true lets it reach the network, and all services of localhost;
+                           # ["proxy.golang.org", "*.github.com:443"] these hosts, by a proxy
 
     # Further directories and files. What commands can write to, somebody outside may run.
     read  = ["~/.m2"]

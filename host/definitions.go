@@ -83,7 +83,8 @@ func (g *generation) watch(h *Host, m *member, before map[string]state.Definitio
 	w := watched{plugin: m.Name, tools: desc.Tools}
 	var err error
 	if w.sum, _, err = state.SumOf(desc.Tools); err != nil {
-		return desc, nil // its schemas are no JSON, and the registry says so
+		g.problem("What plugin %s says of its tools cannot be compared with what it said before: %v", m.Name, err)
+		return desc, nil
 	}
 	known, ok := before[m.Name]
 	w.first = !ok
@@ -188,14 +189,15 @@ func (h *Host) reportDefinitions(g *generation) {
 func (r *reload) unapproved(s *step) error {
 	h, m := r.host, s.next
 	if !r.cfg.Trust.Approve || h.pins.off || s.old == nil || s.old.err != nil || m.desc.Load() == nil || !h.isWatched(&m.Plugin) {
-		return nil
+		return nil //nolint:nilerr // what is wrong with the lock file is told by who loads the plugin
 	}
 	now, _, err := state.SumOf(m.desc.Load().Tools)
 	if err != nil {
-		return nil //nolint:nilerr // the registry says so
+		return err
 	}
-	if serves, _, err := state.SumOf(s.old.desc.Load().Tools); err == nil && serves == now {
-		return nil // what is held back is so already
+	serves, _, err := state.SumOf(s.old.desc.Load().Tools)
+	if err != nil || serves == now { // what is held back is so already
+		return err
 	}
 	known, err := h.state.Definitions(h.definitionsKey())
 	if before, ok := known[m.Name]; err != nil || !ok || before.Approved == now {

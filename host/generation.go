@@ -76,7 +76,7 @@ func (h *Host) newMember(p config.Plugin, cfg *config.Config, conf *confinement,
 	m.plugin = h.super.Add(supervisor.Spec{
 		Name: p.Name, Path: p.Path, Args: p.Args, Env: p.Env, StartTimeout: p.StartTimeout, Config: p.Config,
 		Roots: h.findRoots(cfg, h.opts.Workspace), StateDir: h.pluginStateDir(p.Name),
-		Confine:    func(s supervisor.Start) (func(error) error, error) { return h.confine(conf, &m.Plugin, s) },
+		Confine:    func(s supervisor.Start) (*supervisor.Confined, error) { return h.confine(conf, &m.Plugin, s) },
 		Diagnose:   func(diags []tool.Diagnostic) string { return cfg.At(p.Name, diags) },
 		Inherit:    func() *os.File { return h.commands.inherit(m) },
 		Executable: func() (string, error) { return h.pins.executable(p.Name, p.Path) },
@@ -153,6 +153,7 @@ func (h *Host) assemble(cfg *config.Config, conf *confinement, members []*member
 		Timeout:   cfg.Host.Timeout,
 		Latest:    func() *dispatch.Dispatcher { return h.current.Load().dispatch },
 		Unloaded:  g.whyUnloaded,
+		Denied:    h.denials.since,
 	}
 	return g, refused, err
 }

@@ -98,6 +98,7 @@ type Host struct {
 	watchers subscribers[Update]
 	states   subscribers[Transition]
 	metrics  metrics.Metrics
+	denials  denials
 	live     live
 
 	closeOnce sync.Once

@@ -60,7 +60,7 @@ var permits = []permit{
 	},
 	{
 		"reach the network", func(n *tool.Needs) tool.Need { return n.Network },
-		func(p *config.Plugin) bool { return profile(p).Network }, `network = true`, `network = false`,
+		func(p *config.Plugin) bool { return profile(p).Network || len(profile(p).Hosts) > 0 }, `network = true`, `network = false`,
 	},
 }
 

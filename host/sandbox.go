@@ -59,6 +59,7 @@ func profile(p *config.Plugin) sandbox.Profile {
 			*s.value = *s.said
 		}
 	}
+	out.Hosts = said.Hosts
 	out.Read, out.Write, out.Run = said.Read, said.Write, said.Run
 	out.Limits = confine.Limits{
 		Memory: said.Limits.Memory, Processes: said.Limits.Processes, Files: said.Limits.Files,
@@ -83,6 +84,9 @@ func (c *confinement) choose(p *config.Plugin, roots []tool.Root) (backend sandb
 	}
 	if mode != "require" {
 		return backend, why, nil
+	}
+	if backend == sandbox.Landlock && why == nil && len(p.Confinement.Hosts) > 0 {
+		why = errors.New("it may reach single hosts, which needs namespaces, the backend ns")
 	}
 	if backend == sandbox.None && why == nil {
 		why = errors.New("the configuration says backend = \"none\"")
@@ -112,7 +116,7 @@ func (c *confinement) check(roots []tool.Root) error {
 }
 
 // confine is the supervisor's Confine for a plugin.
-func (h *Host) confine(c *confinement, p *config.Plugin, s supervisor.Start) (func(error) error, error) {
+func (h *Host) confine(c *confinement, p *config.Plugin, s supervisor.Start) (*supervisor.Confined, error) {
 	backend, why, err := c.choose(p, s.Roots)
 	if err != nil {
 		return nil, err
@@ -150,16 +154,31 @@ func (h *Host) confine(c *confinement, p *config.Plugin, s supervisor.Start) (fu
 	if err != nil {
 		return nil, fmt.Errorf("the sandbox cannot be set up: %w", err)
 	}
+	if backend == sandbox.Namespaces && len(prof.Hosts) > 0 {
+		policy.ProxyPort = proxyPort
+		env = throughProxy(env)
+	}
 	s.Cmd.Env = env
 	running, err := sandbox.Wrap(s.Cmd, kernel.Launcher, backend, policy)
 	if err != nil {
 		return nil, err
 	}
-	return func(started error) error {
-		err := running(started)
-		if err != nil && backend == sandbox.Namespaces {
-			sandbox.Forget(h.stateRoot) // it may be that they can no longer be had
-		}
-		return err
+	var stop func()
+	return &supervisor.Confined{
+		Running: func(started error) error {
+			l, err := running(started)
+			if err != nil && backend == sandbox.Namespaces {
+				sandbox.Forget(h.stateRoot) // it may be that they can no longer be had
+			}
+			if l != nil {
+				stop, err = h.serveProxy(l, c.cfg, p, prof.Hosts)
+			}
+			return err
+		},
+		Ended: func() {
+			if stop != nil {
+				stop()
+			}
+		},
 	}, nil
 }

@@ -8,13 +8,15 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/gohcl"
+
+	"toolhost.dev/host/internal/hostlist"
 )
 
 type confinementHCL struct {
 	Enforce hcl.Expression `hcl:"enforce,optional"`
 	Roots   hcl.Expression `hcl:"roots,optional"`
 	Exec    *bool          `hcl:"exec,optional"`
-	Network *bool          `hcl:"network,optional"`
+	Network hcl.Expression `hcl:"network,optional"`
 	Read    []string       `hcl:"read,optional"`
 	Write   []string       `hcl:"write,optional"`
 	Limits  *limitsHCL     `hcl:"limits,block"`
@@ -29,7 +31,8 @@ type limitsHCL struct {
 }
 
 func (d *decoder) confinement(c *confinementHCL) Confinement {
-	out := Confinement{Enforce: d.choice(c.Enforce, "", "auto", "require", "off"), Exec: c.Exec, Network: c.Network}
+	out := Confinement{Enforce: d.choice(c.Enforce, "", "auto", "require", "off"), Exec: c.Exec}
+	out.Network, out.Hosts = d.network(c.Network)
 	if given(c.Roots) {
 		access := d.choice(c.Roots, "read-write", "read-only", "read-write", "none")
 		write, none := access == "read-write", access == "none"
@@ -48,6 +51,39 @@ func (d *decoder) confinement(c *confinementHCL) Confinement {
 		}
 	}
 	return out
+}
+
+// network evaluates true, false, or a list of hosts.
+func (d *decoder) network(e hcl.Expression) (all *bool, hosts []string) {
+	if !given(e) {
+		return nil, nil
+	}
+	v, diags := e.Value(d.ctx)
+	if diags.HasErrors() {
+		d.add(diags)
+		return nil, nil
+	}
+	if t := v.Type(); t.IsTupleType() || t.IsListType() || t.IsSetType() {
+		if diags := gohcl.DecodeExpression(e, d.ctx, &hosts); diags.HasErrors() {
+			d.add(diags)
+			return nil, nil
+		}
+		if len(hosts) == 0 {
+			d.fail(e.Range(), "There is no host in the list", "Name those that may be reached, or write false.")
+		}
+		for _, h := range hosts {
+			if _, err := hostlist.Parse([]string{h}); err != nil {
+				d.fail(e.Range(), "A host that may be reached cannot be read", "%v.", err)
+			}
+		}
+		return new(bool), hosts
+	}
+	all = new(bool)
+	if diags := gohcl.DecodeExpression(e, d.ctx, all); diags.HasErrors() {
+		d.fail(e.Range(), "This is neither true nor false nor a list of hosts", "Write network = [\"proxy.golang.org\", \"*.github.com:443\"], or true for everything.")
+		return nil, nil
+	}
+	return all, nil
 }
 
 // leastFiles is what a plugin needs itself; the shell's own descriptors have numbers above

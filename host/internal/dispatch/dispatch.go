@@ -81,6 +81,8 @@ type Dispatcher struct {
 	Latest func() *Dispatcher
 	// Unloaded says which plugins could not be loaded, for a name that is not found. nil: nothing.
 	Unloaded func(name string) string
+	// Denied says what the sandbox of a plugin refused from a moment on. nil: nothing.
+	Denied func(plugin string, since time.Time) []string
 }
 
 // Pending is a call that has its place in the session's line.
@@ -160,6 +162,7 @@ func (p *Pending) Run(ctx context.Context, front Front) *tool.Result {
 	res := p.attempt(ctx, call, peer) // 5. where
 	res.Run.QueueTime, res.Run.ExecutionTime = queued, time.Since(p.started)-queued
 	p.remember(res)
+	p.tellDenied(res, p.started.Add(queued))
 	return p.instead(whole, front, p.finish(p.overdue(ctx, res)))
 }
 

@@ -128,6 +128,37 @@ func (s Session) Contains(dir string) bool {
 	})
 }
 
+// maxToldDenials bounds how many denials a result tells of.
+const maxToldDenials = 5
+
+// tellDenied adds to a result what the sandbox refused meanwhile: programs hardly say.
+func (p *Pending) tellDenied(res *tool.Result, since time.Time) {
+	if p.d.Denied == nil {
+		return
+	}
+	all := p.d.Denied(p.entry.Plugin, since)
+	for i, text := range all {
+		if i == maxToldDenials {
+			text = fmt.Sprintf("The sandbox refused connections to %d more hosts", len(all)-i)
+		}
+		note := "[" + text + ".]"
+		if res.Success() {
+			res.Output = strings.TrimPrefix(strings.TrimSuffix(res.Output, "\n")+"\n"+note, "\n")
+		} else {
+			res.Error.Message = strings.TrimSuffix(res.Error.Message, "\n") + "\n" + note
+		}
+		if i == maxToldDenials {
+			break
+		}
+	}
+	if len(all) > 0 {
+		if res.Metadata == nil {
+			res.Metadata = make(map[string]any)
+		}
+		res.Metadata["denied"] = all
+	}
+}
+
 // finish completes a result, for every way a call can end.
 func (p *Pending) finish(res *tool.Result) *tool.Result {
 	res.Run.CallID = p.req.ID

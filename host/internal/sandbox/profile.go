@@ -20,6 +20,8 @@ type Profile struct {
 	// StartProcesses lets it execute the system's programs and those in the roots.
 	StartProcesses bool `json:"exec"`
 	Network        bool `json:"network"`
+	// Hosts are what it reaches by a proxy, without Network; see package hostlist.
+	Hosts []string `json:"hosts,omitempty"`
 	// Read and Write are paths besides the roots.
 	Read []string `json:"read,omitempty"`
 	// Run are programs besides those of the system and in the roots.
@@ -129,7 +131,7 @@ func (p Profile) Policy(at Place, abi int) (confine.Policy, []string, error) {
 		}
 	case kind.static:
 		out.Read = append(out.Read, runtimeFiles...)
-		if p.Network { // names are looked up, and certificates checked
+		if p.Network || len(p.Hosts) > 0 { // names are looked up, and certificates checked
 			out.Read = append(out.Read, systemFiles...)
 			out.Read = append(out.Read, "/usr/share/ca-certificates")
 		}

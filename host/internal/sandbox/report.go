@@ -75,6 +75,8 @@ func (p Profile) network(b Backend) string {
 	switch {
 	case p.Network:
 		return "network: allowed"
+	case len(p.Hosts) > 0 && b == Namespaces:
+		return "network: by a proxy to " + strings.Join(p.Hosts, ", ") + " only, and a localhost of its own"
 	case !p.StartProcesses:
 		return "network: none, and no connections to Unix sockets"
 	case b == Namespaces:
@@ -99,6 +101,7 @@ func (p Profile) Gaps(k *Kernel, b Backend, why error) []Gap {
 		}
 		return []Gap{{"the kernel enforces nothing: what a plugin may do is checked by the host and the SDK only", how}}
 	}
+	gap(len(p.Hosts) > 0 && b != Namespaces, "single hosts cannot be let through: there is no network at all", "needs the backend ns")
 	gap(why != nil, "the wanted backend is not there", fmt.Sprint(why))
 	if b == Landlock {
 		how := "set backend to \"auto\" in the configuration"
@@ -119,7 +122,7 @@ func (p Profile) Gaps(k *Kernel, b Backend, why error) []Gap {
 		gap(k.ABI < 5, "devices that are open can be controlled", fmt.Sprintf(upgrade, "6.10"))
 		gap(k.ABI < 6, "processes of the user outside can be sent signals", fmt.Sprintf(upgrade, "6.12"))
 	}
-	gap(p.Network, "with a network every service of this machine's localhost can be reached", "leave network out of its sandbox block")
+	gap(p.Network, "with a network every service of this machine's localhost can be reached", "name the hosts that it may reach in its sandbox block instead: network = [\"example.org\"]")
 	gap(p.StartProcesses && p.Limits.Processes == 0, "the number of processes is not limited", "set limits { processes } in its sandbox block")
 	gap(p.StartProcesses && p.Limits.Memory == 0, "the memory of a process is not limited", "set limits { memory } in its sandbox block")
 	gap(p.StartProcesses, "memory and disk of all processes together are not limited", "run toolhost in a cgroup and on a file system with a quota")

@@ -25,6 +25,15 @@ type Definitions struct {
 // SumOf gives the sum of definitions, in whatever order they are.
 func SumOf(tools []tool.Definition) (sum Sum, text []byte, err error) {
 	sorted := slices.SortedFunc(slices.Values(tools), func(a, b tool.Definition) int { return strings.Compare(a.Name, b.Name) })
+	for i := range sorted { // what is no JSON counts as it stands
+		for _, schema := range []*json.RawMessage{&sorted[i].Input, &sorted[i].Output} {
+			if len(*schema) > 0 && !json.Valid(*schema) {
+				if *schema, err = json.Marshal(string(*schema)); err != nil {
+					return sum, nil, err
+				}
+			}
+		}
+	}
 	text, err = json.Marshal(sorted)
 	return sha256.Sum256(text), text, err
 }

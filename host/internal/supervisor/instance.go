@@ -166,7 +166,7 @@ func (p *Plugin) connect(ctx context.Context) (*instance, plugin.ClientProtocol,
 		}
 	}
 	if confine := p.spec.Confine; confine != nil {
-		in.proc.confine = func() (func(error) error, error) {
+		in.proc.confine = func() (*Confined, error) {
 			return confine(Start{Cmd: in.proc.cmd, Roots: p.spec.Roots, SocketDir: in.proc.socketDir})
 		}
 	}

@@ -65,9 +65,8 @@ type Spec struct {
 	// nil: the binary itself.
 	Executable func() (string, error)
 	// Confine has a process confined that is about to be started, and may change all of
-	// its command. running is called with what starting it gave, and says whether the
-	// plugin runs; nil: this one is not confined. nil: none is.
-	Confine func(Start) (running func(error) error, err error)
+	// its command. It gives nil for one that is not confined. nil: none is.
+	Confine func(Start) (*Confined, error)
 	// Diagnose writes what is wrong with the configuration for the operator. nil: plainly.
 	Diagnose func(diags []tool.Diagnostic) string
 	Restart  Restart
@@ -100,6 +99,15 @@ type Start struct {
 	Cmd       *exec.Cmd
 	Roots     []tool.Root
 	SocketDir string
+}
+
+// Confined is a process that is started confined.
+type Confined struct {
+	// Running is called with what starting it gave, and says whether the plugin runs.
+	Running func(start error) error
+	// Ended is called when the process has ended, if Running said that it runs. nil: nobody waits
+	// for that.
+	Ended func()
 }
 
 // Supervisor owns plugins. It is safe for concurrent use.
