@@ -192,6 +192,9 @@ plugin "bash" {
     network = false        # true lets it reach the network, and all services of localhost;
                            # ["proxy.golang.org", "*.github.com:443"] these hosts, by a proxy
 
+    # "read-write" lets it write the hooks and settings of repositories, which git runs.
+    git = "protected"
+
     # Further directories and files. What commands can write to, somebody outside may run.
     read  = ["~/.m2"]
     write = []

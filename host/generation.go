@@ -153,7 +153,7 @@ func (h *Host) assemble(cfg *config.Config, conf *confinement, members []*member
 		Timeout:   cfg.Host.Timeout,
 		Latest:    func() *dispatch.Dispatcher { return h.current.Load().dispatch },
 		Unloaded:  g.whyUnloaded,
-		Denied:    h.denials.since,
+		Denied:    g.denied(h),
 	}
 	return g, refused, err
 }

@@ -99,7 +99,9 @@ type Host struct {
 	states   subscribers[Transition]
 	metrics  metrics.Metrics
 	denials  denials
-	live     live
+	// redirected tells, by root, whether git was sent elsewhere there before any plugin could do so.
+	redirected sync.Map
+	live       live
 
 	closeOnce sync.Once
 	closeErr  error

@@ -59,7 +59,7 @@ func profile(p *config.Plugin) sandbox.Profile {
 			*s.value = *s.said
 		}
 	}
-	out.Hosts = said.Hosts
+	out.Hosts, out.WriteGit = said.Hosts, said.WriteGit
 	out.Read, out.Write, out.Run = said.Read, said.Write, said.Run
 	out.Limits = confine.Limits{
 		Memory: said.Limits.Memory, Processes: said.Limits.Processes, Files: said.Limits.Files,
@@ -148,6 +148,11 @@ func (h *Host) confine(c *confinement, p *config.Plugin, s supervisor.Start) (*s
 			return nil, fmt.Errorf("there is no place for the programs that call tools: %w", err)
 		}
 		at.Run = []string{dir, h.commands.binary}
+	}
+	if prof.WriteRoots && !prof.WriteGit && backend == sandbox.Namespaces {
+		for _, r := range s.Roots {
+			h.redirected.LoadOrStore(r.Path, sandbox.Redirects(r.Path) != "")
+		}
 	}
 	kernel := c.able()
 	policy, env, err := prof.Policy(at, kernel.ABI)

@@ -155,6 +155,8 @@ type Confinement struct {
 	Enforce string
 	// WriteRoots: it may write in writable roots. NoRoots: it may not even read in any.
 	WriteRoots, NoRoots, Exec, Network *bool
+	// WriteGit: it may write the hooks and the settings of repositories in its roots.
+	WriteGit bool
 	// Hosts are what it may reach without Network; see package hostlist.
 	Hosts []string
 	// Read and Write are further paths, absolute; Run are programs.

@@ -17,6 +17,7 @@ type confinementHCL struct {
 	Roots   hcl.Expression `hcl:"roots,optional"`
 	Exec    *bool          `hcl:"exec,optional"`
 	Network hcl.Expression `hcl:"network,optional"`
+	Git     hcl.Expression `hcl:"git,optional"`
 	Read    []string       `hcl:"read,optional"`
 	Write   []string       `hcl:"write,optional"`
 	Limits  *limitsHCL     `hcl:"limits,block"`
@@ -38,6 +39,7 @@ func (d *decoder) confinement(c *confinementHCL) Confinement {
 		write, none := access == "read-write", access == "none"
 		out.WriteRoots, out.NoRoots = &write, &none
 	}
+	out.WriteGit = d.choice(c.Git, "protected", "protected", "read-write") == "read-write"
 	for _, p := range c.Read {
 		out.Read = append(out.Read, d.path(p))
 	}

@@ -81,8 +81,9 @@ type Dispatcher struct {
 	Latest func() *Dispatcher
 	// Unloaded says which plugins could not be loaded, for a name that is not found. nil: nothing.
 	Unloaded func(name string) string
-	// Denied says what the sandbox of a plugin refused from a moment on. nil: nothing.
-	Denied func(plugin string, since time.Time) []string
+	// Denied says what the sandbox of a plugin refused from a moment on, as far as it knows or
+	// what was printed tells. nil: nothing.
+	Denied func(plugin string, roots []tool.Root, since time.Time, printed string) []string
 }
 
 // Pending is a call that has its place in the session's line.

@@ -136,10 +136,14 @@ func (p *Pending) tellDenied(res *tool.Result, since time.Time) {
 	if p.d.Denied == nil {
 		return
 	}
-	all := p.d.Denied(p.entry.Plugin, since)
+	printed := res.Output
+	if res.Error != nil {
+		printed = res.Error.Message
+	}
+	all := p.d.Denied(p.entry.Plugin, p.req.Session.Roots, since, printed)
 	for i, text := range all {
 		if i == maxToldDenials {
-			text = fmt.Sprintf("The sandbox refused connections to %d more hosts", len(all)-i)
+			text = fmt.Sprintf("The sandbox refused %d more things", len(all)-i)
 		}
 		note := "[" + text + ".]"
 		if res.Success() {

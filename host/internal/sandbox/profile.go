@@ -25,9 +25,11 @@ type Profile struct {
 	// Read and Write are paths besides the roots.
 	Read []string `json:"read,omitempty"`
 	// Run are programs besides those of the system and in the roots.
-	Run    []string       `json:"run,omitempty"`
-	Write  []string       `json:"write,omitempty"`
-	Limits confine.Limits `json:"limits"`
+	Run   []string `json:"run,omitempty"`
+	Write []string `json:"write,omitempty"`
+	// WriteGit lets it write what git executes, too: hooks and settings.
+	WriteGit bool           `json:"write_git,omitempty"`
+	Limits   confine.Limits `json:"limits"`
 }
 
 // Default gives the profile that a plugin has by its name: the bundled ones have what
@@ -100,6 +102,10 @@ func (p Profile) Policy(at Place, abi int) (confine.Policy, []string, error) {
 		case p.NoRoots:
 		case r.Writable && p.WriteRoots:
 			out.Write = append(out.Write, r.Path)
+			if !p.WriteGit {
+				fixed, protected := gitPaths(r.Path)
+				out.Fixed, out.Protected = append(out.Fixed, fixed...), append(out.Protected, protected...)
+			}
 		case p.StartProcesses:
 			out.Run = append(out.Run, r.Path)
 		default:

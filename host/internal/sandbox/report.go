@@ -21,6 +21,9 @@ func (p Profile) Enforced(k *Kernel, b Backend) []string {
 	if b == Namespaces {
 		out = append(out, "a root of its own that holds nothing else, with an empty /tmp and home directory")
 	}
+	if b == Namespaces && p.WriteRoots && !p.WriteGit {
+		out = append(out, "git: the hooks and settings of the roots' repositories cannot be written")
+	}
 	if k.ABI >= 6 {
 		out = append(out, "no signals to processes outside")
 	}
@@ -126,6 +129,14 @@ func (p Profile) Gaps(k *Kernel, b Backend, why error) []Gap {
 	gap(p.StartProcesses && p.Limits.Processes == 0, "the number of processes is not limited", "set limits { processes } in its sandbox block")
 	gap(p.StartProcesses && p.Limits.Memory == 0, "the memory of a process is not limited", "set limits { memory } in its sandbox block")
 	gap(p.StartProcesses, "memory and disk of all processes together are not limited", "run toolhost in a cgroup and on a file system with a quota")
-	gap(p.StartProcesses && p.WriteRoots, "hooks and settings written into a root's .git are run by a git outside", "do not run git there unconfined without looking at .git/hooks and .git/config")
+	switch {
+	case !p.WriteRoots:
+	case p.WriteGit:
+		gap(true, "hooks and settings written into a root's .git are run by a git outside", "leave git = \"read-write\" out of its sandbox block")
+	case b != Namespaces:
+		gap(true, "hooks and settings written into a root's .git are run by a git outside", "needs the backend ns; else do not run git there unconfined without looking at .git/hooks and .git/config")
+	default:
+		gap(p.StartProcesses, "repositories that commands make have hooks and settings of their making, until the plugin starts again", "do not run git there unconfined without looking at .git/hooks and .git/config")
+	}
 	return gaps
 }

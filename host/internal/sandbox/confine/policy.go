@@ -23,6 +23,10 @@ type Policy struct {
 	Read  []string `json:"read,omitempty"`
 	Write []string `json:"write,omitempty"`
 	Run   []string `json:"run,omitempty"`
+	// Fixed are paths within Write that cannot be moved or replaced, and Protected such that cannot
+	// be written to either, with what is below them. Only with Namespaces.
+	Fixed     []string `json:"fixed,omitempty"`
+	Protected []string `json:"protected,omitempty"`
 	// Scratch are directories that are empty at first and kept in memory. Only with Namespaces.
 	Scratch []string `json:"scratch,omitempty"`
 	// Devices are device files that may be read, written and controlled.

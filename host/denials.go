@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +16,7 @@ import (
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/egress"
 	"toolhost.dev/host/internal/hostlist"
+	"toolhost.dev/host/internal/sandbox"
 	"toolhost.dev/host/internal/state"
 )
 
@@ -128,4 +131,42 @@ func (d *denials) since(plugin string, began time.Time) []string {
 		}
 	}
 	return out
+}
+
+// gitDenied is what programs say when they write to what is protected in a repository.
+var gitDenied = regexp.MustCompile(`(?m)\.git/(?:modules/\S*/)?(?:config|hooks)\b.*(?:Device or resource busy|Read-only file system)|(?:Device or resource busy|Read-only file system).*\.git\b|could not write config file \S*\.git/|\.git\b.*Device or resource busy`)
+
+// denied gives dispatch's Denied.
+func (g *generation) denied(h *Host) func(string, []tool.Root, time.Time, string) []string {
+	return func(plugin string, roots []tool.Root, since time.Time, printed string) []string {
+		out := h.denials.since(plugin, since)
+		m := g.member(plugin)
+		if m == nil || profile(&m.Plugin).WriteGit || !profile(&m.Plugin).WriteRoots {
+			return out
+		}
+		if backend, _, err := g.confinement.choose(&m.Plugin, roots); err != nil || backend != sandbox.Namespaces {
+			return out
+		}
+		for _, r := range roots {
+			path := sandbox.Redirects(r.Path)
+			if before, known := h.redirected.Load(r.Path); path == "" || !r.Writable || !known || before == true {
+				continue
+			}
+			aside := path + ".from-sandbox"
+			if err := os.Rename(path, aside); err != nil {
+				h.log.Warn("a file that sends git elsewhere for its settings and hooks cannot be moved aside: remove it before git runs there", "file", path, "error", err)
+				continue
+			}
+			h.log.Warn("a file that sends git elsewhere for its settings and hooks was moved aside", "file", path, "to", aside)
+			out = append(out, fmt.Sprintf("%s would have sent git elsewhere for its settings and hooks, and was moved to %s", path, aside))
+		}
+		if gitDenied.MatchString(printed) {
+			at := ""
+			if p := g.cfg.PluginPosition(plugin); p != "" {
+				at = " (" + p + ")"
+			}
+			out = append(out, fmt.Sprintf("The sandbox keeps .git itself, .git/hooks and .git/config as they are, since what stands there is run outside of it. Commits and branches work; settings can be given for one command (git -c NAME=VALUE). To allow it, the operator writes git = \"read-write\" in the sandbox block of plugin %q%s", plugin, at))
+		}
+		return out
+	}
 }
