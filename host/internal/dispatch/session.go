@@ -172,13 +172,13 @@ func (p *Pending) finish(res *tool.Result) *tool.Result {
 	if res.Error != nil && res.Error.Source == "" {
 		res.Error = res.Error.From(tool.SourceTool)
 	}
-	command := p.req.Command
-	if command == "" {
-		command = p.req.Name + " " + string(p.req.Arguments)
+	entry := state.Entry{Session: p.req.Session.ID, At: p.started, Command: p.req.Command, Tool: res.Run.Tool, Success: res.Success()}
+	if entry.Command == "" {
+		entry.Command, entry.Arguments = p.req.Name, p.req.Arguments
 	}
 	p.audit(res)
 	p.count(res)
-	p.d.State.AddHistory(state.Entry{Session: p.req.Session.ID, At: p.started, Command: command, Tool: res.Run.Tool, Success: res.Success()})
+	p.d.State.AddHistory(entry)
 	return res
 }
 

@@ -95,6 +95,7 @@ type DB struct {
 
 	auditing atomic.Pointer[Auditing] // the last that was said
 	auditOff atomic.Bool
+	masking  atomic.Pointer[Masking]
 	forgot   bool // sessions that were not used for long were removed; of the flusher alone
 	audited  int  // entries since the log was last pruned; of the flusher alone
 
