@@ -206,6 +206,13 @@ plugin "bash" {
       files     = 4096
       file_size = "16GiB"
       cpu       = "1h"
+
+      # Of all of them together, where toolhost has a cgroup of its own to divide.
+      total {
+        memory    = "16GiB"
+        processes = 2000
+        cpus      = 4
+      }
     }
   }
 }

@@ -25,8 +25,9 @@ type PluginDiagnosis struct {
 	Profile  sandbox.Profile `json:"profile"`
 	Enforced []string        `json:"enforced"`
 	Missing  []sandbox.Gap   `json:"missing"`
-	// Unneeded are grants that the plugin has no need for, as far as it was heard before.
-	Unneeded []Unneeded `json:"unneeded,omitempty"`
+	// Heard: the plugin was described before, so what it needs is known.
+	Heard bool `json:"heard"`
+	Grants
 }
 
 // Diagnose says how the plugins of a configuration are confined on this machine. It starts
@@ -56,8 +57,9 @@ func Diagnose(opts Options) (*Diagnosis, error) {
 			Name: p.Name, Enforce: c.enforce(p), Backend: backend, Profile: prof,
 			Enforced: append([]string{}, prof.Enforced(kernel, backend)...), Missing: append([]sandbox.Gap{}, prof.Gaps(kernel, backend, why)...),
 		}
+		d.Grants = grants(p, nil)
 		if desc := said[p.Name]; desc != nil {
-			d.Unneeded = unneeded(p, desc.Needs)
+			d.Heard, d.Grants = true, grants(p, desc.Needs)
 			if err == nil {
 				err = lacks(p, desc.Needs)
 			}

@@ -10,6 +10,7 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
+	"toolhost.dev/host/internal/cgroup"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/sandbox"
 	"toolhost.dev/host/internal/sandbox/confine"
@@ -26,6 +27,8 @@ type confinement struct {
 	// cache is where what the machine can do is kept; empty: nowhere.
 	cache string
 
+	// groups are to be divided; nil: see kernel.NoCgroup.
+	groups *cgroup.Tree
 	probe  sync.Once
 	kernel sandbox.Kernel
 }
@@ -38,6 +41,10 @@ func (c *confinement) able() *sandbox.Kernel {
 			path = launcher
 		}
 		c.kernel = sandbox.Probe(path, c.cache)
+		c.kernel.NoCgroup = ""
+		if c.groups, err = cgroup.Find("/sys/fs/cgroup", "/proc/self"); err != nil {
+			c.kernel.NoCgroup = err.Error()
+		}
 	})
 	return &c.kernel
 }
@@ -60,6 +67,7 @@ func profile(p *config.Plugin) sandbox.Profile {
 		}
 	}
 	out.Hosts, out.WriteGit = said.Hosts, said.WriteGit
+	out.Total = cgroup.Limits(said.Limits.Total)
 	out.Read, out.Write, out.Run = said.Read, said.Write, said.Run
 	out.Limits = confine.Limits{
 		Memory: said.Limits.Memory, Processes: said.Limits.Processes, Files: said.Limits.Files,
@@ -90,6 +98,9 @@ func (c *confinement) choose(p *config.Plugin, roots []tool.Root) (backend sandb
 	}
 	if backend == sandbox.None && why == nil {
 		why = errors.New("the configuration says backend = \"none\"")
+	}
+	if t := p.Confinement.Limits.Total; why == nil && t != (config.Totals{}) && c.able().NoCgroup != "" {
+		why = fmt.Errorf("limits of its processes together cannot be kept: %s", c.able().NoCgroup)
 	}
 	if why != nil {
 		return backend, why, fmt.Errorf("plugin %s must run confined (enforce = \"require\"), and cannot: %w. See toolhost doctor; enforce = \"auto\" runs it with what there is", p.Name, why)
@@ -164,11 +175,35 @@ func (h *Host) confine(c *confinement, p *config.Plugin, s supervisor.Start) (*s
 		env = throughProxy(env)
 	}
 	s.Cmd.Env = env
+	var group *cgroup.Group
+	if c.groups != nil && !prof.Total.None() {
+		if group, err = c.groups.Make(p.Name, prof.Total); err != nil {
+			if c.enforce(p) == "require" {
+				return nil, err
+			}
+			h.log.Warn("a plugin runs without the limits of its processes together", "plugin", p.Name, "why", err)
+		}
+	}
 	running, err := sandbox.Wrap(s.Cmd, kernel.Launcher, backend, policy)
-	if err != nil {
-		return nil, err
+	if group != nil && err == nil {
+		group.Start(s.Cmd)
 	}
 	var stop func()
+	ended := func() {
+		if stop != nil {
+			stop()
+		}
+		if group == nil {
+			return
+		}
+		if err := group.Remove(); err != nil {
+			h.log.Warn("the cgroup of a plugin that ended stays", "plugin", p.Name, "why", err)
+		}
+	}
+	if err != nil {
+		ended()
+		return nil, err
+	}
 	return &supervisor.Confined{
 		Running: func(started error) error {
 			l, err := running(started)
@@ -180,10 +215,6 @@ func (h *Host) confine(c *confinement, p *config.Plugin, s supervisor.Start) (*s
 			}
 			return err
 		},
-		Ended: func() {
-			if stop != nil {
-				stop()
-			}
-		},
+		Ended: ended,
 	}, nil
 }

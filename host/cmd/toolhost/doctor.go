@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -50,6 +51,11 @@ func doctorText(w io.Writer, d *host.Diagnosis) {
 		landlock = fmt.Sprintf("version %d", m.ABI)
 	}
 	fmt.Fprintf(w, "configuration         %s\nnamespaces            %s\nLandlock              %s\nsystem call filters   %s\n", d.Config, namespaces, landlock, yes[m.Seccomp])
+	cgroups := "yes"
+	if m.NoCgroup != "" {
+		cgroups = "no: " + m.NoCgroup
+	}
+	fmt.Fprintf(w, "cgroup to divide      %s\n", cgroups)
 	if m.Launcher == "" {
 		fmt.Fprintf(w, "no plugin is confined: %s\n", m.NoLauncher)
 	}
@@ -57,6 +63,16 @@ func doctorText(w io.Writer, d *host.Diagnosis) {
 		fmt.Fprintf(w, "\n%s: backend %s, enforce %s\n", printable(p.Name), p.Backend, p.Enforce)
 		if p.Refused != "" {
 			fmt.Fprintf(w, "  refused: %s\n", p.Refused)
+		}
+		switch {
+		case p.Needs == nil && p.Heard:
+			fmt.Fprintln(w, "  needs: not declared")
+		case p.Needs == nil:
+			fmt.Fprintln(w, "  needs: not known before it was started once")
+		case len(p.Needed) == 0:
+			fmt.Fprintln(w, "  needs: nothing")
+		default:
+			fmt.Fprintf(w, "  needs: %s\n", printable(strings.Join(p.Needed, "; ")))
 		}
 		for _, e := range p.Enforced {
 			fmt.Fprintf(w, "  + %s\n", printable(e))

@@ -172,6 +172,18 @@ type Limits struct {
 	Processes, Files uint64
 	// CPU time, in whole seconds.
 	CPU time.Duration
+	// Total is for all of them together.
+	Total Totals
+}
+
+// Totals are limits of a plugin's processes together; 0: none.
+type Totals struct {
+	// Memory in bytes.
+	Memory uint64
+	// Processes and threads.
+	Processes uint64
+	// CPUs that may be busy at the same time.
+	CPUs float64
 }
 
 // Alias is another name for a tool.

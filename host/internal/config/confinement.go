@@ -29,6 +29,13 @@ type limitsHCL struct {
 	Files     hcl.Expression `hcl:"files,optional"`
 	FileSize  hcl.Expression `hcl:"file_size,optional"`
 	CPU       hcl.Expression `hcl:"cpu,optional"`
+	Total     *totalHCL      `hcl:"total,block"`
+}
+
+type totalHCL struct {
+	Memory    hcl.Expression `hcl:"memory,optional"`
+	Processes hcl.Expression `hcl:"processes,optional"`
+	CPUs      hcl.Expression `hcl:"cpus,optional"`
 }
 
 func (d *decoder) confinement(c *confinementHCL) Confinement {
@@ -50,6 +57,9 @@ func (d *decoder) confinement(c *confinementHCL) Confinement {
 		out.Limits = Limits{
 			Memory: d.size(l.Memory), FileSize: d.size(l.FileSize),
 			Processes: d.count(l.Processes, 1), Files: d.count(l.Files, leastFiles), CPU: d.duration(l.CPU),
+		}
+		if t := l.Total; t != nil {
+			out.Limits.Total = Totals{Memory: d.size(t.Memory), Processes: d.count(t.Processes, leastTotal), CPUs: d.cpus(t.CPUs)}
 		}
 	}
 	return out
@@ -91,6 +101,24 @@ func (d *decoder) network(e hcl.Expression) (all *bool, hosts []string) {
 // leastFiles is what a plugin needs itself; the shell's own descriptors have numbers above
 // 200, to be out of the way.
 const leastFiles = 256
+
+// leastTotal is how many threads a plugin needs itself.
+const leastTotal = 32
+
+// cpus evaluates how many processors may be busy; 0 when it is not given.
+func (d *decoder) cpus(e hcl.Expression) (n float64) {
+	if !given(e) {
+		return 0
+	}
+	if diags := gohcl.DecodeExpression(e, d.ctx, &n); diags.HasErrors() {
+		d.add(diags)
+		return 0
+	}
+	if n < 0.01 || n > 10000 {
+		d.fail(e.Range(), fmt.Sprintf("%g is no number of processors", n), "Give one from 0.01 on, such as 1.5, or leave it out for no limit.")
+	}
+	return n
+}
 
 // count evaluates a whole number from least on; 0 when it is not given.
 func (d *decoder) count(e hcl.Expression, least uint64) uint64 {

@@ -8,6 +8,7 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
+	"toolhost.dev/host/internal/cgroup"
 	"toolhost.dev/host/internal/sandbox/confine"
 )
 
@@ -30,6 +31,8 @@ type Profile struct {
 	// WriteGit lets it write what git executes, too: hooks and settings.
 	WriteGit bool           `json:"write_git,omitempty"`
 	Limits   confine.Limits `json:"limits"`
+	// Total is what its processes may use together.
+	Total cgroup.Limits `json:"total,omitzero"`
 }
 
 // Default gives the profile that a plugin has by its name: the bundled ones have what

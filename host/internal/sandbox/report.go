@@ -36,6 +36,16 @@ func (p Profile) Enforced(k *Kernel, b Backend) []string {
 			limits = append(limits, fmt.Sprintf("%s %d", l.name, l.value))
 		}
 	}
+	if k.NoCgroup == "" {
+		for _, l := range []struct {
+			name  string
+			value float64
+		}{{"memory", float64(p.Total.Memory)}, {"processes", float64(p.Total.Processes)}, {"cpus", p.Total.CPUs}} {
+			if l.value > 0 {
+				limits = append(limits, fmt.Sprintf("%s %.10g together", l.name, l.value))
+			}
+		}
+	}
 	if len(limits) > 0 {
 		out = append(out, "limits: "+strings.Join(limits, ", "))
 	}
@@ -128,7 +138,13 @@ func (p Profile) Gaps(k *Kernel, b Backend, why error) []Gap {
 	gap(p.Network, "with a network every service of this machine's localhost can be reached", "name the hosts that it may reach in its sandbox block instead: network = [\"example.org\"]")
 	gap(p.StartProcesses && p.Limits.Processes == 0, "the number of processes is not limited", "set limits { processes } in its sandbox block")
 	gap(p.StartProcesses && p.Limits.Memory == 0, "the memory of a process is not limited", "set limits { memory } in its sandbox block")
-	gap(p.StartProcesses, "memory and disk of all processes together are not limited", "run toolhost in a cgroup and on a file system with a quota")
+	switch {
+	case k.NoCgroup != "":
+		gap(p.StartProcesses || !p.Total.None(), "memory, number and processor time of all processes together are not limited", k.NoCgroup)
+	default:
+		gap(p.StartProcesses && p.Total.Memory == 0, "memory of all processes together is not limited", "set limits { total { memory } } in its sandbox block")
+	}
+	gap(p.StartProcesses, "what all processes together write to disk is not limited", "run toolhost on a file system with a quota")
 	switch {
 	case !p.WriteRoots:
 	case p.WriteGit:

@@ -43,6 +43,8 @@ type Kernel struct {
 	// Namespaces: the whole stack was run and works; else why not.
 	Namespaces   bool   `json:"namespaces"`
 	NoNamespaces string `json:"no_namespaces,omitempty"`
+	// NoCgroup says why there is no cgroup to limit processes together by; empty: there is.
+	NoCgroup string `json:"no_cgroup,omitempty"`
 }
 
 // Choose gives the backend to use where the operator wants one; "auto" wants the best. The

@@ -152,6 +152,9 @@ func (p *process) run() error {
 		_ = p.cmd.Wait()
 		p.cmd.Process = nil
 	}
+	if p.ended != nil {
+		p.ended()
+	}
 	if errno := syscall.Errno(0); err == start || errors.As(err, &errno) && error(errno) == err { //nolint:errorlint // as it is: that of executing the plugin
 		return startError(p.path, err)
 	}

@@ -105,8 +105,7 @@ type Start struct {
 type Confined struct {
 	// Running is called with what starting it gave, and says whether the plugin runs.
 	Running func(start error) error
-	// Ended is called when the process has ended, if Running said that it runs. nil: nobody waits
-	// for that.
+	// Ended is called when the process has ended, or did not come to run. nil: nobody waits for that.
 	Ended func()
 }
 
