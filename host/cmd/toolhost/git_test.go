@@ -97,7 +97,7 @@ func (w *world) gitWorks(t *testing.T) {
 	// The edit tools are held to the same.
 	c := exec.Command(filepath.Join(bin, "toolhost"), "--workspace", w.work, "run", "write .git/hooks/pre-push text")
 	c.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.home, "XDG_RUNTIME_DIR=" + filepath.Join(w.dir, "run"), "XDG_STATE_HOME=" + filepath.Join(w.dir, "state2")}
-	if out, err := c.CombinedOutput(); err == nil {
-		t.Errorf("write made a hook: %s", out)
+	if out, err := c.CombinedOutput(); err == nil || !strings.Contains(string(out), `git = "read-write" in the sandbox block of plugin "edit"`) {
+		t.Errorf("write made a hook, or does not say why not: %v %s", err, out)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -45,8 +46,10 @@ type Tree struct {
 
 	mu      sync.Mutex
 	divided bool
-	made    int
 }
+
+// made counts the groups of this process, whatever tree they are in.
+var made atomic.Int64
 
 // Find finds the cgroup of this process and says why it cannot be divided. Nothing is changed.
 // mounts is where the kernel shows cgroups, proc this process: /sys/fs/cgroup and /proc/self.
@@ -124,8 +127,7 @@ func (t *Tree) Make(name string, l Limits) (g *Group, err error) {
 	if err := t.divide(); err != nil {
 		return nil, fmt.Errorf("the cgroup %s cannot be divided: %w", t.dir, err)
 	}
-	t.made++
-	dir := filepath.Join(t.dir, fmt.Sprintf("toolhost-%s-%d-%d", name, os.Getpid(), t.made))
+	dir := filepath.Join(t.dir, fmt.Sprintf("toolhost-%s-%d-%d", name, os.Getpid(), made.Add(1)))
 	if err := os.Mkdir(dir, 0o755); err != nil { //nolint:gosec // a cgroup
 		return nil, fmt.Errorf("a cgroup cannot be made: %w", err)
 	}

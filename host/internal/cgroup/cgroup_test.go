@@ -96,8 +96,28 @@ func TestMake(t *testing.T) {
 	if g.Start(cmd); !cmd.SysProcAttr.UseCgroupFD || cmd.SysProcAttr.CgroupFD != int(g.Dir.Fd()) {
 		t.Error("the command does not start in the group")
 	}
-	if err := g.Remove(); err != nil {
-		t.Error(err)
+	// Another configuration finds the tree anew, from the cgroup that the process is in by then.
+	if err := os.WriteFile(filepath.Join(proc, "cgroup"), []byte("0::/a/b/"+own+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, own, "cgroup.controllers"), []byte("cpu memory pids"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Find(mounts, proc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := again.Make("bash", Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range []*Group{g, other} {
+		if err := g.Remove(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
