@@ -134,7 +134,7 @@ func (d *denials) since(plugin string, began time.Time) []string {
 }
 
 // gitDenied is what programs say when they write to what is protected in a repository.
-var gitDenied = regexp.MustCompile(`(?im)\.git/(?:modules/\S*/)?(?:config|hooks)\b.*(?:Device or resource busy|Read-only file system)|(?:Device or resource busy|Read-only file system).*\.git\b|could not write config file \S*\.git/|\.git\b.*Device or resource busy`)
+var gitDenied = regexp.MustCompile(`(?im)\.git/(?:modules/\S*/)?(?:config|hooks)\b.*(?:resource busy|read-only)|(?:Device or resource busy|Read-only file system).*\.git\b|could not write config file \S*\.git/|\.git\b.*Device or resource busy`)
 
 // denied gives dispatch's Denied.
 func (g *generation) denied(h *Host) func(string, []tool.Root, time.Time, string) []string {
