@@ -130,6 +130,12 @@ audit {
 #   sample   = 0.1
 # }
 
+# What becomes of plugins that are not pinned when they say other things of their tools than
+# before: "report" tells, "approve" holds these tools back until toolhost plugin approve NAME.
+trust {
+  definitions = "report"
+}
+
 reload {
   # Whether a host that lives longer than a call takes over changed plugins and changed
   # files of its configuration by itself. toolhost plugin reload and SIGHUP do in any case.
@@ -207,9 +213,13 @@ plugin "bash" {
   # What the kernel lets it do. By its name, bash starts programs and writes in the
   # writable roots; read, grep and snippet do neither; all others write, but start nothing.
   sandbox {
-    roots   = "read-write" # or "read-only"
+    roots   = "read-write" # or "read-only", or "none"
     exec    = true         # may start programs
-    network = false        # true lets it reach the network, and all services of localhost
+    network = false        # true lets it reach the network, and all services of localhost;
+                           # ["proxy.golang.org", "*.github.com:443"] these hosts, by a proxy
+
+    # "read-write" lets it write the hooks and settings of repositories, which git runs.
+    git = "protected"
 
     # Further directories and files. What commands can write to, somebody outside may run.
     read  = ["~/.m2"]
@@ -222,6 +232,13 @@ plugin "bash" {
       files     = 4096
       file_size = "16GiB"
       cpu       = "1h"
+
+      # Of all of them together, where toolhost has a cgroup of its own to divide.
+      total {
+        memory    = "16GiB"
+        processes = 2000
+        cpus      = 4
+      }
     }
   }
 }

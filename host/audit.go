@@ -25,14 +25,15 @@ func (h *Host) Log(q LogQuery) ([]LogEntry, error) { return h.state.AuditLog(q) 
 // Log gives entries of the audit log, the oldest first.
 func (r *Records) Log(q LogQuery) ([]LogEntry, error) { return r.state.AuditLog(q) }
 
-// auditing has calls kept as the configuration says.
+// auditing has calls kept as the configuration says, and secrets masked in what is kept.
 func auditing(cfg *config.Config, db *state.DB) {
 	a := cfg.Audit
+	m := audit.New(secrets(cfg))
+	db.Mask(state.Masking{Command: m.Command, Arguments: m.Arguments}) // also where nothing is audited
 	if a.Off {
 		db.Audit(nil)
 		return
 	}
-	m := audit.New(secrets(cfg))
 	db.Audit(&state.Auditing{Arguments: m.Arguments, Text: m.Text, MaxBytes: int64(min(a.MaxBytes, math.MaxInt64)), MaxAge: a.MaxAge})
 }
 

@@ -25,6 +25,9 @@ type PluginDiagnosis struct {
 	Profile  sandbox.Profile `json:"profile"`
 	Enforced []string        `json:"enforced"`
 	Missing  []sandbox.Gap   `json:"missing"`
+	// Heard: the plugin was described before, so what it needs is known.
+	Heard bool `json:"heard"`
+	Grants
 }
 
 // Diagnose says how the plugins of a configuration are confined on this machine. It starts
@@ -43,6 +46,7 @@ func Diagnose(opts Options) (*Diagnosis, error) {
 	}
 	roots := configuredRoots(cfg, workspace)
 	c := &confinement{cfg: cfg, bundled: opts.BundledDir}
+	said := heard(cfg, opts)
 	kernel := c.able()
 	out := &Diagnosis{Config: cfg.Source, Machine: *kernel, Plugins: []PluginDiagnosis{}}
 	for i := range cfg.Plugins {
@@ -52,6 +56,13 @@ func Diagnose(opts Options) (*Diagnosis, error) {
 		d := PluginDiagnosis{
 			Name: p.Name, Enforce: c.enforce(p), Backend: backend, Profile: prof,
 			Enforced: append([]string{}, prof.Enforced(kernel, backend)...), Missing: append([]sandbox.Gap{}, prof.Gaps(kernel, backend, why)...),
+		}
+		d.Grants = grants(p, nil)
+		if desc := said[p.Name]; desc != nil {
+			d.Heard, d.Grants = true, grants(p, desc.Needs)
+			if err == nil {
+				err = lacks(p, desc.Needs)
+			}
 		}
 		if err != nil {
 			d.Refused = err.Error()

@@ -31,6 +31,7 @@ type generation struct {
 	dispatch    *dispatch.Dispatcher
 	roots       *rootSets
 	unloaded    map[string]string // by plugin: why it could not be loaded
+	watched     []watched         // what plugins say of their tools, where that is watched
 	problems    []string
 
 	linking sync.Once
@@ -46,6 +47,8 @@ type member struct {
 	binary binary
 	// desc is what it says of itself, as soon as that is known.
 	desc atomic.Pointer[tool.Description]
+	// refused: it lacks grants.
+	refused atomic.Bool
 	// checked: nothing was wrong with desc when it was looked at before.
 	checked bool
 	// err says why it cannot be used; nil: it can.
@@ -73,10 +76,11 @@ func (h *Host) newMember(p config.Plugin, cfg *config.Config, conf *confinement,
 	m.plugin = h.super.Add(supervisor.Spec{
 		Name: p.Name, Path: p.Path, Args: p.Args, Env: p.Env, StartTimeout: p.StartTimeout, Config: p.Config,
 		Roots: h.findRoots(cfg, h.opts.Workspace), StateDir: h.pluginStateDir(p.Name),
-		Confine:    func(s supervisor.Start) (func(error) error, error) { return h.confine(conf, &m.Plugin, s) },
+		Confine:    func(s supervisor.Start) (*supervisor.Confined, error) { return h.confine(conf, &m.Plugin, s) },
 		Diagnose:   func(diags []tool.Diagnostic) string { return cfg.At(p.Name, diags) },
 		Inherit:    func() *os.File { return h.commands.inherit(m) },
 		Executable: func() (string, error) { return h.pins.executable(p.Name, p.Path) },
+		Granted:    func(d *tool.Description) error { return h.granted(m, d) },
 		Accept: func(d *tool.Description) error {
 			if err := h.pins.accept(p.Name, d); err != nil {
 				return err
@@ -110,18 +114,20 @@ func (h *Host) assemble(cfg *config.Config, conf *confinement, members []*member
 	g.roots = &rootSets{find: func(workspace string) []tool.Root { return h.findRoots(cfg, workspace) }}
 	set := make(supervisor.Set, len(members))
 	refused = make(map[string]error)
+	before := h.definitionsBefore(members)
 	for _, m := range members {
 		set[m.Name] = m.plugin
 		if m.err != nil {
 			g.failedToLoad(m)
 			continue
 		}
-		err := g.registry.Add(m.Name, m.Field, m.desc.Load(), m.checked, func(name string) registry.Settings {
+		desc, held := g.watch(h, m, before)
+		err := g.registry.Add(m.Name, m.Field, desc, m.checked && len(held) == 0, func(name string) registry.Settings {
 			t := cfg.Tools[name]
 			if on, said := h.managed.enabled(name); said {
 				t.Enabled = &on
 			}
-			return registry.Settings{Enabled: t.Enabled, Timeout: t.Timeout, Limits: registry.Limits{
+			return registry.Settings{Held: held[name], Enabled: t.Enabled, Timeout: t.Timeout, Limits: registry.Limits{
 				Priority: t.Priority, MaxConcurrent: t.MaxConcurrent, Queue: t.Queue, Attempts: t.Attempts, RetryDelay: t.RetryDelay,
 				Fallback: t.Fallback, FallbackParams: t.FallbackParams,
 			}}
@@ -150,6 +156,7 @@ func (h *Host) assemble(cfg *config.Config, conf *confinement, members []*member
 		Timeout:   cfg.Host.Timeout,
 		Latest:    func() *dispatch.Dispatcher { return h.current.Load().dispatch },
 		Unloaded:  g.whyUnloaded,
+		Denied:    g.denied(h),
 	}
 	if cfg.Host.Adaptive {
 		g.dispatch.Adaptive = &h.adaptive

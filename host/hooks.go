@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -206,24 +207,15 @@ func (h *Host) tellHooks(old, now *generation) {
 			})
 		}
 	}
-	for _, name := range sortedNames(before) {
+	for _, name := range slices.Sorted(maps.Keys(before)) {
 		if after[name] == nil {
 			notice(old.dispatch.Hooks, tool.HookUnregister, name, nil)
 		}
 	}
-	for _, name := range sortedNames(after) {
+	for _, name := range slices.Sorted(maps.Keys(after)) {
 		if before[name] == nil {
 			notice(now.dispatch.Hooks, tool.HookRegister, name, after[name])
 		}
 	}
 	h.notices.add(tell)
-}
-
-func sortedNames(of map[string]*tool.Definition) []string {
-	names := make([]string, 0, len(of))
-	for name := range of {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }

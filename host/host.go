@@ -106,6 +106,9 @@ type Host struct {
 	notices  notices
 	adaptive dispatch.Adaptive
 	tracing  tracing
+	denials  denials
+	// redirected tells, by root, whether git was sent elsewhere there before any plugin could do so.
+	redirected sync.Map
 
 	closeOnce sync.Once
 	closeErr  error
@@ -180,6 +183,7 @@ func New(ctx context.Context, opts Options) (*Host, error) {
 	h.reloads.seen = h.onDisk(cfg)
 	h.lives.Tell = h.states.tell
 	g, err := h.load(ctx, cfg, conf)
+	h.reportDefinitions(g)
 	h.lives.Publish(g.registry, g.down)
 	h.current.Store(g)
 	if err != nil {

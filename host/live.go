@@ -144,6 +144,7 @@ const (
 	opStatus = "status"
 	opEnable = "enable"
 	opStats  = "stats"
+	opRenew  = "renew"
 )
 
 // control answers another process.
@@ -155,6 +156,11 @@ func (h *Host) control(ctx context.Context, op string, args json.RawMessage) (an
 			return nil, err
 		}
 		return nil, h.setEnabled(e.Name, e.On)
+	case opRenew:
+		h.reloads.one.Lock()
+		h.renew()
+		h.reloads.one.Unlock()
+		return h.Reload(ctx, ReloadOptions{}) // what was refused because it was not approved
 	case opStatus:
 		return RemoteStatus{PID: os.Getpid(), Began: h.live.began, Status: h.Status()}, nil
 	case opStats:
@@ -208,6 +214,12 @@ type enableArgs struct {
 // Enable has the host enable a tool or all tools of a plugin, or disable them; see [Host.Enable].
 func (r Remote) Enable(ctx context.Context, name string, on bool) error {
 	return r.socket.Ask(ctx, opEnable, enableArgs{name, on}, new(any))
+}
+
+// Renew has the host look again at what was approved.
+func (r Remote) Renew(ctx context.Context) (*Reload, error) {
+	out := new(Reload)
+	return out, r.socket.Ask(ctx, opRenew, nil, out)
 }
 
 // Status asks the host for its status.

@@ -29,9 +29,9 @@ type binary struct {
 	keyed bool
 }
 
-func (h *Host) binaryOf(p *config.Plugin) binary {
+func binaryOf(db *state.DB, p *config.Plugin) binary {
 	b := binary{file: state.FileIdentity(p.Path)}
-	hash, err := h.state.BinaryHash(p.Path)
+	hash, err := db.BinaryHash(p.Path)
 	if err != nil {
 		return b
 	}
@@ -64,7 +64,7 @@ func (h *Host) load(ctx context.Context, cfg *config.Config, conf *confinement) 
 			m.err = tool.Errorf(tool.Security, "Plugin %s is not loaded: %w", p.Name, err)
 			continue
 		}
-		m.binary = h.binaryOf(&p)
+		m.binary = binaryOf(h.state, &p)
 		var desc *tool.Description
 		if m.binary.keyed {
 			desc, m.checked, m.err = h.remembered(m.binary.key)
@@ -77,7 +77,11 @@ func (h *Host) load(ctx context.Context, cfg *config.Config, conf *confinement) 
 	wg.Wait()
 	for _, m := range members {
 		if m.err == nil {
-			if err := h.pins.accept(m.Name, m.desc.Load()); err != nil {
+			err := h.pins.accept(m.Name, m.desc.Load())
+			if err == nil {
+				err = lacks(&m.Plugin, m.desc.Load().Needs)
+			}
+			if err != nil {
 				m.err = tool.Errorf(tool.Security, "Plugin %s is not loaded: %w", m.Name, err)
 			}
 		}
@@ -119,19 +123,27 @@ func (h *Host) ask(ctx context.Context, m *member) error {
 	switch {
 	case !m.binary.keyed:
 	case err == nil:
-		by := Version
-		if slices.ContainsFunc(desc.Tools, func(d tool.Definition) bool { return d.Validate() != nil }) {
-			by = ""
-		}
-		kept = h.state.SaveDescription(m.binary.key, desc, by)
+		kept = h.keep(m, desc)
+	case m.refused.Load(): // what it said is kept
 	case ctx.Err() == nil && time.Since(began) > slowFailure:
 		kept = h.state.SaveFailure(m.binary.key, err.Error())
 	}
 	if kept != nil {
 		h.log.Warn("what a plugin said of itself could not be kept", "plugin", m.Name, "error", kept)
 	}
-	m.desc.Store(desc)
+	if err == nil {
+		m.desc.Store(desc)
+	}
 	return err
+}
+
+// keep remembers what a plugin said of itself.
+func (h *Host) keep(m *member, desc *tool.Description) error {
+	by := Version
+	if slices.ContainsFunc(desc.Tools, func(d tool.Definition) bool { return d.Validate() != nil }) {
+		by = ""
+	}
+	return h.state.SaveDescription(m.binary.key, desc, by)
 }
 
 // discovered takes over the tools that a plugin has now, when they are not those that it was

@@ -89,6 +89,7 @@ func (h *Host) renew() {
 	if err != nil { // tools that a rule is about are gone
 		g.problem("%v", err)
 	}
+	h.reportDefinitions(g)
 	h.lives.Publish(g.registry, g.down)
 	h.current.Store(g)
 	h.tellHooks(old, g)

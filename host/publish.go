@@ -27,6 +27,7 @@ func (r *reload) publish() {
 		g.problem("The state directory of a running host stays: state_dir counts from its next start.")
 	}
 	r.out.Problems = g.problems
+	h.reportDefinitions(g)
 	h.lives.Publish(g.registry, g.down)
 	h.current.Store(g)
 	if r.cfg != r.old.cfg {

@@ -323,7 +323,7 @@ func (r *reload) plan() {
 			s.next = s.old
 			continue
 		}
-		b := h.binaryOf(p)
+		b := binaryOf(h.state, p)
 		if !s.configured && len(r.opts.Plugins) == 0 && b.keyed && b.key == s.old.binary.key && s.old.err == nil {
 			s.next = s.old // the same bytes in another file
 			h.reloads.forgive(s.name)
@@ -433,13 +433,16 @@ func (r *reload) tryOne(ctx context.Context, s *step) error {
 			if err := h.pins.accept(m.Name, desc); err != nil {
 				return err
 			}
-			if accept := r.acceptance(s); accept != nil {
-				return accept(desc)
+			if err := lacks(&m.Plugin, desc.Needs); err != nil {
+				return err
 			}
-			return nil
+			if accept := r.acceptance(s); accept != nil {
+				err = accept(desc)
+			}
+			return errors.Join(err, r.unapproved(s))
 		}
 	}
-	if err := h.ask(ctx, m); err != nil {
+	if err := errors.Join(h.ask(ctx, m), r.unapproved(s)); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)

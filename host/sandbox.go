@@ -10,6 +10,7 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
+	"toolhost.dev/host/internal/cgroup"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/sandbox"
 	"toolhost.dev/host/internal/sandbox/confine"
@@ -26,6 +27,8 @@ type confinement struct {
 	// cache is where what the machine can do is kept; empty: nowhere.
 	cache string
 
+	// groups are to be divided; nil: see kernel.NoCgroup.
+	groups *cgroup.Tree
 	probe  sync.Once
 	kernel sandbox.Kernel
 }
@@ -38,6 +41,10 @@ func (c *confinement) able() *sandbox.Kernel {
 			path = launcher
 		}
 		c.kernel = sandbox.Probe(path, c.cache)
+		c.kernel.NoCgroup = ""
+		if c.groups, err = cgroup.Find("/sys/fs/cgroup", "/proc/self"); err != nil {
+			c.kernel.NoCgroup = err.Error()
+		}
 	})
 	return &c.kernel
 }
@@ -54,11 +61,13 @@ func (c *confinement) enforce(p *config.Plugin) string {
 func profile(p *config.Plugin) sandbox.Profile {
 	out := sandbox.Default(p.Name)
 	said := p.Confinement
-	for _, s := range []struct{ said, value *bool }{{said.WriteRoots, &out.WriteRoots}, {said.Exec, &out.StartProcesses}, {said.Network, &out.Network}} {
+	for _, s := range []struct{ said, value *bool }{{said.WriteRoots, &out.WriteRoots}, {said.NoRoots, &out.NoRoots}, {said.Exec, &out.StartProcesses}, {said.Network, &out.Network}} {
 		if s.said != nil {
 			*s.value = *s.said
 		}
 	}
+	out.Hosts, out.WriteGit = said.Hosts, said.WriteGit
+	out.Total = cgroup.Limits(said.Limits.Total)
 	out.Read, out.Write, out.Run = said.Read, said.Write, said.Run
 	out.Limits = confine.Limits{
 		Memory: said.Limits.Memory, Processes: said.Limits.Processes, Files: said.Limits.Files,
@@ -84,8 +93,14 @@ func (c *confinement) choose(p *config.Plugin, roots []tool.Root) (backend sandb
 	if mode != "require" {
 		return backend, why, nil
 	}
+	if backend == sandbox.Landlock && why == nil && len(p.Confinement.Hosts) > 0 {
+		why = errors.New("it may reach single hosts, which needs namespaces, the backend ns")
+	}
 	if backend == sandbox.None && why == nil {
 		why = errors.New("the configuration says backend = \"none\"")
+	}
+	if t := p.Confinement.Limits.Total; why == nil && t != (config.Totals{}) && c.able().NoCgroup != "" {
+		why = fmt.Errorf("limits of its processes together cannot be kept: %s", c.able().NoCgroup)
 	}
 	if why != nil {
 		return backend, why, fmt.Errorf("plugin %s must run confined (enforce = \"require\"), and cannot: %w. See toolhost doctor; enforce = \"auto\" runs it with what there is", p.Name, why)
@@ -112,7 +127,7 @@ func (c *confinement) check(roots []tool.Root) error {
 }
 
 // confine is the supervisor's Confine for a plugin.
-func (h *Host) confine(c *confinement, p *config.Plugin, s supervisor.Start) (func(error) error, error) {
+func (h *Host) confine(c *confinement, p *config.Plugin, s supervisor.Start) (*supervisor.Confined, error) {
 	backend, why, err := c.choose(p, s.Roots)
 	if err != nil {
 		return nil, err
@@ -145,21 +160,61 @@ func (h *Host) confine(c *confinement, p *config.Plugin, s supervisor.Start) (fu
 		}
 		at.Run = []string{dir, h.commands.binary}
 	}
+	if prof.WriteRoots && !prof.WriteGit && backend == sandbox.Namespaces {
+		for _, r := range s.Roots {
+			h.redirected.LoadOrStore(r.Path, sandbox.Redirects(r.Path) != "")
+		}
+	}
 	kernel := c.able()
 	policy, env, err := prof.Policy(at, kernel.ABI)
 	if err != nil {
 		return nil, fmt.Errorf("the sandbox cannot be set up: %w", err)
 	}
+	if backend == sandbox.Namespaces && len(prof.Hosts) > 0 {
+		policy.ProxyPort = proxyPort
+		env = throughProxy(env)
+	}
 	s.Cmd.Env = env
+	var group *cgroup.Group
+	if c.groups != nil && !prof.Total.None() {
+		if group, err = c.groups.Make(p.Name, prof.Total); err != nil {
+			if c.enforce(p) == "require" {
+				return nil, err
+			}
+			h.log.Warn("a plugin runs without the limits of its processes together", "plugin", p.Name, "why", err)
+		}
+	}
 	running, err := sandbox.Wrap(s.Cmd, kernel.Launcher, backend, policy)
+	if group != nil && err == nil {
+		group.Start(s.Cmd)
+	}
+	var stop func()
+	ended := func() {
+		if stop != nil {
+			stop()
+		}
+		if group == nil {
+			return
+		}
+		if err := group.Remove(); err != nil {
+			h.log.Warn("the cgroup of a plugin that ended stays", "plugin", p.Name, "why", err)
+		}
+	}
 	if err != nil {
+		ended()
 		return nil, err
 	}
-	return func(started error) error {
-		err := running(started)
-		if err != nil && backend == sandbox.Namespaces {
-			sandbox.Forget(h.stateRoot) // it may be that they can no longer be had
-		}
-		return err
+	return &supervisor.Confined{
+		Running: func(started error) error {
+			l, err := running(started)
+			if err != nil && backend == sandbox.Namespaces {
+				sandbox.Forget(h.stateRoot) // it may be that they can no longer be had
+			}
+			if l != nil {
+				stop, err = h.serveProxy(l, c.cfg, p, prof.Hosts)
+			}
+			return err
+		},
+		Ended: ended,
 	}, nil
 }

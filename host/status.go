@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"time"
 
 	"toolhost.dev/sdk/tool"
 
@@ -78,6 +79,11 @@ type PluginStatus struct {
 	DependsOn []string `json:"depends_on,omitempty"`
 	// Health is what the plugin says of itself while it runs.
 	Health *tool.Health `json:"health,omitempty"`
+	// Unneeded are grants that the plugin has no need for.
+	Unneeded []Unneeded `json:"unneeded,omitempty"`
+	// Unapproved say how its tools differ from what the operator saw at first, or approved since.
+	Unapproved      []ToolChange `json:"unapproved,omitempty"`
+	UnapprovedSince time.Time    `json:"unapproved_since,omitzero"`
 	// Refused says why what is on disk now is not what serves; empty: it is.
 	Refused string `json:"refused,omitempty"`
 }
@@ -119,6 +125,12 @@ func (h *Host) pluginStatus(g *generation, m *member) PluginStatus {
 	}
 	if why := g.unloaded[m.Name]; why != "" && ps.Error == "" {
 		ps.Error = why
+	}
+	if d := m.desc.Load(); d != nil {
+		ps.Unneeded = unneeded(&m.Plugin, d.Needs)
+	}
+	if w := g.watchedPlugin(m.Name); w != nil {
+		ps.Unapproved, ps.UnapprovedSince = w.changes, w.since
 	}
 	ps.Refused = h.reloads.refusal(m.Name)
 	for _, e := range g.registry.All() {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"toolhost.dev/sdk/suggest"
 	"toolhost.dev/sdk/tool"
@@ -134,6 +135,11 @@ type PluginTrust struct {
 	PinnedSHA256 string `json:"pinned_sha256,omitempty"`
 	// Changes say how its tools differ from what is pinned.
 	Changes []string `json:"changes,omitempty"`
+	// Unapproved say how the tools of a plugin that is not pinned differ from what the operator
+	// saw at first, or approved since, and UnapprovedSince when that was first told.
+	Unapproved      []ToolChange `json:"unapproved,omitempty"`
+	UnapprovedSince time.Time    `json:"unapproved_since,omitzero"`
+	Grants
 	// Error is why the plugin cannot be loaded.
 	Error string `json:"error,omitempty"`
 	Tools []Tool `json:"tools"`
@@ -192,7 +198,13 @@ func (h *Host) description(plugin string) *tool.Description {
 }
 
 func (h *Host) inspectPlugin(p config.Plugin, lock *trust.Lock) PluginTrust {
-	t := PluginTrust{Name: p.Name, Path: p.Path, Error: h.current.Load().unloaded[p.Name], Tools: []Tool{}}
+	var needs *tool.Needs
+	if m := h.current.Load().member(p.Name); m != nil {
+		if d := m.desc.Load(); d != nil {
+			needs = d.Needs
+		}
+	}
+	t := PluginTrust{Name: p.Name, Path: p.Path, Grants: grants(&p, needs), Error: h.current.Load().unloaded[p.Name], Tools: []Tool{}}
 	if sum, err := h.state.BinaryHash(p.Path); err == nil {
 		t.SHA256 = hex.EncodeToString(sum[:])
 	} else if t.Error == "" {
@@ -212,6 +224,10 @@ func (h *Host) inspectPlugin(p config.Plugin, lock *trust.Lock) PluginTrust {
 		t.Pinned, t.PinnedSHA256 = true, pin.SHA256
 		if t.Error == "" {
 			t.Changes = pin.Changes(defs)
+		}
+	} else if t.Error == "" {
+		if w := h.current.Load().watchedPlugin(p.Name); w != nil {
+			t.Unapproved, t.UnapprovedSince = w.changes, w.since
 		}
 	}
 	return t

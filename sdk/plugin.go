@@ -21,6 +21,16 @@ type (
 	Attachment = tool.Attachment
 	// Health is the answer to a health check.
 	Health = tool.Health
+	// Needs is what a plugin has to be granted.
+	Needs = tool.Needs
+	// Secret is an environment variable that a plugin has to be given.
+	Secret = tool.Secret
+)
+
+// How much a plugin needs what its [Needs] name.
+const (
+	Optional = tool.Optional
+	Required = tool.Required
 )
 
 // Errorf makes the error of a failed call. The message says what was wrong and
@@ -41,6 +51,10 @@ type Plugin struct {
 	// MinHostVersion is the lowest host version the plugin works with; empty: any.
 	MinHostVersion string
 	Tools          []Tool
+	// Needs is what the operator has to grant the plugin, which is not loaded without what it
+	// requires; grants that it has no need for are pointed out. nil: it does not say, and is
+	// loaded whatever it is granted. It must not depend on the configuration.
+	Needs *Needs
 	// Discover gives the tools of a plugin that learns them from elsewhere, once it is
 	// configured. They take the place of Tools, which is empty then. It is called after
 	// Config, within the start timeout of the plugin, and again after calls, so it should keep
@@ -152,7 +166,7 @@ func (p *Plugin) description() (d *tool.Description, toolErr, err error) {
 	if p.Config.err != nil {
 		errs = append(errs, fmt.Errorf("cannot infer the configuration schema: %w", p.Config.err))
 	}
-	d = &tool.Description{Name: p.Name, Version: p.Version, MinHostVersion: p.MinHostVersion, ConfigSchema: p.Config.schema}
+	d = &tool.Description{Name: p.Name, Version: p.Version, MinHostVersion: p.MinHostVersion, ConfigSchema: p.Config.schema, Needs: p.Needs}
 	d.Capabilities = append(d.Capabilities, tool.CapabilityCalls) // package toolrpc has it
 	if p.Commands {
 		d.Capabilities = append(d.Capabilities, tool.CapabilityCommands)

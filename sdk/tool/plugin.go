@@ -35,6 +35,8 @@ type Description struct {
 	ConfigSchema json.RawMessage `json:"config_schema,omitempty"`
 	Tools        []Definition    `json:"tools"`
 	Capabilities []string        `json:"capabilities,omitempty"`
+	// Needs is what the plugin has to be granted; nil: it does not say.
+	Needs *Needs `json:"needs,omitempty"`
 }
 
 // Configuration is what a plugin is given at its start.

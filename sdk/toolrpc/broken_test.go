@@ -201,6 +201,7 @@ func TestHostGone(t *testing.T) {
 func TestUnaryCalls(t *testing.T) {
 	desc := &tool.Description{
 		Name: "p", Version: "1.2.3", MinHostVersion: "0.1.0", ConfigSchema: json.RawMessage(`{}`), Capabilities: []string{"a"},
+		Needs: &tool.Needs{Read: tool.Required, Write: tool.Optional, Network: tool.Required, Secrets: []tool.Secret{{Name: "T", Need: tool.Required}, {Name: "U", Need: tool.Optional}}},
 		Tools: []tool.Definition{{
 			Name: "t", Description: "d", Input: json.RawMessage(`{"type":"object"}`), Output: json.RawMessage(`{}`), Category: tool.CategoryMCP, Version: "9", Examples: []string{"t x"}, StdinParameter: "s",
 			Traits: tool.Traits{ReadOnly: true, ConcurrencySafe: true, Dangerous: true, AutoExecute: true, Disabled: true, Idempotent: true}, DefaultTimeout: 90 * time.Second,
@@ -210,6 +211,9 @@ func TestUnaryCalls(t *testing.T) {
 	got, err := c.Describe(t.Context())
 	if err != nil || !reflect.DeepEqual(got, desc) {
 		t.Errorf("%+v %v\nwanted %+v", got, err, desc)
+	}
+	if n := needsFromPB(&toolpb.Needs{Exec: 77}); n.Exec != tool.Optional || needsFromPB(nil) != nil {
+		t.Errorf("a need of a later version is %q", n.Exec)
 	}
 	// "The tool keeps its own time" must not become "the host's default".
 	for d, sign := range map[time.Duration]int{-1: -1, 1: 1, 0: 0, -time.Hour: -1} {

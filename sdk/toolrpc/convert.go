@@ -46,6 +46,9 @@ var (
 		tool.Healthy: toolpb.HealthResponse_STATUS_HEALTHY, tool.Unhealthy: toolpb.HealthResponse_STATUS_UNHEALTHY,
 		tool.HealthNotFound: toolpb.HealthResponse_STATUS_NOT_FOUND,
 	})
+	needs = newPairs(map[tool.Need]toolpb.Need{
+		tool.NotNeeded: toolpb.Need_NEED_UNSPECIFIED, tool.Optional: toolpb.Need_NEED_OPTIONAL, tool.Required: toolpb.Need_NEED_REQUIRED,
+	})
 	attachments = newPairs(map[string]toolpb.Attachment_Type{
 		"file": toolpb.Attachment_TYPE_FILE, "image": toolpb.Attachment_TYPE_IMAGE,
 	})
@@ -95,15 +98,47 @@ func fromJSONObject(b []byte) map[string]any {
 func descriptionToPB(d *tool.Description) *toolpb.DescribeResponse {
 	return &toolpb.DescribeResponse{
 		Name: valid(d.Name), Version: valid(d.Version), MinHostVersion: valid(d.MinHostVersion), ConfigSchema: d.ConfigSchema,
-		Tools: mapSlice(d.Tools, definitionToPB), Capabilities: mapSlice(d.Capabilities, valid),
+		Tools: mapSlice(d.Tools, definitionToPB), Capabilities: mapSlice(d.Capabilities, valid), Needs: needsToPB(d.Needs),
 	}
 }
 
 func descriptionFromPB(d *toolpb.DescribeResponse) *tool.Description {
 	return &tool.Description{
 		Name: d.GetName(), Version: d.GetVersion(), MinHostVersion: d.GetMinHostVersion(), ConfigSchema: d.GetConfigSchema(),
-		Tools: mapSlice(d.GetTools(), definitionFromPB), Capabilities: d.GetCapabilities(),
+		Tools: mapSlice(d.GetTools(), definitionFromPB), Capabilities: d.GetCapabilities(), Needs: needsFromPB(d.GetNeeds()),
 	}
+}
+
+func needsToPB(n *tool.Needs) *toolpb.Needs {
+	if n == nil {
+		return nil
+	}
+	return &toolpb.Needs{
+		Read: needs.toPB[n.Read], Write: needs.toPB[n.Write], Exec: needs.toPB[n.Exec], Network: needs.toPB[n.Network],
+		Secrets: mapSlice(n.Secrets, func(s tool.Secret) *toolpb.Secret {
+			return &toolpb.Secret{Name: valid(s.Name), Need: needs.toPB[s.Need]}
+		}),
+	}
+}
+
+func needsFromPB(n *toolpb.Needs) *tool.Needs {
+	if n == nil {
+		return nil
+	}
+	return &tool.Needs{
+		Read: needFromPB(n.GetRead()), Write: needFromPB(n.GetWrite()), Exec: needFromPB(n.GetExec()), Network: needFromPB(n.GetNetwork()),
+		Secrets: mapSlice(n.GetSecrets(), func(s *toolpb.Secret) tool.Secret {
+			return tool.Secret{Name: s.GetName(), Need: needFromPB(s.GetNeed())}
+		}),
+	}
+}
+
+// needFromPB takes what is not known for something that the plugin works without.
+func needFromPB(n toolpb.Need) tool.Need {
+	if known, ok := needs.toGo[n]; ok {
+		return known
+	}
+	return tool.Optional
 }
 
 func definitionToPB(d tool.Definition) *toolpb.Tool {

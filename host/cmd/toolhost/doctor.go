@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,10 +17,10 @@ func newDoctor(s *settings) *cobra.Command {
 		Short: "Say what the kernel enforces on each plugin, what is missing and how to get it",
 		Long: `Say what the kernel enforces on each plugin, what is missing and how to get it. Nothing is
 started but the program that confines plugins. Exit status 1 when a plugin must run
-confined (enforce = "require") and cannot.`,
+confined (enforce = "require") and cannot, or needs what it is not granted.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			d, err := host.Diagnose(host.Options{Config: host.FindConfig(s.config), Workspace: s.workspace})
+			d, err := host.Diagnose(host.Options{Config: host.FindConfig(s.config), Workspace: s.workspace, StateDir: s.state})
 			if err != nil {
 				return err
 			}
@@ -50,6 +51,11 @@ func doctorText(w io.Writer, d *host.Diagnosis) {
 		landlock = fmt.Sprintf("version %d", m.ABI)
 	}
 	fmt.Fprintf(w, "configuration         %s\nnamespaces            %s\nLandlock              %s\nsystem call filters   %s\n", d.Config, namespaces, landlock, yes[m.Seccomp])
+	cgroups := "yes"
+	if m.NoCgroup != "" {
+		cgroups = "no: " + m.NoCgroup
+	}
+	fmt.Fprintf(w, "cgroup to divide      %s\n", cgroups)
 	if m.Launcher == "" {
 		fmt.Fprintf(w, "no plugin is confined: %s\n", m.NoLauncher)
 	}
@@ -58,8 +64,21 @@ func doctorText(w io.Writer, d *host.Diagnosis) {
 		if p.Refused != "" {
 			fmt.Fprintf(w, "  refused: %s\n", p.Refused)
 		}
+		switch {
+		case p.Needs == nil && p.Heard:
+			fmt.Fprintln(w, "  needs: not declared")
+		case p.Needs == nil:
+			fmt.Fprintln(w, "  needs: not known before it was started once")
+		case len(p.Needed) == 0:
+			fmt.Fprintln(w, "  needs: nothing")
+		default:
+			fmt.Fprintf(w, "  needs: %s\n", printable(strings.Join(p.Needed, "; ")))
+		}
 		for _, e := range p.Enforced {
 			fmt.Fprintf(w, "  + %s\n", printable(e))
+		}
+		for _, u := range p.Unneeded {
+			fmt.Fprintf(w, "  ! not needed: %s\n      %s\n", printable(u.What), printable(u.How))
 		}
 		for _, g := range p.Missing {
 			fmt.Fprintf(w, "  - %s\n      %s\n", printable(g.What), printable(g.How))

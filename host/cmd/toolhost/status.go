@@ -187,6 +187,12 @@ func pluginsText(out io.Writer, plugins []host.PluginStatus) {
 		if p.LastFailure != "" && (!p.Running || p.Breaker != "closed") {
 			fmt.Fprintf(out, "! %s: last failure at %s: %s\n", p.Name, p.LastFailureAt.Local().Format(time.TimeOnly), lines(p.LastFailure))
 		}
+		for _, c := range p.Unapproved {
+			fmt.Fprintf(out, "! %s: since %s not as it was: %s (toolhost plugin approve %s)\n", p.Name, p.UnapprovedSince.Local().Format(time.DateTime), printable(c.String()), p.Name)
+		}
+		for _, u := range p.Unneeded {
+			fmt.Fprintf(out, "! %s: not needed: %s (%s)\n", p.Name, printable(u.What), printable(u.How))
+		}
 		if p.Refused != "" {
 			fmt.Fprintf(out, "! %s: the binary that is there now is not used: %s\n", p.Name, lines(p.Refused))
 		}

@@ -110,11 +110,29 @@ func pluginText(w io.Writer, t *host.Trust, p *host.PluginTrust) error {
 	row("sha256", p.SHA256)
 	row("pinned", pinState(p))
 	row("lock file", t.Lock)
+	switch {
+	case p.Needs != nil && len(p.Needed) == 0:
+		row("needs", "nothing")
+	case p.Needs == nil && p.Version != "":
+		row("needs", "not declared")
+	}
+	for _, n := range p.Needed {
+		row("needs", n)
+	}
+	for _, g := range p.Granted {
+		row("granted", g)
+	}
+	for _, u := range p.Unneeded {
+		row("not needed", u.What+" ("+u.How+")")
+	}
 	if p.PinnedSHA256 != p.SHA256 {
 		row("pinned to", p.PinnedSHA256)
 	}
 	for _, c := range p.Changes {
 		row("changed", c)
+	}
+	for _, c := range p.Unapproved {
+		row("not approved", c.String())
 	}
 	row("error", p.Error)
 	if err := out.Flush(); err != nil {
@@ -214,4 +232,40 @@ func verifyText(w io.Writer, t *host.Trust) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+func newPluginApprove(s *settings) *cobra.Command {
+	return &cobra.Command{
+		Use:   "approve PLUGIN...",
+		Short: "Approve of what plugins that are not pinned say of their tools now",
+		Long: `What a plugin that is not pinned first said of its tools is remembered. When it says something
+else, that is told, or with trust { definitions = "approve" } keeps these tools from being
+called, until it is approved of: look at toolhost plugin info PLUGIN first. Running hosts hear
+of it.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, names []string) error {
+			t, err := host.ApprovePlugins(c.Context(), s.options(), names)
+			if err != nil {
+				return err
+			}
+			for _, p := range t.Plugins {
+				if !slices.Contains(names, p.Name) {
+					continue
+				}
+				for _, change := range p.Unapproved {
+					fmt.Printf("%s: approved: %s\n", p.Name, printable(change.String()))
+				}
+				if len(p.Unapproved) == 0 {
+					fmt.Printf("%s: there is nothing to approve\n", p.Name)
+				}
+			}
+			hosts, err := host.Running(host.Options{Config: host.FindConfig(s.config), StateDir: s.state})
+			for _, h := range hosts {
+				if _, told := h.Renew(c.Context()); told != nil {
+					err = errors.Join(err, fmt.Errorf("host %d was not told: %w", h.PID, told))
+				}
+			}
+			return err
+		},
+	}
 }

@@ -22,6 +22,8 @@ const (
 	maxList = 100
 	// maxArguments bounds all of a call's arguments, in bytes.
 	maxArguments = 16 << 10
+	// maxCommand bounds what is kept of a command, in bytes.
+	maxCommand = 64 << 10
 	// maxLooked bounds the text that is searched for secrets, in bytes; more is never kept.
 	maxLooked = 8 << 10
 	// leastSecret is the length of a secret that is looked for in texts, in bytes: a
@@ -113,6 +115,23 @@ func (m *Masker) Text(s string) string {
 	if len(s) > maxLooked {
 		s = cut(s, maxLooked)
 	}
+	s = m.mask(s)
+	if whole > maxText && len(s) > maxText {
+		s = cut(s, maxText) + fmt.Sprintf("… (%d bytes)", whole)
+	}
+	return s
+}
+
+// Command gives a command without secrets, whole so that it can be run again, but for one that is
+// absurdly long.
+func (m *Masker) Command(s string) string {
+	if len(s) > maxCommand {
+		return m.mask(cut(s, maxCommand)) + "…"
+	}
+	return m.mask(s)
+}
+
+func (m *Masker) mask(s string) string {
 	if m.values != nil {
 		s = m.values.Replace(s)
 	}
@@ -122,9 +141,6 @@ func (m *Masker) Text(s string) string {
 				s = f.re.ReplaceAllString(s, f.to)
 			}
 		}
-	}
-	if whole > maxText && len(s) > maxText {
-		s = cut(s, maxText) + fmt.Sprintf("… (%d bytes)", whole)
 	}
 	return s
 }

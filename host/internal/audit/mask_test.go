@@ -73,3 +73,14 @@ func BenchmarkCommand(b *testing.B) {
 		m.Arguments([]byte(`{"command":"cd sub && go test ./... 2>&1 | grep -v ok | tail -20 && git commit -m 'a message of some length that says what was done' && git push origin main"}`))
 	}
 }
+
+func TestCommand(t *testing.T) {
+	m := audit.New([]string{"the secret word"})
+	long := strings.Repeat("x ", 4000)
+	if got := m.Command(long + "say 'the secret word' --token abcdefgh " + long); got != long+"say '"+audit.Mask+"' --token "+audit.Mask+" "+long {
+		t.Errorf("%.60s…%s", got, got[len(got)-60:])
+	}
+	if got := m.Command(strings.Repeat("y", 1<<17)); len(got) != 1<<16+len("…") {
+		t.Errorf("%d bytes", len(got))
+	}
+}

@@ -29,6 +29,7 @@ type Config struct {
 	Permissions Permissions
 	Audit       Audit
 	Tracing     Tracing
+	Trust       Trust
 	// LeftOut are optional plugins whose binaries are not there.
 	LeftOut []string
 
@@ -101,6 +102,13 @@ type Audit struct {
 	Secrets []string
 }
 
+// Trust says what becomes of plugins that are not pinned.
+type Trust struct {
+	// Approve keeps tools from being called whose definition is another than the one that was
+	// approved; otherwise that is reported.
+	Approve bool
+}
+
 // DefaultAudit is what a configuration without an audit block means.
 func DefaultAudit() Audit { return Audit{MaxBytes: 64 << 20, MaxAge: 90 * 24 * time.Hour} }
 
@@ -128,6 +136,8 @@ type Plugin struct {
 	Restart Restart
 	// Confinement is what the operator says of what the plugin may do.
 	Confinement Confinement
+	// Mounted: it is the bundled plugin of a field block, and its tools are those of a server.
+	Mounted bool
 	// Missing says why the binary cannot be used; empty: it is there.
 	Missing string
 
@@ -147,8 +157,12 @@ type Restart struct {
 type Confinement struct {
 	// Enforce for this plugin, as in Sandbox; empty: as there.
 	Enforce string
-	// WriteRoots: it may write in writable roots.
-	WriteRoots, Exec, Network *bool
+	// WriteRoots: it may write in writable roots. NoRoots: it may not even read in any.
+	WriteRoots, NoRoots, Exec, Network *bool
+	// WriteGit: it may write the hooks and the settings of repositories in its roots.
+	WriteGit bool
+	// Hosts are what it may reach without Network; see package hostlist.
+	Hosts []string
 	// Read and Write are further paths, absolute; Run are programs.
 	Read, Write, Run []string
 	Limits           Limits
@@ -162,6 +176,18 @@ type Limits struct {
 	Processes, Files uint64
 	// CPU time, in whole seconds.
 	CPU time.Duration
+	// Total is for all of them together.
+	Total Totals
+}
+
+// Totals are limits of a plugin's processes together; 0: none.
+type Totals struct {
+	// Memory in bytes.
+	Memory uint64
+	// Processes and threads.
+	Processes uint64
+	// CPUs that may be busy at the same time.
+	CPUs float64
 }
 
 // Alias is another name for a tool.

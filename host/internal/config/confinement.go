@@ -8,13 +8,16 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/gohcl"
+
+	"toolhost.dev/host/internal/hostlist"
 )
 
 type confinementHCL struct {
 	Enforce hcl.Expression `hcl:"enforce,optional"`
 	Roots   hcl.Expression `hcl:"roots,optional"`
 	Exec    *bool          `hcl:"exec,optional"`
-	Network *bool          `hcl:"network,optional"`
+	Network hcl.Expression `hcl:"network,optional"`
+	Git     hcl.Expression `hcl:"git,optional"`
 	Read    []string       `hcl:"read,optional"`
 	Write   []string       `hcl:"write,optional"`
 	Limits  *limitsHCL     `hcl:"limits,block"`
@@ -26,14 +29,24 @@ type limitsHCL struct {
 	Files     hcl.Expression `hcl:"files,optional"`
 	FileSize  hcl.Expression `hcl:"file_size,optional"`
 	CPU       hcl.Expression `hcl:"cpu,optional"`
+	Total     *totalHCL      `hcl:"total,block"`
+}
+
+type totalHCL struct {
+	Memory    hcl.Expression `hcl:"memory,optional"`
+	Processes hcl.Expression `hcl:"processes,optional"`
+	CPUs      hcl.Expression `hcl:"cpus,optional"`
 }
 
 func (d *decoder) confinement(c *confinementHCL) Confinement {
-	out := Confinement{Enforce: d.choice(c.Enforce, "", "auto", "require", "off"), Exec: c.Exec, Network: c.Network}
+	out := Confinement{Enforce: d.choice(c.Enforce, "", "auto", "require", "off"), Exec: c.Exec}
+	out.Network, out.Hosts = d.network(c.Network)
 	if given(c.Roots) {
-		write := d.choice(c.Roots, "read-write", "read-only", "read-write") == "read-write"
-		out.WriteRoots = &write
+		access := d.choice(c.Roots, "read-write", "read-only", "read-write", "none")
+		write, none := access == "read-write", access == "none"
+		out.WriteRoots, out.NoRoots = &write, &none
 	}
+	out.WriteGit = d.choice(c.Git, "protected", "protected", "read-write") == "read-write"
 	for _, p := range c.Read {
 		out.Read = append(out.Read, d.path(p))
 	}
@@ -45,13 +58,67 @@ func (d *decoder) confinement(c *confinementHCL) Confinement {
 			Memory: d.size(l.Memory), FileSize: d.size(l.FileSize),
 			Processes: d.count(l.Processes, 1), Files: d.count(l.Files, leastFiles), CPU: d.duration(l.CPU),
 		}
+		if t := l.Total; t != nil {
+			out.Limits.Total = Totals{Memory: d.size(t.Memory), Processes: d.count(t.Processes, leastTotal), CPUs: d.cpus(t.CPUs)}
+		}
 	}
 	return out
+}
+
+// network evaluates true, false, or a list of hosts.
+func (d *decoder) network(e hcl.Expression) (all *bool, hosts []string) {
+	if !given(e) {
+		return nil, nil
+	}
+	v, diags := e.Value(d.ctx)
+	if diags.HasErrors() {
+		d.add(diags)
+		return nil, nil
+	}
+	if t := v.Type(); t.IsTupleType() || t.IsListType() || t.IsSetType() {
+		if diags := gohcl.DecodeExpression(e, d.ctx, &hosts); diags.HasErrors() {
+			d.add(diags)
+			return nil, nil
+		}
+		if len(hosts) == 0 {
+			d.fail(e.Range(), "There is no host in the list", "Name those that may be reached, or write false.")
+		}
+		for _, h := range hosts {
+			if _, err := hostlist.Parse([]string{h}); err != nil {
+				d.fail(e.Range(), "A host that may be reached cannot be read", "%v.", err)
+			}
+		}
+		return new(bool), hosts
+	}
+	all = new(bool)
+	if diags := gohcl.DecodeExpression(e, d.ctx, all); diags.HasErrors() {
+		d.fail(e.Range(), "This is neither true nor false nor a list of hosts", "Write network = [\"proxy.golang.org\", \"*.github.com:443\"], or true for everything.")
+		return nil, nil
+	}
+	return all, nil
 }
 
 // leastFiles is what a plugin needs itself; the shell's own descriptors have numbers above
 // 200, to be out of the way.
 const leastFiles = 256
+
+// leastTotal is how many threads a plugin needs itself.
+const leastTotal = 32
+
+// cpus evaluates how many processors may be busy; 0 when it is not given.
+func (d *decoder) cpus(e hcl.Expression) (n float64) {
+	if !given(e) {
+		return 0
+	}
+	if diags := gohcl.DecodeExpression(e, d.ctx, &n); diags.HasErrors() {
+		d.add(diags)
+		return 0
+	}
+	if n < 0.01 || n > 10000 {
+		d.fail(e.Range(), fmt.Sprintf("%g is no number of processors", n), "Give one from 0.01 on, such as 1.5, or leave it out for no limit.")
+	}
+	return n
+}
 
 // count evaluates a whole number from least on; 0 when it is not given.
 func (d *decoder) count(e hcl.Expression, least uint64) uint64 {

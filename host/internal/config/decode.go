@@ -39,6 +39,7 @@ type fileHCL struct {
 	Permissions *permissionsHCL `hcl:"permissions,block"`
 	Audit       *auditHCL       `hcl:"audit,block"`
 	Tracing     *tracingHCL     `hcl:"tracing,block"`
+	Trust       *trustHCL       `hcl:"trust,block"`
 }
 
 type hostHCL struct {
@@ -66,6 +67,10 @@ type sandboxHCL struct {
 type reloadHCL struct {
 	Watch   *bool          `hcl:"watch,optional"`
 	Changes hcl.Expression `hcl:"changes,optional"`
+}
+
+type trustHCL struct {
+	Definitions hcl.Expression `hcl:"definitions,optional"`
 }
 
 type rootHCL struct {
@@ -190,6 +195,9 @@ func (d *decoder) file(f *fileHCL) {
 	}
 	if f.Tracing != nil {
 		d.tracing(f.Tracing)
+	}
+	if f.Trust != nil {
+		d.cfg.Trust.Approve = d.choice(f.Trust.Definitions, "report", "report", "approve") == "approve"
 	}
 }
 

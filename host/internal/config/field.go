@@ -62,7 +62,7 @@ func (d *decoder) field(f *fieldHCL) {
 	if call == 0 {
 		call = mountCallTimeout
 	}
-	out := Plugin{Name: f.Name, Field: f.Name, Args: []string{"--call-timeout", call.String()}, StartTimeout: start + mountSpare, at: f.At}
+	out := Plugin{Name: f.Name, Field: f.Name, Mounted: server, Args: []string{"--call-timeout", call.String()}, StartTimeout: start + mountSpare, at: f.At}
 	kind := functionPlugin
 	if server {
 		kind = mountPlugin
@@ -89,6 +89,9 @@ func (d *decoder) mount(c *configHCL, out *Plugin) {
 	ranges := bodyRanges{"": c.At}
 	values := d.body(c.Body, nil, ranges)
 	local := d.settle(values, nil, ranges, out)
+	if !local {
+		out.Args = append(out.Args, "--remote")
+	}
 	d.passOn(values, ranges, out, local, !local)
 }
 
@@ -175,13 +178,14 @@ func (d *decoder) settle(values map[string]any, at []string, ranges bodyRanges, 
 }
 
 // passOn gives the plugin what its block says. What is started here runs programs and writes; what is
-// elsewhere is reached. Neither does the other unless the operator says so.
+// elsewhere is reached, and sees no roots. Neither does the other unless the operator says so.
 func (d *decoder) passOn(values map[string]any, ranges bodyRanges, out *Plugin, exec, network bool) {
 	for _, unsaid := range []struct {
 		said  **bool
 		value bool
 	}{
-		{&out.Confinement.Exec, exec}, {&out.Confinement.Network, network}, {&out.Confinement.WriteRoots, true},
+		{&out.Confinement.Exec, exec}, {&out.Confinement.Network, network},
+		{&out.Confinement.WriteRoots, exec}, {&out.Confinement.NoRoots, !exec},
 	} {
 		if *unsaid.said == nil {
 			*unsaid.said = &unsaid.value

@@ -93,6 +93,9 @@ type Dispatcher struct {
 	Latest func() *Dispatcher
 	// Unloaded says which plugins could not be loaded, for a name that is not found. nil: nothing.
 	Unloaded func(name string) string
+	// Denied says what the sandbox of a plugin refused from a moment on, as far as it knows or
+	// what was printed tells. nil: nothing.
+	Denied func(plugin string, roots []tool.Root, since time.Time, printed string) []string
 }
 
 // Pending is a call that has its place in the session's line.
@@ -195,6 +198,7 @@ func (p *Pending) Run(ctx context.Context, front Front) *tool.Result {
 	leave(res)
 	res.Run.QueueTime, res.Run.ExecutionTime = queued, time.Since(p.started)-queued
 	p.remember(res)
+	p.tellDenied(res, p.started.Add(queued))
 	return p.instead(whole, front, p.finish(p.after(whole, call, p.overdue(ctx, res))))
 }
 

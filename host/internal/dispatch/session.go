@@ -142,6 +142,41 @@ func (s Session) Contains(dir string) bool {
 	})
 }
 
+// maxToldDenials bounds how many denials a result tells of.
+const maxToldDenials = 5
+
+// tellDenied adds to a result what the sandbox refused meanwhile: programs hardly say.
+func (p *Pending) tellDenied(res *tool.Result, since time.Time) {
+	if p.d.Denied == nil {
+		return
+	}
+	printed := res.Output
+	if res.Error != nil {
+		printed = res.Error.Message
+	}
+	all := p.d.Denied(p.entry.Plugin, p.req.Session.Roots, since, printed)
+	for i, text := range all {
+		if i == maxToldDenials {
+			text = fmt.Sprintf("The sandbox refused %d more things", len(all)-i)
+		}
+		note := "[" + text + ".]"
+		if res.Success() {
+			res.Output = strings.TrimPrefix(strings.TrimSuffix(res.Output, "\n")+"\n"+note, "\n")
+		} else {
+			res.Error.Message = strings.TrimSuffix(res.Error.Message, "\n") + "\n" + note
+		}
+		if i == maxToldDenials {
+			break
+		}
+	}
+	if len(all) > 0 {
+		if res.Metadata == nil {
+			res.Metadata = make(map[string]any)
+		}
+		res.Metadata["denied"] = all
+	}
+}
+
 // finish completes a result, for every way a call can end.
 func (p *Pending) finish(res *tool.Result) *tool.Result {
 	res.Run.CallID = p.req.ID
@@ -151,9 +186,9 @@ func (p *Pending) finish(res *tool.Result) *tool.Result {
 	if res.Error != nil && res.Error.Source == "" {
 		res.Error = res.Error.From(tool.SourceTool)
 	}
-	command := p.req.Command
-	if command == "" {
-		command = p.req.Name + " " + string(p.req.Arguments)
+	entry := state.Entry{Session: p.req.Session.ID, At: p.started, Command: p.req.Command, Tool: res.Run.Tool, Success: res.Success()}
+	if entry.Command == "" {
+		entry.Command, entry.Arguments = p.req.Name, p.req.Arguments
 	}
 	if len(p.hooked) > 0 {
 		if res.Metadata == nil {
@@ -165,7 +200,7 @@ func (p *Pending) finish(res *tool.Result) *tool.Result {
 	p.ended(res)
 	p.audit(res)
 	p.count(res)
-	p.d.State.AddHistory(state.Entry{Session: p.req.Session.ID, At: p.started, Command: command, Tool: res.Run.Tool, Success: res.Success()})
+	p.d.State.AddHistory(entry)
 	return res
 }
 

@@ -208,6 +208,8 @@ func (l *Lives) Publish(r *Registry, down func(plugin string) bool) {
 			_ = life.To(Ready, "")
 		}
 		switch {
+		case e.Held != "":
+			life.Leave(e.Held)
 		case !e.Enabled:
 			life.Leave("by the operator or its plugin")
 		case down != nil && down(e.Plugin):

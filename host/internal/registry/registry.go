@@ -23,6 +23,8 @@ type Entry struct {
 	// Namespace is the field namespace; empty: an agent tool.
 	Namespace string
 	Enabled   bool
+	// Held says why the tool is not Enabled, whatever its settings are; empty: it is not held.
+	Held string
 	// Timeout of a call; 0: the host's; negative: the tool keeps its own time.
 	Timeout time.Duration
 	// Commands: it starts commands, which may call tools.
@@ -61,6 +63,8 @@ func (e *Entry) Signature() tool.Signature {
 // Settings are what the operator says of a tool; zero values mean "as the tool says".
 type Settings struct {
 	Enabled *bool
+	// Held says why the tool must not be called; empty: nothing is against it.
+	Held    string
 	Timeout time.Duration
 	Limits  Limits
 }
@@ -243,6 +247,9 @@ func newEntry(plugin, namespace string, def tool.Definition, checked bool, setti
 	if s.Enabled != nil {
 		e.Enabled = *s.Enabled
 	}
+	if s.Held != "" {
+		e.Enabled, e.Held = false, s.Held
+	}
 	e.Limits = s.Limits
 	if s.Timeout > 0 {
 		e.Timeout = s.Timeout
@@ -270,6 +277,8 @@ func (r *Registry) Enabled(namespace, name string) (*Entry, error) {
 	switch {
 	case e == nil:
 		return nil, tool.Errorf(tool.NotFound, "There is no tool %q. Type help for what there is.", name)
+	case e.Held != "":
+		return nil, tool.Errorf(tool.Security, "The tool %s is held back: %s.", e.FullName(), e.Held)
 	case !e.Enabled:
 		return nil, tool.Errorf(tool.PermissionDenied, "The tool %s is disabled. Enable it in the configuration: tool %q { enabled = true }.", e.FullName(), e.FullName())
 	}

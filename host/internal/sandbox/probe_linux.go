@@ -79,7 +79,7 @@ func tryNamespaces(launcher string, abi int) error {
 	if err != nil {
 		return err
 	}
-	err = running(cmd.Start())
+	_, err = running(cmd.Start())
 	if cmd.Process == nil {
 		return err
 	}

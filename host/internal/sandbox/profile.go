@@ -8,6 +8,7 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
+	"toolhost.dev/host/internal/cgroup"
 	"toolhost.dev/host/internal/sandbox/confine"
 )
 
@@ -15,23 +16,33 @@ import (
 type Profile struct {
 	// WriteRoots lets it write in the roots that are writable.
 	WriteRoots bool `json:"write_roots"`
+	// NoRoots keeps it out of the roots altogether.
+	NoRoots bool `json:"no_roots,omitempty"`
 	// StartProcesses lets it execute the system's programs and those in the roots.
 	StartProcesses bool `json:"exec"`
 	Network        bool `json:"network"`
+	// Hosts are what it reaches by a proxy, without Network; see package hostlist.
+	Hosts []string `json:"hosts,omitempty"`
 	// Read and Write are paths besides the roots.
 	Read []string `json:"read,omitempty"`
 	// Run are programs besides those of the system and in the roots.
-	Run    []string       `json:"run,omitempty"`
-	Write  []string       `json:"write,omitempty"`
-	Limits confine.Limits `json:"limits"`
+	Run   []string `json:"run,omitempty"`
+	Write []string `json:"write,omitempty"`
+	// WriteGit lets it write what git executes, too: hooks and settings.
+	WriteGit bool           `json:"write_git,omitempty"`
+	Limits   confine.Limits `json:"limits"`
+	// Total is what its processes may use together.
+	Total cgroup.Limits `json:"total,omitzero"`
 }
 
 // Default gives the profile that a plugin has by its name: the bundled ones have what
 // their tools need, all others may work on files in the roots.
 func Default(plugin string) Profile {
 	switch plugin {
-	case "read", "grep", "snippet":
+	case "read", "grep":
 		return Profile{}
+	case "ask", "snippet":
+		return Profile{NoRoots: true}
 	case "bash":
 		return Profile{WriteRoots: true, StartProcesses: true}
 	}
@@ -91,8 +102,13 @@ func (p Profile) Policy(at Place, abi int) (confine.Policy, []string, error) {
 	env := at.Env
 	for _, r := range at.Roots {
 		switch {
+		case p.NoRoots:
 		case r.Writable && p.WriteRoots:
 			out.Write = append(out.Write, r.Path)
+			if !p.WriteGit {
+				fixed, protected := gitPaths(r.Path)
+				out.Fixed, out.Protected = append(out.Fixed, fixed...), append(out.Protected, protected...)
+			}
 		case p.StartProcesses:
 			out.Run = append(out.Run, r.Path)
 		default:
@@ -124,7 +140,7 @@ func (p Profile) Policy(at Place, abi int) (confine.Policy, []string, error) {
 		}
 	case kind.static:
 		out.Read = append(out.Read, runtimeFiles...)
-		if p.Network { // names are looked up, and certificates checked
+		if p.Network || len(p.Hosts) > 0 { // names are looked up, and certificates checked
 			out.Read = append(out.Read, systemFiles...)
 			out.Read = append(out.Read, "/usr/share/ca-certificates")
 		}

@@ -21,6 +21,9 @@ func (p Profile) Enforced(k *Kernel, b Backend) []string {
 	if b == Namespaces {
 		out = append(out, "a root of its own that holds nothing else, with an empty /tmp and home directory")
 	}
+	if b == Namespaces && p.WriteRoots && !p.WriteGit {
+		out = append(out, "git: the hooks and settings of the roots' repositories cannot be written")
+	}
 	if k.ABI >= 6 {
 		out = append(out, "no signals to processes outside")
 	}
@@ -33,6 +36,16 @@ func (p Profile) Enforced(k *Kernel, b Backend) []string {
 			limits = append(limits, fmt.Sprintf("%s %d", l.name, l.value))
 		}
 	}
+	if k.NoCgroup == "" {
+		for _, l := range []struct {
+			name  string
+			value float64
+		}{{"memory", float64(p.Total.Memory)}, {"processes", float64(p.Total.Processes)}, {"cpus", p.Total.CPUs}} {
+			if l.value > 0 {
+				limits = append(limits, fmt.Sprintf("%s %.10g together", l.name, l.value))
+			}
+		}
+	}
 	if len(limits) > 0 {
 		out = append(out, "limits: "+strings.Join(limits, ", "))
 	}
@@ -41,10 +54,15 @@ func (p Profile) Enforced(k *Kernel, b Backend) []string {
 
 func (p Profile) files() string {
 	text := "files: reads the roots; writes its state directory only"
-	if p.WriteRoots {
+	switch {
+	case p.NoRoots:
+		text = "files: writes its state directory only, and reads no root"
+	case p.WriteRoots:
 		text = "files: reads the roots; writes the writable ones and its state directory"
 	}
-	if p.StartProcesses {
+	if p.StartProcesses && p.NoRoots {
+		text += "; reads the system's programs"
+	} else if p.StartProcesses {
 		text = strings.Replace(text, "the roots;", "the roots and the system's programs;", 1)
 	}
 	if len(p.Read) > 0 {
@@ -70,6 +88,8 @@ func (p Profile) network(b Backend) string {
 	switch {
 	case p.Network:
 		return "network: allowed"
+	case len(p.Hosts) > 0 && b == Namespaces:
+		return "network: by a proxy to " + strings.Join(p.Hosts, ", ") + " only, and a localhost of its own"
 	case !p.StartProcesses:
 		return "network: none, and no connections to Unix sockets"
 	case b == Namespaces:
@@ -94,6 +114,7 @@ func (p Profile) Gaps(k *Kernel, b Backend, why error) []Gap {
 		}
 		return []Gap{{"the kernel enforces nothing: what a plugin may do is checked by the host and the SDK only", how}}
 	}
+	gap(len(p.Hosts) > 0 && b != Namespaces, "single hosts cannot be let through: there is no network at all", "needs the backend ns")
 	gap(why != nil, "the wanted backend is not there", fmt.Sprint(why))
 	if b == Landlock {
 		how := "set backend to \"auto\" in the configuration"
@@ -114,10 +135,24 @@ func (p Profile) Gaps(k *Kernel, b Backend, why error) []Gap {
 		gap(k.ABI < 5, "devices that are open can be controlled", fmt.Sprintf(upgrade, "6.10"))
 		gap(k.ABI < 6, "processes of the user outside can be sent signals", fmt.Sprintf(upgrade, "6.12"))
 	}
-	gap(p.Network, "with a network every service of this machine's localhost can be reached", "leave network out of its sandbox block")
+	gap(p.Network, "with a network every service of this machine's localhost can be reached", "name the hosts that it may reach in its sandbox block instead: network = [\"example.org\"]")
 	gap(p.StartProcesses && p.Limits.Processes == 0, "the number of processes is not limited", "set limits { processes } in its sandbox block")
 	gap(p.StartProcesses && p.Limits.Memory == 0, "the memory of a process is not limited", "set limits { memory } in its sandbox block")
-	gap(p.StartProcesses, "memory and disk of all processes together are not limited", "run toolhost in a cgroup and on a file system with a quota")
-	gap(p.StartProcesses && p.WriteRoots, "hooks and settings written into a root's .git are run by a git outside", "do not run git there unconfined without looking at .git/hooks and .git/config")
+	switch {
+	case k.NoCgroup != "":
+		gap(p.StartProcesses || !p.Total.None(), "memory, number and processor time of all processes together are not limited", k.NoCgroup)
+	default:
+		gap(p.StartProcesses && p.Total.Memory == 0, "memory of all processes together is not limited", "set limits { total { memory } } in its sandbox block")
+	}
+	gap(p.StartProcesses, "what all processes together write to disk is not limited", "run toolhost on a file system with a quota")
+	switch {
+	case !p.WriteRoots:
+	case p.WriteGit:
+		gap(true, "hooks and settings written into a root's .git are run by a git outside", "leave git = \"read-write\" out of its sandbox block")
+	case b != Namespaces:
+		gap(true, "hooks and settings written into a root's .git are run by a git outside", "needs the backend ns; else do not run git there unconfined without looking at .git/hooks and .git/config")
+	default:
+		gap(p.StartProcesses, "repositories that commands make have hooks and settings of their making, until the plugin starts again", "do not run git there unconfined without looking at .git/hooks and .git/config")
+	}
 	return gaps
 }

@@ -4,10 +4,12 @@
 package sandbox
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"syscall"
@@ -41,6 +43,8 @@ type Kernel struct {
 	// Namespaces: the whole stack was run and works; else why not.
 	Namespaces   bool   `json:"namespaces"`
 	NoNamespaces string `json:"no_namespaces,omitempty"`
+	// NoCgroup says why there is no cgroup to limit processes together by; empty: there is.
+	NoCgroup string `json:"no_cgroup,omitempty"`
 }
 
 // Choose gives the backend to use where the operator wants one; "auto" wants the best. The
@@ -70,9 +74,10 @@ const launchTimeout = 10 * time.Second
 // executes what the command would have. Call it last before cmd.Start, and the function
 // it gives with what Start gave: it waits until the command itself runs, or says why it
 // does not; then the process is to be waited for. An error that is a [syscall.Errno] is
-// that of executing the command.
-func Wrap(cmd *exec.Cmd, launcher string, backend Backend, p confine.Policy) (running func(error) error, err error) {
-	status, theirs, err := os.Pipe()
+// that of executing the command. Where the policy has a ProxyPort, the function gives the
+// listener for it, too.
+func Wrap(cmd *exec.Cmd, launcher string, backend Backend, p confine.Policy) (running func(error) (net.Listener, error), err error) {
+	status, theirs, err := statusPipe(p.ProxyPort > 0)
 	if err != nil {
 		return nil, fmt.Errorf("cannot make pipes: %w", err)
 	}
@@ -90,13 +95,26 @@ func Wrap(cmd *exec.Cmd, launcher string, backend Backend, p confine.Policy) (ru
 	cmd.Args = append([]string{"toolhost-sandbox", string(text)}, cmd.Args[1:]...)
 	cmd.Path = launcher
 	isolate(cmd, &p)
-	return func(start error) error {
+	return func(start error) (net.Listener, error) {
 		defer func() { _ = status.Close() }()
 		_ = theirs.Close()
 		if start != nil {
-			return fmt.Errorf("the sandbox cannot be set up: %s cannot be started: %w. See toolhost doctor", launcher, start)
+			return nil, fmt.Errorf("the sandbox cannot be set up: %s cannot be started: %w. See toolhost doctor", launcher, start)
 		}
-		return failure(status)
+		if p.ProxyPort == 0 {
+			return nil, failure(status)
+		}
+		l, passed := receiveListener(status)
+		if err := failure(status); err != nil {
+			if l != nil {
+				_ = l.Close()
+			}
+			return nil, err
+		}
+		if passed != nil {
+			return nil, fmt.Errorf("the sandbox has no proxy: %w. See toolhost doctor", passed)
+		}
+		return l, nil
 	}, nil
 }
 
@@ -104,6 +122,7 @@ func Wrap(cmd *exec.Cmd, launcher string, backend Backend, p confine.Policy) (ru
 func failure(status *os.File) error {
 	_ = status.SetReadDeadline(time.Now().Add(launchTimeout))
 	b, err := io.ReadAll(io.LimitReader(status, 64<<10))
+	b = bytes.TrimSpace(b)
 	switch {
 	case err != nil:
 		return fmt.Errorf("the sandbox was not set up within %s: %w", launchTimeout, err)

@@ -52,6 +52,7 @@ func TestPolicy(t *testing.T) {
 	}{
 		{"read", []string{"/s", state}, []string{"/w", "/r"}, []string{static}, "/usr"},
 		{"grep", []string{"/s", state}, []string{"/w", "/r"}, []string{static}, "/usr"},
+		{"ask", []string{"/s", state}, nil, []string{static}, "/w"},
 		{"edit", []string{"/w", "/s", state}, []string{"/r"}, []string{static}, "/usr"},
 		{"other", []string{"/w", "/s", state}, []string{"/r"}, []string{static}, "/usr"},
 		{"bash", []string{"/w", "/s", state}, nil, []string{"/r", "/usr", "/shim", "/home/u/bin", "/x"}, "/home"},

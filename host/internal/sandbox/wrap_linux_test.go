@@ -84,7 +84,7 @@ func TestProfiles(t *testing.T) {
 				} {
 					cmd := exec.Command(escape, tc.args...)
 					cmd.Env = env
-					running := func(err error) error { return err }
+					running := func(err error) (net.Listener, error) { return nil, err }
 					if backend != None {
 						if running, err = Wrap(cmd, launcher, backend, policy); err != nil {
 							t.Fatal(err)
@@ -92,7 +92,7 @@ func TestProfiles(t *testing.T) {
 					}
 					var out strings.Builder
 					cmd.Stdout, cmd.Stderr = &out, &out
-					if err := running(cmd.Start()); err != nil {
+					if _, err := running(cmd.Start()); err != nil {
 						t.Fatal(err)
 					}
 					_ = cmd.Wait()
@@ -114,7 +114,7 @@ func TestFailures(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = running(cmd.Start())
+		_, err = running(cmd.Start())
 		if cmd.Process != nil {
 			_ = cmd.Wait()
 		}

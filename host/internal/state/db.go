@@ -79,6 +79,13 @@ CREATE TRIGGER audit_floor_delete BEFORE DELETE ON audit_floor
 ALTER TABLE audit ADD COLUMN hooks TEXT NOT NULL DEFAULT ''; -- a JSON array; empty: none
 `, `
 ALTER TABLE audit ADD COLUMN trace TEXT NOT NULL DEFAULT '';
+`, `
+-- What plugins said of their tools, by the configuration's lock file and the plugin's name.
+CREATE TABLE definitions (
+	config TEXT NOT NULL, plugin TEXT NOT NULL, approved TEXT NOT NULL, approved_sum BLOB NOT NULL,
+	reported_sum BLOB NOT NULL, since_ns INTEGER NOT NULL,
+	PRIMARY KEY (config, plugin)
+) STRICT, WITHOUT ROWID;
 `}
 
 // DB is the open database. It is safe for concurrent use. Writes that a call need
@@ -92,6 +99,7 @@ type DB struct {
 
 	auditing atomic.Pointer[Auditing] // the last that was said
 	auditOff atomic.Bool
+	masking  atomic.Pointer[Masking]
 	forgot   bool // sessions that were not used for long were removed; of the flusher alone
 	audited  int  // entries since the log was last pruned; of the flusher alone
 

@@ -146,7 +146,7 @@ func (d *DB) write(b batch) error {
 	trimmed := make(map[string]bool)
 	w.exec(`INSERT INTO history (session, at_ns, command, tool, success) VALUES (?, ?, ?, ?, ?)`, func(row func(...any)) {
 		for _, e := range b.history {
-			row(e.Session, e.At.UnixNano(), e.Command, e.Tool, e.Success)
+			row(e.Session, e.At.UnixNano(), d.masked(&e), e.Tool, e.Success)
 			trimmed[e.Session] = true
 		}
 	})

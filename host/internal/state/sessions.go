@@ -2,6 +2,7 @@ package state
 
 import (
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -27,8 +28,11 @@ type Entry struct {
 	Session string
 	At      time.Time
 	Command string
-	Tool    string
-	Success bool
+	// Arguments of a call that is no command, a JSON object. In what [DB.History] gives they are a
+	// part of Command.
+	Arguments json.RawMessage
+	Tool      string
+	Success   bool
 }
 
 // Session gives a session; ok is false when there is none of that id.
@@ -126,6 +130,30 @@ func (d *DB) PluginState(session, plugin string) ([]byte, error) {
 // SavePluginState keeps what a plugin wants kept for a session.
 func (d *DB) SavePluginState(session, plugin string, s []byte) {
 	d.change(func(b *batch) { put(&b.pluginStates, key{session, plugin}, s) })
+}
+
+// Masking takes secrets out of what is kept of commands and of arguments. The functions are called
+// from one goroutine, after the call.
+type Masking struct {
+	Command   func(string) string
+	Arguments func(raw []byte) string
+}
+
+// Mask has the history masked from now on. Before, it is kept as it is.
+func (d *DB) Mask(m Masking) { d.masking.Store(&m) }
+
+// masked is what is kept of an entry.
+func (d *DB) masked(e *Entry) string {
+	m := d.masking.Load()
+	switch {
+	case m == nil && e.Arguments == nil:
+		return e.Command
+	case m == nil:
+		return e.Command + " " + string(e.Arguments)
+	case e.Arguments == nil:
+		return m.Command(e.Command)
+	}
+	return e.Command + " " + m.Arguments(e.Arguments)
 }
 
 // AddHistory keeps a command.

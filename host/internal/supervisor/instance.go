@@ -98,6 +98,11 @@ func (p *Plugin) launch() (*instance, error) {
 		return in, fmt.Errorf("version %s of it needs a host of version %s or later, and this is %s: upgrade toolhost or use an older release of the plugin",
 			in.desc.Version, in.desc.MinHostVersion, p.super.opts.HostVersion)
 	}
+	if granted := p.spec.Granted; granted != nil {
+		if err := granted(in.desc); err != nil {
+			return in, err
+		}
+	}
 	in.discovers = slices.Contains(in.desc.Capabilities, tool.CapabilityDiscovery)
 	if !in.discovers { // else its tools are not known yet
 		if err := p.accept(in.desc); err != nil {
@@ -163,7 +168,7 @@ func (p *Plugin) connect(ctx context.Context) (*instance, plugin.ClientProtocol,
 		}
 	}
 	if confine := p.spec.Confine; confine != nil {
-		in.proc.confine = func() (func(error) error, error) {
+		in.proc.confine = func() (*Confined, error) {
 			return confine(Start{Cmd: in.proc.cmd, Roots: p.spec.Roots, SocketDir: in.proc.socketDir})
 		}
 	}

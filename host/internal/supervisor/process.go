@@ -33,7 +33,8 @@ type process struct {
 	path      string
 	socketDir string
 	inherit   *os.File // nil: nothing
-	confine   func() (running func(error) error, err error)
+	confine   func() (*Confined, error)
+	ended     func() // nil: nobody waits for that
 	log       *slog.Logger
 
 	started   chan struct{} // closed when Start is over, or never comes; cmd is settled from then on
@@ -119,6 +120,9 @@ func (p *process) Start(context.Context) (err error) {
 		case <-time.After(100 * time.Millisecond):
 		}
 		p.exitErr = err
+		if p.ended != nil {
+			p.ended()
+		}
 		close(p.exited)
 		_ = line.Close()
 		_ = lifeW.Close()
@@ -135,7 +139,7 @@ func (p *process) run() error {
 			return err
 		}
 		if confined != nil {
-			running = confined
+			running, p.ended = confined.Running, confined.Ended
 		}
 	}
 	start := forkFromSafeThread(p.cmd.Start)
@@ -147,6 +151,9 @@ func (p *process) run() error {
 		_ = p.cmd.Process.Kill()
 		_ = p.cmd.Wait()
 		p.cmd.Process = nil
+	}
+	if p.ended != nil {
+		p.ended()
 	}
 	if errno := syscall.Errno(0); err == start || errors.As(err, &errno) && error(errno) == err { //nolint:errorlint // as it is: that of executing the plugin
 		return startError(p.path, err)

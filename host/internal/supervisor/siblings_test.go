@@ -11,7 +11,7 @@ import (
 )
 
 func confined(spec Spec) *Plugin {
-	spec.Confine = func(Start) (func(error) error, error) { return nil, nil }
+	spec.Confine = func(Start) (*Confined, error) { return nil, nil }
 	return New(Options{}).Add(spec)
 }
 

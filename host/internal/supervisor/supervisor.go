@@ -65,9 +65,8 @@ type Spec struct {
 	// nil: the binary itself.
 	Executable func() (string, error)
 	// Confine has a process confined that is about to be started, and may change all of
-	// its command. running is called with what starting it gave, and says whether the
-	// plugin runs; nil: this one is not confined. nil: none is.
-	Confine func(Start) (running func(error) error, err error)
+	// its command. It gives nil for one that is not confined. nil: none is.
+	Confine func(Start) (*Confined, error)
 	// Diagnose writes what is wrong with the configuration for the operator. nil: plainly.
 	Diagnose func(diags []tool.Diagnostic) string
 	Restart  Restart
@@ -78,6 +77,9 @@ type Spec struct {
 	DependsOn []string
 	// Prepare has everything started that the plugin depends on, before each start. nil: nothing.
 	Prepare func(ctx context.Context) error
+	// Granted says what the plugin needs and is not granted, before it is configured; nil: nothing
+	// is ever missing.
+	Granted func(*tool.Description) error
 	// Accept says what is wrong with what the plugin says of itself, with its tools; nil: nothing
 	// ever is.
 	Accept func(*tool.Description) error
@@ -97,6 +99,14 @@ type Start struct {
 	Cmd       *exec.Cmd
 	Roots     []tool.Root
 	SocketDir string
+}
+
+// Confined is a process that is started confined.
+type Confined struct {
+	// Running is called with what starting it gave, and says whether the plugin runs.
+	Running func(start error) error
+	// Ended is called when the process has ended, or did not come to run. nil: nobody waits for that.
+	Ended func()
 }
 
 // Supervisor owns plugins. It is safe for concurrent use.

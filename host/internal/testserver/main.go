@@ -107,6 +107,9 @@ func list(m message) {
 		tools = append(tools, fmt.Sprintf(`{"name":%q,"description":"A tool of the tests.","inputSchema":{"type":"object"}}`, name))
 	}
 	tools = append(tools, `{"name":"once","description":"Dies the first time.","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}`)
+	if _, err := os.Stat("reworded"); err == nil {
+		tools[0] = strings.Replace(tools[0], "Say it again.", "Say it again, louder.", 1)
+	}
 	if _, err := os.Stat("more"); err == nil || more {
 		tools = append(tools, `{"name":"added","description":"New.","inputSchema":{"type":"object"}}`)
 	}

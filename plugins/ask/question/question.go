@@ -46,7 +46,7 @@ type data struct {
 
 // Plugin is the plugin.
 func Plugin() sdk.Plugin {
-	return sdk.Plugin{Name: "ask", Version: "0.1.0", Tools: []sdk.Tool{sdk.NewTool(sdk.Definition{
+	return sdk.Plugin{Name: "ask", Version: "0.1.0", Needs: &sdk.Needs{}, Tools: []sdk.Tool{sdk.NewTool(sdk.Definition{
 		Name: "ask_user",
 		Description: "Ask the user a question and wait for the answer. Use it when you cannot go on without a decision or a fact that only the user has; not for what you can find out. " +
 			"The outcome is answered, declined, timeout, or unavailable, when there is nobody to ask: then decide yourself and say what you assumed, or stop.",

@@ -20,6 +20,7 @@ func Plugin() sdk.Plugin {
 	return sdk.Plugin{
 		Name: "edit", Version: Version,
 		Tools:  []sdk.Tool{e.editTool(), e.writeTool(), e.undoTool(), e.redoTool()},
+		Needs:  &sdk.Needs{Read: sdk.Required, Write: sdk.Required},
 		Config: sdk.NewConfig(e.configure),
 		Close:  func() { _ = e.History.Close() },
 	}

@@ -56,6 +56,7 @@ func newFinder() *finder {
 func (f *finder) plugin() sdk.Plugin {
 	return sdk.Plugin{
 		Name: "grep", Version: Version, Tools: []sdk.Tool{f.grepTool(), f.globTool(), f.codeTool()},
+		Needs: &sdk.Needs{Read: sdk.Required},
 		Config: sdk.NewConfig(func(_ context.Context, c config, _ sdk.Setup) error {
 			f.configure(c)
 			return nil

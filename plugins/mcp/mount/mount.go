@@ -63,12 +63,18 @@ type mount struct {
 	closed chan struct{}
 }
 
-// Plugin gives the plugin. end is called when the server is gone: the process must end
-// then, since the next call needs another one.
-func Plugin(limits Limits, end func()) sdk.Plugin {
+// Plugin gives the plugin; remote says that its server is reached by a URL, and not started. end
+// is called when the server is gone: the process must end then, since the next call needs another
+// one.
+func Plugin(limits Limits, remote bool, end func()) sdk.Plugin {
 	m := &mount{limits: limits, end: end, schemas: new(schemas), closed: make(chan struct{})}
+	needs := &sdk.Needs{Read: sdk.Optional, Write: sdk.Optional, Exec: sdk.Required, Network: sdk.Optional}
+	if remote {
+		needs = &sdk.Needs{Network: sdk.Required}
+	}
 	return sdk.Plugin{
 		Name: "mcp", Version: Version,
+		Needs:    needs,
 		Config:   sdk.NewConfig(m.configure),
 		Discover: m.discover,
 		Close:    sync.OnceFunc(m.close),

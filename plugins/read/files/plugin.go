@@ -15,7 +15,7 @@ const Version = "0.1.0"
 
 // Plugin gives the plugin.
 func Plugin() sdk.Plugin {
-	return sdk.Plugin{Name: "read", Version: Version, Tools: []sdk.Tool{readTool(), listTool()}, OneProcessor: true}
+	return sdk.Plugin{Name: "read", Version: Version, Tools: []sdk.Tool{readTool(), listTool()}, OneProcessor: true, Needs: &sdk.Needs{Read: sdk.Required}}
 }
 
 // looking are the traits of both tools: they change nothing.

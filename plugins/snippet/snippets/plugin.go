@@ -27,6 +27,7 @@ func Plugin() sdk.Plugin {
 	return sdk.Plugin{
 		Name: "snippet", Version: Version,
 		Tools: []sdk.Tool{t.saveTool(), t.loadTool(), t.listTool(), t.deleteTool()},
+		Needs: &sdk.Needs{},
 		Config: sdk.NewConfig(func(_ context.Context, c config, s sdk.Setup) error {
 			t.lib = library.Open(s.StateDir, library.Limits{Versions: c.Versions, Bytes: int64(c.MaxMB) << 20})
 			return nil

@@ -24,6 +24,59 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Need says how much something is needed. An unknown one counts as optional.
+type Need int32
+
+const (
+	// Not needed.
+	Need_NEED_UNSPECIFIED Need = 0
+	// Made use of where it is granted.
+	Need_NEED_OPTIONAL Need = 1
+	// The plugin is not used without it.
+	Need_NEED_REQUIRED Need = 2
+)
+
+// Enum value maps for Need.
+var (
+	Need_name = map[int32]string{
+		0: "NEED_UNSPECIFIED",
+		1: "NEED_OPTIONAL",
+		2: "NEED_REQUIRED",
+	}
+	Need_value = map[string]int32{
+		"NEED_UNSPECIFIED": 0,
+		"NEED_OPTIONAL":    1,
+		"NEED_REQUIRED":    2,
+	}
+)
+
+func (x Need) Enum() *Need {
+	p := new(Need)
+	*p = x
+	return p
+}
+
+func (x Need) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Need) Descriptor() protoreflect.EnumDescriptor {
+	return file_toolhost_v2_plugin_proto_enumTypes[0].Descriptor()
+}
+
+func (Need) Type() protoreflect.EnumType {
+	return &file_toolhost_v2_plugin_proto_enumTypes[0]
+}
+
+func (x Need) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Need.Descriptor instead.
+func (Need) EnumDescriptor() ([]byte, []int) {
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{0}
+}
+
 type Kind int32
 
 const (
@@ -81,11 +134,11 @@ func (x Kind) String() string {
 }
 
 func (Kind) Descriptor() protoreflect.EnumDescriptor {
-	return file_toolhost_v2_plugin_proto_enumTypes[0].Descriptor()
+	return file_toolhost_v2_plugin_proto_enumTypes[1].Descriptor()
 }
 
 func (Kind) Type() protoreflect.EnumType {
-	return &file_toolhost_v2_plugin_proto_enumTypes[0]
+	return &file_toolhost_v2_plugin_proto_enumTypes[1]
 }
 
 func (x Kind) Number() protoreflect.EnumNumber {
@@ -94,7 +147,7 @@ func (x Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Kind.Descriptor instead.
 func (Kind) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{1}
 }
 
 type Diagnostic_Severity int32
@@ -130,11 +183,11 @@ func (x Diagnostic_Severity) String() string {
 }
 
 func (Diagnostic_Severity) Descriptor() protoreflect.EnumDescriptor {
-	return file_toolhost_v2_plugin_proto_enumTypes[1].Descriptor()
+	return file_toolhost_v2_plugin_proto_enumTypes[2].Descriptor()
 }
 
 func (Diagnostic_Severity) Type() protoreflect.EnumType {
-	return &file_toolhost_v2_plugin_proto_enumTypes[1]
+	return &file_toolhost_v2_plugin_proto_enumTypes[2]
 }
 
 func (x Diagnostic_Severity) Number() protoreflect.EnumNumber {
@@ -143,7 +196,7 @@ func (x Diagnostic_Severity) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Diagnostic_Severity.Descriptor instead.
 func (Diagnostic_Severity) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{7, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{9, 0}
 }
 
 type Cancel_Reason int32
@@ -179,11 +232,11 @@ func (x Cancel_Reason) String() string {
 }
 
 func (Cancel_Reason) Descriptor() protoreflect.EnumDescriptor {
-	return file_toolhost_v2_plugin_proto_enumTypes[2].Descriptor()
+	return file_toolhost_v2_plugin_proto_enumTypes[3].Descriptor()
 }
 
 func (Cancel_Reason) Type() protoreflect.EnumType {
-	return &file_toolhost_v2_plugin_proto_enumTypes[2]
+	return &file_toolhost_v2_plugin_proto_enumTypes[3]
 }
 
 func (x Cancel_Reason) Number() protoreflect.EnumNumber {
@@ -192,7 +245,7 @@ func (x Cancel_Reason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Cancel_Reason.Descriptor instead.
 func (Cancel_Reason) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{13, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{15, 0}
 }
 
 type Output_Stream int32
@@ -228,11 +281,11 @@ func (x Output_Stream) String() string {
 }
 
 func (Output_Stream) Descriptor() protoreflect.EnumDescriptor {
-	return file_toolhost_v2_plugin_proto_enumTypes[3].Descriptor()
+	return file_toolhost_v2_plugin_proto_enumTypes[4].Descriptor()
 }
 
 func (Output_Stream) Type() protoreflect.EnumType {
-	return &file_toolhost_v2_plugin_proto_enumTypes[3]
+	return &file_toolhost_v2_plugin_proto_enumTypes[4]
 }
 
 func (x Output_Stream) Number() protoreflect.EnumNumber {
@@ -241,7 +294,7 @@ func (x Output_Stream) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Output_Stream.Descriptor instead.
 func (Output_Stream) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{16, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{18, 0}
 }
 
 type Answer_Outcome int32
@@ -285,11 +338,11 @@ func (x Answer_Outcome) String() string {
 }
 
 func (Answer_Outcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_toolhost_v2_plugin_proto_enumTypes[4].Descriptor()
+	return file_toolhost_v2_plugin_proto_enumTypes[5].Descriptor()
 }
 
 func (Answer_Outcome) Type() protoreflect.EnumType {
-	return &file_toolhost_v2_plugin_proto_enumTypes[4]
+	return &file_toolhost_v2_plugin_proto_enumTypes[5]
 }
 
 func (x Answer_Outcome) Number() protoreflect.EnumNumber {
@@ -298,7 +351,7 @@ func (x Answer_Outcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Answer_Outcome.Descriptor instead.
 func (Answer_Outcome) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{20, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{22, 0}
 }
 
 type Attachment_Type int32
@@ -334,11 +387,11 @@ func (x Attachment_Type) String() string {
 }
 
 func (Attachment_Type) Descriptor() protoreflect.EnumDescriptor {
-	return file_toolhost_v2_plugin_proto_enumTypes[5].Descriptor()
+	return file_toolhost_v2_plugin_proto_enumTypes[6].Descriptor()
 }
 
 func (Attachment_Type) Type() protoreflect.EnumType {
-	return &file_toolhost_v2_plugin_proto_enumTypes[5]
+	return &file_toolhost_v2_plugin_proto_enumTypes[6]
 }
 
 func (x Attachment_Type) Number() protoreflect.EnumNumber {
@@ -347,7 +400,7 @@ func (x Attachment_Type) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Attachment_Type.Descriptor instead.
 func (Attachment_Type) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{26, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{28, 0}
 }
 
 type Effect_Operation int32
@@ -389,11 +442,11 @@ func (x Effect_Operation) String() string {
 }
 
 func (Effect_Operation) Descriptor() protoreflect.EnumDescriptor {
-	return file_toolhost_v2_plugin_proto_enumTypes[6].Descriptor()
+	return file_toolhost_v2_plugin_proto_enumTypes[7].Descriptor()
 }
 
 func (Effect_Operation) Type() protoreflect.EnumType {
-	return &file_toolhost_v2_plugin_proto_enumTypes[6]
+	return &file_toolhost_v2_plugin_proto_enumTypes[7]
 }
 
 func (x Effect_Operation) Number() protoreflect.EnumNumber {
@@ -402,7 +455,7 @@ func (x Effect_Operation) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Effect_Operation.Descriptor instead.
 func (Effect_Operation) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{27, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{29, 0}
 }
 
 type HealthResponse_Status int32
@@ -441,11 +494,11 @@ func (x HealthResponse_Status) String() string {
 }
 
 func (HealthResponse_Status) Descriptor() protoreflect.EnumDescriptor {
-	return file_toolhost_v2_plugin_proto_enumTypes[7].Descriptor()
+	return file_toolhost_v2_plugin_proto_enumTypes[8].Descriptor()
 }
 
 func (HealthResponse_Status) Type() protoreflect.EnumType {
-	return &file_toolhost_v2_plugin_proto_enumTypes[7]
+	return &file_toolhost_v2_plugin_proto_enumTypes[8]
 }
 
 func (x HealthResponse_Status) Number() protoreflect.EnumNumber {
@@ -454,7 +507,7 @@ func (x HealthResponse_Status) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use HealthResponse_Status.Descriptor instead.
 func (HealthResponse_Status) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{29, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{31, 0}
 }
 
 type HookResponse_Decision int32
@@ -493,11 +546,11 @@ func (x HookResponse_Decision) String() string {
 }
 
 func (HookResponse_Decision) Descriptor() protoreflect.EnumDescriptor {
-	return file_toolhost_v2_plugin_proto_enumTypes[8].Descriptor()
+	return file_toolhost_v2_plugin_proto_enumTypes[9].Descriptor()
 }
 
 func (HookResponse_Decision) Type() protoreflect.EnumType {
-	return &file_toolhost_v2_plugin_proto_enumTypes[8]
+	return &file_toolhost_v2_plugin_proto_enumTypes[9]
 }
 
 func (x HookResponse_Decision) Number() protoreflect.EnumNumber {
@@ -506,7 +559,7 @@ func (x HookResponse_Decision) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use HookResponse_Decision.Descriptor instead.
 func (HookResponse_Decision) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{33, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{35, 0}
 }
 
 type DescribeRequest struct {
@@ -572,7 +625,9 @@ type DescribeResponse struct {
 	ConfigSchema []byte  `protobuf:"bytes,4,opt,name=config_schema,json=configSchema,proto3" json:"config_schema,omitempty"`
 	Tools        []*Tool `protobuf:"bytes,5,rep,name=tools,proto3" json:"tools,omitempty"`
 	// Optional features the plugin understands. Unknown ones are ignored.
-	Capabilities  []string `protobuf:"bytes,6,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
+	Capabilities []string `protobuf:"bytes,6,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
+	// What the plugin needs to work; not set: it does not say.
+	Needs         *Needs `protobuf:"bytes,7,opt,name=needs,proto3" json:"needs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -649,6 +704,148 @@ func (x *DescribeResponse) GetCapabilities() []string {
 	return nil
 }
 
+func (x *DescribeResponse) GetNeeds() *Needs {
+	if x != nil {
+		return x.Needs
+	}
+	return nil
+}
+
+// Needs are what a plugin must or can be granted. Its own state directory, the
+// system's clock and the like need no grant.
+type Needs struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Reading files in the roots.
+	Read Need `protobuf:"varint,1,opt,name=read,proto3,enum=toolhost.v2.Need" json:"read,omitempty"`
+	// Writing in the roots that are writable.
+	Write Need `protobuf:"varint,2,opt,name=write,proto3,enum=toolhost.v2.Need" json:"write,omitempty"`
+	// Starting programs.
+	Exec Need `protobuf:"varint,3,opt,name=exec,proto3,enum=toolhost.v2.Need" json:"exec,omitempty"`
+	// Reaching the network.
+	Network       Need      `protobuf:"varint,4,opt,name=network,proto3,enum=toolhost.v2.Need" json:"network,omitempty"`
+	Secrets       []*Secret `protobuf:"bytes,5,rep,name=secrets,proto3" json:"secrets,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Needs) Reset() {
+	*x = Needs{}
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Needs) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Needs) ProtoMessage() {}
+
+func (x *Needs) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Needs.ProtoReflect.Descriptor instead.
+func (*Needs) Descriptor() ([]byte, []int) {
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Needs) GetRead() Need {
+	if x != nil {
+		return x.Read
+	}
+	return Need_NEED_UNSPECIFIED
+}
+
+func (x *Needs) GetWrite() Need {
+	if x != nil {
+		return x.Write
+	}
+	return Need_NEED_UNSPECIFIED
+}
+
+func (x *Needs) GetExec() Need {
+	if x != nil {
+		return x.Exec
+	}
+	return Need_NEED_UNSPECIFIED
+}
+
+func (x *Needs) GetNetwork() Need {
+	if x != nil {
+		return x.Network
+	}
+	return Need_NEED_UNSPECIFIED
+}
+
+func (x *Needs) GetSecrets() []*Secret {
+	if x != nil {
+		return x.Secrets
+	}
+	return nil
+}
+
+// Secret is an environment variable that the operator gives the plugin.
+type Secret struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Need          Need                   `protobuf:"varint,2,opt,name=need,proto3,enum=toolhost.v2.Need" json:"need,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Secret) Reset() {
+	*x = Secret{}
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Secret) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Secret) ProtoMessage() {}
+
+func (x *Secret) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Secret.ProtoReflect.Descriptor instead.
+func (*Secret) Descriptor() ([]byte, []int) {
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Secret) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Secret) GetNeed() Need {
+	if x != nil {
+		return x.Need
+	}
+	return Need_NEED_UNSPECIFIED
+}
+
 type Tool struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Name        string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -676,7 +873,7 @@ type Tool struct {
 
 func (x *Tool) Reset() {
 	*x = Tool{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[2]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -688,7 +885,7 @@ func (x *Tool) String() string {
 func (*Tool) ProtoMessage() {}
 
 func (x *Tool) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[2]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -701,7 +898,7 @@ func (x *Tool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tool.ProtoReflect.Descriptor instead.
 func (*Tool) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{2}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Tool) GetName() string {
@@ -794,7 +991,7 @@ type Traits struct {
 
 func (x *Traits) Reset() {
 	*x = Traits{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[3]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -806,7 +1003,7 @@ func (x *Traits) String() string {
 func (*Traits) ProtoMessage() {}
 
 func (x *Traits) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[3]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -819,7 +1016,7 @@ func (x *Traits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Traits.ProtoReflect.Descriptor instead.
 func (*Traits) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{3}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Traits) GetReadOnly() bool {
@@ -882,7 +1079,7 @@ type Root struct {
 
 func (x *Root) Reset() {
 	*x = Root{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[4]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -894,7 +1091,7 @@ func (x *Root) String() string {
 func (*Root) ProtoMessage() {}
 
 func (x *Root) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[4]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -907,7 +1104,7 @@ func (x *Root) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Root.ProtoReflect.Descriptor instead.
 func (*Root) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{4}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Root) GetPath() string {
@@ -939,7 +1136,7 @@ type ConfigureRequest struct {
 
 func (x *ConfigureRequest) Reset() {
 	*x = ConfigureRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[5]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -951,7 +1148,7 @@ func (x *ConfigureRequest) String() string {
 func (*ConfigureRequest) ProtoMessage() {}
 
 func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[5]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -964,7 +1161,7 @@ func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureRequest.ProtoReflect.Descriptor instead.
 func (*ConfigureRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{5}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ConfigureRequest) GetConfig() []byte {
@@ -1004,7 +1201,7 @@ type ConfigureResponse struct {
 
 func (x *ConfigureResponse) Reset() {
 	*x = ConfigureResponse{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[6]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1016,7 +1213,7 @@ func (x *ConfigureResponse) String() string {
 func (*ConfigureResponse) ProtoMessage() {}
 
 func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[6]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1029,7 +1226,7 @@ func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureResponse.ProtoReflect.Descriptor instead.
 func (*ConfigureResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{6}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ConfigureResponse) GetDiagnostics() []*Diagnostic {
@@ -1053,7 +1250,7 @@ type Diagnostic struct {
 
 func (x *Diagnostic) Reset() {
 	*x = Diagnostic{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[7]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1065,7 +1262,7 @@ func (x *Diagnostic) String() string {
 func (*Diagnostic) ProtoMessage() {}
 
 func (x *Diagnostic) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[7]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1078,7 +1275,7 @@ func (x *Diagnostic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Diagnostic.ProtoReflect.Descriptor instead.
 func (*Diagnostic) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{7}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Diagnostic) GetSeverity() Diagnostic_Severity {
@@ -1125,7 +1322,7 @@ type CallRequest struct {
 
 func (x *CallRequest) Reset() {
 	*x = CallRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[8]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1137,7 +1334,7 @@ func (x *CallRequest) String() string {
 func (*CallRequest) ProtoMessage() {}
 
 func (x *CallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[8]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1150,7 +1347,7 @@ func (x *CallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallRequest.ProtoReflect.Descriptor instead.
 func (*CallRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{8}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CallRequest) GetMessage() isCallRequest_Message {
@@ -1250,7 +1447,7 @@ type Start struct {
 
 func (x *Start) Reset() {
 	*x = Start{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[9]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1262,7 +1459,7 @@ func (x *Start) String() string {
 func (*Start) ProtoMessage() {}
 
 func (x *Start) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[9]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1275,7 +1472,7 @@ func (x *Start) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Start.ProtoReflect.Descriptor instead.
 func (*Start) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{9}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Start) GetCallId() string {
@@ -1368,7 +1565,7 @@ type CallsRequest struct {
 
 func (x *CallsRequest) Reset() {
 	*x = CallsRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[10]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1380,7 +1577,7 @@ func (x *CallsRequest) String() string {
 func (*CallsRequest) ProtoMessage() {}
 
 func (x *CallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[10]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1393,7 +1590,7 @@ func (x *CallsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallsRequest.ProtoReflect.Descriptor instead.
 func (*CallsRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{10}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CallsRequest) GetCall() uint64 {
@@ -1422,7 +1619,7 @@ type CallsResponse struct {
 
 func (x *CallsResponse) Reset() {
 	*x = CallsResponse{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[11]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1434,7 +1631,7 @@ func (x *CallsResponse) String() string {
 func (*CallsResponse) ProtoMessage() {}
 
 func (x *CallsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[11]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1447,7 +1644,7 @@ func (x *CallsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallsResponse.ProtoReflect.Descriptor instead.
 func (*CallsResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{11}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CallsResponse) GetCall() uint64 {
@@ -1479,7 +1676,7 @@ type Commands struct {
 
 func (x *Commands) Reset() {
 	*x = Commands{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[12]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1491,7 +1688,7 @@ func (x *Commands) String() string {
 func (*Commands) ProtoMessage() {}
 
 func (x *Commands) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[12]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1504,7 +1701,7 @@ func (x *Commands) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Commands.ProtoReflect.Descriptor instead.
 func (*Commands) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{12}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Commands) GetDir() string {
@@ -1538,7 +1735,7 @@ type Cancel struct {
 
 func (x *Cancel) Reset() {
 	*x = Cancel{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[13]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1550,7 +1747,7 @@ func (x *Cancel) String() string {
 func (*Cancel) ProtoMessage() {}
 
 func (x *Cancel) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[13]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1563,7 +1760,7 @@ func (x *Cancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cancel.ProtoReflect.Descriptor instead.
 func (*Cancel) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{13}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Cancel) GetReason() Cancel_Reason {
@@ -1591,7 +1788,7 @@ type CallResponse struct {
 
 func (x *CallResponse) Reset() {
 	*x = CallResponse{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[14]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1603,7 +1800,7 @@ func (x *CallResponse) String() string {
 func (*CallResponse) ProtoMessage() {}
 
 func (x *CallResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[14]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1616,7 +1813,7 @@ func (x *CallResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallResponse.ProtoReflect.Descriptor instead.
 func (*CallResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{14}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CallResponse) GetMessage() isCallResponse_Message {
@@ -1716,7 +1913,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[15]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1728,7 +1925,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[15]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1741,7 +1938,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{15}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Progress) GetTitle() string {
@@ -1769,7 +1966,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[16]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1781,7 +1978,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[16]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1794,7 +1991,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{16}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Output) GetStream() Output_Stream {
@@ -1826,7 +2023,7 @@ type Ask struct {
 
 func (x *Ask) Reset() {
 	*x = Ask{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[17]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1838,7 +2035,7 @@ func (x *Ask) String() string {
 func (*Ask) ProtoMessage() {}
 
 func (x *Ask) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[17]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1851,7 +2048,7 @@ func (x *Ask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ask.ProtoReflect.Descriptor instead.
 func (*Ask) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{17}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Ask) GetId() uint32 {
@@ -1916,7 +2113,7 @@ type Permission struct {
 
 func (x *Permission) Reset() {
 	*x = Permission{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[18]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1928,7 +2125,7 @@ func (x *Permission) String() string {
 func (*Permission) ProtoMessage() {}
 
 func (x *Permission) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[18]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1941,7 +2138,7 @@ func (x *Permission) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Permission.ProtoReflect.Descriptor instead.
 func (*Permission) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{18}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Permission) GetKind() string {
@@ -1984,7 +2181,7 @@ type Question struct {
 
 func (x *Question) Reset() {
 	*x = Question{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[19]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1996,7 +2193,7 @@ func (x *Question) String() string {
 func (*Question) ProtoMessage() {}
 
 func (x *Question) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[19]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2009,7 +2206,7 @@ func (x *Question) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Question.ProtoReflect.Descriptor instead.
 func (*Question) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{19}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Question) GetText() string {
@@ -2052,7 +2249,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[20]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2064,7 +2261,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[20]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2077,7 +2274,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{20}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Answer) GetAskId() uint32 {
@@ -2120,7 +2317,7 @@ type FileStateQuery struct {
 
 func (x *FileStateQuery) Reset() {
 	*x = FileStateQuery{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[21]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2132,7 +2329,7 @@ func (x *FileStateQuery) String() string {
 func (*FileStateQuery) ProtoMessage() {}
 
 func (x *FileStateQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[21]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2145,7 +2342,7 @@ func (x *FileStateQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileStateQuery.ProtoReflect.Descriptor instead.
 func (*FileStateQuery) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{21}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *FileStateQuery) GetId() uint32 {
@@ -2173,7 +2370,7 @@ type FileStates struct {
 
 func (x *FileStates) Reset() {
 	*x = FileStates{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[22]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2185,7 +2382,7 @@ func (x *FileStates) String() string {
 func (*FileStates) ProtoMessage() {}
 
 func (x *FileStates) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[22]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2198,7 +2395,7 @@ func (x *FileStates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileStates.ProtoReflect.Descriptor instead.
 func (*FileStates) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{22}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *FileStates) GetQueryId() uint32 {
@@ -2231,7 +2428,7 @@ type FileState struct {
 
 func (x *FileState) Reset() {
 	*x = FileState{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[23]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2243,7 +2440,7 @@ func (x *FileState) String() string {
 func (*FileState) ProtoMessage() {}
 
 func (x *FileState) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[23]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2256,7 +2453,7 @@ func (x *FileState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileState.ProtoReflect.Descriptor instead.
 func (*FileState) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{23}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *FileState) GetPath() string {
@@ -2317,7 +2514,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[24]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2329,7 +2526,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[24]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2342,7 +2539,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{24}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Result) GetOutput() string {
@@ -2421,7 +2618,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[25]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2433,7 +2630,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[25]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2446,7 +2643,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{25}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Error) GetKind() Kind {
@@ -2482,7 +2679,7 @@ type Attachment struct {
 
 func (x *Attachment) Reset() {
 	*x = Attachment{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[26]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2494,7 +2691,7 @@ func (x *Attachment) String() string {
 func (*Attachment) ProtoMessage() {}
 
 func (x *Attachment) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[26]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2507,7 +2704,7 @@ func (x *Attachment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attachment.ProtoReflect.Descriptor instead.
 func (*Attachment) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{26}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Attachment) GetType() Attachment_Type {
@@ -2552,7 +2749,7 @@ type Effect struct {
 
 func (x *Effect) Reset() {
 	*x = Effect{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[27]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2564,7 +2761,7 @@ func (x *Effect) String() string {
 func (*Effect) ProtoMessage() {}
 
 func (x *Effect) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[27]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2577,7 +2774,7 @@ func (x *Effect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Effect.ProtoReflect.Descriptor instead.
 func (*Effect) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{27}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Effect) GetOperation() Effect_Operation {
@@ -2611,7 +2808,7 @@ type HealthRequest struct {
 
 func (x *HealthRequest) Reset() {
 	*x = HealthRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[28]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2623,7 +2820,7 @@ func (x *HealthRequest) String() string {
 func (*HealthRequest) ProtoMessage() {}
 
 func (x *HealthRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[28]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2636,7 +2833,7 @@ func (x *HealthRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HealthRequest.ProtoReflect.Descriptor instead.
 func (*HealthRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{28}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *HealthRequest) GetTool() string {
@@ -2658,7 +2855,7 @@ type HealthResponse struct {
 
 func (x *HealthResponse) Reset() {
 	*x = HealthResponse{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[29]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2670,7 +2867,7 @@ func (x *HealthResponse) String() string {
 func (*HealthResponse) ProtoMessage() {}
 
 func (x *HealthResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[29]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2683,7 +2880,7 @@ func (x *HealthResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HealthResponse.ProtoReflect.Descriptor instead.
 func (*HealthResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{29}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *HealthResponse) GetStatus() HealthResponse_Status {
@@ -2717,7 +2914,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[30]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2729,7 +2926,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[30]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2742,7 +2939,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{30}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *DrainRequest) GetGraceMs() int64 {
@@ -2762,7 +2959,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[31]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2774,7 +2971,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[31]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2787,7 +2984,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{31}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *DrainResponse) GetCanceled() int32 {
@@ -2823,7 +3020,7 @@ type HookRequest struct {
 
 func (x *HookRequest) Reset() {
 	*x = HookRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[32]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2835,7 +3032,7 @@ func (x *HookRequest) String() string {
 func (*HookRequest) ProtoMessage() {}
 
 func (x *HookRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[32]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2848,7 +3045,7 @@ func (x *HookRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HookRequest.ProtoReflect.Descriptor instead.
 func (*HookRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{32}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *HookRequest) GetEvent() string {
@@ -2942,7 +3139,7 @@ type HookResponse struct {
 
 func (x *HookResponse) Reset() {
 	*x = HookResponse{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[33]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2954,7 +3151,7 @@ func (x *HookResponse) String() string {
 func (*HookResponse) ProtoMessage() {}
 
 func (x *HookResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[33]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2967,7 +3164,7 @@ func (x *HookResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HookResponse.ProtoReflect.Descriptor instead.
 func (*HookResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{33}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *HookResponse) GetDecision() HookResponse_Decision {
@@ -3005,14 +3202,24 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\x18toolhost/v2/plugin.proto\x12\vtoolhost.v2\"X\n" +
 	"\x0fDescribeRequest\x12!\n" +
 	"\fhost_version\x18\x01 \x01(\tR\vhostVersion\x12\"\n" +
-	"\fcapabilities\x18\x02 \x03(\tR\fcapabilities\"\xdc\x01\n" +
+	"\fcapabilities\x18\x02 \x03(\tR\fcapabilities\"\x86\x02\n" +
 	"\x10DescribeResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12(\n" +
 	"\x10min_host_version\x18\x03 \x01(\tR\x0eminHostVersion\x12#\n" +
 	"\rconfig_schema\x18\x04 \x01(\fR\fconfigSchema\x12'\n" +
 	"\x05tools\x18\x05 \x03(\v2\x11.toolhost.v2.ToolR\x05tools\x12\"\n" +
-	"\fcapabilities\x18\x06 \x03(\tR\fcapabilities\"\xda\x02\n" +
+	"\fcapabilities\x18\x06 \x03(\tR\fcapabilities\x12(\n" +
+	"\x05needs\x18\a \x01(\v2\x12.toolhost.v2.NeedsR\x05needs\"\xda\x01\n" +
+	"\x05Needs\x12%\n" +
+	"\x04read\x18\x01 \x01(\x0e2\x11.toolhost.v2.NeedR\x04read\x12'\n" +
+	"\x05write\x18\x02 \x01(\x0e2\x11.toolhost.v2.NeedR\x05write\x12%\n" +
+	"\x04exec\x18\x03 \x01(\x0e2\x11.toolhost.v2.NeedR\x04exec\x12+\n" +
+	"\anetwork\x18\x04 \x01(\x0e2\x11.toolhost.v2.NeedR\anetwork\x12-\n" +
+	"\asecrets\x18\x05 \x03(\v2\x13.toolhost.v2.SecretR\asecrets\"C\n" +
+	"\x06Secret\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12%\n" +
+	"\x04need\x18\x02 \x01(\x0e2\x11.toolhost.v2.NeedR\x04need\"\xda\x02\n" +
 	"\x04Tool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12!\n" +
@@ -3235,7 +3442,11 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\bDecision\x12\x18\n" +
 	"\x14DECISION_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rDECISION_DENY\x10\x01\x12\x10\n" +
-	"\fDECISION_ASK\x10\x02*\xf7\x01\n" +
+	"\fDECISION_ASK\x10\x02*B\n" +
+	"\x04Need\x12\x14\n" +
+	"\x10NEED_UNSPECIFIED\x10\x00\x12\x11\n" +
+	"\rNEED_OPTIONAL\x10\x01\x12\x11\n" +
+	"\rNEED_REQUIRED\x10\x02*\xf7\x01\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eKIND_NOT_FOUND\x10\x01\x12\x1a\n" +
@@ -3270,111 +3481,121 @@ func file_toolhost_v2_plugin_proto_rawDescGZIP() []byte {
 	return file_toolhost_v2_plugin_proto_rawDescData
 }
 
-var file_toolhost_v2_plugin_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
-var file_toolhost_v2_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_toolhost_v2_plugin_proto_enumTypes = make([]protoimpl.EnumInfo, 10)
+var file_toolhost_v2_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_toolhost_v2_plugin_proto_goTypes = []any{
-	(Kind)(0),                  // 0: toolhost.v2.Kind
-	(Diagnostic_Severity)(0),   // 1: toolhost.v2.Diagnostic.Severity
-	(Cancel_Reason)(0),         // 2: toolhost.v2.Cancel.Reason
-	(Output_Stream)(0),         // 3: toolhost.v2.Output.Stream
-	(Answer_Outcome)(0),        // 4: toolhost.v2.Answer.Outcome
-	(Attachment_Type)(0),       // 5: toolhost.v2.Attachment.Type
-	(Effect_Operation)(0),      // 6: toolhost.v2.Effect.Operation
-	(HealthResponse_Status)(0), // 7: toolhost.v2.HealthResponse.Status
-	(HookResponse_Decision)(0), // 8: toolhost.v2.HookResponse.Decision
-	(*DescribeRequest)(nil),    // 9: toolhost.v2.DescribeRequest
-	(*DescribeResponse)(nil),   // 10: toolhost.v2.DescribeResponse
-	(*Tool)(nil),               // 11: toolhost.v2.Tool
-	(*Traits)(nil),             // 12: toolhost.v2.Traits
-	(*Root)(nil),               // 13: toolhost.v2.Root
-	(*ConfigureRequest)(nil),   // 14: toolhost.v2.ConfigureRequest
-	(*ConfigureResponse)(nil),  // 15: toolhost.v2.ConfigureResponse
-	(*Diagnostic)(nil),         // 16: toolhost.v2.Diagnostic
-	(*CallRequest)(nil),        // 17: toolhost.v2.CallRequest
-	(*Start)(nil),              // 18: toolhost.v2.Start
-	(*CallsRequest)(nil),       // 19: toolhost.v2.CallsRequest
-	(*CallsResponse)(nil),      // 20: toolhost.v2.CallsResponse
-	(*Commands)(nil),           // 21: toolhost.v2.Commands
-	(*Cancel)(nil),             // 22: toolhost.v2.Cancel
-	(*CallResponse)(nil),       // 23: toolhost.v2.CallResponse
-	(*Progress)(nil),           // 24: toolhost.v2.Progress
-	(*Output)(nil),             // 25: toolhost.v2.Output
-	(*Ask)(nil),                // 26: toolhost.v2.Ask
-	(*Permission)(nil),         // 27: toolhost.v2.Permission
-	(*Question)(nil),           // 28: toolhost.v2.Question
-	(*Answer)(nil),             // 29: toolhost.v2.Answer
-	(*FileStateQuery)(nil),     // 30: toolhost.v2.FileStateQuery
-	(*FileStates)(nil),         // 31: toolhost.v2.FileStates
-	(*FileState)(nil),          // 32: toolhost.v2.FileState
-	(*Result)(nil),             // 33: toolhost.v2.Result
-	(*Error)(nil),              // 34: toolhost.v2.Error
-	(*Attachment)(nil),         // 35: toolhost.v2.Attachment
-	(*Effect)(nil),             // 36: toolhost.v2.Effect
-	(*HealthRequest)(nil),      // 37: toolhost.v2.HealthRequest
-	(*HealthResponse)(nil),     // 38: toolhost.v2.HealthResponse
-	(*DrainRequest)(nil),       // 39: toolhost.v2.DrainRequest
-	(*DrainResponse)(nil),      // 40: toolhost.v2.DrainResponse
-	(*HookRequest)(nil),        // 41: toolhost.v2.HookRequest
-	(*HookResponse)(nil),       // 42: toolhost.v2.HookResponse
-	nil,                        // 43: toolhost.v2.Start.TraceEntry
+	(Need)(0),                  // 0: toolhost.v2.Need
+	(Kind)(0),                  // 1: toolhost.v2.Kind
+	(Diagnostic_Severity)(0),   // 2: toolhost.v2.Diagnostic.Severity
+	(Cancel_Reason)(0),         // 3: toolhost.v2.Cancel.Reason
+	(Output_Stream)(0),         // 4: toolhost.v2.Output.Stream
+	(Answer_Outcome)(0),        // 5: toolhost.v2.Answer.Outcome
+	(Attachment_Type)(0),       // 6: toolhost.v2.Attachment.Type
+	(Effect_Operation)(0),      // 7: toolhost.v2.Effect.Operation
+	(HealthResponse_Status)(0), // 8: toolhost.v2.HealthResponse.Status
+	(HookResponse_Decision)(0), // 9: toolhost.v2.HookResponse.Decision
+	(*DescribeRequest)(nil),    // 10: toolhost.v2.DescribeRequest
+	(*DescribeResponse)(nil),   // 11: toolhost.v2.DescribeResponse
+	(*Needs)(nil),              // 12: toolhost.v2.Needs
+	(*Secret)(nil),             // 13: toolhost.v2.Secret
+	(*Tool)(nil),               // 14: toolhost.v2.Tool
+	(*Traits)(nil),             // 15: toolhost.v2.Traits
+	(*Root)(nil),               // 16: toolhost.v2.Root
+	(*ConfigureRequest)(nil),   // 17: toolhost.v2.ConfigureRequest
+	(*ConfigureResponse)(nil),  // 18: toolhost.v2.ConfigureResponse
+	(*Diagnostic)(nil),         // 19: toolhost.v2.Diagnostic
+	(*CallRequest)(nil),        // 20: toolhost.v2.CallRequest
+	(*Start)(nil),              // 21: toolhost.v2.Start
+	(*CallsRequest)(nil),       // 22: toolhost.v2.CallsRequest
+	(*CallsResponse)(nil),      // 23: toolhost.v2.CallsResponse
+	(*Commands)(nil),           // 24: toolhost.v2.Commands
+	(*Cancel)(nil),             // 25: toolhost.v2.Cancel
+	(*CallResponse)(nil),       // 26: toolhost.v2.CallResponse
+	(*Progress)(nil),           // 27: toolhost.v2.Progress
+	(*Output)(nil),             // 28: toolhost.v2.Output
+	(*Ask)(nil),                // 29: toolhost.v2.Ask
+	(*Permission)(nil),         // 30: toolhost.v2.Permission
+	(*Question)(nil),           // 31: toolhost.v2.Question
+	(*Answer)(nil),             // 32: toolhost.v2.Answer
+	(*FileStateQuery)(nil),     // 33: toolhost.v2.FileStateQuery
+	(*FileStates)(nil),         // 34: toolhost.v2.FileStates
+	(*FileState)(nil),          // 35: toolhost.v2.FileState
+	(*Result)(nil),             // 36: toolhost.v2.Result
+	(*Error)(nil),              // 37: toolhost.v2.Error
+	(*Attachment)(nil),         // 38: toolhost.v2.Attachment
+	(*Effect)(nil),             // 39: toolhost.v2.Effect
+	(*HealthRequest)(nil),      // 40: toolhost.v2.HealthRequest
+	(*HealthResponse)(nil),     // 41: toolhost.v2.HealthResponse
+	(*DrainRequest)(nil),       // 42: toolhost.v2.DrainRequest
+	(*DrainResponse)(nil),      // 43: toolhost.v2.DrainResponse
+	(*HookRequest)(nil),        // 44: toolhost.v2.HookRequest
+	(*HookResponse)(nil),       // 45: toolhost.v2.HookResponse
+	nil,                        // 46: toolhost.v2.Start.TraceEntry
 }
 var file_toolhost_v2_plugin_proto_depIdxs = []int32{
-	11, // 0: toolhost.v2.DescribeResponse.tools:type_name -> toolhost.v2.Tool
-	12, // 1: toolhost.v2.Tool.traits:type_name -> toolhost.v2.Traits
-	13, // 2: toolhost.v2.ConfigureRequest.roots:type_name -> toolhost.v2.Root
-	16, // 3: toolhost.v2.ConfigureResponse.diagnostics:type_name -> toolhost.v2.Diagnostic
-	1,  // 4: toolhost.v2.Diagnostic.severity:type_name -> toolhost.v2.Diagnostic.Severity
-	18, // 5: toolhost.v2.CallRequest.start:type_name -> toolhost.v2.Start
-	29, // 6: toolhost.v2.CallRequest.answer:type_name -> toolhost.v2.Answer
-	22, // 7: toolhost.v2.CallRequest.cancel:type_name -> toolhost.v2.Cancel
-	31, // 8: toolhost.v2.CallRequest.file_states:type_name -> toolhost.v2.FileStates
-	13, // 9: toolhost.v2.Start.roots:type_name -> toolhost.v2.Root
-	43, // 10: toolhost.v2.Start.trace:type_name -> toolhost.v2.Start.TraceEntry
-	21, // 11: toolhost.v2.Start.commands:type_name -> toolhost.v2.Commands
-	17, // 12: toolhost.v2.CallsRequest.message:type_name -> toolhost.v2.CallRequest
-	23, // 13: toolhost.v2.CallsResponse.message:type_name -> toolhost.v2.CallResponse
-	2,  // 14: toolhost.v2.Cancel.reason:type_name -> toolhost.v2.Cancel.Reason
-	24, // 15: toolhost.v2.CallResponse.progress:type_name -> toolhost.v2.Progress
-	25, // 16: toolhost.v2.CallResponse.output:type_name -> toolhost.v2.Output
-	26, // 17: toolhost.v2.CallResponse.ask:type_name -> toolhost.v2.Ask
-	30, // 18: toolhost.v2.CallResponse.file_state_query:type_name -> toolhost.v2.FileStateQuery
-	33, // 19: toolhost.v2.CallResponse.result:type_name -> toolhost.v2.Result
-	3,  // 20: toolhost.v2.Output.stream:type_name -> toolhost.v2.Output.Stream
-	27, // 21: toolhost.v2.Ask.permission:type_name -> toolhost.v2.Permission
-	28, // 22: toolhost.v2.Ask.question:type_name -> toolhost.v2.Question
-	4,  // 23: toolhost.v2.Answer.outcome:type_name -> toolhost.v2.Answer.Outcome
-	32, // 24: toolhost.v2.FileStates.states:type_name -> toolhost.v2.FileState
-	34, // 25: toolhost.v2.Result.error:type_name -> toolhost.v2.Error
-	35, // 26: toolhost.v2.Result.attachments:type_name -> toolhost.v2.Attachment
-	36, // 27: toolhost.v2.Result.effects:type_name -> toolhost.v2.Effect
-	0,  // 28: toolhost.v2.Error.kind:type_name -> toolhost.v2.Kind
-	5,  // 29: toolhost.v2.Attachment.type:type_name -> toolhost.v2.Attachment.Type
-	6,  // 30: toolhost.v2.Effect.operation:type_name -> toolhost.v2.Effect.Operation
-	32, // 31: toolhost.v2.Effect.file:type_name -> toolhost.v2.FileState
-	7,  // 32: toolhost.v2.HealthResponse.status:type_name -> toolhost.v2.HealthResponse.Status
-	11, // 33: toolhost.v2.HookRequest.definition:type_name -> toolhost.v2.Tool
-	33, // 34: toolhost.v2.HookRequest.result:type_name -> toolhost.v2.Result
-	8,  // 35: toolhost.v2.HookResponse.decision:type_name -> toolhost.v2.HookResponse.Decision
-	33, // 36: toolhost.v2.HookResponse.result:type_name -> toolhost.v2.Result
-	9,  // 37: toolhost.v2.PluginService.Describe:input_type -> toolhost.v2.DescribeRequest
-	14, // 38: toolhost.v2.PluginService.Configure:input_type -> toolhost.v2.ConfigureRequest
-	17, // 39: toolhost.v2.PluginService.Call:input_type -> toolhost.v2.CallRequest
-	19, // 40: toolhost.v2.PluginService.Calls:input_type -> toolhost.v2.CallsRequest
-	37, // 41: toolhost.v2.PluginService.Health:input_type -> toolhost.v2.HealthRequest
-	39, // 42: toolhost.v2.PluginService.Drain:input_type -> toolhost.v2.DrainRequest
-	41, // 43: toolhost.v2.PluginService.Hook:input_type -> toolhost.v2.HookRequest
-	10, // 44: toolhost.v2.PluginService.Describe:output_type -> toolhost.v2.DescribeResponse
-	15, // 45: toolhost.v2.PluginService.Configure:output_type -> toolhost.v2.ConfigureResponse
-	23, // 46: toolhost.v2.PluginService.Call:output_type -> toolhost.v2.CallResponse
-	20, // 47: toolhost.v2.PluginService.Calls:output_type -> toolhost.v2.CallsResponse
-	38, // 48: toolhost.v2.PluginService.Health:output_type -> toolhost.v2.HealthResponse
-	40, // 49: toolhost.v2.PluginService.Drain:output_type -> toolhost.v2.DrainResponse
-	42, // 50: toolhost.v2.PluginService.Hook:output_type -> toolhost.v2.HookResponse
-	44, // [44:51] is the sub-list for method output_type
-	37, // [37:44] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	14, // 0: toolhost.v2.DescribeResponse.tools:type_name -> toolhost.v2.Tool
+	12, // 1: toolhost.v2.DescribeResponse.needs:type_name -> toolhost.v2.Needs
+	0,  // 2: toolhost.v2.Needs.read:type_name -> toolhost.v2.Need
+	0,  // 3: toolhost.v2.Needs.write:type_name -> toolhost.v2.Need
+	0,  // 4: toolhost.v2.Needs.exec:type_name -> toolhost.v2.Need
+	0,  // 5: toolhost.v2.Needs.network:type_name -> toolhost.v2.Need
+	13, // 6: toolhost.v2.Needs.secrets:type_name -> toolhost.v2.Secret
+	0,  // 7: toolhost.v2.Secret.need:type_name -> toolhost.v2.Need
+	15, // 8: toolhost.v2.Tool.traits:type_name -> toolhost.v2.Traits
+	16, // 9: toolhost.v2.ConfigureRequest.roots:type_name -> toolhost.v2.Root
+	19, // 10: toolhost.v2.ConfigureResponse.diagnostics:type_name -> toolhost.v2.Diagnostic
+	2,  // 11: toolhost.v2.Diagnostic.severity:type_name -> toolhost.v2.Diagnostic.Severity
+	21, // 12: toolhost.v2.CallRequest.start:type_name -> toolhost.v2.Start
+	32, // 13: toolhost.v2.CallRequest.answer:type_name -> toolhost.v2.Answer
+	25, // 14: toolhost.v2.CallRequest.cancel:type_name -> toolhost.v2.Cancel
+	34, // 15: toolhost.v2.CallRequest.file_states:type_name -> toolhost.v2.FileStates
+	16, // 16: toolhost.v2.Start.roots:type_name -> toolhost.v2.Root
+	46, // 17: toolhost.v2.Start.trace:type_name -> toolhost.v2.Start.TraceEntry
+	24, // 18: toolhost.v2.Start.commands:type_name -> toolhost.v2.Commands
+	20, // 19: toolhost.v2.CallsRequest.message:type_name -> toolhost.v2.CallRequest
+	26, // 20: toolhost.v2.CallsResponse.message:type_name -> toolhost.v2.CallResponse
+	3,  // 21: toolhost.v2.Cancel.reason:type_name -> toolhost.v2.Cancel.Reason
+	27, // 22: toolhost.v2.CallResponse.progress:type_name -> toolhost.v2.Progress
+	28, // 23: toolhost.v2.CallResponse.output:type_name -> toolhost.v2.Output
+	29, // 24: toolhost.v2.CallResponse.ask:type_name -> toolhost.v2.Ask
+	33, // 25: toolhost.v2.CallResponse.file_state_query:type_name -> toolhost.v2.FileStateQuery
+	36, // 26: toolhost.v2.CallResponse.result:type_name -> toolhost.v2.Result
+	4,  // 27: toolhost.v2.Output.stream:type_name -> toolhost.v2.Output.Stream
+	30, // 28: toolhost.v2.Ask.permission:type_name -> toolhost.v2.Permission
+	31, // 29: toolhost.v2.Ask.question:type_name -> toolhost.v2.Question
+	5,  // 30: toolhost.v2.Answer.outcome:type_name -> toolhost.v2.Answer.Outcome
+	35, // 31: toolhost.v2.FileStates.states:type_name -> toolhost.v2.FileState
+	37, // 32: toolhost.v2.Result.error:type_name -> toolhost.v2.Error
+	38, // 33: toolhost.v2.Result.attachments:type_name -> toolhost.v2.Attachment
+	39, // 34: toolhost.v2.Result.effects:type_name -> toolhost.v2.Effect
+	1,  // 35: toolhost.v2.Error.kind:type_name -> toolhost.v2.Kind
+	6,  // 36: toolhost.v2.Attachment.type:type_name -> toolhost.v2.Attachment.Type
+	7,  // 37: toolhost.v2.Effect.operation:type_name -> toolhost.v2.Effect.Operation
+	35, // 38: toolhost.v2.Effect.file:type_name -> toolhost.v2.FileState
+	8,  // 39: toolhost.v2.HealthResponse.status:type_name -> toolhost.v2.HealthResponse.Status
+	14, // 40: toolhost.v2.HookRequest.definition:type_name -> toolhost.v2.Tool
+	36, // 41: toolhost.v2.HookRequest.result:type_name -> toolhost.v2.Result
+	9,  // 42: toolhost.v2.HookResponse.decision:type_name -> toolhost.v2.HookResponse.Decision
+	36, // 43: toolhost.v2.HookResponse.result:type_name -> toolhost.v2.Result
+	10, // 44: toolhost.v2.PluginService.Describe:input_type -> toolhost.v2.DescribeRequest
+	17, // 45: toolhost.v2.PluginService.Configure:input_type -> toolhost.v2.ConfigureRequest
+	20, // 46: toolhost.v2.PluginService.Call:input_type -> toolhost.v2.CallRequest
+	22, // 47: toolhost.v2.PluginService.Calls:input_type -> toolhost.v2.CallsRequest
+	40, // 48: toolhost.v2.PluginService.Health:input_type -> toolhost.v2.HealthRequest
+	42, // 49: toolhost.v2.PluginService.Drain:input_type -> toolhost.v2.DrainRequest
+	44, // 50: toolhost.v2.PluginService.Hook:input_type -> toolhost.v2.HookRequest
+	11, // 51: toolhost.v2.PluginService.Describe:output_type -> toolhost.v2.DescribeResponse
+	18, // 52: toolhost.v2.PluginService.Configure:output_type -> toolhost.v2.ConfigureResponse
+	26, // 53: toolhost.v2.PluginService.Call:output_type -> toolhost.v2.CallResponse
+	23, // 54: toolhost.v2.PluginService.Calls:output_type -> toolhost.v2.CallsResponse
+	41, // 55: toolhost.v2.PluginService.Health:output_type -> toolhost.v2.HealthResponse
+	43, // 56: toolhost.v2.PluginService.Drain:output_type -> toolhost.v2.DrainResponse
+	45, // 57: toolhost.v2.PluginService.Hook:output_type -> toolhost.v2.HookResponse
+	51, // [51:58] is the sub-list for method output_type
+	44, // [44:51] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_toolhost_v2_plugin_proto_init() }
@@ -3382,31 +3603,31 @@ func file_toolhost_v2_plugin_proto_init() {
 	if File_toolhost_v2_plugin_proto != nil {
 		return
 	}
-	file_toolhost_v2_plugin_proto_msgTypes[8].OneofWrappers = []any{
+	file_toolhost_v2_plugin_proto_msgTypes[10].OneofWrappers = []any{
 		(*CallRequest_Start)(nil),
 		(*CallRequest_Answer)(nil),
 		(*CallRequest_Cancel)(nil),
 		(*CallRequest_FileStates)(nil),
 	}
-	file_toolhost_v2_plugin_proto_msgTypes[14].OneofWrappers = []any{
+	file_toolhost_v2_plugin_proto_msgTypes[16].OneofWrappers = []any{
 		(*CallResponse_Progress)(nil),
 		(*CallResponse_Output)(nil),
 		(*CallResponse_Ask)(nil),
 		(*CallResponse_FileStateQuery)(nil),
 		(*CallResponse_Result)(nil),
 	}
-	file_toolhost_v2_plugin_proto_msgTypes[17].OneofWrappers = []any{
+	file_toolhost_v2_plugin_proto_msgTypes[19].OneofWrappers = []any{
 		(*Ask_Permission)(nil),
 		(*Ask_Question)(nil),
 	}
-	file_toolhost_v2_plugin_proto_msgTypes[24].OneofWrappers = []any{}
+	file_toolhost_v2_plugin_proto_msgTypes[26].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toolhost_v2_plugin_proto_rawDesc), len(file_toolhost_v2_plugin_proto_rawDesc)),
-			NumEnums:      9,
-			NumMessages:   35,
+			NumEnums:      10,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

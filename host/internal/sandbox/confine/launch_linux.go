@@ -62,6 +62,11 @@ func enter(p *Policy, args []string) (step string, err error) {
 			return "namespaces", err
 		}
 	}
+	if p.ProxyPort > 0 {
+		if err := passListener(p); err != nil {
+			return "proxy", err
+		}
+	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return "no_new_privs", err
 	}

@@ -23,6 +23,10 @@ type Policy struct {
 	Read  []string `json:"read,omitempty"`
 	Write []string `json:"write,omitempty"`
 	Run   []string `json:"run,omitempty"`
+	// Fixed are paths within Write that cannot be moved or replaced, and Protected such that cannot
+	// be written to either, with what is below them. Only with Namespaces.
+	Fixed     []string `json:"fixed,omitempty"`
+	Protected []string `json:"protected,omitempty"`
 	// Scratch are directories that are empty at first and kept in memory. Only with Namespaces.
 	Scratch []string `json:"scratch,omitempty"`
 	// Devices are device files that may be read, written and controlled.
@@ -35,6 +39,9 @@ type Policy struct {
 	// Network lets it reach the network. Without, see OwnNetwork; else it has Unix sockets
 	// only, and if it starts no processes, only to listen.
 	Network bool `json:"network,omitempty"`
+	// ProxyPort is the port of its own localhost at which the host is to listen: the socket is sent to
+	// StatusFD, which is a Unix socket then. 0: none. Only with Namespaces and without Network.
+	ProxyPort uint16 `json:"proxy_port,omitempty"`
 	// Namespaces says that the host started the launcher in new ones. PrivateProcesses:
 	// one for processes too, in which the plugin is the first.
 	Namespaces       bool `json:"namespaces,omitempty"`
@@ -51,7 +58,9 @@ type Policy struct {
 
 // OwnNetwork reports whether there is a network of its own, with a loopback device by
 // which what it starts can talk to each other.
-func (p *Policy) OwnNetwork() bool { return p.Namespaces && p.StartProcesses && !p.Network }
+func (p *Policy) OwnNetwork() bool {
+	return p.Namespaces && (p.StartProcesses || p.ProxyPort > 0) && !p.Network
+}
 
 // Limits are resource limits of each process, but Processes, which is one of the user's,
 // and in a user namespace of the namespace's. 0: as the host has it.

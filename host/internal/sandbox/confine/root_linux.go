@@ -27,6 +27,8 @@ type place struct {
 	fd      int
 	dir     bool
 	device  bool
+	// own: it is a mount also where it is in another place with the same rights or more.
+	own bool
 }
 
 // enterRoot makes the new root and moves there. The process is in a mount namespace of
@@ -93,7 +95,7 @@ func gather(p *Policy) ([]place, error) {
 	for _, l := range []struct {
 		paths []string
 		place
-	}{{p.Read, place{}}, {p.Run, place{}}, {p.Write, place{write: true}}, {p.Devices, place{write: true, device: true}}} {
+	}{{p.Read, place{}}, {p.Run, place{}}, {p.Write, place{write: true}}, {p.Devices, place{write: true, device: true}}, {p.Fixed, place{write: true, own: true}}, {p.Protected, place{own: true}}} {
 		for _, path := range l.paths {
 			if path == "/" {
 				return nil, errors.New("the whole file system cannot be a root inside of another")
@@ -115,7 +117,7 @@ func gather(p *Policy) ([]place, error) {
 	slices.SortStableFunc(all, func(a, b place) int { return strings.Compare(a.path, b.path) })
 	var out []place
 	for _, pl := range all {
-		if covered(out, pl) {
+		if !pl.own && covered(out, pl) || pl.own && !within(out, pl.path) {
 			continue
 		}
 		if !pl.scratch && pl.link == "" {
@@ -176,6 +178,16 @@ func covered(there []place, pl place) bool {
 		}
 		if strings.HasPrefix(pl.path, t.path+"/") {
 			return !t.scratch && t.link == "" && (t.write || !pl.write)
+		}
+	}
+	return false
+}
+
+// within reports whether a path is in what can be written to.
+func within(there []place, path string) bool {
+	for _, t := range slices.Backward(there) {
+		if t.path == path || strings.HasPrefix(path, t.path+"/") {
+			return t.write
 		}
 	}
 	return false

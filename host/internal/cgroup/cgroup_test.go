@@ -1,0 +1,143 @@
+//go:build linux
+
+package cgroup
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// tree makes directories that look like a cgroup at /a/b with this process in it.
+func tree(t *testing.T, files map[string]string) (mounts, proc, dir string) {
+	t.Helper()
+	mounts, proc = t.TempDir(), t.TempDir()
+	dir = filepath.Join(mounts, "a", "b")
+	all := map[string]string{
+		filepath.Join(proc, "cgroup"): "1:name=systemd:/x\n0::/a/b\n",
+		"cgroup.controllers":          "cpuset cpu io memory pids\n", "cgroup.procs": strconv.Itoa(os.Getpid()) + "\n", "cgroup.subtree_control": "",
+	}
+	for name, text := range files {
+		if name == "cgroup" {
+			name = filepath.Join(proc, name)
+		}
+		all[name] = text
+	}
+	for name, text := range all {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(dir, name)
+		}
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if text == "none" {
+			continue
+		}
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return mounts, proc, dir
+}
+
+func TestFind(t *testing.T) {
+	for name, tc := range map[string]struct {
+		files map[string]string
+		why   string
+	}{
+		"delegated":    {nil, ""},
+		"version 1":    {map[string]string{"cgroup": "3:memory:/\n"}, "no cgroups of version 2"},
+		"hybrid":       {map[string]string{"cgroup.controllers": "none"}, "no cgroups of version 2"},
+		"no memory":    {map[string]string{"cgroup.controllers": "cpu pids"}, "does not have the controller memory"},
+		"others in it": {map[string]string{"cgroup.procs": strconv.Itoa(os.Getpid()) + "\n1\n"}, "other processes are in the cgroup /a/b, too: start toolhost in one of its own"},
+		"foreign":      {map[string]string{"cgroup.subtree_control": "none"}, "is not this user's"},
+		"no cgroups":   {map[string]string{"cgroup": "none"}, "there are no cgroups"},
+	} {
+		mounts, proc, _ := tree(t, tc.files)
+		_, err := Find(mounts, proc)
+		if (err == nil) != (tc.why == "") || err != nil && !strings.Contains(err.Error(), tc.why) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestMake(t *testing.T) {
+	mounts, proc, dir := tree(t, nil)
+	tr, err := Find(mounts, proc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The kernel makes the files of a new group; here there are none to be written to.
+	if _, err := tr.Make("bash", Limits{Processes: 5}); err == nil || !strings.Contains(err.Error(), "cannot be divided") {
+		t.Fatalf("what cannot be divided was: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, own, "cgroup.procs"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tr.Make("bash", Limits{Processes: 5}); err == nil || !strings.Contains(err.Error(), "cannot be limited") {
+		t.Fatalf("what cannot be limited was: %v", err)
+	}
+	for name, want := range map[string]string{filepath.Join(own, "cgroup.procs"): strconv.Itoa(os.Getpid()), "cgroup.subtree_control": "+cpu +memory +pids"} {
+		if b, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(b) != want {
+			t.Errorf("%s has %q, want %q: %v", name, b, want, err)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "toolhost-bash-*")); len(left) > 0 {
+		t.Errorf("%v is left", left)
+	}
+	g, err := tr.Make("bash", Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("true")
+	if g.Start(cmd); !cmd.SysProcAttr.UseCgroupFD || cmd.SysProcAttr.CgroupFD != int(g.Dir.Fd()) {
+		t.Error("the command does not start in the group")
+	}
+	// Another configuration finds the tree anew, from the cgroup that the process is in by then.
+	if err := os.WriteFile(filepath.Join(proc, "cgroup"), []byte("0::/a/b/"+own+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, own, "cgroup.controllers"), []byte("cpu memory pids"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Find(mounts, proc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := again.Make("bash", Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range []*Group{g, other} {
+		if err := g.Remove(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestHere makes a group where this machine has one to divide.
+func TestHere(t *testing.T) {
+	tr, err := Find("/sys/fs/cgroup", "/proc/self")
+	if err != nil {
+		t.Skip(err)
+	}
+	g, err := tr.Make("test", Limits{Memory: 64 << 20, Processes: 8, CPUs: 0.5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("sh", "-c", "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 5 & done; wait")
+	g.Start(cmd)
+	out, err := cmd.CombinedOutput()
+	if err == nil && !strings.Contains(string(out), "fork") {
+		t.Errorf("twelve processes ran where eight may: %s", out)
+	}
+	if err := g.Remove(); err != nil {
+		t.Error(err)
+	}
+}

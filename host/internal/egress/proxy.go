@@ -1,0 +1,264 @@
+// Package egress is the way out of a sandbox without a network: a proxy in the host that
+// reaches the hosts that the operator listed, and nothing else.
+package egress
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"toolhost.dev/host/internal/hostlist"
+)
+
+const (
+	// dialTimeout bounds a connection to one address, and lookupTimeout that of a name.
+	dialTimeout   = 10 * time.Second
+	lookupTimeout = 10 * time.Second
+	// headerTimeout is how long a client may take to say what it wants.
+	headerTimeout = 30 * time.Second
+	// maxConnections of one sandbox at once; more are refused.
+	maxConnections = 512
+)
+
+// DenialError is a connection that was refused.
+type DenialError struct {
+	At time.Time
+	// Target is the host and the port that were asked for.
+	Target string
+	// Why it was refused, as a clause; Entry is what would allow it in the list.
+	Why, Entry string
+}
+
+func (d *DenialError) Error() string { return d.Target + ": " + d.Why }
+
+// Proxy is an HTTP proxy, for plain HTTP and, by CONNECT, for anything over TCP. It looks names up
+// itself, and connects only to addresses that it has looked at.
+type Proxy struct {
+	Hosts *hostlist.List
+	// Denied hears of what is refused, and must return soon. It may be called from several goroutines.
+	Denied func(DenialError)
+	// Advice follows what a client is told of a denial.
+	Advice func(DenialError) string
+	// Log, if set, hears of mishaps.
+	Log *slog.Logger
+	// Resolve looks a name up. nil: as the system does.
+	Resolve func(ctx context.Context, name string) ([]netip.Addr, error)
+
+	slots chan struct{}
+}
+
+// Serve answers the clients of a listener until the function that it gives is called, which closes
+// the listener and all connections.
+func (p *Proxy) Serve(l net.Listener) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	p.slots = make(chan struct{}, maxConnections)
+	transport := &http.Transport{
+		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) { return p.dial(ctx, address) },
+		// Clients speak HTTP/1.1 to a proxy for plain HTTP.
+		DisableCompression: true, MaxIdleConns: 16, IdleConnTimeout: time.Minute,
+	}
+	forward := &httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { r.Out.Host = r.Out.URL.Host },
+		Transport:     transport,
+		FlushInterval: -1,
+		ErrorHandler:  func(w http.ResponseWriter, _ *http.Request, err error) { p.fail(w, err) },
+		ErrorLog:      slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
+	}
+	s := &http.Server{
+		ReadHeaderTimeout: headerTimeout, IdleTimeout: 5 * time.Minute, MaxHeaderBytes: 64 << 10,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+		ErrorLog:    slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			select {
+			case p.slots <- struct{}{}:
+				defer func() { <-p.slots }()
+			default:
+				http.Error(w, "toolhost: too many connections at once", http.StatusServiceUnavailable)
+				return
+			}
+			switch {
+			case r.Method == http.MethodConnect:
+				p.tunnel(ctx, w, r)
+			case r.URL.Scheme == "http" && r.URL.Host != "":
+				forward.ServeHTTP(w, r)
+			default:
+				http.Error(w, "toolhost: this is a proxy for http and, by CONNECT, for other protocols over TCP", http.StatusBadRequest)
+			}
+		}),
+	}
+	go func() {
+		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) && p.Log != nil && ctx.Err() == nil {
+			p.Log.Warn("the proxy of a sandbox ended", "error", err)
+		}
+	}()
+	return func() {
+		cancel()
+		_ = s.Close()
+		transport.CloseIdleConnections()
+	}
+}
+
+// fail answers that a host was not reached.
+func (p *Proxy) fail(w http.ResponseWriter, err error) {
+	var d *DenialError
+	if !errors.As(err, &d) {
+		http.Error(w, fmt.Sprintf("toolhost: %v", err), http.StatusBadGateway)
+		return
+	}
+	text := "toolhost: the sandbox does not allow a connection to " + d.Error() + "."
+	if p.Advice != nil {
+		text += " " + p.Advice(*d)
+	}
+	http.Error(w, text, http.StatusForbidden)
+}
+
+// tunnel connects a client with the host that it names.
+func (p *Proxy) tunnel(ctx context.Context, w http.ResponseWriter, r *http.Request) {
+	there, err := p.dial(r.Context(), r.Host)
+	if err != nil {
+		p.fail(w, err)
+		return
+	}
+	defer there.Close() //nolint:errcheck // nothing to be done about it
+	hijacker, ok := w.(http.Hijacker)
+	if !ok {
+		http.Error(w, "toolhost: no connection to pass on", http.StatusInternalServerError)
+		return
+	}
+	here, buffered, err := hijacker.Hijack()
+	if err != nil {
+		return
+	}
+	defer here.Close() //nolint:errcheck // as above
+	defer context.AfterFunc(ctx, func() { _, _ = here.Close(), there.Close() })()
+	if _, err := io.WriteString(here, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		pass(there, first(buffered.Reader, here))
+	}()
+	pass(here, there)
+	<-done
+}
+
+// first gives what was read ahead, then the rest.
+func first(ahead *bufio.Reader, rest net.Conn) io.Reader {
+	n := ahead.Buffered()
+	if n == 0 {
+		return rest
+	}
+	return io.MultiReader(io.LimitReader(ahead, int64(n)), rest)
+}
+
+// pass copies until the end, and tells the other side of it.
+func pass(to net.Conn, from io.Reader) {
+	_, err := io.Copy(to, from)
+	if half, ok := to.(interface{ CloseWrite() error }); ok && err == nil {
+		_ = half.CloseWrite()
+		return
+	}
+	_ = to.Close()
+}
+
+// dial connects to a host and a port if they may be reached; else the error is a [*DenialError].
+func (p *Proxy) dial(ctx context.Context, target string) (net.Conn, error) {
+	addresses, err := p.judge(ctx, target)
+	if err != nil {
+		var d *DenialError
+		if errors.As(err, &d) && p.Denied != nil {
+			p.Denied(*d)
+		}
+		return nil, err
+	}
+	dialer := net.Dialer{Timeout: dialTimeout}
+	var errs []error
+	for _, a := range addresses {
+		c, err := dialer.DialContext(ctx, "tcp", a.String())
+		if err == nil {
+			return c, nil
+		}
+		errs = append(errs, err)
+	}
+	return nil, errors.Join(errs...)
+}
+
+// judge gives the addresses of a target that may be connected to.
+func (p *Proxy) judge(ctx context.Context, target string) ([]netip.AddrPort, error) {
+	host, portText, err := net.SplitHostPort(target)
+	if err != nil {
+		return nil, fmt.Errorf("%q is no host and port", target)
+	}
+	n, err := strconv.ParseUint(portText, 10, 16)
+	if err != nil || n == 0 || host == "" {
+		return nil, fmt.Errorf("%q is no host and port", target)
+	}
+	port := uint16(n)
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	denied := func(why, entry string) error {
+		return &DenialError{At: time.Now(), Target: net.JoinHostPort(host, portText), Why: why, Entry: hostlist.EntryFor(entry, port)}
+	}
+	if a, err := netip.ParseAddr(host); err == nil {
+		a = a.WithZone("").Unmap()
+		if p.Hosts.NamesAddress(a, port) || p.Hosts.AllowsAny(port) && hostlist.Public(a) && !own(a) {
+			return []netip.AddrPort{netip.AddrPortFrom(a, port)}, nil
+		}
+		return nil, denied("it is not listed", a.String())
+	}
+	if !p.Hosts.AllowsName(host, port) {
+		return nil, denied("it is not listed", host)
+	}
+	found, err := p.resolve(ctx, host)
+	if err != nil {
+		return nil, fmt.Errorf("the name %s cannot be looked up: %w", host, err)
+	}
+	var out []netip.AddrPort
+	for _, a := range found {
+		if a = a.WithZone("").Unmap(); p.Hosts.NamesAddress(a, port) || hostlist.Public(a) && !own(a) {
+			out = append(out, netip.AddrPortFrom(a, port))
+		}
+	}
+	if len(out) == 0 && len(found) > 0 {
+		a := found[0].WithZone("").Unmap()
+		return nil, denied(fmt.Sprintf("its address %s is not one of the open internet, and not listed itself", a), a.String())
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("the name %s has no address", host)
+	}
+	return out, nil
+}
+
+func (p *Proxy) resolve(ctx context.Context, name string) ([]netip.Addr, error) {
+	if p.Resolve != nil {
+		return p.Resolve(ctx, name)
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	return net.DefaultResolver.LookupNetIP(ctx, "ip", name)
+}
+
+// own reports whether an address is this machine's: its services are not for everybody who is on
+// it. What cannot be found out counts as its own.
+func own(a netip.Addr) bool {
+	all, err := net.InterfaceAddrs()
+	return err != nil || slices.ContainsFunc(all, func(i net.Addr) bool {
+		n, ok := i.(*net.IPNet)
+		if !ok {
+			return false
+		}
+		b, ok := netip.AddrFromSlice(n.IP)
+		return ok && b.Unmap() == a
+	})
+}

@@ -1,0 +1,98 @@
+package state
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// Sum tells versions of what a plugin says of its tools apart.
+type Sum [sha256.Size]byte
+
+// Definitions are what is known of a plugin's tools from before.
+type Definitions struct {
+	// Approved is what the operator approved of; Reported, what they were last told of.
+	Approved, Reported Sum
+	// Since is when they were told.
+	Since time.Time
+}
+
+// SumOf gives the sum of definitions, in whatever order they are.
+func SumOf(tools []tool.Definition) (sum Sum, text []byte, err error) {
+	sorted := slices.SortedFunc(slices.Values(tools), func(a, b tool.Definition) int { return strings.Compare(a.Name, b.Name) })
+	for i := range sorted { // what is no JSON counts as it stands
+		for _, schema := range []*json.RawMessage{&sorted[i].Input, &sorted[i].Output} {
+			if len(*schema) > 0 && !json.Valid(*schema) {
+				if *schema, err = json.Marshal(string(*schema)); err != nil {
+					return sum, nil, err
+				}
+			}
+		}
+	}
+	text, err = json.Marshal(sorted)
+	return sha256.Sum256(text), text, err
+}
+
+// Definitions gives what is known of a configuration's plugins, by their names.
+func (d *DB) Definitions(config string) (map[string]Definitions, error) {
+	rows, err := d.sql.Query(`SELECT plugin, approved_sum, reported_sum, since_ns FROM definitions WHERE config = ?`, config)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close() //nolint:errcheck // rows.Err tells
+	out := make(map[string]Definitions)
+	for rows.Next() {
+		var plugin string
+		var approved, reported []byte
+		var since int64
+		if err := rows.Scan(&plugin, &approved, &reported, &since); err != nil {
+			return nil, err
+		}
+		def := Definitions{Since: time.Unix(0, since)}
+		copy(def.Approved[:], approved)
+		copy(def.Reported[:], reported)
+		out[plugin] = def
+	}
+	return out, rows.Err()
+}
+
+// ApprovedTools gives the definitions that the operator approved of.
+func (d *DB) ApprovedTools(config, plugin string) (tools []tool.Definition, err error) {
+	var text string
+	err = d.sql.QueryRow(`SELECT approved FROM definitions WHERE config = ? AND plugin = ?`, config, plugin).Scan(&text)
+	if err != nil {
+		return nil, err
+	}
+	return tools, json.Unmarshal([]byte(text), &tools)
+}
+
+// Approve keeps definitions as approved, over what was. With first, only where nothing was.
+func (d *DB) Approve(config, plugin string, tools []tool.Definition, first bool) error {
+	sum, text, err := SumOf(tools)
+	if err != nil {
+		return err
+	}
+	or := "OR REPLACE"
+	if first {
+		or = "OR IGNORE"
+	}
+	_, err = d.sql.Exec(`INSERT `+or+` INTO definitions (config, plugin, approved, approved_sum, reported_sum, since_ns) VALUES (?, ?, ?, ?, ?, ?)`,
+		config, plugin, string(text), sum[:], sum[:], time.Now().UnixNano())
+	return err
+}
+
+// Reported keeps that the operator was told of definitions. told is false when another host
+// has done so meanwhile.
+func (d *DB) Reported(config, plugin string, sum Sum) (told bool, err error) {
+	res, err := d.sql.Exec(`UPDATE definitions SET reported_sum = ?3, since_ns = ?4 WHERE config = ?1 AND plugin = ?2 AND reported_sum <> ?3`, config, plugin, sum[:], time.Now().UnixNano())
+	if err != nil {
+		return true, errors.Join(errors.New("what was reported cannot be kept"), err)
+	}
+	n, err := res.RowsAffected()
+	return n > 0, err
+}
