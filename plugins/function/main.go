@@ -12,6 +12,20 @@ import (
 
 func main() {
 	limit := flag.Duration("call-timeout", 2*time.Minute, "how long a call may take")
+	programs := flag.Bool("programs", false, "there are functions with a program behind them")
+	endpoints := flag.Bool("endpoints", false, "there are functions with an HTTP endpoint behind them")
 	flag.Parse()
-	sdk.Serve(functions.Plugin(*limit))
+	sdk.Serve(functions.Plugin(*limit, needs(*programs, *endpoints)))
+}
+
+// needs is what the plugin has to be granted for what is behind its functions.
+func needs(programs, endpoints bool) *sdk.Needs {
+	n := new(sdk.Needs)
+	if programs {
+		n.Read, n.Write, n.Exec, n.Network = sdk.Optional, sdk.Optional, sdk.Required, sdk.Optional
+	}
+	if endpoints {
+		n.Network = sdk.Required
+	}
+	return n
 }

@@ -109,6 +109,12 @@ func (d *decoder) functions(blocks []configHCL, out *Plugin) {
 		exec, network = exec || local, network || !local
 		list = append(list, values)
 	}
+	if exec {
+		out.Args = append(out.Args, "--programs")
+	}
+	if network {
+		out.Args = append(out.Args, "--endpoints")
+	}
 	d.passOn(map[string]any{"function": list}, ranges, out, exec, network)
 }
 

@@ -48,10 +48,10 @@ type plugin struct {
 }
 
 // Plugin gives the plugin. limit bounds a call.
-func Plugin(limit time.Duration) sdk.Plugin {
+func Plugin(limit time.Duration, needs *sdk.Needs) sdk.Plugin {
 	p := &plugin{limit: limit}
 	return sdk.Plugin{
-		Name: "function", Version: Version,
+		Name: "function", Version: Version, Needs: needs,
 		Config:   sdk.NewConfig(p.configure),
 		Discover: func(context.Context) ([]sdk.Tool, error) { return p.tools, nil },
 	}
