@@ -46,7 +46,7 @@ func build(dir string) error {
 		"plugins/read": "toolhost.dev/plugins/read", "plugins/edit": "toolhost.dev/plugins/edit",
 		"plugins/grep": "toolhost.dev/plugins/grep", "plugins/bash": "toolhost.dev/plugins/bash", "plugins/ask": "toolhost.dev/plugins/ask",
 		"plugins/mcp": "toolhost.dev/plugins/mcp", "testserver": "toolhost.dev/host/internal/testserver",
-		"plugins/snippet": "toolhost.dev/plugins/snippet",
+		"plugins/snippet": "toolhost.dev/plugins/snippet", "broken": "toolhost.dev/sdk/tooltest/conformance/internal/broken",
 	}
 	if runtime.GOOS == "linux" {
 		binaries["testescape"] = "toolhost.dev/host/internal/testescape"
