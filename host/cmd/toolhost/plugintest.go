@@ -98,7 +98,7 @@ func bindExample(def tool.Definition, example string) (map[string]json.RawMessag
 	}
 	schema, err := tool.ParseSchema(def.Input)
 	if err != nil {
-		return nil, false, nil // another check is about that
+		return nil, false, nil //nolint:nilerr // another check is about that
 	}
 	cmd := router.Parse("tool:"+strings.TrimSpace(example), oneTool{def.Name, tool.Signature{Schema: schema, Stdin: def.StdinParameter}}, router.Options{})
 	switch {

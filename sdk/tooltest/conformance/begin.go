@@ -38,7 +38,7 @@ func (s *suite) firstStart(ctx context.Context) *shaken {
 	return s.first
 }
 
-func checkHandshake(s *suite, ctx context.Context, v *verdict) {
+func checkHandshake(ctx context.Context, s *suite, v *verdict) {
 	sh := s.firstStart(ctx)
 	if sh.line == "" {
 		v.failf("%s", sh.why)
@@ -52,23 +52,23 @@ func checkHandshake(s *suite, ctx context.Context, v *verdict) {
 	}
 }
 
-func checkStdout(s *suite, ctx context.Context, v *verdict) {
+func checkStdout(ctx context.Context, s *suite, v *verdict) {
 	for _, line := range s.firstStart(ctx).before {
 		v.failf("it printed %.200q before the handshake line", line)
 	}
 }
 
-func checkSocket(s *suite, ctx context.Context, v *verdict) {
+func checkSocket(ctx context.Context, s *suite, v *verdict) {
 	sh := s.firstStart(ctx)
 	switch {
 	case sh.line == "":
-		v.skipf("there is no handshake line")
+		v.skip("there is no handshake line")
 	case sh.why != "":
 		v.failf("%s", sh.why)
 	}
 }
 
-func checkByHand(s *suite, ctx context.Context, v *verdict) {
+func checkByHand(ctx context.Context, s *suite, v *verdict) {
 	quick := *s
 	quick.opts.Patience = min(s.opts.Patience, cancelLimit)
 	p, err := quick.launch(ctx, false)
@@ -195,9 +195,9 @@ func (s *suite) beginIn(ctx context.Context, stateDir string) (*process, error) 
 	return p, nil
 }
 
-func checkDescribe(s *suite, ctx context.Context, v *verdict) {
+func checkDescribe(ctx context.Context, s *suite, v *verdict) {
 	if s.firstStart(ctx).why != "" {
-		v.skipf("the plugin does not start")
+		v.skip("the plugin does not start")
 		return
 	}
 	var answers []*toolpb.DescribeResponse
@@ -231,9 +231,9 @@ func checkDescribe(s *suite, ctx context.Context, v *verdict) {
 	}
 }
 
-func checkConfigure(s *suite, ctx context.Context, v *verdict) {
+func checkConfigure(ctx context.Context, s *suite, v *verdict) {
 	if s.desc == nil {
-		v.skipf("the plugin does not describe itself")
+		v.skip("the plugin does not describe itself")
 		return
 	}
 	p, err := s.begin(ctx)
@@ -258,9 +258,9 @@ func checkConfigure(s *suite, ctx context.Context, v *verdict) {
 	s.ready = true
 }
 
-func checkDefinitions(s *suite, ctx context.Context, v *verdict) {
+func checkDefinitions(ctx context.Context, s *suite, v *verdict) {
 	if s.desc == nil {
-		v.skipf("the plugin does not describe itself")
+		v.skip("the plugin does not describe itself")
 		return
 	}
 	d := s.desc
@@ -300,7 +300,7 @@ func checkDefinitions(s *suite, ctx context.Context, v *verdict) {
 	}
 }
 
-func checkBadConfig(s *suite, ctx context.Context, v *verdict) {
+func checkBadConfig(ctx context.Context, s *suite, v *verdict) {
 	type bad struct {
 		config  json.RawMessage
 		refused bool // the author says that it must be
@@ -354,7 +354,7 @@ func (s *suite) badConfig(ctx context.Context, v *verdict, config json.RawMessag
 	}
 }
 
-func checkHealth(s *suite, ctx context.Context, v *verdict) {
+func checkHealth(ctx context.Context, s *suite, v *verdict) {
 	p, err := s.begin(ctx)
 	if err != nil {
 		v.failf("%v", err)

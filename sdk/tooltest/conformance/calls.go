@@ -54,7 +54,7 @@ var kinds = map[toolpb.Kind]tool.Kind{
 }
 
 // checkCalls makes each call once, for this check and the two after it.
-func checkCalls(s *suite, ctx context.Context, v *verdict) {
+func checkCalls(ctx context.Context, s *suite, v *verdict) {
 	refused := make(map[string]string) // tools that refuse what is made up
 	s.with(ctx, v, func(p *process) {
 		for _, c := range s.calls {
@@ -90,7 +90,7 @@ func checkCalls(s *suite, ctx context.Context, v *verdict) {
 		}
 	}
 	if len(v.failed) == 0 && len(s.made) == 0 {
-		v.skipf("there is no call to make")
+		v.skip("there is no call to make")
 	}
 }
 
@@ -101,18 +101,18 @@ func outcome(r *toolpb.Result) string {
 	return fmt.Sprintf("%.200q", r.GetOutput())
 }
 
-func checkMessages(s *suite, _ context.Context, v *verdict) {
+func checkMessages(_ context.Context, s *suite, v *verdict) {
 	for _, m := range s.made {
 		for _, rule := range m.rules {
 			v.failf("%s: %s", &m.call, rule)
 		}
 	}
 	if len(s.made) == 0 {
-		v.skipf("there is no call to make")
+		v.skip("there is no call to make")
 	}
 }
 
-func checkResults(s *suite, _ context.Context, v *verdict) {
+func checkResults(_ context.Context, s *suite, v *verdict) {
 	for _, m := range s.made {
 		if m.result == nil {
 			continue
@@ -122,7 +122,7 @@ func checkResults(s *suite, _ context.Context, v *verdict) {
 		}
 	}
 	if len(s.made) == 0 {
-		v.skipf("there is no call to make")
+		v.skip("there is no call to make")
 	}
 }
 
@@ -185,12 +185,12 @@ func resolveSchema(raw json.RawMessage) (*jsonschema.Resolved, error) {
 	return s.Resolve(nil)
 }
 
-func checkExamples(s *suite, ctx context.Context, v *verdict) {
+func checkExamples(ctx context.Context, s *suite, v *verdict) {
 	if s.opts.Bind == nil {
-		v.skipf("nobody reads command lines here; toolhost plugin test does")
+		v.skip("nobody reads command lines here; toolhost plugin test does")
 		return
 	}
-	any := false
+	seen := false
 	s.with(ctx, v, func(p *process) {
 		for i := range s.desc.Tools {
 			d := &s.desc.Tools[i]
@@ -199,7 +199,7 @@ func checkExamples(s *suite, ctx context.Context, v *verdict) {
 				if !ok {
 					continue
 				}
-				any = true
+				seen = true
 				if err != nil {
 					v.failf("tool %s: the example %q is not a call of it: %v", d.Name, e, err)
 					continue
@@ -220,12 +220,12 @@ func checkExamples(s *suite, ctx context.Context, v *verdict) {
 			}
 		}
 	})
-	if !any && len(v.failed) == 0 {
-		v.skipf("there are no examples")
+	if !seen && len(v.failed) == 0 {
+		v.skip("there are no examples")
 	}
 }
 
-func checkBadArguments(s *suite, ctx context.Context, v *verdict) {
+func checkBadArguments(ctx context.Context, s *suite, v *verdict) {
 	looked := make(map[string]bool)
 	for _, c := range s.calls {
 		if !c.Repeat || c.Long || looked[c.Tool] {
@@ -253,7 +253,7 @@ func checkBadArguments(s *suite, ctx context.Context, v *verdict) {
 		})
 	}
 	if len(looked) == 0 {
-		v.skipf("no tool is called")
+		v.skip("no tool is called")
 	}
 }
 
@@ -262,7 +262,7 @@ func (s *suite) fails(name string) bool {
 	return slices.ContainsFunc(s.made, func(m made) bool { return m.Tool == name && m.result == nil })
 }
 
-func checkUnknownTool(s *suite, ctx context.Context, v *verdict) {
+func checkUnknownTool(ctx context.Context, s *suite, v *verdict) {
 	s.with(ctx, v, func(p *process) {
 		x := s.say(ctx, p, s.startOf(call{Case: Case{Tool: unknownTool, Arguments: json.RawMessage("{}")}}), talk{})
 		if err := x.failure(p); err != nil {
@@ -283,7 +283,7 @@ func newer[M proto.Message](m M) M {
 	return m
 }
 
-func checkUnknownFields(s *suite, ctx context.Context, v *verdict) {
+func checkUnknownFields(ctx context.Context, s *suite, v *verdict) {
 	s.with(ctx, v, func(p *process) {
 		callCtx, cancel := context.WithTimeout(ctx, s.opts.Patience)
 		defer cancel()
@@ -310,7 +310,7 @@ func checkUnknownFields(s *suite, ctx context.Context, v *verdict) {
 // largeMessage is the size of the payload of the check for it, in bytes.
 const largeMessage = 16 << 20
 
-func checkLarge(s *suite, ctx context.Context, v *verdict) {
+func checkLarge(ctx context.Context, s *suite, v *verdict) {
 	s.with(ctx, v, func(p *process) {
 		pad := make([]byte, largeMessage)
 		for i := range pad {
@@ -327,7 +327,7 @@ func checkLarge(s *suite, ctx context.Context, v *verdict) {
 // together is how many calls run at once in the check for it.
 const together = 50
 
-func checkConcurrent(s *suite, ctx context.Context, v *verdict) {
+func checkConcurrent(ctx context.Context, s *suite, v *verdict) {
 	s.with(ctx, v, func(p *process) {
 		c := s.probe()
 		var wg sync.WaitGroup

@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -164,7 +165,7 @@ type check struct {
 	fix     string
 	// begins: the check is about the way to a plugin that is ready; the others need one.
 	begins bool
-	run    func(s *suite, ctx context.Context, v *verdict)
+	run    func(ctx context.Context, s *suite, v *verdict)
 }
 
 // verdict collects what a check finds.
@@ -180,8 +181,8 @@ func (v *verdict) warnf(format string, a ...any) {
 	v.warned = append(v.warned, fmt.Sprintf(format, a...))
 }
 
-func (v *verdict) skipf(format string, a ...any) {
-	v.skipped = append(v.skipped, fmt.Sprintf(format, a...))
+func (v *verdict) skip(why string) {
+	v.skipped = append(v.skipped, why)
 }
 
 // suite is a run.
@@ -204,13 +205,13 @@ func (s *suite) check(ctx context.Context, c check) Result {
 	r := Result{ID: c.id, Title: c.title, Section: c.section, Status: Passed}
 	v := &verdict{}
 	if !c.begins && !s.ready {
-		v.skipf("the plugin does not come to be ready for calls")
+		v.skip("the plugin does not come to be ready for calls")
 	} else {
-		c.run(s, ctx, v)
+		c.run(ctx, s, v)
 	}
 	switch {
 	case len(v.failed) > 0:
-		r.Status, r.Problems, r.Fix = Failed, append(v.failed, v.warned...), c.fix
+		r.Status, r.Problems, r.Fix = Failed, slices.Concat(v.failed, v.warned), c.fix
 	case len(v.warned) > 0:
 		r.Status, r.Problems, r.Fix = Warned, v.warned, c.fix
 	case len(v.skipped) > 0:

@@ -15,11 +15,11 @@ import (
 // slack is what a busy machine may add to a limit of the protocol.
 const slack = 2 * time.Second
 
-func checkCancel(s *suite, ctx context.Context, v *verdict) {
+func checkCancel(ctx context.Context, s *suite, v *verdict) {
 	s.canceled(ctx, v, toolpb.Cancel_REASON_CANCELED)
 }
 
-func checkDeadline(s *suite, ctx context.Context, v *verdict) {
+func checkDeadline(ctx context.Context, s *suite, v *verdict) {
 	s.canceled(ctx, v, toolpb.Cancel_REASON_DEADLINE)
 }
 
@@ -49,12 +49,12 @@ func (s *suite) canceled(ctx context.Context, v *verdict, reason toolpb.Cancel_R
 			v.failf("%s: %s", &c, rule)
 		}
 		if !long && len(v.failed) == 0 {
-			v.skipf("looked at only with a call that is over at once: give one that takes long ({\"tool\": …, \"arguments\": …, \"long\": true})")
+			v.skip("looked at only with a call that is over at once: give one that takes long ({\"tool\": …, \"arguments\": …, \"long\": true})")
 		}
 	})
 }
 
-func checkReset(s *suite, ctx context.Context, v *verdict) {
+func checkReset(ctx context.Context, s *suite, v *verdict) {
 	s.with(ctx, v, func(p *process) {
 		probe := s.probe()
 		all := []call{probe}
@@ -72,9 +72,9 @@ func checkReset(s *suite, ctx context.Context, v *verdict) {
 	})
 }
 
-func checkShared(s *suite, ctx context.Context, v *verdict) {
+func checkShared(ctx context.Context, s *suite, v *verdict) {
 	if !slices.Contains(s.desc.Capabilities, tool.CapabilityCalls) {
-		v.skipf("the plugin does not have the capability calls")
+		v.skip("the plugin does not have the capability calls")
 		return
 	}
 	s.with(ctx, v, func(p *process) {
@@ -123,7 +123,7 @@ func checkShared(s *suite, ctx context.Context, v *verdict) {
 	})
 }
 
-func checkDrain(s *suite, ctx context.Context, v *verdict) {
+func checkDrain(ctx context.Context, s *suite, v *verdict) {
 	s.with(ctx, v, func(p *process) {
 		const grace = time.Second
 		long, isLong := s.long()
@@ -190,7 +190,7 @@ func awaitDrain(v *verdict, drained <-chan error, limit time.Duration) bool {
 // endLimit is how long a plugin may take to end.
 const endLimit = 2 * time.Second
 
-func checkLifeline(s *suite, ctx context.Context, v *verdict) {
+func checkLifeline(ctx context.Context, s *suite, v *verdict) {
 	look := func(what string, p *process) {
 		took, ok := p.end(endLimit + slack)
 		switch {
@@ -218,7 +218,7 @@ func checkLifeline(s *suite, ctx context.Context, v *verdict) {
 	}
 }
 
-func checkRestart(s *suite, ctx context.Context, v *verdict) {
+func checkRestart(ctx context.Context, s *suite, v *verdict) {
 	dir, err := s.stateDir()
 	if err != nil {
 		v.failf("%v", err)
@@ -252,7 +252,7 @@ func checkRestart(s *suite, ctx context.Context, v *verdict) {
 	}
 }
 
-func checkBeside(s *suite, ctx context.Context, v *verdict) {
+func checkBeside(ctx context.Context, s *suite, v *verdict) {
 	dir, err := s.stateDir()
 	if err != nil {
 		v.failf("%v", err)

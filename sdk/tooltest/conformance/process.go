@@ -103,7 +103,7 @@ func (s *suite) launch(ctx context.Context, cookie bool) (*process, error) {
 	}()
 	p.shaken = p.awaitHandshake(ctx, lines, min(s.opts.Patience, startTimeout))
 	go func() { // a plugin that prints must not block
-		for range lines { //nolint:revive // drained
+		for range lines { // drained
 		}
 	}()
 	return p, nil

@@ -5,7 +5,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -107,7 +106,7 @@ func describe() *toolpb.DescribeResponse {
 	}
 	switch mode {
 	case "fickle":
-		d.Tools[0].Description += strconv.Itoa(rand.IntN(1 << 30))
+		d.Tools[0].Description += time.Now().String()
 	case "pid":
 		d.Tools[0].Description += strconv.Itoa(os.Getpid())
 	case "nameless":

@@ -69,14 +69,14 @@ func (p *plugin) Configure(_ context.Context, r *toolpb.ConfigureRequest) (*tool
 		if err != nil {
 			return refuse(nil, "Another process runs: "+err.Error())
 		}
-		locked = f
+		locked = append(locked, f)
 	}
 	return &toolpb.ConfigureResponse{}, nil
 }
 
-// locked keeps the file from being closed; lock is one that a nap takes.
+// locked keeps files from being closed; lock is one that a nap takes.
 var (
-	locked *os.File
+	locked []*os.File
 	lock   string
 )
 
@@ -286,7 +286,7 @@ func (p *plugin) Calls(stream grpc.BidiStreamingServer[toolpb.CallsRequest, tool
 	for {
 		m, err := stream.Recv()
 		if err != nil {
-			return nil
+			return err
 		}
 		if m.GetMessage().GetStart() == nil {
 			if mode == "shared-strict" {
