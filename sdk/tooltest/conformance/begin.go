@@ -258,7 +258,7 @@ func checkConfigure(ctx context.Context, s *suite, v *verdict) {
 	s.ready = true
 }
 
-func checkDefinitions(ctx context.Context, s *suite, v *verdict) {
+func checkDefinitions(_ context.Context, s *suite, v *verdict) {
 	if s.desc == nil {
 		v.skip("the plugin does not describe itself")
 		return
