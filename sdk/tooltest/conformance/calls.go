@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -312,12 +313,8 @@ const largeMessage = 16 << 20
 
 func checkLarge(ctx context.Context, s *suite, v *verdict) {
 	s.with(ctx, v, func(p *process) {
-		pad := make([]byte, largeMessage)
-		for i := range pad {
-			pad[i] = 'x'
-		}
 		start := s.startOf(s.probe())
-		start.Trace = map[string]string{"tracestate": string(pad)}
+		start.Trace = map[string]string{"tracestate": strings.Repeat("x", largeMessage)}
 		if err := s.say(ctx, p, start, talk{}).failure(p); err != nil {
 			v.failf("a call in a message of 16 MiB: %v", err)
 		}

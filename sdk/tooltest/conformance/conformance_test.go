@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"toolhost.dev/sdk/tool"
 	"toolhost.dev/sdk/tooltest/conformance"
@@ -28,7 +27,7 @@ func TestMain(m *testing.M) {
 		panic(string(out))
 	}
 	flag.Parse()
-	_ = flag.Set("test.parallel", "16") // most of the time is waiting
+	_ = flag.Set("test.parallel", "8") // most of the time is waiting
 	code := m.Run()
 	_ = os.RemoveAll(dir)
 	os.Exit(code)
@@ -115,7 +114,7 @@ func bind(_ tool.Definition, example string) (map[string]json.RawMessage, bool, 
 
 func TestWithoutCases(t *testing.T) {
 	t.Parallel()
-	r, err := conformance.Run(t.Context(), conformance.Options{Binary: broken, Patience: 10 * time.Second})
+	r, err := conformance.Run(t.Context(), conformance.Options{Binary: broken})
 	if err != nil || !r.Passed {
 		t.Fatalf("%v %+v", err, r)
 	}

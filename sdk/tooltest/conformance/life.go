@@ -62,10 +62,11 @@ func checkReset(ctx context.Context, s *suite, v *verdict) {
 			all = append(all, long)
 		}
 		for _, c := range all {
-			for _, after := range []time.Duration{time.Microsecond, 100 * time.Millisecond} {
+			for _, after := range []time.Duration{time.Microsecond, 500 * time.Millisecond} {
 				s.say(ctx, p, s.startOf(c), talk{reset: after})
 			}
 		}
+		p.dying() // what it does to the plugin may take a moment
 		if err := s.say(ctx, p, s.startOf(probe), talk{}).failure(p); err != nil {
 			v.failf("after calls that the host gave up, %s: %v", &probe, err)
 		}
@@ -125,7 +126,7 @@ func checkShared(ctx context.Context, s *suite, v *verdict) {
 
 func checkDrain(ctx context.Context, s *suite, v *verdict) {
 	s.with(ctx, v, func(p *process) {
-		const grace = time.Second
+		const grace = 2 * time.Second
 		long, isLong := s.long()
 		var running sync.WaitGroup
 		defer running.Wait()
@@ -147,16 +148,15 @@ func checkDrain(ctx context.Context, s *suite, v *verdict) {
 			canceled = r.GetCanceled()
 			drained <- s.rpcError("Drain", err, p)
 		}()
-		if !isLong {
-			// It answers at once, and refuses from then on.
-			if !awaitDrain(v, drained, grace+cancelLimit+slack) {
-				return
-			}
-		} else {
-			time.Sleep(300 * time.Millisecond) // within the grace
+		if !isLong && !awaitDrain(v, drained, grace+cancelLimit+slack) {
+			return // it must answer at once
 		}
 		c := s.probe()
 		y := s.say(ctx, p, s.startOf(c), talk{})
+		for end := time.Now().Add(grace / 2); isLong && y.result != nil && y.kind() != toolpb.Kind_KIND_UNAVAILABLE && time.Now().Before(end); {
+			time.Sleep(50 * time.Millisecond) // Drain may be on its way
+			y = s.say(ctx, p, s.startOf(c), talk{})
+		}
 		if err := y.failure(p); err != nil {
 			v.failf("a call after Drain: %v", err)
 		} else if y.kind() != toolpb.Kind_KIND_UNAVAILABLE && c.Tool != unknownTool {
@@ -182,7 +182,7 @@ func awaitDrain(v *verdict, drained <-chan error, limit time.Duration) bool {
 		}
 		return err == nil
 	case <-time.After(limit):
-		v.failf("Drain with a grace of one second is not answered within %s", limit)
+		v.failf("Drain with a grace of two seconds is not answered within %s", limit)
 		return false
 	}
 }
