@@ -17,6 +17,8 @@ TOOLS := bin/tools
 PEERS := bench/peers/node_modules/.installed
 RG := $(CURDIR)/bench/peers/node_modules/@vscode/ripgrep-$(shell go env GOOS)-$(patsubst amd64,x64,$(shell go env GOARCH))/bin/rg
 HAVE_NPM := $(shell command -v npm)
+# Programs that tests run beside, and Python's gRPC, from the system's own archive, unpacked and not installed.
+DEBIAN := bench/peers/debian/.installed
 
 .PHONY: help
 help: ## List the targets
@@ -38,12 +40,19 @@ demo: build ## Build everything and run the tools on this repository's own files
 test: check unit ## Everything CI checks
 
 .PHONY: unit
+unit: try-debian
+
+.PHONY: try-debian
+try-debian:
+	@$(MAKE) $(DEBIAN) || { echo "LEFT OUT: plugins in Python, because gRPC for it could not be had: that takes apt-get, dpkg and /usr/bin/python3 of Debian 12."; \
+	if [ "$${CI:-}" = true ]; then echo "CI must leave nothing out: run it on Debian 12." >&2; exit 1; fi; }
+
 ifneq ($(HAVE_NPM),)
 unit: $(PEERS) ## All tests, with the race detector, beside their peers
 	@for m in $(MODULES); do echo "test $$m"; (cd $$m && TOOLHOST_RG="$(RG)" TOOLHOST_PEERS="$(CURDIR)/bench/peers" go test -race -count=1 -timeout 10m -tags oracle ./...); done
 else
 unit: ## All tests, with the race detector, beside their peers
-	@for m in $(MODULES); do echo "test $$m"; (cd $$m && go test -race -count=1 -timeout 10m ./...); done
+	@for m in $(MODULES); do echo "test $$m"; (cd $$m && TOOLHOST_PEERS="$(CURDIR)/bench/peers" go test -race -count=1 -timeout 10m ./...); done
 	@echo "LEFT OUT: the comparison with ripgrep and the MCP clients and conformance suite, because there is no npm to install them with."
 	@if [ "$${CI:-}" = true ]; then echo "CI must leave nothing out: install npm." >&2; exit 1; fi
 endif
@@ -55,6 +64,16 @@ conformance: $(PEERS) ## The official conformance suite and clients of MCP
 $(PEERS): bench/peers/package.json bench/peers/package-lock.json
 	@npm ci --prefix bench/peers --no-audit --no-fund --loglevel=error >/dev/null
 	@touch $@
+
+$(DEBIAN): bench/peers/debian.txt
+	@rm -rf $(@D) && mkdir -p $(@D)/bin
+	@cd $(@D) && apt-get download -qq -o APT::Sandbox::User=root $$(cat ../debian.txt) && for d in *.deb; do dpkg -x $$d .; done && rm *.deb
+	@ln -s /usr/bin/python3 $(@D)/bin/python3; ln -s ../usr/bin/fdfind $(@D)/bin/fd
+	@LD_LIBRARY_PATH=$$(echo $(CURDIR)/$(@D)/usr/lib/*-linux-gnu) PYTHONPATH=$(CURDIR)/$(@D)/usr/lib/python3/dist-packages $(@D)/bin/python3 -c 'import grpc'
+	@touch $@
+
+.PHONY: peers-debian
+peers-debian: $(DEBIAN) ## Unpack gRPC for Python and fd, from the system's archive
 
 .PHONY: peers
 peers: $(PEERS) ## Install the programs that tests and benchmarks run beside, pinned
@@ -135,4 +154,4 @@ fuzz: ## Fuzz each target for a while (FUZZTIME=30s)
 
 .PHONY: clean
 clean: ## Remove what was built and installed
-	@rm -rf bin bench/peers/node_modules
+	@rm -rf bin bench/peers/node_modules bench/peers/debian

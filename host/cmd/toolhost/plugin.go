@@ -14,8 +14,8 @@ import (
 )
 
 func newPlugin(s *settings) *cobra.Command {
-	c := &cobra.Command{Use: "plugin", Short: "Look at the plugins, pin them to what they are, and replace them in running hosts"}
-	c.AddCommand(newPluginList(s), newPluginInfo(s), newPluginPin(s), newPluginVerify(s), newPluginApprove(s), newReload(s, true), newEnable(s, true), newEnable(s, false))
+	c := &cobra.Command{Use: "plugin", Short: "Look at the plugins, pin them to what they are, replace them in running hosts, and make new ones"}
+	c.AddCommand(newPluginList(s), newPluginInfo(s), newPluginPin(s), newPluginVerify(s), newPluginApprove(s), newReload(s, true), newEnable(s, true), newEnable(s, false), newPluginTest(s), newPluginNew(s), newPluginDev(s))
 	return c
 }
 

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -47,6 +48,7 @@ func build(dir string) error {
 		"plugins/grep": "toolhost.dev/plugins/grep", "plugins/bash": "toolhost.dev/plugins/bash", "plugins/ask": "toolhost.dev/plugins/ask",
 		"plugins/mcp": "toolhost.dev/plugins/mcp", "testserver": "toolhost.dev/host/internal/testserver",
 		"plugins/snippet": "toolhost.dev/plugins/snippet", "plugins/function": "toolhost.dev/plugins/function",
+		"broken": "toolhost.dev/sdk/tooltest/conformance/internal/broken",
 	}
 	if runtime.GOOS == "linux" {
 		binaries["testescape"] = "toolhost.dev/host/internal/testescape"
@@ -93,6 +95,9 @@ func TestScripts(t *testing.T) {
 			}
 			e.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 			e.Setenv("BIN", bin)
+			for name, value := range sourceEnv() {
+				e.Setenv(name, value)
+			}
 			e.Setenv("RUNTIME", runtime)
 			e.Setenv("REALWORK", work)
 			e.Setenv("XDG_RUNTIME_DIR", runtime)
@@ -100,6 +105,12 @@ func TestScripts(t *testing.T) {
 			e.Setenv("XDG_CONFIG_HOME", filepath.Join(e.WorkDir, ".config"))
 			e.Setenv("TOOLHOST_TEST_SECRET", "must not leak")
 			return nil
+		},
+		Condition: func(name string) (bool, error) {
+			if name == "python" { // with gRPC
+				return os.Getenv("TOOLHOST_PEERS") != "" && sourceEnv()["DEBIAN"] != "", nil
+			}
+			return false, fmt.Errorf("there is no condition %q", name)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"jsoneq":   jsonEq,
@@ -113,6 +124,30 @@ func TestScripts(t *testing.T) {
 		},
 	})
 }
+
+// sourceEnv is what scripts need that build plugins: the sources, Go's caches, and where gRPC
+// for Python is.
+var sourceEnv = sync.OnceValue(func() map[string]string {
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		panic(err)
+	}
+	env := map[string]string{"SOURCES": root, "GOFLAGS": os.Getenv("GOFLAGS")}
+	for _, name := range []string{"GOMODCACHE", "GOCACHE"} {
+		if out, err := exec.Command("go", "env", name).Output(); err == nil {
+			env[name] = strings.TrimSpace(string(out))
+		}
+	}
+	env["GOPROXY"] = "off" // what is made must build without asking anybody
+	debian := filepath.Join(root, "bench/peers/debian")
+	if _, err := os.Stat(filepath.Join(debian, ".installed")); err == nil {
+		env["DEBIAN"] = debian
+		if libs, _ := filepath.Glob(filepath.Join(debian, "usr/lib/*-linux-gnu")); len(libs) > 0 {
+			env["DEBIAN_LIBS"] = libs[0]
+		}
+	}
+	return env
+})
 
 // jsoneq PATH VALUE: the value at a dotted path in the last standard output, which is
 // JSON (of JSON Lines, the line whose id is given as ID:PATH).

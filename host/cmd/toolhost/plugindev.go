@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"toolhost.dev/host"
+	"toolhost.dev/host/develop"
+)
+
+func newPluginDev(s *settings) *cobra.Command {
+	var debug bool
+	c := &cobra.Command{
+		Use:   "dev DIR",
+		Short: "Build a plugin and replace it at each change, beside a prompt to try it",
+		Long: `Watch the sources of a plugin, build them at each change, and replace the plugin in a host of
+its own, whose prompt is as that of repl. A build that fails is shown, and so is a version that
+does not start; the one before goes on. DIR has a toolhost-plugin.json, as plugin new makes it.
+
+The host has the plugin and the bundled ones, unless --config names another configuration. Other
+hosts that run the plugin take it over by themselves, as far as their configuration says.
+
+With --debug the plugin is built without optimization (Go), not confined, and has much time;
+how to attach a debugger to it is printed each time it is started.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			src, err := develop.Open(args[0], os.Stderr)
+			if err != nil {
+				return err
+			}
+			if debug {
+				src.Env = append(src.Env, strings.TrimSpace("GOFLAGS="+os.Getenv("GOFLAGS")+` '-gcflags=./...=-N -l'`))
+			}
+			if s.onAsk == "" && term.IsTerminal(int(os.Stdin.Fd())) {
+				s.onAsk = "prompt"
+			}
+			d := &dev{src: src, settings: s, debug: debug, cmd: c}
+			return d.run(c.Context())
+		},
+	}
+	c.Flags().BoolVar(&debug, "debug", false, "build for a debugger, and print how to attach one")
+	return c
+}
+
+// dev is the loop of one who works on a plugin.
+type dev struct {
+	src      *develop.Sources
+	settings *settings
+	debug    bool
+	cmd      *cobra.Command
+
+	host *host.Host // nil until the plugin was built once
+}
+
+func (d *dev) run(ctx context.Context) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if d.settings.config == "" {
+		remove, err := d.configure()
+		if err != nil {
+			return err
+		}
+		defer remove()
+	}
+	var watching sync.WaitGroup
+	changes := make(chan struct{}, 1)
+	var watchErr error
+	watching.Go(func() {
+		watchErr = d.src.Watch(ctx, slog.New(slog.DiscardHandler), func() {
+			select {
+			case changes <- struct{}{}:
+			default:
+			}
+		})
+		cancel() // without it there is nothing to do
+	})
+	defer func() {
+		cancel()
+		watching.Wait()
+		err = errors.Join(err, watchErr)
+		if d.host != nil {
+			err = errors.Join(err, d.host.Close())
+		}
+	}()
+	ended := make(chan error, 1)
+	for {
+		d.turn(ctx, ended)
+		select {
+		case <-changes:
+		case err := <-ended:
+			return err
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// configure makes a configuration with the plugin.
+func (d *dev) configure() (remove func(), err error) {
+	var bundled []string
+	entries, _ := os.ReadDir(host.BundledDir()) // there may be none
+	for _, e := range entries {
+		if e.Name() != "mcp" { // it is for servers that are mounted
+			bundled = append(bundled, e.Name())
+		}
+	}
+	dir, err := os.MkdirTemp("", "toolhost-dev")
+	if err != nil {
+		return nil, err
+	}
+	d.settings.config = filepath.Join(dir, "toolhost.hcl")
+	remove = func() { _ = os.RemoveAll(dir) }
+	if err := os.WriteFile(d.settings.config, []byte(d.src.Config(bundled, d.debug)), 0o600); err != nil {
+		remove()
+		return nil, err
+	}
+	return remove, nil
+}
+
+// turn builds the plugin and has it taken over; what fails is printed, and mended by the next change.
+func (d *dev) turn(ctx context.Context, ended chan<- error) {
+	say := func(format string, a ...any) { fmt.Fprintf(os.Stderr, "dev: "+format+"\n", a...) }
+	name := d.src.Manifest.Name
+	if err := d.src.Build(ctx); err != nil {
+		if ctx.Err() == nil {
+			say("the build failed (%v); what ran before goes on", err)
+		}
+		return
+	}
+	first := d.host == nil
+	if first {
+		h, err := d.settings.openLive(d.cmd, host.Options{RetryFailed: true})
+		if err != nil {
+			say("the host does not start: %v", err)
+			return
+		}
+		d.host = h
+	}
+	r, err := d.host.Reload(ctx, host.ReloadOptions{Plugins: []string{name}, AcceptChanges: true})
+	switch {
+	case err != nil:
+		say("%v", err)
+	case r.Refused():
+		reloadText(os.Stderr, []reloaded{{PID: os.Getpid(), Reload: r}})
+		say("the new version is not used; what ran before goes on")
+	default:
+		say("%s is ready", d.src.Binary())
+		d.attach(name)
+	}
+	if first {
+		go d.prompt(ctx, ended)
+	}
+}
+
+// attach says how a debugger gets to the plugin that runs now.
+func (d *dev) attach(name string) {
+	if !d.debug {
+		return
+	}
+	for _, p := range d.host.Status().Plugins {
+		if p.Name == name && p.Running {
+			fmt.Fprintf(os.Stderr, "dev: to debug it: sudo dlv attach %d %s\n", p.PID, d.src.Binary())
+		}
+	}
+}
+
+// prompt runs commands until the input ends. Input that is no terminal may end first: the rest
+// goes on until it is told to end.
+func (d *dev) prompt(ctx context.Context, ended chan<- error) {
+	r := &repl{host: d.host, req: d.settings.request(), json: d.settings.json}
+	if term.IsTerminal(int(os.Stdin.Fd())) {
+		ended <- r.interactive(ctx)
+		return
+	}
+	if err := r.lines(ctx, os.Stdin); err != nil {
+		ended <- err
+	}
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"toolhost.dev/host/scaffold"
+)
+
+func newPluginNew(s *settings) *cobra.Command {
+	var opts scaffold.Options
+	c := &cobra.Command{
+		Use:   "new NAME",
+		Short: "Make the sources of a new plugin, which work as they are",
+		Long: `Make a directory with a plugin that has one tool, its tests, what checks it against the
+protocol, and what belongs into a configuration.`,
+		Example: `  toolhost plugin new greeter
+  toolhost plugin new greeter --lang python --dir ~/src/greeter`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			opts.Name = args[0]
+			made, err := scaffold.New(opts)
+			if err != nil {
+				return err
+			}
+			if s.json {
+				slices.Sort(made.Files)
+				return printJSON(os.Stdout, map[string]any{"dir": made.Dir, "files": made.Files})
+			}
+			dir := made.Dir
+			if wd, err := os.Getwd(); err == nil {
+				if rel, err := filepath.Rel(wd, dir); err == nil && filepath.IsLocal(rel) {
+					dir = rel
+				}
+			}
+			fmt.Printf(`The plugin %[1]s is in %[2]s. Next:
+  make -C %[2]s test
+  cat %[2]s/plugin.hcl >> toolhost.hcl
+  toolhost config validate
+  toolhost plugin dev %[2]s
+%[2]s/README.md says more.
+`, args[0], printable(dir))
+			return nil
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&opts.Lang, "lang", "go", "`go|python`")
+	f.StringVar(&opts.Dir, "dir", "", "make it in this `directory` (default: NAME)")
+	f.StringVar(&opts.SDK, "sdk", "", "`directory` of the SDK's sources, for Go (default: beside the executable)")
+	return c
+}

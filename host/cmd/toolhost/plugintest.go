@@ -1,0 +1,158 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"toolhost.dev/host/router"
+	"toolhost.dev/sdk/tool"
+	"toolhost.dev/sdk/tooltest/conformance"
+)
+
+func newPluginTest(s *settings) *cobra.Command {
+	opts := conformance.Options{Bind: bindExample}
+	var calls, junit string
+	c := &cobra.Command{
+		Use:   "test BINARY [ARG]...",
+		Short: "Check a plugin, in whatever language, against the protocol",
+		Long: `Start a plugin as a host would and check it against docs/protocol.md, also as hosts are on bad
+days. It runs without a sandbox. Exit status 1 when a check fails.
+
+Tools that are read-only are called with arguments made up from their schemas, with calls given
+by --calls, and with their examples. Each line of that file is one of
+
+  {"tool": "greet", "arguments": {"name": "you"}}
+  {"tool": "greet", "arguments": {"name": ""}, "error": "invalid_arguments"}
+  {"tool": "wait", "arguments": {"seconds": 60}, "long": true}
+  {"config": {"greeting": "hello"}}
+  {"bad_config": {"greeting": "no such greeting"}}
+
+A call that is "long" takes ten seconds or more; it is canceled. A call of a tool that is not
+read-only is made once, unless it says "repeat": true.`,
+		Example: `  toolhost plugin test ./greeter
+  toolhost plugin test --calls calls.jsonl --junit report.xml ./greeter -- --verbose`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			opts.Binary, opts.Args = args[0], args[1:]
+			for _, e := range opts.Env {
+				if name, _, ok := strings.Cut(e, "="); !ok || name == "" {
+					return fmt.Errorf("--env %q: give NAME=VALUE", e)
+				}
+			}
+			if calls != "" {
+				f, err := os.Open(calls)
+				if err != nil {
+					return fmt.Errorf("--calls: %w", err)
+				}
+				opts.Cases, err = conformance.ReadCases(f)
+				if err := errors.Join(err, f.Close()); err != nil {
+					return fmt.Errorf("--calls %s: %w", calls, err)
+				}
+			}
+			r, err := conformance.Run(c.Context(), opts)
+			if err != nil {
+				return err
+			}
+			if junit != "" {
+				b, err := r.JUnit()
+				if err == nil {
+					err = os.WriteFile(junit, b, 0o644) //nolint:gosec // a report for others to read
+				}
+				if err != nil {
+					return fmt.Errorf("--junit: %w", err)
+				}
+			}
+			if s.json {
+				err = printJSON(os.Stdout, r)
+			} else {
+				conformanceText(os.Stdout, r)
+			}
+			if err == nil && !r.Passed {
+				err = exitError(exitFailure)
+			}
+			return err
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&calls, "calls", "", "`file` of calls and configurations, as JSON Lines")
+	f.StringVar(&junit, "junit", "", "also write the report to this `file`, as JUnit's XML")
+	f.BoolVar(&opts.AllTools, "all-tools", false, "call tools that are not read-only with made-up arguments, too; what they change stays changed")
+	f.StringArrayVar(&opts.Env, "env", nil, "`NAME=VALUE` for the plugin, as env in its configuration would give it")
+	f.DurationVar(&opts.Patience, "patience", 30*time.Second, "how long a call may take that is not canceled")
+	return c
+}
+
+// bindExample reads an example of a tool as the host would.
+func bindExample(def tool.Definition, example string) (map[string]json.RawMessage, bool, error) {
+	first, _, _ := strings.Cut(strings.TrimSpace(example), " ")
+	if first != def.Name {
+		return nil, false, nil
+	}
+	schema, err := tool.ParseSchema(def.Input)
+	if err != nil {
+		return nil, false, nil //nolint:nilerr // another check is about that
+	}
+	cmd := router.Parse("tool:"+strings.TrimSpace(example), oneTool{def.Name, tool.Signature{Schema: schema, Stdin: def.StdinParameter}}, router.Options{})
+	switch {
+	case cmd.Error != nil:
+		return nil, true, cmd.Error
+	case cmd.Layer != router.Agent || cmd.IsHelp:
+		return nil, false, nil
+	}
+	return cmd.Arguments, true, nil
+}
+
+// oneTool is a registry with one tool.
+type oneTool struct {
+	name string
+	sig  tool.Signature
+}
+
+func (o oneTool) Agent(name string) (tool.Signature, bool) { return o.sig, name == o.name }
+func (o oneTool) AgentNames() []string                     { return []string{o.name} }
+func (oneTool) Alias(string) (namespace, target string, _ map[string]string, ok bool) {
+	return "", "", nil, false
+}
+func (oneTool) Field(string, string) (tool.Signature, bool) { return tool.Signature{}, false }
+func (oneTool) Namespaces() []string                        { return nil }
+func (oneTool) FieldNames(string) []string                  { return nil }
+
+func conformanceText(w io.Writer, r *conformance.Report) {
+	marks := map[conformance.Status]string{conformance.Passed: "ok", conformance.Failed: "FAIL", conformance.Warned: "warn", conformance.Skipped: "skip"}
+	if r.Name != "" {
+		fmt.Fprintf(w, "plugin %s %s: %s\n", printable(r.Name), printable(r.Version), printable(strings.Join(r.Tools, ", ")))
+	}
+	count := make(map[conformance.Status]int)
+	var before []string // what the check before it was skipped for
+	for _, c := range r.Checks {
+		count[c.Status]++
+		fmt.Fprintf(w, "%-5s %-15s %s\n", marks[c.Status], c.ID, c.Title)
+		problems := c.Problems
+		if slices.Equal(before, problems) {
+			problems = nil
+		}
+		if before = nil; c.Status == conformance.Skipped {
+			before = c.Problems
+		}
+		for _, p := range problems {
+			for l := range strings.SplitSeq(p, "\n") {
+				fmt.Fprintf(w, "      %s\n", printable(l))
+			}
+		}
+		if c.Fix != "" {
+			fmt.Fprintf(w, "      To do: %s\n      See docs/protocol.md, section %q.\n", c.Fix, c.Section)
+		}
+	}
+	for _, l := range r.LeftOut {
+		fmt.Fprintf(w, "left out: %s\n", printable(l))
+	}
+	fmt.Fprintf(w, "%d passed, %d failed, %d with warnings, %d skipped\n", count[conformance.Passed], count[conformance.Failed], count[conformance.Warned], count[conformance.Skipped])
+}

@@ -1,0 +1,149 @@
+// Package develop builds a plugin anew whenever its sources change.
+package develop
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"toolhost.dev/host/internal/watch"
+	"toolhost.dev/host/scaffold"
+)
+
+// Sources are a plugin's, in a directory with a manifest.
+type Sources struct {
+	// Dir is absolute.
+	Dir      string
+	Manifest *scaffold.Manifest
+	// Env is added to the environment of the build.
+	Env []string
+	// Out is what the build prints to.
+	Out io.Writer
+}
+
+// Open reads the manifest of a directory.
+func Open(dir string, out io.Writer) (*Sources, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	m, err := scaffold.ReadManifest(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &Sources{Dir: dir, Manifest: m, Out: out}, nil
+}
+
+// Binary is what a host runs.
+func (s *Sources) Binary() string { return filepath.Join(s.Dir, s.Manifest.Binary) }
+
+// Build runs the build. The error says how it ended; what is wrong was printed.
+func (s *Sources) Build(ctx context.Context) error {
+	if len(s.Manifest.Build) > 0 {
+		c := exec.CommandContext(ctx, s.Manifest.Build[0], s.Manifest.Build[1:]...) //nolint:gosec // what the author's own manifest says
+		c.Dir, c.Stdout, c.Stderr = s.Dir, s.Out, s.Out
+		c.Env = append(os.Environ(), s.Env...)
+		// The compiler and whatever else it starts must not outlive it.
+		c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
+		c.WaitDelay = time.Second
+		if err := c.Run(); err != nil {
+			return fmt.Errorf("%s: %w", strings.Join(s.Manifest.Build, " "), err)
+		}
+	}
+	if st, err := os.Stat(s.Binary()); err != nil || st.IsDir() || st.Mode()&0o111 == 0 {
+		return fmt.Errorf("there is no program %s after the build", s.Binary())
+	}
+	return nil
+}
+
+// Watch calls changed whenever the sources are others than when it was last called, until ctx
+// ends. They are all files of the directory but what begins with a dot and what builds make:
+// the directory of the binary, and the usual ones.
+func (s *Sources) Watch(ctx context.Context, log *slog.Logger, changed func()) error {
+	wake := make(chan struct{}, 1)
+	w, err := watch.New(log, func() {
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
+	})
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	seen, dirs := s.look()
+	w.Set(nil, dirs)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-wake:
+		}
+		now, dirs := s.look()
+		if now == seen {
+			continue
+		}
+		seen = now
+		w.Set(nil, dirs)
+		changed()
+	}
+}
+
+// madeDirs are directories that tools make.
+var madeDirs = []string{"node_modules", "__pycache__", "target"}
+
+// look gives what the sources look like, and their directories.
+func (s *Sources) look() (state string, dirs []string) {
+	var b strings.Builder
+	made := filepath.Dir(s.Binary())
+	_ = filepath.WalkDir(s.Dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return nil //nolint:nilerr // it is gone again
+		}
+		name := d.Name()
+		if d.IsDir() {
+			if path != s.Dir && (strings.HasPrefix(name, ".") || path == made || slices.Contains(madeDirs, name)) {
+				return fs.SkipDir
+			}
+			dirs = append(dirs, path)
+			return nil
+		}
+		info, err := d.Info()
+		if err == nil && !strings.HasPrefix(name, ".") && (path != s.Binary() || len(s.Manifest.Build) == 0 || made == s.Dir) {
+			fmt.Fprintf(&b, "%s %d %d %s\n", path, info.Size(), info.ModTime().UnixNano(), info.Mode())
+		}
+		return nil
+	})
+	return b.String(), dirs
+}
+
+// Config gives a configuration with the plugin and the plugins of that name that are bundled.
+// To be debugged, a plugin is not confined and has much time.
+func (s *Sources) Config(bundled []string, debug bool) string {
+	var b strings.Builder
+	b.WriteString("host {\n  log_level = \"info\"\n")
+	if debug {
+		b.WriteString("  timeout = \"24h\"\n")
+	}
+	b.WriteString("}\nreload {\n  watch = false\n  changes = \"any\"\n}\n")
+	if debug {
+		b.WriteString("sandbox {\n  enforce = \"off\"\n}\n")
+	}
+	for _, name := range bundled {
+		if name != s.Manifest.Name {
+			fmt.Fprintf(&b, "plugin %q {\n  optional = true\n}\n", name)
+		}
+	}
+	b.WriteString(s.Manifest.Block(s.Dir))
+	return b.String()
+}

@@ -1,0 +1,215 @@
+// Package scaffold makes the sources of new plugins.
+package scaffold
+
+import (
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/mod/modfile"
+
+	"toolhost.dev/sdk/tool"
+)
+
+//go:embed files
+var files embed.FS
+
+// Options of a new plugin.
+type Options struct {
+	// Name as in [tool.ValidName]. The plugin has one tool, of that name.
+	Name string
+	// Lang is go or python.
+	Lang string
+	// Dir is made, and must be empty if it is there; empty: the name, in the current directory.
+	Dir string
+	// SDK is the directory of the module toolhost.dev/sdk, for Go; empty: it is looked for near
+	// the executable.
+	SDK string
+}
+
+// Made is a new plugin.
+type Made struct {
+	Dir   string // absolute
+	Files []string
+}
+
+// New makes a plugin's sources. Nothing is left of it when it fails.
+func New(opts Options) (*Made, error) {
+	if !tool.ValidName(opts.Name) {
+		return nil, fmt.Errorf("the name %q is not valid: %s", opts.Name, nameRule)
+	}
+	if opts.Dir == "" {
+		opts.Dir = opts.Name
+	}
+	dir, err := filepath.Abs(opts.Dir)
+	if err != nil {
+		return nil, err
+	}
+	contents := make(map[string][]byte)
+	m := Manifest{Name: opts.Name, Version: "0.1.0"}
+	switch opts.Lang {
+	case "go":
+		if opts.SDK, err = findSDK(opts.SDK); err != nil {
+			return nil, err
+		}
+		if contents["go.mod"], contents["go.sum"], err = goModule(opts.Name, opts.SDK); err != nil {
+			return nil, err
+		}
+		m.Build, m.Binary = []string{"make", "build"}, "bin/"+opts.Name
+	case "python":
+		m.Build, m.Binary = []string{"make", "build"}, "main.py"
+		// A script is not one file: it needs the runtime beside it, and the libraries of Python.
+		m.Needs = Needs{Read: append([]string{"."}, pythonPaths()...), Env: []string{"PYTHONPATH", "LD_LIBRARY_PATH"}}
+	default:
+		return nil, fmt.Errorf("there is no scaffold for the language %q: use go or python; docs/protocol.md says what plugins in others must do", opts.Lang)
+	}
+	// A tool's name is also a function's, to models that allow neither dots nor dashes.
+	replace := strings.NewReplacer("__NAME__", opts.Name, "__TOOL__", strings.NewReplacer("-", "_", ".", "_").Replace(opts.Name))
+	for from, to := range map[string]string{opts.Lang: "", "gitignore": ".gitignore", "calls.jsonl": "calls.jsonl"} {
+		if err := load(contents, from, to, replace); err != nil {
+			return nil, err
+		}
+	}
+	if contents[ManifestFile], err = json.MarshalIndent(m, "", "  "); err != nil {
+		return nil, err
+	}
+	contents[ManifestFile] = append(contents[ManifestFile], '\n')
+	contents["plugin.hcl"] = []byte(m.Block(dir))
+	return write(dir, contents)
+}
+
+// load takes a file, or a directory of files, into contents.
+func load(contents map[string][]byte, from, to string, replace *strings.Replacer) error {
+	root := "files/" + from
+	return fs.WalkDir(files, root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := files.ReadFile(path)
+		name := to
+		if name == "" {
+			name = strings.TrimSuffix(strings.TrimPrefix(path, root+"/"), ".tmpl")
+		}
+		contents[name] = []byte(replace.Replace(string(b)))
+		return err
+	})
+}
+
+func write(dir string, contents map[string][]byte) (made *Made, err error) {
+	entries, err := os.ReadDir(dir)
+	isNew := errors.Is(err, os.ErrNotExist)
+	switch {
+	case isNew:
+		if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // sources, for everybody
+			return nil, err
+		}
+	case err != nil:
+		return nil, fmt.Errorf("the plugin cannot be made in %s: %w", dir, err)
+	case len(entries) > 0:
+		return nil, fmt.Errorf("%s is not empty: name a directory that is not there yet (--dir)", dir)
+	}
+	made = &Made{Dir: dir}
+	defer func() {
+		if err == nil {
+			return
+		}
+		for _, name := range made.Files {
+			_ = os.Remove(filepath.Join(dir, name))
+		}
+		if isNew {
+			_ = os.Remove(dir)
+		}
+	}()
+	for name, b := range contents {
+		mode := os.FileMode(0o644)
+		if strings.HasPrefix(string(b), "#!") {
+			mode = 0o755
+		}
+		made.Files = append(made.Files, name)
+		if err := os.WriteFile(filepath.Join(dir, name), b, mode); err != nil {
+			return nil, err
+		}
+	}
+	return made, nil
+}
+
+// findSDK gives the absolute directory of the SDK's module.
+func findSDK(given string) (string, error) {
+	candidates := []string{given}
+	if given == "" {
+		candidates = nil
+		if exe, err := os.Executable(); err == nil {
+			if exe, err = filepath.EvalSymlinks(exe); err == nil {
+				candidates = []string{filepath.Join(filepath.Dir(exe), "sdk"), filepath.Join(filepath.Dir(exe), "..", "sdk")}
+			}
+		}
+	}
+	for _, c := range candidates {
+		b, err := os.ReadFile(filepath.Join(c, "go.mod"))
+		if err == nil && modfile.ModulePath(b) == sdkModule {
+			return filepath.Abs(c)
+		}
+	}
+	if given != "" {
+		return "", fmt.Errorf("--sdk %s is not the directory of the module %s: name the directory sdk of toolhost's sources", given, sdkModule)
+	}
+	return "", fmt.Errorf("the module %s is not published yet, and it is not beside the executable: name its directory with --sdk", sdkModule)
+}
+
+const sdkModule = "toolhost.dev/sdk"
+
+// goModule gives go.mod and go.sum of a module that needs the SDK. They have the SDK's own
+// requirements, so that it builds without asking anybody for versions.
+func goModule(name, sdk string) (mod, sum []byte, err error) {
+	b, err := os.ReadFile(filepath.Join(sdk, "go.mod"))
+	if err != nil {
+		return nil, nil, err
+	}
+	of, err := modfile.Parse("go.mod", b, nil)
+	if err != nil {
+		return nil, nil, fmt.Errorf("the SDK's go.mod: %w", err)
+	}
+	f := new(modfile.File)
+	if err := f.AddModuleStmt("example.com/" + name); err != nil {
+		return nil, nil, err
+	}
+	if err := f.AddGoStmt(of.Go.Version); err != nil {
+		return nil, nil, err
+	}
+	f.AddNewRequire(sdkModule, "v0.0.0", false)
+	for _, r := range of.Require {
+		f.AddNewRequire(r.Mod.Path, r.Mod.Version, true)
+	}
+	if err := f.AddReplace(sdkModule, "", sdk, ""); err != nil {
+		return nil, nil, err
+	}
+	f.Cleanup()
+	if mod, err = f.Format(); err != nil {
+		return nil, nil, err
+	}
+	sum, err = os.ReadFile(filepath.Join(sdk, "go.sum"))
+	return mod, sum, err
+}
+
+// pythonPaths are where Python finds modules besides its own prefix, which a sandbox has.
+func pythonPaths() []string {
+	var paths []string
+	for _, name := range []string{"PYTHONPATH", "LD_LIBRARY_PATH"} {
+		for _, p := range filepath.SplitList(os.Getenv(name)) {
+			if filepath.IsAbs(p) {
+				paths = append(paths, p)
+			}
+		}
+	}
+	out, err := exec.Command("python3", "-c", "import sys; print(sys.prefix)").Output()
+	if prefix := strings.TrimSpace(string(out)); err == nil && filepath.IsAbs(prefix) && prefix != "/usr" {
+		paths = append(paths, prefix) // a virtual environment, or a Python of its own
+	}
+	return paths
+}

@@ -1,0 +1,394 @@
+package conformance
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/mod/semver"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"toolhost.dev/sdk/tool"
+	"toolhost.dev/sdk/toolrpc"
+
+	toolpb "toolhost.dev/sdk/toolpb/v2"
+)
+
+// firstStart starts the plugin once for the checks of its start.
+func (s *suite) firstStart(ctx context.Context) *shaken {
+	if s.first == nil {
+		s.first = &shaken{}
+		p, err := s.launch(ctx, true)
+		if err != nil {
+			s.first.why = err.Error()
+			return s.first
+		}
+		defer p.kill()
+		*s.first = p.shaken
+		if p.shaken.line != "" {
+			if _, err := p.address(); err != nil {
+				s.first.why = err.Error()
+			}
+		}
+	}
+	return s.first
+}
+
+func checkHandshake(ctx context.Context, s *suite, v *verdict) {
+	sh := s.firstStart(ctx)
+	if sh.line == "" {
+		v.failf("%s", sh.why)
+		return
+	}
+	parts := strings.Split(sh.line, "|")
+	for i, want := range map[int]string{0: "1", 1: "2", 4: "grpc"} {
+		if parts[i] != want {
+			v.failf("field %d of the handshake line %q is %q instead of %q", i+1, sh.line, parts[i], want)
+		}
+	}
+}
+
+func checkStdout(ctx context.Context, s *suite, v *verdict) {
+	for _, line := range s.firstStart(ctx).before {
+		v.failf("it printed %.200q before the handshake line", line)
+	}
+}
+
+func checkSocket(ctx context.Context, s *suite, v *verdict) {
+	sh := s.firstStart(ctx)
+	switch {
+	case sh.line == "":
+		v.skip("there is no handshake line")
+	case sh.why != "":
+		v.failf("%s", sh.why)
+	}
+}
+
+func checkByHand(ctx context.Context, s *suite, v *verdict) {
+	quick := *s
+	quick.opts.Patience = min(s.opts.Patience, cancelLimit)
+	p, err := quick.launch(ctx, false)
+	if err != nil {
+		v.failf("%v", err)
+		return
+	}
+	defer p.kill()
+	switch {
+	case p.shaken.line != "":
+		v.warnf("without the variable %s it printed a handshake line", toolrpc.Handshake.MagicCookieKey)
+	case !p.dying():
+		v.warnf("without the variable %s it does not end", toolrpc.Handshake.MagicCookieKey)
+	case len(p.shaken.before) == 0 && p.said() == "":
+		v.warnf("without the variable %s it ends without a word", toolrpc.Handshake.MagicCookieKey)
+	}
+}
+
+// open starts the plugin and connects to it.
+func (s *suite) open(ctx context.Context) (*process, error) {
+	p, err := s.launch(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, min(s.opts.Patience, startTimeout))
+	defer cancel()
+	if p.shaken.line == "" {
+		err = fmt.Errorf("it does not start: %s", p.shaken.why)
+	} else {
+		err = p.connect(ctx)
+	}
+	if err != nil {
+		p.kill()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (s *suite) describe(ctx context.Context, p *process) (*toolpb.DescribeResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, min(s.opts.Patience, startTimeout))
+	defer cancel()
+	r, err := p.rpc.Describe(ctx, &toolpb.DescribeRequest{HostVersion: hostVersion})
+	return r, s.rpcError("Describe", err, p)
+}
+
+// rpcError says what an answer other than the expected one is; nil when err is.
+func (s *suite) rpcError(what string, err error, p *process) error {
+	switch {
+	case err == nil:
+		return nil
+	case p.dying():
+		return fmt.Errorf("the plugin ended during %s: %s", what, p.ended())
+	}
+	return fmt.Errorf("%s fails with the status %s: %s", what, status.Code(err), status.Convert(err).Message())
+}
+
+// configure gives a configuration; nil: that of the cases.
+func (s *suite) configure(ctx context.Context, p *process, config json.RawMessage, stateDir string) (*toolpb.ConfigureResponse, error) {
+	if config == nil {
+		config = s.opts.Cases.Config
+	}
+	if config == nil {
+		config = json.RawMessage("{}")
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.opts.Patience)
+	defer cancel()
+	r, err := p.rpc.Configure(ctx, &toolpb.ConfigureRequest{
+		Config: config, Roots: s.roots(), StateDir: stateDir, HostVersion: hostVersion,
+	})
+	return r, s.rpcError("Configure", err, p)
+}
+
+func (s *suite) roots() []*toolpb.Root { return []*toolpb.Root{{Path: s.workspace(), Writable: true}} }
+
+// refusals are the summaries of a configuration's errors.
+func refusals(r *toolpb.ConfigureResponse) []string {
+	var out []string
+	for _, d := range r.GetDiagnostics() {
+		if d.GetSeverity() == toolpb.Diagnostic_SEVERITY_ERROR {
+			text := d.GetSummary()
+			if len(d.GetPath()) > 0 {
+				text = strings.Join(d.GetPath(), ".") + ": " + text
+			}
+			out = append(out, text)
+		}
+	}
+	return out
+}
+
+// begin has a plugin of its own come to be ready for calls, as a host does.
+func (s *suite) begin(ctx context.Context) (*process, error) {
+	dir, err := s.stateDir()
+	if err != nil {
+		return nil, err
+	}
+	return s.beginIn(ctx, dir)
+}
+
+func (s *suite) beginIn(ctx context.Context, stateDir string) (*process, error) {
+	p, err := s.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	fail := func(err error) (*process, error) {
+		p.kill()
+		return nil, err
+	}
+	if _, err := s.describe(ctx, p); err != nil {
+		return fail(err)
+	}
+	r, err := s.configure(ctx, p, nil, stateDir)
+	if err != nil {
+		return fail(err)
+	}
+	if bad := refusals(r); len(bad) > 0 {
+		return fail(fmt.Errorf("it refuses its configuration: %s", strings.Join(bad, "; ")))
+	}
+	if s.desc != nil && slices.Contains(s.desc.Capabilities, tool.CapabilityDiscovery) {
+		if _, err := s.describe(ctx, p); err != nil {
+			return fail(err)
+		}
+	}
+	_ = os.RemoveAll(p.sockets) // as a host does: it is connected
+	return p, nil
+}
+
+func checkDescribe(ctx context.Context, s *suite, v *verdict) {
+	if s.firstStart(ctx).why != "" {
+		v.skip("the plugin does not start")
+		return
+	}
+	var answers []*toolpb.DescribeResponse
+	for range 2 {
+		p, err := s.open(ctx)
+		if err != nil {
+			v.failf("%v", err)
+			return
+		}
+		for range 2 {
+			r, err := s.describe(ctx, p)
+			if err != nil {
+				p.kill()
+				v.failf("%v", err)
+				return
+			}
+			answers = append(answers, r)
+		}
+		s.desc, err = toolrpc.NewClient(p.conn).Describe(ctx)
+		p.kill()
+		if err != nil {
+			v.failf("%v", err)
+			return
+		}
+	}
+	for i, where := range []string{"", "in the same process", "in another process", "in another process"} {
+		if !proto.Equal(answers[0], answers[i]) {
+			v.failf("asked again %s, it answers something else", where)
+			return
+		}
+	}
+}
+
+func checkConfigure(ctx context.Context, s *suite, v *verdict) {
+	if s.desc == nil {
+		v.skip("the plugin does not describe itself")
+		return
+	}
+	p, err := s.begin(ctx)
+	if err != nil {
+		v.failf("%v", err)
+		if s.opts.Cases.Config == nil {
+			v.failf("it was configured with {}; a plugin that cannot do with that needs a case: {\"config\": …}")
+		}
+		return
+	}
+	defer p.kill()
+	if slices.Contains(s.desc.Capabilities, tool.CapabilityDiscovery) {
+		if s.desc, err = toolrpc.NewClient(p.conn).Describe(ctx); err != nil {
+			v.failf("it does not say which tools it has once it is configured: %v", err)
+			return
+		}
+	}
+	if err := s.plan(); err != nil {
+		v.failf("%v", err)
+		return
+	}
+	s.ready = true
+}
+
+func checkDefinitions(_ context.Context, s *suite, v *verdict) {
+	if s.desc == nil {
+		v.skip("the plugin does not describe itself")
+		return
+	}
+	d := s.desc
+	if !tool.ValidName(d.Name) {
+		v.failf("the plugin's name %q is not valid: use lower-case letters, digits, '_', '-' and '.', beginning with a letter", d.Name)
+	}
+	if !semver.IsValid("v"+d.Version) || strings.Count(d.Version, ".") < 2 {
+		v.failf("the plugin's version %q is not major.minor.patch", d.Version)
+	}
+	if m := d.MinHostVersion; m != "" && !semver.IsValid("v"+m) {
+		v.failf("min_host_version %q is not major.minor.patch", m)
+	}
+	if len(d.ConfigSchema) > 0 {
+		if _, err := tool.ParseSchema(d.ConfigSchema); err != nil {
+			v.failf("the configuration's schema is not valid: %v", err)
+		}
+	}
+	if len(d.Tools) == 0 && (s.ready || !slices.Contains(d.Capabilities, tool.CapabilityDiscovery)) {
+		v.failf("it has no tools")
+	}
+	seen := make(map[string]bool)
+	for _, t := range d.Tools {
+		if err := t.Validate(); err != nil {
+			for line := range strings.Lines(err.Error()) {
+				v.failf("tool %q: %s", t.Name, strings.TrimSpace(line))
+			}
+		}
+		if seen[t.Name] {
+			v.failf("there are two tools %q", t.Name)
+		}
+		seen[t.Name] = true
+		if len(t.Output) > 0 {
+			if _, err := resolveSchema(t.Output); err != nil {
+				v.failf("tool %q: the output schema is not valid: %v", t.Name, err)
+			}
+		}
+	}
+}
+
+func checkBadConfig(ctx context.Context, s *suite, v *verdict) {
+	type bad struct {
+		config  json.RawMessage
+		refused bool // the author says that it must be
+	}
+	var all []bad
+	for _, c := range s.opts.Cases.BadConfigs {
+		all = append(all, bad{c, true})
+	}
+	all = append(all, bad{config: json.RawMessage(`{"a":`)}, bad{config: json.RawMessage(`[]`)})
+	if schema, err := tool.ParseSchema(s.desc.ConfigSchema); err == nil {
+		for _, p := range schema.Params() {
+			wrong := `{"of":["another","type"]}`
+			if p.Is("object") {
+				wrong = `17`
+			}
+			name, _ := json.Marshal(p.Name)
+			all = append(all, bad{config: json.RawMessage(fmt.Sprintf(`{%s:%s}`, name, wrong))})
+		}
+	}
+	for _, b := range all {
+		s.badConfig(ctx, v, b.config, b.refused)
+	}
+}
+
+func (s *suite) badConfig(ctx context.Context, v *verdict, config json.RawMessage, refused bool) {
+	p, err := s.open(ctx)
+	if err == nil {
+		defer p.kill()
+		_, err = s.describe(ctx, p)
+	}
+	dir, dirErr := s.stateDir()
+	if err == nil {
+		err = dirErr
+	}
+	if err != nil {
+		v.failf("%v", err)
+		return
+	}
+	r, err := s.configure(ctx, p, config, dir)
+	if err != nil {
+		v.failf("configured with %.100s: %v", config, err)
+		return
+	}
+	if refused && len(refusals(r)) == 0 {
+		v.failf("configured with %.200s, it has no diagnostic of severity error", config)
+	}
+	for _, d := range r.GetDiagnostics() {
+		if strings.TrimSpace(d.GetSummary()) == "" {
+			v.failf("configured with %.100s, it gives a diagnostic without a summary", config)
+		}
+	}
+}
+
+func checkHealth(ctx context.Context, s *suite, v *verdict) {
+	p, err := s.begin(ctx)
+	if err != nil {
+		v.failf("%v", err)
+		return
+	}
+	defer p.kill()
+	names := []string{"", unknownTool}
+	for _, d := range s.desc.Tools {
+		names = append(names, d.Name)
+	}
+	for _, name := range names {
+		what := "the tool " + name
+		if name == "" {
+			what = "the plugin"
+		}
+		callCtx, cancel := context.WithTimeout(ctx, s.opts.Patience)
+		r, err := p.rpc.Health(callCtx, &toolpb.HealthRequest{Tool: name})
+		cancel()
+		if err := s.rpcError("Health", err, p); err != nil {
+			v.failf("asked for %s: %v", what, err)
+			return
+		}
+		st := r.GetStatus()
+		switch {
+		case name == unknownTool && st != toolpb.HealthResponse_STATUS_NOT_FOUND:
+			v.failf("a tool that there is not is %s, not STATUS_NOT_FOUND", st)
+		case name == unknownTool:
+		case st == toolpb.HealthResponse_STATUS_UNHEALTHY:
+			v.warnf("%s is unhealthy: %s", what, r.GetMessage())
+		case st != toolpb.HealthResponse_STATUS_HEALTHY:
+			v.failf("%s is %s", what, st)
+		}
+		if b := r.GetDetails(); len(b) > 0 && json.Unmarshal(b, new(map[string]any)) != nil {
+			v.failf("the details of %s are not a JSON object: %.100q", what, b)
+		}
+	}
+}

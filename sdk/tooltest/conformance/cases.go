@@ -1,0 +1,198 @@
+package conformance
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// Cases are what an author says about the plugin, beyond what its definitions say.
+type Cases struct {
+	// Config is the plugin's configuration; nil: {}.
+	Config json.RawMessage
+	// BadConfigs satisfy the schema, and the plugin must refuse them.
+	BadConfigs []json.RawMessage
+	Calls      []Case
+}
+
+// Case is a call that an author gives.
+type Case struct {
+	Tool      string          `json:"tool"`
+	Arguments json.RawMessage `json:"arguments,omitempty"`
+	// Error is the kind of error that the call must fail with; empty: it must succeed.
+	Error tool.Kind `json:"error,omitempty"`
+	// Long: the call takes at least ten seconds unless it is canceled.
+	Long bool `json:"long,omitempty"`
+	// Repeat: the call may be made any number of times, also several at once. Calls of read-only
+	// tools always are; others are made once.
+	Repeat bool `json:"repeat,omitempty"`
+}
+
+// ReadCases reads JSON Lines, one of these in each:
+//
+//	{"tool": "greet", "arguments": {"name": "you"}}
+//	{"tool": "greet", "arguments": {"name": ""}, "error": "invalid_arguments"}
+//	{"tool": "wait", "arguments": {"seconds": 60}, "long": true}
+//	{"config": {"greeting": "hello"}}
+//	{"bad_config": {"greeting": "no such greeting"}}
+//
+// Empty lines and lines that begin with # are left out.
+func ReadCases(r io.Reader) (Cases, error) {
+	var c Cases
+	in := bufio.NewScanner(r)
+	in.Buffer(nil, 1<<20)
+	for n := 1; in.Scan(); n++ {
+		text := bytes.TrimSpace(in.Bytes())
+		if len(text) == 0 || text[0] == '#' {
+			continue
+		}
+		if err := c.add(text); err != nil {
+			return c, fmt.Errorf("line %d: %w", n, err)
+		}
+	}
+	return c, in.Err()
+}
+
+func (c *Cases) add(text []byte) error {
+	var line struct {
+		Case
+		Config    json.RawMessage `json:"config"`
+		BadConfig json.RawMessage `json:"bad_config"`
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&line); err != nil {
+		return err
+	}
+	if dec.More() {
+		return errors.New("there is more than one object in it")
+	}
+	given := 0
+	for _, is := range []bool{line.Tool != "", line.Config != nil, line.BadConfig != nil} {
+		if is {
+			given++
+		}
+	}
+	if given != 1 {
+		return errors.New(`it needs one of "tool", "config" and "bad_config"`)
+	}
+	switch {
+	case line.Config != nil:
+		if c.Config != nil {
+			return errors.New("there is a configuration already")
+		}
+		c.Config = line.Config
+	case line.BadConfig != nil:
+		c.BadConfigs = append(c.BadConfigs, line.BadConfig)
+	default:
+		c.Calls = append(c.Calls, line.Case)
+	}
+	return nil
+}
+
+// call is a call that may be made.
+type call struct {
+	Case
+	from      string // where the arguments are from, for a person
+	made      bool   // they are made up
+	definedAs *tool.Definition
+}
+
+func (c *call) String() string { return fmt.Sprintf("%s %.200s (%s)", c.Tool, c.Arguments, c.from) }
+
+// plan decides which calls are made, once the tools are known.
+func (s *suite) plan() error {
+	s.leftOut = nil
+	s.calls = nil
+	for _, given := range s.opts.Cases.Calls {
+		i := slices.IndexFunc(s.desc.Tools, func(d tool.Definition) bool { return d.Name == given.Tool })
+		if i < 0 {
+			return fmt.Errorf("the cases have a call of %q, which the plugin does not have", given.Tool)
+		}
+		d := &s.desc.Tools[i]
+		args, err := complete(d, given.Arguments)
+		if err != nil {
+			if given.Error == tool.InvalidArguments {
+				continue // the host itself refuses it
+			}
+			return fmt.Errorf("the cases have a call of %s that no host would make: %w", given.Tool, err)
+		}
+		given.Arguments = args
+		given.Repeat = given.Repeat || d.Traits.ReadOnly
+		s.calls = append(s.calls, call{Case: given, from: "given", definedAs: d})
+	}
+	for i := range s.desc.Tools {
+		d := &s.desc.Tools[i]
+		given := slices.ContainsFunc(s.calls, func(c call) bool { return c.Tool == d.Name })
+		if !d.Traits.ReadOnly && !s.opts.AllTools {
+			if !given {
+				s.leaveOut("the tool %s is not called, because it is not read-only: give a call of it (--calls), or allow made-up ones (--all-tools)", d.Name)
+			}
+			continue
+		}
+		all, err := s.makeUp(d)
+		if err != nil {
+			if !given {
+				s.leaveOut("the tool %s is not called, because no arguments can be made up for it (%v): give a call of it (--calls)", d.Name, err)
+			}
+			continue
+		}
+		for _, args := range all {
+			s.calls = append(s.calls, call{Case: Case{Tool: d.Name, Arguments: args, Repeat: d.Traits.ReadOnly}, from: "made up", made: true, definedAs: d})
+		}
+	}
+	return nil
+}
+
+func (s *suite) leaveOut(format string, a ...any) {
+	s.leftOut = append(s.leftOut, fmt.Sprintf(format, a...))
+}
+
+// complete checks arguments and fills in the defaults, as a host does.
+func complete(d *tool.Definition, raw json.RawMessage) (json.RawMessage, error) {
+	schema, err := tool.ParseSchema(d.Input)
+	if err != nil {
+		return nil, fmt.Errorf("its schema is not valid: %w", err)
+	}
+	args := make(map[string]json.RawMessage)
+	if len(raw) > 0 {
+		if err := json.Unmarshal(raw, &args); err != nil {
+			return nil, fmt.Errorf("the arguments are not a JSON object: %w", err)
+		}
+	}
+	full, bad := schema.Check(args)
+	if len(bad) > 0 {
+		return nil, errors.New(bad[0].Message)
+	}
+	return json.Marshal(full)
+}
+
+// probe gives a call that may be made any number of times: one that the author gave, else a
+// made-up one, else one of a tool that there is not, which a plugin answers as well.
+func (s *suite) probe() call {
+	for _, c := range s.calls {
+		if c.Repeat && !c.Long {
+			return c
+		}
+	}
+	return call{Case: Case{Tool: unknownTool, Arguments: json.RawMessage("{}")}, from: "a tool that there is not"}
+}
+
+// unknownTool is a name that no plugin has.
+const unknownTool = "conformance_no_such_tool"
+
+// long gives a call that takes long; ok is false when the author gave none.
+func (s *suite) long() (call, bool) {
+	for _, c := range s.calls {
+		if c.Long && c.Repeat {
+			return c, true
+		}
+	}
+	return call{}, false
+}

@@ -1,0 +1,249 @@
+// Package conformance checks a plugin's binary, written in whatever language, against
+// docs/protocol.md. It plays the host: it starts the binary, talks to it over the wire, and
+// also does what hosts do on bad days. An author's test is one line:
+//
+//	conformance.Test(t, conformance.Options{Binary: "bin/greeter"})
+//
+// "toolhost plugin test" is the same as a command.
+//
+// A plugin is called with arguments made up from the schemas of its tools, and only tools that
+// are read-only are called so. [Cases] say more: calls, a configuration, and calls that take long,
+// without which cancellation is checked less well.
+package conformance
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// Options of a run. Binary alone is enough.
+type Options struct {
+	// Binary is the plugin's program; a relative path is relative to the current directory.
+	Binary string
+	Args   []string
+	// Env is added to the few variables that a host passes on, as KEY=VALUE.
+	Env   []string
+	Cases Cases
+	// AllTools has tools that are not read-only called with made-up arguments, too. Their
+	// files are in a directory that is removed afterwards; whatever else they change stays changed.
+	AllTools bool
+	// Bind reads one of a tool's examples, a command line, and gives the arguments; ok is false for
+	// a line that is more than a call of the tool. nil: examples are not looked at.
+	Bind func(def tool.Definition, example string) (args map[string]json.RawMessage, ok bool, err error)
+	// Patience is how long a start and a call that is not canceled may take; 0: 30 seconds. What the
+	// protocol itself limits is not changed by it.
+	Patience time.Duration
+}
+
+// Status is what came of a check.
+type Status string
+
+// The statuses.
+const (
+	Passed  Status = "passed"
+	Failed  Status = "failed"
+	Warned  Status = "warned"  // it passed, but something should be better
+	Skipped Status = "skipped" // it could not be made, for the reason given
+)
+
+// Result is what came of one check.
+type Result struct {
+	ID    string `json:"id"`
+	Title string `json:"title"`
+	// Section of docs/protocol.md that the check is about.
+	Section string `json:"section"`
+	Status  Status `json:"status"`
+	// Problems are what is wrong, or why the check was skipped.
+	Problems []string `json:"problems,omitempty"`
+	// Fix says what to do; only with problems that were found.
+	Fix string `json:"fix,omitempty"`
+	// Seconds it took.
+	Seconds float64 `json:"seconds"`
+}
+
+// Report is what came of a run.
+type Report struct {
+	Binary  string `json:"binary"`
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	// Tools are the names of the plugin's tools.
+	Tools  []string `json:"tools"`
+	Passed bool     `json:"passed"`
+	Checks []Result `json:"checks"`
+	// LeftOut says what was not looked at, and how it would be.
+	LeftOut []string `json:"left_out,omitempty"`
+}
+
+// Run makes all checks. The error means that they could not be made: what is wrong with the
+// plugin is in the report. It runs the plugin without a sandbox.
+func Run(ctx context.Context, opts Options) (*Report, error) {
+	path, err := filepath.Abs(opts.Binary)
+	if err != nil {
+		return nil, err
+	}
+	switch st, err := os.Stat(path); {
+	case err != nil:
+		return nil, fmt.Errorf("there is no plugin to test: %w", err)
+	case st.IsDir():
+		return nil, fmt.Errorf("%s is a directory: name the plugin's program", opts.Binary)
+	case st.Mode()&0o111 == 0:
+		return nil, fmt.Errorf("%s may not be executed: make it executable (chmod +x)", opts.Binary)
+	}
+	if opts.Patience <= 0 {
+		opts.Patience = 30 * time.Second
+	}
+	dir, err := os.MkdirTemp("", "conformance")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // temporary
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return nil, err
+	}
+	s := &suite{opts: opts, path: path, dir: dir}
+	if err := s.makeWorkspace(); err != nil {
+		return nil, err
+	}
+	r := &Report{Binary: opts.Binary, Passed: true, Tools: []string{}}
+	for _, c := range checks {
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("the checks were given up: %w", context.Cause(ctx))
+		}
+		result := s.check(ctx, c)
+		r.Passed = r.Passed && result.Status != Failed
+		r.Checks = append(r.Checks, result)
+	}
+	if s.desc != nil {
+		r.Name, r.Version = s.desc.Name, s.desc.Version
+		for _, d := range s.desc.Tools {
+			r.Tools = append(r.Tools, d.Name)
+		}
+	}
+	r.LeftOut = s.leftOut
+	return r, nil
+}
+
+// Test makes all checks as a subtest each.
+func Test(t *testing.T, opts Options) {
+	t.Helper()
+	r, err := Run(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range r.Checks {
+		t.Run(c.ID, func(t *testing.T) {
+			text := c.Title + ":\n" + strings.Join(c.Problems, "\n")
+			switch c.Status {
+			case Failed:
+				t.Errorf("%s\nTo do: %s\nSee the section %q of docs/protocol.md.", text, c.Fix, c.Section)
+			case Skipped:
+				t.Skip(text)
+			case Warned:
+				t.Log(text)
+			}
+		})
+	}
+	for _, l := range r.LeftOut {
+		t.Log("left out: " + l)
+	}
+}
+
+// check is one thing that is checked.
+type check struct {
+	id, title string
+	// section of docs/protocol.md.
+	section string
+	fix     string
+	// begins: the check is about the way to a plugin that is ready; the others need one.
+	begins bool
+	run    func(ctx context.Context, s *suite, v *verdict)
+}
+
+// verdict collects what a check finds.
+type verdict struct {
+	failed, warned, skipped []string
+}
+
+func (v *verdict) failf(format string, a ...any) {
+	v.failed = append(v.failed, fmt.Sprintf(format, a...))
+}
+
+func (v *verdict) warnf(format string, a ...any) {
+	v.warned = append(v.warned, fmt.Sprintf(format, a...))
+}
+
+func (v *verdict) skip(why string) {
+	v.skipped = append(v.skipped, why)
+}
+
+// suite is a run.
+type suite struct {
+	opts  Options
+	path  string
+	dir   string // of the run's own; without symbolic links
+	count int    // of state directories
+
+	first   *shaken           // what came of the first start
+	desc    *tool.Description // nil until it is known
+	ready   bool              // the plugin starts and takes its configuration
+	calls   []call            // that may be made
+	made    []made            // what came of making them once
+	leftOut []string
+}
+
+func (s *suite) check(ctx context.Context, c check) Result {
+	began := time.Now()
+	r := Result{ID: c.id, Title: c.title, Section: c.section, Status: Passed}
+	v := &verdict{}
+	if !c.begins && !s.ready {
+		v.skip("the plugin does not come to be ready for calls")
+	} else {
+		c.run(ctx, s, v)
+	}
+	switch {
+	case len(v.failed) > 0:
+		r.Status, r.Problems, r.Fix = Failed, slices.Concat(v.failed, v.warned), c.fix
+	case len(v.warned) > 0:
+		r.Status, r.Problems, r.Fix = Warned, v.warned, c.fix
+	case len(v.skipped) > 0:
+		r.Status, r.Problems = Skipped, v.skipped
+	}
+	r.Problems = limited(r.Problems)
+	r.Seconds = time.Since(began).Seconds()
+	return r
+}
+
+// limited keeps a list of problems readable: a tool that is wrong is so in many calls.
+func limited(problems []string) []string {
+	const most = 8
+	if n := len(problems); n > most {
+		problems = append(problems[:most:most], fmt.Sprintf("and %d more", n-most))
+	}
+	return problems
+}
+
+// makeWorkspace makes the files that made-up arguments name.
+func (s *suite) makeWorkspace() error {
+	if err := os.MkdirAll(s.workspace(), 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(s.workspace(), sampleFile), []byte("one\ntwo\nthree\n"), 0o600)
+}
+
+func (s *suite) workspace() string { return filepath.Join(s.dir, "workspace") }
+
+// stateDir gives a new one.
+func (s *suite) stateDir() (string, error) {
+	s.count++
+	dir := filepath.Join(s.dir, fmt.Sprintf("state%d", s.count))
+	return dir, os.Mkdir(dir, 0o700)
+}

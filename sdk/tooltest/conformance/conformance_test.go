@@ -1,0 +1,169 @@
+package conformance_test
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"toolhost.dev/sdk/tool"
+	"toolhost.dev/sdk/tooltest/conformance"
+)
+
+var broken string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "broken")
+	if err != nil {
+		panic(err)
+	}
+	broken = filepath.Join(dir, "broken")
+	if out, err := exec.Command("go", "build", "-o", broken, "./internal/broken").CombinedOutput(); err != nil {
+		panic(string(out))
+	}
+	flag.Parse()
+	_ = flag.Set("test.parallel", "8") // most of the time is waiting
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+const cases = `
+# what cannot be made up
+{"config": {"limit": 5}}
+{"bad_config": {"limit": -1}}
+{"tool": "nap", "arguments": {"seconds": 0}}
+{"tool": "nap", "arguments": {"seconds": 60}, "long": true, "repeat": true}
+{"tool": "nap", "arguments": {"seconds": -1}, "error": "invalid_arguments"}
+`
+
+func run(t *testing.T, mode string) *conformance.Report {
+	t.Helper()
+	c, err := conformance.ReadCases(strings.NewReader(cases))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := conformance.Run(t.Context(), conformance.Options{Binary: broken, Args: []string{mode}, Cases: c, Bind: bind})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestFaults: each way to break the protocol is found by the check for it and by no other.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	caught := map[string]string{
+		"mute": "handshake", "exit": "handshake", "future": "handshake", "chatty": "stdout", "tcp": "socket", "elsewhere": "socket",
+		"cookie": "by-hand", "fickle": "describe", "pid": "describe", "nameless": "definitions", "twice": "definitions", "versionless": "definitions",
+		"choosy": "configure", "config-panic": "bad-config", "config-status": "bad-config", "lenient": "bad-config", "silent": "bad-config",
+		"no-health": "health", "healthless": "health", "all-healthy": "health",
+		"resultless": "calls", "failing-status": "calls", "late-progress": "messages", "two-results": "messages", "endless": "messages", "status": "messages", "ask-0": "messages",
+		"bad-data": "results", "no-json": "results", "kindless": "results", "relative": "results", "bad-example": "examples", "dead-example": "examples",
+		"trusting": "bad-arguments", "no-such-method": "unknown-tool", "strict": "unknown-fields", "strict-stream": "unknown-fields",
+		"stubborn": "cancel", "timeless": "deadline", "fragile": "reset", "small": "large", "lonely": "concurrent",
+		"shared-mixed": "shared-stream", "shared-strict": "shared-stream", "undrained": "drain", "deaf-drain": "drain",
+		"orphan": "lifeline", "flock": "beside", "lockfile": "restart", "": "",
+	}
+	for mode, want := range caught {
+		t.Run("mode="+mode, func(t *testing.T) {
+			t.Parallel()
+			r := run(t, mode)
+			var found, skipped []string
+			for _, c := range r.Checks {
+				switch c.Status {
+				case conformance.Failed, conformance.Warned:
+					found = append(found, c.ID)
+					if c.Fix == "" || len(c.Problems) == 0 || c.Section == "" {
+						t.Errorf("%s does not say what to do: %+v", c.ID, c)
+					}
+					t.Logf("%s: %s", c.ID, strings.Join(c.Problems, "\n"))
+				case conformance.Skipped:
+					skipped = append(skipped, c.ID)
+				}
+			}
+			if strings.Join(found, " ") != want {
+				t.Errorf("found by %q, want %q", found, want)
+			}
+			if starts := !slices.Contains([]string{"mute", "exit", "tcp", "elsewhere", "choosy"}, mode); starts {
+				if shared := strings.HasPrefix(mode, "shared"); shared != (len(skipped) == 0) || len(skipped) > 1 {
+					t.Errorf("skipped: %q", skipped)
+				}
+			}
+			if warned := mode == "cookie"; r.Passed != (want == "" || warned) {
+				t.Errorf("passed is %v", r.Passed)
+			}
+		})
+	}
+}
+
+// bind reads "echo WORD".
+func bind(_ tool.Definition, example string) (map[string]json.RawMessage, bool, error) {
+	words := strings.SplitN(example, " ", 2)
+	if strings.Contains(words[1], "--") {
+		return nil, true, errors.New("there is no such flag")
+	}
+	text, _ := json.Marshal(strings.Trim(words[1], "'"))
+	return map[string]json.RawMessage{"text": text}, true, nil
+}
+
+func TestWithoutCases(t *testing.T) {
+	t.Parallel()
+	r, err := conformance.Run(t.Context(), conformance.Options{Binary: broken})
+	if err != nil || !r.Passed {
+		t.Fatalf("%v %+v", err, r)
+	}
+	if len(r.LeftOut) != 1 || !strings.Contains(r.LeftOut[0], "nap") || !strings.Contains(r.LeftOut[0], "--calls") {
+		t.Errorf("%q", r.LeftOut)
+	}
+}
+
+func TestCannotRun(t *testing.T) {
+	t.Parallel()
+	plain := filepath.Join(t.TempDir(), "plain")
+	if err := os.WriteFile(plain, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{"/no/such/plugin": "there is no plugin", t.TempDir(): "directory", plain: "chmod"} {
+		if _, err := conformance.Run(t.Context(), conformance.Options{Binary: path}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+func TestReadCases(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`{"tool":"x","argument":{}}`:          "line 1",
+		"\n{}":                                "line 2: it needs one of",
+		`{"tool":"x","config":{}}`:            "needs one of",
+		"{\"config\":{}}\n{\"config\":{}}":    "already",
+		`{"tool":"x"} {"tool":"y"}`:           "more than one",
+		`not JSON`:                            "line 1",
+		`{"tool":"x","arguments":{"a":[1]}} `: "",
+	} {
+		_, err := conformance.ReadCases(strings.NewReader(text))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// TestSections: what a report refers to is there.
+func TestSections(t *testing.T) {
+	t.Parallel()
+	b, err := os.ReadFile("../../../docs/protocol.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range run(t, "").Checks {
+		if !strings.Contains(string(b), "# "+c.Section+"\n") {
+			t.Errorf("%s: docs/protocol.md has no section %q", c.ID, c.Section)
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package conformance
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/status"
+
+	toolpb "toolhost.dev/sdk/toolpb/v2"
+)
+
+// cancelLimit is how long a canceled call may take to give its result.
+const cancelLimit = 3 * time.Second
+
+// talk is how a call is spoken.
+type talk struct {
+	// cancel after this time from the start; 0: never.
+	cancel time.Duration
+	reason toolpb.Cancel_Reason
+	// extra is sent after the start; nil: nothing.
+	extra *toolpb.CallRequest
+	// reset the stream after this time from the start; 0: never.
+	reset time.Duration
+	// started is closed by the first event, or by the end; may be nil.
+	started chan struct{}
+}
+
+// spoken is what came of a call.
+type spoken struct {
+	result *toolpb.Result
+	// err: the stream ended in another way than with a result and the status OK.
+	err error
+	// late: there was no result in time.
+	late bool
+	// rules of the conversation that were broken.
+	rules []string
+	// took is the time from the cancel to the result, or from the start when there was none.
+	took time.Duration
+}
+
+// failure says what is wrong with a call that must have a result; nil: nothing.
+func (x *spoken) failure(p *process) error {
+	switch {
+	case x.result == nil && p.dying():
+		return fmt.Errorf("the plugin ended during the call: %s", p.ended())
+	case x.late:
+		return fmt.Errorf("no result came within %s", x.took.Round(100*time.Millisecond))
+	case x.result == nil && x.err == nil:
+		return errors.New("the stream ended without a result")
+	case x.result == nil:
+		return fmt.Errorf("the stream ended with the status %s instead of a result: %s", status.Code(x.err), status.Convert(x.err).Message())
+	}
+	return nil
+}
+
+// kind of the result's error, as the protocol names it.
+func (x *spoken) kind() toolpb.Kind { return x.result.GetError().GetKind() }
+
+// say makes one call.
+func (s *suite) say(parent context.Context, p *process, start *toolpb.Start, t talk) *spoken {
+	ctx, cut := context.WithCancel(parent)
+	defer cut()
+	x := &spoken{}
+	began := time.Now()
+	limit := s.opts.Patience
+	if t.cancel > 0 {
+		limit = t.cancel + cancelLimit
+	}
+	timer := time.AfterFunc(limit, cut)
+	defer timer.Stop()
+	defer func() {
+		if x.result == nil && ctx.Err() != nil && parent.Err() == nil && t.reset == 0 {
+			x.late = true
+		}
+		if x.took == 0 {
+			x.took = time.Since(began)
+		}
+		x.took -= t.cancel
+		if t.started != nil {
+			select {
+			case <-t.started:
+			default:
+				close(t.started)
+			}
+		}
+	}()
+	stream, err := p.rpc.Call(ctx)
+	if err != nil {
+		x.err = err
+		return x
+	}
+	var sending sync.Mutex
+	send := func(m *toolpb.CallRequest) {
+		sending.Lock()
+		defer sending.Unlock()
+		_ = stream.Send(m) // that it is over is what Recv says
+	}
+	send(&toolpb.CallRequest{Message: &toolpb.CallRequest_Start{Start: start}})
+	if t.extra != nil {
+		send(t.extra)
+	}
+	if t.cancel > 0 {
+		c := time.AfterFunc(t.cancel, func() {
+			send(&toolpb.CallRequest{Message: &toolpb.CallRequest_Cancel{Cancel: &toolpb.Cancel{Reason: t.reason}}})
+		})
+		defer c.Stop()
+	}
+	if t.reset > 0 {
+		c := time.AfterFunc(t.reset, cut)
+		defer c.Stop()
+	}
+	asked := make(map[uint32]bool)
+	for {
+		m, err := stream.Recv()
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				x.err = err
+			}
+			if x.result != nil && x.err != nil {
+				if ctx.Err() != nil {
+					x.rule("it did not end the stream after its Result")
+				} else {
+					x.rule("the stream ended with the status %s after a Result; a failure is a Result with an error, and the status is OK", status.Code(err))
+				}
+			}
+			return x
+		}
+		if t.started != nil && x.result == nil {
+			select {
+			case <-t.started:
+			default:
+				close(t.started)
+			}
+		}
+		if x.result != nil {
+			x.rule("%T came after the Result", m.GetMessage())
+			return x
+		}
+		switch m := m.GetMessage().(type) {
+		case *toolpb.CallResponse_Result:
+			x.result, x.took = m.Result, time.Since(began)
+			timer.Reset(2 * time.Second) // for the end of the stream
+		case *toolpb.CallResponse_Progress:
+			if b := m.Progress.GetMetadata(); len(b) > 0 && json.Unmarshal(b, new(map[string]any)) != nil {
+				x.rule("the metadata of a Progress is not a JSON object: %.100q", b)
+			}
+		case *toolpb.CallResponse_Output:
+			if m.Output.GetStream() == toolpb.Output_STREAM_UNSPECIFIED {
+				x.rule("an Output does not say of which stream it is")
+			}
+		case *toolpb.CallResponse_Ask:
+			id := m.Ask.GetId()
+			if id == 0 || asked[id] {
+				x.rule("an Ask has the id %d; ids are unique within a call, and not 0", id)
+			}
+			asked[id] = true
+			send(&toolpb.CallRequest{Message: &toolpb.CallRequest_Answer{Answer: &toolpb.Answer{AskId: id, Outcome: toolpb.Answer_OUTCOME_UNAVAILABLE, Message: "nobody is there to be asked"}}})
+		case *toolpb.CallResponse_FileStateQuery:
+			send(&toolpb.CallRequest{Message: &toolpb.CallRequest_FileStates{FileStates: &toolpb.FileStates{QueryId: m.FileStateQuery.GetId()}}})
+		default:
+			x.rule("a message without a known event came")
+		}
+	}
+}
+
+func (x *spoken) rule(format string, a ...any) { x.rules = append(x.rules, fmt.Sprintf(format, a...)) }

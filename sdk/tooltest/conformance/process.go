@@ -1,0 +1,295 @@
+package conformance
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"toolhost.dev/sdk/toolrpc"
+
+	toolpb "toolhost.dev/sdk/toolpb/v2"
+)
+
+// hostVersion is what plugins are told; min_host_version is not held against it.
+const hostVersion = "0.0.0-conformance"
+
+// shaken is what is known of a start after the handshake, or after none came.
+type shaken struct {
+	before []string // lines on standard output before it
+	line   string   // the handshake line; empty: none came
+	why    string   // there is none
+}
+
+// process is a running plugin.
+type process struct {
+	cmd      *exec.Cmd
+	lifeline *os.File
+	sockets  string
+	shaken   shaken
+	exited   chan struct{}
+	stderr   lastWords
+	conn     *grpc.ClientConn
+	rpc      toolpb.PluginServiceClient
+	stop     sync.Once
+}
+
+// launch starts the binary and waits for its handshake line. There is always a process to end
+// when the error is nil.
+func (s *suite) launch(ctx context.Context, cookie bool) (*process, error) {
+	sockets, err := os.MkdirTemp(socketsIn(), "cf")
+	if err != nil {
+		return nil, err
+	}
+	if sockets, err = filepath.EvalSymlinks(sockets); err != nil {
+		return nil, err
+	}
+	p := &process{sockets: sockets, exited: make(chan struct{})}
+	cmd := exec.Command(s.path, s.opts.Args...) //nolint:gosec // running what the author names is the purpose
+	cmd.Dir = "/"
+	cmd.Env = append(basicEnv(), s.opts.Env...)
+	if cookie {
+		cmd.Env = append(cmd.Env, toolrpc.Handshake.MagicCookieKey+"="+toolrpc.Handshake.MagicCookieValue,
+			"PLUGIN_PROTOCOL_VERSIONS="+strconv.Itoa(toolrpc.ProtocolVersion), toolrpc.SocketDirEnv+"="+sockets, toolrpc.LifelineEnv+"=3")
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.WaitDelay = time.Second // a grandchild may hold its standard error
+	cmd.Stderr = &p.stderr
+	outR, outW, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	lifeR, lifeW, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	cmd.Stdout, cmd.ExtraFiles = outW, []*os.File{lifeR}
+	p.cmd, p.lifeline = cmd, lifeW
+	err = cmd.Start()
+	_, _ = outW.Close(), lifeR.Close()
+	if err != nil {
+		_, _ = outR.Close(), lifeW.Close()
+		_ = os.RemoveAll(sockets)
+		return nil, fmt.Errorf("it cannot be run: %w", err)
+	}
+	go func() {
+		_ = cmd.Wait()
+		close(p.exited)
+	}()
+	lines := make(chan string)
+	go func() {
+		defer outR.Close() //nolint:errcheck // only read
+		in := bufio.NewReader(outR)
+		for {
+			line, err := in.ReadString('\n')
+			if err != nil {
+				close(lines)
+				return
+			}
+			lines <- strings.TrimRight(line, "\r\n")
+		}
+	}()
+	p.shaken = p.awaitHandshake(ctx, lines, min(s.opts.Patience, startTimeout))
+	go func() { // a plugin that prints must not block
+		for range lines { // drained
+		}
+	}()
+	return p, nil
+}
+
+// socketsIn gives a directory for sockets, whose paths must be short; empty: the usual one.
+func socketsIn() string {
+	if len(os.TempDir()) > 60 {
+		return "/tmp"
+	}
+	return ""
+}
+
+// startTimeout is the host's default for a start.
+const startTimeout = 10 * time.Second
+
+func (p *process) awaitHandshake(ctx context.Context, lines <-chan string, timeout time.Duration) (sh shaken) {
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	for {
+		select {
+		case line, ok := <-lines:
+			if !ok {
+				sh.why = "it closed its standard output without a handshake line"
+				select {
+				case <-p.exited:
+					sh.why = "it ended without a handshake line: " + p.ended()
+				case <-time.After(time.Second):
+				}
+				return sh
+			}
+			if looksLikeHandshake(line) {
+				sh.line = line
+				return sh
+			}
+			sh.before = append(sh.before, line)
+		case <-timer.C:
+			sh.why = fmt.Sprintf("no handshake line came within %s%s", timeout, p.said())
+			return sh
+		case <-ctx.Done():
+			sh.why = context.Cause(ctx).Error()
+			return sh
+		}
+	}
+}
+
+func looksLikeHandshake(line string) bool {
+	parts := strings.Split(line, "|")
+	if len(parts) < 5 {
+		return false
+	}
+	_, err := strconv.Atoi(parts[0])
+	return err == nil
+}
+
+// address gives the socket that a handshake line announces, and what is wrong with it.
+func (p *process) address() (string, error) {
+	parts := strings.Split(p.shaken.line, "|")
+	if len(parts) < 5 {
+		return "", errors.New(p.shaken.why)
+	}
+	network, addr := parts[2], parts[3]
+	if network != "unix" || filepath.Dir(filepath.Clean(addr)) != p.sockets {
+		return "", fmt.Errorf("it announces %s %q, which is not in the directory that PLUGIN_UNIX_SOCKET_DIR names", network, addr)
+	}
+	if st, err := os.Lstat(addr); err != nil || st.Mode().Type() != os.ModeSocket {
+		return "", fmt.Errorf("it announces %q, which is not a socket: listen first, then announce", addr)
+	}
+	return addr, nil
+}
+
+// connect dials the socket and, as a host does, unlinks it once connected.
+func (p *process) connect(ctx context.Context) error {
+	addr, err := p.address()
+	if err != nil {
+		return err
+	}
+	conn, err := grpc.NewClient("unix:"+addr, append(toolrpc.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	if err != nil {
+		return err
+	}
+	p.conn, p.rpc = conn, toolpb.NewPluginServiceClient(conn)
+	conn.Connect()
+	for state := conn.GetState(); state.String() != "READY"; state = conn.GetState() {
+		if state.String() == "TRANSIENT_FAILURE" {
+			return fmt.Errorf("nobody answers gRPC at the socket that it announces%s", p.said())
+		}
+		if !conn.WaitForStateChange(ctx, state) {
+			return fmt.Errorf("no gRPC connection came about at the socket that it announces%s", p.said())
+		}
+	}
+	return nil
+}
+
+// end has the plugin end as a host would, and gives how long that took; ok is false when it
+// had to be killed.
+func (p *process) end(patience time.Duration) (took time.Duration, ok bool) {
+	began := time.Now()
+	_ = p.lifeline.Close()
+	select {
+	case <-p.exited:
+		ok = true
+	case <-time.After(patience):
+	}
+	took = time.Since(began)
+	p.kill()
+	return took, ok
+}
+
+// kill ends the process and its group, for good. It may be called several times.
+func (p *process) kill() {
+	p.stop.Do(func() {
+		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+		<-p.exited
+		if p.conn != nil {
+			_ = p.conn.Close()
+		}
+		_ = p.lifeline.Close()
+		_ = os.RemoveAll(p.sockets)
+	})
+}
+
+func (p *process) dead() bool {
+	select {
+	case <-p.exited:
+		return true
+	default:
+		return false
+	}
+}
+
+// dying is dead, but waits for an end that is under way.
+func (p *process) dying() bool {
+	select {
+	case <-p.exited:
+		return true
+	case <-time.After(200 * time.Millisecond):
+		return false
+	}
+}
+
+// ended says how it ended; call it after that.
+func (p *process) ended() string { return p.cmd.ProcessState.String() + p.said() }
+
+func (p *process) said() string {
+	if words := p.stderr.String(); words != "" {
+		return "; on standard error it said:\n" + words
+	}
+	return ""
+}
+
+// lastWords keeps the end of what was written. It is safe for concurrent use.
+type lastWords struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+var _ io.Writer = (*lastWords)(nil)
+
+func (w *lastWords) Write(b []byte) (int, error) {
+	const most = 2000
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.text = append(w.text, b...)
+	if n := len(w.text); n > most {
+		w.text = append([]byte(nil), w.text[n-most:]...)
+	}
+	return len(b), nil
+}
+
+func (w *lastWords) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.ToValidUTF8(strings.TrimSpace(string(w.text)), "�")
+}
+
+// basicEnv is what a host passes on of its own environment.
+func basicEnv() []string {
+	var env []string
+	for _, k := range []string{
+		"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR",
+		"XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "SSL_CERT_FILE", "SSL_CERT_DIR",
+	} {
+		if v, ok := os.LookupEnv(k); ok {
+			env = append(env, k+"="+v)
+		}
+	}
+	return env
+}
