@@ -8,7 +8,7 @@ MAKEFLAGS += --no-print-directory
 MODULES := bench sdk host plugins/ask plugins/bash plugins/edit plugins/function plugins/grep plugins/mcp plugins/read plugins/snippet
 PLUGINS := ask bash edit function grep mcp read snippet
 # Modules outside of the workspace.
-EXAMPLES := examples/legacy
+EXAMPLES := examples/httpapi examples/legacy
 # Without cgo: the binaries need nothing of the system, and start sooner.
 BUILD := CGO_ENABLED=0 go build -trimpath -ldflags="-s -w"
 # The shim begins without Go's runtime where there is an entry point for that.
