@@ -12,8 +12,6 @@ package mcp
 import (
 	"context"
 	"crypto/rand"
-	"errors"
-	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -174,16 +172,6 @@ func (s *Server) wanted() ([]export.Function, []*mcp.Tool, error) {
 func annotations(t host.Tool) *mcp.ToolAnnotations {
 	destructive, open := !t.Traits.ReadOnly, t.Category != "builtin" || t.FullName == "bash"
 	return &mcp.ToolAnnotations{ReadOnlyHint: t.Traits.ReadOnly, IdempotentHint: t.Traits.Idempotent, DestructiveHint: &destructive, OpenWorldHint: &open}
-}
-
-// Serve serves one client over a pair of streams until it closes its side or ctx ends. in
-// and out are closed then.
-func (s *Server) Serve(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
-	err := s.mcp.Run(ctx, &mcp.IOTransport{Reader: in, Writer: out})
-	if errors.Is(err, io.EOF) || ctx.Err() != nil {
-		return nil //nolint:nilerr // that is how it ends
-	}
-	return err
 }
 
 // Close ends the calls that wait for an answer.

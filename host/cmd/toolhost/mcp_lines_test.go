@@ -1,0 +1,175 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+)
+
+// session is a client that writes lines as it likes.
+type session struct {
+	t   *testing.T
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+func lineSession(t *testing.T, dir string) *session {
+	t.Helper()
+	c := toolhost(t, dir, "mcp")
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s := &session{t, in, bufio.NewReaderSize(out, 1<<20)}
+	t.Cleanup(func() {
+		_ = in.Close()
+		if err := c.Wait(); err != nil {
+			t.Errorf("it ends with %v", err)
+		}
+	})
+	s.say(`{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)
+	s.hear(`"init"`)
+	s.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	return s
+}
+
+func (s *session) say(lines ...string) {
+	s.t.Helper()
+	if _, err := io.WriteString(s.in, strings.Join(lines, "\n")+"\n"); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+type heard struct {
+	ID     json.RawMessage
+	Method string
+	Error  *struct {
+		Code    int
+		Message string
+	}
+	Result struct {
+		Content []struct{ Text string }
+		IsError bool
+	}
+}
+
+// hear gives the next answer, which must be to a request with that id.
+func (s *session) hear(id string) heard {
+	s.t.Helper()
+	for {
+		line, err := s.out.ReadBytes('\n')
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		var h heard
+		if err := json.Unmarshal(line, &h); err != nil || !bytes.HasPrefix(line, []byte(`{"jsonrpc":"2.0",`)) && !bytes.HasPrefix(line, []byte(`{"id":`)) && h.Method == "" {
+			s.t.Fatalf("%v: %.200s", err, line)
+		}
+		if h.Method != "" { // a notification
+			continue
+		}
+		if string(h.ID) != id {
+			s.t.Fatalf("an answer to %s, want %s: %.300s", h.ID, id, line)
+		}
+		return h
+	}
+}
+
+func read(id, more string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"read","arguments":{"file_path":"notes.txt"}%s}}`, id, more)
+}
+
+// TestMCPLines: what no client should write is answered, and the session goes on.
+func TestMCPLines(t *testing.T) {
+	t.Parallel()
+	s := lineSession(t, mcpDir(t))
+	well := func(id string) {
+		t.Helper()
+		if h := s.hear(id); h.Error != nil || h.Result.IsError || h.Result.Content[0].Text != "one\ntwo\n" {
+			t.Errorf("%+v", h)
+		}
+	}
+	s.say(read("1", ""))
+	well("1")
+	for name, c := range map[string]struct {
+		line string
+		code int
+		says string
+	}{
+		"no JSON":             {"nonsense", -32700, "one line of JSON"},
+		"cut off":             {`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":`, -32700, "one line of JSON"},
+		"deep":                {`{"jsonrpc":"2.0","id":7,"method":"ping","params":` + strings.Repeat(`[`, 5000) + strings.Repeat(`]`, 5000) + `}`, -32600, "levels deep"},
+		"a message of 65 MiB": {read("7", `,"_meta":{"x":"`+strings.Repeat("x", 65<<20)+`"}`), -32600, "64 MiB"},
+	} {
+		s.say(c.line)
+		if h := s.hear("null"); h.Error == nil || h.Error.Code != c.code || !strings.Contains(h.Error.Message, c.says) {
+			t.Errorf("%s: %+v", name, h.Error)
+		}
+	}
+	// What is none of a call's business still gets to the SDK, also beside calls.
+	s.say("", "   ", read(`"a-b"`, ""))
+	well(`"a-b"`)
+	s.say(`{"jsonrpc":"2.0","id":8,"method":"ping"}`)
+	s.hear("8")
+	s.say(`{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"nope","arguments":{}}}`)
+	if h := s.hear("9"); h.Error == nil || h.Error.Code != -32602 {
+		t.Errorf("%+v", h)
+	}
+	s.say(`{"jsonrpc":"2.0","id":10,"method":"tools/call","params":{"name":"read","arguments":7}}`)
+	if h := s.hear("10"); h.Error == nil && !h.Result.IsError {
+		t.Errorf("%+v", h)
+	}
+	s.say(`{"jsonrpc":"2.0","id":11,"method":"tools/call","params":{"name":"bash","arguments":{"command":"printf 'q\"\\\\\\t\\001\\303\\244\\377'"}}}`)
+	if h := s.hear("11"); h.Result.Content[0].Text != "q\"\\\t\x01ä\uFFFD" {
+		t.Errorf("%+v", h)
+	}
+}
+
+// TestMCPLinesCancel: a call that is canceled ends, is not answered, and gives its id free; one
+// with an id in use does not take its place.
+func TestMCPLinesCancel(t *testing.T) {
+	t.Parallel()
+	dir := mcpDir(t)
+	s := lineSession(t, dir)
+	s.say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"bash","arguments":{"command":"sleep 1000; echo over"}}}`)
+	time.Sleep(300 * time.Millisecond)
+	s.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"enough"}}`)
+	s.say(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"bash","arguments":{"command":"pgrep -f '[s]leep 1000' | wc -l"}}}`)
+	if h := s.hear("2"); strings.TrimSpace(h.Result.Content[0].Text) != "0" {
+		t.Errorf("it still runs: %+v", h)
+	}
+	s.say(read("1", ""))
+	if h := s.hear("1"); h.Result.Content[0].Text != "one\ntwo\n" {
+		t.Errorf("%+v", h)
+	}
+	// Many at once, in whatever order they end.
+	var lines []string
+	for i := range 200 {
+		lines = append(lines, read(fmt.Sprint(100+i), ""))
+	}
+	s.say(lines...)
+	seen := make(map[string]bool)
+	for range lines {
+		line, err := s.out.ReadBytes('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		var h heard
+		if err := json.Unmarshal(line, &h); err != nil || seen[string(h.ID)] || h.Result.Content[0].Text != "one\ntwo\n" {
+			t.Fatalf("%v %.200s", err, line)
+		}
+		seen[string(h.ID)] = true
+	}
+}

@@ -1,0 +1,373 @@
+package mcp
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"toolhost.dev/host"
+	"toolhost.dev/host/export"
+	"toolhost.dev/sdk/tool"
+)
+
+// Limits of a message.
+const (
+	maxLine  = 64 << 20 // bytes
+	maxDepth = 500      // levels of a message for the SDK, which ends a session at 1000
+)
+
+// Serve serves one client over a pair of streams until it closes its side or parent ends. in
+// and out are closed then.
+func (s *Server) Serve(parent context.Context, in io.ReadCloser, out io.WriteCloser) error {
+	ctx, cancel := context.WithCancelCause(parent)
+	defer cancel(nil)
+	l := &lines{server: s, ctx: ctx, cancel: cancel, in: bufio.NewReaderSize(in, 64<<10), out: out, source: in, running: make(map[string]context.CancelCauseFunc)}
+	defer l.calls.Wait()
+	session, err := s.mcp.Connect(ctx, &mcp.IOTransport{Reader: l, Writer: l, MaxLineLength: maxLine + 1}, nil)
+	if err != nil {
+		return err
+	}
+	l.session.Store(session)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		cancel(cmp.Or(session.Wait(), io.EOF))
+	}()
+	<-ctx.Done() // or the input has ended
+	_ = session.Close()
+	<-ended
+	err = context.Cause(ctx)
+	if errors.Is(err, io.EOF) || parent.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// lines are the streams of a client, as the SDK reads and writes them. Calls of tools do not
+// get there, for clients with sessions: they are nearly all that such a client says, and
+// the SDK takes several times as long for the lines of a short call as the call does. What
+// would end the SDK's session (a line that is no JSON, or too large) is answered here, too.
+type lines struct {
+	server *Server
+	//nolint:containedctx // that of Serve, which the reader cannot be given otherwise
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	in     *bufio.Reader
+	source io.Closer
+	rest   []byte // of a line for the SDK
+
+	session atomic.Pointer[mcp.ServerSession]
+
+	writing sync.Mutex
+	out     io.WriteCloser
+
+	calls   sync.WaitGroup
+	mu      sync.Mutex
+	running map[string]context.CancelCauseFunc // by the request's id
+}
+
+// Read gives the SDK what is for it.
+func (l *lines) Read(p []byte) (int, error) {
+	for len(l.rest) == 0 {
+		line, err := l.line()
+		if err != nil {
+			l.cancel(err) // nobody is there to be answered
+			return 0, err
+		}
+		if l.take(line) {
+			line = append(line, '\n')
+			l.rest = line
+		}
+	}
+	n := copy(p, l.rest)
+	l.rest = l.rest[n:]
+	return n, nil
+}
+
+// Write writes a whole message of the SDK's.
+func (l *lines) Write(p []byte) (int, error) {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	return l.out.Write(p)
+}
+
+// Close closes both streams.
+func (l *lines) Close() error { return errors.Join(l.source.Close(), l.out.Close()) }
+
+// line reads a line, without the blanks around it.
+func (l *lines) line() ([]byte, error) {
+	var line []byte
+	over := false
+	for {
+		part, err := l.in.ReadSlice('\n')
+		if over = over || len(line)+len(part) > maxLine; over {
+			line = nil
+		} else {
+			line = append(line, part...)
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case errors.Is(err, io.EOF) && (over || len(bytes.TrimSpace(line)) > 0): // the last line need not end
+		case err != nil:
+			return nil, err
+		}
+		if over {
+			l.refuse(jsonrpc.CodeInvalidRequest, fmt.Sprintf("The message is larger than %d MiB and was dropped. Send less at a time.", maxLine>>20))
+			over = false
+			continue
+		}
+		return bytes.TrimSpace(line), nil
+	}
+}
+
+// request is a message as far as it is looked at here.
+type request struct {
+	JSONRPC string          `json:"jsonrpc"`
+	ID      json.RawMessage `json:"id"`
+	Method  string          `json:"method"`
+	Params  struct {
+		Name      string          `json:"name"`
+		Arguments json.RawMessage `json:"arguments"`
+		Meta      mcp.Meta        `json:"_meta"`
+		// What belongs to a call that goes on, or to a later revision.
+		RequestState   json.RawMessage `json:"requestState"`
+		InputResponses json.RawMessage `json:"inputResponses"`
+		Task           json.RawMessage `json:"task"`
+		// Of notifications/cancelled.
+		RequestID json.RawMessage `json:"requestId"`
+	} `json:"params"`
+}
+
+var (
+	methodCall   = []byte(`"tools/call"`)
+	methodCancel = []byte(`"notifications/cancelled"`)
+)
+
+// take looks at a line. It reports whether the line is for the SDK.
+func (l *lines) take(line []byte) bool {
+	if len(line) == 0 {
+		return false
+	}
+	if line[0] == '{' && (bytes.Contains(line, methodCall) || bytes.Contains(line, methodCancel)) {
+		var r request
+		if json.Unmarshal(line, &r) == nil && (l.call(&r) || l.canceled(&r)) {
+			return false
+		}
+	}
+	switch {
+	case !json.Valid(line):
+		l.refuse(jsonrpc.CodeParseError, "The line is not JSON. Each message is one line of JSON.")
+	case depth(line) > maxDepth:
+		l.refuse(jsonrpc.CodeInvalidRequest, fmt.Sprintf("The message is nested more than %d levels deep and was dropped.", maxDepth))
+	default:
+		return true
+	}
+	return false
+}
+
+// depth is how deeply valid JSON is nested.
+func depth(line []byte) int {
+	most, now, quoted := 0, 0, false
+	for i := 0; i < len(line); i++ {
+		switch c := line[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			now++
+			most = max(most, now)
+		case c == '}' || c == ']':
+			now--
+		}
+	}
+	return most
+}
+
+// call begins a call of a tool. It reports false for what the SDK is to see to.
+func (l *lines) call(r *request) bool {
+	session := l.session.Load()
+	if r.Method != "tools/call" || r.JSONRPC != "2.0" || session == nil || r.Params.RequestState != nil || r.Params.InputResponses != nil || r.Params.Task != nil {
+		return false
+	}
+	if p := session.InitializeParams(); p == nil || p.ProtocolVersion >= stateless {
+		return false
+	}
+	if len(r.ID) == 0 || r.ID[0] != '"' && r.ID[0] != '-' && (r.ID[0] < '0' || r.ID[0] > '9') {
+		return false
+	}
+	f, ok := l.server.function(r.Params.Name)
+	if !ok {
+		return false
+	}
+	ctx, cancel := context.WithCancelCause(l.ctx)
+	if !l.add(string(r.ID), cancel) {
+		cancel(nil)
+		return false // its id is in use
+	}
+	req := &mcp.CallToolRequest{Session: session, Params: &mcp.CallToolParamsRaw{Meta: r.Params.Meta, Name: r.Params.Name, Arguments: r.Params.Arguments}}
+	call, bad := l.server.request(f, req)
+	front := &front{patience: l.server.opts.AskTimeout}
+	var pending *host.Pending
+	if bad == nil {
+		pending = l.server.host.Begin(call, front) // its place in the session's line is here
+	}
+	l.calls.Go(func() {
+		var res *mcp.CallToolResult
+		if bad != nil {
+			res = toResult(tool.Failed(bad))
+		} else {
+			now := &run{ctx: ctx}
+			now.attach(ctx, req)
+			front.begin(now)
+			result := pending.Run(ctx)
+			front.end()
+			res = toResult(result)
+		}
+		canceled := ctx.Err() != nil
+		l.remove(string(r.ID))
+		cancel(nil)
+		if !canceled { // else nobody waits for it
+			l.respond(r.ID, res)
+		}
+	})
+	return true
+}
+
+// canceled ends a call that the client does not want any more.
+func (l *lines) canceled(r *request) bool {
+	if r.Method != "notifications/cancelled" {
+		return false
+	}
+	l.mu.Lock()
+	cancel := l.running[string(r.Params.RequestID)]
+	l.mu.Unlock()
+	if cancel == nil {
+		return false
+	}
+	cancel(context.Canceled)
+	return true
+}
+
+func (l *lines) add(id string, cancel context.CancelCauseFunc) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.running[id] != nil {
+		return false
+	}
+	l.running[id] = cancel
+	return true
+}
+
+func (l *lines) remove(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.running, id)
+}
+
+// refuse answers a line that could not be read, and so whose id is not known.
+func (l *lines) refuse(code int, message string) {
+	l.server.opts.Log.Warn("a message of the client is refused", "why", message)
+	b, _ := json.Marshal(message)
+	_, _ = l.Write(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":null,"error":{"code":%d,"message":%s}}`+"\n", code, b)) // a client that is gone is found by its input
+}
+
+// respond answers a call.
+func (l *lines) respond(id json.RawMessage, res *mcp.CallToolResult) {
+	size := 512
+	if text := onlyText(res); text != nil {
+		size += len(*text) + len(*text)/8
+	}
+	out := append(make([]byte, 0, size), `{"jsonrpc":"2.0","id":`...)
+	out = append(append(out, id...), `,"result":`...)
+	out = append(appendResult(out, res), '}', '\n')
+	_, _ = l.Write(out) // a client that is gone is found by its input
+}
+
+// onlyText gives the text of a result that is nothing else; nil: there is more.
+func onlyText(res *mcp.CallToolResult) *string {
+	if len(res.Content) != 1 || res.StructuredContent != nil || res.InputRequests != nil {
+		return nil
+	}
+	if c, ok := res.Content[0].(*mcp.TextContent); ok && c.Meta == nil && c.Annotations == nil {
+		return &c.Text
+	}
+	return nil
+}
+
+// appendResult appends a result as JSON. That of a text is written out, because the general
+// way goes over the text four times.
+func appendResult(out []byte, res *mcp.CallToolResult) []byte {
+	text := onlyText(res)
+	if text == nil {
+		b, err := json.Marshal(res)
+		if err != nil { // nothing in it can be the reason
+			b = []byte(`{"content":[],"isError":true}`)
+		}
+		return append(out, b...)
+	}
+	meta, err := json.Marshal(res.Meta)
+	if err != nil {
+		meta = []byte("{}")
+	}
+	out = append(append(out, `{"_meta":`...), meta...)
+	out = append(out, `,"content":[{"type":"text","text":`...)
+	out = append(appendString(out, *text), `}]`...)
+	if res.IsError {
+		out = append(out, `,"isError":true`...)
+	}
+	return append(out, '}')
+}
+
+const hexDigits = "0123456789abcdef"
+
+// appendString appends valid UTF-8 as a JSON string.
+func appendString(out []byte, s string) []byte {
+	out = append(out, '"')
+	from := 0
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c >= 0x20 && c != '"' && c != '\\' {
+			continue
+		}
+		out = append(out, s[from:i]...)
+		from = i + 1
+		switch c {
+		case '"', '\\':
+			out = append(out, '\\', c)
+		case '\n':
+			out = append(out, '\\', 'n')
+		case '\t':
+			out = append(out, '\\', 't')
+		case '\r':
+			out = append(out, '\\', 'r')
+		default:
+			out = append(out, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+		}
+	}
+	return append(append(out, s[from:]...), '"')
+}
+
+// function gives the function that is offered under a name.
+func (s *Server) function(name string) (export.Function, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(s.offered, func(f export.Function) bool { return f.Name == name })
+	if i < 0 {
+		return export.Function{}, false
+	}
+	return s.offered[i], true
+}
