@@ -47,12 +47,16 @@ try-debian:
 	@$(MAKE) $(DEBIAN) || { echo "LEFT OUT: plugins in Python, because gRPC for it could not be had: that takes apt-get, dpkg and /usr/bin/python3 of Debian 12."; \
 	if [ "$${CI:-}" = true ]; then echo "CI must leave nothing out: run it on Debian 12." >&2; exit 1; fi; }
 
+# Two modules at a time, because much of a test's time is waiting; those that take longest come first.
+TEST_MODULES = printf '%s\n' host plugins/grep plugins/bash sdk $(filter-out host plugins/grep plugins/bash sdk,$(MODULES)) | \
+	xargs -P 2 -I{} bash -c 'log=$$(mktemp); failed=0; (cd {} && go test -race -count=1 -timeout 15m $$FLAGS ./...) >"$$log" 2>&1 || failed=1; echo "test {}"; cat "$$log"; rm "$$log"; exit $$failed'
+
 ifneq ($(HAVE_NPM),)
 unit: $(PEERS) ## All tests, with the race detector, beside their peers
-	@for m in $(MODULES); do echo "test $$m"; (cd $$m && TOOLHOST_RG="$(RG)" TOOLHOST_PEERS="$(CURDIR)/bench/peers" go test -race -count=1 -timeout 10m -tags oracle ./...); done
+	@export TOOLHOST_RG="$(RG)" TOOLHOST_PEERS="$(CURDIR)/bench/peers" FLAGS="-tags=oracle"; $(TEST_MODULES)
 else
 unit: ## All tests, with the race detector, beside their peers
-	@for m in $(MODULES); do echo "test $$m"; (cd $$m && TOOLHOST_PEERS="$(CURDIR)/bench/peers" go test -race -count=1 -timeout 10m ./...); done
+	@export TOOLHOST_PEERS="$(CURDIR)/bench/peers"; $(TEST_MODULES)
 	@echo "LEFT OUT: the comparison with ripgrep and the MCP clients and conformance suite, because there is no npm to install them with."
 	@if [ "$${CI:-}" = true ]; then echo "CI must leave nothing out: install npm." >&2; exit 1; fi
 endif
@@ -67,7 +71,7 @@ $(PEERS): bench/peers/package.json bench/peers/package-lock.json
 
 $(DEBIAN): bench/peers/debian.txt
 	@rm -rf $(@D) && mkdir -p $(@D)/bin
-	@cd $(@D) && apt-get download -qq -o APT::Sandbox::User=root $$(cat ../debian.txt) && for d in *.deb; do dpkg -x $$d .; done && rm *.deb
+	@cd $(@D) && get() { apt-get download -qq -o APT::Sandbox::User=root $$(cat ../debian.txt); } && { get 2>/dev/null || { apt-get update -qq && get; }; } && for d in *.deb; do dpkg -x $$d .; done && rm *.deb
 	@ln -s /usr/bin/python3 $(@D)/bin/python3; ln -s ../usr/bin/fdfind $(@D)/bin/fd
 	@LD_LIBRARY_PATH=$$(echo $(CURDIR)/$(@D)/usr/lib/*-linux-gnu) PYTHONPATH=$(CURDIR)/$(@D)/usr/lib/python3/dist-packages $(@D)/bin/python3 -c 'import grpc'
 	@touch $@
