@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"toolhost.dev/sdk/suggest"
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/metrics"
@@ -196,6 +197,7 @@ func (p *Pending) finish(res *tool.Result) *tool.Result {
 		}
 		res.Metadata["hooks"] = p.hooked
 	}
+	p.suggest(res)
 	res.Run.TraceID = p.at.ID()
 	p.ended(res)
 	p.audit(res)
@@ -295,6 +297,31 @@ func (d *Dispatcher) unloaded(c *router.Command) error {
 		}
 	}
 	return nil
+}
+
+// commandNotFound is the shell's exit status for a command that there is not.
+const commandNotFound = 127
+
+// suggest names the tool that may have been meant by a command that the shell does not know.
+func (p *Pending) suggest(res *tool.Result) {
+	c := p.command
+	if c == nil || c.Layer != router.Native || !c.Simple || res.Error == nil || res.Error.Code != commandNotFound {
+		return
+	}
+	near := suggest.DidYouMean(firstWord(c), p.d.Registry.AgentNames())
+	if near == "" {
+		return
+	}
+	note := "No tool has that name either." + near
+	e := *res.Error
+	e.Message = strings.TrimRight(e.Message, "\n") + "\n" + note
+	res.Error = &e
+	if res.Metadata == nil {
+		res.Metadata = make(map[string]any)
+	}
+	if _, other := res.Metadata["note"]; !other { // which is shown to a person beside the shell's own words
+		res.Metadata["note"] = note
+	}
 }
 
 func firstWord(c *router.Command) string {
