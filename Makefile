@@ -44,7 +44,7 @@ unit: try-debian
 
 .PHONY: try-debian
 try-debian:
-	@$(MAKE) $(DEBIAN) || { echo "LEFT OUT: plugins in Python, because gRPC for it could not be had: that takes apt-get, dpkg and /usr/bin/python3 of Debian 12."; \
+	@$(MAKE) $(DEBIAN) || { echo "LEFT OUT: plugins in Python and the comparisons with fd and ctags, because these could not be had: that takes apt-get, dpkg and /usr/bin/python3 of Debian 12."; \
 	if [ "$${CI:-}" = true ]; then echo "CI must leave nothing out: run it on Debian 12." >&2; exit 1; fi; }
 
 # Two modules at a time, because much of a test's time is waiting; those that take longest come first.
@@ -72,12 +72,12 @@ $(PEERS): bench/peers/package.json bench/peers/package-lock.json
 $(DEBIAN): bench/peers/debian.txt
 	@rm -rf $(@D) && mkdir -p $(@D)/bin
 	@cd $(@D) && get() { apt-get download -qq -o APT::Sandbox::User=root $$(cat ../debian.txt); } && { get 2>/dev/null || { apt-get update -qq && get; }; } && for d in *.deb; do dpkg -x $$d .; done && rm *.deb
-	@ln -s /usr/bin/python3 $(@D)/bin/python3; ln -s ../usr/bin/fdfind $(@D)/bin/fd
+	@ln -s /usr/bin/python3 $(@D)/bin/python3; ln -s ../usr/bin/fdfind $(@D)/bin/fd; ln -s ../usr/bin/ctags-universal $(@D)/bin/ctags
 	@LD_LIBRARY_PATH=$$(echo $(CURDIR)/$(@D)/usr/lib/*-linux-gnu) PYTHONPATH=$(CURDIR)/$(@D)/usr/lib/python3/dist-packages $(@D)/bin/python3 -c 'import grpc'
 	@touch $@
 
 .PHONY: peers-debian
-peers-debian: $(DEBIAN) ## Unpack gRPC for Python and fd, from the system's archive
+peers-debian: $(DEBIAN) ## Unpack gRPC for Python, fd and ctags, from the system's archive
 
 .PHONY: peers
 peers: $(PEERS) ## Install the programs that tests and benchmarks run beside, pinned

@@ -22,11 +22,12 @@ import (
 	"toolhost.dev/bench/internal/tree"
 )
 
-// question is a search as agents make them, for toolhost and for ripgrep.
+// question is a search as agents make them, for toolhost, for ripgrep and, of files, for fd.
 type question struct {
 	tool string // "": grep
 	args map[string]any
 	rg   []string
+	fd   func(dir string) []string
 }
 
 // option is an argument of grep, and what it is to ripgrep.
@@ -65,7 +66,10 @@ func q(pattern string, options ...option) question {
 
 // files is a search for files by name.
 func files(pattern string) question {
-	return question{tool: "glob", args: map[string]any{"pattern": pattern}, rg: []string{"--files", "-g", pattern}}
+	return question{tool: "glob", args: map[string]any{"pattern": pattern}, rg: []string{"--files", "-g", pattern}, fd: func(dir string) []string {
+		// It matches patterns with a slash against whole paths.
+		return []string{"--glob", "--full-path", "--case-sensitive", "--type=f", "--type=l", dir + "/" + pattern}
+	}}
 }
 
 func (q question) String() string {
@@ -102,11 +106,17 @@ var treeQuestions = []question{
 
 var fileQuestions = []question{files("**/*_test.go"), files("**/*.go"), files("**/config*.py"), files("**/README.md"), files("**/package12*/*.ts")}
 
-// searching compares grep and glob from a warm index with ripgrep, and measures code_query.
+// searching compares grep and glob from a warm index with ripgrep and fd, and measures code_query.
 func searching(ctx context.Context, bin string) error {
-	rg, err := ripgrep.Find(filepath.Join(filepath.Dir(bin), "bench/peers"))
+	peers := filepath.Join(filepath.Dir(bin), "bench/peers")
+	rg, err := ripgrep.Find(peers)
 	if err != nil {
 		return err
+	}
+	fd := filepath.Join(peers, "debian/bin/fd")
+	if _, err := os.Stat(fd); err != nil {
+		fmt.Println("LEFT OUT: glob beside fd, which make peers-debian unpacks")
+		fd = ""
 	}
 	goroot, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
 	if err != nil {
@@ -131,7 +141,7 @@ func searching(ctx context.Context, bin string) error {
 		name, dir string
 		questions []question
 	}{{"Go's source", source, goQuestions}, {fmt.Sprintf("%d files", tree.Files), made, treeQuestions}} {
-		s := &searched{bin: bin, dir: t.dir, rg: rg}
+		s := &searched{bin: bin, dir: t.dir, rg: rg, fd: fd}
 		if err := s.all(ctx, t.name, t.questions); err != nil {
 			return fmt.Errorf("%s: %w", t.name, err)
 		}
@@ -148,6 +158,25 @@ func searching(ctx context.Context, bin string) error {
 type searched struct {
 	bin, dir string
 	rg       *ripgrep.Program
+	fd       string // its path, "" without it
+}
+
+// rival is a program that is asked the same.
+type rival struct {
+	name string
+	run  func(context.Context, question) ([]byte, error)
+}
+
+func (s *searched) ripgrep() rival {
+	return rival{"rg", func(ctx context.Context, q question) ([]byte, error) { return s.rg.Run(ctx, s.dir, q.rg...) }}
+}
+
+func (s *searched) findFd() rival {
+	return rival{"fd", func(ctx context.Context, q question) ([]byte, error) {
+		c := exec.CommandContext(ctx, s.fd, q.fd(s.dir)...) //nolint:gosec // what is measured
+		c.Dir = s.dir
+		return c.Output()
+	}}
 }
 
 func (s *searched) all(ctx context.Context, name string, questions []question) error {
@@ -164,10 +193,13 @@ func (s *searched) all(ctx context.Context, name string, questions []question) e
 		}
 		err = s.warm(ctx, h)
 		if err == nil {
-			err = s.contest(ctx, h, fmt.Sprintf("grep, %s, warm, freshness by %s", name, way.freshness), questions, way.least)
+			err = s.contest(ctx, h, s.ripgrep(), fmt.Sprintf("grep, %s, warm, freshness by %s", name, way.freshness), questions, way.least)
 		}
 		if err == nil && way.freshness == "events" {
-			err = s.contest(ctx, h, fmt.Sprintf("glob, %s, warm, beside rg --files", name), fileQuestions, 20)
+			err = s.contest(ctx, h, s.ripgrep(), fmt.Sprintf("glob, %s, warm, beside rg --files", name), fileQuestions, 20)
+		}
+		if err == nil && way.freshness == "events" && s.fd != "" {
+			err = s.contest(ctx, h, s.findFd(), fmt.Sprintf("glob, %s, warm, beside fd", name), fileQuestions, 20)
 		}
 		if err == nil {
 			err = pluginMemory(h)
@@ -286,9 +318,9 @@ func (s *searched) first(ctx context.Context, name string, question question) er
 }
 
 // contest checks that both find the same, and then times them in turn.
-func (s *searched) contest(ctx context.Context, h *host.Host, title string, questions []question, least float64) error {
+func (s *searched) contest(ctx context.Context, h *host.Host, other rival, title string, questions []question, least float64) error {
 	for _, q := range questions {
-		if err := s.equal(ctx, h, q); err != nil {
+		if err := s.equal(ctx, h, other, q); err != nil {
 			return fmt.Errorf("%s: %w", q, err)
 		}
 	}
@@ -308,7 +340,7 @@ func (s *searched) contest(ctx context.Context, h *host.Host, title string, ques
 				return fmt.Errorf("%s: the index is %s", q, r.index)
 			}
 			began = time.Now()
-			if _, err := s.rg.Run(ctx, s.dir, q.rg...); err != nil {
+			if _, err := other.run(ctx, q); err != nil {
 				return err
 			}
 			theirs = append(theirs, time.Since(began))
@@ -317,7 +349,7 @@ func (s *searched) contest(ctx context.Context, h *host.Host, title string, ques
 		speedup := ratio(t, o)
 		sum += math.Log(speedup)
 		worst = min(worst, speedup)
-		fmt.Fprintf(out, "  %s\t%s\trg %s\t%.1f times\n", q, millis(o), millis(t), speedup)
+		fmt.Fprintf(out, "  %s\t%s\t%s %s\t%.1f times\n", q, millis(o), other.name, millis(t), speedup)
 	}
 	if err := out.Flush(); err != nil {
 		return err
@@ -329,9 +361,9 @@ func (s *searched) contest(ctx context.Context, h *host.Host, title string, ques
 
 // equal compares what both find: all files' numbers of matches, and the lines where they
 // are not too many to be given.
-func (s *searched) equal(ctx context.Context, h *host.Host, question question) error {
+func (s *searched) equal(ctx context.Context, h *host.Host, other rival, question question) error {
 	if question.tool == "glob" {
-		return s.equalFiles(ctx, h, question)
+		return s.equalFiles(ctx, h, other, question)
 	}
 	counted := question
 	counted.args = map[string]any{}
@@ -388,14 +420,14 @@ func pathsOf(counts string) string {
 	return strings.Join(out, "\n")
 }
 
-func (s *searched) equalFiles(ctx context.Context, h *host.Host, question question) error {
+func (s *searched) equalFiles(ctx context.Context, h *host.Host, other rival, question question) error {
 	all := question
 	all.args = map[string]any{"pattern": question.args["pattern"], "head_limit": 0}
 	r, err := ask(ctx, h, all)
 	if err != nil {
 		return err
 	}
-	want, err := s.rg.Run(ctx, s.dir, question.rg...)
+	want, err := other.run(ctx, question)
 	if err != nil {
 		return err
 	}

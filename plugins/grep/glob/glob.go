@@ -40,8 +40,7 @@ type Options struct {
 	// LiteralBracket takes a "[" that is never closed as itself; else it is an error.
 	LiteralBracket bool
 	// Shell reads a glob as shells and most programs do, where ignore files differ: an
-	// empty alternative in "{a,}" counts, a class has no "/" in it, and "a/**" is also
-	// "a" itself.
+	// empty alternative in "{a,}" counts, and a class has no "/" in it.
 	Shell bool
 }
 

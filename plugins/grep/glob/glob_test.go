@@ -75,7 +75,7 @@ func TestShell(t *testing.T) {
 		glob, path  string
 		shell, rule bool
 	}{
-		{"a{,b}", "a", true, false}, {"a{,b}", "ab", true, true}, {"a/**", "a", true, false}, {"a/**", "a/b/c", true, true},
+		{"a{,b}", "a", true, false}, {"a{,b}", "ab", true, true}, {"a/**", "a", false, false}, {"a/**", "a/b/c", true, true},
 		{"a[!b]c", "a/c", false, true}, {"a[!b]c", "axc", true, true}, {"*.{go,}", "x.", true, false},
 	} {
 		for _, shell := range []bool{true, false} {

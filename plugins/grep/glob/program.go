@@ -100,11 +100,7 @@ func (p *program) token(t token, next int) int {
 	case recursivePrefix: // nothing, or anything up to a slash
 		return p.split(next, p.loop(&allBytes, p.add(state{bytes: &slash, out: next})))
 	case recursiveSuffix: // a slash and anything
-		at := p.add(state{bytes: &slash, out: p.loop(&allBytes, next)})
-		if p.shell {
-			return p.split(at, next)
-		}
-		return at
+		return p.add(state{bytes: &slash, out: p.loop(&allBytes, next)})
 	case recursiveZeroOrMore: // a slash, or anything between two
 		last := p.add(state{bytes: &slash, out: next})
 		return p.add(state{bytes: &slash, out: p.split(next, p.loop(&allBytes, last))})

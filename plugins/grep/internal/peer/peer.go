@@ -44,6 +44,28 @@ func GNUGrep(t testing.TB) string {
 	return path
 }
 
+// Fd gives the path of fd. The test is skipped without it.
+func Fd(t testing.TB) string {
+	t.Helper()
+	return debian(t, "fd")
+}
+
+// debian gives the path of a program that `make peers-debian` unpacked; the environment
+// variable TOOLHOST_PEERS says where else than in this repository.
+func debian(t testing.TB, name string) string {
+	t.Helper()
+	peers := os.Getenv("TOOLHOST_PEERS")
+	if peers == "" {
+		_, file, _, _ := runtime.Caller(0)
+		peers = filepath.Join(filepath.Dir(file), "../../../../bench/peers")
+	}
+	path := filepath.Join(peers, "debian/bin", name)
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("there is no %s to compare with: run `make peers-debian` on Debian 12", name)
+	}
+	return path
+}
+
 // Run runs a program in a directory, with an environment in which nothing of the
 // user's counts, and gives what it printed and its exit status.
 func Run(t testing.TB, dir, program string, args ...string) (stdout string, status int) {
