@@ -157,6 +157,10 @@ func cFunction(w *walker, i int) {
 // cMethod adds a function; it is a method where it is a member.
 func (w *walker) cMethod(kind symbol.Kind, container string, at, whole int) {
 	name := w.operatorName(at)
+	switch name {
+	case "if", "for", "while", "switch", "return", "else", "do", "catch", "sizeof": // where the parser was lost
+		return
+	}
 	class := container
 	if class == "" && w.inClass() {
 		class = w.scope().name

@@ -46,6 +46,9 @@ func (o *Outliner) Table(ctx context.Context, name string, text []byte) (*symbol
 		t, err = goTable(text)
 	} else {
 		t, err = o.parsed(ctx, d, text)
+		if err == nil && t.Broken && (d.grammar == "c" || d.grammar == "cpp") {
+			t = o.withoutMacros(ctx, d, text, t)
+		}
 	}
 	switch {
 	case err == nil:
@@ -69,6 +72,20 @@ func (o *Outliner) parsed(ctx context.Context, d dialect, text []byte) (t *symbo
 	}()
 	parseErr := o.grammars.Parse(ctx, d.grammar, text, func(tree *grammar.Tree) { t = treeTable(d.grammar, tree) })
 	return t, parseErr
+}
+
+// withoutMacros gives the table of a text without macros, where these keep it from being
+// parsed and more is found then; else the table that there is.
+func (o *Outliner) withoutMacros(ctx context.Context, d dialect, text []byte, t *symbol.Table) *symbol.Table {
+	rest := withoutMacros(text)
+	if rest == nil {
+		return t
+	}
+	better, err := o.parsed(ctx, d, rest)
+	if err != nil || better.Broken && len(better.Symbols) <= len(t.Symbols) {
+		return t
+	}
+	return better
 }
 
 // unparsed gives what lines look like, where a parser could not be used.

@@ -210,6 +210,9 @@ func scriptAssignment(w *walker, i int) {
 		return
 	}
 	name, object := w.child(left, "property"), w.text(w.child(left, "object"))
+	if own := w.child(right, "name"); own >= 0 && object == "module" && w.text(name) == "exports" {
+		name, object = own, "" // what the module is known by
+	}
 	if w.is(w.child(left, "object"), "this") {
 		return
 	}

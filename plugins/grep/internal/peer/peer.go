@@ -18,8 +18,7 @@ func Ripgrep(t testing.TB) string {
 	t.Helper()
 	rg := os.Getenv("TOOLHOST_RG")
 	if rg == "" {
-		_, file, _, _ := runtime.Caller(0)
-		found, err := filepath.Glob(filepath.Join(filepath.Dir(file), "../../../../bench/peers/node_modules/@vscode/ripgrep-*/bin/rg"))
+		found, err := filepath.Glob(filepath.Join(Installed(), "node_modules/@vscode/ripgrep-*/bin/rg"))
 		if err != nil || len(found) == 0 {
 			t.Fatal("ripgrep is not installed: run `npm ci --prefix bench/peers`, or set TOOLHOST_RG")
 		}
@@ -50,16 +49,32 @@ func Fd(t testing.TB) string {
 	return debian(t, "fd")
 }
 
-// debian gives the path of a program that `make peers-debian` unpacked; the environment
-// variable TOOLHOST_PEERS says where else than in this repository.
+// Ctags gives the path of universal-ctags, and the environment that it needs. The test is
+// skipped without it.
+func Ctags(t testing.TB) (path string, env []string) {
+	t.Helper()
+	path = debian(t, "ctags")
+	libs, err := filepath.Glob(filepath.Join(Installed(), "debian/usr/lib/*-linux-gnu"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path, append(os.Environ(), "LD_LIBRARY_PATH="+strings.Join(libs, ":"))
+}
+
+// Installed gives the directory that peers are installed in: what the environment variable
+// TOOLHOST_PEERS says, or that of this repository.
+func Installed() string {
+	if dir := os.Getenv("TOOLHOST_PEERS"); dir != "" {
+		return dir
+	}
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "../../../../bench/peers")
+}
+
+// debian gives the path of a program that `make peers-debian` unpacked.
 func debian(t testing.TB, name string) string {
 	t.Helper()
-	peers := os.Getenv("TOOLHOST_PEERS")
-	if peers == "" {
-		_, file, _, _ := runtime.Caller(0)
-		peers = filepath.Join(filepath.Dir(file), "../../../../bench/peers")
-	}
-	path := filepath.Join(peers, "debian/bin", name)
+	path := filepath.Join(Installed(), "debian/bin", name)
 	if _, err := os.Stat(path); err != nil {
 		t.Skipf("there is no %s to compare with: run `make peers-debian` on Debian 12", name)
 	}

@@ -1,0 +1,63 @@
+package outline
+
+import (
+	"bytes"
+	"regexp"
+)
+
+// macroUses find macros where only the preprocessor can tell that they are no names: the
+// group is to be left out. They are in capitals, as macros are.
+var macroUses = []*regexp.Regexp{
+	// class API_EXPORT Widget {
+	regexp.MustCompile(`\b(?:class|struct|union|enum)\s+([A-Z_][A-Z0-9_]{2,}(?:\([^()\n]*\))?)\s+[A-Za-z_]\w*\s*(?:final\s*)?[:{]`),
+	// namespace std VISIBILITY(default) {
+	regexp.MustCompile(`\bnamespace\s+[\w:]+\s+([A-Z_][A-Z0-9_]{2,}(?:\([^()\n]*\))?)\s*\{`),
+	// int size() const NOEXCEPT {
+	regexp.MustCompile(`\)\s*(?:const\s*)?([A-Z_][A-Z0-9_]{2,}(?:\([^()\n]*\))?)\s*[;{:]`),
+	// API_EXPORT void f();
+	regexp.MustCompile(`(?m)^[ \t]*([A-Z_][A-Z0-9_]{2,}(?:\([^()\n]*\))?)[ \t]+(?:static|inline|extern|const|constexpr|virtual|explicit|void|int|char|bool|unsigned|struct|class)\b`),
+}
+
+// macroLine is a line that is nothing but a macro: BEGIN_NAMESPACE.
+var macroLine = regexp.MustCompile(`(?m)^[ \t]*([A-Z_][A-Z0-9_]{3,})[ \t]*$`)
+
+// withoutMacros gives a text of C or C++ with blanks in place of macros that a grammar
+// trips over, so that all else stays where it is. It is nil if there are none.
+func withoutMacros(text []byte) []byte {
+	var out []byte
+	blank := func(from, to int) {
+		if out == nil {
+			out = bytes.Clone(text)
+		}
+		for i := from; i < to; i++ {
+			if out[i] != '\n' {
+				out[i] = ' '
+			}
+		}
+	}
+	for _, use := range macroUses {
+		for _, m := range use.FindAllSubmatchIndex(text, -1) {
+			blank(m[2], m[3])
+		}
+	}
+	for _, m := range macroLine.FindAllSubmatchIndex(text, -1) {
+		if standsAlone(text[:m[0]], text[m[1]:]) {
+			blank(m[2], m[3])
+		}
+	}
+	return out
+}
+
+// standsAlone reports whether what is between two texts may be a declaration of its own, and is
+// not one of the values of an enum, or a part of an expression.
+func standsAlone(before, after []byte) bool {
+	before, after = bytes.TrimSpace(before), bytes.TrimSpace(after)
+	if len(after) > 0 && bytes.IndexByte([]byte("},=.)?&|+-<("), after[0]) >= 0 {
+		return false
+	}
+	if len(before) == 0 || bytes.IndexByte([]byte("};{:/"), before[len(before)-1]) >= 0 {
+		return true
+	}
+	line := bytes.TrimSpace(before[bytes.LastIndexByte(before, '\n')+1:])
+	return bytes.HasPrefix(line, []byte("#")) && !bytes.HasSuffix(line, []byte(`\`)) || bytes.HasPrefix(line, []byte("//")) || macroLine.Match(line)
+}

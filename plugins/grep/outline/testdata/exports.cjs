@@ -1,0 +1,5 @@
+module.exports = function generateLimits(it) {
+  function inner() {}
+};
+module.exports.other = function named() {};
+exports.third = () => 1;
