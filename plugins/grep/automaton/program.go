@@ -53,7 +53,7 @@ var ErrTooLarge = errors.New("the pattern is too large when its repetitions are 
 
 // Compile makes the program of a pattern.
 func Compile(n *syntax.Node) (*Program, error) {
-	c := &compiler{p: &Program{}, index: make(map[string]int32)}
+	c := &compiler{p: &Program{}, index: make(map[string]int32), known: make(map[*syntax.Node]int32)}
 	c.p.bytewise = n.Any(insideCharacters)
 	if c.size(n) > maxInsts {
 		return nil, ErrTooLarge
@@ -82,6 +82,8 @@ type compiler struct {
 	p       *Program
 	classes []syntax.Class
 	index   map[string]int32 // classes by their ranges
+	// known are the classes of nodes, which repetitions compile many times.
+	known map[*syntax.Node]int32
 }
 
 // size gives the number of instructions of a node, or more than maxInsts.
@@ -122,7 +124,7 @@ func (c *compiler) emit(i inst) int32 {
 func (c *compiler) node(n *syntax.Node, next int32) int32 {
 	switch n.Op {
 	case syntax.OpClass:
-		return c.class(n.Class, next)
+		return c.class(n, next)
 	case syntax.OpLook:
 		c.p.seen |= seen(n.Look)
 		return c.emit(inst{op: opLook, look: n.Look, out: next})
@@ -202,12 +204,17 @@ func (c *compiler) enter(split, body int32, lazy bool) {
 	}
 }
 
-func (c *compiler) class(set syntax.Class, next int32) int32 {
+func (c *compiler) class(n *syntax.Node, next int32) int32 {
 	if !c.p.bytewise {
-		return c.emit(inst{op: opClass, class: c.intern(set), out: next})
+		i, ok := c.known[n]
+		if !ok {
+			i = c.intern(n.Class)
+			c.known[n] = i
+		}
+		return c.emit(inst{op: opClass, class: i, out: next})
 	}
 	at := int32(-1)
-	for _, seq := range utf8Sequences(set) {
+	for _, seq := range utf8Sequences(n.Class) {
 		one := next
 		for i := len(seq) - 1; i >= 0; i-- {
 			one = c.emit(inst{op: opClass, class: c.intern(syntax.Class{seq[i]}), out: one})

@@ -35,6 +35,9 @@ const (
 // maxStates bounds the memory of one glob, which grows with the square of its length.
 const maxStates = 4096
 
+// maxText bounds the length of a glob in bytes; no path is as long.
+const maxText = 64 << 10
+
 // Options change how a glob is read.
 type Options struct {
 	// LiteralBracket takes a "[" that is never closed as itself; else it is an error.
@@ -46,7 +49,10 @@ type Options struct {
 
 // Parse reads a glob. The error is an [*Error].
 func Parse(text string, o Options) (*Glob, error) {
-	p := parser{src: []rune(text), opts: o, branches: []tokens{nil}}
+	p := parser{src: []rune(text[:min(len(text), maxText)]), opts: o, branches: []tokens{nil}}
+	if len(text) > maxText {
+		return nil, p.fail("it is too long")
+	}
 	toks, err := p.parse()
 	if err != nil {
 		return nil, err

@@ -48,7 +48,13 @@ type parser struct {
 	unclosed bool
 }
 
-func (p *parser) fail(reason string) error { return &Error{Glob: string(p.src), Reason: reason} }
+func (p *parser) fail(reason string) error {
+	const shown = 500
+	if len(p.src) > shown {
+		return &Error{Glob: string(p.src[:shown]) + "…", Reason: reason}
+	}
+	return &Error{Glob: string(p.src), Reason: reason}
+}
 
 func (p *parser) parse() (tokens, error) {
 	for p.pos < len(p.src) {

@@ -20,6 +20,10 @@ const (
 	maxSet = 64
 	// maxMembers bounds the characters of a class that is written out.
 	maxMembers = 16
+	// maxLiteral bounds the length of a literal that is put together, and maxSets how many of
+	// them are known: more would choose no better.
+	maxLiteral = 256
+	maxSets    = 16
 	// worth is the length from which on a literal is worth knowing.
 	worth = 3
 )
@@ -140,12 +144,14 @@ func (a *analysis) concat(subs []*syntax.Node) knowledge {
 	whole := true
 	for _, s := range subs {
 		k := a.node(s)
-		if k.exact != nil && len(run)*len(k.exact) <= maxSet {
+		if k.exact != nil && len(run)*len(k.exact) <= maxSet && shortestOf(run) < maxLiteral {
 			run = cross(run, k.exact)
 			continue
 		}
 		whole = false
-		sets = with(sets, run)
+		if sets = with(sets, run); len(sets) >= maxSets {
+			return knowledge{sets: sets}
+		}
 		if run = k.exact; run == nil {
 			sets = append(sets, k.sets...)
 			run = []string{""}

@@ -45,9 +45,15 @@ type Pattern struct {
 	apart bool
 }
 
+// MaxLength is the length of the longest expression, in bytes.
+const MaxLength = 256 << 10
+
 // Compile reads an expression. The error is a [*syntax.Error] or says what else is
 // wrong with it.
 func Compile(expr string, o Options) (*Pattern, error) {
+	if len(expr) > MaxLength {
+		return nil, fmt.Errorf("the pattern has %d bytes, and %d are the most; search for a part of it that is rare, or for its alternatives in several calls", len(expr), MaxLength)
+	}
 	tree, err := parse(expr, o)
 	if err != nil {
 		return nil, err
@@ -166,7 +172,7 @@ func longest(n *syntax.Node) []byte {
 	case syntax.OpConcat:
 		for _, sub := range n.Sub {
 			if b, ok := literal(sub); ok || sub.Op == syntax.OpLook {
-				run = append(run[:len(run):len(run)], b...)
+				run = append(run, b...)
 				continue
 			}
 			keep(run)

@@ -56,10 +56,16 @@ const (
 	Substring Match = "substring"
 )
 
+// maxText bounds the length of a query in bytes.
+const maxText = 64 << 10
+
 // Parse reads a query: a name, perhaps with what it is declared in (Server.Close,
 // Server::close), a glob over the whole name (get*User, "*" for all), or a regular
 // expression between slashes, with an i behind the last where case does not matter.
 func Parse(text string, m Match) (*Query, error) {
+	if len(text) > maxText {
+		return nil, fmt.Errorf("the query has %d bytes, and %d are the most; give the name alone, or a part of it", len(text), maxText)
+	}
 	text = strings.TrimSpace(text)
 	if expr, ok := strings.CutPrefix(text, "/"); ok && len(text) > 2 {
 		if body, fold := strings.CutSuffix(expr, "/i"); fold {

@@ -15,6 +15,7 @@ type posix struct {
 	depth    int
 	extended bool
 	foldCase bool
+	effort
 }
 
 // Basic reads a pattern as GNU grep -G does: ( ) { } | + ? are characters, and
@@ -232,6 +233,9 @@ func (p *posix) atom() *Node {
 func (p *posix) char(r rune) *Node { return class(p.fold(Class{{r, r}})) }
 
 func (p *posix) fold(c Class) Class {
+	if !p.affords(c, p.foldCase) {
+		p.fail(p.pos, p.pos, tooManyClasses)
+	}
 	if p.foldCase {
 		return c.foldUpper()
 	}

@@ -16,6 +16,7 @@ type rust struct {
 	depth int
 	flags flags
 	names map[string]bool
+	effort
 }
 
 // Rust reads a pattern as ripgrep does: the syntax of Rust's regex crate with ^ and $
@@ -271,6 +272,9 @@ func (p *rust) foldChar(e escape) Class {
 }
 
 func (p *rust) fold(c Class) Class {
+	if !p.affords(c, p.flags.fold) {
+		p.fail(p.pos, p.pos, tooManyClasses)
+	}
 	switch {
 	case !p.flags.fold:
 		return c

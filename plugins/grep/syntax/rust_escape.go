@@ -39,7 +39,11 @@ func (p *rust) escape() escape {
 	}
 	p.next()
 	if strings.ContainsRune("dswDSW", r) {
-		return escape{set: true, class: letterClass(r, !p.flags.ascii)}
+		c := letterClass(r, !p.flags.ascii)
+		if !p.affords(c, false) {
+			p.fail(at, p.pos, tooManyClasses)
+		}
+		return escape{set: true, class: c}
 	}
 	if l, ok := wordLooks[r]; ok {
 		if r == 'b' && p.peek() == '{' {
