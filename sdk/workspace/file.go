@@ -211,6 +211,18 @@ func (w *Workspace) ReadDir(p Path, limit int) (entries []fs.DirEntry, more bool
 	return entries, more, nil
 }
 
+// Lstat describes the entry called name in the directory p; a symbolic link itself.
+func (w *Workspace) Lstat(p Path, name string) (fs.FileInfo, error) {
+	if err := w.usable(p); err != nil {
+		return nil, err
+	}
+	info, err := p.tree.dir.Lstat(filepath.Join(p.rel, name))
+	if err != nil {
+		return nil, fail("look at", filepath.Join(p.abs, name), err)
+	}
+	return info, nil
+}
+
 // Readlink gives what the symbolic link called name in the directory p says, for
 // showing. To follow it, resolve its path.
 func (w *Workspace) Readlink(p Path, name string) (string, error) {

@@ -1,6 +1,7 @@
 package workspace_test
 
 import (
+	"io/fs"
 	"bytes"
 	"crypto/sha256"
 	"errors"
@@ -123,6 +124,12 @@ func TestReadDir(t *testing.T) {
 	}
 	if _, err := w.Readlink(root, "../x"); err == nil {
 		t.Error("a link outside was read")
+	}
+	if info, err := w.Lstat(root, "out"); err != nil || info.Mode()&fs.ModeSymlink == 0 || info.Name() != "out" {
+		t.Errorf("the link itself: %v, %v", info, err)
+	}
+	if _, err := w.Lstat(root, "../x"); err == nil {
+		t.Error("an entry outside of the root is described")
 	}
 	if names, err = w.Names(root, 0); len(names) != 5 || err != nil {
 		t.Errorf("names: %v, error %v", names, err)

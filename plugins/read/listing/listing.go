@@ -155,9 +155,14 @@ func (w *walk) enter(p workspace.Path, e fs.DirEntry, at string, depth int) erro
 
 // entries reads a directory in order: subdirectories first, then by name.
 func (w *walk) entries(p workspace.Path) ([]fs.DirEntry, error) {
-	f, err := w.ws.OpenDir(p)
+	opened, err := w.ws.OpenDir(p)
 	if err != nil {
 		return nil, err
+	}
+	defer func() { _ = opened.Close() }()
+	f, err := cheap(opened)
+	if err != nil {
+		return nil, tool.Errorf(tool.ExecutionFailed, "Cannot list %s: %w. Try again.", p, err)
 	}
 	defer func() { _ = f.Close() }()
 	var all []fs.DirEntry
@@ -203,7 +208,7 @@ func (w *walk) matches(name, rel string) bool {
 }
 
 func (w *walk) add(p workspace.Path, e fs.DirEntry, rel string) {
-	info, err := e.Info()
+	info, err := w.ws.Lstat(p, e.Name())
 	if err != nil { // gone by now
 		w.out.Total--
 		return

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 
 	"toolhost.dev/sdk/tool"
@@ -97,5 +98,28 @@ func TestPrintable(t *testing.T) {
 		if got := printable(name); got != want {
 			t.Errorf("%q: %s", name, got)
 		}
+	}
+}
+
+// TestTypes lists one of each type, whose metadata is asked for one by one.
+func TestTypes(t *testing.T) {
+	dir, ws, top := tree(t)
+	must(t, syscall.Mkfifo(dir+"/fifo", 0o600))
+	must(t, os.Mkdir(dir+"/aside", 0o700))
+	must(t, os.WriteFile(dir+"/aside/file", []byte("12345"), 0o600))
+	must(t, os.Symlink("file", dir+"/aside/link"))
+	l, err := Read(t.Context(), ws, top, Options{Recursive: true, Pattern: "{fifo,aside,aside/*}"})
+	must(t, err)
+	var got []string
+	for _, e := range l.Entries {
+		info, err := os.Lstat(e.Path)
+		must(t, err)
+		if e.Size != info.Size() || !e.Modified.Equal(info.ModTime()) {
+			t.Errorf("%s: %d bytes of %s, want %d of %s", e.Rel, e.Size, e.Modified, info.Size(), info.ModTime())
+		}
+		got = append(got, e.Rel+" "+e.Type+" "+e.Target)
+	}
+	if want := []string{"aside directory ", "aside/file file ", "aside/link symlink file", "fifo fifo "}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
