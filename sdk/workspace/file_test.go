@@ -1,10 +1,10 @@
 package workspace_test
 
 import (
-	"io/fs"
 	"bytes"
 	"crypto/sha256"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
