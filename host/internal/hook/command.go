@@ -67,7 +67,7 @@ func (c *Command) Hook(ctx context.Context, in *tool.HookInput) (*tool.HookAnswe
 	answer, words := &bounded{max: maxAnswer}, &bounded{max: maxWords}
 	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = "/", c.Env, bytes.NewReader(append(text, '\n')), answer, words
 	err = c.Run(ctx, cmd)
-	said := strings.TrimSpace(words.String())
+	said := strings.TrimSpace(strings.ToValidUTF8(words.kept.String(), "\uFFFD"))
 	var exit *exec.ExitError
 	switch {
 	case ctx.Err() != nil:
@@ -81,7 +81,7 @@ func (c *Command) Hook(ctx context.Context, in *tool.HookInput) (*tool.HookAnswe
 	case answer.over:
 		return nil, fmt.Errorf("%s answered more than %d bytes", c.Argv[0], maxAnswer)
 	}
-	return parse(answer.Bytes())
+	return parse(answer.kept.Bytes())
 }
 
 // unwritable says which file of the command a tool could write to.
@@ -194,19 +194,17 @@ func parse(text []byte) (*tool.HookAnswer, error) {
 	return out, nil
 }
 
-// bounded keeps the beginning of what is written to it.
+// bounded keeps the beginning of what is written to it. The buffer is not embedded, whose
+// ReadFrom has no bound.
 type bounded struct {
-	bytes.Buffer
+	kept bytes.Buffer
 	max  int
 	over bool
 }
 
 func (b *bounded) Write(p []byte) (int, error) {
-	if room := b.max - b.Len(); len(p) > room {
-		b.over = true
-		b.Buffer.Write(p[:room])
-	} else {
-		b.Buffer.Write(p)
-	}
+	room := min(b.max-b.kept.Len(), len(p))
+	b.over = b.over || room < len(p)
+	b.kept.Write(p[:room])
 	return len(p), nil
 }
