@@ -53,8 +53,12 @@ func checkHandshake(ctx context.Context, s *suite, v *verdict) {
 }
 
 func checkStdout(ctx context.Context, s *suite, v *verdict) {
-	for _, line := range s.firstStart(ctx).before {
+	sh := s.firstStart(ctx)
+	for _, line := range sh.before {
 		v.failf("it printed %.200q before the handshake line", line)
+	}
+	if sh.more > 0 {
+		v.failf("it printed %d lines more", sh.more)
 	}
 }
 

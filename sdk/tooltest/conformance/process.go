@@ -28,7 +28,8 @@ const hostVersion = "0.0.0-conformance"
 
 // shaken is what is known of a start after the handshake, or after none came.
 type shaken struct {
-	before []string // lines on standard output before it
+	before []string // lines on standard output before it, cut, and only the first few
+	more   int      // how many lines more there were
 	line   string   // the handshake line; empty: none came
 	why    string   // there is none
 }
@@ -91,15 +92,7 @@ func (s *suite) launch(ctx context.Context, cookie bool) (*process, error) {
 	lines := make(chan string)
 	go func() {
 		defer outR.Close() //nolint:errcheck // only read
-		in := bufio.NewReader(outR)
-		for {
-			line, err := in.ReadString('\n')
-			if err != nil {
-				close(lines)
-				return
-			}
-			lines <- strings.TrimRight(line, "\r\n")
-		}
+		readLines(outR, lines)
 	}()
 	p.shaken = p.awaitHandshake(ctx, lines, min(s.opts.Patience, startTimeout))
 	go func() { // a plugin that prints must not block
@@ -107,6 +100,32 @@ func (s *suite) launch(ctx context.Context, cookie bool) (*process, error) {
 		}
 	}()
 	return p, nil
+}
+
+const (
+	// maxLine is what is looked at of a line on standard output, in bytes; a handshake with a
+	// certificate fits in it.
+	maxLine = 16 << 10
+	// maxBefore is how many lines before the handshake line are kept.
+	maxBefore = 7
+)
+
+// readLines gives the lines of r, cut to maxLine, until its end, and closes lines. What has no
+// end of line at the end of r is left out.
+func readLines(r io.Reader, lines chan<- string) {
+	defer close(lines)
+	in := bufio.NewReaderSize(r, maxLine)
+	for {
+		b, err := in.ReadSlice('\n')
+		line := strings.TrimRight(string(b), "\r\n")
+		for errors.Is(err, bufio.ErrBufferFull) {
+			_, err = in.ReadSlice('\n')
+		}
+		if err != nil {
+			return
+		}
+		lines <- line
+	}
 }
 
 // socketsIn gives a directory for sockets, whose paths must be short; empty: the usual one.
@@ -139,7 +158,11 @@ func (p *process) awaitHandshake(ctx context.Context, lines <-chan string, timeo
 				sh.line = line
 				return sh
 			}
-			sh.before = append(sh.before, line)
+			if len(sh.before) < maxBefore {
+				sh.before = append(sh.before, line)
+			} else {
+				sh.more++
+			}
 		case <-timer.C:
 			sh.why = fmt.Sprintf("no handshake line came within %s%s", timeout, p.said())
 			return sh

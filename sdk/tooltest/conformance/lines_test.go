@@ -1,0 +1,20 @@
+package conformance
+
+import (
+	"io"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestReadLines(t *testing.T) {
+	lines := make(chan string)
+	go readLines(io.MultiReader(strings.NewReader("a\r\n\n"), strings.NewReader(strings.Repeat("x", 10*maxLine+5)+"\nb\n"), strings.NewReader(strings.Repeat("y", 3*maxLine))), lines)
+	var got []string
+	for l := range lines {
+		got = append(got, l)
+	}
+	if want := []string{"a", "", strings.Repeat("x", maxLine), "b"}; !slices.Equal(got, want) {
+		t.Errorf("%.300q", got)
+	}
+}
