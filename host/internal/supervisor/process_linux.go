@@ -14,9 +14,6 @@ func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 }
 
-// killWithHost has the kernel kill a process that may not heed less.
-func killWithHost(a *syscall.SysProcAttr) { a.Pdeathsig = syscall.SIGKILL }
-
 var (
 	forkOnce sync.Once
 	forks    chan func()
