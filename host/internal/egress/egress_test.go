@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"toolhost.dev/host/internal/hostlist"
 )
@@ -151,4 +152,61 @@ func TestProxy(t *testing.T) {
 	if _, err := io.Copy(io.Discard, in); err != nil && !strings.Contains(err.Error(), "reset") {
 		t.Error(err)
 	}
+}
+
+// TestConnectionsAreBounded: also those that never say what they want, and tunnels.
+func TestConnectionsAreBounded(t *testing.T) {
+	there, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer there.Close()
+	at := there.Addr().String()
+	rules, err := hostlist.Parse([]string{at})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer (&Proxy{Hosts: rules}).Serve(l)()
+	answers := func(c net.Conn) bool {
+		fmt.Fprintf(c, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", at, at)
+		line, _ := bufio.NewReader(c).ReadString('\n')
+		return strings.Contains(line, "200")
+	}
+	connect := func() net.Conn {
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	var open []net.Conn
+	for i := range maxConnections {
+		c := connect()
+		defer c.Close()
+		if open = append(open, c); i%100 == 0 && !answers(c) {
+			t.Fatal("no tunnel")
+		}
+	}
+	over := connect()
+	defer over.Close()
+	if answers(over) {
+		t.Error("there are more connections than may be")
+	}
+	for _, c := range open {
+		c.Close()
+	}
+	for range 200 { // until the proxy has seen that they are closed
+		c := connect()
+		ok := answers(c)
+		c.Close()
+		if ok {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Error("the places of what was closed are not free again")
 }

@@ -27,7 +27,8 @@ const (
 	lookupTimeout = 10 * time.Second
 	// headerTimeout is how long a client may take to say what it wants.
 	headerTimeout = 30 * time.Second
-	// maxConnections of one sandbox at once; more are refused.
+	// maxConnections of one sandbox at once; more are closed. Also those that ask for nothing
+	// count, or a sandbox could take all files that the host may open.
 	maxConnections = 512
 )
 
@@ -54,15 +55,12 @@ type Proxy struct {
 	Log *slog.Logger
 	// Resolve looks a name up. nil: as the system does.
 	Resolve func(ctx context.Context, name string) ([]netip.Addr, error)
-
-	slots chan struct{}
 }
 
 // Serve answers the clients of a listener until the function that it gives is called, which closes
 // the listener and all connections.
 func (p *Proxy) Serve(l net.Listener) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	p.slots = make(chan struct{}, maxConnections)
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) { return p.dial(ctx, address) },
 		// Clients speak HTTP/1.1 to a proxy for plain HTTP.
@@ -80,13 +78,6 @@ func (p *Proxy) Serve(l net.Listener) (stop func()) {
 		BaseContext: func(net.Listener) context.Context { return ctx },
 		ErrorLog:    slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			select {
-			case p.slots <- struct{}{}:
-				defer func() { <-p.slots }()
-			default:
-				http.Error(w, "toolhost: too many connections at once", http.StatusServiceUnavailable)
-				return
-			}
 			switch {
 			case r.Method == http.MethodConnect:
 				p.tunnel(ctx, w, r)
@@ -98,7 +89,7 @@ func (p *Proxy) Serve(l net.Listener) (stop func()) {
 		}),
 	}
 	go func() {
-		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) && p.Log != nil && ctx.Err() == nil {
+		if err := s.Serve(&limitedListener{Listener: l}); !errors.Is(err, http.ErrServerClosed) && p.Log != nil && ctx.Err() == nil {
 			p.Log.Warn("the proxy of a sandbox ended", "error", err)
 		}
 	}()
