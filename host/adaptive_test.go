@@ -1,11 +1,14 @@
 package host_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"toolhost.dev/sdk/tool"
 
@@ -21,7 +24,13 @@ func TestAdaptiveLimitsAreShownAndApplied(t *testing.T) {
 		}
 	}
 	write(true)
-	h := open(t, host.Options{Config: path})
+	var slow atomic.Bool
+	h := open(t, host.Options{Config: path, Hooks: []host.Hook{{Name: "slow", On: []tool.HookEvent{tool.HookBefore}, Handler: hookFunc(func(context.Context, *tool.HookInput) (*tool.HookAnswer, error) {
+		if slow.Load() {
+			time.Sleep(5500 * time.Millisecond)
+		}
+		return nil, nil
+	})}}})
 	nap := func(ms int) *host.Result {
 		return h.Run(t.Context(), host.Request{Name: "nap", Arguments: fmt.Appendf(nil, `{"ms":%d}`, ms)}, nil)
 	}
@@ -51,6 +60,12 @@ func TestAdaptiveLimitsAreShownAndApplied(t *testing.T) {
 	if res := nap(100_000); res.Error == nil || res.Error.Kind != tool.Timeout || !strings.Contains(res.Error.Message, "longer than 5s, which is much for it") {
 		t.Errorf("%+v", res.Error)
 	}
+	// A hook, as a person who is asked, may take longer than the tool does.
+	slow.Store(true)
+	if res := nap(1); !res.Success() {
+		t.Error(res.Error)
+	}
+	slow.Store(false)
 
 	write(false)
 	if r, err := h.Reload(t.Context(), host.ReloadOptions{}); err != nil || r.Refused() {

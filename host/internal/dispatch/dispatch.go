@@ -150,7 +150,7 @@ func (p *Pending) Run(ctx context.Context, front Front) *tool.Result {
 	}
 	defer p.place.Release()
 	whole := ctx
-	p.timeout = p.limit()
+	p.timeout = p.d.configured(p.entry)
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	call := p.call()
@@ -160,7 +160,7 @@ func (p *Pending) Run(ctx context.Context, front Front) *tool.Result {
 	permitting.End()
 	if err != nil {
 		p.ticket.Abandon()
-		return p.finish(refused(err))
+		return p.finish(p.gaveUp(ctx, err, "hooks, or for a person's answer"))
 	}
 	told := front
 	if p.d.Hooks.For(tool.HookAfter, p.entry.FullName()) != nil {
@@ -172,13 +172,13 @@ func (p *Pending) Run(ctx context.Context, front Front) *tool.Result {
 	done, err := p.ticket.Wait(ctx) // 4. when
 	if err != nil {
 		waiting.End()
-		return p.finish(p.gaveUp(err))
+		return p.finish(p.gaveUp(ctx, err, "other calls"))
 	}
 	defer done()
 	leave, err := p.adapt(ctx)
 	waiting.End()
 	if err != nil {
-		return p.instead(whole, front, p.finish(p.gaveUp(err)))
+		return p.instead(whole, front, p.finish(p.gaveUp(ctx, err, "other calls")))
 	}
 	defer leave(nil)
 	if err := p.recheck(call); err != nil {
@@ -189,6 +189,8 @@ func (p *Pending) Run(ctx context.Context, front Front) *tool.Result {
 	}
 	defer p.lend(ctx, call, told)()
 	queued := time.Since(p.started)
+	ctx, cancel = p.narrow(ctx)
+	defer cancel()
 	p.entry.Life.Begin()
 	defer p.entry.Life.End()
 	defer p.d.Metrics.Tool(p.entry.FullName()).Begin()()

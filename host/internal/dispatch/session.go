@@ -41,12 +41,18 @@ func (p *Pending) overdue(ctx context.Context, res *tool.Result) *tool.Result {
 	return res
 }
 
-func (p *Pending) limit() time.Duration {
-	given := p.d.configured(p.entry)
+// narrow gives the call less time where calls of its tool have shown that it needs less. What
+// it waited for before, such as a person's answer, they say nothing about.
+func (p *Pending) narrow(ctx context.Context) (context.Context, context.CancelFunc) {
 	if p.d.Adaptive == nil || p.entry.Timeout < 0 {
-		return given
+		return ctx, func() {}
 	}
-	return adaptedTimeout(p.d.Metrics.Tool(p.entry.FullName()), given)
+	timeout := adaptedTimeout(p.d.Metrics.Tool(p.entry.FullName()), p.timeout)
+	if end, ok := ctx.Deadline(); ok && time.Until(end) <= timeout {
+		return ctx, func() {}
+	}
+	p.timeout = timeout
+	return context.WithTimeout(ctx, timeout)
 }
 
 // configured is what a call of a tool may take, as far as it and the operator say.
@@ -261,7 +267,11 @@ func (p *Pending) unbound() json.RawMessage {
 }
 
 // gaveUp is the result of a call that did not come to run because of others.
-func (p *Pending) gaveUp(err error) *tool.Result {
+func (p *Pending) gaveUp(ctx context.Context, err error, waitedFor string) *tool.Result {
+	if errors.Is(err, context.DeadlineExceeded) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		err = tool.Errorf(tool.Timeout, "%[1]s did not come to run within %[2]s, because it waited for %[3]s. Try again later, or raise the limit in the configuration: tool %[1]q { timeout = \"…\" }.",
+			p.entry.FullName(), p.timeout, waitedFor)
+	}
 	res := refused(err)
 	res.Run.QueueTime = time.Since(p.started)
 	return res
