@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/module"
 
 	"toolhost.dev/sdk/tool"
 )
@@ -107,10 +108,10 @@ func write(dir string, contents map[string][]byte) (made *Made, err error) {
 	switch {
 	case isNew:
 		if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // sources, for everybody
-			return nil, err
+			return nil, fmt.Errorf("the plugin cannot be made in %s: %w. Name another directory (--dir)", dir, err)
 		}
 	case err != nil:
-		return nil, fmt.Errorf("the plugin cannot be made in %s: %w", dir, err)
+		return nil, fmt.Errorf("the plugin cannot be made in %s: %w. Name another directory (--dir)", dir, err)
 	case len(entries) > 0:
 		return nil, fmt.Errorf("%s is not empty: name a directory that is not there yet (--dir)", dir)
 	}
@@ -176,7 +177,11 @@ func goModule(name, sdk string) (mod, sum []byte, err error) {
 		return nil, nil, fmt.Errorf("the SDK's go.mod: %w", err)
 	}
 	f := new(modfile.File)
-	if err := f.AddModuleStmt("example.com/" + name); err != nil {
+	path := "example.com/" + name
+	if module.CheckPath(path) != nil { // such as "a."
+		path = "example.com/plugin"
+	}
+	if err := f.AddModuleStmt(path); err != nil {
 		return nil, nil, err
 	}
 	if err := f.AddGoStmt(of.Go.Version); err != nil {
