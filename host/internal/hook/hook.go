@@ -233,6 +233,9 @@ func Before(ctx context.Context, hooks []*Hook, in tool.HookInput, caller Caller
 		case tool.HookProceed:
 		case tool.HookAsk:
 			if err := caller.Ask(ctx, h, in.Arguments, a.Reason); err != nil {
+				if ctx.Err() != nil {
+					return nil, log, context.Cause(ctx)
+				}
 				note(Denied, err.Error())
 				return nil, log, &RefusalError{By: h, Reason: err.Error()}
 			}
