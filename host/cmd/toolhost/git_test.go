@@ -23,6 +23,12 @@ var gitWays = []string{
 	`chmod 777 .git/config; [ $(stat -c %a .git/config) = 777 ] && echo ESCAPED`,
 	`echo x > .git/modules/sub/hooks/post-commit && echo ESCAPED`,
 	`mv .git/modules/sub .git/modules/moved && echo ESCAPED; mv .git/modules/moved .git/modules/sub`,
+	`mv .git/modules .git/moved && echo ESCAPED; mv .git/moved .git/modules`,
+	`echo /evil > .git/worktrees/beside/commondir && echo ESCAPED; echo ../.. > .git/worktrees/beside/commondir`,
+	`mv .git/worktrees/beside .git/moved && echo ESCAPED; mv .git/moved .git/worktrees/beside`,
+	`mv .git/worktrees .git/moved && echo ESCAPED; mv .git/moved .git/worktrees`,
+	`echo x >> .git/config.worktree && echo ESCAPED`,
+	`echo x >> .git/worktrees/beside/config.worktree && echo ESCAPED`,
 	`mv .git/hooks .git/moved && echo ESCAPED; mv .git/moved .git/hooks`,
 	`mv .git moved && echo ESCAPED; mv moved .git`,
 	`[ -e .git/commondir ] && echo ESCAPED; rm -f .git/commondir`, // of a call before
@@ -64,7 +70,7 @@ func TestGitIsProtected(t *testing.T) {
 
 func (w *world) repository(t *testing.T, user string) {
 	t.Helper()
-	script := `git init -q . && git config user.email a@b && git config user.name n && git config submodule.recurse false && echo 1 > f && git add f && git commit -qm one && git init -q --bare .git/modules/sub`
+	script := `git init -q . && git config user.email a@b && git config user.name n && git config submodule.recurse false && echo 1 > f && git add f && git commit -qm one && git init -q --bare .git/modules/sub && git worktree add -q --detach beside && git config extensions.worktreeConfig true`
 	c := w.command(user, "sh", "-c", script)
 	c.Dir, c.Env = w.work, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.home}
 	if out, err := c.CombinedOutput(); err != nil {

@@ -1,13 +1,21 @@
 package sandbox
 
 import (
+	"bytes"
+	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
-// maxModules bounds the repositories of submodules that are protected.
+// maxModules bounds the directories of submodules and worktrees that are protected one by one; with
+// more, or where something is not as git makes it, all of .git is.
 const maxModules = 200
+
+// maxConfig is how much of a repository's settings is looked at, in bytes.
+const maxConfig = 1 << 20
 
 // gitPaths gives what in the repository of a root leads to programs that git runs, for whoever
 // uses git outside later: hooks and settings. protected must not be written to, and fixed not be
@@ -23,72 +31,126 @@ func gitPaths(root string) (fixed, protected []string) {
 	case !st.IsDir():
 		return nil, nil
 	}
-	fixed = []string{dir}
-	whole := false
-	repository := func(at string) {
-		paths, ok := repositoryPaths(dir, at)
-		protected = append(protected, paths...)
-		whole = whole || !ok
-	}
-	repository(".")
-	modules := 0
-	_ = fs.WalkDir(os.DirFS(dir), "modules", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.IsDir() {
-			return nil //nolint:nilerr // what cannot be read leads to no repository
-		}
-		if _, err := os.Lstat(filepath.Join(dir, path, "HEAD")); err != nil {
-			return nil //nolint:nilerr // a directory of repositories
-		}
-		if modules++; modules > maxModules {
-			whole = true
-			return fs.SkipAll
-		}
-		fixed = append(fixed, filepath.Join(dir, path))
-		repository(path)
-		if _, err := os.Lstat(filepath.Join(dir, path, "modules")); err == nil {
-			return nil // submodules of submodules
-		}
-		return fs.SkipDir
-	})
-	if whole {
-		return nil, []string{dir}
-	}
-	return fixed, protected
-}
-
-// repositoryPaths gives what is to be protected of one repository below dir. ok is false when that
-// cannot be done piece by piece.
-func repositoryPaths(dir, at string) (paths []string, ok bool) {
 	r, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, false
+		return nil, []string{dir}
 	}
 	defer r.Close() //nolint:errcheck // only read
-	if st, err := r.Lstat(filepath.Join(at, "hooks")); err != nil {
-		if r.Mkdir(filepath.Join(at, "hooks"), 0o755) != nil {
-			return nil, false
+	g := gitDir{dir: dir, root: r, fixed: []string{dir}}
+	if !g.repository(".") || !g.modules("modules") {
+		return nil, []string{dir}
+	}
+	return g.fixed, g.protected
+}
+
+// gitDir collects what is protected below the .git of a root. Its methods report whether that can
+// be done piece by piece.
+type gitDir struct {
+	dir              string
+	root             *os.Root
+	fixed, protected []string
+	count            int // of submodules and worktrees
+}
+
+func (g *gitDir) fix(at string)     { g.fixed = append(g.fixed, filepath.Join(g.dir, at)) }
+func (g *gitDir) protect(at string) { g.protected = append(g.protected, filepath.Join(g.dir, at)) }
+
+// repository protects one repository.
+func (g *gitDir) repository(at string) bool {
+	hooks, config := filepath.Join(at, "hooks"), filepath.Join(at, "config")
+	if st, err := g.root.Lstat(hooks); err != nil {
+		if g.root.Mkdir(hooks, 0o755) != nil {
+			return false
 		}
 	} else if !st.IsDir() {
+		return false
+	}
+	g.protect(hooks)
+	if !g.file(config, true) {
+		return false
+	}
+	own, err := g.ownSettings(config)
+	return err == nil && g.file(filepath.Join(at, "config.worktree"), own) && g.file(filepath.Join(at, "commondir"), false) && g.worktrees(filepath.Join(at, "worktrees"), own)
+}
+
+// ownSettings reports whether each worktree may have settings of its own.
+func (g *gitDir) ownSettings(config string) (bool, error) {
+	f, err := g.root.OpenFile(config, os.O_RDONLY|syscall.O_NONBLOCK, 0) // what has become a pipe must not hold it up
+	if err != nil {
+		return false, err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	text, err := io.ReadAll(io.LimitReader(f, maxConfig))
+	return len(text) == maxConfig || bytes.Contains(bytes.ToLower(text), []byte("worktreeconfig")), err
+}
+
+// worktrees protects where linked worktrees, which can be anywhere, have their settings from.
+func (g *gitDir) worktrees(at string, own bool) bool {
+	names, ok := g.subdirectories(at)
+	for _, name := range names {
+		path := filepath.Join(at, name)
+		g.fix(path)
+		ok = ok && g.file(filepath.Join(path, "commondir"), false) && g.file(filepath.Join(path, "config.worktree"), own)
+	}
+	return ok
+}
+
+// modules protects the repositories of submodules, whose names may have slashes.
+func (g *gitDir) modules(at string) bool {
+	names, ok := g.subdirectories(at)
+	for _, name := range names {
+		path := filepath.Join(at, name)
+		if _, err := g.root.Lstat(filepath.Join(path, "HEAD")); err != nil {
+			ok = ok && g.modules(path)
+			continue
+		}
+		g.fix(path)
+		ok = ok && g.repository(path) && g.modules(filepath.Join(path, "modules"))
+	}
+	return ok
+}
+
+// subdirectories fixes a directory, or another could take its place, and gives those in it.
+func (g *gitDir) subdirectories(at string) (names []string, ok bool) {
+	st, err := g.root.Lstat(at)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, true
+	}
+	if err != nil || !st.IsDir() {
 		return nil, false
 	}
-	config := filepath.Join(at, "config")
-	if _, err := r.Lstat(config); err != nil {
-		f, err := r.OpenFile(config, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
-		if err != nil || f.Close() != nil {
-			return nil, false
+	g.fix(at)
+	entries, err := fs.ReadDir(g.root.FS(), at)
+	for _, e := range entries {
+		if e.IsDir() {
+			names = append(names, e.Name())
 		}
 	}
-	for _, name := range []string{"hooks", "config", "config.worktree", "commondir"} {
-		path := filepath.Join(at, name)
-		switch st, err := r.Lstat(path); {
-		case err != nil: // the last two are rarely there
-		case name != "hooks" && !st.Mode().IsRegular():
-			return nil, false
-		default:
-			paths = append(paths, filepath.Join(dir, path))
+	g.count += len(names)
+	return names, err == nil && g.count <= maxModules
+}
+
+// file protects a file that is there, or has to be.
+func (g *gitDir) file(at string, needed bool) bool {
+	st, err := g.root.Lstat(at)
+	if err != nil {
+		if !needed {
+			return true
 		}
+		if !g.touch(at) {
+			return false
+		}
+	} else if !st.Mode().IsRegular() {
+		return false
 	}
-	return paths, true
+	g.protect(at)
+	return true
+}
+
+// touch makes an empty file.
+func (g *gitDir) touch(at string) bool {
+	f, err := g.root.OpenFile(at, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	return err == nil && f.Close() == nil
 }
 
 // Redirects gives the file by which a command sent git elsewhere for its settings and hooks; empty:

@@ -22,9 +22,26 @@ func TestGitPaths(t *testing.T) {
 			func(root string) error {
 				return files(root, ".git/config", ".git/modules/a/HEAD", ".git/modules/b/c/HEAD", ".git/modules/a/modules/d/HEAD")
 			},
-			".git .git/modules/a .git/modules/a/modules/d .git/modules/b/c",
+			".git .git/modules .git/modules/a .git/modules/a/modules .git/modules/a/modules/d .git/modules/b .git/modules/b/c",
 			".git/hooks .git/config .git/modules/a/hooks .git/modules/a/config .git/modules/a/modules/d/hooks .git/modules/a/modules/d/config .git/modules/b/c/hooks .git/modules/b/c/config",
 		},
+		"worktrees": {
+			func(root string) error {
+				return files(root, ".git/config", ".git/worktrees/a/commondir", ".git/worktrees/b/HEAD")
+			},
+			".git .git/worktrees .git/worktrees/a .git/worktrees/b", ".git/hooks .git/config .git/worktrees/a/commondir",
+		},
+		"worktrees with settings": {
+			func(root string) error {
+				_ = files(root, ".git/worktrees/a/commondir")
+				return os.WriteFile(filepath.Join(root, ".git/config"), []byte("[Extensions]\n\tworktreeConfig = true\n"), 0o600)
+			},
+			".git .git/worktrees .git/worktrees/a", ".git/hooks .git/config .git/config.worktree .git/worktrees/a/commondir .git/worktrees/a/config.worktree",
+		},
+		"linked modules": {func(root string) error {
+			_ = files(root, ".git/config")
+			return os.Symlink("/m", filepath.Join(root, ".git/modules"))
+		}, "", ".git"},
 		"linked": {func(root string) error { return os.Symlink("/elsewhere", filepath.Join(root, ".git")) }, "", ""},
 		"linked hooks": {func(root string) error {
 			_ = files(root, ".git/config")
