@@ -27,3 +27,26 @@ func TestWhatAProgramSaysIsBounded(t *testing.T) {
 		t.Errorf("%v, %+.200v", err, a)
 	}
 }
+
+func TestAnswers(t *testing.T) {
+	for text, want := range map[string]string{ // a decision, or what the error says
+		"":                                    "",
+		" {} ":                                "",
+		`{"decision":"approve"}`:              "",
+		`{"decision":"block"}`:                "deny",
+		`{"decision":"ask","reason":"x"}`:     "ask",
+		`{"continue":false}`:                  "deny",
+		`{"decision":"ask","continue":false}`: "deny",
+		`{"decision":"allow","hookSpecificOutput":{"permissionDecision":"deny"}}`: "deny",
+		`{"decision":"deny","hookSpecificOutput":{"permissionDecision":"allow"}}`: "deny",
+		`{"decision":"perhaps"}`:                  "use allow, deny or ask",
+		`{"decision":"allow"}{"decision":"deny"}`: "more than one JSON object",
+		`{"decison":"deny"}`:                      "unknown field",
+		`{"result":{"error":{"kind":"odd"}}}`:     "which there is not",
+	} {
+		a, err := parse([]byte(text))
+		if err != nil && (want == "" || !strings.Contains(err.Error(), want)) || err == nil && string(a.Decision) != want {
+			t.Errorf("%s: %+v, %v", text, a, err)
+		}
+	}
+}

@@ -110,3 +110,15 @@ func TestWhatIsNotSampledIsNotRecorded(t *testing.T) {
 		t.Errorf("%d of 2000", some)
 	}
 }
+
+func TestWhatWaitsIsBounded(t *testing.T) {
+	tr := New(Config{URL: "http://127.0.0.1:1", Sample: 1}, slog.New(slog.DiscardHandler))
+	tr.running = true // nobody takes them away
+	for range maxQueued + 5 {
+		s, _ := tr.Start(Context{}, "x")
+		s.End()
+	}
+	if len(tr.queue) != maxQueued || tr.Dropped() != 5 {
+		t.Errorf("%d wait, %d dropped", len(tr.queue), tr.Dropped())
+	}
+}

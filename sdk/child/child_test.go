@@ -1,0 +1,45 @@
+package child
+
+import (
+	"bytes"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestGroup: what a program has started in its group ends with it, also when it is killed.
+func TestGroup(t *testing.T) {
+	for name, tail := range map[string]string{"ends": "", "is killed": "; wait"} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			cmd := exec.Command("sh", "-c", "exec 3>&1; sleep 1000 3>&- >/dev/null & echo started"+tail) //nolint:gosec // a constant
+			cmd.Stdout, cmd.WaitDelay = &out, 10*time.Second
+			p, err := Start(cmd)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tail != "" {
+				p.Kill()
+			}
+			<-p.Exited()
+			if tail == "" && (p.Err() != nil || !strings.Contains(out.String(), "started")) {
+				t.Errorf("%q, %v", out.String(), p.Err())
+			}
+			for range 200 { // until they are reaped
+				if syscall.Kill(-cmd.Process.Pid, 0) == syscall.ESRCH {
+					return
+				}
+				time.Sleep(50 * time.Millisecond)
+			}
+			t.Error("a process of the group is left")
+		})
+	}
+}
+
+func TestStartFails(t *testing.T) {
+	if _, err := Start(exec.Command("/nowhere/program")); err == nil {
+		t.Error("it started")
+	}
+}
