@@ -14,7 +14,7 @@ func TestGroup(t *testing.T) {
 	for name, tail := range map[string]string{"ends": "", "is killed": "; wait"} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			cmd := exec.Command("sh", "-c", "exec 3>&1; sleep 1000 3>&- >/dev/null & echo started"+tail) //nolint:gosec // a constant
+			cmd := exec.Command("sh", "-c", "exec 3>&1; sleep 1000 3>&- >/dev/null & echo started"+tail)
 			cmd.Stdout, cmd.WaitDelay = &out, 10*time.Second
 			p, err := Start(cmd)
 			if err != nil {

@@ -31,7 +31,7 @@ func TestWhatAProgramSaysIsBounded(t *testing.T) {
 func TestAnswers(t *testing.T) {
 	for text, want := range map[string]string{ // a decision, or what the error says
 		"":                                    "",
-		" {} ":                                "",
+		"{}":                                  "",
 		`{"decision":"approve"}`:              "",
 		`{"decision":"block"}`:                "deny",
 		`{"decision":"ask","reason":"x"}`:     "ask",
@@ -41,7 +41,7 @@ func TestAnswers(t *testing.T) {
 		`{"decision":"deny","hookSpecificOutput":{"permissionDecision":"allow"}}`: "deny",
 		`{"decision":"perhaps"}`:                  "use allow, deny or ask",
 		`{"decision":"allow"}{"decision":"deny"}`: "more than one JSON object",
-		`{"decison":"deny"}`:                      "unknown field",
+		`{"verdict":"deny"}`:                      "unknown field",
 		`{"result":{"error":{"kind":"odd"}}}`:     "which there is not",
 	} {
 		a, err := parse([]byte(text))
