@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -112,7 +113,7 @@ func (l *lines) line() ([]byte, error) {
 	for {
 		part, err := l.in.ReadSlice('\n')
 		if over = over || len(line)+len(part) > maxLine; over {
-			line = nil
+			line = slices.Clone(line[:min(len(line), 1<<10)]) // its id stands there
 		} else {
 			line = append(line, part...)
 		}
@@ -124,8 +125,8 @@ func (l *lines) line() ([]byte, error) {
 			return nil, err
 		}
 		if over {
-			l.refuse(jsonrpc.CodeInvalidRequest, fmt.Sprintf("The message is larger than %d MiB and was dropped. Send less at a time.", maxLine>>20))
-			over = false
+			l.refuse(line, jsonrpc.CodeInvalidRequest, fmt.Sprintf("The message is larger than %d MiB and was dropped. Send less at a time.", maxLine>>20))
+			line, over = nil, false
 			continue
 		}
 		return bytes.TrimSpace(line), nil
@@ -167,34 +168,67 @@ func (l *lines) take(line []byte) bool {
 		}
 	}
 	switch {
-	case !json.Valid(line):
-		l.refuse(jsonrpc.CodeParseError, "The line is not JSON. Each message is one line of JSON.")
 	case depth(line) > maxDepth:
-		l.refuse(jsonrpc.CodeInvalidRequest, fmt.Sprintf("The message is nested more than %d levels deep and was dropped.", maxDepth))
+		l.refuse(line, jsonrpc.CodeInvalidParams, fmt.Sprintf("The message is nested more than %d levels deep and was dropped. Send it flatter.", maxDepth))
+	case !json.Valid(line):
+		l.refuse(nil, jsonrpc.CodeParseError, "The line is not JSON. Each message is one line of JSON.")
 	default:
 		return true
 	}
 	return false
 }
 
-// depth is how deeply valid JSON is nested.
+// depth is how deeply JSON is nested.
 func depth(line []byte) int {
-	most, now, quoted := 0, 0, false
+	most := 0
+	scan(line, func(_, now int) bool {
+		most = max(most, now)
+		return true
+	})
+	return most
+}
+
+// scan goes through JSON that may be cut off or too deep for the decoder, and calls at for
+// each byte that is not in a string, and for the quote at a string's beginning, until that gives false.
+func scan(line []byte, at func(i, depth int) bool) {
+	now, quoted := 0, false
 	for i := 0; i < len(line); i++ {
 		switch c := line[i]; {
 		case quoted && c == '\\':
 			i++
+			continue
 		case c == '"':
-			quoted = !quoted
+			if quoted = !quoted; !quoted {
+				continue
+			}
 		case quoted:
+			continue
 		case c == '{' || c == '[':
 			now++
-			most = max(most, now)
 		case c == '}' || c == ']':
 			now--
 		}
+		if !at(i, now) {
+			return
+		}
 	}
-	return most
+}
+
+var idKey = regexp.MustCompile(`^"id"\s*:\s*("[^"\\]{0,200}"|-?[0-9]{1,20})\s*[,}]`)
+
+// idOf gives the id of a request that could not be read; "null" if it cannot be told.
+func idOf(line []byte) []byte {
+	id := []byte("null")
+	scan(line, func(i, depth int) bool {
+		if depth == 1 && line[i] == '"' {
+			if m := idKey.FindSubmatch(line[i:min(len(line), i+400)]); m != nil {
+				id = m[1]
+				return false
+			}
+		}
+		return true
+	})
+	return id
 }
 
 // call begins a call of a tool. It reports false for what the SDK is to see to.
@@ -278,11 +312,11 @@ func (l *lines) remove(id string) {
 	delete(l.running, id)
 }
 
-// refuse answers a line that could not be read, and so whose id is not known.
-func (l *lines) refuse(code int, message string) {
+// refuse answers a line that could not be read.
+func (l *lines) refuse(line []byte, code int, message string) {
 	l.server.opts.Log.Warn("a message of the client is refused", "why", message)
 	b, _ := json.Marshal(message)
-	_, _ = l.Write(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":null,"error":{"code":%d,"message":%s}}`+"\n", code, b)) // a client that is gone is found by its input
+	_, _ = l.Write(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`+"\n", idOf(line), code, b)) // a client that is gone is found by its input
 }
 
 // respond answers a call.

@@ -107,14 +107,16 @@ func TestMCPLines(t *testing.T) {
 		line string
 		code int
 		says string
+		id   string
 	}{
-		"no JSON":             {"nonsense", -32700, "one line of JSON"},
-		"cut off":             {`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":`, -32700, "one line of JSON"},
-		"deep":                {`{"jsonrpc":"2.0","id":7,"method":"ping","params":` + strings.Repeat(`[`, 5000) + strings.Repeat(`]`, 5000) + `}`, -32600, "levels deep"},
-		"a message of 65 MiB": {read("7", `,"_meta":{"x":"`+strings.Repeat("x", 65<<20)+`"}`), -32600, "64 MiB"},
+		"no JSON":             {"nonsense", -32700, "one line of JSON", "null"},
+		"cut off":             {`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":`, -32700, "one line of JSON", "null"},
+		"deep":                {`{"jsonrpc":"2.0","id":7,"method":"ping","params":` + strings.Repeat(`[`, 5000) + strings.Repeat(`]`, 5000) + `}`, -32602, "levels deep", "7"},
+		"deep, its id last":   {`{"method":"tools/call","params":{"id":3,"name":"read","arguments":` + strings.Repeat(`{"id":`, 20_000) + `1` + strings.Repeat(`}`, 20_000) + `},"jsonrpc":"2.0","id":"x"}`, -32602, "levels deep", `"x"`},
+		"a message of 65 MiB": {read("7", `,"_meta":{"x":"`+strings.Repeat("x", 65<<20)+`"}`), -32600, "64 MiB", "7"},
 	} {
 		s.say(c.line)
-		if h := s.hear("null"); h.Error == nil || h.Error.Code != c.code || !strings.Contains(h.Error.Message, c.says) {
+		if h := s.hear(c.id); h.Error == nil || h.Error.Code != c.code || !strings.Contains(h.Error.Message, c.says) {
 			t.Errorf("%s: %+v", name, h.Error)
 		}
 	}
