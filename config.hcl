@@ -343,7 +343,7 @@ tool "bash" {
 }
 
 tool "grep" {
-  timeout = "30s"
+  timeout = local.quick
 
   # How many calls may run at once, of all sessions, and how many more may wait; the next
   # one fails at once.
@@ -351,7 +351,7 @@ tool "grep" {
   queue          = 100
 
   # How often a call that only reads is tried when its plugin dies under it.
-  attempts    = 3
+  attempts    = var.retries
   retry_delay = "50ms"
 
   # What is called in its place when it is not available, or takes too long. Parameters may
@@ -360,4 +360,16 @@ tool "grep" {
     tool = "glob"
     # params = { pattern = "glob" }
   }
+}
+
+# Values that differ from place to place: by --var, --var-file, toolhost.hclvars beside this
+# file, or TOOLHOST_VAR_NAME, else the default. docs/configuration.md has all of it, and the functions.
+variable "retries" {
+  description = "How often a call that only reads is tried."
+  type        = number
+  default     = 3
+}
+
+locals {
+  quick = "${var.retries * 10}s"
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"toolhost.dev/host/internal/config"
 )
@@ -32,14 +34,22 @@ type ConfigSummary struct {
 	Plugins int
 }
 
-// ValidateConfig checks a configuration (empty: the built-in one) without starting
+// readConfig reads the configuration that they are about.
+func (o Options) readConfig() (*config.Config, error) {
+	if o.BundledDir == "" {
+		o.BundledDir = BundledDir()
+	}
+	return config.Load(o.Config, config.Environment{BundledDir: o.BundledDir, Variables: o.Variables, VariableFiles: o.VariableFiles})
+}
+
+// ValidateConfig checks the configuration that opts name, without starting
 // anything. The error says everything that is wrong, each with file and line.
-func ValidateConfig(path string) (ConfigSummary, error) {
-	sum := ConfigSummary{Source: path}
-	if path == "" {
+func ValidateConfig(opts Options) (ConfigSummary, error) {
+	sum := ConfigSummary{Source: opts.Config}
+	if opts.Config == "" {
 		sum.Source = "built-in"
 	}
-	cfg, err := config.Load(path, config.Environment{BundledDir: BundledDir()})
+	cfg, err := opts.readConfig()
 	if err != nil {
 		return sum, err
 	}
@@ -53,3 +63,29 @@ func ValidateConfig(path string) (ConfigSummary, error) {
 	}
 	return sum, errors.Join(errs...)
 }
+
+// ConfigFiles gives the files of a configuration in HCL's native syntax, which are those that
+// [FormatConfig] is for.
+func ConfigFiles(path string) ([]string, error) {
+	if path == "" {
+		return nil, errors.New("there is no configuration but the built-in one: name a file")
+	}
+	names, err := config.List(path)
+	if err != nil {
+		return nil, err
+	}
+	names = slices.DeleteFunc(names, func(n string) bool { return strings.HasSuffix(n, ".json") })
+	if beside := config.VariableFile(path); isFile(beside) {
+		names = append(names, beside)
+	}
+	return names, nil
+}
+
+func isFile(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.Mode().IsRegular()
+}
+
+// FormatConfig gives a file of a configuration in the usual form. The error says, with name and
+// line, why it is not HCL.
+func FormatConfig(name string, src []byte) ([]byte, error) { return config.Format(name, src) }

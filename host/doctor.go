@@ -1,7 +1,6 @@
 package host
 
 import (
-	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/sandbox"
 )
 
@@ -36,7 +35,7 @@ func Diagnose(opts Options) (*Diagnosis, error) {
 	if opts.BundledDir == "" {
 		opts.BundledDir = BundledDir()
 	}
-	cfg, err := config.Load(opts.Config, config.Environment{BundledDir: opts.BundledDir})
+	cfg, err := opts.readConfig()
 	if err != nil {
 		return nil, err
 	}

@@ -46,6 +46,9 @@ type Options struct {
 	// Config is a configuration file or directory; empty: the built-in default, which
 	// enables the bundled plugins.
 	Config string
+	// Variables are values for the variables of the configuration, each "NAME=VALUE"; the last of
+	// a name counts. VariableFiles hold more, and count less.
+	Variables, VariableFiles []string
 	// BundledDir holds the bundled plugins. Empty: "plugins" beside the executable.
 	BundledDir string
 	// Workspace is the root of sessions that name none. Empty: the current directory.
@@ -153,7 +156,7 @@ func New(ctx context.Context, opts Options) (*Host, error) {
 	if opts.BundledDir == "" {
 		opts.BundledDir = BundledDir()
 	}
-	cfg, err := config.Load(opts.Config, config.Environment{BundledDir: opts.BundledDir})
+	cfg, err := opts.readConfig()
 	if err != nil {
 		return nil, err
 	}

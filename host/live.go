@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -90,7 +91,7 @@ func (h *Host) watchFiles() error {
 	}
 	if h.opts.Config != "" {
 		names, _ := config.List(h.opts.Config)
-		for _, path := range append(names, h.opts.Config) {
+		for _, path := range slices.Concat(names, cfg.Files(), h.opts.VariableFiles, []string{h.opts.Config, config.VariableFile(h.opts.Config)}) {
 			add(&files, path)
 		}
 		if isDir(h.opts.Config) {
@@ -107,7 +108,7 @@ func (h *Host) onDisk(cfg *config.Config) string {
 	paths := cfg.Binaries()
 	if h.opts.Config != "" {
 		names, _ := config.List(h.opts.Config) // none is another thing to see
-		paths = append(paths, names...)
+		paths = slices.Concat(paths, names, cfg.Files(), h.opts.VariableFiles, []string{config.VariableFile(h.opts.Config)})
 	}
 	for _, path := range paths {
 		fmt.Fprintf(&b, "%q %s\n", path, state.FileIdentity(path))
@@ -183,7 +184,7 @@ type Remote struct {
 
 // Running gives the hosts that run with the state directory which opts come to.
 func Running(opts Options) ([]Remote, error) {
-	cfg, err := config.Load(opts.Config, config.Environment{BundledDir: BundledDir()})
+	cfg, err := opts.readConfig()
 	if err != nil { // what is wrong with it is what they may be asked
 		cfg = &config.Config{}
 	}

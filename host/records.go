@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 
-	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/state"
 )
 
@@ -26,7 +25,7 @@ func OpenRecords(opts Options) (*Records, error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	cfg, err := config.Load(opts.Config, config.Environment{BundledDir: BundledDir()})
+	cfg, err := opts.readConfig()
 	if err != nil {
 		return nil, err
 	}

@@ -264,7 +264,7 @@ func (r *reload) readConfig() {
 	if len(r.opts.Plugins) > 0 {
 		return
 	}
-	cfg, err := config.Load(h.opts.Config, config.Environment{BundledDir: h.opts.BundledDir})
+	cfg, err := h.opts.readConfig()
 	if err != nil {
 		r.refuseConfig(nil, err)
 		return

@@ -20,7 +20,7 @@ started but the program that confines plugins. Exit status 1 when a plugin must 
 confined (enforce = "require") and cannot, or needs what it is not granted.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			d, err := host.Diagnose(host.Options{Config: host.FindConfig(s.config), Workspace: s.workspace, StateDir: s.state})
+			d, err := host.Diagnose(s.options())
 			if err != nil {
 				return err
 			}

@@ -30,7 +30,7 @@ of the plugin of that name. It holds until they end; the configuration says what
 Exit status 1 when no host knows the name.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			hosts, err := host.Running(host.Options{Config: host.FindConfig(s.config), StateDir: s.state})
+			hosts, err := host.Running(s.options())
 			if err != nil {
 				return err
 			}
@@ -74,7 +74,7 @@ anything is refused; the old version or configuration then goes on.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			opts.Plugins = args
-			hosts, err := host.Running(host.Options{Config: host.FindConfig(s.config), StateDir: s.state})
+			hosts, err := host.Running(s.options())
 			if err != nil {
 				return err
 			}

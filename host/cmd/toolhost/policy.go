@@ -132,7 +132,7 @@ func policyTest(h *host.Host, files []string, asJSON bool) error {
 
 // records opens what hosts left behind.
 func (s *settings) records() (*host.Records, error) {
-	return host.OpenRecords(host.Options{Config: host.FindConfig(s.config), StateDir: s.state})
+	return host.OpenRecords(s.options())
 }
 
 func newPolicyList(s *settings) *cobra.Command {

@@ -15,6 +15,8 @@ import (
 // settings are the global flags.
 type settings struct {
 	config    string
+	vars      []string
+	varFiles  []string
 	workspace string
 	session   string
 	state     string
@@ -43,6 +45,8 @@ searches, or runs in the shell; each tool is a plugin binary of its own.`,
 	}
 	f := root.PersistentFlags()
 	f.StringVar(&s.config, "config", "", "configuration `file` or directory (default: $TOOLHOST_CONFIG, ./toolhost.hcl, the user's, the built-in one)")
+	f.StringArrayVar(&s.vars, "var", nil, "`NAME=VALUE` of a variable of the configuration")
+	f.StringArrayVar(&s.varFiles, "var-file", nil, "`file` with values of variables of the configuration")
 	f.StringVar(&s.workspace, "workspace", "", "the read-write root `directory` (default: the current directory)")
 	f.StringVar(&s.session, "session", "", "session `id`: file states, working directory and shell state last across runs (default: the workspace's own)")
 	f.StringVar(&s.state, "state", "", "`directory` for sessions and caches (default: the user's state directory)")
@@ -69,6 +73,11 @@ func (s *settings) check() error {
 	return nil
 }
 
+// options are what a host is opened with.
+func (s *settings) options() host.Options {
+	return host.Options{Config: host.FindConfig(s.config), Variables: s.vars, VariableFiles: s.varFiles, Workspace: s.workspace, StateDir: s.state}
+}
+
 // open makes the host that a command works with.
 func (s *settings) open(c *cobra.Command) (*host.Host, error) { return s.openWith(c, host.Options{}) }
 
@@ -76,7 +85,9 @@ func (s *settings) openWith(c *cobra.Command, opts host.Options) (*host.Host, er
 	level := new(slog.LevelVar)
 	level.Set(slog.LevelWarn)
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level, ReplaceAttr: withoutTime}))
-	opts.Config, opts.Workspace, opts.StateDir, opts.OnAsk, opts.Log = host.FindConfig(s.config), s.workspace, s.state, s.onAsk, log
+	common := s.options()
+	opts.Config, opts.Variables, opts.VariableFiles = common.Config, common.Variables, common.VariableFiles
+	opts.Workspace, opts.StateDir, opts.OnAsk, opts.Log = common.Workspace, common.StateDir, s.onAsk, log
 	opts.OnConfig = func(l slog.Level) {
 		if s.logLevel != "" {
 			_ = l.UnmarshalText([]byte(s.logLevel)) // checked before

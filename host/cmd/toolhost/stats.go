@@ -45,7 +45,7 @@ begin on. With --json an array.`,
 }
 
 func (s *settings) runningStats(ctx context.Context) ([]hostStats, error) {
-	hosts, err := host.Running(host.Options{Config: host.FindConfig(s.config), StateDir: s.state})
+	hosts, err := host.Running(s.options())
 	if err != nil {
 		return nil, err
 	}

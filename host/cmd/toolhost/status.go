@@ -138,7 +138,7 @@ func hostText(out io.Writer, h runningHost) {
 }
 
 func (s *settings) runningHosts(ctx context.Context) ([]runningHost, error) {
-	hosts, err := host.Running(host.Options{Config: host.FindConfig(s.config), StateDir: s.state})
+	hosts, err := host.Running(s.options())
 	if err != nil {
 		return nil, err
 	}

@@ -16,9 +16,11 @@ import (
 	"toolhost.dev/host"
 )
 
-// options are what a host is opened with.
-func (s *settings) options() host.Options {
-	return host.Options{Config: host.FindConfig(s.config), Workspace: s.workspace, StateDir: s.state, RetryFailed: true}
+// inspection is what plugins are looked at with.
+func (s *settings) inspection() host.Options {
+	opts := s.options()
+	opts.RetryFailed = true
+	return opts
 }
 
 func newPluginList(s *settings) *cobra.Command {
@@ -27,7 +29,7 @@ func newPluginList(s *settings) *cobra.Command {
 		Short: "List the plugins, their versions and whether they are as they are pinned",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			t, err := host.InspectTrust(c.Context(), s.options())
+			t, err := host.InspectTrust(c.Context(), s.inspection())
 			if err != nil {
 				return err
 			}
@@ -76,7 +78,7 @@ func newPluginInfo(s *settings) *cobra.Command {
 		Short: "Show a plugin: its binary, what it is pinned to, and what it says of its tools",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			t, err := host.InspectTrust(c.Context(), s.options())
+			t, err := host.InspectTrust(c.Context(), s.inspection())
 			if err != nil {
 				return err
 			}
@@ -167,7 +169,7 @@ as it is pinned, and runs from a copy with these very bytes. Without names, all 
 A plugin whose tools are not as they were pinned is not pinned anew without
 --accept-changes: look at them first, with toolhost plugin info.`,
 		RunE: func(c *cobra.Command, names []string) error {
-			t, err := host.PinPlugins(c.Context(), s.options(), names, accept)
+			t, err := host.PinPlugins(c.Context(), s.inspection(), names, accept)
 			if err != nil {
 				return err
 			}
@@ -193,7 +195,7 @@ func newPluginVerify(s *settings) *cobra.Command {
 Exit status 1 when one is not as it is pinned.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			t, err := host.InspectTrust(c.Context(), s.options())
+			t, err := host.InspectTrust(c.Context(), s.inspection())
 			if err != nil {
 				return err
 			}
@@ -259,7 +261,7 @@ of it.`,
 					fmt.Printf("%s: there is nothing to approve\n", p.Name)
 				}
 			}
-			hosts, err := host.Running(host.Options{Config: host.FindConfig(s.config), StateDir: s.state})
+			hosts, err := host.Running(s.options())
 			for _, h := range hosts {
 				if _, told := h.Renew(c.Context()); told != nil {
 					err = errors.Join(err, fmt.Errorf("host %d was not told: %w", h.PID, told))

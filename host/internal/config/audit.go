@@ -1,8 +1,6 @@
 package config
 
 import (
-	"os"
-
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/gohcl"
 )
@@ -28,10 +26,7 @@ func (d *decoder) audit(a *auditHCL) {
 	}
 	var names []string
 	d.add(gohcl.DecodeExpression(a.Secrets, d.ctx, &names))
-	look := d.env.LookupEnv
-	if look == nil {
-		look = os.LookupEnv
-	}
+	look := d.env.lookup()
 	for _, name := range names {
 		if v, ok := look(name); ok { // one that is not set cannot be told
 			out.Secrets = append(out.Secrets, v)

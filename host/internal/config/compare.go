@@ -22,8 +22,8 @@ func (c *Config) Same(other *Config) bool {
 
 // Blank reports whether there is nothing in its files: as a rule, somebody is writing them.
 func (c *Config) Blank() bool {
-	for _, text := range c.files {
-		if len(bytes.TrimSpace(text)) > 0 {
+	for _, name := range c.main {
+		if len(bytes.TrimSpace(c.files[name])) > 0 {
 			return false
 		}
 	}
@@ -79,6 +79,9 @@ func (c *Config) Plugin(name string) *Plugin {
 	}
 	return &c.Plugins[i]
 }
+
+// Files are those that it was read from: also values of variables, and what the function file gave.
+func (c *Config) Files() []string { return slices.Sorted(maps.Keys(c.files)) }
 
 // Binaries are the paths of all plugins, also of those that are left out.
 func (c *Config) Binaries() []string {

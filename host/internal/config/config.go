@@ -34,7 +34,13 @@ type Config struct {
 	LeftOut []string
 
 	absent []absentPlugin
-	files  sources
+	// files are all that were read; those named in main are the configuration itself, beside values
+	// of variables and what the function file gave.
+	files sources
+	main  []string
+	// sensitive are "var.NAME" and "local.NAME"; hide are their texts.
+	sensitive map[string]bool
+	hide      []string
 }
 
 // absentPlugin is an optional plugin that is left out because its binary is not there.

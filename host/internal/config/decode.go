@@ -122,23 +122,33 @@ type decoder struct {
 
 func decode(files []*hcl.File, diags hcl.Diagnostics, p *hclparse.Parser, source, dir string, env Environment) (*Config, error) {
 	d := &decoder{
-		ctx: evalContext(dir, env), dir: dir, env: env, diags: diags,
-		cfg: &Config{Source: source, Host: DefaultHost(), Audit: DefaultAudit(), Sandbox: Sandbox{Workspace: "read-write", Backend: "auto", Enforce: "auto"}, Reload: Reload{Watch: true}, Tools: make(map[string]Tool), files: p.Sources()},
+		dir: dir, env: env, diags: diags,
+		cfg: &Config{Source: source, Host: DefaultHost(), Audit: DefaultAudit(), Sandbox: Sandbox{Workspace: "read-write", Backend: "auto", Enforce: "auto"}, Reload: Reload{Watch: true}, Tools: make(map[string]Tool), sensitive: make(map[string]bool)},
 	}
+	for name := range p.Sources() {
+		d.cfg.main = append(d.cfg.main, name)
+	}
+	read := make(sources)
+	d.ctx = evalContext(dir, env, func(path string, text []byte) { read[path] = text })
 	if !diags.HasErrors() {
+		rest := d.prelude(hcl.MergeFiles(files), p)
 		var f fileHCL
-		d.add(gohcl.DecodeBody(hcl.MergeFiles(files), d.ctx, &f))
+		if !d.diags.HasErrors() {
+			d.add(gohcl.DecodeBody(rest, d.ctx, &f))
+		}
 		if !d.diags.HasErrors() {
 			d.file(&f)
 		}
 	}
+	d.cfg.files = p.Sources()
+	maps.Copy(d.cfg.files, read)
 	if d.diags.HasErrors() {
-		return nil, &Error{diags: d.diags, files: d.cfg.files}
+		return nil, d.cfg.failed(d.diags)
 	}
 	return d.cfg, nil
 }
 
-func (d *decoder) add(diags hcl.Diagnostics) { d.diags = append(d.diags, diags...) }
+func (d *decoder) add(diags hcl.Diagnostics) { d.diags = append(d.diags, improved(diags)...) }
 
 func (d *decoder) fail(at hcl.Range, summary, detail string, a ...any) {
 	d.diags = append(d.diags, problem(at, summary, detail, a...))

@@ -2,7 +2,9 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -21,10 +23,39 @@ type position = hcl.Range
 type Error struct {
 	diags hcl.Diagnostics
 	files sources
+	hide  []string
 }
 
+// failed is the error for a configuration with these problems, as they stand in its files.
+func (c *Config) failed(diags hcl.Diagnostics) *Error {
+	slices.SortStableFunc(diags, func(a, b *hcl.Diagnostic) int {
+		x, y := hcl.Range{}, hcl.Range{}
+		if a.Subject != nil {
+			x = *a.Subject
+		}
+		if b.Subject != nil {
+			y = *b.Subject
+		}
+		return cmp.Or(strings.Compare(x.Filename, y.Filename), x.Start.Byte-y.Start.Byte)
+	})
+	return &Error{diags: diags, files: c.files, hide: c.hide}
+}
+
+// hidden stands for a value that is sensitive.
+const hidden = "(sensitive)"
+
+func hideIn(text string, values []string) string {
+	for _, v := range values {
+		text = strings.ReplaceAll(text, v, hidden)
+	}
+	return text
+}
+
+// format shows diagnostics, but nothing that is sensitive.
+func (c *Config) format(diags hcl.Diagnostics) string { return hideIn(format(diags, c.files), c.hide) }
+
 // Error gives every problem as "file:line:column: what. What to do.", with the line.
-func (e *Error) Error() string { return format(e.diags, e.files) }
+func (e *Error) Error() string { return hideIn(format(e.diags, e.files), e.hide) }
 
 // Problems counts the errors, warnings aside.
 func (e *Error) Problems() int { return len(e.diags.Errs()) }
@@ -78,6 +109,38 @@ func problem(at hcl.Range, summary, detail string, a ...any) *hcl.Diagnostic {
 	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(detail, a...), Subject: at.Ptr()}
 }
 
+// improved says more of what HCL itself says little of.
+func improved(diags hcl.Diagnostics) hcl.Diagnostics {
+	for _, d := range diags {
+		if d.Summary == "Unsupported attribute" && d.Expression != nil && d.EvalContext != nil {
+			unknownReference(d)
+		}
+	}
+	return diags
+}
+
+// unknownReference is about var.x and local.x where there is none.
+func unknownReference(d *hcl.Diagnostic) {
+	for _, t := range d.Expression.Variables() {
+		root, attr := reference(t)
+		if root != "var" && root != "local" {
+			continue
+		}
+		all, ok := d.EvalContext.Variables[root]
+		if !ok || !all.Type().IsObjectType() || attr == "" || all.Type().HasAttribute(attr) {
+			continue
+		}
+		known := slices.Sorted(maps.Keys(all.Type().AttributeTypes()))
+		c := *d
+		c.Summary, c.Detail = fmt.Sprintf("There is no variable %q", attr), fmt.Sprintf("Declare it: variable %q {}.%s", attr, suggest.DidYouMean(attr, known))
+		if root == "local" {
+			c.Summary, c.Detail = fmt.Sprintf("There is no local %q", attr), fmt.Sprintf("Add it: locals { %s = … }.%s", attr, suggest.DidYouMean(attr, known))
+		}
+		*d = c
+		return
+	}
+}
+
 // bodyRanges remembers where the values of a plugin's config block stand, by their
 // path, so that what the plugin says of a value is shown at the operator's line.
 type bodyRanges map[string]hcl.Range
@@ -98,7 +161,7 @@ func (c *Config) At(plugin string, diags []tool.Diagnostic) string {
 		}
 		out = append(out, diag)
 	}
-	return format(out, c.files)
+	return c.format(out)
 }
 
 // locate finds the nearest known range for a path into a plugin's config.
@@ -123,25 +186,25 @@ func (c *Config) PluginPosition(name string) string {
 
 // UnknownTool says that no tool answers to a tool block.
 func (c *Config) UnknownTool(name string, known []string) string {
-	return format(hcl.Diagnostics{problem(c.Tools[name].at, fmt.Sprintf("There is no tool %q", name),
-		"The block has no effect.%s", suggest.DidYouMean(name, known))}, c.files)
+	return c.format(hcl.Diagnostics{problem(c.Tools[name].at, fmt.Sprintf("There is no tool %q", name),
+		"The block has no effect.%s", suggest.DidYouMean(name, known))})
 }
 
 // UnknownFallback says that there is no tool of the name of a tool's fallback.
 func (c *Config) UnknownFallback(name string, known []string) string {
 	t := c.Tools[name]
-	return format(hcl.Diagnostics{problem(t.at, fmt.Sprintf("There is no tool %q", t.Fallback),
-		"The fallback of %s has no effect.%s", name, suggest.DidYouMean(t.Fallback, known))}, c.files)
+	return c.format(hcl.Diagnostics{problem(t.at, fmt.Sprintf("There is no tool %q", t.Fallback),
+		"The fallback of %s has no effect.%s", name, suggest.DidYouMean(t.Fallback, known))})
 }
 
 // BadAlias says, at the operator's line, why an alias has no effect.
 func (c *Config) BadAlias(a Alias, why error) string {
-	return format(hcl.Diagnostics{problem(a.at, fmt.Sprintf("Alias %q has no effect", a.Name), "%s", capital(why.Error())+".")}, c.files)
+	return c.format(hcl.Diagnostics{problem(a.at, fmt.Sprintf("Alias %q has no effect", a.Name), "%s", capital(why.Error())+".")})
 }
 
 func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 // MissingBinary says, at the operator's line, why a plugin's binary cannot be run.
 func (c *Config) MissingBinary(p Plugin) string {
-	return format(hcl.Diagnostics{problem(p.at, fmt.Sprintf("Plugin %q cannot be run", p.Name), "%s", p.Missing)}, c.files)
+	return c.format(hcl.Diagnostics{problem(p.at, fmt.Sprintf("Plugin %q cannot be run", p.Name), "%s", p.Missing)})
 }

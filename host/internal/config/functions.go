@@ -1,16 +1,24 @@
 package config
 
 import (
+	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"syscall"
+	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/ext/tryfunc"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
+	"github.com/zclconf/go-cty/cty/function/stdlib"
 )
 
-// evalContext is what expressions may use: config_dir, bundled_dir, home, and env("NAME", "default").
-func evalContext(dir string, env Environment) *hcl.EvalContext {
+// evalContext is what expressions may use: config_dir, bundled_dir, home, and functions. read is
+// told of every file that one of them reads.
+func evalContext(dir string, env Environment, read func(path string, text []byte)) *hcl.EvalContext {
 	home, err := os.UserHomeDir()
 	if err != nil {
 		home = string(filepath.Separator)
@@ -21,14 +29,50 @@ func evalContext(dir string, env Environment) *hcl.EvalContext {
 			"bundled_dir": cty.StringVal(env.BundledDir),
 			"home":        cty.StringVal(home),
 		},
-		Functions: map[string]function.Function{"env": envFunction(env.LookupEnv)},
+		Functions: functions(dir, env, read),
 	}
 }
 
-func envFunction(look func(string) (string, bool)) function.Function {
-	if look == nil {
-		look = os.LookupEnv
+// functions are those of expressions, by name. Beside env, file and those for paths they are
+// the usual ones of HCL.
+func functions(dir string, env Environment, read func(string, []byte)) map[string]function.Function {
+	return map[string]function.Function{
+		"env":  envFunction(env.lookup()),
+		"file": fileFunction(dir, read),
+		"abspath": pathFunction("An absolute path; a relative one starts where the configuration stands.", func(p string) string {
+			if filepath.IsAbs(p) {
+				return filepath.Clean(p)
+			}
+			return filepath.Join(dir, p)
+		}),
+		"basename": pathFunction("The last element of a path.", filepath.Base),
+		"dirname":  pathFunction("A path without its last element.", filepath.Dir),
+
+		"can": tryfunc.CanFunc, "try": tryfunc.TryFunc,
+		"tobool": stdlib.MakeToFunc(cty.Bool), "tonumber": stdlib.MakeToFunc(cty.Number), "tostring": stdlib.MakeToFunc(cty.String),
+
+		"format": stdlib.FormatFunc, "join": stdlib.JoinFunc, "lower": stdlib.LowerFunc, "regex": stdlib.RegexFunc, "replace": stdlib.ReplaceFunc,
+		"split": stdlib.SplitFunc, "strlen": stdlib.StrlenFunc, "substr": stdlib.SubstrFunc, "trimprefix": stdlib.TrimPrefixFunc,
+		"trimspace": stdlib.TrimSpaceFunc, "trimsuffix": stdlib.TrimSuffixFunc, "upper": stdlib.UpperFunc,
+
+		"max": stdlib.MaxFunc, "min": stdlib.MinFunc,
+
+		"coalesce": stdlib.CoalesceFunc, "concat": stdlib.ConcatFunc, "contains": stdlib.ContainsFunc, "distinct": stdlib.DistinctFunc,
+		"flatten": stdlib.FlattenFunc, "keys": stdlib.KeysFunc, "length": stdlib.LengthFunc, "lookup": stdlib.LookupFunc,
+		"merge": stdlib.MergeFunc, "sort": stdlib.SortFunc, "values": stdlib.ValuesFunc,
+
+		"jsondecode": stdlib.JSONDecodeFunc, "jsonencode": stdlib.JSONEncodeFunc,
 	}
+}
+
+func (e Environment) lookup() func(string) (string, bool) {
+	if e.LookupEnv != nil {
+		return e.LookupEnv
+	}
+	return os.LookupEnv
+}
+
+func envFunction(look func(string) (string, bool)) function.Function {
 	return function.New(&function.Spec{
 		Description: "The value of an environment variable, or the second argument when it is not set.",
 		Params:      []function.Parameter{{Name: "name", Type: cty.String}},
@@ -44,4 +88,77 @@ func envFunction(look func(string) (string, bool)) function.Function {
 			return cty.NilVal, function.NewArgErrorf(0, "the environment variable %s is not set; give a default as the second argument", args[0].AsString())
 		},
 	})
+}
+
+func pathFunction(what string, f func(string) string) function.Function {
+	return function.New(&function.Spec{
+		Description: what,
+		Params:      []function.Parameter{{Name: "path", Type: cty.String}},
+		Type:        function.StaticReturnType(cty.String),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			return cty.StringVal(f(args[0].AsString())), nil
+		},
+	})
+}
+
+func fileFunction(dir string, read func(string, []byte)) function.Function {
+	return function.New(&function.Spec{
+		Description: "The text of a file in the directory of the configuration or below, of at most 1 MiB.",
+		Params:      []function.Parameter{{Name: "path", Type: cty.String}},
+		Type:        function.StaticReturnType(cty.String),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			text, err := readBeside(dir, args[0].AsString())
+			if err != nil {
+				return cty.NilVal, function.NewArgError(0, err)
+			}
+			read(filepath.Join(dir, args[0].AsString()), text)
+			return cty.StringVal(string(text)), nil
+		},
+	})
+}
+
+// maxFile is the size of a file that the function file gives, in bytes.
+const maxFile = 1 << 20
+
+// readBeside reads a file in a directory. What leads out of it, by "..", a symbolic link or
+// an absolute path, is refused by the kernel's own resolution, so nobody can change it in between.
+func readBeside(dir, path string) (text []byte, err error) {
+	if dir == "" {
+		return nil, errors.New("the built-in configuration has no directory")
+	}
+	if filepath.IsAbs(path) {
+		return nil, fmt.Errorf("%s is absolute: give a path that starts where the configuration stands", path)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close() //nolint:errcheck // nothing was written
+	// A pipe must not keep the configuration from being read.
+	f, err := root.OpenFile(filepath.Clean(path), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		var at *os.PathError
+		if errors.As(err, &at) {
+			err = at.Err
+		}
+		return nil, fmt.Errorf("%s cannot be read: %w; only files in the directory of the configuration can", path, err)
+	}
+	defer f.Close() //nolint:errcheck // nothing was written
+	st, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !st.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	text, err = io.ReadAll(io.LimitReader(f, maxFile+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s cannot be read: %w", path, err)
+	case len(text) > maxFile:
+		return nil, fmt.Errorf("%s is larger than %d MiB", path, maxFile>>20)
+	case !utf8.Valid(text):
+		return nil, fmt.Errorf("%s is not text in UTF-8", path)
+	}
+	return text, nil
 }

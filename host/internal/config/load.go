@@ -24,6 +24,10 @@ type Environment struct {
 	BundledDir string
 	// LookupEnv backs the env function. nil: os.LookupEnv.
 	LookupEnv func(string) (string, bool)
+	// Variables are values of variables, each "NAME=VALUE"; the last of a name counts. They go
+	// before those in VariableFiles, and these before $TOOLHOST_VAR_NAME.
+	Variables     []string
+	VariableFiles []string
 }
 
 // builtIn is the source of the default configuration.
@@ -42,9 +46,10 @@ func Find(path string) string {
 	if p := os.Getenv(EnvVar); p != "" {
 		return p
 	}
-	candidates := []string{"toolhost.hcl"}
+	candidates := []string{"toolhost.hcl", "toolhost.hcl.json"}
 	if dir, err := os.UserConfigDir(); err == nil {
-		candidates = append(candidates, filepath.Join(dir, "toolhost", "toolhost.hcl"))
+		dir = filepath.Join(dir, "toolhost")
+		candidates = append(candidates, filepath.Join(dir, "toolhost.hcl"), filepath.Join(dir, "toolhost.hcl.json"))
 	}
 	for _, c := range candidates {
 		if _, err := os.Stat(c); err == nil {

@@ -175,7 +175,7 @@ func place(at position) string {
 func LoadTests(file string) ([]PermissionTest, error) {
 	p := hclparse.NewParser()
 	f, diags := p.ParseHCLFile(file)
-	d := &decoder{ctx: evalContext(filepath.Dir(file), Environment{}), diags: diags, cfg: &Config{files: p.Sources()}}
+	d := &decoder{ctx: evalContext(filepath.Dir(file), Environment{}, func(string, []byte) {}), diags: diags, cfg: &Config{files: p.Sources()}}
 	var out []PermissionTest
 	if !diags.HasErrors() {
 		var content struct {
@@ -187,7 +187,7 @@ func LoadTests(file string) ([]PermissionTest, error) {
 		}
 	}
 	if d.diags.HasErrors() {
-		return nil, &Error{diags: d.diags, files: d.cfg.files}
+		return nil, d.cfg.failed(d.diags)
 	}
 	return out, nil
 }
@@ -218,7 +218,7 @@ func (c *Config) BadRules(problems []RuleProblem) error {
 	if len(diags) == 0 {
 		return nil
 	}
-	return &Error{diags: diags, files: c.files}
+	return c.failed(diags)
 }
 
 // sentence makes an error one.

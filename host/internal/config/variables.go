@@ -1,0 +1,351 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/ext/typeexpr"
+	"github.com/hashicorp/hcl/v2/gohcl"
+	"github.com/hashicorp/hcl/v2/hclparse"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
+
+	"toolhost.dev/sdk/suggest"
+)
+
+// VariablePrefix begins the names of the environment variables that set variables.
+const VariablePrefix = "TOOLHOST_VAR_"
+
+// preludeHCL is what expressions elsewhere in the files may refer to.
+type preludeHCL struct {
+	Variables []variableHCL `hcl:"variable,block"`
+	Locals    []localsHCL   `hcl:"locals,block"`
+	Rest      hcl.Body      `hcl:",remain"`
+}
+
+type variableHCL struct {
+	Name        string         `hcl:"name,label"`
+	Default     *hcl.Attribute `hcl:"default,optional"`
+	Type        hcl.Expression `hcl:"type,optional"`
+	Description *string        `hcl:"description,optional"`
+	Sensitive   bool           `hcl:"sensitive,optional"`
+	At          hcl.Range      `hcl:",def_range"`
+}
+
+type localsHCL struct {
+	Body hcl.Body `hcl:",remain"`
+}
+
+// variable is what is known of one while the files are read.
+type variable struct {
+	*variableHCL
+	is    cty.Type // cty.DynamicPseudoType: any
+	value *cty.Value
+}
+
+// prelude evaluates variables and locals, and gives the rest of the body.
+func (d *decoder) prelude(body hcl.Body, p *hclparse.Parser) hcl.Body {
+	var f preludeHCL
+	d.add(gohcl.DecodeBody(body, d.ctx, &f))
+	if d.diags.HasErrors() {
+		return f.Rest
+	}
+	d.variables(f.Variables, p)
+	d.locals(f.Locals)
+	return f.Rest
+}
+
+// variables gives each the value that counts: of the command line, of files named there, of the file
+// beside the configuration, of the environment, or its default.
+func (d *decoder) variables(blocks []variableHCL, p *hclparse.Parser) {
+	all := make(map[string]*variable)
+	for i := range blocks {
+		b := &blocks[i]
+		first, dup := all[b.Name]
+		switch {
+		case dup:
+			d.fail(b.At, fmt.Sprintf("Variable %q is declared twice", b.Name), "The first block is at %s:%d. Remove one.", first.At.Filename, first.At.Start.Line)
+		case !hclsyntax.ValidIdentifier(b.Name):
+			d.fail(b.At, fmt.Sprintf("%q cannot name a variable", b.Name), "Use letters, digits, '_' and '-', beginning with a letter.")
+		default:
+			all[b.Name] = d.declare(b)
+		}
+	}
+	known := slices.Sorted(maps.Keys(all))
+	look := d.env.lookup()
+	for _, name := range known {
+		if raw, ok := look(VariablePrefix + name); ok {
+			d.set(all[name], raw, "$"+VariablePrefix+name)
+		}
+	}
+	for _, file := range d.variableFiles() {
+		d.variableFile(file, all, known, p)
+	}
+	for _, said := range d.env.Variables {
+		name, raw, ok := strings.Cut(said, "=")
+		v := all[name]
+		switch {
+		case !ok:
+			d.complain(fmt.Sprintf("--var %s has no value", name), "Write --var NAME=VALUE.")
+		case v == nil:
+			d.complain(fmt.Sprintf("--var %s: the configuration declares no such variable", name), "Add a block variable %q, or correct the name.%s", name, suggest.DidYouMean(name, known))
+		default:
+			d.set(v, raw, "--var "+name)
+		}
+	}
+	values := make(map[string]cty.Value, len(all))
+	for _, name := range known {
+		v := all[name]
+		if v.value == nil {
+			d.fail(v.At, fmt.Sprintf("Variable %q has no value", name),
+				"Give it one, by --var %s=…, $%s%s or a line in %s, or a default here.", name, VariablePrefix, name, filepath.Base(d.besideFile()))
+			v.value = &cty.DynamicVal
+		}
+		if v.Sensitive {
+			d.cfg.sensitive["var."+name] = true
+			d.cfg.hide = append(d.cfg.hide, leaves(*v.value)...)
+		}
+		values[name] = *v.value
+	}
+	d.ctx.Variables["var"] = cty.ObjectVal(values)
+}
+
+// declare evaluates what a block says of its variable.
+func (d *decoder) declare(b *variableHCL) *variable {
+	v := &variable{variableHCL: b, is: cty.DynamicPseudoType}
+	if given(b.Type) {
+		is, diags := typeexpr.TypeConstraint(b.Type)
+		if diags.HasErrors() {
+			d.fail(b.Type.Range(), "This is not a type", "Use string, number, bool, any, list(…), set(…), map(…) or object({…}).")
+		} else {
+			v.is = is
+		}
+	}
+	if b.Default == nil {
+		return v
+	}
+	value, diags := b.Default.Expr.Value(&hcl.EvalContext{Functions: d.ctx.Functions})
+	d.add(diags)
+	if diags.HasErrors() {
+		v.value = &cty.DynamicVal
+		return v
+	}
+	if v.is == cty.DynamicPseudoType && !given(b.Type) && !value.IsNull() {
+		switch t := value.Type(); t {
+		case cty.String, cty.Number, cty.Bool: // what is set elsewhere is meant to be like it
+			v.is = t
+		}
+	}
+	d.assign(v, value, b.Default.Expr.Range())
+	return v
+}
+
+func (d *decoder) assign(v *variable, value cty.Value, at hcl.Range) {
+	converted, err := convert.Convert(value, v.is)
+	if err != nil {
+		d.fail(at, fmt.Sprintf("The value of variable %q is not %s", v.Name, article(v.is)), "%s.", capital(err.Error()))
+		converted = cty.DynamicVal
+	}
+	v.value = &converted
+}
+
+// set takes a value from outside of the files: text for texts, numbers and bools, an expression
+// for all else.
+func (d *decoder) set(v *variable, raw, source string) {
+	value := cty.StringVal(raw)
+	if !v.is.IsPrimitiveType() && v.is != cty.DynamicPseudoType {
+		expr, diags := hclsyntax.ParseExpression([]byte(raw), source, hcl.InitialPos)
+		if !diags.HasErrors() {
+			value, diags = expr.Value(nil)
+		}
+		if diags.HasErrors() {
+			d.complain(fmt.Sprintf("%s is not %s", source, article(v.is)), "Write it as in the configuration: '[\"a\", \"b\"]', '{ a = 1 }'.")
+			v.value = &cty.DynamicVal
+			return
+		}
+	}
+	converted, err := convert.Convert(value, v.is)
+	if err != nil {
+		d.complain(fmt.Sprintf("%s is not %s", source, article(v.is)), "The variable is declared at %s.", place(v.At))
+		converted = cty.DynamicVal
+	}
+	v.value = &converted
+}
+
+func article(t cty.Type) string {
+	name := typeexpr.TypeString(t)
+	if strings.ContainsRune("aeiou", rune(name[0])) {
+		return "an " + name
+	}
+	return "a " + name
+}
+
+// complain is about something that stands in no file.
+func (d *decoder) complain(summary, detail string, a ...any) {
+	d.add(hcl.Diagnostics{{Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(detail, a...)}})
+}
+
+// VariableFile is the file with values of variables that is read without being named: "a.hclvars"
+// for "a.hcl", "toolhost.hclvars" in a directory.
+func VariableFile(path string) string {
+	if st, err := os.Stat(path); err == nil && st.IsDir() {
+		return filepath.Join(path, "toolhost.hclvars")
+	}
+	for _, ending := range []string{".json", ".hcl"} {
+		path = strings.TrimSuffix(path, ending)
+	}
+	return path + ".hclvars"
+}
+
+func (d *decoder) besideFile() string { return VariableFile(d.cfg.Source) }
+
+func (d *decoder) variableFiles() []string {
+	var out []string
+	if d.dir != "" {
+		if _, err := os.Stat(d.besideFile()); err == nil || !errors.Is(err, fs.ErrNotExist) {
+			out = append(out, d.besideFile())
+		}
+	}
+	return append(out, d.env.VariableFiles...)
+}
+
+// variableFile reads values, one "name = value" a line.
+func (d *decoder) variableFile(name string, all map[string]*variable, known []string, p *hclparse.Parser) {
+	parse := p.ParseHCLFile
+	if strings.HasSuffix(name, ".json") {
+		parse = p.ParseJSONFile
+	}
+	f, diags := parse(name)
+	d.add(diags)
+	if diags.HasErrors() {
+		return
+	}
+	attrs, diags := f.Body.JustAttributes()
+	d.add(diags)
+	for _, a := range inOrder(attrs) {
+		v := all[a.Name]
+		if v == nil {
+			d.fail(a.NameRange, fmt.Sprintf("The configuration declares no variable %q", a.Name), "Add a block variable %q, or correct the name.%s", a.Name, suggest.DidYouMean(a.Name, known))
+			continue
+		}
+		value, diags := a.Expr.Value(&hcl.EvalContext{Functions: d.ctx.Functions})
+		d.add(diags)
+		if diags.HasErrors() {
+			v.value = &cty.DynamicVal
+			continue
+		}
+		d.assign(v, value, a.Expr.Range())
+	}
+}
+
+// inOrder gives attributes as they stand in their file.
+func inOrder(attrs hcl.Attributes) []*hcl.Attribute {
+	return slices.SortedFunc(maps.Values(attrs), func(a, b *hcl.Attribute) int {
+		if c := strings.Compare(a.Range.Filename, b.Range.Filename); c != 0 {
+			return c
+		}
+		return a.Range.Start.Byte - b.Range.Start.Byte
+	})
+}
+
+// locals evaluates them, each after those that it refers to.
+func (d *decoder) locals(blocks []localsHCL) {
+	all := make(map[string]*hcl.Attribute)
+	for _, b := range blocks {
+		attrs, diags := b.Body.JustAttributes()
+		d.add(diags)
+		for _, a := range inOrder(attrs) {
+			if first, dup := all[a.Name]; dup {
+				d.fail(a.NameRange, fmt.Sprintf("There are two locals %q", a.Name), "The first is at %s. Remove one.", place(first.NameRange))
+				continue
+			}
+			all[a.Name] = a
+		}
+	}
+	values := make(map[string]cty.Value, len(all))
+	open := make(map[string]bool)
+	var evaluate func(name string)
+	evaluate = func(name string) {
+		a := all[name]
+		if _, done := values[name]; done || a == nil {
+			return
+		}
+		if open[name] {
+			d.fail(a.NameRange, fmt.Sprintf("The local %q refers to itself", name), "Give one of those on the way back to it a value of its own.")
+			values[name] = cty.DynamicVal
+			return
+		}
+		open[name] = true
+		for _, t := range a.Expr.Variables() {
+			if root, attr := reference(t); root == "local" {
+				evaluate(attr)
+			}
+		}
+		if _, failed := values[name]; failed {
+			return
+		}
+		d.ctx.Variables["local"] = cty.ObjectVal(values)
+		value, diags := a.Expr.Value(d.ctx)
+		d.add(diags)
+		if diags.HasErrors() {
+			value = cty.DynamicVal
+		}
+		if d.cfg.secret(a.Expr) {
+			d.cfg.sensitive["local."+name] = true
+			d.cfg.hide = append(d.cfg.hide, leaves(value)...)
+		}
+		values[name] = value
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		evaluate(name)
+	}
+	d.ctx.Variables["local"] = cty.ObjectVal(values)
+}
+
+// reference gives "var" and "x" for var.x, and "" for the second where there is none.
+func reference(t hcl.Traversal) (root, attr string) {
+	if len(t) > 1 {
+		switch step := t[1].(type) {
+		case hcl.TraverseAttr:
+			attr = step.Name
+		case hcl.TraverseIndex:
+			if step.Key.Type() == cty.String {
+				attr = step.Key.AsString()
+			}
+		}
+	}
+	return t.RootName(), attr
+}
+
+// secret reports whether an expression refers to what is sensitive.
+func (c *Config) secret(e hcl.Expression) bool {
+	return slices.ContainsFunc(e.Variables(), func(t hcl.Traversal) bool {
+		root, attr := reference(t)
+		if attr == "" && (root == "var" || root == "local") {
+			return len(c.sensitive) > 0
+		}
+		return c.sensitive[root+"."+attr]
+	})
+}
+
+// leastHidden is the length from which a text can be told from others.
+const leastHidden = 4
+
+// leaves gives the texts in a value that are long enough to be hidden where they appear.
+func leaves(v cty.Value) (out []string) {
+	_ = cty.Walk(v, func(_ cty.Path, v cty.Value) (bool, error) {
+		if v.IsKnown() && !v.IsNull() && v.Type() == cty.String && len(v.AsString()) >= leastHidden {
+			out = append(out, v.AsString())
+		}
+		return true, nil
+	})
+	return out
+}
