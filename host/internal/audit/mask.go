@@ -115,7 +115,7 @@ func (m *Masker) Text(s string) string {
 	if len(s) > maxLooked {
 		s = cut(s, maxLooked)
 	}
-	s = m.mask(s)
+	s = m.Whole(s)
 	if whole > maxText && len(s) > maxText {
 		s = cut(s, maxText) + fmt.Sprintf("… (%d bytes)", whole)
 	}
@@ -126,12 +126,13 @@ func (m *Masker) Text(s string) string {
 // absurdly long.
 func (m *Masker) Command(s string) string {
 	if len(s) > maxCommand {
-		return m.mask(cut(s, maxCommand)) + "…"
+		return m.Whole(cut(s, maxCommand)) + "…"
 	}
-	return m.mask(s)
+	return m.Whole(s)
 }
 
-func (m *Masker) mask(s string) string {
+// Whole gives all of a text without secrets.
+func (m *Masker) Whole(s string) string {
 	if m.values != nil {
 		s = m.values.Replace(s)
 	}

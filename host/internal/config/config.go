@@ -9,6 +9,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/hashicorp/hcl/v2"
 )
 
 // Config is a whole configuration, checked as far as it can be without starting anything.
@@ -41,6 +43,11 @@ type Config struct {
 	// sensitive are "var.NAME" and "local.NAME"; hide are their texts.
 	sensitive map[string]bool
 	hide      []string
+	// What the files said, for [Config.Tree], and where variables have their values from.
+	parsed []*hcl.File
+	ctx    *hcl.EvalContext
+	dir    string
+	from   map[string]string
 }
 
 // absentPlugin is an optional plugin that is left out because its binary is not there.

@@ -123,13 +123,14 @@ type decoder struct {
 func decode(files []*hcl.File, diags hcl.Diagnostics, p *hclparse.Parser, source, dir string, env Environment) (*Config, error) {
 	d := &decoder{
 		dir: dir, env: env, diags: diags,
-		cfg: &Config{Source: source, Host: DefaultHost(), Audit: DefaultAudit(), Sandbox: Sandbox{Workspace: "read-write", Backend: "auto", Enforce: "auto"}, Reload: Reload{Watch: true}, Tools: make(map[string]Tool), sensitive: make(map[string]bool)},
+		cfg: &Config{Source: source, Host: DefaultHost(), Audit: DefaultAudit(), Sandbox: Sandbox{Workspace: "read-write", Backend: "auto", Enforce: "auto"}, Reload: Reload{Watch: true}, Tools: make(map[string]Tool), sensitive: make(map[string]bool), parsed: files, dir: dir, from: make(map[string]string)},
 	}
 	for name := range p.Sources() {
 		d.cfg.main = append(d.cfg.main, name)
 	}
 	read := make(sources)
 	d.ctx = evalContext(dir, env, func(path string, text []byte) { read[path] = text })
+	d.cfg.ctx = d.ctx
 	if !diags.HasErrors() {
 		rest := d.prelude(hcl.MergeFiles(files), p)
 		var f fileHCL

@@ -49,6 +49,7 @@ type variable struct {
 	*variableHCL
 	is    cty.Type // cty.DynamicPseudoType: any
 	value *cty.Value
+	from  string
 }
 
 // prelude evaluates variables and locals, and gives the rest of the body.
@@ -114,6 +115,7 @@ func (d *decoder) variables(blocks []variableHCL, p *hclparse.Parser) {
 			d.cfg.hide = append(d.cfg.hide, leaves(*v.value)...)
 		}
 		values[name] = *v.value
+		d.cfg.from[name] = v.from
 	}
 	d.ctx.Variables["var"] = cty.ObjectVal(values)
 }
@@ -154,7 +156,7 @@ func (d *decoder) assign(v *variable, value cty.Value, at hcl.Range) {
 		d.fail(at, fmt.Sprintf("The value of variable %q is not %s", v.Name, article(v.is)), "%s.", capital(err.Error()))
 		converted = cty.DynamicVal
 	}
-	v.value = &converted
+	v.value, v.from = &converted, place(at)
 }
 
 // set takes a value from outside of the files: text for texts, numbers and bools, an expression
@@ -177,7 +179,7 @@ func (d *decoder) set(v *variable, raw, source string) {
 		d.complain(fmt.Sprintf("%s is not %s", source, article(v.is)), "The variable is declared at %s.", place(v.At))
 		converted = cty.DynamicVal
 	}
-	v.value = &converted
+	v.value, v.from = &converted, source
 }
 
 func article(t cty.Type) string {

@@ -1,0 +1,346 @@
+package config
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/hashicorp/hcl/v2/hclwrite"
+	"github.com/zclconf/go-cty/cty"
+	ctyjson "github.com/zclconf/go-cty/cty/json"
+)
+
+// Tree is a configuration with its expressions evaluated, and where each value comes from.
+type Tree struct {
+	Source    string      `json:"config"`
+	Variables []TreeValue `json:"variables"`
+	Blocks    []*TreeNode `json:"blocks"`
+}
+
+// TreeNode is a block.
+type TreeNode struct {
+	Type   string      `json:"type"`
+	Labels []string    `json:"labels,omitempty"`
+	From   string      `json:"from"`
+	Values []TreeValue `json:"attributes"`
+	Blocks []*TreeNode `json:"blocks,omitempty"`
+}
+
+// TreeValue is an attribute, or a variable.
+type TreeValue struct {
+	Name string `json:"name"`
+	// Value as JSON, without what is sensitive.
+	Value json.RawMessage `json:"value"`
+	// From is "file:line", "default", or what else set it.
+	From string `json:"from"`
+	// Sensitive: something of the value is not shown.
+	Sensitive bool `json:"sensitive,omitempty"`
+
+	value cty.Value
+}
+
+// Default is where values come from that nobody wrote.
+const Default = "default"
+
+// TreeOptions say what a tree has.
+type TreeOptions struct {
+	// Defaults are filled in.
+	Defaults bool
+	// Mask gives what is shown of a text; name is that of its attribute or key.
+	Mask func(name, text string) string
+}
+
+// forest makes trees of the files of a configuration.
+type forest struct {
+	*Config
+	TreeOptions
+	d *decoder
+}
+
+// Tree evaluates the configuration anew.
+func (c *Config) Tree(opts TreeOptions) *Tree {
+	f := &forest{Config: c, TreeOptions: opts, d: &decoder{ctx: c.ctx, dir: c.dir, cfg: c}}
+	out := &Tree{Source: c.Source, Variables: []TreeValue{}, Blocks: []*TreeNode{}}
+	for _, name := range slices.Sorted(maps.Keys(c.from)) {
+		value := c.ctx.Variables["var"].GetAttr(name)
+		if c.sensitive["var."+name] {
+			value = concealed(value)
+		}
+		v := f.value(name, value, nil, c.from[name])
+		v.Sensitive = v.Sensitive || c.sensitive["var."+name]
+		out.Variables = append(out.Variables, v)
+	}
+	top := f.node(Schema(), "", nil, hcl.MergeFiles(c.parsed), "")
+	out.Blocks = append(out.Blocks, top.Blocks...)
+	return out
+}
+
+// node evaluates one block.
+func (f *forest) node(s *Block, name string, labels []string, body hcl.Body, from string) *TreeNode {
+	n := &TreeNode{Type: name, Labels: labels, From: from, Values: []TreeValue{}}
+	if s.Free {
+		f.free(n, s.Path, body)
+		return n
+	}
+	content, _, _ := body.PartialContent(s.content()) // it was decoded before
+	if content == nil {
+		return n
+	}
+	for _, a := range inOrder(content.Attributes) {
+		f.add(n, s.Path, a)
+	}
+	if f.Defaults {
+		f.defaults(n, s, content.Attributes)
+	}
+	for _, b := range content.Blocks {
+		if s.Path == "" && (b.Type == "variable" || b.Type == "locals") {
+			continue // they are evaluated
+		}
+		labels := b.Labels
+		if s.Path+"."+b.Type == "sandbox.root" {
+			labels = []string{f.d.path(labels[0])}
+		}
+		n.Blocks = append(n.Blocks, f.node(s.Block(b.Type), b.Type, labels, b.Body, place(b.DefRange)))
+	}
+	if f.Defaults {
+		f.defaultBlocks(n, s)
+	}
+	return n
+}
+
+// filledIn are the blocks that mean something also when they are not there.
+var filledIn = []string{"host", "sandbox", "reload", "permissions", "audit", "plugin.restart"}
+
+func (f *forest) defaultBlocks(n *TreeNode, s *Block) {
+	for _, inner := range s.Blocks {
+		has := slices.ContainsFunc(n.Blocks, func(b *TreeNode) bool { return b.Type == inner.Name })
+		if !has && slices.Contains(filledIn, inner.Path) {
+			n.Blocks = append(n.Blocks, f.node(inner, inner.Name, nil, hcl.EmptyBody(), Default))
+		}
+	}
+}
+
+// defaults adds what is not written.
+func (f *forest) defaults(n *TreeNode, s *Block, given hcl.Attributes) {
+	for _, a := range s.Attributes {
+		if given[a.Name] != nil || a.Default == "" {
+			continue
+		}
+		if p := f.Plugin(cmp.Or(slices.Concat(n.Labels, []string{""})...)); s.Path == "plugin" && a.Name == "path" && p != nil {
+			n.Values = append(n.Values, f.value(a.Name, cty.StringVal(p.Path), nil, Default))
+			continue
+		}
+		expr, diags := hclsyntax.ParseExpression([]byte(a.Default), Default, hcl.InitialPos)
+		if diags.HasErrors() || strings.HasPrefix(a.Default, "(") {
+			continue
+		}
+		value, diags := expr.Value(nil)
+		if !diags.HasErrors() {
+			n.Values = append(n.Values, f.value(a.Name, value, nil, Default))
+		}
+	}
+}
+
+// free evaluates a block whose schema somebody else knows.
+func (f *forest) free(n *TreeNode, path string, body hcl.Body) {
+	native, ok := body.(*hclsyntax.Body)
+	if !ok {
+		attrs, _ := body.JustAttributes()
+		for _, a := range inOrder(attrs) {
+			f.add(n, path, a)
+		}
+		return
+	}
+	attrs := make(hcl.Attributes)
+	for name, a := range native.Attributes {
+		attrs[name] = a.AsHCLAttribute()
+	}
+	for _, a := range inOrder(attrs) {
+		f.add(n, path, a)
+	}
+	for _, b := range native.Blocks {
+		inner := &TreeNode{Type: b.Type, Labels: b.Labels, From: place(b.DefRange()), Values: []TreeValue{}}
+		f.free(inner, path, b.Body)
+		n.Blocks = append(n.Blocks, inner)
+	}
+}
+
+func (f *forest) add(n *TreeNode, path string, a *hcl.Attribute) {
+	value, diags := a.Expr.Value(f.d.ctx)
+	if diags.HasErrors() || !value.IsWhollyKnown() {
+		return // an optional plugin that is left out may have such a one
+	}
+	n.Values = append(n.Values, f.value(a.Name, f.absolute(path+"."+a.Name, value), a.Expr, place(a.NameRange)))
+}
+
+// paths are attributes that start where the configuration stands: in all of their texts, or, of
+// commands, in the first if it has a slash.
+var paths = map[string]bool{
+	"plugin.path": true, "host.state_dir": true, "plugin.sandbox.read": true, "plugin.sandbox.write": true, "field.sandbox.read": true, "field.sandbox.write": true,
+	"field.mcp.cwd": true, "field.function.cwd": true, "field.function.file": true,
+	"hook.command": false, "field.mcp.command": false, "field.function.command": false,
+}
+
+func (f *forest) absolute(path string, v cty.Value) cty.Value {
+	all, ok := paths[path]
+	if !ok || v.IsNull() {
+		return v
+	}
+	out, err := cty.Transform(v, func(at cty.Path, v cty.Value) (cty.Value, error) {
+		if v.Type() != cty.String || v.IsNull() {
+			return v, nil
+		}
+		if !all {
+			first := len(at) == 1
+			if first {
+				step, isIndex := at[0].(cty.IndexStep)
+				first = isIndex && step.Key.Type() == cty.Number && step.Key.RawEquals(cty.Zero)
+			}
+			if !first || !strings.ContainsRune(v.AsString(), filepath.Separator) {
+				return v, nil
+			}
+		}
+		return cty.StringVal(f.d.path(v.AsString())), nil
+	})
+	if err != nil {
+		return v
+	}
+	return out
+}
+
+// value shows one, without what is sensitive. expr is nil where there is none.
+func (f *forest) value(name string, v cty.Value, expr hcl.Expression, from string) TreeValue {
+	shown := f.shown(name, v, expr)
+	out := TreeValue{Name: name, From: from, Sensitive: !shown.RawEquals(v), value: shown}
+	var err error
+	if out.Value, err = ctyjson.Marshal(shown, shown.Type()); err != nil {
+		out.Value = json.RawMessage("null")
+	}
+	return out
+}
+
+func (f *forest) shown(name string, v cty.Value, expr hcl.Expression) cty.Value {
+	if expr == nil || !f.secret(expr) {
+		return f.masked(name, v)
+	}
+	switch e := expr.(type) { // a part of it may be
+	case *hclsyntax.ObjectConsExpr:
+		out := make(map[string]cty.Value)
+		for _, item := range e.Items {
+			key, diags := item.KeyExpr.Value(f.d.ctx)
+			if diags.HasErrors() || key.Type() != cty.String || !v.Type().IsObjectType() || !v.Type().HasAttribute(key.AsString()) {
+				return cty.StringVal(hidden)
+			}
+			out[key.AsString()] = f.shown(key.AsString(), v.GetAttr(key.AsString()), item.ValueExpr)
+		}
+		return cty.ObjectVal(out)
+	case *hclsyntax.TupleConsExpr:
+		var out []cty.Value
+		for i, item := range e.Exprs {
+			out = append(out, f.shown(name, v.Index(cty.NumberIntVal(int64(i))), item))
+		}
+		return cty.TupleVal(out)
+	}
+	return concealed(v)
+}
+
+// concealed keeps nothing but the form of a value.
+func concealed(v cty.Value) cty.Value {
+	switch {
+	case v.IsNull() || !v.IsKnown():
+		return v
+	case v.Type().IsPrimitiveType():
+		return cty.StringVal(hidden)
+	case v.Type().IsObjectType() || v.Type().IsMapType():
+		out := make(map[string]cty.Value)
+		for key, inner := range v.AsValueMap() {
+			out[key] = concealed(inner)
+		}
+		return cty.ObjectVal(out)
+	}
+	var out []cty.Value
+	for _, inner := range v.AsValueSlice() {
+		out = append(out, concealed(inner))
+	}
+	return cty.TupleVal(out)
+}
+
+// masked hides texts that are secrets by their names or forms.
+func (f *forest) masked(name string, v cty.Value) cty.Value {
+	out, err := cty.Transform(v, func(at cty.Path, v cty.Value) (cty.Value, error) {
+		if v.Type() != cty.String || v.IsNull() || !v.IsKnown() || v.AsString() == hidden {
+			return v, nil
+		}
+		key := name
+		for _, step := range at {
+			switch s := step.(type) {
+			case cty.GetAttrStep:
+				key = s.Name
+			case cty.IndexStep:
+				if s.Key.Type() == cty.String {
+					key = s.Key.AsString()
+				}
+			}
+		}
+		text := hideIn(v.AsString(), f.hide)
+		if f.Mask != nil {
+			text = f.Mask(key, text)
+		}
+		return cty.StringVal(text), nil
+	})
+	if err != nil {
+		return concealed(v)
+	}
+	return out
+}
+
+// NewTreeValue makes one of a Go value that JSON can hold.
+func NewTreeValue(name string, value any, from string) (TreeValue, error) {
+	b, err := json.Marshal(value)
+	if err != nil {
+		return TreeValue{}, err
+	}
+	t, err := ctyjson.ImpliedType(b)
+	if err != nil {
+		return TreeValue{}, err
+	}
+	v, err := ctyjson.Unmarshal(b, t)
+	return TreeValue{Name: name, Value: b, From: from, value: v}, err
+}
+
+// HCL gives the tree as a configuration, with where each value comes from as comments.
+func (t *Tree) HCL() string {
+	var b strings.Builder
+	for _, v := range t.Variables {
+		fmt.Fprintf(&b, "# var.%s = %s, from %s\n", v.Name, v.Value, oneLine(v.From))
+	}
+	for _, n := range t.Blocks {
+		b.WriteByte('\n')
+		n.hcl(&b)
+	}
+	return strings.TrimLeft(string(hclwrite.Format([]byte(b.String()))), "\n")
+}
+
+func (n *TreeNode) hcl(b *strings.Builder) {
+	b.WriteString(n.Type)
+	for _, l := range n.Labels {
+		fmt.Fprintf(b, " %s", hclwrite.TokensForValue(cty.StringVal(l)).Bytes())
+	}
+	fmt.Fprintf(b, " { # %s\n", oneLine(n.From))
+	for _, v := range n.Values {
+		fmt.Fprintf(b, "%s = %s # %s\n", v.Name, hclwrite.TokensForValue(v.value).Bytes(), oneLine(v.From))
+	}
+	for _, inner := range n.Blocks {
+		inner.hcl(b)
+	}
+	b.WriteString("}\n")
+}
+
+// oneLine keeps the name of a file from ending a comment.
+func oneLine(s string) string { return strings.NewReplacer("\n", " ", "\r", " ").Replace(s) }
