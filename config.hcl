@@ -144,6 +144,11 @@ reload {
   # "compatible" refuses a version of a plugin that breaks who uses its tools, such as one
   # that lacks a tool, until the operator accepts it; "any" takes it over.
   changes = "compatible"
+
+  # A configuration that lets tools do more (toolhost config plan shows what) is taken over
+  # with "explicit" when somebody asks for a reload, with "approve" only by
+  # toolhost config reload --approve-widening, with "allow" also by itself.
+  widening = "explicit"
 }
 
 # A plugin is a binary that serves tools. Without a path it is looked for in the plugins

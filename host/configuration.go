@@ -39,6 +39,9 @@ func (o Options) readConfig() (*config.Config, error) {
 	if o.BundledDir == "" {
 		o.BundledDir = BundledDir()
 	}
+	if o.nothing {
+		return config.Nothing(), nil
+	}
 	return config.Load(o.Config, config.Environment{BundledDir: o.BundledDir, Variables: o.Variables, VariableFiles: o.VariableFiles})
 }
 

@@ -80,6 +80,8 @@ type Options struct {
 
 	// ignorePins loads plugins that are not what they are pinned to.
 	ignorePins bool
+	// nothing is configured.
+	nothing bool
 }
 
 // Host runs calls on the configured tools.

@@ -142,6 +142,7 @@ type RemoteStatus struct {
 
 const (
 	opReload = "reload"
+	opPlan   = "plan"
 	opStatus = "status"
 	opEnable = "enable"
 	opStats  = "stats"
@@ -166,6 +167,8 @@ func (h *Host) control(ctx context.Context, op string, args json.RawMessage) (an
 		return RemoteStatus{PID: os.Getpid(), Began: h.live.began, Status: h.Status()}, nil
 	case opStats:
 		return RemoteStats{PID: os.Getpid(), Began: h.live.began, Workspace: h.opts.Workspace, Stats: h.Stats()}, nil
+	case opPlan:
+		return h.Plan(ctx)
 	case opReload:
 		var opts ReloadOptions
 		if err := json.Unmarshal(args, &opts); err != nil {

@@ -23,6 +23,8 @@ import (
 type binary struct {
 	// file is which one it was; empty: there was none.
 	file string
+	// sum is its SHA-256; nil: it could not be read.
+	sum *[32]byte
 	// key is what the plugin's description is kept under: its binary and the way it is run,
 	// since what it serves may depend on both.
 	key   [32]byte
@@ -35,6 +37,7 @@ func binaryOf(db *state.DB, p *config.Plugin) binary {
 	if err != nil {
 		return b
 	}
+	b.sum = &hash
 	how, err := json.Marshal([]any{hash, p.Args, p.Env, p.Config}) // maps marshal sorted
 	if err == nil {
 		b.key, b.keyed = sha256.Sum256(how), true

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -34,6 +35,13 @@ func (m *managed) aliases() []config.Alias {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.alias)
+}
+
+// unregistered are plugins of the configuration that were taken out.
+func (m *managed) unregistered() map[string]bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.removed)
 }
 
 // amend changes a configuration as it was changed at run time.

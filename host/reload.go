@@ -26,7 +26,12 @@ type ReloadOptions struct {
 	// are called differently. Otherwise such a version is refused, unless the configuration
 	// says reload { changes = "any" }.
 	AcceptChanges bool
+	// ApproveWidening takes over a configuration that lets tools do more than the one in use, where
+	// the one in use wants that: reload { widening = "approve" }.
+	ApproveWidening bool
 
+	// dry: nothing is published, and nothing remembered.
+	dry bool
 	// automatic: nobody asked, so what was refused before is not tried again.
 	automatic bool
 }
@@ -232,6 +237,10 @@ type reload struct {
 	out  *Reload
 
 	cfg   *config.Config // the old one's, when that stays
+	wider []string       // what the new one lets tools do that the old one does not
+	// unapproved: and nobody has approved of that.
+	unapproved bool
+
 	conf  *confinement
 	steps []*step // for each plugin that is in either configuration
 }
@@ -274,6 +283,7 @@ func (r *reload) readConfig() {
 		return
 	}
 	cfg.Keep(r.old.cfg)
+	wider := widenings(r.old.cfg, cfg, h.managed.unregistered())
 	h.managed.amend(cfg)
 	h.reloads.mu.Lock()
 	refusedBefore := h.reloads.config != "" && h.reloads.refusedAs != nil && h.reloads.refusedAs.Same(cfg)
@@ -285,6 +295,15 @@ func (r *reload) readConfig() {
 		r.acceptConfig()
 		return
 	}
+	r.wider, r.unapproved = wider, len(wider) > 0 && !r.approved()
+	if r.unapproved && !r.opts.dry {
+		how := "toolhost config reload"
+		if r.old.cfg.Reload.Widening == "approve" {
+			how += " --approve-widening"
+		}
+		r.refuseConfig(cfg, fmt.Errorf("it lets tools do more than the one in use: %s. If that is wanted: %s", strings.Join(wider, "; "), how))
+		return
+	}
 	conf := &confinement{cfg: cfg, bundled: h.opts.BundledDir, cache: h.stateRoot}
 	if err := conf.check(configuredRoots(cfg, h.opts.Workspace)); err != nil {
 		r.refuseConfig(cfg, err)
@@ -293,8 +312,23 @@ func (r *reload) readConfig() {
 	r.cfg, r.conf = cfg, conf
 }
 
+// approved reports whether what lets tools do more may be taken over, as the configuration in
+// use says: the new one has no say in it.
+func (r *reload) approved() bool {
+	switch r.old.cfg.Reload.Widening {
+	case "allow":
+		return true
+	case "approve":
+		return r.opts.ApproveWidening
+	}
+	return !r.opts.automatic
+}
+
 func (r *reload) refuseConfig(cfg *config.Config, err error) {
 	r.out.Config.Refused = err.Error()
+	if r.opts.dry {
+		return
+	}
 	m := &r.host.reloads
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -305,6 +339,9 @@ func (r *reload) refuseConfig(cfg *config.Config, err error) {
 }
 
 func (r *reload) acceptConfig() {
+	if r.opts.dry {
+		return
+	}
 	m := &r.host.reloads
 	m.mu.Lock()
 	defer m.mu.Unlock()

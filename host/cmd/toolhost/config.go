@@ -11,7 +11,7 @@ import (
 
 func newConfig(s *settings) *cobra.Command {
 	c := &cobra.Command{Use: "config", Short: "Work with the configuration"}
-	c.AddCommand(newConfigValidate(s), newConfigFormat(s), newConfigShow(s), newReload(s, false))
+	c.AddCommand(newConfigValidate(s), newConfigFormat(s), newConfigShow(s), newConfigPlan(s), newReload(s, false))
 	return c
 }
 

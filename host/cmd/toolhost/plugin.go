@@ -93,6 +93,9 @@ anything is refused; the old version or configuration then goes on.`,
 		},
 	}
 	c.Flags().BoolVar(&opts.AcceptChanges, "accept-changes", false, "also take over versions that break who uses their tools, such as one that lacks a tool")
+	if !plugins {
+		c.Flags().BoolVar(&opts.ApproveWidening, "approve-widening", false, "also take over a configuration that lets tools do more, where reload { widening = \"approve\" } is in force")
+	}
 	if plugins {
 		c.Use = "reload [PLUGIN]..."
 		c.Args = cobra.ArbitraryArgs

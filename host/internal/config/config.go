@@ -84,6 +84,9 @@ type Reload struct {
 	Watch bool
 	// AnyChanges publishes also what breaks callers.
 	AnyChanges bool
+	// Widening says what becomes of a configuration that lets tools do more: "approve" takes it over
+	// only when somebody approves of it, "explicit" when somebody asks for a reload, "allow" always.
+	Widening string
 }
 
 // Sandbox says which files may be touched.

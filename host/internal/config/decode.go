@@ -67,6 +67,8 @@ type sandboxHCL struct {
 type reloadHCL struct {
 	Watch   *bool          `hcl:"watch,optional"`
 	Changes hcl.Expression `hcl:"changes,optional"`
+
+	Widening hcl.Expression `hcl:"widening,optional"`
 }
 
 type trustHCL struct {
@@ -123,7 +125,7 @@ type decoder struct {
 func decode(files []*hcl.File, diags hcl.Diagnostics, p *hclparse.Parser, source, dir string, env Environment) (*Config, error) {
 	d := &decoder{
 		dir: dir, env: env, diags: diags,
-		cfg: &Config{Source: source, Host: DefaultHost(), Audit: DefaultAudit(), Sandbox: Sandbox{Workspace: "read-write", Backend: "auto", Enforce: "auto"}, Reload: Reload{Watch: true}, Tools: make(map[string]Tool), sensitive: make(map[string]bool), parsed: files, dir: dir, from: make(map[string]string)},
+		cfg: &Config{Source: source, Host: DefaultHost(), Audit: DefaultAudit(), Sandbox: Sandbox{Workspace: "read-write", Backend: "auto", Enforce: "auto"}, Reload: Reload{Watch: true, Widening: "explicit"}, Tools: make(map[string]Tool), sensitive: make(map[string]bool), parsed: files, dir: dir, from: make(map[string]string)},
 	}
 	for name := range p.Sources() {
 		d.cfg.main = append(d.cfg.main, name)
@@ -163,7 +165,7 @@ func (d *decoder) file(f *fileHCL) {
 		d.sandbox(f.Sandbox)
 	}
 	if r := f.Reload; r != nil {
-		d.cfg.Reload = Reload{Watch: r.Watch == nil || *r.Watch, AnyChanges: d.choice(r.Changes, "compatible", "compatible", "any") == "any"}
+		d.cfg.Reload = Reload{Watch: r.Watch == nil || *r.Watch, AnyChanges: d.choice(r.Changes, "compatible", "compatible", "any") == "any", Widening: d.choice(r.Widening, "explicit", "approve", "explicit", "allow")}
 	}
 	seen, depends := make(map[string]hcl.Range), make(map[string]hcl.Range)
 	for i := range f.Plugins {

@@ -93,6 +93,17 @@ func Load(path string, env Environment) (*Config, error) {
 	return decode(files, diags, p, path, dir, env)
 }
 
+// Nothing is a configuration of no file.
+func Nothing() *Config {
+	p := hclparse.NewParser()
+	f, diags := p.ParseHCL(nil, "nothing")
+	cfg, err := decode([]*hcl.File{f}, diags, p, "nothing", "", Environment{LookupEnv: func(string) (string, bool) { return "", false }})
+	if err != nil {
+		panic("config: nothing is not valid: " + err.Error())
+	}
+	return cfg
+}
+
 // List gives the files of a configuration, sorted by name.
 func List(path string) ([]string, error) {
 	st, err := os.Stat(path)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -190,6 +191,15 @@ func LoadTests(file string) ([]PermissionTest, error) {
 		return nil, d.cfg.failed(d.diags)
 	}
 	return out, nil
+}
+
+// Same reports whether two rules say the same.
+func (r *PermissionRule) Same(other *PermissionRule) bool {
+	x, y := *r, *other
+	for _, r := range []*PermissionRule{&x, &y} {
+		r.at, r.attributes = position{}, nil
+	}
+	return reflect.DeepEqual(x, y)
 }
 
 // Place gives "file:line" of a rule.

@@ -42,7 +42,15 @@ type TreeValue struct {
 	// Sensitive: something of the value is not shown.
 	Sensitive bool `json:"sensitive,omitempty"`
 
-	value cty.Value
+	value, whole cty.Value // whole: with what is sensitive
+}
+
+// Same reports whether two are equal, also in what is sensitive.
+func (v *TreeValue) Same(other *TreeValue) bool { return v.whole.RawEquals(other.whole) }
+
+// HCL gives the value as an expression.
+func (v *TreeValue) HCL() string {
+	return strings.Join(strings.Fields(string(hclwrite.TokensForValue(v.value).Bytes())), " ")
 }
 
 // Default is where values come from that nobody wrote.
@@ -217,7 +225,7 @@ func (f *forest) absolute(path string, v cty.Value) cty.Value {
 // value shows one, without what is sensitive. expr is nil where there is none.
 func (f *forest) value(name string, v cty.Value, expr hcl.Expression, from string) TreeValue {
 	shown := f.shown(name, v, expr)
-	out := TreeValue{Name: name, From: from, Sensitive: !shown.RawEquals(v), value: shown}
+	out := TreeValue{Name: name, From: from, Sensitive: !shown.RawEquals(v), value: shown, whole: v}
 	var err error
 	if out.Value, err = ctyjson.Marshal(shown, shown.Type()); err != nil {
 		out.Value = json.RawMessage("null")
@@ -311,7 +319,7 @@ func NewTreeValue(name string, value any, from string) (TreeValue, error) {
 		return TreeValue{}, err
 	}
 	v, err := ctyjson.Unmarshal(b, t)
-	return TreeValue{Name: name, Value: b, From: from, value: v}, err
+	return TreeValue{Name: name, Value: b, From: from, value: v, whole: v}, err
 }
 
 // HCL gives the tree as a configuration, with where each value comes from as comments.

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"toolhost.dev/host"
+)
+
+// exitChanges is the status of a plan that has any.
+const exitChanges = 2
+
+// planned is what a host answered; PID 0: none was asked.
+type planned struct {
+	PID int `json:"pid,omitempty"`
+	*host.Plan
+	Error string `json:"error,omitempty"`
+}
+
+func newConfigPlan(s *settings) *cobra.Command {
+	var against string
+	c := &cobra.Command{
+		Use:   "plan",
+		Short: "Show what a reload would change, and what tools could do then that they cannot now",
+		Long: `Show what a reload would change in the running hosts of this user that share the state directory:
+plugins and their tools, settings, and, marked WIDENING, what tools could do that they cannot do
+now. Where no host runs, what one that is started would load. Nothing is changed; versions of
+plugins that are not known yet are started to be looked at, and stopped again.
+
+Exit status 0: no changes. 2: changes. 1: something would be refused, or there is no plan.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			all, err := s.plans(c.Context(), against)
+			if err != nil { // 2 says something else here
+				fmt.Fprintln(os.Stderr, "toolhost:", err)
+				return exitError(exitFailure)
+			}
+			if s.json {
+				err = printJSON(os.Stdout, all)
+			} else {
+				for _, p := range all {
+					err = errors.Join(err, planText(os.Stdout, p))
+				}
+			}
+			return errors.Join(err, planStatus(all))
+		},
+	}
+	c.Flags().StringVar(&against, "against", "", "configuration `file` or directory to compare with, in place of what hosts use")
+	return c
+}
+
+func planStatus(all []planned) error {
+	var status error
+	for _, p := range all {
+		switch {
+		case p.Error != "" || p.Fails():
+			return exitError(exitFailure)
+		case p.Changes():
+			status = exitError(exitChanges)
+		}
+	}
+	return status
+}
+
+// plans asks the running hosts; without any, or against another configuration, they are made here.
+func (s *settings) plans(ctx context.Context, against string) ([]planned, error) {
+	var hosts []host.Remote
+	if against == "" {
+		var err error
+		if hosts, err = host.Running(s.options()); err != nil {
+			return nil, err
+		}
+	}
+	if len(hosts) == 0 {
+		p, err := host.PlanConfig(ctx, s.inspection(), against)
+		if err != nil {
+			return nil, err
+		}
+		return []planned{{Plan: p}}, nil
+	}
+	all := make([]planned, len(hosts))
+	for i, h := range hosts {
+		p, err := h.Plan(ctx)
+		all[i] = planned{PID: h.PID, Plan: p}
+		if err != nil {
+			all[i].Error = err.Error()
+		}
+	}
+	return all, nil
+}
+
+var planSigns = map[string]string{"add": "+", "change": "~", "remove": "-", "refuse": "!"}
+
+func planText(w io.Writer, p planned) error {
+	var errs []error
+	say := func(format string, a ...any) {
+		_, err := fmt.Fprintf(w, format+"\n", a...)
+		errs = append(errs, err)
+	}
+	switch {
+	case p.PID != 0:
+		say("host %d:", p.PID)
+	default:
+		say("%s, which no running host was asked about:", printable(p.Config))
+	}
+	if p.Error != "" {
+		say("  ! %s", lines(p.Error))
+		return errors.Join(errs...)
+	}
+	if p.Refused != "" {
+		say("  ! the configuration would be refused: %s", lines(p.Refused))
+	}
+	for i := range p.Plugins {
+		planPluginText(say, &p.Plugins[i])
+	}
+	for _, c := range p.Settings {
+		at := ""
+		if c.At != "" && c.At != "default" {
+			at = " (" + c.At + ")"
+		}
+		switch {
+		case c.From == "":
+			say("  + %s = %s%s", printable(c.Path), printable(c.To), printable(at))
+		case c.To == "":
+			say("  - %s = %s", printable(c.Path), printable(c.From))
+		default:
+			say("  ~ %s: %s → %s%s", printable(c.Path), printable(c.From), printable(c.To), printable(at))
+		}
+	}
+	for _, what := range p.Widening {
+		say("  WIDENING: %s", printable(what))
+	}
+	if p.NeedsApproval {
+		say("  To take it over: toolhost config reload --approve-widening")
+	}
+	if !p.Changes() && !p.Fails() {
+		say("  no changes")
+	}
+	return errors.Join(errs...)
+}
+
+func planPluginText(say func(string, ...any), p *host.PluginPlan) {
+	text := "plugin " + p.Name
+	for _, v := range []*host.PluginVersion{p.From, p.To} {
+		if v == nil {
+			continue
+		}
+		if v == p.To && p.From != nil {
+			text += " →"
+		}
+		version := v.Version
+		if version == "" {
+			version = "of a version that is not known"
+		}
+		text += fmt.Sprintf(" %s (%.12s)", version, v.SHA256)
+	}
+	if p.Refused != "" {
+		text += ": would be refused: " + p.Refused
+	}
+	say("  %s %s", planSigns[p.Action], lines(text))
+	for _, c := range p.Changes {
+		breaks := ""
+		if c.Breaks {
+			breaks = ", which breaks who uses it"
+		}
+		say("      %s%s", printable(c.String()), breaks)
+	}
+}
