@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -61,7 +62,7 @@ func ValidateConfig(opts Options) (ConfigSummary, error) {
 	errs := []error{err}
 	for _, p := range cfg.Plugins {
 		if p.Missing != "" {
-			errs = append(errs, errors.New(cfg.MissingBinary(p)))
+			errs = append(errs, cfg.MissingBinary(p))
 		}
 	}
 	return sum, errors.Join(errs...)
@@ -92,3 +93,43 @@ func isFile(path string) bool {
 // FormatConfig gives a file of a configuration in the usual form. The error says, with name and
 // line, why it is not HCL.
 func FormatConfig(name string, src []byte) ([]byte, error) { return config.Format(name, src) }
+
+// ConfigProblem is one thing that is wrong with a configuration.
+type ConfigProblem = config.Problem
+
+// ConfigProblems takes an error of [ValidateConfig] or [New] apart. What is not about a place in
+// a file is one problem of its own.
+func ConfigProblems(err error) []ConfigProblem {
+	out := []ConfigProblem{}
+	var one *config.Error
+	var all interface{ Unwrap() []error }
+	switch {
+	case err == nil:
+	case errors.As(err, &all):
+		for _, e := range all.Unwrap() {
+			out = append(out, ConfigProblems(e)...)
+		}
+	case errors.As(err, &one):
+		out = append(out, one.List()...)
+	default:
+		out = append(out, ConfigProblem{Severity: "error", Summary: err.Error()})
+	}
+	return out
+}
+
+// LaunchConfig starts every plugin of the configuration that opts name, each in its sandbox, and
+// says what keeps a part of it from working: with file and line, and of a plugin's own configuration at
+// the lines where that stands. Nothing is kept of it. The error is about the configuration as a whole.
+func LaunchConfig(ctx context.Context, opts Options) (problems []string, err error) {
+	dir, err := os.MkdirTemp("", "toolhost-validate-*")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	opts.StateDir, opts.Live = dir, false
+	h, err := New(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	return h.Problems(), h.Close()
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -15,33 +16,73 @@ func newConfig(s *settings) *cobra.Command {
 	return c
 }
 
+// validation is what is said of a configuration.
+type validation struct {
+	Valid   bool   `json:"valid"`
+	Config  string `json:"config"`
+	Plugins int    `json:"plugins"`
+	// Error is all that is wrong, as text; Problems is each for itself.
+	Error    *string              `json:"error"`
+	Problems []host.ConfigProblem `json:"problems"`
+	// Launched is what became of plugins that were started; null: none was.
+	Launched []string `json:"launch_problems"`
+}
+
 func newConfigValidate(s *settings) *cobra.Command {
-	return &cobra.Command{
+	var launch bool
+	c := &cobra.Command{
 		Use:   "validate",
 		Short: "Check the configuration",
 		Long: `Check the configuration: syntax, names, values, and that every plugin binary is there.
-Everything wrong is shown at once, with file and line. Exit status 2 when anything is.`,
+Everything wrong is shown at once, with file and line. With --launch, the plugins are started, too,
+and what they say of their configuration blocks is shown at the lines of these.
+
+Exit status 0: valid. 2: not valid. 1: valid, but with --launch a part of it does not work.`,
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(c *cobra.Command, _ []string) error {
 			summary, err := host.ValidateConfig(s.options())
-			if s.json {
-				out := map[string]any{"valid": err == nil, "config": summary.Source, "plugins": summary.Plugins, "error": nil}
+			v := validation{Valid: err == nil, Config: summary.Source, Plugins: summary.Plugins, Problems: host.ConfigProblems(err)}
+			if err != nil {
+				text := err.Error()
+				v.Error = &text
+			} else if launch {
+				problems, err := host.LaunchConfig(c.Context(), s.inspection())
 				if err != nil {
-					out["error"] = err.Error()
-				}
-				if err := printJSON(os.Stdout, out); err != nil {
 					return err
 				}
-			} else if err != nil {
-				fmt.Fprintln(os.Stderr, err)
+				v.Launched = append([]string{}, problems...)
 			}
-			if err != nil {
-				return exitError(exitUsage)
+			if s.json {
+				return errors.Join(printJSON(os.Stdout, v), v.status())
 			}
-			if !s.json {
-				fmt.Printf("%s is valid: %d plugins.\n", summary.Source, summary.Plugins)
-			}
-			return nil
+			return errors.Join(v.text(), v.status())
 		},
 	}
+	c.Flags().BoolVar(&launch, "launch", false, "start the plugins, to hear what they say of their configuration")
+	return c
+}
+
+func (v *validation) status() error {
+	switch {
+	case !v.Valid:
+		return exitError(exitUsage)
+	case len(v.Launched) > 0:
+		return exitError(exitFailure)
+	}
+	return nil
+}
+
+func (v *validation) text() error {
+	if v.Error != nil {
+		_, err := fmt.Fprintln(os.Stderr, *v.Error)
+		return err
+	}
+	for _, p := range v.Launched {
+		fmt.Fprintln(os.Stderr, p)
+	}
+	if len(v.Launched) > 0 {
+		return nil
+	}
+	_, err := fmt.Printf("%s is valid: %d plugins.\n", v.Config, v.Plugins)
+	return err
 }

@@ -268,7 +268,7 @@ plugin "through" { path = "ok/x" }
 	if at := c.PluginPosition("dir"); at != dir+"/c.hcl:4" || c.PluginPosition("zzz") != "" {
 		t.Error(at)
 	}
-	if text := c.MissingBinary(c.Plugins[1]); !strings.HasPrefix(text, dir+`/c.hcl:3:1: Plugin "plain" cannot be run`) {
+	if text := c.MissingBinary(c.Plugins[1]).Error(); !strings.HasPrefix(text, dir+`/c.hcl:3:1: Plugin "plain" cannot be run`) {
 		t.Error(text)
 	}
 }

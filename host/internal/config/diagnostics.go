@@ -57,6 +57,36 @@ func (c *Config) format(diags hcl.Diagnostics) string { return hideIn(format(dia
 // Error gives every problem as "file:line:column: what. What to do.", with the line.
 func (e *Error) Error() string { return hideIn(format(e.diags, e.files), e.hide) }
 
+// Problem is one thing that is wrong.
+type Problem struct {
+	// Severity is "error" or "warning".
+	Severity string `json:"severity"`
+	Summary  string `json:"summary"`
+	Detail   string `json:"detail,omitempty"`
+	// File and what follows is where it stands, columns in characters; empty: in no file.
+	File      string `json:"file,omitempty"`
+	Line      int    `json:"line,omitempty"`
+	Column    int    `json:"column,omitempty"`
+	EndLine   int    `json:"end_line,omitempty"`
+	EndColumn int    `json:"end_column,omitempty"`
+}
+
+// List gives every problem, as the files go.
+func (e *Error) List() []Problem {
+	out := make([]Problem, 0, len(e.diags))
+	for _, d := range e.diags {
+		p := Problem{Severity: "error", Summary: hideIn(d.Summary, e.hide), Detail: hideIn(d.Detail, e.hide)}
+		if d.Severity == hcl.DiagWarning {
+			p.Severity = "warning"
+		}
+		if at := d.Subject; at != nil {
+			p.File, p.Line, p.Column, p.EndLine, p.EndColumn = at.Filename, at.Start.Line, at.Start.Column, at.End.Line, at.End.Column
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
 // Problems counts the errors, warnings aside.
 func (e *Error) Problems() int { return len(e.diags.Errs()) }
 
@@ -205,6 +235,6 @@ func (c *Config) BadAlias(a Alias, why error) string {
 func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 // MissingBinary says, at the operator's line, why a plugin's binary cannot be run.
-func (c *Config) MissingBinary(p Plugin) string {
-	return c.format(hcl.Diagnostics{problem(p.at, fmt.Sprintf("Plugin %q cannot be run", p.Name), "%s", p.Missing)})
+func (c *Config) MissingBinary(p Plugin) error {
+	return c.failed(hcl.Diagnostics{problem(p.at, fmt.Sprintf("Plugin %q cannot be run", p.Name), "%s", p.Missing)})
 }
