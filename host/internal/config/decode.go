@@ -151,7 +151,7 @@ func decode(files []*hcl.File, diags hcl.Diagnostics, p *hclparse.Parser, source
 	return d.cfg, nil
 }
 
-func (d *decoder) add(diags hcl.Diagnostics) { d.diags = append(d.diags, improved(diags)...) }
+func (d *decoder) add(diags hcl.Diagnostics) { d.diags = append(d.diags, diags...) }
 
 func (d *decoder) fail(at hcl.Range, summary, detail string, a ...any) {
 	d.diags = append(d.diags, problem(at, summary, detail, a...))
@@ -457,7 +457,7 @@ func (d *decoder) choice(e hcl.Expression, otherwise string, among ...string) st
 			return s
 		}
 	}
-	d.fail(e.Range(), fmt.Sprintf("%q is not allowed here", s), "Use one of %s.", strings.Join(among, ", "))
+	d.fail(e.Range(), fmt.Sprintf("%q is not allowed here", s), "Use one of %s.%s", strings.Join(among, ", "), suggest.DidYouMean(s, among))
 	return otherwise
 }
 

@@ -3,8 +3,8 @@ package config
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -28,6 +28,7 @@ type Error struct {
 
 // failed is the error for a configuration with these problems, as they stand in its files.
 func (c *Config) failed(diags hcl.Diagnostics) *Error {
+	diags = c.improved(diags)
 	slices.SortStableFunc(diags, func(a, b *hcl.Diagnostic) int {
 		x, y := hcl.Range{}, hcl.Range{}
 		if a.Subject != nil {
@@ -139,38 +140,6 @@ func problem(at hcl.Range, summary, detail string, a ...any) *hcl.Diagnostic {
 	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(detail, a...), Subject: at.Ptr()}
 }
 
-// improved says more of what HCL itself says little of.
-func improved(diags hcl.Diagnostics) hcl.Diagnostics {
-	for _, d := range diags {
-		if d.Summary == "Unsupported attribute" && d.Expression != nil && d.EvalContext != nil {
-			unknownReference(d)
-		}
-	}
-	return diags
-}
-
-// unknownReference is about var.x and local.x where there is none.
-func unknownReference(d *hcl.Diagnostic) {
-	for _, t := range d.Expression.Variables() {
-		root, attr := reference(t)
-		if root != "var" && root != "local" {
-			continue
-		}
-		all, ok := d.EvalContext.Variables[root]
-		if !ok || !all.Type().IsObjectType() || attr == "" || all.Type().HasAttribute(attr) {
-			continue
-		}
-		known := slices.Sorted(maps.Keys(all.Type().AttributeTypes()))
-		c := *d
-		c.Summary, c.Detail = fmt.Sprintf("There is no variable %q", attr), fmt.Sprintf("Declare it: variable %q {}.%s", attr, suggest.DidYouMean(attr, known))
-		if root == "local" {
-			c.Summary, c.Detail = fmt.Sprintf("There is no local %q", attr), fmt.Sprintf("Add it: locals { %s = … }.%s", attr, suggest.DidYouMean(attr, known))
-		}
-		*d = c
-		return
-	}
-}
-
 // bodyRanges remembers where the values of a plugin's config block stand, by their
 // path, so that what the plugin says of a value is shown at the operator's line.
 type bodyRanges map[string]hcl.Range
@@ -236,5 +205,5 @@ func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 // MissingBinary says, at the operator's line, why a plugin's binary cannot be run.
 func (c *Config) MissingBinary(p Plugin) error {
-	return c.failed(hcl.Diagnostics{problem(p.at, fmt.Sprintf("Plugin %q cannot be run", p.Name), "%s", p.Missing)})
+	return c.failed(hcl.Diagnostics{problem(p.at, fmt.Sprintf("Plugin %q cannot be run", p.Name), "%s", sentence(errors.New(p.Missing)))})
 }

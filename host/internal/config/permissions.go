@@ -159,6 +159,10 @@ func (d *decoder) values(e hcl.Expression) map[string]json.RawMessage {
 func (d *decoder) tests(blocks []testHCL) []PermissionTest {
 	var out []PermissionTest
 	for _, b := range blocks {
+		if !given(b.Expect) {
+			d.fail(b.At, fmt.Sprintf("Test %q expects nothing", b.Name), "Say what the rules are meant to make of it: expect = \"deny\", \"ask\" or \"allow\".")
+			continue
+		}
 		out = append(out, PermissionTest{Name: b.Name, Command: b.Command, Expect: d.choice(b.Expect, "", "allow", "ask", "deny"), Rule: b.Rule, At: place(b.At)})
 	}
 	return out

@@ -1,0 +1,163 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"toolhost.dev/sdk/suggest"
+)
+
+// improved has HCL's own messages say what to do next, and leaves out what only follows from
+// another.
+func (c *Config) improved(diags hcl.Diagnostics) hcl.Diagnostics {
+	out := make(hcl.Diagnostics, 0, len(diags))
+	for _, d := range diags {
+		if strings.Contains(d.Detail, "value must be known") && len(diags) > 1 {
+			continue
+		}
+		better := *d
+		switch d.Summary {
+		case "Unsupported attribute":
+			unknownReference(&better)
+		case "Unknown variable":
+			unknownName(&better)
+		case "Unsuitable value type":
+			wrongType(&better)
+		case "Unsupported block type", "Unsupported argument", "Extraneous JSON object property":
+			c.unsupported(&better)
+		}
+		if strings.HasPrefix(d.Summary, "Missing ") && strings.Contains(d.Detail, " labels (") {
+			missingLabel(&better)
+		}
+		better.Detail = otherPlace.ReplaceAllString(better.Detail, "$1:$2")
+		out = append(out, &better)
+	}
+	return out
+}
+
+// otherPlace is how HCL names another place.
+var otherPlace = regexp.MustCompile(`(\S+):(\d+),\d+-(?:\d+,)?\d+`)
+
+// unknownReference is about var.x and local.x where there is none.
+func unknownReference(d *hcl.Diagnostic) {
+	if d.Expression == nil || d.EvalContext == nil {
+		return
+	}
+	for _, t := range d.Expression.Variables() {
+		root, attr := reference(t)
+		all, ok := d.EvalContext.Variables[root]
+		if root != "var" && root != "local" || !ok || !all.Type().IsObjectType() || attr == "" || all.Type().HasAttribute(attr) {
+			continue
+		}
+		near := suggest.DidYouMean(attr, slices.Sorted(maps.Keys(all.Type().AttributeTypes())))
+		d.Summary, d.Detail = fmt.Sprintf("There is no variable %q", attr), fmt.Sprintf("Declare it: variable %q {}.%s", attr, near)
+		if root == "local" {
+			d.Summary, d.Detail = fmt.Sprintf("There is no local %q", attr), fmt.Sprintf("Add it: locals { %s = … }.%s", attr, near)
+		}
+		return
+	}
+}
+
+// unknownName is about a word that stands for nothing, as a rule a text without its quotes.
+func unknownName(d *hcl.Diagnostic) {
+	t, ok := d.Expression.(*hclsyntax.ScopeTraversalExpr)
+	if !ok || d.EvalContext == nil {
+		return
+	}
+	name := t.Traversal.RootName()
+	d.Summary = fmt.Sprintf("There is no %q", name)
+	d.Detail = fmt.Sprintf("Texts stand in quotes, variables are var.NAME.%s", suggest.DidYouMean(name, slices.Sorted(maps.Keys(d.EvalContext.Variables))))
+}
+
+// forms say how values are written.
+var forms = []struct{ needs, how string }{
+	{"list of string", `Write a list of texts: ["a", "b"].`}, {"map of string", `Write texts by name: { NAME = "value" }.`},
+	{"string", "Write a text in quotes."}, {"number", "Write a number."}, {"bool", "Write true or false."},
+}
+
+func wrongType(d *hcl.Diagnostic) {
+	why := strings.TrimPrefix(d.Detail, "Unsuitable value: ")
+	d.Summary = "The value is of the wrong type"
+	d.Detail = capital(why) + "."
+	for _, f := range forms {
+		if strings.Contains(strings.TrimSuffix(why, "but have string"), f.needs) {
+			d.Detail += " " + f.how
+			return
+		}
+	}
+}
+
+var labels = regexp.MustCompile(`All (\S+) blocks must have .*\(([^)]*)\)`)
+
+func missingLabel(d *hcl.Diagnostic) {
+	if m := labels.FindStringSubmatch(d.Detail); m != nil {
+		d.Detail = fmt.Sprintf("Write %s %q { … }.", m[1], strings.ToUpper(m[2]))
+	}
+}
+
+var quoted = regexp.MustCompile(`"([^"]+)"`)
+
+// unsupported is about a name that is not known in its block.
+func (c *Config) unsupported(d *hcl.Diagnostic) {
+	m := quoted.FindStringSubmatch(d.Detail)
+	if m == nil || d.Subject == nil || strings.Contains(d.Detail, "define a") { // it is known, as the other kind
+		return
+	}
+	in := c.around(*d.Subject)
+	if in == nil {
+		return
+	}
+	name, where := m[1], "in a configuration"
+	if in.Path != "" {
+		where = "in " + strings.ReplaceAll(in.Path, ".", " → ")
+	}
+	var known []string
+	for _, b := range in.Blocks {
+		known = append(known, b.Name)
+	}
+	if d.Summary != "Unsupported block type" {
+		for _, a := range in.Attributes {
+			known = append(known, a.Name)
+		}
+	}
+	slices.Sort(known)
+	d.Summary = fmt.Sprintf("There is no %q %s", name, where)
+	switch near := suggest.DidYouMean(name, known); {
+	case near != "":
+		d.Detail = strings.TrimSpace(near)
+	case in.Path != "" && Schema().Block(name) != nil:
+		d.Detail = "That block stands by itself, outside of others."
+	case len(known) == 0:
+		d.Detail = "There are none."
+	default:
+		d.Detail = "There are: " + strings.Join(known, ", ") + "."
+	}
+}
+
+// around finds the kind of block that a place is in; nil: it is not known.
+func (c *Config) around(at hcl.Range) *Block {
+	for _, f := range c.parsed {
+		body, ok := f.Body.(*hclsyntax.Body)
+		if !ok || body.SrcRange.Filename != at.Filename {
+			continue
+		}
+		in := Schema()
+		for next := true; next && in != nil; {
+			next = false
+			for _, b := range body.Blocks {
+				if b.OpenBraceRange.Start.Byte < at.Start.Byte && at.Start.Byte < b.CloseBraceRange.End.Byte {
+					in, body, next = in.Block(b.Type), b.Body, true
+					break
+				}
+			}
+		}
+		return in
+	}
+	return nil
+}
