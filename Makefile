@@ -83,7 +83,7 @@ peers-debian: $(DEBIAN) ## Unpack gRPC for Python, fd and ctags, from the system
 peers: $(PEERS) ## Install the programs that tests and benchmarks run beside, pinned
 
 .PHONY: check
-check: check-format check-tidy check-vet check-lint check-generated check-config ## Everything that is checked without running the program
+check: check-format check-tidy check-vet check-lint check-generated check-config check-reference ## Everything that is checked without running the program
 
 .PHONY: check-format
 check-format: ## gofmt is content (fix-format)
@@ -126,8 +126,13 @@ check-generated: $(TOOLS)/.built ## Generated code is current, and the protocol 
 check-config: build ## The tour of the configuration is valid
 	@bin/toolhost config validate --config config.hcl >/dev/null
 
+.PHONY: check-reference
+check-reference: build ## docs/reference is current (generate)
+	@tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; bin/toolhost reference $$tmp && diff -ru docs/reference $$tmp >&2 || { echo "docs/reference is not current (make generate)"; exit 1; }
+
 .PHONY: generate
-generate: $(TOOLS)/.built ## Generate code from the protocol
+generate: $(TOOLS)/.built build ## Generate code from the protocol, and docs/reference
+	@bin/toolhost reference docs/reference
 	@cd sdk && PATH="$(CURDIR)/$(TOOLS):$$PATH" buf generate
 	@cd examples/legacy && PATH="$(CURDIR)/$(TOOLS):$$PATH" buf generate ../../sdk/proto --path ../../sdk/proto/toolhost/v1
 
@@ -140,6 +145,24 @@ $(TOOLS)/.built: tools/go.mod tools/go.sum
 	@mkdir -p $(TOOLS)
 	@cd tools && GOWORK=off go build -o $(CURDIR)/$(TOOLS)/ tool
 	@touch $@
+
+VERSION = $(shell sed -n 's/^const Version = "\(.*\)"$$/\1/p' host/host.go)
+comma := ,
+empty :=
+DIST = cd tools && GOWORK=off go run ./dist -root $(CURDIR) -version $(VERSION) -plugins $(subst $(empty) $(empty),$(comma),$(PLUGINS))
+
+.PHONY: dist
+dist: ## Make the archives of a release in dist/: all platforms, checksums, bills of materials
+	@$(DIST) -out $(CURDIR)/dist
+
+.PHONY: check-dist
+check-dist: ## The archive for this machine is the same when made twice, and what is in it works
+	@tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; platform=$$(go env GOOS)/$$(go env GOARCH); \
+	for n in 1 2; do ($(DIST) -out $$tmp/$$n -platforms $$platform); done; \
+	diff -r $$tmp/1 $$tmp/2 || { echo "two archives of the same commit differ"; exit 1; }; \
+	cd $$tmp/1 && sha256sum --check --quiet SHA256SUMS && tar xzf *.tar.gz && cd toolhost_*/ && \
+	for f in README.md config.hcl sbom.cdx.json toolhost-shim toolhost-sandbox man/man1/toolhost.1 $(PLUGINS:%=plugins/%); do test -s $$f || { echo "$$f is missing"; exit 1; }; done && \
+	./toolhost version && ./toolhost --state $$tmp/state run 'read README.md --limit 1' && ./toolhost --state $$tmp/state run 'echo from the shell'
 
 .PHONY: bench
 bench: build $(PEERS) ## Measure beside what must be beaten, and print ratios
@@ -158,4 +181,4 @@ fuzz: ## Fuzz each target for a while (FUZZTIME=30s)
 
 .PHONY: clean
 clean: ## Remove what was built and installed
-	@rm -rf bin bench/peers/node_modules bench/peers/debian
+	@rm -rf bin dist bench/peers/node_modules bench/peers/debian

@@ -46,5 +46,15 @@ func (r *Records) Answers() ([]Answer, error) { return r.state.Answers() }
 // Revoke forgets a remembered answer, or all of them when id is 0, and gives how many.
 func (r *Records) Revoke(id int64) (int64, error) { return r.state.Revoke(id) }
 
+// SessionNames are the sessions last used, newest first.
+func (r *Records) SessionNames(limit int) ([]string, error) {
+	sessions, err := r.state.Sessions(limit)
+	var out []string
+	for _, s := range sessions {
+		out = append(out, s.ID)
+	}
+	return out, err
+}
+
 // Close closes the records.
 func (r *Records) Close() error { return r.state.Close() }

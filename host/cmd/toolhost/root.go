@@ -56,7 +56,8 @@ searches, or runs in the shell; each tool is a plugin binary of its own.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w\nSee %s --help", err, c.CommandPath())
 	})
-	root.AddCommand(newRun(&s), newBatch(&s), newExplain(&s), newTools(&s), newRepl(&s), newPolicy(&s), newLog(&s), newStatus(&s), newStats(&s), newDoctor(&s), newConfig(&s), newPlugin(&s), newMCP(&s), newServe(&s))
+	root.AddCommand(newRun(&s), newBatch(&s), newExplain(&s), newTools(&s), newRepl(&s), newPolicy(&s), newLog(&s), newStatus(&s), newStats(&s), newDoctor(&s), newConfig(&s), newPlugin(&s), newMCP(&s), newServe(&s), newVersion(&s), newReference(), newMan())
+	s.completions(root)
 	return root
 }
 

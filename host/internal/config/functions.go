@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"unicode/utf8"
 
@@ -161,4 +164,28 @@ func readBeside(dir, path string) (text []byte, err error) {
 		return nil, fmt.Errorf("%s is not text in UTF-8", path)
 	}
 	return text, nil
+}
+
+// Function is one that expressions may use.
+type Function struct {
+	// Signature as it is written: lower(str).
+	Signature, Doc string
+}
+
+// Functions are all that there are, by name.
+func Functions() []Function {
+	all := functions("", Environment{}, func(string, []byte) {})
+	var out []Function
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		f := all[name]
+		var params []string
+		for _, p := range f.Params() {
+			params = append(params, p.Name)
+		}
+		if v := f.VarParam(); v != nil {
+			params = append(params, v.Name+"…")
+		}
+		out = append(out, Function{Signature: name + "(" + strings.Join(params, ", ") + ")", Doc: f.Description()})
+	}
+	return out
 }

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"toolhost.dev/host"
+)
+
+func newVersion(s *settings) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Show the version, what it was built of, and the protocols that it speaks",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			b := host.Build()
+			if s.json {
+				return printJSON(os.Stdout, b)
+			}
+			commit := b.Commit
+			switch {
+			case commit == "":
+				commit = "not known"
+			case b.Modified:
+				commit += " with changes"
+			}
+			protocols := strings.Trim(strings.Join(strings.Fields(fmt.Sprint(b.PluginProtocols)), ", "), "[]")
+			_, err := fmt.Printf("toolhost %s\ncommit %s %s\nbuilt with %s for %s\nplugin protocols %s\n", b.Version, commit, b.Time, b.Go, b.Platform, protocols)
+			return err
+		},
+	}
+}
