@@ -238,8 +238,6 @@ type reload struct {
 
 	cfg   *config.Config // the old one's, when that stays
 	wider []string       // what the new one lets tools do that the old one does not
-	// unapproved: and nobody has approved of that.
-	unapproved bool
 
 	conf  *confinement
 	steps []*step // for each plugin that is in either configuration
@@ -295,8 +293,8 @@ func (r *reload) readConfig() {
 		r.acceptConfig()
 		return
 	}
-	r.wider, r.unapproved = wider, len(wider) > 0 && !r.approved()
-	if r.unapproved && !r.opts.dry {
+	r.wider = wider
+	if len(wider) > 0 && !r.approved() && !r.opts.dry {
 		how := "toolhost config reload"
 		if r.old.cfg.Reload.Widening == "approve" {
 			how += " --approve-widening"
