@@ -54,14 +54,21 @@ func showProfile(n *config.TreeNode, p *config.Plugin) error {
 	}
 	prof := profile(p)
 	roots := "read-only"
-	if prof.WriteRoots {
+	switch {
+	case prof.NoRoots:
+		roots = "none"
+	case prof.WriteRoots:
 		roots = "read-write"
+	}
+	var network any = prof.Network
+	if !prof.Network && len(prof.Hosts) > 0 {
+		network = prof.Hosts
 	}
 	var errs []error
 	for _, d := range []struct {
 		name  string
 		value any
-	}{{"roots", roots}, {"exec", prof.StartProcesses}, {"network", prof.Network}} {
+	}{{"roots", roots}, {"exec", prof.StartProcesses}, {"network", network}} {
 		b := n.Blocks[i]
 		if slices.ContainsFunc(b.Values, func(v config.TreeValue) bool { return v.Name == d.name }) {
 			continue

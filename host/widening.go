@@ -42,6 +42,7 @@ func widenings(old, now *config.Config, unregistered map[string]bool) []string {
 	w.tools()
 	w.when(!old.Audit.Off && now.Audit.Off, "calls are not kept in the audit log any more")
 	w.when(len(lost(old.Audit.Secrets, now.Audit.Secrets)) > 0, "the audit log masks fewer secrets")
+	w.when(old.Trust.Approve && !now.Trust.Approve, "tools whose definitions nobody approved of can be called")
 	w.when(!old.Reload.AnyChanges && now.Reload.AnyChanges, "versions of plugins that break who uses their tools are taken over")
 	w.lower("reload.widening", old.Reload.Widening, now.Reload.Widening, "allow", "explicit", "approve")
 	return w.out
@@ -110,6 +111,8 @@ func (w *widening) plugin(old, now *config.Plugin) {
 	}
 	a, b := profile(old), profile(now)
 	w.when(!a.WriteRoots && b.WriteRoots, "%s may write in writable roots", name)
+	w.when(a.NoRoots && !b.NoRoots, "%s may read in the roots", name)
+	w.when(!a.WriteGit && b.WriteGit, "%s may write the hooks and settings of repositories", name)
 	w.when(!a.StartProcesses && b.StartProcesses, "%s may start programs", name)
 	w.network(name, old, now)
 	for _, l := range []struct {
@@ -129,11 +132,22 @@ func (w *widening) plugin(old, now *config.Plugin) {
 	} {
 		w.limit("the limit "+l.what+" of "+name, l.old, l.now)
 	}
+	x, y := a.Total, b.Total
+	w.limit("the limit memory of "+name+" in all", x.Memory, y.Memory)
+	w.limit("the limit processes of "+name+" in all", x.Processes, y.Processes)
+	w.when(x.CPUs != 0 && (y.CPUs == 0 || y.CPUs > x.CPUs), "the limit cpus of %s in all was %g and is %g (0: none)", name, x.CPUs, y.CPUs)
 }
 
 // network is about what a plugin reaches.
 func (w *widening) network(name string, old, now *config.Plugin) {
-	w.when(!profile(old).Network && profile(now).Network, "%s reaches the network", name)
+	a, b := profile(old), profile(now)
+	switch added := lost(b.Hosts, a.Hosts); {
+	case a.Network:
+	case b.Network:
+		w.when(true, "%s reaches the network", name)
+	case len(added) > 0:
+		w.when(true, "%s reaches %s", name, strings.Join(added, ", "))
+	}
 }
 
 func (w *widening) newPlugin(p *config.Plugin) {
