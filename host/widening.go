@@ -203,7 +203,7 @@ func (w *widening) tools() {
 		old, now := w.old.Tools[name], w.now.Tools[name]
 		off := old.Enabled != nil && !*old.Enabled
 		w.when(off && (now.Enabled == nil || *now.Enabled), "the tool %s is not disabled any more", name)
-		w.limit("max_concurrent of the tool "+name, uint64(old.MaxConcurrent), uint64(now.MaxConcurrent)) //nolint:gosec // neither is negative
+		w.limit("max_concurrent of the tool "+name, uint64(old.MaxConcurrent), uint64(now.MaxConcurrent))
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.now.Tools)) {
 		_, was := w.old.Tools[name]
