@@ -160,6 +160,9 @@ func (p *Pending) Run(ctx context.Context, front Front) *tool.Result {
 	permitting.End()
 	if err != nil {
 		p.ticket.Abandon()
+		if ctx.Err() == nil {
+			return p.finish(refused(err))
+		}
 		return p.finish(p.gaveUp(ctx, err, "hooks, or for a person's answer"))
 	}
 	told := front
