@@ -47,9 +47,11 @@ try-debian:
 	@$(MAKE) $(DEBIAN) || { echo "LEFT OUT: plugins in Python and the comparisons with fd and ctags, because these could not be had: that takes apt-get, dpkg and /usr/bin/python3 of Debian 12."; \
 	if [ "$${CI:-}" = true ]; then echo "CI must leave nothing out: run it on Debian 12." >&2; exit 1; fi; }
 
-# Two modules at a time, because much of a test's time is waiting; those that take longest come first.
-TEST_MODULES = printf '%s\n' host plugins/grep plugins/bash sdk $(filter-out host plugins/grep plugins/bash sdk,$(MODULES)) | \
-	xargs -P 2 -I{} bash -c 'log=$$(mktemp); failed=0; (cd {} && go test -race -count=1 -timeout 15m $$FLAGS ./...) >"$$log" 2>&1 || failed=1; echo "test {}"; cat "$$log"; rm "$$log"; exit $$failed'
+# Those whose tests are full of waiting and of limits of time run alone, the others two at a time.
+ALONE := host plugins/bash
+TEST_MODULE = bash -c 'log=$$(mktemp); failed=0; (cd {} && go test -race -count=1 -timeout 15m $$FLAGS ./...) >"$$log" 2>&1 || failed=1; echo "test {}"; cat "$$log"; rm "$$log"; exit $$failed'
+TEST_MODULES = failed=0; printf '%s\n' $(ALONE) | xargs -P 1 -I{} $(TEST_MODULE) || failed=1; \
+	printf '%s\n' plugins/grep sdk $(filter-out plugins/grep sdk $(ALONE),$(MODULES)) | xargs -P 2 -I{} $(TEST_MODULE) || failed=1; exit $$failed
 
 ifneq ($(HAVE_NPM),)
 unit: $(PEERS) ## All tests, with the race detector, beside their peers
