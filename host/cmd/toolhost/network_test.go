@@ -16,6 +16,9 @@ import (
 // TestSingleHosts has commands reach listed hosts, and nothing else.
 func TestSingleHosts(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("CI must leave nothing out: install curl")
+		}
 		t.Skip("there is no curl")
 	}
 	if !supports(t, "ns") {
