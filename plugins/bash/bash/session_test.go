@@ -106,7 +106,7 @@ func TestBrokenStates(t *testing.T) {
 	}
 	for name, state := range map[string][]byte{
 		"garbage": []byte("no such thing"), "cut": good.state[:len(good.state)/2], "NULs": make([]byte, 100),
-		"more": append(bytes.Clone(good.state), 0, 'x'), "other version": bytes.ReplaceAll(good.state, []byte("session-1"), []byte("session-9")),
+		"more": append(bytes.Clone(good.state), 0, 'x'), "other version": bytes.ReplaceAll(good.state, []byte("session-2"), []byte("session-9")),
 		"changed": bytes.Replace(good.state, []byte(`x="1"`), []byte(`x="2"`), 1),
 		"syntax":  broken(func(s *session.Snapshot) { s.Functions = "f () {\n" }),
 		"exits":   broken(func(s *session.Snapshot) { s.Variables += "exit 0\n" }),

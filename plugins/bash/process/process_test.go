@@ -19,9 +19,20 @@ import (
 	"time"
 )
 
-// TestMain is also a program that starts a command and waits to be killed.
+func init() {
+	if os.Getenv("PROCESS_TEST_FIRST_THREAD") != "" {
+		runtime.LockOSThread() // so that TestMain runs on the first thread
+	}
+}
+
+// TestMain is also a program that starts a command and waits to be killed, and one that
+// has a guard started by its first thread.
 func TestMain(m *testing.M) {
-	if os.Getenv("PROCESS_TEST_VICTIM") == "" {
+	switch {
+	case os.Getenv("PROCESS_TEST_FIRST_THREAD") != "":
+		guardOfFirstThread()
+		return
+	case os.Getenv("PROCESS_TEST_VICTIM") == "":
 		os.Exit(m.Run())
 	}
 	k := NewKeeper()
@@ -55,6 +66,32 @@ func TestMain(m *testing.M) {
 	fmt.Println(tree.Pid())
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	select {}
+}
+
+func guardOfFirstThread() {
+	reapOrphans()
+	guard := exec.Command("/bin/sleep", "1005")
+	guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := family.startGuard(guard); err != nil {
+		fmt.Println(err)
+		return
+	}
+	pids, err := adopted()
+	fmt.Println(len(pids), err, family.childless())
+	_ = guard.Process.Kill()
+	family.waitGuard(guard)
+	fmt.Println(len(family.guards), family.childless())
+}
+
+// TestGuardIsNoOrphan: a guard is a child of the thread that started it, which can be the
+// one that orphans come to. It is not taken for one: each command would look at all processes then.
+func TestGuardIsNoOrphan(t *testing.T) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "PROCESS_TEST_FIRST_THREAD=1")
+	out, err := cmd.CombinedOutput()
+	if want := "1 <nil> true\n0 true\n"; err != nil || string(out) != want {
+		t.Errorf("%q, %v, want %q", out, err, want)
+	}
 }
 
 func TestCommandDiesWithItsParent(t *testing.T) {

@@ -14,9 +14,9 @@ var Dump = strings.Join([]string{
 	// What a trap prints must not get into the dump.
 	`((BASH_SUBSHELL)) || { \builtin trap - DEBUG ERR RETURN;`,
 	`{ \builtin printf "D\0%s\0" "$SHELLOPTS"; \builtin set +o posix;`,
-	`\builtin pwd; \builtin printf "\0%s\0" "${#DIRSTACK[@]}";`,
+	`\builtin printf "%s\0" "$BASHOPTS"; \builtin pwd; \builtin printf "\0%s\0" "${#DIRSTACK[@]}";`,
 	`((${#DIRSTACK[@]} == 0)) || \builtin printf "%s\0" "${DIRSTACK[@]}";`,
-	`\builtin umask; \builtin printf "\0"; \builtin shopt -p; \builtin printf "\0";`,
+	`\builtin umask; \builtin printf "\0";`,
 	// exit within a function leaves its local variables in sight.
 	`[[ -z ${FUNCNAME-} ]] || ((BASH_VERSINFO[0] < 5)) || {`, unshadow, `};`,
 	`\builtin printf "\0";`,

@@ -21,6 +21,9 @@ func (s *State) Script(base []string, extra string) string {
 	var w strings.Builder
 	line := func(format string, a ...any) { fmt.Fprintf(&w, format+"\n", a...) }
 	if n := s.Snapshot; n != nil {
+		// Those that are on in a new shell; before BASH_COMPAT, which has options of its own.
+		// Blanks within a command that is evaluated are no matter of IFS.
+		line(`\builtin eval "\builtin shopt -u ${BASHOPTS//:/ }"`)
 		// What the user unset must not come back from the environment.
 		line(`\builtin unset -v %s`, strings.Join(append(namesOf(base), "IFS", "PATH", "TERM", "SHELL", "OLDPWD", "OPTERR", "PS4"), " "))
 		// Before functions: it has plain "declare", which a function may replace.
@@ -34,8 +37,9 @@ func (s *State) Script(base []string, extra string) string {
 		}
 		// Functions may be written with extended patterns, and are told as they are
 		// after the expansion of aliases.
-		line(`\builtin shopt -u expand_aliases; \builtin shopt -s extglob`)
+		line(`\builtin shopt -s extglob`)
 		line("%s", n.Functions)
+		line(`\builtin shopt -u extglob`)
 		w.WriteString(functionFlags(n.FunctionFlags))
 		w.WriteString(shopts(n.Shopts))
 		w.WriteString(options(n.Options))
@@ -123,21 +127,18 @@ func functionFlags(lines string) string {
 	return w.String()
 }
 
-// shopts restores what shopt -p printed: "shopt -s NAME" or "shopt -u NAME".
-func shopts(lines string) string {
-	on := map[string][]string{"-s": {":"}, "-u": {":"}}
-	for line := range strings.Lines(lines) {
-		if f := strings.Fields(line); len(f) == 3 && on[f[1]] != nil && nameRE.MatchString(f[2]) && !shoptNotKept.MatchString(f[2]) {
-			on[f[1]] = append(on[f[1]], f[2])
+// shopts restores the options that $BASHOPTS told, when all are off.
+func shopts(list string) string {
+	var on []string
+	for name := range strings.SplitSeq(list, ":") {
+		if nameRE.MatchString(name) && !shoptNotKept.MatchString(name) {
+			on = append(on, name)
 		}
 	}
-	var w strings.Builder
-	for _, flag := range []string{"-u", "-s"} {
-		if names := on[flag][1:]; len(names) > 0 {
-			fmt.Fprintf(&w, "\\builtin shopt %s %s\n", flag, strings.Join(names, " "))
-		}
+	if len(on) == 0 {
+		return ""
 	}
-	return w.String()
+	return `\builtin shopt -s ` + strings.Join(on, " ") + "\n"
 }
 
 func options(list string) string {

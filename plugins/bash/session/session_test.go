@@ -11,7 +11,7 @@ import (
 func sample() State {
 	return State{Base: []string{"A=1", "B=two\nlines"}, Last: 130, Snapshot: &Snapshot{
 		Options: "braceexpand:noglob", Dirs: []string{"/a", "/new\nline"}, Umask: "0022",
-		Shopts: "shopt -s extglob\n", Variables: "declare -- x=\"1\"\n", Functions: "f () \n{ \n    :\n}\n", FunctionFlags: "declare -fx f\n",
+		Shopts: "extglob", Variables: "declare -- x=\"1\"\n", Functions: "f () \n{ \n    :\n}\n", FunctionFlags: "declare -fx f\n",
 	}}
 }
 
@@ -53,7 +53,7 @@ func TestEveryChangeIsNoticed(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	s := sample()
 	f.Add(s.Encode())
-	f.Add([]byte("toolhost-bash-session-1\x00-1\x0099999999999999999999\x00"))
+	f.Add([]byte("toolhost-bash-session-2\x00-1\x0099999999999999999999\x00"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if s, err := Decode(b); err == nil && len(b) > 0 && !bytes.Equal(s.Encode(), b) {
 			t.Errorf("%q is taken for %+v", b, s)
@@ -68,9 +68,9 @@ func FuzzDecode(f *testing.F) {
 func dump(fields ...string) []byte { return []byte(strings.Join(fields, "\x00") + "\x00") }
 
 func TestParse(t *testing.T) {
-	whole := []string{"R", "D", "braceexpand", "/dir\n", "2", "/dir", "/other", "0022\n", "shopt -s x\n", "", "declare -- x=\"1\"\n", "f () \n", "declare -f f\n", "E"}
+	whole := []string{"R", "D", "braceexpand", "x:y", "/dir\n", "2", "/dir", "/other", "0022\n", "", "declare -- x=\"1\"\n", "f () \n", "declare -f f\n", "E"}
 	s, err := Parse(dump(whole...))
-	want := &Snapshot{Options: "braceexpand", Cwd: "/dir", Dirs: []string{"/other"}, Umask: "0022", Shopts: "shopt -s x\n", Variables: "declare -- x=\"1\"\n", Functions: "f () \n", FunctionFlags: "declare -f f\n"}
+	want := &Snapshot{Options: "braceexpand", Cwd: "/dir", Dirs: []string{"/other"}, Umask: "0022", Shopts: "x:y", Variables: "declare -- x=\"1\"\n", Functions: "f () \n", FunctionFlags: "declare -f f\n"}
 	if err != nil || !reflect.DeepEqual(s, want) {
 		t.Errorf("%+v, %v", s, err)
 	}
@@ -89,11 +89,11 @@ func TestParse(t *testing.T) {
 		"restored":      {dump("R"), ErrNoDump, ""},
 		"written to":    {dump("R", "mine"), ErrNoDump, ""},
 		"cut":           {dump(whole[:10]...), ErrDump, "/dir"},
-		"no cwd":        {set(3, "\n"), ErrDump, ""},
-		"relative cwd":  {set(3, "dir\n"), ErrDump, ""},
-		"bad count":     {set(4, "x"), ErrDump, "/dir"},
-		"large count":   {set(4, "1000000000"), ErrDump, "/dir"},
-		"umask is code": {set(7, "0022; evil"), ErrDump, "/dir"},
+		"no cwd":        {set(4, "\n"), ErrDump, ""},
+		"relative cwd":  {set(4, "dir\n"), ErrDump, ""},
+		"bad count":     {set(5, "x"), ErrDump, "/dir"},
+		"large count":   {set(5, "1000000000"), ErrDump, "/dir"},
+		"umask is code": {set(8, "0022; evil"), ErrDump, "/dir"},
 		"no end":        {set(13, "e"), ErrDump, "/dir"},
 	} {
 		s, err := Parse(c.dump)
@@ -124,7 +124,7 @@ func TestScriptQuotes(t *testing.T) {
 	s := sample()
 	evil := "'; touch evil; '"
 	s.Snapshot.Dirs = []string{evil}
-	s.Snapshot.Shopts = "shopt -s extglob\nshopt -s $(touch evil)\nshopt -s a;touch\ntouch evil\nshopt -x y\n"
+	s.Snapshot.Shopts = "extglob:$(touch evil):a;touch:touch evil:nullglob\ntouch"
 	s.Snapshot.FunctionFlags = "declare -fx " + evil + "\ntouch evil\n"
 	s.Snapshot.Options = "noglob:$(touch evil):noglob; touch evil"
 	s.Base = []string{"A=" + evil, "B-C=x", "$(touch evil)=y"}

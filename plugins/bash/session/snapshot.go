@@ -11,15 +11,15 @@ import (
 type Snapshot struct {
 	// Cwd is its working directory, as the shell names it. It is not in the state.
 	Cwd string
-	// Options is $SHELLOPTS.
-	Options string
+	// Options is $SHELLOPTS, and Shopts is $BASHOPTS: names with colons between.
+	Options, Shopts string
 	// Dirs is the directory stack below the working directory.
 	Dirs []string
 	// Umask is in octal.
 	Umask string
-	// Shopts, Variables, Functions and FunctionFlags are commands as printed by
-	// shopt -p, declare -p, declare -f and declare -F.
-	Shopts, Variables, Functions, FunctionFlags string
+	// Variables, Functions and FunctionFlags are commands as printed by declare -p,
+	// declare -f and declare -F.
+	Variables, Functions, FunctionFlags string
 }
 
 // Restored is what the shell writes when it has run the state's script to its end.
@@ -50,14 +50,14 @@ func Parse(b []byte) (*Snapshot, error) {
 	case f.next() != dumpBegin:
 		return nil, ErrNoDump
 	}
-	s := &Snapshot{Options: f.next()}
+	s := &Snapshot{Options: f.next(), Shopts: f.next()}
 	if dir := strings.TrimSuffix(f.next(), "\n"); strings.HasPrefix(dir, "/") {
 		s.Cwd = dir
 	}
 	if s.Dirs = f.list(); len(s.Dirs) > 0 {
 		s.Dirs = s.Dirs[1:] // the first is the working directory
 	}
-	s.Umask, s.Shopts = strings.TrimSpace(f.next()), f.next()
+	s.Umask = strings.TrimSpace(f.next())
 	stuck := strings.Fields(f.next())
 	s.Variables, s.Functions, s.FunctionFlags = f.next(), f.next(), f.next()
 	s.Functions, s.FunctionFlags = dropNotFound(s.Functions, s.FunctionFlags)

@@ -25,7 +25,7 @@ func (s *State) Defines(name string) bool {
 	return s.Snapshot != nil && strings.Contains("\n"+s.Snapshot.Functions, "\n"+name+" ()")
 }
 
-const magic = "toolhost-bash-session-1"
+const magic = "toolhost-bash-session-2"
 
 // ErrState is given for bytes that [State.Encode] did not make.
 var ErrState = errors.New("session: the state is not in a form that is known here")

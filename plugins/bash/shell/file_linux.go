@@ -15,9 +15,18 @@ func nameless(text string) (*os.File, error) {
 	return fill(os.NewFile(uintptr(fd), "toolhost"), text)
 }
 
-// widen makes a pipe hold more, so that a command waits for its reader less often.
-func widen(pipe *os.File) {
+// widen makes a pipe hold more, so that who writes to it waits for its reader less often.
+func widen(pipe *os.File, size int) {
 	if raw, err := pipe.SyscallConn(); err == nil {
-		_ = raw.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, 256<<10) })
+		_ = raw.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, size) })
 	}
+}
+
+// plainPipe makes a pipe that the runtime does not watch. Reading from it does not wait.
+func plainPipe() (r, w *os.File, err error) {
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
+		return nil, nil, os.NewSyscallError("pipe2", err)
+	}
+	return unwatched(fds)
 }

@@ -2,9 +2,28 @@
 
 package shell
 
-import "os"
+import (
+	"os"
+	"syscall"
+)
 
 // nameless makes a file without a name that holds text, to be read from its beginning.
 func nameless(text string) (*os.File, error) { return namelessOnDisk(text) }
 
-func widen(*os.File) {}
+func widen(*os.File, int) {}
+
+// plainPipe makes a pipe that the runtime does not watch. Reading from it does not wait.
+func plainPipe() (r, w *os.File, err error) {
+	var fds [2]int
+	syscall.ForkLock.RLock() // no child must get the descriptors before they are marked
+	err = syscall.Pipe(fds[:])
+	if err == nil {
+		syscall.CloseOnExec(fds[0])
+		syscall.CloseOnExec(fds[1])
+	}
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		return nil, nil, os.NewSyscallError("pipe", err)
+	}
+	return unwatched(fds)
+}

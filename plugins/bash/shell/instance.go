@@ -41,7 +41,8 @@ type instance struct {
 	// place is the directory that it was started in, which may have another name now.
 	place os.FileInfo
 	// Our ends of its pipes.
-	stdout, stderr, dump, wakeup *os.File
+	stdout, stderr, wakeup *os.File
+	dump                   dump
 	// stdin is the other end of its standard input, when that is kept open.
 	stdin *os.File
 	// Files that it reads when it is woken.
@@ -124,12 +125,18 @@ func newInstance(keeper *process.Keeper, s *Seed, c *Command) (started *instance
 
 // connect makes the files of a shell. What it has made when it fails is in in and theirs.
 func (in *instance) connect(theirs *files, s *Seed) (err error) {
-	for fd, ours := range map[int]**os.File{1: &in.stdout, 2: &in.stderr, session.DumpFD: &in.dump} {
+	for fd, ours := range map[int]**os.File{1: &in.stdout, 2: &in.stderr} {
 		if *ours, err = theirs.pipe(fd); err != nil {
 			return err
 		}
 	}
-	widen(in.stdout)
+	var theirDump *os.File
+	if in.dump.pipe, theirDump, err = plainPipe(); err != nil {
+		return err
+	}
+	theirs.add(session.DumpFD, theirDump)
+	widen(in.dump.pipe, dumpSize)
+	widen(in.stdout, outputSize)
 	if in.wakeup, err = theirs.pipeIn(wakeFD); err != nil {
 		return err
 	}
@@ -216,7 +223,7 @@ func (in *instance) discard() {
 }
 
 func (in *instance) close() {
-	closeAll([]*os.File{in.stdout, in.stderr, in.dump, in.wakeup, in.stdin, in.command, in.begin, in.input})
+	closeAll([]*os.File{in.stdout, in.stderr, in.dump.pipe, in.wakeup, in.stdin, in.command, in.begin, in.input})
 }
 
 func closeAll(files []*os.File) {

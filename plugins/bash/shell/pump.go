@@ -103,39 +103,3 @@ func (p *pump) drain(buf []byte) (total int, open bool) {
 	})
 	return total, open
 }
-
-// patience is how long [patient] waits.
-const patience = time.Millisecond
-
-// patient holds up who copies to it, until the shell has ended, so that it reads again
-// when there is more: bash writes its state line by line, and to be woken for each takes
-// more time than all the rest.
-type patient struct {
-	limited
-	ended <-chan struct{}
-}
-
-func (p *patient) Write(b []byte) (int, error) {
-	n, err := p.limited.Write(b)
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-p.ended:
-	}
-	return n, err
-}
-
-// limited keeps the first bytes written to it and counts the rest.
-type limited struct {
-	kept  []byte
-	limit int
-	over  bool
-}
-
-func (l *limited) Write(p []byte) (int, error) {
-	k := min(len(p), l.limit-len(l.kept))
-	l.kept = append(l.kept, p[:k]...)
-	l.over = l.over || k < len(p)
-	return len(p), nil
-}

@@ -18,6 +18,10 @@ import (
 // Grace is how long a command that must end has to clean up.
 const Grace = 200 * time.Millisecond
 
+// lookTime is how often it is looked at whether a shell waits because it tells more of its
+// state than its pipe holds.
+const lookTime = 50 * time.Millisecond
+
 // maxDump bounds what is read of a shell's state.
 const maxDump = 2 << 20
 
@@ -171,27 +175,17 @@ func (p *Process) attempt(in *instance) (*Outcome, error) {
 		return nil, err
 	}
 	p.attach(in)
-	dump := &patient{limited: limited{limit: maxDump}, ended: in.tree.Done()}
 	stdout := startPump(in.stdout, p.c.Stdout, p.c.RestOut, quietTime)
 	stderr := startPump(in.stderr, p.c.Stderr, p.c.RestErr, quietTime)
-	state := startPump(in.dump, dump, io.Discard, 0)
 
-	out := &Outcome{Ending: Exited}
-	select {
-	case <-in.tree.Done():
-	case why := <-p.stop:
-		select {
-		case <-in.tree.Done():
-		default:
-			out.Ending = why
-			in.tree.Kill(Grace)
-		}
-	}
+	out := &Outcome{Ending: p.untilEnd(in)}
 	p.closeStdin()
-	for _, p := range []*pump{stdout, stderr, state} {
+	for _, p := range []*pump{stdout, stderr} {
 		p.shellEnded()
 	}
-	for _, p := range []*pump{stdout, stderr, state} {
+	in.dump.read()
+	_ = in.dump.pipe.Close()
+	for _, p := range []*pump{stdout, stderr} {
 		<-p.done
 	}
 	out.Duration = time.Since(p.began)
@@ -199,16 +193,38 @@ func (p *Process) attempt(in *instance) (*Outcome, error) {
 		return nil, err
 	}
 	var err error
-	if out.Snapshot, err = session.Parse(dump.kept); err != nil {
+	if out.Snapshot, err = session.Parse(in.dump.kept); err != nil {
 		out.StateErr = err
 	}
-	if dump.over {
+	if in.dump.over {
 		out.StateErr = session.ErrDump
 	}
 	if out.Ending == Exited {
 		out.Background = in.tree.Alive()
 	}
 	return out, nil
+}
+
+// untilEnd waits for the shell's end, or brings it about.
+func (p *Process) untilEnd(in *instance) Ending {
+	look := time.NewTicker(lookTime)
+	defer look.Stop()
+	for {
+		select {
+		case <-in.tree.Done():
+			return Exited
+		case <-look.C:
+			in.dump.read()
+		case why := <-p.stop:
+			select {
+			case <-in.tree.Done():
+				return Exited
+			default:
+				in.tree.Kill(Grace)
+				return why
+			}
+		}
+	}
 }
 
 func (o *Outcome) setStatus(tree *process.Tree) error {

@@ -89,7 +89,7 @@ func TestPumpReadsAllThatWasWritten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		widen(r)
+		widen(r, outputSize)
 		var got bytes.Buffer
 		want := bytes.Repeat([]byte("0123456789abcdef"), 4000)
 		if _, err := w.Write(want); err != nil {
@@ -119,18 +119,25 @@ func TestPumpReadsAllThatWasWritten(t *testing.T) {
 	}
 }
 
-func TestLimited(t *testing.T) {
-	l := &limited{limit: 5}
-	for _, s := range []string{"abc", "", "de", "f"} {
-		if n, err := l.Write([]byte(s)); n != len(s) || err != nil {
-			t.Error(n, err)
+// TestDump: what is more than is kept is read, too, or the shell would wait.
+func TestDump(t *testing.T) {
+	for _, size := range []int{0, 1, maxDump - 1, maxDump, maxDump + 1, 3 * maxDump} {
+		r, w, err := plainPipe()
+		if err != nil {
+			t.Fatal(err)
 		}
-		if l.over != (s == "f") {
-			t.Errorf("after %q: over is %v", s, l.over)
+		d := dump{pipe: r}
+		d.read() // does not wait
+		for left := size; left > 0; left -= 4096 {
+			_, _ = w.Write(bytes.Repeat([]byte("x"), min(4096, left)))
+			d.read()
 		}
-	}
-	if string(l.kept) != "abcde" {
-		t.Errorf("%q", l.kept)
+		_ = w.Close()
+		d.read()
+		if len(d.kept) != min(size, maxDump) || d.over != (size > maxDump) {
+			t.Errorf("of %d bytes %d were kept, over is %v", size, len(d.kept), d.over)
+		}
+		_ = r.Close()
 	}
 }
 
