@@ -73,11 +73,11 @@ func (b *bash) run(ctx context.Context, call *sdk.Call, in args) (*sdk.Result, e
 		state = session.State{}
 	}
 	r.keep(state, env)
-	b.left(call, c, r)
-	b.prepare(shells, call, seed, r)
 	if bytes.Equal(r.state, call.SessionState) {
 		r.state = nil // the host keeps it as it is
 	}
+	b.left(call, c, r)
+	b.prepare(shells, call, seed, r)
 	return r.result(ctx)
 }
 
@@ -145,6 +145,8 @@ func (r *report) keep(state session.State, env []string) {
 	}
 	next := session.State{Base: env, Last: o.Exit, Snapshot: o.Snapshot}
 	switch {
+	case o.Kept:
+		next.Base, next.Snapshot = state.Base, state.Snapshot
 	case o.StateErr == nil:
 	case errors.Is(o.StateErr, session.ErrNoDump):
 		r.note("The session is as it was before: the command ended without telling bash's state (exec, or exit under an EXIT trap of its own, or the shell was killed).")
@@ -152,6 +154,9 @@ func (r *report) keep(state session.State, env []string) {
 	default:
 		r.note("What the command changed in variables, functions and options could not be read, so the session keeps those of before.")
 		next.Base, next.Snapshot = state.Base, state.Snapshot
+	}
+	if next.Snapshot == nil && next.Last == 0 && state.Snapshot == nil && state.Last == 0 {
+		return // a new session still
 	}
 	encoded := next.Encode()
 	if len(encoded) > toolrpc.MaxSessionState {

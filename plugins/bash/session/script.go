@@ -54,9 +54,8 @@ func (s *State) Script(base []string, extra string) string {
 
 // Begin gives the commands that come between the state's script and the command: what
 // must not be older than the command, then extra. They set the EXIT trap, which must be
-// without single quotes. At their end they write [Restored] and define the function
-// __toolhost_status, which removes itself and gives the status of the session's last
-// command. Their status is 0.
+// without single quotes. At their end they write [Restored], and their status is that of
+// the session's last command.
 func (s *State) Begin(exitTrap, extra string) string {
 	var w strings.Builder
 	line := func(format string, a ...any) { fmt.Fprintf(&w, format+"\n", a...) }
@@ -64,9 +63,18 @@ func (s *State) Begin(exitTrap, extra string) string {
 	line(`\builtin printf -v SECONDS 0; \builtin export -n BASH_EXECUTION_STRING SECONDS`)
 	w.WriteString(extra)
 	line(`\builtin unset -v __toolhost_script; \builtin trap '%s' EXIT; \builtin printf "%%s\0" %s >&%d`, exitTrap, Restored, DumpFD)
-	line(`__toolhost_status() { \builtin unset -f __toolhost_status; \builtin return %d; }`, s.Last)
+	line(`__toolhost_status() { \builtin unset -f __toolhost_status; \builtin return %d; }; __toolhost_status`, s.Last)
 	return w.String()
 }
+
+// BeginInert is Begin for a command that is [State.Inert]: it needs extra, and nothing that
+// only a shell can see.
+func BeginInert(extra string) string {
+	return extra + fmt.Sprintf(`\builtin unset -v __toolhost_script; \builtin export -n BASH_EXECUTION_STRING; \builtin printf "%%s\0" %s >&%d`, Restored, DumpFD) + "\n"
+}
+
+// EndInert ends a shell that has run an inert command, which it is appended to.
+const EndInert = "\n\\builtin exit\n"
 
 // rebase brings changes of the given environment into a session that began with
 // another, where the user did not change the variable.

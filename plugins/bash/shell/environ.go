@@ -42,19 +42,29 @@ func AppendPath(env []string, dir string) []string {
 	return append(env, "PATH="+dir)
 }
 
+// notTaken are the names of those that are not taken from this process.
+var notTaken = func() map[string]struct{} {
+	names := make(map[string]struct{})
+	for _, e := range slices.Concat(quiet, private) {
+		name, _, _ := strings.Cut(e, "=")
+		names[name] = struct{}{}
+	}
+	return names
+}()
+
 // Environment gives the environment for commands, made of that of this process.
 func Environment(own []string) []string {
-	var env []string
+	env := make([]string, 0, len(own)+len(quiet)+3) // with room for what is added later
 	ssh := "ssh"
 	for _, e := range own {
 		name, value, ok := strings.Cut(e, "=")
+		_, not := notTaken[name]
 		switch {
-		case !ok || slices.Contains(private, name):
+		case !ok || not:
 		case strings.HasPrefix(name, "PLUGIN_"): // go-plugin's
 		case strings.HasPrefix(name, "BASH_FUNC_"): // functions of the shell that started the host
 		case name == "GIT_SSH_COMMAND":
 			ssh = value
-		case slices.ContainsFunc(quiet, func(q string) bool { return strings.HasPrefix(q, name+"=") }):
 		default:
 			env = append(env, e)
 		}

@@ -9,18 +9,35 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
 )
 
 // ErrNoBash is given when there is no bash to run.
 var ErrNoBash = errors.New("shell: bash was not found")
 
-// Find gives the path of the first bash on PATH.
+// found is what [Find] found last.
+var found struct {
+	sync.Mutex
+	on, path string // on which PATH
+}
+
+// Find gives the path of the first bash on PATH. What it has found it gives as long as
+// that is there, on the same PATH.
 func Find() (string, error) {
-	path, err := exec.LookPath("bash")
-	if err == nil {
-		return path, nil
+	found.Lock()
+	defer found.Unlock()
+	on := os.Getenv("PATH")
+	if found.path != "" && found.on == on && unix.Access(found.path, unix.X_OK) == nil {
+		return found.path, nil
 	}
-	return "", fmt.Errorf("%w: %w", ErrNoBash, err)
+	path, err := exec.LookPath("bash")
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrNoBash, err)
+	}
+	found.on, found.path = on, path
+	return path, nil
 }
 
 // Users gives the shell that the user has chosen, by $SHELL or the password file;

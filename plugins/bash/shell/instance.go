@@ -46,7 +46,7 @@ type instance struct {
 	// stdin is the other end of its standard input, when that is kept open.
 	stdin *os.File
 	// Files that it reads when it is woken.
-	command, begin, input *os.File
+	begin, input *os.File
 }
 
 // files are what a shell has on its side.
@@ -147,12 +147,10 @@ func (in *instance) connect(theirs *files, s *Seed) (err error) {
 		}
 		theirs.add(fd, f)
 	}
-	for fd, ours := range map[int]**os.File{commandFD: &in.command, beginFD: &in.begin} {
-		if *ours, err = nameless(""); err != nil {
-			return err
-		}
-		theirs.at[fd] = *ours
+	if in.begin, err = nameless(""); err != nil {
+		return err
 	}
+	theirs.at[beginFD] = in.begin
 	if f := commandsSocket(s.Tools); f != nil {
 		theirs.at[commandsFD] = f
 	}
@@ -180,26 +178,22 @@ func (in *instance) connectStdin(theirs *files, c *Command) (err error) {
 // wake hands the command over. The shell's end of the files has an offset of its own
 // use: they are written at their beginning.
 func (in *instance) wake(c *Command) error {
-	extra := lend(c.Tools)
-	if c.Stdin != nil && in.input != nil {
+	stdin := c.Stdin != nil && in.input != nil
+	if stdin {
 		if _, err := in.input.WriteAt([]byte(*c.Stdin), 0); err != nil {
 			return fmt.Errorf("cannot give the command its standard input: %w", err)
 		}
-		extra += takeStdin
 	}
-	if in.input != nil {
-		extra += dropStdin
+	extra := lend(c.Tools) + begun(stdin)
+	begin := []byte(c.State.Begin(exitTrap, extra) + "\x00" + c.Text)
+	if c.inert {
+		begin = []byte(session.BeginInert(extra) + "\x00" + c.Text + session.EndInert)
 	}
-	for _, w := range []struct {
-		file *os.File
-		text string
-	}{{in.command, c.Text}, {in.begin, c.State.Begin(exitTrap, extra)}} {
-		if _, err := w.file.WriteAt([]byte(w.text), 0); err != nil {
-			return fmt.Errorf("cannot give the shell its command: %w", err)
-		}
+	if _, err := in.begin.WriteAt(begin, 0); err != nil {
+		return fmt.Errorf("cannot give the shell its command: %w", err)
 	}
-	closeAll([]*os.File{in.command, in.begin, in.input})
-	in.command, in.begin, in.input = nil, nil, nil
+	closeAll([]*os.File{in.begin, in.input})
+	in.begin, in.input = nil, nil
 	in.tree.Wake()
 	_, err := in.wakeup.Write([]byte{'\n'})
 	_ = in.wakeup.Close()
@@ -223,7 +217,7 @@ func (in *instance) discard() {
 }
 
 func (in *instance) close() {
-	closeAll([]*os.File{in.stdout, in.stderr, in.dump.pipe, in.wakeup, in.stdin, in.command, in.begin, in.input})
+	closeAll([]*os.File{in.stdout, in.stderr, in.dump.pipe, in.wakeup, in.stdin, in.begin, in.input})
 }
 
 func closeAll(files []*os.File) {

@@ -36,6 +36,8 @@ type Command struct {
 	Stdout, Stderr io.Writer
 	// RestOut and RestErr take what comes after the shell's end, of what it left running.
 	RestOut, RestErr io.Writer
+
+	inert bool // [session.State.Inert]
 }
 
 // Ending is why a shell ended.
@@ -62,6 +64,9 @@ type Outcome struct {
 	Snapshot *session.Snapshot
 	// StateErr says why there is no whole snapshot, as [session.Parse] does.
 	StateErr error
+	// Kept: the command is one that leaves the state as it is, but for the last status. Then
+	// there is neither a snapshot nor an error.
+	Kept bool
 	// Fresh: the state could not be restored, and the command ran in a new session.
 	Fresh bool
 	// Background are the processes that the command left running.
@@ -195,6 +200,9 @@ func (p *Process) attempt(in *instance) (*Outcome, error) {
 	var err error
 	if out.Snapshot, err = session.Parse(in.dump.kept); err != nil {
 		out.StateErr = err
+	}
+	if p.c.inert && errors.Is(err, session.ErrNoDump) {
+		out.Kept, out.StateErr = true, nil
 	}
 	if in.dump.over {
 		out.StateErr = session.ErrDump

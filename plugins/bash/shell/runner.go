@@ -71,6 +71,7 @@ func (r *Runner) Start(session string, c Command) *Process {
 	r.guard.Do(func() {
 		go func() { _ = r.keeper.Guard(c.Bash) }() // without it a killed plugin leaves more behind
 	})
+	c.inert = c.State.Inert(c.Text)
 	p := &Process{runner: r, c: c, began: time.Now(), stop: make(chan Ending, 1), done: make(chan struct{}), writing: make(chan struct{}, 1), attached: make(chan struct{})}
 	var warm *instance
 	if !c.KeepStdin && (c.Stdin == nil || !c.State.Defines("exec")) {

@@ -143,7 +143,7 @@ func TestDump(t *testing.T) {
 
 // TestPrivateDescriptors: they are above those that commands use.
 func TestPrivateDescriptors(t *testing.T) {
-	for _, fd := range []int{dumpFD, commandFD, scriptFD, session.DumpFD} {
+	for _, fd := range []int{dumpFD, beginFD, scriptFD, session.DumpFD} {
 		if fd < 200 {
 			t.Errorf("descriptor %d", fd)
 		}

@@ -1,0 +1,123 @@
+package session
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// maxInert bounds the commands that are looked at, in bytes.
+const maxInert = 4096
+
+// Inert reports whether it is certain that a command leaves the state of a shell as it is,
+// but for its last status: it only starts programs, or changes a shell of its own, as one
+// in parentheses is. What is not plainly so is not inert; a shell that has run it tells its state.
+func (s *State) Inert(command string) bool {
+	if len(command) > maxInert || strings.HasSuffix(strings.TrimRight(command, "\n"), `\`) || s.aliases() {
+		return false
+	}
+	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(command), "")
+	return err == nil && len(file.Stmts) > 0 && s.inert(file.Stmts)
+}
+
+// aliases reports whether the session has aliases, with which a word can be any command.
+func (s *State) aliases() bool {
+	return s.Snapshot != nil && strings.Contains(s.Snapshot.Variables, "declare -A BASH_ALIASES=([")
+}
+
+func (s *State) inert(stmts []*syntax.Stmt) bool {
+	return !slices.ContainsFunc(stmts, func(st *syntax.Stmt) bool { return !s.inertStmt(st) })
+}
+
+func (s *State) inertStmt(st *syntax.Stmt) bool {
+	if st.Coprocess || st.Disown {
+		return false
+	}
+	for _, r := range st.Redirs {
+		if r.N != nil && strings.HasPrefix(r.N.Value, "{") || r.Word != nil && !s.inertParts(r.Word.Parts) || r.Hdoc != nil && !s.inertParts(r.Hdoc.Parts) {
+			return false
+		}
+	}
+	switch c := st.Cmd.(type) {
+	case *syntax.CallExpr:
+		return len(c.Assigns) == 0 && len(c.Args) > 0 && s.starts(c.Args) && !slices.ContainsFunc(c.Args, func(w *syntax.Word) bool { return !s.inertParts(w.Parts) })
+	case *syntax.BinaryCmd:
+		return s.inertStmt(c.X) && s.inertStmt(c.Y)
+	case *syntax.Subshell:
+		return true
+	case *syntax.Block:
+		return s.inert(c.Stmts)
+	case *syntax.TimeClause:
+		return c.Stmt != nil && s.inertStmt(c.Stmt)
+	}
+	return false
+}
+
+// inertParts reports whether the expansion of a word changes nothing.
+func (s *State) inertParts(parts []syntax.WordPart) bool {
+	for _, part := range parts {
+		switch p := part.(type) {
+		case *syntax.Lit, *syntax.SglQuoted, *syntax.ProcSubst:
+		case *syntax.CmdSubst:
+			if p.TempFile || p.ReplyVar { // not in a shell of its own
+				return false
+			}
+		case *syntax.DblQuoted:
+			if !s.inertParts(p.Parts) {
+				return false
+			}
+		case *syntax.ParamExp:
+			if !plain(p) || s.references() {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// plain reports whether a parameter is expanded as it is: ${x}, ${#x}. Those that tell of the
+// last status and of the command are not: an inert command is run without them.
+func plain(p *syntax.ParamExp) bool {
+	return p.Param != nil && p.Param.Value != "?" && !strings.HasPrefix(p.Param.Value, "BASH") &&
+		!p.Excl && p.Index == nil && p.Slice == nil && p.Repl == nil && p.Names == 0 && p.Exp == nil
+}
+
+// references reports whether the session has references: the expansion of one that leads to an
+// element of an array evaluates the subscript.
+func (s *State) references() bool {
+	return s.Snapshot != nil && reference.MatchString(s.Snapshot.Variables)
+}
+
+var reference = regexp.MustCompile(`(?m)^declare -[A-Za-z]*n`)
+
+var commandName = regexp.MustCompile(`^[A-Za-z0-9_./@:+][A-Za-z0-9_./@:+-]*$`)
+
+// starts reports whether words are the start of a program, or of a builtin command that
+// changes nothing.
+func (s *State) starts(args []*syntax.Word) bool {
+	name := args[0].Lit()
+	if s.Defines(name) {
+		return false
+	}
+	if _, found := slices.BinarySearch(harmless, name); found {
+		return true
+	}
+	_, builtin := slices.BinarySearch(builtins, name)
+	return !builtin && commandName.MatchString(name)
+}
+
+// harmless are builtin commands that change nothing in the shell.
+var harmless = []string{":", "[", "echo", "false", "pwd", "test", "true"}
+
+// builtins are bash's builtin commands, and the reserved words, in order.
+var builtins = []string{
+	".", ":", "[", "alias", "bg", "bind", "break", "builtin", "caller", "case", "cd", "command", "compgen", "complete", "compopt", "continue", "coproc",
+	"declare", "dirs", "disown", "do", "done", "echo", "elif", "else", "enable", "esac", "eval", "exec", "exit", "export", "false", "fc", "fg", "fi", "for",
+	"function", "getopts", "hash", "help", "history", "if", "in", "jobs", "kill", "let", "local", "logout", "mapfile", "popd", "printf", "pushd", "pwd",
+	"read", "readarray", "readonly", "return", "select", "set", "shift", "shopt", "source", "suspend", "test", "then", "time", "times", "trap", "true",
+	"type", "typeset", "ulimit", "umask", "unalias", "unset", "until", "wait", "while",
+}

@@ -1,0 +1,131 @@
+package session
+
+import (
+	"math/rand/v2"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestInert(t *testing.T) {
+	for _, c := range []string{
+		"true", "go test ./...", "ls -l | head -3 && echo done", "cd-to x", "(cd /; x=1)", "echo $HOME \"${#x}\" '$x'", "cat <<E\n$x\nE", "cat <<<$x >out 2>&1", "git status; git log &",
+		"echo $(x=1; echo $x)", "diff <(ls a) <(ls b)", "time make", "! grep -q x f", "{ ls; pwd; }", "./configure --prefix=/usr", "[ -f x ] && echo x", "tool:read x", "echo a=1", "# nothing\ntrue",
+	} {
+		if !(&State{}).Inert(c) {
+			t.Errorf("%q is inert", c)
+		}
+	}
+	for _, c := range []string{
+		"", "#", "x=1", "x=1 ls", "x+=1 true", "cd /", "builtin cd /", "command cd /", "ls; cd /", "true && export x=1", "f() { :; }", "function f { :; }", "alias l=ls", ". lib", "source lib",
+		"eval x=1", "exec ls", "exec 3<f", "read x <f", "ls | read x", "mapfile a <f", "set -o noglob", "shopt -s extglob", "umask 0", "pushd /", "unset x", "declare x", "local x", "printf -v x y", "let x=1", "((x++))",
+		"for x in a; do :; done", "while read x; do :; done", "case a in a) x=1;; esac", "if x=1; then :; fi", "[[ a =~ a ]]", "coproc ls", "ls {fd}>f", "echo ${x:=1}", "echo $((x=1))", "echo ${!x}", "echo ${a[x=1]}",
+		"echo \"${x:=1}\"", "cat <<E\n${x:=1}\nE", "cat <${x:=1}", "echo $?", "echo \"$?\"", "echo $BASH_COMMAND", "trap 'x=1' USR1", "wait", "exit", "return", "\\cd /", "'cd' /", "c\"d\" /", "$x", "`echo cd` /", "{ x=1; }",
+		"ls \\", "ls \\\n", "echo 'unclosed", "cat <<E\nx", "echo ${ x=1; }", "time x=1", "! cd /", "enable -n cd", "hash -r", "kill 1",
+		"echo " + strings.Repeat("x", maxInert),
+	} {
+		if (&State{}).Inert(c) {
+			t.Errorf("%q is not inert", c)
+		}
+	}
+	for name, n := range map[string]Snapshot{
+		"function":        {Functions: "g () \n{ \n    x=1\n}\nls () \n{ \n    x=1\n}\n"},
+		"alias":           {Variables: "declare -A BASH_ALIASES=([ls]=\"x=1; ls\" )\n"},
+		"reference":       {Variables: "declare -n x=\"a[b=1]\"\n"},
+		"frozen":          {Variables: "declare -a y\ndeclare -nr x=\"a[b=1]\"\n"},
+		"harmless's name": {Functions: "true () \n{ \n    x=1\n}\n"},
+	} {
+		if s := (State{Snapshot: &n}); s.Inert("ls $x; true") {
+			t.Error(name)
+		}
+	}
+	if s := (State{Snapshot: &Snapshot{Variables: "declare -A BASH_ALIASES=()\ndeclare -x x=\"-n\"\n", Functions: "lsx () \n"}}); !s.Inert("ls $x") {
+		t.Error("an ordinary state")
+	}
+}
+
+// TestBuiltins: a builtin command that is not known here would be taken for a program.
+func TestBuiltins(t *testing.T) {
+	if !slices.IsSorted(builtins) || !slices.IsSorted(harmless) {
+		t.Error("the lists are not in order")
+	}
+	out, err := exec.Command("bash", "-c", "compgen -bk").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range strings.Fields(string(out)) {
+		if commandName.MatchString(name) && !slices.Contains(builtins, name) {
+			t.Errorf("%s is not known", name)
+		}
+	}
+}
+
+// TestInertChangesNothing makes commands at random, and compares what bash says of itself
+// before and after those that are said to be inert.
+func TestInertChangesNothing(t *testing.T) {
+	const seed = 11
+	r := rand.New(rand.NewPCG(seed, seed)) //nolint:gosec // to be repeated
+	pieces := []string{
+		"true", "ls /", "echo $x", "echo ${#x} \"$x\"", "echo a=1", "(cd /; x=2)", "echo $(x=3)", "cat <<<$x", "cat <(x=4)", "x=5", "x=6 true", "cd /", "read x <<<q", "export e=1", "echo ${y:=2}", "echo $((z=1))",
+		"f() { :; }", "f", "shopt -s nullglob", "umask 077", "pushd / >f", "[ a = a ]", "[[ a = a ]]", "set -f", "unset x", "for i in 1 2; do echo $i; done", "printf -v p q", "let l=1", "hash ls", "nosuch", "no/such",
+		"echo \"${w:=1}\"", "((v=1))", "mapfile m <<<q", "alias a=b", "command cd /", "builtin cd /", "\\cd /", "time true", "trap : USR1",
+	}
+	joints := []string{"; ", " && ", " || ", " | ", "\n", " & "}
+	var tried []string
+	for range 2500 {
+		var c strings.Builder
+		for i := range 1 + r.IntN(3) {
+			piece := pieces[r.IntN(len(pieces))]
+			switch r.IntN(8) {
+			case 0:
+				piece = "{ " + piece + "; }"
+			case 1:
+				piece = "( " + piece + "; )"
+			case 2:
+				piece = "! " + piece
+			}
+			if i > 0 {
+				c.WriteString(joints[r.IntN(len(joints))])
+			}
+			c.WriteString(piece)
+		}
+		command := c.String()
+		state := State{Snapshot: &Snapshot{Functions: "f () \n{ \n    u=1\n}\n"}}
+		if !state.Inert(command) || slices.Contains(tried, command) {
+			continue
+		}
+		tried = append(tried, command)
+	}
+	if len(tried) < 150 {
+		t.Fatalf("only %d commands are inert", len(tried))
+	}
+	const script = `snapshot() {
+	declare -p | grep -vE "^declare -[^ ]+ ($1)(=|\$)"; declare -f; declare -F; shopt -p; set +o; alias; umask; pwd; trap; dirs -l
+}
+skip=$1; shift
+for command; do
+	(
+		x=0; f() { u=1; }
+		before=$(snapshot "$skip"; echo E)
+		eval "$command" >/dev/null 2>&1 </dev/null
+		[[ $(snapshot "$skip"; echo E) == "$before" ]] && echo same || echo changed
+	)
+done`
+	passed := slices.DeleteFunc(slices.Clone(notKept), func(name string) bool { return strings.HasPrefix(name, "__") })
+	cmd := exec.Command("bash", append([]string{"--norc", "--noprofile", "-c", script, "bash", strings.Join(append(passed, "before"), "|")}, tried...)...) //nolint:gosec // made above
+	cmd.Dir = t.TempDir()
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Fields(string(out))
+	if len(lines) != len(tried) {
+		t.Fatalf("%d of %d commands were run", len(lines), len(tried))
+	}
+	for i, line := range lines {
+		if line != "same" {
+			t.Errorf("%q changed something", tried[i])
+		}
+	}
+}
