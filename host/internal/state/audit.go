@@ -81,18 +81,14 @@ func (d *DB) writeAudit(w *writer, entries []AuditEntry) {
 		return
 	}
 	auditing := d.auditing.Load()
-	var total int64
-	w.err = w.tx.QueryRow(`SELECT COALESCE((SELECT total FROM audit ORDER BY id DESC LIMIT 1), 0)`).Scan(&total)
-	w.exec(`INSERT INTO audit (at_ns, session, workspace, call, parent, tool, layer, arguments, decision, rule, answered, rewritten, duration_ns, outcome, error, plugin, version, hooks, trace, total)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, func(row func(...any)) {
-		for _, e := range entries {
-			arguments, text := auditing.Arguments(e.Arguments), auditing.Text(e.Error)
-			hooks := hooksText(e.Hooks, auditing.Text)
-			total += int64(len(arguments) + len(text) + len(hooks) + entrySize)
-			row(e.At.UnixNano(), e.Session, e.Workspace, e.Call, e.Parent, e.Tool, e.Layer, arguments, e.Decision, e.Rule, e.Answered,
-				strings.Join(e.Rewritten, " "), e.Duration.Nanoseconds(), e.Outcome, text, e.Plugin, e.Version, hooks, e.Trace, total)
-		}
-	})
+	total := w.number(d.stmt.auditTotal)
+	for _, e := range entries {
+		arguments, text := auditing.Arguments(e.Arguments), auditing.Text(e.Error)
+		hooks := hooksText(e.Hooks, auditing.Text)
+		total += int64(len(arguments) + len(text) + len(hooks) + entrySize)
+		w.exec(d.stmt.addAudit, e.At.UnixNano(), e.Session, e.Workspace, e.Call, e.Parent, e.Tool, e.Layer, arguments, e.Decision, e.Rule, e.Answered,
+			strings.Join(e.Rewritten, " "), e.Duration.Nanoseconds(), e.Outcome, text, e.Plugin, e.Version, hooks, e.Trace, total)
+	}
 	if d.audited += len(entries); d.audited >= pruneEvery {
 		d.audited = 0
 		d.prune(w, auditing, total)
@@ -125,11 +121,11 @@ func (d *DB) prune(w *writer, auditing *Auditing, total int64) {
 	if auditing.MaxAge > 0 {
 		oldest = time.Now().Add(-auditing.MaxAge).UnixNano()
 	}
-	w.exec(`UPDATE audit_floor SET id = MAX(id, MIN((SELECT MAX(id) FROM audit) - 1000, MAX(
+	w.run(`UPDATE audit_floor SET id = MAX(id, MIN((SELECT MAX(id) FROM audit) - 1000, MAX(
 		COALESCE((SELECT id FROM audit WHERE at_ns >= ?1 ORDER BY id LIMIT 1), (SELECT MAX(id) FROM audit)) - 1,
 		COALESCE((SELECT id FROM audit WHERE total > ?2 ORDER BY id LIMIT 1), (SELECT MAX(id) FROM audit)) - 1
-	))) WHERE (SELECT MAX(id) FROM audit) > 1000`, func(row func(...any)) { row(oldest, total-auditing.MaxBytes) })
-	w.exec(`DELETE FROM audit WHERE id <= (SELECT id FROM audit_floor)`, func(row func(...any)) { row() })
+	))) WHERE (SELECT MAX(id) FROM audit) > 1000`, oldest, total-auditing.MaxBytes)
+	w.run(`DELETE FROM audit WHERE id <= (SELECT id FROM audit_floor)`)
 }
 
 // AuditQuery chooses entries; zero values choose all.

@@ -103,9 +103,7 @@ type DB struct {
 	forgot   bool // sessions that were not used for long were removed; of the flusher alone
 	audited  int  // entries since the log was last pruned; of the flusher alone
 
-	cacheMu       sync.Mutex
-	sessions      map[string]Session // as they were at sessionsValid
-	sessionsValid fileVersion
+	cache cache
 
 	mu       sync.Mutex
 	pending  batch
@@ -117,8 +115,11 @@ type DB struct {
 	once     sync.Once
 }
 
+// statements are compiled once for each connection.
 type statements struct {
-	session, fileState, pluginState *sql.Stmt
+	session, fileState, pluginState                        *sql.Stmt
+	putSession, dropFile, putFile, putState                *sql.Stmt
+	addHistory, trimHistory, auditTotal, addAudit, changes *sql.Stmt
 }
 
 // flushDelay is how long gathered writes may wait for more.
@@ -163,6 +164,17 @@ func (d *DB) prepare() error {
 		{&d.stmt.session, `SELECT workspace, cwd FROM sessions WHERE id = ?`},
 		{&d.stmt.fileState, `SELECT mtime_ns, size, hash, partial FROM file_states WHERE session = ? AND path = ?`},
 		{&d.stmt.pluginState, `SELECT state FROM plugin_states WHERE session = ? AND plugin = ?`},
+		{&d.stmt.putSession, `INSERT INTO sessions (id, workspace, cwd, created_ns, used_ns) VALUES (?1, ?2, ?3, ?4, ?4)
+			ON CONFLICT (id) DO UPDATE SET workspace = ?2, cwd = ?3, used_ns = ?4`},
+		{&d.stmt.dropFile, `DELETE FROM file_states WHERE session = ? AND path = ?`},
+		{&d.stmt.putFile, `INSERT OR REPLACE INTO file_states (session, path, mtime_ns, size, hash, partial) VALUES (?, ?, ?, ?, ?, ?)`},
+		{&d.stmt.putState, `INSERT OR REPLACE INTO plugin_states (session, plugin, state) VALUES (?, ?, ?)`},
+		{&d.stmt.addHistory, `INSERT INTO history (session, at_ns, command, tool, success) VALUES (?, ?, ?, ?, ?)`},
+		{&d.stmt.trimHistory, `DELETE FROM history WHERE session = ?1 AND id <= (SELECT id FROM history WHERE session = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)`},
+		{&d.stmt.auditTotal, `SELECT COALESCE((SELECT total FROM audit ORDER BY id DESC LIMIT 1), 0)`},
+		{&d.stmt.addAudit, `INSERT INTO audit (at_ns, session, workspace, call, parent, tool, layer, arguments, decision, rule, answered, rewritten, duration_ns, outcome, error, plugin, version, hooks, trace, total)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`},
+		{&d.stmt.changes, `PRAGMA data_version`},
 	} {
 		var err error
 		if *s.into, err = d.sql.Prepare(s.query); err != nil {

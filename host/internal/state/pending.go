@@ -111,51 +111,21 @@ func (b *batch) onto(a *batch) {
 }
 
 func (d *DB) write(b batch) error {
-	tx, err := d.sql.BeginTx(context.Background(), nil)
+	ctx := context.Background()
+	conn, err := d.sql.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close() //nolint:errcheck // gives it back
+	tx, err := conn.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
 	defer tx.Rollback() //nolint:errcheck // after Commit it does nothing
-	now := time.Now().UnixNano()
 	w := writer{tx: tx}
-	w.exec(`INSERT INTO sessions (id, workspace, cwd, created_ns, used_ns) VALUES (?1, ?2, ?3, ?4, ?4)
-		ON CONFLICT (id) DO UPDATE SET workspace = ?2, cwd = ?3, used_ns = ?4`, func(row func(...any)) {
-		for id, s := range b.sessions {
-			row(id, s.Workspace, s.Cwd, now)
-		}
-	})
-	w.exec(`DELETE FROM file_states WHERE session = ? AND path = ?`, func(row func(...any)) {
-		for k, c := range b.files {
-			if c.removed {
-				row(k.session, k.name)
-			}
-		}
-	})
-	w.exec(`INSERT OR REPLACE INTO file_states (session, path, mtime_ns, size, hash, partial) VALUES (?, ?, ?, ?, ?, ?)`, func(row func(...any)) {
-		for k, c := range b.files {
-			if !c.removed {
-				row(k.session, k.name, c.state.ModTime.UnixNano(), c.state.Size, c.state.Hash[:], c.state.Partial)
-			}
-		}
-	})
-	w.exec(`INSERT OR REPLACE INTO plugin_states (session, plugin, state) VALUES (?, ?, ?)`, func(row func(...any)) {
-		for k, v := range b.pluginStates {
-			row(k.session, k.name, v)
-		}
-	})
-	trimmed := make(map[string]bool)
-	w.exec(`INSERT INTO history (session, at_ns, command, tool, success) VALUES (?, ?, ?, ?, ?)`, func(row func(...any)) {
-		for _, e := range b.history {
-			row(e.Session, e.At.UnixNano(), d.masked(&e), e.Tool, e.Success)
-			trimmed[e.Session] = true
-		}
-	})
-	w.exec(`DELETE FROM history WHERE session = ?1 AND id <= (SELECT id FROM history WHERE session = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)`, func(row func(...any)) {
-		for s := range trimmed {
-			row(s, MaxHistory)
-		}
-	})
-	d.writeAudit(&w, b.audit)
+	// Nobody else writes until the commit.
+	before, foreign := d.version(), w.number(d.stmt.changes)
+	d.writeBatch(&w, b)
 	if w.err == nil && !d.forgot {
 		w.err = forget(tx)
 		d.forgot = w.err == nil
@@ -163,30 +133,77 @@ func (d *DB) write(b batch) error {
 	if w.err != nil {
 		return w.err
 	}
-	return tx.Commit()
+	if err := tx.Commit(); err != nil {
+		return err
+	}
+	after := d.version()
+	var now int64 // changes with commits of other connections than this one
+	if err := conn.QueryRowContext(ctx, `PRAGMA data_version`).Scan(&now); err == nil && now == foreign {
+		d.cache.wrote(&b, before, after)
+	}
+	return nil
+}
+
+func (d *DB) writeBatch(w *writer, b batch) {
+	now := time.Now().UnixNano()
+	for id, s := range b.sessions {
+		w.exec(d.stmt.putSession, id, s.Workspace, s.Cwd, now)
+	}
+	for k, c := range b.files {
+		if c.removed {
+			w.exec(d.stmt.dropFile, k.session, k.name)
+		} else {
+			w.exec(d.stmt.putFile, k.session, k.name, c.state.ModTime.UnixNano(), c.state.Size, c.state.Hash[:], c.state.Partial)
+		}
+	}
+	for k, v := range b.pluginStates {
+		w.exec(d.stmt.putState, k.session, k.name, v)
+	}
+	trimmed := make(map[string]bool)
+	for _, e := range b.history {
+		w.exec(d.stmt.addHistory, e.Session, e.At.UnixNano(), d.masked(&e), e.Tool, e.Success)
+		trimmed[e.Session] = true
+	}
+	for s := range trimmed {
+		w.exec(d.stmt.trimHistory, s, MaxHistory)
+	}
+	d.writeAudit(w, b.audit)
 }
 
 // writer runs statements until one fails.
 type writer struct {
 	tx  *sql.Tx
 	err error
+	own map[*sql.Stmt]*sql.Stmt // those of the transaction, by those of the database
 }
 
-// exec runs a query for each row that rows gives. It is compiled once: a busy session
-// leaves hundreds of rows at a time.
-func (w *writer) exec(query string, rows func(row func(...any))) {
-	var stmt *sql.Stmt
-	rows(func(args ...any) {
-		if stmt == nil && w.err == nil {
-			stmt, w.err = w.tx.Prepare(query) // not before there is a row
-		}
-		if w.err == nil {
-			_, w.err = stmt.Exec(args...)
-		}
-	})
-	if stmt != nil {
-		w.err = errors.Join(w.err, stmt.Close())
+func (w *writer) statement(of *sql.Stmt) *sql.Stmt {
+	if w.own[of] == nil {
+		put(&w.own, of, w.tx.Stmt(of))
 	}
+	return w.own[of]
+}
+
+// exec runs a statement.
+func (w *writer) exec(statement *sql.Stmt, args ...any) {
+	if w.err == nil {
+		_, w.err = w.statement(statement).Exec(args...)
+	}
+}
+
+// run runs what is seldom needed.
+func (w *writer) run(query string, args ...any) {
+	if w.err == nil {
+		_, w.err = w.tx.Exec(query, args...)
+	}
+}
+
+// number gives the number that a query answers with.
+func (w *writer) number(query *sql.Stmt) (n int64) {
+	if w.err == nil {
+		w.err = w.statement(query).QueryRow().Scan(&n)
+	}
+	return n
 }
 
 // lookup finds the newest value that is not yet in the database.

@@ -41,20 +41,19 @@ func (d *DB) Session(id string) (s Session, ok bool, err error) {
 		return s, true, nil
 	}
 	version := d.version()
-	if s, ok := d.cached(id, version); ok {
+	if s, ok := d.cache.session(id, version); ok {
 		return s, true, nil
 	}
-	defer func() {
-		if ok {
-			d.cache(s, version)
-		}
-	}()
 	s.ID = id
 	err = d.stmt.session.QueryRow(id).Scan(&s.Workspace, &s.Cwd)
-	if errors.Is(err, sql.ErrNoRows) {
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
 		return s, false, nil
+	case err != nil:
+		return s, false, err
 	}
-	return s, err == nil, err
+	d.cache.putSession(s, version)
+	return s, true, nil
 }
 
 // SaveSession keeps a session.
@@ -114,17 +113,22 @@ func (d *DB) Apply(session string, effects []tool.Effect) {
 	})
 }
 
-// PluginState gives what a plugin keeps for a session; nil: nothing.
+// PluginState gives what a plugin keeps for a session, which must not be changed; nil: nothing.
 func (d *DB) PluginState(session, plugin string) ([]byte, error) {
 	if s, ok := lookup(d, key{session, plugin}, func(b *batch) map[key][]byte { return b.pluginStates }); ok {
 		return s, nil
 	}
+	version := d.version()
+	if s, ok := d.cache.state(key{session, plugin}, version); ok {
+		return s, nil
+	}
 	var s []byte
 	err := d.stmt.pluginState.QueryRow(session, plugin).Scan(&s)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return nil, err
 	}
-	return s, err
+	d.cache.putState(key{session, plugin}, s, version)
+	return s, nil
 }
 
 // SavePluginState keeps what a plugin wants kept for a session.
