@@ -224,6 +224,9 @@ var sessions = map[string]string{
 	"nounset names":         "set -u; x=1\necho $x $y.",
 	"debug trap":            "trap 'dbg=1' DEBUG; x=1\necho $x $dbg",
 	"exit in subshell":      "x=1; (x=2; exit 3)\necho $? $x",
+	"no change between":     "x=1; f() { echo f$x; }; cd /; alias a='x=2'\nls >/dev/null\ntrue; echo \"$x\"; f\n(x=3; cd /tmp; pwd)\nnosuch\necho $?\nfalse\ntrue && pwd\na; echo $x\ntrue\necho $x",
+	"no change at first":    "true\nfalse\necho $?\nls / | head -1; nosuch\necho $?\nx=1\ntrue\necho $x $?",
+	"failing after none":    "false\nfalse\necho $?\ntrue\necho $?",
 	"quoting":               `echo "it's" 'a "q"' \$x $'\'' ` + "\necho done",
 }
 

@@ -259,6 +259,7 @@ func TestReadyShellIsUsed(t *testing.T) {
 		},
 	} {
 		s = h.session()
+		s.ok("x=1")
 		pid()
 		all := ready()
 		change()

@@ -136,7 +136,10 @@ func (c *children) forget() bool {
 	if !c.childless() { // every orphan would be a child of ours
 		return false
 	}
-	maps.DeleteFunc(c.trees, func(_ int, t *Tree) bool { return t.ended })
+	maps.DeleteFunc(c.trees, func(_ int, t *Tree) bool {
+		t.gone = t.ended
+		return t.ended
+	})
 	return true
 }
 
@@ -211,7 +214,7 @@ func (c *children) of(k *Keeper) []*Tree {
 func (t *Tree) Alive() []int {
 	family.mu.Lock()
 	defer family.mu.Unlock()
-	if t.ended && family.childless() {
+	if t.gone || t.ended && family.childless() {
 		return nil
 	}
 	var pids []int

@@ -119,6 +119,7 @@ type Tree struct {
 	since  uint64 // when its command began: its birth, or when it was woken
 	ended  bool   // the command was waited for; guarded by family.mu
 	idle   bool   // it waits to be woken; guarded by family.mu
+	gone   bool   // it is certain that it has left nothing; guarded by family.mu
 
 	// Set before done is closed.
 	state *os.ProcessState

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -49,8 +50,33 @@ func snapshot() []stat {
 
 var errStat = errors.New("process: /proc/PID/stat is not as expected")
 
+// readFile reads a file of /proc, without what os.ReadFile does to wait for files: it is
+// asked for with each command.
+func readFile(path string) ([]byte, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer unix.Close(fd) //nolint:errcheck // only read
+	b := make([]byte, 0, 1024)
+	for {
+		n, err := unix.Read(fd, b[len(b):cap(b)])
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return nil, &os.PathError{Op: "read", Path: path, Err: err}
+		case n == 0:
+			return b, nil
+		}
+		if b = b[:len(b)+n]; len(b) == cap(b) {
+			b = slices.Grow(b, len(b))
+		}
+	}
+}
+
 func readStat(pid int) (stat, error) {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	b, err := readFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return stat{}, err
 	}
@@ -76,7 +102,7 @@ func readStat(pid int) (stat, error) {
 // and Go's lives as long as the process.
 func adopted() ([]int, error) {
 	pid := strconv.Itoa(self)
-	b, err := os.ReadFile("/proc/self/task/" + pid + "/children")
+	b, err := readFile("/proc/self/task/" + pid + "/children")
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +141,7 @@ func (t *Tree) members(procs []stat) []stat {
 
 // marked reports whether a process has the mark in its environment.
 func marked(pid int, mark string) bool {
-	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	env, err := readFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	return err == nil && bytes.Contains(append([]byte{0}, env...), []byte("\x00"+mark+"\x00"))
 }
 
@@ -156,7 +182,7 @@ func (t *Tree) Reading(pipe uint64) (fromPipe, fromTerminal bool) {
 			continue
 		}
 		dir := "/proc/" + strconv.Itoa(p.pid)
-		b, err := os.ReadFile(dir + "/syscall")
+		b, err := readFile(dir + "/syscall")
 		f := bytes.Fields(b)
 		if err != nil || len(f) < 2 || string(f[0]) != strconv.Itoa(unix.SYS_READ) {
 			continue

@@ -1,16 +1,36 @@
 package session
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
-// DumpFD is the descriptor that a shell writes to: [Restored], then its dump. It is
-// far from those that commands use.
-const DumpFD = 205
+// Descriptors of a shell, far from those that commands use.
+const (
+	// ScriptFD is what it runs: [State.Script], and at its end [Tell].
+	ScriptFD = 204
+	// DumpFD is what it writes to: [Restored], then its dump.
+	DumpFD = 205
+)
 
-// Dump is what the shell runs at its end, at top level or as its EXIT trap, to tell
-// its state, with its output and errors discarded and errexit, nounset and the
-// traces off. It is written to survive what a
+// Read gives the commands that read the next n parts of a file, each with a NUL at its end,
+// into an array. It is no matter of the user's IFS.
+func Read(fd, n int, name string) string {
+	return fmt.Sprintf(`\builtin mapfile -n %d -td "" -u %d %s;`, n, fd, name)
+}
+
+// Texts are what [ScriptFD] has after the script: what tells the state; nothing, for the shell
+// that comes to telling a second time, in its EXIT trap; and what is seldom needed.
+func Texts() string { return "\x00" + dump + "\x00\x00" + unshadow + "\x00" }
+
+// Tell is what the shell runs at its end, at top level or as its EXIT trap, with its output
+// and errors discarded. It has the commands read from a file, where they are neither in sight of
+// ps and trap -p nor in the way of the user's names.
+var Tell = `\builtin set +euxv; ` + Read(ScriptFD, 1, "__toolhost_dump") + ` \builtin eval "$__toolhost_dump";`
+
+// dump tells the state of the shell. It is written to survive what a
 // user can do to a shell: redefined builtins, aliases, odd options, IFS or traps.
-var Dump = strings.Join([]string{
+var dump = strings.Join([]string{
 	// What a trap prints must not get into the dump.
 	`((BASH_SUBSHELL)) || { \builtin trap - DEBUG ERR RETURN;`,
 	`{ \builtin printf "D\0%s\0" "$SHELLOPTS"; \builtin set +o posix;`,
@@ -18,7 +38,7 @@ var Dump = strings.Join([]string{
 	`((${#DIRSTACK[@]} == 0)) || \builtin printf "%s\0" "${DIRSTACK[@]}";`,
 	`\builtin umask; \builtin printf "\0";`,
 	// exit within a function leaves its local variables in sight.
-	`[[ -z ${FUNCNAME-} ]] || ((BASH_VERSINFO[0] < 5)) || {`, unshadow, `};`,
+	`[[ -z ${FUNCNAME-} ]] || ((BASH_VERSINFO[0] < 5)) || {`, Read(ScriptFD, 2, "__toolhost_dump"), `\builtin eval "${__toolhost_dump[1]}"; };`,
 	`\builtin printf "\0";`,
 	`\builtin unset -v`, strings.Join(notKept, " "), `;`,
 	// bash brings the list of aliases up to date when it is looked at.

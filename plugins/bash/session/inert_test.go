@@ -65,7 +65,7 @@ func TestBuiltins(t *testing.T) {
 // before and after those that are said to be inert.
 func TestInertChangesNothing(t *testing.T) {
 	const seed = 11
-	r := rand.New(rand.NewPCG(seed, seed)) //nolint:gosec // to be repeated
+	r := rand.New(rand.NewPCG(seed, seed))
 	pieces := []string{
 		"true", "ls /", "echo $x", "echo ${#x} \"$x\"", "echo a=1", "(cd /; x=2)", "echo $(x=3)", "cat <<<$x", "cat <(x=4)", "x=5", "x=6 true", "cd /", "read x <<<q", "export e=1", "echo ${y:=2}", "echo $((z=1))",
 		"f() { :; }", "f", "shopt -s nullglob", "umask 077", "pushd / >f", "[ a = a ]", "[[ a = a ]]", "set -f", "unset x", "for i in 1 2; do echo $i; done", "printf -v p q", "let l=1", "hash ls", "nosuch", "no/such",
@@ -113,7 +113,7 @@ for command; do
 	)
 done`
 	passed := slices.DeleteFunc(slices.Clone(notKept), func(name string) bool { return strings.HasPrefix(name, "__") })
-	cmd := exec.Command("bash", append([]string{"--norc", "--noprofile", "-c", script, "bash", strings.Join(append(passed, "before"), "|")}, tried...)...) //nolint:gosec // made above
+	cmd := exec.Command("bash", append([]string{"--norc", "--noprofile", "-c", script, "bash", strings.Join(append(passed, "before"), "|")}, tried...)...)
 	cmd.Dir = t.TempDir()
 	out, err := cmd.Output()
 	if err != nil {

@@ -34,6 +34,24 @@ func TestStateThereAndBack(t *testing.T) {
 	}
 }
 
+func TestSameButLast(t *testing.T) {
+	a, b, c := sample(), sample(), sample()
+	b.Last = 7
+	c.Snapshot.Variables += "declare -- y=\"1\"\n"
+	failed := State{Last: 1}
+	for _, x := range []struct {
+		a, b []byte
+		same bool
+	}{
+		{nil, nil, true}, {a.Encode(), a.Encode(), true}, {a.Encode(), b.Encode(), true}, {b.Encode(), a.Encode(), true},
+		{a.Encode(), c.Encode(), false}, {b.Encode(), c.Encode(), false}, {a.Encode(), nil, false}, {nil, failed.Encode(), false},
+	} {
+		if got := SameButLast(x.a, x.b); got != x.same {
+			t.Errorf("%q and %q: %v", x.a, x.b, got)
+		}
+	}
+}
+
 // TestEveryChangeIsNoticed flips each byte of a state, and cuts it everywhere.
 func TestEveryChangeIsNoticed(t *testing.T) {
 	s := sample()
@@ -65,11 +83,11 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-func dump(fields ...string) []byte { return []byte(strings.Join(fields, "\x00") + "\x00") }
+func told(fields ...string) []byte { return []byte(strings.Join(fields, "\x00") + "\x00") }
 
 func TestParse(t *testing.T) {
 	whole := []string{"R", "D", "braceexpand", "x:y", "/dir\n", "2", "/dir", "/other", "0022\n", "", "declare -- x=\"1\"\n", "f () \n", "declare -f f\n", "E"}
-	s, err := Parse(dump(whole...))
+	s, err := Parse(told(whole...))
 	want := &Snapshot{Options: "braceexpand", Cwd: "/dir", Dirs: []string{"/other"}, Umask: "0022", Shopts: "x:y", Variables: "declare -- x=\"1\"\n", Functions: "f () \n", FunctionFlags: "declare -f f\n"}
 	if err != nil || !reflect.DeepEqual(s, want) {
 		t.Errorf("%+v, %v", s, err)
@@ -77,7 +95,7 @@ func TestParse(t *testing.T) {
 	set := func(i int, v string) []byte {
 		f := append([]string(nil), whole...)
 		f[i] = v
-		return dump(f...)
+		return told(f...)
 	}
 	for name, c := range map[string]struct {
 		dump []byte
@@ -86,9 +104,9 @@ func TestParse(t *testing.T) {
 	}{
 		"nothing":       {nil, ErrNotRestored, ""},
 		"garbage":       {[]byte("garbage"), ErrNotRestored, ""},
-		"restored":      {dump("R"), ErrNoDump, ""},
-		"written to":    {dump("R", "mine"), ErrNoDump, ""},
-		"cut":           {dump(whole[:10]...), ErrDump, "/dir"},
+		"restored":      {told("R"), ErrNoDump, ""},
+		"written to":    {told("R", "mine"), ErrNoDump, ""},
+		"cut":           {told(whole[:10]...), ErrDump, "/dir"},
 		"no cwd":        {set(4, "\n"), ErrDump, ""},
 		"relative cwd":  {set(4, "dir\n"), ErrDump, ""},
 		"bad count":     {set(5, "x"), ErrDump, "/dir"},
@@ -113,9 +131,12 @@ func TestReadonlyLocalsAreDropped(t *testing.T) {
 	}
 }
 
-func TestDumpIsOneLineWithoutQuotes(t *testing.T) {
-	if strings.ContainsAny(Dump, "'\n") {
-		t.Error("Dump has a quote or a line end")
+func TestTextsHaveNoLineEnds(t *testing.T) {
+	if strings.Contains(Texts(), "\n") || strings.ContainsAny(Tell, "'\n") {
+		t.Error("there is a line end, or a quote in what is a trap")
+	}
+	if n := strings.Count(Texts(), "\x00"); n != 4 {
+		t.Errorf("%d parts", n)
 	}
 }
 

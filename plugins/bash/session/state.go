@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"errors"
 	"hash/crc32"
 	"slices"
@@ -60,6 +61,20 @@ func Decode(b []byte) (State, error) {
 		return State{}, ErrState
 	}
 	return s, nil
+}
+
+// SameButLast reports whether two encoded states, which are known to be whole, differ in
+// the last status at most.
+func SameButLast(a, b []byte) bool {
+	return bytes.Equal(a, b) || bytes.Equal(withoutLast(a), withoutLast(b))
+}
+
+// withoutLast gives what is between the last status and the checksum.
+func withoutLast(b []byte) []byte {
+	for range 2 {
+		_, b, _ = bytes.Cut(b, []byte{0})
+	}
+	return b[:max(0, bytes.LastIndexByte(b, 0))]
 }
 
 // checksum tells a state that was cut or changed on its way: it is run as commands.

@@ -8,18 +8,12 @@ import (
 )
 
 // Descriptors of a new shell, far from those that commands use; see also
-// [session.DumpFD] and commandsFD.
+// package session and commandsFD.
 const (
-	dumpFD   = 202 // session.Dump, read at the end
-	scriptFD = 204 // session.State.Script
-	wakeFD   = 206 // a pipe: with its first byte the two below are there
-	beginFD  = 207 // session.State.Begin and the command
-	stdinFD  = 208
+	wakeFD  = 206 // a pipe: with its first byte the two below are there
+	beginFD = 207 // session.State.Begin and the command
+	stdinFD = 208
 )
-
-// tell reads the commands that tell the state, and runs them. Read as a file they
-// are neither in sight of ps and trap -p nor in the way of the user's names.
-var tell = `\builtin set +euxv; ` + read(dumpFD, "__toolhost_dump") + ` \builtin eval "$__toolhost_dump";`
 
 // boot is what a new shell runs: it becomes what the session is, waits until it is
 // woken, and runs the command. It is one line, so that the command begins on line
@@ -32,23 +26,17 @@ var tell = `\builtin set +euxv; ` + read(dumpFD, "__toolhost_dump") + ` \builtin
 // command sets itself runs after the first and replaces the second. An inert command
 // has its own end, and the shell does not get to telling.
 var boot = strings.Join([]string{
-	`{`, read(scriptFD, "__toolhost_script"), fmt.Sprintf(`exec %d<&-;`, scriptFD),
-	`eval "$__toolhost_script" || \builtin exit;`,
+	`{`, session.Read(session.ScriptFD, 1, "__toolhost_script"), `eval "$__toolhost_script" || \builtin exit;`,
 	fmt.Sprintf(`\builtin read -rN1 -t 99999999 -u %d __toolhost_script || \builtin exit;`, wakeFD),
-	read(beginFD, "__toolhost_script"), `BASH_EXECUTION_STRING=${__toolhost_script[1]};`,
+	session.Read(beginFD, 2, "__toolhost_script"), `BASH_EXECUTION_STRING=${__toolhost_script[1]};`,
 	`\builtin eval "$__toolhost_script"; } >/dev/null 2>&1;`,
 	`\builtin eval "$BASH_EXECUTION_STRING";`,
 	// Here a trap or a trace of the command would print.
-	`{ __toolhost_status=$?;`, tell,
+	`{ __toolhost_status=$?;`, session.Tell,
 	// The EXIT trap, unless it is the command's own, has nothing to add.
 	fmt.Sprintf(`%s%d>&-; } >/dev/null 2>&1;`, redirect, session.DumpFD),
 	`\builtin exit "$__toolhost_status"`,
 }, " ")
-
-// read gives the command that reads the parts of a file, with a NUL between, into an array.
-func read(fd int, name string) string {
-	return fmt.Sprintf(`\builtin mapfile -td "" -u %d %s;`, fd, name)
-}
 
 // redirect begins redirections of the shell itself. Those of "builtin exec" do not last,
 // so with a function of that name there are none, and the descriptors stay open.
@@ -64,4 +52,4 @@ func begun(stdin bool) string {
 }
 
 // exitTrap is the shell's EXIT trap; it has no single quote.
-var exitTrap = `{ ` + tell + ` } >/dev/null 2>&1`
+var exitTrap = `{ ` + session.Tell + ` } >/dev/null 2>&1`

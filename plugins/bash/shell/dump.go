@@ -17,6 +17,19 @@ type dump struct {
 	over bool // there was more than is kept
 }
 
+// newDump takes over our end of the pipe.
+func newDump(pipe *os.File) (dump, error) {
+	widen(pipe, dumpSize)
+	raw, err := pipe.SyscallConn()
+	if err == nil {
+		err = errors.Join(raw.Control(func(fd uintptr) { err = unix.SetNonblock(int(fd), true) }), err)
+	}
+	if err != nil {
+		return dump{}, errors.Join(err, pipe.Close())
+	}
+	return dump{pipe: pipe}, nil
+}
+
 // read takes what is in the pipe, without waiting for more.
 func (d *dump) read() {
 	raw, err := d.pipe.SyscallConn()

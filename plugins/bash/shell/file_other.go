@@ -12,7 +12,7 @@ func nameless(text string) (*os.File, error) { return namelessOnDisk(text) }
 
 func widen(*os.File, int) {}
 
-// plainPipe makes a pipe that the runtime does not watch. Reading from it does not wait.
+// plainPipe makes a pipe that the runtime does not watch, since it blocks.
 func plainPipe() (r, w *os.File, err error) {
 	var fds [2]int
 	syscall.ForkLock.RLock() // no child must get the descriptors before they are marked
@@ -25,5 +25,5 @@ func plainPipe() (r, w *os.File, err error) {
 	if err != nil {
 		return nil, nil, os.NewSyscallError("pipe", err)
 	}
-	return unwatched(fds)
+	return os.NewFile(uintptr(fds[0]), "|0"), os.NewFile(uintptr(fds[1]), "|1"), nil
 }

@@ -1,7 +1,6 @@
 package shell
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -28,10 +27,18 @@ type Seed struct {
 	Tools *tool.Commands
 }
 
-// same reports whether a shell made of o is as good as one made of s.
+// same reports whether a shell made of o is as good as one made of s. What was the last
+// status a shell is told when it is woken.
 func (s *Seed) same(o *Seed) bool {
-	return s.Bash == o.Bash && s.Dir == o.Dir && bytes.Equal(s.StateBytes, o.StateBytes) && slices.Equal(s.Env, o.Env) &&
+	return s.Bash == o.Bash && s.Dir == o.Dir && s.sameState(o) && slices.Equal(s.Env, o.Env) &&
 		(s.Tools == nil) == (o.Tools == nil) && (s.Tools == nil || s.Tools.Address == o.Tools.Address && s.Tools.Dir == o.Tools.Dir)
+}
+
+func (s *Seed) sameState(o *Seed) bool {
+	if s.State.Snapshot == nil || o.State.Snapshot == nil {
+		return s.State.Snapshot == o.State.Snapshot // both are new sessions
+	}
+	return session.SameButLast(s.StateBytes, o.StateBytes)
 }
 
 // instance is one shell. It waits, with the session's state restored or about to be,
@@ -130,23 +137,26 @@ func (in *instance) connect(theirs *files, s *Seed) (err error) {
 			return err
 		}
 	}
-	var theirDump *os.File
-	if in.dump.pipe, theirDump, err = plainPipe(); err != nil {
-		return err
-	}
-	theirs.add(session.DumpFD, theirDump)
-	widen(in.dump.pipe, dumpSize)
 	widen(in.stdout, outputSize)
-	if in.wakeup, err = theirs.pipeIn(wakeFD); err != nil {
+	told, telling, err := plainPipe()
+	if err != nil {
 		return err
 	}
-	for fd, text := range map[int]string{scriptFD: s.State.Script(s.Env, handler(s.Tools)), dumpFD: session.Dump} {
-		f, err := nameless(text)
-		if err != nil {
-			return err
-		}
-		theirs.add(fd, f)
+	theirs.add(session.DumpFD, telling)
+	if in.dump, err = newDump(told); err != nil {
+		return err
 	}
+	wakes, wakeup, err := plainPipe()
+	if err != nil {
+		return err
+	}
+	theirs.add(wakeFD, wakes)
+	in.wakeup = wakeup
+	script, err := nameless(s.State.Script(s.Env, handler(s.Tools)) + session.Texts())
+	if err != nil {
+		return err
+	}
+	theirs.add(session.ScriptFD, script)
 	if in.begin, err = nameless(""); err != nil {
 		return err
 	}

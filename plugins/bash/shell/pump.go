@@ -15,6 +15,8 @@ const (
 	// lateBytes bounds how much such output is taken.
 	lateBytes = 1 << 20
 	pumpSize  = 64 << 10
+	// firstSize is the buffer of a stream that has not had much: most have little.
+	firstSize = 4 << 10
 )
 
 // pump reads a pipe into a writer until the shell's end, and after that goes on
@@ -38,14 +40,14 @@ func startPump(r *os.File, w, rest io.Writer, late time.Duration) *pump {
 func (p *pump) shellEnded() { _ = p.r.SetReadDeadline(time.Unix(1, 0)) }
 
 func (p *pump) run() {
-	buf := make([]byte, pumpSize)
-	err := p.copy(buf, -1)
+	buf := make([]byte, firstSize)
+	err := p.copy(&buf, -1)
 	open := errors.Is(err, os.ErrDeadlineExceeded)
 	if open {
 		var n int
 		if n, open = p.drain(buf); open && p.late > 0 {
 			_ = p.r.SetReadDeadline(time.Now().Add(p.late))
-			err = p.copy(buf, lateBytes-n)
+			err = p.copy(&buf, lateBytes-n)
 			open = err == nil || errors.Is(err, os.ErrDeadlineExceeded)
 		}
 	}
@@ -57,16 +59,20 @@ func (p *pump) run() {
 	close(p.done)
 	_ = p.r.SetReadDeadline(time.Time{})
 	p.w = p.rest
-	_ = p.copy(make([]byte, 4<<10), -1)
+	buf = make([]byte, firstSize)
+	_ = p.copy(&buf, -1)
 	_ = p.r.Close()
 }
 
 // copy copies until an error, the end of the file being one, or until limit bytes
-// were read, if it is not negative.
-func (p *pump) copy(buf []byte, limit int) error {
+// were read, if it is not negative. It makes the buffer larger when that was too small.
+func (p *pump) copy(buf *[]byte, limit int) error {
 	for limit != 0 {
-		n, err := p.r.Read(buf)
-		_, _ = p.w.Write(buf[:n])
+		n, err := p.r.Read(*buf)
+		_, _ = p.w.Write((*buf)[:n])
+		if n == len(*buf) && n < pumpSize {
+			*buf = make([]byte, pumpSize)
+		}
 		if err != nil {
 			return err
 		}

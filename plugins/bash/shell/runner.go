@@ -15,6 +15,10 @@ const MaxIdle = 8
 // first, and a command that follows at once is not kept waiting by what is not for it.
 const afterTime = 3 * time.Millisecond
 
+// hurry is how soon after a command the next one of its session has to come for the shell after
+// that to be started at once: who calls without a pause waits for nothing but shells.
+const hurry = 10 * time.Millisecond
+
 // idleTime is how long a shell waits for a command.
 const idleTime = 5 * time.Minute
 
@@ -32,15 +36,22 @@ type Runner struct {
 	order   []*spare          // those of idle, oldest first
 	working bool              // the goroutine that starts them runs
 	closed  bool
+	// last is the session that a command ended in last, and when, and whether it had come
+	// in a hurry.
+	last struct {
+		session string
+		ended   time.Time
+		hurried bool
+	}
 }
 
 // spare is a shell for the next command of a session.
 type spare struct {
 	session string
 	seed    Seed
-	wanted  time.Time
-	begun   bool // it is being started, or was
-	dropped bool // nobody wants it any more
+	from    time.Time // not to be started before
+	begun   bool      // it is being started, or was
+	dropped bool      // nobody wants it any more
 	timer   *time.Timer
 
 	started chan struct{} // closed when it was started
@@ -77,22 +88,49 @@ func (r *Runner) Start(session string, c Command) *Process {
 	if !c.KeepStdin && (c.Stdin == nil || !c.State.Defines("exec")) {
 		warm = r.take(session, &c.Seed)
 	}
+	if r.hurries(session) && c.inert { // it is known already what the next one is to find
+		r.prepare(session, c.Seed, 0)
+	}
 	go p.run(warm)
 	return p
 }
 
-// Prepare has a shell ready for the next command of a session. It does not wait for it.
+// hurries notes that a command comes, and reports whether its session's last one has only
+// just ended.
+func (r *Runner) hurries(session string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last.hurried = r.last.session == session && time.Since(r.last.ended) < hurry
+	return r.last.hurried
+}
+
+// Prepare has a shell ready for the next command of a session, when one has ended. It does
+// not wait for it.
 func (r *Runner) Prepare(session string, seed Seed) {
+	rest := afterTime
+	r.mu.Lock()
+	r.last.session, r.last.ended = session, time.Now()
+	if r.last.hurried {
+		rest = 0
+	}
+	r.mu.Unlock()
+	r.prepare(session, seed, rest)
+}
+
+func (r *Runner) prepare(session string, seed Seed, rest time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed || r.maxIdle <= 0 {
+		return
+	}
+	if s := r.idle[session]; s != nil && s.seed.same(&seed) {
 		return
 	}
 	r.remove(r.idle[session])
 	for len(r.order) >= r.maxIdle {
 		r.remove(r.order[0])
 	}
-	s := &spare{session: session, seed: seed, wanted: time.Now(), started: make(chan struct{})}
+	s := &spare{session: session, seed: seed, from: time.Now().Add(rest), started: make(chan struct{})}
 	r.idle[session] = s
 	r.order = append(r.order, s)
 	if !r.working {
@@ -118,7 +156,7 @@ func (r *Runner) work() {
 			r.working = false
 			return
 		}
-		if rest := time.Until(next.wanted.Add(afterTime)); rest > 0 {
+		if rest := time.Until(next.from); rest > 0 {
 			r.mu.Unlock()
 			time.Sleep(rest)
 			r.mu.Lock()

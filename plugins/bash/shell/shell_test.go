@@ -126,7 +126,10 @@ func TestDump(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := dump{pipe: r}
+		d, err := newDump(r)
+		if err != nil {
+			t.Fatal(err)
+		}
 		d.read() // does not wait
 		for left := size; left > 0; left -= 4096 {
 			_, _ = w.Write(bytes.Repeat([]byte("x"), min(4096, left)))
@@ -143,7 +146,7 @@ func TestDump(t *testing.T) {
 
 // TestPrivateDescriptors: they are above those that commands use.
 func TestPrivateDescriptors(t *testing.T) {
-	for _, fd := range []int{dumpFD, beginFD, scriptFD, session.DumpFD} {
+	for _, fd := range []int{commandsFD, session.ScriptFD, session.DumpFD, wakeFD, beginFD, stdinFD} {
 		if fd < 200 {
 			t.Errorf("descriptor %d", fd)
 		}
