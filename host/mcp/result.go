@@ -54,7 +54,7 @@ func toResult(res *tool.Result) *mcp.CallToolResult {
 		}
 	}
 	if text != "" || len(rest) == 0 {
-		out.Content = append(out.Content, &mcp.TextContent{Text: strings.ToValidUTF8(text, "\uFFFD")})
+		out.Content = append(out.Content, &mcp.TextContent{Text: text})
 	}
 	out.Content = append(out.Content, rest...)
 	return out

@@ -319,80 +319,22 @@ func (l *lines) refuse(line []byte, code int, message string) {
 	_, _ = l.Write(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`+"\n", idOf(line), code, b)) // a client that is gone is found by its input
 }
 
+// buffers are those that results are written in; one of a large result is not kept.
+var buffers = sync.Pool{New: func() any { return new(make([]byte, 0, 16<<10)) }}
+
+const largestKept = 256 << 10
+
 // respond answers a call.
 func (l *lines) respond(id json.RawMessage, res *mcp.CallToolResult) {
-	size := 512
-	if text := onlyText(res); text != nil {
-		size += len(*text) + len(*text)/8
-	}
-	out := append(make([]byte, 0, size), `{"jsonrpc":"2.0","id":`...)
+	buf := buffers.Get().(*[]byte) //nolint:forcetypeassert // nothing else is put in
+	out := append((*buf)[:0], `{"jsonrpc":"2.0","id":`...)
 	out = append(append(out, id...), `,"result":`...)
 	out = append(appendResult(out, res), '}', '\n')
 	_, _ = l.Write(out) // a client that is gone is found by its input
-}
-
-// onlyText gives the text of a result that is nothing else; nil: there is more.
-func onlyText(res *mcp.CallToolResult) *string {
-	if len(res.Content) != 1 || res.StructuredContent != nil || res.InputRequests != nil {
-		return nil
+	if cap(out) <= largestKept {
+		*buf = out
+		buffers.Put(buf)
 	}
-	if c, ok := res.Content[0].(*mcp.TextContent); ok && c.Meta == nil && c.Annotations == nil {
-		return &c.Text
-	}
-	return nil
-}
-
-// appendResult appends a result as JSON. That of a text is written out, because the general
-// way goes over the text four times.
-func appendResult(out []byte, res *mcp.CallToolResult) []byte {
-	text := onlyText(res)
-	if text == nil {
-		b, err := json.Marshal(res)
-		if err != nil { // nothing in it can be the reason
-			b = []byte(`{"content":[],"isError":true}`)
-		}
-		return append(out, b...)
-	}
-	meta, err := json.Marshal(res.Meta)
-	if err != nil {
-		meta = []byte("{}")
-	}
-	out = append(append(out, `{"_meta":`...), meta...)
-	out = append(out, `,"content":[{"type":"text","text":`...)
-	out = append(appendString(out, *text), `}]`...)
-	if res.IsError {
-		out = append(out, `,"isError":true`...)
-	}
-	return append(out, '}')
-}
-
-const hexDigits = "0123456789abcdef"
-
-// appendString appends valid UTF-8 as a JSON string.
-func appendString(out []byte, s string) []byte {
-	out = append(out, '"')
-	from := 0
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		if c >= 0x20 && c != '"' && c != '\\' {
-			continue
-		}
-		out = append(out, s[from:i]...)
-		from = i + 1
-		switch c {
-		case '"', '\\':
-			out = append(out, '\\', c)
-		case '\n':
-			out = append(out, '\\', 'n')
-		case '\t':
-			out = append(out, '\\', 't')
-		case '\r':
-			out = append(out, '\\', 'r')
-		default:
-			out = append(out, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
-		}
-	}
-	return append(append(out, s[from:]...), '"')
 }
 
 // function gives the function that is offered under a name.

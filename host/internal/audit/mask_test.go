@@ -35,7 +35,7 @@ func TestArguments(t *testing.T) {
 	m := audit.New(nil)
 	for raw, want := range map[string]string{
 		``: `{}`, `{"file_path":"a","limit":5}`: `{"file_path":"a","limit":5}`, `{"token":"x","max_tokens":5,"password":{"a":1},"authorization":null}`: `{"authorization":null,"max_tokens":5,"password":"********","token":"********"}`,
-		`{"headers":[{"X-Api-Key":"k","Accept":"y"}]}`: `{"headers":[{"Accept":"y","X-Api-Key":"********"}]}`, `{"n":12345678901234567890,"html":"<a>"}`: `{"html":"<a>","n":12345678901234567890}`, `{"with_token":true}`: `{"with_token":true}`, `{"pwd":"/x","author":"me"}`: `{"author":"me","pwd":"/x"}`,
+		`{"headers":[{"X-Api-Key":"k","Accept":"y"}]}`: `{"headers":[{"Accept":"y","X-Api-Key":"********"}]}`, `{"n":12345678901234567890,"html":"<a>"}`: `{"n":12345678901234567890,"html":"<a>"}`, `{"with_token":true}`: `{"with_token":true}`, `{"pwd":"/x","author":"me"}`: `{"author":"me","pwd":"/x"}`,
 		`{`: `{"malformed":"{"}`,
 	} {
 		if got := m.Arguments([]byte(raw)); got != want {
