@@ -327,7 +327,8 @@ const largestKept = 256 << 10
 // respond answers a call.
 func (l *lines) respond(id json.RawMessage, res *mcp.CallToolResult) {
 	buf := buffers.Get().(*[]byte) //nolint:forcetypeassert // nothing else is put in
-	out := append((*buf)[:0], `{"jsonrpc":"2.0","id":`...)
+	out := (*buf)[:0]
+	out = append(out, `{"jsonrpc":"2.0","id":`...)
 	out = append(append(out, id...), `,"result":`...)
 	out = append(appendResult(out, res), '}', '\n')
 	_, _ = l.Write(out) // a client that is gone is found by its input

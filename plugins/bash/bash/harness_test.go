@@ -57,9 +57,12 @@ func eachWay(t *testing.T, test func(t *testing.T, h *host)) {
 	}
 }
 
+// newHostWith starts one with a configuration. A login shell is asked only if that says so: it
+// has what this machine's user has.
 func newHostWith(t *testing.T, config string) *host {
 	t.Helper()
 	b := newBash()
+	b.login = false
 	def := b.plugin()
 	p, err := sdk.New(def)
 	if err != nil {

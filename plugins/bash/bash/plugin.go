@@ -22,11 +22,12 @@ func Plugin() sdk.Plugin {
 	return newBash().plugin()
 }
 
-func newBash() *bash { return &bash{store: capture.NewStore(""), warm: shell.MaxIdle} }
+func newBash() *bash { return &bash{store: capture.NewStore(""), warm: shell.MaxIdle, login: true} }
 
 // config is the plugin's configuration.
 type config struct {
-	Warm *int `json:"warm_shells,omitempty" min:"0" max:"64" jsonschema:"how many shells are kept ready, each for the next command of a session, where starting one takes most of a short command's time; 8 by default, 0: none"`
+	Warm  *int  `json:"warm_shells,omitempty" min:"0" max:"64" jsonschema:"how many shells are kept ready, each for the next command of a session, where starting one takes most of a short command's time; 8 by default, 0: none"`
+	Login *bool `json:"login_environment,omitempty" jsonschema:"whether a session's commands have what the user's login shell exports besides, and the directories that it has on its PATH; what is named like a secret is left out; true by default. The shell sees only what the sandbox lets it see: for the user's own files give them to the plugin with read"`
 }
 
 func (b *bash) plugin() sdk.Plugin {
@@ -38,6 +39,9 @@ func (b *bash) plugin() sdk.Plugin {
 		Config: sdk.NewConfig(func(_ context.Context, c config, s sdk.Setup) error {
 			if c.Warm != nil {
 				b.warm = *c.Warm
+			}
+			if c.Login != nil {
+				b.login = *c.Login
 			}
 			if s.StateDir != "" {
 				b.store = capture.NewStore(filepath.Join(s.StateDir, "output"))
@@ -54,7 +58,8 @@ func (b *bash) plugin() sdk.Plugin {
 type bash struct {
 	store *capture.Store
 	jobs  jobs.Table
-	warm  int // how many shells are kept ready
+	warm  int  // how many shells are kept ready
+	login bool // sessions have the environment of a login shell
 
 	mu     sync.Mutex
 	runner *shell.Runner

@@ -26,6 +26,7 @@ type report struct {
 	out            *shell.Outcome
 	stdout, stderr *capture.Buffer
 	state          []byte
+	hadState       bool
 	notes          []string
 	// job is what goes on; nil: nothing does. waiting: it waits for input.
 	job     *jobs.Job

@@ -37,12 +37,12 @@ func (b *bash) run(ctx context.Context, call *sdk.Call, in args) (*sdk.Result, e
 	if in.Background && !b.jobs.Room(call.SessionID) {
 		return nil, tooManyJobs()
 	}
-	r := &report{in: in, bash: path, at: at}
+	r := &report{in: in, bash: path, at: at, hadState: len(call.SessionState) > 0}
 	state, err := session.Decode(call.SessionState)
 	if err != nil {
 		r.note("The session's state could not be read, so the command ran in a new session: variables, functions and options of before are gone.")
 	}
-	env := shell.Environment(os.Environ())
+	env := b.environment(ctx, shells, path, &state, r)
 	if call.Commands != nil {
 		env = shell.AppendPath(env, call.Commands.Dir)
 	}
@@ -70,7 +70,7 @@ func (b *bash) run(ctx context.Context, call *sdk.Call, in args) (*sdk.Result, e
 	}
 	if r.out.Fresh {
 		r.note("The session's state could not be restored, so the command ran in a new session: variables, functions and options of before are gone.")
-		state = session.State{}
+		state = session.State{Login: state.Login}
 	}
 	r.keep(state, env)
 	if bytes.Equal(r.state, call.SessionState) {
@@ -79,6 +79,25 @@ func (b *bash) run(ctx context.Context, call *sdk.Call, in args) (*sdk.Result, e
 	b.left(call, c, r)
 	b.prepare(shells, call, seed, r)
 	return r.result(ctx)
+}
+
+// environment gives that of a session's commands, and asks the login shell the first time.
+func (b *bash) environment(ctx context.Context, shells *shell.Runner, path string, state *session.State, r *report) []string {
+	env := shell.Environment(os.Environ())
+	if !b.login {
+		return env
+	}
+	if state.Login == nil {
+		login, err := shells.Login(ctx, path, r.at.session, env)
+		if ctx.Err() != nil {
+			return env // the call is over
+		}
+		if err != nil {
+			r.note(fmt.Sprintf("Commands go without the environment of the login shell, which could not be read: %v. It is not tried again in this session; login_environment = false in the plugin's configuration leaves it out.", err))
+		}
+		state.Login = &login
+	}
+	return shell.AddLogin(env, *state.Login)
 }
 
 // left makes a job of what the command left running.
@@ -143,7 +162,7 @@ func (r *report) keep(state session.State, env []string) {
 	if s := o.Snapshot; s != nil && s.Cwd != "" {
 		r.at.moved(s.Cwd)
 	}
-	next := session.State{Base: env, Last: o.Exit, Snapshot: o.Snapshot}
+	next := session.State{Base: env, Login: state.Login, Last: o.Exit, Snapshot: o.Snapshot}
 	switch {
 	case o.Kept:
 		next.Base, next.Snapshot = state.Base, state.Snapshot
@@ -155,7 +174,7 @@ func (r *report) keep(state session.State, env []string) {
 		r.note("What the command changed in variables, functions and options could not be read, so the session keeps those of before.")
 		next.Base, next.Snapshot = state.Base, state.Snapshot
 	}
-	if next.Snapshot == nil && next.Last == 0 && state.Snapshot == nil && state.Last == 0 {
+	if !r.hadState && next.Snapshot == nil && next.Login == nil && next.Last == 0 {
 		return // a new session still
 	}
 	encoded := next.Encode()

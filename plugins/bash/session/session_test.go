@@ -9,19 +9,19 @@ import (
 )
 
 func sample() State {
-	return State{Base: []string{"A=1", "B=two\nlines"}, Last: 130, Snapshot: &Snapshot{
+	return State{Base: []string{"A=1", "B=two\nlines"}, Login: &[]string{"C=3"}, Last: 130, Snapshot: &Snapshot{
 		Options: "braceexpand:noglob", Dirs: []string{"/a", "/new\nline"}, Umask: "0022",
 		Shopts: "extglob", Variables: "declare -- x=\"1\"\n", Functions: "f () \n{ \n    :\n}\n", FunctionFlags: "declare -fx f\n",
 	}}
 }
 
 func TestStateThereAndBack(t *testing.T) {
-	for _, s := range []State{{}, {Last: 3}, {Base: []string{""}, Snapshot: &Snapshot{}}, sample()} {
+	for _, s := range []State{{}, {Last: 3}, {Base: []string{""}, Snapshot: &Snapshot{}}, {Login: new([]string)}, {Login: &[]string{"A=b\nc", ""}}, sample()} {
 		got, err := Decode(s.Encode())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Equal(got.Encode(), s.Encode()) || got.Last != s.Last || len(got.Base) != len(s.Base) || (got.Snapshot == nil) != (s.Snapshot == nil) {
+		if !bytes.Equal(got.Encode(), s.Encode()) || got.Last != s.Last || len(got.Base) != len(s.Base) || (got.Snapshot == nil) != (s.Snapshot == nil) || (got.Login == nil) != (s.Login == nil) {
 			t.Errorf("%+v became %+v", s, got)
 		}
 	}

@@ -15,6 +15,8 @@ type State struct {
 	// Base is the environment that the last shell was started with, NAME=VALUE. It
 	// tells what the user changed from what was given.
 	Base []string
+	// Login is the environment of the user's login shell, once it was asked for.
+	Login *[]string
 	// Last is the exit status of the last command.
 	Last int
 	// Snapshot is what the last shell said of itself; nil: none did.
@@ -35,6 +37,11 @@ var ErrState = errors.New("session: the state is not in a form that is known her
 func (s *State) Encode() []byte {
 	f := []string{magic, strconv.Itoa(s.Last), strconv.Itoa(len(s.Base))}
 	f = append(f, s.Base...)
+	if s.Login == nil {
+		f = append(f, "")
+	} else {
+		f = append(append(f, "login", strconv.Itoa(len(*s.Login))), *s.Login...)
+	}
 	if n := s.Snapshot; n != nil {
 		f = append(f, n.Options, n.Umask, n.Shopts, n.Variables, n.Functions, n.FunctionFlags, strconv.Itoa(len(n.Dirs)))
 		f = append(f, n.Dirs...)
@@ -54,6 +61,14 @@ func Decode(b []byte) (State, error) {
 		return State{}, ErrState
 	}
 	s := State{Last: f.number(), Base: f.list()}
+	switch f.next() {
+	case "":
+	case "login":
+		login := f.list()
+		s.Login = &login
+	default:
+		return State{}, ErrState
+	}
 	if len(f) > 1 {
 		s.Snapshot = &Snapshot{Options: f.next(), Umask: f.next(), Shopts: f.next(), Variables: f.next(), Functions: f.next(), FunctionFlags: f.next(), Dirs: f.list()}
 	}

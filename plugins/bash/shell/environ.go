@@ -52,17 +52,22 @@ var notTaken = func() map[string]struct{} {
 	return names
 }()
 
+// taken reports whether commands may have a variable from outside.
+func taken(name string) bool {
+	_, not := notTaken[name]
+	return !not &&
+		!strings.HasPrefix(name, "PLUGIN_") && // go-plugin's
+		!strings.HasPrefix(name, "BASH_FUNC_") // functions of the shell that started the host
+}
+
 // Environment gives the environment for commands, made of that of this process.
 func Environment(own []string) []string {
 	env := make([]string, 0, len(own)+len(quiet)+3) // with room for what is added later
 	ssh := "ssh"
 	for _, e := range own {
 		name, value, ok := strings.Cut(e, "=")
-		_, not := notTaken[name]
 		switch {
-		case !ok || not:
-		case strings.HasPrefix(name, "PLUGIN_"): // go-plugin's
-		case strings.HasPrefix(name, "BASH_FUNC_"): // functions of the shell that started the host
+		case !ok || !taken(name):
 		case name == "GIT_SSH_COMMAND":
 			ssh = value
 		default:

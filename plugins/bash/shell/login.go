@@ -1,0 +1,119 @@
+package shell
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// loginTime is how long a login shell may take.
+	loginTime = 5 * time.Second
+	// drainTime is how long its output is read after its end.
+	drainTime = 100 * time.Millisecond
+	// maxLogin bounds what it prints, in bytes.
+	maxLogin = 1 << 20
+)
+
+// loginShells are those that take -l, -c and a command that all of them understand.
+var loginShells = []string{"bash", "zsh", "sh", "dash", "ash", "ksh", "mksh", "fish"}
+
+// Login gives what the user's login shell adds to an environment or changes in it, NAME=VALUE: what
+// /etc/profile and the user's own files export, but what is named like a secret. A shell
+// that is not known, or is not there, is replaced by bash. What the files start does not outlive it.
+func (r *Runner) Login(ctx context.Context, bash, dir string, env []string) ([]string, error) {
+	path := Users()
+	if info, err := os.Stat(path); err != nil || info.IsDir() || !slices.Contains(loginShells, filepath.Base(path)) {
+		path = bash
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer read.Close() //nolint:errcheck // only read
+	mark := rand.Text()
+	// What the files print comes before the mark.
+	cmd := exec.Command(path, "-l", "-c", fmt.Sprintf(`printf '%%s\0' %s; exec env -0`, mark)) //nolint:gosec // the user's shell
+	cmd.Dir, cmd.Env, cmd.Stdout = dir, slices.Clone(env), write
+	tree, err := r.keeper.Start(cmd)
+	_ = write.Close()
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be started: %w", path, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, loginTime)
+	defer cancel()
+	var out []byte
+	printed := make(chan struct{})
+	go func() {
+		defer close(printed)
+		out, err = io.ReadAll(io.LimitReader(read, maxLogin))
+	}()
+	select {
+	case <-tree.Done():
+	case <-printed: // too much, or it goes on without its output
+	case <-ctx.Done():
+	}
+	tree.Kill(0)                                        // with what the files have started
+	_ = read.SetReadDeadline(time.Now().Add(drainTime)) // if that has got away
+	<-printed
+	_, list, found := bytes.Cut(out, []byte(mark+"\x00"))
+	switch {
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("%s -l took longer than %s", path, loginTime)
+	case err != nil && !errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, fmt.Errorf("%s -l: %w", path, err)
+	case !found || len(list) == 0 || len(out) == maxLogin:
+		return nil, fmt.Errorf("%s -l does not tell its environment", path)
+	}
+	made := strings.Split(strings.TrimSuffix(string(list), "\x00"), "\x00")
+	return slices.DeleteFunc(made, func(e string) bool {
+		name, _, ok := strings.Cut(e, "=")
+		return !ok || name == "" || !taken(name) || secretName.MatchString(name) || slices.Contains(env, e)
+	}), nil
+}
+
+// secretName is in the names of variables that are not taken: what the host keeps from commands
+// must not come back by a profile.
+var secretName = regexp.MustCompile(`(?i)(pass|secret|token|key|credential|auth|cookie|session)`)
+
+// AddLogin adds to an environment the variables of [Runner.Login] that it lacks, and the
+// directories that its PATH lacks. What is there already stays as it is.
+func AddLogin(env, login []string) []string {
+	names := make(map[string]int, len(env))
+	for i, e := range env {
+		name, _, _ := strings.Cut(e, "=")
+		names[name] = i
+	}
+	for _, e := range login {
+		name, value, _ := strings.Cut(e, "=")
+		switch i, there := names[name]; {
+		case !there:
+			env = append(env, e)
+		case name == "PATH":
+			env[i] = addPath(env[i], value)
+		}
+	}
+	return env
+}
+
+// addPath adds directories to the end of PATH=….
+func addPath(path, more string) string {
+	have := filepath.SplitList(strings.TrimPrefix(path, "PATH="))
+	for _, dir := range filepath.SplitList(more) {
+		if filepath.IsAbs(dir) && !slices.Contains(have, dir) {
+			have = append(have, dir)
+			path += string(filepath.ListSeparator) + dir
+		}
+	}
+	return path
+}
