@@ -33,7 +33,7 @@ type writeJob struct {
 func (j *writeJob) note(temp string, backup bool) record {
 	r := record{Temp: temp, Target: j.path.abs, Backup: backup}
 	if j.opt.Expect != nil {
-		r.Old = j.opt.Expect.Hash
+		r.Old = j.opt.Expect.Hash()
 	}
 	return r
 }
@@ -125,14 +125,10 @@ func (j *writeJob) replace() (done *Written, err error) {
 	if keep, err = j.publish(name); err != nil {
 		return nil, err
 	}
-	gone := make(chan struct{})
-	go func() { // a large file takes a while to go, and the directory to get to disk
-		defer close(gone)
-		tidy()
-		j.old.close()
-	}()
+	j.changed()
+	tidy() // before the directory gets to disk, so that this does too
 	err = j.dir.sync()
-	<-gone
+	j.old.leave()
 	return &Written{Created: j.old.info == nil, State: tool.FileState{ModTime: info.ModTime()}}, err
 }
 
@@ -142,6 +138,13 @@ func (j *writeJob) ready() error {
 		return nil
 	}
 	return j.opt.Ready()
+}
+
+// changed says that the file has its new content.
+func (j *writeJob) changed() {
+	if j.opt.Changed != nil {
+		j.opt.Changed()
+	}
 }
 
 // writeChunk is how much is written before looking whether the call was canceled.

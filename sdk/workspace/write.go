@@ -36,6 +36,10 @@ type WriteOptions struct {
 	// old one, is on disk: what must be done by then can be done meanwhile. Its error, which
 	// WriteFile gives back, leaves the file as it was. nil: nothing to wait for.
 	Ready func() error
+	// Changed is called once the file has its new content for everyone who looks, before it is
+	// known that it lasts: what follows from it can be done meanwhile. WriteFile may still fail
+	// after it, if the directory cannot be synced. nil: nothing follows.
+	Changed func()
 }
 
 // Written tells how a file was written.
@@ -57,7 +61,7 @@ func (w *Written) Effect() tool.Effect {
 	case w.Created:
 		e.Operation = tool.OpCreate
 	case w.before != nil:
-		hash := w.before.Hash
+		hash := w.before.Hash()
 		e.HashBefore = &hash
 	}
 	return e

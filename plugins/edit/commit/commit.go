@@ -40,6 +40,10 @@ type Commit struct {
 	Tool, Title string
 	Steps       []Step
 
+	// Meanwhile is called once all files have changed, while that is made to last; nil: nothing is
+	// to be done. Apply waits for it.
+	Meanwhile func()
+
 	// Moves are the changes that this one undoes (to history.Undone) or does again (to
 	// history.Done).
 	Moves []int64
@@ -84,13 +88,25 @@ func (c *Committer) Apply(ctx context.Context, ws *workspace.Workspace, m Commit
 	}
 	noting := c.begin(ctx, noted, hashes)
 	ready := func() error { _, err := noting(); return err }
+	// What was begun is brought to its end, one way or the other.
+	after := context.WithoutCancel(ctx)
+	var meanwhile sync.WaitGroup
+	var unfinished error
+	finish := func() {
+		if m.Meanwhile != nil {
+			meanwhile.Go(m.Meanwhile)
+		}
+		if lost, err := noting(); err == nil && lost == "" {
+			meanwhile.Go(func() { unfinished = c.finish(after, ws, m.Steps, noted) })
+		}
+	}
 	var done *Done
 	var err error
 	if len(dirs) > 0 {
 		err = ready() // they are made at once
 	}
 	if err == nil {
-		done, err = write(ctx, ws, m.Steps, hashes, ready)
+		done, err = write(ctx, ws, m.Steps, hashes, ready, finish)
 	}
 	lost, failed := noting()
 	if failed != nil {
@@ -99,8 +115,7 @@ func (c *Committer) Apply(ctx context.Context, ws *workspace.Workspace, m Commit
 	if lost != "" {
 		noted = nil
 	}
-	// What was begun is brought to its end, one way or the other.
-	after := context.WithoutCancel(ctx)
+	meanwhile.Wait()
 	if err != nil {
 		if back := putBack(after, ws, m.Steps, done); back != nil {
 			// Unfinished: whoever locks the files next tries again.
@@ -115,16 +130,19 @@ func (c *Committer) Apply(ctx context.Context, ws *workspace.Workspace, m Commit
 		}
 		return nil, err
 	}
-	if noted != nil {
-		for i, s := range m.Steps {
-			lookUpMode(ws, s.Path, &noted.Files[i])
-		}
-		if err := c.History.Finish(after, noted); err != nil {
-			lost = err.Error()
-		}
+	if unfinished != nil {
+		lost = unfinished.Error()
 	}
 	done.Lost = lost
 	return done, nil
+}
+
+// finish says in the history that a change was made.
+func (c *Committer) finish(ctx context.Context, ws *workspace.Workspace, steps []Step, noted *history.Change) error {
+	for i, s := range steps {
+		lookUpMode(ws, s.Path, &noted.Files[i])
+	}
+	return c.History.Finish(ctx, noted)
 }
 
 // begin notes a change while its files are written beside the old ones. The function that
@@ -133,10 +151,16 @@ func (c *Committer) Apply(ctx context.Context, ws *workspace.Workspace, m Commit
 func (c *Committer) begin(ctx context.Context, noted *history.Change, hashes []func() [sha256.Size]byte) func() (lost string, err error) {
 	result := make(chan error, 1)
 	go func() {
+		staged := make(chan error, 1)
+		go func() { staged <- c.History.Stage(noted) }()
 		for i := range noted.Files {
 			if after := &noted.Files[i].After; after.Exists {
 				after.Hash = hashes[i]()
 			}
+		}
+		if err := <-staged; err != nil {
+			result <- err
+			return
 		}
 		result <- c.History.Begin(ctx, noted)
 	}()
@@ -162,7 +186,7 @@ func note(ws *workspace.Workspace, m Commit) *history.Change {
 	for _, s := range m.Steps {
 		f := history.File{Path: s.Path.String()}
 		if s.Before != nil {
-			f.Before = history.Known(s.Before.Hash, s.Before.Data, s.Before.Mode)
+			f.Before = history.Known(s.Before.Hash(), s.Before.Data, s.Before.Mode)
 		}
 		if !s.Remove {
 			f.After = history.Version{Exists: true, Mode: f.Before.Mode}
@@ -202,9 +226,15 @@ func lookUpMode(ws *workspace.Workspace, p workspace.Path, f *history.File) {
 }
 
 // write takes the steps in turn, removals last: what is written can be lost by none of them.
-// No file changes before ready says so.
-func write(ctx context.Context, ws *workspace.Workspace, steps []Step, hashes []func() [sha256.Size]byte, ready func() error) (*Done, error) {
+// No file changes before ready says so. made is called once all of them have changed.
+func write(ctx context.Context, ws *workspace.Workspace, steps []Step, hashes []func() [sha256.Size]byte, ready func() error, made func()) (*Done, error) {
 	done := &Done{Written: make([]*workspace.Written, len(steps)), Effects: make([]tool.Effect, len(steps))}
+	left := len(steps)
+	changed := func() {
+		if left--; left == 0 {
+			made()
+		}
+	}
 	for _, removing := range []bool{false, true} {
 		for i, s := range steps {
 			if s.Remove != removing {
@@ -218,10 +248,11 @@ func write(ctx context.Context, ws *workspace.Workspace, steps []Step, hashes []
 					return done, err
 				}
 				done.Effects[i] = removed(s.Before)
+				changed()
 				continue
 			}
 			w, err := ws.WriteFile(ctx, s.Path, s.After, workspace.WriteOptions{
-				Expect: s.Before, New: s.Before == nil, Parents: true, Hash: hashes[i], Perm: s.Perm, Mode: s.Mode, Ready: ready,
+				Expect: s.Before, New: s.Before == nil, Parents: true, Hash: hashes[i], Perm: s.Perm, Mode: s.Mode, Ready: ready, Changed: changed,
 			})
 			if err != nil {
 				return done, err
@@ -233,7 +264,7 @@ func write(ctx context.Context, ws *workspace.Workspace, steps []Step, hashes []
 }
 
 func removed(was *workspace.Snapshot) tool.Effect {
-	hash := was.Hash
+	hash := was.Hash()
 	return tool.Effect{Operation: tool.OpDelete, File: was.State(), HashBefore: &hash}
 }
 
@@ -246,7 +277,7 @@ func putBack(ctx context.Context, ws *workspace.Workspace, steps []Step, done *D
 		}
 		before, now := history.Version{}, history.Version{}
 		if s.Before != nil {
-			before = history.Known(s.Before.Hash, s.Before.Data, s.Before.Mode)
+			before = history.Known(s.Before.Hash(), s.Before.Data, s.Before.Mode)
 		}
 		if !s.Remove {
 			now = history.Content(s.After, 0)
@@ -294,7 +325,7 @@ func Matches(snap *workspace.Snapshot, v history.Version) bool {
 	if snap == nil {
 		return !v.Exists
 	}
-	return v.Exists && snap.Hash == v.Hash
+	return v.Exists && snap.Hash() == v.Hash
 }
 
 // RemoveDirs removes directories that a change made and that are empty now.

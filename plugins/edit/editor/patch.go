@@ -75,7 +75,7 @@ func (e *editor) applyDiff(ctx context.Context, call *sdk.Call, name, diff strin
 		if err := f.changed(); err != nil {
 			return nil, err
 		}
-		if f.remove {
+		if f.told = func() { f.tell() }; f.remove {
 			removals = append(removals, &f.change) // last: should the process die, a file is there twice rather than not at all
 			continue
 		}

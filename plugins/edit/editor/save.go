@@ -25,6 +25,8 @@ type change struct {
 
 	// diff is the change as a unified diff, from when it is saved.
 	diff func() string
+	// told is what more is told of the change; nil: nothing that takes long to make.
+	told func()
 
 	// What came of it.
 	written *workspace.Written // nil for a file that was removed
@@ -52,8 +54,8 @@ func (c *change) note() string {
 	return out
 }
 
-// open takes a file for changing: locked until unlock, and through layers 2 to 7 of the
-// validation. create and overwrite as in [validate.File].
+// open takes a file for changing: locked until unlock, and through layers 2 to 5 of the
+// validation. The caller asks the target for the rest. create and overwrite as in [validate.File].
 func (e *editor) open(ctx context.Context, call *sdk.Call, name string, create, overwrite bool) (c *change, unlock func(), err error) {
 	ws, err := call.Workspace()
 	if err != nil {
@@ -62,7 +64,7 @@ func (e *editor) open(ctx context.Context, call *sdk.Call, name string, create, 
 	if unlock, err = e.lock(ctx, ws, call.Cwd, name); err != nil {
 		return nil, nil, err
 	}
-	target, err := validate.File(ctx, ws, call, call.Cwd, name, create, overwrite)
+	target, err := validate.Open(ctx, ws, call, call.Cwd, name, create, overwrite)
 	if err != nil {
 		unlock()
 		return nil, nil, err
@@ -98,8 +100,15 @@ func (e *editor) save(ctx context.Context, call *sdk.Call, changes ...*change) e
 			return err
 		}
 		c.diff = sync.OnceValue(c.unified)
-		go c.diff() // it is made while the files are written
 		m.Steps = append(m.Steps, commit.Step{Path: c.target.Path, Before: c.target.Before, After: data, Remove: c.remove, Perm: c.perm, Mode: c.mode})
+	}
+	m.Meanwhile = func() {
+		for _, c := range changes {
+			c.diff()
+			if c.told != nil {
+				c.told()
+			}
+		}
 	}
 	done, err := e.Apply(ctx, ws, m)
 	if err != nil {

@@ -88,6 +88,9 @@ type Change struct {
 	// that order.
 	Moves []int64
 	To    State
+
+	// staged are files with large contents that have no name yet, by the hash; see Stage.
+	staged map[[sha256.Size]byte]string
 }
 
 // Touches reports whether the change is about a file.

@@ -2,7 +2,6 @@ package history
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -45,7 +44,7 @@ type Store struct {
 	limit int64
 
 	mu sync.Mutex
-	db *sql.DB // nil before the first use
+	db *database // nil before the first use
 }
 
 // Open gives the store in a directory, or one in memory when dir is empty. It keeps up to
@@ -77,15 +76,16 @@ func (s *Store) Close() error {
 }
 
 // update runs f in a transaction that excludes every other writer, of other processes too.
-func (s *Store) update(ctx context.Context, f func(*sql.Tx) error) error {
+func (s *Store) update(ctx context.Context, f func(*transaction) error) error {
 	db, err := s.open(ctx)
 	if err != nil {
 		return err
 	}
-	tx, err := db.BeginTx(ctx, nil)
+	begun, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return s.failed(err)
 	}
+	tx := &transaction{begun, db.statements}
 	defer tx.Rollback() //nolint:errcheck // after Commit it does nothing
 	if err := f(tx); err != nil {
 		return s.failed(err)
@@ -93,7 +93,7 @@ func (s *Store) update(ctx context.Context, f func(*sql.Tx) error) error {
 	return s.failed(tx.Commit())
 }
 
-func (s *Store) open(ctx context.Context) (*sql.DB, error) {
+func (s *Store) open(ctx context.Context) (*database, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.db != nil {
@@ -108,8 +108,10 @@ func (s *Store) open(ctx context.Context) (*sql.DB, error) {
 			return nil, s.failed(errors.Join(err, db.Close()))
 		}
 	}
-	s.db = db
-	return db, nil
+	if s.db, err = prepare(ctx, db); err != nil {
+		return nil, s.failed(err)
+	}
+	return s.db, nil
 }
 
 // failed says what is wrong with the database and what to do about it.
