@@ -81,6 +81,9 @@ func (j *writeJob) replace() (done *Written, err error) {
 		if perm = j.opt.Perm.Perm(); perm == 0 {
 			perm = 0o666
 		}
+		if j.opt.Mode != nil { // nobody else opens it before it has that
+			perm = 0o600
+		}
 	}
 	noted := j.journal.begin(j.note(j.beside(name), false))
 	defer noted.done()
@@ -102,9 +105,12 @@ func (j *writeJob) replace() (done *Written, err error) {
 	if err := j.fill(f); err != nil {
 		return nil, err
 	}
+	var lacks []string
 	switch {
 	case j.old.info != nil:
 		err = dress(f, j.old, j.opt.Mode)
+	case j.opt.Attributes != nil && j.opt.Mode != nil:
+		lacks, err = j.opt.Attributes.bestow(f, *j.opt.Mode)
 	case j.opt.Mode != nil:
 		err = unix.Fchmod(int(f.Fd()), rawBits(*j.opt.Mode))
 	}
@@ -129,7 +135,7 @@ func (j *writeJob) replace() (done *Written, err error) {
 	tidy() // before the directory gets to disk, so that this does too
 	err = j.dir.sync()
 	j.old.leave()
-	return &Written{Created: j.old.info == nil, State: tool.FileState{ModTime: info.ModTime()}}, err
+	return &Written{Created: j.old.info == nil, Refused: lacks, State: tool.FileState{ModTime: info.ModTime()}}, err
 }
 
 // ready waits for what must be done before the file changes.

@@ -31,6 +31,8 @@ type Step struct {
 	Perm fs.FileMode
 	// Mode is the exact mode afterwards; nil: an existing file keeps its own, a new one gets Perm.
 	Mode *fs.FileMode
+	// Attributes are for a file that is made; nil: the usual.
+	Attributes *workspace.Attributes
 }
 
 // Commit is one change. No two of its steps are about the same file.
@@ -82,6 +84,10 @@ func (c *Committer) Lock(ctx context.Context, ws *workspace.Workspace, paths ...
 // to make a change, other than one that moves others.
 func (c *Committer) Apply(ctx context.Context, ws *workspace.Workspace, m Commit) (*Done, error) {
 	noted := note(ws, m)
+	gone := make([]*workspace.Attributes, len(m.Steps))
+	for i := range gone {
+		gone[i] = noted.Files[i].Before.Attributes
+	}
 	dirs, hashes := noted.Dirs, make([]func() [sha256.Size]byte, len(m.Steps))
 	for i, s := range m.Steps {
 		hashes[i] = sync.OnceValue(func() [sha256.Size]byte { return sha256.Sum256(s.After) })
@@ -117,7 +123,7 @@ func (c *Committer) Apply(ctx context.Context, ws *workspace.Workspace, m Commit
 	}
 	meanwhile.Wait()
 	if err != nil {
-		if back := putBack(after, ws, m.Steps, done); back != nil {
+		if back := putBack(after, ws, m.Steps, gone, done); back != nil {
 			// Unfinished: whoever locks the files next tries again.
 			return nil, tool.Errorf(tool.AsError(err).Kind, "%w Putting back what was written before failed too: %v", err, back)
 		}
@@ -188,7 +194,9 @@ func note(ws *workspace.Workspace, m Commit) *history.Change {
 		if s.Before != nil {
 			f.Before = history.Known(s.Before.Hash(), s.Before.Data, s.Before.Mode)
 		}
-		if !s.Remove {
+		if s.Remove {
+			f.Before.Attributes = attributes(ws, s.Path)
+		} else {
 			f.After = history.Version{Exists: true, Mode: f.Before.Mode}
 			if s.Mode != nil {
 				f.After.Mode = *s.Mode
@@ -200,6 +208,15 @@ func note(ws *workspace.Workspace, m Commit) *history.Change {
 		}
 	}
 	return c
+}
+
+// attributes are those of a file that is about to go.
+func attributes(ws *workspace.Workspace, p workspace.Path) *workspace.Attributes {
+	a, err := ws.Attributes(p)
+	if err != nil { // its removal says why
+		return nil
+	}
+	return a
 }
 
 // missingDirs gives the directories that a file's creation makes, the outermost first.
@@ -252,7 +269,7 @@ func write(ctx context.Context, ws *workspace.Workspace, steps []Step, hashes []
 				continue
 			}
 			w, err := ws.WriteFile(ctx, s.Path, s.After, workspace.WriteOptions{
-				Expect: s.Before, New: s.Before == nil, Parents: true, Hash: hashes[i], Perm: s.Perm, Mode: s.Mode, Ready: ready, Changed: changed,
+				Expect: s.Before, New: s.Before == nil, Parents: true, Hash: hashes[i], Perm: s.Perm, Mode: s.Mode, Ready: ready, Changed: changed, Attributes: s.Attributes,
 			})
 			if err != nil {
 				return done, err
@@ -269,7 +286,8 @@ func removed(was *workspace.Snapshot) tool.Effect {
 }
 
 // putBack undoes the steps that were done, if nobody else changed their files since.
-func putBack(ctx context.Context, ws *workspace.Workspace, steps []Step, done *Done) error {
+// gone has the attributes of those that were removed.
+func putBack(ctx context.Context, ws *workspace.Workspace, steps []Step, gone []*workspace.Attributes, done *Done) error {
 	var failed []string
 	for i, s := range steps {
 		if done.Effects[i].Operation == "" {
@@ -278,6 +296,7 @@ func putBack(ctx context.Context, ws *workspace.Workspace, steps []Step, done *D
 		before, now := history.Version{}, history.Version{}
 		if s.Before != nil {
 			before = history.Known(s.Before.Hash(), s.Before.Data, s.Before.Mode)
+			before.Attributes = gone[i]
 		}
 		if !s.Remove {
 			now = history.Content(s.After, 0)
@@ -307,7 +326,7 @@ func restore(ctx context.Context, ws *workspace.Workspace, p workspace.Path, now
 	case !to.Exists:
 		return ws.Remove(ctx, p, snap)
 	}
-	_, err = ws.WriteFile(ctx, p, to.Data, workspace.WriteOptions{Expect: snap, New: snap == nil, Parents: true, Mode: &to.Mode})
+	_, err = ws.WriteFile(ctx, p, to.Data, workspace.WriteOptions{Expect: snap, New: snap == nil, Parents: true, Mode: &to.Mode, Attributes: to.Attributes})
 	return err
 }
 

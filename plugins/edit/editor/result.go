@@ -114,7 +114,7 @@ func (f *edited) text(d *fileData) string {
 		return fmt.Sprintf("Created %s: %s.", f.name, plural(lines(f.after), "line")) + f.note()
 	case "rename":
 		if d.Replacements == 0 {
-			return fmt.Sprintf("Renamed %s to %s.", d.RenamedFrom, f.name)
+			return fmt.Sprintf("Renamed %s to %s.", d.RenamedFrom, f.name) + f.note()
 		}
 	}
 	if d.Mode != "" && d.Replacements == 0 {

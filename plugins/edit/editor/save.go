@@ -3,6 +3,7 @@ package editor
 import (
 	"context"
 	"io/fs"
+	"strings"
 	"sync"
 
 	"toolhost.dev/sdk"
@@ -22,6 +23,8 @@ type change struct {
 	// perm is for a new file, before the umask; mode is exact. Without them: the usual.
 	perm fs.FileMode
 	mode *fs.FileMode
+	// attributes are for a file that gets another name; nil: the usual.
+	attributes *workspace.Attributes
 
 	// diff is the change as a unified diff, from when it is saved.
 	diff func() string
@@ -48,10 +51,19 @@ func (c *change) note() string {
 	if c.written != nil && c.written.InPlace != "" {
 		out = " It was written over in place, because " + c.written.InPlace + "."
 	}
+	out += refused(c.written)
 	if c.lost != "" {
 		out += " It cannot be undone: " + c.lost + "."
 	}
 	return out
+}
+
+// refused says what a file that was made again did not get back.
+func refused(w *workspace.Written) string {
+	if w == nil || len(w.Refused) == 0 {
+		return ""
+	}
+	return " [note: not all of it could be kept: " + strings.Join(w.Refused, "; ") + ". Have an administrator see to it.]"
 }
 
 // open takes a file for changing: locked until unlock, and through layers 2 to 5 of the
@@ -100,7 +112,7 @@ func (e *editor) save(ctx context.Context, call *sdk.Call, changes ...*change) e
 			return err
 		}
 		c.diff = sync.OnceValue(c.unified)
-		m.Steps = append(m.Steps, commit.Step{Path: c.target.Path, Before: c.target.Before, After: data, Remove: c.remove, Perm: c.perm, Mode: c.mode})
+		m.Steps = append(m.Steps, commit.Step{Path: c.target.Path, Before: c.target.Before, After: data, Remove: c.remove, Perm: c.perm, Mode: c.mode, Attributes: c.attributes})
 	}
 	m.Meanwhile = func() {
 		for _, c := range changes {

@@ -89,6 +89,7 @@ func (s *Store) Load(ctx context.Context, v *Version) error {
 			return fmt.Errorf("the content %x is not there: %w", v.Hash[:6], err)
 		}
 		if c := Content(data, v.Mode); c.Hash == v.Hash {
+			c.Attributes = v.Attributes
 			*v = c
 			return nil
 		}
@@ -150,7 +151,7 @@ func changes(ctx context.Context, tx *transaction, where string, args ...any) ([
 }
 
 func files(ctx context.Context, tx *transaction, change int64) ([]File, error) {
-	rows, err := tx.QueryContext(ctx, `SELECT path, before_hash, before_mode, after_hash, after_mode FROM files WHERE change = ? ORDER BY seq`, change)
+	rows, err := tx.QueryContext(ctx, `SELECT path, before_hash, before_mode, before_attributes, after_hash, after_mode, after_attributes FROM files WHERE change = ? ORDER BY seq`, change)
 	if err != nil {
 		return nil, err
 	}
@@ -160,10 +161,14 @@ func files(ctx context.Context, tx *transaction, change int64) ([]File, error) {
 		var f File
 		var before, after []byte
 		var beforeMode, afterMode uint32
-		if err := rows.Scan(&f.Path, &before, &beforeMode, &after, &afterMode); err != nil {
+		var beforeHad, afterHad sql.NullString
+		if err := rows.Scan(&f.Path, &before, &beforeMode, &beforeHad, &after, &afterMode, &afterHad); err != nil {
 			return nil, err
 		}
 		f.Before, f.After = version(before, beforeMode), version(after, afterMode)
+		if err := errors.Join(f.Before.had(beforeHad), f.After.had(afterHad)); err != nil {
+			return nil, err
+		}
 		out = append(out, f)
 	}
 	return out, rows.Err()
@@ -176,4 +181,12 @@ func version(hash []byte, mode uint32) Version {
 	v := Version{Exists: true, Mode: fs.FileMode(mode)}
 	copy(v.Hash[:], hash)
 	return v
+}
+
+// had gives a version the attributes that are stored of it.
+func (v *Version) had(text sql.NullString) error {
+	if !text.Valid || !v.Exists {
+		return nil
+	}
+	return json.Unmarshal([]byte(text.String), &v.Attributes)
 }

@@ -75,7 +75,7 @@ func (s *Store) insert(ctx context.Context, tx *transaction, c *Change) error {
 				return err
 			}
 		}
-		if _, err := tx.exec(ctx, addFile, c.ID, i, f.Path, f.Before.key(), uint32(f.Before.Mode), f.After.key(), uint32(f.After.Mode)); err != nil {
+		if _, err := tx.exec(ctx, addFile, c.ID, i, f.Path, f.Before.key(), uint32(f.Before.Mode), f.After.key(), uint32(f.After.Mode), f.Before.attributes()); err != nil {
 			return err
 		}
 	}
@@ -88,6 +88,18 @@ func (v Version) key() any {
 		return nil
 	}
 	return v.Hash[:]
+}
+
+// attributes are a version's as they are stored; NULL when there are none.
+func (v Version) attributes() any {
+	if v.Attributes == nil {
+		return nil
+	}
+	text, err := json.Marshal(v.Attributes)
+	if err != nil {
+		panic(err) // numbers, texts and bytes
+	}
+	return string(text)
 }
 
 // Finish says that the change was made, and which modes its files have now. The changes that it moves are where it takes
@@ -111,8 +123,33 @@ func (s *Store) Finish(ctx context.Context, c *Change) error {
 				return err
 			}
 		}
+		if err := s.keepAttributes(ctx, tx, c); err != nil {
+			return err
+		}
 		return s.forget(ctx, tx, `SELECT ?`, c.ID)
 	})
+}
+
+// keepAttributes notes those of the files that go by moving others: they come back when those are moved again.
+func (s *Store) keepAttributes(ctx context.Context, tx *transaction, c *Change) error {
+	const what = `WHERE path = ? AND change IN (SELECT value FROM json_each(?))`
+	set := `UPDATE files SET after_attributes = ? ` + what + ` AND after_hash IS NOT NULL`
+	if c.To == Done {
+		set = `UPDATE files SET before_attributes = ? ` + what + ` AND before_hash IS NOT NULL`
+	}
+	moves, err := json.Marshal(c.Moves)
+	if err != nil {
+		return err
+	}
+	for _, f := range c.Files {
+		if f.Before.Attributes == nil {
+			continue
+		}
+		if _, err := tx.ExecContext(ctx, set, f.Before.attributes(), f.Path, string(moves)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // forgetUndone forgets what could be done again on the files of a new change.

@@ -13,7 +13,7 @@ const (
 	anyUndone    = `SELECT EXISTS (SELECT 1 FROM changes WHERE session = ? AND state = 2)`
 	addChange    = `INSERT INTO changes (session, at_ns, tool, title, state, dirs, moves, moves_to) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
 	addContent   = `INSERT INTO contents (hash, size, data) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`
-	addFile      = `INSERT INTO files (change, seq, path, before_hash, before_mode, after_hash, after_mode) VALUES (?, ?, ?, ?, ?, ?, ?)`
+	addFile      = `INSERT INTO files (change, seq, path, before_hash, before_mode, after_hash, after_mode, before_attributes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
 	totalSize    = `SELECT bytes FROM total`
 	setMode      = `UPDATE files SET after_mode = ?1 WHERE change = ?2 AND seq = ?3 AND after_mode <> ?1`
 	settleChange = `UPDATE changes SET state = ?, place = ? WHERE id = ?`

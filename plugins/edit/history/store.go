@@ -36,6 +36,17 @@ CREATE TRIGGER contents_removed AFTER DELETE ON contents BEGIN UPDATE total SET 
 CREATE TRIGGER files_added AFTER INSERT ON files BEGIN UPDATE total SET bytes = bytes + 300 + length(new.path); END;
 CREATE TRIGGER files_removed AFTER DELETE ON files BEGIN UPDATE total SET bytes = bytes - 300 - length(old.path); END;
 CREATE TABLE dropped (session TEXT PRIMARY KEY, count INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+`, `
+-- What a file that goes had beside content and mode, as JSON.
+ALTER TABLE files ADD COLUMN before_attributes TEXT;
+ALTER TABLE files ADD COLUMN after_attributes TEXT;
+CREATE TRIGGER attributes_added AFTER INSERT ON files WHEN new.before_attributes IS NOT NULL
+	BEGIN UPDATE total SET bytes = bytes + length(new.before_attributes); END;
+CREATE TRIGGER attributes_changed AFTER UPDATE OF before_attributes, after_attributes ON files BEGIN UPDATE total SET bytes = bytes
+	+ ifnull(length(new.before_attributes), 0) + ifnull(length(new.after_attributes), 0)
+	- ifnull(length(old.before_attributes), 0) - ifnull(length(old.after_attributes), 0); END;
+CREATE TRIGGER attributes_removed AFTER DELETE ON files WHEN old.before_attributes IS NOT NULL OR old.after_attributes IS NOT NULL
+	BEGIN UPDATE total SET bytes = bytes - ifnull(length(old.before_attributes), 0) - ifnull(length(old.after_attributes), 0); END;
 `}
 
 // Store is the histories of all sessions. It is safe for concurrent use.
