@@ -44,7 +44,7 @@ func dress(f *os.File, old *current, want *fs.FileMode) error {
 
 // notCopied are attributes that belong to the content, or that the kernel takes
 // away itself when a file is written to.
-var notCopied = []string{"security.capability", "security.ima", "security.evm"}
+var notCopied = []string{Capability, "security.ima", "security.evm"}
 
 // copyAttributes makes the extended attributes, access control lists among them, the same.
 func copyAttributes(to, from int) error {

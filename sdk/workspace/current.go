@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 
 	"toolhost.dev/sdk/tool"
@@ -22,6 +23,19 @@ func (c *current) close() {
 	if c.file != nil {
 		_ = c.file.Close()
 	}
+}
+
+// leaveLarge is the size in bytes from which leave does not wait.
+const leaveLarge = 256 << 10
+
+// leave closes a file that has no name any more, without waiting for the file system to free
+// what it held: of a large one that takes as long as a disk does.
+func (c *current) leave() {
+	if c.file == nil || c.info.Size() < leaveLarge {
+		return // close does it
+	}
+	go c.file.Close() //nolint:errcheck // it was only read
+	c.file = nil
 }
 
 // current opens what is there under the name now, which must be a regular file or nothing.
@@ -64,11 +78,18 @@ func (c *current) check(p Path, opt WriteOptions) error {
 
 func (s *Snapshot) untouchedIn(c *current) bool { return c.info != nil && s.untouched(c.info) }
 
+// verifyChunk is how much is read and compared at once.
+const verifyChunk = 64 << 10
+
+var chunks = sync.Pool{New: func() any { return new([verifyChunk]byte) }}
+
 // verify reads the file again and compares it byte by byte.
 func (c *current) verify(p Path, expect *Snapshot) error {
-	rest, buf, f := expect.Data, make([]byte, 64<<10), c.reread()
+	buf, _ := chunks.Get().(*[verifyChunk]byte) // nothing else is in it
+	defer chunks.Put(buf)
+	rest, f := expect.Data, c.reread()
 	for {
-		n, err := f.Read(buf)
+		n, err := f.Read(buf[:])
 		if n > len(rest) || !bytes.Equal(buf[:n], rest[:n]) {
 			return changed(p, "its content is another")
 		}

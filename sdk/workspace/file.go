@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"toolhost.dev/sdk/tool"
@@ -107,7 +109,7 @@ func snapshot(p Path, f *os.File, info fs.FileInfo, limit int64) (*Snapshot, err
 		if info.Size() > limit {
 			return nil, tooLarge(p.abs, info.Size(), limit)
 		}
-		data, err := readAll(f, info.Size(), limit)
+		data, hash, err := readHashed(f, info.Size(), limit)
 		if err != nil {
 			if errors.Is(err, ErrTooLarge) {
 				return nil, tooLarge(p.abs, int64(len(data)), limit)
@@ -119,7 +121,7 @@ func snapshot(p Path, f *os.File, info fs.FileInfo, limit int64) (*Snapshot, err
 			return nil, fail("read", p.abs, err)
 		}
 		if after.ModTime().Equal(info.ModTime()) && after.Size() == info.Size() {
-			return newSnapshot(p, data, info), nil
+			return newSnapshot(p, data, sync.OnceValue(hash), info), nil
 		}
 		info = after
 		if _, err := f.Seek(0, io.SeekStart); err != nil {
@@ -129,12 +131,37 @@ func snapshot(p Path, f *os.File, info fs.FileInfo, limit int64) (*Snapshot, err
 	return nil, tool.Errorf(tool.Conflict, "%s is being written to by something else: it changed each of the %d times it was read. Try again when it is at rest.", p.abs, readTries)
 }
 
+// readChunk is how much of a file is read before it is hashed, while the next one is read.
+const readChunk = 128 << 10
+
+// readHashed does what readAll does, and computes the SHA-256 of what was read: of a large
+// file while it is read, and after. hash waits for it; it is called once at most.
+func readHashed(r io.Reader, size, limit int64) (data []byte, hash func() [sha256.Size]byte, err error) {
+	if size <= readChunk {
+		data, err = readAll(r, size, limit, func([]byte) {})
+		return data, func() [sha256.Size]byte { return sha256.Sum256(data) }, err
+	}
+	chunks, sum := make(chan []byte, 8), make(chan [sha256.Size]byte, 1)
+	go func() {
+		h := sha256.New()
+		for c := range chunks {
+			h.Write(c)
+		}
+		sum <- [sha256.Size]byte(h.Sum(nil))
+	}()
+	data, err = readAll(r, size, limit, func(chunk []byte) { chunks <- chunk })
+	close(chunks)
+	return data, func() [sha256.Size]byte { return <-sum }, err
+}
+
 // readAll reads a file of that size. The size may be wrong: too small, as of files
-// in /proc, or out of date. What was read is at most one byte more than limit.
-func readAll(r io.Reader, size, limit int64) ([]byte, error) {
-	data := make([]byte, 0, max(min(size, limit), 512))
+// in /proc, or out of date. What was read is at most one byte more than limit. got is
+// called with each part, in order; none of them changes any more.
+func readAll(r io.Reader, size, limit int64, got func([]byte)) ([]byte, error) {
+	data := Scratch(int(max(min(size, limit), 512)))
 	for {
-		n, err := r.Read(data[len(data):min(int64(cap(data)), limit+1)])
+		n, err := r.Read(data[len(data):min(int64(cap(data)), int64(len(data))+readChunk, limit+1)])
+		got(data[len(data) : len(data)+n])
 		data = data[:len(data)+n]
 		switch {
 		case int64(len(data)) > limit:

@@ -64,6 +64,7 @@ func (j *writeJob) overwrite(why string) (*Written, error) {
 	if now, err := f.Stat(); err == nil && rawMode(now) != mode {
 		_ = unix.Fchmod(int(f.Fd()), mode) // writing takes setuid bits away
 	}
+	j.changed()
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err

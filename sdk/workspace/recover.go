@@ -88,9 +88,9 @@ func (w *Workspace) settleTemp(r record, now *Snapshot) error {
 	if err != nil || !strings.HasPrefix(p.Base(), tempPrefix) || p.String() != r.Temp {
 		return err
 	}
-	if now != nil && hash(now.Hash) == r.New && r.Old != (hash{}) && r.Old != r.New {
+	if now != nil && hash(now.Hash()) == r.New && r.Old != (hash{}) && r.Old != r.New {
 		aside, err := w.ReadFile(p, MaxFileSize)
-		if err == nil && hash(aside.Hash) != r.Old {
+		if err == nil && hash(aside.Hash()) != r.Old {
 			return fmt.Errorf("%s was changed by something else at the moment it was replaced; that version is %s", r.Target, r.Temp)
 		}
 	}
@@ -115,7 +115,7 @@ func (w *Workspace) settleBackup(r record, target Path, now *Snapshot) error {
 	if err != nil {
 		return err
 	}
-	cutOff := !r.Ready.IsZero() && now != nil && hash(now.Hash) != r.New && string(now.Data) != string(backup)
+	cutOff := !r.Ready.IsZero() && now != nil && hash(now.Hash()) != r.New && string(now.Data) != string(backup)
 	if cutOff && now.ModTime.After(r.Ready.Add(restoreWithin)) {
 		return tool.Errorf(tool.Conflict, "a write to %s was cut off, and the file was changed since; what it held before is %s", r.Target, r.Temp)
 	}

@@ -33,7 +33,7 @@ type writeJob struct {
 func (j *writeJob) note(temp string, backup bool) record {
 	r := record{Temp: temp, Target: j.path.abs, Backup: backup}
 	if j.opt.Expect != nil {
-		r.Old = j.opt.Expect.Hash
+		r.Old = j.opt.Expect.Hash()
 	}
 	return r
 }
@@ -81,6 +81,9 @@ func (j *writeJob) replace() (done *Written, err error) {
 		if perm = j.opt.Perm.Perm(); perm == 0 {
 			perm = 0o666
 		}
+		if j.opt.Mode != nil { // nobody else opens it before it has that
+			perm = 0o600
+		}
 	}
 	noted := j.journal.begin(j.note(j.beside(name), false))
 	defer noted.done()
@@ -102,9 +105,12 @@ func (j *writeJob) replace() (done *Written, err error) {
 	if err := j.fill(f); err != nil {
 		return nil, err
 	}
+	var lacks []string
 	switch {
 	case j.old.info != nil:
 		err = dress(f, j.old, j.opt.Mode)
+	case j.opt.Attributes != nil && j.opt.Mode != nil:
+		lacks, err = j.opt.Attributes.bestow(f, *j.opt.Mode)
 	case j.opt.Mode != nil:
 		err = unix.Fchmod(int(f.Fd()), rawBits(*j.opt.Mode))
 	}
@@ -125,15 +131,11 @@ func (j *writeJob) replace() (done *Written, err error) {
 	if keep, err = j.publish(name); err != nil {
 		return nil, err
 	}
-	gone := make(chan struct{})
-	go func() { // a large file takes a while to go, and the directory to get to disk
-		defer close(gone)
-		tidy()
-		j.old.close()
-	}()
+	j.changed()
+	tidy() // before the directory gets to disk, so that this does too
 	err = j.dir.sync()
-	<-gone
-	return &Written{Created: j.old.info == nil, State: tool.FileState{ModTime: info.ModTime()}}, err
+	j.old.leave()
+	return &Written{Created: j.old.info == nil, Refused: lacks, State: tool.FileState{ModTime: info.ModTime()}}, err
 }
 
 // ready waits for what must be done before the file changes.
@@ -142,6 +144,13 @@ func (j *writeJob) ready() error {
 		return nil
 	}
 	return j.opt.Ready()
+}
+
+// changed says that the file has its new content.
+func (j *writeJob) changed() {
+	if j.opt.Changed != nil {
+		j.opt.Changed()
+	}
 }
 
 // writeChunk is how much is written before looking whether the call was canceled.

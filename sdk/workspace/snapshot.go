@@ -15,22 +15,33 @@ import (
 type Snapshot struct {
 	Path Path
 	// Data are the file's bytes. Do not change them.
-	Data []byte
-	// Hash is their SHA-256.
-	Hash    [32]byte
+	Data    []byte
 	ModTime time.Time
 	Mode    fs.FileMode
 
+	hash func() [sha256.Size]byte
 	info fs.FileInfo
 }
 
-func newSnapshot(p Path, data []byte, info fs.FileInfo) *Snapshot {
-	return &Snapshot{Path: p, Data: data, Hash: sha256.Sum256(data), ModTime: info.ModTime(), Mode: info.Mode(), info: info}
+// Hash gives the SHA-256 of the bytes. That of a large file is computed while the caller works
+// with Data, and waited for here.
+func (s *Snapshot) Hash() [sha256.Size]byte { return s.hash() }
+
+func newSnapshot(p Path, data []byte, hash func() [sha256.Size]byte, info fs.FileInfo) *Snapshot {
+	return &Snapshot{Path: p, Data: data, hash: hash, ModTime: info.ModTime(), Mode: info.Mode(), info: info}
+}
+
+// Release lets another read use the memory of Data, which is gone then, and so is the
+// [Text] made from it. It need not be called.
+func (s *Snapshot) Release() {
+	s.Hash() // of the bytes that there were
+	Reuse(s.Data)
+	s.Data = nil
 }
 
 // State is what the host keeps about the file after this read.
 func (s *Snapshot) State() tool.FileState {
-	return tool.FileState{Path: s.Path.abs, ModTime: s.ModTime, Size: int64(len(s.Data)), Hash: s.Hash}
+	return tool.FileState{Path: s.Path.abs, ModTime: s.ModTime, Size: int64(len(s.Data)), Hash: s.Hash()}
 }
 
 // Effect reports that the file was read whole.

@@ -32,10 +32,17 @@ type WriteOptions struct {
 	// Mode is the exact mode of the file afterwards: permission, setuid, setgid and
 	// sticky bits. nil: an existing file keeps its own, a new one gets Perm.
 	Mode *fs.FileMode
+	// Attributes are those of a file that is made; nil: as the system gives them. What it refuses
+	// is no reason not to make the file: Written.Refused tells. With them, Mode is set too.
+	Attributes *Attributes
 	// Ready is called before the file changes, when its new content, or the backup of its
 	// old one, is on disk: what must be done by then can be done meanwhile. Its error, which
 	// WriteFile gives back, leaves the file as it was. nil: nothing to wait for.
 	Ready func() error
+	// Changed is called once the file has its new content for everyone who looks, before it is
+	// known that it lasts: what follows from it can be done meanwhile. WriteFile may still fail
+	// after it, if the directory cannot be synced. nil: nothing follows.
+	Changed func()
 }
 
 // Written tells how a file was written.
@@ -46,6 +53,8 @@ type Written struct {
 	Created bool
 	// InPlace says why the file was not replaced in one step but written over; empty: it was replaced.
 	InPlace string
+	// Refused is what of [WriteOptions.Attributes] the file did not get, as in "its owner was the user 0".
+	Refused []string
 
 	before *Snapshot
 }
@@ -57,7 +66,7 @@ func (w *Written) Effect() tool.Effect {
 	case w.Created:
 		e.Operation = tool.OpCreate
 	case w.before != nil:
-		hash := w.before.Hash
+		hash := w.before.Hash()
 		e.HashBefore = &hash
 	}
 	return e

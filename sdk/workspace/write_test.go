@@ -95,7 +95,7 @@ func TestWriteOverAFile(t *testing.T) {
 	if info.Mode() != 0o754|fs.ModeSetuid|fs.ModeSticky {
 		t.Errorf("the mode is %v", info.Mode())
 	}
-	if e := done.Effect(); done.Created || done.InPlace != "" || e.Operation != tool.OpModify || *e.HashBefore != before.Hash || !e.File.ModTime.Equal(info.ModTime()) {
+	if e := done.Effect(); done.Created || done.InPlace != "" || e.Operation != tool.OpModify || *e.HashBefore != before.Hash() || !e.File.ModTime.Equal(info.ModTime()) {
 		t.Errorf("got %+v, effect %+v", done, e)
 	}
 	if _, err := w.WriteFile(t.Context(), p, nil, workspace.WriteOptions{New: true}); kind(err) != tool.Conflict || !errors.Is(err, fs.ErrExist) {

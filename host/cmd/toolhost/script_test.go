@@ -110,6 +110,12 @@ func TestScripts(t *testing.T) {
 			if name == "python" { // with gRPC
 				return os.Getenv("TOOLHOST_PEERS") != "" && sourceEnv()["DEBIAN"] != "", nil
 			}
+			if name == "xattr" { // where scripts run
+				return attributesAreKept()
+			}
+			if name == "root" {
+				return os.Geteuid() == 0, nil
+			}
 			return false, fmt.Errorf("there is no condition %q", name)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -121,6 +127,7 @@ func TestScripts(t *testing.T) {
 			"gone":     noneHas,
 			"mkfifo":   makeFIFO,
 			"mkbig":    makeBig,
+			"xattr":    attribute,
 		},
 	})
 }

@@ -31,6 +31,8 @@ type Step struct {
 	Perm fs.FileMode
 	// Mode is the exact mode afterwards; nil: an existing file keeps its own, a new one gets Perm.
 	Mode *fs.FileMode
+	// Attributes are for a file that is made; nil: the usual.
+	Attributes *workspace.Attributes
 }
 
 // Commit is one change. No two of its steps are about the same file.
@@ -39,6 +41,10 @@ type Commit struct {
 	// Tool made the change; Title is for the history, as in "edit main.go".
 	Tool, Title string
 	Steps       []Step
+
+	// Meanwhile is called once all files have changed, while that is made to last; nil: nothing is
+	// to be done. Apply waits for it.
+	Meanwhile func()
 
 	// Moves are the changes that this one undoes (to history.Undone) or does again (to
 	// history.Done).
@@ -78,19 +84,35 @@ func (c *Committer) Lock(ctx context.Context, ws *workspace.Workspace, paths ...
 // to make a change, other than one that moves others.
 func (c *Committer) Apply(ctx context.Context, ws *workspace.Workspace, m Commit) (*Done, error) {
 	noted := note(ws, m)
+	gone := make([]*workspace.Attributes, len(m.Steps))
+	for i := range gone {
+		gone[i] = noted.Files[i].Before.Attributes
+	}
 	dirs, hashes := noted.Dirs, make([]func() [sha256.Size]byte, len(m.Steps))
 	for i, s := range m.Steps {
 		hashes[i] = sync.OnceValue(func() [sha256.Size]byte { return sha256.Sum256(s.After) })
 	}
 	noting := c.begin(ctx, noted, hashes)
 	ready := func() error { _, err := noting(); return err }
+	// What was begun is brought to its end, one way or the other.
+	after := context.WithoutCancel(ctx)
+	var meanwhile sync.WaitGroup
+	var unfinished error
+	finish := func() {
+		if m.Meanwhile != nil {
+			meanwhile.Go(m.Meanwhile)
+		}
+		if lost, err := noting(); err == nil && lost == "" {
+			meanwhile.Go(func() { unfinished = c.finish(after, ws, m.Steps, noted) })
+		}
+	}
 	var done *Done
 	var err error
 	if len(dirs) > 0 {
 		err = ready() // they are made at once
 	}
 	if err == nil {
-		done, err = write(ctx, ws, m.Steps, hashes, ready)
+		done, err = write(ctx, ws, m.Steps, hashes, ready, finish)
 	}
 	lost, failed := noting()
 	if failed != nil {
@@ -99,10 +121,9 @@ func (c *Committer) Apply(ctx context.Context, ws *workspace.Workspace, m Commit
 	if lost != "" {
 		noted = nil
 	}
-	// What was begun is brought to its end, one way or the other.
-	after := context.WithoutCancel(ctx)
+	meanwhile.Wait()
 	if err != nil {
-		if back := putBack(after, ws, m.Steps, done); back != nil {
+		if back := putBack(after, ws, m.Steps, gone, done); back != nil {
 			// Unfinished: whoever locks the files next tries again.
 			return nil, tool.Errorf(tool.AsError(err).Kind, "%w Putting back what was written before failed too: %v", err, back)
 		}
@@ -115,16 +136,19 @@ func (c *Committer) Apply(ctx context.Context, ws *workspace.Workspace, m Commit
 		}
 		return nil, err
 	}
-	if noted != nil {
-		for i, s := range m.Steps {
-			lookUpMode(ws, s.Path, &noted.Files[i])
-		}
-		if err := c.History.Finish(after, noted); err != nil {
-			lost = err.Error()
-		}
+	if unfinished != nil {
+		lost = unfinished.Error()
 	}
 	done.Lost = lost
 	return done, nil
+}
+
+// finish says in the history that a change was made.
+func (c *Committer) finish(ctx context.Context, ws *workspace.Workspace, steps []Step, noted *history.Change) error {
+	for i, s := range steps {
+		lookUpMode(ws, s.Path, &noted.Files[i])
+	}
+	return c.History.Finish(ctx, noted)
 }
 
 // begin notes a change while its files are written beside the old ones. The function that
@@ -133,10 +157,16 @@ func (c *Committer) Apply(ctx context.Context, ws *workspace.Workspace, m Commit
 func (c *Committer) begin(ctx context.Context, noted *history.Change, hashes []func() [sha256.Size]byte) func() (lost string, err error) {
 	result := make(chan error, 1)
 	go func() {
+		staged := make(chan error, 1)
+		go func() { staged <- c.History.Stage(noted) }()
 		for i := range noted.Files {
 			if after := &noted.Files[i].After; after.Exists {
 				after.Hash = hashes[i]()
 			}
+		}
+		if err := <-staged; err != nil {
+			result <- err
+			return
 		}
 		result <- c.History.Begin(ctx, noted)
 	}()
@@ -162,9 +192,11 @@ func note(ws *workspace.Workspace, m Commit) *history.Change {
 	for _, s := range m.Steps {
 		f := history.File{Path: s.Path.String()}
 		if s.Before != nil {
-			f.Before = history.Known(s.Before.Hash, s.Before.Data, s.Before.Mode)
+			f.Before = history.Known(s.Before.Hash(), s.Before.Data, s.Before.Mode)
 		}
-		if !s.Remove {
+		if s.Remove {
+			f.Before.Attributes = attributes(ws, s.Path)
+		} else {
 			f.After = history.Version{Exists: true, Mode: f.Before.Mode}
 			if s.Mode != nil {
 				f.After.Mode = *s.Mode
@@ -176,6 +208,15 @@ func note(ws *workspace.Workspace, m Commit) *history.Change {
 		}
 	}
 	return c
+}
+
+// attributes are those of a file that is about to go.
+func attributes(ws *workspace.Workspace, p workspace.Path) *workspace.Attributes {
+	a, err := ws.Attributes(p)
+	if err != nil { // its removal says why
+		return nil
+	}
+	return a
 }
 
 // missingDirs gives the directories that a file's creation makes, the outermost first.
@@ -202,9 +243,15 @@ func lookUpMode(ws *workspace.Workspace, p workspace.Path, f *history.File) {
 }
 
 // write takes the steps in turn, removals last: what is written can be lost by none of them.
-// No file changes before ready says so.
-func write(ctx context.Context, ws *workspace.Workspace, steps []Step, hashes []func() [sha256.Size]byte, ready func() error) (*Done, error) {
+// No file changes before ready says so. made is called once all of them have changed.
+func write(ctx context.Context, ws *workspace.Workspace, steps []Step, hashes []func() [sha256.Size]byte, ready func() error, made func()) (*Done, error) {
 	done := &Done{Written: make([]*workspace.Written, len(steps)), Effects: make([]tool.Effect, len(steps))}
+	left := len(steps)
+	changed := func() {
+		if left--; left == 0 {
+			made()
+		}
+	}
 	for _, removing := range []bool{false, true} {
 		for i, s := range steps {
 			if s.Remove != removing {
@@ -218,10 +265,11 @@ func write(ctx context.Context, ws *workspace.Workspace, steps []Step, hashes []
 					return done, err
 				}
 				done.Effects[i] = removed(s.Before)
+				changed()
 				continue
 			}
 			w, err := ws.WriteFile(ctx, s.Path, s.After, workspace.WriteOptions{
-				Expect: s.Before, New: s.Before == nil, Parents: true, Hash: hashes[i], Perm: s.Perm, Mode: s.Mode, Ready: ready,
+				Expect: s.Before, New: s.Before == nil, Parents: true, Hash: hashes[i], Perm: s.Perm, Mode: s.Mode, Ready: ready, Changed: changed, Attributes: s.Attributes,
 			})
 			if err != nil {
 				return done, err
@@ -233,12 +281,13 @@ func write(ctx context.Context, ws *workspace.Workspace, steps []Step, hashes []
 }
 
 func removed(was *workspace.Snapshot) tool.Effect {
-	hash := was.Hash
+	hash := was.Hash()
 	return tool.Effect{Operation: tool.OpDelete, File: was.State(), HashBefore: &hash}
 }
 
 // putBack undoes the steps that were done, if nobody else changed their files since.
-func putBack(ctx context.Context, ws *workspace.Workspace, steps []Step, done *Done) error {
+// gone has the attributes of those that were removed.
+func putBack(ctx context.Context, ws *workspace.Workspace, steps []Step, gone []*workspace.Attributes, done *Done) error {
 	var failed []string
 	for i, s := range steps {
 		if done.Effects[i].Operation == "" {
@@ -246,7 +295,8 @@ func putBack(ctx context.Context, ws *workspace.Workspace, steps []Step, done *D
 		}
 		before, now := history.Version{}, history.Version{}
 		if s.Before != nil {
-			before = history.Known(s.Before.Hash, s.Before.Data, s.Before.Mode)
+			before = history.Known(s.Before.Hash(), s.Before.Data, s.Before.Mode)
+			before.Attributes = gone[i]
 		}
 		if !s.Remove {
 			now = history.Content(s.After, 0)
@@ -276,7 +326,7 @@ func restore(ctx context.Context, ws *workspace.Workspace, p workspace.Path, now
 	case !to.Exists:
 		return ws.Remove(ctx, p, snap)
 	}
-	_, err = ws.WriteFile(ctx, p, to.Data, workspace.WriteOptions{Expect: snap, New: snap == nil, Parents: true, Mode: &to.Mode})
+	_, err = ws.WriteFile(ctx, p, to.Data, workspace.WriteOptions{Expect: snap, New: snap == nil, Parents: true, Mode: &to.Mode, Attributes: to.Attributes})
 	return err
 }
 
@@ -294,7 +344,7 @@ func Matches(snap *workspace.Snapshot, v history.Version) bool {
 	if snap == nil {
 		return !v.Exists
 	}
-	return v.Exists && snap.Hash == v.Hash
+	return v.Exists && snap.Hash() == v.Hash
 }
 
 // RemoveDirs removes directories that a change made and that are empty now.

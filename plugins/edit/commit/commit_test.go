@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"toolhost.dev/sdk/tool"
 	"toolhost.dev/sdk/workspace"
 
@@ -334,6 +336,57 @@ func TestSettleLeavesOthersWork(t *testing.T) {
 	}
 	if n := p.undoable(t); n != 0 {
 		t.Errorf("%d changes can be undone", n)
+	}
+}
+
+// TestCutOffRemoval puts a file back that a killed process removed, with what it had.
+func TestCutOffRemoval(t *testing.T) {
+	p := newPlace(t, map[string]string{"a": "old", "b": "old"})
+	if err := unix.Setxattr(p.root+"/a", "user.note", []byte("kept"), 0); err != nil {
+		t.Skipf("the file system has no extended attributes: %v", err)
+	}
+	a, err := p.step("a", "-")
+	must(t, err)
+	b, err := p.step("b", "-")
+	must(t, err)
+	had, err := p.ws.Attributes(a.Path)
+	must(t, err)
+	gone := history.Content([]byte("old"), 0o640)
+	gone.Attributes = had
+	must(t, p.History.Begin(t.Context(), &history.Change{Session: "s", Tool: "t", Title: "t", Files: []history.File{
+		{Path: a.Path.String(), Before: gone}, {Path: b.Path.String(), Before: history.Content([]byte("old"), 0o666)},
+	}}))
+	must(t, os.Remove(p.root+"/a")) // this far it came
+	unlock, err := p.Lock(t.Context(), p.ws, b.Path)
+	must(t, err)
+	unlock()
+	p.holds(t, map[string]string{"a": "old", "b": "old"})
+	value := make([]byte, 10)
+	if n, err := unix.Getxattr(p.root+"/a", "user.note", value); err != nil || string(value[:n]) != "kept" {
+		t.Errorf("the attribute is %q: %v", value[:max(n, 0)], err)
+	}
+}
+
+// TestPutBackRemoval removes two files, of which the second was changed meanwhile.
+func TestPutBackRemoval(t *testing.T) {
+	p := newPlace(t, map[string]string{"a": "old", "b": "old"})
+	if err := unix.Setxattr(p.root+"/a", "user.note", []byte("kept"), 0); err != nil {
+		t.Skipf("the file system has no extended attributes: %v", err)
+	}
+	m := commit.Commit{Session: "s", Tool: "test", Title: "t"}
+	for _, name := range []string{"a", "b"} {
+		step, err := p.step(name, "-")
+		must(t, err)
+		m.Steps = append(m.Steps, step)
+	}
+	must(t, os.WriteFile(p.root+"/b", []byte("theirs"), 0o666))
+	if _, err := p.Apply(t.Context(), p.ws, m); err == nil {
+		t.Fatal("somebody's work was removed")
+	}
+	p.holds(t, map[string]string{"a": "old", "b": "theirs"})
+	value := make([]byte, 10)
+	if n, err := unix.Getxattr(p.root+"/a", "user.note", value); err != nil || string(value[:n]) != "kept" {
+		t.Errorf("the attribute is %q: %v", value[:max(n, 0)], err)
 	}
 }
 

@@ -93,13 +93,31 @@ func (e *editor) applyEdits(ctx context.Context, call *sdk.Call, name string, ed
 	f := &edited{change: *c}
 	f.after = f.before()
 	defer b.release()
-	if err := b.open(len(f.after)); err != nil {
+	err = e.make(f, edits, b)
+	if unread := f.target.Read(); unread != nil { // it comes first, whatever the edits found
+		return nil, unread
+	}
+	if err != nil {
 		return nil, err
+	}
+	f.told = func() { f.tell() }
+	if err := e.save(ctx, call, &f.change); err != nil {
+		return nil, err
+	}
+	res := result([]*edited{f})
+	f.release()
+	return res, nil
+}
+
+// make makes the edits of a file one after the other.
+func (e *editor) make(f *edited, edits []editInput, b *budget) error {
+	if err := b.open(len(f.after)); err != nil {
+		return err
 	}
 	for i, in := range edits {
 		if i > 0 {
 			if err := b.next(len(f.after)); err != nil {
-				return nil, numbered(i, len(edits), err)
+				return numbered(i, len(edits), err)
 			}
 		}
 		if in.OldString == "" && len(f.after) == 0 {
@@ -107,21 +125,15 @@ func (e *editor) applyEdits(ctx context.Context, call *sdk.Call, name string, ed
 			continue
 		}
 		if in.OldString == "" {
-			return nil, numbered(i, len(edits), validate.Refuse(validate.FileExists, tool.Conflict, "The file has text by then. Give the text to replace as old_string."))
+			return numbered(i, len(edits), validate.Refuse(validate.FileExists, tool.Conflict, "The file has text by then. Give the text to replace as old_string."))
 		}
 		c, err := strategy.Apply(f.after, strategy.Edit{Old: in.OldString, New: in.NewString, File: f.name, All: in.ReplaceAll}, e.strategies(f.target.Path.String()))
 		if err != nil {
-			return nil, numbered(i, len(edits), refusal(err))
+			return numbered(i, len(edits), refusal(err))
 		}
 		f.add(c, len(in.OldString), len(in.NewString))
 	}
-	if err := f.changed(); err != nil {
-		return nil, err
-	}
-	if err := e.save(ctx, call, &f.change); err != nil {
-		return nil, err
-	}
-	return result([]*edited{f}), nil
+	return f.changed()
 }
 
 // numbered says which of several edits failed.

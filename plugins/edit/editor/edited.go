@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"toolhost.dev/sdk/tool"
+	"toolhost.dev/sdk/workspace"
 
 	"toolhost.dev/plugins/edit/strategy"
 	"toolhost.dev/plugins/edit/validate"
@@ -17,6 +18,8 @@ type edited struct {
 	steps []step
 	// renamed is where the file comes from, when it gets another name.
 	renamed string
+	// data is what is told of it, once it is made.
+	data *fileData
 	// moved: the file goes, because it gets another name.
 	moved bool
 }
@@ -32,6 +35,15 @@ type step struct {
 	Sites      []strategy.Lines      `json:"sites"`
 
 	oldLength, newLength int
+}
+
+// release lets the next call use the memory of both texts. The change was saved, and its
+// result is made: nobody reads them any more.
+func (f *edited) release() {
+	workspace.Reuse(f.after)
+	if f.target.Before != nil {
+		f.target.Before.Release()
+	}
 }
 
 // create makes the text of a file that had none.

@@ -75,7 +75,7 @@ func (e *editor) applyDiff(ctx context.Context, call *sdk.Call, name, diff strin
 		if err := f.changed(); err != nil {
 			return nil, err
 		}
-		if f.remove {
+		if f.told = func() { f.tell() }; f.remove {
 			removals = append(removals, &f.change) // last: should the process die, a file is there twice rather than not at all
 			continue
 		}
@@ -207,8 +207,15 @@ func (p *patch) rename(ctx context.Context, in *unidiff.File) error {
 	if err := p.hunks(old, in); err != nil {
 		return err
 	}
+	attributes, err := p.ws.Attributes(old.target.Path)
+	if err != nil {
+		return err
+	}
+	if attributes != nil && len(in.Hunks) > 0 {
+		delete(attributes.Extended, workspace.Capability)
+	}
 	target.Text = old.target.Text
-	f := &edited{change: change{target: target, name: target.Path.RelTo(p.call.Cwd), after: old.after, mode: &old.target.Before.Mode}, steps: old.steps, renamed: old.name}
+	f := &edited{change: change{target: target, name: target.Path.RelTo(p.call.Cwd), after: old.after, mode: &old.target.Before.Mode, attributes: attributes}, steps: old.steps, renamed: old.name}
 	f.chmod(in.Mode)
 	p.add(f)
 	old.remove, old.moved, old.steps = true, true, nil

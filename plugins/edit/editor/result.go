@@ -49,11 +49,11 @@ func result(files []*edited) *sdk.Result {
 		if effects = append(effects, f.effect); f.moved {
 			continue // told with its new name
 		}
-		d := f.data()
-		texts = append(texts, f.text(&d))
+		d := f.tell()
+		texts = append(texts, f.text(d))
 		diffs = append(diffs, d.Diff)
 		names = append(names, f.name)
-		data.Files = append(data.Files, d)
+		data.Files = append(data.Files, *d)
 	}
 	data.fileData = data.Files[0]
 	if len(data.Files) == 1 {
@@ -66,9 +66,17 @@ func result(files []*edited) *sdk.Result {
 	return &sdk.Result{Output: strings.Join(texts, "\n") + "\n" + shown(strings.Join(diffs, "")), Title: title, Data: sdk.Data(data), Effects: effects}
 }
 
-func (f *edited) data() fileData {
+// tell gives what is told of the change. It is made while the change is saved, or now.
+func (f *edited) tell() *fileData {
+	if f.data == nil {
+		f.data = f.describe()
+	}
+	return f.data
+}
+
+func (f *edited) describe() *fileData {
 	s, replacements := f.summary()
-	d := fileData{
+	d := &fileData{
 		Path: f.target.Path.String(), Operation: "modify", RenamedFrom: f.renamed, Strategy: s.Strategy, Equality: s.Equality, StartLine: s.StartLine, EndLine: s.EndLine,
 		Replacements: replacements, Similarity: s.Similarity, Indent: s.Indent, OldLength: s.oldLength, NewLength: s.newLength,
 		Diff: f.diff(), Snippet: snippet(f.after, s.StartLine, s.EndLine),
@@ -106,7 +114,7 @@ func (f *edited) text(d *fileData) string {
 		return fmt.Sprintf("Created %s: %s.", f.name, plural(lines(f.after), "line")) + f.note()
 	case "rename":
 		if d.Replacements == 0 {
-			return fmt.Sprintf("Renamed %s to %s.", d.RenamedFrom, f.name)
+			return fmt.Sprintf("Renamed %s to %s.", d.RenamedFrom, f.name) + f.note()
 		}
 	}
 	if d.Mode != "" && d.Replacements == 0 {

@@ -3,6 +3,7 @@ package editor
 import (
 	"context"
 	"io/fs"
+	"strings"
 	"sync"
 
 	"toolhost.dev/sdk"
@@ -22,9 +23,13 @@ type change struct {
 	// perm is for a new file, before the umask; mode is exact. Without them: the usual.
 	perm fs.FileMode
 	mode *fs.FileMode
+	// attributes are for a file that gets another name; nil: the usual.
+	attributes *workspace.Attributes
 
 	// diff is the change as a unified diff, from when it is saved.
 	diff func() string
+	// told is what more is told of the change; nil: nothing that takes long to make.
+	told func()
 
 	// What came of it.
 	written *workspace.Written // nil for a file that was removed
@@ -46,14 +51,23 @@ func (c *change) note() string {
 	if c.written != nil && c.written.InPlace != "" {
 		out = " It was written over in place, because " + c.written.InPlace + "."
 	}
+	out += refused(c.written)
 	if c.lost != "" {
 		out += " It cannot be undone: " + c.lost + "."
 	}
 	return out
 }
 
-// open takes a file for changing: locked until unlock, and through layers 2 to 7 of the
-// validation. create and overwrite as in [validate.File].
+// refused says what a file that was made again did not get back.
+func refused(w *workspace.Written) string {
+	if w == nil || len(w.Refused) == 0 {
+		return ""
+	}
+	return " [note: not all of it could be kept: " + strings.Join(w.Refused, "; ") + ". Have an administrator see to it.]"
+}
+
+// open takes a file for changing: locked until unlock, and through layers 2 to 5 of the
+// validation. The caller asks the target for the rest. create and overwrite as in [validate.File].
 func (e *editor) open(ctx context.Context, call *sdk.Call, name string, create, overwrite bool) (c *change, unlock func(), err error) {
 	ws, err := call.Workspace()
 	if err != nil {
@@ -62,7 +76,7 @@ func (e *editor) open(ctx context.Context, call *sdk.Call, name string, create, 
 	if unlock, err = e.lock(ctx, ws, call.Cwd, name); err != nil {
 		return nil, nil, err
 	}
-	target, err := validate.File(ctx, ws, call, call.Cwd, name, create, overwrite)
+	target, err := validate.Open(ctx, ws, call, call.Cwd, name, create, overwrite)
 	if err != nil {
 		unlock()
 		return nil, nil, err
@@ -98,8 +112,15 @@ func (e *editor) save(ctx context.Context, call *sdk.Call, changes ...*change) e
 			return err
 		}
 		c.diff = sync.OnceValue(c.unified)
-		go c.diff() // it is made while the files are written
-		m.Steps = append(m.Steps, commit.Step{Path: c.target.Path, Before: c.target.Before, After: data, Remove: c.remove, Perm: c.perm, Mode: c.mode})
+		m.Steps = append(m.Steps, commit.Step{Path: c.target.Path, Before: c.target.Before, After: data, Remove: c.remove, Perm: c.perm, Mode: c.mode, Attributes: c.attributes})
+	}
+	m.Meanwhile = func() {
+		for _, c := range changes {
+			c.diff()
+			if c.told != nil {
+				c.told()
+			}
+		}
 	}
 	done, err := e.Apply(ctx, ws, m)
 	if err != nil {

@@ -325,7 +325,7 @@ func (m *undoing) prepare(ctx context.Context, chosen []*history.Change, net []h
 		if err := m.editor.History.Load(ctx, &f.After); err != nil {
 			return nil, err
 		}
-		steps[i] = commit.Step{Path: paths[i], Before: snap, After: f.After.Data, Remove: !f.After.Exists}
+		steps[i] = commit.Step{Path: paths[i], Before: snap, After: f.After.Data, Remove: !f.After.Exists, Attributes: f.After.Attributes}
 		// A mode that the change did not touch stays as it is by now.
 		if f.After.Exists && (snap == nil || f.Before.Mode != f.After.Mode) {
 			steps[i].Mode = &f.After.Mode

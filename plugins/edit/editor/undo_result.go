@@ -118,6 +118,7 @@ func (m *undoing) done(ctx context.Context, d *undoData, done *commit.Done) (*sd
 		if w := done.Written[i]; w != nil && w.InPlace != "" {
 			fmt.Fprintf(&out, " (written over in place, because %s)", w.InPlace)
 		}
+		out.WriteString(refused(done.Written[i]))
 	}
 	res := &sdk.Result{Title: strings.ToUpper(m.verb()[:1]) + m.verb()[1:] + " " + titles(d.Changes), Effects: done.Effects}
 	if done.Lost != "" {

@@ -53,6 +53,9 @@ func (e *editor) write(ctx context.Context, call *sdk.Call, in writeArgs) (*sdk.
 	}
 	defer unlock()
 	target := c.target
+	if err := target.Read(); err != nil {
+		return nil, err
+	}
 	c.after = content(in, target)
 	data := writeData{Path: target.Path.String(), BytesWritten: len(c.after), LineCount: lines(c.after), Created: target.Before == nil}
 	if target.Before != nil && bytes.Equal(c.after, target.Text.Content) {

@@ -2,6 +2,7 @@ package history
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
 	"errors"
@@ -25,45 +26,109 @@ func (s *Store) contentFile(hash []byte) string {
 	return filepath.Join(filepath.Dir(s.path), "contents", hex.EncodeToString(hash))
 }
 
-// keep stores a content. It is called in a transaction, and so by one process at a time.
-func (s *Store) keep(ctx context.Context, tx *sql.Tx, v *Version) error {
-	data := v.Data
-	if s.path != "" && len(data) >= largeContent {
-		if err := s.keepFile(v); err != nil {
-			return err
-		}
-		data = nil
+// Stage writes the large contents of a change to files of their own, which Begin gives their
+// names, so that the transaction need not wait for it. What is staged of a change that is
+// not begun then is removed with time. ErrTooLarge is as in Begin.
+func (s *Store) Stage(c *Change) error {
+	var size int64
+	for i := range c.Files {
+		size += int64(len(c.Files[i].Before.Data))
 	}
-	_, err := tx.ExecContext(ctx, `INSERT INTO contents (hash, size, data) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`, v.Hash[:], len(v.Data), data)
-	return err
-}
-
-// keepFile writes the file of a large content. It is not forced to the disk: after a
-// power cut the content may be missing, which Load tells.
-func (s *Store) keepFile(v *Version) error {
-	path := s.contentFile(v.Hash[:])
-	if st, err := os.Stat(path); err == nil && st.Size() == int64(len(v.Data)) {
+	if size > s.limit && len(c.Moves) == 0 {
+		return ErrTooLarge
+	}
+	if s.path == "" || c.staged != nil {
 		return nil
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".new-") // private by its mode
-	if err != nil {
-		return err
-	}
-	_, err = tmp.Write(v.Data)
-	if err = errors.Join(err, tmp.Close()); err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(tmp.Name()))
+	c.staged = make(map[[sha256.Size]byte]string)
+	for i := range c.Files {
+		v := &c.Files[i].Before
+		if !s.large(v) || c.staged[v.Hash] != "" || s.kept(v) {
+			continue
+		}
+		name, err := s.stage(v.Data)
+		if err != nil {
+			c.unstage()
+			return err
+		}
+		c.staged[v.Hash] = name
 	}
 	return nil
 }
 
+// unstage removes what is still without a name.
+func (c *Change) unstage() {
+	for _, name := range c.staged {
+		_ = os.Remove(name)
+	}
+	c.staged = nil
+}
+
+// large reports whether a content is kept as a file.
+func (s *Store) large(v *Version) bool { return s.path != "" && len(v.Data) >= largeContent }
+
+// kept reports whether the file of a content is there.
+func (s *Store) kept(v *Version) bool {
+	st, err := os.Stat(s.contentFile(v.Hash[:]))
+	return err == nil && st.Size() == int64(len(v.Data))
+}
+
+// keep stores a content. It is called in a transaction, and so by one process at a time.
+func (s *Store) keep(ctx context.Context, tx *transaction, c *Change, v *Version) error {
+	data := v.Data
+	if s.large(v) {
+		if err := s.keepFile(c, v); err != nil {
+			return err
+		}
+		data = nil
+	}
+	_, err := tx.exec(ctx, addContent, v.Hash[:], len(v.Data), data)
+	return err
+}
+
+// keepFile sees to it that the file of a large content is there. It is not forced to the disk:
+// after a power cut the content may be missing, which Load tells.
+func (s *Store) keepFile(c *Change, v *Version) error {
+	if s.kept(v) {
+		return nil
+	}
+	name, ok := c.staged[v.Hash]
+	if !ok { // it was there when the others were staged
+		var err error
+		if name, err = s.stage(v.Data); err != nil {
+			return err
+		}
+		c.staged[v.Hash] = name
+	}
+	if err := os.Rename(name, s.contentFile(v.Hash[:])); err != nil {
+		return err
+	}
+	delete(c.staged, v.Hash)
+	return nil
+}
+
+// stage writes a content to a file without a name of its own.
+func (s *Store) stage(data []byte) (name string, err error) {
+	dir := filepath.Join(filepath.Dir(s.path), "contents")
+	tmp, err := os.CreateTemp(dir, ".new-") // private by its mode
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return "", err
+		}
+		tmp, err = os.CreateTemp(dir, ".new-")
+	}
+	if err != nil {
+		return "", err
+	}
+	_, err = tmp.Write(data)
+	if err = errors.Join(err, tmp.Close()); err != nil {
+		return "", errors.Join(err, os.Remove(tmp.Name()))
+	}
+	return tmp.Name(), nil
+}
+
 // content reads what keep stored.
-func (s *Store) content(ctx context.Context, tx *sql.Tx, hash []byte) ([]byte, error) {
+func (s *Store) content(ctx context.Context, tx *transaction, hash []byte) ([]byte, error) {
 	var data []byte
 	var size int64
 	if err := tx.QueryRowContext(ctx, `SELECT size, data FROM contents WHERE hash = ?`, hash).Scan(&size, &data); err != nil {
@@ -77,7 +142,7 @@ func (s *Store) content(ctx context.Context, tx *sql.Tx, hash []byte) ([]byte, e
 
 // dropContents removes the contents in the table loose that nothing needs. What follows
 // a change is kept only while it is undone: it is in the file otherwise.
-func (s *Store) dropContents(ctx context.Context, tx *sql.Tx) error {
+func (s *Store) dropContents(ctx context.Context, tx *transaction) error {
 	rows, err := tx.QueryContext(ctx, `DELETE FROM contents WHERE hash IN (SELECT hash FROM loose)
 		AND NOT EXISTS (SELECT 1 FROM files WHERE before_hash = contents.hash)
 		AND NOT EXISTS (SELECT 1 FROM files JOIN changes ON changes.id = files.change WHERE after_hash = contents.hash AND state = 2)

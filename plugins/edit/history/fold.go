@@ -33,6 +33,9 @@ func Fold(changes []*Change, again bool) ([]File, error) {
 			if !net[i].After.Same(from) {
 				return nil, &GapError{f.Path, c}
 			}
+			if to.Exists && to.Attributes == nil { // only a change that removes a file knows them
+				to.Attributes = net[i].After.Attributes
+			}
 			net[i].After = to
 		}
 	}

@@ -20,6 +20,8 @@ import (
 	"crypto/sha256"
 	"io/fs"
 	"time"
+
+	"toolhost.dev/sdk/workspace"
 )
 
 // DefaultLimit is how many bytes a history keeps, of all sessions together.
@@ -33,6 +35,8 @@ type Version struct {
 	Mode fs.FileMode
 	// Data are the bytes, where they are known; nil otherwise.
 	Data []byte
+	// Attributes are kept of a file that goes, for when it comes back; nil of any other.
+	Attributes *workspace.Attributes
 }
 
 // Content makes the version of a file that is there.
@@ -88,6 +92,9 @@ type Change struct {
 	// that order.
 	Moves []int64
 	To    State
+
+	// staged are files with large contents that have no name yet, by the hash; see Stage.
+	staged map[[sha256.Size]byte]string
 }
 
 // Touches reports whether the change is about a file.

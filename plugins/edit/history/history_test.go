@@ -318,3 +318,48 @@ func TestLargeContents(t *testing.T) {
 	must(t, s.Load(t.Context(), &v))
 	must(t, s.Close())
 }
+
+// TestNothingStaysStaged notes changes with large contents, some of which are refused.
+func TestNothingStaysStaged(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, 1<<20)
+	large := strings.Repeat("x", 100_000)
+	staged := func() (n int) {
+		names, err := filepath.Glob(filepath.Join(dir, "contents", ".new-*"))
+		must(t, err)
+		return len(names)
+	}
+	// One content twice: it is kept once.
+	c := &history.Change{Session: "s", Files: []history.File{file("/f", large, "y"), file("/g", large, "y")}}
+	must(t, s.Stage(c))
+	if staged() != 1 {
+		t.Errorf("%d contents are staged, not one", staged())
+	}
+	must(t, s.Begin(t.Context(), c))
+	must(t, s.Finish(t.Context(), c))
+	if staged() != 0 {
+		t.Errorf("%d contents are left of a change that was noted", staged())
+	}
+	moving := &history.Change{Session: "s", Moves: []int64{4711}, To: history.Undone, Files: []history.File{file("/f", large+"z", "y")}}
+	if err := s.Begin(t.Context(), moving); err == nil || staged() != 0 {
+		t.Errorf("%d contents are left of a change that was refused: %v", staged(), err)
+	}
+	if err := s.Stage(&history.Change{Session: "s", Files: []history.File{file("/h", strings.Repeat("x", 1<<20+1), "y")}}); !errors.Is(err, history.ErrTooLarge) || staged() != 0 {
+		t.Errorf("%d contents are left of a change that is too large: %v", staged(), err)
+	}
+	// A file that another process removed between staging and noting is written again.
+	again := &history.Change{Session: "s", Files: []history.File{file("/f", large, "w")}}
+	must(t, s.Stage(again))
+	names, err := filepath.Glob(filepath.Join(dir, "contents", "*"))
+	must(t, err)
+	for _, name := range names {
+		must(t, os.Remove(name))
+	}
+	must(t, s.Begin(t.Context(), again))
+	must(t, s.Finish(t.Context(), again))
+	v := again.Files[0].Before
+	v.Data = nil
+	if err := s.Load(t.Context(), &v); err != nil || string(v.Data) != large {
+		t.Errorf("what was noted is not there: %v", err)
+	}
+}

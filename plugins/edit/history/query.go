@@ -22,7 +22,7 @@ type Log struct {
 // Log gives a session's history, only the changes that touch a file if path is not empty.
 func (s *Store) Log(ctx context.Context, session, path string) (*Log, error) {
 	l := &Log{}
-	err := s.update(ctx, func(tx *sql.Tx) error {
+	err := s.update(ctx, func(tx *transaction) error {
 		const which = `WHERE session = ?1 AND state = ?2 AND (?3 = '' OR id IN (SELECT change FROM files WHERE path = ?3))`
 		var err error
 		if l.Done, err = changes(ctx, tx, which+` ORDER BY place DESC`, session, Done, path); err != nil {
@@ -43,7 +43,7 @@ func (s *Store) Log(ctx context.Context, session, path string) (*Log, error) {
 // Later gives the last change of a file, of any session, that came after another one, and
 // whether it is the session's own; id is 0 if there is none.
 func (s *Store) Later(ctx context.Context, session, path string, than int64) (id int64, title string, own bool, err error) {
-	err = s.update(ctx, func(tx *sql.Tx) error {
+	err = s.update(ctx, func(tx *transaction) error {
 		var by string
 		err := tx.QueryRowContext(ctx, `SELECT id, title, session FROM changes WHERE place > (SELECT place FROM changes WHERE id = ?) AND state = ? AND id IN (SELECT change FROM files WHERE path = ?) ORDER BY place DESC LIMIT 1`,
 			than, Done, path).Scan(&id, &title, &by)
@@ -67,11 +67,11 @@ func (s *Store) Unfinished(ctx context.Context, paths ...string) ([]*Change, err
 		return nil, err
 	}
 	var some bool // hardly ever: this is asked before each change
-	if err := db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM changes WHERE state = 0)`).Scan(&some); err != nil || !some {
+	if err := db.statements[anyDoing].QueryRowContext(ctx).Scan(&some); err != nil || !some {
 		return nil, s.failed(err)
 	}
 	var found []*Change
-	err = s.update(ctx, func(tx *sql.Tx) error {
+	err = s.update(ctx, func(tx *transaction) error {
 		found, err = changes(ctx, tx, `WHERE state = ? AND id IN (SELECT change FROM files WHERE path IN (SELECT value FROM json_each(?))) ORDER BY id`, Doing, string(names))
 		return err
 	})
@@ -83,12 +83,13 @@ func (s *Store) Load(ctx context.Context, v *Version) error {
 	if !v.Exists || v.Data != nil {
 		return nil
 	}
-	return s.update(ctx, func(tx *sql.Tx) error {
+	return s.update(ctx, func(tx *transaction) error {
 		data, err := s.content(ctx, tx, v.Hash[:])
 		if err != nil {
 			return fmt.Errorf("the content %x is not there: %w", v.Hash[:6], err)
 		}
 		if c := Content(data, v.Mode); c.Hash == v.Hash {
+			c.Attributes = v.Attributes
 			*v = c
 			return nil
 		}
@@ -118,8 +119,8 @@ func (s *Store) Cut(ctx context.Context, session string) (paths []string, err er
 	return paths, s.failed(rows.Err())
 }
 
-func changes(ctx context.Context, tx *sql.Tx, where string, args ...any) ([]*Change, error) {
-	rows, err := tx.QueryContext(ctx, `SELECT id, session, at_ns, tool, title, state, dirs, moves, moves_to FROM changes `+where, args...) //nolint:gosec // where is a constant of this file
+func changes(ctx context.Context, tx *transaction, where string, args ...any) ([]*Change, error) {
+	rows, err := tx.QueryContext(ctx, `SELECT id, session, at_ns, tool, title, state, dirs, moves, moves_to FROM changes `+where, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -149,8 +150,8 @@ func changes(ctx context.Context, tx *sql.Tx, where string, args ...any) ([]*Cha
 	return out, nil
 }
 
-func files(ctx context.Context, tx *sql.Tx, change int64) ([]File, error) {
-	rows, err := tx.QueryContext(ctx, `SELECT path, before_hash, before_mode, after_hash, after_mode FROM files WHERE change = ? ORDER BY seq`, change)
+func files(ctx context.Context, tx *transaction, change int64) ([]File, error) {
+	rows, err := tx.QueryContext(ctx, `SELECT path, before_hash, before_mode, before_attributes, after_hash, after_mode, after_attributes FROM files WHERE change = ? ORDER BY seq`, change)
 	if err != nil {
 		return nil, err
 	}
@@ -160,10 +161,14 @@ func files(ctx context.Context, tx *sql.Tx, change int64) ([]File, error) {
 		var f File
 		var before, after []byte
 		var beforeMode, afterMode uint32
-		if err := rows.Scan(&f.Path, &before, &beforeMode, &after, &afterMode); err != nil {
+		var beforeHad, afterHad sql.NullString
+		if err := rows.Scan(&f.Path, &before, &beforeMode, &beforeHad, &after, &afterMode, &afterHad); err != nil {
 			return nil, err
 		}
 		f.Before, f.After = version(before, beforeMode), version(after, afterMode)
+		if err := errors.Join(f.Before.had(beforeHad), f.After.had(afterHad)); err != nil {
+			return nil, err
+		}
 		out = append(out, f)
 	}
 	return out, rows.Err()
@@ -176,4 +181,12 @@ func version(hash []byte, mode uint32) Version {
 	v := Version{Exists: true, Mode: fs.FileMode(mode)}
 	copy(v.Hash[:], hash)
 	return v
+}
+
+// had gives a version the attributes that are stored of it.
+func (v *Version) had(text sql.NullString) error {
+	if !text.Valid || !v.Exists {
+		return nil
+	}
+	return json.Unmarshal([]byte(text.String), &v.Attributes)
 }

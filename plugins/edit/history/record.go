@@ -24,17 +24,14 @@ func (e *MovedError) Error() string {
 // is no longer where it was. The oldest changes make room; ErrTooLarge says that even
 // then there is not enough.
 func (s *Store) Begin(ctx context.Context, c *Change) error {
-	var size int64
-	for _, f := range c.Files {
-		size += int64(len(f.Before.Data))
+	if err := s.Stage(c); err != nil {
+		return s.failed(err)
 	}
-	if size > s.limit && len(c.Moves) == 0 {
-		return ErrTooLarge
-	}
+	defer c.unstage()
 	if c.At.IsZero() {
 		c.At = time.Now()
 	}
-	return s.update(ctx, func(tx *sql.Tx) error {
+	return s.update(ctx, func(tx *transaction) error {
 		from := Done
 		if c.To == Done {
 			from = Undone
@@ -56,7 +53,7 @@ func (s *Store) Begin(ctx context.Context, c *Change) error {
 	})
 }
 
-func (s *Store) insert(ctx context.Context, tx *sql.Tx, c *Change) error {
+func (s *Store) insert(ctx context.Context, tx *transaction, c *Change) error {
 	dirs, err := json.Marshal(c.Dirs)
 	if err != nil {
 		return err
@@ -65,8 +62,7 @@ func (s *Store) insert(ctx context.Context, tx *sql.Tx, c *Change) error {
 	if err != nil {
 		return err
 	}
-	res, err := tx.ExecContext(ctx, `INSERT INTO changes (session, at_ns, tool, title, state, dirs, moves, moves_to) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-		c.Session, c.At.UnixNano(), c.Tool, c.Title, Doing, string(dirs), string(moves), c.To)
+	res, err := tx.exec(ctx, addChange, c.Session, c.At.UnixNano(), c.Tool, c.Title, Doing, string(dirs), string(moves), c.To)
 	if err != nil {
 		return err
 	}
@@ -75,12 +71,11 @@ func (s *Store) insert(ctx context.Context, tx *sql.Tx, c *Change) error {
 	}
 	for i, f := range c.Files {
 		if f.Before.Exists {
-			if err := s.keep(ctx, tx, &f.Before); err != nil {
+			if err := s.keep(ctx, tx, c, &f.Before); err != nil {
 				return err
 			}
 		}
-		if _, err := tx.ExecContext(ctx, `INSERT INTO files (change, seq, path, before_hash, before_mode, after_hash, after_mode) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-			c.ID, i, f.Path, f.Before.key(), uint32(f.Before.Mode), f.After.key(), uint32(f.After.Mode)); err != nil {
+		if _, err := tx.exec(ctx, addFile, c.ID, i, f.Path, f.Before.key(), uint32(f.Before.Mode), f.After.key(), uint32(f.After.Mode), f.Before.attributes()); err != nil {
 			return err
 		}
 	}
@@ -95,35 +90,72 @@ func (v Version) key() any {
 	return v.Hash[:]
 }
 
+// attributes are a version's as they are stored; NULL when there are none.
+func (v Version) attributes() any {
+	if v.Attributes == nil {
+		return nil
+	}
+	text, err := json.Marshal(v.Attributes)
+	if err != nil {
+		panic(err) // numbers, texts and bytes
+	}
+	return string(text)
+}
+
 // Finish says that the change was made, and which modes its files have now. The changes that it moves are where it takes
 // them; one of the session's own makes those on its files that could be done again go.
 func (s *Store) Finish(ctx context.Context, c *Change) error {
-	return s.update(ctx, func(tx *sql.Tx) error {
+	return s.update(ctx, func(tx *transaction) error {
 		if len(c.Moves) == 0 {
 			if err := s.forgetUndone(ctx, tx, c); err != nil {
 				return err
 			}
 			for i, f := range c.Files {
-				if _, err := tx.ExecContext(ctx, `UPDATE files SET after_mode = ? WHERE change = ? AND seq = ?`, uint32(f.After.Mode&modeBits), c.ID, i); err != nil {
+				if _, err := tx.exec(ctx, setMode, uint32(f.After.Mode&modeBits), c.ID, i); err != nil {
 					return err
 				}
 			}
-			_, err := tx.ExecContext(ctx, `UPDATE changes SET state = ?, place = ? WHERE id = ?`, Done, place(c, 0), c.ID)
+			_, err := tx.exec(ctx, settleChange, Done, place(c, 0), c.ID)
 			return err
 		}
 		for i, id := range c.Moves {
-			if _, err := tx.ExecContext(ctx, `UPDATE changes SET state = ?, place = ? WHERE id = ?`, c.To, place(c, i), id); err != nil {
+			if _, err := tx.exec(ctx, settleChange, c.To, place(c, i), id); err != nil {
 				return err
 			}
+		}
+		if err := s.keepAttributes(ctx, tx, c); err != nil {
+			return err
 		}
 		return s.forget(ctx, tx, `SELECT ?`, c.ID)
 	})
 }
 
+// keepAttributes notes those of the files that go by moving others: they come back when those are moved again.
+func (s *Store) keepAttributes(ctx context.Context, tx *transaction, c *Change) error {
+	const what = `WHERE path = ? AND change IN (SELECT value FROM json_each(?))`
+	set := `UPDATE files SET after_attributes = ? ` + what + ` AND after_hash IS NOT NULL`
+	if c.To == Done {
+		set = `UPDATE files SET before_attributes = ? ` + what + ` AND before_hash IS NOT NULL`
+	}
+	moves, err := json.Marshal(c.Moves)
+	if err != nil {
+		return err
+	}
+	for _, f := range c.Files {
+		if f.Before.Attributes == nil {
+			continue
+		}
+		if _, err := tx.ExecContext(ctx, set, f.Before.attributes(), f.Path, string(moves)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // forgetUndone forgets what could be done again on the files of a new change.
-func (s *Store) forgetUndone(ctx context.Context, tx *sql.Tx, c *Change) error {
+func (s *Store) forgetUndone(ctx context.Context, tx *transaction, c *Change) error {
 	var some bool // mostly not, and the rest is much work for nothing
-	if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM changes WHERE session = ? AND state = ?)`, c.Session, Undone).Scan(&some); err != nil || !some {
+	if err := tx.row(ctx, anyUndone, c.Session).Scan(&some); err != nil || !some {
 		return err
 	}
 	return s.forget(ctx, tx, `SELECT id FROM changes WHERE session = ? AND state = ? AND id IN
@@ -136,12 +168,12 @@ func place(c *Change, i int) int64 { return c.ID<<20 + int64(i) }
 
 // Abandon says that the change was not made.
 func (s *Store) Abandon(ctx context.Context, c *Change) error {
-	return s.update(ctx, func(tx *sql.Tx) error { return s.forget(ctx, tx, `SELECT ?`, c.ID) })
+	return s.update(ctx, func(tx *transaction) error { return s.forget(ctx, tx, `SELECT ?`, c.ID) })
 }
 
 // Clear forgets a session's changes, or those that touch a file, and gives their number.
 func (s *Store) Clear(ctx context.Context, session, path string) (n int, err error) {
-	err = s.update(ctx, func(tx *sql.Tx) error {
+	err = s.update(ctx, func(tx *transaction) error {
 		const which = `FROM changes WHERE session = ?1 AND state <> ?2 AND (?3 = '' OR id IN (SELECT change FROM files WHERE path = ?3))`
 		if err := tx.QueryRowContext(ctx, `SELECT count(*) `+which, session, Doing, path).Scan(&n); err != nil {
 			return err
@@ -158,19 +190,19 @@ func (s *Store) Clear(ctx context.Context, session, path string) (n int, err err
 
 // makeRoom drops the oldest changes of any session until the rest fits, but not c nor what
 // it moves.
-func (s *Store) makeRoom(ctx context.Context, tx *sql.Tx, c *Change) error {
-	kept, err := json.Marshal(append([]int64{c.ID}, c.Moves...))
-	if err != nil {
-		return err
-	}
+func (s *Store) makeRoom(ctx context.Context, tx *transaction, c *Change) error {
 	for {
 		var total int64
-		if err := tx.QueryRowContext(ctx, `SELECT bytes FROM total`).Scan(&total); err != nil || total <= s.limit {
+		if err := tx.row(ctx, totalSize).Scan(&total); err != nil || total <= s.limit {
+			return err
+		}
+		kept, err := json.Marshal(append([]int64{c.ID}, c.Moves...))
+		if err != nil {
 			return err
 		}
 		var id int64
 		var session string
-		err := tx.QueryRowContext(ctx, `SELECT id, session FROM changes WHERE state <> ? AND id NOT IN (SELECT value FROM json_each(?)) ORDER BY id LIMIT 1`,
+		err = tx.QueryRowContext(ctx, `SELECT id, session FROM changes WHERE state <> ? AND id NOT IN (SELECT value FROM json_each(?)) ORDER BY id LIMIT 1`,
 			Doing, string(kept)).Scan(&id, &session)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil // what is left is under way
@@ -188,7 +220,7 @@ func (s *Store) makeRoom(ctx context.Context, tx *sql.Tx, c *Change) error {
 }
 
 // forget removes the changes that a query gives, and the contents that nothing needs then.
-func (s *Store) forget(ctx context.Context, tx *sql.Tx, which string, args ...any) error {
+func (s *Store) forget(ctx context.Context, tx *transaction, which string, args ...any) error {
 	for _, step := range []string{
 		`CREATE TEMP TABLE IF NOT EXISTS going (id INTEGER PRIMARY KEY)`,
 		`CREATE TEMP TABLE IF NOT EXISTS loose (hash BLOB PRIMARY KEY)`,
@@ -199,7 +231,7 @@ func (s *Store) forget(ctx context.Context, tx *sql.Tx, which string, args ...an
 			return err
 		}
 	}
-	if _, err := tx.ExecContext(ctx, `INSERT INTO going `+which, args...); err != nil { //nolint:gosec // which is a constant of this file
+	if _, err := tx.ExecContext(ctx, `INSERT INTO going `+which, args...); err != nil {
 		return err
 	}
 	for _, step := range []string{

@@ -2,7 +2,6 @@ package history
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -37,6 +36,17 @@ CREATE TRIGGER contents_removed AFTER DELETE ON contents BEGIN UPDATE total SET 
 CREATE TRIGGER files_added AFTER INSERT ON files BEGIN UPDATE total SET bytes = bytes + 300 + length(new.path); END;
 CREATE TRIGGER files_removed AFTER DELETE ON files BEGIN UPDATE total SET bytes = bytes - 300 - length(old.path); END;
 CREATE TABLE dropped (session TEXT PRIMARY KEY, count INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+`, `
+-- What a file that goes had beside content and mode, as JSON.
+ALTER TABLE files ADD COLUMN before_attributes TEXT;
+ALTER TABLE files ADD COLUMN after_attributes TEXT;
+CREATE TRIGGER attributes_added AFTER INSERT ON files WHEN new.before_attributes IS NOT NULL
+	BEGIN UPDATE total SET bytes = bytes + length(new.before_attributes); END;
+CREATE TRIGGER attributes_changed AFTER UPDATE OF before_attributes, after_attributes ON files BEGIN UPDATE total SET bytes = bytes
+	+ ifnull(length(new.before_attributes), 0) + ifnull(length(new.after_attributes), 0)
+	- ifnull(length(old.before_attributes), 0) - ifnull(length(old.after_attributes), 0); END;
+CREATE TRIGGER attributes_removed AFTER DELETE ON files WHEN old.before_attributes IS NOT NULL OR old.after_attributes IS NOT NULL
+	BEGIN UPDATE total SET bytes = bytes - ifnull(length(old.before_attributes), 0) - ifnull(length(old.after_attributes), 0); END;
 `}
 
 // Store is the histories of all sessions. It is safe for concurrent use.
@@ -45,7 +55,7 @@ type Store struct {
 	limit int64
 
 	mu sync.Mutex
-	db *sql.DB // nil before the first use
+	db *database // nil before the first use
 }
 
 // Open gives the store in a directory, or one in memory when dir is empty. It keeps up to
@@ -77,15 +87,16 @@ func (s *Store) Close() error {
 }
 
 // update runs f in a transaction that excludes every other writer, of other processes too.
-func (s *Store) update(ctx context.Context, f func(*sql.Tx) error) error {
+func (s *Store) update(ctx context.Context, f func(*transaction) error) error {
 	db, err := s.open(ctx)
 	if err != nil {
 		return err
 	}
-	tx, err := db.BeginTx(ctx, nil)
+	begun, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return s.failed(err)
 	}
+	tx := &transaction{begun, db.statements}
 	defer tx.Rollback() //nolint:errcheck // after Commit it does nothing
 	if err := f(tx); err != nil {
 		return s.failed(err)
@@ -93,7 +104,7 @@ func (s *Store) update(ctx context.Context, f func(*sql.Tx) error) error {
 	return s.failed(tx.Commit())
 }
 
-func (s *Store) open(ctx context.Context) (*sql.DB, error) {
+func (s *Store) open(ctx context.Context) (*database, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.db != nil {
@@ -108,8 +119,10 @@ func (s *Store) open(ctx context.Context) (*sql.DB, error) {
 			return nil, s.failed(errors.Join(err, db.Close()))
 		}
 	}
-	s.db = db
-	return db, nil
+	if s.db, err = prepare(ctx, db); err != nil {
+		return nil, s.failed(err)
+	}
+	return s.db, nil
 }
 
 // failed says what is wrong with the database and what to do about it.

@@ -3,6 +3,8 @@ package strategy
 import (
 	"bytes"
 	"strings"
+
+	"toolhost.dev/sdk/workspace"
 )
 
 // replacement puts lines in LF space in the place of a range of the file.
@@ -274,7 +276,7 @@ func (f *file) replace(reps []replacement, final FinalNewline) ([]byte, error) {
 	if size > MaxText {
 		return nil, refused("the file would have %d MB; files of up to %d MB are edited.", size>>20, MaxText>>20)
 	}
-	out := make([]byte, 0, size+64)
+	out := workspace.Scratch(size + 64)
 	at := 0
 	for _, r := range reps {
 		from := f.original(r.from)

@@ -55,25 +55,57 @@ type States interface {
 	FileState(ctx context.Context, path string) (tool.FileState, bool, error)
 }
 
-// Target is a file that may be changed: it passed layers 2 to 7.
+// Target is a file that may be changed: it passed layers 2 to 5, and 6 and 7 too once Read says so.
 type Target struct {
 	Path workspace.Path
 	// Before is the file as it is; nil when it is to be created.
 	Before *workspace.Snapshot
 	// Text is its content; nil when it is to be created.
 	Text *workspace.Text
+
+	known <-chan answer // nil when there is nothing that could be lost
+}
+
+// Read takes the file through layers 6 and 7, which wait for what the session knows and for
+// the hash of the file. It is called once, before anything is done with the file or said of
+// its content; the new content can be made meanwhile.
+func (t *Target) Read() error {
+	if t.known == nil {
+		return nil
+	}
+	state := <-t.known
+	switch {
+	case state.err != nil:
+		return state.err
+	case !state.known:
+		return Refuse(NotRead, tool.Conflict, "File has not been read yet. Read it first before writing to it.")
+	case state.Hash != t.Before.Hash(): // a newer time of the same bytes is no change
+		return Refuse(ModifiedSinceRead, tool.Conflict, "File has been modified since read, either by the user or by a linter. Read it again before attempting to write it.")
+	}
+	return nil
 }
 
 // File takes a path through layers 2 to 7. create says that the file is to be made:
 // it must be missing or empty, unless overwrite says that its content is replaced.
 func File(ctx context.Context, ws *workspace.Workspace, states States, cwd, name string, create, overwrite bool) (*Target, error) {
+	t, err := Open(ctx, ws, states, cwd, name, create, overwrite)
+	if err == nil {
+		err = t.Read()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// Open does what File does, but for layers 6 and 7: see [Target.Read].
+func Open(ctx context.Context, ws *workspace.Workspace, states States, cwd, name string, create, overwrite bool) (*Target, error) {
 	p, err := Path(ws, cwd, name)
 	if err != nil {
 		return nil, err
 	}
 	known := ask(ctx, states, p)
 	before, err := ws.ReadFile(p, workspace.MaxFileSize)
-	state := <-known
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && create:
 		return &Target{Path: p}, nil
@@ -96,16 +128,11 @@ func File(ctx context.Context, ws *workspace.Workspace, states States, cwd, name
 	if err != nil {
 		return nil, coded(WrongType, fmt.Errorf("%s: %w", name, err))
 	}
-	switch {
-	case state.err != nil:
-		return nil, state.err
-	case len(before.Data) == 0: // there is nothing that could be lost
-	case !state.known:
-		return nil, Refuse(NotRead, tool.Conflict, "File has not been read yet. Read it first before writing to it.")
-	case state.Hash != before.Hash: // a newer time of the same bytes is no change
-		return nil, Refuse(ModifiedSinceRead, tool.Conflict, "File has been modified since read, either by the user or by a linter. Read it again before attempting to write it.")
+	t := &Target{Path: p, Before: before, Text: text}
+	if len(before.Data) > 0 {
+		t.known = known
 	}
-	return &Target{Path: p, Before: before, Text: text}, nil
+	return t, nil
 }
 
 // answer is what the session knows of a file.

@@ -109,7 +109,7 @@ func read(ctx context.Context, call *sdk.Call, in readArgs) (*sdk.Result, error)
 		if err != nil {
 			return nil, err
 		}
-		if known && !state.Partial && state.Hash == snap.Hash {
+		if known && !state.Partial && state.Hash == snap.Hash() {
 			return &sdk.Result{
 				Output: fmt.Sprintf("[note: %s holds the same %s as when this session last saw or wrote it]", r.name, workspace.FormatSize(state.Size)), Title: "Read " + r.name,
 				Data: sdk.Data(readData{Path: r.path.String(), Unchanged: true}), Effects: []tool.Effect{snap.Effect()},

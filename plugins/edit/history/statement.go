@@ -1,0 +1,65 @@
+package history
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+)
+
+// The statements of a change that is made for the first time. Each edit comes by them, and
+// to compile them takes longer than to run them.
+const (
+	anyDoing     = `SELECT EXISTS (SELECT 1 FROM changes WHERE state = 0)`
+	anyUndone    = `SELECT EXISTS (SELECT 1 FROM changes WHERE session = ? AND state = 2)`
+	addChange    = `INSERT INTO changes (session, at_ns, tool, title, state, dirs, moves, moves_to) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
+	addContent   = `INSERT INTO contents (hash, size, data) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`
+	addFile      = `INSERT INTO files (change, seq, path, before_hash, before_mode, after_hash, after_mode, before_attributes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
+	totalSize    = `SELECT bytes FROM total`
+	setMode      = `UPDATE files SET after_mode = ?1 WHERE change = ?2 AND seq = ?3 AND after_mode <> ?1`
+	settleChange = `UPDATE changes SET state = ?, place = ? WHERE id = ?`
+)
+
+// database is an open database.
+type database struct {
+	*sql.DB
+	statements map[string]*sql.Stmt // by their text
+}
+
+// prepare compiles the statements. The database has one connection, which a transaction
+// occupies: so it is done before the first.
+func prepare(ctx context.Context, db *sql.DB) (*database, error) {
+	d := &database{db, make(map[string]*sql.Stmt)}
+	for _, text := range []string{anyDoing, anyUndone, addChange, addContent, addFile, totalSize, setMode, settleChange} {
+		stmt, err := db.PrepareContext(ctx, text)
+		if err != nil {
+			return nil, errors.Join(err, d.Close())
+		}
+		d.statements[text] = stmt
+	}
+	return d, nil
+}
+
+// Close closes the statements and the database.
+func (d *database) Close() error {
+	var errs []error
+	for _, stmt := range d.statements {
+		errs = append(errs, stmt.Close())
+	}
+	return errors.Join(append(errs, d.DB.Close())...)
+}
+
+// transaction is one of a database.
+type transaction struct {
+	*sql.Tx
+	statements map[string]*sql.Stmt
+}
+
+// exec runs one of the statements.
+func (tx *transaction) exec(ctx context.Context, text string, args ...any) (sql.Result, error) {
+	return tx.StmtContext(ctx, tx.statements[text]).ExecContext(ctx, args...)
+}
+
+// row asks one of the statements for its only row.
+func (tx *transaction) row(ctx context.Context, text string, args ...any) *sql.Row {
+	return tx.StmtContext(ctx, tx.statements[text]).QueryRowContext(ctx, args...)
+}

@@ -1,0 +1,127 @@
+package workspace
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Attributes are what a file has beside its content and mode. They outlive it, so that it can
+// be made again as it was; see [WriteOptions.Attributes].
+type Attributes struct {
+	UID int `json:"uid"`
+	GID int `json:"gid"`
+	// Extended are the extended attributes, access control lists among them.
+	Extended map[string][]byte `json:"extended,omitempty"`
+	// Unknown says what could not be read.
+	Unknown string `json:"unknown,omitempty"`
+}
+
+// Attributes reads those of a regular file; nil where the system has none.
+func (w *Workspace) Attributes(p Path) (*Attributes, error) {
+	f, info, err := w.open(p)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil, nil
+	}
+	a := &Attributes{UID: int(st.Uid), GID: int(st.Gid)}
+	fd := int(f.Fd())
+	a.Extended, err = attributes(fd)
+	capability, none := sized(func(buf []byte) (int, error) { return unix.Fgetxattr(fd, Capability, buf) })
+	if err != nil {
+		a.Unknown = fmt.Sprintf("its extended attributes could not be read (%v)", cause(err))
+	} else if none == nil {
+		if a.Extended == nil {
+			a.Extended = make(map[string][]byte)
+		}
+		a.Extended[Capability] = capability
+	}
+	return a, nil
+}
+
+// Capability is the attribute that gives a program capabilities. It belongs to the content: who
+// makes a file with another one leaves it out.
+const Capability = "security.capability"
+
+// bestow gives a new file attributes and a mode. refused says what the system does not allow.
+func (a *Attributes) bestow(f *os.File, mode fs.FileMode) (refused []string, err error) {
+	fd := int(f.Fd())
+	var now unix.Stat_t
+	if err := unix.Fstat(fd, &now); err != nil {
+		return nil, err
+	}
+	if a.Unknown != "" {
+		refused = append(refused, a.Unknown)
+	}
+	raw := rawBits(mode)
+	owner := int(now.Uid) == a.UID || unix.Fchown(fd, a.UID, -1) == nil
+	group := int(now.Gid) == a.GID || unix.Fchown(fd, -1, a.GID) == nil
+	if !owner {
+		refused = append(refused, "its owner was "+account("user", a.UID))
+	}
+	if !group { // what that group was allowed is not for another one
+		refused = append(refused, "its group was "+account("group", a.GID)+", and the new one may do what others may")
+		raw &^= (^raw & 0o007) << 3
+	}
+	if bits := raw & (unix.S_ISUID | unix.S_ISGID); bits != 0 && (!owner || !group) { // it would run as somebody else
+		refused = append(refused, "its mode had setuid or setgid")
+		raw &^= unix.S_ISUID | unix.S_ISGID
+	}
+	refused = append(refused, a.extend(fd, group)...)
+	if err := unix.Fchmod(fd, raw); err != nil { // last: see dress
+		refused = append(refused, fmt.Sprintf("its mode was %04o (%v)", raw, err))
+	}
+	return refused, nil
+}
+
+// unmapped is the number that the kernel shows of users and groups which a namespace has none for.
+const unmapped = 65534
+
+// account names a user or group.
+func account(what string, id int) string {
+	if id == unmapped {
+		return "another " + what
+	}
+	return fmt.Sprintf("the %s %d", what, id)
+}
+
+// extend gives a new file the extended attributes, and takes those that it has from its directory.
+func (a *Attributes) extend(fd int, group bool) (refused []string) {
+	have, err := attributes(fd)
+	if err != nil {
+		return []string{fmt.Sprintf("its extended attributes could not be compared (%v)", cause(err))}
+	}
+	for _, name := range slices.Sorted(maps.Keys(have)) {
+		if _, ok := a.Extended[name]; !ok && a.Unknown == "" {
+			if err := unix.Fremovexattr(fd, name); err != nil {
+				refused = append(refused, fmt.Sprintf("it lacked the attribute %s (%v)", name, err))
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.Extended)) {
+		value := a.Extended[name]
+		if was, ok := have[name]; ok && string(was) == string(value) {
+			continue
+		}
+		if name == accessList && !group {
+			refused = append(refused, "its access control list gave its group rights")
+			continue
+		}
+		if err := unix.Fsetxattr(fd, name, value, 0); err != nil {
+			refused = append(refused, fmt.Sprintf("it had the attribute %s (%v)", name, err))
+		}
+	}
+	return refused
+}
+
+// accessList is the attribute that holds a file's access control list.
+const accessList = "system.posix_acl_access"
