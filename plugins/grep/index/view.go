@@ -105,3 +105,6 @@ func (v *view) take(e *entry) {
 	}
 	v.files++
 }
+
+// has reports whether a file is among the items.
+func (v *view) has(f *file) bool { return int(f.id) < len(v.at) && v.at[f.id] >= 0 }
