@@ -238,9 +238,10 @@ func (s *Snapshot) Candidates(need content.Need, text func(worker int, t Text) b
 	places := make([]uint64, (len(v.items)+63)/64)
 	mark := func(at int32) { places[at/64] |= 1 << (at % 64) }
 	n := 0
-	if sel.All() {
+	const few = 8
+	if sel.All() || v.texts < len(s.x.files)/few { // else it is less to look at each one selected
 		for i, e := range v.items {
-			if e.file != nil && e.file.kind == textFile {
+			if e.file != nil && e.file.kind == textFile && sel.Has(e.file.text) {
 				mark(int32(i)) // #nosec G115 -- at most maxEntries
 				n++
 			}
