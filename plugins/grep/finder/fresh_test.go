@@ -22,6 +22,7 @@ func agree(t *testing.T, name string, hosts map[string]*host) {
 	}{
 		{"grep", args{"pattern": "needle", "head_limit": 0}}, {"grep", args{"pattern": "needle", "hidden": true, "no_ignore": true, "head_limit": 0}},
 		{"grep", args{"pattern": "e+", "output_mode": "count", "head_limit": 0}}, {"glob", args{"pattern": "**/*", "head_limit": 0}}, {"glob", args{"pattern": "**/*/", "head_limit": 0}},
+		{"list", args{"recursive": true}}, {"list", args{"recursive": true, "sort": "modified", "hidden": false}}, {"list", args{"pattern": "**/*.txt", "no_ignore": true}},
 		{"grep", args{"pattern": "needle", "glob": []string{"*.txt", "!b.*"}, "head_limit": 0}}, {"grep", args{"pattern": "needle", "type": "txt", "path": "sub", "head_limit": 0}},
 	}
 	for _, c := range calls {

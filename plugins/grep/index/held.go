@@ -53,10 +53,13 @@ func (x *Index) probe(d *dir) (p walk.Probe, held bool, err error) {
 // keepOpen keeps a directory open that was opened by its path and is the one that was listed. It
 // reports whether it did.
 //
-// A network file system may ask its server only when a directory is opened. Other file systems
-// than the root's could not be unmounted.
+// A network file system may ask its server only when a directory is opened. What is mounted
+// beneath the root could not be unmounted.
 func (x *Index) keepOpen(d *dir, p walk.Probe) bool {
-	if _, compared := x.byStat[d]; !compared || x.mounts == nil || d.kind != freshness.Watched || d.stamp.Dev != x.root.stamp.Dev || len(d.entries) > partSize || !x.open.take() {
+	if _, compared := x.byStat[d]; !compared || x.mounts == nil || d.kind != freshness.Watched || len(d.entries) > partSize {
+		return false
+	}
+	if mount, ok := p.Mount(); !ok || mount != x.mount || !x.open.take() {
 		return false
 	}
 	d.held = &p

@@ -30,6 +30,7 @@ import (
 	"toolhost.dev/plugins/grep/content"
 	"toolhost.dev/plugins/grep/freshness"
 	"toolhost.dev/plugins/grep/ignore"
+	"toolhost.dev/plugins/grep/walk"
 )
 
 // Index is what is known of a tree. Its methods are called with mu held.
@@ -42,6 +43,7 @@ type Index struct {
 	watcher *freshness.Watcher // nil: everything is found out by comparing
 	mounts  *freshness.Mounts  // nil: of mounts nobody tells
 	open    *descriptors       // for directories that are held
+	mount   uint64             // the root's; zero: not known
 	workers int
 	made    bool // texts may be looked at
 	// readRule reads an ignore file that is not in a directory that is known.
@@ -97,6 +99,10 @@ func build(handle *os.File, path string, readRule func(string) ([]byte, error), 
 		if x.mostWatches = s.options.Watches; x.mostWatches == 0 {
 			x.mostWatches = freshness.MaxWatches() / 2 // others need some, too
 		}
+	}
+	if p, err := walk.OpenProbe(handle, "."); err == nil {
+		x.mount, _ = p.Mount()
+		p.Close()
 	}
 	x.root = &dir{path: path}
 	x.dirs = 1

@@ -141,10 +141,18 @@ func (i Item) Text() (text []byte, ok bool) {
 	return i.e.file.text.Bytes()
 }
 
+// KnownInfo gives the size and time of a file that is known.
+func (i Item) KnownInfo() (info walk.Info, ok bool) {
+	if f := i.e.file; f != nil && f.stamp.Ino != 0 {
+		return walk.Info{Size: f.stamp.Size, Modified: time.Unix(0, f.stamp.Mtime)}, true
+	}
+	return walk.Info{}, false
+}
+
 // Info gives what is known of it without opening it, from the disk if need be.
 func (i Item) Info() (walk.Info, error) {
-	if f := i.e.file; f != nil && f.stamp.Ino != 0 {
-		return walk.Info{Size: f.stamp.Size, Modified: time.Unix(0, f.stamp.Mtime)}, nil
+	if info, ok := i.KnownInfo(); ok {
+		return info, nil
 	}
 	dir, err := walk.OpenDir(i.s.x.handle, i.s.x.rel(i.e.in))
 	if err != nil {

@@ -76,6 +76,7 @@ func (v *view) add(d *dir, o *walk.Options) {
 		}
 		v.take(e)
 		switch {
+		case isDir && o.Closed != nil && o.Closed(e.name()):
 		case isDir && e.dir != nil:
 			v.add(e.dir, o)
 		case isDir:

@@ -39,3 +39,11 @@ func (s *Stamper) at(dir int, name string) (freshness.Stamp, error) {
 	}
 	return freshness.StampOfX(&s.stat), nil
 }
+
+// Mount gives the number of the mount that the directory is reached by; ok is false if the
+// system does not tell.
+func (p Probe) Mount() (id uint64, ok bool) {
+	var st unix.Statx_t
+	err := unix.Statx(p.fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &st)
+	return st.Mnt_id, err == nil && st.Mask&unix.STATX_MNT_ID != 0
+}

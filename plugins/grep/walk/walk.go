@@ -42,6 +42,8 @@ type Options struct {
 	// Dotted reports whether a hidden name is wanted nonetheless; nil: none is.
 	Dotted   func(name string) bool
 	NoIgnore bool // do not read ignore files
+	// Closed reports whether a directory is visited without what is in it; nil: none is.
+	Closed func(name string) bool
 	// Globs and Type say which files are wanted; nil: all.
 	Globs *ignore.Globs
 	Type  *filetype.Type
@@ -148,7 +150,7 @@ func (w *walker) list(ctx context.Context, d *Dir) []Entry {
 			continue
 		}
 		keep = append(keep, e)
-		if e.Type.IsDir() {
+		if e.Type.IsDir() && !w.opts.closed(e.Name) {
 			later = append(later, &task{dir: d.child(e.Name)})
 		}
 	}
@@ -183,6 +185,8 @@ func (s *Skipped) Add(o *Skipped) {
 	s.Permission.Add(o.Permission.Load())
 	s.Failed.Add(o.Failed.Load())
 }
+
+func (o *Options) closed(name string) bool { return o.Closed != nil && o.Closed(name) }
 
 func (o *Options) rules() RuleReader { return RuleReader{Read: o.ReadRules} }
 
