@@ -35,14 +35,14 @@ func (h *host) list(a args) (output string, d listData, names []string) {
 
 func TestList(t *testing.T) {
 	h := newHost(t, ".gitignore=*.log\nbuilt/\n", "b.go=package b", "a.txt=", "src/x.go=x", "src/deep/y.go=", "src/deep/z.md=", ".env=A=1", ".git/config=", ".git/objects/ab=", "link -> src",
-		"zdir/", "x.log=", "src/y.log=", "built/c.go=", "src/.h/i.go=")
+		"zdir/", ".x.=", "x.log=", "src/y.log=", "built/c.go=", "src/.h/i.go=")
 	for _, c := range []struct {
 		args args
 		want []string
 	}{
 		// One directory is listed with all that is in it.
-		{args{}, []string{".git", "built", "src", "zdir", ".env", ".gitignore", "a.txt", "b.go", "link", "x.log"}},
-		{args{"hidden": false}, []string{"built", "src", "zdir", "a.txt", "b.go", "link", "x.log"}},
+		{args{}, []string{".git", "built", "src", "zdir", ".env", ".gitignore", ".x.", "a.txt", "b.go", "link", "x.log"}},
+		{args{"hidden": false}, []string{"built", "src", "zdir", ".x.", "a.txt", "b.go", "link", "x.log"}},
 		{args{"path": "src"}, []string{"src/.h", "src/deep", "src/x.go", "src/y.log"}},
 		{args{"path": h.path("src/deep")}, []string{"src/deep/y.go", "src/deep/z.md"}},
 		{args{"path": ".git"}, []string{".git/objects", ".git/config"}},
@@ -52,8 +52,8 @@ func TestList(t *testing.T) {
 		{args{"path": "built"}, []string{"built/c.go"}},
 		// A tree has what glob finds in it.
 		{args{"path": ".git", "recursive": true}, []string{".git/objects", ".git/objects/ab", ".git/config"}},
-		{args{"recursive": true}, []string{".git", "src", "src/.h", "src/.h/i.go", "src/deep", "src/deep/y.go", "src/deep/z.md", "src/x.go", "zdir", ".env", ".gitignore", "a.txt", "b.go", "link"}},
-		{args{"recursive": true, "hidden": false}, []string{"src", "src/deep", "src/deep/y.go", "src/deep/z.md", "src/x.go", "zdir", "a.txt", "b.go", "link"}},
+		{args{"recursive": true}, []string{".git", "src", "src/.h", "src/.h/i.go", "src/deep", "src/deep/y.go", "src/deep/z.md", "src/x.go", "zdir", ".env", ".gitignore", ".x.", "a.txt", "b.go", "link"}},
+		{args{"recursive": true, "hidden": false}, []string{"src", "src/deep", "src/deep/y.go", "src/deep/z.md", "src/x.go", "zdir", ".x.", "a.txt", "b.go", "link"}},
 		{args{"recursive": true, "no_ignore": true, "pattern": "*.{log,go}"}, []string{"built/c.go", "src/.h/i.go", "src/deep/y.go", "src/x.go", "src/y.log", "b.go", "x.log"}},
 		{args{"pattern": "*.go", "recursive": true, "hidden": false}, []string{"src/deep/y.go", "src/x.go", "b.go"}},
 		{args{"pattern": "**/*.{go,md}", "hidden": false}, []string{"src/deep/y.go", "src/deep/z.md", "src/x.go", "b.go"}},

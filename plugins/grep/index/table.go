@@ -44,7 +44,7 @@ func (e *entry) name() string { return e.path[strings.LastIndexByte(e.path, '/')
 
 // byDefault reports whether a call without options would come to the entry.
 func (e *entry) byDefault() bool {
-	return e.verdict == ignore.Include || e.verdict == ignore.None && e.name()[0] != '.'
+	return e.verdict == ignore.Include || e.verdict == ignore.None && !walk.IsHidden(e.name())
 }
 
 // fileKind says how a file is searched.

@@ -109,7 +109,7 @@ func Directory(ctx context.Context, s walk.Start, o Options, hidden bool, skippe
 	}
 	c := collection{o: o, out: Listing{GivenUp: more}}
 	for _, e := range entries {
-		if e.Name()[0] == '.' && !hidden {
+		if !hidden && walk.IsHidden(e.Name()) {
 			skipped.Hidden.Add(1)
 			continue
 		}

@@ -203,6 +203,10 @@ func (w *walker) wanted(d *Dir, e Entry) bool {
 	return w.opts.Wanted(e.Name, shown, e.Type.IsDir(), v, d.rules.InRepository(), w.skipped)
 }
 
+// IsHidden reports whether a name is a hidden one: it begins with a dot. As ripgrep and fd
+// have it, one that ends with a dot, too, is none.
+func IsHidden(name string) bool { return name[0] == '.' && name[len(name)-1] != '.' }
+
 // Selected reports whether the globs of a call want an entry, or do not, or leave that
 // to its name and the ignore rules: they have the last word.
 func (o *Options) Selected(shown string, isDir bool) (want, decided bool) {
@@ -227,7 +231,7 @@ func (o *Options) Wanted(name, shown string, isDir bool, v ignore.Verdict, inRep
 	if o.Type != nil && !isDir {
 		return o.Type.Match(name)
 	}
-	if v == ignore.None && !o.Hidden && name[0] == '.' && (o.Dotted == nil || !o.Dotted(name)) {
+	if v == ignore.None && !o.Hidden && IsHidden(name) && (o.Dotted == nil || !o.Dotted(name)) {
 		skipped.Hidden.Add(1)
 		return false
 	}
