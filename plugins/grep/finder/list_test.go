@@ -136,6 +136,16 @@ func TestListNotes(t *testing.T) {
 			}
 		}
 	}
+	// Of many only the first are kept.
+	for i := range 700 {
+		h.add(fmt.Sprintf("most/%d/%03d=", i%7, i))
+	}
+	for way, h := range h.inWays("disk", "events") {
+		_, data, got := h.list(args{"path": "most", "recursive": true, "limit": 3})
+		if want := []string{"most/0", "most/0/000", "most/0/007"}; data.Total != 707 || !data.Truncated || !slices.Equal(got, want) {
+			t.Errorf("%s: %v of %d, want %v", way, got, data.Total, want)
+		}
+	}
 	// More than a context can bear is cut in the text, not in the data.
 	for i := range 1500 {
 		h.add(fmt.Sprintf("wide/%04d%s=", i, strings.Repeat("x", 100)))

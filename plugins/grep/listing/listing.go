@@ -69,7 +69,7 @@ const (
 type Options struct {
 	Pattern *Pattern
 	Order   Order
-	Limit   int // how many entries are given
+	Limit   int // how many entries are given, at least one
 }
 
 // Entry is one file, directory or other thing.
@@ -184,6 +184,9 @@ type collection struct {
 	mu      sync.Mutex
 	seen    int
 	entries []Entry
+	// last is the entry after which none is wanted, once that is known.
+	last    Entry
+	hasLast bool
 	out     Listing
 }
 
@@ -194,10 +197,25 @@ func (c *collection) add(e Entry) {
 	defer c.mu.Unlock()
 	c.seen++
 	if matches {
-		c.entries = append(c.entries, e)
+		c.out.Total++
+		c.keep(e)
 	}
 	if closed {
 		c.out.Closed = append(c.out.Closed, e.Rel)
+	}
+}
+
+// keep keeps an entry, unless enough come before it.
+func (c *collection) keep(e Entry) {
+	if c.hasLast && comparePaths(&e, &c.last) > 0 {
+		return
+	}
+	c.entries = append(c.entries, e)
+	const slack = 512
+	if c.o.Order != Newest && len(c.entries) > 2*c.o.Limit+slack {
+		slices.SortFunc(c.entries, func(a, b Entry) int { return comparePaths(&a, &b) })
+		c.entries = c.entries[:c.o.Limit]
+		c.last, c.hasLast = c.entries[c.o.Limit-1], true
 	}
 }
 
@@ -240,13 +258,14 @@ func (c *collection) listing(ctx context.Context, s walk.Start) (*Listing, error
 		for _, e := range c.entries {
 			if e.known || at.complete(&e) {
 				kept = append(kept, e)
+			} else {
+				c.out.Total--
 			}
 		}
 		c.entries = kept
 	}
 	slices.SortFunc(c.entries, compare)
 	slices.Sort(c.out.Closed)
-	c.out.Total = len(c.entries)
 	for i := range c.entries {
 		if len(c.out.Entries) == c.o.Limit || ctx.Err() != nil {
 			break
