@@ -1,4 +1,4 @@
-// Command grep is the plugin that serves the tools grep, glob and code_query.
+// Command grep is the plugin that serves the tools grep, glob, list and code_query.
 package main
 
 import (

@@ -5,7 +5,6 @@ go 1.26.0
 require toolhost.dev/sdk v0.0.0
 
 require (
-	github.com/bmatcuk/doublestar/v4 v4.10.4
 	github.com/fatih/color v1.13.0 // indirect
 	github.com/golang/protobuf v1.5.4 // indirect
 	github.com/google/jsonschema-go v0.4.3 // indirect

@@ -135,6 +135,9 @@ func (s *Selection) Each(do func(*Text)) {
 	}
 }
 
+// Has reports whether a text is among those of the selection.
+func (s *Selection) Has(t *Text) bool { return s.all || s.has(t, s.groups[t.seg]) }
+
 // has reports whether a text is in a block of every set.
 func (s *Selection) has(t *Text, sets [][]uint64) bool {
 	for _, set := range sets {

@@ -157,7 +157,7 @@ func (h *host) withFdignore() {
 var globTrees = map[string][]string{
 	"special names": {
 		"a b.go=", "é.go=", "日本/本.go=", "[x].go=", "{y}.go=", "back\\slash.go=", "star*.go=", "q?.go=", "new\nline.go=", "tab\t.go=", "bad\xff.go=", "-dash.go=", "--=", "~tilde.go=", "$var.go=", "a,b.go=", "!bang.go=", "#hash.go=",
-		"..go=", "x.=", " lead=", "trail =", "UPPER.GO=", "dir.go/in.go=", "[d]/x.go=", "d*/y.go=", "a/b/c/d/e/f/g/deep.go=", "noext=", ".hid.go=", "d*/.e/z.go=", "'quote'.go=", "\"dq\".go=", "e\u0301.go=",
+		"..go=", "x.=", " lead=", "trail =", "UPPER.GO=", "dir.go/in.go=", "[d]/x.go=", "d*/y.go=", "a/b/c/d/e/f/g/deep.go=", "noext=", ".hid.go=", ".x.=", ".d./x=", ".d./.e=", "d*/.e/z.go=", "'quote'.go=", "\"dq\".go=", "e\u0301.go=",
 	},
 	"links": {
 		".git/HEAD=x", ".gitignore=ignored*\nlinkdir/\nonlydir/\n", "real/a.go=", "real/sub/b.go=", "a.go -> real/a.go", "linkdir -> real", "dirlink -> real/sub", "broken.go -> nowhere", "loop/", "loop/self -> ..", "loop/loop.go -> loop.go", "ignored.go -> real/a.go",
@@ -169,7 +169,7 @@ var globTrees = map[string][]string{
 // globs are looked for in every tree.
 var globs = []string{
 	"*", "**", "**/*", "*/*", "*/", "**/", "*/*/", "*.go", "**/*.go", "**/*.{go,ts}", "*.{go,ts,tsx}", "src/*", "src/**", "src/**/*", "src/**/*.rs", "**/src/**", "**/lib/*", "a/**/*.go", "a/**/", "**/a", "**/a/", "**/b/", "**/*b*/**",
-	"?.go", "??.go", "[a-c].go", "[!a-c]*.go", "[^a]*", "**/[ab]*", "**/[!.]*", "**/*[0-9]*", "[[]x[]].go", `\[x\].go`, `\{y\}.go`, `star\**`, "**/*\\\\*", "* *", "**/*.*", "**/*.", "*.GO", "A*", "é*", "日本/*", "e?.go", "??x.go",
+	"?.go", "??.go", "[a-c].go", "[!a-c]*.go", "[^a]*", "**/[ab]*", "**/[!.]*", "**/*[0-9]*", "[[]x[]].go", `\[x\].go`, `\{y\}.go`, `star\**`, "**/*\\\\*", "* *", "**/*.*", "**/*.", ".x*", "*x.", "*.GO", "A*", "é*", "日本/*", "e?.go", "??x.go",
 	".*", "**/.*", "**/.*/**", ".git/*", ".*/", "**/.h/**", "**/.[!.]*", "{.hid*,a*}", "**/{.env,*.rs}", ".config/**", "**/.e/*.go", "*.log", "**/*.log", "node_modules/**", "build/*", "sub/**/*.txt", "**/{node_modules,src}/*",
 	"{a,b}*", "{a*,*.txt}", "**/{a,b}/**", "**/{x,y}.{go,tmp}", "a/{b,c}/*.go", "-*", "--", "~*", "$*", "#*", "!*", "*[!o]", "[a-]*", "[]-a]*", "[!]]*", "x]*", "**/deep.go", "*/**/deep.go", "a/*/c/**", "**/c/**/f/**", "***", "a***", "**.go",
 	"[", "[a", "{a", "nosuch", "nosuch/*", "real/**", "**/onlydir", "**/onlydir/", "linkdir/", "*link*", "gone/**/", "**/*.d/", "a.go", "README.md", "Makefile",
@@ -178,7 +178,6 @@ var globs = []string{
 // unlikeFd are globs that fd reads in another way, and why that is not followed.
 var unlikeFd = map[string]string{
 	"{a,}*": "fd leaves an empty alternative out; shells, and glob with them, take it for nothing",
-	"*x.":   "fd takes no name that ends in a dot for a hidden one",
 }
 
 // TestGlobLikeFd wants the files that fd finds, whatever is ignored, hidden or linked.
@@ -234,7 +233,7 @@ func TestGlobLikeFd(t *testing.T) {
 // TestGlobUnlikeFd wants the known differences to be there: a list that is not kept lies.
 func TestGlobUnlikeFd(t *testing.T) {
 	fd := peer.Fd(t)
-	h := newHost(t, "a.go=", "b.go=", "a}=", ".x.=", ".git/HEAD=x", ".fdignore=b.go\n", "c/.rgignore=x\n", "c/x=", "c/y=")
+	h := newHost(t, "a.go=", "b.go=", "a}=", ".git/HEAD=x", ".fdignore=b.go\n", "c/.rgignore=x\n", "c/x=", "c/y=")
 	for g, why := range unlikeFd {
 		want, _ := h.fdFinds(fd, args{"pattern": g})
 		var d globData
@@ -247,7 +246,7 @@ func TestGlobUnlikeFd(t *testing.T) {
 	}
 	// Each has a file with rules of its own, and does not read that of the other.
 	theirs, _ := h.fdFinds(fd, args{"pattern": "**"})
-	if got := below(h.cwd, theirs); !slices.Equal(got, []string{".x.", "a.go", "a}", "c/x", "c/y"}) {
+	if got := below(h.cwd, theirs); !slices.Equal(got, []string{"a.go", "a}", "c/x", "c/y"}) {
 		t.Errorf("fd finds %q", got)
 	}
 	_, _, d := h.glob(args{"pattern": "**"})

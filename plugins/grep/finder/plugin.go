@@ -1,4 +1,4 @@
-// Package finder is the tools grep, glob and code_query: what a model says to them and hears
+// Package finder is the tools grep, glob, list and code_query: what a model says to them and hears
 // from them. How a search works is in the packages beside it: query and locate go through
 // a tree by walk, which leaves out what ignore and glob say; pattern reads what to
 // search for (by syntax and automaton), and search finds it in a file. index keeps a
@@ -55,7 +55,7 @@ func newFinder() *finder {
 
 func (f *finder) plugin() sdk.Plugin {
 	return sdk.Plugin{
-		Name: "grep", Version: Version, Tools: []sdk.Tool{f.grepTool(), f.globTool(), f.codeTool()},
+		Name: "grep", Version: Version, Tools: []sdk.Tool{f.grepTool(), f.globTool(), f.listTool(), f.codeTool()},
 		Needs: &sdk.Needs{Read: sdk.Required},
 		Config: sdk.NewConfig(func(_ context.Context, c config, _ sdk.Setup) error {
 			f.configure(c)

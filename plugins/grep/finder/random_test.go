@@ -16,8 +16,8 @@ var long = strings.Repeat("filler line without anything to find in it\n", 2500)
 func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
 
 func randomTree(r *rand.Rand) []string {
-	names := []string{"a", "b", "c", "ab", "x.go", "y.go", "x.txt", "Makefile", ".h", ".x.go", "a b", "é"}
-	globs := []string{"a", "b/", "/a", "*.go", "!x.go", "a/b", "**/c", "a/**", "**/a/*", "x.*", "[a-b]", "[!a]", "{a,b}", "?", "*", "!*/", ".h", "!.h", "a/**/b", "/*", "!/a", "#x", "\\!a", "*.{go,txt}", "a*", "b*/x.*", "  ", "é", "**", "!b", "c/", "/b/"}
+	names := []string{"a", "b", "c", "ab", "x.go", "y.go", "x.txt", "Makefile", ".h", ".x.go", ".x.", "a b", "é"}
+	globs := []string{"a", "b/", "/a", "*.go", "!x.go", "a/b", "**/c", "a/**", "**/a/*", "x.*", "[a-b]", "[!a]", "{a,b}", "?", "*", "!*/", ".h", "!.h", ".*", "*.", "a/**/b", "/*", "!/a", "#x", "\\!a", "*.{go,txt}", "a*", "b*/x.*", "  ", "é", "**", "!b", "c/", "/b/"}
 	words := []string{"needle", "foo", "bar", "", "needle needle", "Foo", "x\xffy", "été", "\t", "\r", "foo(bar)", "1234", "_a", "nee dle"}
 	dirs := []string{""}
 	for range 2 + r.IntN(5) {

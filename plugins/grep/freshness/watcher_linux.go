@@ -8,7 +8,6 @@ import (
 	"os"
 	"runtime"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,33 +16,17 @@ import (
 // that makes it returns, so after [Watcher.Drain] everything is known that was done
 // before it. It is not safe for concurrent use.
 type Watcher struct {
-	fd     int
-	mounts int // tells when something is mounted; Go's own poller must not know of it
-	root   string
-	here   string // the mounts that concern the root
-	buf    []byte
+	fd  int
+	buf []byte
 }
 
-const mountInfo = "/proc/self/mountinfo"
-
-// NewWatcher makes a watcher for directories beneath a root. The error is that of the
-// system, which may allow no more.
-func NewWatcher(root string) (*Watcher, error) {
+// NewWatcher makes a watcher. The error is that of the system, which may allow no more.
+func NewWatcher() (*Watcher, error) {
 	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("freshness: inotify: %w", err)
 	}
-	mounts, err := unix.Open(mountInfo, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		_ = unix.Close(fd)
-		return nil, fmt.Errorf("freshness: the mounts cannot be watched: %w", err)
-	}
-	w := &Watcher{fd: fd, mounts: mounts, root: root, buf: make([]byte, 64<<10)}
-	w.here, err = w.concerning()
-	if err != nil {
-		return nil, errors.Join(err, w.Close())
-	}
-	return w, nil
+	return &Watcher{fd: fd, buf: make([]byte, 64<<10)}, nil
 }
 
 // MaxWatches is how many directories the system lets this user watch.
@@ -61,7 +44,7 @@ func MaxWatches() int {
 }
 
 // Close ends all watches.
-func (w *Watcher) Close() error { return errors.Join(unix.Close(w.fd), unix.Close(w.mounts)) }
+func (w *Watcher) Close() error { return unix.Close(w.fd) }
 
 const interest = unix.IN_MODIFY | unix.IN_CLOSE_WRITE | unix.IN_ATTRIB | unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO |
 	unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
@@ -111,45 +94,4 @@ func (w *Watcher) Drain(handle func(Event)) (lost bool, err error) {
 			b = b[size:]
 		}
 	}
-}
-
-// Remounted reports whether something was mounted or unmounted since the last time beneath
-// the root or above it: a mount hides what is beneath it, of which no event tells.
-func (w *Watcher) Remounted() bool {
-	fds := []unix.PollFd{{Fd: int32(w.mounts), Events: unix.POLLPRI}} // #nosec G115 -- a descriptor
-	n, err := unix.Poll(fds, 0)
-	if err != nil || n == 0 || fds[0].Revents&(unix.POLLERR|unix.POLLPRI) == 0 {
-		return false
-	}
-	now, err := w.concerning()
-	changed := err != nil || now != w.here
-	w.here = now
-	return changed
-}
-
-// concerning gives the mounts that concern the root: number, device, source and place.
-func (w *Watcher) concerning() (string, error) {
-	all, err := os.ReadFile(mountInfo)
-	if err != nil {
-		return "", err
-	}
-	var out strings.Builder
-	for line := range strings.Lines(string(all)) {
-		f := strings.Fields(line)
-		if len(f) < 5 {
-			continue
-		}
-		if at := unescape.Replace(f[4]); beneath(w.root, at) || beneath(at, w.root) {
-			fmt.Fprintln(&out, f[0], f[2], f[3], at)
-		}
-	}
-	return out.String(), nil
-}
-
-// unescape undoes how mount points are written.
-var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
-
-func beneath(path, dir string) bool {
-	rest, ok := strings.CutPrefix(path, dir)
-	return ok && (rest == "" || rest[0] == '/' || dir == "/")
 }

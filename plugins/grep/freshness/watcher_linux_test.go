@@ -17,7 +17,7 @@ func must(t *testing.T, err error) {
 
 func TestWatcher(t *testing.T) {
 	dir := t.TempDir()
-	w, err := NewWatcher(dir)
+	w, err := NewWatcher()
 	must(t, err)
 	defer func() { must(t, w.Close()) }()
 	f, err := os.Open(dir)
@@ -51,32 +51,32 @@ func TestWatcher(t *testing.T) {
 	}
 }
 
-// TestRemounted mounts beneath the root and elsewhere, if it may.
-func TestRemounted(t *testing.T) {
+// TestMounts mounts beneath the root and elsewhere, if it may.
+func TestMounts(t *testing.T) {
 	dir := t.TempDir()
 	in, out := filepath.Join(dir, "root", "a b"), filepath.Join(dir, "other")
 	must(t, os.MkdirAll(in, 0o700))
 	must(t, os.MkdirAll(out, 0o700))
-	w, err := NewWatcher(filepath.Join(dir, "root"))
+	w, err := NewMounts(filepath.Join(dir, "root"))
 	must(t, err)
 	defer func() { must(t, w.Close()) }()
-	if w.Remounted() {
+	if w.Changed() {
 		t.Error("nothing was mounted")
 	}
 	if err := unix.Mount("tmpfs", out, "tmpfs", 0, "size=4k"); err != nil {
 		t.Skip("mounting is not permitted: ", err)
 	}
 	t.Cleanup(func() { _ = unix.Unmount(out, 0) })
-	if w.Remounted() {
+	if w.Changed() {
 		t.Error("what is mounted elsewhere does not matter")
 	}
 	must(t, unix.Mount("tmpfs", in, "tmpfs", 0, "size=4k"))
 	t.Cleanup(func() { _ = unix.Unmount(in, 0) })
-	if !w.Remounted() || w.Remounted() {
+	if !w.Changed() || w.Changed() {
 		t.Error("a mount beneath the root should be noticed, once")
 	}
 	must(t, unix.Unmount(in, 0))
-	if !w.Remounted() {
+	if !w.Changed() {
 		t.Error("an end of a mount should be noticed")
 	}
 }

@@ -12,7 +12,7 @@ import (
 type Watcher struct{}
 
 // NewWatcher says that there is none.
-func NewWatcher(string) (*Watcher, error) { return nil, errors.ErrUnsupported }
+func NewWatcher() (*Watcher, error) { return nil, errors.ErrUnsupported }
 
 // MaxWatches is none.
 func MaxWatches() int { return 0 }
@@ -29,5 +29,14 @@ func (*Watcher) Remove(int32) {}
 // Drain gives no events.
 func (*Watcher) Drain(func(Event)) (lost bool, err error) { return false, nil }
 
-// Remounted knows of no mounts.
-func (*Watcher) Remounted() bool { return false }
+// Mounts hears of what is mounted. There is none on this system.
+type Mounts struct{}
+
+// NewMounts says that there is none.
+func NewMounts(string) (*Mounts, error) { return nil, errors.ErrUnsupported }
+
+// Close does nothing.
+func (*Mounts) Close() error { return nil }
+
+// Changed knows of no mounts.
+func (*Mounts) Changed() bool { return false }

@@ -30,6 +30,7 @@ import (
 	"toolhost.dev/plugins/grep/content"
 	"toolhost.dev/plugins/grep/freshness"
 	"toolhost.dev/plugins/grep/ignore"
+	"toolhost.dev/plugins/grep/walk"
 )
 
 // Index is what is known of a tree. Its methods are called with mu held.
@@ -40,6 +41,9 @@ type Index struct {
 	root    *dir
 	store   *content.Store
 	watcher *freshness.Watcher // nil: everything is found out by comparing
+	mounts  *freshness.Mounts  // nil: of mounts nobody tells
+	open    *descriptors       // for directories that are held
+	mount   uint64             // the root's; zero: not known
 	workers int
 	made    bool // texts may be looked at
 	// readRule reads an ignore file that is not in a directory that is known.
@@ -82,16 +86,23 @@ func build(handle *os.File, path string, readRule func(string) ([]byte, error), 
 	x := &Index{
 		handle: handle, store: content.NewStore(s.budget, runtime.GOMAXPROCS(0)), workers: runtime.GOMAXPROCS(0), readRule: readRule,
 		watches: make(map[int32][]*dir), byStat: make(map[*dir]struct{}), linked: make(map[*file]struct{}), writing: make(map[*file]struct{}),
-		pause: pause, dirty: make(map[*dir]map[string]change), stop: s.stop, progress: progress,
+		pause: pause, open: s.open, dirty: make(map[*dir]map[string]change), stop: s.stop, progress: progress,
 	}
-	if s.options.Freshness != ByStat {
-		var err error
-		if x.watcher, err = freshness.NewWatcher(path); err != nil {
+	var err error
+	if x.mounts, err = freshness.NewMounts(path); err != nil {
+		x.mounts, x.refused = nil, err
+	}
+	if s.options.Freshness != ByStat && x.mounts != nil {
+		if x.watcher, err = freshness.NewWatcher(); err != nil {
 			x.watcher, x.refused = nil, err
 		}
 		if x.mostWatches = s.options.Watches; x.mostWatches == 0 {
 			x.mostWatches = freshness.MaxWatches() / 2 // others need some, too
 		}
+	}
+	if p, err := walk.OpenProbe(handle, "."); err == nil {
+		x.mount, _ = p.Mount()
+		p.Close()
 	}
 	x.root = &dir{path: path}
 	x.dirs = 1
@@ -138,8 +149,12 @@ func (x *Index) yield() {
 func (x *Index) close() {
 	x.closed = true
 	x.store.Close()
+	x.releaseAll()
 	if x.watcher != nil {
 		_ = x.watcher.Close()
+	}
+	if x.mounts != nil {
+		_ = x.mounts.Close()
 	}
 	_ = x.handle.Close()
 	x.root, x.files, x.views, x.watches, x.dirty = nil, nil, nil, nil, nil
@@ -149,7 +164,7 @@ func (x *Index) close() {
 func (x *Index) audit() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if !x.closed && x.sync(x.root.path, true) != nil {
+	if !x.closed && x.sync(x.root.path, nil, true) != nil {
 		x.close()
 	}
 }

@@ -28,6 +28,7 @@ func (x *Index) list(d *dir, deep bool) (bool, error) {
 	if x.stopped() {
 		return false, errStale
 	}
+	x.release(d)
 	f, err := walk.OpenDir(x.handle, x.rel(d))
 	if err != nil {
 		return false, nil
@@ -60,7 +61,7 @@ func (x *Index) list(d *dir, deep bool) (bool, error) {
 		return false, nil
 	}
 	x.readRules(d, f, entries)
-	return true, x.merge(d, entries, deep)
+	return true, x.merge(d, f, entries, deep)
 }
 
 // watch begins to watch a directory, if it is of a kind that can be.
@@ -121,7 +122,7 @@ func (x *Index) reader(d *dir) walk.RuleReader {
 
 // merge makes the entries of a directory what was listed, and keeps what is known of those
 // that were there before.
-func (x *Index) merge(d *dir, listed []walk.Entry, deep bool) error {
+func (x *Index) merge(d *dir, f *os.File, listed []walk.Entry, deep bool) error {
 	old := d.entries
 	x.entries += len(listed) - len(old)
 	if x.entries > maxEntries {
@@ -139,6 +140,7 @@ func (x *Index) merge(d *dir, listed []walk.Entry, deep bool) error {
 		if len(old) > 0 && old[0].name() == l.Name {
 			if old[0].kind == l.Type {
 				e.path, e.dir, e.file = old[0].path, old[0].dir, old[0].file
+				x.keepDir(&e, f)
 			} else {
 				x.dropEntry(&old[0])
 			}
@@ -153,6 +155,17 @@ func (x *Index) merge(d *dir, listed []walk.Entry, deep bool) error {
 		x.dropEntry(&old[i])
 	}
 	return nil
+}
+
+// keepDir gives up what is known of a directory in f if another one has taken its place.
+func (x *Index) keepDir(e *entry, f *os.File) {
+	if e.dir == nil {
+		return
+	}
+	if now, err := walk.StampAt(f, e.in.path, e.name()); err != nil || !now.Same(e.dir.stamp) {
+		x.drop(e.dir)
+		e.dir = nil
+	}
 }
 
 // place decides what is to be known of an entry, and finds it out.

@@ -42,6 +42,7 @@ type Options struct {
 type Set struct {
 	options Options
 	budget  *content.Budget
+	open    *descriptors
 	stop    chan struct{}
 	ending  sync.Once
 	work    sync.WaitGroup
@@ -56,7 +57,7 @@ const maxTrees = 8
 
 // NewSet makes a set; there is nothing in it yet.
 func NewSet(o Options) *Set {
-	return &Set{options: o, budget: content.NewBudget(o.Memory), stop: make(chan struct{})}
+	return &Set{options: o, budget: content.NewBudget(o.Memory), open: newDescriptors(), stop: make(chan struct{})}
 }
 
 // Budget is the memory that the indexes share with what is made of their texts.
@@ -319,7 +320,9 @@ type TreeReport struct {
 	Entries     int `json:"entries"`
 	Directories int `json:"directories"`
 	// Watched directories tell of changes; the others are compared for each call.
-	Watched int           `json:"watched"`
+	Watched int `json:"watched"`
+	// Held are those of the others that are held open.
+	Held    int           `json:"held"`
 	Content content.Usage `json:"content"`
 	// Freshness: "events", "stat", or "events and stat".
 	Freshness string `json:"freshness"`
@@ -365,6 +368,7 @@ func (t *Tree) report() TreeReport {
 		return r
 	}
 	r.Entries, r.Directories, r.Watched = x.entries, x.dirs, x.dirs-len(x.byStat)
+	r.Held = x.held()
 	r.Content, r.Events, r.Lost = x.store.Usage(), x.events, x.lost
 	switch {
 	case len(x.byStat) == 0:

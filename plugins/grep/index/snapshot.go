@@ -20,21 +20,8 @@ type Snapshot struct {
 // snapshot brings the index up to date for a start and holds it. It is nil if the start
 // is not known.
 func (x *Index) snapshot(s walk.Start, o walk.Options, key string) (*Snapshot, error) {
-	x.mu.Lock()
-	if x.closed {
-		x.mu.Unlock()
-		return nil, errStale
-	}
-	if err := x.sync(s.Path, false); err != nil {
-		x.close()
-		x.mu.Unlock()
+	if err := x.hold(s, &o, key); err != nil {
 		return nil, err
-	}
-	x.mu.Unlock()
-	x.mu.RLock()
-	if x.closed {
-		x.mu.RUnlock()
-		return nil, errStale
 	}
 	d := x.lookup(s.Path)
 	now, err := walk.StampOf(s.Dir)
@@ -46,6 +33,49 @@ func (x *Index) snapshot(s walk.Start, o walk.Options, key string) (*Snapshot, e
 		return nil, nil
 	}
 	return &Snapshot{x: x, v: x.viewOf(d, s, &o, key)}, nil
+}
+
+// hold brings the index up to date and locks it for reading.
+func (x *Index) hold(s walk.Start, o *walk.Options, key string) error {
+	for narrow := o.Globs != nil || o.Type != nil; ; narrow = false {
+		x.mu.Lock()
+		if x.closed {
+			x.mu.Unlock()
+			return errStale
+		}
+		narrowed, err := x.syncFor(s, o, key, narrow)
+		if err != nil {
+			x.close()
+			x.mu.Unlock()
+			return err
+		}
+		generation := x.generation
+		x.mu.Unlock()
+		x.mu.RLock()
+		switch {
+		case x.closed:
+			x.mu.RUnlock()
+			return errStale
+		case !narrowed || x.generation == generation:
+			return nil
+		}
+		x.mu.RUnlock() // because of another call, other files may be wanted than were compared
+	}
+}
+
+// syncFor brings the index up to date for a call; with narrow, only the files that it wants
+// if that can be. It reports whether it was so.
+func (x *Index) syncFor(s walk.Start, o *walk.Options, key string, narrow bool) (narrowed bool, err error) {
+	d := x.lookup(s.Path)
+	if !narrow || len(x.byStat) == 0 || d == nil {
+		return false, x.sync(s.Path, nil, false)
+	}
+	wanted, generation := x.viewOf(d, s, o, key), x.generation
+	if err := x.sync(s.Path, wanted, false); err != nil || x.generation == generation {
+		return true, err
+	}
+	// What is wanted depends on the names that there are, and on what ignore files say of them.
+	return false, x.sync(s.Path, nil, false)
 }
 
 // Release gives the snapshot up.
@@ -111,10 +141,18 @@ func (i Item) Text() (text []byte, ok bool) {
 	return i.e.file.text.Bytes()
 }
 
+// KnownInfo gives the size and time of a file that is known.
+func (i Item) KnownInfo() (info walk.Info, ok bool) {
+	if f := i.e.file; f != nil && f.stamp.Ino != 0 {
+		return walk.Info{Size: f.stamp.Size, Modified: time.Unix(0, f.stamp.Mtime)}, true
+	}
+	return walk.Info{}, false
+}
+
 // Info gives what is known of it without opening it, from the disk if need be.
 func (i Item) Info() (walk.Info, error) {
-	if f := i.e.file; f != nil && f.stamp.Ino != 0 {
-		return walk.Info{Size: f.stamp.Size, Modified: time.Unix(0, f.stamp.Mtime)}, nil
+	if info, ok := i.KnownInfo(); ok {
+		return info, nil
 	}
 	dir, err := walk.OpenDir(i.s.x.handle, i.s.x.rel(i.e.in))
 	if err != nil {
@@ -208,9 +246,10 @@ func (s *Snapshot) Candidates(need content.Need, text func(worker int, t Text) b
 	places := make([]uint64, (len(v.items)+63)/64)
 	mark := func(at int32) { places[at/64] |= 1 << (at % 64) }
 	n := 0
-	if sel.All() {
+	const few = 8
+	if sel.All() || v.texts < len(s.x.files)/few { // else it is less to look at each one selected
 		for i, e := range v.items {
-			if e.file != nil && e.file.kind == textFile {
+			if e.file != nil && e.file.kind == textFile && sel.Has(e.file.text) {
 				mark(int32(i)) // #nosec G115 -- at most maxEntries
 				n++
 			}

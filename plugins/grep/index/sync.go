@@ -7,8 +7,6 @@ import (
 	"os"
 	"path"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -26,43 +24,33 @@ type change struct {
 	open    bool
 }
 
-// sync finds out what changed since the last time, for calls that look beneath a path;
-// with full, also what no event tells of.
-func (x *Index) sync(under string, full bool) error {
+// sync finds out what changed since the last time, for calls that look beneath a path at
+// the files that are wanted; with full, also what no event tells of. What is not wanted is not
+// compared, so the next call that wants it must sync, too.
+func (x *Index) sync(under string, wanted *view, full bool) error {
 	if x.stopped() {
 		return errStale
 	}
-	var look []*dir // directories to compare by stamps
+	if x.mounts != nil && x.mounts.Changed() {
+		if x.watcher != nil {
+			return errStale
+		}
+		x.releaseAll()
+	}
 	if x.watcher != nil {
 		lost, err := x.watcher.Drain(x.note)
-		if err != nil || x.gone || x.watcher.Remounted() {
+		if err != nil || x.gone {
 			return errStale
 		}
 		if lost {
 			x.lost++
-			full = true
+			full, wanted = true, nil
 		}
 	}
 	if err := x.apply(); err != nil {
 		return err
 	}
-	switch {
-	case full:
-		look = x.all(x.root, nil)
-	case len(x.byStat) == x.dirs: // in the order in which the system has them at hand
-		for _, d := range x.all(x.root, make([]*dir, 0, x.dirs)) {
-			if beneath(d.path, under) || beneath(under, d.path) {
-				look = append(look, d)
-			}
-		}
-	default:
-		for d := range x.byStat {
-			if beneath(d.path, under) || beneath(under, d.path) {
-				look = append(look, d)
-			}
-		}
-	}
-	if err := x.compareAll(look); err != nil {
+	if err := x.compareAll(x.unheard(under, full), wanted); err != nil {
 		return err
 	}
 	if err := x.outsideRules(); err != nil {
@@ -237,97 +225,6 @@ func (x *Index) unknown(d *dir) error {
 	return nil
 }
 
-// all gives a directory and those beneath it.
-func (x *Index) all(d *dir, out []*dir) []*dir {
-	out = append(out, d)
-	for i := range d.entries {
-		if child := d.entries[i].dir; child != nil {
-			out = x.all(child, out)
-		}
-	}
-	return out
-}
-
-// compareAll compares directories and lists those again that have changed.
-func (x *Index) compareAll(dirs []*dir) error {
-	for _, d := range x.compare(dirs) {
-		if d.dropped {
-			continue
-		}
-		if err := x.relist(d, x.rulesChanged(d)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// compare compares directories, and the files in them, with what is on the disk. It
-// gives the directories to list again; the files to read again are pending then.
-func (x *Index) compare(dirs []*dir) []*dir {
-	if len(dirs) == 0 {
-		return nil
-	}
-	var mu sync.Mutex
-	var again []*dir
-	var wg sync.WaitGroup
-	var next atomic.Int64
-	const few = 16
-	for range min(x.workers, (len(dirs)+few-1)/few) {
-		wg.Go(func() {
-			var changed []*dir
-			var files []*file
-			for {
-				to := int(next.Add(few))
-				if to-few >= len(dirs) {
-					break
-				}
-				for _, d := range dirs[to-few : min(to, len(dirs))] {
-					same, stale := x.compareDir(d)
-					if !same {
-						changed = append(changed, d)
-					}
-					files = append(files, stale...)
-				}
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			again = append(again, changed...)
-			for _, f := range files {
-				x.enqueue(f)
-			}
-		})
-	}
-	wg.Wait()
-	return again
-}
-
-// compareDir reports whether a directory has the same entries, and which of its files
-// must be read again.
-func (x *Index) compareDir(d *dir) (same bool, stale []*file) {
-	p, err := walk.OpenProbe(x.handle, x.rel(d))
-	if err != nil {
-		return false, nil
-	}
-	defer p.Close()
-	now, err := p.Stamp()
-	same = err == nil && d.stamp.Same(now) && d.stamp.Mtime == now.Mtime && d.stamp.Change == now.Change && d.stamp.Settled(d.read, d.slack())
-	for name, was := range d.ruleStamps {
-		now, err := p.StampAt(name)
-		same = same && err == nil && now == was && was.Settled(d.read, d.slack())
-	}
-	for i := range d.entries {
-		file := d.entries[i].file
-		if file == nil {
-			continue
-		}
-		now, err := p.StampAt(file.name())
-		if err != nil || now != file.stamp || !now.Settled(file.read, d.slack()) {
-			stale = append(stale, file)
-		}
-	}
-	return same, stale
-}
-
 // rulesChanged reports whether the ignore files of a directory may be others than when
 // it was listed.
 func (x *Index) rulesChanged(d *dir) bool {
@@ -358,7 +255,7 @@ func (x *Index) checkLinks(under string) error {
 				dirs[f.in] = struct{}{}
 			}
 		}
-		return x.compareAll(slices.Collect(maps.Keys(dirs)))
+		return x.compareAll(slices.Collect(maps.Keys(dirs)), nil)
 	}
 	for f := range x.linked {
 		if !beneath(f.path, under) {

@@ -9,6 +9,7 @@ import (
 	"toolhost.dev/plugins/grep/content"
 	"toolhost.dev/plugins/grep/freshness"
 	"toolhost.dev/plugins/grep/ignore"
+	"toolhost.dev/plugins/grep/walk"
 )
 
 // dir is a directory that is known: neither it nor one above it is ignored or hidden.
@@ -24,8 +25,9 @@ type dir struct {
 	// ruleStamps are those of its ignore files.
 	ruleStamps map[string]freshness.Stamp
 	kind       freshness.Kind
-	watch      int32 // 0: it is not watched
-	dropped    bool  // it is no longer part of the table
+	watch      int32       // 0: it is not watched
+	held       *walk.Probe // open; nil: it is opened when it is needed
+	dropped    bool        // it is no longer part of the table
 }
 
 // entry is what a directory has in it.
@@ -42,7 +44,7 @@ func (e *entry) name() string { return e.path[strings.LastIndexByte(e.path, '/')
 
 // byDefault reports whether a call without options would come to the entry.
 func (e *entry) byDefault() bool {
-	return e.verdict == ignore.Include || e.verdict == ignore.None && e.name()[0] != '.'
+	return e.verdict == ignore.Include || e.verdict == ignore.None && !walk.IsHidden(e.name())
 }
 
 // fileKind says how a file is searched.
@@ -154,6 +156,7 @@ func (x *Index) drop(d *dir) {
 	}
 	d.dropped = true
 	x.unwatch(d)
+	x.release(d)
 	x.entries -= len(d.entries)
 	delete(x.byStat, d)
 	x.dirs--

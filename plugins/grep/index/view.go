@@ -76,6 +76,7 @@ func (v *view) add(d *dir, o *walk.Options) {
 		}
 		v.take(e)
 		switch {
+		case isDir && o.Closed != nil && o.Closed(e.name()):
 		case isDir && e.dir != nil:
 			v.add(e.dir, o)
 		case isDir:
@@ -105,3 +106,6 @@ func (v *view) take(e *entry) {
 	}
 	v.files++
 }
+
+// has reports whether a file is among the items.
+func (v *view) has(f *file) bool { return int(f.id) < len(v.at) && v.at[f.id] >= 0 }

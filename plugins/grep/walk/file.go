@@ -102,6 +102,14 @@ func StampAt(dir *os.File, path, name string) (freshness.Stamp, error) {
 	return freshness.StampOf(&st), nil
 }
 
+// Readlink gives what a symbolic link in an open directory says.
+func Readlink(dir *os.File, name string) (string, error) {
+	buf := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(int(dir.Fd()), name, buf)
+	runtime.KeepAlive(dir)
+	return string(buf[:max(n, 0)]), err
+}
+
 // StampOf gives the stamp of an open directory.
 func StampOf(dir *os.File) (freshness.Stamp, error) {
 	var st unix.Stat_t

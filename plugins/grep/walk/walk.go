@@ -42,6 +42,8 @@ type Options struct {
 	// Dotted reports whether a hidden name is wanted nonetheless; nil: none is.
 	Dotted   func(name string) bool
 	NoIgnore bool // do not read ignore files
+	// Closed reports whether a directory is visited without what is in it; nil: none is.
+	Closed func(name string) bool
 	// Globs and Type say which files are wanted; nil: all.
 	Globs *ignore.Globs
 	Type  *filetype.Type
@@ -148,7 +150,7 @@ func (w *walker) list(ctx context.Context, d *Dir) []Entry {
 			continue
 		}
 		keep = append(keep, e)
-		if e.Type.IsDir() {
+		if e.Type.IsDir() && !w.opts.closed(e.Name) {
 			later = append(later, &task{dir: d.child(e.Name)})
 		}
 	}
@@ -184,6 +186,8 @@ func (s *Skipped) Add(o *Skipped) {
 	s.Failed.Add(o.Failed.Load())
 }
 
+func (o *Options) closed(name string) bool { return o.Closed != nil && o.Closed(name) }
+
 func (o *Options) rules() RuleReader { return RuleReader{Read: o.ReadRules} }
 
 // wanted decides about an entry.
@@ -198,6 +202,10 @@ func (w *walker) wanted(d *Dir, e Entry) bool {
 	}
 	return w.opts.Wanted(e.Name, shown, e.Type.IsDir(), v, d.rules.InRepository(), w.skipped)
 }
+
+// IsHidden reports whether a name is a hidden one: it begins with a dot. As ripgrep and fd
+// have it, one that ends with a dot, too, is none.
+func IsHidden(name string) bool { return name[0] == '.' && name[len(name)-1] != '.' }
 
 // Selected reports whether the globs of a call want an entry, or do not, or leave that
 // to its name and the ignore rules: they have the last word.
@@ -223,7 +231,7 @@ func (o *Options) Wanted(name, shown string, isDir bool, v ignore.Verdict, inRep
 	if o.Type != nil && !isDir {
 		return o.Type.Match(name)
 	}
-	if v == ignore.None && !o.Hidden && name[0] == '.' && (o.Dotted == nil || !o.Dotted(name)) {
+	if v == ignore.None && !o.Hidden && IsHidden(name) && (o.Dotted == nil || !o.Dotted(name)) {
 		skipped.Hidden.Add(1)
 		return false
 	}

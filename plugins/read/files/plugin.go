@@ -1,5 +1,5 @@
-// Package files is the tools read and list: what a model says to them and hears
-// from them. How lines are chosen, directories walked and media recognised is in
+// Package files is the tool read: what a model says to it and hears
+// from it. How lines are chosen, directories listed and media recognised is in
 // the packages excerpt, listing and media.
 package files
 
@@ -15,10 +15,10 @@ const Version = "0.1.0"
 
 // Plugin gives the plugin.
 func Plugin() sdk.Plugin {
-	return sdk.Plugin{Name: "read", Version: Version, Tools: []sdk.Tool{readTool(), listTool()}, OneProcessor: true, Needs: &sdk.Needs{Read: sdk.Required}}
+	return sdk.Plugin{Name: "read", Version: Version, Tools: []sdk.Tool{readTool()}, OneProcessor: true, Needs: &sdk.Needs{Read: sdk.Required}}
 }
 
-// looking are the traits of both tools: they change nothing.
+// looking are the traits of the tool: it changes nothing.
 var looking = tool.Traits{ReadOnly: true, ConcurrencySafe: true, AutoExecute: true, Idempotent: true}
 
 // count writes a number of things: "1 line", "2 lines".

@@ -1,0 +1,163 @@
+package finder
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"toolhost.dev/plugins/grep/index"
+	"toolhost.dev/plugins/grep/listing"
+	"toolhost.dev/plugins/grep/query"
+	"toolhost.dev/plugins/grep/walk"
+	"toolhost.dev/sdk"
+	"toolhost.dev/sdk/tool"
+)
+
+type listArgs struct {
+	Path      string `json:"path,omitempty" default:"." path:"read" jsonschema:"The directory to list, relative to the working directory or absolute."`
+	Recursive bool   `json:"recursive,omitempty" default:"false" jsonschema:"List what is in subdirectories, too, without what .gitignore, .ignore and .rgignore files leave out. Symbolic links are not followed."`
+	Pattern   string `json:"pattern,omitempty" jsonschema:"Only entries that match this glob, such as *.go or *.{ts,tsx}. With a slash in it, it is matched against the path beneath the directory (src/**/*.go), subdirectories included."`
+	Hidden    bool   `json:"hidden,omitempty" default:"true" jsonschema:"List names that begin with a dot."`
+	NoIgnore  bool   `json:"no_ignore,omitempty" default:"false" jsonschema:"With subdirectories, list what ignore files leave out, too. One directory by itself is listed with it in any case."`
+	Sort      string `json:"sort,omitempty" default:"path" enum:"path,modified" jsonschema:"path: directories before the rest, by name, each followed by what is in it. modified: what changed last comes first."`
+	Limit     int    `json:"limit,omitempty" default:"1000" min:"1" max:"10000" jsonschema:"How many entries to give; the others are counted."`
+}
+
+// listData is the structured result of list.
+type listData struct {
+	Files     []listFile `json:"files"`
+	Total     int        `json:"total"`
+	Truncated bool       `json:"truncated"`
+}
+
+type listFile struct {
+	Name     string `json:"name"`
+	Path     string `json:"path"` // absolute
+	Type     string `json:"type"`
+	Size     int64  `json:"size"`
+	Modified string `json:"modified"`
+}
+
+func (f *finder) listTool() sdk.Tool {
+	return sdk.NewTool(sdk.Definition{
+		Name: "list",
+		Description: "List a directory with types, sizes and times. Use it to see what is there; to find files by name in a whole tree use glob, to find text use grep. " +
+			"Times are in UTC.",
+		Traits:   looking,
+		Category: tool.CategoryBuiltin,
+		Examples: []string{
+			"list",
+			"list src --recursive --pattern '*.go'",
+			"list --path ~/project/docs --limit 50",
+			"list --recursive --sort modified --limit 20",
+		},
+	}, f.list)
+}
+
+func (f *finder) list(ctx context.Context, call *sdk.Call, in listArgs) (*sdk.Result, error) {
+	pattern, err := listing.Parse(in.Pattern)
+	if err != nil {
+		return nil, invalidGlob(err)
+	}
+	p, err := at(call, in.Path)
+	if err != nil {
+		return nil, err
+	}
+	t, err := p.tree(f)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = t.Dir.Close() }()
+	o := listing.Options{Pattern: pattern, Order: listing.Order(in.Sort), Limit: in.Limit}
+	var skipped walk.Skipped
+	if !in.Recursive && !pattern.Deep() {
+		found, err := listing.Directory(ctx, t.Start, o, in.Hidden, &skipped)
+		if err != nil {
+			return nil, err
+		}
+		return listResult(in, p, found, &skipped), nil
+	}
+	var found *listing.Listing
+	var pending *listing.Pending
+	w := p.options(in.Hidden, in.NoIgnore)
+	w.Closed = listing.Closed
+	state, err := t.indexed(w, "list", func(s *index.Snapshot) error {
+		pending, err = listing.Indexed(ctx, s, w, o, &skipped)
+		return err
+	}, func() error {
+		found, err = listing.Tree(ctx, t.Start, w, o, &skipped)
+		return err
+	})
+	if err == nil && pending != nil {
+		found, err = pending.Listing(ctx, t.Start)
+	}
+	if err != nil {
+		return nil, err
+	}
+	res := listResult(in, p, found, &skipped)
+	res.Metadata = map[string]any{"index": state}
+	return res, nil
+}
+
+// maxListed is the size up to which the text of a listing is given.
+const maxListed = 50 << 10
+
+func listResult(in listArgs, p *place, found *listing.Listing, skipped *walk.Skipped) *sdk.Result {
+	data := listData{Files: make([]listFile, 0, len(found.Entries)), Total: found.Total, Truncated: found.Total > len(found.Entries) || found.GivenUp}
+	var text strings.Builder
+	shown := 0
+	for i := range found.Entries {
+		e := &found.Entries[i]
+		path := filepath.Join(p.path.String(), e.Rel)
+		data.Files = append(data.Files, listFile{
+			Name: filepath.Base(path), Path: path, Type: listing.TypeName(e.Type), Size: e.Size, Modified: e.Modified.UTC().Format(time.RFC3339),
+		})
+		if line := e.Line(); shown == i && text.Len()+len(line) < maxListed {
+			text.WriteString(line + "\n")
+			shown++
+		}
+	}
+	return &sdk.Result{
+		Output: withNotes(strings.TrimSuffix(text.String(), "\n"), listNotes(in, found, skipped, shown)), Title: "List " + p.shown, Data: sdk.Data(data),
+	}
+}
+
+func listNotes(in listArgs, found *listing.Listing, skipped *walk.Skipped, shown int) []string {
+	var notes []string
+	note := func(format string, a ...any) { notes = append(notes, fmt.Sprintf(format, a...)) }
+	left := query.Skipped{Hidden: int(skipped.Hidden.Load()), Ignored: int(skipped.Ignored.Load())}
+	if len(found.Entries) == 0 {
+		if in.Pattern != "" {
+			note("nothing matches %s", in.Pattern)
+		} else if left.Hidden+left.Ignored == 0 {
+			note("the directory is empty")
+		}
+	}
+	if shown < found.Total || found.GivenUp {
+		total := fmt.Sprint(found.Total)
+		if found.GivenUp {
+			total = "more than " + total
+		}
+		note("%d of %s entries; narrow it down with pattern or a subdirectory", shown, total)
+	}
+	if left.Hidden > 0 {
+		note("%s left out; hidden=true lists them", count(left.Hidden, "hidden entry"))
+	}
+	if left.Ignored > 0 {
+		note("%s left out that ignore files name; no_ignore=true lists them", count(left.Ignored, "entry"))
+	}
+	const most = 10
+	for i, rel := range found.Closed {
+		if i == most {
+			note("%s not gone into, too", count(len(found.Closed)-most, "other directory"))
+			break
+		}
+		note("not gone into: %s (version control)", rel)
+	}
+	if s := list([]reason{{int(skipped.Permission.Load()), "not permitted to be read"}, {int(skipped.Failed.Load()), "not readable"}}); s != "" {
+		note("directories not looked in: %s", s)
+	}
+	return notes
+}

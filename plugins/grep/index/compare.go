@@ -1,0 +1,187 @@
+package index
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"toolhost.dev/plugins/grep/walk"
+)
+
+// unheard gives the directories to compare by stamps, for calls that look beneath a path:
+// those of whose changes no event tells, or all of them.
+func (x *Index) unheard(under string, full bool) []*dir {
+	switch {
+	case full:
+		return x.all(x.root, nil)
+	case len(x.byStat) == x.dirs: // in the order in which the system has them at hand
+		return x.around(under)
+	}
+	var out []*dir
+	for d := range x.byStat {
+		if beneath(d.path, under) || beneath(under, d.path) {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// around gives the directories beneath a path, it itself and those above it.
+func (x *Index) around(under string) []*dir {
+	rest, ok := strings.CutPrefix(under, x.root.path)
+	if !ok {
+		return nil
+	}
+	var out []*dir
+	d := x.root
+	for name := range strings.SplitSeq(rest, "/") {
+		if name == "" {
+			continue
+		}
+		out = append(out, d)
+		i, ok := d.find(name)
+		if !ok || d.entries[i].dir == nil {
+			return out
+		}
+		d = d.entries[i].dir
+	}
+	return x.all(d, append(make([]*dir, 0, len(out)+x.dirs), out...))
+}
+
+// all gives a directory and those beneath it.
+func (x *Index) all(d *dir, out []*dir) []*dir {
+	out = append(out, d)
+	for i := range d.entries {
+		if child := d.entries[i].dir; child != nil {
+			out = x.all(child, out)
+		}
+	}
+	return out
+}
+
+// compareAll compares directories and lists those again that have changed.
+func (x *Index) compareAll(dirs []*dir, wanted *view) error {
+	for _, d := range x.compare(dirs, wanted) {
+		if d.dropped {
+			continue
+		}
+		if err := x.relist(d, x.rulesChanged(d)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// part is a part of a directory that is compared at a time.
+type part struct {
+	d        *dir
+	from, to int // entries
+}
+
+// partSize is how many entries a part has at most: directories may have any number.
+const partSize = 1024
+
+// compare compares directories, and the files in them that are wanted (nil: all), with what is
+// on the disk. It gives the directories to list again; the files to read again are pending then.
+func (x *Index) compare(dirs []*dir, wanted *view) []*dir {
+	if len(dirs) == 0 {
+		return nil
+	}
+	parts := make([]part, 0, len(dirs))
+	for _, d := range dirs {
+		from := 0
+		for len(d.entries)-from > partSize {
+			parts = append(parts, part{d, from, from + partSize})
+			from += partSize
+		}
+		parts = append(parts, part{d, from, len(d.entries)})
+	}
+	var mu sync.Mutex
+	var again []*dir
+	var wg sync.WaitGroup
+	var next atomic.Int64
+	const few = 16
+	for range min(x.workers, (len(parts)+few-1)/few) {
+		wg.Go(func() {
+			c := comparison{x: x, wanted: wanted}
+			for {
+				to := int(next.Add(few))
+				if to-few >= len(parts) {
+					break
+				}
+				for _, p := range parts[to-few : min(to, len(parts))] {
+					c.part(p)
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			again = append(again, c.changed...)
+			for _, f := range c.stale {
+				x.enqueue(f)
+			}
+		})
+	}
+	wg.Wait()
+	return again
+}
+
+// comparison is what one worker compares.
+type comparison struct {
+	x      *Index
+	wanted *view
+	stamp  walk.Stamper
+	// changed are the directories that have other entries or rules, and stale the files that
+	// must be read again.
+	changed []*dir
+	stale   []*file
+}
+
+func (c *comparison) part(p part) {
+	d := p.d
+	probe, held, err := c.x.probe(d)
+	if err != nil {
+		if p.from == 0 {
+			c.changed = append(c.changed, d)
+		}
+		return
+	}
+	defer func() {
+		if !held {
+			probe.Close()
+		}
+	}()
+	if p.from == 0 {
+		switch {
+		case !c.sameDir(d, probe):
+			c.changed = append(c.changed, d)
+		case !held:
+			held = c.x.keepOpen(d, probe)
+		}
+	}
+	slack := d.slack()
+	for i := p.from; i < p.to; i++ {
+		f := d.entries[i].file
+		if f == nil || c.wanted != nil && !c.wanted.has(f) {
+			continue
+		}
+		now, err := c.stamp.At(probe, f.name())
+		if err != nil || now != f.stamp || !now.Settled(f.read, slack) {
+			c.stale = append(c.stale, f)
+		}
+	}
+}
+
+// sameDir reports whether a directory has the same entries and rules.
+func (c *comparison) sameDir(d *dir, p walk.Probe) bool {
+	now, err := p.Stamp()
+	if err != nil || !d.stamp.Same(now) || d.stamp.Mtime != now.Mtime || d.stamp.Change != now.Change || !d.stamp.Settled(d.read, d.slack()) {
+		return false
+	}
+	for name, was := range d.ruleStamps {
+		now, err := c.stamp.At(p, name)
+		if err != nil || now != was || !was.Settled(d.read, d.slack()) {
+			return false
+		}
+	}
+	return true
+}

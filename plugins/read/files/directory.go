@@ -1,0 +1,36 @@
+package files
+
+import (
+	"fmt"
+	"strings"
+
+	"toolhost.dev/plugins/read/excerpt"
+	"toolhost.dev/plugins/read/listing"
+	"toolhost.dev/sdk"
+	"toolhost.dev/sdk/tool"
+)
+
+// directory lists the directory that read was given.
+func (r *request) directory() (*sdk.Result, error) {
+	if r.in.Encoding == "base64" {
+		return nil, sdk.Errorf(tool.InvalidArguments, "%s is a directory and has no bytes to give as base64. Leave encoding out to list it.", r.name)
+	}
+	found, err := listing.Read(r.ctx, r.ws, r.path)
+	if err != nil {
+		return nil, err
+	}
+	e := excerpt.Of([]byte(strings.Join(found.Lines(), "\n")), r.window())
+	if e.Start == 0 && r.in.Offset > 1 {
+		return nil, sdk.Errorf(tool.InvalidArguments, "offset %d is past the end: the directory %s has %s. Give an offset from 1 on.", r.in.Offset, r.name, count(e.Total, "entry"))
+	}
+	data := readData{Path: r.path.String(), TotalLines: len(found.Entries), StartLine: e.Start, EndLine: e.End, IsDirectory: true,
+		Truncated: e.Capped != excerpt.NotCapped || found.GivenUp, RecommendRange: len(found.Entries) > excerpt.MaxLines}
+	notes := []string{fmt.Sprintf("%s is a directory with %s", r.name, count(len(found.Entries), "entry"))}
+	switch {
+	case found.GivenUp:
+		notes[0] = fmt.Sprintf("%s is a directory with more than %s; look for what you need with list and a pattern", r.name, count(len(found.Entries), "entry"))
+	case e.Capped != excerpt.NotCapped:
+		notes[0] += fmt.Sprintf("; entries %d-%d are shown. Go on with offset=%d", e.Start, e.End, e.End+1)
+	}
+	return &sdk.Result{Output: withNotes(e.Text, notes), Title: "List " + r.name, Data: sdk.Data(data)}, nil
+}
