@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	golang.org/x/sys v0.49.0
+	mvdan.cc/sh/v3 v3.14.1
 	toolhost.dev/sdk v0.0.0
 )
 
@@ -22,7 +23,6 @@ require (
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
 	google.golang.org/grpc v1.85.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
-	mvdan.cc/sh/v3 v3.14.1 // indirect
 )
 
 replace toolhost.dev/sdk => ../../sdk
