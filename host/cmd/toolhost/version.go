@@ -20,15 +20,16 @@ func newVersion(s *settings) *cobra.Command {
 			if s.json {
 				return printJSON(os.Stdout, b)
 			}
-			commit := b.Commit
-			switch {
-			case commit == "":
-				commit = "not known"
-			case b.Modified:
-				commit += " with changes"
+			commit := "not known"
+			if b.Commit != "" {
+				commit = b.Commit
+				if b.Modified {
+					commit += " with changes"
+				}
+				commit += " " + b.Time
 			}
 			protocols := strings.Trim(strings.Join(strings.Fields(fmt.Sprint(b.PluginProtocols)), ", "), "[]")
-			_, err := fmt.Printf("toolhost %s\ncommit %s %s\nbuilt with %s for %s\nplugin protocols %s\n", b.Version, commit, b.Time, b.Go, b.Platform, protocols)
+			_, err := fmt.Printf("toolhost %s\ncommit %s\nbuilt with %s for %s\nplugin protocols %s\n", b.Version, commit, b.Go, b.Platform, protocols)
 			return err
 		},
 	}

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // loginHost has a user whose login files are profile.
@@ -67,6 +68,7 @@ func TestBadLogins(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := loginHost(t, "/bin/bash", ".bash_profile", profile)
+			s.h.bash.loginTime = time.Second
 			if a := s.run("echo here; x=1"); a.Stdout != "here\n" || !strings.Contains(a.Output, "without the environment of the login shell") || !strings.Contains(a.Output, "login_environment = false") {
 				t.Errorf("%s", a.text())
 			}

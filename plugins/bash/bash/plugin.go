@@ -6,6 +6,7 @@ import (
 	"context"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"toolhost.dev/plugins/bash/capture"
 	"toolhost.dev/plugins/bash/jobs"
@@ -22,7 +23,7 @@ func Plugin() sdk.Plugin {
 	return newBash().plugin()
 }
 
-func newBash() *bash { return &bash{store: capture.NewStore(""), warm: shell.MaxIdle, login: true} }
+func newBash() *bash { return &bash{store: capture.NewStore(""), warm: shell.MaxIdle, login: true, loginTime: 5 * time.Second} }
 
 // config is the plugin's configuration.
 type config struct {
@@ -60,6 +61,8 @@ type bash struct {
 	jobs  jobs.Table
 	warm  int  // how many shells are kept ready
 	login bool // sessions have the environment of a login shell
+	// loginTime is how long that may take.
+	loginTime time.Duration
 
 	mu     sync.Mutex
 	runner *shell.Runner

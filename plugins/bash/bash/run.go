@@ -88,7 +88,7 @@ func (b *bash) environment(ctx context.Context, shells *shell.Runner, path strin
 		return env
 	}
 	if state.Login == nil {
-		login, err := shells.Login(ctx, path, r.at.session, env)
+		login, err := shells.Login(ctx, b.loginTime, path, r.at.session, env)
 		if ctx.Err() != nil {
 			return env // the call is over
 		}

@@ -17,8 +17,6 @@ import (
 )
 
 const (
-	// loginTime is how long a login shell may take.
-	loginTime = 5 * time.Second
 	// drainTime is how long its output is read after its end.
 	drainTime = 100 * time.Millisecond
 	// maxLogin bounds what it prints, in bytes.
@@ -31,7 +29,8 @@ var loginShells = []string{"bash", "zsh", "sh", "dash", "ash", "ksh", "mksh", "f
 // Login gives what the user's login shell adds to an environment or changes in it, NAME=VALUE: what
 // /etc/profile and the user's own files export, but what is named like a secret. A shell
 // that is not known, or is not there, is replaced by bash. What the files start does not outlive it.
-func (r *Runner) Login(ctx context.Context, bash, dir string, env []string) ([]string, error) {
+// It may take limit.
+func (r *Runner) Login(ctx context.Context, limit time.Duration, bash, dir string, env []string) ([]string, error) {
 	path := Users()
 	if info, err := os.Stat(path); err != nil || info.IsDir() || !slices.Contains(loginShells, filepath.Base(path)) {
 		path = bash
@@ -50,7 +49,7 @@ func (r *Runner) Login(ctx context.Context, bash, dir string, env []string) ([]s
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be started: %w", path, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, loginTime)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var out []byte
 	printed := make(chan struct{})
@@ -69,7 +68,7 @@ func (r *Runner) Login(ctx context.Context, bash, dir string, env []string) ([]s
 	_, list, found := bytes.Cut(out, []byte(mark+"\x00"))
 	switch {
 	case ctx.Err() != nil:
-		return nil, fmt.Errorf("%s -l took longer than %s", path, loginTime)
+		return nil, fmt.Errorf("%s -l took longer than %s", path, limit)
 	case err != nil && !errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, fmt.Errorf("%s -l: %w", path, err)
 	case !found || len(list) == 0 || len(out) == maxLogin:

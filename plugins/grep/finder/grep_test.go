@@ -21,12 +21,12 @@ import (
 // TestHugeArguments wants an error soon for arguments that are far too long.
 func TestHugeArguments(t *testing.T) {
 	h := newHost(t, "a.go=package a\n")
-	huge := strings.Repeat("abcdefg*", 2<<20)
-	h.refuses("grep", args{"pattern": huge}, tool.InvalidArguments, "16777216 bytes")
-	h.refuses("grep", args{"pattern": huge, "dialect": "fixed", "ignore_case": true}, tool.InvalidArguments, "16777216 bytes")
+	huge := strings.Repeat("abcdefg*", 1<<17)
+	h.refuses("grep", args{"pattern": huge}, tool.InvalidArguments, "1048576 bytes")
+	h.refuses("grep", args{"pattern": huge, "dialect": "fixed", "ignore_case": true}, tool.InvalidArguments, "1048576 bytes")
 	h.refuses("grep", args{"pattern": "a", "glob": []string{huge}}, tool.InvalidArguments, "too long")
 	h.refuses("glob", args{"pattern": huge}, tool.InvalidArguments, "too long")
-	h.refuses("code_query", args{"query": strings.Repeat("abcdefgh", 2<<20)}, tool.InvalidArguments, "16777216 bytes")
+	h.refuses("code_query", args{"query": strings.Repeat("abcdefgh", 1<<17)}, tool.InvalidArguments, "1048576 bytes")
 	h.refuses("code_query", args{"query": huge}, tool.InvalidArguments, "bytes")
 }
 
