@@ -23,7 +23,9 @@ func Plugin() sdk.Plugin {
 	return newBash().plugin()
 }
 
-func newBash() *bash { return &bash{store: capture.NewStore(""), warm: shell.MaxIdle, login: true, loginTime: 5 * time.Second} }
+func newBash() *bash {
+	return &bash{store: capture.NewStore(""), warm: shell.MaxIdle, login: true, loginTime: 5 * time.Second}
+}
 
 // config is the plugin's configuration.
 type config struct {
