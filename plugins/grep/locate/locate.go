@@ -112,7 +112,7 @@ func (p *Pattern) FindIndexed(ctx context.Context, s *index.Snapshot, o walk.Opt
 		if errors.Is(err, fs.ErrNotExist) {
 			return
 		}
-		c.add(File{Path: i.Path(), Shown: i.Shown(), Type: typeName(i.Type()), Size: info.Size, Modified: info.Modified})
+		c.add(File{Path: i.Path(), Shown: i.Shown(), Type: walk.TypeName(i.Type()), Size: info.Size, Modified: info.Modified})
 	})
 	err := s.Trees(func(start walk.Start) error { return p.walk(ctx, c, start, o, skipped) }, skipped.Count)
 	if err = cmp.Or(err, ctx.Err()); err != nil {
@@ -135,24 +135,8 @@ func (p *Pattern) walk(ctx context.Context, c *collection, start walk.Start, o w
 		if errors.Is(err, fs.ErrNotExist) {
 			return
 		}
-		c.add(File{Path: d.Path(e.Name), Shown: d.Shown(e.Name), Type: typeName(e.Type), Size: info.Size, Modified: info.Modified})
+		c.add(File{Path: d.Path(e.Name), Shown: d.Shown(e.Name), Type: walk.TypeName(e.Type), Size: info.Size, Modified: info.Modified})
 	})
-}
-
-func typeName(m fs.FileMode) string {
-	switch {
-	case m.IsDir():
-		return "directory"
-	case m&fs.ModeSymlink != 0:
-		return "symlink"
-	case m&fs.ModeNamedPipe != 0:
-		return "fifo"
-	case m&fs.ModeSocket != 0:
-		return "socket"
-	case m&fs.ModeDevice != 0:
-		return "device"
-	}
-	return "file"
 }
 
 // collection gathers what is found, and keeps the newest.
