@@ -1,0 +1,91 @@
+package config
+
+import "github.com/hashicorp/hcl/v2"
+
+// The file's own form. Durations are strings such as "90s".
+type fileHCL struct {
+	Host    *hostHCL    `hcl:"host,block"`
+	Sandbox *sandboxHCL `hcl:"sandbox,block"`
+	Reload  *reloadHCL  `hcl:"reload,block"`
+	Plugins []pluginHCL `hcl:"plugin,block"`
+	Fields  []fieldHCL  `hcl:"field,block"`
+	Tools   []toolHCL   `hcl:"tool,block"`
+	Aliases []aliasHCL  `hcl:"alias,block"`
+
+	Hooks       []hookHCL       `hcl:"hook,block"`
+	Permissions *permissionsHCL `hcl:"permissions,block"`
+	Audit       *auditHCL       `hcl:"audit,block"`
+	Tracing     *tracingHCL     `hcl:"tracing,block"`
+	Trust       *trustHCL       `hcl:"trust,block"`
+}
+
+type hostHCL struct {
+	LogLevel    hcl.Expression `hcl:"log_level,optional"`
+	StateDir    *string        `hcl:"state_dir,optional"`
+	OnAsk       hcl.Expression `hcl:"on_ask,optional"`
+	Timeout     hcl.Expression `hcl:"timeout,optional"`
+	MaxParallel hcl.Expression `hcl:"max_parallel,optional"`
+	MaxCalls    hcl.Expression `hcl:"max_calls,optional"`
+	Health      hcl.Expression `hcl:"health_interval,optional"`
+	Aliases     hcl.Expression `hcl:"aliases,optional"`
+	Adaptive    bool           `hcl:"adaptive,optional"`
+}
+
+type sandboxHCL struct {
+	Workspace hcl.Expression `hcl:"workspace,optional"`
+	Paths     hcl.Expression `hcl:"paths,optional"`
+	Allow     hcl.Expression `hcl:"allow,optional"`
+	Deny      hcl.Expression `hcl:"deny,optional"`
+	Backend   hcl.Expression `hcl:"backend,optional"`
+	Enforce   hcl.Expression `hcl:"enforce,optional"`
+	Roots     []rootHCL      `hcl:"root,block"`
+}
+
+type reloadHCL struct {
+	Watch   *bool          `hcl:"watch,optional"`
+	Changes hcl.Expression `hcl:"changes,optional"`
+
+	Widening hcl.Expression `hcl:"widening,optional"`
+}
+
+type trustHCL struct {
+	Definitions hcl.Expression `hcl:"definitions,optional"`
+}
+
+type rootHCL struct {
+	Path     string    `hcl:"path,label"`
+	Writable bool      `hcl:"writable,optional"`
+	At       hcl.Range `hcl:",def_range"`
+}
+
+type pluginHCL struct {
+	Name         string            `hcl:"name,label"`
+	Path         *string           `hcl:"path,optional"`
+	Args         []string          `hcl:"args,optional"`
+	Env          map[string]string `hcl:"env,optional"`
+	Field        hcl.Expression    `hcl:"field,optional"`
+	Optional     bool              `hcl:"optional,optional"`
+	StartTimeout hcl.Expression    `hcl:"start_timeout,optional"`
+	DependsOn    hcl.Expression    `hcl:"depends_on,optional"`
+	Restart      *restartHCL       `hcl:"restart,block"`
+	Sandbox      *confinementHCL   `hcl:"sandbox,block"`
+	Config       *configHCL        `hcl:"config,block"`
+	At           hcl.Range         `hcl:",def_range"`
+}
+
+type restartHCL struct {
+	Failures hcl.Expression `hcl:"failures,optional"`
+	Pause    hcl.Expression `hcl:"pause,optional"`
+}
+
+type configHCL struct {
+	Body hcl.Body  `hcl:",remain"`
+	At   hcl.Range `hcl:",def_range"`
+}
+
+type aliasHCL struct {
+	Name   string         `hcl:"name,label"`
+	Tool   hcl.Expression `hcl:"tool,optional"`
+	Params hcl.Expression `hcl:"params,optional"`
+	At     hcl.Range      `hcl:",def_range"`
+}
