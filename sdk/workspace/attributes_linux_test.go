@@ -2,9 +2,7 @@ package workspace_test
 
 import (
 	"bytes"
-	"errors"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"runtime"
@@ -15,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"toolhost.dev/sdk/tool"
+	"toolhost.dev/sdk/tooltest"
 	"toolhost.dev/sdk/workspace"
 )
 
@@ -194,45 +193,12 @@ func TestNoRoom(t *testing.T) {
 	t.Run("full disk", func(t *testing.T) {
 		dir := tree(t)
 		if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=96k"); err != nil {
-			inNamespace(t, err)
+			tooltest.InUserNamespace(t, err) // else the file size limit above takes the same way
 			return
 		}
 		defer func() { _ = unix.Unmount(dir, unix.MNT_DETACH) }()
 		noRoom(t, dir, 200<<10)
 	})
-}
-
-// namespaceEnv says that the test runs in a user namespace already.
-const namespaceEnv = "WORKSPACE_TEST_NAMESPACE"
-
-// inNamespace runs the test once more where an ordinary user may mount. It is left out only
-// where the kernel has no such place.
-func inNamespace(t *testing.T, why error) {
-	if os.Getenv(namespaceEnv) != "" {
-		t.Skipf("the kernel refuses a tmpfs in a user namespace too (%v); the file size limit takes the same way", why)
-	}
-	self, err := os.Executable()
-	must(t, err)
-	var names []string
-	for name := range strings.SplitSeq(t.Name(), "/") {
-		names = append(names, "^"+name+"$")
-	}
-	cmd := exec.Command(self, "-test.v", "-test.run="+strings.Join(names, "/"))
-	cmd.Env = append(os.Environ(), namespaceEnv+"=1")
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
-		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
-	}
-	out, err := cmd.CombinedOutput()
-	switch ended := (*exec.ExitError)(nil); {
-	case err != nil && !errors.As(err, &ended):
-		t.Skipf("no tmpfs can be mounted here (%v), and the kernel refuses a user namespace (%v); the file size limit takes the same way", why, err)
-	case err != nil:
-		t.Errorf("in a user namespace:\n%s", out)
-	case !bytes.Contains(out, []byte("--- PASS: "+t.Name())):
-		t.Skipf("%s", out)
-	}
 }
 
 func noRoom(t *testing.T, dir string, size int) {
