@@ -13,6 +13,7 @@ import (
 	"toolhost.dev/plugins/grep/walk"
 	"toolhost.dev/sdk"
 	"toolhost.dev/sdk/tool"
+	"toolhost.dev/sdk/workspace"
 )
 
 type listArgs struct {
@@ -112,7 +113,7 @@ func listResult(in listArgs, p *place, found *listing.Listing, skipped *walk.Ski
 		e := &found.Entries[i]
 		path := filepath.Join(p.path.String(), e.Rel)
 		data.Files = append(data.Files, listFile{
-			Name: filepath.Base(path), Path: path, Type: walk.TypeName(e.Type), Size: e.Size, Modified: e.Modified.UTC().Format(time.RFC3339),
+			Name: filepath.Base(path), Path: path, Type: workspace.TypeName(e.Type), Size: e.Size, Modified: e.Modified.UTC().Format(time.RFC3339),
 		})
 		if line := e.Line(); shown == i && text.Len()+len(line) < maxListed {
 			text.WriteString(line + "\n")

@@ -17,6 +17,7 @@ import (
 	"toolhost.dev/plugins/grep/glob"
 	"toolhost.dev/plugins/grep/index"
 	"toolhost.dev/plugins/grep/walk"
+	"toolhost.dev/sdk/workspace"
 )
 
 // Pattern is a glob of names or, with a slash in it, of paths beneath the listed directory.
@@ -80,6 +81,11 @@ type Entry struct {
 	Modified time.Time
 	Target   string // what a symbolic link says
 	known    bool   // size and time are
+}
+
+// Line writes an entry for a model.
+func (e *Entry) Line() string {
+	return workspace.Entry{Name: e.Rel, Mode: e.Type, Size: e.Size, Modified: e.Modified, Target: e.Target}.Line()
 }
 
 // Listing is what was found.

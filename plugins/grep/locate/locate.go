@@ -14,6 +14,7 @@ import (
 	"toolhost.dev/plugins/grep/glob"
 	"toolhost.dev/plugins/grep/index"
 	"toolhost.dev/plugins/grep/walk"
+	"toolhost.dev/sdk/workspace"
 )
 
 // Pattern is a glob of paths beneath a directory.
@@ -112,7 +113,7 @@ func (p *Pattern) FindIndexed(ctx context.Context, s *index.Snapshot, o walk.Opt
 		if errors.Is(err, fs.ErrNotExist) {
 			return
 		}
-		c.add(File{Path: i.Path(), Shown: i.Shown(), Type: walk.TypeName(i.Type()), Size: info.Size, Modified: info.Modified})
+		c.add(File{Path: i.Path(), Shown: i.Shown(), Type: workspace.TypeName(i.Type()), Size: info.Size, Modified: info.Modified})
 	})
 	err := s.Trees(func(start walk.Start) error { return p.walk(ctx, c, start, o, skipped) }, skipped.Count)
 	if err = cmp.Or(err, ctx.Err()); err != nil {
@@ -135,7 +136,7 @@ func (p *Pattern) walk(ctx context.Context, c *collection, start walk.Start, o w
 		if errors.Is(err, fs.ErrNotExist) {
 			return
 		}
-		c.add(File{Path: d.Path(e.Name), Shown: d.Shown(e.Name), Type: walk.TypeName(e.Type), Size: info.Size, Modified: info.Modified})
+		c.add(File{Path: d.Path(e.Name), Shown: d.Shown(e.Name), Type: workspace.TypeName(e.Type), Size: info.Size, Modified: info.Modified})
 	})
 }
 

@@ -117,20 +117,3 @@ func StampOf(dir *os.File) (freshness.Stamp, error) {
 	runtime.KeepAlive(dir)
 	return freshness.StampOf(&st), err
 }
-
-// TypeName gives the word for type bits.
-func TypeName(m fs.FileMode) string {
-	switch {
-	case m.IsDir():
-		return "directory"
-	case m&fs.ModeSymlink != 0:
-		return "symlink"
-	case m&fs.ModeNamedPipe != 0:
-		return "fifo"
-	case m&fs.ModeSocket != 0:
-		return "socket"
-	case m&fs.ModeDevice != 0:
-		return "device"
-	}
-	return "file"
-}

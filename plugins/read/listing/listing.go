@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
-	"time"
 
 	"toolhost.dev/sdk/tool"
 	"toolhost.dev/sdk/workspace"
@@ -21,21 +20,10 @@ const (
 	batch = 1024
 )
 
-// Entry is one file, directory or other thing.
-type Entry struct {
-	Name string
-	// Type is file, directory, symlink, fifo, socket or device.
-	Type     string
-	Size     int64
-	Modified time.Time
-	// Target is what a symbolic link says.
-	Target string
-}
-
 // Listing is what was found.
 type Listing struct {
 	// Entries are in order: directories before the rest, by name.
-	Entries []Entry
+	Entries []workspace.Entry
 	// GivenUp: there were too many entries to look at all of them.
 	GivenUp bool
 }
@@ -56,8 +44,8 @@ func read(ctx context.Context, ws *workspace.Workspace, p workspace.Path, most i
 		if err != nil { // gone by now
 			continue
 		}
-		out := Entry{Name: e.Name(), Type: typeName(info.Mode()), Size: info.Size(), Modified: info.ModTime()}
-		if out.Type == "symlink" {
+		out := workspace.Entry{Name: e.Name(), Mode: info.Mode(), Size: info.Size(), Modified: info.ModTime()}
+		if info.Mode()&fs.ModeSymlink != 0 {
 			out.Target, _ = ws.Readlink(p, e.Name())
 		}
 		l.Entries = append(l.Entries, out)
@@ -107,38 +95,11 @@ func (l *Listing) list(ctx context.Context, ws *workspace.Workspace, p workspace
 	return all, nil
 }
 
-func typeName(mode fs.FileMode) string {
-	switch {
-	case mode.IsDir():
-		return "directory"
-	case mode&fs.ModeSymlink != 0:
-		return "symlink"
-	case mode&fs.ModeNamedPipe != 0:
-		return "fifo"
-	case mode&fs.ModeSocket != 0:
-		return "socket"
-	case mode&fs.ModeDevice != 0:
-		return "device"
-	}
-	return "file"
-}
-
-// Lines writes the entries for a model, one a line: directories with a slash at
-// the end, files with size and time, links with where they lead.
+// Lines writes the entries for a model, one a line.
 func (l *Listing) Lines() []string {
 	out := make([]string, 0, len(l.Entries))
 	for _, e := range l.Entries {
-		name := printable(e.Name)
-		switch e.Type {
-		case "directory":
-			out = append(out, name+"/")
-		case "symlink":
-			out = append(out, name+" -> "+printable(e.Target))
-		case "file":
-			out = append(out, name+"  "+workspace.FormatSize(e.Size)+"  "+e.Modified.UTC().Format("2006-01-02 15:04"))
-		default:
-			out = append(out, name+"  ("+e.Type+")")
-		}
+		out = append(out, e.Line())
 	}
 	return out
 }

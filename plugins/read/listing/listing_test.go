@@ -51,7 +51,7 @@ func TestRead(t *testing.T) {
 		if e.Size != info.Size() || !e.Modified.Equal(info.ModTime()) {
 			t.Errorf("%s: %d bytes of %s, want %d of %s", e.Name, e.Size, e.Modified, info.Size(), info.ModTime())
 		}
-		got = append(got, e.Name+" "+e.Type+" "+e.Target)
+		got = append(got, e.Name+" "+e.Type()+" "+e.Target)
 	}
 	if want := []string{"zdir directory ", ".hidden file ", "fifo fifo ", "file file ", "link symlink file"}; !slices.Equal(got, want) || l.GivenUp {
 		t.Errorf("%q, want %q", got, want)
@@ -75,13 +75,5 @@ func TestReadIsCanceled(t *testing.T) {
 	cancel()
 	if _, err := Read(ctx, ws, top); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
-	}
-}
-
-func TestPrintable(t *testing.T) {
-	for name, want := range map[string]string{"plain.txt": "plain.txt", "sp ace": "sp ace", "naïve 你好": "naïve 你好", "a\nb": `"a\nb"`, "\xff": `"\xff"`, "a\u202eb": `"a\u202eb"`} {
-		if got := printable(name); got != want {
-			t.Errorf("%q: %s", name, got)
-		}
 	}
 }
