@@ -1,5 +1,6 @@
 // Package mcpstdio is the leanest client that an MCP server over stdio can have, so
-// that a comparison with one measures the server.
+// that a comparison with one measures the server: it finds the id and the result in a
+// line, and decodes neither the result nor anything else.
 package mcpstdio
 
 import (
@@ -60,7 +61,7 @@ func Start(ctx context.Context, cmd *exec.Cmd) (*Client, error) {
 	go c.receive(out)
 	_, err = c.request(ctx, "initialize", json.RawMessage(`{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}`))
 	if err == nil {
-		err = c.send(map[string]any{"jsonrpc": "2.0", "method": "notifications/initialized"})
+		err = c.send([]byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`))
 	}
 	if err != nil {
 		c.Stop()
@@ -83,45 +84,36 @@ func (c *Client) List(ctx context.Context) (json.RawMessage, error) {
 
 // Call calls a tool and gives the raw result.
 func (c *Client) Call(ctx context.Context, name string, args json.RawMessage) (json.RawMessage, error) {
-	params, err := json.Marshal(map[string]any{"name": name, "arguments": args})
-	if err != nil {
-		return nil, err
-	}
-	return c.request(ctx, "tools/call", params)
+	return c.request(ctx, "tools/call", fmt.Appendf(nil, `{"name":%q,"arguments":%s}`, name, args))
 }
 
+// reply is a message of the server that answers a request; what is not there is nil.
 type reply struct {
-	ID     int64           `json:"id"`
-	Result json.RawMessage `json:"result"`
-	Error  json.RawMessage `json:"error"`
+	result, failure json.RawMessage
 }
 
 func (c *Client) request(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 	id := c.lastID.Add(1)
 	ch := make(chan reply, 1)
 	c.wait.Store(id, ch)
-	if err := c.send(map[string]any{"jsonrpc": "2.0", "id": id, "method": method, "params": params}); err != nil {
+	if err := c.send(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, id, method, params)); err != nil {
 		return nil, err
 	}
 	select {
 	case r := <-ch:
-		if r.Error != nil {
-			return nil, fmt.Errorf("%s: %s", method, r.Error)
+		if r.failure != nil {
+			return nil, fmt.Errorf("%s: %s", method, r.failure)
 		}
-		return r.Result, nil
+		return r.result, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-func (c *Client) send(m any) error {
-	b, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
+func (c *Client) send(m []byte) error {
 	c.sendMu.Lock()
 	defer c.sendMu.Unlock()
-	_, err = c.in.Write(append(b, '\n'))
+	_, err := c.in.Write(append(m, '\n'))
 	return err
 }
 
@@ -132,11 +124,11 @@ func (c *Client) receive(out io.Reader) {
 		if err != nil {
 			return
 		}
-		var r reply
-		if json.Unmarshal(line, &r) != nil {
-			continue
+		id, r, err := decode(line)
+		if err != nil {
+			continue // a notification
 		}
-		if ch, ok := c.wait.LoadAndDelete(r.ID); ok {
+		if ch, ok := c.wait.LoadAndDelete(id); ok {
 			ch.(chan reply) <- r //nolint:forcetypeassert // request stored it
 		}
 	}
