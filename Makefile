@@ -11,8 +11,9 @@ PLUGINS := ask bash edit function grep mcp read snippet
 EXAMPLES := examples/httpapi examples/legacy
 # Without cgo: the binaries need nothing of the system, and start sooner.
 BUILD := CGO_ENABLED=0 go build -trimpath -ldflags="-s -w"
-# The shim begins without Go's runtime where there is an entry point for that.
-SHIM_LDFLAGS := -s -w $(if $(filter linux/amd64 linux/arm64,$(shell go env GOOS)/$(shell go env GOARCH)),-E main.entry)
+# The host and the shim begin at an entry point of their own, where there is one.
+ENTRY := $(if $(filter linux/amd64 linux/arm64,$(shell go env GOOS)/$(shell go env GOARCH)),-E main.entry)
+BUILD_ENTRY := CGO_ENABLED=0 go build -trimpath -ldflags="-s -w $(ENTRY)"
 TOOLS := bin/tools
 PEERS := bench/peers/node_modules/.installed
 RG := $(CURDIR)/bench/peers/node_modules/@vscode/ripgrep-$(shell go env GOOS)-$(patsubst amd64,x64,$(shell go env GOARCH))/bin/rg
@@ -27,9 +28,9 @@ help: ## List the targets
 .PHONY: build
 build: ## Build bin/toolhost, its shim, its launcher and the bundled plugins in bin/plugins/
 	@mkdir -p bin/plugins
-	@$(BUILD) -o bin/toolhost ./host/cmd/toolhost
+	@$(BUILD_ENTRY) -o bin/toolhost ./host/cmd/toolhost
 	@$(BUILD) -o bin/toolhost-sandbox ./host/cmd/toolhost-sandbox
-	@go build -trimpath -ldflags="$(SHIM_LDFLAGS)" -o bin/toolhost-shim ./host/cmd/toolhost-shim
+	@$(BUILD_ENTRY) -o bin/toolhost-shim ./host/cmd/toolhost-shim
 	@for p in $(PLUGINS); do $(BUILD) -o bin/plugins/$$p ./plugins/$$p; done
 
 .PHONY: demo

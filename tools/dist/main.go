@@ -141,12 +141,12 @@ func (r *release) archive(goos, goarch string, pages map[string][]byte) error {
 		return err
 	}
 	defer os.RemoveAll(stage) //nolint:errcheck // it is a temporary directory
-	shim := ""
-	if goos == "linux" { // it begins without Go's runtime
-		shim = "-E main.entry"
+	entry := ""
+	if goos == "linux" {
+		entry = "-E main.entry"
 	}
 	binaries := []struct{ name, pkg, ldflags string }{
-		{"toolhost", "./host/cmd/toolhost", ""}, {"toolhost-sandbox", "./host/cmd/toolhost-sandbox", ""}, {"toolhost-shim", "./host/cmd/toolhost-shim", shim},
+		{"toolhost", "./host/cmd/toolhost", entry}, {"toolhost-sandbox", "./host/cmd/toolhost-sandbox", ""}, {"toolhost-shim", "./host/cmd/toolhost-shim", entry},
 	}
 	for _, p := range r.plugins {
 		binaries = append(binaries, struct{ name, pkg, ldflags string }{"plugins/" + p, "./plugins/" + p, ""})

@@ -55,7 +55,7 @@ func build(dir string) error {
 	}
 	for out, pkg := range binaries {
 		c := exec.Command("go", "build", "-o", filepath.Join(dir, out), pkg)
-		if out == "toolhost-shim" && runtime.GOOS == "linux" {
+		if (out == "toolhost" || out == "toolhost-shim") && runtime.GOOS == "linux" {
 			c.Args = slices.Insert(c.Args, 2, "-ldflags=-E main.entry") // as the Makefile does
 		}
 		if b, err := c.CombinedOutput(); err != nil {

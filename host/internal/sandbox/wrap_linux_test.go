@@ -81,6 +81,7 @@ func TestProfiles(t *testing.T) {
 					{[]string{"start"}, starts},
 					{[]string{"path", "0", socket}, starts},
 					{[]string{"datagram"}, starts},
+					{[]string{"wake-at-once"}, false},
 				} {
 					cmd := exec.Command(escape, tc.args...)
 					cmd.Env = env

@@ -48,6 +48,7 @@ func NewKeeper() *Keeper {
 // ends, not the process.
 func (k *Keeper) launch() {
 	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+	punctual()
 	defer close(k.stopped)
 	for start := range k.starts {
 		start()

@@ -1,0 +1,51 @@
+//go:build linux && (amd64 || arm64)
+
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"testing"
+
+	"toolhost.dev/sdk/tooltest"
+)
+
+// TestTimerSlack: the host and its plugins may be woken late, the commands of a session not.
+func TestTimerSlack(t *testing.T) {
+	t.Parallel()
+	dir := mcpDir(t)
+	c := toolhost(t, dir, "batch")
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Wait() })
+	defer in.Close()
+	fmt.Fprintln(in, `{"id":1,"command":"cat /proc/self/timerslack_ns"}`)
+	answer, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil || !strings.Contains(answer, `"50000\n"`) {
+		t.Errorf("%s %v", answer, err)
+	}
+	plugin := childNamed(t, c.Process.Pid, "bash")
+	for what, pid := range map[string]int{"host": c.Process.Pid, "plugin": plugin} {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/timerslack_ns", pid))
+		if errors.Is(err, fs.ErrPermission) {
+			tooltest.InUserNamespace(t, err)
+			return
+		}
+		if string(b) != "500000\n" {
+			t.Errorf("%s: %q %v", what, b, err)
+		}
+	}
+}
