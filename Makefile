@@ -11,9 +11,10 @@ PLUGINS := ask bash edit function grep mcp read snippet
 EXAMPLES := examples/httpapi examples/legacy
 # Without cgo: the binaries need nothing of the system, and start sooner.
 BUILD := CGO_ENABLED=0 go build -trimpath -ldflags="-s -w"
-# The host and the shim begin at an entry point of their own, where there is one.
-ENTRY := $(if $(filter linux/amd64 linux/arm64,$(shell go env GOOS)/$(shell go env GOARCH)),-E main.entry)
-BUILD_ENTRY := CGO_ENABLED=0 go build -trimpath -ldflags="-s -w $(ENTRY)"
+# The host and the shim begin at entry points of their own, where there are such.
+ENTRY = $(if $(filter linux/amd64 linux/arm64,$(shell go env GOOS)/$(shell go env GOARCH)),-E $(1))
+TIMER_SLACK := toolhost.dev/host/timerslack.Entry
+BUILD_FROM = CGO_ENABLED=0 go build -trimpath -ldflags="-s -w $(call ENTRY,$(1))"
 TOOLS := bin/tools
 PEERS := bench/peers/node_modules/.installed
 RG := $(CURDIR)/bench/peers/node_modules/@vscode/ripgrep-$(shell go env GOOS)-$(patsubst amd64,x64,$(shell go env GOARCH))/bin/rg
@@ -28,9 +29,9 @@ help: ## List the targets
 .PHONY: build
 build: ## Build bin/toolhost, its shim, its launcher and the bundled plugins in bin/plugins/
 	@mkdir -p bin/plugins
-	@$(BUILD_ENTRY) -o bin/toolhost ./host/cmd/toolhost
+	@$(call BUILD_FROM,$(TIMER_SLACK)) -o bin/toolhost ./host/cmd/toolhost
 	@$(BUILD) -o bin/toolhost-sandbox ./host/cmd/toolhost-sandbox
-	@$(BUILD_ENTRY) -o bin/toolhost-shim ./host/cmd/toolhost-shim
+	@$(call BUILD_FROM,main.entry) -o bin/toolhost-shim ./host/cmd/toolhost-shim
 	@for p in $(PLUGINS); do $(BUILD) -o bin/plugins/$$p ./plugins/$$p; done
 
 .PHONY: demo
@@ -170,7 +171,8 @@ check-dist: ## The archive for this machine is the same when made twice, and wha
 .PHONY: bench
 bench: build $(PEERS) ## Measure beside what must be beaten, and print ratios
 	@mkdir -p bin/bench
-	@$(BUILD) -o bin/bench/ ./bench ./bench/internal/bareplugin ./bench/internal/barehost
+	@$(call BUILD_FROM,$(TIMER_SLACK)) -o bin/bench/ ./bench
+	@$(BUILD) -o bin/bench/ ./bench/internal/bareplugin ./bench/internal/barehost
 	@./bin/bench/bench $(SUITE)
 
 .PHONY: soak

@@ -141,12 +141,12 @@ func (r *release) archive(goos, goarch string, pages map[string][]byte) error {
 		return err
 	}
 	defer os.RemoveAll(stage) //nolint:errcheck // it is a temporary directory
-	entry := ""
-	if goos == "linux" {
-		entry = "-E main.entry"
+	host, shim := "", ""
+	if goos == "linux" { // they have entry points of their own
+		host, shim = "-E toolhost.dev/host/timerslack.Entry", "-E main.entry"
 	}
 	binaries := []struct{ name, pkg, ldflags string }{
-		{"toolhost", "./host/cmd/toolhost", entry}, {"toolhost-sandbox", "./host/cmd/toolhost-sandbox", ""}, {"toolhost-shim", "./host/cmd/toolhost-shim", entry},
+		{"toolhost", "./host/cmd/toolhost", host}, {"toolhost-sandbox", "./host/cmd/toolhost-sandbox", ""}, {"toolhost-shim", "./host/cmd/toolhost-shim", shim},
 	}
 	for _, p := range r.plugins {
 		binaries = append(binaries, struct{ name, pkg, ldflags string }{"plugins/" + p, "./plugins/" + p, ""})

@@ -55,8 +55,8 @@ func build(dir string) error {
 	}
 	for out, pkg := range binaries {
 		c := exec.Command("go", "build", "-o", filepath.Join(dir, out), pkg)
-		if (out == "toolhost" || out == "toolhost-shim") && runtime.GOOS == "linux" {
-			c.Args = slices.Insert(c.Args, 2, "-ldflags=-E main.entry") // as the Makefile does
+		if entry := map[string]string{"toolhost": "toolhost.dev/host/timerslack.Entry", "toolhost-shim": "main.entry"}[out]; entry != "" && runtime.GOOS == "linux" {
+			c.Args = slices.Insert(c.Args, 2, "-ldflags=-E "+entry) // as the Makefile does
 		}
 		if b, err := c.CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: %w\n%s", pkg, err, b)
