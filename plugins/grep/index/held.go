@@ -85,11 +85,10 @@ func (x *Index) held() (n int) {
 	return n
 }
 
-// releaseAll closes all that are held.
+// releaseAll closes all that are held: they are among those that are compared, also when an error
+// left them without a place in the tree.
 func (x *Index) releaseAll() {
-	if x.root != nil {
-		for _, d := range x.all(x.root, nil) {
-			x.release(d)
-		}
+	for d := range x.byStat {
+		x.release(d)
 	}
 }
