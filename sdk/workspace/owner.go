@@ -48,9 +48,20 @@ func (w *Workspace) Attributes(p Path) (*Attributes, error) {
 	return a, nil
 }
 
-// Capability is the attribute that gives a program capabilities. It belongs to the content: who
-// makes a file with another one leaves it out.
+// Capability is the attribute that gives a program capabilities. It belongs to the content: see
+// [Attributes.OfOtherContent].
 const Capability = "security.capability"
+
+// OfOtherContent gives those that the file may have with another content; nil for nil.
+func (a *Attributes) OfOtherContent() *Attributes {
+	if a == nil || a.Extended[Capability] == nil {
+		return a
+	}
+	other := *a
+	other.Extended = maps.Clone(a.Extended)
+	delete(other.Extended, Capability)
+	return &other
+}
 
 // bestow gives a new file attributes and a mode. refused says what the system does not allow.
 func (a *Attributes) bestow(f *os.File, mode fs.FileMode) (refused []string, err error) {

@@ -35,7 +35,8 @@ type Step struct {
 	Attributes *workspace.Attributes
 }
 
-// Commit is one change. No two of its steps are about the same file.
+// Commit is one change. No two of its steps are about the same file. Changes that it moves may
+// sum up to none.
 type Commit struct {
 	Session string
 	// Tool made the change; Title is for the history, as in "edit main.go".
@@ -43,7 +44,7 @@ type Commit struct {
 	Steps       []Step
 
 	// Meanwhile is called once all files have changed, while that is made to last; nil: nothing is
-	// to be done. Apply waits for it.
+	// to be done. Apply waits for it, and panics with what it panics with.
 	Meanwhile func()
 
 	// Moves are the changes that this one undoes (to history.Undone) or does again (to
@@ -98,9 +99,13 @@ func (c *Committer) Apply(ctx context.Context, ws *workspace.Workspace, m Commit
 	after := context.WithoutCancel(ctx)
 	var meanwhile sync.WaitGroup
 	var unfinished error
+	var panicked any
 	finish := func() {
 		if m.Meanwhile != nil {
-			meanwhile.Go(m.Meanwhile)
+			meanwhile.Go(func() {
+				defer func() { panicked = recover() }() // for the caller, when the change is made and noted
+				m.Meanwhile()
+			})
 		}
 		if lost, err := noting(); err == nil && lost == "" {
 			meanwhile.Go(func() { unfinished = c.finish(after, ws, m.Steps, noted) })
@@ -135,6 +140,9 @@ func (c *Committer) Apply(ctx context.Context, ws *workspace.Workspace, m Commit
 			return nil, tool.Errorf(e.Kind, "%s The other files of the change were put back; nothing is changed.", e.Message).WithCode(e.Code).WithCause(err)
 		}
 		return nil, err
+	}
+	if panicked != nil {
+		panic(panicked)
 	}
 	if unfinished != nil {
 		lost = unfinished.Error()
@@ -251,6 +259,12 @@ func write(ctx context.Context, ws *workspace.Workspace, steps []Step, hashes []
 		if left--; left == 0 {
 			made()
 		}
+	}
+	if left == 0 {
+		if err := ready(); err != nil {
+			return done, err
+		}
+		made()
 	}
 	for _, removing := range []bool{false, true} {
 		for i, s := range steps {

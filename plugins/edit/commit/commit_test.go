@@ -417,3 +417,24 @@ func BenchmarkApply(b *testing.B) {
 		})
 	}
 }
+
+// TestMeanwhilePanics has what is done beside a change panic: the caller hears of it, and the
+// change is made and noted all the same.
+func TestMeanwhilePanics(t *testing.T) {
+	p := newPlace(t, map[string]string{"a": "old"})
+	step, err := p.step("a", "new")
+	must(t, err)
+	func() {
+		defer func() {
+			if got := recover(); got != "meanwhile" {
+				t.Errorf("recovered %v", got)
+			}
+		}()
+		_, err := p.Apply(t.Context(), p.ws, commit.Commit{Session: "s", Tool: "test", Title: "t", Steps: []commit.Step{step}, Meanwhile: func() { panic("meanwhile") }})
+		t.Errorf("Apply came back: %v", err)
+	}()
+	p.holds(t, map[string]string{"a": "new"})
+	if n := p.undoable(t); n != 1 {
+		t.Errorf("%d changes can be undone", n)
+	}
+}

@@ -211,8 +211,8 @@ func (p *patch) rename(ctx context.Context, in *unidiff.File) error {
 	if err != nil {
 		return err
 	}
-	if attributes != nil && len(in.Hunks) > 0 {
-		delete(attributes.Extended, workspace.Capability)
+	if len(in.Hunks) > 0 {
+		attributes = attributes.OfOtherContent()
 	}
 	target.Text = old.target.Text
 	f := &edited{change: change{target: target, name: target.Path.RelTo(p.call.Cwd), after: old.after, mode: &old.target.Before.Mode, attributes: attributes}, steps: old.steps, renamed: old.name}

@@ -313,7 +313,7 @@ func (m *undoing) resolve(ctx context.Context, net []history.File) ([]workspace.
 
 // prepare looks at the files as they are and loads what they are to become.
 func (m *undoing) prepare(ctx context.Context, chosen []*history.Change, net []history.File, paths []workspace.Path) ([]commit.Step, error) {
-	steps := make([]commit.Step, len(net))
+	var steps []commit.Step
 	for i, f := range net {
 		snap, err := commit.Current(m.ws, paths[i])
 		if err != nil {
@@ -322,14 +322,18 @@ func (m *undoing) prepare(ctx context.Context, chosen []*history.Change, net []h
 		if !commit.Matches(snap, f.Before) {
 			return nil, m.changed(ctx, chosen, f, snap)
 		}
+		if snap == nil && !f.After.Exists {
+			continue // it came and went in between
+		}
 		if err := m.editor.History.Load(ctx, &f.After); err != nil {
 			return nil, err
 		}
-		steps[i] = commit.Step{Path: paths[i], Before: snap, After: f.After.Data, Remove: !f.After.Exists, Attributes: f.After.Attributes}
+		s := commit.Step{Path: paths[i], Before: snap, After: f.After.Data, Remove: !f.After.Exists, Attributes: f.After.Attributes}
 		// A mode that the change did not touch stays as it is by now.
 		if f.After.Exists && (snap == nil || f.Before.Mode != f.After.Mode) {
-			steps[i].Mode = &f.After.Mode
+			s.Mode = &f.After.Mode
 		}
+		steps = append(steps, s)
 	}
 	return steps, nil
 }

@@ -49,7 +49,7 @@ func (s *Store) Stage(c *Change) error {
 		name, err := s.stage(v.Data)
 		if err != nil {
 			c.unstage()
-			return err
+			return s.failed(err)
 		}
 		c.staged[v.Hash] = name
 	}

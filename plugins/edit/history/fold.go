@@ -34,7 +34,9 @@ func Fold(changes []*Change, again bool) ([]File, error) {
 				return nil, &GapError{f.Path, c}
 			}
 			if to.Exists && to.Attributes == nil { // only a change that removes a file knows them
-				to.Attributes = net[i].After.Attributes
+				if to.Attributes = net[i].After.Attributes; !to.Same(net[i].After) {
+					to.Attributes = to.Attributes.OfOtherContent()
+				}
 			}
 			net[i].After = to
 		}

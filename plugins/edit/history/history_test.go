@@ -363,3 +363,16 @@ func TestNothingStaysStaged(t *testing.T) {
 		t.Errorf("what was noted is not there: %v", err)
 	}
 }
+
+// TestStageRefused has no place for large contents: what to do about it is said.
+func TestStageRefused(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(dir, "contents"), nil, 0o600))
+	s := open(t, dir, 0)
+	c := &history.Change{Session: "s", Files: []history.File{file("/f", strings.Repeat("x", 100_000), "y")}}
+	for what, do := range map[string]func() error{"stage": func() error { return s.Stage(c) }, "begin": func() error { return s.Begin(t.Context(), c) }} {
+		if err := do(); err == nil || strings.Count(err.Error(), "cannot be used") != 1 || !strings.Contains(err.Error(), "history.db") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}

@@ -25,7 +25,7 @@ func (e *MovedError) Error() string {
 // then there is not enough.
 func (s *Store) Begin(ctx context.Context, c *Change) error {
 	if err := s.Stage(c); err != nil {
-		return s.failed(err)
+		return err
 	}
 	defer c.unstage()
 	if c.At.IsZero() {
@@ -131,11 +131,12 @@ func (s *Store) Finish(ctx context.Context, c *Change) error {
 }
 
 // keepAttributes notes those of the files that go by moving others: they come back when those are moved again.
+// A version that is not the last one does not get what belongs to that one's content.
 func (s *Store) keepAttributes(ctx context.Context, tx *transaction, c *Change) error {
 	const what = `WHERE path = ? AND change IN (SELECT value FROM json_each(?))`
-	set := `UPDATE files SET after_attributes = ? ` + what + ` AND after_hash IS NOT NULL`
+	set := `UPDATE files SET after_attributes = CASE after_hash WHEN ? THEN ? ELSE ? END ` + what + ` AND after_hash IS NOT NULL`
 	if c.To == Done {
-		set = `UPDATE files SET before_attributes = ? ` + what + ` AND before_hash IS NOT NULL`
+		set = `UPDATE files SET before_attributes = CASE before_hash WHEN ? THEN ? ELSE ? END ` + what + ` AND before_hash IS NOT NULL`
 	}
 	moves, err := json.Marshal(c.Moves)
 	if err != nil {
@@ -145,7 +146,9 @@ func (s *Store) keepAttributes(ctx context.Context, tx *transaction, c *Change) 
 		if f.Before.Attributes == nil {
 			continue
 		}
-		if _, err := tx.ExecContext(ctx, set, f.Before.attributes(), f.Path, string(moves)); err != nil {
+		other := f.Before
+		other.Attributes = other.Attributes.OfOtherContent()
+		if _, err := tx.ExecContext(ctx, set, f.Before.key(), f.Before.attributes(), other.attributes(), f.Path, string(moves)); err != nil {
 			return err
 		}
 	}
