@@ -16,7 +16,8 @@ type Entry struct {
 	// Mode has the type bits; the others do not matter.
 	Mode fs.FileMode
 	// Size is in bytes.
-	Size     int64
+	Size int64
+	// Modified is the time of the last change; zero: neither that nor the size is known.
 	Modified time.Time
 	// Target is what a symbolic link says.
 	Target string
@@ -26,8 +27,8 @@ type Entry struct {
 func (e Entry) Type() string { return TypeName(e.Mode) }
 
 // Line writes an entry for a model: a directory with a slash at the end, a file with size
-// and time in UTC, a link with where it leads. Names that would not be read as they are,
-// with line feeds in them or not UTF-8, are quoted.
+// and time in UTC, a link with where it leads. Names that would not be read as they are are
+// quoted: not UTF-8, with line feeds in them, or with a quotation mark at the beginning.
 func (e Entry) Line() string {
 	name := printable(e.Name)
 	switch typ := e.Type(); typ {
@@ -36,6 +37,9 @@ func (e Entry) Line() string {
 	case "symlink":
 		return name + " -> " + printable(e.Target)
 	case "file":
+		if e.Modified.IsZero() {
+			return name + "  (size and time not known)"
+		}
 		return name + "  " + FormatSize(e.Size) + "  " + e.Modified.UTC().Format("2006-01-02 15:04")
 	default:
 		return name + "  (" + typ + ")"
@@ -60,7 +64,7 @@ func TypeName(mode fs.FileMode) string {
 }
 
 func printable(name string) string {
-	if utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+	if utf8.ValidString(name) && !strings.HasPrefix(name, `"`) && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return name
 	}
 	return strconv.Quote(name)

@@ -21,6 +21,8 @@ func TestEntry(t *testing.T) {
 		{workspace.Entry{Name: "s", Mode: fs.ModeSocket}, "s  (socket)", "socket"},
 		{workspace.Entry{Name: "n", Mode: fs.ModeDevice | fs.ModeCharDevice}, "n  (device)", "device"},
 		{workspace.Entry{Name: "line\nfeed", Mode: fs.ModeDir}, `"line\nfeed"/`, "directory"},
+		{workspace.Entry{Name: `"quoted"`, Mode: fs.ModeDir}, `"\"quoted\""/`, "directory"},
+		{workspace.Entry{Name: "a\"b", Size: 3}, `a"b  (size and time not known)`, "file"},
 		{workspace.Entry{Name: "\xff", Mode: fs.ModeDir}, `"\xff"/`, "directory"},
 		{workspace.Entry{Name: "naïve 你好", Mode: fs.ModeDir}, "naïve 你好/", "directory"},
 		{workspace.Entry{Name: "a\u202eb", Mode: fs.ModeDir}, `"a\u202eb"/`, "directory"},

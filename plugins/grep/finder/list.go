@@ -112,9 +112,11 @@ func listResult(in listArgs, p *place, found *listing.Listing, skipped *walk.Ski
 	for i := range found.Entries {
 		e := &found.Entries[i]
 		path := filepath.Join(p.path.String(), e.Rel)
-		data.Files = append(data.Files, listFile{
-			Name: filepath.Base(path), Path: path, Type: workspace.TypeName(e.Type), Size: e.Size, Modified: e.Modified.UTC().Format(time.RFC3339),
-		})
+		modified := "" // not known
+		if !e.Modified.IsZero() {
+			modified = e.Modified.UTC().Format(time.RFC3339)
+		}
+		data.Files = append(data.Files, listFile{Name: filepath.Base(path), Path: path, Type: workspace.TypeName(e.Type), Size: e.Size, Modified: modified})
 		if line := e.Line(); shown == i && text.Len()+len(line) < maxListed {
 			text.WriteString(line + "\n")
 			shown++

@@ -27,7 +27,7 @@ func heldTree(t *testing.T, interrupt func(*Set), names ...string) (x *Index, s 
 		must(t, os.MkdirAll(filepath.Join(root, name), 0o777))
 	}
 	time.Sleep(2 * time.Duration(freshness.LocalSlack)) // younger ones are not held
-	handle, err := os.Open(root) // #nosec G304 -- the test's
+	handle, err := os.Open(root)                        // #nosec G304 -- the test's
 	must(t, err)
 	s = NewSet(Options{Memory: 1 << 20, Freshness: ByStat})
 	t.Cleanup(s.Close)

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"toolhost.dev/plugins/grep/glob"
@@ -333,18 +334,24 @@ func (l *looker) complete(e *Entry) bool {
 		var err error
 		if l.dir, err = walk.OpenDir(l.start, rel); err != nil {
 			l.dir = nil
-			return !errors.Is(err, fs.ErrNotExist)
+			return !gone(err)
 		}
 		l.rel = rel
 	}
 	name := path.Base(e.Rel)
 	info, err := walk.Stat(l.dir, rel, name)
 	if err != nil {
-		return !errors.Is(err, fs.ErrNotExist)
+		return !gone(err)
 	}
 	e.Size, e.Modified, e.known = info.Size, info.Modified, true
 	if link {
 		e.Target, _ = walk.Readlink(l.dir, name)
 	}
 	return true
+}
+
+// gone reports whether an error says that there is nothing at a path: by now its directory may be
+// a file or a link.
+func gone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP)
 }

@@ -40,12 +40,14 @@ func read(ctx context.Context, ws *workspace.Workspace, p workspace.Path, most i
 		return nil, err
 	}
 	for _, e := range found {
-		info, err := ws.Lstat(p, e.Name())
-		if err != nil { // gone by now
+		out := workspace.Entry{Name: e.Name(), Mode: e.Type()}
+		switch info, err := ws.Lstat(p, e.Name()); {
+		case errors.Is(err, fs.ErrNotExist): // gone by now
 			continue
+		case err == nil:
+			out.Mode, out.Size, out.Modified = info.Mode(), info.Size(), info.ModTime()
 		}
-		out := workspace.Entry{Name: e.Name(), Mode: info.Mode(), Size: info.Size(), Modified: info.ModTime()}
-		if info.Mode()&fs.ModeSymlink != 0 {
+		if out.Mode&fs.ModeSymlink != 0 {
 			out.Target, _ = ws.Readlink(p, e.Name())
 		}
 		l.Entries = append(l.Entries, out)

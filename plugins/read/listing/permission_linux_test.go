@@ -1,0 +1,29 @@
+package listing
+
+import (
+	"os"
+	"runtime"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestNotPermitted lists a directory of which only the names may be read: they are listed.
+func TestNotPermitted(t *testing.T) {
+	dir, ws, _ := directory(t)
+	must(t, os.Chmod(dir+"/zdir", 0o444)) // #nosec G302 -- for everyone
+	must(t, os.Chmod(dir, 0o755))         // #nosec G302 -- for everyone
+	zdir, err := ws.Resolve(dir, "zdir")
+	must(t, err)
+	if os.Geteuid() == 0 { // this thread is somebody else for files
+		runtime.LockOSThread()
+		must(t, unix.Setfsuid(65534))
+		defer func() { must(t, unix.Setfsuid(0)) }()
+	}
+	l, err := Read(t.Context(), ws, zdir)
+	must(t, err)
+	if want := []string{"in/"}; !slices.Equal(l.Lines(), want) {
+		t.Errorf("%q, want %q", l.Lines(), want)
+	}
+}
