@@ -114,3 +114,13 @@ func TestLargeFilesAreClosed(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 }
+
+// TestScratchIsLargeEnough gives back a small buffer and asks for a larger one.
+func TestScratchIsLargeEnough(t *testing.T) {
+	for range 20 { // what was given back is not always what comes next
+		workspace.Reuse(make([]byte, 7, 100<<10))
+		if b := workspace.Scratch(1 << 20); len(b) != 0 || cap(b) < 1<<20 {
+			t.Fatalf("a buffer for 1 MiB has %d of %d", len(b), cap(b))
+		}
+	}
+}
