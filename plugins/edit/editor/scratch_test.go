@@ -20,13 +20,21 @@ func TestCallsDoNotMix(t *testing.T) {
 			fmt.Fprintf(&b, "%s %d\n", line, i)
 		}
 		text := b.String()
+		before := text
 		h, dir := session(t, map[string]string{"f": text})
 		wg.Go(func() {
 			path := filepath.Join(dir, "f")
 			for i := range edits {
-				old, now := fmt.Sprintf("%s %d\n", line, i*50), fmt.Sprintf("%d %s\n", i, line)
-				res := h.Call("edit", args{"file_path": "f", "old_string": old, "new_string": now})
-				if text = strings.Replace(text, old, now, 1); !res.Success() || !strings.Contains(res.Output, "-"+old+"+"+now) {
+				var changes []args
+				var want string
+				for j := range 2 {
+					old, now := fmt.Sprintf("%s %d\n", line, i*50+j), fmt.Sprintf("%d.%d %s\n", i, j, line)
+					changes = append(changes, args{"old_string": old, "new_string": now})
+					text = strings.Replace(text, old, now, 1)
+					want += now
+				}
+				res := h.Call("edit", args{"file_path": "f", "edits": changes})
+				if !res.Success() || !strings.Contains(res.Output, "+"+strings.Replace(want, "\n", "\n+", 1)) {
 					t.Errorf("%d: %v %s", w, res.Error, res.Output)
 					return
 				}
@@ -35,10 +43,7 @@ func TestCallsDoNotMix(t *testing.T) {
 			if res := h.Call("undo", args{"steps": edits}); !res.Success() {
 				t.Errorf("%d: %v", w, res.Error)
 			}
-			for i := range edits {
-				text = strings.Replace(text, fmt.Sprintf("%d %s\n", i, line), fmt.Sprintf("%s %d\n", line, i*50), 1)
-			}
-			has(t, path, text)
+			has(t, path, before)
 		})
 	}
 	wg.Wait()

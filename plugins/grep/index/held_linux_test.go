@@ -7,7 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"toolhost.dev/plugins/grep/freshness"
+	"toolhost.dev/sdk/tooltest"
 )
 
 func must(t *testing.T, err error) {
@@ -19,7 +22,7 @@ func must(t *testing.T, err error) {
 
 // heldTree makes an index of a tree that is compared, and has it hold its directories. interrupt
 // is called when the index reads an ignore file that is a link.
-func heldTree(t *testing.T, interrupt func(*Set), names ...string) (x *Index, s *Set, root string) {
+func heldTree(t *testing.T, o Options, interrupt func(*Set), names ...string) (x *Index, s *Set, root string) {
 	t.Helper()
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
@@ -29,7 +32,8 @@ func heldTree(t *testing.T, interrupt func(*Set), names ...string) (x *Index, s 
 	time.Sleep(2 * time.Duration(freshness.LocalSlack)) // younger ones are not held
 	handle, err := os.Open(root)                        // #nosec G304 -- the test's
 	must(t, err)
-	s = NewSet(Options{Memory: 1 << 20, Freshness: ByStat})
+	o.Memory = 1 << 20
+	s = NewSet(o)
 	t.Cleanup(s.Close)
 	var found atomic.Int64
 	read := func(path string) ([]byte, error) {
@@ -41,8 +45,8 @@ func heldTree(t *testing.T, interrupt func(*Set), names ...string) (x *Index, s 
 	x, err = build(handle, root, read, s, &found, func() {})
 	must(t, err)
 	must(t, x.sync(root, nil, false))
-	if x.held() != len(names)+1 {
-		t.Fatalf("%d directories are held open, not %d", x.held(), len(names)+1)
+	if x.held() != len(x.byStat) || x.held() < len(names) {
+		t.Fatalf("%d of %d directories are held open", x.held(), len(x.byStat))
 	}
 	return x, s, root
 }
@@ -50,7 +54,7 @@ func heldTree(t *testing.T, interrupt func(*Set), names ...string) (x *Index, s 
 // TestInterruptedIsReleased ends an index while a directory with others in it is listed again:
 // none of them stays open, and others may be held instead.
 func TestInterruptedIsReleased(t *testing.T) {
-	x, s, root := heldTree(t, func(s *Set) { s.ending.Do(func() { close(s.stop) }) }, "a", "b", "c")
+	x, s, root := heldTree(t, Options{Freshness: ByStat}, func(s *Set) { s.ending.Do(func() { close(s.stop) }) }, "a", "b", "c")
 	before, left := openFiles(t), s.open.left.Load()
 	must(t, os.Symlink("nowhere", filepath.Join(root, ".ignore")))
 	if err := x.sync(root, nil, false); err == nil {
@@ -72,7 +76,7 @@ func openFiles(t *testing.T) int {
 
 // TestDescriptorsAreBounded holds as many directories as may be, and compares the others all the same.
 func TestDescriptorsAreBounded(t *testing.T) {
-	x, s, root := heldTree(t, func(*Set) {}, "a", "b", "c")
+	x, s, root := heldTree(t, Options{Freshness: ByStat}, func(*Set) {}, "a", "b", "c")
 	x.releaseAll()
 	s.open.left.Store(2)
 	for range 3 {
@@ -88,7 +92,9 @@ func TestDescriptorsAreBounded(t *testing.T) {
 			t.Errorf("%s: %+v", name, d)
 		}
 	}
-	must(t, os.RemoveAll(filepath.Join(root, "a")))
+	for _, name := range []string{"a", "b", "c"} {
+		must(t, os.RemoveAll(filepath.Join(root, name)))
+	}
 	must(t, x.sync(root, nil, false))
 	if n := x.held(); int64(n)+s.open.left.Load() != 2 {
 		t.Errorf("%d directories are held open, %d more may be", n, s.open.left.Load())
@@ -97,4 +103,49 @@ func TestDescriptorsAreBounded(t *testing.T) {
 	if s.open.left.Load() != 2 {
 		t.Errorf("%d may be held in the end", s.open.left.Load())
 	}
+}
+
+// TestWatchedIsNotHeld gives a directory that is held a watch.
+func TestWatchedIsNotHeld(t *testing.T) {
+	x, s, root := heldTree(t, Options{Watches: 1}, func(*Set) {}, "a", "b")
+	before, left := openFiles(t), s.open.left.Load()
+	x.mostWatches = 2
+	must(t, os.WriteFile(filepath.Join(root, "a", "f"), nil, 0o600))
+	must(t, x.sync(root, nil, false))
+	if d := x.lookup(filepath.Join(root, "a")); d.watch == 0 || d.held != nil || len(d.entries) != 1 {
+		t.Errorf("%+v", d)
+	}
+	if n := before - openFiles(t); n != 1 || s.open.left.Load() != left+1 {
+		t.Errorf("%d files were closed, and %d more may be held", n, s.open.left.Load()-left)
+	}
+	x.close()
+	if s.open.left.Load() != left+2 {
+		t.Errorf("%d more may be held in the end", s.open.left.Load()-left)
+	}
+}
+
+// TestOtherMountsAreNotHeld mounts a directory in the tree: it is compared, and can be unmounted.
+func TestOtherMountsAreNotHeld(t *testing.T) {
+	from := t.TempDir()
+	must(t, os.Mkdir(filepath.Join(from, "in"), 0o777))
+	x, _, root := heldTree(t, Options{Freshness: ByStat}, func(*Set) {}, "a", "b")
+	at := filepath.Join(root, "a")
+	if err := unix.Mount(from, at, "", unix.MS_BIND, ""); err != nil {
+		x.close()
+		tooltest.InUserNamespace(t, err)
+		return
+	}
+	t.Cleanup(func() { _ = unix.Unmount(at, unix.MNT_DETACH) })
+	for range 3 {
+		must(t, x.sync(root, nil, false))
+	}
+	if d := x.lookup(filepath.Join(at, "in")); d == nil || d.held != nil || x.held() != 2 {
+		t.Errorf("%+v; %d directories are held, not 2", d, x.held())
+	}
+	must(t, unix.Unmount(at, 0))
+	must(t, x.sync(root, nil, false))
+	if d := x.lookup(at); d == nil || len(d.entries) != 0 {
+		t.Errorf("after that there is %+v", d)
+	}
+	x.close()
 }

@@ -1,0 +1,68 @@
+package index
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"toolhost.dev/plugins/grep/freshness"
+)
+
+// TestOldTimes adds to a directory and gives it the time back that it had.
+func TestOldTimes(t *testing.T) {
+	x, _, root := heldTree(t, Options{Freshness: ByStat}, func(*Set) {}, "a")
+	a := filepath.Join(root, "a")
+	info, err := os.Stat(a)
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(a, "f"), nil, 0o600))
+	must(t, os.Chtimes(a, info.ModTime(), info.ModTime()))
+	must(t, x.sync(root, nil, false))
+	if n := len(x.lookup(a).entries); n != 1 {
+		t.Errorf("%d entries are known", n)
+	}
+	x.close()
+}
+
+// TestSameTick has a directory that was changed in the tick of the clock in which it was listed:
+// its stamp is the same before and after.
+func TestSameTick(t *testing.T) {
+	x, _, root := heldTree(t, Options{Freshness: ByStat}, func(*Set) {}, "a")
+	a := filepath.Join(root, "a")
+	must(t, os.WriteFile(filepath.Join(a, "f"), nil, 0o600))
+	d := x.lookup(a)
+	var err error
+	d.stamp, err = d.held.Stamp()
+	must(t, err)
+	d.read = d.stamp.Change
+	must(t, x.sync(root, nil, false))
+	if n := len(x.lookup(a).entries); n != 1 {
+		t.Errorf("%d entries are known", n)
+	}
+	x.close()
+}
+
+// TestRulesWrittenTo writes to an ignore file, of which the directory's times do not tell.
+func TestRulesWrittenTo(t *testing.T) {
+	x, _, root := heldTree(t, Options{Freshness: ByStat}, func(*Set) {}, "a")
+	rules := filepath.Join(root, "a/.ignore")
+	must(t, os.WriteFile(filepath.Join(root, "a/f"), nil, 0o600))
+	must(t, os.WriteFile(rules, []byte("x\n"), 0o600))
+	time.Sleep(2 * time.Duration(freshness.LocalSlack)) // until that is no reason to list it again
+	must(t, x.sync(root, nil, false))
+	known := func() bool {
+		d := x.lookup(filepath.Join(root, "a"))
+		i, there := d.find("f")
+		return there && d.entries[i].file != nil
+	}
+	if !known() || x.lookup(filepath.Join(root, "a")).ruleStamps[".ignore"].Size != 2 {
+		t.Fatal("the file is not known")
+	}
+	for rule, want := range map[string]bool{"f\n": false, "g\n": true} {
+		must(t, os.WriteFile(rules, []byte(rule), 0o600))
+		if must(t, x.sync(root, nil, false)); known() != want {
+			t.Errorf("with the rule %q the file is known: %t", rule, !want)
+		}
+	}
+	x.close()
+}
