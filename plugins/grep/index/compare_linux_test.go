@@ -1,8 +1,10 @@
 package index
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -62,6 +64,31 @@ func TestRulesWrittenTo(t *testing.T) {
 		must(t, os.WriteFile(rules, []byte(rule), 0o600))
 		if must(t, x.sync(root, nil, false)); known() != want {
 			t.Errorf("with the rule %q the file is known: %t", rule, !want)
+		}
+	}
+	x.close()
+}
+
+// TestPartsOfADirectory writes to files of a directory that is compared in parts: at their
+// beginnings and ends.
+func TestPartsOfADirectory(t *testing.T) {
+	root := t.TempDir()
+	for i := range partSize + 2 {
+		must(t, os.WriteFile(filepath.Join(root, fmt.Sprintf("%04d", i)), []byte("x"), 0o600))
+	}
+	time.Sleep(2 * time.Duration(freshness.LocalSlack)) // younger files are read again
+	handle, err := os.Open(root)                        // #nosec G304 -- the test's
+	must(t, err)
+	s := NewSet(Options{Memory: 1 << 20, Freshness: ByStat})
+	defer s.Close()
+	x, err := build(handle, root, os.ReadFile, s, new(atomic.Int64), func() {})
+	must(t, err)
+	for _, i := range []int{0, partSize - 1, partSize, partSize + 1} {
+		name := fmt.Sprintf("%04d", i)
+		must(t, os.WriteFile(filepath.Join(root, name), []byte("other"), 0o600))
+		must(t, x.sync(root, nil, false))
+		if at, _ := x.root.find(name); x.root.entries[at].file.stamp.Size != 5 {
+			t.Errorf("%s was written to, which is not known", name)
 		}
 	}
 	x.close()
