@@ -2,8 +2,10 @@ package workspace_test
 
 import (
 	"bytes"
+	"context"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -93,5 +95,55 @@ func TestRefusedAttributes(t *testing.T) {
 	value := make([]byte, 100)
 	if n, err := unix.Getxattr(dir+"/gone", "user.note", value); err != nil || string(value[:n]) != "kept" {
 		t.Errorf("the attribute that it may have is %q: %v", value[:max(n, 0)], err)
+	}
+}
+
+// TestSetuidOfAnotherGroup makes a program again whose owner comes back and whose group does not.
+func TestSetuidOfAnotherGroup(t *testing.T) {
+	dir := tree(t)
+	w := space(t, dir)
+	must(t, os.Chmod(dir, 0o777))
+	mode := fs.FileMode(0o755) | fs.ModeSetuid
+	p := resolve(t, w, dir, "program")
+	as(t, nobody, func() {
+		had := &workspace.Attributes{UID: os.Geteuid(), GID: os.Getegid() + 4321}
+		done, err := w.WriteFile(t.Context(), p, []byte("text"), workspace.WriteOptions{New: true, Mode: &mode, Attributes: had})
+		if err != nil || !slices.Contains(done.Refused, "its mode had setuid or setgid") {
+			t.Errorf("%+v, %v", done, err)
+		}
+	})
+	if info, err := os.Stat(dir + "/program"); err != nil || info.Mode() != 0o755 {
+		t.Errorf("%v, %v", info, err)
+	}
+}
+
+// looking is a context that looks for files whenever it is asked for its end.
+type looking struct {
+	context.Context
+	look func()
+}
+
+func (l looking) Err() error { l.look(); return l.Context.Err() }
+
+// TestPrivateFromTheBeginning makes a file that nobody else may read, and looks at it while it is
+// written.
+func TestPrivateFromTheBeginning(t *testing.T) {
+	dir := tree(t)
+	w := space(t, dir)
+	seen, mode := 0, fs.FileMode(0o600)
+	look := func() {
+		names, err := filepath.Glob(dir + "/.toolhost-*")
+		must(t, err)
+		for _, name := range names {
+			info, err := os.Stat(name)
+			if must(t, err); info.Mode().Perm()&0o077 != 0 {
+				t.Errorf("it has the mode %v", info.Mode())
+			}
+			seen++
+		}
+	}
+	_, err := w.WriteFile(looking{t.Context(), look}, resolve(t, w, dir, "secret"), []byte("text"), workspace.WriteOptions{New: true, Mode: &mode})
+	if must(t, err); seen == 0 {
+		t.Error("it was not seen")
 	}
 }

@@ -71,3 +71,22 @@ func TestCapabilitiesOfRedone(t *testing.T) {
 	must(t, err)
 	keeps(t, "both", net[0].After, true)
 }
+
+// TestAttributesTakeRoomOnce undoes and redoes a file's creation again and again: what it had
+// is counted once, and other changes need not make room for it.
+func TestAttributesTakeRoomOnce(t *testing.T) {
+	s := open(t, t.TempDir(), 200_000)
+	change(t, s, "s", file("/other", "1", "2"))
+	created := change(t, s, "s", file("/f", "-", "1"))
+	gone := file("/f", "1", "-")
+	gone.Before.Attributes = &workspace.Attributes{Extended: map[string][]byte{"user.note": make([]byte, 20_000)}}
+	for range 10 {
+		moved(t, s, history.Undone, []history.File{gone}, created)
+		moved(t, s, history.Done, []history.File{file("/f", "-", "1")}, created)
+	}
+	log, err := s.Log(t.Context(), "s", "")
+	must(t, err)
+	if len(log.Done) != 2 || log.Dropped != 0 {
+		t.Errorf("%d changes can be undone, %d were dropped", len(log.Done), log.Dropped)
+	}
+}
