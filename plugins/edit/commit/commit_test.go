@@ -438,3 +438,19 @@ func TestMeanwhilePanics(t *testing.T) {
 		t.Errorf("%d changes can be undone", n)
 	}
 }
+
+// TestMeanwhileIsLast fails at the second of two files: the change is never taken for made.
+func TestMeanwhileIsLast(t *testing.T) {
+	p := newPlace(t, map[string]string{"a": "old", "b": "old"})
+	m := commit.Commit{Session: "s", Tool: "test", Title: "t", Meanwhile: func() { t.Error("not all is made") }}
+	for _, name := range []string{"a", "b"} {
+		step, err := p.step(name, "new")
+		must(t, err)
+		m.Steps = append(m.Steps, step)
+	}
+	must(t, os.WriteFile(p.root+"/b", []byte("theirs"), 0o666))
+	if _, err := p.Apply(t.Context(), p.ws, m); err == nil {
+		t.Fatal("somebody's work was written over")
+	}
+	p.holds(t, map[string]string{"a": "old", "b": "theirs"})
+}
