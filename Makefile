@@ -8,7 +8,7 @@ MAKEFLAGS += --no-print-directory
 MODULES := bench sdk host plugins/ask plugins/bash plugins/edit plugins/function plugins/grep plugins/mcp plugins/read plugins/snippet
 PLUGINS := ask bash edit function grep mcp read snippet
 # Modules outside of the workspace.
-EXAMPLES := examples/httpapi examples/legacy
+OUTSIDE := examples/httpapi examples/legacy tools
 # Without cgo: the binaries need nothing of the system, and start sooner.
 BUILD := CGO_ENABLED=0 go build -trimpath -ldflags="-s -w"
 # The host and the shim begin at entry points of their own, where there are such.
@@ -91,33 +91,34 @@ check: check-format check-tidy check-vet check-lint check-generated check-config
 
 .PHONY: check-format
 check-format: ## gofmt is content (fix-format)
-	@out=$$(gofmt -l $(MODULES) $(EXAMPLES)); [ -z "$$out" ] || { echo "not formatted (make fix-format):"; echo "$$out"; exit 1; }
+	@out=$$(gofmt -l $(MODULES) $(OUTSIDE)); [ -z "$$out" ] || { echo "not formatted (make fix-format):"; echo "$$out"; exit 1; }
 
 .PHONY: fix-format
 fix-format: ## Format the code
-	@gofmt -w $(MODULES) $(EXAMPLES)
+	@gofmt -w $(MODULES) $(OUTSIDE)
 
 .PHONY: check-tidy
 check-tidy: ## go.mod and go.sum are tidy (fix-tidy)
-	@for m in $(MODULES) $(EXAMPLES); do (cd $$m && GOWORK=off go mod tidy -diff >/dev/null) || { echo "$$m/go.mod is not tidy (make fix-tidy)"; exit 1; }; done
+	@for m in $(MODULES) $(OUTSIDE); do (cd $$m && GOWORK=off go mod tidy -diff >/dev/null) || { echo "$$m/go.mod is not tidy (make fix-tidy)"; exit 1; }; done
 
 .PHONY: fix-tidy
 fix-tidy: ## Tidy go.mod and go.sum
-	@for m in $(MODULES) $(EXAMPLES); do (cd $$m && GOWORK=off go mod tidy); done
+	@for m in $(MODULES) $(OUTSIDE); do (cd $$m && GOWORK=off go mod tidy); done
 
 .PHONY: check-vet
 check-vet: ## go vet, for the systems it is built for
 	@for m in $(MODULES); do (cd $$m && go vet ./... && GOARCH=arm64 go vet ./... && GOOS=darwin go vet ./... && go vet -tags oracle ./...); done
-	@for m in $(EXAMPLES); do (cd $$m && GOWORK=off go vet ./...); done
+	@for m in $(OUTSIDE); do (cd $$m && GOWORK=off go vet ./...); done
 
 .PHONY: check-lint
 check-lint: $(TOOLS)/.built ## golangci-lint (fix-lint)
 	@for m in $(MODULES); do (cd $$m && $(CURDIR)/$(TOOLS)/golangci-lint run --allow-parallel-runners ./...); done
-	@for m in $(EXAMPLES); do (cd $$m && GOWORK=off $(CURDIR)/$(TOOLS)/golangci-lint run --allow-parallel-runners ./...); done
+	@for m in $(OUTSIDE); do (cd $$m && GOWORK=off $(CURDIR)/$(TOOLS)/golangci-lint run --allow-parallel-runners ./...); done
 
 .PHONY: fix-lint
 fix-lint: $(TOOLS)/.built ## Let golangci-lint mend what it can
 	@for m in $(MODULES); do (cd $$m && $(CURDIR)/$(TOOLS)/golangci-lint run --fix ./...); done
+	@for m in $(OUTSIDE); do (cd $$m && GOWORK=off $(CURDIR)/$(TOOLS)/golangci-lint run --fix ./...); done
 
 .PHONY: check-generated
 check-generated: $(TOOLS)/.built ## Generated code is current, and the protocol passes its linter (generate)

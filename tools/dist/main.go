@@ -56,7 +56,7 @@ func (r *release) run(platforms []string) error {
 	if err := os.RemoveAll(r.out); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(r.out, 0o755); err != nil {
+	if err := os.MkdirAll(r.out, 0o755); err != nil { //nolint:gosec // it is to be published
 		return err
 	}
 	pages, err := r.manual()
@@ -88,7 +88,7 @@ func (r *release) readCommit() error {
 }
 
 func (r *release) command(name string, args ...string) *exec.Cmd {
-	c := exec.Command(name, args...)
+	c := exec.Command(name, args...) //nolint:gosec // the names are those of this program
 	c.Dir, c.Stderr = r.root, os.Stderr
 	return c
 }
@@ -192,8 +192,8 @@ func (r *release) archive(goos, goarch string, pages map[string][]byte) error {
 		return err
 	}
 	return errors.Join(
-		os.WriteFile(filepath.Join(r.out, name+".cdx.json"), sbom, 0o644),
-		os.WriteFile(filepath.Join(r.out, name+".tar.gz"), packed, 0o644),
+		os.WriteFile(filepath.Join(r.out, name+".cdx.json"), sbom, 0o644), //nolint:gosec // it is to be published
+		os.WriteFile(filepath.Join(r.out, name+".tar.gz"), packed, 0o644), //nolint:gosec // it is to be published
 	)
 }
 
@@ -236,7 +236,7 @@ func (r *release) checksums() error {
 		}
 		fmt.Fprintf(&out, "%s  %s\n", sum, filepath.Base(n))
 	}
-	return os.WriteFile(filepath.Join(r.out, "SHA256SUMS"), []byte(out.String()), 0o644)
+	return os.WriteFile(filepath.Join(r.out, "SHA256SUMS"), []byte(out.String()), 0o644) //nolint:gosec // it is to be published
 }
 
 func sumOf(path string) (string, error) {
