@@ -196,6 +196,7 @@ func New(ctx context.Context, opts Options) (*Host, error) {
 	}
 	h.tellHooks(nil, g)
 	if opts.Live {
+		h.keepApplied(g)
 		h.goLive()
 	}
 	return h, nil

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -17,6 +16,8 @@ import (
 type Plan struct {
 	// Config is the configuration that would be used.
 	Config string `json:"config"`
+	// ComparedWith says what it is compared with where no host runs; empty: what is in use, or nothing.
+	ComparedWith string `json:"compared_with,omitempty"`
 	// Refused says why it would not be, with file and line; empty: it would.
 	Refused string `json:"refused,omitempty"`
 	// Plugins that would be added, changed, removed or refused.
@@ -76,10 +77,15 @@ func (p *Plan) Fails() bool {
 // for it, and stopped again; calls hear nothing of that. The error says that ctx ended or the
 // host is closed.
 func (h *Host) Plan(ctx context.Context) (*Plan, error) {
+	p, _, err := h.plan(ctx)
+	return p, err
+}
+
+func (h *Host) plan(ctx context.Context) (*Plan, *reload, error) {
 	h.reloads.one.Lock()
 	defer h.reloads.one.Unlock()
 	if h.reloads.over() {
-		return nil, errClosing
+		return nil, nil, errClosing
 	}
 	r := &reload{host: h, opts: ReloadOptions{dry: true}, old: h.current.Load(), out: &Reload{}}
 	r.readConfig()
@@ -91,7 +97,7 @@ func (h *Host) Plan(ctx context.Context) (*Plan, error) {
 	}()
 	r.try(ctx)
 	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+		return nil, nil, context.Cause(ctx)
 	}
 	out := &Plan{Config: h.opts.Config, Refused: r.out.Config.Refused, Plugins: []PluginPlan{}, Settings: []SettingPlan{}, Widening: []string{}}
 	if out.Config == "" {
@@ -103,7 +109,7 @@ func (h *Host) Plan(ctx context.Context) (*Plan, error) {
 		}
 	}
 	if r.cfg == r.old.cfg {
-		return out, nil
+		return out, r, nil
 	}
 	if _, err := rules(r.cfg); err != nil {
 		out.Refused = err.Error()
@@ -120,11 +126,11 @@ func (h *Host) Plan(ctx context.Context) (*Plan, error) {
 			break
 		}
 	}
-	return out, nil
+	return out, r, nil
 }
 
 func (r *reload) planned(s *step) PluginPlan {
-	p := PluginPlan{Name: s.name, Action: "change", From: r.version(s.old), To: r.version(s.next), Configured: s.configured, Changes: []ToolChange{}}
+	p := PluginPlan{Name: s.name, Action: "change", From: version(s.old), To: version(s.next), Configured: s.configured, Changes: []ToolChange{}}
 	switch {
 	case s.err != nil:
 		p.Action, p.Refused = "refuse", refusalText(s.err)
@@ -141,7 +147,7 @@ func (r *reload) planned(s *step) PluginPlan {
 	return p
 }
 
-func (r *reload) version(m *member) *PluginVersion {
+func version(m *member) *PluginVersion {
 	if m == nil {
 		return nil
 	}
@@ -216,26 +222,6 @@ func flatten(t *ConfigTree) (out []setting) {
 	}
 	walk("", t.Blocks)
 	return out
-}
-
-// PlanConfig says what a host that uses another configuration, or none, would change to use the
-// one that opts name. against is that other one; empty: none.
-func PlanConfig(ctx context.Context, opts Options, against string) (*Plan, error) {
-	to := opts.Config
-	opts.Config, opts.nothing = against, against == ""
-	h, err := New(ctx, opts)
-	if err != nil {
-		return nil, err
-	}
-	h.opts.Config, h.opts.nothing = to, false
-	if h.pins, err = newPins(h, to); err != nil {
-		return nil, errors.Join(err, h.Close())
-	}
-	p, err := h.Plan(ctx)
-	if p != nil && against == "" {
-		p.Widening = []string{} // everything would be
-	}
-	return p, errors.Join(err, h.Close())
 }
 
 // Plan has the host say what a reload would change; see [Host.Plan].

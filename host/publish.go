@@ -2,6 +2,7 @@ package host
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"toolhost.dev/sdk/tool"
@@ -44,6 +45,9 @@ func (r *reload) publish() {
 		if s.old != nil && s.next != s.old {
 			s.old.plugin.Retire()
 		}
+	}
+	if r.cfg != r.old.cfg || slices.ContainsFunc(r.steps, func(s *step) bool { return s.next != s.old }) {
+		h.keepApplied(g)
 	}
 	h.tellHooks(r.old, g)
 	if changes := toolChanges(r.old.registry, g.registry); len(changes) > 0 {

@@ -85,6 +85,13 @@ func (r *reloads) refusal(plugin string) string {
 	return r.plugins[plugin].why
 }
 
+// configRefusal says why the configuration on disk is not the one in use; empty: it is.
+func (r *reloads) configRefusal() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.config
+}
+
 func (r *reloads) forgive(plugin string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

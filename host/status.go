@@ -58,8 +58,10 @@ func describe(e *registry.Entry) Tool {
 type Status struct {
 	Version string `json:"version"`
 	// Config is the configuration's file or directory, or "built-in".
-	Config    string `json:"config"`
-	Workspace string `json:"workspace"`
+	Config string `json:"config"`
+	// ConfigRefused says why what is there now is not what is in use; empty: it is.
+	ConfigRefused string `json:"config_refused,omitempty"`
+	Workspace     string `json:"workspace"`
 	// StateDB is the state database; empty: in memory.
 	StateDB string         `json:"state_db"`
 	Plugins []PluginStatus `json:"plugins"`
@@ -99,6 +101,7 @@ func (h *Host) Status() Status {
 		Version: Version, Config: g.cfg.Source, Workspace: h.opts.Workspace, StateDB: h.state.Path(),
 		Plugins: []PluginStatus{}, Problems: append([]string{}, h.Problems()...), Sessions: []state.Session{},
 	}
+	st.ConfigRefused = h.reloads.configRefusal()
 	st.Tools = h.lives.Status()
 	for i := range st.Tools {
 		if e := g.registry.Find(st.Tools[i].Name); e != nil {

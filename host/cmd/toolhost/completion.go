@@ -28,7 +28,10 @@ func (s *settings) completions(root *cobra.Command) {
 		case "toolhost plugin enable", "toolhost plugin disable":
 			c.ValidArgsFunction = both
 		case "toolhost run", "toolhost explain", "toolhost policy check":
-			c.ValidArgsFunction = tools
+			c.ValidArgsFunction = first(tools)
+		}
+		if c.ValidArgsFunction == nil && c.Args != nil && c.Args(c, []string{"any"}) != nil { // it takes none
+			c.ValidArgsFunction = cobra.NoFileCompletions
 		}
 		for name, f := range map[string]cobra.CompletionFunc{"tool": tools, "session": s.completed(s.sessionNames)} {
 			if c.LocalFlags().Lookup(name) != nil {
@@ -43,6 +46,16 @@ func (s *settings) completions(root *cobra.Command) {
 	_ = root.RegisterFlagCompletionFunc("log-level", choices("debug", "info", "warn", "error"))
 	_ = root.MarkPersistentFlagDirname("workspace")
 	_ = root.MarkPersistentFlagDirname("state")
+}
+
+// first has f complete the first argument alone; those after it may be files.
+func first(f cobra.CompletionFunc) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		return f(c, args, begun)
+	}
 }
 
 func allCommands(c *cobra.Command) []*cobra.Command {

@@ -74,15 +74,15 @@ func (v *validation) status() error {
 
 func (v *validation) text() error {
 	if v.Error != nil {
-		_, err := fmt.Fprintln(os.Stderr, *v.Error)
+		_, err := fmt.Fprintln(os.Stderr, clean(*v.Error))
 		return err
 	}
 	for _, p := range v.Launched {
-		fmt.Fprintln(os.Stderr, p)
+		fmt.Fprintln(os.Stderr, clean(p))
 	}
 	if len(v.Launched) > 0 {
 		return nil
 	}
-	_, err := fmt.Printf("%s is valid: %d plugins.\n", v.Config, v.Plugins)
+	_, err := fmt.Printf("%s is valid: %d plugins.\n", printable(v.Config), v.Plugins)
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
@@ -72,6 +73,9 @@ func (f formatFlags) format(name string) (changed bool, err error) {
 	}
 	if err != nil {
 		return false, fmt.Errorf("%s cannot be read: %w", name, err)
+	}
+	if strings.HasSuffix(name, ".json") {
+		return false, fmt.Errorf("%s is JSON: only HCL's native syntax is formatted. Use what formats JSON", name)
 	}
 	out, err := host.FormatConfig(name, src)
 	if err != nil {

@@ -29,7 +29,8 @@ func newConfigPlan(s *settings) *cobra.Command {
 		Short: "Show what a reload would change, and what tools could do then that they cannot now",
 		Long: `Show what a reload would change in the running hosts of this user that share the state directory:
 plugins and their tools, settings, and, marked WIDENING, what tools could do that they cannot do
-now. Where no host runs, what one that is started would load. Nothing is changed; versions of
+now. Where no host runs, it is compared with what a host used last, else with what is pinned, and
+without either it is what a host that is started would load. Nothing is changed; versions of
 plugins that are not known yet are started to be looked at, and stopped again.
 
 Exit status 0: no changes. 2: changes. 1: something would be refused, or there is no plan.`,
@@ -37,7 +38,7 @@ Exit status 0: no changes. 2: changes. 1: something would be refused, or there i
 		RunE: func(c *cobra.Command, _ []string) error {
 			all, err := s.plans(c.Context(), against)
 			if err != nil { // 2 says something else here
-				fmt.Fprintln(os.Stderr, "toolhost:", err)
+				fmt.Fprintln(os.Stderr, "toolhost:", clean(err.Error()))
 				return exitError(exitFailure)
 			}
 			if s.json {
@@ -105,6 +106,8 @@ func planText(w io.Writer, p planned) error {
 	switch {
 	case p.PID != 0:
 		say("host %d:", p.PID)
+	case p.ComparedWith != "":
+		say("%s, compared with %s, because no host runs:", printable(p.Config), printable(p.ComparedWith))
 	default:
 		say("%s, which no running host was asked about:", printable(p.Config))
 	}
@@ -157,7 +160,10 @@ func planPluginText(say func(string, ...any), p *host.PluginPlan) {
 		if version == "" {
 			version = "of a version that is not known"
 		}
-		text += fmt.Sprintf(" %s (%.12s)", version, v.SHA256)
+		text += " " + version
+		if v.SHA256 != "" {
+			text += fmt.Sprintf(" (%.12s)", v.SHA256)
+		}
 	}
 	if p.Refused != "" {
 		text += ": would be refused: " + p.Refused

@@ -60,7 +60,7 @@ func main() {
 	case errors.As(err, &code):
 		os.Exit(int(code))
 	}
-	fmt.Fprintln(os.Stderr, "toolhost:", err)
+	fmt.Fprintln(os.Stderr, "toolhost:", clean(err.Error()))
 	os.Exit(exitUsage)
 }
 

@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"toolhost.dev/sdk/suggest"
+
 	"toolhost.dev/host"
 )
 
@@ -57,8 +59,25 @@ searches, or runs in the shell; each tool is a plugin binary of its own.`,
 		return fmt.Errorf("%w\nSee %s --help", err, c.CommandPath())
 	})
 	root.AddCommand(newRun(&s), newBatch(&s), newExplain(&s), newTools(&s), newRepl(&s), newPolicy(&s), newLog(&s), newStatus(&s), newStats(&s), newDoctor(&s), newConfig(&s), newPlugin(&s), newMCP(&s), newServe(&s), newVersion(&s), newReference(), newMan())
+	for _, c := range allCommands(root) {
+		if c != root && c.HasSubCommands() && !c.Runnable() {
+			c.RunE = group
+		}
+	}
 	s.completions(root)
 	return root
+}
+
+// group is what a command does that has others: show them, but when it is given one that there is not.
+func group(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return c.Help()
+	}
+	var known []string
+	for _, inner := range c.Commands() {
+		known = append(known, inner.Name())
+	}
+	return fmt.Errorf("there is no command %q.%s See %s --help", c.CommandPath()+" "+args[0], suggest.DidYouMean(args[0], known), c.CommandPath())
 }
 
 func (s *settings) check() error {

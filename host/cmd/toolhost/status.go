@@ -22,6 +22,8 @@ const statusTimeout = 5 * time.Second
 // status is what the command prints: this configuration, and what runs.
 type status struct {
 	host.Status
+	// Error is why this configuration cannot be used; what runs may do so with another.
+	Error string        `json:"error,omitempty"`
 	Hosts []runningHost `json:"hosts"`
 }
 
@@ -40,25 +42,43 @@ func newStatus(s *settings) *cobra.Command {
 			if watch {
 				return s.watchStatus(c.Context())
 			}
-			h, err := s.openWith(c, host.Options{RetryFailed: true})
+			st, err := s.status(c)
 			if err != nil {
 				return err
 			}
-			st := status{Status: h.Status()}
-			if err := h.Close(); err != nil {
-				return err
-			}
-			if st.Hosts, err = s.runningHosts(c.Context()); err != nil {
-				return err
-			}
 			if s.json {
-				return printJSON(os.Stdout, st)
+				err = printJSON(os.Stdout, st)
+			} else {
+				err = statusText(os.Stdout, *st)
 			}
-			return statusText(os.Stdout, st)
+			if err == nil && st.Error != "" {
+				err = exitError(exitUsage)
+			}
+			return err
 		},
 	}
 	c.Flags().BoolVar(&watch, "watch", false, "show the running hosts again whenever something changes, until Ctrl-C")
 	return c
+}
+
+// status asks what there is. A configuration that cannot be used does not keep those from being
+// shown that run with the one before it: it may be why somebody asks.
+func (s *settings) status(c *cobra.Command) (*status, error) {
+	hosts, err := s.runningHosts(c.Context())
+	if err != nil {
+		return nil, err
+	}
+	h, err := s.openWith(c, host.Options{RetryFailed: true})
+	if err != nil && len(hosts) == 0 {
+		return nil, err
+	}
+	st := &status{Hosts: hosts}
+	if err != nil {
+		st.Error, st.Version, st.Config = err.Error(), host.Version, host.FindConfig(s.config)
+		return st, nil
+	}
+	st.Status = h.Status()
+	return st, h.Close()
 }
 
 // watchInterval is how often running hosts are asked.
@@ -118,6 +138,9 @@ func hostText(out io.Writer, h runningHost) {
 		return
 	}
 	fmt.Fprintf(out, "\nHOST %d\tsince %s in %s\n", h.PID, h.Began.Local().Format(time.DateTime), printable(h.Workspace))
+	if h.ConfigRefused != "" {
+		fmt.Fprintf(out, "! the configuration that is there now is not used: %s\n", lines(h.ConfigRefused))
+	}
 	pluginsText(out, h.Plugins)
 	for _, t := range h.Tools {
 		if t.State == "ready" {
@@ -162,8 +185,12 @@ func statusText(w io.Writer, st status) error {
 	if db == "" {
 		db = "in memory"
 	}
-	fmt.Fprintf(out, "toolhost\t%s\nconfiguration\t%s\nworkspace\t%s\nstate\t%s\n\n", st.Version, st.Config, st.Workspace, db)
-	pluginsText(out, st.Plugins)
+	if st.Error != "" {
+		fmt.Fprintf(out, "toolhost\t%s\nconfiguration\t%s\n! it cannot be used: %s\n", st.Version, printable(st.Config), lines(st.Error))
+	} else {
+		fmt.Fprintf(out, "toolhost\t%s\nconfiguration\t%s\nworkspace\t%s\nstate\t%s\n\n", st.Version, st.Config, st.Workspace, db)
+		pluginsText(out, st.Plugins)
+	}
 	for _, h := range st.Hosts {
 		hostText(out, h)
 	}
@@ -215,11 +242,14 @@ func pluginState(p host.PluginStatus) string {
 	return state
 }
 
-// lines makes a text of several lines fit for the terminal.
-func lines(text string) string {
+// lines makes a text of several lines fit for the terminal, those after the first indented.
+func lines(text string) string { return strings.ReplaceAll(clean(text), "\n", "\n  ") }
+
+// clean makes a text of several lines fit for the terminal.
+func clean(text string) string {
 	var out []string
 	for l := range strings.SplitSeq(text, "\n") {
 		out = append(out, printable(l))
 	}
-	return strings.Join(out, "\n  ")
+	return strings.Join(out, "\n")
 }

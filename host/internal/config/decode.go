@@ -204,7 +204,8 @@ func (d *decoder) sandbox(s *sandboxHCL) {
 	out := &d.cfg.Sandbox
 	out.Workspace = d.choice(s.Workspace, out.Workspace, "read-write", "read-only")
 	out.Strict = d.choice(s.Paths, "contained", "contained", "strict") == "strict"
-	out.Allow, out.Deny = d.globs(s.Allow), d.globs(s.Deny)
+	out.Allow, _ = d.globs(s.Allow)
+	out.Deny, _ = d.globs(s.Deny)
 	out.Backend = d.choice(s.Backend, out.Backend, "auto", "ns", "landlock", "none")
 	out.Enforce = d.choice(s.Enforce, out.Enforce, "auto", "require", "off")
 	for _, r := range s.Roots {
@@ -390,21 +391,19 @@ func (d *decoder) duration(e hcl.Expression) time.Duration {
 	return v
 }
 
-func (d *decoder) globs(e hcl.Expression) []string {
+// globs evaluates one glob or a list of them; ok is false when something is wrong with them.
+func (d *decoder) globs(e hcl.Expression) (out []string, ok bool) {
 	if !given(e) {
-		return nil
+		return nil, true
 	}
-	var out []string
-	if diags := gohcl.DecodeExpression(e, d.ctx, &out); diags.HasErrors() {
-		d.add(diags)
-		return nil
-	}
+	before := len(d.diags)
+	out = d.texts(e)
 	for _, g := range out {
 		if !doublestar.ValidatePattern(g) {
 			d.fail(e.Range(), fmt.Sprintf("%q is not a glob", g), "Use *, ?, [a-z], {a,b} and ** for any number of directories.")
 		}
 	}
-	return out
+	return out, len(d.diags) == before
 }
 
 // path makes a path of the file absolute: "~" is the home directory, anything

@@ -80,7 +80,8 @@ func (d *decoder) hook(b *hookHCL) Hook {
 		}
 	}
 	if given(b.Tools) {
-		if out.Tools = d.globs(b.Tools); len(out.Tools) == 0 {
+		var ok bool
+		if out.Tools, ok = d.globs(b.Tools); ok && len(out.Tools) == 0 {
 			d.fail(b.Tools.Range(), fmt.Sprintf("Hook %q is about no tool", b.Name), "Name tools, or leave tools out for all of them.")
 		}
 	}

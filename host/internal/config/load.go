@@ -76,11 +76,7 @@ func Load(path string, env Environment) (*Config, error) {
 	var files []*hcl.File
 	var diags hcl.Diagnostics
 	for _, name := range names {
-		parse := p.ParseHCLFile
-		if strings.HasSuffix(name, ".json") {
-			parse = p.ParseJSONFile
-		}
-		f, d := parse(name)
+		f, d := parseFile(p, name)
 		diags = append(diags, d...)
 		if f != nil {
 			files = append(files, f)
@@ -91,6 +87,14 @@ func Load(path string, env Environment) (*Config, error) {
 		return nil, err
 	}
 	return decode(files, diags, p, path, dir, env)
+}
+
+// Parse reads a configuration from a text. name is said where something is wrong; relative paths
+// start at the root.
+func Parse(src []byte, name string, env Environment) (*Config, error) {
+	p := hclparse.NewParser()
+	f, diags := p.ParseHCL(src, name)
+	return decode([]*hcl.File{f}, diags, p, name, "", env)
 }
 
 // Nothing is a configuration of no file.

@@ -179,7 +179,7 @@ func place(at position) string {
 // LoadTests reads a file of nothing but test blocks.
 func LoadTests(file string) ([]PermissionTest, error) {
 	p := hclparse.NewParser()
-	f, diags := p.ParseHCLFile(file)
+	f, diags := parseFile(p, file)
 	d := &decoder{ctx: evalContext(filepath.Dir(file), Environment{}, func(string, []byte) {}), diags: diags, cfg: &Config{files: p.Sources()}}
 	var out []PermissionTest
 	if !diags.HasErrors() {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -322,6 +323,17 @@ func NewTreeValue(name string, value any, from string) (TreeValue, error) {
 	return TreeValue{Name: name, Value: b, From: from, value: v, whole: v}, err
 }
 
+// UnmarshalJSON takes what was shown for the whole of it.
+func (v *TreeValue) UnmarshalJSON(b []byte) error {
+	type plain TreeValue
+	if err := json.Unmarshal(b, (*plain)(v)); err != nil {
+		return err
+	}
+	shown, err := NewTreeValue(v.Name, v.Value, v.From)
+	v.value, v.whole = shown.value, shown.whole
+	return err
+}
+
 // HCL gives the tree as a configuration, with where each value comes from as comments.
 func (t *Tree) HCL() string {
 	var b strings.Builder
@@ -350,5 +362,12 @@ func (n *TreeNode) hcl(b *strings.Builder) {
 	b.WriteString("}\n")
 }
 
-// oneLine keeps the name of a file from ending a comment.
-func oneLine(s string) string { return strings.NewReplacer("\n", " ", "\r", " ").Replace(s) }
+// oneLine keeps the name of a file from ending a comment, and from doing things to a terminal.
+func oneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, s)
+}

@@ -164,7 +164,13 @@ func (d *decoder) assign(v *variable, value cty.Value, at hcl.Range) {
 func (d *decoder) set(v *variable, raw, source string) {
 	value := cty.StringVal(raw)
 	if !v.is.IsPrimitiveType() && v.is != cty.DynamicPseudoType {
-		expr, diags := hclsyntax.ParseExpression([]byte(raw), source, hcl.InitialPos)
+		var expr hclsyntax.Expression
+		var diags hcl.Diagnostics
+		if at := nestedHCL([]byte(raw), source); at != nil {
+			diags = hcl.Diagnostics{tooDeep(*at)}
+		} else {
+			expr, diags = hclsyntax.ParseExpression([]byte(raw), source, hcl.InitialPos)
+		}
 		if !diags.HasErrors() {
 			value, diags = expr.Value(nil)
 		}
@@ -221,11 +227,7 @@ func (d *decoder) variableFiles() []string {
 
 // variableFile reads values, one "name = value" a line.
 func (d *decoder) variableFile(name string, all map[string]*variable, known []string, p *hclparse.Parser) {
-	parse := p.ParseHCLFile
-	if strings.HasSuffix(name, ".json") {
-		parse = p.ParseJSONFile
-	}
-	f, diags := parse(name)
+	f, diags := parseFile(p, name)
 	d.add(diags)
 	if diags.HasErrors() {
 		return

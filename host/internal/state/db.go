@@ -86,6 +86,9 @@ CREATE TABLE definitions (
 	reported_sum BLOB NOT NULL, since_ns INTEGER NOT NULL,
 	PRIMARY KEY (config, plugin)
 ) STRICT, WITHOUT ROWID;
+`, `
+-- What a host used last, as JSON without secrets, by the configuration's lock file.
+CREATE TABLE applied (config TEXT PRIMARY KEY, at_ns INTEGER NOT NULL, content TEXT NOT NULL) STRICT, WITHOUT ROWID;
 `}
 
 // DB is the open database. It is safe for concurrent use. Writes that a call need
