@@ -1,11 +1,15 @@
 package finder
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"toolhost.dev/plugins/grep/index"
@@ -23,18 +27,56 @@ type host struct {
 	roots   []tool.Root
 }
 
+// TestMain sees to it that nothing of the user's configuration counts.
+func TestMain(m *testing.M) {
+	home, err := os.MkdirTemp("", "finder-test")
+	if err == nil {
+		err = errors.Join(os.Setenv("HOME", home), os.Setenv("XDG_CONFIG_HOME", filepath.Join(home, "config")))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	status := m.Run()
+	_ = os.RemoveAll(home)
+	os.Exit(status)
+}
+
+// ownHome gives a test a home that it may write to. It is not parallel to others, then.
+func ownHome(t *testing.T) (home string) {
+	t.Helper()
+	home = t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("XDG_CONFIG_HOME", filepath.Join(home, "config"))
+	return home
+}
+
+// schemas are of the tools' arguments, the same for each finder.
+var schemas = sync.OnceValues(func() (map[string]*tool.Schema, error) {
+	p, err := sdk.New(Plugin())
+	if err != nil {
+		return nil, err
+	}
+	d, err := p.Describe(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]*tool.Schema)
+	for _, def := range d.Tools {
+		if out[def.Name], err = tool.ParseSchema(def.Input); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+})
+
 // newHost makes a plugin and a working directory with these entries: "name=content",
-// "dir/" or "link -> target". Nothing of the user's configuration counts.
+// "dir/" or "link -> target".
 func newHost(t testing.TB, entries ...string) *host {
 	t.Helper()
-	home := t.TempDir()
-	if t, ok := t.(*testing.T); ok {
-		t.Setenv("HOME", home)
-		t.Setenv("XDG_CONFIG_HOME", filepath.Join(home, "config"))
-	}
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
-	h := &host{t: t, schemas: make(map[string]*tool.Schema), cwd: dir, roots: []tool.Root{{Path: dir, Writable: true}}}
+	h := &host{t: t, cwd: dir, roots: []tool.Root{{Path: dir, Writable: true}}}
 	h.serve(newFinder())
 	for _, e := range entries {
 		h.add(e)
@@ -45,16 +87,13 @@ func newHost(t testing.TB, entries ...string) *host {
 // serve makes a finder the one that is called.
 func (h *host) serve(f *finder) {
 	h.t.Helper()
-	p, err := sdk.New(f.plugin())
-	must(h.t, err)
-	h.t.Cleanup(f.plugin().Close)
-	d, err := p.Describe(h.t.Context())
+	plugin := f.plugin()
+	h.t.Cleanup(plugin.Close)
+	p, err := sdk.New(plugin)
 	must(h.t, err)
 	h.finder, h.plugin = f, p
-	for _, def := range d.Tools {
-		h.schemas[def.Name], err = tool.ParseSchema(def.Input)
-		must(h.t, err)
-	}
+	h.schemas, err = schemas()
+	must(h.t, err)
 }
 
 // ways are the ways in which a tree is searched: on the disk; from an index that hears of
@@ -76,7 +115,6 @@ func (h *host) inWays(names ...string) map[string]*host {
 			continue
 		}
 		o := *h
-		o.schemas = make(map[string]*tool.Schema)
 		f := newFinder()
 		f.configure(c)
 		if name == "few" {

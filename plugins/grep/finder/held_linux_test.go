@@ -67,6 +67,7 @@ func TestHeldOpen(t *testing.T) {
 			} {
 				h.add(e)
 			}
+			t.Parallel()
 			time.Sleep(2 * time.Duration(freshness.LocalSlack)) // younger ones are not held
 			hosts := h.inWays("disk", "events", "stat", "few")
 			agree(t, "before", hosts)
@@ -99,8 +100,9 @@ func mayMount(t *testing.T) bool {
 // TestNarrowed changes files that a call with a glob does not look at, and then has them
 // looked at.
 func TestNarrowed(t *testing.T) {
+	home := ownHome(t)
 	h := newHost(t, ".git/HEAD=x", "a.txt=needle\n", "b.txt=needle\n", "sub/a.txt=needle\n", "sub/b.txt=needle\n", "global.txt=needle\n")
-	config := filepath.Join(os.Getenv("XDG_CONFIG_HOME"), "git")
+	config := filepath.Join(home, "config", "git")
 	must(t, os.MkdirAll(config, 0o777))
 	must(t, os.WriteFile(filepath.Join(config, "ignore"), []byte("global.txt\n"), 0o666))
 	hosts := h.inWays("disk", "events", "stat", "few")

@@ -36,6 +36,7 @@ func (h *host) list(a args) (output string, d listData, names []string) {
 func TestList(t *testing.T) {
 	h := newHost(t, ".gitignore=*.log\nbuilt/\n", "b.go=package b", "a.txt=", "src/x.go=x", "src/deep/y.go=", "src/deep/z.md=", ".env=A=1", ".git/config=", ".git/objects/ab=", "link -> src",
 		"zdir/", ".x.=", "x.log=", "src/y.log=", "built/c.go=", "src/.h/i.go=")
+	hosts := h.inWays()
 	for _, c := range []struct {
 		args args
 		want []string
@@ -61,7 +62,7 @@ func TestList(t *testing.T) {
 		{args{"pattern": "src/*", "hidden": false}, []string{"src/deep", "src/x.go"}},
 		{args{"path": "src", "pattern": "deep/*"}, []string{"src/deep/y.go", "src/deep/z.md"}},
 	} {
-		for way, h := range h.inWays() {
+		for way, h := range hosts {
 			_, data, got := h.list(c.args)
 			if !slices.Equal(got, c.want) || data.Total != len(c.want) || data.Truncated || data.Files == nil {
 				t.Errorf("%s: %v: got %v, total %d; want %v", way, c.args, got, data.Total, c.want)

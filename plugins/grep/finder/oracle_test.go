@@ -1,4 +1,4 @@
-//go:build oracle
+//go:build oracle && !race
 
 package finder
 
@@ -86,7 +86,7 @@ func same(t testing.TB, rg, name string, a args, hosts map[string]*host) {
 		if !ran {
 			want, status = peer.Run(t, h.cwd, rg, flags(a)...)
 			want = binaryMessage.ReplaceAllString(want, "")
-			want = regexp.MustCompile(`(?m)^\./`).ReplaceAllString(want, "")
+			want = lineStart.ReplaceAllString(want, "")
 			want = string([]rune(strings.TrimSuffix(want, "\n"))) // bytes that are not UTF-8 are not the question here
 			// A separator after the last line shown of a binary file stands alone.
 			want = strings.TrimSuffix(want, "\n--")
@@ -111,7 +111,12 @@ func same(t testing.TB, rg, name string, a args, hosts map[string]*host) {
 }
 
 // squeeze makes one of several U+FFFD.
-func squeeze(s string) string { return regexp.MustCompile("\uFFFD+").ReplaceAllString(s, "\uFFFD") }
+func squeeze(s string) string { return replaced.ReplaceAllString(s, "\uFFFD") }
+
+var (
+	replaced  = regexp.MustCompile("\uFFFD+")
+	lineStart = regexp.MustCompile(`(?m)^\./`)
+)
 
 // trees are what the cases are run over.
 var trees = map[string][]string{
@@ -159,6 +164,7 @@ func TestLikeRipgrep(t *testing.T) {
 	rg := peer.Ripgrep(t)
 	for name, entries := range trees {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			h := newHost(t, entries...)
 			hosts := h.inWays("disk", "events", "small")
 			for _, a := range cases {
@@ -193,9 +199,7 @@ func TestGlobalExcludes(t *testing.T) {
 	} {
 		h := newHost(t, ".git/HEAD=x", "a.log=needle", "anchored=needle", "sub/anchored=needle", "sub/x.txt=needle", "b.txt=needle", ".gitignore=!a.log\n")
 		inert := newHost(t, "a.log=needle")
-		home := t.TempDir()
-		t.Setenv("HOME", home)
-		t.Setenv("XDG_CONFIG_HOME", filepath.Join(home, "config"))
+		home := ownHome(t)
 		at := &host{t: t, cwd: home}
 		for _, f := range files {
 			at.add(f)
