@@ -6,6 +6,8 @@ SHELL := bash
 MAKEFLAGS += --no-print-directory
 
 MODULES := bench sdk host plugins/ask plugins/bash plugins/edit plugins/function plugins/grep plugins/mcp plugins/read plugins/snippet
+# All modules of the workspace at once: one process finds what they share once.
+PACKAGES := $(MODULES:%=./%/...)
 PLUGINS := ask bash edit function grep mcp read snippet
 # Modules outside of the workspace.
 OUTSIDE := examples/httpapi examples/legacy tools
@@ -49,10 +51,18 @@ try-debian:
 	@$(MAKE) $(DEBIAN) || { echo "LEFT OUT: plugins in Python and the comparisons with fd and ctags, because these could not be had: that takes apt-get, dpkg and /usr/bin/python3 of Debian 12."; \
 	if [ "$${CI:-}" = true ]; then echo "CI must leave nothing out: run it on Debian 12." >&2; exit 1; fi; }
 
+# Tests that only compute, often beside another program, are in files that are not built for the race detector: it would
+# find nothing and take most of the time. They are found by that constraint, so that none is left out of both.
+COMPUTING = $(shell grep -rlE --include='*_test.go' '^//go:build (.* )?!race$$' $(MODULES))
+comma := ,
+empty :=
+space := $(empty) $(empty)
+COMPUTE = go test -vet=off -count=1 -timeout 15m $$FLAGS -run '^($(subst $(space),|,$(shell grep -ho '^func \(Test\|Fuzz\)[A-Za-z0-9_]*' $(COMPUTING) | cut -c6-)))$$' $(sort $(patsubst %,./%,$(dir $(COMPUTING))))
+
 # Those whose tests are full of waiting and of limits of time run alone, the others two at a time.
 ALONE := host plugins/bash
-TEST_MODULE = bash -c 'log=$$(mktemp); failed=0; (cd {} && go test -race -count=1 -timeout 15m $$FLAGS ./...) >"$$log" 2>&1 || failed=1; echo "test {}"; cat "$$log"; rm "$$log"; exit $$failed'
-TEST_MODULES = failed=0; printf '%s\n' $(ALONE) | xargs -P 1 -I{} $(TEST_MODULE) || failed=1; \
+TEST_MODULE = bash -c 'log=$$(mktemp); failed=0; (cd {} && go test -race -vet=off -count=1 -timeout 15m $$FLAGS ./...) >"$$log" 2>&1 || failed=1; echo "test {}"; cat "$$log"; rm "$$log"; exit $$failed'
+TEST_MODULES = failed=0; $(COMPUTE) || failed=1; printf '%s\n' $(ALONE) | xargs -P 1 -I{} $(TEST_MODULE) || failed=1; \
 	printf '%s\n' plugins/grep sdk $(filter-out plugins/grep sdk $(ALONE),$(MODULES)) | xargs -P 2 -I{} $(TEST_MODULE) || failed=1; exit $$failed
 
 ifneq ($(HAVE_NPM),)
@@ -107,12 +117,12 @@ fix-tidy: ## Tidy go.mod and go.sum
 
 .PHONY: check-vet
 check-vet: ## go vet, for the systems it is built for
-	@for m in $(MODULES); do (cd $$m && go vet ./... && GOARCH=arm64 go vet ./... && GOOS=darwin go vet ./... && go vet -tags oracle ./...); done
+	@go vet $(PACKAGES) && GOARCH=arm64 go vet $(PACKAGES) && GOOS=darwin go vet $(PACKAGES) && go vet -tags oracle $(PACKAGES)
 	@for m in $(OUTSIDE); do (cd $$m && GOWORK=off go vet ./...); done
 
 .PHONY: check-lint
 check-lint: $(TOOLS)/.built ## golangci-lint (fix-lint)
-	@for m in $(MODULES); do (cd $$m && $(CURDIR)/$(TOOLS)/golangci-lint run --allow-parallel-runners ./...); done
+	@$(TOOLS)/golangci-lint run --allow-parallel-runners $(PACKAGES)
 	@for m in $(OUTSIDE); do (cd $$m && GOWORK=off $(CURDIR)/$(TOOLS)/golangci-lint run --allow-parallel-runners ./...); done
 
 .PHONY: fix-lint
@@ -152,9 +162,7 @@ $(TOOLS)/.built: tools/go.mod tools/go.sum
 	@touch $@
 
 VERSION = $(shell sed -n 's/^const Version = "\(.*\)"$$/\1/p' host/host.go)
-comma := ,
-empty :=
-DIST = cd tools && GOWORK=off go run ./dist -root $(CURDIR) -version $(VERSION) -plugins $(subst $(empty) $(empty),$(comma),$(PLUGINS))
+DIST = cd tools && GOWORK=off go run ./dist -root $(CURDIR) -version $(VERSION) -plugins $(subst $(space),$(comma),$(PLUGINS))
 
 .PHONY: dist
 dist: ## Make the archives of a release in dist/: all platforms, checksums, bills of materials

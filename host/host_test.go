@@ -25,12 +25,19 @@ var plugins = sync.OnceValues(func() (string, error) {
 	for name, pkg := range map[string]string{
 		"testplugin": "toolhost.dev/host/internal/testplugin", "read": "toolhost.dev/plugins/read", "edit": "toolhost.dev/plugins/edit",
 	} {
-		if out, err := exec.Command("go", "build", "-o", filepath.Join(dir, name), pkg).CombinedOutput(); err != nil {
+		if out, err := build(filepath.Join(dir, name), pkg); err != nil {
 			return "", fmt.Errorf("%s: %w\n%s", pkg, err, out)
 		}
 	}
 	return dir, nil
 })
+
+// build builds a binary as the Makefile does.
+func build(path, pkg string) (output []byte, err error) {
+	c := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, pkg)
+	c.Env = append(os.Environ(), "CGO_ENABLED=0")
+	return c.CombinedOutput()
+}
 
 func TestMain(m *testing.M) {
 	code := m.Run()

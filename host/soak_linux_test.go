@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"runtime/pprof"
@@ -90,7 +89,7 @@ func soakBinaries(t *testing.T) string {
 		"toolhost-sandbox": "toolhost.dev/host/cmd/toolhost-sandbox", "plugins/testplugin": "toolhost.dev/host/internal/testplugin",
 		"plugins/read": "toolhost.dev/plugins/read", "plugins/bash": "toolhost.dev/plugins/bash",
 	} {
-		if text, err := exec.Command("go", "build", "-o", filepath.Join(dir, out), pkg).CombinedOutput(); err != nil {
+		if text, err := build(filepath.Join(dir, out), pkg); err != nil {
 			t.Fatalf("%s: %v\n%s", pkg, err, text)
 		}
 	}

@@ -1,3 +1,5 @@
+//go:build !race
+
 package router_test
 
 import (

@@ -54,9 +54,10 @@ func build(dir string) error {
 		binaries["testescape"] = "toolhost.dev/host/internal/testescape"
 	}
 	for out, pkg := range binaries {
-		c := exec.Command("go", "build", "-o", filepath.Join(dir, out), pkg)
+		c := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(dir, out), pkg) // as the Makefile does
+		c.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if entry := map[string]string{"toolhost": "toolhost.dev/host/timerslack.Entry", "toolhost-shim": "main.entry"}[out]; entry != "" && runtime.GOOS == "linux" {
-			c.Args = slices.Insert(c.Args, 2, "-ldflags=-E "+entry) // as the Makefile does
+			c.Args[3] += " -E " + entry
 		}
 		if b, err := c.CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: %w\n%s", pkg, err, b)

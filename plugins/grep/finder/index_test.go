@@ -34,14 +34,18 @@ func TestOverflow(t *testing.T) {
 		h.add(fmt.Sprintf("new/%d/", i))
 	}
 	hosts := h.inWays("disk", "events")
-	agree(t, "before", hosts)
+	same := func(name string) {
+		agreeOn(t, name, hosts, "grep", args{"pattern": "needle|changed", "head_limit": 0})
+		agreeOn(t, name, hosts, "glob", args{"pattern": "**/*", "head_limit": 0})
+	}
+	same("before")
 	for i := range 12_000 { // each is created, written and closed
 		h.add(fmt.Sprintf("new/%d/f%d=needle %d\n", i%10, i, i))
 	}
 	h.add("a.txt=changed\n")
 	h.add("sub/c.txt=needle\n")
 	must(t, os.Remove(h.path("sub/b.txt")))
-	agree(t, "after", hosts)
+	same("after")
 	if r := hosts["events"].finder.indexes().Report(); r.Trees[0].Lost == 0 || r.Trees[0].Watched < 12 {
 		t.Errorf("no events were lost: %s", r.JSON())
 	}
@@ -184,7 +188,8 @@ func TestMemory(t *testing.T) {
 		h.add(fmt.Sprintf("d%d/f%d=%s\nneedle %d\n", i%13, i, strings.Repeat(fmt.Sprintf("line %d of text %d\n", i, i*i), 1500), i))
 	}
 	hosts := h.inWays()
-	agree(t, "much text", hosts)
+	agreeOn(t, "much text", hosts, "grep", args{"pattern": "needle", "head_limit": 0})
+	agreeOn(t, "much text", hosts, "grep", args{"pattern": "text [0-9]*99$", "output_mode": "count", "head_limit": 0})
 	for way, o := range hosts {
 		if way == "disk" {
 			continue
