@@ -74,13 +74,18 @@ func (h *host) fdFinds(fd string, a args) (paths []string, ok bool) {
 		abs := filepath.Join(h.cwd, line)
 		rel, err := filepath.Rel(filepath.Join(h.cwd, start), abs)
 		must(h.t, err)
-		unnamed := named && slices.ContainsFunc(strings.Split(rel, "/"), func(e string) bool { return strings.HasPrefix(e, ".") && !parsed.Dotted(e) })
+		unnamed := named && slices.ContainsFunc(strings.Split(rel, "/"), func(e string) bool { return hiddenName(e) && !parsed.Dotted(e) })
 		if line != "" && !unnamed {
 			paths = append(paths, printable(abs))
 		}
 	}
 	slices.Sort(paths)
 	return paths, status == 0
+}
+
+// hiddenName reports whether a name is hidden, as fd and ripgrep see it: not if a dot ends it, too.
+func hiddenName(name string) bool {
+	return strings.HasPrefix(name, ".") && !strings.HasSuffix(name, ".")
 }
 
 // sameAsFd compares a call in several ways with fd.
@@ -309,12 +314,15 @@ func randomGlob(r *rand.Rand) string {
 	return path.Join(parts...) + pick(r, "", "", "", "/")
 }
 
-// TestRandomGlobsLikeFd has a fixed seed: a failure comes again.
 func TestRandomGlobsLikeFd(t *testing.T) {
 	fd := peer.Fd(t)
-	for seed := range uint64(25) {
-		r := rand.New(rand.NewPCG(seed, 23))
+	random(t, anew(25), func(t *testing.T, seed uint64, r *rand.Rand) {
 		tree := randomTree(r)
+		for i, e := range tree {
+			if strings.Contains(e, "ignore=") { // ripgrep 15 and glob leave .x. out for "*.", older fds do not
+				tree[i] = strings.ReplaceAll(e, "*.\n", "*.y\n")
+			}
+		}
 		h := newHost(t, tree...)
 		h.withFdignore()
 		hosts := h.inWays("disk", pick(r, "events", "few"), pick(r, "stat", "small"))
@@ -332,5 +340,5 @@ func TestRandomGlobsLikeFd(t *testing.T) {
 			}
 			h.withFdignore()
 		}
-	}
+	})
 }

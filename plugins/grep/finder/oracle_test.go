@@ -274,11 +274,9 @@ func randomCase(r *rand.Rand, tree []string) args {
 	return a
 }
 
-// TestRandomTreesLikeRipgrep has a fixed seed: a failure comes again.
 func TestRandomTreesLikeRipgrep(t *testing.T) {
 	rg := peer.Ripgrep(t)
-	for seed := range uint64(30) {
-		r := rand.New(rand.NewPCG(seed, 7))
+	random(t, anew(30), func(t *testing.T, seed uint64, r *rand.Rand) {
 		tree := randomTree(r)
 		h := newHost(t, tree...)
 		hosts := h.inWays("disk", pick(r, "events", "few"), pick(r, "stat", "small"))
@@ -288,5 +286,5 @@ func TestRandomTreesLikeRipgrep(t *testing.T) {
 				h.edit(r, tree)
 			}
 		}
-	}
+	})
 }

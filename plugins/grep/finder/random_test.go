@@ -6,11 +6,37 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
 
 var long = strings.Repeat("filler line without anything to find in it\n", 2500)
+
+// anew gives seeds that are others in each run.
+func anew(times int) (seeds []uint64) {
+	for range times {
+		seeds = append(seeds, uint64(rand.Uint32()))
+	}
+	return seeds
+}
+
+// random runs a test with each of the seeds. A failure names its seed, and comes again with
+// TOOLHOST_SEED=seed.
+func random(t *testing.T, seeds []uint64, test func(t *testing.T, seed uint64, r *rand.Rand)) {
+	t.Helper()
+	if s := os.Getenv("TOOLHOST_SEED"); s != "" {
+		seed, err := strconv.ParseUint(s, 10, 64)
+		must(t, err)
+		seeds = []uint64{seed}
+	}
+	for _, seed := range seeds {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			t.Parallel()
+			test(t, seed, rand.New(rand.NewPCG(seed, 7)))
+		})
+	}
+}
 
 // pick gives one of them.
 func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
@@ -109,10 +135,9 @@ func (h *host) edit(r *rand.Rand, tree []string) {
 }
 
 // TestRandomEdits compares answers from an index with those from the disk, with edits in
-// between. The seeds are fixed: a failure comes again.
+// between.
 func TestRandomEdits(t *testing.T) {
-	for seed := range uint64(8) {
-		r := rand.New(rand.NewPCG(seed, 11))
+	random(t, anew(8), func(t *testing.T, seed uint64, r *rand.Rand) {
 		tree := randomTree(r)
 		h := newHost(t, tree...)
 		hosts := h.inWays("disk", pick(r, "events", "few"), pick(r, "stat", "small"))
@@ -122,5 +147,5 @@ func TestRandomEdits(t *testing.T) {
 			}
 			agree(t, fmt.Sprintf("seed %d round %d", seed, round), hosts)
 		}
-	}
+	})
 }
