@@ -31,9 +31,9 @@ func FuzzHarmless(f *testing.F) {
 }
 
 func TestHarmless(t *testing.T) {
-	m := New([]string{"value-of-a-secret"})
+	m := New([]string{"correct-horse"})
 	for s, want := range map[string]bool{
-		`{"file_path":"/a/b.go","limit":20}`: true, `{}`: true, `{"x":"a value-of-a-secret"}`: false, `{"PassWord":"x"}`: false, `{"x":"Bearer abc"}`: false, `{"x":"a\nb"}`: false, `{"x":"\u0061"}`: false,
+		`{"file_path":"/a/b.go","limit":20}`: true, `{}`: true, `{"x":"a correct-horse"}`: false, `{"PassWord":"x"}`: false, `{"x":"Bearer abc"}`: false, `{"x":"a\nb"}`: false, `{"x":"\u0061"}`: false,
 		`{"x":"` + strings.Repeat("y", maxText) + `"}`: false, `{`: false,
 	} {
 		if got := m.harmless([]byte(s)); got != want {

@@ -23,7 +23,7 @@ func loginHost(t *testing.T, userShell, file, profile string) *sess {
 
 const profile = `echo noise; echo more noise >&2; printf '\\0'; read answer
 export TOOL_HOME=/opt/tool HAD=changed MY_TOKEN=t AWS_SECRET_ACCESS_KEY=s PAGER=less NOTE='a
-b' PATH="/first/bin:$PATH:/last/bin:relative"
+b' BASH_ENV=/etc/passwd TOOLHOST_LIFELINE_FD=1 PATH="/first/bin:$PATH:/last/bin:relative"
 not_exported=1; cd /; sleep 1000 &
 `
 
@@ -31,10 +31,12 @@ func TestLoginEnvironment(t *testing.T) {
 	for _, userShell := range []string{"/bin/bash", "/bin/sh", "/no/such/shell", "/bin/cat"} {
 		t.Run(filepath.Base(userShell), func(t *testing.T) {
 			s := loginHost(t, userShell, ".profile", profile)
-			const show = `echo "$TOOL_HOME|$HAD|${MY_TOKEN-none}|${AWS_SECRET_ACCESS_KEY-none}|$PAGER|$NOTE|${not_exported-none}|${PATH##*:/first}"; pwd`
-			want := "/opt/tool|from the host|none|none|cat|a\nb|none|/bin:/last/bin\n" + s.cwd + "\n"
+			const show = `echo "$TOOL_HOME|$HAD|${MY_TOKEN-none}|${AWS_SECRET_ACCESS_KEY-none}|$PAGER|$NOTE|${not_exported-none}|${BASH_ENV-none}|${TOOLHOST_LIFELINE_FD-none}|${PATH##*:/first}"; pwd`
+			want := "/opt/tool|from the host|none|none|cat|a\nb|none|none|none|/bin:/last/bin\n" + s.cwd + "\n"
 			for _, when := range []string{"at first", "later"} {
-				if a := s.run(show); a.Stdout != want || a.Stderr != "" || strings.Contains(a.Output, "[note") {
+				a := s.run(show)
+				noneNow(s.h)
+				if a.Stdout != want || a.Stderr != "" || strings.Contains(a.Output, "[note") {
 					t.Errorf("%s: %s, want %s", when, a.text(), want)
 				}
 			}
@@ -64,12 +66,14 @@ func TestLoginEnvironment(t *testing.T) {
 func TestBadLogins(t *testing.T) {
 	for name, profile := range map[string]string{
 		"hangs": "sleep 1000\n", "hangs behind": "(trap '' TERM; sleep 1000; :) & exec sleep 1000\n", "exits": "exit 3\n", "execs": "exec true\n", "dies": "kill -9 $$\n",
-		"no env": "env() { :; }; PATH=/nonexistent\n", "endless": "exec yes\n",
+		"no env": "env() { :; }; PATH=/nonexistent\n", "endless": "exec yes\n", "large": "for i in {1..12}; do printf -v big %0100000d; export big$i=$big; done\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := loginHost(t, "/bin/bash", ".bash_profile", profile)
 			s.h.bash.loginTime = time.Second
-			if a := s.run("echo here; x=1"); a.Stdout != "here\n" || !strings.Contains(a.Output, "without the environment of the login shell") || !strings.Contains(a.Output, "login_environment = false") {
+			a := s.run("echo here; x=1")
+			noneNow(s.h)
+			if a.Stdout != "here\n" || !strings.Contains(a.Output, "without the environment of the login shell") || !strings.Contains(a.Output, "login_environment = false") {
 				t.Errorf("%s", a.text())
 			}
 			if a := s.run("echo $x"); a.Stdout != "1\n" || strings.Contains(a.Output, "login") {

@@ -13,8 +13,7 @@ import (
 // and then before. It is no file, since a user's limit of the size of files would bound it.
 type dump struct {
 	pipe *os.File
-	kept []byte
-	over bool // there was more than is kept
+	kept []byte // at most maxDump, which is seen by the end that is missing
 }
 
 // newDump takes over our end of the pipe.
@@ -44,7 +43,6 @@ func (d *dump) read() {
 			case n > 0:
 				room := min(n, maxDump-len(d.kept))
 				d.kept = append(d.kept, buf[:room]...)
-				d.over = d.over || room < n
 			case !errors.Is(err, unix.EINTR):
 				return
 			}

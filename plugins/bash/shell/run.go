@@ -204,9 +204,6 @@ func (p *Process) attempt(in *instance) (*Outcome, error) {
 	if p.c.inert && errors.Is(err, session.ErrNoDump) {
 		out.Kept, out.StateErr = true, nil
 	}
-	if in.dump.over {
-		out.StateErr = session.ErrDump
-	}
 	if out.Ending == Exited {
 		out.Background = in.tree.Alive()
 	}
