@@ -11,6 +11,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"toolhost.dev/host"
 )
@@ -83,13 +84,11 @@ func (f formatFlags) format(name string) (changed bool, err error) {
 	}
 	changed = !bytes.Equal(src, out)
 	if f.diff {
-		_, err = os.Stdout.Write(diff.Diff(name, src, name+" (formatted)", out))
-		return changed, err
+		return changed, showSource(diff.Diff(name, src, name+" (formatted)", out))
 	}
 	switch {
 	case stdin && !f.check:
-		_, err = os.Stdout.Write(out)
-		return changed, err
+		return changed, showSource(out)
 	case !changed:
 		return false, nil
 	case !f.check:
@@ -99,6 +98,16 @@ func (f formatFlags) format(name string) (changed bool, err error) {
 	}
 	_, err = fmt.Println(printable(name))
 	return changed, err
+}
+
+// showSource prints what is in a file: for a program byte for byte, since it may be a patch or the
+// file's new content, and on a terminal without what does things to it.
+func showSource(b []byte) error {
+	if term.IsTerminal(int(os.Stdout.Fd())) {
+		b = []byte(clean(string(b)))
+	}
+	_, err := os.Stdout.Write(b)
+	return err
 }
 
 func readFile(name string) ([]byte, error) {

@@ -68,17 +68,17 @@ func (s *settings) status(c *cobra.Command) (*status, error) {
 	if err != nil {
 		return nil, err
 	}
-	h, err := s.openWith(c, host.Options{RetryFailed: true})
-	if err != nil && len(hosts) == 0 {
-		return nil, err
-	}
 	st := &status{Hosts: hosts}
-	if err != nil {
-		st.Error, st.Version, st.Config = err.Error(), host.Version, host.FindConfig(s.config)
-		return st, nil
+	h, refused := s.openWith(c, host.Options{RetryFailed: true})
+	switch {
+	case refused == nil:
+		st.Status = h.Status()
+		return st, h.Close()
+	case len(hosts) == 0:
+		return nil, refused
 	}
-	st.Status = h.Status()
-	return st, h.Close()
+	st.Error, st.Version, st.Config = refused.Error(), host.Version, host.FindConfig(s.config)
+	return st, nil
 }
 
 // watchInterval is how often running hosts are asked.

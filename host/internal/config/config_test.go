@@ -154,7 +154,7 @@ func TestDiagnostics(t *testing.T) {
 		`sandbox { workspace = "open" }`:                                     {"1:23: ", "Use one of read-write, read-only"},
 		`sandbox { paths = "loose" }`:                                        {"1:19: ", "Use one of contained, strict"},
 		`sandbox { deny = ["[a"] }`:                                          {"1:18: ", `"[a" is not a glob`},
-		`sandbox { allow = "x" }`:                                            {"1:20: ", "List of string required"},
+		`sandbox { allow = {} }`:                                             {"1:19: ", "List of string required"},
 		"sandbox {\n  root \"/none/such\" {}\n}":                             {"2:3: ", "There is no directory /none/such", "or remove this root"},
 		"sandbox {\n  root {}\n}":                                            {"2:8: ", "path"},
 		`plugin {}`:                                                          {"1:8: "},

@@ -93,6 +93,9 @@ func Load(path string, env Environment) (*Config, error) {
 // start at the root.
 func Parse(src []byte, name string, env Environment) (*Config, error) {
 	p := hclparse.NewParser()
+	if at := nestedHCL(src, name); at != nil {
+		return decode(nil, hcl.Diagnostics{tooDeep(*at)}, p, name, "", env)
+	}
 	f, diags := p.ParseHCL(src, name)
 	return decode([]*hcl.File{f}, diags, p, name, "", env)
 }

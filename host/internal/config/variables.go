@@ -166,7 +166,7 @@ func (d *decoder) set(v *variable, raw, source string) {
 	if !v.is.IsPrimitiveType() && v.is != cty.DynamicPseudoType {
 		var expr hclsyntax.Expression
 		var diags hcl.Diagnostics
-		if at := nestedHCL([]byte(raw), source); at != nil {
+		if at := nestedExpression([]byte(raw), source); at != nil {
 			diags = hcl.Diagnostics{tooDeep(*at)}
 		} else {
 			expr, diags = hclsyntax.ParseExpression([]byte(raw), source, hcl.InitialPos)

@@ -217,13 +217,18 @@ func lookup[K comparable, V any](d *DB, k K, in func(*batch) map[K]V) (V, bool) 
 	return v, ok
 }
 
-// maxIdle is how long a session is kept that nothing is called in. Every run of an agent may
-// have one of its own.
+// maxIdle is how long a session is kept that nothing is called in, and what was used of a
+// configuration that no host has loaded since. Every run of an agent may have its own of both.
 const maxIdle = 90 * 24 * time.Hour
 
-// forget removes what is known of sessions that were not used for long.
+// forget removes what is known of sessions that were not used for long, and of configurations that no
+// host has loaded since then.
 func forget(tx *sql.Tx) error {
-	res, err := tx.Exec(`DELETE FROM sessions WHERE used_ns < ?1 AND NOT EXISTS (SELECT 1 FROM history WHERE session = sessions.id AND at_ns >= ?1)`, time.Now().Add(-maxIdle).UnixNano())
+	before := time.Now().Add(-maxIdle).UnixNano()
+	if _, err := tx.Exec(`DELETE FROM applied WHERE at_ns < ?`, before); err != nil {
+		return err
+	}
+	res, err := tx.Exec(`DELETE FROM sessions WHERE used_ns < ?1 AND NOT EXISTS (SELECT 1 FROM history WHERE session = sessions.id AND at_ns >= ?1)`, before)
 	if err != nil {
 		return err
 	}

@@ -461,9 +461,9 @@ func TestBinariesAndDescriptions(t *testing.T) {
 	}
 }
 
-// TestForgottenSessions: what was not used for long goes with all that is known of it; what is in
+// TestForgotten: what was not used for long goes with all that is known of it; what is in
 // use stays, however long ago it began.
-func TestForgottenSessions(t *testing.T) {
+func TestForgotten(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)
 	for _, id := range []string{"idle", "busy"} {
@@ -475,6 +475,11 @@ func TestForgottenSessions(t *testing.T) {
 		}
 	}
 	db.AddHistory(state.Entry{Session: "busy", At: time.Now(), Command: "now", Tool: "t"})
+	for _, config := range []string{"idle", "busy"} {
+		if err := db.SaveApplied(config, []byte("{}")); err != nil {
+			t.Fatal(err)
+		}
+	}
 	flush(t, db)
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
@@ -485,6 +490,11 @@ func TestForgottenSessions(t *testing.T) {
 	}
 	if _, err := raw.Exec(`UPDATE sessions SET used_ns = ?`, time.Now().AddDate(-1, 0, 0).UnixNano()); err != nil {
 		t.Fatal(err)
+	}
+	for config, days := range map[string]int{"idle": 91, "busy": 89} {
+		if _, err := raw.Exec(`UPDATE applied SET at_ns = ? WHERE config = ?`, time.Now().AddDate(0, 0, -days).UnixNano(), config); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := raw.Close(); err != nil {
 		t.Fatal(err)
@@ -502,6 +512,9 @@ func TestForgottenSessions(t *testing.T) {
 		}
 		if _, known, err := db.Recall(id, "/w", "k", "t", "s"); err != nil || known != want {
 			t.Errorf("%s has an answer: %v %v", id, known, err)
+		}
+		if applied, _, err := db.Applied(id); err != nil || (applied != nil) != want {
+			t.Errorf("what %s used is known: %s %v", id, applied, err)
 		}
 	}
 }

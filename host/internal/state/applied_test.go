@@ -1,0 +1,45 @@
+package state
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+)
+
+// What is in use is known to the next process, by configuration, the last alone.
+func TestApplied(t *testing.T) {
+	dir := t.TempDir()
+	db, err := Open(dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, at, err := db.Applied("c"); got != nil || !at.IsZero() || err != nil {
+		t.Errorf("before: %s %v %v", got, at, err)
+	}
+	before := time.Now()
+	for _, content := range []string{`{"a": 1}`, `{"a": 2}`} {
+		if err := db.SaveApplied("c", []byte(content)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.SaveApplied("other", []byte(`{}`)); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := db.Applied("c"); err == nil {
+		t.Error("a closed database answers")
+	}
+	if db.SaveApplied("c", nil) == nil {
+		t.Error("a closed database keeps")
+	}
+	if db, err = Open(dir, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	got, at, err := db.Applied("c")
+	if string(got) != `{"a": 2}` || at.Before(before) || at.After(time.Now()) || err != nil {
+		t.Errorf("%s %v %v", got, at, err)
+	}
+}
