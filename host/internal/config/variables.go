@@ -164,13 +164,12 @@ func (d *decoder) assign(v *variable, value cty.Value, at hcl.Range) {
 func (d *decoder) set(v *variable, raw, source string) {
 	value := cty.StringVal(raw)
 	if !v.is.IsPrimitiveType() && v.is != cty.DynamicPseudoType {
-		var expr hclsyntax.Expression
-		var diags hcl.Diagnostics
-		if at := nestedExpression([]byte(raw), source); at != nil {
-			diags = hcl.Diagnostics{tooDeep(*at)}
-		} else {
-			expr, diags = hclsyntax.ParseExpression([]byte(raw), source, hcl.InitialPos)
+		if nestedExpression([]byte(raw), source) != nil {
+			d.complain(source+" is nested too deep", "At most %d levels or operators may stand in each other.", maxNested)
+			v.value = &cty.DynamicVal
+			return
 		}
+		expr, diags := hclsyntax.ParseExpression([]byte(raw), source, hcl.InitialPos)
 		if !diags.HasErrors() {
 			value, diags = expr.Value(nil)
 		}
