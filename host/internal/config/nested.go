@@ -63,7 +63,7 @@ func nestedTokens(tokens hclsyntax.Tokens, lines bool) *hcl.Range {
 			open = append(open, group{closer: closers[t], around: in.depth() + 1, lines: t == hclsyntax.TokenOBrace && !word(tokens[i+1:], "for")})
 		case hclsyntax.TokenCBrace, hclsyntax.TokenCBrack, hclsyntax.TokenCParen, hclsyntax.TokenCQuote, hclsyntax.TokenCHeredoc, hclsyntax.TokenTemplateSeqEnd:
 			open = closed(open, t)
-		case hclsyntax.TokenEqual, hclsyntax.TokenComma:
+		case hclsyntax.TokenComma:
 			in.next()
 		case hclsyntax.TokenNewline, hclsyntax.TokenComment:
 			if in.lines && bytes.HasSuffix(tokens[i].Bytes, []byte("\n")) {

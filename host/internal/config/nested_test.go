@@ -39,6 +39,8 @@ func TestNested(t *testing.T) {
 		"splats":             {each: func(n int) string { return at("a = b", n, ".*", "") }, most: 500},
 		"with lists between": {each: func(n int) string { return at("a = ", n, "[1,1]+", "1") }, most: 250},
 		"with objects":       {each: func(n int) string { return at("a = ", n, "{b = 1}+", "1") }, most: 250},
+		"with sums in lists": {each: func(n int) string { return at("a = ", n, "[1+1,1]+", "1") }, most: 166},
+		"with directives":    {each: func(n int) string { return at("a = ", n, `"%{ if b }%{ endif }"+`, "1") }, most: 125},
 		"in lists":           {each: func(n int) string { return at("a = ", n, "-[1,", "") }, most: 250},
 		"around groups":      {each: func(n int) string { return "a = " + nest(n, "(", "+1)") }, most: 250},
 		"directives":         {each: func(n int) string { return at(`a = "`, n, "%{ if b }", r("%{ endif }", n)+`"`) }, most: 498},
@@ -49,6 +51,7 @@ func TestNested(t *testing.T) {
 
 		// What does not stand in each other is not counted.
 		"arguments":   {each: func(n int) string { return "locals {\n" + r(" a = [-1, -1] # (((\n b {}\n", n) + "}" }, most: 2000},
+		"comments":    {each: func(n int) string { return "locals {\n" + r(" a = -1 # (((\n", n) + "}" }, most: 2000},
 		"elements of": {each: func(n int) string { return "a = [" + r("-1, [\"b\"],\n", n) + "]" }, most: 2000},
 		"pairs":       {each: func(n int) string { return "a = {\n" + r("\"b\": -1\n", n) + "}" }, most: 2000},
 		"in a text":   {each: func(n int) string { return `a = "` + r("${-b} $${ ((( \\\"", n) + `"` }, most: 2000},

@@ -38,6 +38,9 @@ func TestApplied(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
+	if got, _, err := db.Applied("b"); got != nil || err != nil {
+		t.Errorf("of another configuration: %s %v", got, err)
+	}
 	got, at, err := db.Applied("c")
 	if string(got) != `{"a": 2}` || at.Before(before) || at.After(time.Now()) || err != nil {
 		t.Errorf("%s %v %v", got, at, err)
