@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -24,12 +25,15 @@ func (s *State) Script(base []string, extra string) string {
 		// Those that are on in a new shell; before BASH_COMPAT, which has options of its own.
 		// Blanks within a command that is evaluated are no matter of IFS.
 		line(`\builtin eval "\builtin shopt -u ${BASHOPTS//:/ }"`)
+		unset, declarations := n.differing(variables(base))
 		// What the user unset must not come back from the environment.
-		line(`\builtin unset -v %s`, strings.Join(append(namesOf(base), "IFS", "PATH", "TERM", "SHELL", "OLDPWD", "OPTERR", "PS4"), " "))
+		line(`\builtin unset -v %s`, strings.Join(unset, " "))
 		// Before functions: it has plain "declare", which a function may replace.
 		// The shell refuses to set some of its own variables; that is as it should be.
-		line("%s", n.Variables)
-		line(`\builtin unset -v __toolhost_status`)
+		line("%s", declarations)
+		if strings.Contains(declarations, "__toolhost_status") {
+			line(`\builtin unset -v __toolhost_status`)
+		}
 		w.WriteString(rebase(s.Base, base))
 		line(`\builtin umask %s`, n.Umask)
 		for _, dir := range slices.Backward(n.Dirs) {
@@ -37,10 +41,12 @@ func (s *State) Script(base []string, extra string) string {
 		}
 		// Functions may be written with extended patterns, and are told as they are
 		// after the expansion of aliases.
-		line(`\builtin shopt -s extglob`)
-		line("%s", n.Functions)
-		line(`\builtin shopt -u extglob`)
-		w.WriteString(functionFlags(n.FunctionFlags))
+		if n.Functions != "" {
+			line(`\builtin shopt -s extglob`)
+			line("%s", n.Functions)
+			line(`\builtin shopt -u extglob`)
+			w.WriteString(functionFlags(n.FunctionFlags))
+		}
 		w.WriteString(shopts(n.Shopts))
 		w.WriteString(options(n.Options))
 	} else {
@@ -79,9 +85,12 @@ const EndInert = "\n\\builtin exit\n"
 // rebase brings changes of the given environment into a session that began with
 // another, where the user did not change the variable.
 func rebase(before, now []string) string {
+	if slices.Equal(before, now) {
+		return ""
+	}
 	var w strings.Builder
 	old, cur := variables(before), variables(now)
-	for _, name := range namesOf(slices.Concat(before, now)) {
+	for _, name := range sorted(variables(slices.Concat(before, now))) {
 		was, had := old[name]
 		is, has := cur[name]
 		if had == has && was == is {
@@ -99,27 +108,29 @@ func rebase(before, now []string) string {
 	return w.String()
 }
 
-var nameRE = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+// isName reports whether a shell can have a variable of that name.
+func isName(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if letter := c == '_' || c|0x20 >= 'a' && c|0x20 <= 'z'; !letter && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return s != ""
+}
 
 // variables gives those of an environment that a shell can name.
 func variables(env []string) map[string]string {
 	m := make(map[string]string, len(env))
 	for _, e := range env {
-		if name, value, ok := strings.Cut(e, "="); ok && nameRE.MatchString(name) {
+		if name, value, ok := strings.Cut(e, "="); ok && isName(name) {
 			m[name] = value
 		}
 	}
 	return m
 }
 
-func namesOf(env []string) []string {
-	var names []string
-	for name := range variables(env) {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+func sorted(env map[string]string) []string { return slices.Sorted(maps.Keys(env)) }
 
 // functionFlags restores the attributes of functions: a line of declare -F is
 // "declare -fFLAGS NAME".
@@ -139,7 +150,7 @@ func functionFlags(lines string) string {
 func shopts(list string) string {
 	var on []string
 	for name := range strings.SplitSeq(list, ":") {
-		if nameRE.MatchString(name) && !shoptNotKept.MatchString(name) {
+		if isName(name) && !shoptNotKept.MatchString(name) {
 			on = append(on, name)
 		}
 	}
@@ -151,15 +162,15 @@ func shopts(list string) string {
 
 func options(list string) string {
 	set := strings.Split(list, ":")
-	var w strings.Builder
+	line := `\builtin set`
 	for _, o := range optionsKept {
 		sign := "+"
 		if slices.Contains(set, o) {
 			sign = "-"
 		}
-		fmt.Fprintf(&w, "\\builtin set %so %s\n", sign, o)
+		line += " " + sign + "o " + o
 	}
-	return w.String()
+	return line + "\n"
 }
 
 // Quote makes one word of any text.

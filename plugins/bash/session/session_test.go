@@ -156,9 +156,17 @@ func TestScriptQuotes(t *testing.T) {
 	if strings.Contains(script, "touch") {
 		t.Errorf("a command got into the script:\n%s", script)
 	}
-	for _, want := range []string{"\\builtin shopt -s extglob\n", "\\builtin set -o noglob\n", "\\builtin set +o allexport\n", "\\builtin declare -f'x' -- Q\n", "\\builtin return 130;"} {
+	for _, want := range []string{"\\builtin shopt -s extglob\n", "\\builtin set +o allexport ", " -o noglob ", "\\builtin declare -f'x' -- Q\n", "\\builtin return 130;"} {
 		if !strings.Contains(script, want) {
 			t.Errorf("no %q in\n%s", want, script)
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	for name, want := range map[string]bool{"a": true, "_": true, "Z9_z": true, "": false, "9a": false, "a-b": false, "a b": false, "a[1]": false, "é": false, "@": false, "a{": false, "`": false} {
+		if got := isName(name); got != want {
+			t.Errorf("%q: %v", name, got)
 		}
 	}
 }
