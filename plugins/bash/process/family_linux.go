@@ -20,7 +20,10 @@ var family = &children{trees: make(map[int]*Tree), guards: make(map[int]struct{}
 
 type children struct {
 	look chan os.Signal // SIGCHLD, or a call to reap
-	mu   sync.Mutex
+	// starting is held from a fork until the child is in trees, and by who takes unknown children
+	// for orphans. A command that runs waits for nobody's start. It is taken before mu.
+	starting sync.Mutex
+	mu       sync.Mutex
 	// trees by the process id of their command, until no process of them is left.
 	trees map[int]*Tree
 	// guards are the process ids of [Keeper.Guard], which are in our own session.
@@ -53,13 +56,16 @@ func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 }
 
+// first reports whether this is the process's first thread.
+func first() bool { return unix.Gettid() == self }
+
 // punctual has what this thread starts be woken from sleep as any program is: the plugin
 // itself was started with leave to be woken later (ADR 27). The unit is ns.
 func punctual() { _ = unix.Prctl(unix.PR_SET_TIMERSLACK, 50_000, 0, 0, 0) }
 
 func (c *children) start(cmd *exec.Cmd, t *Tree) error {
-	c.mu.Lock() // the reaper must not see the child before it is in trees
-	defer c.mu.Unlock()
+	c.starting.Lock()
+	defer c.starting.Unlock()
 	if err := cmd.Start(); err != nil {
 		return err
 	}
@@ -67,6 +73,8 @@ func (c *children) start(cmd *exec.Cmd, t *Tree) error {
 	if s, err := readStat(t.pid); err == nil {
 		t.birth, t.since = s.birth, s.birth
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.trees[t.pid] = t
 	if !t.idle {
 		c.running++
@@ -76,11 +84,13 @@ func (c *children) start(cmd *exec.Cmd, t *Tree) error {
 
 // startGuard starts a process that is not a command's.
 func (c *children) startGuard(cmd *exec.Cmd) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.starting.Lock()
+	defer c.starting.Unlock()
 	if err := cmd.Start(); err != nil {
 		return err
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.guards[cmd.Process.Pid] = struct{}{}
 	return nil
 }
@@ -127,10 +137,20 @@ func (c *children) waited(t *Tree) {
 
 // reap waits for the orphans that have ended and forgets the trees that are gone.
 func (c *children) reap() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.still()()
 	if !c.forget() {
 		c.tidy()
+	}
+}
+
+// still keeps the children from changing, by starts or otherwise, until the function that it
+// gives is called.
+func (c *children) still() (release func()) {
+	c.starting.Lock()
+	c.mu.Lock()
+	return func() {
+		c.mu.Unlock()
+		c.starting.Unlock()
 	}
 }
 
@@ -147,7 +167,7 @@ func (c *children) forget() bool {
 	return true
 }
 
-// tidy is reap with c.mu held.
+// tidy is reap for who holds [children.still].
 func (c *children) tidy() []stat {
 	procs := snapshot()
 	live := procs[:0]
@@ -217,10 +237,12 @@ func (c *children) of(k *Keeper) []*Tree {
 // that have ended.
 func (t *Tree) Alive() []int {
 	family.mu.Lock()
-	defer family.mu.Unlock()
-	if t.gone || t.ended && family.childless() {
+	none := t.gone || t.ended && family.childless()
+	family.mu.Unlock()
+	if none {
 		return nil
 	}
+	defer family.still()()
 	var pids []int
 	for _, p := range family.kin(t, family.tidy()) {
 		if p.state != 'Z' { // its parent is not us and has not waited for it
@@ -248,10 +270,11 @@ func (t *Tree) signal(kill bool) {
 		sig = unix.SIGKILL
 	}
 	family.mu.Lock()
-	defer family.mu.Unlock()
 	if !t.ended {
 		_ = unix.Kill(-t.pid, sig) // at once, before any of it can fork
 	}
+	family.mu.Unlock()
+	defer family.still()()
 	for _, p := range family.kin(t, snapshot()) {
 		if !t.ended && p.group == t.pid {
 			continue
@@ -298,12 +321,12 @@ func (c *children) strays(procs []stat) []stat {
 // endStrays kills, when no tree is left, the orphans that belong to no command.
 func (c *children) endStrays() {
 	for end := time.Now().Add(killPatience); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		c.mu.Lock()
+		release := c.still()
 		var strays []stat
 		if len(c.trees) == 0 && !c.childless() {
 			strays = c.strays(c.tidy())
 		}
-		c.mu.Unlock()
+		release()
 		if len(strays) == 0 {
 			return
 		}

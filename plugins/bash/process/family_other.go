@@ -21,6 +21,8 @@ func reapOrphans() {}
 
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
+func first() bool { return false }
+
 func punctual() {}
 
 func (c *children) start(cmd *exec.Cmd, t *Tree) error {

@@ -45,9 +45,16 @@ func NewKeeper() *Keeper {
 
 // launch runs every start on one thread that lives as long as the keeper: the
 // kernel sends a command its parent-death signal when the thread that started it
-// ends, not the process.
+// ends, not the process. It is not the thread that orphans come to, which could not be told
+// from a command that is being started there.
 func (k *Keeper) launch() {
 	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+	if first() {
+		go k.launch() // on another, since this one is taken
+		<-k.stopped
+		runtime.UnlockOSThread()
+		return
+	}
 	punctual()
 	defer close(k.stopped)
 	for start := range k.starts {
