@@ -39,7 +39,9 @@ Each run has a session of its own, unless --session names one that is to last.`,
 			if err != nil {
 				return errors.Join(err, h.Close())
 			}
-			err = server.Serve(c.Context(), os.Stdin, out)
+			in, release := standardInput()
+			defer release()
+			err = server.Serve(c.Context(), in, out)
 			server.Close()
 			return errors.Join(err, h.Close())
 		},

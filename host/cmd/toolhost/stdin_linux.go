@@ -1,0 +1,43 @@
+package main
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// standardInput gives standard input such that a read that waits needs no thread of its own: what
+// a line asks for then begins on the thread that has read it, and sooner. Others may share standard
+// input: where it cannot be opened a second time, release puts back what was changed.
+func standardInput() (in *os.File, release func()) {
+	none := func() {}
+	var st, out unix.Stat_t
+	if unix.Fstat(0, &st) != nil || unix.Fstat(1, &out) != nil {
+		return os.Stdin, none
+	}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFIFO:
+		// It may belong to another user.
+		if f, err := os.OpenFile("/proc/self/fd/0", os.O_RDONLY|unix.O_NONBLOCK, 0); err == nil {
+			return f, none
+		}
+	case unix.S_IFSOCK:
+		if out.Ino == st.Ino && out.Dev == st.Dev {
+			break // what is written to it must be able to wait
+		}
+		flags, err := unix.FcntlInt(0, unix.F_GETFL, 0)
+		if err != nil || flags&unix.O_NONBLOCK != 0 {
+			break
+		}
+		fd, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, 3)
+		if err != nil {
+			break
+		}
+		if unix.SetNonblock(fd, true) != nil {
+			_ = unix.Close(fd)
+			break
+		}
+		return os.NewFile(uintptr(fd), os.Stdin.Name()), func() { _ = unix.SetNonblock(0, false) }
+	}
+	return os.Stdin, none
+}

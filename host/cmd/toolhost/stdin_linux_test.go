@@ -1,0 +1,84 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestStandardInputs: an MCP server listens to whatever its client gives it, and leaves that as it was.
+func TestStandardInputs(t *testing.T) {
+	t.Parallel()
+	socket := func(t *testing.T) (ours, theirs *os.File) {
+		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		must(t, err)
+		return os.NewFile(uintptr(fds[0]), "ours"), os.NewFile(uintptr(fds[1]), "theirs")
+	}
+	for name, open := range map[string]func(t *testing.T) (ours, theirs, answers, out *os.File){
+		"pipes": func(t *testing.T) (ours, theirs, answers, out *os.File) {
+			theirs, ours, err := os.Pipe()
+			must(t, err)
+			answers, out, err = os.Pipe()
+			must(t, err)
+			return ours, theirs, answers, out
+		},
+		"sockets": func(t *testing.T) (ours, theirs, answers, out *os.File) {
+			ours, theirs = socket(t)
+			answers, out = socket(t)
+			return ours, theirs, answers, out
+		},
+		"one socket": func(t *testing.T) (ours, theirs, answers, out *os.File) {
+			ours, theirs = socket(t)
+			return ours, theirs, ours, theirs
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := mcpDir(t)
+			ours, theirs, answers, out := open(t)
+			for _, line := range []string{
+				`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`,
+				`{"jsonrpc":"2.0","method":"notifications/initialized"}`,
+				`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"read","arguments":{"file_path":"notes.txt"}}}`,
+			} {
+				_, err := fmt.Fprintln(ours, line)
+				must(t, err)
+			}
+			flags := func() int {
+				n, err := unix.FcntlInt(theirs.Fd(), unix.F_GETFL, 0)
+				must(t, err)
+				return n & unix.O_NONBLOCK
+			}
+			c := toolhost(t, dir, "mcp")
+			c.Stdin, c.Stdout = theirs, out
+			before := flags()
+			must(t, c.Start())
+			if out != theirs {
+				must(t, out.Close())
+			}
+			lines := bufio.NewReader(answers)
+			for _, want := range []string{`"id":1`, `one\ntwo\n`} {
+				if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, want) {
+					t.Errorf("%q %v, want %s", line, err, want)
+				}
+			}
+			if name == "pipes" && flags() != before {
+				t.Error("others that share it do not wait for input any more")
+			}
+			switch name {
+			case "pipes":
+				must(t, ours.Close())
+			case "sockets", "one socket":
+				must(t, unix.Shutdown(int(ours.Fd()), unix.SHUT_WR))
+			}
+			must(t, c.Wait())
+			if flags() != before {
+				t.Error("it was not left as it was")
+			}
+		})
+	}
+}
