@@ -2,7 +2,9 @@ package finder
 
 import (
 	"os"
+	"strings"
 	"testing"
+	"time"
 )
 
 // TestRulesAbove changes ignore files in the directories above the one that calls look in.
@@ -23,4 +25,18 @@ func TestRulesAbove(t *testing.T) {
 	must(t, os.Remove(h.path(".ignore")))
 	must(t, os.Remove(h.path("sub/.ignore")))
 	check("none")
+}
+
+// TestRulesBesideEntries changes what git's exclude file says together with the entries of the directory
+// that it is for: what lies deeper has other rules, too.
+func TestRulesBesideEntries(t *testing.T) {
+	h := newHost(t, ".git/info/exclude=", "sub/deep/x.go=needle\n", "sub/d.txt=needle\n")
+	hosts := h.inWays("disk", "events", "stat", "few")
+	for _, change := range []string{".git/info/exclude=*.go\n", ".git/info/exclude=*.txt\n", ".ignore=!*.txt\n", ".git/info/exclude="} {
+		time.Sleep(50 * time.Millisecond) // what was read is older than one step of the clock of files
+		h.add(change)
+		name, _, _ := strings.Cut(change, "=")
+		h.add("new" + strings.ReplaceAll(name, "/", "-") + "=needle\n")
+		agreeOn(t, change, hosts, "grep", args{"pattern": "needle"})
+	}
 }

@@ -3,6 +3,7 @@ package index
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"strings"
 
@@ -60,8 +61,8 @@ func (x *Index) list(d *dir, deep bool) (bool, error) {
 	if err != nil {
 		return false, nil
 	}
-	x.readRules(d, f, entries)
-	return true, x.merge(d, f, entries, deep)
+	changed := x.readRules(d, f, entries)
+	return true, x.merge(d, f, entries, deep || changed)
 }
 
 // watch begins to watch a directory, if it is of a kind that can be.
@@ -91,8 +92,10 @@ func (x *Index) watch(d *dir, f *os.File) {
 	}
 }
 
-// readRules reads the ignore files of a directory.
-func (x *Index) readRules(d *dir, f *os.File, entries []walk.Entry) {
+// readRules reads the ignore files of a directory, and reports whether other rules than before hold in it: whatever
+// was the reason to read them.
+func (x *Index) readRules(d *dir, f *os.File, entries []walk.Entry) (changed bool) {
+	was, before := d.ruleStamps, x.lookedFor(d)
 	d.ruleStamps = nil
 	for _, e := range entries {
 		if walk.IsRuleFile(e.Name) {
@@ -109,9 +112,10 @@ func (x *Index) readRules(d *dir, f *os.File, entries []walk.Entry) {
 	if d.ruleStamps == nil {
 		x.forget(d)
 		d.rules = parent
-		return
+	} else {
+		d.rules = x.reader(d).Rules(parent, f, d.path, entries)
 	}
-	d.rules = x.reader(d).Rules(parent, f, d.path, entries)
+	return !maps.Equal(was, d.ruleStamps) || !maps.Equal(before, x.lookedFor(d))
 }
 
 // reader reads ignore files and remembers what was looked at for a directory.

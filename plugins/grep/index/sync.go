@@ -285,6 +285,17 @@ type looked struct {
 	read  int64
 }
 
+// seen is what such a file has to do with rules.
+type seen struct {
+	missing bool
+	mode    uint32
+	sum     [sha256.Size]byte
+}
+
+func seenAs(stamp freshness.Stamp, sum [sha256.Size]byte) seen {
+	return seen{stamp == freshness.Stamp{}, stamp.Mode, sum}
+}
+
 // lookAt remembers how such a file is.
 func (x *Index) lookAt(d *dir, path string) looked {
 	l := looked{d: d, path: path, read: freshness.Now()}
@@ -313,6 +324,20 @@ func (x *Index) sum(path string) [sha256.Size]byte {
 	return sha256.Sum256(content)
 }
 
+// lookedFor gives what was seen of such files for a directory, by their paths.
+func (x *Index) lookedFor(d *dir) map[string]seen {
+	var all map[string]seen
+	for _, l := range x.outside {
+		if l.d == d {
+			if all == nil {
+				all = make(map[string]seen)
+			}
+			all[l.path] = seenAs(l.stamp, l.sum)
+		}
+	}
+	return all
+}
+
 // forget gives up what was looked at for a directory.
 func (x *Index) forget(d *dir) {
 	kept := x.outside[:0]
@@ -334,7 +359,7 @@ func (x *Index) outsideRules() error {
 			continue
 		}
 		sum := x.sum(l.path)
-		if (now == freshness.Stamp{}) != (l.stamp == freshness.Stamp{}) || now.Mode != l.stamp.Mode || sum != l.sum {
+		if seenAs(now, sum) != seenAs(l.stamp, l.sum) {
 			changed[l.d] = true
 		}
 		l.stamp, l.sum, l.read = now, sum, read
