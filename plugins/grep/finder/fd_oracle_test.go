@@ -316,7 +316,7 @@ func randomGlob(r *rand.Rand) string {
 
 func TestRandomGlobsLikeFd(t *testing.T) {
 	fd := peer.Fd(t)
-	random(t, anew(25), func(t *testing.T, seed uint64, r *rand.Rand) {
+	random(t, 25, func(t *testing.T, seed uint64, r *rand.Rand) {
 		tree := randomTree(r)
 		for i, e := range tree {
 			if strings.Contains(e, "ignore=") { // ripgrep 15 and glob leave .x. out for "*.", older fds do not

@@ -276,7 +276,7 @@ func randomCase(r *rand.Rand, tree []string) args {
 
 func TestRandomTreesLikeRipgrep(t *testing.T) {
 	rg := peer.Ripgrep(t)
-	random(t, anew(30), func(t *testing.T, seed uint64, r *rand.Rand) {
+	random(t, 30, func(t *testing.T, seed uint64, r *rand.Rand) {
 		tree := randomTree(r)
 		h := newHost(t, tree...)
 		hosts := h.inWays("disk", pick(r, "events", "few"), pick(r, "stat", "small"))
