@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -16,7 +15,7 @@ import (
 
 // family is what this process knows of its children. There is one: orphans come to
 // the process, and waiting for children concerns all of it.
-var family = &children{trees: make(map[int]*Tree), guards: make(map[int]struct{}), look: make(chan os.Signal, 1)}
+var family = &children{trees: make(map[int]*Tree), look: make(chan os.Signal, 1)}
 
 type children struct {
 	look chan os.Signal // SIGCHLD, or a call to reap
@@ -26,8 +25,6 @@ type children struct {
 	mu       sync.Mutex
 	// trees by the process id of their command, until no process of them is left.
 	trees map[int]*Tree
-	// guards are the process ids of [Keeper.Guard], which are in our own session.
-	guards map[int]struct{}
 	// running counts the trees whose command has not been waited for, without those
 	// that are idle.
 	running int
@@ -80,27 +77,6 @@ func (c *children) start(cmd *exec.Cmd, t *Tree) error {
 		c.running++
 	}
 	return nil
-}
-
-// startGuard starts a process that is not a command's.
-func (c *children) startGuard(cmd *exec.Cmd) error {
-	c.starting.Lock()
-	defer c.starting.Unlock()
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.guards[cmd.Process.Pid] = struct{}{}
-	return nil
-}
-
-// waitGuard waits for such a process, which must be about to end.
-func (c *children) waitGuard(cmd *exec.Cmd) {
-	_ = cmd.Wait()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.guards, cmd.Process.Pid)
 }
 
 // woken notes that t's command begins now.
@@ -197,22 +173,14 @@ func (c *children) orphan(p stat) bool {
 	return t == nil || t.ended
 }
 
-// childless reports whether it is certain that nothing but our commands is a child of
-// ours: then no command that has ended has left anything. A command that is idle has
-// no children itself, and neither has a guard. All of them may be children of the first thread,
-// to which orphans come.
+// childless reports whether it is certain that no orphan is a child of ours: then no command that
+// has ended has left anything.
 func (c *children) childless() bool {
 	if !haveChildren() {
 		return true
 	}
 	pids, err := adopted()
-	return err == nil && !slices.ContainsFunc(pids, func(pid int) bool {
-		if _, ours := c.guards[pid]; ours {
-			return false
-		}
-		t := c.trees[pid]
-		return t == nil || t.ended
-	})
+	return err == nil && len(pids) == 0
 }
 
 func haveChildren() bool {

@@ -50,7 +50,7 @@ func (k *Keeper) Guard(bash string) error {
 	// of its own it is not killed with ours.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	started := make(chan error)
-	k.starts <- func() { started <- family.startGuard(cmd) }
+	k.starts <- func() { started <- cmd.Start() }
 	if err := <-started; err != nil {
 		_ = ours.Close()
 		return err
@@ -64,6 +64,6 @@ func (g *guard) dismiss() {
 	if g != nil {
 		_, _ = g.life.Write([]byte{'\n'})
 		_ = g.life.Close()
-		family.waitGuard(g.cmd)
+		_ = g.cmd.Wait()
 	}
 }

@@ -25,12 +25,12 @@ func init() {
 	}
 }
 
-// TestMain is also a program that starts a command and waits to be killed, and one that
-// has a guard started by its first thread.
+// TestMain is also a program that starts a command and waits to be killed, and one whose keeper
+// finds itself on the first thread.
 func TestMain(m *testing.M) {
 	switch {
 	case os.Getenv("PROCESS_TEST_FIRST_THREAD") != "":
-		guardOfFirstThread()
+		launchOnFirstThread()
 		return
 	case os.Getenv("PROCESS_TEST_VICTIM") == "":
 		os.Exit(m.Run())
@@ -68,35 +68,78 @@ func TestMain(m *testing.M) {
 	select {}
 }
 
-func guardOfFirstThread() {
+// launchOnFirstThread is on the first thread.
+func launchOnFirstThread() {
 	reapOrphans()
-	guard := exec.Command("/bin/sleep", "1005")
-	guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := family.startGuard(guard); err != nil {
-		fmt.Println(err)
-		return
-	}
-	pids, err := adopted()
-	fmt.Println(len(pids), err, family.childless())
-	_ = guard.Process.Kill()
-	family.waitGuard(guard)
-	fmt.Println(len(family.guards), family.childless())
+	k := &Keeper{prefix: "test-", starts: make(chan func()), stopped: make(chan struct{})}
+	go func() {
+		guard := k.Guard("/bin/bash")
+		cmd := exec.Command("/bin/sleep", "1000")
+		cmd.Env = []string{}
+		_, err := k.Start(cmd)
+		pids, listed := adopted()
+		fmt.Println(first(), guard, err, len(pids), listed, family.childless())
+		k.Close()
+	}()
+	k.launch()
+	fmt.Println(first(), family.childless())
 }
 
-// TestGuardIsNoOrphan: a guard is a child of the thread that started it, which can be the
-// one that orphans come to. It is not taken for one: each command would look at all processes then.
-func TestGuardIsNoOrphan(t *testing.T) {
+// TestNothingStartsOnTheFirstThread: what is started there could not be told from an orphan, and each
+// command would look at all processes.
+func TestNothingStartsOnTheFirstThread(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "PROCESS_TEST_FIRST_THREAD=1")
 	out, err := cmd.CombinedOutput()
-	if want := "1 <nil> true\n0 true\n"; err != nil || string(out) != want {
+	if want := "false <nil> <nil> 0 <nil> true\ntrue true\n"; err != nil || string(out) != want {
 		t.Errorf("%q, %v, want %q", out, err, want)
 	}
+}
+
+// TestCommandsDoNotWaitForStarts: one that runs begins, ends and is seen to have left nothing while
+// another is being started.
+func TestCommandsDoNotWaitForStarts(t *testing.T) {
+	k := NewKeeper()
+	defer k.Close()
+	cmd := exec.Command("/bin/sh", "-c", "read x; exit 3")
+	cmd.Env = []string{}
+	theirs, ours, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = theirs.Close() }()
+	cmd.Stdin = theirs
+	tree, err := k.StartIdle(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "nothing of other tests is left", func() bool {
+		defer family.still()()
+		return family.childless()
+	})
+	family.starting.Lock() // as while a fork is under way
+	ended := make(chan []int)
+	go func() {
+		tree.Wake()
+		_ = ours.Close()
+		<-tree.Done()
+		ended <- tree.Alive()
+	}()
+	select {
+	case left := <-ended:
+		if len(left) > 0 || tree.State().ExitCode() != 3 {
+			t.Errorf("%v %v", left, tree.State())
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("it waits")
+	}
+	family.starting.Unlock()
 }
 
 func TestCommandDiesWithItsParent(t *testing.T) {
 	victim := exec.Command("/proc/self/exe")
 	victim.Env = append(os.Environ(), "PROCESS_TEST_VICTIM=1")
+	victim.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // or we would take its guard for a child of ours
 	out, err := victim.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

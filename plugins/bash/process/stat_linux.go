@@ -97,9 +97,9 @@ func readStat(pid int) (stat, error) {
 	return s, nil
 }
 
-// adopted gives the children of this process's first thread. The orphans that come to
-// the process are among them: the kernel gives them to the first thread that lives,
-// and Go's lives as long as the process.
+// adopted gives the children of this process's first thread. They are the orphans that came to
+// the process: the kernel gives them to the first thread that lives, Go's lives as long as the
+// process, and keepers start nothing on it.
 func adopted() ([]int, error) {
 	pid := strconv.Itoa(self)
 	b, err := readFile("/proc/self/task/" + pid + "/children")
