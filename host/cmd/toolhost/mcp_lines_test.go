@@ -21,18 +21,8 @@ type session struct {
 func lineSession(t *testing.T, dir string) *session {
 	t.Helper()
 	c := toolhost(t, dir, "mcp")
-	in, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	s := &session{t, in, bufio.NewReaderSize(out, 1<<20)}
+	in, out := piped(t, c)
+	s := &session{t, in, out}
 	t.Cleanup(func() {
 		_ = in.Close()
 		if err := c.Wait(); err != nil {
@@ -145,10 +135,10 @@ func TestMCPLinesCancel(t *testing.T) {
 	t.Parallel()
 	dir := mcpDir(t)
 	s := lineSession(t, dir)
-	s.say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"bash","arguments":{"command":"sleep 1000; echo over"}}}`)
+	s.say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"bash","arguments":{"command":"sleep 1617; echo over"}}}`)
 	time.Sleep(300 * time.Millisecond)
 	s.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"enough"}}`)
-	s.say(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"bash","arguments":{"command":"pgrep -f '[s]leep 1000' | wc -l"}}}`)
+	s.say(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"bash","arguments":{"command":"pgrep -f '[s]leep 1617' | wc -l"}}}`)
 	if h := s.hear("2"); strings.TrimSpace(h.Result.Content[0].Text) != "0" {
 		t.Errorf("it still runs: %+v", h)
 	}

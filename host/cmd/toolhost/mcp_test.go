@@ -59,6 +59,23 @@ func toolhost(t *testing.T, dir string, args ...string) *exec.Cmd {
 	return c
 }
 
+// piped starts it with pipes; the caller waits for it.
+func piped(t *testing.T, c *exec.Cmd) (in io.WriteCloser, out *bufio.Reader) {
+	t.Helper()
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return in, bufio.NewReaderSize(stdout, 1<<20)
+}
+
 // user answers what the server asks.
 type user struct {
 	mu    sync.Mutex
@@ -412,18 +429,7 @@ func TestMCPClientGone(t *testing.T) {
 	dir := mcpDir(t)
 	for _, command := range []string{"touch started; sleep 61", "field:test ask"} {
 		c := toolhost(t, dir, "mcp", "--single")
-		in, err := c.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		out, err := c.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
-		lines := bufio.NewReader(out)
+		in, lines := piped(t, c)
 		send := func(method string, id int, params string) {
 			fmt.Fprintf(in, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`+"\n", id, method, params)
 		}

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,21 +18,11 @@ func TestTimerSlack(t *testing.T) {
 	t.Parallel()
 	dir := mcpDir(t)
 	c := toolhost(t, dir, "batch")
-	in, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in, out := piped(t, c)
 	t.Cleanup(func() { _ = c.Wait() })
 	defer in.Close()
 	fmt.Fprintln(in, `{"id":1,"command":"cat /proc/self/timerslack_ns"}`)
-	answer, err := bufio.NewReader(out).ReadString('\n')
+	answer, err := out.ReadString('\n')
 	if err != nil || !strings.Contains(answer, `"50000\n"`) {
 		t.Errorf("%s %v", answer, err)
 	}

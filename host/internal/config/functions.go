@@ -3,13 +3,11 @@ package config
 import (
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
@@ -120,9 +118,6 @@ func fileFunction(dir string, read func(string, []byte)) function.Function {
 	})
 }
 
-// maxFile is the size of a file that the function file gives, in bytes.
-const maxFile = 1 << 20
-
 // readBeside reads a file in a directory. What leads out of it, by "..", a symbolic link or
 // an absolute path, is refused by the kernel's own resolution, so nobody can change it in between.
 func readBeside(dir, path string) (text []byte, err error) {
@@ -137,29 +132,10 @@ func readBeside(dir, path string) (text []byte, err error) {
 		return nil, err
 	}
 	defer root.Close() //nolint:errcheck // nothing was written
-	// A pipe must not keep the configuration from being read.
-	f, err := root.OpenFile(filepath.Clean(path), os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		var at *os.PathError
-		if errors.As(err, &at) {
-			err = at.Err
-		}
-		return nil, fmt.Errorf("%s cannot be read: %w; only files in the directory of the configuration can", path, err)
-	}
-	defer f.Close() //nolint:errcheck // nothing was written
-	st, err := f.Stat()
+	text, err = readRegular(func(flags int) (*os.File, error) { return root.OpenFile(filepath.Clean(path), flags, 0) })
 	switch {
 	case err != nil:
-		return nil, err
-	case !st.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is not a regular file", path)
-	}
-	text, err = io.ReadAll(io.LimitReader(f, maxFile+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("%s cannot be read: %w", path, err)
-	case len(text) > maxFile:
-		return nil, fmt.Errorf("%s is larger than %d MiB", path, maxFile>>20)
+		return nil, fmt.Errorf("%s cannot be read: %w; only files in the directory of the configuration can, of at most %d MiB", path, err, maxSource>>20)
 	case !utf8.Valid(text):
 		return nil, fmt.Errorf("%s is not text in UTF-8", path)
 	}

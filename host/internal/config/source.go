@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// maxSource is the size of a file of a configuration, in bytes.
+	// maxSource is the size of a file of a configuration, or of one that the function file gives, in bytes.
 	maxSource = 1 << 20
 	// maxNested is how deep expressions and blocks may stand in each other, and how many parts and
 	// operators an expression may have. The parsers descend for each, and a stack that overflows ends
@@ -42,9 +42,15 @@ func tooDeep(at hcl.Range) *hcl.Diagnostic {
 	return problem(at, "This is nested too deep", "At most %d levels or operators may stand in each other. Put parts of it into locals.", maxNested)
 }
 
-// readSource reads a file of a configuration. A pipe or a device is refused, as it may have no end.
+// readSource reads a file of a configuration.
 func readSource(name string) ([]byte, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe that nobody writes to does not keep it
+	return readRegular(func(flags int) (*os.File, error) { return os.OpenFile(name, flags, 0) })
+}
+
+// readRegular reads the file that open gives. A pipe or a device is refused, as it may have no end. The
+// errors do not name the file.
+func readRegular(open func(flags int) (*os.File, error)) ([]byte, error) {
+	f, err := open(os.O_RDONLY | syscall.O_NONBLOCK) // a pipe that nobody writes to does not keep it
 	if err != nil {
 		var at *os.PathError
 		if errors.As(err, &at) {
@@ -60,9 +66,9 @@ func readSource(name string) ([]byte, error) {
 	case !st.Mode().IsRegular():
 		return nil, errors.New("it is not a regular file")
 	}
-	src, err := io.ReadAll(io.LimitReader(f, maxSource+1))
-	if err == nil && len(src) > maxSource {
+	text, err := io.ReadAll(io.LimitReader(f, maxSource+1))
+	if err == nil && len(text) > maxSource {
 		err = fmt.Errorf("it is larger than %d MiB", maxSource>>20)
 	}
-	return src, err
+	return text, err
 }
