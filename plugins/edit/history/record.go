@@ -21,8 +21,8 @@ func (e *MovedError) Error() string {
 
 // Begin notes a change that is about to be made, and gives it its ID. Its files' Before
 // have their Data. A change that moves others is refused as *MovedError when one of them
-// is no longer where it was. The oldest changes make room; ErrTooLarge says that even
-// then there is not enough.
+// is no longer where it was. ErrTooLarge says that there would not be enough room, even if all others
+// went.
 func (s *Store) Begin(ctx context.Context, c *Change) error {
 	if err := s.Stage(c); err != nil {
 		return err
@@ -46,10 +46,7 @@ func (s *Store) Begin(ctx context.Context, c *Change) error {
 				return err
 			}
 		}
-		if err := s.insert(ctx, tx, c); err != nil {
-			return err
-		}
-		return s.makeRoom(ctx, tx, c)
+		return s.insert(ctx, tx, c)
 	})
 }
 
@@ -103,31 +100,45 @@ func (v Version) attributes() any {
 }
 
 // Finish says that the change was made, and which modes its files have now. The changes that it moves are where it takes
-// them; one of the session's own makes those on its files that could be done again go.
+// them; one of the session's own makes those on its files that could be done again go. Then the oldest changes
+// make room where the history has become too large.
 func (s *Store) Finish(ctx context.Context, c *Change) error {
-	return s.update(ctx, func(tx *transaction) error {
-		if len(c.Moves) == 0 {
-			if err := s.forgetUndone(ctx, tx, c); err != nil {
-				return err
-			}
-			for i, f := range c.Files {
-				if _, err := tx.exec(ctx, setMode, uint32(f.After.Mode&modeBits), c.ID, i); err != nil {
-					return err
-				}
-			}
-			_, err := tx.exec(ctx, settleChange, Done, place(c, 0), c.ID)
+	var total int64
+	err := s.update(ctx, func(tx *transaction) error {
+		if err := s.settle(ctx, tx, c); err != nil {
 			return err
 		}
-		for i, id := range c.Moves {
-			if _, err := tx.exec(ctx, settleChange, c.To, place(c, i), id); err != nil {
-				return err
-			}
-		}
-		if err := s.keepAttributes(ctx, tx, c); err != nil {
-			return err
-		}
-		return s.forget(ctx, tx, `SELECT ?`, c.ID)
+		return tx.row(ctx, totalSize).Scan(&total)
 	})
+	if err == nil && total > s.limit {
+		s.trim(ctx, append([]int64{c.ID}, c.Moves...))
+	}
+	return err
+}
+
+// settle is what Finish does first.
+func (s *Store) settle(ctx context.Context, tx *transaction, c *Change) error {
+	if len(c.Moves) == 0 {
+		if err := s.forgetUndone(ctx, tx, c); err != nil {
+			return err
+		}
+		for i, f := range c.Files {
+			if _, err := tx.exec(ctx, setMode, uint32(f.After.Mode&modeBits), c.ID, i); err != nil {
+				return err
+			}
+		}
+		_, err := tx.exec(ctx, settleChange, Done, place(c, 0), c.ID)
+		return err
+	}
+	for i, id := range c.Moves {
+		if _, err := tx.exec(ctx, settleChange, c.To, place(c, i), id); err != nil {
+			return err
+		}
+	}
+	if err := s.keepAttributes(ctx, tx, c); err != nil {
+		return err
+	}
+	return s.forget(ctx, tx, `SELECT ?`, c.ID)
 }
 
 // keepAttributes notes those of the files that go by moving others: they come back when those are moved again.
@@ -191,22 +202,21 @@ func (s *Store) Clear(ctx context.Context, session, path string) (n int, err err
 	return n, err
 }
 
-// makeRoom drops the oldest changes of any session until the rest fits, but not c nor what
-// it moves.
-func (s *Store) makeRoom(ctx context.Context, tx *transaction, c *Change) error {
+// makeRoom drops the oldest changes of any session until the rest fits, but not those that are kept.
+func (s *Store) makeRoom(ctx context.Context, tx *transaction, kept []int64) error {
+	except, err := json.Marshal(kept)
+	if err != nil {
+		return err
+	}
 	for {
 		var total int64
 		if err := tx.row(ctx, totalSize).Scan(&total); err != nil || total <= s.limit {
 			return err
 		}
-		kept, err := json.Marshal(append([]int64{c.ID}, c.Moves...))
-		if err != nil {
-			return err
-		}
 		var id int64
 		var session string
 		err = tx.QueryRowContext(ctx, `SELECT id, session FROM changes WHERE state <> ? AND id NOT IN (SELECT value FROM json_each(?)) ORDER BY id LIMIT 1`,
-			Doing, string(kept)).Scan(&id, &session)
+			Doing, string(except)).Scan(&id, &session)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil // what is left is under way
 		}

@@ -54,8 +54,9 @@ type Store struct {
 	path  string // empty: in memory
 	limit int64
 
-	mu sync.Mutex
-	db *database // nil before the first use
+	mu       sync.Mutex
+	db       *database     // nil before the first use
+	trimming chan struct{} // closed when the last trim has ended; nil: there was none
 }
 
 // Open gives the store in a directory, or one in memory when dir is empty. It keeps up to
@@ -76,6 +77,7 @@ func (s *Store) Limit() int64 { return s.limit }
 
 // Close closes the database.
 func (s *Store) Close() error {
+	_ = s.trimmed(context.Background())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.db == nil {
@@ -92,6 +94,10 @@ func (s *Store) update(ctx context.Context, f func(*transaction) error) error {
 	if err != nil {
 		return err
 	}
+	return s.transact(ctx, db, f)
+}
+
+func (s *Store) transact(ctx context.Context, db *database, f func(*transaction) error) error {
 	begun, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return s.failed(err)
@@ -104,7 +110,47 @@ func (s *Store) update(ctx context.Context, f func(*transaction) error) error {
 	return s.failed(tx.Commit())
 }
 
+// trim has the oldest changes make room, but not those that are kept. It does not wait for that, as
+// whoever made a change need not; everything else that is done with the history waits.
+func (s *Store) trim(ctx context.Context, kept []int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	db, before, done := s.db, s.trimming, make(chan struct{})
+	if db == nil { // it was closed meanwhile
+		return
+	}
+	s.trimming = done
+	after := context.WithoutCancel(ctx)
+	go func() {
+		defer close(done)
+		if before != nil {
+			<-before
+		}
+		// A failure is told to who comes next, as the history does not work then.
+		_ = s.transact(after, db, func(tx *transaction) error { return s.makeRoom(after, tx, kept) })
+	}()
+}
+
+// trimmed waits until the history is not larger than it may be.
+func (s *Store) trimmed(ctx context.Context) error {
+	s.mu.Lock()
+	trimming := s.trimming
+	s.mu.Unlock()
+	if trimming == nil {
+		return nil
+	}
+	select {
+	case <-trimming:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 func (s *Store) open(ctx context.Context) (*database, error) {
+	if err := s.trimmed(ctx); err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.db != nil {
