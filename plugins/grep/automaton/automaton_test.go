@@ -100,25 +100,6 @@ func TestContext(t *testing.T) {
 	}
 }
 
-// TestForgetting runs more states than the table holds.
-func TestForgetting(t *testing.T) {
-	m := machine(t, `(?:a|b)*a(?:a|b){18}c`)
-	r := rand.New(rand.NewPCG(3, 4))
-	text := make([]byte, 200_000)
-	for i := range text {
-		text[i] = "ab"[r.IntN(2)]
-	}
-	if _, ok, err := m.Exists(text, 0, len(text)); ok || err != nil {
-		t.Fatalf("found %v, error %v", ok, err)
-	}
-	text = append(text, 'a')
-	text = append(text, strings.Repeat("b", 18)+"c"...)
-	end, ok, err := m.Exists(text, 0, len(text))
-	if err != nil || !ok || end != len(text) {
-		t.Fatalf("found %v at %d of %d, error %v", ok, end, len(text), err)
-	}
-}
-
 func TestEndOfContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -28,6 +28,8 @@ type dfa struct {
 	kernel  []int32
 	key     []byte
 	size    int // of the states' instructions
+	// skips: in the state in which a match can only begin, the machine may skip.
+	skips bool
 }
 
 type state struct {
@@ -53,12 +55,17 @@ func (d *dfa) reset() {
 const (
 	unknown = -1 // not worked out yet
 	matched = -2 // a match ends before the symbol
+	idle    = -3 // go on to the state of the beginning, where the machine may skip
 )
 
 func (d *dfa) exists(m *Machine, text []byte, from, to int) (int, bool, error) {
-	row := d.begin(sideBefore(text, from) & d.p.seen)
+	pos, may, err := m.skip(text, from, to)
+	if err != nil || !may {
+		return 0, false, err
+	}
+	row := d.begin(sideBefore(text, pos) & d.p.seen)
 	ascii, next := &d.p.alphabet.ascii, d.next
-	for pos := from; ; {
+	for {
 		// Most of a text is ASCII, and most of its steps are known.
 		for at := int(row); pos < to; pos++ {
 			b := text[pos]
@@ -84,7 +91,6 @@ func (d *dfa) exists(m *Machine, text []byte, from, to int) (int, bool, error) {
 		}
 		t := next[int(row)+int(kind)]
 		if t == unknown {
-			var err error
 			if t, err = d.step(m, row, kind); err != nil {
 				return 0, false, err
 			}
@@ -96,8 +102,15 @@ func (d *dfa) exists(m *Machine, text []byte, from, to int) (int, bool, error) {
 		if pos >= to {
 			return 0, false, m.spend(1)
 		}
-		row = t
 		pos += n
+		if t == idle {
+			if pos, may, err = m.skip(text, pos, to); err != nil || !may {
+				return 0, false, err
+			}
+			t = d.begin(0)
+			next = d.next
+		}
+		row = t
 	}
 }
 
@@ -174,6 +187,9 @@ func (d *dfa) step(m *Machine, from int32, kind uint16) (int32, error) {
 		return d.add(d.kernel, after), nil
 	}
 	to := d.add(d.kernel, after)
+	if d.skips && len(d.kernel) == 1 && to == d.begin(0) {
+		to = idle
+	}
 	d.next[int(from)+int(kind)] = to
 	return to, nil
 }

@@ -12,6 +12,8 @@ type Machine struct {
 	ctx context.Context // of the current search; see Machine.Use
 	dfa dfa
 	nfa nfa
+	// begin gives where the first match in a text begins at the earliest, or -1; nil: nothing is known.
+	begin func(text []byte) int
 	// work counts steps until the context is looked at again.
 	work int
 }
@@ -26,6 +28,26 @@ func NewMachine(p *Program) *Machine {
 
 // Use sets the context whose end stops the machine in the middle of a run.
 func (m *Machine) Use(ctx context.Context) { m.ctx = ctx }
+
+// SkipTo has the machine pass over what no match begins in: begin gives where the first match in a text
+// begins at the earliest, or -1 when there is none in it. It is quicker than the machine.
+func (m *Machine) SkipTo(begin func(text []byte) int) {
+	m.begin, m.dfa.skips = begin, m.p.seen == 0
+}
+
+// skip gives the first position from pos on where a match in text[:to] can begin; ok is false when there is none.
+func (m *Machine) skip(text []byte, pos, to int) (next int, ok bool, err error) {
+	if m.begin == nil {
+		return pos, true, nil
+	}
+	i := m.begin(text[pos:to])
+	if i < 0 {
+		i, pos = 0, to
+	} else {
+		ok = true
+	}
+	return pos + i, ok, m.spend(1 + i/64)
+}
 
 // checkEvery is the number of instructions visited between two looks at the context:
 // some milliseconds.

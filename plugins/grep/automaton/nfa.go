@@ -24,6 +24,12 @@ func (v *nfa) init(p *Program) {
 func (v *nfa) find(m *Machine, text []byte, from, to int, earliest bool) (start, end int, ok bool, err error) {
 	v.now = v.now[:0]
 	for pos := from; ; {
+		if !ok && len(v.now) == 0 {
+			var may bool
+			if pos, may, err = m.skip(text, pos, to); err != nil || !may {
+				return 0, 0, false, err
+			}
+		}
 		if !ok {
 			v.now = append(v.now, thread{v.p.start, pos})
 		}

@@ -58,7 +58,7 @@ func TestLiterals(t *testing.T) {
 func TestNeedle(t *testing.T) {
 	texts := []string{"", "x", "needle", "xneedle", "eeeeeeeeeeeeeeeeeneedle", "nnnnnnnnnnnnnnnnnnnnnneedl", "zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz", "zazbzczdzezfzgzhzizjzkzlzmznzozpz"}
 	for _, find := range []string{"n", "needle", "z", "zp", "pz", "zz", "ee", "zkz"} {
-		n := newNeedle([]byte(find))
+		n := newNeedle(requirement{text: []byte(find)})
 		for _, text := range texts {
 			want := -1
 			for i := 0; i+len(find) <= len(text) && want < 0; i++ {

@@ -19,6 +19,9 @@ type Matcher struct {
 func (p *Pattern) Matcher(ctx context.Context) *Matcher {
 	m := automaton.NewMachine(p.prog)
 	m.Use(ctx)
+	if len(p.prefix.text) > 0 {
+		m.SkipTo(p.prefix.index)
+	}
 	return &Matcher{p: p, m: m}
 }
 
@@ -30,8 +33,8 @@ func (m *Matcher) Crossing() bool { return m.p.crossing }
 func (m *Matcher) NextLine(buf []byte, pos int) (start, end int, ok bool, err error) {
 	for pos < len(buf) {
 		switch {
-		case len(m.p.required) > 0:
-			i := m.p.finder.index(buf[pos:])
+		case len(m.p.required.text) > 0:
+			i := m.p.required.index(buf[pos:])
 			if i < 0 {
 				return 0, 0, false, nil
 			}
@@ -83,7 +86,7 @@ func lineAt(buf []byte, pos int) (start, end int) {
 // one begins, in bytes from 0.
 func (m *Matcher) InLine(buf []byte, start, end int) (int, error) {
 	if m.p.exact {
-		return max(0, bytes.Index(buf[start:end], m.p.required)), nil
+		return max(0, bytes.Index(buf[start:end], m.p.required.text)), nil
 	}
 	text, from, to := m.line(buf, start, end)
 	at, _, ok, err := m.m.Find(text, from, to)
@@ -96,10 +99,10 @@ func (m *Matcher) InLine(buf []byte, start, end int) (int, error) {
 // Find gives the first match in text[from:]; the pattern sees what is before from.
 func (m *Matcher) Find(text []byte, from int) (start, end int, ok bool, err error) {
 	if m.p.exact {
-		i := bytes.Index(text[from:], m.p.required)
-		return from + i, from + i + len(m.p.required), i >= 0, nil
+		i := m.p.required.index(text[from:])
+		return from + i, from + i + len(m.p.required.text), i >= 0, nil
 	}
-	if len(m.p.required) > 0 && !bytes.Contains(text[from:], m.p.required) {
+	if len(m.p.required.text) > 0 && m.p.required.index(text[from:]) < 0 {
 		return 0, 0, false, nil
 	}
 	if _, ok, err = m.m.Exists(text, from, len(text)); !ok || err != nil {

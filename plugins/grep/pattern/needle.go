@@ -1,11 +1,17 @@
 package pattern
 
-import "bytes"
+import (
+	"bytes"
 
-// needle looks for a text by its rarest byte, which is met less often than its first.
+	"toolhost.dev/plugins/grep/bytepair"
+)
+
+// needle looks for a text by its two rarest bytes, which are met less often than its first.
 type needle struct {
-	text []byte
-	rare int // where the rarest byte is
+	requirement
+	rare  int // where the rarest byte is
+	first int // of the two rarest, the one that comes first
+	apart int // how far behind it the other is; 0: the text is a single byte
 }
 
 // common are bytes in falling order of how often they are met in source code.
@@ -18,22 +24,63 @@ var rank = func() (r [256]int) {
 	return r
 }()
 
-func newNeedle(text []byte) needle {
-	l := needle{text: text}
-	for i, b := range text {
-		if rank[b] < rank[text[l.rare]] {
-			l.rare = i
+func newNeedle(r requirement) needle {
+	l := needle{requirement: r}
+	other := -1
+	for i, b := range r.text {
+		switch {
+		case i == 0:
+		case rank[b] < rank[r.text[l.rare]]:
+			l.rare, other = i, l.rare
+		case other < 0 || rank[b] < rank[r.text[other]]:
+			other = i
 		}
+	}
+	if other >= 0 {
+		l.first = min(l.rare, other)
+		l.apart = max(l.rare, other) - l.first
 	}
 	return l
 }
 
-// index gives where the text is in buf, or -1.
+// index gives where in buf the text is, with what stands around it in a match, or -1.
 func (l *needle) index(buf []byte) int {
+	for at := 0; ; at++ {
+		i := l.next(buf[at:])
+		if i < 0 {
+			return -1
+		}
+		if at += i; l.fits(buf, at) {
+			return at
+		}
+	}
+}
+
+// fits reports whether around the text at a place there is what is in a match.
+func (l *needle) fits(buf []byte, at int) bool {
+	end := at + len(l.text)
+	if at < len(l.before) || len(buf)-end < len(l.after) {
+		return false
+	}
+	for i, set := range l.before {
+		if !set[buf[at-1-i]] {
+			return false
+		}
+	}
+	for i, set := range l.after {
+		if !set[buf[end+i]] {
+			return false
+		}
+	}
+	return true
+}
+
+// next gives where in buf the text is, or -1.
+func (l *needle) next(buf []byte) int {
 	n := len(l.text)
 	misses := 0
 	for at := 0; at+n <= len(buf); {
-		i := bytes.IndexByte(buf[at+l.rare:len(buf)-n+l.rare+1], l.text[l.rare])
+		i := l.candidate(buf[at:])
 		if i < 0 {
 			return -1
 		}
@@ -42,7 +89,7 @@ func (l *needle) index(buf []byte) int {
 			return at
 		}
 		at++
-		if misses++; misses > 8 && misses*32 > at { // the byte is not so rare here
+		if misses++; misses > 8 && misses*32 > at { // the bytes are not so rare here
 			if i = bytes.Index(buf[at:], l.text); i >= 0 {
 				i += at
 			}
@@ -50,4 +97,15 @@ func (l *needle) index(buf []byte) int {
 		}
 	}
 	return -1
+}
+
+// candidate gives the first place in buf where the text can be by its rarest bytes, or -1. buf is at least
+// as long as the text.
+func (l *needle) candidate(buf []byte) int {
+	last := len(buf) - len(l.text)
+	if l.apart > 0 && bytepair.Fast {
+		to := last + l.first + l.apart + 1
+		return bytepair.Index(buf[l.first:to], l.apart, l.text[l.first], l.text[l.first+l.apart])
+	}
+	return bytes.IndexByte(buf[l.rare:last+l.rare+1], l.text[l.rare])
 }

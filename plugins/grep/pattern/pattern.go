@@ -33,13 +33,14 @@ type Options struct {
 // Pattern is a compiled expression. It is immutable and safe for concurrent use.
 type Pattern struct {
 	prog *automaton.Program
-	// required is in every match; empty: not known.
-	required []byte
+	// required is in every match; without text nothing is known.
+	required needle
 	// exact: required is all there is to match.
 	exact bool
+	// prefix is what every match begins with; without text it is not known, or not worth looking for.
+	prefix needle
 	// crossing: a match may have a line break in it, or its neighbourhood.
 	crossing bool
-	finder   needle // of required
 	literals Literals
 	// apart: the pattern sees where the text begins or ends, so each line is a text.
 	apart bool
@@ -75,8 +76,10 @@ func Compile(expr string, o Options) (*Pattern, error) {
 	if p.prog, err = automaton.Compile(tree); err != nil {
 		return nil, err
 	}
-	p.required, p.exact = required(tree)
-	p.finder, p.literals = newNeedle(p.required), literalsOf(tree)
+	r, exact := requirementOf(tree)
+	p.required, p.exact = newNeedle(r), exact
+	p.prefix = newNeedle(prefixOf(tree))
+	p.literals = literalsOf(tree)
 	return p, nil
 }
 
@@ -143,71 +146,4 @@ func seesLines(n *syntax.Node) bool {
 		return n.Look < syntax.Word
 	}
 	return false
-}
-
-// required gives the longest text that is in every match, and whether it is the only match.
-func required(n *syntax.Node) (text []byte, exact bool) {
-	if n.Op == syntax.OpClass || n.Op == syntax.OpConcat {
-		if text, ok := literal(n); ok && len(text) > 0 {
-			return text, true
-		}
-	}
-	return longest(n), false
-}
-
-func longest(n *syntax.Node) []byte {
-	var best, run []byte
-	keep := func(b []byte) {
-		if len(b) > len(best) {
-			best = b
-		}
-	}
-	switch n.Op {
-	case syntax.OpClass:
-		best, _ = literal(n)
-	case syntax.OpRepeat:
-		if n.Min > 0 {
-			return longest(n.Sub[0])
-		}
-	case syntax.OpConcat:
-		for _, sub := range n.Sub {
-			if b, ok := literal(sub); ok || sub.Op == syntax.OpLook {
-				run = append(run, b...)
-				continue
-			}
-			keep(run)
-			run = nil
-			keep(longest(sub))
-		}
-		keep(run)
-	}
-	return best
-}
-
-// literal gives the bytes of the only text that the node matches, if it is that simple.
-func literal(n *syntax.Node) ([]byte, bool) {
-	switch n.Op {
-	case syntax.OpEmpty:
-		return nil, true
-	case syntax.OpClass:
-		r, ok := n.Class.Single()
-		switch {
-		case !ok:
-			return nil, false
-		case r >= syntax.RawByte:
-			return []byte{byte(r - syntax.RawByte)}, true // #nosec G115 -- that is how it was made
-		}
-		return []byte(string(r)), true
-	case syntax.OpConcat:
-		var out []byte
-		for _, sub := range n.Sub {
-			b, ok := literal(sub)
-			if !ok {
-				return nil, false
-			}
-			out = append(out, b...)
-		}
-		return out, true
-	}
-	return nil, false
 }

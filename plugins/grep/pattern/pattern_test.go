@@ -137,7 +137,7 @@ func TestRequired(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := string(p.required)
+		got := string(p.required.text)
 		if p.exact {
 			got += "!"
 		}

@@ -22,9 +22,10 @@ type collection struct {
 	limit int
 
 	mu    sync.Mutex
-	files []found
-	kept  int // matches whose lines are kept
-	held  int // lines kept
+	files []found   // what was sorted
+	fresh [][]found // by worker, what came since. As a rule each comes by its files in order.
+	kept  int       // matches whose lines are kept
+	held  int       // lines kept
 	// last is the path after which no lines are wanted, once that is known.
 	last    string
 	hasLast bool
@@ -68,7 +69,8 @@ func (c *collection) windows(from, to int) map[string]search.Window {
 	return out
 }
 
-func (c *collection) add(f found) {
+// add takes what a worker has found.
+func (c *collection) add(worker int, f found) {
 	for _, l := range f.Lines {
 		if l.Column > 0 {
 			f.kept++
@@ -76,7 +78,10 @@ func (c *collection) add(f found) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.files = append(c.files, f)
+	for len(c.fresh) <= worker {
+		c.fresh = append(c.fresh, nil)
+	}
+	c.fresh[worker] = append(c.fresh[worker], f)
 	c.kept += f.kept
 	c.held += len(f.Lines)
 	if c.kept-slack > c.limit || c.held > 2*maxLines {
@@ -84,8 +89,33 @@ func (c *collection) add(f found) {
 	}
 }
 
+// sort puts all files in their order.
 func (c *collection) sort() {
-	slices.SortFunc(c.files, func(a, b found) int { return comparePaths(a.path, b.path) })
+	for worker, files := range c.fresh {
+		if !slices.IsSortedFunc(files, compareFound) {
+			slices.SortFunc(files, compareFound)
+		}
+		c.files = merge(c.files, files)
+		c.fresh[worker] = nil
+	}
+}
+
+func compareFound(a, b found) int { return comparePaths(a.path, b.path) }
+
+// merge puts two sorted lists together. It may use the memory of either.
+func merge(a, b []found) []found {
+	if len(a) == 0 {
+		return b
+	}
+	out := make([]found, 0, len(a)+len(b))
+	for len(a) > 0 && len(b) > 0 {
+		if compareFound(a[0], b[0]) <= 0 {
+			out, a = append(out, a[0]), a[1:]
+		} else {
+			out, b = append(out, b[0]), b[1:]
+		}
+	}
+	return append(append(out, a...), b...)
 }
 
 // drop gives up the lines that are not wanted.

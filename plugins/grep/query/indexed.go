@@ -57,5 +57,5 @@ func (r *run) text(worker int, t index.Text, shown string) {
 	if r.q.Searched != nil {
 		r.q.Searched.Add(1)
 	}
-	r.found(shown, res, w, false)
+	r.found(worker, shown, res, w, false)
 }

@@ -243,7 +243,7 @@ func (r *run) search(worker int, f search.File, path string) {
 	if r.q.Searched != nil {
 		r.q.Searched.Add(1)
 	}
-	r.found(path, res, w, f.Explicit)
+	r.found(worker, path, res, w, f.Explicit)
 }
 
 func (r *run) searcher(worker int) *search.Searcher {
@@ -266,17 +266,18 @@ func (r *run) window(path string) (wanted, keep search.Window) {
 }
 
 // found takes what was found in a file.
-func (r *run) found(path string, res search.Result, w search.Window, explicit bool) {
+func (r *run) found(worker int, path string, res search.Result, w search.Window, explicit bool) {
 	matched := res.Matches > 0 || res.BinaryMatch
 	if res.Binary >= 0 && (!explicit || matched && r.q.Search.Mode == search.Lines) {
 		r.binary.Add(1)
 	}
 	if matched {
-		r.collected.add(found{path: path, Result: res, wanted: max(0, min(res.Matches, w.To)-w.From)})
+		r.collected.add(worker, found{path: path, Result: res, wanted: max(0, min(res.Matches, w.To)-w.From)})
 	}
 }
 
 func (r *run) answer() *Answer {
+	r.collected.sort()
 	a := &Answer{Searched: int(r.searched.Load()), Matched: len(r.collected.files)}
 	a.Total = a.Matched
 	if r.q.Search.Mode != search.First {

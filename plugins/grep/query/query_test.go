@@ -144,7 +144,7 @@ func TestLinesAreDropped(t *testing.T) {
 		if !c.beyond(path) {
 			f.Lines = []search.Line{{Number: 1, Text: path, Match: true, Column: 1}, {Number: 3, Text: path, Match: true, Column: 1}}
 		}
-		c.add(f)
+		c.add(i%4, f)
 	}
 	if c.kept > c.limit+slack+2 {
 		t.Errorf("%d kept", c.kept)
@@ -152,6 +152,9 @@ func TestLinesAreDropped(t *testing.T) {
 	a := &Answer{}
 	c.lines(a, 10, search.Options{})
 	want := []string{"00000:1:;00000,;;", "00000:3:;00000,;;", "00001:1:;00001,;;"}
+	if !slices.IsSortedFunc(c.files, compareFound) || len(c.files) != 5000 {
+		t.Errorf("%d files, or not in order", len(c.files))
+	}
 	if got := show(a); len(got) != 10 || !slices.Equal(got[:3], want) || c.matches() != 10_000 {
 		t.Errorf("%d of %d: %q", len(got), c.matches(), got)
 	}
@@ -162,9 +165,9 @@ func TestLinesAreDropped(t *testing.T) {
 func TestNothingIsLeftOutInBetween(t *testing.T) {
 	c := &collection{limit: 1 << 40}
 	line := []search.Line{{Number: 1, Text: "x", Match: true, Column: 1}}
-	c.add(found{path: "a", Result: search.Result{Matches: 1, Lines: line}, wanted: 1})
-	c.add(found{path: "b", Result: search.Result{Matches: 5, Lines: line}, wanted: 5})
-	c.add(found{path: "c", Result: search.Result{Matches: 1, Lines: line}, wanted: 1})
+	c.add(1, found{path: "a", Result: search.Result{Matches: 1, Lines: line}, wanted: 1})
+	c.add(0, found{path: "b", Result: search.Result{Matches: 5, Lines: line}, wanted: 5})
+	c.add(1, found{path: "c", Result: search.Result{Matches: 1, Lines: line}, wanted: 1})
 	a := &Answer{}
 	c.lines(a, 0, search.Options{})
 	if got := show(a); strings.Join(got, " ") != "a:1:;x,;; b:1:;x,;;" {
@@ -191,7 +194,7 @@ func TestTextIsLimited(t *testing.T) {
 func TestNamesAreLimited(t *testing.T) {
 	c := &collection{}
 	for i := range 100_000 {
-		c.add(found{path: fmt.Sprintf("%s%06d", strings.Repeat("d/", 50), i), Result: search.Result{Matches: 1}})
+		c.add(i%3, found{path: fmt.Sprintf("%s%06d", strings.Repeat("d/", 50), i), Result: search.Result{Matches: 1}})
 	}
 	a, rest := &Answer{}, &Answer{}
 	c.numbers(a, 0, 1<<40)

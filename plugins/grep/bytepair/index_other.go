@@ -1,0 +1,8 @@
+//go:build !amd64
+
+package bytepair
+
+// Fast is as it is documented for amd64.
+const Fast = false
+
+func index([]byte, int, byte, byte) int { panic("bytepair: there is no fast way here") }

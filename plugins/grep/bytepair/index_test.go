@@ -1,0 +1,101 @@
+package bytepair
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"syscall"
+	"testing"
+)
+
+func naive(buf []byte, distance int, first, second byte) int {
+	for i := 0; i+distance < len(buf); i++ {
+		if buf[i] == first && buf[i+distance] == second {
+			return i
+		}
+	}
+	return -1
+}
+
+// guarded gives memory of which the byte behind the last, and the one before the first page, cannot be read.
+func guarded(t testing.TB, pages int) []byte {
+	t.Helper()
+	size := syscall.Getpagesize()
+	all, err := syscall.Mmap(-1, 0, (pages+2)*size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Munmap(all) })
+	for _, edge := range [][]byte{all[:size], all[len(all)-size:]} {
+		if err := syscall.Mprotect(edge, syscall.PROT_NONE); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all[size : len(all)-size]
+}
+
+// TestEveryPlace has the pair at each place of texts of each length, at the end and at the beginning of what
+// can be read.
+func TestEveryPlace(t *testing.T) {
+	page := guarded(t, 1)
+	for _, distance := range []int{0, 1, 2, 7, 31, 32, 33, 63} {
+		for n := range 200 {
+			for _, buf := range [][]byte{page[:n:n], page[len(page)-n:]} {
+				for i := range buf {
+					buf[i] = "aab"[i%3]
+				}
+				if got := Index(buf, distance, 'x', 'y'); got != -1 {
+					t.Fatalf("distance %d, length %d: %d", distance, n, got)
+				}
+				second := byte('y')
+				if distance == 0 {
+					second = 'x'
+				}
+				for i := 0; i+distance < n; i++ {
+					was, and := buf[i], buf[i+distance]
+					buf[i], buf[i+distance] = 'x', second
+					if got := Index(buf, distance, 'x', second); got != i {
+						t.Fatalf("distance %d, length %d: %d, want %d", distance, n, got, i)
+					}
+					buf[i+distance], buf[i] = and, was
+				}
+			}
+		}
+	}
+}
+
+func FuzzIndex(f *testing.F) {
+	f.Add([]byte("abcabc"), 1, byte('c'), byte('a'))
+	f.Fuzz(func(t *testing.T, buf []byte, distance int, first, second byte) {
+		if distance < 0 || distance > 1<<20 {
+			return
+		}
+		if got, want := Index(buf, distance, first, second), naive(buf, distance, first, second); got != want {
+			t.Errorf("%d, want %d", got, want)
+		}
+	})
+}
+
+// TestRandom has texts of few letters, in which the first byte is often without the second.
+func TestRandom(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2)) // #nosec G404 -- a test
+	for range 20_000 {
+		buf := make([]byte, r.IntN(300))
+		for i := range buf {
+			buf[i] = "abcd"[r.IntN(4)]
+		}
+		distance := r.IntN(40)
+		if got, want := Index(buf, distance, 'a', 'b'), naive(buf, distance, 'a', 'b'); got != want {
+			t.Fatalf("%q, %d: %d, want %d", buf, distance, got, want)
+		}
+	}
+}
+
+func BenchmarkIndex(b *testing.B) {
+	buf := bytes.Repeat([]byte("the quick brown fox jumps over the lazy dog\n"), 1<<14)
+	b.SetBytes(int64(len(buf)))
+	for b.Loop() {
+		if Index(buf, 1, 'q', 'z') >= 0 {
+			b.Fatal("there is none")
+		}
+	}
+}

@@ -1,0 +1,209 @@
+package pattern
+
+import "toolhost.dev/plugins/grep/syntax"
+
+// requirement is a text that is in every match of a pattern.
+type requirement struct {
+	text []byte
+	// before and after are what stands around it in every match, what is next to it first, as far
+	// as that is known.
+	before, after []*byteSet
+}
+
+// requirementOf gives the longest text that is in every match, and whether it is the only match.
+func requirementOf(n *syntax.Node) (r requirement, exact bool) {
+	if n.Op == syntax.OpClass || n.Op == syntax.OpConcat {
+		if text, ok := literal(n); ok && len(text) > 0 {
+			return requirement{text: text}, true
+		}
+	}
+	l := longest(n)
+	r.text = l.text
+	if l.within != nil {
+		r.before, _ = margins(l.within.Sub[:l.from], true)
+		r.after, _ = margins(l.within.Sub[l.to:], false)
+	}
+	return r, false
+}
+
+// minPrefix is the length from which on a prefix is worth looking for: of what is shorter there is
+// too much.
+const minPrefix = 3
+
+// prefixOf gives a text that every match begins with.
+func prefixOf(n *syntax.Node) (r requirement) {
+	if n.Op != syntax.OpConcat {
+		return r
+	}
+	to := 0
+	for _, sub := range n.Sub {
+		b, ok := literal(sub)
+		if !ok && sub.Op != syntax.OpLook {
+			break
+		}
+		r.text, to = append(r.text, b...), to+1
+	}
+	if len(r.text) < minPrefix {
+		return requirement{}
+	}
+	r.after, _ = margins(n.Sub[to:], false)
+	return r
+}
+
+// found is a text, made by the elements from..to of a concatenation; within is nil if it was made by a
+// single node, or if none was found.
+type found struct {
+	text     []byte
+	within   *syntax.Node
+	from, to int
+}
+
+func longest(n *syntax.Node) found {
+	var best, run found
+	keep := func(f found) {
+		if len(f.text) > len(best.text) {
+			best = f
+		}
+	}
+	switch n.Op {
+	case syntax.OpClass:
+		best.text, _ = literal(n)
+	case syntax.OpRepeat:
+		if n.Min > 0 {
+			return longest(n.Sub[0])
+		}
+	case syntax.OpConcat:
+		for i, sub := range n.Sub {
+			if b, ok := literal(sub); ok || sub.Op == syntax.OpLook {
+				if len(run.text) == 0 && len(b) > 0 {
+					run = found{within: n, from: i}
+				}
+				run.text, run.to = append(run.text, b...), i+1
+				continue
+			}
+			keep(run)
+			run = found{}
+			keep(longest(sub))
+		}
+		keep(run)
+	}
+	return best
+}
+
+// literal gives the bytes of the only text that the node matches, if it is that simple.
+func literal(n *syntax.Node) ([]byte, bool) {
+	switch n.Op {
+	case syntax.OpEmpty:
+		return nil, true
+	case syntax.OpClass:
+		r, ok := n.Class.Single()
+		switch {
+		case !ok:
+			return nil, false
+		case r >= syntax.RawByte:
+			return []byte{byte(r - syntax.RawByte)}, true // #nosec G115 -- that is how it was made
+		}
+		return []byte(string(r)), true
+	case syntax.OpConcat:
+		var out []byte
+		for _, sub := range n.Sub {
+			b, ok := literal(sub)
+			if !ok {
+				return nil, false
+			}
+			out = append(out, b...)
+		}
+		return out, true
+	}
+	return nil, false
+}
+
+// byteSet tells of each byte whether it is in the set.
+type byteSet [256]bool
+
+// maxMargin bounds how many bytes around a text are looked at: most texts that are none of a
+// match differ in the first.
+const maxMargin = 8
+
+// margins gives what the last bytes are (back), or the first, of everything that the nodes match one after
+// the other. whole: these are all of its bytes.
+func margins(nodes []*syntax.Node, back bool) (sets []*byteSet, whole bool) {
+	for i := range nodes {
+		n := nodes[i]
+		if back {
+			n = nodes[len(nodes)-1-i]
+		}
+		more, whole := margin(n, back)
+		sets = append(sets, more...)
+		if len(sets) > maxMargin || !whole {
+			return sets[:min(len(sets), maxMargin)], false
+		}
+	}
+	return sets, true
+}
+
+func margin(n *syntax.Node, back bool) (sets []*byteSet, whole bool) {
+	switch n.Op {
+	case syntax.OpEmpty, syntax.OpLook:
+		return nil, true
+	case syntax.OpClass:
+		return bytesOf(n.Class)
+	case syntax.OpConcat:
+		return margins(n.Sub, back)
+	case syntax.OpRepeat:
+		if n.Min == 0 {
+			return nil, false
+		}
+		sub, whole := margin(n.Sub[0], back)
+		if !whole || len(sub) == 0 {
+			return sub, whole
+		}
+		for range min(n.Min, maxMargin/len(sub)+1) {
+			sets = append(sets, sub...)
+		}
+		return sets, n.Min == n.Max
+	case syntax.OpAlternate:
+		return alternatives(n.Sub, back), false
+	}
+	return nil, false
+}
+
+// alternatives puts together what each of the nodes has.
+func alternatives(nodes []*syntax.Node, back bool) (sets []*byteSet) {
+	for i, n := range nodes {
+		other, _ := margin(n, back)
+		if i == 0 {
+			sets = make([]*byteSet, len(other))
+			for k := range sets {
+				sets[k] = new(byteSet)
+			}
+		}
+		sets = sets[:min(len(sets), len(other))]
+		for k, set := range sets {
+			for b, in := range other[k] {
+				set[b] = set[b] || in
+			}
+		}
+	}
+	return sets
+}
+
+// bytesOf gives the bytes that a symbol of the class may begin and end with. whole: it is one byte.
+func bytesOf(c syntax.Class) (sets []*byteSet, whole bool) {
+	set := new(byteSet)
+	whole = true
+	for _, r := range c {
+		for x := r.Lo; x <= min(r.Hi, asciiMax); x++ {
+			set[x] = true
+		}
+		if r.Hi > asciiMax {
+			whole = false
+		}
+	}
+	for b := asciiMax + 1; !whole && b < len(set); b++ {
+		set[b] = true
+	}
+	return []*byteSet{set}, whole
+}
+
+const asciiMax = 0x7F

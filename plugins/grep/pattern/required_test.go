@@ -1,0 +1,101 @@
+package pattern
+
+import (
+	"fmt"
+	"testing"
+)
+
+func (r requirement) String() string {
+	out := fmt.Sprintf("%q", r.text)
+	for _, side := range []struct {
+		name string
+		sets []*byteSet
+	}{{"before", r.before}, {"after", r.after}} {
+		if len(side.sets) == 0 {
+			continue
+		}
+		out += " " + side.name
+		for _, set := range side.sets {
+			out += " "
+			for b, in := range set {
+				switch {
+				case in && b > asciiMax:
+					out += "…"
+				case in:
+					out += string(rune(b))
+				}
+				if in && b > asciiMax {
+					break
+				}
+			}
+		}
+	}
+	return out
+}
+
+func TestRequirement(t *testing.T) {
+	for expr, want := range map[string]string{
+		"abc":                 `"abc"`,
+		"a+bcd":               `"bcd" before a`,
+		"(abc)d":              `"abcd"`,
+		"(abc)+d":             `"abc"`,
+		"abc|b":               `""`,
+		"x?yz":                `"yz"`,
+		`\bfoo\b`:             `"foo"`,
+		"^foo+":               `"fo" after o`,
+		"foo.*barbaz":         `"barbaz"`,
+		"[xy]{2}_[ab]*":       `"_" before xy xy`,
+		"[xy]{3,}_[ab]+c":     `"_" before xy xy xy after ab`,
+		"([xy]b|z?c)_":        `"_" before bc`,
+		"(xy|zw)__":           `"__" before wy xz`,
+		"[aé]__[bü]c":         `"__" before a… after b…`,
+		`x(?-u:[\x80\xff])__`: `"__" before …`,
+		`[ab]\b_(cd){2}_`:     `"cd"`,
+		"(a?b){2}__":          `"__" before b`,
+		"x(a|bc)__":           `"__" before ac`,
+		"(?i)k_":              `"_" before Kk…`,
+		"[a-b]_{9}[c-d]":      `"_"`,
+	} {
+		p, err := Compile(expr, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.required.requirement; got.String() != want {
+			t.Errorf("%s requires %s, want %s", expr, got, want)
+		}
+	}
+}
+
+func TestPrefix(t *testing.T) {
+	for expr, want := range map[string]string{
+		"abc": `"abc"`, "ab.": `""`, `^\babc[xy]+longer`: `"abc" after xy`, "abc?": `""`, "abcd?": `"abc"`, "a{3}b": `""`, "abc|abd": `""`, "(abc)(d)$x": `"abcdx"`,
+		"[a]bc": `"abc"`, "(?i)abc1": `""`, "x?abc": `""`,
+	} {
+		p, err := Compile(expr, Options{Multiline: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.prefix.String(); got != want {
+			t.Errorf("%s begins with %s, want %s", expr, got, want)
+		}
+	}
+}
+
+// TestSkip: what is passed over is still seen by conditions.
+func TestSkip(t *testing.T) {
+	p, err := Compile(`\babc\s+d`, Options{Multiline: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := p.Matcher(t.Context())
+	text := []byte("-- xabc d -- xabc\nd -- abc\nx abc\nd")
+	if start, end, ok, err := m.Find(text, 0); err != nil || !ok || string(text[start:end]) != "abc\nd" || end != len(text) {
+		t.Errorf("%d–%d %v %v", start, end, ok, err)
+	}
+	if p, err = Compile(`\babc +d`, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if start, end, ok, err := p.Matcher(t.Context()).NextLine([]byte("-- xabc - xabc d"), 0); ok || err != nil {
+		t.Errorf("%d–%d %v", start, end, err)
+	}
+}
