@@ -4,18 +4,30 @@ package bytepair
 
 import "bytes"
 
-// Index gives the first i with buf[i] == first and buf[i+distance] == second, or -1. distance is 0 or more.
-func Index(buf []byte, distance int, first, second byte) int {
-	places := len(buf) - distance
+// Pair is two bytes, the second Distance (0 or more) behind the first.
+type Pair struct {
+	Distance      int
+	First, Second byte
+	// FirstOr and SecondOr are bits that are set in what is compared with the bytes: with 0x20, which First
+	// must have, it may be a small or a capital letter.
+	FirstOr, SecondOr byte
+}
+
+// Index gives the first i such that the pair begins at buf[i], or -1.
+func (p *Pair) Index(buf []byte) int {
+	places := len(buf) - p.Distance
 	if Fast && places >= block {
-		return index(buf, distance, first, second)
+		return index(buf, p.Distance, p.First, p.Second, p.FirstOr, p.SecondOr)
 	}
 	for at := 0; at < places; at++ {
-		i := bytes.IndexByte(buf[at:places], first)
-		if i < 0 {
-			return -1
+		if p.FirstOr == 0 {
+			i := bytes.IndexByte(buf[at:places], p.First)
+			if i < 0 {
+				return -1
+			}
+			at += i
 		}
-		if at += i; buf[at+distance] == second {
+		if buf[at]|p.FirstOr == p.First && buf[at+p.Distance]|p.SecondOr == p.Second {
 			return at
 		}
 	}

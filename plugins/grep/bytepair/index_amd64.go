@@ -8,4 +8,4 @@ var Fast = cpu.X86.HasAVX2
 // index is Index for at least block places.
 //
 //go:noescape
-func index(buf []byte, distance int, first, second byte) int
+func index(buf []byte, distance int, first, second, firstOr, secondOr byte) int

@@ -1,12 +1,14 @@
 #include "textflag.h"
 
-// func index(buf []byte, distance int, first, second byte) int
+// func index(buf []byte, distance int, first, second, firstOr, secondOr byte) int
 TEXT ·index(SB), NOSPLIT, $0-48
 	MOVQ buf_base+0(FP), SI
 	MOVQ buf_len+8(FP), CX
 	MOVQ distance+24(FP), DX
 	VPBROADCASTB first+32(FP), Y0
 	VPBROADCASTB second+33(FP), Y1
+	VPBROADCASTB firstOr+34(FP), Y7
+	VPBROADCASTB secondOr+35(FP), Y8
 	SUBQ DX, CX          // the places
 	LEAQ (SI)(CX*1), R9  // behind the last
 	LEAQ -32(R9), R8     // the last block of them
@@ -17,10 +19,14 @@ TEXT ·index(SB), NOSPLIT, $0-48
 two:
 	CMPQ DI, R10
 	JHI  one
-	VPCMPEQB (DI), Y0, Y2
-	VPCMPEQB (DI)(DX*1), Y1, Y3
-	VPCMPEQB 32(DI), Y0, Y4
-	VPCMPEQB 32(DI)(DX*1), Y1, Y5
+	VPOR (DI), Y7, Y2
+	VPCMPEQB Y2, Y0, Y2
+	VPOR (DI)(DX*1), Y8, Y3
+	VPCMPEQB Y3, Y1, Y3
+	VPOR 32(DI), Y7, Y4
+	VPCMPEQB Y4, Y0, Y4
+	VPOR 32(DI)(DX*1), Y8, Y5
+	VPCMPEQB Y5, Y1, Y5
 	VPAND Y2, Y3, Y2
 	VPAND Y4, Y5, Y4
 	VPOR Y2, Y4, Y6
@@ -39,8 +45,10 @@ either:
 one:
 	CMPQ DI, R8
 	JHI  last
-	VPCMPEQB (DI), Y0, Y2
-	VPCMPEQB (DI)(DX*1), Y1, Y3
+	VPOR (DI), Y7, Y2
+	VPCMPEQB Y2, Y0, Y2
+	VPOR (DI)(DX*1), Y8, Y3
+	VPCMPEQB Y3, Y1, Y3
 	VPAND Y2, Y3, Y2
 	VPMOVMSKB Y2, AX
 	TESTL AX, AX
@@ -53,8 +61,10 @@ last:
 	CMPQ DI, R9
 	JCC  none
 	MOVQ R8, DI
-	VPCMPEQB (DI), Y0, Y2
-	VPCMPEQB (DI)(DX*1), Y1, Y3
+	VPOR (DI), Y7, Y2
+	VPCMPEQB Y2, Y0, Y2
+	VPOR (DI)(DX*1), Y8, Y3
+	VPCMPEQB Y3, Y1, Y3
 	VPAND Y2, Y3, Y2
 	VPMOVMSKB Y2, AX
 	TESTL AX, AX

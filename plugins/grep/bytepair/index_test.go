@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-func naive(buf []byte, distance int, first, second byte) int {
-	for i := 0; i+distance < len(buf); i++ {
-		if buf[i] == first && buf[i+distance] == second {
+func naive(buf []byte, p Pair) int {
+	for i := 0; i+p.Distance < len(buf); i++ {
+		if buf[i]|p.FirstOr == p.First && buf[i+p.Distance]|p.SecondOr == p.Second {
 			return i
 		}
 	}
@@ -43,7 +43,7 @@ func TestEveryPlace(t *testing.T) {
 				for i := range buf {
 					buf[i] = "aab"[i%3]
 				}
-				if got := Index(buf, distance, 'x', 'y'); got != -1 {
+				if got := (&Pair{Distance: distance, First: 'x', Second: 'y'}).Index(buf); got != -1 {
 					t.Fatalf("distance %d, length %d: %d", distance, n, got)
 				}
 				second := byte('y')
@@ -53,7 +53,7 @@ func TestEveryPlace(t *testing.T) {
 				for i := 0; i+distance < n; i++ {
 					was, and := buf[i], buf[i+distance]
 					buf[i], buf[i+distance] = 'x', second
-					if got := Index(buf, distance, 'x', second); got != i {
+					if got := (&Pair{Distance: distance, First: 'x', Second: second}).Index(buf); got != i {
 						t.Fatalf("distance %d, length %d: %d, want %d", distance, n, got, i)
 					}
 					buf[i+distance], buf[i] = and, was
@@ -64,12 +64,14 @@ func TestEveryPlace(t *testing.T) {
 }
 
 func FuzzIndex(f *testing.F) {
-	f.Add([]byte("abcabc"), 1, byte('c'), byte('a'))
-	f.Fuzz(func(t *testing.T, buf []byte, distance int, first, second byte) {
+	f.Add([]byte("abcabc"), 1, byte('c'), byte('a'), byte(0), byte(0))
+	f.Add([]byte("abcABC"), 1, byte('c'), byte('a'), byte(0x20), byte(0x20))
+	f.Fuzz(func(t *testing.T, buf []byte, distance int, first, second, firstOr, secondOr byte) {
 		if distance < 0 || distance > 1<<20 {
 			return
 		}
-		if got, want := Index(buf, distance, first, second), naive(buf, distance, first, second); got != want {
+		p := Pair{distance, first, second, firstOr, secondOr}
+		if got, want := p.Index(buf), naive(buf, p); got != want {
 			t.Errorf("%d, want %d", got, want)
 		}
 	})
@@ -81,20 +83,21 @@ func TestRandom(t *testing.T) {
 	for range 20_000 {
 		buf := make([]byte, r.IntN(300))
 		for i := range buf {
-			buf[i] = "abcd"[r.IntN(4)]
+			buf[i] = "abcdABcd"[r.IntN(8)]
 		}
-		distance := r.IntN(40)
-		if got, want := Index(buf, distance, 'a', 'b'), naive(buf, distance, 'a', 'b'); got != want {
-			t.Fatalf("%q, %d: %d, want %d", buf, distance, got, want)
+		p := Pair{r.IntN(40), 'a', 'b', byte(r.IntN(2)) << 5, byte(r.IntN(2)) << 5}
+		if got, want := p.Index(buf), naive(buf, p); got != want {
+			t.Fatalf("%q, %+v: %d, want %d", buf, p, got, want)
 		}
 	}
 }
 
 func BenchmarkIndex(b *testing.B) {
 	buf := bytes.Repeat([]byte("the quick brown fox jumps over the lazy dog\n"), 1<<14)
+	p := Pair{Distance: 1, First: 'q', Second: 'z'}
 	b.SetBytes(int64(len(buf)))
 	for b.Loop() {
-		if Index(buf, 1, 'q', 'z') >= 0 {
+		if p.Index(buf) >= 0 {
 			b.Fatal("there is none")
 		}
 	}

@@ -11,7 +11,8 @@ type needle struct {
 	requirement
 	rare  int // where the rarest byte is
 	first int // of the two rarest, the one that comes first
-	apart int // how far behind it the other is; 0: the text is a single byte
+	// pair is the two rarest; without distance the text is a single byte.
+	pair bytepair.Pair
 }
 
 // common are bytes in falling order of how often they are met in source code.
@@ -38,9 +39,31 @@ func newNeedle(r requirement) needle {
 	}
 	if other >= 0 {
 		l.first = min(l.rare, other)
-		l.apart = max(l.rare, other) - l.first
+		second := max(l.rare, other)
+		l.pair = bytepair.Pair{Distance: second - l.first, First: r.text[l.first], Second: r.text[second], FirstOr: r.either(l.first), SecondOr: r.either(second)}
 	}
 	return l
+}
+
+// either gives the bit in which what may stand at a place differs.
+func (r *requirement) either(at int) byte {
+	if b := r.text[at]; r.folded && 'a' <= b && b <= 'z' {
+		return 0x20
+	}
+	return 0
+}
+
+// is reports whether a text of the same length is the required one.
+func (r *requirement) is(text []byte) bool {
+	if !r.folded {
+		return string(text) == string(r.text)
+	}
+	for i, b := range text {
+		if lowered(b) != r.text[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // index gives where in buf the text is, with what stands around it in a match, or -1.
@@ -85,11 +108,11 @@ func (l *needle) next(buf []byte) int {
 			return -1
 		}
 		at += i
-		if string(buf[at:at+n]) == string(l.text) {
+		if l.is(buf[at : at+n]) {
 			return at
 		}
 		at++
-		if misses++; misses > 8 && misses*32 > at { // the bytes are not so rare here
+		if misses++; misses > 8 && misses*32 > at && !l.folded { // the bytes are not so rare here
 			if i = bytes.Index(buf[at:], l.text); i >= 0 {
 				i += at
 			}
@@ -103,9 +126,8 @@ func (l *needle) next(buf []byte) int {
 // as long as the text.
 func (l *needle) candidate(buf []byte) int {
 	last := len(buf) - len(l.text)
-	if l.apart > 0 && bytepair.Fast {
-		to := last + l.first + l.apart + 1
-		return bytepair.Index(buf[l.first:to], l.apart, l.text[l.first], l.text[l.first+l.apart])
+	if l.pair.Distance > 0 && bytepair.Fast {
+		return l.pair.Index(buf[l.first : last+l.first+l.pair.Distance+1])
 	}
 	return bytes.IndexByte(buf[l.rare:last+l.rare+1], l.text[l.rare])
 }

@@ -1,10 +1,15 @@
 package pattern
 
-import "toolhost.dev/plugins/grep/syntax"
+import (
+	"toolhost.dev/plugins/grep/bytepair"
+	"toolhost.dev/plugins/grep/syntax"
+)
 
 // requirement is a text that is in every match of a pattern.
 type requirement struct {
 	text []byte
+	// folded: ASCII letters of the text, which are small, may be capital ones.
+	folded bool
 	// before and after are what stands around it in every match, what is next to it first, as far
 	// as that is known.
 	before, after []*byteSet
@@ -17,7 +22,10 @@ func requirementOf(n *syntax.Node) (r requirement, exact bool) {
 			return requirement{text: text}, true
 		}
 	}
-	l := longest(n)
+	l := longest(n, literal)
+	if f := longest(n, folded); bytepair.Fast && len(f.text) > max(1, len(l.text)) {
+		l, r.folded = f, true
+	}
 	r.text = l.text
 	if l.within != nil {
 		r.before, _ = margins(l.within.Sub[:l.from], true)
@@ -31,7 +39,15 @@ func requirementOf(n *syntax.Node) (r requirement, exact bool) {
 const minPrefix = 3
 
 // prefixOf gives a text that every match begins with.
-func prefixOf(n *syntax.Node) (r requirement) {
+func prefixOf(n *syntax.Node) requirement {
+	r := prefixBy(n, literal)
+	if f := prefixBy(n, folded); bytepair.Fast && len(f.text) > len(r.text) {
+		r, r.folded = f, true
+	}
+	return r
+}
+
+func prefixBy(n *syntax.Node, literal literalOf) (r requirement) {
 	if n.Op != syntax.OpConcat {
 		return r
 	}
@@ -58,7 +74,7 @@ type found struct {
 	from, to int
 }
 
-func longest(n *syntax.Node) found {
+func longest(n *syntax.Node, literal literalOf) found {
 	var best, run found
 	keep := func(f found) {
 		if len(f.text) > len(best.text) {
@@ -70,7 +86,7 @@ func longest(n *syntax.Node) found {
 		best.text, _ = literal(n)
 	case syntax.OpRepeat:
 		if n.Min > 0 {
-			return longest(n.Sub[0])
+			return longest(n.Sub[0], literal)
 		}
 	case syntax.OpConcat:
 		for i, sub := range n.Sub {
@@ -83,20 +99,20 @@ func longest(n *syntax.Node) found {
 			}
 			keep(run)
 			run = found{}
-			keep(longest(sub))
+			keep(longest(sub, literal))
 		}
 		keep(run)
 	}
 	return best
 }
 
+// literalOf gives the only text that the node matches, in a sense, if it is that simple.
+type literalOf func(n *syntax.Node) ([]byte, bool)
+
 // literal gives the bytes of the only text that the node matches, if it is that simple.
 func literal(n *syntax.Node) ([]byte, bool) {
-	switch n.Op {
-	case syntax.OpEmpty:
-		return nil, true
-	case syntax.OpClass:
-		r, ok := n.Class.Single()
+	return concatenated(n, func(c syntax.Class) ([]byte, bool) {
+		r, ok := c.Single()
 		switch {
 		case !ok:
 			return nil, false
@@ -104,10 +120,42 @@ func literal(n *syntax.Node) ([]byte, bool) {
 			return []byte{byte(r - syntax.RawByte)}, true // #nosec G115 -- that is how it was made
 		}
 		return []byte(string(r)), true
+	})
+}
+
+// folded does what literal does, where small and capital ASCII letters are the same: the text has small ones.
+func folded(n *syntax.Node) ([]byte, bool) {
+	return concatenated(n, func(c syntax.Class) ([]byte, bool) {
+		r := c[0].Lo
+		_, single := c.Single()
+		pair := len(c) == 2 && 'A' <= r && r <= 'Z' && c[0].Hi == r && c[1].Lo == r|0x20 && c[1].Hi == r|0x20
+		if r > asciiMax || !single && !pair {
+			return nil, false
+		}
+		return []byte{lowered(byte(r))}, true // #nosec G115 -- it is ASCII
+	})
+}
+
+func lowered(b byte) byte {
+	if 'A' <= b && b <= 'Z' {
+		b |= 0x20
+	}
+	return b
+}
+
+func concatenated(n *syntax.Node, class func(syntax.Class) ([]byte, bool)) ([]byte, bool) {
+	switch n.Op {
+	case syntax.OpEmpty:
+		return nil, true
+	case syntax.OpClass:
+		if len(n.Class) == 0 {
+			return nil, false
+		}
+		return class(n.Class)
 	case syntax.OpConcat:
 		var out []byte
 		for _, sub := range n.Sub {
-			b, ok := literal(sub)
+			b, ok := concatenated(sub, class)
 			if !ok {
 				return nil, false
 			}

@@ -11,7 +11,7 @@ import (
 // TestRequirementLosesNothing compares what is found with and without what is known of the pattern.
 func TestRequirementLosesNothing(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4)) // #nosec G404 -- a test
-	atoms := []string{"aba", "a__b", "a", "b", "_", "ab", "_a", "é", "[ab]", "[^a]", "[é_]", ".", `\w`, `\b`, `\B`, "^", "$", `\s`, "(?-u:[\\x80-\\xff])", `(?-u:\xc3)`, "(?i:k)", `\n`, "[a\\n]"}
+	atoms := []string{"(?i:aba)", "(?i:b_)", "[Ab][Bk]_", "(?i:a__b)", "aba", "a__b", "a", "b", "_", "ab", "_a", "é", "[ab]", "[^a]", "[é_]", ".", `\w`, `\b`, `\B`, "^", "$", `\s`, "(?-u:[\\x80-\\xff])", `(?-u:\xc3)`, "(?i:k)", `\n`, "[a\\n]"}
 	var expr func(depth int) string
 	expr = func(depth int) string {
 		var out strings.Builder
@@ -28,7 +28,7 @@ func TestRequirementLosesNothing(t *testing.T) {
 		}
 		return out.String()
 	}
-	letters := []string{"a", "a", "b", "_", "_", "é", "k", "K", "\u212a", " ", "\n", "\xc3", "\xff"}
+	letters := []string{"A", "B", "a", "a", "b", "_", "_", "é", "k", "K", "\u212a", " ", "\n", "\xc3", "\xff"}
 	compiled, known, found := 0, 0, 0
 	for range 1500 {
 		e := expr(2)

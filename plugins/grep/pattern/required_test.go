@@ -3,10 +3,15 @@ package pattern
 import (
 	"fmt"
 	"testing"
+
+	"toolhost.dev/plugins/grep/bytepair"
 )
 
 func (r requirement) String() string {
 	out := fmt.Sprintf("%q", r.text)
+	if r.folded {
+		out += " folded"
+	}
 	for _, side := range []struct {
 		name string
 		sets []*byteSet
@@ -66,10 +71,38 @@ func TestRequirement(t *testing.T) {
 	}
 }
 
+// TestFolded: where the case makes no difference, a text is known that is longer than what is the same in both.
+func TestFolded(t *testing.T) {
+	if !bytepair.Fast {
+		t.Skip("it is not looked for here")
+	}
+	for expr, want := range map[string][2]string{
+		"(?i)foo1":        {`"foo1" folded`, ""},
+		"(?i)foo1x[ab]+":  {`"foo1x" folded after ABab`, `"foo1x" folded after ABab`},
+		"(?i)serve":       {`"erve" folded before Ss…`, ""},
+		"(?i:ab)CDEFxyz1": {`"abcdefxyz1" folded`, `"abcdefxyz1" folded`},
+		"(?i:a)BCDé":      {`"BCDé" before Aa`, `"abcd" folded after …`},
+		"(?i)[xé]y":       {`""`, ""},
+		"(?i)é12":         {`"12" before …`, ""},
+		"[fF]oo(?i)bar?":  {`"fooba" folded`, ""},
+	} {
+		p, err := Compile(expr, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.required.String(); got != want[0] {
+			t.Errorf("%s requires %s, want %s", expr, got, want[0])
+		}
+		if got := p.prefix.String(); want[1] != "" && got != want[1] {
+			t.Errorf("%s begins with %s, want %s", expr, got, want[1])
+		}
+	}
+}
+
 func TestPrefix(t *testing.T) {
 	for expr, want := range map[string]string{
 		"abc": `"abc"`, "ab.": `""`, `^\babc[xy]+longer`: `"abc" after xy`, "abc?": `""`, "abcd?": `"abc"`, "a{3}b": `""`, "abc|abd": `""`, "(abc)(d)$x": `"abcdx"`,
-		"[a]bc": `"abc"`, "(?i)abc1": `""`, "x?abc": `""`,
+		"[a]bc": `"abc"`, "x?abc": `""`,
 	} {
 		p, err := Compile(expr, Options{Multiline: true})
 		if err != nil {
