@@ -189,7 +189,7 @@ func (r *run) show(m *Match) {
 		return
 	}
 	if text, ok := m.item.Text(); ok {
-		m.Code, m.Context = newLineReader(text).around(m.Symbol, r.q.Context)
+		m.Code, m.Context = around(text, m.Symbol, r.q.Context)
 	}
 }
 

@@ -262,13 +262,7 @@ func (r *run) read(worker int, f io.Reader, size int64, shown string) {
 	if t == nil {
 		return
 	}
-	var lines *lineReader
-	r.matches(worker, t, shown, nil, func(m *Match) {
-		if lines == nil {
-			lines = newLineReader(text)
-		}
-		m.Code, m.Context = lines.around(m.Symbol, r.q.Context)
-	})
+	r.matches(worker, t, shown, nil, func(m *Match) { m.Code, m.Context = around(text, m.Symbol, r.q.Context) })
 }
 
 // table gives what a text declares, or nil if there is no time left to find out.

@@ -101,7 +101,7 @@ func FuzzOutline(f *testing.F) {
 			t.Fatal(err)
 		}
 		for _, s := range table.Symbols {
-			if s.Line < 1 || s.Column < 1 || s.EndLine < s.Line || s.Offset < 0 || int(s.Offset) > len(text) || s.Name == "" {
+			if s.Line < 1 || s.Column < 1 || s.EndLine < s.Line || s.Offset < 0 || int(s.Offset) > len(text) || s.Name == "" || int(s.Line) != 1+bytes.Count(text[:s.Offset], []byte("\n")) {
 				t.Errorf("%+v", s)
 			}
 		}

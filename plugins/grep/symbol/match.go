@@ -13,11 +13,19 @@ import (
 type Matcher struct {
 	q        *Query
 	m, files *pattern.Matcher
+	// file is the name that a plain query gives of a file, with what was taken for what it is in.
+	file string
+	// path: it is the end of a path.
+	path bool
 }
 
 // Matcher makes a matcher that stops when ctx ends.
 func (q *Query) Matcher(ctx context.Context) *Matcher {
-	m := &Matcher{q: q}
+	m := &Matcher{q: q, file: q.text}
+	if len(q.within) > 0 { // the dot of an extension was taken for a separator
+		m.file = strings.Join(q.within, ".") + "." + q.text
+	}
+	m.path = strings.Contains(m.file, "/")
 	if q.pattern != nil {
 		m.m = q.pattern.Matcher(ctx)
 		m.files = m.m
@@ -184,40 +192,38 @@ func (m *Matcher) NeedsPath() bool { return m.q.slash || strings.Contains(m.q.te
 // Path gives the rank of a file: of its name, with or without the extension, or of its
 // path where the query has a slash in it.
 func (m *Matcher) Path(path string) (Rank, bool) {
-	if len(m.q.within) > 0 && m.q.plain { // the dot of an extension was taken for a separator
-		return m.pathIs(path, strings.Join(m.q.within, ".")+"."+m.q.text)
-	}
-	base := path
-	if !m.q.slash && !strings.Contains(m.q.text, "/") {
-		base = path[strings.LastIndexByte(path, '/')+1:]
+	if m.q.plain && (m.m != nil || len(m.q.within) > 0) {
+		return m.plainPath(path)
 	}
 	if m.m == nil {
 		return Matched, true
 	}
-	if m.q.plain {
-		return m.pathIs(base, m.q.text)
+	if !m.NeedsPath() {
+		path = path[strings.LastIndexByte(path, '/')+1:]
 	}
-	_, _, ok, err := m.files.NextLine([]byte(base), 0)
+	_, _, ok, err := m.files.NextLine([]byte(path), 0)
 	return Matched, ok && err == nil
 }
 
-func (m *Matcher) pathIs(path, want string) (Rank, bool) {
-	base := path[strings.LastIndexByte(path, '/')+1:]
-	if strings.Contains(want, "/") {
-		base = path
+// plainPath is Path for a query that is a name. All files are asked, so it does not take anything
+// apart that it need not.
+func (m *Matcher) plainPath(path string) (Rank, bool) {
+	want := m.file
+	if !m.path {
+		path = path[strings.LastIndexByte(path, '/')+1:]
 	}
-	stem := base
-	if i := strings.LastIndexByte(base, '.'); i > 0 {
-		stem = base[:i]
+	stem := path
+	if i := strings.LastIndexByte(path, '.'); i > 0 {
+		stem = path[:i]
 	}
 	r := none
 	switch {
-	case base == want || stem == want || strings.HasSuffix(base, "/"+want):
+	case path == want || stem == want || m.path && strings.HasSuffix(path, "/"+want):
 		r = Exact
-	case strings.EqualFold(base, want) || strings.EqualFold(stem, want):
+	case strings.EqualFold(path, want) || strings.EqualFold(stem, want):
 		r = Folded
 	default:
-		switch indexFold(base, want) {
+		switch indexFold(path, want) {
 		case -1:
 		case 0:
 			r = Prefixed
