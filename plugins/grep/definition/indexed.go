@@ -3,12 +3,15 @@ package definition
 import (
 	"bytes"
 	"context"
-	"sync"
+	"maps"
+	"slices"
+	"sync/atomic"
 
 	"toolhost.dev/plugins/grep/index"
 	"toolhost.dev/plugins/grep/outline"
 	"toolhost.dev/plugins/grep/symbol"
 	"toolhost.dev/plugins/grep/walk"
+	"toolhost.dev/plugins/grep/workers"
 )
 
 const (
@@ -65,21 +68,19 @@ func (r *run) gather(k key, file string, b []byte) {
 
 // parseGathered parses the texts that were gathered, several at a time.
 func (r *run) parseGathered() {
-	var wg sync.WaitGroup
-	turns := make(chan struct{}, walk.Workers())
-	for k, t := range r.unparsed {
-		turns <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-turns }()
-			if table := r.parse(k, t.file, t.bytes); table != nil {
+	keys := slices.Collect(maps.Keys(r.unparsed))
+	var next atomic.Int64
+	workers.Run(min(walk.Workers(), len(keys)), func(int) {
+		for i := next.Add(1) - 1; i < int64(len(keys)); i = next.Add(1) - 1 {
+			k := keys[i]
+			if table := r.parse(k, r.unparsed[k].file, r.unparsed[k].bytes); table != nil {
 				r.mu.Lock()
-				defer r.mu.Unlock()
 				r.tables[k] = table
 				r.held += table.Size()
+				r.mu.Unlock()
 			}
-		})
-	}
-	wg.Wait()
+		}
+	})
 	r.unparsed, r.gathered = nil, 0
 }
 

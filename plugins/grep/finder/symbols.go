@@ -2,6 +2,9 @@ package finder
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -10,6 +13,7 @@ import (
 	"toolhost.dev/plugins/grep/index"
 	"toolhost.dev/plugins/grep/outline"
 	"toolhost.dev/plugins/grep/walk"
+	"toolhost.dev/plugins/grep/workers"
 )
 
 // symbols is what is known of the declarations in files.
@@ -60,33 +64,47 @@ func (s *symbols) fill(p *place, t *tree) {
 		return
 	}
 	s.work.Go(func() {
-		ctx, cancel := context.WithTimeout(s.ctx, fillTime)
-		defer cancel()
-		root, err := p.rootOf()
-		if err != nil {
-			s.filling.again(t.at)
-			return
-		}
-		defer func() { _ = root.Dir.Close() }()
-		whole := &tree{Start: root, at: t.at}
-		o := p.options(false, false)
-		done := definition.Fill(ctx, s.source(), func(do func(*index.Snapshot) error) (bool, error) { return whole.snapshot(o, "", do) }, func() {
-			for wait := time.Millisecond; ; wait = 5 * time.Millisecond {
-				select {
-				case <-ctx.Done():
-					return
-				case <-time.After(wait):
-				}
-				if s.asking.Load() == 0 {
-					return
-				}
-			}
-		})
-		if !done {
+		err := workers.Catch(func() error { return s.parseRest(p, t) })
+		var fault *workers.PanicError
+		switch {
+		case errors.As(err, &fault): // it would come again: only what queries ask for is parsed
+			fmt.Fprintf(os.Stderr, "parsing ahead in %s failed: %v\n%s", t.Path, fault.Value, fault.Stack)
+		case err != nil:
 			s.filling.again(t.at)
 		}
 	})
 }
+
+// parseRest parses what no query has asked for yet. An error is a reason to try again.
+func (s *symbols) parseRest(p *place, t *tree) error {
+	ctx, cancel := context.WithTimeout(s.ctx, fillTime)
+	defer cancel()
+	root, err := p.rootOf()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Dir.Close() }()
+	whole := &tree{Start: root, at: t.at}
+	o := p.options(false, false)
+	done := definition.Fill(ctx, s.source(), func(do func(*index.Snapshot) error) (bool, error) { return whole.snapshot(o, "", do) }, func() {
+		for wait := time.Millisecond; ; wait = 5 * time.Millisecond {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(wait):
+			}
+			if s.asking.Load() == 0 {
+				return
+			}
+		}
+	})
+	if !done {
+		return errNotDone
+	}
+	return nil
+}
+
+var errNotDone = errors.New("not all was parsed")
 
 // rootOf opens the root that a place is in, for a walk of all of it. The caller closes its
 // directory.

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"toolhost.dev/plugins/grep/walk"
+	"toolhost.dev/plugins/grep/workers"
 )
 
 // unheard gives the directories to compare by stamps, for calls that look beneath a path:
@@ -98,30 +99,26 @@ func (x *Index) compare(dirs []*dir, wanted *view) []*dir {
 	}
 	var mu sync.Mutex
 	var again []*dir
-	var wg sync.WaitGroup
 	var next atomic.Int64
 	const few = 16
-	for range min(x.workers, (len(parts)+few-1)/few) {
-		wg.Go(func() {
-			c := comparison{x: x, wanted: wanted}
-			for {
-				to := int(next.Add(few))
-				if to-few >= len(parts) {
-					break
-				}
-				for _, p := range parts[to-few : min(to, len(parts))] {
-					c.part(p)
-				}
+	workers.Run(min(x.workers, (len(parts)+few-1)/few), func(int) {
+		c := comparison{x: x, wanted: wanted}
+		for {
+			to := int(next.Add(few))
+			if to-few >= len(parts) {
+				break
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			again = append(again, c.changed...)
-			for _, f := range c.stale {
-				x.enqueue(f)
+			for _, p := range parts[to-few : min(to, len(parts))] {
+				c.part(p)
 			}
-		})
-	}
-	wg.Wait()
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		again = append(again, c.changed...)
+		for _, f := range c.stale {
+			x.enqueue(f)
+		}
+	})
 	return again
 }
 

@@ -31,6 +31,7 @@ import (
 	"toolhost.dev/plugins/grep/freshness"
 	"toolhost.dev/plugins/grep/ignore"
 	"toolhost.dev/plugins/grep/walk"
+	"toolhost.dev/plugins/grep/workers"
 )
 
 // Index is what is known of a tree. Its methods are called with mu held.
@@ -73,6 +74,9 @@ type Index struct {
 	generation    uint64
 	changed       bool // since the generation began
 
+	// failed is why it was closed, if that is known.
+	failed error
+
 	viewsMu sync.Mutex
 	views   []*view
 
@@ -104,30 +108,36 @@ func build(handle *os.File, path string, readRule func(string) ([]byte, error), 
 		x.mount, _ = p.Mount()
 		p.Close()
 	}
-	x.root = &dir{path: path}
-	x.dirs = 1
-	x.above = x.reader(&x.aboveDir).Parents(path)
-	ok, err := x.list(x.root, false)
-	if err == nil && !ok {
-		err = errStale
-	}
-	if err == nil {
-		x.store.Making(true)
-		x.load()
-		x.store.Making(false)
-		x.made = true
-		x.generation++
-		x.changed = false
-		if x.stopped() {
-			err = errStale
-		}
-	}
-	if err != nil {
+	if err := workers.Catch(func() error { return x.fill(path) }); err != nil {
 		x.close()
 		return nil, err
 	}
 	x.pause = nil
 	return x, nil
+}
+
+// fill finds all there is.
+func (x *Index) fill(path string) error {
+	x.root = &dir{path: path}
+	x.dirs = 1
+	x.above = x.reader(&x.aboveDir).Parents(path)
+	ok, err := x.list(x.root, false)
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+		return errStale
+	}
+	x.store.Making(true)
+	x.load()
+	x.store.Making(false)
+	x.made = true
+	x.generation++
+	x.changed = false
+	if x.stopped() {
+		return errStale
+	}
+	return nil
 }
 
 func (x *Index) stopped() bool {
@@ -146,15 +156,33 @@ func (x *Index) yield() {
 	}
 }
 
+// whyClosed is an error for who comes to an index that is closed.
+func (x *Index) whyClosed() error {
+	if x.failed != nil {
+		return x.failed
+	}
+	return errStale
+}
+
+// close frees what the index holds, whatever state it is in.
 func (x *Index) close() {
 	x.closed = true
-	x.store.Close()
-	x.releaseAll()
-	if x.watcher != nil {
-		_ = x.watcher.Close()
-	}
-	if x.mounts != nil {
-		_ = x.mounts.Close()
+	for _, free := range []func(){
+		func() { x.store.Close() },
+		x.releaseAll,
+		func() {
+			if x.watcher != nil {
+				_ = x.watcher.Close()
+			}
+			if x.mounts != nil {
+				_ = x.mounts.Close()
+			}
+		},
+	} {
+		_ = workers.Catch(func() error {
+			free()
+			return nil
+		})
 	}
 	_ = x.handle.Close()
 	x.root, x.files, x.views, x.watches, x.dirty = nil, nil, nil, nil, nil
@@ -164,7 +192,11 @@ func (x *Index) close() {
 func (x *Index) audit() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if !x.closed && x.sync(x.root.path, nil, true) != nil {
+	if x.closed {
+		return
+	}
+	if err := workers.Catch(func() error { return x.sync(x.root.path, nil, true) }); err != nil {
 		x.close()
+		x.failed = err
 	}
 }

@@ -8,13 +8,13 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"toolhost.dev/plugins/grep/content"
 	"toolhost.dev/plugins/grep/freshness"
 	"toolhost.dev/plugins/grep/search"
 	"toolhost.dev/plugins/grep/walk"
+	"toolhost.dev/plugins/grep/workers"
 )
 
 // maxFile is the size up to which a file is kept; larger ones are read when they are searched.
@@ -55,25 +55,21 @@ func (x *Index) loadPending() {
 	}
 	slices.SortStableFunc(pending, func(a, b *file) int { return strings.Compare(a.in.path, b.in.path) })
 	var next atomic.Int64
-	var wg sync.WaitGroup
 	done := make([][]loaded, x.workers)
-	for w := range min(x.workers, (len(pending)+chunk-1)/chunk) {
+	workers.Run(min(x.workers, (len(pending)+chunk-1)/chunk), func(w int) {
 		l := &loader{x: x, to: x.store.Appender(w)}
-		wg.Go(func() {
-			defer l.close()
-			for {
-				to := int(next.Add(chunk))
-				if to-chunk >= len(pending) || x.stopped() {
-					return
-				}
-				for _, f := range pending[to-chunk : min(to, len(pending))] {
-					done[w] = append(done[w], l.load(f))
-				}
-				x.yield()
+		defer l.close()
+		for {
+			to := int(next.Add(chunk))
+			if to-chunk >= len(pending) || x.stopped() {
+				return
 			}
-		})
-	}
-	wg.Wait()
+			for _, f := range pending[to-chunk : min(to, len(pending))] {
+				done[w] = append(done[w], l.load(f))
+			}
+			x.yield()
+		}
+	})
 	for _, list := range done {
 		for i := range list {
 			x.adopt(&list[i])

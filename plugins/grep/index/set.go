@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -14,6 +15,7 @@ import (
 
 	"toolhost.dev/plugins/grep/content"
 	"toolhost.dev/plugins/grep/walk"
+	"toolhost.dev/plugins/grep/workers"
 )
 
 // Freshness is how an index finds out what changed.
@@ -158,6 +160,7 @@ func (t *Tree) Snapshot(s walk.Start, o walk.Options, key string) *Snapshot {
 		t.mu.Lock()
 		if t.index == x {
 			t.index, t.state = nil, None
+			t.faulty(err)
 			go t.free(x)
 		}
 		t.mu.Unlock()
@@ -219,6 +222,17 @@ const (
 	retryAfter = 30 * time.Second
 )
 
+// faulty gives the index up for good if an error is a fault of ours: it would come again with the same files.
+// Calls search the disk then. The caller holds t.mu.
+func (t *Tree) faulty(err error) bool {
+	f, ok := errors.AsType[*workers.PanicError](err)
+	if ok {
+		t.state, t.why = Refused, f.Error()
+		fmt.Fprintf(os.Stderr, "the index of %s failed and is not made again: %v\n%s", t.path, f.Value, f.Stack)
+	}
+	return ok
+}
+
 func (t *Tree) build() {
 	time.Sleep(breath)
 	left := atomic.Int64{}
@@ -239,6 +253,7 @@ func (t *Tree) build() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
+	case t.faulty(err):
 	case errors.Is(err, errTooLarge):
 		t.state, t.why = Refused, err.Error()
 	case err == nil:

@@ -3,12 +3,12 @@ package index
 import (
 	"io/fs"
 	"math/bits"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"toolhost.dev/plugins/grep/content"
 	"toolhost.dev/plugins/grep/walk"
+	"toolhost.dev/plugins/grep/workers"
 )
 
 // Snapshot is the index as one call sees it: it does not change until it is released.
@@ -19,20 +19,26 @@ type Snapshot struct {
 
 // snapshot brings the index up to date for a start and holds it. It is nil if the start
 // is not known.
-func (x *Index) snapshot(s walk.Start, o walk.Options, key string) (*Snapshot, error) {
+func (x *Index) snapshot(s walk.Start, o walk.Options, key string) (snap *Snapshot, err error) {
 	if err := x.hold(s, &o, key); err != nil {
 		return nil, err
 	}
-	d := x.lookup(s.Path)
-	now, err := walk.StampOf(s.Dir)
-	if d == nil || err != nil || !now.Same(d.stamp) {
-		x.mu.RUnlock()
-		if d != nil && d.parent == nil { // another directory has the root's path now
-			return nil, errStale
+	err = workers.Catch(func() error {
+		d := x.lookup(s.Path)
+		now, err := walk.StampOf(s.Dir)
+		if d == nil || err != nil || !now.Same(d.stamp) {
+			if d != nil && d.parent == nil { // another directory has the root's path now
+				return errStale
+			}
+			return nil
 		}
-		return nil, nil
+		snap = &Snapshot{x: x, v: x.viewOf(d, s, &o, key)}
+		return nil
+	})
+	if snap == nil {
+		x.mu.RUnlock()
 	}
-	return &Snapshot{x: x, v: x.viewOf(d, s, &o, key)}, nil
+	return snap, err
 }
 
 // hold brings the index up to date and locks it for reading.
@@ -41,11 +47,16 @@ func (x *Index) hold(s walk.Start, o *walk.Options, key string) error {
 		x.mu.Lock()
 		if x.closed {
 			x.mu.Unlock()
-			return errStale
+			return x.whyClosed()
 		}
-		narrowed, err := x.syncFor(s, o, key, narrow)
+		narrowed := false
+		err := workers.Catch(func() (err error) {
+			narrowed, err = x.syncFor(s, o, key, narrow)
+			return err
+		})
 		if err != nil {
 			x.close()
+			x.failed = err
 			x.mu.Unlock()
 			return err
 		}
@@ -55,7 +66,7 @@ func (x *Index) hold(s walk.Start, o *walk.Options, key string) error {
 		switch {
 		case x.closed:
 			x.mu.RUnlock()
-			return errStale
+			return x.whyClosed()
 		case !narrowed || x.generation == generation:
 			return nil
 		}
@@ -198,26 +209,10 @@ func parallel(n, chunk int, do func(worker, i int) bool) {
 			}
 		}
 	}
-	workers := min(walk.Workers(), (n+chunk-1)/chunk)
-	if workers <= 1 {
+	if most := min(walk.Workers(), (n+chunk-1)/chunk); most > 1 {
+		workers.Run(most, work)
+	} else {
 		work(0)
-		return
-	}
-	var wg sync.WaitGroup
-	var panicked atomic.Pointer[any]
-	for w := range workers {
-		wg.Go(func() {
-			defer func() {
-				if p := recover(); p != nil { // for the caller, who knows what to do
-					panicked.CompareAndSwap(nil, &p)
-				}
-			}()
-			work(w)
-		})
-	}
-	wg.Wait()
-	if p := panicked.Load(); p != nil {
-		panic(*p)
 	}
 }
 
