@@ -10,6 +10,13 @@ import (
 	"toolhost.dev/plugins/grep/walk"
 )
 
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // faultyTree is a directory with a file, and calls of its index.
 type faultyTree struct {
 	t    *testing.T

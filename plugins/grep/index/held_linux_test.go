@@ -13,13 +13,6 @@ import (
 	"toolhost.dev/sdk/tooltest"
 )
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // heldTree makes an index of a tree that is compared, and has it hold its directories. interrupt
 // is called when the index reads an ignore file that is a link.
 func heldTree(t *testing.T, o Options, interrupt func(*Set), names ...string) (x *Index, s *Set, root string) {
