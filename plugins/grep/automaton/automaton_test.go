@@ -100,6 +100,29 @@ func TestContext(t *testing.T) {
 	}
 }
 
+// TestPatience has a text full of beginnings of matches that are none, and then one without any.
+func TestPatience(t *testing.T) {
+	m := machine(t, `foo\d`)
+	calls, skipped := 0, 0
+	m.SkipTo(func(text []byte, _ int) (at, wrong int) {
+		at = strings.Index(string(text[:min(len(text), 1<<16)]), "foo")
+		if at < 0 {
+			at = min(len(text), 1<<16) - 3 // it may begin there
+		}
+		calls, skipped = calls+1, skipped+at
+		return at, 0
+	})
+	const many = 20_000
+	text := []byte(strings.Repeat("foo ", many) + strings.Repeat("bar ", many) + "foo1")
+	end, ok, err := m.Exists(text, 0, len(text))
+	if err != nil || !ok || end != len(text) {
+		t.Fatalf("found %v at %d of %d, error %v", ok, end, len(text), err)
+	}
+	if calls > many/8 || skipped < 3*many {
+		t.Errorf("it was looked for %d times, and %d bytes were skipped", calls, skipped)
+	}
+}
+
 func TestEndOfContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

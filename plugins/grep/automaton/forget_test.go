@@ -33,10 +33,10 @@ func TestForgetting(t *testing.T) {
 func TestForgettingWhatIsSkipped(t *testing.T) {
 	m := machine(t, `abc(?:a|b)*a(?:a|b){18}c`)
 	skipped := 0
-	m.SkipTo(func(text []byte) int {
-		i := bytes.Index(text, []byte("abc"))
-		skipped += max(0, i)
-		return i
+	m.SkipTo(func(text []byte, _ int) (at, wrong int) {
+		at = bytes.Index(text, []byte("abc"))
+		skipped += max(0, at)
+		return at, 0
 	})
 	r := rand.New(rand.NewPCG(3, 4))
 	var text []byte

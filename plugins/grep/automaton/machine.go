@@ -12,8 +12,9 @@ type Machine struct {
 	ctx context.Context // of the current search; see Machine.Use
 	dfa dfa
 	nfa nfa
-	// begin gives where the first match in a text begins at the earliest, or -1; nil: nothing is known.
-	begin func(text []byte) int
+	// begin is that of SkipTo; nil: there is none.
+	begin    func(text []byte, places int) (at, wrong int)
+	patience Patience
 	// work counts steps until the context is looked at again.
 	work int
 }
@@ -30,9 +31,10 @@ func NewMachine(p *Program) *Machine {
 func (m *Machine) Use(ctx context.Context) { m.ctx = ctx }
 
 // SkipTo has the machine pass over what no match begins in: begin gives where the first match in a text
-// begins at the earliest, or -1 when there is none in it. It is quicker than the machine.
-func (m *Machine) SkipTo(begin func(text []byte) int) {
-	m.begin, m.dfa.skips = begin, m.p.seen == 0
+// begins at the earliest, or -1 when there is none in it, and how many places it has looked at that were wrong;
+// after so many it gives the next one that may be right.
+func (m *Machine) SkipTo(begin func(text []byte, places int) (at, wrong int)) {
+	m.begin, m.dfa.skips, m.patience = begin, m.p.seen == 0, NewPatience()
 }
 
 // skip gives the first position from pos on where a match in text[:to] can begin; ok is false when there is none.
@@ -40,13 +42,18 @@ func (m *Machine) skip(text []byte, pos, to int) (next int, ok bool, err error) 
 	if m.begin == nil {
 		return pos, true, nil
 	}
-	i := m.begin(text[pos:to])
-	if i < 0 {
-		i, pos = 0, to
-	} else {
-		ok = true
+	places := m.patience.Places()
+	if places == 0 {
+		m.patience.Gain(1)
+		return pos, true, nil
 	}
-	return pos + i, ok, m.spend(1 + i/64)
+	i, wrong := m.begin(text[pos:to], places)
+	m.patience.Lose(1 + wrong)
+	if i < 0 {
+		return to, false, m.spend(1 + wrong)
+	}
+	m.patience.Gain(i)
+	return pos + i, true, m.spend(1 + i/64 + wrong)
 }
 
 // checkEvery is the number of instructions visited between two looks at the context:

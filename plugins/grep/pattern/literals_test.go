@@ -66,7 +66,7 @@ func TestNeedle(t *testing.T) {
 					want = i
 				}
 			}
-			if got := n.index([]byte(text)); got != want {
+			if got := n.next([]byte(text)); got != want {
 				t.Errorf("%q in %q: %d, want %d", find, text, got, want)
 			}
 		}

@@ -13,6 +13,8 @@ import (
 type Matcher struct {
 	p *Pattern
 	m *automaton.Machine
+	// patience is for lines that have what is required in another neighbourhood.
+	patience automaton.Patience
 }
 
 // Matcher makes a matcher that stops, even in the middle of a text, when ctx ends.
@@ -22,7 +24,7 @@ func (p *Pattern) Matcher(ctx context.Context) *Matcher {
 	if len(p.prefix.text) > 0 {
 		m.SkipTo(p.prefix.index)
 	}
-	return &Matcher{p: p, m: m}
+	return &Matcher{p: p, m: m, patience: automaton.NewPatience()}
 }
 
 // Crossing is that of the pattern.
@@ -34,11 +36,13 @@ func (m *Matcher) NextLine(buf []byte, pos int) (start, end int, ok bool, err er
 	for pos < len(buf) {
 		switch {
 		case len(m.p.required.text) > 0:
-			i := m.p.required.index(buf[pos:])
+			i, wrong := m.p.required.index(buf[pos:], m.patience.Places())
 			if i < 0 {
 				return 0, 0, false, nil
 			}
 			start, end = lineAt(buf, pos+i)
+			m.patience.Lose(wrong)
+			m.patience.Gain(end - pos)
 			if m.p.exact {
 				return start, end, true, nil
 			}
@@ -99,10 +103,10 @@ func (m *Matcher) InLine(buf []byte, start, end int) (int, error) {
 // Find gives the first match in text[from:]; the pattern sees what is before from.
 func (m *Matcher) Find(text []byte, from int) (start, end int, ok bool, err error) {
 	if m.p.exact {
-		i := m.p.required.index(text[from:])
+		i := m.p.required.next(text[from:])
 		return from + i, from + i + len(m.p.required.text), i >= 0, nil
 	}
-	if len(m.p.required.text) > 0 && m.p.required.index(text[from:]) < 0 {
+	if len(m.p.required.text) > 0 && m.p.required.next(text[from:]) < 0 {
 		return 0, 0, false, nil
 	}
 	if _, ok, err = m.m.Exists(text, from, len(text)); !ok || err != nil {

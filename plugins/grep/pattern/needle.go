@@ -66,16 +66,18 @@ func (r *requirement) is(text []byte) bool {
 	return true
 }
 
-// index gives where in buf the text is, with what stands around it in a match, or -1.
-func (l *needle) index(buf []byte) int {
+// index gives where in buf the text is, with what stands around it in a match, or -1, and at how many places
+// something else stood around it. After so many places it gives any.
+func (l *needle) index(buf []byte, places int) (at, wrong int) {
 	for at := 0; ; at++ {
 		i := l.next(buf[at:])
 		if i < 0 {
-			return -1
+			return -1, wrong
 		}
-		if at += i; l.fits(buf, at) {
-			return at
+		if at += i; wrong >= places || l.fits(buf, at) {
+			return at, wrong
 		}
+		wrong++
 	}
 }
 

@@ -2,6 +2,7 @@ package pattern
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"toolhost.dev/plugins/grep/bytepair"
@@ -95,6 +96,38 @@ func TestFolded(t *testing.T) {
 		}
 		if got := p.prefix.String(); want[1] != "" && got != want[1] {
 			t.Errorf("%s begins with %s, want %s", expr, got, want[1])
+		}
+	}
+}
+
+// TestPatience: what stands around a text is looked at as long as that pays.
+func TestPatience(t *testing.T) {
+	p, err := Compile("[a-z]_[0-9]x", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for places, want := range map[int][2]int{0: {0, 0}, 2: {2, 2}, 9: {5, 3}} {
+		if at, wrong := p.required.index([]byte("_____"[:3]+"ab_1x"), places); at != want[0] || wrong != want[1] {
+			t.Errorf("%d places: at %d after %d wrong ones, want %v", places, at, wrong, want)
+		}
+	}
+	m := p.Matcher(t.Context())
+	most := m.patience.Places()
+	for _, c := range []struct {
+		line   string
+		lines  int
+		places func(left int) bool
+	}{
+		{strings.Repeat("_", 79) + "\n", 200, func(left int) bool { return left <= 5 }},
+		{strings.Repeat(" ", 78) + "_\n", 200, func(left int) bool { return left == most }},
+	} {
+		text := []byte(strings.Repeat(c.line, c.lines) + "a_1x\n")
+		start, end, ok, err := m.NextLine(text, 0)
+		if err != nil || !ok || end != len(text) || start != len(text)-5 {
+			t.Fatalf("%d–%d %v %v", start, end, ok, err)
+		}
+		if left := m.patience.Places(); !c.places(left) {
+			t.Errorf("%d of %d places may be looked at after %q", left, most, c.line)
 		}
 	}
 }
