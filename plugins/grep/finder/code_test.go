@@ -167,7 +167,6 @@ func TestCodeHostile(t *testing.T) {
 	h.add("odd/huge.ts=function Wanted() {}\n" + strings.Repeat("// filler filler filler filler filler filler\n", 60_000))
 	hosts := h.inWays("disk", "events")
 	for way, o := range hosts {
-		o.finder.timeLimit = 2 * time.Minute
 		began := time.Now()
 		text, notes, d := o.code(args{"query": "Wanted", "match": "exact", "head_limit": 0})
 		for _, want := range []string{"good.go:3:6 function Wanted", "good.py:1:5 function Wanted", "odd/huge.ts:1:10 function Wanted [pattern]"} {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"toolhost.dev/plugins/grep/index"
 	"toolhost.dev/sdk"
@@ -77,11 +78,18 @@ func newHost(t testing.TB, entries ...string) *host {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
 	h := &host{t: t, cwd: dir, roots: []tool.Root{{Path: dir, Writable: true}}}
-	h.serve(newFinder())
+	h.serve(patientFinder())
 	for _, e := range entries {
 		h.add(e)
 	}
 	return h
+}
+
+// patientFinder is one whose calls are not cut short on a busy machine.
+func patientFinder() *finder {
+	f := newFinder()
+	f.timeLimit = 5 * time.Minute
+	return f
 }
 
 // serve makes a finder the one that is called.
@@ -115,7 +123,7 @@ func (h *host) inWays(names ...string) map[string]*host {
 			continue
 		}
 		o := *h
-		f := newFinder()
+		f := patientFinder()
 		f.configure(c)
 		if name == "few" {
 			f.options.Watches = 2
