@@ -156,6 +156,18 @@ func TestFold(t *testing.T) {
 	}
 }
 
+// TestTheLastStays: a change whose files take all there is makes all others go, but not itself.
+func TestTheLastStays(t *testing.T) {
+	for _, dir := range []string{"", t.TempDir()} {
+		s := open(t, dir, 100_000)
+		change(t, s, "s", file("/f", "1", "2"))
+		change(t, s, "s", file("/g", strings.Repeat("x", 100_000), "y"))
+		if got := ids(t, s, "s", ""); got != "2 |" {
+			t.Error(got)
+		}
+	}
+}
+
 func TestTheOldestMakesRoom(t *testing.T) {
 	s := open(t, t.TempDir(), 100_000)
 	text := func(i int) string { return strings.Repeat(fmt.Sprint(i%10), 30_000) }

@@ -126,7 +126,7 @@ func (s *Store) trim(ctx context.Context, kept []int64) {
 		if before != nil {
 			<-before
 		}
-		// A failure is told to who comes next, as the history does not work then.
+		// The next change tries again if it fails.
 		_ = s.transact(after, db, func(tx *transaction) error { return s.makeRoom(after, tx, kept) })
 	}()
 }

@@ -45,6 +45,7 @@ either:
 one:
 	CMPQ DI, R8
 	JHI  last
+block:
 	VPOR (DI), Y7, Y2
 	VPCMPEQB Y2, Y0, Y2
 	VPOR (DI)(DX*1), Y8, Y3
@@ -61,14 +62,7 @@ last:
 	CMPQ DI, R9
 	JCC  none
 	MOVQ R8, DI
-	VPOR (DI), Y7, Y2
-	VPCMPEQB Y2, Y0, Y2
-	VPOR (DI)(DX*1), Y8, Y3
-	VPCMPEQB Y3, Y1, Y3
-	VPAND Y2, Y3, Y2
-	VPMOVMSKB Y2, AX
-	TESTL AX, AX
-	JNZ  found
+	JMP  block
 none:
 	VZEROUPPER
 	MOVQ $-1, ret+40(FP)

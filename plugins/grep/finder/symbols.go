@@ -3,8 +3,6 @@ package finder
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -65,11 +63,7 @@ func (s *symbols) fill(p *place, t *tree) {
 	}
 	s.work.Go(func() {
 		err := workers.Catch(func() error { return s.parseRest(p, t) })
-		var fault *workers.PanicError
-		switch {
-		case errors.As(err, &fault): // it would come again: only what queries ask for is parsed
-			fmt.Fprintf(os.Stderr, "parsing ahead in %s failed: %v\n%s", t.Path, fault.Value, fault.Stack)
-		case err != nil:
+		if _, ok := errors.AsType[*workers.PanicError](err); err != nil && !ok { // a defect would show again
 			s.filling.again(t.at)
 		}
 	})

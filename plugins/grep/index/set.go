@@ -225,10 +225,10 @@ const (
 // faulty gives the index up for good if an error is a fault of ours: it would come again with the same files.
 // Calls search the disk then. The caller holds t.mu.
 func (t *Tree) faulty(err error) bool {
-	f, ok := errors.AsType[*workers.PanicError](err)
+	_, ok := errors.AsType[*workers.PanicError](err)
 	if ok {
-		t.state, t.why = Refused, f.Error()
-		fmt.Fprintf(os.Stderr, "the index of %s failed and is not made again: %v\n%s", t.path, f.Value, f.Stack)
+		t.state, t.why = Refused, err.Error()
+		fmt.Fprintf(os.Stderr, "the index of %s failed and is not made again: %v\n", t.path, err)
 	}
 	return ok
 }

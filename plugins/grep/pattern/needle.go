@@ -128,7 +128,7 @@ func (l *needle) next(buf []byte) int {
 // as long as the text.
 func (l *needle) candidate(buf []byte) int {
 	last := len(buf) - len(l.text)
-	if l.pair.Distance > 0 && bytepair.Fast {
+	if l.pair.Distance > 0 && (bytepair.Fast || l.folded) {
 		return l.pair.Index(buf[l.first : last+l.first+l.pair.Distance+1])
 	}
 	return bytes.IndexByte(buf[l.rare:last+l.rare+1], l.text[l.rare])

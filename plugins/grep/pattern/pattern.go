@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"toolhost.dev/plugins/grep/automaton"
+	"toolhost.dev/plugins/grep/bytepair"
 	"toolhost.dev/plugins/grep/syntax"
 )
 
@@ -76,9 +77,10 @@ func Compile(expr string, o Options) (*Pattern, error) {
 	if p.prog, err = automaton.Compile(tree); err != nil {
 		return nil, err
 	}
-	r, exact := requirementOf(tree)
+	fold := bytepair.Fast // elsewhere the automaton is as fast
+	r, exact := requirementOf(tree, fold)
 	p.required, p.exact = newNeedle(r), exact
-	p.prefix = newNeedle(prefixOf(tree))
+	p.prefix = newNeedle(prefixOf(tree, fold))
 	p.literals = literalsOf(tree)
 	return p, nil
 }

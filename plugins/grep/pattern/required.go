@@ -1,9 +1,6 @@
 package pattern
 
-import (
-	"toolhost.dev/plugins/grep/bytepair"
-	"toolhost.dev/plugins/grep/syntax"
-)
+import "toolhost.dev/plugins/grep/syntax"
 
 // requirement is a text that is in every match of a pattern.
 type requirement struct {
@@ -15,15 +12,16 @@ type requirement struct {
 	before, after []*byteSet
 }
 
-// requirementOf gives the longest text that is in every match, and whether it is the only match.
-func requirementOf(n *syntax.Node) (r requirement, exact bool) {
+// requirementOf gives the longest text that is in every match, and whether it is the only match. With
+// fold, it may be one in small or capital letters.
+func requirementOf(n *syntax.Node, fold bool) (r requirement, exact bool) {
 	if n.Op == syntax.OpClass || n.Op == syntax.OpConcat {
 		if text, ok := literal(n); ok && len(text) > 0 {
 			return requirement{text: text}, true
 		}
 	}
 	l := longest(n, literal)
-	if f := longest(n, folded); bytepair.Fast && len(f.text) > max(1, len(l.text)) {
+	if f := longest(n, folded); fold && len(f.text) > max(1, len(l.text)) {
 		l, r.folded = f, true
 	}
 	r.text = l.text
@@ -38,10 +36,10 @@ func requirementOf(n *syntax.Node) (r requirement, exact bool) {
 // too much.
 const minPrefix = 3
 
-// prefixOf gives a text that every match begins with.
-func prefixOf(n *syntax.Node) requirement {
+// prefixOf gives a text that every match begins with. fold is as in requirementOf.
+func prefixOf(n *syntax.Node, fold bool) requirement {
 	r := prefixBy(n, literal)
-	if f := prefixBy(n, folded); bytepair.Fast && len(f.text) > len(r.text) {
+	if f := prefixBy(n, folded); fold && len(f.text) > len(r.text) {
 		r, r.folded = f, true
 	}
 	return r

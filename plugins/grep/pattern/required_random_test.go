@@ -49,35 +49,25 @@ func TestRequirementLosesNothing(t *testing.T) {
 				b.WriteString(letters[r.IntN(len(letters))])
 			}
 			text := []byte(b.String())
-			for pos := 0; pos <= len(text); {
-				s1, e1, ok1, err1 := m.Find(text, pos)
-				s2, e2, ok2, err2 := reference.Find(text, pos)
-				if ok1 != ok2 || ok1 && (s1 != s2 || e1 != e2) || err1 != nil || err2 != nil {
-					t.Fatalf("%s in %q from %d: %d–%d %v %v, without knowledge %d–%d %v %v", e, text, pos, s1, e1, ok1, err1, s2, e2, ok2, err2)
+			for way, find := range map[string]func(m *Matcher, pos int) (start, end int, ok bool, err error){
+				"matches": func(m *Matcher, pos int) (int, int, bool, error) { return m.Find(text, pos) },
+				"lines":   func(m *Matcher, pos int) (int, int, bool, error) { return m.NextLine(text, pos) },
+			} {
+				if way == "lines" && p.Crossing() {
+					continue
 				}
-				if !ok1 {
-					break
+				for pos, ok := 0, true; ok && pos <= len(text); found++ {
+					start, end, there, err := find(m, pos)
+					wantStart, wantEnd, want, wantErr := find(reference, pos)
+					if there != want || there && (start != wantStart || end != wantEnd) || err != nil || wantErr != nil {
+						t.Fatalf("%s: %s of %q from %d: %d–%d %v %v, without knowledge %d–%d %v %v", e, way, text, pos, start, end, there, err, wantStart, wantEnd, want, wantErr)
+					}
+					ok, pos = there, max(end, start+1)
 				}
-				found++
-				pos = max(e1, s1+1)
-			}
-			if p.Crossing() {
-				continue
-			}
-			for pos := 0; pos < len(text); {
-				s1, e1, ok1, err1 := m.NextLine(text, pos)
-				s2, e2, ok2, err2 := reference.NextLine(text, pos)
-				if ok1 != ok2 || ok1 && (s1 != s2 || e1 != e2) || err1 != nil || err2 != nil {
-					t.Fatalf("%s in the lines of %q from %d: %d–%d %v %v, without knowledge %d–%d %v %v", e, text, pos, s1, e1, ok1, err1, s2, e2, ok2, err2)
-				}
-				if !ok1 {
-					break
-				}
-				pos = e1
 			}
 		}
 	}
-	if known < compiled/3 || found < compiled {
-		t.Errorf("%d patterns, of %d a text is known, %d matches: too few", compiled, known, found)
+	if known < compiled/3 || found < 20*compiled {
+		t.Errorf("%d patterns, of %d a text is known, %d answers: too few", compiled, known, found)
 	}
 }

@@ -3,7 +3,8 @@ package walk
 import (
 	"context"
 	"sync"
-	"sync/atomic"
+
+	"toolhost.dev/plugins/grep/workers"
 )
 
 // queue is the tasks that wait. The last one in is the first one out, so that few
@@ -54,38 +55,34 @@ func (q *queue) done() {
 
 // run does a task and all that come of it. When ctx ends, what waits is dropped, and
 // only closed. A panic in do is passed on to the caller when all workers have ended.
-func (q *queue) run(ctx context.Context, workers int, first *task, do func(ctx context.Context, worker int, t *task)) {
+func (q *queue) run(ctx context.Context, n int, first *task, do func(ctx context.Context, worker int, t *task)) {
 	q.more = sync.NewCond(&q.mu)
 	q.tasks = []*task{first}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	var panicked atomic.Pointer[any]
-	one := func(worker int, t *task) {
+	one := func(worker int, t *task) error {
 		defer q.done()
-		defer func() {
-			if p := recover(); p != nil {
-				panicked.CompareAndSwap(nil, &p)
-				stop()
+		return workers.Catch(func() error {
+			if ctx.Err() == nil {
+				do(ctx, worker, t)
+			} else {
+				t.drop()
 			}
-		}()
-		if ctx.Err() == nil {
-			do(ctx, worker, t)
-		} else {
-			t.drop()
-		}
-	}
-	var wg sync.WaitGroup
-	for worker := range workers {
-		wg.Go(func() {
-			for t := q.pop(); t != nil; t = q.pop() {
-				one(worker, t)
-			}
+			return nil
 		})
 	}
-	wg.Wait()
-	if p := panicked.Load(); p != nil {
-		panic(*p)
-	}
+	workers.Run(n, func(worker int) {
+		var failed error
+		for t := q.pop(); t != nil; t = q.pop() {
+			if err := one(worker, t); err != nil {
+				failed = err
+				stop()
+			}
+		}
+		if failed != nil {
+			panic(failed)
+		}
+	})
 }
 
 // drop gives up a task that was not done.

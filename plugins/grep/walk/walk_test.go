@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -20,6 +21,7 @@ import (
 
 	"toolhost.dev/plugins/grep/filetype"
 	"toolhost.dev/plugins/grep/ignore"
+	"toolhost.dev/plugins/grep/workers"
 )
 
 // asNobody is set in the environment of a test that runs itself without root's rights.
@@ -355,13 +357,24 @@ func TestDescriptorsAreClosed(t *testing.T) {
 }
 
 func TestPanicReachesTheCaller(t *testing.T) {
-	s := tree(t, "a=", "b/c=")
+	var entries []string
+	for i := range 100 {
+		entries = append(entries, fmt.Sprintf("d%d/f=", i))
+	}
+	s := tree(t, entries...)
+	var visits atomic.Int64
 	defer func() {
-		if p := recover(); p != "visited" {
+		if n := visits.Load(); n > 50 { // what was under way ends
+			t.Errorf("%d visits after a panic", n)
+		}
+		if p, ok := recover().(*workers.PanicError); !ok || p.Value != "visited" {
 			t.Errorf("recovered %v", p)
 		}
 	}()
-	_ = Walk(t.Context(), s, Options{}, new(Skipped), func(int, *Dir, Entry) { panic("visited") })
+	_ = Walk(t.Context(), s, Options{}, new(Skipped), func(int, *Dir, Entry) {
+		visits.Add(1)
+		panic("visited")
+	})
 	t.Error("no panic")
 }
 

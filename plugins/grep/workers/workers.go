@@ -4,28 +4,28 @@ package workers
 
 import (
 	"fmt"
+	"os"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
 )
 
-// PanicError is a panic that was caught. It is an error, and what Run panics with.
-type PanicError struct {
-	Value any
-	Stack []byte // where it came about
-}
+// PanicError is a panic that was caught. It is what Run panics with. Where it came about is written to
+// standard error, which is the plugin's log.
+type PanicError struct{ Value any }
 
 // Error implements error.
-func (f *PanicError) Error() string {
-	return fmt.Sprintf("this is a defect of the plugin: %v", f.Value)
+func (e *PanicError) Error() string {
+	return fmt.Sprintf("this is a defect of the plugin: %v", e.Value)
 }
 
 // caught gives the value of a panic as an error.
 func caught(p any) *PanicError {
-	if f, ok := p.(*PanicError); ok {
-		return f
+	if e, ok := p.(*PanicError); ok {
+		return e
 	}
-	return &PanicError{p, debug.Stack()}
+	fmt.Fprintf(os.Stderr, "panic: %v\n%s", p, debug.Stack())
+	return &PanicError{p}
 }
 
 // Run calls do n times at once, with the numbers from 0 on, and waits for all of them. If one panics, Run
@@ -44,8 +44,8 @@ func Run(n int, do func(worker int)) {
 		})
 	}
 	wg.Wait()
-	if f := failed.Load(); f != nil {
-		panic(f)
+	if err := failed.Load(); err != nil {
+		panic(err)
 	}
 }
 

@@ -2,33 +2,45 @@ package workers
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 )
 
 func TestRun(t *testing.T) {
+	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func(was *os.File) { os.Stderr = was }(os.Stderr)
+	os.Stderr = log
 	var sum, ended atomic.Int64
 	Run(5, func(w int) { sum.Add(1 << w) })
 	Run(0, func(int) { t.Error("none was asked for") })
 	if sum.Load() != 31 {
 		t.Error(sum.Load())
 	}
-	go1 := make(chan struct{})
-	err := Catch(func() error {
+	panicking := make(chan struct{})
+	err = Catch(func() error {
 		Run(3, func(w int) {
 			defer ended.Add(1)
 			if w == 1 {
-				defer close(go1)
+				defer close(panicking)
 				panic("oh")
 			}
-			<-go1
+			<-panicking
 		})
 		return errors.New("it goes on")
 	})
 	var f *PanicError
-	if !errors.As(err, &f) || f.Value != "oh" || ended.Load() != 3 || !strings.Contains(string(f.Stack), "TestRun") || !strings.Contains(err.Error(), "oh") {
+	if !errors.As(err, &f) || f.Value != "oh" || ended.Load() != 3 || !strings.Contains(err.Error(), "oh") {
 		t.Errorf("%v, %d ended", err, ended.Load())
+	}
+	text, err := os.ReadFile(log.Name())
+	if err != nil || strings.Count(string(text), "panic: oh\n") != 1 || !strings.Contains(string(text), "workers.TestRun") {
+		t.Errorf("%v: the log has not once where it came about:\n%s", err, text)
 	}
 }
 
