@@ -58,10 +58,12 @@ func TestSoak(t *testing.T) {
 	s := newSoak(t, bin)
 	s.each(t)
 	s.under(t, calmTime, false) // every session has its shell, and the database its connections
+	s.atOnce(t)
 	inside := settled(t, runtimeDir, footprint{})
 	kills := s.under(t, during, true)
 	s.each(t) // every plugin runs again
 	s.under(t, calmTime, false)
+	s.atOnce(t)
 	if after := settled(t, runtimeDir, inside); after.more(inside) {
 		t.Errorf("in a host that goes on, %d kills leave something behind\nbefore: %s\nafter:  %s\nbefore: %s\nafter:  %s", kills, inside, after, inside.details, after.details)
 	}
@@ -146,6 +148,28 @@ func (s *soak) each(t *testing.T) {
 			t.Fatalf("%s%s: %q %v", c.request.Name, c.request.Command, res.Output, res.Error)
 		}
 	}
+}
+
+// atOnce makes so many calls at once that each plugin has all the streams that a host keeps for it.
+func (s *soak) atOnce(t *testing.T) {
+	t.Helper()
+	var wg sync.WaitGroup
+	for i := range 8 {
+		session := fmt.Sprintf("at-once-%d", i)
+		run := func(req host.Request) {
+			req.Session = session
+			if res := s.host.Run(t.Context(), req, nil); !res.Success() {
+				t.Error(res.Error)
+			}
+		}
+		wg.Go(func() {
+			for range 100 {
+				run(host.Request{Name: "count", Arguments: []byte(`{}`)})
+			}
+			run(host.Request{Command: "sleep 0.5"})
+		})
+	}
+	wg.Wait()
 }
 
 // under makes calls for some time, and may kill plugins meanwhile; it says how many.

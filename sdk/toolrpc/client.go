@@ -26,7 +26,8 @@ const endGrace = time.Second
 // is safe for concurrent use.
 type Client struct {
 	rpc    toolpb.PluginServiceClient
-	shared atomic.Pointer[sharedStream] // nil: the plugin has none
+	shared atomic.Pointer[sharedStream] // nil: the plugin has no Calls
+	kept   keptStreams
 	// HostVersion is told to the plugin.
 	HostVersion string
 }
@@ -109,21 +110,24 @@ func (c *Client) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *too
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = max(time.Until(deadline), time.Millisecond)
 	}
-	if err := l.send(&toolpb.CallRequest{Message: &toolpb.CallRequest_Start{Start: startToPB(call, timeout)}}); err != nil {
-		// The reason is what recv says; send only knows that it is over.
-		_, err = l.recv()
-		l.cut()
-		return tool.Failed(callError(err))
-	}
+	var starting sync.Mutex // held until the plugin was told to start: it must not hear that it is to stop before
+	starting.Lock()
 	stop := context.AfterFunc(ctx, func() {
 		defer time.AfterFunc(CancelGrace, l.cut)
 		reason := toolpb.Cancel_REASON_CANCELED
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			reason = toolpb.Cancel_REASON_DEADLINE
 		}
-		go l.send(&toolpb.CallRequest{Message: &toolpb.CallRequest_Cancel{Cancel: &toolpb.Cancel{Reason: reason}}}) //nolint:errcheck // the call is cut off if it does not get through
+		go func() {
+			starting.Lock()
+			defer starting.Unlock()
+			_ = l.send(&toolpb.CallRequest{Message: &toolpb.CallRequest_Cancel{Cancel: &toolpb.Cancel{Reason: reason}}}) // the call is cut off if it does not get through
+		}()
 	})
 	defer stop()
+	// Why it cannot be sent is what listen hears; send only knows that it is over.
+	_ = l.send(&toolpb.CallRequest{Message: &toolpb.CallRequest_Start{Start: startToPB(call, timeout)}})
+	starting.Unlock()
 	res, err := conv.listen()
 	switch {
 	case err == nil:
@@ -149,10 +153,13 @@ type line interface {
 }
 
 // line gives the shared stream to calls that are short as a rule and harmless to give up,
-// and a stream of its own to any other.
+// and a stream for itself to any other.
 func (c *Client) line(ctx context.Context, call *tool.Call) (line, error) {
-	if shared := c.shared.Load(); shared != nil && shared.takes(call.Tool) {
-		return shared.begin(c.rpc)
+	if shared := c.shared.Load(); shared != nil {
+		if shared.takes(call.Tool) {
+			return shared.begin(c.rpc)
+		}
+		return c.kept.begin(c.rpc)
 	}
 	// The stream outlives ctx by the grace, so that a canceled call can still answer.
 	streamCtx, cut := context.WithCancel(context.WithoutCancel(ctx))

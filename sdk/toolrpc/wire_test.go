@@ -74,19 +74,26 @@ func connect(t *testing.T, impl toolpb.PluginServiceServer) *Client {
 
 func serve(t *testing.T, call func(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result) *Client {
 	c := connect(t, &server{impl: &fake{call: call}})
-	if overOneStream {
-		c.shared.Store(&sharedStream{takes: func(string) bool { return true }})
+	if over != nil {
+		over(c)
 	}
 	return c
 }
 
-// overOneStream has [serve] send all calls over one stream.
-var overOneStream bool
+// over, when not nil, has [serve] send calls over streams of Calls.
+var over func(*Client) *Client
 
-// TestOverOneStream: what holds of a call on a stream of its own holds of it on a shared one.
-func TestOverOneStream(t *testing.T) {
-	overOneStream = true
-	defer func() { overOneStream = false }()
+// TestOverCalls: what holds of a call on a stream of its own holds of it on a shared one, and on
+// one that was kept.
+func TestOverCalls(t *testing.T) {
+	for way, set := range map[string]func(*Client) *Client{"shared": shared, "kept": kept} {
+		over = set
+		t.Run(way, overCalls)
+	}
+	over = nil
+}
+
+func overCalls(t *testing.T) {
 	for name, test := range map[string]func(*testing.T){
 		"events": TestEventsComeInOrder, "large output": TestLargeOutputIsCut, "call and result": TestCallAndResultComeThrough,
 		"kinds": TestEveryKindComesThrough, "UTF-8": TestInvalidUTF8IsReplaced, "asks": TestAsks, "held up": TestAnAskHoldsNothingUp,

@@ -46,8 +46,8 @@ type PluginServiceClient interface {
 	Configure(ctx context.Context, in *ConfigureRequest, opts ...grpc.CallOption) (*ConfigureResponse, error)
 	// Call runs one tool once. One stream carries one call.
 	Call(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[CallRequest, CallResponse], error)
-	// Calls carries any number of calls beside each other, for short ones. Only
-	// plugins with the capability "calls" have it.
+	// Calls carries any number of calls, beside or after each other. Only plugins
+	// with the capability "calls" have it.
 	Calls(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[CallsRequest, CallsResponse], error)
 	// Health says whether the plugin, or one of its tools, can work now.
 	Health(ctx context.Context, in *HealthRequest, opts ...grpc.CallOption) (*HealthResponse, error)
@@ -158,8 +158,8 @@ type PluginServiceServer interface {
 	Configure(context.Context, *ConfigureRequest) (*ConfigureResponse, error)
 	// Call runs one tool once. One stream carries one call.
 	Call(grpc.BidiStreamingServer[CallRequest, CallResponse]) error
-	// Calls carries any number of calls beside each other, for short ones. Only
-	// plugins with the capability "calls" have it.
+	// Calls carries any number of calls, beside or after each other. Only plugins
+	// with the capability "calls" have it.
 	Calls(grpc.BidiStreamingServer[CallsRequest, CallsResponse]) error
 	// Health says whether the plugin, or one of its tools, can work now.
 	Health(context.Context, *HealthRequest) (*HealthResponse, error)

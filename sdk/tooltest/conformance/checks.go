@@ -88,8 +88,8 @@ var checks = []check{
 		fix: "Let any number of calls run at once: a thread or a task for each, no lock around them, and no state that they share without one.",
 	},
 	{
-		id: "shared-stream", title: "calls on a shared stream have their results", section: "Calls", run: checkShared,
-		fix: "Go on reading while calls run, and ignore messages for calls that there are not; or leave the capability calls out.",
+		id: "shared-stream", title: "calls on a shared stream have their results, and it stays open", section: "Calls", run: checkShared,
+		fix: "Go on reading while calls run and after them, do not end the stream, and ignore messages for calls that there are not; or leave the capability calls out.",
 	},
 	{
 		id: "drain", title: "Drain refuses new calls and lets running ones end", section: "Health, Drain, end", run: checkDrain,

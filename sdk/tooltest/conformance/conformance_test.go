@@ -67,7 +67,7 @@ func TestFaults(t *testing.T) {
 		"bad-data": "results", "no-json": "results", "kindless": "results", "relative": "results", "bad-example": "examples", "dead-example": "examples",
 		"trusting": "bad-arguments", "no-such-method": "unknown-tool", "strict": "unknown-fields", "strict-stream": "unknown-fields",
 		"stubborn": "cancel", "timeless": "deadline", "fragile": "reset", "small": "large", "lonely": "concurrent",
-		"shared-mixed": "shared-stream", "shared-strict": "shared-stream", "undrained": "drain", "deaf-drain": "drain",
+		"shared-mixed": "shared-stream", "shared-strict": "shared-stream", "shared-short": "shared-stream", "undrained": "drain", "deaf-drain": "drain",
 		"orphan": "lifeline", "flock": "beside", "lockfile": "restart", "": "",
 	}
 	for mode, want := range caught {

@@ -281,9 +281,9 @@ func report(stream callStream) error {
 	return say(stream, good)
 }
 
-// Calls is a shared stream that does not keep the calls apart.
+// Calls is a shared stream that does not keep the calls apart, or ends.
 func (p *plugin) Calls(stream grpc.BidiStreamingServer[toolpb.CallsRequest, toolpb.CallsResponse]) error {
-	for {
+	for answered := 0; ; {
 		m, err := stream.Recv()
 		if err != nil {
 			return err
@@ -299,6 +299,9 @@ func (p *plugin) Calls(stream grpc.BidiStreamingServer[toolpb.CallsRequest, tool
 			id = 1
 		}
 		_ = stream.Send(&toolpb.CallsResponse{Call: id, Message: &toolpb.CallResponse{Message: &toolpb.CallResponse_Result{Result: &toolpb.Result{Output: "sample"}}}})
+		if answered++; answered == 20 && mode == "shared-short" {
+			return nil
+		}
 	}
 }
 

@@ -1,0 +1,168 @@
+package toolrpc
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"toolhost.dev/sdk/tool"
+	toolpb "toolhost.dev/sdk/toolpb/v2"
+)
+
+func kept(c *Client) *Client {
+	c.shared.Store(&sharedStream{takes: func(string) bool { return false }})
+	return c
+}
+
+// counted is a plugin that counts its streams, and how many of them are open.
+type counted struct {
+	server
+	opened, open atomic.Int32
+}
+
+func (c *counted) Calls(s respondCalls) error {
+	c.opened.Add(1)
+	c.open.Add(1)
+	defer c.open.Add(-1)
+	return c.server.Calls(s)
+}
+
+// TestKeptStreams: calls one after another go over one stream, and those at once over one each.
+func TestKeptStreams(t *testing.T) {
+	together := make(chan struct{})
+	p := &counted{server: server{impl: &fake{call: func(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result {
+		peer.Output(tool.Stdout, []byte(call.Tool))
+		if strings.HasPrefix(call.Tool, "together") {
+			select {
+			case <-together:
+			case <-ctx.Done():
+			}
+		}
+		return &tool.Result{Output: call.Tool}
+	}}}}
+	c := kept(connect(t, p))
+	for i := range 20 {
+		r, name := &recorder{}, fmt.Sprint("t", i)
+		if res := c.Call(t.Context(), &tool.Call{Tool: name}, r); res.Output != name || !slices.Equal(r.events, []string{"output 1 " + name}) {
+			t.Errorf("%q %v %q", res.Output, res.Error, r.events)
+		}
+	}
+	if n := p.opened.Load(); n != 1 {
+		t.Errorf("%d streams for calls one after another", n)
+	}
+	const many = 3 * maxKeptStreams
+	var wg sync.WaitGroup
+	for i := range many {
+		wg.Go(func() {
+			r, name := &recorder{}, fmt.Sprint("together", i)
+			if res := c.Call(t.Context(), &tool.Call{Tool: name}, r); res.Output != name || !slices.Equal(r.events, []string{"output 1 " + name}) {
+				t.Errorf("%q %v %q", res.Output, res.Error, r.events)
+			}
+		})
+	}
+	within(t, func() bool { return p.open.Load() == many })
+	close(together)
+	wg.Wait()
+	within(t, func() bool { return p.open.Load() == maxKeptStreams })
+	c.Call(t.Context(), &tool.Call{}, &recorder{})
+	if n := p.opened.Load(); n != many {
+		t.Errorf("%d streams were opened for %d calls at once", n, many)
+	}
+}
+
+func within(t *testing.T, so func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !so(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it has not come about")
+		}
+	}
+}
+
+// TestCutStreamIsNotKept: what a call that was given up says does not get to another one.
+func TestCutStreamIsNotKept(t *testing.T) {
+	released := make(chan struct{})
+	p := &counted{server: server{impl: &fake{call: func(_ context.Context, call *tool.Call, peer tool.Peer) *tool.Result {
+		if call.Tool == "stubborn" {
+			<-released
+			peer.Output(tool.Stdout, []byte("late"))
+		}
+		return &tool.Result{Output: call.Tool}
+	}}}}
+	c := kept(connect(t, p))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if res := c.Call(ctx, &tool.Call{Tool: "stubborn"}, &recorder{}); res.Error == nil {
+		t.Error(res)
+	}
+	close(released)
+	within(t, func() bool { return p.open.Load() == 0 })
+	r := &recorder{}
+	if res := c.Call(t.Context(), &tool.Call{Tool: "next"}, r); res.Output != "next" || len(r.events) > 0 {
+		t.Errorf("%q %v %q", res.Output, res.Error, r.events)
+	}
+}
+
+// TestLateCancel: a call that is canceled when it ends does not cancel the one after it on its stream.
+func TestLateCancel(t *testing.T) {
+	c := kept(serve(t, func(ctx context.Context, call *tool.Call, _ tool.Peer) *tool.Result {
+		if call.Tool == "next" {
+			select {
+			case <-ctx.Done():
+				return tool.Failed(context.Cause(ctx))
+			case <-time.After(time.Millisecond):
+			}
+		}
+		return &tool.Result{Output: call.Tool}
+	}))
+	for i := range 200 {
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			time.Sleep(time.Duration(i) * time.Microsecond)
+			cancel()
+		}()
+		c.Call(ctx, &tool.Call{Tool: "canceled"}, &recorder{})
+		if res := c.Call(t.Context(), &tool.Call{Tool: "next"}, &recorder{}); res.Output != "next" {
+			t.Fatalf("round %d: %v", i, res.Error)
+		}
+		cancel()
+	}
+}
+
+// TestPluginThatTakesNothing: a call that cannot even be handed over ends when it is canceled, whatever
+// stream it is to go over, and the plugin never hears of it.
+func TestPluginThatTakesNothing(t *testing.T) {
+	for way, set := range map[string]func(*Client) *Client{"own": func(c *Client) *Client { return c }, "kept": kept} {
+		t.Run(way, func(t *testing.T) {
+			c := set(connect(t, deaf{}))
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			defer cancel()
+			big := []byte(`"` + strings.Repeat("x", 8<<20) + `"`) // more than the windows take
+			began := time.Now()
+			res := c.Call(ctx, &tool.Call{Tool: "x", Arguments: big}, &recorder{})
+			if res.Error == nil || res.Error.Kind != tool.Timeout || time.Since(began) > 20*time.Second {
+				t.Errorf("%v after %s", res.Error, time.Since(began))
+			}
+		})
+	}
+}
+
+// deaf is a plugin that reads nothing.
+type deaf struct {
+	toolpb.UnimplementedPluginServiceServer
+}
+
+func (deaf) Call(s respond) error {
+	<-s.Context().Done()
+	return nil
+}
+
+func (deaf) Calls(s respondCalls) error {
+	<-s.Context().Done()
+	return nil
+}
