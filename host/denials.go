@@ -148,8 +148,11 @@ func (g *generation) denied(h *Host) func(string, []tool.Root, time.Time, string
 			return out
 		}
 		for _, r := range roots {
+			if before, known := h.redirected.Load(r.Path); !r.Writable || !known || before == true {
+				continue
+			}
 			path := sandbox.Redirects(r.Path)
-			if before, known := h.redirected.Load(r.Path); path == "" || !r.Writable || !known || before == true {
+			if path == "" {
 				continue
 			}
 			aside := path + ".from-sandbox"

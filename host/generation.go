@@ -75,7 +75,7 @@ func (h *Host) newMember(p config.Plugin, cfg *config.Config, conf *confinement,
 	m := &member{Plugin: p}
 	m.plugin = h.super.Add(supervisor.Spec{
 		Name: p.Name, Path: p.Path, Args: p.Args, Env: p.Env, StartTimeout: p.StartTimeout, Config: p.Config,
-		Roots: h.findRoots(cfg, h.opts.Workspace), StateDir: h.pluginStateDir(p.Name),
+		Roots: h.newRootSets(cfg).of(h.opts.Workspace), StateDir: h.pluginStateDir(p.Name),
 		Confine:    func(s supervisor.Start) (*supervisor.Confined, error) { return h.confine(conf, &m.Plugin, s) },
 		Diagnose:   func(diags []tool.Diagnostic) string { return cfg.At(p.Name, diags) },
 		Inherit:    func() *os.File { return h.commands.inherit(m) },
@@ -111,7 +111,7 @@ func (h *Host) newMember(p config.Plugin, cfg *config.Config, conf *confinement,
 // the operator's rules for these tools; those that can be are in force all the same.
 func (h *Host) assemble(cfg *config.Config, conf *confinement, members []*member) (g *generation, refused map[string]error, err error) {
 	g = &generation{cfg: cfg, confinement: conf, members: members, registry: registry.New(), unloaded: make(map[string]string)}
-	g.roots = &rootSets{find: func(workspace string) []tool.Root { return h.findRoots(cfg, workspace) }}
+	g.roots = h.newRootSets(cfg)
 	set := make(supervisor.Set, len(members))
 	refused = make(map[string]error)
 	before := h.definitionsBefore(members)
@@ -281,9 +281,13 @@ func (g *generation) checkToolBlocks() {
 // rootSets are what the sessions of each workspace may touch.
 type rootSets struct {
 	find func(workspace string) []tool.Root
+	// output is the directory of what a plugin lets all tools read; empty: there is none.
+	output  func(plugin string) string
+	plugins []string
 
-	mu sync.Mutex
-	by map[string][]tool.Root // forgotten after calls that may change them
+	mu      sync.Mutex
+	by      map[string][]tool.Root // by workspace; forgotten after calls that may change them
+	outputs map[string]bool        // by plugin: whether the directory is there
 }
 
 // of gives the roots of a workspace. Do not change them.
@@ -293,29 +297,48 @@ func (r *rootSets) of(workspace string) []tool.Root {
 	roots := r.by[workspace]
 	if roots == nil {
 		roots = r.find(workspace)
-		if r.by == nil {
-			r.by = make(map[string][]tool.Root)
+		for _, p := range r.plugins {
+			there, known := r.outputs[p]
+			dir := r.output(p)
+			if !known {
+				there = dir != "" && isDir(dir)
+				r.outputs[p] = there
+			}
+			if there {
+				roots = append(roots, tool.Root{Path: dir})
+			}
 		}
 		r.by[workspace] = roots
 	}
 	return roots
 }
 
-// forget has them found again: a call may have made a directory that is one.
-func (r *rootSets) forget() {
+// forget has them found again: a call of that plugin may have made a directory that is one.
+// Each call of the shell comes here, so what others have let all tools read is not looked for.
+func (r *rootSets) forget(plugin string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	clear(r.by)
+	delete(r.outputs, plugin)
 }
 
-func (h *Host) findRoots(cfg *config.Config, workspace string) []tool.Root {
-	roots := configuredRoots(cfg, workspace)
-	// What a plugin puts into "output" in its state directory, such as the whole of an
-	// output that was too long, may be read by all tools.
-	for _, p := range cfg.Plugins {
-		if dir := h.pluginStateDir(p.Name); dir != "" && isDir(filepath.Join(dir, "output")) {
-			roots = append(roots, tool.Root{Path: filepath.Join(dir, "output")})
-		}
+func (h *Host) newRootSets(cfg *config.Config) *rootSets {
+	r := &rootSets{
+		find: func(workspace string) []tool.Root { return configuredRoots(cfg, workspace) }, output: h.outputDir,
+		by: make(map[string][]tool.Root), outputs: make(map[string]bool),
 	}
-	return roots
+	for _, p := range cfg.Plugins {
+		r.plugins = append(r.plugins, p.Name)
+	}
+	return r
+}
+
+// outputDir is where a plugin puts what all tools may read, such as the whole of an output that
+// was too long; empty when nothing is kept.
+func (h *Host) outputDir(plugin string) string {
+	dir := h.pluginStateDir(plugin)
+	if dir == "" {
+		return ""
+	}
+	return filepath.Join(dir, "output")
 }

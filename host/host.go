@@ -338,7 +338,7 @@ func (p *Pending) Run(ctx context.Context) *Result {
 		return p.failed
 	}
 	if !p.inner.ReadOnly() {
-		defer p.host.current.Load().roots.forget()
+		defer func() { p.host.current.Load().roots.forget(p.inner.Plugin()) }()
 	}
 	return p.inner.Run(ctx, p.front)
 }
