@@ -40,8 +40,10 @@ func reapOrphans() {
 		signal.Notify(family.look, syscall.SIGCHLD)
 		go func() {
 			for range family.look {
+				// A burst of deaths is one look at /proc, and none comes between a command's end
+				// and its result.
+				time.Sleep(20 * time.Millisecond)
 				family.reap()
-				time.Sleep(20 * time.Millisecond) // a burst of deaths is one look at /proc
 			}
 		}()
 	})
@@ -176,11 +178,10 @@ func (c *children) orphan(p stat) bool {
 // childless reports whether it is certain that no orphan is a child of ours: then no command that
 // has ended has left anything.
 func (c *children) childless() bool {
-	if !haveChildren() {
-		return true
+	if pids, err := adopted(); err == nil {
+		return len(pids) == 0
 	}
-	pids, err := adopted()
-	return err == nil && len(pids) == 0
+	return !haveChildren()
 }
 
 func haveChildren() bool {

@@ -101,10 +101,25 @@ func readStat(pid int) (stat, error) {
 // the process: the kernel gives them to the first thread that lives, Go's lives as long as the
 // process, and keepers start nothing on it.
 func adopted() ([]int, error) {
-	pid := strconv.Itoa(self)
-	b, err := readFile("/proc/self/task/" + pid + "/children")
+	list, err := childrenList()
 	if err != nil {
 		return nil, err
+	}
+	b := make([]byte, 0, 512)
+	for {
+		n, err := unix.Pread(list, b[len(b):cap(b)], int64(len(b)))
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return nil, os.NewSyscallError("pread", err)
+		}
+		if n == 0 {
+			break
+		}
+		if b = b[:len(b)+n]; len(b) == cap(b) {
+			b = slices.Grow(b, len(b))
+		}
 	}
 	var pids []int
 	for _, f := range bytes.Fields(b) {
@@ -116,6 +131,16 @@ func adopted() ([]int, error) {
 	}
 	return pids, nil
 }
+
+// childrenList is what [adopted] reads. It is asked for with each command, and stays open.
+var childrenList = sync.OnceValues(func() (int, error) {
+	path := "/proc/self/task/" + strconv.Itoa(self) + "/children"
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	return fd, nil
+})
 
 // ticksPerSecond is the kernel's USER_HZ, which is this on all systems of Go's.
 const ticksPerSecond = 100

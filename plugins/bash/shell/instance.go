@@ -202,12 +202,10 @@ func (in *instance) wake(c *Command) error {
 	if _, err := in.begin.WriteAt(begin, 0); err != nil {
 		return fmt.Errorf("cannot give the shell its command: %w", err)
 	}
-	closeAll([]*os.File{in.begin, in.input})
-	in.begin, in.input = nil, nil
 	in.tree.Wake()
 	_, err := in.wakeup.Write([]byte{'\n'})
-	_ = in.wakeup.Close()
-	in.wakeup = nil
+	closeAll([]*os.File{in.wakeup, in.begin, in.input}) // while the shell begins
+	in.wakeup, in.begin, in.input = nil, nil, nil
 	if errors.Is(err, syscall.EPIPE) {
 		err = nil // it has ended, which is told by what it did not write
 	}

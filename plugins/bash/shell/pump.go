@@ -52,7 +52,7 @@ func (p *pump) run() {
 		}
 	}
 	if !open || p.late == 0 {
-		_ = p.r.Close()
+		go p.r.Close() //nolint:errcheck // who waits need not wait for that
 		close(p.done)
 		return
 	}

@@ -189,7 +189,7 @@ func (p *Process) attempt(in *instance) (*Outcome, error) {
 		p.shellEnded()
 	}
 	in.dump.read()
-	_ = in.dump.pipe.Close()
+	go in.dump.pipe.Close() //nolint:errcheck // the result need not wait for that
 	for _, p := range []*pump{stdout, stderr} {
 		<-p.done
 	}
