@@ -75,7 +75,7 @@ func (h *Host) newMember(p config.Plugin, cfg *config.Config, conf *confinement,
 	m := &member{Plugin: p}
 	m.plugin = h.super.Add(supervisor.Spec{
 		Name: p.Name, Path: p.Path, Args: p.Args, Env: p.Env, StartTimeout: p.StartTimeout, Config: p.Config,
-		Roots: h.newRootSets(cfg).of(h.opts.Workspace), StateDir: h.pluginStateDir(p.Name),
+		Roots: h.newRootSets(cfg).of(h.opts.Workspace, true), StateDir: h.pluginStateDir(p.Name),
 		Confine:    func(s supervisor.Start) (*supervisor.Confined, error) { return h.confine(conf, &m.Plugin, s) },
 		Diagnose:   func(diags []tool.Diagnostic) string { return cfg.At(p.Name, diags) },
 		Inherit:    func() *os.File { return h.commands.inherit(m) },
@@ -290,10 +290,18 @@ type rootSets struct {
 	outputs map[string]bool        // by plugin: whether the directory is there
 }
 
-// of gives the roots of a workspace. Do not change them.
-func (r *rootSets) of(workspace string) []tool.Root {
+// outputName is the directory, in its state directory, of what a plugin lets all tools read.
+const outputName = "output"
+
+// of gives the roots of a workspace. Do not change them. What plugins let all tools read is looked
+// for again when it is named: that is a look at the disk for each plugin, and hardly a call needs it.
+func (r *rootSets) of(workspace string, named bool) []tool.Root {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if named {
+		clear(r.outputs)
+		delete(r.by, workspace)
+	}
 	roots := r.by[workspace]
 	if roots == nil {
 		roots = r.find(workspace)
@@ -313,13 +321,11 @@ func (r *rootSets) of(workspace string) []tool.Root {
 	return roots
 }
 
-// forget has them found again: a call of that plugin may have made a directory that is one.
-// Each call of the shell comes here, so what others have let all tools read is not looked for.
-func (r *rootSets) forget(plugin string) {
+// forget has those found again that are configured: a call may have made a directory that is one.
+func (r *rootSets) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	clear(r.by)
-	delete(r.outputs, plugin)
 }
 
 func (h *Host) newRootSets(cfg *config.Config) *rootSets {
@@ -340,5 +346,5 @@ func (h *Host) outputDir(plugin string) string {
 	if dir == "" {
 		return ""
 	}
-	return filepath.Join(dir, "output")
+	return filepath.Join(dir, outputName)
 }

@@ -78,7 +78,7 @@ func (g *generation) checkHookPlugins() {
 // writable are the directories that tools may write to.
 func (h *Host) writable(g *generation, workspace string) []string {
 	var out []string
-	for _, r := range g.roots.of(cmp.Or(workspace, h.opts.Workspace)) {
+	for _, r := range g.roots.of(cmp.Or(workspace, h.opts.Workspace), false) {
 		if r.Writable {
 			out = append(out, r.Path)
 		}

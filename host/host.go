@@ -12,6 +12,7 @@
 package host
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,6 +21,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -338,7 +340,7 @@ func (p *Pending) Run(ctx context.Context) *Result {
 		return p.failed
 	}
 	if !p.inner.ReadOnly() {
-		defer func() { p.host.current.Load().roots.forget(p.inner.Plugin()) }()
+		defer p.host.current.Load().roots.forget()
 	}
 	return p.inner.Run(ctx, p.front)
 }
@@ -375,7 +377,8 @@ func (h *Host) session(req Request) (dispatch.Session, error) {
 	if err != nil {
 		return dispatch.Session{}, fmt.Errorf("the session %s cannot be read: %w", id, err)
 	}
-	out := dispatch.Session{Session: s, Roots: h.current.Load().roots.of(workspace)}
+	named := strings.Contains(req.Command, outputName) || bytes.Contains(req.Arguments, []byte(outputName))
+	out := dispatch.Session{Session: s, Roots: h.current.Load().roots.of(workspace, named)}
 	if !known || s.Workspace != workspace || !out.Contains(s.Cwd) || !isDir(s.Cwd) {
 		out.Session = state.Session{ID: id, Workspace: workspace, Cwd: workspace}
 		h.state.SaveSession(out.Session)

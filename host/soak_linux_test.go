@@ -163,10 +163,8 @@ func (s *soak) atOnce(t *testing.T) {
 			}
 		}
 		wg.Go(func() {
-			for range 100 {
-				run(host.Request{Name: "count", Arguments: []byte(`{}`)})
-			}
-			run(host.Request{Command: "sleep 0.5"})
+			run(host.Request{Name: "count", Arguments: []byte(`{"ms":1000}`)})
+			run(host.Request{Command: "sleep 1"})
 		})
 	}
 	wg.Wait()

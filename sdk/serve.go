@@ -42,6 +42,7 @@ func Serve(p Plugin) {
 	watchHost(r)
 	os.Stdout = stdout // for go-plugin's handshake line; it then replaces it
 	toolrpc.Serve(r)
+	runtime.KeepAlive(stdout) // else it is closed at some time when nobody refers to it any more
 	r.shutdown(errHostGone)
 	os.Exit(0)
 }

@@ -110,6 +110,7 @@ func (c *Client) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *too
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = max(time.Until(deadline), time.Millisecond)
 	}
+	start := &toolpb.CallRequest{Message: &toolpb.CallRequest_Start{Start: startToPB(call, timeout)}}
 	var starting sync.Mutex // held until the plugin was told to start: it must not hear that it is to stop before
 	starting.Lock()
 	stop := context.AfterFunc(ctx, func() {
@@ -126,7 +127,7 @@ func (c *Client) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *too
 	})
 	defer stop()
 	// Why it cannot be sent is what listen hears; send only knows that it is over.
-	_ = l.send(&toolpb.CallRequest{Message: &toolpb.CallRequest_Start{Start: startToPB(call, timeout)}})
+	_ = l.send(start)
 	starting.Unlock()
 	res, err := conv.listen()
 	switch {

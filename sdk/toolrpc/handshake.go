@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"runtime"
 	"strconv"
 
 	"github.com/hashicorp/go-hclog"
@@ -82,8 +81,7 @@ func Serve(impl tool.Plugin) {
 func newGRPCServer(opts []grpc.ServerOption) *grpc.Server {
 	return grpc.NewServer(append(opts,
 		grpc.MaxRecvMsgSize(MaxMessageSize), grpc.MaxSendMsgSize(MaxMessageSize),
-		grpc.StaticStreamWindowSize(window), grpc.StaticConnWindowSize(4*window),
-		grpc.NumStreamWorkers(uint32(runtime.GOMAXPROCS(0))))...)
+		grpc.StaticStreamWindowSize(window), grpc.StaticConnWindowSize(4*window))...)
 }
 
 // Dispense gives the plugin behind a started go-plugin client, whichever version it speaks. One of

@@ -3,7 +3,6 @@ package toolrpc
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 
 	"google.golang.org/grpc"
 
@@ -29,20 +28,33 @@ type keptStream struct {
 	last    uint64     // the last call's id; of who has the stream
 }
 
+func openKept(rpc toolpb.PluginServiceClient) (*keptStream, error) {
+	ctx, cancel := context.WithCancel(context.Background()) // it ends with the connection
+	stream, err := rpc.Calls(ctx)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	return &keptStream{BidiStreamingClient: stream, cancel: cancel}, nil
+}
+
+func (s *keptStream) say(call uint64, m *toolpb.CallRequest) error {
+	s.sending.Lock()
+	defer s.sending.Unlock()
+	return s.Send(&toolpb.CallsRequest{Call: call, Message: m})
+}
+
 // begin gives a call a stream that is open, or opens one.
 func (k *keptStreams) begin(rpc toolpb.PluginServiceClient) (line, error) {
 	s := k.take()
 	if s == nil {
-		ctx, cancel := context.WithCancel(context.Background()) // it ends with the connection
-		stream, err := rpc.Calls(ctx)
-		if err != nil {
-			cancel()
+		var err error
+		if s, err = openKept(rpc); err != nil {
 			return nil, err
 		}
-		s = &keptStream{BidiStreamingClient: stream, cancel: cancel}
 	}
 	s.last++
-	return &keptLine{streams: k, stream: s, id: s.last}, nil
+	return &keptLine{streams: k, rpc: rpc, stream: s, id: s.last}, nil
 }
 
 func (k *keptStreams) take() *keptStream {
@@ -57,7 +69,13 @@ func (k *keptStreams) take() *keptStream {
 	return s
 }
 
+// put keeps a stream. One that a late message is still being sent on would hold up the next call.
 func (k *keptStreams) put(s *keptStream) {
+	if !s.sending.TryLock() {
+		s.cancel()
+		return
+	}
+	s.sending.Unlock()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if len(k.idle) == maxKeptStreams {
@@ -70,20 +88,53 @@ func (k *keptStreams) put(s *keptStream) {
 // keptLine is one call on such a stream.
 type keptLine struct {
 	streams *keptStreams
-	stream  *keptStream
+	rpc     toolpb.PluginServiceClient
 	id      uint64
-	over    atomic.Bool // the stream is given back, or cut
+
+	mu     sync.Mutex
+	stream *keptStream
+	over   bool // the stream is given back, or cut
 }
 
+func (l *keptLine) current() *keptStream {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.stream
+}
+
+// send says the message on another stream when it begins the call and this one has ended since the
+// call before. The plugin cannot have heard it: gRPC says so only of what it did not take.
 func (l *keptLine) send(m *toolpb.CallRequest) error {
-	l.stream.sending.Lock()
-	defer l.stream.sending.Unlock()
-	return l.stream.Send(&toolpb.CallsRequest{Call: l.id, Message: m})
+	s := l.current()
+	err := s.say(l.id, m)
+	if err == nil || m.GetStart() == nil || s.last == 1 {
+		return err
+	}
+	fresh, openErr := openKept(l.rpc)
+	if openErr != nil || !l.change(fresh) {
+		return err
+	}
+	return fresh.say(l.id, m)
+}
+
+// change has the call go over another stream, unless it is over.
+func (l *keptLine) change(fresh *keptStream) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over {
+		fresh.cancel()
+		return false
+	}
+	l.stream.cancel()
+	fresh.last = l.id
+	l.stream = fresh
+	return true
 }
 
 func (l *keptLine) recv() (*toolpb.CallResponse, error) {
+	s := l.current()
 	for {
-		m, err := l.stream.Recv()
+		m, err := s.Recv()
 		if err != nil {
 			return nil, err
 		}
@@ -94,13 +145,24 @@ func (l *keptLine) recv() (*toolpb.CallResponse, error) {
 }
 
 func (l *keptLine) end() {
-	if l.over.CompareAndSwap(false, true) {
-		l.streams.put(l.stream)
+	if s := l.leave(); s != nil {
+		l.streams.put(s)
 	}
 }
 
 func (l *keptLine) cut() {
-	if l.over.CompareAndSwap(false, true) {
-		l.stream.cancel()
+	if s := l.leave(); s != nil {
+		s.cancel()
 	}
+}
+
+// leave gives the stream the first time.
+func (l *keptLine) leave() *keptStream {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over {
+		return nil
+	}
+	l.over = true
+	return l.stream
 }

@@ -134,20 +134,49 @@ func TestLateCancel(t *testing.T) {
 	}
 }
 
+// TestStreamThatEndedMeanwhile: a call is not lost because the plugin has ended the stream of the one before.
+func TestStreamThatEndedMeanwhile(t *testing.T) {
+	var open atomic.Int32
+	c := kept(connect(t, rawCalls{calls: func(s respondCalls) error {
+		open.Add(1)
+		defer open.Add(-1)
+		m, err := s.Recv()
+		if err != nil {
+			return err
+		}
+		return s.Send(&toolpb.CallsResponse{Call: m.GetCall(), Message: result(m.GetMessage().GetStart().GetTool())})
+	}}))
+	for i := range 10 {
+		name := fmt.Sprint("t", i)
+		if res := c.Call(t.Context(), &tool.Call{Tool: name}, &recorder{}); res.Output != name {
+			t.Fatalf("call %d: %q %v", i, res.Output, res.Error)
+		}
+		within(t, func() bool { return open.Load() == 0 })
+		time.Sleep(20 * time.Millisecond) // until the host's end has heard it
+	}
+}
+
 // TestPluginThatTakesNothing: a call that cannot even be handed over ends when it is canceled, whatever
-// stream it is to go over, and the plugin never hears of it.
+// stream it is to go over.
 func TestPluginThatTakesNothing(t *testing.T) {
-	for way, set := range map[string]func(*Client) *Client{"own": func(c *Client) *Client { return c }, "kept": kept} {
+	for way, set := range map[string]func(*Client) *Client{"own": func(c *Client) *Client { return c }, "kept": kept, "shared": shared} {
 		t.Run(way, func(t *testing.T) {
+			t.Parallel()
 			c := set(connect(t, deaf{}))
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-			defer cancel()
 			big := []byte(`"` + strings.Repeat("x", 8<<20) + `"`) // more than the windows take
+			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+			defer cancel()
 			began := time.Now()
-			res := c.Call(ctx, &tool.Call{Tool: "x", Arguments: big}, &recorder{})
-			if res.Error == nil || res.Error.Kind != tool.Timeout || time.Since(began) > 20*time.Second {
-				t.Errorf("%v after %s", res.Error, time.Since(began))
+			var calls sync.WaitGroup
+			for range 2 { // the second finds what it is to be sent on full
+				calls.Go(func() {
+					res := c.Call(ctx, &tool.Call{Tool: "x", Arguments: big}, &recorder{})
+					if res.Error == nil || res.Error.Kind != tool.Timeout && res.Error.Kind != tool.Unavailable || time.Since(began) > 20*time.Second {
+						t.Errorf("%v after %s", res.Error, time.Since(began))
+					}
+				})
 			}
+			calls.Wait()
 		})
 	}
 }

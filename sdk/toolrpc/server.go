@@ -95,7 +95,7 @@ func deadlineOf(start *toolpb.Start) time.Time {
 	return time.Time{}
 }
 
-// Calls carries many calls beside each other on one stream.
+// Calls carries many calls on one stream, beside or after each other.
 func (s *server) Calls(stream grpc.BidiStreamingServer[toolpb.CallsRequest, toolpb.CallsResponse]) error {
 	var sending, mu sync.Mutex
 	type running struct {

@@ -47,10 +47,13 @@ func (o *openStream) send(m *toolpb.CallsRequest) error {
 	return o.Send(m)
 }
 
+// stuckTime is how long a plugin may take to take a message.
+const stuckTime = time.Second
+
 // stuck reports whether the plugin has not taken a message for long.
 func (o *openStream) stuck() bool {
 	since := o.since.Load()
-	return since != 0 && time.Since(time.Unix(0, since)) > time.Second
+	return since != 0 && time.Since(time.Unix(0, since)) > stuckTime
 }
 
 // Of what a call does not take, this much is kept for it; then what may be dropped is.
@@ -216,7 +219,12 @@ func (l *sharedLine) end() {
 func (l *sharedLine) cut() {
 	l.end()
 	l.fail(status.Error(codes.Canceled, "the call was given up"))
-	if l.stream.stuck() {
-		l.shared.close(l.stream, errStuck)
+	closeStuck := func() {
+		if l.stream.stuck() {
+			l.shared.close(l.stream, errStuck)
+		}
 	}
+	closeStuck()
+	// This call may itself wait for a message to be taken that has only begun to be sent.
+	time.AfterFunc(stuckTime+stuckTime/10, closeStuck)
 }

@@ -138,14 +138,6 @@ func (d *Dispatcher) Begin(req Request) *Pending {
 // Native reports whether the call goes to the shell as it stands.
 func (p *Pending) Native() bool { return p.command.Layer == router.Native }
 
-// Plugin names the plugin of the tool that is called; empty: none is.
-func (p *Pending) Plugin() string {
-	if p.entry == nil {
-		return ""
-	}
-	return p.entry.Plugin
-}
-
 // ReadOnly reports whether the call changes nothing.
 func (p *Pending) ReadOnly() bool {
 	return p.entry == nil || p.entry.Definition.Traits.ReadOnly

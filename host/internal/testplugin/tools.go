@@ -203,7 +203,12 @@ func printing(_ context.Context, call *sdk.Call, _ none) (*sdk.Result, error) {
 	return sdk.Text("printed"), nil
 }
 
-func count(_ context.Context, call *sdk.Call, _ none) (*sdk.Result, error) {
+type countArgs struct {
+	MS int `json:"ms,omitempty" jsonschema:"how long to take, in ms"`
+}
+
+func count(_ context.Context, call *sdk.Call, in countArgs) (*sdk.Result, error) {
+	time.Sleep(time.Duration(in.MS) * time.Millisecond)
 	n, _ := strconv.Atoi(string(call.SessionState)) // nothing yet is 0
 	n++
 	res := sdk.Text(strconv.Itoa(n))

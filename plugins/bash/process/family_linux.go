@@ -40,8 +40,8 @@ func reapOrphans() {
 		signal.Notify(family.look, syscall.SIGCHLD)
 		go func() {
 			for range family.look {
-				// A burst of deaths is one look at /proc, and none comes between a command's end
-				// and its result.
+				// A burst of deaths is one look at /proc, and the death of a command does not
+				// have one between its end and its result.
 				time.Sleep(20 * time.Millisecond)
 				family.reap()
 			}

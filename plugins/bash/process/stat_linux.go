@@ -132,15 +132,27 @@ func adopted() ([]int, error) {
 	return pids, nil
 }
 
-// childrenList is what [adopted] reads. It is asked for with each command, and stays open.
-var childrenList = sync.OnceValues(func() (int, error) {
+// listed is what [childrenList] gives; 0: it is not open yet.
+var listed struct {
+	sync.Mutex
+	fd int
+}
+
+// childrenList opens what [adopted] reads. It is read with each command, and stays open.
+func childrenList() (int, error) {
+	listed.Lock()
+	defer listed.Unlock()
+	if listed.fd != 0 {
+		return listed.fd, nil
+	}
 	path := "/proc/self/task/" + strconv.Itoa(self) + "/children"
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return 0, &os.PathError{Op: "open", Path: path, Err: err}
 	}
+	listed.fd = fd
 	return fd, nil
-})
+}
 
 // ticksPerSecond is the kernel's USER_HZ, which is this on all systems of Go's.
 const ticksPerSecond = 100
