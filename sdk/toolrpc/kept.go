@@ -2,6 +2,8 @@ package toolrpc
 
 import (
 	"context"
+	"errors"
+	"io"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -103,11 +105,11 @@ func (l *keptLine) current() *keptStream {
 }
 
 // send says the message on another stream when it begins the call and this one has ended since the
-// call before. The plugin cannot have heard it: gRPC says so only of what it did not take.
+// call before. The plugin cannot have heard it: gRPC gives io.EOF only for what it did not take.
 func (l *keptLine) send(m *toolpb.CallRequest) error {
 	s := l.current()
 	err := s.say(l.id, m)
-	if err == nil || m.GetStart() == nil || s.last == 1 {
+	if !errors.Is(err, io.EOF) || m.GetStart() == nil || s.last == 1 {
 		return err
 	}
 	fresh, openErr := openKept(l.rpc)

@@ -157,8 +157,8 @@ func TestBrokenSharedStreams(t *testing.T) {
 			return s.Send(&toolpb.CallsResponse{Call: m.GetCall(), Message: result("after the flood")})
 		}), "", "after the flood"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			c := shared(connect(t, rawCalls{calls: tc.calls}))
+		brokenStreams := func(t *testing.T, set func(*Client) *Client) {
+			c := set(connect(t, rawCalls{calls: tc.calls}))
 			for range 2 { // the next call opens the stream again, where it has ended
 				res := c.Call(t.Context(), &tool.Call{Tool: "x"}, &hook{output: func() {
 					time.Sleep(10 * time.Microsecond)
@@ -171,7 +171,11 @@ func TestBrokenSharedStreams(t *testing.T) {
 					t.Errorf("%q, %v", got, res.Error)
 				}
 			}
-		})
+		}
+		t.Run(name, func(t *testing.T) { brokenStreams(t, shared) })
+		if name != "flood" { // a kept stream holds the plugin back instead
+			t.Run(name+", kept", func(t *testing.T) { brokenStreams(t, kept) })
+		}
 	}
 }
 
@@ -210,6 +214,43 @@ func TestStuckSharedStream(t *testing.T) {
 	if res := c.Call(ctx, &tool.Call{Tool: "x"}, &recorder{}); res.Output != "well" {
 		t.Errorf("%v", res.Error)
 	}
+}
+
+// TestCutLooksAgain: a call whose message has only begun to be sent when it is cut off ends, too.
+func TestCutLooksAgain(t *testing.T) {
+	t.Parallel()
+	c := shared(connect(t, deaf{}))
+	big := []byte(`"` + strings.Repeat("x", 8<<20) + `"`) // more than the windows take
+	var calls sync.WaitGroup
+	calls.Go(func() { c.Call(t.Context(), &tool.Call{Tool: "first", Arguments: big}, &recorder{}) })
+	var o *openStream
+	s := c.shared.Load()
+	within(t, func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		o = s.open
+		return o != nil && len(o.calls) == 1
+	})
+	time.Sleep(100 * time.Millisecond)
+	within(t, func() bool { return o.since.Load() == 0 }) // the first message is on its way, and nothing can follow it
+	o.sending.Lock()
+	const timeout = 100 * time.Millisecond
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	defer cancel()
+	ended := make(chan *tool.Result, 1)
+	go func() { ended <- c.Call(ctx, &tool.Call{Tool: "second", Arguments: big}, &recorder{}) }()
+	time.Sleep(timeout + CancelGrace - stuckTime/2)
+	o.sending.Unlock()
+	select {
+	case res := <-ended:
+		if res.Error == nil {
+			t.Error(res)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the call does not end")
+		o.cancel()
+	}
+	calls.Wait()
 }
 
 // TestGoexit: a handler that ends its goroutine fails its call, and no other.

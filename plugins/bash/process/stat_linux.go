@@ -58,16 +58,23 @@ func readFile(path string) ([]byte, error) {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
 	defer unix.Close(fd) //nolint:errcheck // only read
+	b, err := readAll(fd)
+	if err != nil {
+		return nil, &os.PathError{Op: "read", Path: path, Err: err}
+	}
+	return b, nil
+}
+
+// readAll reads a file of /proc from its beginning, wherever it was read before.
+func readAll(fd int) ([]byte, error) {
 	b := make([]byte, 0, 1024)
 	for {
-		n, err := unix.Read(fd, b[len(b):cap(b)])
+		n, err := unix.Pread(fd, b[len(b):cap(b)], int64(len(b)))
 		switch {
 		case errors.Is(err, unix.EINTR):
 			continue
-		case err != nil:
-			return nil, &os.PathError{Op: "read", Path: path, Err: err}
-		case n == 0:
-			return b, nil
+		case err != nil || n == 0:
+			return b, err
 		}
 		if b = b[:len(b)+n]; len(b) == cap(b) {
 			b = slices.Grow(b, len(b))
@@ -105,21 +112,9 @@ func adopted() ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := make([]byte, 0, 512)
-	for {
-		n, err := unix.Pread(list, b[len(b):cap(b)], int64(len(b)))
-		switch {
-		case errors.Is(err, unix.EINTR):
-			continue
-		case err != nil:
-			return nil, os.NewSyscallError("pread", err)
-		}
-		if n == 0 {
-			break
-		}
-		if b = b[:len(b)+n]; len(b) == cap(b) {
-			b = slices.Grow(b, len(b))
-		}
+	b, err := readAll(list)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the list of this process's children: %w", err)
 	}
 	var pids []int
 	for _, f := range bytes.Fields(b) {
