@@ -107,12 +107,16 @@ func (f *edited) changed() error {
 	if f.target.Before != nil && f.renamed == "" && !f.remove && !f.changesMode() && bytes.Equal(f.after, f.before()) {
 		return validate.Refuse(validate.NothingToChange, tool.InvalidArguments, "There is nothing to change: after all edits %s is as it was before.", f.name)
 	}
-	last := max(1, lines(f.after))
+	if len(f.steps) > 1 { // each step after the first moved places
+		last := max(1, lines(f.after))
+		for _, s := range f.steps {
+			for j := range s.Sites {
+				s.Sites[j].Start, s.Sites[j].End = min(s.Sites[j].Start, last), min(s.Sites[j].End, last)
+			}
+		}
+	}
 	for i := range f.steps {
 		s := &f.steps[i]
-		for j := range s.Sites {
-			s.Sites[j].Start, s.Sites[j].End = min(s.Sites[j].Start, last), min(s.Sites[j].End, last)
-		}
 		s.StartLine, s.EndLine = s.Sites[0].Start, s.Sites[len(s.Sites)-1].End
 	}
 	return nil

@@ -16,7 +16,7 @@ type replacement struct {
 // splice makes the change at the sites of a match.
 func (s *search) splice(c *Change, m match) (*Change, error) {
 	var all []replacement
-	line, at, grown := 1, 0, 0
+	line, counted, grown, at := 1, 0, 0, 0
 	literal := literalSplice(m)
 	for i, st := range m.sites {
 		if i > 0 && st.from < m.sites[i-1].to {
@@ -36,8 +36,8 @@ func (s *search) splice(c *Change, m match) (*Change, error) {
 				return nil, err
 			}
 		}
-		line += bytes.Count(s.file.lf[at:st.from], []byte{'\n'})
-		at = st.from
+		line += bytes.Count(s.file.lf[counted:st.from], []byte{'\n'})
+		counted = st.from
 		to, added := st.to, 0
 		for _, r := range reps {
 			added += strings.Count(r.with, "\n") - bytes.Count(s.file.lf[r.from:r.to], []byte{'\n'})
@@ -50,6 +50,7 @@ func (s *search) splice(c *Change, m match) (*Change, error) {
 		}
 		c.Sites = append(c.Sites, Lines{Start: start, End: max(start, end), Added: added})
 		grown += added
+		at = to
 		all = append(all, reps...)
 	}
 	var err error
@@ -59,7 +60,9 @@ func (s *search) splice(c *Change, m match) (*Change, error) {
 	if bytes.Equal(c.Text, s.file.text) {
 		return nil, noChange("The file already has what the edit would make of it. (An edit leaves the newline at the file's end, and the lines that old_string and new_string have in common, as they are.)")
 	}
-	c.clip()
+	if len(bytes.TrimRight(s.file.lf[at:], "\n")) == 0 { // else the last place is followed by a line
+		c.clip()
+	}
 	return c, nil
 }
 
