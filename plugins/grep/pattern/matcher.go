@@ -13,6 +13,7 @@ import (
 type Matcher struct {
 	p *Pattern
 	m *automaton.Machine
+	lead
 	// patience is for lines that have what is required in another neighbourhood.
 	patience automaton.Patience
 }
@@ -35,8 +36,9 @@ func (m *Matcher) Crossing() bool { return m.p.crossing }
 func (m *Matcher) NextLine(buf []byte, pos int) (start, end int, ok bool, err error) {
 	for pos < len(buf) {
 		switch {
-		case len(m.p.required.text) > 0:
-			i, wrong := m.p.required.index(buf[pos:], m.patience.Places())
+		case len(m.p.required) > 0:
+			m.learn(m.p.required, buf[pos:])
+			i, wrong := m.p.required[m.leading].index(buf[pos:], m.patience.Places())
 			if i < 0 {
 				return 0, 0, false, nil
 			}
@@ -45,6 +47,10 @@ func (m *Matcher) NextLine(buf []byte, pos int) (start, end int, ok bool, err er
 			m.patience.Gain(end - pos)
 			if m.p.exact {
 				return start, end, true, nil
+			}
+			if !m.has(m.p.required, buf[start:end]) {
+				pos = end
+				continue
 			}
 		case m.p.apart:
 			start, end = lineAt(buf, pos)
@@ -90,7 +96,7 @@ func lineAt(buf []byte, pos int) (start, end int) {
 // one begins, in bytes from 0.
 func (m *Matcher) InLine(buf []byte, start, end int) (int, error) {
 	if m.p.exact {
-		return max(0, bytes.Index(buf[start:end], m.p.required.text)), nil
+		return max(0, bytes.Index(buf[start:end], m.p.required[0].text)), nil
 	}
 	text, from, to := m.line(buf, start, end)
 	at, _, ok, err := m.m.Find(text, from, to)
@@ -103,10 +109,10 @@ func (m *Matcher) InLine(buf []byte, start, end int) (int, error) {
 // Find gives the first match in text[from:]; the pattern sees what is before from.
 func (m *Matcher) Find(text []byte, from int) (start, end int, ok bool, err error) {
 	if m.p.exact {
-		i := m.p.required.next(text[from:])
-		return from + i, from + i + len(m.p.required.text), i >= 0, nil
+		i := m.p.required[0].next(text[from:])
+		return from + i, from + i + len(m.p.required[0].text), i >= 0, nil
 	}
-	if len(m.p.required.text) > 0 && m.p.required.next(text[from:]) < 0 {
+	if len(m.p.required) > 0 && m.p.required[0].next(text[from:]) < 0 {
 		return 0, 0, false, nil
 	}
 	if _, ok, err = m.m.Exists(text, from, len(text)); !ok || err != nil {

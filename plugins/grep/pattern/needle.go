@@ -2,6 +2,7 @@ package pattern
 
 import (
 	"bytes"
+	"math"
 
 	"toolhost.dev/plugins/grep/bytepair"
 )
@@ -78,6 +79,18 @@ func (l *needle) index(buf []byte, places int) (at, wrong int) {
 			return at, wrong
 		}
 		wrong++
+	}
+}
+
+// count gives how often buf has the text, with what stands around it in a match.
+func (l *needle) count(buf []byte) (n int) {
+	for {
+		i, _ := l.index(buf, math.MaxInt)
+		if i < 0 {
+			return n
+		}
+		n++
+		buf = buf[i+1:]
 	}
 }
 

@@ -34,8 +34,8 @@ type Options struct {
 // Pattern is a compiled expression. It is immutable and safe for concurrent use.
 type Pattern struct {
 	prog *automaton.Program
-	// required is in every match; without text nothing is known.
-	required needle
+	// required are in every match, the longest first; there may be none.
+	required []needle
 	// exact: required is all there is to match.
 	exact bool
 	// prefix is what every match begins with; without text it is not known, or not worth looking for.
@@ -78,8 +78,11 @@ func Compile(expr string, o Options) (*Pattern, error) {
 		return nil, err
 	}
 	fold := bytepair.Fast // elsewhere the automaton is as fast
-	r, exact := requirementOf(tree, fold)
-	p.required, p.exact = newNeedle(r), exact
+	required, exact := requirementsOf(tree, fold)
+	for _, r := range required {
+		p.required = append(p.required, newNeedle(r))
+	}
+	p.exact = exact
 	p.prefix = newNeedle(prefixOf(tree, fold))
 	p.literals = literalsOf(tree)
 	return p, nil

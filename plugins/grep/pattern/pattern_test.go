@@ -137,7 +137,10 @@ func TestRequired(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := string(p.required.text)
+		got := ""
+		if len(p.required) > 0 {
+			got = string(p.required[0].text)
+		}
 		if p.exact {
 			got += "!"
 		}

@@ -1,6 +1,11 @@
 package pattern
 
-import "toolhost.dev/plugins/grep/syntax"
+import (
+	"bytes"
+	"slices"
+
+	"toolhost.dev/plugins/grep/syntax"
+)
 
 // requirement is a text that is in every match of a pattern.
 type requirement struct {
@@ -12,24 +17,41 @@ type requirement struct {
 	before, after []*byteSet
 }
 
-// requirementOf gives the longest text that is in every match, and whether it is the only match. With
-// fold, it may be one in small or capital letters.
-func requirementOf(n *syntax.Node, fold bool) (r requirement, exact bool) {
+const (
+	// mostRequired bounds the texts that are looked for in a line.
+	mostRequired = 4
+	// minRequired is the length from which on a text is worth that beside a longer one.
+	minRequired = 3
+)
+
+// requirementsOf gives texts that are in every match, the longest first, and whether that is the only match.
+// With fold, they may be texts in small or capital letters.
+func requirementsOf(n *syntax.Node, fold bool) (all []requirement, exact bool) {
 	if n.Op == syntax.OpClass || n.Op == syntax.OpConcat {
 		if text, ok := literal(n); ok && len(text) > 0 {
-			return requirement{text: text}, true
+			return []requirement{{text: text}}, true
 		}
 	}
-	l := longest(n, literal)
-	if f := longest(n, folded); fold && len(f.text) > max(1, len(l.text)) {
-		l, r.folded = f, true
+	found, either := texts(n, literal, nil), false
+	if f := texts(n, folded, nil); fold && len(longest(f).text) > max(1, len(longest(found).text)) {
+		found, either = f, true
 	}
-	r.text = l.text
-	if l.within != nil {
-		r.before, _ = margins(l.within.Sub[:l.from], true)
-		r.after, _ = margins(l.within.Sub[l.to:], false)
+	slices.SortStableFunc(found, func(a, b foundText) int { return len(b.text) - len(a.text) })
+	for i, f := range found {
+		if i > 0 && len(f.text) < minRequired || len(all) == mostRequired {
+			break
+		}
+		if slices.ContainsFunc(all, func(r requirement) bool { return bytes.Contains(r.text, f.text) }) {
+			continue // it comes with the other
+		}
+		r := requirement{text: f.text, folded: either}
+		if f.within != nil {
+			r.before, _ = margins(f.within.Sub[:f.from], true)
+			r.after, _ = margins(f.within.Sub[f.to:], false)
+		}
+		all = append(all, r)
 	}
-	return r, false
+	return all, false
 }
 
 // minPrefix is the length from which on a prefix is worth looking for: of what is shorter there is
@@ -64,44 +86,55 @@ func prefixBy(n *syntax.Node, literal literalOf) (r requirement) {
 	return r
 }
 
-// found is a text, made by the elements from..to of a concatenation; within is nil if it was made by a
-// single node, or if none was found.
-type found struct {
+// foundText is a text, made by the elements from..to of a concatenation; within is nil if it was made by a
+// single node.
+type foundText struct {
 	text     []byte
 	within   *syntax.Node
 	from, to int
 }
 
-func longest(n *syntax.Node, literal literalOf) found {
-	var best, run found
-	keep := func(f found) {
+func longest(all []foundText) (best foundText) {
+	for _, f := range all {
 		if len(f.text) > len(best.text) {
 			best = f
 		}
 	}
+	return best
+}
+
+// texts adds the texts that are in everything that the node matches, as long as they are, in their order.
+func texts(n *syntax.Node, literal literalOf, out []foundText) []foundText {
+	var run foundText
+	end := func() {
+		if len(run.text) > 0 {
+			out = append(out, run)
+		}
+		run = foundText{}
+	}
 	switch n.Op {
 	case syntax.OpClass:
-		best.text, _ = literal(n)
+		run.text, _ = literal(n)
+		end()
 	case syntax.OpRepeat:
 		if n.Min > 0 {
-			return longest(n.Sub[0], literal)
+			return texts(n.Sub[0], literal, out)
 		}
 	case syntax.OpConcat:
 		for i, sub := range n.Sub {
 			if b, ok := literal(sub); ok || sub.Op == syntax.OpLook {
 				if len(run.text) == 0 && len(b) > 0 {
-					run = found{within: n, from: i}
+					run = foundText{within: n, from: i}
 				}
 				run.text, run.to = append(run.text, b...), i+1
 				continue
 			}
-			keep(run)
-			run = found{}
-			keep(longest(sub, literal))
+			end()
+			out = texts(sub, literal, out)
 		}
-		keep(run)
+		end()
 	}
-	return best
+	return out
 }
 
 // literalOf gives the only text that the node matches, in a sense, if it is that simple.

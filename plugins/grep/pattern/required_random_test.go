@@ -37,11 +37,11 @@ func TestRequirementLosesNothing(t *testing.T) {
 			continue
 		}
 		compiled++
-		if len(p.required.text) > 0 {
+		if len(p.required) > 0 {
 			known++
 		}
 		plain := *p
-		plain.required, plain.prefix, plain.exact = needle{}, needle{}, false
+		plain.required, plain.prefix, plain.exact = nil, needle{}, false
 		m, reference := p.Matcher(t.Context()), plain.Matcher(t.Context())
 		for range 8 {
 			var b strings.Builder

@@ -1,0 +1,54 @@
+package pattern
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestLead: of several required texts the one is looked for that is the rarest where the search is, and a line
+// that lacks another is not given to the automaton, as long as that is often so.
+func TestLead(t *testing.T) {
+	const expr = `^export function \w+Cache\w+`
+	for name, c := range map[string]struct {
+		lines  []string
+		leads  string
+		asking bool // the others are looked for to the end
+		found  int
+	}{
+		"the longest is in every line": {[]string{"export function getUser()", "export function aCacheX()", "export function list()", "export function other()"}, "Cache", false, 1},
+		"the longest is rare":          {[]string{"a.userCache.get()", "b.userCacheX()", "c(Cache)", "export function aCacheX()"}, "export function ", false, 1},
+		"neither helps":                {[]string{"export function aCacheX()"}, "export function ", false, 1},
+		"the others are often missing": {[]string{"export function list()", "b.userCacheX()", "x.theCacheY", "export function aCacheX()", "export function other()", "export function third()"}, "Cache", true, 1},
+	} {
+		p, err := Compile(expr, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := p.Matcher(t.Context())
+		const times = 3000
+		text := []byte(strings.Repeat(strings.Join(c.lines, "\n")+"\n", times))
+		found := 0
+		for pos := 0; ; found++ {
+			_, end, ok, err := m.NextLine(text, pos)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !ok {
+				break
+			}
+			pos = end
+		}
+		if want := c.found * times; found != want {
+			t.Errorf("%s: %d lines, want %d", name, found, want)
+		}
+		if got := string(p.required[m.leading].text); got != c.leads {
+			t.Errorf("%s: looked for %q", name, got)
+		}
+		if asking := m.looked > lookFirst; asking != c.asking {
+			t.Errorf("%s: the others were looked for in %d lines, of which %d lacked one", name, m.looked, m.lacking)
+		}
+		if m.learnt > learnFrom {
+			t.Errorf("%s: %d bytes were learnt from", name, m.learnt)
+		}
+	}
+}
