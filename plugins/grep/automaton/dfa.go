@@ -21,7 +21,7 @@ type dfa struct {
 	states []state // by row divided by stride
 	index  map[string]int32
 	// starts are the states to begin in, by what is before the position.
-	starts map[side]int32
+	starts [allSides]int32
 
 	stack   []int32
 	visited sparse
@@ -49,7 +49,10 @@ func (d *dfa) init(p *Program) {
 
 func (d *dfa) reset() {
 	d.next, d.states, d.size = d.next[:0], d.states[:0], 0
-	d.index, d.starts = make(map[string]int32), make(map[side]int32)
+	d.index = make(map[string]int32)
+	for i := range d.starts {
+		d.starts[i] = unknown
+	}
 }
 
 const (
@@ -115,8 +118,8 @@ func (d *dfa) exists(m *Machine, text []byte, from, to int) (int, bool, error) {
 }
 
 func (d *dfa) begin(before side) int32 {
-	s, ok := d.starts[before]
-	if !ok {
+	s := d.starts[before]
+	if s == unknown {
 		s = d.add([]int32{d.p.start}, before)
 		d.starts[before] = s
 	}

@@ -16,6 +16,8 @@ const (
 	word                       // a character of a word
 	wordASCII                  // the same in ASCII
 	invalid                    // bytes that are not UTF-8
+
+	allSides = invalid << 1 // is above each combination
 )
 
 // seen is the sides that a condition looks at, so that others make no difference.

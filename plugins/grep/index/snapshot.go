@@ -120,6 +120,14 @@ func (i Item) Path() string { return i.e.path }
 // Shown gives the path as it is shown.
 func (i Item) Shown() string { return i.s.v.shownAs(i.e) }
 
+// Place gives the place of a file in the order of the paths of the snapshot, from 1 on; 0: it is not known.
+func (i Item) Place() int32 {
+	if i.e.file == nil {
+		return 0
+	}
+	return i.s.v.at[i.e.file.id] + 1
+}
+
 // Rel gives the path beneath the start.
 func (i Item) Rel() string { return i.e.path[i.s.v.start:] }
 

@@ -3,6 +3,8 @@ package pattern
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
+	"math/bits"
 
 	"toolhost.dev/plugins/grep/automaton"
 )
@@ -14,9 +16,14 @@ type Matcher struct {
 	p *Pattern
 	m *automaton.Machine
 	lead
-	// patience is for lines that have what is required in another neighbourhood.
+	// patience is for lines that have what is required in another neighbourhood, or one of what may be required
+	// and yet no match.
 	patience automaton.Patience
 }
+
+// wrongLine is what a line costs that is found by one of several texts and has no match, in places that were
+// looked at in vain.
+const wrongLine = 8
 
 // Matcher makes a matcher that stops, even in the middle of a text, when ctx ends.
 func (p *Pattern) Matcher(ctx context.Context) *Matcher {
@@ -35,7 +42,16 @@ func (m *Matcher) Crossing() bool { return m.p.crossing }
 // beginning of a line. The line's end is behind its line break.
 func (m *Matcher) NextLine(buf []byte, pos int) (start, end int, ok bool, err error) {
 	for pos < len(buf) {
+		cost := 0 // if it is not this line
 		switch {
+		case len(m.p.either) > 0 && m.patience.Places() > 0:
+			i := m.p.either.index(buf[pos:])
+			if i < 0 {
+				return 0, 0, false, nil
+			}
+			start, end = lineAt(buf, pos+i)
+			m.patience.Gain(end - pos)
+			cost = wrongLine
 		case len(m.p.required) > 0:
 			m.learn(m.p.required, buf[pos:])
 			i, wrong := m.p.required[m.leading].index(buf[pos:], m.patience.Places())
@@ -59,6 +75,7 @@ func (m *Matcher) NextLine(buf []byte, pos int) (start, end int, ok bool, err er
 			if err != nil || !found {
 				return 0, 0, false, err
 			}
+			m.patience.Gain(at - pos)
 			start, end = lineAt(buf, at)
 			return start, end, start < len(buf), nil
 		}
@@ -66,6 +83,7 @@ func (m *Matcher) NextLine(buf []byte, pos int) (start, end int, ok bool, err er
 		if _, ok, err = m.m.Exists(text, from, to); ok || err != nil {
 			return start, end, ok, err
 		}
+		m.patience.Lose(cost)
 		pos = end
 	}
 	return 0, 0, false, nil
@@ -85,11 +103,26 @@ func (m *Matcher) line(buf []byte, start, end int) (text []byte, from, to int) {
 
 // lineAt gives the bounds of the line that a position is in.
 func lineAt(buf []byte, pos int) (start, end int) {
-	start = bytes.LastIndexByte(buf[:pos], '\n') + 1
+	start = lineStart(buf, pos)
 	if i := bytes.IndexByte(buf[pos:], '\n'); i >= 0 {
 		return start, pos + i + 1
 	}
 	return start, len(buf)
+}
+
+// lineStart gives where the line that a position is in begins. It looks at eight bytes at a time: lines are
+// short, and this is done for each.
+func lineStart(buf []byte, pos int) int {
+	const breaks, low = 0x0a0a0a0a0a0a0a0a, 0x7f7f7f7f7f7f7f7f
+	for ; pos >= 8; pos -= 8 {
+		x := binary.LittleEndian.Uint64(buf[pos-8:]) ^ breaks // a byte is 0 where there is one
+		if zero := ^((x&low + low) | x | low); zero != 0 {    // its highest bit is set then, and no other
+			return pos - bits.LeadingZeros64(zero)/8
+		}
+	}
+	for ; pos > 0 && buf[pos-1] != '\n'; pos-- {
+	}
+	return pos
 }
 
 // InLine gives where in a line that has a match, given with its line break, the first

@@ -38,6 +38,8 @@ type Pattern struct {
 	required []needle
 	// exact: required is all there is to match.
 	exact bool
+	// either is for a pattern of which no text is known that is in every match, or hardly one.
+	either either
 	// prefix is what every match begins with; without text it is not known, or not worth looking for.
 	prefix needle
 	// crossing: a match may have a line break in it, or its neighbourhood.
@@ -85,6 +87,9 @@ func Compile(expr string, o Options) (*Pattern, error) {
 	p.exact = exact
 	p.prefix = newNeedle(prefixOf(tree, fold))
 	p.literals = literalsOf(tree)
+	if len(required) == 0 || !exact && len(required[0].text) < minRequired {
+		p.either = eitherOf(p.literals)
+	}
 	return p, nil
 }
 

@@ -1,6 +1,7 @@
 package pattern
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -210,6 +211,34 @@ func TestMatchersAreApart(t *testing.T) {
 	for range 3 {
 		if next := <-done; !slices.Equal(first, next) || len(next) != 100 {
 			t.Errorf("found %d and %d lines", len(first), len(next))
+		}
+	}
+}
+
+// TestLineStart has a line break at each place before each position, beside bytes that differ from it by a bit.
+func TestLineStart(t *testing.T) {
+	for _, other := range []byte{0x0b, 0x08, 0x8a, 0x0a ^ 0x40, 0, 0xff, 'x'} {
+		for size := range 40 {
+			buf := bytes.Repeat([]byte{other}, size)
+			for pos := range size + 1 {
+				if got := lineStart(buf, pos); got != 0 {
+					t.Fatalf("%d in %q without a line break: %d", pos, buf, got)
+				}
+				for at := range pos {
+					buf[at] = '\n'
+					if got := lineStart(buf, pos); got != at+1 {
+						t.Fatalf("%d in %q: %d", pos, buf, got)
+					}
+					for before := range at {
+						buf[before] = '\n'
+						if got := lineStart(buf, pos); got != at+1 {
+							t.Fatalf("%d in %q: %d", pos, buf, got)
+						}
+						buf[before] = other
+					}
+					buf[at] = other
+				}
+			}
 		}
 	}
 }

@@ -8,9 +8,24 @@ import (
 	"toolhost.dev/plugins/grep/search"
 )
 
+// spot is where a file is in the order of the paths.
+type spot struct {
+	path string
+	// place is its place among the files of an index, from 1 on; 0: it is not known. What has one is compared
+	// by it.
+	place int32
+}
+
+func (s spot) compare(other spot) int {
+	if s.place > 0 && other.place > 0 {
+		return int(s.place - other.place)
+	}
+	return comparePaths(s.path, other.path)
+}
+
 // found is what was found in a file.
 type found struct {
-	path string
+	spot
 	search.Result
 	wanted int // matches whose lines were asked for
 	kept   int // those whose lines are there
@@ -26,8 +41,8 @@ type collection struct {
 	fresh [][]found // by worker, what came since. As a rule each comes by its files in order.
 	kept  int       // matches whose lines are kept
 	held  int       // lines kept
-	// last is the path after which no lines are wanted, once that is known.
-	last    string
+	// last is the file after which no lines are wanted, once that is known.
+	last    spot
 	hasLast bool
 }
 
@@ -39,10 +54,10 @@ const maxLines = 1 << 16
 
 // beyond reports whether no lines of a file are wanted, because there are enough in
 // files before it.
-func (c *collection) beyond(path string) bool {
+func (c *collection) beyond(s spot) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.hasLast && comparePaths(path, c.last) > 0
+	return c.hasLast && s.compare(c.last) > 0
 }
 
 // matches counts all matches.
@@ -100,7 +115,7 @@ func (c *collection) sort() {
 	}
 }
 
-func compareFound(a, b found) int { return comparePaths(a.path, b.path) }
+func compareFound(a, b found) int { return a.compare(b.spot) }
 
 // merge puts two sorted lists together. It may use the memory of either.
 func merge(a, b []found) []found {
@@ -130,7 +145,7 @@ func (c *collection) drop() {
 		}
 		c.kept += f.kept
 		c.held += len(f.Lines)
-		c.last, c.hasLast = f.path, true
+		c.last, c.hasLast = f.spot, true
 	}
 }
 

@@ -20,14 +20,14 @@ func (r *run) indexed(s *index.Snapshot, o walk.Options, only map[string]search.
 	s.Candidates(need, func(worker int, t index.Text) bool {
 		shown := t.Shown()
 		if _, ok := only[shown]; ok || only == nil {
-			r.text(worker, t, shown)
+			r.text(worker, t, spot{shown, t.Place()})
 		}
 		return r.ctx.Err() == nil
 	}, func(worker int, i index.Item) bool {
 		shown := i.Shown()
 		if _, ok := only[shown]; ok || only == nil {
 			f, err := i.Open()
-			r.opened(worker, f, err, shown)
+			r.opened(worker, f, err, spot{shown, i.Place()})
 			if i.Known() { // it was counted above
 				r.searched.Add(-1)
 			}
@@ -42,9 +42,9 @@ func (r *run) indexed(s *index.Snapshot, o walk.Options, only map[string]search.
 }
 
 // text searches a text that is in memory.
-func (r *run) text(worker int, t index.Text, shown string) {
-	w, keep := r.window(shown)
-	r.at[worker] = shown
+func (r *run) text(worker int, t index.Text, at spot) {
+	w, keep := r.window(at)
+	r.at[worker] = at
 	var parts []search.Part
 	for _, p := range t.Parts() {
 		parts = append(parts, search.Part(p))
@@ -57,5 +57,5 @@ func (r *run) text(worker int, t index.Text, shown string) {
 	if r.q.Searched != nil {
 		r.q.Searched.Add(1)
 	}
-	r.found(worker, shown, res, w, false)
+	r.found(worker, at, res, w, false)
 }

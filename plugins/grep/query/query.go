@@ -87,13 +87,13 @@ type run struct {
 	reached   atomic.Int64 // texts of an index that were searched
 	walked    walk.Skipped
 	// at is the last file of each searcher.
-	at []string
+	at []spot
 
 	binary, tooLarge, permission, special, symlink, failed atomic.Int64
 }
 
 func newRun(ctx context.Context, q *Query, workers int) *run {
-	return &run{q: q, ctx: ctx, searchers: make([]*search.Searcher, workers), at: make([]string, workers)}
+	return &run{q: q, ctx: ctx, searchers: make([]*search.Searcher, workers), at: make([]spot, workers)}
 }
 
 // end is the number of the result after the last one that is asked for.
@@ -161,7 +161,7 @@ func (q *Query) pass(ctx context.Context, windows func(string) search.Window, li
 }
 
 // last gives the file farthest on in the order of the paths that was being searched.
-func (r *run) last() string { return slices.MaxFunc(r.at, comparePaths) }
+func (r *run) last() string { return slices.MaxFunc(r.at, spot.compare).path }
 
 // walk searches the files of a tree; with only, those that are in it.
 func (r *run) walk(start walk.Start, o walk.Options, only map[string]search.Window) error {
@@ -184,7 +184,7 @@ func (q *Query) File(ctx context.Context, f io.Reader, size int64, shown string)
 	r := newRun(ctx, q, 1)
 	r.windows = func(string) search.Window { return search.Window{From: q.Offset, To: q.end()} }
 	r.collected.limit = math.MaxInt
-	r.search(0, search.File{Reader: f, Size: size, Explicit: true}, shown)
+	r.search(0, search.File{Reader: f, Size: size, Explicit: true}, spot{path: shown})
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -204,17 +204,17 @@ func (r *run) page(a *Answer) {
 
 func (r *run) open(worker int, d *walk.Dir, name string) {
 	f, err := d.Open(name)
-	r.opened(worker, f, err, d.Shown(name))
+	r.opened(worker, f, err, spot{path: d.Shown(name)})
 }
 
 // opened searches a file that was opened, or counts why it was not.
-func (r *run) opened(worker int, f *walk.File, err error, shown string) {
+func (r *run) opened(worker int, f *walk.File, err error, at spot) {
 	if err != nil {
 		r.fail(err)
 		return
 	}
 	defer func() { _ = f.Close() }()
-	r.search(worker, search.File{Reader: f, Size: f.Size()}, shown)
+	r.search(worker, search.File{Reader: f, Size: f.Size()}, at)
 }
 
 func (r *run) fail(err error) {
@@ -231,9 +231,9 @@ func (r *run) fail(err error) {
 	}
 }
 
-func (r *run) search(worker int, f search.File, path string) {
-	w, keep := r.window(path)
-	r.at[worker] = path
+func (r *run) search(worker int, f search.File, at spot) {
+	w, keep := r.window(at)
+	r.at[worker] = at
 	res, err := r.searcher(worker).Search(f, keep)
 	if err != nil {
 		r.fail(err)
@@ -243,7 +243,7 @@ func (r *run) search(worker int, f search.File, path string) {
 	if r.q.Searched != nil {
 		r.q.Searched.Add(1)
 	}
-	r.found(worker, path, res, w, f.Explicit)
+	r.found(worker, at, res, w, f.Explicit)
 }
 
 func (r *run) searcher(worker int) *search.Searcher {
@@ -257,22 +257,22 @@ func (r *run) searcher(worker int) *search.Searcher {
 
 // window gives the matches that are wanted of a file, and those to keep: none, if there
 // are enough in files before it.
-func (r *run) window(path string) (wanted, keep search.Window) {
-	wanted = r.windows(path)
-	if r.collected.beyond(path) {
+func (r *run) window(at spot) (wanted, keep search.Window) {
+	wanted = r.windows(at.path)
+	if r.collected.beyond(at) {
 		return wanted, search.Window{}
 	}
 	return wanted, wanted
 }
 
 // found takes what was found in a file.
-func (r *run) found(worker int, path string, res search.Result, w search.Window, explicit bool) {
+func (r *run) found(worker int, at spot, res search.Result, w search.Window, explicit bool) {
 	matched := res.Matches > 0 || res.BinaryMatch
 	if res.Binary >= 0 && (!explicit || matched && r.q.Search.Mode == search.Lines) {
 		r.binary.Add(1)
 	}
 	if matched {
-		r.collected.add(worker, found{path: path, Result: res, wanted: max(0, min(res.Matches, w.To)-w.From)})
+		r.collected.add(worker, found{spot: at, Result: res, wanted: max(0, min(res.Matches, w.To)-w.From)})
 	}
 }
 

@@ -140,8 +140,8 @@ func TestLinesAreDropped(t *testing.T) {
 	order := r.Perm(5000)
 	for _, i := range order {
 		path := fmt.Sprintf("%05d", i)
-		f := found{path: path, Result: search.Result{Matches: 2, Binary: -1}, wanted: 2}
-		if !c.beyond(path) {
+		f := found{spot: spot{path: path}, Result: search.Result{Matches: 2, Binary: -1}, wanted: 2}
+		if !c.beyond(spot{path: path}) {
 			f.Lines = []search.Line{{Number: 1, Text: path, Match: true, Column: 1}, {Number: 3, Text: path, Match: true, Column: 1}}
 		}
 		c.add(i%4, f)
@@ -165,9 +165,9 @@ func TestLinesAreDropped(t *testing.T) {
 func TestNothingIsLeftOutInBetween(t *testing.T) {
 	c := &collection{limit: 1 << 40}
 	line := []search.Line{{Number: 1, Text: "x", Match: true, Column: 1}}
-	c.add(1, found{path: "a", Result: search.Result{Matches: 1, Lines: line}, wanted: 1})
-	c.add(0, found{path: "b", Result: search.Result{Matches: 5, Lines: line}, wanted: 5})
-	c.add(1, found{path: "c", Result: search.Result{Matches: 1, Lines: line}, wanted: 1})
+	c.add(1, found{spot: spot{path: "a"}, Result: search.Result{Matches: 1, Lines: line}, wanted: 1})
+	c.add(0, found{spot: spot{path: "b"}, Result: search.Result{Matches: 5, Lines: line}, wanted: 5})
+	c.add(1, found{spot: spot{path: "c"}, Result: search.Result{Matches: 1, Lines: line}, wanted: 1})
 	a := &Answer{}
 	c.lines(a, 0, search.Options{})
 	if got := show(a); strings.Join(got, " ") != "a:1:;x,;; b:1:;x,;;" {
@@ -194,7 +194,7 @@ func TestTextIsLimited(t *testing.T) {
 func TestNamesAreLimited(t *testing.T) {
 	c := &collection{}
 	for i := range 100_000 {
-		c.add(i%3, found{path: fmt.Sprintf("%s%06d", strings.Repeat("d/", 50), i), Result: search.Result{Matches: 1}})
+		c.add(i%3, found{spot: spot{path: fmt.Sprintf("%s%06d", strings.Repeat("d/", 50), i)}, Result: search.Result{Matches: 1}})
 	}
 	a, rest := &Answer{}, &Answer{}
 	c.numbers(a, 0, 1<<40)
