@@ -70,7 +70,7 @@ func (r *run) gather(k key, file string, b []byte) {
 func (r *run) parseGathered() {
 	keys := slices.Collect(maps.Keys(r.unparsed))
 	var next atomic.Int64
-	workers.Run(min(walk.Workers(), len(keys)), func(int) {
+	workers.Run(min(workers.Number(), len(keys)), func(int) {
 		for i := next.Add(1) - 1; i < int64(len(keys)); i = next.Add(1) - 1 {
 			k := keys[i]
 			if table := r.parse(k, r.unparsed[k].file, r.unparsed[k].bytes); table != nil {

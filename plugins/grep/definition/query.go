@@ -18,6 +18,7 @@ import (
 	"toolhost.dev/plugins/grep/search"
 	"toolhost.dev/plugins/grep/symbol"
 	"toolhost.dev/plugins/grep/walk"
+	"toolhost.dev/plugins/grep/workers"
 )
 
 // Query is what to look for and how much of it to give.
@@ -131,8 +132,8 @@ type pass struct {
 }
 
 func (r *run) begin() {
-	r.pass = &pass{found: collection{query: r.q}, matchers: make([]*symbol.Matcher, walk.Workers())}
-	r.pass.found.rooms = make([][]Match, walk.Workers())
+	r.pass = &pass{found: collection{query: r.q}, matchers: make([]*symbol.Matcher, workers.Number())}
+	r.pass.found.rooms = make([][]Match, workers.Number())
 }
 
 func (r *run) matcher(worker int) *symbol.Matcher {

@@ -11,12 +11,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 	"sync"
 	"time"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+
+	"toolhost.dev/plugins/grep/workers"
 )
 
 //go:embed wasm/*.wasm.gz
@@ -53,7 +54,7 @@ type Set struct {
 
 // NewSet makes a set. It costs nothing until a text is parsed.
 func NewSet() *Set {
-	return &Set{turns: make(chan struct{}, runtime.GOMAXPROCS(0)), languages: make(map[string]*language), runtime: sync.OnceValues(newRuntime)}
+	return &Set{turns: make(chan struct{}, workers.Number()), languages: make(map[string]*language), runtime: sync.OnceValues(newRuntime)}
 }
 
 // compiled has the grammars as machine code, for all of the process: to compile them takes

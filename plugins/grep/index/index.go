@@ -23,7 +23,6 @@ package index
 
 import (
 	"os"
-	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -88,7 +87,7 @@ type Index struct {
 // build makes the index of a directory, which it owns from now on.
 func build(handle *os.File, path string, readRule func(string) ([]byte, error), s *Set, progress *atomic.Int64, pause func()) (*Index, error) {
 	x := &Index{
-		handle: handle, store: content.NewStore(s.budget, runtime.GOMAXPROCS(0)), workers: runtime.GOMAXPROCS(0), readRule: readRule,
+		handle: handle, store: content.NewStore(s.budget, workers.Number()), workers: workers.Number(), readRule: readRule,
 		watches: make(map[int32][]*dir), byStat: make(map[*dir]struct{}), linked: make(map[*file]struct{}), writing: make(map[*file]struct{}),
 		pause: pause, open: s.open, dirty: make(map[*dir]map[string]change), stop: s.stop, progress: progress,
 	}

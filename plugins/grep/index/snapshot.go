@@ -217,7 +217,7 @@ func parallel(n, chunk int, do func(worker, i int) bool) {
 			}
 		}
 	}
-	if most := min(walk.Workers(), (n+chunk-1)/chunk); most > 1 {
+	if most := min(workers.Number(), (n+chunk-1)/chunk); most > 1 {
 		workers.Run(most, work)
 	} else {
 		work(0)

@@ -17,6 +17,7 @@ import (
 	"toolhost.dev/plugins/grep/pattern"
 	"toolhost.dev/plugins/grep/search"
 	"toolhost.dev/plugins/grep/walk"
+	"toolhost.dev/plugins/grep/workers"
 )
 
 // Query is what to search for and how much of it to give.
@@ -152,7 +153,7 @@ func (q *Query) pass(ctx context.Context, windows func(string) search.Window, li
 		within, cancel = context.WithTimeout(ctx, q.Time)
 		defer cancel()
 	}
-	r = newRun(within, q, walk.Workers())
+	r = newRun(within, q, workers.Number())
 	r.windows, r.collected.limit = windows, limit
 	if err = do(r, only); err != nil && within.Err() != nil && ctx.Err() == nil {
 		return r, true, nil

@@ -11,13 +11,13 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
 
 	"toolhost.dev/plugins/grep/filetype"
 	"toolhost.dev/plugins/grep/ignore"
+	"toolhost.dev/plugins/grep/workers"
 )
 
 // Start is where a walk begins.
@@ -60,11 +60,8 @@ type Entry struct {
 	Type fs.FileMode // the type bits
 }
 
-// Workers is the number of goroutines that a walk visits with.
-func Workers() int { return runtime.GOMAXPROCS(0) }
-
 // Visit is called for every entry that is not left out, directories included, by
-// several goroutines at a time; worker is the number of the goroutine, below Workers.
+// several goroutines at a time; worker is the number of the goroutine, below workers.Number.
 // The directory is open until it returns.
 type Visit func(worker int, d *Dir, e Entry)
 
@@ -87,7 +84,7 @@ func Walk(ctx context.Context, s Start, o Options, skipped *Skipped, visit Visit
 	if err := first.dir.open(); err != nil {
 		return err
 	}
-	w.tasks.run(ctx, Workers(), first, w.do)
+	w.tasks.run(ctx, workers.Number(), first, w.do)
 	return ctx.Err()
 }
 

@@ -339,7 +339,7 @@ func TestCancel(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
-	if visits > Workers() {
+	if visits > workers.Number() {
 		t.Errorf("%d visits after the end", visits)
 	}
 	if after := descriptors(t); after != before {

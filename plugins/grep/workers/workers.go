@@ -5,6 +5,7 @@ package workers
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -26,6 +27,22 @@ func caught(p any) *PanicError {
 	}
 	fmt.Fprintf(os.Stderr, "panic: %v\n%s", p, debug.Stack())
 	return &PanicError{p}
+}
+
+// spare is how many processors there are beside those of the workers.
+var spare int
+
+// Number is how many goroutines do a thing at once: as many as there are processors for them.
+func Number() int { return max(1, runtime.GOMAXPROCS(0)-spare) }
+
+// Spare gives the process one processor more than it has workers; it is called once, before there are any. With
+// none idle, the runtime takes its processor from whoever it finds in a system call, who must wait for another
+// one then. Workers that walk a tree or ask for the times of its files do nothing but short system calls, and
+// take a tenth less time when they are left alone. The runtime no longer follows changes of the limits on
+// processors then.
+func Spare() {
+	spare = 1
+	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + spare)
 }
 
 // Run calls do n times at once, with the numbers from 0 on, and waits for all of them. If one panics, Run
