@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,6 +14,8 @@ import (
 	"time"
 
 	"toolhost.dev/host"
+
+	"toolhost.dev/bench/internal/bare"
 )
 
 // shellPause is the time between two calls while a model would think.
@@ -43,6 +46,9 @@ func shell(ctx context.Context, bin string) error {
 		return err
 	}
 	row("true, p50, with pauses", o, r, 0.7)
+	if err := parts(ctx, bin, out); err != nil {
+		return err
+	}
 	d, err := contest(20, 20, ours, raw)
 	if err != nil {
 		return err
@@ -50,6 +56,67 @@ func shell(ctx context.Context, bin string) error {
 	row("true, p50, back to back", median(d[0]), median(d[1]), 1.5)
 	return gigabyte(ctx, bin, dir, out, row)
 }
+
+// parts shows what of a call with a pause before it is not toolhost's own: an empty call of a plugin over
+// gRPC, and a bash that was started before and only has to go on and end.
+func parts(ctx context.Context, bin string, out io.Writer) error {
+	echo, err := bare.Start(filepath.Join(bin, "bench", "bareplugin"))
+	if err != nil {
+		return err
+	}
+	defer echo.Stop()
+	empty := func() error {
+		_, err := echo.Unary(ctx, nil)
+		return err
+	}
+	waiting, err := startWaiting(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = waiting.end() }()
+	var calls, shells []time.Duration
+	for range 60 {
+		time.Sleep(shellPause)
+		d, err := timed(empty)
+		if err != nil {
+			return err
+		}
+		calls = append(calls, d)
+		time.Sleep(shellPause)
+		if d, err = timed(waiting.end); err != nil {
+			return err
+		}
+		shells = append(shells, d)
+		if waiting, err = startWaiting(ctx); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(out, "  beside it, an empty call of a bare plugin\t%s\t\t\t\t\n  beside it, the end of a bash that waited\t%s\t\t\t\t\n", millis(median(calls)), millis(median(shells)))
+	return nil
+}
+
+func timed(c call) (time.Duration, error) {
+	began := time.Now()
+	err := c()
+	return time.Since(began), err
+}
+
+// waitingShell is a bash that goes on when its input ends.
+type waitingShell struct {
+	cmd   *exec.Cmd
+	input io.Closer
+}
+
+func startWaiting(ctx context.Context) (*waitingShell, error) {
+	c := exec.CommandContext(ctx, "bash", "-c", "read -r; true")
+	input, err := c.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	return &waitingShell{c, input}, c.Start()
+}
+
+func (w *waitingShell) end() error { return errors.Join(w.input.Close(), w.cmd.Wait()) }
 
 // paused takes turns between calls with a pause before each, and gives the medians.
 func paused(rounds int, a, b call) (time.Duration, time.Duration, error) {
