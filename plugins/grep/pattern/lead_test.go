@@ -47,8 +47,27 @@ func TestLead(t *testing.T) {
 		if asking := m.looked > lookFirst; asking != c.asking {
 			t.Errorf("%s: the others were looked for in %d lines, of which %d lacked one", name, m.looked, m.lacking)
 		}
-		if m.learnt > learnFrom {
+		if m.learnt != learnFrom {
 			t.Errorf("%s: %d bytes were learnt from", name, m.learnt)
+		}
+	}
+}
+
+// TestLineLacksOne: each of the texts is looked for in a line, but for the one that it was found by.
+func TestLineLacksOne(t *testing.T) {
+	p, err := Compile("alpha.*beta.*gam", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for leading := range p.required {
+		for line, want := range map[string]bool{"alpha beta gam": true, "gam beta alpha": true, "alpha beta": false, "alpha gam": false, "beta gam": false} {
+			if !strings.Contains(line, string(p.required[leading].text)) {
+				continue
+			}
+			l := lead{leading: leading}
+			if got := l.has(p.required, []byte(line)); got != want || l.looked != 1 || l.lacking == 1 == want {
+				t.Errorf("%q, found by text %d: %v, %+v", line, leading, got, l)
+			}
 		}
 	}
 }
