@@ -69,11 +69,6 @@ func parts(ctx context.Context, bin string, out io.Writer) error {
 		_, err := echo.Unary(ctx, nil)
 		return err
 	}
-	waiting, err := startWaiting(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = waiting.end() }()
 	var calls, shells []time.Duration
 	for range 60 {
 		time.Sleep(shellPause)
@@ -82,14 +77,15 @@ func parts(ctx context.Context, bin string, out io.Writer) error {
 			return err
 		}
 		calls = append(calls, d)
+		waiting, err := startWaiting(ctx)
+		if err != nil {
+			return err
+		}
 		time.Sleep(shellPause)
 		if d, err = timed(waiting.end); err != nil {
 			return err
 		}
 		shells = append(shells, d)
-		if waiting, err = startWaiting(ctx); err != nil {
-			return err
-		}
 	}
 	fmt.Fprintf(out, "  beside it, an empty call of a bare plugin\t%s\t\t\t\t\n  beside it, the end of a bash that waited\t%s\t\t\t\t\n", millis(median(calls)), millis(median(shells)))
 	return nil
@@ -113,7 +109,10 @@ func startWaiting(ctx context.Context) (*waitingShell, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &waitingShell{c, input}, c.Start()
+	if err := c.Start(); err != nil {
+		return nil, errors.Join(err, input.Close())
+	}
+	return &waitingShell{c, input}, nil
 }
 
 func (w *waitingShell) end() error { return errors.Join(w.input.Close(), w.cmd.Wait()) }
@@ -125,11 +124,11 @@ func paused(rounds int, a, b call) (time.Duration, time.Duration, error) {
 	for range rounds {
 		for i, c := range calls {
 			time.Sleep(shellPause)
-			began := time.Now()
-			if err := c(); err != nil {
+			d, err := timed(c)
+			if err != nil {
 				return 0, 0, err
 			}
-			times[i] = append(times[i], time.Since(began))
+			times[i] = append(times[i], d)
 		}
 	}
 	return median(times[0]), median(times[1]), nil

@@ -152,11 +152,20 @@ func (f *edited) summary() (s step, replacements int) {
 
 // lines counts the lines of a text; a final newline begins no further one.
 func lines(text []byte) int {
-	n := bytes.Count(text, []byte{'\n'})
-	if len(text) > 0 && text[len(text)-1] != '\n' {
+	end := lineBreak(text)
+	n := bytes.Count(text, []byte{end})
+	if len(text) > 0 && text[len(text)-1] != end {
 		n++
 	}
 	return n
+}
+
+// lineBreak is what each line of a text has at its end: a carriage return, if it has no line feed.
+func lineBreak(text []byte) byte {
+	if bytes.IndexByte(text, '\n') < 0 && bytes.IndexByte(text, '\r') >= 0 {
+		return '\r'
+	}
+	return '\n'
 }
 
 // blanksShown writes blanks so that they are seen.

@@ -126,6 +126,37 @@ func TestEditTellsWhatItDid(t *testing.T) {
 	}
 }
 
+// TestLinesTold: which lines changed, and what is shown of them, whatever the lines end with, up to the last one.
+func TestLinesTold(t *testing.T) {
+	for name, end := range map[string]string{"LF": "\n", "CRLF": "\r\n", "CR": "\r"} {
+		for _, final := range []string{end, ""} {
+			for _, c := range []struct {
+				edits   []map[string]string
+				lines   [2]int
+				snippet string
+			}{
+				{[]map[string]string{{"old_string": "c", "new_string": "C"}}, [2]int{3, 3}, "1| a\n2| b\n3| C\n4| d\n5| e"},
+				{[]map[string]string{{"old_string": "e", "new_string": "E"}}, [2]int{5, 5}, "2| b\n3| c\n4| d\n5| E"},
+				{[]map[string]string{{"old_string": "e", "new_string": "E\nF"}}, [2]int{5, 6}, "2| b\n3| c\n4| d\n5| E\n6| F"},
+				{[]map[string]string{{"old_string": "\nd\ne", "new_string": ""}}, [2]int{3, 3}, "1| a\n2| b\n3| c"},
+				{[]map[string]string{{"old_string": "e\n", "new_string": ""}}, [2]int{4, 4}, "1| a\n2| b\n3| c\n4| d"},
+				{[]map[string]string{{"old_string": "b", "new_string": "B\nB"}, {"old_string": "d", "new_string": "D"}}, [2]int{2, 5}, "1| a\n2| B\n3| B\n4| c\n5| D\n6| e"},
+				{[]map[string]string{{"old_string": "e", "new_string": "E"}, {"old_string": "\nd\nE", "new_string": ""}}, [2]int{3, 3}, "1| a\n2| b\n3| c"},
+			} {
+				h, _ := session(t, map[string]string{"f.txt": strings.Join([]string{"a", "b", "c", "d", "e"}, end) + final})
+				d := data[struct {
+					Snippet string
+					Start   int `json:"start_line"`
+					End     int `json:"end_line"`
+				}](t, h.Call("edit", args{"file_path": "f.txt", "edits": c.edits}))
+				if [2]int{d.Start, d.End} != c.lines || d.Snippet != c.snippet {
+					t.Errorf("%s, %q at the end, %v: lines %d–%d, want %v\n%s\nwant\n%s", name, final, c.edits, d.Start, d.End, c.lines, d.Snippet, c.snippet)
+				}
+			}
+		}
+	}
+}
+
 // TestLayers reaches each layer of the validation, in order.
 func TestLayers(t *testing.T) {
 	h, dir := session(t, map[string]string{"f.txt": "a\nb\na\n", "changed.txt": "old\n", "note.ipynb": "{}\n"})

@@ -170,9 +170,9 @@ const (
 func snippet(content []byte, start, end int) string {
 	first, last := max(1, start-snippetContext), end+snippetContext
 	last = min(last, first+snippetLines-1)
-	at := 0
+	at, lineBreak := 0, lineBreak(content)
 	for n := 1; n < first; n++ {
-		i := bytes.IndexByte(content[at:], '\n')
+		i := bytes.IndexByte(content[at:], lineBreak)
 		if i < 0 {
 			return ""
 		}
@@ -181,7 +181,7 @@ func snippet(content []byte, start, end int) string {
 	var shown []string
 	for n := first; n <= last && at < len(content); n++ {
 		line := content[at:]
-		if i := bytes.IndexByte(line, '\n'); i >= 0 {
+		if i := bytes.IndexByte(line, lineBreak); i >= 0 {
 			line = line[:i+1]
 		}
 		at += len(line)

@@ -136,10 +136,18 @@ func (f *file) ending(offset int) string {
 // endsLine reports whether a range ends where a line does.
 func (f *file) endsLine(from, to int) bool { return to > from && f.lf[to-1] == '\n' }
 
+// lineBreak is what each line of the file has at its end, whatever is before it.
+func (f *file) lineBreak() []byte {
+	if f.cr {
+		return []byte{'\r'}
+	}
+	return []byte{'\n'}
+}
+
 // terminated reports whether the last line has an ending.
 func (f *file) terminated() bool {
-	if f.big != "" {
-		return bytes.HasSuffix(f.text, []byte(f.big))
+	if f.big != "" { // a line may end otherwise than most do
+		return bytes.HasSuffix(f.text, []byte(f.big[len(f.big)-1:]))
 	}
 	return len(f.lf) > 0 && f.lf[len(f.lf)-1] == '\n'
 }

@@ -61,7 +61,7 @@ func (s *search) splice(c *Change, m match) (*Change, error) {
 		return nil, noChange("The file already has what the edit would make of it. (An edit leaves the newline at the file's end, and the lines that old_string and new_string have in common, as they are.)")
 	}
 	if len(bytes.TrimRight(s.file.lf[at:], "\n")) == 0 { // else the last place is followed by a line
-		c.clip()
+		c.clip(s.file.lineBreak())
 	}
 	return c, nil
 }
@@ -76,8 +76,8 @@ func endsLine(reps []replacement, to int) bool {
 }
 
 // clip keeps the line numbers inside the text.
-func (c *Change) clip() {
-	last := max(1, bytes.Count(bytes.TrimSuffix(c.Text, []byte{'\n'}), []byte{'\n'})+1)
+func (c *Change) clip(lineBreak []byte) {
+	last := max(1, bytes.Count(bytes.TrimSuffix(c.Text, lineBreak), lineBreak)+1)
 	for i := range c.Sites {
 		c.Sites[i].Start, c.Sites[i].End = min(c.Sites[i].Start, last), min(c.Sites[i].End, last)
 	}

@@ -75,6 +75,21 @@ func TestEachStrategy(t *testing.T) {
 	}
 }
 
+// TestLargeFileKeepsItsEnd: of a file that is too large for another form of it too, the end of the last line
+// stays as it is, though most lines end otherwise.
+func TestLargeFileKeepsItsEnd(t *testing.T) {
+	lines := strings.Repeat(strings.Repeat("x", 98)+"\r\n", strategy.MaxFuzzy/100+1)
+	for _, end := range []string{"\n", "\r\n", ""} {
+		got, err := strategy.Apply([]byte("here\r\n"+lines+"last"+end), strategy.Edit{Old: "here\n", New: "there\nand there\n"}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(got.Text) != "there\r\nand there\r\n"+lines+"last"+end {
+			t.Errorf("with %q at the end it is %q…%q", end, got.Text[:30], got.Text[len(got.Text)-30:])
+		}
+	}
+}
+
 // TestRefusals are edits that another tool would have made, somewhere.
 func TestRefusals(t *testing.T) {
 	block := "func a() {\n\tif ready(first) {\n\t\tlaunch(rocket)\n\t}\n}\n"

@@ -60,6 +60,10 @@ func (m *Machine) skip(text []byte, pos, to int) (next int, ok bool, err error) 
 // some milliseconds.
 const checkEvery = 1 << 20
 
+// Spend takes steps into account that were done elsewhere, as those of the machine are. The error is the end of
+// its context.
+func (m *Machine) Spend(steps int) error { return m.spend(steps) }
+
 // spend counts work done and reports the end of the context.
 func (m *Machine) spend(n int) error {
 	if m.work += n; m.work < checkEvery {

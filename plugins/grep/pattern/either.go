@@ -32,20 +32,23 @@ func eitherOf(l Literals) (e either) {
 	return e
 }
 
-// index gives the first place in buf where one of the texts is, or -1.
-func (e either) index(buf []byte) int {
+// index gives the first place in buf where one of the texts is, or -1, and how many places were looked at in
+// vain. After so many it gives a place before which there is none.
+func (e either) index(buf []byte, places int) (at, wrong int) {
 	window := minWindow
 	for from := 0; from < len(buf); from, window = from+window, min(2*window, maxWindow) {
 		found, to := -1, min(from+window, len(buf)) // to is where a place is too far
 		for k := range e {
 			end := min(to+len(e[k].text)-1, len(buf))
-			if i := e[k].next(buf[from:end]); i >= 0 {
+			i, missed, _ := e[k].seek(buf[from:end], places-wrong)
+			wrong += missed
+			if i >= 0 {
 				found, to = from+i, from+i
 			}
 		}
 		if found >= 0 {
-			return found
+			return found, wrong
 		}
 	}
-	return -1
+	return -1, wrong
 }

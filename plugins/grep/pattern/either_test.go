@@ -2,9 +2,14 @@ package pattern
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"toolhost.dev/plugins/grep/bytepair"
 )
@@ -45,7 +50,7 @@ func TestEither(t *testing.T) {
 // TestEitherIndex has each of the texts at each place, and the others behind it.
 func TestEitherIndex(t *testing.T) {
 	e := eitherFor(t, "abcdefghijklm|XYZ|uvw1").either
-	if i := e.index(nil); i != -1 {
+	if i, _ := e.index(nil, math.MaxInt); i != -1 {
 		t.Errorf("%d in nothing", i)
 	}
 	for _, size := range []int{1, 2, 3, 40, 256, 300, 900, 3000} {
@@ -60,7 +65,7 @@ func TestEitherIndex(t *testing.T) {
 						copy(buf[min(size, at+len(text)+(i+k)%3*7):], other)
 					}
 				}
-				if got := e.index(buf); got != want {
+				if got, _ := e.index(buf, math.MaxInt); got != want {
 					t.Fatalf("%q at %d of %d: %d", text, at, size, got)
 				}
 			}
@@ -73,20 +78,67 @@ func TestEitherIndex(t *testing.T) {
 func TestEitherPatience(t *testing.T) {
 	for line, lost := range map[string]bool{"xalpha\n": true, strings.Repeat(" ", 300) + "xalpha\n": false} {
 		m := eitherFor(t, `\b(alpha|beta)`).Matcher(t.Context())
-		text := []byte(strings.Repeat(line, 5000))
-		if start, end, ok, err := m.NextLine(text, 0); ok || err != nil {
-			t.Errorf("%d–%d %v %v", start, end, ok, err)
-		}
-		if left := m.patience.Places(); left == 0 != lost {
-			t.Errorf("%d places are left after %q", left, line)
-		}
-		text = append(text, "beta\n"...)
+		most := m.patience.Places()
+		text := []byte(strings.Repeat(line, 30) + "beta\n")
 		if start, end, ok, err := m.NextLine(text, 0); err != nil || !ok || end != len(text) || start != len(text)-len("beta\n") {
 			t.Errorf("%d–%d %v %v", start, end, ok, err)
 		}
-		if m.patience.Places() == 0 {
-			t.Errorf("%q: what the automaton read gave no patience back", line)
+		if left := m.patience.Places(); lost && left > 5 || !lost && left < most-20 {
+			t.Errorf("%d of %d places are left after %q", left, most, line)
 		}
+		for _, expr := range []string{`\b(alpha|beta)`, `\A(alpha|beta)`} { // what the automaton reads gives it back
+			m := eitherFor(t, expr).Matcher(t.Context())
+			m.patience.Lose(most)
+			if _, _, ok, err := m.NextLine(bytes.Repeat([]byte(line), 1000), 0); ok || err != nil {
+				t.Errorf("%s: %v %v", expr, ok, err)
+			}
+			if left := m.patience.Places(); left == 0 && !lost {
+				t.Errorf("%s: %d places are left after much of %q", expr, left, line)
+			}
+		}
+	}
+}
+
+// TestFalsePlaces: in a text that is full of what looks like the text that is looked for, the places that are
+// looked at are few, and nothing is lost.
+func TestFalsePlaces(t *testing.T) {
+	long := strings.Repeat("a", 250)
+	for expr, c := range map[string]struct{ text, match string }{
+		"abc|ebc|tbc|obc|ibc|nbc|sbc|rbc":     {strings.Repeat("bcbcbc\n", 20_000), "tbc"},
+		long + "b|" + long + "c":              {strings.Repeat(strings.Repeat("a", 248)+"b\n", 2000), long + "c"},
+		"(?i)" + long + "c":                   {strings.Repeat(strings.Repeat("a", 248)+"b\n", 2000), long + "C"},
+		"(?i)" + long + "1.*" + long + "2":    {strings.Repeat(strings.Repeat("a", 248)+"b\n", 2000), long + "1" + long + "2"},
+		"(?i)e[xy]" + strings.Repeat("bc", 9): {strings.Repeat("Éebcbcbcbc\n", 20_000), "EX" + strings.Repeat("bC", 9)},
+	} {
+		p := eitherFor(t, expr)
+		text := []byte(c.text + c.match + "\n" + c.text)
+		_, wrong := p.either.index(text, 100)
+		for _, n := range append(slices.Clone(p.required), p.prefix) {
+			if len(n.text) > 0 {
+				_, w := n.index(text, 100)
+				wrong += w
+			}
+		}
+		if wrong > 2000 { // of each text 100, and what is seen at the last place
+			t.Errorf("%.40s…: %d places", expr, wrong)
+		}
+		start, end, ok, err := p.Matcher(t.Context()).NextLine(text, 0)
+		if !ok || err != nil || start != len(c.text) || end != start+len(c.match)+1 {
+			t.Errorf("%.40s…: %d–%d %v %v, want %d", expr, start, end, ok, err, len(c.text))
+		}
+		if start, _, ok, err = p.Matcher(t.Context()).Find(text, 0); !ok || err != nil || start != len(c.text) {
+			t.Errorf("%.40s…: found at %d %v %v, want %d", expr, start, ok, err, len(c.text))
+		}
+	}
+}
+
+// TestLinesWithoutTheOthers: lines that lack a text are no reason not to hear that the search is over.
+func TestLinesWithoutTheOthers(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, _, ok, err := eitherFor(t, "abc.*xyz").Matcher(ctx).NextLine(append(bytes.Repeat([]byte("xyz\n"), learnFrom), bytes.Repeat([]byte("abc\n"), 2<<20)...), 0)
+	if ok || !errors.Is(err, context.Canceled) {
+		t.Errorf("%v %v", ok, err)
 	}
 }
 
@@ -116,5 +168,29 @@ func TestEitherLines(t *testing.T) {
 		if got, want := fmt.Sprint(lines(p)), fmt.Sprint(lines(&plain)); got != want || len(want) < 50 {
 			t.Errorf("with gaps of %d: %s, want %s", gap, got, want)
 		}
+	}
+}
+
+// TestSeek: the place that is given for want of patience is not behind the first one, and a place that it takes
+// long to tell is none counts more.
+func TestSeek(t *testing.T) {
+	n := newNeedle(requirement{text: []byte("abc"), folded: true})
+	for before := range 12 {
+		text := []byte(strings.Repeat("ébc", before) + "ABC")
+		first := len(text) - 3
+		for places := range 14 {
+			at, wrong, there := n.seek(text, places)
+			if at < 0 || at > first || there != (at == first && places >= before) || wrong > places+1 {
+				t.Errorf("%d before, %d places: %d (%v) after %d", before, places, at, there, wrong)
+			}
+			at, _ = n.index(text, places)
+			if at < 0 || at > first || !utf8.RuneStart(text[at]) {
+				t.Errorf("%d before, %d places: the text may be at %d", before, places, at)
+			}
+		}
+	}
+	long := newNeedle(requirement{text: []byte(strings.Repeat("a", 100) + "bc"), folded: true})
+	if at, wrong, _ := long.seek([]byte(strings.Repeat("a", 98)+"xxbc"), 100); at != -1 || wrong != 1+98/bytesPerPlace {
+		t.Errorf("%d after %d", at, wrong)
 	}
 }

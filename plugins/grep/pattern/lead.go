@@ -13,7 +13,8 @@ type lead struct {
 }
 
 const (
-	// learnFrom is how much is looked at to tell which text is the rarest, in bytes.
+	// learnFrom is how much a matcher looks at to tell which text is the rarest, in bytes. What it comes to again,
+	// behind a match, counts again.
 	learnFrom = 32 << 10
 	// lookFirst is in how many lines the others are looked for in any case; and then as long as one in
 	// lookLacking of them lacks one.

@@ -25,6 +25,9 @@ type Matcher struct {
 // looked at in vain.
 const wrongLine = 8
 
+// lineSteps is how many bytes are searched for a text in the time of a step of the automaton.
+const lineSteps = 16
+
 // Matcher makes a matcher that stops, even in the middle of a text, when ctx ends.
 func (p *Pattern) Matcher(ctx context.Context) *Matcher {
 	m := automaton.NewMachine(p.prog)
@@ -45,8 +48,10 @@ func (m *Matcher) NextLine(buf []byte, pos int) (start, end int, ok bool, err er
 		cost := 0 // if it is not this line
 		switch {
 		case len(m.p.either) > 0 && m.patience.Places() > 0:
-			i := m.p.either.index(buf[pos:])
+			i, wrong := m.p.either.index(buf[pos:], m.patience.Places())
+			m.patience.Lose(wrong + len(m.p.either))
 			if i < 0 {
+				m.patience.Gain(len(buf) - pos)
 				return 0, 0, false, nil
 			}
 			start, end = lineAt(buf, pos+i)
@@ -55,24 +60,30 @@ func (m *Matcher) NextLine(buf []byte, pos int) (start, end int, ok bool, err er
 		case len(m.p.required) > 0:
 			m.learn(m.p.required, buf[pos:])
 			i, wrong := m.p.required[m.leading].index(buf[pos:], m.patience.Places())
+			m.patience.Lose(wrong)
 			if i < 0 {
+				m.patience.Gain(len(buf) - pos)
 				return 0, 0, false, nil
 			}
 			start, end = lineAt(buf, pos+i)
-			m.patience.Lose(wrong)
 			m.patience.Gain(end - pos)
 			if m.p.exact {
 				return start, end, true, nil
 			}
 			if !m.has(m.p.required, buf[start:end]) {
+				if err := m.m.Spend(1 + (end-pos)/lineSteps); err != nil {
+					return 0, 0, false, err
+				}
 				pos = end
 				continue
 			}
 		case m.p.apart:
 			start, end = lineAt(buf, pos)
+			m.patience.Gain(end - pos)
 		default:
 			at, found, err := m.m.Exists(buf, pos, len(buf))
 			if err != nil || !found {
+				m.patience.Gain(len(buf) - pos)
 				return 0, 0, false, err
 			}
 			m.patience.Gain(at - pos)

@@ -2,7 +2,7 @@ package pattern
 
 import (
 	"bytes"
-	"math"
+	"unicode/utf8"
 
 	"toolhost.dev/plugins/grep/bytepair"
 )
@@ -54,44 +54,65 @@ func (r *requirement) either(at int) byte {
 	return 0
 }
 
-// is reports whether a text of the same length is the required one.
-func (r *requirement) is(text []byte) bool {
+// same gives how many bytes a text of the same length begins with that are the required ones.
+func (r *requirement) same(text []byte) int {
 	if !r.folded {
-		return string(text) == string(r.text)
+		if string(text) == string(r.text) {
+			return len(text)
+		}
+		return 0
 	}
 	for i, b := range text {
 		if lowered(b) != r.text[i] {
-			return false
+			return i
 		}
 	}
-	return true
+	return len(text)
 }
 
-// index gives where in buf the text is, with what stands around it in a match, or -1, and at how many places
-// something else stood around it. After so many places it gives any.
+// index gives where in buf the text is, with what stands around it in a match, or -1, and how many places were
+// looked at in vain. After so many it gives a place before which there is none.
 func (l *needle) index(buf []byte, places int) (at, wrong int) {
 	for at := 0; ; at++ {
-		i := l.next(buf[at:])
+		i, missed, there := l.seek(buf[at:], places-wrong)
+		wrong += missed
 		if i < 0 {
 			return -1, wrong
 		}
-		if at += i; wrong >= places || l.fits(buf, at) {
+		if at += i; !there {
+			return boundary(buf, at), wrong
+		}
+		if wrong >= places || l.fits(buf, at) {
 			return at, wrong
 		}
 		wrong++
 	}
 }
 
-// count gives how often buf has the text, with what stands around it in a match.
+// boundary gives where the character begins, or the byte that is none, that a position is in.
+func boundary(buf []byte, at int) int {
+	for i := at; i >= 0 && i > at-utf8.UTFMax; i-- {
+		if utf8.RuneStart(buf[i]) {
+			return i
+		}
+	}
+	return at
+}
+
+// count gives how often buf has the text, about; of one that takes longer to look for than it is worth, a large
+// number.
 func (l *needle) count(buf []byte) (n int) {
-	for {
-		i, _ := l.index(buf, math.MaxInt)
+	places := len(buf) / bytesPerPlace
+	for at := 0; places >= 0; at++ {
+		i, wrong := l.index(buf[at:], places)
 		if i < 0 {
 			return n
 		}
 		n++
-		buf = buf[i+1:]
+		at += i
+		places -= wrong
 	}
+	return len(buf)
 }
 
 // fits reports whether around the text at a place there is what is in a match.
@@ -113,28 +134,48 @@ func (l *needle) fits(buf []byte, at int) bool {
 	return true
 }
 
-// next gives where in buf the text is, or -1.
+// bytesPerPlace is how much of a text there is for each place in it that may be looked at in vain, or for each so
+// many bytes that are compared there.
+const bytesPerPlace = 16
+
+// next gives where in buf the text is, or -1. In a text that has too much of what only looks like it, it gives
+// a place before which there is none.
 func (l *needle) next(buf []byte) int {
+	at, _, _ := l.seek(buf, len(buf)/bytesPerPlace+bytesPerPlace)
+	return at
+}
+
+// seek gives where in buf the text is, or -1, and how many places were looked at in vain. After more than so
+// many of a folded text, it gives the next one without a look: then it is not known to be there.
+func (l *needle) seek(buf []byte, places int) (at, wrong int, there bool) {
 	n := len(l.text)
 	misses := 0
 	for at := 0; at+n <= len(buf); {
 		i := l.candidate(buf[at:])
 		if i < 0 {
-			return -1
+			break
 		}
 		at += i
-		if l.is(buf[at : at+n]) {
-			return at
+		if l.folded && wrong > places {
+			return at, wrong, false
+		}
+		same := l.same(buf[at : at+n])
+		if same == n {
+			return at, wrong, true
 		}
 		at++
-		if misses++; misses > 8 && misses*32 > at && !l.folded { // the bytes are not so rare here
-			if i = bytes.Index(buf[at:], l.text); i >= 0 {
-				i += at
+		if l.folded {
+			wrong += 1 + same/bytesPerPlace
+			continue
+		}
+		if misses++; misses > 8 && misses*32 > at { // the bytes are not so rare here
+			if i = bytes.Index(buf[at:], l.text); i < 0 {
+				break
 			}
-			return i
+			return at + i, wrong, true
 		}
 	}
-	return -1
+	return -1, wrong, false
 }
 
 // candidate gives the first place in buf where the text can be by its rarest bytes, or -1. buf is at least

@@ -20,7 +20,8 @@ type requirement struct {
 const (
 	// mostRequired bounds the texts that are looked for in a line.
 	mostRequired = 4
-	// minRequired is the length from which on a text is worth that beside a longer one.
+	// minRequired is the length from which on a text is worth that beside a longer one. Shorter ones are in so
+	// many lines that one of several longer ones is the better to look for.
 	minRequired = 3
 )
 
@@ -32,9 +33,9 @@ func requirementsOf(n *syntax.Node, fold bool) (all []requirement, exact bool) {
 			return []requirement{{text: text}}, true
 		}
 	}
-	found, either := texts(n, literal, nil), false
+	found, small := texts(n, literal, nil), false
 	if f := texts(n, folded, nil); fold && len(longest(f).text) > max(1, len(longest(found).text)) {
-		found, either = f, true
+		found, small = f, true
 	}
 	slices.SortStableFunc(found, func(a, b foundText) int { return len(b.text) - len(a.text) })
 	for i, f := range found {
@@ -44,7 +45,7 @@ func requirementsOf(n *syntax.Node, fold bool) (all []requirement, exact bool) {
 		if slices.ContainsFunc(all, func(r requirement) bool { return bytes.Contains(r.text, f.text) }) {
 			continue // it comes with the other
 		}
-		r := requirement{text: f.text, folded: either}
+		r := requirement{text: f.text, folded: small}
 		if f.within != nil {
 			r.before, _ = margins(f.within.Sub[:f.from], true)
 			r.after, _ = margins(f.within.Sub[f.to:], false)
@@ -58,7 +59,7 @@ func requirementsOf(n *syntax.Node, fold bool) (all []requirement, exact bool) {
 // too much.
 const minPrefix = 3
 
-// prefixOf gives a text that every match begins with. fold is as in requirementOf.
+// prefixOf gives a text that every match begins with. fold is as in requirementsOf.
 func prefixOf(n *syntax.Node, fold bool) requirement {
 	r := prefixBy(n, literal)
 	if f := prefixBy(n, folded); fold && len(f.text) > len(r.text) {

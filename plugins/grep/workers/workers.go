@@ -39,8 +39,11 @@ func Number() int { return max(1, runtime.GOMAXPROCS(0)-spare) }
 // none idle, the runtime takes its processor from whoever it finds in a system call, who must wait for another
 // one then. Workers that walk a tree or ask for the times of its files do nothing but short system calls, and
 // take a tenth less time when they are left alone. The runtime no longer follows changes of the limits on
-// processors then.
+// processors then. Where GOMAXPROCS is set, it is left as it is.
 func Spare() {
+	if os.Getenv("GOMAXPROCS") != "" {
+		return
+	}
 	spare = 1
 	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + spare)
 }
