@@ -29,6 +29,31 @@ type active struct {
 	*sdk.Call
 	// alive is called at each sign of life, pause when it is not the server's turn.
 	alive, pause func()
+	// canceled is closed when the call is to end before its answer, and told when the server was told so.
+	canceled <-chan struct{}
+	told     chan struct{}
+	tell     func() // closes told
+}
+
+func newActive(ctx context.Context, call *sdk.Call, alive, pause func()) *active {
+	a := &active{Call: call, alive: alive, pause: pause, canceled: ctx.Done(), told: make(chan struct{})}
+	a.tell = sync.OnceFunc(func() { close(a.told) })
+	return a
+}
+
+// canceledIn gives the call that a message belongs to, by the message's context, if the call was canceled when
+// that was sent: it tells the server so. nil: it does not.
+func canceledIn(ctx context.Context) *active {
+	a, ok := ctx.Value(activeKey{}).(*active)
+	if !ok {
+		return nil
+	}
+	select {
+	case <-a.canceled:
+		return a
+	default:
+		return nil
+	}
 }
 
 func (r *running) add(a *active) (token string) {
@@ -81,7 +106,7 @@ func (m *mount) call(ctx context.Context, call *sdk.Call, name string, args json
 	defer cancel(nil)
 	silence := time.AfterFunc(m.limits.Call, func() { cancel(errSilent) })
 	defer silence.Stop()
-	a := &active{Call: call, alive: func() { silence.Reset(m.limits.Call) }, pause: func() { silence.Stop() }}
+	a := newActive(ctx, call, func() { silence.Reset(m.limits.Call) }, func() { silence.Stop() })
 	token := m.calls.add(a)
 	defer m.calls.remove(token)
 	params := &mcp.CallToolParams{Name: name, Arguments: args, Meta: mcp.Meta{}}
@@ -100,11 +125,19 @@ func (m *mount) call(ctx context.Context, call *sdk.Call, name string, args json
 	select {
 	case got = <-answers:
 	case <-ctx.Done():
-		select { // it tells the server that the call is canceled
-		case <-answers:
-		case <-time.After(cancelWait):
+		wait, stop := context.WithTimeout(context.WithoutCancel(ctx), cancelWait)
+		defer stop()
+		select {
+		case got = <-answers:
+		case <-wait.Done():
+			got.err = ctx.Err()
 		}
-		got.err = ctx.Err()
+		if got.err != nil { // the server is told in the background, and with a result this process may end
+			select {
+			case <-a.told:
+			case <-wait.Done():
+			}
+		}
 	}
 	if got.err == nil {
 		return result(got.res)

@@ -35,6 +35,7 @@ type headers struct {
 }
 
 func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
+	canceled := canceledIn(r.Context())
 	r = r.Clone(r.Context())
 	for k, v := range h.set {
 		r.Header.Set(k, v)
@@ -42,6 +43,9 @@ func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
 	res, err := h.base.RoundTrip(r)
 	if err != nil {
 		return nil, err
+	}
+	if canceled != nil {
+		canceled.tell()
 	}
 	if res.Header.Get("Content-Type") != "text/event-stream" { // whose events are bounded each
 		res.Body = &bounded{ReadCloser: res.Body, left: maxFrame}

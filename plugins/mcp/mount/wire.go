@@ -126,6 +126,15 @@ func (w *wire) Read(ctx context.Context) (jsonrpc.Message, error) {
 
 // Write implements mcp.Connection.
 func (w *wire) Write(ctx context.Context, m jsonrpc.Message) error {
+	canceled := canceledIn(ctx)
+	err := w.write(ctx, m)
+	if err == nil && canceled != nil {
+		canceled.tell()
+	}
+	return err
+}
+
+func (w *wire) write(ctx context.Context, m jsonrpc.Message) error {
 	line, err := jsonrpc.EncodeMessage(m)
 	if err != nil {
 		return err

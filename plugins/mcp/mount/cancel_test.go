@@ -1,0 +1,64 @@
+package mount
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"toolhost.dev/sdk"
+	"toolhost.dev/sdk/tool"
+)
+
+// TestServerHearsOfCancel: when a canceled call has its result, the server's input has that it is canceled,
+// since the process of the plugin may end at once.
+func TestServerHearsOfCancel(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // what runs in the background runs late
+	for range 20 {
+		w, in, out := testWire(t)
+		called, heard := make(chan struct{}), make(chan string, 1)
+		go func() {
+			var last string
+			for lines := bufio.NewScanner(out); lines.Scan(); {
+				var m struct {
+					ID     json.RawMessage
+					Method string
+				}
+				_ = json.Unmarshal(lines.Bytes(), &m)
+				switch last = m.Method; m.Method {
+				case "server/discover":
+					_, _ = fmt.Fprintf(in, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}`+"\n", m.ID)
+				case "initialize":
+					_, _ = fmt.Fprintf(in, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","serverInfo":{"name":"s","version":"1"},"capabilities":{"tools":{}}}}`+"\n", m.ID)
+				case "tools/call":
+					close(called)
+				}
+			}
+			heard <- last
+		}()
+		m := &mount{limits: Limits{Call: time.Minute}}
+		var err error
+		if m.session, err = mcp.NewClient(&mcp.Implementation{Name: "c", Version: "1"}, nil).Connect(t.Context(), w, nil); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			<-called
+			cancel()
+		}()
+		if _, err := m.call(ctx, &sdk.Call{}, "waits", json.RawMessage("{}")); !errors.Is(err, context.Canceled) && tool.AsError(err).Kind != tool.Canceled {
+			t.Fatal(err)
+		}
+		w.closeInput()
+		if last := <-heard; !strings.HasSuffix(last, "/cancelled") {
+			t.Fatalf("the last that the server hears is %q", last)
+		}
+	}
+}
