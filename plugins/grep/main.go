@@ -3,11 +3,7 @@ package main
 
 import (
 	"toolhost.dev/plugins/grep/finder"
-	"toolhost.dev/plugins/grep/workers"
 	"toolhost.dev/sdk"
 )
 
-func main() {
-	workers.Spare()
-	sdk.Serve(finder.Plugin())
-}
+func main() { sdk.Serve(finder.Plugin()) }

@@ -79,6 +79,9 @@ type part struct {
 	from, to int // entries
 }
 
+// manyDirs are so many that what is gained by a processor to spare is worth that.
+const manyDirs = 64
+
 // partSize is how many entries a part has at most: directories may have any number.
 const partSize = 1024
 
@@ -87,6 +90,9 @@ const partSize = 1024
 func (x *Index) compare(dirs []*dir, wanted *view) []*dir {
 	if len(dirs) == 0 {
 		return nil
+	}
+	if len(dirs) >= manyDirs {
+		workers.Spare()
 	}
 	parts := make([]part, 0, len(dirs))
 	for _, d := range dirs {

@@ -29,24 +29,29 @@ func caught(p any) *PanicError {
 	return &PanicError{p}
 }
 
-// spare is how many processors there are beside those of the workers.
-var spare int
+// fixed is how many workers there are since there is a processor to spare; 0: there is none.
+var fixed atomic.Int32
 
 // Number is how many goroutines do a thing at once: as many as there are processors for them.
-func Number() int { return max(1, runtime.GOMAXPROCS(0)-spare) }
+func Number() int {
+	if n := fixed.Load(); n > 0 {
+		return int(n)
+	}
+	return runtime.GOMAXPROCS(0)
+}
 
-// Spare gives the process one processor more than it has workers; it is called once, before there are any. With
-// none idle, the runtime takes its processor from whoever it finds in a system call, who must wait for another
-// one then. Workers that walk a tree or ask for the times of its files do nothing but short system calls, and
-// take a tenth less time when they are left alone. The runtime no longer follows changes of the limits on
-// processors then. Where GOMAXPROCS is set, it is left as it is.
-func Spare() {
+// Spare gives the process one processor more than it has workers. With none idle, the runtime takes its processor
+// from whoever it finds in a system call, who must wait for another one then. Workers that ask for the times of
+// all files of a tree do nothing but short system calls, and take a tenth less time when they are left alone. The
+// runtime no longer follows changes of the limits on processors then. Where GOMAXPROCS is set, it is left as it is.
+var Spare = sync.OnceFunc(func() {
 	if os.Getenv("GOMAXPROCS") != "" {
 		return
 	}
-	spare = 1
-	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + spare)
-}
+	n := runtime.GOMAXPROCS(0)
+	fixed.Store(int32(n)) // #nosec G115 -- a number of processors
+	runtime.GOMAXPROCS(n + 1)
+})
 
 // Run calls do n times at once, with the numbers from 0 on, and waits for all of them. If one panics, Run
 // panics with a *[PanicError], when all have ended.
