@@ -160,7 +160,8 @@ func lines(text []byte) int {
 	return n
 }
 
-// lineBreak is what each line of a text has at its end: a carriage return, if it has no line feed.
+// lineBreak is what each line of a text has at its end: a carriage return where there is no line feed, as
+// [workspace.LineEndings.Kind] has it.
 func lineBreak(text []byte) byte {
 	if bytes.IndexByte(text, '\n') < 0 && bytes.IndexByte(text, '\r') >= 0 {
 		return '\r'

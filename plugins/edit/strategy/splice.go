@@ -16,7 +16,7 @@ type replacement struct {
 // splice makes the change at the sites of a match.
 func (s *search) splice(c *Change, m match) (*Change, error) {
 	var all []replacement
-	line, counted, grown, at := 1, 0, 0, 0
+	line, counted, grown, behind := 1, 0, 0, 0
 	literal := literalSplice(m)
 	for i, st := range m.sites {
 		if i > 0 && st.from < m.sites[i-1].to {
@@ -50,7 +50,7 @@ func (s *search) splice(c *Change, m match) (*Change, error) {
 		}
 		c.Sites = append(c.Sites, Lines{Start: start, End: max(start, end), Added: added})
 		grown += added
-		at = to
+		behind = to
 		all = append(all, reps...)
 	}
 	var err error
@@ -60,7 +60,7 @@ func (s *search) splice(c *Change, m match) (*Change, error) {
 	if bytes.Equal(c.Text, s.file.text) {
 		return nil, noChange("The file already has what the edit would make of it. (An edit leaves the newline at the file's end, and the lines that old_string and new_string have in common, as they are.)")
 	}
-	if len(bytes.TrimRight(s.file.lf[at:], "\n")) == 0 { // else the last place is followed by a line
+	if len(bytes.TrimRight(s.file.lf[behind:], "\n")) == 0 { // else the last place is followed by a line
 		c.clip(s.file.lineBreak())
 	}
 	return c, nil

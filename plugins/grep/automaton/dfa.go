@@ -103,7 +103,7 @@ func (d *dfa) exists(m *Machine, text []byte, from, to int) (int, bool, error) {
 			return pos, true, nil
 		}
 		if pos >= to {
-			return 0, false, m.spend(1)
+			return 0, false, m.Spend(1)
 		}
 		pos += n
 		if t == idle {
@@ -175,7 +175,7 @@ func (d *dfa) step(m *Machine, from int32, kind uint16) (int32, error) {
 			}
 		}
 	}
-	if err := m.spend(d.visited.len() + 1); err != nil {
+	if err := m.Spend(d.visited.len() + 1); err != nil {
 		return 0, err
 	}
 	if found {

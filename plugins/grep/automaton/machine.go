@@ -50,23 +50,19 @@ func (m *Machine) skip(text []byte, pos, to int) (next int, ok bool, err error) 
 	i, wrong := m.begin(text[pos:to], places)
 	m.patience.Lose(1 + wrong)
 	if i < 0 {
-		return to, false, m.spend(1 + wrong)
+		return to, false, m.Spend(1 + wrong)
 	}
 	m.patience.Gain(i)
-	return pos + i, true, m.spend(1 + i/64 + wrong)
+	return pos + i, true, m.Spend(1 + i/64 + wrong)
 }
 
 // checkEvery is the number of instructions visited between two looks at the context:
 // some milliseconds.
 const checkEvery = 1 << 20
 
-// Spend takes steps into account that were done elsewhere, as those of the machine are. The error is the end of
-// its context.
-func (m *Machine) Spend(steps int) error { return m.spend(steps) }
-
-// spend counts work done and reports the end of the context.
-func (m *Machine) spend(n int) error {
-	if m.work += n; m.work < checkEvery {
+// Spend counts steps of work done, here or instead, and reports the end of the context, now and then.
+func (m *Machine) Spend(steps int) error {
+	if m.work += steps; m.work < checkEvery {
 		return nil
 	}
 	m.work = 0

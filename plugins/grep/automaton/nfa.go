@@ -42,7 +42,7 @@ func (v *nfa) find(m *Machine, text []byte, from, to int, earliest bool) (start,
 				return start, end, ok, nil
 			}
 		}
-		if err := m.spend(v.visited.len() + 1); err != nil {
+		if err := m.Spend(v.visited.len() + 1); err != nil {
 			return 0, 0, false, err
 		}
 		if pos >= to {

@@ -1,7 +1,5 @@
 package pattern
 
-import "toolhost.dev/plugins/grep/bytepair"
-
 // either is texts of which each match has one. Letters may be small or capital ones.
 type either []needle
 
@@ -14,10 +12,9 @@ const (
 	minWindow, maxWindow = 256, 64 << 10
 )
 
-// eitherOf chooses from what is known of the matches of a pattern. There is none if that says too little, or
-// if these texts are not found faster than by the automaton.
+// eitherOf chooses from what is known of the matches of a pattern. There is none if that says too little.
 func eitherOf(l Literals) (e either) {
-	if !bytepair.Fast || l.Special {
+	if l.Special {
 		return nil
 	}
 	var best []string

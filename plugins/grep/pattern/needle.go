@@ -41,13 +41,13 @@ func newNeedle(r requirement) needle {
 	if other >= 0 {
 		l.first = min(l.rare, other)
 		second := max(l.rare, other)
-		l.pair = bytepair.Pair{Distance: second - l.first, First: r.text[l.first], Second: r.text[second], FirstOr: r.either(l.first), SecondOr: r.either(second)}
+		l.pair = bytepair.Pair{Distance: second - l.first, First: r.text[l.first], Second: r.text[second], FirstOr: r.caseBit(l.first), SecondOr: r.caseBit(second)}
 	}
 	return l
 }
 
-// either gives the bit in which what may stand at a place differs.
-func (r *requirement) either(at int) byte {
+// caseBit gives the bit in which what may stand at a place differs.
+func (r *requirement) caseBit(at int) byte {
 	if b := r.text[at]; r.folded && 'a' <= b && b <= 'z' {
 		return 0x20
 	}

@@ -87,10 +87,15 @@ func Compile(expr string, o Options) (*Pattern, error) {
 	p.exact = exact
 	p.prefix = newNeedle(prefixOf(tree, fold))
 	p.literals = literalsOf(tree)
-	if len(required) == 0 || !exact && len(required[0].text) < minRequired {
+	if fold && p.requiresLittle() {
 		p.either = eitherOf(p.literals)
 	}
 	return p, nil
+}
+
+// requiresLittle reports whether hardly anything is known that is in every match.
+func (p *Pattern) requiresLittle() bool {
+	return len(p.required) == 0 || !p.exact && len(p.required[0].text) < minRequired
 }
 
 func parse(expr string, o Options) (*syntax.Node, error) {

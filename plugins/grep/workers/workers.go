@@ -44,14 +44,16 @@ func Number() int {
 // from whoever it finds in a system call, who must wait for another one then. Workers that ask for the times of
 // all files of a tree do nothing but short system calls, and take a tenth less time when they are left alone. The
 // runtime no longer follows changes of the limits on processors then. Where GOMAXPROCS is set, it is left as it is.
-var Spare = sync.OnceFunc(func() {
+var Spare = sync.OnceFunc(addSpare)
+
+func addSpare() {
 	if os.Getenv("GOMAXPROCS") != "" {
 		return
 	}
 	n := runtime.GOMAXPROCS(0)
 	fixed.Store(int32(n)) // #nosec G115 -- a number of processors
 	runtime.GOMAXPROCS(n + 1)
-})
+}
 
 // Run calls do n times at once, with the numbers from 0 on, and waits for all of them. If one panics, Run
 // panics with a *[PanicError], when all have ended.

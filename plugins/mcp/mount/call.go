@@ -125,18 +125,16 @@ func (m *mount) call(ctx context.Context, call *sdk.Call, name string, args json
 	select {
 	case got = <-answers:
 	case <-ctx.Done():
-		wait, stop := context.WithTimeout(context.WithoutCancel(ctx), cancelWait)
-		defer stop()
 		select {
 		case got = <-answers:
-		case <-wait.Done():
+		case <-time.After(cancelWait):
 			got.err = ctx.Err()
 		}
-		if got.err != nil { // the server is told in the background, and with a result this process may end
-			select {
-			case <-a.told:
-			case <-wait.Done():
-			}
+	}
+	if got.err != nil && ctx.Err() != nil { // the server is told in the background, and with a result this process may end
+		select {
+		case <-a.told:
+		case <-time.After(cancelWait):
 		}
 	}
 	if got.err == nil {
