@@ -65,6 +65,7 @@ type bash struct {
 	login bool // sessions have the environment of a login shell
 	// loginTime is how long that may take.
 	loginTime time.Duration
+	environ   environ
 
 	mu     sync.Mutex
 	runner *shell.Runner

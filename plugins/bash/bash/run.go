@@ -42,10 +42,7 @@ func (b *bash) run(ctx context.Context, call *sdk.Call, in args) (*sdk.Result, e
 	if err != nil {
 		r.note("The session's state could not be read, so the command ran in a new session: variables, functions and options of before are gone.")
 	}
-	env := b.environment(ctx, shells, path, &state, r)
-	if call.Commands != nil {
-		env = shell.AppendPath(env, call.Commands.Dir)
-	}
+	env := b.environment(ctx, call, shells, &state, r)
 	seed := shell.Seed{Bash: path, Dir: at.dir, Env: env, State: state, StateBytes: call.SessionState, Tools: call.Commands}
 	c := b.start(shells, call, &in, seed)
 	defer c.stopLive()
@@ -79,25 +76,6 @@ func (b *bash) run(ctx context.Context, call *sdk.Call, in args) (*sdk.Result, e
 	b.left(call, c, r)
 	b.prepare(shells, call, seed, r)
 	return r.result(ctx)
-}
-
-// environment gives that of a session's commands, and asks the login shell the first time.
-func (b *bash) environment(ctx context.Context, shells *shell.Runner, path string, state *session.State, r *report) []string {
-	env := shell.Environment(os.Environ())
-	if !b.login {
-		return env
-	}
-	if state.Login == nil {
-		login, err := shells.Login(ctx, b.loginTime, path, r.at.session, env)
-		if ctx.Err() != nil {
-			return env // the call is over
-		}
-		if err != nil {
-			r.note(fmt.Sprintf("Commands go without the environment of the login shell, which could not be read: %v. It is not tried again in this session; login_environment = false in the plugin's configuration leaves it out.", err))
-		}
-		state.Login = &login
-	}
-	return shell.AddLogin(env, *state.Login)
 }
 
 // left makes a job of what the command left running.

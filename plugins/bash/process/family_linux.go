@@ -189,6 +189,14 @@ func haveChildren() bool {
 	return !errors.Is(err, unix.ECHILD)
 }
 
+// Orphans reports whether there may be processes that have lost their parent to this one, of
+// whatever command.
+func Orphans() bool {
+	family.mu.Lock()
+	defer family.mu.Unlock()
+	return !family.childless()
+}
+
 // of gives the keeper's trees.
 func (c *children) of(k *Keeper) []*Tree {
 	c.mu.Lock()

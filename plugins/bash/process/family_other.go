@@ -25,6 +25,10 @@ func first() bool { return false }
 
 func punctual() {}
 
+// Orphans reports whether there may be processes that have lost their parent: they do not come
+// to this one.
+func Orphans() bool { return true }
+
 func (c *children) start(cmd *exec.Cmd, t *Tree) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

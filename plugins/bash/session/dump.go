@@ -11,6 +11,9 @@ const (
 	ScriptFD = 204
 	// DumpFD is what it writes to: [Restored], then its dump.
 	DumpFD = 205
+	// StatusFD is what it writes the exit status of a command to that is over, if that is no
+	// matter of the shell's own end; see [ParseStatus].
+	StatusFD = 209
 )
 
 // Read gives the commands that read the next n parts of a file, each with a NUL at its end,

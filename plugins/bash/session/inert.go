@@ -11,20 +11,65 @@ import (
 // maxInert bounds the commands that are looked at, in bytes.
 const maxInert = 4096
 
-// Inert reports whether it is certain that a command leaves the state of a shell as it is,
-// but for its last status: it only starts programs, or changes a shell of its own, as one
-// in parentheses is. What is not plainly so is not inert; a shell that has run it tells its state.
-func (s *State) Inert(command string) bool {
-	if len(command) > maxInert || strings.HasSuffix(strings.TrimRight(command, "\n"), `\`) || s.aliases() {
-		return false
+// Kind is what is certain of a command before it runs.
+type Kind int
+
+// The kinds.
+const (
+	// Ordinary is a command that may do anything.
+	Ordinary Kind = iota
+	// Inert is one that leaves the state of a shell as it is, but for its last status: it only
+	// starts programs, or changes a shell of its own, as one in parentheses is. The others tell
+	// the state at their end.
+	Inert
+	// Settled is an inert one whose shell has waited for all that it started itself. What its
+	// programs have left behind has no parent any more.
+	Settled
+)
+
+// Kind tells of what kind a command is, for a shell with the state. What is not plainly of
+// another kind is ordinary.
+func (s *State) Kind(command string) Kind {
+	if len(command) > maxInert || strings.HasSuffix(strings.TrimRight(command, "\n"), `\`) || s.aliases() || s.frozen() {
+		return Ordinary
+	}
+	if name, plain := plainWords(command); plain && s.changesNothing(name) { // this needs no parser, which takes longer than all the rest
+		return Settled
 	}
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(command), "")
-	return err == nil && len(file.Stmts) > 0 && s.inert(file.Stmts)
+	switch {
+	case err != nil || len(file.Stmts) == 0 || !s.inert(file.Stmts):
+		return Ordinary
+	case leaves(file):
+		return Inert
+	}
+	return Settled
+}
+
+// leaves reports whether a shell that runs it may have children at its end.
+func leaves(file *syntax.File) bool {
+	found := false
+	syntax.Walk(file, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.Stmt:
+			found = found || n.Background
+		case *syntax.ProcSubst:
+			found = true
+		}
+		return !found
+	})
+	return found
 }
 
 // aliases reports whether the session has aliases, with which a word can be any command.
 func (s *State) aliases() bool {
 	return s.Snapshot != nil && strings.Contains(s.Snapshot.Variables, "declare -A BASH_ALIASES=([")
+}
+
+// frozen reports whether the session has made one of the variables read-only that are of a call: they
+// are not restored otherwise. Setting it would fail.
+func (s *State) frozen() bool {
+	return s.Snapshot != nil && strings.Contains(s.Snapshot.Variables, "TOOLHOST_")
 }
 
 func (s *State) inert(stmts []*syntax.Stmt) bool {
@@ -42,7 +87,7 @@ func (s *State) inertStmt(st *syntax.Stmt) bool {
 	}
 	switch c := st.Cmd.(type) {
 	case *syntax.CallExpr:
-		return len(c.Assigns) == 0 && len(c.Args) > 0 && s.starts(c.Args) && !slices.ContainsFunc(c.Args, func(w *syntax.Word) bool { return !s.inertParts(w.Parts) })
+		return len(c.Assigns) == 0 && len(c.Args) > 0 && s.changesNothing(c.Args[0].Lit()) && !slices.ContainsFunc(c.Args, func(w *syntax.Word) bool { return !s.inertParts(w.Parts) })
 	case *syntax.BinaryCmd:
 		return s.inertStmt(c.X) && s.inertStmt(c.Y)
 	case *syntax.Subshell:
@@ -94,12 +139,34 @@ func (s *State) references() bool {
 
 var reference = regexp.MustCompile(`(?m)^declare -[A-Za-z]*n`)
 
-var commandName = regexp.MustCompile(`^[A-Za-z0-9_./@:+][A-Za-z0-9_./@:+-]*$`)
+// plainWords reports whether a command is a name and words that are nothing but themselves.
+func plainWords(command string) (name string, plain bool) {
+	name, words, _ := strings.Cut(command, " ")
+	for i := range len(words) {
+		if c := words[i]; !inName(c) && c != ' ' && c != '=' && c != ',' {
+			return "", false
+		}
+	}
+	return name, isCommandName(name)
+}
 
-// starts reports whether words are the start of a program, or of a builtin command that
+// isCommandName reports whether a word means a command of that name, and nothing else.
+func isCommandName(word string) bool {
+	for i := range len(word) {
+		if !inName(word[i]) {
+			return false
+		}
+	}
+	return word != "" && word[0] != '-'
+}
+
+func inName(c byte) bool {
+	return c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '+' && c <= ':' && c != ',' || c == '@' || c == '_'
+}
+
+// changesNothing reports whether a command of that name is a program, or a builtin command that
 // changes nothing.
-func (s *State) starts(args []*syntax.Word) bool {
-	name := args[0].Lit()
+func (s *State) changesNothing(name string) bool {
 	if s.Defines(name) {
 		return false
 	}
@@ -107,7 +174,7 @@ func (s *State) starts(args []*syntax.Word) bool {
 		return true
 	}
 	_, builtin := slices.BinarySearch(builtins, name)
-	return !builtin && commandName.MatchString(name)
+	return !builtin && isCommandName(name)
 }
 
 // harmless are builtin commands that change nothing in the shell.

@@ -13,7 +13,7 @@ func TestInert(t *testing.T) {
 		"true", "go test ./...", "ls -l | head -3 && echo done", "cd-to x", "(cd /; x=1)", "echo $HOME \"${#x}\" '$x'", "cat <<E\n$x\nE", "cat <<<$x >out 2>&1", "git status; git log &",
 		"echo $(x=1; echo $x)", "diff <(ls a) <(ls b)", "time make", "! grep -q x f", "{ ls; pwd; }", "./configure --prefix=/usr", "[ -f x ] && echo x", "tool:read x", "echo a=1", "# nothing\ntrue",
 	} {
-		if !(&State{}).Inert(c) {
+		if (&State{}).Kind(c) == Ordinary {
 			t.Errorf("%q is inert", c)
 		}
 	}
@@ -25,7 +25,7 @@ func TestInert(t *testing.T) {
 		"ls \\", "ls \\\n", "echo 'unclosed", "cat <<E\nx", "echo ${ x=1; }", "time x=1", "! cd /", "enable -n cd", "hash -r", "kill 1",
 		"echo " + strings.Repeat("x", maxInert),
 	} {
-		if (&State{}).Inert(c) {
+		if (&State{}).Kind(c) != Ordinary {
 			t.Errorf("%q is not inert", c)
 		}
 	}
@@ -36,12 +36,59 @@ func TestInert(t *testing.T) {
 		"frozen":          {Variables: "declare -a y\ndeclare -nr x=\"a[b=1]\"\n"},
 		"harmless's name": {Functions: "true () \n{ \n    x=1\n}\n"},
 	} {
-		if s := (State{Snapshot: &n}); s.Inert("ls $x; true") {
+		if s := (State{Snapshot: &n}); s.Kind("ls $x; true") != Ordinary {
 			t.Error(name)
 		}
 	}
-	if s := (State{Snapshot: &Snapshot{Variables: "declare -A BASH_ALIASES=()\ndeclare -x x=\"-n\"\n", Functions: "lsx () \n"}}); !s.Inert("ls $x") {
+	if s := (State{Snapshot: &Snapshot{Variables: "declare -A BASH_ALIASES=()\ndeclare -x x=\"-n\"\n", Functions: "lsx () \n"}}); s.Kind("ls $x") != Settled {
 		t.Error("an ordinary state")
+	}
+}
+
+// TestSettled: what a shell may have as its child at its end is not settled.
+func TestSettled(t *testing.T) {
+	for c, want := range map[string]Kind{
+		"true": Settled, "ls -l a=b,c ./x": Settled, "ls | cat && (cd /; ls)": Settled, "echo $(ls) >f 2>&1": Settled, "time ls": Settled, "{ ls; }": Settled, "cat <<<x": Settled,
+		"ls &": Inert, "ls & true": Inert, "(ls &)": Inert, "echo $(ls & true)": Inert, "cat <(ls)": Inert, "ls > >(cat)": Inert, "{ ls | cat & }": Inert, "cat <<E\n$(ls &)\nE": Inert,
+		"x=1": Ordinary, "cd": Ordinary, "cd /": Ordinary, "-x y": Ordinary, " ": Ordinary, "a=b c": Ordinary, "wait x": Ordinary,
+	} {
+		if got := (&State{}).Kind(c); got != want {
+			t.Errorf("%q is %d, want %d", c, got, want)
+		}
+	}
+	frozen := State{Snapshot: &Snapshot{Variables: "declare -xr TOOLHOST_CALL=\"x\"\n"}}
+	if frozen.Kind("ls") != Ordinary {
+		t.Error("the token cannot be set as if it could")
+	}
+}
+
+// TestPlainWords: what is told without a parser is what the parser tells.
+func TestPlainWords(t *testing.T) {
+	const seed = 5
+	r := rand.New(rand.NewPCG(seed, seed))
+	words := slices.Concat(builtins, harmless, []string{"ls", "a/b", "-l", "a=b", "x+=1", "1", "a,b", "@", ":", "+x", "tool:read", "f", "g.h", "--", "=", ",", "."})
+	s := State{Snapshot: &Snapshot{Functions: "f () \n{ \n    x=1\n}\n"}}
+	plain := 0
+	for range 20000 {
+		var c []string
+		for range 1 + r.IntN(3) {
+			c = append(c, words[r.IntN(len(words))])
+		}
+		command := strings.Join(c, " ")
+		if name, is := plainWords(command); is && s.changesNothing(name) {
+			plain++
+			if s.Kind(command+";") != Settled { // which is not plain
+				t.Errorf("%q is %d by the parser", command, s.Kind(command+";"))
+			}
+		}
+	}
+	if plain < 1000 {
+		t.Errorf("only %d are plain", plain)
+	}
+	for c := range 256 {
+		if _, is := plainWords("ls a" + string([]byte{byte(c)}) + "b"); is != strings.ContainsRune("+-./0123456789:=,@ ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz", rune(c)) {
+			t.Errorf("%q: %v", rune(c), is)
+		}
 	}
 }
 
@@ -55,7 +102,7 @@ func TestBuiltins(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range strings.Fields(string(out)) {
-		if commandName.MatchString(name) && !slices.Contains(builtins, name) {
+		if isCommandName(name) && !slices.Contains(builtins, name) {
 			t.Errorf("%s is not known", name)
 		}
 	}
@@ -92,7 +139,7 @@ func TestInertChangesNothing(t *testing.T) {
 		}
 		command := c.String()
 		state := State{Snapshot: &Snapshot{Functions: "f () \n{ \n    u=1\n}\n"}}
-		if !state.Inert(command) || slices.Contains(tried, command) {
+		if state.Kind(command) == Ordinary || slices.Contains(tried, command) {
 			continue
 		}
 		tried = append(tried, command)

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -60,27 +61,39 @@ func (s *State) Script(base []string, extra string) string {
 
 // Begin gives the commands that come between the state's script and the command: what
 // must not be older than the command, then extra. They set the EXIT trap, which must be
-// without single quotes. At their end they write [Restored], and their status is that of
-// the session's last command.
+// without single quotes. Their status is that of the session's last command.
 func (s *State) Begin(exitTrap, extra string) string {
 	var w strings.Builder
 	line := func(format string, a ...any) { fmt.Fprintf(&w, format+"\n", a...) }
 	// With allexport the shell exports what it sets.
-	line(`\builtin printf -v SECONDS 0; \builtin export -n BASH_EXECUTION_STRING SECONDS`)
+	line(`{ \builtin printf -v SECONDS 0; \builtin export -n BASH_EXECUTION_STRING SECONDS`)
 	w.WriteString(extra)
-	line(`\builtin unset -v __toolhost_script; \builtin trap '%s' EXIT; \builtin printf "%%s\0" %s >&%d`, exitTrap, Restored, DumpFD)
-	line(`__toolhost_status() { \builtin unset -f __toolhost_status; \builtin return %d; }; __toolhost_status`, s.Last)
+	line(`\builtin unset -v __toolhost_script; \builtin trap '%s' EXIT`, exitTrap)
+	line(`__toolhost_status() { \builtin unset -f __toolhost_status; \builtin return %d; }; __toolhost_status; } >/dev/null 2>&1`, s.Last)
 	return w.String()
 }
 
-// BeginInert is Begin for a command that is [State.Inert]: it needs extra, and nothing that
-// only a shell can see.
-func BeginInert(extra string) string {
-	return extra + fmt.Sprintf(`\builtin unset -v __toolhost_script; \builtin export -n BASH_EXECUTION_STRING; \builtin printf "%%s\0" %s >&%d`, Restored, DumpFD) + "\n"
+// BeginInert is Begin for a command that is not [Ordinary], and runs it with redirections: it needs
+// extra, and nothing that only a shell can see. It is one line, as what a shell counts lines from.
+func (s *State) BeginInert(extra, redirections string) string {
+	if s.Snapshot != nil && strings.Contains(s.Snapshot.Options, "allexport") {
+		extra = `\builtin export -n BASH_EXECUTION_STRING; ` + extra
+	}
+	return extra + `\builtin eval "$BASH_EXECUTION_STRING"` + redirections
 }
 
 // EndInert ends a shell that has run an inert command, which it is appended to.
 const EndInert = "\n\\builtin exit\n"
+
+// EndSettled is EndInert for a command that is [Settled]: its exit status is told first.
+var EndSettled = fmt.Sprintf("\n\\builtin set -- \"$?\"; \\builtin printf '%%s\\0' \"$1\" >&%d; \\builtin exit \"$1\"\n", StatusFD)
+
+// ParseStatus reads what a shell wrote to [StatusFD].
+func ParseStatus(b []byte) (status int, ok bool) {
+	text, whole := strings.CutSuffix(string(b), "\x00")
+	status, err := strconv.Atoi(text)
+	return status, whole && err == nil && status >= 0 && status <= 255
+}
 
 // rebase brings changes of the given environment into a session that began with
 // another, where the user did not change the variable.

@@ -121,6 +121,14 @@ func TestParse(t *testing.T) {
 	}
 }
 
+func TestParseStatus(t *testing.T) {
+	for text, want := range map[string]int{"0\x00": 0, "7\x00": 7, "255\x00": 255, "": -1, "7": -1, "\x00": -1, "x\x00": -1, "-1\x00": -1, "256\x00": -1, "0\x00\x00": -1, "1\x002\x00": -1} {
+		if got, ok := ParseStatus([]byte(text)); ok != (want >= 0) || ok && got != want {
+			t.Errorf("%q: %d, %v", text, got, ok)
+		}
+	}
+}
+
 func TestReadonlyLocalsAreDropped(t *testing.T) {
 	got := dropReadonly("declare -- x=\"1\"\ndeclare -r r=\"1\"\ndeclare -ar ra=([0]=\"r\")\ndeclare -r rr=\"r\"\ndeclare -x r2=\"1\"\n", "r")
 	if want := "declare -- x=\"1\"\ndeclare -ar ra=([0]=\"r\")\ndeclare -r rr=\"r\"\ndeclare -x r2=\"1\"\n"; got != want {

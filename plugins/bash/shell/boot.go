@@ -2,6 +2,7 @@ package shell
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"toolhost.dev/plugins/bash/session"
@@ -15,40 +16,75 @@ const (
 	stdinFD = 208
 )
 
-// boot is what a new shell runs: it becomes what the session is, waits until it is
+// boot gives what a new shell runs: it becomes what the session is, waits until it is
 // woken, and runs the command. It is one line, so that the command begins on line
 // 1 and bash's messages count its lines; being one line it is also parsed before
 // anything is defined. The command comes by a file since an argument can have no
 // more than 128 KiB, and is held where bash -c holds it. Files are read with mapfile,
-// which the user's IFS does not concern; waiting is without a limit in fact, but says
-// one, since the user's TMOUT would be it. The shell tells its state at
+// which the user's IFS does not concern. The shell tells its state at
 // the end of the command, or, when that calls exit, in the EXIT trap; a trap that the
 // command sets itself runs after the first and replaces the second. An inert command
 // has its own end, and the shell does not get to telling.
-var boot = strings.Join([]string{
-	`{`, session.Read(session.ScriptFD, 1, "__toolhost_script"), `eval "$__toolhost_script" || \builtin exit;`,
-	fmt.Sprintf(`\builtin read -rN1 -t 99999999 -u %d __toolhost_script || \builtin exit;`, wakeFD),
+func boot(s *Seed) string {
+	limit := ""
+	if s.hasTimeout() {
+		limit = " -t 99999999" // else TMOUT would be it
+	}
+	return fmt.Sprintf(bootText, limit)
+}
+
+var bootText = strings.Join([]string{
+	`{`, session.Read(session.ScriptFD, 1, "__toolhost_script"),
+	fmt.Sprintf(`eval "$__toolhost_script" && \builtin printf %%%%s\\0 %s >&%d || \builtin exit; } >/dev/null 2>&1;`, session.Restored, session.DumpFD),
+	// From here on each command takes time of who waits for the user's.
+	fmt.Sprintf(`\builtin read -rN1%%s -u %d __toolhost_script || \builtin exit;`, wakeFD),
 	session.Read(beginFD, 2, "__toolhost_script"), `BASH_EXECUTION_STRING=${__toolhost_script[1]};`,
-	`\builtin eval "$__toolhost_script"; } >/dev/null 2>&1;`,
-	`\builtin eval "$BASH_EXECUTION_STRING";`,
+	`\builtin eval "$__toolhost_script"; \builtin eval "$BASH_EXECUTION_STRING";`,
 	// Here a trap or a trace of the command would print.
 	`{ __toolhost_status=$?;`, session.Tell,
-	// The EXIT trap, unless it is the command's own, has nothing to add.
-	fmt.Sprintf(`%s%d>&-; } >/dev/null 2>&1;`, redirect, session.DumpFD),
+	// The EXIT trap, unless it is the command's own, has nothing to add. Redirections of "builtin
+	// exec" do not last, so with a function of that name there are none.
+	fmt.Sprintf(`\builtin declare -F exec || \exec %d>&-; } >/dev/null 2>&1;`, session.DumpFD),
 	`\builtin exit "$__toolhost_status"`,
 }, " ")
 
-// redirect begins redirections of the shell itself. Those of "builtin exec" do not last,
-// so with a function of that name there are none, and the descriptors stay open.
-const redirect = `\builtin declare -F exec || \exec `
+// hasTimeout reports whether there may be a limit of how long the shell waits for input.
+func (s *Seed) hasTimeout() bool {
+	return slices.ContainsFunc(s.Env, func(e string) bool { return strings.HasPrefix(e, "TMOUT=") }) ||
+		s.State.Snapshot != nil && strings.Contains(s.State.Snapshot.Variables, "TMOUT")
+}
 
-// begun closes the files of the beginning, and takes standard input from the file made for that.
+// begun are redirections that close the files of the beginning, and with stdin take standard input
+// from the file made for that.
 func begun(stdin bool) string {
-	input := ""
 	if stdin {
-		input = fmt.Sprintf(" <&%d", stdinFD)
+		return begunStdin
 	}
-	return fmt.Sprintf("%s%s %d<&- %d<&- %d<&-\n", redirect, input, wakeFD, beginFD, stdinFD)
+	return begunFiles
+}
+
+var (
+	begunFiles = fmt.Sprintf(" %d<&- %d<&- %d<&-", wakeFD, beginFD, stdinFD)
+	begunStdin = fmt.Sprintf(" <&%d", stdinFD) + begunFiles
+)
+
+// begin gives what a shell reads when it is woken: commands that are run at once, among which are those
+// that run the second part if that is an inert command, and the command.
+func begin(c *Command, stdin bool) string {
+	files := begun(stdin)
+	switch c.kind {
+	case session.Settled:
+		return c.State.BeginInert(lend(c.Tools), files) + "\x00" + c.Text + session.EndSettled + "\x00"
+	case session.Inert:
+		return c.State.BeginInert(lend(c.Tools), files) + "\x00" + c.Text + session.EndInert + "\x00"
+	case session.Ordinary:
+	}
+	if c.State.Defines("exec") {
+		files = ""
+	} else {
+		files = `\exec` + files + "\n"
+	}
+	return c.State.Begin(exitTrap, lend(c.Tools)+files) + "\x00" + c.Text + "\x00"
 }
 
 // exitTrap is the shell's EXIT trap; it has no single quote.

@@ -47,8 +47,8 @@ func commandsSocket(c *tool.Commands) *os.File {
 	return inherited.files[fd]
 }
 
-// lend gives the commands that let a shell, and what it starts, call tools.
-func lend(c *tool.Commands) string {
+// lends gives the commands that let a shell, and what it starts, call tools once it has a token.
+func lends(c *tool.Commands) string {
 	if c == nil {
 		return ""
 	}
@@ -57,8 +57,15 @@ func lend(c *tool.Commands) string {
 		path = fmt.Sprintf("/proc/$$/fd/%d", commandsFD)
 	}
 	// With the option keyword, export would not see an assignment among its arguments.
-	return fmt.Sprintf("\\builtin printf -v %[1]s %%s %[2]s; \\builtin printf -v %[3]s %%s %[4]s; \\builtin export %[1]s %[3]s\n",
-		tool.CommandsEnv, path, tool.CallEnv, session.Quote(c.Token))
+	return fmt.Sprintf("\\builtin printf -v %[1]s %%s %[2]s; \\builtin export %[1]s %[3]s\n", tool.CommandsEnv, path, tool.CallEnv)
+}
+
+// lend gives the command that sets the token, in a shell that was made with [lends].
+func lend(c *tool.Commands) string {
+	if c == nil {
+		return ""
+	}
+	return `\builtin printf -v ` + tool.CallEnv + ` %s ` + session.Quote(c.Token) + `; ` // an assignment to what is read-only would end the shell
 }
 
 // handler gives the commands that have a command that is not there be a tool of that name.

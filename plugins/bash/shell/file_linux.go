@@ -30,3 +30,12 @@ func plainPipe() (r, w *os.File, err error) {
 	}
 	return os.NewFile(uintptr(fds[0]), "|0"), os.NewFile(uintptr(fds[1]), "|1"), nil
 }
+
+// unread reports, for the end for writing of a pipe, whether something that was written was not read.
+func unread(pipe *os.File) bool {
+	left := 0
+	if raw, err := pipe.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { left, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
+	}
+	return left > 0
+}

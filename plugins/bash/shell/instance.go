@@ -6,7 +6,9 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"syscall"
+	"time"
 
 	"toolhost.dev/plugins/bash/process"
 	"toolhost.dev/plugins/bash/session"
@@ -48,12 +50,14 @@ type instance struct {
 	// place is the directory that it was started in, which may have another name now.
 	place os.FileInfo
 	// Our ends of its pipes.
-	stdout, stderr, wakeup *os.File
-	dump                   dump
+	stdout, stderr, wakeup, status *os.File
+	dump                           dump
 	// stdin is the other end of its standard input, when that is kept open.
 	stdin *os.File
 	// Files that it reads when it is woken.
 	begin, input *os.File
+	// asleep: it has ended, and was never awake.
+	asleep bool
 }
 
 // files are what a shell has on its side.
@@ -107,14 +111,14 @@ func newInstance(keeper *process.Keeper, s *Seed, c *Command) (started *instance
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(s.Bash, "--norc", "--noprofile", "-c", boot, "bash") //nolint:gosec // running commands is what this is for
+	cmd := exec.Command(s.Bash, "--norc", "--noprofile", "-c", boot(s), "bash") //nolint:gosec // running commands is what this is for
 	cmd.Dir = s.Dir
 	cmd.Env = append(slices.Clone(s.Env), "PWD="+s.Dir)
 	if f := theirs.at[0]; f != nil {
 		cmd.Stdin = f // else /dev/null
 	}
 	cmd.Stdout, cmd.Stderr = theirs.at[1], theirs.at[2]
-	cmd.ExtraFiles = make([]*os.File, stdinFD-2)
+	cmd.ExtraFiles = make([]*os.File, session.StatusFD-2)
 	for fd, f := range theirs.at {
 		if fd > 2 {
 			cmd.ExtraFiles[fd-3] = f
@@ -129,6 +133,10 @@ func newInstance(keeper *process.Keeper, s *Seed, c *Command) (started *instance
 	}
 	return in, nil
 }
+
+// blank is what the file of the beginning has at first: of the time that most commands take to be
+// written the kernel would need the greatest part to find memory.
+var blank = strings.Repeat("\x00", 4096)
 
 // connect makes the files of a shell. What it has made when it fails is in in and theirs.
 func (in *instance) connect(theirs *files, s *Seed) (err error) {
@@ -146,18 +154,21 @@ func (in *instance) connect(theirs *files, s *Seed) (err error) {
 	if in.dump, err = newDump(told); err != nil {
 		return err
 	}
+	if in.status, err = theirs.pipe(session.StatusFD); err != nil {
+		return err
+	}
 	wakes, wakeup, err := plainPipe()
 	if err != nil {
 		return err
 	}
 	theirs.add(wakeFD, wakes)
 	in.wakeup = wakeup
-	script, err := nameless(s.State.Script(s.Env, handler(s.Tools)) + session.Texts())
+	script, err := nameless(s.State.Script(s.Env, lends(s.Tools)+handler(s.Tools)) + session.Texts())
 	if err != nil {
 		return err
 	}
 	theirs.add(session.ScriptFD, script)
-	if in.begin, err = nameless(""); err != nil {
+	if in.begin, err = nameless(blank); err != nil {
 		return err
 	}
 	theirs.at[beginFD] = in.begin
@@ -194,22 +205,55 @@ func (in *instance) wake(c *Command) error {
 			return fmt.Errorf("cannot give the command its standard input: %w", err)
 		}
 	}
-	extra := lend(c.Tools) + begun(stdin)
-	begin := []byte(c.State.Begin(exitTrap, extra) + "\x00" + c.Text)
-	if c.inert {
-		begin = []byte(session.BeginInert(extra) + "\x00" + c.Text + session.EndInert)
-	}
-	if _, err := in.begin.WriteAt(begin, 0); err != nil {
+	if _, err := in.begin.WriteAt([]byte(begin(c, stdin)), 0); err != nil {
 		return fmt.Errorf("cannot give the shell its command: %w", err)
 	}
 	in.tree.Wake()
 	_, err := in.wakeup.Write([]byte{'\n'})
-	closeAll([]*os.File{in.wakeup, in.begin, in.input}) // while the shell begins
-	in.wakeup, in.begin, in.input = nil, nil, nil
+	closeAll([]*os.File{in.begin, in.input}) // while the shell begins
+	in.begin, in.input = nil, nil
 	if errors.Is(err, syscall.EPIPE) {
-		err = nil // it has ended, which is told by what it did not write
+		err, in.asleep = nil, true
 	}
 	return err
+}
+
+// slept notes of a shell that has ended whether it has not taken what was to wake it.
+func (in *instance) slept() {
+	if !in.asleep {
+		in.asleep = unread(in.wakeup)
+	}
+}
+
+// listen gives the exit status that the shell tells before its end, if it does. It ends with [instance.leave].
+func (in *instance) listen() <-chan int {
+	told := make(chan int, 1)
+	go func() {
+		buf := make([]byte, 8)
+		n, _ := in.status.Read(buf)
+		if exit, ok := session.ParseStatus(buf[:n]); ok {
+			told <- exit
+		}
+	}()
+	return told
+}
+
+// endTime is how long a shell may take to end after it has told that its command is over.
+const endTime = 2 * time.Second
+
+// leave closes our ends of all pipes but those of the output. Of a shell that told that its command
+// is over it sees that it ends, and nothing with it goes on.
+func (in *instance) leave(told bool) {
+	if told {
+		limit := time.NewTimer(endTime)
+		defer limit.Stop()
+		select {
+		case <-in.tree.Done():
+		case <-limit.C:
+			in.tree.Kill(0)
+		}
+	}
+	closeAll([]*os.File{in.dump.pipe, in.wakeup, in.status})
 }
 
 // standsIn reports whether the shell is in the directory that has that name now.
@@ -225,7 +269,7 @@ func (in *instance) discard() {
 }
 
 func (in *instance) close() {
-	closeAll([]*os.File{in.stdout, in.stderr, in.dump.pipe, in.wakeup, in.stdin, in.begin, in.input})
+	closeAll([]*os.File{in.stdout, in.stderr, in.dump.pipe, in.wakeup, in.status, in.stdin, in.begin, in.input})
 }
 
 func closeAll(files []*os.File) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -26,6 +27,8 @@ type pump struct {
 	w    io.Writer
 	rest io.Writer     // for what comes after the end
 	late time.Duration // how long to read on after the end for w; 0: close the pipe
+	// alone: nothing has the other end but the shell, which writes no more.
+	alone atomic.Bool
 	// done is closed when all that the shell wrote is in w, and nothing follows.
 	done chan struct{}
 }
@@ -36,22 +39,29 @@ func startPump(r *os.File, w, rest io.Writer, late time.Duration) *pump {
 	return p
 }
 
-// shellEnded has the pump finish. It wakes the reader, which takes the deadline over.
-func (p *pump) shellEnded() { _ = p.r.SetReadDeadline(time.Unix(1, 0)) }
+// shellEnded has the pump finish. It wakes the reader, which takes the deadline over. With alone
+// what was written is all there will be.
+func (p *pump) shellEnded(alone bool) {
+	p.alone.Store(alone)
+	_ = p.r.SetReadDeadline(time.Unix(1, 0))
+}
 
 func (p *pump) run() {
 	buf := make([]byte, firstSize)
 	err := p.copy(&buf, -1)
-	open := errors.Is(err, os.ErrDeadlineExceeded)
+	open, late := errors.Is(err, os.ErrDeadlineExceeded), p.late
+	if p.alone.Load() {
+		late = 0
+	}
 	if open {
 		var n int
-		if n, open = p.drain(buf); open && p.late > 0 {
-			_ = p.r.SetReadDeadline(time.Now().Add(p.late))
+		if n, open = p.drain(buf); open && late > 0 {
+			_ = p.r.SetReadDeadline(time.Now().Add(late))
 			err = p.copy(&buf, lateBytes-n)
 			open = err == nil || errors.Is(err, os.ErrDeadlineExceeded)
 		}
 	}
-	if !open || p.late == 0 {
+	if !open || late == 0 {
 		go p.r.Close() //nolint:errcheck // who waits need not wait for that
 		close(p.done)
 		return

@@ -37,7 +37,7 @@ type Command struct {
 	// RestOut and RestErr take what comes after the shell's end, of what it left running.
 	RestOut, RestErr io.Writer
 
-	inert bool // [session.State.Inert]
+	kind session.Kind
 }
 
 // Ending is why a shell ended.
@@ -144,8 +144,8 @@ func (p *Process) Kill() {
 	}
 }
 
-// run carries the command out. A shell that could not restore the state ends before it
-// gets to the command, so the next one does not run it a second time.
+// run carries the command out. A shell that could not restore the state, or was killed while
+// it waited, ends before it gets to the command, so the next one does not run it a second time.
 func (p *Process) run(warm *instance) {
 	defer close(p.done)
 	fresh := false
@@ -157,11 +157,12 @@ func (p *Process) run(warm *instance) {
 			}
 		}
 		p.out, p.err = p.attempt(in)
-		notRun := p.err == nil && p.out.Ending == Exited && errors.Is(p.out.StateErr, session.ErrNotRestored)
+		ended := p.err == nil && p.out.Ending == Exited
+		notRestored := ended && errors.Is(p.out.StateErr, session.ErrNotRestored)
 		switch {
-		case notRun && warm != nil:
+		case warm != nil && ended && (notRestored || in.asleep):
 			warm = nil
-		case notRun && p.c.State.Snapshot != nil:
+		case notRestored && p.c.State.Snapshot != nil:
 			fresh = true
 			p.c.State = session.State{}
 		default:
@@ -183,17 +184,26 @@ func (p *Process) attempt(in *instance) (*Outcome, error) {
 	stdout := startPump(in.stdout, p.c.Stdout, p.c.RestOut, quietTime)
 	stderr := startPump(in.stderr, p.c.Stderr, p.c.RestErr, quietTime)
 
-	out := &Outcome{Ending: p.untilEnd(in)}
+	out := &Outcome{}
+	var told bool
+	out.Ending, out.Exit, told = p.untilEnd(in)
 	p.closeStdin()
 	for _, p := range []*pump{stdout, stderr} {
-		p.shellEnded()
+		p.shellEnded(told)
 	}
-	in.dump.read()
-	go in.dump.pipe.Close() //nolint:errcheck // the result need not wait for that
+	if !told {
+		in.dump.read()
+		in.slept()
+	}
+	go in.leave(told) // the result need not wait for that
 	for _, p := range []*pump{stdout, stderr} {
 		<-p.done
 	}
 	out.Duration = time.Since(p.began)
+	if told {
+		out.Kept, out.Signal = true, signalOf(out.Exit)
+		return out, nil
+	}
 	if err := out.setStatus(in.tree); err != nil {
 		return nil, err
 	}
@@ -201,7 +211,7 @@ func (p *Process) attempt(in *instance) (*Outcome, error) {
 	if out.Snapshot, err = session.Parse(in.dump.kept); err != nil {
 		out.StateErr = err
 	}
-	if p.c.inert && errors.Is(err, session.ErrNoDump) {
+	if p.c.kind != session.Ordinary && errors.Is(err, session.ErrNoDump) {
 		out.Kept, out.StateErr = true, nil
 	}
 	if out.Ending == Exited {
@@ -210,23 +220,37 @@ func (p *Process) attempt(in *instance) (*Outcome, error) {
 	return out, nil
 }
 
-// untilEnd waits for the shell's end, or brings it about.
-func (p *Process) untilEnd(in *instance) Ending {
-	look := time.NewTicker(lookTime)
-	defer look.Stop()
+// untilEnd waits for the shell's end, or brings it about. When the shell has told that the
+// command is over, and it has left nothing, it is not waited for what is left to the shell: to
+// end, of which the kernel takes the longest part, giving back its memory. Then told is true.
+func (p *Process) untilEnd(in *instance) (why Ending, exit int, told bool) {
+	var tells <-chan int
+	var looks <-chan time.Time
+	if p.c.kind == session.Settled {
+		tells = in.listen()
+	}
+	if p.c.kind == session.Ordinary {
+		ticker := time.NewTicker(lookTime)
+		defer ticker.Stop()
+		looks = ticker.C
+	}
 	for {
 		select {
 		case <-in.tree.Done():
-			return Exited
-		case <-look.C:
+			return Exited, 0, false
+		case exit := <-tells:
+			if !process.Orphans() {
+				return Exited, exit, true
+			}
+		case <-looks:
 			in.dump.read()
 		case why := <-p.stop:
 			select {
 			case <-in.tree.Done():
-				return Exited
+				return Exited, 0, false
 			default:
 				in.tree.Kill(Grace)
-				return why
+				return why, 0, false
 			}
 		}
 	}
@@ -250,8 +274,14 @@ func (o *Outcome) setStatus(tree *process.Tree) error {
 	if status.Signaled() {
 		o.Exit = 128 + int(status.Signal())
 	}
-	if o.Exit > 128 {
-		o.Signal = unix.SignalName(syscall.Signal(o.Exit - 128))
-	}
+	o.Signal = signalOf(o.Exit)
 	return nil
+}
+
+// signalOf gives the name of the signal that an exit status tells of.
+func signalOf(exit int) string {
+	if exit <= 128 {
+		return ""
+	}
+	return unix.SignalName(syscall.Signal(exit - 128))
 }

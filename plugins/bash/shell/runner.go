@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"toolhost.dev/plugins/bash/process"
+	"toolhost.dev/plugins/bash/session"
 )
 
 // MaxIdle is how many shells wait for a command by default.
@@ -77,19 +78,19 @@ func (r *Runner) Close() {
 	r.keeper.Close()
 }
 
-// Start runs a command of a session.
-func (r *Runner) Start(session string, c Command) *Process {
+// Start runs a command of the session id.
+func (r *Runner) Start(id string, c Command) *Process {
 	r.guard.Do(func() {
 		go func() { _ = r.keeper.Guard(c.Bash) }() // without it a killed plugin leaves more behind
 	})
-	c.inert = c.State.Inert(c.Text)
+	c.kind = c.State.Kind(c.Text)
 	p := &Process{runner: r, c: c, began: time.Now(), stop: make(chan Ending, 1), done: make(chan struct{}), writing: make(chan struct{}, 1), attached: make(chan struct{})}
 	var warm *instance
 	if !c.KeepStdin && (c.Stdin == nil || !c.State.Defines("exec")) {
-		warm = r.take(session, &c.Seed)
+		warm = r.take(id, &c.Seed)
 	}
-	if r.hurries(session) && c.inert { // it is known already what the next one is to find
-		r.prepare(session, c.Seed, 0)
+	if r.hurries(id) && c.kind != session.Ordinary { // it is known already what the next one is to find
+		r.prepare(id, c.Seed, 0)
 	}
 	go p.run(warm)
 	return p

@@ -10,8 +10,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"toolhost.dev/plugins/bash/session"
+	"toolhost.dev/sdk/tool"
 )
 
 func TestEnvironment(t *testing.T) {
@@ -54,11 +56,23 @@ func TestUsers(t *testing.T) {
 
 // TestBootIsOneLine: the command's first line is the shell's first.
 func TestBootIsOneLine(t *testing.T) {
-	if strings.Contains(boot, "\n") || strings.Contains(exitTrap, "'") {
-		t.Error("boot has lines, or the trap a quote")
+	for _, env := range [][]string{nil, {"TMOUT=1"}} {
+		text := boot(&Seed{Env: env})
+		if strings.Contains(text, "\n") || strings.Contains(exitTrap, "'") || strings.Contains(text, "%!") {
+			t.Error("boot has lines, or the trap a quote: ", text)
+		}
+		if len(text) > 1000 { // it is in sight of ps and pgrep -f
+			t.Errorf("boot has %d bytes", len(text))
+		}
+		if limited := strings.Contains(text, " -t "); limited != (env != nil) {
+			t.Errorf("with %q it waits for a time: %v", env, limited)
+		}
 	}
-	if len(boot) > 1000 { // it is in sight of ps and pgrep -f
-		t.Errorf("boot has %d bytes", len(boot))
+	c := Command{Seed: Seed{Tools: &tool.Commands{Token: "x"}, State: session.State{Snapshot: &session.Snapshot{Options: "allexport:braceexpand"}}}}
+	for _, c.kind = range []session.Kind{session.Inert, session.Settled} {
+		if first, _, _ := strings.Cut(begin(&c, true), "\x00"); strings.Contains(first, "\n") || !strings.Contains(first, "export -n") {
+			t.Errorf("%q", first)
+		}
 	}
 }
 
@@ -84,7 +98,7 @@ func TestNamelessFiles(t *testing.T) {
 }
 
 func TestPumpReadsAllThatWasWritten(t *testing.T) {
-	for _, late := range []bool{false, true} {
+	for _, tc := range []struct{ late, alone bool }{{}, {late: true}, {late: true, alone: true}} {
 		r, w, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)
@@ -96,10 +110,14 @@ func TestPumpReadsAllThatWasWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := &pump{r: r, w: &got, rest: io.Discard, done: make(chan struct{})}
-		if late {
+		late := tc.late && !tc.alone
+		switch {
+		case late:
 			p.late = quietTime
+		case tc.late:
+			p.late = time.Hour // nobody waits for that
 		}
-		p.shellEnded() // before anything was read
+		p.shellEnded(tc.alone) // before anything was read
 		go p.run()
 		<-p.done
 		if !bytes.Equal(got.Bytes(), want) {
@@ -146,7 +164,7 @@ func TestDump(t *testing.T) {
 
 // TestPrivateDescriptors: they are above those that commands use.
 func TestPrivateDescriptors(t *testing.T) {
-	for _, fd := range []int{commandsFD, session.ScriptFD, session.DumpFD, wakeFD, beginFD, stdinFD} {
+	for _, fd := range []int{commandsFD, session.ScriptFD, session.DumpFD, session.StatusFD, wakeFD, beginFD, stdinFD} {
 		if fd < 200 {
 			t.Errorf("descriptor %d", fd)
 		}
