@@ -122,14 +122,6 @@ func elements(rel string) []string {
 	return strings.Split(rel, "/")
 }
 
-// fail2 is fail for an error that may be nil.
-func fail2(doing, path string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fail(doing, path, err)
-}
-
 // refused reports whether an error means "this may not be done here", so that
 // another way may be tried.
 func refused(err error) bool {

@@ -133,7 +133,7 @@ func (j *writeJob) replace() (done *Written, err error) {
 	}
 	j.changed()
 	tidy() // before the directory gets to disk, so that this does too
-	err = j.dir.sync()
+	err = j.dir.sync(j.path.abs)
 	j.old.leave()
 	return &Written{Created: j.old.info == nil, Refused: lacks, State: tool.FileState{ModTime: info.ModTime()}}, err
 }

@@ -182,7 +182,7 @@ func (w *Workspace) Remove(ctx context.Context, p Path, expect *Snapshot) error 
 	if err := dir.root.Remove(dir.base); err != nil {
 		return fail("remove", p.abs, err)
 	}
-	return fail2("remove", p.abs, dir.sync())
+	return dir.sync(p.abs)
 }
 
 // RemoveDir removes a directory if it is empty.
@@ -208,7 +208,7 @@ func (w *Workspace) RemoveDir(p Path) error {
 	if err := dir.root.Remove(dir.base); err != nil { // the system refuses one with entries
 		return fail("remove", p.abs, err)
 	}
-	return fail2("remove", p.abs, dir.sync())
+	return dir.sync(p.abs)
 }
 
 func (w *Workspace) writable(p Path) error {
@@ -278,11 +278,12 @@ func (d *pinned) close() {
 	d.file, d.owned = nil, false
 }
 
-// sync makes changes of the directory's entries last.
-func (d *pinned) sync() error {
+// sync makes a change of one of the directory's entries last. When that fails the change is
+// made, all the same.
+func (d *pinned) sync(path string) error {
 	err := d.file.Sync()
-	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) { // some file systems cannot
+	if err == nil || errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) { // some file systems cannot
 		return nil
 	}
-	return err
+	return tool.Errorf(tool.ExecutionFailed, "%s was changed, but the system cannot say that this is on the disk (%v): it may be undone if the machine fails now. Look at the file before you go on, and at the disk.", path, cause(err))
 }

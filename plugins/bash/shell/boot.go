@@ -2,7 +2,6 @@ package shell
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"toolhost.dev/plugins/bash/session"
@@ -16,28 +15,23 @@ const (
 	stdinFD = 208
 )
 
-// boot gives what a new shell runs: it becomes what the session is, waits until it is
+// boot is what a new shell runs: it becomes what the session is, waits until it is
 // woken, and runs the command. It is one line, so that the command begins on line
 // 1 and bash's messages count its lines; being one line it is also parsed before
 // anything is defined. The command comes by a file since an argument can have no
 // more than 128 KiB, and is held where bash -c holds it. Files are read with mapfile,
-// which the user's IFS does not concern. The shell tells its state at
+// which the user's IFS does not concern; waiting is without a limit in fact, but says
+// one, since the user's TMOUT would be it, and since a shell that waits with a limit
+// does not read before it is awake: the kernel has one that is killed in a read take
+// the byte with it, and it would seem to have run the command. The shell tells its state at
 // the end of the command, or, when that calls exit, in the EXIT trap; a trap that the
 // command sets itself runs after the first and replaces the second. An inert command
 // has its own end, and the shell does not get to telling.
-func boot(s *Seed) string {
-	limit := ""
-	if s.hasTimeout() {
-		limit = " -t 99999999" // else TMOUT would be it
-	}
-	return fmt.Sprintf(bootText, limit)
-}
-
-var bootText = strings.Join([]string{
+var boot = strings.Join([]string{
 	`{`, session.Read(session.ScriptFD, 1, "__toolhost_script"),
-	fmt.Sprintf(`eval "$__toolhost_script" && \builtin printf %%%%s\\0 %s >&%d || \builtin exit; } >/dev/null 2>&1;`, session.Restored, session.DumpFD),
+	fmt.Sprintf(`eval "$__toolhost_script" && \builtin printf %%s\\0 %s >&%d || \builtin exit; } >/dev/null 2>&1;`, session.Restored, session.DumpFD),
 	// From here on each command takes time of who waits for the user's.
-	fmt.Sprintf(`\builtin read -rN1%%s -u %d __toolhost_script || \builtin exit;`, wakeFD),
+	fmt.Sprintf(`\builtin read -rN1 -t 99999999 -u %d __toolhost_script || \builtin exit;`, wakeFD),
 	session.Read(beginFD, 2, "__toolhost_script"), `BASH_EXECUTION_STRING=${__toolhost_script[1]};`,
 	`\builtin eval "$__toolhost_script"; \builtin eval "$BASH_EXECUTION_STRING";`,
 	// Here a trap or a trace of the command would print.
@@ -47,12 +41,6 @@ var bootText = strings.Join([]string{
 	fmt.Sprintf(`\builtin declare -F exec || \exec %d>&-; } >/dev/null 2>&1;`, session.DumpFD),
 	`\builtin exit "$__toolhost_status"`,
 }, " ")
-
-// hasTimeout reports whether there may be a limit of how long the shell waits for input.
-func (s *Seed) hasTimeout() bool {
-	return slices.ContainsFunc(s.Env, func(e string) bool { return strings.HasPrefix(e, "TMOUT=") }) ||
-		s.State.Snapshot != nil && strings.Contains(s.State.Snapshot.Variables, "TMOUT")
-}
 
 // begun are redirections that close the files of the beginning, and with stdin take standard input
 // from the file made for that.

@@ -111,7 +111,7 @@ func newInstance(keeper *process.Keeper, s *Seed, c *Command) (started *instance
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(s.Bash, "--norc", "--noprofile", "-c", boot(s), "bash") //nolint:gosec // running commands is what this is for
+	cmd := exec.Command(s.Bash, "--norc", "--noprofile", "-c", boot, "bash") //nolint:gosec // running commands is what this is for
 	cmd.Dir = s.Dir
 	cmd.Env = append(slices.Clone(s.Env), "PWD="+s.Dir)
 	if f := theirs.at[0]; f != nil {

@@ -154,6 +154,33 @@ func TestKilledAsleep(t *testing.T) {
 	}
 }
 
+// TestKilledMeanwhile: a shell that is killed just when a command comes has run it, or another one does.
+func TestKilledMeanwhile(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("that it was not awake is known on Linux only")
+	}
+	r := NewRunner(MaxIdle)
+	defer r.Close()
+	c := plain(t, "echo x >>ran", io.Discard)
+	for round := range 20 {
+		r.Prepare("s", c.Seed)
+		pid := r.Idle()[0]
+		for !unread(r.order[0].in.dump.pipe) {
+			time.Sleep(time.Millisecond)
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		o, err := r.Start("s", c).Outcome()
+		if err != nil || o.Exit != 0 {
+			t.Fatalf("round %d: %+v %v", round, o, err)
+		}
+		if ran, err := os.ReadFile(filepath.Join(c.Dir, "ran")); err != nil || len(ran) != 2*(round+1) {
+			t.Fatalf("round %d: it ran %d times: %v", round, len(ran)/2, err)
+		}
+	}
+}
+
 // TestKilledAwake: a shell that was awake may have run the command, which no other one then does.
 func TestKilledAwake(t *testing.T) {
 	for _, text := range []string{"echo x >>ran; sh -c 'kill -KILL $PPID; sleep 1'", "x=1; echo x >>ran; kill -KILL $$"} {

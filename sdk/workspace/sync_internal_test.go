@@ -1,0 +1,29 @@
+package workspace
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// TestUncertainChange: that a change cannot be made to last is not told as if it had not been made.
+func TestUncertainChange(t *testing.T) {
+	f, err := os.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := pinned{file: f}
+	if err := d.sync("/a/b"); err != nil {
+		t.Error(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	err = fail("write", "/a/b", d.sync("/a/b"))
+	if !errors.Is(err, &tool.Error{Kind: tool.ExecutionFailed}) || !strings.HasPrefix(err.Error(), "/a/b was changed") {
+		t.Error(err)
+	}
+}
