@@ -193,6 +193,8 @@ var sessions = map[string]string{
 	"failglob":              "shopt -s failglob\necho *.none\necho ok",
 	"noglob":                "set -f\necho *\nset +f\ntouch here; echo *",
 	"noclobber":             "set -C; echo 1 > f\necho 2 > f\nset +C; echo 3 > f; cat f",
+	"status in a subshell":  "false\n(echo $?)\nfalse\necho $(echo $?)\n(exit 3)\n(true; echo $?)",
+	"builtin redefined":     "builtin() { command builtin \"$@\"; }\nls /nosuch 2>/dev/null; echo $?\nls -d /; (exit 3)\necho $?",
 	"allexport":             "set -a\nEXP=1\nset +a; env | grep ^EXP; NOT=1\nenv | grep ^NOT",
 	"strict is dropped":     "set -euo pipefail; echo strict\nfalse\necho ${undefined-} $undefined; false | true; echo $?",
 	"xtrace is dropped":     "set -x; : traced\necho quiet",

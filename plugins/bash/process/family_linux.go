@@ -189,14 +189,6 @@ func haveChildren() bool {
 	return !errors.Is(err, unix.ECHILD)
 }
 
-// Orphans reports whether there may be processes that have lost their parent to this one, of
-// whatever command.
-func Orphans() bool {
-	family.mu.Lock()
-	defer family.mu.Unlock()
-	return !family.childless()
-}
-
 // of gives the keeper's trees.
 func (c *children) of(k *Keeper) []*Tree {
 	c.mu.Lock()
@@ -210,11 +202,24 @@ func (c *children) of(k *Keeper) []*Tree {
 	return mine
 }
 
+// Over says that the command has waited for all that it started, and has only to end. It reports
+// whether it is certain that nothing else is left: no process has lost its parent. Then Alive does not
+// give the command any more.
+func (t *Tree) Over() bool {
+	family.mu.Lock()
+	defer family.mu.Unlock()
+	t.over = family.childless()
+	return t.over
+}
+
+// ending reports whether nothing is left of the tree but a command that has only to end.
+func (t *Tree) ending() bool { return t.over && !t.ended }
+
 // Alive gives the processes of the tree that run, after waiting for those of them
 // that have ended.
 func (t *Tree) Alive() []int {
 	family.mu.Lock()
-	none := t.gone || t.ended && family.childless()
+	none := t.gone || t.ending() || t.ended && family.childless()
 	family.mu.Unlock()
 	if none {
 		return nil
@@ -265,7 +270,7 @@ func (t *Tree) signal(kill bool) {
 func (c *children) kin(t *Tree, procs []stat) []stat {
 	found := t.members(procs)
 	for _, other := range c.trees {
-		if other != t && !other.idle && (!other.ended || other.since >= t.since) {
+		if other != t && !other.idle && !other.ending() && (!other.ended || other.since >= t.since) {
 			return found
 		}
 	}

@@ -25,9 +25,9 @@ func first() bool { return false }
 
 func punctual() {}
 
-// Orphans reports whether there may be processes that have lost their parent: they do not come
-// to this one.
-func Orphans() bool { return true }
+// Over says that the command has waited for all that it started, and has only to end. It reports
+// whether it is certain that nothing else is left, which is not known here.
+func (t *Tree) Over() bool { return false }
 
 func (c *children) start(cmd *exec.Cmd, t *Tree) error {
 	c.mu.Lock()

@@ -128,6 +128,7 @@ type Tree struct {
 	ended  bool   // the command was waited for; guarded by family.mu
 	idle   bool   // it waits to be woken; guarded by family.mu
 	gone   bool   // it is certain that it has left nothing; guarded by family.mu
+	over   bool   // it has only to end, and nothing is left of it but its command; guarded by family.mu
 
 	// Set before done is closed.
 	state *os.ProcessState

@@ -331,3 +331,24 @@ func TestNamesThatLookLikeTheEnd(t *testing.T) {
 	_ = cmd.Process.Signal(syscall.SIGKILL)
 	_ = cmd.Wait()
 }
+
+// TestKinOfTheLast: an orphan that nothing tells where it belongs is that of the only command that can have
+// left it.
+func TestKinOfTheLast(t *testing.T) {
+	const none = 1 << 22 // above all process ids
+	orphan := stat{pid: none + 3, ppid: self, group: none + 3, sid: none + 3, state: 'S', birth: 10}
+	last := &Tree{pid: none + 1, mark: "x", birth: 5, since: 5, ended: true}
+	for _, tc := range []struct {
+		other Tree
+		mine  bool
+	}{
+		{Tree{since: 6}, false}, {Tree{since: 6, ended: true}, false}, {Tree{since: 4}, false},
+		{Tree{since: 4, ended: true}, true}, {Tree{since: 6, idle: true}, true}, {Tree{since: 6, over: true}, true},
+	} {
+		tc.other.pid, tc.other.mark = none+2, "y"
+		c := &children{trees: map[int]*Tree{last.pid: last, tc.other.pid: &tc.other}}
+		if got := len(c.kin(last, []stat{orphan})) == 1; got != tc.mine {
+			t.Errorf("beside %+v: %v", &tc.other, got)
+		}
+	}
+}

@@ -25,51 +25,74 @@ const (
 	// Settled is an inert one whose shell has waited for all that it started itself. What its
 	// programs have left behind has no parent any more.
 	Settled
+	// Alone is a settled one that starts nothing: what it runs is in the shell.
+	Alone
 )
 
 // Kind tells of what kind a command is, for a shell with the state. What is not plainly of
 // another kind is ordinary.
 func (s *State) Kind(command string) Kind {
-	if len(command) > maxInert || strings.HasSuffix(strings.TrimRight(command, "\n"), `\`) || s.aliases() || s.frozen() {
+	if len(command) > maxInert || strings.HasSuffix(strings.TrimRight(command, "\n"), `\`) || s.aliases() || s.Defines("builtin") {
 		return Ordinary
 	}
 	if name, plain := plainWords(command); plain && s.changesNothing(name) { // this needs no parser, which takes longer than all the rest
+		if isHarmless(name) {
+			return Alone
+		}
 		return Settled
 	}
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(command), "")
-	switch {
-	case err != nil || len(file.Stmts) == 0 || !s.inert(file.Stmts):
+	if err != nil || len(file.Stmts) == 0 || !s.inert(file.Stmts) {
 		return Ordinary
-	case leaves(file):
-		return Inert
 	}
-	return Settled
+	switch shows, leaves, starts := look(file); {
+	case shows:
+		return Ordinary
+	case leaves:
+		return Inert
+	case starts:
+		return Settled
+	}
+	return Alone
 }
 
-// leaves reports whether a shell that runs it may have children at its end.
-func leaves(file *syntax.File) bool {
-	found := false
+// look tells of a command that is inert. shows: it plainly shows, be it in a shell of its own, what the
+// shell of an inert command does not have as it must be: the last status, the seconds since it
+// began, and which variables there are. leaves: its shell may have children at its end. starts: it may have any.
+func look(file *syntax.File) (shows, leaves, starts bool) {
 	syntax.Walk(file, func(n syntax.Node) bool {
 		switch n := n.(type) {
 		case *syntax.Stmt:
-			found = found || n.Background
+			leaves = leaves || n.Background
 		case *syntax.ProcSubst:
-			found = true
+			leaves = true
+		case *syntax.Subshell, *syntax.CmdSubst:
+			starts = true
+		case *syntax.BinaryCmd:
+			starts = starts || n.Op == syntax.Pipe || n.Op == syntax.PipeAll
+		case *syntax.ParamExp:
+			shows = shows || n.Param != nil && (shown(n.Param.Value) || n.Excl)
+		case *syntax.Word: // as in arithmetic
+			shows = shows || n.Lit() == "SECONDS"
+		case *syntax.DeclClause:
+			shows = shows || !slices.ContainsFunc(n.Args, func(a *syntax.Assign) bool { return a.Name != nil })
+		case *syntax.CallExpr:
+			starts = starts || len(n.Args) == 0 || !isHarmless(n.Args[0].Lit())
+			shows = shows || len(n.Args) == 1 && n.Args[0].Lit() == "set" || len(n.Args) > 0 && n.Args[0].Lit() == "compgen"
 		}
-		return !found
+		return true
 	})
-	return found
+	return shows, leaves, starts
+}
+
+// shown reports whether a parameter is one of those.
+func shown(name string) bool {
+	return name == "?" || name == "_" || name == "SECONDS" || strings.HasPrefix(name, "BASH") || strings.HasPrefix(name, "__toolhost")
 }
 
 // aliases reports whether the session has aliases, with which a word can be any command.
 func (s *State) aliases() bool {
 	return s.Snapshot != nil && strings.Contains(s.Snapshot.Variables, "declare -A BASH_ALIASES=([")
-}
-
-// frozen reports whether the session has made one of the variables read-only that are of a call: they
-// are not restored otherwise. Setting it would fail.
-func (s *State) frozen() bool {
-	return s.Snapshot != nil && strings.Contains(s.Snapshot.Variables, "TOOLHOST_")
 }
 
 func (s *State) inert(stmts []*syntax.Stmt) bool {
@@ -124,11 +147,9 @@ func (s *State) inertParts(parts []syntax.WordPart) bool {
 	return true
 }
 
-// plain reports whether a parameter is expanded as it is: ${x}, ${#x}. Those that tell of the
-// last status and of the command are not: an inert command is run without them.
+// plain reports whether a parameter is expanded as it is: ${x}, ${#x}.
 func plain(p *syntax.ParamExp) bool {
-	return p.Param != nil && p.Param.Value != "?" && !strings.HasPrefix(p.Param.Value, "BASH") &&
-		!p.Excl && p.Index == nil && p.Slice == nil && p.Repl == nil && p.Names == 0 && p.Exp == nil
+	return p.Param != nil && !p.Excl && p.Index == nil && p.Slice == nil && p.Repl == nil && p.Names == 0 && p.Exp == nil
 }
 
 // references reports whether the session has references: the expansion of one that leads to an
@@ -170,11 +191,16 @@ func (s *State) changesNothing(name string) bool {
 	if s.Defines(name) {
 		return false
 	}
-	if _, found := slices.BinarySearch(harmless, name); found {
+	if isHarmless(name) {
 		return true
 	}
 	_, builtin := slices.BinarySearch(builtins, name)
 	return !builtin && isCommandName(name)
+}
+
+func isHarmless(name string) bool {
+	_, found := slices.BinarySearch(harmless, name)
+	return found
 }
 
 // harmless are builtin commands that change nothing in the shell.

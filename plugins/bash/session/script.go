@@ -73,20 +73,20 @@ func (s *State) Begin(exitTrap, extra string) string {
 	return w.String()
 }
 
-// BeginInert is Begin for a command that is not [Ordinary], and runs it with redirections: it needs
-// extra, and nothing that only a shell can see. It is one line, as what a shell counts lines from.
-func (s *State) BeginInert(extra, redirections string) string {
+// BeginInert is Begin for a command that is not [Ordinary]: it needs extra, and nothing that only a
+// shell can see.
+func (s *State) BeginInert(extra string) string {
 	if s.Snapshot != nil && strings.Contains(s.Snapshot.Options, "allexport") {
-		extra = `\builtin export -n BASH_EXECUTION_STRING; ` + extra
+		return `\builtin export -n BASH_EXECUTION_STRING; ` + extra
 	}
-	return extra + `\builtin eval "$BASH_EXECUTION_STRING"` + redirections
+	return extra
 }
 
-// EndInert ends a shell that has run an inert command, which it is appended to.
-const EndInert = "\n\\builtin exit\n"
+// EndInert ends a shell that has run an inert command, with its exit status in __toolhost_status.
+const EndInert = `\builtin exit "$__toolhost_status"`
 
-// EndSettled is EndInert for a command that is [Settled]: its exit status is told first.
-var EndSettled = fmt.Sprintf("\n\\builtin set -- \"$?\"; \\builtin printf '%%s\\0' \"$1\" >&%d; \\builtin exit \"$1\"\n", StatusFD)
+// EndSettled is EndInert for a command that is [Settled] or [Alone]: its exit status is told first.
+var EndSettled = fmt.Sprintf(`\builtin printf "%%s\0" "$__toolhost_status" >&%d; `, StatusFD) + EndInert
 
 // ParseStatus reads what a shell wrote to [StatusFD].
 func ParseStatus(b []byte) (status int, ok bool) {

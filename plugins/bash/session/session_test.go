@@ -121,6 +121,22 @@ func TestParse(t *testing.T) {
 	}
 }
 
+func TestPrivateVariablesAreDropped(t *testing.T) {
+	for text, want := range map[string]string{
+		"declare -- x=\"1\"\n":                                                                                    "declare -- x=\"1\"\n",
+		"declare -rx TOOLHOST_CALL=\"1\"\ndeclare -- x=\"1\"\n":                                                   "declare -- x=\"1\"\n",
+		"declare -r __toolhost_script\ndeclare -- x=\"1\"\n":                                                      "declare -- x=\"1\"\n",
+		"declare -ar __toolhost_script=([0]=\"a\nb\\\"\n\" [1]=$'c\\'\n')\ndeclare -- x=\"1\"\n":                  "declare -- x=\"1\"\n",
+		"declare -- x=\"1\ndeclare -r TOOLHOST_CALL\n\"\ndeclare -r BASH_EXECUTION_STRING=\"a\nb\"\n":             "declare -- x=\"1\ndeclare -r TOOLHOST_CALL\n\"\n",
+		"declare -A x=([a]=\"'\" )\ndeclare -- y=$'\\'\ndeclare -- TOOLHOST_X'\ndeclare -x TOOLHOST_CALL=\"'\"\n": "declare -A x=([a]=\"'\" )\ndeclare -- y=$'\\'\ndeclare -- TOOLHOST_X'\n",
+		"declare -- x=\"TOOLHOST_\"\ndeclare -- TOOLHOST_=\"not closed\n":                                         "declare -- x=\"TOOLHOST_\"\n",
+	} {
+		if got := dropPrivate(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestParseStatus(t *testing.T) {
 	for text, want := range map[string]int{"0\x00": 0, "7\x00": 7, "255\x00": 255, "": -1, "7": -1, "\x00": -1, "x\x00": -1, "-1\x00": -1, "256\x00": -1, "0\x00\x00": -1, "1\x002\x00": -1} {
 		if got, ok := ParseStatus([]byte(text)); ok != (want >= 0) || ok && got != want {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -64,6 +65,7 @@ func Parse(b []byte) (*Snapshot, error) {
 	if f.next() != dumpEnd || s.Cwd == "" || !octal.MatchString(s.Umask) {
 		return &Snapshot{Cwd: s.Cwd}, ErrDump
 	}
+	s.Variables = dropPrivate(s.Variables)
 	for _, name := range stuck {
 		s.Variables = dropReadonly(s.Variables, name)
 	}
@@ -71,6 +73,45 @@ func Parse(b []byte) (*Snapshot, error) {
 }
 
 var octal = regexp.MustCompile(`^[0-7]{1,5}$`)
+
+// private are the beginnings of names that belong to one shell, and to none after it: who makes them
+// read-only would keep the next shells from setting them.
+var private = []string{"__toolhost_", "TOOLHOST_", "BASH_EXECUTION_STRING"}
+
+// dropPrivate removes their declarations.
+func dropPrivate(declarations string) string {
+	if !slices.ContainsFunc(private, func(p string) bool { return strings.Contains(declarations, p) }) {
+		return declarations
+	}
+	var kept strings.Builder
+	for rest := declarations; rest != ""; {
+		var one string
+		one, rest = cutDeclaration(rest)
+		_, name, _ := strings.Cut(strings.TrimPrefix(one, "declare -"), " ")
+		if !slices.ContainsFunc(private, func(p string) bool { return strings.HasPrefix(name, p) }) {
+			kept.WriteString(one)
+		}
+	}
+	return kept.String()
+}
+
+// cutDeclaration cuts the first line off what declare -p prints, which has line feeds in its quotes.
+func cutDeclaration(s string) (first, rest string) {
+	var quote byte
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case quote != 0 && c == '\\':
+			i++
+		case quote != 0 && c == quote:
+			quote = 0
+		case quote == 0 && (c == '"' || c == '\''):
+			quote = c
+		case quote == 0 && c == '\n':
+			return s[:i+1], s[i+1:]
+		}
+	}
+	return s, ""
+}
 
 // dropReadonly removes the declaration of the readonly variable name, which the
 // shell found to be local to a function and could not unset.

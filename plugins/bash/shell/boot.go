@@ -11,7 +11,7 @@ import (
 // package session and commandsFD.
 const (
 	wakeFD  = 206 // a pipe: with its first byte the two below are there
-	beginFD = 207 // session.State.Begin and the command
+	beginFD = 207 // what begin gives
 	stdinFD = 208
 )
 
@@ -25,54 +25,62 @@ const (
 // does not read before it is awake: the kernel has one that is killed in a read take
 // the byte with it, and it would seem to have run the command. The shell tells its state at
 // the end of the command, or, when that calls exit, in the EXIT trap; a trap that the
-// command sets itself runs after the first and replaces the second. An inert command
-// has its own end, and the shell does not get to telling.
+// command sets itself runs after the first and replaces the second. After an inert command
+// it ends before that.
 var boot = strings.Join([]string{
 	`{`, session.Read(session.ScriptFD, 1, "__toolhost_script"),
 	fmt.Sprintf(`eval "$__toolhost_script" && \builtin printf %%s\\0 %s >&%d || \builtin exit; } >/dev/null 2>&1;`, session.Restored, session.DumpFD),
 	// From here on each command takes time of who waits for the user's.
 	fmt.Sprintf(`\builtin read -rN1 -t 99999999 -u %d __toolhost_script || \builtin exit;`, wakeFD),
-	session.Read(beginFD, 2, "__toolhost_script"), `BASH_EXECUTION_STRING=${__toolhost_script[1]};`,
+	session.Read(beginFD, 3, "__toolhost_script"), `BASH_EXECUTION_STRING=${__toolhost_script[1]};`,
 	`\builtin eval "$__toolhost_script"; \builtin eval "$BASH_EXECUTION_STRING";`,
 	// Here a trap or a trace of the command would print.
-	`{ __toolhost_status=$?;`, session.Tell,
+	`{ __toolhost_status=$?; \builtin eval "${__toolhost_script[2]-}";`, session.Tell,
 	// The EXIT trap, unless it is the command's own, has nothing to add. Redirections of "builtin
 	// exec" do not last, so with a function of that name there are none.
 	fmt.Sprintf(`\builtin declare -F exec || \exec %d>&-; } >/dev/null 2>&1;`, session.DumpFD),
 	`\builtin exit "$__toolhost_status"`,
 }, " ")
 
-// begun are redirections that close the files of the beginning, and with stdin take standard input
-// from the file made for that.
-func begun(stdin bool) string {
-	if stdin {
-		return begunStdin
+// begun closes the private files that a command of that kind would hand on to what it starts, and with
+// stdin takes standard input from the file made for that.
+func begun(s *session.State, kind session.Kind, stdin bool) string {
+	if s.Defines("exec") || kind == session.Alone && !stdin {
+		return ""
 	}
-	return begunFiles
+	files := closeFiles
+	if kind < session.Settled {
+		files = closeAllFiles
+	}
+	if stdin {
+		return takeStdin + files
+	}
+	return `\exec` + files
 }
 
 var (
-	begunFiles = fmt.Sprintf(" %d<&- %d<&- %d<&-", wakeFD, beginFD, stdinFD)
-	begunStdin = fmt.Sprintf(" <&%d", stdinFD) + begunFiles
+	closeFiles    = fmt.Sprintf(" %d<&- %d<&- %d<&-\n", wakeFD, beginFD, stdinFD)
+	closeAllFiles = fmt.Sprintf(" %d>&-", session.StatusFD) + closeFiles
+	takeStdin     = fmt.Sprintf(`\exec <&%d`, stdinFD)
 )
 
-// begin gives what a shell reads when it is woken: commands that are run at once, among which are those
-// that run the second part if that is an inert command, and the command.
+// begin gives what a shell reads when it is woken, each with a NUL byte at its end: what it runs before the command,
+// the command, and what it runs after it if that is another end than telling the state.
 func begin(c *Command, stdin bool) string {
-	files := begun(stdin)
+	extra := begun(&c.State, c.kind, stdin)
+	if c.kind != session.Alone { // which has nothing that could call a tool
+		extra = lend(c.Tools) + extra
+	}
+	first, end := "", ""
 	switch c.kind {
-	case session.Settled:
-		return c.State.BeginInert(lend(c.Tools), files) + "\x00" + c.Text + session.EndSettled + "\x00"
+	case session.Settled, session.Alone:
+		first, end = c.State.BeginInert(extra), session.EndSettled
 	case session.Inert:
-		return c.State.BeginInert(lend(c.Tools), files) + "\x00" + c.Text + session.EndInert + "\x00"
+		first, end = c.State.BeginInert(extra), session.EndInert
 	case session.Ordinary:
+		first = c.State.Begin(exitTrap, extra)
 	}
-	if c.State.Defines("exec") {
-		files = ""
-	} else {
-		files = `\exec` + files + "\n"
-	}
-	return c.State.Begin(exitTrap, lend(c.Tools)+files) + "\x00" + c.Text + "\x00"
+	return first + "\x00" + c.Text + "\x00" + end + "\x00"
 }
 
 // exitTrap is the shell's EXIT trap; it has no single quote.

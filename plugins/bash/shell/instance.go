@@ -230,9 +230,12 @@ func (in *instance) listen() <-chan int {
 	told := make(chan int, 1)
 	go func() {
 		buf := make([]byte, 8)
-		n, _ := in.status.Read(buf)
+		n, err := in.status.Read(buf)
 		if exit, ok := session.ParseStatus(buf[:n]); ok {
 			told <- exit
+		}
+		for err == nil { // nobody who writes more is held up by that
+			_, err = in.status.Read(buf)
 		}
 	}()
 	return told
@@ -242,7 +245,7 @@ func (in *instance) listen() <-chan int {
 const endTime = 2 * time.Second
 
 // leave closes our ends of all pipes but those of the output. Of a shell that told that its command
-// is over it sees that it ends, and nothing with it goes on.
+// is over it sees that it ends: it may not have been the shell that told so.
 func (in *instance) leave(told bool) {
 	if told {
 		limit := time.NewTimer(endTime)

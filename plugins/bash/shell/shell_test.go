@@ -63,8 +63,8 @@ func TestBootIsOneLine(t *testing.T) {
 		t.Errorf("boot has %d bytes", len(boot))
 	}
 	c := Command{Seed: Seed{Tools: &tool.Commands{Token: "x"}, State: session.State{Snapshot: &session.Snapshot{Options: "allexport:braceexpand"}}}}
-	for _, c.kind = range []session.Kind{session.Inert, session.Settled} {
-		if first, _, _ := strings.Cut(begin(&c, true), "\x00"); strings.Contains(first, "\n") || !strings.Contains(first, "export -n") {
+	for _, c.kind = range []session.Kind{session.Inert, session.Settled, session.Alone} {
+		if first, _, _ := strings.Cut(begin(&c, true), "\x00"); !strings.HasPrefix(first, `\builtin export -n BASH_EXECUTION_STRING; `) {
 			t.Errorf("%q", first)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -12,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"toolhost.dev/plugins/bash/process"
 	"toolhost.dev/plugins/bash/session"
 	"toolhost.dev/sdk/tool"
 )
@@ -52,9 +52,6 @@ func TestToldEnd(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("that nothing is left is known on Linux only")
 	}
-	for process.Orphans() { // of a test before, not yet waited for
-		time.Sleep(time.Millisecond)
-	}
 	for text, exit := range map[string]int{"echo x": 0, "echo x; sh -c 'exit 7'": 7, "echo x; sh -c 'exit 143'": 143, "echo x | cat && false": 1, "(echo x; exit 255)": 255} {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()
@@ -71,8 +68,8 @@ func TestToldEnd(t *testing.T) {
 			if err != nil || o.Exit != exit || o.Ending != Exited || !o.Kept || o.StateErr != nil || out.String() != "x\n" || (o.Signal == "SIGTERM") != (exit == 143) {
 				t.Errorf("%+v %v %q", o, err, out.String())
 			}
-			if ended(p) {
-				t.Error("the shell has ended")
+			if ended(p) || len(p.Alive()) > 0 {
+				t.Errorf("the shell has ended: %v; these run: %v", ended(p), p.Alive())
 			}
 			select {
 			case <-p.tree().Done():
@@ -199,23 +196,107 @@ func TestKilledAwake(t *testing.T) {
 	}
 }
 
-// TestTokenIsKept: a session that has made the variables of a call read-only goes on.
-func TestTokenIsKept(t *testing.T) {
+// TestFrozenNames: a session that has made all of its variables read-only, those of a shell too, goes on.
+func TestFrozenNames(t *testing.T) {
 	var out bytes.Buffer
 	r := NewRunner(0)
 	defer r.Close()
-	c := plain(t, "readonly TOOLHOST_CALL", &out)
+	c := plain(t, "", &out)
 	c.Tools = &tool.Commands{Address: "/nonexistent", Dir: c.Dir, Token: "one"}
-	for i, text := range []string{"readonly TOOLHOST_CALL", "sh -c 'echo $TOOLHOST_CALL'", "x=1; sh -c 'echo $TOOLHOST_CALL'"} {
+	for i, text := range []string{
+		"readonly TOOLHOST_CALL __toolhost_script BASH_EXECUTION_STRING x=1", "sh -c 'echo $TOOLHOST_CALL'; echo $x", "y=1; sh -c 'echo $TOOLHOST_CALL'",
+		"for v in $(compgen -v); do readonly $v; done 2>/dev/null; true", "z=2; echo $x", "echo $x",
+	} {
 		c.Text = text
 		o, err := r.Start("s", c).Outcome()
-		if err != nil || o.Exit != 0 || o.Snapshot == nil {
+		if err != nil || o.Exit != 0 || o.Fresh || o.StateErr != nil {
 			t.Fatalf("%s: %+v %v", text, o, err)
 		}
-		c.State = session.State{Snapshot: o.Snapshot, Base: c.Env}
+		if o.Snapshot != nil {
+			c.State = session.State{Snapshot: o.Snapshot, Base: c.Env}
+		}
 		c.Tools.Token = strconv.Itoa(i)
 	}
-	if out.String() != "one\none\n" {
+	if out.String() != "0\n1\n1\n1\n1\n" {
 		t.Errorf("%q", out.String())
+	}
+}
+
+// TestRunOnce: what the parser takes for a command and bash does not, or the other way round, runs as
+// far as bash gets, once, and nothing gets into it.
+func TestRunOnce(t *testing.T) {
+	for text, want := range map[string]string{
+		"echo x >>ran\n(ls !(x))": "x\n", "echo x >>ran\n(echo @(a|b) >>ran)": "x\n", "echo x >>ran\n(shopt -s extglob\nls !(L))": "x\n", "echo x >>ran\n(time -p)": "x\n",
+		"cat >>ran <<EOF\nx\nEOF\r\n": "x\nEOF\r\n", "cat >>ran <<EOF\r\nx\r\nEOF": "x\r\nEOF\n", "echo x >>ran; ls |": "", "echo x >>ran; \"": "", "echo x >>ran # \\": "x\n", "(echo x >>ran": "",
+		"echo x >>ran; nosuchcommand": "x\n", "echo x >>ran; cat <nosuchfile": "x\n",
+	} {
+		bash, err := Find()
+		if err != nil {
+			t.Fatal(err)
+		}
+		plainly := t.TempDir()
+		real := exec.Command(bash, "-c", text)
+		real.Dir = plainly
+		_ = real.Run() // it fails, mostly
+		r := NewRunner(0)
+		c := plain(t, text, io.Discard)
+		o, err := r.Start("s", c).Outcome()
+		if err != nil || o.Exit != real.ProcessState.ExitCode() {
+			t.Errorf("%q: %+v %v, bash: %v", text, o, err, real.ProcessState)
+		}
+		got, _ := os.ReadFile(filepath.Join(c.Dir, "ran"))
+		if bashs, _ := os.ReadFile(filepath.Join(plainly, "ran")); string(got) != string(bashs) || want != "" && string(got) != want {
+			t.Errorf("%q: %q, bash: %q, want %q", text, got, bashs, want)
+		}
+		r.Close()
+	}
+}
+
+// TestDescriptors: what a shell has for itself is not in the way of the user's, nor in a program's hands
+// but for what each shell needs until its end.
+func TestDescriptors(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("they are listed on Linux only")
+	}
+	for text, want := range map[string]string{
+		"(exec {fd}>/dev/null; echo $fd)": "10\n", "x=1; exec {fd}>/dev/null; echo $fd": "10\n",
+		"ls /proc/self/fd | grep 20": "204\n205\n209\n", "x=1; ls /proc/self/fd | grep 20": "204\n205\n", "ls /proc/self/fd | grep 20 & wait": "204\n205\n",
+	} {
+		var out bytes.Buffer
+		r := NewRunner(MaxIdle)
+		c := plain(t, text, &out)
+		r.Prepare("s", c.Seed)
+		r.Idle()
+		if o, err := r.Start("s", c).Outcome(); err != nil || o.Exit != 0 || out.String() != want {
+			t.Errorf("%s: %+v %v %q, want %q", text, o, err, out.String(), want)
+		}
+		r.Close()
+	}
+}
+
+// TestStdinOfWarm: a shell that was there before its command has the command's standard input.
+func TestStdinOfWarm(t *testing.T) {
+	for _, text := range []string{"cat", "[ -s /dev/stdin ] && echo given", "x=1; cat", "true & cat"} {
+		r := NewRunner(MaxIdle)
+		var out bytes.Buffer
+		c := plain(t, text, &out)
+		r.Prepare("s", c.Seed)
+		r.Idle()
+		given := "given\n"
+		c.Stdin = &given
+		if o, err := r.Start("s", c).Outcome(); err != nil || o.Exit != 0 || out.String() != given {
+			t.Errorf("%s: %+v %v %q", text, o, err, out.String())
+		}
+		r.Close()
+	}
+}
+
+// TestNoisyStatus: who fills the pipe of the status holds nobody up.
+func TestNoisyStatus(t *testing.T) {
+	var out bytes.Buffer
+	r := NewRunner(0)
+	defer r.Close()
+	if o, err := r.Start("s", plain(t, "(head -c 200000 /dev/zero >&209); echo ok", &out)).Outcome(); err != nil || o.Exit != 0 || out.String() != "ok\n" {
+		t.Errorf("%+v %v %q", o, err, out.String())
 	}
 }
