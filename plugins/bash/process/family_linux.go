@@ -2,6 +2,7 @@ package process
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -202,10 +203,16 @@ func (c *children) of(k *Keeper) []*Tree {
 	return mine
 }
 
-// Over says that the command has waited for all that it started, and has only to end. It reports
-// whether it is certain that nothing else is left: no process has lost its parent. Then Alive does not
-// give the command any more.
-func (t *Tree) Over() bool {
+// Over says that the command has waited for all that it started, if it did start something, and has
+// only to end. It reports whether it is certain that nothing else is left: no process has lost its parent, and
+// none has the command for its parent without its knowing. Then Alive does not give the command any more.
+func (t *Tree) Over(started bool) bool {
+	if started {
+		children, err := readFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", t.pid))
+		if err != nil || len(children) > 0 {
+			return false
+		}
+	}
 	family.mu.Lock()
 	defer family.mu.Unlock()
 	t.over = family.childless()

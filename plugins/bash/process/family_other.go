@@ -27,7 +27,7 @@ func punctual() {}
 
 // Over says that the command has waited for all that it started, and has only to end. It reports
 // whether it is certain that nothing else is left, which is not known here.
-func (t *Tree) Over() bool { return false }
+func (t *Tree) Over(bool) bool { return false }
 
 func (c *children) start(cmd *exec.Cmd, t *Tree) error {
 	c.mu.Lock()

@@ -87,7 +87,7 @@ func look(file *syntax.File) (shows, leaves, starts bool) {
 
 // shown reports whether a parameter is one of those.
 func shown(name string) bool {
-	return name == "?" || name == "_" || name == "SECONDS" || strings.HasPrefix(name, "BASH") || strings.HasPrefix(name, "__toolhost")
+	return name == "?" || name == "_" || name == "SECONDS" || strings.HasPrefix(name, "BASH") || private(name)
 }
 
 // aliases reports whether the session has aliases, with which a word can be any command.
@@ -110,7 +110,7 @@ func (s *State) inertStmt(st *syntax.Stmt) bool {
 	}
 	switch c := st.Cmd.(type) {
 	case *syntax.CallExpr:
-		return len(c.Assigns) == 0 && len(c.Args) > 0 && s.changesNothing(c.Args[0].Lit()) && !slices.ContainsFunc(c.Args, func(w *syntax.Word) bool { return !s.inertParts(w.Parts) })
+		return len(c.Assigns) == 0 && len(c.Args) > 0 && s.changesNothing(c.Args[0].Lit()) && !evaluates(c.Args) && !slices.ContainsFunc(c.Args, func(w *syntax.Word) bool { return !s.inertParts(w.Parts) })
 	case *syntax.BinaryCmd:
 		return s.inertStmt(c.X) && s.inertStmt(c.Y)
 	case *syntax.Subshell:
@@ -121,6 +121,20 @@ func (s *State) inertStmt(st *syntax.Stmt) bool {
 		return c.Stmt != nil && s.inertStmt(c.Stmt)
 	}
 	return false
+}
+
+// evaluates reports whether a command is a test of whether a variable is set: the subscript of an array
+// is then evaluated.
+func evaluates(args []*syntax.Word) bool {
+	if name := args[0].Lit(); name != "[" && name != "test" {
+		return false
+	}
+	return slices.ContainsFunc(args, func(w *syntax.Word) bool {
+		var text strings.Builder
+		_ = syntax.NewPrinter().Print(&text, w) // to memory
+		option := strings.Trim(text.String(), `"'$\`)
+		return option == "-v" || option == "-R"
+	})
 }
 
 // inertParts reports whether the expansion of a word changes nothing.

@@ -22,7 +22,7 @@ func TestInert(t *testing.T) {
 		"eval x=1", "exec ls", "exec 3<f", "read x <f", "ls | read x", "mapfile a <f", "set -o noglob", "shopt -s extglob", "umask 0", "pushd /", "unset x", "declare x", "local x", "printf -v x y", "let x=1", "((x++))",
 		"for x in a; do :; done", "while read x; do :; done", "case a in a) x=1;; esac", "if x=1; then :; fi", "[[ a =~ a ]]", "coproc ls", "ls {fd}>f", "echo ${x:=1}", "echo $((x=1))", "echo ${!x}", "echo ${a[x=1]}",
 		"echo \"${x:=1}\"", "cat <<E\n${x:=1}\nE", "cat <${x:=1}", "echo $?", "echo \"$?\"", "echo $BASH_COMMAND", "trap 'x=1' USR1", "wait", "exit", "return", "\\cd /", "'cd' /", "c\"d\" /", "$x", "`echo cd` /", "{ x=1; }",
-		"ls \\", "ls \\\n", "echo 'unclosed", "cat <<E\nx", "echo ${ x=1; }", "time x=1", "! cd /", "enable -n cd", "hash -r", "kill 1",
+		"ls \\", "ls \\\n", "echo 'unclosed", "cat <<E\nx", "echo ${ x=1; }", "time x=1", "! cd /", "enable -n cd", "[ -v 'x[y=1]' ]", "test -v x[y=1]", "[ '-v' x ]", "test \"-R\" x", "[ \\-v x ]", "hash -r", "kill 1",
 		"echo " + strings.Repeat("x", maxInert),
 	} {
 		if (&State{}).Kind(c) != Ordinary {
@@ -57,7 +57,7 @@ func TestSettled(t *testing.T) {
 			t.Errorf("%q is %d, want %d", c, got, want)
 		}
 	}
-	for _, c := range []string{"(echo $?)", "echo $(true; echo \"$?\")", "(echo $SECONDS)", "(echo $((SECONDS + 1)))", "echo $_", "(set)", "(set >f)", "echo $(declare -p)", "(export)", "(compgen -v)", "(echo $BASH_COMMAND)", "echo $__toolhost_script"} {
+	for _, c := range []string{"(echo $?)", "echo $(true; echo \"$?\")", "(echo $SECONDS)", "(echo $((SECONDS + 1)))", "echo $_", "(set)", "(set >f)", "echo $(declare -p)", "(export)", "(compgen -v)", "(echo $BASH_COMMAND)", "echo $__toolhost_script", "[ -n \"$TOOLHOST_CALL\" ]"} {
 		if got := (&State{}).Kind(c); got != Ordinary {
 			t.Errorf("%q is %d: it shows what is different", c, got)
 		}

@@ -123,13 +123,14 @@ func TestParse(t *testing.T) {
 
 func TestPrivateVariablesAreDropped(t *testing.T) {
 	for text, want := range map[string]string{
-		"declare -- x=\"1\"\n":                                                                                    "declare -- x=\"1\"\n",
-		"declare -rx TOOLHOST_CALL=\"1\"\ndeclare -- x=\"1\"\n":                                                   "declare -- x=\"1\"\n",
-		"declare -r __toolhost_script\ndeclare -- x=\"1\"\n":                                                      "declare -- x=\"1\"\n",
-		"declare -ar __toolhost_script=([0]=\"a\nb\\\"\n\" [1]=$'c\\'\n')\ndeclare -- x=\"1\"\n":                  "declare -- x=\"1\"\n",
-		"declare -- x=\"1\ndeclare -r TOOLHOST_CALL\n\"\ndeclare -r BASH_EXECUTION_STRING=\"a\nb\"\n":             "declare -- x=\"1\ndeclare -r TOOLHOST_CALL\n\"\n",
-		"declare -A x=([a]=\"'\" )\ndeclare -- y=$'\\'\ndeclare -- TOOLHOST_X'\ndeclare -x TOOLHOST_CALL=\"'\"\n": "declare -A x=([a]=\"'\" )\ndeclare -- y=$'\\'\ndeclare -- TOOLHOST_X'\n",
-		"declare -- x=\"TOOLHOST_\"\ndeclare -- TOOLHOST_=\"not closed\n":                                         "declare -- x=\"TOOLHOST_\"\n",
+		"declare -- x=\"1\"\n":                                                                                        "declare -- x=\"1\"\n",
+		"declare -rx TOOLHOST_CALL=\"1\"\ndeclare -- x=\"1\"\n":                                                       "declare -- x=\"1\"\n",
+		"declare -r __toolhost_script\ndeclare -- x=\"1\"\n":                                                          "declare -- x=\"1\"\n",
+		"declare -ar __toolhost_script=([0]=\"a\nb\\\"\n\" [1]=$'c\\'\n')\ndeclare -- x=\"1\"\n":                      "declare -- x=\"1\"\n",
+		"declare -- x=\"1\ndeclare -r TOOLHOST_CALL\n\"\ndeclare -r BASH_EXECUTION_STRING=\"a\nb\"\n":                 "declare -- x=\"1\ndeclare -r TOOLHOST_CALL\n\"\n",
+		"declare -A x=([a]=\"'\" )\ndeclare -- y=$'\\'\ndeclare -- TOOLHOST_CALL'\ndeclare -x TOOLHOST_CALL=\"'\"\n":  "declare -A x=([a]=\"'\" )\ndeclare -- y=$'\\'\ndeclare -- TOOLHOST_CALL'\n",
+		"declare -- x=\"TOOLHOST_CALL\"\ndeclare -- TOOLHOST_CALL=\"not closed\n":                                     "declare -- x=\"TOOLHOST_CALL\"\n",
+		"declare -x TOOLHOST_VAR_x=\"1\"\ndeclare -x TOOLHOST_CALLS=\"1\"\ndeclare -- BASH_EXECUTION_STRINGS=\"7\"\n": "declare -x TOOLHOST_VAR_x=\"1\"\ndeclare -x TOOLHOST_CALLS=\"1\"\ndeclare -- BASH_EXECUTION_STRINGS=\"7\"\n",
 	} {
 		if got := dropPrivate(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)

@@ -74,21 +74,21 @@ func Parse(b []byte) (*Snapshot, error) {
 
 var octal = regexp.MustCompile(`^[0-7]{1,5}$`)
 
-// private are the beginnings of names that belong to one shell, and to none after it: who makes them
-// read-only would keep the next shells from setting them.
-var private = []string{"__toolhost_", "TOOLHOST_", "BASH_EXECUTION_STRING"}
+// private reports whether a variable belongs to one shell, and to none after it: who makes it
+// read-only would keep the next shells from setting it.
+func private(name string) bool {
+	return strings.HasPrefix(name, "__toolhost_") || slices.Contains([]string{"TOOLHOST_TREE", "TOOLHOST_CALL", "TOOLHOST_COMMANDS", "BASH_EXECUTION_STRING"}, name)
+}
 
-// dropPrivate removes their declarations.
+// dropPrivate removes the declarations of private variables.
 func dropPrivate(declarations string) string {
-	if !slices.ContainsFunc(private, func(p string) bool { return strings.Contains(declarations, p) }) {
-		return declarations
-	}
 	var kept strings.Builder
 	for rest := declarations; rest != ""; {
 		var one string
 		one, rest = cutDeclaration(rest)
-		_, name, _ := strings.Cut(strings.TrimPrefix(one, "declare -"), " ")
-		if !slices.ContainsFunc(private, func(p string) bool { return strings.HasPrefix(name, p) }) {
+		_, name, _ := strings.Cut(strings.TrimPrefix(strings.TrimSuffix(one, "\n"), "declare -"), " ")
+		name, _, _ = strings.Cut(name, "=")
+		if !private(name) {
 			kept.WriteString(one)
 		}
 	}

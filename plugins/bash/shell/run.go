@@ -239,7 +239,7 @@ func (p *Process) untilEnd(in *instance) (why Ending, exit int, told bool) {
 		case <-in.tree.Done():
 			return Exited, 0, false
 		case exit := <-tells:
-			if in.tree.Over() {
+			if in.tree.Over(p.c.kind != session.Alone) {
 				return Exited, exit, true
 			}
 		case <-looks:

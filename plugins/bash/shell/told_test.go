@@ -27,14 +27,17 @@ func plain(t *testing.T, text string, out io.Writer) Command {
 	return Command{Seed: Seed{Bash: bash, Dir: t.TempDir(), Env: Environment(os.Environ())}, Text: text, Stdout: out, Stderr: io.Discard, RestOut: io.Discard, RestErr: io.Discard}
 }
 
-// slowToEnd gives a program that is bash, but for its end, which does not come.
-func slowToEnd(t *testing.T, bash string) string {
+// slowToEnd has the shell of a command not come to its end.
+func slowToEnd(t *testing.T, c *Command) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "bash")
-	if err := os.WriteFile(path, []byte("#!"+bash+"\n"+bash+" \"$@\"\nread -t 1000 <>fifo\n"), 0o700); err != nil {
+	path := filepath.Join(t.TempDir(), "env")
+	if err := os.WriteFile(path, []byte("trap 'read -t 1000 <>fifo' EXIT\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return path
+	if err := syscall.Mkfifo(filepath.Join(c.Dir, "fifo"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.Env = append(c.Env, "BASH_ENV="+path)
 }
 
 func ended(p *Process) bool {
@@ -57,10 +60,7 @@ func TestToldEnd(t *testing.T) {
 			t.Parallel()
 			var out bytes.Buffer
 			c := plain(t, text, &out)
-			c.Bash = slowToEnd(t, c.Bash)
-			if err := syscall.Mkfifo(filepath.Join(c.Dir, "fifo"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			slowToEnd(t, &c)
 			r := NewRunner(0)
 			defer r.Close()
 			p := r.Start("s", c)
