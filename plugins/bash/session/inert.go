@@ -19,7 +19,7 @@ const (
 	// Ordinary is a command that may do anything.
 	Ordinary Kind = iota
 	// Inert is one that leaves the state of a shell as it is, but for its last status: it only
-	// starts programs, or changes a shell of its own, as one in parentheses is. The others tell
+	// starts programs, or changes a shell of its own, as one in parentheses is. Ordinary ones tell
 	// the state at their end.
 	Inert
 	// Settled is an inert one whose shell has waited for all that it started itself. What its
