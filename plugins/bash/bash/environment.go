@@ -12,27 +12,34 @@ import (
 	"toolhost.dev/sdk"
 )
 
-// environment gives that of a session's commands, which is not to be changed. It asks the login
-// shell the first time.
+// environment gives that of a session's commands, which is not to be changed.
 func (b *bash) environment(ctx context.Context, call *sdk.Call, shells *shell.Runner, state *session.State, r *report) []string {
-	own, commands := os.Environ(), ""
+	own := os.Environ()
+	var login []string
+	if b.login {
+		login = b.loginEnvironment(ctx, shells, state, r, own)
+	}
+	commands := ""
 	if call.Commands != nil {
 		commands = call.Commands.Dir
 	}
-	if b.login && state.Login == nil {
-		login, err := shells.Login(ctx, b.loginTime, r.bash, r.at.session, shell.Environment(own))
-		if ctx.Err() != nil {
-			return b.environ.of(own, nil, commands) // the call is over
-		}
-		if err != nil {
-			r.note(fmt.Sprintf("Commands go without the environment of the login shell, which could not be read: %v. It is not tried again in this session; login_environment = false in the plugin's configuration leaves it out.", err))
-		}
-		state.Login = &login
+	return b.environ.of(own, login, commands)
+}
+
+// loginEnvironment gives what the login shell adds, and asks it the first time.
+func (b *bash) loginEnvironment(ctx context.Context, shells *shell.Runner, state *session.State, r *report, own []string) []string {
+	if state.Login != nil {
+		return *state.Login
 	}
-	if !b.login {
-		return b.environ.of(own, nil, commands)
+	login, err := shells.Login(ctx, b.loginTime, r.bash, r.at.session, shell.Environment(own))
+	if ctx.Err() != nil {
+		return nil // the call is over
 	}
-	return b.environ.of(own, *state.Login, commands)
+	if err != nil {
+		r.note(fmt.Sprintf("Commands go without the environment of the login shell, which could not be read: %v. It is not tried again in this session; login_environment = false in the plugin's configuration leaves it out.", err))
+	}
+	state.Login = &login
+	return login
 }
 
 // environ makes environments, and keeps the last one: it takes longer to make one than to see that it

@@ -58,6 +58,15 @@ func TestLoginEnvironment(t *testing.T) {
 			if got := s.h.session().ok("echo $TOOL_HOME"); got != "/opt/other\n" {
 				t.Errorf("another session has %q", got)
 			}
+			// Not any more, when the operator turns it off.
+			s = s.h.session()
+			s.ok("true")
+			s.h.bash.login = false
+			for _, s := range []*sess{s, s.h.session()} {
+				if got := s.ok("echo ${TOOL_HOME-none}"); got != "none\n" {
+					t.Errorf("without it: %q", got)
+				}
+			}
 		})
 	}
 }

@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -76,12 +77,15 @@ func allNames() string {
 	return s.String()
 }
 
+// ofACall are variables that each command's shell is given anew.
+var ofACall = []string{"BASH_EXECUTION_STRING", "TOOLHOST_TREE", "TOOLHOST_CALL", "TOOLHOST_COMMANDS"}
+
 // notKept are variables that say something of one shell, and must not be set in the
 // next one.
-var notKept = []string{
-	"BASH", "BASHPID", "BASH_ARGC", "BASH_ARGV", "BASH_ARGV0", "BASH_CMDS", "BASH_COMMAND", "BASH_EXECUTION_STRING",
+var notKept = slices.Concat(ofACall, []string{
+	"BASH", "BASHPID", "BASH_ARGC", "BASH_ARGV", "BASH_ARGV0", "BASH_CMDS", "BASH_COMMAND",
 	"BASH_LINENO", "BASH_REMATCH", "BASH_SOURCE", "BASH_SUBSHELL", "BASH_VERSION", "BASH_XTRACEFD",
 	"COMP_WORDBREAKS", "DIRSTACK", "EPOCHREALTIME", "EPOCHSECONDS", "FUNCNAME", "GROUPS", "HISTCMD",
 	"HOSTNAME", "HOSTTYPE", "LINENO", "MACHTYPE", "OPTIND", "OSTYPE", "PIPESTATUS", "PWD", "RANDOM", "SECONDS", "SRANDOM",
-	"TOOLHOST_TREE", "TOOLHOST_CALL", "TOOLHOST_COMMANDS", "__toolhost_dump", "__toolhost_v", "__toolhost_n", "_",
-}
+	"__toolhost_dump", "__toolhost_v", "__toolhost_n", "_",
+})

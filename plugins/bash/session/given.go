@@ -1,6 +1,9 @@
 package session
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // differing gives what a new shell that is started with an environment has to unset and declare
 // to have these variables. Most of them it has as they are to be, by the environment or by itself: those are
@@ -8,7 +11,7 @@ import "strings"
 func (n *Snapshot) differing(env map[string]string) (unset []string, declarations string) {
 	given := make(map[string]bool)
 	var w strings.Builder
-	for line := range strings.Lines(n.Variables) {
+	for line := range strings.Lines(dropPrivate(n.Variables)) {
 		// In a value that has line feeds no line is like this: its quotes would end the value.
 		name, value, ok := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(line, "declare -x "), "\n"), "=")
 		was, has := env[name]
@@ -31,6 +34,45 @@ func (n *Snapshot) differing(env map[string]string) (unset []string, declaration
 	return unset, w.String()
 }
 
+// private reports whether a variable is what a call or its shell sets.
+func private(name string) bool {
+	return strings.HasPrefix(name, "__toolhost_") || slices.Contains(ofACall, name)
+}
+
+// dropPrivate removes the declarations of private variables. Those that a session has made read-only
+// are in a state all the same, and would keep the next shells from setting them.
+func dropPrivate(declarations string) string {
+	var kept strings.Builder
+	for rest := declarations; rest != ""; {
+		var one string
+		one, rest = cutDeclaration(rest)
+		_, name, _ := strings.Cut(strings.TrimPrefix(strings.TrimSuffix(one, "\n"), "declare -"), " ")
+		name, _, _ = strings.Cut(name, "=")
+		if !private(name) {
+			kept.WriteString(one)
+		}
+	}
+	return kept.String()
+}
+
+// cutDeclaration cuts the first line off what declare -p prints, which has line feeds in its quotes.
+func cutDeclaration(s string) (first, rest string) {
+	var quote byte
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case quote != 0 && c == '\\':
+			i++
+		case quote != 0 && c == quote:
+			quote = 0
+		case quote == 0 && (c == '"' || c == '\''):
+			quote = c
+		case quote == 0 && c == '\n':
+			return s[:i+1], s[i+1:]
+		}
+	}
+	return s, ""
+}
+
 // shells reports whether a line of declare -p is what the shell itself says of its variables, and lets
 // nobody set. The status is that of the telling.
 func shells(line string) bool {
@@ -38,7 +80,7 @@ func shells(line string) bool {
 	_, declared, _ = strings.Cut(declared, " ")
 	name, value, _ := strings.Cut(declared, "=")
 	switch name {
-	case "BASHOPTS", "BASH_ARGC", "BASH_ARGV", "BASH_LINENO", "BASH_SOURCE", "BASH_VERSINFO", "EUID", "PIPESTATUS", "PPID", "SHELLOPTS", "UID", "__toolhost_status":
+	case "BASHOPTS", "BASH_ARGC", "BASH_ARGV", "BASH_LINENO", "BASH_SOURCE", "BASH_VERSINFO", "EUID", "PIPESTATUS", "PPID", "SHELLOPTS", "UID":
 		quotes := strings.Count(value, `"`)
 		array := strings.HasPrefix(value, "(") && strings.HasSuffix(value, ")")
 		text := strings.HasPrefix(value, `"`) && strings.HasSuffix(value, `"`) && quotes == 2

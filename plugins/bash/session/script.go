@@ -32,9 +32,6 @@ func (s *State) Script(base []string, extra string) string {
 		// Before functions: it has plain "declare", which a function may replace.
 		// The shell refuses to set some of its own variables; that is as it should be.
 		line("%s", declarations)
-		if strings.Contains(declarations, "__toolhost_status") {
-			line(`\builtin unset -v __toolhost_status`)
-		}
 		w.WriteString(rebase(s.Base, base))
 		line(`\builtin umask %s`, n.Umask)
 		for _, dir := range slices.Backward(n.Dirs) {

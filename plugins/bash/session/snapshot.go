@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"regexp"
-	"slices"
 	"strings"
 )
 
@@ -65,7 +64,6 @@ func Parse(b []byte) (*Snapshot, error) {
 	if f.next() != dumpEnd || s.Cwd == "" || !octal.MatchString(s.Umask) {
 		return &Snapshot{Cwd: s.Cwd}, ErrDump
 	}
-	s.Variables = dropPrivate(s.Variables)
 	for _, name := range stuck {
 		s.Variables = dropReadonly(s.Variables, name)
 	}
@@ -73,45 +71,6 @@ func Parse(b []byte) (*Snapshot, error) {
 }
 
 var octal = regexp.MustCompile(`^[0-7]{1,5}$`)
-
-// private reports whether a variable belongs to one shell, and to none after it: who makes it
-// read-only would keep the next shells from setting it.
-func private(name string) bool {
-	return strings.HasPrefix(name, "__toolhost_") || slices.Contains([]string{"TOOLHOST_TREE", "TOOLHOST_CALL", "TOOLHOST_COMMANDS", "BASH_EXECUTION_STRING"}, name)
-}
-
-// dropPrivate removes the declarations of private variables.
-func dropPrivate(declarations string) string {
-	var kept strings.Builder
-	for rest := declarations; rest != ""; {
-		var one string
-		one, rest = cutDeclaration(rest)
-		_, name, _ := strings.Cut(strings.TrimPrefix(strings.TrimSuffix(one, "\n"), "declare -"), " ")
-		name, _, _ = strings.Cut(name, "=")
-		if !private(name) {
-			kept.WriteString(one)
-		}
-	}
-	return kept.String()
-}
-
-// cutDeclaration cuts the first line off what declare -p prints, which has line feeds in its quotes.
-func cutDeclaration(s string) (first, rest string) {
-	var quote byte
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
-		case quote != 0 && c == '\\':
-			i++
-		case quote != 0 && c == quote:
-			quote = 0
-		case quote == 0 && (c == '"' || c == '\''):
-			quote = c
-		case quote == 0 && c == '\n':
-			return s[:i+1], s[i+1:]
-		}
-	}
-	return s, ""
-}
 
 // dropReadonly removes the declaration of the readonly variable name, which the
 // shell found to be local to a function and could not unset.
