@@ -161,7 +161,7 @@ $(TOOLS)/.built: tools/go.mod tools/go.sum
 	@cd tools && GOWORK=off go build -o $(CURDIR)/$(TOOLS)/ tool
 	@touch $@
 
-VERSION = $(shell sed -n 's/^const Version = "\(.*\)"$$/\1/p' host/host.go)
+VERSION = $(shell sed -n 's/^const Version = "\(.*\)"$$/\1/p' host/internal/build/build.go)
 DIST = cd tools && GOWORK=off go run ./dist -root $(CURDIR) -version $(VERSION) -plugins $(subst $(space),$(comma),$(PLUGINS))
 
 .PHONY: dist

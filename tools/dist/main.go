@@ -95,7 +95,7 @@ func (r *release) command(name string, args ...string) *exec.Cmd {
 
 // build makes a binary.
 func (r *release) build(goos, goarch, pkg, out, ldflags string) error {
-	flags := fmt.Sprintf("-s -w -X toolhost.dev/host.commit=%s -X toolhost.dev/host.committed=%s %s", r.commit, r.at.Format(time.RFC3339), ldflags)
+	flags := fmt.Sprintf("-s -w -X toolhost.dev/host/internal/build.commit=%s -X toolhost.dev/host/internal/build.committed=%s %s", r.commit, r.at.Format(time.RFC3339), ldflags)
 	// The stamp of the version control would differ with the kind of checkout.
 	c := r.command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags="+flags, "-o", out, pkg)
 	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch, "GOFLAGS=", "GOWORK=")

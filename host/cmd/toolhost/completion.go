@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"toolhost.dev/host"
+	"toolhost.dev/host/admin"
 )
 
 // completeTimeout bounds what somebody waits who pressed Tab.
@@ -86,7 +87,7 @@ func (s *settings) completed(names func(context.Context) []string) cobra.Complet
 }
 
 func (s *settings) pluginNames(context.Context) []string {
-	names, _ := host.PluginNames(s.options()) // what is wrong is no answer to Tab
+	names, _ := admin.PluginNames(s.options()) // what is wrong is no answer to Tab
 	return names
 }
 
@@ -106,7 +107,7 @@ func (s *settings) toolNames(ctx context.Context) []string {
 }
 
 func (s *settings) sessionNames(context.Context) []string {
-	r, err := host.OpenRecords(s.options())
+	r, err := admin.OpenRecords(s.options())
 	if err != nil {
 		return nil
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"toolhost.dev/host"
+	"toolhost.dev/host/admin"
 )
 
 func newConfig(s *settings) *cobra.Command {
@@ -22,8 +22,8 @@ type validation struct {
 	Config  string `json:"config"`
 	Plugins int    `json:"plugins"`
 	// Error is all that is wrong, as text; Problems is each for itself.
-	Error    *string              `json:"error"`
-	Problems []host.ConfigProblem `json:"problems"`
+	Error    *string         `json:"error"`
+	Problems []admin.Problem `json:"problems"`
 	// Launched is what became of plugins that were started; null: none was.
 	Launched []string `json:"launch_problems"`
 }
@@ -40,13 +40,13 @@ and what they say of their configuration blocks is shown at the lines of these.
 Exit status 0: valid. 2: not valid. 1: valid, but with --launch a part of it does not work.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			summary, err := host.ValidateConfig(s.options())
-			v := validation{Valid: err == nil, Config: summary.Source, Plugins: summary.Plugins, Problems: host.ConfigProblems(err)}
+			summary, err := admin.Validate(s.options())
+			v := validation{Valid: err == nil, Config: summary.Source, Plugins: summary.Plugins, Problems: admin.Problems(err)}
 			if err != nil {
 				text := err.Error()
 				v.Error = &text
 			} else if launch {
-				problems, err := host.LaunchConfig(c.Context(), s.inspection())
+				problems, err := admin.Launch(c.Context(), s.inspection())
 				if err != nil {
 					return err
 				}

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"toolhost.dev/host"
+	"toolhost.dev/host/admin"
 )
 
 // maxFormatted is the size of a file that is formatted, in bytes.
@@ -33,7 +33,7 @@ formatted all the same.`,
 		RunE: func(_ *cobra.Command, names []string) error {
 			if len(names) == 0 {
 				var err error
-				if names, err = host.ConfigFiles(host.FindConfig(s.config)); err != nil {
+				if names, err = admin.Files(admin.FindConfig(s.config)); err != nil {
 					return err
 				}
 			}
@@ -78,7 +78,7 @@ func (f formatFlags) format(name string) (changed bool, err error) {
 	if strings.HasSuffix(name, ".json") {
 		return false, fmt.Errorf("%s is JSON: only HCL's native syntax is formatted. Use what formats JSON", name)
 	}
-	out, err := host.FormatConfig(name, src)
+	out, err := admin.Format(name, src)
 	if err != nil {
 		return false, err
 	}

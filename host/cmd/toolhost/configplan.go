@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"toolhost.dev/host"
+	"toolhost.dev/host/admin"
 )
 
 // exitChanges is the status of a plan that has any.
@@ -70,15 +71,15 @@ func planStatus(all []planned) error {
 
 // plans asks the running hosts; without any, or against another configuration, they are made here.
 func (s *settings) plans(ctx context.Context, against string) ([]planned, error) {
-	var hosts []host.Remote
+	var hosts []admin.Remote
 	if against == "" {
 		var err error
-		if hosts, err = host.Running(s.options()); err != nil {
+		if hosts, err = admin.Running(s.options()); err != nil {
 			return nil, err
 		}
 	}
 	if len(hosts) == 0 {
-		p, err := host.PlanConfig(ctx, s.inspection(), against)
+		p, err := admin.Plan(ctx, s.inspection(), against)
 		if err != nil {
 			return nil, err
 		}

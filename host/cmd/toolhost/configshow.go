@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"toolhost.dev/host"
+	"toolhost.dev/host/admin"
 )
 
 func newConfigShow(s *settings) *cobra.Command {
@@ -19,7 +19,7 @@ where each value comes from as a comment. It is a configuration itself and means
 secrets are masked: values of sensitive variables, and what is one by its name or its form.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			tree, err := host.ShowConfig(s.options(), effective)
+			tree, err := admin.Show(s.options(), effective)
 			if err != nil {
 				return err
 			}

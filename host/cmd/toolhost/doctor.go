@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"toolhost.dev/host"
+	"toolhost.dev/host/admin"
 )
 
 func newDoctor(s *settings) *cobra.Command {
@@ -20,7 +20,7 @@ started but the program that confines plugins. Exit status 1 when a plugin must 
 confined (enforce = "require") and cannot, or needs what it is not granted.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			d, err := host.Diagnose(s.options())
+			d, err := admin.Diagnose(s.options())
 			if err != nil {
 				return err
 			}
@@ -39,7 +39,7 @@ confined (enforce = "require") and cannot, or needs what it is not granted.`,
 	}
 }
 
-func doctorText(w io.Writer, d *host.Diagnosis) {
+func doctorText(w io.Writer, d *admin.Diagnosis) {
 	m := d.Machine
 	yes := map[bool]string{true: "yes", false: "no"}
 	namespaces := yes[m.Namespaces]

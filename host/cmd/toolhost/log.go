@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"toolhost.dev/host"
+	"toolhost.dev/host/admin"
 )
 
 // followEvery is how often log --follow looks for new entries.
@@ -76,7 +77,7 @@ func parseSince(s string, now time.Time) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("--since %q: use a time such as 2026-01-31 or 2026-01-31T12:00:00Z, or how long ago, such as 90m", s)
 }
 
-func showLog(ctx context.Context, r *host.Records, q host.LogQuery, asJSON, follow bool) error {
+func showLog(ctx context.Context, r *admin.Records, q host.LogQuery, asJSON, follow bool) error {
 	entries, err := r.Log(q)
 	if err != nil {
 		return err

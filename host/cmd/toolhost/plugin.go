@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"toolhost.dev/host"
+	"toolhost.dev/host/admin"
 )
 
 func newPlugin(s *settings) *cobra.Command {
@@ -30,7 +31,7 @@ of the plugin of that name. It holds until they end; the configuration says what
 Exit status 1 when no host knows the name.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			hosts, err := host.Running(s.options())
+			hosts, err := admin.Running(s.options())
 			if err != nil {
 				return err
 			}
@@ -74,7 +75,7 @@ anything is refused; the old version or configuration then goes on.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			opts.Plugins = args
-			hosts, err := host.Running(s.options())
+			hosts, err := admin.Running(s.options())
 			if err != nil {
 				return err
 			}
@@ -105,7 +106,7 @@ anything is refused; the old version or configuration then goes on.`,
 }
 
 // reloadAll asks every host, side by side.
-func reloadAll(ctx context.Context, hosts []host.Remote, opts host.ReloadOptions) []reloaded {
+func reloadAll(ctx context.Context, hosts []admin.Remote, opts host.ReloadOptions) []reloaded {
 	all := make([]reloaded, len(hosts))
 	done := make(chan struct{})
 	for i, h := range hosts {

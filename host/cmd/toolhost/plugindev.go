@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"toolhost.dev/host"
+	"toolhost.dev/host/admin"
 	"toolhost.dev/host/develop"
 )
 
@@ -107,7 +108,7 @@ func (d *dev) run(ctx context.Context) (err error) {
 // configure makes a configuration with the plugin.
 func (d *dev) configure() (remove func(), err error) {
 	var bundled []string
-	entries, _ := os.ReadDir(host.BundledDir()) // there may be none
+	entries, _ := os.ReadDir(admin.BundledDir()) // there may be none
 	for _, e := range entries {
 		if e.Name() != "mcp" { // it is for servers that are mounted
 			bundled = append(bundled, e.Name())

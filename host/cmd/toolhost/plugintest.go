@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,8 +19,7 @@ import (
 )
 
 func newPluginTest(s *settings) *cobra.Command {
-	opts := conformance.Options{Bind: bindExample}
-	var calls, junit string
+	t := pluginTest{settings: s, opts: conformance.Options{Bind: bindExample}}
 	c := &cobra.Command{
 		Use:   "test BINARY [ARG]...",
 		Short: "Check a plugin, in whatever language, against the protocol",
@@ -41,53 +41,72 @@ read-only is made once, unless it says "repeat": true.`,
   toolhost plugin test --calls calls.jsonl --junit report.xml ./greeter -- --verbose`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			opts.Binary, opts.Args = args[0], args[1:]
-			for _, e := range opts.Env {
-				if name, _, ok := strings.Cut(e, "="); !ok || name == "" {
-					return fmt.Errorf("--env %q: give NAME=VALUE", e)
-				}
-			}
-			if calls != "" {
-				f, err := os.Open(calls)
-				if err != nil {
-					return fmt.Errorf("--calls: %w", err)
-				}
-				opts.Cases, err = conformance.ReadCases(f)
-				if err := errors.Join(err, f.Close()); err != nil {
-					return fmt.Errorf("--calls %s: %w", calls, err)
-				}
-			}
-			r, err := conformance.Run(c.Context(), opts)
-			if err != nil {
-				return err
-			}
-			if junit != "" {
-				b, err := r.JUnit()
-				if err == nil {
-					err = os.WriteFile(junit, b, 0o644) //nolint:gosec // a report for others to read
-				}
-				if err != nil {
-					return fmt.Errorf("--junit: %w", err)
-				}
-			}
-			if s.json {
-				err = printJSON(os.Stdout, r)
-			} else {
-				conformanceText(os.Stdout, r)
-			}
-			if err == nil && !r.Passed {
-				err = exitError(exitFailure)
-			}
-			return err
+			t.opts.Binary, t.opts.Args = args[0], args[1:]
+			return t.run(c.Context())
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&calls, "calls", "", "`file` of calls and configurations, as JSON Lines")
-	f.StringVar(&junit, "junit", "", "also write the report to this `file`, as JUnit's XML")
-	f.BoolVar(&opts.AllTools, "all-tools", false, "call tools that are not read-only with made-up arguments, too; what they change stays changed")
-	f.StringArrayVar(&opts.Env, "env", nil, "`NAME=VALUE` for the plugin, as env in its configuration would give it")
-	f.DurationVar(&opts.Patience, "patience", 30*time.Second, "how long a call may take that is not canceled")
+	f.StringVar(&t.calls, "calls", "", "`file` of calls and configurations, as JSON Lines")
+	f.StringVar(&t.junit, "junit", "", "also write the report to this `file`, as JUnit's XML")
+	f.BoolVar(&t.opts.AllTools, "all-tools", false, "call tools that are not read-only with made-up arguments, too; what they change stays changed")
+	f.StringArrayVar(&t.opts.Env, "env", nil, "`NAME=VALUE` for the plugin, as env in its configuration would give it")
+	f.DurationVar(&t.opts.Patience, "patience", 30*time.Second, "how long a call may take that is not canceled")
 	return c
+}
+
+// pluginTest is a run of toolhost plugin test.
+type pluginTest struct {
+	settings     *settings
+	opts         conformance.Options
+	calls, junit string // files
+}
+
+func (t *pluginTest) run(ctx context.Context) error {
+	for _, e := range t.opts.Env {
+		if name, _, ok := strings.Cut(e, "="); !ok || name == "" {
+			return fmt.Errorf("--env %q: give NAME=VALUE", e)
+		}
+	}
+	if t.calls != "" {
+		if err := t.readCalls(); err != nil {
+			return err
+		}
+	}
+	r, err := conformance.Run(ctx, t.opts)
+	if err != nil {
+		return err
+	}
+	if t.junit != "" {
+		b, err := r.JUnit()
+		if err == nil {
+			err = os.WriteFile(t.junit, b, 0o644) //nolint:gosec // a report for others to read
+		}
+		if err != nil {
+			return fmt.Errorf("--junit: %w", err)
+		}
+	}
+	if t.settings.json {
+		err = printJSON(os.Stdout, r)
+	} else {
+		conformanceText(os.Stdout, r)
+	}
+	if err == nil && !r.Passed {
+		err = exitError(exitFailure)
+	}
+	return err
+}
+
+// readCalls reads the file of calls.
+func (t *pluginTest) readCalls() error {
+	f, err := os.Open(t.calls)
+	if err != nil {
+		return fmt.Errorf("--calls: %w", err)
+	}
+	t.opts.Cases, err = conformance.ReadCases(f)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("--calls %s: %w", t.calls, err)
+	}
+	return nil
 }
 
 // bindExample reads an example of a tool as the host would.

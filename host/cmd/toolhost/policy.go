@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"toolhost.dev/host"
+	"toolhost.dev/host/admin"
 )
 
 func newPolicy(s *settings) *cobra.Command {
@@ -99,7 +100,7 @@ of a command whether it is to be allowed, asked about or denied. Exit status 1 w
 func policyTest(h *host.Host, files []string, asJSON bool) error {
 	tests := h.PermissionTests()
 	for _, f := range files {
-		more, err := host.LoadPermissionTests(f)
+		more, err := admin.LoadPermissionTests(f)
 		if err != nil {
 			return err
 		}
@@ -131,8 +132,8 @@ func policyTest(h *host.Host, files []string, asJSON bool) error {
 }
 
 // records opens what hosts left behind.
-func (s *settings) records() (*host.Records, error) {
-	return host.OpenRecords(s.options())
+func (s *settings) records() (*admin.Records, error) {
+	return admin.OpenRecords(s.options())
 }
 
 func newPolicyList(s *settings) *cobra.Command {

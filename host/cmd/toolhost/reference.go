@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra/doc"
 
 	"toolhost.dev/host"
+	"toolhost.dev/host/admin"
 )
 
 // newReference makes the command that docs/reference is made by.
@@ -26,7 +27,7 @@ func newReference() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return writeAll(args[0], map[string][]byte{"cli.md": cli, "configuration.md": []byte(host.ConfigReference())})
+			return writeAll(args[0], map[string][]byte{"cli.md": cli, "configuration.md": []byte(admin.Reference())})
 		},
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"toolhost.dev/sdk/suggest"
 
 	"toolhost.dev/host"
+	"toolhost.dev/host/admin"
 )
 
 // settings are the global flags.
@@ -95,7 +96,7 @@ func (s *settings) check() error {
 
 // options are what a host is opened with.
 func (s *settings) options() host.Options {
-	return host.Options{Config: host.FindConfig(s.config), Variables: s.vars, VariableFiles: s.varFiles, Workspace: s.workspace, StateDir: s.state}
+	return host.Options{Config: admin.FindConfig(s.config), Variables: s.vars, VariableFiles: s.varFiles, Workspace: s.workspace, StateDir: s.state}
 }
 
 // open makes the host that a command works with.
@@ -124,7 +125,7 @@ func (s *settings) openWith(c *cobra.Command, opts host.Options) (*host.Host, er
 	if len(h.Tools()) == 0 {
 		err := errors.New("no tool is available")
 		if len(h.Problems()) == 0 {
-			err = fmt.Errorf("%w: no plugin was found in %s; build them with make build, or name them in a configuration", err, host.BundledDir())
+			err = fmt.Errorf("%w: no plugin was found in %s; build them with make build, or name them in a configuration", err, admin.BundledDir())
 		}
 		return nil, errors.Join(err, h.Close())
 	}

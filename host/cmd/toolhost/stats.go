@@ -14,11 +14,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"toolhost.dev/host"
+	"toolhost.dev/host/admin"
 )
 
 // hostStats is what one running host has counted, or why it does not say.
 type hostStats struct {
-	*host.RemoteStats
+	*admin.RemoteStats
 	Error string `json:"error,omitempty"`
 }
 
@@ -45,7 +46,7 @@ begin on. With --json an array.`,
 }
 
 func (s *settings) runningStats(ctx context.Context) ([]hostStats, error) {
-	hosts, err := host.Running(s.options())
+	hosts, err := admin.Running(s.options())
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +57,7 @@ func (s *settings) runningStats(ctx context.Context) ([]hostStats, error) {
 		cancel()
 		r := hostStats{RemoteStats: st}
 		if err != nil {
-			r.RemoteStats, r.Error = &host.RemoteStats{PID: remote.PID}, err.Error()
+			r.RemoteStats, r.Error = &admin.RemoteStats{PID: remote.PID}, err.Error()
 		}
 		out = append(out, r)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"toolhost.dev/host"
+	"toolhost.dev/host/admin"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -85,7 +86,7 @@ func TestStats(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var hosts []host.RemoteStats
+		var hosts []admin.RemoteStats
 		if err := json.Unmarshal(out, &hosts); err != nil || len(hosts) != 1 {
 			t.Fatalf("%v: %s", err, out)
 		}

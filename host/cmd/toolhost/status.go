@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"toolhost.dev/host"
+	"toolhost.dev/host/admin"
 )
 
 // statusTimeout bounds what a running host may take to answer.
@@ -28,7 +29,7 @@ type status struct {
 }
 
 type runningHost struct {
-	*host.RemoteStatus
+	*admin.RemoteStatus
 	Error string `json:"error,omitempty"`
 }
 
@@ -77,7 +78,7 @@ func (s *settings) status(c *cobra.Command) (*status, error) {
 	case len(hosts) == 0:
 		return nil, refused
 	}
-	st.Error, st.Version, st.Config = refused.Error(), host.Version, host.FindConfig(s.config)
+	st.Error, st.Version, st.Config = refused.Error(), host.Version, admin.FindConfig(s.config)
 	return st, nil
 }
 
@@ -161,7 +162,7 @@ func hostText(out io.Writer, h runningHost) {
 }
 
 func (s *settings) runningHosts(ctx context.Context) ([]runningHost, error) {
-	hosts, err := host.Running(s.options())
+	hosts, err := admin.Running(s.options())
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +173,7 @@ func (s *settings) runningHosts(ctx context.Context) ([]runningHost, error) {
 		cancel()
 		r := runningHost{RemoteStatus: st}
 		if err != nil {
-			r.RemoteStatus, r.Error = &host.RemoteStatus{PID: remote.PID}, err.Error()
+			r.RemoteStatus, r.Error = &admin.RemoteStatus{PID: remote.PID}, err.Error()
 		}
 		out = append(out, r)
 	}

@@ -14,6 +14,7 @@ import (
 	"toolhost.dev/sdk/suggest"
 
 	"toolhost.dev/host"
+	"toolhost.dev/host/admin"
 )
 
 // inspection is what plugins are looked at with.
@@ -29,7 +30,7 @@ func newPluginList(s *settings) *cobra.Command {
 		Short: "List the plugins, their versions and whether they are as they are pinned",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			t, err := host.InspectTrust(c.Context(), s.inspection())
+			t, err := admin.InspectTrust(c.Context(), s.inspection())
 			if err != nil {
 				return err
 			}
@@ -41,7 +42,7 @@ func newPluginList(s *settings) *cobra.Command {
 	}
 }
 
-func trustText(w io.Writer, t *host.Trust) error {
+func trustText(w io.Writer, t *admin.Trust) error {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(out, "PLUGIN\tVERSION\tSHA-256\tPINNED\tBINARY")
 	for _, p := range t.Plugins {
@@ -58,7 +59,7 @@ func trustText(w io.Writer, t *host.Trust) error {
 }
 
 // pinState says in a few words how a plugin stands to its pin.
-func pinState(p *host.PluginTrust) string {
+func pinState(p *admin.PluginTrust) string {
 	switch {
 	case p.Error != "":
 		return "cannot be loaded"
@@ -78,11 +79,11 @@ func newPluginInfo(s *settings) *cobra.Command {
 		Short: "Show a plugin: its binary, what it is pinned to, and what it says of its tools",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			t, err := host.InspectTrust(c.Context(), s.inspection())
+			t, err := admin.InspectTrust(c.Context(), s.inspection())
 			if err != nil {
 				return err
 			}
-			i := slices.IndexFunc(t.Plugins, func(p host.PluginTrust) bool { return p.Name == args[0] })
+			i := slices.IndexFunc(t.Plugins, func(p admin.PluginTrust) bool { return p.Name == args[0] })
 			if i < 0 {
 				var known []string
 				for _, p := range t.Plugins {
@@ -99,7 +100,7 @@ func newPluginInfo(s *settings) *cobra.Command {
 	}
 }
 
-func pluginText(w io.Writer, t *host.Trust, p *host.PluginTrust) error {
+func pluginText(w io.Writer, t *admin.Trust, p *admin.PluginTrust) error {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, value string) {
 		if value != "" {
@@ -169,7 +170,7 @@ as it is pinned, and runs from a copy with these very bytes. Without names, all 
 A plugin whose tools are not as they were pinned is not pinned anew without
 --accept-changes: look at them first, with toolhost plugin info.`,
 		RunE: func(c *cobra.Command, names []string) error {
-			t, err := host.PinPlugins(c.Context(), s.inspection(), names, accept)
+			t, err := admin.PinPlugins(c.Context(), s.inspection(), names, accept)
 			if err != nil {
 				return err
 			}
@@ -195,7 +196,7 @@ func newPluginVerify(s *settings) *cobra.Command {
 Exit status 1 when one is not as it is pinned.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			t, err := host.InspectTrust(c.Context(), s.inspection())
+			t, err := admin.InspectTrust(c.Context(), s.inspection())
 			if err != nil {
 				return err
 			}
@@ -204,7 +205,7 @@ Exit status 1 when one is not as it is pinned.`,
 			} else {
 				err = verifyText(os.Stdout, t)
 			}
-			if slices.ContainsFunc(t.Plugins, func(p host.PluginTrust) bool { return !p.OK() }) {
+			if slices.ContainsFunc(t.Plugins, func(p admin.PluginTrust) bool { return !p.OK() }) {
 				err = errors.Join(err, exitError(exitFailure))
 			}
 			return err
@@ -212,7 +213,7 @@ Exit status 1 when one is not as it is pinned.`,
 	}
 }
 
-func verifyText(w io.Writer, t *host.Trust) error {
+func verifyText(w io.Writer, t *admin.Trust) error {
 	var errs []error
 	say := func(format string, a ...any) {
 		_, err := fmt.Fprintf(w, format+"\n", a...)
@@ -246,7 +247,7 @@ called, until it is approved of: look at toolhost plugin info PLUGIN first. Runn
 of it.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, names []string) error {
-			t, err := host.ApprovePlugins(c.Context(), s.options(), names)
+			t, err := admin.ApprovePlugins(c.Context(), s.options(), names)
 			if err != nil {
 				return err
 			}
@@ -261,7 +262,7 @@ of it.`,
 					fmt.Printf("%s: there is nothing to approve\n", p.Name)
 				}
 			}
-			hosts, err := host.Running(s.options())
+			hosts, err := admin.Running(s.options())
 			for _, h := range hosts {
 				if _, told := h.Renew(c.Context()); told != nil {
 					err = errors.Join(err, fmt.Errorf("host %d was not told: %w", h.PID, told))

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"toolhost.dev/host"
+	"toolhost.dev/host/admin"
 )
 
 func newVersion(s *settings) *cobra.Command {
@@ -16,7 +16,7 @@ func newVersion(s *settings) *cobra.Command {
 		Short: "Show the version, what it was built of, and the protocols that it speaks",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			b := host.Build()
+			b := admin.Build()
 			if s.json {
 				return printJSON(os.Stdout, b)
 			}

@@ -100,13 +100,40 @@ func Parse(src []byte, name string, env Environment) (*Config, error) {
 	return decode([]*hcl.File{f}, diags, p, name, "", env)
 }
 
-// Nothing is a configuration of no file.
-func Nothing() *Config {
+// Source names a configuration.
+type Source struct {
+	// Path is a file or a directory. If it is empty, the built-in default is meant.
+	Path string
+	// Empty stands for a configuration without any content, whatever Path is.
+	Empty bool
+	Environment
+}
+
+// Load reads the configuration. The error is an [*Error] if the files could be read.
+func (s Source) Load() (*Config, error) {
+	if s.Empty {
+		return empty(), nil
+	}
+	return Load(s.Path, s.Environment)
+}
+
+// Files lists the files that cfg, which was loaded from s, depends on: a change of any of them may change it.
+func (s Source) Files(cfg *Config) []string {
+	paths := cfg.Binaries()
+	if s.Path == "" {
+		return paths
+	}
+	names, _ := List(s.Path) // a source that cannot be listed differs from one that can
+	return slices.Concat(paths, names, cfg.Files(), s.VariableFiles, []string{VariableFile(s.Path)})
+}
+
+// empty returns a configuration without content.
+func empty() *Config {
 	p := hclparse.NewParser()
 	f, diags := p.ParseHCL(nil, "nothing")
 	cfg, err := decode([]*hcl.File{f}, diags, p, "nothing", "", Environment{LookupEnv: func(string) (string, bool) { return "", false }})
 	if err != nil {
-		panic("config: nothing is not valid: " + err.Error())
+		panic("config: the empty configuration is invalid: " + err.Error())
 	}
 	return cfg
 }

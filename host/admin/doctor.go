@@ -1,0 +1,120 @@
+package admin
+
+import (
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/confinement"
+	"toolhost.dev/host/internal/engine"
+	"toolhost.dev/host/internal/generation"
+	"toolhost.dev/host/internal/grants"
+	"toolhost.dev/host/internal/roots"
+	"toolhost.dev/host/internal/sandbox"
+	"toolhost.dev/host/internal/state"
+)
+
+// Diagnosis is what the kernel enforces on the plugins of a configuration.
+type Diagnosis struct {
+	// Config is the configuration's file or directory, or "built-in".
+	Config string `json:"config"`
+	// Machine is what this machine can enforce for this user.
+	Machine sandbox.Kernel    `json:"machine"`
+	Plugins []PluginDiagnosis `json:"plugins"`
+}
+
+// PluginDiagnosis is what the kernel enforces on one plugin.
+type PluginDiagnosis struct {
+	Name string `json:"name"`
+	// Enforce is what the configuration asks for: "auto", "require" or "off".
+	Enforce string          `json:"enforce"`
+	Backend sandbox.Backend `json:"backend"`
+	// Refused says why the plugin does not run. Empty means that it does.
+	Refused  string          `json:"refused,omitempty"`
+	Profile  sandbox.Profile `json:"profile"`
+	Enforced []string        `json:"enforced"`
+	Missing  []sandbox.Gap   `json:"missing"`
+	// Heard reports whether the plugin was described before, so that its needs are known.
+	Heard bool `json:"heard"`
+	Grants
+}
+
+// Grants are a plugin's needs and grants.
+type Grants = grants.Grants
+
+// Diagnose returns how the plugins of a configuration are confined on this machine. It starts none of them, and works even if
+// [host.New] refuses the configuration.
+func Diagnose(opts Options) (*Diagnosis, error) {
+	cfg, err := load(opts)
+	if err != nil {
+		return nil, err
+	}
+	workspace, err := roots.Workspace(opts.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	bundled := engine.Options(opts).Source().BundledDir
+	all := roots.Configured(cfg, workspace)
+	launcher := confinement.New(cfg, &confinement.Parts{Bundled: bundled})
+	known := described(cfg, opts)
+	out := &Diagnosis{Config: cfg.Source, Machine: *launcher.Kernel(), Plugins: []PluginDiagnosis{}}
+	for i := range cfg.Plugins {
+		p := &cfg.Plugins[i]
+		out.Plugins = append(out.Plugins, diagnose(cfg, p, launcher, all, known[p.Name]))
+	}
+	return out, nil
+}
+
+// diagnose returns how one plugin is confined. desc is nil if the plugin was never described.
+func diagnose(cfg *config.Config, p *config.Plugin, launcher *confinement.Launcher, all []tool.Root, desc *tool.Description) PluginDiagnosis {
+	kernel := launcher.Kernel()
+	backend, weaker, err := launcher.Choose(p, all)
+	prof := confinement.Profile(p)
+	d := PluginDiagnosis{
+		Name: p.Name, Enforce: confinement.Enforce(cfg, p), Backend: backend, Profile: prof,
+		Enforced: append([]string{}, prof.Enforced(kernel, backend)...), Missing: append([]sandbox.Gap{}, prof.Gaps(kernel, backend, weaker)...),
+		Grants: grants.Of(p, nil),
+	}
+	if desc != nil {
+		d.Heard, d.Grants = true, grants.Of(p, desc.Needs)
+		if err == nil {
+			err = grants.Missing(p, desc.Needs)
+		}
+	}
+	if err != nil {
+		d.Refused = err.Error()
+	}
+	return d
+}
+
+// described returns what plugins said about themselves before, by name. It starts nothing and creates nothing; what is not known is
+// left out.
+func described(cfg *config.Config, opts Options) map[string]*tool.Description {
+	dir, err := state.Dir(opts.StateDir, cfg.Host.StateDir)
+	if err != nil {
+		return nil
+	}
+	if _, err := os.Stat(filepath.Join(dir, "state.db")); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	db, err := state.Open(dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil
+	}
+	defer db.Close() //nolint:errcheck // only read
+	out := make(map[string]*tool.Description)
+	for i := range cfg.Plugins {
+		p := &cfg.Plugins[i]
+		if b := generation.BinaryOf(db, p); b.Keyed {
+			if desc, _, err := db.Description(b.Key); err == nil && desc != nil {
+				out[p.Name] = desc
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,252 @@
+package admin
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"toolhost.dev/sdk/suggest"
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host"
+	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/engine"
+	"toolhost.dev/host/internal/generation"
+	"toolhost.dev/host/internal/grants"
+	"toolhost.dev/host/internal/trust"
+)
+
+// PluginTrust compares a plugin with its pin.
+type PluginTrust struct {
+	Name string `json:"name"`
+	Path string `json:"path"`
+	// SHA256 of the binary. Empty means that it cannot be read.
+	SHA256  string `json:"sha256"`
+	Version string `json:"version"`
+	Pinned  bool   `json:"pinned"`
+	// PinnedSHA256 is what it is pinned to.
+	PinnedSHA256 string `json:"pinned_sha256,omitempty"`
+	// Changes are the differences of its tools from the pinned ones.
+	Changes []string `json:"changes,omitempty"`
+	// Unapproved are the differences of its tools from the approved ones, if it is not pinned. UnapprovedSince is when they
+	// were first reported.
+	Unapproved      []host.ToolChange `json:"unapproved,omitempty"`
+	UnapprovedSince time.Time         `json:"unapproved_since,omitzero"`
+	Grants
+	// Error is why the plugin cannot be loaded.
+	Error string      `json:"error,omitempty"`
+	Tools []host.Tool `json:"tools"`
+}
+
+// OK reports whether the plugin can be loaded and matches its pin, if it has one.
+func (t *PluginTrust) OK() bool {
+	return t.Error == "" && (!t.Pinned || t.SHA256 == t.PinnedSHA256 && len(t.Changes) == 0)
+}
+
+// Trust compares the plugins of a configuration with its lock file.
+type Trust struct {
+	// Lock is the path of the lock file.
+	Lock    string        `json:"lock"`
+	Plugins []PluginTrust `json:"plugins"`
+
+	lock *trust.Lock
+}
+
+// InspectTrust compares the plugins of a configuration with its lock file. It starts plugins that were never described.
+func InspectTrust(ctx context.Context, opts Options) (*Trust, error) {
+	i, err := inspect(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	return i.trust, i.engine.Close()
+}
+
+// inspection is an inspection whose engine is still running. The engine must be closed.
+type inspection struct {
+	trust  *Trust
+	engine *engine.Engine
+}
+
+// inspect starts an engine that ignores the pins, so that plugins can be seen as they are.
+func inspect(ctx context.Context, opts Options) (*inspection, error) {
+	e, err := engine.NewMode(ctx, engine.Options(opts), engine.Mode{IgnorePins: true})
+	if err != nil {
+		return nil, err
+	}
+	path := e.Reloader().Builder.Pins().Path()
+	if path == "" {
+		return nil, errors.Join(errors.New("there is no place for a lock file: neither $XDG_CONFIG_HOME nor $HOME is set"), e.Close())
+	}
+	out := &Trust{Lock: path, Plugins: []PluginTrust{}}
+	if out.lock, err = trust.Read(path); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	i := &inspection{trust: out, engine: e}
+	for _, p := range e.Current().Config.Plugins {
+		out.Plugins = append(out.Plugins, i.plugin(p))
+	}
+	return i, nil
+}
+
+// description returns what a plugin says about itself, or nil if it could not be loaded.
+func (i *inspection) description(plugin string) *tool.Description {
+	p := i.engine.Current().Plugin(plugin)
+	if p == nil || p.Err != nil {
+		return nil
+	}
+	return p.Description()
+}
+
+func (i *inspection) plugin(p config.Plugin) PluginTrust {
+	g := i.engine.Current()
+	t := PluginTrust{Name: p.Name, Path: p.Path, Grants: grants.Of(&p, needs(g, p.Name)), Error: g.Unloaded[p.Name], Tools: []host.Tool{}}
+	if sum, err := i.engine.State().BinaryHash(p.Path); err == nil {
+		t.SHA256 = hex.EncodeToString(sum[:])
+	} else if t.Error == "" {
+		t.Error = err.Error()
+	}
+	var defs []tool.Definition
+	for _, e := range g.Registry.All() {
+		if e.Plugin == p.Name {
+			defs = append(defs, e.Definition)
+			t.Tools = append(t.Tools, engine.ToolOf(e))
+		}
+	}
+	if desc := i.description(p.Name); desc != nil {
+		t.Version, defs = desc.Version, desc.Tools // including tools that could not be registered
+	}
+	if pin, ok := i.trust.lock.Plugins[p.Name]; ok {
+		t.Pinned, t.PinnedSHA256 = true, pin.SHA256
+		if t.Error == "" {
+			t.Changes = pin.Changes(defs)
+		}
+	} else if t.Error == "" {
+		if r := g.Review(p.Name); r != nil {
+			t.Unapproved, t.UnapprovedSince = r.Changes, r.Since
+		}
+	}
+	return t
+}
+
+// needs returns what a plugin declares that it needs, or nil.
+func needs(g *generation.Generation, plugin string) *tool.Needs {
+	p := g.Plugin(plugin)
+	if p == nil || p.Description() == nil {
+		return nil
+	}
+	return p.Description().Needs
+}
+
+// names returns the names of the plugins.
+func (t *Trust) names() []string {
+	var out []string
+	for _, p := range t.Plugins {
+		out = append(out, p.Name)
+	}
+	return out
+}
+
+// PinPlugins pins plugins of a configuration to what they are now: the named ones, or all. It pins a plugin whose tools differ from
+// the pinned ones only if accept is set. Otherwise it writes nothing, and the error says what changed.
+func PinPlugins(ctx context.Context, opts Options, names []string, accept bool) (*Trust, error) {
+	i, err := inspect(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	return i.trust, errors.Join(i.pin(names, accept), i.engine.Close())
+}
+
+func (i *inspection) pin(names []string, accept bool) error {
+	t, known := i.trust, i.trust.names()
+	old, err := i.pinAll(names, accept)
+	if err != nil {
+		return err
+	}
+	if len(names) == 0 { // a plugin that is no longer configured needs no pin
+		for name := range t.lock.Plugins {
+			if !slices.Contains(known, name) && !slices.Contains(i.engine.Current().Config.LeftOut, name) {
+				delete(t.lock.Plugins, name)
+			}
+		}
+	}
+	if err := t.lock.Write(t.Lock); err != nil {
+		return err
+	}
+	store, err := i.engine.Reloader().Builder.Pins().Store()
+	for _, sum := range old {
+		if err == nil {
+			err = store.Forget(sum)
+		}
+	}
+	return err
+}
+
+// pinAll sets the pins in the lock. It returns the hashes that are no longer pinned. The error names every plugin that cannot be
+// pinned.
+func (i *inspection) pinAll(names []string, accept bool) (old []string, err error) {
+	t, known := i.trust, i.trust.names()
+	var errs []error
+	for _, n := range names {
+		if !slices.Contains(known, n) {
+			errs = append(errs, fmt.Errorf("there is no plugin %q.%s", n, suggest.DidYouMean(n, known)))
+		}
+	}
+	for k := range t.Plugins {
+		p := &t.Plugins[k]
+		switch {
+		case len(names) > 0 && !slices.Contains(names, p.Name):
+			continue
+		case p.Error != "":
+			errs = append(errs, fmt.Errorf("plugin %s cannot be pinned: %s", p.Name, p.Error))
+			continue
+		case len(p.Changes) > 0 && !accept:
+			errs = append(errs, fmt.Errorf("plugin %s says other things of its tools than what is pinned: %s. Look at them (toolhost plugin info %s), and accept them with --accept-changes", p.Name, strings.Join(p.Changes, "; "), p.Name))
+			continue
+		}
+		desc := i.description(p.Name)
+		if p.Pinned && p.PinnedSHA256 != p.SHA256 {
+			old = append(old, p.PinnedSHA256)
+		}
+		t.lock.Plugins[p.Name] = trust.Pin{Path: p.Path, SHA256: p.SHA256, Version: desc.Version, Tools: trust.Definitions(desc.Tools)}
+		p.Pinned, p.PinnedSHA256, p.Changes = true, p.SHA256, nil
+	}
+	return old, errors.Join(errs...)
+}
+
+// ApprovePlugins approves the current definitions of plugins. The result describes them as they were before.
+func ApprovePlugins(ctx context.Context, opts Options, names []string) (*Trust, error) {
+	i, err := inspect(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	return i.trust, errors.Join(i.approve(names), i.engine.Close())
+}
+
+func (i *inspection) approve(names []string) error {
+	t, known := i.trust, i.trust.names()
+	var errs []error
+	for _, n := range names {
+		k := slices.Index(known, n)
+		switch {
+		case k < 0:
+			errs = append(errs, fmt.Errorf("there is no plugin %q.%s", n, suggest.DidYouMean(n, known)))
+		case t.Plugins[k].Pinned:
+			errs = append(errs, fmt.Errorf("plugin %s is pinned: toolhost plugin pin --accept-changes %s approves of what it is now", n, n))
+		case t.Plugins[k].Error != "":
+			errs = append(errs, fmt.Errorf("plugin %s cannot be approved: %s", n, t.Plugins[k].Error))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	for _, n := range names {
+		if err := i.engine.Reloader().Builder.Approvals().Approve(n, i.description(n).Tools); err != nil {
+			return fmt.Errorf("what was approved of plugin %s cannot be kept: %w", n, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+
+	"toolhost.dev/host"
+	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/settings"
+)
+
+// Summary describes a configuration.
+type Summary struct {
+	// Source is its file or directory, or "built-in".
+	Source string
+	// Plugins is the number of plugins.
+	Plugins int
+}
+
+// Validate checks the configuration that opts name, without starting anything. The error describes everything that is wrong,
+// each with file and line; [Problems] splits it.
+func Validate(opts Options) (Summary, error) {
+	sum := Summary{Source: opts.Config}
+	if opts.Config == "" {
+		sum.Source = "built-in"
+	}
+	cfg, err := load(opts)
+	if err != nil {
+		return sum, err
+	}
+	sum.Plugins = len(cfg.Plugins)
+	_, err = settings.Rules(cfg)
+	errs := []error{err}
+	for _, p := range cfg.Plugins {
+		if p.Missing != "" {
+			errs = append(errs, cfg.MissingBinary(p))
+		}
+	}
+	return sum, errors.Join(errs...)
+}
+
+// Launch starts every plugin of the configuration that opts name, each in its sandbox, and returns what does not work: with file
+// and line, and for a plugin's own configuration with the lines where that is set. It keeps nothing. The error is about the
+// configuration as a whole.
+func Launch(ctx context.Context, opts Options) (problems []string, err error) {
+	dir, err := os.MkdirTemp("", "toolhost-validate-*")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	opts.StateDir, opts.Live = dir, false
+	h, err := host.New(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	return h.Problems(), h.Close()
+}
+
+// Problem is one thing that is wrong with a configuration.
+type Problem = config.Problem
+
+// Problems splits an error of [Validate] or [host.New]. An error that is not about a place in a file is one problem.
+func Problems(err error) []Problem {
+	out := []Problem{}
+	var one *config.Error
+	var all interface{ Unwrap() []error }
+	switch {
+	case err == nil:
+	case errors.As(err, &all):
+		for _, e := range all.Unwrap() {
+			out = append(out, Problems(e)...)
+		}
+	case errors.As(err, &one):
+		out = append(out, one.List()...)
+	default:
+		out = append(out, Problem{Severity: "error", Summary: err.Error()})
+	}
+	return out
+}
+
+// Files returns the files of a configuration in HCL's native syntax, which [Format] formats.
+func Files(path string) ([]string, error) {
+	if path == "" {
+		return nil, errors.New("there is no configuration but the built-in one: name a file")
+	}
+	names, err := config.List(path)
+	if err != nil {
+		return nil, err
+	}
+	names = slices.DeleteFunc(names, func(n string) bool { return strings.HasSuffix(n, ".json") })
+	if beside := config.VariableFile(path); isFile(beside) {
+		names = append(names, beside)
+	}
+	return names, nil
+}
+
+func isFile(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.Mode().IsRegular()
+}
+
+// Format returns a file of a configuration in the canonical format. The error says, with name and line, why it is not HCL.
+func Format(name string, src []byte) ([]byte, error) { return config.Format(name, src) }
+
+// LoadPermissionTests reads a file of test blocks.
+func LoadPermissionTests(file string) ([]host.PermissionTest, error) { return config.LoadTests(file) }

@@ -1,0 +1,163 @@
+// Package confinement launches plugins in the sandbox that the configuration wants: it joins configuration, profile
+// and backend, and attaches the plugin's cgroup and its proxy. Most callers want [Launcher.Launch]. Package sandbox
+// knows the backends, and package confine, which the launcher program runs, the system calls.
+package confinement
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/cgroup"
+	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/sandbox"
+	"toolhost.dev/host/internal/sandbox/confine"
+	"toolhost.dev/host/internal/state"
+)
+
+// program is the launcher program, beside the directory of the bundled plugins.
+const program = "toolhost-sandbox"
+
+// Parts are what the launchers of all configurations of a host share.
+type Parts struct {
+	// Bundled is the directory of the bundled plugins.
+	Bundled string
+	Home    state.Home
+	// Commands are the programs by which commands call tools. Nil means that there are none.
+	Commands Commands
+	// Denials records what sandboxes refuse.
+	Denials Denials
+	// Audit adds an entry to the audit log.
+	Audit func(state.AuditEntry)
+	Log   *slog.Logger
+
+	redirects redirects
+}
+
+// Commands names the programs by which commands call tools.
+type Commands interface {
+	// Binary returns the path of the shim, or "" if there is none.
+	Binary() string
+	// Dir returns the directory that the programs are in.
+	Dir() (string, error)
+}
+
+// Launcher confines the plugins of one configuration. It is safe for concurrent use.
+type Launcher struct {
+	cfg   *config.Config
+	parts *Parts
+
+	probe  sync.Once
+	kernel sandbox.Kernel
+	groups *cgroup.Tree // nil if kernel.NoCgroup says why
+}
+
+// New returns the launcher of a configuration. It probes the machine at the first use.
+func New(cfg *config.Config, parts *Parts) *Launcher {
+	return &Launcher{cfg: cfg, parts: parts}
+}
+
+// Kernel returns what this machine can enforce.
+func (l *Launcher) Kernel() *sandbox.Kernel {
+	l.probe.Do(func() {
+		path, err := filepath.Abs(filepath.Join(filepath.Dir(l.parts.Bundled), program))
+		if err != nil {
+			path = program
+		}
+		l.kernel = sandbox.Probe(path, l.parts.Home.Root)
+		l.kernel.NoCgroup = ""
+		if l.groups, err = cgroup.Find("/sys/fs/cgroup", "/proc/self"); err != nil {
+			l.kernel.NoCgroup = err.Error()
+		}
+	})
+	return &l.kernel
+}
+
+// Enforce returns what a configuration demands of a plugin's confinement: "auto", "require" or "off".
+func Enforce(cfg *config.Config, p *config.Plugin) string {
+	if e := p.Confinement.Enforce; e != "" {
+		return e
+	}
+	return cfg.Sandbox.Enforce
+}
+
+// Profile returns what a plugin may do: the default profile for its name, as the operator changed it.
+func Profile(p *config.Plugin) sandbox.Profile {
+	out := sandbox.Default(p.Name)
+	set := p.Confinement
+	for _, s := range []struct{ set, value *bool }{{set.WriteRoots, &out.WriteRoots}, {set.NoRoots, &out.NoRoots}, {set.Exec, &out.StartProcesses}, {set.Network, &out.Network}} {
+		if s.set != nil {
+			*s.value = *s.set
+		}
+	}
+	out.Hosts, out.WriteGit = set.Hosts, set.WriteGit
+	out.Total = cgroup.Limits(set.Limits.Total)
+	out.Read, out.Write, out.Run = set.Read, set.Write, set.Run
+	out.Limits = confine.Limits{
+		Memory: set.Limits.Memory, Processes: set.Limits.Processes, Files: set.Limits.Files,
+		FileSize: set.Limits.FileSize, CPU: uint64(set.Limits.CPU.Seconds()),
+	}
+	return out
+}
+
+// Choose returns the backend for a plugin. weaker says why it is not the wanted one. err says that the plugin must not
+// run without the wanted one.
+func (l *Launcher) Choose(p *config.Plugin, roots []tool.Root) (backend sandbox.Backend, weaker, err error) {
+	mode := Enforce(l.cfg, p)
+	if mode == "off" {
+		return sandbox.None, nil, nil
+	}
+	backend, weaker = l.Kernel().Choose(l.cfg.Sandbox.Backend)
+	if backend == sandbox.Namespaces && coversAll(p, roots) {
+		backend = sandbox.Landlock
+		if l.cfg.Sandbox.Backend == string(sandbox.Namespaces) {
+			weaker = errors.New("it may work on all of the file system, which a root of its own cannot hold: name narrower roots than /")
+		}
+	}
+	if mode != "require" {
+		return backend, weaker, nil
+	}
+	if weaker == nil {
+		weaker = l.lacks(p, backend)
+	}
+	if weaker != nil {
+		return backend, weaker, fmt.Errorf("plugin %s must run confined (enforce = \"require\"), and cannot: %w. See toolhost doctor; enforce = \"auto\" runs it with what there is", p.Name, weaker)
+	}
+	return backend, nil, nil
+}
+
+// lacks returns what a backend that was chosen lacks of the plugin's configuration.
+func (l *Launcher) lacks(p *config.Plugin, backend sandbox.Backend) error {
+	switch {
+	case backend == sandbox.Landlock && len(p.Confinement.Hosts) > 0:
+		return errors.New("it may reach single hosts, which needs namespaces, the backend ns")
+	case backend == sandbox.None:
+		return errors.New("the configuration says backend = \"none\"")
+	case p.Confinement.Limits.Total != (config.Totals{}) && l.Kernel().NoCgroup != "":
+		return fmt.Errorf("limits of its processes together cannot be kept: %s", l.Kernel().NoCgroup)
+	}
+	return nil
+}
+
+// coversAll reports whether a plugin may work on the whole file system.
+func coversAll(p *config.Plugin, roots []tool.Root) bool {
+	return slices.Contains(p.Confinement.Read, "/") || slices.Contains(p.Confinement.Write, "/") ||
+		slices.ContainsFunc(roots, func(r tool.Root) bool { return r.Path == "/" })
+}
+
+// Check returns an error that names the plugins that must run confined and cannot.
+func (l *Launcher) Check(roots []tool.Root) error {
+	var errs []error
+	for i := range l.cfg.Plugins {
+		if p := &l.cfg.Plugins[i]; Enforce(l.cfg, p) == "require" {
+			_, _, err := l.Choose(p, roots)
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,126 @@
+package confinement
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"regexp"
+	"slices"
+	"sync"
+	"time"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/sandbox"
+)
+
+const (
+	// maxDenials is how many denials are remembered for each plugin.
+	maxDenials = 100
+	// auditInterval is how long the same denial is not audited again.
+	auditInterval = time.Minute
+)
+
+// Denials remembers what sandboxes refused recently. The zero value is ready to use. It is safe for concurrent use.
+type Denials struct {
+	mu sync.Mutex
+	by map[string][]denial // by plugin
+}
+
+type denial struct {
+	target, text string
+	at, audited  time.Time
+}
+
+// add remembers a denial. It reports whether the caller must audit it.
+func (d *Denials) add(plugin, target, text string, at time.Time) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.by == nil {
+		d.by = make(map[string][]denial)
+	}
+	all := d.by[plugin]
+	next := denial{target, text, at, at}
+	if i := slices.IndexFunc(all, func(o denial) bool { return o.target == target }); i >= 0 {
+		if at.Sub(all[i].audited) < auditInterval {
+			next.audited = all[i].audited
+		}
+		all = slices.Delete(all, i, i+1)
+	}
+	if len(all) == maxDenials {
+		all = slices.Delete(all, 0, 1)
+	}
+	d.by[plugin] = append(all, next)
+	return next.audited.Equal(at)
+}
+
+// since returns what was refused to a plugin since began, oldest first.
+func (d *Denials) since(plugin string, began time.Time) []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var out []string
+	for _, o := range d.by[plugin] {
+		if !o.at.Before(began) {
+			out = append(out, o.text)
+		}
+	}
+	return out
+}
+
+// Denied returns what the sandbox of a plugin refused since a call began, as far as it knows or as the printed output
+// of the call shows. It moves files aside that redirect git.
+func (l *Launcher) Denied(p *config.Plugin, roots []tool.Root, since time.Time, printed string) []string {
+	out := l.parts.Denials.since(p.Name, since)
+	prof := Profile(p)
+	if prof.WriteGit || !prof.WriteRoots {
+		return out
+	}
+	if backend, _, err := l.Choose(p, roots); err != nil || backend != sandbox.Namespaces {
+		return out
+	}
+	out = append(out, l.parts.redirects.remove(roots, l.parts.Log)...)
+	if protectedGit.MatchString(printed) {
+		at := ""
+		if pos := l.cfg.PluginPosition(p.Name); pos != "" {
+			at = " (" + pos + ")"
+		}
+		out = append(out, fmt.Sprintf("The sandbox keeps .git itself, .git/hooks and .git/config as they are, since what stands there is run outside of it. Commits and branches work; settings can be given for one command (git -c NAME=VALUE). To allow it, the operator writes git = \"read-write\" in the sandbox block of plugin %q%s", p.Name, at))
+	}
+	return out
+}
+
+// protectedGit matches what programs print when they cannot write to the protected part of a repository.
+var protectedGit = regexp.MustCompile(`(?im)\.git/(?:modules/\S*/)?(?:config|hooks)\b.*(?:resource busy|read-only)|(?:Device or resource busy|Read-only file system).*\.git\b|could not write config file \S*\.git/|\.git\b.*Device or resource busy`)
+
+// redirects remembers for each root whether a file sent git elsewhere before any plugin could create one.
+type redirects struct{ before sync.Map } // path to bool
+
+// observe looks at roots that are seen for the first time.
+func (r *redirects) observe(roots []tool.Root) {
+	for _, root := range roots {
+		r.before.LoadOrStore(root.Path, sandbox.Redirects(root.Path) != "")
+	}
+}
+
+// remove moves files aside that redirect git since a plugin runs, and returns what it did.
+func (r *redirects) remove(roots []tool.Root, log *slog.Logger) []string {
+	var out []string
+	for _, root := range roots {
+		if before, known := r.before.Load(root.Path); !root.Writable || !known || before == true {
+			continue
+		}
+		path := sandbox.Redirects(root.Path)
+		if path == "" {
+			continue
+		}
+		aside := path + ".from-sandbox"
+		if err := os.Rename(path, aside); err != nil {
+			log.Warn("a file that sends git elsewhere for its settings and hooks cannot be moved aside: remove it before git runs there", "file", path, "error", err)
+			continue
+		}
+		log.Warn("a file that sends git elsewhere for its settings and hooks was moved aside", "file", path, "to", aside)
+		out = append(out, fmt.Sprintf("%s would have sent git elsewhere for its settings and hooks, and was moved to %s", path, aside))
+	}
+	return out
+}

@@ -1,0 +1,103 @@
+package confinement
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"toolhost.dev/host/internal/cgroup"
+	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/sandbox"
+	"toolhost.dev/host/internal/supervisor"
+)
+
+// Launch confines a process of a plugin that is about to start, and may change all of its command. It returns nil for
+// a plugin that is not confined. It is the supervisor's Confine.
+func (l *Launcher) Launch(p *config.Plugin, start supervisor.Start) (*supervisor.Confined, error) {
+	backend, weaker, err := l.Choose(p, start.Roots)
+	if err != nil {
+		return nil, err
+	}
+	if backend == sandbox.None {
+		if weaker != nil {
+			l.parts.Log.Info("the plugin is not confined", "plugin", p.Name, "why", weaker)
+		}
+		return nil, nil
+	}
+	prof := Profile(p)
+	at, err := l.place(p, prof, start)
+	if err != nil {
+		return nil, err
+	}
+	if prof.WriteRoots && !prof.WriteGit && backend == sandbox.Namespaces {
+		l.parts.redirects.observe(start.Roots)
+	}
+	policy, env, err := prof.Policy(at, l.Kernel().ABI)
+	if err != nil {
+		return nil, fmt.Errorf("the sandbox cannot be set up: %w", err)
+	}
+	if backend == sandbox.Namespaces && len(prof.Hosts) > 0 {
+		policy.ProxyPort = proxyPort
+		env = proxyEnvironment(env)
+	}
+	start.Cmd.Env = env
+	group, err := l.limit(p, prof)
+	if err != nil {
+		return nil, err
+	}
+	running, err := sandbox.Wrap(start.Cmd, l.Kernel().Launcher, backend, policy)
+	if group != nil && err == nil {
+		group.Start(start.Cmd)
+	}
+	c := &confined{launcher: l, plugin: p, backend: backend, hosts: prof.Hosts, group: group, wait: running}
+	if err != nil {
+		c.ended()
+		return nil, err
+	}
+	return &supervisor.Confined{Running: c.running, Ended: c.ended}, nil
+}
+
+// place returns where the plugin runs, and creates its directories.
+func (l *Launcher) place(p *config.Plugin, prof sandbox.Profile, start supervisor.Start) (sandbox.Place, error) {
+	home := l.parts.Home
+	at := sandbox.Place{Binary: start.Cmd.Path, Roots: start.Roots, SocketDir: start.SocketDir, StateDir: home.Plugin(p.Name), Env: start.Cmd.Env}
+	if at.StateDir == "" {
+		runtime, err := home.Runtime()
+		if err != nil {
+			return at, err
+		}
+		at.StateDir = filepath.Join(runtime, "state-"+p.Name)
+		if err := os.MkdirAll(at.StateDir, 0o700); err != nil {
+			return at, fmt.Errorf("there is no place for its temporary files: %w", err)
+		}
+	}
+	if commands := l.parts.Commands; prof.StartProcesses && commands != nil && commands.Binary() != "" {
+		dir, err := commands.Dir()
+		if err == nil {
+			err = os.MkdirAll(dir, 0o755) //nolint:gosec // as the programs that will be in it
+		}
+		if err != nil {
+			return at, fmt.Errorf("there is no place for the programs that call tools: %w", err)
+		}
+		at.Run = []string{dir, commands.Binary()}
+	}
+	return at, nil
+}
+
+// limit returns the cgroup for a plugin's processes. It returns nil if they have no limits in total, or if there are
+// no cgroups and the configuration does not require them.
+func (l *Launcher) limit(p *config.Plugin, prof sandbox.Profile) (*cgroup.Group, error) {
+	l.Kernel()
+	if l.groups == nil || prof.Total.None() {
+		return nil, nil
+	}
+	group, err := l.groups.Make(p.Name, prof.Total)
+	if err == nil {
+		return group, nil
+	}
+	if Enforce(l.cfg, p) == "require" {
+		return nil, err
+	}
+	l.parts.Log.Warn("a plugin runs without the limits of its processes together", "plugin", p.Name, "why", err)
+	return nil, nil
+}

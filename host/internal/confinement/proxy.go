@@ -1,0 +1,113 @@
+package confinement
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/cgroup"
+	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/egress"
+	"toolhost.dev/host/internal/hostlist"
+	"toolhost.dev/host/internal/sandbox"
+	"toolhost.dev/host/internal/state"
+)
+
+// confined is a process of a plugin that was started confined.
+type confined struct {
+	launcher *Launcher
+	plugin   *config.Plugin
+	backend  sandbox.Backend
+	hosts    []string
+	group    *cgroup.Group
+	wait     func(started error) (net.Listener, error)
+	stop     func() // stops the proxy
+}
+
+// running waits until the plugin's own program runs, and serves its proxy.
+func (c *confined) running(started error) error {
+	listener, err := c.wait(started)
+	if err != nil && c.backend == sandbox.Namespaces {
+		sandbox.Forget(c.launcher.parts.Home.Root) // the machine may have changed
+	}
+	if listener != nil {
+		c.stop, err = c.launcher.serveProxy(listener, c.plugin, c.hosts)
+	}
+	return err
+}
+
+// ended releases what belongs to the process.
+func (c *confined) ended() {
+	if c.stop != nil {
+		c.stop()
+	}
+	if c.group == nil {
+		return
+	}
+	if err := c.group.Remove(); err != nil {
+		c.launcher.parts.Log.Warn("the cgroup of a plugin that ended stays", "plugin", c.plugin.Name, "why", err)
+	}
+}
+
+// proxyPort is the port of the proxy on the localhost of a plugin that may reach single hosts.
+const proxyPort = 3128
+
+// proxyEnvironment returns env with the variables that make programs use the proxy.
+func proxyEnvironment(env []string) []string {
+	address := fmt.Sprintf("http://127.0.0.1:%d", proxyPort)
+	own := "localhost,127.0.0.1,::1"
+	vars := []string{"NODE_USE_ENV_PROXY=1"}
+	for name, value := range map[string]string{"HTTP_PROXY": address, "HTTPS_PROXY": address, "ALL_PROXY": address, "NO_PROXY": own} {
+		vars = append(vars, name+"="+value, strings.ToLower(name)+"="+value)
+	}
+	slices.Sort(vars)
+	env = slices.DeleteFunc(slices.Clone(env), func(e string) bool {
+		name, _, _ := strings.Cut(e, "=")
+		return slices.ContainsFunc(vars, func(v string) bool { return strings.HasPrefix(v, name+"=") })
+	})
+	return append(env, vars...)
+}
+
+// serveProxy answers a plugin's programs until stop is called.
+func (l *Launcher) serveProxy(listener net.Listener, p *config.Plugin, hosts []string) (stop func(), err error) {
+	list, err := hostlist.Parse(hosts)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", err, listener.Close())
+	}
+	advice := func(d egress.DenialError) string { return hostAdvice(l.cfg, p, &d) }
+	proxy := &egress.Proxy{Hosts: list, Log: l.parts.Log, Advice: advice, Denied: func(d egress.DenialError) {
+		text := fmt.Sprintf("The sandbox refused a connection to %s. %s", d.Error(), advice(d))
+		if l.parts.Denials.add(p.Name, d.Target, text, d.At) {
+			l.audit(p, &d, text)
+		}
+	}}
+	return proxy.Serve(listener), nil
+}
+
+// hostAdvice says how to allow a host that was refused.
+func hostAdvice(cfg *config.Config, p *config.Plugin, d *egress.DenialError) string {
+	where := fmt.Sprintf("plugin %q", p.Name)
+	if p.Mounted {
+		where = fmt.Sprintf("field %q", p.Name)
+	}
+	if at := cfg.PluginPosition(p.Name); at != "" {
+		where += " (" + at + ")"
+	}
+	return fmt.Sprintf("To allow it, the operator adds %q to the list network in the sandbox block of %s", d.Entry, where)
+}
+
+// audit adds a refused connection to the audit log.
+func (l *Launcher) audit(p *config.Plugin, d *egress.DenialError, text string) {
+	args, err := json.Marshal(map[string]string{"host": d.Target})
+	if err != nil { // a string marshals
+		panic(err)
+	}
+	l.parts.Audit(state.AuditEntry{
+		At: d.At, Tool: "(network)", Arguments: args, Decision: "deny", Rule: fmt.Sprintf("network of plugin %q", p.Name),
+		Outcome: string(tool.PermissionDenied), Error: text, Plugin: p.Name,
+	})
+}

@@ -1,0 +1,226 @@
+// Package engine is the running host behind package host: it starts and closes the parts in order, turns requests into calls
+// of sessions, and answers other processes. Most callers want [New] and [Engine.Run].
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"toolhost.dev/host/internal/build"
+	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/confinement"
+	"toolhost.dev/host/internal/generation"
+	"toolhost.dev/host/internal/hook"
+	"toolhost.dev/host/internal/reload"
+	"toolhost.dev/host/internal/roots"
+	"toolhost.dev/host/internal/scheduler"
+	"toolhost.dev/host/internal/shim"
+	"toolhost.dev/host/internal/state"
+	"toolhost.dev/host/internal/supervisor"
+	"toolhost.dev/host/internal/trust"
+)
+
+// Version is the version of the host.
+const Version = build.Version
+
+// Options of an engine. The fields are those of host.Options, which documents them.
+type Options struct {
+	Config                   string
+	Variables, VariableFiles []string
+	BundledDir               string
+	Workspace                string
+	StateDir                 string
+	OnAsk                    string
+	Prompt                   bool
+	Log                      *slog.Logger
+	RetryFailed              bool
+	Live                     bool
+	Hooks                    []hook.Hook
+	OnConfig                 func(level slog.Level)
+}
+
+// Source returns the configuration that the options name.
+func (o Options) Source() config.Source {
+	return config.Source{Path: o.Config, Environment: config.Environment{BundledDir: o.bundledDir(), Variables: o.Variables, VariableFiles: o.VariableFiles}}
+}
+
+func (o Options) bundledDir() string {
+	if o.BundledDir == "" {
+		return BundledDir()
+	}
+	return o.BundledDir
+}
+
+// BundledDir returns the directory of the bundled plugins: "plugins" beside the executable.
+func BundledDir() string {
+	exe, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	if target, err := filepath.EvalSymlinks(exe); err == nil {
+		exe = target
+	}
+	return filepath.Join(filepath.Dir(exe), "plugins")
+}
+
+// Mode changes how an engine starts. The zero value is for running calls.
+type Mode struct {
+	// IgnorePins loads plugins that are not what they are pinned to.
+	IgnorePins bool
+	// Empty starts with an empty configuration, whatever the options name.
+	Empty bool
+}
+
+// Engine is a running host. It is safe for concurrent use.
+type Engine struct {
+	opts     Options
+	state    *state.DB
+	home     state.Home
+	super    *supervisor.Supervisor
+	reloader *reload.Reloader
+	live     live
+	ids      ids
+	closing  closing
+}
+
+type closing struct {
+	once sync.Once
+	err  error
+	// problems are those of the parts, which no reload mends.
+	problems []string
+}
+
+// New reads the configuration and loads the plugins. See host.New.
+func New(ctx context.Context, opts Options) (*Engine, error) { return NewMode(ctx, opts, Mode{}) }
+
+// NewMode is New with a mode.
+func NewMode(ctx context.Context, opts Options, mode Mode) (*Engine, error) {
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	opts.BundledDir = opts.bundledDir()
+	source := opts.Source()
+	source.Empty = mode.Empty
+	cfg, err := source.Load()
+	if err != nil {
+		return nil, err
+	}
+	if opts.OnConfig != nil {
+		opts.OnConfig(cfg.Host.LogLevel)
+	}
+	if opts.Workspace, err = roots.Workspace(opts.Workspace); err != nil {
+		return nil, err
+	}
+	if err := generation.CheckHooks(opts.Hooks, cfg); err != nil {
+		return nil, err
+	}
+	e := &Engine{opts: opts, ids: newIDs(), super: supervisor.New(supervisor.Options{HostVersion: Version, Log: opts.Log})}
+	e.openState(cfg)
+	generation.Audit(cfg, e.state)
+	builder := e.builder(cfg)
+	e.reloader = reload.New(reload.Setup{
+		Builder: builder, Source: source, Live: opts.Live, FixedStateDir: opts.StateDir != "",
+		OnConfig: opts.OnConfig, Published: e.configured, Log: opts.Log,
+	})
+	launcher, err := builder.Launcher(cfg)
+	if err != nil {
+		return nil, errors.Join(err, e.state.Close())
+	}
+	pins, err := e.Pins(opts.Config, mode.IgnorePins)
+	if err != nil {
+		return nil, errors.Join(err, e.state.Close())
+	}
+	builder.Trust(pins)
+	if err := e.reloader.Start(ctx, cfg, launcher); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	if opts.Live {
+		e.goLive()
+	}
+	return e, nil
+}
+
+// builder returns the builder of generations, with the parts that they share.
+func (e *Engine) builder(cfg *config.Config) *generation.Builder {
+	commands := shim.NewGranter(shim.GranterOptions{
+		Beside: e.opts.BundledDir, Dir: e.home.Commands, RuntimeDir: e.super.RuntimeDir, InheritedFD: supervisor.InheritedFD, Log: e.opts.Log,
+	})
+	return &generation.Builder{
+		Options: generation.Options{Workspace: e.opts.Workspace, Hooks: e.opts.Hooks, RetryFailed: e.opts.RetryFailed, Bundled: e.opts.BundledDir},
+		Calls:   &generation.Calls{Scheduler: scheduler.New(cfg.Host.MaxParallel)},
+		State:   e.state, Home: e.home, Supervisor: e.super,
+		Confine:   &confinement.Parts{Bundled: e.opts.BundledDir, Home: e.home, Commands: commands, Audit: e.state.AddAudit, Log: e.opts.Log},
+		Commands:  commands,
+		Overrides: new(generation.Overrides),
+		Log:       e.opts.Log,
+	}
+}
+
+// openState opens the state database, or one in memory if that fails. Calls work without it, but sessions end with the
+// process, which Problems reports.
+func (e *Engine) openState(cfg *config.Config) {
+	e.home.Runtime = e.super.RuntimeDir
+	dir, err := state.Dir(e.opts.StateDir, cfg.Host.StateDir)
+	if err == nil {
+		e.state, err = state.Open(dir, e.opts.Log)
+	}
+	if err == nil {
+		e.home.Root, err = filepath.EvalSymlinks(dir)
+	}
+	if err == nil {
+		return
+	}
+	e.problemf("Sessions are not kept after this run: %v.", err)
+	if e.state, err = state.OpenInMemory(e.opts.Log); err != nil {
+		panic("engine: an in-memory database cannot be opened: " + err.Error()) // only out of memory
+	}
+}
+
+func (e *Engine) problemf(format string, a ...any) {
+	e.closing.problems = append(e.closing.problems, fmt.Sprintf(format, a...))
+}
+
+// Problems describes everything that does not work: plugins that could not be loaded, tools that could not be registered.
+func (e *Engine) Problems() []string {
+	return slices.Concat(e.closing.problems, e.Current().Problems)
+}
+
+// Current returns the generation that new calls belong to.
+func (e *Engine) Current() *generation.Generation { return e.reloader.Current() }
+
+// Reloader returns what changes the generation.
+func (e *Engine) Reloader() *reload.Reloader { return e.reloader }
+
+// State returns the state database.
+func (e *Engine) State() *state.DB { return e.state }
+
+// Pins opens the pins of a configuration. With ignore they accept everything.
+func (e *Engine) Pins(path string, ignore bool) (*trust.Pins, error) {
+	return trust.OpenPins(trust.PinOptions{Config: path, Ignore: ignore, Hash: e.state.BinaryHash, Dir: e.home.Pinned})
+}
+
+// closeGrace is how long plugins may take to stop.
+const closeGrace = 5 * time.Second
+
+// Close ends the calls, stops every plugin and saves the sessions. It returns when no process is left. Later calls of Close
+// return the same error.
+func (e *Engine) Close() error {
+	e.closing.once.Do(func() {
+		builder := e.reloader.Builder
+		e.reloader.Close()
+		e.live.close()
+		e.reloader.CloseHooks()
+		e.super.Close(closeGrace)
+		builder.Commands.Close()
+		builder.Close()
+		e.closing.err = e.state.Close()
+	})
+	return e.closing.err
+}

@@ -1,0 +1,76 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/reload"
+)
+
+// healthTimeout is how long a plugin may take to report its health.
+const healthTimeout = 2 * time.Second
+
+// healthPatience is how many checks are skipped after an unhealthy plugin could not be replaced.
+const healthPatience = 10
+
+// Health asks the plugin of a tool for the tool's health, and starts the plugin if needed. [Engine.Status] has the health of
+// whole plugins.
+func (e *Engine) Health(ctx context.Context, name string) tool.Health {
+	g := e.Current()
+	entry := g.Registry.Find(name)
+	if entry == nil {
+		return tool.Health{Status: tool.HealthNotFound, Message: "there is no tool " + name}
+	}
+	p := g.Plugin(entry.Plugin)
+	if _, err := p.Process.Describe(ctx); err != nil {
+		return tool.Health{Status: tool.HealthError, Message: tool.AsError(err).Message}
+	}
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	health, ok := p.Process.Health(ctx, entry.Definition.Name)
+	if !ok {
+		return tool.Health{Status: tool.HealthError, Message: "plugin " + entry.Plugin + " has just ended"}
+	}
+	return health
+}
+
+// watchHealth checks running plugins at intervals until ctx ends, and replaces unhealthy ones. The interval follows the
+// configuration.
+func (e *Engine) watchHealth(ctx context.Context) {
+	skip := make(map[string]int)
+	for {
+		var next <-chan time.Time // never fires without an interval
+		if interval := e.Current().Config.Host.HealthInterval; interval > 0 {
+			next = time.After(interval)
+		}
+		select {
+		case <-next:
+			e.checkHealth(ctx, skip)
+		case <-e.live.reconfigured:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (e *Engine) checkHealth(ctx context.Context, skip map[string]int) {
+	for _, p := range e.Current().Plugins {
+		if skip[p.Name]--; skip[p.Name] > 0 {
+			continue
+		}
+		delete(skip, p.Name)
+		asked, cancel := context.WithTimeout(ctx, healthTimeout)
+		health, ok := p.Process.Health(asked, "")
+		cancel()
+		if !ok || health.Status == tool.Healthy || ctx.Err() != nil {
+			continue
+		}
+		e.opts.Log.Warn("a plugin is not healthy, and is replaced", "plugin", p.Name, "status", health.Status, "message", health.Message)
+		r, err := e.reloader.Reload(ctx, reload.Options{Plugins: []string{p.Name}})
+		if err != nil || r.Refused() {
+			skip[p.Name] = healthPatience
+		}
+	}
+}

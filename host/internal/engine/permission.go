@@ -1,0 +1,46 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+
+	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/policy"
+)
+
+// Judge returns the policy's decision about a request. It asks nobody and runs nothing.
+func (e *Engine) Judge(req Request) (*policy.Decision, error) {
+	s, err := e.session(req)
+	if err != nil {
+		return nil, err
+	}
+	return e.Current().Dispatch.Judge(e.dispatchRequest(req, s)), nil
+}
+
+// TestPermissions runs a test of the configuration. It returns nil if the test passes.
+func (e *Engine) TestPermissions(t config.PermissionTest) error {
+	d, err := e.Judge(Request{Command: t.Command})
+	if err != nil {
+		return err
+	}
+	by := ""
+	if d.Rule != "" {
+		by = " by " + d.Rule
+	}
+	why := d.Reason
+	if why == "" {
+		why = "no rule is about it"
+	}
+	switch {
+	case string(d.Effect) != t.Expect:
+		return fmt.Errorf("%s: test %q: %q is expected to be %s, and is %s%s: %s", t.At, t.Name, t.Command, past(t.Expect), past(string(d.Effect)), by, why)
+	case t.Rule != "" && !slices.ContainsFunc(d.Judged, func(j policy.Judgement) bool { return j.Decides(t.Rule) }):
+		return fmt.Errorf("%s: test %q: %q is expected to fall under the rule %q, and does not: it is %s%s: %s", t.At, t.Name, t.Command, t.Rule, past(t.Expect), by, why)
+	}
+	return nil
+}
+
+// past returns an effect as a participle.
+func past(effect string) string {
+	return map[string]string{"allow": "allowed", "ask": "asked about", "deny": "denied"}[effect]
+}

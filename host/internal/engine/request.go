@@ -1,0 +1,170 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/dispatch"
+	"toolhost.dev/host/internal/metrics"
+	"toolhost.dev/host/internal/roots"
+	"toolhost.dev/host/internal/state"
+	"toolhost.dev/host/internal/trace"
+	"toolhost.dev/host/router"
+)
+
+// Request is one call. The fields are those of host.Request, which documents them.
+type Request struct {
+	ID        string
+	MessageID string
+	Command   string
+	Name      string
+	Arguments json.RawMessage
+	Session   string
+	Workspace string
+	Trace     string
+}
+
+// Pending is a request that has its place in its session's queue.
+type Pending struct {
+	engine *Engine
+	inner  *dispatch.Pending
+	front  Front
+	failed *tool.Result
+}
+
+// Begin resolves and queues a request without blocking. Requests of a session that are begun one after the other run in that
+// order where they must. The caller must call Run on the result.
+func (e *Engine) Begin(req Request, front Front) *Pending {
+	if req.ID == "" {
+		req.ID = e.ids.next()
+	}
+	s, err := e.session(req)
+	if err != nil {
+		err := tool.AsError(err).From(tool.SourceHost)
+		e.auditRefused(req, err)
+		e.reloader.Builder.Calls.Metrics.Tool(metrics.None).Ended(metrics.Call{Kind: err.Kind})
+		return &Pending{failed: &tool.Result{Error: err, Run: tool.Run{CallID: req.ID}}}
+	}
+	inner := e.Current().Dispatch.Begin(e.dispatchRequest(req, s))
+	return &Pending{engine: e, inner: inner, front: e.front(front)}
+}
+
+// Native reports whether the request is a native command.
+func (p *Pending) Native() bool { return p.inner != nil && p.inner.Native() }
+
+// Run runs the request. If ctx ends, the tool is told to stop. Call it once.
+func (p *Pending) Run(ctx context.Context) *tool.Result {
+	if p.failed != nil {
+		return p.failed
+	}
+	if !p.inner.ReadOnly() {
+		defer p.engine.Current().Roots.Forget()
+	}
+	return p.inner.Run(ctx, p.front)
+}
+
+// Explain returns what a command means, without running it.
+func (e *Engine) Explain(req Request) *router.Command {
+	cwd := e.opts.Workspace
+	if s, err := e.session(req); err == nil {
+		cwd = s.Cwd
+	}
+	return e.Current().Dispatch.Explain(req.Command, cwd)
+}
+
+func (e *Engine) dispatchRequest(req Request, s dispatch.Session) dispatch.Request {
+	return dispatch.Request{
+		ID: req.ID, MessageID: req.MessageID, Command: req.Command, Name: e.toolName(req.Name), Arguments: req.Arguments, Session: s, Trace: trace.Parse(req.Trace),
+	}
+}
+
+// toolName returns the full name for a function name. Other names stay as they are.
+func (e *Engine) toolName(name string) string {
+	r := e.Current().Registry
+	if name == "" || r.Lookup("", name) != nil {
+		return name
+	}
+	if _, _, _, alias := r.Alias(name); alias {
+		return name
+	}
+	if full := r.FullName(name); full != "" {
+		return full
+	}
+	return name
+}
+
+// session finds or creates a request's session.
+func (e *Engine) session(req Request) (dispatch.Session, error) {
+	workspace := e.opts.Workspace
+	if req.Workspace != "" {
+		var err error
+		if workspace, err = roots.Workspace(req.Workspace); err != nil {
+			return dispatch.Session{}, tool.Errorf(tool.InvalidArguments, "%w. Name an existing directory.", err)
+		}
+	}
+	id := req.Session
+	if id == "" {
+		id = "workspace:" + workspace
+	}
+	s, known, err := e.state.Session(id)
+	if err != nil {
+		return dispatch.Session{}, fmt.Errorf("the session %s cannot be read: %w", id, err)
+	}
+	named := strings.Contains(req.Command, state.OutputDir) || bytes.Contains(req.Arguments, []byte(state.OutputDir))
+	out := dispatch.Session{Session: s, Roots: e.Current().Roots.Of(workspace, named)}
+	if !known || s.Workspace != workspace || !out.Contains(s.Cwd) || !roots.IsDir(s.Cwd) {
+		out.Session = state.Session{ID: id, Workspace: workspace, Cwd: workspace}
+		e.state.SaveSession(out.Session)
+	}
+	return out, nil
+}
+
+// History returns the last commands of the session that a request belongs to, oldest first.
+func (e *Engine) History(req Request, limit int) ([]state.Entry, error) {
+	s, err := e.session(req)
+	if err != nil {
+		return nil, err
+	}
+	return e.state.History(s.ID, limit)
+}
+
+// Cwd returns the working directory of the session that a request belongs to.
+func (e *Engine) Cwd(req Request) (string, error) {
+	s, err := e.session(req)
+	return s.Cwd, err
+}
+
+// auditRefused audits a request that has no session.
+func (e *Engine) auditRefused(req Request, err *tool.Error) {
+	args := req.Arguments
+	if req.Name == "" {
+		args, _ = json.Marshal(map[string]string{"command": req.Command}) // strings marshal
+	}
+	e.state.AddAudit(state.AuditEntry{
+		At: time.Now(), Session: req.Session, Workspace: req.Workspace, Call: req.ID, Tool: req.Name, Arguments: args, Outcome: string(err.Kind), Error: err.Message,
+	})
+}
+
+// ids makes the ids of calls: unique in this process, and hard to guess outside of it.
+type ids struct {
+	prefix string
+	last   *atomic.Uint64
+}
+
+func newIDs() ids {
+	var b [6]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return ids{prefix: hex.EncodeToString(b[:]) + "-", last: new(atomic.Uint64)}
+}
+
+func (i ids) next() string { return i.prefix + strconv.FormatUint(i.last.Add(1), 36) }

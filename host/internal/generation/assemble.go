@@ -1,0 +1,160 @@
+package generation
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/confinement"
+	"toolhost.dev/host/internal/dispatch"
+	"toolhost.dev/host/internal/policy"
+	"toolhost.dev/host/internal/registry"
+	"toolhost.dev/host/internal/supervisor"
+	"toolhost.dev/host/internal/trust"
+)
+
+// Assemble builds a generation from plugins that were described. refused says which of them serve tools that cannot be
+// registered; the others work without those. err says which of the operator's rules do not fit these tools; the other
+// rules apply all the same.
+func (b *Builder) Assemble(cfg *config.Config, launcher *confinement.Launcher, plugins []*Plugin) (g *Generation, refused map[string]error, err error) {
+	g = &Generation{
+		Config: cfg, Launcher: launcher, Plugins: plugins,
+		Registry: registry.New(), Roots: b.Roots(cfg), Unloaded: make(map[string]string),
+	}
+	set := make(supervisor.Set, len(plugins))
+	refused = make(map[string]error)
+	known := b.known(plugins)
+	for _, p := range plugins {
+		set[p.Name] = p.Process
+		if p.Err != nil {
+			g.failed(p)
+			continue
+		}
+		if err := b.register(g, p, known); err != nil {
+			refused[p.Name] = err
+			g.Problemf("%v", err)
+		}
+	}
+	g.addAliases(b.Overrides.Aliases())
+	g.checkToolBlocks()
+	g.checkHookPlugins()
+	rules, err := g.boundRules()
+	g.Dispatch = b.dispatcher(g, set, rules)
+	return g, refused, err
+}
+
+// known returns what was approved of the plugins that can be used.
+func (b *Builder) known(plugins []*Plugin) trust.Known {
+	var subjects []trust.Subject
+	for _, p := range plugins {
+		if p.Err == nil {
+			subjects = append(subjects, p.Subject())
+		}
+	}
+	return b.approvals.Known(subjects)
+}
+
+// register adds a plugin's tools to the registry.
+func (b *Builder) register(g *Generation, p *Plugin, known trust.Known) error {
+	desc, pending, review, err := b.approvals.Review(p.Subject(), p.Description(), known, g.Config.Trust.Approve)
+	if err != nil {
+		g.Problemf("What plugin %s says of its tools cannot be compared with what it said before: %v", p.Name, err)
+	}
+	if review != nil {
+		g.Reviews = append(g.Reviews, review)
+		if len(review.Pending) > 0 {
+			g.Problemf("Plugin %s says other things of its tools than what was approved, so %s cannot be called. Look at them (toolhost plugin info %s), and approve of them: toolhost plugin approve %s", p.Name, strings.Join(review.Pending, ", "), p.Name, p.Name)
+		}
+	}
+	return g.Registry.Add(p.Name, p.Field, desc, p.Checked && len(pending) == 0, func(name string) registry.Settings {
+		t := g.Config.Tools[name]
+		if on, set := b.Overrides.Enabled(name); set {
+			t.Enabled = &on
+		}
+		return registry.Settings{Held: pending[name], Enabled: t.Enabled, Timeout: t.Timeout, Limits: registry.Limits{
+			Priority: t.Priority, MaxConcurrent: t.MaxConcurrent, Queue: t.Queue, Attempts: t.Attempts, RetryDelay: t.RetryDelay,
+			Fallback: t.Fallback, FallbackParams: t.FallbackParams,
+		}}
+	})
+}
+
+// dispatcher returns the dispatcher of a generation.
+func (b *Builder) dispatcher(g *Generation, set supervisor.Set, rules policy.Rules) *dispatch.Dispatcher {
+	d := &dispatch.Dispatcher{
+		Registry:  g.Registry,
+		Policy:    policy.New(rules),
+		Scheduler: b.Calls.Scheduler,
+		Gates:     &b.Calls.Gates,
+		MaxCalls:  g.Config.Host.MaxCalls,
+		Plugins:   leases(set),
+		Commands:  b.Commands.Programs(commandNames(g.Registry)),
+		State:     b.State,
+		Metrics:   &b.Calls.Metrics,
+		Hooks:     b.hooks(g),
+		Tracer:    b.tracing.of(g.Config, b.Log),
+		Timeout:   g.Config.Host.Timeout,
+		Latest:    func() *dispatch.Dispatcher { return b.Current().Dispatch },
+		Unloaded:  g.whyUnloaded,
+		Denied: func(plugin string, roots []tool.Root, since time.Time, printed string) []string {
+			if p := g.Plugin(plugin); p != nil {
+				return g.Launcher.Denied(&p.Plugin, roots, since, printed)
+			}
+			return nil
+		},
+	}
+	if g.Config.Host.Adaptive {
+		d.Adaptive = &b.Calls.Adaptive
+	} else {
+		b.Calls.Adaptive.Results.Clear()
+	}
+	return d
+}
+
+// commandNames returns the names of the programs by which commands call tools: of agent tools and their aliases, of
+// namespaces, and of each tool in a namespace.
+func commandNames(r *registry.Registry) []string {
+	var names []string
+	for _, n := range r.AgentNames() {
+		names = append(names, "tool:"+n)
+	}
+	for n := range r.Aliases() {
+		names = append(names, "tool:"+n)
+	}
+	for _, ns := range r.Namespaces() {
+		names = append(names, "field:"+ns)
+		for _, n := range r.FieldNames(ns) {
+			names = append(names, ns+":"+n)
+		}
+	}
+	return names
+}
+
+// addAliases registers the further names of tools. An alias of a preset may name a tool that does not exist; the operator
+// is told about other such aliases.
+func (g *Generation) addAliases(more []config.Alias) {
+	for _, a := range slices.Concat(g.Config.Aliases, more) {
+		alias := registry.Alias{Name: a.Name, Tool: a.Tool, Params: a.Params, Optional: a.Preset != ""}
+		if ns, name, ok := strings.Cut(a.Tool, ":"); ok {
+			alias.Namespace, alias.Tool = ns, name
+		}
+		if err := g.Registry.AddAlias(alias); err != nil && a.Preset == "" && len(g.Unloaded) == 0 {
+			g.Problemf("%s", g.Config.BadAlias(a, err))
+		}
+	}
+}
+
+// checkToolBlocks reports tool blocks that fit no tool. A misspelled name would otherwise leave a tool enabled that was
+// meant to be off.
+func (g *Generation) checkToolBlocks() {
+	for name, t := range g.Config.Tools {
+		if g.Registry.Lookup("", name) == nil && len(g.Unloaded) == 0 {
+			g.Problemf("%s", g.Config.UnknownTool(name, g.Registry.AgentNames()))
+		}
+		if t.Fallback != "" && g.Registry.Find(t.Fallback) == nil && len(g.Unloaded) == 0 {
+			g.Problemf("%s", g.Config.UnknownFallback(name, g.Registry.AgentNames()))
+		}
+	}
+}

@@ -1,0 +1,223 @@
+package generation
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/confinement"
+	"toolhost.dev/host/internal/dispatch"
+	"toolhost.dev/host/internal/grants"
+	"toolhost.dev/host/internal/hook"
+	"toolhost.dev/host/internal/metrics"
+	"toolhost.dev/host/internal/registry"
+	"toolhost.dev/host/internal/roots"
+	"toolhost.dev/host/internal/scheduler"
+	"toolhost.dev/host/internal/shim"
+	"toolhost.dev/host/internal/state"
+	"toolhost.dev/host/internal/supervisor"
+	"toolhost.dev/host/internal/trust"
+)
+
+// Options of a builder.
+type Options struct {
+	// Workspace is the root of sessions that name none.
+	Workspace string
+	// Hooks are the embedder's hooks.
+	Hooks []hook.Hook
+	// RetryFailed starts plugins again whose start failed slowly a moment ago.
+	RetryFailed bool
+	// Bundled is the directory of the bundled plugins.
+	Bundled string
+}
+
+// Calls holds what the calls of all generations share.
+type Calls struct {
+	Scheduler *scheduler.Scheduler
+	Gates     scheduler.Gates
+	Metrics   metrics.Metrics
+	Adaptive  dispatch.Adaptive
+}
+
+// Builder builds generations. Set the exported fields before the first use. It is safe for concurrent use, except for
+// Trust.
+type Builder struct {
+	Options    Options
+	Calls      *Calls
+	State      *state.DB
+	Home       state.Home
+	Supervisor *supervisor.Supervisor
+	Confine    *confinement.Parts
+	Commands   *shim.Granter
+	Overrides  *Overrides
+	Log        *slog.Logger
+	// Current returns the published generation, or nil before the first one.
+	Current func() *Generation
+	// Rediscovered is called if a running plugin now serves other tools than it was registered with.
+	Rediscovered func(p *Plugin, now *tool.Description)
+
+	pins      *trust.Pins
+	approvals *trust.Approvals
+	tracing   tracing
+}
+
+// Trust sets the pins to enforce. The approvals of the same configuration apply with them.
+func (b *Builder) Trust(pins *trust.Pins) {
+	b.pins, b.approvals = pins, trust.NewApprovals(b.State, pins, b.Options.Bundled, b.Log)
+}
+
+// Pins returns the pins that the builder enforces.
+func (b *Builder) Pins() *trust.Pins { return b.pins }
+
+// Approvals returns the approvals that the builder enforces.
+func (b *Builder) Approvals() *trust.Approvals { return b.approvals }
+
+// Close sends the traces that are waiting.
+func (b *Builder) Close() { b.tracing.close() }
+
+// Roots returns the roots of sessions under a configuration.
+func (b *Builder) Roots(cfg *config.Config) *roots.Sets { return roots.New(cfg, b.Home.Output) }
+
+// Launcher returns the launcher for a configuration. The error says which plugins must run confined and cannot.
+func (b *Builder) Launcher(cfg *config.Config) (*confinement.Launcher, error) {
+	l := confinement.New(cfg, b.Confine)
+	return l, l.Check(roots.Configured(cfg, b.Options.Workspace))
+}
+
+// Peers finds a plugin that is built at the same time, by name.
+type Peers func(name string) *Plugin
+
+// NewPlugin adds a plugin of a configuration to the supervisor. It starts nothing. accept checks the first description;
+// nil accepts any.
+func (b *Builder) NewPlugin(c config.Plugin, cfg *config.Config, launcher *confinement.Launcher, peers Peers, accept func(*tool.Description) error) *Plugin {
+	p := &Plugin{Plugin: c}
+	p.Process = b.Supervisor.Add(supervisor.Spec{
+		Name: c.Name, Path: c.Path, Args: c.Args, Env: c.Env, StartTimeout: c.StartTimeout, Config: c.Config,
+		Roots: b.Roots(cfg).Of(b.Options.Workspace, true), StateDir: b.Home.Plugin(c.Name),
+		Confine:    func(s supervisor.Start) (*supervisor.Confined, error) { return launcher.Launch(&p.Plugin, s) },
+		Diagnose:   func(diags []tool.Diagnostic) string { return cfg.At(c.Name, diags) },
+		Inherit:    func() *os.File { return b.inherit(p) },
+		Executable: func() (string, error) { return b.pins.Executable(c.Name, c.Path) },
+		Granted:    func(d *tool.Description) error { return b.checkGrants(p, d) },
+		Accept:     func(d *tool.Description) error { return b.accept(cfg, p, d, accept) },
+		DependsOn:  c.DependsOn,
+		Prepare:    func(ctx context.Context) error { return b.prepare(ctx, p, peers) },
+		Observe:    func(e supervisor.Event, why string) { b.observe(p, e, why) },
+		Restart:    supervisor.Restart{MaxFailures: c.Restart.Failures, Pause: c.Restart.Pause},
+	})
+	return p
+}
+
+// inherit returns the descriptor for plugins whose commands may call tools, and for those that are not known yet.
+func (b *Builder) inherit(p *Plugin) *os.File {
+	if d := p.Description(); d != nil && !slices.Contains(d.Capabilities, tool.CapabilityCommands) {
+		return nil
+	}
+	return b.Commands.Inherit()
+}
+
+// checkGrants returns an error if the plugin needs more than it is granted. It keeps the description of such a plugin, so
+// that the plugin is not started again only to be refused.
+func (b *Builder) checkGrants(p *Plugin, d *tool.Description) error {
+	err := grants.Missing(&p.Plugin, d.Needs)
+	p.denied.Store(err != nil)
+	if err == nil {
+		return nil
+	}
+	p.desc.CompareAndSwap(nil, d)
+	if p.Binary.Keyed && !slices.Contains(d.Capabilities, tool.CapabilityDiscovery) {
+		b.logUnkept(p, b.keep(p, d))
+	}
+	return err
+}
+
+// accept decides about the description of a process that has started.
+func (b *Builder) accept(cfg *config.Config, p *Plugin, d *tool.Description, first func(*tool.Description) error) error {
+	if err := b.pins.CheckTools(p.Name, d); err != nil {
+		return err
+	}
+	known := p.Description()
+	switch {
+	case known != nil && slices.Contains(d.Capabilities, tool.CapabilityDiscovery):
+		b.rediscover(p, known, d)
+		return nil
+	case known != nil: // its binary may have changed since it was described
+		return Breaks(cfg, p.Name, known, d)
+	case first != nil:
+		return first(d)
+	}
+	return nil
+}
+
+// Breaks returns an error if a version of a plugin breaks the callers of the one before, unless the configuration
+// permits that.
+func Breaks(cfg *config.Config, plugin string, known, now *tool.Description) error {
+	if known == nil || cfg.Reload.AnyChanges {
+		return nil
+	}
+	var how []string
+	for _, c := range registry.Compare(known.Tools, now.Tools) {
+		if c.Breaks {
+			how = append(how, c.String())
+		}
+	}
+	if len(how) == 0 {
+		return nil
+	}
+	return fmt.Errorf("version %s of it breaks who uses its tools (%s). Keep the definitions compatible, or take it as it is: toolhost plugin reload %s --accept-changes",
+		now.Version, strings.Join(how, "; "), plugin)
+}
+
+// prepare starts the plugins that a plugin depends on.
+func (b *Builder) prepare(ctx context.Context, p *Plugin, peers Peers) error {
+	if g := b.Current(); g != nil && g.Plugin(p.Name) == p {
+		peers = g.Plugin
+	}
+	for _, name := range p.DependsOn {
+		on := peers(name)
+		if on == nil {
+			return fmt.Errorf("it depends on plugin %s, which is not there", name)
+		}
+		if on.Missing != "" {
+			return fmt.Errorf("it depends on plugin %s: %s", name, on.Missing)
+		}
+		if _, err := on.Process.Describe(ctx); err != nil {
+			return fmt.Errorf("it depends on plugin %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+var countedEvents = map[supervisor.Event]metrics.Event{
+	supervisor.Started: metrics.Started, supervisor.Failed: metrics.StartFailed, supervisor.Ended: metrics.Crashed,
+}
+
+// observe counts the events of a process, and updates the states of its tools.
+func (b *Builder) observe(p *Plugin, e supervisor.Event, why string) {
+	if counted, ok := countedEvents[e]; ok {
+		b.Calls.Metrics.Plugin(p.Name, counted)
+	}
+	g := b.Current()
+	if g == nil || g.Plugin(p.Name) != p { // it is not published yet, or was replaced
+		return
+	}
+	for _, entry := range g.Registry.All() {
+		if entry.Plugin != p.Name || !entry.Enabled {
+			continue
+		}
+		switch life, now := entry.Life, entry.Life.State(); {
+		case (e == supervisor.Ended || e == supervisor.Failed) && now == registry.Executing:
+			_ = life.To(registry.Errored, why)
+		case e == supervisor.Suspended:
+			life.Leave("its plugin ends again and again: " + why)
+		case (e == supervisor.Started || e == supervisor.Resumed) && (now == registry.Errored || now == registry.Disabled):
+			_ = life.To(registry.Ready, "its plugin runs")
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package generation
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"toolhost.dev/sdk/suggest"
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/dispatch"
+	"toolhost.dev/host/internal/policy"
+	"toolhost.dev/host/internal/registry"
+	"toolhost.dev/host/internal/settings"
+)
+
+// boundRules returns the operator's rules, checked against the registered tools.
+func (g *Generation) boundRules() (policy.Rules, error) {
+	out, err := settings.Rules(g.Config)
+	if err != nil {
+		return out, err
+	}
+	var bad []config.RuleProblem
+	for i := range out.Rules {
+		problems := g.bind(&out.Rules[i])
+		for _, attribute := range slices.Sorted(maps.Keys(problems)) {
+			bad = append(bad, config.RuleProblem{Rule: i, Attribute: attribute, Why: problems[attribute]})
+		}
+	}
+	err = g.Config.BadRules(bad)
+	if err != nil && (len(g.Unloaded) > 0 || len(g.Config.LeftOut) > 0) {
+		g.Problemf("%v", err) // the tools may exist at the next load
+		err = nil
+	}
+	return out, err
+}
+
+// bind resolves the aliases in a rule. It returns what is wrong with the rule for these tools, by attribute.
+func (g *Generation) bind(r *policy.Rule) map[string]error {
+	bad := make(map[string]error)
+	names := g.toolNames()
+	aliases := g.Registry.Aliases()
+	for i, t := range r.Tools {
+		if a, ok := aliases[t]; ok {
+			r.Tools[i] = a.Target()
+		} else if !slices.ContainsFunc(names, func(n string) bool { return doublestar.MatchUnvalidated(t, n) }) {
+			bad["tool"] = fmt.Errorf("there is no tool %q.%s", t, suggest.DidYouMean(t, names))
+		}
+	}
+	kinds := append([]string{policy.KindExternal, policy.KindBash, policy.KindEdit}, names...)
+	for _, k := range r.Kinds {
+		if !slices.Contains(kinds, k) {
+			bad["kind"] = fmt.Errorf("there is no kind of permission %q. The kinds are %s, %s, %s and the names of tools.%s",
+				k, policy.KindExternal, policy.KindBash, policy.KindEdit, suggest.DidYouMean(k, kinds))
+		}
+	}
+	if len(bad) > 0 {
+		return bad
+	}
+	about := g.about(r)
+	takesPaths := func(e *registry.Entry) bool {
+		return e.Definition.Name == dispatch.Shell || slices.ContainsFunc(e.Schema().Params(), func(p *tool.Param) bool { return p.Path != "" })
+	}
+	if r.Paths != nil && (r.Tools != nil || r.Kinds != nil) && !slices.Contains(r.Kinds, policy.KindExternal) && !slices.ContainsFunc(about, takesPaths) {
+		bad["path"] = errors.New("none of the tools that the rule is about takes a path, so it would never apply")
+	}
+	if len(r.Set) > 0 {
+		if err := settable(r, about); err != nil {
+			bad["set"] = err
+		}
+	}
+	return bad
+}
+
+// about returns the tools that a rule can match.
+func (g *Generation) about(r *policy.Rule) []*registry.Entry {
+	var out []*registry.Entry
+	for _, e := range g.Registry.All() {
+		req := policy.Request{Name: e.FullName(), Definition: &e.Definition, Schema: e.Schema(), Shell: e.Definition.Name == dispatch.Shell}
+		named := r.Tools == nil || slices.ContainsFunc(r.Tools, func(t string) bool { return doublestar.MatchUnvalidated(t, e.FullName()) })
+		kind := r.Kinds == nil || slices.Contains(r.Kinds, req.Kind())
+		if named && kind && (r.Commands == nil || req.Shell) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// settable returns an error if a rule sets parameters that its tools do not take.
+func settable(r *policy.Rule, about []*registry.Entry) error {
+	if r.Tools == nil && r.Kinds == nil && r.Commands == nil {
+		return errors.New("the rule must say of which tool it sets parameters. Add tool = [\"…\"]")
+	}
+	for _, e := range about {
+		_, bad := e.Schema().Check(r.Set)
+		for _, v := range bad {
+			if _, ours := r.Set[v.Param]; ours {
+				return fmt.Errorf("these are no parameters for the tool %s: %s", e.FullName(), v.Message)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,105 @@
+package generation
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/url"
+	"os"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+
+	"toolhost.dev/host/internal/build"
+	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/trace"
+)
+
+// tracing holds the tracer of the current configuration.
+type tracing struct {
+	mu     sync.Mutex
+	cfg    trace.Config
+	tracer *trace.Tracer
+	old    []*trace.Tracer // of earlier configurations, which calls may still use
+}
+
+// of returns the tracer of a configuration, or nil if it wants none. Equal settings share a tracer.
+func (t *tracing) of(cfg *config.Config, log *slog.Logger) *trace.Tracer {
+	want, err := tracingOf(cfg.Tracing, os.Getenv)
+	if err != nil {
+		log.Warn("calls are not traced", "why", err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if reflect.DeepEqual(want, t.cfg) {
+		return t.tracer
+	}
+	if t.tracer != nil {
+		t.old = append(t.old, t.tracer)
+	}
+	t.cfg, t.tracer = want, nil
+	if want.URL != "" {
+		t.tracer = trace.New(want, log)
+	}
+	return t.tracer
+}
+
+// close sends the spans that are waiting.
+func (t *tracing) close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, old := range append(t.old, t.tracer) {
+		old.Close()
+	}
+}
+
+// tracingOf combines a configuration with the environment variables that OpenTelemetry defines. Without a URL nothing is
+// traced. Source: https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
+func tracingOf(c config.Tracing, env func(string) string) (trace.Config, error) {
+	none := trace.Config{}
+	switch {
+	case c.Off, c.Endpoint == "" && (env("OTEL_SDK_DISABLED") == "true" || env("OTEL_TRACES_EXPORTER") == "none"):
+		return none, nil
+	}
+	out := trace.Config{Service: cmp.Or(env("OTEL_SERVICE_NAME"), "toolhost"), Version: build.Version, Sample: 1, Headers: make(map[string]string)}
+	switch endpoint := env("OTEL_EXPORTER_OTLP_ENDPOINT"); {
+	case c.Endpoint != "":
+		out.URL = c.Endpoint + "/v1/traces"
+	case env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != "":
+		out.URL = env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+	case endpoint != "":
+		out.URL = strings.TrimSuffix(endpoint, "/") + "/v1/traces"
+	default:
+		return none, nil
+	}
+	if u, err := url.Parse(out.URL); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return none, fmt.Errorf("%q is no address of a collector: name one such as http://localhost:4318, which takes OTLP over HTTP", out.URL)
+	}
+	if c.Endpoint == "" {
+		protocol := cmp.Or(env("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), env("OTEL_EXPORTER_OTLP_PROTOCOL"))
+		if protocol == "grpc" {
+			return none, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL is grpc, and only OTLP over HTTP is spoken here: name the collector's port for that (4318) and http/json")
+		}
+		for pair := range strings.SplitSeq(cmp.Or(env("OTEL_EXPORTER_OTLP_TRACES_HEADERS"), env("OTEL_EXPORTER_OTLP_HEADERS")), ",") {
+			name, value, ok := strings.Cut(pair, "=")
+			value, err := url.PathUnescape(strings.TrimSpace(value))
+			if ok && err == nil {
+				out.Headers[strings.TrimSpace(name)] = value
+			}
+		}
+	}
+	maps.Copy(out.Headers, c.Headers)
+	switch {
+	case c.Sample != nil:
+		out.Sample = *c.Sample
+	case strings.HasSuffix(env("OTEL_TRACES_SAMPLER"), "always_off"):
+		out.Sample = 0
+	case strings.HasSuffix(env("OTEL_TRACES_SAMPLER"), "traceidratio"):
+		if n, err := strconv.ParseFloat(env("OTEL_TRACES_SAMPLER_ARG"), 64); err == nil && n >= 0 && n <= 1 {
+			out.Sample = n
+		}
+	}
+	return out, nil
+}

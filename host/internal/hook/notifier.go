@@ -1,0 +1,73 @@
+package hook
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// notifierGrace is how long [Notifier.Close] lets queued notifications run.
+const notifierGrace = 5 * time.Second
+
+// Notifier runs notifications of hooks one after the other, in the background. The zero value is ready to
+// use. It is safe for concurrent use.
+type Notifier struct {
+	mu      sync.Mutex
+	queue   []func(context.Context)
+	running bool
+	closed  bool
+	idle    sync.WaitGroup
+	cancel  context.CancelFunc
+}
+
+// Add queues notifications. It does not wait for them, and drops them after Close.
+func (n *Notifier) Add(notify []func(context.Context)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed || len(notify) == 0 {
+		return
+	}
+	n.queue = append(n.queue, notify...)
+	if n.running {
+		return
+	}
+	n.running = true
+	ctx, cancel := context.WithCancel(context.Background())
+	n.cancel = cancel
+	n.idle.Go(func() {
+		defer cancel()
+		for next := n.next(); next != nil; next = n.next() {
+			next(ctx)
+		}
+	})
+}
+
+// next removes the first notification from the queue. It returns nil if the queue is empty.
+func (n *Notifier) next() func(context.Context) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.queue) == 0 {
+		n.running = false
+		return nil
+	}
+	next := n.queue[0]
+	n.queue = n.queue[1:]
+	return next
+}
+
+// Close waits for the queued notifications, at most 5 s. Then it cancels the running one and drops the others.
+func (n *Notifier) Close() {
+	n.mu.Lock()
+	n.closed = true
+	stop := time.AfterFunc(notifierGrace, func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.queue = nil
+		if n.cancel != nil {
+			n.cancel()
+		}
+	})
+	n.mu.Unlock()
+	n.idle.Wait()
+	stop.Stop()
+}

@@ -1,0 +1,216 @@
+// Package privilege decides whether one configuration lets tools do more than another. Most callers want [Increases].
+package privilege
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/confinement"
+)
+
+// comparison collects what one configuration lets tools do that another did not.
+type comparison struct {
+	old, now *config.Config
+	out      []string
+}
+
+// Increases returns what now lets tools do that old did not, each as a clause without a full stop. It compares
+// sandbox, network, programs, permissions, limits, hooks and trust, but not time limits. A new plugin is an increase
+// if it may do more than work on files in the roots. Plugins in unregistered are ignored: they stay unregistered.
+func Increases(old, now *config.Config, unregistered map[string]bool) []string {
+	c := &comparison{old: old, now: now}
+	c.sandbox(old.Sandbox, now.Sandbox)
+	for i := range now.Plugins {
+		p := &now.Plugins[i]
+		if unregistered[p.Name] {
+			continue
+		}
+		if was := old.Plugin(p.Name); was != nil {
+			c.plugin(was, p)
+		} else {
+			c.newPlugin(p)
+		}
+	}
+	c.permissions(old.Permissions, now.Permissions)
+	c.hooks()
+	c.ranked("on_ask", old.Host.OnAsk, now.Host.OnAsk, "allow", "prompt", "", "deny")
+	c.limit("max_calls of the host", uint64(old.Host.MaxCalls), uint64(now.Host.MaxCalls))
+	c.limit("max_parallel of the host", uint64(old.Host.MaxParallel), uint64(now.Host.MaxParallel))
+	c.tools()
+	c.when(!old.Audit.Off && now.Audit.Off, "calls are not kept in the audit log any more")
+	c.when(len(lost(old.Audit.Secrets, now.Audit.Secrets)) > 0, "the audit log masks fewer secrets")
+	c.when(old.Trust.Approve && !now.Trust.Approve, "tools whose definitions nobody approved of can be called")
+	c.when(!old.Reload.AnyChanges && now.Reload.AnyChanges, "versions of plugins that break who uses their tools are taken over")
+	c.ranked("reload.widening", old.Reload.Widening, now.Reload.Widening, "allow", "explicit", "approve")
+	return c.out
+}
+
+func (c *comparison) when(increase bool, format string, a ...any) {
+	if increase {
+		c.out = append(c.out, fmt.Sprintf(format, a...))
+	}
+}
+
+// ranked compares a setting whose values are ordered from the most to the least permissive.
+func (c *comparison) ranked(name, old, now string, order ...string) {
+	show := func(s string) string {
+		if s == "" {
+			return "nothing"
+		}
+		return s
+	}
+	c.when(slices.Index(order, now) < slices.Index(order, old), "%s was %s and is %s", name, show(old), show(now))
+}
+
+// limit compares a limit, of which 0 means none.
+func (c *comparison) limit(name string, old, now uint64) {
+	switch {
+	case old != 0 && now == 0:
+		c.when(true, "%s was %d and there is none", name, old)
+	case old != 0 && now > old:
+		c.when(true, "%s was %d and is %d", name, old, now)
+	}
+}
+
+// lost returns the elements of old that are not in now.
+func lost(old, now []string) []string {
+	return slices.DeleteFunc(slices.Clone(old), func(s string) bool { return slices.Contains(now, s) })
+}
+
+func (c *comparison) sandbox(old, now config.Sandbox) {
+	c.ranked("the workspace", old.Workspace, now.Workspace, "read-write", "read-only")
+	for _, r := range now.Roots {
+		i := slices.IndexFunc(old.Roots, func(o config.Root) bool { return o.Path == r.Path })
+		switch {
+		case i < 0 && r.Writable:
+			c.when(true, "tools may read and write in %s", r.Path)
+		case i < 0:
+			c.when(true, "tools may read in %s", r.Path)
+		default:
+			c.when(r.Writable && !old.Roots[i].Writable, "tools may write in %s", r.Path)
+		}
+	}
+	c.when(old.Strict && !now.Strict, "symbolic links and \"..\" are followed")
+	c.when(len(old.Allow) > 0 && len(now.Allow) == 0, "paths need not match sandbox.allow any more")
+	if added := lost(now.Allow, old.Allow); len(old.Allow) > 0 && len(added) > 0 {
+		c.when(true, "sandbox.allow has %s", strings.Join(added, ", "))
+	}
+	if gone := lost(old.Deny, now.Deny); len(gone) > 0 {
+		c.when(true, "sandbox.deny lacks %s", strings.Join(gone, ", "))
+	}
+	c.ranked("sandbox.backend", old.Backend, now.Backend, "none", "landlock", "auto", "ns")
+	c.ranked("sandbox.enforce", old.Enforce, now.Enforce, "off", "auto", "require")
+}
+
+func (c *comparison) plugin(old, now *config.Plugin) {
+	name := "plugin " + now.Name
+	if old.Confinement.Enforce != now.Confinement.Enforce {
+		c.ranked("enforce of "+name, confinement.Enforce(c.old, old), confinement.Enforce(c.now, now), "off", "auto", "require")
+	}
+	a, b := confinement.Profile(old), confinement.Profile(now)
+	c.when(!a.WriteRoots && b.WriteRoots, "%s may write in writable roots", name)
+	c.when(a.NoRoots && !b.NoRoots, "%s may read in the roots", name)
+	c.when(!a.WriteGit && b.WriteGit, "%s may write the hooks and settings of repositories", name)
+	c.when(!a.StartProcesses && b.StartProcesses, "%s may start programs", name)
+	c.network(name, old, now)
+	for _, l := range []struct {
+		what     string
+		old, now []string
+	}{{"read", a.Read, b.Read}, {"write", a.Write, b.Write}, {"run", a.Run, b.Run}} {
+		for _, path := range lost(l.now, l.old) {
+			c.when(true, "%s may %s %s", name, l.what, path)
+		}
+	}
+	for _, l := range []struct {
+		what     string
+		old, now uint64
+	}{
+		{"memory", a.Limits.Memory, b.Limits.Memory}, {"processes", a.Limits.Processes, b.Limits.Processes}, {"files", a.Limits.Files, b.Limits.Files},
+		{"file_size", a.Limits.FileSize, b.Limits.FileSize}, {"cpu", a.Limits.CPU, b.Limits.CPU},
+	} {
+		c.limit("the limit "+l.what+" of "+name, l.old, l.now)
+	}
+	x, y := a.Total, b.Total
+	c.limit("the limit memory of "+name+" in all", x.Memory, y.Memory)
+	c.limit("the limit processes of "+name+" in all", x.Processes, y.Processes)
+	c.when(x.CPUs != 0 && (y.CPUs == 0 || y.CPUs > x.CPUs), "the limit cpus of %s in all was %g and is %g (0: none)", name, x.CPUs, y.CPUs)
+}
+
+// network compares the hosts that a plugin can reach.
+func (c *comparison) network(name string, old, now *config.Plugin) {
+	a, b := confinement.Profile(old), confinement.Profile(now)
+	switch added := lost(b.Hosts, a.Hosts); {
+	case a.Network:
+	case b.Network:
+		c.when(true, "%s reaches the network", name)
+	case len(added) > 0:
+		c.when(true, "%s reaches %s", name, strings.Join(added, ", "))
+	}
+}
+
+func (c *comparison) newPlugin(p *config.Plugin) {
+	none := *p
+	no := false
+	none.Confinement = config.Confinement{Exec: &no, Network: &no}
+	c.plugin(&none, p)
+}
+
+func (c *comparison) permissions(old, now config.Permissions) {
+	c.ranked("permissions.default", cmp.Or(old.Default, "allow"), cmp.Or(now.Default, "allow"), "allow", "ask", "deny")
+	c.when(old.AllowList && !now.AllowList, "commands that no rule allows may run")
+	c.when(!old.NoBuiltin && now.NoBuiltin, "the built-in rules do not hold any more")
+	find := func(in []config.PermissionRule, r *config.PermissionRule) *config.PermissionRule {
+		i := slices.IndexFunc(in, func(o config.PermissionRule) bool { return o.Effect == r.Effect && o.Name == r.Name })
+		if i < 0 {
+			return nil
+		}
+		return &in[i]
+	}
+	for i := range old.Rules {
+		r := &old.Rules[i]
+		if r.Effect == "allow" {
+			continue
+		}
+		is := find(now.Rules, r)
+		c.when(is == nil, "the rule %s %q is gone", r.Effect, r.Name)
+		c.when(is != nil && !is.Same(r), "the rule %s %q is another", r.Effect, r.Name)
+	}
+	for i := range now.Rules {
+		r := &now.Rules[i]
+		if was := find(old.Rules, r); r.Effect == "allow" && (was == nil || !was.Same(r)) {
+			c.when(true, "the rule allow %q is new or another", r.Name)
+		}
+	}
+}
+
+func (c *comparison) hooks() {
+	for _, h := range c.old.Hooks {
+		i := slices.IndexFunc(c.now.Hooks, func(o config.Hook) bool { return o.Name == h.Name })
+		if i < 0 {
+			c.when(true, "the hook %q is gone", h.Name)
+			continue
+		}
+		is := c.now.Hooks[i]
+		is.Place, h.Place = "", ""
+		c.when(!reflect.DeepEqual(is, h), "the hook %q is another", h.Name)
+	}
+}
+
+func (c *comparison) tools() {
+	for _, name := range slices.Sorted(maps.Keys(c.old.Tools)) {
+		old, now := c.old.Tools[name], c.now.Tools[name]
+		off := old.Enabled != nil && !*old.Enabled
+		c.when(off && (now.Enabled == nil || *now.Enabled), "the tool %s is not disabled any more", name)
+		c.limit("max_concurrent of the tool "+name, uint64(old.MaxConcurrent), uint64(now.MaxConcurrent))
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.now.Tools)) {
+		_, was := c.old.Tools[name]
+		on := c.now.Tools[name].Enabled
+		c.when(!was && on != nil && *on, "the tool %s is enabled, whatever it says of itself", name)
+	}
+}

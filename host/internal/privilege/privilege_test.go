@@ -1,0 +1,85 @@
+package privilege
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"toolhost.dev/host/internal/config"
+)
+
+func TestIncreases(t *testing.T) {
+	dir := t.TempDir()
+	for _, d := range []string{"a", "b"} {
+		if err := os.Mkdir(filepath.Join(dir, d), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func(text string) *config.Config {
+		text = strings.NewReplacer("{ ", "{\n", " }", "\n}").Replace(text)
+		path := filepath.Join(dir, "x.hcl")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, err := config.Load(path, config.Environment{BundledDir: "/b"})
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		return c
+	}
+	// Going from the first to the second is wider as it is said, and the way back says nothing, or back.
+	for _, tc := range []struct{ narrow, wide, want, back string }{
+		{"", "", "", ""},
+		{`sandbox { workspace = "read-only" }`, ``, `the workspace was read-only and is read-write`, ""},
+		{``, `sandbox { root "a" {} }`, "tools may read in " + dir + "/a", ""},
+		{`sandbox { root "a" {} }`, `sandbox { root "a" { writable = true } }`, "tools may write in " + dir + "/a", ""},
+		{`sandbox { paths = "strict" }`, ``, `symbolic links and ".." are followed`, ""},
+		{`sandbox { allow = ["/a/**"] }`, ``, "paths need not match sandbox.allow any more", ""},
+		{`sandbox { allow = ["/a/**"] }`, `sandbox { allow = ["/b/**"] }`, "sandbox.allow has /b/**", "sandbox.allow has /a/**"},
+		{`sandbox { deny = ["/a", "/b"] }`, `sandbox { deny = ["/b"] }`, "sandbox.deny lacks /a", ""},
+		{`sandbox { backend = "ns" }`, ``, "sandbox.backend was ns and is auto", ""},
+		{`sandbox { enforce = "require" }`, `sandbox { enforce = "off" }`, "sandbox.enforce was require and is off", ""},
+		{`plugin "p" {}`, `plugin "p" { sandbox { exec = true } }`, "plugin p may start programs", ""},
+		{`plugin "read" {}`, `plugin "read" { sandbox { roots = "read-write" } }`, "plugin read may write in writable roots", ""},
+		{`plugin "p" {}`, `plugin "p" { sandbox { network = true } }`, "plugin p reaches the network", ""},
+		{`plugin "p" {}`, `plugin "p" { sandbox { read = ["/x"] } }`, "plugin p may read /x", ""},
+		{`plugin "p" {}`, `plugin "p" { sandbox { write = ["/x"] } }`, "plugin p may write /x", ""},
+		{`plugin "p" {}`, `plugin "p" { sandbox { enforce = "off" } }`, "enforce of plugin p was auto and is off", ""},
+		{`plugin "p" { sandbox { limits { cpu = "1s" } } }`, `plugin "p" { sandbox { limits { cpu = "2s" } } }`, "the limit cpu of plugin p was 1 and is 2", ""},
+		{``, `plugin "p" {}`, "", ""},
+		{`plugin "p" { sandbox { network = ["a.org"] } }`, `plugin "p" { sandbox { network = ["a.org", "b.org"] } }`, "plugin p reaches b.org", ""},
+		{`plugin "p" { sandbox { network = ["a.org"] } }`, `plugin "p" { sandbox { network = true } }`, "plugin p reaches the network", ""},
+		{`plugin "p" { sandbox { roots = "none" } }`, `plugin "p" { sandbox { roots = "read-only" } }`, "plugin p may read in the roots", ""},
+		{`plugin "p" {}`, `plugin "p" { sandbox { git = "read-write" } }`, "plugin p may write the hooks and settings of repositories", ""},
+		{`plugin "p" { sandbox { limits { total { cpus = 1 } } } }`, `plugin "p" { sandbox { limits { total { cpus = 2 } } } }`, "the limit cpus of plugin p in all was 1 and is 2 (0: none)", ""},
+		{`trust { definitions = "approve" }`, ``, "tools whose definitions nobody approved of can be called", ""},
+		{``, `plugin "bash" {}`, "plugin bash may start programs", ""},
+		{``, `field "f" { mcp { url = "https://x" } }`, "plugin f reaches the network", ""},
+		{`permissions { default = "ask" }`, ``, "permissions.default was ask and is allow", ""},
+		{`permissions { commands = "allow-list" }`, ``, "commands that no rule allows may run", ""},
+		{``, `permissions { builtin = false }`, "the built-in rules do not hold any more", ""},
+		{`permissions { ask "r" { tool = "x" } }`, ``, `the rule ask "r" is gone`, ""},
+		{`permissions { deny "r" { tool = "x" } }`, `permissions { deny "r" { tool = "y" } }`, `the rule deny "r" is another`, `the rule deny "r" is another`},
+		{``, `permissions { allow "r" { tool = "x" } }`, `the rule allow "r" is new or another`, ""},
+		{"hook \"h\" {\n on = [\"before_call\"]\n command = [\"/x\"]\n}", ``, `the hook "h" is gone`, ""},
+		{`host { on_ask = "deny" }`, `host { on_ask = "prompt" }`, "on_ask was deny and is prompt", ""},
+		{`host { max_calls = 2 }`, ``, "max_calls of the host was 2 and there is none", ""},
+		{`host { max_parallel = 2 }`, `host { max_parallel = 3 }`, "max_parallel of the host was 2 and is 3", ""},
+		{`tool "t" { enabled = false }`, ``, "the tool t is not disabled any more", ""},
+		{``, `tool "t" { enabled = true }`, "the tool t is enabled, whatever it says of itself", ""},
+		{`tool "t" { max_concurrent = 1 }`, `tool "t" { max_concurrent = 2 }`, "max_concurrent of the tool t was 1 and is 2", ""},
+		{``, `audit { enabled = false }`, "calls are not kept in the audit log any more", ""},
+		{``, `reload { changes = "any" }`, "versions of plugins that break who uses their tools are taken over", ""},
+		{`reload { widening = "approve" }`, ``, "reload.widening was approve and is explicit", ""},
+		{`host { timeout = "1m" }`, `host { timeout = "1h" }`, "", ""},
+	} {
+		narrow, wide := read(tc.narrow), read(tc.wide)
+		if got := strings.Join(Increases(narrow, wide, nil), "; "); got != tc.want {
+			t.Errorf("from\n%s\nto\n%s\n got %q\nwant %q", tc.narrow, tc.wide, got, tc.want)
+		}
+		if got := strings.Join(Increases(wide, narrow, nil), "; "); got != tc.back {
+			t.Errorf("back from\n%s\nto\n%s\n got %q\nwant %q", tc.wide, tc.narrow, got, tc.back)
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package reload
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/generation"
+	"toolhost.dev/host/internal/privilege"
+	"toolhost.dev/host/internal/registry"
+	"toolhost.dev/host/internal/settings"
+	"toolhost.dev/host/internal/trust"
+)
+
+// applied is what a host used last of a configuration, for plans that are made while no host is running. Sensitive values are
+// masked in it.
+type applied struct {
+	Tree    *settings.Tree  `json:"tree"` // nil if it is not known
+	Plugins []appliedPlugin `json:"plugins"`
+	origin  string          // for the person who reads the plan
+}
+
+type appliedPlugin struct {
+	Name string `json:"name"`
+	PluginVersion
+	Tools []tool.Definition `json:"tools"`
+}
+
+func (a *applied) plugin(name string) *appliedPlugin {
+	i := slices.IndexFunc(a.Plugins, func(p appliedPlugin) bool { return p.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &a.Plugins[i]
+}
+
+// keepApplied stores what is in use. Calls work without that.
+func (r *Reloader) keepApplied(g *generation.Generation) {
+	key := r.Builder.Approvals().Key()
+	if !r.Live || key == "" {
+		return
+	}
+	a := applied{Tree: settings.Show(g.Config, true), Plugins: []appliedPlugin{}}
+	for _, p := range g.Plugins {
+		if g.Config.PluginPosition(p.Name) == "" || p.Err != nil { // the former was registered at run time
+			continue
+		}
+		a.Plugins = append(a.Plugins, appliedPlugin{p.Name, *versionOf(p), p.Description().Tools})
+	}
+	b, err := json.Marshal(a)
+	if err == nil {
+		err = r.Builder.State.SaveApplied(key, b)
+	}
+	if err != nil {
+		r.Log.Warn("what is in use could not be kept, so plans without a running host do not know of it", "error", err)
+	}
+}
+
+// lastApplied returns what was in use last, or else what is pinned. It returns nil if neither is known.
+func (r *Reloader) lastApplied() (*applied, error) {
+	b, at, err := r.Builder.State.Applied(r.Builder.Approvals().Key())
+	if err != nil {
+		return nil, fmt.Errorf("what was in use last cannot be read: %w", err)
+	}
+	if a := new(applied); b != nil && json.Unmarshal(b, a) == nil && a.Tree != nil { // else another version wrote it
+		a.origin = "what a host used last, at " + at.Local().Format(time.DateTime)
+		return a, nil
+	}
+	pins := r.Builder.Pins()
+	if pins.Off() {
+		return nil, nil
+	}
+	lock, err := trust.Read(pins.Path())
+	if err != nil || len(lock.Plugins) == 0 {
+		return nil, err
+	}
+	a := &applied{origin: "what is pinned in " + pins.Path()}
+	for name, pin := range lock.Plugins {
+		a.Plugins = append(a.Plugins, appliedPlugin{Name: name, PluginVersion: PluginVersion{Path: pin.Path, SHA256: pin.SHA256, Version: pin.Version}})
+	}
+	slices.SortFunc(a.Plugins, func(x, y appliedPlugin) int { return strings.Compare(x.Name, y.Name) })
+	return a, nil
+}
+
+// compareWith turns a plan that starts from nothing into one that starts from what was in use. a is the attempt that the plan
+// was made of.
+func (p *Plan) compareWith(last *applied, a *attempt) error {
+	p.ComparedWith = last.origin
+	if p.Refused != "" && len(p.Plugins) == 0 { // the configuration could not be read
+		return nil
+	}
+	if last.Tree != nil {
+		now, err := masked(settings.Show(a.cfg, true))
+		if err != nil {
+			return err
+		}
+		p.Settings = settings.Diff(last.Tree, now)
+		p.Widening = append([]string{}, increases(last.Tree, now, a.builder.Options.Bundled)...)
+	}
+	out := []PluginPlan{}
+	for _, plan := range p.Plugins {
+		if was := last.plugin(plan.Name); was == nil || p.compareOne(&plan, was, last, a) {
+			out = append(out, plan)
+		}
+	}
+	for i := range last.Plugins {
+		if was := &last.Plugins[i]; a.cfg.Plugin(was.Name) == nil && !slices.Contains(a.cfg.LeftOut, was.Name) {
+			out = append(out, PluginPlan{Name: was.Name, Action: "remove", From: &was.PluginVersion, Changes: []registry.Change{}})
+		}
+	}
+	p.Plugins = out
+	return nil
+}
+
+// compareOne turns the plan of a plugin into a change of what it was. It reports whether anything changes.
+func (p *Plan) compareOne(plan *PluginPlan, was *appliedPlugin, last *applied, a *attempt) bool {
+	from := was.PluginVersion
+	plan.From = &from
+	if plan.Action != "add" {
+		return true
+	}
+	plan.Action = "change"
+	plan.Configured = last.Tree != nil && slices.ContainsFunc(p.Settings, func(s settings.Change) bool {
+		return strings.HasPrefix(s.Path, "plugin "+strconv.Quote(plan.Name)) || strings.HasPrefix(s.Path, "field "+strconv.Quote(plan.Name))
+	})
+	plan.Changes = []registry.Change{}
+	if next := a.peer(plan.Name); last.Tree != nil && next != nil {
+		plan.Changes = append(plan.Changes, registry.Compare(was.Tools, next.Description().Tools)...)
+	}
+	return plan.Configured || from.SHA256 != plan.To.SHA256
+}
+
+// masked returns a tree as it would be kept: without sensitive values.
+func masked(t *settings.Tree) (*settings.Tree, error) {
+	b, err := json.Marshal(t)
+	if err != nil {
+		return nil, err
+	}
+	out := new(settings.Tree)
+	return out, json.Unmarshal(b, out)
+}
+
+// increases returns the privileges that one tree adds to another.
+func increases(old, now *settings.Tree, bundled string) []string {
+	var cfgs [2]*config.Config
+	for i, t := range []*settings.Tree{old, now} {
+		cfg, err := config.Parse([]byte(t.HCL()), t.Source, config.Environment{BundledDir: bundled})
+		if err != nil {
+			first, _, _ := bytes.Cut([]byte(err.Error()), []byte("\n"))
+			return []string{fmt.Sprintf("it cannot be said, because what was kept is no configuration any more: %s", first)}
+		}
+		cfgs[i] = cfg
+	}
+	return privilege.Increases(cfgs[0], cfgs[1], nil)
+}

@@ -1,0 +1,296 @@
+package reload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/confinement"
+	"toolhost.dev/host/internal/generation"
+	"toolhost.dev/host/internal/grants"
+	"toolhost.dev/host/internal/privilege"
+	"toolhost.dev/host/internal/registry"
+	"toolhost.dev/host/internal/state"
+)
+
+// healthTimeout is how long a new version may take to report its health.
+const healthTimeout = 2 * time.Second
+
+// attempt is one attempt to go from a generation to the next. Its methods run in the order readConfig, prepare, try,
+// checkSuperseded, publish.
+type attempt struct {
+	reloader *Reloader
+	builder  *generation.Builder
+	opts     Options
+	old      *generation.Generation
+	report   *Report
+
+	cfg       *config.Config // the old one if that stays
+	increases []string       // the privileges that cfg adds
+	launcher  *confinement.Launcher
+	steps     []*step // for each plugin that is in either configuration
+}
+
+// step is the change of one plugin.
+type step struct {
+	name string
+	// old and next are nil if the plugin is not in that generation. They are equal if nothing changes.
+	old, next *generation.Plugin
+	// configured reports whether the plugin's configuration changed, not only its binary.
+	configured bool
+	file       string // identifies the binary that was tried
+	err        error
+	changes    []registry.Change
+}
+
+func newAttempt(r *Reloader, opts Options) *attempt {
+	old := r.Current()
+	return &attempt{
+		reloader: r, builder: r.Builder, opts: opts, old: old, report: &Report{Plugins: []PluginReport{}},
+		cfg: old.Config, launcher: old.Launcher,
+	}
+}
+
+// discard gives up the version that was started for the step.
+func (s *step) discard() {
+	if s.next != nil && s.next != s.old {
+		s.next.Process.Discard()
+	}
+	s.next = s.old
+}
+
+// tried reports whether the step tries a new version.
+func (s *step) tried() bool { return s.next != nil && s.next != s.old }
+
+func (a *attempt) discard() {
+	for _, s := range a.steps {
+		s.discard()
+	}
+}
+
+// readConfig reads the configuration. It keeps the old one if the new one is refused.
+func (a *attempt) readConfig() {
+	if len(a.opts.Plugins) > 0 {
+		return
+	}
+	cfg, err := a.reloader.Source.Load()
+	if err != nil {
+		a.refuseConfig(nil, err)
+		return
+	}
+	if cfg.Blank() && !a.old.Config.Blank() {
+		a.refuseConfig(cfg, fmt.Errorf("%s is empty: it is being written, or the disk was full", a.reloader.Source.Path))
+		return
+	}
+	cfg.Keep(a.old.Config)
+	increases := privilege.Increases(a.old.Config, cfg, a.builder.Overrides.Removed())
+	a.builder.Overrides.Apply(cfg)
+	if a.opts.automatic && a.reloader.progress.wasRefused(cfg) {
+		return
+	}
+	if cfg.Same(a.old.Config) {
+		a.acceptConfig()
+		return
+	}
+	a.increases = increases
+	if len(increases) > 0 && !a.approved() && !a.opts.dry {
+		how := "toolhost config reload"
+		if a.old.Config.Reload.Widening == "approve" {
+			how += " --approve-widening"
+		}
+		a.refuseConfig(cfg, fmt.Errorf("it lets tools do more than the one in use: %s. If that is wanted: %s", strings.Join(increases, "; "), how))
+		return
+	}
+	launcher, err := a.builder.Launcher(cfg)
+	if err != nil {
+		a.refuseConfig(cfg, err)
+		return
+	}
+	a.cfg, a.launcher = cfg, launcher
+}
+
+// approved reports whether a configuration that increases privileges may be applied. The current configuration decides that;
+// the new one has no say.
+func (a *attempt) approved() bool {
+	switch a.old.Config.Reload.Widening {
+	case "allow":
+		return true
+	case "approve":
+		return a.opts.ApproveWidening
+	}
+	return !a.opts.automatic
+}
+
+func (a *attempt) refuseConfig(cfg *config.Config, err error) {
+	a.report.Config.Refused = err.Error()
+	if a.opts.dry {
+		return
+	}
+	if a.reloader.progress.refuseConfig(cfg, err.Error()) {
+		a.reloader.Log.Warn("the configuration is refused, and the one before it stays in use", "why", err)
+	}
+}
+
+func (a *attempt) acceptConfig() {
+	if !a.opts.dry {
+		a.reloader.progress.acceptConfig()
+	}
+}
+
+// prepare determines the step of each plugin.
+func (a *attempt) prepare() {
+	for i := range a.cfg.Plugins {
+		p := &a.cfg.Plugins[i]
+		s := &step{name: p.Name, old: a.old.Plugin(p.Name)}
+		a.steps = append(a.steps, s)
+		s.configured = a.cfg != a.old.Config && !a.cfg.SameProcess(a.old.Config, p.Name)
+		if !s.configured && !a.wanted(s) {
+			s.next = s.old
+			continue
+		}
+		b := generation.BinaryOf(a.builder.State, p)
+		if !s.configured && len(a.opts.Plugins) == 0 && b.Keyed && b.Key == s.old.Binary.Key && s.old.Err == nil {
+			s.next = s.old // another file with the same bytes
+			a.reloader.progress.forgive(s.name)
+			continue
+		}
+		s.next = a.builder.NewPlugin(*p, a.cfg, a.launcher, a.peer, a.acceptance(s))
+		s.next.Binary, s.file = b, b.File
+	}
+	for _, p := range a.old.Plugins {
+		if a.cfg.Plugin(p.Name) == nil {
+			a.steps = append(a.steps, &step{name: p.Name, old: p, configured: true})
+		}
+	}
+}
+
+// peer returns a plugin as it will be if everything that is tried succeeds.
+func (a *attempt) peer(name string) *generation.Plugin {
+	for _, s := range a.steps {
+		if s.name == name {
+			return s.next
+		}
+	}
+	return nil
+}
+
+// wanted reports whether the attempt must look at a plugin's binary.
+func (a *attempt) wanted(s *step) bool {
+	if len(a.opts.Plugins) > 0 {
+		return slices.Contains(a.opts.Plugins, s.name)
+	}
+	file := state.FileIdentity(s.old.Path)
+	refused, was := a.reloader.progress.refusedFile(s.name)
+	switch {
+	case s.old.Err != nil && !a.opts.automatic: // the cause may be gone
+		return true
+	case file == s.old.Binary.File: // perhaps restored after another one was refused
+		a.reloader.progress.forgive(s.name)
+		return false
+	case was && refused == file:
+		return !a.opts.automatic
+	}
+	return true
+}
+
+// acceptance returns the check of a new version's description against the old one, or nil if any is accepted.
+func (a *attempt) acceptance(s *step) func(*tool.Description) error {
+	if s.old == nil || s.old.Err != nil || a.opts.AcceptChanges {
+		return nil
+	}
+	return func(d *tool.Description) error {
+		return generation.Breaks(a.cfg, s.name, s.old.Description(), d)
+	}
+}
+
+// try starts and checks the new versions, side by side.
+func (a *attempt) try(ctx context.Context) {
+	var wg sync.WaitGroup
+	for _, s := range a.steps {
+		if s.tried() {
+			wg.Go(func() { s.err = a.tryOne(ctx, s) })
+		}
+	}
+	wg.Wait()
+	for _, s := range a.steps {
+		if s.err == nil && s.tried() && s.old != nil && s.old.Err == nil {
+			s.changes = registry.Compare(s.old.Description().Tools, s.next.Description().Tools)
+		}
+	}
+}
+
+func (a *attempt) tryOne(ctx context.Context, s *step) error {
+	p := s.next
+	if p.Missing == "" && p.Binary.File == "" {
+		p.Missing = fmt.Sprintf("there is no file %s: build or install the plugin, or correct its path", p.Path)
+	}
+	if p.Missing != "" && p.Binary.File == "" {
+		return errors.New(p.Missing)
+	}
+	p.Missing = ""
+	if err := a.builder.Pins().CheckBinary(p.Name, p.Path); err != nil {
+		return err
+	}
+	// A plugin that is not running need not start if its description is known.
+	if len(a.opts.Plugins) == 0 && (s.old == nil || !s.old.Process.Status().Running) && a.builder.RecallDescription(p) {
+		return a.checkRecalled(s)
+	}
+	if err := errors.Join(a.builder.Describe(ctx, p), a.checkApproval(s)); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	health, ok := p.Process.Health(ctx, "")
+	switch {
+	case !ok:
+		return fmt.Errorf("plugin %s ended right after its start", p.Name)
+	case health.Status != tool.Healthy:
+		return fmt.Errorf("plugin %s says that it is %s: %s", p.Name, health.Status, health.Message)
+	}
+	return nil
+}
+
+// checkRecalled checks a version by the description that its binary gave before.
+func (a *attempt) checkRecalled(s *step) error {
+	p, desc := s.next, s.next.Description()
+	if err := a.builder.Pins().CheckTools(p.Name, desc); err != nil {
+		return err
+	}
+	if err := grants.Missing(&p.Plugin, desc.Needs); err != nil {
+		return err
+	}
+	var err error
+	if accept := a.acceptance(s); accept != nil {
+		err = accept(desc)
+	}
+	return errors.Join(err, a.checkApproval(s))
+}
+
+// checkApproval returns an error if the definitions of a new version must be approved first.
+func (a *attempt) checkApproval(s *step) error {
+	if !a.cfg.Trust.Approve || s.old == nil || s.old.Err != nil || s.next.Description() == nil {
+		return nil
+	}
+	return a.builder.Approvals().CheckSwap(s.next.Subject(), s.old.Description(), s.next.Description())
+}
+
+// checkSuperseded returns an error if what was tried is not what is on the disk now.
+func (a *attempt) checkSuperseded(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	for _, s := range a.steps {
+		if s.tried() && (errors.Is(s.err, syscall.ETXTBSY) || state.FileIdentity(s.next.Path) != s.next.Binary.File) {
+			return errSuperseded
+		}
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+package reload
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/generation"
+	"toolhost.dev/host/internal/hook"
+	"toolhost.dev/host/internal/registry"
+)
+
+// Feed sends values to its subscribers. The zero value is ready to use. It is safe for concurrent use.
+type Feed[T any] struct {
+	mu   sync.Mutex
+	last int
+	by   map[int]func(T)
+}
+
+// Subscribe calls f with each value until cancel is called. f must return soon and must not change the host.
+func (s *Feed[T]) Subscribe(f func(T)) (cancel func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last++
+	id := s.last
+	if s.by == nil {
+		s.by = make(map[int]func(T))
+	}
+	s.by[id] = f
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.by, id)
+	}
+}
+
+func (s *Feed[T]) send(v T) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.by {
+		f(v)
+	}
+}
+
+// Update is what a reload or an operator changed.
+type Update struct {
+	// Tools lists the tools that are new, whose definition changed, or that can no longer be called.
+	Tools []registry.Change
+}
+
+// announce notifies hooks and subscribers of the difference between two generations.
+func (r *Reloader) announce(old, now *generation.Generation) {
+	r.notifyHooks(old, now)
+	if changes := registry.Compare(old.Callable(), now.Callable()); len(changes) > 0 {
+		r.updates.send(Update{Tools: changes})
+	}
+}
+
+// notifyHooks notifies the hooks of tools that can be called now and could not before, and of those that no longer can. old
+// is nil for the first generation.
+func (r *Reloader) notifyHooks(old, now *generation.Generation) {
+	if now.Dispatch.Hooks == nil && (old == nil || old.Dispatch.Hooks == nil) {
+		return
+	}
+	before, after := definitions(old), definitions(now)
+	var notify []func(context.Context)
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		if after[name] == nil {
+			notify = append(notify, r.notifications(old.Dispatch.Hooks, tool.HookUnregister, name, nil)...)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(after)) {
+		if before[name] == nil {
+			notify = append(notify, r.notifications(now.Dispatch.Hooks, tool.HookRegister, name, after[name])...)
+		}
+	}
+	r.notifier.Add(notify)
+}
+
+// definitions returns the definitions of the tools that can be called, by full name.
+func definitions(g *generation.Generation) map[string]*tool.Definition {
+	out := make(map[string]*tool.Definition)
+	if g == nil {
+		return out
+	}
+	for _, e := range g.Registry.All() {
+		if e.Enabled {
+			d := e.Definition
+			out[e.FullName()] = &d
+		}
+	}
+	return out
+}
+
+// notifications returns the notifications of one event, one for each hook that it concerns.
+func (r *Reloader) notifications(hooks *hook.Set, event tool.HookEvent, name string, d *tool.Definition) []func(context.Context) {
+	var out []func(context.Context)
+	for _, one := range hooks.For(event, name) {
+		out = append(out, func(ctx context.Context) {
+			if err := one.Tell(ctx, &tool.HookInput{Event: event, Tool: name, Definition: d}); err != nil && !errors.Is(err, context.Canceled) {
+				r.Log.Warn("a hook failed", "hook", one.Name, "event", event, "tool", name, "why", err)
+			}
+		})
+	}
+	return out
+}

@@ -1,0 +1,174 @@
+package reload
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"slices"
+
+	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/generation"
+	"toolhost.dev/host/internal/registry"
+	"toolhost.dev/host/internal/settings"
+	"toolhost.dev/host/internal/trust"
+)
+
+// Plan is what a reload would change.
+type Plan struct {
+	// Config is the configuration that would be used.
+	Config string `json:"config"`
+	// ComparedWith says what the plan compares with if no host is running. Empty means with what is in use, or with nothing.
+	ComparedWith string `json:"compared_with,omitempty"`
+	// Refused says why the configuration would be refused, with file and line. Empty means that it would be used.
+	Refused string `json:"refused,omitempty"`
+	// Plugins that would be added, changed, removed or refused.
+	Plugins []PluginPlan `json:"plugins"`
+	// Settings that would change, with secrets masked.
+	Settings []settings.Change `json:"settings"`
+	// Widening lists the privileges that the configuration adds.
+	Widening []string `json:"widening"`
+	// NeedsApproval reports whether the configuration in use demands approval of them.
+	NeedsApproval bool `json:"needs_approval"`
+}
+
+// PluginPlan is the change of one plugin.
+type PluginPlan struct {
+	Name string `json:"name"`
+	// Action is "add", "change", "remove" or "refuse".
+	Action string         `json:"action"`
+	From   *PluginVersion `json:"from,omitempty"`
+	To     *PluginVersion `json:"to,omitempty"`
+	// Configured reports whether the way that the plugin runs would change, or its configuration.
+	Configured bool `json:"configured"`
+	// Changes of the tools' definitions. For a new plugin these are its tools.
+	Changes []registry.Change `json:"changes"`
+	// Refused says why the plugin would be refused.
+	Refused string `json:"refused,omitempty"`
+}
+
+// PluginVersion identifies a plugin's binary.
+type PluginVersion struct {
+	Path    string `json:"path"`
+	SHA256  string `json:"sha256,omitempty"`
+	Version string `json:"version,omitempty"`
+}
+
+// Changes reports whether anything would change.
+func (p *Plan) Changes() bool {
+	return len(p.Settings) > 0 || slices.ContainsFunc(p.Plugins, func(p PluginPlan) bool { return p.Action != "refuse" })
+}
+
+// Fails reports whether anything would be refused.
+func (p *Plan) Fails() bool {
+	return p.Refused != "" || slices.ContainsFunc(p.Plugins, func(p PluginPlan) bool { return p.Action == "refuse" })
+}
+
+// Plan returns what [Reloader.Reload] would change. It starts versions of plugins that are not known yet, and stops them again;
+// calls do not notice. The error says that ctx ended, or that the host is being closed.
+func (r *Reloader) Plan(ctx context.Context) (*Plan, error) {
+	r.progress.one.Lock()
+	defer r.progress.one.Unlock()
+	p, a, err := r.plan(ctx)
+	if err == nil {
+		a.discard()
+	}
+	return p, err
+}
+
+// PlanFor returns what it takes to go from the current generation to another configuration. If nothing is in use, the plan
+// compares with what a host used last, or else with what is pinned. Afterwards the reloader is only good for closing.
+func (r *Reloader) PlanFor(ctx context.Context, source config.Source, pins *trust.Pins, nothingInUse bool) (*Plan, error) {
+	r.progress.one.Lock()
+	defer r.progress.one.Unlock()
+	r.Source = source
+	r.Builder.Trust(pins)
+	var last *applied
+	if nothingInUse {
+		var err error
+		if last, err = r.lastApplied(); err != nil {
+			return nil, err
+		}
+	}
+	p, a, err := r.plan(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer a.discard()
+	if !nothingInUse {
+		return p, nil
+	}
+	p.Widening = []string{} // it would be everything
+	if last != nil {
+		err = p.compareWith(last, a)
+	}
+	return p, err
+}
+
+// plan is Plan with progress.one held. The caller must discard the attempt, which the plan was made of.
+func (r *Reloader) plan(ctx context.Context) (*Plan, *attempt, error) {
+	if r.progress.isClosed() {
+		return nil, nil, errClosing
+	}
+	a := newAttempt(r, Options{dry: true})
+	a.readConfig()
+	a.prepare()
+	a.try(ctx)
+	if ctx.Err() != nil {
+		a.discard()
+		return nil, nil, context.Cause(ctx)
+	}
+	out := &Plan{Config: r.Source.Path, Refused: a.report.Config.Refused, Plugins: []PluginPlan{}, Settings: []settings.Change{}, Widening: []string{}}
+	if out.Config == "" {
+		out.Config = a.cfg.Source
+	}
+	for _, s := range a.steps {
+		if s.next != s.old {
+			out.Plugins = append(out.Plugins, s.plan())
+		}
+	}
+	if a.cfg == a.old.Config {
+		return out, a, nil
+	}
+	if _, err := settings.Rules(a.cfg); err != nil {
+		out.Refused = err.Error()
+	}
+	out.Settings = settings.Diff(settings.Show(a.old.Config, true), settings.Show(a.cfg, true))
+	out.Widening = append(out.Widening, a.increases...)
+	out.NeedsApproval = len(a.increases) > 0 && a.old.Config.Reload.Widening == "approve"
+	if s := a.culprit(); s != nil {
+		out.Refused = fmt.Sprintf("nothing of it would be used, because plugin %s does not work", s.name)
+		if at := a.cfg.PluginPosition(s.name); at != "" {
+			out.Refused = at + ": " + out.Refused
+		}
+	}
+	return out, a, nil
+}
+
+func (s *step) plan() PluginPlan {
+	p := PluginPlan{Name: s.name, Action: "change", From: versionOf(s.old), To: versionOf(s.next), Configured: s.configured, Changes: []registry.Change{}}
+	switch {
+	case s.err != nil:
+		p.Action, p.Refused = "refuse", refusalText(s.err)
+	case s.next == nil:
+		p.Action = "remove"
+	case s.old == nil || s.old.Err != nil:
+		p.Action = "add"
+		if desc := s.next.Description(); desc != nil {
+			p.Changes = registry.Compare(nil, desc.Tools)
+		}
+	default:
+		p.Changes = append(p.Changes, s.changes...)
+	}
+	return p
+}
+
+func versionOf(p *generation.Plugin) *PluginVersion {
+	if p == nil {
+		return nil
+	}
+	v := &PluginVersion{Path: p.Path, Version: reportedVersion(p)}
+	if p.Binary.Sum != nil {
+		v.SHA256 = hex.EncodeToString(p.Binary.Sum[:])
+	}
+	return v
+}

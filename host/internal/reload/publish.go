@@ -1,0 +1,153 @@
+package reload
+
+import (
+	"fmt"
+	"slices"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/generation"
+)
+
+// publish builds the next generation from the steps that succeeded, and makes it the current one. Calls that begin from then
+// on belong to it. The plugins that it replaces are retired.
+func (a *attempt) publish() {
+	r := a.reloader
+	g := a.assemble()
+	configured := a.cfg != a.old.Config
+	if configured {
+		a.report.Config.Changed = true
+		a.acceptConfig()
+		generation.Audit(a.cfg, a.builder.State)
+		a.builder.Calls.Scheduler.SetMaxParallel(a.cfg.Host.MaxParallel)
+		if r.OnConfig != nil {
+			r.OnConfig(a.cfg.Host.LogLevel)
+		}
+	}
+	if a.cfg.Host.StateDir != a.old.Config.Host.StateDir && !r.FixedStateDir {
+		g.Problemf("The state directory of a running host stays: state_dir counts from its next start.")
+	}
+	a.report.Problems = g.Problems
+	r.install(g)
+	if configured {
+		r.Published(a.cfg)
+	}
+	for _, s := range a.steps {
+		a.conclude(s)
+		if s.old != nil && s.next != s.old {
+			s.old.Process.Retire()
+		}
+	}
+	if configured || slices.ContainsFunc(a.steps, func(s *step) bool { return s.next != s.old }) {
+		r.keepApplied(g)
+	}
+	r.announce(a.old, g)
+}
+
+// assemble builds the next generation. It refuses what fails on the way: a single plugin if only its binary is new, or else
+// the whole configuration.
+func (a *attempt) assemble() *generation.Generation {
+	for {
+		if a.cfg != a.old.Config {
+			if s := a.culprit(); s != nil {
+				a.rollBack(s.err)
+			}
+		}
+		var plugins []*generation.Plugin
+		for _, s := range a.steps {
+			if s.err != nil {
+				s.discard()
+			}
+			if s.next != nil {
+				plugins = append(plugins, s.next)
+			}
+		}
+		g, refused, err := a.builder.Assemble(a.cfg, a.launcher, plugins)
+		if err != nil && a.cfg != a.old.Config {
+			a.rollBack(err)
+			continue
+		}
+		if err != nil { // a rule is about tools that are gone
+			g.Problemf("%v", err)
+		}
+		again := false
+		for _, s := range a.steps {
+			if err := refused[s.name]; err != nil && s.next != s.old {
+				s.err, again = err, true
+			}
+		}
+		if !again {
+			return g
+		}
+	}
+}
+
+// rollBack returns to the old configuration, and to the steps that remain under it.
+func (a *attempt) rollBack(why error) {
+	text := fmt.Errorf("nothing of it is used, because a part does not work: %w", why)
+	if s := a.culprit(); s != nil {
+		if pos := a.cfg.PluginPosition(s.name); pos != "" {
+			text = fmt.Errorf("%s: %w", pos, text)
+		}
+	}
+	a.refuseConfig(a.cfg, text)
+	a.cfg, a.launcher = a.old.Config, a.old.Launcher
+	by := make(map[string]*step)
+	for _, s := range a.steps {
+		if s.configured {
+			s.discard()
+			s.err = nil
+		}
+		by[s.name] = s
+	}
+	a.steps = nil
+	for _, p := range a.old.Plugins {
+		a.steps = append(a.steps, by[p.Name])
+	}
+}
+
+// culprit returns the first step whose new configuration failed, or nil.
+func (a *attempt) culprit() *step {
+	for _, s := range a.steps {
+		if s.configured && s.err != nil {
+			return s
+		}
+	}
+	return nil
+}
+
+// conclude reports the outcome of a step, and remembers a refusal.
+func (a *attempt) conclude(s *step) {
+	r := a.reloader
+	p := PluginReport{Name: s.name, Changes: s.changes, From: reportedVersion(s.old), To: reportedVersion(s.next)}
+	switch {
+	case s.err != nil:
+		p.Outcome, p.Refused, p.To = Refused, refusalText(s.err), ""
+		r.progress.refuse(s.name, refusal{file: s.file, why: p.Refused})
+		r.Log.Warn("a plugin is not replaced", "plugin", s.name, "why", p.Refused)
+	case s.next == s.old:
+		return
+	case s.next == nil:
+		p.Outcome = Removed
+	case s.old == nil:
+		p.Outcome = Added
+	default:
+		p.Outcome = Swapped
+		p.Draining = s.old.Process.Users()
+	}
+	if s.err == nil {
+		r.progress.forgive(s.name)
+		r.Log.Info("plugin "+p.Outcome, "plugin", s.name, "from", p.From, "to", p.To, "calls on the old one", p.Draining)
+	}
+	a.report.Plugins = append(a.report.Plugins, p)
+}
+
+// reportedVersion returns the version that a plugin reports, or "" if that is not known.
+func reportedVersion(p *generation.Plugin) string {
+	if p == nil || p.Description() == nil {
+		return ""
+	}
+	return p.Description().Version
+}
+
+func refusalText(err error) string { return tool.AsError(err).Message }

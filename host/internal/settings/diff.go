@@ -1,0 +1,83 @@
+package settings
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+
+	"toolhost.dev/host/internal/config"
+)
+
+// Change is a setting that differs between two configurations.
+type Change struct {
+	// Path of the setting, such as host.timeout or plugin "read".env.
+	Path string `json:"path"`
+	// From and To are the values as HCL. An empty one means that the setting does not exist.
+	From string `json:"from,omitempty"`
+	To   string `json:"to,omitempty"`
+	// At is where To is set, as "file:line".
+	At string `json:"at,omitempty"`
+}
+
+// Diff returns the differences between two trees, in the order of now; removed settings come last.
+func Diff(old, now *Tree) []Change {
+	a, b := flatten(old), flatten(now)
+	out := []Change{}
+	find := func(in []setting, path string) *config.TreeValue {
+		i := slices.IndexFunc(in, func(s setting) bool { return s.path == path })
+		if i < 0 {
+			return nil
+		}
+		return in[i].value
+	}
+	for _, s := range b {
+		switch was := find(a, s.path); {
+		case was == nil && s.value != nil && s.value.From != config.Default:
+			out = append(out, Change{Path: s.path, To: s.value.HCL(), At: s.value.From})
+		case was != nil && s.value != nil && !was.Same(s.value):
+			c := Change{Path: s.path, From: was.HCL(), To: s.value.HCL(), At: s.value.From}
+			if bytes.Equal(was.Value, s.value.Value) {
+				c.From, c.To = "(sensitive)", "(sensitive, another)"
+			}
+			out = append(out, c)
+		}
+	}
+	for _, s := range a {
+		if find(b, s.path) == nil && s.value.From != config.Default {
+			out = append(out, Change{Path: s.path, From: s.value.HCL()})
+		}
+	}
+	return out
+}
+
+// setting is a value and its path.
+type setting struct {
+	path  string
+	value *config.TreeValue
+}
+
+func flatten(t *Tree) (out []setting) {
+	var walk func(prefix string, blocks []*config.TreeNode)
+	walk = func(prefix string, blocks []*config.TreeNode) {
+		seen := make(map[string]int)
+		for _, n := range blocks {
+			path := prefix + n.Type
+			for _, l := range n.Labels {
+				path += " " + strconv.Quote(l)
+			}
+			if seen[path]++; seen[path] > 1 {
+				path += "[" + strconv.Itoa(seen[path]) + "]"
+			}
+			if n.From != config.Default && len(n.Labels) > 0 {
+				here, _ := config.NewTreeValue("", map[string]any{}, n.From)
+				out = append(out, setting{path, &here})
+			}
+			for i := range n.Values {
+				out = append(out, setting{path + "." + n.Values[i].Name, &n.Values[i]})
+			}
+			walk(path+".", n.Blocks)
+		}
+	}
+	walk("", t.Blocks)
+	return out
+}

@@ -1,0 +1,41 @@
+package settings
+
+import (
+	"fmt"
+
+	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/policy"
+)
+
+// Rules returns the operator's rules, as far as they can be checked without knowing the tools. The error names every
+// rule that is wrong, with file and line; the rules that are right are returned all the same.
+func Rules(cfg *config.Config) (policy.Rules, error) {
+	p := &cfg.Permissions
+	out := policy.Rules{
+		Strict: cfg.Sandbox.Strict, Allow: cfg.Sandbox.Allow, Deny: cfg.Sandbox.Deny,
+		Default: policy.Effect(p.Default), AllowList: p.AllowList, NoBuiltin: p.NoBuiltin,
+	}
+	var bad []config.RuleProblem
+	for i := range p.Rules {
+		r := &p.Rules[i]
+		rule := policy.Rule{
+			Effect: policy.Effect(r.Effect), Name: r.Name, At: r.Place(), Reason: r.Reason, Set: r.Set,
+			Tools: r.Tools, Kinds: r.Kinds, Paths: r.Paths, Commands: r.Commands, Domains: r.Domains,
+		}
+		problems := rule.Prepare()
+		for _, problem := range problems {
+			bad = append(bad, config.RuleProblem{Rule: i, Attribute: problem.Attribute, Why: problem.Err})
+		}
+		if len(problems) > 0 {
+			continue
+		}
+		for k := range out.Rules {
+			if out.Rules[k].Shadows(&rule) {
+				bad = append(bad, config.RuleProblem{Rule: i, Why: fmt.Errorf("it never applies, because %s is about the same and goes before it. Remove one of the two", &out.Rules[k])})
+				break
+			}
+		}
+		out.Rules = append(out.Rules, rule)
+	}
+	return out, cfg.BadRules(bad)
+}

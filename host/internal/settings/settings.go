@@ -1,0 +1,75 @@
+// Package settings shows the effective configuration: as a tree of values with their origins ([Show]), as the
+// differences between two trees ([Diff]), and as rules of the policy ([Rules]).
+package settings
+
+import (
+	"errors"
+	"slices"
+
+	"toolhost.dev/host/internal/audit"
+	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/confinement"
+)
+
+// Tree is a configuration with its expressions evaluated, and the origin of each value. Sensitive values are masked.
+// Its HCL is an equivalent configuration, apart from those.
+type Tree = config.Tree
+
+// Show returns the tree of a configuration. With defaults it includes the settings that the configuration leaves out.
+func Show(cfg *config.Config, defaults bool) *Tree {
+	masker := audit.New(cfg.Audit.Secrets)
+	return cfg.Tree(config.TreeOptions{Defaults: defaults, Mask: func(name, text string) string {
+		if text != "" && audit.SecretName(name) {
+			return audit.Mask
+		}
+		return masker.Whole(text)
+	}})
+}
+
+// AddProfiles adds to a tree of cfg what each plugin may do by default.
+func AddProfiles(t *Tree, cfg *config.Config) error {
+	var errs []error
+	for _, n := range t.Blocks {
+		if n.Type != "plugin" || len(n.Labels) == 0 {
+			continue
+		}
+		if p := cfg.Plugin(n.Labels[0]); p != nil {
+			errs = append(errs, addProfile(n, p))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// addProfile adds the profile of a plugin to its block.
+func addProfile(n *config.TreeNode, p *config.Plugin) error {
+	i := slices.IndexFunc(n.Blocks, func(b *config.TreeNode) bool { return b.Type == "sandbox" })
+	if i < 0 {
+		i = len(n.Blocks)
+		n.Blocks = append(n.Blocks, &config.TreeNode{Type: "sandbox", From: config.Default, Values: []config.TreeValue{}})
+	}
+	prof := confinement.Profile(p)
+	roots := "read-only"
+	switch {
+	case prof.NoRoots:
+		roots = "none"
+	case prof.WriteRoots:
+		roots = "read-write"
+	}
+	var network any = prof.Network
+	if !prof.Network && len(prof.Hosts) > 0 {
+		network = prof.Hosts
+	}
+	var errs []error
+	for _, d := range []struct {
+		name  string
+		value any
+	}{{"roots", roots}, {"exec", prof.StartProcesses}, {"network", network}} {
+		b := n.Blocks[i]
+		if slices.ContainsFunc(b.Values, func(v config.TreeValue) bool { return v.Name == d.name }) {
+			continue
+		}
+		v, err := config.NewTreeValue(d.name, d.value, config.Default)
+		errs, b.Values = append(errs, err), append(b.Values, v)
+	}
+	return errors.Join(errs...)
+}

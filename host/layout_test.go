@@ -1,0 +1,136 @@
+package host_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// layers are the packages of the module, from the top down. A package imports only packages of later rows.
+var layers = [][]string{
+	{"cmd/toolhost", "cmd/toolhost-shim", "cmd/toolhost-sandbox"},
+	{"api", "mcp"},
+	{"batch", "exposition", "export", "develop"},
+	{"admin"},
+	{"."},
+	{"internal/engine"},
+	{"internal/reload"},
+	{"internal/generation"},
+	{"internal/privilege", "internal/settings", "internal/grants"},
+	{"internal/confinement", "internal/roots", "internal/trust", "internal/dispatch"},
+	{"internal/help"},
+	{"internal/config", "internal/policy", "internal/registry", "internal/state", "internal/supervisor", "internal/sandbox", "internal/shim", "internal/egress", "router"},
+	{"internal/script", "internal/hostlist", "internal/cgroup", "internal/sandbox/confine", "internal/shim/wire", "internal/watch", "scaffold"},
+	{"internal/adaptive", "internal/audit", "internal/build", "internal/control", "internal/descent", "internal/hook", "internal/metrics", "internal/resultcache", "internal/scheduler", "internal/trace", "timerslack"},
+	{"internal/testescape", "internal/testmcp", "internal/testplugin", "internal/testserver"},
+}
+
+const module = "toolhost.dev/host"
+
+func layerOf(pkg string) int {
+	name := strings.TrimPrefix(strings.TrimPrefix(pkg, module), "/")
+	if name == "" {
+		name = "."
+	}
+	return slices.IndexFunc(layers, func(row []string) bool { return slices.Contains(row, name) })
+}
+
+// TestImportsRunDown checks that packages import only packages of lower layers, and that the facade has no logic to import for.
+func TestImportsRunDown(t *testing.T) {
+	arrows := 0
+	for _, p := range listPackages(t, module+"/...") {
+		at := layerOf(p.ImportPath)
+		if at < 0 {
+			t.Errorf("%s is in no layer: add it to the table in layout_test.go", p.ImportPath)
+			continue
+		}
+		for _, i := range p.Imports {
+			if !under(i, module) {
+				continue
+			}
+			arrows++
+			if to := layerOf(i); to <= at {
+				t.Errorf("%s (layer %d) imports %s (layer %d): imports must run down", p.ImportPath, at, i, to)
+			}
+			if p.ImportPath == module && i != module+"/internal/engine" && i != module+"/router" {
+				t.Errorf("the facade imports %s: only engine, router and sdk/tool are allowed", i)
+			}
+		}
+	}
+	if arrows < 100 {
+		t.Errorf("only %d imports were checked", arrows)
+	}
+}
+
+// maxFiles is how many files a package may have, not counting tests. maxLines is how many lines a function may have.
+const (
+	maxFiles = 16
+	maxLines = 60
+)
+
+// large packages and long functions, each with its reason.
+var (
+	largePackages = map[string]string{
+		"internal/config": "the decoder, the schema and the diagnostics refer to each other",
+		"cmd/toolhost":    "one file for each group of commands",
+	}
+	longFunctions = map[string]string{
+		"internal/dispatch.Run":    "the life of a call, step by step",
+		"internal/script.git":      "one case for each subcommand of git",
+		"internal/testserver.call": "one case for each tool of the test server",
+		"router.flag":              "one case for each form of a flag",
+		"router.splitQuoted":       "a scanner with one case for each state",
+		"router.unquote":           "a scanner with one case for each state",
+	}
+)
+
+// TestSizes checks the sizes of packages and functions.
+func TestSizes(t *testing.T) {
+	files := make(map[string]int)
+	set := token.NewFileSet()
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() && (d.Name() == "testdata" || path == "scaffold/files") {
+			if d != nil && d.IsDir() && err == nil {
+				return fs.SkipDir
+			}
+			return err
+		}
+		if d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		dir := filepath.ToSlash(filepath.Dir(path))
+		files[dir]++
+		f, err := parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		for _, decl := range f.Decls {
+			fn, ok := decl.(*ast.FuncDecl)
+			if !ok || fn.Body == nil {
+				continue
+			}
+			lines := set.Position(fn.End()).Line - set.Position(fn.Pos()).Line + 1
+			name := dir + "." + fn.Name.Name
+			if _, known := longFunctions[name]; lines > maxLines && !known {
+				t.Errorf("%s: %s has %d lines, more than %d: split it, or give a reason in layout_test.go", set.Position(fn.Pos()), name, lines, maxLines)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dir, n := range files {
+		if _, known := largePackages[dir]; n > maxFiles && !known {
+			t.Errorf("%s has %d files, more than %d: split it, or give a reason in layout_test.go", dir, n, maxFiles)
+		}
+	}
+	if len(files) < 20 {
+		t.Errorf("only %d packages were checked", len(files))
+	}
+}
