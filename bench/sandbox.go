@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -17,7 +19,10 @@ func confined(ctx context.Context, bin string) error {
 		return err
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
-	backends := []string{"none", "landlock", "ns"}
+	backends, err := sandboxBackends(ctx, bin)
+	if err != nil {
+		return err
+	}
 	configs := make([]string, len(backends))
 	for i, b := range backends {
 		configs[i] = filepath.Join(dir, b+".hcl")
@@ -51,4 +56,30 @@ func confined(ctx context.Context, bin string) error {
 		fmt.Println()
 	}
 	return nil
+}
+
+// sandboxBackends returns the backends that this machine can use, from the weakest to the strongest, as toolhost doctor knows them.
+func sandboxBackends(ctx context.Context, bin string) ([]string, error) {
+	out, err := exec.CommandContext(ctx, filepath.Join(bin, "toolhost"), "doctor", "--json").Output() //nolint:gosec // built here
+	if err != nil {
+		return nil, fmt.Errorf("toolhost doctor: %w", err)
+	}
+	var d struct {
+		Backends []struct {
+			Name     string `json:"name"`
+			Unusable string `json:"unusable"`
+		} `json:"backends"`
+	}
+	if err := json.Unmarshal(out, &d); err != nil {
+		return nil, fmt.Errorf("toolhost doctor: %w", err)
+	}
+	var names []string
+	for _, b := range slices.Backward(d.Backends) {
+		if b.Unusable == "" {
+			names = append(names, b.Name)
+			continue
+		}
+		fmt.Printf("LEFT OUT: %s cannot be used here: %s\n", b.Name, b.Unusable)
+	}
+	return names, nil
 }

@@ -237,29 +237,3 @@ func TestFileStatesOutliveTheHost(t *testing.T) {
 		t.Errorf("%q, %v", b, err)
 	}
 }
-
-// A host in a program of one's own: the bundled plugins, one call.
-func Example() {
-	dir, err := plugins()
-	if err != nil {
-		panic(err)
-	}
-	workspace, err := os.MkdirTemp("", "example")
-	if err != nil {
-		panic(err)
-	}
-	defer os.RemoveAll(workspace)
-	ctx := context.Background()
-	h, err := host.New(ctx, host.Options{BundledDir: dir, Workspace: workspace, StateDir: filepath.Join(workspace, ".state")})
-	if err != nil {
-		panic(err)
-	}
-	defer h.Close()
-	res := h.Run(ctx, host.Request{Command: "write --file_path hello.txt <<'EOF'\nHello\nEOF"}, nil)
-	fmt.Println(res.Success(), res.Output)
-	res = h.Run(ctx, host.Request{Name: "read", Arguments: []byte(`{"file_path":"helo.txt"}`)}, nil)
-	fmt.Println(res.Error.Kind, res.Error.Source)
-	// Output:
-	// true Created hello.txt: 6 bytes, 1 line.
-	// not_found tool
-}

@@ -116,7 +116,7 @@ var rules = []rule{
 		},
 		allows: func(p, i string) bool {
 			own := strings.TrimSuffix(p, "_test")
-			return !under(i, "toolhost.dev/host") || own == i || own == internal+"policy" && i == internal+"script" || own == internal+"config" && i == internal+"hostlist" || i == internal+"descent"
+			return !under(i, "toolhost.dev/host") || own == i || own == internal+"policy" && i == internal+"script" || own == internal+"config" && (i == internal+"hostlist" || i == internal+"sandbox") || i == internal+"descent"
 		},
 	},
 }

@@ -24,16 +24,18 @@ type Diagnosis struct {
 	// Config is the configuration's file or directory, or "built-in".
 	Config string `json:"config"`
 	// Machine is what this machine can enforce for this user.
-	Machine sandbox.Kernel    `json:"machine"`
-	Plugins []PluginDiagnosis `json:"plugins"`
+	Machine sandbox.Kernel `json:"machine"`
+	// Backends are those of the sandbox, from the strongest to the weakest.
+	Backends []sandbox.BackendStatus `json:"backends"`
+	Plugins  []PluginDiagnosis       `json:"plugins"`
 }
 
 // PluginDiagnosis is what the kernel enforces on one plugin.
 type PluginDiagnosis struct {
 	Name string `json:"name"`
 	// Enforce is what the configuration asks for: "auto", "require" or "off".
-	Enforce string          `json:"enforce"`
-	Backend sandbox.Backend `json:"backend"`
+	Enforce string `json:"enforce"`
+	Backend string `json:"backend"`
 	// Refused says why the plugin does not run. Empty means that it does.
 	Refused  string          `json:"refused,omitempty"`
 	Profile  sandbox.Profile `json:"profile"`
@@ -62,7 +64,7 @@ func Diagnose(opts Options) (*Diagnosis, error) {
 	all := roots.Configured(cfg, workspace)
 	launcher := confinement.New(cfg, &confinement.Parts{Bundled: bundled})
 	known := described(cfg, opts)
-	out := &Diagnosis{Config: cfg.Source, Machine: *launcher.Kernel(), Plugins: []PluginDiagnosis{}}
+	out := &Diagnosis{Config: cfg.Source, Machine: *launcher.Kernel(), Backends: launcher.Kernel().Statuses(), Plugins: []PluginDiagnosis{}}
 	for i := range cfg.Plugins {
 		p := &cfg.Plugins[i]
 		out.Plugins = append(out.Plugins, diagnose(cfg, p, launcher, all, known[p.Name]))
@@ -76,7 +78,7 @@ func diagnose(cfg *config.Config, p *config.Plugin, launcher *confinement.Launch
 	backend, weaker, err := launcher.Choose(p, all)
 	prof := confinement.Profile(p)
 	d := PluginDiagnosis{
-		Name: p.Name, Enforce: confinement.Enforce(cfg, p), Backend: backend, Profile: prof,
+		Name: p.Name, Enforce: confinement.Enforce(cfg, p), Backend: backend.Name(), Profile: prof,
 		Enforced: append([]string{}, prof.Enforced(kernel, backend)...), Missing: append([]sandbox.Gap{}, prof.Gaps(kernel, backend, weaker)...),
 		Grants: grants.Of(p, nil),
 	}

@@ -56,6 +56,15 @@ func doctorText(w io.Writer, d *admin.Diagnosis) {
 		cgroups = "no: " + m.NoCgroup
 	}
 	fmt.Fprintf(w, "cgroup to divide      %s\n", cgroups)
+	var backends []string
+	for _, b := range d.Backends {
+		if b.Unusable == "" {
+			backends = append(backends, b.Name)
+		} else {
+			backends = append(backends, fmt.Sprintf("%s (unusable: %s)", b.Name, b.Unusable))
+		}
+	}
+	fmt.Fprintf(w, "sandbox backends      %s\n", strings.Join(backends, ", "))
 	if m.Launcher == "" {
 		fmt.Fprintf(w, "no plugin is confined: %s\n", m.NoLauncher)
 	}

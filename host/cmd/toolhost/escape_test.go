@@ -150,55 +150,87 @@ var escapes = []escape{
 	}},
 }
 
-// TestEscapes tries them through the real tool bash: without a sandbox, which shows that
-// each is a way out, and under each backend, where none is.
+// TestEscapes tries them through the real tool bash: without a sandbox, which shows that each is a way out, and under each backend,
+// where none is.
 func TestEscapes(t *testing.T) {
-	users := []string{"ordinary"}
-	if os.Getuid() == 0 {
-		users = []string{"root", "ordinary"}
-	}
-	for _, user := range users {
-		for _, backend := range []string{"none", "landlock", "ns"} {
-			t.Run(user+"/"+backend, func(t *testing.T) {
-				if backend != "none" && !supports(t, backend) {
-					t.Skipf("this machine has no %s: toolhost doctor says why", backend)
-				}
-				w := newWorld(t, user)
-				outputs := w.run(t, backend, "")
-				for i, e := range escapes {
-					got := strings.Contains(outputs[i], "ESCAPED")
-					if e.out != nil {
-						got = e.out(w)
-					}
-					switch {
-					case backend == "none" && !got && (e.control == "" || e.control == user):
-						t.Errorf("%s: no way out even without a sandbox, so the test says nothing: %s", e.name, outputs[i])
-					case backend == "landlock" && e.leaks: // doctor says so
-					case backend != "none" && got:
-						t.Errorf("%s: it got out: %s", e.name, outputs[i])
-					}
-				}
-			})
+	eachBackend(t, []string{"root", "ordinary"}, func(t *testing.T, user string, b sandboxBackend) {
+		w := newWorld(t, user)
+		outputs := w.run(t, b.Name, "")
+		for i, e := range escapes {
+			got := strings.Contains(outputs[i], "ESCAPED")
+			if e.out != nil {
+				got = e.out(w)
+			}
+			switch {
+			case !b.Abilities.Confines && !got && (e.control == "" || e.control == user):
+				t.Errorf("%s: no way out even without a sandbox, so the test says nothing: %s", e.name, outputs[i])
+			case !b.Abilities.OwnRoot && e.leaks: // doctor says so
+			case b.Abilities.Confines && got:
+				t.Errorf("%s: it got out: %s", e.name, outputs[i])
+			}
 		}
-	}
+	})
 }
 
-// supports asks doctor, as the user that the tests run as.
-func supports(t *testing.T, backend string) bool {
+// sandboxBackend is a backend of the sandbox, as doctor describes it.
+type sandboxBackend struct {
+	Name      string `json:"name"`
+	Unusable  string `json:"unusable"`
+	Abilities struct {
+		Confines         bool `json:"confines"`
+		OwnRoot          bool `json:"own_root"`
+		PrivateProcesses bool `json:"private_processes"`
+	} `json:"abilities"`
+}
+
+// doctor returns the version of Landlock, and the backends of the sandbox from the strongest to the weakest, as the user that the
+// tests run as.
+func doctor(t *testing.T) (abi int, backends []sandboxBackend) {
 	t.Helper()
 	out, err := exec.Command(filepath.Join(bin, "toolhost"), "doctor", "--json").Output()
 	must(t, err)
 	var d struct {
 		Machine struct {
-			ABI        int  `json:"landlock_abi"`
-			Namespaces bool `json:"namespaces"`
+			ABI int `json:"landlock_abi"`
 		} `json:"machine"`
+		Backends []sandboxBackend `json:"backends"`
 	}
 	must(t, json.Unmarshal(out, &d))
-	if backend == "ns" {
-		return d.Machine.Namespaces
+	if len(d.Backends) < 3 {
+		t.Fatalf("doctor knows the backends %v", d.Backends)
 	}
-	return d.Machine.ABI >= 6
+	return d.Machine.ABI, d.Backends
+}
+
+// eachBackend runs a test for each user and each backend that this machine has. The tests expect the newest Landlock where it stands
+// alone.
+func eachBackend(t *testing.T, users []string, test func(t *testing.T, user string, b sandboxBackend)) {
+	abi, backends := doctor(t)
+	for _, user := range users {
+		if user == "root" && os.Getuid() != 0 {
+			continue
+		}
+		for _, b := range backends {
+			t.Run(user+"/"+b.Name, func(t *testing.T) {
+				switch {
+				case b.Unusable != "":
+					t.Skipf("this machine cannot use %s: %s", b.Name, b.Unusable)
+				case b.Abilities.Confines && !b.Abilities.OwnRoot && abi < 6:
+					t.Skipf("this machine has version %d of Landlock, and the test needs 6", abi)
+				}
+				test(t, user, b)
+			})
+		}
+	}
+}
+
+// supports reports whether this machine has a backend.
+func supports(t *testing.T, backend string) bool {
+	t.Helper()
+	abi, backends := doctor(t)
+	return slices.ContainsFunc(backends, func(b sandboxBackend) bool {
+		return b.Name == backend && b.Unusable == "" && (b.Abilities.OwnRoot || abi >= 6)
+	})
 }
 
 const ordinary = 65534
@@ -358,54 +390,46 @@ func (w *world) batch(t *testing.T, backend, more string, commands ...string) []
 	return outputs
 }
 
-// TestBombs has commands use more than their limits.
+// TestBombs runs commands that use more than their limits.
 func TestBombs(t *testing.T) {
-	for _, user := range []string{"root", "ordinary"} {
-		if user == "root" && os.Getuid() != 0 {
-			continue
-		}
-		for _, backend := range []string{"none", "landlock", "ns"} {
-			t.Run(user+"/"+backend, func(t *testing.T) {
-				if backend != "none" && !supports(t, backend) {
-					t.Skipf("this machine has no %s: toolhost doctor says why", backend)
-				}
-				bombs := []string{
-					`testescape memory 1024`,
-					`head -c 3000000 /dev/zero > big; [ $(stat -c %s big) -gt 2000000 ] && echo ESCAPED`,
-					`for i in {210..400}; do eval "exec $i</dev/null" || break; done 2>/dev/null; [ $i = 400 ] && echo ESCAPED`,
-					`timeout 5 bash -c 'while :; do :; done'; [ $? = 124 ] && echo ESCAPED`,
-					`n=0; for i in {1..600}; do sleep 8 & done 2>/dev/null; n=$(jobs -r | wc -l); kill $(jobs -p) 2>/dev/null; [ $n -ge 550 ] && echo ESCAPED`,
-				}
-				w := newWorld(t, user)
-				for i, out := range w.batch(t, backend, `sandbox {
-					limits {
-						memory = "512MiB"
-						file_size = "1MiB"
-						files = 256
-						cpu = "1s"
-						processes = 400
-					}
-				}`, bombs...) {
-					got := strings.Contains(out, "ESCAPED")
-					if strings.Contains(out, "did not run") {
-						t.Errorf("%s: %s", bombs[i], out)
-					}
-					// Root's processes are bounded by a namespace of theirs alone.
-					if unbounded := i == 4 && backend == "landlock" && user == "root"; got != (backend == "none" || unbounded) {
-						t.Errorf("%s: got out: %v: %s", bombs[i], got, out)
-					}
-				}
-			})
-		}
+	bombs := []string{
+		`testescape memory 1024`,
+		`head -c 3000000 /dev/zero > big; [ $(stat -c %s big) -gt 2000000 ] && echo ESCAPED`,
+		`for i in {210..400}; do eval "exec $i</dev/null" || break; done 2>/dev/null; [ $i = 400 ] && echo ESCAPED`,
+		`timeout 5 bash -c 'while :; do :; done'; [ $? = 124 ] && echo ESCAPED`,
+		`n=0; for i in {1..600}; do sleep 8 & done 2>/dev/null; n=$(jobs -r | wc -l); kill $(jobs -p) 2>/dev/null; [ $n -ge 550 ] && echo ESCAPED`,
 	}
+	const processes = 4 // the last one
+	eachBackend(t, []string{"root", "ordinary"}, func(t *testing.T, user string, b sandboxBackend) {
+		w := newWorld(t, user)
+		for i, out := range w.batch(t, b.Name, `sandbox {
+			limits {
+				memory = "512MiB"
+				file_size = "1MiB"
+				files = 256
+				cpu = "1s"
+				processes = 400
+			}
+		}`, bombs...) {
+			got := strings.Contains(out, "ESCAPED")
+			if strings.Contains(out, "did not run") {
+				t.Errorf("%s: %s", bombs[i], out)
+			}
+			// Only a user namespace limits the number of root's processes.
+			unlimited := i == processes && user == "root" && !b.Abilities.PrivateProcesses
+			if want := !b.Abilities.Confines || unlimited; got != want {
+				t.Errorf("%s: got out: %v: %s", bombs[i], got, out)
+			}
+		}
+	})
 }
 
 // TestDaemonsEnd starts a process that leaves its group, its session and its environment,
 // and kills the plugin, which can then clean up nothing.
 func TestDaemonsEnd(t *testing.T) {
-	for _, backend := range []string{"none", "ns"} {
-		if backend == "ns" && !supports(t, backend) {
-			t.Skip("this machine has no namespaces: toolhost doctor says why")
+	eachBackend(t, []string{"ordinary"}, func(t *testing.T, _ string, b sandboxBackend) {
+		if b.Abilities.Confines && !b.Abilities.PrivateProcesses {
+			t.Skipf("%s does not promise that: doctor says so", b.Name)
 		}
 		w := newWorld(t, "ordinary")
 		nap := strconv.Itoa(100000 + w.victim) // nobody else sleeps so long
@@ -419,20 +443,20 @@ func TestDaemonsEnd(t *testing.T) {
 				t.Error(err)
 			}
 		}()
-		w.batch(t, backend, "", `setsid -f env -i sleep `+nap+` </dev/null >/dev/null 2>&1; while ! pgrep -f "sleep `+nap+`" >/dev/null; do sleep 0.01; done; touch started; sleep 50`)
+		w.batch(t, b.Name, "", `setsid -f env -i sleep `+nap+` </dev/null >/dev/null 2>&1; while ! pgrep -f "sleep `+nap+`" >/dev/null; do sleep 0.01; done; touch started; sleep 50`)
 		<-killed
 		left := processes(t, "sleep\x00"+nap+"\x00")
-		for i := 0; backend == "ns" && len(left) > 0 && i < 100; i++ {
+		for i := 0; b.Abilities.PrivateProcesses && len(left) > 0 && i < 100; i++ {
 			time.Sleep(50 * time.Millisecond)
 			left = processes(t, "sleep\x00"+nap+"\x00")
 		}
-		if survives := len(left) > 0; survives != (backend == "none") {
-			t.Errorf("%s: the daemon survives: %v", backend, survives)
+		if survives := len(left) > 0; survives == b.Abilities.PrivateProcesses {
+			t.Errorf("the daemon survives: %v", survives)
 		}
 		for _, pid := range left {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
-	}
+	})
 }
 
 func isFile(path string) bool {
@@ -471,17 +495,12 @@ func TestToolchains(t *testing.T) {
 			work = append(work, tool.command)
 		}
 	}
-	for _, backend := range []string{"landlock", "ns"} {
-		t.Run(backend, func(t *testing.T) {
-			if !supports(t, backend) {
-				t.Skipf("this machine has no %s: toolhost doctor says why", backend)
+	eachBackend(t, []string{"ordinary"}, func(t *testing.T, _ string, b sandboxBackend) {
+		w := newWorld(t, "ordinary")
+		for i, out := range w.batch(t, b.Name, "", work...) {
+			if !strings.Contains(out, "WORKS") {
+				t.Errorf("%s: %s", work[i], out)
 			}
-			w := newWorld(t, "ordinary")
-			for i, out := range w.batch(t, backend, "", work...) {
-				if !strings.Contains(out, "WORKS") {
-					t.Errorf("%s: %s", work[i], out)
-				}
-			}
-		})
-	}
+		}
+	})
 }

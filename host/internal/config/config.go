@@ -100,7 +100,7 @@ type Sandbox struct {
 	// Allow and Deny are path globs; a path must match one of Allow (when there is
 	// one) and none of Deny.
 	Allow, Deny []string
-	// Backend is how the kernel confines plugins: "auto", "ns", "landlock" or "none".
+	// Backend is how the kernel confines plugins: a word of [sandbox.Words].
 	Backend string
 	// Enforce says what becomes of a plugin that the kernel cannot confine: "auto" runs it
 	// with what there is, "require" does not run it, "off" confines none.

@@ -23,6 +23,8 @@ import (
 
 	"toolhost.dev/sdk/suggest"
 	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/sandbox"
 )
 
 // decoder turns files into a Config, gathering everything that is wrong.
@@ -37,7 +39,7 @@ type decoder struct {
 func decode(files []*hcl.File, diags hcl.Diagnostics, p *hclparse.Parser, source, dir string, env Environment) (*Config, error) {
 	d := &decoder{
 		dir: dir, env: env, diags: diags,
-		cfg: &Config{Source: source, Host: DefaultHost(), Audit: DefaultAudit(), Sandbox: Sandbox{Workspace: "read-write", Backend: "auto", Enforce: "auto"}, Reload: Reload{Watch: true, Widening: "explicit"}, Tools: make(map[string]Tool), sensitive: make(map[string]bool), parsed: files, dir: dir, from: make(map[string]string)},
+		cfg: &Config{Source: source, Host: DefaultHost(), Audit: DefaultAudit(), Sandbox: Sandbox{Workspace: "read-write", Backend: sandbox.Auto, Enforce: "auto"}, Reload: Reload{Watch: true, Widening: "explicit"}, Tools: make(map[string]Tool), sensitive: make(map[string]bool), parsed: files, dir: dir, from: make(map[string]string)},
 	}
 	for name := range p.Sources() {
 		d.cfg.main = append(d.cfg.main, name)
@@ -206,7 +208,7 @@ func (d *decoder) sandbox(s *sandboxHCL) {
 	out.Strict = d.choice(s.Paths, "contained", "contained", "strict") == "strict"
 	out.Allow, _ = d.globs(s.Allow)
 	out.Deny, _ = d.globs(s.Deny)
-	out.Backend = d.choice(s.Backend, out.Backend, "auto", "ns", "landlock", "none")
+	out.Backend = d.choice(s.Backend, out.Backend, sandbox.Words()...)
 	out.Enforce = d.choice(s.Enforce, out.Enforce, "auto", "require", "off")
 	for _, r := range s.Roots {
 		path := d.path(r.Path)

@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"github.com/hashicorp/hcl/v2"
+
+	"toolhost.dev/host/internal/sandbox"
 )
 
 // Block is what can stand in one kind of block, or in the files themselves.
@@ -46,11 +48,18 @@ var documents = sync.OnceValue(func() map[string]documented {
 	out := make(map[string]documented)
 	for line := range strings.Lines(referenceText) {
 		if f := strings.SplitN(strings.TrimSpace(line), " | ", 4); len(f) == 4 {
-			out[f[0]] = documented{kind: f[1], def: strings.TrimPrefix(f[2], "-"), doc: f[3]}
+			out[f[0]] = documented{kind: f[1], def: strings.TrimPrefix(f[2], "-"), doc: strings.ReplaceAll(f[3], "{backends}", backendWords())}
 		}
 	}
 	return out
 })
+
+// backendWords lists the words for a backend of the sandbox.
+func backendWords() string {
+	words := sandbox.Words()
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
 
 // Schema is all that can stand in a configuration, in the order of the code.
 var Schema = sync.OnceValue(func() *Block {

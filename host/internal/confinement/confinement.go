@@ -110,14 +110,14 @@ func Profile(p *config.Plugin) sandbox.Profile {
 func (l *Launcher) Choose(p *config.Plugin, roots []tool.Root) (backend sandbox.Backend, weaker, err error) {
 	mode := Enforce(l.cfg, p)
 	if mode == "off" {
-		return sandbox.None, nil, nil
+		return sandbox.None{}, nil, nil
 	}
 	backend, weaker = l.Kernel().Choose(l.cfg.Sandbox.Backend)
-	if backend == sandbox.Namespaces && coversAll(p, roots) {
-		backend = sandbox.Landlock
-		if l.cfg.Sandbox.Backend == string(sandbox.Namespaces) {
+	if !backend.Abilities().WholeFileSystem && coversAll(p, roots) {
+		if l.cfg.Sandbox.Backend == backend.Name() {
 			weaker = errors.New("it may work on all of the file system, which a root of its own cannot hold: name narrower roots than /")
 		}
+		backend = l.wholeFileSystem()
 	}
 	if mode != "require" {
 		return backend, weaker, nil
@@ -131,13 +131,25 @@ func (l *Launcher) Choose(p *config.Plugin, roots []tool.Root) (backend sandbox.
 	return backend, nil, nil
 }
 
+// wholeFileSystem returns the strongest backend under which a plugin may work on the whole file system. A stronger one works on
+// this machine, so its launcher can enforce a part of the other even where that is unusable.
+func (l *Launcher) wholeFileSystem() sandbox.Backend {
+	for _, b := range sandbox.Backends() {
+		if b.Abilities().WholeFileSystem {
+			return b
+		}
+	}
+	return sandbox.None{}
+}
+
 // lacks returns what a backend that was chosen lacks of the plugin's configuration.
 func (l *Launcher) lacks(p *config.Plugin, backend sandbox.Backend) error {
+	can := backend.Abilities()
 	switch {
-	case backend == sandbox.Landlock && len(p.Confinement.Hosts) > 0:
+	case !can.Confines:
+		return fmt.Errorf("the configuration says backend = %q", backend.Name())
+	case len(p.Confinement.Hosts) > 0 && !can.SingleHosts:
 		return errors.New("it may reach single hosts, which needs namespaces, the backend ns")
-	case backend == sandbox.None:
-		return errors.New("the configuration says backend = \"none\"")
 	case p.Confinement.Limits.Total != (config.Totals{}) && l.Kernel().NoCgroup != "":
 		return fmt.Errorf("limits of its processes together cannot be kept: %s", l.Kernel().NoCgroup)
 	}

@@ -76,7 +76,7 @@ func (l *Launcher) Denied(p *config.Plugin, roots []tool.Root, since time.Time, 
 	if prof.WriteGit || !prof.WriteRoots {
 		return out
 	}
-	if backend, _, err := l.Choose(p, roots); err != nil || backend != sandbox.Namespaces {
+	if backend, _, err := l.Choose(p, roots); err != nil || !backend.Abilities().OwnRoot {
 		return out
 	}
 	out = append(out, l.parts.redirects.remove(roots, l.parts.Log)...)

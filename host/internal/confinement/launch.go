@@ -18,7 +18,8 @@ func (l *Launcher) Launch(p *config.Plugin, start supervisor.Start) (*supervisor
 	if err != nil {
 		return nil, err
 	}
-	if backend == sandbox.None {
+	can := backend.Abilities()
+	if !can.Confines {
 		if weaker != nil {
 			l.parts.Log.Info("the plugin is not confined", "plugin", p.Name, "why", weaker)
 		}
@@ -29,14 +30,14 @@ func (l *Launcher) Launch(p *config.Plugin, start supervisor.Start) (*supervisor
 	if err != nil {
 		return nil, err
 	}
-	if prof.WriteRoots && !prof.WriteGit && backend == sandbox.Namespaces {
+	if prof.WriteRoots && !prof.WriteGit && can.OwnRoot {
 		l.parts.redirects.observe(start.Roots)
 	}
 	policy, env, err := prof.Policy(at, l.Kernel().ABI)
 	if err != nil {
 		return nil, fmt.Errorf("the sandbox cannot be set up: %w", err)
 	}
-	if backend == sandbox.Namespaces && len(prof.Hosts) > 0 {
+	if can.SingleHosts && len(prof.Hosts) > 0 {
 		policy.ProxyPort = proxyPort
 		env = proxyEnvironment(env)
 	}
@@ -45,7 +46,7 @@ func (l *Launcher) Launch(p *config.Plugin, start supervisor.Start) (*supervisor
 	if err != nil {
 		return nil, err
 	}
-	running, err := sandbox.Wrap(start.Cmd, l.Kernel().Launcher, backend, policy)
+	running, err := backend.Wrap(start.Cmd, l.Kernel().Launcher, policy)
 	if group != nil && err == nil {
 		group.Start(start.Cmd)
 	}

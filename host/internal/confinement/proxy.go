@@ -24,14 +24,14 @@ type confined struct {
 	backend  sandbox.Backend
 	hosts    []string
 	group    *cgroup.Group
-	wait     func(started error) (net.Listener, error)
+	wait     sandbox.Running
 	stop     func() // stops the proxy
 }
 
 // running waits until the plugin's own program runs, and serves its proxy.
 func (c *confined) running(started error) error {
 	listener, err := c.wait(started)
-	if err != nil && c.backend == sandbox.Namespaces {
+	if err != nil && c.backend.Abilities().OwnRoot {
 		sandbox.Forget(c.launcher.parts.Home.Root) // the machine may have changed
 	}
 	if listener != nil {

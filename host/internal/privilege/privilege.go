@@ -11,6 +11,7 @@ import (
 
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
+	"toolhost.dev/host/internal/sandbox"
 )
 
 // comparison collects what one configuration lets tools do that another did not.
@@ -103,7 +104,7 @@ func (c *comparison) sandbox(old, now config.Sandbox) {
 	if gone := lost(old.Deny, now.Deny); len(gone) > 0 {
 		c.when(true, "sandbox.deny lacks %s", strings.Join(gone, ", "))
 	}
-	c.ranked("sandbox.backend", old.Backend, now.Backend, "none", "landlock", "auto", "ns")
+	c.ranked("sandbox.backend", old.Backend, now.Backend, sandbox.ByPrivilege()...)
 	c.ranked("sandbox.enforce", old.Enforce, now.Enforce, "off", "auto", "require")
 }
 

@@ -14,9 +14,8 @@ import (
 	"toolhost.dev/host/internal/sandbox/confine"
 )
 
-// Probe finds out what this machine can enforce. Whether namespaces work shows only by
-// running all of it, which is done once for a boot and a launcher: what came of it is kept
-// in the directory cache. Empty: nothing is kept.
+// Probe determines what this machine can enforce. Whether namespaces work shows only by running the launcher. That is done once
+// for each boot and launcher: the outcome is kept in the directory cache, unless that is empty.
 func Probe(launcher, cache string) Kernel {
 	k := Kernel{ABI: confine.LandlockABI(), Seccomp: confine.SeccompKnown && hasSeccomp()}
 	st, err := os.Stat(launcher)
@@ -37,43 +36,43 @@ func Probe(launcher, cache string) Kernel {
 	}
 	if err := tryNamespaces(launcher, k.ABI); err != nil {
 		k.NoNamespaces = err.Error()
-		return k // tried again by the next host: it costs little, and somebody may have mended it
+		return k // the next host tries again: that is cheap, and the cause may be gone
 	}
 	k.Namespaces = true
 	if cache != "" {
-		_ = replace(file, []byte(key)) // what is not kept is found out again
+		_ = replace(file, []byte(key)) // the next host probes again if this fails
 	}
 	return k
 }
 
-// Forget drops what Probe has kept.
+// Forget removes the outcome that Probe keeps.
 func Forget(cache string) {
 	if cache != "" {
 		_ = os.Remove(filepath.Join(cache, "sandbox.probed"))
 	}
 }
 
-// hasSeccomp asks the kernel whether filters can answer with an error.
+// hasSeccomp reports whether system call filters can return errors.
 func hasSeccomp() bool {
 	action := uint32(unix.SECCOMP_RET_ERRNO)
 	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&action)))
 	return errno == 0
 }
 
-// bootKey names all that the outcome of a probe depends on.
+// bootKey identifies everything that the outcome of a probe depends on.
 func bootKey(launcher string, st os.FileInfo) string {
 	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	user, _ := os.Readlink("/proc/self/ns/user")
 	return fmt.Sprintf("%s %s %d %s %d %d", strings.TrimSpace(string(boot)), user, os.Getuid(), launcher, st.Size(), st.ModTime().UnixNano())
 }
 
-// tryNamespaces runs the whole stack without a plugin.
+// tryNamespaces runs the launcher with all namespaces, but without a plugin.
 func tryNamespaces(launcher string, abi int) error {
 	cmd := exec.Command(confine.ProbeArg) //nolint:gosec // a word for the launcher, not a program
 	cmd.Path, cmd.Err = confine.ProbeArg, nil
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Env = []string{}
-	running, err := Wrap(cmd, launcher, Namespaces, confine.Policy{
+	running, err := Namespaces{}.Wrap(cmd, launcher, confine.Policy{
 		Read: []string{"/proc", filepath.Dir(launcher)}, Scratch: []string{"/tmp"}, StartProcesses: true, ABI: abi,
 	})
 	if err != nil {
@@ -89,7 +88,7 @@ func tryNamespaces(launcher string, abi int) error {
 	return err
 }
 
-// replace writes a file whole or not at all.
+// replace writes a file atomically.
 func replace(path string, b []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".sandbox")
 	if err != nil {

@@ -2,10 +2,10 @@
 
 package sandbox
 
-// Probe finds out what this machine can enforce: nothing.
+// Probe reports that this machine can enforce nothing.
 func Probe(string, string) Kernel {
 	return Kernel{NoLauncher: "there is no sandbox for this system: it needs Linux"}
 }
 
-// Forget drops what Probe has kept.
+// Forget does nothing.
 func Forget(string) {}

@@ -8,20 +8,21 @@ import (
 // Gap is something that is not enforced.
 type Gap struct {
 	What string `json:"what"`
-	// How to have it enforced.
+	// How says how to get it enforced.
 	How string `json:"how"`
 }
 
-// Enforced says what the kernel enforces on a plugin with this profile.
+// Enforced lists what the kernel enforces on a plugin with this profile.
 func (p Profile) Enforced(k *Kernel, b Backend) []string {
-	if b == None {
+	can := b.Abilities()
+	if !can.Confines {
 		return nil
 	}
-	out := []string{p.files(), p.processes(b), p.network(b), "no privileges gained, no capabilities but over files, no core dumps", "system calls: none that mount, trace, load code into the kernel or use io_uring"}
-	if b == Namespaces {
+	out := []string{p.files(), p.processes(can), p.network(can), "no privileges gained, no capabilities but over files, no core dumps", "system calls: none that mount, trace, load code into the kernel or use io_uring"}
+	if can.OwnRoot {
 		out = append(out, "a root of its own that holds nothing else, with an empty /tmp and home directory")
 	}
-	if b == Namespaces && p.WriteRoots && !p.WriteGit {
+	if can.OwnRoot && p.WriteRoots && !p.WriteGit {
 		out = append(out, "git: the hooks and settings of the roots' repositories cannot be written")
 	}
 	if k.ABI >= 6 {
@@ -74,32 +75,32 @@ func (p Profile) files() string {
 	return text
 }
 
-func (p Profile) processes(b Backend) string {
+func (p Profile) processes(can Abilities) string {
 	switch {
 	case !p.StartProcesses:
 		return "processes: starts none"
-	case b == Namespaces:
+	case can.PrivateProcesses:
 		return "processes: sees its own only, and all end with it"
 	}
 	return "processes: reads the memory and environment of its own only"
 }
 
-func (p Profile) network(b Backend) string {
+func (p Profile) network(can Abilities) string {
 	switch {
 	case p.Network:
 		return "network: allowed"
-	case len(p.Hosts) > 0 && b == Namespaces:
+	case len(p.Hosts) > 0 && can.SingleHosts:
 		return "network: by a proxy to " + strings.Join(p.Hosts, ", ") + " only, and a localhost of its own"
 	case !p.StartProcesses:
 		return "network: none, and no connections to Unix sockets"
-	case b == Namespaces:
+	case can.OwnLocalhost:
 		return "network: none, but a localhost of its own"
 	}
 	return "network: none, not even localhost"
 }
 
-// Gaps says what the kernel does not enforce on a plugin with this profile. why is what
-// Choose said against a better backend, if anything.
+// Gaps lists what the kernel does not enforce on a plugin with this profile. why is the error that [Kernel.Choose] returned with
+// the backend.
 func (p Profile) Gaps(k *Kernel, b Backend, why error) []Gap {
 	var gaps []Gap
 	gap := func(missing bool, what, how string) {
@@ -107,16 +108,17 @@ func (p Profile) Gaps(k *Kernel, b Backend, why error) []Gap {
 			gaps = append(gaps, Gap{what, how})
 		}
 	}
-	if b == None {
+	can := b.Abilities()
+	if !can.Confines {
 		how := "set enforce and backend to \"auto\" in the configuration"
 		if why != nil {
 			how = why.Error()
 		}
 		return []Gap{{"the kernel enforces nothing: what a plugin may do is checked by the host and the SDK only", how}}
 	}
-	gap(len(p.Hosts) > 0 && b != Namespaces, "single hosts cannot be let through: there is no network at all", "needs the backend ns")
+	gap(len(p.Hosts) > 0 && !can.SingleHosts, "single hosts cannot be let through: there is no network at all", "needs the backend ns")
 	gap(why != nil, "the wanted backend is not there", fmt.Sprint(why))
-	if b == Landlock {
+	if !can.OwnRoot {
 		how := "set backend to \"auto\" in the configuration"
 		if !k.Namespaces {
 			how = "needs user namespaces (" + k.NoNamespaces + "): allow them with sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone or kernel.apparmor_restrict_unprivileged_userns, or in the container's profile"
@@ -129,7 +131,7 @@ func (p Profile) Gaps(k *Kernel, b Backend, why error) []Gap {
 	}
 	const upgrade = "needs Linux %s or later"
 	gap(k.ABI == 0, "which files are executed is not restricted", "needs Landlock: Linux 5.13 or later, with landlock in lsm=")
-	if k.ABI > 0 && b == Landlock {
+	if k.ABI > 0 && !can.OwnRoot {
 		gap(k.ABI < 2, "files cannot be moved between directories", fmt.Sprintf(upgrade, "5.19"))
 		gap(k.ABI < 3, "files outside of the roots can be truncated", fmt.Sprintf(upgrade, "6.2"))
 		gap(k.ABI < 5, "devices that are open can be controlled", fmt.Sprintf(upgrade, "6.10"))
@@ -149,7 +151,7 @@ func (p Profile) Gaps(k *Kernel, b Backend, why error) []Gap {
 	case !p.WriteRoots:
 	case p.WriteGit:
 		gap(true, "hooks and settings written into a root's .git are run by a git outside", "leave git = \"read-write\" out of its sandbox block")
-	case b != Namespaces:
+	case !can.OwnRoot:
 		gap(true, "hooks and settings written into a root's .git are run by a git outside", "needs the backend ns; else do not run git there unconfined without looking at .git/hooks and .git/config")
 	default:
 		gap(p.StartProcesses, "repositories that commands make have hooks and settings of their making, until the plugin starts again", "do not run git there unconfined without looking at .git/hooks and .git/config")

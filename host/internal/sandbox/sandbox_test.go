@@ -22,11 +22,11 @@ func TestChoose(t *testing.T) {
 		backend Backend
 		why     string // part of it; empty: none
 	}{
-		{whole, "auto", Namespaces, ""}, {whole, "ns", Namespaces, ""}, {whole, "landlock", Landlock, ""}, {whole, "none", None, ""},
-		{bare, "auto", Landlock, ""}, {bare, "ns", Landlock, "forbidden"}, {bare, "none", None, ""},
-		{Kernel{Launcher: "/l", Seccomp: true}, "auto", None, "5.13"},
-		{Kernel{Launcher: "/l", ABI: 7}, "auto", None, "filter of system calls"},
-		{Kernel{NoLauncher: "not installed", ABI: 7, Seccomp: true}, "landlock", None, "not installed"},
+		{whole, "auto", Namespaces{}, ""}, {whole, "ns", Namespaces{}, ""}, {whole, "landlock", Landlock{}, ""}, {whole, "none", None{}, ""},
+		{bare, "auto", Landlock{}, ""}, {bare, "ns", Landlock{}, "forbidden"}, {bare, "none", None{}, ""},
+		{Kernel{Launcher: "/l", Seccomp: true}, "auto", None{}, "5.13"},
+		{Kernel{Launcher: "/l", ABI: 7}, "auto", None{}, "filter of system calls"},
+		{Kernel{NoLauncher: "not installed", ABI: 7, Seccomp: true}, "landlock", None{}, "not installed"},
 	} {
 		backend, err := tc.kernel.Choose(tc.want)
 		if backend != tc.backend || (err == nil) != (tc.why == "") || err != nil && !strings.Contains(err.Error(), tc.why) {
@@ -108,7 +108,7 @@ func TestGaps(t *testing.T) {
 	for _, tc := range []struct {
 		k Kernel
 		b Backend
-	}{{Kernel{ABI: 7, Namespaces: true}, Namespaces}, {Kernel{ABI: 7}, Landlock}, {Kernel{ABI: 4}, Landlock}, {Kernel{ABI: 1}, Landlock}} {
+	}{{Kernel{ABI: 7, Namespaces: true}, Namespaces{}}, {Kernel{ABI: 7}, Landlock{}}, {Kernel{ABI: 4}, Landlock{}}, {Kernel{ABI: 1}, Landlock{}}} {
 		gaps := bash.Gaps(&tc.k, tc.b, nil)
 		if len(gaps) <= last {
 			t.Errorf("%+v has %d gaps, no more than what is better", tc, len(gaps))
@@ -120,12 +120,12 @@ func TestGaps(t *testing.T) {
 			}
 		}
 	}
-	none := bash.Gaps(&Kernel{}, None, errors.New("too old"))
-	if len(none) != 1 || none[0].How != "too old" || bash.Enforced(&Kernel{}, None) != nil {
+	none := bash.Gaps(&Kernel{}, None{}, errors.New("too old"))
+	if len(none) != 1 || none[0].How != "too old" || bash.Enforced(&Kernel{}, None{}) != nil {
 		t.Errorf("%+v", none)
 	}
 	all := Profile{Network: true, Limits: confine.Limits{Memory: 5}}
-	if text := strings.Join(all.Enforced(&Kernel{ABI: 7}, Landlock), "\n"); !strings.Contains(text, "network: allowed") || !strings.Contains(text, "memory 5") {
+	if text := strings.Join(all.Enforced(&Kernel{ABI: 7}, Landlock{}), "\n"); !strings.Contains(text, "network: allowed") || !strings.Contains(text, "memory 5") {
 		t.Error(text)
 	}
 }

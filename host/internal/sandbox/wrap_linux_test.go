@@ -33,13 +33,13 @@ func build(t *testing.T) (launcher, escape string) {
 func TestProfiles(t *testing.T) {
 	launcher, escape := build(t)
 	kernel := Probe(launcher, "")
-	for _, backend := range []Backend{None, Landlock, Namespaces} {
-		if backend == Landlock && kernel.ABI < 6 || backend == Namespaces && !kernel.Namespaces {
-			t.Logf("this machine has no %s", backend)
+	for _, backend := range Backends() {
+		if err := backend.Unusable(&kernel); err != nil || backend == (Landlock{}) && kernel.ABI < 6 {
+			t.Logf("this machine cannot use %s: %v", backend.Name(), err)
 			continue
 		}
 		for _, plugin := range []string{"read", "grep", "edit", "bash"} {
-			t.Run(fmt.Sprint(backend, "/", plugin), func(t *testing.T) {
+			t.Run(fmt.Sprint(backend.Name(), "/", plugin), func(t *testing.T) {
 				dir := t.TempDir()
 				at := Place{Binary: escape, Roots: []tool.Root{{Path: filepath.Join(dir, "rw"), Writable: true}, {Path: filepath.Join(dir, "ro")}}, StateDir: filepath.Join(dir, "state"), Env: []string{"HOME=" + dir}}
 				for _, d := range []string{"rw", "ro", "state", "outside"} {
@@ -85,11 +85,9 @@ func TestProfiles(t *testing.T) {
 				} {
 					cmd := exec.Command(escape, tc.args...)
 					cmd.Env = env
-					running := func(err error) (net.Listener, error) { return nil, err }
-					if backend != None {
-						if running, err = Wrap(cmd, launcher, backend, policy); err != nil {
-							t.Fatal(err)
-						}
+					running, err := backend.Wrap(cmd, launcher, policy)
+					if err != nil {
+						t.Fatal(err)
 					}
 					var out strings.Builder
 					cmd.Stdout, cmd.Stderr = &out, &out
@@ -97,7 +95,7 @@ func TestProfiles(t *testing.T) {
 						t.Fatal(err)
 					}
 					_ = cmd.Wait()
-					if got, want := strings.Contains(out.String(), "ESCAPED"), tc.may || backend == None; got != want {
+					if got, want := strings.Contains(out.String(), "ESCAPED"), tc.may || !backend.Abilities().Confines; got != want {
 						t.Errorf("%v: %v, want %v: %s", tc.args, got, want, out.String())
 					}
 				}
@@ -111,7 +109,7 @@ func TestFailures(t *testing.T) {
 	launcher, _ := build(t)
 	start := func(binary, launcher string, p confine.Policy) error {
 		cmd := exec.Command(binary)
-		running, err := Wrap(cmd, launcher, Landlock, p)
+		running, err := Landlock{}.Wrap(cmd, launcher, p)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,89 @@
+package host_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+
+	"toolhost.dev/host"
+)
+
+// exampleOptions returns options for a workspace with one file. A program would leave BundledDir and StateDir out: the defaults are
+// beside its executable and in the user's state directory.
+func exampleOptions() host.Options {
+	bundled, err := plugins()
+	if err != nil {
+		log.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "example")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for name, text := range map[string]string{"notes.txt": "one\ntwo\nthree\n", "toolhost.hcl": "plugin \"read\" {}\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			log.Fatal(err)
+		}
+	}
+	return host.Options{Workspace: dir, Config: filepath.Join(dir, "toolhost.hcl"), StateDir: filepath.Join(dir, ".state"), BundledDir: bundled}
+}
+
+func ExampleNew() {
+	opts := exampleOptions()
+	defer os.RemoveAll(opts.Workspace)
+
+	h, err := host.New(context.Background(), opts)
+	if err != nil {
+		log.Fatal(err) // the configuration is invalid: the error names file and line
+	}
+	defer h.Close()
+	for _, p := range h.Problems() { // everything else works all the same
+		fmt.Println("problem:", p)
+	}
+	for _, t := range h.Tools() {
+		fmt.Println(t.FullName, t.Parameters()[0])
+	}
+	// Output: read file_path
+}
+
+func ExampleHost_Run() {
+	opts := exampleOptions()
+	defer os.RemoveAll(opts.Workspace)
+	h, err := host.New(context.Background(), opts)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer h.Close()
+
+	res := h.Run(context.Background(), host.Request{Command: "read notes.txt --limit 2"}, nil)
+	fmt.Println(res.Output)
+
+	res = h.Run(context.Background(), host.Request{Name: "read", Arguments: []byte(`{"file_path":"missing.txt"}`)}, nil)
+	fmt.Println(res.Success(), res.Error.Kind, res.Error.Source)
+	// Output:
+	// one
+	// two
+	// false not_found tool
+}
+
+func ExampleHost_Begin() {
+	opts := exampleOptions()
+	defer os.RemoveAll(opts.Workspace)
+	h, err := host.New(context.Background(), opts)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer h.Close()
+
+	// Both calls have their place in the session before either runs.
+	first := h.Begin(host.Request{Command: "read notes.txt --limit 1"}, nil)
+	second := h.Begin(host.Request{Command: "read notes.txt --offset 3"}, nil)
+	fmt.Println(first.Native())
+	fmt.Println(first.Run(context.Background()).Output)
+	fmt.Println(second.Run(context.Background()).Output)
+	// Output:
+	// false
+	// one
+	// three
+}

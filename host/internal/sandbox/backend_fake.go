@@ -1,0 +1,25 @@
+//go:build fakebackend
+
+package sandbox
+
+import (
+	"errors"
+	"os/exec"
+
+	"toolhost.dev/host/internal/sandbox/confine"
+)
+
+func init() { backends = append([]Backend{fake{}}, backends...) }
+
+// fake is a backend for the test that one file is all that a backend takes. It is the strongest one, and cannot be used.
+type fake struct{}
+
+func (fake) Name() string         { return "fake" }
+func (fake) Summary() string      { return "a fake for tests" }
+func (fake) Abilities() Abilities { return Abilities{Confines: true, OwnRoot: true} }
+
+var errFake = errors.New("fake is not real: use ns")
+
+func (fake) Unusable(*Kernel) error { return errFake }
+
+func (fake) Wrap(*exec.Cmd, string, confine.Policy) (Running, error) { return nil, errFake }
