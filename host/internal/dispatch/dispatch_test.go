@@ -1,11 +1,9 @@
-package dispatch_test
+package dispatch
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,69 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"toolhost.dev/host/internal/dispatch"
-	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/scheduler"
-	"toolhost.dev/host/internal/state"
 	"toolhost.dev/sdk/tool"
 )
-
-// plugins answers calls with a function.
-type plugins func(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result
-
-func (f plugins) Reserve(string) dispatch.Place { return f }
-
-func (f plugins) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result {
-	return f(ctx, call, peer)
-}
-
-func (plugins) Release() {}
-
-func (plugins) Version() any { return nil }
-
-type front struct{}
-
-func (front) Progress(string, map[string]any) {}
-func (front) Output(tool.Stream, []byte)      {}
-func (front) Ask(context.Context, tool.Ask) (tool.Answer, error) {
-	return tool.Answer{Outcome: tool.NobodyToAsk}, nil
-}
-
-func dispatcher(t *testing.T, run plugins) *dispatch.Dispatcher {
-	t.Helper()
-	db, err := state.OpenInMemory(slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
-	r := registry.New()
-	schema := json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"},"path":{"type":"string","x-toolhost-path":"write"}}}`)
-	define := func(name string, traits tool.Traits, timeout time.Duration) tool.Definition {
-		return tool.Definition{Name: name, Description: "d", Input: schema, Traits: traits, DefaultTimeout: timeout}
-	}
-	err = r.Add("p", "", &tool.Description{Name: "p", Tools: []tool.Definition{
-		define("look", tool.Traits{ReadOnly: true, ConcurrencySafe: true}, 0), define("change", tool.Traits{}, 0), define("danger", tool.Traits{Dangerous: true}, 0),
-		define("brief", tool.Traits{}, 50*time.Millisecond), define("off", tool.Traits{Disabled: true}, 0),
-	}}, false, func(string) registry.Settings { return registry.Settings{} })
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &dispatch.Dispatcher{Registry: r, Policy: policy.New(policy.Rules{}), Scheduler: scheduler.New(4), Plugins: run, State: db, Timeout: time.Minute}
-}
-
-func session(id string) dispatch.Session {
-	return dispatch.Session{Session: state.Session{ID: id, Workspace: "/w", Cwd: "/w"}, Roots: []tool.Root{{Path: "/w", Writable: true}}}
-}
-
-func run(t *testing.T, d *dispatch.Dispatcher, command string) *tool.Result {
-	t.Helper()
-	return d.Begin(dispatch.Request{ID: "1", Command: command, Session: session("s")}).Run(t.Context(), front{})
-}
-
-func ok(context.Context, *tool.Call, tool.Peer) *tool.Result {
-	return &tool.Result{Output: "ok", Run: tool.Run{Plugin: "p"}}
-}
 
 func TestEveryWayToEndGivesAResult(t *testing.T) {
 	d := dispatcher(t, ok)
@@ -191,7 +130,7 @@ func TestBusyTools(t *testing.T) {
 	done := make(chan *tool.Result)
 	go func() { done <- run(t, d, "look") }()
 	<-inside
-	res := d.Begin(dispatch.Request{ID: "2", Command: "look", Session: session("other")}).Run(t.Context(), front{})
+	res := d.Begin(Request{ID: "2", Command: "look", Session: session("other")}).Run(t.Context(), front{})
 	if res.Error == nil || res.Error.Kind != tool.Unavailable || !strings.Contains(res.Error.Message, "The tool look is busy: 1 calls run and 0 wait") {
 		t.Errorf("%+v", res.Error)
 	}
@@ -213,7 +152,7 @@ func TestTimeLimits(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	p := d.Begin(dispatch.Request{Command: "change", Session: session("s")})
+	p := d.Begin(Request{Command: "change", Session: session("s")})
 	cancel()
 	if e := p.Run(ctx, front{}).Error; e == nil || e.Kind != tool.Canceled {
 		t.Errorf("%+v", e)
@@ -225,9 +164,9 @@ func TestSessionState(t *testing.T) {
 	d := dispatcher(t, func(_ context.Context, call *tool.Call, _ tool.Peer) *tool.Result {
 		return &tool.Result{Output: string(call.SessionState), SessionState: append(call.SessionState, 'x')}
 	})
-	var pending []*dispatch.Pending
+	var pending []*Pending
 	for range 20 {
-		pending = append(pending, d.Begin(dispatch.Request{Command: "change", Session: session("s")}))
+		pending = append(pending, d.Begin(Request{Command: "change", Session: session("s")}))
 	}
 	results := make([]string, len(pending))
 	var wg sync.WaitGroup
@@ -240,7 +179,7 @@ func TestSessionState(t *testing.T) {
 			t.Errorf("call %d found %q", i, r)
 		}
 	}
-	if res := d.Begin(dispatch.Request{Command: "change", Session: session("other")}).Run(t.Context(), front{}); res.Output != "" {
+	if res := d.Begin(Request{Command: "change", Session: session("other")}).Run(t.Context(), front{}); res.Output != "" {
 		t.Errorf("another session found %q", res.Output)
 	}
 }
@@ -317,12 +256,12 @@ func TestACallThatWaitedIsJudgedAgain(t *testing.T) {
 	})
 	s := session("s")
 	s.Workspace, s.Cwd, s.Roots = dir, dir, []tool.Root{{Path: dir, Writable: true}}
-	begin := func(id string) *dispatch.Pending {
-		return d.Begin(dispatch.Request{ID: id, Command: "change --path sub/file", Session: s})
+	begin := func(id string) *Pending {
+		return d.Begin(Request{ID: id, Command: "change --path sub/file", Session: s})
 	}
 	var wg sync.WaitGroup
 	results := make([]*tool.Result, 2)
-	for i, p := range []*dispatch.Pending{begin("1"), begin("2")} {
+	for i, p := range []*Pending{begin("1"), begin("2")} {
 		wg.Go(func() { results[i] = p.Run(t.Context(), front{}) })
 	}
 	<-started
