@@ -448,7 +448,7 @@ func TestCallsOfCommands(t *testing.T) {
 		}
 		gone, cancel := context.WithCancel(ctx)
 		cancel()
-		for range maxNested + 1 { // a slot may be free or not: none is kept
+		for range maxChildren + 1 { // a slot may be free or not: none is kept
 			g.handle(gone, wire.Request{Name: "tool:nope", Cwd: "/w"}, shim.Streams{Stdin: strings.NewReader(""), Stdout: &out, Stderr: new(strings.Builder)})
 		}
 		return &tool.Result{Output: call.Commands.Token, SessionState: []byte("kept")}

@@ -36,7 +36,7 @@ func (front) Ask(context.Context, tool.Ask) (tool.Answer, error) {
 	return tool.Answer{Outcome: tool.NobodyToAsk}, nil
 }
 
-func dispatcher(t *testing.T, run plugins) *Dispatcher {
+func dispatcher(t testing.TB, run plugins) *Dispatcher {
 	t.Helper()
 	db, err := state.OpenInMemory(slog.New(slog.DiscardHandler))
 	if err != nil {
