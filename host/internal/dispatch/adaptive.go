@@ -20,7 +20,8 @@ func adaptedTimeout(t *metrics.Tool, given time.Duration) time.Duration {
 	return adaptive.Timeout(count, p95, average, given)
 }
 
-// Adapted returns the limits that the adaptive mode set for a tool. It returns nil if the mode is off or leaves the tool out.
+// Adapted returns the limits that the adaptive mode set for a tool. It returns nil if the mode is off or
+// leaves the tool out.
 func (d *Dispatcher) Adapted(name string) *metrics.Adaptive {
 	if d.Adaptive == nil {
 		return nil

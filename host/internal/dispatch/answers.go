@@ -17,7 +17,8 @@ type remembered struct {
 	session, workspace string
 }
 
-// Recall implements [policy.Answers]. If the database cannot be read, the answer is unknown and the person is asked again.
+// Recall implements [policy.Answers]. If the database cannot be read, the answer is unknown and the person is
+// asked again.
 func (r *remembered) Recall(kind, tool, subject string) (allow, known bool) {
 	allow, known, err := r.db.Recall(r.session, r.workspace, kind, tool, subject)
 	return allow, known && err == nil

@@ -37,7 +37,8 @@ func (d *Dispatcher) audit(c *Call, res *tool.Result) {
 	d.State.AddAudit(e)
 }
 
-// auditArguments returns the arguments of the call: as the plugin got them, or as they came if the call was answered without one.
+// auditArguments returns the arguments of the call: as the plugin got them, or as they came if the call was
+// answered without one.
 func (c *Call) auditArguments() json.RawMessage {
 	switch {
 	case c.Decision.Sent != nil:

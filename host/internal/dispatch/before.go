@@ -13,7 +13,8 @@ import (
 	"toolhost.dev/host/internal/policy"
 )
 
-// before passes the call to the hooks. Arguments that they change are checked like the call's own, and the rules see only the changed ones.
+// before passes the call to the hooks. Arguments that they change are checked like the call's own, and the
+// rules see only the changed ones.
 func (c *Call) before(ctx context.Context, hooks []*hook.Hook) error {
 	name := c.Identity.Tool.FullName()
 	args, log, err := hook.Before(ctx, hooks, c.hookInput(tool.HookBefore), hook.Caller{Check: c.checkChanged, Ask: c.askForHook})

@@ -49,7 +49,8 @@ func (d *Dispatcher) cache() Stage {
 	}}
 }
 
-// cacheKey returns all that the result of a call depends on, except the contents of files. ok is false if it may depend on more.
+// cacheKey returns all that the result of a call depends on, except the contents of files. ok is false if it
+// may depend on more.
 func cacheKey(c *Call) (key resultcache.Key, ok bool) {
 	sent, traits := c.Decision.Sent, c.Identity.Tool.Definition.Traits
 	if !traits.Cacheable || !traits.ReadOnly || sent.Commands != nil {
@@ -72,7 +73,8 @@ func cacheKey(c *Call) (key resultcache.Key, ok bool) {
 	return resultcache.Key{Plugin: c.Identity.Lease.Version(), Call: b.String()}, true
 }
 
-// addTargets adds to a key the files that an argument names, with links resolved. It reports whether all of them exist.
+// addTargets adds to a key the files that an argument names, with links resolved. It reports whether all of
+// them exist.
 func addTargets(b *strings.Builder, raw json.RawMessage, cwd string) bool {
 	var paths []string
 	if one := ""; json.Unmarshal(raw, &one) == nil {

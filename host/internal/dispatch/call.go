@@ -17,7 +17,8 @@ import (
 	"toolhost.dev/host/router"
 )
 
-// Call is one call on its way through the stages. The comment at a part names the stages that write it; later stages read it.
+// Call is one call on its way through the stages. The comment at a part names the stages that write it; later
+// stages read it.
 type Call struct {
 	Request  Request  // as the frontend made it
 	Identity Identity // resolve
@@ -63,8 +64,8 @@ type Outcome struct {
 	Ran    bool          // the plugin or the cache answered
 }
 
-// hold keeps a resource until the call has ended: Run calls release last. What a fallback needs too is held: the turn and the
-// room of its call.
+// hold keeps a resource until the call has ended: Run calls release last. What a fallback needs too is held:
+// the turn and the room of its call.
 func (c *Call) hold(release func()) { c.held = append(c.held, release) }
 
 // release returns all resources, the last one first.

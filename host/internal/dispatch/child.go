@@ -36,8 +36,8 @@ func (d *Dispatcher) childCalls(parent *Call) *childCalls {
 	return &childCalls{d: d, parent: parent, slots: make(chan struct{}, maxChildren)}
 }
 
-// handle implements [shim.Handler]. A child call goes through all stages, but it shares the turn and the room of its parent. Like a
-// subshell it leaves the session's directory and state as they are.
+// handle implements [shim.Handler]. A child call goes through all stages, but it shares the turn and the room
+// of its parent. Like a subshell it leaves the session's directory and state as they are.
 func (cc *childCalls) handle(ctx context.Context, req wire.Request, streams shim.Streams) int {
 	p := cc.begin(req, streams.Stdin)
 	select {
@@ -59,7 +59,8 @@ func (cc *childCalls) begin(req wire.Request, stdin io.Reader) *Pending {
 	r := &p.call.Request
 	r.Session.Cwd = filepath.Clean(req.Cwd)
 	cmd := router.Argv(req.Name, req.Args, func(required bool) (string, bool, error) {
-		// A file is read only if the tool needs the text: in "while read" standard input is a file that is not meant for the tool.
+		// A file is read only if the tool needs the text: in "while read" standard input is a file that is
+		// not meant for the tool.
 		if req.Stdin != wire.Piped && (req.Stdin != wire.Given || !required) {
 			return "", false, nil
 		}
@@ -86,7 +87,8 @@ func readAll(r io.Reader) (string, error) {
 	return b.String(), err
 }
 
-// print writes a result to the streams of a shim and returns the shim's exit status. The status of the shell tool passes through.
+// print writes a result to the streams of a shim and returns the shim's exit status. The status of the shell
+// tool passes through.
 func (p *Pending) print(name string, res *tool.Result, streams shim.Streams) int {
 	id := &p.call.Identity
 	var shell struct{ Stdout, Stderr string }
@@ -122,7 +124,8 @@ func (p *Pending) print(name string, res *tool.Result, streams shim.Streams) int
 	return 1
 }
 
-// commandFront is the parent's front as a child call sees it. The output of a child call is its result, which the shim prints.
+// commandFront is the parent's front as a child call sees it. The output of a child call is its result, which
+// the shim prints.
 type commandFront struct {
 	Front
 	name string

@@ -1,7 +1,8 @@
 // Package dispatch carries out calls.
 //
-// [Dispatcher.Begin] resolves a call and queues it, and [Pending.Run] takes it through the stages. Dispatcher.stages lists
-// these in their order. All frontends use this package, so that no call can skip a stage.
+// [Dispatcher.Begin] resolves a call and queues it, and [Pending.Run] takes it through the stages.
+// Dispatcher.stages lists these in their order. All frontends use this package, so that no call can skip a
+// stage.
 package dispatch
 
 import (
@@ -69,15 +70,15 @@ type Place interface {
 	Version() any
 }
 
-// Dispatcher carries out the calls of one generation. It is safe for concurrent use. Its fields must not change after
-// the first call.
+// Dispatcher carries out the calls of one generation. It is safe for concurrent use. Its fields must not
+// change after the first call.
 type Dispatcher struct {
 	Registry  *registry.Registry
 	Policy    *policy.Policy
 	Scheduler *scheduler.Scheduler
 	Plugins   Plugins
-	// Gates limit how many calls run at the same time in all sessions: MaxCalls together (0 means no limit), and for each
-	// tool as its registry entry says. A nil Gates means no limits.
+	// Gates limit how many calls run at the same time in all sessions: MaxCalls together (0 means no limit),
+	// and for each tool as its registry entry says. A nil Gates means no limits.
 	Gates    *scheduler.Gates
 	MaxCalls int
 	// Commands lets commands call tools. A nil Commands means that they cannot.

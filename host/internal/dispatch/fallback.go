@@ -10,8 +10,8 @@ import (
 	"toolhost.dev/host/router"
 )
 
-// fallback runs the operator's fallback tool if the call failed with Unavailable or Timeout. If that fails too, the first result
-// stays. The stage is outside of record, so that both calls are recorded.
+// fallback runs the operator's fallback tool if the call failed with Unavailable or Timeout. If that fails
+// too, the first result stays. The stage is outside of record, so that both calls are recorded.
 func (d *Dispatcher) fallback() Stage {
 	return Stage{Name: "fallback", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {
@@ -36,8 +36,8 @@ func (d *Dispatcher) fallback() Stage {
 	}}
 }
 
-// wantsFallback reports whether a fallback may replace the result. A call that never got to its tool's limits has none, because another
-// tool would wait for the same things.
+// wantsFallback reports whether a fallback may replace the result. A call that never got to its tool's limits
+// has none, because another tool would wait for the same things.
 func wantsFallback(c *Call, res *tool.Result) bool {
 	return c.Identity.Tool.Limits.Fallback != "" && res.Error != nil && (res.Error.Kind == tool.Unavailable || res.Error.Kind == tool.Timeout) &&
 		(c.Outcome.Ran || c.Outcome.Full) && c.Identity.Depth < maxDepth

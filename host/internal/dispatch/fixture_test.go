@@ -84,3 +84,17 @@ func (l *leased) Reserve(string) Place {
 }
 
 func (l *leased) Release() { l.released.Add(1) }
+
+func unavailable() *tool.Result {
+	return &tool.Result{Error: tool.Errorf(tool.Unavailable, "it is down")}
+}
+
+func untilDone(ctx context.Context, _ *tool.Call, _ tool.Peer) *tool.Result {
+	<-ctx.Done()
+	return tool.Failed(ctx.Err())
+}
+
+func begin(d *Dispatcher, id, session, command string) *Pending {
+	s := Session{Session: state.Session{ID: session, Workspace: "/w", Cwd: "/w"}, Roots: []tool.Root{{Path: "/w", Writable: true}}}
+	return d.Begin(Request{ID: id, Command: command, Session: s})
+}

@@ -10,7 +10,8 @@ import (
 	"toolhost.dev/host/internal/hook"
 )
 
-// hooks calls the hooks before a call, which may veto or change it, and after it, which may replace or withhold its result.
+// hooks calls the hooks before a call, which may veto or change it, and after it, which may replace or
+// withhold its result.
 func (d *Dispatcher) hooks() Stage {
 	if d.Hooks == nil {
 		return Stage{}
@@ -37,8 +38,8 @@ func (d *Dispatcher) hooks() Stage {
 	}}
 }
 
-// after passes the result to the hooks and returns the one that they let through. They run even if ctx has ended: a caller that canceled
-// the call must not see more than another one.
+// after passes the result to the hooks and returns the one that they let through. They run even if ctx has
+// ended: a caller that canceled the call must not see more than another one.
 func (c *Call) after(ctx context.Context, hooks []*hook.Hook, res *tool.Result) *tool.Result {
 	in := c.hookInput(tool.HookAfter)
 	in.Result = res

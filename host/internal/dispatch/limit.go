@@ -9,8 +9,8 @@ import (
 	"toolhost.dev/host/internal/scheduler"
 )
 
-// limit waits until the host, the tool and the adaptive limit have room for the call. A call that runs inside another one shares that
-// call's room.
+// limit waits until the host, the tool and the adaptive limit have room for the call. A call that runs inside
+// another one shares that call's room.
 func (d *Dispatcher) limit() Stage {
 	if d.Gates == nil && d.Adaptive == nil {
 		return Stage{}
@@ -53,8 +53,8 @@ func (d *Dispatcher) limitConfigured(next Handler) Handler {
 	}
 }
 
-// limitAdaptively applies the limit that is learned from calls. It is for tools whose calls are alike and run at the same time, so it
-// leaves out tools that measure their own time.
+// limitAdaptively applies the limit that is learned from calls. It is for tools whose calls are alike and run
+// at the same time, so it leaves out tools that measure their own time.
 func (d *Dispatcher) limitAdaptively(next Handler) Handler {
 	return func(ctx context.Context, c *Call) *tool.Result {
 		e := c.Identity.Tool

@@ -6,14 +6,16 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// peer is the host as the plugin sees it during a call: the front, the policy, and what the session knows about files.
+// peer is the host as the plugin sees it during a call: the front, the policy, and what the session knows
+// about files.
 type peer struct {
 	Front
 	d    *Dispatcher
 	call *Call
 }
 
-// Ask implements [tool.Peer]. The policy decides on a permission that the tool asks for while it runs, as it does on the arguments.
+// Ask implements [tool.Peer]. The policy decides on a permission that the tool asks for while it runs, as it
+// does on the arguments.
 func (p *peer) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	if ask.Permission == nil {
 		return p.Front.Ask(ctx, ask)

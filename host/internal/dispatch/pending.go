@@ -15,8 +15,8 @@ type Pending struct {
 	call Call
 }
 
-// Begin resolves and queues the request without blocking. The caller must call Run on the result. The calls of a session run in the
-// order in which they were begun.
+// Begin resolves and queues the request without blocking. The caller must call Run on the result. The calls
+// of a session run in the order in which they were begun.
 func (d *Dispatcher) Begin(req Request) *Pending {
 	p := d.pending(req, nil)
 	p.resolve(d.parse(req))

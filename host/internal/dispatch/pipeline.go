@@ -10,8 +10,8 @@ import (
 // Handler carries out a call, or what remains of it.
 type Handler func(ctx context.Context, c *Call) *tool.Result
 
-// Stage is a named step in the life of a call. The handler that Wrap returns takes the step and calls next, unless the step ends the
-// call. Each file that is named after a stage documents it.
+// Stage is a named step in the life of a call. The handler that Wrap returns takes the step and calls next,
+// unless the step ends the call. Each file that is named after a stage documents it.
 type Stage struct {
 	Name string
 	Wrap func(next Handler) Handler

@@ -9,7 +9,8 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// record completes the result and records the call once, however it ended: its span, the audit log, the metrics and the session's history.
+// record completes the result and records the call once, however it ended: its span, the audit log, the
+// metrics and the session's history.
 func (d *Dispatcher) record() Stage {
 	return Stage{Name: "record", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {

@@ -34,8 +34,8 @@ func existsFrom(cwd string) func(string) bool {
 	}
 }
 
-// resolve finds the tool of a command and leases its plugin, or finds the answer that needs no plugin. The call then belongs to the
-// generation of that plugin, even if a reload replaces it.
+// resolve finds the tool of a command and leases its plugin, or finds the answer that needs no plugin. The
+// call then belongs to the generation of that plugin, even if a reload replaces it.
 func (p *Pending) resolve(cmd *router.Command) {
 	p.call.Identity.Command = cmd
 	for {

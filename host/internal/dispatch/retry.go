@@ -13,8 +13,8 @@ const (
 	retryDelay  = 50 * time.Millisecond
 )
 
-// retry repeats a call whose plugin died, if the tool is read-only or idempotent. The first repetition comes at once, because most
-// plugins die by accident; the delay before the others doubles.
+// retry repeats a call whose plugin died, if the tool is read-only or idempotent. The first repetition comes
+// at once, because most plugins die by accident; the delay before the others doubles.
 func (d *Dispatcher) retry() Stage {
 	return Stage{Name: "retry", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {

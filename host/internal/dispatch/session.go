@@ -11,8 +11,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// session adds the session's state to the call, and saves what the call read, changed and left. It loads the state as late as
-// possible because earlier calls may change it.
+// session adds the session's state to the call, and saves what the call read, changed and left. It loads the
+// state as late as possible because earlier calls may change it.
 func (d *Dispatcher) session() Stage {
 	denied := d.Denied
 	if denied == nil {
@@ -48,8 +48,8 @@ func (d *Dispatcher) loadState(c *Call) error {
 	return nil
 }
 
-// saveState saves the result's effects, the plugin's state and the working directory. Of a call that runs inside another one it saves
-// only the effects, because the outer call decides on the session.
+// saveState saves the result's effects, the plugin's state and the working directory. Of a call that runs
+// inside another one it saves only the effects, because the outer call decides on the session.
 func (d *Dispatcher) saveState(c *Call, res *tool.Result) {
 	s := c.Request.Session
 	d.State.Apply(s.ID, res.Effects)

@@ -8,8 +8,9 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// timeout lowers the timeout to what recent calls of the tool needed, and explains a timeout that ended the call. It is inside of hooks,
-// which see the final message, and outside of session, which needs the tool's own.
+// timeout lowers the timeout to what recent calls of the tool needed, and explains a timeout that ended the
+// call. It is inside of hooks, which see the final message, and outside of session, which needs the tool's
+// own.
 func (d *Dispatcher) timeout() Stage {
 	shorten := func(ctx context.Context, _ *Call) (context.Context, context.CancelFunc) { return ctx, func() {} }
 	if d.Adaptive != nil {
@@ -26,8 +27,8 @@ func (d *Dispatcher) timeout() Stage {
 	}}
 }
 
-// shortenTimeout lowers the timeout to what recent calls of the tool needed. It starts now, because these calls tell nothing about earlier
-// waits, for example for a person's answer.
+// shortenTimeout lowers the timeout to what recent calls of the tool needed. It starts now, because these
+// calls tell nothing about earlier waits, for example for a person's answer.
 func (d *Dispatcher) shortenTimeout(ctx context.Context, c *Call) (context.Context, context.CancelFunc) {
 	e := c.Identity.Tool
 	if e.Timeout < 0 {

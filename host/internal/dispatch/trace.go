@@ -8,7 +8,8 @@ import (
 	"toolhost.dev/host/internal/trace"
 )
 
-// phases are the spans that cover what happens before the call runs, by stage. A phase lasts until a stage of another phase begins.
+// phases are the spans that cover what happens before the call runs, by stage. A phase lasts until a stage of
+// another phase begins.
 var phases = map[string]string{"hooks": "permit", "authorize": "permit", "queue": "wait", "limit": "wait"}
 
 // traced records the phase that the stage belongs to.

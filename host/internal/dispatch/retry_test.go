@@ -1,0 +1,33 @@
+package dispatch
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"toolhost.dev/host/internal/registry"
+	"toolhost.dev/sdk/tool"
+)
+
+// A call that died with its plugin is repeated once, if it only reads.
+func TestRetries(t *testing.T) {
+	for name, attempts := range map[string]int{"look": 5, "change": 1} {
+		n := 0
+		d := dispatcher(t, func(context.Context, *tool.Call, tool.Peer) *tool.Result {
+			n++
+			res := tool.Failed(tool.Errorf(tool.Unavailable, "it died"))
+			res.Run.Plugin = "p"
+			return res
+		})
+		if name == "look" {
+			d.Registry.Lookup("", name).Limits = registry.Limits{Attempts: 7, RetryDelay: time.Millisecond}
+			if res := run(t, d, name); n != 7 || res.Run.Attempts != 7 {
+				t.Errorf("%d attempts of 7", n)
+			}
+			d.Registry.Lookup("", name).Limits, n = registry.Limits{}, 0
+		}
+		if res := run(t, d, name); res.Error == nil || n != attempts || res.Run.Attempts != attempts {
+			t.Errorf("%s: %d attempts, %+v", name, n, res.Run)
+		}
+	}
+}
