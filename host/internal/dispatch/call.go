@@ -68,7 +68,7 @@ type Outcome struct {
 // the turn and the room of its call.
 func (c *Call) hold(release func()) { c.held = append(c.held, release) }
 
-// release returns all resources, the last one first.
+// release returns all resources, the last one first. A call that never took its turn leaves the line.
 func (c *Call) release() {
 	for _, release := range slices.Backward(c.held) {
 		release()
@@ -79,6 +79,7 @@ func (c *Call) release() {
 	if c.Identity.Lease != nil {
 		c.Identity.Lease.Release()
 	}
+	c.held, c.ticket, c.Identity.Lease = nil, nil, nil
 }
 
 // message returns the call as the plugin gets it.

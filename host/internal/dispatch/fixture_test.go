@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -97,4 +98,44 @@ func untilDone(ctx context.Context, _ *tool.Call, _ tool.Peer) *tool.Result {
 func begin(d *Dispatcher, id, session, command string) *Pending {
 	s := Session{Session: state.Session{ID: session, Workspace: "/w", Cwd: "/w"}, Roots: []tool.Root{{Path: "/w", Writable: true}}}
 	return d.Begin(Request{ID: id, Command: command, Session: s})
+}
+
+// prepared returns a call as the stages get it.
+func prepared(t *testing.T, d *Dispatcher, command string) *Call {
+	t.Helper()
+	p := begin(d, "1", "s", command)
+	c := &p.call
+	if c.Identity.Answer != nil {
+		t.Fatal(c.Identity.Answer.Error)
+	}
+	c.front, c.shown, c.Decision.Sent = front{}, front{}, c.message()
+	t.Cleanup(c.release)
+	return c
+}
+
+// asked is a front that gives one answer and counts how often it is asked.
+type asked struct {
+	front
+	answer tool.Answer
+	n      int
+}
+
+func (a *asked) Ask(context.Context, tool.Ask) (tool.Answer, error) {
+	a.n++
+	return a.answer, nil
+}
+
+func must(t *testing.T, res *tool.Result, kind tool.Kind, text string) {
+	t.Helper()
+	if res == nil || res.Error == nil || res.Error.Kind != kind || !strings.Contains(res.Error.Message, text) {
+		t.Errorf("%+v, want an error of kind %s with %q", res, kind, text)
+	}
+}
+
+// noNext is the next handler of a stage that must end the call.
+func noNext(t *testing.T) Handler {
+	return func(context.Context, *Call) *tool.Result {
+		t.Error("the call went on")
+		return new(tool.Result)
+	}
 }

@@ -34,3 +34,52 @@ func TestBusyTools(t *testing.T) {
 		t.Error(res.Error)
 	}
 }
+
+func TestLimits(t *testing.T) {
+	for name, set := range map[string]func(*Dispatcher){
+		"host":     func(d *Dispatcher) { d.Gates, d.MaxCalls = new(scheduler.Gates), 1 },
+		"adaptive": func(d *Dispatcher) { d.Adaptive = new(Adaptive) },
+		"both":     func(d *Dispatcher) { d.Gates, d.MaxCalls, d.Adaptive = new(scheduler.Gates), 1, new(Adaptive) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := dispatcher(t, ok)
+			set(d)
+			d.Registry.Lookup("", "look").Limits.MaxConcurrent = 1
+			ran := func(context.Context, *Call) *tool.Result { return &tool.Result{Output: "ran"} }
+			outer := prepared(t, d, "look")
+			res := d.limit().Wrap(func(context.Context, *Call) *tool.Result {
+				gone, cancel := context.WithCancel(t.Context())
+				cancel()
+				other := prepared(t, d, "look")
+				must(t, d.limit().Wrap(noNext(t))(gone, other), tool.Canceled, "")
+				if !other.Outcome.Waited || !other.Outcome.Full {
+					t.Errorf("%+v", other.Outcome)
+				}
+				inner := prepared(t, d, "look")
+				inner.Identity.Depth = 1
+				return d.limit().Wrap(ran)(t.Context(), inner)
+			})(t.Context(), outer)
+			if res.Output != "ran" || outer.Outcome.Waited || outer.Outcome.Full {
+				t.Errorf("%+v, %+v", res, outer.Outcome)
+			}
+			outer.release()
+			again := prepared(t, d, "look")
+			if res := d.limit().Wrap(ran)(t.Context(), again); res.Output != "ran" || again.Outcome.Waited {
+				t.Errorf("the room was not returned: %+v, %+v", res, again.Outcome)
+			}
+		})
+	}
+}
+
+// A tool that measures its own time, or whose calls run alone, has no adaptive limit.
+func TestToolsWithoutAnAdaptiveLimit(t *testing.T) {
+	d := dispatcher(t, ok)
+	d.Adaptive = new(Adaptive)
+	d.Registry.Lookup("", "stat").Timeout = -1
+	for name, limited := range map[string]bool{"look": true, "change": false, "stat": false} {
+		run(t, d, name)
+		if st := d.Adaptive.Limits.State(name); (st != nil) != limited {
+			t.Errorf("%s: %+v", name, st)
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -46,5 +47,17 @@ func TestACallThatWaitedIsJudgedAgain(t *testing.T) {
 	wg.Wait()
 	if !results[0].Success() || results[1].Error == nil || results[1].Error.Kind != tool.Security || calls.Load() != 1 {
 		t.Errorf("%+v, %+v, %d calls", results[0].Error, results[1].Error, calls.Load())
+	}
+}
+
+func TestOnlyACallThatWaitedIsJudgedAgain(t *testing.T) {
+	d := dispatcher(t, ok)
+	for waited, want := range map[bool]string{false: "ran", true: ""} {
+		c := prepared(t, d, "change --path /x") // as if the path had been allowed before
+		c.Outcome.Waited = waited
+		res := d.reauthorize().Wrap(func(context.Context, *Call) *tool.Result { return &tool.Result{Output: "ran"} })(t.Context(), c)
+		if res.Output != want || waited != (c.Decision.Policy != nil && c.Decision.Policy.Effect == policy.Deny) {
+			t.Errorf("%+v, %+v", res, c.Decision.Policy)
+		}
 	}
 }

@@ -31,3 +31,28 @@ func TestRetries(t *testing.T) {
 		}
 	}
 }
+
+// Neither a tool's own failure nor a call that its caller gave up is repeated.
+func TestNoRetry(t *testing.T) {
+	d := dispatcher(t, ok)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, try := range map[string]struct {
+		ctx context.Context
+		res tool.Result
+	}{
+		"canceled":    {gone, tool.Result{Error: tool.Errorf(tool.Unavailable, "it died"), Run: tool.Run{Plugin: "p"}}},
+		"not started": {t.Context(), tool.Result{Error: tool.Errorf(tool.Unavailable, "it is suspended")}},
+		"failure":     {t.Context(), tool.Result{Error: tool.Errorf(tool.NotFound, "no file"), Run: tool.Run{Plugin: "p"}}},
+	} {
+		n := 0
+		res := d.retry().Wrap(func(context.Context, *Call) *tool.Result {
+			n++
+			out := try.res
+			return &out
+		})(try.ctx, prepared(t, d, "look"))
+		if n != 1 || res.Run.Attempts != 1 {
+			t.Errorf("%s: %d attempts, %+v", name, n, res.Run)
+		}
+	}
+}

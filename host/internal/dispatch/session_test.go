@@ -74,3 +74,29 @@ func TestDirectoriesAndFiles(t *testing.T) {
 		}
 	}
 }
+
+// A read-only tool gets no state, and a call inside another one leaves only its effects.
+func TestTheStateOfAChildCall(t *testing.T) {
+	d := dispatcher(t, ok)
+	d.State.SavePluginState("s", "p", []byte("old"))
+	known := tool.FileState{Path: "/w/f", Size: 3, ModTime: time.Unix(1, 0)}
+	for name, want := range map[string]string{"look": "", "change": "old"} {
+		c := prepared(t, d, name)
+		c.Identity.Depth = 1
+		d.session().Wrap(func(_ context.Context, c *Call) *tool.Result {
+			if got := string(c.Decision.Sent.SessionState); got != want {
+				t.Errorf("%s: %q, want %q", name, got, want)
+			}
+			return &tool.Result{SessionState: []byte("new"), Cwd: "/w/sub", Effects: []tool.Effect{{Operation: tool.OpRead, File: known}}}
+		})(t.Context(), c)
+	}
+	if s, err := d.State.PluginState("s", "p"); err != nil || string(s) != "old" {
+		t.Errorf("%q %v", s, err)
+	}
+	if s, ok, _ := d.State.Session("s"); ok {
+		t.Errorf("%+v", s)
+	}
+	if _, ok, err := d.State.FileState("s", "/w/f"); !ok || err != nil {
+		t.Errorf("the effect is lost: %v", err)
+	}
+}
