@@ -41,11 +41,6 @@ func TestCallsOfCommands(t *testing.T) {
 			code := g.handle(ctx, wire.Request{Name: "tool:look", Cwd: "/w/sub", Args: args}, shim.Streams{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs})
 			order = append(order, fmt.Sprint("status ", code))
 		}
-		gone, cancel := context.WithCancel(ctx)
-		cancel()
-		for range maxChildren + 1 { // a slot may be free or not: none is kept
-			g.handle(gone, wire.Request{Name: "tool:nope", Cwd: "/w"}, shim.Streams{Stdin: strings.NewReader(""), Stdout: &out, Stderr: new(strings.Builder)})
-		}
 		return &tool.Result{Output: call.Commands.Token, SessionState: []byte("kept")}
 	}}
 	d.Plugins = l
@@ -72,5 +67,31 @@ func TestCallsOfCommands(t *testing.T) {
 	}
 	if l.taken.Load() != l.released.Load() {
 		t.Errorf("%d leases taken, %d released", l.taken.Load(), l.released.Load())
+	}
+}
+
+// A child call whose command has gone before there is a slot for it returns its lease.
+func TestAChildCallThatDoesNotGetToRun(t *testing.T) {
+	l := &leased{plugins: ok}
+	d := dispatcher(t, nil)
+	d.Plugins = l
+	cc := d.childCalls(prepared(t, d, "change"))
+	for range maxChildren {
+		cc.slots <- struct{}{}
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if code := cc.handle(gone, wire.Request{Name: "tool:look", Cwd: "/w"}, shim.Streams{}); code != shim.StatusCannotRun || l.taken.Load() != 2 || l.released.Load() != 1 {
+		t.Errorf("status %d, %d leases taken, %d released", code, l.taken.Load(), l.released.Load())
+	}
+}
+
+func TestChildCallsOfChildCallsEnd(t *testing.T) {
+	d := dispatcher(t, ok)
+	parent := prepared(t, d, "change")
+	parent.Identity.Depth = maxDepth
+	var errs strings.Builder
+	if code := d.childCalls(parent).handle(t.Context(), wire.Request{Name: "tool:look", Cwd: "/w"}, shim.Streams{Stderr: &errs}); code != shim.StatusUsage || !strings.Contains(errs.String(), "9 deep") {
+		t.Errorf("status %d, %q", code, errs.String())
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"toolhost.dev/host/internal/hook"
 	"toolhost.dev/host/internal/scheduler"
 	"toolhost.dev/sdk/tool"
 )
@@ -42,7 +43,9 @@ func TestAFallbackKeepsTheTurnAndTheRoomOfItsCall(t *testing.T) {
 				}
 				return &tool.Result{Output: call.Tool}
 			})
-			d.Gates, d.MaxCalls = new(scheduler.Gates), 1
+			if name == "room" {
+				d.Gates, d.MaxCalls = new(scheduler.Gates), 1
+			}
 			d.Registry.Lookup("", "look").Limits.Fallback = "change"
 			var wg sync.WaitGroup
 			first := begin(d, "1", "s", "look")
@@ -155,5 +158,41 @@ func TestFallback(t *testing.T) {
 	limits.Fallback = "change"
 	if res := run(t, d, "look"); res.Error == nil || res.Error.Kind != tool.NotFound {
 		t.Errorf("an answer of the tool is no reason: %+v", res)
+	}
+}
+
+func TestNoFallbackForACallerThatHasGone(t *testing.T) {
+	l := &leased{plugins: ok}
+	d := dispatcher(t, nil)
+	d.Plugins = l
+	d.Registry.Lookup("", "look").Limits.Fallback = "change"
+	c := prepared(t, d, "look")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	must(t, d.fallback().Wrap(func(context.Context, *Call) *tool.Result {
+		c.Outcome.Ran = true
+		return unavailable()
+	})(ctx, c), tool.Unavailable, "it is down")
+	if l.taken.Load() != 1 {
+		t.Errorf("%d leases", l.taken.Load())
+	}
+}
+
+// What hooks hide of a call does not hide its fallback, for which other hooks are responsible.
+func TestTheFrontSeesAFallback(t *testing.T) {
+	d := dispatcher(t, func(_ context.Context, call *tool.Call, peer tool.Peer) *tool.Result {
+		peer.Output(tool.Stdout, []byte(call.Tool))
+		if call.Tool == "look" {
+			return unavailable()
+		}
+		return new(tool.Result)
+	})
+	d.Hooks = hook.New([]hook.Hook{{Name: "h", On: []tool.HookEvent{tool.HookAfter}, Tools: []string{"look"}, Handler: hookFunc(func(context.Context, *tool.HookInput) (*tool.HookAnswer, error) {
+		return nil, nil
+	})}})
+	d.Registry.Lookup("", "look").Limits.Fallback = "change"
+	f := new(heard)
+	if res := begin(d, "1", "s", "look").Run(t.Context(), f); !res.Success() || f.n != 1 {
+		t.Errorf("%+v, shown %d times", res, f.n)
 	}
 }

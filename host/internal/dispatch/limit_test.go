@@ -83,3 +83,23 @@ func TestToolsWithoutAnAdaptiveLimit(t *testing.T) {
 		}
 	}
 }
+
+// A call that gives up at the host's limit returns its room in the tool at once.
+func TestRoomInTheToolIsReturned(t *testing.T) {
+	d := dispatcher(t, ok)
+	d.Gates, d.MaxCalls = new(scheduler.Gates), 1
+	d.Registry.Lookup("", "look").Limits.MaxConcurrent = 1
+	leave, err := d.Gates.Enter(t.Context(), "", scheduler.Limits{Max: 1}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leave()
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	must(t, d.limit().Wrap(noNext(t))(gone, prepared(t, d, "look")), tool.Canceled, "")
+	if leave, err := d.Gates.Enter(t.Context(), "look", scheduler.Limits{Max: 1, Queue: -1}, 0); err != nil {
+		t.Error(err)
+	} else {
+		leave()
+	}
+}
