@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"toolhost.dev/sdk/tool"
@@ -15,9 +16,9 @@ func addDenials(res *tool.Result, denials []string) {
 	if len(denials) == 0 {
 		return
 	}
-	shown := denials
+	shown := slices.Clone(denials[:min(len(denials), maxDenials)])
 	if more := len(denials) - maxDenials; more > 0 {
-		shown = append(denials[:maxDenials:maxDenials], fmt.Sprintf("The sandbox refused %d more things", more))
+		shown = append(shown, fmt.Sprintf("The sandbox refused %d more things", more))
 	}
 	for _, text := range shown {
 		note := "[" + text + ".]"

@@ -8,6 +8,9 @@ package dispatch
 import (
 	"context"
 	"encoding/json"
+	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -45,6 +48,14 @@ type Request struct {
 type Session struct {
 	state.Session
 	Roots []tool.Root
+}
+
+// Contains reports whether a directory is in one of the session's roots.
+func (s Session) Contains(dir string) bool {
+	dir = filepath.Clean(dir)
+	return filepath.IsAbs(dir) && slices.ContainsFunc(s.Roots, func(r tool.Root) bool {
+		return dir == r.Path || strings.HasPrefix(dir, strings.TrimSuffix(r.Path, "/")+"/")
+	})
 }
 
 // Front receives the events of a call while it runs, and answers its questions.

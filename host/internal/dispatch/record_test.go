@@ -43,10 +43,10 @@ func TestEveryCallIsAuditedOnce(t *testing.T) {
 	d.Registry.Lookup("", "change").Limits.Fallback = "look"
 	d.Policy = policy.New(policy.Rules{Rules: []policy.Rule{{Effect: policy.Allow, Name: "set", At: "f:1", Tools: []string{"look"}, Set: map[string]json.RawMessage{"text": json.RawMessage(`"set"`)}}}})
 	d.Hooks = hook.New([]hook.Hook{{Name: "h", On: []tool.HookEvent{tool.HookBefore}, Handler: hookFunc(func(_ context.Context, in *tool.HookInput) (*tool.HookAnswer, error) {
-		switch {
-		case in.Tool == "brief":
+		switch in.Tool {
+		case "brief":
 			return &tool.HookAnswer{Decision: tool.HookDeny, Reason: "not that."}, nil
-		case in.Tool == "stat":
+		case "stat":
 			return &tool.HookAnswer{Arguments: json.RawMessage(`{"text":"hooked"}`)}, nil
 		}
 		return nil, nil

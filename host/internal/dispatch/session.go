@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -73,12 +72,4 @@ func (d *Dispatcher) saveState(c *Call, res *tool.Result) {
 		s.Cwd = filepath.Clean(res.Cwd)
 		d.State.SaveSession(s.Session)
 	}
-}
-
-// Contains reports whether a directory is in one of the session's roots.
-func (s Session) Contains(dir string) bool {
-	dir = filepath.Clean(dir)
-	return filepath.IsAbs(dir) && slices.ContainsFunc(s.Roots, func(r tool.Root) bool {
-		return dir == r.Path || strings.HasPrefix(dir, strings.TrimSuffix(r.Path, "/")+"/")
-	})
 }
