@@ -1,39 +1,80 @@
 package dispatch
 
 import (
+	"context"
+
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/trace"
 )
 
-// trace begins the span of the call. Without a tracer the call passes on what it is a part of.
-func (p *Pending) trace() {
-	p.span, p.at = p.d.Tracer.Start(p.req.Trace, "call")
-	p.span.Served()
+// phases are the spans that cover what happens before the call runs, by stage. A phase lasts until a stage of
+// another phase begins.
+var phases = map[string]string{"hooks": "permit", "authorize": "permit", "queue": "wait", "limit": "wait"}
+
+// traced records the phase that the stage belongs to.
+func (d *Dispatcher) traced(stage string, next Handler) Handler {
+	if d.Tracer == nil {
+		return next
+	}
+	name := phases[stage]
+	return func(ctx context.Context, c *Call) *tool.Result {
+		c.enterPhase(d.Tracer, name)
+		defer c.enterPhase(d.Tracer, "") // a stage that ends the call ends its phase
+		return next(ctx, c)
+	}
 }
 
-// step begins the span of a part of the call.
-func (p *Pending) step(name string) *trace.Span {
-	if p.span == nil {
-		return nil
+// enterPhase ends the current phase and begins another one. An empty name begins none.
+func (c *Call) enterPhase(t *trace.Tracer, name string) {
+	if c.span == nil || name == c.phaseName {
+		return
 	}
-	s, _ := p.d.Tracer.Start(p.at, name)
-	return s
+	c.phase.End()
+	c.phase, c.phaseName = nil, name
+	if name != "" {
+		c.phase, _ = t.Start(c.at, name)
+	}
 }
 
-// enter begins the span of what the plugin does, and tells it of that.
-func (p *Pending) enter(call *tool.Call) *trace.Span {
-	if !p.at.Valid() {
+// startSpan begins the span of the call. Without a tracer the plugin gets the caller's trace context.
+func (c *Call) startSpan(t *trace.Tracer) {
+	c.span, c.at = t.Start(c.Request.Trace, "call")
+	c.span.Served()
+}
+
+// endSpan ends the span of the call. It contains no arguments, results or messages, because they may be secret.
+func (c *Call) endSpan(res *tool.Result) {
+	s := c.span
+	if s == nil {
+		return
+	}
+	c.span = nil
+	if res.Run.Tool != "" {
+		s.Rename("call " + res.Run.Tool)
+	}
+	s.Set("toolhost.tool", res.Run.Tool)
+	s.Set("toolhost.layer", string(c.Identity.Command.Layer))
+	s.Set("toolhost.call", c.Request.ID)
+	s.Set("toolhost.session", c.Request.Session.ID)
+	s.Set("toolhost.parent", c.Identity.Parent)
+	fail(s, res)
+	s.End()
+}
+
+// startRun begins the span of what the plugin does, and passes its context to the plugin.
+func (c *Call) startRun(t *trace.Tracer) *trace.Span {
+	if !c.at.Valid() {
 		return nil
 	}
-	s, at := p.d.Tracer.Start(p.at, "run "+call.Tool)
+	s, at := t.Start(c.at, "run "+c.Decision.Sent.Tool)
 	s.Asked()
-	p.within = at
-	call.Trace = map[string]string{trace.Header: at.String()}
+	c.within = at
+	c.Decision.Sent.Trace = map[string]string{trace.Header: at.String()}
 	return s
 }
 
-func leaveSpan(s *trace.Span, res *tool.Result) {
+func endRun(s *trace.Span, res *tool.Result) {
 	s.Set("toolhost.plugin", res.Run.Plugin)
 	s.Set("toolhost.plugin.version", res.Run.PluginVersion)
 	s.Set("toolhost.attempts", res.Run.Attempts)
@@ -42,26 +83,7 @@ func leaveSpan(s *trace.Span, res *tool.Result) {
 	s.End()
 }
 
-// ended ends the span of the call. What stands in arguments, results and messages stays out of
-// it: it may be secret.
-func (p *Pending) ended(res *tool.Result) {
-	s := p.span
-	if s == nil {
-		return
-	}
-	p.span = nil
-	if res.Run.Tool != "" {
-		s.Rename("call " + res.Run.Tool)
-	}
-	s.Set("toolhost.tool", res.Run.Tool)
-	s.Set("toolhost.layer", string(p.command.Layer))
-	s.Set("toolhost.call", p.req.ID)
-	s.Set("toolhost.session", p.req.Session.ID)
-	s.Set("toolhost.parent", p.parent)
-	fail(s, res)
-	s.End()
-}
-
+// fail marks a span with the kind of the result's error.
 func fail(s *trace.Span, res *tool.Result) {
 	if res.Error != nil {
 		s.Set("error.type", string(res.Error.Kind))

@@ -1,0 +1,54 @@
+package dispatch
+
+import (
+	"encoding/json"
+	"time"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/state"
+)
+
+// audit adds the call to the audit log: what it was, what was decided on it, and how it ended.
+func (d *Dispatcher) audit(c *Call, res *tool.Result) {
+	id := &c.Identity
+	e := state.AuditEntry{
+		At: id.Started, Session: c.Request.Session.ID, Workspace: c.Request.Session.Workspace, Call: c.Request.ID, Parent: id.Parent, Tool: res.Run.Tool, Layer: string(id.Command.Layer),
+		Arguments: c.auditArguments(), Duration: time.Since(id.Started), Outcome: "success", Trace: c.at.ID(), Plugin: res.Run.Plugin, Version: res.Run.PluginVersion,
+	}
+	if e.Tool == "" {
+		e.Tool = id.Command.Name
+		if id.Command.Namespace != "" {
+			e.Tool = id.Command.Namespace + ":" + e.Tool
+		}
+	}
+	if e.Plugin == "" && id.Tool != nil {
+		e.Plugin = id.Tool.Plugin
+	}
+	for _, o := range c.Decision.Hooks {
+		e.Hooks = append(e.Hooks, o.String())
+	}
+	if p := c.Decision.Policy; p != nil {
+		e.Decision, e.Rule, e.Answered, e.Rewritten = string(p.Effect), p.Rule, p.Answered, p.Rewritten
+	}
+	if res.Error != nil {
+		e.Outcome, e.Error = string(res.Error.Kind), res.Error.Message
+	}
+	d.State.AddAudit(e)
+}
+
+// auditArguments returns the arguments of the call: as the plugin got them, or as they came if the call was
+// answered without one.
+func (c *Call) auditArguments() json.RawMessage {
+	switch {
+	case c.Decision.Sent != nil:
+		return c.Decision.Sent.Arguments
+	case c.Request.Name != "":
+		return c.Request.Arguments
+	}
+	b, err := json.Marshal(map[string]string{"command": c.Identity.Command.Raw})
+	if err != nil { // a string marshals
+		panic(err)
+	}
+	return b
+}

@@ -1,0 +1,83 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/hook"
+	"toolhost.dev/host/internal/policy"
+)
+
+// before passes the call to the hooks. Arguments that they change are checked like the call's own, and the
+// rules see only the changed ones.
+func (c *Call) before(ctx context.Context, hooks []*hook.Hook) error {
+	name := c.Identity.Tool.FullName()
+	args, log, err := hook.Before(ctx, hooks, c.hookInput(tool.HookBefore), hook.Caller{Check: c.checkChanged, Ask: c.askForHook})
+	c.Decision.Hooks = log
+	refusal := (*hook.RefusalError)(nil)
+	switch {
+	case errors.As(err, &refusal):
+		c.Decision.Policy = &policy.Decision{Effect: policy.Deny, Rule: refusal.By.String(), Reason: refusal.Reason}
+		return tool.Errorf(tool.PermissionDenied, "%s is not run: %w.", name, trimmed(err))
+	case err != nil:
+		return err
+	}
+	if args != nil {
+		c.Decision.Arguments = nil                                          // Unmarshal would keep arguments that the hooks removed
+		if err := json.Unmarshal(args, &c.Decision.Arguments); err != nil { // checkChanged made it
+			return err
+		}
+		c.Decision.Sent.Arguments = args
+	}
+	return nil
+}
+
+// checkChanged checks and completes arguments that a hook changed.
+func (c *Call) checkChanged(raw json.RawMessage) (json.RawMessage, error) {
+	var given map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &given); err != nil {
+		return nil, err
+	}
+	args, bad := c.Identity.Tool.Schema().Check(given)
+	if len(bad) > 0 {
+		var all []string
+		for _, v := range bad {
+			all = append(all, v.Message)
+		}
+		return nil, errors.New(strings.Join(all, "; "))
+	}
+	return object(args), nil
+}
+
+// askForHook asks a person on behalf of a hook. The answer is valid for this call only.
+func (c *Call) askForHook(ctx context.Context, by *hook.Hook, args json.RawMessage, reason string) error {
+	name := c.Identity.Tool.FullName()
+	if reason == "" {
+		reason = fmt.Sprintf("%s asks about a call of %s", by, name)
+	}
+	a, err := c.front.Ask(ctx, tool.Ask{Permission: &tool.Permission{
+		Kind: name, Title: reason, Patterns: []string{name + " " + string(args)}, Metadata: map[string]any{"rule": by.String(), "reason": reason},
+	}})
+	switch {
+	case err != nil:
+		return err
+	case a.Outcome == tool.Accepted:
+		return nil
+	case a.Message != "":
+		return fmt.Errorf("it asks (%s), and the answer is no: %s", reason, a.Message)
+	}
+	return fmt.Errorf("it asks (%s), and the answer is no (%s)", reason, a.Outcome)
+}
+
+func (c *Call) hookInput(event tool.HookEvent) tool.HookInput {
+	sent := c.Decision.Sent
+	return tool.HookInput{
+		Event: event, Tool: c.Identity.Tool.FullName(), CallID: sent.ID, MessageID: sent.MessageID, SessionID: sent.SessionID,
+		Cwd: sent.Cwd, Workspace: c.Request.Session.Workspace, Arguments: sent.Arguments,
+	}
+}

@@ -1,0 +1,44 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// A result is cached if its call took at least slow, and the tool was called at least often times.
+const (
+	slow  = 10 * time.Millisecond
+	often = 3
+)
+
+// cache returns an earlier result of a cacheable tool if the files that it was made of did not change.
+func (d *Dispatcher) cache() Stage {
+	if d.Adaptive == nil {
+		return Stage{}
+	}
+	results := &d.Adaptive.Results
+	return Stage{Name: "cache", Wrap: func(next Handler) Handler {
+		return func(ctx context.Context, c *Call) *tool.Result {
+			key, ok := cacheKey(c)
+			if !ok {
+				return next(ctx, c)
+			}
+			if res := results.Get(key, c.Request.Session.Contains); res != nil {
+				res.Run = tool.Run{Plugin: res.Run.Plugin, PluginVersion: res.Run.PluginVersion, CacheHit: true}
+				return res
+			}
+			began := time.Now()
+			res := next(ctx, c)
+			took := time.Since(began)
+			// A link may lead elsewhere by now.
+			if again, ok := cacheKey(c); ok && again == key && took >= slow {
+				if count, _, _ := d.Metrics.Tool(c.Identity.Tool.FullName()).Taken(); count+1 >= often {
+					results.Put(key, res)
+				}
+			}
+			return res
+		}
+	}}
+}

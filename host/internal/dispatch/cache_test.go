@@ -1,0 +1,93 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"toolhost.dev/host/internal/metrics"
+	"toolhost.dev/host/internal/resultcache"
+	"toolhost.dev/sdk/tool"
+)
+
+func TestCachedResults(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	d := dispatcher(t, func(context.Context, *tool.Call, tool.Peer) *tool.Result {
+		n++
+		time.Sleep(slow)
+		return &tool.Result{Output: "ok", Run: tool.Run{Plugin: "p", PluginVersion: "1"}}
+	})
+	d.Metrics, d.Adaptive = new(metrics.Metrics), new(Adaptive)
+	var last *tool.Result
+	for range often + 2 {
+		last = run(t, d, "stat --text x")
+	}
+	if n != often || !last.Run.CacheHit || last.Run.Attempts != 0 || last.Run.Plugin != "p" || last.Output != "ok" {
+		t.Errorf("%d calls, %+v", n, last)
+	}
+	if a := d.Adapted("stat"); a == nil || a.Limit == 0 {
+		t.Errorf("%+v", a)
+	}
+}
+
+func TestWhatAResultDependsOn(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(dir, "link")
+	for _, name := range []string{"a", "b"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("a", link); err != nil {
+		t.Fatal(err)
+	}
+	d := dispatcher(t, ok)
+	of := func(change func(c *Call)) (resultcache.Key, bool) {
+		c := prepared(t, d, "stat --path "+link)
+		change(c)
+		return cacheKey(c)
+	}
+	same := func(*Call) {}
+	first, ok := of(same)
+	if again, _ := of(same); !ok || again != first {
+		t.Fatalf("%v, %v", again, first)
+	}
+	for name, change := range map[string]func(c *Call){
+		"cwd":       func(c *Call) { c.Decision.Sent.Cwd = "/" },
+		"roots":     func(c *Call) { c.Decision.Sent.Roots = nil },
+		"arguments": func(c *Call) { c.Decision.Sent.Arguments = json.RawMessage(`{}`) },
+		"plugin":    func(c *Call) { c.Identity.Lease = versioned{c.Identity.Lease} },
+		"link": func(*Call) {
+			_ = os.Remove(link)
+			_ = os.Symlink("b", link)
+		},
+	} {
+		if key, ok := of(change); !ok || key == first {
+			t.Errorf("%s does not count", name)
+		}
+	}
+	for name, change := range map[string]func(c *Call){
+		"commands":  func(c *Call) { c.Decision.Sent.Commands = new(tool.Commands) },
+		"no file":   func(c *Call) { c.Decision.Arguments["path"] = json.RawMessage(`"nope"`) },
+		"no path":   func(c *Call) { c.Decision.Arguments["path"] = json.RawMessage(`1`) },
+		"cacheable": func(c *Call) { c.Identity.Tool = d.Registry.Lookup("", "look") },
+	} {
+		if _, ok := of(change); ok {
+			t.Errorf("%s: it is cached", name)
+		}
+	}
+}
+
+type versioned struct{ Place }
+
+func (versioned) Version() any { return 2 }

@@ -1,0 +1,56 @@
+package dispatch
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"toolhost.dev/host/internal/resultcache"
+)
+
+// cacheKey returns all that the result of a call depends on, except the contents of files. ok is false if it
+// may depend on more.
+func cacheKey(c *Call) (key resultcache.Key, ok bool) {
+	sent, traits := c.Decision.Sent, c.Identity.Tool.Definition.Traits
+	if !traits.Cacheable || !traits.ReadOnly || sent.Commands != nil {
+		return key, false
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%q %q %q", c.Identity.Tool.FullName(), sent.Cwd, sent.Arguments)
+	for _, r := range sent.Roots {
+		fmt.Fprintf(&b, " %q %t", r.Path, r.Writable)
+	}
+	for _, param := range c.Identity.Tool.Schema().Params() {
+		raw, given := c.Decision.Arguments[param.Name]
+		if param.Path == "" || !given {
+			continue
+		}
+		if param.Path == "diff" || !addTargets(&b, raw, sent.Cwd) {
+			return key, false
+		}
+	}
+	return resultcache.Key{Plugin: c.Identity.Lease.Version(), Call: b.String()}, true
+}
+
+// addTargets adds to a key the files that an argument names, with links resolved. It reports whether all of
+// them exist.
+func addTargets(b *strings.Builder, raw json.RawMessage, cwd string) bool {
+	var paths []string
+	if one := ""; json.Unmarshal(raw, &one) == nil {
+		paths = []string{one}
+	} else if json.Unmarshal(raw, &paths) != nil {
+		return false
+	}
+	for _, path := range paths {
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(cwd, path)
+		}
+		target, err := filepath.EvalSymlinks(path)
+		if err != nil {
+			return false
+		}
+		fmt.Fprintf(b, " %q", target)
+	}
+	return true
+}

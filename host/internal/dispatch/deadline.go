@@ -1,0 +1,53 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/registry"
+)
+
+// deadline limits the whole call, with all that it waits for, to the configured timeout.
+func (d *Dispatcher) deadline() Stage {
+	return Stage{Name: "deadline", Wrap: func(next Handler) Handler {
+		return func(ctx context.Context, c *Call) *tool.Result {
+			c.Outcome.Limit = d.configured(c.Identity.Tool)
+			ctx, cancel := context.WithTimeout(ctx, c.Outcome.Limit)
+			defer cancel()
+			return next(ctx, c)
+		}
+	}}
+}
+
+// configured returns the timeout that the tool and the configuration set.
+func (d *Dispatcher) configured(e *registry.Entry) time.Duration {
+	switch t := e.Timeout; {
+	case t < 0:
+		return MaxTimeout
+	case t > 0:
+		return t
+	}
+	return d.Timeout
+}
+
+// gaveUp returns the result of a call that stopped waiting because of err.
+func (c *Call) gaveUp(ctx context.Context, err error, waitedFor string) *tool.Result {
+	if errors.Is(err, context.DeadlineExceeded) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		err = tool.Errorf(tool.Timeout, "%[1]s did not come to run within %[2]s, because it waited for %[3]s. Try again later, or raise the limit in the configuration: tool %[1]q { timeout = \"…\" }.",
+			c.Identity.Tool.FullName(), c.Outcome.Limit, waitedFor)
+	}
+	res := refused(err)
+	res.Run.QueueTime = time.Since(c.Identity.Started)
+	return res
+}
+
+// notPermitted returns the result of a call that hooks or rules refused, or whose time ended while they decided.
+func (c *Call) notPermitted(ctx context.Context, err error) *tool.Result {
+	if ctx.Err() == nil {
+		return refused(err)
+	}
+	return c.gaveUp(ctx, err, "hooks, or for a person's answer")
+}

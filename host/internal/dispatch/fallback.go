@@ -1,0 +1,70 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/registry"
+	"toolhost.dev/host/router"
+)
+
+// fallback runs the operator's fallback tool if the call failed with Unavailable or Timeout. If that fails
+// too, the first result stays. The stage is outside of record, so that both calls are recorded.
+func (d *Dispatcher) fallback() Stage {
+	return Stage{Name: "fallback", Wrap: func(next Handler) Handler {
+		return func(ctx context.Context, c *Call) *tool.Result {
+			res := next(ctx, c)
+			if !wantsFallback(c, res) || ctx.Err() != nil {
+				return res
+			}
+			d := d.latest()
+			e := d.Registry.Find(c.Identity.Tool.Limits.Fallback)
+			if e == nil {
+				return res
+			}
+			other := d.pendingFallback(c, e).Run(ctx, c.front)
+			if !other.Success() {
+				return res
+			}
+			annotate(other, "fallback_for", c.Identity.Tool.FullName())
+			annotate(other, "fallback_because", res.Error.Message)
+			other.Run.CallID = c.Request.ID
+			return other
+		}
+	}}
+}
+
+// wantsFallback reports whether a fallback may replace the result. A call that never got to its tool's limits
+// has none, because another tool would wait for the same things.
+func wantsFallback(c *Call, res *tool.Result) bool {
+	return c.Identity.Tool.Limits.Fallback != "" && res.Error != nil && (res.Error.Kind == tool.Unavailable || res.Error.Kind == tool.Timeout) &&
+		(c.Outcome.Ran || c.Outcome.Full) && c.Identity.Depth < maxDepth
+}
+
+// pendingFallback returns the call of tool e that replaces the call c. It runs in the turn and the room of c.
+func (d *Dispatcher) pendingFallback(c *Call, e *registry.Entry) *Pending {
+	limits := c.Identity.Tool.Limits
+	p := d.pending(Request{
+		ID: c.Request.ID + ".fallback", MessageID: c.Request.MessageID, Session: c.Request.Session, Name: limits.Fallback,
+		Arguments: translate(c.Decision.Arguments, limits.FallbackParams, e), Trace: c.at,
+	}, c)
+	p.resolve(router.Function(p.call.Request.Name, p.call.Request.Arguments, d.Registry))
+	return p
+}
+
+// translate renames arguments for another tool, and removes those that the tool does not have.
+func translate(args map[string]json.RawMessage, names map[string]string, e *registry.Entry) json.RawMessage {
+	out := make(map[string]json.RawMessage, len(args))
+	schema := e.Schema()
+	for name, v := range args {
+		if to := names[name]; to != "" {
+			name = to
+		}
+		if schema.Param(name) != nil {
+			out[name] = v
+		}
+	}
+	return object(out)
+}

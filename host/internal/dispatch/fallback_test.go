@@ -1,0 +1,198 @@
+package dispatch
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"toolhost.dev/host/internal/hook"
+	"toolhost.dev/host/internal/scheduler"
+	"toolhost.dev/sdk/tool"
+)
+
+// A fallback runs in the turn and the room of its call, which other calls must not get before it ends.
+func TestAFallbackKeepsTheTurnAndTheRoomOfItsCall(t *testing.T) {
+	for name, session := range map[string]string{"turn": "s", "room": "other"} {
+		t.Run(name, func(t *testing.T) {
+			var order []string
+			var mu sync.Mutex
+			falling, second := make(chan struct{}), make(chan struct{}, 1)
+			d := dispatcher(t, func(_ context.Context, call *tool.Call, _ tool.Peer) *tool.Result {
+				note := func(s string) {
+					mu.Lock()
+					defer mu.Unlock()
+					order = append(order, s)
+				}
+				switch {
+				case call.ID == "2":
+					note("second")
+					second <- struct{}{}
+				case call.Tool == "look":
+					return unavailable()
+				default:
+					close(falling)
+					select {
+					case <-second: // which is the mistake
+					case <-time.After(100 * time.Millisecond):
+					}
+					note("fallback")
+				}
+				return &tool.Result{Output: call.Tool}
+			})
+			if name == "room" {
+				d.Gates, d.MaxCalls = new(scheduler.Gates), 1
+			}
+			d.Registry.Lookup("", "look").Limits.Fallback = "change"
+			var wg sync.WaitGroup
+			first := begin(d, "1", "s", "look")
+			next := begin(d, "2", session, "change")
+			wg.Go(func() {
+				if res := first.Run(t.Context(), front{}); res.Output != "change" {
+					t.Errorf("%+v", res)
+				}
+			})
+			<-falling
+			wg.Go(func() { next.Run(t.Context(), front{}) })
+			wg.Wait()
+			if !slices.Equal(order, []string{"fallback", "second"}) {
+				t.Errorf("%v", order)
+			}
+		})
+	}
+}
+
+// Only a tool that cannot run, or fails, has a fallback. A call that is still waiting for its session, for
+// hooks or for an answer has none.
+func TestNoFallbackForACallThatDidNotReachItsTool(t *testing.T) {
+	var fell atomic.Bool
+	d := dispatcher(t, func(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result {
+		if call.Tool == "look" {
+			fell.Store(true)
+			return &tool.Result{}
+		}
+		return untilDone(ctx, call, peer)
+	})
+	d.Registry.Lookup("", "brief").Limits.Fallback = "look"
+
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	first, second := begin(d, "1", "s", "change"), begin(d, "2", "s", "brief")
+	wg.Go(func() { first.Run(ctx, front{}) })
+	res := second.Run(t.Context(), front{})
+	if res.Error == nil || res.Error.Kind != tool.Timeout || !strings.Contains(res.Error.Message, "brief did not come to run within 50ms, because it waited for other calls") || fell.Load() {
+		t.Errorf("%v, fallback %t", res.Error, fell.Load())
+	}
+	stop()
+	wg.Wait()
+
+	d = dispatcher(t, d.Plugins.(plugins))
+	d.Registry.Lookup("", "brief").Limits.Fallback = "look"
+	d.Hooks = hookOn(tool.HookBefore, func(ctx context.Context, in *tool.HookInput) (*tool.HookAnswer, error) {
+		if in.Tool == "brief" {
+			<-ctx.Done()
+		}
+		return nil, nil
+	})
+	res = run(t, d, "brief")
+	if res.Error == nil || res.Error.Kind != tool.Timeout || !strings.Contains(res.Error.Message, "waited for hooks, or for a person's answer") || fell.Load() {
+		t.Errorf("%v, fallback %t", res.Error, fell.Load())
+	}
+	// The refused call gave up its turn.
+	if res := run(t, d, "look"); !res.Success() {
+		t.Error(res.Error)
+	}
+}
+
+func TestABusyToolHasItsFallback(t *testing.T) {
+	inside, let := make(chan struct{}), make(chan struct{})
+	d := dispatcher(t, func(_ context.Context, call *tool.Call, _ tool.Peer) *tool.Result {
+		if call.ID == "1" {
+			close(inside)
+			<-let
+		}
+		return &tool.Result{Output: call.Tool}
+	})
+	d.Gates = new(scheduler.Gates)
+	limits := &d.Registry.Lookup("", "look").Limits
+	limits.MaxConcurrent, limits.Queue, limits.Fallback = 1, -1, "stat"
+	var wg sync.WaitGroup
+	first := begin(d, "1", "s", "look")
+	wg.Go(func() { first.Run(t.Context(), front{}) })
+	<-inside
+	if res := begin(d, "2", "other", "look").Run(t.Context(), front{}); res.Output != "stat" {
+		t.Errorf("%+v", res)
+	}
+	close(let)
+	wg.Wait()
+}
+
+func TestFallback(t *testing.T) {
+	down := tool.Failed(tool.Errorf(tool.Unavailable, "it is down"))
+	d := dispatcher(t, func(_ context.Context, call *tool.Call, _ tool.Peer) *tool.Result {
+		if call.Tool == "look" {
+			res := *down
+			return &res
+		}
+		return &tool.Result{Output: call.Tool + string(call.Arguments)}
+	})
+	limits := &d.Registry.Lookup("", "look").Limits
+	limits.Fallback, limits.FallbackParams = "change", map[string]string{"path": "text"}
+	if res := run(t, d, "look --path x.txt"); res.Output != `change{"text":"x.txt"}` || res.Metadata["fallback_for"] != "look" || res.Run.CallID != "1" {
+		t.Errorf("%+v %v", res, res.Error)
+	}
+	// What the fallback cannot do either is the first one's failure.
+	limits.Fallback = "off"
+	if res := run(t, d, "look"); res.Error == nil || res.Error.Message != "it is down" {
+		t.Errorf("%+v", res)
+	}
+	// One that leads back to itself ends.
+	limits.Fallback = "look"
+	if res := run(t, d, "look"); res.Error == nil || res.Error.Message != "it is down" {
+		t.Errorf("%+v", res)
+	}
+	down.Error = tool.Errorf(tool.NotFound, "there is no such file")
+	limits.Fallback = "change"
+	if res := run(t, d, "look"); res.Error == nil || res.Error.Kind != tool.NotFound {
+		t.Errorf("an answer of the tool is no reason: %+v", res)
+	}
+}
+
+func TestNoFallbackForACallerThatHasGone(t *testing.T) {
+	l := &leased{plugins: ok}
+	d := dispatcher(t, nil)
+	d.Plugins = l
+	d.Registry.Lookup("", "look").Limits.Fallback = "change"
+	c := prepared(t, d, "look")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	must(t, d.fallback().Wrap(func(context.Context, *Call) *tool.Result {
+		c.Outcome.Ran = true
+		return unavailable()
+	})(ctx, c), tool.Unavailable, "it is down")
+	if l.taken.Load() != 1 {
+		t.Errorf("%d leases", l.taken.Load())
+	}
+}
+
+// What hooks hide of a call does not hide its fallback, for which other hooks are responsible.
+func TestTheFrontSeesAFallback(t *testing.T) {
+	d := dispatcher(t, func(_ context.Context, call *tool.Call, peer tool.Peer) *tool.Result {
+		peer.Output(tool.Stdout, []byte(call.Tool))
+		if call.Tool == "look" {
+			return unavailable()
+		}
+		return new(tool.Result)
+	})
+	d.Hooks = hook.New([]hook.Hook{{Name: "h", On: []tool.HookEvent{tool.HookAfter}, Tools: []string{"look"}, Handler: hookFunc(func(context.Context, *tool.HookInput) (*tool.HookAnswer, error) {
+		return nil, nil
+	})}})
+	d.Registry.Lookup("", "look").Limits.Fallback = "change"
+	f := new(heard)
+	if res := begin(d, "1", "s", "look").Run(t.Context(), f); !res.Success() || f.n != 1 {
+		t.Errorf("%+v, shown %d times", res, f.n)
+	}
+}

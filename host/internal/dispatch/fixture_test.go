@@ -1,0 +1,141 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"toolhost.dev/host/internal/policy"
+	"toolhost.dev/host/internal/registry"
+	"toolhost.dev/host/internal/scheduler"
+	"toolhost.dev/host/internal/state"
+	"toolhost.dev/sdk/tool"
+)
+
+// plugins answers calls with a function.
+type plugins func(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result
+
+func (f plugins) Reserve(string) Place { return f }
+
+func (f plugins) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result {
+	return f(ctx, call, peer)
+}
+
+func (plugins) Release() {}
+
+func (plugins) Version() any { return nil }
+
+type front struct{}
+
+func (front) Progress(string, map[string]any) {}
+func (front) Output(tool.Stream, []byte)      {}
+func (front) Ask(context.Context, tool.Ask) (tool.Answer, error) {
+	return tool.Answer{Outcome: tool.NobodyToAsk}, nil
+}
+
+func dispatcher(t testing.TB, run plugins) *Dispatcher {
+	t.Helper()
+	db, err := state.OpenInMemory(slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	r := registry.New()
+	schema := json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"},"path":{"type":"string","x-toolhost-path":"write"}}}`)
+	define := func(name string, traits tool.Traits, timeout time.Duration) tool.Definition {
+		return tool.Definition{Name: name, Description: "d", Input: schema, Traits: traits, DefaultTimeout: timeout}
+	}
+	err = r.Add("p", "", &tool.Description{Name: "p", Tools: []tool.Definition{
+		define("look", tool.Traits{ReadOnly: true, ConcurrencySafe: true}, 0), define("change", tool.Traits{}, 0), define("danger", tool.Traits{Dangerous: true}, 0),
+		define("brief", tool.Traits{}, 50*time.Millisecond), define("off", tool.Traits{Disabled: true}, 0),
+		define("stat", tool.Traits{ReadOnly: true, ConcurrencySafe: true, Cacheable: true}, 0),
+	}}, false, func(string) registry.Settings { return registry.Settings{} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Dispatcher{Registry: r, Policy: policy.New(policy.Rules{}), Scheduler: scheduler.New(4), Plugins: run, State: db, Timeout: time.Minute}
+}
+
+func session(id string) Session {
+	return Session{Session: state.Session{ID: id, Workspace: "/w", Cwd: "/w"}, Roots: []tool.Root{{Path: "/w", Writable: true}}}
+}
+
+func run(t *testing.T, d *Dispatcher, command string) *tool.Result {
+	t.Helper()
+	return d.Begin(Request{ID: "1", Command: command, Session: session("s")}).Run(t.Context(), front{})
+}
+
+func ok(context.Context, *tool.Call, tool.Peer) *tool.Result {
+	return &tool.Result{Output: "ok", Run: tool.Run{Plugin: "p"}}
+}
+
+// leased counts the leases that calls take and return.
+type leased struct {
+	plugins
+	taken, released atomic.Int64
+}
+
+func (l *leased) Reserve(string) Place {
+	l.taken.Add(1)
+	return l
+}
+
+func (l *leased) Release() { l.released.Add(1) }
+
+func unavailable() *tool.Result {
+	return &tool.Result{Error: tool.Errorf(tool.Unavailable, "it is down")}
+}
+
+func untilDone(ctx context.Context, _ *tool.Call, _ tool.Peer) *tool.Result {
+	<-ctx.Done()
+	return tool.Failed(ctx.Err())
+}
+
+func begin(d *Dispatcher, id, session, command string) *Pending {
+	s := Session{Session: state.Session{ID: session, Workspace: "/w", Cwd: "/w"}, Roots: []tool.Root{{Path: "/w", Writable: true}}}
+	return d.Begin(Request{ID: id, Command: command, Session: s})
+}
+
+// prepared returns a call as the stages get it.
+func prepared(t *testing.T, d *Dispatcher, command string) *Call {
+	t.Helper()
+	p := begin(d, "1", "s", command)
+	c := &p.call
+	if c.Identity.Answer != nil {
+		t.Fatal(c.Identity.Answer.Error)
+	}
+	c.front, c.shown, c.Decision.Sent = front{}, front{}, c.message()
+	t.Cleanup(c.release)
+	return c
+}
+
+// asked is a front that gives one answer and counts how often it is asked.
+type asked struct {
+	front
+	answer tool.Answer
+	n      int
+}
+
+func (a *asked) Ask(context.Context, tool.Ask) (tool.Answer, error) {
+	a.n++
+	return a.answer, nil
+}
+
+func must(t *testing.T, res *tool.Result, kind tool.Kind, text string) {
+	t.Helper()
+	if res == nil || res.Error == nil || res.Error.Kind != kind || !strings.Contains(res.Error.Message, text) {
+		t.Errorf("%+v, want an error of kind %s with %q", res, kind, text)
+	}
+}
+
+// noNext is the next handler of a stage that must end the call.
+func noNext(t *testing.T) Handler {
+	return func(context.Context, *Call) *tool.Result {
+		t.Error("the call went on")
+		return new(tool.Result)
+	}
+}

@@ -1,0 +1,117 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"toolhost.dev/host/internal/hook"
+	"toolhost.dev/sdk/tool"
+)
+
+// hookFunc is a function as a hook.
+type hookFunc func(ctx context.Context, in *tool.HookInput) (*tool.HookAnswer, error)
+
+func (f hookFunc) Hook(ctx context.Context, in *tool.HookInput) (*tool.HookAnswer, error) {
+	return f(ctx, in)
+}
+
+func hookOn(event tool.HookEvent, f hookFunc) *hook.Set {
+	return hook.New([]hook.Hook{{Name: "h", On: []tool.HookEvent{event}, Handler: f}})
+}
+
+// Hooks see what became of every call that ran, also if its time is over or its caller has gone, and of no
+// other call.
+func TestAfterHooksOutliveTheDeadline(t *testing.T) {
+	var seen []string
+	d := dispatcher(t, untilDone)
+	d.Hooks = hookOn(tool.HookAfter, func(ctx context.Context, in *tool.HookInput) (*tool.HookAnswer, error) {
+		seen = append(seen, fmt.Sprint(in.Tool, " ", in.Result.Error.Kind, " ", ctx.Err()))
+		if in.Tool == "brief" && !strings.Contains(in.Result.Error.Message, "brief took longer than 50ms") {
+			t.Errorf("the hook sees %q", in.Result.Error.Message)
+		}
+		return &tool.HookAnswer{Result: &tool.Result{Output: "replaced"}}, nil
+	})
+	if res := run(t, d, "brief"); res.Output != "replaced" || res.Run.Attempts != 1 {
+		t.Errorf("%+v", res)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	d.Plugins = plugins(func(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result {
+		cancel()
+		return untilDone(ctx, call, peer)
+	})
+	if res := begin(d, "2", "s", "look").Run(ctx, front{}); res.Output != "replaced" {
+		t.Errorf("%+v", res)
+	}
+	if res := run(t, d, "danger"); res.Output != "" || res.Error == nil {
+		t.Errorf("%+v", res)
+	}
+	if !slices.Equal(seen, []string{"brief timeout <nil>", "look canceled <nil>"}) {
+		t.Errorf("%q", seen)
+	}
+}
+
+func TestHooksChangeArguments(t *testing.T) {
+	d := dispatcher(t, ok)
+	answer := new(tool.HookAnswer)
+	d.Hooks = hookOn(tool.HookBefore, func(context.Context, *tool.HookInput) (*tool.HookAnswer, error) { return answer, nil })
+	answer.Arguments = json.RawMessage(`{"text":"x"}`)
+	c := prepared(t, d, "look --path a")
+	d.hooks().Wrap(func(_ context.Context, c *Call) *tool.Result {
+		if _, kept := c.Decision.Arguments["path"]; kept || string(c.Decision.Sent.Arguments) != `{"text":"x"}` || len(c.Decision.Hooks) != 1 {
+			t.Errorf("%s, %+v", c.Decision.Sent.Arguments, c.Decision)
+		}
+		return new(tool.Result)
+	})(t.Context(), c)
+	answer.Arguments = json.RawMessage(`{"txt":"x"}`)
+	c = prepared(t, d, "look")
+	must(t, d.hooks().Wrap(noNext(t))(t.Context(), c), tool.PermissionDenied, "txt")
+	if c.Decision.Policy.Rule != `hook "h"` {
+		t.Errorf("%+v", c.Decision.Policy)
+	}
+}
+
+func TestHooksThatAsk(t *testing.T) {
+	d := dispatcher(t, ok)
+	d.Hooks = hookOn(tool.HookBefore, func(context.Context, *tool.HookInput) (*tool.HookAnswer, error) {
+		return &tool.HookAnswer{Decision: tool.HookAsk, Reason: "sure?"}, nil
+	})
+	for outcome, want := range map[tool.Outcome]bool{tool.Accepted: true, tool.Declined: false} {
+		f := &asked{answer: tool.Answer{Outcome: outcome}}
+		if res := begin(d, "1", "s", "look").Run(t.Context(), f); res.Success() != want || f.n != 1 {
+			t.Errorf("%s: %+v, asked %d times", outcome, res, f.n)
+		}
+	}
+}
+
+// A hook may change the result, so nothing of it is shown before.
+func TestAfterHooksKeepOutputBack(t *testing.T) {
+	d := dispatcher(t, ok)
+	f := new(heard)
+	show := func(_ context.Context, c *Call) *tool.Result {
+		c.shown.Output(tool.Stdout, []byte("x"))
+		c.shown.Progress("x", nil)
+		return new(tool.Result)
+	}
+	for event, times := range map[tool.HookEvent]int{tool.HookBefore: 2, tool.HookAfter: 0} {
+		f.n = 0
+		d.Hooks = hookOn(event, func(context.Context, *tool.HookInput) (*tool.HookAnswer, error) { return nil, nil })
+		c := prepared(t, d, "look")
+		c.front, c.shown = f, f
+		d.hooks().Wrap(show)(t.Context(), c)
+		if f.n != times {
+			t.Errorf("%s: shown %d times, want %d", event, f.n, times)
+		}
+	}
+}
+
+type heard struct {
+	front
+	n int
+}
+
+func (h *heard) Output(tool.Stream, []byte)      { h.n++ }
+func (h *heard) Progress(string, map[string]any) { h.n++ }

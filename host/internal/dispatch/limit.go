@@ -1,0 +1,80 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/scheduler"
+)
+
+// limit waits until the host, the tool and the adaptive limit have room for the call. A call that runs inside
+// another one shares that call's room.
+func (d *Dispatcher) limit() Stage {
+	if d.Gates == nil && d.Adaptive == nil {
+		return Stage{}
+	}
+	return Stage{Name: "limit", Wrap: func(next Handler) Handler {
+		if d.Adaptive != nil {
+			next = d.limitAdaptively(next)
+		}
+		if d.Gates != nil {
+			next = d.limitConfigured(next)
+		}
+		return next
+	}}
+}
+
+// limitConfigured applies the limits of the configuration.
+func (d *Dispatcher) limitConfigured(next Handler) Handler {
+	return func(ctx context.Context, c *Call) *tool.Result {
+		l := c.Identity.Tool.Limits
+		if c.Identity.Depth > 0 || l.MaxConcurrent == 0 && d.MaxCalls == 0 {
+			return next(ctx, c)
+		}
+		name, waits := c.Identity.Tool.FullName(), func() { c.Outcome.Waited = true }
+		leaveTool, err := d.Gates.Enter(ctx, name, scheduler.Limits{Max: l.MaxConcurrent, Queue: l.Queue, Waits: waits}, 0)
+		if full := (*scheduler.FullError)(nil); errors.As(err, &full) {
+			err = tool.Errorf(tool.Unavailable, "The tool %s is busy: %d calls run and %d wait, which is all that may. Call it again later, or allow more in the configuration: tool %q { max_concurrent, queue }.",
+				name, l.MaxConcurrent, full.Waiting, name)
+		}
+		if err != nil {
+			return c.noRoom(ctx, err)
+		}
+		leaveHost, err := d.Gates.Enter(ctx, "", scheduler.Limits{Max: d.MaxCalls, Waits: waits}, l.Priority)
+		if err != nil {
+			leaveTool()
+			return c.noRoom(ctx, err)
+		}
+		c.hold(leaveTool)
+		c.hold(leaveHost)
+		return next(ctx, c)
+	}
+}
+
+// limitAdaptively applies the limit that is learned from calls. It is for tools whose calls are alike and run
+// at the same time, so it leaves out tools that measure their own time.
+func (d *Dispatcher) limitAdaptively(next Handler) Handler {
+	return func(ctx context.Context, c *Call) *tool.Result {
+		e := c.Identity.Tool
+		if c.Identity.Depth > 0 || e.Timeout < 0 || !e.Definition.Traits.ConcurrencySafe {
+			return next(ctx, c)
+		}
+		leave, err := d.Adaptive.Limits.Enter(ctx, e.FullName(), e.Limits.MaxConcurrent, func() { c.Outcome.Waited = true })
+		if err != nil {
+			return c.noRoom(ctx, err)
+		}
+		learn := false // only from calls that ran and succeeded
+		defer func() { leave(learn) }()
+		res := next(ctx, c)
+		learn = res.Success() && !res.Run.CacheHit
+		return res
+	}
+}
+
+// noRoom returns the result of a call that the limits kept from running.
+func (c *Call) noRoom(ctx context.Context, err error) *tool.Result {
+	c.Outcome.Full = true
+	return c.gaveUp(ctx, err, "other calls")
+}

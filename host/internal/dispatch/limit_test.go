@@ -1,0 +1,105 @@
+package dispatch
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"toolhost.dev/host/internal/scheduler"
+	"toolhost.dev/sdk/tool"
+)
+
+func TestBusyTools(t *testing.T) {
+	inside, let := make(chan struct{}, 10), make(chan struct{})
+	d := dispatcher(t, func(context.Context, *tool.Call, tool.Peer) *tool.Result {
+		inside <- struct{}{}
+		<-let
+		return &tool.Result{Output: "ok"}
+	})
+	d.Gates = new(scheduler.Gates)
+	limits := &d.Registry.Lookup("", "look").Limits
+	limits.MaxConcurrent, limits.Queue = 1, -1
+	done := make(chan *tool.Result)
+	go func() { done <- run(t, d, "look") }()
+	<-inside
+	res := d.Begin(Request{ID: "2", Command: "look", Session: session("other")}).Run(t.Context(), front{})
+	if res.Error == nil || res.Error.Kind != tool.Unavailable || !strings.Contains(res.Error.Message, "The tool look is busy: 1 calls run and 0 wait") {
+		t.Errorf("%+v", res.Error)
+	}
+	close(let)
+	if res := <-done; !res.Success() {
+		t.Error(res.Error)
+	}
+	if res := run(t, d, "look"); !res.Success() {
+		t.Error(res.Error)
+	}
+}
+
+func TestLimits(t *testing.T) {
+	for name, set := range map[string]func(*Dispatcher){
+		"host":     func(d *Dispatcher) { d.Gates, d.MaxCalls = new(scheduler.Gates), 1 },
+		"adaptive": func(d *Dispatcher) { d.Adaptive = new(Adaptive) },
+		"both":     func(d *Dispatcher) { d.Gates, d.MaxCalls, d.Adaptive = new(scheduler.Gates), 1, new(Adaptive) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := dispatcher(t, ok)
+			set(d)
+			d.Registry.Lookup("", "look").Limits.MaxConcurrent = 1
+			ran := func(context.Context, *Call) *tool.Result { return &tool.Result{Output: "ran"} }
+			outer := prepared(t, d, "look")
+			res := d.limit().Wrap(func(context.Context, *Call) *tool.Result {
+				gone, cancel := context.WithCancel(t.Context())
+				cancel()
+				other := prepared(t, d, "look")
+				must(t, d.limit().Wrap(noNext(t))(gone, other), tool.Canceled, "")
+				if !other.Outcome.Waited || !other.Outcome.Full {
+					t.Errorf("%+v", other.Outcome)
+				}
+				inner := prepared(t, d, "look")
+				inner.Identity.Depth = 1
+				return d.limit().Wrap(ran)(t.Context(), inner)
+			})(t.Context(), outer)
+			if res.Output != "ran" || outer.Outcome.Waited || outer.Outcome.Full {
+				t.Errorf("%+v, %+v", res, outer.Outcome)
+			}
+			outer.release()
+			again := prepared(t, d, "look")
+			if res := d.limit().Wrap(ran)(t.Context(), again); res.Output != "ran" || again.Outcome.Waited {
+				t.Errorf("the room was not returned: %+v, %+v", res, again.Outcome)
+			}
+		})
+	}
+}
+
+// A tool that measures its own time, or whose calls run alone, has no adaptive limit.
+func TestToolsWithoutAnAdaptiveLimit(t *testing.T) {
+	d := dispatcher(t, ok)
+	d.Adaptive = new(Adaptive)
+	d.Registry.Lookup("", "stat").Timeout = -1
+	for name, limited := range map[string]bool{"look": true, "change": false, "stat": false} {
+		run(t, d, name)
+		if st := d.Adaptive.Limits.State(name); (st != nil) != limited {
+			t.Errorf("%s: %+v", name, st)
+		}
+	}
+}
+
+// A call that gives up at the host's limit returns its room in the tool at once.
+func TestRoomInTheToolIsReturned(t *testing.T) {
+	d := dispatcher(t, ok)
+	d.Gates, d.MaxCalls = new(scheduler.Gates), 1
+	d.Registry.Lookup("", "look").Limits.MaxConcurrent = 1
+	leave, err := d.Gates.Enter(t.Context(), "", scheduler.Limits{Max: 1}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leave()
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	must(t, d.limit().Wrap(noNext(t))(gone, prepared(t, d, "look")), tool.Canceled, "")
+	if leave, err := d.Gates.Enter(t.Context(), "look", scheduler.Limits{Max: 1, Queue: -1}, 0); err != nil {
+		t.Error(err)
+	} else {
+		leave()
+	}
+}

@@ -1,0 +1,36 @@
+package dispatch
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"toolhost.dev/host/internal/metrics"
+	"toolhost.dev/host/internal/registry"
+	"toolhost.dev/sdk/tool"
+)
+
+func TestARunningCallIsCountedUntilItIsReleased(t *testing.T) {
+	d := dispatcher(t, ok)
+	d.Metrics = new(metrics.Metrics)
+	new(registry.Lives).Publish(d.Registry, func(string) bool { return false })
+	c := prepared(t, d, "look")
+	c.Identity.Started = time.Now().Add(-time.Minute)
+	running := func(want int) {
+		t.Helper()
+		if s, n := c.Identity.Tool.Life.State(), d.Metrics.Tools()[0].Running; n != want || (s == registry.Executing) != (want == 1) {
+			t.Errorf("%d calls run and the tool is %s, want %d", n, s, want)
+		}
+	}
+	res := d.measure().Wrap(func(context.Context, *Call) *tool.Result {
+		running(1)
+		time.Sleep(time.Millisecond)
+		return new(tool.Result)
+	})(t.Context(), c)
+	if r := res.Run; r.QueueTime < time.Minute || r.ExecutionTime < time.Millisecond || r.ExecutionTime > time.Minute || !c.Outcome.Ran {
+		t.Errorf("%+v %+v", r, c.Outcome)
+	}
+	running(1) // hooks and a fallback follow
+	c.release()
+	running(0)
+}

@@ -1,0 +1,24 @@
+package dispatch
+
+import (
+	"context"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// reauthorize applies the policy again if the call waited: calls before it may have replaced a directory by a
+// link, or moved a link.
+func (d *Dispatcher) reauthorize() Stage {
+	return Stage{Name: "reauthorize", Wrap: func(next Handler) Handler {
+		return func(ctx context.Context, c *Call) *tool.Result {
+			if !c.Outcome.Waited {
+				return next(ctx, c)
+			}
+			if decision, err := d.Policy.Recheck(question(c)); err != nil {
+				c.Decision.Policy = decision
+				return refused(err)
+			}
+			return next(ctx, c)
+		}
+	}}
+}

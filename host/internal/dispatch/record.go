@@ -1,0 +1,66 @@
+package dispatch
+
+import (
+	"context"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/metrics"
+	"toolhost.dev/host/internal/state"
+)
+
+// record completes the result and records the call once, however it ended: its span, the audit log, the
+// metrics and the session's history.
+func (d *Dispatcher) record() Stage {
+	return Stage{Name: "record", Wrap: func(next Handler) Handler {
+		return func(ctx context.Context, c *Call) *tool.Result {
+			res := next(ctx, c)
+			complete(c, res)
+			d.suggest(c, res)
+			c.endSpan(res)
+			d.audit(c, res)
+			d.count(c, res)
+			d.addHistory(c, res)
+			return res
+		}
+	}}
+}
+
+// complete adds to a result what the host knows about its call.
+func complete(c *Call, res *tool.Result) {
+	res.Run.CallID, res.Run.TraceID = c.Request.ID, c.at.ID()
+	if res.Run.Tool == "" && c.Identity.Tool != nil {
+		res.Run.Tool = c.Identity.Tool.FullName()
+	}
+	if res.Error != nil && res.Error.Source == "" {
+		res.Error = res.Error.From(tool.SourceTool)
+	}
+	if len(c.Decision.Hooks) > 0 {
+		annotate(res, "hooks", c.Decision.Hooks)
+	}
+}
+
+// count adds the call to the metrics.
+func (d *Dispatcher) count(c *Call, res *tool.Result) {
+	m := metrics.Call{Queued: res.Run.QueueTime, Execution: res.Run.ExecutionTime, Attempts: res.Run.Attempts, Waited: c.Outcome.Waited, CacheHit: res.Run.CacheHit}
+	if res.Error != nil {
+		m.Kind = res.Error.Kind
+	}
+	name, cmd := res.Run.Tool, c.Identity.Command
+	if name == "" && !cmd.IsHelp { // only names of tools are counted, because the number of other names is unlimited
+		if e := d.Registry.Lookup(cmd.Namespace, cmd.Name); e != nil {
+			name = e.FullName()
+		}
+	}
+	d.Metrics.Tool(name).Ended(m)
+}
+
+// addHistory adds the call to the session's history.
+func (d *Dispatcher) addHistory(c *Call, res *tool.Result) {
+	r := &c.Request
+	e := state.Entry{Session: r.Session.ID, At: c.Identity.Started, Command: r.Command, Tool: res.Run.Tool, Success: res.Success()}
+	if e.Command == "" {
+		e.Command, e.Arguments = r.Name, r.Arguments
+	}
+	d.State.AddHistory(e)
+}

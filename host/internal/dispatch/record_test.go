@@ -1,0 +1,104 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"toolhost.dev/host/internal/hook"
+	"toolhost.dev/host/internal/metrics"
+	"toolhost.dev/host/internal/policy"
+	"toolhost.dev/host/internal/state"
+	"toolhost.dev/sdk/tool"
+)
+
+// audited runs calls and returns what the audit log has of them.
+func audited(t *testing.T, d *Dispatcher, calls func()) []state.AuditEntry {
+	t.Helper()
+	d.State.Audit(&state.Auditing{Arguments: func(raw []byte) string { return string(raw) }, Text: func(s string) string { return s }, MaxBytes: 1 << 20, MaxAge: time.Hour})
+	calls()
+	if err := d.State.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := d.State.AuditLog(state.AuditQuery{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return entries
+}
+
+func TestEveryCallIsAuditedOnce(t *testing.T) {
+	d := dispatcher(t, func(_ context.Context, call *tool.Call, _ tool.Peer) *tool.Result {
+		if call.Tool == "change" {
+			res := unavailable()
+			res.Run.Plugin, res.Run.PluginVersion = "p", "2"
+			return res
+		}
+		return &tool.Result{Output: string(call.Arguments), Run: tool.Run{Plugin: "p", PluginVersion: "1"}}
+	})
+	d.Registry.Lookup("", "change").Limits.Fallback = "look"
+	d.Policy = policy.New(policy.Rules{Rules: []policy.Rule{{Effect: policy.Allow, Name: "set", At: "f:1", Tools: []string{"look"}, Set: map[string]json.RawMessage{"text": json.RawMessage(`"set"`)}}}})
+	d.Hooks = hook.New([]hook.Hook{{Name: "h", On: []tool.HookEvent{tool.HookBefore}, Handler: hookFunc(func(_ context.Context, in *tool.HookInput) (*tool.HookAnswer, error) {
+		switch in.Tool {
+		case "brief":
+			return &tool.HookAnswer{Decision: tool.HookDeny, Reason: "not that."}, nil
+		case "stat":
+			return &tool.HookAnswer{Arguments: json.RawMessage(`{"text":"hooked"}`)}, nil
+		}
+		return nil, nil
+	})}})
+	entries := audited(t, d, func() {
+		for i, command := range []string{"look --text a", "danger", "brief", "stat", "change --text b", "tool:nope x", "look -h"} {
+			begin(d, fmt.Sprint(i), "s", command).Run(t.Context(), front{})
+		}
+	})
+	var got []string
+	for _, e := range entries {
+		got = append(got, fmt.Sprintf("%s<%s %s %s %s|%s %s %v|%s %s|%s %s", e.Call, e.Parent, e.Tool, e.Layer, e.Arguments, e.Decision, e.Rule, e.Rewritten, strings.Join(e.Hooks, ","), e.Outcome, e.Plugin, e.Version))
+	}
+	want := []string{
+		`0< look agent {"text":"set"}|allow allow "set" (f:1) [text]| success|p 1`,
+		`1< danger agent {}|deny  []| permission_denied|p `,
+		`2< brief agent {}|deny hook "h" []|h before_call denied: not that. permission_denied|p `,
+		`3< stat agent {"text":"hooked"}|allow  []|h before_call changed success|p 1`,
+		`4< change agent {"text":"b"}|allow  []| unavailable|p 2`,
+		`4.fallback<4 look agent {"text":"set"}|allow allow "set" (f:1) [text]| success|p 1`,
+		`5< nope agent {"command":"tool:nope x"}|  []| not_found| `,
+		`6< look agent {"command":"look -h"}|  []| success| `,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	h, err := d.State.History("s", 100)
+	if err != nil || len(h) != len(want) {
+		t.Errorf("%d entries in the history, %v", len(h), err)
+	}
+}
+
+func TestMetricsOfCalls(t *testing.T) {
+	d := dispatcher(t, ok)
+	d.Metrics = new(metrics.Metrics)
+	running := -1
+	d.Plugins = plugins(func(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result {
+		for _, s := range d.Metrics.Tools() {
+			if s.Name == "look" {
+				running = s.Running
+			}
+		}
+		return ok(ctx, call, peer)
+	})
+	for _, command := range []string{"look", "off", "danger", "tool:nope", "look -h"} {
+		run(t, d, command)
+	}
+	var got []string
+	for _, s := range d.Metrics.Tools() {
+		got = append(got, fmt.Sprint(s.Name, " ", s.Calls, " ", s.Successes, " ", s.Running, " ", s.Execution.Count))
+	}
+	if want := []string{"(none) 2 1 0 0", "danger 1 0 0 0", "look 1 1 0 1", "off 1 0 0 0"}; !slices.Equal(got, want) || running != 1 {
+		t.Errorf("%q, want %q; %d running", got, want, running)
+	}
+}

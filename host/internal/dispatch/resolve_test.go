@@ -1,0 +1,75 @@
+package dispatch
+
+import (
+	"strings"
+	"testing"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// A call belongs to the generation whose plugin it leased.
+func TestACallGoesToTheLatestGeneration(t *testing.T) {
+	now := dispatcher(t, ok)
+	old := dispatcher(t, nil)
+	old.Plugins = replaced{}
+	old.Latest = func() *Dispatcher { return now }
+	if res := run(t, old, "look"); res.Output != "ok" {
+		t.Errorf("%+v", res)
+	}
+	if err := now.State.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if h, err := now.State.History("s", 1); err != nil || len(h) != 1 {
+		t.Errorf("%v %v", h, err)
+	}
+}
+
+type replaced struct{}
+
+func (replaced) Reserve(string) Place { return nil }
+
+func TestEveryWayToEndGivesAResult(t *testing.T) {
+	d := dispatcher(t, ok)
+	d.Unloaded = func(name string) string {
+		if name == "lost" {
+			return "The plugin lost is not loaded."
+		}
+		return ""
+	}
+	for command, want := range map[string]struct {
+		kind   tool.Kind
+		source tool.Source
+		text   string
+	}{
+		"look":             {"", "", "ok"},
+		"look -h":          {"", "", "look: d"},
+		"look --text":      {tool.InvalidArguments, tool.SourceHost, "needs a value"},
+		"off":              {tool.PermissionDenied, tool.SourceHost, "disabled"},
+		"danger":           {tool.PermissionDenied, tool.SourceHost, "needs a confirmation"},
+		"change --path /x": {tool.Security, tool.SourceHost, "outside"},
+		"tool:nope":        {tool.NotFound, tool.SourceHost, "There is no tool"},
+		"tool:lost":        {tool.Unavailable, tool.SourcePlugin, "not loaded"},
+		"lost a b":         {tool.Unavailable, tool.SourcePlugin, "not loaded"},
+		"git status":       {tool.NotFound, tool.SourceHost, "there is no shell"},
+		"echo 'open":       {tool.InvalidArguments, tool.SourceHost, "cannot be parsed"},
+		"":                 {tool.InvalidArguments, tool.SourceHost, "empty"},
+	} {
+		res := run(t, d, command)
+		if want.kind == "" && (res.Error != nil || res.Output != want.text) {
+			t.Errorf("%q: %q %v", command, res.Output, res.Error)
+		}
+		if want.kind != "" && (res.Error == nil || res.Error.Kind != want.kind || res.Error.Source != want.source || !strings.Contains(res.Error.Message, want.text)) {
+			t.Errorf("%q: %+v", command, res.Error)
+		}
+		if res.Run.CallID != "1" {
+			t.Errorf("%q: the result is not tagged", command)
+		}
+	}
+	// None of them left a place in the line behind.
+	if res := run(t, d, "change"); res.Output != "ok" {
+		t.Errorf("%+v", res.Error)
+	}
+	if h, err := d.State.History("s", 100); err != nil || len(h) > 13 {
+		t.Errorf("%d %v", len(h), err)
+	}
+}

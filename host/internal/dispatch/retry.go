@@ -1,0 +1,50 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// Defaults of a tool's limits.
+const (
+	maxAttempts = 5
+	retryDelay  = 50 * time.Millisecond
+)
+
+// retry repeats a call whose plugin died, if the tool is read-only or idempotent. The first repetition comes
+// at once, because most plugins die by accident; the delay before the others doubles.
+func (d *Dispatcher) retry() Stage {
+	return Stage{Name: "retry", Wrap: func(next Handler) Handler {
+		return func(ctx context.Context, c *Call) *tool.Result {
+			limits, traits := c.Identity.Tool.Limits, c.Identity.Tool.Definition.Traits
+			attempts, delay := limits.Attempts, limits.RetryDelay
+			if attempts == 0 {
+				attempts = maxAttempts
+			}
+			if delay == 0 {
+				delay = retryDelay
+			}
+			if !traits.ReadOnly && !traits.Idempotent {
+				attempts = 1
+			}
+			for attempt := 1; ; attempt++ {
+				res := next(ctx, c)
+				res.Run.Attempts = attempt
+				died := res.Error != nil && res.Error.Kind == tool.Unavailable && res.Run.Plugin != ""
+				if !died || attempt >= attempts || ctx.Err() != nil {
+					return res
+				}
+				if attempt == 1 {
+					continue
+				}
+				select {
+				case <-time.After(delay << min(attempt-2, 10)):
+				case <-ctx.Done():
+					return res
+				}
+			}
+		}
+	}}
+}

@@ -1,0 +1,102 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// The calls of a session run in the order of Begin, each with what the one before left.
+func TestSessionState(t *testing.T) {
+	d := dispatcher(t, func(_ context.Context, call *tool.Call, _ tool.Peer) *tool.Result {
+		return &tool.Result{Output: string(call.SessionState), SessionState: append(call.SessionState, 'x')}
+	})
+	var pending []*Pending
+	for range 20 {
+		pending = append(pending, d.Begin(Request{Command: "change", Session: session("s")}))
+	}
+	results := make([]string, len(pending))
+	var wg sync.WaitGroup
+	for i := len(pending) - 1; i >= 0; i-- { // run in any order
+		wg.Go(func() { results[i] = pending[i].Run(t.Context(), front{}).Output })
+	}
+	wg.Wait()
+	for i, r := range results {
+		if r != strings.Repeat("x", i) {
+			t.Errorf("call %d found %q", i, r)
+		}
+	}
+	if res := d.Begin(Request{Command: "change", Session: session("other")}).Run(t.Context(), front{}); res.Output != "" {
+		t.Errorf("another session found %q", res.Output)
+	}
+}
+
+func TestDirectoriesAndFiles(t *testing.T) {
+	known := tool.FileState{Path: "/w/f", Size: 3, ModTime: time.Unix(1, 0)}
+	cwd := ""
+	d := dispatcher(t, func(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result {
+		states, err := peer.FileStates(ctx, "/w/f", "/w/g")
+		if err != nil {
+			return tool.Failed(err)
+		}
+		res := &tool.Result{Output: fmt.Sprint(len(states)), Cwd: cwd, Effects: []tool.Effect{{Operation: tool.OpRead, File: known}}}
+		if call.Tool == "change" {
+			res.Error = tool.Errorf(tool.ExecutionFailed, "no")
+		}
+		return res
+	})
+	if res := run(t, d, "look"); res.Output != "0" {
+		t.Error(res.Output, res.Error)
+	}
+	if res := run(t, d, "look"); res.Output != "1" {
+		t.Error(res.Output, res.Error)
+	}
+	cwd = "/w/sub"
+	run(t, d, "look")
+	if s, ok, err := d.State.Session("s"); err != nil || !ok || s.Cwd != cwd {
+		t.Errorf("%+v %v", s, err)
+	}
+	for _, out := range []string{"/", "/w-evil", "relative", "/w/../etc"} {
+		cwd = out
+		if res := run(t, d, "look"); !strings.Contains(res.Output, "[note: the session stays in /w") {
+			t.Errorf("%s: %q", out, res.Output)
+		}
+		if res := run(t, d, "change"); !strings.Contains(res.Error.Message, "[note: the session stays in /w") {
+			t.Errorf("%s: %q", out, res.Error.Message)
+		}
+		if s, _, _ := d.State.Session("s"); s.Cwd != "/w/sub" {
+			t.Errorf("%s: the session is in %s", out, s.Cwd)
+		}
+	}
+}
+
+// A read-only tool gets no state, and a call inside another one leaves only its effects.
+func TestTheStateOfAChildCall(t *testing.T) {
+	d := dispatcher(t, ok)
+	d.State.SavePluginState("s", "p", []byte("old"))
+	known := tool.FileState{Path: "/w/f", Size: 3, ModTime: time.Unix(1, 0)}
+	for name, want := range map[string]string{"look": "", "change": "old"} {
+		c := prepared(t, d, name)
+		c.Identity.Depth = 1
+		d.session().Wrap(func(_ context.Context, c *Call) *tool.Result {
+			if got := string(c.Decision.Sent.SessionState); got != want {
+				t.Errorf("%s: %q, want %q", name, got, want)
+			}
+			return &tool.Result{SessionState: []byte("new"), Cwd: "/w/sub", Effects: []tool.Effect{{Operation: tool.OpRead, File: known}}}
+		})(t.Context(), c)
+	}
+	if s, err := d.State.PluginState("s", "p"); err != nil || string(s) != "old" {
+		t.Errorf("%q %v", s, err)
+	}
+	if s, ok, _ := d.State.Session("s"); ok {
+		t.Errorf("%+v", s)
+	}
+	if _, ok, err := d.State.FileState("s", "/w/f"); !ok || err != nil {
+		t.Errorf("the effect is lost: %v", err)
+	}
+}

@@ -1,0 +1,58 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// timeout lowers the timeout to what recent calls of the tool needed, and explains a timeout that ended the
+// call. It is inside of hooks, which see the final message, and outside of session, which needs the tool's
+// own.
+func (d *Dispatcher) timeout() Stage {
+	shorten := func(ctx context.Context, _ *Call) (context.Context, context.CancelFunc) { return ctx, func() {} }
+	if d.Adaptive != nil {
+		shorten = d.shortenTimeout
+	}
+	return Stage{Name: "timeout", Wrap: func(next Handler) Handler {
+		return func(ctx context.Context, c *Call) *tool.Result {
+			ctx, cancel := shorten(ctx, c)
+			defer cancel()
+			res := next(ctx, c)
+			d.describeTimeout(ctx, c, res)
+			return res
+		}
+	}}
+}
+
+// shortenTimeout lowers the timeout to what recent calls of the tool needed. It starts now, because these
+// calls tell nothing about earlier waits, for example for a person's answer.
+func (d *Dispatcher) shortenTimeout(ctx context.Context, c *Call) (context.Context, context.CancelFunc) {
+	e := c.Identity.Tool
+	if e.Timeout < 0 {
+		return ctx, func() {}
+	}
+	limit := adaptedTimeout(d.Metrics.Tool(e.FullName()), c.Outcome.Limit)
+	if end, ok := ctx.Deadline(); ok && time.Until(end) <= limit {
+		return ctx, func() {}
+	}
+	c.Outcome.Limit = limit
+	return context.WithTimeout(ctx, limit)
+}
+
+// describeTimeout replaces a timeout error with one that names the limit, which the tool does not know.
+func (d *Dispatcher) describeTimeout(ctx context.Context, c *Call, res *tool.Result) {
+	if res.Error == nil || res.Error.Kind != tool.Timeout || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return
+	}
+	name, limit := c.Identity.Tool.FullName(), c.Outcome.Limit
+	if limit < d.configured(c.Identity.Tool) {
+		res.Error = tool.Errorf(tool.Timeout, "%s took longer than %s, which is much for it, and was stopped (adaptive = true in the host block of the configuration). Ask for less, or turn that off.",
+			name, limit).From(res.Error.Source)
+		return
+	}
+	res.Error = tool.Errorf(tool.Timeout, "%s took longer than %s and was stopped. Ask for less, or raise the limit in the configuration: tool %q { timeout = \"…\" }.",
+		name, limit, name).From(res.Error.Source)
+}

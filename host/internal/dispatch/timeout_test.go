@@ -1,0 +1,67 @@
+package dispatch
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"toolhost.dev/host/internal/adaptive"
+	"toolhost.dev/host/internal/metrics"
+	"toolhost.dev/sdk/tool"
+)
+
+func TestTimeLimits(t *testing.T) {
+	d := dispatcher(t, func(ctx context.Context, _ *tool.Call, _ tool.Peer) *tool.Result {
+		<-ctx.Done()
+		return tool.Failed(ctx.Err())
+	})
+	if e := run(t, d, "brief").Error; e == nil || e.Kind != tool.Timeout || !strings.Contains(e.Message, `brief took longer than 50ms and was stopped`) || !strings.Contains(e.Message, `tool "brief" { timeout`) {
+		t.Errorf("%+v", e)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	p := d.Begin(Request{Command: "change", Session: session("s")})
+	cancel()
+	if e := p.Run(ctx, front{}).Error; e == nil || e.Kind != tool.Canceled {
+		t.Errorf("%+v", e)
+	}
+}
+
+func TestTheAdaptiveTimeout(t *testing.T) {
+	d := dispatcher(t, ok)
+	d.Adaptive, d.Metrics = new(Adaptive), new(metrics.Metrics)
+	d.Registry.Lookup("", "stat").Timeout = -1
+	for name, limit := range map[string]time.Duration{"look": adaptive.LeastTimeout, "brief": 50 * time.Millisecond, "stat": MaxTimeout} {
+		for range adaptive.Samples {
+			d.Metrics.Tool(name).Ended(metrics.Call{Execution: time.Millisecond, Attempts: 1})
+		}
+		c := prepared(t, d, name)
+		var until time.Duration
+		d.deadline().Wrap(d.timeout().Wrap(func(ctx context.Context, _ *Call) *tool.Result {
+			end, _ := ctx.Deadline()
+			until = time.Until(end)
+			return new(tool.Result)
+		}))(t.Context(), c)
+		if c.Outcome.Limit != limit || until > limit {
+			t.Errorf("%s: %s, limit %s, want %s", name, until, c.Outcome.Limit, limit)
+		}
+	}
+	// The message says which limit it was.
+	ctx, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	for limit, text := range map[time.Duration]string{time.Minute: `look took longer than 1m0s and was stopped. Ask for less, or raise`, 5 * time.Second: `adaptive = true`} {
+		c := prepared(t, d, "look")
+		c.Outcome.Limit = limit
+		res := &tool.Result{Error: tool.Errorf(tool.Timeout, "x").From(tool.SourcePlugin)}
+		d.describeTimeout(ctx, c, res)
+		must(t, res, tool.Timeout, text)
+		if res.Error.Source != tool.SourcePlugin {
+			t.Error(res.Error.Source)
+		}
+	}
+	// A tool may have a timeout of its own, for example of a server that it asks.
+	c := prepared(t, d, "look")
+	own := &tool.Result{Error: tool.Errorf(tool.Timeout, "the server is slow")}
+	d.describeTimeout(t.Context(), c, own)
+	must(t, own, tool.Timeout, "the server is slow")
+}
