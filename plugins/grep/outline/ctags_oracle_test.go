@@ -242,8 +242,8 @@ func wordly(rest string) bool {
 	return rest == "" || rest[0] == '_' || rest[0] >= 'a' && rest[0] <= 'z' || rest[0] >= 'A' && rest[0] <= 'Z'
 }
 
-// TestLikeCtags compares functions and types with what universal-ctags sees.
-func TestLikeCtags(t *testing.T) {
+// TestOracleLikeCtags compares functions and types with what universal-ctags sees.
+func TestOracleLikeCtags(t *testing.T) {
 	o := New()
 	defer o.Close()
 	for _, s := range sources {

@@ -1,0 +1,63 @@
+package project
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"testing"
+)
+
+// TestOpen checks what is found of this repository.
+func TestOpen(t *testing.T) {
+	t.Parallel()
+	p, err := Open(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(p.Modules, "plugins/read") || !slices.Contains(p.Plugins, "read") || !slices.Contains(p.Outside, "tools") || slices.Contains(p.Outside, "host") {
+		t.Errorf("%+v", p)
+	}
+	if _, err := os.Stat(filepath.Join(p.Root, "go.work")); err != nil {
+		t.Error(err)
+	}
+	if v, err := p.Version(); err != nil || !regexp.MustCompile(`^\d+\.\d+\.\d+`).MatchString(v) {
+		t.Errorf("version %q, %v", v, err)
+	}
+	if pkg, err := p.BuildPackage(); err != nil || pkg == "" {
+		t.Errorf("%q, %v", pkg, err)
+	}
+	if _, err := Open(t.TempDir()); err == nil {
+		t.Error("a directory outside of the repository is accepted")
+	}
+}
+
+// TestFind checks that the version is found in either place, but only once.
+func TestFind(t *testing.T) {
+	t.Parallel()
+	p := &Project{Root: t.TempDir()}
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(p.Path(path)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p.Path(path), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := p.Version(); err == nil {
+		t.Error("a version without sources")
+	}
+	write("host/host.go", "package host\n\n// Version is the release.\nconst Version = build.Version\n")
+	write("host/internal/build/build.go", "package build\n\nvar commit, committed string\n\nconst (\n\tOther   = \"x\"\n\tVersion = \"1.2.3\"\n)\n")
+	if v, err := p.Version(); err != nil || v != "1.2.3" {
+		t.Errorf("%q, %v", v, err)
+	}
+	if pkg, err := p.BuildPackage(); err != nil || pkg != "toolhost.dev/host/internal/build" {
+		t.Errorf("%q, %v", pkg, err)
+	}
+	write("host/host.go", "package host\n\nconst Version = \"1.2.4\"\n")
+	if _, err := p.Version(); err == nil {
+		t.Error("two versions are accepted")
+	}
+}
