@@ -58,7 +58,7 @@ func Open(dir string) (*Project, error) {
 // readWorkspace reads the modules that go.work lists.
 func (p *Project) readWorkspace() error {
 	path := filepath.Join(p.Root, "go.work")
-	b, err := os.ReadFile(path) //nolint:gosec // the repository's own file
+	b, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (p *Project) find(re *regexp.Regexp) (dir, found string, err error) {
 			return "", "", err
 		}
 		for _, f := range files {
-			b, err := os.ReadFile(f) //nolint:gosec // the repository's own files
+			b, err := os.ReadFile(f)
 			if err != nil {
 				return "", "", err
 			}

@@ -29,10 +29,6 @@ type declared struct {
 	name  string
 }
 
-func (d declared) String() string {
-	return fmt.Sprintf("%s:%d: %s %s", d.file, d.line, d.class, d.name)
-}
-
 // ctagsKinds are the kinds of ctags that are compared.
 var ctagsKinds = map[string]string{
 	"function": "callable", "method": "callable", "generator": "callable", "prototype": "callable", "macro": "callable",
