@@ -55,11 +55,12 @@ func (t *task) checkProse() error {
 
 // countProse returns the number of comment lines below dir that match [avoid].
 func countProse(dir string) (count int, err error) {
-	err = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+	sources := os.DirFS(dir)
+	err = fs.WalkDir(sources, ".", func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, ".pb.go") {
 			return err
 		}
-		b, err := os.ReadFile(path)
+		b, err := fs.ReadFile(sources, path)
 		for line := range strings.Lines(string(b)) {
 			if _, comment, ok := strings.Cut(line, "//"); ok && avoid.MatchString("//"+comment) {
 				count++
