@@ -32,6 +32,24 @@ func TestOpen(t *testing.T) {
 	}
 }
 
+// TestLicense checks that the modules that others import have the license of the repository.
+func TestLicense(t *testing.T) {
+	t.Parallel()
+	p, err := Open(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile(p.Path("LICENSE"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range []string{"sdk", "host"} {
+		if got, err := os.ReadFile(p.Path(m + "/LICENSE")); err != nil || string(got) != string(want) {
+			t.Errorf("%s/LICENSE is not LICENSE, %v", m, err)
+		}
+	}
+}
+
 // TestFind checks that the version is found in either place, but only once.
 func TestFind(t *testing.T) {
 	t.Parallel()
