@@ -169,7 +169,7 @@ type Plugin struct {
 // Register adds a plugin, which is started and checked as by [Host.Reload]. The error says why it
 // is not: names that are taken, or that it does not work.
 func (h *Host) Register(ctx context.Context, p Plugin) error {
-	add, err := config.NewPlugin(p.Name, p.Path)
+	add, err := config.NewPlugin(p.Name, p.Path, h.opts.BundledDir)
 	if err != nil {
 		return err
 	}

@@ -57,9 +57,9 @@ func (c *confinement) enforce(p *config.Plugin) string {
 	return c.cfg.Sandbox.Enforce
 }
 
-// profile is what a plugin may do: the default for its name, as the operator changed it.
+// profile returns the sandbox profile of a plugin: that of its manifest, with the operator's changes.
 func profile(p *config.Plugin) sandbox.Profile {
-	out := sandbox.Default(p.Name)
+	out := sandbox.Default(p.Profile)
 	said := p.Confinement
 	for _, s := range []struct{ said, value *bool }{{said.WriteRoots, &out.WriteRoots}, {said.NoRoots, &out.NoRoots}, {said.Exec, &out.StartProcesses}, {said.Network, &out.Network}} {
 		if s.said != nil {

@@ -177,6 +177,13 @@ func (r *release) archive(goos, goarch string, pages map[string][]byte) error {
 	if err != nil {
 		return err
 	}
+	for _, p := range r.Plugins {
+		content, err := os.ReadFile(r.Path("plugins/" + p + "/" + project.Manifest))
+		if err != nil {
+			return err
+		}
+		entries = append(entries, entry{"plugins/" + p + ".json", content, 0o644})
+	}
 	for _, path := range append(texts, filepath.Join(r.Root, "README.md"), filepath.Join(r.Root, "CHANGELOG.md"), filepath.Join(r.Root, "config.hcl")) {
 		content, err := os.ReadFile(path)
 		if err != nil {

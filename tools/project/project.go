@@ -2,6 +2,7 @@
 package project
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -22,7 +23,7 @@ type Project struct {
 	Modules []string
 	// Outside are the directories of the other modules.
 	Outside []string
-	// Plugins are the names of the bundled plugins, sorted.
+	// Plugins are the names of the bundled plugins, sorted: those with a manifest in plugins/NAME.
 	Plugins []string
 }
 
@@ -97,13 +98,67 @@ func (p *Project) findModules() error {
 	if err != nil {
 		return err
 	}
-	for _, m := range p.Modules {
-		if name, ok := strings.CutPrefix(m, "plugins/"); ok {
-			p.Plugins = append(p.Plugins, name)
+	manifests, err := filepath.Glob(p.Path("plugins/*/" + Manifest))
+	for _, m := range manifests {
+		p.Plugins = append(p.Plugins, filepath.Base(filepath.Dir(m)))
+	}
+	return err
+}
+
+// Manifest is the name of the manifest in a plugin's directory.
+const Manifest = "toolhost-plugin.json"
+
+// CheckPlugins checks that go.work lists the modules of the bundled plugins and no others below plugins, and
+// that the manifests have the name of the directory and the version of the sources.
+func (p *Project) CheckPlugins() error {
+	var errs []error
+	for _, name := range p.Plugins {
+		if !slices.Contains(p.Modules, "plugins/"+name) {
+			errs = append(errs, fmt.Errorf("plugins/%s: not in go.work; run go work use ./plugins/%s", name, name))
+		}
+		errs = append(errs, p.checkManifest(name))
+	}
+	for _, m := range slices.Concat(p.Modules, p.Outside) {
+		if name, ok := strings.CutPrefix(m, "plugins/"); ok && !slices.Contains(p.Plugins, name) {
+			errs = append(errs, fmt.Errorf("%s: no %s; write one as in plugins/read", m, Manifest))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (p *Project) checkManifest(name string) error {
+	dir := "plugins/" + name
+	b, err := os.ReadFile(p.Path(dir + "/" + Manifest))
+	if err != nil {
+		return err
+	}
+	var m struct{ Name, Version string }
+	if err := json.Unmarshal(b, &m); err != nil {
+		return fmt.Errorf("%s/%s: %w", dir, Manifest, err)
+	}
+	if m.Name != name {
+		return fmt.Errorf("%s/%s: the name is %q; use that of the directory", dir, Manifest, m.Name)
+	}
+	for _, pattern := range []string{"/*.go", "/*/*.go"} {
+		files, err := filepath.Glob(p.Path(dir + pattern))
+		if err != nil {
+			return err
+		}
+		for _, f := range files {
+			b, err := os.ReadFile(f)
+			if err != nil {
+				return err
+			}
+			if v := pluginVersion.FindSubmatch(b); v != nil && string(v[1]) != m.Version {
+				return fmt.Errorf("%s/%s: the version is %q, but the sources have %q", dir, Manifest, m.Version, v[1])
+			}
 		}
 	}
 	return nil
 }
+
+// pluginVersion matches the version in the sources of a plugin.
+var pluginVersion = regexp.MustCompile(`(?m)(?:^const Version = |Plugin\{.*Version: )"([^"]+)"`)
 
 // Path returns the absolute path of a file in the repository.
 func (p *Project) Path(slash string) string { return filepath.Join(p.Root, filepath.FromSlash(slash)) }

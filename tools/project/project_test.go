@@ -1,10 +1,12 @@
 package project
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -77,5 +79,49 @@ func TestFind(t *testing.T) {
 	write("host/host.go", "package host\n\nconst Version = \"1.2.4\"\n")
 	if _, err := p.Version(); err == nil {
 		t.Error("two versions are accepted")
+	}
+}
+
+// TestCheckPlugins checks each disagreement between go.work, the directories and the manifests.
+func TestCheckPlugins(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		files map[string]string
+		want  string
+	}{
+		{"agree", nil, ""},
+		{"not in go.work", map[string]string{"go.work": "go 1.26.0\n"}, "plugins/a: not in go.work; run go work use ./plugins/a"},
+		{"no manifest", map[string]string{"plugins/b/go.mod": "module b\n"}, "plugins/b: no toolhost-plugin.json"},
+		{"other name", map[string]string{"plugins/a/toolhost-plugin.json": `{"name": "b", "version": "1.0.0"}`}, `the name is "b"`},
+		{"other version", map[string]string{"plugins/a/toolhost-plugin.json": `{"name": "a", "version": "2.0.0"}`}, `the version is "2.0.0", but the sources have "1.0.0"`},
+		{"version in a literal", map[string]string{"plugins/a/a/a.go": "package a\n\nvar P = sdk.Plugin{Name: \"a\", Version: \"3.0.0\"}\n"}, `the sources have "3.0.0"`},
+		{"broken", map[string]string{"plugins/a/toolhost-plugin.json": `{`}, "plugins/a/toolhost-plugin.json: unexpected end"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			root := t.TempDir()
+			files := map[string]string{
+				"go.work": "go 1.26.0\n\nuse ./plugins/a\n", "plugins/a/go.mod": "module a\n",
+				"plugins/a/a/a.go": "package a\n\nconst Version = \"1.0.0\"\n", "plugins/a/toolhost-plugin.json": `{"name": "a", "version": "1.0.0"}`,
+			}
+			maps.Copy(files, c.files)
+			for name, text := range files {
+				path := filepath.Join(root, name)
+				if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p, err := Open(root)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := p.CheckPlugins(); c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+		})
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"toolhost.dev/tools/project"
 )
@@ -35,7 +37,33 @@ func (t *task) build() error {
 	for _, name := range t.Plugins {
 		programs = append(programs, program{"./plugins/" + name, "bin/plugins/" + name, ""})
 	}
+	// The manifests come first: a host that is running reloads when a binary changes.
+	if err := t.copyManifests(); err != nil {
+		return err
+	}
 	return t.compile(programs...)
+}
+
+// copyManifests copies the manifests of the plugins beside their binaries, and removes those of plugins that
+// are no longer there.
+func (t *task) copyManifests() error {
+	if err := os.MkdirAll(t.Path("bin/plugins"), 0o755); err != nil { //nolint:gosec // the build's output
+		return err
+	}
+	old, err := filepath.Glob(t.Path("bin/plugins/*.json"))
+	if err != nil {
+		return err
+	}
+	for _, path := range old {
+		if !slices.Contains(t.Plugins, strings.TrimSuffix(filepath.Base(path), ".json")) {
+			err = errors.Join(err, os.Remove(path))
+		}
+	}
+	for _, name := range t.Plugins {
+		b, readErr := os.ReadFile(t.Path("plugins/" + name + "/" + project.Manifest))
+		err = errors.Join(err, readErr, os.WriteFile(t.Path("bin/plugins/"+name+".json"), b, 0o644)) //nolint:gosec // the build's output
+	}
+	return err
 }
 
 func (t *task) demo() error { return t.run(nil, "./demo.sh") }

@@ -108,3 +108,6 @@ func (t *task) tooLarge(files []string) error {
 	}
 	return errors.Join(errs...)
 }
+
+// checkPlugins checks that go.work, the bundled plugins and their manifests agree.
+func (t *task) checkPlugins() error { return t.CheckPlugins() }

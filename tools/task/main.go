@@ -26,7 +26,7 @@ var tasks = map[string]func(*task) error{
 	"check-tidy": (*task).checkTidy, "fix-tidy": (*task).fixTidy,
 	"check-vet": (*task).checkVet, "check-lint": (*task).checkLint, "fix-lint": (*task).fixLint,
 	"check-generated": (*task).checkGenerated, "check-config": (*task).checkConfig, "check-reference": (*task).checkReference,
-	"check-size": (*task).checkSize, "check-dead": (*task).checkDead, "check-prose": (*task).checkProse, "check-oracle": (*task).checkOracle,
+	"check-size": (*task).checkSize, "check-dead": (*task).checkDead, "check-prose": (*task).checkProse, "check-oracle": (*task).checkOracle, "check-plugins": (*task).checkPlugins,
 	"dist": (*task).dist, "check-dist": (*task).checkDist,
 }
 

@@ -46,7 +46,7 @@ func (t *task) tryArchive(dir string) error {
 	unpacked := archives[0][:len(archives[0])-len(".tar.gz")]
 	files := []string{"README.md", "config.hcl", "sbom.cdx.json", "toolhost-shim", "toolhost-sandbox", "man/man1/toolhost.1"}
 	for _, p := range t.Plugins {
-		files = append(files, "plugins/"+p)
+		files = append(files, "plugins/"+p, "plugins/"+p+".json")
 	}
 	for _, f := range files {
 		if st, err := os.Stat(filepath.Join(unpacked, f)); err != nil || st.Size() == 0 {
