@@ -29,15 +29,16 @@ func bundledDir(t *testing.T, manifests map[string]string) string {
 	return dir
 }
 
-const reader = `{"name": "reader", "version": "1.0.0", "binary": "reader", "bundled": {"default": true, "profile": {"roots": "read-only"}}}`
+const reader = `{"name": "reader", "version": "1.0.0", "binary": "reader", "bundled": {"default": 2, "profile": {"roots": "read-only"}}}`
 
 // TestBundledDefault checks that the default configuration has the plugins whose manifest enables them, in a
 // fixed order, and those with a broken manifest, which must not run.
 func TestBundledDefault(t *testing.T) {
 	dir := bundledDir(t, map[string]string{
 		"reader": reader,
-		"runner": `{"name": "runner", "version": "1.0.0", "binary": "runner", "bundled": {"default": true, "profile": {"exec": true}}}`,
+		"runner": `{"name": "runner", "version": "1.0.0", "binary": "runner", "bundled": {"default": 1, "profile": {"exec": true}}}`,
 		"off":    `{"name": "off", "version": "1.0.0", "binary": "off", "bundled": {"profile": {}}}`,
+		"second": `{"name": "second", "version": "1.0.0", "binary": "second", "bundled": {"default": 2, "profile": {}}}`,
 		"bare":   "",
 		"broken": "{\n  \"name\": \"broken\",\n  \"versoin\": \"1.0.0\"\n}\n",
 	})
@@ -49,7 +50,7 @@ func TestBundledDefault(t *testing.T) {
 	for _, p := range c.Plugins {
 		names = append(names, p.Name)
 	}
-	if !slices.Equal(names, []string{"broken", "reader", "runner"}) {
+	if !slices.Equal(names, []string{"runner", "reader", "second", "broken"}) {
 		t.Errorf("the plugins are %q", names)
 	}
 	if p := c.Plugin("runner").Profile; p != (manifest.Profile{Exec: true}) {
@@ -64,7 +65,7 @@ func TestBundledDefault(t *testing.T) {
 // a manifest elsewhere has no effect.
 func TestProfileOfLabel(t *testing.T) {
 	dir, workspace := bundledDir(t, map[string]string{"reader": reader, "bare": "", "broken": "{"}), bundledDir(t, map[string]string{
-		"evil": `{"name": "evil", "version": "1.0.0", "binary": "evil", "bundled": {"default": true, "profile": {"exec": true}}}`,
+		"evil": `{"name": "evil", "version": "1.0.0", "binary": "evil", "bundled": {"default": 2, "profile": {"exec": true}}}`,
 	})
 	t.Chdir(workspace)
 	file := filepath.Join(workspace, "toolhost.hcl")

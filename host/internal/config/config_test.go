@@ -350,7 +350,7 @@ func TestPluginDiagnostics(t *testing.T) {
 
 func TestDefaults(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{"read": "", "read.json": `{"name": "read", "version": "1.0.0", "binary": "read", "bundled": {"default": true, "profile": {"roots": "none"}}}`} {
+	for name, text := range map[string]string{"read": "", "read.json": `{"name": "read", "version": "1.0.0", "binary": "read", "bundled": {"default": 1, "profile": {"roots": "none"}}}`} {
 		if err := os.WriteFile(dir+"/"+name, []byte(text), 0o700); err != nil {
 			t.Fatal(err)
 		}

@@ -62,7 +62,7 @@ func TestReadBundled(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	for name, text := range map[string]string{
-		"a.json":     `{"name": "a", "version": "1.0.0", "binary": "a", "bundled": {"default": true, "profile": {"roots": "none"}}}`,
+		"a.json":     `{"name": "a", "version": "1.0.0", "binary": "a", "bundled": {"default": 1, "profile": {"roots": "none"}}}`,
 		"b.json":     `{"name": "a", "version": "1.0.0", "binary": "a"}`,
 		"c.json":     `{"name": "c", "version": "1.0.0", "binary": "a"}`,
 		"Other.json": "{}",
@@ -71,7 +71,7 @@ func TestReadBundled(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if b, err := manifest.ReadBundled(dir, "a"); err != nil || b != (manifest.Bundled{Default: true, Profile: manifest.Profile{Roots: "none"}}) {
+	if b, err := manifest.ReadBundled(dir, "a"); err != nil || b != (manifest.Bundled{Default: 1, Profile: manifest.Profile{Roots: "none"}}) {
 		t.Errorf("%+v, %v", b, err)
 	}
 	for _, at := range [][2]string{{dir, "c"}, {dir, "none"}, {"", "a"}, {dir + "/sub", "../a"}} {
