@@ -44,8 +44,8 @@ fix-format: ## Format the code
 fix-tidy: ## Tidy go.mod and go.sum
 fix-lint: ## Let golangci-lint fix what it can
 
-dist: ## Make the archives of a release in dist/: all platforms, checksums, bills of materials
-check-dist: ## The archive for this machine is the same when made twice, and its content works
+dist: ## Make a release in dist/: archives for all platforms, checksums, bills of materials, a Go module proxy
+check-dist: ## A release for this machine is the same when made twice; its archive and its Go modules work
 
 TARGETS := build demo generate grammars clean unit conformance soak fuzz bench peers peers-debian dist check-dist $(CHECKS) fix-format fix-tidy fix-lint
 .PHONY: $(TARGETS)

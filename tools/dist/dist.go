@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -63,8 +64,14 @@ func Make(p *project.Project, out string, platforms []string) error {
 			return fmt.Errorf("%s: %w", p, err)
 		}
 	}
+	if err := r.proxy(filepath.Join(r.out, Proxy)); err != nil {
+		return err
+	}
 	return r.checksums()
 }
+
+// Proxy is the directory of the module proxy in a release.
+const Proxy = "proxy"
 
 // describe reads the version and the commit. The commit's time becomes the time of all files.
 func (r *release) describe() error {
@@ -226,20 +233,23 @@ func pack(dir string, entries []entry, at time.Time) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// checksums writes SHA256SUMS, as sha256sum --check reads it.
+// checksums writes SHA256SUMS of all files of the release, as sha256sum --check reads it.
 func (r *release) checksums() error {
-	names, err := filepath.Glob(filepath.Join(r.out, "toolhost_*"))
-	if err != nil {
-		return err
-	}
-	slices.Sort(names)
 	var out strings.Builder
-	for _, n := range names {
-		sum, err := sumOf(n)
+	err := filepath.WalkDir(r.out, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		sum, err := sumOf(path)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(&out, "%s  %s\n", sum, filepath.Base(n))
+		name, err := filepath.Rel(r.out, path)
+		fmt.Fprintf(&out, "%s  %s\n", sum, filepath.ToSlash(name))
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	return os.WriteFile(filepath.Join(r.out, "SHA256SUMS"), []byte(out.String()), 0o644) //nolint:gosec // it is to be published
 }

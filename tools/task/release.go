@@ -12,7 +12,7 @@ import (
 
 func (t *task) dist() error { return dist.Make(t.Project, t.Path("dist"), dist.Platforms) }
 
-// checkDist makes the archive for this platform twice. Both must be equal, complete, and work.
+// checkDist makes a release for this platform twice. Both must be equal, complete, and work.
 func (t *task) checkDist() error {
 	tmp, err := os.MkdirTemp("", "toolhost-dist")
 	if err != nil {
@@ -28,7 +28,10 @@ func (t *task) checkDist() error {
 	if err := t.same("two archives of the same commit differ", first, second); err != nil {
 		return err
 	}
-	return t.tryArchive(first)
+	if err := t.tryArchive(first); err != nil {
+		return err
+	}
+	return dist.TryProxy(t.Project, filepath.Join(first, dist.Proxy))
 }
 
 // tryArchive unpacks the only archive in a directory and runs the program in it.
