@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -28,6 +29,9 @@ var plugins = sync.OnceValues(func() (string, error) {
 		if out, err := build(filepath.Join(dir, name), pkg); err != nil {
 			return "", fmt.Errorf("%s: %w\n%s", pkg, err, out)
 		}
+		if err := copyManifest(dir, name); err != nil {
+			return "", err
+		}
 	}
 	return dir, nil
 })
@@ -37,6 +41,16 @@ func build(path, pkg string) (output []byte, err error) {
 	c := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, pkg)
 	c.Env = append(os.Environ(), "CGO_ENABLED=0")
 	return c.CombinedOutput()
+}
+
+// copyManifest copies the manifest of a bundled plugin beside its binary, as the Makefile does. Other plugins
+// have none.
+func copyManifest(dir, name string) error {
+	b, err := os.ReadFile(filepath.Join("..", "plugins", name, "toolhost-plugin.json"))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return errors.Join(err, os.WriteFile(filepath.Join(dir, name+".json"), b, 0o600))
 }
 
 func TestMain(m *testing.M) {

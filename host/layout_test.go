@@ -27,7 +27,7 @@ var layers = [][]string{
 	{"internal/config"},
 	{"internal/policy", "internal/registry", "internal/state", "internal/supervisor", "internal/sandbox", "internal/shim", "internal/egress", "router"},
 	{"internal/script", "internal/hostlist", "internal/cgroup", "internal/sandbox/confine", "internal/shim/wire", "internal/watch", "scaffold"},
-	{"internal/adaptive", "internal/audit", "internal/build", "internal/control", "internal/descent", "internal/hook", "internal/metrics", "internal/resultcache", "internal/scheduler", "internal/trace", "timerslack"},
+	{"internal/adaptive", "internal/audit", "internal/build", "internal/control", "internal/descent", "internal/hook", "internal/metrics", "internal/resultcache", "internal/scheduler", "internal/manifest", "internal/trace", "timerslack"},
 	{"internal/testescape", "internal/testmcp", "internal/testplugin", "internal/testserver"},
 }
 
@@ -81,7 +81,6 @@ var (
 		"cmd/toolhost":    "one file for each group of commands",
 	}
 	longFunctions = map[string]string{
-		"internal/dispatch.Run":    "the life of a call, step by step",
 		"internal/script.git":      "one case for each subcommand of git",
 		"internal/testserver.call": "one case for each tool of the test server",
 		"router.flag":              "one case for each form of a flag",

@@ -95,6 +95,11 @@ func soakBinaries(t *testing.T) string {
 			t.Fatalf("%s: %v\n%s", pkg, err, text)
 		}
 	}
+	for _, name := range []string{"read", "bash"} {
+		if err := copyManifest(filepath.Join(dir, "plugins"), name); err != nil {
+			t.Fatal(err)
+		}
+	}
 	return filepath.Join(dir, "plugins")
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 // However deep a text nests, the parser's stack is bounded: an overflow would end the process.
-func TestDeepNesting(t *testing.T) {
+func TestOracleDeepNesting(t *testing.T) {
 	defer debug.SetMaxStack(debug.SetMaxStack(48 << 20))
 	for _, unit := range []string{
 		"if ", "while ", "until ", "for i in a; do ", "select i in a; do ", "case x in x) ", "{ ", "(", "((", "( ", "$(", "a $(", "x=$(", `"$(`, "`", "${", "${a:-", `"${a:-"`,
@@ -30,7 +30,7 @@ func TestDeepNesting(t *testing.T) {
 	}
 }
 
-func TestDeepNestingIsExplained(t *testing.T) {
+func TestOracleDeepNestingIsExplained(t *testing.T) {
 	c := router.Parse("echo "+strings.Repeat("$(", 100_000), tools, options)
 	if c.Error == nil || !strings.Contains(c.Error.Message, "nests too deep, before line 1, column ") {
 		t.Error(c.Error)
@@ -38,7 +38,7 @@ func TestDeepNestingIsExplained(t *testing.T) {
 }
 
 // What a person would write is not too deep, and brackets in quotes are no nesting.
-func TestLegitimateDepth(t *testing.T) {
+func TestOracleLegitimateDepth(t *testing.T) {
 	for _, tc := range []struct{ name, command string }{
 		{"substitutions", strings.Repeat("echo $(", 500) + "true" + strings.Repeat(")", 500)},
 		{"ifs", strings.Repeat("if true; then ", 500) + "true" + strings.Repeat("; fi", 500)},
@@ -61,7 +61,7 @@ func TestLegitimateDepth(t *testing.T) {
 	}
 }
 
-func TestLargeCommands(t *testing.T) {
+func TestOracleLargeCommands(t *testing.T) {
 	content := strings.Repeat("line of a big file with $x and `y` and \"q\"\n", 10<<20/44)
 	for _, tc := range []struct{ name, command string }{
 		{"quoted heredoc", "write a <<'E'\n" + content + "E\n"},
@@ -80,7 +80,7 @@ func TestLargeCommands(t *testing.T) {
 	}
 }
 
-func TestManyFlags(t *testing.T) {
+func TestOracleManyFlags(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("calc 1")
 	for i := range 10_000 {
@@ -101,7 +101,7 @@ func TestManyFlags(t *testing.T) {
 	consistent(t, c)
 }
 
-func TestFunction(t *testing.T) {
+func TestOracleFunction(t *testing.T) {
 	for _, tc := range []struct{ name, args, kwargs, err string }{
 		{"edit", `{"file_path":"a"}`, `{"file_path":"a"}`, ""},
 		{"tool:edit", `{"file_path":"a"}`, `{"file_path":"a"}`, ""},

@@ -16,6 +16,8 @@ import (
 	"golang.org/x/mod/module"
 
 	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/manifest"
 )
 
 //go:embed files
@@ -43,7 +45,7 @@ type Made struct {
 // New makes a plugin's sources. Nothing is left of it when it fails.
 func New(opts Options) (*Made, error) {
 	if !tool.ValidName(opts.Name) {
-		return nil, fmt.Errorf("the name %q is not valid: %s", opts.Name, nameRule)
+		return nil, fmt.Errorf("the name %q is not valid: %s", opts.Name, manifest.NameRule)
 	}
 	if opts.Dir == "" {
 		opts.Dir = opts.Name

@@ -1,4 +1,4 @@
-package main
+package dist
 
 import (
 	"crypto/sha256"
@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// bill gathers what binaries were built of, as the linker wrote it into them.
+// bill collects the modules that binaries were built from. The linker records them in each binary.
 type bill struct {
 	modules  map[string]component
 	binaries []component
 }
 
-// component is one of CycloneDX's.
+// component is a component of CycloneDX.
 type component struct {
 	Type       string     `json:"type"`
 	Ref        string     `json:"bom-ref,omitempty"`
@@ -70,7 +70,7 @@ func (b *bill) module(path, version, sum string) {
 	b.modules[purl] = c
 }
 
-// cycloneDX gives the bill in CycloneDX 1.6.
+// cycloneDX returns the bill in CycloneDX 1.6.
 func (b *bill) cycloneDX(r *release, platform string) ([]byte, error) {
 	components := slices.Clone(b.binaries)
 	for _, purl := range slices.Sorted(maps.Keys(b.modules)) {

@@ -110,7 +110,8 @@ func (d *dev) configure() (remove func(), err error) {
 	var bundled []string
 	entries, _ := os.ReadDir(admin.BundledDir()) // there may be none
 	for _, e := range entries {
-		if e.Name() != "mcp" { // it is for servers that are mounted
+		// Manifests are beside the binaries. The plugin mcp is for servers that are mounted.
+		if e.Name() != "mcp" && filepath.Ext(e.Name()) != ".json" {
 			bundled = append(bundled, e.Name())
 		}
 	}

@@ -44,11 +44,10 @@ func build(dir string) error {
 		"toolhost": "toolhost.dev/host/cmd/toolhost", "toolhost-shim": "toolhost.dev/host/cmd/toolhost-shim", "plain/toolhost-shim": "toolhost.dev/host/cmd/toolhost-shim",
 		"toolhost-sandbox": "toolhost.dev/host/cmd/toolhost-sandbox",
 		"testplugin":       "toolhost.dev/host/internal/testplugin", "testmcp": "toolhost.dev/host/internal/testmcp",
-		"plugins/read": "toolhost.dev/plugins/read", "plugins/edit": "toolhost.dev/plugins/edit",
-		"plugins/grep": "toolhost.dev/plugins/grep", "plugins/bash": "toolhost.dev/plugins/bash", "plugins/ask": "toolhost.dev/plugins/ask",
-		"plugins/mcp": "toolhost.dev/plugins/mcp", "testserver": "toolhost.dev/host/internal/testserver",
-		"plugins/snippet": "toolhost.dev/plugins/snippet", "plugins/function": "toolhost.dev/plugins/function",
-		"broken": "toolhost.dev/sdk/tooltest/conformance/internal/broken",
+		"testserver": "toolhost.dev/host/internal/testserver", "broken": "toolhost.dev/sdk/tooltest/conformance/internal/broken",
+	}
+	if err := copyManifests(filepath.Join(dir, "plugins"), binaries); err != nil {
+		return err
 	}
 	if runtime.GOOS == "linux" {
 		binaries["testescape"] = "toolhost.dev/host/internal/testescape"
@@ -64,6 +63,29 @@ func build(dir string) error {
 		}
 	}
 	return buildExample(dir, "legacy")
+}
+
+// copyManifests copies the manifests of the bundled plugins to dir, and adds the plugins to binaries.
+func copyManifests(dir string, binaries map[string]string) error {
+	manifests, err := filepath.Glob("../../../plugins/*/toolhost-plugin.json")
+	if err != nil || len(manifests) == 0 {
+		return errors.Join(err, fmt.Errorf("%d manifests of plugins in ../../../plugins", len(manifests)))
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, path := range manifests {
+		name := filepath.Base(filepath.Dir(path))
+		binaries["plugins/"+name] = "toolhost.dev/plugins/" + name
+		b, err := os.ReadFile(path)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name+".json"), b, 0o644)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // buildExample builds one of the examples, which are modules outside of the workspace.

@@ -11,12 +11,12 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Same reports whether two configurations say the same: they were read from the same text,
-// and find the same binaries.
+// Same reports whether two configurations are equal: they were read from the same text, and find the
+// same binaries and sandbox profiles.
 func (c *Config) Same(other *Config) bool {
 	return maps.EqualFunc(c.files, other.files, bytes.Equal) &&
 		slices.EqualFunc(c.Plugins, other.Plugins, func(a, b Plugin) bool {
-			return a.Name == b.Name && a.Missing == b.Missing && a.Path == b.Path
+			return a.Name == b.Name && a.Missing == b.Missing && a.Path == b.Path && a.Profile == b.Profile
 		})
 }
 
@@ -60,15 +60,16 @@ func (c *Config) SameProcess(other *Config, name string) bool {
 	return reflect.DeepEqual(x, y) && reflect.DeepEqual(sandbox(c.Sandbox), sandbox(other.Sandbox))
 }
 
-// NewPlugin makes a plugin that stands in no file. The error says what is wrong with it.
-func NewPlugin(name, path string) (Plugin, error) {
+// NewPlugin returns a plugin that is in no file of a configuration. bundledDir is as in [Environment].
+func NewPlugin(name, path, bundledDir string) (Plugin, error) {
 	if !tool.ValidName(name) {
 		return Plugin{}, fmt.Errorf("%q cannot name a plugin: use lower-case letters, digits, '_', '-' and '.', beginning with a letter", name)
 	}
 	if !filepath.IsAbs(path) {
 		return Plugin{}, fmt.Errorf("the path %q of plugin %s is not absolute", path, name)
 	}
-	return Plugin{Name: name, Path: filepath.Clean(path), Missing: missing(path)}, nil
+	p := Plugin{Name: name, Path: filepath.Clean(path), Missing: missing(path)}
+	return p, p.describe(bundledDir)
 }
 
 // Plugin gives a plugin by its name; nil: there is none.

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
+
+	"toolhost.dev/host/internal/manifest"
 )
 
 // Config is a whole configuration, checked as far as it can be without starting anything.
@@ -152,6 +154,9 @@ type Plugin struct {
 	Restart Restart
 	// Confinement is what the operator says of what the plugin may do.
 	Confinement Confinement
+	// Profile is what the sandbox allows unless Confinement changes it. It comes from the manifest of the
+	// bundled plugin with this name.
+	Profile manifest.Profile
 	// Mounted: it is the bundled plugin of a field block, and its tools are those of a server.
 	Mounted bool
 	// Missing says why the binary cannot be used; empty: it is there.

@@ -350,11 +350,13 @@ func TestPluginDiagnostics(t *testing.T) {
 
 func TestDefaults(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(dir+"/read", nil, 0o700); err != nil {
-		t.Fatal(err)
+	for name, text := range map[string]string{"read": "", "read.json": `{"name": "read", "version": "1.0.0", "binary": "read", "bundled": {"default": 1, "profile": {"roots": "none"}}}`} {
+		if err := os.WriteFile(dir+"/"+name, []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
 	}
 	c, err := config.Load("", config.Environment{BundledDir: dir})
-	if err != nil || len(c.Plugins) != 1 || c.Plugins[0].Path != dir+"/read" || c.Source != "built-in" || !reflect.DeepEqual(c.Host, config.DefaultHost()) {
+	if err != nil || len(c.Plugins) != 1 || c.Plugins[0].Profile.Roots != "none" || c.Plugins[0].Path != dir+"/read" || c.Source != "built-in" || !reflect.DeepEqual(c.Host, config.DefaultHost()) {
 		t.Errorf("%+v %v", c, err)
 	}
 	empty, _, err := load(t, map[string]string{"x.hcl": ""})

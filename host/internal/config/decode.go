@@ -246,13 +246,17 @@ func (d *decoder) plugin(p *pluginHCL) {
 		out.Confinement = d.confinement(p.Sandbox)
 	}
 	out.Missing = missing(out.Path)
-	if out.Missing != "" && p.Optional {
+	leftOut := out.Missing != "" && p.Optional
+	if err := out.describe(d.env.BundledDir); err != nil {
+		out.Missing, leftOut = err.Error(), false
+	}
+	if leftOut {
 		d.cfg.LeftOut = append(d.cfg.LeftOut, p.Name)
 	}
-	if p.Config != nil && (out.Missing == "" || !p.Optional) {
+	if p.Config != nil && !leftOut {
 		out.Config, out.config = d.pluginConfig(p.Config)
 	}
-	if out.Missing != "" && p.Optional {
+	if leftOut {
 		d.cfg.absent = append(d.cfg.absent, absentPlugin{out, len(d.cfg.Plugins)})
 		return
 	}

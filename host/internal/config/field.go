@@ -72,6 +72,9 @@ func (d *decoder) field(f *fieldHCL) {
 	if out.Missing = missing(out.Path); d.env.BundledDir == "" {
 		out.Missing = "there are no bundled plugins, one of which serves fields"
 	}
+	if err := out.describe(d.env.BundledDir); err != nil {
+		out.Missing = err.Error()
+	}
 	if f.Sandbox != nil {
 		out.Confinement = d.confinement(f.Sandbox)
 	}

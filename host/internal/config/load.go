@@ -1,7 +1,6 @@
 package config
 
 import (
-	_ "embed"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,9 +12,6 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclparse"
 )
-
-//go:embed default.hcl
-var defaultHCL []byte
 
 // Environment is where a configuration is read: what it may refer to.
 type Environment struct {
@@ -65,7 +61,7 @@ func Find(path string) string {
 func Load(path string, env Environment) (*Config, error) {
 	if path == "" {
 		p := hclparse.NewParser()
-		f, diags := p.ParseHCL(defaultHCL, builtIn)
+		f, diags := p.ParseHCL(defaultHCL(env.BundledDir), builtIn)
 		return decode([]*hcl.File{f}, diags, p, builtIn, "", env)
 	}
 	names, err := List(path)

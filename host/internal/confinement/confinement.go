@@ -86,9 +86,9 @@ func Enforce(cfg *config.Config, p *config.Plugin) string {
 	return cfg.Sandbox.Enforce
 }
 
-// Profile returns what a plugin may do: the default profile for its name, as the operator changed it.
+// Profile returns what a plugin may do: the profile of its manifest, with the operator's changes.
 func Profile(p *config.Plugin) sandbox.Profile {
-	out := sandbox.Default(p.Name)
+	out := sandbox.Default(p.Profile)
 	set := p.Confinement
 	for _, s := range []struct{ set, value *bool }{{set.WriteRoots, &out.WriteRoots}, {set.NoRoots, &out.NoRoots}, {set.Exec, &out.StartProcesses}, {set.Network, &out.Network}} {
 		if s.set != nil {

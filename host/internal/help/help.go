@@ -66,9 +66,6 @@ func (v *view) line() string {
 // Line is "name: description", on one line.
 func Line(e *registry.Entry) string { return (&view{Entry: e}).line() }
 
-// Detail is everything there is to know to call the tool.
-func Detail(e *registry.Entry) string { return (&view{Entry: e}).detail() }
-
 // name is what one types to call the tool.
 func name(e *registry.Entry) string {
 	if e.Namespace != "" {

@@ -1,6 +1,7 @@
 package privilege
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,13 +17,20 @@ func TestIncreases(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	bundled := t.TempDir()
+	for name, profile := range map[string]string{"bash": `{"exec": true}`, "read": `{"roots": "read-only"}`} {
+		text := fmt.Sprintf(`{"name": %q, "version": "1.0.0", "binary": "x", "bundled": {"profile": %s}}`, name, profile)
+		if err := os.WriteFile(filepath.Join(bundled, name+".json"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	read := func(text string) *config.Config {
 		text = strings.NewReplacer("{ ", "{\n", " }", "\n}").Replace(text)
 		path := filepath.Join(dir, "x.hcl")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		c, err := config.Load(path, config.Environment{BundledDir: "/b"})
+		c, err := config.Load(path, config.Environment{BundledDir: bundled})
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}

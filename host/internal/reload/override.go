@@ -126,7 +126,7 @@ type Plugin struct {
 // Register adds a plugin, which is started and checked as by [Reloader.Reload]. The error says why it is refused: its name is
 // taken, or it does not work.
 func (r *Reloader) Register(ctx context.Context, p Plugin) error {
-	add, err := config.NewPlugin(p.Name, p.Path)
+	add, err := config.NewPlugin(p.Name, p.Path, r.Builder.Options.Bundled)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/cgroup"
+	"toolhost.dev/host/internal/manifest"
 	"toolhost.dev/host/internal/sandbox/confine"
 )
 
@@ -35,18 +36,11 @@ type Profile struct {
 	Total cgroup.Limits `json:"total,omitzero"`
 }
 
-// Default gives the profile that a plugin has by its name: the bundled ones have what
-// their tools need, all others may work on files in the roots.
-func Default(plugin string) Profile {
-	switch plugin {
-	case "read", "grep":
-		return Profile{}
-	case "ask", "snippet":
-		return Profile{NoRoots: true}
-	case "bash":
-		return Profile{WriteRoots: true, StartProcesses: true}
+// Default returns the profile that a manifest declares. The zero value declares work on files in the roots.
+func Default(declared manifest.Profile) Profile {
+	return Profile{
+		WriteRoots: declared.Roots == "" || declared.Roots == "read-write", NoRoots: declared.Roots == "none", StartProcesses: declared.Exec,
 	}
-	return Profile{WriteRoots: true}
 }
 
 // Place is where a plugin runs.

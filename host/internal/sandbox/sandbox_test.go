@@ -10,6 +10,8 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
+	"toolhost.dev/host/internal/manifest"
+
 	"toolhost.dev/host/internal/sandbox/confine"
 )
 
@@ -35,6 +37,19 @@ func TestChoose(t *testing.T) {
 	}
 }
 
+// bundled returns the profile of a bundled plugin, or the default one if there is no such plugin.
+func bundled(t *testing.T, plugin string) Profile {
+	t.Helper()
+	if plugin == "other" {
+		return Default(manifest.Profile{})
+	}
+	m, err := manifest.Read("../../../plugins/" + plugin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Default(m.Bundled.Profile)
+}
+
 func TestPolicy(t *testing.T) {
 	state := t.TempDir()
 	static := filepath.Join(state, "static")
@@ -57,7 +72,7 @@ func TestPolicy(t *testing.T) {
 		{"other", []string{"/w", "/s", state}, []string{"/r"}, []string{static}, "/usr"},
 		{"bash", []string{"/w", "/s", state}, nil, []string{"/r", "/usr", "/shim", "/home/u/bin", "/x"}, "/home"},
 	} {
-		p, env, err := Default(tc.plugin).Policy(at, 7)
+		p, env, err := bundled(t, tc.plugin).Policy(at, 7)
 		if err != nil || !slices.Equal(p.Write, tc.write) {
 			t.Errorf("%s writes %v, want %v (%v)", tc.plugin, p.Write, tc.write, err)
 		}
@@ -103,7 +118,7 @@ func TestBinaryKind(t *testing.T) {
 
 // TestGaps holds that less is never told as more.
 func TestGaps(t *testing.T) {
-	bash := Default("bash")
+	bash := bundled(t, "bash")
 	last := 0
 	for _, tc := range []struct {
 		k Kernel

@@ -65,7 +65,7 @@ func TestProfiles(t *testing.T) {
 						_ = c.Close()
 					}
 				}()
-				policy, env, err := Default(plugin).Policy(at, kernel.ABI)
+				policy, env, err := bundled(t, plugin).Policy(at, kernel.ABI)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -10,8 +10,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// TestBudget: what would take too much time or memory is refused, and nothing is changed.
-func TestBudget(t *testing.T) {
+// TestOracleBudget: what would take too much time or memory is refused, and nothing is changed.
+func TestOracleBudget(t *testing.T) {
 	large := strings.Repeat("a line of the file\n", 33<<20/19) + "the end\n"
 	slow := strings.Repeat("a line of the file\n", 12<<20/19) + "value0\n"
 	h, dir := session(t, map[string]string{"large.txt": large, "two.txt": large, "three.txt": large, "slow.txt": slow})

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestForgetting runs more states than the table holds.
-func TestForgetting(t *testing.T) {
+// TestOracleForgetting runs more states than the table holds.
+func TestOracleForgetting(t *testing.T) {
 	m := machine(t, `(?:a|b)*a(?:a|b){18}c`)
 	r := rand.New(rand.NewPCG(3, 4))
 	text := make([]byte, 200_000)
@@ -28,9 +28,9 @@ func TestForgetting(t *testing.T) {
 	}
 }
 
-// TestForgettingWhatIsSkipped does that with a machine that passes over what no match begins in, and that
+// TestOracleForgettingWhatIsSkipped does that with a machine that passes over what no match begins in, and that
 // begins anew whenever something is wrong with a part.
-func TestForgettingWhatIsSkipped(t *testing.T) {
+func TestOracleForgettingWhatIsSkipped(t *testing.T) {
 	m := machine(t, `abc(?:a|b)*a(?:a|b){18}c`)
 	skipped := 0
 	m.SkipTo(func(text []byte, _ int) (at, wrong int) {

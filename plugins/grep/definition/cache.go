@@ -119,10 +119,3 @@ func (c *Cache) full() bool {
 	defer c.mu.Unlock()
 	return c.old.size > 0 || c.young.size > c.limit/2*9/10
 }
-
-// Size gives about what the tables take, in bytes, and how many there are.
-func (c *Cache) Size() (bytes int64, tables int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.young.size + c.old.size, len(c.young.entries) + len(c.old.entries)
-}

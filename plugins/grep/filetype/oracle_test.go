@@ -8,7 +8,7 @@ import (
 	"toolhost.dev/plugins/grep/internal/peer"
 )
 
-func TestTableIsRipgreps(t *testing.T) {
+func TestOracleTableIsRipgreps(t *testing.T) {
 	if out, _ := peer.Run(t, "", peer.Ripgrep(t), "--no-config", "--type-list"); out != table {
 		t.Error("types.txt is not what `rg --type-list` prints; write it anew from that")
 	}

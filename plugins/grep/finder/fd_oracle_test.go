@@ -186,8 +186,8 @@ var unlikeFd = map[string]string{
 	"{a,}*": "fd leaves an empty alternative out; shells, and glob with them, take it for nothing",
 }
 
-// TestGlobLikeFd wants the files that fd finds, whatever is ignored, hidden or linked.
-func TestGlobLikeFd(t *testing.T) {
+// TestOracleGlobLikeFd wants the files that fd finds, whatever is ignored, hidden or linked.
+func TestOracleGlobLikeFd(t *testing.T) {
 	fd := peer.Fd(t)
 	all := make(map[string][]string)
 	for _, some := range []map[string][]string{trees, globTrees} {
@@ -237,8 +237,8 @@ func TestGlobLikeFd(t *testing.T) {
 	}
 }
 
-// TestGlobUnlikeFd wants the known differences to be there: a list that is not kept lies.
-func TestGlobUnlikeFd(t *testing.T) {
+// TestOracleGlobUnlikeFd wants the known differences to be there: a list that is not kept lies.
+func TestOracleGlobUnlikeFd(t *testing.T) {
 	fd := peer.Fd(t)
 	h := newHost(t, "a.go=", "b.go=", "a}=", ".git/HEAD=x", ".fdignore=b.go\n", "c/.rgignore=x\n", "c/x=", "c/y=")
 	for g, why := range unlikeFd {
@@ -267,8 +267,8 @@ func TestGlobUnlikeFd(t *testing.T) {
 	}
 }
 
-// TestGlobOrder wants the order of ls -t for what fd finds.
-func TestGlobOrder(t *testing.T) {
+// TestOracleGlobOrder wants the order of ls -t for what fd finds.
+func TestOracleGlobOrder(t *testing.T) {
 	fd := peer.Fd(t)
 	h := newHost(t, trees["names"]...)
 	r := rand.New(rand.NewPCG(3, 9))
@@ -314,7 +314,7 @@ func randomGlob(r *rand.Rand) string {
 	return path.Join(parts...) + pick(r, "", "", "", "/")
 }
 
-func TestRandomGlobsLikeFd(t *testing.T) {
+func TestOracleRandomGlobsLikeFd(t *testing.T) {
 	fd := peer.Fd(t)
 	random(t, 25, func(t *testing.T, seed uint64, r *rand.Rand) {
 		tree := randomTree(r)

@@ -163,10 +163,21 @@ func must(t testing.TB, err error) {
 func (h *host) warm() {
 	h.t.Helper()
 	h.call("grep", args{"pattern": "no such text anywhere"})
-	for _, r := range h.finder.indexes().Wait(h.t.Context()) {
-		if r != index.Ready {
-			h.t.Fatalf("the index is %s: %s", r, h.finder.indexes().Report().JSON())
+	for _, tree := range h.indexed().Trees {
+		if tree.State != index.Ready {
+			h.t.Fatalf("the index is %s: %s", tree.State, h.finder.indexes().Report().JSON())
 		}
+	}
+}
+
+// indexed waits until no index is being made, and returns the state of all.
+func (h *host) indexed() index.Report {
+	for {
+		r := h.finder.indexes().Report()
+		if h.t.Context().Err() != nil || !slices.ContainsFunc(r.Trees, func(t index.TreeReport) bool { return t.State == index.Building }) {
+			return r
+		}
+		time.Sleep(time.Millisecond)
 	}
 }
 

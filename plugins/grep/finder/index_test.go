@@ -88,7 +88,7 @@ func TestRootReplaced(t *testing.T) {
 	for range 2 { // the first call finds out, the second has a new index
 		agree(t, "replaced", hosts)
 		for _, o := range hosts {
-			o.finder.indexes().Wait(t.Context())
+			o.indexed()
 		}
 	}
 	must(t, os.RemoveAll(h.cwd))

@@ -160,7 +160,7 @@ var cases = []args{
 	{"pattern": `\s+`, "multiline": true, "output_mode": "count"}, {"pattern": `needle\s*`, "multiline": true, "after": 1}, {"pattern": `x*`, "multiline": true, "output_mode": "count"}, {"pattern": `^needle`, "multiline": true, "output_mode": "files_with_matches"}, {"pattern": `(?s)^.*$`, "multiline": true, "output_mode": "count"}, {"pattern": `$`, "multiline": true, "before": 1}, {"pattern": `a\nb`}, {"pattern": "needle(", "dialect": "fixed"}, {"pattern": "needle", "dialect": "fixed", "ignore_case": true},
 }
 
-func TestLikeRipgrep(t *testing.T) {
+func TestOracleLikeRipgrep(t *testing.T) {
 	rg := peer.Ripgrep(t)
 	for name, entries := range trees {
 		t.Run(name, func(t *testing.T) {
@@ -189,8 +189,8 @@ func TestLikeRipgrep(t *testing.T) {
 	}
 }
 
-// TestGlobalExcludes compares what git's global configuration leaves out.
-func TestGlobalExcludes(t *testing.T) {
+// TestOracleGlobalExcludes compares what git's global configuration leaves out.
+func TestOracleGlobalExcludes(t *testing.T) {
 	rg := peer.Ripgrep(t)
 	for name, files := range map[string][]string{
 		"default":   {"config/git/ignore=*.log\n/anchored\nsub/x.txt\n"},
@@ -212,8 +212,8 @@ func TestGlobalExcludes(t *testing.T) {
 	}
 }
 
-// TestParentRules compares what rules above the start leave out, inside the roots and above them.
-func TestParentRules(t *testing.T) {
+// TestOracleParentRules compares what rules above the start leave out, inside the roots and above them.
+func TestOracleParentRules(t *testing.T) {
 	rg := peer.Ripgrep(t)
 	h := newHost(t, ".git/HEAD=x", ".gitignore=*.log\n/a/b/anchored\n", ".git/info/exclude=ex.txt\n", ".ignore=plain.txt\n", "a/.gitignore=mid.txt\n", "a/.rgignore=rg.txt\n",
 		"a/b/x.log=needle", "a/b/anchored=needle", "a/b/mid.txt=needle", "a/b/rg.txt=needle", "a/b/plain.txt=needle", "a/b/ex.txt=needle", "a/b/ok.txt=needle", "a/b/c/x.log=needle", "a/b/c/ok.txt=needle", "a/b/.hid=needle")
@@ -274,7 +274,7 @@ func randomCase(r *rand.Rand, tree []string) args {
 	return a
 }
 
-func TestRandomTreesLikeRipgrep(t *testing.T) {
+func TestOracleRandomTreesLikeRipgrep(t *testing.T) {
 	rg := peer.Ripgrep(t)
 	random(t, 30, func(t *testing.T, seed uint64, r *rand.Rand) {
 		tree := randomTree(r)

@@ -56,7 +56,7 @@ func (f *faultyTree) ask() bool {
 	}()
 	select {
 	case known := <-done:
-		f.set.Wait(f.t.Context())
+		f.set.wait(f.t.Context())
 		return known
 	case <-time.After(20 * time.Second):
 		f.t.Fatal("a call waits for ever")
@@ -119,6 +119,6 @@ func TestFaultInAudit(t *testing.T) {
 	}
 	f.tree.index.store = nil
 	must(t, os.WriteFile(filepath.Join(f.path, "f"), []byte("other\n"), 0o600))
-	f.set.Audit()
+	f.tree.index.audit()
 	f.refused("nil pointer")
 }

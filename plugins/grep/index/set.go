@@ -1,7 +1,6 @@
 package index
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -283,23 +282,6 @@ func (t *Tree) State() (State, int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.state, t.found.Load()
-}
-
-// Wait waits until no index is being made, and gives their states.
-func (s *Set) Wait(ctx context.Context) []State {
-	s.mu.Lock()
-	trees := slices.Clone(s.trees)
-	s.mu.Unlock()
-	var out []State
-	for _, t := range trees {
-		state, _ := t.State()
-		for state == Building && ctx.Err() == nil {
-			time.Sleep(time.Millisecond)
-			state, _ = t.State()
-		}
-		out = append(out, state)
-	}
-	return out
 }
 
 // Audit compares all trees with what is on the disk, also where nothing tells of a change.

@@ -29,10 +29,6 @@ type declared struct {
 	name  string
 }
 
-func (d declared) String() string {
-	return fmt.Sprintf("%s:%d: %s %s", d.file, d.line, d.class, d.name)
-}
-
 // ctagsKinds are the kinds of ctags that are compared.
 var ctagsKinds = map[string]string{
 	"function": "callable", "method": "callable", "generator": "callable", "prototype": "callable", "macro": "callable",
@@ -242,8 +238,8 @@ func wordly(rest string) bool {
 	return rest == "" || rest[0] == '_' || rest[0] >= 'a' && rest[0] <= 'z' || rest[0] >= 'A' && rest[0] <= 'Z'
 }
 
-// TestLikeCtags compares functions and types with what universal-ctags sees.
-func TestLikeCtags(t *testing.T) {
+// TestOracleLikeCtags compares functions and types with what universal-ctags sees.
+func TestOracleLikeCtags(t *testing.T) {
 	o := New()
 	defer o.Close()
 	for _, s := range sources {

@@ -32,8 +32,8 @@ for where, step in (root, 4), (root + "/asyncio", 1), (root + "/email", 1):
             elif isinstance(n, ast.ClassDef): print("D", n.lineno, "c", n.name)
 `
 
-// TestPythonOracle compares functions and classes with what Python's own parser finds.
-func TestPythonOracle(t *testing.T) {
+// TestOraclePython compares functions and classes with what Python's own parser finds.
+func TestOraclePython(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip("there is no python3 to compare with")

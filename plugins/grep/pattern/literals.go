@@ -2,7 +2,6 @@ package pattern
 
 import (
 	"slices"
-	"strings"
 
 	"toolhost.dev/plugins/grep/syntax"
 )
@@ -202,13 +201,4 @@ func longestSet(sets [][]string) (best []string) {
 		}
 	}
 	return best
-}
-
-// String shows the literals, for tests: sets joined by "&", literals by "|".
-func (l Literals) String() string {
-	var out []string
-	for _, s := range l.Sets {
-		out = append(out, strings.Join(s, "|"))
-	}
-	return strings.Join(out, " & ")
 }

@@ -35,7 +35,7 @@ var rustPatterns = []string{
 	"a.b", "a.*b", "a.*?b", "^(a|b|c)", "(foo|bar)baz", "foo|bar", "foo(bar)?", "(fo+){2}", "(?:fo+){1,2}b", "[0-9]+\\.[0-9]+", "\\w+\\(\\w*\\)", "https?://[^/]+/", "(a*)*", "(a*)+", "(|a)*", "(a|b)*c|d", "((a{2}){2}){2}", "(a{1000}){1000}{1000}", "\\w{50}", "(\\w+\\s+){2}", "x*", "(?:)", "last", "break$", "^end$", "[^ ]+ [^ ]+$", "--", "~~", "&&", "#", "^#", "\u0345", "(?i)\u0345", "(?i)\u1e9e", "(?i)i", "(?i)\u0130",
 }
 
-func TestRustLikeRipgrep(t *testing.T) {
+func TestOracleRustLikeRipgrep(t *testing.T) {
 	rg := peer.Ripgrep(t)
 	file := writeCorpus(t)
 	for _, fold := range []bool{false, true} {
@@ -60,9 +60,9 @@ func TestRustLikeRipgrep(t *testing.T) {
 	}
 }
 
-// TestColumnsLikeRipgrep leaves out the patterns for which ripgrep gives no column,
+// TestOracleColumnsLikeRipgrep leaves out the patterns for which ripgrep gives no column,
 // because it looks for it in a text that is not the one it searched.
-func TestColumnsLikeRipgrep(t *testing.T) {
+func TestOracleColumnsLikeRipgrep(t *testing.T) {
 	rg := peer.Ripgrep(t)
 	file := writeCorpus(t)
 	for _, expr := range rustPatterns {
@@ -85,7 +85,7 @@ var posixPatterns = []string{
 	`\w`, `\W`, `\s`, `\S`, `\bfoo\b`, `\Bo`, `\<foo`, `foo\>`, "\\`a", `t\'`, `\d`, `\n`, `\t`, `\.`, `\*`, `\[x\]`, `\{`, `\}`, "{", "}", `\`, `a\`, `\\`, `\/`, `\-`, ".", "^.$", "^..$", "caf.", `a.*b`, "\u00e9", "a\nb", "foo\nbar", "a\n", "x\\y",
 }
 
-func TestPosixLikeGrep(t *testing.T) {
+func TestOraclePosixLikeGrep(t *testing.T) {
 	grep := peer.GNUGrep(t)
 	file := writeCorpus(t)
 	for _, dialect := range []struct {

@@ -1,6 +1,6 @@
-// Command dist makes the archives of a release: every binary for every platform, with
-// checksums and a bill of materials. The same commit gives the same bytes.
-package main
+// Package dist makes the files of a release. [Make] writes them: archives with every binary for every
+// platform, checksums and bills of materials. The same commit always results in the same bytes.
+package dist
 
 import (
 	"archive/tar"
@@ -10,9 +10,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,37 +20,29 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"toolhost.dev/tools/project"
 )
 
-// release is what an archive is made of.
+// Platforms are those of a release.
+var Platforms = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64"}
+
+// release is the content of the archives.
 type release struct {
-	root, out string
-	version   string
-	commit    string
-	at        time.Time
-	plugins   []string
+	*project.Project
+
+	out     string
+	version string
+	commit  string
+	at      time.Time
+	// stamped is the package whose variables record the commit.
+	stamped string
 }
 
-func main() {
-	var r release
-	platforms := flag.String("platforms", "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64", "what to build for, `OS/ARCH`s with commas")
-	plugins := flag.String("plugins", "", "the bundled plugins, `names` with commas")
-	flag.StringVar(&r.root, "root", ".", "`directory` of the repository")
-	flag.StringVar(&r.out, "out", "dist", "`directory` for the archives")
-	flag.StringVar(&r.version, "version", "", "`version` in the names")
-	flag.Parse()
-	r.plugins = strings.Split(*plugins, ",")
-	if err := r.run(strings.Split(*platforms, ",")); err != nil {
-		fmt.Fprintln(os.Stderr, "dist:", err)
-		os.Exit(1)
-	}
-}
-
-func (r *release) run(platforms []string) error {
-	if r.version == "" || len(r.plugins) == 0 || r.plugins[0] == "" {
-		return errors.New("say which -version and which -plugins")
-	}
-	if err := r.readCommit(); err != nil {
+// Make writes a release for the platforms, each OS/ARCH, to the directory out, which it replaces.
+func Make(p *project.Project, out string, platforms []string) error {
+	r := &release{Project: p, out: out}
+	if err := r.describe(); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(r.out); err != nil {
@@ -66,17 +58,30 @@ func (r *release) run(platforms []string) error {
 	for _, p := range platforms {
 		goos, goarch, ok := strings.Cut(p, "/")
 		if !ok {
-			return fmt.Errorf("%q is no platform: write one such as linux/amd64", p)
+			return fmt.Errorf("unknown platform %q; write one such as linux/amd64", p)
 		}
 		if err := r.archive(goos, goarch, pages); err != nil {
 			return fmt.Errorf("%s: %w", p, err)
 		}
 	}
+	if err := r.proxy(filepath.Join(r.out, Proxy)); err != nil {
+		return err
+	}
 	return r.checksums()
 }
 
-// readCommit finds out what is released. A commit's time is that of everything in it.
-func (r *release) readCommit() error {
+// Proxy is the directory of the module proxy in a release.
+const Proxy = "proxy"
+
+// describe reads the version and the commit. The commit's time becomes the time of all files.
+func (r *release) describe() error {
+	var err error
+	if r.version, err = r.Version(); err != nil {
+		return err
+	}
+	if r.stamped, err = r.BuildPackage(); err != nil {
+		return err
+	}
 	out, err := r.command("git", "log", "-1", "--format=%H %ct").Output()
 	if err != nil {
 		return fmt.Errorf("git log: %w", err)
@@ -89,20 +94,20 @@ func (r *release) readCommit() error {
 
 func (r *release) command(name string, args ...string) *exec.Cmd {
 	c := exec.Command(name, args...) //nolint:gosec // the names are those of this program
-	c.Dir, c.Stderr = r.root, os.Stderr
+	c.Dir, c.Stderr = r.Root, os.Stderr
 	return c
 }
 
 // build makes a binary.
 func (r *release) build(goos, goarch, pkg, out, ldflags string) error {
-	flags := fmt.Sprintf("-s -w -X toolhost.dev/host/internal/build.commit=%s -X toolhost.dev/host/internal/build.committed=%s %s", r.commit, r.at.Format(time.RFC3339), ldflags)
+	flags := fmt.Sprintf("-s -w -X %[1]s.commit=%[2]s -X %[1]s.committed=%[3]s %[4]s", r.stamped, r.commit, r.at.Format(time.RFC3339), ldflags)
 	// The stamp of the version control would differ with the kind of checkout.
 	c := r.command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags="+flags, "-o", out, pkg)
 	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch, "GOFLAGS=", "GOWORK=")
 	return c.Run()
 }
 
-// manual makes the manual pages, which are the same for all platforms, with a program for this one.
+// manual makes the manual pages with a program for this platform. They are the same for all platforms.
 func (r *release) manual() (map[string][]byte, error) {
 	dir, err := os.MkdirTemp("", "dist-*")
 	if err != nil {
@@ -143,12 +148,12 @@ func (r *release) archive(goos, goarch string, pages map[string][]byte) error {
 	defer os.RemoveAll(stage) //nolint:errcheck // it is a temporary directory
 	host, shim := "", ""
 	if goos == "linux" { // they have entry points of their own
-		host, shim = "-E toolhost.dev/host/timerslack.Entry", "-E main.entry"
+		host, shim = "-E "+project.HostEntry, "-E "+project.ShimEntry
 	}
 	binaries := []struct{ name, pkg, ldflags string }{
 		{"toolhost", "./host/cmd/toolhost", host}, {"toolhost-sandbox", "./host/cmd/toolhost-sandbox", ""}, {"toolhost-shim", "./host/cmd/toolhost-shim", shim},
 	}
-	for _, p := range r.plugins {
+	for _, p := range r.Plugins {
 		binaries = append(binaries, struct{ name, pkg, ldflags string }{"plugins/" + p, "./plugins/" + p, ""})
 	}
 	var entries []entry
@@ -175,11 +180,18 @@ func (r *release) archive(goos, goarch string, pages map[string][]byte) error {
 	for name, content := range pages {
 		entries = append(entries, entry{name, content, 0o644})
 	}
-	texts, err := filepath.Glob(filepath.Join(r.root, "LICEN[CS]E*"))
+	texts, err := filepath.Glob(filepath.Join(r.Root, "LICEN[CS]E*"))
 	if err != nil {
 		return err
 	}
-	for _, path := range append(texts, filepath.Join(r.root, "README.md"), filepath.Join(r.root, "CHANGELOG.md"), filepath.Join(r.root, "config.hcl")) {
+	for _, p := range r.Plugins {
+		content, err := os.ReadFile(r.Path("plugins/" + p + "/" + project.Manifest))
+		if err != nil {
+			return err
+		}
+		entries = append(entries, entry{"plugins/" + p + ".json", content, 0o644})
+	}
+	for _, path := range append(texts, filepath.Join(r.Root, "README.md"), filepath.Join(r.Root, "CHANGELOG.md"), filepath.Join(r.Root, "config.hcl")) {
 		content, err := os.ReadFile(path)
 		if err != nil {
 			return err
@@ -197,7 +209,7 @@ func (r *release) archive(goos, goarch string, pages map[string][]byte) error {
 	)
 }
 
-// pack makes an archive whose bytes depend on nothing but what is in it.
+// pack makes an archive. Its bytes depend only on the entries and the time.
 func pack(dir string, entries []entry, at time.Time) ([]byte, error) {
 	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.name, b.name) })
 	var out bytes.Buffer
@@ -221,20 +233,23 @@ func pack(dir string, entries []entry, at time.Time) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// checksums writes SHA256SUMS, as sha256sum --check reads it.
+// checksums writes SHA256SUMS of all files of the release, as sha256sum --check reads it.
 func (r *release) checksums() error {
-	names, err := filepath.Glob(filepath.Join(r.out, "toolhost_*"))
-	if err != nil {
-		return err
-	}
-	slices.Sort(names)
 	var out strings.Builder
-	for _, n := range names {
-		sum, err := sumOf(n)
+	err := filepath.WalkDir(r.out, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		sum, err := sumOf(path)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(&out, "%s  %s\n", sum, filepath.Base(n))
+		name, err := filepath.Rel(r.out, path)
+		fmt.Fprintf(&out, "%s  %s\n", sum, filepath.ToSlash(name))
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	return os.WriteFile(filepath.Join(r.out, "SHA256SUMS"), []byte(out.String()), 0o644) //nolint:gosec // it is to be published
 }

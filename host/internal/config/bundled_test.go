@@ -1,0 +1,138 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/manifest"
+)
+
+// bundledDir returns a directory of bundled plugins with these manifests. Each has a binary.
+func bundledDir(t *testing.T, manifests map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range manifests {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if text == "" {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(dir, name+".json"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+const reader = `{"name": "reader", "version": "1.0.0", "binary": "reader", "bundled": {"default": 2, "profile": {"roots": "read-only"}}}`
+
+// TestBundledDefault checks that the default configuration has the plugins whose manifest enables them, in a
+// fixed order, and those with a broken manifest, which must not run.
+func TestBundledDefault(t *testing.T) {
+	dir := bundledDir(t, map[string]string{
+		"reader": reader,
+		"runner": `{"name": "runner", "version": "1.0.0", "binary": "runner", "bundled": {"default": 1, "profile": {"exec": true}}}`,
+		"off":    `{"name": "off", "version": "1.0.0", "binary": "off", "bundled": {"profile": {}}}`,
+		"second": `{"name": "second", "version": "1.0.0", "binary": "second", "bundled": {"default": 2, "profile": {}}}`,
+		"bare":   "",
+		"broken": "{\n  \"name\": \"broken\",\n  \"versoin\": \"1.0.0\"\n}\n",
+	})
+	c, err := config.Load("", config.Environment{BundledDir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, p := range c.Plugins {
+		names = append(names, p.Name)
+	}
+	if !slices.Equal(names, []string{"runner", "reader", "second", "broken"}) {
+		t.Errorf("the plugins are %q", names)
+	}
+	if p := c.Plugin("runner").Profile; p != (manifest.Profile{Exec: true}) {
+		t.Errorf("%+v", p)
+	}
+	if got, want := c.Plugin("broken").Missing, filepath.Join(dir, "broken.json")+`:3: json: unknown field "versoin"`; got != want || len(c.LeftOut) > 0 {
+		t.Errorf("%q, want %q, left out %q", got, want, c.LeftOut)
+	}
+}
+
+// TestProfileOfLabel checks that a plugin block has the profile of the bundled plugin with its label, and that
+// a manifest elsewhere has no effect.
+func TestProfileOfLabel(t *testing.T) {
+	dir, workspace := bundledDir(t, map[string]string{"reader": reader, "bare": "", "broken": "{"}), bundledDir(t, map[string]string{
+		"evil": `{"name": "evil", "version": "1.0.0", "binary": "evil", "bundled": {"default": 2, "profile": {"exec": true}}}`,
+	})
+	t.Chdir(workspace)
+	file := filepath.Join(workspace, "toolhost.hcl")
+	text := `plugin "reader" { path = "evil" }
+plugin "evil" { path = "evil" }
+plugin "bare" {}
+plugin "broken" { optional = true }
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, bundled := range []string{dir, ""} {
+		if bundled == "" { // not known, which must not mean the current directory
+			if err := os.WriteFile(file, []byte(`plugin "evil" { path = "evil" }`), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c, err := config.Load(file, config.Environment{BundledDir: bundled})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range c.Plugins {
+			if want := map[string]string{"reader": "read-only"}[p.Name]; p.Profile != (manifest.Profile{Roots: want}) {
+				t.Errorf("%s: %+v", p.Name, p.Profile)
+			}
+			if broken := strings.Contains(p.Missing, "broken.json:1: unexpected EOF"); broken != (p.Name == "broken") {
+				t.Errorf("%s: %q", p.Name, p.Missing)
+			}
+		}
+	}
+	if c, err := config.Load("", config.Environment{}); err != nil || len(c.Plugins) > 0 {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+// TestSameProfile checks that a changed manifest is a changed configuration, and a changed process.
+func TestSameProfile(t *testing.T) {
+	dir := bundledDir(t, map[string]string{"reader": reader})
+	load := func() *config.Config {
+		t.Helper()
+		c, err := config.Load("", config.Environment{BundledDir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	before := load()
+	if !before.Same(load()) || !before.SameProcess(load(), "reader") {
+		t.Error("the same manifest is a change")
+	}
+	if err := os.WriteFile(filepath.Join(dir, "reader.json"), []byte(strings.Replace(reader, "read-only", "none", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if before.Same(load()) || before.SameProcess(load(), "reader") {
+		t.Error("another profile is no change")
+	}
+}
+
+func TestNewPluginProfile(t *testing.T) {
+	dir := bundledDir(t, map[string]string{"reader": reader, "broken": "{"})
+	if p, err := config.NewPlugin("reader", "/x", dir); err != nil || p.Profile.Roots != "read-only" {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if p, err := config.NewPlugin("other", "/x", dir); err != nil || p.Profile != (manifest.Profile{}) {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if _, err := config.NewPlugin("broken", "/x", dir); err == nil || !strings.Contains(err.Error(), "broken.json:1:") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,190 @@
+// Package manifest reads manifests of plugins. [Read] reads that of a plugin's sources, [ReadBundled] that of
+// a plugin that comes with the host.
+package manifest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"golang.org/x/mod/semver"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// File is the name of the manifest in a plugin's directory.
+const File = "toolhost-plugin.json"
+
+// NameRule describes the valid names.
+const NameRule = "use lower-case letters, digits, '_', '-' and '.', beginning with a letter, at most 64 characters"
+
+// Manifest describes the sources of a plugin.
+type Manifest struct {
+	// Name as in [tool.ValidName]; Version as major.minor.patch.
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	// Build is the command that builds the plugin, run in its directory. It may be empty.
+	Build []string `json:"build,omitempty"`
+	// Binary is the program that a host runs, relative to the directory.
+	Binary string `json:"binary"`
+	// Needs are the abilities that the sandbox must allow beyond the workspace.
+	Needs Needs `json:"needs"`
+	// Bundled is set for plugins that come with the host. Hosts ignore it in other manifests.
+	Bundled *Bundled `json:"bundled,omitempty"`
+
+	nameLine int
+}
+
+// Needs are the abilities without which a plugin does not work. The zero value is a plugin that
+// works on files of the workspace only.
+type Needs struct {
+	Network bool `json:"network,omitempty"`
+	Exec    bool `json:"exec,omitempty"`
+	// Read and Write are paths outside of the workspace.
+	Read  []string `json:"read,omitempty"`
+	Write []string `json:"write,omitempty"`
+	// Env names variables of the developer's environment that the plugin receives.
+	Env []string `json:"env,omitempty"`
+}
+
+// Bundled describes how the host uses a plugin that comes with it.
+type Bundled struct {
+	// Default is the position of the plugin in the configuration that a host uses if there is none, from 1 on.
+	// Zero means that the plugin is not in it.
+	Default int `json:"default,omitempty"`
+	// Profile is what the sandbox allows unless the configuration changes it.
+	Profile Profile `json:"profile"`
+}
+
+// Profile is a sandbox profile, in the words of a configuration's sandbox block.
+type Profile struct {
+	// Roots is "none", "read-only" or "read-write". Empty means read-write.
+	Roots string `json:"roots,omitempty"`
+	Exec  bool   `json:"exec,omitempty"`
+}
+
+// Read reads the manifest in the directory of a plugin's sources.
+func Read(dir string) (*Manifest, error) {
+	path := filepath.Join(dir, File)
+	m, err := readFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("there is no %s: name the directory of a plugin; toolhost plugin new makes one", path)
+	}
+	return m, err
+}
+
+// BundledFile returns the path of the manifest of a bundled plugin. dir is the directory of the bundled
+// plugins, in which the build puts it beside the binary.
+func BundledFile(dir, name string) string { return filepath.Join(dir, name+".json") }
+
+// ReadBundled reads the manifest of a bundled plugin. Without a manifest it returns the zero value.
+func ReadBundled(dir, name string) (Bundled, error) {
+	if dir == "" || !tool.ValidName(name) { // such as a path into a workspace
+		return Bundled{}, nil
+	}
+	path := BundledFile(dir, name)
+	m, err := readFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return Bundled{}, nil
+	case err != nil:
+		return Bundled{}, err
+	case m.Name != name:
+		return Bundled{}, fmt.Errorf("%s:%d: the manifest is that of plugin %q; build %s again", path, m.nameLine, m.Name, name)
+	case m.Bundled == nil:
+		return Bundled{}, nil
+	}
+	return *m.Bundled, nil
+}
+
+// BundledNames returns the names of the bundled plugins with a manifest, sorted. dir is the directory of the
+// bundled plugins, which need not exist.
+func BundledNames(dir string) []string {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, e := range entries {
+		if name, ok := strings.CutSuffix(e.Name(), ".json"); ok && tool.ValidName(name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func readFile(path string) (*Manifest, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	m, line, err := parse(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s:%d: %w", path, line, err)
+	}
+	return m, nil
+}
+
+// parse parses and checks a manifest. The line is that of the error.
+func parse(b []byte) (m *Manifest, line int, err error) {
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.DisallowUnknownFields()
+	m = new(Manifest)
+	if err := dec.Decode(m); err != nil {
+		return nil, lineOf(b, dec, err), err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, bytes.Count(b[:dec.InputOffset()], []byte("\n")) + 1, errors.New("there is text after the manifest: remove it")
+	}
+	m.nameLine = keyLine(b, "name")
+	key := ""
+	switch {
+	case !tool.ValidName(m.Name):
+		key, err = "name", fmt.Errorf("the name %q is not valid: %s", m.Name, NameRule)
+	case !semver.IsValid("v" + m.Version):
+		key, err = "version", fmt.Errorf("the version %q is not major.minor.patch", m.Version)
+	case m.Binary == "":
+		key, err = "binary", errors.New("binary is not set: name what a host runs")
+	case !filepath.IsLocal(m.Binary):
+		key, err = "binary", fmt.Errorf("binary %q leads out of the directory", m.Binary)
+	case m.Bundled != nil && !slices.Contains([]string{"", "none", "read-only", "read-write"}, m.Bundled.Profile.Roots):
+		key, err = "roots", fmt.Errorf("invalid roots %q: use none, read-only or read-write", m.Bundled.Profile.Roots)
+	}
+	return m, keyLine(b, key), err
+}
+
+// lineOf returns the line of an error of the decoder.
+func lineOf(b []byte, dec *json.Decoder, err error) int {
+	offset := min(dec.InputOffset(), int64(len(b)))
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &syntax):
+		offset = syntax.Offset
+	case errors.As(err, &kind):
+		offset = kind.Offset
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		offset = int64(len(b))
+	default:
+		if m := unknownField.FindStringSubmatch(err.Error()); m != nil {
+			return keyLine(b, m[1])
+		}
+	}
+	return bytes.Count(b[:min(offset, int64(len(b)))], []byte("\n")) + 1
+}
+
+var unknownField = regexp.MustCompile(`unknown field "(.*)"`)
+
+// keyLine returns the line of a key, or 1 if there is no such key.
+func keyLine(b []byte, key string) int {
+	at := bytes.Index(b, []byte(`"`+key+`"`))
+	return bytes.Count(b[:max(at, 0)], []byte("\n")) + 1
+}

@@ -1,0 +1,110 @@
+package manifest_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"toolhost.dev/host/internal/manifest"
+)
+
+func TestRead(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`{"name":"a","version":"1.0.0","binary":"bin/a","needs":{"network":true,"read":["."]}}`: "",
+		`{"name":"A","version":"1.0.0","binary":"a"}`:                                           "name \"A\" is not valid",
+		`{"name":"a","version":"one","binary":"a"}`:                                             "major.minor.patch",
+		`{"name":"a","version":"1.0.0"}`:                                                        "binary is not set",
+		`{"name":"a","version":"1.0.0","binary":"../../bin/sh"}`:                                "leads out",
+		`{"name":"a","binaries":"x"}`:                                                           "binaries",
+		`{`:                                                                                     "unexpected EOF",
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, manifest.File), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := manifest.Read(dir)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+	if _, err := manifest.Read(t.TempDir()); err == nil || !strings.Contains(err.Error(), "toolhost plugin new") {
+		t.Error(err)
+	}
+}
+
+// TestLines checks the line of each kind of error.
+func TestLines(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"{\n  \"name\": 7\n}":                                                  ":2: json: cannot unmarshal number",
+		"{\n  \"name\" \"a\"\n}":                                               ":2: invalid character",
+		"{\n\n  \"bundles\": {}\n}":                                            ":3: json: unknown field",
+		"{\n  \"name\": \"a\",\n  \"version\": \"1\"":                          ":3: unexpected EOF",
+		"{\n  \"name\": \"a\",\n  \"version\": \"one\", \"binary\": \"a\"\n}":  ":3: the version \"one\"",
+		"{\"name\": \"a\", \"version\": \"1.0.0\", \"binary\": \"a\"}\n\n{}\n": ":3: there is text after the manifest",
+		"{\"name\": \"a\", \"version\": \"1.0.0\",\n\"binary\": \"a\",\n\"bundled\": {\"profile\": {\n\"roots\": \"all\"}}}": ":4: invalid roots \"all\"",
+	} {
+		path := filepath.Join(t.TempDir(), manifest.File)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := manifest.Read(filepath.Dir(path)); err == nil || !strings.HasPrefix(err.Error(), path+want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
+
+// TestReadBundled checks that a manifest is read only from the directory of the bundled plugins.
+func TestReadBundled(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	for name, text := range map[string]string{
+		"a.json":     `{"name": "a", "version": "1.0.0", "binary": "a", "bundled": {"default": 1, "profile": {"roots": "none"}}}`,
+		"b.json":     `{"name": "a", "version": "1.0.0", "binary": "a"}`,
+		"c.json":     `{"name": "c", "version": "1.0.0", "binary": "a"}`,
+		"Other.json": "{}",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if b, err := manifest.ReadBundled(dir, "a"); err != nil || b != (manifest.Bundled{Default: 1, Profile: manifest.Profile{Roots: "none"}}) {
+		t.Errorf("%+v, %v", b, err)
+	}
+	for _, at := range [][2]string{{dir, "c"}, {dir, "none"}, {"", "a"}, {dir + "/sub", "../a"}} {
+		if b, err := manifest.ReadBundled(at[0], at[1]); err != nil || b != (manifest.Bundled{}) {
+			t.Errorf("%q: %+v, %v", at, b, err)
+		}
+	}
+	if _, err := manifest.ReadBundled(dir, "b"); err == nil || !strings.Contains(err.Error(), `b.json:1: the manifest is that of plugin "a"`) {
+		t.Error(err)
+	}
+	if names := manifest.BundledNames(dir); !slices.Equal(names, []string{"a", "b", "c"}) {
+		t.Errorf("%q", names)
+	}
+	if names := manifest.BundledNames(dir + "/none"); names != nil {
+		t.Errorf("%q", names)
+	}
+}
+
+func TestBlock(t *testing.T) {
+	t.Setenv("KIT", "${x} & %{y}")
+	m := manifest.Manifest{Name: "a", Binary: "bin/a", Needs: manifest.Needs{Network: true, Read: []string{"data", "/etc/x"}, Env: []string{"KIT", "KIT_NOT_SET"}}}
+	want := `plugin "a" {
+  path = "/d/bin/a"
+  env = {
+    KIT = "$${x} & %%{y}"
+  }
+  sandbox {
+    network = true
+    read = ["/d/data", "/etc/x"]
+  }
+}
+`
+	if got := m.Block("/d"); got != want {
+		t.Errorf("%s", got)
+	}
+}

@@ -1,0 +1,104 @@
+package dist
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"toolhost.dev/tools/project"
+)
+
+// tinyPlugin is a plugin as the SDK's users write it.
+const tinyPlugin = `package main
+
+import (
+	"context"
+
+	"toolhost.dev/sdk"
+)
+
+type arguments struct {
+	Name string ` + "`json:\"name\"`" + `
+}
+
+func main() {
+	sdk.Serve(sdk.Plugin{Name: "tiny", Version: "1.0.0", Tools: []sdk.Tool{
+		sdk.NewTool(sdk.Definition{Name: "tiny", Description: "Greet."}, func(_ context.Context, _ *sdk.Call, a arguments) (*sdk.Result, error) {
+			return sdk.Text("Hello, " + a.Name), nil
+		}),
+	}})
+}
+`
+
+// TryProxy uses a module proxy that [Make] wrote as others do, in a directory outside of the repository: it builds a
+// plugin with the SDK, and installs the host and a bundled plugin. Other modules come from the module cache, or
+// from the proxies of the environment.
+func TryProxy(p *project.Project, proxy string) error {
+	version, err := p.Version()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "toolhost-proxy")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // it is a temporary directory
+	cache, proxies, err := goEnv()
+	if err != nil {
+		return err
+	}
+	t := trial{dir: dir, env: append(os.Environ(),
+		"GOPROXY=file://"+proxy+",file://"+filepath.Join(cache, "cache", "download")+","+proxies,
+		// The module cache may hold other sources under this version. Its other modules were verified with go.sum.
+		"GOMODCACHE="+filepath.Join(dir, "modules"), "GOSUMDB=off", "GONOPROXY=", "GOPRIVATE=",
+		"GOFLAGS=-mod=mod -modcacherw -trimpath", "GOWORK=off", "CGO_ENABLED=0", "GOBIN="+filepath.Join(dir, "bin"), "GOTOOLCHAIN=local",
+	)}
+	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(tinyPlugin), 0o600); err != nil {
+		return err
+	}
+	for _, args := range [][]string{
+		{"mod", "init", "example.com/tiny"},
+		{"get", "toolhost.dev/sdk@v" + version},
+		{"build", "-o", filepath.Join(dir, "bin", "tiny"), "."},
+		{"install", "toolhost.dev/host/cmd/toolhost@v" + version},
+		{"install", "toolhost.dev/plugins/read@v" + version},
+	} {
+		if _, err := t.run("go", args...); err != nil {
+			return err
+		}
+	}
+	out, err := t.run(filepath.Join(dir, "bin", "toolhost"), "version")
+	if err == nil && !strings.Contains(out, version) {
+		err = fmt.Errorf("toolhost version prints %q, want %s", out, version)
+	}
+	return err
+}
+
+// goEnv returns the module cache and the proxies of the go command.
+func goEnv() (cache, proxies string, err error) {
+	out, err := exec.Command("go", "env", "GOMODCACHE", "GOPROXY").Output()
+	cache, proxies, ok := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	if err == nil && !ok {
+		err = fmt.Errorf("go env: %q", out)
+	}
+	return cache, proxies, err
+}
+
+// trial runs programs in a directory.
+type trial struct {
+	dir string
+	env []string
+}
+
+func (t trial) run(name string, args ...string) (string, error) {
+	c := exec.Command(name, args...) //nolint:gosec // the go command, and what it built
+	c.Dir, c.Env = t.dir, t.env
+	out, err := c.CombinedOutput()
+	if err != nil {
+		err = errors.Join(fmt.Errorf("%s %s: %w", filepath.Base(name), strings.Join(args, " "), err), errors.New(string(out)))
+	}
+	return string(out), err
+}

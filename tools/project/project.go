@@ -1,0 +1,215 @@
+// Package project describes the repository to the programs that build it. [Open] finds it.
+package project
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"golang.org/x/mod/modfile"
+)
+
+// Project is the repository.
+type Project struct {
+	// Root is its absolute directory.
+	Root string
+	// Modules are the directories of the workspace's modules, relative to the root and sorted.
+	Modules []string
+	// Outside are the directories of the other modules.
+	Outside []string
+	// Plugins are the names of the bundled plugins, sorted: those with a manifest in plugins/NAME.
+	Plugins []string
+}
+
+// HostEntry is the entry point of bin/toolhost on Linux. It makes Go's runtime wake up less often.
+const HostEntry = "toolhost.dev/host/timerslack.Entry"
+
+// ShimEntry is the entry point of bin/toolhost-shim on Linux. It starts without Go's runtime.
+const ShimEntry = "main.entry"
+
+// Open describes the repository that holds the directory dir.
+func Open(dir string) (*Project, error) {
+	root, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(root, "go.work")); err == nil {
+			break
+		}
+		parent := filepath.Dir(root)
+		if parent == root {
+			return nil, fmt.Errorf("%s: no go.work here or above; run this in the repository", dir)
+		}
+		root = parent
+	}
+	p := &Project{Root: root}
+	if err := p.readWorkspace(); err != nil {
+		return nil, err
+	}
+	return p, p.findModules()
+}
+
+// readWorkspace reads the modules that go.work lists.
+func (p *Project) readWorkspace() error {
+	path := filepath.Join(p.Root, "go.work")
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	work, err := modfile.ParseWork(path, b, nil)
+	if err != nil {
+		return err
+	}
+	for _, u := range work.Use {
+		p.Modules = append(p.Modules, filepath.ToSlash(filepath.Clean(u.Path)))
+	}
+	slices.Sort(p.Modules)
+	return nil
+}
+
+// skipped are directories without sources of this project.
+var skipped = []string{".git", "bin", "dist", "node_modules", "debian", "testdata", "files"}
+
+// findModules finds the modules that go.work does not list, and the bundled plugins.
+func (p *Project) findModules() error {
+	err := filepath.WalkDir(p.Root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && path != p.Root && slices.Contains(skipped, d.Name()) {
+			return filepath.SkipDir
+		}
+		if d.Name() != "go.mod" {
+			return nil
+		}
+		dir, err := filepath.Rel(p.Root, filepath.Dir(path))
+		if dir = filepath.ToSlash(dir); err == nil && !slices.Contains(p.Modules, dir) {
+			p.Outside = append(p.Outside, dir)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	manifests, err := filepath.Glob(p.Path("plugins/*/" + Manifest))
+	for _, m := range manifests {
+		p.Plugins = append(p.Plugins, filepath.Base(filepath.Dir(m)))
+	}
+	return err
+}
+
+// Manifest is the name of the manifest in a plugin's directory.
+const Manifest = "toolhost-plugin.json"
+
+// CheckPlugins checks that go.work lists the modules of the bundled plugins and no others below plugins, and
+// that the manifests have the name of the directory and the version of the sources.
+func (p *Project) CheckPlugins() error {
+	var errs []error
+	for _, name := range p.Plugins {
+		if !slices.Contains(p.Modules, "plugins/"+name) {
+			errs = append(errs, fmt.Errorf("plugins/%s: not in go.work; run go work use ./plugins/%s", name, name))
+		}
+		errs = append(errs, p.checkManifest(name))
+	}
+	for _, m := range slices.Concat(p.Modules, p.Outside) {
+		if name, ok := strings.CutPrefix(m, "plugins/"); ok && !slices.Contains(p.Plugins, name) {
+			errs = append(errs, fmt.Errorf("%s: no %s; write one as in plugins/read", m, Manifest))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (p *Project) checkManifest(name string) error {
+	dir := "plugins/" + name
+	b, err := os.ReadFile(p.Path(dir + "/" + Manifest))
+	if err != nil {
+		return err
+	}
+	var m struct{ Name, Version string }
+	if err := json.Unmarshal(b, &m); err != nil {
+		return fmt.Errorf("%s/%s: %w", dir, Manifest, err)
+	}
+	if m.Name != name {
+		return fmt.Errorf("%s/%s: the name is %q; use that of the directory", dir, Manifest, m.Name)
+	}
+	for _, pattern := range []string{"/*.go", "/*/*.go"} {
+		files, err := filepath.Glob(p.Path(dir + pattern))
+		if err != nil {
+			return err
+		}
+		for _, f := range files {
+			b, err := os.ReadFile(f)
+			if err != nil {
+				return err
+			}
+			if v := pluginVersion.FindSubmatch(b); v != nil && string(v[1]) != m.Version {
+				return fmt.Errorf("%s/%s: the version is %q, but the sources have %q", dir, Manifest, m.Version, v[1])
+			}
+		}
+	}
+	return nil
+}
+
+// pluginVersion matches the version in the sources of a plugin.
+var pluginVersion = regexp.MustCompile(`(?m)(?:^const Version = |Plugin\{.*Version: )"([^"]+)"`)
+
+// Path returns the absolute path of a file in the repository.
+func (p *Project) Path(slash string) string { return filepath.Join(p.Root, filepath.FromSlash(slash)) }
+
+// Packages returns the patterns of all packages in the workspace, for the go command.
+func (p *Project) Packages() []string {
+	var out []string
+	for _, m := range p.Modules {
+		out = append(out, "./"+m+"/...")
+	}
+	return out
+}
+
+var (
+	versionConst = regexp.MustCompile(`(?m)^(?:const\s+|\t)Version\s*=\s*"([^"]+)"`)
+	commitVar    = regexp.MustCompile(`(?m)^var commit, committed string$`)
+)
+
+// Version returns the version of the sources.
+func (p *Project) Version() (string, error) {
+	_, version, err := p.find(versionConst)
+	return version, err
+}
+
+// BuildPackage returns the import path of the package whose variables commit and committed the linker sets.
+func (p *Project) BuildPackage() (string, error) {
+	dir, _, err := p.find(commitVar)
+	return "toolhost.dev/" + dir, err
+}
+
+// find returns the only match of re in the host's build information, and its directory. The
+// result is the first group of re, if it has one.
+func (p *Project) find(re *regexp.Regexp) (dir, found string, err error) {
+	matches := 0
+	for _, d := range []string{"host", "host/internal/build"} {
+		files, err := filepath.Glob(filepath.Join(p.Path(d), "*.go"))
+		if err != nil {
+			return "", "", err
+		}
+		for _, f := range files {
+			b, err := os.ReadFile(f)
+			if err != nil {
+				return "", "", err
+			}
+			if m := re.FindSubmatch(b); m != nil && !strings.HasSuffix(f, "_test.go") {
+				dir, found, matches = d, string(m[len(m)-1]), matches+1
+			}
+		}
+	}
+	if matches != 1 {
+		return "", "", errors.New(re.String() + ": want one match in host and host/internal/build, have " + fmt.Sprint(matches))
+	}
+	return dir, found, nil
+}

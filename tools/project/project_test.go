@@ -1,0 +1,127 @@
+package project
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestOpen checks what is found of this repository.
+func TestOpen(t *testing.T) {
+	t.Parallel()
+	p, err := Open(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(p.Modules, "plugins/read") || !slices.Contains(p.Plugins, "read") || !slices.Contains(p.Outside, "tools") || slices.Contains(p.Outside, "host") {
+		t.Errorf("%+v", p)
+	}
+	if _, err := os.Stat(filepath.Join(p.Root, "go.work")); err != nil {
+		t.Error(err)
+	}
+	if v, err := p.Version(); err != nil || !regexp.MustCompile(`^\d+\.\d+\.\d+`).MatchString(v) {
+		t.Errorf("version %q, %v", v, err)
+	}
+	if pkg, err := p.BuildPackage(); err != nil || pkg == "" {
+		t.Errorf("%q, %v", pkg, err)
+	}
+	if _, err := Open(t.TempDir()); err == nil {
+		t.Error("a directory outside of the repository is accepted")
+	}
+}
+
+// TestLicense checks that the modules that others import have the license of the repository.
+func TestLicense(t *testing.T) {
+	t.Parallel()
+	p, err := Open(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile(p.Path("LICENSE"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range []string{"sdk", "host"} {
+		if got, err := os.ReadFile(p.Path(m + "/LICENSE")); err != nil || string(got) != string(want) {
+			t.Errorf("%s/LICENSE is not LICENSE, %v", m, err)
+		}
+	}
+}
+
+// TestFind checks that the version is found in either place, but only once.
+func TestFind(t *testing.T) {
+	t.Parallel()
+	p := &Project{Root: t.TempDir()}
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(p.Path(path)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p.Path(path), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := p.Version(); err == nil {
+		t.Error("a version without sources")
+	}
+	write("host/host.go", "package host\n\n// Version is the release.\nconst Version = build.Version\n")
+	write("host/internal/build/build.go", "package build\n\nvar commit, committed string\n\nconst (\n\tOther   = \"x\"\n\tVersion = \"1.2.3\"\n)\n")
+	if v, err := p.Version(); err != nil || v != "1.2.3" {
+		t.Errorf("%q, %v", v, err)
+	}
+	if pkg, err := p.BuildPackage(); err != nil || pkg != "toolhost.dev/host/internal/build" {
+		t.Errorf("%q, %v", pkg, err)
+	}
+	write("host/host.go", "package host\n\nconst Version = \"1.2.4\"\n")
+	if _, err := p.Version(); err == nil {
+		t.Error("two versions are accepted")
+	}
+}
+
+// TestCheckPlugins checks each disagreement between go.work, the directories and the manifests.
+func TestCheckPlugins(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		files map[string]string
+		want  string
+	}{
+		{"agree", nil, ""},
+		{"not in go.work", map[string]string{"go.work": "go 1.26.0\n"}, "plugins/a: not in go.work; run go work use ./plugins/a"},
+		{"no manifest", map[string]string{"plugins/b/go.mod": "module b\n"}, "plugins/b: no toolhost-plugin.json"},
+		{"other name", map[string]string{"plugins/a/toolhost-plugin.json": `{"name": "b", "version": "1.0.0"}`}, `the name is "b"`},
+		{"other version", map[string]string{"plugins/a/toolhost-plugin.json": `{"name": "a", "version": "2.0.0"}`}, `the version is "2.0.0", but the sources have "1.0.0"`},
+		{"version in a literal", map[string]string{"plugins/a/a/a.go": "package a\n\nvar P = sdk.Plugin{Name: \"a\", Version: \"3.0.0\"}\n"}, `the sources have "3.0.0"`},
+		{"broken", map[string]string{"plugins/a/toolhost-plugin.json": `{`}, "plugins/a/toolhost-plugin.json: unexpected end"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			root := t.TempDir()
+			files := map[string]string{
+				"go.work": "go 1.26.0\n\nuse ./plugins/a\n", "plugins/a/go.mod": "module a\n",
+				"plugins/a/a/a.go": "package a\n\nconst Version = \"1.0.0\"\n", "plugins/a/toolhost-plugin.json": `{"name": "a", "version": "1.0.0"}`,
+			}
+			maps.Copy(files, c.files)
+			for name, text := range files {
+				path := filepath.Join(root, name)
+				if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p, err := Open(root)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := p.CheckPlugins(); c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"toolhost.dev/tools/project"
+)
+
+// program is one binary of the build.
+type program struct {
+	pkg, out string
+	// entry is its entry point on Linux; empty means the usual one.
+	entry string
+}
+
+// compile builds programs. Without cgo they need nothing of the system and start sooner.
+func (t *task) compile(programs ...program) error {
+	for _, p := range programs {
+		err := t.run([]string{"CGO_ENABLED=0"}, "go", "build", "-trimpath", "-ldflags=-s -w"+onPlatform(p.entry), "-o", p.out, p.pkg)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *task) build() error {
+	programs := []program{
+		{"./host/cmd/toolhost", "bin/toolhost", project.HostEntry},
+		{"./host/cmd/toolhost-sandbox", "bin/toolhost-sandbox", ""},
+		{"./host/cmd/toolhost-shim", "bin/toolhost-shim", project.ShimEntry},
+	}
+	for _, name := range t.Plugins {
+		programs = append(programs, program{"./plugins/" + name, "bin/plugins/" + name, ""})
+	}
+	// The manifests come first: a host that is running reloads when a binary changes.
+	if err := t.copyManifests(); err != nil {
+		return err
+	}
+	return t.compile(programs...)
+}
+
+// copyManifests copies the manifests of the plugins beside their binaries, and removes those of plugins that
+// are no longer there.
+func (t *task) copyManifests() error {
+	if err := os.MkdirAll(t.Path("bin/plugins"), 0o755); err != nil { //nolint:gosec // the build's output
+		return err
+	}
+	old, err := filepath.Glob(t.Path("bin/plugins/*.json"))
+	if err != nil {
+		return err
+	}
+	for _, path := range old {
+		if !slices.Contains(t.Plugins, strings.TrimSuffix(filepath.Base(path), ".json")) {
+			err = errors.Join(err, os.Remove(path))
+		}
+	}
+	for _, name := range t.Plugins {
+		b, readErr := os.ReadFile(t.Path("plugins/" + name + "/" + project.Manifest))
+		err = errors.Join(err, readErr, os.WriteFile(t.Path("bin/plugins/"+name+".json"), b, 0o644)) //nolint:gosec // the build's output
+	}
+	return err
+}
+
+func (t *task) demo() error { return t.run(nil, "./demo.sh") }
+
+func (t *task) bench() error {
+	if err := t.compile(program{"./bench", "bin/bench/bench", project.HostEntry}, program{"./bench/internal/bareplugin", "bin/bench/bareplugin", ""},
+		program{"./bench/internal/barehost", "bin/bench/barehost", ""}); err != nil {
+		return err
+	}
+	var args []string
+	if suite := t.getenv("SUITE"); suite != "" {
+		args = append(args, suite)
+	}
+	return t.run(nil, t.Path("bin/bench/bench"), args...)
+}
+
+func (t *task) clean() error {
+	var errs []error
+	for _, dir := range []string{"bin", "dist", "bench/peers/node_modules", "bench/peers/debian"} {
+		errs = append(errs, os.RemoveAll(t.Path(dir)))
+	}
+	return errors.Join(errs...)
+}
+
+// tools builds the programs that tools/go.mod pins.
+func (t *task) tools() error {
+	const stamp = "bin/tools/.built"
+	if t.installed(stamp, "tools/go.mod", "tools/go.sum") {
+		return nil
+	}
+	if err := t.command("tools", standalone, "go", "build", "-o", t.Path("bin/tools")+string(filepath.Separator), "tool").Run(); err != nil {
+		return err
+	}
+	return t.stamp(stamp)
+}

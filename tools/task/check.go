@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// all returns the directories of all modules.
+func (t *task) all() []string { return slices.Concat(t.Modules, t.Outside) }
+
+func (t *task) checkFormat() error {
+	var out bytes.Buffer
+	c := t.command(".", nil, "gofmt", append([]string{"-l"}, t.all()...)...)
+	c.Stdout = &out
+	if err := c.Run(); err != nil {
+		return err
+	}
+	if out.Len() > 0 {
+		return errors.New("not formatted (make fix-format):\n" + strings.TrimSpace(out.String()))
+	}
+	return nil
+}
+
+func (t *task) fixFormat() error { return t.run(nil, "gofmt", append([]string{"-w"}, t.all()...)...) }
+
+func (t *task) checkTidy() error {
+	for _, m := range t.all() {
+		c := t.command(m, standalone, "go", "mod", "tidy", "-diff")
+		if c.Stdout = nil; c.Run() != nil {
+			return fmt.Errorf("%s/go.mod is not tidy (make fix-tidy)", m)
+		}
+	}
+	return nil
+}
+
+func (t *task) fixTidy() error { return t.each(t.all(), standalone, "go", "mod", "tidy") }
+
+// checkVet vets the code for the systems it is built for.
+func (t *task) checkVet() error {
+	for _, v := range []struct{ env, flags []string }{{}, {env: []string{"GOARCH=arm64"}}, {env: []string{"GOOS=darwin"}}, {flags: []string{"-tags=oracle"}}} {
+		if err := t.run(v.env, "go", slices.Concat([]string{"vet"}, v.flags, t.Packages())...); err != nil {
+			return err
+		}
+	}
+	return t.each(t.Outside, standalone, "go", "vet", "./...")
+}
+
+func (t *task) checkLint() error {
+	if err := t.tools(); err != nil {
+		return err
+	}
+	lint := []string{"run", "--allow-parallel-runners"}
+	if err := t.run(nil, t.tool("golangci-lint"), slices.Concat(lint, t.Packages())...); err != nil {
+		return err
+	}
+	return t.each(t.Outside, standalone, t.tool("golangci-lint"), append(lint, "./...")...)
+}
+
+func (t *task) fixLint() error {
+	if err := t.tools(); err != nil {
+		return err
+	}
+	return errors.Join(t.each(t.Modules, nil, t.tool("golangci-lint"), "run", "--fix", "./..."),
+		t.each(t.Outside, standalone, t.tool("golangci-lint"), "run", "--fix", "./..."))
+}
+
+// checkConfig validates the tour of the configuration.
+func (t *task) checkConfig() error {
+	c := t.command(".", nil, "bin/toolhost", "config", "validate", "--config", "config.hcl")
+	c.Stdout = nil
+	return c.Run()
+}
+
+// maxFile is the size of the largest file that may be tracked, in bytes.
+const maxFile = 1 << 20
+
+// checkSize checks that no large file is tracked but the compiled grammars.
+func (t *task) checkSize() error {
+	var out bytes.Buffer
+	c := t.command(".", nil, "git", "ls-files", "-z")
+	c.Stdout = &out
+	if err := c.Run(); err != nil {
+		return err
+	}
+	return t.tooLarge(strings.Split(strings.TrimSuffix(out.String(), "\x00"), "\x00"))
+}
+
+func (t *task) tooLarge(files []string) error {
+	var errs []error
+	for _, f := range files {
+		if ok, err := filepath.Match("plugins/grep/grammar/wasm/*", f); err != nil || ok {
+			continue
+		}
+		st, err := os.Lstat(t.Path(f))
+		if errors.Is(err, os.ErrNotExist) { // removed, and not committed yet
+			continue
+		}
+		if err != nil {
+			errs = append(errs, err)
+		} else if st.Size() > maxFile {
+			errs = append(errs, fmt.Errorf("%s: tracked with %d bytes, the limit is %d; remove it with git rm --cached", f, st.Size(), maxFile))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// checkPlugins checks that go.work, the bundled plugins and their manifests agree.
+func (t *task) checkPlugins() error { return t.CheckPlugins() }

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"strings"
+)
+
+// protocol generates the code of the protocol. sdk and legacy are the directories to generate in,
+// relative to the root or absolute.
+func (t *task) protocol(sdk, legacy string) error {
+	path := []string{"PATH=" + t.Path("bin/tools") + string(os.PathListSeparator) + os.Getenv("PATH")}
+	buf := func(dir string, args ...string) error {
+		c := t.command(".", path, t.tool("buf"), args...)
+		c.Dir = dir
+		return c.Run()
+	}
+	return errors.Join(
+		buf(sdk, "lint"),
+		buf(sdk, "generate"),
+		buf(legacy, "generate", sdk+"/proto", "--path", sdk+"/proto/toolhost/v1", "--template", t.Path("examples/legacy/buf.gen.yaml")),
+	)
+}
+
+func (t *task) generate() error {
+	if err := t.tools(); err != nil {
+		return err
+	}
+	if err := t.run(nil, "bin/toolhost", "reference", "docs/reference"); err != nil {
+		return err
+	}
+	return t.protocol(t.Path("sdk"), t.Path("examples/legacy"))
+}
+
+// checkGenerated generates the code elsewhere, and compares it.
+func (t *task) checkGenerated() error {
+	if err := t.tools(); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "toolhost-generated")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // it is a temporary directory
+	if err := t.run(nil, "cp", "-r", "sdk/proto", "sdk/buf.yaml", "sdk/buf.gen.yaml", dir); err != nil {
+		return err
+	}
+	err = t.protocol(dir, dir)
+	return errors.Join(err, t.same("generated code is not current (make generate)", dir+"/toolpb", "sdk/toolpb"),
+		t.same("generated code is not current (make generate)", dir+"/legacypb", "examples/legacy/legacypb"))
+}
+
+// checkReference generates the reference elsewhere, and compares it.
+func (t *task) checkReference() error {
+	dir, err := os.MkdirTemp("", "toolhost-reference")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // it is a temporary directory
+	if err := t.run(nil, "bin/toolhost", "reference", dir); err != nil {
+		return err
+	}
+	return t.same("docs/reference is not current (make generate)", "docs/reference", dir)
+}
+
+// same returns problem and prints the differences unless two directories have the same content.
+func (t *task) same(problem, a, b string) error {
+	c := t.command(".", nil, "diff", "-ru", a, b)
+	var out strings.Builder
+	c.Stdout = &out
+	if err := c.Run(); err != nil {
+		return errors.New(out.String() + problem)
+	}
+	return nil
+}

@@ -1,0 +1,136 @@
+// Command task carries out the targets of the Makefile.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"toolhost.dev/tools/project"
+)
+
+// tasks are the targets by name. Makefile describes them.
+var tasks = map[string]func(*task) error{
+	"build": (*task).build, "demo": (*task).demo, "generate": (*task).generate, "grammars": (*task).grammars, "clean": (*task).clean,
+	"unit": (*task).unit, "conformance": (*task).conformance, "soak": (*task).soak, "fuzz": (*task).fuzz, "bench": (*task).bench,
+	"peers": (*task).peers, "peers-debian": (*task).peersDebian,
+	"check-format": (*task).checkFormat, "fix-format": (*task).fixFormat,
+	"check-tidy": (*task).checkTidy, "fix-tidy": (*task).fixTidy,
+	"check-vet": (*task).checkVet, "check-lint": (*task).checkLint, "fix-lint": (*task).fixLint,
+	"check-generated": (*task).checkGenerated, "check-config": (*task).checkConfig, "check-reference": (*task).checkReference,
+	"check-size": (*task).checkSize, "check-dead": (*task).checkDead, "check-prose": (*task).checkProse, "check-oracle": (*task).checkOracle, "check-plugins": (*task).checkPlugins,
+	"dist": (*task).dist, "check-dist": (*task).checkDist,
+}
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		// A program that failed has printed the reason.
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	if len(args) != 1 || tasks[args[0]] == nil {
+		return fmt.Errorf("usage: task NAME; use one of %s", strings.Join(slices.Sorted(maps.Keys(tasks)), ", "))
+	}
+	p, err := project.Open(".")
+	if err != nil {
+		return err
+	}
+	return tasks[args[0]](&task{Project: p, out: os.Stdout, getenv: os.Getenv})
+}
+
+// task runs programs in the repository.
+type task struct {
+	*project.Project
+
+	out    io.Writer
+	getenv func(string) string
+	mu     sync.Mutex // held while a suite's output is printed
+}
+
+// tool returns the path of a pinned program.
+func (t *task) tool(name string) string { return t.Path("bin/tools/" + name) }
+
+// command returns a program that runs in dir, relative to the root, with additional environment variables.
+func (t *task) command(dir string, env []string, name string, args ...string) *exec.Cmd {
+	c := exec.Command(name, args...) //nolint:gosec // the programs of the build
+	c.Dir, c.Stdin, c.Stdout, c.Stderr = t.Path(dir), os.Stdin, t.out, os.Stderr
+	c.Env = append(os.Environ(), env...)
+	return c
+}
+
+// in runs a program in any directory.
+func in(dir, name string, args ...string) error {
+	c := exec.Command(name, args...) //nolint:gosec // the programs of the build
+	c.Dir, c.Stdout, c.Stderr = dir, os.Stdout, os.Stderr
+	return c.Run()
+}
+
+// run runs a program at the root.
+func (t *task) run(env []string, name string, args ...string) error {
+	return t.command(".", env, name, args...).Run()
+}
+
+// each runs a program in each module.
+func (t *task) each(modules, env []string, name string, args ...string) error {
+	var errs []error
+	for _, m := range modules {
+		errs = append(errs, t.command(m, env, name, args...).Run())
+	}
+	return errors.Join(errs...)
+}
+
+// standalone is the environment of the go command for modules outside of the workspace.
+var standalone = []string{"GOWORK=off"}
+
+// installed reports whether the stamp file is newer than its sources. Paths are relative to the root.
+func (t *task) installed(stamp string, sources ...string) bool {
+	made, err := os.Stat(t.Path(stamp))
+	return err == nil && !slices.ContainsFunc(sources, func(s string) bool {
+		source, err := os.Stat(t.Path(s))
+		return err != nil || source.ModTime().After(made.ModTime())
+	})
+}
+
+// stamp records that an installation succeeded.
+func (t *task) stamp(path string) error {
+	if err := os.MkdirAll(filepath.Dir(t.Path(path)), 0o755); err != nil { //nolint:gosec // the build's output
+		return err
+	}
+	return os.WriteFile(t.Path(path), nil, 0o644) //nolint:gosec // the build's output
+}
+
+// leftOut prints what cannot be run here. In CI it is an error.
+func (t *task) leftOut(what, remedy string) error {
+	fmt.Fprintln(t.out, "LEFT OUT: "+what)
+	if t.getenv("CI") == "true" {
+		return errors.New("CI must leave nothing out: " + remedy)
+	}
+	return nil
+}
+
+// ownEntry reports whether toolhost and its shim have entry points of their own on a platform.
+func ownEntry(goos, goarch string) bool {
+	return goos == "linux" && (goarch == "amd64" || goarch == "arm64")
+}
+
+// onPlatform returns the flag that selects an entry point, if the platform has it.
+func onPlatform(entry string) string {
+	if entry == "" || !ownEntry(runtime.GOOS, runtime.GOARCH) {
+		return ""
+	}
+	return " -E " + entry
+}

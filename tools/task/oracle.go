@@ -1,0 +1,101 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/build/constraint"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// testFile is a file of tests in the workspace.
+type testFile struct {
+	path string // relative to the root
+	// norace is set if the file is not built for the race detector.
+	norace bool
+	// funcs are the tests, benchmarks, fuzz targets and examples in it.
+	funcs []string
+}
+
+// testFiles parses the test files of the workspace.
+func (t *task) testFiles() ([]testFile, error) {
+	var out []testFile
+	for _, m := range t.Modules {
+		err := filepath.WalkDir(t.Path(m), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+				if err == nil && d.IsDir() && (d.Name() == "testdata" || d.Name() == "node_modules") {
+					return filepath.SkipDir
+				}
+				return err
+			}
+			f, err := parseTests(path)
+			if err != nil {
+				return err
+			}
+			f.path, err = filepath.Rel(t.Root, path)
+			out = append(out, f)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func parseTests(path string) (testFile, error) {
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return testFile{}, err
+	}
+	var out testFile
+	for _, group := range file.Comments {
+		for _, c := range group.List {
+			if expr, err := constraint.Parse(c.Text); err == nil && c.Pos() < file.Package {
+				// The race detector's tag decides if the file is built with all tags but that one.
+				out.norace = expr.Eval(func(string) bool { return true }) != expr.Eval(func(tag string) bool { return tag != "race" })
+			}
+		}
+	}
+	for _, d := range file.Decls {
+		f, ok := d.(*ast.FuncDecl)
+		if ok && f.Recv == nil && slices.ContainsFunc([]string{"Test", "Benchmark", "Fuzz", "Example"}, func(p string) bool { return strings.HasPrefix(f.Name.Name, p) }) {
+			out.funcs = append(out.funcs, f.Name.Name)
+		}
+	}
+	return out, nil
+}
+
+// checkOracle checks that the tests named TestOracle… are those in files that are not built for
+// the race detector. Such a file may hold benchmarks, which no test run executes, but no fuzz
+// targets: the race detector is to see their seeds.
+func (t *task) checkOracle() error {
+	files, err := t.testFiles()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, f := range files {
+		errs = append(errs, f.check())
+	}
+	return errors.Join(errs...)
+}
+
+func (f testFile) check() error {
+	var errs []error
+	for _, name := range f.funcs {
+		oracle := strings.HasPrefix(name, "TestOracle")
+		switch {
+		case f.norace && !oracle && !strings.HasPrefix(name, "Benchmark"):
+			errs = append(errs, fmt.Errorf("%s: %s is in a file that is not built for the race detector; name it TestOracle…, or move it to another file", f.path, name))
+		case oracle && !f.norace:
+			errs = append(errs, fmt.Errorf("%s: %s is in a file that is built for the race detector; add //go:build !race, or rename it", f.path, name))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// npmPeers is the stamp of the programs that npm installs.
+const npmPeers = "bench/peers/node_modules/.installed"
+
+// peers installs the programs that tests and benchmarks run beside, with npm.
+func (t *task) peers() error {
+	if t.installed(npmPeers, "bench/peers/package.json", "bench/peers/package-lock.json") {
+		return nil
+	}
+	if err := t.npm("bench/peers"); err != nil {
+		return err
+	}
+	return t.stamp(npmPeers)
+}
+
+// npm installs what a directory's package-lock.json pins.
+func (t *task) npm(dir string) error {
+	c := t.command(".", nil, "npm", "ci", "--prefix", dir, "--no-audit", "--no-fund", "--loglevel=error")
+	c.Stdout = nil
+	return c.Run()
+}
+
+// ripgrep returns the path of the ripgrep that npm installs.
+func (t *task) ripgrep() string {
+	arch := strings.Replace(runtime.GOARCH, "amd64", "x64", 1)
+	return t.Path("bench/peers/node_modules/@vscode/ripgrep-" + runtime.GOOS + "-" + arch + "/bin/rg")
+}
+
+// peersDebian unpacks programs and Python's gRPC from the system's archive, without installing them.
+func (t *task) peersDebian() error {
+	const dir, stamp = "bench/peers/debian", "bench/peers/debian/.installed"
+	if t.installed(stamp, "bench/peers/debian.txt") {
+		return nil
+	}
+	list, err := os.ReadFile(t.Path("bench/peers/debian.txt"))
+	if err != nil {
+		return err
+	}
+	if err := os.RemoveAll(t.Path(dir)); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(t.Path(dir+"/bin"), 0o755); err != nil { //nolint:gosec // the build's output
+		return err
+	}
+	if err := t.download(dir, strings.Fields(string(list))); err != nil {
+		return err
+	}
+	for link, target := range map[string]string{"python3": "/usr/bin/python3", "fd": "../usr/bin/fdfind", "ctags": "../usr/bin/ctags-universal"} {
+		if err := os.Symlink(target, t.Path(dir+"/bin/"+link)); err != nil {
+			return err
+		}
+	}
+	libs, err := filepath.Glob(t.Path(dir + "/usr/lib/*-linux-gnu"))
+	if err != nil {
+		return err
+	}
+	env := []string{"LD_LIBRARY_PATH=" + strings.Join(libs, ":"), "PYTHONPATH=" + t.Path(dir+"/usr/lib/python3/dist-packages")}
+	if err := t.run(env, t.Path(dir+"/bin/python3"), "-c", "import grpc"); err != nil {
+		return err
+	}
+	return t.stamp(stamp)
+}
+
+// download downloads Debian packages into a directory and unpacks them there.
+func (t *task) download(dir string, packages []string) error {
+	get := func() *exec.Cmd {
+		return t.command(dir, nil, "apt-get", append([]string{"download", "-qq", "-o", "APT::Sandbox::User=root"}, packages...)...)
+	}
+	first := get()
+	first.Stderr = nil
+	if first.Run() != nil { // the lists may be old
+		if err := t.run(nil, "apt-get", "update", "-qq"); err != nil {
+			return fmt.Errorf("apt-get update: %w", err)
+		}
+		if err := get().Run(); err != nil {
+			return fmt.Errorf("apt-get download: %w", err)
+		}
+	}
+	archives, err := filepath.Glob(t.Path(dir + "/*.deb"))
+	if err != nil {
+		return err
+	}
+	for _, a := range archives {
+		if err := t.command(dir, nil, "dpkg", "-x", a, ".").Run(); err != nil {
+			return fmt.Errorf("dpkg: %w", err)
+		}
+		if err := os.Remove(a); err != nil {
+			return err
+		}
+	}
+	return nil
+}

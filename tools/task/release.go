@@ -1,0 +1,65 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"toolhost.dev/tools/dist"
+)
+
+func (t *task) dist() error { return dist.Make(t.Project, t.Path("dist"), dist.Platforms) }
+
+// checkDist makes a release for this platform twice. Both must be equal, complete, and work.
+func (t *task) checkDist() error {
+	tmp, err := os.MkdirTemp("", "toolhost-dist")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp) //nolint:errcheck // it is a temporary directory
+	first, second := filepath.Join(tmp, "1"), filepath.Join(tmp, "2")
+	for _, dir := range []string{first, second} {
+		if err := dist.Make(t.Project, dir, []string{runtime.GOOS + "/" + runtime.GOARCH}); err != nil {
+			return err
+		}
+	}
+	if err := t.same("two archives of the same commit differ", first, second); err != nil {
+		return err
+	}
+	if err := t.tryArchive(first); err != nil {
+		return err
+	}
+	return dist.TryProxy(t.Project, filepath.Join(first, dist.Proxy))
+}
+
+// tryArchive unpacks the only archive in a directory and runs the program in it.
+func (t *task) tryArchive(dir string) error {
+	if err := in(dir, "sha256sum", "--check", "--quiet", "SHA256SUMS"); err != nil {
+		return err
+	}
+	archives, err := filepath.Glob(filepath.Join(dir, "*.tar.gz"))
+	if err != nil || len(archives) != 1 {
+		return errors.Join(err, fmt.Errorf("%s: want one archive, have %q", dir, archives))
+	}
+	if err := in(dir, "tar", "xzf", archives[0]); err != nil {
+		return err
+	}
+	unpacked := archives[0][:len(archives[0])-len(".tar.gz")]
+	files := []string{"README.md", "config.hcl", "sbom.cdx.json", "toolhost-shim", "toolhost-sandbox", "man/man1/toolhost.1"}
+	for _, p := range t.Plugins {
+		files = append(files, "plugins/"+p, "plugins/"+p+".json")
+	}
+	for _, f := range files {
+		if st, err := os.Stat(filepath.Join(unpacked, f)); err != nil || st.Size() == 0 {
+			return fmt.Errorf("the archive has no %s", f)
+		}
+	}
+	state := filepath.Join(dir, "state")
+	return errors.Join(
+		in(unpacked, "./toolhost", "version"),
+		in(unpacked, "./toolhost", "--state", state, "run", "read README.md --limit 1"),
+		in(unpacked, "./toolhost", "--state", state, "run", "echo from the shell"),
+	)
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// alone are the modules whose tests wait a lot and have time limits. Nothing else runs beside them.
+var alone = []string{"host", "plugins/bash"}
+
+// slow are the modules that start first of the others.
+var slow = []string{"plugins/grep", "sdk"}
+
+// unit runs all tests, with the race detector, beside their peers.
+func (t *task) unit() error {
+	if err := t.peersDebian(); err != nil {
+		err = t.leftOut("plugins in Python and the comparisons with fd and ctags, because these could not be had: that takes apt-get, dpkg and /usr/bin/python3 of Debian 12.", "run it on Debian 12")
+		if err != nil {
+			return err
+		}
+	}
+	env := []string{"TOOLHOST_PEERS=" + t.Path("bench/peers")}
+	if _, err := exec.LookPath("npm"); err != nil {
+		return errors.Join(t.modules(nil, env),
+			t.leftOut("the comparison with ripgrep and the MCP clients and conformance suite, because there is no npm to install them with.", "install npm"))
+	}
+	if err := t.peers(); err != nil {
+		return err
+	}
+	return t.modules([]string{"-tags=oracle"}, append(env, "TOOLHOST_RG="+t.ripgrep()))
+}
+
+// modules runs the tests of all modules: the oracle tests, those that run alone, then the others
+// two at a time.
+func (t *task) modules(flags, env []string) error {
+	oracles, err := t.oracleTest(flags, env)
+	if err != nil {
+		return err
+	}
+	errs := []error{oracles.Run(), t.suite("tools", slices.Concat(standalone, env))}
+	test := func(dir string) error { return t.suite(dir, env, append(slices.Clone(flags), "-race")...) }
+	others := slices.Clone(slow)
+	for _, m := range t.Modules {
+		if !slices.Contains(alone, m) && !slices.Contains(slow, m) {
+			others = append(others, m)
+		}
+	}
+	errs = append(errs, atATime(1, alone, test)...)
+	errs = append(errs, atATime(2, others, test)...)
+	return errors.Join(errs...)
+}
+
+// suite runs the tests of a module and prints their output in one piece.
+func (t *task) suite(dir string, env []string, flags ...string) error {
+	var log bytes.Buffer
+	c := t.command(dir, env, "go", slices.Concat([]string{"test", "-vet=off", "-count=1", "-timeout", "15m"}, flags, []string{"./..."})...)
+	c.Stdout, c.Stderr = &log, &log
+	err := c.Run()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	fmt.Fprintf(t.out, "test %s\n%s", dir, log.String())
+	return err
+}
+
+// atATime calls f for each name, at most n at the same time.
+func atATime(n int, names []string, f func(string) error) []error {
+	errs := make([]error, len(names))
+	free := make(chan struct{}, n)
+	var all sync.WaitGroup
+	for i, name := range names {
+		free <- struct{}{}
+		all.Go(func() {
+			defer func() { <-free }()
+			errs[i] = f(name)
+		})
+	}
+	all.Wait()
+	return errs
+}
+
+// oracleTest returns the command that runs the tests that only compute, without the race
+// detector: it would find nothing and take most of the time.
+func (t *task) oracleTest(flags, env []string) (*exec.Cmd, error) {
+	files, err := t.testFiles()
+	if err != nil {
+		return nil, err
+	}
+	var packages []string
+	for _, f := range files {
+		if f.norace {
+			packages = append(packages, "./"+filepath.ToSlash(filepath.Dir(f.path)))
+		}
+	}
+	slices.Sort(packages)
+	args := slices.Concat([]string{"test", "-vet=off", "-count=1", "-timeout", "15m"}, flags, []string{"-run", "^TestOracle"}, slices.Compact(packages))
+	return t.command(".", env, "go", args...), nil
+}
+
+func (t *task) conformance() error {
+	if err := t.peers(); err != nil {
+		return err
+	}
+	env := []string{"TOOLHOST_PEERS=" + t.Path("bench/peers")}
+	return t.command("host", env, "go", "test", "-count=1", "-timeout", "10m", "-tags", "oracle", "-run", "TestConformance|TestTypeScriptClients|TestInspector", "-v", "./cmd/toolhost").Run()
+}
+
+func (t *task) soak() error {
+	env := []string{"TOOLHOST_SOAK=" + t.setting("SOAKTIME", "60s")}
+	return t.command("host", env, "go", "test", "-count=1", "-timeout", "60m", "-run", "^TestSoak$", "-v", ".").Run()
+}
+
+// fuzz fuzzes each target for a while.
+func (t *task) fuzz() error {
+	files, err := t.testFiles()
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		for _, name := range f.funcs {
+			if !strings.HasPrefix(name, "Fuzz") {
+				continue
+			}
+			dir := filepath.Dir(f.path)
+			err := t.command(dir, nil, "go", "test", "-run", "^$", "-fuzz", "^"+name+"$", "-fuzztime", t.setting("FUZZTIME", "30s"), "-fuzzminimizetime", "20x", ".").Run()
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// setting returns an environment variable, or other if it is empty.
+func (t *task) setting(name, other string) string {
+	if v := t.getenv(name); v != "" {
+		return v
+	}
+	return other
+}
+
+func (t *task) grammars() error {
+	const dir = "plugins/grep/grammar/build"
+	if err := t.npm(dir); err != nil {
+		return err
+	}
+	return t.run(nil, "node", append([]string{dir + "/build.mjs"}, strings.Fields(t.getenv("LANGUAGES"))...)...)
+}
