@@ -50,13 +50,6 @@ type Configuration struct {
 	HostVersion string
 }
 
-// Root is a directory tree that tools may read, and write when Writable.
-type Root struct {
-	// Path is absolute and has no symbolic links.
-	Path     string `json:"path"`
-	Writable bool   `json:"writable"`
-}
-
 // Severity of a [Diagnostic].
 type Severity int
 

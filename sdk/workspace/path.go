@@ -38,12 +38,8 @@ func (p Path) Rel() string { return p.rel }
 
 // RelTo gives the path relative to dir if it lies beneath it, and else whole; for showing.
 func (p Path) RelTo(dir string) string {
-	dir = filepath.Clean(dir)
-	switch {
-	case p.abs == dir:
-		return "."
-	case within(dir, p.abs):
-		return strings.TrimPrefix(strings.TrimPrefix(p.abs, dir), "/")
+	if rel, ok := (tool.Root{Path: dir}).Rel(p.abs); ok {
+		return rel
 	}
 	return p.abs
 }
@@ -83,7 +79,7 @@ func (w *Workspace) Resolve(cwd, path string) (Path, error) {
 		if err != nil {
 			return Path{}, err
 		}
-		p := Path{abs: abs, rel: relative(r.Path, abs), root: r, tree: t, exists: true}
+		p := Path{abs: abs, rel: r.rel(abs), root: r, tree: t, exists: true}
 		if mode, ok := lookupWithoutLinks(t, p.rel); ok {
 			p.mode = mode
 			return p, nil
@@ -114,7 +110,7 @@ func (w *Workspace) Entry(p Path, e fs.DirEntry) (Path, error) {
 		if err != nil {
 			return Path{}, err
 		}
-		child.tree, child.rel = t, relative(r.Path, abs)
+		child.tree, child.rel = t, r.rel(abs)
 	}
 	return child, nil
 }
@@ -141,10 +137,8 @@ func absolute(cwd, path string) (string, error) {
 	return filepath.Clean(path), nil
 }
 
-// relative gives path beneath dir, which holds it.
-func relative(dir, path string) string {
-	if path == dir {
-		return "."
-	}
-	return strings.TrimPrefix(path[len(dir):], "/")
+// rel returns path, which the root contains, relative to the root.
+func (r *root) rel(path string) string {
+	rel, _ := r.Rel(path)
+	return rel
 }

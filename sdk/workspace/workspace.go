@@ -135,7 +135,7 @@ func (t *tree) isAt(path string) (bool, error) {
 // root gives the root that decides about a canonical path: the longest that holds it.
 func (w *Workspace) root(abs string) *root {
 	for _, r := range w.roots {
-		if within(r.Path, abs) {
+		if r.Contains(abs) {
 			return r
 		}
 	}
@@ -144,16 +144,8 @@ func (w *Workspace) root(abs string) *root {
 
 // aboveRoot reports whether a root lies beneath the directory.
 func (w *Workspace) aboveRoot(dir string) bool {
-	return slices.ContainsFunc(w.roots, func(r *root) bool { return within(dir, r.Path) })
-}
-
-// within reports whether path is dir or lies beneath it; both are clean and absolute.
-func within(dir, path string) bool {
-	if dir == "/" {
-		return true
-	}
-	rest, ok := strings.CutPrefix(path, dir)
-	return ok && (rest == "" || rest[0] == '/')
+	beneath := tool.Root{Path: dir}
+	return slices.ContainsFunc(w.roots, func(r *root) bool { return beneath.Contains(r.Path) })
 }
 
 func (w *Workspace) describeRoots() string {

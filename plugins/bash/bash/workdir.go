@@ -78,8 +78,7 @@ func nearestRoot(roots []tool.Root, path string) (string, bool) {
 		if !isDir(r.Path) {
 			continue
 		}
-		rel, err := filepath.Rel(r.Path, path)
-		in := err == nil && filepath.IsLocal(rel)
+		in := r.Contains(path)
 		if best == "" || in && (!inside || len(r.Path) > len(best)) {
 			best, inside = r.Path, in
 		}

@@ -7,6 +7,7 @@ import (
 
 	"toolhost.dev/plugins/grep/walk"
 	"toolhost.dev/plugins/grep/workers"
+	"toolhost.dev/sdk/tool"
 )
 
 // unheard gives the directories to compare by stamps, for calls that look beneath a path:
@@ -19,8 +20,9 @@ func (x *Index) unheard(under string, full bool) []*dir {
 		return x.around(under)
 	}
 	var out []*dir
+	below := tool.Root{Path: under}
 	for d := range x.byStat {
-		if beneath(d.path, under) || beneath(under, d.path) {
+		if below.Contains(d.path) || (tool.Root{Path: d.path}).Contains(under) {
 			out = append(out, d)
 		}
 	}
@@ -29,14 +31,14 @@ func (x *Index) unheard(under string, full bool) []*dir {
 
 // around gives the directories beneath a path, it itself and those above it.
 func (x *Index) around(under string) []*dir {
-	rest, ok := strings.CutPrefix(under, x.root.path)
+	rel, ok := tool.Root{Path: x.root.path}.Rel(under)
 	if !ok {
 		return nil
 	}
 	var out []*dir
 	d := x.root
-	for name := range strings.SplitSeq(rest, "/") {
-		if name == "" {
+	for name := range strings.SplitSeq(rel, "/") {
+		if name == "." {
 			continue
 		}
 		out = append(out, d)

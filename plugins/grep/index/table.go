@@ -10,6 +10,7 @@ import (
 	"toolhost.dev/plugins/grep/freshness"
 	"toolhost.dev/plugins/grep/ignore"
 	"toolhost.dev/plugins/grep/walk"
+	"toolhost.dev/sdk/tool"
 )
 
 // dir is a directory that is known: neither it nor one above it is ignored or hidden.
@@ -97,13 +98,13 @@ func (d *dir) find(name string) (int, bool) {
 
 // lookup gives the directory at an absolute path, or nil if it is not known.
 func (x *Index) lookup(path string) *dir {
-	rest, ok := strings.CutPrefix(path, x.root.path)
-	if !ok || rest != "" && rest[0] != '/' && x.root.path != "/" {
+	rel, ok := tool.Root{Path: x.root.path}.Rel(path)
+	if !ok {
 		return nil
 	}
 	d := x.root
-	for name := range strings.SplitSeq(rest, "/") {
-		if name == "" {
+	for name := range strings.SplitSeq(rel, "/") {
+		if name == "." {
 			continue
 		}
 		i, ok := d.find(name)

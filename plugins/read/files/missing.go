@@ -92,11 +92,8 @@ func (r *request) sameName() []string {
 
 // relative shows a path the way the caller writes them.
 func (r *request) relative(path string) string {
-	if rest, ok := strings.CutPrefix(path, filepath.Clean(r.call.Cwd)+"/"); ok {
-		return rest
-	}
-	if path == filepath.Clean(r.call.Cwd) {
-		return "."
+	if rel, ok := (tool.Root{Path: r.call.Cwd}).Rel(path); ok {
+		return rel
 	}
 	return path
 }
