@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -9,6 +8,7 @@ import (
 	"io"
 	"slices"
 
+	"toolhost.dev/sdk/lines"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -42,21 +42,24 @@ type Case struct {
 //	{"config": {"greeting": "hello"}}
 //	{"bad_config": {"greeting": "no such greeting"}}
 //
-// Empty lines and lines that begin with # are left out.
+// ReadCases ignores empty lines and lines that begin with #. A line has at most 1 MiB.
 func ReadCases(r io.Reader) (Cases, error) {
 	var c Cases
-	in := bufio.NewScanner(r)
-	in.Buffer(nil, 1<<20)
-	for n := 1; in.Scan(); n++ {
-		text := bytes.TrimSpace(in.Bytes())
-		if len(text) == 0 || text[0] == '#' {
-			continue
-		}
-		if err := c.add(text); err != nil {
+	in := lines.NewReader(r, 1<<20)
+	for n := 1; ; n++ {
+		line, err := in.Read()
+		if err != nil && !errors.Is(err, io.EOF) {
 			return c, fmt.Errorf("line %d: %w", n, err)
 		}
+		if text := bytes.TrimSpace(line); len(text) > 0 && text[0] != '#' {
+			if err := c.add(text); err != nil {
+				return c, fmt.Errorf("line %d: %w", n, err)
+			}
+		}
+		if err != nil {
+			return c, nil
+		}
 	}
-	return c, in.Err()
 }
 
 func (c *Cases) add(text []byte) error {
