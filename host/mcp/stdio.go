@@ -269,7 +269,7 @@ func (l *stream) call(r *request) bool {
 		l.remove(string(r.ID))
 		cancel(nil)
 		if !canceled { // else nobody waits for it
-			l.respond(r.ID, res)
+			l.writeResponse(r.ID, res)
 		}
 	})
 	return true
@@ -311,25 +311,6 @@ func (l *stream) refuse(line []byte, code int, message string) {
 	l.server.opts.Log.Warn("a message of the client is refused", "why", message)
 	b, _ := json.Marshal(message)
 	_, _ = l.Write(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`+"\n", idOf(line), code, b)) // a client that is gone is found by its input
-}
-
-// buffers are those that results are written in; one of a large result is not kept.
-var buffers = sync.Pool{New: func() any { return new(make([]byte, 0, 16<<10)) }}
-
-const largestKept = 256 << 10
-
-// respond answers a call.
-func (l *stream) respond(id json.RawMessage, res *mcp.CallToolResult) {
-	buf := buffers.Get().(*[]byte) //nolint:forcetypeassert // nothing else is put in
-	out := (*buf)[:0]
-	out = append(out, `{"jsonrpc":"2.0","id":`...)
-	out = append(append(out, id...), `,"result":`...)
-	out = append(appendResult(out, res), '}', '\n')
-	_, _ = l.Write(out) // a client that is gone is found by its input
-	if cap(out) <= largestKept {
-		*buf = out
-		buffers.Put(buf)
-	}
 }
 
 // function gives the function that is offered under a name.
