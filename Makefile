@@ -15,7 +15,6 @@ OUTSIDE := examples/httpapi examples/legacy tools
 BUILD := CGO_ENABLED=0 go build -trimpath -ldflags="-s -w"
 # The host and the shim begin at entry points of their own, where there are such.
 ENTRY = $(if $(filter linux/amd64 linux/arm64,$(shell go env GOOS)/$(shell go env GOARCH)),-E $(1))
-TIMER_SLACK := toolhost.dev/host/timerslack.Entry
 BUILD_FROM = CGO_ENABLED=0 go build -trimpath -ldflags="-s -w $(call ENTRY,$(1))"
 TOOLS := bin/tools
 PEERS := bench/peers/node_modules/.installed
@@ -31,7 +30,7 @@ help: ## List the targets
 .PHONY: build
 build: ## Build bin/toolhost, its shim, its launcher and the bundled plugins in bin/plugins/
 	@mkdir -p bin/plugins
-	@$(call BUILD_FROM,$(TIMER_SLACK)) -o bin/toolhost ./host/cmd/toolhost
+	@$(call BUILD_FROM,main.entry) -o bin/toolhost ./host/cmd/toolhost
 	@$(BUILD) -o bin/toolhost-sandbox ./host/cmd/toolhost-sandbox
 	@$(call BUILD_FROM,main.entry) -o bin/toolhost-shim ./host/cmd/toolhost-shim
 	@for p in $(PLUGINS); do $(BUILD) -o bin/plugins/$$p ./plugins/$$p; done
@@ -180,7 +179,7 @@ check-dist: ## The archive for this machine is the same when made twice, and wha
 .PHONY: bench
 bench: build $(PEERS) ## Measure beside what must be beaten, and print ratios
 	@mkdir -p bin/bench
-	@$(call BUILD_FROM,$(TIMER_SLACK)) -o bin/bench/ ./bench
+	@$(BUILD) -o bin/bench/ ./bench
 	@$(BUILD) -o bin/bench/ ./bench/internal/bareplugin ./bench/internal/barehost
 	@./bin/bench/bench $(SUITE)
 

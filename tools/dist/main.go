@@ -141,12 +141,12 @@ func (r *release) archive(goos, goarch string, pages map[string][]byte) error {
 		return err
 	}
 	defer os.RemoveAll(stage) //nolint:errcheck // it is a temporary directory
-	host, shim := "", ""
-	if goos == "linux" { // they have entry points of their own
-		host, shim = "-E toolhost.dev/host/timerslack.Entry", "-E main.entry"
+	start := ""
+	if goos == "linux" { // host and shim have entry points of their own
+		start = "-E main.entry"
 	}
 	binaries := []struct{ name, pkg, ldflags string }{
-		{"toolhost", "./host/cmd/toolhost", host}, {"toolhost-sandbox", "./host/cmd/toolhost-sandbox", ""}, {"toolhost-shim", "./host/cmd/toolhost-shim", shim},
+		{"toolhost", "./host/cmd/toolhost", start}, {"toolhost-sandbox", "./host/cmd/toolhost-sandbox", ""}, {"toolhost-shim", "./host/cmd/toolhost-shim", start},
 	}
 	for _, p := range r.plugins {
 		binaries = append(binaries, struct{ name, pkg, ldflags string }{"plugins/" + p, "./plugins/" + p, ""})
