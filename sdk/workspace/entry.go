@@ -7,6 +7,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"toolhost.dev/sdk/workspace/text"
 )
 
 // Entry is what a listing shows of a file, a directory or another thing.
@@ -40,7 +42,7 @@ func (e Entry) Line() string {
 		if e.Modified.IsZero() {
 			return name + "  (size and time not known)"
 		}
-		return name + "  " + FormatSize(e.Size) + "  " + e.Modified.UTC().Format("2006-01-02 15:04")
+		return name + "  " + text.FormatSize(e.Size) + "  " + e.Modified.UTC().Format("2006-01-02 15:04")
 	default:
 		return name + "  (" + typ + ")"
 	}

@@ -9,6 +9,7 @@ import (
 
 	"toolhost.dev/sdk/tool"
 	"toolhost.dev/sdk/workspace"
+	"toolhost.dev/sdk/workspace/text"
 )
 
 // A handler has its workspace from sdk.Call; here one is opened by hand.
@@ -35,14 +36,14 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	text, err := workspace.Decode(snap.Data)
+	decoded, err := text.Decode(snap.Data)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(p.RelTo(dir), text.Encoding, workspace.CountLineEndings(text.Content).Kind())
+	fmt.Println(p.RelTo(dir), decoded.Encoding, text.CountLineEndings(decoded.Content).Kind())
 
-	data, err := text.Encode(bytes.ReplaceAll(text.Content, []byte("two"), []byte("2")))
+	data, err := decoded.Encode(bytes.ReplaceAll(decoded.Content, []byte("two"), []byte("2")))
 	if err != nil {
 		fmt.Println(err)
 		return

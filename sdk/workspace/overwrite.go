@@ -4,12 +4,12 @@ import (
 	"errors"
 	"io"
 	"os"
-	"path/filepath"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"toolhost.dev/sdk/tool"
+	"toolhost.dev/sdk/workspace/internal/journal"
 )
 
 // overwrite writes the file in place. Until the new content is on disk a backup
@@ -94,7 +94,7 @@ type backup struct {
 	file  *os.File
 	name  string // whole
 	drop  func() error
-	noted *entry
+	noted *journal.Entry
 }
 
 // backup copies the old content: to the journal's directory, where it is found
@@ -112,7 +112,7 @@ func (j *writeJob) backup() (*backup, error) {
 		b.discard()
 		return nil, err
 	}
-	b.noted.ready(j.hash())
+	b.noted.Ready(j.hash())
 	return b, nil
 }
 
@@ -120,12 +120,12 @@ func (j *writeJob) newBackup() (*backup, error) {
 	const flags = os.O_RDWR | os.O_CREATE | os.O_EXCL
 	name := tempName()
 	if j.journal != nil {
-		whole := filepath.Join(j.journal.dir, name)
-		noted := j.journal.begin(j.note(whole, true))
+		whole := j.journal.Path(name)
+		noted := j.journal.Begin(j.note(whole, true))
 		if f, err := os.OpenFile(whole, flags, 0o600); err == nil {
 			return &backup{file: f, name: whole, drop: func() error { return os.Remove(whole) }, noted: noted}, nil
 		}
-		noted.done()
+		noted.Done()
 	}
 	if f, err := j.dir.root.OpenFile(name, flags, 0o600); err == nil {
 		return &backup{file: f, name: j.beside(name), drop: func() error { return j.dir.root.Remove(name) }}, nil
@@ -153,5 +153,5 @@ func (b *backup) restore(f *os.File, size int64) error {
 func (b *backup) discard() {
 	_ = b.file.Close()
 	_ = b.drop()
-	b.noted.done()
+	b.noted.Done()
 }

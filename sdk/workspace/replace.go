@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"toolhost.dev/sdk/tool"
+	"toolhost.dev/sdk/workspace/internal/journal"
 )
 
 // writeJob is one write whose target was opened and checked.
@@ -26,12 +27,12 @@ type writeJob struct {
 	hash func() [32]byte // of data
 	opt  WriteOptions
 
-	journal *Journal
+	journal *journal.Journal
 }
 
 // note makes the journal's record of a file that is about to be made.
-func (j *writeJob) note(temp string, backup bool) record {
-	r := record{Temp: temp, Target: j.path.abs, Backup: backup}
+func (j *writeJob) note(temp string, backup bool) journal.Record {
+	r := journal.Record{Temp: temp, Target: j.path.abs, Backup: backup}
 	if j.opt.Expect != nil {
 		r.Old = j.opt.Expect.Hash()
 	}
@@ -85,8 +86,8 @@ func (j *writeJob) replace() (done *Written, err error) {
 			perm = 0o600
 		}
 	}
-	noted := j.journal.begin(j.note(j.beside(name), false))
-	defer noted.done()
+	noted := j.journal.Begin(j.note(j.beside(name), false))
+	defer noted.Done()
 	f, err := j.dir.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {
 		if refused(err) && j.old.info != nil {
@@ -124,7 +125,7 @@ func (j *writeJob) replace() (done *Written, err error) {
 	if err != nil {
 		return nil, err
 	}
-	noted.become(j.hash())
+	noted.Become(j.hash())
 	if err := j.ready(); err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func newSnapshot(p Path, data []byte, hash func() [sha256.Size]byte, info fs.Fil
 }
 
 // Release lets another read use the memory of Data, which is gone then, and so is the
-// [Text] made from it. It need not be called.
+// decoded text made from it. It need not be called.
 func (s *Snapshot) Release() {
 	s.Hash() // of the bytes that there were
 	Reuse(s.Data)

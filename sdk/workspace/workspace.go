@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"toolhost.dev/sdk/tool"
+	"toolhost.dev/sdk/workspace/internal/journal"
 )
 
 // MaxFileSize is the size up to which tools read and write a file whole.
@@ -26,7 +27,7 @@ type Workspace struct {
 	given  []tool.Root
 	closed atomic.Bool
 
-	journal *Journal // nil: none
+	journal *journal.Journal // nil if writes are not recorded
 }
 
 type root struct {

@@ -15,6 +15,7 @@ import (
 
 	"toolhost.dev/sdk/tool"
 	"toolhost.dev/sdk/workspace"
+	"toolhost.dev/sdk/workspace/text"
 
 	"toolhost.dev/plugins/edit/history"
 )
@@ -188,7 +189,7 @@ func (c *Committer) begin(ctx context.Context, noted *history.Change, hashes []f
 		case len(noted.Moves) > 0:
 			return "", err
 		case errors.Is(err, history.ErrTooLarge):
-			return "it is larger than the history, which keeps " + workspace.FormatSize(c.History.Limit()), nil
+			return "it is larger than the history, which keeps " + text.FormatSize(c.History.Limit()), nil
 		}
 		return err.Error(), nil
 	})

@@ -9,6 +9,7 @@ import (
 	"toolhost.dev/sdk"
 	"toolhost.dev/sdk/tool"
 	"toolhost.dev/sdk/workspace"
+	"toolhost.dev/sdk/workspace/text"
 
 	"toolhost.dev/plugins/edit/commit"
 	"toolhost.dev/plugins/edit/history"
@@ -245,7 +246,7 @@ func (m *undoing) choose(ctx context.Context) ([]*history.Change, error) {
 		fmt.Fprintf(&why, "Only %s can be %s %s, not %d; nothing was done. Ask for fewer steps.", plural(len(all), "change"), past(m.to), m.of(), m.steps)
 	}
 	if m.to == history.Undone && log.Dropped > 0 {
-		fmt.Fprintf(&why, " %s made room for later ones (the history keeps %s).", plural(log.Dropped, "older change"), workspace.FormatSize(m.editor.History.Limit()))
+		fmt.Fprintf(&why, " %s made room for later ones (the history keeps %s).", plural(log.Dropped, "older change"), text.FormatSize(m.editor.History.Limit()))
 	}
 	if len(all) == 0 && other > 0 {
 		fmt.Fprintf(&why, " %s can be %s.", plural(other, "change"), past(history.Done+history.Undone-m.to))

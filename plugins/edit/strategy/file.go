@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"slices"
 
-	"toolhost.dev/sdk/workspace"
+	"toolhost.dev/sdk/workspace/text"
 )
 
 // file is a text in LF space. Offsets and lines are those of LF space unless it is said
@@ -27,27 +27,27 @@ type file struct {
 // sampleStep bounds the walk to an offset, and the memory for walking.
 const sampleStep = 256
 
-func newFile(text []byte) *file {
-	f := &file{text: text, lf: text}
+func newFile(content []byte) *file {
+	f := &file{text: content, lf: content}
 	switch {
-	case len(text) > MaxFuzzy:
-		f.big = workspace.CountLineEndings(text).Main().Bytes()
-	case bytes.IndexByte(text, '\r') < 0:
-	case bytes.IndexByte(text, '\n') < 0:
-		f.cr, f.lf = true, bytes.ReplaceAll(text, []byte{'\r'}, []byte{'\n'})
-	case bytes.Contains(text, []byte("\r\n")):
-		f.lf = make([]byte, 0, len(text))
-		for i := 0; i < len(text); i++ {
+	case len(content) > MaxFuzzy:
+		f.big = text.CountLineEndings(content).Main().Bytes()
+	case bytes.IndexByte(content, '\r') < 0:
+	case bytes.IndexByte(content, '\n') < 0:
+		f.cr, f.lf = true, bytes.ReplaceAll(content, []byte{'\r'}, []byte{'\n'})
+	case bytes.Contains(content, []byte("\r\n")):
+		f.lf = make([]byte, 0, len(content))
+		for i := 0; i < len(content); i++ {
 			if len(f.lf)%sampleStep == 0 && len(f.lf)/sampleStep == len(f.samples) {
 				f.samples = append(f.samples, int32(i))
 			}
-			if text[i] == '\r' && i+1 < len(text) && text[i+1] == '\n' {
+			if content[i] == '\r' && i+1 < len(content) && content[i+1] == '\n' {
 				i++
 			}
-			f.lf = append(f.lf, text[i])
+			f.lf = append(f.lf, content[i])
 		}
 		if len(f.lf)/sampleStep == len(f.samples) {
-			f.samples = append(f.samples, int32(len(text)))
+			f.samples = append(f.samples, int32(len(content)))
 		}
 	}
 	return f

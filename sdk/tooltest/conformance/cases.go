@@ -46,9 +46,9 @@ type Case struct {
 func ReadCases(r io.Reader) (Cases, error) {
 	var c Cases
 	in := lines.NewReader(r, 1<<20)
-	for n := 1; ; n++ {
+	for n, ended := 1, false; !ended; n++ {
 		line, err := in.Read()
-		if err != nil && !errors.Is(err, io.EOF) {
+		if ended = errors.Is(err, io.EOF); err != nil && err != io.EOF { //nolint:errorlint // a line that is too long wraps io.EOF
 			return c, fmt.Errorf("line %d: %w", n, err)
 		}
 		if text := bytes.TrimSpace(line); len(text) > 0 && text[0] != '#' {
@@ -56,10 +56,8 @@ func ReadCases(r io.Reader) (Cases, error) {
 				return c, fmt.Errorf("line %d: %w", n, err)
 			}
 		}
-		if err != nil {
-			return c, nil
-		}
 	}
+	return c, nil
 }
 
 func (c *Cases) add(text []byte) error {
