@@ -65,3 +65,33 @@ func Example() {
 	// conflict
 	// security
 }
+
+// A handler calls [sdk.Call.Workspace] instead, which opens the roots of its call.
+func ExampleOpen() {
+	dir, _ := os.MkdirTemp("", "example")
+	defer func() { _ = os.RemoveAll(dir) }()
+	dir, _ = filepath.EvalSymlinks(dir) // a root must not contain symbolic links
+	_ = os.Mkdir(filepath.Join(dir, "docs"), 0o750)
+	_ = os.WriteFile(filepath.Join(dir, "docs", "notes.txt"), []byte("one\n"), 0o600)
+
+	// The tree is writable, but for one directory in it.
+	ws, err := workspace.Open([]tool.Root{{Path: dir, Writable: true}, {Path: filepath.Join(dir, "docs")}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = ws.Close() }()
+
+	for _, name := range []string{"docs/notes.txt", "new.txt", "../outside.txt"} {
+		p, err := ws.Resolve(dir, name)
+		if err != nil {
+			fmt.Println(name, "is refused:", tool.AsError(err).Kind)
+			continue
+		}
+		fmt.Println(p.RelTo(dir), "exists:", p.Exists(), "writable:", p.Writable())
+	}
+	// Output:
+	// docs/notes.txt exists: true writable: false
+	// new.txt exists: false writable: true
+	// ../outside.txt is refused: security
+}
