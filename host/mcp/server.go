@@ -43,10 +43,10 @@ type Options struct {
 // Server offers a host's tools. It is safe for concurrent use. The host stays the
 // caller's, to be closed after the server.
 type Server struct {
-	host *host.Host
-	opts Options
-	mcp  *mcp.Server
-	lot  *lot
+	host   *host.Host
+	opts   Options
+	mcp    *mcp.Server
+	parked *parkedCalls
 	// session is that of clients which have none of their own.
 	session string
 
@@ -65,7 +65,7 @@ func New(h *host.Host, opts Options) (*Server, error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{host: h, opts: opts, lot: newLot(opts.AskTimeout), session: opts.Session}
+	s := &Server{host: h, opts: opts, parked: newParkedCalls(opts.AskTimeout), session: opts.Session}
 	if s.session == "" {
 		s.session = newSession()
 	}
@@ -177,7 +177,7 @@ func annotations(t host.Tool) *mcp.ToolAnnotations {
 // Close ends the calls that wait for an answer.
 func (s *Server) Close() {
 	s.unfollow()
-	s.lot.close()
+	s.parked.close()
 }
 
 const threeLayers = `toolhost runs one command line in three layers: agent tools (read, edit, grep, ...), field tools (field:NAME COMMAND), and bash for everything else.`

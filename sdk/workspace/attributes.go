@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dress gives a new file everything of the old one but the content, and the mode that
+// applyAttributes gives a new file everything of the old one but the content, and the mode that
 // the caller wants. What cannot be kept is a replaceError.
-func dress(f *os.File, old *current, want *fs.FileMode) error {
+func applyAttributes(f *os.File, old *current, want *fs.FileMode) error {
 	st, ok := old.info.Sys().(*syscall.Stat_t)
 	if !ok {
 		return nil

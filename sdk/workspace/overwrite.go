@@ -50,7 +50,7 @@ func (j *writeJob) overwrite(why string) (*Written, error) {
 		backup.discard()
 		return nil, err
 	}
-	if err := pour(f, j.data, was.Size()); err != nil {
+	if err := copyOver(f, j.data, was.Size()); err != nil {
 		if lost := backup.restore(f, was.Size()); lost != nil {
 			return nil, tool.Errorf(tool.ExecutionFailed, "Writing %s failed (%v), and so did restoring it (%v). Its old content is in %s.", j.path.abs, cause(err), cause(lost), backup.name).WithCause(err)
 		}
@@ -73,9 +73,9 @@ func (j *writeJob) overwrite(why string) (*Written, error) {
 	return &Written{InPlace: why, State: tool.FileState{ModTime: info.ModTime()}}, nil
 }
 
-// pour writes data over a file of that size. The part beyond the old end goes
+// copyOver writes data over a file of that size. The part beyond the old end goes
 // first: it alone needs new space, and can be taken back.
-func pour(f *os.File, data []byte, size int64) error {
+func copyOver(f *os.File, data []byte, size int64) error {
 	head := min(size, int64(len(data)))
 	if _, err := f.WriteAt(data[head:], head); err != nil {
 		return err

@@ -63,8 +63,8 @@ func (a *Attributes) OfOtherContent() *Attributes {
 	return &other
 }
 
-// bestow gives a new file attributes and a mode. refused says what the system does not allow.
-func (a *Attributes) bestow(f *os.File, mode fs.FileMode) (refused []string, err error) {
+// apply gives a new file attributes and a mode. refused says what the system does not allow.
+func (a *Attributes) apply(f *os.File, mode fs.FileMode) (refused []string, err error) {
 	fd := int(f.Fd())
 	var now unix.Stat_t
 	if err := unix.Fstat(fd, &now); err != nil {
@@ -88,7 +88,7 @@ func (a *Attributes) bestow(f *os.File, mode fs.FileMode) (refused []string, err
 		raw &^= unix.S_ISUID | unix.S_ISGID
 	}
 	refused = append(refused, a.extend(fd, group)...)
-	if err := unix.Fchmod(fd, raw); err != nil { // last: see dress
+	if err := unix.Fchmod(fd, raw); err != nil { // last: see applyAttributes
 		refused = append(refused, fmt.Sprintf("its mode was %04o (%v)", raw, err))
 	}
 	return refused, nil

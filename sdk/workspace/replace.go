@@ -109,9 +109,9 @@ func (j *writeJob) replace() (done *Written, err error) {
 	var lacks []string
 	switch {
 	case j.old.info != nil:
-		err = dress(f, j.old, j.opt.Mode)
+		err = applyAttributes(f, j.old, j.opt.Mode)
 	case j.opt.Attributes != nil && j.opt.Mode != nil:
-		lacks, err = j.opt.Attributes.bestow(f, *j.opt.Mode)
+		lacks, err = j.opt.Attributes.apply(f, *j.opt.Mode)
 	case j.opt.Mode != nil:
 		err = unix.Fchmod(int(f.Fd()), rawBits(*j.opt.Mode))
 	}
@@ -193,7 +193,7 @@ func (j *writeJob) publish(name string) (keep bool, err error) {
 	if verified {
 		err := exchange(&j.dir, name)
 		if err == nil {
-			return j.settle(name)
+			return j.checkReplaced(name)
 		}
 		if !unsupported(err) {
 			return false, cannotRename(err)
@@ -208,10 +208,9 @@ func (j *writeJob) publish(name string) (keep bool, err error) {
 	return true, nil
 }
 
-// settle looks at the file that the exchange put aside. If it is not the one that
-// was verified, or was written to since, the two change places again: someone
-// else's work is not thrown away.
-func (j *writeJob) settle(name string) (keep bool, err error) {
+// checkReplaced checks the file that the exchange put aside. If that file is not the verified one, or
+// was written to since, checkReplaced exchanges the two again, so that nobody's work is lost.
+func (j *writeJob) checkReplaced(name string) (keep bool, err error) {
 	aside, err := j.dir.root.Lstat(name)
 	switch {
 	case err != nil:

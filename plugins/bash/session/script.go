@@ -70,20 +70,21 @@ func (s *State) Begin(exitTrap, extra string) string {
 	return w.String()
 }
 
-// BeginInert is Begin for a command that is not [Ordinary]: it needs extra, and nothing that only a
+// BeginStateless is Begin for a command that is not [Ordinary]: it needs extra, and nothing that only a
 // shell can see.
-func (s *State) BeginInert(extra string) string {
+func (s *State) BeginStateless(extra string) string {
 	if s.Snapshot != nil && strings.Contains(s.Snapshot.Options, "allexport") {
 		return `\builtin export -n BASH_EXECUTION_STRING; ` + extra
 	}
 	return extra
 }
 
-// EndInert ends a shell that has run an inert command, with its exit status in __toolhost_status.
-const EndInert = `\builtin exit "$__toolhost_status"`
+// EndStateless ends a shell after a stateless command, with the exit status in __toolhost_status.
+const EndStateless = `\builtin exit "$__toolhost_status"`
 
-// EndSettled is EndInert for a command that is [Settled] or [Alone]: its exit status is told first.
-var EndSettled = fmt.Sprintf(`\builtin printf "%%s\0" "$__toolhost_status" >&%d; `, StatusFD) + EndInert
+// EndNoBackground is EndStateless for a command of kind [NoBackground] or [BuiltinOnly]: the shell
+// reports the exit status first.
+var EndNoBackground = fmt.Sprintf(`\builtin printf "%%s\0" "$__toolhost_status" >&%d; `, StatusFD) + EndStateless
 
 // ParseStatus reads what a shell wrote to [StatusFD].
 func ParseStatus(b []byte) (status int, ok bool) {

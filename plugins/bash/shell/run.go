@@ -226,7 +226,7 @@ func (p *Process) attempt(in *instance) (*Outcome, error) {
 func (p *Process) untilEnd(in *instance) (why Ending, exit int, told bool) {
 	var tells <-chan int
 	var looks <-chan time.Time
-	if p.c.kind >= session.Settled {
+	if p.c.kind >= session.NoBackground {
 		tells = in.listen()
 	}
 	if p.c.kind == session.Ordinary {
@@ -239,7 +239,7 @@ func (p *Process) untilEnd(in *instance) (why Ending, exit int, told bool) {
 		case <-in.tree.Done():
 			return Exited, 0, false
 		case exit := <-tells:
-			if in.tree.Over(p.c.kind != session.Alone) {
+			if in.tree.Over(p.c.kind != session.BuiltinOnly) {
 				return Exited, exit, true
 			}
 		case <-looks:

@@ -74,7 +74,7 @@ func (c *Committer) Lock(ctx context.Context, ws *workspace.Workspace, paths ...
 	if unlock, err = ws.Lock(ctx, paths...); err != nil {
 		return nil, err
 	}
-	if err := c.settle(ctx, ws, paths); err != nil {
+	if err := c.recover(ctx, ws, paths); err != nil {
 		unlock()
 		return nil, err
 	}

@@ -146,7 +146,7 @@ func (m *undoing) of() string {
 const tries = 4
 
 func (m *undoing) run(ctx context.Context, preview bool) (*sdk.Result, error) {
-	if err := m.settle(ctx); err != nil {
+	if err := m.recover(ctx); err != nil {
 		return nil, err
 	}
 	for try := 1; ; try++ {
@@ -158,9 +158,9 @@ func (m *undoing) run(ctx context.Context, preview bool) (*sdk.Result, error) {
 	}
 }
 
-// settle has changes of the session that a killed process left brought to an end, so that
+// recover has changes of the session that a killed process left brought to an end, so that
 // they are in the history, or not. Locking their files does it.
-func (m *undoing) settle(ctx context.Context) error {
+func (m *undoing) recover(ctx context.Context) error {
 	names, err := m.editor.History.Cut(ctx, m.call.SessionID)
 	if err != nil {
 		return err

@@ -151,7 +151,7 @@ const maxListed = 50
 
 func (m *undoing) list(ctx context.Context) (*sdk.Result, error) {
 	d := &undoData{Action: "list", Files: []touched{}}
-	if err := m.settle(ctx); err != nil {
+	if err := m.recover(ctx); err != nil {
 		return nil, err
 	}
 	log, err := m.count(ctx, d)
