@@ -58,7 +58,7 @@ func (s *Server) request(f export.Function, req *mcp.CallToolRequest) (host.Requ
 	return call, nil
 }
 
-// sessionOf gives the session that a request belongs to.
+// sessionOf returns the session that a request belongs to.
 func (s *Server) sessionOf(req *mcp.CallToolRequest) string {
 	if s.opts.Session == "" && req.Session != nil && req.Session.ID() != "" && req.ProtocolVersion() < stateless {
 		return "mcp:" + req.Session.ID()

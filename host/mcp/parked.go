@@ -60,7 +60,7 @@ type question struct {
 	answer chan *mcp.ElicitResult
 }
 
-// attached gives the request that waits for the call; nil: none does.
+// attached returns the request that waits for the call; nil: none does.
 func (r *run) attached() (context.Context, *mcp.CallToolRequest) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -183,7 +183,7 @@ func (l *parkedCalls) park(r *run, q *question) (state string, err error) {
 	return state, nil
 }
 
-// take gives the call that waits under a state, which is good for once; nil: none does.
+// take returns the call that waits under a state, which is good for once; nil: none does.
 func (l *parkedCalls) take(state string) *waiting {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -150,7 +150,7 @@ func same(a, b export.Function) bool {
 	return a.Name == b.Name && a.Tool == b.Tool && a.Description == b.Description && string(a.Schema) == string(b.Schema)
 }
 
-// wanted gives the functions to offer, each with its definition for clients.
+// wanted returns the functions to offer, each with its definition for clients.
 func (s *Server) wanted() ([]export.Function, []*mcp.Tool, error) {
 	all := s.host.Tools()
 	if s.opts.Tools != nil {

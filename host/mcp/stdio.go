@@ -78,7 +78,7 @@ type stream struct {
 	running map[string]context.CancelCauseFunc // by the request's id
 }
 
-// Read gives the SDK what is for it.
+// Read returns the SDK what is for it.
 func (l *stream) Read(p []byte) (int, error) {
 	for len(l.rest) == 0 {
 		line, err := l.line()
@@ -210,7 +210,7 @@ func scan(line []byte, at func(i, depth int) bool) {
 
 var idKey = regexp.MustCompile(`^"id"\s*:\s*("[^"\\]{0,200}"|-?[0-9]{1,20})\s*[,}]`)
 
-// idOf gives the id of a request that could not be read; "null" if it cannot be told.
+// idOf returns the id of a request that could not be read; "null" if it cannot be told.
 func idOf(line []byte) []byte {
 	id := []byte("null")
 	scan(line, func(i, depth int) bool {
@@ -313,7 +313,7 @@ func (l *stream) refuse(line []byte, code int, message string) {
 	_, _ = l.Write(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`+"\n", idOf(line), code, b)) // a client that is gone is found by its input
 }
 
-// function gives the function that is offered under a name.
+// function returns the function that is offered under a name.
 func (s *Server) function(name string) (export.Function, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -75,7 +75,7 @@ func ReadManifest(dir string) (*Manifest, error) {
 
 const nameRule = "use lower-case letters, digits, '_', '-' and '.', beginning with a letter, at most 64 characters"
 
-// Block gives the plugin's block in a configuration; dir is absolute.
+// Block returns the plugin's block in a configuration; dir is absolute.
 func (m *Manifest) Block(dir string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "plugin %s {\n  path = %s\n", quote(m.Name), quote(filepath.Join(dir, m.Binary)))
@@ -117,7 +117,7 @@ func (m *Manifest) Block(dir string) string {
 	return b.String()
 }
 
-// quote gives a string as HCL has it.
+// quote returns a string as HCL has it.
 func quote(s string) string {
 	b, _ := json.Marshal(s)
 	return strings.NewReplacer("${", "$${", "%{", "%%{", `\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(b))

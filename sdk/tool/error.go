@@ -89,7 +89,7 @@ func (e *Error) From(s Source) *Error {
 
 func (e *Error) Error() string { return e.Message }
 
-// Unwrap gives the cause, if there is one.
+// Unwrap returns the cause, if there is one.
 func (e *Error) Unwrap() error { return e.cause }
 
 // Is reports whether target is an *Error of the same kind, and of the same code

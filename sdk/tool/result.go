@@ -100,7 +100,7 @@ type resultJSON struct {
 	Attachments []Attachment    `json:"attachments,omitempty"`
 }
 
-// MarshalJSON gives the published form of a result. What the host knows (see
+// MarshalJSON returns the published form of a result. What the host knows (see
 // [Run]) is in "metadata" under tool, plugin, plugin_version, call_id,
 // execution_ms, queue_ms, attempts, cache_hit and, of one in a trace, trace_id, over anything a tool put there.
 func (r *Result) MarshalJSON() ([]byte, error) {

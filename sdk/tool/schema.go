@@ -177,7 +177,7 @@ func newParam(name string, sub *jsonschema.Schema) *Param {
 	return p
 }
 
-// typesOf gives the types that a schema allows, as far as it says so: by its type, by
+// typesOf returns the types that a schema allows, as far as it says so: by its type, by
 // the types of all its alternatives, or by its values.
 func typesOf(s *jsonschema.Schema) []string {
 	if s.Type != "" {
@@ -245,11 +245,11 @@ func propertyOrder(raw []byte) ([]string, error) {
 	return names, nil
 }
 
-// Params gives the parameters in positional order: the required ones as "required"
+// Params returns the parameters in positional order: the required ones as "required"
 // lists them, then the others as "properties" lists them. Do not change it.
 func (s *Schema) Params() []*Param { return s.params }
 
-// Param gives the parameter of that exact name, or nil.
+// Param returns the parameter of that exact name, or nil.
 func (s *Schema) Param(name string) *Param { return s.byName[name] }
 
 // Open reports whether parameters that are not declared are accepted.
@@ -293,7 +293,7 @@ func (p *Param) TypeName() string {
 	return strings.Join(names, " or ")
 }
 
-// EnumNames gives the allowed values as a person would type them.
+// EnumNames returns the allowed values as a person would type them.
 func (p *Param) EnumNames() []string {
 	var out []string
 	for _, e := range p.Enum {

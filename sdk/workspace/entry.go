@@ -25,7 +25,7 @@ type Entry struct {
 	Target string
 }
 
-// Type gives the word for what it is: file, directory, symlink, fifo, socket or device.
+// Type returns the word for what it is: file, directory, symlink, fifo, socket or device.
 func (e Entry) Type() string { return TypeName(e.Mode) }
 
 // Line writes an entry for a model: a directory with a slash at the end, a file with size
@@ -48,7 +48,7 @@ func (e Entry) Line() string {
 	}
 }
 
-// TypeName gives the word for type bits: file, directory, symlink, fifo, socket or device.
+// TypeName returns the word for type bits: file, directory, symlink, fifo, socket or device.
 func TypeName(mode fs.FileMode) string {
 	switch {
 	case mode.IsDir():

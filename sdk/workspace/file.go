@@ -237,7 +237,7 @@ func (w *Workspace) Lstat(p Path, name string) (fs.FileInfo, error) {
 	return info, nil
 }
 
-// Readlink gives what the symbolic link called name in the directory p says, for
+// Readlink returns what the symbolic link called name in the directory p says, for
 // showing. To follow it, resolve its path.
 func (w *Workspace) Readlink(p Path, name string) (string, error) {
 	if err := w.usable(p); err != nil {

@@ -39,7 +39,7 @@ func (j *writeJob) note(temp string, backup bool) journal.Record {
 	return r
 }
 
-// beside gives the whole path of a name in the target's directory.
+// beside returns the whole path of a name in the target's directory.
 func (j *writeJob) beside(name string) string { return filepath.Join(filepath.Dir(j.path.abs), name) }
 
 // replaceError says why a file cannot be replaced by another, so that it has to
@@ -171,7 +171,7 @@ func (j *writeJob) fill(f *os.File) error {
 	return nil
 }
 
-// publish gives the new file its name. keep means that the temporary name is gone
+// publish renames the new file to the target's name. It reports keep if the temporary name is gone
 // or must stay.
 func (j *writeJob) publish(name string) (keep bool, err error) {
 	verified := j.old.info != nil && j.opt.Expect != nil
@@ -243,7 +243,7 @@ func unsupported(err error) bool {
 	return errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL)
 }
 
-// linkNew gives a file its name by a hard link, which fails if the name is taken.
+// linkNew names a file by a hard link, which fails if the name is taken.
 func linkNew(d *pinned, temp string) error {
 	err := d.root.Link(temp, d.base)
 	if err == nil {

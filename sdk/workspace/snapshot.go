@@ -23,7 +23,7 @@ type Snapshot struct {
 	info fs.FileInfo
 }
 
-// Hash gives the SHA-256 of the bytes. That of a large file is computed while the caller works
+// Hash returns the SHA-256 of the bytes. That of a large file is computed while the caller works
 // with Data, and waited for here.
 func (s *Snapshot) Hash() [sha256.Size]byte { return s.hash() }
 
@@ -55,7 +55,7 @@ func (s *Snapshot) untouched(info fs.FileInfo) bool {
 		s.info.ModTime().Equal(info.ModTime()) && changeTime(s.info) == changeTime(info)
 }
 
-// changeTime gives the time of the last change of content or attributes.
+// changeTime returns the time of the last change of content or attributes.
 func changeTime(info fs.FileInfo) syscall.Timespec {
 	st, _ := info.Sys().(*syscall.Stat_t)
 	if st == nil {

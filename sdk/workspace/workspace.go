@@ -65,7 +65,7 @@ func Open(roots []tool.Root) (*Workspace, error) {
 	return w, nil
 }
 
-// Roots gives the roots as they were given to [Open].
+// Roots returns the roots as they were given to [Open].
 func (w *Workspace) Roots() []tool.Root { return slices.Clone(w.given) }
 
 // Close frees the descriptors. Calls that still use the workspace fail.
@@ -102,7 +102,7 @@ func openTree(path string) (*tree, error) {
 	return &tree{dir: dir, probe: probe, info: info}, nil
 }
 
-// tree gives the root's directory. When the path names another directory by now
+// tree returns the root's directory. When the path names another directory by now
 // (the tree was moved away, or removed and made again), that one is opened; paths
 // resolved before keep the old one.
 func (r *root) tree() (*tree, error) {
@@ -133,7 +133,7 @@ func (t *tree) isAt(path string) (bool, error) {
 	return ok && was.Dev == st.Dev && was.Ino == st.Ino, nil
 }
 
-// root gives the root that decides about a canonical path: the longest that holds it.
+// root returns the root that decides about a canonical path: the longest that holds it.
 func (w *Workspace) root(abs string) *root {
 	for _, r := range w.roots {
 		if r.Contains(abs) {

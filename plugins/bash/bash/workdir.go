@@ -71,7 +71,7 @@ func isDir(path string) bool {
 	return path != "" && err == nil && info.IsDir()
 }
 
-// nearestRoot gives the innermost existing root that path was in, else any that exists.
+// nearestRoot returns the innermost existing root that path was in, else any that exists.
 func nearestRoot(roots []tool.Root, path string) (string, bool) {
 	best, inside := "", false
 	for _, r := range roots {

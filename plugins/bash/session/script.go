@@ -17,7 +17,7 @@ var optionsKept = []string{"allexport", "braceexpand", "keyword", "noclobber", "
 // the variable BASH_COMPAT stands for.
 var shoptNotKept = regexp.MustCompile(`^(extdebug|login_shell|restricted_shell|compat\d+)$`)
 
-// Script gives the commands that make a new shell, started with base as its
+// Script returns the commands that make a new shell, started with base as its
 // environment, what the session's last one was; extra is run last. Their status is 0.
 func (s *State) Script(base []string, extra string) string {
 	var w strings.Builder
@@ -56,7 +56,7 @@ func (s *State) Script(base []string, extra string) string {
 	return w.String()
 }
 
-// Begin gives the commands that come between the state's script and the command: what
+// Begin returns the commands that come between the state's script and the command: what
 // must not be older than the command, then extra. They set the EXIT trap, which must be
 // without single quotes. Their status is that of the session's last command.
 func (s *State) Begin(exitTrap, extra string) string {
@@ -130,7 +130,7 @@ func isName(s string) bool {
 	return s != ""
 }
 
-// variables gives those of an environment that a shell can name.
+// variables returns those of an environment that a shell can name.
 func variables(env []string) map[string]string {
 	m := make(map[string]string, len(env))
 	for _, e := range env {

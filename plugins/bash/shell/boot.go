@@ -64,7 +64,7 @@ var (
 	takeStdin     = fmt.Sprintf(`\exec <&%d`, stdinFD)
 )
 
-// begin gives what a shell reads when it is woken, each with a NUL byte at its end: what it runs before the command,
+// begin returns what a shell reads when it is woken, each with a NUL byte at its end: what it runs before the command,
 // the command, and what it runs after it if that is another end than telling the state.
 func begin(c *Command, stdin bool) string {
 	extra := begun(&c.State, c.kind, stdin)

@@ -225,7 +225,7 @@ func (in *instance) slept() {
 	}
 }
 
-// listen gives the exit status that the shell tells before its end, if it does. It ends with [instance.leave].
+// listen returns the exit status that the shell tells before its end, if it does. It ends with [instance.leave].
 func (in *instance) listen() <-chan int {
 	told := make(chan int, 1)
 	go func() {

@@ -127,7 +127,7 @@ func (p *Process) tree() *process.Tree {
 	return p.shell.tree
 }
 
-// Alive gives the processes of the command that run.
+// Alive returns the processes of the command that run.
 func (p *Process) Alive() []int {
 	if t := p.tree(); t != nil {
 		return t.Alive()
@@ -278,7 +278,7 @@ func (o *Outcome) setStatus(tree *process.Tree) error {
 	return nil
 }
 
-// signalOf gives the name of the signal that an exit status tells of.
+// signalOf returns the name of the signal that an exit status tells of.
 func signalOf(exit int) string {
 	if exit <= 128 {
 		return ""

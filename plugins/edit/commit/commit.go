@@ -228,7 +228,7 @@ func attributes(ws *workspace.Workspace, p workspace.Path) *workspace.Attributes
 	return a
 }
 
-// missingDirs gives the directories that a file's creation makes, the outermost first.
+// missingDirs returns the directories that a file's creation makes, the outermost first.
 func missingDirs(ws *workspace.Workspace, p workspace.Path, known []string) []string {
 	var dirs []string
 	for dir := ws.Parent(p); dir.Rel() != "."; dir = ws.Parent(dir) {

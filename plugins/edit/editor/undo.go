@@ -226,7 +226,7 @@ func (m *undoing) attempt(ctx context.Context, preview bool) (*sdk.Result, error
 	return m.done(ctx, out, done)
 }
 
-// choose gives the changes to move, in the order in which they are.
+// choose returns the changes to move, in the order in which they are.
 func (m *undoing) choose(ctx context.Context) ([]*history.Change, error) {
 	log, err := m.log(ctx)
 	if err != nil {
@@ -378,7 +378,7 @@ func (m *undoing) gap(err error) error {
 		m.show(gap.Path), past(m.to), gap.Change.ID, gap.Change.Title)
 }
 
-// show gives a path as the caller writes them.
+// show returns a path as the caller writes them.
 func (m *undoing) show(path string) string {
 	if p, err := m.ws.Resolve("/", path); err == nil {
 		return p.RelTo(m.call.Cwd)

@@ -86,30 +86,30 @@ func (f *file) split() {
 	}
 }
 
-// lines gives the number of lines.
+// lines returns the number of lines.
 func (f *file) lines() int {
 	f.split()
 	return len(f.starts) - 1
 }
 
-// line gives a line without its ending.
+// line returns a line without its ending.
 func (f *file) line(i int) []byte {
 	return bytes.TrimSuffix(f.lf[f.starts[i]:f.starts[i+1]], []byte{'\n'})
 }
 
-// start gives where a line begins; that of the line after the last is the end.
+// start returns where a line begins; that of the line after the last is the end.
 func (f *file) start(i int) int { return int(f.starts[i]) }
 
-// lineOf gives the line that begins at an offset.
+// lineOf returns the line that begins at an offset.
 func (f *file) lineOf(start int) int {
 	i, _ := slices.BinarySearch(f.starts, int32(start))
 	return i
 }
 
-// lineAt gives the number, from 1, of the line that holds an offset.
+// lineAt returns the number, from 1, of the line that holds an offset.
 func (f *file) lineAt(offset int) int { return bytes.Count(f.lf[:offset], []byte{'\n'}) + 1 }
 
-// ending gives how the line at an offset ends in the file; for the last line without an
+// ending returns how the line at an offset ends in the file; for the last line without an
 // ending, how the one before it does.
 func (f *file) ending(offset int) string {
 	if f.cr {

@@ -29,7 +29,7 @@ type entry struct {
 	size  int64
 }
 
-// get gives the table, or nil if there is none any more.
+// get returns the table, or nil if there is none any more.
 func (e *entry) get() *symbol.Table {
 	if e == nil {
 		return nil
@@ -69,7 +69,7 @@ func (g *generation) add(k key, e *entry) {
 // NewCache makes a cache that takes at most limit bytes, and those out of a budget.
 func NewCache(b *content.Budget, limit int64) *Cache { return &Cache{budget: b, limit: limit} }
 
-// find gives the entry of a text, or nil.
+// find returns the entry of a text, or nil.
 func (c *Cache) find(k key) *entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,7 +120,7 @@ func (c *Cache) full() bool {
 	return c.old.size > 0 || c.young.size > c.limit/2*9/10
 }
 
-// Size gives about what the tables take, in bytes, and how many there are.
+// Size returns about what the tables take, in bytes, and how many there are.
 func (c *Cache) Size() (bytes int64, tables int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -50,7 +50,7 @@ func (m *Mounts) Changed() bool {
 	return changed
 }
 
-// concerning gives the mounts that concern the root: number, device, source and place.
+// concerning returns the mounts that concern the root: number, device, source and place.
 func (m *Mounts) concerning() (string, error) {
 	all, err := os.ReadFile(mountInfo)
 	if err != nil {

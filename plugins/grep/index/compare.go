@@ -10,7 +10,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// unheard gives the directories to compare by stamps, for calls that look beneath a path:
+// unheard returns the directories to compare by stamps, for calls that look beneath a path:
 // those of whose changes no event tells, or all of them.
 func (x *Index) unheard(under string, full bool) []*dir {
 	switch {
@@ -29,7 +29,7 @@ func (x *Index) unheard(under string, full bool) []*dir {
 	return out
 }
 
-// around gives the directories beneath a path, it itself and those above it.
+// around returns the directories beneath a path, it itself and those above it.
 func (x *Index) around(under string) []*dir {
 	rel, ok := tool.Root{Path: x.root.path}.Rel(under)
 	if !ok {
@@ -51,7 +51,7 @@ func (x *Index) around(under string) []*dir {
 	return x.all(d, append(make([]*dir, 0, len(out)+x.dirs), out...))
 }
 
-// all gives a directory and those beneath it.
+// all returns a directory and those beneath it.
 func (x *Index) all(d *dir, out []*dir) []*dir {
 	out = append(out, d)
 	for i := range d.entries {

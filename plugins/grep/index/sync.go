@@ -327,7 +327,7 @@ func (x *Index) sum(path string) [sha256.Size]byte {
 	return sha256.Sum256(content)
 }
 
-// lookedFor gives what was seen of such files for a directory, by their paths.
+// lookedFor returns what was seen of such files for a directory, by their paths.
 func (x *Index) lookedFor(d *dir) map[string]seen {
 	var all map[string]seen
 	for _, l := range x.outside {

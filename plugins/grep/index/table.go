@@ -91,12 +91,12 @@ func join(dir, name string) string {
 	return dir + "/" + name
 }
 
-// find gives the place of a name among the entries.
+// find returns the place of a name among the entries.
 func (d *dir) find(name string) (int, bool) {
 	return slices.BinarySearchFunc(d.entries, name, func(e entry, name string) int { return strings.Compare(e.name(), name) })
 }
 
-// lookup gives the directory at an absolute path, or nil if it is not known.
+// lookup returns the directory at an absolute path, or nil if it is not known.
 func (x *Index) lookup(path string) *dir {
 	rel, ok := tool.Root{Path: x.root.path}.Rel(path)
 	if !ok {
@@ -116,7 +116,7 @@ func (x *Index) lookup(path string) *dir {
 	return d
 }
 
-// rel gives the path of a directory beneath the root.
+// rel returns the path of a directory beneath the root.
 func (x *Index) rel(d *dir) string {
 	if d == x.root {
 		return "."

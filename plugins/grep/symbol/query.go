@@ -196,7 +196,7 @@ func globbed(glob string) (*pattern.Pattern, error) {
 // Plain reports whether the query is a name and not an expression.
 func (q *Query) Plain() bool { return q.plain }
 
-// Name gives the name in a plain query.
+// Name returns the name in a plain query.
 func (q *Query) Name() string { return q.text }
 
 // Literals are texts that every text with such a name has.

@@ -47,7 +47,7 @@ func (r *request) tooLargeToAttach(kind media.Kind, size int64) error {
 	return sdk.Errorf(tool.InvalidArguments, "%s is a %s of %s; at most %s are attached. %s", r.name, kind.Name, text.FormatSize(size), text.FormatSize(limitOf(kind)), next)
 }
 
-// base64 gives the bytes themselves.
+// base64 returns the bytes themselves.
 func (r *request) base64(snap *workspace.Snapshot) *sdk.Result {
 	return &sdk.Result{
 		Output: base64.StdEncoding.EncodeToString(snap.Data), Title: "Read " + r.name,

@@ -47,7 +47,7 @@ func (r *request) missing() error {
 	return sdk.Errorf(tool.NotFound, "%s", b.String())
 }
 
-// nearestDirectory gives the deepest directory of the path that exists, and the
+// nearestDirectory returns the deepest directory of the path that exists, and the
 // element in it that does not.
 func (r *request) nearestDirectory() (dir workspace.Path, wanted string) {
 	p := r.path

@@ -174,7 +174,7 @@ func complete(d *tool.Definition, raw json.RawMessage) (json.RawMessage, error) 
 	return json.Marshal(full)
 }
 
-// probe gives a call that may be made any number of times: one that the author gave, else a
+// probe returns a call that may be made any number of times: one that the author gave, else a
 // made-up one, else one of a tool that there is not, which a plugin answers as well.
 func (s *suite) probe() call {
 	for _, c := range s.calls {
@@ -188,7 +188,7 @@ func (s *suite) probe() call {
 // unknownTool is a name that no plugin has.
 const unknownTool = "conformance_no_such_tool"
 
-// long gives a call that takes long; ok is false when the author gave none.
+// long returns a call that takes long; ok is false when the author gave none.
 func (s *suite) long() (call, bool) {
 	for _, c := range s.calls {
 		if c.Long && c.Repeat {

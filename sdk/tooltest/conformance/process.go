@@ -127,7 +127,7 @@ func readLines(r io.Reader, out chan<- string) {
 	}
 }
 
-// socketsIn gives a directory for sockets, whose paths must be short; empty: the usual one.
+// socketsIn returns a directory for sockets, whose paths must be short; empty: the usual one.
 func socketsIn() string {
 	if len(os.TempDir()) > 60 {
 		return "/tmp"
@@ -181,7 +181,7 @@ func looksLikeHandshake(line string) bool {
 	return err == nil
 }
 
-// address gives the socket that a handshake line announces, and what is wrong with it.
+// address returns the socket that a handshake line announces, and what is wrong with it.
 func (p *process) address() (string, error) {
 	parts := strings.Split(p.shaken.line, "|")
 	if len(parts) < 5 {
