@@ -69,7 +69,7 @@ var (
 func begin(c *Command, stdin bool) string {
 	extra := begun(&c.State, c.kind, stdin)
 	if c.kind != session.BuiltinOnly { // which has nothing that could call a tool
-		extra = lend(c.Tools) + extra
+		extra = grant(c.Tools) + extra
 	}
 	first, end := "", ""
 	switch c.kind {

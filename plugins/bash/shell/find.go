@@ -23,8 +23,8 @@ var found struct {
 	on, path string // on which PATH
 }
 
-// Find returns the path of the first bash on PATH. What it has found it gives as long as
-// that is there, on the same PATH.
+// Find returns the path of the first bash on PATH. It keeps the result while that file exists and
+// PATH stays the same.
 func Find() (string, error) {
 	found.Lock()
 	defer found.Unlock()

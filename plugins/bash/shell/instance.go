@@ -163,7 +163,7 @@ func (in *instance) connect(theirs *files, s *Seed) (err error) {
 	}
 	theirs.add(wakeFD, wakes)
 	in.wakeup = wakeup
-	script, err := nameless(s.State.Script(s.Env, lends(s.Tools)+handler(s.Tools)) + session.Texts())
+	script, err := nameless(s.State.Script(s.Env, grants(s.Tools)+handler(s.Tools)) + session.Texts())
 	if err != nil {
 		return err
 	}

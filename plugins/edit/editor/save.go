@@ -144,7 +144,7 @@ func (c *change) encoded() ([]byte, error) {
 	return data, nil
 }
 
-// conflicting returns a conflict found in the moment of writing the code of its layer.
+// conflicting returns a conflict that was found while writing with the code of its layer.
 func conflicting(err error) error {
 	e := tool.AsError(err)
 	if e.Kind == tool.Conflict {

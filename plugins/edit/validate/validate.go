@@ -166,7 +166,7 @@ func Path(ws *workspace.Workspace, cwd, name string) (workspace.Path, error) {
 	return p, nil
 }
 
-// coded returns an error the code of its layer.
+// coded returns an error with the code of its layer.
 func coded(layer int, err error) error { return tool.AsError(err).WithCode(layer) }
 
 // near names the files that may have been meant.

@@ -53,7 +53,7 @@ func (f *finding) byLine(src io.Reader) error {
 	}
 }
 
-// roll returns up what of the buffer no line to come needs as its context.
+// roll returns how much of the beginning of the buffer no later line needs as its context.
 func (f *finding) roll(buf []byte) (consumed int) {
 	consumed = len(buf)
 	if f.s.opts.Before > 0 || f.s.opts.After > 0 {
