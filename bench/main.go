@@ -20,8 +20,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-
-	_ "toolhost.dev/host/timerslack" // as toolhost is built
 )
 
 // suite is one group of measurements; bin is where the binaries are.

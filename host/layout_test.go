@@ -27,7 +27,7 @@ var layers = [][]string{
 	{"internal/config"},
 	{"internal/policy", "internal/registry", "internal/state", "internal/supervisor", "internal/sandbox", "internal/shim", "internal/egress", "router"},
 	{"internal/script", "internal/hostlist", "internal/cgroup", "internal/sandbox/confine", "internal/shim/wire", "internal/watch", "scaffold"},
-	{"internal/adaptive", "internal/audit", "internal/build", "internal/control", "internal/descent", "internal/hook", "internal/metrics", "internal/resultcache", "internal/scheduler", "internal/manifest", "internal/trace", "timerslack"},
+	{"internal/adaptive", "internal/audit", "internal/build", "internal/control", "internal/descent", "internal/hook", "internal/metrics", "internal/resultcache", "internal/scheduler", "internal/manifest", "internal/trace"},
 	{"internal/testescape", "internal/testmcp", "internal/testplugin", "internal/testserver"},
 }
 

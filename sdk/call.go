@@ -23,7 +23,7 @@ func NewCall(c *tool.Call, peer tool.Peer) *Call {
 	return &Call{Call: c, peer: peer, files: workspace.Open}
 }
 
-// Workspace gives the files the call may touch. It is shared between calls with
+// Workspace returns the files the call may touch. It is shared between calls with
 // the same roots; do not close it.
 func (c *Call) Workspace() (*workspace.Workspace, error) { return c.files(c.Roots) }
 
@@ -60,7 +60,7 @@ func (c *Call) Question(ctx context.Context, q tool.Question) (tool.Answer, erro
 	return c.peer.Ask(ctx, tool.Ask{Question: &q})
 }
 
-// FileState gives the state of a file as the session last read or wrote it; ok is
+// FileState returns the state of a file as the session last read or wrote it; ok is
 // false when the session does not know the file. path is absolute and without
 // symbolic links.
 func (c *Call) FileState(ctx context.Context, path string) (state tool.FileState, ok bool, err error) {

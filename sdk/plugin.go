@@ -181,7 +181,7 @@ func (p *Plugin) description() (d *tool.Description, toolErr, err error) {
 	return d, toolErr, errors.Join(errs...)
 }
 
-// definitions gives what the host hears of tools, and what is wrong that it will not see.
+// definitions returns what the host hears of tools, and what is wrong that it will not see.
 func definitions(tools []Tool) (defs []tool.Definition, err error) {
 	var errs []error
 	seen := make(map[string]bool)

@@ -76,7 +76,7 @@ func newRunner(p Plugin) (r *runner, toolErr, err error) {
 	return r, toolErr, nil
 }
 
-// Describe gives what is known, which is all there is unless the plugin discovers its tools.
+// Describe returns what is known, which is all there is unless the plugin discovers its tools.
 func (r *runner) Describe(ctx context.Context) (*tool.Description, error) {
 	r.mu.Lock()
 	discover := r.plugin.Discover != nil && r.configured
@@ -195,7 +195,7 @@ type space struct {
 	ws    *workspace.Workspace
 }
 
-// workspace gives the shared workspace for a set of roots.
+// workspace returns the shared workspace for a set of roots.
 func (r *runner) workspace(roots []tool.Root) (*workspace.Workspace, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -49,7 +49,7 @@ type Options struct {
 	AskTimeout time.Duration
 }
 
-// Handler gives the interface to a host.
+// Handler returns the interface to a host.
 func Handler(h *host.Host, opts Options) http.Handler {
 	if opts.AskTimeout <= 0 {
 		opts.AskTimeout = 10 * time.Minute

@@ -2,7 +2,6 @@
 package batch
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -12,9 +11,9 @@ import (
 	"io"
 	"sync"
 
-	"toolhost.dev/sdk/tool"
-
 	"toolhost.dev/host"
+	"toolhost.dev/sdk/lines"
+	"toolhost.dev/sdk/tool"
 )
 
 // request is one line.
@@ -76,16 +75,21 @@ func (p Batch) One(ctx context.Context, request []byte) []byte {
 func (b *batch) run(ctx context.Context, in io.Reader) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	lines := bufio.NewReaderSize(in, 64<<10)
+	requests := lines.NewReader(in, b.MaxLine)
 	slots := make(chan struct{}, maxInFlight)
 	previous := make(chan struct{})
 	close(previous)
 	var wg sync.WaitGroup
 	for n := 1; b.writeErr() == nil && ctx.Err() == nil; n++ {
-		line, err := readLine(lines, b.MaxLine)
-		if len(bytes.TrimSpace(line)) > 0 {
+		line, err := requests.Read()
+		var tooLong *lines.TooLongError
+		long := errors.As(err, &tooLong)
+		if long {
+			err = tooLong.Err
+		}
+		if long || len(bytes.TrimSpace(line)) > 0 {
 			slots <- struct{}{}
-			answer := b.begin(n, line, errors.Is(err, errLongLine))
+			answer := b.begin(n, line, long)
 			turn := previous
 			next := make(chan struct{})
 			previous = next
@@ -104,7 +108,7 @@ func (b *batch) run(ctx context.Context, in io.Reader) error {
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil && !errors.Is(err, errLongLine) {
+		if err != nil {
 			wg.Wait()
 			return fmt.Errorf("the requests cannot be read: %w", err)
 		}
@@ -180,30 +184,4 @@ func encode(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	return enc.Encode(v)
-}
-
-var errLongLine = errors.New("line too long")
-
-// readLine reads a line of any length up to limit; the rest of a longer one is
-// skipped.
-func readLine(r *bufio.Reader, limit int) ([]byte, error) {
-	var line []byte
-	long := false
-	for {
-		part, err := r.ReadSlice('\n')
-		if len(line)+len(part) > limit {
-			long = true
-			line = line[:min(len(line), 64)]
-		}
-		if !long {
-			line = append(line, part...)
-		}
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-			continue
-		case long && (err == nil || errors.Is(err, io.EOF)):
-			return []byte("…"), errLongLine
-		}
-		return line, err
-	}
 }

@@ -102,7 +102,7 @@ func (s *Sources) Watch(ctx context.Context, log *slog.Logger, changed func()) e
 // madeDirs are directories that tools make.
 var madeDirs = []string{"node_modules", "__pycache__", "target"}
 
-// look gives what the sources look like, and their directories.
+// look returns what the sources look like, and their directories.
 func (s *Sources) look() (state string, dirs []string) {
 	var b strings.Builder
 	made := filepath.Dir(s.Binary())
@@ -127,7 +127,7 @@ func (s *Sources) look() (state string, dirs []string) {
 	return b.String(), dirs
 }
 
-// Config gives a configuration with the plugin and the plugins of that name that are bundled.
+// Config returns a configuration with the plugin and the plugins of that name that are bundled.
 // To be debugged, a plugin is not confined and has much time.
 func (s *Sources) Config(bundled []string, debug bool) string {
 	var b strings.Builder

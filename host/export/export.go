@@ -45,7 +45,7 @@ type Function struct {
 	Schema json.RawMessage
 }
 
-// Functions gives the enabled tools, one function each. The schemas have nothing that is
+// Functions returns the enabled tools, one function each. The schemas have nothing that is
 // for the host alone.
 func Functions(tools []host.Tool) ([]Function, error) {
 	var out []Function
@@ -67,7 +67,7 @@ func Functions(tools []host.Tool) ([]Function, error) {
 // SingleName is the name of the function that stands for all tools.
 const SingleName = "bash"
 
-// Single gives one function that takes a command string, and leads to every tool.
+// Single returns one function that takes a command string, and leads to every tool.
 func Single(tools []host.Tool) Function {
 	return Function{
 		Name: SingleName, Description: singleDescription(tools),

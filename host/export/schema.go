@@ -82,7 +82,7 @@ func order(s *jsonschema.Schema, raw json.RawMessage) error {
 	return nil
 }
 
-// keys gives the keys of an object in their order, each once.
+// keys returns the keys of an object in their order, each once.
 func keys(raw json.RawMessage) ([]string, error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	if _, err := dec.Token(); err != nil {

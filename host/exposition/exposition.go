@@ -22,7 +22,7 @@ func Handler(h *host.Host) http.Handler {
 // maxScrapes bounds the answers that are made at once: each looks at the processes.
 const maxScrapes = 4
 
-// Collector gives a host's metrics to a registry of an embedder. Their labels are tool, plugin and outcome: a call's
+// Collector returns a host's metrics to a registry of an embedder. Their labels are tool, plugin and outcome: a call's
 // is "success" or the kind of its error.
 func Collector(h *host.Host) prometheus.Collector { return collector{h} }
 

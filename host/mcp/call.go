@@ -18,11 +18,11 @@ import (
 func (s *Server) handler(f export.Function) mcp.ToolHandler {
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		if req.Params.RequestState != "" {
-			r, err := s.lot.resume(ctx, req)
+			r, err := s.parked.resume(ctx, req)
 			if err != nil {
 				return nil, err
 			}
-			return s.lot.wait(ctx, r)
+			return s.parked.wait(ctx, r)
 		}
 		call, bad := s.request(f, req)
 		if bad != nil {
@@ -31,7 +31,7 @@ func (s *Server) handler(f export.Function) mcp.ToolHandler {
 		// The place in the session's line is taken here, in the order of the requests.
 		front := &front{patience: s.opts.AskTimeout}
 		pending := s.host.Begin(call, front)
-		return s.lot.wait(ctx, s.lot.begin(ctx, req, func(r *run) *mcp.CallToolResult {
+		return s.parked.wait(ctx, s.parked.begin(ctx, req, func(r *run) *mcp.CallToolResult {
 			front.begin(r)
 			res := pending.Run(r.ctx)
 			front.end()
@@ -58,7 +58,7 @@ func (s *Server) request(f export.Function, req *mcp.CallToolRequest) (host.Requ
 	return call, nil
 }
 
-// sessionOf gives the session that a request belongs to.
+// sessionOf returns the session that a request belongs to.
 func (s *Server) sessionOf(req *mcp.CallToolRequest) string {
 	if s.opts.Session == "" && req.Session != nil && req.Session.ID() != "" && req.ProtocolVersion() < stateless {
 		return "mcp:" + req.Session.ID()

@@ -1,19 +1,35 @@
 package mcp
 
 import (
-	"encoding/binary"
+	"bytes"
 	"encoding/json"
 	"maps"
-	"math"
-	"slices"
-	"strconv"
-	"strings"
-	"unicode/utf8"
+	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// onlyText gives the text of a result that is nothing else; nil: there is more.
+// response is the answer to a call.
+type response struct {
+	JSONRPC string          `json:"jsonrpc"`
+	ID      json.RawMessage `json:"id"`
+	Result  any             `json:"result"` // textResult or *mcp.CallToolResult
+}
+
+// textResult is a result that holds one text. Its fields are encoded directly, where
+// [mcp.CallToolResult] encodes the text several times.
+type textResult struct {
+	Meta    map[string]any `json:"_meta,omitempty"`
+	Content [1]textContent `json:"content"`
+	IsError bool           `json:"isError,omitempty"`
+}
+
+type textContent struct {
+	Type string `json:"type"`
+	Text string `json:"text"`
+}
+
+// onlyText returns the text of a result that holds nothing else, or nil.
 func onlyText(res *mcp.CallToolResult) *string {
 	if len(res.Content) != 1 || res.StructuredContent != nil || res.InputRequests != nil {
 		return nil
@@ -24,104 +40,58 @@ func onlyText(res *mcp.CallToolResult) *string {
 	return nil
 }
 
-// appendResult appends a result as JSON. That of a text is written out, because the general
-// way goes over the text four times.
-func appendResult(out []byte, res *mcp.CallToolResult) []byte {
+// buffers holds the buffers of responses. A buffer that grew beyond largestKept is not reused.
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+const largestKept = 256 << 10 // bytes
+
+// writeResponse writes the line that answers the request with the id to out, by one call of Write.
+func (l *stream) writeResponse(id json.RawMessage, res *mcp.CallToolResult) {
+	buf := buffers.Get().(*bytes.Buffer) //nolint:forcetypeassert // nothing else is put in
+	buf.Reset()
+	encodeResponse(buf, id, res)
+	_, _ = l.Write(buf.Bytes()) // a client that is gone is noticed by its input
+	if buf.Cap() <= largestKept {
+		buffers.Put(buf)
+	}
+}
+
+// encodeResponse appends the line of a response to buf. A value of the metadata that JSON cannot
+// express becomes null.
+func encodeResponse(buf *bytes.Buffer, id json.RawMessage, res *mcp.CallToolResult) {
+	encode := func(result any) error {
+		start := buf.Len()
+		enc := json.NewEncoder(buf)
+		enc.SetEscapeHTML(false)
+		err := enc.Encode(response{JSONRPC: "2.0", ID: id, Result: result})
+		if err != nil {
+			buf.Truncate(start)
+		}
+		return err
+	}
 	text := onlyText(res)
 	if text == nil {
-		b, err := json.Marshal(res)
-		if err != nil { // nothing in it can be the reason
-			b = []byte(`{"content":[],"isError":true}`)
+		if encode(res) != nil {
+			_ = encode(json.RawMessage(`{"content":[],"isError":true}`)) // no result is left that could fail
 		}
-		return append(out, b...)
+		return
 	}
-	out = appendValue(append(out, `{"_meta":`...), map[string]any(res.Meta))
-	out = append(out, `,"content":[{"type":"text","text":`...)
-	out = append(appendString(out, *text), `}]`...)
-	if res.IsError {
-		out = append(out, `,"isError":true`...)
+	out := textResult{Meta: res.Meta, Content: [1]textContent{{Type: "text", Text: *text}}, IsError: res.IsError}
+	if encode(out) != nil {
+		out.Meta = encodable(out.Meta)
+		_ = encode(out) // cannot fail now
 	}
-	return append(out, '}')
 }
 
-// appendValue appends a value as JSON. What results mostly have is written out here; null stands
-// for what JSON does not have.
-func appendValue(out []byte, v any) []byte {
-	switch v := v.(type) {
-	case string:
-		return appendString(out, v)
-	case bool:
-		return strconv.AppendBool(out, v)
-	case int:
-		return strconv.AppendInt(out, int64(v), 10)
-	case float64:
-		if a := math.Abs(v); a == 0 || a >= 1e-6 && a < 1e15 { // as numbers are written by everyone
-			return strconv.AppendFloat(out, v, 'f', -1, 64)
-		}
-	case map[string]any:
-		out = append(out, '{')
-		for i, k := range slices.Sorted(maps.Keys(v)) {
-			if i > 0 {
-				out = append(out, ',')
-			}
-			out = appendValue(append(appendString(out, k), ':'), v[k])
-		}
-		return append(out, '}')
-	}
-	b, err := json.Marshal(v)
-	if err != nil {
-		b = []byte("null")
-	}
-	return append(out, b...)
-}
-
-const hexDigits = "0123456789abcdef"
-
-// appendString appends text as a JSON string.
-func appendString(out []byte, s string) []byte {
-	if !utf8.ValidString(s) {
-		s = strings.ToValidUTF8(s, "\uFFFD")
-	}
-	out = append(out, '"')
-	from := 0
-	for i := 0; i < len(s); i++ {
-		for i+8 <= len(s) && plainBytes(s[i:i+8]) {
-			i += 8
-		}
-		if i == len(s) {
-			break
-		}
-		c := s[i]
-		if c >= 0x20 && c != '"' && c != '\\' {
-			continue
-		}
-		out = append(out, s[from:i]...)
-		from = i + 1
-		switch c {
-		case '"', '\\':
-			out = append(out, '\\', c)
-		case '\n':
-			out = append(out, '\\', 'n')
-		case '\t':
-			out = append(out, '\\', 't')
-		case '\r':
-			out = append(out, '\\', 'r')
-		default:
-			out = append(out, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+// encodable returns a copy of m with null in place of the values that JSON cannot express.
+func encodable(m map[string]any) map[string]any {
+	m = maps.Clone(m)
+	for k, v := range m {
+		if inner, ok := v.(map[string]any); ok {
+			m[k] = encodable(inner)
+		} else if _, err := json.Marshal(v); err != nil {
+			m[k] = nil
 		}
 	}
-	return append(append(out, s[from:]...), '"')
-}
-
-// plainBytes reports whether eight bytes can stand in a JSON string as they are. It may say
-// no where they can.
-func plainBytes(s string) bool {
-	const (
-		low  = 0x0101010101010101
-		high = 0x8080808080808080
-	)
-	w := binary.LittleEndian.Uint64([]byte(s))
-	quote, slash := w^(low*'"'), w^(low*'\\')
-	// A byte of x below n makes the high bit of x-n, as bytes, one that x has not.
-	return ((w-low*0x20)&^w|(quote-low)&^quote|(slash-low)&^slash)&high == 0
+	return m
 }

@@ -3,6 +3,7 @@ package mcp
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"math"
 	"reflect"
 	"strings"
@@ -11,95 +12,115 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-func there(t *testing.T, s string) {
+// answered returns the line for a result, which must be one line of valid JSON.
+func answered(t testing.TB, id string, res *mcp.CallToolResult) map[string]any {
 	t.Helper()
-	var back string
-	b := appendString(nil, s)
-	if err := json.Unmarshal(b, &back); err != nil || back != strings.ToValidUTF8(s, "\uFFFD") {
-		t.Errorf("%q became %s: %v", s, b, err)
+	var buf bytes.Buffer
+	encodeResponse(&buf, json.RawMessage(id), res)
+	line, ended := strings.CutSuffix(buf.String(), "\n")
+	var out map[string]any
+	if err := json.Unmarshal([]byte(line), &out); err != nil || !ended || strings.ContainsAny(line, "\n\r") {
+		t.Fatalf("%q: %v", line, err)
 	}
+	if out["jsonrpc"] != "2.0" || len(out) != 3 {
+		t.Errorf("%s", line)
+	}
+	return out
 }
 
-// TestStrings has each byte at each place of a text.
-func TestStrings(t *testing.T) {
-	for size := range 20 {
-		plain := bytes.Repeat([]byte("x"), size)
-		there(t, string(plain))
-		for at := range size {
-			for c := range 256 {
-				b := bytes.Clone(plain)
-				b[at] = byte(c)
-				there(t, string(b))
-			}
-		}
-	}
-	for _, s := range []string{"é", "日本語のテキスト\n", "\u2028 and \u2029", strings.Repeat("line\n", 1000), "\xff\xfe", "\"\\\"\\\"\\\"\\"} {
-		there(t, s)
-	}
-}
-
-func FuzzString(f *testing.F) {
-	f.Add("text\n\"quoted\"")
-	f.Fuzz(there)
-}
-
-func TestValues(t *testing.T) {
-	type kind string
-	for _, v := range []any{
-		nil, true, false, 0, -7, math.MaxInt, 0.0, 1.5, -0.25, 1e-7, 123456.789, 1e15, 1e300, "x", kind("k"), []string{"a"}, int64(3), json.Number("12"),
-		map[string]any{"b": 1, "a": map[string]any{"z": "é\n", "\"": nil}, "": []any{1, "x"}}, map[string]any{}, map[string]any(nil),
-	} {
-		got := appendValue(nil, v)
-		want, err := json.Marshal(v)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var a, b any
-		if json.Unmarshal(got, &a) != nil || json.Unmarshal(want, &b) != nil || !reflect.DeepEqual(a, b) && b != nil {
-			t.Errorf("%v became %s, not %s", v, got, want)
-		}
-	}
-	if got := string(appendValue(nil, map[string]any{"b": math.NaN(), "a": make(chan int)})); got != `{"a":null,"b":null}` {
-		t.Error(got)
-	}
-}
-
-// TestResults: what is written out here is what the general way gives.
-func TestResults(t *testing.T) {
-	text := &mcp.TextContent{Text: "a \"text\"\n"}
+// TestResponse compares a response with what the SDK makes of the same result.
+func TestResponse(t *testing.T) {
+	text := &mcp.TextContent{Text: "a \"text\" of <b>&</b>\n\u2028\x00"}
 	for _, res := range []*mcp.CallToolResult{
-		{Content: []mcp.Content{text}, Meta: mcp.Meta{"m": map[string]any{"n": 1, "ms": 0.125}}},
+		{Content: []mcp.Content{text}, Meta: mcp.Meta{"m": map[string]any{"n": 1, "ms": 0.125, "title": "<t>"}}},
 		{Content: []mcp.Content{text}, IsError: true, Meta: mcp.Meta{}},
+		{Content: []mcp.Content{&mcp.TextContent{}}},
 		{Content: []mcp.Content{text, &mcp.ImageContent{Data: []byte{1}, MIMEType: "image/png"}}},
 		{Content: []mcp.Content{text}, StructuredContent: map[string]any{"x": 1.0}},
+		{Content: []mcp.Content{&mcp.TextContent{Text: "t", Annotations: &mcp.Annotations{Priority: 1}}}},
 	} {
 		want, err := json.Marshal(res)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := appendResult([]byte("before"), res)
-		var a, b map[string]any
-		if json.Unmarshal(got[len("before"):], &a) != nil || json.Unmarshal(want, &b) != nil {
-			t.Fatalf("%s, %s", got, want)
+		var b map[string]any
+		if err := json.Unmarshal(want, &b); err != nil {
+			t.Fatal(err)
 		}
-		if b["_meta"] == nil {
-			b["_meta"] = map[string]any{} // there may be none
+		out := answered(t, `"i"`, res)
+		a, _ := out["result"].(map[string]any)
+		if len(res.Meta) == 0 { // an empty object and nothing are the same
+			delete(b, "_meta")
 		}
-		if a["_meta"] == nil {
-			a["_meta"] = map[string]any{}
-		}
-		if !reflect.DeepEqual(a, b) {
-			t.Errorf("%s, want %s", got, want)
+		if !reflect.DeepEqual(a, b) || out["id"] != "i" {
+			t.Errorf("%v, want %s", out, want)
 		}
 	}
 }
 
-func BenchmarkString(b *testing.B) {
-	s := strings.Repeat("The quick brown fox jumps over the lazy dog, again and again.\n", 165)
-	out := make([]byte, 0, 2*len(s))
-	b.SetBytes(int64(len(s)))
-	b.ReportAllocs()
-	for b.Loop() {
-		out = appendString(out[:0], s)
+// TestResponseText checks that every text arrives as it is, and is not escaped for HTML.
+func TestResponseText(t *testing.T) {
+	for _, s := range []string{"", "é", "日本語のテキスト\n", "\u2028 and \u2029", "\x00\x1f\x7f", "\"\\\"\\\"\\\"\\", strings.Repeat("line\r\n", 100_000)} {
+		arrives(t, s)
+	}
+	var buf bytes.Buffer
+	encodeResponse(&buf, json.RawMessage("1"), &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "<a> & b"}}, Meta: mcp.Meta{"t": "<c>"}})
+	if !strings.Contains(buf.String(), `"<a> & b"`) || !strings.Contains(buf.String(), `"<c>"`) {
+		t.Errorf("%s", buf.Bytes())
 	}
 }
+
+func FuzzResponse(f *testing.F) {
+	f.Add("text\n\"quoted\"")
+	f.Fuzz(func(t *testing.T, s string) { arrives(t, s) })
+}
+
+func arrives(t *testing.T, s string) {
+	t.Helper()
+	result, _ := answered(t, "-7", &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: s}}})["result"].(map[string]any)
+	content, _ := result["content"].([]any)
+	var want strings.Builder // each byte that is no UTF-8 is replaced
+	for _, r := range s {
+		want.WriteRune(r)
+	}
+	if len(content) != 1 || !reflect.DeepEqual(content[0], map[string]any{"type": "text", "text": want.String()}) {
+		t.Errorf("%q became %v", s, content)
+	}
+}
+
+// TestResponseUnencodable checks that values that JSON cannot express do not cost the result.
+func TestResponseUnencodable(t *testing.T) {
+	meta := mcp.Meta{"m": map[string]any{"nan": math.NaN(), "kept": "x"}, "chan": make(chan int)}
+	out := answered(t, "1", &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "text"}}, Meta: meta})
+	want := map[string]any{
+		"_meta":   map[string]any{"m": map[string]any{"nan": nil, "kept": "x"}, "chan": nil},
+		"content": []any{map[string]any{"type": "text", "text": "text"}},
+	}
+	if !reflect.DeepEqual(out["result"], want) {
+		t.Errorf("%v", out)
+	}
+	if m, _ := meta["m"].(map[string]any); m["nan"] == nil {
+		t.Error("the result itself was changed")
+	}
+	out = answered(t, "1", &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "text"}, &mcp.TextContent{}}, Meta: meta})
+	if r, _ := out["result"].(map[string]any); r["isError"] != true {
+		t.Errorf("%v", out)
+	}
+}
+
+func BenchmarkResponse(b *testing.B) {
+	res := &mcp.CallToolResult{
+		Content: []mcp.Content{&mcp.TextContent{Text: strings.Repeat("The quick brown fox jumps over the lazy dog, again and again.\n", 165)}},
+		Meta:    mcp.Meta{metaPrefix + "metadata": map[string]any{"call_id": "c", "tool": "read", "execution_ms": 0.125, "attempts": 1, "cache_hit": false}},
+	}
+	l := &stream{out: discard{}}
+	b.ReportAllocs()
+	for b.Loop() {
+		l.writeResponse(json.RawMessage("1"), res)
+	}
+}
+
+type discard struct{}
+
+func (discard) Write(p []byte) (int, error) { return io.Discard.Write(p) }
+func (discard) Close() error                { return nil }

@@ -43,10 +43,10 @@ type Options struct {
 // Server offers a host's tools. It is safe for concurrent use. The host stays the
 // caller's, to be closed after the server.
 type Server struct {
-	host *host.Host
-	opts Options
-	mcp  *mcp.Server
-	lot  *lot
+	host   *host.Host
+	opts   Options
+	mcp    *mcp.Server
+	parked *parkedCalls
 	// session is that of clients which have none of their own.
 	session string
 
@@ -65,7 +65,7 @@ func New(h *host.Host, opts Options) (*Server, error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{host: h, opts: opts, lot: newLot(opts.AskTimeout), session: opts.Session}
+	s := &Server{host: h, opts: opts, parked: newParkedCalls(opts.AskTimeout), session: opts.Session}
 	if s.session == "" {
 		s.session = newSession()
 	}
@@ -150,7 +150,7 @@ func same(a, b export.Function) bool {
 	return a.Name == b.Name && a.Tool == b.Tool && a.Description == b.Description && string(a.Schema) == string(b.Schema)
 }
 
-// wanted gives the functions to offer, each with its definition for clients.
+// wanted returns the functions to offer, each with its definition for clients.
 func (s *Server) wanted() ([]export.Function, []*mcp.Tool, error) {
 	all := s.host.Tools()
 	if s.opts.Tools != nil {
@@ -177,7 +177,7 @@ func annotations(t host.Tool) *mcp.ToolAnnotations {
 // Close ends the calls that wait for an answer.
 func (s *Server) Close() {
 	s.unfollow()
-	s.lot.close()
+	s.parked.close()
 }
 
 const threeLayers = `toolhost runs one command line in three layers: agent tools (read, edit, grep, ...), field tools (field:NAME COMMAND), and bash for everything else.`

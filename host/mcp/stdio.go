@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -19,6 +18,7 @@ import (
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/export"
+	"toolhost.dev/sdk/lines"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -33,7 +33,7 @@ const (
 func (s *Server) Serve(parent context.Context, in io.ReadCloser, out io.WriteCloser) error {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
-	l := &lines{server: s, ctx: ctx, cancel: cancel, in: bufio.NewReaderSize(in, 64<<10), out: out, source: in, running: make(map[string]context.CancelCauseFunc)}
+	l := &stream{server: s, ctx: ctx, cancel: cancel, in: lines.NewReader(in, maxLine), out: out, source: in, running: make(map[string]context.CancelCauseFunc)}
 	defer l.calls.Wait()
 	session, err := s.mcp.Connect(ctx, &mcp.IOTransport{Reader: l, Writer: l, MaxLineLength: maxLine + 1}, nil)
 	if err != nil {
@@ -55,16 +55,16 @@ func (s *Server) Serve(parent context.Context, in io.ReadCloser, out io.WriteClo
 	return err
 }
 
-// lines are the streams of a client, as the SDK reads and writes them. Calls of tools do not
+// stream are the streams of a client, as the SDK reads and writes them. Calls of tools do not
 // get there, for clients with sessions: they are nearly all that such a client says, and
 // the SDK takes several times as long for the lines of a short call as the call does. What
 // would end the SDK's session (a line that is no JSON, or too large) is answered here, too.
-type lines struct {
+type stream struct {
 	server *Server
 	//nolint:containedctx // that of Serve, which the reader cannot be given otherwise
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	in     *bufio.Reader
+	in     *lines.Reader
 	source io.Closer
 	rest   []byte // of a line for the SDK
 
@@ -78,8 +78,8 @@ type lines struct {
 	running map[string]context.CancelCauseFunc // by the request's id
 }
 
-// Read gives the SDK what is for it.
-func (l *lines) Read(p []byte) (int, error) {
+// Read returns the SDK what is for it.
+func (l *stream) Read(p []byte) (int, error) {
 	for len(l.rest) == 0 {
 		line, err := l.line()
 		if err != nil {
@@ -97,37 +97,31 @@ func (l *lines) Read(p []byte) (int, error) {
 }
 
 // Write writes a whole message of the SDK's.
-func (l *lines) Write(p []byte) (int, error) {
+func (l *stream) Write(p []byte) (int, error) {
 	l.writing.Lock()
 	defer l.writing.Unlock()
 	return l.out.Write(p)
 }
 
 // Close closes both streams.
-func (l *lines) Close() error { return errors.Join(l.source.Close(), l.out.Close()) }
+func (l *stream) Close() error { return errors.Join(l.source.Close(), l.out.Close()) }
 
-// line reads a line, without the blanks around it.
-func (l *lines) line() ([]byte, error) {
-	var line []byte
-	over := false
+// line returns the next line of the client, without the white space around it. It answers lines
+// that are too long.
+func (l *stream) line() ([]byte, error) {
 	for {
-		part, err := l.in.ReadSlice('\n')
-		if over = over || len(line)+len(part) > maxLine; over {
-			line = slices.Clone(line[:min(len(line), 1<<10)]) // its id stands there
-		} else {
-			line = append(line, part...)
-		}
+		line, err := l.in.Read()
+		var tooLong *lines.TooLongError
 		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
+		case errors.As(err, &tooLong):
+			l.refuse(line, jsonrpc.CodeInvalidRequest, fmt.Sprintf("The message is larger than %d MiB and was dropped. Send less at a time.", maxLine>>20))
+			if tooLong.Err != nil {
+				return nil, tooLong.Err
+			}
 			continue
-		case errors.Is(err, io.EOF) && (over || len(bytes.TrimSpace(line)) > 0): // the last line need not end
+		case errors.Is(err, io.EOF) && len(bytes.TrimSpace(line)) > 0: // the last line may lack its ending
 		case err != nil:
 			return nil, err
-		}
-		if over {
-			l.refuse(line, jsonrpc.CodeInvalidRequest, fmt.Sprintf("The message is larger than %d MiB and was dropped. Send less at a time.", maxLine>>20))
-			line, over = nil, false
-			continue
 		}
 		return bytes.TrimSpace(line), nil
 	}
@@ -157,7 +151,7 @@ var (
 )
 
 // take looks at a line. It reports whether the line is for the SDK.
-func (l *lines) take(line []byte) bool {
+func (l *stream) take(line []byte) bool {
 	if len(line) == 0 {
 		return false
 	}
@@ -216,7 +210,7 @@ func scan(line []byte, at func(i, depth int) bool) {
 
 var idKey = regexp.MustCompile(`^"id"\s*:\s*("[^"\\]{0,200}"|-?[0-9]{1,20})\s*[,}]`)
 
-// idOf gives the id of a request that could not be read; "null" if it cannot be told.
+// idOf returns the id of a request that could not be read; "null" if it cannot be told.
 func idOf(line []byte) []byte {
 	id := []byte("null")
 	scan(line, func(i, depth int) bool {
@@ -232,7 +226,7 @@ func idOf(line []byte) []byte {
 }
 
 // call begins a call of a tool. It reports false for what the SDK is to see to.
-func (l *lines) call(r *request) bool {
+func (l *stream) call(r *request) bool {
 	session := l.session.Load()
 	if r.Method != "tools/call" || r.JSONRPC != "2.0" || session == nil || r.Params.RequestState != nil || r.Params.InputResponses != nil || r.Params.Task != nil {
 		return false
@@ -275,14 +269,14 @@ func (l *lines) call(r *request) bool {
 		l.remove(string(r.ID))
 		cancel(nil)
 		if !canceled { // else nobody waits for it
-			l.respond(r.ID, res)
+			l.writeResponse(r.ID, res)
 		}
 	})
 	return true
 }
 
 // canceled ends a call that the client does not want any more.
-func (l *lines) canceled(r *request) bool {
+func (l *stream) canceled(r *request) bool {
 	if r.Method != "notifications/cancelled" {
 		return false
 	}
@@ -296,7 +290,7 @@ func (l *lines) canceled(r *request) bool {
 	return true
 }
 
-func (l *lines) add(id string, cancel context.CancelCauseFunc) bool {
+func (l *stream) add(id string, cancel context.CancelCauseFunc) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.running[id] != nil {
@@ -306,39 +300,20 @@ func (l *lines) add(id string, cancel context.CancelCauseFunc) bool {
 	return true
 }
 
-func (l *lines) remove(id string) {
+func (l *stream) remove(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.running, id)
 }
 
 // refuse answers a line that could not be read.
-func (l *lines) refuse(line []byte, code int, message string) {
+func (l *stream) refuse(line []byte, code int, message string) {
 	l.server.opts.Log.Warn("a message of the client is refused", "why", message)
 	b, _ := json.Marshal(message)
 	_, _ = l.Write(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`+"\n", idOf(line), code, b)) // a client that is gone is found by its input
 }
 
-// buffers are those that results are written in; one of a large result is not kept.
-var buffers = sync.Pool{New: func() any { return new(make([]byte, 0, 16<<10)) }}
-
-const largestKept = 256 << 10
-
-// respond answers a call.
-func (l *lines) respond(id json.RawMessage, res *mcp.CallToolResult) {
-	buf := buffers.Get().(*[]byte) //nolint:forcetypeassert // nothing else is put in
-	out := (*buf)[:0]
-	out = append(out, `{"jsonrpc":"2.0","id":`...)
-	out = append(append(out, id...), `,"result":`...)
-	out = append(appendResult(out, res), '}', '\n')
-	_, _ = l.Write(out) // a client that is gone is found by its input
-	if cap(out) <= largestKept {
-		*buf = out
-		buffers.Put(buf)
-	}
-}
-
-// function gives the function that is offered under a name.
+// function returns the function that is offered under a name.
 func (s *Server) function(name string) (export.Function, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -142,7 +142,7 @@ func write(dir string, contents map[string][]byte) (made *Made, err error) {
 	return made, nil
 }
 
-// findSDK gives the absolute directory of the SDK's module.
+// findSDK returns the absolute directory of the SDK's module.
 func findSDK(given string) (string, error) {
 	candidates := []string{given}
 	if given == "" {

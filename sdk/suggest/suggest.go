@@ -10,7 +10,7 @@ import (
 // maxName bounds the work for one comparison; longer names are cut.
 const maxName = 128
 
-// Closest gives the candidates that are near enough to name to be a likely slip:
+// Closest returns the candidates that are near enough to name to be a likely slip:
 // equal but for case, dashes and underscores, or within a third of its length in
 // edits, or one the beginning of the other. The nearest comes first, at most n.
 func Closest(name string, candidates []string, n int) []string {

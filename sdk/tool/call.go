@@ -6,10 +6,11 @@ import (
 	"time"
 )
 
-// Call is one use of one tool.
+// Call is one call of one tool, as the host sends it to the plugin. A handler must not change it.
 type Call struct {
 	// ID is unique in the host.
-	ID   string
+	ID string
+	// Tool is the name of the tool within its plugin.
 	Tool string
 	// Arguments is a JSON object that satisfies the tool's input schema, with
 	// defaults filled in.
@@ -17,49 +18,48 @@ type Call struct {
 	// SessionID names the session whose file states, working directory and
 	// remembered answers apply.
 	SessionID string
-	// MessageID is the caller's own id of the message that holds the call; may be empty.
+	// MessageID is the caller's own id of the message that holds the call. It may be empty.
 	MessageID string
 	// Cwd is absolute; relative paths in arguments are relative to it.
 	Cwd string
-	// Roots is what the call may touch; empty: no file access.
+	// Roots are the trees that the call may access. Without roots it may access no files.
 	Roots []Root
-	// SessionState is what the plugin last gave in Result.SessionState.
+	// SessionState is the last [Result.SessionState] of this plugin in the session.
 	SessionState []byte
 	// Trace holds W3C trace context headers.
 	Trace map[string]string
-	// Commands is how commands that the call starts reach the host's tools. nil: they
-	// cannot.
+	// Commands lets commands that the call starts use the host's tools. If it is nil they cannot.
 	Commands *Commands
 }
 
-// CapabilityCalls of a plugin: it takes several calls on one stream.
+// CapabilityCalls is the capability of a plugin that accepts several calls on one stream.
 const CapabilityCalls = "calls"
 
-// CapabilityCommands of a plugin: its tools start commands, and are given
+// CapabilityCommands is the capability of a plugin whose tools start commands. Its calls have
 // [Call.Commands].
 const CapabilityCommands = "commands"
 
-// CapabilityDiscovery of a plugin: it knows its tools only once it is configured. The host
-// asks for its description again then.
+// CapabilityDiscovery is the capability of a plugin that learns its tools only when it is
+// configured. The host then asks for its description again.
 const CapabilityDiscovery = "discovery"
 
-// Commands lets the commands that a call starts call tools, by the programs
-// "tool:NAME" and "field:NAMESPACE". Each of them connects to the host's socket and names
-// the call it belongs to, and its call goes through the host as any other does.
+// Commands lets the commands that a call starts call tools, by the programs "tool:NAME" and
+// "field:NAMESPACE". Such a program connects to the host's socket and names the call that it
+// belongs to. The host handles its call like any other.
 type Commands struct {
-	// Dir holds the programs. It belongs at the end of the commands' PATH.
+	// Dir is the directory of the programs. The plugin appends it to the PATH of the commands.
 	Dir string
-	// Address of the host's socket: "fd:N" is a descriptor that the plugin's process has
-	// inherited, to be passed on to the commands; anything else is a path. Commands find it
-	// in the variable CommandsEnv, as a path: /proc/PID/fd/N for a descriptor.
+	// Address is the address of the host's socket. "fd:N" is a descriptor that the plugin's
+	// process has inherited and passes on to the commands. Anything else is a path. The plugin
+	// sets the variable [CommandsEnv] of the commands to a path: /proc/PID/fd/N for a descriptor.
 	Address string
-	// Token names the call. Commands find it in the variable CallEnv. It is void when the
-	// call has ended.
+	// Token names the call. The plugin sets the variable [CallEnv] of the commands to it. It is
+	// valid until the call ends.
 	Token string
 }
 
-// CommandsProgram is the program in [Commands.Dir] that answers for a name that has none,
-// which it is given as its own ("exec -a").
+// CommandsProgram is the program in [Commands.Dir] for names that have no program of their own.
+// The caller passes the name as the program's own name ("exec -a").
 const CommandsProgram = "toolhost-shim"
 
 // The environment variables of commands that may call tools.
@@ -68,19 +68,19 @@ const (
 	CallEnv     = "TOOLHOST_CALL"
 )
 
-// Peer is the host as a running call sees it. Its methods are safe for concurrent
-// use, and do nothing (or fail) once the call has returned.
+// Peer is the host as a running call sees it. Its methods are safe for concurrent use. After the
+// call has returned they do nothing, or fail.
 type Peer interface {
 	// Progress replaces the call's title and adds to its metadata while it runs.
 	Progress(title string, metadata map[string]any)
-	// Output passes on a piece of what the tool prints. The chunk may be reused
-	// when Output returns. It may block when the host is slow.
+	// Output sends a chunk of what the tool prints. The caller may reuse the chunk when Output
+	// returns. Output may block while the host is slow.
 	Output(stream Stream, chunk []byte)
-	// Ask waits for a permission or an answer. The error is ctx's, or says that
-	// the host is gone; "nobody to ask" is an outcome, not an error.
+	// Ask waits for a permission or an answer. It fails only if ctx ends or the host is gone. That
+	// there is nobody to ask is an outcome and not an error.
 	Ask(ctx context.Context, ask Ask) (Answer, error)
-	// FileStates gives what the session knows of the files at paths, which are
-	// absolute and without symbolic links. Unknown files are left out.
+	// FileStates returns the states of the files at paths, as the session knows them. The paths
+	// are absolute and have no symbolic links. Files that the session does not know are absent.
 	FileStates(ctx context.Context, paths ...string) (map[string]FileState, error)
 }
 
@@ -93,28 +93,28 @@ const (
 	Stderr
 )
 
-// Ask is a permission request or a question to a person; exactly one is set.
+// Ask is a permission request or a question to a person. Exactly one of the fields is set.
 type Ask struct {
 	Permission *Permission
 	Question   *Question
 }
 
-// PermissionEdit is the kind of a permission to change files whose paths are not in the
-// call's arguments. Its patterns are the paths, absolute and without symbolic links. The
-// host decides by the same rules as for paths in arguments.
+// PermissionEdit is the kind of the permission to change files whose paths are not in the call's
+// arguments. Its patterns are the paths, absolute and without symbolic links. The host decides by
+// the same rules as for paths in arguments.
 const PermissionEdit = "edit"
 
-// Permission is asked for before something that policy did not settle.
+// Permission is a request to do something that the policy has not decided yet.
 type Permission struct {
 	// Kind is external_directory, bash, edit, or a tool's name.
 	Kind  string `json:"kind"`
 	Title string `json:"title"`
-	// Patterns are the paths or commands asked for.
+	// Patterns are the paths or commands that the request is about.
 	Patterns []string       `json:"patterns"`
 	Metadata map[string]any `json:"metadata,omitempty"`
 }
 
-// Question is asked of the user on the model's behalf.
+// Question is a question to the user on behalf of the model.
 type Question struct {
 	Text     string   `json:"text"`
 	Options  []string `json:"options"`
@@ -150,6 +150,6 @@ type FileState struct {
 	Size int64
 	// Hash is the SHA-256 of the whole content.
 	Hash [32]byte
-	// Partial: only a part of the file was shown.
+	// Partial reports that only a part of the file was shown.
 	Partial bool
 }

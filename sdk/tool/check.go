@@ -14,10 +14,10 @@ import (
 	"toolhost.dev/sdk/suggest"
 )
 
-// ViolationKind is the way in which an argument is wrong.
+// ViolationKind is the kind of a [Violation].
 type ViolationKind string
 
-// The ways.
+// The kinds of violations.
 const (
 	Missing    ViolationKind = "missing"
 	Unknown    ViolationKind = "unknown"
@@ -33,9 +33,8 @@ type Violation struct {
 	Message string        `json:"message"`
 }
 
-// Check takes arguments whose values are JSON, as decoding an object gives them. It
-// completes args with the defaults, drops nulls that stand for "not given",
-// and reports everything that is wrong at once.
+// Check validates arguments, whose values are JSON. It returns them with the defaults filled in
+// and without nulls that mean "not given", and all violations at once. It does not change args.
 func (s *Schema) Check(args map[string]json.RawMessage) (map[string]json.RawMessage, []Violation) {
 	var bad []Violation
 	report := func(kind ViolationKind, param, format string, a ...any) {
@@ -122,9 +121,9 @@ func (s *Schema) Check(args map[string]json.RawMessage) (map[string]json.RawMess
 	return out, bad
 }
 
-// dropNulls takes away the properties of objects in v that are null where the schema knows
-// them, does not allow null and does not need them: a model that is held to give every
-// property means by it that it gives none. It reports whether there was one.
+// dropNulls removes the null properties of objects in v if the schema declares them, does not
+// allow null and does not require them. A model that must send every property means "not given"
+// by null. dropNulls reports whether it removed one.
 func dropNulls(v any, s *jsonschema.Schema) (dropped bool) {
 	if s == nil {
 		return false
@@ -150,7 +149,7 @@ func dropNulls(v any, s *jsonschema.Schema) (dropped bool) {
 	return dropped
 }
 
-// withoutNulls is raw after dropNulls, with its numbers as they were written.
+// withoutNulls returns raw after dropNulls, with its numbers as they were written.
 func withoutNulls(raw json.RawMessage, s *jsonschema.Schema) json.RawMessage {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
@@ -168,8 +167,8 @@ func withoutNulls(raw json.RawMessage, s *jsonschema.Schema) json.RawMessage {
 	return bytes.TrimSpace(out.Bytes())
 }
 
-// validate judges by the whole schema. What is wrong is put down to a parameter where
-// the parameter's own schema says the same.
+// validate checks the values against the whole schema. It attributes a violation to a parameter if
+// the parameter's own schema is violated too.
 func (s *Schema) validate(values map[string]any) []Violation {
 	err := s.resolved.Validate(values)
 	if err == nil {
@@ -189,8 +188,7 @@ func (s *Schema) validate(values map[string]any) []Violation {
 	return bad
 }
 
-// isPlain reports whether a schema says no more of its properties than types, enums
-// and bounds.
+// isPlain reports whether a schema constrains its properties by nothing but types, enums and bounds.
 func isPlain(root *jsonschema.Schema, order []string) bool {
 	rest := *root
 	rest.Properties, rest.Required, rest.PropertyOrder = nil, nil, nil
@@ -249,7 +247,7 @@ func (p *Param) check(v any) *Violation {
 	return nil
 }
 
-// isText reports whether every string is a value.
+// isText reports whether the parameter accepts every string and nothing else.
 func (p *Param) isText() bool { return len(p.Types) == 1 && p.Types[0] == "string" && p.Enum == nil }
 
 func (p *Param) bounds() string {
@@ -262,8 +260,7 @@ func (p *Param) bounds() string {
 	return fmt.Sprintf("from %v to %v", *p.min, *p.max)
 }
 
-// plainInteger writes a number such as 10.0 or 1e3, which JSON counts as an integer
-// too, in the form that programs read integers in.
+// plainInteger rewrites an integer such as 10.0 or 1e3 in the form that programs read.
 func plainInteger(raw json.RawMessage, n float64) json.RawMessage {
 	if !bytes.ContainsAny(raw, ".eE") || n != math.Trunc(n) || math.Abs(n) >= 1<<63 {
 		return raw
@@ -304,7 +301,7 @@ func equal(a, b any) bool {
 	return err1 == nil && err2 == nil && bytes.Equal(x, y)
 }
 
-// reason takes the library's path prefix off a validation error.
+// reason returns a validation error without the library's path prefix.
 func reason(err error) string {
 	msg := err.Error()
 	if i := strings.LastIndex(msg, "validating "); i >= 0 {

@@ -1,8 +1,10 @@
-// Package tool is the vocabulary that the host, the wire and the tools share:
-// what a tool is ([Definition]), what it is given ([Call]), what it may say while
-// it runs ([Peer]) and what it gives back ([Result], [Error]).
+// Package tool implements the vocabulary that the host, the wire and the tools share.
 //
-// The same interface, [Plugin], stands on both ends of the wire: a plugin's
-// server implements it, and so does the host's client of that server. So a
-// plugin can be tested in process, and the host cannot tell the difference.
+// A plugin author calls [toolhost.dev/sdk.NewTool] with a [Definition] and rarely needs more from
+// here than [Errorf] and the kinds of errors. The other types are what a tool is given ([Call]),
+// what it may send while it runs ([Peer]) and what it returns ([Result], [Error]).
+//
+// Both ends of the wire implement the same interface, [Plugin]: the server in a plugin's process,
+// and the host's client of that server. So a plugin can be tested in process, and the host sees no
+// difference.
 package tool

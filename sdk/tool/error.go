@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// Kind is the closed set of reasons a call can fail for.
+// Kind is the reason why a call failed. The set is closed.
 type Kind string
 
-// The kinds. No other is ever given; an unknown one on the wire becomes Internal.
+// The kinds. An unknown kind on the wire becomes Internal.
 const (
 	NotFound         Kind = "not_found"
 	InvalidArguments Kind = "invalid_arguments"
@@ -23,7 +23,7 @@ const (
 	Internal         Kind = "internal"
 )
 
-// KnownKind reports whether a kind is one of them.
+// KnownKind reports whether k is one of the kinds.
 func KnownKind(k Kind) bool {
 	switch k {
 	case NotFound, InvalidArguments, PermissionDenied, Security, Timeout, Canceled, Unavailable, Conflict, ExecutionFailed, Internal:
@@ -32,7 +32,7 @@ func KnownKind(k Kind) bool {
 	return false
 }
 
-// Source says whose failure an [Error] is.
+// Source is the party that failed with an [Error].
 type Source string
 
 // The sources.
@@ -42,21 +42,21 @@ const (
 	SourcePlugin Source = "plugin" // the plugin's process or its protocol failed
 )
 
-// Error is a failed call. It is comparable by kind: errors.Is(err, &Error{Kind: NotFound}).
+// Error is the error of a failed call. It matches by kind: errors.Is(err, &Error{Kind: NotFound}).
 type Error struct {
 	Kind Kind `json:"kind"`
-	// Code is given by the tool and documented there; 0: none. The nine layers of
-	// edit validation are 1 to 9; a shell command's is its exit status.
+	// Code is a number that the tool documents, or 0. The nine layers of edit validation are 1 to
+	// 9. For a shell command the code is its exit status.
 	Code int `json:"code"`
-	// Message says what was wrong and what to do next.
+	// Message names the problem, then the remedy.
 	Message string `json:"message"`
-	// Source is filled in by the host.
+	// Source is set by the host.
 	Source Source `json:"source,omitempty"`
 
 	cause error
 }
 
-// Errorf makes an error of a kind. A %w in the format is kept as its cause.
+// Errorf returns an error of a kind. If the format has a %w, the error wraps its operand.
 func Errorf(kind Kind, format string, a ...any) *Error {
 	err := fmt.Errorf(format, a...)
 	cause := errors.Unwrap(err)
@@ -73,7 +73,7 @@ func (e *Error) WithCode(code int) *Error {
 	return &c
 }
 
-// WithCause returns a copy of e with the cause set, for a message that does not repeat it.
+// WithCause returns a copy of e that wraps cause. Use it if the message does not contain the cause.
 func (e *Error) WithCause(cause error) *Error {
 	c := *e
 	c.cause = cause
@@ -87,20 +87,22 @@ func (e *Error) From(s Source) *Error {
 	return &c
 }
 
+// Error returns the message.
 func (e *Error) Error() string { return e.Message }
 
-// Unwrap gives the cause, if there is one.
+// Unwrap returns the cause, or nil.
 func (e *Error) Unwrap() error { return e.cause }
 
-// Is reports whether target is an *Error of the same kind, and of the same code
-// where target has one.
+// Is reports whether target is an *Error of the same kind. If target has a code, that must be the
+// same too.
 func (e *Error) Is(target error) bool {
 	t, ok := target.(*Error)
 	return ok && t.Kind == e.Kind && (t.Code == 0 || t.Code == e.Code)
 }
 
-// AsError turns any error into an *Error: one that is wrapped inside it, the end
-// of a context as Canceled or Timeout, and anything else as ExecutionFailed.
+// AsError returns err as an *Error. If err wraps an *Error, AsError keeps its kind and code. It
+// turns the end of a context into Canceled or Timeout, and anything else into ExecutionFailed. It
+// returns nil for nil.
 func AsError(err error) *Error {
 	var e *Error
 	switch {
@@ -114,7 +116,7 @@ func AsError(err error) *Error {
 	case errors.Is(err, context.Canceled):
 		return &Error{Kind: Canceled, Message: "The call was canceled.", cause: err}
 	case errors.Is(err, context.DeadlineExceeded):
-		return &Error{Kind: Timeout, Message: "The call took longer than it may.", cause: err}
+		return &Error{Kind: Timeout, Message: "The call exceeded its time limit.", cause: err}
 	}
 	return &Error{Kind: ExecutionFailed, Message: err.Error(), cause: err}
 }

@@ -6,48 +6,48 @@ import (
 	"time"
 )
 
-// Result is what a call gives back.
+// Result is the result of a call.
 type Result struct {
 	// Output is the text for the model. Ignored when Error is set.
 	Output string
-	// Error is set exactly when the call failed.
+	// Error is set if, and only if, the call failed.
 	Error *Error
 	// Title is a short line for a user interface.
 	Title string
 	// Metadata is for a user interface.
 	Metadata map[string]any
-	// Data is the structured result, as the tool's output schema says; a failed
-	// call may have it too.
+	// Data is the structured result, which satisfies the tool's output schema. A failed call may
+	// have data too.
 	Data        json.RawMessage
 	Attachments []Attachment
 
-	// The rest is between a tool and the host; callers do not see it.
+	// The fields below are for the host. Callers do not see them.
 
-	// Effects tell what was read and changed.
+	// Effects are the files that the call read and changed.
 	Effects []Effect
-	// SessionState, when not nil, is kept by the host and given to this plugin's
-	// next call in the session. At most 1 MiB.
+	// SessionState, if not nil, is kept by the host and passed to this plugin's next call in the
+	// session. It has at most 1 MiB.
 	SessionState []byte
-	// Cwd, when not empty, is the session's working directory from now on.
+	// Cwd, if not empty, becomes the session's working directory.
 	Cwd string
 
-	// Run is filled in by the host.
+	// Run is set by the host.
 	Run Run
 }
 
-// Run is what the host knows about how a call ran.
+// Run describes how the host ran a call.
 type Run struct {
 	CallID        string
 	Tool          string
 	Plugin        string
 	PluginVersion string
-	// QueueTime is spent before the tool was asked; ExecutionTime by the tool.
+	// QueueTime is the time before the tool was called, ExecutionTime the time that the tool took.
 	QueueTime     time.Duration
 	ExecutionTime time.Duration
-	// Attempts is 1 for a call that was not retried, 0 for one that never ran.
+	// Attempts is 1 for a call that was not retried, and 0 for a call that never ran.
 	Attempts int
 	CacheHit bool
-	// TraceID of the trace that the call is in, in hexadecimal; empty: none.
+	// TraceID is the hexadecimal id of the call's trace. It is empty if there is no trace.
 	TraceID string
 }
 
@@ -58,11 +58,11 @@ type Attachment struct {
 	Path string `json:"path,omitempty"`
 	// MediaType as in "image/png".
 	MediaType string `json:"media_type,omitempty"`
-	// Content, where it is sent along; base64 in JSON.
+	// Content may be empty if Path is set. It is base64 in JSON.
 	Content []byte `json:"content,omitempty"`
 }
 
-// Operation of an [Effect].
+// Operation is the kind of an [Effect].
 type Operation string
 
 // The operations.
@@ -76,20 +76,20 @@ const (
 // Effect is one file read or changed by a call.
 type Effect struct {
 	Operation Operation
-	// File is the file afterwards; for OpDelete, before.
+	// File is the state after the operation, for OpDelete the state before it.
 	File FileState
-	// HashBefore is the SHA-256 before a change; nil for OpRead and OpCreate.
+	// HashBefore is the SHA-256 before a change. It is nil for OpRead and OpCreate.
 	HashBefore *[32]byte
 }
 
-// Failed makes the result of a call that failed with err.
+// Failed returns the result of a call that failed with err. See [AsError] for its kind.
 func Failed(err error) *Result { return &Result{Error: AsError(err)} }
 
 // Success reports whether the call did what it was asked.
 func (r *Result) Success() bool { return r.Error == nil }
 
-// resultJSON is the published form: success, output and error are always there,
-// and exactly one of output and error is null.
+// resultJSON is the published form. Success, output and error are always present, and exactly one
+// of output and error is null.
 type resultJSON struct {
 	Success     bool            `json:"success"`
 	Output      *string         `json:"output"`
@@ -100,9 +100,9 @@ type resultJSON struct {
 	Attachments []Attachment    `json:"attachments,omitempty"`
 }
 
-// MarshalJSON gives the published form of a result. What the host knows (see
-// [Run]) is in "metadata" under tool, plugin, plugin_version, call_id,
-// execution_ms, queue_ms, attempts, cache_hit and, of one in a trace, trace_id, over anything a tool put there.
+// MarshalJSON returns the published form of a result. Its "metadata" holds what the host knows
+// (see [Run]) under tool, plugin, plugin_version, call_id, execution_ms, queue_ms, attempts and
+// cache_hit, and under trace_id for a call in a trace. These replace what the tool put there.
 func (r *Result) MarshalJSON() ([]byte, error) {
 	out := resultJSON{
 		Success: r.Success(), Error: r.Error, Title: r.Title, Data: r.Data, Attachments: r.Attachments,

@@ -12,9 +12,9 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// PathKeyword is the schema keyword that marks a string parameter (or an array of
-// strings) as a path in the workspace, so that the host can check it before the
-// call: "read" or "write"; "diff" marks a unified diff, whose files are changed.
+// PathKeyword is the schema keyword that marks a string parameter, or an array of strings, as a
+// path in the workspace. The host checks such paths before the call. The values are "read",
+// "write", and "diff" for a unified diff, whose files are changed.
 const PathKeyword = "x-toolhost-path"
 
 // Schema is a parsed input schema. It is immutable and safe for concurrent use.
@@ -30,14 +30,14 @@ type Schema struct {
 type Param struct {
 	Name        string
 	Description string
-	// Types are JSON Schema type names; empty: any.
+	// Types are JSON Schema type names. Empty means any.
 	Types []string
-	// ItemTypes are the types of an array's items; empty: any.
+	// ItemTypes are the types of an array's items. Empty means any.
 	ItemTypes []string
 	Required  bool
-	// Default is JSON; nil: none.
+	// Default is JSON, or nil.
 	Default json.RawMessage
-	// Enum are the values allowed, as decoded JSON; nil: any.
+	// Enum holds the allowed values as decoded JSON. Nil means any.
 	Enum []any
 	// Path is "read" or "write" for a workspace path, "diff" for a unified diff, else empty.
 	Path string
@@ -50,15 +50,15 @@ type Param struct {
 // Signature is what a caller needs to bind arguments to a tool's parameters.
 type Signature struct {
 	Schema *Schema
-	// Stdin names the parameter that a heredoc or standard input fills; empty: none.
+	// Stdin names the parameter that a heredoc or standard input fills, or is empty.
 	Stdin string
-	// Names are further names of parameters, as an alias of the tool has them, with the
-	// parameter that each is for. One that begins with a dash is a short flag.
+	// Names maps further names, which an alias of the tool defines, to parameters. A name that
+	// begins with a dash is a short flag.
 	Names map[string]string
 }
 
-// NameOf is what the caller calls a parameter: its first further name, if it has one that
-// is not a short flag.
+// NameOf returns the name that the caller knows a parameter by: its first further name that is not
+// a short flag, or else its own.
 func (s *Signature) NameOf(param string) string {
 	best := ""
 	for name, to := range s.Names {
@@ -72,8 +72,8 @@ func (s *Signature) NameOf(param string) string {
 	return best
 }
 
-// ParseSchema parses an input schema and reports what makes it unusable as one: it
-// must be a JSON Schema of type object whose required properties are defined.
+// ParseSchema parses an input schema. It returns an error unless raw is a JSON Schema of type
+// object whose required properties are defined.
 func ParseSchema(raw json.RawMessage) (*Schema, error) {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return nil, errors.New("it is empty; a tool without parameters has {\"type\":\"object\"}")
@@ -122,11 +122,11 @@ func ParseSchema(raw json.RawMessage) (*Schema, error) {
 	return s, nil
 }
 
-// typeNames are those of JSON Schema.
+// typeNames are the type names of JSON Schema.
 var typeNames = []string{"string", "number", "integer", "boolean", "object", "array", "null"}
 
-// knownTypes looks for names of types that nothing can be of. Refusing them here
-// tells of a slip that would have every call refused.
+// knownTypes returns an error for an unknown type name. Otherwise the slip would be found only
+// when every call is refused.
 func knownTypes(s *jsonschema.Schema) error {
 	for _, name := range append(slices.Clone(s.Types), s.Type) {
 		if name != "" && !slices.Contains(typeNames, name) {
@@ -169,16 +169,16 @@ func newParam(name string, sub *jsonschema.Schema) *Param {
 	if use, ok := sub.Extra[PathKeyword].(string); ok {
 		p.Path = use
 	}
-	// A schema that refers to $defs of the root does not resolve alone; the whole
-	// schema judges it then.
+	// A schema that refers to $defs of the root does not resolve alone. The whole schema is used
+	// then.
 	if r, err := sub.CloneSchemas().Resolve(nil); err == nil {
 		p.alone = r
 	}
 	return p
 }
 
-// typesOf gives the types that a schema allows, as far as it says so: by its type, by
-// the types of all its alternatives, or by its values.
+// typesOf returns the types that a schema allows by its type, by the types of all its alternatives,
+// or by its values. It returns nil if they are not known.
 func typesOf(s *jsonschema.Schema) []string {
 	if s.Type != "" {
 		return []string{s.Type}
@@ -245,17 +245,17 @@ func propertyOrder(raw []byte) ([]string, error) {
 	return names, nil
 }
 
-// Params gives the parameters in positional order: the required ones as "required"
-// lists them, then the others as "properties" lists them. Do not change it.
+// Params returns the parameters in positional order: the required ones in the order of "required",
+// then the others in the order of "properties". The caller must not change the slice.
 func (s *Schema) Params() []*Param { return s.params }
 
-// Param gives the parameter of that exact name, or nil.
+// Param returns the parameter with exactly this name, or nil.
 func (s *Schema) Param(name string) *Param { return s.byName[name] }
 
-// Open reports whether parameters that are not declared are accepted.
+// Open reports whether the schema accepts parameters that it does not declare.
 func (s *Schema) Open() bool { return s.open }
 
-// Is reports whether a value of the type may be given.
+// Is reports whether the parameter accepts a value of the JSON type typ.
 func (p *Param) Is(typ string) bool {
 	return len(p.Types) == 0 || typesAllow(p.Types, typ)
 }
@@ -264,7 +264,7 @@ func typesAllow(types []string, typ string) bool {
 	return slices.Contains(types, typ) || typ == "integer" && slices.Contains(types, "number")
 }
 
-// Only reports whether the type is the only one, null aside.
+// Only reports whether typ is the only type that the parameter accepts, apart from null.
 func (p *Param) Only(typ string) bool {
 	found := false
 	for _, t := range p.Types {
@@ -276,7 +276,7 @@ func (p *Param) Only(typ string) bool {
 	return found
 }
 
-// TypeName names the parameter's type for a person: "string", "array of string".
+// TypeName returns the parameter's type for a person, such as "string" or "array of string".
 func (p *Param) TypeName() string {
 	if len(p.Types) == 0 {
 		return "any"
@@ -293,7 +293,7 @@ func (p *Param) TypeName() string {
 	return strings.Join(names, " or ")
 }
 
-// EnumNames gives the allowed values as a person would type them.
+// EnumNames returns the allowed values as a person would type them.
 func (p *Param) EnumNames() []string {
 	var out []string
 	for _, e := range p.Enum {
@@ -307,7 +307,7 @@ func (p *Param) EnumNames() []string {
 	return out
 }
 
-// Names of all parameters, in positional order.
+// names returns the names of all parameters, in positional order.
 func (s *Schema) names() []string {
 	var out []string
 	for _, p := range s.params {

@@ -153,8 +153,8 @@ type line interface {
 	cut()
 }
 
-// line gives the shared stream to calls that are short as a rule and harmless to give up,
-// and a stream for itself to any other.
+// line returns the stream for a call: the shared one for calls that are usually short and harmless
+// to abandon, and a separate one for any other.
 func (c *Client) line(ctx context.Context, call *tool.Call) (line, error) {
 	if shared := c.shared.Load(); shared != nil {
 		if shared.takes(call.Tool) {

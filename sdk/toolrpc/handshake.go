@@ -84,7 +84,7 @@ func newGRPCServer(opts []grpc.ServerOption) *grpc.Server {
 		grpc.StaticStreamWindowSize(window), grpc.StaticConnWindowSize(4*window))...)
 }
 
-// Dispense gives the plugin behind a started go-plugin client, whichever version it speaks. One of
+// Dispense returns the plugin behind a started go-plugin client, whichever version it speaks. One of
 // version 2 is a [*Client]. hostVersion is told to the plugin.
 func Dispense(c plugin.ClientProtocol, hostVersion string) (tool.Plugin, error) {
 	raw, err := c.Dispense(pluginKey)

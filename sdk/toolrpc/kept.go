@@ -46,7 +46,7 @@ func (s *keptStream) say(call uint64, m *toolpb.CallRequest) error {
 	return s.Send(&toolpb.CallsRequest{Call: call, Message: m})
 }
 
-// begin gives a call a stream that is open, or opens one.
+// begin returns an open stream for a call. It opens one if none is free.
 func (k *keptStreams) begin(rpc toolpb.PluginServiceClient) (line, error) {
 	s := k.take()
 	if s == nil {
@@ -158,7 +158,7 @@ func (l *keptLine) cut() {
 	}
 }
 
-// leave gives the stream the first time.
+// leave returns the stream when it is called for the first time, and nil after that.
 func (l *keptLine) leave() *keptStream {
 	l.mu.Lock()
 	defer l.mu.Unlock()

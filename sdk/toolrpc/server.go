@@ -244,7 +244,7 @@ func (p *hostPeer) send(m *toolpb.CallResponse) error {
 	return p.out(m)
 }
 
-// finish gives the result; nil: the handler ended its goroutine instead of returning.
+// finish sends the result. A nil result means that the handler ended its goroutine instead of returning.
 func (p *hostPeer) finish(name string, res *tool.Result) error {
 	if res == nil {
 		res = tool.Failed(tool.Errorf(tool.Internal, "%s ended without a result (runtime.Goexit). Report it to the plugin's author.", name).From(tool.SourcePlugin))

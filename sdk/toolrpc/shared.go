@@ -102,7 +102,7 @@ func (s *sharedStream) begin(rpc toolpb.PluginServiceClient) (line, error) {
 	return l, nil
 }
 
-// add gives a new call's line, nil when no stream is open.
+// add returns a new call's line, nil when no stream is open.
 func (s *sharedStream) add() *sharedLine {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Path gives the absolute path of a name in the working directory.
+// Path returns the absolute path of a name in the working directory.
 func (h *Host) Path(name string) string { return filepath.Join(h.Cwd, name) }
 
 // Files makes files in the working directory, and the directories they need. Each entry is

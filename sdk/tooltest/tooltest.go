@@ -73,7 +73,8 @@ func New(t testing.TB, p sdk.Plugin, dir string) *Host {
 	return h
 }
 
-// Configure gives the plugin its configuration; call it at most once, first.
+// Configure configures the plugin. Call it at most once, before any other method. It returns the
+// plugin's diagnostics.
 func (h *Host) Configure(c tool.Configuration) []tool.Diagnostic {
 	h.t.Helper()
 	diags, err := h.plugin.Configure(h.t.Context(), c)
@@ -144,7 +145,7 @@ func (h *Host) Forget() {
 	clear(h.states)
 }
 
-// Output gives what the calls have streamed so far.
+// Output returns what the calls have streamed so far.
 func (h *Host) Output() (stdout, stderr string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -59,7 +59,7 @@ const devNull = "/dev/null"
 
 var hunkHeader = regexp.MustCompile(`^@@(?: -(\d+)(?:,\d+)? \+\d+(?:,\d+)? @@| @@| \.\.\. @@|[ \t]*$|[ \t])`)
 
-// Paths gives the paths of the files that are changed, created, deleted or renamed.
+// Paths returns the paths of the files that are changed, created, deleted or renamed.
 func Paths(files []File) []string {
 	var paths []string
 	for _, f := range files {

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dress gives a new file everything of the old one but the content, and the mode that
-// the caller wants. What cannot be kept is a replaceError.
-func dress(f *os.File, old *current, want *fs.FileMode) error {
+// applyAttributes gives a new file everything of the old one but the content, and the mode that
+// the caller wants. It returns a replaceError for what cannot be kept.
+func applyAttributes(f *os.File, old *current, want *fs.FileMode) error {
 	st, ok := old.info.Sys().(*syscall.Stat_t)
 	if !ok {
 		return nil
@@ -111,7 +111,7 @@ func sized(get func([]byte) (int, error)) ([]byte, error) {
 	return nil, syscall.ERANGE
 }
 
-// rawMode gives the permission bits with setuid, setgid and sticky, as the kernel has them.
+// rawMode returns the permission bits with setuid, setgid and sticky, as the kernel has them.
 func rawMode(info fs.FileInfo) uint32 {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return uint32(st.Mode) & 0o7777
@@ -119,7 +119,7 @@ func rawMode(info fs.FileInfo) uint32 {
 	return uint32(info.Mode().Perm())
 }
 
-// rawBits gives a mode's permission, setuid, setgid and sticky bits as the kernel has them.
+// rawBits returns a mode's permission, setuid, setgid and sticky bits as the kernel has them.
 func rawBits(m fs.FileMode) uint32 {
 	raw := uint32(m.Perm())
 	for _, b := range []struct {
@@ -133,7 +133,7 @@ func rawBits(m fs.FileMode) uint32 {
 	return raw
 }
 
-// links gives the number of names that a file has.
+// links returns the number of names that a file has.
 func links(info fs.FileInfo) uint64 {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return uint64(st.Nlink)

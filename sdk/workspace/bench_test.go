@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"toolhost.dev/sdk/workspace"
+	"toolhost.dev/sdk/workspace/text"
 )
 
 func BenchmarkRead10KB(b *testing.B) {
@@ -21,7 +22,7 @@ func BenchmarkRead10KB(b *testing.B) {
 				must(b, err)
 				s, err := w.ReadFile(p, 1<<20)
 				must(b, err)
-				_, err = workspace.Decode(s.Data)
+				_, err = text.Decode(s.Data)
 				must(b, err)
 			}
 		})

@@ -105,7 +105,7 @@ func (c *current) verify(p Path, expect *Snapshot) error {
 	}
 }
 
-// reread gives the file, to be read from its beginning.
+// reread returns the file at its beginning.
 func (c *current) reread() *os.File {
 	_, _ = c.file.Seek(0, io.SeekStart)
 	return c.file

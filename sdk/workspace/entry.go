@@ -7,6 +7,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"toolhost.dev/sdk/workspace/text"
 )
 
 // Entry is what a listing shows of a file, a directory or another thing.
@@ -23,7 +25,7 @@ type Entry struct {
 	Target string
 }
 
-// Type gives the word for what it is: file, directory, symlink, fifo, socket or device.
+// Type returns the word for what it is: file, directory, symlink, fifo, socket or device.
 func (e Entry) Type() string { return TypeName(e.Mode) }
 
 // Line writes an entry for a model: a directory with a slash at the end, a file with size
@@ -40,13 +42,13 @@ func (e Entry) Line() string {
 		if e.Modified.IsZero() {
 			return name + "  (size and time not known)"
 		}
-		return name + "  " + FormatSize(e.Size) + "  " + e.Modified.UTC().Format("2006-01-02 15:04")
+		return name + "  " + text.FormatSize(e.Size) + "  " + e.Modified.UTC().Format("2006-01-02 15:04")
 	default:
 		return name + "  (" + typ + ")"
 	}
 }
 
-// TypeName gives the word for type bits: file, directory, symlink, fifo, socket or device.
+// TypeName returns the word for type bits: file, directory, symlink, fifo, socket or device.
 func TypeName(mode fs.FileMode) string {
 	switch {
 	case mode.IsDir():

@@ -9,6 +9,7 @@ import (
 
 	"toolhost.dev/sdk/tool"
 	"toolhost.dev/sdk/workspace"
+	"toolhost.dev/sdk/workspace/text"
 )
 
 // A handler has its workspace from sdk.Call; here one is opened by hand.
@@ -35,14 +36,14 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	text, err := workspace.Decode(snap.Data)
+	decoded, err := text.Decode(snap.Data)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(p.RelTo(dir), text.Encoding, workspace.CountLineEndings(text.Content).Kind())
+	fmt.Println(p.RelTo(dir), decoded.Encoding, text.CountLineEndings(decoded.Content).Kind())
 
-	data, err := text.Encode(bytes.ReplaceAll(text.Content, []byte("two"), []byte("2")))
+	data, err := decoded.Encode(bytes.ReplaceAll(decoded.Content, []byte("two"), []byte("2")))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -63,4 +64,34 @@ func Example() {
 	// modify 8
 	// conflict
 	// security
+}
+
+// A handler calls [sdk.Call.Workspace] instead, which opens the roots of its call.
+func ExampleOpen() {
+	dir, _ := os.MkdirTemp("", "example")
+	defer func() { _ = os.RemoveAll(dir) }()
+	dir, _ = filepath.EvalSymlinks(dir) // a root must not contain symbolic links
+	_ = os.Mkdir(filepath.Join(dir, "docs"), 0o750)
+	_ = os.WriteFile(filepath.Join(dir, "docs", "notes.txt"), []byte("one\n"), 0o600)
+
+	// The tree is writable, but for one directory in it.
+	ws, err := workspace.Open([]tool.Root{{Path: dir, Writable: true}, {Path: filepath.Join(dir, "docs")}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = ws.Close() }()
+
+	for _, name := range []string{"docs/notes.txt", "new.txt", "../outside.txt"} {
+		p, err := ws.Resolve(dir, name)
+		if err != nil {
+			fmt.Println(name, "is refused:", tool.AsError(err).Kind)
+			continue
+		}
+		fmt.Println(p.RelTo(dir), "exists:", p.Exists(), "writable:", p.Writable())
+	}
+	// Output:
+	// docs/notes.txt exists: true writable: false
+	// new.txt exists: false writable: true
+	// ../outside.txt is refused: security
 }

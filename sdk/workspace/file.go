@@ -3,7 +3,6 @@ package workspace
 import (
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"syscall"
 
 	"toolhost.dev/sdk/tool"
+	"toolhost.dev/sdk/workspace/text"
 )
 
 // Stat tells what is at p now. A symbolic link that took the place of the file is
@@ -179,21 +179,8 @@ func readAll(r io.Reader, size, limit int64, got func([]byte)) ([]byte, error) {
 }
 
 func tooLarge(path string, size, limit int64) error {
-	return tool.Errorf(tool.InvalidArguments, "%s is too large: %s, where the limit is %s. Work on a part of it, or use a shell command.", path, FormatSize(size), FormatSize(limit)).
+	return tool.Errorf(tool.InvalidArguments, "%s is too large: %s, where the limit is %s. Work on a part of it, or use a shell command.", path, text.FormatSize(size), text.FormatSize(limit)).
 		WithCause(ErrTooLarge)
-}
-
-// FormatSize writes a number of bytes for a reader: "312 bytes", "1.5 MiB".
-func FormatSize(n int64) string {
-	if n < 1<<10 {
-		return fmt.Sprintf("%d bytes", n)
-	}
-	unit, v := 0, float64(n)/(1<<10)
-	for v >= 1024 && unit < 3 {
-		v /= 1024
-		unit++
-	}
-	return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0") + [...]string{" KiB", " MiB", " GiB", " TiB"}[unit]
 }
 
 // OpenDir opens a directory to be read in pieces (see [os.File.ReadDir]).
@@ -250,7 +237,7 @@ func (w *Workspace) Lstat(p Path, name string) (fs.FileInfo, error) {
 	return info, nil
 }
 
-// Readlink gives what the symbolic link called name in the directory p says, for
+// Readlink returns what the symbolic link called name in the directory p says, for
 // showing. To follow it, resolve its path.
 func (w *Workspace) Readlink(p Path, name string) (string, error) {
 	if err := w.usable(p); err != nil {

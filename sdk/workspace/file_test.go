@@ -148,14 +148,6 @@ func TestReadDir(t *testing.T) {
 	}
 }
 
-func TestFormatSize(t *testing.T) {
-	for n, want := range map[int64]string{0: "0 bytes", 1023: "1023 bytes", 1024: "1 KiB", 1536: "1.5 KiB", 1 << 20: "1 MiB", 5 << 30: "5 GiB", 1 << 50: "1024 TiB"} {
-		if got := workspace.FormatSize(n); got != want {
-			t.Errorf("%d: got %s, want %s", n, got, want)
-		}
-	}
-}
-
 func TestNoDescriptorIsLeft(t *testing.T) {
 	dir := tree(t, "f")
 	w := space(t, dir)

@@ -171,7 +171,7 @@ func TestRecovery(t *testing.T) {
 		"killed before the file":        {target: oldText, put: "-", want: oldText},
 		"killed before the file, new":   {target: "-", put: "NEW", want: "-"},
 		"killed after the exchange":     {target: newText, put: oldText, want: newText},
-		"killed with another's version": {target: newText, put: "theirs", want: newText, kept: true, err: "changed by something else"},
+		"killed with another's version": {target: newText, put: "theirs", want: newText, kept: true, err: "changed by another program"},
 		"changed since":                 {target: "later", put: "NEW", want: "later"},
 		"another root":                  {target: oldText, put: "NEW", want: oldText, kept: true, journal: true, elsewhere: true},
 		"backup not complete":           {target: oldText, put: "old", backup: true, want: oldText},

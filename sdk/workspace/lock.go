@@ -50,7 +50,7 @@ func (w *Workspace) Lock(ctx context.Context, paths ...Path) (unlock func(), err
 			return nil, err
 		}
 		held = append(held, u)
-		u, err = w.journal.lock(ctx, name)
+		u, err = w.journal.Lock(ctx, name)
 		if err != nil {
 			unlock()
 			return nil, err

@@ -4,12 +4,12 @@ import (
 	"errors"
 	"io"
 	"os"
-	"path/filepath"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"toolhost.dev/sdk/tool"
+	"toolhost.dev/sdk/workspace/internal/journal"
 )
 
 // overwrite writes the file in place. Until the new content is on disk a backup
@@ -50,7 +50,7 @@ func (j *writeJob) overwrite(why string) (*Written, error) {
 		backup.discard()
 		return nil, err
 	}
-	if err := pour(f, j.data, was.Size()); err != nil {
+	if err := copyOver(f, j.data, was.Size()); err != nil {
 		if lost := backup.restore(f, was.Size()); lost != nil {
 			return nil, tool.Errorf(tool.ExecutionFailed, "Writing %s failed (%v), and so did restoring it (%v). Its old content is in %s.", j.path.abs, cause(err), cause(lost), backup.name).WithCause(err)
 		}
@@ -73,9 +73,9 @@ func (j *writeJob) overwrite(why string) (*Written, error) {
 	return &Written{InPlace: why, State: tool.FileState{ModTime: info.ModTime()}}, nil
 }
 
-// pour writes data over a file of that size. The part beyond the old end goes
+// copyOver writes data over a file of that size. The part beyond the old end goes
 // first: it alone needs new space, and can be taken back.
-func pour(f *os.File, data []byte, size int64) error {
+func copyOver(f *os.File, data []byte, size int64) error {
 	head := min(size, int64(len(data)))
 	if _, err := f.WriteAt(data[head:], head); err != nil {
 		return err
@@ -94,7 +94,7 @@ type backup struct {
 	file  *os.File
 	name  string // whole
 	drop  func() error
-	noted *entry
+	noted *journal.Entry
 }
 
 // backup copies the old content: to the journal's directory, where it is found
@@ -112,7 +112,7 @@ func (j *writeJob) backup() (*backup, error) {
 		b.discard()
 		return nil, err
 	}
-	b.noted.ready(j.hash())
+	b.noted.Ready(j.hash())
 	return b, nil
 }
 
@@ -120,12 +120,12 @@ func (j *writeJob) newBackup() (*backup, error) {
 	const flags = os.O_RDWR | os.O_CREATE | os.O_EXCL
 	name := tempName()
 	if j.journal != nil {
-		whole := filepath.Join(j.journal.dir, name)
-		noted := j.journal.begin(j.note(whole, true))
+		whole := j.journal.Path(name)
+		noted := j.journal.Begin(j.note(whole, true))
 		if f, err := os.OpenFile(whole, flags, 0o600); err == nil {
 			return &backup{file: f, name: whole, drop: func() error { return os.Remove(whole) }, noted: noted}, nil
 		}
-		noted.done()
+		noted.Done()
 	}
 	if f, err := j.dir.root.OpenFile(name, flags, 0o600); err == nil {
 		return &backup{file: f, name: j.beside(name), drop: func() error { return j.dir.root.Remove(name) }}, nil
@@ -153,5 +153,5 @@ func (b *backup) restore(f *os.File, size int64) error {
 func (b *backup) discard() {
 	_ = b.file.Close()
 	_ = b.drop()
-	b.noted.done()
+	b.noted.Done()
 }

@@ -52,7 +52,7 @@ func (w *Workspace) Attributes(p Path) (*Attributes, error) {
 // [Attributes.OfOtherContent].
 const Capability = "security.capability"
 
-// OfOtherContent gives those that the file may have with another content; nil for nil.
+// OfOtherContent returns those that the file may have with another content; nil for nil.
 func (a *Attributes) OfOtherContent() *Attributes {
 	if a == nil || a.Extended[Capability] == nil {
 		return a
@@ -63,8 +63,8 @@ func (a *Attributes) OfOtherContent() *Attributes {
 	return &other
 }
 
-// bestow gives a new file attributes and a mode. refused says what the system does not allow.
-func (a *Attributes) bestow(f *os.File, mode fs.FileMode) (refused []string, err error) {
+// apply sets the attributes and a mode of a new file. It returns the names of what the system refuses.
+func (a *Attributes) apply(f *os.File, mode fs.FileMode) (refused []string, err error) {
 	fd := int(f.Fd())
 	var now unix.Stat_t
 	if err := unix.Fstat(fd, &now); err != nil {
@@ -88,7 +88,7 @@ func (a *Attributes) bestow(f *os.File, mode fs.FileMode) (refused []string, err
 		raw &^= unix.S_ISUID | unix.S_ISGID
 	}
 	refused = append(refused, a.extend(fd, group)...)
-	if err := unix.Fchmod(fd, raw); err != nil { // last: see dress
+	if err := unix.Fchmod(fd, raw); err != nil { // last: see applyAttributes
 		refused = append(refused, fmt.Sprintf("its mode was %04o (%v)", raw, err))
 	}
 	return refused, nil
@@ -105,7 +105,7 @@ func account(what string, id int) string {
 	return fmt.Sprintf("the %s %d", what, id)
 }
 
-// extend gives a new file the extended attributes, and takes those that it has from its directory.
+// extend sets the extended attributes of a new file, and removes those that it got from its directory.
 func (a *Attributes) extend(fd int, group bool) (refused []string) {
 	have, err := attributes(fd)
 	if err != nil {

@@ -21,11 +21,11 @@ type Path struct {
 	exists bool
 }
 
-// String gives the canonical path: absolute, clean, without symbolic links. It is
+// String returns the canonical path: absolute, clean, without symbolic links. It is
 // the path under which the host keeps a file's state.
 func (p Path) String() string { return p.abs }
 
-// Root gives the root that the path lies in; the innermost where roots are nested.
+// Root returns the root that the path lies in; the innermost where roots are nested.
 func (p Path) Root() tool.Root {
 	if p.root == nil {
 		return tool.Root{}
@@ -33,22 +33,18 @@ func (p Path) Root() tool.Root {
 	return p.root.Root
 }
 
-// Rel gives the path relative to its root, "." for the root itself.
+// Rel returns the path relative to its root, "." for the root itself.
 func (p Path) Rel() string { return p.rel }
 
-// RelTo gives the path relative to dir if it lies beneath it, and else whole; for showing.
+// RelTo returns the path relative to dir if it lies beneath it, and else whole; for showing.
 func (p Path) RelTo(dir string) string {
-	dir = filepath.Clean(dir)
-	switch {
-	case p.abs == dir:
-		return "."
-	case within(dir, p.abs):
-		return strings.TrimPrefix(strings.TrimPrefix(p.abs, dir), "/")
+	if rel, ok := (tool.Root{Path: dir}).Rel(p.abs); ok {
+		return rel
 	}
 	return p.abs
 }
 
-// Base gives the last element of the path.
+// Base returns the last element of the path.
 func (p Path) Base() string { return filepath.Base(p.abs) }
 
 // Writable reports whether the path's root may be written to. The file's own mode
@@ -83,7 +79,7 @@ func (w *Workspace) Resolve(cwd, path string) (Path, error) {
 		if err != nil {
 			return Path{}, err
 		}
-		p := Path{abs: abs, rel: relative(r.Path, abs), root: r, tree: t, exists: true}
+		p := Path{abs: abs, rel: r.rel(abs), root: r, tree: t, exists: true}
 		if mode, ok := lookupWithoutLinks(t, p.rel); ok {
 			p.mode = mode
 			return p, nil
@@ -92,7 +88,7 @@ func (w *Workspace) Resolve(cwd, path string) (Path, error) {
 	return w.follow(path, abs)
 }
 
-// Parent gives the directory that holds p. The parent of a root is the root itself.
+// Parent returns the directory that holds p. The parent of a root is the root itself.
 func (w *Workspace) Parent(p Path) Path {
 	if p.rel == "." {
 		return p
@@ -100,7 +96,7 @@ func (w *Workspace) Parent(p Path) Path {
 	return Path{abs: filepath.Dir(p.abs), rel: filepath.Dir(p.rel), root: p.root, tree: p.tree, exists: p.exists, mode: fs.ModeDir}
 }
 
-// Entry gives the path of an entry of the directory p, as [Workspace.ReadDir] gave
+// Entry returns the path of an entry of the directory p, as [Workspace.ReadDir] gave
 // it. The entry must not be a symbolic link: resolve those.
 func (w *Workspace) Entry(p Path, e fs.DirEntry) (Path, error) {
 	abs := filepath.Join(p.abs, e.Name())
@@ -114,7 +110,7 @@ func (w *Workspace) Entry(p Path, e fs.DirEntry) (Path, error) {
 		if err != nil {
 			return Path{}, err
 		}
-		child.tree, child.rel = t, relative(r.Path, abs)
+		child.tree, child.rel = t, r.rel(abs)
 	}
 	return child, nil
 }
@@ -141,10 +137,8 @@ func absolute(cwd, path string) (string, error) {
 	return filepath.Clean(path), nil
 }
 
-// relative gives path beneath dir, which holds it.
-func relative(dir, path string) string {
-	if path == dir {
-		return "."
-	}
-	return strings.TrimPrefix(path[len(dir):], "/")
+// rel returns path, which the root contains, relative to the root.
+func (r *root) rel(path string) string {
+	rel, _ := r.Rel(path)
+	return rel
 }

@@ -12,7 +12,7 @@ func exchange(d *pinned, temp string) error {
 	return unix.Renameat2(fd, temp, fd, d.base, unix.RENAME_EXCHANGE)
 }
 
-// renameNew gives the temporary file its name unless that is taken.
+// renameNew renames the temporary file to the target's name unless that is taken.
 func renameNew(d *pinned, temp string) error {
 	fd := int(d.file.Fd())
 	err := unix.Renameat2(fd, temp, fd, d.base, unix.RENAME_NOREPLACE)

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"toolhost.dev/sdk/tool"
+	"toolhost.dev/sdk/workspace/internal/journal"
 )
 
 // writeJob is one write whose target was opened and checked.
@@ -26,19 +27,19 @@ type writeJob struct {
 	hash func() [32]byte // of data
 	opt  WriteOptions
 
-	journal *Journal
+	journal *journal.Journal
 }
 
 // note makes the journal's record of a file that is about to be made.
-func (j *writeJob) note(temp string, backup bool) record {
-	r := record{Temp: temp, Target: j.path.abs, Backup: backup}
+func (j *writeJob) note(temp string, backup bool) journal.Record {
+	r := journal.Record{Temp: temp, Target: j.path.abs, Backup: backup}
 	if j.opt.Expect != nil {
 		r.Old = j.opt.Expect.Hash()
 	}
 	return r
 }
 
-// beside gives the whole path of a name in the target's directory.
+// beside returns the whole path of a name in the target's directory.
 func (j *writeJob) beside(name string) string { return filepath.Join(filepath.Dir(j.path.abs), name) }
 
 // replaceError says why a file cannot be replaced by another, so that it has to
@@ -85,8 +86,8 @@ func (j *writeJob) replace() (done *Written, err error) {
 			perm = 0o600
 		}
 	}
-	noted := j.journal.begin(j.note(j.beside(name), false))
-	defer noted.done()
+	noted := j.journal.Begin(j.note(j.beside(name), false))
+	defer noted.Done()
 	f, err := j.dir.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {
 		if refused(err) && j.old.info != nil {
@@ -108,9 +109,9 @@ func (j *writeJob) replace() (done *Written, err error) {
 	var lacks []string
 	switch {
 	case j.old.info != nil:
-		err = dress(f, j.old, j.opt.Mode)
+		err = applyAttributes(f, j.old, j.opt.Mode)
 	case j.opt.Attributes != nil && j.opt.Mode != nil:
-		lacks, err = j.opt.Attributes.bestow(f, *j.opt.Mode)
+		lacks, err = j.opt.Attributes.apply(f, *j.opt.Mode)
 	case j.opt.Mode != nil:
 		err = unix.Fchmod(int(f.Fd()), rawBits(*j.opt.Mode))
 	}
@@ -124,7 +125,7 @@ func (j *writeJob) replace() (done *Written, err error) {
 	if err != nil {
 		return nil, err
 	}
-	noted.become(j.hash())
+	noted.Become(j.hash())
 	if err := j.ready(); err != nil {
 		return nil, err
 	}
@@ -170,7 +171,7 @@ func (j *writeJob) fill(f *os.File) error {
 	return nil
 }
 
-// publish gives the new file its name. keep means that the temporary name is gone
+// publish renames the new file to the target's name. It reports keep if the temporary name is gone
 // or must stay.
 func (j *writeJob) publish(name string) (keep bool, err error) {
 	verified := j.old.info != nil && j.opt.Expect != nil
@@ -192,7 +193,7 @@ func (j *writeJob) publish(name string) (keep bool, err error) {
 	if verified {
 		err := exchange(&j.dir, name)
 		if err == nil {
-			return j.settle(name)
+			return j.checkReplaced(name)
 		}
 		if !unsupported(err) {
 			return false, cannotRename(err)
@@ -207,10 +208,9 @@ func (j *writeJob) publish(name string) (keep bool, err error) {
 	return true, nil
 }
 
-// settle looks at the file that the exchange put aside. If it is not the one that
-// was verified, or was written to since, the two change places again: someone
-// else's work is not thrown away.
-func (j *writeJob) settle(name string) (keep bool, err error) {
+// checkReplaced checks the file that the exchange put aside. If that file is not the verified one, or
+// was written to since, checkReplaced exchanges the two again, so that nobody's work is lost.
+func (j *writeJob) checkReplaced(name string) (keep bool, err error) {
 	aside, err := j.dir.root.Lstat(name)
 	switch {
 	case err != nil:
@@ -243,7 +243,7 @@ func unsupported(err error) bool {
 	return errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL)
 }
 
-// linkNew gives a file its name by a hard link, which fails if the name is taken.
+// linkNew names a file by a hard link, which fails if the name is taken.
 func linkNew(d *pinned, temp string) error {
 	err := d.root.Link(temp, d.base)
 	if err == nil {

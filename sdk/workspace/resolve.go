@@ -58,7 +58,7 @@ func (w *Workspace) follow(given, abs string) (Path, error) {
 	if err != nil {
 		return Path{}, err
 	}
-	return Path{abs: k.cur, rel: relative(r.Path, k.cur), root: r, tree: t, mode: k.mode, exists: !k.missing}, nil
+	return Path{abs: k.cur, rel: r.rel(k.cur), root: r, tree: t, mode: k.mode, exists: !k.missing}, nil
 }
 
 // step goes on by one element. When that is a symbolic link it stays where it is
@@ -92,7 +92,7 @@ func (k *walk) step(name string) (target string, err error) {
 	if err != nil {
 		return "", err
 	}
-	rel := relative(r.Path, next)
+	rel := r.rel(next)
 	info, err := t.dir.Lstat(rel)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):

@@ -11,7 +11,7 @@ const (
 
 var scratch sync.Pool // of *[]byte
 
-// Scratch gives an empty buffer with that capacity, for a file's content. It is a new one, or
+// Scratch returns an empty buffer with that capacity, for a file's content. It is a new one, or
 // one that was given to [Reuse].
 func Scratch(capacity int) []byte {
 	if capacity < minScratch || capacity > maxScratch {

@@ -23,7 +23,7 @@ type Snapshot struct {
 	info fs.FileInfo
 }
 
-// Hash gives the SHA-256 of the bytes. That of a large file is computed while the caller works
+// Hash returns the SHA-256 of the bytes. That of a large file is computed while the caller works
 // with Data, and waited for here.
 func (s *Snapshot) Hash() [sha256.Size]byte { return s.hash() }
 
@@ -32,7 +32,7 @@ func newSnapshot(p Path, data []byte, hash func() [sha256.Size]byte, info fs.Fil
 }
 
 // Release lets another read use the memory of Data, which is gone then, and so is the
-// [Text] made from it. It need not be called.
+// decoded text made from it. It need not be called.
 func (s *Snapshot) Release() {
 	s.Hash() // of the bytes that there were
 	Reuse(s.Data)
@@ -55,7 +55,7 @@ func (s *Snapshot) untouched(info fs.FileInfo) bool {
 		s.info.ModTime().Equal(info.ModTime()) && changeTime(s.info) == changeTime(info)
 }
 
-// changeTime gives the time of the last change of content or attributes.
+// changeTime returns the time of the last change of content or attributes.
 func changeTime(info fs.FileInfo) syscall.Timespec {
 	st, _ := info.Sys().(*syscall.Stat_t)
 	if st == nil {

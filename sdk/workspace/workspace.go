@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"toolhost.dev/sdk/tool"
+	"toolhost.dev/sdk/workspace/internal/journal"
 )
 
 // MaxFileSize is the size up to which tools read and write a file whole.
@@ -26,7 +27,7 @@ type Workspace struct {
 	given  []tool.Root
 	closed atomic.Bool
 
-	journal *Journal // nil: none
+	journal *journal.Journal // nil if writes are not recorded
 }
 
 type root struct {
@@ -64,7 +65,7 @@ func Open(roots []tool.Root) (*Workspace, error) {
 	return w, nil
 }
 
-// Roots gives the roots as they were given to [Open].
+// Roots returns the roots as they were given to [Open].
 func (w *Workspace) Roots() []tool.Root { return slices.Clone(w.given) }
 
 // Close frees the descriptors. Calls that still use the workspace fail.
@@ -101,7 +102,7 @@ func openTree(path string) (*tree, error) {
 	return &tree{dir: dir, probe: probe, info: info}, nil
 }
 
-// tree gives the root's directory. When the path names another directory by now
+// tree returns the root's directory. When the path names another directory by now
 // (the tree was moved away, or removed and made again), that one is opened; paths
 // resolved before keep the old one.
 func (r *root) tree() (*tree, error) {
@@ -132,10 +133,10 @@ func (t *tree) isAt(path string) (bool, error) {
 	return ok && was.Dev == st.Dev && was.Ino == st.Ino, nil
 }
 
-// root gives the root that decides about a canonical path: the longest that holds it.
+// root returns the root that decides about a canonical path: the longest that holds it.
 func (w *Workspace) root(abs string) *root {
 	for _, r := range w.roots {
-		if within(r.Path, abs) {
+		if r.Contains(abs) {
 			return r
 		}
 	}
@@ -144,16 +145,8 @@ func (w *Workspace) root(abs string) *root {
 
 // aboveRoot reports whether a root lies beneath the directory.
 func (w *Workspace) aboveRoot(dir string) bool {
-	return slices.ContainsFunc(w.roots, func(r *root) bool { return within(dir, r.Path) })
-}
-
-// within reports whether path is dir or lies beneath it; both are clean and absolute.
-func within(dir, path string) bool {
-	if dir == "/" {
-		return true
-	}
-	rest, ok := strings.CutPrefix(path, dir)
-	return ok && (rest == "" || rest[0] == '/')
+	beneath := tool.Root{Path: dir}
+	return slices.ContainsFunc(w.roots, func(r *root) bool { return beneath.Contains(r.Path) })
 }
 
 func (w *Workspace) describeRoots() string {

@@ -72,7 +72,7 @@ func (w *Written) Effect() tool.Effect {
 	return e
 }
 
-// WriteFile gives the file at p new content:
+// WriteFile replaces the content of the file at p, or creates the file:
 //
 //  1. The directory is opened, no symbolic link on the way, and what is there is
 //     compared with opt.Expect.

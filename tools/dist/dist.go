@@ -146,12 +146,12 @@ func (r *release) archive(goos, goarch string, pages map[string][]byte) error {
 		return err
 	}
 	defer os.RemoveAll(stage) //nolint:errcheck // it is a temporary directory
-	host, shim := "", ""
-	if goos == "linux" { // they have entry points of their own
-		host, shim = "-E "+project.HostEntry, "-E "+project.ShimEntry
+	linked := ""
+	if goos == "linux" { // host and shim have entry points of their own
+		linked = "-E " + project.Entry
 	}
 	binaries := []struct{ name, pkg, ldflags string }{
-		{"toolhost", "./host/cmd/toolhost", host}, {"toolhost-sandbox", "./host/cmd/toolhost-sandbox", ""}, {"toolhost-shim", "./host/cmd/toolhost-shim", shim},
+		{"toolhost", "./host/cmd/toolhost", linked}, {"toolhost-sandbox", "./host/cmd/toolhost-sandbox", ""}, {"toolhost-shim", "./host/cmd/toolhost-shim", linked},
 	}
 	for _, p := range r.Plugins {
 		binaries = append(binaries, struct{ name, pkg, ldflags string }{"plugins/" + p, "./plugins/" + p, ""})

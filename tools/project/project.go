@@ -27,11 +27,9 @@ type Project struct {
 	Plugins []string
 }
 
-// HostEntry is the entry point of bin/toolhost on Linux. It makes Go's runtime wake up less often.
-const HostEntry = "toolhost.dev/host/timerslack.Entry"
-
-// ShimEntry is the entry point of bin/toolhost-shim on Linux. It starts without Go's runtime.
-const ShimEntry = "main.entry"
+// Entry is the entry point of bin/toolhost and of bin/toolhost-shim on Linux. That of the host makes Go's runtime wake up less often;
+// that of the shim does without the runtime.
+const Entry = "main.entry"
 
 // Open describes the repository that holds the directory dir.
 func Open(dir string) (*Project, error) {

@@ -30,9 +30,9 @@ func (t *task) compile(programs ...program) error {
 
 func (t *task) build() error {
 	programs := []program{
-		{"./host/cmd/toolhost", "bin/toolhost", project.HostEntry},
+		{"./host/cmd/toolhost", "bin/toolhost", project.Entry},
 		{"./host/cmd/toolhost-sandbox", "bin/toolhost-sandbox", ""},
-		{"./host/cmd/toolhost-shim", "bin/toolhost-shim", project.ShimEntry},
+		{"./host/cmd/toolhost-shim", "bin/toolhost-shim", project.Entry},
 	}
 	for _, name := range t.Plugins {
 		programs = append(programs, program{"./plugins/" + name, "bin/plugins/" + name, ""})
@@ -69,7 +69,7 @@ func (t *task) copyManifests() error {
 func (t *task) demo() error { return t.run(nil, "./demo.sh") }
 
 func (t *task) bench() error {
-	if err := t.compile(program{"./bench", "bin/bench/bench", project.HostEntry}, program{"./bench/internal/bareplugin", "bin/bench/bareplugin", ""},
+	if err := t.compile(program{"./bench", "bin/bench/bench", ""}, program{"./bench/internal/bareplugin", "bin/bench/bareplugin", ""},
 		program{"./bench/internal/barehost", "bin/bench/barehost", ""}); err != nil {
 		return err
 	}

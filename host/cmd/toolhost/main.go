@@ -12,8 +12,6 @@ import (
 	"runtime/debug"
 	"sync/atomic"
 	"syscall"
-
-	_ "toolhost.dev/host/timerslack" // the program's entry point; see the Makefile
 )
 
 // Exit statuses; a native command's own status goes through as it is.

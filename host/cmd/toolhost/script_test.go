@@ -55,8 +55,8 @@ func build(dir string) error {
 	for out, pkg := range binaries {
 		c := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(dir, out), pkg) // as the Makefile does
 		c.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if entry := map[string]string{"toolhost": "toolhost.dev/host/timerslack.Entry", "toolhost-shim": "main.entry"}[out]; entry != "" && runtime.GOOS == "linux" {
-			c.Args[3] += " -E " + entry
+		if (out == "toolhost" || out == "toolhost-shim") && runtime.GOOS == "linux" {
+			c.Args[3] += " -E main.entry"
 		}
 		if b, err := c.CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: %w\n%s", pkg, err, b)

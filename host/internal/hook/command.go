@@ -101,7 +101,7 @@ func (c *Command) unwritable(workspace string) error {
 		}
 		for _, dir := range dirs {
 			for _, p := range []string{target, filepath.Clean(path)} {
-				if p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/") {
+				if (tool.Root{Path: dir}).Contains(p) {
 					return fmt.Errorf("%s is in %s, where tools may write, and it would run outside of their sandbox. Move it elsewhere", path, dir)
 				}
 			}

@@ -132,10 +132,7 @@ func follow(roots []tool.Root, path string) (target string, links bool, err erro
 // containing gives the innermost root that holds a path.
 func containing(roots []tool.Root, path string) (best tool.Root, ok bool) {
 	for _, r := range roots {
-		if path != r.Path && r.Path != "/" && !strings.HasPrefix(path, r.Path+"/") {
-			continue
-		}
-		if !ok || len(r.Path) > len(best.Path) {
+		if r.Contains(path) && (!ok || len(r.Path) > len(best.Path)) {
 			best, ok = r, true
 		}
 	}

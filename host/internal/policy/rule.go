@@ -11,6 +11,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"toolhost.dev/host/internal/script"
+	"toolhost.dev/sdk/tool"
 )
 
 // The kinds of permissions that are no tool's name.
@@ -232,8 +233,8 @@ func (g pathGlob) match(workspace, path string) bool {
 	if !g.relative {
 		return doublestar.MatchUnvalidated(g.glob, path)
 	}
-	rest, ok := strings.CutPrefix(path, strings.TrimSuffix(workspace, "/")+"/")
-	return ok && doublestar.MatchUnvalidated(g.glob, rest)
+	rel, ok := tool.Root{Path: workspace}.Rel(path)
+	return ok && rel != "." && doublestar.MatchUnvalidated(g.glob, rel)
 }
 
 func (r *Rule) matchDomains(p *part) bool {

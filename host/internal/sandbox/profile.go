@@ -171,7 +171,7 @@ func searched(path, home string) []string {
 	var dirs []string
 	for _, dir := range filepath.SplitList(path) {
 		dir = filepath.Clean(dir)
-		if !filepath.IsAbs(dir) || dir == "/" || home == dir || strings.HasPrefix(home, dir+"/") {
+		if !filepath.IsAbs(dir) || dir == "/" || (tool.Root{Path: dir}).Contains(home) {
 			continue
 		}
 		dirs = append(dirs, dir)

@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -12,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+
+	"toolhost.dev/sdk/lines"
 )
 
 const (
@@ -21,17 +22,17 @@ const (
 
 func killGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }
 
-// scanLines calls f for every line of r until its end. A line longer than
-// maxLogLine is cut, never an error: nothing a plugin writes stops the reading.
+// scanLines calls f for every line of r until its end, empty lines excepted. It cuts a line that
+// is longer than maxLogLine, so nothing that a plugin writes stops the reading.
 func scanLines(r io.Reader, f func([]byte)) {
-	in := bufio.NewReaderSize(r, maxLogLine)
+	in := lines.NewReader(r, maxLogLine)
 	for {
-		line, err := in.ReadSlice('\n')
-		if l := bytes.TrimRight(line, "\r\n"); len(l) > 0 {
+		line, err := in.Read()
+		if l := bytes.TrimRight(line, "\r"); len(l) > 0 {
 			f(l)
 		}
-		for errors.Is(err, bufio.ErrBufferFull) {
-			_, err = in.ReadSlice('\n')
+		if tooLong := (*lines.TooLongError)(nil); errors.As(err, &tooLong) {
+			err = tooLong.Err
 		}
 		if err != nil {
 			return

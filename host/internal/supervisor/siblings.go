@@ -111,8 +111,9 @@ func (s *siblings) close(grace time.Duration) {
 // made again is another. What is in the plugin's state directory it can reach anyway.
 func identify(roots []tool.Root, stateDir string) string {
 	var key strings.Builder
+	state := tool.Root{Path: stateDir}
 	for _, r := range roots {
-		if stateDir != "" && strings.HasPrefix(r.Path, stateDir+string(os.PathSeparator)) {
+		if rel, ok := state.Rel(r.Path); ok && rel != "." {
 			continue
 		}
 		var st syscall.Stat_t

@@ -12,7 +12,7 @@ import (
 	"toolhost.dev/sdk"
 )
 
-// environment gives that of a session's commands, which is not to be changed.
+// environment returns the environment of a session's commands. The caller must not change it.
 func (b *bash) environment(ctx context.Context, call *sdk.Call, shells *shell.Runner, state *session.State, r *report) []string {
 	own := os.Environ()
 	var login []string
@@ -26,7 +26,7 @@ func (b *bash) environment(ctx context.Context, call *sdk.Call, shells *shell.Ru
 	return b.environ.of(own, login, commands)
 }
 
-// loginEnvironment gives what the login shell adds, and asks it the first time.
+// loginEnvironment returns what the login shell adds, and asks it the first time.
 func (b *bash) loginEnvironment(ctx context.Context, shells *shell.Runner, state *session.State, r *report, own []string) []string {
 	if state.Login != nil {
 		return *state.Login

@@ -29,7 +29,7 @@ type host struct {
 	warm   bool   // each call is to find a shell that is ready
 }
 
-// idle gives the shells that wait for a command.
+// idle returns the shells that wait for a command.
 func (h *host) idle() []int {
 	if h.bash == nil || h.bash.runner == nil {
 		return nil
@@ -93,7 +93,7 @@ func noneLeft(t *testing.T) {
 	}
 }
 
-// ours gives the processes below this one, and those marked by a call of it, except
+// ours returns the processes below this one, and those marked by a call of it, except
 // those in our own session, which the tests themselves start.
 func ours() []string {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")

@@ -18,7 +18,7 @@ import (
 // Version of the plugin.
 const Version = "0.1.0"
 
-// Plugin gives the plugin. Nothing runs and nothing is written before the first call.
+// Plugin returns the plugin. Nothing runs and nothing is written before the first call.
 func Plugin() sdk.Plugin {
 	return newBash().plugin()
 }
@@ -72,7 +72,7 @@ type bash struct {
 	closed bool
 }
 
-// shells gives the runner, which is made at the first call.
+// shells returns the runner, which is made at the first call.
 func (b *bash) shells() (*shell.Runner, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

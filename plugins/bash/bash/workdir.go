@@ -71,15 +71,14 @@ func isDir(path string) bool {
 	return path != "" && err == nil && info.IsDir()
 }
 
-// nearestRoot gives the innermost existing root that path was in, else any that exists.
+// nearestRoot returns the innermost existing root that path was in, else any that exists.
 func nearestRoot(roots []tool.Root, path string) (string, bool) {
 	best, inside := "", false
 	for _, r := range roots {
 		if !isDir(r.Path) {
 			continue
 		}
-		rel, err := filepath.Rel(r.Path, path)
-		in := err == nil && filepath.IsLocal(rel)
+		in := r.Contains(path)
 		if best == "" || in && (!inside || len(r.Path) > len(best)) {
 			best, inside = r.Path, in
 		}

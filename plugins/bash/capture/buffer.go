@@ -74,7 +74,7 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// kept gives the head and the tail in order.
+// kept returns the head and the tail in order.
 func (b *Buffer) kept() (head, tail []byte) {
 	tail = make([]byte, 0, len(b.tail))
 	tail = append(tail, b.tail[b.next:]...)
@@ -141,7 +141,7 @@ type Text struct {
 	Path string
 }
 
-// Text gives the stream in at most limit characters. It is the end of the spilling:
+// Text returns the stream in at most limit characters. It is the end of the spilling:
 // call it once, when nothing is written any more.
 func (b *Buffer) Text(limit int) Text {
 	b.mu.Lock()
@@ -150,7 +150,7 @@ func (b *Buffer) Text(limit int) Text {
 	return b.text(limit)
 }
 
-// Peek gives what was written so far, as Text does, of a stream that goes on.
+// Peek returns what was written so far, as Text does, of a stream that goes on.
 func (b *Buffer) Peek(limit int) Text {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -164,7 +164,7 @@ func (b *Buffer) Close() {
 	b.closeSpill()
 }
 
-// Tail gives the last lines of what was written so far, at most [Half] bytes. path is the
+// Tail returns the last lines of what was written so far, at most [Half] bytes. path is the
 // file with the whole, if there is one.
 func (b *Buffer) Tail(lines int) (text, path string) {
 	b.mu.Lock()

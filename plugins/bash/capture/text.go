@@ -9,7 +9,7 @@ import (
 // lineReach is how far from a limit a line's end is looked for.
 const lineReach = 2048
 
-// cutEnd gives at most n bytes from the beginning of b: whole lines where their
+// cutEnd returns at most n bytes from the beginning of b: whole lines where their
 // ends are near the limit, else whole runes.
 func cutEnd(b []byte, n int) []byte {
 	if n >= len(b) {
@@ -22,7 +22,7 @@ func cutEnd(b []byte, n int) []byte {
 	return b[:len(b)-partialRune(b)]
 }
 
-// cutStart gives at most n bytes from the end of b, as cutEnd from the beginning.
+// cutStart returns at most n bytes from the end of b, as cutEnd from the beginning.
 func cutStart(b []byte, n int) []byte {
 	if n >= len(b) {
 		return b
@@ -40,7 +40,7 @@ func cutStart(b []byte, n int) []byte {
 	return b
 }
 
-// partialRune gives how many bytes at the end of b begin a rune that goes on after b.
+// partialRune returns how many bytes at the end of b begin a rune that goes on after b.
 func partialRune(b []byte) int {
 	for k := 1; k <= min(len(b), utf8.UTFMax-1); k++ {
 		if tail := b[len(b)-k:]; utf8.RuneStart(tail[0]) {

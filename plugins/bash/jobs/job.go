@@ -117,7 +117,7 @@ func (j *Job) Wait(ctx context.Context) {
 // Kill kills all of the job and waits until it is gone.
 func (j *Job) Kill() { j.Process.Kill() }
 
-// Tail gives the last lines of a stream, with the files that hold all of it.
+// Tail returns the last lines of a stream, with the files that hold all of it.
 func Tail(stream []*capture.Buffer, lines int) (text string, files []string) {
 	for i, b := range stream {
 		if i > 0 && b.Size() == 0 {

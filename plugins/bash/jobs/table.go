@@ -99,7 +99,7 @@ func (t *Table) newID() string {
 	}
 }
 
-// Get gives the job of that id if it is of the session, else nil.
+// Get returns the job of that id if it is of the session, else nil.
 func (t *Table) Get(session, id string) *Job {
 	for _, j := range t.List(session) {
 		if j.ID == id {
@@ -109,7 +109,7 @@ func (t *Table) Get(session, id string) *Job {
 	return nil
 }
 
-// List gives the session's jobs, oldest first.
+// List returns the session's jobs, oldest first.
 func (t *Table) List(session string) []*Job {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -190,7 +190,7 @@ func haveChildren() bool {
 	return !errors.Is(err, unix.ECHILD)
 }
 
-// of gives the keeper's trees.
+// of returns the keeper's trees.
 func (c *children) of(k *Keeper) []*Tree {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -222,7 +222,7 @@ func (t *Tree) Over(started bool) bool {
 // ending reports whether nothing is left of the tree but a command that has only to end.
 func (t *Tree) ending() bool { return t.over && !t.ended }
 
-// Alive gives the processes of the tree that run, after waiting for those of them
+// Alive returns the processes of the tree that run, after waiting for those of them
 // that have ended.
 func (t *Tree) Alive() []int {
 	family.mu.Lock()
@@ -272,7 +272,7 @@ func (t *Tree) signal(kill bool) {
 	}
 }
 
-// kin gives the processes that belong to t, and, when they can come from no other
+// kin returns the processes that belong to t, and, when they can come from no other
 // command, the orphans younger than t that nothing else tells where they belong.
 func (c *children) kin(t *Tree, procs []stat) []stat {
 	found := t.members(procs)
@@ -293,7 +293,7 @@ func (c *children) kin(t *Tree, procs []stat) []stat {
 	return found
 }
 
-// strays gives the orphans, with their descendants, that belong to no tree.
+// strays returns the orphans, with their descendants, that belong to no tree.
 func (c *children) strays(procs []stat) []stat {
 	claimed := make(map[int]bool)
 	for _, t := range c.trees {

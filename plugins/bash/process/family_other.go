@@ -71,7 +71,7 @@ func (c *children) of(k *Keeper) []*Tree {
 
 func (c *children) endStrays() {}
 
-// Alive gives the tree's process group while there is a process in it. What left
+// Alive returns the tree's process group while there is a process in it. What left
 // the group is not known here.
 func (t *Tree) Alive() []int {
 	if syscall.Kill(-t.pid, 0) != nil {

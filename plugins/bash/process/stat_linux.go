@@ -27,7 +27,7 @@ type stat struct {
 	birth                 uint64 // in clock ticks since boot
 }
 
-// snapshot gives all processes that can be seen. Those that end meanwhile are left out.
+// snapshot returns all processes that can be seen. Those that end meanwhile are left out.
 func snapshot() []stat {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -104,7 +104,7 @@ func readStat(pid int) (stat, error) {
 	return s, nil
 }
 
-// adopted gives the children of this process's first thread. They are the orphans that came to
+// adopted returns the children of this process's first thread. They are the orphans that came to
 // the process: the kernel gives them to the first thread that lives, Go's lives as long as the
 // process, and keepers start nothing on it.
 func adopted() ([]int, error) {
@@ -161,7 +161,7 @@ func ticks() uint64 {
 	return uint64(now.Nano()) / (1e9 / ticksPerSecond)
 }
 
-// members gives the processes that belong to the tree.
+// members returns the processes that belong to the tree.
 func (t *Tree) members(procs []stat) []stat {
 	return descend(procs, func(p stat) bool {
 		if p.birth < t.birth || p.pid == t.pid && t.birth != 0 && p.birth != t.birth {
@@ -177,7 +177,7 @@ func marked(pid int, mark string) bool {
 	return err == nil && bytes.Contains(append([]byte{0}, env...), []byte("\x00"+mark+"\x00"))
 }
 
-// descend gives the processes that are in, and their descendants.
+// descend returns the processes that are in, and their descendants.
 func descend(procs []stat, in func(stat) bool) []stat {
 	below := make(map[int][]stat, len(procs))
 	for _, p := range procs {

@@ -17,7 +17,7 @@ const (
 	StatusFD = 209
 )
 
-// Read gives the commands that read the next n parts of a file, each with a NUL at its end,
+// Read returns the commands that read the next n parts of a file, each with a NUL at its end,
 // into an array. It is no matter of the user's IFS.
 func Read(fd, n int, name string) string {
 	return fmt.Sprintf(`\builtin mapfile -n %d -td "" -u %d %s;`, n, fd, name)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// differing gives what a new shell that is started with an environment has to unset and declare
+// differing returns what a new shell that is started with an environment has to unset and declare
 // to have these variables. Most of them it has as they are to be, by the environment or by itself: those are
 // left alone, which takes a quarter off its start.
 func (n *Snapshot) differing(env map[string]string) (unset []string, declarations string) {

@@ -8,57 +8,59 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// maxInert bounds the commands that are looked at, in bytes.
-const maxInert = 4096
+// maxStateless is the length of the longest command that Kind examines, in bytes.
+const maxStateless = 4096
 
-// Kind is what is certain of a command before it runs.
+// Kind classifies a command by what is certain of it before it runs. Each kind includes the
+// promises of the one before it.
 type Kind int
 
 // The kinds.
 const (
-	// Ordinary is a command that may do anything.
+	// Ordinary is a command that may do anything. Its shell reports the state at its end.
 	Ordinary Kind = iota
-	// Inert is one that leaves the state of a shell as it is, but for its last status: it only
-	// starts programs, or changes a shell of its own, as one in parentheses is. Ordinary ones tell
-	// the state at their end.
-	Inert
-	// Settled is an inert one whose shell has waited for all that it started itself. What its
-	// programs have left behind has no parent any more.
-	Settled
-	// Alone is a settled one that starts nothing: what it runs is in the shell.
-	Alone
+	// Stateless is a command that changes nothing in the shell's state but the last exit status.
+	// It only starts programs, or changes a shell of its own, such as a subshell.
+	Stateless
+	// NoBackground is a stateless command whose shell waits for every process that it starts
+	// itself. Processes that those programs leave behind have no parent any more.
+	NoBackground
+	// BuiltinOnly is a command without background processes that starts no process at all: it
+	// runs only builtins, within the shell.
+	BuiltinOnly
 )
 
-// Kind tells of what kind a command is, for a shell with the state. What is not plainly of
-// another kind is ordinary.
+// Kind returns the kind of a command for a shell with the state s. It returns Ordinary in case of
+// doubt.
 func (s *State) Kind(command string) Kind {
-	if len(command) > maxInert || strings.HasSuffix(strings.TrimRight(command, "\n"), `\`) || s.aliases() || s.Defines("builtin") {
+	if len(command) > maxStateless || strings.HasSuffix(strings.TrimRight(command, "\n"), `\`) || s.aliases() || s.Defines("builtin") {
 		return Ordinary
 	}
 	if name, plain := plainWords(command); plain && s.changesNothing(name) { // this needs no parser, which takes longer than all the rest
 		if isHarmless(name) {
-			return Alone
+			return BuiltinOnly
 		}
-		return Settled
+		return NoBackground
 	}
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(command), "")
-	if err != nil || len(file.Stmts) == 0 || !s.inert(file.Stmts) {
+	if err != nil || len(file.Stmts) == 0 || !s.stateless(file.Stmts) {
 		return Ordinary
 	}
 	switch shows, leaves, starts := look(file); {
 	case shows:
 		return Ordinary
 	case leaves:
-		return Inert
+		return Stateless
 	case starts:
-		return Settled
+		return NoBackground
 	}
-	return Alone
+	return BuiltinOnly
 }
 
-// look tells of a command that is inert. shows: it plainly shows, be it in a shell of its own, what the
-// shell of an inert command does not have as it must be: the last status, the seconds since it
-// began, and which variables there are. leaves: its shell may have children at its end. starts: it may have any.
+// look examines a stateless command. shows reports whether it prints something that the shell of a
+// stateless command does not have right, also within a subshell: the last status, the seconds
+// since the start, or the set of variables. leaves reports whether its shell may have children at
+// its end, and starts whether it may have any at all.
 func look(file *syntax.File) (shows, leaves, starts bool) {
 	syntax.Walk(file, func(n syntax.Node) bool {
 		switch n := n.(type) {
@@ -85,7 +87,7 @@ func look(file *syntax.File) (shows, leaves, starts bool) {
 	return shows, leaves, starts
 }
 
-// shown reports whether a parameter is one of those.
+// shown reports whether the shell of a stateless command has another value for a parameter.
 func shown(name string) bool {
 	return name == "?" || name == "_" || name == "SECONDS" || strings.HasPrefix(name, "BASH") || private(name)
 }
@@ -95,30 +97,30 @@ func (s *State) aliases() bool {
 	return s.Snapshot != nil && strings.Contains(s.Snapshot.Variables, "declare -A BASH_ALIASES=([")
 }
 
-func (s *State) inert(stmts []*syntax.Stmt) bool {
-	return !slices.ContainsFunc(stmts, func(st *syntax.Stmt) bool { return !s.inertStmt(st) })
+func (s *State) stateless(stmts []*syntax.Stmt) bool {
+	return !slices.ContainsFunc(stmts, func(st *syntax.Stmt) bool { return !s.statelessStmt(st) })
 }
 
-func (s *State) inertStmt(st *syntax.Stmt) bool {
+func (s *State) statelessStmt(st *syntax.Stmt) bool {
 	if st.Coprocess || st.Disown {
 		return false
 	}
 	for _, r := range st.Redirs {
-		if r.N != nil && strings.HasPrefix(r.N.Value, "{") || r.Word != nil && !s.inertParts(r.Word.Parts) || r.Hdoc != nil && !s.inertParts(r.Hdoc.Parts) {
+		if r.N != nil && strings.HasPrefix(r.N.Value, "{") || r.Word != nil && !s.statelessParts(r.Word.Parts) || r.Hdoc != nil && !s.statelessParts(r.Hdoc.Parts) {
 			return false
 		}
 	}
 	switch c := st.Cmd.(type) {
 	case *syntax.CallExpr:
-		return len(c.Assigns) == 0 && len(c.Args) > 0 && s.changesNothing(c.Args[0].Lit()) && !evaluates(c.Args) && !slices.ContainsFunc(c.Args, func(w *syntax.Word) bool { return !s.inertParts(w.Parts) })
+		return len(c.Assigns) == 0 && len(c.Args) > 0 && s.changesNothing(c.Args[0].Lit()) && !evaluates(c.Args) && !slices.ContainsFunc(c.Args, func(w *syntax.Word) bool { return !s.statelessParts(w.Parts) })
 	case *syntax.BinaryCmd:
-		return s.inertStmt(c.X) && s.inertStmt(c.Y)
+		return s.statelessStmt(c.X) && s.statelessStmt(c.Y)
 	case *syntax.Subshell:
 		return true
 	case *syntax.Block:
-		return s.inert(c.Stmts)
+		return s.stateless(c.Stmts)
 	case *syntax.TimeClause:
-		return c.Stmt != nil && s.inertStmt(c.Stmt)
+		return c.Stmt != nil && s.statelessStmt(c.Stmt)
 	}
 	return false
 }
@@ -138,7 +140,7 @@ func evaluates(args []*syntax.Word) bool {
 }
 
 // inertParts reports whether the expansion of a word changes nothing.
-func (s *State) inertParts(parts []syntax.WordPart) bool {
+func (s *State) statelessParts(parts []syntax.WordPart) bool {
 	for _, part := range parts {
 		switch p := part.(type) {
 		case *syntax.Lit, *syntax.SglQuoted, *syntax.ProcSubst:
@@ -147,7 +149,7 @@ func (s *State) inertParts(parts []syntax.WordPart) bool {
 				return false
 			}
 		case *syntax.DblQuoted:
-			if !s.inertParts(p.Parts) {
+			if !s.statelessParts(p.Parts) {
 				return false
 			}
 		case *syntax.ParamExp:

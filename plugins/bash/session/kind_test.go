@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-func TestInert(t *testing.T) {
+func TestStateless(t *testing.T) {
 	for _, c := range []string{
 		"true", "go test ./...", "ls -l | head -3 && echo done", "cd-to x", "(cd /; x=1)", "echo $HOME \"${#x}\" '$x'", "cat <<E\n$x\nE", "cat <<<$x >out 2>&1", "git status; git log &",
 		"echo $(x=1; echo $x)", "diff <(ls a) <(ls b)", "time make", "! grep -q x f", "{ ls; pwd; }", "./configure --prefix=/usr", "[ -f x ] && echo x", "tool:read x", "echo a=1", "# nothing\ntrue",
 	} {
 		if (&State{}).Kind(c) == Ordinary {
-			t.Errorf("%q is inert", c)
+			t.Errorf("%q is stateless", c)
 		}
 	}
 	for _, c := range []string{
@@ -23,10 +23,10 @@ func TestInert(t *testing.T) {
 		"for x in a; do :; done", "while read x; do :; done", "case a in a) x=1;; esac", "if x=1; then :; fi", "[[ a =~ a ]]", "coproc ls", "ls {fd}>f", "echo ${x:=1}", "echo $((x=1))", "echo ${!x}", "echo ${a[x=1]}",
 		"echo \"${x:=1}\"", "cat <<E\n${x:=1}\nE", "cat <${x:=1}", "echo $?", "echo \"$?\"", "echo $BASH_COMMAND", "trap 'x=1' USR1", "wait", "exit", "return", "\\cd /", "'cd' /", "c\"d\" /", "$x", "`echo cd` /", "{ x=1; }",
 		"ls \\", "ls \\\n", "echo 'unclosed", "cat <<E\nx", "echo ${ x=1; }", "time x=1", "! cd /", "enable -n cd", "[ -v 'x[y=1]' ]", "test -v x[y=1]", "[ '-v' x ]", "test \"-R\" x", "[ \\-v x ]", "hash -r", "kill 1",
-		"echo " + strings.Repeat("x", maxInert),
+		"echo " + strings.Repeat("x", maxStateless),
 	} {
 		if (&State{}).Kind(c) != Ordinary {
-			t.Errorf("%q is not inert", c)
+			t.Errorf("%q is not stateless", c)
 		}
 	}
 	for name, n := range map[string]Snapshot{
@@ -40,17 +40,17 @@ func TestInert(t *testing.T) {
 			t.Error(name)
 		}
 	}
-	if s := (State{Snapshot: &Snapshot{Variables: "declare -A BASH_ALIASES=()\ndeclare -x x=\"-n\"\n", Functions: "lsx () \n"}}); s.Kind("ls $x") != Settled {
+	if s := (State{Snapshot: &Snapshot{Variables: "declare -A BASH_ALIASES=()\ndeclare -x x=\"-n\"\n", Functions: "lsx () \n"}}); s.Kind("ls $x") != NoBackground {
 		t.Error("an ordinary state")
 	}
 }
 
-// TestSettled: what a shell may have as its child at its end is not settled.
-func TestSettled(t *testing.T) {
+// TestNoBackground checks that a command whose shell may have children at its end has not the kind NoBackground.
+func TestNoBackground(t *testing.T) {
 	for c, want := range map[string]Kind{
-		"true": Alone, "echo a b": Alone, "echo \"$x\" 'y' >f 2>&1 && [ -f f ] || pwd; ! false": Alone, "cat <<<x | cat": Settled, "echo x | :": Settled, "echo $(:)": Settled, "(:)": Settled, "{ echo x; }": Alone, "echo x\nls": Settled, "time echo": Alone,
-		"ls -l a=b,c ./x": Settled, "ls | cat && (cd /; ls)": Settled, "echo $(ls) >f 2>&1": Settled, "time ls": Settled, "{ ls; }": Settled, "cat <<<x": Settled,
-		"ls &": Inert, "ls & true": Inert, "(ls &)": Inert, "echo $(ls & true)": Inert, "cat <(ls)": Inert, "ls > >(cat)": Inert, "{ ls | cat & }": Inert, "cat <<E\n$(ls &)\nE": Inert,
+		"true": BuiltinOnly, "echo a b": BuiltinOnly, "echo \"$x\" 'y' >f 2>&1 && [ -f f ] || pwd; ! false": BuiltinOnly, "cat <<<x | cat": NoBackground, "echo x | :": NoBackground, "echo $(:)": NoBackground, "(:)": NoBackground, "{ echo x; }": BuiltinOnly, "echo x\nls": NoBackground, "time echo": BuiltinOnly,
+		"ls -l a=b,c ./x": NoBackground, "ls | cat && (cd /; ls)": NoBackground, "echo $(ls) >f 2>&1": NoBackground, "time ls": NoBackground, "{ ls; }": NoBackground, "cat <<<x": NoBackground,
+		"ls &": Stateless, "ls & true": Stateless, "(ls &)": Stateless, "echo $(ls & true)": Stateless, "cat <(ls)": Stateless, "ls > >(cat)": Stateless, "{ ls | cat & }": Stateless, "cat <<E\n$(ls &)\nE": Stateless,
 		"x=1": Ordinary, "cd": Ordinary, "cd /": Ordinary, "-x y": Ordinary, " ": Ordinary, "a=b c": Ordinary, "wait x": Ordinary,
 	} {
 		if got := (&State{}).Kind(c); got != want {
@@ -63,12 +63,12 @@ func TestSettled(t *testing.T) {
 		}
 	}
 	for _, c := range []string{"(set -e; ls)", "(export x=1; ls)", "(declare -p x)", "(. lib; ls)", "(trap 'echo x' EXIT; ls)"} {
-		if got := (&State{}).Kind(c); got != Settled {
+		if got := (&State{}).Kind(c); got != NoBackground {
 			t.Errorf("%q is %d", c, got)
 		}
 	}
 	if s := (State{Snapshot: &Snapshot{Functions: "builtin () \n{ \n    :\n}\n"}}); s.Kind("ls") != Ordinary {
-		t.Error("the end of an inert command is not what a session has made of builtin")
+		t.Error("the end of a stateless command is not what a session has made of builtin")
 	}
 }
 
@@ -118,9 +118,9 @@ func TestBuiltins(t *testing.T) {
 	}
 }
 
-// TestInertChangesNothing makes commands at random, and compares what bash says of itself
-// before and after those that are said to be inert.
-func TestInertChangesNothing(t *testing.T) {
+// TestStatelessChangesNothing makes commands at random, and compares what bash says of itself
+// before and after those that are said to be stateless.
+func TestStatelessChangesNothing(t *testing.T) {
 	const seed = 11
 	r := rand.New(rand.NewPCG(seed, seed))
 	pieces := []string{
@@ -155,7 +155,7 @@ func TestInertChangesNothing(t *testing.T) {
 		tried = append(tried, command)
 	}
 	if len(tried) < 90 {
-		t.Fatalf("only %d commands are inert", len(tried))
+		t.Fatalf("only %d commands are stateless", len(tried))
 	}
 	const script = `snapshot() {
 	declare -p | grep -vE "^declare -[^ ]+ ($1)(=|\$)"; declare -f; declare -F; shopt -p; set +o; alias; umask; pwd; trap; dirs -l

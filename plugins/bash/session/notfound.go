@@ -10,7 +10,7 @@ const notFound = `command_not_found_handle ()
         : toolhost;
 `
 
-// CommandNotFound gives the commands that define the handler, unless the session has
+// CommandNotFound returns the commands that define the handler, unless the session has
 // its own: a command that is named like a tool is that tool, also when the PATH was
 // changed. dir holds the programs of the tools, and program answers for any of them. The
 // message is bash's.

@@ -17,7 +17,7 @@ var optionsKept = []string{"allexport", "braceexpand", "keyword", "noclobber", "
 // the variable BASH_COMPAT stands for.
 var shoptNotKept = regexp.MustCompile(`^(extdebug|login_shell|restricted_shell|compat\d+)$`)
 
-// Script gives the commands that make a new shell, started with base as its
+// Script returns the commands that make a new shell, started with base as its
 // environment, what the session's last one was; extra is run last. Their status is 0.
 func (s *State) Script(base []string, extra string) string {
 	var w strings.Builder
@@ -56,7 +56,7 @@ func (s *State) Script(base []string, extra string) string {
 	return w.String()
 }
 
-// Begin gives the commands that come between the state's script and the command: what
+// Begin returns the commands that come between the state's script and the command: what
 // must not be older than the command, then extra. They set the EXIT trap, which must be
 // without single quotes. Their status is that of the session's last command.
 func (s *State) Begin(exitTrap, extra string) string {
@@ -70,20 +70,21 @@ func (s *State) Begin(exitTrap, extra string) string {
 	return w.String()
 }
 
-// BeginInert is Begin for a command that is not [Ordinary]: it needs extra, and nothing that only a
+// BeginStateless is Begin for a command that is not [Ordinary]: it needs extra, and nothing that only a
 // shell can see.
-func (s *State) BeginInert(extra string) string {
+func (s *State) BeginStateless(extra string) string {
 	if s.Snapshot != nil && strings.Contains(s.Snapshot.Options, "allexport") {
 		return `\builtin export -n BASH_EXECUTION_STRING; ` + extra
 	}
 	return extra
 }
 
-// EndInert ends a shell that has run an inert command, with its exit status in __toolhost_status.
-const EndInert = `\builtin exit "$__toolhost_status"`
+// EndStateless ends a shell after a stateless command, with the exit status in __toolhost_status.
+const EndStateless = `\builtin exit "$__toolhost_status"`
 
-// EndSettled is EndInert for a command that is [Settled] or [Alone]: its exit status is told first.
-var EndSettled = fmt.Sprintf(`\builtin printf "%%s\0" "$__toolhost_status" >&%d; `, StatusFD) + EndInert
+// EndNoBackground is EndStateless for a command of kind [NoBackground] or [BuiltinOnly]: the shell
+// reports the exit status first.
+var EndNoBackground = fmt.Sprintf(`\builtin printf "%%s\0" "$__toolhost_status" >&%d; `, StatusFD) + EndStateless
 
 // ParseStatus reads what a shell wrote to [StatusFD].
 func ParseStatus(b []byte) (status int, ok bool) {
@@ -129,7 +130,7 @@ func isName(s string) bool {
 	return s != ""
 }
 
-// variables gives those of an environment that a shell can name.
+// variables returns those of an environment that a shell can name.
 func variables(env []string) map[string]string {
 	m := make(map[string]string, len(env))
 	for _, e := range env {

@@ -33,7 +33,7 @@ const magic = "toolhost-bash-session-2"
 // ErrState is given for bytes that [State.Encode] did not make.
 var ErrState = errors.New("session: the state is not in a form that is known here")
 
-// Encode gives the state as bytes. Nothing in it has a NUL byte: the shell has none.
+// Encode returns the state as bytes. Nothing in it has a NUL byte: the shell has none.
 func (s *State) Encode() []byte {
 	f := []string{magic, strconv.Itoa(s.Last), strconv.Itoa(len(s.Base))}
 	f = append(f, s.Base...)
@@ -50,7 +50,7 @@ func (s *State) Encode() []byte {
 	return []byte(b + "\x00" + checksum(b))
 }
 
-// Decode gives the state that Encode made bytes of. No bytes are a new session.
+// Decode returns the state that Encode made bytes of. No bytes are a new session.
 func Decode(b []byte) (State, error) {
 	if len(b) == 0 {
 		return State{}, nil
@@ -84,7 +84,7 @@ func SameButLast(a, b []byte) bool {
 	return bytes.Equal(a, b) || bytes.Equal(withoutLast(a), withoutLast(b))
 }
 
-// withoutLast gives what is between the last status and the checksum.
+// withoutLast returns what is between the last status and the checksum.
 func withoutLast(b []byte) []byte {
 	for range 2 {
 		_, b, _ = bytes.Cut(b, []byte{0})

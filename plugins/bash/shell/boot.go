@@ -25,7 +25,7 @@ const (
 // does not read before it is awake: the kernel has one that is killed in a read take
 // the byte with it, and it would seem to have run the command. The shell tells its state at
 // the end of the command, or, when that calls exit, in the EXIT trap; a trap that the
-// command sets itself runs after the first and replaces the second. After an inert command
+// command sets itself runs after the first and replaces the second. After a stateless command
 // it ends before that.
 var boot = strings.Join([]string{
 	`{`, session.Read(session.ScriptFD, 1, "__toolhost_script"),
@@ -45,11 +45,11 @@ var boot = strings.Join([]string{
 // begun closes the private files that a command of that kind would hand on to what it starts, and with
 // stdin takes standard input from the file made for that.
 func begun(s *session.State, kind session.Kind, stdin bool) string {
-	if s.Defines("exec") || kind == session.Alone && !stdin {
+	if s.Defines("exec") || kind == session.BuiltinOnly && !stdin {
 		return ""
 	}
 	files := closeFiles
-	if kind < session.Settled {
+	if kind < session.NoBackground {
 		files = closeAllFiles
 	}
 	if stdin {
@@ -64,19 +64,19 @@ var (
 	takeStdin     = fmt.Sprintf(`\exec <&%d`, stdinFD)
 )
 
-// begin gives what a shell reads when it is woken, each with a NUL byte at its end: what it runs before the command,
+// begin returns what a shell reads when it is woken, each with a NUL byte at its end: what it runs before the command,
 // the command, and what it runs after it if that is another end than telling the state.
 func begin(c *Command, stdin bool) string {
 	extra := begun(&c.State, c.kind, stdin)
-	if c.kind != session.Alone { // which has nothing that could call a tool
-		extra = lend(c.Tools) + extra
+	if c.kind != session.BuiltinOnly { // which has nothing that could call a tool
+		extra = grant(c.Tools) + extra
 	}
 	first, end := "", ""
 	switch c.kind {
-	case session.Settled, session.Alone:
-		first, end = c.State.BeginInert(extra), session.EndSettled
-	case session.Inert:
-		first, end = c.State.BeginInert(extra), session.EndInert
+	case session.NoBackground, session.BuiltinOnly:
+		first, end = c.State.BeginStateless(extra), session.EndNoBackground
+	case session.Stateless:
+		first, end = c.State.BeginStateless(extra), session.EndStateless
 	case session.Ordinary:
 		first = c.State.Begin(exitTrap, extra)
 	}

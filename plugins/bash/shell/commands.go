@@ -33,7 +33,7 @@ func socketFD(c *tool.Commands) (fd int, ok bool) {
 	return fd, ok && err == nil
 }
 
-// commandsSocket gives the descriptor to pass on to a shell, nil when there is none.
+// commandsSocket returns the descriptor to pass on to a shell, nil when there is none.
 func commandsSocket(c *tool.Commands) *os.File {
 	fd, ok := socketFD(c)
 	if !ok {
@@ -47,8 +47,8 @@ func commandsSocket(c *tool.Commands) *os.File {
 	return inherited.files[fd]
 }
 
-// lends gives the commands that let a shell, and what it starts, call tools once it has a token.
-func lends(c *tool.Commands) string {
+// grants returns the commands that let a shell, and what it starts, call tools once it has a token.
+func grants(c *tool.Commands) string {
 	if c == nil {
 		return ""
 	}
@@ -60,15 +60,15 @@ func lends(c *tool.Commands) string {
 	return fmt.Sprintf("\\builtin printf -v %[1]s %%s %[2]s; \\builtin export %[1]s %[3]s\n", tool.CommandsEnv, path, tool.CallEnv)
 }
 
-// lend gives the command that sets the token, in a shell that was made with [lends].
-func lend(c *tool.Commands) string {
+// grant returns the command that sets the token, in a shell that was made with [grants].
+func grant(c *tool.Commands) string {
 	if c == nil {
 		return ""
 	}
 	return `\builtin printf -v ` + tool.CallEnv + ` %s ` + session.Quote(c.Token) + `; ` // an assignment to what is read-only would end the shell
 }
 
-// handler gives the commands that have a command that is not there be a tool of that name.
+// handler returns the commands that make the shell call the tool of that name for an unknown command.
 func handler(c *tool.Commands) string {
 	if c == nil {
 		return ""

@@ -60,7 +60,7 @@ func taken(name string) bool {
 		!strings.HasPrefix(name, "BASH_FUNC_") // functions of the shell that started the host
 }
 
-// Environment gives the environment for commands, made of that of this process.
+// Environment returns the environment for commands, made of that of this process.
 func Environment(own []string) []string {
 	env := make([]string, 0, len(own)+len(quiet)+3) // with room for what is added later
 	ssh := "ssh"

@@ -23,8 +23,8 @@ var found struct {
 	on, path string // on which PATH
 }
 
-// Find gives the path of the first bash on PATH. What it has found it gives as long as
-// that is there, on the same PATH.
+// Find returns the path of the first bash on PATH. It keeps the result while that file exists and
+// PATH stays the same.
 func Find() (string, error) {
 	found.Lock()
 	defer found.Unlock()
@@ -40,7 +40,7 @@ func Find() (string, error) {
 	return path, nil
 }
 
-// Users gives the shell that the user has chosen, by $SHELL or the password file;
+// Users returns the shell that the user has chosen, by $SHELL or the password file;
 // empty when neither tells.
 func Users() string {
 	if s := os.Getenv("SHELL"); filepath.IsAbs(s) {

@@ -163,7 +163,7 @@ func (in *instance) connect(theirs *files, s *Seed) (err error) {
 	}
 	theirs.add(wakeFD, wakes)
 	in.wakeup = wakeup
-	script, err := nameless(s.State.Script(s.Env, lends(s.Tools)+handler(s.Tools)) + session.Texts())
+	script, err := nameless(s.State.Script(s.Env, grants(s.Tools)+handler(s.Tools)) + session.Texts())
 	if err != nil {
 		return err
 	}
@@ -225,7 +225,7 @@ func (in *instance) slept() {
 	}
 }
 
-// listen gives the exit status that the shell tells before its end, if it does. It ends with [instance.leave].
+// listen returns the exit status that the shell tells before its end, if it does. It ends with [instance.leave].
 func (in *instance) listen() <-chan int {
 	told := make(chan int, 1)
 	go func() {

@@ -26,7 +26,7 @@ const (
 // loginShells are those that take -l, -c and a command that all of them understand.
 var loginShells = []string{"bash", "zsh", "sh", "dash", "ash", "ksh", "mksh", "fish"}
 
-// Login gives what the user's login shell adds to an environment or changes in it, NAME=VALUE: what
+// Login returns what the user's login shell adds to an environment or changes in it, NAME=VALUE: what
 // /etc/profile and the user's own files export, but what is named like a secret. A shell
 // that is not known, or is not there, is replaced by bash. What the files start does not outlive it.
 // It may take limit.

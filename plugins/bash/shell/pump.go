@@ -27,8 +27,8 @@ type pump struct {
 	w    io.Writer
 	rest io.Writer     // for what comes after the end
 	late time.Duration // how long to read on after the end for w; 0: close the pipe
-	// alone: nothing has the other end but the shell, which writes no more.
-	alone atomic.Bool
+	// complete is set when no process but the shell has the other end, and the shell writes no more.
+	complete atomic.Bool
 	// done is closed when all that the shell wrote is in w, and nothing follows.
 	done chan struct{}
 }
@@ -39,10 +39,10 @@ func startPump(r *os.File, w, rest io.Writer, late time.Duration) *pump {
 	return p
 }
 
-// shellEnded has the pump finish. It wakes the reader, which takes the deadline over. With alone
-// what was written is all there will be.
-func (p *pump) shellEnded(alone bool) {
-	p.alone.Store(alone)
+// shellEnded tells the pump to finish. It wakes the reader by a deadline in the past. If complete
+// is set, nothing more will be written.
+func (p *pump) shellEnded(complete bool) {
+	p.complete.Store(complete)
 	_ = p.r.SetReadDeadline(time.Unix(1, 0))
 }
 
@@ -50,7 +50,7 @@ func (p *pump) run() {
 	buf := make([]byte, firstSize)
 	err := p.copy(&buf, -1)
 	open, late := errors.Is(err, os.ErrDeadlineExceeded), p.late
-	if p.alone.Load() {
+	if p.complete.Load() {
 		late = 0
 	}
 	if open {

@@ -127,7 +127,7 @@ func (p *Process) tree() *process.Tree {
 	return p.shell.tree
 }
 
-// Alive gives the processes of the command that run.
+// Alive returns the processes of the command that run.
 func (p *Process) Alive() []int {
 	if t := p.tree(); t != nil {
 		return t.Alive()
@@ -226,7 +226,7 @@ func (p *Process) attempt(in *instance) (*Outcome, error) {
 func (p *Process) untilEnd(in *instance) (why Ending, exit int, told bool) {
 	var tells <-chan int
 	var looks <-chan time.Time
-	if p.c.kind >= session.Settled {
+	if p.c.kind >= session.NoBackground {
 		tells = in.listen()
 	}
 	if p.c.kind == session.Ordinary {
@@ -239,7 +239,7 @@ func (p *Process) untilEnd(in *instance) (why Ending, exit int, told bool) {
 		case <-in.tree.Done():
 			return Exited, 0, false
 		case exit := <-tells:
-			if in.tree.Over(p.c.kind != session.Alone) {
+			if in.tree.Over(p.c.kind != session.BuiltinOnly) {
 				return Exited, exit, true
 			}
 		case <-looks:
@@ -278,7 +278,7 @@ func (o *Outcome) setStatus(tree *process.Tree) error {
 	return nil
 }
 
-// signalOf gives the name of the signal that an exit status tells of.
+// signalOf returns the name of the signal that an exit status tells of.
 func signalOf(exit int) string {
 	if exit <= 128 {
 		return ""

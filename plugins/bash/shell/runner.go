@@ -223,7 +223,7 @@ func (r *Runner) drop(s *spare) {
 	}
 }
 
-// take gives the shell that is ready for a command of the session, or will be soon; nil
+// take returns the shell that is ready for a command of the session, or will be soon; nil
 // when there is none that fits.
 func (r *Runner) take(session string, seed *Seed) *instance {
 	r.mu.Lock()
@@ -253,7 +253,7 @@ func (r *Runner) take(session string, seed *Seed) *instance {
 	return nil
 }
 
-// Idle gives the process ids of the shells that wait for a command, or are about to: it
+// Idle returns the process ids of the shells that wait for a command, or are about to: it
 // waits until those that are wanted were started.
 func (r *Runner) Idle() []int {
 	r.mu.Lock()

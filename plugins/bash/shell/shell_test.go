@@ -63,7 +63,7 @@ func TestBootIsOneLine(t *testing.T) {
 		t.Errorf("boot has %d bytes", len(boot))
 	}
 	c := Command{Seed: Seed{Tools: &tool.Commands{Token: "x"}, State: session.State{Snapshot: &session.Snapshot{Options: "allexport:braceexpand"}}}}
-	for _, c.kind = range []session.Kind{session.Inert, session.Settled, session.Alone} {
+	for _, c.kind = range []session.Kind{session.Stateless, session.NoBackground, session.BuiltinOnly} {
 		if first, _, _ := strings.Cut(begin(&c, true), "\x00"); !strings.HasPrefix(first, `\builtin export -n BASH_EXECUTION_STRING; `) {
 			t.Errorf("%q", first)
 		}
@@ -92,7 +92,7 @@ func TestNamelessFiles(t *testing.T) {
 }
 
 func TestPumpReadsAllThatWasWritten(t *testing.T) {
-	for _, tc := range []struct{ late, alone bool }{{}, {late: true}, {late: true, alone: true}} {
+	for _, tc := range []struct{ late, complete bool }{{}, {late: true}, {late: true, complete: true}} {
 		r, w, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)
@@ -104,14 +104,14 @@ func TestPumpReadsAllThatWasWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := &pump{r: r, w: &got, rest: io.Discard, done: make(chan struct{})}
-		late := tc.late && !tc.alone
+		late := tc.late && !tc.complete
 		switch {
 		case late:
 			p.late = quietTime
 		case tc.late:
 			p.late = time.Hour // nobody waits for that
 		}
-		p.shellEnded(tc.alone) // before anything was read
+		p.shellEnded(tc.complete) // before anything was read
 		go p.run()
 		<-p.done
 		if !bytes.Equal(got.Bytes(), want) {

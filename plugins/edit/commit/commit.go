@@ -15,6 +15,7 @@ import (
 
 	"toolhost.dev/sdk/tool"
 	"toolhost.dev/sdk/workspace"
+	"toolhost.dev/sdk/workspace/text"
 
 	"toolhost.dev/plugins/edit/history"
 )
@@ -73,7 +74,7 @@ func (c *Committer) Lock(ctx context.Context, ws *workspace.Workspace, paths ...
 	if unlock, err = ws.Lock(ctx, paths...); err != nil {
 		return nil, err
 	}
-	if err := c.settle(ctx, ws, paths); err != nil {
+	if err := c.recover(ctx, ws, paths); err != nil {
 		unlock()
 		return nil, err
 	}
@@ -188,7 +189,7 @@ func (c *Committer) begin(ctx context.Context, noted *history.Change, hashes []f
 		case len(noted.Moves) > 0:
 			return "", err
 		case errors.Is(err, history.ErrTooLarge):
-			return "it is larger than the history, which keeps " + workspace.FormatSize(c.History.Limit()), nil
+			return "it is larger than the history, which keeps " + text.FormatSize(c.History.Limit()), nil
 		}
 		return err.Error(), nil
 	})
@@ -227,7 +228,7 @@ func attributes(ws *workspace.Workspace, p workspace.Path) *workspace.Attributes
 	return a
 }
 
-// missingDirs gives the directories that a file's creation makes, the outermost first.
+// missingDirs returns the directories that a file's creation makes, the outermost first.
 func missingDirs(ws *workspace.Workspace, p workspace.Path, known []string) []string {
 	var dirs []string
 	for dir := ws.Parent(p); dir.Rel() != "."; dir = ws.Parent(dir) {

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"toolhost.dev/sdk/tool"
-	"toolhost.dev/sdk/workspace"
+	"toolhost.dev/sdk/workspace/text"
 
 	"toolhost.dev/plugins/edit/strategy"
 )
@@ -33,7 +33,7 @@ func newBudget(texts ...string) (*budget, error) {
 	}
 	if size > maxTexts {
 		return nil, tool.Errorf(tool.InvalidArguments, "The edit has %s of text, where %s is the limit. Nothing was changed: make smaller edits, or give the whole file to write.",
-			workspace.FormatSize(int64(size)), workspace.FormatSize(maxTexts))
+			text.FormatSize(int64(size)), text.FormatSize(maxTexts))
 	}
 	return &budget{began: time.Now()}, nil
 }
@@ -41,7 +41,7 @@ func newBudget(texts ...string) (*budget, error) {
 // open counts a file that is held.
 func (b *budget) open(size int) error {
 	if b.files += size; b.files > strategy.MaxText {
-		return tool.Errorf(tool.InvalidArguments, "The files of the change have more than %s together. Change fewer in one call.", workspace.FormatSize(strategy.MaxText))
+		return tool.Errorf(tool.InvalidArguments, "The files of the change have more than %s together. Change fewer in one call.", text.FormatSize(strategy.MaxText))
 	}
 	return nil
 }
@@ -58,7 +58,7 @@ func (b *budget) next(size int) error {
 	switch {
 	case size > maxRepeated:
 		return tool.Errorf(tool.InvalidArguments, "The file has %s; several edits in one call are made of files of up to %s. Make one edit in a call.",
-			workspace.FormatSize(int64(size)), workspace.FormatSize(maxRepeated))
+			text.FormatSize(int64(size)), text.FormatSize(maxRepeated))
 	case time.Since(b.began) > maxTime:
 		return tool.Errorf(tool.InvalidArguments, "The edits before it took %.1f s. Make fewer edits in one call.", time.Since(b.began).Seconds())
 	case size > strategy.MaxFuzzy:

@@ -40,7 +40,7 @@ func diff(from, to string, before, after []byte) string {
 // block is how much is compared at once.
 const block = 4096
 
-// commonLines gives the length of the whole lines that both texts begin with.
+// commonLines returns the length of the whole lines that both texts begin with.
 func commonLines(a, b []byte) int {
 	n := 0
 	for n+block <= len(a) && n+block <= len(b) && bytes.Equal(a[n:n+block], b[n:n+block]) {
@@ -52,7 +52,7 @@ func commonLines(a, b []byte) int {
 	return bytes.LastIndexByte(a[:n], '\n') + 1
 }
 
-// commonTail gives the length of the whole lines that both texts end with.
+// commonTail returns the length of the whole lines that both texts end with.
 func commonTail(a, b []byte) int {
 	n := 0
 	for n+block <= len(a) && n+block <= len(b) && bytes.Equal(a[len(a)-n-block:len(a)-n], b[len(b)-n-block:len(b)-n]) {

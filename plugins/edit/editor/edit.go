@@ -145,7 +145,7 @@ func numbered(i, of int, err error) error {
 	return tool.Errorf(e.Kind, "Nothing was changed, because edit %d of %d cannot be made after those before it: %s", i+1, of, e.Message).WithCode(e.Code).WithCause(err)
 }
 
-// refusal gives an error of package strategy the code of its layer.
+// refusal returns an error of package strategy with the code of its layer.
 func refusal(err error) error {
 	var e *strategy.Error
 	if !errors.As(err, &e) {

@@ -161,7 +161,7 @@ func lines(text []byte) int {
 }
 
 // lineBreak is what each line of a text has at its end: a carriage return where there is no line feed, as
-// [workspace.LineEndings.Kind] has it.
+// [text.LineEndings.Kind] has it.
 func lineBreak(text []byte) byte {
 	if bytes.IndexByte(text, '\n') < 0 && bytes.IndexByte(text, '\r') >= 0 {
 		return '\r'

@@ -157,7 +157,7 @@ func (m *model) move(t *testing.T, toolName, only string, steps int) {
 	}
 }
 
-// look gives all files, with modes; nothing else may lie there.
+// look returns all files, with modes; nothing else may lie there.
 func (m *model) look(t *testing.T) map[string]string {
 	t.Helper()
 	out := make(map[string]string)

@@ -120,7 +120,7 @@ func (p *patch) file(ctx context.Context, in *unidiff.File) error {
 	return p.hunks(f, in)
 }
 
-// open gives a file that exists, with what the diff has made of it so far.
+// open returns a file that exists, with what the diff has made of it so far.
 func (p *patch) open(ctx context.Context, name string) (*edited, error) {
 	target, err := validate.File(ctx, p.ws, p.call, p.call.Cwd, name, false, false)
 	if err != nil {
@@ -146,7 +146,7 @@ func (p *patch) add(f *edited) {
 	p.byPath[f.target.Path.String()] = f
 }
 
-// vacant gives a path at which there is no file, or an empty one.
+// vacant returns a path at which there is no file, or an empty one.
 func (p *patch) vacant(ctx context.Context, name, doing string) (*validate.Target, error) {
 	target, err := validate.File(ctx, p.ws, p.call, p.call.Cwd, name, true, false)
 	if err != nil {

@@ -66,7 +66,7 @@ func result(files []*edited) *sdk.Result {
 	return &sdk.Result{Output: strings.Join(texts, "\n") + "\n" + shown(strings.Join(diffs, "")), Title: title, Data: sdk.Data(data), Effects: effects}
 }
 
-// tell gives what is told of the change. It is made while the change is saved, or now.
+// tell returns what is told of the change. It is made while the change is saved, or now.
 func (f *edited) tell() *fileData {
 	if f.data == nil {
 		f.data = f.describe()

@@ -37,7 +37,7 @@ type change struct {
 	lost    string // why it cannot be undone
 }
 
-// before gives the text as it was; empty for a new file.
+// before returns the text as it was; empty for a new file.
 func (c *change) before() []byte {
 	if c.target.Text == nil {
 		return nil
@@ -132,7 +132,7 @@ func (e *editor) save(ctx context.Context, call *sdk.Call, changes ...*change) e
 	return nil
 }
 
-// encoded gives the text in the file's encoding.
+// encoded returns the text in the file's encoding.
 func (c *change) encoded() ([]byte, error) {
 	if c.target.Text == nil || c.remove {
 		return c.after, nil
@@ -144,7 +144,7 @@ func (c *change) encoded() ([]byte, error) {
 	return data, nil
 }
 
-// conflicting gives a conflict found in the moment of writing the code of its layer.
+// conflicting returns a conflict that was found while writing with the code of its layer.
 func conflicting(err error) error {
 	e := tool.AsError(err)
 	if e.Kind == tool.Conflict {

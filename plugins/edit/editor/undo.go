@@ -9,6 +9,7 @@ import (
 	"toolhost.dev/sdk"
 	"toolhost.dev/sdk/tool"
 	"toolhost.dev/sdk/workspace"
+	"toolhost.dev/sdk/workspace/text"
 
 	"toolhost.dev/plugins/edit/commit"
 	"toolhost.dev/plugins/edit/history"
@@ -145,7 +146,7 @@ func (m *undoing) of() string {
 const tries = 4
 
 func (m *undoing) run(ctx context.Context, preview bool) (*sdk.Result, error) {
-	if err := m.settle(ctx); err != nil {
+	if err := m.recover(ctx); err != nil {
 		return nil, err
 	}
 	for try := 1; ; try++ {
@@ -157,9 +158,9 @@ func (m *undoing) run(ctx context.Context, preview bool) (*sdk.Result, error) {
 	}
 }
 
-// settle has changes of the session that a killed process left brought to an end, so that
+// recover has changes of the session that a killed process left brought to an end, so that
 // they are in the history, or not. Locking their files does it.
-func (m *undoing) settle(ctx context.Context) error {
+func (m *undoing) recover(ctx context.Context) error {
 	names, err := m.editor.History.Cut(ctx, m.call.SessionID)
 	if err != nil {
 		return err
@@ -225,7 +226,7 @@ func (m *undoing) attempt(ctx context.Context, preview bool) (*sdk.Result, error
 	return m.done(ctx, out, done)
 }
 
-// choose gives the changes to move, in the order in which they are.
+// choose returns the changes to move, in the order in which they are.
 func (m *undoing) choose(ctx context.Context) ([]*history.Change, error) {
 	log, err := m.log(ctx)
 	if err != nil {
@@ -245,7 +246,7 @@ func (m *undoing) choose(ctx context.Context) ([]*history.Change, error) {
 		fmt.Fprintf(&why, "Only %s can be %s %s, not %d; nothing was done. Ask for fewer steps.", plural(len(all), "change"), past(m.to), m.of(), m.steps)
 	}
 	if m.to == history.Undone && log.Dropped > 0 {
-		fmt.Fprintf(&why, " %s made room for later ones (the history keeps %s).", plural(log.Dropped, "older change"), workspace.FormatSize(m.editor.History.Limit()))
+		fmt.Fprintf(&why, " %s made room for later ones (the history keeps %s).", plural(log.Dropped, "older change"), text.FormatSize(m.editor.History.Limit()))
 	}
 	if len(all) == 0 && other > 0 {
 		fmt.Fprintf(&why, " %s can be %s.", plural(other, "change"), past(history.Done+history.Undone-m.to))
@@ -377,7 +378,7 @@ func (m *undoing) gap(err error) error {
 		m.show(gap.Path), past(m.to), gap.Change.ID, gap.Change.Title)
 }
 
-// show gives a path as the caller writes them.
+// show returns a path as the caller writes them.
 func (m *undoing) show(path string) string {
 	if p, err := m.ws.Resolve("/", path); err == nil {
 		return p.RelTo(m.call.Cwd)

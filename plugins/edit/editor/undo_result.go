@@ -10,6 +10,7 @@ import (
 	"toolhost.dev/sdk"
 	"toolhost.dev/sdk/tool"
 	"toolhost.dev/sdk/workspace"
+	"toolhost.dev/sdk/workspace/text"
 
 	"toolhost.dev/plugins/edit/commit"
 	"toolhost.dev/plugins/edit/history"
@@ -44,11 +45,11 @@ func stepDiff(name string, s commit.Step) string {
 		data []byte
 		into *[]byte
 	}{{data(s.Before), &before}, {s.After, &after}} {
-		text, err := workspace.Decode(side.data)
+		decoded, err := text.Decode(side.data)
 		if err != nil {
-			return fmt.Sprintf("Binary file %s: %s before, %s after\n", name, workspace.FormatSize(int64(len(data(s.Before)))), workspace.FormatSize(int64(len(s.After))))
+			return fmt.Sprintf("Binary file %s: %s before, %s after\n", name, text.FormatSize(int64(len(data(s.Before)))), text.FormatSize(int64(len(s.After))))
 		}
-		*side.into = text.Content
+		*side.into = decoded.Content
 	}
 	from, to := "a/"+strings.TrimPrefix(name, "/"), "b/"+strings.TrimPrefix(name, "/")
 	if s.Before == nil {
@@ -150,7 +151,7 @@ const maxListed = 50
 
 func (m *undoing) list(ctx context.Context) (*sdk.Result, error) {
 	d := &undoData{Action: "list", Files: []touched{}}
-	if err := m.settle(ctx); err != nil {
+	if err := m.recover(ctx); err != nil {
 		return nil, err
 	}
 	log, err := m.count(ctx, d)
@@ -173,7 +174,7 @@ func (m *undoing) list(ctx context.Context) (*sdk.Result, error) {
 		fmt.Fprintf(&out, "\n%d  %s  %s%s", c.ID, c.At, c.Title, undone)
 	}
 	if d.Dropped > 0 {
-		fmt.Fprintf(&out, "\n[note: %s of the session made room for later ones; the history keeps %s]", plural(d.Dropped, "older change"), workspace.FormatSize(d.LimitBytes))
+		fmt.Fprintf(&out, "\n[note: %s of the session made room for later ones; the history keeps %s]", plural(d.Dropped, "older change"), text.FormatSize(d.LimitBytes))
 	}
 	return &sdk.Result{Output: out.String(), Title: "History", Data: sdk.Data(d)}, nil
 }

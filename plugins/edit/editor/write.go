@@ -8,7 +8,7 @@ import (
 
 	"toolhost.dev/sdk"
 	"toolhost.dev/sdk/tool"
-	"toolhost.dev/sdk/workspace"
+	"toolhost.dev/sdk/workspace/text"
 
 	"toolhost.dev/plugins/edit/validate"
 )
@@ -83,31 +83,31 @@ func (e *editor) write(ctx context.Context, call *sdk.Call, in writeArgs) (*sdk.
 
 // content is what the file is to hold: line endings and the final newline settled.
 func content(in writeArgs, target *validate.Target) []byte {
-	text := []byte(in.Content)
+	content := []byte(in.Content)
 	var before []byte
 	if target.Text != nil {
 		before = target.Text.Content
 	}
-	ending := workspace.LF
+	ending := text.LF
 	switch {
 	case in.LineEndings == "crlf", in.LineEndings == "auto" && len(before) == 0 && runtime.GOOS == "windows":
-		ending = workspace.CRLF
+		ending = text.CRLF
 	case in.LineEndings == "auto" && len(before) > 0:
-		ending = workspace.CountLineEndings(before).Main()
+		ending = text.CountLineEndings(before).Main()
 	}
 	if in.LineEndings != "keep" {
-		text = ending.Normalize(text)
+		content = ending.Normalize(content)
 	} else if in.FinalNewline {
-		ending = workspace.CountLineEndings(text).Main()
+		ending = text.CountLineEndings(content).Main()
 	}
 	if in.Mode == "append" {
-		if in.FinalNewline && len(before) > 0 && before[len(before)-1] != '\n' && len(text) > 0 {
+		if in.FinalNewline && len(before) > 0 && before[len(before)-1] != '\n' && len(content) > 0 {
 			before = append(bytes.Clone(before), ending.Bytes()...) // the text begins a line of its own
 		}
-		text = append(bytes.Clone(before), text...)
+		content = append(bytes.Clone(before), content...)
 	}
-	if in.FinalNewline && len(text) > 0 && !bytes.HasSuffix(text, []byte(ending.Bytes())) {
-		text = append(text, ending.Bytes()...)
+	if in.FinalNewline && len(content) > 0 && !bytes.HasSuffix(content, []byte(ending.Bytes())) {
+		content = append(content, ending.Bytes()...)
 	}
-	return text
+	return content
 }

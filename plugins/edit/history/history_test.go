@@ -52,7 +52,7 @@ func moved(t testing.TB, s *history.Store, to history.State, files []history.Fil
 	must(t, s.Finish(t.Context(), m))
 }
 
-// ids gives what can be undone and what can be done again.
+// ids returns what can be undone and what can be done again.
 func ids(t testing.TB, s *history.Store, session, path string) string {
 	t.Helper()
 	log, err := s.Log(t.Context(), session, path)

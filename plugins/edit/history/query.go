@@ -19,7 +19,7 @@ type Log struct {
 	Dropped int
 }
 
-// Log gives a session's history, only the changes that touch a file if path is not empty.
+// Log returns a session's history, only the changes that touch a file if path is not empty.
 func (s *Store) Log(ctx context.Context, session, path string) (*Log, error) {
 	l := &Log{}
 	err := s.update(ctx, func(tx *transaction) error {
@@ -40,7 +40,7 @@ func (s *Store) Log(ctx context.Context, session, path string) (*Log, error) {
 	return l, err
 }
 
-// Later gives the last change of a file, of any session, that came after another one, and
+// Later returns the last change of a file, of any session, that came after another one, and
 // whether it is the session's own; id is 0 if there is none.
 func (s *Store) Later(ctx context.Context, session, path string, than int64) (id int64, title string, own bool, err error) {
 	err = s.update(ctx, func(tx *transaction) error {
@@ -56,7 +56,7 @@ func (s *Store) Later(ctx context.Context, session, path string, than int64) (id
 	return id, title, own, err
 }
 
-// Unfinished gives the changes under way on any of the files, with contents.
+// Unfinished returns the changes under way on any of the files, with contents.
 func (s *Store) Unfinished(ctx context.Context, paths ...string) ([]*Change, error) {
 	names, err := json.Marshal(paths)
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *Store) Load(ctx context.Context, v *Version) error {
 	})
 }
 
-// Cut gives the files of a session's changes that are under way, or were when their
+// Cut returns the files of a session's changes that are under way, or were when their
 // process was killed.
 func (s *Store) Cut(ctx context.Context, session string) (paths []string, err error) {
 	db, err := s.open(ctx)
@@ -183,7 +183,7 @@ func version(hash []byte, mode uint32) Version {
 	return v
 }
 
-// had gives a version the attributes that are stored of it.
+// had sets the attributes of a version from what is stored.
 func (v *Version) had(text sql.NullString) error {
 	if !text.Valid || !v.Exists {
 		return nil

@@ -59,7 +59,7 @@ type Store struct {
 	trimming chan struct{} // closed when the last trim has ended; nil: there was none
 }
 
-// Open gives the store in a directory, or one in memory when dir is empty. It keeps up to
+// Open returns the store in a directory, or one in memory when dir is empty. It keeps up to
 // limit bytes; 0: DefaultLimit. Nothing is opened before the first use.
 func Open(dir string, limit int64) *Store {
 	s := &Store{limit: limit}

@@ -78,7 +78,7 @@ type comparison struct {
 	cells int
 }
 
-// average gives how similar the lines between the anchors are; ok is false when that
+// average returns how similar the lines between the anchors are; ok is false when that
 // would cost too much.
 func (c *comparison) average(at int) (similarity float64, ok bool) {
 	sum, lines := 0.0, 0
@@ -146,7 +146,7 @@ func distance(a, b []rune) int {
 	return last[len(b)]
 }
 
-// slips gives the words of old that are misspelled; nil when a line differs by more than
+// slips returns the words of old that are misspelled; nil when a line differs by more than
 // slips of the pen. It is empty, not nil, when only commas differ.
 func (c *comparison) slips(at int) []string {
 	differing, unequal := 0, false
@@ -280,7 +280,7 @@ func (f *file) hasWord(word string) bool {
 	}
 }
 
-// repeats gives the first of the misspelled words that a text has.
+// repeats returns the first of the misspelled words that a text has.
 func repeats(text string, typos []string) string {
 	if len(typos) == 0 {
 		return ""

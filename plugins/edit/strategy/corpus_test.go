@@ -4,10 +4,9 @@ import (
 	"os"
 	"testing"
 
-	"toolhost.dev/sdk/workspace"
-
 	"toolhost.dev/plugins/edit/corpus"
 	"toolhost.dev/plugins/edit/strategy"
+	"toolhost.dev/sdk/workspace/text"
 )
 
 // TestCorpus is the quick way to measure a change of a strategy: it runs the cases that
@@ -41,7 +40,7 @@ func TestCorpus(t *testing.T) {
 }
 
 func apply(t *testing.T, c corpus.Case) (after, how string) {
-	text, err := workspace.Decode([]byte(c.Before))
+	text, err := text.Decode([]byte(c.Before))
 	if err != nil {
 		t.Fatal(err)
 	}

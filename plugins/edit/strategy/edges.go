@@ -54,7 +54,7 @@ func (s *search) blanksAround(first, n, head, tail int) (before, after int) {
 	return before, after
 }
 
-// shared gives how many of the blank lines cut from an edge of old are cut from new too:
+// shared returns how many of the blank lines cut from an edge of old are cut from new too:
 // those that old has more than new were never in new.
 func shared(cut, old, theirs int) int { return min(theirs, max(0, cut-max(0, old-theirs))) }
 

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"slices"
 
-	"toolhost.dev/sdk/workspace"
+	"toolhost.dev/sdk/workspace/text"
 )
 
 // file is a text in LF space. Offsets and lines are those of LF space unless it is said
@@ -27,27 +27,27 @@ type file struct {
 // sampleStep bounds the walk to an offset, and the memory for walking.
 const sampleStep = 256
 
-func newFile(text []byte) *file {
-	f := &file{text: text, lf: text}
+func newFile(content []byte) *file {
+	f := &file{text: content, lf: content}
 	switch {
-	case len(text) > MaxFuzzy:
-		f.big = workspace.CountLineEndings(text).Main().Bytes()
-	case bytes.IndexByte(text, '\r') < 0:
-	case bytes.IndexByte(text, '\n') < 0:
-		f.cr, f.lf = true, bytes.ReplaceAll(text, []byte{'\r'}, []byte{'\n'})
-	case bytes.Contains(text, []byte("\r\n")):
-		f.lf = make([]byte, 0, len(text))
-		for i := 0; i < len(text); i++ {
+	case len(content) > MaxFuzzy:
+		f.big = text.CountLineEndings(content).Main().Bytes()
+	case bytes.IndexByte(content, '\r') < 0:
+	case bytes.IndexByte(content, '\n') < 0:
+		f.cr, f.lf = true, bytes.ReplaceAll(content, []byte{'\r'}, []byte{'\n'})
+	case bytes.Contains(content, []byte("\r\n")):
+		f.lf = make([]byte, 0, len(content))
+		for i := 0; i < len(content); i++ {
 			if len(f.lf)%sampleStep == 0 && len(f.lf)/sampleStep == len(f.samples) {
 				f.samples = append(f.samples, int32(i))
 			}
-			if text[i] == '\r' && i+1 < len(text) && text[i+1] == '\n' {
+			if content[i] == '\r' && i+1 < len(content) && content[i+1] == '\n' {
 				i++
 			}
-			f.lf = append(f.lf, text[i])
+			f.lf = append(f.lf, content[i])
 		}
 		if len(f.lf)/sampleStep == len(f.samples) {
-			f.samples = append(f.samples, int32(len(text)))
+			f.samples = append(f.samples, int32(len(content)))
 		}
 	}
 	return f
@@ -86,30 +86,30 @@ func (f *file) split() {
 	}
 }
 
-// lines gives the number of lines.
+// lines returns the number of lines.
 func (f *file) lines() int {
 	f.split()
 	return len(f.starts) - 1
 }
 
-// line gives a line without its ending.
+// line returns a line without its ending.
 func (f *file) line(i int) []byte {
 	return bytes.TrimSuffix(f.lf[f.starts[i]:f.starts[i+1]], []byte{'\n'})
 }
 
-// start gives where a line begins; that of the line after the last is the end.
+// start returns where a line begins; that of the line after the last is the end.
 func (f *file) start(i int) int { return int(f.starts[i]) }
 
-// lineOf gives the line that begins at an offset.
+// lineOf returns the line that begins at an offset.
 func (f *file) lineOf(start int) int {
 	i, _ := slices.BinarySearch(f.starts, int32(start))
 	return i
 }
 
-// lineAt gives the number, from 1, of the line that holds an offset.
+// lineAt returns the number, from 1, of the line that holds an offset.
 func (f *file) lineAt(offset int) int { return bytes.Count(f.lf[:offset], []byte{'\n'}) + 1 }
 
-// ending gives how the line at an offset ends in the file; for the last line without an
+// ending returns how the line at an offset ends in the file; for the last line without an
 // ending, how the one before it does.
 func (f *file) ending(offset int) string {
 	if f.cr {

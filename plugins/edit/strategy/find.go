@@ -43,7 +43,7 @@ func findTrimmed(s *search) (match, error) {
 	return s.match(s.equalLines(s.edit.Old, trimmedKey)), nil
 }
 
-// literal gives every place where the text stands, overlapping ones too unless all are
+// literal returns every place where the text stands, overlapping ones too unless all are
 // to be replaced.
 func (s *search) literal(old string) []site {
 	lf, needle := s.file.lf, []byte(old)
@@ -66,7 +66,7 @@ func (s *search) literal(old string) []site {
 	return sites
 }
 
-// equalLines gives every place where the file's lines have the keys of the text's lines.
+// equalLines returns every place where the file's lines have the keys of the text's lines.
 func (s *search) equalLines(old string, by key) []site {
 	lines := splitLines(old, true)
 	f := s.file
@@ -106,7 +106,7 @@ func (s *search) whole(first, n int) site {
 	return site{from: s.file.start(first), to: s.file.start(first + n), kind: whole, first: first}
 }
 
-// occurrences gives where a pattern begins in a sequence of n elements, in linear time
+// occurrences returns where a pattern begins in a sequence of n elements, in linear time
 // (Knuth, Morris and Pratt).
 func occurrences(pattern []int32, n int, next func() int32, disjoint bool, limit int) []int {
 	back := make([]int, len(pattern)+1)

@@ -76,7 +76,7 @@ func (in *indenter) settle(f *file) {
 	slices.Reverse(in.steps) // small ones first
 }
 
-// used gives the rules that change something.
+// used returns the rules that change something.
 func (in *indenter) used() []IndentRule {
 	var rules []IndentRule
 	for _, from := range slices.Backward(in.from) {
@@ -87,7 +87,7 @@ func (in *indenter) used() []IndentRule {
 	return rules
 }
 
-// apply gives the file's indentation for one of new_string; ok is false when what was
+// apply returns the file's indentation for one of new_string; ok is false when what was
 // learned does not tell.
 func (in *indenter) apply(x string) (to string, ok bool) {
 	if in.same {
@@ -198,7 +198,7 @@ func scale(rest, from, to string) (string, bool) {
 // mixedBlanks is the kind of an indentation of both tabs and spaces.
 const mixedBlanks = 'm'
 
-// kind gives the character that an indentation consists of; 0: it is empty.
+// kind returns the character that an indentation consists of; 0: it is empty.
 func kind(indent string) byte {
 	switch {
 	case indent == "":

@@ -58,7 +58,7 @@ func normalKey(buf, line []byte) []byte {
 	return buf
 }
 
-// plainRun gives the length of what is neither a blank nor beyond ASCII.
+// plainRun returns the length of what is neither a blank nor beyond ASCII.
 func plainRun(line []byte) int {
 	for i, c := range line {
 		if c >= utf8.RuneSelf || c <= ' ' && isBlank(rune(c)) {
@@ -77,7 +77,7 @@ func isBlank(r rune) bool {
 	}
 }
 
-// fold gives what stands for a typographic character on a keyboard.
+// fold returns what stands for a typographic character on a keyboard.
 func fold(r rune) (string, bool) {
 	if r < 0xa0 {
 		return "", false
@@ -97,12 +97,12 @@ func fold(r rune) (string, bool) {
 	return "", false
 }
 
-// indent gives the blanks at the beginning of a line.
+// indent returns the blanks at the beginning of a line.
 func indent(line string) string { return line[:len(line)-len(strings.TrimLeft(line, " \t"))] }
 
 func isBlankLine(line string) bool { return strings.TrimFunc(line, isBlank) == "" }
 
-// splitLines gives the lines of a text. With final, a line feed at its end ends the last
+// splitLines returns the lines of a text. With final, a line feed at its end ends the last
 // line, else it begins an empty one.
 func splitLines(text string, final bool) []string {
 	if final {

@@ -65,7 +65,7 @@ func (s *search) nearest() string {
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
-// mostEqual gives where old would begin for most of its lines to be equal to the file's.
+// mostEqual returns where old would begin for most of its lines to be equal to the file's.
 func (s *search) mostEqual(old []string) (at, equal int) {
 	const rare = 50 // a line that occurs more often says nothing
 	where := make(map[string][]int)
@@ -98,7 +98,7 @@ func (s *search) mostEqual(old []string) (at, equal int) {
 	return at, equal
 }
 
-// mostAlike gives where old would begin for its longest line to stand by the one most
+// mostAlike returns where old would begin for its longest line to stand by the one most
 // like it; -1: there is none.
 func (s *search) mostAlike(old []string) int {
 	longest := 0

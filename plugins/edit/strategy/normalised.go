@@ -17,7 +17,7 @@ func findNormalised(s *search) (match, error) {
 	return s.match(sites), nil
 }
 
-// insideLines gives every place inside a line that is equal to a single line of old.
+// insideLines returns every place inside a line that is equal to a single line of old.
 // It must not begin or end in the middle of a word.
 func (s *search) insideLines(old string) []site {
 	if strings.Contains(old, "\n") || strings.TrimFunc(old, isBlank) != old {
@@ -116,7 +116,7 @@ func (f *flattened) set(line []byte) {
 	f.text = string(f.buf)
 }
 
-// span gives the range of the line for one of the text; ok is false when a character of
+// span returns the range of the line for one of the text; ok is false when a character of
 // the line would be cut.
 func (f *flattened) span(from, to int) (begin, end int, ok bool) {
 	cut := from > 0 && f.begin[from] == f.begin[from-1] || to < len(f.begin) && f.begin[to] == f.begin[to-1]

@@ -96,7 +96,7 @@ func isPlaceholder(line string) (elided, explicit bool) {
 	return explicit, explicit
 }
 
-// introducedPlaceholder gives a placeholder in new that old does not have.
+// introducedPlaceholder returns a placeholder in new that old does not have.
 func introducedPlaceholder(old, theirs string) string {
 	if !strings.Contains(theirs, "...") && !strings.Contains(theirs, "…") {
 		return ""

@@ -52,7 +52,7 @@ func findSpaced(s *search) (match, error) {
 	return m, nil
 }
 
-// alignSpaced gives the file's line for each line of old: the lines that are not blank
+// alignSpaced returns the file's line for each line of old: the lines that are not blank
 // follow each other, and blank ones between them are the same as far as there are any.
 func alignSpaced(old []string, f *file, from, to int) []int {
 	lines := make([]int, len(old))

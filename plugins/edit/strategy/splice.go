@@ -101,7 +101,7 @@ func literalSplice(m match) []replacement {
 	return reps
 }
 
-// sides gives the lines of old and new. A line feed at the end of both ends their last
+// sides returns the lines of old and new. A line feed at the end of both ends their last
 // lines; without one in old, that line's ending is not part of the change.
 func (m *match) sides() (old, theirs []string) {
 	final := strings.HasSuffix(m.old, "\n")
@@ -161,7 +161,7 @@ func (s *search) spliceLines(c *Change, m match, st site) ([]replacement, error)
 	return reps, nil
 }
 
-// span gives the range of the file that a hunk replaces.
+// span returns the range of the file that a hunk replaces.
 func (s *search) span(st *site, h hunk, lines int) (from, to int) {
 	first, last := -1, -1
 	for i := h.oldFrom; i < h.oldTo; i++ {
@@ -231,7 +231,7 @@ func (w *writer) indentedAsFile() ([]hunk, bool) {
 	return hunks, better
 }
 
-// lines gives the new lines of a hunk as they go into the file.
+// lines returns the new lines of a hunk as they go into the file.
 func (w *writer) lines(h hunk) (string, error) {
 	var out strings.Builder
 	for j := h.newFrom; j < h.newTo; j++ {
@@ -296,7 +296,7 @@ func (f *file) replace(reps []replacement, final FinalNewline) ([]byte, error) {
 	return f.endAsBefore(out, final), nil
 }
 
-// endAsBefore gives the text a newline at its end, or none, as the file had it.
+// endAsBefore returns the text with a newline at its end if the file had one, and else without.
 func (f *file) endAsBefore(out []byte, final FinalNewline) []byte {
 	if len(out) == 0 || len(f.text) == 0 && final == KeepFinal {
 		return out

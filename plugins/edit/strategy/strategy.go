@@ -41,7 +41,7 @@ var Strategies = []Strategy{
 	{MultiOccurred, "with replace_all: every site of one of the strategies that ask for equality", true, nil},
 }
 
-// Names gives the names of all strategies, in order.
+// Names returns the names of all strategies, in order.
 func Names() []string {
 	names := make([]string, len(Strategies))
 	for i, s := range Strategies {
@@ -74,7 +74,7 @@ const (
 	whole                  // whole lines
 )
 
-// line gives the file's line for a line of old; -1: there is none.
+// line returns the file's line for a line of old; -1: there is none.
 func (st *site) line(i int) int {
 	if st.lines != nil {
 		return st.lines[i]

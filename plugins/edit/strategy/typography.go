@@ -36,7 +36,7 @@ func plainer(old, ours []string) *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-// typeset gives the new line with the characters of the file's line where new and old
+// typeset returns the new line with the characters of the file's line where new and old
 // agree, at the beginning and at the end, when old differs from the file in typography
 // alone.
 func typeset(old, theirs, ours string) string {
@@ -66,7 +66,7 @@ func keyboard(s string) string {
 	return out.String()
 }
 
-// same gives the offset in s up to which its keyboard text has n bytes; -1: there is none.
+// same returns the offset in s up to which its keyboard text has n bytes; -1: there is none.
 func same(s string, n int) int {
 	for i, r := range s {
 		if n == 0 {

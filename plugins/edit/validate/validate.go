@@ -29,6 +29,7 @@ import (
 	"toolhost.dev/sdk/suggest"
 	"toolhost.dev/sdk/tool"
 	"toolhost.dev/sdk/workspace"
+	"toolhost.dev/sdk/workspace/text"
 )
 
 // The layers.
@@ -61,7 +62,7 @@ type Target struct {
 	// Before is the file as it is; nil when it is to be created.
 	Before *workspace.Snapshot
 	// Text is its content; nil when it is to be created.
-	Text *workspace.Text
+	Text *text.Text
 
 	known <-chan answer // nil when there is nothing that could be lost
 }
@@ -121,14 +122,14 @@ func Open(ctx context.Context, ws *workspace.Workspace, states States, cwd, name
 	if strings.EqualFold(filepath.Ext(name), ".ipynb") {
 		return nil, Refuse(WrongType, tool.InvalidArguments, "%s is a Jupyter notebook, whose cells are not edited as text. Change it with a program that knows notebooks, in the shell.", name)
 	}
-	if workspace.Binary(before.Data) {
+	if text.Binary(before.Data) {
 		return nil, Refuse(WrongType, tool.InvalidArguments, "%s is a binary file, which cannot be edited as text. Change it with a program made for it, in the shell.", name)
 	}
-	text, err := workspace.Decode(before.Data)
+	decoded, err := text.Decode(before.Data)
 	if err != nil {
 		return nil, coded(WrongType, fmt.Errorf("%s: %w", name, err))
 	}
-	t := &Target{Path: p, Before: before, Text: text}
+	t := &Target{Path: p, Before: before, Text: decoded}
 	if len(before.Data) > 0 {
 		t.known = known
 	}
@@ -165,7 +166,7 @@ func Path(ws *workspace.Workspace, cwd, name string) (workspace.Path, error) {
 	return p, nil
 }
 
-// coded gives an error the code of its layer.
+// coded returns an error with the code of its layer.
 func coded(layer int, err error) error { return tool.AsError(err).WithCode(layer) }
 
 // near names the files that may have been meant.

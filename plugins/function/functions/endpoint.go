@@ -222,7 +222,7 @@ func (e *endpoint) request(ctx context.Context, raw json.RawMessage) (*http.Requ
 	return req, nil
 }
 
-// plain gives a string without its quotes, and any other value as JSON.
+// plain returns a string without its quotes, and any other value as JSON.
 func plain(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {

@@ -47,7 +47,7 @@ type plugin struct {
 	tools []sdk.Tool
 }
 
-// Plugin gives the plugin. limit bounds a call.
+// Plugin returns the plugin. limit bounds a call.
 func Plugin(limit time.Duration, needs *sdk.Needs) sdk.Plugin {
 	p := &plugin{limit: limit}
 	return sdk.Plugin{

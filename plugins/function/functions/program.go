@@ -121,7 +121,7 @@ func result(answer []byte, over int) *sdk.Result {
 	return res
 }
 
-// lastOf gives the end of a text that is too long for a message.
+// lastOf returns the end of a text that is too long for a message.
 func lastOf(text string) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if len(text) <= maxMessage {

@@ -23,7 +23,7 @@ type alphabet struct {
 func (a *alphabet) end() uint16     { return uint16(len(a.sides) - 1) } // #nosec G115 -- see newAlphabet
 func (a *alphabet) invalid() uint16 { return a.end() - 1 }
 
-// kind gives the kind of a symbol that is a character, or a byte of a bytewise program.
+// kind returns the kind of a symbol that is a character, or a byte of a bytewise program.
 func (a *alphabet) kind(r rune) uint16 {
 	if r < utf8.RuneSelf {
 		return a.ascii[r]

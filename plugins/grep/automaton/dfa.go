@@ -126,7 +126,7 @@ func (d *dfa) begin(before side) int32 {
 	return s
 }
 
-// add gives the state of these instructions, sorted.
+// add returns the state of these instructions, sorted.
 func (d *dfa) add(insts []int32, before side) int32 {
 	d.key = append(d.key[:0], byte(before))
 	for _, i := range insts {

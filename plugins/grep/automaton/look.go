@@ -83,7 +83,7 @@ func holds(l syntax.Look, before, after side) bool {
 
 var words = syntax.Words()
 
-// sideOf gives what conditions see of a symbol.
+// sideOf returns what conditions see of a symbol.
 func sideOf(r rune) side {
 	switch {
 	case r == '\n':
@@ -103,7 +103,7 @@ func sideOf(r rune) side {
 	return 0
 }
 
-// sides gives what is before and after a position of a text.
+// sides returns what is before and after a position of a text.
 func sides(text []byte, pos int) (before, after side) {
 	return sideBefore(text, pos), sideAfter(text, pos)
 }
@@ -122,7 +122,7 @@ func sideAfter(text []byte, pos int) side {
 	return sideOf(symbol(utf8.DecodeRune(text[pos:])))
 }
 
-// symbol gives the symbol of a decoded character. Of bytes that are none, which one
+// symbol returns the symbol of a decoded character. Of bytes that are none, which one
 // does not matter to conditions.
 func symbol(r rune, n int) rune {
 	if r == utf8.RuneError && n <= 1 {

@@ -37,7 +37,7 @@ func (m *Machine) SkipTo(begin func(text []byte, places int) (at, wrong int)) {
 	m.begin, m.dfa.skips, m.patience = begin, m.p.seen == 0, NewPatience()
 }
 
-// skip gives the first position from pos on where a match in text[:to] can begin; ok is false when there is none.
+// skip returns the first position from pos on where a match in text[:to] can begin; ok is false when there is none.
 func (m *Machine) skip(text []byte, pos, to int) (next int, ok bool, err error) {
 	if m.begin == nil {
 		return pos, true, nil
@@ -81,13 +81,13 @@ func (m *Machine) Exists(text []byte, from, to int) (end int, ok bool, err error
 	return m.dfa.exists(m, text, from, to)
 }
 
-// Find gives the first match in text[from:to]: the one that begins first, and of
+// Find returns the first match in text[from:to]: the one that begins first, and of
 // those the one that the pattern prefers. Otherwise it is like Exists.
 func (m *Machine) Find(text []byte, from, to int) (start, end int, ok bool, err error) {
 	return m.nfa.find(m, text, from, to, false)
 }
 
-// decode gives the kind of the symbol at a position before to, and its length.
+// decode returns the kind of the symbol at a position before to, and its length.
 func (p *Program) decode(text []byte, pos, to int) (kind uint16, n int) {
 	b := text[pos]
 	if b < utf8.RuneSelf {

@@ -20,7 +20,7 @@ func (v *nfa) init(p *Program) {
 	v.visited.init(len(p.insts))
 }
 
-// find gives the first match in text[from:to]; with earliest, the one that ends first.
+// find returns the first match in text[from:to]; with earliest, the one that ends first.
 func (v *nfa) find(m *Machine, text []byte, from, to int, earliest bool) (start, end int, ok bool, err error) {
 	v.now = v.now[:0]
 	for pos := from; ; {

@@ -11,7 +11,7 @@ const (
 	mostPatience = 4 << 10
 )
 
-// NewPatience gives all there can be.
+// NewPatience returns all there can be.
 func NewPatience() Patience { return Patience{mostPatience} }
 
 // Places is how many may be looked at in vain.

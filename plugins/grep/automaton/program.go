@@ -86,7 +86,7 @@ type compiler struct {
 	known map[*syntax.Node]int32
 }
 
-// size gives the number of instructions of a node, or more than maxInsts.
+// size returns the number of instructions of a node, or more than maxInsts.
 func (c *compiler) size(n *syntax.Node) int {
 	total := 0
 	switch n.Op {

@@ -6,7 +6,7 @@ import (
 	"toolhost.dev/plugins/grep/syntax"
 )
 
-// utf8Sequences gives a class as sequences of ranges of bytes: what matches one of
+// utf8Sequences returns a class as sequences of ranges of bytes: what matches one of
 // them is one symbol of the class as it is written in a text.
 func utf8Sequences(set syntax.Class) [][]syntax.Range {
 	var out [][]syntax.Range

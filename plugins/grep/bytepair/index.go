@@ -13,7 +13,7 @@ type Pair struct {
 	FirstOr, SecondOr byte
 }
 
-// Index gives the first i such that the pair begins at buf[i], or -1.
+// Index returns the first i such that the pair begins at buf[i], or -1.
 func (p *Pair) Index(buf []byte) int {
 	places := len(buf) - p.Distance
 	if Fast && places >= block {

@@ -48,7 +48,7 @@ func (f *filter) mark(g []row, n int, text []byte) {
 // maxLiteral is how much of a literal is looked for.
 const maxLiteral = 64
 
-// hashes gives those of a literal's trigrams.
+// hashes returns those of a literal's trigrams.
 func hashes(literal string) []uint32 {
 	literal = literal[:min(len(literal), maxLiteral)]
 	var out []uint32
@@ -58,7 +58,7 @@ func hashes(literal string) []uint32 {
 	return out
 }
 
-// having gives the blocks of a group that may have all the hashes.
+// having returns the blocks of a group that may have all the hashes.
 func having(g []row, hashes []uint32) row {
 	r := g[hashes[0]]
 	for _, h := range hashes[1:] {

@@ -52,7 +52,7 @@ func newSegment(n int, keep bool, b *Budget) (*segment, error) {
 	return g, nil
 }
 
-// blocksFor gives the most blocks that a text takes: two that follow each other are
+// blocksFor returns the most blocks that a text takes: two that follow each other are
 // larger than one block can be.
 func blocksFor(n int) int { return n/(blockSize/2) + 2 }
 
@@ -94,7 +94,7 @@ func (g *segment) take(b *Budget, n int) bool {
 	return true
 }
 
-// start gives where a block begins.
+// start returns where a block begins.
 func (g *segment) start(block int) int {
 	if block == 0 {
 		return 0
@@ -146,7 +146,7 @@ func (g *segment) add(owner uint32, text []byte) *Text {
 	return t
 }
 
-// firstPiece gives the beginning of a text that goes into one block.
+// firstPiece returns the beginning of a text that goes into one block.
 func firstPiece(text []byte) []byte {
 	if len(text) <= blockSize {
 		return text

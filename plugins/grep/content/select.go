@@ -49,7 +49,7 @@ func (s *Store) Select(n Need) *Selection {
 	return sel
 }
 
-// blocks gives the blocks that may have one of each set; where the literals may be
+// blocks returns the blocks that may have one of each set; where the literals may be
 // apart, those of each set.
 func (g *segment) blocks(sets [][][]uint32, n Need) [][]uint64 {
 	var out [][]uint64
@@ -67,7 +67,7 @@ func (g *segment) blocks(sets [][][]uint32, n Need) [][]uint64 {
 	return out
 }
 
-// blocksOf gives the blocks that may have one of a set's literals.
+// blocksOf returns the blocks that may have one of a set's literals.
 func (g *segment) blocksOf(set [][]uint32, special bool) []uint64 {
 	out := make([]uint64, len(g.special))
 	for at := 0; at < len(out); at += rowWords {
@@ -152,7 +152,7 @@ func (s *Selection) has(t *Text, sets [][]uint64) bool {
 	return true
 }
 
-// Parts gives the parts of a text outside of which there is no match; nil: the whole.
+// Parts returns the parts of a text outside of which there is no match; nil: the whole.
 func (s *Selection) Parts(t *Text) []Part {
 	if s.all || s.apart || t.first == t.last {
 		return nil

@@ -28,10 +28,10 @@ type Budget struct {
 // NewBudget makes a budget of that many bytes.
 func NewBudget(limit int64) *Budget { return &Budget{limit: limit} }
 
-// Used gives the bytes taken.
+// Used returns the bytes taken.
 func (b *Budget) Used() int64 { return b.used.Load() }
 
-// Limit gives the bytes that may be taken.
+// Limit returns the bytes that may be taken.
 func (b *Budget) Limit() int64 { return b.limit }
 
 // Take takes memory, and reports whether there was enough.
@@ -57,10 +57,10 @@ type Text struct {
 	first, last int
 }
 
-// Len gives the length of the text in bytes.
+// Len returns the length of the text in bytes.
 func (t *Text) Len() int { return t.n }
 
-// Bytes gives the text; ok is false when only the index of it is kept. It is valid until
+// Bytes returns the text; ok is false when only the index of it is kept. It is valid until
 // the text is removed or its store compacted.
 func (t *Text) Bytes() (text []byte, ok bool) {
 	if t.seg.data == nil {
@@ -90,7 +90,7 @@ func NewStore(b *Budget, n int) *Store {
 // texts are given up for the index of others when memory is short.
 func (s *Store) Making(yes bool) { s.making = yes }
 
-// Appender gives appender number i.
+// Appender returns appender number i.
 func (s *Store) Appender(i int) *Appender { return s.appenders[i] }
 
 func (s *Store) segments(do func(*segment)) {
@@ -154,7 +154,7 @@ func (a *Appender) Add(owner uint32, text []byte) *Text {
 	}
 }
 
-// strip gives up the text of a segment and keeps its index.
+// strip returns up the text of a segment and keeps its index.
 func (a *Appender) strip() bool {
 	for _, g := range a.segments {
 		if g.data != nil {
@@ -168,7 +168,7 @@ func (a *Appender) strip() bool {
 	return false
 }
 
-// room gives the segment being filled if a text fits in, or a new one.
+// room returns the segment being filled if a text fits in, or a new one.
 func (a *Appender) room(open **segment, n int, keep bool) *segment {
 	if g := *open; g != nil && g.fits(n) && g.take(a.store.budget, n) {
 		return g

@@ -35,7 +35,7 @@ func (c *collection) most() int {
 	return c.query.Offset + c.query.Limit
 }
 
-// room gives a worker an empty slice, to be given to add.
+// room returns a worker an empty slice, to be given to add.
 func (c *collection) room(worker int) *[]Match {
 	c.rooms[worker] = c.rooms[worker][:0]
 	return &c.rooms[worker]

@@ -7,7 +7,7 @@ import (
 	"toolhost.dev/plugins/grep/symbol"
 )
 
-// around gives the line of a text in which a symbol's name is, and that with n lines before and after it.
+// around returns the line of a text in which a symbol's name is, and that with n lines before and after it.
 func around(text []byte, s symbol.Symbol, n int) (code, context string) {
 	start := bytes.LastIndexByte(text[:s.Offset], '\n') + 1
 	end := lineEnd(text, start)
@@ -29,7 +29,7 @@ func around(text []byte, s symbol.Symbol, n int) (code, context string) {
 	return code, strings.Join(lines, "\n")
 }
 
-// lineEnd gives where a line ends, without its line break.
+// lineEnd returns where a line ends, without its line break.
 func lineEnd(text []byte, start int) int {
 	if i := bytes.IndexByte(text[start:], '\n'); i >= 0 {
 		return start + i
@@ -37,7 +37,7 @@ func lineEnd(text []byte, start int) int {
 	return len(text)
 }
 
-// line gives a line as it is shown.
+// line returns a line as it is shown.
 func line(b []byte) string {
 	const longest = 2000
 	if b = bytes.TrimSuffix(b, []byte("\r")); len(b) > longest {

@@ -266,7 +266,7 @@ func (r *run) read(worker int, f io.Reader, size int64, shown string) {
 	r.matches(worker, t, shown, nil, func(m *Match) { m.Code, m.Context = around(text, m.Symbol, r.q.Context) })
 }
 
-// table gives what a text declares, or nil if there is no time left to find out.
+// table returns what a text declares, or nil if there is no time left to find out.
 func (r *run) table(shown string, k key, text func() []byte) *symbol.Table {
 	r.mu.Lock()
 	t := r.tables[k]

@@ -29,7 +29,7 @@ var types = sync.OnceValue(func() map[string]string {
 	return m
 })
 
-// Names gives the names of all types, sorted.
+// Names returns the names of all types, sorted.
 func Names() []string {
 	var names []string
 	for name := range types() {
@@ -39,7 +39,7 @@ func Names() []string {
 	return names
 }
 
-// Find gives the type of that name; ok is false if there is none.
+// Find returns the type of that name; ok is false if there is none.
 func Find(name string) (t *Type, ok bool) {
 	list, ok := types()[name]
 	if !ok {

@@ -21,7 +21,7 @@ import (
 	"toolhost.dev/plugins/grep/locate"
 )
 
-// fdQuery gives the arguments with which fd finds what glob finds. fd matches a glob
+// fdQuery returns the arguments with which fd finds what glob finds. fd matches a glob
 // with a slash against absolute paths, and finds everything unless types are given.
 func (h *host) fdQuery(a args, hidden bool) []string {
 	pattern, _ := a["pattern"].(string)
@@ -59,7 +59,7 @@ func escapeGlob(path string) string {
 	return b.String()
 }
 
-// fdFinds gives the absolute paths that fd finds, in order. Where elements of the pattern
+// fdFinds returns the absolute paths that fd finds, in order. Where elements of the pattern
 // begin with a dot, fd would want to be told to find hidden files, and would find all of
 // them: those are left out that have a hidden element that the pattern does not name.
 func (h *host) fdFinds(fd string, a args) (paths []string, ok bool) {

@@ -116,7 +116,7 @@ func (p *place) named(path string) bool {
 	return err == nil && base.path.String() != p.path.String() && base.path.IsDir()
 }
 
-// beneath gives the directory that the beginning of a pattern names, seen from path.
+// beneath returns the directory that the beginning of a pattern names, seen from path.
 func beneath(path, dir string) string {
 	switch {
 	case dir == "":

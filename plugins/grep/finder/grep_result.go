@@ -54,7 +54,7 @@ func grepResult(in grepArgs, p *place, a *query.Answer, f *finder) *sdk.Result {
 	}
 }
 
-// totalResults gives the number of results that offset and head_limit count.
+// totalResults returns the number of results that offset and head_limit count.
 func totalResults(in grepArgs, a *query.Answer) int {
 	if in.OutputMode == "content" {
 		return a.Total
@@ -86,7 +86,7 @@ func texts(lines []search.Line) []string {
 	return out
 }
 
-// printable gives a path as text: UTF-8, in one line.
+// printable returns a path as text: UTF-8, in one line.
 func printable(path string) string {
 	return lineBreaks.Replace(strings.ToValidUTF8(path, "\uFFFD"))
 }

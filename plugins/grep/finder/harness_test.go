@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// ownHome gives a test a home that it may write to. It is not parallel to others, then.
+// ownHome returns a test a home that it may write to. It is not parallel to others, then.
 func ownHome(t *testing.T) (home string) {
 	t.Helper()
 	home = t.TempDir()
@@ -113,7 +113,7 @@ var ways = map[string]config{
 
 var small = 5
 
-// inWays gives a host for each way, or for those named, for the same directory. They have
+// inWays returns a host for each way, or for those named, for the same directory. They have
 // made their index.
 func (h *host) inWays(names ...string) map[string]*host {
 	h.t.Helper()

@@ -21,7 +21,7 @@ import (
 // Version of the plugin.
 const Version = "0.1.0"
 
-// Plugin gives the plugin.
+// Plugin returns the plugin.
 func Plugin() sdk.Plugin { return newFinder().plugin() }
 
 // config is the operator's configuration of the plugin.

@@ -41,7 +41,7 @@ func random(t *testing.T, times int, test func(t *testing.T, seed uint64, r *ran
 	}
 }
 
-// pick gives one of them.
+// pick returns one of them.
 func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
 
 func randomTree(r *rand.Rand) []string {

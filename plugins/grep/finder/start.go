@@ -184,7 +184,7 @@ func (p *place) aboveRoots(path string) bool {
 	for _, name := range []string{"/" + ignore.RipgrepFile, "/" + ignore.PlainFile, "/" + ignore.GitFile, "/.git/info/exclude", "/.git"} {
 		dir, ok := strings.CutSuffix(path, name)
 		for _, r := range p.ws.Roots() {
-			if ok && strings.HasPrefix(r.Path, dir+"/") {
+			if rel, in := (tool.Root{Path: dir + "/"}).Rel(r.Path); ok && in && (rel != "." || dir == "") {
 				return true
 			}
 		}

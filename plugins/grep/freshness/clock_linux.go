@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Now gives the time by the clock from which file systems take theirs, in nanoseconds: what
+// Now returns the time by the clock from which file systems take theirs, in nanoseconds: what
 // changes later bears no earlier time.
 func Now() int64 {
 	var t unix.Timespec

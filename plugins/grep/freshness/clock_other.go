@@ -4,5 +4,5 @@ package freshness
 
 import "time"
 
-// Now gives the time in nanoseconds.
+// Now returns the time in nanoseconds.
 func Now() int64 { return time.Now().UnixNano() }

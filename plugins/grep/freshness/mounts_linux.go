@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"toolhost.dev/sdk/tool"
 )
 
 // Mounts hears of what is mounted and unmounted. It is not safe for concurrent use.
@@ -48,7 +50,7 @@ func (m *Mounts) Changed() bool {
 	return changed
 }
 
-// concerning gives the mounts that concern the root: number, device, source and place.
+// concerning returns the mounts that concern the root: number, device, source and place.
 func (m *Mounts) concerning() (string, error) {
 	all, err := os.ReadFile(mountInfo)
 	if err != nil {
@@ -60,7 +62,7 @@ func (m *Mounts) concerning() (string, error) {
 		if len(f) < 5 {
 			continue
 		}
-		if at := unescape.Replace(f[4]); beneath(m.root, at) || beneath(at, m.root) {
+		if at := unescape.Replace(f[4]); (tool.Root{Path: at}).Contains(m.root) || (tool.Root{Path: m.root}).Contains(at) {
 			fmt.Fprintln(&out, f[0], f[2], f[3], at)
 		}
 	}
@@ -69,8 +71,3 @@ func (m *Mounts) concerning() (string, error) {
 
 // unescape undoes how mount points are written.
 var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
-
-func beneath(path, dir string) bool {
-	rest, ok := strings.CutPrefix(path, dir)
-	return ok && (rest == "" || rest[0] == '/' || dir == "/")
-}

@@ -17,7 +17,7 @@ type Stamp struct {
 	Links               uint64
 }
 
-// StampOf gives the stamp of a stat's answer.
+// StampOf returns the stamp of a stat's answer.
 func StampOf(st *unix.Stat_t) Stamp {
 	return Stamp{
 		Dev: uint64(st.Dev), Ino: st.Ino, Size: st.Size, Mtime: st.Mtim.Nano(), Change: st.Ctim.Nano(), //nolint:unconvert // systems differ

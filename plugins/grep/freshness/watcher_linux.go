@@ -61,7 +61,7 @@ func (w *Watcher) Add(dir *os.File) (int32, error) {
 // Remove ends a watch.
 func (w *Watcher) Remove(id int32) { _, _ = unix.InotifyRmWatch(w.fd, uint32(id)) } // #nosec G115 -- as above
 
-// Drain gives the events since the last time. lost: there were too many, and some are
+// Drain returns the events since the last time. lost: there were too many, and some are
 // not given; everything must be looked at again.
 func (w *Watcher) Drain(handle func(Event)) (lost bool, err error) {
 	for {

@@ -26,7 +26,7 @@ func (*Watcher) Add(*os.File) (int32, error) { return 0, errors.ErrUnsupported }
 // Remove does nothing.
 func (*Watcher) Remove(int32) {}
 
-// Drain gives no events.
+// Drain returns no events.
 func (*Watcher) Drain(func(Event)) (lost bool, err error) { return false, nil }
 
 // Mounts hears of what is mounted. There is none on this system.

@@ -87,13 +87,13 @@ func (g *Glob) Match(path string) bool {
 	return g.prog.match(path)
 }
 
-// Basename gives the name that the last element must be, if the glob is decided by it.
+// Basename returns the name that the last element must be, if the glob is decided by it.
 func (g *Glob) Basename() (string, bool) { return g.text, g.kind == basename }
 
-// Extension gives the [Ext] that the path must have, if the glob is decided by it.
+// Extension returns the [Ext] that the path must have, if the glob is decided by it.
 func (g *Glob) Extension() (string, bool) { return g.text, g.kind == extension }
 
-// Ext gives what follows the last dot of the last element, with the dot; empty if
+// Ext returns what follows the last dot of the last element, with the dot; empty if
 // there is none.
 func Ext(path string) string {
 	base := path[strings.LastIndexByte(path, '/')+1:]
@@ -127,7 +127,7 @@ func classify(toks tokens) (kind, string) {
 	return general, ""
 }
 
-// prefix gives the characters that the tokens begin with.
+// prefix returns the characters that the tokens begin with.
 func (t tokens) prefix() string {
 	n := 0
 	for n < len(t) && t[n].op == char {
@@ -137,7 +137,7 @@ func (t tokens) prefix() string {
 	return s
 }
 
-// base gives the characters that the last element begins with, where that is plain: "**/"
+// base returns the characters that the last element begins with, where that is plain: "**/"
 // and a name with "*" and "?".
 func (t tokens) base() string {
 	if len(t) == 0 || t[0].op != recursivePrefix {
@@ -151,7 +151,7 @@ func (t tokens) base() string {
 	return t[1:].prefix()
 }
 
-// suffix gives the characters that the tokens end with.
+// suffix returns the characters that the tokens end with.
 func (t tokens) suffix() string {
 	n := len(t)
 	for n > 0 && t[n-1].op == char {

@@ -123,7 +123,7 @@ func (p *program) token(t token, next int) int {
 	return p.split(starts...)
 }
 
-// classBytes gives the bytes of a class; a character beyond ASCII stands for each
+// classBytes returns the bytes of a class; a character beyond ASCII stands for each
 // of its bytes, because paths are bytes.
 func classBytes(t token) *[4]uint64 {
 	var b [4]uint64

@@ -225,7 +225,7 @@ func (s *Set) compile(l *language, name string) error {
 	return err
 }
 
-// take gives an instance that nobody uses.
+// take returns an instance that nobody uses.
 func (s *Set) take(l *language) (*parser, error) {
 	l.mu.Lock()
 	if n := len(l.idle); n > 0 {

@@ -18,25 +18,25 @@ func (t *Tree) word(i, at int) int {
 	return int(binary.LittleEndian.Uint32(t.raw[i*nodeSize+at:]))
 }
 
-// Len gives the number of nodes.
+// Len returns the number of nodes.
 func (t *Tree) Len() int { return len(t.raw) / nodeSize }
 
 // Start and End give the place of a node in the text.
 func (t *Tree) Start(i int) int { return t.word(i, 0) }
 
-// End gives where a node ends in the text.
+// End returns where a node ends in the text.
 func (t *Tree) End(i int) int { return t.word(i, 4) }
 
-// Next gives the first node behind the children of a node.
+// Next returns the first node behind the children of a node.
 func (t *Tree) Next(i int) int { return t.word(i, 8) }
 
-// Symbol gives the number of a node's type, below the length of [Tree.Symbols].
+// Symbol returns the number of a node's type, below the length of [Tree.Symbols].
 func (t *Tree) Symbol(i int) int { return int(binary.LittleEndian.Uint16(t.raw[i*nodeSize+12:])) }
 
-// Symbols gives the names of all types, the same for all trees of a language.
+// Symbols returns the names of all types, the same for all trees of a language.
 func (t *Tree) Symbols() []string { return t.l.symbols }
 
-// Type gives a node's type; of the text's errors, "ERROR".
+// Type returns a node's type; of the text's errors, "ERROR".
 func (t *Tree) Type(i int) string {
 	if s := t.Symbol(i); s < len(t.l.symbols) {
 		return t.l.symbols[s]
@@ -44,7 +44,7 @@ func (t *Tree) Type(i int) string {
 	return "ERROR"
 }
 
-// Field gives what a node is to its parent; "": only a child.
+// Field returns what a node is to its parent; "": only a child.
 func (t *Tree) Field(i int) string {
 	if f := int(binary.LittleEndian.Uint16(t.raw[i*nodeSize+14:])); f < len(t.l.fields) {
 		return t.l.fields[f]

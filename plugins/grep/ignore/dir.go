@@ -66,7 +66,7 @@ func NewDir(parent *Dir, path string, has Content, src Source) *Dir {
 // InRepository reports whether git's rules apply in the directory.
 func (d *Dir) InRepository() bool { return d != nil && d.inside }
 
-// Match gives the verdict of the ignore files on an absolute path that lies in the
+// Match returns the verdict of the ignore files on an absolute path that lies in the
 // directory d is for. For each kind of file the nearest rule decides, and then the
 // kind with the highest precedence.
 func (d *Dir) Match(path string, isDir bool) Verdict {

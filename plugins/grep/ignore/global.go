@@ -10,7 +10,7 @@ import (
 
 var excludesFile = regexp.MustCompile(`(?im)^\s*excludesfile\s*=\s*"?\s*(\S+?)\s*"?\s*$`)
 
-// GlobalPath gives the path of git's global excludes file, which need not exist:
+// GlobalPath returns the path of git's global excludes file, which need not exist:
 // what core.excludesFile says in the user's git configuration, or git's default.
 // Empty: there is none. getenv and read are [os.Getenv] and [os.ReadFile], or a test's.
 func GlobalPath(getenv func(string) string, read func(string) ([]byte, error)) string {

@@ -36,7 +36,7 @@ func NewGlobs(globs []string) (*Globs, error) {
 	return g, nil
 }
 
-// Match gives the verdict on a path relative to the working directory.
+// Match returns the verdict on a path relative to the working directory.
 func (g *Globs) Match(path string, isDir bool) Verdict {
 	if g == nil {
 		return None

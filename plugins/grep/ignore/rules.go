@@ -104,7 +104,7 @@ func (r *Rules) index() {
 	}
 }
 
-// Match gives the verdict on a path relative to the directory the rules are for.
+// Match returns the verdict on a path relative to the directory the rules are for.
 // The last rule that fits decides.
 func (r *Rules) Match(path string, isDir bool) Verdict {
 	if r == nil {

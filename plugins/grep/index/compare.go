@@ -7,9 +7,10 @@ import (
 
 	"toolhost.dev/plugins/grep/walk"
 	"toolhost.dev/plugins/grep/workers"
+	"toolhost.dev/sdk/tool"
 )
 
-// unheard gives the directories to compare by stamps, for calls that look beneath a path:
+// unheard returns the directories to compare by stamps, for calls that look beneath a path:
 // those of whose changes no event tells, or all of them.
 func (x *Index) unheard(under string, full bool) []*dir {
 	switch {
@@ -19,24 +20,25 @@ func (x *Index) unheard(under string, full bool) []*dir {
 		return x.around(under)
 	}
 	var out []*dir
+	below := tool.Root{Path: under}
 	for d := range x.byStat {
-		if beneath(d.path, under) || beneath(under, d.path) {
+		if below.Contains(d.path) || (tool.Root{Path: d.path}).Contains(under) {
 			out = append(out, d)
 		}
 	}
 	return out
 }
 
-// around gives the directories beneath a path, it itself and those above it.
+// around returns the directories beneath a path, it itself and those above it.
 func (x *Index) around(under string) []*dir {
-	rest, ok := strings.CutPrefix(under, x.root.path)
+	rel, ok := tool.Root{Path: x.root.path}.Rel(under)
 	if !ok {
 		return nil
 	}
 	var out []*dir
 	d := x.root
-	for name := range strings.SplitSeq(rest, "/") {
-		if name == "" {
+	for name := range strings.SplitSeq(rel, "/") {
+		if name == "." {
 			continue
 		}
 		out = append(out, d)
@@ -49,7 +51,7 @@ func (x *Index) around(under string) []*dir {
 	return x.all(d, append(make([]*dir, 0, len(out)+x.dirs), out...))
 }
 
-// all gives a directory and those beneath it.
+// all returns a directory and those beneath it.
 func (x *Index) all(d *dir, out []*dir) []*dir {
 	out = append(out, d)
 	for i := range d.entries {

@@ -23,7 +23,7 @@ const maxFile = 64 << 20
 // seed makes sums that nobody outside of the process can work out.
 var seed = maphash.MakeSeed()
 
-// Sum gives a number that tells texts apart, as long as the process lives.
+// Sum returns a number that tells texts apart, as long as the process lives.
 func Sum(text []byte) uint64 { return maphash.Bytes(seed, text) }
 
 // chunk is the number of files read by one worker at a time.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"os"
-	"strings"
 
 	"toolhost.dev/plugins/grep/freshness"
 	"toolhost.dev/plugins/grep/ignore"
@@ -255,10 +254,4 @@ func (x *Index) refresh(d *dir, f *os.File, name string) error {
 	}
 	d.entries[i] = e
 	return nil
-}
-
-// beneath reports whether a path is a directory or lies in it.
-func beneath(path, dir string) bool {
-	rest, ok := strings.CutPrefix(path, dir)
-	return ok && (rest == "" || rest[0] == '/' || dir == "/")
 }

@@ -106,7 +106,7 @@ type Tree struct {
 	retry time.Time
 }
 
-// Tree gives the tree at an absolute path. Trees with different keys are different ones:
+// Tree returns the tree at an absolute path. Trees with different keys are different ones:
 // the key says who may look where. open and readRule are used in the background.
 func (s *Set) Tree(path, key string, open func() (*os.File, error), readRule func(string) ([]byte, error)) *Tree {
 	s.mu.Lock()
@@ -221,7 +221,7 @@ const (
 	retryAfter = 30 * time.Second
 )
 
-// faulty gives the index up for good if an error is a fault of ours: it would come again with the same files.
+// faulty returns the index up for good if an error is a fault of ours: it would come again with the same files.
 // Calls search the disk then. The caller holds t.mu.
 func (t *Tree) faulty(err error) bool {
 	_, ok := errors.AsType[*workers.PanicError](err)
@@ -342,7 +342,7 @@ func (s *Set) Report() Report {
 	return r
 }
 
-// JSON gives the report as an object.
+// JSON returns the report as an object.
 func (r Report) JSON() json.RawMessage {
 	b, err := json.Marshal(r)
 	if err != nil {

@@ -102,7 +102,7 @@ type Counts struct {
 	NotWanted *walk.Skipped
 }
 
-// Counts gives the counts.
+// Counts returns the counts.
 func (s *Snapshot) Counts() Counts {
 	v := s.v
 	return Counts{Files: v.files, Texts: v.texts, Binaries: v.binaries, Symlinks: v.symlinks, Specials: v.others, NotWanted: &v.skipped}
@@ -114,13 +114,13 @@ type Item struct {
 	e *entry
 }
 
-// Path gives the absolute path.
+// Path returns the absolute path.
 func (i Item) Path() string { return i.e.path }
 
-// Shown gives the path as it is shown.
+// Shown returns the path as it is shown.
 func (i Item) Shown() string { return i.s.v.shownAs(i.e) }
 
-// Place gives the place of a file in the order of the paths of the snapshot, from 1 on; 0: it is not known.
+// Place returns the place of a file in the order of the paths of the snapshot, from 1 on; 0: it is not known.
 func (i Item) Place() int32 {
 	if i.e.file == nil {
 		return 0
@@ -128,23 +128,23 @@ func (i Item) Place() int32 {
 	return i.s.v.at[i.e.file.id] + 1
 }
 
-// Rel gives the path beneath the start.
+// Rel returns the path beneath the start.
 func (i Item) Rel() string { return i.e.path[i.s.v.start:] }
 
-// Type gives the type bits.
+// Type returns the type bits.
 func (i Item) Type() fs.FileMode { return i.e.kind }
 
 // Known reports whether it is a file whose text is known, so that it is one of
 // [Counts].Texts.
 func (i Item) Known() bool { return i.e.file != nil && i.e.file.kind == textFile }
 
-// Sum gives the [Sum] of the text of a file that is known.
+// Sum returns the [Sum] of the text of a file that is known.
 func (i Item) Sum() (sum uint64, length int) { return i.e.file.sum, i.e.file.text.Len() }
 
 // Keep keeps something with the text of a file that is known, until that is another.
 func (i Item) Keep(v any) { i.e.file.kept.Store(&v) }
 
-// Kept gives what was kept last; nil: nothing.
+// Kept returns what was kept last; nil: nothing.
 func (i Item) Kept() any {
 	if v := i.e.file.kept.Load(); v != nil {
 		return *v
@@ -152,7 +152,7 @@ func (i Item) Kept() any {
 	return nil
 }
 
-// Text gives the text of a file, if that is kept. It must not be kept.
+// Text returns the text of a file, if that is kept. It must not be kept.
 func (i Item) Text() (text []byte, ok bool) {
 	if !i.Known() {
 		return nil, false
@@ -160,7 +160,7 @@ func (i Item) Text() (text []byte, ok bool) {
 	return i.e.file.text.Bytes()
 }
 
-// KnownInfo gives the size and time of a file that is known.
+// KnownInfo returns the size and time of a file that is known.
 func (i Item) KnownInfo() (info walk.Info, ok bool) {
 	if f := i.e.file; f != nil && f.stamp.Ino != 0 {
 		return walk.Info{Size: f.stamp.Size, Modified: time.Unix(0, f.stamp.Mtime)}, true
@@ -168,7 +168,7 @@ func (i Item) KnownInfo() (info walk.Info, ok bool) {
 	return walk.Info{}, false
 }
 
-// Info gives what is known of it without opening it, from the disk if need be.
+// Info returns what is known of it without opening it, from the disk if need be.
 func (i Item) Info() (walk.Info, error) {
 	if info, ok := i.KnownInfo(); ok {
 		return info, nil
@@ -232,7 +232,7 @@ type Text struct {
 	selected *content.Selection
 }
 
-// Parts gives where a match may be; nil: anywhere.
+// Parts returns where a match may be; nil: anywhere.
 func (t Text) Parts() []content.Part {
 	if t.selected == nil {
 		return nil
@@ -309,7 +309,7 @@ func (s *Snapshot) Texts(do func(Text) bool) {
 	}
 }
 
-// Trees gives the directories that are not known: each is to be walked on the disk with
+// Trees returns the directories that are not known: each is to be walked on the disk with
 // the options of the call. One that cannot be opened is given as an error to failed.
 func (s *Snapshot) Trees(do func(walk.Start) error, failed func(error)) error {
 	for _, e := range s.v.trees {

@@ -12,6 +12,7 @@ import (
 
 	"toolhost.dev/plugins/grep/freshness"
 	"toolhost.dev/plugins/grep/walk"
+	"toolhost.dev/sdk/tool"
 )
 
 // errStale: what is known cannot be brought up to date; it must be made anew.
@@ -59,8 +60,9 @@ func (x *Index) sync(under string, wanted *view, full bool) error {
 	if err := x.checkLinks(under); err != nil {
 		return err
 	}
+	below := tool.Root{Path: under}
 	for f := range x.writing {
-		if beneath(f.path, under) {
+		if below.Contains(f.path) {
 			x.enqueue(f)
 		}
 	}
@@ -248,17 +250,18 @@ const fewLinks = 256
 
 // checkLinks compares the files beneath a path that have names elsewhere.
 func (x *Index) checkLinks(under string) error {
+	below := tool.Root{Path: under}
 	if len(x.linked) > fewLinks {
 		dirs := make(map[*dir]struct{})
 		for f := range x.linked {
-			if beneath(f.path, under) {
+			if below.Contains(f.path) {
 				dirs[f.in] = struct{}{}
 			}
 		}
 		return x.compareAll(slices.Collect(maps.Keys(dirs)), nil)
 	}
 	for f := range x.linked {
-		if !beneath(f.path, under) {
+		if !below.Contains(f.path) {
 			continue
 		}
 		p, err := walk.OpenProbe(x.handle, x.rel(f.in))
@@ -324,7 +327,7 @@ func (x *Index) sum(path string) [sha256.Size]byte {
 	return sha256.Sum256(content)
 }
 
-// lookedFor gives what was seen of such files for a directory, by their paths.
+// lookedFor returns what was seen of such files for a directory, by their paths.
 func (x *Index) lookedFor(d *dir) map[string]seen {
 	var all map[string]seen
 	for _, l := range x.outside {

@@ -10,6 +10,7 @@ import (
 	"toolhost.dev/plugins/grep/freshness"
 	"toolhost.dev/plugins/grep/ignore"
 	"toolhost.dev/plugins/grep/walk"
+	"toolhost.dev/sdk/tool"
 )
 
 // dir is a directory that is known: neither it nor one above it is ignored or hidden.
@@ -90,20 +91,20 @@ func join(dir, name string) string {
 	return dir + "/" + name
 }
 
-// find gives the place of a name among the entries.
+// find returns the place of a name among the entries.
 func (d *dir) find(name string) (int, bool) {
 	return slices.BinarySearchFunc(d.entries, name, func(e entry, name string) int { return strings.Compare(e.name(), name) })
 }
 
-// lookup gives the directory at an absolute path, or nil if it is not known.
+// lookup returns the directory at an absolute path, or nil if it is not known.
 func (x *Index) lookup(path string) *dir {
-	rest, ok := strings.CutPrefix(path, x.root.path)
-	if !ok || rest != "" && rest[0] != '/' && x.root.path != "/" {
+	rel, ok := tool.Root{Path: x.root.path}.Rel(path)
+	if !ok {
 		return nil
 	}
 	d := x.root
-	for name := range strings.SplitSeq(rest, "/") {
-		if name == "" {
+	for name := range strings.SplitSeq(rel, "/") {
+		if name == "." {
 			continue
 		}
 		i, ok := d.find(name)
@@ -115,7 +116,7 @@ func (x *Index) lookup(path string) *dir {
 	return d
 }
 
-// rel gives the path of a directory beneath the root.
+// rel returns the path of a directory beneath the root.
 func (x *Index) rel(d *dir) string {
 	if d == x.root {
 		return "."

@@ -28,7 +28,7 @@ type view struct {
 // maxViews is the number of views kept.
 const maxViews = 8
 
-// viewOf gives the view of a directory. The caller holds the index for reading.
+// viewOf returns the view of a directory. The caller holds the index for reading.
 func (x *Index) viewOf(d *dir, s walk.Start, o *walk.Options, key string) *view {
 	key = d.path + "\x00" + s.Shown + "\x00" + key
 	x.viewsMu.Lock()
@@ -55,7 +55,7 @@ func (x *Index) viewOf(d *dir, s walk.Start, o *walk.Options, key string) *view 
 	return v
 }
 
-// shownAs gives the path of an entry as it is shown.
+// shownAs returns the path of an entry as it is shown.
 func (v *view) shownAs(e *entry) string { return v.shown + e.path[v.start:] }
 
 // add adds what is wanted of a directory.

@@ -53,7 +53,7 @@ func (p *Pattern) Dotted(name string) bool {
 	return slices.ContainsFunc(p.dotted, func(g *glob.Glob) bool { return g.Match(name) })
 }
 
-// DottedElements gives the elements of the pattern that begin with a dot, so that
+// DottedElements returns the elements of the pattern that begin with a dot, so that
 // patterns can be told apart by what [Pattern.Dotted] says.
 func (p *Pattern) DottedElements() string { return p.elements }
 
@@ -157,7 +157,7 @@ func newCollection(offset, limit int) *collection {
 	return &collection{most: offset + limit}
 }
 
-// page gives what was found without the first offset files.
+// page returns what was found without the first offset files.
 func (c *collection) page(offset int) *Found {
 	c.sort()
 	c.found.Files = c.found.Files[min(offset, len(c.found.Files)):]

@@ -42,7 +42,7 @@ func cppNamespace(w *walker, i int) {
 	w.open(i, inSpace, text)
 }
 
-// cType gives the rule of a type that may have members; without them it is only named.
+// cType returns the rule of a type that may have members; without them it is only named.
 func cType(kind symbol.Kind) rule {
 	return func(w *walker, i int) {
 		if w.child(i, "body") < 0 {
@@ -174,7 +174,7 @@ func (w *walker) cMethod(kind symbol.Kind, container string, at, whole int) {
 	w.addIn(kind, joined(w.scope().name, container), name, at, whole)
 }
 
-// operatorName gives the name at a node: of a conversion, only what it begins with.
+// operatorName returns the name at a node: of a conversion, only what it begins with.
 func (w *walker) operatorName(at int) string {
 	name := w.text(at)
 	if w.is(at, "operator_cast") {

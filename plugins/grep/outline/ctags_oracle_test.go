@@ -144,7 +144,7 @@ var sources = []source{
 	{name: "Python, its library", files: within("/usr/lib/python3.11", 8, ".py"), least: 500, exact: true, excuses: pythonLibraryExcuses},
 }
 
-// within gives every step-th file below a directory.
+// within returns every step-th file below a directory.
 func within(root string, step int, extensions ...string) func(t testing.TB) []string {
 	return func(t testing.TB) (out []string) {
 		t.Helper()
@@ -187,7 +187,7 @@ func packages(step int, extensions ...string) func(t testing.TB) []string {
 	}
 }
 
-// ctags gives what ctags sees in files.
+// ctags returns what ctags sees in files.
 func ctags(t testing.TB, args, files []string) map[declared]bool {
 	t.Helper()
 	program, env := peer.Ctags(t)

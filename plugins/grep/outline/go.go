@@ -14,7 +14,7 @@ import (
 // is let see: it is recursive. No program that people write comes near.
 const maxDepth = 2000
 
-// goTable gives what Go's parser finds, whatever build tags say. What is declared in the
+// goTable returns what Go's parser finds, whatever build tags say. What is declared in the
 // bodies of functions is left out.
 func goTable(text []byte) (t *symbol.Table, err error) {
 	if deep(text) {
@@ -55,7 +55,7 @@ func parseGo(text []byte) (*goFile, *ast.File, error) {
 // maxParts bounds how often a text with errors is parsed in part.
 const maxParts = 10_000
 
-// goParts gives what the parser finds in a text with errors, by the declarations that begin at the
+// goParts returns what the parser finds in a text with errors, by the declarations that begin at the
 // beginning of a line, each for itself: after an error it may take what follows for a part
 // of what it is in. Symbols that are known are left out.
 func goParts(text []byte, known []symbol.Symbol) (more []symbol.Symbol) {
@@ -163,7 +163,7 @@ func (g *goFile) declaration(d ast.Decl) {
 	}
 }
 
-// receiver gives the name of a method's type.
+// receiver returns the name of a method's type.
 func receiver(list *ast.FieldList) string {
 	if len(list.List) == 0 {
 		return ""
@@ -171,7 +171,7 @@ func receiver(list *ast.FieldList) string {
 	return typeName(list.List[0].Type)
 }
 
-// typeName gives the name of a type without pointers, packages and parameters.
+// typeName returns the name of a type without pointers, packages and parameters.
 func typeName(e ast.Expr) string {
 	if name := typeIdent(e); name != nil {
 		return name.Name

@@ -52,7 +52,7 @@ var aliases = map[string]Language{
 	"c#": "csharp", "cs": "csharp", "rb": "ruby", "kt": "kotlin", "sh": "shell", "bash": "shell",
 }
 
-// Languages gives the names of all languages, sorted.
+// Languages returns the names of all languages, sorted.
 func Languages() []string {
 	var out []string
 	for _, d := range byExtension {
@@ -64,7 +64,7 @@ func Languages() []string {
 	return out
 }
 
-// Find gives the language of a name such as "go", "TypeScript" or "c++".
+// Find returns the language of a name such as "go", "TypeScript" or "c++".
 func Find(name string) (Language, bool) {
 	name = strings.ToLower(name)
 	if l, ok := aliases[name]; ok {
@@ -73,7 +73,7 @@ func Find(name string) (Language, bool) {
 	return Language(name), slices.Contains(Languages(), name)
 }
 
-// Of gives the language of a file by its name; "": it is in none that is known.
+// Of returns the language of a file by its name; "": it is in none that is known.
 func Of(name string) Language { return dialectOf(name).language }
 
 func dialectOf(name string) dialect {
@@ -93,7 +93,7 @@ func dialectOf(name string) dialect {
 	return d
 }
 
-// Way gives how a file of that name is parsed: the same text has the same outline in all
+// Way returns how a file of that name is parsed: the same text has the same outline in all
 // files for which it is the same; "" where [Of] is.
 func Way(name string) string {
 	d := dialectOf(name)
@@ -113,7 +113,7 @@ func (l Language) Is(name string) bool {
 	return l == of || l == Cpp && of == C && strings.HasSuffix(name, ".h")
 }
 
-// parsedAs gives the dialect of a text.
+// parsedAs returns the dialect of a text.
 func parsedAs(name string, text []byte) dialect {
 	d := dialectOf(name)
 	switch {

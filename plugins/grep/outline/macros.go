@@ -21,7 +21,7 @@ var macroUses = []*regexp.Regexp{
 // macroLine is a line that is nothing but a macro: BEGIN_NAMESPACE.
 var macroLine = regexp.MustCompile(`(?m)^[ \t]*([A-Z_][A-Z0-9_]{3,})[ \t]*$`)
 
-// withoutMacros gives a text of C or C++ with blanks in place of macros that a grammar
+// withoutMacros returns a text of C or C++ with blanks in place of macros that a grammar
 // trips over, so that all else stays where it is. It is nil if there are none.
 func withoutMacros(text []byte) []byte {
 	var out []byte

@@ -27,7 +27,7 @@ func New() *Outliner { return &Outliner{grammars: grammar.NewSet()} }
 // Close frees the memory.
 func (o *Outliner) Close() { o.grammars.Close() }
 
-// Table gives what a text declares; the file's name tells its language. Where a parser
+// Table returns what a text declares; the file's name tells its language. Where a parser
 // fails, the table says so and has what lines look like. The error is the end of ctx.
 func (o *Outliner) Table(ctx context.Context, name string, text []byte) (*symbol.Table, error) {
 	if err := ctx.Err(); err != nil {
@@ -63,7 +63,7 @@ func (o *Outliner) Table(ctx context.Context, name string, text []byte) (*symbol
 	return unparsed(text, err.Error()), nil
 }
 
-// parsed gives what a grammar finds.
+// parsed returns what a grammar finds.
 func (o *Outliner) parsed(ctx context.Context, d dialect, text []byte) (t *symbol.Table, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -74,7 +74,7 @@ func (o *Outliner) parsed(ctx context.Context, d dialect, text []byte) (t *symbo
 	return t, parseErr
 }
 
-// withoutMacros gives the table of a text without macros, where these keep it from being
+// withoutMacros returns the table of a text without macros, where these keep it from being
 // parsed and more is found then; else the table that there is.
 func (o *Outliner) withoutMacros(ctx context.Context, d dialect, text []byte, t *symbol.Table) *symbol.Table {
 	rest := withoutMacros(text)
@@ -88,7 +88,7 @@ func (o *Outliner) withoutMacros(ctx context.Context, d dialect, text []byte, t 
 	return better
 }
 
-// unparsed gives what lines look like, where a parser could not be used.
+// unparsed returns what lines look like, where a parser could not be used.
 func unparsed(text []byte, why string) *symbol.Table {
 	t := byLines(text)
 	t.Problem = why
@@ -110,7 +110,7 @@ func linesOf(text []byte) lines {
 	}
 }
 
-// at gives the line and column of a place, from 1.
+// at returns the line and column of a place, from 1.
 func (l lines) at(pos int) (line, column int32) {
 	i := sort.SearchInts(l, pos+1)
 	return int32(i), int32(pos - l[i-1] + 1) // #nosec G115 -- less than MaxText

@@ -32,7 +32,7 @@ const (
 	longestLine    = 1000
 )
 
-// byLines gives the lines of a text that look like declarations.
+// byLines returns the lines of a text that look like declarations.
 func byLines(text []byte) *symbol.Table {
 	var out []symbol.Symbol
 	number, start, next := int32(0), 0, 0

@@ -82,7 +82,7 @@ func treeTable(name string, tree *grammar.Tree) *symbol.Table {
 	return t
 }
 
-// scope gives the innermost scope.
+// scope returns the innermost scope.
 func (w *walker) scope() scope { return w.scopes[len(w.scopes)-1] }
 
 // inBody reports whether a node is in a function, and in no class that is in it.
@@ -101,7 +101,7 @@ func (w *walker) open(i int, kind scopeKind, name string) {
 	w.scopes = append(w.scopes, scope{end: w.t.Next(i), kind: kind, name: name})
 }
 
-// text gives the text of a node, without line breaks; of one that is not there, "".
+// text returns the text of a node, without line breaks; of one that is not there, "".
 func (w *walker) text(i int) string {
 	if i < 0 {
 		return ""
@@ -122,7 +122,7 @@ func (w *walker) children(i int, do func(child int) bool) {
 	}
 }
 
-// child gives the first child that is something to the node, or -1.
+// child returns the first child that is something to the node, or -1.
 func (w *walker) child(i int, field string) int {
 	found := -1
 	w.children(i, func(c int) bool {
@@ -134,7 +134,7 @@ func (w *walker) child(i int, field string) int {
 	return found
 }
 
-// childOf gives the first child of one of these types, or -1.
+// childOf returns the first child of one of these types, or -1.
 func (w *walker) childOf(i int, types ...string) int {
 	found := -1
 	w.children(i, func(c int) bool {
@@ -182,12 +182,12 @@ func (w *walker) addIn(kind symbol.Kind, container, name string, at, whole int) 
 	w.symbols = append(w.symbols, symbol.Symbol{Name: name, Container: container, Kind: kind, Line: line, Column: column, EndLine: end, Offset: int32(w.t.Start(at))}) // #nosec G115 -- less than grammar.MaxText
 }
 
-// declare gives a rule that adds a symbol with the node's name.
+// declare returns a rule that adds a symbol with the node's name.
 func declare(kind symbol.Kind) rule {
 	return func(w *walker, i int) { w.add(kind, w.child(i, "name"), i) }
 }
 
-// enclose gives a rule that adds a symbol and makes the node a scope.
+// enclose returns a rule that adds a symbol and makes the node a scope.
 func enclose(kind symbol.Kind, within scopeKind) rule {
 	return func(w *walker, i int) {
 		name := w.child(i, "name")

@@ -29,7 +29,7 @@ func eitherOf(l Literals) (e either) {
 	return e
 }
 
-// index gives the first place in buf where one of the texts is, or -1, and how many places were looked at in
+// index returns the first place in buf where one of the texts is, or -1, and how many places were looked at in
 // vain. After so many it gives a place before which there is none.
 func (e either) index(buf []byte, places int) (at, wrong int) {
 	window := minWindow

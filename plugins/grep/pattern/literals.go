@@ -27,7 +27,7 @@ const (
 	worth = 3
 )
 
-// Literals gives the texts that every match has. Without a set nothing is known.
+// Literals returns the texts that every match has. Without a set nothing is known.
 func (p *Pattern) Literals() Literals { return p.literals }
 
 // literalsOf works out the literals of a tree.
@@ -52,7 +52,7 @@ type knowledge struct {
 	sets  [][]string
 }
 
-// closed gives the same as sets.
+// closed returns the same as sets.
 func (k knowledge) closed() knowledge {
 	if k.exact == nil {
 		return k
@@ -93,7 +93,7 @@ func (a *analysis) node(n *syntax.Node) knowledge {
 	return a.alternate(n.Sub)
 }
 
-// class gives the members of a class in lower case, if they are few. A line break is
+// class returns the members of a class in lower case, if they are few. A line break is
 // none: literals lie within a line.
 func (a *analysis) class(c syntax.Class) []string {
 	total := 0
@@ -193,7 +193,7 @@ func (a *analysis) alternate(subs []*syntax.Node) knowledge {
 	return knowledge{}
 }
 
-// longestSet gives the set whose shortest literal is the longest.
+// longestSet returns the set whose shortest literal is the longest.
 func longestSet(sets [][]string) (best []string) {
 	for _, s := range sets {
 		if shortestOf(s) > shortestOf(best) {

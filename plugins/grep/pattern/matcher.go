@@ -100,7 +100,7 @@ func (m *Matcher) NextLine(buf []byte, pos int) (start, end int, ok bool, err er
 	return 0, 0, false, nil
 }
 
-// line gives where to look for a match in a line of buf, without its line break.
+// line returns where to look for a match in a line of buf, without its line break.
 func (m *Matcher) line(buf []byte, start, end int) (text []byte, from, to int) {
 	to = end
 	if to > start && buf[to-1] == '\n' {
@@ -112,7 +112,7 @@ func (m *Matcher) line(buf []byte, start, end int) (text []byte, from, to int) {
 	return buf, start, to
 }
 
-// lineAt gives the bounds of the line that a position is in.
+// lineAt returns the bounds of the line that a position is in.
 func lineAt(buf []byte, pos int) (start, end int) {
 	start = lineStart(buf, pos)
 	if i := bytes.IndexByte(buf[pos:], '\n'); i >= 0 {
@@ -121,7 +121,7 @@ func lineAt(buf []byte, pos int) (start, end int) {
 	return start, len(buf)
 }
 
-// lineStart gives where the line that a position is in begins. It looks at eight bytes at a time: lines are
+// lineStart returns where the line that a position is in begins. It looks at eight bytes at a time: lines are
 // short, and this is done for each.
 func lineStart(buf []byte, pos int) int {
 	const breaks, low = 0x0a0a0a0a0a0a0a0a, 0x7f7f7f7f7f7f7f7f
@@ -136,7 +136,7 @@ func lineStart(buf []byte, pos int) int {
 	return pos
 }
 
-// InLine gives where in a line that has a match, given with its line break, the first
+// InLine returns where in a line that has a match, given with its line break, the first
 // one begins, in bytes from 0.
 func (m *Matcher) InLine(buf []byte, start, end int) (int, error) {
 	if m.p.exact {
@@ -150,7 +150,7 @@ func (m *Matcher) InLine(buf []byte, start, end int) (int, error) {
 	return at - from, nil
 }
 
-// Find gives the first match in text[from:]; the pattern sees what is before from.
+// Find returns the first match in text[from:]; the pattern sees what is before from.
 func (m *Matcher) Find(text []byte, from int) (start, end int, ok bool, err error) {
 	if m.p.exact {
 		i := m.p.required[0].next(text[from:])

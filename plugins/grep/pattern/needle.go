@@ -46,7 +46,7 @@ func newNeedle(r requirement) needle {
 	return l
 }
 
-// caseBit gives the bit in which what may stand at a place differs.
+// caseBit returns the bit in which what may stand at a place differs.
 func (r *requirement) caseBit(at int) byte {
 	if b := r.text[at]; r.folded && 'a' <= b && b <= 'z' {
 		return 0x20
@@ -54,7 +54,7 @@ func (r *requirement) caseBit(at int) byte {
 	return 0
 }
 
-// same gives how many bytes a text of the same length begins with that are the required ones.
+// same returns how many bytes a text of the same length begins with that are the required ones.
 func (r *requirement) same(text []byte) int {
 	if !r.folded {
 		if string(text) == string(r.text) {
@@ -70,7 +70,7 @@ func (r *requirement) same(text []byte) int {
 	return len(text)
 }
 
-// index gives where in buf the text is, with what stands around it in a match, or -1, and how many places were
+// index returns where in buf the text is, with what stands around it in a match, or -1, and how many places were
 // looked at in vain. After so many it gives a place before which there is none.
 func (l *needle) index(buf []byte, places int) (at, wrong int) {
 	for at := 0; ; at++ {
@@ -89,7 +89,7 @@ func (l *needle) index(buf []byte, places int) (at, wrong int) {
 	}
 }
 
-// boundary gives where the character begins, or the byte that is none, that a position is in.
+// boundary returns where the character begins, or the byte that is none, that a position is in.
 func boundary(buf []byte, at int) int {
 	for i := at; i >= 0 && i > at-utf8.UTFMax; i-- {
 		if utf8.RuneStart(buf[i]) {
@@ -99,7 +99,7 @@ func boundary(buf []byte, at int) int {
 	return at
 }
 
-// count gives how often buf has the text, about; of one that takes longer to look for than it is worth, a large
+// count returns how often buf has the text, about; of one that takes longer to look for than it is worth, a large
 // number.
 func (l *needle) count(buf []byte) (n int) {
 	places := len(buf) / bytesPerPlace
@@ -138,14 +138,14 @@ func (l *needle) fits(buf []byte, at int) bool {
 // many bytes that are compared there.
 const bytesPerPlace = 16
 
-// next gives where in buf the text is, or -1. In a text that has too much of what only looks like it, it gives
+// next returns where in buf the text is, or -1. In a text that has too much of what only looks like it, it gives
 // a place before which there is none.
 func (l *needle) next(buf []byte) int {
 	at, _, _ := l.seek(buf, len(buf)/bytesPerPlace+bytesPerPlace)
 	return at
 }
 
-// seek gives where in buf the text is, or -1, and how many places were looked at in vain. After more than so
+// seek returns where in buf the text is, or -1, and how many places were looked at in vain. After more than so
 // many of a folded text, it gives the next one without a look: then it is not known to be there.
 func (l *needle) seek(buf []byte, places int) (at, wrong int, there bool) {
 	n := len(l.text)
@@ -178,7 +178,7 @@ func (l *needle) seek(buf []byte, places int) (at, wrong int, there bool) {
 	return -1, wrong, false
 }
 
-// candidate gives the first place in buf where the text can be by its rarest bytes, or -1. buf is at least
+// candidate returns the first place in buf where the text can be by its rarest bytes, or -1. buf is at least
 // as long as the text.
 func (l *needle) candidate(buf []byte) int {
 	last := len(buf) - len(l.text)

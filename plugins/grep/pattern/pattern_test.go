@@ -14,7 +14,7 @@ import (
 
 var t0 = context.Background()
 
-// matching gives the lines of a text that have a match, each with its column.
+// matching returns the lines of a text that have a match, each with its column.
 func matching(t *testing.T, expr string, o Options, text string) []string {
 	t.Helper()
 	p, err := Compile(expr, o)

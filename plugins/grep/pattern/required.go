@@ -25,7 +25,7 @@ const (
 	minRequired = 3
 )
 
-// requirementsOf gives texts that are in every match, the longest first, and whether that is the only match.
+// requirementsOf returns texts that are in every match, the longest first, and whether that is the only match.
 // With fold, they may be texts in small or capital letters.
 func requirementsOf(n *syntax.Node, fold bool) (all []requirement, exact bool) {
 	if n.Op == syntax.OpClass || n.Op == syntax.OpConcat {
@@ -59,7 +59,7 @@ func requirementsOf(n *syntax.Node, fold bool) (all []requirement, exact bool) {
 // too much.
 const minPrefix = 3
 
-// prefixOf gives a text that every match begins with. fold is as in requirementsOf.
+// prefixOf returns a text that every match begins with. fold is as in requirementsOf.
 func prefixOf(n *syntax.Node, fold bool) requirement {
 	r := prefixBy(n, literal)
 	if f := prefixBy(n, folded); fold && len(f.text) > len(r.text) {
@@ -141,7 +141,7 @@ func texts(n *syntax.Node, literal literalOf, out []foundText) []foundText {
 // literalOf gives the only text that the node matches, in a sense, if it is that simple.
 type literalOf func(n *syntax.Node) ([]byte, bool)
 
-// literal gives the bytes of the only text that the node matches, if it is that simple.
+// literal returns the bytes of the only text that the node matches, if it is that simple.
 func literal(n *syntax.Node) ([]byte, bool) {
 	return concatenated(n, func(c syntax.Class) ([]byte, bool) {
 		r, ok := c.Single()
@@ -205,7 +205,7 @@ type byteSet [256]bool
 // match differ in the first.
 const maxMargin = 8
 
-// margins gives what the last bytes are (back), or the first, of everything that the nodes match one after
+// margins returns what the last bytes are (back), or the first, of everything that the nodes match one after
 // the other. whole: these are all of its bytes.
 func margins(nodes []*syntax.Node, back bool) (sets []*byteSet, whole bool) {
 	for i := range nodes {
@@ -268,7 +268,7 @@ func alternatives(nodes []*syntax.Node, back bool) (sets []*byteSet) {
 	return sets
 }
 
-// bytesOf gives the bytes that a symbol of the class may begin and end with. whole: it is one byte.
+// bytesOf returns the bytes that a symbol of the class may begin and end with. whole: it is one byte.
 func bytesOf(c syntax.Class) (sets []*byteSet, whole bool) {
 	set := new(byteSet)
 	whole = true

@@ -68,7 +68,7 @@ func (c *collection) matches() (n int) {
 	return n
 }
 
-// windows gives the files that have the matches from number from on and below to, and
+// windows returns the files that have the matches from number from on and below to, and
 // which of each file's they are.
 func (c *collection) windows(from, to int) map[string]search.Window {
 	c.sort()

@@ -60,7 +60,7 @@ func (f *found) file() File {
 	return File{Path: f.path, Matches: f.Matches, Binary: f.Binary, Hidden: f.BinaryMatch}
 }
 
-// groups gives the matches that lines belong to.
+// groups returns the matches that lines belong to.
 func groups(lines []search.Line, o search.Options) []Group {
 	var out []Group
 	for i := 0; i < len(lines); {

@@ -161,7 +161,7 @@ func (q *Query) pass(ctx context.Context, windows func(string) search.Window, li
 	return r, false, err
 }
 
-// last gives the file farthest on in the order of the paths that was being searched.
+// last returns the file farthest on in the order of the paths that was being searched.
 func (r *run) last() string { return slices.MaxFunc(r.at, spot.compare).path }
 
 // walk searches the files of a tree; with only, those that are in it.
@@ -256,7 +256,7 @@ func (r *run) searcher(worker int) *search.Searcher {
 	return s
 }
 
-// window gives the matches that are wanted of a file, and those to keep: none, if there
+// window returns the matches that are wanted of a file, and those to keep: none, if there
 // are enough in files before it.
 func (r *run) window(at spot) (wanted, keep search.Window) {
 	wanted = r.windows(at.path)

@@ -38,7 +38,7 @@ func (b *lineBuffer) reset(src io.Reader, mode binary) {
 	*b = lineBuffer{src: src, binary: mode, buf: buf, nul: -1}
 }
 
-// bytes gives the lines at hand. A line stays until it is consumed.
+// bytes returns the lines at hand. A line stays until it is consumed.
 func (b *lineBuffer) bytes() []byte { return b.buf[b.start:b.lines] }
 
 func (b *lineBuffer) consume(n int) { b.start += n }

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// cut gives a line of at most limit characters: those around the byte at a position,
+// cut returns a line of at most limit characters: those around the byte at a position,
 // if there are more. limit 0: all of them.
 func cut(text []byte, at, limit int) Line {
 	if limit <= 0 || len(text) <= limit {
@@ -24,7 +24,7 @@ func cut(text []byte, at, limit int) Line {
 	return Line{Text: valid(text[start:end]), CutBefore: before, CutAfter: n - before - limit}
 }
 
-// skip gives the length of the first n characters.
+// skip returns the length of the first n characters.
 func skip(text []byte, n int) int {
 	pos := 0
 	for ; n > 0 && pos < len(text); n-- {
@@ -34,7 +34,7 @@ func skip(text []byte, n int) int {
 	return pos
 }
 
-// valid gives the text with U+FFFD in place of each sequence that is not UTF-8: as
+// valid returns the text with U+FFFD in place of each sequence that is not UTF-8: as
 // many bytes as could have begun a character.
 func valid(text []byte) string {
 	if utf8.Valid(text) {

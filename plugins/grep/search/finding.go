@@ -53,7 +53,7 @@ func (f *finding) byLine(src io.Reader) error {
 	}
 }
 
-// roll gives up what of the buffer no line to come needs as its context.
+// roll returns how much of the beginning of the buffer no later line needs as its context.
 func (f *finding) roll(buf []byte) (consumed int) {
 	consumed = len(buf)
 	if f.s.opts.Before > 0 || f.s.opts.After > 0 {
@@ -65,7 +65,7 @@ func (f *finding) roll(buf []byte) (consumed int) {
 	return consumed
 }
 
-// preceding gives where the line begins that is n lines before the last one.
+// preceding returns where the line begins that is n lines before the last one.
 func preceding(buf []byte, n int) int {
 	end := len(bytes.TrimSuffix(buf, []byte("\n")))
 	for {
@@ -147,7 +147,7 @@ func (f *finding) afterContext(buf []byte, upto int) bool {
 	return true
 }
 
-// lineEnd gives the end of the line that a position is in.
+// lineEnd returns the end of the line that a position is in.
 func lineEnd(buf []byte, pos int) int {
 	if i := bytes.IndexByte(buf[pos:], '\n'); i >= 0 {
 		return pos + i + 1

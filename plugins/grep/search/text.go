@@ -27,7 +27,7 @@ func (s *Searcher) Text(text []byte, parts []Part, w Window) (Result, error) {
 	return f.result, nil
 }
 
-// Decoded gives the content of a file as a text for [Searcher.Text]. ok is false if it
+// Decoded returns the content of a file as a text for [Searcher.Text]. ok is false if it
 // has a NUL byte, which is at nul.
 func Decoded(content []byte) (text []byte, nul int, ok bool) {
 	src, encoded, err := sniff(bytes.NewReader(content), make([]byte, min(len(content)+1, capacity)))

@@ -58,7 +58,7 @@ func (m *Matcher) MayHave(t *Table) bool {
 	return true
 }
 
-// Table gives the symbols of a table that match, with their ranks, in the order of the
+// Table returns the symbols of a table that match, with their ranks, in the order of the
 // text. file is the path of the text, whose parts may stand for what a symbol is declared in.
 // With parts of the text there is nothing that matches outside of these; nil: anywhere.
 func (m *Matcher) Table(t *Table, g Group, file string, parts func() []content.Part, found func(i int, r Rank)) error {
@@ -189,7 +189,7 @@ func inPath(file, names string) bool {
 // NeedsPath reports whether [Matcher.Path] looks at more than a file's name.
 func (m *Matcher) NeedsPath() bool { return m.q.slash || strings.Contains(m.q.text, "/") }
 
-// Path gives the rank of a file: of its name, with or without the extension, or of its
+// Path returns the rank of a file: of its name, with or without the extension, or of its
 // path where the query has a slash in it.
 func (m *Matcher) Path(path string) (Rank, bool) {
 	if m.q.plain && (m.m != nil || len(m.q.within) > 0) {
@@ -234,7 +234,7 @@ func (m *Matcher) plainPath(path string) (Rank, bool) {
 	return r, r <= m.q.most
 }
 
-// indexFold gives where a text is in another, whatever the case, or -1.
+// indexFold returns where a text is in another, whatever the case, or -1.
 func indexFold(in, text string) int {
 	for i := 0; i+len(text) <= len(in); i++ {
 		if in[i]|0x20 == text[0]|0x20 && strings.EqualFold(in[i:i+len(text)], text) {

@@ -125,7 +125,7 @@ const (
 	manySymbols = 400
 )
 
-// mark gives the bit of three bytes.
+// mark returns the bit of three bytes.
 func mark(a, b, c byte) uint32 {
 	return (uint32(a) | uint32(b)<<8 | uint32(c)<<16) * 0x9E3779B1 >> 21
 }
@@ -177,7 +177,7 @@ func NewTable(p Parser, symbols []Symbol) *Table {
 	return t
 }
 
-// within gives the symbols whose names are in a part of the text, from one number to
+// within returns the symbols whose names are in a part of the text, from one number to
 // below another.
 func (t *Table) within(p content.Part) (from, to int) {
 	after := func(pos int) int {
@@ -186,7 +186,7 @@ func (t *Table) within(p content.Part) (from, to int) {
 	return after(p.From), after(p.To)
 }
 
-// place gives where a symbol's name begins, in the list that has these starts and length.
+// place returns where a symbol's name begins, in the list that has these starts and length.
 func place(starts []uint32, i, length int) int {
 	if i == len(starts) {
 		return length
@@ -194,7 +194,7 @@ func place(starts []uint32, i, length int) int {
 	return int(starts[i])
 }
 
-// at gives the number of the symbol whose name is at a place in the names, or in those
+// at returns the number of the symbol whose name is at a place in the names, or in those
 // without upper case.
 func at(starts []uint32, pos int) int {
 	i, found := slices.BinarySearch(starts, uint32(pos)) // #nosec G115 -- a place in the names
@@ -204,7 +204,7 @@ func at(starts []uint32, pos int) int {
 	return i
 }
 
-// Size gives about what the table takes, in bytes.
+// Size returns about what the table takes, in bytes.
 func (t *Table) Size() int64 {
 	const perTable, perSymbol = 360 + signatureBits/8, 60
 	return perTable + int64(len(t.Symbols))*perSymbol + 2*int64(len(t.names))

@@ -38,7 +38,7 @@ func normalize(c Class) Class {
 
 func (c Class) union(d Class) Class { return normalize(slices.Concat(c, d)) }
 
-// minus gives what is in c and not in d.
+// minus returns what is in c and not in d.
 func (c Class) minus(d Class) Class {
 	var out Class
 	i := 0
@@ -61,7 +61,7 @@ func (c Class) minus(d Class) Class {
 
 func (c Class) intersect(d Class) Class { return c.minus(c.minus(d)) }
 
-// Without gives the class without one symbol.
+// Without returns the class without one symbol.
 func (c Class) Without(r rune) Class { return c.minus(Class{{r, r}}) }
 
 // Has reports whether the symbol is in the class.
@@ -78,7 +78,7 @@ func (c Class) Has(r rune) bool {
 	return ok
 }
 
-// Single gives the only symbol of the class, if there is one.
+// Single returns the only symbol of the class, if there is one.
 func (c Class) Single() (rune, bool) {
 	if len(c) == 1 && c[0].Lo == c[0].Hi {
 		return c[0].Lo, true
@@ -129,7 +129,7 @@ func (c Class) foldASCII() Class {
 	return normalize(out)
 }
 
-// runes gives the class of characters listed, each two a range.
+// runes returns the class of characters listed, each two a range.
 func runes(pairs ...rune) Class {
 	var c Class
 	for i := 0; i+1 < len(pairs); i += 2 {

@@ -18,7 +18,7 @@ type Error struct {
 // Column is the 1-based number of the character at fault.
 func (e *Error) Column() int { return utf8.RuneCountInString(e.Pattern[:e.Offset]) + 1 }
 
-// Error gives the reason and below it the pattern with a mark under what is at fault.
+// Error returns the reason and below it the pattern with a mark under what is at fault.
 func (e *Error) Error() string {
 	head := fmt.Sprintf("the pattern is not valid at character %d: %s", e.Column(), e.Reason)
 	start := strings.LastIndexByte(e.Pattern[:e.Offset], '\n') + 1

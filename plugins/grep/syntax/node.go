@@ -52,7 +52,7 @@ const (
 	WordEndHalfASCII
 )
 
-// ascii gives the ASCII kind of a condition on words.
+// ascii returns the ASCII kind of a condition on words.
 func (l Look) ascii() Look { return l + WordASCII - Word }
 
 func empty() *Node           { return &Node{Op: OpEmpty} }

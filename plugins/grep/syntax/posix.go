@@ -34,7 +34,7 @@ func Fixed(pattern string, fold bool) *Node {
 	return oneOf(alts)
 }
 
-// Text gives the node that matches the text and nothing else.
+// Text returns the node that matches the text and nothing else.
 func Text(text string, fold bool) *Node {
 	var items []*Node
 	for len(text) > 0 {

@@ -52,7 +52,7 @@ func (p *rust) fail(from, to int, reason string) {
 
 func (p *rust) eof() bool { return p.pos >= len(p.src) }
 
-// peek gives the current character, or -1 at the end.
+// peek returns the current character, or -1 at the end.
 func (p *rust) peek() rune {
 	if p.eof() {
 		return -1
@@ -262,7 +262,7 @@ func (p *rust) dot() Class {
 	return c.Without('\n')
 }
 
-// foldChar gives the class of a character, and of its other cases under (?i).
+// foldChar returns the class of a character, and of its other cases under (?i).
 func (p *rust) foldChar(e escape) Class {
 	r := e.char
 	if p.flags.ascii && e.byte && r > 0x7F {

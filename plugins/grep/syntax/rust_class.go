@@ -121,7 +121,7 @@ func (p *rust) setItem(open int) Class {
 	return Class{{a, b}}
 }
 
-// peekAfter gives the character after the current one and any white space to pass over.
+// peekAfter returns the character after the current one and any white space to pass over.
 func (p *rust) peekAfter() rune {
 	back := p.pos
 	defer func() { p.pos = back }()
@@ -141,7 +141,7 @@ func (p *rust) setChar() escape {
 	return e
 }
 
-// setRune gives the symbol of a character in a class.
+// setRune returns the symbol of a character in a class.
 func (p *rust) setRune(e escape, at int) rune {
 	if !p.flags.ascii || e.char < utf8.RuneSelf {
 		return e.char

@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-// fromTables gives the union of Unicode tables as a class.
+// fromTables returns the union of Unicode tables as a class.
 func fromTables(tables ...*unicode.RangeTable) Class {
 	var c Class
 	add := func(lo, hi, stride rune) {
@@ -39,7 +39,7 @@ var (
 	})
 )
 
-// Words gives the characters of a word, as \w has them.
+// Words returns the characters of a word, as \w has them.
 func Words() Class { return unicodeWord() }
 
 // asciiClasses are the classes in [[:name:]].
@@ -73,7 +73,7 @@ func loose(name string) string {
 	}, name)
 }
 
-// property gives the class that \p{name} or \p{name=value} stands for.
+// property returns the class that \p{name} or \p{name=value} stands for.
 func property(name, value string) (Class, bool) {
 	key := loose(name)
 	switch {
@@ -149,7 +149,7 @@ func table(tables map[string]*unicode.RangeTable, key string) (Class, bool) {
 	return nil, false
 }
 
-// letterClass gives the class of \d, \s or \w, or of their opposites in upper case.
+// letterClass returns the class of \d, \s or \w, or of their opposites in upper case.
 func letterClass(c rune, inUnicode bool) Class {
 	var out Class
 	universe := anyRune

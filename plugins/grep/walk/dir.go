@@ -26,7 +26,7 @@ type Dir struct {
 	refs  atomic.Int32 // tasks that need it open
 }
 
-// Path gives the absolute path of an entry.
+// Path returns the absolute path of an entry.
 func (d *Dir) Path(name string) string { return join(d.path, name) }
 
 func join(dir, name string) string {
@@ -36,15 +36,15 @@ func join(dir, name string) string {
 	return dir + "/" + name
 }
 
-// Shown gives the path of an entry as it is shown.
+// Shown returns the path of an entry as it is shown.
 func (d *Dir) Shown(name string) string { return d.shown + name }
 
-// Rel gives the path of an entry beneath the start of the walk.
+// Rel returns the path of an entry beneath the start of the walk.
 func (d *Dir) Rel(name string) string {
 	return ShownPrefix(d.w.start.Rel) + d.below(name)
 }
 
-// below gives the path of an entry beneath the start of this walk.
+// below returns the path of an entry beneath the start of this walk.
 func (d *Dir) below(name string) string {
 	if d.rel == "." {
 		return name

@@ -91,7 +91,7 @@ func Stat(dir *os.File, path, name string) (Info, error) {
 	return Info{Size: s.Size, Modified: time.Unix(0, s.Mtime)}, err
 }
 
-// StampAt gives the stamp of an entry of an open directory.
+// StampAt returns the stamp of an entry of an open directory.
 func StampAt(dir *os.File, path, name string) (freshness.Stamp, error) {
 	var st unix.Stat_t
 	err := unix.Fstatat(int(dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW)
@@ -102,7 +102,7 @@ func StampAt(dir *os.File, path, name string) (freshness.Stamp, error) {
 	return freshness.StampOf(&st), nil
 }
 
-// Readlink gives what a symbolic link in an open directory says.
+// Readlink returns what a symbolic link in an open directory says.
 func Readlink(dir *os.File, name string) (string, error) {
 	buf := make([]byte, unix.PathMax)
 	n, err := unix.Readlinkat(int(dir.Fd()), name, buf)
@@ -110,7 +110,7 @@ func Readlink(dir *os.File, name string) (string, error) {
 	return string(buf[:max(n, 0)]), err
 }
 
-// StampOf gives the stamp of an open directory.
+// StampOf returns the stamp of an open directory.
 func StampOf(dir *os.File) (freshness.Stamp, error) {
 	var st unix.Stat_t
 	err := unix.Fstat(int(dir.Fd()), &st)

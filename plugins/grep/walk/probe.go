@@ -28,14 +28,14 @@ func OpenProbe(start *os.File, rel string) (Probe, error) {
 	return Probe{fd: int(f.Fd()), file: f}, nil
 }
 
-// Stamp gives the stamp of the directory.
+// Stamp returns the stamp of the directory.
 func (p Probe) Stamp() (freshness.Stamp, error) {
 	var st unix.Stat_t
 	err := unix.Fstat(p.fd, &st)
 	return freshness.StampOf(&st), err
 }
 
-// StampAt gives the stamp of an entry; a symbolic link is not followed.
+// StampAt returns the stamp of an entry; a symbolic link is not followed.
 func (p Probe) StampAt(name string) (freshness.Stamp, error) {
 	var st unix.Stat_t
 	err := unix.Fstatat(p.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW)

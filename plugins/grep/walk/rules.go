@@ -30,7 +30,7 @@ var RuleFiles = []string{ignore.RipgrepFile, ignore.PlainFile, ignore.GitFile, "
 // IsRuleFile reports whether an entry of that name is one of [RuleFiles].
 func IsRuleFile(name string) bool { return name[0] == '.' && slices.Contains(RuleFiles, name) }
 
-// Rules gives the rules for what is in a directory: open, at an absolute path, with these
+// Rules returns the rules for what is in a directory: open, at an absolute path, with these
 // entries, beneath a directory with the rules of parent.
 func (r RuleReader) Rules(parent *ignore.Dir, dir *os.File, path string, entries []Entry) *ignore.Dir {
 	var has ignore.Content
@@ -54,7 +54,7 @@ func (r RuleReader) Rules(parent *ignore.Dir, dir *os.File, path string, entries
 	return ignore.NewDir(parent, path, has, source{r: r, path: path, dir: dir, links: links})
 }
 
-// Parents gives the rules of the directories above a path.
+// Parents returns the rules of the directories above a path.
 func (r RuleReader) Parents(path string) *ignore.Dir {
 	if r.Read == nil {
 		return nil

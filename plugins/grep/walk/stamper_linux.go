@@ -40,7 +40,7 @@ func (s *Stamper) at(dir int, name string) (freshness.Stamp, error) {
 	return freshness.StampOfX(&s.stat), nil
 }
 
-// Mount gives the number of the mount that the directory is reached by; ok is false if the
+// Mount returns the number of the mount that the directory is reached by; ok is false if the
 // system does not tell.
 func (p Probe) Mount() (id uint64, ok bool) {
 	var st unix.Statx_t

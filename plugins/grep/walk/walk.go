@@ -88,7 +88,7 @@ func Walk(ctx context.Context, s Start, o Options, skipped *Skipped, visit Visit
 	return ctx.Err()
 }
 
-// ShownPrefix gives what is in front of the entries of a directory that is shown like this.
+// ShownPrefix returns what is in front of the entries of a directory that is shown like this.
 func ShownPrefix(shown string) string {
 	if shown == "." || shown == "" {
 		return ""

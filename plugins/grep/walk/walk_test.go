@@ -74,7 +74,7 @@ func start(t testing.TB, dir string) Start {
 	return Start{Dir: f, Path: dir, Shown: "."}
 }
 
-// walked gives the paths of the files that a walk visits, sorted.
+// walked returns the paths of the files that a walk visits, sorted.
 func walked(t testing.TB, s Start, o Options) ([]string, *Skipped) {
 	t.Helper()
 	var mu sync.Mutex

@@ -20,7 +20,7 @@ func (e *PanicError) Error() string {
 	return fmt.Sprintf("this is a defect of the plugin: %v", e.Value)
 }
 
-// caught gives the value of a panic as an error.
+// caught returns the value of a panic as an error.
 func caught(p any) *PanicError {
 	if e, ok := p.(*PanicError); ok {
 		return e

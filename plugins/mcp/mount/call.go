@@ -41,7 +41,7 @@ func newActive(ctx context.Context, call *sdk.Call, alive, pause func()) *active
 	return a
 }
 
-// canceledIn gives the call that a message belongs to, by the message's context, if the call was canceled when
+// canceledIn returns the call that a message belongs to, by the message's context, if the call was canceled when
 // that was sent: it tells the server so. nil: it does not.
 func canceledIn(ctx context.Context) *active {
 	a, ok := ctx.Value(activeKey{}).(*active)
@@ -80,7 +80,7 @@ func (r *running) get(token string) *active {
 	return r.byToken[token]
 }
 
-// only gives the call that runs, if there is one alone.
+// only returns the call that runs, if there is one alone.
 func (r *running) only() *active {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -149,7 +149,7 @@ func (m *mount) call(ctx context.Context, call *sdk.Call, name string, args json
 	return nil, m.failure(got.err)
 }
 
-// failure gives a failed request as the host has it.
+// failure returns a failed request as the host has it.
 func (m *mount) failure(err error) error {
 	var e *jsonrpc.Error
 	if !errors.As(err, &e) {
@@ -193,7 +193,7 @@ func (m *mount) progress(_ context.Context, r *mcp.ProgressNotificationClientReq
 	a.Progress(title, metadata)
 }
 
-// result gives a server's result as the host has it.
+// result returns a server's result as the host has it.
 func result(r *mcp.CallToolResult) (*sdk.Result, error) {
 	out := new(sdk.Result)
 	var texts []string

@@ -135,7 +135,7 @@ func (s *schemas) keep(result json.RawMessage) {
 	}
 }
 
-// of gives a tool's schema.
+// of returns a tool's schema.
 func (s *schemas) of(name string, decoded any) (json.RawMessage, error) {
 	s.mu.Lock()
 	raw := s.raw[name]
@@ -146,7 +146,7 @@ func (s *schemas) of(name string, decoded any) (json.RawMessage, error) {
 	return cleanSchema(decoded)
 }
 
-// cleanSchema gives a schema whose texts are clean, its properties in the order they had.
+// cleanSchema returns a schema whose texts are clean, its properties in the order they had.
 func cleanSchema(schema any) (json.RawMessage, error) {
 	raw, err := json.Marshal(schema)
 	if err != nil {

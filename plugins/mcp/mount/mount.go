@@ -63,7 +63,7 @@ type mount struct {
 	closed chan struct{}
 }
 
-// Plugin gives the plugin; remote says that its server is reached by a URL, and not started. end
+// Plugin returns the plugin; remote says that its server is reached by a URL, and not started. end
 // is called when the server is gone: the process must end then, since the next call needs another
 // one.
 func Plugin(limits Limits, remote bool, end func()) sdk.Plugin {
@@ -129,7 +129,7 @@ func commandAdvice(name string, err error) string {
 	return "Install it, correct the name, or give its path; it is looked for in the PATH, which has: " + strings.Join(filepath.SplitList(os.Getenv("PATH")), ", ") + "."
 }
 
-// discover gives the tools that the server has now.
+// discover returns the tools that the server has now.
 func (m *mount) discover(ctx context.Context) ([]sdk.Tool, error) {
 	ctx, cancel := context.WithTimeout(ctx, m.limits.Start)
 	defer cancel()

@@ -1,7 +1,6 @@
 package mount
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -17,11 +16,15 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"toolhost.dev/sdk/lines"
 )
 
 const (
 	// maxFrame bounds one message of a server, in bytes.
 	maxFrame = 16 << 20
+	// edge is how much of the beginning of a larger one is searched for the id of its request.
+	edge = 512
 	// probeTimeout is how long a server may think about a request that it may not know.
 	probeTimeout = 2 * time.Second
 	// writeTimeout is how long a server may not read what is written to it.
@@ -37,7 +40,7 @@ const (
 // prints can end: what is not a message is dropped, one that is too large fails its call,
 // and the probe for the newer protocol is answered where the server does not.
 type wire struct {
-	in      *bufio.Reader
+	in      *lines.Reader
 	out     *os.File
 	stop    func()
 	schemas *schemas
@@ -64,7 +67,7 @@ type write struct {
 
 func newWire(in io.Reader, out *os.File, schemas *schemas, stop func()) *wire {
 	w := &wire{
-		in: bufio.NewReaderSize(in, 64<<10), out: out, stop: stop, schemas: schemas,
+		in: lines.NewReader(in, maxFrame), out: out, stop: stop, schemas: schemas,
 		incoming: make(chan jsonrpc.Message), writes: make(chan write), failed: make(chan struct{}), pending: make(map[jsonrpc.ID]string),
 	}
 	go w.readAll()
@@ -215,34 +218,17 @@ func (w *wire) deliver(m jsonrpc.Message) {
 
 func (w *wire) readAll() {
 	for {
-		line, tooLarge, err := w.readLine()
-		switch {
-		case tooLarge:
-			w.tooLarge(line)
-		case len(line) > 0:
+		line, err := w.in.Read()
+		var tooLong *lines.TooLongError
+		if errors.As(err, &tooLong) {
+			w.tooLarge(append(line[:min(len(line), edge)], tooLong.Tail...))
+			err = tooLong.Err
+		} else if line = bytes.TrimSpace(line); len(line) > 0 {
 			w.hear(line)
 		}
 		if err != nil {
 			w.fail(io.EOF, true)
 			return
-		}
-	}
-}
-
-// readLine reads a line of at most maxFrame bytes. Of a longer one it gives the first and
-// the last bytes, and the rest is gone.
-func (w *wire) readLine() (line []byte, tooLarge bool, err error) {
-	const edge = 512
-	for {
-		part, err := w.in.ReadSlice('\n')
-		line = append(line, part...)
-		if len(line) > maxFrame || tooLarge && len(line) > 4*edge {
-			tooLarge = true
-			copy(line[edge:], line[len(line)-edge:])
-			line = line[: 2*edge : 2*edge]
-		}
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return bytes.TrimSpace(line), tooLarge, err
 		}
 	}
 }

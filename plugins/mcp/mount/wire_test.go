@@ -12,7 +12,7 @@ import (
 
 type rawJSON = json.RawMessage
 
-// testWire gives a wire, and the server's ends of it.
+// testWire returns a wire, and the server's ends of it.
 func testWire(t *testing.T) (w *wire, in *io.PipeWriter, out *os.File) {
 	r, in := io.Pipe()
 	out, outW, err := os.Pipe()

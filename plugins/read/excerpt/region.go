@@ -29,7 +29,7 @@ func next(data []byte) (line, rest []byte) {
 	return line, rest
 }
 
-// shown gives the part of a line that is shown, and how many bytes are not.
+// shown returns the part of a line that is shown, and how many bytes are not.
 func (r *region) shown(number int, line []byte) ([]byte, int64) {
 	hidden := r.hidden[number]
 	if len(line) <= MaxLineChars {

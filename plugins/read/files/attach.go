@@ -8,6 +8,7 @@ import (
 	"toolhost.dev/sdk"
 	"toolhost.dev/sdk/tool"
 	"toolhost.dev/sdk/workspace"
+	"toolhost.dev/sdk/workspace/text"
 )
 
 func limitOf(kind media.Kind) int64 {
@@ -32,7 +33,7 @@ func (r *request) attach(snap *workspace.Snapshot, kind media.Kind) (*sdk.Result
 		a.Type = "image"
 	}
 	return &sdk.Result{
-		Output: fmt.Sprintf("%s, %s. It is attached.", about, workspace.FormatSize(size)), Title: "Read " + r.name,
+		Output: fmt.Sprintf("%s, %s. It is attached.", about, text.FormatSize(size)), Title: "Read " + r.name,
 		Data:        sdk.Data(readData{Path: r.path.String(), Encoding: "binary"}),
 		Attachments: []sdk.Attachment{a}, Effects: []tool.Effect{snap.Effect()},
 	}, nil
@@ -43,10 +44,10 @@ func (r *request) tooLargeToAttach(kind media.Kind, size int64) error {
 	if !kind.Image {
 		next = "Take out the pages or the text that you need with a shell command (pdftotext -f FIRST -l LAST FILE -)."
 	}
-	return sdk.Errorf(tool.InvalidArguments, "%s is a %s of %s; at most %s are attached. %s", r.name, kind.Name, workspace.FormatSize(size), workspace.FormatSize(limitOf(kind)), next)
+	return sdk.Errorf(tool.InvalidArguments, "%s is a %s of %s; at most %s are attached. %s", r.name, kind.Name, text.FormatSize(size), text.FormatSize(limitOf(kind)), next)
 }
 
-// base64 gives the bytes themselves.
+// base64 returns the bytes themselves.
 func (r *request) base64(snap *workspace.Snapshot) *sdk.Result {
 	return &sdk.Result{
 		Output: base64.StdEncoding.EncodeToString(snap.Data), Title: "Read " + r.name,

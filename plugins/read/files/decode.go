@@ -7,7 +7,7 @@ import (
 
 	"toolhost.dev/sdk"
 	"toolhost.dev/sdk/tool"
-	"toolhost.dev/sdk/workspace"
+	"toolhost.dev/sdk/workspace/text"
 )
 
 // decoded is a file's text for showing.
@@ -15,33 +15,33 @@ type decoded struct {
 	content  []byte
 	encoding string
 	guessed  bool
-	ending   workspace.LineEnding
+	ending   text.LineEnding
 }
 
 // decode turns bytes into text as the call wants it.
 func (r *request) decode(data []byte) (decoded, error) {
-	if workspace.Binary(data) || r.in.Encoding == "ascii" && bytes.IndexByte(data, 0) >= 0 {
+	if text.Binary(data) || r.in.Encoding == "ascii" && bytes.IndexByte(data, 0) >= 0 {
 		return decoded{}, r.binary(int64(len(data)))
 	}
 	switch r.in.Encoding {
 	case "ascii":
-		return text(escapeASCII(data), "ascii", false), nil
+		return shown(escapeASCII(data), "ascii", false), nil
 	case "utf8":
 		if !utf8.Valid(data) {
 			return decoded{}, r.notUTF8(data)
 		}
 	}
-	t, err := workspace.Decode(data)
+	t, err := text.Decode(data)
 	if err != nil {
 		return decoded{}, sdk.Errorf(tool.InvalidArguments, "%s cannot be shown. %w Its bytes can be read with encoding=base64.", r.name, err)
 	}
-	return text(t.Content, string(t.Encoding), t.Guessed()), nil
+	return shown(t.Content, string(t.Encoding), t.Guessed()), nil
 }
 
-func text(content []byte, encoding string, guessed bool) decoded {
-	d := decoded{content: content, encoding: encoding, guessed: guessed, ending: workspace.LF}
+func shown(content []byte, encoding string, guessed bool) decoded {
+	d := decoded{content: content, encoding: encoding, guessed: guessed, ending: text.LF}
 	if bytes.IndexByte(content, '\r') >= 0 {
-		d.ending = workspace.CountLineEndings(content).Kind()
+		d.ending = text.CountLineEndings(content).Kind()
 	}
 	return d
 }
@@ -49,7 +49,7 @@ func text(content []byte, encoding string, guessed bool) decoded {
 // binary refuses what is not text, and says what to do with it.
 func (r *request) binary(size int64) error {
 	return sdk.Errorf(tool.InvalidArguments, "%s is binary (%s), so it has no lines to show. Use encoding=base64 for its bytes (up to %s), or a shell command such as file, strings or xxd.",
-		r.name, workspace.FormatSize(size), workspace.FormatSize(maxBase64))
+		r.name, text.FormatSize(size), text.FormatSize(maxBase64))
 }
 
 func (r *request) notUTF8(data []byte) error {

@@ -16,6 +16,7 @@ import (
 	"toolhost.dev/sdk"
 	"toolhost.dev/sdk/tool"
 	"toolhost.dev/sdk/workspace"
+	"toolhost.dev/sdk/workspace/text"
 )
 
 const (
@@ -47,11 +48,11 @@ func (r *request) large() (*sdk.Result, error) {
 	switch {
 	case isMedia:
 		return r.whole(limitOf(kind), r.tooLargeToAttach(kind, info.Size()))
-	case workspace.Binary(head):
+	case text.Binary(head):
 		return nil, r.binary(info.Size())
 	case bytes.HasPrefix(head, []byte("\xff\xfe")), bytes.HasPrefix(head, []byte("\xfe\xff")):
-		return r.whole(workspace.MaxDecoded, sdk.Errorf(tool.InvalidArguments, "%s is UTF-16 and too large to be decoded (%s, the limit is %s). Convert it first: iconv -f UTF-16 -t UTF-8 FILE > COPY",
-			r.name, workspace.FormatSize(info.Size()), workspace.FormatSize(workspace.MaxDecoded)))
+		return r.whole(text.MaxDecoded, sdk.Errorf(tool.InvalidArguments, "%s is UTF-16 and too large to be decoded (%s, the limit is %s). Convert it first: iconv -f UTF-16 -t UTF-8 FILE > COPY",
+			r.name, text.FormatSize(info.Size()), text.FormatSize(text.MaxDecoded)))
 	}
 	return r.scan(f, info, head)
 }
@@ -70,9 +71,9 @@ func (r *request) whole(limit int64, tooLarge error) (*sdk.Result, error) {
 
 // scan reads a text piece by piece; head is what was read of it already.
 func (r *request) scan(f *os.File, before fs.FileInfo, head []byte) (*sdk.Result, error) {
-	text := decoded{content: head, encoding: string(workspace.UTF8), ending: workspace.LF}
+	d := decoded{content: head, encoding: string(text.UTF8), ending: text.LF}
 	if bytes.Contains(head, []byte("\r\n")) {
-		text.ending = workspace.CRLF
+		d.ending = text.CRLF
 	}
 	source := io.MultiReader(bytes.NewReader(head), f)
 	sum, ahead := &hashing{hash: sha256.New()}, int64(countAhead)
@@ -80,13 +81,13 @@ func (r *request) scan(f *os.File, before fs.FileInfo, head []byte) (*sdk.Result
 		source, ahead = io.TeeReader(source, sum), workspace.MaxFileSize
 	}
 	if mark := "\ufeff"; bytes.HasPrefix(head, []byte(mark)) {
-		text.encoding = string(workspace.UTF8BOM)
+		d.encoding = string(text.UTF8BOM)
 		if _, err := io.CopyN(io.Discard, source, int64(len(mark))); err != nil {
 			return nil, err
 		}
 	}
 	e, err := excerpt.Scan(r.ctx, source, r.window(), ahead, func(kept []byte) ([]byte, error) {
-		return r.convert(kept, &text)
+		return r.convert(kept, &d)
 	})
 	if err != nil {
 		return nil, err
@@ -100,26 +101,26 @@ func (r *request) scan(f *os.File, before fs.FileInfo, head []byte) (*sdk.Result
 		effect = &tool.Effect{Operation: tool.OpRead, File: tool.FileState{Path: r.path.String(), ModTime: after.ModTime(), Size: after.Size(), Partial: !e.Whole()}}
 		sum.hash.Sum(effect.File.Hash[:0])
 	}
-	return r.show(e, text, after.Size(), effect)
+	return r.show(e, d, after.Size(), effect)
 }
 
 // convert makes the lines that are shown UTF-8. What the rest of a large file is
 // in, nobody looks.
-func (r *request) convert(kept []byte, text *decoded) ([]byte, error) {
+func (r *request) convert(kept []byte, d *decoded) ([]byte, error) {
 	switch {
 	case r.in.Encoding == "ascii":
-		text.encoding = "ascii"
+		d.encoding = "ascii"
 		return escapeASCII(kept), nil
 	case utf8.Valid(kept):
 		return kept, nil
 	case r.in.Encoding == "utf8":
 		return nil, r.notUTF8(kept)
 	}
-	t, err := workspace.Decode(kept)
+	t, err := text.Decode(kept)
 	if err != nil {
 		return nil, sdk.Errorf(tool.InvalidArguments, "The lines of %s from %d on are not text. Use a shell command such as strings or xxd.", r.name, max(r.in.Offset, 1))
 	}
-	text.encoding, text.guessed = string(t.Encoding), t.Guessed()
+	d.encoding, d.guessed = string(t.Encoding), t.Guessed()
 	return t.Content, nil
 }
 

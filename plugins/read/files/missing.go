@@ -47,7 +47,7 @@ func (r *request) missing() error {
 	return sdk.Errorf(tool.NotFound, "%s", b.String())
 }
 
-// nearestDirectory gives the deepest directory of the path that exists, and the
+// nearestDirectory returns the deepest directory of the path that exists, and the
 // element in it that does not.
 func (r *request) nearestDirectory() (dir workspace.Path, wanted string) {
 	p := r.path
@@ -92,11 +92,8 @@ func (r *request) sameName() []string {
 
 // relative shows a path the way the caller writes them.
 func (r *request) relative(path string) string {
-	if rest, ok := strings.CutPrefix(path, filepath.Clean(r.call.Cwd)+"/"); ok {
-		return rest
-	}
-	if path == filepath.Clean(r.call.Cwd) {
-		return "."
+	if rel, ok := (tool.Root{Path: r.call.Cwd}).Rel(path); ok {
+		return rel
 	}
 	return path
 }

@@ -13,7 +13,7 @@ import (
 // Version of the plugin.
 const Version = "0.1.0"
 
-// Plugin gives the plugin.
+// Plugin returns the plugin.
 func Plugin() sdk.Plugin {
 	return sdk.Plugin{Name: "read", Version: Version, Tools: []sdk.Tool{readTool()}, OneProcessor: true, Needs: &sdk.Needs{Read: sdk.Required}}
 }

@@ -13,6 +13,7 @@ import (
 	"toolhost.dev/sdk/tool"
 	"toolhost.dev/sdk/workspace"
 	"toolhost.dev/sdk/workspace/language"
+	"toolhost.dev/sdk/workspace/text"
 )
 
 const (
@@ -98,7 +99,7 @@ func read(ctx context.Context, call *sdk.Call, in readArgs) (*sdk.Result, error)
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, r.missing()
 	case errors.Is(err, workspace.ErrTooLarge) && in.Encoding == "base64":
-		return nil, sdk.Errorf(tool.InvalidArguments, "%s is too large to be given as base64 (the limit is %s). Take a part of it with a shell command, such as: head -c 65536 FILE | base64", r.name, workspace.FormatSize(maxBase64))
+		return nil, sdk.Errorf(tool.InvalidArguments, "%s is too large to be given as base64 (the limit is %s). Take a part of it with a shell command, such as: head -c 65536 FILE | base64", r.name, text.FormatSize(maxBase64))
 	case errors.Is(err, workspace.ErrTooLarge):
 		return r.large()
 	case err != nil:
@@ -111,7 +112,7 @@ func read(ctx context.Context, call *sdk.Call, in readArgs) (*sdk.Result, error)
 		}
 		if known && !state.Partial && state.Hash == snap.Hash() {
 			return &sdk.Result{
-				Output: fmt.Sprintf("[note: %s holds the same %s as when this session last saw or wrote it]", r.name, workspace.FormatSize(state.Size)), Title: "Read " + r.name,
+				Output: fmt.Sprintf("[note: %s holds the same %s as when this session last saw or wrote it]", r.name, text.FormatSize(state.Size)), Title: "Read " + r.name,
 				Data: sdk.Data(readData{Path: r.path.String(), Unchanged: true}), Effects: []tool.Effect{snap.Effect()},
 			}, nil
 		}
@@ -127,17 +128,17 @@ func (r *request) small(snap *workspace.Snapshot) (*sdk.Result, error) {
 	if kind, ok := media.Sniff(snap.Data); ok {
 		return r.attach(snap, kind)
 	}
-	text, err := r.decode(snap.Data)
+	d, err := r.decode(snap.Data)
 	if err != nil {
 		return nil, err
 	}
-	if text.ending == workspace.CR {
-		text.content = workspace.LF.Normalize(text.content)
+	if d.ending == text.CR {
+		d.content = text.LF.Normalize(d.content)
 	}
-	e := excerpt.Of(text.content, r.window())
+	e := excerpt.Of(d.content, r.window())
 	effect := snap.Effect()
 	effect.File.Partial = !e.Whole()
-	return r.show(e, text, int64(len(snap.Data)), &effect)
+	return r.show(e, d, int64(len(snap.Data)), &effect)
 }
 
 func (r *request) window() excerpt.Window {
@@ -149,17 +150,17 @@ func (r *request) window() excerpt.Window {
 }
 
 // show makes the result of an excerpt. effect is nil when the file was not read to its end.
-func (r *request) show(e excerpt.Excerpt, text decoded, size int64, effect *tool.Effect) (*sdk.Result, error) {
+func (r *request) show(e excerpt.Excerpt, d decoded, size int64, effect *tool.Effect) (*sdk.Result, error) {
 	if e.Start == 0 && r.in.Offset > 1 {
 		return nil, r.pastEnd(e.Total)
 	}
 	data := readData{
 		Path: r.path.String(), TotalLines: e.Total, StartLine: e.Start, EndLine: e.End,
-		Language: language.Of(r.path.String(), text.content[:min(len(text.content), 8<<10)]), Encoding: text.encoding,
+		Language: language.Of(r.path.String(), d.content[:min(len(d.content), 8<<10)]), Encoding: d.encoding,
 		Truncated:      e.Capped != excerpt.NotCapped || e.CutLines > 0,
 		RecommendRange: e.Total > excerpt.MaxLines || size > excerpt.MaxBytes || !e.Counted,
 	}
-	res := &sdk.Result{Output: withNotes(e.Text, r.notes(e, text, size, effect)), Title: "Read " + r.name, Data: sdk.Data(data)}
+	res := &sdk.Result{Output: withNotes(e.Text, r.notes(e, d, size, effect)), Title: "Read " + r.name, Data: sdk.Data(data)}
 	if effect != nil {
 		res.Effects = []tool.Effect{*effect}
 	}
@@ -174,7 +175,7 @@ func (r *request) pastEnd(total int) error {
 }
 
 // notes are what the model has to know beside the text.
-func (r *request) notes(e excerpt.Excerpt, text decoded, size int64, effect *tool.Effect) []string {
+func (r *request) notes(e excerpt.Excerpt, d decoded, size int64, effect *tool.Effect) []string {
 	var notes []string
 	note := func(format string, a ...any) { notes = append(notes, fmt.Sprintf(format, a...)) }
 	if e.Total == 0 && size == 0 {
@@ -184,13 +185,13 @@ func (r *request) notes(e excerpt.Excerpt, text decoded, size int64, effect *too
 	}
 	total := fmt.Sprintf("%d", e.Total)
 	if !e.Counted {
-		total = fmt.Sprintf("more than %d (not counted to the end of %s)", e.Total, workspace.FormatSize(size))
+		total = fmt.Sprintf("more than %d (not counted to the end of %s)", e.Total, text.FormatSize(size))
 	}
 	switch e.Capped {
 	case excerpt.ByLines:
 		note("lines %d-%d of %s; at most %d are shown at once. Go on with offset=%d", e.Start, e.End, total, excerpt.MaxLines, e.End+1)
 	case excerpt.ByBytes:
-		note("lines %d-%d of %s; at most %s are shown at once. Go on with offset=%d", e.Start, e.End, total, workspace.FormatSize(excerpt.MaxBytes), e.End+1)
+		note("lines %d-%d of %s; at most %s are shown at once. Go on with offset=%d", e.Start, e.End, total, text.FormatSize(excerpt.MaxBytes), e.End+1)
 	case excerpt.NotCapped:
 		if !e.Counted {
 			note("lines %d-%d of %s", e.Start, e.End, total)
@@ -199,15 +200,15 @@ func (r *request) notes(e excerpt.Excerpt, text decoded, size int64, effect *too
 	if e.CutLines > 0 {
 		note("%s longer than %d characters, of which only the beginning is shown; for the rest use grep or a shell command (cut -c)", isAre(e.CutLines), excerpt.MaxLineChars)
 	}
-	if text.guessed {
-		note("the file is not UTF-8; it is shown as %s, which is a guess, so characters beyond ASCII may be others", text.encoding)
+	if d.guessed {
+		note("the file is not UTF-8; it is shown as %s, which is a guess, so characters beyond ASCII may be others", d.encoding)
 	}
-	switch text.ending {
-	case workspace.CRLF, workspace.CR:
-		note("the lines of the file end with %s", strings.ToUpper(string(text.ending)))
-	case workspace.Mixed:
+	switch d.ending {
+	case text.CRLF, text.CR:
+		note("the lines of the file end with %s", strings.ToUpper(string(d.ending)))
+	case text.Mixed:
 		note("some lines of the file end with LF, some with CRLF")
-	case workspace.LF, workspace.NoLines:
+	case text.LF, text.NoLines:
 	}
 	if effect == nil {
 		note("the file is too large to be remembered as read; edit will refuse it")
@@ -223,14 +224,14 @@ func isAre(lines int) string {
 }
 
 // withNotes puts the notes after the text, apart from it and each marked as none of it.
-func withNotes(text string, notes []string) string {
+func withNotes(output string, notes []string) string {
 	if len(notes) == 0 {
-		return text
+		return output
 	}
 	var b strings.Builder
-	b.WriteString(text)
-	if text != "" {
-		if !strings.HasSuffix(text, "\n") {
+	b.WriteString(output)
+	if output != "" {
+		if !strings.HasSuffix(output, "\n") {
 			b.WriteByte('\n')
 		}
 		b.WriteByte('\n')

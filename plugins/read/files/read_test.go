@@ -15,7 +15,7 @@ import (
 	"toolhost.dev/sdk"
 	"toolhost.dev/sdk/tool"
 	"toolhost.dev/sdk/tooltest"
-	"toolhost.dev/sdk/workspace"
+	"toolhost.dev/sdk/workspace/text"
 )
 
 // newHost is a session with the plugin in a new directory with files.
@@ -281,7 +281,7 @@ func TestReadLargeUTF16(t *testing.T) {
 	if output, data, _ := tooltest.Do[readData](h, "read", args{"file_path": "wide.txt", "limit": 1}); output != "a" || data.TotalLines != maxInMemory/4 || data.Encoding != "utf16le" {
 		t.Errorf("%q %+v", output, data)
 	}
-	must(t, os.Truncate(h.Path("wide.txt"), workspace.MaxDecoded+2))
+	must(t, os.Truncate(h.Path("wide.txt"), text.MaxDecoded+2))
 	h.Refuses("read", args{"file_path": "wide.txt"}, tool.InvalidArguments, "UTF-16", "32 MiB", "iconv")
 }
 

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cheap gives another file for an open directory: one that was opened beneath a root
+// cheap returns another file for an open directory: one that was opened beneath a root
 // asks for the metadata of each entry that it reads, and this one takes the type from the
 // directory itself. Its entries' Info goes by path and is not to be used.
 func cheap(dir *os.File) (*os.File, error) {

@@ -56,7 +56,7 @@ func Sniff(head []byte) (kind Kind, ok bool) {
 	return Kind{}, false
 }
 
-// Dimensions gives the width and height of a PNG, JPEG or GIF image.
+// Dimensions returns the width and height of a PNG, JPEG or GIF image.
 func Dimensions(kind Kind, data []byte) (width, height int, ok bool) {
 	r := bytes.NewReader(data)
 	decode := png.DecodeConfig

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Load gives a version of a snippet, 0 for the last, and those that are kept of it, the
+// Load returns a version of a snippet, 0 for the last, and those that are kept of it, the
 // last one first and without code.
 func (l *Library) Load(ctx context.Context, r Ref, version int) (s *Snippet, kept []*Snippet, err error) {
 	err = l.transact(ctx, true, func(tx *sql.Tx) error {
@@ -43,7 +43,7 @@ func (l *Library) Load(ctx context.Context, r Ref, version int) (s *Snippet, kep
 	return s, kept, nil
 }
 
-// List gives the snippets that a filter lets through, without code, and how many there
+// List returns the snippets that a filter lets through, without code, and how many there
 // are beyond its limit and offset, too.
 func (l *Library) List(ctx context.Context, f Filter) (found []*Snippet, total int, err error) {
 	tags, err := json.Marshal(append([]string{}, f.Tags...))
@@ -82,7 +82,7 @@ func (l *Library) List(ctx context.Context, f Filter) (found []*Snippet, total i
 	return found, total, err
 }
 
-// Facets gives the tags and languages in use, in order.
+// Facets returns the tags and languages in use, in order.
 func (l *Library) Facets(ctx context.Context) (tags, languages []string, err error) {
 	err = l.transact(ctx, true, func(tx *sql.Tx) error {
 		if tags, err = texts(ctx, tx, `SELECT DISTINCT t.value FROM snippets s, json_each(s.tags) t ORDER BY 1`); err != nil {
@@ -110,7 +110,7 @@ func scan(row interface{ Scan(dest ...any) error }) (*Snippet, error) {
 	return s, nil
 }
 
-// last gives the last version of a snippet.
+// last returns the last version of a snippet.
 func last(ctx context.Context, tx *sql.Tx, r Ref) (*Snippet, error) {
 	const from = `SELECT ` + columns + `, CAST(v.code AS TEXT) FROM snippets s JOIN versions v ON v.snippet = s.id AND v.version = s.version `
 	if r.Name != "" {

@@ -46,7 +46,7 @@ type Library struct {
 	file os.FileInfo // the file that db has open
 }
 
-// Open gives the library in a directory, or one in memory when dir is empty. Nothing is
+// Open returns the library in a directory, or one in memory when dir is empty. Nothing is
 // opened before the first use.
 func Open(dir string, limits Limits) *Library {
 	l := &Library{limits: limits.orDefault()}

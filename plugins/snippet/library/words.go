@@ -19,7 +19,7 @@ func Words(query string) []string {
 // wordRune reports whether the index takes a character as a part of a word.
 func wordRune(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }
 
-// parts gives what the camelCase words of a text are made of, each once: of "parseHTTPBody",
+// parts returns what the camelCase words of a text are made of, each once: of "parseHTTPBody",
 // "parse HTTP Body".
 func parts(text string) string {
 	seen := make(map[string]bool)

@@ -48,7 +48,7 @@ func refuses(t testing.TB, h *tooltest.Host, name string, a args, kind tool.Kind
 	}
 }
 
-// names gives what a list has, in order.
+// names returns what a list has, in order.
 func names(data map[string]any) string {
 	var out []string
 	for _, s := range data["snippets"].([]any) {

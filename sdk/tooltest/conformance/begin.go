@@ -129,7 +129,7 @@ func (s *suite) rpcError(what string, err error, p *process) error {
 	return fmt.Errorf("%s fails with the status %s: %s", what, status.Code(err), status.Convert(err).Message())
 }
 
-// configure gives a configuration; nil: that of the cases.
+// configure sends a configuration to the plugin. A nil config means the one of the cases.
 func (s *suite) configure(ctx context.Context, p *process, config json.RawMessage, stateDir string) (*toolpb.ConfigureResponse, error) {
 	if config == nil {
 		config = s.opts.Cases.Config

@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -9,6 +8,7 @@ import (
 	"io"
 	"slices"
 
+	"toolhost.dev/sdk/lines"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -42,21 +42,22 @@ type Case struct {
 //	{"config": {"greeting": "hello"}}
 //	{"bad_config": {"greeting": "no such greeting"}}
 //
-// Empty lines and lines that begin with # are left out.
+// ReadCases ignores empty lines and lines that begin with #. A line has at most 1 MiB.
 func ReadCases(r io.Reader) (Cases, error) {
 	var c Cases
-	in := bufio.NewScanner(r)
-	in.Buffer(nil, 1<<20)
-	for n := 1; in.Scan(); n++ {
-		text := bytes.TrimSpace(in.Bytes())
-		if len(text) == 0 || text[0] == '#' {
-			continue
-		}
-		if err := c.add(text); err != nil {
+	in := lines.NewReader(r, 1<<20)
+	for n, ended := 1, false; !ended; n++ {
+		line, err := in.Read()
+		if ended = errors.Is(err, io.EOF); err != nil && err != io.EOF { //nolint:errorlint // a line that is too long wraps io.EOF
 			return c, fmt.Errorf("line %d: %w", n, err)
 		}
+		if text := bytes.TrimSpace(line); len(text) > 0 && text[0] != '#' {
+			if err := c.add(text); err != nil {
+				return c, fmt.Errorf("line %d: %w", n, err)
+			}
+		}
 	}
-	return c, in.Err()
+	return c, nil
 }
 
 func (c *Cases) add(text []byte) error {
@@ -173,7 +174,7 @@ func complete(d *tool.Definition, raw json.RawMessage) (json.RawMessage, error) 
 	return json.Marshal(full)
 }
 
-// probe gives a call that may be made any number of times: one that the author gave, else a
+// probe returns a call that may be made any number of times: one that the author gave, else a
 // made-up one, else one of a tool that there is not, which a plugin answers as well.
 func (s *suite) probe() call {
 	for _, c := range s.calls {
@@ -187,7 +188,7 @@ func (s *suite) probe() call {
 // unknownTool is a name that no plugin has.
 const unknownTool = "conformance_no_such_tool"
 
-// long gives a call that takes long; ok is false when the author gave none.
+// long returns a call that takes long; ok is false when the author gave none.
 func (s *suite) long() (call, bool) {
 	for _, c := range s.calls {
 		if c.Long && c.Repeat {

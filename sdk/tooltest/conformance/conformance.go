@@ -241,7 +241,7 @@ func (s *suite) makeWorkspace() error {
 
 func (s *suite) workspace() string { return filepath.Join(s.dir, "workspace") }
 
-// stateDir gives a new one.
+// stateDir creates a new state directory and returns its path.
 func (s *suite) stateDir() (string, error) {
 	s.count++
 	dir := filepath.Join(s.dir, fmt.Sprintf("state%d", s.count))

@@ -15,7 +15,7 @@ import (
 // sampleFile is a file in the workspace of the calls.
 const sampleFile = "sample.txt"
 
-// makeUp gives arguments that satisfy a tool's schema: with what is required, and with everything,
+// makeUp returns arguments that satisfy a tool's schema: with what is required, and with everything,
 // where that is more and can be made up.
 func (s *suite) makeUp(d *tool.Definition) ([]json.RawMessage, error) {
 	var root jsonschema.Schema
@@ -201,7 +201,7 @@ func text(s *jsonschema.Schema) (any, error) {
 	return v, nil
 }
 
-// worse gives arguments that no host would pass on, each with what is wrong in it.
+// worse returns arguments that no host would pass on, each with what is wrong in it.
 func worse(d *tool.Definition, good json.RawMessage) map[string]json.RawMessage {
 	bad := map[string]json.RawMessage{
 		"arguments that are not JSON":      json.RawMessage(`{"a":`),

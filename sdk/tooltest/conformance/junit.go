@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// JUnit gives the report as the XML that CI systems read.
+// JUnit returns the report as the XML that CI systems read.
 func (r *Report) JUnit() ([]byte, error) {
 	type message struct {
 		Message string `xml:"message,attr"`

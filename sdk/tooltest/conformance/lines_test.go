@@ -18,3 +18,10 @@ func TestReadLines(t *testing.T) {
 		t.Errorf("%.300q", got)
 	}
 }
+
+func TestReadCasesLongLine(t *testing.T) {
+	_, err := ReadCases(strings.NewReader("# a comment\n\n{\"tool\": \"" + strings.Repeat("x", 1<<20) + "\"}\n"))
+	if err == nil || err.Error() != "line 3: the line is longer than 1048576 bytes" {
+		t.Error(err)
+	}
+}

@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"toolhost.dev/sdk/lines"
 	"toolhost.dev/sdk/toolrpc"
 
 	toolpb "toolhost.dev/sdk/toolpb/v2"
@@ -110,25 +110,24 @@ const (
 	maxBefore = 7
 )
 
-// readLines gives the lines of r, cut to maxLine, until its end, and closes lines. What has no
-// end of line at the end of r is left out.
-func readLines(r io.Reader, lines chan<- string) {
-	defer close(lines)
-	in := bufio.NewReaderSize(r, maxLine)
+// readLines sends the lines of r, cut to maxLine, until its end, and closes out. It leaves out a
+// last line without a line ending.
+func readLines(r io.Reader, out chan<- string) {
+	defer close(out)
+	in := lines.NewReader(r, maxLine)
 	for {
-		b, err := in.ReadSlice('\n')
-		line := strings.TrimRight(string(b), "\r\n")
-		for errors.Is(err, bufio.ErrBufferFull) {
-			_, err = in.ReadSlice('\n')
+		line, err := in.Read()
+		if tooLong := (*lines.TooLongError)(nil); errors.As(err, &tooLong) {
+			err = tooLong.Err
 		}
 		if err != nil {
 			return
 		}
-		lines <- line
+		out <- strings.TrimRight(string(line), "\r")
 	}
 }
 
-// socketsIn gives a directory for sockets, whose paths must be short; empty: the usual one.
+// socketsIn returns a directory for sockets, whose paths must be short; empty: the usual one.
 func socketsIn() string {
 	if len(os.TempDir()) > 60 {
 		return "/tmp"
@@ -182,7 +181,7 @@ func looksLikeHandshake(line string) bool {
 	return err == nil
 }
 
-// address gives the socket that a handshake line announces, and what is wrong with it.
+// address returns the socket that a handshake line announces, and what is wrong with it.
 func (p *process) address() (string, error) {
 	parts := strings.Split(p.shaken.line, "|")
 	if len(parts) < 5 {

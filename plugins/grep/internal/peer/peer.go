@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// Ripgrep gives the path of ripgrep 15: what the environment variable TOOLHOST_RG says,
+// Ripgrep returns the path of ripgrep 15: what the environment variable TOOLHOST_RG says,
 // or what `npm ci --prefix bench/peers` installed. The test fails without it.
 func Ripgrep(t testing.TB) string {
 	t.Helper()
@@ -30,7 +30,7 @@ func Ripgrep(t testing.TB) string {
 	return rg
 }
 
-// GNUGrep gives the path of GNU grep. The test fails without it.
+// GNUGrep returns the path of GNU grep. The test fails without it.
 func GNUGrep(t testing.TB) string {
 	t.Helper()
 	path, err := exec.LookPath("grep")
@@ -43,13 +43,13 @@ func GNUGrep(t testing.TB) string {
 	return path
 }
 
-// Fd gives the path of fd. The test is skipped without it.
+// Fd returns the path of fd. The test is skipped without it.
 func Fd(t testing.TB) string {
 	t.Helper()
 	return debian(t, "fd")
 }
 
-// Ctags gives the path of universal-ctags, and the environment that it needs. The test is
+// Ctags returns the path of universal-ctags, and the environment that it needs. The test is
 // skipped without it.
 func Ctags(t testing.TB) (path string, env []string) {
 	t.Helper()
@@ -61,7 +61,7 @@ func Ctags(t testing.TB) (path string, env []string) {
 	return path, append(os.Environ(), "LD_LIBRARY_PATH="+strings.Join(libs, ":"))
 }
 
-// Installed gives the directory that peers are installed in: what the environment variable
+// Installed returns the directory that peers are installed in: what the environment variable
 // TOOLHOST_PEERS says, or that of this repository.
 func Installed() string {
 	if dir := os.Getenv("TOOLHOST_PEERS"); dir != "" {
@@ -71,7 +71,7 @@ func Installed() string {
 	return filepath.Join(filepath.Dir(file), "../../../../bench/peers")
 }
 
-// debian gives the path of a program that `make peers-debian` unpacked.
+// debian returns the path of a program that `make peers-debian` unpacked.
 func debian(t testing.TB, name string) string {
 	t.Helper()
 	path := filepath.Join(Installed(), "debian/bin", name)

@@ -1,4 +1,4 @@
-package workspace_test
+package text_test
 
 import (
 	"bytes"
@@ -9,49 +9,63 @@ import (
 	"unicode/utf8"
 
 	"toolhost.dev/sdk/tool"
-	"toolhost.dev/sdk/workspace"
+	"toolhost.dev/sdk/workspace/text"
 )
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func kind(err error) tool.Kind {
+	if err == nil {
+		return ""
+	}
+	return tool.AsError(err).Kind
+}
 
 func TestDecode(t *testing.T) {
 	for name, c := range map[string]struct {
 		data     string
 		text     string
-		encoding workspace.Encoding // empty: refused
+		encoding text.Encoding // empty: refused
 	}{
-		"empty":                   {"", "", workspace.UTF8},
-		"ascii":                   {"a\r\nb", "a\r\nb", workspace.UTF8},
-		"utf-8":                   {"naïve 你好 🙂\n", "naïve 你好 🙂\n", workspace.UTF8},
-		"utf-8 with mark":         {"\xef\xbb\xbfx", "x", workspace.UTF8BOM},
-		"mark alone":              {"\xef\xbb\xbf", "", workspace.UTF8BOM},
+		"empty":                   {"", "", text.UTF8},
+		"ascii":                   {"a\r\nb", "a\r\nb", text.UTF8},
+		"utf-8":                   {"naïve 你好 🙂\n", "naïve 你好 🙂\n", text.UTF8},
+		"utf-8 with mark":         {"\xef\xbb\xbfx", "x", text.UTF8BOM},
+		"mark alone":              {"\xef\xbb\xbf", "", text.UTF8BOM},
 		"mark, then not utf-8":    {"\xef\xbb\xbf\xff", "", ""},
-		"two marks":               {"\xef\xbb\xbf\xef\xbb\xbfx", "\ufeffx", workspace.UTF8BOM},
-		"utf-16 le":               {"\xff\xfea\x00\n\x00=\xd8B\xde", "a\n🙂", workspace.UTF16LE},
-		"utf-16 be":               {"\xfe\xff\x00a\x00\n\xd8=\xdeB", "a\n🙂", workspace.UTF16BE},
-		"utf-16, empty":           {"\xff\xfe", "", workspace.UTF16LE},
+		"two marks":               {"\xef\xbb\xbf\xef\xbb\xbfx", "\ufeffx", text.UTF8BOM},
+		"utf-16 le":               {"\xff\xfea\x00\n\x00=\xd8B\xde", "a\n🙂", text.UTF16LE},
+		"utf-16 be":               {"\xfe\xff\x00a\x00\n\xd8=\xdeB", "a\n🙂", text.UTF16BE},
+		"utf-16, empty":           {"\xff\xfe", "", text.UTF16LE},
 		"utf-16, odd":             {"\xff\xfea", "", ""},
 		"utf-16, half a pair":     {"\xff\xfe=\xd8a\x00", "", ""},
 		"utf-16, cut pair":        {"\xff\xfe=\xd8", "", ""},
 		"utf-16, low first":       {"\xfe\xff\xdeB\x00a", "", ""},
 		"utf-32":                  {"\xff\xfe\x00\x00a\x00\x00\x00", "", ""},
-		"windows":                 {"caf\xe9 \x80 \x93q\x94 \x81", "café € “q” \u0081", workspace.Windows1252},
-		"overlong":                {"ab\xc0\x80 text", "abÀ€ text", workspace.Windows1252},
-		"surrogate in utf-8":      {"x \xed\xa0\x80", "x í\u00a0€", workspace.Windows1252},
+		"windows":                 {"caf\xe9 \x80 \x93q\x94 \x81", "café € “q” \u0081", text.Windows1252},
+		"overlong":                {"ab\xc0\x80 text", "abÀ€ text", text.Windows1252},
+		"surrogate in utf-8":      {"x \xed\xa0\x80", "x í\u00a0€", text.Windows1252},
 		"binary":                  {"\x7fELF\x02\x01\x01\x00\x00\xff", "", ""},
 		"nul in the first 8 KB":   {strings.Repeat("x", 8191) + "\x00\xff", "", ""},
-		"nul in valid utf-8":      {"a\x00b", "a\x00b", workspace.UTF8},
+		"nul in valid utf-8":      {"a\x00b", "a\x00b", text.UTF8},
 		"controls and not utf-8 ": {"\x01\x02\x03\xff\xfe", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			text, err := workspace.Decode([]byte(c.data))
+			got, err := text.Decode([]byte(c.data))
 			if c.encoding == "" {
 				if kind(err) != tool.InvalidArguments {
-					t.Fatalf("got %+v, error %v; want a refusal", text, err)
+					t.Fatalf("got %+v, error %v; want a refusal", got, err)
 				}
 				return
 			}
 			must(t, err)
-			if string(text.Content) != c.text || text.Encoding != c.encoding || text.Guessed() != (c.encoding == workspace.Windows1252) {
-				t.Errorf("got %q as %s", text.Content, text.Encoding)
+			if string(got.Content) != c.text || got.Encoding != c.encoding || got.Guessed() != (c.encoding == text.Windows1252) {
+				t.Errorf("got %q as %s", got.Content, got.Encoding)
 			}
 		})
 	}
@@ -72,7 +86,7 @@ func TestEncodeRefusesWhatDoesNotFit(t *testing.T) {
 		{"\xff\xfea\x00", "é", "\xff\xfe\xe9\x00"},
 		{"\xef\xbb\xbfa", "b", "\xef\xbb\xbfb"},
 	} {
-		text, err := workspace.Decode([]byte(c.data))
+		text, err := text.Decode([]byte(c.data))
 		must(t, err)
 		got, err := text.Encode([]byte(c.content))
 		if (err != nil) != (c.want == "") || string(got) != c.want {
@@ -87,7 +101,7 @@ func FuzzRoundTrip(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		text, err := workspace.Decode(data)
+		text, err := text.Decode(data)
 		if err != nil {
 			return
 		}
@@ -127,37 +141,37 @@ func TestBinary(t *testing.T) {
 		"utf-32":                 {"\xff\xfe\x00\x00a\x00\x00\x00", true},
 		"character cut at limit": {strings.Repeat("x", 8191) + "é" + strings.Repeat("\x01", 100), false},
 	} {
-		if got := workspace.Binary([]byte(c.data)); got != c.want {
+		if got := text.Binary([]byte(c.data)); got != c.want {
 			t.Errorf("%s: got %v", name, got)
 		}
 	}
 }
 
 func TestLineEndings(t *testing.T) {
-	for text, want := range map[string]struct {
-		kind, main workspace.LineEnding
+	for content, want := range map[string]struct {
+		kind, main text.LineEnding
 		final      bool
 	}{
-		"":                {workspace.NoLines, workspace.LF, false},
-		"a":               {workspace.NoLines, workspace.LF, false},
-		"a\nb":            {workspace.LF, workspace.LF, false},
-		"a\nb\n":          {workspace.LF, workspace.LF, true},
-		"a\r\nb\r\n":      {workspace.CRLF, workspace.CRLF, true},
-		"a\rb\r":          {workspace.CR, workspace.CR, true},
-		"a\r\nb\n":        {workspace.Mixed, workspace.LF, true},
-		"a\r\nb\r\nc\n":   {workspace.Mixed, workspace.CRLF, true},
-		"a\n\rb\n":        {workspace.LF, workspace.LF, true},
-		"a\nb\r":          {workspace.LF, workspace.LF, false},
-		"\r\r\n":          {workspace.CRLF, workspace.CRLF, true},
-		"progress\r50%\n": {workspace.LF, workspace.LF, true},
+		"":                {text.NoLines, text.LF, false},
+		"a":               {text.NoLines, text.LF, false},
+		"a\nb":            {text.LF, text.LF, false},
+		"a\nb\n":          {text.LF, text.LF, true},
+		"a\r\nb\r\n":      {text.CRLF, text.CRLF, true},
+		"a\rb\r":          {text.CR, text.CR, true},
+		"a\r\nb\n":        {text.Mixed, text.LF, true},
+		"a\r\nb\r\nc\n":   {text.Mixed, text.CRLF, true},
+		"a\n\rb\n":        {text.LF, text.LF, true},
+		"a\nb\r":          {text.LF, text.LF, false},
+		"\r\r\n":          {text.CRLF, text.CRLF, true},
+		"progress\r50%\n": {text.LF, text.LF, true},
 	} {
-		n := workspace.CountLineEndings([]byte(text))
+		n := text.CountLineEndings([]byte(content))
 		if n.Kind() != want.kind || n.Main() != want.main || n.Final != want.final {
-			t.Errorf("%q: %+v is %s, mainly %s", text, n, n.Kind(), n.Main())
+			t.Errorf("%q: %+v is %s, mainly %s", content, n, n.Kind(), n.Main())
 		}
 	}
-	for ending, want := range map[workspace.LineEnding]string{
-		workspace.LF: "a\nb\nc\n\nd", workspace.CRLF: "a\r\nb\r\nc\r\n\r\nd", workspace.CR: "a\rb\rc\r\rd",
+	for ending, want := range map[text.LineEnding]string{
+		text.LF: "a\nb\nc\n\nd", text.CRLF: "a\r\nb\r\nc\r\n\r\nd", text.CR: "a\rb\rc\r\rd",
 	} {
 		if got := ending.Normalize([]byte("a\nb\r\nc\r\rd")); string(got) != want {
 			t.Errorf("%s: %q", ending, got)
@@ -168,10 +182,18 @@ func TestLineEndings(t *testing.T) {
 // TestDecodeLarge: only UTF-8 of any size is text as it stands.
 func TestDecodeLarge(t *testing.T) {
 	for begins, fits := range map[string]bool{"\xff\xfea\x00": false, "\xfe\xff\x00a": false, "\xe9t\xe9.": false, "\ufeffa": true, "a": true} {
-		data := append([]byte(begins), bytes.Repeat([]byte{'a'}, workspace.MaxDecoded)...)
-		_, err := workspace.Decode(data)
+		data := append([]byte(begins), bytes.Repeat([]byte{'a'}, text.MaxDecoded)...)
+		_, err := text.Decode(data)
 		if (err == nil) != fits || err != nil && !strings.Contains(err.Error(), "iconv -f") {
 			t.Errorf("%q…: %v", begins, err)
+		}
+	}
+}
+
+func TestFormatSize(t *testing.T) {
+	for n, want := range map[int64]string{0: "0 bytes", 1023: "1023 bytes", 1024: "1 KiB", 1536: "1.5 KiB", 1 << 20: "1 MiB", 5 << 30: "5 GiB", 1 << 50: "1024 TiB"} {
+		if got := text.FormatSize(n); got != want {
+			t.Errorf("%d: got %s, want %s", n, got, want)
 		}
 	}
 }

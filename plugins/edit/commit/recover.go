@@ -10,10 +10,10 @@ import (
 	"toolhost.dev/plugins/edit/history"
 )
 
-// settle brings changes of the files to an end that a killed process left unfinished:
+// recover brings changes of the files to an end that a killed process left unfinished:
 // one that was through is finished, any other is put back. Nobody is at work on them,
 // because their files are locked here.
-func (c *Committer) settle(ctx context.Context, ws *workspace.Workspace, paths []workspace.Path) error {
+func (c *Committer) recover(ctx context.Context, ws *workspace.Workspace, paths []workspace.Path) error {
 	names := make([]string, len(paths))
 	for i, p := range paths {
 		names[i] = p.String()
@@ -23,14 +23,14 @@ func (c *Committer) settle(ctx context.Context, ws *workspace.Workspace, paths [
 		return ctx.Err() // a change that cannot be noted says so itself
 	}
 	for _, change := range left {
-		if err := c.settleOne(context.WithoutCancel(ctx), ws, change); err != nil {
+		if err := c.recoverOne(context.WithoutCancel(ctx), ws, change); err != nil {
 			fmt.Fprintf(os.Stderr, "change %d (%s) was cut off: %v\n", change.ID, change.Title, err)
 		}
 	}
 	return nil
 }
 
-func (c *Committer) settleOne(ctx context.Context, ws *workspace.Workspace, change *history.Change) error {
+func (c *Committer) recoverOne(ctx context.Context, ws *workspace.Workspace, change *history.Change) error {
 	through := true
 	var begun []int
 	targets := make([]workspace.Path, len(change.Files))

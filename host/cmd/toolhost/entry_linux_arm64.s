@@ -1,7 +1,7 @@
 #include "textflag.h"
 
-// Entry is where the kernel begins the program; see entry_linux.go.
-TEXT ·Entry(SB),NOSPLIT|NOFRAME,$0
+// entry is where the kernel starts the program; see entry_linux.go.
+TEXT ·entry(SB),NOSPLIT|NOFRAME,$0
 	MOVD $167, R8    // prctl
 	MOVD $29, R0     // PR_SET_TIMERSLACK
 	MOVD $500000, R1 // ns

@@ -25,17 +25,17 @@ var (
 	errShutdown = errors.New("the server is ending")
 )
 
-// lot is where calls wait until their client comes back with an answer.
-type lot struct {
+// parkedCalls holds the calls that wait for an answer from their client.
+type parkedCalls struct {
 	patience time.Duration
 
-	mu     sync.Mutex
-	parked map[string]*waiting // by the state that the client gives back
-	closed bool
+	mu      sync.Mutex
+	byState map[string]*waiting // by the state that the client sends back
+	closed  bool
 }
 
-func newLot(patience time.Duration) *lot {
-	return &lot{patience: patience, parked: make(map[string]*waiting)}
+func newParkedCalls(patience time.Duration) *parkedCalls {
+	return &parkedCalls{patience: patience, byState: make(map[string]*waiting)}
 }
 
 // run is a call that runs, whichever request of its client waits for it.
@@ -60,7 +60,7 @@ type question struct {
 	answer chan *mcp.ElicitResult
 }
 
-// attached gives the request that waits for the call; nil: none does.
+// attached returns the request that waits for the call; nil: none does.
 func (r *run) attached() (context.Context, *mcp.CallToolRequest) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -106,7 +106,7 @@ func (r *run) ask(p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 }
 
 // begin starts a call.
-func (l *lot) begin(ctx context.Context, req *mcp.CallToolRequest, call func(*run) *mcp.CallToolResult) *run {
+func (l *parkedCalls) begin(ctx context.Context, req *mcp.CallToolRequest, call func(*run) *mcp.CallToolResult) *run {
 	// A client without connections comes back with another request: the call outlives this one.
 	own, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	r := &run{ctx: own, stop: stop, bound: about(req), asks: make(chan *question), done: make(chan struct{})}
@@ -133,7 +133,7 @@ func about(req *mcp.CallToolRequest) [sha256.Size]byte {
 }
 
 // wait waits for the end of a call, or for something it wants to know.
-func (l *lot) wait(ctx context.Context, r *run) (*mcp.CallToolResult, error) {
+func (l *parkedCalls) wait(ctx context.Context, r *run) (*mcp.CallToolResult, error) {
 	select {
 	case <-r.done:
 		r.stop(nil)
@@ -165,17 +165,17 @@ type waiting struct {
 }
 
 // park keeps a call until its client comes back.
-func (l *lot) park(r *run, q *question) (state string, err error) {
+func (l *parkedCalls) park(r *run, q *question) (state string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case l.closed:
 		return "", errShutdown
-	case len(l.parked) >= maxParked:
+	case len(l.byState) >= maxParked:
 		return "", errors.New("too many calls wait for an answer")
 	}
 	state = rand.Text() + rand.Text()
-	l.parked[state] = &waiting{r, q, time.AfterFunc(l.patience, func() {
+	l.byState[state] = &waiting{r, q, time.AfterFunc(l.patience, func() {
 		if w := l.take(state); w != nil {
 			w.stop(errTimeout)
 		}
@@ -183,18 +183,18 @@ func (l *lot) park(r *run, q *question) (state string, err error) {
 	return state, nil
 }
 
-// take gives the call that waits under a state, which is good for once; nil: none does.
-func (l *lot) take(state string) *waiting {
+// take returns the call that waits under a state, which is good for once; nil: none does.
+func (l *parkedCalls) take(state string) *waiting {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	w := l.parked[state]
-	delete(l.parked, state)
+	w := l.byState[state]
+	delete(l.byState, state)
 	return w
 }
 
 // resume goes on with a parked call. The error is for the client: its state is of no call,
 // or of another one.
-func (l *lot) resume(ctx context.Context, req *mcp.CallToolRequest) (*run, error) {
+func (l *parkedCalls) resume(ctx context.Context, req *mcp.CallToolRequest) (*run, error) {
 	w := l.take(req.Params.RequestState)
 	if w == nil || w.bound != about(req) {
 		if w != nil {
@@ -213,10 +213,10 @@ func (l *lot) resume(ctx context.Context, req *mcp.CallToolRequest) (*run, error
 }
 
 // close ends the calls that are parked, and parks no more.
-func (l *lot) close() {
+func (l *parkedCalls) close() {
 	l.mu.Lock()
-	parked := l.parked
-	l.parked, l.closed = make(map[string]*waiting), true
+	parked := l.byState
+	l.byState, l.closed = make(map[string]*waiting), true
 	l.mu.Unlock()
 	for _, w := range parked {
 		w.timer.Stop()

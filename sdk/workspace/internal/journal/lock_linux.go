@@ -1,4 +1,4 @@
-package workspace
+package journal
 
 import (
 	"context"
@@ -7,22 +7,23 @@ import (
 	"errors"
 	"io"
 	"os"
-	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// lockFile is empty: it is there for the positions in it, of which each path has one.
-// So a lock leaves nothing behind, and its end is the kernel's business.
+// lockFile stays empty. Each path has a position in it, and a lock is one on that position. So
+// the kernel ends the locks of a process that dies, and nothing is left.
 const lockFile = "locks"
 
-// lock locks a path among the processes that share the journal's directory. Within this
-// process it excludes nobody: the caller holds the path's lock here already.
-func (j *Journal) lock(ctx context.Context, path string) (unlock func(), err error) {
+// Lock locks a path among the processes that share the journal's directory. It excludes nobody
+// within this process, so the caller must hold a lock of the path here already. It waits until
+// ctx ends. If there is no place or no support for locks, Lock succeeds at once: the check before
+// each write remains.
+func (j *Journal) Lock(ctx context.Context, path string) (unlock func(), err error) {
 	f := j.locks()
 	if f == nil {
-		return func() {}, nil // no place for it; the check before each write remains
+		return func() {}, nil
 	}
 	sum := sha256.Sum256([]byte(path))
 	at := unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart, Start: int64(binary.LittleEndian.Uint64(sum[:]) >> 2), Len: 1}
@@ -45,7 +46,7 @@ func (j *Journal) lock(ctx context.Context, path string) (unlock func(), err err
 	}
 }
 
-// locks opens the file once; nil if it cannot be.
+// locks opens the lock file once. It returns nil if that fails.
 func (j *Journal) locks() *os.File {
 	if j == nil {
 		return nil
@@ -56,7 +57,7 @@ func (j *Journal) locks() *os.File {
 		if os.MkdirAll(j.dir, 0o700) != nil {
 			return nil
 		}
-		f, err := os.OpenFile(filepath.Join(j.dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+		f, err := os.OpenFile(j.Path(lockFile), os.O_RDWR|os.O_CREATE, 0o600)
 		if err != nil {
 			return nil
 		}

@@ -1,4 +1,4 @@
-package workspace
+package text
 
 import (
 	"math/rand/v2"

@@ -1,7 +1,7 @@
 #include "textflag.h"
 
-// Entry is where the kernel begins the program; see entry_linux.go.
-TEXT ·Entry(SB),NOSPLIT|NOFRAME,$0
+// entry is where the kernel starts the program; see entry_linux.go.
+TEXT ·entry(SB),NOSPLIT|NOFRAME,$0
 	MOVL $157, AX    // prctl
 	MOVL $29, DI     // PR_SET_TIMERSLACK
 	MOVL $500000, SI // ns

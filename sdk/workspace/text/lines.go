@@ -1,4 +1,4 @@
-package workspace
+package text
 
 import "bytes"
 
@@ -17,11 +17,11 @@ const (
 // LineEndings counts the line endings of a text.
 type LineEndings struct {
 	LF, CRLF, CR int
-	// Final: the text ends with one.
+	// Final reports whether the text ends with one.
 	Final bool
 }
 
-// CountLineEndings looks at the whole text.
+// CountLineEndings counts the line endings of the whole text.
 func CountLineEndings(content []byte) LineEndings {
 	n := LineEndings{LF: bytes.Count(content, []byte{'\n'})}
 	if bytes.IndexByte(content, '\r') >= 0 {
@@ -36,8 +36,8 @@ func CountLineEndings(content []byte) LineEndings {
 	return n
 }
 
-// Kind sums the counts up. A carriage return alone ends a line only where nothing
-// else does.
+// Kind returns the ending that the counts mean. A carriage return alone ends lines only in a text
+// that has no line feed.
 func (n LineEndings) Kind() LineEnding {
 	switch {
 	case n.LF > 0 && n.CRLF > 0:
@@ -52,7 +52,7 @@ func (n LineEndings) Kind() LineEnding {
 	return NoLines
 }
 
-// Main gives the ending that most lines have; LF where there is none.
+// Main returns the ending that most lines have, or LF if there is none.
 func (n LineEndings) Main() LineEnding {
 	switch {
 	case n.CRLF > n.LF:
@@ -63,7 +63,7 @@ func (n LineEndings) Main() LineEnding {
 	return LF
 }
 
-// Bytes gives the ending as it is written; LF for the kinds that are none.
+// Bytes returns the ending as it is written. It returns a line feed for NoLines and Mixed.
 func (e LineEnding) Bytes() string {
 	switch e {
 	case CRLF:
@@ -74,7 +74,7 @@ func (e LineEnding) Bytes() string {
 	return "\n"
 }
 
-// Normalize gives all lines of content, however they end, the ending LF, CRLF or CR.
+// Normalize returns content with the ending e, which is LF, CRLF or CR, on all lines.
 func (e LineEnding) Normalize(content []byte) []byte {
 	if bytes.IndexByte(content, '\r') >= 0 {
 		content = bytes.ReplaceAll(content, []byte("\r\n"), []byte{'\n'})

@@ -1,0 +1,106 @@
+// Package lines implements [Reader], which reads lines of a bounded length from a peer that is
+// not trusted to end them.
+//
+// One rule holds for every reader: a line is too long if it has more bytes than the limit, not
+// counting its line ending. A line that is too long never ends the stream. The reader returns
+// its beginning with a [TooLongError], skips the rest, and continues with the next line.
+package lines
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+)
+
+const (
+	// maxHead and maxTail bound what is kept of a line that is too long, in bytes.
+	maxHead = 64 << 10
+	maxTail = 512
+
+	bufferSize = 64 << 10
+)
+
+// TooLongError is the error for a line that is longer than the reader's limit.
+type TooLongError struct {
+	// Limit is the reader's limit, in bytes.
+	Limit int
+	// Tail holds the last bytes of the line, at most 512, without the line ending.
+	Tail []byte
+	// Err is the error that ended the line, such as [io.EOF]. It is nil if a line ending did.
+	Err error
+}
+
+// Unwrap returns Err.
+func (e *TooLongError) Unwrap() error { return e.Err }
+
+// Error names the limit.
+func (e *TooLongError) Error() string {
+	return fmt.Sprintf("the line is longer than %d bytes", e.Limit)
+}
+
+// Reader reads lines. It is not safe for concurrent use.
+type Reader struct {
+	in    *bufio.Reader
+	limit int
+}
+
+// NewReader returns a reader of the lines of r. The limit is the length of the longest line, in
+// bytes and without its line ending. The reader buffers, so it may read more from r than it
+// returns.
+func NewReader(r io.Reader, limit int) *Reader {
+	return &Reader{in: bufio.NewReaderSize(r, bufferSize), limit: limit}
+}
+
+// Read returns the next line without its line ending, "\n" or "\r\n". The caller may keep and
+// change the line.
+//
+//   - If the line is too long, Read returns its first bytes, at most 64 KiB and at most the limit,
+//     and a [*TooLongError]. The next call continues with the line after it, unless the error
+//     wraps another.
+//   - If the stream ends before a line ending, Read returns what there is and [io.EOF].
+//   - If reading fails, Read returns what it has read of the line and the error.
+func (r *Reader) Read() ([]byte, error) {
+	var line []byte
+	for {
+		part, err := r.in.ReadSlice('\n')
+		if len(line)+len(part) > r.limit+len("\r\n") {
+			return r.skip(append(line, part...), err)
+		}
+		line = append(line, part...)
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		line = trimEnding(line)
+		if len(line) > r.limit {
+			return r.tooLong(line, line, err)
+		}
+		return line, err
+	}
+}
+
+// skip reads to the end of a line that is too long. Its beginning is line, and err is that of
+// the last read.
+func (r *Reader) skip(line []byte, err error) ([]byte, error) {
+	head := bytes.Clone(line[:min(len(line), r.limit, maxHead)])
+	last := func(b []byte) []byte { return b[max(0, len(b)-maxTail-len("\r\n")):] }
+	tail := bytes.Clone(last(line))
+	for errors.Is(err, bufio.ErrBufferFull) {
+		var part []byte
+		part, err = r.in.ReadSlice('\n')
+		tail = bytes.Clone(last(append(tail, part...)))
+	}
+	return r.tooLong(head, trimEnding(tail), err)
+}
+
+func (r *Reader) tooLong(head, tail []byte, err error) ([]byte, error) {
+	return head[:min(len(head), r.limit, maxHead)], &TooLongError{Limit: r.limit, Tail: tail[max(0, len(tail)-maxTail):], Err: err}
+}
+
+func trimEnding(line []byte) []byte {
+	if rest, ok := bytes.CutSuffix(line, []byte("\n")); ok {
+		return bytes.TrimSuffix(rest, []byte("\r"))
+	}
+	return line
+}

@@ -1,0 +1,249 @@
+// Package journal implements [Journal], which records the writes that are under way, so that
+// another process can clean up after one that was killed during a write.
+//
+// Each process appends to a file of its own, which it keeps locked. [Journal.Recover] reads the
+// files that nobody locks. [Journal.Lock] locks paths among the processes that share the
+// directory.
+package journal
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Journal is the journal in one directory. A nil Journal records nothing and locks nothing. It is
+// safe for concurrent use.
+type Journal struct {
+	dir string
+
+	mu     sync.Mutex
+	file   *os.File // nil before the first write
+	last   int
+	active int
+
+	lockFile *os.File // nil before the first lock, and on systems without such locks
+}
+
+// Record is one write.
+type Record struct {
+	// ID is unique in the file of one process. Begin sets it.
+	ID int `json:"id"`
+	// Temp is the path of the temporary file or, if Backup is set, of the copy of the old content.
+	Temp   string `json:"temp,omitempty"`
+	Target string `json:"target,omitempty"`
+	Backup bool   `json:"backup,omitempty"`
+	// Old is the hash of the target before the write. It is zero if the hash is not known.
+	Old Hash `json:"old,omitzero"`
+	// New is the hash of the target after the write. It is zero if nothing was written yet.
+	New Hash `json:"new,omitzero"`
+	// Ready is the time when the backup was complete.
+	Ready time.Time `json:"ready,omitzero"`
+	// Done marks the end of the write.
+	Done bool `json:"done,omitempty"`
+}
+
+// Hash is a SHA-256.
+type Hash [32]byte
+
+const suffix = ".journal"
+
+// New returns the journal in a directory. It creates nothing before the first write.
+func New(dir string) *Journal { return &Journal{dir: dir} }
+
+// Path returns the path of a file in the journal's directory.
+func (j *Journal) Path(name string) string { return filepath.Join(j.dir, name) }
+
+// Begin records a write before it creates a file. It returns nil if the journal cannot be
+// written to, because that is no reason not to write.
+func (j *Journal) Begin(r Record) *Entry {
+	if j == nil {
+		return nil
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.file == nil && j.create() != nil {
+		return nil
+	}
+	j.last++
+	j.active++
+	r.ID = j.last
+	j.add(r)
+	return &Entry{journal: j, id: r.ID}
+}
+
+func (j *Journal) add(r Record) {
+	line, _ := json.Marshal(r)
+	_, _ = j.file.Write(append(line, '\n'))
+}
+
+// create creates this process's file and locks it for as long as the process lives. If another
+// process removes the file before it is locked, create tries again.
+func (j *Journal) create() error {
+	if err := os.MkdirAll(j.dir, 0o700); err != nil {
+		return err
+	}
+	for {
+		f, err := os.OpenFile(j.Path(rand.Text()+suffix), os.O_RDWR|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+		if err != nil {
+			return err
+		}
+		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+			return errors.Join(err, f.Close(), os.Remove(f.Name()))
+		}
+		info, err := f.Stat()
+		if err == nil && !removed(info) {
+			j.file = f
+			return nil
+		}
+		_ = f.Close()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// removed reports whether an open file has no name any more.
+func removed(info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && st.Nlink == 0
+}
+
+// Entry is one recorded write. All methods accept a nil Entry and do nothing.
+type Entry struct {
+	journal *Journal
+	id      int
+}
+
+// Become records the content that the target is about to get.
+func (e *Entry) Become(content Hash) { e.add(Record{New: content}) }
+
+// Ready records that the backup is complete, and the content that the target is about to get.
+func (e *Entry) Ready(content Hash) { e.add(Record{New: content, Ready: time.Now()}) }
+
+func (e *Entry) add(r Record) {
+	if e == nil {
+		return
+	}
+	e.journal.mu.Lock()
+	defer e.journal.mu.Unlock()
+	r.ID = e.id
+	e.journal.add(r)
+}
+
+// Done records that the write is over and left nothing to clean up.
+func (e *Entry) Done() {
+	if e == nil {
+		return
+	}
+	j := e.journal
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.active--; j.active == 0 {
+		_ = j.file.Truncate(0)
+		return
+	}
+	j.add(Record{ID: e.id, Done: true})
+}
+
+// Recover calls clean for every unfinished write of the processes that are gone. It removes the
+// file of a process once clean has reported all its writes as recovered. It returns the errors of
+// clean, joined.
+func (j *Journal) Recover(clean func(Record) (recovered bool, err error)) error {
+	names, err := filepath.Glob(j.Path("*" + suffix))
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, name := range names {
+		if err := recoverFile(name, clean); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// recoverFile recovers the writes in one file, unless its process lives.
+func recoverFile(name string, clean func(Record) (recovered bool, err error)) error {
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // another process was faster
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+		return nil
+	}
+	records, err := pending(f)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	left := false
+	for _, r := range records {
+		recovered, err := clean(r)
+		left = left || !recovered
+		errs = append(errs, err)
+	}
+	if !left {
+		errs = append(errs, os.Remove(name))
+	}
+	return errors.Join(errs...)
+}
+
+// pending reads the writes of a journal that were never finished.
+func pending(f io.Reader) ([]Record, error) {
+	data, err := io.ReadAll(f)
+	if err != nil {
+		return nil, err
+	}
+	var out []Record
+	for line := range bytes.Lines(data) {
+		var r Record
+		if json.Unmarshal(line, &r) != nil {
+			continue // cut off
+		}
+		at := -1
+		for i := range out {
+			if out[i].ID == r.ID {
+				at = i
+			}
+		}
+		switch {
+		case at < 0 && r.Temp != "":
+			out = append(out, r)
+		case at >= 0 && r.Done:
+			out = append(out[:at], out[at+1:]...)
+		case at >= 0 && r.New != (Hash{}):
+			out[at].New, out[at].Ready = r.New, r.Ready
+		}
+	}
+	return out, nil
+}
+
+// MarshalText writes a hash in hexadecimal.
+func (h Hash) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, h[:]), nil }
+
+// UnmarshalText reads a hash in hexadecimal.
+func (h *Hash) UnmarshalText(text []byte) error {
+	b, err := hex.DecodeString(string(text))
+	if err != nil || len(b) != len(h) {
+		return fmt.Errorf("journal: %q is not a SHA-256", text)
+	}
+	copy(h[:], b)
+	return nil
+}
