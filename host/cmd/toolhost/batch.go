@@ -8,9 +8,10 @@ import (
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/batch"
+	"toolhost.dev/host/cmd/toolhost/internal/cli"
 )
 
-func newBatch(s *settings) *cobra.Command {
+func newBatch(s *cli.Settings) *cobra.Command {
 	var ordered bool
 	c := &cobra.Command{
 		Use:   "batch",
@@ -23,11 +24,11 @@ Changed plugins and a changed configuration are taken over while it runs, also o
 		Example: `  printf '%s\n' '{"id":1,"command":"read go.mod"}' '{"id":2,"name":"glob","arguments":{"pattern":"*.go"}}' | toolhost batch`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			h, err := s.openLive(c, host.Options{})
+			h, err := s.OpenLive(c, host.Options{})
 			if err != nil {
 				return err
 			}
-			err = batch.Batch{Host: h, Request: s.request(), Ordered: ordered}.Run(c.Context(), os.Stdin, os.Stdout)
+			err = batch.Batch{Host: h, Request: s.Request(), Ordered: ordered}.Run(c.Context(), os.Stdin, os.Stdout)
 			return errors.Join(err, h.Close())
 		},
 	}

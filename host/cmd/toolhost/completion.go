@@ -6,22 +6,17 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-
-	"toolhost.dev/host"
-	"toolhost.dev/host/admin"
+	"toolhost.dev/host/cmd/toolhost/internal/cli"
 )
 
-// completeTimeout bounds what somebody waits who pressed Tab.
+// completeTimeout bounds how long a completion may take.
 const completeTimeout = 2 * time.Second
 
-// maxCompleted bounds the sessions that are proposed.
-const maxCompleted = 100
-
-// completions says how names are completed. What goes wrong completes nothing.
-func (s *settings) completions(root *cobra.Command) {
-	plugins := s.completed(s.pluginNames)
-	tools := s.completed(s.toolNames)
-	both := s.completed(func(ctx context.Context) []string { return append(s.pluginNames(ctx), s.toolNames(ctx)...) })
+// completions sets how names are completed. On an error nothing is completed.
+func completions(s *cli.Settings, root *cobra.Command) {
+	plugins := completed(s.PluginNames)
+	tools := completed(s.ToolNames)
+	both := completed(func(ctx context.Context) []string { return append(s.PluginNames(ctx), s.ToolNames(ctx)...) })
 	for _, c := range allCommands(root) {
 		switch c.CommandPath() {
 		case "toolhost plugin info", "toolhost plugin pin", "toolhost plugin reload":
@@ -34,7 +29,7 @@ func (s *settings) completions(root *cobra.Command) {
 		if c.ValidArgsFunction == nil && c.Args != nil && c.Args(c, []string{"any"}) != nil { // it takes none
 			c.ValidArgsFunction = cobra.NoFileCompletions
 		}
-		for name, f := range map[string]cobra.CompletionFunc{"tool": tools, "session": s.completed(s.sessionNames)} {
+		for name, f := range map[string]cobra.CompletionFunc{"tool": tools, "session": completed(s.SessionNames)} {
 			if c.LocalFlags().Lookup(name) != nil {
 				_ = c.RegisterFlagCompletionFunc(name, f) // registered once each
 			}
@@ -49,7 +44,7 @@ func (s *settings) completions(root *cobra.Command) {
 	_ = root.MarkPersistentFlagDirname("state")
 }
 
-// first has f complete the first argument alone; those after it may be files.
+// first returns a completion of the first argument by f. Further arguments may be files.
 func first(f cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -67,8 +62,8 @@ func allCommands(c *cobra.Command) []*cobra.Command {
 	return out
 }
 
-// completed makes a completion of names that are looked up.
-func (s *settings) completed(names func(context.Context) []string) cobra.CompletionFunc {
+// completed returns a completion by names that are looked up.
+func completed(names func(context.Context) []string) cobra.CompletionFunc {
 	return func(c *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		ctx := c.Context()
 		if ctx == nil {
@@ -84,34 +79,4 @@ func (s *settings) completed(names func(context.Context) []string) cobra.Complet
 		}
 		return out, cobra.ShellCompDirectiveNoFileComp
 	}
-}
-
-func (s *settings) pluginNames(context.Context) []string {
-	names, _ := admin.PluginNames(s.options()) // what is wrong is no answer to Tab
-	return names
-}
-
-func (s *settings) toolNames(ctx context.Context) []string {
-	h, err := host.New(ctx, s.options())
-	if err != nil {
-		return nil
-	}
-	var out []string
-	for _, t := range h.Tools() {
-		if t.Enabled {
-			out = append(out, t.FullName)
-		}
-	}
-	_ = h.Close() // as above
-	return out
-}
-
-func (s *settings) sessionNames(context.Context) []string {
-	r, err := admin.OpenRecords(s.options())
-	if err != nil {
-		return nil
-	}
-	names, _ := r.SessionNames(maxCompleted)
-	_ = r.Close() // as above
-	return names
 }

@@ -12,11 +12,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"toolhost.dev/host"
+	"toolhost.dev/host/cmd/toolhost/internal/cli"
 	"toolhost.dev/host/export"
 	"toolhost.dev/host/router"
 )
 
-func newExplain(s *settings) *cobra.Command {
+func newExplain(s *cli.Settings) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "explain [flags] [--] COMMAND",
 		Short:   "Say what a command means, without running it",
@@ -27,23 +28,23 @@ func newExplain(s *settings) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			h, err := s.open(c)
+			h, err := s.Open(c)
 			if err != nil {
 				return err
 			}
-			req := s.request()
+			req := s.Request()
 			req.Command = command
 			means := h.Explain(req)
 			if err := h.Close(); err != nil {
 				return err
 			}
-			if s.json {
-				err = printJSON(os.Stdout, means)
+			if s.JSON {
+				err = cli.PrintJSON(os.Stdout, means)
 			} else {
 				err = explainText(os.Stdout, means)
 			}
 			if err == nil && means.Error != nil {
-				err = exitError(exitFailure)
+				err = cli.ExitError(cli.ExitFailure)
 			}
 			return err
 		},
@@ -75,7 +76,7 @@ func explainText(w io.Writer, c *router.Command) error {
 	return out.Flush()
 }
 
-func newTools(s *settings) *cobra.Command {
+func newTools(s *cli.Settings) *cobra.Command {
 	var format string
 	var single bool
 	c := &cobra.Command{
@@ -92,7 +93,7 @@ leads to every tool.`,
   toolhost tools --format openai --single`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			h, err := s.open(c)
+			h, err := s.Open(c)
 			if err != nil {
 				return err
 			}
@@ -100,14 +101,14 @@ leads to every tool.`,
 			if err := h.Close(); err != nil {
 				return err
 			}
-			if s.json {
+			if s.JSON {
 				format = "json"
 			}
 			switch {
 			case single && (format == "text" || format == "json"):
 				return fmt.Errorf("--single is for a --format of an API or a prompt: %s", formats())
 			case format == "json":
-				return printJSON(os.Stdout, enabled(tools))
+				return cli.PrintJSON(os.Stdout, enabled(tools))
 			case format == "text":
 				return toolsText(os.Stdout, tools)
 			case !slices.Contains(export.Formats, export.Format(format)):

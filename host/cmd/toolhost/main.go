@@ -1,5 +1,4 @@
-// Command toolhost gives an LLM agent its tools: it loads each from a plugin binary and
-// runs what one command string means.
+// Command toolhost gives an LLM agent its tools: it loads each from a plugin binary and runs what one command string means.
 package main
 
 import (
@@ -10,61 +9,30 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
-	"sync/atomic"
 	"syscall"
+
+	"toolhost.dev/host/cmd/toolhost/internal/cli"
 )
-
-// Exit statuses; a native command's own status goes through as it is.
-const (
-	exitOK      = 0
-	exitFailure = 1 // a tool failed
-	exitUsage   = 2 // the command line or the configuration is wrong
-)
-
-// exitError ends the program with a status; its message was already printed.
-type exitError int
-
-func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
-
-// hangup is what becomes of SIGHUP: it ends the program, or whatever onHangup set.
-var hangup atomic.Pointer[func()]
-
-// onHangup has SIGHUP call f from now on.
-func onHangup(f func()) { hangup.Store(&f) }
-
-func withHangup(ctx context.Context) context.Context {
-	ctx, cancel := context.WithCancel(ctx)
-	onHangup(cancel)
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGHUP)
-	go func() {
-		for range signals {
-			(*hangup.Load())()
-		}
-	}()
-	return ctx
-}
 
 func main() {
 	delayCollection()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	ctx = withHangup(ctx)
+	ctx = cli.WithHangup(ctx)
 	err := newRoot().ExecuteContext(ctx)
 	stop()
-	var code exitError
+	var code cli.ExitError
 	switch {
 	case err == nil:
-		os.Exit(exitOK)
+		os.Exit(cli.ExitOK)
 	case errors.As(err, &code):
 		os.Exit(int(code))
 	}
-	fmt.Fprintln(os.Stderr, "toolhost:", clean(err.Error()))
-	os.Exit(exitUsage)
+	fmt.Fprintln(os.Stderr, "toolhost:", cli.Clean(err.Error()))
+	os.Exit(cli.ExitUsage)
 }
 
-// delayCollection has the first collection of garbage wait until the heap has grown to
-// 10 MB, more than twice what is usual. What runs one command ends before; the collections of its
-// start would be a fifth of its time.
+// delayCollection delays the first garbage collection until the heap has grown to 10 MB, more than twice its usual size. A run of one
+// command ends before that; collections during its start would take a fifth of its time.
 func delayCollection() {
 	if os.Getenv("GOGC") != "" {
 		return

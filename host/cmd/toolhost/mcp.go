@@ -10,10 +10,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"toolhost.dev/host"
+	"toolhost.dev/host/cmd/toolhost/internal/cli"
+	"toolhost.dev/host/cmd/toolhost/internal/terminal"
 	"toolhost.dev/host/mcp"
 )
 
-func newMCP(s *settings) *cobra.Command {
+func newMCP(s *cli.Settings) *cobra.Command {
 	var opts mcp.Options
 	c := &cobra.Command{
 		Use:   "mcp",
@@ -31,7 +33,7 @@ Each run has a session of its own, unless --session names one that is to last.`,
 			// Nothing but the protocol goes to standard output.
 			out := os.Stdout
 			os.Stdout = os.Stderr
-			h, err := s.openLive(c, host.Options{Prompt: true})
+			h, err := s.OpenLive(c, host.Options{Prompt: true})
 			if err != nil {
 				return err
 			}
@@ -39,7 +41,7 @@ Each run has a session of its own, unless --session names one that is to last.`,
 			if err != nil {
 				return errors.Join(err, h.Close())
 			}
-			in, release := standardInput()
+			in, release := terminal.StandardInput()
 			defer release()
 			err = server.Serve(c.Context(), in, out)
 			server.Close()
@@ -58,13 +60,13 @@ func mcpFlags(c *cobra.Command, opts *mcp.Options) {
 
 // newMCPServer makes the server. A tool that cannot be offered is told; one that was
 // asked for and is not there is an error.
-func newMCPServer(h *host.Host, s *settings, opts mcp.Options) (*mcp.Server, error) {
+func newMCPServer(h *host.Host, s *cli.Settings, opts mcp.Options) (*mcp.Server, error) {
 	for _, name := range opts.Tools {
 		if !slices.ContainsFunc(h.Tools(), func(t host.Tool) bool { return t.Enabled && t.FullName == name }) {
 			return nil, fmt.Errorf("--tools: there is no enabled tool %q: toolhost tools lists them", name)
 		}
 	}
-	opts.Session, opts.Log = s.session, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutTime}))
+	opts.Session, opts.Log = s.Session, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: cli.WithoutTime}))
 	server, err := mcp.New(h, opts)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "toolhost:", err)

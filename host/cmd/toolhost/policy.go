@@ -12,15 +12,16 @@ import (
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/admin"
+	"toolhost.dev/host/cmd/toolhost/internal/cli"
 )
 
-func newPolicy(s *settings) *cobra.Command {
+func newPolicy(s *cli.Settings) *cobra.Command {
 	c := &cobra.Command{Use: "policy", Short: "Look at what the permissions make of commands, and at remembered answers"}
 	c.AddCommand(newPolicyCheck(s), newPolicyTest(s), newPolicyList(s), newPolicyRevoke(s))
 	return c
 }
 
-func newPolicyCheck(s *settings) *cobra.Command {
+func newPolicyCheck(s *cli.Settings) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check [flags] [--] COMMAND",
 		Short: "Say whether a command would be allowed, asked about or denied, and by which rule",
@@ -34,21 +35,21 @@ script would run. Nothing runs and nobody is asked.`,
 			if err != nil {
 				return err
 			}
-			h, err := s.open(c)
+			h, err := s.Open(c)
 			if err != nil {
 				return err
 			}
-			req := s.request()
+			req := s.Request()
 			req.Command = command
 			d, err := h.Judge(req)
 			if err := errors.Join(err, h.Close()); err != nil {
 				return err
 			}
-			if s.json {
+			if s.JSON {
 				if d.Commands == nil {
 					d.Commands = []string{}
 				}
-				return printJSON(os.Stdout, d)
+				return cli.PrintJSON(os.Stdout, d)
 			}
 			return decisionText(os.Stdout, d)
 		},
@@ -61,7 +62,7 @@ func decisionText(w io.Writer, d *host.Decision) error {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(out, "%s\t%s\n", name, printable(value))
+			fmt.Fprintf(out, "%s\t%s\n", name, cli.Printable(value))
 		}
 	}
 	row("decision", string(d.Effect))
@@ -80,18 +81,18 @@ func decisionText(w io.Writer, d *host.Decision) error {
 	return out.Flush()
 }
 
-func newPolicyTest(s *settings) *cobra.Command {
+func newPolicyTest(s *cli.Settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "test [FILE…]",
 		Short: "Run the tests beside the rules, and those in files of test blocks",
 		Long: `Run the test blocks of the configuration's permissions, and of the files named. Each says
 of a command whether it is to be allowed, asked about or denied. Exit status 1 when one fails.`,
 		RunE: func(c *cobra.Command, files []string) error {
-			h, err := s.open(c)
+			h, err := s.Open(c)
 			if err != nil {
 				return err
 			}
-			err = policyTest(h, files, s.json)
+			err = policyTest(h, files, s.JSON)
 			return errors.Join(err, h.Close())
 		},
 	}
@@ -116,33 +117,29 @@ func policyTest(h *host.Host, files []string, asJSON bool) error {
 		}
 	}
 	if asJSON {
-		if err := printJSON(os.Stdout, map[string]any{"tests": len(tests), "failures": failures}); err != nil {
+		if err := cli.PrintJSON(os.Stdout, map[string]any{"tests": len(tests), "failures": failures}); err != nil {
 			return err
 		}
 	} else {
 		for _, f := range failures {
-			fmt.Fprintln(os.Stderr, printable(f))
+			fmt.Fprintln(os.Stderr, cli.Printable(f))
 		}
 		fmt.Printf("%d of %d tests passed.\n", len(tests)-len(failures), len(tests))
 	}
 	if len(failures) > 0 {
-		return exitError(exitFailure)
+		return cli.ExitError(cli.ExitFailure)
 	}
 	return nil
 }
 
 // records opens what hosts left behind.
-func (s *settings) records() (*admin.Records, error) {
-	return admin.OpenRecords(s.options())
-}
-
-func newPolicyList(s *settings) *cobra.Command {
+func newPolicyList(s *cli.Settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List the remembered answers to asks",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			r, err := s.records()
+			r, err := s.Records()
 			if err != nil {
 				return err
 			}
@@ -150,8 +147,8 @@ func newPolicyList(s *settings) *cobra.Command {
 			if err := errors.Join(err, r.Close()); err != nil {
 				return err
 			}
-			if s.json {
-				return printJSON(os.Stdout, answers)
+			if s.JSON {
+				return cli.PrintJSON(os.Stdout, answers)
 			}
 			if len(answers) == 0 {
 				fmt.Println("No answer is remembered.")
@@ -160,14 +157,14 @@ func newPolicyList(s *settings) *cobra.Command {
 			out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 			fmt.Fprintln(out, "ID\tANSWER\tKIND\tTOOL\tSUBJECT\tHOLDS FOR")
 			for _, a := range answers {
-				fmt.Fprintf(out, "%d\t%s\t%s\t%s\t%s\t%s %s\n", a.ID, map[bool]string{true: "allow", false: "never"}[a.Allow], a.Kind, a.Tool, printable(a.Subject), a.Scope, printable(a.Owner))
+				fmt.Fprintf(out, "%d\t%s\t%s\t%s\t%s\t%s %s\n", a.ID, map[bool]string{true: "allow", false: "never"}[a.Allow], a.Kind, a.Tool, cli.Printable(a.Subject), a.Scope, cli.Printable(a.Owner))
 			}
 			return out.Flush()
 		},
 	}
 }
 
-func newPolicyRevoke(s *settings) *cobra.Command {
+func newPolicyRevoke(s *cli.Settings) *cobra.Command {
 	var all bool
 	c := &cobra.Command{
 		Use:   "revoke ID | --all",
@@ -185,7 +182,7 @@ func newPolicyRevoke(s *settings) *cobra.Command {
 				}
 				id = n
 			}
-			r, err := s.records()
+			r, err := s.Records()
 			if err != nil {
 				return err
 			}
@@ -193,12 +190,12 @@ func newPolicyRevoke(s *settings) *cobra.Command {
 			if err := errors.Join(err, r.Close()); err != nil {
 				return err
 			}
-			if s.json {
-				return printJSON(os.Stdout, map[string]int64{"revoked": n})
+			if s.JSON {
+				return cli.PrintJSON(os.Stdout, map[string]int64{"revoked": n})
 			}
 			if n == 0 && !all {
 				fmt.Fprintf(os.Stderr, "There is no remembered answer %d; toolhost policy list shows them.\n", id)
-				return exitError(exitFailure)
+				return cli.ExitError(cli.ExitFailure)
 			}
 			fmt.Printf("Forgotten: %d.\n", n)
 			return nil

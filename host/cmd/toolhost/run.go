@@ -9,9 +9,11 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 
 	"toolhost.dev/host"
+	"toolhost.dev/host/cmd/toolhost/internal/cli"
+	"toolhost.dev/host/cmd/toolhost/internal/terminal"
 )
 
-func newRun(s *settings) *cobra.Command {
+func newRun(s *cli.Settings) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run [flags] [--] COMMAND",
 		Short: "Run one command",
@@ -29,21 +31,21 @@ command's own, 1 when a tool failed, 2 when the command line or the configuratio
 			if err != nil {
 				return err
 			}
-			h, err := s.open(c)
+			h, err := s.Open(c)
 			if err != nil {
 				return err
 			}
-			req := s.request()
+			req := s.Request()
 			req.Command = command
-			front := newTerminal(s.json)
-			res := front.run(c.Context(), h, req)
+			front := terminal.New(s.JSON)
+			res := front.Run(c.Context(), h, req)
 			err = h.Close()
-			if s.json {
-				if err := printJSON(os.Stdout, res); err != nil {
+			if s.JSON {
+				if err := cli.PrintJSON(os.Stdout, res); err != nil {
 					return err
 				}
 			} else {
-				front.finish(res)
+				front.Finish(res)
 			}
 			if err != nil {
 				fmt.Fprintln(os.Stderr, "toolhost:", err)
@@ -85,7 +87,7 @@ func exitStatus(res *host.Result) error {
 	case res.Success():
 		return nil
 	case res.Run.Tool == "bash" && res.Error.Code > 0 && res.Error.Code < 256:
-		return exitError(res.Error.Code)
+		return cli.ExitError(res.Error.Code)
 	}
-	return exitError(exitFailure)
+	return cli.ExitError(cli.ExitFailure)
 }

@@ -16,6 +16,7 @@ import (
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/api"
+	"toolhost.dev/host/cmd/toolhost/internal/cli"
 	"toolhost.dev/host/mcp"
 )
 
@@ -31,7 +32,7 @@ type serveFlags struct {
 	mcp       mcp.Options
 }
 
-func newServe(s *settings) *cobra.Command {
+func newServe(s *cli.Settings) *cobra.Command {
 	var f serveFlags
 	c := &cobra.Command{
 		Use:   "serve",
@@ -57,7 +58,7 @@ What calls of the API ask waits in /v1/asks; MCP clients ask their user.`,
 	return c
 }
 
-func (f *serveFlags) run(c *cobra.Command, s *settings) error {
+func (f *serveFlags) run(c *cobra.Command, s *cli.Settings) error {
 	token, made, err := f.token()
 	if err != nil {
 		return err
@@ -67,7 +68,7 @@ func (f *serveFlags) run(c *cobra.Command, s *settings) error {
 		return err
 	}
 	defer listener.Close() //nolint:errcheck // Shutdown has closed it
-	h, err := s.openLive(c, host.Options{Prompt: true})
+	h, err := s.OpenLive(c, host.Options{Prompt: true})
 	if err != nil {
 		return err
 	}
@@ -80,7 +81,7 @@ func (f *serveFlags) run(c *cobra.Command, s *settings) error {
 		hosts = append(hosts, name)
 	}
 	web := &http.Server{
-		Handler:           api.Handler(h, api.Options{Token: token, Request: s.request(), MCP: server.Handler(), Hosts: hosts, AskTimeout: f.mcp.AskTimeout}),
+		Handler:           api.Handler(h, api.Options{Token: token, Request: s.Request(), MCP: server.Handler(), Hosts: hosts, AskTimeout: f.mcp.AskTimeout}),
 		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		BaseContext: func(net.Listener) context.Context { return c.Context() }, // its end ends the calls
 	}

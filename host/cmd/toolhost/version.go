@@ -8,17 +8,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"toolhost.dev/host/admin"
+	"toolhost.dev/host/cmd/toolhost/internal/cli"
 )
 
-func newVersion(s *settings) *cobra.Command {
+func newVersion(s *cli.Settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Show the version, what it was built of, and the protocols that it speaks",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			b := admin.Build()
-			if s.json {
-				return printJSON(os.Stdout, b)
+			if s.JSON {
+				return cli.PrintJSON(os.Stdout, b)
 			}
 			commit := "not known"
 			if b.Commit != "" {

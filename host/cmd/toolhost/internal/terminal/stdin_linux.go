@@ -1,4 +1,4 @@
-package main
+package terminal
 
 import (
 	"os"
@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// standardInput gives standard input such that a read that waits needs no thread of its own: what
-// a line asks for then begins on the thread that has read it, and sooner. Others may share standard
-// input: where it cannot be opened a second time, release puts back what was changed.
-func standardInput() (in *os.File, release func()) {
+// StandardInput returns standard input in a mode in which a waiting read needs no thread of its own. A request then begins sooner, on
+// the thread that has read it. Other processes may share standard input: if it cannot be opened a second time, release restores the
+// mode.
+func StandardInput() (in *os.File, release func()) {
 	none := func() {}
 	var st, out unix.Stat_t
 	if unix.Fstat(0, &st) != nil || unix.Fstat(1, &out) != nil {

@@ -1,4 +1,5 @@
-package main
+// Package configcmd has the commands of toolhost config. See [New].
+package configcmd
 
 import (
 	"errors"
@@ -8,11 +9,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"toolhost.dev/host/admin"
+	"toolhost.dev/host/cmd/toolhost/internal/cli"
+	"toolhost.dev/host/cmd/toolhost/internal/plugincmd"
 )
 
-func newConfig(s *settings) *cobra.Command {
+// New returns the command toolhost config.
+func New(s *cli.Settings) *cobra.Command {
 	c := &cobra.Command{Use: "config", Short: "Work with the configuration"}
-	c.AddCommand(newConfigValidate(s), newConfigFormat(s), newConfigShow(s), newConfigPlan(s), newReload(s, false))
+	c.AddCommand(newConfigValidate(s), newConfigFormat(s), newConfigShow(s), newConfigPlan(s), plugincmd.NewReload(s, false))
 	return c
 }
 
@@ -28,7 +32,7 @@ type validation struct {
 	Launched []string `json:"launch_problems"`
 }
 
-func newConfigValidate(s *settings) *cobra.Command {
+func newConfigValidate(s *cli.Settings) *cobra.Command {
 	var launch bool
 	c := &cobra.Command{
 		Use:   "validate",
@@ -40,20 +44,20 @@ and what they say of their configuration blocks is shown at the lines of these.
 Exit status 0: valid. 2: not valid. 1: valid, but with --launch a part of it does not work.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			summary, err := admin.Validate(s.options())
+			summary, err := admin.Validate(s.Options())
 			v := validation{Valid: err == nil, Config: summary.Source, Plugins: summary.Plugins, Problems: admin.Problems(err)}
 			if err != nil {
 				text := err.Error()
 				v.Error = &text
 			} else if launch {
-				problems, err := admin.Launch(c.Context(), s.inspection())
+				problems, err := admin.Launch(c.Context(), s.Inspection())
 				if err != nil {
 					return err
 				}
 				v.Launched = append([]string{}, problems...)
 			}
-			if s.json {
-				return errors.Join(printJSON(os.Stdout, v), v.status())
+			if s.JSON {
+				return errors.Join(cli.PrintJSON(os.Stdout, v), v.status())
 			}
 			return errors.Join(v.text(), v.status())
 		},
@@ -65,24 +69,24 @@ Exit status 0: valid. 2: not valid. 1: valid, but with --launch a part of it doe
 func (v *validation) status() error {
 	switch {
 	case !v.Valid:
-		return exitError(exitUsage)
+		return cli.ExitError(cli.ExitUsage)
 	case len(v.Launched) > 0:
-		return exitError(exitFailure)
+		return cli.ExitError(cli.ExitFailure)
 	}
 	return nil
 }
 
 func (v *validation) text() error {
 	if v.Error != nil {
-		_, err := fmt.Fprintln(os.Stderr, clean(*v.Error))
+		_, err := fmt.Fprintln(os.Stderr, cli.Clean(*v.Error))
 		return err
 	}
 	for _, p := range v.Launched {
-		fmt.Fprintln(os.Stderr, clean(p))
+		fmt.Fprintln(os.Stderr, cli.Clean(p))
 	}
 	if len(v.Launched) > 0 {
 		return nil
 	}
-	_, err := fmt.Printf("%s is valid: %d plugins.\n", printable(v.Config), v.Plugins)
+	_, err := fmt.Printf("%s is valid: %d plugins.\n", cli.Printable(v.Config), v.Plugins)
 	return err
 }

@@ -1,4 +1,4 @@
-package main
+package configcmd
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"toolhost.dev/host/admin"
+	"toolhost.dev/host/cmd/toolhost/internal/cli"
 )
 
 // maxFormatted is the size of a file that is formatted, in bytes.
@@ -21,7 +22,7 @@ const maxFormatted = 16 << 20
 
 type formatFlags struct{ check, diff bool }
 
-func newConfigFormat(s *settings) *cobra.Command {
+func newConfigFormat(s *cli.Settings) *cobra.Command {
 	var f formatFlags
 	c := &cobra.Command{
 		Use:   "fmt [FILE]...",
@@ -33,7 +34,7 @@ formatted all the same.`,
 		RunE: func(_ *cobra.Command, names []string) error {
 			if len(names) == 0 {
 				var err error
-				if names, err = admin.Files(admin.FindConfig(s.config)); err != nil {
+				if names, err = admin.Files(admin.FindConfig(s.Config)); err != nil {
 					return err
 				}
 			}
@@ -57,7 +58,7 @@ func (f formatFlags) run(names []string) error {
 		return err
 	}
 	if other && f.check {
-		return exitError(exitFailure)
+		return cli.ExitError(cli.ExitFailure)
 	}
 	return nil
 }
@@ -96,7 +97,7 @@ func (f formatFlags) format(name string) (changed bool, err error) {
 			return true, fmt.Errorf("%s cannot be written: %w. It is as it was", name, err)
 		}
 	}
-	_, err = fmt.Println(printable(name))
+	_, err = fmt.Println(cli.Printable(name))
 	return changed, err
 }
 
@@ -104,7 +105,7 @@ func (f formatFlags) format(name string) (changed bool, err error) {
 // file's new content, and on a terminal without what does things to it.
 func showSource(b []byte) error {
 	if term.IsTerminal(int(os.Stdout.Fd())) {
-		b = []byte(clean(string(b)))
+		b = []byte(cli.Clean(string(b)))
 	}
 	_, err := os.Stdout.Write(b)
 	return err

@@ -1,4 +1,4 @@
-package main
+package plugincmd
 
 import (
 	"fmt"
@@ -8,10 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"toolhost.dev/host/cmd/toolhost/internal/cli"
 	"toolhost.dev/host/scaffold"
 )
 
-func newPluginNew(s *settings) *cobra.Command {
+func newPluginNew(s *cli.Settings) *cobra.Command {
 	var opts scaffold.Options
 	c := &cobra.Command{
 		Use:   "new NAME",
@@ -27,9 +28,9 @@ protocol, and what belongs into a configuration.`,
 			if err != nil {
 				return err
 			}
-			if s.json {
+			if s.JSON {
 				slices.Sort(made.Files)
-				return printJSON(os.Stdout, map[string]any{"dir": made.Dir, "files": made.Files})
+				return cli.PrintJSON(os.Stdout, map[string]any{"dir": made.Dir, "files": made.Files})
 			}
 			dir := made.Dir
 			if wd, err := os.Getwd(); err == nil {
@@ -43,7 +44,7 @@ protocol, and what belongs into a configuration.`,
   toolhost config validate
   toolhost plugin dev %[2]s
 %[2]s/README.md says more.
-`, args[0], printable(dir))
+`, args[0], cli.Printable(dir))
 			return nil
 		},
 	}

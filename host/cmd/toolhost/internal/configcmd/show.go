@@ -1,4 +1,4 @@
-package main
+package configcmd
 
 import (
 	"fmt"
@@ -7,9 +7,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"toolhost.dev/host/admin"
+	"toolhost.dev/host/cmd/toolhost/internal/cli"
 )
 
-func newConfigShow(s *settings) *cobra.Command {
+func newConfigShow(s *cli.Settings) *cobra.Command {
 	var effective bool
 	c := &cobra.Command{
 		Use:   "show",
@@ -19,12 +20,12 @@ where each value comes from as a comment. It is a configuration itself and means
 secrets are masked: values of sensitive variables, and what is one by its name or its form.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			tree, err := admin.Show(s.options(), effective)
+			tree, err := admin.Show(s.Options(), effective)
 			if err != nil {
 				return err
 			}
-			if s.json {
-				return printJSON(os.Stdout, tree)
+			if s.JSON {
+				return cli.PrintJSON(os.Stdout, tree)
 			}
 			_, err = fmt.Print(tree.HCL())
 			return err

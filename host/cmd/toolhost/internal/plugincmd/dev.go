@@ -1,4 +1,4 @@
-package main
+package plugincmd
 
 import (
 	"context"
@@ -11,14 +11,16 @@ import (
 	"sync"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/admin"
+	"toolhost.dev/host/cmd/toolhost/internal/cli"
+	"toolhost.dev/host/cmd/toolhost/internal/report"
+	"toolhost.dev/host/cmd/toolhost/internal/terminal"
 	"toolhost.dev/host/develop"
 )
 
-func newPluginDev(s *settings) *cobra.Command {
+func newPluginDev(s *cli.Settings) *cobra.Command {
 	var debug bool
 	c := &cobra.Command{
 		Use:   "dev DIR",
@@ -41,8 +43,8 @@ how to attach a debugger to it is printed each time it is started.`,
 			if debug {
 				src.Env = append(src.Env, strings.TrimSpace("GOFLAGS="+os.Getenv("GOFLAGS")+` '-gcflags=./...=-N -l'`))
 			}
-			if s.onAsk == "" && term.IsTerminal(int(os.Stdin.Fd())) {
-				s.onAsk = "prompt"
+			if s.OnAsk == "" && terminal.IsTerminal() {
+				s.OnAsk = "prompt"
 			}
 			d := &dev{src: src, settings: s, debug: debug, cmd: c}
 			return d.run(c.Context())
@@ -55,7 +57,7 @@ how to attach a debugger to it is printed each time it is started.`,
 // dev is the loop of one who works on a plugin.
 type dev struct {
 	src      *develop.Sources
-	settings *settings
+	settings *cli.Settings
 	debug    bool
 	cmd      *cobra.Command
 
@@ -65,7 +67,7 @@ type dev struct {
 func (d *dev) run(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if d.settings.config == "" {
+	if d.settings.Config == "" {
 		remove, err := d.configure()
 		if err != nil {
 			return err
@@ -119,9 +121,9 @@ func (d *dev) configure() (remove func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	d.settings.config = filepath.Join(dir, "toolhost.hcl")
+	d.settings.Config = filepath.Join(dir, "toolhost.hcl")
 	remove = func() { _ = os.RemoveAll(dir) }
-	if err := os.WriteFile(d.settings.config, []byte(d.src.Config(bundled, d.debug)), 0o600); err != nil {
+	if err := os.WriteFile(d.settings.Config, []byte(d.src.Config(bundled, d.debug)), 0o600); err != nil {
 		remove()
 		return nil, err
 	}
@@ -140,7 +142,7 @@ func (d *dev) turn(ctx context.Context, ended chan<- error) {
 	}
 	first := d.host == nil
 	if first {
-		h, err := d.settings.openLive(d.cmd, host.Options{RetryFailed: true})
+		h, err := d.settings.OpenLive(d.cmd, host.Options{RetryFailed: true})
 		if err != nil {
 			say("the host does not start: %v", err)
 			return
@@ -175,15 +177,10 @@ func (d *dev) attach(name string) {
 	}
 }
 
-// prompt runs commands until the input ends. Input that is no terminal may end first: the rest
-// goes on until it is told to end.
+// prompt runs commands until the input ends. Input from a file or a pipe may end first: then the rest goes on until it is told to stop.
 func (d *dev) prompt(ctx context.Context, ended chan<- error) {
-	r := &repl{host: d.host, req: d.settings.request(), json: d.settings.json}
-	if term.IsTerminal(int(os.Stdin.Fd())) {
-		ended <- r.interactive(ctx)
-		return
-	}
-	if err := r.lines(ctx, os.Stdin); err != nil {
+	p := terminal.Prompt{Host: d.host, Request: d.settings.Request(), JSON: d.settings.JSON, Status: report.Status}
+	if err := p.Run(ctx); err != nil || terminal.IsTerminal() {
 		ended <- err
 	}
 }

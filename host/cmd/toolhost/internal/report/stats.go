@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/admin"
+	"toolhost.dev/host/cmd/toolhost/internal/cli"
 )
 
 // hostStats is what one running host has counted, or why it does not say.
@@ -23,7 +24,8 @@ type hostStats struct {
 	Error string `json:"error,omitempty"`
 }
 
-func newStats(s *settings) *cobra.Command {
+// NewStats returns the command toolhost stats.
+func NewStats(s *cli.Settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "stats",
 		Short: "Show what became of the calls of running hosts, by tool, and what their plugins use",
@@ -33,20 +35,20 @@ had to wait for others; and of plugins their starts, crashes, CPU time, memory a
 begin on. With --json an array.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			stats, err := s.runningStats(c.Context())
+			stats, err := runningStats(c.Context(), s)
 			if err != nil {
 				return err
 			}
-			if s.json {
-				return printJSON(os.Stdout, stats)
+			if s.JSON {
+				return cli.PrintJSON(os.Stdout, stats)
 			}
 			return statsText(os.Stdout, stats)
 		},
 	}
 }
 
-func (s *settings) runningStats(ctx context.Context) ([]hostStats, error) {
-	hosts, err := admin.Running(s.options())
+func runningStats(ctx context.Context, s *cli.Settings) ([]hostStats, error) {
+	hosts, err := admin.Running(s.Options())
 	if err != nil {
 		return nil, err
 	}
@@ -74,10 +76,10 @@ func statsText(w io.Writer, stats []hostStats) error {
 			fmt.Fprintln(w)
 		}
 		if h.Error != "" {
-			fmt.Fprintf(w, "HOST %d  %s\n", h.PID, printable(h.Error))
+			fmt.Fprintf(w, "HOST %d  %s\n", h.PID, cli.Printable(h.Error))
 			continue
 		}
-		fmt.Fprintf(w, "HOST %d  since %s in %s\n", h.PID, h.Began.Local().Format(time.DateTime), printable(h.Workspace))
+		fmt.Fprintf(w, "HOST %d  since %s in %s\n", h.PID, h.Began.Local().Format(time.DateTime), cli.Printable(h.Workspace))
 		if len(h.Tools) == 0 {
 			fmt.Fprintln(w, "No call has ended yet.")
 		}
@@ -106,7 +108,7 @@ func toolStatsText(w io.Writer, tools []host.ToolStats) error {
 			errs = append(errs, fmt.Sprintf("%s %d", kind, t.Errors[kind]))
 		}
 		x, q := t.Execution, t.Queue
-		fmt.Fprintf(out, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d/%d/%.1f\t%d\t%s\n", printable(t.Name), t.Calls, t.Failures,
+		fmt.Fprintf(out, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d/%d/%.1f\t%d\t%s\n", cli.Printable(t.Name), t.Calls, t.Failures,
 			timeText(x, x.Average), timeText(x, x.P50), timeText(x, x.P95), timeText(x, x.P99), timeText(x, x.Max), timeText(q, q.P50), timeText(q, q.P95),
 			t.Waited, t.Running, t.RunningMax, t.RunningAverage, t.Retries, strings.Join(errs, ", "))
 	}
@@ -126,7 +128,7 @@ func adaptiveText(w io.Writer, tools []host.ToolStats) error {
 		if a.Limit > 0 {
 			limit, most = fmt.Sprint(a.Limit), fmt.Sprint(a.LimitMost)
 		}
-		fmt.Fprintf(out, "%s%s\t%.0f\t%.0f\t%s\t%s\t%d\t%d\t%d\n", head, printable(t.Name), a.Timeout, a.TimeoutMost, limit, most, a.Raised, a.Lowered, t.CacheHits)
+		fmt.Fprintf(out, "%s%s\t%.0f\t%.0f\t%s\t%s\t%d\t%d\t%d\n", head, cli.Printable(t.Name), a.Timeout, a.TimeoutMost, limit, most, a.Raised, a.Lowered, t.CacheHits)
 		head = ""
 	}
 	return out.Flush()
@@ -159,7 +161,7 @@ func pluginStatsText(w io.Writer, plugins []host.PluginStats) error {
 			cpu, memory = fmt.Sprintf("%.2f s", u.CPU), mebibytes(&u.Memory)
 			read, written = mebibytes(u.Read), mebibytes(u.Written)
 		}
-		fmt.Fprintf(out, "%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\t%s\n", printable(p.Name), pids, p.Starts, p.FailedStarts, p.Crashes, cpu, memory, read, written)
+		fmt.Fprintf(out, "%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\t%s\n", cli.Printable(p.Name), pids, p.Starts, p.FailedStarts, p.Crashes, cpu, memory, read, written)
 	}
 	return out.Flush()
 }

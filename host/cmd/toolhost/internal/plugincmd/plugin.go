@@ -1,4 +1,5 @@
-package main
+// Package plugincmd has the commands of toolhost plugin. See [New].
+package plugincmd
 
 import (
 	"context"
@@ -12,16 +13,18 @@ import (
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/admin"
+	"toolhost.dev/host/cmd/toolhost/internal/cli"
 )
 
-func newPlugin(s *settings) *cobra.Command {
+// New returns the command toolhost plugin.
+func New(s *cli.Settings) *cobra.Command {
 	c := &cobra.Command{Use: "plugin", Short: "Look at the plugins, pin them to what they are, replace them in running hosts, and make new ones"}
-	c.AddCommand(newPluginList(s), newPluginInfo(s), newPluginPin(s), newPluginVerify(s), newPluginApprove(s), newReload(s, true), newEnable(s, true), newEnable(s, false), newPluginTest(s), newPluginNew(s), newPluginDev(s))
+	c.AddCommand(newPluginList(s), newPluginInfo(s), newPluginPin(s), newPluginVerify(s), newPluginApprove(s), NewReload(s, true), newEnable(s, true), newEnable(s, false), newPluginTest(s), newPluginNew(s), newPluginDev(s))
 	return c
 }
 
-// newEnable makes "plugin enable", or "plugin disable".
-func newEnable(s *settings, on bool) *cobra.Command {
+// newEnable returns the command toolhost plugin enable, or toolhost plugin disable.
+func newEnable(s *cli.Settings, on bool) *cobra.Command {
 	verb := map[bool]string{true: "enable", false: "disable"}[on]
 	return &cobra.Command{
 		Use:   verb + " NAME",
@@ -31,7 +34,7 @@ of the plugin of that name. It holds until they end; the configuration says what
 Exit status 1 when no host knows the name.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			hosts, err := admin.Running(s.options())
+			hosts, err := admin.Running(s.Options())
 			if err != nil {
 				return err
 			}
@@ -41,29 +44,29 @@ Exit status 1 when no host knows the name.`,
 			done := 0
 			for _, h := range hosts {
 				if err := h.Enable(c.Context(), args[0], on); err != nil {
-					fmt.Fprintf(os.Stderr, "host %d: %s\n", h.PID, printable(err.Error()))
+					fmt.Fprintf(os.Stderr, "host %d: %s\n", h.PID, cli.Printable(err.Error()))
 					continue
 				}
 				done++
-				fmt.Printf("host %d: %s is %sd\n", h.PID, printable(args[0]), verb)
+				fmt.Printf("host %d: %s is %sd\n", h.PID, cli.Printable(args[0]), verb)
 			}
 			if len(hosts) > 0 && done == 0 {
-				return exitError(exitFailure)
+				return cli.ExitError(cli.ExitFailure)
 			}
 			return nil
 		},
 	}
 }
 
-// reloaded is what a host answered.
+// reloaded is the answer of one host.
 type reloaded struct {
 	PID int `json:"pid"`
 	*host.Reload
 	Error string `json:"error,omitempty"`
 }
 
-// newReload makes "plugin reload", or "config reload".
-func newReload(s *settings, plugins bool) *cobra.Command {
+// NewReload returns the command toolhost plugin reload, or toolhost config reload.
+func NewReload(s *cli.Settings, plugins bool) *cobra.Command {
 	var opts host.ReloadOptions
 	c := &cobra.Command{
 		Use:   "reload",
@@ -75,19 +78,19 @@ anything is refused; the old version or configuration then goes on.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			opts.Plugins = args
-			hosts, err := admin.Running(s.options())
+			hosts, err := admin.Running(s.Options())
 			if err != nil {
 				return err
 			}
 			all := reloadAll(c.Context(), hosts, opts)
-			if s.json {
-				err = printJSON(os.Stdout, all)
+			if s.JSON {
+				err = cli.PrintJSON(os.Stdout, all)
 			} else {
 				reloadText(os.Stdout, all)
 			}
 			for _, r := range all {
 				if r.Error != "" || r.Refused() {
-					return errors.Join(err, exitError(exitFailure))
+					return errors.Join(err, cli.ExitError(cli.ExitFailure))
 				}
 			}
 			return err
@@ -105,7 +108,7 @@ anything is refused; the old version or configuration then goes on.`,
 	return c
 }
 
-// reloadAll asks every host, side by side.
+// reloadAll asks all hosts, side by side.
 func reloadAll(ctx context.Context, hosts []admin.Remote, opts host.ReloadOptions) []reloaded {
 	all := make([]reloaded, len(hosts))
 	done := make(chan struct{})
@@ -133,9 +136,9 @@ func reloadText(w io.Writer, all []reloaded) {
 		line := func(format string, a ...any) {
 			for i, l := range strings.Split(strings.TrimSuffix(fmt.Sprintf(format, a...), "\n"), "\n") {
 				if i == 0 {
-					fmt.Fprintf(w, "host %d: %s\n", r.PID, printable(l))
+					fmt.Fprintf(w, "host %d: %s\n", r.PID, cli.Printable(l))
 				} else {
-					fmt.Fprintf(w, "  %s\n", printable(l))
+					fmt.Fprintf(w, "  %s\n", cli.Printable(l))
 				}
 			}
 		}

@@ -1,4 +1,5 @@
-package main
+// Package terminal is the person at a terminal: [Terminal] shows one call and answers its asks, [Prompt] reads commands.
+package terminal
 
 import (
 	"bufio"
@@ -13,48 +14,48 @@ import (
 
 	"golang.org/x/term"
 
+	"toolhost.dev/host/cmd/toolhost/internal/cli"
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host"
 )
 
-// terminal is the person at the command line as a call's front: output as it comes,
-// progress on a line of its own, asks at the keyboard.
-type terminal struct {
-	quiet  bool // nothing but the result is printed
-	native bool // a native command: what it prints is the output
+// Terminal is a [host.Front]: it prints output as it comes and progress on a line of its own, and asks at the keyboard.
+type Terminal struct {
+	quiet  bool // only the result is printed
+	native bool // the call is a native command, whose output is the result
 
 	mu       sync.Mutex
 	streamed bool
-	progress bool // a progress line stands on the screen
+	progress bool // a progress line is on the screen
 	in       *bufio.Reader
 }
 
-// run carries out a request for the person.
-func (t *terminal) run(ctx context.Context, h *host.Host, req host.Request) *host.Result {
+// Run runs a request.
+func (t *Terminal) Run(ctx context.Context, h *host.Host, req host.Request) *host.Result {
 	p := h.Begin(req, t)
 	t.native = p.Native()
 	return p.Run(ctx)
 }
 
-func newTerminal(quiet bool) *terminal { return &terminal{quiet: quiet, in: bufio.NewReader(os.Stdin)} }
+// New returns a terminal for one call. A quiet one prints only the result.
+func New(quiet bool) *Terminal { return &Terminal{quiet: quiet, in: bufio.NewReader(os.Stdin)} }
 
-// Progress implements host.Front: shown only where it can be wiped away again.
-func (t *terminal) Progress(title string, _ map[string]any) {
+// Progress implements [host.Front]. It prints only to a terminal, where the line can be wiped again.
+func (t *Terminal) Progress(title string, _ map[string]any) {
 	if t.quiet || title == "" || !term.IsTerminal(int(os.Stderr.Fd())) {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	fmt.Fprintf(os.Stderr, "\r\x1b[K%s", printable(title))
+	fmt.Fprintf(os.Stderr, "\r\x1b[K%s", cli.Printable(title))
 	t.progress = true
 }
 
-// Output implements host.Front. What a native command prints is shown as it comes, but
-// only on a screen: the live view may skip what comes too fast, and a program that
-// reads on wants what the result has. A tool's output is its result; what it says
-// meanwhile is shown beside it.
-func (t *terminal) Output(s tool.Stream, chunk []byte) {
+// Output implements [host.Front]. It prints the output of a native command as it comes, but only to a terminal: output that comes too
+// fast may be skipped, and a program that reads it needs all of it, which the result has. Other tools' output goes to standard error,
+// because their result is printed at the end.
+func (t *Terminal) Output(s tool.Stream, chunk []byte) {
 	out := os.Stderr
 	if t.native && s == tool.Stdout {
 		out = os.Stdout
@@ -69,15 +70,15 @@ func (t *terminal) Output(s tool.Stream, chunk []byte) {
 	_, _ = out.Write(chunk) // a closed pipe ends the program by signal
 }
 
-func (t *terminal) wipe() {
+func (t *Terminal) wipe() {
 	if t.progress {
 		fmt.Fprint(os.Stderr, "\r\x1b[K")
 		t.progress = false
 	}
 }
 
-// Ask implements host.Front. Without a terminal there is nobody to ask.
-func (t *terminal) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
+// Ask implements [host.Front]. Without a terminal there is nobody to ask.
+func (t *Terminal) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
 		return tool.Answer{Outcome: tool.NobodyToAsk, Message: "standard input is no terminal, so there is nobody to ask"}, nil
 	}
@@ -85,12 +86,12 @@ func (t *terminal) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	defer t.mu.Unlock()
 	t.wipe()
 	if p := ask.Permission; p != nil {
-		fmt.Fprintf(os.Stderr, "%s\n", printable(p.Title))
+		fmt.Fprintf(os.Stderr, "%s\n", cli.Printable(p.Title))
 		for _, pattern := range p.Patterns {
-			fmt.Fprintf(os.Stderr, "  %s\n", printable(pattern))
+			fmt.Fprintf(os.Stderr, "  %s\n", cli.Printable(pattern))
 		}
 		if reason, _ := p.Metadata["reason"].(string); reason != "" {
-			fmt.Fprintf(os.Stderr, "  (%s)\n", printable(reason))
+			fmt.Fprintf(os.Stderr, "  (%s)\n", cli.Printable(reason))
 		}
 		answer, err := t.line(ctx, "Allow? [y]es, once / for this [s]ession / [a]lways here / [N]o / ne[v]er: ")
 		if err != nil {
@@ -99,9 +100,9 @@ func (t *terminal) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 		return permission(answer), nil
 	}
 	q := ask.Question
-	fmt.Fprintf(os.Stderr, "%s\n", printable(q.Text))
+	fmt.Fprintf(os.Stderr, "%s\n", cli.Printable(q.Text))
 	for i, o := range q.Options {
-		fmt.Fprintf(os.Stderr, "  %d) %s\n", i+1, printable(o))
+		fmt.Fprintf(os.Stderr, "  %d) %s\n", i+1, cli.Printable(o))
 	}
 	prompt := "> "
 	if q.Multiple {
@@ -117,7 +118,7 @@ func (t *terminal) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	return tool.Answer{Outcome: tool.Accepted, Values: chosen(q, answer)}, nil
 }
 
-// chosen gives the options whose numbers were typed; anything else is taken as it is.
+// chosen returns the options whose numbers were typed. Other text is an answer as it is.
 func chosen(q *tool.Question, typed string) []string {
 	parts := []string{typed}
 	if q.Multiple {
@@ -132,8 +133,7 @@ func chosen(q *tool.Question, typed string) []string {
 	return parts
 }
 
-// permission is what a person's answer to a permission means; anything that is no clear
-// yes is a no.
+// permission returns a typed answer to a permission ask. Everything but a clear yes is a no.
 func permission(answer string) tool.Answer {
 	switch strings.ToLower(answer) {
 	case "y", "yes", host.ScopeOnce:
@@ -148,8 +148,8 @@ func permission(answer string) tool.Answer {
 	return tool.Answer{Outcome: tool.Declined, Message: "the user declined"}
 }
 
-// line reads one line from the keyboard, or gives up when ctx ends.
-func (t *terminal) line(ctx context.Context, prompt string) (string, error) {
+// line reads one line from the keyboard. It returns early if ctx ends.
+func (t *Terminal) line(ctx context.Context, prompt string) (string, error) {
 	fmt.Fprint(os.Stderr, prompt)
 	type read struct {
 		text string
@@ -171,8 +171,8 @@ func (t *terminal) line(ctx context.Context, prompt string) (string, error) {
 	}
 }
 
-// finish prints what was not printed already.
-func (t *terminal) finish(res *host.Result) {
+// Finish prints the part of the result that was not printed already.
+func (t *Terminal) Finish(res *host.Result) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.wipe()
@@ -180,57 +180,26 @@ func (t *terminal) finish(res *host.Result) {
 	case t.native && len(res.Data) > 0:
 		t.finishNative(res)
 	case res.Success():
-		printText(os.Stdout, res.Output)
+		cli.PrintText(os.Stdout, res.Output)
 	default:
-		printText(os.Stderr, res.Error.Message)
+		cli.PrintText(os.Stderr, res.Error.Message)
 	}
 }
 
-// finishNative keeps a native command's two outputs apart, as the shell would.
-func (t *terminal) finishNative(res *host.Result) {
+// finishNative prints a native command's two outputs separately, as a shell does.
+func (t *Terminal) finishNative(res *host.Result) {
 	var data struct{ Stdout, Stderr string }
 	if err := json.Unmarshal(res.Data, &data); err != nil {
-		printText(os.Stderr, err.Error())
+		cli.PrintText(os.Stderr, err.Error())
 	}
 	if !t.streamed {
 		_, _ = io.WriteString(os.Stdout, data.Stdout) // a closed pipe ends the program by signal
 		_, _ = io.WriteString(os.Stderr, data.Stderr)
 	}
 	if res.Error != nil && res.Error.Kind != tool.ExecutionFailed {
-		printText(os.Stderr, firstLine(res.Error.Message))
+		cli.PrintText(os.Stderr, cli.FirstLine(res.Error.Message))
 	}
 	if note, ok := res.Metadata["note"].(string); ok {
-		printText(os.Stderr, note)
+		cli.PrintText(os.Stderr, note)
 	}
-}
-
-func printText(w io.Writer, s string) {
-	if s == "" {
-		return
-	}
-	if !strings.HasSuffix(s, "\n") {
-		s += "\n"
-	}
-	_, _ = io.WriteString(w, s) // a closed pipe ends the program by signal
-}
-
-func firstLine(s string) string {
-	line, _, _ := strings.Cut(s, "\n")
-	return line
-}
-
-// printable takes out what could change the screen: a plugin or a model wrote it.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < 0x20 && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
-			return '\uFFFD'
-		}
-		return r
-	}, s)
-}
-
-func printJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
 }

@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"context"
@@ -12,12 +12,14 @@ import (
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/admin"
+	"toolhost.dev/host/cmd/toolhost/internal/cli"
 )
 
 // followEvery is how often log --follow looks for new entries.
 const followEvery = 200 * time.Millisecond
 
-func newLog(s *settings) *cobra.Command {
+// NewLog returns the command toolhost log.
+func NewLog(s *cli.Settings) *cobra.Command {
 	var q host.LogQuery
 	var since string
 	var follow bool
@@ -44,12 +46,12 @@ it took and what came of it. With --json an array; with --follow too, an object 
 			default:
 				return fmt.Errorf("--decision %q: use allow or deny", q.Decision)
 			}
-			q.Session = s.session
-			r, err := s.records()
+			q.Session = s.Session
+			r, err := s.Records()
 			if err != nil {
 				return err
 			}
-			return errors.Join(showLog(c.Context(), r, q, s.json, follow), r.Close())
+			return errors.Join(showLog(c.Context(), r, q, s.JSON, follow), r.Close())
 		},
 	}
 	f := c.Flags()
@@ -83,12 +85,12 @@ func showLog(ctx context.Context, r *admin.Records, q host.LogQuery, asJSON, fol
 		return err
 	}
 	if asJSON && !follow {
-		return printJSON(os.Stdout, entries)
+		return cli.PrintJSON(os.Stdout, entries)
 	}
 	for {
 		for _, e := range entries {
 			if asJSON {
-				err = printJSON(os.Stdout, e)
+				err = cli.PrintJSON(os.Stdout, e)
 			} else {
 				err = logText(os.Stdout, e)
 			}
@@ -117,13 +119,13 @@ func logText(w io.Writer, e host.LogEntry) error {
 	if decision == "" {
 		decision = "-"
 	}
-	_, err := fmt.Fprintf(w, "%s  %-5s  %-17s  %7.1fms  %s  %s\n", e.At.Format("2006-01-02 15:04:05.000"), decision, e.Outcome, float64(e.Duration.Microseconds())/1000, printable(e.Tool), printable(string(e.Arguments)))
+	_, err := fmt.Fprintf(w, "%s  %-5s  %-17s  %7.1fms  %s  %s\n", e.At.Format("2006-01-02 15:04:05.000"), decision, e.Outcome, float64(e.Duration.Microseconds())/1000, cli.Printable(e.Tool), cli.Printable(string(e.Arguments)))
 	if err == nil && e.Rule != "" {
-		_, err = fmt.Fprintf(w, "    by %s\n", printable(e.Rule))
+		_, err = fmt.Fprintf(w, "    by %s\n", cli.Printable(e.Rule))
 	}
 	for _, h := range e.Hooks {
 		if err == nil {
-			_, err = fmt.Fprintf(w, "    hook %s\n", printable(h))
+			_, err = fmt.Fprintf(w, "    hook %s\n", cli.Printable(h))
 		}
 	}
 	return err

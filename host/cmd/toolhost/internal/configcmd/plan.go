@@ -1,4 +1,4 @@
-package main
+package configcmd
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/admin"
+	"toolhost.dev/host/cmd/toolhost/internal/cli"
 )
 
 // exitChanges is the status of a plan that has any.
@@ -23,7 +24,7 @@ type planned struct {
 	Error string `json:"error,omitempty"`
 }
 
-func newConfigPlan(s *settings) *cobra.Command {
+func newConfigPlan(s *cli.Settings) *cobra.Command {
 	var against string
 	c := &cobra.Command{
 		Use:   "plan",
@@ -37,13 +38,13 @@ plugins that are not known yet are started to be looked at, and stopped again.
 Exit status 0: no changes. 2: changes. 1: something would be refused, or there is no plan.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			all, err := s.plans(c.Context(), against)
+			all, err := plans(s, c.Context(), against)
 			if err != nil { // 2 says something else here
-				fmt.Fprintln(os.Stderr, "toolhost:", clean(err.Error()))
-				return exitError(exitFailure)
+				fmt.Fprintln(os.Stderr, "toolhost:", cli.Clean(err.Error()))
+				return cli.ExitError(cli.ExitFailure)
 			}
-			if s.json {
-				err = printJSON(os.Stdout, all)
+			if s.JSON {
+				err = cli.PrintJSON(os.Stdout, all)
 			} else {
 				for _, p := range all {
 					err = errors.Join(err, planText(os.Stdout, p))
@@ -61,25 +62,25 @@ func planStatus(all []planned) error {
 	for _, p := range all {
 		switch {
 		case p.Error != "" || p.Fails():
-			return exitError(exitFailure)
+			return cli.ExitError(cli.ExitFailure)
 		case p.Changes():
-			status = exitError(exitChanges)
+			status = cli.ExitError(exitChanges)
 		}
 	}
 	return status
 }
 
 // plans asks the running hosts; without any, or against another configuration, they are made here.
-func (s *settings) plans(ctx context.Context, against string) ([]planned, error) {
+func plans(s *cli.Settings, ctx context.Context, against string) ([]planned, error) {
 	var hosts []admin.Remote
 	if against == "" {
 		var err error
-		if hosts, err = admin.Running(s.options()); err != nil {
+		if hosts, err = admin.Running(s.Options()); err != nil {
 			return nil, err
 		}
 	}
 	if len(hosts) == 0 {
-		p, err := admin.Plan(ctx, s.inspection(), against)
+		p, err := admin.Plan(ctx, s.Inspection(), against)
 		if err != nil {
 			return nil, err
 		}
@@ -108,16 +109,16 @@ func planText(w io.Writer, p planned) error {
 	case p.PID != 0:
 		say("host %d:", p.PID)
 	case p.ComparedWith != "":
-		say("%s, compared with %s, because no host runs:", printable(p.Config), printable(p.ComparedWith))
+		say("%s, compared with %s, because no host runs:", cli.Printable(p.Config), cli.Printable(p.ComparedWith))
 	default:
-		say("%s, which no running host was asked about:", printable(p.Config))
+		say("%s, which no running host was asked about:", cli.Printable(p.Config))
 	}
 	if p.Error != "" {
-		say("  ! %s", lines(p.Error))
+		say("  ! %s", cli.Indented(p.Error))
 		return errors.Join(errs...)
 	}
 	if p.Refused != "" {
-		say("  ! the configuration would be refused: %s", lines(p.Refused))
+		say("  ! the configuration would be refused: %s", cli.Indented(p.Refused))
 	}
 	for i := range p.Plugins {
 		planPluginText(say, &p.Plugins[i])
@@ -129,15 +130,15 @@ func planText(w io.Writer, p planned) error {
 		}
 		switch {
 		case c.From == "":
-			say("  + %s = %s%s", printable(c.Path), printable(c.To), printable(at))
+			say("  + %s = %s%s", cli.Printable(c.Path), cli.Printable(c.To), cli.Printable(at))
 		case c.To == "":
-			say("  - %s = %s", printable(c.Path), printable(c.From))
+			say("  - %s = %s", cli.Printable(c.Path), cli.Printable(c.From))
 		default:
-			say("  ~ %s: %s → %s%s", printable(c.Path), printable(c.From), printable(c.To), printable(at))
+			say("  ~ %s: %s → %s%s", cli.Printable(c.Path), cli.Printable(c.From), cli.Printable(c.To), cli.Printable(at))
 		}
 	}
 	for _, what := range p.Widening {
-		say("  WIDENING: %s", printable(what))
+		say("  WIDENING: %s", cli.Printable(what))
 	}
 	if p.NeedsApproval {
 		say("  To take it over: toolhost config reload --approve-widening")
@@ -169,12 +170,12 @@ func planPluginText(say func(string, ...any), p *host.PluginPlan) {
 	if p.Refused != "" {
 		text += ": would be refused: " + p.Refused
 	}
-	say("  %s %s", planSigns[p.Action], lines(text))
+	say("  %s %s", planSigns[p.Action], cli.Indented(text))
 	for _, c := range p.Changes {
 		breaks := ""
 		if c.Breaks {
 			breaks = ", which breaks who uses it"
 		}
-		say("      %s%s", printable(c.String()), breaks)
+		say("      %s%s", cli.Printable(c.String()), breaks)
 	}
 }

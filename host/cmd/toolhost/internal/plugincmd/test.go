@@ -1,4 +1,4 @@
-package main
+package plugincmd
 
 import (
 	"context"
@@ -13,12 +13,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"toolhost.dev/host/cmd/toolhost/internal/cli"
 	"toolhost.dev/host/router"
 	"toolhost.dev/sdk/tool"
 	"toolhost.dev/sdk/tooltest/conformance"
 )
 
-func newPluginTest(s *settings) *cobra.Command {
+func newPluginTest(s *cli.Settings) *cobra.Command {
 	t := pluginTest{settings: s, opts: conformance.Options{Bind: bindExample}}
 	c := &cobra.Command{
 		Use:   "test BINARY [ARG]...",
@@ -56,7 +57,7 @@ read-only is made once, unless it says "repeat": true.`,
 
 // pluginTest is a run of toolhost plugin test.
 type pluginTest struct {
-	settings     *settings
+	settings     *cli.Settings
 	opts         conformance.Options
 	calls, junit string // files
 }
@@ -85,13 +86,13 @@ func (t *pluginTest) run(ctx context.Context) error {
 			return fmt.Errorf("--junit: %w", err)
 		}
 	}
-	if t.settings.json {
-		err = printJSON(os.Stdout, r)
+	if t.settings.JSON {
+		err = cli.PrintJSON(os.Stdout, r)
 	} else {
 		conformanceText(os.Stdout, r)
 	}
 	if err == nil && !r.Passed {
-		err = exitError(exitFailure)
+		err = cli.ExitError(cli.ExitFailure)
 	}
 	return err
 }
@@ -147,7 +148,7 @@ func (oneTool) FieldNames(string) []string                  { return nil }
 func conformanceText(w io.Writer, r *conformance.Report) {
 	marks := map[conformance.Status]string{conformance.Passed: "ok", conformance.Failed: "FAIL", conformance.Warned: "warn", conformance.Skipped: "skip"}
 	if r.Name != "" {
-		fmt.Fprintf(w, "plugin %s %s: %s\n", printable(r.Name), printable(r.Version), printable(strings.Join(r.Tools, ", ")))
+		fmt.Fprintf(w, "plugin %s %s: %s\n", cli.Printable(r.Name), cli.Printable(r.Version), cli.Printable(strings.Join(r.Tools, ", ")))
 	}
 	count := make(map[conformance.Status]int)
 	var before []string // what the check before it was skipped for
@@ -163,7 +164,7 @@ func conformanceText(w io.Writer, r *conformance.Report) {
 		}
 		for _, p := range problems {
 			for l := range strings.SplitSeq(p, "\n") {
-				fmt.Fprintf(w, "      %s\n", printable(l))
+				fmt.Fprintf(w, "      %s\n", cli.Printable(l))
 			}
 		}
 		if c.Fix != "" {
@@ -171,7 +172,7 @@ func conformanceText(w io.Writer, r *conformance.Report) {
 		}
 	}
 	for _, l := range r.LeftOut {
-		fmt.Fprintf(w, "left out: %s\n", printable(l))
+		fmt.Fprintf(w, "left out: %s\n", cli.Printable(l))
 	}
 	fmt.Fprintf(w, "%d passed, %d failed, %d with warnings, %d skipped\n", count[conformance.Passed], count[conformance.Failed], count[conformance.Warned], count[conformance.Skipped])
 }

@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"fmt"
@@ -9,9 +9,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"toolhost.dev/host/admin"
+	"toolhost.dev/host/cmd/toolhost/internal/cli"
 )
 
-func newDoctor(s *settings) *cobra.Command {
+// NewDoctor returns the command toolhost doctor.
+func NewDoctor(s *cli.Settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
 		Short: "Say what the kernel enforces on each plugin, what is missing and how to get it",
@@ -20,18 +22,18 @@ started but the program that confines plugins. Exit status 1 when a plugin must 
 confined (enforce = "require") and cannot, or needs what it is not granted.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			d, err := admin.Diagnose(s.options())
+			d, err := admin.Diagnose(s.Options())
 			if err != nil {
 				return err
 			}
-			if !s.json {
+			if !s.JSON {
 				doctorText(os.Stdout, d)
-			} else if err := printJSON(os.Stdout, d); err != nil {
+			} else if err := cli.PrintJSON(os.Stdout, d); err != nil {
 				return err
 			}
 			for _, p := range d.Plugins {
 				if p.Refused != "" {
-					return exitError(exitFailure)
+					return cli.ExitError(cli.ExitFailure)
 				}
 			}
 			return nil
@@ -69,7 +71,7 @@ func doctorText(w io.Writer, d *admin.Diagnosis) {
 		fmt.Fprintf(w, "no plugin is confined: %s\n", m.NoLauncher)
 	}
 	for _, p := range d.Plugins {
-		fmt.Fprintf(w, "\n%s: backend %s, enforce %s\n", printable(p.Name), p.Backend, p.Enforce)
+		fmt.Fprintf(w, "\n%s: backend %s, enforce %s\n", cli.Printable(p.Name), p.Backend, p.Enforce)
 		if p.Refused != "" {
 			fmt.Fprintf(w, "  refused: %s\n", p.Refused)
 		}
@@ -81,16 +83,16 @@ func doctorText(w io.Writer, d *admin.Diagnosis) {
 		case len(p.Needed) == 0:
 			fmt.Fprintln(w, "  needs: nothing")
 		default:
-			fmt.Fprintf(w, "  needs: %s\n", printable(strings.Join(p.Needed, "; ")))
+			fmt.Fprintf(w, "  needs: %s\n", cli.Printable(strings.Join(p.Needed, "; ")))
 		}
 		for _, e := range p.Enforced {
-			fmt.Fprintf(w, "  + %s\n", printable(e))
+			fmt.Fprintf(w, "  + %s\n", cli.Printable(e))
 		}
 		for _, u := range p.Unneeded {
-			fmt.Fprintf(w, "  ! not needed: %s\n      %s\n", printable(u.What), printable(u.How))
+			fmt.Fprintf(w, "  ! not needed: %s\n      %s\n", cli.Printable(u.What), cli.Printable(u.How))
 		}
 		for _, g := range p.Missing {
-			fmt.Fprintf(w, "  - %s\n      %s\n", printable(g.What), printable(g.How))
+			fmt.Fprintf(w, "  - %s\n      %s\n", cli.Printable(g.What), cli.Printable(g.How))
 		}
 	}
 }

@@ -1,0 +1,155 @@
+// Package cli has what the commands of toolhost share: the global flags ([Settings]), exit statuses, and text that is safe for a
+// terminal.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"toolhost.dev/host"
+	"toolhost.dev/host/admin"
+)
+
+// Settings are the global flags.
+type Settings struct {
+	Config    string
+	Vars      []string
+	VarFiles  []string
+	Workspace string
+	Session   string
+	State     string
+	OnAsk     string
+	LogLevel  string
+	JSON      bool
+}
+
+// Check returns an error if a flag has an invalid value.
+func (s *Settings) Check() error {
+	switch s.OnAsk {
+	case "", "allow", "deny", "prompt":
+	default:
+		return fmt.Errorf("--on-ask %q: use allow, deny or prompt", s.OnAsk)
+	}
+	var l slog.Level
+	if s.LogLevel != "" && l.UnmarshalText([]byte(s.LogLevel)) != nil {
+		return fmt.Errorf("--log-level %q: use debug, info, warn or error", s.LogLevel)
+	}
+	return nil
+}
+
+// Options returns the options of the host that the flags name.
+func (s *Settings) Options() host.Options {
+	return host.Options{Config: admin.FindConfig(s.Config), Variables: s.Vars, VariableFiles: s.VarFiles, Workspace: s.Workspace, StateDir: s.State}
+}
+
+// Inspection returns the options for looking at plugins: those that failed recently are started again.
+func (s *Settings) Inspection() host.Options {
+	opts := s.Options()
+	opts.RetryFailed = true
+	return opts
+}
+
+// Request returns what all requests of a command have in common.
+func (s *Settings) Request() host.Request {
+	return host.Request{Session: s.Session, Trace: os.Getenv("TRACEPARENT")}
+}
+
+// Records opens the state directory that the flags name.
+func (s *Settings) Records() (*admin.Records, error) { return admin.OpenRecords(s.Options()) }
+
+// Open starts a host. It prints the host's problems, and returns an error if no tool is available.
+func (s *Settings) Open(c *cobra.Command) (*host.Host, error) { return s.OpenWith(c, host.Options{}) }
+
+// OpenWith is Open with options that no flag sets.
+func (s *Settings) OpenWith(c *cobra.Command, opts host.Options) (*host.Host, error) {
+	level := new(slog.LevelVar)
+	level.Set(slog.LevelWarn)
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level, ReplaceAttr: WithoutTime}))
+	common := s.Options()
+	opts.Config, opts.Variables, opts.VariableFiles = common.Config, common.Variables, common.VariableFiles
+	opts.Workspace, opts.StateDir, opts.OnAsk, opts.Log = common.Workspace, common.StateDir, s.OnAsk, log
+	opts.OnConfig = func(l slog.Level) {
+		if s.LogLevel != "" {
+			_ = l.UnmarshalText([]byte(s.LogLevel)) // checked before
+		}
+		level.Set(l)
+	}
+	h, err := host.New(c.Context(), opts)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range h.Problems() {
+		fmt.Fprintln(os.Stderr, "toolhost:", p)
+	}
+	if len(h.Tools()) == 0 {
+		err := errors.New("no tool is available")
+		if len(h.Problems()) == 0 {
+			err = fmt.Errorf("%w: no plugin was found in %s; build them with make build, or name them in a configuration", err, admin.BundledDir())
+		}
+		return nil, errors.Join(err, h.Close())
+	}
+	return h, nil
+}
+
+// OpenLive starts a host that follows changes of its plugins and its configuration. SIGHUP makes it look for changes, except at a
+// terminal, where the signal means that the terminal is gone.
+func (s *Settings) OpenLive(c *cobra.Command, opts host.Options) (*host.Host, error) {
+	opts.Live = true
+	h, err := s.OpenWith(c, opts)
+	if err == nil && !term.IsTerminal(int(os.Stdin.Fd())) {
+		onHangup(func() {
+			go func() { _, _ = h.Reload(c.Context(), host.ReloadOptions{}) }() // the host logs what it refuses
+		})
+	}
+	return h, err
+}
+
+// WithoutTime drops the time from log lines, which are printed beside a command's output.
+func WithoutTime(groups []string, a slog.Attr) slog.Attr {
+	if len(groups) == 0 && a.Key == slog.TimeKey {
+		return slog.Attr{}
+	}
+	return a
+}
+
+// maxCompleted is how many sessions are proposed for completion.
+const maxCompleted = 100
+
+// PluginNames returns the configured plugins, for completion. It returns nothing on an error.
+func (s *Settings) PluginNames(context.Context) []string {
+	names, _ := admin.PluginNames(s.Options())
+	return names
+}
+
+// ToolNames returns the tools that can be called, for completion. It returns nothing on an error.
+func (s *Settings) ToolNames(ctx context.Context) []string {
+	h, err := host.New(ctx, s.Options())
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, t := range h.Tools() {
+		if t.Enabled {
+			out = append(out, t.FullName)
+		}
+	}
+	_ = h.Close()
+	return out
+}
+
+// SessionNames returns the sessions used last, for completion. It returns nothing on an error.
+func (s *Settings) SessionNames(context.Context) []string {
+	r, err := s.Records()
+	if err != nil {
+		return nil
+	}
+	names, _ := r.SessionNames(maxCompleted)
+	_ = r.Close()
+	return names
+}

@@ -1,0 +1,115 @@
+package report
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"golang.org/x/term"
+
+	"toolhost.dev/host/admin"
+	"toolhost.dev/host/cmd/toolhost/internal/cli"
+)
+
+// watchInterval is the time between two looks at the running hosts.
+const watchInterval = 500 * time.Millisecond
+
+// watchStatus prints the status of the running hosts whenever it changes.
+func watchStatus(ctx context.Context, s *cli.Settings) error {
+	last := ""
+	for {
+		hosts, err := runningHosts(ctx, s)
+		if err != nil {
+			return err
+		}
+		var out bytes.Buffer
+		if s.JSON {
+			err = cli.PrintJSON(&out, hosts)
+		} else {
+			err = hostsText(&out, hosts)
+		}
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // that is how it ends
+		}
+		if err != nil {
+			return err
+		}
+		if text := out.String(); text != last {
+			last = text
+			if !s.JSON && term.IsTerminal(int(os.Stdout.Fd())) {
+				text = "\x1b[H\x1b[2J" + text
+			}
+			if _, err := os.Stdout.WriteString(text); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-time.After(watchInterval):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func hostsText(w io.Writer, hosts []runningHost) error {
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	if len(hosts) == 0 {
+		fmt.Fprintln(out, "No host runs with this state directory.")
+	}
+	for _, h := range hosts {
+		hostText(out, h)
+	}
+	return out.Flush()
+}
+
+func hostText(out io.Writer, h runningHost) {
+	if h.Error != "" {
+		fmt.Fprintf(out, "\nHOST %d\t%s\n", h.PID, cli.Printable(h.Error))
+		return
+	}
+	fmt.Fprintf(out, "\nHOST %d\tsince %s in %s\n", h.PID, h.Began.Local().Format(time.DateTime), cli.Printable(h.Workspace))
+	if h.ConfigRefused != "" {
+		fmt.Fprintf(out, "! the configuration that is there now is not used: %s\n", cli.Indented(h.ConfigRefused))
+	}
+	pluginsText(out, h.Plugins)
+	for _, t := range h.Tools {
+		if t.State == "ready" {
+			continue
+		}
+		fmt.Fprintf(out, "tool %s\t%s", cli.Printable(t.Name), t.State)
+		if t.Running > 0 {
+			fmt.Fprintf(out, " (%d calls)", t.Running)
+		}
+		if t.Why != "" && t.State != "executing" {
+			fmt.Fprintf(out, ": %s", cli.Indented(t.Why))
+		}
+		fmt.Fprintln(out)
+	}
+	for _, p := range h.Problems {
+		fmt.Fprintf(out, "! %s\n", cli.Indented(p))
+	}
+}
+
+// runningHosts asks the running hosts for their status.
+func runningHosts(ctx context.Context, s *cli.Settings) ([]runningHost, error) {
+	hosts, err := admin.Running(s.Options())
+	if err != nil {
+		return nil, err
+	}
+	out := []runningHost{}
+	for _, remote := range hosts {
+		ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+		st, err := remote.Status(ctx)
+		cancel()
+		r := runningHost{RemoteStatus: st}
+		if err != nil {
+			r.RemoteStatus, r.Error = &admin.RemoteStatus{PID: remote.PID}, err.Error()
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}

@@ -1,0 +1,149 @@
+// Package report has the commands that show what hosts do: their status and stats, their audit log, and how this machine confines plugins.
+package report
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"toolhost.dev/host"
+	"toolhost.dev/host/admin"
+	"toolhost.dev/host/cmd/toolhost/internal/cli"
+)
+
+// statusTimeout bounds what a running host may take to answer.
+const statusTimeout = 5 * time.Second
+
+// status is what the command prints: this configuration, and the running hosts.
+type status struct {
+	host.Status
+	// Error says why this configuration cannot be used. A running host may use another.
+	Error string        `json:"error,omitempty"`
+	Hosts []runningHost `json:"hosts"`
+}
+
+type runningHost struct {
+	*admin.RemoteStatus
+	Error string `json:"error,omitempty"`
+}
+
+// NewStatus returns the command toolhost status.
+func NewStatus(s *cli.Settings) *cobra.Command {
+	var watch bool
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Show the configuration in use, the plugins, the running hosts and the sessions",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if watch {
+				return watchStatus(c.Context(), s)
+			}
+			st, err := currentStatus(c, s)
+			if err != nil {
+				return err
+			}
+			if s.JSON {
+				err = cli.PrintJSON(os.Stdout, st)
+			} else {
+				err = statusText(os.Stdout, *st)
+			}
+			if err == nil && st.Error != "" {
+				err = cli.ExitError(cli.ExitUsage)
+			}
+			return err
+		},
+	}
+	c.Flags().BoolVar(&watch, "watch", false, "show the running hosts again whenever something changes, until Ctrl-C")
+	return c
+}
+
+// currentStatus returns the status of a host with this configuration, and of the running hosts. If the configuration cannot be used, it
+// returns those that run with the one before it, because that may be why somebody asks.
+func currentStatus(c *cobra.Command, s *cli.Settings) (*status, error) {
+	hosts, err := runningHosts(c.Context(), s)
+	if err != nil {
+		return nil, err
+	}
+	st := &status{Hosts: hosts}
+	h, refused := s.OpenWith(c, host.Options{RetryFailed: true})
+	switch {
+	case refused == nil:
+		st.Status = h.Status()
+		return st, h.Close()
+	case len(hosts) == 0:
+		return nil, refused
+	}
+	st.Error, st.Version, st.Config = refused.Error(), host.Version, admin.FindConfig(s.Config)
+	return st, nil
+}
+
+// Status prints the status of a host for a person.
+func Status(w io.Writer, st host.Status) error { return statusText(w, status{Status: st}) }
+
+func statusText(w io.Writer, st status) error {
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	db := st.StateDB
+	if db == "" {
+		db = "in memory"
+	}
+	if st.Error != "" {
+		fmt.Fprintf(out, "toolhost\t%s\nconfiguration\t%s\n! it cannot be used: %s\n", st.Version, cli.Printable(st.Config), cli.Indented(st.Error))
+	} else {
+		fmt.Fprintf(out, "toolhost\t%s\nconfiguration\t%s\nworkspace\t%s\nstate\t%s\n\n", st.Version, st.Config, st.Workspace, db)
+		pluginsText(out, st.Plugins)
+	}
+	for _, h := range st.Hosts {
+		hostText(out, h)
+	}
+	if len(st.Sessions) > 0 {
+		fmt.Fprintln(out, "\nSESSION\tDIRECTORY\tLAST USED")
+		for _, s := range st.Sessions {
+			fmt.Fprintf(out, "%s\t%s\t%s\n", cli.Printable(s.ID), cli.Printable(s.Cwd), s.Used.Format(time.DateTime))
+		}
+	}
+	return out.Flush()
+}
+
+func pluginsText(out io.Writer, plugins []host.PluginStatus) {
+	fmt.Fprintln(out, "PLUGIN\tSTATE\tTOOLS\tBINARY")
+	for _, p := range plugins {
+		tools := strings.Join(p.Tools, " ")
+		if tools == "" {
+			tools = "-"
+		}
+		fmt.Fprintf(out, "%s\t%s\t%s\t%s\n", p.Name, pluginState(p), tools, p.Path)
+		if p.LastFailure != "" && (!p.Running || p.Breaker != "closed") {
+			fmt.Fprintf(out, "! %s: last failure at %s: %s\n", p.Name, p.LastFailureAt.Local().Format(time.TimeOnly), cli.Indented(p.LastFailure))
+		}
+		for _, c := range p.Unapproved {
+			fmt.Fprintf(out, "! %s: since %s not as it was: %s (toolhost plugin approve %s)\n", p.Name, p.UnapprovedSince.Local().Format(time.DateTime), cli.Printable(c.String()), p.Name)
+		}
+		for _, u := range p.Unneeded {
+			fmt.Fprintf(out, "! %s: not needed: %s (%s)\n", p.Name, cli.Printable(u.What), cli.Printable(u.How))
+		}
+		if p.Refused != "" {
+			fmt.Fprintf(out, "! %s: the binary that is there now is not used: %s\n", p.Name, cli.Indented(p.Refused))
+		}
+	}
+}
+
+func pluginState(p host.PluginStatus) string {
+	state := "not started"
+	switch {
+	case p.Breaker == "open" && p.NextAttempt != nil:
+		state = fmt.Sprintf("left alone after %d failures, next attempt at %s", p.Failures, p.NextAttempt.Local().Format(time.TimeOnly))
+	case p.Error != "":
+		state = "failed"
+	case p.Running:
+		state = fmt.Sprintf("running (pid %d)", p.PID)
+		if p.Health != nil && p.Health.Message != "" {
+			state += ", " + cli.Printable(p.Health.Message)
+		}
+	}
+	return state
+}

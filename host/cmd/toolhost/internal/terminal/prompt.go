@@ -1,0 +1,167 @@
+package terminal
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/term"
+	"mvdan.cc/sh/v3/syntax"
+
+	"toolhost.dev/host"
+	"toolhost.dev/host/cmd/toolhost/internal/cli"
+)
+
+// maxReplHistory is how many earlier commands the arrow keys reach.
+const maxReplHistory = 500
+
+// maxLine bounds a command that is read from a pipe or a file, in bytes.
+const maxLine = 64 << 20
+
+// Prompt reads commands and runs them in one session.
+type Prompt struct {
+	Host    *host.Host
+	Request host.Request
+	// JSON prints results as JSON.
+	JSON bool
+	// Status prints the status of the host.
+	Status func(io.Writer, host.Status) error
+}
+
+// Run reads commands from standard input until it ends: with line editing from a terminal, or one command a line.
+func (r *Prompt) Run(ctx context.Context) error {
+	if IsTerminal() {
+		return r.interactive(ctx)
+	}
+	return r.lines(ctx, os.Stdin)
+}
+
+// IsTerminal reports whether standard input is a terminal.
+func IsTerminal() bool { return term.IsTerminal(int(os.Stdin.Fd())) }
+
+// lines reads commands from a pipe or a file.
+func (r *Prompt) lines(ctx context.Context, in io.Reader) error {
+	sc := bufio.NewScanner(in)
+	sc.Buffer(nil, maxLine)
+	next := func() (string, error) {
+		if sc.Scan() {
+			return sc.Text(), nil
+		}
+		if err := sc.Err(); err != nil {
+			return "", err
+		}
+		return "", io.EOF
+	}
+	return r.loop(ctx, next, func(string) {})
+}
+
+// interactive reads commands from the keyboard.
+func (r *Prompt) interactive(ctx context.Context) error {
+	fd := int(os.Stdin.Fd())
+	cooked, err := term.GetState(fd)
+	if err != nil {
+		return err
+	}
+	defer term.Restore(fd, cooked)                         //nolint:errcheck // nothing to do about it
+	screen, err := os.OpenFile("/dev/tty", os.O_WRONLY, 0) // standard output may go elsewhere
+	if err != nil {
+		return fmt.Errorf("there is no terminal to write to: %w", err)
+	}
+	defer screen.Close() //nolint:errcheck // only the terminal
+	t := term.NewTerminal(struct {
+		io.Reader
+		io.Writer
+	}{os.Stdin, screen}, "")
+	t.AutoCompleteCallback = func(line string, pos int, key rune) (string, int, bool) {
+		if key != '\t' {
+			return "", 0, false
+		}
+		return r.complete(line, pos)
+	}
+	entries, err := r.Host.History(r.Request, maxReplHistory)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !strings.Contains(e.Command, "\n") {
+			t.History.Add(e.Command)
+		}
+	}
+	fmt.Fprintln(screen, "toolhost", host.Version, "— help lists the tools, Ctrl-D ends.")
+	next := func() (string, error) {
+		if w, h, err := term.GetSize(fd); err == nil && w > 0 {
+			_ = t.SetSize(w, h) // only the look depends on it
+		}
+		if _, err := term.MakeRaw(fd); err != nil {
+			return "", err
+		}
+		line, err := t.ReadLine()
+		return line, errors.Join(err, term.Restore(fd, cooked))
+	}
+	return r.loop(ctx, next, t.SetPrompt)
+}
+
+// loop runs commands until the input ends.
+func (r *Prompt) loop(ctx context.Context, next func() (string, error), prompt func(string)) error {
+	for ctx.Err() == nil {
+		cwd, err := r.Host.Cwd(r.Request)
+		if err != nil {
+			return err
+		}
+		prompt(filepath.Base(cwd) + "> ")
+		command, err := next()
+		for err == nil && incomplete(command) {
+			prompt("… ")
+			var more string
+			more, err = next()
+			command += "\n" + more
+		}
+		if strings.TrimSpace(command) != "" {
+			switch strings.TrimSpace(command) {
+			case "exit", "quit":
+				return nil
+			case "status": // of this host, with its plugins running
+				if err := r.Status(os.Stdout, r.Host.Status()); err != nil {
+					return err
+				}
+			default:
+				r.run(ctx, command)
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// incomplete reports whether a command goes on in the next line.
+func incomplete(command string) bool {
+	_, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(command+"\n"), "")
+	var pe syntax.ParseError
+	return syntax.IsIncomplete(err) || errors.As(err, &pe) && strings.Contains(pe.Text, "unclosed here-document")
+}
+
+// run carries out one command; Ctrl-C ends it, not the prompt.
+func (r *Prompt) run(ctx context.Context, command string) {
+	ctx, stop := signal.NotifyContext(context.WithoutCancel(ctx), os.Interrupt)
+	defer stop()
+	front := New(r.JSON)
+	req := r.Request
+	req.Command = command
+	res := front.Run(ctx, r.Host, req)
+	if r.JSON {
+		_ = cli.PrintJSON(os.Stdout, res) // standard output is the person's screen
+		return
+	}
+	front.Finish(res)
+}
