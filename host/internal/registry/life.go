@@ -18,10 +18,10 @@ import (
 //
 // Also, ready → unregistered; the slanted arrow is error → ready. No other transition is legal.
 //
-// A tool is ready if it can be called, even if its plugin does not run yet, because a call starts it. A tool is
-// executing while calls of it run. These are counted but not recorded, to keep calls fast. A tool is in error after its
-// plugin ended during a call, until the plugin runs again. A tool is disabled by the operator, or while its plugin is
-// suspended.
+// A tool is ready if it can be called, even if its plugin does not run yet, because a call starts it. A tool
+// is executing while calls of it run. These are counted but not recorded, to keep calls fast. A tool is in
+// error after its plugin ended during a call, until the plugin runs again. A tool is disabled by the
+// operator, or while its plugin is suspended.
 type State string
 
 // States of a tool.
@@ -59,8 +59,8 @@ type Transition struct {
 // maxTransitions limits a tool's history. The oldest transitions are dropped.
 const maxTransitions = 32
 
-// Life is a tool's state and its history. It is safe for concurrent use. Begin and End accept the nil Life of a tool that
-// is not published.
+// Life is a tool's state and its history. It is safe for concurrent use. Begin and End accept the nil Life of
+// a tool that is not published.
 type Life struct {
 	tool    string
 	running atomic.Int64
@@ -99,8 +99,8 @@ func (l *Life) now() State {
 	return l.state
 }
 
-// To changes the state. It returns an error if the transition is not legal. An executing tool is also ready, for further
-// calls.
+// To changes the state. It returns an error if the transition is not legal. An executing tool is also ready,
+// for further calls.
 func (l *Life) To(to State, why string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -175,9 +175,9 @@ func (l *Lives) of(name string) *Life {
 	return life
 }
 
-// Publish applies a registry: it makes new tools ready, disables those that the registry disables, and unregisters those
-// that it lacks. Calls must not use the registry before. down reports whether a plugin is suspended, so that its tools
-// stay disabled. A nil down means that none is.
+// Publish applies a registry: it makes new tools ready, disables those that the registry disables, and
+// unregisters those that it lacks. Calls must not use the registry before. down reports whether a plugin is
+// suspended, so that its tools stay disabled. A nil down means that none is.
 func (l *Lives) Publish(r *Registry, down func(plugin string) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

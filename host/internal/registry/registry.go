@@ -1,7 +1,7 @@
 // Package registry holds the registered tools: their plugin, name, schema and settings.
 //
-// [Registry.Enabled] returns the tool of a call. Readers see one snapshot of all tools, and [Registry.Add] replaces it.
-// [Lives] tracks the state of each tool across registries.
+// [Registry.Enabled] returns the tool of a call. Readers see one snapshot of all tools, and [Registry.Add]
+// replaces it. [Lives] tracks the state of each tool across registries.
 package registry
 
 import (
@@ -75,15 +75,15 @@ type Settings struct {
 type Limits struct {
 	// Priority orders the calls that wait for room in the host. Higher priorities run first.
 	Priority int
-	// MaxConcurrent is how many calls run at the same time. 0 means no limit. Queue is how many more may wait. 0 means no
-	// limit, and a negative Queue means none.
+	// MaxConcurrent is how many calls run at the same time. 0 means no limit. Queue is how many more may
+	// wait. 0 means no limit, and a negative Queue means none.
 	MaxConcurrent, Queue int
-	// Attempts is how often a call is tried if its plugin dies and a repetition is safe. RetryDelay is the delay before
-	// the second repetition. 0 means the host's default.
+	// Attempts is how often a call is tried if its plugin dies and a repetition is safe. RetryDelay is the
+	// delay before the second repetition. 0 means the host's default.
 	Attempts   int
 	RetryDelay time.Duration
-	// Fallback is the full name of the tool that replaces this one if it fails, or empty. FallbackParams maps parameters
-	// of this tool to those of the fallback.
+	// Fallback is the full name of the tool that replaces this one if it fails, or empty. FallbackParams maps
+	// parameters of this tool to those of the fallback.
 	Fallback       string
 	FallbackParams map[string]string
 }
@@ -137,9 +137,9 @@ func New() *Registry {
 	return r
 }
 
-// Add registers the tools of a plugin under a namespace, or as agent tools if it is empty. If a tool cannot be
-// registered, the others are. The error has one reason for each rejected tool. checked means that the same definitions
-// were added before without an error, so they are not validated again.
+// Add registers the tools of a plugin under a namespace, or as agent tools if it is empty. If a tool cannot
+// be registered, the others are. The error has one reason for each rejected tool. checked means that the same
+// definitions were added before without an error, so they are not validated again.
 func (r *Registry) Add(plugin, namespace string, desc *tool.Description, checked bool, settings func(name string) Settings) error {
 	r.adding.Lock()
 	defer r.adding.Unlock()
