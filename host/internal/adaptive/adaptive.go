@@ -1,4 +1,6 @@
-// Package adaptive sets limits of tools by how their calls went, within bounds.
+// Package adaptive learns limits of tools from their calls.
+//
+// [Timeout] computes a timeout, and [Limits.Enter] limits how many calls of a tool run at the same time.
 package adaptive
 
 import (
@@ -11,16 +13,15 @@ import (
 )
 
 const (
-	// LeastTimeout is what every call has at least.
+	// LeastTimeout is the shortest timeout.
 	LeastTimeout = 5 * time.Second
-	// Samples is how many calls must have run before anything is told from them.
+	// Samples is how many calls are needed before a timeout is computed from them.
 	Samples = 20
-	// most calls of a tool run at once that has no max_concurrent; usual is where it begins.
+	// most is the highest limit of a tool without max_concurrent, and usual is the initial one.
 	most, usual = 64, 20
 )
 
-// Timeout gives the time for a call of a tool: max(1.5·p95, 3·average, [LeastTimeout]), but never
-// more than it has without that.
+// Timeout returns the timeout for a call of a tool: max(1.5·p95, 3·average, [LeastTimeout]), but at most the given one.
 func Timeout(count uint64, p95, average, given time.Duration) time.Duration {
 	if count < Samples {
 		return given
@@ -28,21 +29,21 @@ func Timeout(count uint64, p95, average, given time.Duration) time.Duration {
 	return min(given, max(p95+p95/2, 3*average, LeastTimeout))
 }
 
-// Limits are the concurrency limits of all tools. The zero value is ready. It is safe for
-// concurrent use; nil: there are none.
+// Limits are the concurrency limits of all tools. The zero value is ready to use. A nil Limits limits nothing. Limits
+// is safe for concurrent use.
 type Limits struct {
 	mu sync.Mutex
 	by map[string]*limit
 }
 
-// limit is that of one tool.
+// limit is the limit of one tool.
 type limit struct {
 	limiter         adaptivelimiter.AdaptiveLimiter[any]
 	ceiling         int
 	raised, lowered atomic.Uint64
 }
 
-// of gives a tool's limit; another ceiling begins anew.
+// of returns the limit of a tool. If the ceiling has changed, the limit starts again.
 func (l *Limits) of(tool string, ceiling int) *limit {
 	if ceiling <= 0 {
 		ceiling = most
@@ -70,9 +71,9 @@ func (l *Limits) of(tool string, ceiling int) *limit {
 	return one
 }
 
-// Enter waits until a call of a tool may run, of which at most ceiling do at once (0: a common
-// bound). waits is called when it has to wait. leave must be called once, when the call has
-// ended; succeeded: how long it took says something.
+// Enter waits until a call of a tool may run. At most ceiling calls run at the same time; 0 means the default ceiling.
+// Enter calls waits before it waits. The caller must call leave once when the call has ended. The limit learns from the
+// call's duration only if it succeeded.
 func (l *Limits) Enter(ctx context.Context, tool string, ceiling int, waits func()) (leave func(succeeded bool), err error) {
 	if l == nil {
 		return func(bool) {}, nil
@@ -94,17 +95,17 @@ func (l *Limits) Enter(ctx context.Context, tool string, ceiling int, waits func
 	}, nil
 }
 
-// State is what a tool's limit has come to.
+// State is the current limit of a tool.
 type State struct {
-	// Limit of calls at once, from 1 to Most.
+	// Limit is how many calls may run at the same time, from 1 to Most.
 	Limit int `json:"limit"`
 	Most  int `json:"limit_most"`
-	// Raised and Lowered count how often it was changed.
+	// Raised and Lowered count the changes of the limit.
 	Raised  uint64 `json:"raised"`
 	Lowered uint64 `json:"lowered"`
 }
 
-// State of a tool's limit; nil: it has none.
+// State returns the current limit of a tool, or nil if the tool has none.
 func (l *Limits) State(tool string) *State {
 	l.mu.Lock()
 	defer l.mu.Unlock()

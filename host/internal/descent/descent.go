@@ -1,5 +1,6 @@
-// Package descent keeps a parser that descends into what is nested from going so deep
-// that its stack overflows, which would end the process.
+// Package descent limits the recursion of a parser, whose stack would otherwise overflow and end the process.
+//
+// Parse from a [Reader], which returns an [Error] if the parser is nested too deep.
 package descent
 
 import (
@@ -8,27 +9,27 @@ import (
 	"runtime"
 )
 
-// The reader looks now and then how deep the parser stands when it asks for more text.
-// Between two looks it gets at most 30 frames deeper for each byte.
+// The reader checks the depth of the stack from time to time when the parser asks for more text. Between two checks the
+// stack grows by at most 30 frames for each byte.
 const (
 	maxFrames = 20_000 // some thousands of nested commands, some hundreds of nested expressions
-	shallow   = 256    // frames that cost little to look at
-	unseen    = 2048   // bytes to read between two looks
+	shallow   = 256    // frames that are cheap to check
+	unseen    = 2048   // bytes between two checks
 )
 
-// Error ends a parse that went too deep.
+// Error is returned if a parser is nested too deep.
 type Error struct{ Offset int }
 
 func (e *Error) Error() string { return fmt.Sprintf("nested too deep at byte %d", e.Offset) }
 
-// Reader gives a parser its text as long as the parser does not stand too deep.
+// Reader reads a text until its parser is nested too deep.
 type Reader struct {
 	text   string
 	offset int
-	looked int // the offset of the last look
+	looked int // the offset of the last check
 }
 
-// NewReader makes a reader of a text.
+// NewReader returns a reader of a text.
 func NewReader(text string) *Reader { return &Reader{text: text} }
 
 // Read implements [io.Reader]. Its error is io.EOF or an [*Error].
@@ -47,7 +48,7 @@ func (r *Reader) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// deeper reports whether the stack has more than that many frames.
+// deeper reports whether the stack has more than the given number of frames.
 func deeper(frames int) bool {
 	var pc [1]uintptr
 	return runtime.Callers(frames, pc[:]) > 0

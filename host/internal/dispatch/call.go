@@ -22,8 +22,8 @@ import (
 type Call struct {
 	Request  Request  // as the frontend made it
 	Identity Identity // resolve
-	Decision Decision // hooks, authorize, session, commands
-	Outcome  Outcome  // deadline to timeout
+	Decision Decision // hooks to measure
+	Outcome  Outcome  // deadline to measure
 
 	front  Front             // made the call
 	shown  Front             // sees what the tool reports while it runs; see hooks

@@ -70,7 +70,7 @@ func (cc *childCalls) begin(req wire.Request, stdin io.Reader) *Pending {
 	r.Command = cmd.Raw
 	if id := &p.call.Identity; id.Depth > maxDepth {
 		id.Command = cmd
-		id.Answer = refused(tool.Errorf(tool.InvalidArguments, "Commands call tools that start commands that call tools, %d deep. Call the tool from the first command.", id.Depth))
+		id.Answer = refused(tool.Errorf(tool.InvalidArguments, "Tool calls are nested %d deep, and the limit is %d. Call the tool from the first command.", id.Depth, maxDepth))
 		return p
 	}
 	p.resolve(cmd)

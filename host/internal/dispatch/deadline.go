@@ -36,7 +36,7 @@ func (d *Dispatcher) configured(e *registry.Entry) time.Duration {
 // gaveUp returns the result of a call that stopped waiting because of err.
 func (c *Call) gaveUp(ctx context.Context, err error, waitedFor string) *tool.Result {
 	if errors.Is(err, context.DeadlineExceeded) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		err = tool.Errorf(tool.Timeout, "%[1]s did not come to run within %[2]s, because it waited for %[3]s. Try again later, or raise the limit in the configuration: tool %[1]q { timeout = \"…\" }.",
+		err = tool.Errorf(tool.Timeout, "%[1]s did not start within %[2]s because it waited for %[3]s. Try again later, or raise the limit in the configuration: tool %[1]q { timeout = \"…\" }.",
 			c.Identity.Tool.FullName(), c.Outcome.Limit, waitedFor)
 	}
 	res := refused(err)

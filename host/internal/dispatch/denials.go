@@ -18,7 +18,7 @@ func addDenials(res *tool.Result, denials []string) {
 	}
 	shown := slices.Clone(denials[:min(len(denials), maxDenials)])
 	if more := len(denials) - maxDenials; more > 0 {
-		shown = append(shown, fmt.Sprintf("The sandbox refused %d more things", more))
+		shown = append(shown, fmt.Sprintf("The sandbox refused %d more operations", more))
 	}
 	for _, text := range shown {
 		note := "[" + text + ".]"

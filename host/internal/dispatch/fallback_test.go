@@ -83,7 +83,7 @@ func TestNoFallbackForACallThatDidNotReachItsTool(t *testing.T) {
 	first, second := begin(d, "1", "s", "change"), begin(d, "2", "s", "brief")
 	wg.Go(func() { first.Run(ctx, front{}) })
 	res := second.Run(t.Context(), front{})
-	if res.Error == nil || res.Error.Kind != tool.Timeout || !strings.Contains(res.Error.Message, "brief did not come to run within 50ms, because it waited for other calls") || fell.Load() {
+	if res.Error == nil || res.Error.Kind != tool.Timeout || !strings.Contains(res.Error.Message, "brief did not start within 50ms because it waited for other calls") || fell.Load() {
 		t.Errorf("%v, fallback %t", res.Error, fell.Load())
 	}
 	stop()

@@ -47,7 +47,7 @@ func (c *Call) after(ctx context.Context, hooks []*hook.Hook, res *tool.Result) 
 	c.Decision.Hooks = append(c.Decision.Hooks, log...)
 	switch {
 	case err != nil:
-		changed = refused(tool.Errorf(tool.PermissionDenied, "%s has run, but what came of it is withheld: %w.", c.Identity.Tool.FullName(), trimmed(err)))
+		changed = refused(tool.Errorf(tool.PermissionDenied, "%s ran, but a hook withheld its result: %w.", c.Identity.Tool.FullName(), trimmed(err)))
 	case changed == nil:
 		return res
 	case changed.Error != nil && changed.Error.Source == "":

@@ -23,7 +23,7 @@ func TestBusyTools(t *testing.T) {
 	go func() { done <- run(t, d, "look") }()
 	<-inside
 	res := d.Begin(Request{ID: "2", Command: "look", Session: session("other")}).Run(t.Context(), front{})
-	if res.Error == nil || res.Error.Kind != tool.Unavailable || !strings.Contains(res.Error.Message, "The tool look is busy: 1 calls run and 0 wait") {
+	if res.Error == nil || res.Error.Kind != tool.Unavailable || !strings.Contains(res.Error.Message, "Tool look is busy: 1 calls are running and 0 are queued, the configured maximum") {
 		t.Errorf("%+v", res.Error)
 	}
 	close(let)

@@ -76,7 +76,7 @@ func (d *Dispatcher) bind(c *Call) {
 	e, err := d.Registry.Enabled(cmd.Namespace, name)
 	switch {
 	case err != nil && native:
-		id.Answer = refused(tool.Errorf(tool.NotFound, "%q is no tool, and there is no shell to run it: enable the plugin that serves the tool %s.", firstWord(cmd), Shell))
+		id.Answer = refused(tool.Errorf(tool.NotFound, "%q is not a tool, and there is no shell to run it. Enable the plugin that serves the tool %s.", firstWord(cmd), Shell))
 	case err != nil:
 		id.Answer = refused(err)
 	case native:
@@ -91,7 +91,7 @@ func (d *Dispatcher) bind(c *Call) {
 func (d *Dispatcher) bindShell(c *Call) {
 	args, bad := c.Identity.Tool.Schema().Check(c.Identity.Command.Kwargs)
 	if len(bad) > 0 {
-		c.Identity.Answer = refused(tool.Errorf(tool.Internal, "The tool %s does not take a command: %s. Another plugin must serve the shell.", Shell, bad[0].Message))
+		c.Identity.Answer = refused(tool.Errorf(tool.Internal, "Tool %s cannot run a command: %s. Configure another plugin for the shell.", Shell, bad[0].Message))
 		return
 	}
 	c.Decision.Arguments = args

@@ -41,7 +41,7 @@ func (d *Dispatcher) loadState(c *Call) error {
 	}
 	s, err := d.State.PluginState(c.Decision.Sent.SessionID, c.Identity.Tool.Plugin)
 	if err != nil {
-		return fmt.Errorf("the session's state cannot be read: %w", err)
+		return fmt.Errorf("cannot read the session's state: %w", err)
 	}
 	c.Decision.Sent.SessionState = s
 	return nil

@@ -1,5 +1,6 @@
-// Package help writes what a person or a model reads about the tools. It is the one
-// place where help is made, from the schemas.
+// Package help writes the help texts of tools from their schemas, for people and models.
+//
+// [Result] answers a command that asks for help.
 package help
 
 import (
@@ -14,7 +15,7 @@ import (
 	"toolhost.dev/host/router"
 )
 
-// Result answers a command that asks for help.
+// Result returns the answer to a command that asks for help.
 func Result(r *registry.Registry, c *router.Command) *tool.Result {
 	switch {
 	case c.Name == "" && c.Namespace == "":

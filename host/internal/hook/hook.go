@@ -1,5 +1,7 @@
-// Package hook has others take part in the life of tools and calls: the embedder, the
-// operator's programs, and plugins. All of them are a [tool.Hook].
+// Package hook calls hooks before and after calls, and when tools appear or disappear.
+//
+// [Before] and [After] run the hooks of a [Set] on a call. The embedder, the operator's programs and plugins all
+// implement [tool.Hook].
 package hook
 
 import (
@@ -17,36 +19,34 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// DefaultTimeout of a hook.
+// DefaultTimeout is the timeout of a hook that sets none.
 const DefaultTimeout = 10 * time.Second
 
-// clockGrace is how far two processes may be apart about when a time is over.
+// clockGrace is how much the clocks of two processes may differ when a timeout ends.
 const clockGrace = 100 * time.Millisecond
 
-// Hook is a hook with what decides when it is called.
+// Hook is a hook and the settings that decide when it is called.
 type Hook struct {
-	// Name, unique; it stands in refusals, in the audit log and in the metadata of results.
+	// Name is unique. It appears in refusals, in the audit log and in the metadata of results.
 	Name string
-	// On are the events it is called for; at least one.
+	// On lists the events, at least one.
 	On []tool.HookEvent
-	// Tools are globs over full names, such as "bash" and "jira:*"; none: it is about all tools.
+	// Tools are globs over full names, such as "bash" and "jira:*". An empty list matches all tools.
 	Tools []string
-	// Priority among the hooks of an event; higher goes first. Those of the same go in the order
-	// in which they are given.
+	// Priority orders the hooks of an event. Higher priorities run first, and equal ones in the given order.
 	Priority int
-	// Timeout of each time it is called; 0: [DefaultTimeout].
+	// Timeout limits each call of the hook. 0 means [DefaultTimeout].
 	Timeout time.Duration
-	// AllowOnFailure has a call go on as if the hook were not there when it fails or takes too
-	// long. Otherwise that refuses the call.
+	// AllowOnFailure lets a call continue if the hook fails or times out. Otherwise the call is refused.
 	AllowOnFailure bool
-	// Place is where the operator configured it, as "file:line"; empty: it is the embedder's.
+	// Place is the position in the configuration, as "file:line". It is empty for a hook of the embedder.
 	Place string
-	// Handler is called from several goroutines. One that does not heed its context is left
-	// behind when its time is over.
+	// Handler is called from several goroutines. If it ignores its context, the host stops waiting for it when the
+	// timeout ends.
 	Handler tool.Hook
 }
 
-// Check says what keeps the hook from working.
+// Check returns an error if the hook cannot work.
 func (h *Hook) Check() error {
 	switch {
 	case h.Name == "":
@@ -69,14 +69,14 @@ func (h *Hook) Check() error {
 	return nil
 }
 
-// Events lists those there are.
+// Events lists all events.
 var Events = []tool.HookEvent{tool.HookRegister, tool.HookUnregister, tool.HookBefore, tool.HookAfter}
 
 func (h *Hook) about(event tool.HookEvent, name string) bool {
 	return slices.Contains(h.On, event) && (len(h.Tools) == 0 || slices.ContainsFunc(h.Tools, func(g string) bool { return doublestar.MatchUnvalidated(g, name) }))
 }
 
-// String names the hook to who reads a refusal.
+// String returns the hook's name and position, as a refusal shows them.
 func (h *Hook) String() string {
 	if h.Place == "" {
 		return fmt.Sprintf("hook %q", h.Name)
@@ -84,7 +84,7 @@ func (h *Hook) String() string {
 	return fmt.Sprintf("hook %q (%s)", h.Name, h.Place)
 }
 
-// call has the hook answer in its time.
+// call calls the hook, with its timeout.
 func (h *Hook) call(ctx context.Context, in *tool.HookInput) (*tool.HookAnswer, error) {
 	timeout := cmp.Or(h.Timeout, DefaultTimeout)
 	limited, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("it took longer than %s", timeout))
@@ -108,7 +108,7 @@ func (h *Hook) call(ctx context.Context, in *tool.HookInput) (*tool.HookAnswer, 
 	}()
 	select {
 	case o := <-done:
-		if o.err != nil && tool.AsError(o.err).Kind == tool.Timeout { // another process may have looked at its clock first
+		if o.err != nil && tool.AsError(o.err).Kind == tool.Timeout { // the hook's process may have noticed the timeout first
 			select {
 			case <-limited.Done():
 			case <-time.After(clockGrace):
@@ -126,15 +126,15 @@ func (h *Hook) call(ctx context.Context, in *tool.HookInput) (*tool.HookAnswer, 
 	}
 }
 
-// What a hook can have done.
+// Outcomes of a hook.
 const (
 	Changed = "changed"
 	Denied  = "denied"
-	Asked   = "asked"  // and the person agreed
-	Failed  = "failed" // and did not count
+	Asked   = "asked"  // and the person accepted
+	Failed  = "failed" // and was ignored
 )
 
-// Outcome is what a hook did to a call.
+// Outcome is the effect of a hook on a call.
 type Outcome struct {
 	Hook    string         `json:"hook"`
 	Event   tool.HookEvent `json:"event"`
@@ -142,7 +142,7 @@ type Outcome struct {
 	Reason  string         `json:"reason,omitempty"`
 }
 
-// String is the outcome in one line.
+// String returns the outcome in one line.
 func (o Outcome) String() string {
 	s := fmt.Sprintf("%s %s %s", o.Hook, o.Event, o.Outcome)
 	if o.Reason != "" {
@@ -151,10 +151,10 @@ func (o Outcome) String() string {
 	return s
 }
 
-// Set is hooks in their order. It is not changed, and safe for concurrent use; nil: none.
+// Set is an immutable, ordered set of hooks. It is safe for concurrent use. A nil Set is empty.
 type Set struct{ hooks []Hook }
 
-// New makes a set; nil when there are no hooks.
+// New returns a set of hooks, or nil if there are none.
 func New(hooks []Hook) *Set {
 	if len(hooks) == 0 {
 		return nil
@@ -164,7 +164,7 @@ func New(hooks []Hook) *Set {
 	return s
 }
 
-// For gives the hooks of an event of a tool.
+// For returns the hooks for an event of a tool.
 func (s *Set) For(event tool.HookEvent, name string) []*Hook {
 	if s == nil {
 		return nil
@@ -178,31 +178,31 @@ func (s *Set) For(event tool.HookEvent, name string) []*Hook {
 	return out
 }
 
-// RefusalError is why a hook keeps a call from being made, or its result from being seen.
+// RefusalError is returned if a hook refuses a call or withholds its result.
 type RefusalError struct {
 	By     *Hook
 	Reason string
-	// Failed: it was not the hook's answer.
+	// Failed means that the hook failed. Otherwise the refusal is its answer.
 	Failed bool
 }
 
 func (r *RefusalError) Error() string {
 	if r.Failed {
-		return fmt.Sprintf("%s failed, and what it cannot judge is refused: %s. Mend it; on_failure = \"allow\" does without it", r.By, r.Reason)
+		return fmt.Sprintf("%s failed: %s. Fix the hook, or set on_failure = \"allow\" to ignore its failures", r.By, r.Reason)
 	}
 	return fmt.Sprintf("%s: %s", r.By, r.Reason)
 }
 
-// Caller is who made the call, as far as hooks before it concern it.
+// Caller gives [Before] access to the call.
 type Caller struct {
-	// Check completes changed arguments, or says what is wrong with them.
+	// Check validates and completes changed arguments.
 	Check func(args json.RawMessage) (json.RawMessage, error)
-	// Ask asks a person; the error says why the call is not to be made.
+	// Ask asks a person. An error refuses the call.
 	Ask func(ctx context.Context, by *Hook, args json.RawMessage, reason string) error
 }
 
-// Before has the hooks judge a call. It gives the arguments they changed it to; nil: they did
-// not. The error is a [RefusalError], or the end of ctx.
+// Before runs the hooks on a call. It returns the arguments if hooks changed them, else nil. The error is a
+// [RefusalError], or the cause of the end of ctx.
 func Before(ctx context.Context, hooks []*Hook, in tool.HookInput, caller Caller) (args json.RawMessage, log []Outcome, err error) {
 	for _, h := range hooks {
 		note := func(outcome, reason string) {
@@ -212,7 +212,7 @@ func Before(ctx context.Context, hooks []*Hook, in tool.HookInput, caller Caller
 		var changed json.RawMessage
 		if err == nil && a.Decision != tool.HookDeny && a.Arguments != nil {
 			if changed, err = caller.Check(a.Arguments); err != nil {
-				err = fmt.Errorf("it gave the call arguments that are not valid: %w", err)
+				err = fmt.Errorf("it set invalid arguments: %w", err)
 			}
 		}
 		switch {
@@ -240,7 +240,7 @@ func Before(ctx context.Context, hooks []*Hook, in tool.HookInput, caller Caller
 				return nil, log, &RefusalError{By: h, Reason: err.Error()}
 			}
 			note(Asked, a.Reason)
-		default: // a decision that is not known must not let a call pass
+		default: // an unknown decision must not let a call pass
 			reason := cmp.Or(a.Reason, "it gave no reason")
 			note(Denied, reason)
 			return nil, log, &RefusalError{By: h, Reason: reason}
@@ -249,8 +249,8 @@ func Before(ctx context.Context, hooks []*Hook, in tool.HookInput, caller Caller
 	return args, log, nil
 }
 
-// After has the hooks see a result. It gives the one they changed it to, which has nothing of
-// what only the host is told; nil: they did not. The error is a [RefusalError], or the end of ctx.
+// After runs the hooks on a result. It returns the result if hooks changed it, else nil. A changed result lacks the
+// fields that only the host sees. The error is a [RefusalError], or the cause of the end of ctx.
 func After(ctx context.Context, hooks []*Hook, in tool.HookInput) (res *tool.Result, log []Outcome, err error) {
 	for _, h := range hooks {
 		note := func(outcome, reason string) {
@@ -258,7 +258,7 @@ func After(ctx context.Context, hooks []*Hook, in tool.HookInput) (res *tool.Res
 		}
 		a, err := h.call(ctx, &in)
 		if err == nil && a.Decision == tool.HookAsk {
-			err = errors.New("it wants to ask, which is too late after a call")
+			err = errors.New("it asks for permission, which is too late after a call")
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -280,7 +280,7 @@ func After(ctx context.Context, hooks []*Hook, in tool.HookInput) (res *tool.Res
 	return res, log, nil
 }
 
-// Tell calls a hook whose answer does not count.
+// Tell calls a hook and ignores its answer.
 func (h *Hook) Tell(ctx context.Context, in *tool.HookInput) error {
 	_, err := h.call(ctx, in)
 	return err

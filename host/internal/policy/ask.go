@@ -28,14 +28,14 @@ var Scopes = []string{Once, Session, Always, Never}
 
 // Answers are remembered answers.
 type Answers interface {
-	// Recall gives the answer to the same ask before; known is false when there is none.
+	// Recall returns an earlier answer to the same question. known is false if there is none.
 	Recall(kind, tool, subject string) (allow, known bool)
-	// Remember keeps an answer, for the session or for the workspace.
+	// Remember saves an answer for the session or for the workspace.
 	Remember(kind, tool, subject string, allow, workspace bool) error
 }
 
-// Check decides on a call, and asks where that is what the rules say. The error says what
-// was refused and what would allow it.
+// Check decides on a call and asks a person if a rule requires it. The error names what was refused and how
+// to allow it.
 func (p *Policy) Check(ctx context.Context, req *Request, asker Asker, answers Answers) (*Decision, error) {
 	d := p.Judge(req)
 	d.arguments = string(req.Call.Arguments)
@@ -55,7 +55,7 @@ func (p *Policy) Check(ctx context.Context, req *Request, asker Asker, answers A
 	return d, nil
 }
 
-// Permit decides on what a running call asks for.
+// Permit decides on a permission that a running call asks for.
 func (p *Policy) Permit(ctx context.Context, req *Request, ask *tool.Permission, asker Asker, answers Answers) (tool.Answer, error) {
 	d := &Decision{Effect: Allow, Kind: ask.Kind}
 	if ask.Kind == tool.PermissionEdit {
@@ -99,7 +99,7 @@ func denied(name string, d *Decision) *tool.Error {
 	return e
 }
 
-// settle asks for everything that the rules want asked, in one ask.
+// settle asks all questions of the rules at once.
 func (d *Decision) settle(ctx context.Context, name string, asker Asker, answers Answers) error {
 	title := fmt.Sprintf("Run %s?", name)
 	a, err := d.ask(ctx, name, &tool.Permission{Kind: d.Kind, Title: title}, asker, answers)

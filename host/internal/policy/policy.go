@@ -1,5 +1,8 @@
-// Package policy decides whether a call may be made: the path check of the host, before
-// the tool's own and the kernel's, the operator's rules, and asks where they want one.
+// Package policy decides whether a call may run.
+//
+// [Policy.Check] decides on a call and asks a person if a rule requires it; [Policy.Judge] decides without
+// asking. Both check the call's paths against its roots, before the tool and the kernel do, and apply the
+// operator's rules.
 package policy
 
 import (
@@ -15,48 +18,48 @@ import (
 	"toolhost.dev/sdk/unidiff"
 )
 
-// Effect is what becomes of a call.
+// Effect is the decision of a rule.
 type Effect string
 
-// The effects, in the order in which one overrides the next.
+// Effects of rules. Each one overrides those after it.
 const (
 	Deny  Effect = "deny"
 	Ask   Effect = "ask"
 	Allow Effect = "allow"
 )
 
-// Rules are what the operator set. The zero value allows what stays in the roots.
+// Rules configure a policy. The zero value allows all calls whose paths are in the roots.
 type Rules struct {
 	// Strict refuses any ".." and any symbolic link.
 	Strict bool
 	// Allow and Deny are globs over absolute paths.
 	Allow, Deny []string
 
-	// Default is what becomes of a call that no rule is about; empty: it is allowed.
+	// Default applies to calls that no rule matches. An empty Default allows them.
 	Default Effect
-	// AllowList denies every command that no allow rule names.
+	// AllowList denies each command that no allow rule matches.
 	AllowList bool
-	// NoBuiltin leaves out the rules that are built in; see [Builtin].
+	// NoBuiltin turns the built-in rules off; see [Builtin].
 	NoBuiltin bool
-	// Rules of the operator. All that match count: deny over ask over allow.
+	// Rules are the operator's rules. All rules that match count: deny overrides ask, and ask overrides allow.
 	Rules []Rule
 }
 
-// CodePathDenied is the code of a refused path: layer 2 of the validation of an edit.
+// CodePathDenied is the error code of a refused path. It stands for layer 2 of the validation of an edit.
 const CodePathDenied = 2
 
-// Policy is safe for concurrent use.
+// Policy applies rules to calls. It is safe for concurrent use.
 type Policy struct {
 	rules Rules
-	// idle: no rule can say anything of a call that is not a command.
+	// idle means that no rule can match a call that is not a command.
 	idle bool
-	// doubtful: a rule could miss a command that is not known.
+	// doubtful means that a rule could miss an unknown command.
 	doubtful bool
-	// external: a rule is about leaving the roots.
+	// external means that a rule matches paths outside the roots.
 	external bool
 }
 
-// New makes a policy. Its rules were checked by [Rule.Prepare].
+// New returns a policy. The rules must have been checked with [Rule.Prepare].
 func New(r Rules) *Policy {
 	p := &Policy{rules: r, idle: len(r.Rules) == 0 && (r.Default == "" || r.Default == Allow)}
 	for i := range r.Rules {
@@ -67,46 +70,46 @@ func New(r Rules) *Policy {
 	return p
 }
 
-// Request is a call to be judged.
+// Request is a call that is judged.
 type Request struct {
 	// Name is the tool's full name.
 	Name       string
 	Definition *tool.Definition
 	Schema     *tool.Schema
-	// Call may get further roots, and other arguments: see [Decision.Rewritten].
+	// Call is the call. The policy may add roots and change arguments; see [Decision.Rewritten].
 	Call *tool.Call
-	// Args are the call's arguments, checked.
+	// Args are the arguments, after they were checked against the schema.
 	Args map[string]json.RawMessage
-	// Workspace is where the relative paths of rules start.
+	// Workspace is the directory of relative paths in rules.
 	Workspace string
-	// Shell: the parameters "command" and "stdin" are scripts.
+	// Shell means that the parameters "command" and "stdin" are scripts.
 	Shell bool
 }
 
-// Decision on a call.
+// Decision is the policy's decision on a call.
 type Decision struct {
 	Effect Effect `json:"decision"`
-	// Kind of the permission: external_directory, bash, edit, or the tool's full name.
+	// Kind is the kind of the permission: external_directory, bash, edit, or the tool's full name.
 	Kind string `json:"kind"`
-	// Reason is for a person; empty: no rule is about the call.
+	// Reason is for a person. It is empty if no rule matches.
 	Reason string `json:"reason"`
-	// Rule that decided, with its place; empty: none did.
+	// Rule is the rule that decided, with its position, or empty.
 	Rule string `json:"rule"`
-	// Commands are all that a script would run.
+	// Commands are all commands that a script would run.
 	Commands []string `json:"commands"`
-	// Judged says what each part of the call came to, where a rule is about it.
+	// Judged has the decision on each part of the call that a rule matches.
 	Judged []Judgement `json:"judged,omitempty"`
 	// Rewritten are the parameters that rules set.
 	Rewritten []string `json:"rewritten,omitempty"`
-	// Answered says how an ask ended: "remembered", or as the answer was given.
+	// Answered is how a question ended: "remembered", or the outcome or the scope of the answer.
 	Answered string `json:"answered,omitempty"`
 
-	arguments string      // as a person is shown them
-	err       *tool.Error // why it is denied, where a rule does not say it
+	arguments string      // as a person sees them
+	err       *tool.Error // the reason of a denial that no rule states
 	asks      []Judgement
 }
 
-// Judgement of one part of a call.
+// Judgement is the decision on one part of a call.
 type Judgement struct {
 	// Subject is a command, a path, or the tool.
 	Subject string `json:"subject"`
@@ -115,10 +118,10 @@ type Judgement struct {
 	Rule    string `json:"rule,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 
-	rule *Rule // nil: the default, or a built-in rule
+	rule *Rule // nil for the default and for built-in rules
 }
 
-// Judge decides on a call without asking anybody.
+// Judge decides on a call without asking a person.
 func (p *Policy) Judge(req *Request) *Decision {
 	d := &Decision{Effect: Allow, Kind: req.Kind()}
 	var parts []part

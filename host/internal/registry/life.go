@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// State is where a tool is in its life:
+// State is a step in the life of a tool:
 //
 //	[*] → registered → initializing → ready ⇄ executing
 //	                        ↓          ⇅ ↖        ↓
@@ -18,14 +18,13 @@ import (
 //
 // Also, ready → unregistered; the slanted arrow is error → ready. No other transition is legal.
 //
-// A tool is ready when it can be called; whether its plugin runs already does not matter,
-// since a call starts it. It is executing while calls of it run, which is counted and not
-// recorded, for the sake of their time. It is in error after its plugin ended under a call, until
-// the plugin runs again; and disabled by the operator, or while its plugin is left alone
-// because it ends again and again.
+// A tool is ready if it can be called, even if its plugin does not run yet, because a call starts it. A tool
+// is executing while calls of it run. These are counted but not recorded, to keep calls fast. A tool is in
+// error after its plugin ended during a call, until the plugin runs again. A tool is disabled by the
+// operator, or while its plugin is suspended.
 type State string
 
-// The states.
+// States of a tool.
 const (
 	Registered   State = "registered"
 	Initializing State = "initializing"
@@ -37,7 +36,7 @@ const (
 	Unregistered State = "unregistered"
 )
 
-// next are the legal transitions.
+// next lists the legal transitions.
 var next = map[State][]State{
 	Registered:   {Initializing},
 	Initializing: {Ready, Failed},
@@ -48,45 +47,45 @@ var next = map[State][]State{
 	Disabled:     {Ready, Unregistered},
 }
 
-// Transition is one step in a tool's life.
+// Transition is a change of a tool's state.
 type Transition struct {
 	Tool string    `json:"tool"`
-	From State     `json:"from,omitempty"` // empty: it was not known
+	From State     `json:"from,omitempty"` // empty if the tool is new
 	To   State     `json:"to"`
 	At   time.Time `json:"at"`
 	Why  string    `json:"why,omitempty"`
 }
 
-// maxTransitions bounds a tool's history; the oldest are forgotten.
+// maxTransitions limits a tool's history. The oldest transitions are dropped.
 const maxTransitions = 32
 
-// Life is a tool's state and its history. It is safe for concurrent use; the nil Life of a tool
-// that is not published takes part in nothing.
+// Life is a tool's state and its history. It is safe for concurrent use. Begin and End accept the nil Life of
+// a tool that is not published.
 type Life struct {
 	tool    string
 	running atomic.Int64
 
 	mu      sync.Mutex
-	state   State // never Executing: that is Ready with calls that run
+	state   State // never Executing, which is Ready with running calls
 	history []Transition
 	tell    func(Transition)
 }
 
-// Begin counts a call in, and End out.
+// Begin counts a call that starts.
 func (l *Life) Begin() {
 	if l != nil {
 		l.running.Add(1)
 	}
 }
 
-// End counts a call out.
+// End counts a call that has ended.
 func (l *Life) End() {
 	if l != nil {
 		l.running.Add(-1)
 	}
 }
 
-// State is the current one.
+// State returns the current state.
 func (l *Life) State() State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,8 +99,8 @@ func (l *Life) now() State {
 	return l.state
 }
 
-// To makes a transition. It is an error when it is not legal. A tool that is executing is ready
-// as well, for the calls to come.
+// To changes the state. It returns an error if the transition is not legal. An executing tool is also ready,
+// for further calls.
 func (l *Life) To(to State, why string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -125,7 +124,7 @@ func (l *Life) record(t Transition) {
 	l.tell(t)
 }
 
-// LifeStatus is a tool's life as an operator sees it.
+// LifeStatus is the state of a tool as an operator sees it.
 type LifeStatus struct {
 	Name    string    `json:"name"`
 	Plugin  string    `json:"plugin,omitempty"`
@@ -133,11 +132,11 @@ type LifeStatus struct {
 	Since   time.Time `json:"since"`
 	Why     string    `json:"why,omitempty"`
 	Running int64     `json:"running"`
-	// History has the last transitions, oldest first. Calls are none.
+	// History has the last transitions, the oldest first. Calls are not transitions.
 	History []Transition `json:"history"`
 }
 
-// Status of the tool.
+// Status returns the state of the tool.
 func (l *Life) Status() LifeStatus {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -148,17 +147,16 @@ func (l *Life) Status() LifeStatus {
 	return s
 }
 
-// Lives are those of all tools, over the registries that follow each other. They are safe for
-// concurrent use.
+// Lives holds the states of all tools across successive registries. It is safe for concurrent use.
 type Lives struct {
-	// Tell hears of every transition, before the call that makes it returns. nil: nobody does.
+	// Tell is called for each transition, before the method that makes it returns. It may be nil.
 	Tell func(Transition)
 
 	mu sync.Mutex
 	by map[string]*Life
 }
 
-// of gives a tool's life; one that is new begins.
+// of returns the life of a tool, which begins if the tool is new.
 func (l *Lives) of(name string) *Life {
 	life := l.by[name]
 	if life == nil {
@@ -177,10 +175,9 @@ func (l *Lives) of(name string) *Life {
 	return life
 }
 
-// Publish has the tools of a registry live: what is new in it is registered and made ready, what
-// it disables is disabled, and what it does not have is unregistered. Calls must not see the
-// registry before. down reports whether a plugin is left alone, so that its tools stay disabled;
-// nil: none is.
+// Publish applies a registry: it makes new tools ready, disables those that the registry disables, and
+// unregisters those that it lacks. Calls must not use the registry before. down reports whether a plugin is
+// suspended, so that its tools stay disabled. A nil down means that none is.
 func (l *Lives) Publish(r *Registry, down func(plugin string) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -197,7 +194,7 @@ func (l *Lives) Publish(r *Registry, down func(plugin string) bool) {
 	}
 	for _, e := range s.order {
 		life := l.of(e.FullName())
-		if life.State() == Failed { // it is another by that name
+		if life.State() == Failed { // a different tool has this name now
 			_ = life.To(Unregistered, "")
 			delete(l.by, e.FullName())
 			life = l.of(e.FullName())
@@ -225,14 +222,14 @@ func (l *Lives) Publish(r *Registry, down func(plugin string) bool) {
 	}
 }
 
-// Leave disables the tool, unless it is already.
+// Leave disables the tool if it is not disabled.
 func (l *Life) Leave(why string) {
 	if l.State() != Disabled {
 		_ = l.To(Disabled, why)
 	}
 }
 
-// Status of all tools, sorted by name.
+// Status returns the states of all tools, sorted by name.
 func (l *Lives) Status() []LifeStatus {
 	l.mu.Lock()
 	defer l.mu.Unlock()

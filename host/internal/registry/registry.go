@@ -1,5 +1,7 @@
-// Package registry knows every tool there is: which plugin serves it, under which
-// name, with which schema, and what the operator set for it.
+// Package registry holds the registered tools: their plugin, name, schema and settings.
+//
+// [Registry.Enabled] returns the tool of a call. Readers see one snapshot of all tools, and [Registry.Add]
+// replaces it. [Lives] tracks the state of each tool across registries.
 package registry
 
 import (
@@ -18,27 +20,27 @@ import (
 // Entry is one registered tool.
 type Entry struct {
 	Definition tool.Definition
-	// Plugin is the configured name of the plugin that serves it.
+	// Plugin is the configured name of the plugin that serves the tool.
 	Plugin string
-	// Namespace is the field namespace; empty: an agent tool.
+	// Namespace is the field namespace. It is empty for an agent tool.
 	Namespace string
 	Enabled   bool
-	// Held says why the tool is not Enabled, whatever its settings are; empty: it is not held.
+	// Held is the reason why the tool is pending approval and therefore not Enabled. It is empty if it is approved.
 	Held string
-	// Timeout of a call; 0: the host's; negative: the tool keeps its own time.
+	// Timeout of a call. 0 means the host's timeout, and a negative one that the tool measures its own time.
 	Timeout time.Duration
-	// Commands: it starts commands, which may call tools.
+	// Commands means that the tool starts commands, which may call tools.
 	Commands bool
-	// Limits are the operator's.
+	// Limits are the limits that the operator set.
 	Limits Limits
-	// Life of the tool, once it is published; see [Lives.Publish].
+	// Life is the state of the tool. It is nil until [Lives.Publish].
 	Life *Life
 
 	schema func() (*tool.Schema, error)
 }
 
-// Schema of the arguments. It is parsed when it is first wanted, since a run that makes one
-// call would else spend most of its start on the schemas of the other tools.
+// Schema returns the schema of the arguments. It is parsed on first use, because a run that makes one call would
+// otherwise spend most of its start on the schemas of the other tools.
 func (e *Entry) Schema() *tool.Schema {
 	s, err := e.schema()
 	if err != nil {
@@ -47,7 +49,7 @@ func (e *Entry) Schema() *tool.Schema {
 	return s
 }
 
-// FullName is the name by which the tool is called: "read", or "jira:search".
+// FullName returns the name by which the tool is called: "read", or "jira:search".
 func (e *Entry) FullName() string {
 	if e.Namespace != "" {
 		return e.Namespace + ":" + e.Definition.Name
@@ -55,38 +57,38 @@ func (e *Entry) FullName() string {
 	return e.Definition.Name
 }
 
-// Signature is what binding arguments needs.
+// Signature returns what the router needs to bind arguments.
 func (e *Entry) Signature() tool.Signature {
 	return tool.Signature{Schema: e.Schema(), Stdin: e.Definition.StdinParameter}
 }
 
-// Settings are what the operator says of a tool; zero values mean "as the tool says".
+// Settings are what the operator set for a tool. Zero values keep the tool's own.
 type Settings struct {
 	Enabled *bool
-	// Held says why the tool must not be called; empty: nothing is against it.
+	// Held is the reason why the tool is pending approval, or empty.
 	Held    string
 	Timeout time.Duration
 	Limits  Limits
 }
 
-// Limits say how calls of a tool are run.
+// Limits configure how calls of a tool are run.
 type Limits struct {
-	// Priority among calls that wait for room in the host; higher goes first.
+	// Priority orders the calls that wait for room in the host. Higher priorities run first.
 	Priority int
-	// MaxConcurrent calls run at once; 0: any number. Queue bounds how many more wait; 0: any
-	// number; negative: none.
+	// MaxConcurrent is how many calls run at the same time. 0 means no limit. Queue is how many more may
+	// wait. 0 means no limit, and a negative Queue means none.
 	MaxConcurrent, Queue int
-	// Attempts of a call whose plugin dies under it, where that is safe, and the delay before the
-	// second repetition; 0: the host's.
+	// Attempts is how often a call is tried if its plugin dies and a repetition is safe. RetryDelay is the
+	// delay before the second repetition. 0 means the host's default.
 	Attempts   int
 	RetryDelay time.Duration
-	// Fallback is the full name of a tool that is tried in its place; empty: none.
-	// FallbackParams gives parameters their names there.
+	// Fallback is the full name of the tool that replaces this one if it fails, or empty. FallbackParams maps
+	// parameters of this tool to those of the fallback.
 	Fallback       string
 	FallbackParams map[string]string
 }
 
-// Registry is safe for concurrent use: readers see one snapshot or the next.
+// Registry is a set of tools. It is safe for concurrent use: readers see one snapshot or the next.
 type Registry struct {
 	adding   sync.Mutex
 	snapshot atomic.Pointer[snapshot]
@@ -96,21 +98,21 @@ type snapshot struct {
 	byName  map[string]*Entry // by full name
 	order   []*Entry
 	aliases map[string]Alias
-	failed  map[string]error // by full name, which nothing else has
+	failed  map[string]error // by full name, if no registered tool has that name
 }
 
-// Alias is another name for a tool, so that who is used to that finds it.
+// Alias is another name for a tool, for example the name that models know from other programs.
 type Alias struct {
 	Name string
-	// Namespace and Tool are what it stands for.
+	// Namespace and Tool name the tool.
 	Namespace, Tool string
-	// Params are further names of its parameters; see [tool.Signature].
+	// Params are further names of the tool's parameters; see [tool.Signature].
 	Params map[string]string
-	// Optional: it is no mistake when there is no such tool, or none with such parameters.
+	// Optional means that a missing tool or parameter is not an error.
 	Optional bool
 }
 
-// fits tells whether the tool has the parameters.
+// fits returns an error if the tool lacks a parameter.
 func (a *Alias) fits(e *Entry) error {
 	for _, name := range slices.Sorted(maps.Keys(a.Params)) {
 		if to := a.Params[name]; e.Schema().Param(to) == nil {
@@ -120,7 +122,7 @@ func (a *Alias) fits(e *Entry) error {
 	return nil
 }
 
-// Target is the full name of the tool.
+// Target returns the full name of the tool.
 func (a *Alias) Target() string {
 	if a.Namespace != "" {
 		return a.Namespace + ":" + a.Tool
@@ -128,16 +130,16 @@ func (a *Alias) Target() string {
 	return a.Tool
 }
 
-// New makes an empty registry.
+// New returns an empty registry.
 func New() *Registry {
 	r := new(Registry)
 	r.snapshot.Store(&snapshot{byName: make(map[string]*Entry)})
 	return r
 }
 
-// Add registers the tools of a plugin under a namespace (empty: as agent tools). A
-// tool that cannot be registered does not keep the others out; the error says what
-// was wrong with each. checked says that nothing was wrong when the same was added before.
+// Add registers the tools of a plugin under a namespace, or as agent tools if it is empty. If a tool cannot
+// be registered, the others are. The error has one reason for each rejected tool. checked means that the same
+// definitions were added before without an error, so they are not validated again.
 func (r *Registry) Add(plugin, namespace string, desc *tool.Description, checked bool, settings func(name string) Settings) error {
 	r.adding.Lock()
 	defer r.adding.Unlock()
@@ -147,7 +149,7 @@ func (r *Registry) Add(plugin, namespace string, desc *tool.Description, checked
 		next.byName[k] = v
 	}
 	var errs []error
-	taken := make(map[string][]string) // by the plugin that has them already
+	taken := make(map[string][]string) // by the plugin that serves them already
 	for _, def := range desc.Tools {
 		e, err := newEntry(plugin, namespace, def, checked, settings)
 		if err == nil {
@@ -183,8 +185,7 @@ func (r *Registry) Add(plugin, namespace string, desc *tool.Description, checked
 	return errors.Join(errs...)
 }
 
-// AddAlias registers another name for a tool that is registered. The error says what
-// is wrong with it.
+// AddAlias registers another name for a registered tool.
 func (r *Registry) AddAlias(a Alias) error {
 	r.adding.Lock()
 	defer r.adding.Unlock()
@@ -201,7 +202,7 @@ func (r *Registry) AddAlias(a Alias) error {
 	return nil
 }
 
-// CheckAlias says what is wrong with an alias, without registering it.
+// CheckAlias returns the error that AddAlias would return, without registering the alias.
 func (r *Registry) CheckAlias(a Alias) error { return r.snapshot.Load().check(a) }
 
 func (s *snapshot) check(a Alias) error {
@@ -211,13 +212,13 @@ func (s *snapshot) check(a Alias) error {
 		return fmt.Errorf("there is a tool %q already: an alias needs a name of its own", a.Name)
 	case e == nil:
 		return fmt.Errorf("there is no tool %q for it to stand for", a.Target())
-	case a.Optional: // it is looked at when somebody uses it
+	case a.Optional: // checked when it is used
 		return nil
 	}
 	return a.fits(e)
 }
 
-// Aliases gives every alias by its name. Do not change it.
+// Aliases returns all aliases by name. The caller must not change the map.
 func (r *Registry) Aliases() map[string]Alias { return r.snapshot.Load().aliases }
 
 // Alias implements the router's Tools.
@@ -230,7 +231,7 @@ func (r *Registry) Alias(name string) (namespace, target string, params map[stri
 	return a.Namespace, a.Tool, a.Params, ok
 }
 
-// reserved names mean something to the host itself.
+// reserved names are used by the host itself.
 var reserved = []string{"help", "field", "tool"}
 
 func newEntry(plugin, namespace string, def tool.Definition, checked bool, settings func(name string) Settings) (*Entry, error) {
@@ -257,10 +258,11 @@ func newEntry(plugin, namespace string, def tool.Definition, checked bool, setti
 	return e, nil
 }
 
-// All gives every entry, in the order of registration. Do not change it.
+// All returns all entries in the order of registration. The caller must not change the slice.
 func (r *Registry) All() []*Entry { return r.snapshot.Load().order }
 
-// Lookup finds a tool by namespace (empty: agent tools) and name, disabled ones too.
+// Lookup returns the tool of a namespace and name, or nil. An empty namespace means agent tools. Disabled tools are
+// found too.
 func (r *Registry) Lookup(namespace, name string) *Entry {
 	if namespace != "" {
 		name = namespace + ":" + name
@@ -268,10 +270,10 @@ func (r *Registry) Lookup(namespace, name string) *Entry {
 	return r.snapshot.Load().byName[name]
 }
 
-// Find finds a tool by its full name, disabled ones too.
+// Find returns the tool with a full name, or nil. Disabled tools are found too.
 func (r *Registry) Find(name string) *Entry { return r.snapshot.Load().byName[name] }
 
-// Enabled finds a tool that may be called. The error says why not, and what to do.
+// Enabled returns a tool that may be called, or an error with the reason and the remedy.
 func (r *Registry) Enabled(namespace, name string) (*Entry, error) {
 	e := r.Lookup(namespace, name)
 	switch {
@@ -283,13 +285,12 @@ func (r *Registry) Enabled(namespace, name string) (*Entry, error) {
 		return nil, tool.Errorf(tool.PermissionDenied, "The tool %s is disabled. Enable it in the configuration: tool %q { enabled = true }.", e.FullName(), e.FullName())
 	}
 	if _, err := e.schema(); err != nil {
-		return nil, tool.Errorf(tool.Internal, "The input schema of %s is not valid: %w. Plugin %s must be mended.", e.FullName(), err, e.Plugin)
+		return nil, tool.Errorf(tool.Internal, "The input schema of %s is not valid: %w. Fix plugin %s.", e.FullName(), err, e.Plugin)
 	}
 	return e, nil
 }
 
-// Agent implements the router's Tools. A disabled tool is known, so that its name does
-// not fall through to the shell.
+// Agent implements the router's Tools. Disabled tools are found too, so that the shell does not run their names.
 func (r *Registry) Agent(name string) (tool.Signature, bool) { return r.Field("", name) }
 
 // Field implements the router's Tools.

@@ -1,5 +1,6 @@
-// Package resultcache keeps results for as long as the files that they are made of hold what
-// they held.
+// Package resultcache caches results until the files that they were made of change.
+//
+// [Cache.Get] returns a cached result, and [Cache.Put] adds one.
 package resultcache
 
 import (
@@ -15,24 +16,24 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Bounds of what is kept and looked at.
+// Limits of the cache.
 const (
 	maxBytes  = 32 << 20 // of all results together
 	maxResult = 4 << 20
 	maxKept   = 1000
 	maxFiles  = 32
-	maxRead   = 16 << 20 // of the files of one result together, each time it is asked for
+	maxRead   = 16 << 20 // of all files of one result, for each Get
 )
 
-// Key tells calls apart whose results may differ.
+// Key identifies calls with the same result.
 type Key struct {
-	// Plugin is what serves the call: another version of it is another value.
+	// Plugin identifies the instance of the plugin.
 	Plugin any
-	// Call is the rest: the tool, its arguments, the directory, what may be reached.
+	// Call contains the tool, its arguments, the working directory and the roots.
 	Call string
 }
 
-// Cache of results. The zero value is ready. It is safe for concurrent use.
+// Cache holds results. The zero value is ready to use. It is safe for concurrent use.
 type Cache struct {
 	mu    sync.Mutex
 	by    map[Key]*list.Element
@@ -46,8 +47,8 @@ type entry struct {
 	bytes  int
 }
 
-// Get gives a result whose files are as they were: their contents are compared, not their times. within
-// says whether a file may be looked at. nil: there is none. The result belongs to the caller.
+// Get returns a cached result if none of its files changed, else nil. It compares contents, not times. within reports
+// whether a file may be read. The caller may change the result.
 func (c *Cache) Get(key Key, within func(path string) bool) *tool.Result {
 	c.mu.Lock()
 	at := c.by[key]
@@ -67,8 +68,7 @@ func (c *Cache) Get(key Key, within func(path string) bool) *tool.Result {
 	return clone(e.result)
 }
 
-// Put keeps a result, if it is one that can be: it succeeded, left nothing behind, and is not
-// too large.
+// Put caches a result if it succeeded, changed nothing and is not too large.
 func (c *Cache) Put(key Key, r *tool.Result) {
 	size := len(r.Output) + len(r.Data) + len(key.Call) + 1024
 	for _, a := range r.Attachments {
@@ -98,14 +98,14 @@ func (c *Cache) Put(key Key, r *tool.Result) {
 	}
 }
 
-// Size says how many results are kept, and their bytes.
+// Size returns the number of results and their bytes.
 func (c *Cache) Size() (results, bytes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.order.Len(), c.bytes
 }
 
-// Clear forgets everything.
+// Clear removes all results.
 func (c *Cache) Clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -128,15 +128,15 @@ func (c *Cache) remove(at *list.Element) {
 	c.bytes -= e.bytes
 }
 
-// clone is a result that may be added to.
+// clone returns a copy whose metadata may be changed.
 func clone(r *tool.Result) *tool.Result {
 	out := *r
 	out.Metadata = maps.Clone(r.Metadata)
 	return &out
 }
 
-// same reports whether a file holds what it held. Times do not tell that: a mapped file can
-// change without one, and clocks are coarse.
+// same reports whether the content of a file is unchanged. Times are not enough: a mapped file can change without a new
+// time, and clocks are coarse.
 func same(f tool.FileState) bool {
 	if target, err := filepath.EvalSymlinks(f.Path); err != nil || target != f.Path {
 		return false

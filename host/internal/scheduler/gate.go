@@ -6,27 +6,27 @@ import (
 	"sync"
 )
 
-// Limits of what runs at the same time.
+// Limits configure a gate.
 type Limits struct {
-	// Max calls run at once; 0: any number.
+	// Max is how many calls run at the same time. 0 means no limit.
 	Max int
-	// Queue is how many more may wait; 0: any number; negative: none.
+	// Queue is how many more calls may wait. 0 means no limit, and a negative Queue means none.
 	Queue int
-	// Waits is called, before that, when one has to wait. nil: nobody wants to know.
+	// Waits is called before a call waits. It may be nil.
 	Waits func()
 }
 
-// Gates let a limited number of calls run at the same time, whichever session they are of. They
-// are told apart by names, and safe for concurrent use.
+// Gates limit how many calls run at the same time, across sessions. Each gate has a name. Gates are safe for concurrent
+// use.
 type Gates struct {
 	mu sync.Mutex
 	by map[string]*gate
 }
 
-// gate is one of them, while somebody is inside or waits.
+// gate is the state of one gate while calls run or wait.
 type gate struct {
 	inside  int
-	waiting []*waiter // by priority, then as they came
+	waiting []*waiter // by priority, then by time
 }
 
 type waiter struct {
@@ -34,13 +34,13 @@ type waiter struct {
 	enter    chan struct{}
 }
 
-// FullError says that too many calls wait already.
+// FullError is returned if the queue of a gate is full.
 type FullError struct{ Waiting int }
 
-func (e *FullError) Error() string { return "too many calls wait" }
+func (e *FullError) Error() string { return "too many calls are queued" }
 
-// Enter waits until there is room behind a gate; those of a higher priority come first. leave must be
-// called when the call has ended. The error is a [*FullError], at once, or ctx's.
+// Enter waits until the gate has room. Calls of a higher priority enter first. The caller must call leave when the call
+// has ended. The error is a [*FullError], which is returned at once, or that of ctx.
 func (g *Gates) Enter(ctx context.Context, name string, l Limits, priority int) (leave func(), err error) {
 	if l.Max <= 0 {
 		return func() {}, ctx.Err()
@@ -86,13 +86,13 @@ func (g *Gates) Enter(ctx context.Context, name string, l Limits, priority int) 
 		at.waiting = slices.Delete(at.waiting, i, i+1)
 	}
 	g.mu.Unlock()
-	if i < 0 { // it was let in in the same moment
+	if i < 0 { // it entered at the same moment
 		leave()
 	}
 	return nil, ctx.Err()
 }
 
-// leave lets others in. The limit may have changed meanwhile.
+// leave admits the next calls. limit may differ from the one at Enter.
 func (g *Gates) leave(name string, limit int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

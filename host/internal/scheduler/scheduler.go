@@ -1,5 +1,8 @@
-// Package scheduler decides when a call runs: calls of a session that are safe
-// beside others run together, any other runs alone, in the order in which they came.
+// Package scheduler decides when a call runs.
+//
+// [Scheduler.Enqueue] queues a call in its session, and [Ticket.Wait] waits for its turn. Calls that are safe at the
+// same time run together; any other call runs alone. Calls start in the order in which they were queued. [Gates] limit
+// how many calls run at the same time in all sessions.
 package scheduler
 
 import (
@@ -8,7 +11,7 @@ import (
 	"sync"
 )
 
-// Scheduler is safe for concurrent use.
+// Scheduler orders the calls of each session. It is safe for concurrent use.
 type Scheduler struct {
 	maxParallel int
 
@@ -16,12 +19,12 @@ type Scheduler struct {
 	sessions map[string]*line
 }
 
-// New makes a scheduler that lets at most maxParallel calls of a session run at once.
+// New returns a scheduler that runs at most maxParallel calls of a session at the same time.
 func New(maxParallel int) *Scheduler {
 	return &Scheduler{maxParallel: max(1, maxParallel), sessions: make(map[string]*line)}
 }
 
-// SetMaxParallel changes how many calls of a session run at once, from the next on.
+// SetMaxParallel changes how many calls of a session run at the same time. Calls that already run are not stopped.
 func (s *Scheduler) SetMaxParallel(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -31,10 +34,10 @@ func (s *Scheduler) SetMaxParallel(n int) {
 	}
 }
 
-// line is the calls of one session: those that run, and those that wait.
+// line holds the calls of one session that run or wait.
 type line struct {
 	running int
-	alone   bool // the one that runs is not safe beside others
+	alone   bool // the running call must run alone
 	waiting []*turn
 }
 
@@ -43,8 +46,8 @@ type turn struct {
 	ready chan struct{}
 }
 
-// Ticket is a place in a session's line. The nil ticket is that of a call that runs
-// inside of another: it need not wait.
+// Ticket is the place of a call in its session's line. A nil Ticket belongs to a call that runs inside another one and
+// does not wait.
 type Ticket struct {
 	s       *Scheduler
 	session string
@@ -53,10 +56,11 @@ type Ticket struct {
 	waits   bool
 }
 
-// Waits reports whether there were others to wait for when the place was taken.
+// Waits reports whether the call had to wait for others when it was queued.
 func (k *Ticket) Waits() bool { return k != nil && k.waits }
 
-// Enqueue takes a place in the line without waiting. Wait must be called on it.
+// Enqueue adds a call to the end of its session's line without blocking. The caller must call Wait or Abandon on the
+// ticket.
 func (s *Scheduler) Enqueue(session string, safe bool) *Ticket {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,8 +75,7 @@ func (s *Scheduler) Enqueue(session string, safe bool) *Ticket {
 	return &Ticket{s: s, session: session, line: l, turn: t, waits: slices.Contains(l.waiting, t)}
 }
 
-// Wait waits for the place to come first; places come in the order of Enqueue. done
-// must be called when the call has ended. The error is ctx's.
+// Wait waits for the call's turn. The caller must call done when the call has ended. The error is that of ctx.
 func (k *Ticket) Wait(ctx context.Context) (done func(), err error) {
 	if k == nil {
 		return func() {}, ctx.Err()
@@ -84,7 +87,7 @@ func (k *Ticket) Wait(ctx context.Context) (done func(), err error) {
 	}
 	k.s.mu.Lock()
 	select {
-	case <-k.turn.ready: // it came in the same moment
+	case <-k.turn.ready: // the turn came at the same moment
 		k.s.mu.Unlock()
 		k.leave()
 		return nil, ctx.Err()
@@ -96,7 +99,7 @@ func (k *Ticket) Wait(ctx context.Context) (done func(), err error) {
 			break
 		}
 	}
-	k.s.advance(k.line) // those behind may have waited for this one only
+	k.s.advance(k.line) // the next calls may have waited only for this one
 	k.s.forget(k.session, k.line)
 	k.s.mu.Unlock()
 	return nil, ctx.Err()
@@ -113,7 +116,7 @@ func (k *Ticket) leave() {
 	k.s.forget(k.session, k.line)
 }
 
-// advance lets the first of the line run as long as they may.
+// advance starts the first calls of the line that may run now.
 func (s *Scheduler) advance(l *line) {
 	for len(l.waiting) > 0 {
 		t := l.waiting[0]
@@ -133,7 +136,7 @@ func (s *Scheduler) forget(session string, l *line) {
 	}
 }
 
-// Abandon gives the place up without using it. It may be called instead of Wait.
+// Abandon removes the call from the line. It is called instead of Wait.
 func (k *Ticket) Abandon() {
 	gone, cancel := context.WithCancel(context.Background())
 	cancel()

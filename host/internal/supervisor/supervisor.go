@@ -1,20 +1,22 @@
-// Package supervisor owns the plugin processes. Each plugin is started by the
-// first call that needs it, and started again by the next call after it died.
+// Package supervisor runs the plugin processes.
+//
+// [Supervisor.Add] adds a plugin, and [Set.Reserve] leases it to a call. The first call of a plugin starts
+// its process, and the next call after the process died starts it again.
 //
 // A plugin's life, in order:
 //
 //  1. the binary is started in its own process group, with a built environment, no
-//     standard input, and a lifeline pipe that tells it when the host is gone; where it is
-//     confined, a launcher does that and becomes the plugin;
+//     standard input, and a lifeline pipe that closes when the host ends; if the plugin is
+//     confined, a launcher confines itself and becomes the plugin;
 //  2. handshake: one line on its standard output, read under a deadline;
 //  3. Describe and Configure, checked; Describe again where tools are discovered;
 //  4. its socket is unlinked (the connection stays), and the instance is published;
 //  5. calls lease the instance;
 //  6. stopped: asked to end, then its process group is killed.
 //
-// A [Plugin] is one binary run in one way. What replaces it is another Plugin, which is started
-// and checked beside it; then the host publishes a [Set] with that one in its place, and
-// retires the old one: it takes no more calls, and is stopped when it has none left.
+// A [Plugin] is one binary with one set of launch settings. Its replacement is another Plugin, which is
+// started and checked at the same time. Then the host publishes a [Set] with the replacement and retires the
+// old plugin, which takes no more calls and stops after its last one.
 package supervisor
 
 import (
@@ -36,60 +38,59 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// InheritedFD is where a plugin finds the file of Spec.Inherit.
+// InheritedFD is the descriptor of the file of Spec.Inherit in a plugin.
 const InheritedFD = 4
 
-// DefaultStartTimeout bounds a plugin's start, from exec to configured.
+// DefaultStartTimeout limits the start of a plugin, from exec to Configure.
 const DefaultStartTimeout = 10 * time.Second
 
-// Spec says how a plugin is run.
+// Spec configures a plugin and its launch.
 type Spec struct {
-	// Name in the configuration, unique.
+	// Name is the unique name in the configuration.
 	Name string
-	// Path of the binary, absolute.
+	// Path is the absolute path of the binary.
 	Path string
 	Args []string
 	// Env is added to the built environment.
 	Env map[string]string
-	// StartTimeout; 0 means DefaultStartTimeout.
+	// StartTimeout limits the start. 0 means DefaultStartTimeout.
 	StartTimeout time.Duration
-	// Config is the plugin's own configuration as a JSON object; nil: none.
+	// Config is the plugin's own configuration, a JSON object. It may be nil.
 	Config json.RawMessage
 	Roots  []tool.Root
-	// StateDir is made before the start; empty: none.
+	// StateDir is created before the start. It may be empty.
 	StateDir string
-	// Inherit gives a file that the plugin inherits, as its descriptor InheritedFD; the
-	// supervisor does not close it. nil, or a nil file: none.
+	// Inherit returns a file that the plugin inherits as descriptor InheritedFD. The supervisor does not close it.
+	// Inherit and the file may be nil.
 	Inherit func() *os.File
-	// Executable gives the file that is run in the place of the binary, or says why none is.
-	// nil: the binary itself.
+	// Executable returns the file to run instead of the binary, or an error that prevents the start. A nil
+	// Executable runs the binary.
 	Executable func() (string, error)
-	// Confine has a process confined that is about to be started, and may change all of
-	// its command. It gives nil for one that is not confined. nil: none is.
+	// Confine confines a process before it starts, and may change its whole command. It returns nil for a
+	// process that is not confined. A nil Confine confines none.
 	Confine func(Start) (*Confined, error)
-	// Diagnose writes what is wrong with the configuration for the operator. nil: plainly.
+	// Diagnose formats problems of the configuration for the operator. A nil Diagnose uses a plain format.
 	Diagnose func(diags []tool.Diagnostic) string
 	Restart  Restart
-	// Observe hears of the turns of its life, with a reason where there is one; it must return
-	// soon. nil: nobody does.
+	// Observe is called for each event of the plugin, with a reason if there is one. It must not block. It
+	// may be nil.
 	Observe func(event Event, why string)
-	// DependsOn names the plugins that are stopped after it.
+	// DependsOn names the plugins that are stopped after this one.
 	DependsOn []string
-	// Prepare has everything started that the plugin depends on, before each start. nil: nothing.
+	// Prepare starts the plugins that this one depends on, before each start. It may be nil.
 	Prepare func(ctx context.Context) error
-	// Granted says what the plugin needs and is not granted, before it is configured; nil: nothing
-	// is ever missing.
+	// Granted returns an error if the plugin needs more than it is granted. It is called before Configure. It
+	// may be nil.
 	Granted func(*tool.Description) error
-	// Accept says what is wrong with what the plugin says of itself, with its tools; nil: nothing
-	// ever is.
+	// Accept returns an error if the plugin's description and tools are not acceptable. It may be nil.
 	Accept func(*tool.Description) error
 }
 
-// Options of a supervisor.
+// Options configure a supervisor.
 type Options struct {
 	HostVersion string
-	// RuntimeDir holds the sockets: short, private to the user. Empty: one is made
-	// in the system's place for it.
+	// RuntimeDir contains the sockets. Its path must be short and the directory private to the user. If it is
+	// empty, the supervisor creates one in the system's default location.
 	RuntimeDir string
 	Log        *slog.Logger
 }
@@ -101,15 +102,15 @@ type Start struct {
 	SocketDir string
 }
 
-// Confined is a process that is started confined.
+// Confined has the callbacks of a confined process.
 type Confined struct {
-	// Running is called with what starting it gave, and says whether the plugin runs.
+	// Running is called with the error of the start, and returns an error if the plugin does not run.
 	Running func(start error) error
-	// Ended is called when the process has ended, or did not come to run. nil: nobody waits for that.
+	// Ended is called when the process has ended or did not start. It may be nil.
 	Ended func()
 }
 
-// Supervisor owns plugins. It is safe for concurrent use.
+// Supervisor runs plugins. It is safe for concurrent use.
 type Supervisor struct {
 	opts  Options
 	hclog hclog.Logger
@@ -123,7 +124,7 @@ type Supervisor struct {
 	runtimeDir  string
 }
 
-// New makes a supervisor.
+// New returns a supervisor.
 func New(opts Options) *Supervisor {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
@@ -131,7 +132,7 @@ func New(opts Options) *Supervisor {
 	return &Supervisor{opts: opts, hclog: hclog.NewNullLogger(), plugins: make(map[*Plugin]struct{})}
 }
 
-// Add makes a plugin; it is not started yet.
+// Add adds a plugin without starting it.
 func (s *Supervisor) Add(spec Spec) *Plugin {
 	if spec.Diagnose == nil {
 		spec.Diagnose = plainDiagnostics
@@ -144,12 +145,11 @@ func (s *Supervisor) Add(spec Spec) *Plugin {
 	return p
 }
 
-// Set is the plugins that serve calls, by their configured names. It is not changed: others
-// are another set.
+// Set holds the plugins that serve calls, by their configured names. It is immutable.
 type Set map[string]*Plugin
 
-// Reserve keeps the plugin that serves a name now for one call; nil: it has been replaced, and
-// there is another set by now.
+// Reserve leases the plugin of a name to one call. It returns nil if the plugin was retired, because a newer
+// set replaces this one.
 func (s Set) Reserve(name string) *Place {
 	p := s[name]
 	if p != nil && !p.users.take() {
@@ -158,23 +158,23 @@ func (s Set) Reserve(name string) *Place {
 	return &Place{name: name, plugin: p}
 }
 
-// Place is a call's place on a plugin; see [Set.Reserve].
+// Place is the lease of a plugin for one call; see [Set.Reserve].
 type Place struct {
 	name   string
-	plugin *Plugin // nil: there is none of the name
+	plugin *Plugin // nil if no plugin has the name
 }
 
-// Release gives the place up. It must be called once.
+// Release returns the lease. It must be called once.
 func (at *Place) Release() {
 	if at.plugin != nil {
 		at.plugin.users.release()
 	}
 }
 
-// Version tells the plugin from any that runs another binary, or runs it in another way.
+// Version identifies the plugin. A plugin with another binary or other launch settings has another version.
 func (at *Place) Version() any { return at.plugin }
 
-// Call runs a call on the plugin, starting it if need be.
+// Call runs a call on the plugin, and starts the plugin if it does not run.
 func (at *Place) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result {
 	if at.plugin == nil {
 		return tool.Failed(tool.Errorf(tool.Internal, "no plugin is named %q", at.name).From(tool.SourceHost))
