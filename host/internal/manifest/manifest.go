@@ -57,7 +57,7 @@ type Needs struct {
 
 // Bundled describes how the host uses a plugin that comes with it.
 type Bundled struct {
-	// Default is the position of the plugin in the configuration that a host uses if there is none, from 1 on.
+	// Default is the position of the plugin in the configuration of a host without one, from 1 on.
 	// Zero means that the plugin is not in it.
 	Default int `json:"default,omitempty"`
 	// Profile is what the sandbox allows unless the configuration changes it.
