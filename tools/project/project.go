@@ -72,8 +72,8 @@ func (p *Project) readWorkspace() error {
 	return nil
 }
 
-// skipped are directories without sources of this project.
-var skipped = []string{".git", "bin", "dist", "node_modules", "debian", "testdata", "files"}
+// skipped are directories without sources of this project, and generators that run by hand.
+var skipped = []string{".git", "bin", "node_modules", "debian", "testdata", "files", "gen"}
 
 // findModules finds the modules that go.work does not list, and the bundled plugins.
 func (p *Project) findModules() error {

@@ -31,7 +31,8 @@ func (t *task) fixFormat() error { return t.run(nil, "gofmt", append([]string{"-
 func (t *task) checkTidy() error {
 	for _, m := range t.all() {
 		c := t.command(m, standalone, "go", "mod", "tidy", "-diff")
-		if c.Stdout = nil; c.Run() != nil {
+		c.Stdout = nil
+		if err := c.Run(); err != nil {
 			return fmt.Errorf("%s/go.mod is not tidy (make fix-tidy)", m)
 		}
 	}

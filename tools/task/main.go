@@ -32,12 +32,22 @@ var tasks = map[string]func(*task) error{
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
-		// A program that failed has printed the reason.
-		var exit *exec.ExitError
-		if !errors.As(err, &exit) {
-			fmt.Fprintln(os.Stderr, err)
-		}
+		report(os.Stderr, err)
 		os.Exit(1)
+	}
+}
+
+// report prints an error, but not that of a program: it has printed the reason.
+func report(w io.Writer, err error) {
+	var several interface{ Unwrap() []error }
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &several):
+		for _, e := range several.Unwrap() {
+			report(w, e)
+		}
+	case !errors.As(err, &exit):
+		fmt.Fprintln(w, err)
 	}
 }
 

@@ -2,8 +2,10 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -64,6 +66,17 @@ func TestUnknownTask(t *testing.T) {
 	t.Parallel()
 	if err := run([]string{"chek"}); err == nil || !strings.Contains(err.Error(), "use one of bench, build,") {
 		t.Error(err)
+	}
+}
+
+// TestReport checks that all errors are printed but those of programs.
+func TestReport(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	program := exec.Command("sh", "-c", "exit 3").Run()
+	report(&out, errors.Join(program, fmt.Errorf("apt: %w", program), errors.Join(errors.New("first"), errors.New("second"))))
+	if out.String() != "first\nsecond\n" {
+		t.Errorf("%v: %q", program, out.String())
 	}
 }
 

@@ -47,7 +47,7 @@ func (t *task) tryArchive(dir string) error {
 		return err
 	}
 	unpacked := archives[0][:len(archives[0])-len(".tar.gz")]
-	files := []string{"README.md", "config.hcl", "sbom.cdx.json", "toolhost-shim", "toolhost-sandbox", "man/man1/toolhost.1"}
+	files := []string{"README.md", "LICENSE", "config.hcl", "sbom.cdx.json", "toolhost-shim", "toolhost-sandbox", "man/man1/toolhost.1"}
 	for _, p := range t.Plugins {
 		files = append(files, "plugins/"+p, "plugins/"+p+".json")
 	}

@@ -10,7 +10,7 @@ import (
 	"toolhost.dev/host/internal/manifest"
 )
 
-// defaultHCL returns the configuration that is used if there is none: the bundled plugins in dir whose manifest
+// defaultHCL returns the configuration of a host without one: the bundled plugins in dir whose manifest
 // has a position in it, and the workspace as the only root. A plugin with a broken manifest is the last, so that
 // the error is reported.
 func defaultHCL(dir string) []byte {
@@ -30,7 +30,7 @@ func defaultHCL(dir string) []byte {
 	}
 	slices.SortStableFunc(plugins, func(a, b plugin) int { return cmp.Compare(a.position, b.position) })
 	var b strings.Builder
-	b.WriteString("# The configuration of a host that has none: the bundled plugins whose manifest has\n# a position in it, and the workspace as the only root.\n")
+	b.WriteString("# The configuration of a host without one: the bundled plugins whose manifest has a\n# position in it, and the workspace as the only root.\n")
 	for _, p := range plugins {
 		fmt.Fprintf(&b, "\nplugin %q {\n  optional = true\n}\n", p.name)
 	}

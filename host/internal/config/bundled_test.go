@@ -40,7 +40,7 @@ func TestBundledDefault(t *testing.T) {
 		"off":    `{"name": "off", "version": "1.0.0", "binary": "off", "bundled": {"profile": {}}}`,
 		"second": `{"name": "second", "version": "1.0.0", "binary": "second", "bundled": {"default": 2, "profile": {}}}`,
 		"bare":   "",
-		"broken": "{\n  \"name\": \"broken\",\n  \"versoin\": \"1.0.0\"\n}\n",
+		"broken": "{\n  \"name\": \"broken\",\n  \"release\": \"1.0.0\"\n}\n",
 	})
 	c, err := config.Load("", config.Environment{BundledDir: dir})
 	if err != nil {
@@ -56,7 +56,7 @@ func TestBundledDefault(t *testing.T) {
 	if p := c.Plugin("runner").Profile; p != (manifest.Profile{Exec: true}) {
 		t.Errorf("%+v", p)
 	}
-	if got, want := c.Plugin("broken").Missing, filepath.Join(dir, "broken.json")+`:3: json: unknown field "versoin"`; got != want || len(c.LeftOut) > 0 {
+	if got, want := c.Plugin("broken").Missing, filepath.Join(dir, "broken.json")+`:3: unknown key "release": correct or remove it`; got != want || len(c.LeftOut) > 0 {
 		t.Errorf("%q, want %q, left out %q", got, want, c.LeftOut)
 	}
 }

@@ -57,7 +57,7 @@ type Needs struct {
 
 // Bundled describes how the host uses a plugin that comes with it.
 type Bundled struct {
-	// Default is the position of the plugin in the configuration that a host uses if there is none, from 1 on.
+	// Default is the position of the plugin in the configuration of a host without one, from 1 on.
 	// Zero means that the plugin is not in it.
 	Default int `json:"default,omitempty"`
 	// Profile is what the sandbox allows unless the configuration changes it.
@@ -139,7 +139,10 @@ func parse(b []byte) (m *Manifest, line int, err error) {
 	dec.DisallowUnknownFields()
 	m = new(Manifest)
 	if err := dec.Decode(m); err != nil {
-		return nil, lineOf(b, dec, err), err
+		if unknown := unknownField.FindStringSubmatch(err.Error()); unknown != nil {
+			return nil, keyLine(b, unknown[1]), fmt.Errorf("unknown key %q: correct or remove it", unknown[1])
+		}
+		return nil, lineOf(b, err), err
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return nil, bytes.Count(b[:dec.InputOffset()], []byte("\n")) + 1, errors.New("there is text after the manifest: remove it")
@@ -162,8 +165,8 @@ func parse(b []byte) (m *Manifest, line int, err error) {
 }
 
 // lineOf returns the line of an error of the decoder.
-func lineOf(b []byte, dec *json.Decoder, err error) int {
-	offset := min(dec.InputOffset(), int64(len(b)))
+func lineOf(b []byte, err error) int {
+	offset := int64(len(b)) // it ends too early
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
 	switch {
@@ -171,12 +174,6 @@ func lineOf(b []byte, dec *json.Decoder, err error) int {
 		offset = syntax.Offset
 	case errors.As(err, &kind):
 		offset = kind.Offset
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		offset = int64(len(b))
-	default:
-		if m := unknownField.FindStringSubmatch(err.Error()); m != nil {
-			return keyLine(b, m[1])
-		}
 	}
 	return bytes.Count(b[:min(offset, int64(len(b)))], []byte("\n")) + 1
 }

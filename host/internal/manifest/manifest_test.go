@@ -41,7 +41,7 @@ func TestLines(t *testing.T) {
 	for text, want := range map[string]string{
 		"{\n  \"name\": 7\n}":                                                  ":2: json: cannot unmarshal number",
 		"{\n  \"name\" \"a\"\n}":                                               ":2: invalid character",
-		"{\n\n  \"bundles\": {}\n}":                                            ":3: json: unknown field",
+		"{\n\n  \"bundles\": {}\n}":                                            ":3: unknown key \"bundles\": correct or remove it",
 		"{\n  \"name\": \"a\",\n  \"version\": \"1\"":                          ":3: unexpected EOF",
 		"{\n  \"name\": \"a\",\n  \"version\": \"one\", \"binary\": \"a\"\n}":  ":3: the version \"one\"",
 		"{\"name\": \"a\", \"version\": \"1.0.0\", \"binary\": \"a\"}\n\n{}\n": ":3: there is text after the manifest",
