@@ -162,7 +162,7 @@ func kindOf(status int) tool.Kind {
 func (e *endpoint) request(ctx context.Context, raw json.RawMessage) (*http.Request, error) {
 	var args map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &args); err != nil {
-		return nil, sdk.Errorf(tool.InvalidArguments, "The arguments do not fit: %w", err)
+		return nil, sdk.Errorf(tool.InvalidArguments, "The arguments do not fit the parameters: %w. Correct them.", err)
 	}
 	path, query, hasQuery := strings.Cut(e.url, "?")
 	var wrong error
