@@ -122,7 +122,7 @@ func enumValue(p *jsonschema.Schema, text string) (any, error) {
 	}
 	var v any
 	if err := json.Unmarshal([]byte(text), &v); err != nil {
-		return nil, fmt.Errorf("tag enum: %q is no %s", text, p.Type)
+		return nil, fmt.Errorf("tag enum: %q is not of type %s", text, p.Type)
 	}
 	return v, nil
 }

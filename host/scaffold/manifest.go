@@ -46,7 +46,7 @@ func ReadManifest(dir string) (*Manifest, error) {
 	path := filepath.Join(dir, ManifestFile)
 	b, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("there is no %s: name the directory of a plugin; toolhost plugin new makes one", path)
+		return nil, fmt.Errorf("%s does not exist: name the directory of a plugin; toolhost plugin new creates one", path)
 	}
 	if err != nil {
 		return nil, err

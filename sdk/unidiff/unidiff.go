@@ -188,7 +188,7 @@ func (p *parser) end() error {
 	if len(f.Hunks) > 0 || p.git.renamed || p.git.created || p.git.deleted || p.git.mode {
 		return nil
 	}
-	return wrong(f.Line, "there are no hunks for %s. A hunk begins with a line \"@@ -1,3 +1,4 @@\".", f.Old+f.New)
+	return wrong(f.Line, "%s has no hunks. A hunk begins with a line \"@@ -1,3 +1,4 @@\".", f.Old+f.New)
 }
 
 func (p *parser) metadata(line string, n int) error {
@@ -217,7 +217,7 @@ func (p *parser) metadata(line string, n int) error {
 		}
 	case "new mode ":
 		if p.file.Mode = mode(value) & 0o777; p.file.Mode == 0 {
-			return wrong(n, "%q is no mode of a file. Give 100644, or 100755 for a program.", value)
+			return wrong(n, "%q is not a file mode. Use 100644, or 100755 for a program.", value)
 		}
 		p.git.mode = true
 	case "rename from ":

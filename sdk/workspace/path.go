@@ -117,7 +117,7 @@ func (w *Workspace) Entry(p Path, e fs.DirEntry) (Path, error) {
 
 func absolute(cwd, path string) (string, error) {
 	if strings.IndexByte(path, 0) >= 0 {
-		return "", tool.Errorf(tool.Security, "The path %q has a NUL byte in it. Give the path without it.", path)
+		return "", tool.Errorf(tool.Security, "The path %q contains a NUL byte. Remove it.", path)
 	}
 	switch {
 	case path == "":
@@ -125,12 +125,12 @@ func absolute(cwd, path string) (string, error) {
 	case path == "~" || strings.HasPrefix(path, "~/"):
 		home, err := os.UserHomeDir()
 		if err != nil {
-			return "", tool.Errorf(tool.InvalidArguments, "The path %q begins with ~, but the home directory is not known here. Give the path from / on.", path).WithCause(err)
+			return "", tool.Errorf(tool.InvalidArguments, "The path %q begins with ~, but the home directory is not known. Give an absolute path.", path).WithCause(err)
 		}
 		path = home + path[1:]
 	case !filepath.IsAbs(path):
 		if !filepath.IsAbs(cwd) {
-			return "", tool.Errorf(tool.InvalidArguments, "The path %q is relative, but there is no working directory. Give the path from / on.", path)
+			return "", tool.Errorf(tool.InvalidArguments, "The path %q is relative, but there is no working directory. Give an absolute path.", path)
 		}
 		path = cwd + "/" + path
 	}

@@ -49,7 +49,7 @@ func Open(roots []tool.Root) (*Workspace, error) {
 	for _, r := range roots {
 		if !filepath.IsAbs(r.Path) || strings.IndexByte(r.Path, 0) >= 0 {
 			_ = w.Close()
-			return nil, tool.Errorf(tool.InvalidArguments, "The root %q is not an absolute path. Name it from / on in the configuration.", r.Path)
+			return nil, tool.Errorf(tool.InvalidArguments, "The root %q is not an absolute path. Give an absolute path in the configuration.", r.Path)
 		}
 		r.Path = filepath.Clean(r.Path)
 		t, err := openTree(r.Path)

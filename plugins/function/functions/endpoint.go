@@ -83,7 +83,7 @@ func (e *endpoint) fits(d *definition) error {
 		p := schema.Param(name)
 		switch {
 		case p == nil:
-			return fmt.Errorf("The URL has {%s}, which is none of its parameters.", name) //nolint:staticcheck // a sentence for the operator
+			return fmt.Errorf("The URL has {%s}, which is not one of its parameters.", name) //nolint:staticcheck // a sentence for the operator
 		case !p.Required && p.Default == nil:
 			return fmt.Errorf("The URL has {%s}, which is not required and has no default.", name) //nolint:staticcheck // a sentence for the operator
 		}

@@ -92,7 +92,7 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 	}
 	switch st, err := os.Stat(path); {
 	case err != nil:
-		return nil, fmt.Errorf("there is no plugin to test: %w", err)
+		return nil, fmt.Errorf("no plugin to test: %w", err)
 	case st.IsDir():
 		return nil, fmt.Errorf("%s is a directory: name the plugin's program", opts.Binary)
 	case st.Mode()&0o111 == 0:
@@ -205,7 +205,7 @@ func (s *suite) check(ctx context.Context, c check) Result {
 	r := Result{ID: c.id, Title: c.title, Section: c.section, Status: Passed}
 	v := &verdict{}
 	if !c.begins && !s.ready {
-		v.skip("the plugin does not come to be ready for calls")
+		v.skip("the plugin never becomes ready for calls")
 	} else {
 		c.run(ctx, s, v)
 	}
