@@ -36,7 +36,7 @@ func hookInputFromPB(r *toolpb.HookRequest) *tool.HookInput {
 	return out
 }
 
-// shown is a result without what only the host is told.
+// shown returns a result without what only the host gets.
 func shown(r *tool.Result) *tool.Result {
 	return &tool.Result{Output: r.Output, Error: r.Error, Title: r.Title, Metadata: r.Metadata, Data: r.Data, Attachments: r.Attachments}
 }
