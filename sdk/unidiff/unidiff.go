@@ -5,6 +5,7 @@
 package unidiff
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -189,7 +190,7 @@ func (p *parser) end() error {
 	if len(f.Hunks) > 0 || p.git.renamed || p.git.created || p.git.deleted || p.git.mode {
 		return nil
 	}
-	return wrong(f.Line, "%s has no hunks. A hunk begins with a line \"@@ -1,3 +1,4 @@\".", f.Old+f.New)
+	return wrong(f.Line, "%s has no hunks. A hunk begins with a line \"@@ -1,3 +1,4 @@\".", cmp.Or(f.New, f.Old))
 }
 
 func (p *parser) metadata(line string, n int) error {
