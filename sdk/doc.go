@@ -1,5 +1,5 @@
-// Package sdk is what a plugin author imports. A plugin is a program whose main
-// calls [Serve]:
+// Package sdk implements plugins for toolhost. A plugin is a program whose main function calls
+// [Serve] with tools that [NewTool] made:
 //
 //	func main() {
 //		sdk.Serve(sdk.Plugin{
@@ -18,12 +18,17 @@
 //		return sdk.Text("Hello, " + in.Name), nil
 //	}
 //
-// The input schema is inferred from the struct (see [SchemaFor]). A handler gets
-// typed arguments and a [Call], through which it reaches the session's files and
-// talks to the host: progress, output as it comes, questions. An error it returns
-// becomes the call's error; use [Errorf] to choose its kind. A panic in a handler
-// fails that call and no other.
+// These rules hold:
 //
-// Standard output belongs to the connection: Serve moves file descriptor 1 to
-// standard error before anything else, so printing is safe after that.
+//   - The input schema is inferred from the struct; see [SchemaFor]. The host validates the
+//     arguments and fills in the defaults before the handler is called.
+//   - A handler gets typed arguments and a [Call]. Through the call it accesses the session's files
+//     ([Call.Workspace]), reports progress and output, and asks questions.
+//   - An error that a handler returns becomes the error of the call. Use [Errorf] to choose its
+//     kind. A panic in a handler fails that call only.
+//   - Standard output belongs to the connection. Serve redirects file descriptor 1 to standard
+//     error before anything else, so a plugin may print after that.
+//
+// Test handlers in process with package tooltest, and the binary with package
+// tooltest/conformance.
 package sdk

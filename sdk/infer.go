@@ -12,13 +12,13 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// SchemaFor infers a JSON Schema from a struct. A field is a parameter under its
-// json name; without omitempty or omitzero it is required. Further tags on a field:
+// SchemaFor infers a JSON Schema from the struct T. A field is a parameter with the field's json
+// name. It is required unless the json tag has omitempty or omitzero. Further tags of a field:
 //
 //	jsonschema:"text"    the description
-//	default:"10"         the default, as JSON or a bare string; the field is then optional
-//	enum:"a,b,c"         the values allowed, or the elements of a slice
-//	min:"0" max:"9"      bounds of a number
+//	default:"10"         the default, as JSON or a bare string; makes the field optional
+//	enum:"a,b,c"         the allowed values, of a slice those of its elements
+//	min:"0" max:"9"      the bounds of a number, both allowed
 //	path:"read"          a workspace path that is read ("read") or changed ("write"), or a
 //	                     unified diff that changes files ("diff")
 func SchemaFor[T any]() (json.RawMessage, error) {
@@ -62,7 +62,7 @@ func applyTags(s *jsonschema.Schema, t reflect.Type) error {
 	return nil
 }
 
-// optionalPointer makes "T or null" plain T: a parameter that is not given is left out, not null.
+// optionalPointer turns "T or null" into T, because a caller omits a parameter instead of sending null.
 func optionalPointer(p *jsonschema.Schema) {
 	if len(p.Types) == 2 && p.Types[0] == "null" {
 		p.Type, p.Types = p.Types[1], nil
@@ -115,14 +115,14 @@ func applyField(parent, p *jsonschema.Schema, name string, tag reflect.StructTag
 	return nil
 }
 
-// enumValue reads an allowed value as the field's type has it.
+// enumValue parses an allowed value by the field's type.
 func enumValue(p *jsonschema.Schema, text string) (any, error) {
 	if p.Type == "string" {
 		return text, nil
 	}
 	var v any
 	if err := json.Unmarshal([]byte(text), &v); err != nil {
-		return nil, fmt.Errorf("tag enum: %q is no %s", text, p.Type)
+		return nil, fmt.Errorf("tag enum: %q is not of type %s", text, p.Type)
 	}
 	return v, nil
 }

@@ -110,7 +110,7 @@ func TestSchemaForRefuses(t *testing.T) {
 		infer func() (json.RawMessage, error)
 		want  string
 	}{
-		"min": {sdk.SchemaFor[badMin], "field N: tag min"}, "enum": {sdk.SchemaFor[badEnum], `"two" is no integer`},
+		"min": {sdk.SchemaFor[badMin], "field N: tag min"}, "enum": {sdk.SchemaFor[badEnum], `"two" is not of type integer`},
 		"nested": {sdk.SchemaFor[nested], "tag min"}, "func": {sdk.SchemaFor[badFunc], "func"},
 	} {
 		if _, err := tc.infer(); err == nil || !strings.Contains(err.Error(), tc.want) {

@@ -11,73 +11,75 @@ import (
 
 // The vocabulary, so that a plugin needs one import. See package tool.
 type (
-	// Definition says what a tool is. Input is inferred when it is nil.
+	// Definition is the definition of a tool. [NewTool] infers a nil Input.
 	Definition = tool.Definition
-	// Traits tell the host how it may treat a tool.
+	// Traits are promises about a tool, by which the host decides how to treat it.
 	Traits = tool.Traits
-	// Result is what a call gives back.
+	// Result is the result of a call.
 	Result = tool.Result
-	// Attachment is a file or image that goes with a result.
+	// Attachment is a file or image that belongs to a result.
 	Attachment = tool.Attachment
 	// Health is the answer to a health check.
 	Health = tool.Health
-	// Needs is what a plugin has to be granted.
+	// Needs are the grants that a plugin needs.
 	Needs = tool.Needs
-	// Secret is an environment variable that a plugin has to be given.
+	// Secret is an environment variable that a plugin needs.
 	Secret = tool.Secret
 )
 
-// How much a plugin needs what its [Needs] name.
+// The values of the fields of [Needs].
 const (
 	Optional = tool.Optional
 	Required = tool.Required
 )
 
-// Errorf makes the error of a failed call. The message says what was wrong and
-// what to do next; a %w in the format is kept as its cause.
+// Errorf returns the error of a failed call. The message should name the problem, then the remedy.
+// If the format has a %w, the error wraps its operand.
 func Errorf(kind tool.Kind, format string, a ...any) *tool.Error {
 	return tool.Errorf(kind, format, a...)
 }
 
-// Text makes a result with that text for the model.
+// Text returns a result with a text for the model.
 func Text(output string) *Result { return &Result{Output: output} }
 
-// Plugin is one plugin binary: what it is called and the tools it serves.
+// Plugin describes one plugin binary. Name, Version, and Tools or Discover are required.
 type Plugin struct {
-	// Name as in [tool.ValidName].
+	// Name is the name of the plugin; see [tool.ValidName] for its form.
 	Name string
-	// Version as major.minor.patch.
+	// Version has the form major.minor.patch.
 	Version string
-	// MinHostVersion is the lowest host version the plugin works with; empty: any.
+	// MinHostVersion is the lowest host version that the plugin works with. Empty means any.
 	MinHostVersion string
-	Tools          []Tool
-	// Needs is what the operator has to grant the plugin, which is not loaded without what it
-	// requires; grants that it has no need for are pointed out. nil: it does not say, and is
-	// loaded whatever it is granted. It must not depend on the configuration.
+	// Tools are the tools of the plugin. It is empty if Discover is set.
+	Tools []Tool
+	// Needs are the grants that the plugin needs from the operator. The host does not load a
+	// plugin that lacks a required grant, and points out grants that it does not need. If Needs is
+	// nil, the host loads the plugin whatever it is granted. Needs must not depend on the
+	// configuration.
 	Needs *Needs
-	// Discover gives the tools of a plugin that learns them from elsewhere, once it is
-	// configured. They take the place of Tools, which is empty then. It is called after
-	// Config, within the start timeout of the plugin, and again after calls, so it should keep
-	// what it knows; an error keeps the plugin from starting the first time. A tool that is gone from
-	// a later answer can no longer be called. nil: the tools are Tools.
+	// Discover returns the tools of a plugin that learns them from elsewhere, in place of Tools.
+	// It is called after Config, within the start timeout of the plugin, and again after calls, so
+	// it should remember what it found. If the first call fails, the plugin does not start. A tool
+	// that a later call does not return can no longer be called.
 	Discover func(ctx context.Context) ([]Tool, error)
-	// Config handles the operator's config block; see [NewConfig]. nil: there is none.
+	// Config handles the operator's config block; see [NewConfig]. The zero Config means that the
+	// plugin has no configuration.
 	Config Config
-	// Health reports on a tool, or on the plugin when name is empty. nil: always healthy.
+	// Health checks a tool, or the plugin if name is empty. A nil Health means always healthy.
 	Health func(ctx context.Context, name string) Health
-	// Commands says that the tools start commands, which may call the host's tools: see
-	// [Call.Commands].
+	// Commands is set if the tools start commands. Those may then call the host's tools: see
+	// [tool.Call.Commands].
 	Commands bool
-	// Hook is told of tools and calls of all plugins, where the operator's configuration has the
-	// plugin serve a hook; see [tool.Hook]. nil: it serves none.
+	// Hook handles events about tools and calls of all plugins, if the operator's configuration
+	// lets the plugin serve a hook; see [tool.Hook]. A nil Hook means that it serves none.
 	Hook func(ctx context.Context, in *tool.HookInput) (*tool.HookAnswer, error)
-	// Close is called once before the process ends, when no call runs any more, or
-	// when the host is gone. nil: nothing to do.
+	// Close is called once before the process ends: when no call is running, or when the host is
+	// gone. It may be nil.
 	Close func()
-	// OneProcessor has the plugin's Go code run on one processor at a time, for a plugin
-	// whose calls are short and mostly wait for the system. The Go scheduler wakes another
-	// thread at each step of a call, in case there is more to do; that it need not takes a
-	// sixth off the time of a short call. Calls that wait in the system still do so beside each other.
+	// OneProcessor limits the plugin's Go code to one processor at a time. It suits a plugin whose
+	// calls are short and mostly wait for the system: the Go scheduler then need not wake another
+	// thread at each step of a call, which saves a sixth of the time of a short call. Calls that
+	// wait in the system still wait concurrently.
 	OneProcessor bool
 }
 
@@ -88,10 +90,13 @@ type Tool struct {
 	run func(ctx context.Context, call *Call) (*Result, error)
 }
 
-// NewTool makes a tool of a typed handler. In is a struct whose fields are the
-// parameters; def.Input is inferred from it unless it is set. A handler runs in
-// its own goroutine, and may run several times at once. Its context ends when the
-// call is canceled or its time is over; it should return soon after.
+// NewTool returns a tool with a typed handler. In is a struct whose fields are the parameters.
+// Unless def.Input is set, NewTool infers it from In; see [SchemaFor].
+//
+// Each call of the handler runs in its own goroutine, and several may run at the same time. Its
+// context ends when the call is canceled or exceeds its time limit, and the handler should return
+// soon after that. An error that it returns becomes the error of the call: see [tool.AsError]. A
+// panic fails that call only.
 func NewTool[In any](def Definition, handler func(ctx context.Context, call *Call, in In) (*Result, error)) Tool {
 	var err error
 	if def.Input == nil {
@@ -102,32 +107,31 @@ func NewTool[In any](def Definition, handler func(ctx context.Context, call *Cal
 	return Tool{def: def, err: err, run: func(ctx context.Context, call *Call) (*Result, error) {
 		var in In
 		if err := json.Unmarshal(call.Arguments, &in); err != nil {
-			return nil, Errorf(tool.InvalidArguments, "The arguments do not fit: %w", err)
+			return nil, Errorf(tool.InvalidArguments, "The arguments do not fit the parameters: %w. Correct them.", err)
 		}
 		return handler(ctx, call, in)
 	}}
 }
 
-// Setup is what the plugin is given at its start, beside its configuration.
+// Setup is what the host passes to the plugin at its start, besides the configuration.
 type Setup struct {
-	// Roots is what the plugin may touch at all.
+	// Roots are all trees that the plugin may access.
 	Roots []tool.Root
-	// StateDir is a directory of the plugin's own, kept across restarts; empty: none.
+	// StateDir is the plugin's own directory, which outlives restarts. It is empty if there is none.
 	StateDir    string
 	HostVersion string
 }
 
-// Config handles the plugin's configuration; see [NewConfig].
+// Config handles the plugin's configuration. [NewConfig] makes one.
 type Config struct {
 	schema json.RawMessage
 	err    error
 	apply  func(ctx context.Context, raw json.RawMessage, s Setup) error
 }
 
-// NewConfig makes a configuration handler. C is a struct; its schema is told to
-// the host, which checks the operator's config block against it before apply is
-// called, once, before the first call. An error of type [ConfigError] is shown at
-// the operator's own line.
+// NewConfig returns a configuration handler. C is a struct, whose schema the host uses to check the
+// operator's config block. Then apply is called, once, before the first call. If apply returns a
+// [*ConfigError], the host shows it at the operator's line.
 func NewConfig[C any](apply func(ctx context.Context, c C, s Setup) error) Config {
 	schema, err := SchemaFor[C]()
 	return Config{schema: schema, err: err, apply: func(ctx context.Context, raw json.RawMessage, s Setup) error {
@@ -141,20 +145,21 @@ func NewConfig[C any](apply func(ctx context.Context, c C, s Setup) error) Confi
 	}}
 }
 
-// ConfigError is a configuration error at a place: attribute names and decimal
-// indices that lead to the value at fault.
+// ConfigError is an error at one place of the configuration.
 type ConfigError struct {
-	Path    []string
+	// Path leads to the value at fault, by attribute names and decimal indices.
+	Path []string
+	// Summary is one line, and Detail a longer text that may be empty.
 	Summary string
 	Detail  string
 }
 
+// Error returns the summary.
 func (e *ConfigError) Error() string { return e.Summary }
 
-// description says what the plugin is. A tool that is not well defined is left to the
-// host to refuse, so that it does not take the others down; toolErr says what is wrong that
-// the host will not see. The rest is for the host and for [New] to look at: at the start of
-// a process it would take longer than most calls.
+// description returns the description of the plugin. It leaves an invalid tool to the host to
+// refuse, so that the other tools work; toolErr holds what the host will not notice. The host and
+// [New] validate the rest, because at the start of a process that takes longer than most calls.
 func (p *Plugin) description() (d *tool.Description, toolErr, err error) {
 	var errs []error
 	if !tool.ValidName(p.Name) {
@@ -167,7 +172,7 @@ func (p *Plugin) description() (d *tool.Description, toolErr, err error) {
 		errs = append(errs, fmt.Errorf("cannot infer the configuration schema: %w", p.Config.err))
 	}
 	d = &tool.Description{Name: p.Name, Version: p.Version, MinHostVersion: p.MinHostVersion, ConfigSchema: p.Config.schema, Needs: p.Needs}
-	d.Capabilities = append(d.Capabilities, tool.CapabilityCalls) // package toolrpc has it
+	d.Capabilities = append(d.Capabilities, tool.CapabilityCalls) // package toolrpc implements it
 	if p.Commands {
 		d.Capabilities = append(d.Capabilities, tool.CapabilityCommands)
 	}
@@ -181,7 +186,7 @@ func (p *Plugin) description() (d *tool.Description, toolErr, err error) {
 	return d, toolErr, errors.Join(errs...)
 }
 
-// definitions returns what the host hears of tools, and what is wrong that it will not see.
+// definitions returns the definitions of tools, and an error for what the host will not notice.
 func definitions(tools []Tool) (defs []tool.Definition, err error) {
 	var errs []error
 	seen := make(map[string]bool)

@@ -18,8 +18,8 @@ import (
 	"toolhost.dev/sdk/workspace"
 )
 
-// runner is a Plugin as the wire wants it: it finds the handler, keeps count of
-// the running calls, and keeps a panic to the call that made it.
+// runner implements [tool.Plugin] for a Plugin. It finds the handler of a call, counts the running
+// calls, and confines a panic to its call.
 type runner struct {
 	plugin Plugin
 	served atomic.Pointer[served]
@@ -30,11 +30,11 @@ type runner struct {
 	draining   bool
 	idle       chan struct{} // closed when draining and no call runs
 	spaces     []space
-	journal    *workspace.Journal // nil without a state directory
+	journal    *workspace.Journal // nil if there is no state directory
 	close      sync.Once
 }
 
-// served is what the plugin says of itself, with the handlers.
+// served is the plugin's description with the handlers.
 type served struct {
 	desc  *tool.Description
 	tools map[string]Tool
@@ -48,10 +48,11 @@ func serve(desc *tool.Description, tools []Tool) *served {
 	return s
 }
 
-var errDrained = tool.Errorf(tool.Unavailable, "The plugin is being replaced, and the call took longer than the time it had left. Call again.")
+var errDrained = tool.Errorf(tool.Unavailable, "The plugin is being replaced, and the call did not end within the time that was left. Call again.")
 
-// New makes the [tool.Plugin] that [Serve] serves. Use it to test a plugin in process.
-// It reports everything that is not well defined.
+// New returns the [tool.Plugin] that [Serve] serves, for tests that call a plugin in process. Most
+// tests use package tooltest, which calls New. The error joins everything that is invalid in the
+// definition of the plugin.
 func New(p Plugin) (tool.Plugin, error) {
 	r, toolErr, err := newRunner(p)
 	errs := []error{err, toolErr}
@@ -61,7 +62,7 @@ func New(p Plugin) (tool.Plugin, error) {
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
-		return nil, fmt.Errorf("plugin %q is not well defined: %w", p.Name, err)
+		return nil, fmt.Errorf("plugin %q is invalid: %w", p.Name, err)
 	}
 	return r, nil
 }
@@ -76,7 +77,8 @@ func newRunner(p Plugin) (r *runner, toolErr, err error) {
 	return r, toolErr, nil
 }
 
-// Describe returns what is known, which is all there is unless the plugin discovers its tools.
+// Describe returns the current description. It is complete unless the plugin still has to discover
+// its tools.
 func (r *runner) Describe(ctx context.Context) (*tool.Description, error) {
 	r.mu.Lock()
 	discover := r.plugin.Discover != nil && r.configured
@@ -92,7 +94,7 @@ func (r *runner) Describe(ctx context.Context) (*tool.Description, error) {
 	desc := *old.desc
 	var toolErr error
 	if desc.Tools, toolErr = definitions(tools); toolErr != nil {
-		fmt.Fprintf(os.Stderr, "plugin %s: the host will refuse a part: %v\n", desc.Name, toolErr)
+		fmt.Fprintf(os.Stderr, "plugin %s: the host will refuse some tools: %v\n", desc.Name, toolErr)
 	}
 	r.served.Store(serve(&desc, tools))
 	return &desc, nil
@@ -186,7 +188,7 @@ func (r *runner) leave(call *tool.Call) {
 	}
 }
 
-// maxWorkspaces bounds the directories held open for different sets of roots.
+// maxWorkspaces is the number of sets of roots whose directories are held open.
 const maxWorkspaces = 64
 
 // space is the workspace for a set of roots.
@@ -231,7 +233,7 @@ func (r *runner) Health(ctx context.Context, name string) (tool.Health, error) {
 	return tool.Health{Status: tool.Healthy}, nil
 }
 
-// Hook implements [tool.Hook]. A panic fails that hook and no other.
+// Hook implements [tool.Hook]. A panic fails that hook only.
 func (r *runner) Hook(ctx context.Context, in *tool.HookInput) (a *tool.HookAnswer, err error) {
 	if r.plugin.Hook == nil {
 		return nil, Errorf(tool.Unavailable, "Plugin %s serves no hooks. Remove the hook block that names it.", r.plugin.Name)
@@ -270,7 +272,7 @@ func (r *runner) Drain(ctx context.Context, grace time.Duration) (int, error) {
 	return r.cancelAll(errDrained), nil
 }
 
-// cancelAll ends the running calls and gives their handlers a moment to clean up.
+// cancelAll cancels the running calls and waits a moment for their handlers to clean up.
 func (r *runner) cancelAll(why error) int {
 	r.mu.Lock()
 	n := len(r.calls)

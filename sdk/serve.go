@@ -16,16 +16,15 @@ import (
 
 var errHostGone = errors.New("sdk: the host is gone")
 
-// Serve runs the plugin until the host ends it; call it first thing in main. It
-// does not return: the process exits, with status 1 when the plugin's own name, version or
-// configuration is not well defined. A tool that is not is refused by the host; the
-// others work.
+// Serve serves the plugin until the host ends it. Call it first in main. Serve does not return. The
+// process exits with status 1 if the plugin's own name, version or configuration is invalid, and
+// else with status 0. If the definition of a tool is invalid, the host refuses that tool alone.
 func Serve(p Plugin) {
 	stdout := claimStdout()
 	hardenProcess()
 	if os.Getenv("GOGC") == "" {
-		// The heap of most plugins is so small that collecting it at every doubling costs
-		// more than the memory is worth.
+		// The heap of most plugins is small. To collect it at every doubling costs more than the
+		// memory is worth.
 		debug.SetGCPercent(400)
 	}
 	if p.OneProcessor && os.Getenv("GOMAXPROCS") == "" {
@@ -33,22 +32,22 @@ func Serve(p Plugin) {
 	}
 	r, toolErr, err := newRunner(p)
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "plugin %q is not well defined: %v\n", p.Name, err)
+		fmt.Fprintf(os.Stderr, "plugin %q is invalid: %v\n", p.Name, err)
 		os.Exit(1)
 	}
 	if toolErr != nil {
-		fmt.Fprintf(os.Stderr, "plugin %s: the host will refuse a part: %v\n", p.Name, toolErr)
+		fmt.Fprintf(os.Stderr, "plugin %s: the host will refuse some tools: %v\n", p.Name, toolErr)
 	}
 	watchHost(r)
 	os.Stdout = stdout // for go-plugin's handshake line; it then replaces it
 	toolrpc.Serve(r)
-	runtime.KeepAlive(stdout) // else it is closed at some time when nobody refers to it any more
+	runtime.KeepAlive(stdout) // or its finalizer would close it
 	r.shutdown(errHostGone)
 	os.Exit(0)
 }
 
-// watchHost ends the plugin when the host is gone: end of file on the lifeline, or
-// SIGTERM, which the kernel sends when the host dies.
+// watchHost ends the plugin when the host is gone. It watches for the end of file on the lifeline,
+// and for SIGTERM, which the kernel sends when the host dies.
 func watchHost(r *runner) {
 	end := func() {
 		time.AfterFunc(3*time.Second, func() { os.Exit(1) })
@@ -74,7 +73,8 @@ func watchHost(r *runner) {
 	}()
 }
 
-// removeSocketDir removes what a host killed during the handshake could not.
+// removeSocketDir removes the directory that a host could not remove because it was killed during
+// the handshake.
 func removeSocketDir() {
 	if dir := os.Getenv(toolrpc.SocketDirEnv); dir != "" {
 		_ = os.RemoveAll(dir)

@@ -1,12 +1,12 @@
-// Package api serves a host over HTTP: calls as JSON, and MCP.
+// Package api implements the HTTP interface of a host: calls as JSON, and MCP. [Handler] returns it:
 //
 //	POST /v1/run     one request, as a line of batch: {"command": "read main.go"}
 //	POST /v1/batch   JSON Lines in and out; results are sent as calls end. ?ordered=1
 //	GET  /v1/tools   the tools. ?format= and ?single=1 as of the command tools
 //	GET  /v1/status  the configuration, the plugins and the sessions
-//	GET  /v1/stats   what became of calls, by tool, and what plugins use
+//	GET  /v1/stats   the outcomes of calls, by tool, and the resources that plugins use
 //	GET  /metrics    the same for Prometheus
-//	GET  /v1/asks    what calls of this interface wait to be told
+//	GET  /v1/asks    the asks that calls of this interface wait for
 //	POST /v1/asks/ID the answer: {"outcome": "accepted", "values": […]}
 //	     /mcp        MCP over HTTP
 //	GET  /healthz    "ok", without a token
@@ -31,21 +31,22 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// MaxBody bounds a request's body, in bytes; of a batch, one line.
+// MaxBody is the largest body of a request, in bytes. In a batch it is the longest line.
 const MaxBody = 16 << 20
 
-// Options of the interface.
+// Options configures the interface.
 type Options struct {
-	// Token is what clients show as "Authorization: Bearer TOKEN". Empty: they need none.
+	// Token is what clients must send as "Authorization: Bearer TOKEN". If it is empty they need none.
 	Token string
-	// Request is what all calls have in common; a call's own session wins.
+	// Request holds the defaults of all calls. A call's own session takes precedence.
 	Request host.Request
-	// MCP is mounted at /mcp; nil: there is none.
+	// MCP is mounted at /mcp, unless it is nil.
 	MCP http.Handler
-	// Hosts are the names, without a port, by which the server may be called. nil: those
-	// of this machine. It keeps a web page from reaching the server by a name of its own.
+	// Hosts are the names, without a port, under which clients may address the server. Nil means
+	// the names of this machine. The check keeps a web page from reaching the server under the
+	// page's own name.
 	Hosts []string
-	// AskTimeout is how long a call waits for an answer. 0: 10 minutes.
+	// AskTimeout is how long a call waits for an answer. Zero means 10 minutes.
 	AskTimeout time.Duration
 }
 
@@ -91,8 +92,8 @@ type server struct {
 	asks *asks
 }
 
-// named refuses requests by other names than the server's: they come from a web page that
-// has its name lead here.
+// named refuses requests for other names than the server's. They come from a web page whose name
+// resolves to this server.
 func (s *server) named(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := r.Host
@@ -124,7 +125,7 @@ func (s *server) authenticated(next http.Handler) http.Handler {
 	})
 }
 
-// run answers one request. A failed call is an answer, not a failure of the interface.
+// run answers one request. A failed call is answered with status 200, like a successful one.
 func (s *server) run(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
 	if err != nil {
@@ -132,7 +133,7 @@ func (s *server) run(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(s.requests(r).One(r.Context(), body)) //nolint:gosec // it is JSON, and said to be; a client that is gone has ended the call
+	_, _ = w.Write(s.requests(r).One(r.Context(), body)) //nolint:gosec // the content type is JSON; a client that is gone has ended the call
 }
 
 func (s *server) requests(r *http.Request) batch.Batch {
@@ -198,7 +199,7 @@ func (s *server) stats(w http.ResponseWriter, _ *http.Request) {
 	reply(w, http.StatusOK, s.host.Stats())
 }
 
-// refuse answers what is no call with an error in the form of a result's.
+// refuse answers an invalid request with an error in the form of a result.
 func refuse(w http.ResponseWriter, code int, kind tool.Kind, message string) {
 	reply(w, code, map[string]any{"success": false, "output": nil, "error": &tool.Error{Kind: kind, Message: message, Source: tool.SourceHost}})
 }

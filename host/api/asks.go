@@ -14,8 +14,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// asks is the front of calls over HTTP: what they ask waits in a queue for somebody who
-// looks into it.
+// asks is the front of calls over HTTP. It queues what they ask until a client answers.
 type asks struct {
 	patience time.Duration
 
@@ -23,7 +22,7 @@ type asks struct {
 	waiting []*asked
 }
 
-// asked is something that a call waits to be told.
+// asked is one ask that a call waits to be told.
 type asked struct {
 	ID string `json:"id"`
 	// Permission or Question, as the tool or the policy asks.
@@ -37,13 +36,13 @@ type asked struct {
 
 func newAsks(patience time.Duration) *asks { return &asks{patience: patience} }
 
-// Progress implements [host.Front]: the result is all that is sent.
+// Progress implements [host.Front]. It does nothing, because only the result is sent.
 func (*asks) Progress(string, map[string]any) {}
 
 // Output implements [host.Front].
 func (*asks) Output(tool.Stream, []byte) {}
 
-// maxAsks bounds the queue.
+// maxAsks is the length of the queue.
 const maxAsks = 1024
 
 // Ask implements [host.Front].
@@ -72,7 +71,7 @@ func (q *asks) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	}
 }
 
-// take removes an ask from the queue; nil: it is not there.
+// take removes an ask from the queue. It returns nil if there is no such ask.
 func (q *asks) take(id string) *asked {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package batch runs streams of requests: JSON Lines in, JSON Lines out.
+// Package batch implements streams of requests: JSON Lines in, JSON Lines out. [Batch.Run] runs one.
 package batch
 
 import (
@@ -27,16 +27,16 @@ type request struct {
 	Trace     string          `json:"traceparent"`
 }
 
-// Batch says how a stream is run.
+// Batch describes how a stream is run. Host is required.
 type Batch struct {
 	Host *host.Host
-	// Request is what all requests have in common.
+	// Request holds the defaults of all requests.
 	Request host.Request
-	// Front of the requests; nil: they have none.
+	// Front is the front of the requests. It may be nil.
 	Front host.Front
-	// Ordered: the results come in the order of the requests, not as they end.
+	// Ordered returns the results in the order of the requests instead of the order of their ends.
 	Ordered bool
-	// MaxLine bounds one request line, in bytes. 0: 64 MiB.
+	// MaxLine is the length of the longest request line, in bytes. Zero means 64 MiB.
 	MaxLine int
 }
 
@@ -50,14 +50,16 @@ type batch struct {
 
 const defaultMaxLine = 64 << 20
 
-// maxInFlight bounds the requests that were read and not yet answered.
+// maxInFlight is the number of requests that may be read and not yet answered.
 const maxInFlight = 1024
 
-// Run answers the requests of in on out, each line as one write: {"id","command"} or
-// {"id","name","arguments"}, with an optional "workspace", "session" and "traceparent". A call starts as
-// soon as its line is read, and at most 1024 wait for their answer. A line that is no request is answered with
-// an error. It returns when in is at its end and all is answered, when out cannot be written
-// to, which stops what runs, or when ctx ends.
+// Run answers the requests of in on out, each by one call of Write. A request is
+// {"id","command"} or {"id","name","arguments"}, with an optional "workspace", "session" and
+// "traceparent". A call starts as soon as its line is read, and at most 1024 calls are in flight.
+// The answer to an invalid line is an error.
+//
+// Run returns when it has answered all requests of in, when writing to out fails, which cancels
+// the running calls, or when ctx ends.
 func (p Batch) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 	if p.MaxLine <= 0 {
 		p.MaxLine = defaultMaxLine
@@ -66,7 +68,7 @@ func (p Batch) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 	return b.run(ctx, in)
 }
 
-// One answers a single request, which is one JSON object, with a result line.
+// One answers a single request, which is one JSON object. It returns the result line.
 func (p Batch) One(ctx context.Context, request []byte) []byte {
 	b := &batch{Batch: p}
 	return b.begin(1, request, false)(ctx)
@@ -101,7 +103,7 @@ func (b *batch) run(ctx context.Context, in io.Reader) error {
 					<-turn
 				}
 				if b.write(text) != nil {
-					cancel() // nobody reads: stop what runs
+					cancel() // nobody reads the results
 				}
 			})
 		}
@@ -120,8 +122,8 @@ func (b *batch) run(ctx context.Context, in io.Reader) error {
 	return ctx.Err()
 }
 
-// begin takes a line up to its place in the session's line, and gives what carries
-// it out and makes its result line.
+// begin resolves and queues the n-th request without blocking. The function that it returns runs
+// the request and returns the result line.
 func (b *batch) begin(n int, line []byte, tooLong bool) func(ctx context.Context) []byte {
 	var r request
 	fail := func(format string, a ...any) func(context.Context) []byte {
@@ -129,13 +131,13 @@ func (b *batch) begin(n int, line []byte, tooLong bool) func(ctx context.Context
 		return func(context.Context) []byte { return resultLine(r.ID, res) }
 	}
 	if tooLong {
-		return fail("it is longer than %d bytes. Write long content to a file and name the file.", b.MaxLine)
+		return fail("the request is longer than %d bytes. Write long content to a file and name the file.", b.MaxLine)
 	}
 	if err := json.Unmarshal(line, &r); err != nil {
-		return fail("it is not a request: %v. Send one JSON object a line: {\"id\":1,\"command\":\"…\"}.", err)
+		return fail("the request is invalid: %v. Send one JSON object per line: {\"id\":1,\"command\":\"…\"}.", err)
 	}
 	if r.Command == nil && r.Name == "" || r.Command != nil && r.Name != "" {
-		return fail("a request has either a command or a name with arguments.")
+		return fail("the request needs either a command or a name with arguments.")
 	}
 	req := b.Request
 	req.Name, req.Arguments, req.Workspace = r.Name, r.Arguments, cmp.Or(r.Workspace, req.Workspace)

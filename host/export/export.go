@@ -1,4 +1,5 @@
-// Package export gives the tools in the forms that models' APIs and prompts want.
+// Package export implements the forms of tool definitions that the APIs and prompts of models use.
+// [Functions] returns the tools of a host as functions, and [Write] writes them in a [Format].
 package export
 
 import (
@@ -12,7 +13,7 @@ import (
 	"toolhost.dev/host"
 )
 
-// Format is one of the forms.
+// Format is a form of tool definitions.
 type Format string
 
 // The formats. All but XML are one JSON value.
@@ -27,26 +28,26 @@ const (
 	Gemini Format = "gemini"
 	// XML is a system prompt for a model without function calls; see [Prompt].
 	XML Format = "xml"
-	// JSONPrompt is the same with calls in JSON.
+	// JSONPrompt is the same prompt with calls in JSON.
 	JSONPrompt Format = "json-prompt"
 )
 
-// Formats are all of them.
+// Formats holds all formats.
 var Formats = []Format{Anthropic, OpenAI, OpenAIResponses, Gemini, XML, JSONPrompt}
 
-// Function is a tool as a model sees it.
+// Function is a tool as a model sees it: a function to call.
 type Function struct {
 	// Name is valid in every API: at most 40 of the characters a-z, 0-9, '_' and '-'.
 	Name string
-	// Tool is the full name of the tool that a call of it is for.
+	// Tool is the full name of the tool that the function calls. It is empty for [Single].
 	Tool        string
 	Description string
 	// Schema is the JSON Schema of the arguments, of type object.
 	Schema json.RawMessage
 }
 
-// Functions returns the enabled tools, one function each. The schemas have nothing that is
-// for the host alone.
+// Functions returns the enabled tools, one function each. The schemas lack the keywords that are
+// only for the host.
 func Functions(tools []host.Tool) ([]Function, error) {
 	var out []Function
 	var errs []error
@@ -64,10 +65,10 @@ func Functions(tools []host.Tool) ([]Function, error) {
 	return out, errors.Join(errs...)
 }
 
-// SingleName is the name of the function that stands for all tools.
+// SingleName is the name of the function that [Single] returns.
 const SingleName = "bash"
 
-// Single returns one function that takes a command string, and leads to every tool.
+// Single returns one function that stands for all tools: its argument is a command string.
 func Single(tools []host.Tool) Function {
 	return Function{
 		Name: SingleName, Description: singleDescription(tools),
@@ -94,7 +95,7 @@ func singleDescription(tools []host.Tool) string {
 	return text + " Anything else is bash: pipelines, redirects, git, build tools; directory and variables last. `help` lists all tools, `NAME --help` tells everything about one. Prefer read, edit and grep to cat, sed and grep in the shell: an edit is refused unless the file was read."
 }
 
-// Write writes functions in a format.
+// Write writes the functions in a format to w.
 func Write(w io.Writer, format Format, functions []Function) error {
 	switch format {
 	case XML, JSONPrompt:

@@ -26,8 +26,8 @@ const jsonIntro = `You can call tools. To call one or several, write one JSON ob
 {"tool_calls":[{"name":"TOOL","arguments":{"PARAMETER":"value"}}]}
 `
 
-// Prompt is the part of a system prompt that tells a model of the tools and of how to call
-// them, in XML or in JSON.
+// Prompt returns the part of a system prompt that describes the tools and how to call them, in XML
+// or in JSON.
 func Prompt(format Format, functions []Function) (string, error) {
 	var out strings.Builder
 	if format == JSONPrompt {

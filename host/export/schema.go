@@ -11,7 +11,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// plain is a schema without the keywords that are for the host.
+// plain returns a schema without the keywords that are for the host.
 func plain(raw json.RawMessage) (json.RawMessage, error) {
 	s, err := parse(raw)
 	if err != nil {
@@ -21,8 +21,8 @@ func plain(raw json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(s)
 }
 
-// parse reads a schema and keeps the order in which its properties are written: it is the
-// order of positional arguments, and that of importance.
+// parse reads a schema and keeps the order of its properties. It is the order of positional
+// arguments and of importance.
 func parse(raw json.RawMessage) (*jsonschema.Schema, error) {
 	s := new(jsonschema.Schema)
 	if err := json.Unmarshal(raw, s); err != nil {
@@ -112,7 +112,7 @@ func walk(s *jsonschema.Schema, f func(*jsonschema.Schema)) {
 	}
 }
 
-// children are the schemas in a schema that are looked into.
+// children returns the subschemas of a schema that are converted.
 func children(s *jsonschema.Schema) []*jsonschema.Schema {
 	out := slices.Concat(s.AnyOf, s.OneOf, s.AllOf)
 	for _, sub := range s.Properties {
@@ -127,9 +127,9 @@ func children(s *jsonschema.Schema) []*jsonschema.Schema {
 	return out
 }
 
-// strict makes a schema one that OpenAI can hold a model to: every object is closed and
-// needs all its properties, and what was optional may be null, which the host takes for
-// not given. ok is false when the schema says something that this form cannot.
+// strict converts a schema to the form that OpenAI enforces: every object is closed and requires
+// all its properties. Optional properties may be null, which the host treats as not given. strict
+// reports false if the form cannot express the schema.
 func strict(raw json.RawMessage) (out json.RawMessage, ok bool) {
 	s, err := parse(raw)
 	if err != nil {
@@ -166,7 +166,7 @@ func strict(raw json.RawMessage) (out json.RawMessage, ok bool) {
 	return out, err == nil
 }
 
-// canBeStrict reports whether one schema, those in it aside, has a strict form.
+// canBeStrict reports whether a schema has a strict form, apart from its subschemas.
 func canBeStrict(s *jsonschema.Schema) bool {
 	switch {
 	case len(s.AllOf) > 0 || len(s.OneOf) > 0 || s.Not != nil || s.If != nil || s.Then != nil || s.Else != nil,
@@ -187,7 +187,7 @@ func isFalse(s *jsonschema.Schema) bool {
 	return err == nil && string(b) == "false"
 }
 
-// nullable allows null, too.
+// nullable makes a schema allow null, too.
 func nullable(s *jsonschema.Schema) {
 	switch {
 	case len(s.Enum) > 0:

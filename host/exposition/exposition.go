@@ -1,4 +1,5 @@
-// Package exposition shows what a host has counted and measured to Prometheus.
+// Package exposition implements the metrics of a host for Prometheus. [Handler] serves them, and
+// [Collector] adds them to an embedder's registry.
 package exposition
 
 import (
@@ -11,19 +12,20 @@ import (
 	"toolhost.dev/host"
 )
 
-// Handler answers in Prometheus' text format, or in OpenMetrics' for who asks for that: what [Collector] has,
-// and what the host's own process uses. It has a registry of its own, and needs no token.
+// Handler returns a handler that serves the metrics of [Collector] and of the host's own process, in
+// the text format of Prometheus, or of OpenMetrics on request. It has its own registry and checks no
+// token.
 func Handler(h *host.Host) http.Handler {
 	r := prometheus.NewRegistry()
 	r.MustRegister(Collector(h), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
 }
 
-// maxScrapes bounds the answers that are made at once: each looks at the processes.
+// maxScrapes is the number of concurrent answers. Each one reads the state of the processes.
 const maxScrapes = 4
 
-// Collector returns a host's metrics to a registry of an embedder. Their labels are tool, plugin and outcome: a call's
-// is "success" or the kind of its error.
+// Collector returns a host's metrics for a registry of the embedder. Their labels are tool, plugin
+// and outcome. The outcome of a call is "success" or the kind of its error.
 func Collector(h *host.Host) prometheus.Collector { return collector{h} }
 
 type collector struct{ host *host.Host }

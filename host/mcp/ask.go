@@ -13,8 +13,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Ask implements [host.Front]: the client asks its user. One that cannot, or a user who
-// dismisses the question, is never an answer.
+// Ask implements [host.Front]. The client asks its user. If the client cannot ask, or the user
+// dismisses the question, there is no answer.
 func (f *front) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	f.mu.Lock()
 	r := f.run
@@ -41,7 +41,7 @@ func (f *front) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	}
 }
 
-// form is an ask in the flat shape that clients can show.
+// form returns an ask in the flat shape that clients can show.
 func form(ask tool.Ask) *mcp.ElicitParams {
 	if p := ask.Permission; p != nil {
 		text := p.Title
@@ -73,7 +73,7 @@ func object(name string, field map[string]any) map[string]any {
 	return map[string]any{"type": "object", "properties": map[string]any{name: field}, "required": []string{name}}
 }
 
-// permission is what was filled in, and for how long it holds.
+// permission returns the answer to a permission request, and how long it is valid.
 func permission(content map[string]any) tool.Answer {
 	scope, _ := content["for"].(string)
 	if allow, ok := content["allow"].(bool); ok && allow {
@@ -85,7 +85,7 @@ func permission(content map[string]any) tool.Answer {
 	return tool.Answer{Outcome: tool.Declined, Values: []string{scope}, Message: "the user declined"}
 }
 
-// answer is what came back.
+// answer converts the client's answer.
 func answer(ask tool.Ask, res *mcp.ElicitResult, err error) (tool.Answer, error) {
 	switch {
 	case errors.Is(err, errTimeout):

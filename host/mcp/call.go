@@ -14,7 +14,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// handler carries out the calls of one function.
+// handler returns the handler of the calls of one function.
 func (s *Server) handler(f export.Function) mcp.ToolHandler {
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		if req.Params.RequestState != "" {
@@ -28,7 +28,7 @@ func (s *Server) handler(f export.Function) mcp.ToolHandler {
 		if bad != nil {
 			return toResult(tool.Failed(bad)), nil
 		}
-		// The place in the session's line is taken here, in the order of the requests.
+		// Begin queues the call here, so that calls of a session keep the order of the requests.
 		front := &front{patience: s.opts.AskTimeout}
 		pending := s.host.Begin(call, front)
 		return s.parked.wait(ctx, s.parked.begin(ctx, req, func(r *run) *mcp.CallToolResult {
@@ -40,7 +40,7 @@ func (s *Server) handler(f export.Function) mcp.ToolHandler {
 	}
 }
 
-// request makes the host's request of a client's.
+// request converts a client's request to the host's.
 func (s *Server) request(f export.Function, req *mcp.CallToolRequest) (host.Request, *tool.Error) {
 	call := host.Request{Session: s.sessionOf(req)}
 	if extra := req.GetExtra(); extra != nil {
@@ -52,7 +52,7 @@ func (s *Server) request(f export.Function, req *mcp.CallToolRequest) (host.Requ
 	}
 	var args struct{ Command *string }
 	if err := json.Unmarshal(req.Params.Arguments, &args); err != nil || args.Command == nil {
-		return call, tool.Errorf(tool.InvalidArguments, `The arguments have no command. Give {"command": "read main.go"}, say.`).From(tool.SourceHost)
+		return call, tool.Errorf(tool.InvalidArguments, `The arguments have no command. Give one, such as {"command": "read main.go"}.`).From(tool.SourceHost)
 	}
 	call.Command = *args.Command
 	return call, nil
@@ -66,13 +66,13 @@ func (s *Server) sessionOf(req *mcp.CallToolRequest) string {
 	return s.session
 }
 
-// front is what a call shows and asks while it runs.
+// front sends a client what its call reports and asks while it runs.
 type front struct {
 	patience time.Duration
 
 	mu    sync.Mutex
 	run   *run
-	count float64   // progress so far; it must rise
+	count float64   // of the last notification; it must increase
 	last  time.Time // of the last notification
 	ended bool
 }
@@ -84,14 +84,14 @@ func (f *front) begin(r *run) {
 }
 
 const (
-	// progressPause is between two notifications of what a command prints.
+	// progressPause is the time between two notifications of what a command prints.
 	progressPause = 200 * time.Millisecond
-	// resultPause is between the last notification and the result: some clients lose one
-	// that comes together with it.
+	// resultPause is the time between the last notification and the result. Some clients lose a
+	// notification that arrives together with the result.
 	resultPause = time.Millisecond
 )
 
-// end waits until the result may follow.
+// end stops notifications and waits until the result may follow.
 func (f *front) end() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -104,8 +104,8 @@ func (f *front) end() {
 // Progress implements [host.Front].
 func (f *front) Progress(title string, metadata map[string]any) { f.notify(title, metadata, 0) }
 
-// Output implements [host.Front]. The last line of what is printed is the progress; the
-// result has all of it.
+// Output implements [host.Front]. It reports the last line of the output as progress. The result
+// contains all of it.
 func (f *front) Output(_ tool.Stream, chunk []byte) {
 	text := strings.TrimRight(strings.ToValidUTF8(string(chunk[max(0, len(chunk)-4096):]), "\uFFFD"), "\r\n")
 	line := text[strings.LastIndexAny(text, "\r\n")+1:]
@@ -114,7 +114,8 @@ func (f *front) Output(_ tool.Stream, chunk []byte) {
 	}
 }
 
-// notify tells the client, if it wants to be told, but not sooner than pause after the last time.
+// notify sends a progress notification if the client asked for them. It sends none within pause of
+// the last one.
 func (f *front) notify(message string, metadata map[string]any, pause time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -130,11 +131,12 @@ func (f *front) notify(message string, metadata map[string]any, pause time.Durat
 	if len(metadata) > 0 {
 		p.Meta = mcp.Meta{metaPrefix + "metadata": metadata}
 	}
-	_ = req.Session.NotifyProgress(ctx, p) // a client that is gone is found by its call
+	_ = req.Session.NotifyProgress(ctx, p) // a client that is gone is noticed by its call
 	f.last = time.Now()
 }
 
-// clean takes out what could change a terminal: a command or a plugin wrote it.
+// clean removes the characters that could control a terminal, because the text is from a command or
+// a plugin.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < 0x20 && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 {

@@ -7,11 +7,11 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// sessionTimeout is how long a client with a session may be silent.
+// sessionTimeout is how long a client with a session may send nothing.
 const sessionTimeout = 30 * time.Minute
 
-// Handler serves clients over HTTP, of both eras. Authentication, the checks of Host and
-// Origin, and the bound of a request's size are for who mounts it.
+// Handler returns a handler that serves clients of both eras over HTTP. Whoever mounts it must
+// authenticate clients, check Host and Origin, and limit the size of requests.
 func (s *Server) Handler() http.Handler {
 	get := func(*http.Request) *mcp.Server { return s.mcp }
 	sessions := mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{Logger: s.opts.Log, SessionTimeout: sessionTimeout, MaxRequestBodyBytes: -1})

@@ -12,11 +12,11 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// stateless is the first revision of the protocol in which a server must not ask a client
-// in the midst of a call: it answers with what it wants to know, and the client calls again.
+// stateless is the first revision of the protocol in which a server must not send a request to a
+// client during a call. Instead, the server answers with its question and the client calls again.
 const stateless = "2026-07-28"
 
-// maxParked bounds the calls that wait for a client to come back.
+// maxParked is the number of calls that may wait for an answer from their client.
 const maxParked = 256
 
 var (
@@ -38,11 +38,12 @@ func newParkedCalls(patience time.Duration) *parkedCalls {
 	return &parkedCalls{patience: patience, byState: make(map[string]*waiting)}
 }
 
-// run is a call that runs, whichever request of its client waits for it.
+// run is a running call. Over time, several requests of its client may wait for it.
 type run struct {
 	ctx  context.Context
 	stop context.CancelCauseFunc
-	// bound is what the call is about: nobody goes on with it by asking for something else.
+	// bound identifies the call's function, arguments and client, so that no other request can
+	// continue it.
 	bound [sha256.Size]byte
 	asks  chan *question
 	done  chan struct{}
@@ -50,17 +51,17 @@ type run struct {
 	result *mcp.CallToolResult
 
 	mu  sync.Mutex
-	now *mcp.CallToolRequest // the request that waits for it; nil: none does
-	ctl context.Context      // that request's
+	now *mcp.CallToolRequest // the request that waits for the call, or nil
+	ctl context.Context      // the context of that request
 }
 
-// question is something that a call wants to know.
+// question is a question of a call to its client.
 type question struct {
 	params *mcp.ElicitParams
 	answer chan *mcp.ElicitResult
 }
 
-// attached returns the request that waits for the call; nil: none does.
+// attached returns the request that waits for the call, or nil.
 func (r *run) attached() (context.Context, *mcp.CallToolRequest) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -79,7 +80,7 @@ func (r *run) detach() {
 	r.ctl, r.now = nil, nil
 }
 
-// ask has the client ask its user.
+// ask makes the client ask its user.
 func (r *run) ask(p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 	ctx, req := r.attached()
 	if req == nil {
@@ -107,7 +108,7 @@ func (r *run) ask(p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 
 // begin starts a call.
 func (l *parkedCalls) begin(ctx context.Context, req *mcp.CallToolRequest, call func(*run) *mcp.CallToolResult) *run {
-	// A client without connections comes back with another request: the call outlives this one.
+	// A client without connections continues by another request, so the call outlives this one.
 	own, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	r := &run{ctx: own, stop: stop, bound: about(req), asks: make(chan *question), done: make(chan struct{})}
 	r.attach(ctx, req)
@@ -118,7 +119,7 @@ func (l *parkedCalls) begin(ctx context.Context, req *mcp.CallToolRequest, call 
 	return r
 }
 
-// about is what a request is about, and whose it is.
+// about identifies the function, the arguments and the client of a request.
 func about(req *mcp.CallToolRequest) [sha256.Size]byte {
 	h := sha256.New()
 	user := ""
@@ -132,7 +133,7 @@ func about(req *mcp.CallToolRequest) [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// wait waits for the end of a call, or for something it wants to know.
+// wait waits for the end of a call, or for its next question.
 func (l *parkedCalls) wait(ctx context.Context, r *run) (*mcp.CallToolResult, error) {
 	select {
 	case <-r.done:
@@ -147,24 +148,24 @@ func (l *parkedCalls) wait(ctx context.Context, r *run) (*mcp.CallToolResult, er
 			return r.result, nil
 		}
 		return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{answerKey: q.params}, RequestState: state}, nil
-	case <-ctx.Done(): // the client canceled the call, or went away
+	case <-ctx.Done(): // the client canceled the call or is gone
 		r.stop(context.Cause(ctx))
 		<-r.done
 		return r.result, nil
 	}
 }
 
-// answerKey names the only thing that is asked at a time.
+// answerKey is the key of the question. A call asks one question at a time.
 const answerKey = "answer"
 
-// waiting is a call that waits for its client, with what it wants to know.
+// waiting is a parked call with its question.
 type waiting struct {
 	*run
 	question *question
 	timer    *time.Timer
 }
 
-// park keeps a call until its client comes back.
+// park keeps a call until its client answers.
 func (l *parkedCalls) park(r *run, q *question) (state string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -183,7 +184,7 @@ func (l *parkedCalls) park(r *run, q *question) (state string, err error) {
 	return state, nil
 }
 
-// take returns the call that waits under a state, which is good for once; nil: none does.
+// take removes and returns the call that is parked under a state, or nil.
 func (l *parkedCalls) take(state string) *waiting {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -192,8 +193,8 @@ func (l *parkedCalls) take(state string) *waiting {
 	return w
 }
 
-// resume goes on with a parked call. The error is for the client: its state is of no call,
-// or of another one.
+// resume continues a parked call with the client's answer. It returns an error for the client if the
+// state belongs to no call or to another one.
 func (l *parkedCalls) resume(ctx context.Context, req *mcp.CallToolRequest) (*run, error) {
 	w := l.take(req.Params.RequestState)
 	if w == nil || w.bound != about(req) {
@@ -212,7 +213,7 @@ func (l *parkedCalls) resume(ctx context.Context, req *mcp.CallToolRequest) (*ru
 	return w.run, nil
 }
 
-// close ends the calls that are parked, and parks no more.
+// close ends the parked calls and lets no further call park.
 func (l *parkedCalls) close() {
 	l.mu.Lock()
 	parked := l.byState

@@ -13,15 +13,15 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// metaPrefix begins the names of what toolhost adds to a result.
+// metaPrefix is the prefix of the metadata that toolhost adds to a result.
 const metaPrefix = "toolhost.dev/"
 
-// maxInline is the size in bytes up to which a file that is no image goes into the result;
-// clients show one to the model as base64.
+// maxInline is the size in bytes of the largest file, other than an image, that is embedded in a
+// result. Clients show such a file to the model as base64.
 const maxInline = 64 << 10
 
-// toResult is a result as a client gets it. The text is all that the model needs; the
-// structured data is left out, because clients show it to the model instead.
+// toResult converts a result for a client. The text is all that the model needs. toResult omits the
+// structured data, because clients would show it to the model in place of the text.
 func toResult(res *tool.Result) *mcp.CallToolResult {
 	out := &mcp.CallToolResult{IsError: !res.Success(), Meta: mcp.Meta{}}
 	meta := map[string]any{
@@ -60,8 +60,8 @@ func toResult(res *tool.Result) *mcp.CallToolResult {
 	return out
 }
 
-// content is an attachment: an image for the model to see; a small file in full; of any
-// other where it is, in the text too, since some clients drop the link.
+// content converts an attachment: an image for the model to see, a small file in full, and for any
+// other file a link. The note repeats the link for the text, since some clients drop links.
 func content(a tool.Attachment, i int) (mcp.Content, string) {
 	if strings.HasPrefix(a.MediaType, "image/") && len(a.Content) > 0 {
 		return &mcp.ImageContent{Data: a.Content, MIMEType: a.MediaType}, ""

@@ -1,7 +1,9 @@
-// Package mcp is toolhost as an MCP server: every enabled tool is a tool of the server, or
-// one tool, bash, leads to all of them. Clients of both eras of the protocol are served,
-// those with sessions (2025-11-25 and before) and those without (2026-07-28 on), over
-// standard input and output or over HTTP.
+// Package mcp implements an MCP server for the tools of a host. [New] makes a [Server], which
+// serves clients over a pair of streams ([Server.Serve]) or over HTTP ([Server.Handler]).
+//
+// Every enabled tool of the host is a tool of the server, or one tool, bash, stands for all of
+// them. The server speaks both eras of the protocol: with sessions (2025-11-25 and before) and
+// without (from 2026-07-28 on).
 //
 //	s, err := mcp.New(h, mcp.Options{})
 //	if err != nil { … }
@@ -25,29 +27,29 @@ import (
 	"toolhost.dev/host/export"
 )
 
-// Options of a server; the zero value works.
+// Options configures a server. The zero value works.
 type Options struct {
-	// Single offers one tool, bash, whose command string leads to every tool.
+	// Single offers one tool, bash, whose command string calls every tool.
 	Single bool
-	// Tools are the full names of those that are offered; nil: all that are enabled.
+	// Tools are the full names of the tools to offer. Nil means all enabled tools.
 	Tools []string
-	// Session is the session of all clients. Empty: each connection has its own, and clients
-	// of the protocol without connections share one for the life of the server.
+	// Session is the session of all clients. If it is empty each connection has its own session,
+	// and clients of the protocol without connections share one while the server lives.
 	Session string
-	// AskTimeout is how long a call waits for the answer to something it asks. 0: 10 minutes.
+	// AskTimeout is how long a call waits for an answer. Zero means 10 minutes.
 	AskTimeout time.Duration
-	// Log is told what clients do wrong. nil: nothing is.
+	// Log receives the mistakes of clients. If it is nil they are not logged.
 	Log *slog.Logger
 }
 
-// Server offers a host's tools. It is safe for concurrent use. The host stays the
-// caller's, to be closed after the server.
+// Server offers a host's tools. It is safe for concurrent use. The caller closes the host, after
+// the server.
 type Server struct {
 	host   *host.Host
 	opts   Options
 	mcp    *mcp.Server
 	parked *parkedCalls
-	// session is that of clients which have none of their own.
+	// session is the session of clients that have none of their own.
 	session string
 
 	mu      sync.Mutex
@@ -56,8 +58,8 @@ type Server struct {
 	unfollow func()
 }
 
-// New makes a server for a host's tools. When they change, the clients are told. An error
-// says which tools are not offered and why; the server serves the others.
+// New returns a server for a host's tools. It notifies the clients when the tools change. The error
+// names the tools that cannot be offered; the server is usable and serves the others.
 func New(h *host.Host, opts Options) (*Server, error) {
 	if opts.AskTimeout <= 0 {
 		opts.AskTimeout = 10 * time.Minute
@@ -84,7 +86,7 @@ func (s *Server) follow() {
 	cancel := s.host.Subscribe(func(host.Update) {
 		select {
 		case changed <- struct{}{}:
-		default: // it is about to look
+		default: // a refresh is pending already
 		}
 	})
 	done := make(chan struct{})
@@ -106,8 +108,8 @@ func (s *Server) follow() {
 	}()
 }
 
-// onlyTools refuses the methods of what the server does not say that it has; the SDK
-// would answer them with empty lists.
+// onlyTools refuses the methods of capabilities that the server does not announce. The SDK would
+// answer them with empty lists.
 func onlyTools(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		for _, feature := range []string{"prompts/", "resources/", "completion/", "logging/"} {
@@ -121,8 +123,7 @@ func onlyTools(next mcp.MethodHandler) mcp.MethodHandler {
 
 func newSession() string { return "mcp:" + rand.Text() }
 
-// refresh offers the host's tools as they are now, and tells the clients when that is
-// another list than before.
+// refresh offers the host's current tools, and notifies the clients if the list has changed.
 func (s *Server) refresh() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

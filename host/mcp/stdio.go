@@ -28,8 +28,8 @@ const (
 	maxDepth = 500      // levels of a message for the SDK, which ends a session at 1000
 )
 
-// Serve serves one client over a pair of streams until it closes its side or parent ends. in
-// and out are closed then.
+// Serve serves one client over a pair of streams until the client closes its side or parent ends.
+// It closes in and out.
 func (s *Server) Serve(parent context.Context, in io.ReadCloser, out io.WriteCloser) error {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
@@ -55,10 +55,10 @@ func (s *Server) Serve(parent context.Context, in io.ReadCloser, out io.WriteClo
 	return err
 }
 
-// stream are the streams of a client, as the SDK reads and writes them. Calls of tools do not
-// get there, for clients with sessions: they are nearly all that such a client says, and
-// the SDK takes several times as long for the lines of a short call as the call does. What
-// would end the SDK's session (a line that is no JSON, or too large) is answered here, too.
+// stream is the connection of a client, as the SDK reads and writes it. For clients with sessions it
+// handles calls of tools itself: these are most of a client's messages, and the SDK takes several
+// times as long for a short call as the call itself. It also answers what would end the SDK's
+// session: a line that is not JSON or too long.
 type stream struct {
 	server *Server
 	//nolint:containedctx // that of Serve, which the reader cannot be given otherwise
@@ -78,12 +78,12 @@ type stream struct {
 	running map[string]context.CancelCauseFunc // by the request's id
 }
 
-// Read returns the SDK what is for it.
+// Read returns the messages that are for the SDK.
 func (l *stream) Read(p []byte) (int, error) {
 	for len(l.rest) == 0 {
 		line, err := l.line()
 		if err != nil {
-			l.cancel(err) // nobody is there to be answered
+			l.cancel(err) // no client is left to answer
 			return 0, err
 		}
 		if l.take(line) {
@@ -96,7 +96,7 @@ func (l *stream) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Write writes a whole message of the SDK's.
+// Write writes a whole message of the SDK.
 func (l *stream) Write(p []byte) (int, error) {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -127,7 +127,7 @@ func (l *stream) line() ([]byte, error) {
 	}
 }
 
-// request is a message as far as it is looked at here.
+// request holds the parts of a message that stream examines.
 type request struct {
 	JSONRPC string          `json:"jsonrpc"`
 	ID      json.RawMessage `json:"id"`
@@ -136,7 +136,7 @@ type request struct {
 		Name      string          `json:"name"`
 		Arguments json.RawMessage `json:"arguments"`
 		Meta      mcp.Meta        `json:"_meta"`
-		// What belongs to a call that goes on, or to a later revision.
+		// These belong to the continuation of a call, or to a later revision.
 		RequestState   json.RawMessage `json:"requestState"`
 		InputResponses json.RawMessage `json:"inputResponses"`
 		Task           json.RawMessage `json:"task"`
@@ -150,7 +150,7 @@ var (
 	methodCancel = []byte(`"notifications/cancelled"`)
 )
 
-// take looks at a line. It reports whether the line is for the SDK.
+// take handles a line, unless it is for the SDK. Then it returns true.
 func (l *stream) take(line []byte) bool {
 	if len(line) == 0 {
 		return false
@@ -163,7 +163,7 @@ func (l *stream) take(line []byte) bool {
 	}
 	switch {
 	case depth(line) > maxDepth:
-		l.refuse(line, jsonrpc.CodeInvalidParams, fmt.Sprintf("The message is nested more than %d levels deep and was dropped. Send it flatter.", maxDepth))
+		l.refuse(line, jsonrpc.CodeInvalidParams, fmt.Sprintf("The message is nested more than %d levels deep and was dropped. Send less nested arguments.", maxDepth))
 	case !json.Valid(line):
 		l.refuse(nil, jsonrpc.CodeParseError, "The line is not JSON. Each message is one line of JSON.")
 	default:
@@ -172,7 +172,7 @@ func (l *stream) take(line []byte) bool {
 	return false
 }
 
-// depth is how deeply JSON is nested.
+// depth returns how deeply JSON is nested.
 func depth(line []byte) int {
 	most := 0
 	scan(line, func(_, now int) bool {
@@ -182,8 +182,8 @@ func depth(line []byte) int {
 	return most
 }
 
-// scan goes through JSON that may be cut off or too deep for the decoder, and calls at for
-// each byte that is not in a string, and for the quote at a string's beginning, until that gives false.
+// scan walks through JSON that may be cut off, or nested too deeply for the decoder. It calls at for
+// each byte outside of strings and for the quote that begins a string, until at returns false.
 func scan(line []byte, at func(i, depth int) bool) {
 	now, quoted := 0, false
 	for i := 0; i < len(line); i++ {
@@ -210,7 +210,7 @@ func scan(line []byte, at func(i, depth int) bool) {
 
 var idKey = regexp.MustCompile(`^"id"\s*:\s*("[^"\\]{0,200}"|-?[0-9]{1,20})\s*[,}]`)
 
-// idOf returns the id of a request that could not be read; "null" if it cannot be told.
+// idOf returns the id of a request that could not be read, or "null" if it cannot be found.
 func idOf(line []byte) []byte {
 	id := []byte("null")
 	scan(line, func(i, depth int) bool {
@@ -225,7 +225,7 @@ func idOf(line []byte) []byte {
 	return id
 }
 
-// call begins a call of a tool. It reports false for what the SDK is to see to.
+// call begins a call of a tool. It reports false for a request that the SDK has to handle.
 func (l *stream) call(r *request) bool {
 	session := l.session.Load()
 	if r.Method != "tools/call" || r.JSONRPC != "2.0" || session == nil || r.Params.RequestState != nil || r.Params.InputResponses != nil || r.Params.Task != nil {
@@ -251,7 +251,7 @@ func (l *stream) call(r *request) bool {
 	front := &front{patience: l.server.opts.AskTimeout}
 	var pending *host.Pending
 	if bad == nil {
-		pending = l.server.host.Begin(call, front) // its place in the session's line is here
+		pending = l.server.host.Begin(call, front) // queues the call, in the order of the requests
 	}
 	l.calls.Go(func() {
 		var res *mcp.CallToolResult
@@ -268,14 +268,14 @@ func (l *stream) call(r *request) bool {
 		canceled := ctx.Err() != nil
 		l.remove(string(r.ID))
 		cancel(nil)
-		if !canceled { // else nobody waits for it
+		if !canceled { // or nobody waits for the response
 			l.writeResponse(r.ID, res)
 		}
 	})
 	return true
 }
 
-// canceled ends a call that the client does not want any more.
+// canceled cancels a running call on request of the client.
 func (l *stream) canceled(r *request) bool {
 	if r.Method != "notifications/cancelled" {
 		return false
@@ -306,11 +306,11 @@ func (l *stream) remove(id string) {
 	delete(l.running, id)
 }
 
-// refuse answers a line that could not be read.
+// refuse answers a line that cannot be handled with an error.
 func (l *stream) refuse(line []byte, code int, message string) {
 	l.server.opts.Log.Warn("a message of the client is refused", "why", message)
 	b, _ := json.Marshal(message)
-	_, _ = l.Write(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`+"\n", idOf(line), code, b)) // a client that is gone is found by its input
+	_, _ = l.Write(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`+"\n", idOf(line), code, b)) // a client that is gone is noticed by its input
 }
 
 // function returns the function that is offered under a name.

@@ -70,7 +70,7 @@ func New(opts Options) (*Made, error) {
 		// A script is not one file: it needs the runtime beside it, and the libraries of Python.
 		m.Needs = Needs{Read: append([]string{"."}, pythonPaths()...), Env: []string{"PYTHONPATH", "LD_LIBRARY_PATH"}}
 	default:
-		return nil, fmt.Errorf("there is no scaffold for the language %q: use go or python; docs/protocol.md says what plugins in others must do", opts.Lang)
+		return nil, fmt.Errorf("unknown language %q: use go or python; docs/protocol.md describes plugins in other languages", opts.Lang)
 	}
 	// A tool's name is also a function's, to models that allow neither dots nor dashes.
 	replace := strings.NewReplacer("__NAME__", opts.Name, "__TOOL__", strings.NewReplacer("-", "_", ".", "_").Replace(opts.Name))

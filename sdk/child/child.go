@@ -1,5 +1,5 @@
-// Package child runs programs for a plugin, each with all that it starts: they end
-// together, and with the plugin.
+// Package child implements child processes that end together with everything they start, and with
+// the plugin. [Start] starts one.
 package child
 
 import (
@@ -8,23 +8,23 @@ import (
 	"syscall"
 )
 
-// Process is a program that was started. Its methods are safe for concurrent use.
+// Process is a started program. Its methods are safe for concurrent use.
 type Process struct {
 	cmd    *exec.Cmd
 	exited chan struct{}
 	err    error // set before exited is closed
 }
 
-// Start starts a command in a process group of its own, and on Linux so that the kernel ends
-// it when this process ends. The command's SysProcAttr is replaced. What the
-// program has started in its group is killed when it ends; set cmd.WaitDelay where that may keep its
-// output open.
+// Start starts a command in its own process group. It replaces the command's SysProcAttr. When the
+// program ends, Start kills what the program has started in its group; set cmd.WaitDelay if that
+// may keep the output open. On Linux the kernel kills the program when this process ends.
 func Start(cmd *exec.Cmd) (*Process, error) {
 	p := &Process{cmd: cmd, exited: make(chan struct{})}
 	cmd.SysProcAttr = attributes()
 	started := make(chan error)
 	go func() {
-		// The signal of the parent's death comes when this thread ends, so it must not before.
+		// The kernel sends the signal of the parent's death when this thread ends, so the thread
+		// must not end before.
 		runtime.LockOSThread()
 		err := cmd.Start()
 		started <- err
@@ -38,11 +38,11 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 	return p, <-started
 }
 
-// Exited is closed when the program has ended and its output was read.
+// Exited returns a channel that is closed when the program has ended and its output was read.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// Err is how the program ended, as of [exec.Cmd.Wait]. Call it after Exited is closed.
+// Err returns how the program ended, as [exec.Cmd.Wait] does. Call it after Exited is closed.
 func (p *Process) Err() error { return p.err }
 
-// Kill kills the program and what it has started in its group.
+// Kill kills the program and everything that it has started in its group.
 func (p *Process) Kill() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) }

@@ -1,5 +1,6 @@
-// Package statedb opens SQLite databases that several processes share and any of them may
-// be killed at: a plugin's in its state directory, the host's.
+// Package statedb implements SQLite databases that several processes share and that survive the
+// kill of any of them. [Open] opens one. Plugins keep them in their state directory, the host in
+// its own.
 package statedb
 
 import (
@@ -17,19 +18,19 @@ import (
 const pragmas = "?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)&_pragma=foreign_keys(1)" +
 	"&_pragma=journal_size_limit(4194304)&_pragma=temp_store(MEMORY)&_txlock=immediate"
 
-// Open opens the database at path, or one in memory that ends with the process when path is
-// empty. A missing file is made with the mode 0600, a missing directory with 0700.
+// Open opens the database at path. If path is empty, it opens one in memory that ends with the
+// process. A missing file is created with the mode 0600, a missing directory with 0700.
 //
-// layout are the steps that make the tables, one or several statements each. Those that the
-// file has not had yet are applied, all in one transaction; its user_version counts them. So
-// a step that was published must never change: append another. A file that has had more
-// steps than there are is refused: a later version made it.
+// The layout holds the steps that create the tables, each with one or several statements. Open
+// applies those that the file has not had yet, all in one transaction; the file's user_version
+// counts them. So a published step must never change: append another one. Open refuses a file that
+// has had more steps than layout has, because a later version made it.
 //
-// Transactions take the write lock when they begin, unless they are read-only, and wait up
-// to 5 seconds for it. One that was committed outlives the process; after a power cut the
-// last ones may be missing. The database has one connection; a caller that wants to read
-// beside writing raises that, but not of one in memory, where each connection would
-// have a database of its own. It is safe for concurrent use.
+// Transactions take the write lock when they begin, unless they are read-only, and wait up to 5
+// seconds for it. A committed transaction survives the end of the process; a power failure may
+// lose the last ones. The database has one connection. A caller that reads and writes concurrently
+// raises that number, but not for a database in memory, where each connection would have its own
+// database. The database is safe for concurrent use.
 func Open(ctx context.Context, path string, layout []string) (*sql.DB, error) {
 	dsn := "file::memory:" + pragmas
 	if path != "" {
@@ -49,7 +50,7 @@ func Open(ctx context.Context, path string, layout []string) (*sql.DB, error) {
 	return db, nil
 }
 
-// makeFile makes the file before SQLite would make it with the umask's mode.
+// makeFile creates the file, because SQLite would create it with the mode of the umask.
 func makeFile(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err

@@ -1,4 +1,5 @@
-// Package suggest finds what somebody probably meant by a name that does not exist.
+// Package suggest implements suggestions for misspelled names. [DidYouMean] returns one for a
+// message, and [Closest] the candidates.
 package suggest
 
 import (
@@ -7,12 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// maxName bounds the work for one comparison; longer names are cut.
+// maxName is the number of bytes of a name that are compared. It bounds the work.
 const maxName = 128
 
-// Closest returns the candidates that are near enough to name to be a likely slip:
-// equal but for case, dashes and underscores, or within a third of its length in
-// edits, or one the beginning of the other. The nearest comes first, at most n.
+// Closest returns the candidates that name is likely a slip of, the nearest first and at most n.
+// Such a candidate is equal but for case, dashes and underscores, or differs by edits of at most a
+// third of the name's length, or one of the two is the beginning of the other.
 func Closest(name string, candidates []string, n int) []string {
 	type near struct {
 		name     string
@@ -41,7 +42,7 @@ func Closest(name string, candidates []string, n int) []string {
 	return out
 }
 
-// DidYouMean gives ` Did you mean "x"?`, or nothing when no candidate is near.
+// DidYouMean returns ` Did you mean "x"?`, or an empty string if no candidate is near.
 func DidYouMean(name string, candidates []string) string {
 	c := Closest(name, candidates, 3)
 	if len(c) == 0 {
@@ -50,14 +51,14 @@ func DidYouMean(name string, candidates []string) string {
 	return ` Did you mean "` + strings.Join(c, `" or "`) + `"?`
 }
 
-// Fold brings a name to the form in which names are compared: lower case, no
-// dashes or underscores.
+// Fold returns the form in which names are compared: in lower case, without dashes and
+// underscores.
 func Fold(s string) string {
 	return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(s))
 }
 
-// Distance is the number of single-character edits (insert, delete, replace, swap
-// of neighbours) between two names, of which the first 128 bytes count.
+// Distance returns the number of single-character edits between two names: insertions, deletions,
+// replacements and swaps of neighbours. Only the first 128 bytes of each name count.
 func Distance(a, b string) int {
 	ra, rb := []rune(a[:min(len(a), maxName)]), []rune(b[:min(len(b), maxName)])
 	older, prev, cur := make([]int, len(rb)+1), make([]int, len(rb)+1), make([]int, len(rb)+1)

@@ -46,7 +46,7 @@ func TestAsError(t *testing.T) {
 		{inner, tool.Error{Kind: tool.Conflict, Code: 7, Source: tool.SourceTool, Message: "changed"}},
 		{fmt.Errorf("editing x: %w", inner), tool.Error{Kind: tool.Conflict, Code: 7, Source: tool.SourceTool, Message: "editing x: changed"}},
 		{context.Canceled, tool.Error{Kind: tool.Canceled, Message: "The call was canceled."}},
-		{fmt.Errorf("x: %w", context.DeadlineExceeded), tool.Error{Kind: tool.Timeout, Message: "The call took longer than it may."}},
+		{fmt.Errorf("x: %w", context.DeadlineExceeded), tool.Error{Kind: tool.Timeout, Message: "The call exceeded its time limit."}},
 		{io.EOF, tool.Error{Kind: tool.ExecutionFailed, Message: "EOF"}},
 		{errors.Join(io.EOF, inner), tool.Error{Kind: tool.Conflict, Code: 7, Source: tool.SourceTool, Message: "EOF\nchanged"}},
 	} {

@@ -130,7 +130,7 @@ var typeNames = []string{"string", "number", "integer", "boolean", "object", "ar
 func knownTypes(s *jsonschema.Schema) error {
 	for _, name := range append(slices.Clone(s.Types), s.Type) {
 		if name != "" && !slices.Contains(typeNames, name) {
-			return fmt.Errorf("there is no type %q; the types are %s", name, strings.Join(typeNames, ", "))
+			return fmt.Errorf("unknown type %q; use one of %s", name, strings.Join(typeNames, ", "))
 		}
 	}
 	within := slices.Concat(s.AnyOf, s.OneOf, s.AllOf, s.PrefixItems, []*jsonschema.Schema{s.Items, s.AdditionalProperties})

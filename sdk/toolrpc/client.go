@@ -16,19 +16,19 @@ import (
 	toolpb "toolhost.dev/sdk/toolpb/v2"
 )
 
-// CancelGrace is how long a canceled call may take to answer before its stream is cut.
+// CancelGrace is how long a canceled call may take to answer before its stream is cut off.
 const CancelGrace = 3 * time.Second
 
 // endGrace is how long a plugin may take to end the stream after its result.
 const endGrace = time.Second
 
-// Client is the host's end: a [tool.Plugin] on the other side of a connection. It
-// is safe for concurrent use.
+// Client is the host's end of a connection: a [tool.Plugin] in another process. It is safe for
+// concurrent use.
 type Client struct {
 	rpc    toolpb.PluginServiceClient
 	shared atomic.Pointer[sharedStream] // nil: the plugin has no Calls
 	kept   keptStreams
-	// HostVersion is told to the plugin.
+	// HostVersion is sent to the plugin.
 	HostVersion string
 }
 
@@ -37,7 +37,7 @@ var (
 	_ tool.Hook   = (*Client)(nil)
 )
 
-// NewClient makes a client on a connection.
+// NewClient returns a client on a connection.
 func NewClient(conn grpc.ClientConnInterface) *Client {
 	return &Client{rpc: toolpb.NewPluginServiceClient(conn)}
 }
@@ -95,8 +95,8 @@ func (c *Client) Hook(ctx context.Context, in *tool.HookInput) (*tool.HookAnswer
 	return hookAnswerFromPB(r)
 }
 
-// Call implements [tool.Plugin]. When ctx ends the tool is told, and has
-// [CancelGrace] to answer with what it has; then the call is cut off.
+// Call implements [tool.Plugin]. When ctx ends, Call notifies the tool, which has [CancelGrace] to
+// answer. Then Call cuts it off.
 func (c *Client) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result {
 	if err := ctx.Err(); err != nil {
 		return tool.Failed(tool.AsError(context.Cause(ctx)).From(tool.SourceHost))
@@ -143,12 +143,11 @@ func (c *Client) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *too
 	return tool.Failed(callError(err))
 }
 
-// line is what one call is spoken over. Its methods are safe for concurrent use, but for
-// recv.
+// line is the stream of one call. Its methods are safe for concurrent use, except recv.
 type line interface {
 	send(m *toolpb.CallRequest) error
 	recv() (*toolpb.CallResponse, error)
-	// end is called after the result, cut to give the call up; both may be called twice.
+	// end is called after the result, and cut to abandon the call. Both may be called twice.
 	end()
 	cut()
 }
@@ -172,7 +171,7 @@ func (c *Client) line(ctx context.Context, call *tool.Call) (line, error) {
 	return &ownLine{stream: stream, cancel: cut}, nil
 }
 
-// ownLine is a stream of the call's own.
+// ownLine is a stream that serves one call only.
 type ownLine struct {
 	stream grpc.BidiStreamingClient[toolpb.CallRequest, toolpb.CallResponse]
 	cancel context.CancelFunc
@@ -187,8 +186,8 @@ func (l *ownLine) send(m *toolpb.CallRequest) error {
 
 func (l *ownLine) recv() (*toolpb.CallResponse, error) { return l.stream.Recv() }
 
-// end waits for the plugin to end the stream, which it does right after its result.
-// Hearing that costs less than a reset, and one that does not is cut off.
+// end waits for the plugin to end the stream, which it does right after its result. That costs
+// less than a reset. A plugin that does not end the stream is cut off.
 func (l *ownLine) end() {
 	late := time.AfterFunc(endGrace, l.cancel)
 	_, _ = l.stream.Recv()
@@ -205,7 +204,7 @@ type conversation struct {
 	peer tool.Peer
 }
 
-// listen passes on what the plugin says until it gives the result.
+// listen handles the plugin's messages until the result.
 func (c *conversation) listen() (*tool.Result, error) {
 	for {
 		m, err := c.line.recv()
@@ -241,7 +240,8 @@ func (c *conversation) answer(a *toolpb.Ask) {
 
 func (c *conversation) tellFileStates(q *toolpb.FileStateQuery) {
 	out := &toolpb.FileStates{QueryId: q.GetId()}
-	// A state that cannot be looked up is one the session does not know: the tool refuses, nothing is lost.
+	// The session does not know a state that cannot be looked up. The tool then refuses, and
+	// nothing is lost.
 	states, _ := c.peer.FileStates(c.ctx, q.GetPaths()...)
 	for _, s := range states {
 		out.States = append(out.States, fileStateToPB(s))
@@ -249,7 +249,7 @@ func (c *conversation) tellFileStates(q *toolpb.FileStateQuery) {
 	_ = c.line.send(&toolpb.CallRequest{Message: &toolpb.CallRequest_FileStates{FileStates: out}})
 }
 
-// callError says what the failure of a remote procedure call means.
+// callError returns the error of a call whose remote procedure call failed.
 func callError(err error) *tool.Error {
 	if errors.Is(err, io.EOF) {
 		return tool.Errorf(tool.Internal, "The plugin ended the call without a result. Report it to the plugin's author.").From(tool.SourcePlugin)

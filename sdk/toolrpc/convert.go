@@ -65,7 +65,7 @@ func mapSlice[A, B any](in []A, f func(A) B) []B {
 	return out
 }
 
-// valid replaces bytes that are not UTF-8, which a protobuf string cannot carry.
+// valid replaces bytes that are not UTF-8, because a protobuf string cannot contain them.
 func valid(s string) string {
 	if utf8.ValidString(s) { // many times faster than the replacing is at finding nothing
 		return s
@@ -133,7 +133,7 @@ func needsFromPB(n *toolpb.Needs) *tool.Needs {
 	}
 }
 
-// needFromPB takes what is not known for something that the plugin works without.
+// needFromPB returns Optional for an unknown value.
 func needFromPB(n toolpb.Need) tool.Need {
 	if known, ok := needs.toGo[n]; ok {
 		return known
@@ -171,7 +171,8 @@ func rootFromPB(r *toolpb.Root) tool.Root {
 	return tool.Root{Path: r.GetPath(), Writable: r.GetWritable()}
 }
 
-// milliseconds keeps the sign, which has a meaning, also of what is less than one.
+// milliseconds keeps the sign, also of durations below one millisecond, because the sign has a
+// meaning.
 func milliseconds(d time.Duration) int64 {
 	switch ms := d.Milliseconds(); {
 	case ms != 0 || d == 0:
@@ -339,8 +340,8 @@ func diagnosticFromPB(d *toolpb.Diagnostic) tool.Diagnostic {
 	return tool.Diagnostic{Severity: sev, Summary: d.GetSummary(), Detail: d.GetDetail(), Path: d.GetPath()}
 }
 
-// compact takes the blanks out of JSON, so that a schema can be compared with one that was
-// written in another way. What is not JSON stays as it is.
+// compact removes the white space from JSON, so that schemas can be compared that were written
+// differently. It returns text that is not JSON unchanged.
 func compact(raw []byte) []byte {
 	var out bytes.Buffer
 	if len(raw) == 0 || json.Compact(&out, raw) != nil {

@@ -1,5 +1,6 @@
-// Package toolrpc carries [tool.Plugin] over gRPC and go-plugin: both ends of the
-// wire and the conversion between them. docs/protocol.md is its specification.
+// Package toolrpc implements [tool.Plugin] over gRPC and go-plugin. [Serve] is the plugin's end of
+// the wire, [PluginSets] and [Dispense] are the host's end. Plugin authors call
+// [toolhost.dev/sdk.Serve] instead. docs/protocol.md specifies the protocol.
 package toolrpc
 
 import (
@@ -17,31 +18,32 @@ import (
 )
 
 const (
-	// ProtocolVersion is the application protocol version announced in the go-plugin handshake.
+	// ProtocolVersion is the version of the application protocol that the go-plugin handshake
+	// announces.
 	ProtocolVersion = 2
-	// MaxMessageSize bounds one message in either direction, in bytes.
+	// MaxMessageSize is the size of the largest message in either direction, in bytes.
 	MaxMessageSize = 64 << 20
-	// MaxSessionState bounds Result.SessionState, in bytes.
+	// MaxSessionState is the size of the largest [tool.Result.SessionState], in bytes.
 	MaxSessionState = 1 << 20
-	// LifelineEnv names the descriptor of a pipe that the host keeps open as long
-	// as it lives: end of file there means that the host is gone.
+	// LifelineEnv names the variable with the descriptor of a pipe that the host keeps open as
+	// long as it lives. End of file on it means that the host is gone.
 	LifelineEnv = "TOOLHOST_LIFELINE_FD"
 
-	// SocketDirEnv names the directory in which the plugin must listen.
+	// SocketDirEnv names the variable with the directory in which the plugin must listen.
 	SocketDirEnv = plugin.EnvUnixSocketDir
 
 	pluginKey = "toolhost"
 	window    = 1 << 20
 )
 
-// Handshake is what host and plugin must agree on before they talk.
+// Handshake is the configuration of the handshake, which host and plugin must share.
 var Handshake = plugin.HandshakeConfig{
 	MagicCookieKey:   "TOOLHOST_PLUGIN",
 	MagicCookieValue: "6b1f4f4c-toolhost-plugin",
 }
 
-// PluginSets gives go-plugin's versioned plugin sets. impl is nil on the host's side, which
-// speaks the earlier version as well.
+// PluginSets returns go-plugin's versioned plugin sets for impl. On the host's side impl is nil,
+// and the sets include the earlier version of the protocol.
 func PluginSets(impl tool.Plugin) map[int]plugin.PluginSet {
 	sets := map[int]plugin.PluginSet{ProtocolVersion: {pluginKey: &grpcPlugin{impl: impl}}}
 	if impl == nil {
@@ -53,8 +55,8 @@ func PluginSets(impl tool.Plugin) map[int]plugin.PluginSet {
 // Speaks reports whether the host speaks a version of the protocol.
 func Speaks(version int64) bool { return version == ProtocolVersion || version == LegacyVersion }
 
-// DialOptions are the host's gRPC options. The connection never goes idle: its
-// socket is unlinked once connected, so it could not be dialed again.
+// DialOptions returns the host's gRPC options. The connection never goes idle, because its socket
+// is unlinked once connected and could not be dialed again.
 func DialOptions() []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessageSize), grpc.MaxCallSendMsgSize(MaxMessageSize)),
@@ -63,8 +65,8 @@ func DialOptions() []grpc.DialOption {
 	}
 }
 
-// Serve serves a plugin on this process's standard output and a socket until the host
-// ends it. The handshake line goes to os.Stdout, which go-plugin then replaces.
+// Serve serves a plugin on this process's standard output and a socket until the host ends it. It
+// writes the handshake line to os.Stdout, which go-plugin then replaces.
 func Serve(impl tool.Plugin) {
 	if os.Getenv("PLUGIN_PROTOCOL_VERSIONS") == "" {
 		// Without the host's list go-plugin would serve the lowest version it has.
@@ -84,8 +86,8 @@ func newGRPCServer(opts []grpc.ServerOption) *grpc.Server {
 		grpc.StaticStreamWindowSize(window), grpc.StaticConnWindowSize(4*window))...)
 }
 
-// Dispense returns the plugin behind a started go-plugin client, whichever version it speaks. One of
-// version 2 is a [*Client]. hostVersion is told to the plugin.
+// Dispense returns the plugin behind a started go-plugin client, whichever version of the protocol
+// it speaks. A plugin of version 2 is a [*Client]. Dispense tells the plugin hostVersion.
 func Dispense(c plugin.ClientProtocol, hostVersion string) (tool.Plugin, error) {
 	raw, err := c.Dispense(pluginKey)
 	if err != nil {

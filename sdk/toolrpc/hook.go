@@ -36,7 +36,7 @@ func hookInputFromPB(r *toolpb.HookRequest) *tool.HookInput {
 	return out
 }
 
-// shown is a result without what only the host is told.
+// shown returns a result without what only the host gets.
 func shown(r *tool.Result) *tool.Result {
 	return &tool.Result{Output: r.Output, Error: r.Error, Title: r.Title, Metadata: r.Metadata, Data: r.Data, Attachments: r.Attachments}
 }
@@ -68,7 +68,7 @@ func hookAnswerFromPB(r *toolpb.HookResponse) (*tool.HookAnswer, error) {
 	case toolpb.HookResponse_DECISION_ASK:
 		out.Decision = tool.HookAsk
 	default:
-		return nil, errors.New("the plugin's answer to a hook is none that this host knows")
+		return nil, errors.New("the plugin's answer to a hook is unknown to this host")
 	}
 	if r.GetResult() != nil {
 		out.Result = shown(resultFromPB(r.GetResult()))

@@ -11,12 +11,12 @@ import (
 	toolpb "toolhost.dev/sdk/toolpb/v2"
 )
 
-// maxKeptStreams is how many streams wait for a call; what more calls at once have opened is ended.
+// maxKeptStreams is how many idle streams are kept. Further streams are ended after their call.
 const maxKeptStreams = 4
 
-// keptStreams are streams of Calls that carry one call after another, for those that must not
-// stand in each other's way: a call has a stream for itself, and does not wait for one to be made.
-// The zero value has none. It is safe for concurrent use.
+// keptStreams holds streams of Calls that carry one call after another. Calls that must not delay
+// each other have a stream for themselves, without waiting until one is made. The zero value is
+// empty. It is safe for concurrent use.
 type keptStreams struct {
 	mu   sync.Mutex
 	idle []*keptStream // the one used last is last
@@ -71,7 +71,8 @@ func (k *keptStreams) take() *keptStream {
 	return s
 }
 
-// put keeps a stream. One that a late message is still being sent on would hold up the next call.
+// put keeps a stream, unless a late message is still being sent on it, which would delay the next
+// call.
 func (k *keptStreams) put(s *keptStream) {
 	if !s.sending.TryLock() {
 		s.cancel()
@@ -119,7 +120,7 @@ func (l *keptLine) send(m *toolpb.CallRequest) error {
 	return fresh.say(l.id, m)
 }
 
-// change has the call go over another stream, unless it is over.
+// change moves the call to another stream, unless the call is over.
 func (l *keptLine) change(fresh *keptStream) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -14,18 +14,18 @@ import (
 	toolpbv1 "toolhost.dev/sdk/toolpb/v1"
 )
 
-// LegacyVersion is the earlier application protocol, which hosts still speak.
+// LegacyVersion is the earlier version of the protocol, which hosts still speak.
 const LegacyVersion = 1
 
-// legacyClient is the host's end of version 1: a [tool.Plugin] like any other. It is safe for
-// concurrent use.
+// legacyClient is the host's end of version 1. It is safe for concurrent use.
 type legacyClient struct {
 	rpc toolpbv1.PluginServiceClient
 }
 
 var _ tool.Plugin = (*legacyClient)(nil)
 
-// Describe implements [tool.Plugin]. What version 1 cannot say of a tool is what is careful.
+// Describe implements [tool.Plugin]. Traits that version 1 cannot express have their careful
+// value.
 func (c *legacyClient) Describe(ctx context.Context) (*tool.Description, error) {
 	r, err := c.rpc.Describe(ctx, &toolpbv1.DescribeRequest{})
 	if err != nil {
@@ -41,13 +41,13 @@ func (c *legacyClient) Describe(ctx context.Context) (*tool.Description, error) 
 	return d, nil
 }
 
-// Configure implements [tool.Plugin]. Version 1 has no configuration, which the host refuses
-// to give it.
+// Configure implements [tool.Plugin]. Version 1 has no configuration, and the host refuses to send
+// one.
 func (*legacyClient) Configure(context.Context, tool.Configuration) ([]tool.Diagnostic, error) {
 	return nil, nil
 }
 
-// Health implements [tool.Plugin]: who describes itself is well.
+// Health implements [tool.Plugin]. A plugin that describes itself is healthy.
 func (c *legacyClient) Health(ctx context.Context, name string) (tool.Health, error) {
 	d, err := c.Describe(ctx)
 	if err != nil {
@@ -64,11 +64,11 @@ func (c *legacyClient) Health(ctx context.Context, name string) (tool.Health, er
 	return tool.Health{Status: tool.HealthNotFound, Message: "the plugin has no such tool"}, nil
 }
 
-// Drain implements [tool.Plugin]. Version 1 cannot be told to refuse calls.
+// Drain implements [tool.Plugin]. Version 1 has no way to refuse calls.
 func (*legacyClient) Drain(context.Context, time.Duration) (int, error) { return 0, nil }
 
-// Call implements [tool.Plugin]. The end of ctx ends the call's context in the plugin; what
-// that still does is not waited for.
+// Call implements [tool.Plugin]. When ctx ends, the context of the call in the plugin ends too.
+// Call does not wait for what the plugin still does.
 func (c *legacyClient) Call(ctx context.Context, call *tool.Call, _ tool.Peer) *tool.Result {
 	r, err := c.rpc.Run(ctx, &toolpbv1.RunRequest{
 		Tool: call.Tool, Arguments: call.Arguments, SessionId: valid(call.SessionID), CallId: call.ID, Cwd: valid(call.Cwd),
@@ -102,7 +102,7 @@ func (c *legacyClient) Call(ctx context.Context, call *tool.Call, _ tool.Peer) *
 	return out
 }
 
-// legacyPlugin is go-plugin's view of version 1, of which only the host's side is here.
+// legacyPlugin is go-plugin's view of version 1. Only the host's side is implemented.
 type legacyPlugin struct{ plugin.NetRPCUnsupportedPlugin }
 
 func (legacyPlugin) GRPCServer(*plugin.GRPCBroker, *grpc.Server) error {

@@ -18,7 +18,7 @@ import (
 
 var errHostGone = errors.New("toolrpc: the host ended the call")
 
-// server answers the wire from a [tool.Plugin].
+// server serves a [tool.Plugin] on the wire.
 type server struct {
 	toolpb.UnimplementedPluginServiceServer
 	impl tool.Plugin
@@ -86,8 +86,8 @@ func (s *server) Call(stream grpc.BidiStreamingServer[toolpb.CallRequest, toolpb
 	return p.finish(start.GetTool(), s.impl.Call(ctx, callFromPB(start), p))
 }
 
-// deadlineOf says when a call's time is over; zero: never. The host keeps it: the tool
-// should only know.
+// deadlineOf returns the deadline of a call, or zero if it has none. The host enforces it; the
+// tool only knows it.
 func deadlineOf(start *toolpb.Start) time.Time {
 	if ms := start.GetTimeoutMs(); ms > 0 {
 		return time.Now().Add(time.Duration(ms) * time.Millisecond)
@@ -95,7 +95,7 @@ func deadlineOf(start *toolpb.Start) time.Time {
 	return time.Time{}
 }
 
-// Calls carries many calls on one stream, beside or after each other.
+// Calls carries many calls on one stream, concurrently or one after the other.
 func (s *server) Calls(stream grpc.BidiStreamingServer[toolpb.CallsRequest, toolpb.CallsResponse]) error {
 	var sending, mu sync.Mutex
 	type running struct {
@@ -163,7 +163,7 @@ type hostPeer struct {
 	waiting map[uint32]chan *toolpb.CallRequest
 }
 
-// receive hears what the host says until the stream ends.
+// receive handles the host's messages until the stream ends.
 func (p *hostPeer) receive(stream grpc.BidiStreamingServer[toolpb.CallRequest, toolpb.CallResponse], cancel func(error)) {
 	for {
 		m, err := stream.Recv()
@@ -201,7 +201,7 @@ func (p *hostPeer) deliver(id uint32, m *toolpb.CallRequest) {
 	}
 }
 
-// exchange sends what build makes of a fresh id and waits for the message that answers it.
+// exchange sends the message that build makes with a fresh id, and waits for the answer.
 func (p *hostPeer) exchange(ctx context.Context, build func(id uint32) (*toolpb.CallResponse, error)) (*toolpb.CallRequest, error) {
 	ch := make(chan *toolpb.CallRequest, 1)
 	p.waitMu.Lock()
@@ -259,7 +259,7 @@ func (p *hostPeer) finish(name string, res *tool.Result) error {
 	return p.out(m)
 }
 
-// envelope is what the stream of Calls adds to a message at most, in bytes.
+// envelope is the most that the stream of Calls adds to a message, in bytes.
 const envelope = 32
 
 func tooLarge(name string, size int) *tool.Error {
@@ -273,7 +273,7 @@ func (p *hostPeer) Progress(title string, metadata map[string]any) {
 	}})
 }
 
-// maxChunk keeps one Output well below the message limit.
+// maxChunk is the size of one Output, well below the limit of a message.
 const maxChunk = 256 << 10
 
 func (p *hostPeer) Output(s tool.Stream, chunk []byte) {

@@ -15,10 +15,10 @@ import (
 	toolpb "toolhost.dev/sdk/toolpb/v2"
 )
 
-// sharedStream is the host's end of the one stream that carries many calls. It saves
-// what making a stream costs, a quarter of a short call.
+// sharedStream is the host's end of the one stream that carries many calls. It saves the cost of
+// making a stream, a quarter of a short call.
 //
-// Reading from it never waits for a call: what a call does not take yet is kept for it.
+// Reading from it never waits for a call. Messages that a call does not take yet are kept for it.
 type sharedStream struct {
 	takes func(tool string) bool // which are called over it
 
@@ -29,7 +29,7 @@ type sharedStream struct {
 	last uint64      // the last call's id
 }
 
-// openStream is a stream as long as it is open.
+// openStream is an open stream.
 type openStream struct {
 	grpc.BidiStreamingClient[toolpb.CallsRequest, toolpb.CallsResponse]
 	cancel context.CancelFunc
@@ -47,16 +47,17 @@ func (o *openStream) send(m *toolpb.CallsRequest) error {
 	return o.Send(m)
 }
 
-// stuckTime is how long a plugin may take to take a message.
+// stuckTime is how long a plugin may take to accept a message.
 const stuckTime = time.Second
 
-// stuck reports whether the plugin has not taken a message for long.
+// stuck reports whether the plugin has not accepted a message for stuckTime.
 func (o *openStream) stuck() bool {
 	since := o.since.Load()
 	return since != 0 && time.Since(time.Unix(0, since)) > stuckTime
 }
 
-// Of what a call does not take, this much is kept for it; then what may be dropped is.
+// This is how much is kept of the messages that a call does not take. Beyond it, messages that may
+// be dropped are dropped.
 const (
 	maxKept      = 10_000  // events
 	maxKeptBytes = 4 << 20 // of output
@@ -64,8 +65,8 @@ const (
 
 var errStuck = status.Error(codes.Unavailable, "the plugin took no messages, and the stream to it was cut; the next call opens another")
 
-// share has calls of tools that only read go over one stream, if the plugin can do that. They
-// are short as a rule, and one that blocks the stream by a large result does no harm.
+// share sends calls of read-only tools over one stream, if the plugin supports that. These calls
+// are usually short, and one that blocks the stream by a large result does no harm.
 func (c *Client) share(d *tool.Description) {
 	if c.shared.Load() != nil || !slices.Contains(d.Capabilities, tool.CapabilityCalls) {
 		return
@@ -77,7 +78,7 @@ func (c *Client) share(d *tool.Description) {
 	c.shared.CompareAndSwap(nil, &sharedStream{takes: func(name string) bool { return short[name] }})
 }
 
-// begin adds a call to the stream, which is opened if there is none.
+// begin adds a call to the stream, and opens the stream if necessary.
 func (s *sharedStream) begin(rpc toolpb.PluginServiceClient) (line, error) {
 	if l := s.add(); l != nil {
 		return l, nil
@@ -102,7 +103,7 @@ func (s *sharedStream) begin(rpc toolpb.PluginServiceClient) (line, error) {
 	return l, nil
 }
 
-// add returns a new call's line, nil when no stream is open.
+// add returns the line of a new call, or nil if no stream is open.
 func (s *sharedStream) add() *sharedLine {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +116,7 @@ func (s *sharedStream) add() *sharedLine {
 	return l
 }
 
-// receive hands out what the plugin says until the stream ends.
+// receive distributes the plugin's messages to the calls until the stream ends.
 func (s *sharedStream) receive(o *openStream) {
 	for {
 		m, err := o.Recv()
@@ -132,7 +133,7 @@ func (s *sharedStream) receive(o *openStream) {
 	}
 }
 
-// close ends a stream, and fails its calls with err; the next call opens another.
+// close ends a stream and fails its calls with err. The next call opens another stream.
 func (s *sharedStream) close(o *openStream, err error) {
 	o.cancel()
 	s.mu.Lock()
@@ -163,7 +164,7 @@ func (l *sharedLine) send(m *toolpb.CallRequest) error {
 	return l.stream.send(&toolpb.CallsRequest{Call: l.id, Message: m})
 }
 
-// keep takes an event in. Of too many those are dropped that a call is complete without.
+// keep stores an event. If there are too many, it drops those that the call is complete without.
 func (l *sharedLine) keep(m *toolpb.CallResponse) {
 	l.mu.Lock()
 	output, dispensable := len(m.GetOutput().GetChunk()), m.GetOutput() != nil || m.GetProgress() != nil

@@ -12,7 +12,7 @@ import (
 // Path returns the absolute path of a name in the working directory.
 func (h *Host) Path(name string) string { return filepath.Join(h.Cwd, name) }
 
-// Files makes files in the working directory, and the directories they need. Each entry is
+// Files creates files in the working directory, and the directories that they need. Each entry is
 // "name=content", "directory/" or "name -> target of a symbolic link".
 func (h *Host) Files(entries ...string) {
 	h.t.Helper()
@@ -38,8 +38,8 @@ func (h *Host) file(entry string) error {
 	return os.WriteFile(h.Path(name), []byte(content), 0o600)
 }
 
-// Do calls a tool, fails the test when the call fails, and gives the output and the
-// structured data beside the result.
+// Do calls a tool and returns its output, its structured data and the result. It fails the test if
+// the call fails.
 func Do[Data any](h *Host, name string, args map[string]any) (output string, data Data, res *tool.Result) {
 	h.t.Helper()
 	res = h.Call(name, args)
@@ -54,8 +54,7 @@ func Do[Data any](h *Host, name string, args map[string]any) (output string, dat
 	return res.Output, data, res
 }
 
-// Refuses calls a tool and expects it to fail with an error of a kind whose message has
-// all of the words.
+// Refuses calls a tool and expects an error of a kind whose message contains all of the words.
 func (h *Host) Refuses(name string, args map[string]any, kind tool.Kind, words ...string) {
 	h.t.Helper()
 	res := h.Call(name, args)

@@ -10,13 +10,13 @@ import (
 	"testing"
 )
 
-// namespaceEnv says that a test runs in a user namespace already.
+// namespaceEnv is set in a test that already runs in a user namespace.
 const namespaceEnv = "TOOLTEST_NAMESPACE"
 
-// InUserNamespace runs the test that calls it once more, in a process of its own where an ordinary user
-// may mount: in new user and mount namespaces. A test calls it, and ends, when a mount was
-// refused; why is that error. The test fails if it fails there, and is skipped only where
-// the kernel has no such place. It is for Linux.
+// InUserNamespace runs the calling test again, in a process where an ordinary user may mount: in
+// new user and mount namespaces. A test calls it when a mount was refused, with that error as why,
+// and then returns. The test fails if it fails there. It is skipped only if the kernel refuses
+// user namespaces. InUserNamespace is for Linux.
 func InUserNamespace(t *testing.T, why error) {
 	t.Helper()
 	if os.Getenv(namespaceEnv) != "" {

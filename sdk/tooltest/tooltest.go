@@ -1,11 +1,11 @@
-// Package tooltest runs a plugin's tools in process, as a host would, so that an
-// author can test handlers without a binary:
+// Package tooltest implements a host for tests. It runs the tools of a plugin in process, so that
+// an author can test handlers without a binary. [New] makes one:
 //
 //	h := tooltest.New(t, greeter.Plugin(), t.TempDir())
 //	res := h.Call("hello", map[string]any{"name": "you"})
 //
-// Arguments are validated and completed as the host does it, and the session's file
-// states and the plugin's session state are kept between calls.
+// It validates arguments and fills in defaults as the host does. Between calls it keeps the
+// session's file states and the plugin's session state.
 package tooltest
 
 import (
@@ -22,11 +22,11 @@ import (
 
 // Host is a session with one plugin. It is safe for concurrent use.
 type Host struct {
-	// Roots and Cwd of the calls; New sets them to its directory, writable.
+	// Roots and Cwd are those of the calls. New sets them to its directory, writable.
 	Roots []tool.Root
 	Cwd   string
-	// Answer answers asks. nil: files may be changed, and there is nobody to ask for
-	// anything else.
+	// Answer answers the asks of calls. If it is nil, files may be changed, and there is nobody to
+	// ask for anything else.
 	Answer func(tool.Ask) tool.Answer
 
 	t       testing.TB
@@ -41,7 +41,8 @@ type Host struct {
 	stderr []byte
 }
 
-// New makes a session in dir. It fails the test when the plugin is not well defined.
+// New returns a host with one session in dir. New fails
+// the test if the definition of the plugin is invalid.
 func New(t testing.TB, p sdk.Plugin, dir string) *Host {
 	t.Helper()
 	root, err := filepath.EvalSymlinks(dir)
@@ -84,13 +85,13 @@ func (h *Host) Configure(c tool.Configuration) []tool.Diagnostic {
 	return diags
 }
 
-// Call runs a tool with arguments, which are what JSON has.
+// Call runs a tool. The values of the arguments are what JSON can express.
 func (h *Host) Call(name string, args map[string]any) *tool.Result {
 	h.t.Helper()
 	return h.CallContext(h.t.Context(), name, args)
 }
 
-// CallContext is Call with a context, to be canceled.
+// CallContext is like Call with a context that the test can cancel.
 func (h *Host) CallContext(ctx context.Context, name string, args map[string]any) *tool.Result {
 	h.t.Helper()
 	schema := h.schemas[name]
@@ -138,7 +139,7 @@ func (h *Host) CallContext(ctx context.Context, name string, args map[string]any
 	return res
 }
 
-// Forget makes the session know no file.
+// Forget removes all files from the session's knowledge.
 func (h *Host) Forget() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -188,7 +189,7 @@ func (p peer) FileStates(_ context.Context, paths ...string) (map[string]tool.Fi
 	return out, nil
 }
 
-// Know makes the session know a file as it is, as if a call had read it.
+// Know adds the state of a file to the session's knowledge, as if a call had read the file.
 func (h *Host) Know(state tool.FileState) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

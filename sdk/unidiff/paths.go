@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// pathOf reads a path as it stands in a header: perhaps quoted, perhaps with a time.
+// pathOf parses a path in a header. It may be quoted, and a time may follow it.
 func pathOf(s string) string {
 	s = strings.TrimRight(s, " ")
 	if strings.HasPrefix(s, `"`) {
@@ -19,7 +19,8 @@ func pathOf(s string) string {
 	return s
 }
 
-// unprefix takes a/ and b/ away where they are those of git, and /dev/null.
+// unprefix removes the prefixes a/ and b/ if they are git's, and turns /dev/null into an empty
+// path.
 func unprefix(old, theirs string) (string, string) {
 	a, oldPrefixed := strings.CutPrefix(old, "a/")
 	b, newPrefixed := strings.CutPrefix(theirs, "b/")
@@ -36,8 +37,8 @@ func unprefix(old, theirs string) (string, string) {
 	return old, theirs
 }
 
-// gitPaths reads the paths of a "diff --git" line. They can only be told apart when they
-// are equal or quoted; otherwise the lines that follow name them.
+// gitPaths parses the paths of a "diff --git" line. They can be told apart only if they are equal
+// or quoted. Otherwise the lines below name them.
 func gitPaths(s string) (old, theirs string) {
 	for i := range len(s) {
 		if s[i] != ' ' {

@@ -1,9 +1,11 @@
-// Package unidiff reads unified diffs as models write them: line counts may be wrong,
-// line numbers missing or off, the space before an empty context line gone. It only
-// takes a diff apart. The host uses it too, to check the paths in a diff before a call.
+// Package unidiff implements a parser of unified diffs as models write them: line counts may be
+// wrong, line numbers missing or off, and the space before an empty context line may be gone.
+// [Parse] parses a diff and applies nothing. The host uses it to check the paths of a diff before
+// a call.
 package unidiff
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -11,34 +13,34 @@ import (
 	"strings"
 )
 
-// File is what a diff says of one file.
+// File is the part of a diff about one file.
 type File struct {
-	// Old and New are the paths before and after; Old is empty for a file that is
-	// created, New for one that is deleted. Both are empty for hunks without a header.
+	// Old and New are the paths before and after. Old is empty for a created file, and New for a
+	// deleted one. Both are empty for hunks without a header.
 	Old, New string
-	// Mode of a file that is created, as 0755, or the new one of a file whose mode changes; 0:
-	// the usual, or no change.
+	// Mode is the mode of a created file, such as 0755, or the new mode of a changed file. It is 0
+	// for the usual mode and for no change.
 	Mode uint32
-	// Hunks in the order of the diff.
+	// Hunks are in the order of the diff.
 	Hunks []Hunk
-	// Line of the diff where it begins, from 1.
+	// Line is the line of the diff where it begins, from 1.
 	Line int
 }
 
-// Hunk is one change: whole lines and what they become.
+// Hunk is one change: whole lines and their replacement.
 type Hunk struct {
-	// Old and New are the lines before and after, context included; each ends with a
-	// line feed.
+	// Old and New are the lines before and after, with their context. Each line ends with a line
+	// feed.
 	Old, New string
-	// Start is the line of the file, from 1, that the diff names; 0: none.
+	// Start is the line of the file that the diff names, from 1, or 0 if it names none.
 	Start int
-	// OldOpen and NewOpen say that the last line before, or after, has no newline.
+	// OldOpen and NewOpen report that the last line before, or after, has no newline.
 	OldOpen, NewOpen bool
-	// Line of the diff where it begins, from 1.
+	// Line is the line of the diff where it begins, from 1.
 	Line int
 }
 
-// Error says what is wrong with a diff, and in which line.
+// Error is the error of [Parse]: what is wrong, and in which line of the diff.
 type Error struct {
 	Line   int
 	Reason string
@@ -72,7 +74,7 @@ func Paths(files []File) []string {
 	return paths
 }
 
-// Parse takes a diff apart. An error is an [*Error], and nothing may be applied then.
+// Parse parses a diff. Its error is an [*Error], and the caller must not apply anything then.
 func Parse(diff string) ([]File, error) {
 	p := &parser{lines: strings.Split(strings.ReplaceAll(diff, "\r\n", "\n"), "\n")}
 	for p.at < len(p.lines) {
@@ -98,7 +100,7 @@ type parser struct {
 	named bool  // it had its "---" and "+++"
 }
 
-// git is the lines between "diff --git" and the hunks.
+// git parses the lines between "diff --git" and the hunks.
 type git struct {
 	created, deleted, renamed, mode bool
 	from, to                        string
@@ -163,7 +165,7 @@ func (p *parser) begin(line int) error {
 	return nil
 }
 
-// end checks the file that was read.
+// end checks the file that was parsed.
 func (p *parser) end() error {
 	f := p.file
 	if f == nil {
@@ -188,7 +190,7 @@ func (p *parser) end() error {
 	if len(f.Hunks) > 0 || p.git.renamed || p.git.created || p.git.deleted || p.git.mode {
 		return nil
 	}
-	return wrong(f.Line, "there are no hunks for %s. A hunk begins with a line \"@@ -1,3 +1,4 @@\".", f.Old+f.New)
+	return wrong(f.Line, "%s has no hunks. A hunk begins with a line \"@@ -1,3 +1,4 @@\".", cmp.Or(f.New, f.Old))
 }
 
 func (p *parser) metadata(line string, n int) error {
@@ -217,7 +219,7 @@ func (p *parser) metadata(line string, n int) error {
 		}
 	case "new mode ":
 		if p.file.Mode = mode(value) & 0o777; p.file.Mode == 0 {
-			return wrong(n, "%q is no mode of a file. Give 100644, or 100755 for a program.", value)
+			return wrong(n, "%q is not a file mode. Use 100644, or 100755 for a program.", value)
 		}
 		p.git.mode = true
 	case "rename from ":
@@ -230,7 +232,7 @@ func (p *parser) metadata(line string, n int) error {
 	return nil
 }
 
-// hunk reads one hunk, up to what begins another or cannot be in one.
+// hunk parses one hunk, up to a line that begins another one or cannot belong to it.
 func (p *parser) hunk() error {
 	begin := p.at
 	h := Hunk{Line: begin + 1}

@@ -59,7 +59,7 @@ func TestParseRefuses(t *testing.T) {
 	for diff, want := range map[string]string{
 		"":                                "no hunks",
 		"no diff at all\n":                "no hunks",
-		"--- x\n+++ x\n":                  "no hunks for x",
+		"--- x\n+++ x\n":                  ": x has no hunks",
 		"--- x\n+++ x\n@@ -1 +1 @@\n a\n": "changes nothing",
 		"--- x\n+++ x\n@@ -1 +1 @@\na\n":  "line 4:",
 		"--- x\n+++ y\n@@ -1 +1 @@\n-a\n": "rename from x",

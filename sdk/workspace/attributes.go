@@ -33,8 +33,8 @@ func applyAttributes(f *os.File, old *current, want *fs.FileMode) error {
 	if err := copyAttributes(fd, int(old.file.Fd())); err != nil {
 		return err
 	}
-	// Last, because a change of owner takes setuid bits away and an access control
-	// list changes the group's bits. And raw, because os.File.Chmod has its own idea of them.
+	// The mode is set last, because a change of owner clears the setuid bits and an access control
+	// list changes the group's bits. It is set raw, because os.File.Chmod converts it.
 	mode := rawMode(old.info)
 	if want != nil {
 		mode = rawBits(*want)
@@ -42,11 +42,12 @@ func applyAttributes(f *os.File, old *current, want *fs.FileMode) error {
 	return unix.Fchmod(fd, mode)
 }
 
-// notCopied are attributes that belong to the content, or that the kernel takes
-// away itself when a file is written to.
+// notCopied holds the attributes that belong to the content, or that the kernel removes itself
+// when a file is written to.
 var notCopied = []string{Capability, "security.ima", "security.evm"}
 
-// copyAttributes makes the extended attributes, access control lists among them, the same.
+// copyAttributes makes the extended attributes of a new file equal to those of the old one, access
+// control lists among them.
 func copyAttributes(to, from int) error {
 	want, err := attributes(from)
 	if err != nil {
@@ -96,7 +97,7 @@ func attributes(fd int) (map[string][]byte, error) {
 	return out, nil
 }
 
-// sized asks for the size first and then for the value.
+// sized asks for the size first, then for the value.
 func sized(get func([]byte) (int, error)) ([]byte, error) {
 	for range 4 { // it may grow in between
 		n, err := get(nil)
@@ -133,7 +134,7 @@ func rawBits(m fs.FileMode) uint32 {
 	return raw
 }
 
-// links returns the number of names that a file has.
+// links returns the number of names of a file.
 func links(info fs.FileInfo) uint64 {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return uint64(st.Nlink)
@@ -141,7 +142,7 @@ func links(info fs.FileInfo) uint64 {
 	return 1
 }
 
-// identity names a file whatever its path is.
+// identity returns a key of the file that does not depend on its path.
 func identity(info fs.FileInfo) string {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return fmt.Sprintf("inode %d:%d", st.Dev, st.Ino)

@@ -112,7 +112,7 @@ func (c *current) reread() *os.File {
 }
 
 func changed(p Path, how string) error {
-	return tool.Errorf(tool.Conflict, "%s has been changed by something else since it was read (%s). Nothing was written. Read it again and repeat the change.", p.abs, how)
+	return tool.Errorf(tool.Conflict, "%s was changed by another program since it was read (%s). Nothing was written. Read it again and repeat the change.", p.abs, how)
 }
 
 func elements(rel string) []string {

@@ -11,26 +11,27 @@ import (
 	"toolhost.dev/sdk/workspace/text"
 )
 
-// Entry is what a listing shows of a file, a directory or another thing.
+// Entry is a file, a directory or another thing in a listing.
 type Entry struct {
-	// Name as it is shown: of the entry, or its path beneath what is listed.
+	// Name is the shown name: that of the entry, or its path beneath the listed directory.
 	Name string
-	// Mode has the type bits; the others do not matter.
+	// Mode has the type bits. The other bits are ignored.
 	Mode fs.FileMode
 	// Size is in bytes.
 	Size int64
-	// Modified is the time of the last change; zero: neither that nor the size is known.
+	// Modified is the time of the last change. If it is zero, neither that time nor the size is
+	// known.
 	Modified time.Time
-	// Target is what a symbolic link says.
+	// Target is the target of a symbolic link.
 	Target string
 }
 
-// Type returns the word for what it is: file, directory, symlink, fifo, socket or device.
+// Type returns the word for the type: file, directory, symlink, fifo, socket or device.
 func (e Entry) Type() string { return TypeName(e.Mode) }
 
-// Line writes an entry for a model: a directory with a slash at the end, a file with size
-// and time in UTC, a link with where it leads. Names that would not be read as they are are
-// quoted: not UTF-8, with line feeds in them, or with a quotation mark at the beginning.
+// Line returns the line of an entry for a model: a directory with a slash at the end, a file with
+// size and time in UTC, a link with its target. It quotes names that would be misread: those that
+// are not UTF-8, contain line feeds or begin with a quotation mark.
 func (e Entry) Line() string {
 	name := printable(e.Name)
 	switch typ := e.Type(); typ {

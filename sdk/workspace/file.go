@@ -16,8 +16,8 @@ import (
 	"toolhost.dev/sdk/workspace/text"
 )
 
-// Stat tells what is at p now. A symbolic link that took the place of the file is
-// not followed.
+// Stat returns the current type, mode, size and times of the file at p. It does not follow a
+// symbolic link that took the place of the file.
 func (w *Workspace) Stat(p Path) (fs.FileInfo, error) {
 	if err := w.usable(p); err != nil {
 		return nil, err
@@ -29,8 +29,8 @@ func (w *Workspace) Stat(p Path) (fs.FileInfo, error) {
 	return info, nil
 }
 
-// Open opens a regular file for reading. It never blocks: a directory, FIFO,
-// device or socket is refused.
+// Open opens a regular file for reading. It never blocks. It refuses a directory, a FIFO, a device
+// and a socket.
 func (w *Workspace) Open(p Path) (*os.File, error) {
 	f, _, err := w.open(p)
 	return f, err
@@ -46,7 +46,7 @@ func (w *Workspace) open(p Path) (*os.File, fs.FileInfo, error) {
 	return openRegular(p.tree.dir, p.rel, p.abs)
 }
 
-// openRegular opens a name beneath dir; shown is for messages.
+// openRegular opens a name beneath dir. Messages contain shown.
 func openRegular(dir *os.Root, name, shown string) (*os.File, fs.FileInfo, error) {
 	f, err := dir.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
 	if err != nil {
@@ -78,7 +78,7 @@ func notRegular(path string, mode fs.FileMode) error {
 	return tool.Errorf(tool.InvalidArguments, "%s is %s, not a file with content. %s", path, what, next)
 }
 
-// usable refuses what was not resolved, and what belongs to a closed workspace.
+// usable refuses a path that was not resolved, and one of a closed workspace.
 func (w *Workspace) usable(p Path) error {
 	switch {
 	case p.tree == nil:
@@ -89,12 +89,12 @@ func (w *Workspace) usable(p Path) error {
 	return nil
 }
 
-// readTries is how often a file that changes while it is read is read again.
+// readTries is how often ReadFile reads a file that changes while it is read.
 const readTries = 3
 
-// ReadFile reads a regular file whole, up to limit bytes. What it gives is the
-// content at one moment: a file that is being written is read again, and refused
-// as Conflict if it does not come to rest.
+// ReadFile reads a whole regular file of at most limit bytes. It returns the content of one
+// moment: it reads a file again that is being written, and fails with Conflict if the file keeps
+// changing. A larger file is an error that wraps [ErrTooLarge].
 func (w *Workspace) ReadFile(p Path, limit int64) (*Snapshot, error) {
 	f, info, err := w.open(p)
 	if err != nil {
@@ -131,11 +131,11 @@ func snapshot(p Path, f *os.File, info fs.FileInfo, limit int64) (*Snapshot, err
 	return nil, tool.Errorf(tool.Conflict, "%s is being written to by something else: it changed each of the %d times it was read. Try again when it is at rest.", p.abs, readTries)
 }
 
-// readChunk is how much of a file is read before it is hashed, while the next one is read.
+// readChunk is how much of a file is read before it is hashed, while the next chunk is read.
 const readChunk = 128 << 10
 
-// readHashed does what readAll does, and computes the SHA-256 of what was read: of a large
-// file while it is read, and after. hash waits for it; it is called once at most.
+// readHashed is like readAll and computes the SHA-256 of the data. It hashes a large file while
+// reading it, and after. The function hash waits for the result; it is called at most once.
 func readHashed(r io.Reader, size, limit int64) (data []byte, hash func() [sha256.Size]byte, err error) {
 	if size <= readChunk {
 		data, err = readAll(r, size, limit, func([]byte) {})
@@ -154,9 +154,9 @@ func readHashed(r io.Reader, size, limit int64) (data []byte, hash func() [sha25
 	return data, func() [sha256.Size]byte { return <-sum }, err
 }
 
-// readAll reads a file of that size. The size may be wrong: too small, as of files
-// in /proc, or out of date. What was read is at most one byte more than limit. got is
-// called with each part, in order; none of them changes any more.
+// readAll reads a file of a size that may be wrong: too small, as in /proc, or out of date. It
+// reads at most one byte more than limit. It calls got with each part, in order; the parts do not
+// change any more.
 func readAll(r io.Reader, size, limit int64, got func([]byte)) ([]byte, error) {
 	data := Scratch(int(max(min(size, limit), 512)))
 	for {
@@ -183,7 +183,7 @@ func tooLarge(path string, size, limit int64) error {
 		WithCause(ErrTooLarge)
 }
 
-// OpenDir opens a directory to be read in pieces (see [os.File.ReadDir]).
+// OpenDir opens a directory, to be read in parts (see [os.File.ReadDir]).
 func (w *Workspace) OpenDir(p Path) (*os.File, error) {
 	if err := w.usable(p); err != nil {
 		return nil, err
@@ -200,9 +200,9 @@ func (w *Workspace) OpenDir(p Path) (*os.File, error) {
 	return nil, fail("list", p.abs, err)
 }
 
-// ReadDir reads a directory, up to limit entries (0: all), sorted by name. more
-// says that there are others; which ones were left out is then up to the file
-// system. Links are not followed.
+// ReadDir reads at most limit entries of a directory, sorted by name. A limit of 0 means all
+// entries. It reports more if there are others, and the file system decides which ones. It follows
+// no symbolic links.
 func (w *Workspace) ReadDir(p Path, limit int) (entries []fs.DirEntry, more bool, err error) {
 	f, err := w.OpenDir(p)
 	if err != nil {
@@ -225,7 +225,8 @@ func (w *Workspace) ReadDir(p Path, limit int) (entries []fs.DirEntry, more bool
 	return entries, more, nil
 }
 
-// Lstat describes the entry called name in the directory p; a symbolic link itself.
+// Lstat returns the type, mode, size and times of the entry called name in the directory p. Of a
+// symbolic link these are its own.
 func (w *Workspace) Lstat(p Path, name string) (fs.FileInfo, error) {
 	if err := w.usable(p); err != nil {
 		return nil, err
@@ -237,8 +238,8 @@ func (w *Workspace) Lstat(p Path, name string) (fs.FileInfo, error) {
 	return info, nil
 }
 
-// Readlink returns what the symbolic link called name in the directory p says, for
-// showing. To follow it, resolve its path.
+// Readlink returns the target of the symbolic link called name in the directory p, to show it. To
+// follow the link, resolve its path.
 func (w *Workspace) Readlink(p Path, name string) (string, error) {
 	if err := w.usable(p); err != nil {
 		return "", err
@@ -250,8 +251,8 @@ func (w *Workspace) Readlink(p Path, name string) (string, error) {
 	return target, nil
 }
 
-// Names reads the names in a directory, up to limit (0: all), in no order. It
-// costs less than [Workspace.ReadDir].
+// Names returns at most limit names of entries of a directory, in no order. A limit of 0 means
+// all. It is cheaper than [Workspace.ReadDir].
 func (w *Workspace) Names(p Path, limit int) ([]string, error) {
 	f, err := w.OpenDir(p)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// locks is a lock for each path that is in use.
+// locks holds a lock for each path that is in use.
 type locks struct {
 	mu   sync.Mutex
 	held map[string]*pathLock
@@ -24,11 +24,11 @@ var (
 	editing = locks{held: make(map[string]*pathLock)}
 )
 
-// Lock keeps other callers of Lock away from the paths until unlock is called, so that
-// reading, changing and writing a file is one step among them: callers in this process
-// and, on Linux, in others whose workspaces use a [Journal] in the same directory. A
-// process that dies holds nothing. It waits at most until ctx ends. Operations of the
-// workspace do not need the lock and may be used while it is held.
+// Lock excludes other callers of Lock for the paths until unlock is called, so that reading,
+// changing and writing a file is one step among them. It excludes callers in this process and, on
+// Linux, in other processes whose workspaces use a [Journal] in the same directory. The locks of a
+// process that dies are released. Lock waits until ctx ends. Operations of the workspace do not
+// need the lock and may be used while it is held.
 func (w *Workspace) Lock(ctx context.Context, paths ...Path) (unlock func(), err error) {
 	names := make([]string, 0, len(paths))
 	for _, p := range paths {

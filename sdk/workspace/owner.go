@@ -11,18 +11,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Attributes are what a file has beside its content and mode. They outlive it, so that it can
-// be made again as it was; see [WriteOptions.Attributes].
+// Attributes are the attributes of a file other than its content and mode. They outlive the file,
+// so that it can be created again as it was: see [WriteOptions.Attributes].
 type Attributes struct {
 	UID int `json:"uid"`
 	GID int `json:"gid"`
-	// Extended are the extended attributes, access control lists among them.
+	// Extended holds the extended attributes, access control lists among them.
 	Extended map[string][]byte `json:"extended,omitempty"`
-	// Unknown says what could not be read.
+	// Unknown names what could not be read.
 	Unknown string `json:"unknown,omitempty"`
 }
 
-// Attributes reads those of a regular file; nil where the system has none.
+// Attributes reads the attributes of a regular file. It returns nil on systems without them.
 func (w *Workspace) Attributes(p Path) (*Attributes, error) {
 	f, info, err := w.open(p)
 	if err != nil {
@@ -52,7 +52,8 @@ func (w *Workspace) Attributes(p Path) (*Attributes, error) {
 // [Attributes.OfOtherContent].
 const Capability = "security.capability"
 
-// OfOtherContent returns those that the file may have with another content; nil for nil.
+// OfOtherContent returns the attributes that the file may keep with another content. It returns
+// nil for nil.
 func (a *Attributes) OfOtherContent() *Attributes {
 	if a == nil || a.Extended[Capability] == nil {
 		return a
@@ -94,10 +95,11 @@ func (a *Attributes) apply(f *os.File, mode fs.FileMode) (refused []string, err 
 	return refused, nil
 }
 
-// unmapped is the number that the kernel shows of users and groups which a namespace has none for.
+// unmapped is the number that the kernel shows for users and groups that the user namespace does
+// not map.
 const unmapped = 65534
 
-// account names a user or group.
+// account returns the name of a user or group.
 func account(what string, id int) string {
 	if id == unmapped {
 		return "another " + what

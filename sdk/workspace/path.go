@@ -9,23 +9,23 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Path is a name that was found to lie inside a root. Its zero value names
-// nothing. It stays valid when the file comes, goes or changes.
+// Path is the result of [Workspace.Resolve]: a name inside a root. Its zero value names nothing.
+// It stays valid when the file is created, removed or changed.
 type Path struct {
 	abs  string
 	rel  string // beneath the root's path; "." is the root itself
 	root *root
 	tree *tree
-	// mode is the type of what was there; meaningful if exists.
+	// mode is the type of what was there. It is meaningful if exists is set.
 	mode   fs.FileMode
 	exists bool
 }
 
-// String returns the canonical path: absolute, clean, without symbolic links. It is
-// the path under which the host keeps a file's state.
+// String returns the canonical path: absolute, clean, without symbolic links. The host keeps a
+// file's state under this path.
 func (p Path) String() string { return p.abs }
 
-// Root returns the root that the path lies in; the innermost where roots are nested.
+// Root returns the root that contains the path, and the innermost one of nested roots.
 func (p Path) Root() tool.Root {
 	if p.root == nil {
 		return tool.Root{}
@@ -36,7 +36,8 @@ func (p Path) Root() tool.Root {
 // Rel returns the path relative to its root, "." for the root itself.
 func (p Path) Rel() string { return p.rel }
 
-// RelTo returns the path relative to dir if it lies beneath it, and else whole; for showing.
+// RelTo returns the path relative to dir if it lies beneath dir, and else the whole path. It is
+// for showing.
 func (p Path) RelTo(dir string) string {
 	if rel, ok := (tool.Root{Path: dir}).Rel(p.abs); ok {
 		return rel
@@ -47,22 +48,22 @@ func (p Path) RelTo(dir string) string {
 // Base returns the last element of the path.
 func (p Path) Base() string { return filepath.Base(p.abs) }
 
-// Writable reports whether the path's root may be written to. The file's own mode
-// may still forbid it.
+// Writable reports whether the path's root may be written to. The mode of the file may still
+// forbid it.
 func (p Path) Writable() bool { return p.root != nil && p.root.Writable }
 
-// Exists reports whether there was something at the path when it was resolved.
+// Exists reports whether something was at the path when it was resolved.
 func (p Path) Exists() bool { return p.exists }
 
 // IsDir reports whether the path was a directory when it was resolved.
 func (p Path) IsDir() bool { return p.exists && p.mode.IsDir() }
 
-// Resolve finds the file that a path given by a model or a person names. A
-// leading ~ is the home directory, a relative path is relative to cwd, "." and ".."
-// are taken out by their text before anything is looked up. Then symbolic links are followed, each
-// step inside the roots. The last elements may be missing, so that they can be created.
+// Resolve returns the Path of what a model or a person named. A leading ~ is the home directory, a
+// relative path is relative to cwd, and "." and ".." are removed by their text before anything is
+// looked up. Then symbolic links are followed, each step inside the roots. The last elements may
+// be missing, so that they can be created.
 //
-// A path that leads outside is an error of kind Security, and so is a NUL byte.
+// A path that leads outside, or contains a NUL byte, is an error of kind Security.
 func (w *Workspace) Resolve(cwd, path string) (Path, error) {
 	abs, err := absolute(cwd, path)
 	if err != nil {
@@ -96,8 +97,8 @@ func (w *Workspace) Parent(p Path) Path {
 	return Path{abs: filepath.Dir(p.abs), rel: filepath.Dir(p.rel), root: p.root, tree: p.tree, exists: p.exists, mode: fs.ModeDir}
 }
 
-// Entry returns the path of an entry of the directory p, as [Workspace.ReadDir] gave
-// it. The entry must not be a symbolic link: resolve those.
+// Entry returns the path of an entry of the directory p, as [Workspace.ReadDir] returned it. The
+// entry must not be a symbolic link: resolve those.
 func (w *Workspace) Entry(p Path, e fs.DirEntry) (Path, error) {
 	abs := filepath.Join(p.abs, e.Name())
 	r := w.root(abs)
@@ -117,7 +118,7 @@ func (w *Workspace) Entry(p Path, e fs.DirEntry) (Path, error) {
 
 func absolute(cwd, path string) (string, error) {
 	if strings.IndexByte(path, 0) >= 0 {
-		return "", tool.Errorf(tool.Security, "The path %q has a NUL byte in it. Give the path without it.", path)
+		return "", tool.Errorf(tool.Security, "The path %q contains a NUL byte. Remove it.", path)
 	}
 	switch {
 	case path == "":
@@ -125,12 +126,12 @@ func absolute(cwd, path string) (string, error) {
 	case path == "~" || strings.HasPrefix(path, "~/"):
 		home, err := os.UserHomeDir()
 		if err != nil {
-			return "", tool.Errorf(tool.InvalidArguments, "The path %q begins with ~, but the home directory is not known here. Give the path from / on.", path).WithCause(err)
+			return "", tool.Errorf(tool.InvalidArguments, "The path %q begins with ~, but the home directory is not known. Give an absolute path.", path).WithCause(err)
 		}
 		path = home + path[1:]
 	case !filepath.IsAbs(path):
 		if !filepath.IsAbs(cwd) {
-			return "", tool.Errorf(tool.InvalidArguments, "The path %q is relative, but there is no working directory. Give the path from / on.", path)
+			return "", tool.Errorf(tool.InvalidArguments, "The path %q is relative, but there is no working directory. Give an absolute path.", path)
 		}
 		path = cwd + "/" + path
 	}

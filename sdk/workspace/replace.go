@@ -224,7 +224,7 @@ func (j *writeJob) checkReplaced(name string) (keep bool, err error) {
 		return false, nil // the old file goes
 	}
 	if back := exchange(&j.dir, name); back != nil {
-		return true, tool.Errorf(tool.Conflict, "%s was changed by something else at the moment it was replaced, and could not be put back. That other version is %s in the same directory; compare the two.",
+		return true, tool.Errorf(tool.Conflict, "%s was changed by another program while it was being replaced, and could not be restored. That other version is %s in the same directory; compare the two.",
 			j.path.abs, name).WithCause(back)
 	}
 	return false, err

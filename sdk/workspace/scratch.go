@@ -2,8 +2,8 @@ package workspace
 
 import "sync"
 
-// A buffer for a file's content is worth using again: memory that is fresh from the kernel
-// costs more than to read a file into it.
+// Buffers for the content of files are reused, because fresh memory from the kernel costs more
+// than reading a file into it.
 const (
 	minScratch = 64 << 10
 	maxScratch = 8 << 20
@@ -11,7 +11,7 @@ const (
 
 var scratch sync.Pool // of *[]byte
 
-// Scratch returns an empty buffer with that capacity, for a file's content. It is a new one, or
+// Scratch returns an empty buffer of at least that capacity, for the content of a file. It may be
 // one that was given to [Reuse].
 func Scratch(capacity int) []byte {
 	if capacity < minScratch || capacity > maxScratch {
@@ -20,12 +20,12 @@ func Scratch(capacity int) []byte {
 	if b, ok := scratch.Get().(*[]byte); ok && cap(*b) >= capacity {
 		return (*b)[:0]
 	}
-	// Somewhat larger, so that it is of use for the file after an edit too.
+	// The buffer is somewhat larger, so that the file still fits after an edit.
 	return make([]byte, 0, (capacity+capacity/64+minScratch)&^(4<<10-1))
 }
 
-// Reuse takes a buffer back that nobody uses any more. Who is not sure of that leaves it to
-// the garbage collector.
+// Reuse takes back a buffer that nobody uses any more. Leave the buffer to the garbage collector
+// in case of doubt.
 func Reuse(b []byte) {
 	if cap(b) < minScratch || cap(b) > 2*maxScratch {
 		return

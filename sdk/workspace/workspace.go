@@ -17,11 +17,11 @@ import (
 	"toolhost.dev/sdk/workspace/internal/journal"
 )
 
-// MaxFileSize is the size up to which tools read and write a file whole.
+// MaxFileSize is the size in bytes of the largest file that tools read and write as a whole.
 const MaxFileSize = 96 << 20
 
-// Workspace is a set of roots, each held open. It is safe for concurrent use. Its
-// descriptors are freed by [Workspace.Close], or when it is collected.
+// Workspace is a set of roots, each held open. It is safe for concurrent use. [Workspace.Close]
+// frees its descriptors, and so does the garbage collector.
 type Workspace struct {
 	roots  []*root // longest path first
 	given  []tool.Root
@@ -42,14 +42,15 @@ type tree struct {
 	info  fs.FileInfo
 }
 
-// Open opens the roots. Each is an existing directory, named by an absolute path
-// without symbolic links.
+// Open opens the roots. Each is an existing directory, named by an absolute path without symbolic
+// links. The caller closes the workspace; handlers of calls get theirs from the SDK and do not
+// close it.
 func Open(roots []tool.Root) (*Workspace, error) {
 	w := &Workspace{given: slices.Clone(roots)}
 	for _, r := range roots {
 		if !filepath.IsAbs(r.Path) || strings.IndexByte(r.Path, 0) >= 0 {
 			_ = w.Close()
-			return nil, tool.Errorf(tool.InvalidArguments, "The root %q is not an absolute path. Name it from / on in the configuration.", r.Path)
+			return nil, tool.Errorf(tool.InvalidArguments, "The root %q is not an absolute path. Give an absolute path in the configuration.", r.Path)
 		}
 		r.Path = filepath.Clean(r.Path)
 		t, err := openTree(r.Path)
@@ -68,7 +69,7 @@ func Open(roots []tool.Root) (*Workspace, error) {
 // Roots returns the roots as they were given to [Open].
 func (w *Workspace) Roots() []tool.Root { return slices.Clone(w.given) }
 
-// Close frees the descriptors. Calls that still use the workspace fail.
+// Close frees the descriptors. Operations that still use the workspace fail.
 func (w *Workspace) Close() error {
 	w.closed.Store(true)
 	var errs []error
@@ -81,8 +82,8 @@ func (w *Workspace) Close() error {
 
 var errLink = errors.New("it leads through a symbolic link")
 
-// openTree opens a root. It makes sure that no symbolic link was on the way: the
-// directory that holds a root may be writable to the very tools that the root confines.
+// openTree opens a root. It checks that no symbolic link was on the way, because the directory
+// that holds a root may be writable to the very tools that the root confines.
 func openTree(path string) (*tree, error) {
 	dir, err := os.OpenRoot(path)
 	if err != nil {
@@ -102,9 +103,9 @@ func openTree(path string) (*tree, error) {
 	return &tree{dir: dir, probe: probe, info: info}, nil
 }
 
-// tree returns the root's directory. When the path names another directory by now
-// (the tree was moved away, or removed and made again), that one is opened; paths
-// resolved before keep the old one.
+// tree returns the root's directory. If the path names another directory by now, because the tree
+// was moved away or created again, tree opens that one. Paths that were resolved before keep the
+// old one.
 func (r *root) tree() (*tree, error) {
 	t := r.at.Load()
 	same, err := t.isAt(r.Path)
@@ -122,8 +123,8 @@ func (r *root) tree() (*tree, error) {
 	return fresh, nil
 }
 
-// isAt reports whether the path names this directory. Every call comes by here, so
-// it makes no garbage.
+// isAt reports whether the path names this directory. It allocates nothing, because every call
+// needs it.
 func (t *tree) isAt(path string) (bool, error) {
 	var st unix.Stat_t
 	if err := unix.Lstat(path, &st); err != nil {
@@ -133,7 +134,7 @@ func (t *tree) isAt(path string) (bool, error) {
 	return ok && was.Dev == st.Dev && was.Ino == st.Ino, nil
 }
 
-// root returns the root that decides about a canonical path: the longest that holds it.
+// root returns the root that decides about a canonical path: the longest that contains it.
 func (w *Workspace) root(abs string) *root {
 	for _, r := range w.roots {
 		if r.Contains(abs) {

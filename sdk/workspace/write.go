@@ -13,53 +13,56 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// WriteOptions say when a write may happen. The zero value replaces whatever file
-// is there.
+// WriteOptions restricts and describes a write. The zero value replaces whatever file is there.
 type WriteOptions struct {
-	// Expect is the content that the new one was made from. The write is refused
-	// as Conflict when the file's bytes are others by then. A newer modification
-	// time of the same bytes is no conflict.
+	// Expect is the content that the new one was made from. The write is refused as Conflict if
+	// the file's bytes have changed since. A newer modification time of the same bytes is no
+	// conflict.
 	Expect *Snapshot
-	// New refuses as Conflict when the file exists.
+	// New refuses the write as Conflict if the file exists.
 	New bool
 	// Parents creates missing directories.
 	Parents bool
-	// Perm of a new file, before the umask; 0: 0666.
+	// Perm is the mode of a new file before the umask. Zero means 0666.
 	Perm fs.FileMode
-	// Hash gives the SHA-256 of the data, for a caller that needs it too. It is called once the
-	// data is on disk, so that it may be computed meanwhile; nil: WriteFile does that.
+	// Hash returns the SHA-256 of the data, for a caller that needs it too. It is called once the
+	// data is on disk, so that it may be computed meanwhile. If Hash is nil, WriteFile computes
+	// it.
 	Hash func() [sha256.Size]byte
-	// Mode is the exact mode of the file afterwards: permission, setuid, setgid and
-	// sticky bits. nil: an existing file keeps its own, a new one gets Perm.
+	// Mode is the exact mode of the file afterwards: permission, setuid, setgid and sticky bits.
+	// If it is nil, an existing file keeps its mode and a new one gets Perm.
 	Mode *fs.FileMode
-	// Attributes are those of a file that is made; nil: as the system gives them. What it refuses
-	// is no reason not to make the file: Written.Refused tells. With them, Mode is set too.
+	// Attributes are the attributes of a new file. If they are nil, it has those that the system
+	// gives it. Attributes that the system refuses do not fail the write; Written.Refused names
+	// them. With Attributes, Mode must be set too.
 	Attributes *Attributes
-	// Ready is called before the file changes, when its new content, or the backup of its
-	// old one, is on disk: what must be done by then can be done meanwhile. Its error, which
-	// WriteFile gives back, leaves the file as it was. nil: nothing to wait for.
+	// Ready is called before the file changes, when the new content, or the backup of the old one,
+	// is on disk. What must be done before the change can be done meanwhile. If Ready fails,
+	// WriteFile returns its error and leaves the file as it was. Ready may be nil.
 	Ready func() error
-	// Changed is called once the file has its new content for everyone who looks, before it is
-	// known that it lasts: what follows from it can be done meanwhile. WriteFile may still fail
-	// after it, if the directory cannot be synced. nil: nothing follows.
+	// Changed is called once every reader sees the new content, and before the change is known to
+	// last. What follows from the change can be done meanwhile. WriteFile may still fail after
+	// that, if the directory cannot be synced. Changed may be nil.
 	Changed func()
 }
 
-// Written tells how a file was written.
+// Written describes a write that succeeded.
 type Written struct {
-	// State is the file afterwards.
+	// State is the state of the file afterwards.
 	State tool.FileState
-	// Created: there was no file before.
+	// Created reports that there was no file before.
 	Created bool
-	// InPlace says why the file was not replaced in one step but written over; empty: it was replaced.
+	// InPlace is the reason why the file was written over instead of replaced in one step. It is
+	// empty if the file was replaced.
 	InPlace string
-	// Refused is what of [WriteOptions.Attributes] the file did not get, as in "its owner was the user 0".
+	// Refused names the parts of [WriteOptions.Attributes] that the file did not get, as in "its
+	// owner was the user 0".
 	Refused []string
 
 	before *Snapshot
 }
 
-// Effect reports the write to the host.
+// Effect returns the effect that reports the write to the host.
 func (w *Written) Effect() tool.Effect {
 	e := tool.Effect{Operation: tool.OpModify, File: w.State}
 	switch {
@@ -82,10 +85,10 @@ func (w *Written) Effect() tool.Effect {
 //  3. What is there is compared again, bytes and all, and the new file takes its
 //     name in one step; the directory is synced.
 //
-// A file with several hard links, in a directory that may not be written to, or whose owner or
-// attributes cannot be given to another file, is written over instead, with a
-// backup meanwhile; Written.InPlace says so. Any failure leaves the
-// old content whole and no other file behind. Writes to one path are done one after the other.
+// Some files are written over instead, with a backup meanwhile: those with several hard links,
+// those in a directory that may not be written to, and those whose owner or attributes cannot be
+// given to another file. Written.InPlace names the reason. Any failure leaves the old content
+// whole and no other file behind. Writes to one path run one after the other.
 func (w *Workspace) WriteFile(ctx context.Context, p Path, data []byte, opt WriteOptions) (*Written, error) {
 	if err := w.writable(p); err != nil {
 		return nil, err
@@ -130,7 +133,7 @@ func (w *Workspace) WriteFile(ctx context.Context, p Path, data []byte, opt Writ
 	return done, nil
 }
 
-// MkdirAll makes a directory and its missing parents.
+// MkdirAll creates a directory and its missing parents.
 func (w *Workspace) MkdirAll(p Path) error {
 	if err := w.writable(p); err != nil {
 		return err
@@ -148,7 +151,8 @@ func (w *Workspace) MkdirAll(p Path) error {
 	return nil
 }
 
-// Remove removes a regular file, if it still is as expected (nil: in any case).
+// Remove removes a regular file if its content is still as expected. A nil expect removes it in
+// any case.
 func (w *Workspace) Remove(ctx context.Context, p Path, expect *Snapshot) error {
 	if err := w.writable(p); err != nil {
 		return err
@@ -230,9 +234,9 @@ type pinned struct {
 	owned bool // root is to be closed
 }
 
-// pin opens the directory that holds p. It goes down step by step and takes no
-// symbolic link: one that appeared since p was resolved could lead from a
-// writable root to a read-only one inside it.
+// pin opens the directory that holds p. It goes down step by step and follows no symbolic link,
+// because one that appeared since p was resolved could lead from a writable root to a read-only
+// one inside it.
 func pin(p Path) (pinned, error) {
 	d := pinned{root: p.tree.dir, base: filepath.Base(p.rel)}
 	for _, name := range elements(filepath.Dir(p.rel)) {
@@ -278,8 +282,8 @@ func (d *pinned) close() {
 	d.file, d.owned = nil, false
 }
 
-// sync makes a change of one of the directory's entries last. When that fails the change is
-// made, all the same.
+// sync makes a change of one of the directory's entries durable. If it fails, the change is made
+// all the same.
 func (d *pinned) sync(path string) error {
 	err := d.file.Sync()
 	if err == nil || errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) { // some file systems cannot

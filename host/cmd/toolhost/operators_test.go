@@ -16,7 +16,7 @@ func TestExamplesForOperators(t *testing.T) {
 	}
 	blocks := strings.Split(string(text), "```hcl\n")[1:]
 	if len(blocks) < 2 {
-		t.Fatal("there are no examples")
+		t.Fatal("the tools have no examples")
 	}
 	for _, b := range blocks {
 		example, _, _ := strings.Cut(b, "```")

@@ -35,7 +35,7 @@ type args struct {
 	Question string   `json:"question" jsonschema:"What to ask, with all that the user needs to know to answer."`
 	Options  []string `json:"options,omitempty" jsonschema:"Answers to choose from, at most 20. Without them the user types an answer."`
 	Multiple bool     `json:"multiple,omitempty" default:"false" jsonschema:"Several options may be chosen."`
-	FreeText bool     `json:"free_text,omitempty" default:"false" jsonschema:"An answer that is none of the options may be given, too."`
+	FreeText bool     `json:"free_text,omitempty" default:"false" jsonschema:"Answers other than the options are allowed, too."`
 	Timeout  int      `json:"timeout,omitempty" default:"600000" min:"1" jsonschema:"How long to wait for the answer, in milliseconds; at most a day."`
 }
 
@@ -161,7 +161,7 @@ func (in *args) wrong(answers []string) string {
 	}
 	for _, a := range answers {
 		if !slices.Contains(in.Options, a) {
-			return fmt.Sprintf("%q is none of the options.", a)
+			return fmt.Sprintf("%q is not one of the options.", a)
 		}
 	}
 	return ""

@@ -50,7 +50,7 @@ func TestOutcomes(t *testing.T) {
 		"several":         {args{Question: "Which?", Options: []string{"a", "b", "c"}, Multiple: true}, []tool.Answer{accepted("c", "a")}, answered, "c\na", 1},
 		"own":             {args{Question: "Which?", Options: []string{"a"}, FreeText: true}, []tool.Answer{accepted("z")}, answered, "z", 1},
 		"asked again":     {args{Question: "Which?", Options: []string{"a"}}, []tool.Answer{accepted("z"), accepted("a")}, answered, "a", 2},
-		"never an option": {args{Question: "Which?", Options: []string{"a"}}, []tool.Answer{accepted("z"), accepted("y"), accepted("x")}, declined, `"x" is none of the options`, 3},
+		"never an option": {args{Question: "Which?", Options: []string{"a"}}, []tool.Answer{accepted("z"), accepted("y"), accepted("x")}, declined, `"x" is not one of the options`, 3},
 		"two for one":     {args{Question: "Which?", Options: []string{"a", "b"}}, []tool.Answer{accepted("a", "b"), accepted("a")}, answered, "a", 2},
 		"empty":           {args{Question: "Why?"}, []tool.Answer{accepted(" "), {Outcome: tool.Declined}}, declined, "declined", 2},
 		"declined":        {args{Question: "Why?"}, []tool.Answer{{Outcome: tool.Declined, Message: "go away"}}, declined, "(go away)", 1},

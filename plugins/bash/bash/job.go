@@ -94,7 +94,7 @@ func (b *bash) job(ctx context.Context, call *sdk.Call, in jobArgs) (*sdk.Result
 	case "write":
 		return writeJob(j, &in)
 	}
-	return nil, sdk.Errorf(tool.InvalidArguments, "There is no action %q. Give list, tail, wait, kill or write.", in.Action)
+	return nil, sdk.Errorf(tool.InvalidArguments, "Unknown action %q. Use list, tail, wait, kill or write.", in.Action)
 }
 
 func (b *bash) noJob(call *sdk.Call, id string) error {
@@ -109,7 +109,7 @@ func (b *bash) noJob(call *sdk.Call, id string) error {
 	if id == "" {
 		return sdk.Errorf(tool.InvalidArguments, "No job was given. %s. Give its id.", known)
 	}
-	return sdk.Errorf(tool.NotFound, "There is no job %q. %s; jobs end with the host, and are forgotten some time after their end.", id, known)
+	return sdk.Errorf(tool.NotFound, "Unknown job %q. %s; jobs end with the host, and are forgotten some time after their end.", id, known)
 }
 
 func (b *bash) listJobs(call *sdk.Call) *sdk.Result {
@@ -158,7 +158,7 @@ func writeJob(j *jobs.Job, in *jobArgs) (*sdk.Result, error) {
 	n, err := j.Process.Write([]byte(text), in.Close)
 	switch {
 	case errors.Is(err, shell.ErrStdinFull):
-		return nil, sdk.Errorf(tool.ExecutionFailed, "%s does not read its standard input: it took %d of %d bytes. Look what it does: job tail %s.", j.ID, n, len(text), j.ID)
+		return nil, sdk.Errorf(tool.ExecutionFailed, "%s does not read its standard input: it took %d of %d bytes. See what it does: job tail %s.", j.ID, n, len(text), j.ID)
 	case err != nil:
 		return nil, sdk.Errorf(tool.ExecutionFailed, "The standard input of %s is not open (%s). Give bash keep_stdin_open when you start a command that is to be written to.", j.ID, describe(stateOf(j)))
 	}

@@ -146,7 +146,7 @@ func (r *report) keep(state session.State, env []string) {
 		next.Base, next.Snapshot = state.Base, state.Snapshot
 	case o.StateErr == nil:
 	case errors.Is(o.StateErr, session.ErrNoDump):
-		r.note("The session is as it was before: the command ended without telling bash's state (exec, or exit under an EXIT trap of its own, or the shell was killed).")
+		r.note("The session is as it was before: the command ended without reporting bash's state (exec, or exit under its own EXIT trap, or the shell was killed).")
 		next.Base, next.Snapshot = state.Base, state.Snapshot
 	default:
 		r.note("What the command changed in variables, functions and options could not be read, so the session keeps those of before.")

@@ -38,7 +38,7 @@ type data struct {
 	Truncated bool   `json:"truncated" jsonschema:"something was left out of stdout or stderr; the files have it"`
 	Cwd       string `json:"cwd" jsonschema:"the session's working directory after the command"`
 	Duration  int64  `json:"duration_ms"`
-	JobID     string `json:"job_id" jsonschema:"the job that goes on: the command itself, or what it left running; empty: nothing does"`
+	JobID     string `json:"job_id" jsonschema:"the job that keeps running: the command itself, or what it left running; empty if nothing does"`
 	Waiting   bool   `json:"waiting_for_input,omitempty" jsonschema:"the command waits for input"`
 	// SpillPath is of standard output, or of standard error when only that is cut.
 	SpillPath       string `json:"spill_path" jsonschema:"the file with the whole of the stream that was cut; empty: nothing was cut"`

@@ -333,7 +333,7 @@ func restore(ctx context.Context, ws *workspace.Workspace, p workspace.Path, now
 		return err
 	}
 	if !Matches(snap, now) {
-		return tool.Errorf(tool.Conflict, "%s was changed by something else meanwhile.", p)
+		return tool.Errorf(tool.Conflict, "%s was changed by another program meanwhile.", p)
 	}
 	switch {
 	case !to.Exists && snap == nil:

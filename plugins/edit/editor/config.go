@@ -40,7 +40,7 @@ func (e *editor) configure(_ context.Context, c config, s sdk.Setup) error {
 		for i, name := range set {
 			if !slices.Contains(names, name) {
 				return &sdk.ConfigError{
-					Path: []string{"strategies", glob, fmt.Sprint(i)}, Summary: fmt.Sprintf("There is no strategy %q.%s", name, suggest.DidYouMean(name, names)),
+					Path: []string{"strategies", glob, fmt.Sprint(i)}, Summary: fmt.Sprintf("Unknown strategy %q.%s", name, suggest.DidYouMean(name, names)),
 					Detail: "The strategies are " + strings.Join(names, ", ") + ".",
 				}
 			}

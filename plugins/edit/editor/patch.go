@@ -241,7 +241,7 @@ func (p *patch) hunks(f *edited, in *unidiff.File) error {
 				f.create(h.New)
 				continue
 			}
-			return hunkError(i, len(in.Hunks), &h, validate.Refuse(validate.NotUnique, tool.InvalidArguments, "It only adds lines, without any around them that would tell where. Give some lines of context."))
+			return hunkError(i, len(in.Hunks), &h, validate.Refuse(validate.NotUnique, tool.InvalidArguments, "It only adds lines, without lines around them that show where. Give some lines of context."))
 		}
 		e := strategy.Edit{Old: h.Old, New: h.New, File: f.name, WholeLines: true}
 		if h.Start > 0 {

@@ -61,7 +61,7 @@ func (e *editor) undoTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name: "undo",
 		Description: "Take back changes that edit and write made in this session: the last one, or the last one of a file. The bytes before come back exactly; " +
-			"a file that was created goes. It is refused when a file was changed by something else since, so nothing is lost. redo does it again.",
+			"a file that was created goes. It is refused if another program has changed a file since, so nothing is lost. redo does it again.",
 		Category: tool.CategoryBuiltin,
 		Examples: []string{"undo", "undo main.go --steps 2", "undo --action preview", "undo --action list"},
 	}, e.undo)
@@ -365,7 +365,7 @@ func (m *undoing) changed(ctx context.Context, chosen []*history.Change, f histo
 	default:
 		next = fmt.Sprintf("That was another session (%s). Read it, and make the change by hand.", title)
 	}
-	return validate.Refuse(validate.ModifiedSinceRead, tool.Conflict, "%s %s since change %d (%s), so to %s that would lose what it holds now. Nothing was written. %s",
+	return validate.Refuse(validate.ModifiedSinceRead, tool.Conflict, "%s %s since change %d (%s), so %s would lose its current content. Nothing was written. %s",
 		name, how, last.ID, last.Title, m.verb(), next)
 }
 
@@ -374,7 +374,7 @@ func (m *undoing) gap(err error) error {
 	if !errors.As(err, &gap) {
 		return err
 	}
-	return validate.Refuse(validate.ModifiedSinceRead, tool.Conflict, "%s was changed by something else between the changes, so that they cannot be %s together: change %d (%s) does not fit. Nothing was written. Ask for fewer steps.",
+	return validate.Refuse(validate.ModifiedSinceRead, tool.Conflict, "%s was changed by another program between the changes, so they cannot be %s together: change %d (%s) does not fit. Nothing was written. Ask for fewer steps.",
 		m.show(gap.Path), past(m.to), gap.Change.ID, gap.Change.Title)
 }
 

@@ -10,7 +10,7 @@ type GapError struct {
 }
 
 func (e *GapError) Error() string {
-	return fmt.Sprintf("%s was changed by something else beside change %d (%s)", e.Path, e.Change.ID, e.Change.Title)
+	return fmt.Sprintf("%s was changed by another program in addition to change %d (%s)", e.Path, e.Change.ID, e.Change.Title)
 }
 
 // Fold sums up what it takes to undo changes, the last one first, or to do them again

@@ -72,7 +72,7 @@ func Apply(text []byte, e Edit, set Set) (*Change, error) {
 		e.File = "the file"
 	}
 	if isBlankText(e.Old) && !e.WholeLines {
-		return nil, &Error{Kind: Ambiguous, Message: "old_string has nothing but blanks, so it does not tell a place. Give the lines around it too."}
+		return nil, &Error{Kind: Ambiguous, Message: "old_string consists of blanks only, so it does not identify a place. Include the lines around it."}
 	}
 	if e.Old == e.New && e.Final == KeepFinal {
 		return nil, noChange("old_string and new_string are equal. Give the text as it should become in new_string.")

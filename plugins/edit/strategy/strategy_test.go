@@ -114,7 +114,7 @@ func TestRefusals(t *testing.T) {
 		{"a slip repeated in new", strategy.Refused, "func main() {\n\treceive(message, timeout)\n}\n", "func main() {\n\treceeive(message, timeout)\n}\n", "func main() {\n\treceeive(message, later)\n}\n", false, "receeive"},
 		{"all that are alike", strategy.NotFound, block, strings.Replace(block, "rocket", "rokcet", 1), "x", true, ""},
 		{"anchors of punctuation", strategy.NotFound, "{\n\tcompute(values)\n}\n", "{\n\tcompute(valeus)\n}\n", "x", false, ""},
-		{"nothing but blanks", strategy.Ambiguous, "a\n\nb\n", "\n", "x", false, "nothing but blanks"},
+		{"nothing but blanks", strategy.Ambiguous, "a\n\nb\n", "\n", "x", false, "blanks only"},
 		{"a gap in old", strategy.Refused, "a()\nb()\nc()\n", "a()\n// ...\nc()\n", "x\n", false, "// ..."},
 		{"a gap in new", strategy.Incomplete, "a()\nb()\n", "a()\nb()\n", "x()\n// ... existing code ...\n", false, "existing code"},
 		{"no change", strategy.NoChange, "it’s\n", "it's", "it’s", false, ""},

@@ -48,7 +48,7 @@ func parse(given any) ([]*definition, error) {
 		return nil, err
 	}
 	if len(out) == 0 {
-		return nil, errors.New("There is none in the list. Give at least one.") //nolint:staticcheck // a sentence for the operator
+		return nil, errors.New("The list is empty. Give at least one.") //nolint:staticcheck // a sentence for the operator
 	}
 	return out, nil
 }

@@ -28,7 +28,7 @@ func TestParse(t *testing.T) {
 		"cut off":             {"{\"name\":\n\"a", "line 2"},
 		"a text":              {`"a"`, "not that of a definition"},
 		"a wrong schema":      {`{"name":"a","parameters":{"type":"string"}}`, "its type is"},
-		"a type there is not": {`{"name":"a","parameters":{"type":"object","properties":{"x":{"type":"array","items":{"type":"STRING"}}}}}`, `no type "STRING"`},
+		"a type there is not": {`{"name":"a","parameters":{"type":"object","properties":{"x":{"type":"array","items":{"type":"STRING"}}}}}`, `unknown type "STRING"`},
 	} {
 		defs, err := parse(c.given)
 		var got []string

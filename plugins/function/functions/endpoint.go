@@ -83,7 +83,7 @@ func (e *endpoint) fits(d *definition) error {
 		p := schema.Param(name)
 		switch {
 		case p == nil:
-			return fmt.Errorf("The URL has {%s}, which is none of its parameters.", name) //nolint:staticcheck // a sentence for the operator
+			return fmt.Errorf("The URL has {%s}, which is not one of its parameters.", name) //nolint:staticcheck // a sentence for the operator
 		case !p.Required && p.Default == nil:
 			return fmt.Errorf("The URL has {%s}, which is not required and has no default.", name) //nolint:staticcheck // a sentence for the operator
 		}
@@ -162,7 +162,7 @@ func kindOf(status int) tool.Kind {
 func (e *endpoint) request(ctx context.Context, raw json.RawMessage) (*http.Request, error) {
 	var args map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &args); err != nil {
-		return nil, sdk.Errorf(tool.InvalidArguments, "The arguments do not fit: %w", err)
+		return nil, sdk.Errorf(tool.InvalidArguments, "The arguments do not fit the parameters: %w. Correct them.", err)
 	}
 	path, query, hasQuery := strings.Cut(e.url, "?")
 	var wrong error

@@ -110,7 +110,7 @@ func (b *Block) backend(fail func(what, summary, detail string) error) (backend,
 	case b.Method != "" || len(b.Headers) > 0:
 		return nil, fail("command", "A command has no method and no headers", "Remove them; env is its environment.")
 	case len(b.Command) == 0 || b.Command[0] == "":
-		return nil, fail("", "Neither command nor url says what is behind the functions", "Write command = [\"program\", \"argument\"] or url = \"https://…\".")
+		return nil, fail("", "Neither command nor url is set", "Write command = [\"program\", \"argument\"] or url = \"https://…\".")
 	}
 	return newProgram(b, fail)
 }

@@ -47,12 +47,12 @@ func newProgram(b *Block, fail func(what, summary, detail string) error) (backen
 	}
 	path, err := exec.LookPath(b.Command[0])
 	if err != nil {
-		return nil, fail("command", fmt.Sprintf("There is no program %q that can be run", b.Command[0]),
+		return nil, fail("command", fmt.Sprintf("Cannot find the program %q", b.Command[0]),
 			"Install it, correct the name or path, or make it executable (chmod +x); one outside of the PATH and the roots is seen only when the sandbox block of the field names it: sandbox { read = [\"…\"] }.")
 	}
 	p.command[0] = path
 	if st, err := os.Stat(p.cwd); p.cwd != "" && (err != nil || !st.IsDir()) {
-		return nil, fail("cwd", fmt.Sprintf("There is no directory %s for the program to run in", p.cwd), "Create it or correct the path; one outside of the roots is seen only when the sandbox block of the field names it.")
+		return nil, fail("cwd", fmt.Sprintf("The directory %s of the program does not exist", p.cwd), "Create it or correct the path; one outside of the roots is seen only when the sandbox block of the field names it.")
 	}
 	return p, nil
 }

@@ -5,4 +5,6 @@ package bytepair
 // Fast is as it is documented for amd64.
 const Fast = false
 
-func index([]byte, int, byte, byte, byte, byte) int { panic("bytepair: there is no fast way here") }
+func index([]byte, int, byte, byte, byte, byte) int {
+	panic("bytepair: not supported on this processor")
+}

@@ -110,7 +110,7 @@ func (w *codePrinter) cut(line string) string {
 func codeNotes(in codeArgs, p *place, a *definition.Answer, f *finder, given int) []string {
 	var notes []string
 	if a.NotParsed > 0 {
-		notes = append(notes, fmt.Sprintf("stopped after %s: %s with such a text were not parsed yet, so what is given is not all; ask again, which goes on from here, or name a smaller directory with path",
+		notes = append(notes, fmt.Sprintf("stopped after %s: %s with such a text were not parsed yet, so the result is incomplete; ask again to continue from here, or name a smaller directory with path",
 			f.timeLimit, count(a.NotParsed, "file")))
 	}
 	left := in.Offset + given

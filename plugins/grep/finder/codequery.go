@@ -127,7 +127,7 @@ func languageOf(name string) (outline.Language, error) {
 		if hint == "" {
 			hint = " It is one of " + strings.Join(outline.Languages(), ", ") + "."
 		}
-		return "", sdk.Errorf(tool.InvalidArguments, "There is no language %q.%s", name, hint)
+		return "", sdk.Errorf(tool.InvalidArguments, "Unknown language %q.%s", name, hint)
 	}
 	return l, nil
 }
@@ -175,7 +175,7 @@ func (p *place) declared(ctx context.Context, f *finder, q *definition.Query) (*
 	}
 	defer func() { _ = file.Close() }()
 	if !info.Mode().IsRegular() {
-		return nil, sdk.Errorf(tool.InvalidArguments, "%s is no regular file, so it declares nothing. Give a directory or a file of source code.", p.given)
+		return nil, sdk.Errorf(tool.InvalidArguments, "%s is not a regular file, so it declares nothing. Give a directory or a file of source code.", p.given)
 	}
 	return q.File(ctx, f.symbols.source(), file, info.Size(), p.shown)
 }

@@ -48,7 +48,7 @@ func (f *finder) grepTool() sdk.Tool {
 		Description: "Search the content of files for a regular expression, as ripgrep does: the whole tree beneath a directory, without what .gitignore leaves out, " +
 			"hidden files and binary files. Use it to find where something is defined, used or said; use glob to find files by their names. " +
 			"Results are sorted by path. Lines are path:line:text, those around a match path-line-text. " +
-			"The first 100 matches are given, and how many there are; of a line longer than 500 characters, what is around the match.",
+			"The result has the first 100 matches and the number of all; of a line longer than 500 characters it has what is around the match.",
 		Traits:   looking,
 		Category: tool.CategoryBuiltin,
 		Examples: []string{
@@ -208,7 +208,7 @@ func typeOf(name string) (*filetype.Type, error) {
 		if hint == "" {
 			hint = " Use glob instead, as in glob=*." + strings.TrimPrefix(strings.TrimPrefix(name, "*"), ".") + "."
 		}
-		return nil, sdk.Errorf(tool.InvalidArguments, "There is no file type %q.%s", name, hint)
+		return nil, sdk.Errorf(tool.InvalidArguments, "Unknown file type %q.%s", name, hint)
 	}
 	return t, nil
 }

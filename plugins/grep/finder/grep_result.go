@@ -35,7 +35,7 @@ func grepResult(in grepArgs, p *place, a *query.Answer, f *finder) *sdk.Result {
 	data.Truncated = in.Offset > 0 || left < totalResults(in, a) || a.Stopped
 	notes := out.notes
 	if a.Stopped {
-		notes = append(notes, fmt.Sprintf("stopped after %s, at %s, with %s searched: what is given is not all; search a smaller directory, or name files with glob or type",
+		notes = append(notes, fmt.Sprintf("stopped after %s, at %s, with %s searched: the result is incomplete; search a smaller directory, or name files with glob or type",
 			f.timeLimit, printable(a.StoppedAt), count(a.Searched, "file")))
 	}
 	notes = append(notes, limitNotes(in, a, left)...)

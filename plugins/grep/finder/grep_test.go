@@ -264,8 +264,8 @@ func TestInvalidPatterns(t *testing.T) {
 		{args{"pattern": `\(a`, "dialect": "bre"}, []string{"at character 1", "not closed"}},
 		{args{"pattern": "a{99999}", "dialect": "ere"}, []string{"at character 2", "too large"}},
 		{args{"pattern": "x", "glob": []string{"*.go", "{a"}}, []string{`"{a"`, "without its }"}},
-		{args{"pattern": "x", "type": "pyhton"}, []string{`no file type "pyhton"`, "python"}},
-		{args{"pattern": "x", "type": "zzz"}, []string{`no file type "zzz"`, "glob=*.zzz"}},
+		{args{"pattern": "x", "type": "pyhton"}, []string{`file type "pyhton"`, "python"}},
+		{args{"pattern": "x", "type": "zzz"}, []string{`file type "zzz"`, "glob=*.zzz"}},
 		{args{"pattern": strings.Repeat("(", 300)}, []string{"nested too deeply"}},
 		{args{"pattern": "(a{1000}){9999}"}, []string{"too large"}},
 	} {

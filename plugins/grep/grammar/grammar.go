@@ -197,7 +197,7 @@ func (s *Set) language(name string) (*language, error) {
 func (s *Set) compile(l *language, name string) error {
 	packed, err := modules.ReadFile("wasm/" + name + ".wasm.gz")
 	if err != nil {
-		return fmt.Errorf("grammar: there is none for %s: %w", name, err)
+		return fmt.Errorf("grammar: no grammar for %s: %w", name, err)
 	}
 	z, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {

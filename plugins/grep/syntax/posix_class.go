@@ -116,7 +116,7 @@ func (p *posix) bracketChar(open int) (rune, Class) {
 		}
 		c, ok := posixClasses[name]
 		if !ok {
-			p.fail(at, p.pos, "there is no class of that name; there are alpha, digit, alnum, upper, lower, space, blank, punct, print, graph, cntrl and xdigit")
+			p.fail(at, p.pos, "unknown class; use one of alpha, digit, alnum, upper, lower, space, blank, punct, print, graph, cntrl and xdigit")
 		}
 		return 0, c()
 	}

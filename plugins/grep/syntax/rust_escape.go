@@ -112,7 +112,7 @@ func (p *rust) hex(at int) escape {
 			p.fail(at, p.pos, "the hexadecimal number ends too soon")
 		}
 		if !strings.ContainsRune("0123456789abcdefABCDEF", r) {
-			p.fail(p.pos, p.pos+utf8.RuneLen(r), "this is no hexadecimal digit")
+			p.fail(p.pos, p.pos+utf8.RuneLen(r), "this is not a hexadecimal digit")
 		}
 		text.WriteRune(p.nextSpace())
 	}

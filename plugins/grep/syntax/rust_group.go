@@ -108,7 +108,7 @@ func (p *rust) readFlags() flags {
 		case 'x':
 			f.verbose = on
 		default:
-			p.fail(at, at+utf8.RuneLen(r), "there is no such flag; the flags are i, m, s, U, u, R and x")
+			p.fail(at, at+utf8.RuneLen(r), "unknown flag; use one of i, m, s, U, u, R and x")
 		}
 		p.next()
 	}

@@ -102,18 +102,18 @@ func (m *mount) configure(_ context.Context, c Config, s sdk.Setup) error {
 	case len(c.Headers) > 0:
 		return &sdk.ConfigError{Path: []string{"headers"}, Summary: "A server that is started takes no headers", Detail: "Remove them; env is its environment."}
 	case len(c.Command) == 0 || c.Command[0] == "":
-		return &sdk.ConfigError{Summary: "Neither command nor url says which server it is", Detail: "Write command = [\"program\", \"argument\"] or url = \"https://…\"."}
+		return &sdk.ConfigError{Summary: "Neither command nor url is set", Detail: "Write command = [\"program\", \"argument\"] or url = \"https://…\"."}
 	}
 	if path, ok := c.Env["PATH"]; ok {
 		_ = os.Setenv("PATH", path) // where the command is looked for
 	}
 	path, err := exec.LookPath(c.Command[0])
 	if err != nil {
-		return &sdk.ConfigError{Path: []string{"command"}, Summary: fmt.Sprintf("There is no program %q that can be run", c.Command[0]), Detail: commandAdvice(c.Command[0], err)}
+		return &sdk.ConfigError{Path: []string{"command"}, Summary: fmt.Sprintf("Cannot find the program %q", c.Command[0]), Detail: commandAdvice(c.Command[0], err)}
 	}
 	m.cfg.Command = append([]string{path}, c.Command[1:]...)
 	if st, err := os.Stat(m.cfg.Cwd); m.cfg.Cwd != "" && (err != nil || !st.IsDir()) {
-		return &sdk.ConfigError{Path: []string{"cwd"}, Summary: fmt.Sprintf("There is no directory %s for the server to run in", m.cfg.Cwd), Detail: "Create it or correct the path; one outside of the roots is seen only when the sandbox block of the field names it."}
+		return &sdk.ConfigError{Path: []string{"cwd"}, Summary: fmt.Sprintf("The directory %s of the server does not exist", m.cfg.Cwd), Detail: "Create it or correct the path; one outside of the roots is seen only when the sandbox block of the field names it."}
 	}
 	return nil
 }

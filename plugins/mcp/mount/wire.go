@@ -265,9 +265,9 @@ func (w *wire) drop(raw []byte) {
 	w.mu.Unlock()
 	switch {
 	case n <= maxNoise:
-		logf("info", "the server printed what is not a message of the protocol: %s", clean(string(raw[:min(len(raw), 300)]), 300))
+		logf("info", "the server printed something that is not a message of the protocol: %s", clean(string(raw[:min(len(raw), 300)]), 300))
 	case n == maxNoise+1:
-		logf("info", "the server prints more that is not of the protocol, which is no longer logged")
+		logf("info", "the server keeps printing what is not a message of the protocol; it is no longer logged")
 	}
 }
 

@@ -61,7 +61,7 @@ func (r *request) notUTF8(data []byte) error {
 		}
 		at += size
 	}
-	return sdk.Errorf(tool.InvalidArguments, "%s is not valid UTF-8: the byte 0x%02x in line %d is no character. Use encoding=auto to see it in the likeliest encoding, or encoding=ascii to see such bytes as \\xHH.",
+	return sdk.Errorf(tool.InvalidArguments, "%s is not valid UTF-8: the byte 0x%02x in line %d is not a character. Use encoding=auto to see it in the likeliest encoding, or encoding=ascii to see such bytes as \\xHH.",
 		r.name, data[at], bytes.Count(data[:at], []byte{'\n'})+1)
 }
 

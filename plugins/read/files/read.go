@@ -31,8 +31,8 @@ type readArgs struct {
 	Offset          int    `json:"offset,omitempty" default:"1" min:"0" jsonschema:"The line to begin at, counted from 1."`
 	Limit           *int   `json:"limit,omitempty" min:"1" jsonschema:"How many lines to read. Without it: to the end, but at most 2000 lines or 50 KB."`
 	ShowLineNumbers bool   `json:"show_line_numbers,omitempty" default:"false" jsonschema:"Put the line number and \"| \" before each line. They are not part of the file."`
-	Encoding        string `json:"encoding,omitempty" default:"auto" enum:"utf8,ascii,base64,auto" jsonschema:"How to read the bytes: auto finds out; utf8 refuses anything else; ascii shows other bytes as \\xHH; base64 gives the bytes of any file up to 1 MiB."`
-	IfChanged       bool   `json:"if_changed,omitempty" default:"false" jsonschema:"Give the text only if it is not what this session last saw or wrote in full; else only say so."`
+	Encoding        string `json:"encoding,omitempty" default:"auto" enum:"utf8,ascii,base64,auto" jsonschema:"How to read the bytes: auto detects the encoding; utf8 refuses anything else; ascii shows other bytes as \\xHH; base64 returns the bytes of any file up to 1 MiB."`
+	IfChanged       bool   `json:"if_changed,omitempty" default:"false" jsonschema:"Return the text only if it differs from what this session last saw or wrote in full; else only report that it is the same."`
 }
 
 // readData is the structured result of read.
@@ -54,7 +54,7 @@ func readTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name: "read",
 		Description: "Read a file: all of it, or a range of lines. Read a file before you edit it. At most 2000 lines, 2000 characters a line and 50 KB are given at once; " +
-			"a note in square brackets at the end then says how to go on. Images and PDF documents are attached, a directory is listed. To find something in many files use grep.",
+			"a note in square brackets at the end then explains how to continue. Images and PDF documents are attached, a directory is listed. To find something in many files use grep.",
 		Traits:   looking,
 		Category: tool.CategoryBuiltin,
 		Examples: []string{
@@ -169,7 +169,7 @@ func (r *request) show(e excerpt.Excerpt, d decoded, size int64, effect *tool.Ef
 
 func (r *request) pastEnd(total int) error {
 	if total == 0 {
-		return sdk.Errorf(tool.InvalidArguments, "offset %d is past the end: %s is empty. There is nothing to read.", r.in.Offset, r.name)
+		return sdk.Errorf(tool.InvalidArguments, "offset %d is past the end: %s is empty.", r.in.Offset, r.name)
 	}
 	return sdk.Errorf(tool.InvalidArguments, "offset %d is past the end: %s has %s. Give an offset from 1 to %d.", r.in.Offset, r.name, count(total, "line"), total)
 }

@@ -94,7 +94,7 @@ type NotFoundError struct {
 	Names []string
 }
 
-func (e *NotFoundError) Error() string { return fmt.Sprintf("there is no snippet %s", e.Ref) }
+func (e *NotFoundError) Error() string { return fmt.Sprintf("unknown snippet %s", e.Ref) }
 
 // NoVersionError is a version that is not kept.
 type NoVersionError struct {

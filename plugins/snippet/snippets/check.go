@@ -24,7 +24,7 @@ func checkName(name string) (string, error) {
 	name = strings.TrimSpace(name)
 	switch n := len([]rune(name)); {
 	case n == 0:
-		return "", sdk.Errorf(tool.InvalidArguments, "The name is empty. Give one that says what the code does.")
+		return "", sdk.Errorf(tool.InvalidArguments, "The name is empty. Give one that describes what the code does.")
 	case n > maxName:
 		return "", sdk.Errorf(tool.InvalidArguments, "The name has %d characters, more than %d. Shorten it and put the rest in the description.", n, maxName)
 	case strings.ContainsFunc(name, unicode.IsControl):
@@ -53,7 +53,7 @@ func checkRef(name string, id int64) (library.Ref, error) {
 	case number(name):
 		id, err := strconv.ParseInt(name, 10, 64)
 		if err != nil || id == 0 {
-			return library.Ref{}, sdk.Errorf(tool.InvalidArguments, "%s is no id. snippet_list has the names and ids.", name)
+			return library.Ref{}, sdk.Errorf(tool.InvalidArguments, "%s is not an id. snippet_list shows names and ids.", name)
 		}
 		return library.Ref{ID: id}, nil
 	}

@@ -99,7 +99,7 @@ func (t *tools) missing(err error) error {
 			next += " " + inMemory
 		}
 	}
-	return sdk.Errorf(tool.NotFound, "There is no snippet %s.%s", none.Ref, next)
+	return sdk.Errorf(tool.NotFound, "Unknown snippet %s.%s", none.Ref, next)
 }
 
 type deleteArgs struct {

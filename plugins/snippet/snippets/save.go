@@ -67,7 +67,7 @@ func (t *tools) save(ctx context.Context, _ *sdk.Call, in saveArgs) (*sdk.Result
 	return &sdk.Result{Title: "Save the snippet " + s.Name, Output: text, Data: sdk.Data(saveData{describe(s), outcome, t.lib.Persistent()})}, nil
 }
 
-const inMemory = "There is no state directory: snippets are kept in memory, and lost when the plugin ends."
+const inMemory = "There is no state directory: snippets are kept in memory and lost when the plugin exits."
 
 func (in *saveArgs) change() (library.Change, error) {
 	name, err := checkName(in.Name)

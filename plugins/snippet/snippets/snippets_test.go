@@ -133,7 +133,7 @@ func TestFull(t *testing.T) {
 	does(t, h, "snippet_save", args{"name": "a", "code": half})
 	does(t, h, "snippet_save", args{"name": "b", "code": half})
 	refuses(t, h, "snippet_save", args{"name": "c", "code": "c"}, tool.ExecutionFailed, "holds 1048576 bytes of the 1048576")
-	refuses(t, h, "snippet_load", args{"name": "c"}, tool.NotFound, "no snippet")
+	refuses(t, h, "snippet_load", args{"name": "c"}, tool.NotFound, "Unknown snippet")
 	does(t, h, "snippet_delete", args{"name": "a"})
 	does(t, h, "snippet_save", args{"name": "c", "code": "c"})
 	// What is dropped for a new version makes room.
@@ -234,10 +234,10 @@ func TestBadInput(t *testing.T) {
 		{"snippet_load", args{}, tool.InvalidArguments, "name or its id"},
 		{"snippet_load", args{"name": "a", "id": 1}, tool.InvalidArguments, "not both"},
 		{"snippet_load", args{"id": -1}, tool.InvalidArguments, "id"},
-		{"snippet_load", args{"name": "99999999999999999999"}, tool.InvalidArguments, "is no id"},
+		{"snippet_load", args{"name": "99999999999999999999"}, tool.InvalidArguments, "is not an id"},
 		{"snippet_load", args{"name": "retry_htp"}, tool.NotFound, `Did you mean "retry-http"?`},
 		{"snippet_load", args{"name": "' OR 1=1 --"}, tool.NotFound, "snippet_list QUERY searches"},
-		{"snippet_load", args{"id": 7}, tool.NotFound, "no snippet with the id 7"},
+		{"snippet_load", args{"id": 7}, tool.NotFound, "Unknown snippet with the id 7"},
 		{"snippet_delete", args{"name": "retry"}, tool.NotFound, "Did you mean"},
 		{"snippet_list", args{"query": "((("}, tool.InvalidArguments, "no word in it"},
 		{"snippet_list", args{"query": strings.Repeat("a ", 501)}, tool.InvalidArguments, "1002 bytes"},
@@ -256,10 +256,10 @@ func TestWithoutStateDirectory(t *testing.T) {
 	h := host(t, "", `{}`)
 	refuses(t, h, "snippet_load", args{"name": "a"}, tool.NotFound, "kept in memory")
 	text, data := does(t, h, "snippet_save", args{"name": "a", "code": "x"})
-	if !strings.Contains(text, "lost when the plugin ends") || data["persistent"] != false {
+	if !strings.Contains(text, "lost when the plugin exits") || data["persistent"] != false {
 		t.Errorf("%q %v", text, data)
 	}
-	if text, data = does(t, h, "snippet_list", nil); !strings.Contains(text, "lost when the plugin ends") || data["persistent"] != false || names(data) != "a" {
+	if text, data = does(t, h, "snippet_list", nil); !strings.Contains(text, "lost when the plugin exits") || data["persistent"] != false || names(data) != "a" {
 		t.Errorf("%q %v", text, data)
 	}
 	if text, _ = does(t, h, "snippet_load", args{"name": "a"}); text != "x" {

@@ -1,7 +1,7 @@
-// Package lazyctx is a context that costs nothing until somebody waits for its end.
+// Package lazyctx implements a context that costs nothing until somebody waits for its end.
 //
-// Hearing of a cancel takes a goroutine that waits for it, and waking one up for each
-// call is a good part of what a short call costs. Most short calls never ask.
+// To be notified of a cancel takes a goroutine that waits for it. Waking one up for each call is a
+// good part of the cost of a short call, and most short calls never wait.
 package lazyctx
 
 import (
@@ -22,14 +22,14 @@ type Context struct {
 	cause  error // of a cancel before anybody asked
 }
 
-// New makes a context below parent. watch, if not nil, is called once, when its end is
-// asked for first; it has Cancel called when that comes. deadline, if not zero, is told
-// but kept by somebody else.
+// New returns a context below parent. If watch is not nil, it is called once, when somebody first
+// waits for the end of the context, and must call Cancel when that end comes. Deadline, if not
+// zero, is reported but not enforced.
 func New(parent context.Context, deadline time.Time, watch func()) *Context {
 	return &Context{parent: parent, deadline: deadline, watch: watch}
 }
 
-// Cancel ends the context. The first cause counts; nil is [context.Canceled].
+// Cancel ends the context. The first cause counts, and nil means [context.Canceled].
 func (c *Context) Cancel(cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -43,7 +43,7 @@ func (c *Context) Cancel(cause error) {
 	}
 }
 
-// settle makes the real context.
+// settle returns the real context, and creates it the first time.
 func (c *Context) settle() context.Context {
 	c.mu.Lock()
 	if c.inner != nil {
@@ -76,5 +76,5 @@ func (c *Context) Done() <-chan struct{} { return c.settle().Done() }
 // Err implements [context.Context].
 func (c *Context) Err() error { return c.settle().Err() }
 
-// Value implements [context.Context]. It is also how package context finds the cause.
+// Value implements [context.Context]. Package context also uses it to find the cause.
 func (c *Context) Value(key any) any { return c.settle().Value(key) }

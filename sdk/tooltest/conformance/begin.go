@@ -66,7 +66,7 @@ func checkSocket(ctx context.Context, s *suite, v *verdict) {
 	sh := s.firstStart(ctx)
 	switch {
 	case sh.line == "":
-		v.skip("there is no handshake line")
+		v.skip("no handshake line")
 	case sh.why != "":
 		v.failf("%s", sh.why)
 	}
@@ -353,7 +353,7 @@ func (s *suite) badConfig(ctx context.Context, v *verdict, config json.RawMessag
 	}
 	for _, d := range r.GetDiagnostics() {
 		if strings.TrimSpace(d.GetSummary()) == "" {
-			v.failf("configured with %.100s, it gives a diagnostic without a summary", config)
+			v.failf("configured with %.100s, it returns a diagnostic without a summary", config)
 		}
 	}
 }
@@ -384,7 +384,7 @@ func checkHealth(ctx context.Context, s *suite, v *verdict) {
 		st := r.GetStatus()
 		switch {
 		case name == unknownTool && st != toolpb.HealthResponse_STATUS_NOT_FOUND:
-			v.failf("a tool that there is not is %s, not STATUS_NOT_FOUND", st)
+			v.failf("an unknown tool is %s, not STATUS_NOT_FOUND", st)
 		case name == unknownTool:
 		case st == toolpb.HealthResponse_STATUS_UNHEALTHY:
 			v.warnf("%s is unhealthy: %s", what, r.GetMessage())

@@ -74,14 +74,14 @@ func checkCalls(ctx context.Context, s *suite, v *verdict) {
 			failed, got := x.result.GetError() != nil, kindOf(x.kind())
 			switch {
 			case c.made && failed && got == tool.Internal:
-				v.failf("%s: the arguments are valid, and it gives %s", &c, outcome(x.result))
+				v.failf("%s: the arguments are valid, but it returns %s", &c, outcome(x.result))
 			case c.made && failed && got == tool.InvalidArguments:
 				refused[c.Tool] = outcome(x.result)
 			case c.made:
 			case c.Error != "" && (!failed || got != c.Error):
-				v.failf("%s: it must fail with %s, and gives %s", &c, c.Error, outcome(x.result))
+				v.failf("%s: it must fail with %s, but returns %s", &c, c.Error, outcome(x.result))
 			case c.Error == "" && failed:
-				v.failf("%s: it must succeed, and gives %s", &c, outcome(x.result))
+				v.failf("%s: it must succeed, but returns %s", &c, outcome(x.result))
 			}
 		}
 	})
@@ -91,7 +91,7 @@ func checkCalls(ctx context.Context, s *suite, v *verdict) {
 		}
 	}
 	if len(v.failed) == 0 && len(s.made) == 0 {
-		v.skip("there is no call to make")
+		v.skip("no call can be made")
 	}
 }
 
@@ -109,7 +109,7 @@ func checkMessages(_ context.Context, s *suite, v *verdict) {
 		}
 	}
 	if len(s.made) == 0 {
-		v.skip("there is no call to make")
+		v.skip("no call can be made")
 	}
 }
 
@@ -123,7 +123,7 @@ func checkResults(_ context.Context, s *suite, v *verdict) {
 		}
 	}
 	if len(s.made) == 0 {
-		v.skip("there is no call to make")
+		v.skip("no call can be made")
 	}
 }
 
@@ -146,7 +146,7 @@ func resultProblems(d *tool.Definition, r *toolpb.Result) (problems []string) {
 			say("the data is not JSON: %v", err)
 		} else if schema, err := resolveSchema(d.Output); len(d.Output) > 0 && err == nil && r.GetError() == nil {
 			if err := schema.Validate(data); err != nil {
-				say("the data is not what the output schema says: %v", err)
+				say("the data does not satisfy the output schema: %v", err)
 			}
 		}
 	} else if len(d.Output) > 0 && r.GetError() == nil {
@@ -222,7 +222,7 @@ func checkExamples(ctx context.Context, s *suite, v *verdict) {
 		}
 	})
 	if !seen && len(v.failed) == 0 {
-		v.skip("there are no examples")
+		v.skip("the tools have no examples")
 	}
 }
 
@@ -269,7 +269,7 @@ func checkUnknownTool(ctx context.Context, s *suite, v *verdict) {
 		if err := x.failure(p); err != nil {
 			v.failf("%v", err)
 		} else if x.kind() != toolpb.Kind_KIND_NOT_FOUND {
-			v.failf("it gives %s instead of an error of the kind not_found", outcome(x.result))
+			v.failf("it returns %s instead of an error of kind not_found", outcome(x.result))
 		}
 	})
 }
@@ -303,7 +303,7 @@ func checkUnknownFields(ctx context.Context, s *suite, v *verdict) {
 		if err := x.failure(p); err != nil {
 			v.failf("a call with an unknown field in Start, and an unknown message after it: %v", err)
 		} else if plain.result != nil && x.kind() != plain.kind() {
-			v.failf("a call with an unknown field in Start gives %s, and without it %s", outcome(x.result), outcome(plain.result))
+			v.failf("a call with an unknown field in Start returns %s, and without it %s", outcome(x.result), outcome(plain.result))
 		}
 	})
 }
@@ -342,7 +342,7 @@ func checkConcurrent(ctx context.Context, s *suite, v *verdict) {
 			if err := x.failure(p); err != nil {
 				v.failf("%s: %v", &c, err)
 			} else if alone.result != nil && x.kind() != alone.kind() {
-				v.failf("%s: beside others it gives %s, alone %s", &c, outcome(x.result), outcome(alone.result))
+				v.failf("%s: it returns %s concurrently with others, and %s alone", &c, outcome(x.result), outcome(alone.result))
 			}
 		}
 		// A call that takes long must not keep others waiting.

@@ -182,7 +182,7 @@ func (s *suite) probe() call {
 			return c
 		}
 	}
-	return call{Case: Case{Tool: unknownTool, Arguments: json.RawMessage("{}")}, from: "a tool that there is not"}
+	return call{Case: Case{Tool: unknownTool, Arguments: json.RawMessage("{}")}, from: "an unknown tool"}
 }
 
 // unknownTool is a name that no plugin has.

@@ -16,11 +16,11 @@ var checks = []check{
 		fix: "Make the socket in the directory that PLUGIN_UNIX_SOCKET_DIR names, and announce its absolute path.",
 	},
 	{
-		id: "by-hand", title: "started by hand, it says so and ends", section: "Start", begins: true, run: checkByHand,
+		id: "by-hand", title: "started by hand, it explains so and exits", section: "Start", begins: true, run: checkByHand,
 		fix: "Without the right TOOLHOST_PLUGIN in the environment, say on standard error that this is a plugin for toolhost, and exit with status 1.",
 	},
 	{
-		id: "describe", title: "Describe gives the same each time", section: "Describe", begins: true, run: checkDescribe,
+		id: "describe", title: "Describe always returns the same", section: "Describe", begins: true, run: checkDescribe,
 		fix: "Leave out of Describe whatever changes: times, random ids, the order of a hash map, the state of another service. Tools that are found out need the capability discovery.",
 	},
 	{
@@ -33,7 +33,7 @@ var checks = []check{
 	},
 	{
 		id: "bad-config", title: "it survives a bad configuration, and refuses with a diagnostic", section: "Configure", run: checkBadConfig,
-		fix: "Answer with a diagnostic of severity error, with a summary and the path of what is wrong; do not fail the procedure or end.",
+		fix: "Answer with a diagnostic of severity error, with a summary and the path of the wrong value; do not fail the procedure or exit.",
 	},
 	{
 		id: "health", title: "Health answers", section: "Health, Drain, end", run: checkHealth,
@@ -41,7 +41,7 @@ var checks = []check{
 	},
 	{
 		id: "calls", title: "calls with valid arguments have a result", section: "Call", run: checkCalls,
-		fix: "Whatever satisfies the input schema must work, or fail with a Result that says why; make the schema say what is not allowed.",
+		fix: "Every call that satisfies the input schema must work, or fail with a Result that explains why. Make the schema exclude what is not allowed.",
 	},
 	{
 		id: "messages", title: "the messages of a call come in order", section: "Call", run: checkMessages,
@@ -49,7 +49,7 @@ var checks = []check{
 	},
 	{
 		id: "results", title: "results are what they should be", section: "Call", run: checkResults,
-		fix: "Correct the Result: data as output_schema says, an error with a kind and a message, absolute paths.",
+		fix: "Correct the Result: data that satisfies output_schema, an error with a kind and a message, absolute paths.",
 	},
 	{
 		id: "examples", title: "the examples in the definitions work", section: "Describe", run: checkExamples,
@@ -60,7 +60,7 @@ var checks = []check{
 		fix: "Answer with a Result whose error has the kind invalid_arguments. A host checks arguments, but a plugin must not depend on it for its life.",
 	},
 	{
-		id: "unknown-tool", title: "a tool that there is not is not found", section: "Discovery", run: checkUnknownTool,
+		id: "unknown-tool", title: "an unknown tool is not found", section: "Discovery", run: checkUnknownTool,
 		fix: "Answer with a Result whose error has the kind not_found; a call may come for a tool that an older version of the plugin had.",
 	},
 	{
@@ -76,7 +76,7 @@ var checks = []check{
 		fix: "On Cancel with REASON_DEADLINE stop the tool, and give a Result with an error of the kind timeout.",
 	},
 	{
-		id: "reset", title: "calls that the host gives up do no harm", section: "Call", run: checkReset,
+		id: "reset", title: "calls that the host abandons do no harm", section: "Call", run: checkReset,
 		fix: "Take a stream that is reset as a cancel: stop the tool, and go on serving others.",
 	},
 	{
@@ -101,7 +101,7 @@ var checks = []check{
 	},
 	{
 		id: "restart", title: "killed in a call, it starts again", section: "Configure", run: checkRestart,
-		fix: "Have what is in the state directory stand a kill at any moment: write files by renaming, and use locks that the kernel lets go.",
+		fix: "Make the state directory survive a kill at any moment: write files by renaming, and use locks that the kernel releases.",
 	},
 	{
 		id: "beside", title: "several processes use one state directory", section: "Configure", run: checkBeside,

@@ -1,14 +1,14 @@
-// Package conformance checks a plugin's binary, written in whatever language, against
-// docs/protocol.md. It plays the host: it starts the binary, talks to it over the wire, and
-// also does what hosts do on bad days. An author's test is one line:
+// Package conformance implements checks of a plugin's binary, in whatever language it is written,
+// against docs/protocol.md. It plays the host: it starts the binary, talks to it over the wire,
+// and also does what hosts do on bad days. [Test] is an author's whole test:
 //
 //	conformance.Test(t, conformance.Options{Binary: "bin/greeter"})
 //
-// "toolhost plugin test" is the same as a command.
+// The command "toolhost plugin test" does the same.
 //
-// A plugin is called with arguments made up from the schemas of its tools, and only tools that
-// are read-only are called so. [Cases] say more: calls, a configuration, and calls that take long,
-// without which cancellation is checked less well.
+// The checks make up arguments from the schemas of the tools, and call only read-only tools with
+// them. [Cases] add more: calls, a configuration, and calls that take long, without which
+// cancellation is checked less well.
 package conformance
 
 import (
@@ -25,26 +25,28 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Options of a run. Binary alone is enough.
+// Options configures a run. Only Binary is required.
 type Options struct {
-	// Binary is the plugin's program; a relative path is relative to the current directory.
+	// Binary is the path of the plugin's program. A relative path is relative to the current
+	// directory.
 	Binary string
 	Args   []string
-	// Env is added to the few variables that a host passes on, as KEY=VALUE.
+	// Env is added to the few variables that a host passes on. Entries have the form KEY=VALUE.
 	Env   []string
 	Cases Cases
-	// AllTools has tools that are not read-only called with made-up arguments, too. Their
-	// files are in a directory that is removed afterwards; whatever else they change stays changed.
+	// AllTools also calls tools that are not read-only with made-up arguments. Their files are in
+	// a directory that is removed afterwards. Whatever else they change stays changed.
 	AllTools bool
-	// Bind reads one of a tool's examples, a command line, and gives the arguments; ok is false for
-	// a line that is more than a call of the tool. nil: examples are not looked at.
+	// Bind parses one of a tool's examples, a command line, and returns the arguments. It reports
+	// false for a line that is more than one call of the tool. If Bind is nil the examples are not
+	// checked.
 	Bind func(def tool.Definition, example string) (args map[string]json.RawMessage, ok bool, err error)
-	// Patience is how long a start and a call that is not canceled may take; 0: 30 seconds. What the
-	// protocol itself limits is not changed by it.
+	// Patience limits a start and a call that is not canceled. Zero means 30 seconds. It does not
+	// change the limits of the protocol itself.
 	Patience time.Duration
 }
 
-// Status is what came of a check.
+// Status is the outcome of a check.
 type Status string
 
 // The statuses.
@@ -55,22 +57,22 @@ const (
 	Skipped Status = "skipped" // it could not be made, for the reason given
 )
 
-// Result is what came of one check.
+// Result is the result of one check.
 type Result struct {
 	ID    string `json:"id"`
 	Title string `json:"title"`
-	// Section of docs/protocol.md that the check is about.
+	// Section is the section of docs/protocol.md that the check is about.
 	Section string `json:"section"`
 	Status  Status `json:"status"`
 	// Problems are what is wrong, or why the check was skipped.
 	Problems []string `json:"problems,omitempty"`
-	// Fix says what to do; only with problems that were found.
+	// Fix describes the remedy. It is empty if there are no problems.
 	Fix string `json:"fix,omitempty"`
-	// Seconds it took.
+	// Seconds is the time that the check took.
 	Seconds float64 `json:"seconds"`
 }
 
-// Report is what came of a run.
+// Report is the result of a run.
 type Report struct {
 	Binary  string `json:"binary"`
 	Name    string `json:"name"`
@@ -79,12 +81,12 @@ type Report struct {
 	Tools  []string `json:"tools"`
 	Passed bool     `json:"passed"`
 	Checks []Result `json:"checks"`
-	// LeftOut says what was not looked at, and how it would be.
+	// LeftOut names what was not checked, and how to have it checked.
 	LeftOut []string `json:"left_out,omitempty"`
 }
 
-// Run makes all checks. The error means that they could not be made: what is wrong with the
-// plugin is in the report. It runs the plugin without a sandbox.
+// Run makes all checks and returns the report, which holds what is wrong with the plugin. The
+// error means that the checks could not be made. Run starts the plugin without a sandbox.
 func Run(ctx context.Context, opts Options) (*Report, error) {
 	path, err := filepath.Abs(opts.Binary)
 	if err != nil {
@@ -92,7 +94,7 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 	}
 	switch st, err := os.Stat(path); {
 	case err != nil:
-		return nil, fmt.Errorf("there is no plugin to test: %w", err)
+		return nil, fmt.Errorf("no plugin to test: %w", err)
 	case st.IsDir():
 		return nil, fmt.Errorf("%s is a directory: name the plugin's program", opts.Binary)
 	case st.Mode()&0o111 == 0:
@@ -132,7 +134,7 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 	return r, nil
 }
 
-// Test makes all checks as a subtest each.
+// Test makes all checks, each as a subtest. Problems fail the subtest, and warnings are logged.
 func Test(t *testing.T, opts Options) {
 	t.Helper()
 	r, err := Run(t.Context(), opts)
@@ -157,18 +159,19 @@ func Test(t *testing.T, opts Options) {
 	}
 }
 
-// check is one thing that is checked.
+// check is one check.
 type check struct {
 	id, title string
 	// section of docs/protocol.md.
 	section string
 	fix     string
-	// begins: the check is about the way to a plugin that is ready; the others need one.
+	// begins is set if the check is about the start of a plugin. Other checks need a plugin that
+	// is ready.
 	begins bool
 	run    func(ctx context.Context, s *suite, v *verdict)
 }
 
-// verdict collects what a check finds.
+// verdict collects the findings of a check.
 type verdict struct {
 	failed, warned, skipped []string
 }
@@ -185,7 +188,7 @@ func (v *verdict) skip(why string) {
 	v.skipped = append(v.skipped, why)
 }
 
-// suite is a run.
+// suite is the state of a run.
 type suite struct {
 	opts  Options
 	path  string
@@ -205,7 +208,7 @@ func (s *suite) check(ctx context.Context, c check) Result {
 	r := Result{ID: c.id, Title: c.title, Section: c.section, Status: Passed}
 	v := &verdict{}
 	if !c.begins && !s.ready {
-		v.skip("the plugin does not come to be ready for calls")
+		v.skip("the plugin never becomes ready for calls")
 	} else {
 		c.run(ctx, s, v)
 	}
@@ -222,7 +225,7 @@ func (s *suite) check(ctx context.Context, c check) Result {
 	return r
 }
 
-// limited keeps a list of problems readable: a tool that is wrong is so in many calls.
+// limited shortens a list of problems, because a wrong tool is wrong in many calls.
 func limited(problems []string) []string {
 	const most = 8
 	if n := len(problems); n > most {
@@ -231,7 +234,7 @@ func limited(problems []string) []string {
 	return problems
 }
 
-// makeWorkspace makes the files that made-up arguments name.
+// makeWorkspace creates the files that made-up arguments name.
 func (s *suite) makeWorkspace() error {
 	if err := os.MkdirAll(s.workspace(), 0o700); err != nil {
 		return err

@@ -129,7 +129,7 @@ func TestCannotRun(t *testing.T) {
 	if err := os.WriteFile(plain, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]string{"/no/such/plugin": "there is no plugin", t.TempDir(): "directory", plain: "chmod"} {
+	for path, want := range map[string]string{"/no/such/plugin": "no plugin to test", t.TempDir(): "directory", plain: "chmod"} {
 		if _, err := conformance.Run(t.Context(), conformance.Options{Binary: path}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", path, err)
 		}

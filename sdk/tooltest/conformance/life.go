@@ -172,7 +172,7 @@ func checkDrain(ctx context.Context, s *suite, v *verdict) {
 		if err := y.failure(p); err != nil {
 			v.failf("a call after Drain: %v", err)
 		} else if y.kind() != toolpb.Kind_KIND_UNAVAILABLE && c.Tool != unknownTool {
-			v.failf("a call after Drain gives %s instead of an error of the kind unavailable", outcome(y.result))
+			v.failf("a call after Drain returns %s instead of an error of kind unavailable", outcome(y.result))
 		}
 		if !isLong || !awaitDrain(v, drained, grace+cancelLimit+slack) {
 			return
@@ -181,7 +181,7 @@ func checkDrain(ctx context.Context, s *suite, v *verdict) {
 		if err := x.failure(p); err != nil {
 			v.failf("%s, which ran when Drain came: %v", &long, err)
 		} else if canceled < 1 {
-			v.failf("Drain says that %d calls were canceled, and one was", canceled)
+			v.failf("Drain reports %d canceled calls instead of one", canceled)
 		}
 	})
 }

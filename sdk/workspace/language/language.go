@@ -1,11 +1,11 @@
-// Package language names the programming language of a file.
+// Package language implements the recognition of a file's programming language. [Of] returns its
+// name.
 //
-// The names are those of GitHub Linguist ("Go", "C++", "Shell"), and so are the
-// tables of extensions, file names and interpreters, taken over from go-enry's
-// copy of them by the program in gen. go-enry itself is not used: setting up
-// its tables takes 22 ms and 16 MB in every process that imports it, and 9 MB of
-// binary, where a plugin's whole cold start is a few milliseconds. The tables
-// here need no setting up.
+// The names are those of GitHub Linguist ("Go", "C++", "Shell"). The tables of extensions, file
+// names and interpreters come from Linguist too: the program in gen copies them from go-enry. The
+// package does not import go-enry, because setting up its tables takes 22 ms and 16 MB in every
+// process, and 9 MB of binary, while a plugin's whole cold start takes a few milliseconds. The
+// tables here need no setup.
 package language
 
 import (
@@ -27,14 +27,14 @@ func find(table []entry, key string) string {
 	return table[i].language
 }
 
-// Of names the language of a file by its name and the beginning of its content,
-// a few hundred bytes of which are enough; empty: unknown.
+// Of returns the language of a file by its name and the beginning of its content, of which a few
+// hundred bytes are enough. It returns an empty string if the language is not known.
 func Of(path string, head []byte) string {
 	name := filepath.Base(path)
 	if l := find(filenames[:], name); l != "" {
 		return l
 	}
-	// The longest extension that is known: ".blade.php" before ".php".
+	// The longest known extension counts: ".blade.php" before ".php".
 	for rest := strings.TrimLeft(name, "."); ; {
 		i := strings.IndexByte(rest, '.')
 		if i < 0 {
@@ -53,7 +53,7 @@ func Of(path string, head []byte) string {
 	return byContent(head)
 }
 
-// byContent looks at the first line of a file whose name says nothing.
+// byContent returns the language by the first line of a file whose name is not known.
 func byContent(head []byte) string {
 	line, _, _ := bytes.Cut(head, []byte{'\n'})
 	if interpreter, ok := bytes.CutPrefix(line, []byte("#!")); ok {

@@ -2,9 +2,9 @@ package language
 
 import "bytes"
 
-// mark says by its content that a file is of another language than most with its
-// extension: one of the signs is in it. A sign that begins with a newline must
-// begin a line, one that begins with ^ the file.
+// mark is a sign in the content that a file has another language than most files with its
+// extension. A sign that begins with a newline must begin a line, and one that begins with ^ the
+// file.
 type mark struct {
 	ext, language string
 	signs         []string
@@ -38,7 +38,7 @@ var marks = []mark{
 	{".plist", "OpenStep Property List", []string{"^{", "^("}},
 }
 
-// refineLength is how much of a file is looked at for a mark.
+// refineLength is how much of a file is searched for a mark, in bytes.
 const refineLength = 4 << 10
 
 func refine(ext, language string, head []byte) string {

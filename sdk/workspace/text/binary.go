@@ -7,15 +7,15 @@ import (
 	"unicode/utf8"
 )
 
-// sniffLength is how much of a file is looked at to tell text from binary data.
+// sniffLength is how many bytes of a file are examined to tell text from binary data.
 const sniffLength = 8 << 10
 
-// harmless are the control characters that text has: backspace, tab, line feed,
-// form feed, carriage return and escape (terminal colours).
+// harmless is the set of the control characters of text: backspace, tab, line feed, form feed,
+// carriage return and escape (terminal colours).
 const harmless = 1<<'\b' | 1<<'\t' | 1<<'\n' | 1<<'\f' | 1<<'\r' | 1<<'\x1b'
 
-// countControl counts the control characters below space that are not harmless.
-// It takes eight bytes at a time, most of which have none.
+// countControl counts the control characters below space that are not harmless. It examines eight
+// bytes at a time, most of which contain none.
 func countControl(data []byte) (n int) {
 	const each, high = 0x0101010101010101, 0x8080808080808080
 	for ; len(data) >= 8; data = data[8:] {
@@ -35,9 +35,9 @@ func countControl(data []byte) (n int) {
 	return n
 }
 
-// Binary reports whether data, the beginning of a file or all of it, is something
-// other than text: the first 8 KB have a NUL byte or a high share of control
-// characters. UTF-16 with a byte order mark is text.
+// Binary reports whether data, the beginning of a file or all of it, is something other than text:
+// its first 8 KB contain a NUL byte or a high share of control characters. UTF-16 with a byte
+// order mark is text.
 func Binary(data []byte) bool {
 	if bytes.HasPrefix(data, []byte(bomUTF16LE)) || bytes.HasPrefix(data, []byte(bomUTF16BE)) {
 		return bytes.HasPrefix(data, []byte(bomUTF32LE))
@@ -57,7 +57,7 @@ func Binary(data []byte) bool {
 	return n*50 > len(head)
 }
 
-// validHead reports whether head is UTF-8, but for a character cut off at its end.
+// validHead reports whether head is UTF-8, except for a character that is cut off at its end.
 func validHead(head []byte) bool {
 	for range utf8.UTFMax {
 		if utf8.Valid(head) {

@@ -2,7 +2,7 @@ package text
 
 import "bytes"
 
-// LineEnding is what ends the lines of a text.
+// LineEnding is the kind of the line endings of a text.
 type LineEnding string
 
 // The line endings.

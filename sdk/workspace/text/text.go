@@ -9,7 +9,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Encoding is how text is stored in a file.
+// Encoding is the encoding of text in a file.
 type Encoding string
 
 // The encodings.
@@ -28,26 +28,24 @@ const (
 	bomUTF32LE = "\xff\xfe\x00\x00"
 )
 
-// Text is the text in a file, with what it takes to store a changed version the same way.
+// Text is the text of a file, with what is needed to store a changed version in the same way.
 type Text struct {
-	// Content is UTF-8 without byte order mark; line endings are as in the file. It
-	// may share memory with the bytes it was decoded from.
+	// Content is UTF-8 without byte order mark, with the line endings of the file. It may share
+	// memory with the bytes that it was decoded from.
 	Content  []byte
 	Encoding Encoding
 
 	high *[128]bool // for a guessed encoding: the upper bytes that occur
 }
 
-// MaxDecoded is the size in bytes up to which a text is decoded that is not UTF-8: it is in
-// memory twice.
+// MaxDecoded is the size in bytes of the largest text that is decoded from another encoding than
+// UTF-8, because that is in memory twice.
 const MaxDecoded = 32 << 20
 
-// Decode reads a file's bytes as text, such that [Text.Encode] of the same content
-// gives the same bytes back. It knows UTF-8, with or without byte order mark, and
-// UTF-16 with one. Other bytes, if they are text at all (see [Binary]), are taken
-// for Windows-1252: see [Text.Guessed]. Anything else is refused as
-// InvalidArguments, never approximated, and so are more than [MaxDecoded] bytes in another
-// encoding than UTF-8.
+// Decode decodes the bytes of a file such that [Text.Encode] of the same content returns the same
+// bytes. It knows UTF-8, with or without byte order mark, and UTF-16 with one. It takes other
+// bytes for Windows-1252, unless they are [Binary]; see [Text.Guessed]. It refuses anything else
+// as InvalidArguments, and more than [MaxDecoded] bytes in another encoding than UTF-8.
 func Decode(data []byte) (*Text, error) {
 	switch {
 	case bytes.HasPrefix(data, []byte(bomUTF32LE)):
@@ -84,13 +82,13 @@ func Decode(data []byte) (*Text, error) {
 	return t, nil
 }
 
-// Guessed reports whether nothing in the file says that the encoding is the right
-// one, only that it loses nothing. Encode then takes no characters beyond ASCII
-// that the file does not have already: in another encoding they would be other bytes.
+// Guessed reports whether the encoding is only a guess that loses nothing. Encode then refuses
+// characters beyond ASCII that the file does not contain already, because they would be other
+// bytes in another encoding.
 func (t *Text) Guessed() bool { return t.high != nil }
 
-// Encode stores content, which is UTF-8, the way the text was stored. It refuses
-// what the encoding cannot hold.
+// Encode encodes content, which is UTF-8, in the way in which the text was stored. It refuses
+// characters that the encoding cannot hold.
 func (t *Text) Encode(content []byte) ([]byte, error) {
 	if !utf8.Valid(content) {
 		return nil, tool.Errorf(tool.InvalidArguments, "The new content is not valid UTF-8. Give text.")
@@ -112,7 +110,7 @@ func decodeUTF16(data []byte, order binary.ByteOrder, enc Encoding) (*Text, erro
 	if len(data)%2 != 0 {
 		return nil, undecodable("it begins as UTF-16 but has half a character at its end")
 	}
-	// Exact, because a large text that grew would be in memory several times.
+	// The size is exact, because a large text that grew would be in memory several times.
 	size := 0
 	for i := 0; i < len(data); i += 2 {
 		size += utf8Len(order.Uint16(data[i:]))
@@ -134,7 +132,8 @@ func decodeUTF16(data []byte, order binary.ByteOrder, enc Encoding) (*Text, erro
 	return &Text{Content: out, Encoding: enc}, nil
 }
 
-// utf8Len is the length in UTF-8 of a unit of UTF-16; a surrogate is half of a character of 4 bytes.
+// utf8Len returns the length in UTF-8 of a unit of UTF-16. A surrogate is half of a character of 4
+// bytes.
 func utf8Len(unit uint16) int {
 	if r := rune(unit); !utf16.IsSurrogate(r) {
 		return utf8.RuneLen(r)

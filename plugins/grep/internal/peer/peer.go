@@ -76,7 +76,7 @@ func debian(t testing.TB, name string) string {
 	t.Helper()
 	path := filepath.Join(Installed(), "debian/bin", name)
 	if _, err := os.Stat(path); err != nil {
-		t.Skipf("there is no %s to compare with: run `make peers-debian` on Debian 12", name)
+		t.Skipf("%s is missing, which the test compares with: run `make peers-debian` on Debian 12", name)
 	}
 	return path
 }
