@@ -29,6 +29,8 @@ var layers = [][]string{
 	{"internal/confinement", "internal/roots", "internal/trust", "internal/dispatch"},
 	{"internal/help"},
 	{"internal/config"},
+	{"internal/config/internal/diagnose"},
+	{"internal/config/internal/schema"},
 	{"internal/policy", "internal/registry", "internal/state", "internal/supervisor", "internal/sandbox", "internal/shim", "internal/egress", "router"},
 	{"internal/script", "internal/hostlist", "internal/cgroup", "internal/sandbox/confine", "internal/shim/wire", "internal/watch", "scaffold"},
 	{"internal/adaptive", "internal/audit", "internal/build", "internal/control", "internal/descent", "internal/hook", "internal/metrics", "internal/resultcache", "internal/scheduler", "internal/manifest", "internal/trace"},

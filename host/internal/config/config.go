@@ -12,6 +12,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"toolhost.dev/host/internal/config/internal/diagnose"
 	"toolhost.dev/host/internal/manifest"
 )
 
@@ -40,7 +41,7 @@ type Config struct {
 	absent []absentPlugin
 	// files are all that were read; those named in main are the configuration itself, beside values
 	// of variables and what the function file gave.
-	files sources
+	files diagnose.Files
 	main  []string
 	// sensitive are "var.NAME" and "local.NAME"; hide are their texts.
 	sensitive map[string]bool

@@ -24,6 +24,7 @@ import (
 	"toolhost.dev/sdk/suggest"
 	"toolhost.dev/sdk/tool"
 
+	"toolhost.dev/host/internal/config/internal/diagnose"
 	"toolhost.dev/host/internal/sandbox"
 )
 
@@ -44,7 +45,7 @@ func decode(files []*hcl.File, diags hcl.Diagnostics, p *hclparse.Parser, source
 	for name := range p.Sources() {
 		d.cfg.main = append(d.cfg.main, name)
 	}
-	read := make(sources)
+	read := make(diagnose.Files)
 	d.ctx = evalContext(dir, env, func(path string, text []byte) { read[path] = text })
 	d.cfg.ctx = d.ctx
 	if !diags.HasErrors() {
@@ -68,7 +69,7 @@ func decode(files []*hcl.File, diags hcl.Diagnostics, p *hclparse.Parser, source
 func (d *decoder) add(diags hcl.Diagnostics) { d.diags = append(d.diags, diags...) }
 
 func (d *decoder) fail(at hcl.Range, summary, detail string, a ...any) {
-	d.diags = append(d.diags, problem(at, summary, detail, a...))
+	d.diags = append(d.diags, diagnose.Problemf(at, summary, detail, a...))
 }
 
 func (d *decoder) file(f *fileHCL) {
