@@ -29,6 +29,12 @@ func (c *Config) failed(diags hcl.Diagnostics) *Error {
 	return &Error{Diags: diags, Files: c.files, Hide: c.hide}
 }
 
+// Warnings returns what works and should be changed, such as deprecated names.
+func (c *Config) Warnings() []Problem {
+	e := Error{Diags: c.warnings, Files: c.files, Hide: c.hide}
+	return e.List()
+}
+
 // format returns diagnostics as text, without sensitive values.
 func (c *Config) format(diags hcl.Diagnostics) string {
 	return diagnose.Hide(diagnose.Format(diags, c.files), c.hide)
