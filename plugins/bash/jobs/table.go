@@ -1,4 +1,5 @@
-// Package jobs keeps the commands that go on while their sessions go on too.
+// Package jobs implements background jobs: commands that keep running while their sessions
+// continue.
 package jobs
 
 import (

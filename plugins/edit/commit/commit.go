@@ -1,5 +1,5 @@
-// Package commit writes a change of one or several files: all of it or nothing, and so
-// that it can be undone. Every tool that changes files goes through it.
+// Package commit implements changes of one or several files that happen as a whole or not at all,
+// and that can be undone. Every tool that changes files goes through it.
 package commit
 
 import (

@@ -1,5 +1,5 @@
-// Package definition finds where names are declared in a tree: it has files parsed that
-// may declare one, and keeps what they declare for the next query.
+// Package definition implements the search for declarations of a name in a tree. It parses the
+// files that may declare the name, and caches their declarations for the next query.
 package definition
 
 import (

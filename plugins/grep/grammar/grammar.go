@@ -1,6 +1,6 @@
-// Package grammar parses source text by tree-sitter's grammars. Each grammar is a
-// WebAssembly module, with tree-sitter in it, that has no access to anything: whatever a
-// text does to the parser, in the end it is an error here. build/ says how they are made.
+// Package grammar implements the parsing of source text by tree-sitter's grammars. Each grammar is
+// a WebAssembly module that contains tree-sitter and has no access to anything, so whatever a text
+// does to the parser is only an error here. See build/ for how the modules are made.
 package grammar
 
 import (

@@ -1,4 +1,4 @@
-// Package locate finds files in a tree by their names.
+// Package locate implements the search for files of a tree by their names.
 package locate
 
 import (

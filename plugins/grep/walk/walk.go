@@ -1,9 +1,9 @@
-// Package walk goes through a directory tree, several directories at a time, and
-// leaves out what ignore rules and hidden names say.
+// Package walk implements the walk through a directory tree, several directories at a time. It
+// skips what ignore rules and hidden names exclude.
 //
-// It never follows a symbolic link: everything is opened from the directory where the
-// walk began, step by step or in one call that refuses links, so that a link put in
-// place of a file or directory meanwhile leads nowhere.
+// It never follows a symbolic link. Everything is opened from the directory where the walk began,
+// step by step or in one call that refuses links. So a link that replaces a file or directory
+// meanwhile leads nowhere.
 package walk
 
 import (
