@@ -23,7 +23,7 @@ const (
 	MaxAge = 24 * time.Hour
 )
 
-// ErrTooMany says that no job more may run.
+// ErrTooMany means that no job more may run.
 var ErrTooMany = errors.New("jobs: too many are running")
 
 // Table holds the jobs of all sessions. The zero value is empty. It is safe for

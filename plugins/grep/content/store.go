@@ -59,7 +59,7 @@ type Text struct {
 // Len returns the length of the text in bytes.
 func (t *Text) Len() int { return t.n }
 
-// Bytes returns the text; ok is false when only the index of it is kept. It is valid until
+// Bytes returns the text; ok is false if only the index of it is kept. It is valid until
 // the text is removed or its store compacted.
 func (t *Text) Bytes() (text []byte, ok bool) {
 	if t.seg.data == nil {
@@ -153,7 +153,7 @@ func (a *Appender) Add(owner uint32, text []byte) *Text {
 	}
 }
 
-// strip returns up the text of a segment and keeps its index.
+// strip releases the text of a segment and keeps its index.
 func (a *Appender) strip() bool {
 	for _, g := range a.segments {
 		if g.data != nil {

@@ -26,7 +26,7 @@ type Query struct {
 	Names    *symbol.Query
 	Group    symbol.Group
 	Language outline.Language // "": any
-	// Offset matches are left out, then Limit are given; 0: all.
+	// Offset matches are left out, then Limit are given; 0 means all.
 	Offset, Limit int
 	// Context is the number of lines to give before and after the one with the name.
 	Context int

@@ -36,9 +36,9 @@ const (
 )
 
 var (
-	// ErrEffort says that the parser got lost in a text.
+	// ErrEffort means that the parser got lost in a text.
 	ErrEffort = errors.New("grammar: the text takes too much effort to be parsed")
-	// ErrTooLarge says that the text is longer than MaxText, or took too much memory.
+	// ErrTooLarge means that the text is longer than MaxText, or took too much memory.
 	ErrTooLarge = errors.New("grammar: the text is too large to be parsed")
 )
 

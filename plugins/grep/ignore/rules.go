@@ -59,7 +59,7 @@ func Parse(content string) *Rules {
 	return r
 }
 
-// parseLine reads a line; ok is false when there is no rule in it.
+// parseLine reads a line; ok is false if there is no rule in it.
 func parseLine(line string, o glob.Options) (r rule, ok bool, err error) {
 	if strings.HasPrefix(line, "#") {
 		return r, false, nil

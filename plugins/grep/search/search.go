@@ -26,7 +26,7 @@ type Options struct {
 	Mode Mode
 	// Before and After are the lines of context to give in mode Lines.
 	Before, After int
-	// MaxLine is the number of characters kept of a line; 0: all.
+	// MaxLine is the number of characters kept of a line; 0 means all.
 	MaxLine int
 }
 
