@@ -92,15 +92,15 @@ func TestAfterHooksKeepOutputBack(t *testing.T) {
 	d := dispatcher(t, ok)
 	f := new(heard)
 	show := func(_ context.Context, c *Call) *tool.Result {
-		c.shown.Output(tool.Stdout, []byte("x"))
-		c.shown.Progress("x", nil)
+		c.Shown.Output(tool.Stdout, []byte("x"))
+		c.Shown.Progress("x", nil)
 		return new(tool.Result)
 	}
 	for event, times := range map[tool.HookEvent]int{tool.HookBefore: 2, tool.HookAfter: 0} {
 		f.n = 0
 		d.Hooks = hookOn(event, func(context.Context, *tool.HookInput) (*tool.HookAnswer, error) { return nil, nil })
 		c := prepared(t, d, "look")
-		c.front, c.shown = f, f
+		c.Front, c.Shown = f, f
 		d.hooks().Wrap(show)(t.Context(), c)
 		if f.n != times {
 			t.Errorf("%s: shown %d times, want %d", event, f.n, times)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/sdk/tool"
 )
@@ -31,7 +32,7 @@ func TestACallThatWaitedIsJudgedAgain(t *testing.T) {
 	s := session("s")
 	s.Workspace, s.Cwd, s.Roots = dir, dir, []tool.Root{{Path: dir, Writable: true}}
 	begin := func(id string) *Pending {
-		return d.Begin(Request{ID: id, Command: "change --path sub/file", Session: s})
+		return d.Begin(call.Request{ID: id, Command: "change --path sub/file", Session: s})
 	}
 	var wg sync.WaitGroup
 	results := make([]*tool.Result, 2)

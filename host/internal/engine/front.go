@@ -4,13 +4,12 @@ import (
 	"cmp"
 	"context"
 
+	"toolhost.dev/host/internal/call"
 	"toolhost.dev/sdk/tool"
-
-	"toolhost.dev/host/internal/dispatch"
 )
 
 // Front is told what a call does while it runs, and answers its asks.
-type Front = dispatch.Front
+type Front = call.Front
 
 // front returns the front of a request with the operator's decisions about asks. f may be nil.
 func (e *Engine) front(f Front) Front {

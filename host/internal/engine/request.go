@@ -14,6 +14,7 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
+	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/dispatch"
 	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/roots"
@@ -82,8 +83,8 @@ func (e *Engine) Explain(req Request) *router.Command {
 	return e.Current().Dispatch.Explain(req.Command, cwd)
 }
 
-func (e *Engine) dispatchRequest(req Request, s dispatch.Session) dispatch.Request {
-	return dispatch.Request{
+func (e *Engine) dispatchRequest(req Request, s call.Session) call.Request {
+	return call.Request{
 		ID: req.ID, MessageID: req.MessageID, Command: req.Command, Name: e.toolName(req.Name), Arguments: req.Arguments, Session: s, Trace: trace.Parse(req.Trace),
 	}
 }
@@ -104,12 +105,12 @@ func (e *Engine) toolName(name string) string {
 }
 
 // session finds or creates a request's session.
-func (e *Engine) session(req Request) (dispatch.Session, error) {
+func (e *Engine) session(req Request) (call.Session, error) {
 	workspace := e.opts.Workspace
 	if req.Workspace != "" {
 		var err error
 		if workspace, err = roots.Workspace(req.Workspace); err != nil {
-			return dispatch.Session{}, tool.Errorf(tool.InvalidArguments, "%w. Name an existing directory.", err)
+			return call.Session{}, tool.Errorf(tool.InvalidArguments, "%w. Name an existing directory.", err)
 		}
 	}
 	id := req.Session
@@ -118,10 +119,10 @@ func (e *Engine) session(req Request) (dispatch.Session, error) {
 	}
 	s, known, err := e.state.Session(id)
 	if err != nil {
-		return dispatch.Session{}, fmt.Errorf("the session %s cannot be read: %w", id, err)
+		return call.Session{}, fmt.Errorf("the session %s cannot be read: %w", id, err)
 	}
 	named := strings.Contains(req.Command, state.OutputDir) || bytes.Contains(req.Arguments, []byte(state.OutputDir))
-	out := dispatch.Session{Session: s, Roots: e.Current().Roots.Of(workspace, named)}
+	out := call.Session{Session: s, Roots: e.Current().Roots.Of(workspace, named)}
 	if !known || s.Workspace != workspace || !out.Contains(s.Cwd) || !roots.IsDir(s.Cwd) {
 		out.Session = state.Session{ID: id, Workspace: workspace, Cwd: workspace}
 		e.state.SaveSession(out.Session)
