@@ -145,10 +145,10 @@ reload {
   # that lacks a tool, until the operator accepts it; "any" takes it over.
   changes = "compatible"
 
-  # A configuration that lets tools do more (toolhost config plan shows what) is taken over
-  # with "explicit" when somebody asks for a reload, with "approve" only by
-  # toolhost config reload --approve-widening, with "allow" also by itself.
-  widening = "explicit"
+  # When a configuration that lets tools do more is applied (toolhost config plan shows what):
+  # "explicit" if somebody asks for a reload, "approve" only by
+  # toolhost config reload --approve-privileges, "allow" also automatically.
+  privilege_increases = "explicit"
 }
 
 # A plugin is a binary that serves tools. Without a path it is looked for in the plugins

@@ -30,6 +30,8 @@ var layers = [][]string{
 	{"internal/childcall"},
 	{"internal/help", "internal/call"},
 	{"internal/config"},
+	{"internal/config/internal/diagnose"},
+	{"internal/config/internal/schema"},
 	{"internal/policy", "internal/registry", "internal/state", "internal/supervisor", "internal/sandbox", "internal/shim", "internal/egress", "router"},
 	{"internal/script", "internal/hostlist", "internal/adaptive", "internal/cgroup", "internal/sandbox/confine", "internal/shim/wire", "internal/watch", "scaffold"},
 	{"internal/audit", "internal/build", "internal/control", "internal/descent", "internal/hook", "internal/metrics", "internal/notes", "internal/resultcache", "internal/scheduler", "internal/manifest", "internal/trace"},

@@ -18,6 +18,8 @@ type Summary struct {
 	Source string
 	// Plugins is the number of plugins.
 	Plugins int
+	// Warnings are about what works and should be changed, such as deprecated names.
+	Warnings []Problem
 }
 
 // Validate checks the configuration that opts name, without starting anything. The error describes everything that is wrong,
@@ -31,7 +33,7 @@ func Validate(opts Options) (Summary, error) {
 	if err != nil {
 		return sum, err
 	}
-	sum.Plugins = len(cfg.Plugins)
+	sum.Plugins, sum.Warnings = len(cfg.Plugins), cfg.Warnings()
 	_, err = settings.Rules(cfg)
 	errs := []error{err}
 	for _, p := range cfg.Plugins {

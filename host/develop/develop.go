@@ -1,4 +1,5 @@
-// Package develop builds a plugin anew whenever its sources change.
+// Package develop implements the rebuilding of a plugin whenever its sources change. [Open] reads
+// a plugin's manifest, and [Sources.Watch] waits for changes.
 package develop
 
 import (
@@ -19,18 +20,18 @@ import (
 	"toolhost.dev/host/scaffold"
 )
 
-// Sources are a plugin's, in a directory with a manifest.
+// Sources are the sources of a plugin, in a directory with a manifest.
 type Sources struct {
 	// Dir is absolute.
 	Dir      string
 	Manifest *scaffold.Manifest
-	// Env is added to the environment of the build.
+	// Env is added to the environment of the build, as KEY=VALUE.
 	Env []string
-	// Out is what the build prints to.
+	// Out receives the output of the build.
 	Out io.Writer
 }
 
-// Open reads the manifest of a directory.
+// Open reads the manifest of a directory. The build will print to out.
 func Open(dir string, out io.Writer) (*Sources, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -43,10 +44,10 @@ func Open(dir string, out io.Writer) (*Sources, error) {
 	return &Sources{Dir: dir, Manifest: m, Out: out}, nil
 }
 
-// Binary is what a host runs.
+// Binary returns the path of the program that a host runs.
 func (s *Sources) Binary() string { return filepath.Join(s.Dir, s.Manifest.Binary) }
 
-// Build runs the build. The error says how it ended; what is wrong was printed.
+// Build runs the build, which prints what is wrong. The error names only how the build ended.
 func (s *Sources) Build(ctx context.Context) error {
 	if len(s.Manifest.Build) > 0 {
 		c := exec.CommandContext(ctx, s.Manifest.Build[0], s.Manifest.Build[1:]...) //nolint:gosec // what the author's own manifest says
@@ -66,9 +67,9 @@ func (s *Sources) Build(ctx context.Context) error {
 	return nil
 }
 
-// Watch calls changed whenever the sources are others than when it was last called, until ctx
-// ends. They are all files of the directory but what begins with a dot and what builds make:
-// the directory of the binary, and the usual ones.
+// Watch calls changed whenever the sources differ from those at the last call, until ctx ends. The
+// sources are all files of the directory except names that begin with a dot and what builds
+// create: the directory of the binary, and the usual ones.
 func (s *Sources) Watch(ctx context.Context, log *slog.Logger, changed func()) error {
 	wake := make(chan struct{}, 1)
 	w, err := watch.New(log, func() {
@@ -99,10 +100,10 @@ func (s *Sources) Watch(ctx context.Context, log *slog.Logger, changed func()) e
 	}
 }
 
-// madeDirs are directories that tools make.
+// madeDirs are the names of directories that tools create.
 var madeDirs = []string{"node_modules", "__pycache__", "target"}
 
-// look returns what the sources look like, and their directories.
+// look returns a summary of the state of the sources, and their directories.
 func (s *Sources) look() (state string, dirs []string) {
 	var b strings.Builder
 	made := filepath.Dir(s.Binary())
@@ -127,8 +128,8 @@ func (s *Sources) look() (state string, dirs []string) {
 	return b.String(), dirs
 }
 
-// Config returns a configuration with the plugin and the plugins of that name that are bundled.
-// To be debugged, a plugin is not confined and has much time.
+// Config returns a configuration with the plugin and the bundled plugins of these names. With
+// debug, the plugin is not confined and its calls have 24 hours.
 func (s *Sources) Config(bundled []string, debug bool) string {
 	var b strings.Builder
 	b.WriteString("host {\n  log_level = \"info\"\n")

@@ -1,4 +1,4 @@
-// Package scaffold makes the sources of new plugins.
+// Package scaffold implements the creation of new plugins from templates, and their manifest.
 package scaffold
 
 import (

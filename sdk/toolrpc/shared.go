@@ -25,7 +25,7 @@ type sharedStream struct {
 	opening sync.Mutex
 
 	mu   sync.Mutex
-	open *openStream // nil: none
+	open *openStream // nil if there is none
 	last uint64      // the last call's id
 }
 
@@ -36,7 +36,7 @@ type openStream struct {
 	calls  map[uint64]*sharedLine // guarded by sharedStream.mu
 
 	sending sync.Mutex   // one Send at a time
-	since   atomic.Int64 // when the Send under way began, in ns; 0: none is
+	since   atomic.Int64 // when the Send under way began, in ns; 0 if none is
 }
 
 func (o *openStream) send(m *toolpb.CallsRequest) error {

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 
 // child writes in the directory named, with the journal there. With a number it
 // kills itself the nth time a write looks at its context; else it goes on
-// for good.
+// permanently.
 func child(what string) {
 	dir, number, _ := strings.Cut(what, "|")
 	w, err := workspace.Open([]tool.Root{{Path: dir + "/w", Writable: true}})

@@ -15,7 +15,7 @@ import (
 	"toolhost.dev/sdk/workspace"
 )
 
-// gone makes a file with all there is, and removes it. It gives what it had.
+// gone makes a file with all there is, and removes it. It returns what it had.
 func gone(t *testing.T, w *workspace.Workspace, dir string, uid, gid int, mode uint32) (*workspace.Snapshot, *workspace.Attributes) {
 	t.Helper()
 	path := dir + "/gone"

@@ -27,7 +27,7 @@ func NewJournal(dir string) *Journal { return &Journal{log: journal.New(dir)} }
 // UseJournal cleans up after unfinished writes of processes that are gone, as far as their files
 // lie beneath the writable roots. From then on it records the writes of this workspace in j. Call
 // it before the first write. The error names what could not be cleaned up, and the workspace can
-// be used all the same.
+// be used nevertheless.
 func (w *Workspace) UseJournal(j *Journal) error {
 	w.journal = j.log
 	return j.log.Recover(w.recoverWrite)

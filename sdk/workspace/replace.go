@@ -57,7 +57,7 @@ func (j *writeJob) run() (*Written, error) {
 		return j.replace()
 	}
 	// Replacing a file takes no permission on the file itself. One that may not be
-	// written to is left alone all the same: its mode was set for a reason.
+	// written to is left alone nevertheless: its mode was set for a reason.
 	if err := unix.Faccessat(int(j.dir.file.Fd()), j.dir.base, unix.W_OK, unix.AT_EACCESS); err != nil {
 		return nil, err
 	}

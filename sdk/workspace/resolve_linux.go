@@ -29,7 +29,7 @@ func lookupWithoutLinks(t *tree, rel string) (fs.FileMode, bool) {
 	return FileType(st.Mode), true
 }
 
-// sameWithoutLinks makes sure that path leads to the directory without a symbolic link.
+// sameWithoutLinks ensures that path leads to the directory without a symbolic link.
 func sameWithoutLinks(path string, info fs.FileInfo) error {
 	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_CLOEXEC | unix.O_DIRECTORY,

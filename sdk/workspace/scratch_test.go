@@ -115,7 +115,7 @@ func TestLargeFilesAreClosed(t *testing.T) {
 	}
 }
 
-// TestScratchIsLargeEnough gives back a small buffer and asks for a larger one.
+// TestScratchIsLargeEnough puts back a small buffer and asks for a larger one.
 func TestScratchIsLargeEnough(t *testing.T) {
 	for range 20 { // what was given back is not always what comes next
 		workspace.Reuse(make([]byte, 7, 100<<10))

@@ -283,7 +283,7 @@ func (d *pinned) close() {
 }
 
 // sync makes a change of one of the directory's entries durable. If it fails, the change is made
-// all the same.
+// nevertheless.
 func (d *pinned) sync(path string) error {
 	err := d.file.Sync()
 	if err == nil || errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) { // some file systems cannot

@@ -45,6 +45,8 @@ type reloadHCL struct {
 	Watch   *bool          `hcl:"watch,optional"`
 	Changes hcl.Expression `hcl:"changes,optional"`
 
+	PrivilegeIncreases hcl.Expression `hcl:"privilege_increases,optional"`
+	// Widening is a deprecated name of PrivilegeIncreases.
 	Widening hcl.Expression `hcl:"widening,optional"`
 }
 

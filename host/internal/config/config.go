@@ -12,6 +12,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"toolhost.dev/host/internal/config/internal/diagnose"
 	"toolhost.dev/host/internal/manifest"
 )
 
@@ -40,8 +41,10 @@ type Config struct {
 	absent []absentPlugin
 	// files are all that were read; those named in main are the configuration itself, beside values
 	// of variables and what the function file gave.
-	files sources
-	main  []string
+	files diagnose.Files
+	// warnings are about what works and should be changed.
+	warnings hcl.Diagnostics
+	main     []string
 	// sensitive are "var.NAME" and "local.NAME"; hide are their texts.
 	sensitive map[string]bool
 	hide      []string
@@ -80,15 +83,15 @@ type Host struct {
 	MaxCalls int
 }
 
-// Reload says what a host does about changed binaries and files of its configuration.
+// Reload says how a host treats changed binaries and files of its configuration.
 type Reload struct {
-	// Watch has it notice them by itself, when it lives longer than a call.
+	// Watch makes it notice them automatically, if it lives longer than a call.
 	Watch bool
-	// AnyChanges publishes also what breaks callers.
+	// AnyChanges publishes versions of plugins that break callers, too.
 	AnyChanges bool
-	// Widening says what becomes of a configuration that lets tools do more: "approve" takes it over
-	// only when somebody approves of it, "explicit" when somebody asks for a reload, "allow" always.
-	Widening string
+	// PrivilegeIncreases says when a configuration that lets tools do more is applied: "approve" only if somebody approves
+	// it, "explicit" if somebody asks for a reload, "allow" always.
+	PrivilegeIncreases string
 }
 
 // Sandbox says which files may be touched.

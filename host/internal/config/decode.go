@@ -24,6 +24,7 @@ import (
 	"toolhost.dev/sdk/suggest"
 	"toolhost.dev/sdk/tool"
 
+	"toolhost.dev/host/internal/config/internal/diagnose"
 	"toolhost.dev/host/internal/sandbox"
 )
 
@@ -39,12 +40,12 @@ type decoder struct {
 func decode(files []*hcl.File, diags hcl.Diagnostics, p *hclparse.Parser, source, dir string, env Environment) (*Config, error) {
 	d := &decoder{
 		dir: dir, env: env, diags: diags,
-		cfg: &Config{Source: source, Host: DefaultHost(), Audit: DefaultAudit(), Sandbox: Sandbox{Workspace: "read-write", Backend: sandbox.Auto, Enforce: "auto"}, Reload: Reload{Watch: true, Widening: "explicit"}, Tools: make(map[string]Tool), sensitive: make(map[string]bool), parsed: files, dir: dir, from: make(map[string]string)},
+		cfg: &Config{Source: source, Host: DefaultHost(), Audit: DefaultAudit(), Sandbox: Sandbox{Workspace: "read-write", Backend: sandbox.Auto, Enforce: "auto"}, Reload: Reload{Watch: true, PrivilegeIncreases: "explicit"}, Tools: make(map[string]Tool), sensitive: make(map[string]bool), parsed: files, dir: dir, from: make(map[string]string)},
 	}
 	for name := range p.Sources() {
 		d.cfg.main = append(d.cfg.main, name)
 	}
-	read := make(sources)
+	read := make(diagnose.Files)
 	d.ctx = evalContext(dir, env, func(path string, text []byte) { read[path] = text })
 	d.cfg.ctx = d.ctx
 	if !diags.HasErrors() {
@@ -68,7 +69,7 @@ func decode(files []*hcl.File, diags hcl.Diagnostics, p *hclparse.Parser, source
 func (d *decoder) add(diags hcl.Diagnostics) { d.diags = append(d.diags, diags...) }
 
 func (d *decoder) fail(at hcl.Range, summary, detail string, a ...any) {
-	d.diags = append(d.diags, problem(at, summary, detail, a...))
+	d.diags = append(d.diags, diagnose.Problemf(at, summary, detail, a...))
 }
 
 func (d *decoder) file(f *fileHCL) {
@@ -79,7 +80,11 @@ func (d *decoder) file(f *fileHCL) {
 		d.sandbox(f.Sandbox)
 	}
 	if r := f.Reload; r != nil {
-		d.cfg.Reload = Reload{Watch: r.Watch == nil || *r.Watch, AnyChanges: d.choice(r.Changes, "compatible", "compatible", "any") == "any", Widening: d.choice(r.Widening, "explicit", "approve", "explicit", "allow")}
+		increases := d.renamed(r.Widening, "widening", r.PrivilegeIncreases, "privilege_increases")
+		d.cfg.Reload = Reload{
+			Watch: r.Watch == nil || *r.Watch, AnyChanges: d.choice(r.Changes, "compatible", "compatible", "any") == "any",
+			PrivilegeIncreases: d.choice(increases, "explicit", "approve", "explicit", "allow"),
+		}
 	}
 	seen, depends := make(map[string]hcl.Range), make(map[string]hcl.Range)
 	for i := range f.Plugins {
@@ -378,6 +383,21 @@ func (d *decoder) choice(e hcl.Expression, otherwise string, among ...string) st
 	}
 	d.fail(e.Range(), fmt.Sprintf("%q is not allowed here", s), "Use one of %s.%s", strings.Join(among, ", "), suggest.DidYouMean(s, among))
 	return otherwise
+}
+
+// renamed returns the value of an attribute that has a new name. The old name still works, with a warning.
+func (d *decoder) renamed(old hcl.Expression, oldName string, now hcl.Expression, name string) hcl.Expression {
+	if !given(old) {
+		return now
+	}
+	if given(now) {
+		d.fail(old.Range(), fmt.Sprintf("%s and %s are the same setting", oldName, name), "Remove %s.", oldName)
+		return now
+	}
+	d.cfg.warnings = append(d.cfg.warnings, &hcl.Diagnostic{
+		Severity: hcl.DiagWarning, Summary: fmt.Sprintf("%s is deprecated", oldName), Detail: fmt.Sprintf("Rename it to %s. The next release no longer knows %[2]s.", name, oldName), Subject: old.Range().Ptr(),
+	})
+	return old
 }
 
 // duration evaluates a positive duration such as "90s"; 0 when it is not given.

@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclparse"
 	"github.com/zclconf/go-cty/cty"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
+	"toolhost.dev/host/internal/config/internal/diagnose"
 )
 
 // Permissions say which calls may be made.
@@ -227,7 +228,7 @@ func (c *Config) BadRules(problems []RuleProblem) error {
 		if !ok {
 			at = r.at
 		}
-		diags = append(diags, problem(at, fmt.Sprintf("The rule %s %q cannot work", r.Effect, r.Name), "%s", sentence(p.Why)))
+		diags = append(diags, diagnose.Problemf(at, fmt.Sprintf("The rule %s %q cannot work", r.Effect, r.Name), "%s", sentence(p.Why)))
 	}
 	if len(diags) == 0 {
 		return nil
@@ -237,7 +238,7 @@ func (c *Config) BadRules(problems []RuleProblem) error {
 
 // sentence makes an error one.
 func sentence(err error) string {
-	s := capital(err.Error())
+	s := diagnose.Capital(err.Error())
 	if strings.HasSuffix(s, "?") || strings.HasSuffix(s, ".") {
 		return s
 	}

@@ -3,40 +3,15 @@ package config
 import (
 	_ "embed"
 	"reflect"
-	"slices"
 	"strings"
 	"sync"
 
-	"github.com/hashicorp/hcl/v2"
-
+	"toolhost.dev/host/internal/config/internal/schema"
 	"toolhost.dev/host/internal/sandbox"
 )
 
-// Block is what can stand in one kind of block, or in the files themselves.
-type Block struct {
-	Name string
-	// Path from the outermost block, with dots.
-	Path   string
-	Labels []string
-	// Repeats: there may be several.
-	Repeats bool
-	// Free: what stands in it is not known here.
-	Free       bool
-	Doc        string
-	Attributes []Attribute
-	Blocks     []*Block
-}
-
-// Attribute is one that can stand in a block.
-type Attribute struct {
-	Name     string
-	Required bool
-	// Type as it is written in HCL, or "duration", "size".
-	Type string
-	// Default is HCL, or text in parentheses; empty: there is none.
-	Default string
-	Doc     string
-}
+// Block is a kind of block, or the top level of a file.
+type Block = schema.Block
 
 //go:embed reference.txt
 var referenceText string
@@ -84,7 +59,7 @@ func describe(b *Block, t reflect.Type) {
 			b.Free = b.Path != ""
 		case "", "optional":
 			d := lookUp(path)
-			b.Attributes = append(b.Attributes, Attribute{Name: f.name, Required: f.kind == "", Type: d.kind, Default: d.def, Doc: d.doc})
+			b.Attributes = append(b.Attributes, schema.Attribute{Name: f.name, Required: f.kind == "", Type: d.kind, Default: d.def, Doc: d.doc})
 		}
 	}
 }
@@ -126,25 +101,4 @@ func fields(t reflect.Type) func(func(tagged) bool) {
 			}
 		}
 	}
-}
-
-// content is how HCL wants to be told what can stand in a block.
-func (b *Block) content() *hcl.BodySchema {
-	out := &hcl.BodySchema{}
-	for _, a := range b.Attributes {
-		out.Attributes = append(out.Attributes, hcl.AttributeSchema{Name: a.Name})
-	}
-	for _, inner := range b.Blocks {
-		out.Blocks = append(out.Blocks, hcl.BlockHeaderSchema{Type: inner.Name, LabelNames: inner.Labels})
-	}
-	return out
-}
-
-// Block gives the kind of block of a name in it; nil: there is none.
-func (b *Block) Block(name string) *Block {
-	i := slices.IndexFunc(b.Blocks, func(i *Block) bool { return i.Name == name })
-	if i < 0 {
-		return nil
-	}
-	return b.Blocks[i]
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclparse"
+	"toolhost.dev/host/internal/config/internal/diagnose"
 )
 
 const (
@@ -25,7 +26,7 @@ const (
 func parseFile(p *hclparse.Parser, name string) (*hcl.File, hcl.Diagnostics) {
 	src, err := readSource(name)
 	if err != nil {
-		return nil, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: fmt.Sprintf("The file %s cannot be read", name), Detail: capital(err.Error()) + "."}}
+		return nil, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: fmt.Sprintf("The file %s cannot be read", name), Detail: diagnose.Capital(err.Error()) + "."}}
 	}
 	nested, parse := nestedHCL, func() (*hcl.File, hcl.Diagnostics) { return p.ParseHCL(src, name) }
 	if strings.HasSuffix(name, ".json") {
@@ -39,7 +40,7 @@ func parseFile(p *hclparse.Parser, name string) (*hcl.File, hcl.Diagnostics) {
 }
 
 func tooDeep(at hcl.Range) *hcl.Diagnostic {
-	return problem(at, "This is nested too deep", "At most %d levels or operators may stand in each other. Put parts of it into locals.", maxNested)
+	return diagnose.Problemf(at, "This is nested too deep", "At most %d levels or operators may stand in each other. Put parts of it into locals.", maxNested)
 }
 
 // readSource reads a file of a configuration.

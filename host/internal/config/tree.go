@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/zclconf/go-cty/cty"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
+	"toolhost.dev/host/internal/config/internal/diagnose"
 )
 
 // Tree is a configuration with its expressions evaluated, and where each value comes from.
@@ -97,7 +98,7 @@ func (f *forest) node(s *Block, name string, labels []string, body hcl.Body, fro
 		f.free(n, s.Path, body)
 		return n
 	}
-	content, _, _ := body.PartialContent(s.content()) // it was decoded before
+	content, _, _ := body.PartialContent(s.Content()) // it was decoded before
 	if content == nil {
 		return n
 	}
@@ -244,7 +245,7 @@ func (f *forest) shown(name string, v cty.Value, expr hcl.Expression) cty.Value 
 		for _, item := range e.Items {
 			key, diags := item.KeyExpr.Value(f.d.ctx)
 			if diags.HasErrors() || key.Type() != cty.String || !v.Type().IsObjectType() || !v.Type().HasAttribute(key.AsString()) {
-				return cty.StringVal(hidden)
+				return cty.StringVal(diagnose.Hidden)
 			}
 			out[key.AsString()] = f.shown(key.AsString(), v.GetAttr(key.AsString()), item.ValueExpr)
 		}
@@ -265,7 +266,7 @@ func concealed(v cty.Value) cty.Value {
 	case v.IsNull() || !v.IsKnown():
 		return v
 	case v.Type().IsPrimitiveType():
-		return cty.StringVal(hidden)
+		return cty.StringVal(diagnose.Hidden)
 	case v.Type().IsObjectType() || v.Type().IsMapType():
 		out := make(map[string]cty.Value)
 		for key, inner := range v.AsValueMap() {
@@ -283,7 +284,7 @@ func concealed(v cty.Value) cty.Value {
 // masked hides texts that are secrets by their names or forms.
 func (f *forest) masked(name string, v cty.Value) cty.Value {
 	out, err := cty.Transform(v, func(at cty.Path, v cty.Value) (cty.Value, error) {
-		if v.Type() != cty.String || v.IsNull() || !v.IsKnown() || v.AsString() == hidden {
+		if v.Type() != cty.String || v.IsNull() || !v.IsKnown() || v.AsString() == diagnose.Hidden {
 			return v, nil
 		}
 		key := name
@@ -297,7 +298,7 @@ func (f *forest) masked(name string, v cty.Value) cty.Value {
 				}
 			}
 		}
-		text := hideIn(v.AsString(), f.hide)
+		text := diagnose.Hide(v.AsString(), f.hide)
 		if f.Mask != nil {
 			text = f.Mask(key, text)
 		}

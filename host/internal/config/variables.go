@@ -18,6 +18,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 
+	"toolhost.dev/host/internal/config/internal/diagnose"
 	"toolhost.dev/sdk/suggest"
 )
 
@@ -153,7 +154,7 @@ func (d *decoder) declare(b *variableHCL) *variable {
 func (d *decoder) assign(v *variable, value cty.Value, at hcl.Range) {
 	converted, err := convert.Convert(value, v.is)
 	if err != nil {
-		d.fail(at, fmt.Sprintf("The value of variable %q is not %s", v.Name, article(v.is)), "%s.", capital(err.Error()))
+		d.fail(at, fmt.Sprintf("The value of variable %q is not %s", v.Name, article(v.is)), "%s.", diagnose.Capital(err.Error()))
 		converted = cty.DynamicVal
 	}
 	v.value, v.from = &converted, place(at)
@@ -288,7 +289,7 @@ func (d *decoder) locals(blocks []localsHCL) {
 		}
 		open[name] = true
 		for _, t := range a.Expr.Variables() {
-			if root, attr := reference(t); root == "local" {
+			if root, attr := diagnose.Reference(t); root == "local" {
 				evaluate(attr)
 			}
 		}
@@ -313,25 +314,10 @@ func (d *decoder) locals(blocks []localsHCL) {
 	d.ctx.Variables["local"] = cty.ObjectVal(values)
 }
 
-// reference gives "var" and "x" for var.x, and "" for the second where there is none.
-func reference(t hcl.Traversal) (root, attr string) {
-	if len(t) > 1 {
-		switch step := t[1].(type) {
-		case hcl.TraverseAttr:
-			attr = step.Name
-		case hcl.TraverseIndex:
-			if step.Key.Type() == cty.String {
-				attr = step.Key.AsString()
-			}
-		}
-	}
-	return t.RootName(), attr
-}
-
 // secret reports whether an expression refers to what is sensitive.
 func (c *Config) secret(e hcl.Expression) bool {
 	return slices.ContainsFunc(e.Variables(), func(t hcl.Traversal) bool {
-		root, attr := reference(t)
+		root, attr := diagnose.Reference(t)
 		if attr == "" && (root == "var" || root == "local") {
 			return len(c.sensitive) > 0
 		}

@@ -47,7 +47,7 @@ func Increases(old, now *config.Config, unregistered map[string]bool) []string {
 	c.when(len(lost(old.Audit.Secrets, now.Audit.Secrets)) > 0, "the audit log masks fewer secrets")
 	c.when(old.Trust.Approve && !now.Trust.Approve, "tools whose definitions nobody approved of can be called")
 	c.when(!old.Reload.AnyChanges && now.Reload.AnyChanges, "versions of plugins that break who uses their tools are taken over")
-	c.ranked("reload.widening", old.Reload.Widening, now.Reload.Widening, "allow", "explicit", "approve")
+	c.ranked("reload.privilege_increases", old.Reload.PrivilegeIncreases, now.Reload.PrivilegeIncreases, "allow", "explicit", "approve")
 	return c.out
 }
 

@@ -79,7 +79,7 @@ func TestIncreases(t *testing.T) {
 		{`tool "t" { max_concurrent = 1 }`, `tool "t" { max_concurrent = 2 }`, "max_concurrent of the tool t was 1 and is 2", ""},
 		{``, `audit { enabled = false }`, "calls are not kept in the audit log any more", ""},
 		{``, `reload { changes = "any" }`, "versions of plugins that break who uses their tools are taken over", ""},
-		{`reload { widening = "approve" }`, ``, "reload.widening was approve and is explicit", ""},
+		{`reload { privilege_increases = "approve" }`, ``, "reload.privilege_increases was approve and is explicit", ""},
 		{`host { timeout = "1m" }`, `host { timeout = "1h" }`, "", ""},
 	} {
 		narrow, wide := read(tc.narrow), read(tc.wide)

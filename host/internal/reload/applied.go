@@ -102,7 +102,7 @@ func (p *Plan) compareWith(last *applied, a *attempt) error {
 			return err
 		}
 		p.Settings = settings.Diff(last.Tree, now)
-		p.Widening = append([]string{}, increases(last.Tree, now, a.builder.Options.Bundled)...)
+		p.Increases = append([]string{}, increases(last.Tree, now, a.builder.Options.Bundled)...)
 	}
 	out := []PluginPlan{}
 	for _, plan := range p.Plugins {

@@ -103,8 +103,8 @@ func (a *attempt) readConfig() {
 	a.increases = increases
 	if len(increases) > 0 && !a.approved() && !a.opts.dry {
 		how := "toolhost config reload"
-		if a.old.Config.Reload.Widening == "approve" {
-			how += " --approve-widening"
+		if a.old.Config.Reload.PrivilegeIncreases == "approve" {
+			how += " --approve-privileges"
 		}
 		a.refuseConfig(cfg, fmt.Errorf("it lets tools do more than the one in use: %s. If that is wanted: %s", strings.Join(increases, "; "), how))
 		return
@@ -120,11 +120,11 @@ func (a *attempt) readConfig() {
 // approved reports whether a configuration that increases privileges may be applied. The current configuration decides that;
 // the new one has no say.
 func (a *attempt) approved() bool {
-	switch a.old.Config.Reload.Widening {
+	switch a.old.Config.Reload.PrivilegeIncreases {
 	case "allow":
 		return true
 	case "approve":
-		return a.opts.ApproveWidening
+		return a.opts.ApprovePrivileges
 	}
 	return !a.opts.automatic
 }

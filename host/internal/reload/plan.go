@@ -25,7 +25,11 @@ type Plan struct {
 	Plugins []PluginPlan `json:"plugins"`
 	// Settings that would change, with secrets masked.
 	Settings []settings.Change `json:"settings"`
-	// Widening lists the privileges that the configuration adds.
+	// Increases lists the privileges that the configuration adds.
+	Increases []string `json:"privilege_increases"`
+	// Widening equals Increases.
+	//
+	// Deprecated: use Increases.
 	Widening []string `json:"widening"`
 	// NeedsApproval reports whether the configuration in use demands approval of them.
 	NeedsApproval bool `json:"needs_approval"`
@@ -69,10 +73,12 @@ func (r *Reloader) Plan(ctx context.Context) (*Plan, error) {
 	r.progress.one.Lock()
 	defer r.progress.one.Unlock()
 	p, a, err := r.plan(ctx)
-	if err == nil {
-		a.discard()
+	if err != nil {
+		return nil, err
 	}
-	return p, err
+	a.discard()
+	p.Widening = p.Increases
+	return p, nil
 }
 
 // PlanFor returns what it takes to go from the current generation to another configuration. If nothing is in use, the plan
@@ -94,13 +100,13 @@ func (r *Reloader) PlanFor(ctx context.Context, source config.Source, pins *trus
 		return nil, err
 	}
 	defer a.discard()
-	if !nothingInUse {
-		return p, nil
+	if nothingInUse {
+		p.Increases = []string{} // it would be everything
+		if last != nil {
+			err = p.compareWith(last, a)
+		}
 	}
-	p.Widening = []string{} // it would be everything
-	if last != nil {
-		err = p.compareWith(last, a)
-	}
+	p.Widening = p.Increases
 	return p, err
 }
 
@@ -117,7 +123,7 @@ func (r *Reloader) plan(ctx context.Context) (*Plan, *attempt, error) {
 		a.discard()
 		return nil, nil, context.Cause(ctx)
 	}
-	out := &Plan{Config: r.Source.Path, Refused: a.report.Config.Refused, Plugins: []PluginPlan{}, Settings: []settings.Change{}, Widening: []string{}}
+	out := &Plan{Config: r.Source.Path, Refused: a.report.Config.Refused, Plugins: []PluginPlan{}, Settings: []settings.Change{}, Increases: []string{}}
 	if out.Config == "" {
 		out.Config = a.cfg.Source
 	}
@@ -133,8 +139,8 @@ func (r *Reloader) plan(ctx context.Context) (*Plan, *attempt, error) {
 		out.Refused = err.Error()
 	}
 	out.Settings = settings.Diff(settings.Show(a.old.Config, true), settings.Show(a.cfg, true))
-	out.Widening = append(out.Widening, a.increases...)
-	out.NeedsApproval = len(a.increases) > 0 && a.old.Config.Reload.Widening == "approve"
+	out.Increases = append(out.Increases, a.increases...)
+	out.NeedsApproval = len(a.increases) > 0 && a.old.Config.Reload.PrivilegeIncreases == "approve"
 	if s := a.culprit(); s != nil {
 		out.Refused = fmt.Sprintf("nothing of it would be used, because plugin %s does not work", s.name)
 		if at := a.cfg.PluginPosition(s.name); at != "" {

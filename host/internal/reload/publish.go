@@ -18,6 +18,7 @@ func (a *attempt) publish() {
 	if configured {
 		a.report.Config.Changed = true
 		a.acceptConfig()
+		r.warn(a.cfg)
 		generation.Audit(a.cfg, a.builder.State)
 		a.builder.Calls.Scheduler.SetMaxParallel(a.cfg.Host.MaxParallel)
 		if r.OnConfig != nil {

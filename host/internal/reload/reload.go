@@ -28,9 +28,9 @@ type Options struct {
 	// AcceptChanges publishes versions that lack tools or parameters of the ones before, or whose calling conventions
 	// differ. Otherwise they are refused, unless the configuration says reload { changes = "any" }.
 	AcceptChanges bool
-	// ApproveWidening applies a configuration that increases privileges if the current one demands approval:
-	// reload { widening = "approve" }.
-	ApproveWidening bool
+	// ApprovePrivileges applies a configuration that increases privileges if the current one demands approval:
+	// reload { privilege_increases = "approve" }.
+	ApprovePrivileges bool
 
 	// dry neither publishes nor remembers anything.
 	dry bool
@@ -126,6 +126,7 @@ func New(s Setup) *Reloader {
 // Start builds and publishes the first generation. The error is about the operator's rules, without which no call may run.
 func (r *Reloader) Start(ctx context.Context, cfg *config.Config, launcher *confinement.Launcher) error {
 	r.progress.seen = r.disk(cfg)
+	r.warn(cfg)
 	g, err := r.Builder.Load(ctx, cfg, launcher)
 	r.install(g)
 	if err != nil {
@@ -231,6 +232,13 @@ func (r *Reloader) disk(cfg *config.Config) string {
 // it has read something else.
 func (r *Reloader) DiskChanged(begin func()) {
 	r.progress.changed(r.disk(r.Current().Config), begin)
+}
+
+// warn logs what works in a configuration and should be changed.
+func (r *Reloader) warn(cfg *config.Config) {
+	for _, w := range cfg.Warnings() {
+		r.Log.Warn(w.Summary+". "+w.Detail, "file", w.File, "line", w.Line)
+	}
 }
 
 // install makes a generation the current one.

@@ -1,4 +1,5 @@
-// Package question asks the user on a model's behalf, and never answers for the user.
+// Package question implements the tool ask_user, which asks the user on behalf of a model. It
+// never answers for the user.
 package question
 
 import (

@@ -51,7 +51,7 @@ type environ struct {
 }
 
 // of makes it of that of this process, of what the login shell adds, and of the directory of the
-// host's tools; empty: there is none.
+// host's tools; empty if there is none.
 func (e *environ) of(own, login []string, commands string) []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()

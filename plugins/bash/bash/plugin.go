@@ -1,5 +1,5 @@
-// Package bash is the tool bash: what a model says to it and hears from it. The
-// running itself is in package shell.
+// Package bash implements the tools bash and job: their arguments, results and messages. Package
+// shell runs the commands.
 package bash
 
 import (

@@ -28,7 +28,7 @@ type report struct {
 	state          []byte
 	hadState       bool
 	notes          []string
-	// job is what goes on; nil: nothing does. waiting: it waits for input.
+	// job is what goes on; nil if nothing does. waiting: it waits for input.
 	job     *jobs.Job
 	waiting bool
 }

@@ -1,4 +1,4 @@
-// Package capture keeps what a command prints, however much it is: the beginning
-// and the end in memory, all of it in a file when that is not the whole, and a live
-// view that never holds the command up.
+// Package capture implements the capture of a command's output, however large it is: the beginning
+// and the end in memory, the whole output in a file if it is longer, and a live view that never
+// delays the command.
 package capture

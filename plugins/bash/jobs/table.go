@@ -1,4 +1,5 @@
-// Package jobs keeps the commands that go on while their sessions go on too.
+// Package jobs implements background jobs: commands that keep running while their sessions
+// continue.
 package jobs
 
 import (
@@ -22,7 +23,7 @@ const (
 	MaxAge = 24 * time.Hour
 )
 
-// ErrTooMany says that no job more may run.
+// ErrTooMany means that no job more may run.
 var ErrTooMany = errors.New("jobs: too many are running")
 
 // Table holds the jobs of all sessions. The zero value is empty. It is safe for

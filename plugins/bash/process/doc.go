@@ -1,6 +1,5 @@
-// Package process runs commands so that all of a command can be ended: not only
-// its own process and its process group, but also what moved to a session of its
-// own or lost its parent.
+// Package process implements commands that can be ended completely: not only the command's own
+// process and process group, but also what moved to another session or lost its parent.
 //
 // On Linux this process is the reaper of its orphaned descendants, so nothing a
 // command starts can leave the tree below it, and /proc tells what belongs to

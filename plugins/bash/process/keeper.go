@@ -29,7 +29,7 @@ type Keeper struct {
 	stopped chan struct{}
 	mu      sync.RWMutex // held for reading while starting, for writing by Close
 	closed  bool
-	guard   *guard // nil: there is none
+	guard   *guard // nil if there is none
 }
 
 // NewKeeper makes a keeper. Its thread lives until Close.

@@ -40,7 +40,7 @@ func private(name string) bool {
 }
 
 // dropPrivate removes the declarations of private variables. Those that a session has made read-only
-// are in a state all the same, and would keep the next shells from setting them.
+// are in a state nevertheless, and would keep the next shells from setting them.
 func dropPrivate(declarations string) string {
 	var kept strings.Builder
 	for rest := declarations; rest != ""; {

@@ -33,11 +33,11 @@ const (
 
 // Errors of [Parse].
 var (
-	// ErrNotRestored says that the shell did not get through the state's script.
+	// ErrNotRestored means that the shell did not get through the state's script.
 	ErrNotRestored = errors.New("session: the shell could not restore the state")
-	// ErrNoDump says that the shell ended without a dump.
+	// ErrNoDump means that the shell ended without a dump.
 	ErrNoDump = errors.New("session: the shell ended without reporting its state")
-	// ErrDump says that the dump is not whole or not as expected.
+	// ErrDump means that the dump is not whole or not as expected.
 	ErrDump = errors.New("session: what the shell told of its state is not complete")
 )
 

@@ -19,7 +19,7 @@ type State struct {
 	Login *[]string
 	// Last is the exit status of the last command.
 	Last int
-	// Snapshot is what the last shell said of itself; nil: none did.
+	// Snapshot is what the last shell said of itself; nil if none did.
 	Snapshot *Snapshot
 }
 

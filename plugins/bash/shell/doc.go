@@ -1,8 +1,8 @@
-// Package shell runs commands in bash: a fresh shell for each, which first becomes
-// what the session's last one was and at its end tells what it has become (package
-// session). The end of a command is the end of its shell, or what the shell tells before it in a
-// pipe of its own, if the command is known to leave nothing; nothing is read from its output to
-// find it.
+// Package shell implements the execution of commands in bash. Each command has a fresh shell,
+// which first restores the state of the session's last shell and at its end reports its own
+// (package session). A command ends when its shell ends, or when the shell reports its exit status
+// in a separate pipe, if the command is known to leave no process behind. Nothing is read from the
+// command's output to find its end.
 //
 // The next shell of a session is started while nobody waits for it, and becomes what
 // the session is. It is used if that is what the next command is to find (see

@@ -29,7 +29,7 @@ const maxDump = 2 << 20
 type Command struct {
 	Seed
 	Text string
-	// Stdin is the standard input; nil: there is none.
+	// Stdin is the standard input; nil if there is none.
 	Stdin *string
 	// KeepStdin keeps the standard input open, for [Process.Write].
 	KeepStdin      bool
@@ -56,7 +56,7 @@ type Outcome struct {
 	// Exit is the shell's exit status, 128 + N when signal N ended it.
 	Exit int
 	// Signal is the name of the signal that ended the shell, or the command as its
-	// exit status tells; empty: none.
+	// exit status tells; empty if there is none.
 	Signal   string
 	Duration time.Duration
 	// Snapshot is the state the shell was in at its end. It may be there with an
@@ -117,7 +117,7 @@ func (p *Process) Stop(why Ending) {
 	}
 }
 
-// tree is of the shell that runs the command; nil: there is none yet.
+// tree is of the shell that runs the command; nil if there is none yet.
 func (p *Process) tree() *process.Tree {
 	p.mu.Lock()
 	defer p.mu.Unlock()

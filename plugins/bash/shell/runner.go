@@ -191,7 +191,7 @@ func (r *Runner) expire(s *spare) {
 	}
 }
 
-// remove drops a spare shell; nil: nothing.
+// remove drops a spare shell. It does nothing for nil.
 func (r *Runner) remove(s *spare) {
 	if s != nil {
 		r.forget(s)

@@ -9,9 +9,9 @@ import (
 
 // Errors of [Process.Write].
 var (
-	// ErrStdinClosed says that the command has no standard input, or no more.
+	// ErrStdinClosed means that the command has no standard input, or no more.
 	ErrStdinClosed = errors.New("shell: standard input is closed")
-	// ErrStdinFull says that the command does not read what was written.
+	// ErrStdinFull means that the command does not read what was written.
 	ErrStdinFull = errors.New("shell: the command does not read its standard input")
 )
 
@@ -45,7 +45,7 @@ func (p *Process) attach(in *instance) {
 }
 
 // Write writes to the standard input of a command that keeps it open, and closes it
-// then if it is the last. It gives how much was written.
+// then if it is the last. It returns how much was written.
 func (p *Process) Write(text []byte, last bool) (n int, err error) {
 	limit := time.NewTimer(writeTime)
 	defer limit.Stop()

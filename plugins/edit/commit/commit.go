@@ -1,5 +1,5 @@
-// Package commit writes a change of one or several files: all of it or nothing, and so
-// that it can be undone. Every tool that changes files goes through it.
+// Package commit implements changes of one or several files that happen as a whole or not at all,
+// and that can be undone. Every tool that changes files goes through it.
 package commit
 
 import (
@@ -23,7 +23,7 @@ import (
 // Step is what becomes of one file.
 type Step struct {
 	Path workspace.Path
-	// Before is the file as it was read; nil: there is none, and none may be there.
+	// Before is the file as it was read; nil if there is none, and none may be there.
 	Before *workspace.Snapshot
 	// After are its new bytes, unless Remove is set.
 	After  []byte
@@ -44,7 +44,7 @@ type Commit struct {
 	Tool, Title string
 	Steps       []Step
 
-	// Meanwhile is called once all files have changed, while that is made to last; nil: nothing is
+	// Meanwhile is called once all files have changed, while that is made to last; nil if nothing is
 	// to be done. Apply waits for it, and panics with what it panics with.
 	Meanwhile func()
 
@@ -345,7 +345,7 @@ func restore(ctx context.Context, ws *workspace.Workspace, p workspace.Path, now
 	return err
 }
 
-// Current reads a file as it is; nil: there is none.
+// Current reads a file as it is; nil if there is none.
 func Current(ws *workspace.Workspace, p workspace.Path) (*workspace.Snapshot, error) {
 	snap, err := ws.ReadFile(p, workspace.MaxFileSize)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -418,8 +418,8 @@ func BenchmarkApply(b *testing.B) {
 	}
 }
 
-// TestMeanwhilePanics has what is done beside a change panic: the caller hears of it, and the
-// change is made and noted all the same.
+// TestMeanwhilePanics has what is done beside a change panic: the caller is notified of it, and the
+// change is made and noted nevertheless.
 func TestMeanwhilePanics(t *testing.T) {
 	p := newPlace(t, map[string]string{"a": "old"})
 	step, err := p.step("a", "new")

@@ -1,6 +1,6 @@
-// Package corpus measures an edit engine on cases: what an edit makes of a file, beside
-// what it should make of it. The cases are not part of this program; they are rows of a
-// JSON Lines file.
+// Package corpus implements the measurement of an edit engine on cases: it compares what an edit
+// makes of a file with what it should make of it. The cases are rows of a JSON Lines file and no
+// part of this program.
 package corpus
 
 import (

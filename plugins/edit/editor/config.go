@@ -53,7 +53,7 @@ func (e *editor) configure(_ context.Context, c config, s sdk.Setup) error {
 	return nil
 }
 
-// strategies returns the strategies that are allowed for a file; nil: all.
+// strategies returns the strategies that are allowed for a file; nil means all.
 func (e *editor) strategies(path string) strategy.Set {
 	var set strategy.Set
 	for _, r := range e.rules {

@@ -18,7 +18,7 @@ type edited struct {
 	steps []step
 	// renamed is where the file comes from, when it gets another name.
 	renamed string
-	// data is what is told of it, once it is made.
+	// data is the structured report of it, once it is made.
 	data *fileData
 	// moved: the file goes, because it gets another name.
 	moved bool

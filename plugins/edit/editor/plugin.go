@@ -1,7 +1,6 @@
-// Package editor holds the tools of the edit plugin: edit, write, undo and redo. Where an edit
-// belongs in a file is found by package strategy; what may be changed at all is said by
-// package validate; package commit is the one place that writes, and package history keeps
-// what it takes to undo.
+// Package editor implements the tools of the plugin edit: edit, write, undo and redo. Package
+// strategy finds the place of an edit, package validate decides what may be changed, package
+// commit alone writes files, and package history keeps what undo needs.
 package editor
 
 import (

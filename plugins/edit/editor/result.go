@@ -66,7 +66,7 @@ func result(files []*edited) *sdk.Result {
 	return &sdk.Result{Output: strings.Join(texts, "\n") + "\n" + shown(strings.Join(diffs, "")), Title: title, Data: sdk.Data(data), Effects: effects}
 }
 
-// tell returns what is told of the change. It is made while the change is saved, or now.
+// tell returns the report of the change. It is made while the change is saved, or now.
 func (f *edited) tell() *fileData {
 	if f.data == nil {
 		f.data = f.describe()
@@ -105,7 +105,7 @@ func (f *edited) describe() *fileData {
 	return d
 }
 
-// text is what the model is told of a file.
+// text returns the report of a file for the model.
 func (f *edited) text(d *fileData) string {
 	switch d.Operation {
 	case "delete":

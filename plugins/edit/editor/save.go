@@ -28,7 +28,7 @@ type change struct {
 
 	// diff is the change as a unified diff, from when it is saved.
 	diff func() string
-	// told is what more is told of the change; nil: nothing that takes long to make.
+	// told is the part of the report that takes long to make, or nil.
 	told func()
 
 	// What came of it.

@@ -103,7 +103,7 @@ type undoing struct {
 	editor *editor
 	call   *sdk.Call
 	ws     *workspace.Workspace
-	path   string // of the file it is about; empty: any
+	path   string // of the file it is about; empty means any
 	name   string // of it, as it is shown
 	steps  int
 	to     history.State
@@ -286,7 +286,7 @@ func (m *undoing) inRoots(all []*history.Change) []*history.Change {
 	return in
 }
 
-// resolve finds the files and makes sure that each may be written to.
+// resolve finds the files and ensures that each may be written to.
 func (m *undoing) resolve(ctx context.Context, net []history.File) ([]workspace.Path, error) {
 	paths := make([]workspace.Path, len(net))
 	var unasked []string

@@ -1,8 +1,8 @@
-// Package history keeps what changes of files did, so that they can be undone and done
-// again: the bytes and modes before, and the hashes after. It is one SQLite database
-// that several processes may share; each session has a history of its own in it.
+// Package history implements the history of changes of files, so that they can be undone and
+// redone: the bytes and modes before, and the hashes after. It is one SQLite database that several
+// processes may share. Each session has its own history in it.
 //
-// A change goes through it in three steps:
+// A change goes through the history in three steps:
 //
 //  1. Begin notes what is about to happen, before any file is touched.
 //  2. The files are written.

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// ErrTooLarge says that a change holds more than the history keeps.
+// ErrTooLarge means that a change holds more than the history keeps.
 var ErrTooLarge = errors.New("history: the change is larger than the history")
 
 // MovedError says that a change which was to be undone or done again is no longer as it was.
@@ -21,7 +21,7 @@ func (e *MovedError) Error() string {
 
 // Begin notes a change that is about to be made, and gives it its ID. Its files' Before
 // have their Data. A change that moves others is refused as *MovedError when one of them
-// is no longer where it was. ErrTooLarge says that there would not be enough room, even if all others
+// is no longer where it was. ErrTooLarge means that there would not be enough room, even if all others
 // went.
 func (s *Store) Begin(ctx context.Context, c *Change) error {
 	if err := s.Stage(c); err != nil {

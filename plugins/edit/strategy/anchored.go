@@ -78,7 +78,7 @@ type comparison struct {
 	cells int
 }
 
-// average returns how similar the lines between the anchors are; ok is false when that
+// average returns how similar the lines between the anchors are; ok is false if that
 // would cost too much.
 func (c *comparison) average(at int) (similarity float64, ok bool) {
 	sum, lines := 0.0, 0

@@ -1,8 +1,8 @@
-// Package strategy finds the place in a file that an edit means, and makes the change
-// there. A wrong edit that nobody notices is far worse than a refusal, so everything
-// here refuses when in doubt.
+// Package strategy implements the search for the place in a file that an edit means, and the
+// change there. A wrong edit that nobody notices is far worse than a refusal, so everything here
+// refuses in case of doubt.
 //
-// [Apply] is the whole of it:
+// [Apply] works in these steps:
 //
 //  1. The file is seen in LF space ([file]): lines end with a line feed, however they
 //     end in the file, and offsets lead back to the file's own bytes.

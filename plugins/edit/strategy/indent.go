@@ -87,7 +87,7 @@ func (in *indenter) used() []IndentRule {
 	return rules
 }
 
-// apply returns the file's indentation for one of new_string; ok is false when what was
+// apply returns the file's indentation for one of new_string; ok is false if what was
 // learned does not tell.
 func (in *indenter) apply(x string) (to string, ok bool) {
 	if in.same {

@@ -99,7 +99,7 @@ func (s *search) mostEqual(old []string) (at, equal int) {
 }
 
 // mostAlike returns where old would begin for its longest line to stand by the one most
-// like it; -1: there is none.
+// like it; -1 if there is none.
 func (s *search) mostAlike(old []string) int {
 	longest := 0
 	for i, line := range old {

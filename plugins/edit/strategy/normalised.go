@@ -116,7 +116,7 @@ func (f *flattened) set(line []byte) {
 	f.text = string(f.buf)
 }
 
-// span returns the range of the line for one of the text; ok is false when a character of
+// span returns the range of the line for one of the text; ok is false if a character of
 // the line would be cut.
 func (f *flattened) span(from, to int) (begin, end int, ok bool) {
 	cut := from > 0 && f.begin[from] == f.begin[from-1] || to < len(f.begin) && f.begin[to] == f.begin[to-1]

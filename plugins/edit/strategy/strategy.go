@@ -50,7 +50,7 @@ func Names() []string {
 	return names
 }
 
-// Set is the names of the strategies that may be used; nil: all.
+// Set is the names of the strategies that may be used; nil means all.
 type Set []string
 
 func (s Set) has(name string) bool { return s == nil || slices.Contains(s, name) }
@@ -74,7 +74,7 @@ const (
 	whole                  // whole lines
 )
 
-// line returns the file's line for a line of old; -1: there is none.
+// line returns the file's line for a line of old; -1 if there is none.
 func (st *site) line(i int) int {
 	if st.lines != nil {
 		return st.lines[i]

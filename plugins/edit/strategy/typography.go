@@ -66,7 +66,7 @@ func keyboard(s string) string {
 	return out.String()
 }
 
-// same returns the offset in s up to which its keyboard text has n bytes; -1: there is none.
+// same returns the offset in s up to which its keyboard text has n bytes; -1 if there is none.
 func same(s string, n int) int {
 	for i, r := range s {
 		if n == 0 {

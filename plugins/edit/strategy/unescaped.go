@@ -11,7 +11,7 @@ import (
 // escaping is one way in which a text was written that is not how the file has it.
 type escaping struct {
 	what string
-	// undo gives the text without it; ok is false when there is none in the text, or it
+	// undo gives the text without it; ok is false if there is none in the text, or it
 	// is not written that way throughout.
 	undo func(string) (plain string, ok bool)
 	// in reports whether the text has any of it, and plain whether it has something that

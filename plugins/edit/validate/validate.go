@@ -1,4 +1,5 @@
-// Package validate is the layers that a change of a file goes through, in order.
+// Package validate implements the layers of checks that a change of a file goes through, in order.
+// Each refusal has the number of its layer as its code:
 // Each refusal has the number of its layer as its code:
 //
 //  1. there is nothing to change: old and new text are equal

@@ -1,5 +1,5 @@
-// Package functions makes tools of function-calling definitions, such as those of OpenAI's
-// and Anthropic's interfaces, each backed by a command or by an HTTP endpoint.
+// Package functions implements tools from function-calling definitions, such as those of the APIs
+// of OpenAI and Anthropic. A command or an HTTP endpoint carries out their calls.
 package functions
 
 import (

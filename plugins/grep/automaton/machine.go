@@ -12,7 +12,7 @@ type Machine struct {
 	ctx context.Context // of the current search; see Machine.Use
 	dfa dfa
 	nfa nfa
-	// begin is that of SkipTo; nil: there is none.
+	// begin is that of SkipTo; nil if there is none.
 	begin    func(text []byte, places int) (at, wrong int)
 	patience Patience
 	// work counts steps until the context is looked at again.
@@ -32,12 +32,12 @@ func (m *Machine) Use(ctx context.Context) { m.ctx = ctx }
 
 // SkipTo has the machine pass over what no match begins in: begin gives where the first match in a text
 // begins at the earliest, or -1 when there is none in it, and how many places it has looked at that were wrong;
-// after so many it gives the next one that may be right.
+// after so many it returns the next one that may be right.
 func (m *Machine) SkipTo(begin func(text []byte, places int) (at, wrong int)) {
 	m.begin, m.dfa.skips, m.patience = begin, m.p.seen == 0, NewPatience()
 }
 
-// skip returns the first position from pos on where a match in text[:to] can begin; ok is false when there is none.
+// skip returns the first position from pos on where a match in text[:to] can begin; ok is false if there is none.
 func (m *Machine) skip(text []byte, pos, to int) (next int, ok bool, err error) {
 	if m.begin == nil {
 		return pos, true, nil

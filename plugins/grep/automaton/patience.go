@@ -5,7 +5,7 @@ package automaton
 type Patience struct{ left int }
 
 const (
-	// dear is what a place costs that was looked at in vain, in bytes that the automaton reads in that time.
+	// dear is what a place costs that was looked at without success, in bytes that the automaton reads in that time.
 	dear = 16
 	// mostPatience is in such bytes, too.
 	mostPatience = 4 << 10
@@ -14,10 +14,10 @@ const (
 // NewPatience returns all there can be.
 func NewPatience() Patience { return Patience{mostPatience} }
 
-// Places is how many may be looked at in vain.
+// Places is how many may be looked at without success.
 func (p *Patience) Places() int { return max(0, p.left) / dear }
 
-// Lose takes places into account that were looked at in vain.
+// Lose takes places into account that were looked at without success.
 func (p *Patience) Lose(places int) { p.left -= places * dear }
 
 // Gain takes bytes into account that are done with.

@@ -1,9 +1,9 @@
-// Package automaton runs patterns over bytes, in time proportional to their length
-// whatever the pattern: a deterministic automaton, built as it is needed, says where
-// the first match ends ([Machine.Exists]), and a simulation of the nondeterministic
-// one says where a match begins and ends ([Machine.Find]).
+// Package automaton implements the matching of patterns against bytes, in time proportional to
+// their length whatever the pattern. A deterministic automaton, built on demand, finds where the
+// first match ends ([Machine.Exists]). A simulation of the nondeterministic one finds where a
+// match begins and ends ([Machine.Find]).
 //
-// A program reads its text as characters of UTF-8; bytes that are none match nothing.
+// A program reads its text as characters of UTF-8, and bytes that are not UTF-8 match nothing.
 // Only a pattern that names such bytes is compiled to read bytes.
 package automaton
 

@@ -1,5 +1,5 @@
-// Package bytepair finds where two bytes stand at a given distance from each other. Where a text is
-// looked for by two of its bytes instead of by one, there are few places at which it is not.
+// Package bytepair implements the search for two bytes at a given distance from each other. Two
+// bytes of a text occur together at far fewer places than one.
 package bytepair
 
 import "bytes"

@@ -1,10 +1,9 @@
-// Package content keeps the text of files in memory, outside of the garbage-collected
-// heap, with an index that says which of them may have a literal in them.
+// Package content implements a store of the text of files in memory, outside of the
+// garbage-collected heap. Its index tells which files may contain a literal.
 //
-// Text lies in segments, cut into blocks of whole lines, about 2 KB each; small files
-// share a block. Of each block there is a Bloom filter of its trigrams. A literal that a
-// matching line must have is therefore in one block, and several such literals are in
-// the same one.
+// Text lies in segments, which are cut into blocks of whole lines of about 2 KB. Small files share
+// a block. Each block has a Bloom filter of its trigrams. A literal that a matching line must
+// contain is therefore in one block, and several such literals are in the same block.
 //
 // Text that is replaced stays where it is until half of a segment is dead.
 package content
@@ -60,7 +59,7 @@ type Text struct {
 // Len returns the length of the text in bytes.
 func (t *Text) Len() int { return t.n }
 
-// Bytes returns the text; ok is false when only the index of it is kept. It is valid until
+// Bytes returns the text; ok is false if only the index of it is kept. It is valid until
 // the text is removed or its store compacted.
 func (t *Text) Bytes() (text []byte, ok bool) {
 	if t.seg.data == nil {
@@ -154,7 +153,7 @@ func (a *Appender) Add(owner uint32, text []byte) *Text {
 	}
 }
 
-// strip returns up the text of a segment and keeps its index.
+// strip releases the text of a segment and keeps its index.
 func (a *Appender) strip() bool {
 	for _, g := range a.segments {
 		if g.data != nil {

@@ -1,5 +1,5 @@
-// Package definition finds where names are declared in a tree: it has files parsed that
-// may declare one, and keeps what they declare for the next query.
+// Package definition implements the search for declarations of a name in a tree. It parses the
+// files that may declare the name, and caches their declarations for the next query.
 package definition
 
 import (
@@ -26,7 +26,7 @@ type Query struct {
 	Names    *symbol.Query
 	Group    symbol.Group
 	Language outline.Language // "": any
-	// Offset matches are left out, then Limit are given; 0: all.
+	// Offset matches are left out, then Limit are given; 0 means all.
 	Offset, Limit int
 	// Context is the number of lines to give before and after the one with the name.
 	Context int

@@ -1,5 +1,5 @@
-// Package filetype knows the file names that go with the name of a kind of file:
-// "go", "py", "ts", "markdown". The names are those of ripgrep.
+// Package filetype implements the table of file names for a kind of file, such as "go", "py", "ts"
+// or "markdown". The names are those of ripgrep.
 package filetype
 
 import (

@@ -104,7 +104,7 @@ func (h *host) serve(f *finder) {
 	must(h.t, err)
 }
 
-// ways are the ways in which a tree is searched: on the disk; from an index that hears of
+// ways are the ways in which a tree is searched: on the disk; from an index that is notified of
 // changes; from one that compares; from one without memory for the text; from one that may
 // watch few directories.
 var ways = map[string]config{

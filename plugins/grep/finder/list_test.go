@@ -179,7 +179,7 @@ func TestListRefusals(t *testing.T) {
 	}
 }
 
-// The files of a tree are those that glob finds, and a tree that is nested deep has an end.
+// The files of a tree are those that glob finds, and a tree that is nested deep ends.
 func TestListAsGlob(t *testing.T) {
 	h := newHost(t, ".git/HEAD=x", ".gitignore=*.log\n/out\n!keep.log\n", "a/.ignore=b.txt\n", "a/b.txt=", "a/c/keep.log=", "a/c/x.log=", "out/x=", "a/out/y=", ".h/z=")
 	must(t, os.MkdirAll(h.path(strings.Repeat("d/", 100)), 0o777))

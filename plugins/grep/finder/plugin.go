@@ -1,9 +1,9 @@
-// Package finder is the tools grep, glob, list and code_query: what a model says to them and hears
-// from them. How a search works is in the packages beside it: query and locate go through
-// a tree by walk, which leaves out what ignore and glob say; pattern reads what to
-// search for (by syntax and automaton), and search finds it in a file. index keeps a
-// tree that was searched once, with its text in content, and freshness keeps it true.
-// definition looks names up (symbol) in what files declare, which outline finds out.
+// Package finder implements the tools grep, glob, list and code_query: their arguments, results
+// and messages. The packages beside it do the work: query and locate go through a tree by walk,
+// which excludes files by ignore and glob. pattern compiles a pattern (by syntax and automaton),
+// and search finds it in a file. index keeps a tree that was searched once, with its text in
+// content, and freshness keeps it valid. definition looks up names (symbol) in what files declare,
+// which outline finds.
 package finder
 
 import (

@@ -104,7 +104,7 @@ func (p *place) tree(f *finder) (*tree, error) {
 }
 
 // indexed does something with the index of the tree, if that is ready, and else with the
-// files on the disk. key tells the options of calls apart. It gives how the index is.
+// files on the disk. key tells the options of calls apart. It returns how the index is.
 func (t *tree) indexed(o walk.Options, key string, with func(*index.Snapshot) error, without func() error) (index.State, error) {
 	if used, err := t.snapshot(o, key, with); used {
 		return index.Ready, err

@@ -11,7 +11,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Mounts hears of what is mounted and unmounted. It is not safe for concurrent use.
+// Mounts is notified of what is mounted and unmounted. It is not safe for concurrent use.
 type Mounts struct {
 	fd   int // tells when something is mounted; Go's own poller must not know of it
 	root string

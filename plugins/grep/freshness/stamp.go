@@ -1,5 +1,5 @@
-// Package freshness tells whether what is known of files still holds: by the kernel's
-// notices of changes where there are any, and else by what a stat says.
+// Package freshness implements checks whether knowledge about files is still valid: by change
+// notifications of the kernel where they exist, and else by stat.
 package freshness
 
 import (

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Watcher hears of changes in directories. A change is noticed before the system call
+// Watcher is notified of changes in directories. A change is noticed before the system call
 // that makes it returns, so after [Watcher.Drain] everything is known that was done
 // before it. It is not safe for concurrent use.
 type Watcher struct {

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// Watcher hears of changes in directories. There is none on this system: everything is
+// Watcher is notified of changes in directories. There is none on this system: everything is
 // found out by stat.
 type Watcher struct{}
 
@@ -29,7 +29,7 @@ func (*Watcher) Remove(int32) {}
 // Drain returns no events.
 func (*Watcher) Drain(func(Event)) (lost bool, err error) { return false, nil }
 
-// Mounts hears of what is mounted. There is none on this system.
+// Mounts is notified of what is mounted. There is none on this system.
 type Mounts struct{}
 
 // NewMounts says that there is none.

@@ -1,9 +1,9 @@
-// Package glob matches paths against the globs of ignore files and of file type
-// tables: "*" and "?" stay within one element of a path, "**" as a whole element
-// spans any number of them, "{a,b}" is either, "[a-z]" and "[!a-z]" are one byte.
+// Package glob implements the globs of ignore files and of file type tables. "*" and "?" stay
+// within one element of a path, "**" as a whole element spans any number of them, "{a,b}" is
+// either, and "[a-z]" and "[!a-z]" are one byte.
 //
-// A match takes time proportional to the length of the path times the length of
-// the glob, whatever the glob: the globs come from files that nobody has checked.
+// A match takes time proportional to the length of the path times the length of the glob, whatever
+// the glob, because the globs come from files that nobody has checked.
 package glob
 
 import (

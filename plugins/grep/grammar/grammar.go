@@ -1,6 +1,6 @@
-// Package grammar parses source text by tree-sitter's grammars. Each grammar is a
-// WebAssembly module, with tree-sitter in it, that has no access to anything: whatever a
-// text does to the parser, in the end it is an error here. build/ says how they are made.
+// Package grammar implements the parsing of source text by tree-sitter's grammars. Each grammar is
+// a WebAssembly module that contains tree-sitter and has no access to anything, so whatever a text
+// does to the parser is only an error here. See build/ for how the modules are made.
 package grammar
 
 import (
@@ -36,9 +36,9 @@ const (
 )
 
 var (
-	// ErrEffort says that the parser got lost in a text.
+	// ErrEffort means that the parser got lost in a text.
 	ErrEffort = errors.New("grammar: the text takes too much effort to be parsed")
-	// ErrTooLarge says that the text is longer than MaxText, or took too much memory.
+	// ErrTooLarge means that the text is longer than MaxText, or took too much memory.
 	ErrTooLarge = errors.New("grammar: the text is too large to be parsed")
 )
 

@@ -1,8 +1,7 @@
-// Package ignore decides which files of a tree are left out: by the rules of
-// .gitignore, .ignore and .rgignore files, of .git/info/exclude and of git's global
-// excludes file, and by the globs of a call. It decides exactly as ripgrep does,
-// which differs from git in places: rules of git apply only inside a repository, and
-// a glob may have {a,b} in it.
+// Package ignore implements the rules that exclude files of a tree: .gitignore, .ignore and
+// .rgignore files, .git/info/exclude, git's global excludes file, and the globs of a call. It
+// decides exactly as ripgrep does, which differs from git in places: git's rules apply only inside
+// a repository, and a glob may contain {a,b}.
 //
 // The package reads no files; see [Source].
 package ignore
@@ -60,7 +59,7 @@ func Parse(content string) *Rules {
 	return r
 }
 
-// parseLine reads a line; ok is false when there is no rule in it.
+// parseLine reads a line; ok is false if there is no rule in it.
 func parseLine(line string, o glob.Options) (r rule, ok bool, err error) {
 	if strings.HasPrefix(line, "#") {
 		return r, false, nil

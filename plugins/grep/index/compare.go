@@ -88,7 +88,7 @@ const manyDirs = 64
 const partSize = 1024
 
 // compare compares directories, and the files in them that are wanted (nil: all), with what is
-// on the disk. It gives the directories to list again; the files to read again are pending then.
+// on the disk. It returns the directories to list again; the files to read again are pending then.
 func (x *Index) compare(dirs []*dir, wanted *view) []*dir {
 	if len(dirs) == 0 {
 		return nil

@@ -64,7 +64,7 @@ func (f *faultyTree) ask() bool {
 	}
 }
 
-// refused: the index is given up for good, which an operator is told of.
+// refused: the index is given up permanently, which an operator is notified of.
 func (f *faultyTree) refused(why string) {
 	f.t.Helper()
 	for range 3 {
@@ -110,7 +110,7 @@ func TestFaultLater(t *testing.T) {
 	}
 }
 
-// TestFaultInAudit: the call after it gives the index up.
+// TestFaultInAudit: the call after it gives up the index.
 func TestFaultInAudit(t *testing.T) {
 	f := newFaultyTree(t, os.ReadFile)
 	f.ask()

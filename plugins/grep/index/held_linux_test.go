@@ -67,7 +67,7 @@ func openFiles(t *testing.T) int {
 	return len(names)
 }
 
-// TestDescriptorsAreBounded holds as many directories as may be, and compares the others all the same.
+// TestDescriptorsAreBounded holds as many directories as may be, and compares the others nevertheless.
 func TestDescriptorsAreBounded(t *testing.T) {
 	x, s, root := heldTree(t, Options{Freshness: ByStat}, func(*Set) {}, "a", "b", "c")
 	x.releaseAll()

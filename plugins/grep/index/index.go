@@ -1,11 +1,10 @@
-// Package index knows a tree: its files, what ignore rules say of them, and the text in
-// them. It is made in the background, and brought up to date before each use.
+// Package index implements the index of a tree: its files, what ignore rules decide about them,
+// and their text. It is made in the background and updated before each use.
 //
-// What is known is a table of directories as a call without options comes to them, and of
-// the files in these, with their text. The rest (ignored and hidden directories, very
-// large files, what cannot be read) is not known, and looked up on the disk by the calls
-// that want it. So nothing depends on the index being complete; only on what it has being
-// true. That is found out, in the order of [Index.sync],
+// The index is a table of the directories that a call without options visits, and of their files
+// with their text. It does not contain the rest: ignored and hidden directories, very large files,
+// and what cannot be read. Calls that want these look on the disk. So nothing depends on the index
+// being complete, only on its content being true. [Index.sync] makes it true, in this order:
 //
 //   - from the events of the directories, which are there before the system call that
 //     causes them returns;

@@ -221,7 +221,7 @@ const (
 	retryAfter = 30 * time.Second
 )
 
-// faulty returns the index up for good if an error is a fault of ours: it would come again with the same files.
+// faulty gives up the index permanently if an error is a fault of ours: it would come again with the same files.
 // Calls search the disk then. The caller holds t.mu.
 func (t *Tree) faulty(err error) bool {
 	_, ok := errors.AsType[*workers.PanicError](err)

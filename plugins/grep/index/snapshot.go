@@ -144,7 +144,7 @@ func (i Item) Sum() (sum uint64, length int) { return i.e.file.sum, i.e.file.tex
 // Keep keeps something with the text of a file that is known, until that is another.
 func (i Item) Keep(v any) { i.e.file.kept.Store(&v) }
 
-// Kept returns what was kept last; nil: nothing.
+// Kept returns what was kept last; nil means nothing.
 func (i Item) Kept() any {
 	if v := i.e.file.kept.Load(); v != nil {
 		return *v

@@ -83,7 +83,7 @@ func (x *Index) note(e freshness.Event) {
 	for _, d := range x.watches[e.ID] {
 		switch {
 		case e.Ended:
-			// Whoever removed the directory is told of by the one above; if nobody did it is
+			// If the directory was removed, the one above it has an event. If it was not, it is
 			// compared from now on.
 			d.watch = 0
 			x.byStat[d] = struct{}{}

@@ -1,4 +1,4 @@
-// Package listing lists what is in a directory or in a tree: directories too, in order.
+// Package listing implements the listing of a directory or a tree, directories included, in order.
 package listing
 
 import (

@@ -1,4 +1,4 @@
-// Package locate finds files in a tree by their names.
+// Package locate implements the search for files of a tree by their names.
 package locate
 
 import (
@@ -142,7 +142,7 @@ func (p *Pattern) walk(ctx context.Context, c *collection, start walk.Start, o w
 
 // collection gathers what is found, and keeps the newest.
 type collection struct {
-	most  int // how many to keep; 0: all
+	most  int // how many to keep; 0 means all
 	mu    sync.Mutex
 	found Found
 	// full: there are that many, and none older than oldest is wanted.

@@ -1,5 +1,6 @@
-// Package outline finds what a source text declares: by Go's own parser, by the grammars
-// of package grammar, and where there is neither by lines that look like declarations.
+// Package outline implements the outline of a source text: its declarations. It uses Go's own
+// parser, the grammars of package grammar, and for other languages lines that look like
+// declarations.
 package outline
 
 import (

@@ -30,7 +30,7 @@ func eitherOf(l Literals) (e either) {
 }
 
 // index returns the first place in buf where one of the texts is, or -1, and how many places were looked at in
-// vain. After so many it gives a place before which there is none.
+// vain. After so many it returns a place before which there is none.
 func (e either) index(buf []byte, places int) (at, wrong int) {
 	window := minWindow
 	for from := 0; from < len(buf); from, window = from+window, min(2*window, maxWindow) {

@@ -14,7 +14,7 @@ import (
 	"toolhost.dev/plugins/grep/bytepair"
 )
 
-// eitherFor compiles a pattern; where the automaton is as fast, one of several texts is looked for all the same.
+// eitherFor compiles a pattern; where the automaton is as fast, one of several texts is looked for nevertheless.
 func eitherFor(t *testing.T, expr string) *Pattern {
 	t.Helper()
 	p, err := Compile(expr, Options{})

@@ -22,7 +22,7 @@ type Matcher struct {
 }
 
 // wrongLine is what a line costs that is found by one of several texts and has no match, in places that were
-// looked at in vain.
+// looked at without success.
 const wrongLine = 8
 
 // lineSteps is how many bytes are searched for a text in the time of a step of the automaton.

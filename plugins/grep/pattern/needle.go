@@ -71,7 +71,7 @@ func (r *requirement) same(text []byte) int {
 }
 
 // index returns where in buf the text is, with what stands around it in a match, or -1, and how many places were
-// looked at in vain. After so many it gives a place before which there is none.
+// looked at without success. After so many it returns a place before which there is none.
 func (l *needle) index(buf []byte, places int) (at, wrong int) {
 	for at := 0; ; at++ {
 		i, missed, there := l.seek(buf[at:], places-wrong)
@@ -134,7 +134,7 @@ func (l *needle) fits(buf []byte, at int) bool {
 	return true
 }
 
-// bytesPerPlace is how much of a text there is for each place in it that may be looked at in vain, or for each so
+// bytesPerPlace is how much of a text there is for each place in it that may be looked at without success, or for each so
 // many bytes that are compared there.
 const bytesPerPlace = 16
 
@@ -145,8 +145,8 @@ func (l *needle) next(buf []byte) int {
 	return at
 }
 
-// seek returns where in buf the text is, or -1, and how many places were looked at in vain. After more than so
-// many of a folded text, it gives the next one without a look: then it is not known to be there.
+// seek returns where in buf the text is, or -1, and how many places were looked at without success. After more than so
+// many of a folded text, it returns the next one without a look: then it is not known to be there.
 func (l *needle) seek(buf []byte, places int) (at, wrong int, there bool) {
 	n := len(l.text)
 	misses := 0

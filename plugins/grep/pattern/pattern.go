@@ -1,5 +1,5 @@
-// Package pattern is what a search looks for: an expression in one of the dialects,
-// made ready to find lines.
+// Package pattern implements the patterns of a search: an expression in one of the dialects,
+// compiled to find lines.
 package pattern
 
 import (

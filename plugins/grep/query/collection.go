@@ -38,7 +38,7 @@ type collection struct {
 
 	mu    sync.Mutex
 	files []found   // what was sorted
-	fresh [][]found // by worker, what came since. As a rule each comes by its files in order.
+	fresh [][]found // by worker, what came since. Usually each comes by its files in order.
 	kept  int       // matches whose lines are kept
 	held  int       // lines kept
 	// last is the file after which no lines are wanted, once that is known.

@@ -1,5 +1,5 @@
-// Package query searches a tree: it walks it, searches its files several at a time,
-// and puts what was found in the order of the paths.
+// Package query implements the search of a tree. It walks the tree, searches several files at a
+// time, and puts the results in the order of the paths.
 package query
 
 import (

@@ -1,7 +1,6 @@
-// Package search looks for a pattern in one file: line by line in a small buffer,
-// whatever the file's size, or in the whole of it at once where a match may go over
-// several lines. What it finds is what ripgrep finds, also in files that are not text
-// or not UTF-8.
+// Package search implements the search for a pattern in one file: line by line in a small buffer,
+// whatever the file's size, or in the whole file if a match may span lines. It finds what ripgrep
+// finds, also in files that are not text or not UTF-8.
 package search
 
 import (
@@ -27,7 +26,7 @@ type Options struct {
 	Mode Mode
 	// Before and After are the lines of context to give in mode Lines.
 	Before, After int
-	// MaxLine is the number of characters kept of a line; 0: all.
+	// MaxLine is the number of characters kept of a line; 0 means all.
 	MaxLine int
 }
 

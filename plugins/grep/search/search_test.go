@@ -264,7 +264,7 @@ func TestLimits(t *testing.T) {
 	if _, err := across.Search(File{Reader: strings.NewReader(""), Size: MaxWhole + 1}, all); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("a file of a large size: %v", err)
 	}
-	// What is kept of a file with many matches is limited; they are counted all the same.
+	// What is kept of a file with many matches is limited; they are counted nevertheless.
 	text := bytes.Repeat([]byte("x"+strings.Repeat("y", 400)+"\n"), 50_000)
 	r, err := s.Search(File{Reader: bytes.NewReader(text)}, all)
 	if err != nil || r.Matches != 50_000 || len(r.Lines) > MaxKept/400 || len(r.Lines) == 0 {

@@ -37,7 +37,7 @@ type Query struct {
 	// within are the names of what it must be declared in, the innermost last.
 	within []string
 	most   Rank // that is wanted
-	// pattern finds the names; nil: all are meant.
+	// pattern finds the names; nil means all are meant.
 	pattern *pattern.Pattern
 	// files is the pattern of the names of files where that is another; of their paths if slash.
 	files *pattern.Pattern

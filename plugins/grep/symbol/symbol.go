@@ -1,4 +1,4 @@
-// Package symbol is what source files declare, and the names by which it is looked up.
+// Package symbol implements the symbols that source files declare, and the queries by name.
 package symbol
 
 import (

@@ -1,9 +1,9 @@
-// Package syntax reads regular expressions, in the dialects a search can be written
-// in, into one kind of tree: the one ripgrep uses (Rust's), POSIX basic and extended
-// as GNU grep reads them, and fixed strings.
+// Package syntax implements the parsers of regular expressions. The dialects are ripgrep's
+// (Rust's), POSIX basic and extended as GNU grep reads them, and fixed strings. All have the same
+// syntax tree.
 package syntax
 
-// Op says what a [Node] is.
+// Op is the kind of a [Node].
 type Op uint8
 
 // The kinds of nodes.

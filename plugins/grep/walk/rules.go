@@ -19,7 +19,7 @@ type RuleReader struct {
 	// Read reads one at an absolute path that is not in a directory being listed: above
 	// the start, or a symbolic link. nil: such files have no rules.
 	Read func(path string) ([]byte, error)
-	// Looked is told of every path outside of the listed directories that was looked at,
+	// Looked is notified of every path outside of the listed directories that was looked at,
 	// whether there is something or not; nil: nobody asks.
 	Looked func(path string)
 }

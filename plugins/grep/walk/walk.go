@@ -1,9 +1,9 @@
-// Package walk goes through a directory tree, several directories at a time, and
-// leaves out what ignore rules and hidden names say.
+// Package walk implements the walk through a directory tree, several directories at a time. It
+// skips what ignore rules and hidden names exclude.
 //
-// It never follows a symbolic link: everything is opened from the directory where the
-// walk began, step by step or in one call that refuses links, so that a link put in
-// place of a file or directory meanwhile leads nowhere.
+// It never follows a symbolic link. Everything is opened from the directory where the walk began,
+// step by step or in one call that refuses links. So a link that replaces a file or directory
+// meanwhile leads nowhere.
 package walk
 
 import (
@@ -39,12 +39,12 @@ type Start struct {
 // Options of a walk.
 type Options struct {
 	Hidden bool // take hidden files too
-	// Dotted reports whether a hidden name is wanted nonetheless; nil: none is.
+	// Dotted reports whether a hidden name is wanted nonetheless; nil means that none is.
 	Dotted   func(name string) bool
 	NoIgnore bool // do not read ignore files
-	// Closed reports whether a directory is visited without what is in it; nil: none is.
+	// Closed reports whether a directory is visited without what is in it; nil means that none is.
 	Closed func(name string) bool
-	// Globs and Type say which files are wanted; nil: all.
+	// Globs and Type say which files are wanted; nil means all.
 	Globs *ignore.Globs
 	Type  *filetype.Type
 	// Global are the user's own ignore rules, for paths as they are shown.
@@ -130,7 +130,7 @@ func (w *walker) do(ctx context.Context, worker int, t *task) {
 	}
 }
 
-// list reads a directory and hands out what is beneath it. It gives the entries that
+// list reads a directory and hands out what is beneath it. It returns the entries that
 // the caller is to visit.
 func (w *walker) list(ctx context.Context, d *Dir) []Entry {
 	entries, err := d.entries(ctx)

@@ -1,5 +1,5 @@
-// Package workers does one thing in several goroutines. A panic in one of them is not the end of the process:
-// whoever waits for them gets it.
+// Package workers implements work in several goroutines. A panic in one of them does not end the
+// process: the caller that waits for them gets it as an error.
 package workers
 
 import (

@@ -1,5 +1,5 @@
-// Package mount serves the tools of an MCP server as those of a plugin. One process has one
-// server, and ends with it.
+// Package mount implements a plugin with the tools of an MCP server. One process has one server,
+// and ends with it.
 package mount
 
 import (

@@ -1,10 +1,10 @@
-// Package excerpt takes lines out of a text to show them to a model: from a line
-// on, at most so many, numbered if wanted, and never more than a context can bear.
+// Package excerpt implements excerpts of a text for a model: a limited number of lines from a line
+// on, numbered on request, and never more than fits a model's context.
 package excerpt
 
 import "bytes"
 
-// The caps on one excerpt, whichever is reached first.
+// The limits of one excerpt. The first one that is reached ends it.
 const (
 	MaxLines     = 2000
 	MaxLineChars = 2000

@@ -1,6 +1,5 @@
-// Package files is the tool read: what a model says to it and hears
-// from it. How lines are chosen, directories listed and media recognised is in
-// the packages excerpt, listing and media.
+// Package files implements the tool read: its arguments, results and messages. The packages
+// excerpt, listing and media choose lines, list directories and recognise media.
 package files
 
 import (

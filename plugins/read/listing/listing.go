@@ -1,4 +1,4 @@
-// Package listing lists a directory of a workspace.
+// Package listing implements the listing of a workspace's directory.
 package listing
 
 import (

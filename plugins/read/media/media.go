@@ -1,4 +1,4 @@
-// Package media recognises images and documents by their first bytes.
+// Package media implements the recognition of images and documents by their first bytes.
 package media
 
 import (

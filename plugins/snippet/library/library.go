@@ -1,5 +1,5 @@
-// Package library keeps pieces of code under names, with the versions that were there
-// before, in one SQLite database that several processes may share.
+// Package library implements a library of named pieces of code with their earlier versions. It is
+// one SQLite database that several processes may share.
 package library
 
 import (

@@ -11,7 +11,7 @@ import (
 )
 
 // Save saves code under a name, as a new version if there is something new. The oldest
-// versions make room. It gives what is there now.
+// versions make room. It returns what is there now.
 func (l *Library) Save(ctx context.Context, c Change) (*Snippet, Outcome, error) {
 	var (
 		s       *Snippet

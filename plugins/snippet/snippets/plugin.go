@@ -1,5 +1,5 @@
-// Package snippets holds the tools of the plugin snippet: snippet_save, snippet_load,
-// snippet_list and snippet_delete. Package library keeps what they save.
+// Package snippets implements the tools of the plugin snippet: snippet_save, snippet_load,
+// snippet_list and snippet_delete. Package library stores what they save.
 package snippets
 
 import (

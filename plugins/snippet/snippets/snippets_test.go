@@ -15,7 +15,7 @@ import (
 
 type args = map[string]any
 
-// host is a host whose plugin keeps its state in a directory; empty: none.
+// host is a host whose plugin keeps its state in a directory; empty if there is none.
 func host(t testing.TB, state, config string) *tooltest.Host {
 	t.Helper()
 	h := tooltest.New(t, snippets.Plugin(), t.TempDir())

@@ -188,7 +188,7 @@ func (s *suite) probe() call {
 // unknownTool is a name that no plugin has.
 const unknownTool = "conformance_no_such_tool"
 
-// long returns a call that takes long; ok is false when the author gave none.
+// long returns a call that takes long; ok is false if the author gave none.
 func (s *suite) long() (call, bool) {
 	for _, c := range s.calls {
 		if c.Long && c.Repeat {

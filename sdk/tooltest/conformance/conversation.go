@@ -22,7 +22,7 @@ type talk struct {
 	// cancel after this time from the start; 0: never.
 	cancel time.Duration
 	reason toolpb.Cancel_Reason
-	// extra is sent after the start; nil: nothing.
+	// extra is sent after the start; nil means nothing.
 	extra *toolpb.CallRequest
 	// reset the stream after this time from the start; 0: never.
 	reset time.Duration
@@ -43,7 +43,7 @@ type spoken struct {
 	took time.Duration
 }
 
-// failure says what is wrong with a call that must have a result; nil: nothing.
+// failure says what is wrong with a call that must have a result; nil means nothing.
 func (x *spoken) failure(p *process) error {
 	switch {
 	case x.result == nil && p.dying():

@@ -30,7 +30,7 @@ const hostVersion = "0.0.0-conformance"
 type shaken struct {
 	before []string // lines on standard output before it, cut, and only the first few
 	more   int      // how many lines more there were
-	line   string   // the handshake line; empty: none came
+	line   string   // the handshake line; empty if none came
 	why    string   // there is none
 }
 
@@ -220,7 +220,7 @@ func (p *process) connect(ctx context.Context) error {
 	return nil
 }
 
-// end has the plugin end as a host would, and gives how long that took; ok is false when it
+// end has the plugin end as a host would, and gives how long that took; ok is false if it
 // had to be killed.
 func (p *process) end(patience time.Duration) (took time.Duration, ok bool) {
 	began := time.Now()
@@ -235,7 +235,7 @@ func (p *process) end(patience time.Duration) (took time.Duration, ok bool) {
 	return took, ok
 }
 
-// kill ends the process and its group, for good. It may be called several times.
+// kill ends the process and its group, permanently. It may be called several times.
 func (p *process) kill() {
 	p.stop.Do(func() {
 		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)

@@ -1,4 +1,4 @@
-// Package peer finds the programs that tests compare this one with.
+// Package peer implements the search for the programs that tests compare this one with.
 package peer
 
 import (

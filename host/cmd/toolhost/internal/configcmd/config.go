@@ -45,7 +45,7 @@ Exit status 0: valid. 2: not valid. 1: valid, but with --launch a part of it doe
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			summary, err := admin.Validate(s.Options())
-			v := validation{Valid: err == nil, Config: summary.Source, Plugins: summary.Plugins, Problems: admin.Problems(err)}
+			v := validation{Valid: err == nil, Config: summary.Source, Plugins: summary.Plugins, Problems: append(admin.Problems(err), summary.Warnings...)}
 			if err != nil {
 				text := err.Error()
 				v.Error = &text
@@ -77,6 +77,11 @@ func (v *validation) status() error {
 }
 
 func (v *validation) text() error {
+	for _, p := range v.Problems {
+		if p.Severity == "warning" {
+			fmt.Fprintf(os.Stderr, "%s:%d:%d: warning: %s. %s\n", cli.Printable(p.File), p.Line, p.Column, cli.Clean(p.Summary), cli.Clean(p.Detail))
+		}
+	}
 	if v.Error != nil {
 		_, err := fmt.Fprintln(os.Stderr, cli.Clean(*v.Error))
 		return err

@@ -30,7 +30,7 @@ func newConfigPlan(s *cli.Settings) *cobra.Command {
 		Use:   "plan",
 		Short: "Show what a reload would change, and what tools could do then that they cannot now",
 		Long: `Show what a reload would change in the running hosts of this user that share the state directory:
-plugins and their tools, settings, and, marked WIDENING, what tools could do that they cannot do
+plugins and their tools, settings, and, marked PRIVILEGE INCREASE, what tools could do that they cannot do
 now. Where no host runs, it is compared with what a host used last, else with what is pinned, and
 without either it is what a host that is started would load. Nothing is changed; versions of
 plugins that are not known yet are started to be looked at, and stopped again.
@@ -137,11 +137,11 @@ func planText(w io.Writer, p planned) error {
 			say("  ~ %s: %s → %s%s", cli.Printable(c.Path), cli.Printable(c.From), cli.Printable(c.To), cli.Printable(at))
 		}
 	}
-	for _, what := range p.Widening {
-		say("  WIDENING: %s", cli.Printable(what))
+	for _, what := range p.Increases {
+		say("  PRIVILEGE INCREASE: %s", cli.Printable(what))
 	}
 	if p.NeedsApproval {
-		say("  To take it over: toolhost config reload --approve-widening")
+		say("  To apply it: toolhost config reload --approve-privileges")
 	}
 	if !p.Changes() && !p.Fails() {
 		say("  no changes")

@@ -70,11 +70,11 @@ func NewReload(s *cli.Settings, plugins bool) *cobra.Command {
 	var opts host.ReloadOptions
 	c := &cobra.Command{
 		Use:   "reload",
-		Short: "Have running hosts take over a changed configuration and changed plugins",
-		Long: `Have the running hosts of this user that share the state directory take over what changed:
+		Short: "Reload configuration and plugins in running hosts",
+		Long: `Make the running hosts of this user that share the state directory apply what changed:
 the configuration, and the binaries of plugins. A new version is started beside the old one
-and checked before calls go to it; calls that run end on the old one. Exit status 1 when
-anything is refused; the old version or configuration then goes on.`,
+and checked before calls go to it; running calls end on the old one. The exit status is 1 if
+anything is refused; then the old version or configuration stays in use.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			opts.Plugins = args
@@ -96,14 +96,17 @@ anything is refused; the old version or configuration then goes on.`,
 			return err
 		},
 	}
-	c.Flags().BoolVar(&opts.AcceptChanges, "accept-changes", false, "also take over versions that break who uses their tools, such as one that lacks a tool")
+	c.Flags().BoolVar(&opts.AcceptChanges, "accept-changes", false, "also apply versions that break callers of their tools, such as one that lacks a tool")
 	if !plugins {
-		c.Flags().BoolVar(&opts.ApproveWidening, "approve-widening", false, "also take over a configuration that lets tools do more, where reload { widening = \"approve\" } is in force")
+		const usage = "apply a configuration that increases privileges, even if reload { privilege_increases = \"approve\" } is in force"
+		c.Flags().BoolVar(&opts.ApprovePrivileges, "approve-privileges", false, usage)
+		c.Flags().BoolVar(&opts.ApprovePrivileges, "approve-widening", false, usage)
+		_ = c.Flags().MarkDeprecated("approve-widening", "use --approve-privileges") // the flag exists
 	}
 	if plugins {
 		c.Use = "reload [PLUGIN]..."
 		c.Args = cobra.ArbitraryArgs
-		c.Long += "\n\nPlugins that are named are replaced whether they changed or not, and nothing else is."
+		c.Long += "\n\nNamed plugins are replaced whether they changed or not, and nothing else is reloaded."
 	}
 	return c
 }

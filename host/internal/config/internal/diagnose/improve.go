@@ -1,4 +1,4 @@
-package config
+package diagnose
 
 import (
 	"fmt"
@@ -9,13 +9,16 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
 
 	"toolhost.dev/sdk/suggest"
+
+	"toolhost.dev/host/internal/config/internal/schema"
 )
 
-// improved has HCL's own messages say what to do next, and leaves out what only follows from
-// another.
-func (c *Config) improved(diags hcl.Diagnostics) hcl.Diagnostics {
+// Improve returns diagnostics in which HCL's own messages say what to do next. It drops those that only follow from others. files are
+// the parsed files and top is what they may contain.
+func Improve(diags hcl.Diagnostics, files []*hcl.File, top *schema.Block) hcl.Diagnostics {
 	out := make(hcl.Diagnostics, 0, len(diags))
 	for _, d := range diags {
 		if strings.Contains(d.Detail, "value must be known") && len(diags) > 1 {
@@ -30,7 +33,7 @@ func (c *Config) improved(diags hcl.Diagnostics) hcl.Diagnostics {
 		case "Unsuitable value type":
 			wrongType(&better)
 		case "Unsupported block type", "Unsupported argument", "Extraneous JSON object property":
-			c.unsupported(&better)
+			unsupported(&better, files, top)
 		}
 		if strings.HasPrefix(d.Summary, "Missing ") && strings.Contains(d.Detail, " labels (") {
 			missingLabel(&better)
@@ -41,16 +44,16 @@ func (c *Config) improved(diags hcl.Diagnostics) hcl.Diagnostics {
 	return out
 }
 
-// otherPlace is how HCL names another place.
+// otherPlace matches HCL's notation for another place.
 var otherPlace = regexp.MustCompile(`(\S+):(\d+),\d+-(?:\d+,)?\d+`)
 
-// unknownReference is about var.x and local.x where there is none.
+// unknownReference explains var.x and local.x that are not declared.
 func unknownReference(d *hcl.Diagnostic) {
 	if d.Expression == nil || d.EvalContext == nil {
 		return
 	}
 	for _, t := range d.Expression.Variables() {
-		root, attr := reference(t)
+		root, attr := Reference(t)
 		all, ok := d.EvalContext.Variables[root]
 		if root != "var" && root != "local" || !ok || !all.Type().IsObjectType() || attr == "" || all.Type().HasAttribute(attr) {
 			continue
@@ -64,7 +67,7 @@ func unknownReference(d *hcl.Diagnostic) {
 	}
 }
 
-// unknownName is about a word that stands for nothing, as a rule a text without its quotes.
+// unknownName explains an unknown word, which usually is a text without quotes.
 func unknownName(d *hcl.Diagnostic) {
 	t, ok := d.Expression.(*hclsyntax.ScopeTraversalExpr)
 	if !ok || d.EvalContext == nil {
@@ -75,7 +78,7 @@ func unknownName(d *hcl.Diagnostic) {
 	d.Detail = fmt.Sprintf("Texts stand in quotes, variables are var.NAME.%s", suggest.DidYouMean(name, slices.Sorted(maps.Keys(d.EvalContext.Variables))))
 }
 
-// forms say how values are written.
+// forms says how to write a value of each type.
 var forms = []struct{ needs, how string }{
 	{"list of string", `Write a list of texts: ["a", "b"].`}, {"map of string", `Write texts by name: { NAME = "value" }.`},
 	{"string", "Write a text in quotes."}, {"number", "Write a number."}, {"bool", "Write true or false."},
@@ -84,7 +87,7 @@ var forms = []struct{ needs, how string }{
 func wrongType(d *hcl.Diagnostic) {
 	why := strings.TrimPrefix(d.Detail, "Unsuitable value: ")
 	d.Summary = "The value is of the wrong type"
-	d.Detail = capital(why) + "."
+	d.Detail = Capital(why) + "."
 	for _, f := range forms {
 		if strings.Contains(strings.TrimSuffix(why, "but have string"), f.needs) {
 			d.Detail += " " + f.how
@@ -103,13 +106,13 @@ func missingLabel(d *hcl.Diagnostic) {
 
 var quoted = regexp.MustCompile(`"([^"]+)"`)
 
-// unsupported is about a name that is not known in its block.
-func (c *Config) unsupported(d *hcl.Diagnostic) {
+// unsupported explains a name that is unknown in its block.
+func unsupported(d *hcl.Diagnostic, files []*hcl.File, top *schema.Block) {
 	m := quoted.FindStringSubmatch(d.Detail)
-	if m == nil || d.Subject == nil || strings.Contains(d.Detail, "define a") { // it is known, as the other kind
+	if m == nil || d.Subject == nil || strings.Contains(d.Detail, "define a") { // the name is known, but as the other kind
 		return
 	}
-	in := c.around(*d.Subject)
+	in := around(*d.Subject, files, top)
 	if in == nil {
 		return
 	}
@@ -131,7 +134,7 @@ func (c *Config) unsupported(d *hcl.Diagnostic) {
 	switch near := suggest.DidYouMean(name, known); {
 	case near != "":
 		d.Detail = strings.TrimSpace(near)
-	case in.Path != "" && Schema().Block(name) != nil:
+	case in.Path != "" && top.Block(name) != nil:
 		d.Detail = "That block stands by itself, outside of others."
 	case len(known) == 0:
 		d.Detail = "There are none."
@@ -140,14 +143,14 @@ func (c *Config) unsupported(d *hcl.Diagnostic) {
 	}
 }
 
-// around finds the kind of block that a place is in; nil: it is not known.
-func (c *Config) around(at hcl.Range) *Block {
-	for _, f := range c.parsed {
+// around returns the kind of block that a place is in, or nil if it is not known.
+func around(at hcl.Range, files []*hcl.File, top *schema.Block) *schema.Block {
+	for _, f := range files {
 		body, ok := f.Body.(*hclsyntax.Body)
 		if !ok || body.SrcRange.Filename != at.Filename {
 			continue
 		}
-		in := Schema()
+		in := top
 		for next := true; next && in != nil; {
 			next = false
 			for _, b := range body.Blocks {
@@ -160,4 +163,19 @@ func (c *Config) around(at hcl.Range) *Block {
 		return in
 	}
 	return nil
+}
+
+// Reference returns the root and the first attribute of a reference such as var.x.
+func Reference(t hcl.Traversal) (root, attr string) {
+	if len(t) > 1 {
+		switch step := t[1].(type) {
+		case hcl.TraverseAttr:
+			attr = step.Name
+		case hcl.TraverseIndex:
+			if step.Key.Type() == cty.String {
+				attr = step.Key.AsString()
+			}
+		}
+	}
+	return t.RootName(), attr
 }
