@@ -64,7 +64,7 @@ var rules = []rule{
 		},
 	},
 	{
-		why: "a front uses package host and admin",
+		why: "a frontend uses package host and admin",
 		of: func(p string) bool {
 			return under(p, "toolhost.dev/host/cmd/toolhost", "toolhost.dev/host/api", "toolhost.dev/host/batch", "toolhost.dev/host/mcp", "toolhost.dev/host/export", "toolhost.dev/host/exposition")
 		},
@@ -92,7 +92,7 @@ var rules = []rule{
 		allows: func(_, i string) bool { return !under(i, "github.com/hashicorp/go-plugin") },
 	},
 	{
-		why: "only the front for it and the plugin for its servers know MCP",
+		why: "only the frontend for it and the plugin for its servers know MCP",
 		of: func(p string) bool {
 			return !under(p, "toolhost.dev/host/mcp", "toolhost.dev/host/cmd/toolhost", "toolhost.dev/host/internal/testserver", "toolhost.dev/plugins/mcp", "toolhost.dev/bench")
 		},

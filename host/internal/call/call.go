@@ -27,8 +27,8 @@ type Call struct {
 	Decision Decision // hooks to measure
 	Outcome  Outcome  // deadline to measure
 
-	Front  Front             // made the call
-	Shown  Front             // sees what the tool reports while it runs; see the stage hooks
+	Client Client            // made the call
+	Shown  Client            // sees what the tool reports while it runs; see the stage hooks
 	Ticket *scheduler.Ticket // the turn in the session's queue; nil if the call runs inside another one, or the stage queue took it
 
 	held []func() // see Hold

@@ -88,7 +88,7 @@ func (c *Call) askForHook(ctx context.Context, by *hook.Hook, args json.RawMessa
 	if reason == "" {
 		reason = fmt.Sprintf("%s asks about a call of %s", by, name)
 	}
-	a, err := c.Front.Ask(ctx, tool.Ask{Permission: &tool.Permission{
+	a, err := c.Client.Ask(ctx, tool.Ask{Permission: &tool.Permission{
 		Kind: name, Title: reason, Patterns: []string{name + " " + string(args)}, Metadata: map[string]any{"rule": by.String(), "reason": reason},
 	}})
 	switch {

@@ -9,14 +9,14 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// Peer returns the host as the plugin sees it during the call: the front, the policy, and the states of files that the
+// Peer returns the host as the plugin sees it during the call: the client, the policy, and the states of files that the
 // session knows.
 func (c *Call) Peer(p *policy.Policy, db *state.DB) tool.Peer {
-	return &peer{Front: c.Shown, call: c, policy: p, state: db}
+	return &peer{Client: c.Shown, call: c, policy: p, state: db}
 }
 
 type peer struct {
-	Front
+	Client
 	call   *Call
 	policy *policy.Policy
 	state  *state.DB
@@ -26,9 +26,9 @@ type peer struct {
 // does on the arguments.
 func (p *peer) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	if ask.Permission == nil {
-		return p.Front.Ask(ctx, ask)
+		return p.Client.Ask(ctx, ask)
 	}
-	return p.policy.Permit(ctx, p.call.Question(), ask.Permission, p.Front, p.call.Answers(p.state))
+	return p.policy.Permit(ctx, p.call.Question(), ask.Permission, p.Client, p.call.Answers(p.state))
 }
 
 // FileStates implements [tool.Peer].

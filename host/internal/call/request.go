@@ -49,8 +49,8 @@ func (s Session) Contains(dir string) bool {
 	})
 }
 
-// Front receives the events of a call while it runs, and answers its questions.
-type Front interface {
+// Client receives the events of a call while it runs, and answers its questions.
+type Client interface {
 	Progress(title string, metadata map[string]any)
 	Output(stream tool.Stream, chunk []byte)
 	Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error)

@@ -32,7 +32,7 @@ type Begin func(req call.Request, parse func(*registry.Registry) *router.Command
 type Pending interface {
 	Identity() *call.Identity
 	// Run carries out the call. The caller must call either Run or Abandon.
-	Run(ctx context.Context, front call.Front) *tool.Result
+	Run(ctx context.Context, client call.Client) *tool.Result
 	// Abandon ends the call without running it.
 	Abandon()
 }
@@ -60,7 +60,7 @@ func (c *Calls) Handle(ctx context.Context, req wire.Request, streams shim.Strea
 		p.Abandon()
 		return shim.StatusCannotRun
 	}
-	res := p.Run(ctx, &commandFront{Front: c.parent.Shown, name: req.Name})
+	res := p.Run(ctx, &commandClient{Client: c.parent.Shown, name: req.Name})
 	<-c.slots
 	return printResult(p.Identity(), req.Name, res, streams)
 }
@@ -136,18 +136,18 @@ func printResult(id *call.Identity, name string, res *tool.Result, streams shim.
 	return 1
 }
 
-// commandFront is the parent's front as a child call sees it. The output of a child call is its result, which
+// commandClient is the parent's client as a child call sees it. The output of a child call is its result, which
 // the shim prints.
-type commandFront struct {
-	call.Front
+type commandClient struct {
+	call.Client
 	name string
 }
 
-func (f *commandFront) Progress(title string, metadata map[string]any) {
+func (f *commandClient) Progress(title string, metadata map[string]any) {
 	if title != "" {
 		title = f.name + ": " + title
 	}
-	f.Front.Progress(title, metadata)
+	f.Client.Progress(title, metadata)
 }
 
-func (*commandFront) Output(tool.Stream, []byte) {}
+func (*commandClient) Output(tool.Stream, []byte) {}

@@ -26,7 +26,7 @@ type pending struct {
 
 func (p *pending) Identity() *call.Identity { return &p.id }
 
-func (p *pending) Run(context.Context, call.Front) *tool.Result {
+func (p *pending) Run(context.Context, call.Client) *tool.Result {
 	p.ran = true
 	return p.res
 }

@@ -14,7 +14,7 @@ func (d *Dispatcher) authorize() Stage {
 		return func(ctx context.Context, c *Call) *tool.Result {
 			q := c.Question()
 			var err error
-			c.Decision.Policy, err = d.Policy.Check(ctx, q, c.Front, c.Answers(d.State))
+			c.Decision.Policy, err = d.Policy.Check(ctx, q, c.Client, c.Answers(d.State))
 			if len(c.Decision.Policy.Rewritten) > 0 {
 				c.Decision.Arguments, c.Decision.Sent.Arguments = q.Args, call.Object(q.Args)
 			}

@@ -63,10 +63,10 @@ func (p *Pending) ReadOnly() bool {
 }
 
 // Run carries out the call and returns its result, which is never nil.
-func (p *Pending) Run(ctx context.Context, front call.Front) *tool.Result {
+func (p *Pending) Run(ctx context.Context, client call.Client) *tool.Result {
 	c := &p.call
 	defer c.Release()
-	c.Front, c.Shown = front, front
+	c.Client, c.Shown = client, client
 	p.d.prepare()
 	if c.Identity.Answer != nil {
 		return p.d.answer(ctx, c)

@@ -26,7 +26,7 @@ func (d *Dispatcher) fallback() Stage {
 			if e == nil {
 				return res
 			}
-			other := d.pendingFallback(c, e).Run(ctx, c.Front)
+			other := d.pendingFallback(c, e).Run(ctx, c.Client)
 			if !other.Success() {
 				return res
 			}

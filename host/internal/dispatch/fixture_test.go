@@ -30,11 +30,11 @@ func (plugins) Release() {}
 
 func (plugins) Version() any { return nil }
 
-type front struct{}
+type client struct{}
 
-func (front) Progress(string, map[string]any) {}
-func (front) Output(tool.Stream, []byte)      {}
-func (front) Ask(context.Context, tool.Ask) (tool.Answer, error) {
+func (client) Progress(string, map[string]any) {}
+func (client) Output(tool.Stream, []byte)      {}
+func (client) Ask(context.Context, tool.Ask) (tool.Answer, error) {
 	return tool.Answer{Outcome: tool.NobodyToAsk}, nil
 }
 
@@ -67,7 +67,7 @@ func session(id string) call.Session {
 
 func run(t *testing.T, d *Dispatcher, command string) *tool.Result {
 	t.Helper()
-	return d.Begin(call.Request{ID: "1", Command: command, Session: session("s")}).Run(t.Context(), front{})
+	return d.Begin(call.Request{ID: "1", Command: command, Session: session("s")}).Run(t.Context(), client{})
 }
 
 func ok(context.Context, *tool.Call, tool.Peer) *tool.Result {
@@ -109,14 +109,14 @@ func prepared(t *testing.T, d *Dispatcher, command string) *Call {
 	if c.Identity.Answer != nil {
 		t.Fatal(c.Identity.Answer.Error)
 	}
-	c.Front, c.Shown, c.Decision.Sent = front{}, front{}, c.Message()
+	c.Client, c.Shown, c.Decision.Sent = client{}, client{}, c.Message()
 	t.Cleanup(c.Release)
 	return c
 }
 
-// asked is a front that gives one answer and counts how often it is asked.
+// asked is a client that gives one answer and counts how often it is asked.
 type asked struct {
-	front
+	client
 	answer tool.Answer
 	n      int
 }

@@ -26,7 +26,7 @@ func (d *Dispatcher) hooks() Stage {
 			if len(after) == 0 {
 				return next(ctx, c)
 			}
-			c.Shown = silent{c.Front}
+			c.Shown = silent{c.Client}
 			res := next(ctx, c)
 			if !c.Outcome.Ran {
 				return res
@@ -36,8 +36,8 @@ func (d *Dispatcher) hooks() Stage {
 	}}
 }
 
-// silent is a front that sees nothing of what the tool reports while it runs, because a hook may change the result.
-type silent struct{ call.Front }
+// silent is a client that sees nothing of what the tool reports while it runs, because a hook may change the result.
+type silent struct{ call.Client }
 
 func (silent) Output(tool.Stream, []byte) {}
 

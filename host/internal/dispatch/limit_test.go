@@ -24,7 +24,7 @@ func TestBusyTools(t *testing.T) {
 	done := make(chan *tool.Result)
 	go func() { done <- run(t, d, "look") }()
 	<-inside
-	res := d.Begin(call.Request{ID: "2", Command: "look", Session: session("other")}).Run(t.Context(), front{})
+	res := d.Begin(call.Request{ID: "2", Command: "look", Session: session("other")}).Run(t.Context(), client{})
 	if res.Error == nil || res.Error.Kind != tool.Unavailable || !strings.Contains(res.Error.Message, "Tool look is busy: 1 calls are running and 0 are queued, the configured maximum") {
 		t.Errorf("%+v", res.Error)
 	}

@@ -37,7 +37,7 @@ func TestACallThatWaitedIsJudgedAgain(t *testing.T) {
 	var wg sync.WaitGroup
 	results := make([]*tool.Result, 2)
 	for i, p := range []*Pending{begin("1"), begin("2")} {
-		wg.Go(func() { results[i] = p.Run(t.Context(), front{}) })
+		wg.Go(func() { results[i] = p.Run(t.Context(), client{}) })
 	}
 	<-started
 	time.Sleep(100 * time.Millisecond) // as a rule the second one was judged by then; it must not run in any case

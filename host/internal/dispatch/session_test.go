@@ -24,7 +24,7 @@ func TestSessionState(t *testing.T) {
 	results := make([]string, len(pending))
 	var wg sync.WaitGroup
 	for i := len(pending) - 1; i >= 0; i-- { // run in any order
-		wg.Go(func() { results[i] = pending[i].Run(t.Context(), front{}).Output })
+		wg.Go(func() { results[i] = pending[i].Run(t.Context(), client{}).Output })
 	}
 	wg.Wait()
 	for i, r := range results {
@@ -32,7 +32,7 @@ func TestSessionState(t *testing.T) {
 			t.Errorf("call %d found %q", i, r)
 		}
 	}
-	if res := d.Begin(call.Request{Command: "change", Session: session("other")}).Run(t.Context(), front{}); res.Output != "" {
+	if res := d.Begin(call.Request{Command: "change", Session: session("other")}).Run(t.Context(), client{}); res.Output != "" {
 		t.Errorf("another session found %q", res.Output)
 	}
 }

@@ -23,7 +23,7 @@ func TestTimeLimits(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	p := d.Begin(call.Request{Command: "change", Session: session("s")})
 	cancel()
-	if e := p.Run(ctx, front{}).Error; e == nil || e.Kind != tool.Canceled {
+	if e := p.Run(ctx, client{}).Error; e == nil || e.Kind != tool.Canceled {
 		t.Errorf("%+v", e)
 	}
 }

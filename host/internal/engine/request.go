@@ -39,13 +39,13 @@ type Request struct {
 type Pending struct {
 	engine *Engine
 	inner  *dispatch.Pending
-	front  Front
+	client Client
 	failed *tool.Result
 }
 
 // Begin resolves and queues a request without blocking. Requests of a session that are begun one after the other run in that
 // order where they must. The caller must call Run on the result.
-func (e *Engine) Begin(req Request, front Front) *Pending {
+func (e *Engine) Begin(req Request, client Client) *Pending {
 	if req.ID == "" {
 		req.ID = e.ids.next()
 	}
@@ -57,7 +57,7 @@ func (e *Engine) Begin(req Request, front Front) *Pending {
 		return &Pending{failed: &tool.Result{Error: err, Run: tool.Run{CallID: req.ID}}}
 	}
 	inner := e.Current().Dispatch.Begin(e.dispatchRequest(req, s))
-	return &Pending{engine: e, inner: inner, front: e.front(front)}
+	return &Pending{engine: e, inner: inner, client: e.client(client)}
 }
 
 // Native reports whether the request is a native command.
@@ -71,7 +71,7 @@ func (p *Pending) Run(ctx context.Context) *tool.Result {
 	if !p.inner.ReadOnly() {
 		defer p.engine.Current().Roots.Forget()
 	}
-	return p.inner.Run(ctx, p.front)
+	return p.inner.Run(ctx, p.client)
 }
 
 // Explain returns what a command means, without running it.
