@@ -70,7 +70,7 @@ func (h *Host) Begin(req Request, client Client) *Pending {
 	return &Pending{h.engine.Begin(engine.Request(req), client)}
 }
 
-// Pending is a request that has its place in its session's queue. See [Host.Begin].
+// Pending is a request that is queued in its session. See [Host.Begin].
 type Pending struct{ inner *engine.Pending }
 
 // Native reports whether the request is a native command, whose output is streamed as it is printed.

@@ -44,7 +44,7 @@ type Call struct {
 type Identity struct {
 	Command *router.Command
 	Tool    *registry.Entry // nil if the command names no enabled tool
-	Lease   Place           // of the tool's plugin; nil if Answer is set
+	Lease   Lease           // of the tool's plugin; nil if Answer is set
 	Answer  *tool.Result    // the result of a call that needs no plugin: help, or an error
 	Parent  string          // the ID of the call that this one runs inside of; empty if there is none
 	Depth   int             // how many calls this one runs inside of

@@ -56,8 +56,8 @@ type Client interface {
 	Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error)
 }
 
-// Place is the lease of a plugin for one call.
-type Place interface {
+// Lease is the use of a plugin by one call.
+type Lease interface {
 	Call(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result
 	// Release returns the lease. It is called once.
 	Release()

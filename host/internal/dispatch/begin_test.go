@@ -29,7 +29,7 @@ func TestACallGoesToTheLatestGeneration(t *testing.T) {
 
 type replaced struct{}
 
-func (replaced) Reserve(string) call.Place { return nil }
+func (replaced) Reserve(string) call.Lease { return nil }
 
 func TestEveryWayToEndGivesAResult(t *testing.T) {
 	d := dispatcher(t, ok)
@@ -68,7 +68,7 @@ func TestEveryWayToEndGivesAResult(t *testing.T) {
 			t.Errorf("%q: the result is not tagged", command)
 		}
 	}
-	// None of them left a place in the line behind.
+	// None of them left a ticket in the queue.
 	if res := run(t, d, "change"); res.Output != "ok" {
 		t.Errorf("%+v", res.Error)
 	}

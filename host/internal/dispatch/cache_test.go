@@ -90,6 +90,6 @@ func TestWhatAResultDependsOn(t *testing.T) {
 	}
 }
 
-type versioned struct{ call.Place }
+type versioned struct{ call.Lease }
 
 func (versioned) Version() any { return 2 }

@@ -42,7 +42,7 @@ type Call = call.Call
 type Plugins interface {
 	// Reserve leases the current instance of a plugin to one call. It returns nil if the plugin was replaced. The
 	// dispatcher then retries with the one that Dispatcher.Latest returns.
-	Reserve(plugin string) call.Place
+	Reserve(plugin string) call.Lease
 }
 
 // Dispatcher carries out the calls of one generation. It is safe for concurrent use. Its fields must not

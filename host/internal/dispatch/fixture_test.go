@@ -20,7 +20,7 @@ import (
 // plugins answers calls with a function.
 type plugins func(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result
 
-func (f plugins) Reserve(string) call.Place { return f }
+func (f plugins) Reserve(string) call.Lease { return f }
 
 func (f plugins) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result {
 	return f(ctx, call, peer)
@@ -80,7 +80,7 @@ type leased struct {
 	taken, released atomic.Int64
 }
 
-func (l *leased) Reserve(string) call.Place {
+func (l *leased) Reserve(string) call.Lease {
 	l.taken.Add(1)
 	return l
 }

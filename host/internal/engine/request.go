@@ -35,7 +35,7 @@ type Request struct {
 	Trace     string
 }
 
-// Pending is a request that has its place in its session's queue.
+// Pending is a request that is queued in its session.
 type Pending struct {
 	engine *Engine
 	inner  *dispatch.Pending

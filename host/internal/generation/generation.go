@@ -146,9 +146,9 @@ func (g *Generation) toolNames() []string {
 type leases supervisor.Set
 
 // Reserve implements dispatch's Plugins.
-func (l leases) Reserve(plugin string) call.Place {
-	if at := supervisor.Set(l).Reserve(plugin); at != nil {
-		return at
+func (l leases) Reserve(plugin string) call.Lease {
+	if lease := supervisor.Set(l).Reserve(plugin); lease != nil {
+		return lease
 	}
 	return nil
 }
