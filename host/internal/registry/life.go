@@ -205,8 +205,8 @@ func (l *Lives) Publish(r *Registry, down func(plugin string) bool) {
 			_ = life.To(Ready, "")
 		}
 		switch {
-		case e.Held != "":
-			life.Leave(e.Held)
+		case e.PendingApproval != "":
+			life.Leave(e.PendingApproval)
 		case !e.Enabled:
 			life.Leave("by the operator or its plugin")
 		case down != nil && down(e.Plugin):
