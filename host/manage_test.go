@@ -128,10 +128,10 @@ func TestStatesFollowThePlugin(t *testing.T) {
 		t.Errorf("%+v", l)
 	}
 	version(t, h)
-	front := &recorder{progress: make(chan string, 10)}
+	client := &recorder{progress: make(chan string, 10)}
 	done := make(chan *host.Result)
-	go func() { done <- h.Run(t.Context(), host.Request{Command: "nap --ms 400"}, front) }()
-	<-front.progress
+	go func() { done <- h.Run(t.Context(), host.Request{Command: "nap --ms 400"}, client) }()
+	<-client.progress
 	if l := state("nap"); l.State != "executing" || l.Running != 1 {
 		t.Errorf("%+v", l)
 	}

@@ -204,7 +204,7 @@ func (i *inspection) pinAll(names []string, accept bool) (old []string, err erro
 			errs = append(errs, fmt.Errorf("plugin %s cannot be pinned: %s", p.Name, p.Error))
 			continue
 		case len(p.Changes) > 0 && !accept:
-			errs = append(errs, fmt.Errorf("plugin %s says other things of its tools than what is pinned: %s. Look at them (toolhost plugin info %s), and accept them with --accept-changes", p.Name, strings.Join(p.Changes, "; "), p.Name))
+			errs = append(errs, fmt.Errorf("plugin %s: the definitions of its tools differ from the pinned ones (%s); check them with toolhost plugin info %s, then accept them with --accept-changes", p.Name, strings.Join(p.Changes, "; "), p.Name))
 			continue
 		}
 		desc := i.description(p.Name)

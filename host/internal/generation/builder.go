@@ -10,9 +10,9 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
+	"toolhost.dev/host/internal/adaptive"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
-	"toolhost.dev/host/internal/dispatch"
 	"toolhost.dev/host/internal/grants"
 	"toolhost.dev/host/internal/hook"
 	"toolhost.dev/host/internal/metrics"
@@ -42,7 +42,7 @@ type Calls struct {
 	Scheduler *scheduler.Scheduler
 	Gates     scheduler.Gates
 	Metrics   metrics.Metrics
-	Adaptive  dispatch.Adaptive
+	Adaptive  adaptive.Learned
 }
 
 // Builder builds generations. Set the exported fields before the first use. It is safe for concurrent use, except for

@@ -11,8 +11,8 @@ import (
 	"toolhost.dev/sdk/suggest"
 	"toolhost.dev/sdk/tool"
 
+	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/config"
-	"toolhost.dev/host/internal/dispatch"
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/settings"
@@ -63,7 +63,7 @@ func (g *Generation) bind(r *policy.Rule) map[string]error {
 	}
 	about := g.about(r)
 	takesPaths := func(e *registry.Entry) bool {
-		return e.Definition.Name == dispatch.Shell || slices.ContainsFunc(e.Schema().Params(), func(p *tool.Param) bool { return p.Path != "" })
+		return e.Definition.Name == call.Shell || slices.ContainsFunc(e.Schema().Params(), func(p *tool.Param) bool { return p.Path != "" })
 	}
 	if r.Paths != nil && (r.Tools != nil || r.Kinds != nil) && !slices.Contains(r.Kinds, policy.KindExternal) && !slices.ContainsFunc(about, takesPaths) {
 		bad["path"] = errors.New("none of the tools that the rule is about takes a path, so it would never apply")
@@ -80,7 +80,7 @@ func (g *Generation) bind(r *policy.Rule) map[string]error {
 func (g *Generation) about(r *policy.Rule) []*registry.Entry {
 	var out []*registry.Entry
 	for _, e := range g.Registry.All() {
-		req := policy.Request{Name: e.FullName(), Definition: &e.Definition, Schema: e.Schema(), Shell: e.Definition.Name == dispatch.Shell}
+		req := policy.Request{Name: e.FullName(), Definition: &e.Definition, Schema: e.Schema(), Shell: e.Definition.Name == call.Shell}
 		named := r.Tools == nil || slices.ContainsFunc(r.Tools, func(t string) bool { return doublestar.MatchUnvalidated(t, e.FullName()) })
 		kind := r.Kinds == nil || slices.Contains(r.Kinds, req.Kind())
 		if named && kind && (r.Commands == nil || req.Shell) {

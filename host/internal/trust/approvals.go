@@ -141,7 +141,7 @@ func (r *Review) withhold(s Subject, desc *tool.Description, approved []tool.Def
 		if s.Namespace != "" {
 			full = s.Namespace + ":" + d.Name
 		}
-		pending[full] = fmt.Sprintf("its definition is not the one that was approved (%s). Look at it (toolhost plugin info %s); if it is as it should be: toolhost plugin approve %s", strings.Join(how, "; "), s.Name, s.Name)
+		pending[full] = fmt.Sprintf("its definition differs from the approved one (%s). Check it with toolhost plugin info %s, then run toolhost plugin approve %s", strings.Join(how, "; "), s.Name, s.Name)
 		r.Pending = append(r.Pending, full)
 		if k := slices.IndexFunc(approved, func(a tool.Definition) bool { return a.Name == d.Name }); k >= 0 {
 			*d = approved[k]
@@ -194,8 +194,8 @@ func (a *Approvals) report(r *Review) error {
 		for i, c := range r.Changes {
 			texts[i] = c.String()
 		}
-		a.log.Warn("a plugin says other things of its tools than before: look at them with toolhost plugin info, and approve of them with toolhost plugin approve",
-			"plugin", r.Plugin, "changes", strings.Join(texts, "; "), "held back", strings.Join(r.Pending, ", "))
+		a.log.Warn("a plugin changed the definitions of its tools: check them with toolhost plugin info, then approve them with toolhost plugin approve",
+			"plugin", r.Plugin, "changes", strings.Join(texts, "; "), "pending", strings.Join(r.Pending, ", "))
 	}
 	return err
 }
