@@ -99,7 +99,7 @@ func (h pluginHook) Hook(ctx context.Context, in *tool.HookInput) (*tool.HookAns
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
 		case p == nil:
-			return nil, fmt.Errorf("plugin %s is not there", h.plugin)
+			return nil, fmt.Errorf("plugin %s does not exist", h.plugin)
 		case p.Err != nil:
 			return nil, fmt.Errorf("plugin %s is not loaded: %w", h.plugin, p.Err)
 		}
