@@ -110,7 +110,7 @@ func (a *analysis) class(c syntax.Class) []string {
 			case x == '\u017f' && c.Has('s'), x == '\u212a' && c.Has('k'):
 				a.special = true
 			case x >= syntax.RawByte:
-				out = append(out, string([]byte{byte(x - syntax.RawByte)})) // reverses the encoding of raw bytes
+				out = append(out, string([]byte{byte(x - syntax.RawByte)})) // #nosec G115 -- reverses the encoding of raw bytes
 			case 'A' <= x && x <= 'Z':
 				out = append(out, string(x|0x20))
 			default:

@@ -147,7 +147,7 @@ func literal(n *syntax.Node) ([]byte, bool) {
 		case !ok:
 			return nil, false
 		case r >= syntax.RawByte:
-			return []byte{byte(r - syntax.RawByte)}, true // reverses the encoding of raw bytes
+			return []byte{byte(r - syntax.RawByte)}, true // #nosec G115 -- reverses the encoding of raw bytes
 		}
 		return []byte(string(r)), true
 	})
