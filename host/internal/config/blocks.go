@@ -2,7 +2,7 @@ package config
 
 import "github.com/hashicorp/hcl/v2"
 
-// The file's own form. Durations are strings such as "90s".
+// The HCL form of a configuration. Durations are strings such as "90s".
 type fileHCL struct {
 	Host    *hostHCL    `hcl:"host,block"`
 	Sandbox *sandboxHCL `hcl:"sandbox,block"`

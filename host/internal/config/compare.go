@@ -20,7 +20,7 @@ func (c *Config) Same(other *Config) bool {
 		})
 }
 
-// Blank reports whether there is nothing in its files: as a rule, somebody is writing them.
+// Blank reports whether the files are empty. Usually somebody is writing them.
 func (c *Config) Blank() bool {
 	for _, name := range c.main {
 		if len(bytes.TrimSpace(c.files[name])) > 0 {
@@ -30,8 +30,8 @@ func (c *Config) Blank() bool {
 	return true
 }
 
-// Keep takes in the optional plugins of other whose binaries are not there any more: one that
-// is being built anew has not left the configuration.
+// Keep adds the optional plugins of other whose binaries are missing now: a binary that is being rebuilt stays in the
+// configuration.
 func (c *Config) Keep(other *Config) {
 	for i := len(c.absent) - 1; i >= 0; i-- {
 		if had := other.Plugin(c.absent[i].Name); had != nil && c.absent[i].Path == had.Path {
@@ -42,18 +42,18 @@ func (c *Config) Keep(other *Config) {
 	}
 }
 
-// SameProcess reports whether a plugin's process is the same under two configurations, as far
-// as they say: how it is run, what it is told and what it may touch.
+// SameProcess reports whether a plugin runs in the same way under both configurations: the same command, the same
+// configuration and the same sandbox.
 func (c *Config) SameProcess(other *Config, name string) bool {
 	a, b := c.Plugin(name), other.Plugin(name)
 	if a == nil || b == nil {
 		return false
 	}
 	x, y := *a, *b
-	for _, p := range []*Plugin{&x, &y} { // where it stands, and what only the host does with it
+	for _, p := range []*Plugin{&x, &y} { // ignore positions, and what only the host uses
 		p.at, p.config, p.Missing = position{}, nil, ""
 	}
-	sandbox := func(s Sandbox) Sandbox { // without what is checked in the host
+	sandbox := func(s Sandbox) Sandbox { // without what the host checks
 		s.Strict, s.Allow, s.Deny = false, nil, nil
 		return s
 	}
@@ -72,7 +72,7 @@ func NewPlugin(name, path, bundledDir string) (Plugin, error) {
 	return p, p.describe(bundledDir)
 }
 
-// Plugin gives a plugin by its name; nil: there is none.
+// Plugin returns a plugin by name, or nil.
 func (c *Config) Plugin(name string) *Plugin {
 	i := slices.IndexFunc(c.Plugins, func(p Plugin) bool { return p.Name == name })
 	if i < 0 {
@@ -81,10 +81,11 @@ func (c *Config) Plugin(name string) *Plugin {
 	return &c.Plugins[i]
 }
 
-// Files are those that it was read from: also values of variables, and what the function file gave.
+// Files lists the files that the configuration was read from, including values of variables and files that the function
+// file read.
 func (c *Config) Files() []string { return slices.Sorted(maps.Keys(c.files)) }
 
-// Binaries are the paths of all plugins, also of those that are left out.
+// Binaries lists the paths of all plugins, including those that are left out.
 func (c *Config) Binaries() []string {
 	var out []string
 	for _, p := range c.Plugins {

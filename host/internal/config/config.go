@@ -1,6 +1,5 @@
-// Package config reads the operator's HCL: which plugins, tools, field namespaces
-// and roots there are. HCL's types stay inside; what comes out is plain Go, and
-// errors that name file and line.
+// Package config reads the operator's HCL into plain Go values: plugins, tools, field namespaces, roots and rules. Most
+// callers want [Source.Load]. HCL's types stay inside. Errors name file and line.
 package config
 
 import (
@@ -16,9 +15,9 @@ import (
 	"toolhost.dev/host/internal/manifest"
 )
 
-// Config is a whole configuration, checked as far as it can be without starting anything.
+// Config is a whole configuration. It was checked as far as possible without starting anything.
 type Config struct {
-	// Source is the file or directory it came from; "built-in" for the default.
+	// Source is its file or directory, or "built-in".
 	Source string
 
 	Host    Host
@@ -26,60 +25,60 @@ type Config struct {
 	Reload  Reload
 	Plugins []Plugin
 	Tools   map[string]Tool
-	// Aliases are further names of tools: those of the presets that are on, then the
-	// operator's.
+	// Aliases are further names of tools: first those of the enabled presets, then the operator's.
 	Aliases []Alias
 	Hooks   []Hook
-	// Permissions are rules for calls.
+	// Permissions are the rules for calls.
 	Permissions Permissions
 	Audit       Audit
 	Tracing     Tracing
 	Trust       Trust
-	// LeftOut are optional plugins whose binaries are not there.
+	// LeftOut lists the optional plugins whose binaries are missing.
 	LeftOut []string
 
 	absent []absentPlugin
-	// files are all that were read; those named in main are the configuration itself, beside values
-	// of variables and what the function file gave.
+	// files holds the text of all files that were read. main lists the files of the configuration itself, without values
+	// of variables and files that the function file read.
 	files diagnose.Files
 	// warnings are about what works and should be changed.
 	warnings hcl.Diagnostics
 	main     []string
-	// sensitive are "var.NAME" and "local.NAME"; hide are their texts.
+	// sensitive has "var.NAME" and "local.NAME" of sensitive values. hide has their texts.
 	sensitive map[string]bool
 	hide      []string
-	// What the files said, for [Config.Tree], and where variables have their values from.
+	// The parsed files, for [Config.Tree], and the origins of variables.
 	parsed []*hcl.File
 	ctx    *hcl.EvalContext
 	dir    string
 	from   map[string]string
 }
 
-// absentPlugin is an optional plugin that is left out because its binary is not there.
+// absentPlugin is an optional plugin that is left out because its binary is missing.
 type absentPlugin struct {
 	Plugin
-	before int // where it would stand in Plugins
+	before int // its index in Plugins if it were there
 }
 
-// Host settings.
+// Host has the settings of the host block.
 type Host struct {
 	// LogLevel of standard error.
 	LogLevel slog.Level
-	// StateDir; empty: the user's.
+	// StateDir is the state directory. Empty means the user's.
 	StateDir string
-	// OnAsk decides what becomes of asks: "allow", "deny" or "prompt"; empty: nothing is said.
+	// OnAsk decides permission asks: "allow", "deny" or "prompt". Empty leaves that to the caller.
 	OnAsk string
-	// Timeout of a call that neither tool nor operator gave one.
+	// Timeout of a call for which neither the tool nor the operator sets one.
 	Timeout time.Duration
-	// AliasPresets name the sets of aliases that are on; see [Presets].
+	// AliasPresets names the enabled sets of aliases. See [Presets].
 	AliasPresets []string
-	// HealthInterval is how often plugins that run are asked how they are; 0: only on request.
+	// HealthInterval is the time between health checks of running plugins. 0 means that they are checked on request
+	// only.
 	HealthInterval time.Duration
-	// MaxParallel bounds the calls of one session that run at the same time.
+	// MaxParallel is how many calls of one session may run at the same time.
 	MaxParallel int
-	// Adaptive has limits set by how calls went, and results kept that are slow to come by.
+	// Adaptive adapts limits to the durations of earlier calls, and caches slow results.
 	Adaptive bool
-	// MaxCalls bounds the calls of all sessions that run at the same time; 0: any number.
+	// MaxCalls is how many calls of all sessions may run at the same time. 0 means any number.
 	MaxCalls int
 }
 
@@ -94,21 +93,20 @@ type Reload struct {
 	PrivilegeIncreases string
 }
 
-// Sandbox says which files may be touched.
+// Sandbox has the settings of the sandbox block.
 type Sandbox struct {
 	// Workspace is "read-write" or "read-only".
 	Workspace string
-	// Roots are further roots; their paths are absolute.
+	// Roots are further roots, with absolute paths.
 	Roots []Root
-	// Strict refuses any ".." and any symbolic link, also inside the roots.
+	// Strict refuses every ".." and every symbolic link, also inside the roots.
 	Strict bool
-	// Allow and Deny are path globs; a path must match one of Allow (when there is
-	// one) and none of Deny.
+	// Allow and Deny are path globs. A path must match one of Allow, if there is any, and none of Deny.
 	Allow, Deny []string
 	// Backend is how the kernel confines plugins: a word of [sandbox.Words].
 	Backend string
-	// Enforce says what becomes of a plugin that the kernel cannot confine: "auto" runs it
-	// with what there is, "require" does not run it, "off" confines none.
+	// Enforce says what happens to a plugin that the kernel cannot confine: "auto" runs it with what is possible,
+	// "require" does not run it, and "off" confines no plugin.
 	Enforce string
 }
 
@@ -116,118 +114,118 @@ type Sandbox struct {
 type Audit struct {
 	// Off keeps nothing.
 	Off bool
-	// MaxBytes and MaxAge bound what is kept; see [DefaultAudit].
+	// MaxBytes and MaxAge limit the audit log. See [DefaultAudit].
 	MaxBytes uint64
 	MaxAge   time.Duration
 	// Secrets are values of environment variables that are never kept.
 	Secrets []string
 }
 
-// Trust says what becomes of plugins that are not pinned.
+// Trust has the settings for plugins that are not pinned.
 type Trust struct {
-	// Approve keeps tools from being called whose definition is another than the one that was
-	// approved; otherwise that is reported.
+	// Approve blocks calls of tools whose definition differs from the approved one. Otherwise the difference is only
+	// reported.
 	Approve bool
 }
 
-// DefaultAudit is what a configuration without an audit block means.
+// DefaultAudit returns the settings of a configuration without an audit block.
 func DefaultAudit() Audit { return Audit{MaxBytes: 64 << 20, MaxAge: 90 * 24 * time.Hour} }
 
-// Root is one further directory tree.
+// Root is a further directory tree.
 type Root struct {
 	Path     string
 	Writable bool
 }
 
-// Plugin is one plugin block.
+// Plugin is a plugin block.
 type Plugin struct {
 	Name string
 	// Path of the binary, absolute.
 	Path string
 	Args []string
 	Env  map[string]string
-	// Field is the namespace under which its tools are mounted; empty: they are agent tools.
+	// Field is the namespace of its tools. Empty means that they are agent tools.
 	Field        string
 	StartTimeout time.Duration
-	// Config is the plugin's own block as JSON; nil: none.
+	// Config is the plugin's own configuration as JSON, or nil.
 	Config json.RawMessage
-	// DependsOn names the plugins that are started before it, and stopped after it.
+	// DependsOn names the plugins that start before it and stop after it.
 	DependsOn []string
-	// Restart says when it is left alone that ends again and again.
+	// Restart limits how often a failing plugin is restarted.
 	Restart Restart
-	// Confinement is what the operator says of what the plugin may do.
+	// Confinement changes what the plugin may do.
 	Confinement Confinement
 	// Profile is what the sandbox allows unless Confinement changes it. It comes from the manifest of the
 	// bundled plugin with this name.
 	Profile manifest.Profile
-	// Mounted: it is the bundled plugin of a field block, and its tools are those of a server.
+	// Mounted reports whether it is the bundled plugin of a field block, which serves the tools of something else.
 	Mounted bool
-	// Missing says why the binary cannot be used; empty: it is there.
+	// Missing says why the binary cannot be used. Empty means that it can.
 	Missing string
 
 	at     position
 	config bodyRanges
 }
 
-// Restart says what becomes of a plugin that comes to nothing: it cannot be started, or ends
-// before it has answered a call. Zero values leave it as it is.
+// Restart is the restart policy for a plugin that does not start or exits before it answers a call. Zero fields keep the
+// defaults.
 type Restart struct {
-	// Failures in a row, after which it is left alone for Pause.
+	// Failures is the number of consecutive failures after which the plugin is suspended for Pause.
 	Failures int
 	Pause    time.Duration
 }
 
-// Confinement changes what a plugin may do; nil and zero values leave it as it is.
+// Confinement changes a plugin's profile. Nil and zero fields leave it unchanged.
 type Confinement struct {
-	// Enforce for this plugin, as in Sandbox; empty: as there.
+	// Enforce is as in Sandbox, for this plugin. Empty means as there.
 	Enforce string
-	// WriteRoots: it may write in writable roots. NoRoots: it may not even read in any.
+	// WriteRoots permits writing in writable roots. NoRoots forbids even reading in any root.
 	WriteRoots, NoRoots, Exec, Network *bool
-	// WriteGit: it may write the hooks and the settings of repositories in its roots.
+	// WriteGit permits writing the hooks and settings of repositories in the roots.
 	WriteGit bool
-	// Hosts are what it may reach without Network; see package hostlist.
+	// Hosts may be reached without Network. See package hostlist.
 	Hosts []string
-	// Read and Write are further paths, absolute; Run are programs.
+	// Read and Write are further paths, absolute. Run are programs.
 	Read, Write, Run []string
 	Limits           Limits
 }
 
-// Limits of a plugin's processes, each; 0: none.
+// Limits apply to each process of a plugin. 0 means no limit.
 type Limits struct {
-	// Memory and FileSize in bytes.
+	// Memory and FileSize are in bytes.
 	Memory, FileSize uint64
-	// Processes of the plugin together, and Files open in each.
+	// Processes is the number of processes of the plugin together. Files is the number of open files in each.
 	Processes, Files uint64
 	// CPU time, in whole seconds.
 	CPU time.Duration
-	// Total is for all of them together.
+	// Total applies to all processes together.
 	Total Totals
 }
 
-// Totals are limits of a plugin's processes together; 0: none.
+// Totals apply to all processes of a plugin together. 0 means no limit.
 type Totals struct {
 	// Memory in bytes.
 	Memory uint64
-	// Processes and threads.
+	// Processes is the number of processes and threads.
 	Processes uint64
-	// CPUs that may be busy at the same time.
+	// CPUs is the number of processors that may be busy at the same time.
 	CPUs float64
 }
 
-// Alias is another name for a tool.
+// Alias is another name of a tool.
 type Alias struct {
 	Name string
-	// Tool is the full name of what it stands for: "read", "jira:search".
+	// Tool is the full name of the tool: "read" or "jira:search".
 	Tool string
-	// Params are further names of parameters, with the parameter that each is for.
+	// Params maps further names of parameters to the tool's own.
 	Params map[string]string
-	// Preset it comes from; empty: the operator's.
+	// Preset names the set that it is from. Empty means that it is the operator's.
 	Preset string
 
 	at position
 }
 
-// DefaultHost is what a configuration without a host block means.
+// DefaultHost returns the settings of a configuration without a host block.
 func DefaultHost() Host {
 	return Host{LogLevel: slog.LevelWarn, Timeout: 2 * time.Minute, MaxParallel: 10, AliasPresets: slices.Sorted(maps.Keys(Presets))}
 }

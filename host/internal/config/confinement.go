@@ -98,14 +98,14 @@ func (d *decoder) network(e hcl.Expression) (all *bool, hosts []string) {
 	return all, nil
 }
 
-// leastFiles is what a plugin needs itself; the shell's own descriptors have numbers above
-// 200, to be out of the way.
+// leastFiles is what a plugin needs itself. The shell uses descriptors above 200, so that they do not collide with the
+// command's.
 const leastFiles = 256
 
-// leastTotal is how many threads a plugin needs itself.
+// leastTotal is the number of threads that a plugin needs itself.
 const leastTotal = 32
 
-// cpus evaluates how many processors may be busy; 0 when it is not given.
+// cpus evaluates a number of processors. It returns 0 if the attribute is not set.
 func (d *decoder) cpus(e hcl.Expression) (n float64) {
 	if !given(e) {
 		return 0
@@ -120,7 +120,7 @@ func (d *decoder) cpus(e hcl.Expression) (n float64) {
 	return n
 }
 
-// count evaluates a whole number from least on; 0 when it is not given.
+// count evaluates a whole number, at least least. It returns 0 if the attribute is not set.
 func (d *decoder) count(e hcl.Expression, least uint64) uint64 {
 	if !given(e) {
 		return 0
@@ -141,7 +141,7 @@ var units = []struct {
 	bytes uint64
 }{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}}
 
-// size evaluates a number of bytes such as "2GiB"; 0 when it is not given.
+// size evaluates a number of bytes such as "2GiB". It returns 0 if the attribute is not set.
 func (d *decoder) size(e hcl.Expression) uint64 {
 	if !given(e) {
 		return 0

@@ -28,7 +28,7 @@ import (
 	"toolhost.dev/host/internal/sandbox"
 )
 
-// decoder turns files into a Config, gathering everything that is wrong.
+// decoder turns files into a Config and collects everything that is wrong.
 type decoder struct {
 	ctx   *hcl.EvalContext
 	dir   string // relative paths start here; empty for the built-in default
@@ -133,7 +133,7 @@ func (d *decoder) file(f *fileHCL) {
 	}
 }
 
-// aliases gathers those of the presets, and the operator's, which go before them.
+// aliases collects the aliases of the presets and the operator's, which replace those of the same name.
 func (d *decoder) aliases(blocks []aliasHCL) {
 	own := make(map[string]hcl.Range)
 	for _, b := range blocks {
@@ -166,7 +166,7 @@ func (d *decoder) aliases(blocks []aliasHCL) {
 	}
 }
 
-// CheckAlias says why a name cannot be that of an alias.
+// CheckAlias returns an error if a name is not valid for an alias.
 func CheckAlias(name string) error {
 	if !aliasName.MatchString(name) {
 		return fmt.Errorf("%q cannot be an alias: use letters, digits, '_' and '-', beginning with a letter", name)
@@ -181,7 +181,7 @@ func (d *decoder) host(h *hostHCL) {
 	switch level := d.choice(h.LogLevel, "", "debug", "info", "warn", "error"); level {
 	case "":
 	default:
-		_ = out.LogLevel.UnmarshalText([]byte(level)) // one of slog's own names
+		_ = out.LogLevel.UnmarshalText([]byte(level)) // the words are slog's own names
 	}
 	if h.StateDir != nil {
 		out.StateDir = d.path(*h.StateDir)
@@ -268,7 +268,7 @@ func (d *decoder) plugin(p *pluginHCL) {
 	d.cfg.Plugins = append(d.cfg.Plugins, out)
 }
 
-// missing says why a binary cannot be run. It is no error here: the other plugins work without it.
+// missing returns why a binary cannot be run. That is no error: the other plugins work without it.
 func missing(path string) string {
 	st, err := os.Stat(path)
 	switch {
@@ -286,8 +286,8 @@ func missing(path string) string {
 	return ""
 }
 
-// pluginConfig evaluates a config block whose schema only the plugin knows: attributes
-// are values, blocks are lists of objects.
+// pluginConfig evaluates a config block, whose schema only the plugin knows. Attributes become values, and blocks become
+// lists of objects.
 func (d *decoder) pluginConfig(c *configHCL) (json.RawMessage, bodyRanges) {
 	ranges := bodyRanges{"": c.At}
 	b, err := json.Marshal(d.body(c.Body, nil, ranges))
@@ -307,7 +307,7 @@ func (d *decoder) body(body hcl.Body, path []string, ranges bodyRanges) map[stri
 			attrs[name] = a.AsHCLAttribute()
 		}
 		blocks = native.Blocks
-	} else { // JSON has no blocks of its own
+	} else { // JSON does not distinguish blocks from attributes
 		var diags hcl.Diagnostics
 		attrs, diags = body.JustAttributes()
 		d.add(diags)
@@ -344,7 +344,7 @@ func (d *decoder) body(body hcl.Body, path []string, ranges bodyRanges) map[stri
 	return out
 }
 
-// given reports whether an optional attribute stands in the file.
+// given reports whether an optional attribute is set.
 func given(e hcl.Expression) bool {
 	if e == nil {
 		return false
@@ -353,7 +353,7 @@ func given(e hcl.Expression) bool {
 	return diags.HasErrors() || !v.IsNull()
 }
 
-// positive evaluates a whole number from 1 on.
+// positive evaluates a whole number of at least 1.
 func (d *decoder) positive(e hcl.Expression, name, detail string) (n int) {
 	if !given(e) {
 		return 0
@@ -400,7 +400,7 @@ func (d *decoder) renamed(old hcl.Expression, oldName string, now hcl.Expression
 	return old
 }
 
-// duration evaluates a positive duration such as "90s"; 0 when it is not given.
+// duration evaluates a positive duration such as "90s". It returns 0 if the attribute is not set.
 func (d *decoder) duration(e hcl.Expression) time.Duration {
 	if !given(e) {
 		return 0
@@ -417,7 +417,7 @@ func (d *decoder) duration(e hcl.Expression) time.Duration {
 	return v
 }
 
-// globs evaluates one glob or a list of them; ok is false when something is wrong with them.
+// globs evaluates a glob or a list of globs. ok is false if one of them is invalid.
 func (d *decoder) globs(e hcl.Expression) (out []string, ok bool) {
 	if !given(e) {
 		return nil, true
@@ -432,8 +432,7 @@ func (d *decoder) globs(e hcl.Expression) (out []string, ok bool) {
 	return out, len(d.diags) == before
 }
 
-// path makes a path of the file absolute: "~" is the home directory, anything
-// relative starts where the file stands.
+// path makes a path absolute. "~" is the home directory, and a relative path starts at the directory of the file.
 func (d *decoder) path(p string) string {
 	if p == "~" || strings.HasPrefix(p, "~/") {
 		if home, err := os.UserHomeDir(); err == nil {

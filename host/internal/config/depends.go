@@ -19,8 +19,8 @@ func (d *decoder) dependsOn(e hcl.Expression) (names []string) {
 	return names
 }
 
-// dependencies says which plugins depend on something that is not there, or on themselves. at
-// has where each says what it depends on.
+// dependencies reports plugins that depend on an unknown plugin or on themselves. at has the position of each
+// depends_on.
 func (d *decoder) dependencies(at map[string]hcl.Range) {
 	c := d.cfg
 	var known []string
@@ -52,7 +52,7 @@ func (d *decoder) dependencies(at map[string]hcl.Range) {
 	}
 }
 
-// cycle gives the way from the first of the path back to it; nil: there is none.
+// cycle returns the path from its first plugin back to it, or nil if there is none.
 func (c *Config) cycle(name string, path []string) []string {
 	if len(path) > 0 && name == path[0] {
 		return path

@@ -16,7 +16,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// fieldHCL is a field namespace whose tools come from elsewhere than a plugin of its own.
+// fieldHCL is a field namespace whose tools come from an MCP server or from functions.
 type fieldHCL struct {
 	Name         string          `hcl:"name,label"`
 	Timeout      hcl.Expression  `hcl:"timeout,optional"`
@@ -27,23 +27,22 @@ type fieldHCL struct {
 	At           hcl.Range       `hcl:",def_range"`
 }
 
-// The bundled plugins that serve the tools of an MCP server, and functions, as their own.
+// The bundled plugins that serve the tools of MCP servers and functions.
 const (
 	mountPlugin    = "mcp"
 	functionPlugin = "function"
 )
 
-// How long a mounted server may take to start, and for a call without a sign of life.
+// The default timeouts of a mounted server: for its start, and for a call that shows no sign of life.
 const (
 	mountStartTimeout = 30 * time.Second
 	mountCallTimeout  = 2 * time.Minute
-	// mountSpare is what the plugin itself has for its start beside that of the server, so
-	// that it can say what became of it.
+	// mountSpare is added for the plugin's own start, so that it can still report why the server did not start.
 	mountSpare = 10 * time.Second
 )
 
-// field makes a plugin of a field block: the bundled one for its kind, with what the block
-// says as its configuration.
+// field turns a field block into a plugin: the bundled one for its kind, with the content of the block as its
+// configuration.
 func (d *decoder) field(f *fieldHCL) {
 	if !tool.ValidName(f.Name) {
 		d.fail(f.At, fmt.Sprintf("%q cannot name a field namespace", f.Name), "Use lower-case letters, digits, '_', '-' and '.', beginning with a letter.")
@@ -86,19 +85,18 @@ func (d *decoder) field(f *fieldHCL) {
 	d.cfg.Plugins = append(d.cfg.Plugins, out)
 }
 
-// mount reads an mcp block. The plugin judges it; what depends on where the file stands is
-// settled here.
+// mount reads an mcp block. The plugin checks it; only what depends on the position of the file is resolved here.
 func (d *decoder) mount(c *configHCL, out *Plugin) {
 	ranges := bodyRanges{"": c.At}
 	values := d.body(c.Body, nil, ranges)
-	local := d.settle(values, nil, ranges, out)
+	local := d.resolve(values, nil, ranges, out)
 	if !local {
 		out.Args = append(out.Args, "--remote")
 	}
 	d.passOn(values, ranges, out, local, !local)
 }
 
-// functions reads function blocks, in the same way.
+// functions reads function blocks in the same way.
 func (d *decoder) functions(blocks []configHCL, out *Plugin) {
 	ranges := bodyRanges{"": blocks[0].At}
 	var list []any
@@ -108,7 +106,7 @@ func (d *decoder) functions(blocks []configHCL, out *Plugin) {
 		ranges[pathKey(at)] = blocks[i].At
 		values := d.body(blocks[i].Body, at, ranges)
 		d.definitions(values, at, ranges)
-		local := d.settle(values, at, ranges, out)
+		local := d.resolve(values, at, ranges, out)
 		exec, network = exec || local, network || !local
 		list = append(list, values)
 	}
@@ -121,10 +119,10 @@ func (d *decoder) functions(blocks []configHCL, out *Plugin) {
 	d.passOn(map[string]any{"function": list}, ranges, out, exec, network)
 }
 
-// maxDefinitions is the size of a file of definitions, in bytes.
+// maxDefinitions is the maximum size of a file of definitions, in bytes.
 const maxDefinitions = 4 << 20
 
-// definitions reads the file of a function block: the plugin may not see it.
+// definitions reads the file that a function block names, because the plugin may not have access to it.
 func (d *decoder) definitions(values map[string]any, at []string, ranges bodyRanges) {
 	raw, given := values["file"]
 	if !given {
@@ -163,9 +161,9 @@ func readDefinitions(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// settle makes the paths in a block absolute. It reports whether something is started here,
-// rather than reached.
-func (d *decoder) settle(values map[string]any, at []string, ranges bodyRanges, out *Plugin) (local bool) {
+// resolve makes the paths in a block absolute. It reports whether the block starts a program here, rather than reaching
+// a server elsewhere.
+func (d *decoder) resolve(values map[string]any, at []string, ranges bodyRanges, out *Plugin) (local bool) {
 	var command []string
 	if raw, ok := values["command"].(json.RawMessage); ok && json.Unmarshal(raw, &command) == nil && len(command) > 0 {
 		if strings.ContainsRune(command[0], filepath.Separator) {
@@ -174,7 +172,7 @@ func (d *decoder) settle(values map[string]any, at []string, ranges bodyRanges, 
 			out.Confinement.Run = append(out.Confinement.Run, command[0])
 		}
 		whole := slices.Concat(at, []string{"command"})
-		for i := range command { // what is wrong with a part of it
+		for i := range command { // report a problem at the argument
 			ranges[pathKey(slices.Concat(whole, []string{strconv.Itoa(i)}))] = ranges[pathKey(whole)]
 		}
 	}
@@ -186,8 +184,8 @@ func (d *decoder) settle(values map[string]any, at []string, ranges bodyRanges, 
 	return !remote
 }
 
-// passOn gives the plugin what its block says. What is started here runs programs and writes; what is
-// elsewhere is reached, and sees no roots. Neither does the other unless the operator says so.
+// passOn turns a block into the plugin's configuration and confinement. A block that starts a program may start programs
+// and write. One that reaches a server has the network. Neither sees the roots unless the operator permits it.
 func (d *decoder) passOn(values map[string]any, ranges bodyRanges, out *Plugin, exec, network bool) {
 	for _, unsaid := range []struct {
 		said  **bool

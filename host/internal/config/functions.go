@@ -17,8 +17,8 @@ import (
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 )
 
-// evalContext is what expressions may use: config_dir, bundled_dir, home, and functions. read is
-// told of every file that one of them reads.
+// evalContext returns the names that expressions may use: config_dir, bundled_dir, home, and functions. read is called
+// with every file that a function reads.
 func evalContext(dir string, env Environment, read func(path string, text []byte)) *hcl.EvalContext {
 	home, err := os.UserHomeDir()
 	if err != nil {
@@ -34,8 +34,8 @@ func evalContext(dir string, env Environment, read func(path string, text []byte
 	}
 }
 
-// functions are those of expressions, by name. Beside env, file and those for paths they are
-// the usual ones of HCL.
+// functions returns the functions of expressions by name. Apart from env, file and those for paths they are HCL's usual
+// ones.
 func functions(dir string, env Environment, read func(string, []byte)) map[string]function.Function {
 	return map[string]function.Function{
 		"env":  envFunction(env.lookup()),
@@ -118,8 +118,8 @@ func fileFunction(dir string, read func(string, []byte)) function.Function {
 	})
 }
 
-// readBeside reads a file in a directory. What leads out of it, by "..", a symbolic link or
-// an absolute path, is refused by the kernel's own resolution, so nobody can change it in between.
+// readBeside reads a file in a directory. The kernel's own path resolution refuses a path that leads out of it, by "..",
+// a symbolic link or an absolute path, so nobody can change the path in between.
 func readBeside(dir, path string) (text []byte, err error) {
 	if dir == "" {
 		return nil, errors.New("the built-in configuration has no directory")
@@ -142,13 +142,13 @@ func readBeside(dir, path string) (text []byte, err error) {
 	return text, nil
 }
 
-// Function is one that expressions may use.
+// Function is a function of expressions.
 type Function struct {
-	// Signature as it is written: lower(str).
+	// Signature in HCL's notation, such as lower(str).
 	Signature, Doc string
 }
 
-// Functions are all that there are, by name.
+// Functions returns all functions, sorted by name.
 func Functions() []Function {
 	all := functions("", Environment{}, func(string, []byte) {})
 	var out []Function

@@ -24,25 +24,25 @@ type hookHCL struct {
 	At        hcl.Range         `hcl:",def_range"`
 }
 
-// Hook is one hook block: a program or a plugin that takes part in the life of tools and calls.
+// Hook is a hook block: a program or a plugin that takes part in the life of tools and calls.
 type Hook struct {
 	Name string
-	// On are events: "register", "unregister", "before_call", "after_call".
+	// On lists events: "register", "unregister", "before_call", "after_call".
 	On []string
-	// Tools are globs over full names; none: all tools.
+	// Tools are globs over full names. None means all tools.
 	Tools []string
-	// Priority; higher goes first.
+	// Priority decides the order. A higher one runs first.
 	Priority int
-	// Timeout; 0: the default.
+	// Timeout of the hook. 0 means the default.
 	Timeout time.Duration
-	// AllowOnFailure has calls go on when the hook fails.
+	// AllowOnFailure lets calls go on if the hook fails.
 	AllowOnFailure bool
-	// Command is a program with its arguments, and what is added to its environment; empty:
-	// Plugin is the name of the plugin that answers.
+	// Command is a program with its arguments, and Env is added to its environment. If Command is empty, the plugin
+	// named Plugin serves the hook.
 	Command []string
 	Env     map[string]string
 	Plugin  string
-	// Place is where it stands, as "file:line".
+	// Place is the position of the block, as "file:line".
 	Place string
 }
 
@@ -103,8 +103,8 @@ func (d *decoder) hook(b *hookHCL) Hook {
 	return out
 }
 
-// hookPlugin evaluates the name of the plugin that serves a hook. One that is left out is not
-// refused here: the hook fails, which refuses calls.
+// hookPlugin evaluates the name of the plugin that serves a hook. A plugin that is left out is accepted: then the hook
+// fails, which refuses calls.
 func (d *decoder) hookPlugin(b *hookHCL) string {
 	name := d.text(b.Plugin)
 	if len(b.Env) > 0 {
@@ -120,7 +120,7 @@ func (d *decoder) hookPlugin(b *hookHCL) string {
 	return name
 }
 
-// text evaluates one text.
+// text evaluates a string.
 func (d *decoder) text(e hcl.Expression) string {
 	if all := d.texts(e); len(all) == 1 {
 		return all[0]

@@ -13,15 +13,14 @@ import (
 	"github.com/hashicorp/hcl/v2/hclparse"
 )
 
-// Environment is where a configuration is read: what it may refer to.
+// Environment is what a configuration may refer to.
 type Environment struct {
-	// BundledDir holds the plugins that come with the program; a plugin without a
-	// path is looked for there.
+	// BundledDir is the directory of the bundled plugins. A plugin without a path is looked up there.
 	BundledDir string
-	// LookupEnv backs the env function. nil: os.LookupEnv.
+	// LookupEnv backs the function env. Nil means os.LookupEnv.
 	LookupEnv func(string) (string, bool)
-	// Variables are values of variables, each "NAME=VALUE"; the last of a name counts. They go
-	// before those in VariableFiles, and these before $TOOLHOST_VAR_NAME.
+	// Variables are values of variables, each "NAME=VALUE". The last one of a name counts. They outrank those in
+	// VariableFiles, which outrank $TOOLHOST_VAR_NAME.
 	Variables     []string
 	VariableFiles []string
 }
@@ -29,12 +28,11 @@ type Environment struct {
 // builtIn is the source of the default configuration.
 const builtIn = "built-in"
 
-// EnvVar names the environment variable that says where the configuration is.
+// EnvVar is the environment variable that names the configuration.
 const EnvVar = "TOOLHOST_CONFIG"
 
-// Find gives the configuration to use: path when it is not empty, else
-// $TOOLHOST_CONFIG, ./toolhost.hcl, the user's configuration directory; empty: the
-// built-in default.
+// Find returns the configuration to use: path if it is not empty, or else $TOOLHOST_CONFIG, ./toolhost.hcl, or the one
+// in the user's configuration directory. It returns "" for the built-in default.
 func Find(path string) string {
 	if path != "" {
 		return path
@@ -55,9 +53,8 @@ func Find(path string) string {
 	return ""
 }
 
-// Load reads a configuration: a file (native syntax, or JSON when it ends in
-// .json), a directory of them, or the built-in default when path is empty.
-// The error is an [*Error] when the files could be read.
+// Load reads a configuration: a file (native syntax, or JSON if it ends in .json), a directory of files, or the built-in
+// default if path is empty. The error is an [*Error] if the files could be read.
 func Load(path string, env Environment) (*Config, error) {
 	if path == "" {
 		p := hclparse.NewParser()
@@ -85,8 +82,7 @@ func Load(path string, env Environment) (*Config, error) {
 	return decode(files, diags, p, path, dir, env)
 }
 
-// Parse reads a configuration from a text. name is said where something is wrong; relative paths
-// start at the root.
+// Parse reads a configuration from a text. Errors refer to it by name. Relative paths start at the root directory.
 func Parse(src []byte, name string, env Environment) (*Config, error) {
 	p := hclparse.NewParser()
 	if at := nestedHCL(src, name); at != nil {
@@ -134,7 +130,7 @@ func empty() *Config {
 	return cfg
 }
 
-// List gives the files of a configuration, sorted by name.
+// List returns the files of a configuration, sorted by name.
 func List(path string) ([]string, error) {
 	st, err := os.Stat(path)
 	switch {

@@ -8,19 +8,19 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-// nestedHCL finds where a file goes too deep; nil: nowhere.
+// nestedHCL returns where a file is nested too deeply, or nil.
 func nestedHCL(src []byte, name string) *hcl.Range {
-	tokens, _ := hclsyntax.LexConfig(src, name, hcl.InitialPos) // what is wrong with it the parser says
+	tokens, _ := hclsyntax.LexConfig(src, name, hcl.InitialPos) // the parser reports what is wrong with the tokens
 	return nestedTokens(tokens, true)
 }
 
-// nestedExpression is nestedHCL for an expression alone, which line ends do not end.
+// nestedExpression is nestedHCL for a single expression, which line ends do not end.
 func nestedExpression(src []byte, name string) *hcl.Range {
 	tokens, _ := hclsyntax.LexExpression(src, name, hcl.InitialPos)
 	return nestedTokens(tokens, false)
 }
 
-// closers are the tokens that end what others begin.
+// closers maps each opening token to the token that closes it.
 var closers = map[hclsyntax.TokenType]hclsyntax.TokenType{
 	hclsyntax.TokenOBrace:          hclsyntax.TokenCBrace,
 	hclsyntax.TokenOBrack:          hclsyntax.TokenCBrack,
@@ -31,23 +31,23 @@ var closers = map[hclsyntax.TokenType]hclsyntax.TokenType{
 	hclsyntax.TokenTemplateControl: hclsyntax.TokenTemplateSeqEnd,
 }
 
-// group is what stands between two brackets, or in a text.
+// group is the content of a pair of brackets, or of a template.
 type group struct {
 	closer hclsyntax.TokenType
 	lines  bool // a line end ends an item
-	around int  // how deep it stands
-	parts  int  // of the item: its operators, and how high its groups are
-	blocks int  // directives of a text, which have what follows in them
+	around int  // its depth
+	parts  int  // of the item: its operators, and the height of its groups
+	blocks int  // directives of a template, which contain what follows them
 	height int  // of its highest item
 }
 
 func (g *group) depth() int { return g.around + g.blocks + g.parts }
 
-// next begins another item, which does not stand in the one before.
+// next begins another item beside the one before.
 func (g *group) next() { g.height, g.parts = max(g.height, g.parts), 0 }
 
-// nestedTokens counts more than the parsers descend, never less: how operators bind is not looked at,
-// so all parts of an item are taken to stand in each other.
+// nestedTokens counts at least as deep as the parsers recurse. It ignores precedence: all parts of an item count as
+// nested in each other.
 func nestedTokens(tokens hclsyntax.Tokens, lines bool) *hcl.Range {
 	open := []group{{lines: lines}}
 	for i := range tokens {
@@ -99,8 +99,8 @@ func word(tokens hclsyntax.Tokens, words ...string) bool {
 	return false
 }
 
-// closed ends the innermost group that a token can end, with those in it. Another one ends nothing,
-// so that what is only opened is counted however it is mixed.
+// closed ends the innermost group that a token can end, and all groups in it. A token that fits no group ends none, so
+// unclosed groups are counted in whatever order they are mixed.
 func closed(open []group, by hclsyntax.TokenType) []group {
 	at := len(open) - 1
 	for at > 0 && open[at].closer != by {
@@ -118,7 +118,7 @@ func closed(open []group, by hclsyntax.TokenType) []group {
 	return open
 }
 
-// nestedJSON is nestedHCL for JSON, whose texts may hold expressions.
+// nestedJSON is nestedHCL for JSON, whose strings may contain expressions.
 func nestedJSON(src []byte, name string) *hcl.Range {
 	depth := 0
 	at := hcl.InitialPos
@@ -147,19 +147,19 @@ func nestedJSON(src []byte, name string) *hcl.Range {
 	return nil
 }
 
-// nestedText reports whether a template in a JSON string, in its quotes, goes too deep. It is looked at
-// without the escapes of JSON, which may spell anything.
+// nestedText reports whether a template in a JSON string is nested too deeply. It decodes the string first, because
+// escapes may spell anything.
 func nestedText(quoted []byte, name string) bool {
 	var text string
-	if json.Unmarshal(quoted, &text) != nil { // the parser refuses it
+	if json.Unmarshal(quoted, &text) != nil { // the parser reports it
 		return false
 	}
 	tokens, _ := hclsyntax.LexTemplate([]byte(text), name, hcl.InitialPos)
 	return nestedTokens(tokens, false) != nil
 }
 
-// lenJSONString gives how many bytes there are before the quote that ends a string, from the one that
-// begins it. For the parser a control character ends one, too, with the byte before it.
+// lenJSONString returns the length of a string up to its closing quote, from the opening one. As in the parser, a
+// control character also ends it.
 func lenJSONString(src []byte) int {
 	escaped := false
 	for i := 1; i < len(src); i++ {

@@ -15,39 +15,39 @@ import (
 	"toolhost.dev/host/internal/config/internal/diagnose"
 )
 
-// Permissions say which calls may be made.
+// Permissions are the rules for calls.
 type Permissions struct {
-	// Default is "allow", "ask" or "deny": what becomes of a call that no rule is about.
+	// Default applies to calls that no rule matches: "allow", "ask" or "deny".
 	Default string
-	// AllowList: only commands that a rule allows may run.
+	// AllowList permits only commands that a rule allows.
 	AllowList bool
-	// NoBuiltin leaves out the rules that are built in.
+	// NoBuiltin turns the built-in rules off.
 	NoBuiltin bool
 	Rules     []PermissionRule
 	Tests     []PermissionTest
 }
 
-// PermissionRule is one rule; of each list, nil means that it says nothing of it.
+// PermissionRule is one rule. A nil list matches everything.
 type PermissionRule struct {
 	// Effect is "allow", "ask" or "deny".
 	Effect, Name                           string
 	Tools, Kinds, Paths, Commands, Domains []string
 	Reason                                 string
-	// Set are values of parameters, as JSON.
+	// Set has values of parameters as JSON.
 	Set map[string]json.RawMessage
 
 	at         position
 	attributes map[string]hcl.Range
 }
 
-// PermissionTest says what the rules are meant to make of a command.
+// PermissionTest states what the rules must decide about a command.
 type PermissionTest struct {
 	Name, Command string
 	// Expect is "allow", "ask" or "deny".
 	Expect string
-	// Rule is the name of the rule that is to decide; empty: any.
+	// Rule is the name of the deciding rule. Empty means any.
 	Rule string
-	// At is its place: "file:line".
+	// At is its position, as "file:line".
 	At string
 }
 
@@ -123,7 +123,7 @@ func (d *decoder) rule(effect string, b *ruleHCL) PermissionRule {
 	return r
 }
 
-// texts evaluates a list of texts, or one text.
+// texts evaluates a list of strings, or a single string.
 func (d *decoder) texts(e hcl.Expression) []string {
 	v, diags := e.Value(d.ctx)
 	if !diags.HasErrors() && v.Type() == cty.String && v.IsKnown() && !v.IsNull() {
@@ -169,7 +169,7 @@ func (d *decoder) tests(blocks []testHCL) []PermissionTest {
 	return out
 }
 
-// place gives "file:line".
+// place returns a position as "file:line".
 func place(at position) string {
 	if at.Filename == "" {
 		return ""
@@ -177,7 +177,7 @@ func place(at position) string {
 	return fmt.Sprintf("%s:%d", filepath.Clean(at.Filename), at.Start.Line)
 }
 
-// LoadTests reads a file of nothing but test blocks.
+// LoadTests reads a file that contains only test blocks.
 func LoadTests(file string) ([]PermissionTest, error) {
 	p := hclparse.NewParser()
 	f, diags := parseFile(p, file)
@@ -198,7 +198,7 @@ func LoadTests(file string) ([]PermissionTest, error) {
 	return out, nil
 }
 
-// Same reports whether two rules say the same.
+// Same reports whether two rules are equal, apart from their positions.
 func (r *PermissionRule) Same(other *PermissionRule) bool {
 	x, y := *r, *other
 	for _, r := range []*PermissionRule{&x, &y} {
@@ -207,19 +207,19 @@ func (r *PermissionRule) Same(other *PermissionRule) bool {
 	return reflect.DeepEqual(x, y)
 }
 
-// Place gives "file:line" of a rule.
+// Place returns the position of a rule, as "file:line".
 func (r *PermissionRule) Place() string { return place(r.at) }
 
-// RuleProblem is something wrong with a rule.
+// RuleProblem is something that is wrong with a rule.
 type RuleProblem struct {
 	// Rule is its index.
 	Rule int
-	// Attribute at fault; empty: the rule as a whole.
+	// Attribute is the attribute at fault. Empty means the whole rule.
 	Attribute string
 	Why       error
 }
 
-// BadRules says, at the operator's lines, what is wrong with rules; nil: nothing is.
+// BadRules returns an error that shows problems at the operator's lines. It returns nil if there are none.
 func (c *Config) BadRules(problems []RuleProblem) error {
 	var diags hcl.Diagnostics
 	for _, p := range problems {
@@ -236,7 +236,7 @@ func (c *Config) BadRules(problems []RuleProblem) error {
 	return c.failed(diags)
 }
 
-// sentence makes an error one.
+// sentence returns an error as a sentence.
 func sentence(err error) string {
 	s := diagnose.Capital(err.Error())
 	if strings.HasSuffix(s, "?") || strings.HasSuffix(s, ".") {

@@ -1,9 +1,9 @@
 package config
 
-// Presets are sets of aliases by which agents find a tool under the name and the
-// parameters that they learned elsewhere. An alias whose tool is not there has no effect.
+// Presets are sets of aliases: names of tools and parameters that agents learned elsewhere. An alias whose tool does not
+// exist has no effect.
 var Presets = map[string][]Alias{
-	// Names that are in use in many agents.
+	// Names that many agents use.
 	"common": {
 		{Name: "file_read", Tool: "read", Params: map[string]string{"path": "file_path"}},
 		{Name: "read_file", Tool: "read", Params: map[string]string{"path": "file_path", "target_file": "file_path", "filename": "file_path"}},
@@ -30,7 +30,7 @@ var Presets = map[string][]Alias{
 		{Name: "execute_command", Tool: "bash", Params: map[string]string{"cmd": "command", "workdir": "cwd"}},
 		{Name: "undo_edit", Tool: "undo", Params: map[string]string{"path": "file_path"}},
 	},
-	// The names that Claude's own agent has.
+	// The names of Claude's own agent.
 	"claude": {
 		{Name: "Read", Tool: "read"},
 		{Name: "Write", Tool: "write"},

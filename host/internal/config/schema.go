@@ -36,7 +36,7 @@ func backendWords() string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// Schema is all that can stand in a configuration, in the order of the code.
+// Schema returns everything that a configuration may contain, in the order of the code.
 var Schema = sync.OnceValue(func() *Block {
 	out := &Block{Repeats: true}
 	describe(out, reflect.TypeFor[preludeHCL]())
@@ -44,7 +44,7 @@ var Schema = sync.OnceValue(func() *Block {
 	return out
 })
 
-// describe adds what a type that HCL is decoded into has.
+// describe adds the fields of a type that HCL decodes into.
 func describe(b *Block, t reflect.Type) {
 	for f := range fields(t) {
 		path := strings.TrimPrefix(b.Path+"."+f.name, ".")
@@ -64,7 +64,7 @@ func describe(b *Block, t reflect.Type) {
 	}
 }
 
-// lookUp gives the line for a path; the rules of permissions share theirs.
+// lookUp returns the line of the reference for a path. The kinds of permission rules share theirs.
 func lookUp(path string) documented {
 	if d, ok := documents()[path]; ok {
 		return d
@@ -75,7 +75,7 @@ func lookUp(path string) documented {
 	return documented{}
 }
 
-// tagged is a field of a struct that HCL is decoded into.
+// tagged is a field of a struct that HCL decodes into.
 type tagged struct {
 	name, kind string
 	repeats    bool

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// maxSource is the size of a file of a configuration, or of one that the function file gives, in bytes.
+	// maxSource is the maximum size of a file, in bytes: of a configuration, or one that the function file reads.
 	maxSource = 1 << 20
-	// maxNested is how deep expressions and blocks may stand in each other, and how many parts and
-	// operators an expression may have. The parsers descend for each, and a stack that overflows ends
-	// the process: a host would end because of a file that it is to refuse.
+	// maxNested limits how deeply expressions and blocks are nested, and the number of parts and operators of an
+	// expression. The parsers recurse for each of them. A stack overflow would end the process, and with it a running
+	// host that only had to refuse the file.
 	maxNested = 500
 )
 
-// parseFile reads and parses a file. What is wrong with it is in the diagnostics.
+// parseFile reads and parses a file. The diagnostics describe what is wrong with it.
 func parseFile(p *hclparse.Parser, name string) (*hcl.File, hcl.Diagnostics) {
 	src, err := readSource(name)
 	if err != nil {
@@ -33,7 +33,7 @@ func parseFile(p *hclparse.Parser, name string) (*hcl.File, hcl.Diagnostics) {
 		nested, parse = nestedJSON, func() (*hcl.File, hcl.Diagnostics) { return p.ParseJSON(src, name) }
 	}
 	if at := nested(src, name); at != nil {
-		p.AddFile(name, &hcl.File{Bytes: src, Body: hcl.EmptyBody()}) // for the line that is shown
+		p.AddFile(name, &hcl.File{Bytes: src, Body: hcl.EmptyBody()}) // so that the line can be shown
 		return nil, hcl.Diagnostics{tooDeep(*at)}
 	}
 	return parse()
@@ -48,10 +48,10 @@ func readSource(name string) ([]byte, error) {
 	return readRegular(func(flags int) (*os.File, error) { return os.OpenFile(name, flags, 0) })
 }
 
-// readRegular reads the file that open gives. A pipe or a device is refused, as it may have no end. The
-// errors do not name the file.
+// readRegular reads the file that open returns. It refuses pipes and devices, which may have no end. The errors do not
+// name the file.
 func readRegular(open func(flags int) (*os.File, error)) ([]byte, error) {
-	f, err := open(os.O_RDONLY | syscall.O_NONBLOCK) // a pipe that nobody writes to does not keep it
+	f, err := open(os.O_RDONLY | syscall.O_NONBLOCK) // so that a pipe without a writer does not block
 	if err != nil {
 		var at *os.PathError
 		if errors.As(err, &at) {

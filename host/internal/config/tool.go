@@ -29,23 +29,23 @@ type fallbackHCL struct {
 	At     hcl.Range         `hcl:",def_range"`
 }
 
-// Tool is what the operator says of one tool; zero values mean "as the tool says".
+// Tool has the operator's settings for one tool. Zero fields leave the tool's own.
 type Tool struct {
 	Enabled *bool
 	Timeout time.Duration
 
-	// Priority among the calls that wait because of the host's max_calls; higher goes first.
+	// Priority among the calls that wait because of the host's max_calls. A higher one runs first.
 	Priority int
-	// MaxConcurrent bounds how many calls of it run at once, of all sessions; 0: any number.
+	// MaxConcurrent is how many of its calls may run at the same time, in all sessions. 0 means any number.
 	MaxConcurrent int
-	// Queue bounds how many more may wait; 0: any number; negative: none.
+	// Queue is how many more calls may wait. 0 means any number, and a negative one means none.
 	Queue int
-	// Attempts bounds how often a call is tried whose plugin dies under it, where that is safe.
+	// Attempts is how often a call is tried if its plugin dies and the call is safe to repeat.
 	Attempts int
-	// RetryDelay before the second repetition; each later one waits twice as long.
+	// RetryDelay is the delay before the second repetition. It doubles with each further one.
 	RetryDelay time.Duration
-	// Fallback is the full name of the tool that is tried when this one is not available or
-	// takes too long; empty: none. FallbackParams gives parameters their names there.
+	// Fallback is the full name of the tool to use if this one is not available or takes too long. Empty means none.
+	// FallbackParams maps parameters to their names there.
 	Fallback       string
 	FallbackParams map[string]string
 

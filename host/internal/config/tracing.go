@@ -17,14 +17,14 @@ type tracingHCL struct {
 	At       hcl.Range         `hcl:",def_range"`
 }
 
-// Tracing says where traces are sent; the zero value leaves that to the environment.
+// Tracing says where traces are sent. The zero value leaves that to the environment.
 type Tracing struct {
-	// Off: nowhere, whatever the environment says.
+	// Off sends none, whatever the environment says.
 	Off bool
-	// Endpoint of a collector, to which /v1/traces is added; empty: that of the environment.
+	// Endpoint of a collector, to which /v1/traces is appended. Empty means the one in the environment.
 	Endpoint string
 	Headers  map[string]string
-	// Sample is the share of traces that are recorded; nil: what the environment says, else all.
+	// Sample is the share of traces to record. Nil means the one in the environment, or else all.
 	Sample *float64
 }
 

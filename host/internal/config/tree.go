@@ -18,7 +18,7 @@ import (
 	"toolhost.dev/host/internal/config/internal/diagnose"
 )
 
-// Tree is a configuration with its expressions evaluated, and where each value comes from.
+// Tree is a configuration with its expressions evaluated, and the origin of each value.
 type Tree struct {
 	Source    string      `json:"config"`
 	Variables []TreeValue `json:"variables"`
@@ -34,46 +34,46 @@ type TreeNode struct {
 	Blocks []*TreeNode `json:"blocks,omitempty"`
 }
 
-// TreeValue is an attribute, or a variable.
+// TreeValue is an attribute or a variable.
 type TreeValue struct {
 	Name string `json:"name"`
-	// Value as JSON, without what is sensitive.
+	// Value as JSON, with sensitive parts masked.
 	Value json.RawMessage `json:"value"`
-	// From is "file:line", "default", or what else set it.
+	// From is "file:line", "default", or another origin.
 	From string `json:"from"`
-	// Sensitive: something of the value is not shown.
+	// Sensitive reports whether a part of the value is masked.
 	Sensitive bool `json:"sensitive,omitempty"`
 
-	value, whole cty.Value // whole: with what is sensitive
+	value, whole cty.Value // whole is without masks
 }
 
-// Same reports whether two are equal, also in what is sensitive.
+// Same reports whether two values are equal, including their sensitive parts.
 func (v *TreeValue) Same(other *TreeValue) bool { return v.whole.RawEquals(other.whole) }
 
-// HCL gives the value as an expression.
+// HCL returns the value as an expression.
 func (v *TreeValue) HCL() string {
 	return strings.Join(strings.Fields(string(hclwrite.TokensForValue(v.value).Bytes())), " ")
 }
 
-// Default is where values come from that nobody wrote.
+// Default is the origin of values that are not set.
 const Default = "default"
 
-// TreeOptions say what a tree has.
+// TreeOptions says what a tree contains.
 type TreeOptions struct {
-	// Defaults are filled in.
+	// Defaults adds the settings that are not set.
 	Defaults bool
-	// Mask gives what is shown of a text; name is that of its attribute or key.
+	// Mask returns the text to show. name is the attribute or the key of the text.
 	Mask func(name, text string) string
 }
 
-// forest makes trees of the files of a configuration.
+// forest builds the trees of a configuration's files.
 type forest struct {
 	*Config
 	TreeOptions
 	d *decoder
 }
 
-// Tree evaluates the configuration anew.
+// Tree evaluates the configuration again.
 func (c *Config) Tree(opts TreeOptions) *Tree {
 	f := &forest{Config: c, TreeOptions: opts, d: &decoder{ctx: c.ctx, dir: c.dir, cfg: c}}
 	out := &Tree{Source: c.Source, Variables: []TreeValue{}, Blocks: []*TreeNode{}}
@@ -91,14 +91,14 @@ func (c *Config) Tree(opts TreeOptions) *Tree {
 	return out
 }
 
-// node evaluates one block.
+// node evaluates a block.
 func (f *forest) node(s *Block, name string, labels []string, body hcl.Body, from string) *TreeNode {
 	n := &TreeNode{Type: name, Labels: labels, From: from, Values: []TreeValue{}}
 	if s.Free {
 		f.free(n, s.Path, body)
 		return n
 	}
-	content, _, _ := body.PartialContent(s.Content()) // it was decoded before
+	content, _, _ := body.PartialContent(s.Content()) // it was decoded without errors before
 	if content == nil {
 		return n
 	}
@@ -110,7 +110,7 @@ func (f *forest) node(s *Block, name string, labels []string, body hcl.Body, fro
 	}
 	for _, b := range content.Blocks {
 		if s.Path == "" && (b.Type == "variable" || b.Type == "locals") {
-			continue // they are evaluated
+			continue // variables and locals are evaluated already
 		}
 		labels := b.Labels
 		if s.Path+"."+b.Type == "sandbox.root" {
@@ -124,7 +124,7 @@ func (f *forest) node(s *Block, name string, labels []string, body hcl.Body, fro
 	return n
 }
 
-// filledIn are the blocks that mean something also when they are not there.
+// filledIn lists the blocks that have an effect even if they are not set.
 var filledIn = []string{"host", "sandbox", "reload", "permissions", "audit", "plugin.restart"}
 
 func (f *forest) defaultBlocks(n *TreeNode, s *Block) {
@@ -136,7 +136,7 @@ func (f *forest) defaultBlocks(n *TreeNode, s *Block) {
 	}
 }
 
-// defaults adds what is not written.
+// defaults adds the settings that are not set.
 func (f *forest) defaults(n *TreeNode, s *Block, given hcl.Attributes) {
 	for _, a := range s.Attributes {
 		if given[a.Name] != nil || a.Default == "" {
@@ -157,7 +157,7 @@ func (f *forest) defaults(n *TreeNode, s *Block, given hcl.Attributes) {
 	}
 }
 
-// free evaluates a block whose schema somebody else knows.
+// free evaluates a block whose schema is not known here.
 func (f *forest) free(n *TreeNode, path string, body hcl.Body) {
 	native, ok := body.(*hclsyntax.Body)
 	if !ok {
@@ -184,13 +184,13 @@ func (f *forest) free(n *TreeNode, path string, body hcl.Body) {
 func (f *forest) add(n *TreeNode, path string, a *hcl.Attribute) {
 	value, diags := a.Expr.Value(f.d.ctx)
 	if diags.HasErrors() || !value.IsWhollyKnown() {
-		return // an optional plugin that is left out may have such a one
+		return // possible in an optional plugin that is left out
 	}
 	n.Values = append(n.Values, f.value(a.Name, f.absolute(path+"."+a.Name, value), a.Expr, place(a.NameRange)))
 }
 
-// paths are attributes that start where the configuration stands: in all of their texts, or, of
-// commands, in the first if it has a slash.
+// paths lists the attributes that contain paths relative to the configuration: all their strings, or for commands the
+// first one if it has a slash.
 var paths = map[string]bool{
 	"plugin.path": true, "host.state_dir": true, "plugin.sandbox.read": true, "plugin.sandbox.write": true, "field.sandbox.read": true, "field.sandbox.write": true,
 	"field.mcp.cwd": true, "field.function.cwd": true, "field.function.file": true,
@@ -224,7 +224,7 @@ func (f *forest) absolute(path string, v cty.Value) cty.Value {
 	return out
 }
 
-// value shows one, without what is sensitive. expr is nil where there is none.
+// value returns a value with sensitive parts masked. expr is nil if there is no expression.
 func (f *forest) value(name string, v cty.Value, expr hcl.Expression, from string) TreeValue {
 	shown := f.shown(name, v, expr)
 	out := TreeValue{Name: name, From: from, Sensitive: !shown.RawEquals(v), value: shown, whole: v}
@@ -239,7 +239,7 @@ func (f *forest) shown(name string, v cty.Value, expr hcl.Expression) cty.Value 
 	if expr == nil || !f.secret(expr) {
 		return f.masked(name, v)
 	}
-	switch e := expr.(type) { // a part of it may be
+	switch e := expr.(type) { // a part of it may be sensitive
 	case *hclsyntax.ObjectConsExpr:
 		out := make(map[string]cty.Value)
 		for _, item := range e.Items {
@@ -260,7 +260,7 @@ func (f *forest) shown(name string, v cty.Value, expr hcl.Expression) cty.Value 
 	return concealed(v)
 }
 
-// concealed keeps nothing but the form of a value.
+// concealed returns a value of the same form with all content masked.
 func concealed(v cty.Value) cty.Value {
 	switch {
 	case v.IsNull() || !v.IsKnown():
@@ -281,7 +281,7 @@ func concealed(v cty.Value) cty.Value {
 	return cty.TupleVal(out)
 }
 
-// masked hides texts that are secrets by their names or forms.
+// masked masks strings that are secrets by their name or their form.
 func (f *forest) masked(name string, v cty.Value) cty.Value {
 	out, err := cty.Transform(v, func(at cty.Path, v cty.Value) (cty.Value, error) {
 		if v.Type() != cty.String || v.IsNull() || !v.IsKnown() || v.AsString() == diagnose.Hidden {
@@ -310,7 +310,7 @@ func (f *forest) masked(name string, v cty.Value) cty.Value {
 	return out
 }
 
-// NewTreeValue makes one of a Go value that JSON can hold.
+// NewTreeValue returns a value that JSON can represent.
 func NewTreeValue(name string, value any, from string) (TreeValue, error) {
 	b, err := json.Marshal(value)
 	if err != nil {
@@ -324,7 +324,7 @@ func NewTreeValue(name string, value any, from string) (TreeValue, error) {
 	return TreeValue{Name: name, Value: b, From: from, value: v, whole: v}, err
 }
 
-// UnmarshalJSON takes what was shown for the whole of it.
+// UnmarshalJSON restores a value. Its sensitive parts stay masked.
 func (v *TreeValue) UnmarshalJSON(b []byte) error {
 	type plain TreeValue
 	if err := json.Unmarshal(b, (*plain)(v)); err != nil {
@@ -335,7 +335,7 @@ func (v *TreeValue) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// HCL gives the tree as a configuration, with where each value comes from as comments.
+// HCL returns the tree as a configuration, with the origin of each value as a comment.
 func (t *Tree) HCL() string {
 	var b strings.Builder
 	for _, v := range t.Variables {
@@ -363,7 +363,7 @@ func (n *TreeNode) hcl(b *strings.Builder) {
 	b.WriteString("}\n")
 }
 
-// oneLine keeps the name of a file from ending a comment, and from doing things to a terminal.
+// oneLine makes the name of a file safe for a comment and for a terminal.
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

@@ -22,10 +22,10 @@ import (
 	"toolhost.dev/sdk/suggest"
 )
 
-// VariablePrefix begins the names of the environment variables that set variables.
+// VariablePrefix is the prefix of environment variables that set variables.
 const VariablePrefix = "TOOLHOST_VAR_"
 
-// preludeHCL is what expressions elsewhere in the files may refer to.
+// preludeHCL has what expressions elsewhere in the files may refer to.
 type preludeHCL struct {
 	Variables []variableHCL `hcl:"variable,block"`
 	Locals    []localsHCL   `hcl:"locals,block"`
@@ -45,15 +45,15 @@ type localsHCL struct {
 	Body hcl.Body `hcl:",remain"`
 }
 
-// variable is what is known of one while the files are read.
+// variable is a variable while the files are read.
 type variable struct {
 	*variableHCL
-	is    cty.Type // cty.DynamicPseudoType: any
+	is    cty.Type // cty.DynamicPseudoType means any
 	value *cty.Value
 	from  string
 }
 
-// prelude evaluates variables and locals, and gives the rest of the body.
+// prelude evaluates variables and locals, and returns the rest of the body.
 func (d *decoder) prelude(body hcl.Body, p *hclparse.Parser) hcl.Body {
 	var f preludeHCL
 	d.add(gohcl.DecodeBody(body, d.ctx, &f))
@@ -65,8 +65,8 @@ func (d *decoder) prelude(body hcl.Body, p *hclparse.Parser) hcl.Body {
 	return f.Rest
 }
 
-// variables gives each the value that counts: of the command line, of files named there, of the file
-// beside the configuration, of the environment, or its default.
+// variables sets each variable: from the command line, the files named there, the file beside the configuration, the
+// environment, or its default.
 func (d *decoder) variables(blocks []variableHCL, p *hclparse.Parser) {
 	all := make(map[string]*variable)
 	for i := range blocks {
@@ -121,7 +121,7 @@ func (d *decoder) variables(blocks []variableHCL, p *hclparse.Parser) {
 	d.ctx.Variables["var"] = cty.ObjectVal(values)
 }
 
-// declare evaluates what a block says of its variable.
+// declare evaluates the block of a variable.
 func (d *decoder) declare(b *variableHCL) *variable {
 	v := &variable{variableHCL: b, is: cty.DynamicPseudoType}
 	if given(b.Type) {
@@ -143,7 +143,7 @@ func (d *decoder) declare(b *variableHCL) *variable {
 	}
 	if v.is == cty.DynamicPseudoType && !given(b.Type) && !value.IsNull() {
 		switch t := value.Type(); t {
-		case cty.String, cty.Number, cty.Bool: // what is set elsewhere is meant to be like it
+		case cty.String, cty.Number, cty.Bool: // a value set elsewhere must be of the same type
 			v.is = t
 		}
 	}
@@ -160,8 +160,8 @@ func (d *decoder) assign(v *variable, value cty.Value, at hcl.Range) {
 	v.value, v.from = &converted, place(at)
 }
 
-// set takes a value from outside of the files: text for texts, numbers and bools, an expression
-// for all else.
+// set sets a variable from outside of the files: from text for strings, numbers and bools, and from an expression for
+// other types.
 func (d *decoder) set(v *variable, raw, source string) {
 	value := cty.StringVal(raw)
 	if !v.is.IsPrimitiveType() && v.is != cty.DynamicPseudoType {
@@ -196,13 +196,13 @@ func article(t cty.Type) string {
 	return "a " + name
 }
 
-// complain is about something that stands in no file.
+// complain reports a problem that is in no file.
 func (d *decoder) complain(summary, detail string, a ...any) {
 	d.add(hcl.Diagnostics{{Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(detail, a...)}})
 }
 
-// VariableFile is the file with values of variables that is read without being named: "a.hclvars"
-// for "a.hcl", "toolhost.hclvars" in a directory.
+// VariableFile returns the file of variable values that is read automatically: "a.hclvars" for "a.hcl", and
+// "toolhost.hclvars" in a directory.
 func VariableFile(path string) string {
 	if st, err := os.Stat(path); err == nil && st.IsDir() {
 		return filepath.Join(path, "toolhost.hclvars")
@@ -250,7 +250,7 @@ func (d *decoder) variableFile(name string, all map[string]*variable, known []st
 	}
 }
 
-// inOrder gives attributes as they stand in their file.
+// inOrder returns attributes in the order of their file.
 func inOrder(attrs hcl.Attributes) []*hcl.Attribute {
 	return slices.SortedFunc(maps.Values(attrs), func(a, b *hcl.Attribute) int {
 		if c := strings.Compare(a.Range.Filename, b.Range.Filename); c != 0 {
@@ -260,7 +260,7 @@ func inOrder(attrs hcl.Attributes) []*hcl.Attribute {
 	})
 }
 
-// locals evaluates them, each after those that it refers to.
+// locals evaluates locals, each after those that it refers to.
 func (d *decoder) locals(blocks []localsHCL) {
 	all := make(map[string]*hcl.Attribute)
 	for _, b := range blocks {
@@ -314,7 +314,7 @@ func (d *decoder) locals(blocks []localsHCL) {
 	d.ctx.Variables["local"] = cty.ObjectVal(values)
 }
 
-// secret reports whether an expression refers to what is sensitive.
+// secret reports whether an expression refers to a sensitive value.
 func (c *Config) secret(e hcl.Expression) bool {
 	return slices.ContainsFunc(e.Variables(), func(t hcl.Traversal) bool {
 		root, attr := diagnose.Reference(t)
@@ -325,10 +325,10 @@ func (c *Config) secret(e hcl.Expression) bool {
 	})
 }
 
-// leastHidden is the length from which a text can be told from others.
+// leastHidden is the minimum length of a text that can be recognized elsewhere.
 const leastHidden = 4
 
-// leaves gives the texts in a value that are long enough to be hidden where they appear.
+// leaves returns the strings in a value that are long enough to be hidden wherever they appear.
 func leaves(v cty.Value) (out []string) {
 	_ = cty.Walk(v, func(_ cty.Path, v cty.Value) (bool, error) {
 		if v.IsKnown() && !v.IsNull() && v.Type() == cty.String && len(v.AsString()) >= leastHidden {

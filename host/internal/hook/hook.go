@@ -280,8 +280,8 @@ func After(ctx context.Context, hooks []*Hook, in tool.HookInput) (res *tool.Res
 	return res, log, nil
 }
 
-// Tell calls a hook and ignores its answer.
-func (h *Hook) Tell(ctx context.Context, in *tool.HookInput) error {
+// Notify calls a hook and ignores its answer.
+func (h *Hook) Notify(ctx context.Context, in *tool.HookInput) error {
 	_, err := h.call(ctx, in)
 	return err
 }

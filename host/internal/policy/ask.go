@@ -47,7 +47,7 @@ func (p *Policy) Check(ctx context.Context, req *Request, asker Asker, answers A
 	case d.Effect == Allow:
 		return d, nil
 	}
-	if err := d.settle(ctx, req.Name, asker, answers); err != nil {
+	if err := d.resolve(ctx, req.Name, asker, answers); err != nil {
 		d.Effect = Deny
 		return d, err
 	}
@@ -99,8 +99,8 @@ func denied(name string, d *Decision) *tool.Error {
 	return e
 }
 
-// settle asks all questions of the rules at once.
-func (d *Decision) settle(ctx context.Context, name string, asker Asker, answers Answers) error {
+// resolve asks all questions of the rules at once.
+func (d *Decision) resolve(ctx context.Context, name string, asker Asker, answers Answers) error {
 	title := fmt.Sprintf("Run %s?", name)
 	a, err := d.ask(ctx, name, &tool.Permission{Kind: d.Kind, Title: title}, asker, answers)
 	if err != nil {

@@ -276,7 +276,8 @@ func (a *attempt) checkRecalled(s *step) error {
 
 // checkApproval returns an error if the definitions of a new version must be approved first.
 func (a *attempt) checkApproval(s *step) error {
-	if !a.cfg.Trust.Approve || s.old == nil || s.old.Err != nil || s.next.Description() == nil {
+	serves := s.old != nil && s.old.Err == nil
+	if !a.cfg.Trust.Approve || !serves || s.next.Description() == nil {
 		return nil
 	}
 	return a.builder.Approvals().CheckSwap(s.next.Subject(), s.old.Description(), s.next.Description())

@@ -151,7 +151,7 @@ func (p *Plugin) accept(d *tool.Description) error {
 // connect starts the process and goes through go-plugin's handshake.
 func (p *Plugin) connect(ctx context.Context) (*instance, plugin.ClientProtocol, error) {
 	in := &instance{proc: newProcess(&p.spec, p.super.opts.Log), calls: newLeases(), began: time.Now()}
-	defer in.proc.settle() // whichever way this ends, Start is not called later
+	defer in.proc.closeStarted() // whichever way this ends, Start is not called later
 	if executable := p.spec.Executable; executable != nil {
 		path, err := executable()
 		if err != nil {
