@@ -109,7 +109,7 @@ func (l *Life) To(to State, why string) error {
 		from = Ready
 	}
 	if !slices.Contains(next[from], to) || to == Executing {
-		return fmt.Errorf("the tool %s cannot become %s: it is %s", l.tool, to, from)
+		return fmt.Errorf("tool %s: invalid transition from %s to %s", l.tool, from, to)
 	}
 	l.state = to
 	l.record(Transition{Tool: l.tool, From: from, To: to, At: time.Now(), Why: why})
