@@ -13,8 +13,14 @@ import (
 // Result is the outcome of a call. See package tool.
 type Result = tool.Result
 
-// Front is told what a call does while it runs, and answers its asks. Its methods may be called from several goroutines.
-type Front = engine.Front
+// Client receives the events of a call while it runs, and answers its questions. Its methods may be called from several
+// goroutines.
+type Client = engine.Client
+
+// Front is the old name of Client.
+//
+// Deprecated: use [Client].
+type Front = Client
 
 // Hook is an embedder's hook, with the events and tools that it is called for.
 type Hook = engine.Hook
@@ -22,7 +28,7 @@ type Hook = engine.Hook
 // Decision is the policy's decision about a call.
 type Decision = engine.Decision
 
-// How long an answer to a permission ask holds. A front puts one of these into the answer's Values; an answer without one
+// How long an answer to a permission ask holds. A client puts one of these into the answer's Values; an answer without one
 // holds once. The ask's Metadata lists the possible ones under "scopes", and the cause of the ask under "rule" and
 // "reason".
 const (
@@ -52,19 +58,19 @@ type Request struct {
 	Trace string
 }
 
-// Run runs one request. front may be nil: then nobody is told about progress, and asks are declined. If ctx ends, the tool
-// is told to stop and the result says so.
-func (h *Host) Run(ctx context.Context, req Request, front Front) *Result {
-	return h.Begin(req, front).Run(ctx)
+// Run runs one request. If client is nil, progress is discarded and asks are declined. If ctx ends, the
+// tool is stopped and the result is an error.
+func (h *Host) Run(ctx context.Context, req Request, client Client) *Result {
+	return h.Begin(req, client).Run(ctx)
 }
 
 // Begin resolves and queues a request without blocking. Requests of a session that are begun one after the other run in that
 // order where they must. The caller must call [Pending.Run] on the result.
-func (h *Host) Begin(req Request, front Front) *Pending {
-	return &Pending{h.engine.Begin(engine.Request(req), front)}
+func (h *Host) Begin(req Request, client Client) *Pending {
+	return &Pending{h.engine.Begin(engine.Request(req), client)}
 }
 
-// Pending is a request that has its place in its session's queue. See [Host.Begin].
+// Pending is a request that is queued in its session. See [Host.Begin].
 type Pending struct{ inner *engine.Pending }
 
 // Native reports whether the request is a native command, whose output is streamed as it is printed.

@@ -31,12 +31,11 @@ func exampleOptions() host.Options {
 
 func ExampleNew() {
 	opts := exampleOptions()
-	defer os.RemoveAll(opts.Workspace)
-
 	h, err := host.New(context.Background(), opts)
 	if err != nil {
 		log.Fatal(err) // the configuration is invalid: the error names file and line
 	}
+	defer os.RemoveAll(opts.Workspace)
 	defer h.Close()
 	for _, p := range h.Problems() { // everything else works all the same
 		fmt.Println("problem:", p)
@@ -49,11 +48,11 @@ func ExampleNew() {
 
 func ExampleHost_Run() {
 	opts := exampleOptions()
-	defer os.RemoveAll(opts.Workspace)
 	h, err := host.New(context.Background(), opts)
 	if err != nil {
 		log.Fatal(err)
 	}
+	defer os.RemoveAll(opts.Workspace)
 	defer h.Close()
 
 	res := h.Run(context.Background(), host.Request{Command: "read notes.txt --limit 2"}, nil)
@@ -69,11 +68,11 @@ func ExampleHost_Run() {
 
 func ExampleHost_Begin() {
 	opts := exampleOptions()
-	defer os.RemoveAll(opts.Workspace)
 	h, err := host.New(context.Background(), opts)
 	if err != nil {
 		log.Fatal(err)
 	}
+	defer os.RemoveAll(opts.Workspace)
 	defer h.Close()
 
 	// Both calls have their place in the session before either runs.

@@ -93,10 +93,10 @@ func TestAHookThatChangesResultsSeesThemFirst(t *testing.T) {
 		return &tool.HookAnswer{Result: &tool.Result{Output: "hidden"}}, nil
 	})}}
 	h := open(t, opts)
-	front := new(listener)
-	res := h.Run(t.Context(), host.Request{Command: "print"}, front)
-	if res.Output != "hidden" || res.Data != nil || res.Run.Plugin == "" || front.heard.Len() > 0 {
-		t.Errorf("%+v, and it was heard: %q", res, front.heard.String())
+	client := new(listener)
+	res := h.Run(t.Context(), host.Request{Command: "print"}, client)
+	if res.Output != "hidden" || res.Data != nil || res.Run.Plugin == "" || client.heard.Len() > 0 {
+		t.Errorf("%+v, and it was heard: %q", res, client.heard.String())
 	}
 }
 

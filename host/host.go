@@ -40,10 +40,10 @@ type Options struct {
 	// StateDir is the directory that keeps sessions across runs. Empty means the configured one, or else the user's
 	// ($XDG_STATE_HOME/toolhost).
 	StateDir string
-	// OnAsk decides permission asks of requests whose [Front] cannot: "allow" or "deny". Empty means the configured
+	// OnAsk decides permission asks of requests whose [Client] cannot: "allow" or "deny". Empty means the configured
 	// decision, where "prompt" counts as "deny".
 	OnAsk string
-	// Prompt sends permission asks to the [Front] of a request if neither OnAsk nor the configuration decides them.
+	// Prompt sends permission asks to the [Client] of a request if neither OnAsk nor the configuration decides them.
 	// Otherwise they are declined.
 	Prompt bool
 	// Log receives the logs of the host and of the plugins. Nil discards them.

@@ -138,10 +138,10 @@ func TestUnsafeCallsKeepTheirOrder(t *testing.T) {
 func TestCancelReachesTheTool(t *testing.T) {
 	h := open(t, testplugin(t))
 	ctx, cancel := context.WithCancel(t.Context())
-	front := &recorder{progress: make(chan string, 10)}
+	client := &recorder{progress: make(chan string, 10)}
 	done := make(chan *host.Result, 1)
-	go func() { done <- h.Run(ctx, host.Request{Command: "nap --ms 600000"}, front) }()
-	if title := <-front.progress; title != "napping" {
+	go func() { done <- h.Run(ctx, host.Request{Command: "nap --ms 600000"}, client) }()
+	if title := <-client.progress; title != "napping" {
 		t.Errorf("progress %q", title)
 	}
 	cancel()
@@ -172,7 +172,7 @@ func TestWaitingInLineIsCanceledToo(t *testing.T) {
 	}
 }
 
-// recorder is a front that remembers.
+// recorder is a client that remembers.
 type recorder struct {
 	progress chan string
 	mu       sync.Mutex
@@ -191,16 +191,16 @@ func (r *recorder) Ask(_ context.Context, ask tool.Ask) (tool.Answer, error) {
 	return tool.Answer{Outcome: tool.Accepted, Values: ask.Permission.Patterns}, nil
 }
 
-func TestFrontHearsAndAnswers(t *testing.T) {
+func TestClientHearsAndAnswers(t *testing.T) {
 	opts := testplugin(t)
 	opts.OnAsk = "prompt"
 	h := open(t, opts)
-	front := &recorder{progress: make(chan string, 10)}
-	if res := h.Run(t.Context(), host.Request{Command: "print"}, front); !res.Success() || front.output.String() != "streamed\n" {
-		t.Errorf("%v, heard %q", res.Error, front.output.String())
+	client := &recorder{progress: make(chan string, 10)}
+	if res := h.Run(t.Context(), host.Request{Command: "print"}, client); !res.Success() || client.output.String() != "streamed\n" {
+		t.Errorf("%v, heard %q", res.Error, client.output.String())
 	}
 	for _, command := range []string{"ask", "danger"} {
-		if res := h.Run(t.Context(), host.Request{Command: command}, front); !res.Success() {
+		if res := h.Run(t.Context(), host.Request{Command: command}, client); !res.Success() {
 			t.Errorf("%s: %v", command, res.Error)
 		}
 	}

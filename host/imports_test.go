@@ -64,7 +64,7 @@ var rules = []rule{
 		},
 	},
 	{
-		why: "a front uses package host and admin",
+		why: "a frontend uses package host and admin",
 		of: func(p string) bool {
 			return under(p, "toolhost.dev/host/cmd/toolhost", "toolhost.dev/host/api", "toolhost.dev/host/batch", "toolhost.dev/host/mcp", "toolhost.dev/host/export", "toolhost.dev/host/exposition")
 		},
@@ -92,7 +92,7 @@ var rules = []rule{
 		allows: func(_, i string) bool { return !under(i, "github.com/hashicorp/go-plugin") },
 	},
 	{
-		why: "only the front for it and the plugin for its servers know MCP",
+		why: "only the frontend for it and the plugin for its servers know MCP",
 		of: func(p string) bool {
 			return !under(p, "toolhost.dev/host/mcp", "toolhost.dev/host/cmd/toolhost", "toolhost.dev/host/internal/testserver", "toolhost.dev/plugins/mcp", "toolhost.dev/bench")
 		},
@@ -114,7 +114,7 @@ var rules = []rule{
 		why: "what scripts run is found out without knowing of tools",
 		of:  func(p string) bool { return under(p, internal+"script") },
 		allows: func(p, i string) bool {
-			return !under(i, "toolhost.dev") || strings.TrimSuffix(p, "_test") == i || i == internal+"descent"
+			return !under(i, "toolhost.dev") || strings.TrimSuffix(p, "_test") == i || i == internal+"recursion"
 		},
 	},
 	{
@@ -124,7 +124,7 @@ var rules = []rule{
 		},
 		allows: func(p, i string) bool {
 			own := strings.TrimSuffix(p, "_test")
-			return !under(i, "toolhost.dev/host") || own == i || own == internal+"policy" && i == internal+"script" || own == internal+"config" && under(i, internal+"hostlist", internal+"manifest", internal+"sandbox") || i == internal+"descent"
+			return !under(i, "toolhost.dev/host") || own == i || own == internal+"policy" && i == internal+"script" || under(p, internal+"config") && under(i, internal+"config", internal+"hostlist", internal+"manifest", internal+"sandbox") || i == internal+"recursion"
 		},
 	},
 }

@@ -27,13 +27,14 @@ var layers = [][]string{
 	{"internal/generation"},
 	{"internal/privilege", "internal/settings", "internal/grants"},
 	{"internal/confinement", "internal/roots", "internal/trust", "internal/dispatch"},
-	{"internal/help"},
+	{"internal/childcall"},
+	{"internal/help", "internal/call"},
 	{"internal/config"},
 	{"internal/config/internal/diagnose"},
 	{"internal/config/internal/schema"},
 	{"internal/policy", "internal/registry", "internal/state", "internal/supervisor", "internal/sandbox", "internal/shim", "internal/egress", "router"},
-	{"internal/script", "internal/hostlist", "internal/cgroup", "internal/sandbox/confine", "internal/shim/wire", "internal/watch", "scaffold"},
-	{"internal/adaptive", "internal/audit", "internal/build", "internal/control", "internal/descent", "internal/hook", "internal/metrics", "internal/resultcache", "internal/scheduler", "internal/manifest", "internal/trace"},
+	{"internal/script", "internal/hostlist", "internal/adaptive", "internal/cgroup", "internal/sandbox/confine", "internal/shim/wire", "internal/watch", "scaffold"},
+	{"internal/audit", "internal/build", "internal/control", "internal/hook", "internal/metrics", "internal/notes", "internal/recursion", "internal/resultcache", "internal/scheduler", "internal/manifest", "internal/trace"},
 	{"internal/testescape", "internal/testmcp", "internal/testplugin", "internal/testserver"},
 }
 

@@ -62,7 +62,7 @@ func TestManagedAtRunTime(t *testing.T) {
 	works("tool:echo x", "x")
 	fails("off", tool.PermissionDenied) // as it was before
 	must(h.Enable("nap"))
-	wrong(h.Disable("nothing"), "there is no tool and no plugin")
+	wrong(h.Disable("nothing"), "unknown tool or plugin")
 	cancel()
 	if len(steps) < 4 || steps[0] != "nap ready→disabled" || steps[1] != "nap disabled→ready" {
 		t.Errorf("%v", steps)
@@ -128,10 +128,10 @@ func TestStatesFollowThePlugin(t *testing.T) {
 		t.Errorf("%+v", l)
 	}
 	version(t, h)
-	front := &recorder{progress: make(chan string, 10)}
+	client := &recorder{progress: make(chan string, 10)}
 	done := make(chan *host.Result)
-	go func() { done <- h.Run(t.Context(), host.Request{Command: "nap --ms 400"}, front) }()
-	<-front.progress
+	go func() { done <- h.Run(t.Context(), host.Request{Command: "nap --ms 400"}, client) }()
+	<-client.progress
 	if l := state("nap"); l.State != "executing" || l.Running != 1 {
 		t.Errorf("%+v", l)
 	}

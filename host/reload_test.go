@@ -114,10 +114,10 @@ func TestSwap(t *testing.T) {
 	var updates []host.Update
 	h.Subscribe(func(u host.Update) { updates = append(updates, u) })
 	// A call that runs ends on the version that it began with.
-	front := &patient{asked: make(chan struct{}), answer: make(chan struct{})}
+	client := &patient{asked: make(chan struct{}), answer: make(chan struct{})}
 	slow := make(chan *host.Result)
-	go func() { slow <- h.Run(context.Background(), host.Request{Command: "ask"}, front) }()
-	<-front.asked
+	go func() { slow <- h.Run(context.Background(), host.Request{Command: "ask"}, client) }()
+	<-client.asked
 	s.put("version=2.0.0 add=extra")
 	r := reload(t, h, host.ReloadOptions{})
 	if len(r.Plugins) != 1 || r.Plugins[0].Outcome != host.Swapped || r.Plugins[0].From != "1.0.0" || r.Plugins[0].To != "2.0.0" || r.Plugins[0].Draining != 1 {
@@ -129,7 +129,7 @@ func TestSwap(t *testing.T) {
 	if res := h.Run(t.Context(), host.Request{Name: "extra", Session: "other"}, nil); !res.Success() {
 		t.Errorf("the new tool: %v", res.Error)
 	}
-	close(front.answer)
+	close(client.answer)
 	if res := <-slow; !res.Success() || res.Run.PluginVersion != "1.0.0" {
 		t.Errorf("the call that ran: %+v", res)
 	}
@@ -178,7 +178,7 @@ func TestRefusedVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if res := h.Run(t.Context(), host.Request{Name: "nap", Arguments: []byte(`{"ms":1}`)}, nil); res.Error == nil || res.Error.Kind != tool.Unavailable || !strings.Contains(res.Error.Message, "breaks who uses its tools") {
+		if res := h.Run(t.Context(), host.Request{Name: "nap", Arguments: []byte(`{"ms":1}`)}, nil); res.Error == nil || res.Error.Kind != tool.Unavailable || !strings.Contains(res.Error.Message, "breaks callers of its tools") {
 			t.Errorf("%+v", res.Error)
 		}
 	}

@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"testing"
 
 	"toolhost.dev/sdk"
 	"toolhost.dev/sdk/tool"
+	"toolhost.dev/sdk/tooltest/conformance"
 )
 
 type greetArgs struct {
@@ -64,4 +67,20 @@ func ExampleNewTool() {
 	// Output:
 	// Hello, Ada, 2 times
 	// invalid_arguments: Nobody cannot be greeted. Name a person.
+}
+
+// serveExample is the variable that makes the test's program the plugin of [ExampleServe].
+const serveExample = "TOOLHOST_SERVE_EXAMPLE"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(serveExample) != "" {
+		ExampleServe()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// TestExampleServe checks that the example is a whole plugin.
+func TestExampleServe(t *testing.T) {
+	conformance.Test(t, conformance.Options{Binary: os.Args[0], Env: []string{serveExample + "=1"}})
 }

@@ -14,16 +14,16 @@ func ExampleValidate() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer os.RemoveAll(dir)
 	file := filepath.Join(dir, "toolhost.hcl")
-	if err := os.WriteFile(file, []byte("sandbox {\n  workspace = \"read-onyl\"\n}\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("sandbox {\n  workspace = \"writable\"\n}\n"), 0o600); err != nil {
 		log.Fatal(err)
 	}
+	defer os.RemoveAll(dir)
 
 	_, err = admin.Validate(admin.Options{Config: file})
 	for _, p := range admin.Problems(err) {
 		fmt.Printf("line %d: %s. %s\n", p.Line, p.Summary, p.Detail)
 	}
 	// Output:
-	// line 2: "read-onyl" is not allowed here. Use one of read-write, read-only. Did you mean "read-only"?
+	// line 2: "writable" is not allowed here. Use one of read-write, read-only.
 }

@@ -36,16 +36,16 @@ type asked struct {
 
 func newAsks(patience time.Duration) *asks { return &asks{patience: patience} }
 
-// Progress implements [host.Front]. It does nothing, because only the result is sent.
+// Progress implements [host.Client]. It does nothing, because only the result is sent.
 func (*asks) Progress(string, map[string]any) {}
 
-// Output implements [host.Front].
+// Output implements [host.Client].
 func (*asks) Output(tool.Stream, []byte) {}
 
 // maxAsks is the length of the queue.
 const maxAsks = 1024
 
-// Ask implements [host.Front].
+// Ask implements [host.Client].
 func (q *asks) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	now := time.Now()
 	a := &asked{ID: rand.Text(), Permission: ask.Permission, Question: ask.Question, Since: now, Until: now.Add(q.patience), answer: make(chan tool.Answer, 1)}

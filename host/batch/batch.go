@@ -33,7 +33,7 @@ type Batch struct {
 	// Request holds the defaults of all requests.
 	Request host.Request
 	// Front is the front of the requests. It may be nil.
-	Front host.Front
+	Front host.Client
 	// Ordered returns the results in the order of the requests instead of the order of their ends.
 	Ordered bool
 	// MaxLine is the length of the longest request line, in bytes. Zero means 64 MiB.

@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Ask implements [host.Front]. The client asks its user. If the client cannot ask, or the user
+// Ask implements [host.Client]. The client asks its user. If the client cannot ask, or the user
 // dismisses the question, there is no answer.
 func (f *front) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	f.mu.Lock()

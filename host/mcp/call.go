@@ -101,10 +101,10 @@ func (f *front) end() {
 	}
 }
 
-// Progress implements [host.Front].
+// Progress implements [host.Client].
 func (f *front) Progress(title string, metadata map[string]any) { f.notify(title, metadata, 0) }
 
-// Output implements [host.Front]. It reports the last line of the output as progress. The result
+// Output implements [host.Client]. It reports the last line of the output as progress. The result
 // contains all of it.
 func (f *front) Output(_ tool.Stream, chunk []byte) {
 	text := strings.TrimRight(strings.ToValidUTF8(string(chunk[max(0, len(chunk)-4096):]), "\uFFFD"), "\r\n")

@@ -14,7 +14,7 @@ import (
 	"toolhost.dev/sdk/suggest"
 	"toolhost.dev/sdk/tool"
 
-	"toolhost.dev/host/internal/descent"
+	"toolhost.dev/host/internal/recursion"
 )
 
 // simple is a command that may be a tool's: one simple command.
@@ -43,7 +43,7 @@ func Parse(command string, tools Tools, opts Options) *Command {
 		return c.toTool(s, tools, opts)
 	}
 	file, err := parseShell(command)
-	var deep *descent.Error
+	var deep *recursion.Error
 	if errors.As(err, &deep) {
 		return c.refuse(tool.Errorf(tool.InvalidArguments, "The command nests too deep, before %s. Simplify it, or put it into a file.", place(command, deep.Offset)))
 	}
@@ -96,7 +96,7 @@ func checkText(command string) *tool.Error {
 func parseShell(command string) (*syntax.File, error) {
 	p := parsers.Get().(*syntax.Parser) //nolint:forcetypeassert // the pool holds nothing else
 	defer parsers.Put(p)
-	return p.Parse(descent.NewReader(command), "")
+	return p.Parse(recursion.NewReader(command), "")
 }
 
 // place gives a byte offset as line and column.

@@ -37,15 +37,15 @@ command's own, 1 when a tool failed, 2 when the command line or the configuratio
 			}
 			req := s.Request()
 			req.Command = command
-			front := terminal.New(s.JSON)
-			res := front.Run(c.Context(), h, req)
+			client := terminal.New(s.JSON)
+			res := client.Run(c.Context(), h, req)
 			err = h.Close()
 			if s.JSON {
 				if err := cli.PrintJSON(os.Stdout, res); err != nil {
 					return err
 				}
 			} else {
-				front.Finish(res)
+				client.Finish(res)
 			}
 			if err != nil {
 				fmt.Fprintln(os.Stderr, "toolhost:", err)

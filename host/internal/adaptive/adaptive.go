@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"github.com/failsafe-go/failsafe-go/adaptivelimiter"
+
+	"toolhost.dev/host/internal/metrics"
+	"toolhost.dev/host/internal/resultcache"
 )
 
 const (
@@ -28,6 +31,29 @@ func Timeout(count uint64, p95, average, given time.Duration) time.Duration {
 	}
 	return min(given, max(p95+p95/2, 3*average, LeastTimeout))
 }
+
+// ToolTimeout returns the timeout that the calls of a tool need, but at most the given one.
+func ToolTimeout(t *metrics.Tool, given time.Duration) time.Duration {
+	count, p95, average := t.Taken()
+	return Timeout(count, p95, average, given)
+}
+
+// Learned contains what the host learns from calls. The zero value is ready to use.
+type Learned struct {
+	Limits  Limits
+	Results resultcache.Cache
+}
+
+// Report returns the limits that are in force for a tool with the given timeout.
+func (l *Learned) Report(name string, t *metrics.Tool, given time.Duration) *metrics.Adaptive {
+	out := &metrics.Adaptive{Timeout: milliseconds(ToolTimeout(t, given)), TimeoutMost: milliseconds(given)}
+	if st := l.Limits.State(name); st != nil {
+		out.Limit, out.LimitMost, out.Raised, out.Lowered = st.Limit, st.Most, st.Raised, st.Lowered
+	}
+	return out
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // Limits are the concurrency limits of all tools. The zero value is ready to use. A nil Limits limits nothing. Limits
 // is safe for concurrent use.

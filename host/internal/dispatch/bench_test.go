@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/sdk/tool"
 )
@@ -12,9 +13,9 @@ import (
 func BenchmarkEmptyCall(b *testing.B) {
 	d := allOn(dispatcher(b, func(context.Context, *tool.Call, tool.Peer) *tool.Result { return &tool.Result{} }))
 	d.Metrics, d.MaxCalls = new(metrics.Metrics), 100
-	req := Request{ID: "1", Name: "look", Session: session("s")}
+	req := call.Request{ID: "1", Name: "look", Session: session("s")}
 	b.ReportAllocs()
 	for b.Loop() {
-		d.Begin(req).Run(b.Context(), front{})
+		d.Begin(req).Run(b.Context(), client{})
 	}
 }

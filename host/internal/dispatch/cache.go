@@ -21,7 +21,7 @@ func (d *Dispatcher) cache() Stage {
 	results := &d.Adaptive.Results
 	return Stage{Name: "cache", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {
-			key, ok := cacheKey(c)
+			key, ok := c.CacheKey()
 			if !ok {
 				return next(ctx, c)
 			}
@@ -33,7 +33,7 @@ func (d *Dispatcher) cache() Stage {
 			res := next(ctx, c)
 			took := time.Since(began)
 			// A link may lead elsewhere by now.
-			if again, ok := cacheKey(c); ok && again == key && took >= slow {
+			if again, ok := c.CacheKey(); ok && again == key && took >= slow {
 				if count, _, _ := d.Metrics.Tool(c.Identity.Tool.FullName()).Taken(); count+1 >= often {
 					results.Put(key, res)
 				}

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"toolhost.dev/host/internal/adaptive"
+	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/resultcache"
 	"toolhost.dev/sdk/tool"
@@ -24,7 +26,7 @@ func TestCachedResults(t *testing.T) {
 		time.Sleep(slow)
 		return &tool.Result{Output: "ok", Run: tool.Run{Plugin: "p", PluginVersion: "1"}}
 	})
-	d.Metrics, d.Adaptive = new(metrics.Metrics), new(Adaptive)
+	d.Metrics, d.Adaptive = new(metrics.Metrics), new(adaptive.Learned)
 	var last *tool.Result
 	for range often + 2 {
 		last = run(t, d, "stat --text x")
@@ -55,7 +57,7 @@ func TestWhatAResultDependsOn(t *testing.T) {
 	of := func(change func(c *Call)) (resultcache.Key, bool) {
 		c := prepared(t, d, "stat --path "+link)
 		change(c)
-		return cacheKey(c)
+		return c.CacheKey()
 	}
 	same := func(*Call) {}
 	first, ok := of(same)
@@ -88,6 +90,6 @@ func TestWhatAResultDependsOn(t *testing.T) {
 	}
 }
 
-type versioned struct{ Place }
+type versioned struct{ call.Lease }
 
 func (versioned) Version() any { return 2 }

@@ -5,7 +5,11 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
+	"toolhost.dev/host/internal/call"
+	"toolhost.dev/host/internal/childcall"
+	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/shim"
+	"toolhost.dev/host/router"
 )
 
 // Commands lets the commands that a call starts call tools.
@@ -24,12 +28,19 @@ func (d *Dispatcher) commands() Stage {
 	return Stage{Name: "commands", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {
 			if c.Identity.Tool.Commands {
-				if granted, revoke := d.Commands.Grant(ctx, d.childCalls(c).handle); granted != nil {
+				if granted, revoke := d.Commands.Grant(ctx, d.childCalls(c).Handle); granted != nil {
 					c.Decision.Sent.Commands = granted
-					c.hold(revoke)
+					c.Hold(revoke)
 				}
 			}
 			return next(ctx, c)
 		}
 	}}
+}
+
+// childCalls returns the calls that the commands of a call make. A child call belongs to the latest generation.
+func (d *Dispatcher) childCalls(parent *Call) *childcall.Calls {
+	return childcall.New(parent, func(req call.Request, parse func(*registry.Registry) *router.Command) childcall.Pending {
+		return d.latest().beginInside(parent, req, parse)
+	})
 }

@@ -7,8 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	"toolhost.dev/host/internal/call"
+	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/shim"
 	"toolhost.dev/host/internal/shim/wire"
+	"toolhost.dev/host/router"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -70,28 +73,27 @@ func TestCallsOfCommands(t *testing.T) {
 	}
 }
 
-// A child call whose command has gone before there is a slot for it returns its lease.
-func TestAChildCallThatDoesNotGetToRun(t *testing.T) {
+// A child call that is abandoned returns its lease.
+func TestAnAbandonedChildCall(t *testing.T) {
 	l := &leased{plugins: ok}
 	d := dispatcher(t, nil)
 	d.Plugins = l
-	cc := d.childCalls(prepared(t, d, "change"))
-	for range maxChildren {
-		cc.slots <- struct{}{}
-	}
-	gone, cancel := context.WithCancel(t.Context())
-	cancel()
-	if code := cc.handle(gone, wire.Request{Name: "tool:look", Cwd: "/w"}, shim.Streams{}); code != shim.StatusCannotRun || l.taken.Load() != 2 || l.released.Load() != 1 {
-		t.Errorf("status %d, %d leases taken, %d released", code, l.taken.Load(), l.released.Load())
+	parent := prepared(t, d, "change")
+	p := d.beginInside(parent, call.Request{ID: "1.1", Session: session("s")}, func(r *registry.Registry) *router.Command {
+		return router.Argv("tool:look", nil, nil, r)
+	})
+	p.Abandon()
+	if id := p.Identity(); id.Parent != "1" || id.Depth != 1 || l.taken.Load() != 2 || l.released.Load() != 1 {
+		t.Errorf("%+v, %d leases taken, %d released", id, l.taken.Load(), l.released.Load())
 	}
 }
 
 func TestChildCallsOfChildCallsEnd(t *testing.T) {
 	d := dispatcher(t, ok)
 	parent := prepared(t, d, "change")
-	parent.Identity.Depth = maxDepth
+	parent.Identity.Depth = call.MaxDepth
 	var errs strings.Builder
-	if code := d.childCalls(parent).handle(t.Context(), wire.Request{Name: "tool:look", Cwd: "/w"}, shim.Streams{Stderr: &errs}); code != shim.StatusUsage || !strings.Contains(errs.String(), "9 deep") {
+	if code := d.childCalls(parent).Handle(t.Context(), wire.Request{Name: "tool:look", Cwd: "/w"}, shim.Streams{Stderr: &errs}); code != shim.StatusUsage || !strings.Contains(errs.String(), "9 deep") {
 		t.Errorf("status %d, %q", code, errs.String())
 	}
 }

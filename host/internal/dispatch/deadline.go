@@ -7,6 +7,7 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
+	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/registry"
 )
 
@@ -26,7 +27,7 @@ func (d *Dispatcher) deadline() Stage {
 func (d *Dispatcher) configured(e *registry.Entry) time.Duration {
 	switch t := e.Timeout; {
 	case t < 0:
-		return MaxTimeout
+		return call.MaxTimeout
 	case t > 0:
 		return t
 	}
@@ -34,20 +35,20 @@ func (d *Dispatcher) configured(e *registry.Entry) time.Duration {
 }
 
 // gaveUp returns the result of a call that stopped waiting because of err.
-func (c *Call) gaveUp(ctx context.Context, err error, waitedFor string) *tool.Result {
+func gaveUp(ctx context.Context, c *Call, err error, waitedFor string) *tool.Result {
 	if errors.Is(err, context.DeadlineExceeded) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		err = tool.Errorf(tool.Timeout, "%[1]s did not start within %[2]s because it waited for %[3]s. Try again later, or raise the limit in the configuration: tool %[1]q { timeout = \"…\" }.",
 			c.Identity.Tool.FullName(), c.Outcome.Limit, waitedFor)
 	}
-	res := refused(err)
+	res := call.Refused(err)
 	res.Run.QueueTime = time.Since(c.Identity.Started)
 	return res
 }
 
 // notPermitted returns the result of a call that hooks or rules refused, or whose time ended while they decided.
-func (c *Call) notPermitted(ctx context.Context, err error) *tool.Result {
+func notPermitted(ctx context.Context, c *Call, err error) *tool.Result {
 	if ctx.Err() == nil {
-		return refused(err)
+		return call.Refused(err)
 	}
-	return c.gaveUp(ctx, err, "hooks, or for a person's answer")
+	return gaveUp(ctx, c, err, "hooks, or for a person's answer")
 }

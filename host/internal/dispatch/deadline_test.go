@@ -5,13 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"toolhost.dev/host/internal/call"
 	"toolhost.dev/sdk/tool"
 )
 
 func TestDeadlineIsTheConfiguredTimeout(t *testing.T) {
 	d := dispatcher(t, ok)
 	d.Registry.Lookup("", "stat").Timeout = -1
-	for name, limit := range map[string]time.Duration{"look": time.Minute, "brief": 50 * time.Millisecond, "stat": MaxTimeout} {
+	for name, limit := range map[string]time.Duration{"look": time.Minute, "brief": 50 * time.Millisecond, "stat": call.MaxTimeout} {
 		c := prepared(t, d, name)
 		var inside context.Context
 		d.deadline().Wrap(func(ctx context.Context, _ *Call) *tool.Result {

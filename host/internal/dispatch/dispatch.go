@@ -7,15 +7,14 @@ package dispatch
 
 import (
 	"context"
-	"encoding/json"
-	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"toolhost.dev/sdk/tool"
 
+	"toolhost.dev/host/internal/adaptive"
+	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/hook"
 	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/policy"
@@ -26,59 +25,24 @@ import (
 	"toolhost.dev/host/router"
 )
 
-// Shell is the name of the tool that runs native commands.
-const Shell = "bash"
+// Handler carries out a call, or what remains of it.
+type Handler func(ctx context.Context, c *Call) *tool.Result
 
-// MaxTimeout limits every call, including calls of tools that measure their own time.
-const MaxTimeout = time.Hour
-
-// Request is a call as a frontend makes it. It has either a Command or a Name with Arguments.
-type Request struct {
-	ID        string
-	MessageID string
-	Command   string
-	Name      string
-	Arguments json.RawMessage
-	Session   Session
-	// Trace is the trace context of the caller. The zero value means that there is none.
-	Trace trace.Context
+// Stage is a named step in the life of a call. The handler that Wrap returns takes the step and calls next,
+// unless the step ends the call. Each file that is named after a stage documents it.
+type Stage struct {
+	Name string
+	Wrap func(next Handler) Handler
 }
 
-// Session is the session of a call, with the roots of its workspace.
-type Session struct {
-	state.Session
-	Roots []tool.Root
-}
-
-// Contains reports whether a directory is in one of the session's roots.
-func (s Session) Contains(dir string) bool {
-	dir = filepath.Clean(dir)
-	return filepath.IsAbs(dir) && slices.ContainsFunc(s.Roots, func(r tool.Root) bool {
-		return dir == r.Path || strings.HasPrefix(dir, strings.TrimSuffix(r.Path, "/")+"/")
-	})
-}
-
-// Front receives the events of a call while it runs, and answers its questions.
-type Front interface {
-	Progress(title string, metadata map[string]any)
-	Output(stream tool.Stream, chunk []byte)
-	Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error)
-}
+// Call is one call on its way through the stages.
+type Call = call.Call
 
 // Plugins leases plugins to calls.
 type Plugins interface {
 	// Reserve leases the current instance of a plugin to one call. It returns nil if the plugin was replaced. The
 	// dispatcher then retries with the one that Dispatcher.Latest returns.
-	Reserve(plugin string) Place
-}
-
-// Place is the lease of a plugin for one call.
-type Place interface {
-	Call(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result
-	// Release returns the lease. It is called once.
-	Release()
-	// Version identifies one instance of the plugin. Two versions are equal only if the instance is the same.
-	Version() any
+	Reserve(plugin string) call.Lease
 }
 
 // Dispatcher carries out the calls of one generation. It is safe for concurrent use. Its fields must not
@@ -100,7 +64,7 @@ type Dispatcher struct {
 	// Hooks take part in calls. A nil Hooks means that there are none.
 	Hooks *hook.Set
 	// Adaptive learns limits from calls and caches results. A nil Adaptive turns both off.
-	Adaptive *Adaptive
+	Adaptive *adaptive.Learned
 	// Tracer records spans. A nil Tracer records nothing.
 	Tracer *trace.Tracer
 	// Timeout of calls whose tool has none.
@@ -116,6 +80,82 @@ type Dispatcher struct {
 	once   sync.Once
 	run    Handler // all stages
 	answer Handler // for a call that needs no plugin
+}
+
+// stages lists the stages that a call goes through, the outermost first. A stage whose feature is off is left out.
+func (d *Dispatcher) stages() []Stage {
+	return compact(
+		d.fallback(),
+		d.record(),
+		d.deadline(),
+		d.hooks(),
+		d.authorize(),
+		d.queue(),
+		d.limit(),
+		d.reauthorize(),
+		d.commands(),
+		d.timeout(),
+		d.session(),
+		d.measure(),
+		d.cache(),
+		d.retry(),
+	)
+}
+
+// compact leaves out the zero stages, which are those whose feature is off.
+func compact(stages ...Stage) []Stage {
+	return slices.DeleteFunc(stages, func(s Stage) bool { return s.Wrap == nil })
+}
+
+// prepare builds the handlers at the first call.
+func (d *Dispatcher) prepare() {
+	d.once.Do(func() {
+		d.run = d.build(d.execute, d.stages())
+		d.answer = d.build(func(_ context.Context, c *Call) *tool.Result { return c.Identity.Answer }, []Stage{d.record()})
+	})
+}
+
+// build wraps the last handler in the stages.
+func (d *Dispatcher) build(last Handler, stages []Stage) Handler {
+	for _, s := range slices.Backward(stages) {
+		last = d.traced(s.Name, s.Wrap(last))
+	}
+	return last
+}
+
+// phases are the spans that cover what happens before the call runs, by stage. A phase lasts until a stage of
+// another phase begins.
+var phases = map[string]string{"hooks": "permit", "authorize": "permit", "queue": "wait", "limit": "wait"}
+
+// traced records the phase that the stage belongs to.
+func (d *Dispatcher) traced(stage string, next Handler) Handler {
+	if d.Tracer == nil {
+		return next
+	}
+	name := phases[stage]
+	return func(ctx context.Context, c *Call) *tool.Result {
+		c.EnterPhase(d.Tracer, name)
+		defer c.EnterPhase(d.Tracer, "") // a stage that ends the call ends its phase
+		return next(ctx, c)
+	}
+}
+
+// execute calls the leased plugin. It is what the stages wrap.
+func (d *Dispatcher) execute(ctx context.Context, c *Call) *tool.Result {
+	return c.Identity.Lease.Call(ctx, c.Decision.Sent, c.Peer(d.Policy, d.State))
+}
+
+// Adapted returns the limits that the adaptive mode set for a tool. It returns nil if the mode is off or
+// leaves the tool out.
+func (d *Dispatcher) Adapted(name string) *metrics.Adaptive {
+	if d.Adaptive == nil {
+		return nil
+	}
+	e := d.Registry.Find(name)
+	if e == nil || e.Timeout < 0 {
+		return nil
+	}
+	return d.Adaptive.Report(name, d.Metrics.Tool(name), d.configured(e))
 }
 
 func (d *Dispatcher) latest() *Dispatcher {
@@ -138,7 +178,7 @@ func (d *Dispatcher) Explain(command, cwd string) *router.Command {
 }
 
 // Judge returns the policy's decision on a request. It neither asks nor runs anything.
-func (d *Dispatcher) Judge(req Request) *policy.Decision {
+func (d *Dispatcher) Judge(req call.Request) *policy.Decision {
 	c := &Call{Request: req}
 	c.Identity.Command = d.parse(req)
 	d.bind(c)
@@ -149,6 +189,6 @@ func (d *Dispatcher) Judge(req Request) *policy.Decision {
 		}
 		return out
 	}
-	c.Decision.Sent = c.message()
-	return d.Policy.Judge(question(c))
+	c.Decision.Sent = c.Message()
+	return d.Policy.Judge(c.Question())
 }

@@ -6,6 +6,8 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
+	"toolhost.dev/host/internal/call"
+	"toolhost.dev/host/internal/notes"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/router"
 )
@@ -24,12 +26,12 @@ func (d *Dispatcher) fallback() Stage {
 			if e == nil {
 				return res
 			}
-			other := d.pendingFallback(c, e).Run(ctx, c.front)
+			other := d.pendingFallback(c, e).Run(ctx, c.Client)
 			if !other.Success() {
 				return res
 			}
-			annotate(other, "fallback_for", c.Identity.Tool.FullName())
-			annotate(other, "fallback_because", res.Error.Message)
+			notes.Annotate(other, "fallback_for", c.Identity.Tool.FullName())
+			notes.Annotate(other, "fallback_because", res.Error.Message)
 			other.Run.CallID = c.Request.ID
 			return other
 		}
@@ -40,18 +42,17 @@ func (d *Dispatcher) fallback() Stage {
 // has none, because another tool would wait for the same things.
 func wantsFallback(c *Call, res *tool.Result) bool {
 	return c.Identity.Tool.Limits.Fallback != "" && res.Error != nil && (res.Error.Kind == tool.Unavailable || res.Error.Kind == tool.Timeout) &&
-		(c.Outcome.Ran || c.Outcome.Full) && c.Identity.Depth < maxDepth
+		(c.Outcome.Ran || c.Outcome.Full) && c.Identity.Depth < call.MaxDepth
 }
 
 // pendingFallback returns the call of tool e that replaces the call c. It runs in the turn and the room of c.
 func (d *Dispatcher) pendingFallback(c *Call, e *registry.Entry) *Pending {
 	limits := c.Identity.Tool.Limits
-	p := d.pending(Request{
+	req := call.Request{
 		ID: c.Request.ID + ".fallback", MessageID: c.Request.MessageID, Session: c.Request.Session, Name: limits.Fallback,
-		Arguments: translate(c.Decision.Arguments, limits.FallbackParams, e), Trace: c.at,
-	}, c)
-	p.resolve(router.Function(p.call.Request.Name, p.call.Request.Arguments, d.Registry))
-	return p
+		Arguments: translate(c.Decision.Arguments, limits.FallbackParams, e), Trace: c.TraceContext(),
+	}
+	return d.beginInside(c, req, func(r *registry.Registry) *router.Command { return router.Function(req.Name, req.Arguments, r) })
 }
 
 // translate renames arguments for another tool, and removes those that the tool does not have.
@@ -66,5 +67,5 @@ func translate(args map[string]json.RawMessage, names map[string]string, e *regi
 			out[name] = v
 		}
 	}
-	return object(out)
+	return call.Object(out)
 }

@@ -51,12 +51,12 @@ func TestAFallbackKeepsTheTurnAndTheRoomOfItsCall(t *testing.T) {
 			first := begin(d, "1", "s", "look")
 			next := begin(d, "2", session, "change")
 			wg.Go(func() {
-				if res := first.Run(t.Context(), front{}); res.Output != "change" {
+				if res := first.Run(t.Context(), client{}); res.Output != "change" {
 					t.Errorf("%+v", res)
 				}
 			})
 			<-falling
-			wg.Go(func() { next.Run(t.Context(), front{}) })
+			wg.Go(func() { next.Run(t.Context(), client{}) })
 			wg.Wait()
 			if !slices.Equal(order, []string{"fallback", "second"}) {
 				t.Errorf("%v", order)
@@ -81,8 +81,8 @@ func TestNoFallbackForACallThatDidNotReachItsTool(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	first, second := begin(d, "1", "s", "change"), begin(d, "2", "s", "brief")
-	wg.Go(func() { first.Run(ctx, front{}) })
-	res := second.Run(t.Context(), front{})
+	wg.Go(func() { first.Run(ctx, client{}) })
+	res := second.Run(t.Context(), client{})
 	if res.Error == nil || res.Error.Kind != tool.Timeout || !strings.Contains(res.Error.Message, "brief did not start within 50ms because it waited for other calls") || fell.Load() {
 		t.Errorf("%v, fallback %t", res.Error, fell.Load())
 	}
@@ -121,9 +121,9 @@ func TestABusyToolHasItsFallback(t *testing.T) {
 	limits.MaxConcurrent, limits.Queue, limits.Fallback = 1, -1, "stat"
 	var wg sync.WaitGroup
 	first := begin(d, "1", "s", "look")
-	wg.Go(func() { first.Run(t.Context(), front{}) })
+	wg.Go(func() { first.Run(t.Context(), client{}) })
 	<-inside
-	if res := begin(d, "2", "other", "look").Run(t.Context(), front{}); res.Output != "stat" {
+	if res := begin(d, "2", "other", "look").Run(t.Context(), client{}); res.Output != "stat" {
 		t.Errorf("%+v", res)
 	}
 	close(let)
@@ -179,7 +179,7 @@ func TestNoFallbackForACallerThatHasGone(t *testing.T) {
 }
 
 // What hooks hide of a call does not hide its fallback, for which other hooks are responsible.
-func TestTheFrontSeesAFallback(t *testing.T) {
+func TestTheClientSeesAFallback(t *testing.T) {
 	d := dispatcher(t, func(_ context.Context, call *tool.Call, peer tool.Peer) *tool.Result {
 		peer.Output(tool.Stdout, []byte(call.Tool))
 		if call.Tool == "look" {

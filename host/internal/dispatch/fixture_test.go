@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/scheduler"
@@ -19,7 +20,7 @@ import (
 // plugins answers calls with a function.
 type plugins func(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result
 
-func (f plugins) Reserve(string) Place { return f }
+func (f plugins) Reserve(string) call.Lease { return f }
 
 func (f plugins) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result {
 	return f(ctx, call, peer)
@@ -29,11 +30,11 @@ func (plugins) Release() {}
 
 func (plugins) Version() any { return nil }
 
-type front struct{}
+type client struct{}
 
-func (front) Progress(string, map[string]any) {}
-func (front) Output(tool.Stream, []byte)      {}
-func (front) Ask(context.Context, tool.Ask) (tool.Answer, error) {
+func (client) Progress(string, map[string]any) {}
+func (client) Output(tool.Stream, []byte)      {}
+func (client) Ask(context.Context, tool.Ask) (tool.Answer, error) {
 	return tool.Answer{Outcome: tool.NobodyToAsk}, nil
 }
 
@@ -60,13 +61,13 @@ func dispatcher(t testing.TB, run plugins) *Dispatcher {
 	return &Dispatcher{Registry: r, Policy: policy.New(policy.Rules{}), Scheduler: scheduler.New(4), Plugins: run, State: db, Timeout: time.Minute}
 }
 
-func session(id string) Session {
-	return Session{Session: state.Session{ID: id, Workspace: "/w", Cwd: "/w"}, Roots: []tool.Root{{Path: "/w", Writable: true}}}
+func session(id string) call.Session {
+	return call.Session{Session: state.Session{ID: id, Workspace: "/w", Cwd: "/w"}, Roots: []tool.Root{{Path: "/w", Writable: true}}}
 }
 
 func run(t *testing.T, d *Dispatcher, command string) *tool.Result {
 	t.Helper()
-	return d.Begin(Request{ID: "1", Command: command, Session: session("s")}).Run(t.Context(), front{})
+	return d.Begin(call.Request{ID: "1", Command: command, Session: session("s")}).Run(t.Context(), client{})
 }
 
 func ok(context.Context, *tool.Call, tool.Peer) *tool.Result {
@@ -79,7 +80,7 @@ type leased struct {
 	taken, released atomic.Int64
 }
 
-func (l *leased) Reserve(string) Place {
+func (l *leased) Reserve(string) call.Lease {
 	l.taken.Add(1)
 	return l
 }
@@ -96,8 +97,8 @@ func untilDone(ctx context.Context, _ *tool.Call, _ tool.Peer) *tool.Result {
 }
 
 func begin(d *Dispatcher, id, session, command string) *Pending {
-	s := Session{Session: state.Session{ID: session, Workspace: "/w", Cwd: "/w"}, Roots: []tool.Root{{Path: "/w", Writable: true}}}
-	return d.Begin(Request{ID: id, Command: command, Session: s})
+	s := call.Session{Session: state.Session{ID: session, Workspace: "/w", Cwd: "/w"}, Roots: []tool.Root{{Path: "/w", Writable: true}}}
+	return d.Begin(call.Request{ID: id, Command: command, Session: s})
 }
 
 // prepared returns a call as the stages get it.
@@ -108,14 +109,14 @@ func prepared(t *testing.T, d *Dispatcher, command string) *Call {
 	if c.Identity.Answer != nil {
 		t.Fatal(c.Identity.Answer.Error)
 	}
-	c.front, c.shown, c.Decision.Sent = front{}, front{}, c.message()
-	t.Cleanup(c.release)
+	c.Client, c.Shown, c.Decision.Sent = client{}, client{}, c.Message()
+	t.Cleanup(c.Release)
 	return c
 }
 
-// asked is a front that gives one answer and counts how often it is asked.
+// asked is a client that gives one answer and counts how often it is asked.
 type asked struct {
-	front
+	client
 	answer tool.Answer
 	n      int
 }

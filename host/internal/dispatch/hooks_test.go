@@ -43,7 +43,7 @@ func TestAfterHooksOutliveTheDeadline(t *testing.T) {
 		cancel()
 		return untilDone(ctx, call, peer)
 	})
-	if res := begin(d, "2", "s", "look").Run(ctx, front{}); res.Output != "replaced" {
+	if res := begin(d, "2", "s", "look").Run(ctx, client{}); res.Output != "replaced" {
 		t.Errorf("%+v", res)
 	}
 	if res := run(t, d, "danger"); res.Output != "" || res.Error == nil {
@@ -92,15 +92,15 @@ func TestAfterHooksKeepOutputBack(t *testing.T) {
 	d := dispatcher(t, ok)
 	f := new(heard)
 	show := func(_ context.Context, c *Call) *tool.Result {
-		c.shown.Output(tool.Stdout, []byte("x"))
-		c.shown.Progress("x", nil)
+		c.Shown.Output(tool.Stdout, []byte("x"))
+		c.Shown.Progress("x", nil)
 		return new(tool.Result)
 	}
 	for event, times := range map[tool.HookEvent]int{tool.HookBefore: 2, tool.HookAfter: 0} {
 		f.n = 0
 		d.Hooks = hookOn(event, func(context.Context, *tool.HookInput) (*tool.HookAnswer, error) { return nil, nil })
 		c := prepared(t, d, "look")
-		c.front, c.shown = f, f
+		c.Client, c.Shown = f, f
 		d.hooks().Wrap(show)(t.Context(), c)
 		if f.n != times {
 			t.Errorf("%s: shown %d times, want %d", event, f.n, times)
@@ -109,7 +109,7 @@ func TestAfterHooksKeepOutputBack(t *testing.T) {
 }
 
 type heard struct {
-	front
+	client
 	n int
 }
 

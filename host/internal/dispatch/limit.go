@@ -40,15 +40,15 @@ func (d *Dispatcher) limitConfigured(next Handler) Handler {
 				name, l.MaxConcurrent, full.Waiting, name)
 		}
 		if err != nil {
-			return c.noRoom(ctx, err)
+			return noRoom(ctx, c, err)
 		}
 		leaveHost, err := d.Gates.Enter(ctx, "", scheduler.Limits{Max: d.MaxCalls, Waits: waits}, l.Priority)
 		if err != nil {
 			leaveTool()
-			return c.noRoom(ctx, err)
+			return noRoom(ctx, c, err)
 		}
-		c.hold(leaveTool)
-		c.hold(leaveHost)
+		c.Hold(leaveTool)
+		c.Hold(leaveHost)
 		return next(ctx, c)
 	}
 }
@@ -63,7 +63,7 @@ func (d *Dispatcher) limitAdaptively(next Handler) Handler {
 		}
 		leave, err := d.Adaptive.Limits.Enter(ctx, e.FullName(), e.Limits.MaxConcurrent, func() { c.Outcome.Waited = true })
 		if err != nil {
-			return c.noRoom(ctx, err)
+			return noRoom(ctx, c, err)
 		}
 		learn := false // only from calls that ran and succeeded
 		defer func() { leave(learn) }()
@@ -74,7 +74,7 @@ func (d *Dispatcher) limitAdaptively(next Handler) Handler {
 }
 
 // noRoom returns the result of a call that the limits kept from running.
-func (c *Call) noRoom(ctx context.Context, err error) *tool.Result {
+func noRoom(ctx context.Context, c *Call, err error) *tool.Result {
 	c.Outcome.Full = true
-	return c.gaveUp(ctx, err, "other calls")
+	return gaveUp(ctx, c, err, "other calls")
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"toolhost.dev/host/internal/adaptive"
+	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/scheduler"
 	"toolhost.dev/sdk/tool"
 )
@@ -22,7 +24,7 @@ func TestBusyTools(t *testing.T) {
 	done := make(chan *tool.Result)
 	go func() { done <- run(t, d, "look") }()
 	<-inside
-	res := d.Begin(Request{ID: "2", Command: "look", Session: session("other")}).Run(t.Context(), front{})
+	res := d.Begin(call.Request{ID: "2", Command: "look", Session: session("other")}).Run(t.Context(), client{})
 	if res.Error == nil || res.Error.Kind != tool.Unavailable || !strings.Contains(res.Error.Message, "Tool look is busy: 1 calls are running and 0 are queued, the configured maximum") {
 		t.Errorf("%+v", res.Error)
 	}
@@ -38,8 +40,8 @@ func TestBusyTools(t *testing.T) {
 func TestLimits(t *testing.T) {
 	for name, set := range map[string]func(*Dispatcher){
 		"host":     func(d *Dispatcher) { d.Gates, d.MaxCalls = new(scheduler.Gates), 1 },
-		"adaptive": func(d *Dispatcher) { d.Adaptive = new(Adaptive) },
-		"both":     func(d *Dispatcher) { d.Gates, d.MaxCalls, d.Adaptive = new(scheduler.Gates), 1, new(Adaptive) },
+		"adaptive": func(d *Dispatcher) { d.Adaptive = new(adaptive.Learned) },
+		"both":     func(d *Dispatcher) { d.Gates, d.MaxCalls, d.Adaptive = new(scheduler.Gates), 1, new(adaptive.Learned) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := dispatcher(t, ok)
@@ -62,7 +64,7 @@ func TestLimits(t *testing.T) {
 			if res.Output != "ran" || outer.Outcome.Waited || outer.Outcome.Full {
 				t.Errorf("%+v, %+v", res, outer.Outcome)
 			}
-			outer.release()
+			outer.Release()
 			again := prepared(t, d, "look")
 			if res := d.limit().Wrap(ran)(t.Context(), again); res.Output != "ran" || again.Outcome.Waited {
 				t.Errorf("the room was not returned: %+v, %+v", res, again.Outcome)
@@ -74,7 +76,7 @@ func TestLimits(t *testing.T) {
 // A tool that measures its own time, or whose calls run alone, has no adaptive limit.
 func TestToolsWithoutAnAdaptiveLimit(t *testing.T) {
 	d := dispatcher(t, ok)
-	d.Adaptive = new(Adaptive)
+	d.Adaptive = new(adaptive.Learned)
 	d.Registry.Lookup("", "stat").Timeout = -1
 	for name, limited := range map[string]bool{"look": true, "change": false, "stat": false} {
 		run(t, d, name)

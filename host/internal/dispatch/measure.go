@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/call"
 )
 
 // measure counts the call as running, and records its span and how long it queued and ran.
@@ -14,11 +16,11 @@ func (d *Dispatcher) measure() Stage {
 			e := c.Identity.Tool
 			queued := time.Since(c.Identity.Started)
 			e.Life.Begin()
-			c.hold(e.Life.End)
-			c.hold(d.Metrics.Tool(e.FullName()).Begin())
-			span := c.startRun(d.Tracer)
+			c.Hold(e.Life.End)
+			c.Hold(d.Metrics.Tool(e.FullName()).Begin())
+			span := c.StartRun(d.Tracer)
 			res := next(ctx, c)
-			endRun(span, res)
+			call.EndRun(span, res)
 			c.Outcome.Ran = true
 			res.Run.QueueTime, res.Run.ExecutionTime = queued, time.Since(c.Identity.Started)-queued
 			return res

@@ -31,6 +31,6 @@ func TestARunningCallIsCountedUntilItIsReleased(t *testing.T) {
 		t.Errorf("%+v %+v", r, c.Outcome)
 	}
 	running(1) // hooks and a fallback follow
-	c.release()
+	c.Release()
 	running(0)
 }

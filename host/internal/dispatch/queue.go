@@ -10,14 +10,14 @@ import (
 func (d *Dispatcher) queue() Stage {
 	return Stage{Name: "queue", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {
-			ticket := c.ticket
-			c.ticket = nil // Wait ends it, also if it fails
+			ticket := c.Ticket
+			c.Ticket = nil // Wait ends it, also if it fails
 			c.Outcome.Waited = ticket.Waits()
 			done, err := ticket.Wait(ctx)
 			if err != nil {
-				return c.gaveUp(ctx, err, "other calls")
+				return gaveUp(ctx, c, err, "other calls")
 			}
-			c.hold(done)
+			c.Hold(done)
 			return next(ctx, c)
 		}
 	}}

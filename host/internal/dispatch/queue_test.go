@@ -17,7 +17,7 @@ func TestACallHoldsItsTurnUntilItIsReleased(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	must(t, queue(ctx, second), tool.Canceled, "")
-	first.release()
+	first.Release()
 	third := prepared(t, d, "change")
 	if res := queue(t.Context(), third); res.Output != "ran" || !second.Outcome.Waited || third.Outcome.Waited {
 		t.Errorf("%+v, second %+v, third %+v", res, second.Outcome, third.Outcome)
@@ -27,8 +27,8 @@ func TestACallHoldsItsTurnUntilItIsReleased(t *testing.T) {
 // A call that is released before it took its turn leaves the line.
 func TestARefusedCallLeavesTheLine(t *testing.T) {
 	d := dispatcher(t, ok)
-	prepared(t, d, "change").release()
-	if c := prepared(t, d, "change"); c.ticket.Waits() {
+	prepared(t, d, "change").Release()
+	if c := prepared(t, d, "change"); c.Ticket.Waits() {
 		t.Error("the next call waits")
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/call"
 )
 
 // reauthorize applies the policy again if the call waited: calls before it may have replaced a directory by a
@@ -14,9 +16,9 @@ func (d *Dispatcher) reauthorize() Stage {
 			if !c.Outcome.Waited {
 				return next(ctx, c)
 			}
-			if decision, err := d.Policy.Recheck(question(c)); err != nil {
+			if decision, err := d.Policy.Recheck(c.Question()); err != nil {
 				c.Decision.Policy = decision
-				return refused(err)
+				return call.Refused(err)
 			}
 			return next(ctx, c)
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/sdk/tool"
 )
@@ -31,12 +32,12 @@ func TestACallThatWaitedIsJudgedAgain(t *testing.T) {
 	s := session("s")
 	s.Workspace, s.Cwd, s.Roots = dir, dir, []tool.Root{{Path: dir, Writable: true}}
 	begin := func(id string) *Pending {
-		return d.Begin(Request{ID: id, Command: "change --path sub/file", Session: s})
+		return d.Begin(call.Request{ID: id, Command: "change --path sub/file", Session: s})
 	}
 	var wg sync.WaitGroup
 	results := make([]*tool.Result, 2)
 	for i, p := range []*Pending{begin("1"), begin("2")} {
-		wg.Go(func() { results[i] = p.Run(t.Context(), front{}) })
+		wg.Go(func() { results[i] = p.Run(t.Context(), client{}) })
 	}
 	<-started
 	time.Sleep(100 * time.Millisecond) // as a rule the second one was judged by then; it must not run in any case

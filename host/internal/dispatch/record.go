@@ -6,8 +6,13 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/metrics"
+	"toolhost.dev/host/internal/notes"
 	"toolhost.dev/host/internal/state"
+	"toolhost.dev/host/router"
 )
+
+// commandNotFound is the shell's exit status for an unknown command.
+const commandNotFound = 127
 
 // record completes the result and records the call once, however it ended: its span, the audit log, the
 // metrics and the session's history.
@@ -17,8 +22,8 @@ func (d *Dispatcher) record() Stage {
 			res := next(ctx, c)
 			complete(c, res)
 			d.suggest(c, res)
-			c.endSpan(res)
-			d.audit(c, res)
+			c.EndSpan(res)
+			d.State.AddAudit(c.AuditEntry(res))
 			d.count(c, res)
 			d.addHistory(c, res)
 			return res
@@ -28,7 +33,7 @@ func (d *Dispatcher) record() Stage {
 
 // complete adds to a result what the host knows about its call.
 func complete(c *Call, res *tool.Result) {
-	res.Run.CallID, res.Run.TraceID = c.Request.ID, c.at.ID()
+	res.Run.CallID, res.Run.TraceID = c.Request.ID, c.TraceContext().ID()
 	if res.Run.Tool == "" && c.Identity.Tool != nil {
 		res.Run.Tool = c.Identity.Tool.FullName()
 	}
@@ -36,7 +41,14 @@ func complete(c *Call, res *tool.Result) {
 		res.Error = res.Error.From(tool.SourceTool)
 	}
 	if len(c.Decision.Hooks) > 0 {
-		annotate(res, "hooks", c.Decision.Hooks)
+		notes.Annotate(res, "hooks", c.Decision.Hooks)
+	}
+}
+
+// suggest adds the name of a similar tool to the result of a command that the shell does not know.
+func (d *Dispatcher) suggest(c *Call, res *tool.Result) {
+	if cmd := c.Identity.Command; cmd.Layer == router.Native && cmd.Simple && res.Error != nil && res.Error.Code == commandNotFound {
+		notes.Similar(res, firstWord(cmd), d.Registry.AgentNames())
 	}
 }
 

@@ -53,7 +53,7 @@ func TestEveryCallIsAuditedOnce(t *testing.T) {
 	})}})
 	entries := audited(t, d, func() {
 		for i, command := range []string{"look --text a", "danger", "brief", "stat", "change --text b", "tool:nope x", "look -h"} {
-			begin(d, fmt.Sprint(i), "s", command).Run(t.Context(), front{})
+			begin(d, fmt.Sprint(i), "s", command).Run(t.Context(), client{})
 		}
 	})
 	var got []string

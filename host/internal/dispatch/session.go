@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/call"
+	"toolhost.dev/host/internal/notes"
 )
 
 // session adds the session's state to the call, and saves what the call read, changed and left. It loads the
@@ -20,7 +22,7 @@ func (d *Dispatcher) session() Stage {
 	return Stage{Name: "session", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {
 			if err := d.loadState(c); err != nil {
-				return refused(err)
+				return call.Refused(err)
 			}
 			res := next(ctx, c)
 			d.saveState(c, res)
@@ -28,7 +30,7 @@ func (d *Dispatcher) session() Stage {
 			if res.Error != nil {
 				printed = res.Error.Message
 			}
-			addDenials(res, denied(c.Identity.Tool.Plugin, c.Request.Session.Roots, c.Identity.Started.Add(res.Run.QueueTime), printed))
+			notes.Denials(res, denied(c.Identity.Tool.Plugin, c.Request.Session.Roots, c.Identity.Started.Add(res.Run.QueueTime), printed))
 			return res
 		}
 	}}
@@ -61,13 +63,7 @@ func (d *Dispatcher) saveState(c *Call, res *tool.Result) {
 	switch {
 	case res.Cwd == "" || res.Cwd == s.Cwd:
 	case !s.Contains(res.Cwd):
-		note := fmt.Sprintf("[note: the session stays in %s, because %s is outside of its roots]", s.Cwd, res.Cwd)
-		annotate(res, "note", note) // for frontends that showed the output already
-		if res.Success() {
-			res.Output = strings.TrimSuffix(res.Output, "\n") + "\n" + note
-		} else {
-			res.Error.Message += "\n" + note
-		}
+		notes.Directory(res, s.Cwd, res.Cwd)
 	default:
 		s.Cwd = filepath.Clean(res.Cwd)
 		d.State.SaveSession(s.Session)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"toolhost.dev/host/internal/call"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -18,12 +19,12 @@ func TestSessionState(t *testing.T) {
 	})
 	var pending []*Pending
 	for range 20 {
-		pending = append(pending, d.Begin(Request{Command: "change", Session: session("s")}))
+		pending = append(pending, d.Begin(call.Request{Command: "change", Session: session("s")}))
 	}
 	results := make([]string, len(pending))
 	var wg sync.WaitGroup
 	for i := len(pending) - 1; i >= 0; i-- { // run in any order
-		wg.Go(func() { results[i] = pending[i].Run(t.Context(), front{}).Output })
+		wg.Go(func() { results[i] = pending[i].Run(t.Context(), client{}).Output })
 	}
 	wg.Wait()
 	for i, r := range results {
@@ -31,7 +32,7 @@ func TestSessionState(t *testing.T) {
 			t.Errorf("call %d found %q", i, r)
 		}
 	}
-	if res := d.Begin(Request{Command: "change", Session: session("other")}).Run(t.Context(), front{}); res.Output != "" {
+	if res := d.Begin(call.Request{Command: "change", Session: session("other")}).Run(t.Context(), client{}); res.Output != "" {
 		t.Errorf("another session found %q", res.Output)
 	}
 }
@@ -98,5 +99,29 @@ func TestTheStateOfAChildCall(t *testing.T) {
 	}
 	if _, ok, err := d.State.FileState("s", "/w/f"); !ok || err != nil {
 		t.Errorf("the effect is lost: %v", err)
+	}
+}
+
+// What the sandbox refused is found in the tool's own words. The message of a timeout replaces these.
+func TestDenialsOfACallThatTimedOut(t *testing.T) {
+	d := dispatcher(t, func(ctx context.Context, call *tool.Call, _ tool.Peer) *tool.Result {
+		if call.Tool == "brief" {
+			<-ctx.Done()
+			return &tool.Result{Error: tool.Errorf(tool.Timeout, "words")}
+		}
+		return &tool.Result{Output: "words\n"}
+	})
+	d.Denied = func(plugin string, _ []tool.Root, since time.Time, printed string) []string {
+		if plugin != "p" || strings.TrimSpace(printed) != "words" || time.Since(since) > time.Hour {
+			t.Errorf("%s since %s: %q", plugin, since, printed)
+		}
+		return []string{"a", "b", "c", "d", "e", "f", "g"}
+	}
+	if res := run(t, d, "look"); res.Output != "words\n[a.]\n[b.]\n[c.]\n[d.]\n[e.]\n[The sandbox refused 2 more operations.]" {
+		t.Errorf("%q", res.Output)
+	}
+	res := run(t, d, "brief")
+	if all, ok := res.Metadata["denied"].([]string); !ok || len(all) != 7 || strings.Contains(res.Error.Message, "[a.]") || !strings.HasPrefix(res.Error.Message, "brief took longer") {
+		t.Errorf("%+v", res)
 	}
 }

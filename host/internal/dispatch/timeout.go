@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/adaptive"
 )
 
 // timeout lowers the timeout to what recent calls of the tool needed, and explains a timeout that ended the
@@ -34,7 +36,7 @@ func (d *Dispatcher) shortenTimeout(ctx context.Context, c *Call) (context.Conte
 	if e.Timeout < 0 {
 		return ctx, func() {}
 	}
-	limit := adaptedTimeout(d.Metrics.Tool(e.FullName()), c.Outcome.Limit)
+	limit := adaptive.ToolTimeout(d.Metrics.Tool(e.FullName()), c.Outcome.Limit)
 	if end, ok := ctx.Deadline(); ok && time.Until(end) <= limit {
 		return ctx, func() {}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"toolhost.dev/host/internal/adaptive"
+	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/sdk/tool"
 )
@@ -20,18 +21,18 @@ func TestTimeLimits(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	p := d.Begin(Request{Command: "change", Session: session("s")})
+	p := d.Begin(call.Request{Command: "change", Session: session("s")})
 	cancel()
-	if e := p.Run(ctx, front{}).Error; e == nil || e.Kind != tool.Canceled {
+	if e := p.Run(ctx, client{}).Error; e == nil || e.Kind != tool.Canceled {
 		t.Errorf("%+v", e)
 	}
 }
 
 func TestTheAdaptiveTimeout(t *testing.T) {
 	d := dispatcher(t, ok)
-	d.Adaptive, d.Metrics = new(Adaptive), new(metrics.Metrics)
+	d.Adaptive, d.Metrics = new(adaptive.Learned), new(metrics.Metrics)
 	d.Registry.Lookup("", "stat").Timeout = -1
-	for name, limit := range map[string]time.Duration{"look": adaptive.LeastTimeout, "brief": 50 * time.Millisecond, "stat": MaxTimeout} {
+	for name, limit := range map[string]time.Duration{"look": adaptive.LeastTimeout, "brief": 50 * time.Millisecond, "stat": call.MaxTimeout} {
 		for range adaptive.Samples {
 			d.Metrics.Tool(name).Ended(metrics.Call{Execution: time.Millisecond, Attempts: 1})
 		}

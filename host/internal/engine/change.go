@@ -12,33 +12,79 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// The types of the methods of [Engine], for package host, which imports no other internal package.
-type (
-	Hook           = hook.Hook
-	ReloadOptions  = reload.Options
-	ReloadReport   = reload.Report
-	ConfigReport   = reload.ConfigReport
-	PluginReport   = reload.PluginReport
-	Plan           = reload.Plan
-	PluginPlan     = reload.PluginPlan
-	PluginVersion  = reload.PluginVersion
-	Plugin         = reload.Plugin
-	Update         = reload.Update
-	ToolChange     = registry.Change
-	Transition     = registry.Transition
-	ToolState      = registry.State
-	ToolLife       = registry.LifeStatus
-	ToolStats      = metrics.ToolStats
-	PluginStats    = metrics.PluginStats
-	Times          = metrics.Times
-	Usage          = metrics.Usage
-	LogEntry       = state.AuditEntry
-	LogQuery       = state.AuditQuery
-	HistoryEntry   = state.Entry
-	Answer         = state.Answer
-	Decision       = policy.Decision
-	PermissionTest = config.PermissionTest
-)
+// Package host imports no other internal package, so the types of the methods of [Engine] have names here.
+
+// Hook is an embedder's hook.
+type Hook = hook.Hook
+
+// ReloadOptions says what to reload.
+type ReloadOptions = reload.Options
+
+// ReloadReport is the outcome of a reload.
+type ReloadReport = reload.Report
+
+// ConfigReport is the outcome of a reload for the configuration.
+type ConfigReport = reload.ConfigReport
+
+// PluginReport is the outcome of a reload for one plugin.
+type PluginReport = reload.PluginReport
+
+// Plan is what a reload would change.
+type Plan = reload.Plan
+
+// PluginPlan is the planned change of one plugin.
+type PluginPlan = reload.PluginPlan
+
+// PluginVersion identifies a plugin's binary.
+type PluginVersion = reload.PluginVersion
+
+// Plugin is a plugin that is registered at run time.
+type Plugin = reload.Plugin
+
+// Update is what a reload or an operator changed.
+type Update = reload.Update
+
+// ToolChange is a difference between two definitions of a tool.
+type ToolChange = registry.Change
+
+// Transition is a step in the life of a tool.
+type Transition = registry.Transition
+
+// ToolState is a state in the life of a tool.
+type ToolState = registry.State
+
+// ToolLife is a tool's state with its history.
+type ToolLife = registry.LifeStatus
+
+// ToolStats are the figures of the calls of one tool.
+type ToolStats = metrics.ToolStats
+
+// PluginStats are the figures of the processes of one plugin.
+type PluginStats = metrics.PluginStats
+
+// Times summarizes how long calls took.
+type Times = metrics.Times
+
+// Usage is what processes use.
+type Usage = metrics.Usage
+
+// LogEntry is one call in the audit log.
+type LogEntry = state.AuditEntry
+
+// LogQuery selects entries of the audit log.
+type LogQuery = state.AuditQuery
+
+// HistoryEntry is one command of a session.
+type HistoryEntry = state.Entry
+
+// Answer is a remembered answer to a permission ask.
+type Answer = state.Answer
+
+// Decision is the policy's decision about a call.
+type Decision = policy.Decision
+
+// PermissionTest states what the policy must decide about a command.
+type PermissionTest = config.PermissionTest
 
 // The outcomes of a plugin's reload.
 const (

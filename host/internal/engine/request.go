@@ -14,6 +14,7 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
+	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/dispatch"
 	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/roots"
@@ -34,17 +35,17 @@ type Request struct {
 	Trace     string
 }
 
-// Pending is a request that has its place in its session's queue.
+// Pending is a request that is queued in its session.
 type Pending struct {
 	engine *Engine
 	inner  *dispatch.Pending
-	front  Front
+	client Client
 	failed *tool.Result
 }
 
 // Begin resolves and queues a request without blocking. Requests of a session that are begun one after the other run in that
 // order where they must. The caller must call Run on the result.
-func (e *Engine) Begin(req Request, front Front) *Pending {
+func (e *Engine) Begin(req Request, client Client) *Pending {
 	if req.ID == "" {
 		req.ID = e.ids.next()
 	}
@@ -56,7 +57,7 @@ func (e *Engine) Begin(req Request, front Front) *Pending {
 		return &Pending{failed: &tool.Result{Error: err, Run: tool.Run{CallID: req.ID}}}
 	}
 	inner := e.Current().Dispatch.Begin(e.dispatchRequest(req, s))
-	return &Pending{engine: e, inner: inner, front: e.front(front)}
+	return &Pending{engine: e, inner: inner, client: e.client(client)}
 }
 
 // Native reports whether the request is a native command.
@@ -70,7 +71,7 @@ func (p *Pending) Run(ctx context.Context) *tool.Result {
 	if !p.inner.ReadOnly() {
 		defer p.engine.Current().Roots.Forget()
 	}
-	return p.inner.Run(ctx, p.front)
+	return p.inner.Run(ctx, p.client)
 }
 
 // Explain returns what a command means, without running it.
@@ -82,8 +83,8 @@ func (e *Engine) Explain(req Request) *router.Command {
 	return e.Current().Dispatch.Explain(req.Command, cwd)
 }
 
-func (e *Engine) dispatchRequest(req Request, s dispatch.Session) dispatch.Request {
-	return dispatch.Request{
+func (e *Engine) dispatchRequest(req Request, s call.Session) call.Request {
+	return call.Request{
 		ID: req.ID, MessageID: req.MessageID, Command: req.Command, Name: e.toolName(req.Name), Arguments: req.Arguments, Session: s, Trace: trace.Parse(req.Trace),
 	}
 }
@@ -104,12 +105,12 @@ func (e *Engine) toolName(name string) string {
 }
 
 // session finds or creates a request's session.
-func (e *Engine) session(req Request) (dispatch.Session, error) {
+func (e *Engine) session(req Request) (call.Session, error) {
 	workspace := e.opts.Workspace
 	if req.Workspace != "" {
 		var err error
 		if workspace, err = roots.Workspace(req.Workspace); err != nil {
-			return dispatch.Session{}, tool.Errorf(tool.InvalidArguments, "%w. Name an existing directory.", err)
+			return call.Session{}, tool.Errorf(tool.InvalidArguments, "%w. Name an existing directory.", err)
 		}
 	}
 	id := req.Session
@@ -118,10 +119,10 @@ func (e *Engine) session(req Request) (dispatch.Session, error) {
 	}
 	s, known, err := e.state.Session(id)
 	if err != nil {
-		return dispatch.Session{}, fmt.Errorf("the session %s cannot be read: %w", id, err)
+		return call.Session{}, fmt.Errorf("the session %s cannot be read: %w", id, err)
 	}
 	named := strings.Contains(req.Command, state.OutputDir) || bytes.Contains(req.Arguments, []byte(state.OutputDir))
-	out := dispatch.Session{Session: s, Roots: e.Current().Roots.Of(workspace, named)}
+	out := call.Session{Session: s, Roots: e.Current().Roots.Of(workspace, named)}
 	if !known || s.Workspace != workspace || !out.Contains(s.Cwd) || !roots.IsDir(s.Cwd) {
 		out.Session = state.Session{ID: id, Workspace: workspace, Cwd: workspace}
 		e.state.SaveSession(out.Session)

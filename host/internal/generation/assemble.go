@@ -61,12 +61,12 @@ func (b *Builder) known(plugins []*Plugin) trust.Known {
 func (b *Builder) register(g *Generation, p *Plugin, known trust.Known) error {
 	desc, pending, review, err := b.approvals.Review(p.Subject(), p.Description(), known, g.Config.Trust.Approve)
 	if err != nil {
-		g.Problemf("What plugin %s says of its tools cannot be compared with what it said before: %v", p.Name, err)
+		g.Problemf("The tools of plugin %s cannot be compared with the approved ones: %v", p.Name, err)
 	}
 	if review != nil {
 		g.Reviews = append(g.Reviews, review)
 		if len(review.Pending) > 0 {
-			g.Problemf("Plugin %s says other things of its tools than what was approved, so %s cannot be called. Look at them (toolhost plugin info %s), and approve of them: toolhost plugin approve %s", p.Name, strings.Join(review.Pending, ", "), p.Name, p.Name)
+			g.Problemf("Plugin %s changed the definitions of its tools, so %s cannot be called until they are approved. Check them with toolhost plugin info %s, then run toolhost plugin approve %s", p.Name, strings.Join(review.Pending, ", "), p.Name, p.Name)
 		}
 	}
 	return g.Registry.Add(p.Name, p.Field, desc, p.Checked && len(pending) == 0, func(name string) registry.Settings {
@@ -74,7 +74,7 @@ func (b *Builder) register(g *Generation, p *Plugin, known trust.Known) error {
 		if on, set := b.Overrides.Enabled(name); set {
 			t.Enabled = &on
 		}
-		return registry.Settings{Held: pending[name], Enabled: t.Enabled, Timeout: t.Timeout, Limits: registry.Limits{
+		return registry.Settings{PendingApproval: pending[name], Enabled: t.Enabled, Timeout: t.Timeout, Limits: registry.Limits{
 			Priority: t.Priority, MaxConcurrent: t.MaxConcurrent, Queue: t.Queue, Attempts: t.Attempts, RetryDelay: t.RetryDelay,
 			Fallback: t.Fallback, FallbackParams: t.FallbackParams,
 		}}

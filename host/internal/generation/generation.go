@@ -13,6 +13,7 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
+	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
 	"toolhost.dev/host/internal/dispatch"
@@ -145,9 +146,9 @@ func (g *Generation) toolNames() []string {
 type leases supervisor.Set
 
 // Reserve implements dispatch's Plugins.
-func (l leases) Reserve(plugin string) dispatch.Place {
-	if at := supervisor.Set(l).Reserve(plugin); at != nil {
-		return at
+func (l leases) Reserve(plugin string) call.Lease {
+	if lease := supervisor.Set(l).Reserve(plugin); lease != nil {
+		return lease
 	}
 	return nil
 }

@@ -99,13 +99,13 @@ func (h pluginHook) Hook(ctx context.Context, in *tool.HookInput) (*tool.HookAns
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
 		case p == nil:
-			return nil, fmt.Errorf("plugin %s is not there", h.plugin)
+			return nil, fmt.Errorf("plugin %s does not exist", h.plugin)
 		case p.Err != nil:
 			return nil, fmt.Errorf("plugin %s is not loaded: %w", h.plugin, p.Err)
 		}
-		if at := (supervisor.Set{h.plugin: p.Process}).Reserve(h.plugin); at != nil {
-			defer at.Release()
-			return at.Hook(ctx, in)
+		if lease := (supervisor.Set{h.plugin: p.Process}).Reserve(h.plugin); lease != nil {
+			defer lease.Release()
+			return lease.Hook(ctx, in)
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"toolhost.dev/sdk/suggest"
 	"toolhost.dev/sdk/tool"
 
+	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/config"
-	"toolhost.dev/host/internal/dispatch"
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/settings"
@@ -54,7 +54,7 @@ func (g *Generation) bind(r *policy.Rule) map[string]error {
 	kinds := append([]string{policy.KindExternal, policy.KindBash, policy.KindEdit}, names...)
 	for _, k := range r.Kinds {
 		if !slices.Contains(kinds, k) {
-			bad["kind"] = fmt.Errorf("there is no kind of permission %q. The kinds are %s, %s, %s and the names of tools.%s",
+			bad["kind"] = fmt.Errorf("unknown kind of permission %q. The kinds are %s, %s, %s and the names of tools.%s",
 				k, policy.KindExternal, policy.KindBash, policy.KindEdit, suggest.DidYouMean(k, kinds))
 		}
 	}
@@ -63,10 +63,10 @@ func (g *Generation) bind(r *policy.Rule) map[string]error {
 	}
 	about := g.about(r)
 	takesPaths := func(e *registry.Entry) bool {
-		return e.Definition.Name == dispatch.Shell || slices.ContainsFunc(e.Schema().Params(), func(p *tool.Param) bool { return p.Path != "" })
+		return e.Definition.Name == call.Shell || slices.ContainsFunc(e.Schema().Params(), func(p *tool.Param) bool { return p.Path != "" })
 	}
 	if r.Paths != nil && (r.Tools != nil || r.Kinds != nil) && !slices.Contains(r.Kinds, policy.KindExternal) && !slices.ContainsFunc(about, takesPaths) {
-		bad["path"] = errors.New("none of the tools that the rule is about takes a path, so it would never apply")
+		bad["path"] = errors.New("none of the tools that the rule matches takes a path, so it would never apply")
 	}
 	if len(r.Set) > 0 {
 		if err := settable(r, about); err != nil {
@@ -80,7 +80,7 @@ func (g *Generation) bind(r *policy.Rule) map[string]error {
 func (g *Generation) about(r *policy.Rule) []*registry.Entry {
 	var out []*registry.Entry
 	for _, e := range g.Registry.All() {
-		req := policy.Request{Name: e.FullName(), Definition: &e.Definition, Schema: e.Schema(), Shell: e.Definition.Name == dispatch.Shell}
+		req := policy.Request{Name: e.FullName(), Definition: &e.Definition, Schema: e.Schema(), Shell: e.Definition.Name == call.Shell}
 		named := r.Tools == nil || slices.ContainsFunc(r.Tools, func(t string) bool { return doublestar.MatchUnvalidated(t, e.FullName()) })
 		kind := r.Kinds == nil || slices.Contains(r.Kinds, req.Kind())
 		if named && kind && (r.Commands == nil || req.Shell) {
@@ -93,13 +93,13 @@ func (g *Generation) about(r *policy.Rule) []*registry.Entry {
 // settable returns an error if a rule sets parameters that its tools do not take.
 func settable(r *policy.Rule, about []*registry.Entry) error {
 	if r.Tools == nil && r.Kinds == nil && r.Commands == nil {
-		return errors.New("the rule must say of which tool it sets parameters. Add tool = [\"…\"]")
+		return errors.New("the rule sets parameters but names no tool. Add tool = [\"…\"]")
 	}
 	for _, e := range about {
 		_, bad := e.Schema().Check(r.Set)
 		for _, v := range bad {
 			if _, ours := r.Set[v.Param]; ours {
-				return fmt.Errorf("these are no parameters for the tool %s: %s", e.FullName(), v.Message)
+				return fmt.Errorf("the tool %s does not accept these parameters: %s", e.FullName(), v.Message)
 			}
 		}
 	}

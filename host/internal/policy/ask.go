@@ -9,7 +9,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Asker asks a person: [tool.Peer] and every front are one. An answer to a permission may
+// Asker asks a person: [tool.Peer] and every client are one. An answer to a permission may
 // say in Values how long it holds: see [Scopes].
 type Asker interface {
 	Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error)
@@ -23,7 +23,7 @@ const (
 	Never   = "never"   // declined, in this workspace
 )
 
-// Scopes lists them in the order in which a front offers them.
+// Scopes lists them in the order in which a client offers them.
 var Scopes = []string{Once, Session, Always, Never}
 
 // Answers are remembered answers.

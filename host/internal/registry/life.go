@@ -176,9 +176,9 @@ func (l *Lives) of(name string) *Life {
 }
 
 // Publish applies a registry: it makes new tools ready, disables those that the registry disables, and
-// unregisters those that it lacks. Calls must not use the registry before. down reports whether a plugin is
-// suspended, so that its tools stay disabled. A nil down means that none is.
-func (l *Lives) Publish(r *Registry, down func(plugin string) bool) {
+// unregisters those that it lacks. Calls must not use the registry before. suspended reports whether a
+// plugin is suspended, so that its tools stay disabled. A nil suspended means that no plugin is.
+func (l *Lives) Publish(r *Registry, suspended func(plugin string) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := r.snapshot.Load()
@@ -205,11 +205,11 @@ func (l *Lives) Publish(r *Registry, down func(plugin string) bool) {
 			_ = life.To(Ready, "")
 		}
 		switch {
-		case e.Held != "":
-			life.Leave(e.Held)
+		case e.PendingApproval != "":
+			life.Leave(e.PendingApproval)
 		case !e.Enabled:
 			life.Leave("by the operator or its plugin")
-		case down != nil && down(e.Plugin):
+		case suspended != nil && suspended(e.Plugin):
 		case life.State() == Disabled || life.State() == Errored:
 			_ = life.To(Ready, "")
 		}

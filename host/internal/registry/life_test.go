@@ -115,7 +115,7 @@ func TestLives(t *testing.T) {
 	expect("c failed→unregistered", "c →registered", "c registered→initializing", "c initializing→ready")
 }
 
-// The tools of a plugin that is left alone stay as they are, and what died with a version is
+// The tools of a suspended plugin stay as they are, and what died with a version is
 // ready again with the next.
 func TestPublishWhileDown(t *testing.T) {
 	lives := new(registry.Lives)

@@ -25,8 +25,9 @@ type Entry struct {
 	// Namespace is the field namespace. It is empty for an agent tool.
 	Namespace string
 	Enabled   bool
-	// Held is the reason why the tool is pending approval and therefore not Enabled. It is empty if it is approved.
-	Held string
+	// PendingApproval is the reason why the tool is pending approval and therefore not Enabled. It is empty if the tool is
+	// approved.
+	PendingApproval string
 	// Timeout of a call. 0 means the host's timeout, and a negative one that the tool measures its own time.
 	Timeout time.Duration
 	// Commands means that the tool starts commands, which may call tools.
@@ -65,10 +66,10 @@ func (e *Entry) Signature() tool.Signature {
 // Settings are what the operator set for a tool. Zero values keep the tool's own.
 type Settings struct {
 	Enabled *bool
-	// Held is the reason why the tool is pending approval, or empty.
-	Held    string
-	Timeout time.Duration
-	Limits  Limits
+	// PendingApproval is the reason why the tool is pending approval, or empty.
+	PendingApproval string
+	Timeout         time.Duration
+	Limits          Limits
 }
 
 // Limits configure how calls of a tool are run.
@@ -248,8 +249,8 @@ func newEntry(plugin, namespace string, def tool.Definition, checked bool, setti
 	if s.Enabled != nil {
 		e.Enabled = *s.Enabled
 	}
-	if s.Held != "" {
-		e.Enabled, e.Held = false, s.Held
+	if s.PendingApproval != "" {
+		e.Enabled, e.PendingApproval = false, s.PendingApproval
 	}
 	e.Limits = s.Limits
 	if s.Timeout > 0 {
@@ -279,8 +280,8 @@ func (r *Registry) Enabled(namespace, name string) (*Entry, error) {
 	switch {
 	case e == nil:
 		return nil, tool.Errorf(tool.NotFound, "There is no tool %q. Type help for what there is.", name)
-	case e.Held != "":
-		return nil, tool.Errorf(tool.Security, "The tool %s is held back: %s.", e.FullName(), e.Held)
+	case e.PendingApproval != "":
+		return nil, tool.Errorf(tool.Security, "Tool %s is pending approval: %s.", e.FullName(), e.PendingApproval)
 	case !e.Enabled:
 		return nil, tool.Errorf(tool.PermissionDenied, "The tool %s is disabled. Enable it in the configuration: tool %q { enabled = true }.", e.FullName(), e.FullName())
 	}

@@ -14,7 +14,7 @@ import (
 
 	"mvdan.cc/sh/v3/syntax"
 
-	"toolhost.dev/host/internal/descent"
+	"toolhost.dev/host/internal/recursion"
 )
 
 // Word is a word of a command after quote removal and expansion.
@@ -162,7 +162,7 @@ func (w *walker) text(text string, sc *scope, in feed) {
 	if !ok {
 		parser = syntax.NewParser(syntax.Variant(syntax.LangBash))
 	}
-	f, err := parser.Parse(descent.NewReader(text), "")
+	f, err := parser.Parse(recursion.NewReader(text), "")
 	parsers.Put(parser)
 	if err != nil {
 		w.doubt("the script cannot be parsed: %v", err)

@@ -174,7 +174,7 @@ func (p *Plugin) connect(ctx context.Context) (*instance, plugin.ClientProtocol,
 	}
 	dir, err := p.super.RuntimeDir()
 	if err != nil {
-		return in, nil, fmt.Errorf("there is no place for its socket: %w", err)
+		return in, nil, fmt.Errorf("no usable directory for the socket: %w", err)
 	}
 	client := plugin.NewClient(&plugin.ClientConfig{
 		HandshakeConfig:  toolrpc.Handshake,

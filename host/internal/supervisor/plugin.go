@@ -59,17 +59,16 @@ type Status struct {
 	Calls int64 `json:"calls"`
 	// Starts counts the times a process was started.
 	Starts int `json:"starts"`
-	// Error is why the last start failed; empty: it did not.
+	// Error is why the last start failed. It is empty if the start succeeded.
 	Error string `json:"error,omitempty"`
-	// Crashes counts how often it ended by itself.
+	// Crashes counts how often the process exited unexpectedly.
 	Crashes int `json:"crashes"`
-	// Failures counts how often in a row it came to nothing; see [Restart].
+	// Failures counts the failures in a row; see [Restart].
 	Failures int `json:"failures"`
-	// Breaker is "closed"; "open" while the plugin is left alone, which ends at NextAttempt;
-	// or "half-open" while one start is tried.
+	// Breaker is "closed", "open" while the plugin is suspended until NextAttempt, or "half-open" while one start is tried.
 	Breaker     string     `json:"breaker"`
 	NextAttempt *time.Time `json:"next_attempt,omitempty"`
-	// LastFailure is why it last ended or could not be started; nil: it never did.
+	// LastFailure is why the process last exited or could not be started. It is empty if that never happened.
 	LastFailure   string     `json:"last_failure,omitempty"`
 	LastFailureAt *time.Time `json:"last_failure_at,omitempty"`
 }

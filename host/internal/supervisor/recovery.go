@@ -20,46 +20,47 @@ const (
 )
 
 const (
-	// The first start after an end is at once; the ones after it wait, each twice as long.
+	// The first restart comes at once. The delay before the next ones doubles.
 	firstBackoff, maxBackoff = 100 * time.Millisecond, 5 * time.Second
-	// idleBackoff is how long it takes at least until a process is started that no call waits for.
+	// idleBackoff is the shortest delay before a restart that no call waits for.
 	idleBackoff = 250 * time.Millisecond
-	// provenAfter is how long a process lives that works, as far as can be told without a call.
+	// provenAfter is how long a process must live to count as working without a call.
 	provenAfter = 30 * time.Second
-	// maxKilledStarts bounds how often a start is repeated whose process was killed from outside.
+	// maxKilledStarts limits how often a start is repeated after another program killed the process.
 	maxKilledStarts = 3
 )
 
-// Restart says what becomes of a plugin that ends by itself, or cannot be started; zero values
-// mean the defaults. It is started again by the next call or shortly after, and later the more
-// often in a row it came to nothing: a start that failed, or a process that ended without
-// having answered a call. After MaxFailures of them it is left alone for Pause, and calls
-// fail at once; then one start is tried.
+// Restart is the restart policy for a plugin that cannot be started or exits unexpectedly. Zero
+// fields keep the defaults.
+//
+// The next call restarts the plugin, or the supervisor does so shortly after. A failure is a start
+// that failed, or a process that exited before it answered a call. The delay grows with the failures
+// in a row. After MaxFailures the plugin is suspended for Pause: calls fail at once. Then one start is tried.
 type Restart struct {
 	MaxFailures int
 	Pause       time.Duration
 }
 
-// Event is a turn in a plugin's life.
+// Event is a change in the life of a plugin.
 type Event int
 
 // The events.
 const (
 	Started   Event = iota + 1
-	Ended           // by itself, in the middle of its life
-	Failed          // a start
-	Suspended       // it is left alone for a while
-	Resumed         // it answered again after that
+	Ended           // the process exited unexpectedly
+	Failed          // a start failed
+	Suspended       // the plugin failed too often
+	Resumed         // a suspended plugin answered again
 )
 
-// recovery keeps how often a plugin came to nothing.
+// recovery counts the failures of a plugin.
 type recovery struct {
 	restart Restart
 	breaker circuitbreaker.CircuitBreaker[any]
 	observe func(Event, string)
 
 	mu       sync.Mutex
-	row      int // starts in a row that came to nothing
+	row      int // failures in a row
 	crashes  int
 	lastWhy  string
 	lastTime time.Time
@@ -81,7 +82,7 @@ func newRecovery(r Restart, observe func(Event, string)) *recovery {
 	}
 }
 
-// permit says why no start is to be tried now; nil: one may.
+// permit returns an error if the plugin is suspended. Otherwise a start may be tried.
 func (r *recovery) permit(plugin string) error {
 	if r.breaker.TryAcquirePermit() {
 		return nil
@@ -92,11 +93,11 @@ func (r *recovery) permit(plugin string) error {
 	if d := r.breaker.RemainingDelay(); d > 0 {
 		wait = "in " + d.Round(100*time.Millisecond).String()
 	}
-	return tool.Errorf(tool.Unavailable, "Plugin %s came to nothing %d times in a row and is left alone for now. It is tried again %s; toolhost plugin reload %s tries at once. The last time: %s",
+	return tool.Errorf(tool.Unavailable, "Plugin %s failed %d times in a row and is suspended. It is started again %s; toolhost plugin reload %s starts it now. Last failure: %s",
 		plugin, r.row, wait, plugin, r.lastWhy).From(tool.SourcePlugin)
 }
 
-// backoff is how long the next start waits.
+// backoff returns the delay before the next start.
 func (r *recovery) backoff() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -109,22 +110,23 @@ func (r *recovery) backoff() time.Duration {
 // failed counts a start that failed.
 func (r *recovery) failed(why string) {
 	r.observe(Failed, why)
-	r.nothing(why)
+	r.count(why)
 }
 
-// ended counts the end of a process that nobody asked for. proven: it had worked.
+// ended counts a process that exited unexpectedly. proven means that it had worked before.
 func (r *recovery) ended(proven bool, why string) {
 	r.mu.Lock()
 	r.crashes++
 	r.lastWhy, r.lastTime = why, time.Now()
 	r.mu.Unlock()
 	r.observe(Ended, why)
-	if !proven || !r.breaker.IsClosed() { // a permit is given back only so
-		r.nothing(why)
+	if !proven || !r.breaker.IsClosed() { // only a recorded result returns the permit
+		r.count(why)
 	}
 }
 
-func (r *recovery) nothing(why string) {
+// count adds a failure.
+func (r *recovery) count(why string) {
 	r.mu.Lock()
 	r.row++
 	r.lastWhy, r.lastTime = why, time.Now()
@@ -136,7 +138,7 @@ func (r *recovery) nothing(why string) {
 	}
 }
 
-// proven is told of the first call that a process answers.
+// proven resets the failures. It is called when a process has answered its first call.
 func (r *recovery) proven() {
 	r.mu.Lock()
 	r.row = 0
@@ -168,10 +170,10 @@ func (r *recovery) status(st *Status) {
 	}
 }
 
-// Suspended reports whether the plugin is left alone because it came to nothing too often.
+// Suspended reports whether the plugin is suspended because it failed too often.
 func (p *Plugin) Suspended() bool { return !p.recovery.breaker.IsClosed() }
 
-// watch waits for an instance's end, and starts another if nobody does.
+// watch waits until an instance ends, and restarts the plugin if no call does.
 func (p *Plugin) watch(in *instance) {
 	<-in.proc.exited
 	p.forget(in)
@@ -183,10 +185,10 @@ func (p *Plugin) watch(in *instance) {
 	case <-p.life.Done():
 		return
 	}
-	_ = p.waitForStart(p.life) // the status says why not
+	_ = p.waitForStart(p.life) // the status shows the error
 }
 
-// killedFromOutside reports whether a start failed only because somebody killed the process.
+// killedFromOutside reports whether a start failed only because another program killed the process.
 func killedFromOutside(in *instance) bool {
 	if in == nil || !in.dead() {
 		return false
@@ -199,11 +201,12 @@ func killedFromOutside(in *instance) bool {
 	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
+// crashed returns the error of a call during which the plugin ended.
 func (p *Plugin) crashed(call string, in *instance) *tool.Error {
 	next := "It is started again"
 	if !p.recovery.breaker.IsClosed() {
-		next = fmt.Sprintf("It is left alone for a while, because that happened %d times in a row", p.recovery.restart.MaxFailures)
+		next = fmt.Sprintf("It is suspended, because this happened %d times in a row", p.recovery.restart.MaxFailures)
 	}
-	return tool.Errorf(tool.Unavailable, "Plugin %s ended during the call of %s (%s). %s; whether this call took effect is not known.",
+	return tool.Errorf(tool.Unavailable, "Plugin %s ended during the call of %s (%s). %s. It is unknown whether this call took effect.",
 		p.spec.Name, call, in.proc.exitText(), next).From(tool.SourcePlugin)
 }

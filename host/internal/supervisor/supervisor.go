@@ -150,36 +150,36 @@ type Set map[string]*Plugin
 
 // Reserve leases the plugin of a name to one call. It returns nil if the plugin was retired, because a newer
 // set replaces this one.
-func (s Set) Reserve(name string) *Place {
+func (s Set) Reserve(name string) *Lease {
 	p := s[name]
 	if p != nil && !p.users.take() {
 		return nil
 	}
-	return &Place{name: name, plugin: p}
+	return &Lease{name: name, plugin: p}
 }
 
-// Place is the lease of a plugin for one call; see [Set.Reserve].
-type Place struct {
+// Lease is the use of a plugin by one call; see [Set.Reserve].
+type Lease struct {
 	name   string
 	plugin *Plugin // nil if no plugin has the name
 }
 
 // Release returns the lease. It must be called once.
-func (at *Place) Release() {
-	if at.plugin != nil {
-		at.plugin.users.release()
+func (l *Lease) Release() {
+	if l.plugin != nil {
+		l.plugin.users.release()
 	}
 }
 
 // Version identifies the plugin. A plugin with another binary or other launch settings has another version.
-func (at *Place) Version() any { return at.plugin }
+func (l *Lease) Version() any { return l.plugin }
 
 // Call runs a call on the plugin, and starts the plugin if it does not run.
-func (at *Place) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result {
-	if at.plugin == nil {
-		return tool.Failed(tool.Errorf(tool.Internal, "no plugin is named %q", at.name).From(tool.SourceHost))
+func (l *Lease) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result {
+	if l.plugin == nil {
+		return tool.Failed(tool.Errorf(tool.Internal, "no plugin is named %q", l.name).From(tool.SourceHost))
 	}
-	p, done := at.plugin.within(call.Roots)
+	p, done := l.plugin.within(call.Roots)
 	defer done()
 	in, err := p.acquire(ctx)
 	if err != nil {
@@ -194,33 +194,33 @@ func (at *Place) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *too
 		p.recovery.proven()
 	}
 	res.Run.Plugin, res.Run.PluginVersion = in.desc.Name, in.desc.Version
-	if in.discovers && p == at.plugin { // processes for other roots may have other tools
+	if in.discovers && p == l.plugin { // processes for other roots may have other tools
 		go p.rediscover(in)
 	}
 	return res
 }
 
-// Hook has the plugin answer as a hook, starting it if need be.
-func (at *Place) Hook(ctx context.Context, input *tool.HookInput) (*tool.HookAnswer, error) {
-	if at.plugin == nil {
-		return nil, fmt.Errorf("no plugin is named %q", at.name)
+// Hook calls the hook of the plugin, and starts the plugin if it does not run.
+func (l *Lease) Hook(ctx context.Context, input *tool.HookInput) (*tool.HookAnswer, error) {
+	if l.plugin == nil {
+		return nil, fmt.Errorf("no plugin is named %q", l.name)
 	}
-	in, err := at.plugin.acquire(ctx)
+	in, err := l.plugin.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer in.calls.release()
 	hooks, ok := in.rpc.(tool.Hook)
 	if !ok || !slices.Contains(in.desc.Capabilities, tool.CapabilityHooks) {
-		return nil, fmt.Errorf("plugin %s serves no hooks (it lacks the capability %q): take it out of the hook block, or rebuild it with sdk.Plugin.Hook", at.name, tool.CapabilityHooks)
+		return nil, fmt.Errorf("plugin %s serves no hooks (it lacks the capability %q): take it out of the hook block, or rebuild it with sdk.Plugin.Hook", l.name, tool.CapabilityHooks)
 	}
 	a, err := hooks.Hook(ctx, input)
 	if err != nil && mayHaveDied(ctx, tool.AsError(err)) && in.proc.hasExited(500*time.Millisecond) {
-		at.plugin.forget(in)
-		return nil, fmt.Errorf("plugin %s ended during the hook (%s)", at.name, in.proc.exitText())
+		l.plugin.forget(in)
+		return nil, fmt.Errorf("plugin %s ended during the hook (%s)", l.name, in.proc.exitText())
 	}
 	if in.proven.CompareAndSwap(false, true) {
-		at.plugin.recovery.proven()
+		l.plugin.recovery.proven()
 	}
 	return a, err
 }

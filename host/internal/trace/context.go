@@ -1,4 +1,4 @@
-// Package trace follows calls from the front to the plugin: W3C trace context, and spans that
+// Package trace follows calls from the frontend to the plugin: W3C trace context, and spans that
 // are sent by OpenTelemetry's protocol.
 package trace
 

@@ -85,7 +85,7 @@ func (a *Approvals) Known(plugins []Subject) Known {
 	}
 	known, err := a.db.Definitions(a.Key())
 	if err != nil {
-		a.log.Warn("what plugins said of their tools before cannot be read, so changes are not noticed", "error", err)
+		a.log.Warn("the approved definitions of tools cannot be read, so changes are not noticed", "error", err)
 		return nil
 	}
 	return known
@@ -109,7 +109,7 @@ func (a *Approvals) Review(s Subject, desc *tool.Description, known Known, enfor
 	}
 	approved, err := a.db.ApprovedTools(a.Key(), s.Name)
 	if err != nil {
-		a.log.Warn("what a plugin said of its tools before cannot be read, so changes are not noticed", "plugin", s.Name, "error", err)
+		a.log.Warn("the approved definitions of a plugin's tools cannot be read, so changes are not noticed", "plugin", s.Name, "error", err)
 		return desc, nil, nil, nil
 	}
 	r.Changes = compare(approved, desc.Tools)
@@ -141,7 +141,7 @@ func (r *Review) withhold(s Subject, desc *tool.Description, approved []tool.Def
 		if s.Namespace != "" {
 			full = s.Namespace + ":" + d.Name
 		}
-		pending[full] = fmt.Sprintf("its definition is not the one that was approved (%s). Look at it (toolhost plugin info %s); if it is as it should be: toolhost plugin approve %s", strings.Join(how, "; "), s.Name, s.Name)
+		pending[full] = fmt.Sprintf("its definition differs from the approved one (%s). Check it with toolhost plugin info %s, then run toolhost plugin approve %s", strings.Join(how, "; "), s.Name, s.Name)
 		r.Pending = append(r.Pending, full)
 		if k := slices.IndexFunc(approved, func(a tool.Definition) bool { return a.Name == d.Name }); k >= 0 {
 			*d = approved[k]
@@ -181,7 +181,7 @@ func (a *Approvals) Report(reviews []*Review) {
 			err = a.report(r)
 		}
 		if err != nil {
-			a.log.Warn("what a plugin says of its tools could not be kept", "plugin", r.Plugin, "error", err)
+			a.log.Warn("the definitions of a plugin's tools could not be stored", "plugin", r.Plugin, "error", err)
 		}
 	}
 }
@@ -194,8 +194,8 @@ func (a *Approvals) report(r *Review) error {
 		for i, c := range r.Changes {
 			texts[i] = c.String()
 		}
-		a.log.Warn("a plugin says other things of its tools than before: look at them with toolhost plugin info, and approve of them with toolhost plugin approve",
-			"plugin", r.Plugin, "changes", strings.Join(texts, "; "), "held back", strings.Join(r.Pending, ", "))
+		a.log.Warn("a plugin changed the definitions of its tools: check them with toolhost plugin info, then approve them with toolhost plugin approve",
+			"plugin", r.Plugin, "changes", strings.Join(texts, "; "), "pending", strings.Join(r.Pending, ", "))
 	}
 	return err
 }
@@ -226,7 +226,7 @@ func (a *Approvals) CheckSwap(s Subject, serving, next *tool.Description) error 
 	for _, c := range compare(approved, next.Tools) {
 		how = append(how, c.String())
 	}
-	return tool.Errorf(tool.Security, "what it says of its tools is not what was approved (%s). Look at them (toolhost plugin info %s); if they are as they should be: toolhost plugin approve %s", strings.Join(how, "; "), s.Name, s.Name)
+	return tool.Errorf(tool.Security, "the definitions of its tools differ from the approved ones (%s). Check them with toolhost plugin info %s, then run toolhost plugin approve %s", strings.Join(how, "; "), s.Name, s.Name)
 }
 
 // Approve records definitions as approved.

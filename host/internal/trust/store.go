@@ -18,7 +18,7 @@ type MismatchError struct {
 
 // Error says what the file has, and what it should have.
 func (m *MismatchError) Error() string {
-	return fmt.Sprintf("%s has the SHA-256 %s, and pinned is %s", m.Path, m.Is, m.Pinned)
+	return fmt.Sprintf("%s has the SHA-256 %s, but %s is pinned", m.Path, m.Is, m.Pinned)
 }
 
 // Store holds copies of pinned binaries, under their hashes. What is run is the copy, so
@@ -59,7 +59,7 @@ func (s *Store) Forget(pinned string) error {
 
 func (s *Store) copy(from, to, pinned string) (err error) {
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
-		return fmt.Errorf("there is no place for a copy of the pinned binary: %w", err)
+		return fmt.Errorf("the pinned binary cannot be copied: %w", err)
 	}
 	in, err := os.Open(from)
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *Store) copy(from, to, pinned string) (err error) {
 	defer syscall.ForkLock.RUnlock()
 	out, err := os.CreateTemp(filepath.Dir(to), ".copy-*")
 	if err != nil {
-		return fmt.Errorf("there is no place for a copy of the pinned binary: %w", err)
+		return fmt.Errorf("the pinned binary cannot be copied: %w", err)
 	}
 	defer func() {
 		if err != nil {

@@ -38,7 +38,7 @@ plugins that are not known yet are started to be looked at, and stopped again.
 Exit status 0: no changes. 2: changes. 1: something would be refused, or there is no plan.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			all, err := plans(s, c.Context(), against)
+			all, err := plans(c.Context(), s, against)
 			if err != nil { // 2 says something else here
 				fmt.Fprintln(os.Stderr, "toolhost:", cli.Clean(err.Error()))
 				return cli.ExitError(cli.ExitFailure)
@@ -71,7 +71,7 @@ func planStatus(all []planned) error {
 }
 
 // plans asks the running hosts; without any, or against another configuration, they are made here.
-func plans(s *cli.Settings, ctx context.Context, against string) ([]planned, error) {
+func plans(ctx context.Context, s *cli.Settings, against string) ([]planned, error) {
 	var hosts []admin.Remote
 	if against == "" {
 		var err error

@@ -136,7 +136,7 @@ func pluginState(p host.PluginStatus) string {
 	state := "not started"
 	switch {
 	case p.Breaker == "open" && p.NextAttempt != nil:
-		state = fmt.Sprintf("left alone after %d failures, next attempt at %s", p.Failures, p.NextAttempt.Local().Format(time.TimeOnly))
+		state = fmt.Sprintf("suspended after %d failures, next attempt at %s", p.Failures, p.NextAttempt.Local().Format(time.TimeOnly))
 	case p.Error != "":
 		state = "failed"
 	case p.Running:

@@ -155,13 +155,13 @@ func incomplete(command string) bool {
 func (r *Prompt) run(ctx context.Context, command string) {
 	ctx, stop := signal.NotifyContext(context.WithoutCancel(ctx), os.Interrupt)
 	defer stop()
-	front := New(r.JSON)
+	client := New(r.JSON)
 	req := r.Request
 	req.Command = command
-	res := front.Run(ctx, r.Host, req)
+	res := client.Run(ctx, r.Host, req)
 	if r.JSON {
 		_ = cli.PrintJSON(os.Stdout, res) // standard output is the person's screen
 		return
 	}
-	front.Finish(res)
+	client.Finish(res)
 }

@@ -20,7 +20,7 @@ import (
 	"toolhost.dev/host"
 )
 
-// Terminal is a [host.Front]: it prints output as it comes and progress on a line of its own, and asks at the keyboard.
+// Terminal is a [host.Client]: it prints output as it comes and progress on a line of its own, and asks at the keyboard.
 type Terminal struct {
 	quiet  bool // only the result is printed
 	native bool // the call is a native command, whose output is the result
@@ -41,7 +41,7 @@ func (t *Terminal) Run(ctx context.Context, h *host.Host, req host.Request) *hos
 // New returns a terminal for one call. A quiet one prints only the result.
 func New(quiet bool) *Terminal { return &Terminal{quiet: quiet, in: bufio.NewReader(os.Stdin)} }
 
-// Progress implements [host.Front]. It prints only to a terminal, where the line can be wiped again.
+// Progress implements [host.Client]. It prints only to a terminal, where the line can be wiped again.
 func (t *Terminal) Progress(title string, _ map[string]any) {
 	if t.quiet || title == "" || !term.IsTerminal(int(os.Stderr.Fd())) {
 		return
@@ -52,7 +52,7 @@ func (t *Terminal) Progress(title string, _ map[string]any) {
 	t.progress = true
 }
 
-// Output implements [host.Front]. It prints the output of a native command as it comes, but only to a terminal: output that comes too
+// Output implements [host.Client]. It prints the output of a native command as it comes, but only to a terminal: output that comes too
 // fast may be skipped, and a program that reads it needs all of it, which the result has. Other tools' output goes to standard error,
 // because their result is printed at the end.
 func (t *Terminal) Output(s tool.Stream, chunk []byte) {
@@ -77,7 +77,7 @@ func (t *Terminal) wipe() {
 	}
 }
 
-// Ask implements [host.Front]. Without a terminal there is nobody to ask.
+// Ask implements [host.Client]. Without a terminal there is nobody to ask.
 func (t *Terminal) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
 		return tool.Answer{Outcome: tool.NobodyToAsk, Message: "standard input is no terminal, so there is nobody to ask"}, nil

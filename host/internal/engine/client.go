@@ -4,33 +4,32 @@ import (
 	"cmp"
 	"context"
 
+	"toolhost.dev/host/internal/call"
 	"toolhost.dev/sdk/tool"
-
-	"toolhost.dev/host/internal/dispatch"
 )
 
-// Front is told what a call does while it runs, and answers its asks.
-type Front = dispatch.Front
+// Client receives the events of a call while it runs, and answers its questions.
+type Client = call.Client
 
-// front returns the front of a request with the operator's decisions about asks. f may be nil.
-func (e *Engine) front(f Front) Front {
+// client returns the client of a request with the operator's decisions about asks. c may be nil.
+func (e *Engine) client(c Client) Client {
 	onAsk := cmp.Or(e.opts.OnAsk, e.Current().Config.Host.OnAsk)
 	if onAsk == "" && !e.opts.Prompt {
 		onAsk = "deny"
 	}
-	if f == nil {
-		f = silent{}
+	if c == nil {
+		c = silent{}
 	}
-	return &decidingFront{Front: f, onAsk: onAsk}
+	return &decidingClient{Client: c, onAsk: onAsk}
 }
 
-// decidingFront answers the permission asks that the operator decided beforehand. It never answers questions for the user.
-type decidingFront struct {
-	Front
+// decidingClient answers the permission asks that the operator decided beforehand. It never answers questions for the user.
+type decidingClient struct {
+	Client
 	onAsk string
 }
 
-func (f *decidingFront) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
+func (f *decidingClient) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	if ask.Permission != nil {
 		switch f.onAsk {
 		case "allow":
@@ -39,10 +38,10 @@ func (f *decidingFront) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, err
 			return tool.Answer{Outcome: tool.Declined, Message: "asks are denied here; run with --on-ask prompt or allow, or set on_ask in the configuration"}, nil
 		}
 	}
-	return f.Front.Ask(ctx, ask)
+	return f.Client.Ask(ctx, ask)
 }
 
-// silent is the front of a request that has none.
+// silent is the client of a request that has none.
 type silent struct{}
 
 func (silent) Progress(string, map[string]any) {}

@@ -1,4 +1,4 @@
-package dispatch
+package call
 
 import (
 	"encoding/json"
@@ -13,17 +13,17 @@ func TestObject(t *testing.T) {
 		{"z": json.RawMessage(`"x"`), "a\"b\n": json.RawMessage(`[1, {"c":null}]`), "": json.RawMessage(` {} `)},
 	} {
 		var got map[string]json.RawMessage
-		if err := json.Unmarshal(object(values), &got); err != nil {
-			t.Fatalf("%s: %v", object(values), err)
+		if err := json.Unmarshal(Object(values), &got); err != nil {
+			t.Fatalf("%s: %v", Object(values), err)
 		}
 		want, err := json.Marshal(values)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var a, b any
-		_ = json.Unmarshal(object(values), &a)
+		_ = json.Unmarshal(Object(values), &a)
 		if _ = json.Unmarshal(want, &b); len(values) > 0 && !reflect.DeepEqual(a, b) {
-			t.Errorf("%s, wanted %s", object(values), want)
+			t.Errorf("%s, wanted %s", Object(values), want)
 		}
 	}
 }

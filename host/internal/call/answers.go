@@ -1,4 +1,4 @@
-package dispatch
+package call
 
 import (
 	"time"
@@ -7,9 +7,9 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// answers returns the answers that were given before in the call's session and workspace.
-func (d *Dispatcher) answers(c *Call) policy.Answers {
-	return &remembered{db: d.State, session: c.Request.Session.ID, workspace: c.Request.Session.Workspace}
+// Answers returns the answers that were given before in the call's session and workspace.
+func (c *Call) Answers(db *state.DB) policy.Answers {
+	return &remembered{db: db, session: c.Request.Session.ID, workspace: c.Request.Session.Workspace}
 }
 
 type remembered struct {

@@ -1,4 +1,4 @@
-package dispatch
+package call
 
 import (
 	"encoding/json"
@@ -9,8 +9,8 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// audit adds the call to the audit log: what it was, what was decided on it, and how it ended.
-func (d *Dispatcher) audit(c *Call, res *tool.Result) {
+// AuditEntry returns the entry of the audit log for the call, which had the given result.
+func (c *Call) AuditEntry(res *tool.Result) state.AuditEntry {
 	id := &c.Identity
 	e := state.AuditEntry{
 		At: id.Started, Session: c.Request.Session.ID, Workspace: c.Request.Session.Workspace, Call: c.Request.ID, Parent: id.Parent, Tool: res.Run.Tool, Layer: string(id.Command.Layer),
@@ -34,7 +34,7 @@ func (d *Dispatcher) audit(c *Call, res *tool.Result) {
 	if res.Error != nil {
 		e.Outcome, e.Error = string(res.Error.Kind), res.Error.Message
 	}
-	d.State.AddAudit(e)
+	return e
 }
 
 // auditArguments returns the arguments of the call: as the plugin got them, or as they came if the call was

@@ -1,7 +1,7 @@
-// Package descent limits the recursion of a parser, whose stack would otherwise overflow and end the process.
+// Package recursion limits the recursion of a parser, whose stack would otherwise overflow and end the process.
 //
 // Parse from a [Reader], which returns an [Error] if the parser is nested too deep.
-package descent
+package recursion
 
 import (
 	"fmt"

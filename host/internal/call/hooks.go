@@ -1,4 +1,4 @@
-package dispatch
+package call
 
 import (
 	"context"
@@ -13,9 +13,9 @@ import (
 	"toolhost.dev/host/internal/policy"
 )
 
-// before passes the call to the hooks. Arguments that they change are checked like the call's own, and the
+// BeforeHooks passes the call to the hooks. Arguments that they change are checked like the call's own, and the
 // rules see only the changed ones.
-func (c *Call) before(ctx context.Context, hooks []*hook.Hook) error {
+func (c *Call) BeforeHooks(ctx context.Context, hooks []*hook.Hook) error {
 	name := c.Identity.Tool.FullName()
 	args, log, err := hook.Before(ctx, hooks, c.hookInput(tool.HookBefore), hook.Caller{Check: c.checkChanged, Ask: c.askForHook})
 	c.Decision.Hooks = log
@@ -37,6 +37,34 @@ func (c *Call) before(ctx context.Context, hooks []*hook.Hook) error {
 	return nil
 }
 
+// AfterHooks passes the result to the hooks and returns the one that they let through. They run even if ctx has
+// ended: a caller that canceled the call must not see more than another one.
+func (c *Call) AfterHooks(ctx context.Context, hooks []*hook.Hook, res *tool.Result) *tool.Result {
+	in := c.hookInput(tool.HookAfter)
+	in.Result = res
+	changed, log, err := hook.After(context.WithoutCancel(ctx), hooks, in)
+	c.Decision.Hooks = append(c.Decision.Hooks, log...)
+	switch {
+	case err != nil:
+		changed = Refused(tool.Errorf(tool.PermissionDenied, "%s ran, but a hook withheld its result: %w.", c.Identity.Tool.FullName(), trimmed(err)))
+	case changed == nil:
+		return res
+	case changed.Error != nil && changed.Error.Source == "":
+		changed.Error = changed.Error.From(tool.SourceHost)
+	}
+	out := *changed
+	out.Effects, out.Run = res.Effects, res.Run
+	return &out
+}
+
+// trimmed removes the trailing full stop, because the message adds one.
+func trimmed(err error) error {
+	if s := err.Error(); strings.HasSuffix(s, ".") {
+		return errors.New(strings.TrimRight(s, "."))
+	}
+	return err
+}
+
 // checkChanged checks and completes arguments that a hook changed.
 func (c *Call) checkChanged(raw json.RawMessage) (json.RawMessage, error) {
 	var given map[string]json.RawMessage
@@ -51,7 +79,7 @@ func (c *Call) checkChanged(raw json.RawMessage) (json.RawMessage, error) {
 		}
 		return nil, errors.New(strings.Join(all, "; "))
 	}
-	return object(args), nil
+	return Object(args), nil
 }
 
 // askForHook asks a person on behalf of a hook. The answer is valid for this call only.
@@ -60,7 +88,7 @@ func (c *Call) askForHook(ctx context.Context, by *hook.Hook, args json.RawMessa
 	if reason == "" {
 		reason = fmt.Sprintf("%s asks about a call of %s", by, name)
 	}
-	a, err := c.front.Ask(ctx, tool.Ask{Permission: &tool.Permission{
+	a, err := c.Client.Ask(ctx, tool.Ask{Permission: &tool.Permission{
 		Kind: name, Title: reason, Patterns: []string{name + " " + string(args)}, Metadata: map[string]any{"rule": by.String(), "reason": reason},
 	}})
 	switch {

@@ -1,4 +1,4 @@
-package dispatch
+package call
 
 import (
 	"encoding/json"
@@ -9,9 +9,9 @@ import (
 	"toolhost.dev/host/internal/resultcache"
 )
 
-// cacheKey returns all that the result of a call depends on, except the contents of files. ok is false if it
-// may depend on more.
-func cacheKey(c *Call) (key resultcache.Key, ok bool) {
+// CacheKey returns everything that the result of the call depends on, except the contents of files. ok is false if the
+// result may depend on more.
+func (c *Call) CacheKey() (key resultcache.Key, ok bool) {
 	sent, traits := c.Decision.Sent, c.Identity.Tool.Definition.Traits
 	if !traits.Cacheable || !traits.ReadOnly || sent.Commands != nil {
 		return key, false

@@ -1,32 +1,13 @@
-package dispatch
+package call
 
 import (
-	"context"
-
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/trace"
 )
 
-// phases are the spans that cover what happens before the call runs, by stage. A phase lasts until a stage of
-// another phase begins.
-var phases = map[string]string{"hooks": "permit", "authorize": "permit", "queue": "wait", "limit": "wait"}
-
-// traced records the phase that the stage belongs to.
-func (d *Dispatcher) traced(stage string, next Handler) Handler {
-	if d.Tracer == nil {
-		return next
-	}
-	name := phases[stage]
-	return func(ctx context.Context, c *Call) *tool.Result {
-		c.enterPhase(d.Tracer, name)
-		defer c.enterPhase(d.Tracer, "") // a stage that ends the call ends its phase
-		return next(ctx, c)
-	}
-}
-
-// enterPhase ends the current phase and begins another one. An empty name begins none.
-func (c *Call) enterPhase(t *trace.Tracer, name string) {
+// EnterPhase ends the current phase and begins another one. An empty name begins none.
+func (c *Call) EnterPhase(t *trace.Tracer, name string) {
 	if c.span == nil || name == c.phaseName {
 		return
 	}
@@ -37,14 +18,20 @@ func (c *Call) enterPhase(t *trace.Tracer, name string) {
 	}
 }
 
-// startSpan begins the span of the call. Without a tracer the plugin gets the caller's trace context.
-func (c *Call) startSpan(t *trace.Tracer) {
+// TraceContext returns the trace context inside the span of the call.
+func (c *Call) TraceContext() trace.Context { return c.at }
+
+// RunContext returns the trace context inside the span of what the plugin does. It is valid after [Call.StartRun].
+func (c *Call) RunContext() trace.Context { return c.within }
+
+// StartSpan begins the span of the call. Without a tracer the plugin gets the caller's trace context.
+func (c *Call) StartSpan(t *trace.Tracer) {
 	c.span, c.at = t.Start(c.Request.Trace, "call")
 	c.span.Served()
 }
 
-// endSpan ends the span of the call. It contains no arguments, results or messages, because they may be secret.
-func (c *Call) endSpan(res *tool.Result) {
+// EndSpan ends the span of the call. It contains no arguments, results or messages, because they may be secret.
+func (c *Call) EndSpan(res *tool.Result) {
 	s := c.span
 	if s == nil {
 		return
@@ -62,8 +49,8 @@ func (c *Call) endSpan(res *tool.Result) {
 	s.End()
 }
 
-// startRun begins the span of what the plugin does, and passes its context to the plugin.
-func (c *Call) startRun(t *trace.Tracer) *trace.Span {
+// StartRun begins the span of what the plugin does, and passes its context to the plugin.
+func (c *Call) StartRun(t *trace.Tracer) *trace.Span {
 	if !c.at.Valid() {
 		return nil
 	}
@@ -74,7 +61,8 @@ func (c *Call) startRun(t *trace.Tracer) *trace.Span {
 	return s
 }
 
-func endRun(s *trace.Span, res *tool.Result) {
+// EndRun ends the span of what the plugin did, which had the given result.
+func EndRun(s *trace.Span, res *tool.Result) {
 	s.Set("toolhost.plugin", res.Run.Plugin)
 	s.Set("toolhost.plugin.version", res.Run.PluginVersion)
 	s.Set("toolhost.attempts", res.Run.Attempts)

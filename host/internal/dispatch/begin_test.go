@@ -1,9 +1,12 @@
 package dispatch
 
 import (
+	"context"
 	"strings"
 	"testing"
 
+	"toolhost.dev/host/internal/call"
+	"toolhost.dev/host/internal/hook"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -26,7 +29,7 @@ func TestACallGoesToTheLatestGeneration(t *testing.T) {
 
 type replaced struct{}
 
-func (replaced) Reserve(string) Place { return nil }
+func (replaced) Reserve(string) call.Lease { return nil }
 
 func TestEveryWayToEndGivesAResult(t *testing.T) {
 	d := dispatcher(t, ok)
@@ -65,11 +68,45 @@ func TestEveryWayToEndGivesAResult(t *testing.T) {
 			t.Errorf("%q: the result is not tagged", command)
 		}
 	}
-	// None of them left a place in the line behind.
+	// None of them left a ticket in the queue.
 	if res := run(t, d, "change"); res.Output != "ok" {
 		t.Errorf("%+v", res.Error)
 	}
 	if h, err := d.State.History("s", 100); err != nil || len(h) > 13 {
 		t.Errorf("%d %v", len(h), err)
+	}
+}
+
+func TestALeaseIsReleasedHoweverTheCallEnds(t *testing.T) {
+	deny := hookOn(tool.HookBefore, func(context.Context, *tool.HookInput) (*tool.HookAnswer, error) {
+		return &tool.HookAnswer{Decision: tool.HookDeny, Reason: "no"}, nil
+	})
+	for name, c := range map[string]struct {
+		command string
+		hooks   *hook.Set
+		call    plugins
+		leases  int64
+	}{
+		"success":        {"look", nil, ok, 1},
+		"failure":        {"change", nil, func(context.Context, *tool.Call, tool.Peer) *tool.Result { return unavailable() }, 1},
+		"timeout":        {"brief", nil, untilDone, 1},
+		"fallback":       {"look", nil, func(_ context.Context, c *tool.Call, _ tool.Peer) *tool.Result { return unavailable() }, 2},
+		"refused":        {"danger", nil, ok, 1},
+		"refused by one": {"look", deny, ok, 1},
+		"unknown":        {"tool:nope", nil, ok, 0},
+		"help":           {"look -h", nil, ok, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := &leased{plugins: c.call}
+			d := dispatcher(t, nil)
+			d.Plugins, d.Hooks = l, c.hooks
+			if name == "fallback" {
+				d.Registry.Lookup("", "look").Limits.Fallback = "change"
+			}
+			run(t, d, c.command)
+			if l.taken.Load() != c.leases || l.released.Load() != c.leases {
+				t.Errorf("%d leases taken, %d released, want %d", l.taken.Load(), l.released.Load(), c.leases)
+			}
+		})
 	}
 }

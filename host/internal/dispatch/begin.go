@@ -1,18 +1,88 @@
 package dispatch
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"toolhost.dev/sdk/tool"
 
+	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/help"
+	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/router"
 )
 
+// Pending is a call that was resolved and queued.
+type Pending struct {
+	d    *Dispatcher // of the generation whose plugin the call has leased
+	call Call
+}
+
+// Begin resolves and queues the request without blocking. The caller must call Run on the result. The calls
+// of a session run in the order in which they were begun.
+func (d *Dispatcher) Begin(req call.Request) *Pending {
+	p := d.pending(req)
+	p.resolve(d.parse(req))
+	if c := &p.call; c.Identity.Answer == nil {
+		c.Ticket = d.Scheduler.Enqueue(req.Session.ID, c.Identity.Tool.Definition.Traits.ConcurrencySafe)
+	}
+	return p
+}
+
+// beginInside resolves a call that runs inside its parent, in the parent's turn and room. parse returns the command
+// that the call runs.
+func (d *Dispatcher) beginInside(parent *Call, req call.Request, parse func(*registry.Registry) *router.Command) *Pending {
+	p := d.pending(req)
+	p.call.Identity.Parent, p.call.Identity.Depth = parent.Request.ID, parent.Identity.Depth+1
+	cmd := parse(d.Registry)
+	if req.Name == "" {
+		p.call.Request.Command = cmd.Raw
+	}
+	p.resolve(cmd)
+	return p
+}
+
+// pending returns a call that starts now.
+func (d *Dispatcher) pending(req call.Request) *Pending {
+	p := &Pending{d: d, call: Call{Request: req}}
+	p.call.Identity.Started = time.Now()
+	p.call.StartSpan(d.Tracer)
+	return p
+}
+
+// Native reports whether the shell runs the command as it is.
+func (p *Pending) Native() bool { return p.call.Identity.Command.Layer == router.Native }
+
+// ReadOnly reports whether the call changes nothing.
+func (p *Pending) ReadOnly() bool {
+	e := p.call.Identity.Tool
+	return e == nil || e.Definition.Traits.ReadOnly
+}
+
+// Run carries out the call and returns its result, which is never nil.
+func (p *Pending) Run(ctx context.Context, client call.Client) *tool.Result {
+	c := &p.call
+	defer c.Release()
+	c.Client, c.Shown = client, client
+	p.d.prepare()
+	if c.Identity.Answer != nil {
+		return p.d.answer(ctx, c)
+	}
+	c.Decision.Sent = c.Message()
+	return p.d.run(ctx, c)
+}
+
+// Abandon ends a call that is not run.
+func (p *Pending) Abandon() { p.call.Release() }
+
+// Identity returns which call this is.
+func (p *Pending) Identity() *call.Identity { return &p.call.Identity }
+
 // parse returns what a request means.
-func (d *Dispatcher) parse(req Request) *router.Command {
+func (d *Dispatcher) parse(req call.Request) *router.Command {
 	if req.Name != "" {
 		return router.Function(req.Name, req.Arguments, d.Registry)
 	}
@@ -65,20 +135,20 @@ func (d *Dispatcher) bind(c *Call) {
 		return
 	case native && cmd.Simple:
 		if err := d.unloaded(cmd); err != nil {
-			id.Answer = refused(err)
+			id.Answer = call.Refused(err)
 			return
 		}
 	}
 	name := cmd.Name
 	if native {
-		name = Shell
+		name = call.Shell
 	}
 	e, err := d.Registry.Enabled(cmd.Namespace, name)
 	switch {
 	case err != nil && native:
-		id.Answer = refused(tool.Errorf(tool.NotFound, "%q is not a tool, and there is no shell to run it. Enable the plugin that serves the tool %s.", firstWord(cmd), Shell))
+		id.Answer = call.Refused(tool.Errorf(tool.NotFound, "%q is not a tool, and there is no shell to run it. Enable the plugin that serves the tool %s.", firstWord(cmd), call.Shell))
 	case err != nil:
-		id.Answer = refused(err)
+		id.Answer = call.Refused(err)
 	case native:
 		id.Tool = e
 		d.bindShell(c)
@@ -91,7 +161,7 @@ func (d *Dispatcher) bind(c *Call) {
 func (d *Dispatcher) bindShell(c *Call) {
 	args, bad := c.Identity.Tool.Schema().Check(c.Identity.Command.Kwargs)
 	if len(bad) > 0 {
-		c.Identity.Answer = refused(tool.Errorf(tool.Internal, "Tool %s cannot run a command: %s. Configure another plugin for the shell.", Shell, bad[0].Message))
+		c.Identity.Answer = call.Refused(tool.Errorf(tool.Internal, "Tool %s cannot run a command: %s. Configure another plugin for the shell.", call.Shell, bad[0].Message))
 		return
 	}
 	c.Decision.Arguments = args
@@ -101,7 +171,7 @@ func (d *Dispatcher) bindShell(c *Call) {
 func (d *Dispatcher) notFound(cmd *router.Command) *tool.Result {
 	if cmd.Error.Kind == tool.NotFound {
 		if err := d.unloaded(cmd); err != nil {
-			return refused(err)
+			return call.Refused(err)
 		}
 	}
 	return &tool.Result{Error: cmd.Error}

@@ -1,33 +1,41 @@
-package dispatch
+package call
 
 import (
 	"context"
 
 	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/policy"
+	"toolhost.dev/host/internal/state"
 )
 
-// peer is the host as the plugin sees it during a call: the front, the policy, and what the session knows
-// about files.
+// Peer returns the host as the plugin sees it during the call: the client, the policy, and the states of files that the
+// session knows.
+func (c *Call) Peer(p *policy.Policy, db *state.DB) tool.Peer {
+	return &peer{Client: c.Shown, call: c, policy: p, state: db}
+}
+
 type peer struct {
-	Front
-	d    *Dispatcher
-	call *Call
+	Client
+	call   *Call
+	policy *policy.Policy
+	state  *state.DB
 }
 
 // Ask implements [tool.Peer]. The policy decides on a permission that the tool asks for while it runs, as it
 // does on the arguments.
 func (p *peer) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	if ask.Permission == nil {
-		return p.Front.Ask(ctx, ask)
+		return p.Client.Ask(ctx, ask)
 	}
-	return p.d.Policy.Permit(ctx, question(p.call), ask.Permission, p.Front, p.d.answers(p.call))
+	return p.policy.Permit(ctx, p.call.Question(), ask.Permission, p.Client, p.call.Answers(p.state))
 }
 
 // FileStates implements [tool.Peer].
 func (p *peer) FileStates(_ context.Context, paths ...string) (map[string]tool.FileState, error) {
 	out := make(map[string]tool.FileState, len(paths))
 	for _, path := range paths {
-		s, ok, err := p.d.State.FileState(p.call.Request.Session.ID, path)
+		s, ok, err := p.state.FileState(p.call.Request.Session.ID, path)
 		if err != nil {
 			return nil, err
 		}

@@ -1,0 +1,61 @@
+package call
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/state"
+	"toolhost.dev/host/internal/trace"
+)
+
+// Shell is the name of the tool that runs native commands.
+const Shell = "bash"
+
+// MaxTimeout limits every call, including calls of tools that measure their own time.
+const MaxTimeout = time.Hour
+
+// MaxDepth limits how many calls a call may run inside of.
+const MaxDepth = 8
+
+// Request is a call as a frontend makes it. It has either a Command or a Name with Arguments.
+type Request struct {
+	ID        string
+	MessageID string
+	Command   string
+	Name      string
+	Arguments json.RawMessage
+	Session   Session
+	// Trace is the trace context of the caller. The zero value means that there is none.
+	Trace trace.Context
+}
+
+// Session is the session of a call, with the roots of its workspace.
+type Session struct {
+	state.Session
+	Roots []tool.Root
+}
+
+// Contains reports whether a directory is in one of the session's roots.
+func (s Session) Contains(dir string) bool {
+	return slices.ContainsFunc(s.Roots, func(r tool.Root) bool { return r.Contains(dir) })
+}
+
+// Client receives the events of a call while it runs, and answers its questions.
+type Client interface {
+	Progress(title string, metadata map[string]any)
+	Output(stream tool.Stream, chunk []byte)
+	Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error)
+}
+
+// Lease is the use of a plugin by one call.
+type Lease interface {
+	Call(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result
+	// Release returns the lease. It is called once.
+	Release()
+	// Version identifies one instance of the plugin. Two versions are equal only if the instance is the same.
+	Version() any
+}

@@ -1,0 +1,153 @@
+// Package childcall carries out the calls that the commands of a call make.
+//
+// [New] returns the child calls of a call, and [Calls.Handle] runs one that a shim asks for.
+package childcall
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/call"
+	"toolhost.dev/host/internal/registry"
+	"toolhost.dev/host/internal/shim"
+	"toolhost.dev/host/internal/shim/wire"
+	"toolhost.dev/host/router"
+)
+
+// maxCalls limits how many child calls of one call run at the same time.
+const maxCalls = 32
+
+// Begin resolves a child call. parse returns the command that the call runs.
+type Begin func(req call.Request, parse func(*registry.Registry) *router.Command) Pending
+
+// Pending is a child call that was resolved.
+type Pending interface {
+	Identity() *call.Identity
+	// Run carries out the call. The caller must call either Run or Abandon.
+	Run(ctx context.Context, client call.Client) *tool.Result
+	// Abandon ends the call without running it.
+	Abandon()
+}
+
+// Calls are the child calls of one call. They may run at the same time.
+type Calls struct {
+	parent *call.Call
+	begin  Begin
+	slots  chan struct{}
+	made   atomic.Int64
+}
+
+// New returns the child calls of parent.
+func New(parent *call.Call, begin Begin) *Calls {
+	return &Calls{parent: parent, begin: begin, slots: make(chan struct{}, maxCalls)}
+}
+
+// Handle implements [shim.Handler]. A child call goes through all stages, but it shares the turn and the room
+// of its parent. Like a subshell it leaves the session's directory and state as they are.
+func (c *Calls) Handle(ctx context.Context, req wire.Request, streams shim.Streams) int {
+	p := c.begin(c.request(req.Cwd), func(r *registry.Registry) *router.Command { return c.parse(req, streams.Stdin, r) })
+	select {
+	case c.slots <- struct{}{}:
+	case <-ctx.Done():
+		p.Abandon()
+		return shim.StatusCannotRun
+	}
+	res := p.Run(ctx, &commandClient{Client: c.parent.Shown, name: req.Name})
+	<-c.slots
+	return printResult(p.Identity(), req.Name, res, streams)
+}
+
+// request returns the request of the next child call, which runs in the directory cwd.
+func (c *Calls) request(cwd string) call.Request {
+	parent := &c.parent.Request
+	out := call.Request{ID: fmt.Sprintf("%s.%d", parent.ID, c.made.Add(1)), MessageID: parent.MessageID, Session: parent.Session, Trace: c.parent.RunContext()}
+	out.Session.Cwd = filepath.Clean(cwd)
+	return out
+}
+
+// parse returns the command of a child call. Its error is set if the call is nested too deep.
+func (c *Calls) parse(req wire.Request, stdin io.Reader, r *registry.Registry) *router.Command {
+	cmd := router.Argv(req.Name, req.Args, func(required bool) (string, bool, error) {
+		// A file is read only if the tool needs the text: in "while read" standard input is a file that is
+		// not meant for the tool.
+		if req.Stdin != wire.Piped && (req.Stdin != wire.Given || !required) {
+			return "", false, nil
+		}
+		text, err := readAll(stdin)
+		return text, err == nil, err
+	}, r)
+	if depth := c.parent.Identity.Depth + 1; depth > call.MaxDepth {
+		cmd.Error = tool.Errorf(tool.InvalidArguments, "Tool calls are nested %d deep, and the limit is %d. Call the tool from the first command.", depth, call.MaxDepth).From(tool.SourceHost)
+	}
+	return cmd
+}
+
+// readAll reads a text that is at most as long as a command may be.
+func readAll(r io.Reader) (string, error) {
+	var b strings.Builder
+	n, err := io.Copy(&b, io.LimitReader(r, router.MaxCommand+1))
+	if err == nil && n > router.MaxCommand {
+		err = fmt.Errorf("it is longer than %d bytes: write it to a file and name the file", router.MaxCommand)
+	}
+	return b.String(), err
+}
+
+// printResult writes a result to the streams of a shim and returns the shim's exit status. The status of the shell
+// tool passes through.
+func printResult(id *call.Identity, name string, res *tool.Result, streams shim.Streams) int {
+	var shell struct{ Stdout, Stderr string }
+	isShell := id.Tool != nil && id.Tool.FullName() == call.Shell && json.Unmarshal(res.Data, &shell) == nil
+	var errs []error
+	write := func(w io.Writer, s string) {
+		_, err := io.WriteString(w, s)
+		errs = append(errs, err)
+	}
+	switch {
+	case isShell:
+		write(streams.Stdout, shell.Stdout)
+		write(streams.Stderr, shell.Stderr)
+	case res.Success() && res.Output != "":
+		write(streams.Stdout, strings.TrimSuffix(res.Output, "\n")+"\n")
+	}
+	e := res.Error
+	if e != nil && (!isShell || e.Kind != tool.ExecutionFailed) {
+		write(streams.Stderr, name+": "+strings.TrimSuffix(strings.TrimPrefix(e.Message, id.Command.Name+": "), "\n")+"\n")
+	}
+	switch {
+	case errors.Join(errs...) != nil: // the shim is gone
+		return shim.StatusCannotRun
+	case e == nil:
+		return 0
+	case isShell && e.Code > 0 && e.Code < 256:
+		return e.Code
+	case e.Kind == tool.NotFound && id.Tool == nil:
+		return shim.StatusNotFound
+	case e.Kind == tool.InvalidArguments:
+		return shim.StatusUsage
+	}
+	return 1
+}
+
+// commandClient is the parent's client as a child call sees it. The output of a child call is its result, which
+// the shim prints.
+type commandClient struct {
+	call.Client
+	name string
+}
+
+func (f *commandClient) Progress(title string, metadata map[string]any) {
+	if title != "" {
+		title = f.name + ": " + title
+	}
+	f.Client.Progress(title, metadata)
+}
+
+func (*commandClient) Output(tool.Stream, []byte) {}

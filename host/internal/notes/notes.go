@@ -1,0 +1,71 @@
+// Package notes adds what the host knows to the results of tools.
+//
+// Each note is in the text for the model, and in the result's metadata for frontends, which may have shown the text
+// already.
+package notes
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"toolhost.dev/sdk/suggest"
+	"toolhost.dev/sdk/tool"
+)
+
+// maxDenials limits how many denials a result shows.
+const maxDenials = 5
+
+// Annotate sets an entry of the result's metadata.
+func Annotate(res *tool.Result, key string, value any) {
+	if res.Metadata == nil {
+		res.Metadata = make(map[string]any)
+	}
+	res.Metadata[key] = value
+}
+
+// Denials adds to a result what the sandbox refused, which programs rarely report.
+func Denials(res *tool.Result, denials []string) {
+	if len(denials) == 0 {
+		return
+	}
+	shown := slices.Clone(denials[:min(len(denials), maxDenials)])
+	if more := len(denials) - maxDenials; more > 0 {
+		shown = append(shown, fmt.Sprintf("The sandbox refused %d more operations", more))
+	}
+	for _, text := range shown {
+		note := "[" + text + ".]"
+		if res.Success() {
+			res.Output = strings.TrimPrefix(strings.TrimSuffix(res.Output, "\n")+"\n"+note, "\n")
+		} else {
+			res.Error.Message = strings.TrimSuffix(res.Error.Message, "\n") + "\n" + note
+		}
+	}
+	Annotate(res, "denied", denials)
+}
+
+// Directory adds to a result that the session stays in the directory cwd, because the command left the roots.
+func Directory(res *tool.Result, cwd, outside string) {
+	note := fmt.Sprintf("[note: the session stays in %s, because %s is outside of its roots]", cwd, outside)
+	Annotate(res, "note", note)
+	if res.Success() {
+		res.Output = strings.TrimSuffix(res.Output, "\n") + "\n" + note
+	} else {
+		res.Error.Message += "\n" + note
+	}
+}
+
+// Similar adds the known name that is similar to the name of an unknown command. If no name is, it adds nothing.
+func Similar(res *tool.Result, name string, known []string) {
+	similar := suggest.DidYouMean(name, known)
+	if similar == "" {
+		return
+	}
+	note := "No tool has that name either." + similar
+	e := *res.Error
+	e.Message = strings.TrimRight(e.Message, "\n") + "\n" + note
+	res.Error = &e
+	if _, other := res.Metadata["note"]; !other { // a frontend shows the note beside the shell's own output
+		Annotate(res, "note", note)
+	}
+}

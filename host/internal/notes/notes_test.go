@@ -1,0 +1,66 @@
+package notes
+
+import (
+	"slices"
+	"testing"
+
+	"toolhost.dev/sdk/tool"
+)
+
+func TestDenials(t *testing.T) {
+	all := []string{"a", "b", "c", "d", "e", "f", "g"}
+	const text = "[a.]\n[b.]\n[c.]\n[d.]\n[e.]\n[The sandbox refused 2 more operations.]"
+	for name, c := range map[string]struct {
+		res  *tool.Result
+		want string
+	}{
+		"output":    {&tool.Result{Output: "words\n"}, "words\n" + text},
+		"no output": {new(tool.Result), text},
+		"failure":   {&tool.Result{Error: tool.Errorf(tool.ExecutionFailed, "words")}, "words\n" + text},
+	} {
+		Denials(c.res, all)
+		got := c.res.Output
+		if c.res.Error != nil {
+			got = c.res.Error.Message
+		}
+		if noted, _ := c.res.Metadata["denied"].([]string); got != c.want || !slices.Equal(noted, all) {
+			t.Errorf("%s: %q, %v", name, got, c.res.Metadata)
+		}
+	}
+	res := new(tool.Result)
+	if Denials(res, nil); res.Metadata != nil || res.Output != "" {
+		t.Errorf("%+v", res)
+	}
+}
+
+func TestSimilarNames(t *testing.T) {
+	known := []string{"read", "write"}
+	res := &tool.Result{Error: tool.Errorf(tool.ExecutionFailed, "sh: reed: not found\n")}
+	original := res.Error
+	Similar(res, "reed", known)
+	const note = "No tool has that name either. Did you mean \"read\"?"
+	if res.Error.Message != "sh: reed: not found\n"+note || res.Metadata["note"] != note || original.Message != "sh: reed: not found\n" {
+		t.Errorf("%q, %v", res.Error.Message, res.Metadata)
+	}
+	res = &tool.Result{Error: tool.Errorf(tool.ExecutionFailed, "x"), Metadata: map[string]any{"note": "other"}}
+	Similar(res, "reed", known)
+	if res.Metadata["note"] != "other" {
+		t.Errorf("%v", res.Metadata)
+	}
+	res = &tool.Result{Error: tool.Errorf(tool.ExecutionFailed, "x")}
+	if Similar(res, "quite-different", known); res.Error.Message != "x" || res.Metadata != nil {
+		t.Errorf("%+v", res)
+	}
+}
+
+func TestDirectory(t *testing.T) {
+	const note = "[note: the session stays in /w, because /x is outside of its roots]"
+	res := &tool.Result{Output: "words\n"}
+	if Directory(res, "/w", "/x"); res.Output != "words\n"+note || res.Metadata["note"] != note {
+		t.Errorf("%+v", res)
+	}
+	res = &tool.Result{Error: tool.Errorf(tool.ExecutionFailed, "words")}
+	if Directory(res, "/w", "/x"); res.Error.Message != "words\n"+note || res.Metadata["note"] != note {
+		t.Errorf("%+v", res)
+	}
+}
