@@ -222,10 +222,12 @@ plugin "bash" {
   # The abilities that the kernel allows. By default bash starts programs and writes in the
   # writable roots. read, grep and snippet do neither. All others write, but start nothing.
   sandbox {
-    roots   = "read-write" # or "read-only", or "none"
-    exec    = true         # may start programs
-    network = false        # true allows the network, and all services of localhost;
-                           # ["proxy.golang.org", "*.github.com:443"] only these hosts
+    roots = "read-write" # or "read-only", or "none"
+    exec  = true         # may start programs
+
+    # true allows the network and all services of localhost. A list allows only these hosts:
+    # ["proxy.golang.org", "*.github.com:443"]
+    network = false
 
     # "read-write" allows it to write the hooks and settings of repositories, which git runs.
     git = "protected"
