@@ -111,12 +111,12 @@ func (*listener) Ask(context.Context, tool.Ask) (tool.Answer, error) {
 func TestHooksThatCannotWorkAreRefused(t *testing.T) {
 	nothing := hookFunc(func(context.Context, *tool.HookInput) (*tool.HookAnswer, error) { return nil, nil })
 	for why, hooks := range map[string][]host.Hook{
-		"no name":      {{On: []tool.HookEvent{tool.HookAfter}, Handler: nothing}},
-		"no handler":   {{Name: "a", On: []tool.HookEvent{tool.HookAfter}}},
-		"no event":     {{Name: "a", Handler: nothing}},
-		"there is not": {{Name: "a", On: []tool.HookEvent{"later"}, Handler: nothing}},
-		"a glob":       {{Name: "a", On: []tool.HookEvent{tool.HookAfter}, Tools: []string{"["}, Handler: nothing}},
-		"two hooks":    {{Name: "a", On: []tool.HookEvent{tool.HookAfter}, Handler: nothing}, {Name: "a", On: []tool.HookEvent{tool.HookAfter}, Handler: nothing}},
+		"no name":       {{On: []tool.HookEvent{tool.HookAfter}, Handler: nothing}},
+		"no handler":    {{Name: "a", On: []tool.HookEvent{tool.HookAfter}}},
+		"no event":      {{Name: "a", Handler: nothing}},
+		"unknown event": {{Name: "a", On: []tool.HookEvent{"later"}, Handler: nothing}},
+		"invalid glob":  {{Name: "a", On: []tool.HookEvent{tool.HookAfter}, Tools: []string{"["}, Handler: nothing}},
+		"two hooks":     {{Name: "a", On: []tool.HookEvent{tool.HookAfter}, Handler: nothing}, {Name: "a", On: []tool.HookEvent{tool.HookAfter}, Handler: nothing}},
 	} {
 		opts := testplugin(t)
 		opts.StateDir, opts.Hooks = t.TempDir(), hooks

@@ -72,7 +72,7 @@ func TestManagedAtRunTime(t *testing.T) {
 	works("say --words hello", "hello")
 	wrong(h.AddAlias("say", "nap", nil), "already")
 	wrong(h.AddAlias("nap", "echo", nil), "already")
-	wrong(h.AddAlias("x", "nothing", nil), "there is no tool")
+	wrong(h.AddAlias("x", "nothing", nil), "unknown tool")
 	wrong(h.AddAlias("x", "echo", map[string]string{"a": "b"}), "does not have")
 	wrong(h.AddAlias("a b", "echo", nil), "cannot be an alias")
 

@@ -79,7 +79,7 @@ func inspect(ctx context.Context, opts Options) (*inspection, error) {
 	}
 	path := e.Reloader().Builder.Pins().Path()
 	if path == "" {
-		return nil, errors.Join(errors.New("there is no place for a lock file: neither $XDG_CONFIG_HOME nor $HOME is set"), e.Close())
+		return nil, errors.Join(errors.New("no directory for the lock file: set $XDG_CONFIG_HOME or $HOME"), e.Close())
 	}
 	out := &Trust{Lock: path, Plugins: []PluginTrust{}}
 	if out.lock, err = trust.Read(path); err != nil {

@@ -115,7 +115,7 @@ func (l *Launcher) Choose(p *config.Plugin, roots []tool.Root) (backend sandbox.
 	backend, weaker = l.Kernel().Choose(l.cfg.Sandbox.Backend)
 	if !backend.Abilities().WholeFileSystem && coversAll(p, roots) {
 		if l.cfg.Sandbox.Backend == backend.Name() {
-			weaker = errors.New("it may work on all of the file system, which a root of its own cannot hold: name narrower roots than /")
+			weaker = errors.New("its roots cover the whole file system, which this backend cannot confine: name smaller roots than /")
 		}
 		backend = l.wholeFileSystem()
 	}
@@ -149,7 +149,7 @@ func (l *Launcher) lacks(p *config.Plugin, backend sandbox.Backend) error {
 	case !can.Confines:
 		return fmt.Errorf("the configuration says backend = %q", backend.Name())
 	case len(p.Confinement.Hosts) > 0 && !can.SingleHosts:
-		return errors.New("it may reach single hosts, which needs namespaces, the backend ns")
+		return errors.New("it may connect to single hosts, which needs the backend ns (namespaces)")
 	case p.Confinement.Limits.Total != (config.Totals{}) && l.Kernel().NoCgroup != "":
 		return fmt.Errorf("limits of its processes together cannot be kept: %s", l.Kernel().NoCgroup)
 	}

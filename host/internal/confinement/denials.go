@@ -116,11 +116,11 @@ func (r *redirects) remove(roots []tool.Root, log *slog.Logger) []string {
 		}
 		aside := path + ".from-sandbox"
 		if err := os.Rename(path, aside); err != nil {
-			log.Warn("a file that sends git elsewhere for its settings and hooks cannot be moved aside: remove it before git runs there", "file", path, "error", err)
+			log.Warn("cannot move aside a file that redirects the settings and hooks of git: remove it before git runs there", "file", path, "error", err)
 			continue
 		}
-		log.Warn("a file that sends git elsewhere for its settings and hooks was moved aside", "file", path, "to", aside)
-		out = append(out, fmt.Sprintf("%s would have sent git elsewhere for its settings and hooks, and was moved to %s", path, aside))
+		log.Warn("moved aside a file that redirects the settings and hooks of git", "file", path, "to", aside)
+		out = append(out, fmt.Sprintf("%s would have redirected the settings and hooks of git, so it was moved to %s", path, aside))
 	}
 	return out
 }

@@ -99,6 +99,6 @@ func (l *Launcher) limit(p *config.Plugin, prof sandbox.Profile) (*cgroup.Group,
 	if Enforce(l.cfg, p) == "require" {
 		return nil, err
 	}
-	l.parts.Log.Warn("a plugin runs without the limits of its processes together", "plugin", p.Name, "why", err)
+	l.parts.Log.Warn("a plugin runs without the total limits of its processes", "plugin", p.Name, "why", err)
 	return nil, nil
 }

@@ -67,7 +67,7 @@ func (e *Engine) checkHealth(ctx context.Context, skip map[string]int) {
 		if !ok || health.Status == tool.Healthy || ctx.Err() != nil {
 			continue
 		}
-		e.opts.Log.Warn("a plugin is not healthy, and is replaced", "plugin", p.Name, "status", health.Status, "message", health.Message)
+		e.opts.Log.Warn("a plugin is not healthy and will be replaced", "plugin", p.Name, "status", health.Status, "message", health.Message)
 		r, err := e.reloader.Reload(ctx, reload.Options{Plugins: []string{p.Name}})
 		if err != nil || r.Refused() {
 			skip[p.Name] = healthPatience

@@ -61,9 +61,9 @@ func (g *Generation) checkHookPlugins() {
 		}
 		p := g.Plugin(c.Plugin)
 		if p == nil {
-			g.Problemf("%s: the hook %q fails, because plugin %s is left out.", c.Place, c.Name, c.Plugin)
+			g.Problemf("%s: hook %q fails: plugin %s is left out.", c.Place, c.Name, c.Plugin)
 		} else if d := p.Description(); d != nil && !slices.Contains(d.Capabilities, tool.CapabilityHooks) {
-			g.Problemf("%s: the hook %q fails, because plugin %s serves no hooks (it lacks the capability %q).", c.Place, c.Name, c.Plugin, tool.CapabilityHooks)
+			g.Problemf("%s: hook %q fails: plugin %s serves no hooks (it lacks the capability %q).", c.Place, c.Name, c.Plugin, tool.CapabilityHooks)
 		}
 	}
 }
@@ -99,7 +99,7 @@ func (h pluginHook) Hook(ctx context.Context, in *tool.HookInput) (*tool.HookAns
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
 		case p == nil:
-			return nil, fmt.Errorf("plugin %s is not there", h.plugin)
+			return nil, fmt.Errorf("plugin %s does not exist", h.plugin)
 		case p.Err != nil:
 			return nil, fmt.Errorf("plugin %s is not loaded: %w", h.plugin, p.Err)
 		}

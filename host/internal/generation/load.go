@@ -66,7 +66,7 @@ func (b *Builder) recall(p *Plugin) bool {
 	}
 	desc, by, err := b.State.Description(p.Binary.Key)
 	if err != nil {
-		b.Log.Warn("what plugins said of themselves cannot be read", "error", err)
+		b.Log.Warn("cannot read the saved descriptions of plugins", "error", err)
 	}
 	p.SetDescription(desc)
 	if desc != nil || b.Options.RetryFailed {
@@ -139,7 +139,7 @@ func (b *Builder) keep(p *Plugin, desc *tool.Description) error {
 
 func (b *Builder) logUnkept(p *Plugin, err error) {
 	if err != nil {
-		b.Log.Warn("what a plugin said of itself could not be kept", "plugin", p.Name, "error", err)
+		b.Log.Warn("cannot save the description of a plugin", "plugin", p.Name, "error", err)
 	}
 }
 
@@ -149,7 +149,7 @@ func (b *Builder) rediscover(p *Plugin, known, now *tool.Description) {
 	if len(changes) == 0 {
 		return
 	}
-	b.Log.Warn("the tools of a plugin are not those that it had; calls from now on find the new ones", "plugin", p.Name, "changes", changes)
+	b.Log.Warn("a plugin has other tools than before; new calls use them", "plugin", p.Name, "changes", changes)
 	if p.Binary.Keyed {
 		b.logUnkept(p, b.State.SaveDescription(p.Binary.Key, now, ""))
 	}

@@ -66,7 +66,7 @@ func (g *Generation) bind(r *policy.Rule) map[string]error {
 		return e.Definition.Name == call.Shell || slices.ContainsFunc(e.Schema().Params(), func(p *tool.Param) bool { return p.Path != "" })
 	}
 	if r.Paths != nil && (r.Tools != nil || r.Kinds != nil) && !slices.Contains(r.Kinds, policy.KindExternal) && !slices.ContainsFunc(about, takesPaths) {
-		bad["path"] = errors.New("none of the tools that the rule is about takes a path, so it would never apply")
+		bad["path"] = errors.New("no tool of the rule takes a path, so the rule would never apply")
 	}
 	if len(r.Set) > 0 {
 		if err := settable(r, about); err != nil {
@@ -93,7 +93,7 @@ func (g *Generation) about(r *policy.Rule) []*registry.Entry {
 // settable returns an error if a rule sets parameters that its tools do not take.
 func settable(r *policy.Rule, about []*registry.Entry) error {
 	if r.Tools == nil && r.Kinds == nil && r.Commands == nil {
-		return errors.New("the rule must say of which tool it sets parameters. Add tool = [\"…\"]")
+		return errors.New("the rule sets parameters but names no tool. Add tool = [\"…\"]")
 	}
 	for _, e := range about {
 		_, bad := e.Schema().Check(r.Set)

@@ -76,7 +76,7 @@ func Read(dir string) (*Manifest, error) {
 	path := filepath.Join(dir, File)
 	m, err := readFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there is no %s: name the directory of a plugin; toolhost plugin new makes one", path)
+		return nil, fmt.Errorf("%s does not exist: name the directory of a plugin; toolhost plugin new creates one", path)
 	}
 	return m, err
 }

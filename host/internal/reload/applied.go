@@ -59,7 +59,7 @@ func (r *Reloader) keepApplied(g *generation.Generation) {
 		err = r.Builder.State.SaveApplied(key, b)
 	}
 	if err != nil {
-		r.Log.Warn("what is in use could not be kept, so plans without a running host do not know of it", "error", err)
+		r.Log.Warn("cannot save the applied settings, so plans without a running host do not include them", "error", err)
 	}
 }
 
@@ -154,7 +154,7 @@ func increases(old, now *settings.Tree, bundled string) []string {
 		cfg, err := config.Parse([]byte(t.HCL()), t.Source, config.Environment{BundledDir: bundled})
 		if err != nil {
 			first, _, _ := bytes.Cut([]byte(err.Error()), []byte("\n"))
-			return []string{fmt.Sprintf("it cannot be said, because what was kept is no configuration any more: %s", first)}
+			return []string{fmt.Sprintf("unknown, because the saved configuration is not valid any more: %s", first)}
 		}
 		cfgs[i] = cfg
 	}

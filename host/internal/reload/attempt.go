@@ -135,7 +135,7 @@ func (a *attempt) refuseConfig(cfg *config.Config, err error) {
 		return
 	}
 	if a.reloader.progress.refuseConfig(cfg, err.Error()) {
-		a.reloader.Log.Warn("the configuration is refused, and the one before it stays in use", "why", err)
+		a.reloader.Log.Warn("the configuration was refused, so the previous one stays in use", "why", err)
 	}
 }
 

@@ -26,7 +26,7 @@ func (a *attempt) publish() {
 		}
 	}
 	if a.cfg.Host.StateDir != a.old.Config.Host.StateDir && !r.FixedStateDir {
-		g.Problemf("The state directory of a running host stays: state_dir counts from its next start.")
+		g.Problemf("A running host keeps its state directory: state_dir applies from the next start.")
 	}
 	a.report.Problems = g.Problems
 	r.install(g)

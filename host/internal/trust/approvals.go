@@ -85,7 +85,7 @@ func (a *Approvals) Known(plugins []Subject) Known {
 	}
 	known, err := a.db.Definitions(a.Key())
 	if err != nil {
-		a.log.Warn("what plugins said of their tools before cannot be read, so changes are not noticed", "error", err)
+		a.log.Warn("cannot read the earlier definitions of tools, so changes are not reported", "error", err)
 		return nil
 	}
 	return known
@@ -109,7 +109,7 @@ func (a *Approvals) Review(s Subject, desc *tool.Description, known Known, enfor
 	}
 	approved, err := a.db.ApprovedTools(a.Key(), s.Name)
 	if err != nil {
-		a.log.Warn("what a plugin said of its tools before cannot be read, so changes are not noticed", "plugin", s.Name, "error", err)
+		a.log.Warn("cannot read the earlier definitions of a plugin, so changes are not reported", "plugin", s.Name, "error", err)
 		return desc, nil, nil, nil
 	}
 	r.Changes = compare(approved, desc.Tools)
@@ -181,7 +181,7 @@ func (a *Approvals) Report(reviews []*Review) {
 			err = a.report(r)
 		}
 		if err != nil {
-			a.log.Warn("what a plugin says of its tools could not be kept", "plugin", r.Plugin, "error", err)
+			a.log.Warn("cannot save the definitions of a plugin", "plugin", r.Plugin, "error", err)
 		}
 	}
 }
@@ -226,7 +226,7 @@ func (a *Approvals) CheckSwap(s Subject, serving, next *tool.Description) error 
 	for _, c := range compare(approved, next.Tools) {
 		how = append(how, c.String())
 	}
-	return tool.Errorf(tool.Security, "what it says of its tools is not what was approved (%s). Look at them (toolhost plugin info %s); if they are as they should be: toolhost plugin approve %s", strings.Join(how, "; "), s.Name, s.Name)
+	return tool.Errorf(tool.Security, "the definitions of its tools differ from the approved ones (%s). Check them with toolhost plugin info %s, then run toolhost plugin approve %s", strings.Join(how, "; "), s.Name, s.Name)
 }
 
 // Approve records definitions as approved.

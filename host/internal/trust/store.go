@@ -18,7 +18,7 @@ type MismatchError struct {
 
 // Error says what the file has, and what it should have.
 func (m *MismatchError) Error() string {
-	return fmt.Sprintf("%s has the SHA-256 %s, and pinned is %s", m.Path, m.Is, m.Pinned)
+	return fmt.Sprintf("%s has the SHA-256 %s, but %s is pinned", m.Path, m.Is, m.Pinned)
 }
 
 // Store holds copies of pinned binaries, under their hashes. What is run is the copy, so
