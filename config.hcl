@@ -1,49 +1,50 @@
-# A tour of the configuration of toolhost. Copy what you need to toolhost.hcl in your
-# project, or to the toolhost directory of your user's configuration. Without any
-# configuration the bundled plugins are enabled and the workspace is the only root.
+# A tour of the configuration. Copy what you need to toolhost.hcl in your project, or to
+# the toolhost directory of your user's configuration. Without any configuration the
+# bundled plugins are enabled, and the workspace is the only root.
 #
 #   toolhost config validate --config config.hcl
 
 host {
-  # What goes to standard error: debug, info, warn or error.
+  # The lowest level of messages on standard error: debug, info, warn or error.
   log_level = "warn"
 
-  # Where sessions and caches are kept; default: the user's state directory.
+  # The directory of sessions and caches. Default: the user's state directory.
   # state_dir = "~/.local/state/toolhost"
 
-  # What becomes of a permission ask: allow, deny, or prompt at the terminal.
+  # The decision on a permission ask: allow, deny, or prompt at the terminal.
   on_ask = "deny"
 
-  # How long a call may take when neither its tool nor a tool block says otherwise.
+  # The timeout of a call, unless its tool or a tool block sets one.
   timeout = "2m"
 
-  # How many calls of one session may run at the same time, where they are safe beside
-  # each other.
+  # The maximum number of concurrent calls of one session, if they are safe to run
+  # together.
   max_parallel = 10
 
-  # How many calls of all sessions may run at the same time; those of tools with a higher
-  # priority in their tool block go first. Without it, any number.
+  # The maximum number of concurrent calls of all sessions. Tools with a higher priority in
+  # their tool block go first. Default: no limit.
   # max_calls = 64
 
-  # Has limits set by how calls went, and results kept that are slow to come by; toolhost stats
-  # shows what came of it.
+  # Whether limits follow earlier calls, and slow results are cached. toolhost stats shows
+  # the current values.
   # adaptive = true
 
-  # How often plugins that run are asked how they are; one that is unhealthy is replaced.
-  # Without it, only toolhost status asks.
+  # The interval of health checks. An unhealthy plugin is replaced. Without it, only
+  # toolhost status checks.
   # health_interval = "1m"
 
-  # Sets of aliases by which agents find tools under names they learned elsewhere: "common"
+  # Sets of aliases, with which agents find tools under the names that they know: "common"
   # (file_read, write_file, shell_exec, …) and "claude" (Read, Edit, Bash, …).
   aliases = ["common", "claude"]
 }
 
 sandbox {
-  # The directory given by --workspace is the read-write root; "read-only" protects it.
+  # Access to the workspace, which is the current directory or that of --workspace:
+  # "read-write" or "read-only".
   workspace = "read-write"
 
-  # Further directories that tools may read, and write where writable = true. A relative
-  # path starts where this file stands.
+  # A further directory that tools may read, and write if writable = true. A relative path
+  # starts at the directory of this file.
   root "docs" {
     writable = false
   }
@@ -52,29 +53,31 @@ sandbox {
   # "strict" refuses both.
   paths = "contained"
 
-  # How the kernel confines plugins: "ns" (namespaces and all the rest), "landlock", "none",
-  # or the best there is. toolhost doctor says what holds on this machine.
+  # The backend that confines plugins: "ns" (namespaces and Landlock), "landlock" (Landlock
+  # alone), "none", or "auto" for the strongest available. toolhost doctor shows what holds
+  # on this machine.
   backend = "auto"
 
-  # "auto" runs plugins with what there is, "require" refuses to start without the backend,
-  # "off" confines none.
+  # "auto" uses the strongest available backend, "require" refuses to start without the
+  # configured one, "off" confines no plugin.
   enforce = "auto"
 
-  # Globs over absolute paths. A path must match one of allow, when there is one, and
-  # none of deny.
+  # Globs over absolute paths. A path must match an entry of allow, if there are any, and
+  # no entry of deny.
   deny = ["**/.env", "**/*.pem"]
 }
 
-# What calls may be made, within the sandbox. All rules that match count: deny over ask over
-# allow. docs/operators.md says it all; toolhost policy check COMMAND shows what would be.
+# Rules for the calls that may be made, within the sandbox. If several rules match, deny
+# overrides ask, and ask overrides allow. toolhost policy check COMMAND shows the decision.
+# docs/operators.md has the details.
 permissions {
-  # What becomes of a call that no rule is about: allow, ask or deny.
+  # The decision on a call that no rule matches: allow, ask or deny.
   default = "allow"
 
-  # "allow-list": no command runs that an allow rule does not name.
+  # "allow-list": only commands that an allow rule names may run.
   commands = "rules"
 
-  # The built-in rules, against commands that destroy the machine.
+  # Whether the built-in rules apply, against commands that destroy the machine.
   builtin = true
 
   deny "keys" {
@@ -86,21 +89,22 @@ permissions {
     command = ["git push *", "npm publish *"]
   }
 
-  # A call may be changed: these commands get a minute.
+  # A rule may change arguments. These commands have a timeout of one minute.
   allow "installing" {
     command = "npm install *"
     set     = { timeout = 60000 }
   }
 
-  # Run by toolhost policy test.
+  # toolhost policy test runs this.
   test "nobody pushes unasked" {
     command = "sh -c 'git push'"
     expect  = "ask"
   }
 }
 
-# A program, or a plugin (plugin = "NAME"), that hears of calls and tools, and may veto or change
-# calls and results. docs/operators.md says how it answers. It must lie where tools cannot write.
+# A program, or a plugin (plugin = "NAME"), that receives events of calls and tools. It may
+# veto or change calls and results. A program must be where tools cannot write.
+# docs/operators.md describes the answers.
 #
 # hook "guard" {
 #   on         = ["before_call", "after_call"] # also register and unregister
@@ -112,8 +116,8 @@ permissions {
 #   on_failure = "deny"
 # }
 
-# Every call is kept, secrets masked: toolhost log. The values of these environment
-# variables are masked wherever they stand.
+# The audit log records every call, with secrets masked. toolhost log shows it. The values
+# of the variables in secrets are masked wherever they occur.
 audit {
   enabled  = true
   max_size = "64MiB"
@@ -121,8 +125,8 @@ audit {
   secrets  = ["JIRA_PASSWORD"]
 }
 
-# Traces of calls go to a collector that takes OTLP over HTTP, also by the variables that
-# OpenTelemetry has for that (OTEL_EXPORTER_OTLP_ENDPOINT, …).
+# Traces of calls are sent to a collector that accepts OTLP over HTTP. OpenTelemetry's
+# variables (OTEL_EXPORTER_OTLP_ENDPOINT, …) work without this block.
 #
 # tracing {
 #   endpoint = "http://localhost:4318"
@@ -130,107 +134,109 @@ audit {
 #   sample   = 0.1
 # }
 
-# What becomes of plugins that are not pinned when they say other things of their tools than
-# before: "report" tells, "approve" holds these tools back until toolhost plugin approve NAME.
+# Handling of changed tool definitions, for plugins that are not pinned: "report" reports
+# them, "approve" also blocks calls of these tools until toolhost plugin approve NAME.
 trust {
   definitions = "report"
 }
 
 reload {
-  # Whether a host that lives longer than a call takes over changed plugins and changed
-  # files of its configuration by itself. toolhost plugin reload and SIGHUP do in any case.
+  # Whether a long-lived host applies changed plugins and configuration files automatically.
+  # toolhost plugin reload and SIGHUP always apply them.
   watch = true
 
-  # "compatible" refuses a version of a plugin that breaks who uses its tools, such as one
-  # that lacks a tool, until the operator accepts it; "any" takes it over.
+  # "compatible" refuses a plugin version that breaks callers, such as one that lacks a
+  # tool, until the operator accepts it. "any" applies it.
   changes = "compatible"
 
-  # When a configuration that lets tools do more is applied (toolhost config plan shows what):
-  # "explicit" if somebody asks for a reload, "approve" only by
-  # toolhost config reload --approve-privileges, "allow" also automatically.
+  # When a configuration that allows tools more is applied: "explicit" if a reload is
+  # requested, "approve" only by toolhost config reload --approve-privileges, "allow" also
+  # automatically. toolhost config plan shows the privilege increases.
   privilege_increases = "explicit"
 }
 
-# A plugin is a binary that serves tools. Without a path it is looked for in the plugins
-# directory beside the executable. toolhost plugin pin pins plugins to what they are now, in
-# a lock file beside this one.
+# A plugin is a binary that serves tools. Without a path, the host looks in the directory
+# plugins beside its executable. toolhost plugin pin pins plugins to their current binaries
+# and definitions, in a lock file beside this file.
 plugin "read" {}
 
 plugin "edit" {
   config {
-    # Which strategies may find the text to replace, by glob; a file that matches several
-    # globs gets what all of them allow. Without an entry: all nine, which are exact,
+    # The strategies that may find the text to replace, by glob. A file that matches several
+    # globs has the strategies that all of them allow. Default: all nine, which are exact,
     # line-trimmed, block-anchor, whitespace-normalised, indentation-flexible,
     # escape-normalised, trimmed-boundary, context-aware and multi-occurrence.
     strategies = {
       "*.{yaml,yml}" = ["exact"]
     }
 
-    # How many MiB of earlier contents undo keeps, of all sessions together.
+    # The maximum size of the history for undo, in MiB, for all sessions together.
     history_mb = 64
   }
 }
 
 plugin "grep" {
   config {
-    # What the indexes of searched trees may take together, and in an eighth of it what
-    # code_query knows of their declarations; over it files are read again.
+    # The maximum memory of all indexes, in MiB. code_query may use an eighth of it for
+    # declarations. Files that do not fit are read from the disk.
     memory_mb = 512
 
-    # How changes are noticed: "events" of the kernel where there are any, or "stat" of
-    # every file for each call.
+    # How changes are noticed: by kernel "events" if possible, or by "stat" of every file
+    # for each call.
     freshness = "events"
 
-    # After how many seconds a search gives what it has found so far.
+    # The time limit of a search, in seconds. It then returns what it has found.
     time_limit = 20
   }
 }
 
-# Pieces of code, kept for all sessions.
+# Keeps pieces of code for all sessions.
 plugin "snippet" {
   config {
-    # How many versions are kept of each, and how many MiB all of them may take.
+    # The number of versions of each snippet, and the maximum size of all, in MiB.
     versions = 20
     max_mb   = 256
   }
 }
 
-# Questions to the user.
+# Asks the user questions.
 plugin "ask" {}
 
 plugin "bash" {
-  # Added to the environment that the plugin gets; nothing else of the host's own goes
-  # there but PATH, HOME, USER, the locale and the like.
+  # Variables added to the plugin's environment. Of the host's own variables it receives
+  # only PATH, HOME, USER, the locale and a few others.
   env = {
     GOFLAGS = env("GOFLAGS", "")
   }
 
-  # How long it may take from its start until it is ready.
+  # The maximum time from the start until the plugin is ready.
   start_timeout = "10s"
 
-  # One that cannot be started, or ends before it has answered a call, so often in a row is
-  # left alone for a while; calls fail at once meanwhile.
+  # A plugin that fails this often in a row is suspended for the pause: it does not start, or
+  # ends before it has answered a call. Calls then fail at once.
   restart {
     failures = 5
     pause    = "30s"
   }
 
-  # What the kernel lets it do. By its name, bash starts programs and writes in the
-  # writable roots; read, grep and snippet do neither; all others write, but start nothing.
+  # The abilities that the kernel allows. By default bash starts programs and writes in the
+  # writable roots. read, grep and snippet do neither. All others write, but start nothing.
   sandbox {
-    roots   = "read-write" # or "read-only", or "none"
-    exec    = true         # may start programs
-    network = false        # true lets it reach the network, and all services of localhost;
-                           # ["proxy.golang.org", "*.github.com:443"] these hosts, by a proxy
+    roots = "read-write" # or "read-only", or "none"
+    exec  = true         # may start programs
 
-    # "read-write" lets it write the hooks and settings of repositories, which git runs.
+    # true allows the network and all services of localhost. A list allows only these hosts:
+    # ["proxy.golang.org", "*.github.com:443"]
+    network = false
+
+    # "read-write" allows it to write the hooks and settings of repositories, which git runs.
     git = "protected"
 
-    # Further directories and files. What commands can write to, somebody outside may run.
+    # Further directories and files. Programs outside may run what commands write there.
     read  = ["~/.m2"]
     write = []
 
-    # Of each process; processes are counted together, and bound root only in namespaces.
+    # For each process. Processes are counted together, which limits root only in namespaces.
     limits {
       memory    = "8GiB"
       processes = 4096
@@ -238,7 +244,7 @@ plugin "bash" {
       file_size = "16GiB"
       cpu       = "1h"
 
-      # Of all of them together, where toolhost has a cgroup of its own to divide.
+      # For all processes together, if toolhost has a cgroup of its own to divide.
       total {
         memory    = "16GiB"
         processes = 2000
@@ -249,29 +255,29 @@ plugin "bash" {
 }
 
 # Tools of a plugin with a field are called as "field:NAME tool" or "NAME:tool". An
-# optional plugin is left out when its binary is not there.
+# optional plugin is skipped if its binary does not exist.
 plugin "jira" {
   path     = "plugins/jira"
   args     = ["--project", "TOOLS"]
   field    = "jira"
   optional = true
 
-  # Plugins that are started before this one, and stopped after it.
+  # Plugins that start before this one and stop after it.
   depends_on = ["bash"]
 
-  # The plugin's own configuration, checked against the schema it declares. Errors are
+  # The plugin's own configuration, checked against the schema that it declares. Errors are
   # shown at these lines.
   config {
     url = "https://jira.example.org"
   }
 }
 
-# An MCP server whose tools are called as "field:notes tool" or "notes:tool". It runs in the
-# workspace, confined like a plugin that starts programs: what is neither in the roots nor
-# of the system is named in a sandbox block, and so is the network.
+# An MCP server, whose tools are called as "field:notes tool" or "notes:tool". It runs in
+# the workspace, confined like a plugin that starts programs. A sandbox block allows paths
+# outside the roots and the system, and the network.
 #
 # field "notes" {
-#   # How long a call may take without progress, and the server until it has listed its tools.
+#   # The maximum time of a call without progress, and until the server has listed its tools.
 #   timeout       = "2m"
 #   start_timeout = "30s"
 #
@@ -287,8 +293,8 @@ plugin "jira" {
 #   }
 # }
 
-# One that runs elsewhere is reached by streamable HTTP. Nothing is started for it until one
-# of its tools is called, once its list of tools is known.
+# A server that runs elsewhere, reached by streamable HTTP. Once its list of tools is known,
+# nothing starts for it until one of them is called.
 #
 # field "tracker" {
 #   mcp {
@@ -298,19 +304,19 @@ plugin "jira" {
 # }
 
 # Functions as OpenAI's and Anthropic's interfaces define them, called as "field:weather
-# current" or "weather:current". A block has definitions, in a file or written out (as JSON text, or
-# as here, where positional arguments are in the order of the alphabet), and what is behind them: a
-# program that gets a call's arguments as JSON on standard input, the function's name in
-# TOOLHOST_FUNCTION, and prints the answer; or an HTTP endpoint.
+# current" or "weather:current". Their definitions are in a file, or written here, as JSON
+# text or HCL. In HCL, positional arguments are in alphabetical order. A function is backed
+# by an HTTP endpoint, or by a program. The program reads a call's arguments as JSON from
+# standard input, and the function's name from TOOLHOST_FUNCTION. It prints the answer.
 #
 # field "weather" {
 #   function {
 #     file      = "functions.json"
 #     command   = ["./weather.py"]
 #     env       = { UNITS = "metric" }
-#     read_only = true # a call may be repeated when it was cut off
+#     read_only = true # an interrupted call may be repeated
 #     # cwd        = "weather" # default: the session's directory
-#     # concurrent = true      # calls may run beside each other
+#     # concurrent = true      # calls may run concurrently
 #     # dangerous  = true      # each call needs the user's consent
 #   }
 #   function {
@@ -323,15 +329,15 @@ plugin "jira" {
 #         required   = ["city"]
 #       }
 #     }
-#     # What does not stand in the address goes into the query of a GET or DELETE, and into a
-#     # JSON body otherwise; the default is POST.
+#     # Arguments that are not in the URL become the query of a GET or DELETE, and a JSON body
+#     # otherwise. The default method is POST.
 #     url     = "https://weather.example.org/v1/cities/{city}"
 #     method  = "GET"
 #     headers = { Authorization = "Bearer ${env("WEATHER_TOKEN", "")}" }
 #   }
 # }
 
-# Another name for a tool, with further names for its parameters; one that begins with a
+# Another name for a tool, with further names for its parameters. A name that begins with a
 # dash is a short flag.
 alias "search" {
   tool = "grep"
@@ -342,7 +348,7 @@ alias "search" {
   }
 }
 
-# What the operator says of a single tool.
+# Settings for one tool.
 tool "bash" {
   enabled = true
 }
@@ -350,27 +356,28 @@ tool "bash" {
 tool "grep" {
   timeout = local.quick
 
-  # How many calls may run at once, of all sessions, and how many more may wait; the next
-  # one fails at once.
+  # The maximum numbers of calls that run and that wait, of all sessions. Further calls fail
+  # at once.
   max_concurrent = 8
   queue          = 100
 
-  # How often a call that only reads is tried when its plugin dies under it.
+  # The number of attempts of a read-only call if the plugin ends during it.
   attempts    = var.retries
   retry_delay = "50ms"
 
-  # What is called in its place when it is not available, or takes too long. Parameters may
-  # have other names there; what the other does not take is left out.
+  # The tool that is called instead if this one is unavailable or too slow. Parameters may
+  # have other names there. Parameters that it does not have are dropped.
   fallback {
     tool = "glob"
     # params = { pattern = "glob" }
   }
 }
 
-# Values that differ from place to place: by --var, --var-file, toolhost.hclvars beside this
-# file, or TOOLHOST_VAR_NAME, else the default. docs/configuration.md has all of it, and the functions.
+# Values that differ between installations. They come from --var, --var-file,
+# toolhost.hclvars beside this file or TOOLHOST_VAR_NAME, else from the default.
+# docs/configuration.md lists the functions.
 variable "retries" {
-  description = "How often a call that only reads is tried."
+  description = "The number of attempts of a read-only call."
   type        = number
   default     = 3
 }

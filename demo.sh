@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What an agent sees: each command below is one string, sent as it stands.
+# Shows what an agent sees: each command below is sent as one string.
 set -euo pipefail
 cd "$(dirname "$0")"
 state=$(mktemp -d)

@@ -62,7 +62,7 @@ func TestManagedAtRunTime(t *testing.T) {
 	works("tool:echo x", "x")
 	fails("off", tool.PermissionDenied) // as it was before
 	must(h.Enable("nap"))
-	wrong(h.Disable("nothing"), "there is no tool and no plugin")
+	wrong(h.Disable("nothing"), "unknown tool or plugin")
 	cancel()
 	if len(steps) < 4 || steps[0] != "nap ready→disabled" || steps[1] != "nap disabled→ready" {
 		t.Errorf("%v", steps)

@@ -178,7 +178,7 @@ func TestRefusedVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if res := h.Run(t.Context(), host.Request{Name: "nap", Arguments: []byte(`{"ms":1}`)}, nil); res.Error == nil || res.Error.Kind != tool.Unavailable || !strings.Contains(res.Error.Message, "breaks who uses its tools") {
+		if res := h.Run(t.Context(), host.Request{Name: "nap", Arguments: []byte(`{"ms":1}`)}, nil); res.Error == nil || res.Error.Kind != tool.Unavailable || !strings.Contains(res.Error.Message, "breaks callers of its tools") {
 			t.Errorf("%+v", res.Error)
 		}
 	}

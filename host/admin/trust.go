@@ -79,7 +79,7 @@ func inspect(ctx context.Context, opts Options) (*inspection, error) {
 	}
 	path := e.Reloader().Builder.Pins().Path()
 	if path == "" {
-		return nil, errors.Join(errors.New("no directory for the lock file: set $XDG_CONFIG_HOME or $HOME"), e.Close())
+		return nil, errors.Join(errors.New("the lock file has no place: set $XDG_CONFIG_HOME or $HOME"), e.Close())
 	}
 	out := &Trust{Lock: path, Plugins: []PluginTrust{}}
 	if out.lock, err = trust.Read(path); err != nil {
@@ -235,7 +235,7 @@ func (i *inspection) approve(names []string) error {
 		case k < 0:
 			errs = append(errs, fmt.Errorf("there is no plugin %q.%s", n, suggest.DidYouMean(n, known)))
 		case t.Plugins[k].Pinned:
-			errs = append(errs, fmt.Errorf("plugin %s is pinned: toolhost plugin pin --accept-changes %s approves of what it is now", n, n))
+			errs = append(errs, fmt.Errorf("plugin %s is pinned: toolhost plugin pin --accept-changes %s approves its current state", n, n))
 		case t.Plugins[k].Error != "":
 			errs = append(errs, fmt.Errorf("plugin %s cannot be approved: %s", n, t.Plugins[k].Error))
 		}
@@ -245,7 +245,7 @@ func (i *inspection) approve(names []string) error {
 	}
 	for _, n := range names {
 		if err := i.engine.Reloader().Builder.Approvals().Approve(n, i.description(n).Tools); err != nil {
-			return fmt.Errorf("what was approved of plugin %s cannot be kept: %w", n, err)
+			return fmt.Errorf("the approval of plugin %s cannot be stored: %w", n, err)
 		}
 	}
 	return nil

@@ -86,7 +86,7 @@ func Problems(err error) []Problem {
 // Files returns the files of a configuration in HCL's native syntax, which [Format] formats.
 func Files(path string) ([]string, error) {
 	if path == "" {
-		return nil, errors.New("only the built-in configuration exists: name a file")
+		return nil, errors.New("there is only the built-in configuration: name a file")
 	}
 	names, err := config.List(path)
 	if err != nil {

@@ -3,9 +3,7 @@ package call
 import (
 	"context"
 	"encoding/json"
-	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"toolhost.dev/sdk/tool"
@@ -43,10 +41,7 @@ type Session struct {
 
 // Contains reports whether a directory is in one of the session's roots.
 func (s Session) Contains(dir string) bool {
-	dir = filepath.Clean(dir)
-	return filepath.IsAbs(dir) && slices.ContainsFunc(s.Roots, func(r tool.Root) bool {
-		return dir == r.Path || strings.HasPrefix(dir, strings.TrimSuffix(r.Path, "/")+"/")
-	})
+	return slices.ContainsFunc(s.Roots, func(r tool.Root) bool { return r.Contains(dir) })
 }
 
 // Client receives the events of a call while it runs, and answers its questions.

@@ -115,7 +115,7 @@ func (l *Launcher) Choose(p *config.Plugin, roots []tool.Root) (backend sandbox.
 	backend, weaker = l.Kernel().Choose(l.cfg.Sandbox.Backend)
 	if !backend.Abilities().WholeFileSystem && coversAll(p, roots) {
 		if l.cfg.Sandbox.Backend == backend.Name() {
-			weaker = errors.New("its roots cover the whole file system, which this backend cannot confine: name smaller roots than /")
+			weaker = errors.New("it may work on the whole file system, which does not fit into a root of its own: use narrower roots than /")
 		}
 		backend = l.wholeFileSystem()
 	}
@@ -126,7 +126,7 @@ func (l *Launcher) Choose(p *config.Plugin, roots []tool.Root) (backend sandbox.
 		weaker = l.lacks(p, backend)
 	}
 	if weaker != nil {
-		return backend, weaker, fmt.Errorf("plugin %s must run confined (enforce = \"require\"), and cannot: %w. See toolhost doctor; enforce = \"auto\" runs it with what there is", p.Name, weaker)
+		return backend, weaker, fmt.Errorf("plugin %s must run confined (enforce = \"require\"), but cannot: %w. See toolhost doctor; enforce = \"auto\" runs it with what is possible", p.Name, weaker)
 	}
 	return backend, nil, nil
 }
@@ -151,7 +151,7 @@ func (l *Launcher) lacks(p *config.Plugin, backend sandbox.Backend) error {
 	case len(p.Confinement.Hosts) > 0 && !can.SingleHosts:
 		return errors.New("it may connect to single hosts, which needs the backend ns (namespaces)")
 	case p.Confinement.Limits.Total != (config.Totals{}) && l.Kernel().NoCgroup != "":
-		return fmt.Errorf("limits of its processes together cannot be kept: %s", l.Kernel().NoCgroup)
+		return fmt.Errorf("limits for all its processes together cannot be enforced: %s", l.Kernel().NoCgroup)
 	}
 	return nil
 }

@@ -49,7 +49,7 @@ func (c *confined) ended() {
 		return
 	}
 	if err := c.group.Remove(); err != nil {
-		c.launcher.parts.Log.Warn("cannot remove the cgroup of a plugin that ended", "plugin", c.plugin.Name, "why", err)
+		c.launcher.parts.Log.Warn("the cgroup of a plugin could not be removed", "plugin", c.plugin.Name, "why", err)
 	}
 }
 

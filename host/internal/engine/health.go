@@ -31,7 +31,7 @@ func (e *Engine) Health(ctx context.Context, name string) tool.Health {
 	defer cancel()
 	health, ok := p.Process.Health(ctx, entry.Definition.Name)
 	if !ok {
-		return tool.Health{Status: tool.HealthError, Message: "plugin " + entry.Plugin + " has just ended"}
+		return tool.Health{Status: tool.HealthError, Message: "plugin " + entry.Plugin + " has just exited"}
 	}
 	return health
 }
@@ -67,7 +67,7 @@ func (e *Engine) checkHealth(ctx context.Context, skip map[string]int) {
 		if !ok || health.Status == tool.Healthy || ctx.Err() != nil {
 			continue
 		}
-		e.opts.Log.Warn("a plugin is not healthy and will be replaced", "plugin", p.Name, "status", health.Status, "message", health.Message)
+		e.opts.Log.Warn("an unhealthy plugin is replaced", "plugin", p.Name, "status", health.Status, "message", health.Message)
 		r, err := e.reloader.Reload(ctx, reload.Options{Plugins: []string{p.Name}})
 		if err != nil || r.Refused() {
 			skip[p.Name] = healthPatience

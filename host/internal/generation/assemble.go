@@ -61,7 +61,7 @@ func (b *Builder) known(plugins []*Plugin) trust.Known {
 func (b *Builder) register(g *Generation, p *Plugin, known trust.Known) error {
 	desc, pending, review, err := b.approvals.Review(p.Subject(), p.Description(), known, g.Config.Trust.Approve)
 	if err != nil {
-		g.Problemf("The definitions of plugin %s cannot be compared with the earlier ones: %v", p.Name, err)
+		g.Problemf("The tools of plugin %s cannot be compared with the approved ones: %v", p.Name, err)
 	}
 	if review != nil {
 		g.Reviews = append(g.Reviews, review)

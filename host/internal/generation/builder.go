@@ -170,7 +170,7 @@ func Breaks(cfg *config.Config, plugin string, known, now *tool.Description) err
 	if len(how) == 0 {
 		return nil
 	}
-	return fmt.Errorf("version %s of it breaks who uses its tools (%s). Keep the definitions compatible, or take it as it is: toolhost plugin reload %s --accept-changes",
+	return fmt.Errorf("version %s breaks callers of its tools (%s). Keep the definitions compatible, or accept the changes: toolhost plugin reload %s --accept-changes",
 		now.Version, strings.Join(how, "; "), plugin)
 }
 
@@ -182,7 +182,7 @@ func (b *Builder) prepare(ctx context.Context, p *Plugin, peers Peers) error {
 	for _, name := range p.DependsOn {
 		on := peers(name)
 		if on == nil {
-			return fmt.Errorf("it depends on plugin %s, which is not there", name)
+			return fmt.Errorf("it depends on plugin %s, which does not exist", name)
 		}
 		if on.Missing != "" {
 			return fmt.Errorf("it depends on plugin %s: %s", name, on.Missing)

@@ -66,7 +66,7 @@ func (b *Builder) recall(p *Plugin) bool {
 	}
 	desc, by, err := b.State.Description(p.Binary.Key)
 	if err != nil {
-		b.Log.Warn("cannot read the saved descriptions of plugins", "error", err)
+		b.Log.Warn("the descriptions of plugins cannot be read", "error", err)
 	}
 	p.SetDescription(desc)
 	if desc != nil || b.Options.RetryFailed {
@@ -90,7 +90,7 @@ func (b *Builder) recentFailure(key [32]byte) error {
 	if err != nil || why == "" || age >= failureMemory {
 		return nil //nolint:nilerr // the plugin is started again
 	}
-	return tool.Errorf(tool.Unavailable, "%s (That was %s ago; it is tried again after %s, when its binary changes, or by toolhost status.)",
+	return tool.Errorf(tool.Unavailable, "%s (That was %s ago. The plugin is started again after %s, when its binary changes, or by toolhost status.)",
 		why, age.Round(time.Second), failureMemory)
 }
 
@@ -139,7 +139,7 @@ func (b *Builder) keep(p *Plugin, desc *tool.Description) error {
 
 func (b *Builder) logUnkept(p *Plugin, err error) {
 	if err != nil {
-		b.Log.Warn("cannot save the description of a plugin", "plugin", p.Name, "error", err)
+		b.Log.Warn("the description of a plugin could not be stored", "plugin", p.Name, "error", err)
 	}
 }
 
@@ -149,7 +149,7 @@ func (b *Builder) rediscover(p *Plugin, known, now *tool.Description) {
 	if len(changes) == 0 {
 		return
 	}
-	b.Log.Warn("a plugin has other tools than before; new calls use them", "plugin", p.Name, "changes", changes)
+	b.Log.Warn("the tools of a plugin changed; new calls use the new ones", "plugin", p.Name, "changes", changes)
 	if p.Binary.Keyed {
 		b.logUnkept(p, b.State.SaveDescription(p.Binary.Key, now, ""))
 	}

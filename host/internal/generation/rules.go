@@ -54,7 +54,7 @@ func (g *Generation) bind(r *policy.Rule) map[string]error {
 	kinds := append([]string{policy.KindExternal, policy.KindBash, policy.KindEdit}, names...)
 	for _, k := range r.Kinds {
 		if !slices.Contains(kinds, k) {
-			bad["kind"] = fmt.Errorf("there is no kind of permission %q. The kinds are %s, %s, %s and the names of tools.%s",
+			bad["kind"] = fmt.Errorf("unknown kind of permission %q. The kinds are %s, %s, %s and the names of tools.%s",
 				k, policy.KindExternal, policy.KindBash, policy.KindEdit, suggest.DidYouMean(k, kinds))
 		}
 	}
@@ -66,7 +66,7 @@ func (g *Generation) bind(r *policy.Rule) map[string]error {
 		return e.Definition.Name == call.Shell || slices.ContainsFunc(e.Schema().Params(), func(p *tool.Param) bool { return p.Path != "" })
 	}
 	if r.Paths != nil && (r.Tools != nil || r.Kinds != nil) && !slices.Contains(r.Kinds, policy.KindExternal) && !slices.ContainsFunc(about, takesPaths) {
-		bad["path"] = errors.New("no tool of the rule takes a path, so the rule would never apply")
+		bad["path"] = errors.New("none of the tools that the rule matches takes a path, so it would never apply")
 	}
 	if len(r.Set) > 0 {
 		if err := settable(r, about); err != nil {
@@ -99,7 +99,7 @@ func settable(r *policy.Rule, about []*registry.Entry) error {
 		_, bad := e.Schema().Check(r.Set)
 		for _, v := range bad {
 			if _, ours := r.Set[v.Param]; ours {
-				return fmt.Errorf("these are no parameters for the tool %s: %s", e.FullName(), v.Message)
+				return fmt.Errorf("the tool %s does not accept these parameters: %s", e.FullName(), v.Message)
 			}
 		}
 	}

@@ -85,7 +85,7 @@ func Missing(p *config.Plugin, n *tool.Needs) error {
 	}
 	for _, s := range n.Secrets {
 		if !variableName.MatchString(s.Name) {
-			return fmt.Errorf("it needs a secret in a variable %.64q, which no variable can be called. That is for its author to mend", s.Name)
+			return fmt.Errorf("it needs a secret in the variable %.64q, which is not a valid name. Its author must change that", s.Name)
 		}
 		if _, given := p.Env[s.Name]; s.Need == tool.Required && !given {
 			secrets = append(secrets, fmt.Sprintf("%s = env(%q)", s.Name, s.Name))

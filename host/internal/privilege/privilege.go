@@ -43,10 +43,10 @@ func Increases(old, now *config.Config, unregistered map[string]bool) []string {
 	c.limit("max_calls of the host", uint64(old.Host.MaxCalls), uint64(now.Host.MaxCalls))
 	c.limit("max_parallel of the host", uint64(old.Host.MaxParallel), uint64(now.Host.MaxParallel))
 	c.tools()
-	c.when(!old.Audit.Off && now.Audit.Off, "calls are not kept in the audit log any more")
+	c.when(!old.Audit.Off && now.Audit.Off, "calls are no longer audited")
 	c.when(len(lost(old.Audit.Secrets, now.Audit.Secrets)) > 0, "the audit log masks fewer secrets")
-	c.when(old.Trust.Approve && !now.Trust.Approve, "tools whose definitions nobody approved of can be called")
-	c.when(!old.Reload.AnyChanges && now.Reload.AnyChanges, "versions of plugins that break who uses their tools are taken over")
+	c.when(old.Trust.Approve && !now.Trust.Approve, "tools with unapproved definitions can be called")
+	c.when(!old.Reload.AnyChanges && now.Reload.AnyChanges, "versions of plugins that break callers are applied")
 	c.ranked("reload.privilege_increases", old.Reload.PrivilegeIncreases, now.Reload.PrivilegeIncreases, "allow", "explicit", "approve")
 	return c.out
 }
@@ -72,7 +72,7 @@ func (c *comparison) ranked(name, old, now string, order ...string) {
 func (c *comparison) limit(name string, old, now uint64) {
 	switch {
 	case old != 0 && now == 0:
-		c.when(true, "%s was %d and there is none", name, old)
+		c.when(true, "%s was %d and is unlimited", name, old)
 	case old != 0 && now > old:
 		c.when(true, "%s was %d and is %d", name, old, now)
 	}
@@ -97,7 +97,7 @@ func (c *comparison) sandbox(old, now config.Sandbox) {
 		}
 	}
 	c.when(old.Strict && !now.Strict, "symbolic links and \"..\" are followed")
-	c.when(len(old.Allow) > 0 && len(now.Allow) == 0, "paths need not match sandbox.allow any more")
+	c.when(len(old.Allow) > 0 && len(now.Allow) == 0, "paths no longer have to match sandbox.allow")
 	if added := lost(now.Allow, old.Allow); len(old.Allow) > 0 && len(added) > 0 {
 		c.when(true, "sandbox.allow has %s", strings.Join(added, ", "))
 	}
@@ -139,7 +139,7 @@ func (c *comparison) plugin(old, now *config.Plugin) {
 	x, y := a.Total, b.Total
 	c.limit("the limit memory of "+name+" in all", x.Memory, y.Memory)
 	c.limit("the limit processes of "+name+" in all", x.Processes, y.Processes)
-	c.when(x.CPUs != 0 && (y.CPUs == 0 || y.CPUs > x.CPUs), "the limit cpus of %s in all was %g and is %g (0: none)", name, x.CPUs, y.CPUs)
+	c.when(x.CPUs != 0 && (y.CPUs == 0 || y.CPUs > x.CPUs), "the limit cpus of %s in all was %g and is %g (0 means none)", name, x.CPUs, y.CPUs)
 }
 
 // network compares the hosts that a plugin can reach.
@@ -164,7 +164,7 @@ func (c *comparison) newPlugin(p *config.Plugin) {
 func (c *comparison) permissions(old, now config.Permissions) {
 	c.ranked("permissions.default", cmp.Or(old.Default, "allow"), cmp.Or(now.Default, "allow"), "allow", "ask", "deny")
 	c.when(old.AllowList && !now.AllowList, "commands that no rule allows may run")
-	c.when(!old.NoBuiltin && now.NoBuiltin, "the built-in rules do not hold any more")
+	c.when(!old.NoBuiltin && now.NoBuiltin, "the built-in rules are off")
 	find := func(in []config.PermissionRule, r *config.PermissionRule) *config.PermissionRule {
 		i := slices.IndexFunc(in, func(o config.PermissionRule) bool { return o.Effect == r.Effect && o.Name == r.Name })
 		if i < 0 {
@@ -178,13 +178,13 @@ func (c *comparison) permissions(old, now config.Permissions) {
 			continue
 		}
 		is := find(now.Rules, r)
-		c.when(is == nil, "the rule %s %q is gone", r.Effect, r.Name)
-		c.when(is != nil && !is.Same(r), "the rule %s %q is another", r.Effect, r.Name)
+		c.when(is == nil, "the rule %s %q was removed", r.Effect, r.Name)
+		c.when(is != nil && !is.Same(r), "the rule %s %q changed", r.Effect, r.Name)
 	}
 	for i := range now.Rules {
 		r := &now.Rules[i]
 		if was := find(old.Rules, r); r.Effect == "allow" && (was == nil || !was.Same(r)) {
-			c.when(true, "the rule allow %q is new or another", r.Name)
+			c.when(true, "the rule allow %q is new or changed", r.Name)
 		}
 	}
 }
@@ -193,12 +193,12 @@ func (c *comparison) hooks() {
 	for _, h := range c.old.Hooks {
 		i := slices.IndexFunc(c.now.Hooks, func(o config.Hook) bool { return o.Name == h.Name })
 		if i < 0 {
-			c.when(true, "the hook %q is gone", h.Name)
+			c.when(true, "the hook %q was removed", h.Name)
 			continue
 		}
 		is := c.now.Hooks[i]
 		is.Place, h.Place = "", ""
-		c.when(!reflect.DeepEqual(is, h), "the hook %q is another", h.Name)
+		c.when(!reflect.DeepEqual(is, h), "the hook %q changed", h.Name)
 	}
 }
 
@@ -206,12 +206,12 @@ func (c *comparison) tools() {
 	for _, name := range slices.Sorted(maps.Keys(c.old.Tools)) {
 		old, now := c.old.Tools[name], c.now.Tools[name]
 		off := old.Enabled != nil && !*old.Enabled
-		c.when(off && (now.Enabled == nil || *now.Enabled), "the tool %s is not disabled any more", name)
+		c.when(off && (now.Enabled == nil || *now.Enabled), "the tool %s is no longer disabled", name)
 		c.limit("max_concurrent of the tool "+name, uint64(old.MaxConcurrent), uint64(now.MaxConcurrent))
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.now.Tools)) {
 		_, was := c.old.Tools[name]
 		on := c.now.Tools[name].Enabled
-		c.when(!was && on != nil && *on, "the tool %s is enabled, whatever it says of itself", name)
+		c.when(!was && on != nil && *on, "the tool %s is enabled explicitly", name)
 	}
 }

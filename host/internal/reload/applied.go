@@ -59,7 +59,7 @@ func (r *Reloader) keepApplied(g *generation.Generation) {
 		err = r.Builder.State.SaveApplied(key, b)
 	}
 	if err != nil {
-		r.Log.Warn("cannot save the applied settings, so plans without a running host do not include them", "error", err)
+		r.Log.Warn("the configuration in use could not be stored, so plans without a running host cannot compare with it", "error", err)
 	}
 }
 
@@ -67,7 +67,7 @@ func (r *Reloader) keepApplied(g *generation.Generation) {
 func (r *Reloader) lastApplied() (*applied, error) {
 	b, at, err := r.Builder.State.Applied(r.Builder.Approvals().Key())
 	if err != nil {
-		return nil, fmt.Errorf("what was in use last cannot be read: %w", err)
+		return nil, fmt.Errorf("the configuration used last cannot be read: %w", err)
 	}
 	if a := new(applied); b != nil && json.Unmarshal(b, a) == nil && a.Tree != nil { // else another version wrote it
 		a.origin = "what a host used last, at " + at.Local().Format(time.DateTime)
@@ -154,7 +154,7 @@ func increases(old, now *settings.Tree, bundled string) []string {
 		cfg, err := config.Parse([]byte(t.HCL()), t.Source, config.Environment{BundledDir: bundled})
 		if err != nil {
 			first, _, _ := bytes.Cut([]byte(err.Error()), []byte("\n"))
-			return []string{fmt.Sprintf("unknown, because the saved configuration is not valid any more: %s", first)}
+			return []string{fmt.Sprintf("unknown, because the stored configuration is no longer valid: %s", first)}
 		}
 		cfgs[i] = cfg
 	}

@@ -106,7 +106,7 @@ func (a *attempt) readConfig() {
 		if a.old.Config.Reload.PrivilegeIncreases == "approve" {
 			how += " --approve-privileges"
 		}
-		a.refuseConfig(cfg, fmt.Errorf("it lets tools do more than the one in use: %s. If that is wanted: %s", strings.Join(increases, "; "), how))
+		a.refuseConfig(cfg, fmt.Errorf("it increases privileges: %s. To apply it: %s", strings.Join(increases, "; "), how))
 		return
 	}
 	launcher, err := a.builder.Launcher(cfg)
@@ -135,7 +135,7 @@ func (a *attempt) refuseConfig(cfg *config.Config, err error) {
 		return
 	}
 	if a.reloader.progress.refuseConfig(cfg, err.Error()) {
-		a.reloader.Log.Warn("the configuration was refused, so the previous one stays in use", "why", err)
+		a.reloader.Log.Warn("the configuration is refused; the previous one stays in use", "why", err)
 	}
 }
 
@@ -251,9 +251,9 @@ func (a *attempt) tryOne(ctx context.Context, s *step) error {
 	health, ok := p.Process.Health(ctx, "")
 	switch {
 	case !ok:
-		return fmt.Errorf("plugin %s ended right after its start", p.Name)
+		return fmt.Errorf("plugin %s exited right after its start", p.Name)
 	case health.Status != tool.Healthy:
-		return fmt.Errorf("plugin %s says that it is %s: %s", p.Name, health.Status, health.Message)
+		return fmt.Errorf("plugin %s reports that it is %s: %s", p.Name, health.Status, health.Message)
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ func (r *Reloader) SetEnabled(name string, on bool) error {
 		}
 	}
 	if len(set) == 0 && len(reset) == 0 {
-		return fmt.Errorf("there is no tool and no plugin %q: toolhost tools lists them", name)
+		return fmt.Errorf("unknown tool or plugin %q: toolhost tools lists them", name)
 	}
 	r.Builder.Overrides.SetEnabled(set, on)
 	r.Builder.Overrides.ResetEnabled(reset)
@@ -81,7 +81,7 @@ func (r *Reloader) AddAlias(name, target string, params map[string]string) error
 	}
 	reg := r.Current().Registry
 	if _, taken := reg.Aliases()[name]; taken {
-		return fmt.Errorf("there is an alias %q already", name)
+		return fmt.Errorf("the alias %q exists already", name)
 	}
 	a := registry.Alias{Name: name, Tool: target, Params: params}
 	if ns, rest, ok := strings.Cut(target, ":"); ok {
@@ -133,11 +133,11 @@ func (r *Reloader) Register(ctx context.Context, p Plugin) error {
 	add.Args, add.Env, add.Field, add.Config, add.DependsOn = p.Args, p.Env, p.Field, p.Config, p.DependsOn
 	g := r.Current()
 	if g.Plugin(p.Name) != nil {
-		return fmt.Errorf("there is a plugin %q already", p.Name)
+		return fmt.Errorf("the plugin %q exists already", p.Name)
 	}
 	for _, on := range p.DependsOn {
 		if g.Plugin(on) == nil {
-			return fmt.Errorf("it depends on plugin %q, which is not there", on)
+			return fmt.Errorf("it depends on plugin %q, which does not exist", on)
 		}
 	}
 	undo := r.Builder.Overrides.Register(add)

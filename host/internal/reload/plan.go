@@ -142,7 +142,7 @@ func (r *Reloader) plan(ctx context.Context) (*Plan, *attempt, error) {
 	out.Increases = append(out.Increases, a.increases...)
 	out.NeedsApproval = len(a.increases) > 0 && a.old.Config.Reload.PrivilegeIncreases == "approve"
 	if s := a.culprit(); s != nil {
-		out.Refused = fmt.Sprintf("nothing would be applied, because plugin %s does not work", s.name)
+		out.Refused = fmt.Sprintf("the whole configuration would be refused, because plugin %s does not work", s.name)
 		if at := a.cfg.PluginPosition(s.name); at != "" {
 			out.Refused = at + ": " + out.Refused
 		}

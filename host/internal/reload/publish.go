@@ -26,7 +26,7 @@ func (a *attempt) publish() {
 		}
 	}
 	if a.cfg.Host.StateDir != a.old.Config.Host.StateDir && !r.FixedStateDir {
-		g.Problemf("A running host keeps its state directory: state_dir applies from the next start.")
+		g.Problemf("A running host keeps its state directory: state_dir takes effect at the next start.")
 	}
 	a.report.Problems = g.Problems
 	r.install(g)
@@ -85,7 +85,7 @@ func (a *attempt) assemble() *generation.Generation {
 
 // rollBack returns to the old configuration, and to the steps that remain under it.
 func (a *attempt) rollBack(why error) {
-	text := fmt.Errorf("nothing of it is used, because a part does not work: %w", why)
+	text := fmt.Errorf("the whole configuration is refused, because a part does not work: %w", why)
 	if s := a.culprit(); s != nil {
 		if pos := a.cfg.PluginPosition(s.name); pos != "" {
 			text = fmt.Errorf("%s: %w", pos, text)

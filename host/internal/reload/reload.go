@@ -185,7 +185,7 @@ func (r *Reloader) Reload(ctx context.Context, opts Options) (*Report, error) {
 			return out, err
 		}
 		if n == maxRestarts {
-			return nil, errors.New("nothing was reloaded: the configuration or binaries keep changing; try again")
+			return nil, errors.New("nothing was reloaded: binaries or the configuration keep changing")
 		}
 		select {
 		case <-time.After(busyPause):

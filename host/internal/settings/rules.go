@@ -31,7 +31,7 @@ func Rules(cfg *config.Config) (policy.Rules, error) {
 		}
 		for k := range out.Rules {
 			if out.Rules[k].Shadows(&rule) {
-				bad = append(bad, config.RuleProblem{Rule: i, Why: fmt.Errorf("it never applies, because %s is about the same and goes before it. Remove one of the two", &out.Rules[k])})
+				bad = append(bad, config.RuleProblem{Rule: i, Why: fmt.Errorf("it never applies, because %s matches the same calls and outranks it. Remove one of the two", &out.Rules[k])})
 				break
 			}
 		}

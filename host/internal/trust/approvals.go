@@ -85,7 +85,7 @@ func (a *Approvals) Known(plugins []Subject) Known {
 	}
 	known, err := a.db.Definitions(a.Key())
 	if err != nil {
-		a.log.Warn("cannot read the earlier definitions of tools, so changes are not reported", "error", err)
+		a.log.Warn("the approved definitions of tools cannot be read, so changes are not noticed", "error", err)
 		return nil
 	}
 	return known
@@ -109,7 +109,7 @@ func (a *Approvals) Review(s Subject, desc *tool.Description, known Known, enfor
 	}
 	approved, err := a.db.ApprovedTools(a.Key(), s.Name)
 	if err != nil {
-		a.log.Warn("cannot read the earlier definitions of a plugin, so changes are not reported", "plugin", s.Name, "error", err)
+		a.log.Warn("the approved definitions of a plugin's tools cannot be read, so changes are not noticed", "plugin", s.Name, "error", err)
 		return desc, nil, nil, nil
 	}
 	r.Changes = compare(approved, desc.Tools)
@@ -181,7 +181,7 @@ func (a *Approvals) Report(reviews []*Review) {
 			err = a.report(r)
 		}
 		if err != nil {
-			a.log.Warn("cannot save the definitions of a plugin", "plugin", r.Plugin, "error", err)
+			a.log.Warn("the definitions of a plugin's tools could not be stored", "plugin", r.Plugin, "error", err)
 		}
 	}
 }

@@ -81,7 +81,7 @@ func Read(path string) (*Lock, error) {
 	}
 	for name, p := range out.Plugins {
 		if sum, err := hex.DecodeString(p.SHA256); err != nil || len(sum) != sha256.Size {
-			return nil, fmt.Errorf("the lock file %s pins plugin %s to %q, which is no SHA-256. Restore it, or pin the plugin again: toolhost plugin pin %s", path, name, p.SHA256, name)
+			return nil, fmt.Errorf("the lock file %s pins plugin %s to %q, which is not a SHA-256. Restore it, or pin the plugin again: toolhost plugin pin %s", path, name, p.SHA256, name)
 		}
 	}
 	return out, nil

@@ -70,7 +70,7 @@ func (p *Pins) CheckBinary(plugin, path string) error {
 	}
 	sum, err := p.hash(path)
 	if err != nil {
-		return fmt.Errorf("its binary cannot be compared with what it is pinned to: %w", err)
+		return fmt.Errorf("its binary cannot be compared with the pinned one: %w", err)
 	}
 	if is := hex.EncodeToString(sum[:]); is != pin.SHA256 {
 		return p.explain(plugin, &MismatchError{Path: path, Is: is, Pinned: pin.SHA256})
@@ -112,7 +112,7 @@ func (p *Pins) explain(plugin string, err error) error {
 	if !errors.As(err, &m) {
 		return err
 	}
-	return fmt.Errorf("its binary is not the one that it is pinned to in %s: %w. If the change is wanted, pin it anew: toolhost plugin pin %s", p.path, m, plugin)
+	return fmt.Errorf("its binary is not the one pinned in %s: %w. If the change is intended, pin it again: toolhost plugin pin %s", p.path, m, plugin)
 }
 
 // CheckTools returns an error if a plugin describes its tools otherwise than is pinned.
@@ -125,6 +125,6 @@ func (p *Pins) CheckTools(plugin string, desc *tool.Description) error {
 	if len(changes) == 0 {
 		return nil
 	}
-	return fmt.Errorf("what it says of its tools is not what is pinned in %s: %s. Look at them (toolhost plugin info %s); if the change is wanted, pin it anew: toolhost plugin pin --accept-changes %s",
+	return fmt.Errorf("the definitions of its tools differ from those pinned in %s: %s. Check them with toolhost plugin info %s; if the change is intended, run toolhost plugin pin --accept-changes %s",
 		p.path, strings.Join(changes, "; "), plugin, plugin)
 }

@@ -59,7 +59,7 @@ func (s *Store) Forget(pinned string) error {
 
 func (s *Store) copy(from, to, pinned string) (err error) {
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
-		return fmt.Errorf("there is no place for a copy of the pinned binary: %w", err)
+		return fmt.Errorf("the pinned binary cannot be copied: %w", err)
 	}
 	in, err := os.Open(from)
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *Store) copy(from, to, pinned string) (err error) {
 	defer syscall.ForkLock.RUnlock()
 	out, err := os.CreateTemp(filepath.Dir(to), ".copy-*")
 	if err != nil {
-		return fmt.Errorf("there is no place for a copy of the pinned binary: %w", err)
+		return fmt.Errorf("the pinned binary cannot be copied: %w", err)
 	}
 	defer func() {
 		if err != nil {

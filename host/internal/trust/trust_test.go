@@ -75,7 +75,7 @@ func TestLockFiles(t *testing.T) {
 	if err := l.Write(filepath.Join(dir, "file", "lock.json")); err == nil || !strings.Contains(err.Error(), "cannot be written") {
 		t.Error(err)
 	}
-	for text, want := range map[string]string{`{`: "Restore it", `{"version":1,"odd":1}`: "Restore it", `{"version":2}`: "layout 2", `{"version":1,"plugins":{"a":{"sha256":"zz"}}}`: "no SHA-256"} {
+	for text, want := range map[string]string{`{`: "Restore it", `{"version":1,"odd":1}`: "Restore it", `{"version":2}`: "layout 2", `{"version":1,"plugins":{"a":{"sha256":"zz"}}}`: "not a SHA-256"} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

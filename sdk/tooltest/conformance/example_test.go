@@ -14,13 +14,13 @@ func ExampleTest() {
 	TestConformance := func(t *testing.T) {
 		conformance.Test(t, conformance.Options{Binary: greeter, Env: greeterEnv})
 	}
-	run(TestConformance) // the testing package does that in a plugin
+	start(TestConformance) // the testing package does that in a plugin
 }
 
-var run func(test func(*testing.T))
+var start func(test func(*testing.T))
 
 func TestExampleTest(t *testing.T) {
-	run = func(test func(*testing.T)) { t.Run("TestConformance", test) }
+	start = func(test func(*testing.T)) { t.Run("TestConformance", test) }
 	ExampleTest()
 }
 
