@@ -9,14 +9,12 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Argv is the entry for a command that a shell has split and expanded already: a
-// program's name, "tool:NAME", "field:NAMESPACE" or "SERVER:TOOL", and its arguments. Nothing of it is
-// quoted any more, so a word that begins with dashes is a flag wherever one may stand;
-// "--flag=value" gives a value that looks like one.
+// Argv routes a command that a shell has already split and expanded. name names the program: "tool:NAME", "field:NAMESPACE" or
+// "SERVER:TOOL". Quotes are gone, so every word that begins with dashes counts as a flag. Write a value that looks
+// like a flag as "--flag=value".
 //
-// stdin, when not nil, is asked for the text of the tool's stdin parameter when no argument
-// gives it; required says whether the tool cannot do without. It may have none: then
-// ok is false.
+// If stdin is not nil and no argument sets the tool's stdin parameter, stdin returns its text. required reports
+// whether the tool needs the text. If ok is false, there is no text.
 func Argv(name string, args []string, stdin func(required bool) (text string, ok bool, err error), tools Tools) *Command {
 	c := &Command{Layer: Native, Name: name, Args: []string{}, Kwargs: map[string]json.RawMessage{}, Simple: true}
 	s := &simple{words: make([]word, 0, 1+len(args)), stdin: stdin}
@@ -45,7 +43,7 @@ func Argv(name string, args []string, stdin func(required bool) (text string, ok
 	return c.toTool(s, tools, Options{})
 }
 
-// bindStdin fills the stdin parameter when nothing else has.
+// bindStdin fills the stdin parameter if it has no value yet.
 func (b *binder) bindStdin(stdin func(required bool) (string, bool, error)) {
 	p := b.sig.Schema.Param(b.sig.Stdin)
 	if stdin == nil || p == nil || b.out[p.Name] != nil || len(b.problems) > 0 {

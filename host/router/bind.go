@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// binder binds a command's words to a tool's parameters. All problems are gathered.
+// binder binds the words of a command to the parameters of a tool. It collects all problems.
 type binder struct {
 	src      string
 	sig      tool.Signature
@@ -36,7 +36,7 @@ func newBinder(src string, sig tool.Signature, heredocs []heredoc) *binder {
 	return &binder{src: src, sig: sig, out: make(map[string]json.RawMessage), wrong: make(map[string]bool), rest: heredocs}
 }
 
-// words binds a command's words and heredocs.
+// words binds the words and heredocs of a command.
 func (b *binder) words(args []word) {
 	onlyPositionals := false
 	for i := 0; i < len(args); i++ {
@@ -62,12 +62,12 @@ func (b *binder) words(args []word) {
 	}
 }
 
-// asksHelp reports whether a word that is no flag's value asks for help.
+// asksHelp reports whether a word, which is not the value of a flag, asks for help.
 func (b *binder) asksHelp(w word) bool {
 	return helpFlag(w) && (w.text == "-h" || b.param("help") == nil)
 }
 
-// maxProblems is how many problems are reported one by one.
+// maxProblems limits how many problems are reported one by one.
 const maxProblems = 20
 
 func (b *binder) fail(offset int, format string, a ...any) {
@@ -84,7 +84,7 @@ func (b *binder) failFor(p *tool.Param, offset int, format string, a ...any) {
 	b.fail(offset, format, a...)
 }
 
-// flag binds the flag at args[i] and gives the index of the last word it took.
+// flag binds the flag at args[i] and returns the index of the last word that it used.
 func (b *binder) flag(args []word, i int) int {
 	w := args[i]
 	name, value, hasValue := strings.Cut(strings.TrimLeft(w.text, "-"), "=")
@@ -156,8 +156,8 @@ func (b *binder) flag(args []word, i int) int {
 	return i
 }
 
-// param finds a parameter: by its name, or by one that is equal but for case, dashes
-// and underscores, if only one is.
+// param returns the parameter of a name. Otherwise it returns the only parameter whose name is equal except for
+// case, dashes and underscores.
 func (b *binder) param(name string) *tool.Param {
 	if to, ok := b.sig.Names[name]; ok {
 		return b.sig.Schema.Param(to)
@@ -199,10 +199,10 @@ func (b *binder) names() []string {
 	return out
 }
 
-// nameOf is what a parameter is called by who called the tool: by an alias's own name for it.
+// nameOf returns the name of a parameter as the caller knows it, which an alias may change.
 func (b *binder) nameOf(p *tool.Param) string { return b.sig.NameOf(p.Name) }
 
-// say puts the names that the caller knows into a message about parameters.
+// say replaces the names of parameters in a message by those that the caller knows.
 func (b *binder) say(message string) string {
 	for _, to := range b.sig.Names {
 		if name := b.sig.NameOf(to); name != to {
@@ -212,7 +212,7 @@ func (b *binder) say(message string) string {
 	return message
 }
 
-// set coerces a value and binds it. A repeated flag makes an array where the schema has one.
+// set coerces a value and binds it. A repeated flag adds to an array if the schema has one.
 func (b *binder) set(p *tool.Param, offset int, text string) {
 	prev, again := b.out[p.Name]
 	if p.Only("array") {
@@ -244,7 +244,7 @@ func (b *binder) set(p *tool.Param, offset int, text string) {
 	}
 }
 
-// list adds elements to an array.
+// list appends elements to an array.
 func (b *binder) list(p *tool.Param, items ...json.RawMessage) {
 	if b.lists == nil {
 		b.lists = make(map[string][]json.RawMessage)
@@ -273,7 +273,7 @@ func (b *binder) json(offset int, text string) {
 	}
 }
 
-// heredocFollows reports whether a heredoc stands directly after args[i].
+// heredocFollows reports whether a heredoc directly follows args[i].
 func (b *binder) heredocFollows(args []word, i int) bool {
 	next := len(b.src) + 1
 	if i+1 < len(args) {
@@ -292,7 +292,7 @@ func (b *binder) takeHeredoc(after int, args []word, i int) string {
 	return ""
 }
 
-// bindHeredocs gives the stdin parameter what no flag took.
+// bindHeredocs binds heredocs that no flag used to the stdin parameter.
 func (b *binder) bindHeredocs() {
 	for i, h := range b.rest {
 		p := b.sig.Schema.Param(b.sig.Stdin)
@@ -307,8 +307,8 @@ func (b *binder) bindHeredocs() {
 	}
 }
 
-// bindPositionals gives the words that are no flags to the parameters that have no
-// value yet, in the schema's order.
+// bindPositionals binds the words that are not flags to the parameters without a value, in the order of the
+// schema.
 func (b *binder) bindPositionals() {
 	words := b.position
 	params := b.sig.Schema.Params()
@@ -337,8 +337,7 @@ func (b *binder) bindPositionals() {
 	}
 }
 
-// coerce makes JSON of a text as the parameter's types want it. A string stays the
-// exact text.
+// coerce converts a text to JSON of one of the parameter's types. A string stays the exact text.
 func coerce(types []string, text string) (json.RawMessage, error) {
 	if len(types) == 0 {
 		return guess(text), nil
@@ -373,7 +372,7 @@ func as(typ, text string) (json.RawMessage, bool) {
 	return nil, false
 }
 
-// integer reads a decimal integer of any size.
+// integer parses a decimal integer of any size.
 func integer(text string) (json.RawMessage, bool) {
 	digits, sign := text, ""
 	switch {
@@ -391,7 +390,7 @@ func integer(text string) (json.RawMessage, bool) {
 	return json.RawMessage(sign + digits), true
 }
 
-// number reads a decimal number. One that JSON has keeps its digits.
+// number parses a decimal number. A number that is valid in JSON keeps its digits.
 func number(text string) (json.RawMessage, bool) {
 	if text == "" || strings.Trim(text, "0123456789+-.eE") != "" {
 		return nil, false
@@ -407,8 +406,8 @@ func number(text string) (json.RawMessage, bool) {
 	return v, err == nil
 }
 
-// guess is for parameters whose type nobody knows: numbers and booleans that read
-// as such, JSON arrays and objects, else a string.
+// guess converts a text for a parameter of unknown type: to a number, a boolean, a JSON array or object if it
+// parses as one, otherwise to a string.
 func guess(text string) json.RawMessage {
 	for _, t := range []string{"integer", "number", "array", "object"} {
 		if v, ok := as(t, text); ok {
@@ -436,7 +435,7 @@ func isBoolean(s string) bool {
 	return ok
 }
 
-// arrayItems reads a JSON array.
+// arrayItems parses a JSON array.
 func arrayItems(text string) ([]json.RawMessage, bool) {
 	if !strings.HasPrefix(strings.TrimSpace(text), "[") {
 		return nil, false
@@ -446,7 +445,7 @@ func arrayItems(text string) ([]json.RawMessage, bool) {
 	return items, err == nil
 }
 
-// quoteJSON writes a string as JSON without escaping what HTML would need.
+// quoteJSON encodes a string as JSON without HTML escapes.
 func quoteJSON(s string) json.RawMessage {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)

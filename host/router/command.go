@@ -1,21 +1,20 @@
-// Package router says what a command string means: which of the three layers it
-// goes to, and with which arguments. It runs nothing and looks nothing up but
-// names and schemas.
+// Package router parses command strings. [Parse] returns the layer that a command goes to, and its arguments. The
+// package runs nothing, and reads only names and schemas.
 //
 // The rules, in order:
 //
-//  1. One simple command whose first word is an unquoted name that the registry
-//     knows goes to that tool. Of redirects it may have heredocs, herestrings and
-//     those that only silence (2>&1, 2>/dev/null, </dev/null).
-//  2. Everything else is native: it goes to the shell as it stands. A quoted or
-//     pathed first word forces native; "tool:NAME" forces the tool.
-//  3. A name that the system has too (read, grep) is the tool's when the native
-//     program would certainly refuse the arguments, or when they bind fully.
-//  4. Arguments of a tool are literal: quotes are removed as bash does, nothing is
-//     ever expanded.
-//  5. A heredoc fills the flag directly before it, else the tool's stdin parameter.
-//  6. Flags and positionals are bound by the tool's schema, and every problem is reported at once.
-//  7. What looks like a slip that bash would swallow silently is refused.
+//  1. One simple command whose first word is an unquoted name from the registry
+//     goes to that tool. It may have heredocs, herestrings and
+//     silencing redirects (2>&1, 2>/dev/null, </dev/null).
+//  2. Everything else is native: it goes to the shell unchanged. A quoted first word
+//     or a path forces native; "tool:NAME" forces the tool.
+//  3. A name that the system has too (read, grep) means the tool if the native
+//     program would certainly refuse the arguments, or if they bind fully.
+//  4. Arguments of a tool are literal: quotes are removed as bash does, and nothing is
+//     expanded.
+//  5. A heredoc fills the flag directly before it, or else the tool's stdin parameter.
+//  6. The tool's schema binds flags and positionals, and all problems are reported at once.
+//  7. A likely mistake that bash would ignore silently is refused.
 package router
 
 import (
@@ -24,7 +23,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Layer is where a command goes.
+// Layer is the destination of a command.
 type Layer string
 
 // The layers.
@@ -53,35 +52,34 @@ type Command struct {
 	Layer     Layer  `json:"layer"`
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
-	// Alias is the name by which the tool was called, when that is not its own.
+	// Alias is the alias by which the tool was called, or empty.
 	Alias string `json:"alias,omitempty"`
-	// Args are the words after the name, quotes removed.
+	// Args are the words after the name, without quotes.
 	Args []string `json:"args"`
-	// Kwargs are the bound arguments, of the types the schema wants.
+	// Kwargs are the bound arguments, in the types of the schema.
 	Kwargs      map[string]json.RawMessage `json:"kwargs"`
 	Raw         string                     `json:"raw"`
 	IsHelp      bool                       `json:"is_help"`
 	HelpVerbose bool                       `json:"help_verbose"`
 	Error       *tool.Error                `json:"error"`
-	// Arguments are Kwargs with the defaults filled in; set only when they are valid.
+	// Arguments are Kwargs with the defaults added. They are set only if they are valid.
 	Arguments map[string]json.RawMessage `json:"-"`
-	// Simple: it is one simple command.
+	// Simple reports whether the command is one simple command.
 	Simple bool `json:"-"`
-	// Rule and Reason say why.
+	// Rule and Reason explain the route.
 	Rule   Rule   `json:"rule"`
 	Reason string `json:"reason"`
 }
 
 // Tools is the registry as the router sees it.
 type Tools interface {
-	// Agent gives an agent tool's signature.
+	// Agent returns the signature of an agent tool.
 	Agent(name string) (tool.Signature, bool)
 	// AgentNames lists the agent tools, for suggestions.
 	AgentNames() []string
-	// Alias gives the tool that another name stands for, and its parameters' further names;
-	// see [tool.Signature].
+	// Alias returns the tool of an alias, and the alias's names of its parameters; see [tool.Signature].
 	Alias(name string) (namespace, target string, params map[string]string, ok bool)
-	// Field gives the signature of a tool in a namespace.
+	// Field returns the signature of a tool in a namespace.
 	Field(namespace, name string) (tool.Signature, bool)
 	// Namespaces lists the field namespaces.
 	Namespaces() []string
@@ -89,14 +87,14 @@ type Tools interface {
 	FieldNames(namespace string) []string
 }
 
-// MaxCommand bounds a command string, in bytes.
+// MaxCommand limits the length of a command string, in bytes.
 const MaxCommand = 32 << 20
 
-// Options of a parse; the zero value works.
+// Options of [Parse]. The zero value works.
 type Options struct {
-	// Exists reports whether a path names an existing file, seen from where the
-	// command would run. It decides only whether "read NAME" means the tool. nil: never.
+	// Exists reports whether a path exists, relative to the directory of the command. It decides only whether
+	// "read NAME" means the tool. A nil Exists means that no path exists.
 	Exists func(path string) bool
-	// Commands: the commands of a script can call tools, as "tool:NAME".
+	// Commands reports whether the commands of a script can call tools, as "tool:NAME".
 	Commands bool
 }

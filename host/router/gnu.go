@@ -7,8 +7,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// gnuGrepTakes are GNU grep's options that the tool grep has, or that say what it does
-// anyway: what each is for the tool. A value is that of the option.
+// gnuGrepTakes maps the options of GNU grep that the tool grep supports, or that request what it does anyway.
 var gnuGrepTakes = map[string]gnuOption{
 	"r": {}, "R": {}, "recursive": {}, "dereference-recursive": {},
 	"s": {}, "no-messages": {}, "I": {}, "H": {}, "with-filename": {},
@@ -27,7 +26,7 @@ var gnuGrepTakes = map[string]gnuOption{
 	"include": {flag: "glob=", value: true}, "exclude": {flag: "glob=!", value: true}, "exclude-dir": {flag: "glob=!**/", value: true, suffix: "/**"},
 }
 
-// gnuOption is what an option is for the tool: nothing, or a parameter with its value.
+// gnuOption is the meaning of an option for the tool: nothing, or a parameter with its value.
 type gnuOption struct {
 	flag     string
 	value    bool // it takes one
@@ -35,9 +34,8 @@ type gnuOption struct {
 	suffix   string
 }
 
-// fromGNU reads a grep command as GNU grep does, and gives it with the tool's flags
-// instead. The pattern keeps its GNU meaning by the parameter dialect. ok is false when
-// there is an option that the tool does not have.
+// fromGNU translates the arguments of GNU grep to the flags of the tool. The parameter dialect keeps the meaning
+// of the pattern. ok is false if the tool does not support an option.
 func fromGNU(args []word, sig tool.Signature) (out []word, ok bool) {
 	if sig.Schema.Param("dialect") == nil {
 		return args, true
@@ -69,7 +67,7 @@ func fromGNU(args []word, sig tool.Signature) (out []word, ok bool) {
 	return g.out, true
 }
 
-// gnuReader goes through the words of a grep command.
+// gnuReader reads the words of a grep command.
 type gnuReader struct {
 	sig     tool.Signature
 	rest    []word
@@ -84,7 +82,7 @@ type gnuReader struct {
 
 func (g *gnuReader) emit(at word, flag string) {
 	if name, value, _ := strings.Cut(flag, "="); name == "dialect" {
-		// The last one counts, as with grep.
+		// The last one applies, as with grep.
 		g.out = slices.DeleteFunc(g.out, func(w word) bool { return strings.HasPrefix(w.bare, "--dialect=") })
 		g.dialect = value
 	} else if name == "output_mode" || name == "line_numbers" || name == "ignore_case" {
@@ -99,13 +97,13 @@ func (g *gnuReader) emit(at word, flag string) {
 func (g *gnuReader) operand(w word) {
 	if !g.have {
 		g.have, g.pattern = true, w.text
-		// Nothing in a pattern is a flag any more.
+		// A pattern contains no flags.
 		w.quoted, w.bare = true, ""
 	}
 	g.out = append(g.out, w)
 }
 
-// take uses an option. given is the value that came with it.
+// take translates an option. given is its value.
 func (g *gnuReader) take(at word, o gnuOption, given string, has bool) {
 	g.used = true
 	switch {
@@ -123,7 +121,7 @@ func (g *gnuReader) take(at word, o gnuOption, given string, has bool) {
 	g.emit(at, o.flag+given+o.suffix)
 }
 
-// long reads a word that begins with two dashes: an option of GNU grep, or the tool's.
+// long reads a word that begins with two dashes: an option of GNU grep or of the tool.
 func (g *gnuReader) long(w word) {
 	name, value, has := strings.Cut(strings.TrimPrefix(w.text, "--"), "=")
 	if o, ok := gnuGrepTakes[name]; ok && len(name) > 1 {

@@ -11,7 +11,7 @@ import (
 	"toolhost.dev/host/router"
 )
 
-// bash gives the words that bash itself makes of a command's arguments.
+// bash returns the words that bash makes of the arguments of a command.
 func bash(t *testing.T, args string) (words []string, ok bool) {
 	t.Helper()
 	cmd := exec.Command("bash", "--norc", "--noprofile", "-c", "set -f\nprintf '%s\\0' x "+args)

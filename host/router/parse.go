@@ -17,15 +17,15 @@ import (
 	"toolhost.dev/host/internal/recursion"
 )
 
-// simple is a command that may be a tool's: one simple command.
+// simple is one simple command, which may call a tool.
 type simple struct {
 	words    []word
 	heredocs []heredoc
-	// stdin gives the text of standard input; nil: there is none. See [Argv].
+	// stdin returns the text of standard input; see [Argv]. It may be nil.
 	stdin func(required bool) (string, bool, error)
 }
 
-// heredoc is a text given by <<WORD or <<<.
+// heredoc is the text of a <<WORD or <<<.
 type heredoc struct {
 	text   string
 	offset int
@@ -33,7 +33,7 @@ type heredoc struct {
 
 var parsers = sync.Pool{New: func() any { return syntax.NewParser(syntax.Variant(syntax.LangBash)) }}
 
-// Parse says what a command string means.
+// Parse returns the meaning of a command string.
 func Parse(command string, tools Tools, opts Options) *Command {
 	c := &Command{Layer: Native, Raw: command, Args: []string{}, Kwargs: map[string]json.RawMessage{}}
 	if err := checkText(command); err != nil {
@@ -71,7 +71,7 @@ func Parse(command string, tools Tools, opts Options) *Command {
 	return c.toTool(s, tools, opts)
 }
 
-// checkText refuses what no shell can take.
+// checkText returns an error for a text that no shell accepts.
 func checkText(command string) *tool.Error {
 	if len(command) > MaxCommand {
 		return tool.Errorf(tool.InvalidArguments, "The command is %d bytes long; the limit is %d. Write long content to a file and name the file.", len(command), MaxCommand)
@@ -99,7 +99,7 @@ func parseShell(command string) (*syntax.File, error) {
 	return p.Parse(recursion.NewReader(command), "")
 }
 
-// place gives a byte offset as line and column.
+// place returns a byte offset as line and column.
 func place(s string, offset int) string {
 	offset = min(offset, len(s))
 	before := s[:offset]
@@ -108,7 +108,7 @@ func place(s string, offset int) string {
 	return fmt.Sprintf("line %d, column %d", line, col)
 }
 
-// parseError says what is wrong with a command that does not parse.
+// parseError returns the error of a command that cannot be parsed.
 func parseError(command string, err error) *tool.Error {
 	var pe syntax.ParseError
 	if !errors.As(err, &pe) {
@@ -131,7 +131,7 @@ func parseError(command string, err error) *tool.Error {
 	return tool.Errorf(tool.InvalidArguments, "The command cannot be parsed at %s: %s. %s Nothing was run.", place(command, int(pe.Pos.Offset())), pe.Text, advice)
 }
 
-// simpleCommand gives the one simple command, or why there is not just that.
+// simpleCommand returns the simple command that is the whole file, or the reason why it is not one.
 func simpleCommand(src string, file *syntax.File) (*simple, string) {
 	if len(file.Stmts) > 1 {
 		return nil, "it has more than one command"
@@ -170,7 +170,8 @@ func simpleCommand(src string, file *syntax.File) (*simple, string) {
 	return s, ""
 }
 
-// silencing redirects mean nothing for a tool, and models add them by habit.
+// silencing reports whether a redirect only discards or joins output. Models add these by habit, and they have no
+// effect on a tool.
 func silencing(r *syntax.Redirect) bool {
 	target, fd := r.Word.Lit(), ""
 	if r.N != nil {
@@ -187,7 +188,7 @@ func silencing(r *syntax.Redirect) bool {
 	return false
 }
 
-// nativeWords fills in the name and words of the first simple command, for explain.
+// nativeWords sets the name and words of the first simple command, for explain.
 func (c *Command) nativeWords(src string, file *syntax.File) {
 	call := firstCall(file.Stmts)
 	if call == nil {
@@ -213,9 +214,8 @@ func (c *Command) refuse(err *tool.Error) *Command {
 	return c
 }
 
-// lenient is the second try for a text that names a tool but that bash's grammar
-// refuses, such as "grep foo( src": only quotes and backslashes count. What is left
-// open stays an error: a text that was cut off must not take effect.
+// lenient parses a text that names a tool but that bash rejects, such as "grep foo( src". Only quotes and
+// backslashes have a meaning. An open quote stays an error, because a truncated text must not take effect.
 func lenient(command string, tools Tools, err error) (*simple, bool) {
 	var pe syntax.ParseError
 	if errors.As(err, &pe) && (pe.Incomplete || strings.Contains(pe.Text, "here-document")) {
@@ -229,7 +229,7 @@ func lenient(command string, tools Tools, err error) (*simple, bool) {
 		return nil, false
 	}
 	for _, w := range words {
-		// Control operators on their own mean that a shell was meant.
+		// A control operator as a word means that a shell was meant.
 		if !w.quoted && (w.text == "|" || w.text == "||" || w.text == "&&" || w.text == ";" || w.text == "&" || strings.HasSuffix(w.text, ";")) {
 			return nil, false
 		}
@@ -240,7 +240,7 @@ func lenient(command string, tools Tools, err error) (*simple, bool) {
 	return &simple{words: words}, true
 }
 
-// splitQuoted splits at unquoted blanks and removes quotes; nothing else is special.
+// splitQuoted splits at unquoted blanks and removes quotes. Nothing else is special.
 func splitQuoted(s string) ([]word, bool) {
 	var words []word
 	var cur strings.Builder
@@ -264,7 +264,7 @@ func splitQuoted(s string) ([]word, bool) {
 	for i := 0; i < len(s); i++ {
 		switch ch := s[i]; ch {
 		case '\n':
-			// What stands on another line is another command.
+			// The next line is another command.
 			if strings.TrimSpace(s[i:]) != "" && (in || len(words) > 0) {
 				return nil, false
 			}
@@ -323,7 +323,7 @@ func splitQuoted(s string) ([]word, bool) {
 	return words, true
 }
 
-// unknownName says that a name is not known, with what it could have been.
+// unknownName returns the error of an unknown name, with a similar known name.
 func unknownName(what, name string, known []string) *tool.Error {
 	hint := suggest.DidYouMean(name, known)
 	if hint == "" && len(known) > 0 && len(known) <= 12 {

@@ -2,14 +2,14 @@ package router
 
 import "slices"
 
-// reserved words begin something other than a simple command.
+// reserved lists the words that do not begin a simple command.
 var reserved = []string{
 	"case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if", "in", "select", "then", "time", "until", "while",
 	"declare", "export", "let", "local", "nameref", "readonly", "typeset",
 }
 
-// plain splits a command that has nothing in it but words and blanks: most are so, and
-// for these the shell's grammar says no more. It is a third of the time of a parse.
+// plain splits a command that contains only words and blanks, as most do. The shell's grammar gives the same
+// result for these, but takes three times as long.
 func plain(command string) (*simple, bool) {
 	s := new(simple)
 	start := -1
@@ -38,7 +38,7 @@ func plain(command string) (*simple, bool) {
 	return s, true
 }
 
-// plainByte are the bytes that mean nothing to a shell, wherever they stand.
+// plainByte is the set of bytes that have no special meaning to a shell.
 var plainByte = func() (set [256]bool) {
 	for c := range set {
 		set[c] = c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'

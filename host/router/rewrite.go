@@ -7,9 +7,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// rewrite marks the commands of a native script that name a tool and would certainly fail
-// natively, as "read main.go" does, with "tool:". It says which: empty: none.
-// "while read line" and "… | grep x" stay what they are.
+// rewrite adds "tool:" to the commands of a native script that name a tool and would certainly fail natively, as
+// "read main.go" does. It returns their names, or none. "while read line" and "… | grep x" stay native.
 func rewrite(src string, file *syntax.File, tools Tools) (text string, names []string) {
 	var at []int
 	defined := make(map[string]bool)
@@ -45,8 +44,8 @@ func rewrite(src string, file *syntax.File, tools Tools) (text string, names []s
 	return text, names
 }
 
-// failsNatively reports whether a command in a script is certain to fail natively, and
-// names a tool that it may have been meant for: one that is fed by a pipe must read it.
+// failsNatively reports whether a command in a script would certainly fail natively and may mean a tool. A command
+// that reads a pipe (fed) may mean only a tool that reads standard input.
 func failsNatively(src, name string, args []*syntax.Word, fed bool, tools Tools) bool {
 	sig, ok := tools.Agent(name)
 	if !ok || fed && sig.Stdin == "" {
@@ -59,7 +58,7 @@ func failsNatively(src, name string, args []*syntax.Word, fed bool, tools Tools)
 	if cl, ok := clashes[name]; ok {
 		return len(words) > 0 && cl.refuses(words, Options{})
 	}
-	// A program of that name hardly has the tool's own flags.
+	// A program of that name rarely has the flags of the tool.
 	b := newBinder(src, sig, nil)
 	return slices.ContainsFunc(words, func(w word) bool {
 		flag, _, _ := strings.Cut(strings.TrimPrefix(w.bare, "--"), "=")
@@ -67,5 +66,5 @@ func failsNatively(src, name string, args []*syntax.Word, fed bool, tools Tools)
 	})
 }
 
-// isName reports whether a word is one that is written plainly.
+// isName reports whether a word has no quotes, paths or expansions.
 func isName(s string) bool { return s != "" && !strings.ContainsAny(s, "\\/:$`\"'*?[") }

@@ -10,14 +10,14 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// clash says what a name means natively, where the system has it too.
+// clash describes a name that the system has too.
 type clash struct {
-	// translate reads the arguments as the native program does, and gives them as the
-	// tool's; ok is false when the tool has nothing like them. nil: as they are.
+	// translate converts the arguments of the native program to those of the tool. ok is false if the tool does not
+	// support them. A nil translate keeps the arguments.
 	translate func(args []word, sig tool.Signature) (out []word, ok bool)
 	// refuses reports whether the native program would certainly refuse the arguments.
 	refuses func(args []word, opts Options) bool
-	// operands is how many the tool takes before it is likely that the native program is meant.
+	// operands is the largest number of operands with which the tool is meant rather than the native program.
 	operands int
 }
 
@@ -27,8 +27,8 @@ var clashes = map[string]clash{
 	"bash": {refuses: bashRefuses},
 }
 
-// bashReadRefuses: the builtin takes a few flags and variable names; anything else is
-// an error there.
+// bashReadRefuses reports whether the builtin read refuses the arguments. It accepts a few flags and names of
+// variables.
 func bashReadRefuses(args []word, opts Options) bool {
 	operands := false
 	for i := 0; i < len(args); i++ {
@@ -62,8 +62,8 @@ func bashReadRefuses(args []word, opts Options) bool {
 	return len(args) == 1 && !isFlag(args[0]) && opts.Exists != nil && opts.Exists(args[0].text)
 }
 
-// bashRefuses: the shell itself runs a script by its name, and takes commands by -c. It
-// has no flag of the tool's, and there is hardly a script whose name has blanks in it.
+// bashRefuses reports whether the shell refuses the arguments. It runs a script by its name, and commands with -c.
+// It has none of the flags of the tool, and names of scripts rarely contain blanks.
 func bashRefuses(args []word, opts Options) bool {
 	for i, a := range args {
 		switch {
@@ -85,7 +85,7 @@ var bashFlags = []string{
 	"pretty-print", "rcfile", "restricted", "verbose", "version", "wordexp",
 }
 
-// gnuGrepRefuses: grep refuses a long flag that it does not have, and to run without a pattern.
+// gnuGrepRefuses reports whether grep refuses the arguments: an unknown long flag, or no pattern.
 func gnuGrepRefuses(args []word, _ Options) bool {
 	pattern := false
 	for _, a := range args {
@@ -105,7 +105,7 @@ func gnuGrepRefuses(args []word, _ Options) bool {
 	return !pattern
 }
 
-// gnuGrepFlag reports whether GNU grep has the long flag, also abbreviated.
+// gnuGrepFlag reports whether GNU grep has the long flag, which may be abbreviated.
 func gnuGrepFlag(flag string) bool {
 	name, _, _ := strings.Cut(strings.TrimPrefix(flag, "--"), "=")
 	for _, f := range []string{
@@ -131,8 +131,7 @@ type target struct {
 	params          map[string]string // of the alias
 }
 
-// resolve finds the tool that the first word names. rest is what follows the name;
-// for a field namespace the first word of it is the tool.
+// resolve finds the tool that the first word names. In a field namespace the first word of rest names the tool.
 func resolve(first string, rest []word, tools Tools) (t target, known bool) {
 	if ns, ok := strings.CutPrefix(first, "field:"); ok {
 		return target{layer: Field, namespace: ns}, true
@@ -204,7 +203,7 @@ func (c *Command) toTool(s *simple, tools Tools, opts Options) *Command {
 	return c.bind(sig, s, rest)
 }
 
-// about routes "help NAME"; nil when NAME is no tool, so that the shell's own help is meant.
+// about routes "help NAME". It returns nil if NAME is not a tool, because then the help of the shell is meant.
 func (c *Command) about(name word, tools Tools) *Command {
 	t, known := resolve(name.text, nil, tools)
 	if !known || t.name == "help" || name.text == "read" { // which the shell has help for, too
@@ -290,7 +289,7 @@ func (c *Command) bind(sig tool.Signature, s *simple, args []word) *Command {
 	return c
 }
 
-// bindWords binds a command's words and says how many of them were no flags.
+// bindWords binds the words of a command and returns how many of them were not flags.
 func (c *Command) bindWords(sig tool.Signature, s *simple, args []word) (operands int) {
 	b := newBinder(c.Raw, sig, s.heredocs)
 	b.words(args)
@@ -329,7 +328,7 @@ func (c *Command) complete(sig tool.Signature, b *binder) {
 	c.Arguments = complete
 }
 
-// helpName is what to type before --help.
+// helpName returns the words to type before --help.
 func (c *Command) helpName() string {
 	if c.Alias != "" {
 		return c.Alias
@@ -342,7 +341,7 @@ func (c *Command) helpName() string {
 
 func helpFlag(w word) bool { return !w.quoted && (w.text == "-h" || w.text == "--help") }
 
-// isFlag reports whether an unquoted word begins like a flag. A negative number is none.
+// isFlag reports whether an unquoted word begins like a flag. A negative number is not a flag.
 func isFlag(w word) bool {
 	if len(w.bare) < 2 || w.bare[0] != '-' {
 		return false
@@ -364,8 +363,8 @@ func isIdentifier(s string) bool {
 	return s != ""
 }
 
-// Function is the entry for function calling: a name with named arguments. The name
-// is a tool's or an alias, "field:NS TOOL", "NS:TOOL", or the shell's.
+// Function routes a function call, which has a name and named arguments. The name is that of a tool or an alias,
+// "field:NS TOOL", "NS:TOOL", or that of the shell.
 func Function(name string, arguments json.RawMessage, tools Tools) *Command {
 	c := &Command{Layer: Agent, Name: name, Args: []string{}, Kwargs: map[string]json.RawMessage{}, Raw: name, Rule: RuleFunction, Reason: "it was called by name"}
 	t := functionTarget(name, tools)
@@ -399,7 +398,7 @@ func Function(name string, arguments json.RawMessage, tools Tools) *Command {
 	for _, given := range slices.Sorted(maps.Keys(c.Kwargs)) {
 		key := given
 		if p := b.param(given); p != nil {
-			// The exact name wins over one that differs in case, dashes or underscores.
+			// The exact name takes precedence over a name that differs in case, dashes or underscores.
 			if _, exact := c.Kwargs[p.Name]; !exact {
 				key = p.Name
 			}

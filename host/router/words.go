@@ -11,20 +11,19 @@ import (
 // word is one shell word after quote removal.
 type word struct {
 	text string
-	// bare is the unquoted literal at its beginning, up to the first quote or expansion.
+	// bare is the unquoted beginning, up to the first quote or expansion.
 	bare string
-	// quoted: some part of it stands in quotes or is escaped.
+	// quoted means that a part of the word is quoted or escaped.
 	quoted bool
-	// dynamic: it holds something that a shell would expand.
+	// dynamic means that a shell would expand a part of the word.
 	dynamic bool
-	// glued: letters follow a closing single quote.
+	// glued means that letters follow a closing single quote.
 	glued  bool
 	offset int // in the command string
 	end    int
 }
 
-// unquote removes quotes as bash does, and expands nothing: what would be expanded
-// stays as it is written.
+// unquote removes quotes as bash does. Expansions stay as they are written.
 func unquote(src string, w *syntax.Word) word {
 	out := word{offset: int(w.Pos().Offset()), end: int(w.End().Offset())}
 	var text strings.Builder
@@ -89,15 +88,13 @@ func unquote(src string, w *syntax.Word) word {
 	return out
 }
 
-// inside gives what stands between quotes as it is written: the parser's own value
-// has lost carriage returns.
+// inside returns the text between quotes from the source, because the parser removes carriage returns.
 func inside(src string, n syntax.Node, open int) string {
 	return src[int(n.Pos().Offset())+open : n.End().Offset()-1]
 }
 
-// keepExpansions gives src[start:end], which stands between double quotes or in a
-// heredoc whose delimiter is not quoted: a backslash counts only before the
-// characters of special and a newline, and what would be expanded stays as it is written.
+// keepExpansions returns src[start:end], a text in double quotes or in a heredoc with an unquoted delimiter. A
+// backslash has a meaning only before a newline and the characters in special. Expansions stay as they are written.
 func keepExpansions(src string, parts []syntax.WordPart, start, end int, special string) string {
 	var text strings.Builder
 	literal := func(to int) {
@@ -115,8 +112,8 @@ func keepExpansions(src string, parts []syntax.WordPart, start, end int, special
 	return text.String()
 }
 
-// removeBackslashes takes a backslash off the character after it; with a set, only
-// off those in it. A backslash before a newline goes with it.
+// removeBackslashes removes the backslash before each character, or only before those in set if it is not empty. A
+// backslash before a newline is removed with the newline.
 func removeBackslashes(s, set string) (string, bool) {
 	if !strings.Contains(s, `\`) {
 		return s, false
@@ -158,8 +155,7 @@ func startsWithLetter(s string) bool {
 	return s != "" && (s[0]|0x20 >= 'a' && s[0]|0x20 <= 'z' || s[0] >= 0x80)
 }
 
-// catHeredoc recognises "$(cat <<'E' … E)", which models write to pass a long
-// text, and gives the text.
+// catHeredoc returns the text of "$(cat <<'E' … E)", which models write to pass a long text.
 func catHeredoc(src string, q *syntax.DblQuoted) (string, bool) {
 	if len(q.Parts) != 1 {
 		return "", false
@@ -176,8 +172,8 @@ func catHeredoc(src string, q *syntax.DblQuoted) (string, bool) {
 	return strings.TrimRight(heredocBody(src, r), "\n"), true
 }
 
-// heredocBody gives the text of a heredoc: verbatim when its delimiter is quoted,
-// else without the backslashes that bash would take off.
+// heredocBody returns the text of a heredoc. If the delimiter is not quoted, the backslashes that bash would remove
+// are removed.
 func heredocBody(src string, r *syntax.Redirect) string {
 	if r.Hdoc == nil {
 		return "" // there is no line in it
@@ -187,7 +183,7 @@ func heredocBody(src string, r *syntax.Redirect) string {
 		lit, ok := p.(*syntax.Lit)
 		quoted = quoted || !ok || strings.Contains(lit.Value, `\`)
 	}
-	// The delimiter's line counts as a part of the body.
+	// The parser includes the line of the delimiter.
 	start, end := int(r.Hdoc.Pos().Offset()), int(r.Hdoc.End().Offset())
 	end = start + strings.LastIndexByte(src[start:end], '\n') + 1
 	for src[start-1] != '\n' {

@@ -108,7 +108,7 @@ func policyTest(h *host.Host, files []string, asJSON bool) error {
 		tests = append(tests, more...)
 	}
 	if len(tests) == 0 {
-		return errors.New("there is no test: write test blocks in the permissions block of the configuration, or name a file of them")
+		return errors.New("no tests: write test blocks in the permissions block of the configuration, or name a file that contains them")
 	}
 	failures := []string{}
 	for _, t := range tests {
@@ -174,7 +174,7 @@ func newPolicyRevoke(s *cli.Settings) *cobra.Command {
 			var id int64
 			switch {
 			case all == (len(args) == 1):
-				return errors.New("name the answer's id, as toolhost policy list shows it, or use --all")
+				return errors.New("no answer is named: name an id from toolhost policy list, or use --all")
 			case len(args) == 1:
 				n, err := strconv.ParseInt(args[0], 10, 64)
 				if err != nil || n < 1 {
@@ -194,7 +194,7 @@ func newPolicyRevoke(s *cli.Settings) *cobra.Command {
 				return cli.PrintJSON(os.Stdout, map[string]int64{"revoked": n})
 			}
 			if n == 0 && !all {
-				fmt.Fprintf(os.Stderr, "There is no remembered answer %d; toolhost policy list shows them.\n", id)
+				fmt.Fprintf(os.Stderr, "Unknown answer %d. Run toolhost policy list for a list.\n", id)
 				return cli.ExitError(cli.ExitFailure)
 			}
 			fmt.Printf("Forgotten: %d.\n", n)

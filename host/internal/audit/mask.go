@@ -109,7 +109,7 @@ func New(secrets []string) *Masker {
 	return m
 }
 
-// Text gives a text without secrets, cut to a length that is kept.
+// Text returns a text without secrets, shortened to the length that is saved.
 func (m *Masker) Text(s string) string {
 	whole := len(s)
 	if len(s) > maxLooked {
@@ -122,8 +122,7 @@ func (m *Masker) Text(s string) string {
 	return s
 }
 
-// Command gives a command without secrets, whole so that it can be run again, but for one that is
-// absurdly long.
+// Command returns a command without secrets. It shortens only extremely long ones, so that others can be run again.
 func (m *Masker) Command(s string) string {
 	if len(s) > maxCommand {
 		return m.Whole(cut(s, maxCommand)) + "…"
@@ -131,7 +130,7 @@ func (m *Masker) Command(s string) string {
 	return m.Whole(s)
 }
 
-// Whole gives all of a text without secrets.
+// Whole returns the whole text without secrets.
 func (m *Masker) Whole(s string) string {
 	if m.values != nil {
 		s = m.values.Replace(s)
@@ -146,7 +145,7 @@ func (m *Masker) Whole(s string) string {
 	return s
 }
 
-// cut gives the beginning of a text, whole runes.
+// cut returns the beginning of a text without splitting a rune.
 func cut(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -157,7 +156,7 @@ func cut(s string, n int) string {
 	return s[:n]
 }
 
-// Arguments gives a call's arguments, a JSON object, without secrets and of bounded length.
+// Arguments returns the arguments of a call, a JSON object, without secrets and with limited length.
 func (m *Masker) Arguments(raw []byte) string {
 	switch {
 	case len(raw) == 0:

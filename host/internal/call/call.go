@@ -40,7 +40,7 @@ type Call struct {
 	phaseName string
 }
 
-// Identity says which call this is.
+// Identity identifies a call.
 type Identity struct {
 	Command *router.Command
 	Tool    *registry.Entry // nil if the command names no enabled tool
@@ -51,7 +51,7 @@ type Identity struct {
 	Started time.Time
 }
 
-// Decision says what was decided on the call before it ran.
+// Decision contains what was decided on the call before it ran.
 type Decision struct {
 	Arguments map[string]json.RawMessage // by name; hooks and rules may change them
 	Sent      *tool.Call                 // what the plugin gets: the same arguments, and what the session knows
@@ -59,7 +59,7 @@ type Decision struct {
 	Hooks     []hook.Outcome             // what hooks did
 }
 
-// Outcome says how the call was run.
+// Outcome describes how the call was run.
 type Outcome struct {
 	Limit  time.Duration // the timeout in force
 	Waited bool          // other calls kept this one from running at once

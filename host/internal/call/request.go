@@ -29,7 +29,7 @@ type Request struct {
 	Name      string
 	Arguments json.RawMessage
 	Session   Session
-	// Trace is the trace context of the caller. The zero value means that there is none.
+	// Trace is the trace context of the caller. The zero value means that the call is not traced.
 	Trace trace.Context
 }
 

@@ -51,8 +51,8 @@ type Tree struct {
 // made counts the groups of this process, whatever tree they are in.
 var made atomic.Int64
 
-// Find finds the cgroup of this process and says why it cannot be divided. Nothing is changed.
-// mounts is where the kernel shows cgroups, proc this process: /sys/fs/cgroup and /proc/self.
+// Find returns the cgroup of this process, or an error if it cannot be divided. It changes nothing. mounts is the
+// directory of cgroups, /sys/fs/cgroup, and proc that of this process, /proc/self.
 func Find(mounts, proc string) (*Tree, error) {
 	text, err := os.ReadFile(filepath.Join(proc, "cgroup"))
 	if err != nil {
@@ -67,7 +67,7 @@ func Find(mounts, proc string) (*Tree, error) {
 	dir := filepath.Join(mounts, filepath.Clean("/"+path))
 	have, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
 	if !found || err != nil {
-		return nil, errors.New("there are no cgroups of version 2: start the system with systemd.unified_cgroup_hierarchy=1")
+		return nil, errors.New("cgroups of version 2 are not available: start the system with systemd.unified_cgroup_hierarchy=1")
 	}
 	for _, c := range controllers {
 		if !slices.Contains(strings.Fields(string(have)), c) {

@@ -49,8 +49,8 @@ func TestFind(t *testing.T) {
 		why   string
 	}{
 		"delegated":    {nil, ""},
-		"version 1":    {map[string]string{"cgroup": "3:memory:/\n"}, "no cgroups of version 2"},
-		"hybrid":       {map[string]string{"cgroup.controllers": "none"}, "no cgroups of version 2"},
+		"version 1":    {map[string]string{"cgroup": "3:memory:/\n"}, "cgroups of version 2 are not available"},
+		"hybrid":       {map[string]string{"cgroup.controllers": "none"}, "cgroups of version 2 are not available"},
 		"no memory":    {map[string]string{"cgroup.controllers": "cpu pids"}, "does not have the controller memory"},
 		"others in it": {map[string]string{"cgroup.procs": strconv.Itoa(os.Getpid()) + "\n1\n"}, "other processes are in the cgroup /a/b, too: start toolhost in one of its own"},
 		"foreign":      {map[string]string{"cgroup.subtree_control": "none"}, "is not this user's"},

@@ -149,7 +149,7 @@ func (l *Launcher) lacks(p *config.Plugin, backend sandbox.Backend) error {
 	case !can.Confines:
 		return fmt.Errorf("the configuration says backend = %q", backend.Name())
 	case len(p.Confinement.Hosts) > 0 && !can.SingleHosts:
-		return errors.New("it may reach single hosts, which needs namespaces, the backend ns")
+		return errors.New("it may connect to single hosts, which needs the backend ns (namespaces)")
 	case p.Confinement.Limits.Total != (config.Totals{}) && l.Kernel().NoCgroup != "":
 		return fmt.Errorf("limits for all its processes together cannot be enforced: %s", l.Kernel().NoCgroup)
 	}

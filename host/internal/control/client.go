@@ -22,8 +22,8 @@ type Socket struct {
 	path string
 }
 
-// Sockets gives those in a directory that somebody listens on, and removes the others. The
-// directory need not exist.
+// Sockets returns the sockets in a directory that a host listens on, and removes the others. The directory need not
+// exist.
 func Sockets(dir string) []Socket {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -115,8 +115,8 @@ func (s Socket) Ask(ctx context.Context, op string, args, result any) error {
 // maxAddress is how long the path of a socket may be everywhere.
 const maxAddress = 100
 
-// reach gives an address for a socket in a directory, however long its path. through is closed
-// when the address is not needed any more.
+// reach returns an address for a socket in a directory whose path may be long. The caller must close through when it
+// no longer needs the address.
 func reach(dir, name string) (address string, through *os.File, err error) {
 	if through, err = os.Open(dir); err != nil {
 		return "", nil, err

@@ -78,7 +78,7 @@ func (p *Pending) Run(ctx context.Context, client call.Client) *tool.Result {
 // Abandon ends a call that is not run.
 func (p *Pending) Abandon() { p.call.Release() }
 
-// Identity returns which call this is.
+// Identity returns the identity of the call.
 func (p *Pending) Identity() *call.Identity { return &p.call.Identity }
 
 // parse returns what a request means.

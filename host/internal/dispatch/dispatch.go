@@ -61,7 +61,7 @@ type Dispatcher struct {
 	State    *state.DB
 	// Metrics count the calls. A nil Metrics counts nothing.
 	Metrics *metrics.Metrics
-	// Hooks take part in calls. A nil Hooks means that there are none.
+	// Hooks take part in calls. A nil Hooks means no hooks.
 	Hooks *hook.Set
 	// Adaptive learns limits from calls and caches results. A nil Adaptive turns both off.
 	Adaptive *adaptive.Learned

@@ -39,7 +39,7 @@ func TestJudge(t *testing.T) {
 	}}
 	for target, want := range map[string]string{
 		"good.example:443": "8.8.8.8:443", "GOOD.example.:443": "8.8.8.8:443", "mixed.example:80": "8.8.4.4:80", "intra.example:80": "10.1.2.3:80", "10.1.2.3:80": "10.1.2.3:80",
-		"rebound.example:80": "its address 127.0.0.1 is not one of the open internet", "mapped.example:80": "its address 192.168.0.1 is not",
+		"rebound.example:80": "its address 127.0.0.1 is not public", "mapped.example:80": "its address 192.168.0.1 is not",
 		"other.org:80": "other.org:80: it is not listed", "8.8.8.8:443": "it is not listed", "good.example:22": "it is not listed", "[::ffff:127.0.0.1]:80": "it is not listed",
 		"nowhere.example:80": "cannot be looked up", "empty.example:80": "has no address", "good.example": "is no host and port", "good.example:http": "is no host and port", ":80": "is no host and port",
 	} {

@@ -47,13 +47,13 @@ func (d *DenialError) Error() string { return d.Target + ": " + d.Why }
 // itself, and connects only to addresses that it has looked at.
 type Proxy struct {
 	Hosts *hostlist.List
-	// Denied hears of what is refused, and must return soon. It may be called from several goroutines.
+	// Denied is called for each refused connection and must return soon. Several goroutines may call it.
 	Denied func(DenialError)
 	// Advice follows what a client is told of a denial.
 	Advice func(DenialError) string
-	// Log, if set, hears of mishaps.
+	// Log receives errors. It may be nil.
 	Log *slog.Logger
-	// Resolve looks a name up. nil: as the system does.
+	// Resolve returns the addresses of a name. A nil Resolve uses the resolver of the system.
 	Resolve func(ctx context.Context, name string) ([]netip.Addr, error)
 }
 
@@ -84,7 +84,7 @@ func (p *Proxy) Serve(l net.Listener) (stop func()) {
 			case r.URL.Scheme == "http" && r.URL.Host != "":
 				forward.ServeHTTP(w, r)
 			default:
-				http.Error(w, "toolhost: this is a proxy for http and, by CONNECT, for other protocols over TCP", http.StatusBadRequest)
+				http.Error(w, "toolhost: this is a proxy: use http, or CONNECT for other protocols over TCP", http.StatusBadRequest)
 			}
 		}),
 	}
@@ -124,7 +124,7 @@ func (p *Proxy) tunnel(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	defer there.Close() //nolint:errcheck // nothing to be done about it
 	hijacker, ok := w.(http.Hijacker)
 	if !ok {
-		http.Error(w, "toolhost: no connection to pass on", http.StatusInternalServerError)
+		http.Error(w, "toolhost: the connection cannot be tunneled", http.StatusInternalServerError)
 		return
 	}
 	here, buffered, err := hijacker.Hijack()
@@ -145,7 +145,7 @@ func (p *Proxy) tunnel(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	<-done
 }
 
-// first gives what was read ahead, then the rest.
+// first returns a reader of the buffered bytes, followed by the rest.
 func first(ahead *bufio.Reader, rest net.Conn) io.Reader {
 	n := ahead.Buffered()
 	if n == 0 {
@@ -186,7 +186,7 @@ func (p *Proxy) dial(ctx context.Context, target string) (net.Conn, error) {
 	return nil, errors.Join(errs...)
 }
 
-// judge gives the addresses of a target that may be connected to.
+// judge returns the addresses of a target to which connections are allowed.
 func (p *Proxy) judge(ctx context.Context, target string) ([]netip.AddrPort, error) {
 	host, portText, err := net.SplitHostPort(target)
 	if err != nil {
@@ -223,7 +223,7 @@ func (p *Proxy) judge(ctx context.Context, target string) ([]netip.AddrPort, err
 	}
 	if len(out) == 0 && len(found) > 0 {
 		a := found[0].WithZone("").Unmap()
-		return nil, denied(fmt.Sprintf("its address %s is not one of the open internet, and not listed itself", a), a.String())
+		return nil, denied(fmt.Sprintf("its address %s is not public and not listed", a), a.String())
 	}
 	if len(out) == 0 {
 		return nil, fmt.Errorf("the name %s has no address", host)

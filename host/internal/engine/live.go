@@ -74,7 +74,7 @@ func (l *live) close() {
 // configured follows another configuration.
 func (e *Engine) configured(cfg *config.Config) {
 	if err := e.watchFiles(cfg); err != nil {
-		e.opts.Log.Warn("changes of files are not noticed", "why", err)
+		e.opts.Log.Warn("changes of files are not watched", "why", err)
 	}
 	select {
 	case e.live.reconfigured <- struct{}{}:

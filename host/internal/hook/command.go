@@ -28,8 +28,8 @@ type Command struct {
 	Argv []string
 	// Env is its whole environment.
 	Env []string
-	// Writable gives the directories that tools may write to in a workspace. A program there
-	// is not run, or a tool could get out of its sandbox by writing to it.
+	// Writable returns the directories of a workspace that tools may write to. A program in them is not run, because
+	// a tool could change it to leave its sandbox.
 	Writable func(workspace string) []string
 	// Run runs the process with all that it starts until ctx ends.
 	Run func(ctx context.Context, cmd *exec.Cmd) error
@@ -84,7 +84,7 @@ func (c *Command) Hook(ctx context.Context, in *tool.HookInput) (*tool.HookAnswe
 	return parse(answer.kept.Bytes())
 }
 
-// unwritable says which file of the command a tool could write to.
+// unwritable returns an error if a tool could write to a file of the command.
 func (c *Command) unwritable(workspace string) error {
 	program, err := exec.LookPath(c.Argv[0])
 	if err != nil {

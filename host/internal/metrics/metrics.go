@@ -41,20 +41,20 @@ type Tool struct {
 
 // Call is one that has ended.
 type Call struct {
-	// Kind of its error; empty: it succeeded.
+	// Kind is the kind of its error. It is empty if the call succeeded.
 	Kind tool.Kind
 	// Queued is the time before it ran, or before it gave that up; 0: it was refused at once.
 	Queued time.Duration
 	// Execution is the time it ran, if Attempts is not 0.
 	Execution time.Duration
-	// Waited says whether other calls kept it from running at once.
+	// Waited reports whether the call waited for other calls.
 	Waited   bool
 	Attempts int
 	// CacheHit: an earlier result was its answer.
 	CacheHit bool
 }
 
-// Tool gives the counts of a tool; an empty name is None.
+// Tool returns the counts of a tool. An empty name means [None].
 func (m *Metrics) Tool(name string) *Tool {
 	if m == nil {
 		return nil
@@ -173,16 +173,16 @@ type ToolStats struct {
 	// of those that gave up while they waited.
 	Execution Times `json:"execution"`
 	Queue     Times `json:"queue"`
-	// Adaptive is what the adaptive mode has come to; nil: it is off, or does nothing for the tool.
+	// Adaptive contains the limits of the adaptive mode. It is nil if the mode is off or leaves the tool out.
 	Adaptive *Adaptive `json:"adaptive,omitempty"`
 }
 
 // Adaptive is what the adaptive mode has come to for a tool.
 type Adaptive struct {
-	// Timeout of a call, and what it is without the mode, in milliseconds.
+	// Timeout is the timeout in force, and TimeoutMost the configured one, in milliseconds.
 	Timeout     float64 `json:"timeout_ms"`
 	TimeoutMost float64 `json:"timeout_most_ms"`
-	// Limit of calls at once, between 1 and LimitMost; 0: there is none.
+	// Limit is how many calls may run at the same time, from 1 to LimitMost. 0 means no limit.
 	Limit     int `json:"limit"`
 	LimitMost int `json:"limit_most"`
 	// Raised and Lowered count how often the limit was changed.
@@ -204,7 +204,7 @@ func (t *Tool) Taken() (count uint64, p95, average time.Duration) {
 	return count, t.execution.quantile(0.95), t.execution.sum / time.Duration(count)
 }
 
-// Tools gives what there is of all tools that were called, by name.
+// Tools returns the statistics of all tools that were called, by name.
 func (m *Metrics) Tools() []ToolStats {
 	m.mu.RLock()
 	tools := slices.Collect(maps.Values(m.tools))

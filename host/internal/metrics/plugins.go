@@ -25,15 +25,14 @@ type Process struct {
 // PluginStats is what a plugin's processes are and were since the host began.
 type PluginStats struct {
 	Name string `json:"name"`
-	// Starts of processes that came to serve, FailedStarts of those that did not, and Crashes, the
-	// times that one ended by itself.
+	// Starts counts the processes that served, FailedStarts those that did not, and Crashes the unexpected exits.
 	Starts       uint64 `json:"starts"`
 	FailedStarts uint64 `json:"failed_starts"`
 	Crashes      uint64 `json:"crashes"`
 	// PIDs of the processes that run now.
 	PIDs []int `json:"pids"`
-	// Usage of its processes and what they started: memory now, the rest since the host began. Of a
-	// process that has ended it is what it was when it was last looked at. nil: it is not known on this system.
+	// Usage is the usage of its processes and their children: memory now, the rest since the host started. For a
+	// process that has ended it is the last known usage. A nil Usage means that it is unknown on this system.
 	Usage *Usage `json:"usage,omitempty"`
 }
 
@@ -43,8 +42,8 @@ type Usage struct {
 	CPU float64 `json:"cpu_seconds"`
 	// Memory is what is resident, in bytes; what processes share counts for each.
 	Memory uint64 `json:"memory_bytes"`
-	// Read and Written are bytes that went from and to storage. nil: the system does not tell, as of plugins
-	// that hide their memory from other processes, which those by the SDK do, and a host that is not root's.
+	// Read and Written count the bytes from and to storage. They are nil if the system hides them. It does so for
+	// plugins that protect their memory, as those of the SDK do, unless the host runs as root.
 	Read    *uint64 `json:"read_bytes,omitempty"`
 	Written *uint64 `json:"written_bytes,omitempty"`
 }
@@ -72,7 +71,7 @@ type plugin struct {
 	last  map[identity]*Usage // of those that were there when it was looked
 }
 
-// identity tells processes apart that had the same number one after the other.
+// identity identifies a process, even if its number is used again.
 type identity struct {
 	pid   int
 	began uint64
@@ -108,8 +107,8 @@ func (m *Metrics) plugin(name string) *plugin {
 	return p
 }
 
-// Plugins gives what there is of all plugins that were ever started, by name. It looks at those processes
-// that run now.
+// Plugins returns the statistics of all plugins that were started, by name. It reads the usage of the running
+// processes.
 func (m *Metrics) Plugins(processes []Process) []PluginStats {
 	used := usages(processes)
 	m.mu.Lock()

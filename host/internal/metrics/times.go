@@ -21,8 +21,8 @@ type times struct {
 	buckets  [buckets]uint64
 }
 
-// bucketOf tells which bucket a duration is in: bucket i holds those above limit(i-1), up to and
-// with limit(i). The last holds all that are longer.
+// bucketOf returns the bucket of a duration. Bucket i holds durations above limit(i-1), up to and including limit(i).
+// The last bucket holds all longer ones.
 func bucketOf(d time.Duration) int {
 	if d <= time.Microsecond {
 		return 0

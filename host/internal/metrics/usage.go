@@ -50,7 +50,7 @@ func usage(fs procfs.FS, pid int) *processUsage {
 	return out
 }
 
-// one gives what a process used, with the children that it has waited for.
+// one returns the usage of a process, including the children that it has waited for.
 func one(fs procfs.FS, pid int) (Usage, uint64, error) {
 	p, err := fs.Proc(pid)
 	if err != nil {

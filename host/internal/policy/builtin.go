@@ -35,7 +35,7 @@ var Builtins = []Builtin{
 // bombName cannot be the name of a command.
 const bombName = "\x00bomb"
 
-// builtin finds the built-in rule that a command falls under; nil: none.
+// builtin returns the built-in rule that matches a command, or nil.
 func builtin(req *Request, c *script.Command) *Builtin {
 	if !c.Words[0].Known() {
 		return maybeBuiltin(req, c)

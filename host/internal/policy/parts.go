@@ -14,7 +14,7 @@ import (
 	"toolhost.dev/host/internal/script"
 )
 
-// part is what is judged by itself: a command, a path, or the whole of a call.
+// part is judged separately: a command, a path, or the whole call.
 type part struct {
 	kind, tool string
 	subject    string
@@ -254,7 +254,7 @@ func (d *Decision) add(j Judgement) {
 	}
 }
 
-// judgePart says what the rules say of one part.
+// judgePart returns the decision of the rules on one part.
 func (p *Policy) judgePart(req *Request, pt *part) Judgement {
 	out := Judgement{Subject: pt.subject, Kind: pt.kind, Effect: Allow}
 	var ask, allow *Rule

@@ -46,7 +46,7 @@ func (p *Policy) resolve(call *tool.Call, path string) (string, tool.Root, error
 	return target, root, nil
 }
 
-// absolute gives a path as it is written, seen from the call's directory.
+// absolute returns the absolute form of a path, relative to the directory of the call. It resolves no links.
 func absolute(call *tool.Call, path string) string {
 	path = expandHome(path)
 	if !filepath.IsAbs(path) {
@@ -75,7 +75,7 @@ func expandHome(path string) string {
 	return filepath.Join(home, path[1:])
 }
 
-// homeDir is the user's; empty: there is none.
+// homeDir returns the home directory of the user, or "" if it is unknown.
 func homeDir() string {
 	home, err := os.UserHomeDir()
 	if err != nil {
@@ -129,7 +129,7 @@ func follow(roots []tool.Root, path string) (target string, links bool, err erro
 	return at, links, nil
 }
 
-// containing gives the innermost root that holds a path.
+// containing returns the innermost root that contains a path.
 func containing(roots []tool.Root, path string) (best tool.Root, ok bool) {
 	for _, r := range roots {
 		if r.Contains(path) && (!ok || len(r.Path) > len(best.Path)) {

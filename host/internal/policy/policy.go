@@ -185,7 +185,7 @@ func (p *Policy) edit(call *tool.Call, paths []string) error {
 	return nil
 }
 
-// pathsIn gives the paths in an argument: a string or an array of them.
+// pathsIn returns the paths in an argument, which is a string or an array of strings.
 func pathsIn(raw json.RawMessage) []string {
 	if n := len(raw); n >= 2 && raw[0] == '"' && bytes.IndexByte(raw, '\\') < 0 {
 		return []string{string(raw[1 : n-1])} // it was checked to be JSON before
@@ -199,8 +199,7 @@ func pathsIn(raw json.RawMessage) []string {
 	return many
 }
 
-// pathsInDiff gives the paths in unified diffs. One that cannot be read has none: the
-// tool refuses it, with the reason.
+// pathsInDiff returns the paths in unified diffs. It skips an invalid diff, because the tool refuses that.
 func pathsInDiff(diffs []string) []string {
 	var paths []string
 	for _, diff := range diffs {
@@ -238,8 +237,8 @@ func (p *Policy) checkPath(call *tool.Call, path string, write bool) error {
 	return tool.Errorf(tool.PermissionDenied, "%s matches none of the rules allow = %q in the sandbox block of the configuration.", path, p.rules.Allow)
 }
 
-// outside gives the root that a call gets for a path outside of its roots, where a rule
-// lets it leave them; ok is false when none does. It may make the decision an ask.
+// outside returns the root that a call gets for a path outside of its roots. ok is false if no rule allows the
+// path. outside may change the decision to ask.
 func (p *Policy) outside(req *Request, path string, write bool, d *Decision) (root tool.Root, ok bool) {
 	if !p.external || strings.IndexByte(path, 0) >= 0 || path == "" {
 		return root, false

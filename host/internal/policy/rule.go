@@ -179,7 +179,7 @@ func (r *Rule) about(kind string) bool {
 	return (r.Kinds == nil || r.names(kind)) && (r.Tools == nil || slices.ContainsFunc(r.Tools, func(g string) bool { return doublestar.MatchUnvalidated(g, kind) }))
 }
 
-// match says whether a rule is about a part of a call.
+// match reports whether a rule applies to a part of a call.
 func (r *Rule) match(req *Request, p *part) script.Match {
 	if r.Tools != nil && !slices.ContainsFunc(r.Tools, func(g string) bool { return doublestar.MatchUnvalidated(g, p.tool) }) {
 		return script.No

@@ -21,7 +21,7 @@ type Change struct {
 
 func (c Change) String() string { return c.Tool + ": " + c.What }
 
-// Compare gives the differences between two versions of a plugin's tools.
+// Compare returns the differences between two versions of the tools of a plugin.
 func Compare(from, to []tool.Definition) []Change {
 	var out []Change
 	for i := range from {

@@ -19,15 +19,15 @@ func functionName(full string) string {
 	return name
 }
 
-// marked tells a name from another that would be the same.
+// marked makes a name unique that equals another one.
 func marked(name, full string) string {
 	sum := sha256.Sum256([]byte(full))
 	mark := "_" + hex.EncodeToString(sum[:3])
 	return name[:min(len(name), maxFunctionName-len(mark))] + mark
 }
 
-// FunctionNames gives each tool, by its full name, the name by which a model's function
-// calls name it: at most 40 letters, digits, '_' and '-'. Those of enabled tools come first.
+// FunctionNames maps the full name of each tool to its name in function calls, which has at most 40 letters, digits,
+// '_' and '-'. Enabled tools get their names first.
 func (r *Registry) FunctionNames() map[string]string {
 	names, taken := make(map[string]string), make(map[string]bool)
 	for _, enabled := range []bool{true, false} {
@@ -46,7 +46,7 @@ func (r *Registry) FunctionNames() map[string]string {
 	return names
 }
 
-// FullName finds a tool by its function name; empty: there is none.
+// FullName returns the full name of a tool with a function name, or "".
 func (r *Registry) FullName(function string) string {
 	for full, name := range r.FunctionNames() {
 		if name == function {

@@ -10,7 +10,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// published gives a registry of tools that are published.
+// published returns a registry with published tools.
 func published(t *testing.T, lives *registry.Lives, enabled bool, names ...string) *registry.Registry {
 	t.Helper()
 	r := registry.New()

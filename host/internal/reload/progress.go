@@ -28,7 +28,7 @@ type refusal struct {
 }
 
 var (
-	errSuperseded = errors.New("it changed again meanwhile")
+	errSuperseded = errors.New("the files changed again meanwhile")
 	errClosing    = errors.New("the host is being closed")
 )
 

@@ -96,7 +96,7 @@ func (k *Kernel) usable() error {
 	case k.Launcher == "":
 		return errors.New(k.NoLauncher)
 	case !k.Seccomp:
-		return errors.New("there is no filter of system calls for this system")
+		return errors.New("system call filters are not supported on this system")
 	}
 	return nil
 }

@@ -11,5 +11,5 @@ import (
 func statusPipe(bool) (ours, theirs *os.File, err error) { return os.Pipe() }
 
 func receiveListener(*os.File) (net.Listener, error) {
-	return nil, errors.New("there is no sandbox on this system")
+	return nil, errors.New("the sandbox is not supported on this system")
 }

@@ -27,7 +27,7 @@ func TestChoose(t *testing.T) {
 		{whole, "auto", Namespaces{}, ""}, {whole, "ns", Namespaces{}, ""}, {whole, "landlock", Landlock{}, ""}, {whole, "none", None{}, ""},
 		{bare, "auto", Landlock{}, ""}, {bare, "ns", Landlock{}, "forbidden"}, {bare, "none", None{}, ""},
 		{Kernel{Launcher: "/l", Seccomp: true}, "auto", None{}, "5.13"},
-		{Kernel{Launcher: "/l", ABI: 7}, "auto", None{}, "filter of system calls"},
+		{Kernel{Launcher: "/l", ABI: 7}, "auto", None{}, "system call filters"},
 		{Kernel{NoLauncher: "not installed", ABI: 7, Seccomp: true}, "landlock", None{}, "not installed"},
 	} {
 		backend, err := tc.kernel.Choose(tc.want)

@@ -38,11 +38,11 @@ func ParsePattern(text string) (Pattern, error) {
 		return p, fmt.Errorf("it cannot be parsed: %w", err)
 	}
 	if len(f.Stmts) != 1 || len(f.Stmts[0].Redirs) > 0 || f.Stmts[0].Background || f.Stmts[0].Negated {
-		return p, errors.New("it is not one simple command; each command of a script is matched by itself, so write one pattern for each")
+		return p, errors.New("not one simple command; rules match each command of a script separately, so write one pattern for each")
 	}
 	c, ok := f.Stmts[0].Cmd.(*syntax.CallExpr)
 	if !ok || len(c.Assigns) > 0 || len(c.Args) == 0 {
-		return p, errors.New("it is not one simple command; each command of a script is matched by itself, so write one pattern for each")
+		return p, errors.New("not one simple command; rules match each command of a script separately, so write one pattern for each")
 	}
 	for _, a := range c.Args {
 		word, err := patternWord(a)
@@ -78,12 +78,12 @@ func patternWord(w *syntax.Word) (string, error) {
 			for _, q := range part.Parts {
 				l, ok := q.(*syntax.Lit)
 				if !ok {
-					return "", errors.New("nothing is expanded in it; put what has a $ or a backtick in single quotes")
+					return "", errors.New("patterns are not expanded; put a text with $ or a backtick in single quotes")
 				}
 				literal(strings.NewReplacer(`\"`, `"`, `\\`, `\`, `\$`, `$`).Replace(l.Value))
 			}
 		default:
-			return "", errors.New("nothing is expanded in it; put what has a $ or a backtick in single quotes")
+			return "", errors.New("patterns are not expanded; put a text with $ or a backtick in single quotes")
 		}
 	}
 	return out.String(), nil

@@ -43,7 +43,7 @@ func (c *client) listen() {
 	}
 }
 
-// Read gives standard input, which is asked for the first time.
+// Read reads standard input. The first call requests it from the shim.
 func (c *client) Read(p []byte) (int, error) {
 	c.want.Do(func() {
 		if err := c.frame(wire.WantStdin, nil); err != nil {

@@ -15,7 +15,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// GranterOptions says where a [Granter] finds and puts its files.
+// GranterOptions configure a [Granter].
 type GranterOptions struct {
 	// Beside is a directory beside the shim's binary. If it is empty, or there is no shim, nothing is granted.
 	Beside string

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pointAt gives a descriptor that points at a socket. It is connected to as
-// /proc/PID/fd/N, also when the socket's name is gone.
+// pointAt returns a descriptor that refers to a socket. Clients connect to /proc/PID/fd/N, even if the name of the
+// socket is gone.
 func pointAt(path string) (*os.File, error) {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if err != nil {

@@ -4,5 +4,5 @@ package shim
 
 import "os"
 
-// pointAt gives nil: here a socket is reached by its name only.
+// pointAt returns nil, because a socket is reached only by its name on this system.
 func pointAt(string) (*os.File, error) { return nil, nil } //nolint:nilnil // as Server.Inherit has it

@@ -15,11 +15,10 @@ const (
 // Answer is a remembered answer to a permission ask.
 type Answer struct {
 	ID int64 `json:"id"`
-	// Scope is ScopeSession or ScopeWorkspace, and Owner the session's id or the
-	// workspace's directory.
+	// Scope is ScopeSession or ScopeWorkspace. Owner is the id of the session or the directory of the workspace.
 	Scope string `json:"scope"`
 	Owner string `json:"owner"`
-	// Kind of the permission, the tool, and what was asked for: a command, a path, a tool.
+	// Kind is the kind of the permission. Subject is the command, path or tool that was asked for.
 	Kind    string    `json:"kind"`
 	Tool    string    `json:"tool"`
 	Subject string    `json:"subject"`
@@ -27,8 +26,8 @@ type Answer struct {
 	At      time.Time `json:"at"`
 }
 
-// Recall gives what was answered to an ask in a session or its workspace. Where both
-// know an answer, that which denies counts.
+// Recall returns the remembered answer for a session and its workspace. If both have one, a denial takes
+// precedence.
 func (d *DB) Recall(session, workspace, kind, tool, subject string) (allow, known bool, err error) {
 	err = d.sql.QueryRow(`SELECT allow FROM answers WHERE (scope = 'session' AND owner = ? OR scope = 'workspace' AND owner = ?)
 		AND kind = ? AND tool = ? AND subject = ? ORDER BY allow LIMIT 1`, session, workspace, kind, tool, subject).Scan(&allow)
@@ -38,7 +37,7 @@ func (d *DB) Recall(session, workspace, kind, tool, subject string) (allow, know
 	return allow, err == nil, err
 }
 
-// Remember keeps an answer, over an earlier one to the same ask. Its ID is not used.
+// Remember saves an answer and replaces an earlier one to the same ask. It ignores the ID.
 func (d *DB) Remember(a Answer) error {
 	_, err := d.sql.Exec(`INSERT OR REPLACE INTO answers (scope, owner, kind, tool, subject, allow, at_ns) VALUES (?, ?, ?, ?, ?, ?, ?)`,
 		a.Scope, a.Owner, a.Kind, a.Tool, a.Subject, a.Allow, a.At.UnixNano())
@@ -65,7 +64,7 @@ func (d *DB) Answers() ([]Answer, error) {
 	return out, rows.Err()
 }
 
-// Revoke forgets the answer of an id, or all of them when id is 0. It gives how many.
+// Revoke deletes the answer with an id, or all answers if id is 0. It returns how many it deleted.
 func (d *DB) Revoke(id int64) (int64, error) {
 	res, err := d.sql.Exec(`DELETE FROM answers WHERE ?1 = 0 OR id = ?1`, id)
 	if err != nil {

@@ -6,13 +6,14 @@ import (
 	"time"
 )
 
-// SaveApplied keeps what is in use of a configuration, in place of what was before.
+// SaveApplied saves the applied settings of a configuration and replaces earlier ones.
 func (d *DB) SaveApplied(config string, content []byte) error {
 	_, err := d.sql.Exec(`INSERT OR REPLACE INTO applied (config, at_ns, content) VALUES (?, ?, ?)`, config, time.Now().UnixNano(), string(content))
 	return err
 }
 
-// Applied gives what was kept last, and when; nil: nothing was.
+// Applied returns the saved settings of a configuration and the time when they were saved. It returns nil if there
+// are none.
 func (d *DB) Applied(config string) (content []byte, at time.Time, err error) {
 	var text string
 	var ns int64

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// Auditing says what is kept of calls, and how.
+// Auditing configures the audit log.
 type Auditing struct {
-	// Arguments and Text give what is kept of a call's arguments and of other texts. They
-	// are called from one goroutine, after the call.
+	// Arguments and Text mask the arguments of a call and other texts before they are saved. One goroutine calls them,
+	// after the call.
 	Arguments func(raw []byte) string
 	Text      func(s string) string
-	// MaxBytes and MaxAge bound the log; the newest thousand entries stay in any case.
+	// MaxBytes and MaxAge limit the log. The newest thousand entries always stay.
 	MaxBytes int64
 	MaxAge   time.Duration
 }
@@ -29,14 +29,14 @@ type AuditEntry struct {
 	Tool      string          `json:"tool"`
 	Layer     string          `json:"layer"`
 	Arguments json.RawMessage `json:"arguments"`
-	// Decision is "allow" or "deny"; empty: the call was refused before it was judged.
+	// Decision is "allow" or "deny". It is empty if the call was refused before the policy decided.
 	Decision string `json:"decision"`
 	Rule     string `json:"rule,omitempty"`
-	// Answered says how an ask ended.
+	// Answered is the outcome of an ask.
 	Answered string `json:"answered,omitempty"`
 	// Rewritten are the parameters that a rule set.
 	Rewritten []string `json:"rewritten,omitempty"`
-	// Hooks say what hooks did to the call, each in a line.
+	// Hooks describe what hooks did, each in one line.
 	Hooks    []string      `json:"hooks,omitempty"`
 	Duration time.Duration `json:"duration_ns"`
 	// Outcome is "success" or the kind of the error.
@@ -44,11 +44,11 @@ type AuditEntry struct {
 	Error   string `json:"error,omitempty"`
 	Plugin  string `json:"plugin,omitempty"`
 	Version string `json:"version,omitempty"`
-	// Trace is the id of the trace that the call is in; empty: none.
+	// Trace is the trace id of the call. It is empty if the call is not traced.
 	Trace string `json:"trace_id,omitempty"`
 }
 
-// Audit has calls kept from now on; nil: no more.
+// Audit turns the audit log on, or off if a is nil.
 func (d *DB) Audit(a *Auditing) {
 	if a != nil {
 		d.auditing.Store(a)
@@ -56,10 +56,10 @@ func (d *DB) Audit(a *Auditing) {
 	d.auditOff.Store(a == nil)
 }
 
-// maxPendingAudit bounds the entries that wait for a database that cannot be written to.
+// maxPendingAudit limits the entries that wait while the database cannot be written to.
 const maxPendingAudit = 20_000
 
-// AddAudit keeps a call, a moment later. Without [DB.Audit] before it does nothing.
+// AddAudit adds a call to the log, without waiting. If the log is off, it does nothing.
 func (d *DB) AddAudit(e AuditEntry) {
 	if d.auditing.Load() == nil || d.auditOff.Load() {
 		return
@@ -67,13 +67,13 @@ func (d *DB) AddAudit(e AuditEntry) {
 	d.change(func(b *batch) {
 		if len(b.audit) < maxPendingAudit {
 			b.audit = append(b.audit, e)
-		} else if len(b.audit) == maxPendingAudit { // the log says that it is not whole
+		} else if len(b.audit) == maxPendingAudit { // the log notes that entries are missing
 			b.audit = append(b.audit, AuditEntry{At: e.At, Outcome: "internal", Error: "later calls are not in the log: it could not be written to"})
 		}
 	})
 }
 
-// pruneEvery is after how many entries the log is brought within its bounds.
+// pruneEvery is the number of new entries after which the log is pruned.
 const pruneEvery = 500
 
 func (d *DB) writeAudit(w *writer, entries []AuditEntry) {
@@ -95,7 +95,7 @@ func (d *DB) writeAudit(w *writer, entries []AuditEntry) {
 	}
 }
 
-// hooksText is what is kept of what hooks did.
+// hooksText returns the masked lines of hooks.
 func hooksText(hooks []string, text func(string) string) string {
 	if len(hooks) == 0 {
 		return ""
@@ -111,11 +111,10 @@ func hooksText(hooks []string, text func(string) string) string {
 	return string(b)
 }
 
-// entrySize is about what an entry takes besides its arguments and its error, in bytes.
+// entrySize is the approximate size of an entry without its arguments and its error, in bytes.
 const entrySize = 256
 
-// prune raises what may be deleted to what is too old or too much, and deletes it. It
-// looks at no more than it deletes.
+// prune deletes the entries that are too old or exceed the size limit. It reads only the entries that it deletes.
 func (d *DB) prune(w *writer, auditing *Auditing, total int64) {
 	oldest := int64(0)
 	if auditing.MaxAge > 0 {
@@ -128,20 +127,20 @@ func (d *DB) prune(w *writer, auditing *Auditing, total int64) {
 	w.run(`DELETE FROM audit WHERE id <= (SELECT id FROM audit_floor)`)
 }
 
-// AuditQuery chooses entries; zero values choose all.
+// AuditQuery selects entries. Zero fields select all.
 type AuditQuery struct {
 	Session, Tool string
 	// Outcome is "success" or a kind of error.
 	Outcome  string
 	Decision string
 	Since    time.Time
-	// After an id.
+	// After selects entries with larger ids.
 	After int64
-	// Limit to the newest; 0: all.
+	// Limit selects the newest entries. 0 means all.
 	Limit int
 }
 
-// AuditLog gives entries, the oldest first.
+// AuditLog returns the selected entries, the oldest first.
 func (d *DB) AuditLog(q AuditQuery) ([]AuditEntry, error) {
 	limit := q.Limit
 	if limit <= 0 {

@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// fileVersion changes whenever any process commits to the database: each commit
-// appends to the write-ahead log, or begins it anew.
+// fileVersion changes whenever a process commits to the database, because each commit appends to the write-ahead
+// log or restarts it.
 type fileVersion struct {
 	size, mtime int64
 }
 
-// version gives the current one; the zero value when it cannot be told.
+// version returns the current version, or the zero value if it is unknown.
 func (d *DB) version() fileVersion {
 	if d.path == "" {
 		return fileVersion{}
@@ -23,14 +23,14 @@ func (d *DB) version() fileVersion {
 	return fileVersion{size: st.Size(), mtime: st.ModTime().UnixNano()}
 }
 
-// Bounds of the memory for what is cached.
+// Limits of the cache.
 const (
 	maxCachedSessions = 1000
 	maxCachedStates   = 16 << 20 // bytes
 )
 
-// cache holds what was read or written at one version of the file: every call needs its
-// session and its plugin's state, and a look at the log is a tenth of a query.
+// cache holds what was read or written at one version of the file. Every call needs its session and the state of
+// its plugin, and a check of the version takes a tenth of the time of a query.
 type cache struct {
 	mu       sync.Mutex
 	valid    fileVersion
@@ -39,7 +39,7 @@ type cache struct {
 	size     int // of states, in bytes
 }
 
-// session gives a session as it is at a version.
+// session returns a session if the cache has it for the version.
 func (c *cache) session(id string, v fileVersion) (Session, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -47,7 +47,7 @@ func (c *cache) session(id string, v fileVersion) (Session, bool) {
 	return s, ok && c.at(v)
 }
 
-// state gives what a plugin keeps for a session, as it is at a version.
+// state returns the state of a plugin in a session if the cache has it for the version.
 func (c *cache) state(k key, v fileVersion) ([]byte, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,7 +73,7 @@ func (c *cache) putState(k key, state []byte, v fileVersion) {
 	c.addState(k, state)
 }
 
-// turnTo drops what is of another version.
+// turnTo drops the entries of other versions.
 func (c *cache) turnTo(v fileVersion) {
 	if !c.at(v) {
 		c.drop()
@@ -98,8 +98,8 @@ func (c *cache) addState(k key, state []byte) {
 	put(&c.states, k, state)
 }
 
-// wrote takes over what this process has written, when nobody else has written between the
-// two versions. What is known of the first then holds for the second.
+// wrote adds what this process has written between two versions. No other process may have written in between, so
+// that the other entries stay valid.
 func (c *cache) wrote(b *batch, before, after fileVersion) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,6 +1,7 @@
-// Package state is the host's memory on disk: sessions, what they know of files,
-// their history, what plugins keep for them, and what plugins said of themselves.
-// It is one SQLite database that several host processes may share.
+// Package state stores sessions, with their file states, history and plugin states, and the descriptions of
+// plugins.
+//
+// [Open] opens the SQLite database, which several host processes may share.
 package state
 
 import (
@@ -18,7 +19,7 @@ import (
 	"toolhost.dev/sdk/statedb"
 )
 
-// schema is for package statedb: never change a step, only add.
+// schema lists the migrations for package statedb. Append to it, and never change a step.
 var schema = []string{`
 CREATE TABLE sessions (
 	id TEXT PRIMARY KEY, workspace TEXT NOT NULL, cwd TEXT NOT NULL,
@@ -91,9 +92,8 @@ CREATE TABLE definitions (
 CREATE TABLE applied (config TEXT PRIMARY KEY, at_ns INTEGER NOT NULL, content TEXT NOT NULL) STRICT, WITHOUT ROWID;
 `}
 
-// DB is the open database. It is safe for concurrent use. Writes that a call need
-// not wait for are gathered and written together a moment later; a host killed
-// before that loses them, which makes a session know less, never something wrong.
+// DB is the open database. It is safe for concurrent use. Most writes are collected and written together a moment
+// later. If the host is killed before that, they are lost: a session then knows less, but nothing wrong.
 type DB struct {
 	sql  *sql.DB
 	path string
@@ -118,17 +118,17 @@ type DB struct {
 	once     sync.Once
 }
 
-// statements are compiled once for each connection.
+// statements are prepared once for each connection.
 type statements struct {
 	session, fileState, pluginState                        *sql.Stmt
 	putSession, dropFile, putFile, putState                *sql.Stmt
 	addHistory, trimHistory, auditTotal, addAudit, changes *sql.Stmt
 }
 
-// flushDelay is how long gathered writes may wait for more.
+// flushDelay is how long collected writes wait for more.
 const flushDelay = 50 * time.Millisecond
 
-// Open opens the database in dir, making both if need be.
+// Open opens the database in dir. It creates both if they are missing.
 func Open(dir string, log *slog.Logger) (*DB, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("the state directory cannot be made: %w", err)
@@ -136,7 +136,7 @@ func Open(dir string, log *slog.Logger) (*DB, error) {
 	return open(filepath.Join(dir, "state.db"), log)
 }
 
-// OpenInMemory opens a database that ends with the process.
+// OpenInMemory opens a database that is not saved.
 func OpenInMemory(log *slog.Logger) (*DB, error) { return open("", log) }
 
 func open(path string, log *slog.Logger) (*DB, error) {
@@ -187,7 +187,7 @@ func (d *DB) prepare() error {
 	return nil
 }
 
-// Path of the database file; empty in memory.
+// Path returns the path of the database file, or "" if it is in memory.
 func (d *DB) Path() string { return d.path }
 
 // Close writes what is pending and closes the database.

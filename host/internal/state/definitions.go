@@ -11,18 +11,18 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Sum tells versions of what a plugin says of its tools apart.
+// Sum identifies a version of the tool definitions of a plugin.
 type Sum [sha256.Size]byte
 
-// Definitions are what is known of a plugin's tools from before.
+// Definitions are the known versions of the tool definitions of a plugin.
 type Definitions struct {
-	// Approved is what the operator approved of; Reported, what they were last told of.
+	// Approved is the version that the operator approved. Reported is the last one that was reported to them.
 	Approved, Reported Sum
-	// Since is when they were told.
+	// Since is when it was reported.
 	Since time.Time
 }
 
-// SumOf gives the sum of definitions, in whatever order they are.
+// SumOf returns the sum of definitions, which does not depend on their order.
 func SumOf(tools []tool.Definition) (sum Sum, text []byte, err error) {
 	sorted := slices.SortedFunc(slices.Values(tools), func(a, b tool.Definition) int { return strings.Compare(a.Name, b.Name) })
 	for i := range sorted { // what is no JSON counts as it stands
@@ -38,7 +38,7 @@ func SumOf(tools []tool.Definition) (sum Sum, text []byte, err error) {
 	return sha256.Sum256(text), text, err
 }
 
-// Definitions gives what is known of a configuration's plugins, by their names.
+// Definitions returns the known versions of the plugins of a configuration, by name.
 func (d *DB) Definitions(config string) (map[string]Definitions, error) {
 	rows, err := d.sql.Query(`SELECT plugin, approved_sum, reported_sum, since_ns FROM definitions WHERE config = ?`, config)
 	if err != nil {
@@ -61,7 +61,7 @@ func (d *DB) Definitions(config string) (map[string]Definitions, error) {
 	return out, rows.Err()
 }
 
-// ApprovedTools gives the definitions that the operator approved of.
+// ApprovedTools returns the definitions that the operator approved.
 func (d *DB) ApprovedTools(config, plugin string) (tools []tool.Definition, err error) {
 	var text string
 	err = d.sql.QueryRow(`SELECT approved FROM definitions WHERE config = ? AND plugin = ?`, config, plugin).Scan(&text)
@@ -71,7 +71,7 @@ func (d *DB) ApprovedTools(config, plugin string) (tools []tool.Definition, err 
 	return tools, json.Unmarshal([]byte(text), &tools)
 }
 
-// Approve keeps definitions as approved, over what was. With first, only where nothing was.
+// Approve saves definitions as approved. If first is true, it keeps earlier ones.
 func (d *DB) Approve(config, plugin string, tools []tool.Definition, first bool) error {
 	sum, text, err := SumOf(tools)
 	if err != nil {
@@ -86,12 +86,12 @@ func (d *DB) Approve(config, plugin string, tools []tool.Definition, first bool)
 	return err
 }
 
-// Reported keeps that the operator was told of definitions. told is false when another host
-// has done so meanwhile.
+// Reported saves that definitions were reported to the operator. told is false if another host has done so
+// meanwhile.
 func (d *DB) Reported(config, plugin string, sum Sum) (told bool, err error) {
 	res, err := d.sql.Exec(`UPDATE definitions SET reported_sum = ?3, since_ns = ?4 WHERE config = ?1 AND plugin = ?2 AND reported_sum <> ?3`, config, plugin, sum[:], time.Now().UnixNano())
 	if err != nil {
-		return true, errors.Join(errors.New("what was reported cannot be kept"), err)
+		return true, errors.Join(errors.New("cannot save the reported definitions"), err)
 	}
 	n, err := res.RowsAffected()
 	return n > 0, err

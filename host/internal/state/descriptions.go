@@ -14,8 +14,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// BinaryHash gives the SHA-256 of a plugin's binary. It is computed once for each
-// version of the file: device, inode, size and both times tell them apart.
+// BinaryHash returns the SHA-256 of the binary of a plugin. It is computed once for each version of the file, which
+// device, inode, size and both times identify.
 func (d *DB) BinaryHash(path string) (hash [32]byte, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -45,8 +45,7 @@ func (d *DB) BinaryHash(path string) (hash [32]byte, err error) {
 	return hash, err
 }
 
-// FileIdentity tells versions of a file apart without reading it; empty: there is no regular
-// file.
+// FileIdentity identifies a version of a file without reading it. It returns "" if the path is not a regular file.
 func FileIdentity(path string) string {
 	st, err := os.Stat(path)
 	if err != nil || !st.Mode().IsRegular() {
@@ -63,8 +62,8 @@ func identity(st os.FileInfo) string {
 	return s
 }
 
-// Description gives what is kept under a key made of a binary's hash and the way it
-// is run, and which version of the host found nothing wrong with it; nil: nothing.
+// Description returns the saved description of a key, which depends on the binary's hash and how it is run.
+// checkedBy is the version of the host that found no problem with it. A nil desc means that none is saved.
 func (d *DB) Description(key [32]byte) (desc *tool.Description, checkedBy string, err error) {
 	var text string
 	err = d.sql.QueryRow(`SELECT description FROM descriptions WHERE key = ?`, key[:]).Scan(&text)
@@ -81,14 +80,14 @@ func (d *DB) Description(key [32]byte) (desc *tool.Description, checkedBy string
 	return k.Description, k.CheckedBy, nil
 }
 
-// kept is a description as it is in the database.
+// kept is a description in the database.
 type kept struct {
 	*tool.Description
 	CheckedBy string `json:"checked_by,omitempty"`
 }
 
-// SaveDescription keeps what a plugin said of itself. checkedBy is the version of the host
-// that found nothing wrong with it; empty: something is.
+// SaveDescription saves the description of a plugin. checkedBy is the version of the host that found no problem with
+// it. It is empty if there is a problem.
 func (d *DB) SaveDescription(key [32]byte, desc *tool.Description, checkedBy string) error {
 	b, err := json.Marshal(kept{desc, checkedBy})
 	if err != nil {
@@ -98,8 +97,7 @@ func (d *DB) SaveDescription(key [32]byte, desc *tool.Description, checkedBy str
 	return err
 }
 
-// Failure gives why the plugin under a key last failed to start, and when; empty: it
-// did not.
+// Failure returns why and when the plugin of a key last failed to start. An empty why means that it did not.
 func (d *DB) Failure(key [32]byte) (why string, at time.Time, err error) {
 	var ns int64
 	err = d.sql.QueryRow(`SELECT why, at_ns FROM failures WHERE key = ?`, key[:]).Scan(&why, &ns)
@@ -109,7 +107,7 @@ func (d *DB) Failure(key [32]byte) (why string, at time.Time, err error) {
 	return why, time.Unix(0, ns), err
 }
 
-// SaveFailure keeps why a plugin failed to start.
+// SaveFailure saves why a plugin failed to start.
 func (d *DB) SaveFailure(key [32]byte, why string) error {
 	_, err := d.sql.Exec(`INSERT OR REPLACE INTO failures (key, why, at_ns) VALUES (?, ?, ?)`, key[:], why, time.Now().UnixNano())
 	return err

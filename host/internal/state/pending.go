@@ -11,7 +11,7 @@ import (
 
 type key struct{ session, name string }
 
-// batch is a set of writes, later ones over earlier ones.
+// batch is a set of writes. Later writes replace earlier ones.
 type batch struct {
 	sessions     map[string]Session
 	files        map[key]fileChange
@@ -47,7 +47,7 @@ func (d *DB) change(f func(b *batch)) {
 	}
 }
 
-// flusher writes what is pending, a moment after it came, until Close.
+// flusher writes pending changes after a short delay, until Close.
 func (d *DB) flusher() {
 	defer close(d.stopped)
 	for {
@@ -58,7 +58,7 @@ func (d *DB) flusher() {
 			case <-d.done:
 			}
 			if err := d.Flush(); err != nil {
-				d.log.Error("session state could not be saved; it is kept in memory and tried again", "error", err)
+				d.log.Error("cannot save session states; they stay in memory and are saved later", "error", err)
 			}
 		case <-d.done:
 			d.closeErr = d.Flush()
@@ -67,7 +67,7 @@ func (d *DB) flusher() {
 	}
 }
 
-// Flush writes everything pending now. What cannot be written stays pending.
+// Flush writes all pending changes now. Changes that cannot be written stay pending.
 func (d *DB) Flush() error {
 	d.mu.Lock()
 	if !d.writing.empty() { // only the flusher and Close write, one after the other
@@ -95,7 +95,7 @@ func (d *DB) Flush() error {
 	return err
 }
 
-// onto adds b's writes over those of a.
+// onto adds the writes of b to a. They replace those of a.
 func (b *batch) onto(a *batch) {
 	for k, v := range b.sessions {
 		put(&a.sessions, k, v)
@@ -123,7 +123,7 @@ func (d *DB) write(b batch) error {
 	}
 	defer tx.Rollback() //nolint:errcheck // after Commit it does nothing
 	w := writer{tx: tx}
-	// Nobody else writes until the commit.
+	// No other process writes until the commit.
 	before, foreign := d.version(), w.number(d.stmt.changes)
 	d.writeBatch(&w, b)
 	if w.err == nil && !d.forgot {
@@ -191,14 +191,14 @@ func (w *writer) exec(statement *sql.Stmt, args ...any) {
 	}
 }
 
-// run runs what is seldom needed.
+// run runs a query that is not prepared, because it is rarely needed.
 func (w *writer) run(query string, args ...any) {
 	if w.err == nil {
 		_, w.err = w.tx.Exec(query, args...)
 	}
 }
 
-// number gives the number that a query answers with.
+// number returns the number that a query selects.
 func (w *writer) number(query *sql.Stmt) (n int64) {
 	if w.err == nil {
 		w.err = w.statement(query).QueryRow().Scan(&n)
@@ -206,7 +206,7 @@ func (w *writer) number(query *sql.Stmt) (n int64) {
 	return n
 }
 
-// lookup finds the newest value that is not yet in the database.
+// lookup returns the newest value that is not in the database yet.
 func lookup[K comparable, V any](d *DB, k K, in func(*batch) map[K]V) (V, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -217,12 +217,11 @@ func lookup[K comparable, V any](d *DB, k K, in func(*batch) map[K]V) (V, bool) 
 	return v, ok
 }
 
-// maxIdle is how long a session is kept that nothing is called in, and what was used of a
-// configuration that no host has loaded since. Every run of an agent may have its own of both.
+// maxIdle is how long an unused session and the settings of an unused configuration are kept. Every run of an agent
+// may have its own of both.
 const maxIdle = 90 * 24 * time.Hour
 
-// forget removes what is known of sessions that were not used for long, and of configurations that no
-// host has loaded since then.
+// forget deletes sessions and configurations that were not used for maxIdle.
 func forget(tx *sql.Tx) error {
 	before := time.Now().Add(-maxIdle).UnixNano()
 	if _, err := tx.Exec(`DELETE FROM applied WHERE at_ns < ?`, before); err != nil {

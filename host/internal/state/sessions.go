@@ -9,17 +9,17 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// MaxHistory is how many commands of a session are kept.
+// MaxHistory limits the commands in the history of a session.
 const MaxHistory = 1000
 
-// Session is what the host keeps of a session itself.
+// Session is a session of the host.
 type Session struct {
 	ID string `json:"id"`
 	// Workspace is the session's read-write root, absolute.
 	Workspace string `json:"workspace"`
-	// Cwd is where relative paths start, absolute.
+	// Cwd is the absolute directory of relative paths.
 	Cwd string `json:"cwd"`
-	// Used is when it was last changed.
+	// Used is when the session last changed.
 	Used time.Time `json:"used,omitzero"`
 }
 
@@ -28,14 +28,13 @@ type Entry struct {
 	Session string
 	At      time.Time
 	Command string
-	// Arguments of a call that is no command, a JSON object. In what [DB.History] gives they are a
-	// part of Command.
+	// Arguments is the JSON object of a call that is not a command. [DB.History] returns it as a part of Command.
 	Arguments json.RawMessage
 	Tool      string
 	Success   bool
 }
 
-// Session gives a session; ok is false when there is none of that id.
+// Session returns the session with an id. ok is false if it does not exist.
 func (d *DB) Session(id string) (s Session, ok bool, err error) {
 	if s, ok := lookup(d, id, func(b *batch) map[string]Session { return b.sessions }); ok {
 		return s, true, nil
@@ -56,7 +55,7 @@ func (d *DB) Session(id string) (s Session, ok bool, err error) {
 	return s, true, nil
 }
 
-// SaveSession keeps a session.
+// SaveSession saves a session.
 func (d *DB) SaveSession(s Session) {
 	d.change(func(b *batch) { put(&b.sessions, s.ID, s) })
 }
@@ -81,7 +80,7 @@ func (d *DB) Sessions(limit int) ([]Session, error) {
 	return out, rows.Err()
 }
 
-// FileState gives what a session knows of a file.
+// FileState returns the state in which a session last saw a file.
 func (d *DB) FileState(session, path string) (tool.FileState, bool, error) {
 	if c, ok := lookup(d, key{session, path}, func(b *batch) map[key]fileChange { return b.files }); ok {
 		return c.state, !c.removed, nil
@@ -101,7 +100,7 @@ func (d *DB) FileState(session, path string) (tool.FileState, bool, error) {
 	return s, true, nil
 }
 
-// Apply keeps what a call read and changed.
+// Apply saves what a call read and changed.
 func (d *DB) Apply(session string, effects []tool.Effect) {
 	if len(effects) == 0 {
 		return
@@ -113,7 +112,7 @@ func (d *DB) Apply(session string, effects []tool.Effect) {
 	})
 }
 
-// PluginState gives what a plugin keeps for a session, which must not be changed; nil: nothing.
+// PluginState returns the state of a plugin in a session, or nil. The caller must not change it.
 func (d *DB) PluginState(session, plugin string) ([]byte, error) {
 	if s, ok := lookup(d, key{session, plugin}, func(b *batch) map[key][]byte { return b.pluginStates }); ok {
 		return s, nil
@@ -131,22 +130,22 @@ func (d *DB) PluginState(session, plugin string) ([]byte, error) {
 	return s, nil
 }
 
-// SavePluginState keeps what a plugin wants kept for a session.
+// SavePluginState saves the state of a plugin in a session.
 func (d *DB) SavePluginState(session, plugin string, s []byte) {
 	d.change(func(b *batch) { put(&b.pluginStates, key{session, plugin}, s) })
 }
 
-// Masking takes secrets out of what is kept of commands and of arguments. The functions are called
-// from one goroutine, after the call.
+// Masking removes secrets from commands and arguments before they are saved. One goroutine calls the functions,
+// after the call.
 type Masking struct {
 	Command   func(string) string
 	Arguments func(raw []byte) string
 }
 
-// Mask has the history masked from now on. Before, it is kept as it is.
+// Mask turns the masking of the history on. It does not change earlier entries.
 func (d *DB) Mask(m Masking) { d.masking.Store(&m) }
 
-// masked is what is kept of an entry.
+// masked returns the text of an entry as it is saved.
 func (d *DB) masked(e *Entry) string {
 	m := d.masking.Load()
 	switch {
@@ -160,12 +159,12 @@ func (d *DB) masked(e *Entry) string {
 	return e.Command + " " + m.Arguments(e.Arguments)
 }
 
-// AddHistory keeps a command.
+// AddHistory adds a command to the history.
 func (d *DB) AddHistory(e Entry) {
 	d.change(func(b *batch) { b.history = append(b.history, e) })
 }
 
-// History gives the last commands of a session, oldest first.
+// History returns the last commands of a session, the oldest first.
 func (d *DB) History(session string, limit int) ([]Entry, error) {
 	rows, err := d.sql.Query(`SELECT at_ns, command, tool, success FROM
 		(SELECT * FROM history WHERE session = ? ORDER BY id DESC LIMIT ?) ORDER BY id`, session, limit)

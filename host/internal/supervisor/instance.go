@@ -74,9 +74,8 @@ func (in *instance) stop(grace time.Duration) {
 // stopTimeout is how long a plugin may take to clean up before it is killed.
 const stopTimeout = 2 * time.Second
 
-// launch takes a plugin through its life up to step 4; see the package's doc. A
-// failure says what was wrong with the binary and what to do. The instance is
-// returned with an error too, when there is a process to stop.
+// launch takes a plugin through the steps up to step 4 of the package comment. An error names the problem of the
+// binary and the remedy. If there is a process to stop, launch returns the instance with the error.
 func (p *Plugin) launch() (*instance, error) {
 	timeout := p.spec.StartTimeout
 	if timeout <= 0 {
@@ -199,7 +198,7 @@ func (p *Plugin) connect(ctx context.Context) (*instance, plugin.ClientProtocol,
 	return in, proto, err
 }
 
-// configure gives the plugin its configuration and hears what it says of it.
+// configure sends the configuration to the plugin, and returns an error if the plugin rejects it.
 func (p *Plugin) configure(ctx context.Context, in *instance) error {
 	diags := checkConfig(in.desc, p.spec.Config)
 	if len(diags) == 0 {

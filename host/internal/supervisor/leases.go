@@ -31,7 +31,7 @@ func (l *leases) release() {
 	}
 }
 
-// end gives no more leases. What it returns tells, once, that there are none left.
+// end stops giving leases. It returns a channel that is notified once, when the last lease has been returned.
 func (l *leases) end() <-chan struct{} {
 	l.ended.Store(true)
 	if l.n.Load() == 0 {

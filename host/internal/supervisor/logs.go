@@ -103,7 +103,7 @@ func (t *tail) add(line []byte) {
 	}
 }
 
-// said gives the last words: a panic's message without its stack, or the last few lines.
+// said returns the last output: the message of a panic without its stack, or the last lines.
 func (t *tail) said() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

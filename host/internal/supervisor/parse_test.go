@@ -10,7 +10,7 @@ import (
 	"testing/iotest"
 )
 
-// logged gives what the host's log has of a plugin's lines.
+// logged returns the host's log of the lines of a plugin.
 func logged(write func(log *slog.Logger)) string {
 	var out bytes.Buffer
 	write(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {

@@ -128,7 +128,7 @@ func (p *Plugin) Describe(ctx context.Context) (*tool.Description, error) {
 	return in.desc, nil
 }
 
-// acquire leases the published instance, starting one if there is none or it died.
+// acquire leases the published instance. If none is running, it starts one.
 func (p *Plugin) acquire(ctx context.Context) (*instance, error) {
 	for {
 		if in := p.current.Load(); in != nil && in.calls.take() {

@@ -161,7 +161,7 @@ func (p *process) run() error {
 	return err
 }
 
-// startError says why a binary cannot be run, and what to do.
+// startError returns an error that explains why a binary cannot be run, with the remedy.
 func startError(path string, err error) error {
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -245,7 +245,7 @@ func (p *process) Kill(context.Context) error {
 // Stdout implements go-plugin's runner.
 func (p *process) Stdout() io.ReadCloser { return p.handshake }
 
-// Stderr implements go-plugin's runner. It is empty: see [process].
+// Stderr implements go-plugin's runner. The reader is empty; see [process].
 func (p *process) Stderr() io.ReadCloser { return io.NopCloser(bytes.NewReader(nil)) }
 
 // Name implements go-plugin's runner.
@@ -297,7 +297,7 @@ func (p *process) hasExited(d time.Duration) bool {
 	}
 }
 
-// exitText says how the process ended, with its last words. Call it after exited is closed.
+// exitText describes how the process ended, with its last output. Call it after exited is closed.
 func (p *process) exitText() string {
 	how := "exit status 0"
 	if p.exitErr != nil {

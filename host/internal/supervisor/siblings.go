@@ -30,8 +30,8 @@ type sibling struct {
 	used  time.Time
 }
 
-// within gives the plugin whose process is confined to the roots, and says when it is no
-// longer needed.
+// within returns the plugin whose process is confined to the roots. The caller must call the returned function when
+// it no longer needs the plugin.
 func (p *Plugin) within(roots []tool.Root) (*Plugin, func()) {
 	if p.spec.Confine == nil || len(roots) == 0 {
 		return p, func() {}
@@ -73,7 +73,7 @@ func (p *Plugin) within(roots []tool.Root) (*Plugin, func()) {
 	}
 }
 
-// evict takes out the sibling that was not in use for longest; nil: all are.
+// evict removes the sibling that has been unused for longest. It returns nil if all are in use.
 func (s *siblings) evict() *sibling {
 	oldest := ""
 	for key, o := range s.by {
@@ -107,8 +107,8 @@ func (s *siblings) close(grace time.Duration) {
 	wg.Wait()
 }
 
-// identify tells sets of roots apart as the kernel does: a directory that was removed and
-// made again is another. What is in the plugin's state directory it can reach anyway.
+// identify returns a string that identifies a set of roots as the kernel does: a directory that was removed and
+// created again is a different one. It leaves out the plugin's state directory, which the plugin can access anyway.
 func identify(roots []tool.Root, stateDir string) string {
 	var key strings.Builder
 	state := tool.Root{Path: stateDir}

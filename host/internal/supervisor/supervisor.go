@@ -268,8 +268,8 @@ func (s *Supervisor) Close(grace time.Duration) {
 
 var errClosed = errors.New("the host is closed")
 
-// RuntimeDir gives the directory in which each process gets its own socket directory.
-// It is made on first use, named by this process, and what dead hosts left is swept.
+// RuntimeDir returns the directory in which each process gets its own socket directory. The first call creates it
+// and removes those of hosts that have ended.
 func (s *Supervisor) RuntimeDir() (string, error) {
 	s.runtimeOnce.Do(func() {
 		if s.runtimeDir = s.opts.RuntimeDir; s.runtimeDir == "" {

@@ -21,7 +21,7 @@ type Context struct {
 // Valid reports whether it is somewhere.
 func (c Context) Valid() bool { return c.Trace != [16]byte{} && c.Span != [8]byte{} }
 
-// ID is the trace's, in hexadecimal; empty: there is none.
+// ID returns the id of the trace in hexadecimal, or "" if there is no trace.
 func (c Context) ID() string {
 	if !c.Valid() {
 		return ""

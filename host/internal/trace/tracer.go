@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// Config says where spans are sent.
+// Config configures a [Tracer].
 type Config struct {
 	// URL to which they are posted, as OTLP over HTTP in JSON.
 	URL     string
@@ -62,7 +62,7 @@ func New(cfg Config, log *slog.Logger) *Tracer {
 	return &Tracer{cfg: cfg, log: log, wake: make(chan struct{}, 1)}
 }
 
-// Span is a piece of a call. The nil Span is none: its methods do nothing.
+// Span is a part of a call. The methods of a nil Span do nothing.
 type Span struct {
 	tracer *Tracer
 	at     Context
@@ -110,14 +110,14 @@ func (s *Span) Asked() {
 	}
 }
 
-// Rename gives the span another name than it began with.
+// Rename changes the name of the span.
 func (s *Span) Rename(name string) {
 	if s != nil {
 		s.json.Name = name
 	}
 }
 
-// Set says something of the span: a text, a number or a truth.
+// Set sets an attribute of the span: a string, a number or a bool.
 func (s *Span) Set(key string, value any) {
 	if s == nil {
 		return
@@ -138,7 +138,7 @@ func (s *Span) Set(key string, value any) {
 	s.json.Attributes = append(s.json.Attributes, attributeJSON{key, v})
 }
 
-// Fail says that what the span is about failed, and why.
+// Fail marks the span as failed, with the reason.
 func (s *Span) Fail(why string) {
 	if s != nil {
 		s.json.Status = &statusJSON{Code: 2, Message: why}
@@ -207,7 +207,7 @@ func (t *Tracer) send() {
 			if err := t.post(spans, limit); err != nil {
 				t.dropped.Add(uint64(n))
 				if !t.warned.Swap(true) {
-					t.log.Warn("traces cannot be sent, and are lost until that works", "url", t.cfg.URL, "why", err)
+					t.log.Warn("cannot send traces; they are lost until the endpoint answers", "url", t.cfg.URL, "why", err)
 				}
 				if closed {
 					return // nobody takes the rest, either

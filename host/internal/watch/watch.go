@@ -44,8 +44,8 @@ func New(log *slog.Logger, changed func()) (*Watcher, error) {
 	return w, nil
 }
 
-// Set says what is watched from now on: files, and directories with all that is in them. What
-// does not exist is watched for.
+// Set replaces the watched files and directories. Directories are watched with their contents. A path that does not
+// exist is watched until it does.
 func (w *Watcher) Set(files, dirs []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -86,7 +86,7 @@ func (w *Watcher) run() {
 				return
 			}
 			if !errors.Is(err, fsnotify.ErrEventOverflow) {
-				w.log.Warn("changes of files may be missed; toolhost plugin reload finds them", "error", err)
+				w.log.Warn("changes of files may be missed; run toolhost plugin reload to apply them", "error", err)
 			}
 			timer.Reset(Quiet)
 		case <-w.check:
@@ -122,7 +122,7 @@ func (w *Watcher) update() {
 			}
 			added = true
 			if err := w.fs.Add(dir); err != nil {
-				w.log.Warn("changes of files may be missed; toolhost plugin reload finds them", "directory", dir, "error", err)
+				w.log.Warn("changes of files may be missed; run toolhost plugin reload to apply them", "directory", dir, "error", err)
 			}
 		}
 		for dir := range w.places {

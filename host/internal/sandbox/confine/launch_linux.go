@@ -28,12 +28,12 @@ func init() {
 // Main is the launcher: toolhost-sandbox POLICY [ARGUMENT…]. It does not return.
 func Main() {
 	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "toolhost-sandbox is started by toolhost: it confines a plugin and then becomes it")
+		fmt.Fprintln(os.Stderr, "toolhost-sandbox is started by toolhost: it confines a plugin and then executes it")
 		os.Exit(2)
 	}
 	var p Policy
 	if err := json.Unmarshal([]byte(os.Args[1]), &p); err != nil {
-		fmt.Fprintln(os.Stderr, "toolhost-sandbox: the policy cannot be read:", err)
+		fmt.Fprintln(os.Stderr, "toolhost-sandbox: cannot read the policy:", err)
 		os.Exit(2)
 	}
 	args := os.Args[2:]

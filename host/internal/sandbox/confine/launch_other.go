@@ -15,6 +15,6 @@ func LandlockABI() int { return 0 }
 
 // Main is the launcher, which can do nothing here. It does not return.
 func Main() {
-	fmt.Fprintln(os.Stderr, "toolhost-sandbox: there is no sandbox on this system")
+	fmt.Fprintln(os.Stderr, "toolhost-sandbox: the sandbox is not supported on this system")
 	os.Exit(2)
 }

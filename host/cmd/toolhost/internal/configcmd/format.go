@@ -117,7 +117,7 @@ func readFile(name string) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case !st.Mode().IsRegular():
-		return nil, errors.New("it is not a regular file")
+		return nil, errors.New("not a regular file")
 	}
 	f, err := os.Open(name)
 	if err != nil {

@@ -133,7 +133,7 @@ func reloadAll(ctx context.Context, hosts []admin.Remote, opts host.ReloadOption
 
 func reloadText(w io.Writer, all []reloaded) {
 	if len(all) == 0 {
-		fmt.Fprintln(w, "No host runs with this state directory. One that is started takes what is there.")
+		fmt.Fprintln(w, "No host runs with this state directory. The next host reads the current files.")
 	}
 	for _, r := range all {
 		line := func(format string, a ...any) {
@@ -173,7 +173,7 @@ func reloadedPlugin(line func(string, ...any), p host.PluginReload) {
 		text += fmt.Sprintf(", %s → %s", p.From, p.To)
 	}
 	if p.Draining > 0 {
-		text += fmt.Sprintf(" (%d calls end on the old one)", p.Draining)
+		text += fmt.Sprintf(" (%d calls finish on the old one)", p.Draining)
 	}
 	if p.Refused != "" {
 		text += ": " + p.Refused

@@ -79,7 +79,7 @@ func doctorText(w io.Writer, d *admin.Diagnosis) {
 		case p.Needs == nil && p.Heard:
 			fmt.Fprintln(w, "  needs: not declared")
 		case p.Needs == nil:
-			fmt.Fprintln(w, "  needs: not known before it was started once")
+			fmt.Fprintln(w, "  needs: unknown until the first start")
 		case len(p.Needed) == 0:
 			fmt.Fprintln(w, "  needs: nothing")
 		default:

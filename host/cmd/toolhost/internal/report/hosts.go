@@ -73,7 +73,7 @@ func hostText(out io.Writer, h runningHost) {
 	}
 	fmt.Fprintf(out, "\nHOST %d\tsince %s in %s\n", h.PID, h.Began.Local().Format(time.DateTime), cli.Printable(h.Workspace))
 	if h.ConfigRefused != "" {
-		fmt.Fprintf(out, "! the configuration that is there now is not used: %s\n", cli.Indented(h.ConfigRefused))
+		fmt.Fprintf(out, "! the new configuration is not used: %s\n", cli.Indented(h.ConfigRefused))
 	}
 	pluginsText(out, h.Plugins)
 	for _, t := range h.Tools {

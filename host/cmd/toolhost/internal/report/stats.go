@@ -68,7 +68,7 @@ func runningStats(ctx context.Context, s *cli.Settings) ([]hostStats, error) {
 
 func statsText(w io.Writer, stats []hostStats) error {
 	if len(stats) == 0 {
-		_, err := fmt.Fprintln(w, "No host runs with this state directory, and calls are counted only while one runs. Start one (toolhost serve, mcp, repl or batch), or see toolhost log for the calls of the past.")
+		_, err := fmt.Fprintln(w, "No host runs with this state directory, and only a running host counts calls. Start one (toolhost serve, mcp, repl or batch), or see toolhost log for earlier calls.")
 		return err
 	}
 	for i, h := range stats {

@@ -92,7 +92,7 @@ func statusText(w io.Writer, st status) error {
 		db = "in memory"
 	}
 	if st.Error != "" {
-		fmt.Fprintf(out, "toolhost\t%s\nconfiguration\t%s\n! it cannot be used: %s\n", st.Version, cli.Printable(st.Config), cli.Indented(st.Error))
+		fmt.Fprintf(out, "toolhost\t%s\nconfiguration\t%s\n! invalid: %s\n", st.Version, cli.Printable(st.Config), cli.Indented(st.Error))
 	} else {
 		fmt.Fprintf(out, "toolhost\t%s\nconfiguration\t%s\nworkspace\t%s\nstate\t%s\n\n", st.Version, st.Config, st.Workspace, db)
 		pluginsText(out, st.Plugins)
@@ -121,13 +121,13 @@ func pluginsText(out io.Writer, plugins []host.PluginStatus) {
 			fmt.Fprintf(out, "! %s: last failure at %s: %s\n", p.Name, p.LastFailureAt.Local().Format(time.TimeOnly), cli.Indented(p.LastFailure))
 		}
 		for _, c := range p.Unapproved {
-			fmt.Fprintf(out, "! %s: since %s not as it was: %s (toolhost plugin approve %s)\n", p.Name, p.UnapprovedSince.Local().Format(time.DateTime), cli.Printable(c.String()), p.Name)
+			fmt.Fprintf(out, "! %s: changed since %s: %s (toolhost plugin approve %s)\n", p.Name, p.UnapprovedSince.Local().Format(time.DateTime), cli.Printable(c.String()), p.Name)
 		}
 		for _, u := range p.Unneeded {
 			fmt.Fprintf(out, "! %s: not needed: %s (%s)\n", p.Name, cli.Printable(u.What), cli.Printable(u.How))
 		}
 		if p.Refused != "" {
-			fmt.Fprintf(out, "! %s: the binary that is there now is not used: %s\n", p.Name, cli.Indented(p.Refused))
+			fmt.Fprintf(out, "! %s: the new binary is not used: %s\n", p.Name, cli.Indented(p.Refused))
 		}
 	}
 }
