@@ -18,8 +18,8 @@ import (
 
 const fileSize = 10 << 10
 
-// wholeCall compares a read of a 10 KB file through the whole host, in process to
-// result, with a bare echo of the same bytes and with an MCP file server.
+// wholeCall compares a read of a 10 KB file through the whole host, measured in process, with a bare echo of the same
+// bytes and with an MCP file server.
 func wholeCall(ctx context.Context, bin string) error {
 	h, dir, done, err := sampleHost(ctx, bin)
 	if err != nil {
@@ -103,7 +103,7 @@ func wholeCall(ctx context.Context, bin string) error {
 	return hostRSS(ctx, out, bin, dir, running)
 }
 
-// sampleHost gives a host on a workspace with the sample file, until done is called.
+// sampleHost returns a host on a workspace with the sample file. The caller must call done.
 func sampleHost(ctx context.Context, bin string) (h *host.Host, dir string, done func(), err error) {
 	if dir, err = sample(); err != nil {
 		return nil, "", nil, err
@@ -119,10 +119,10 @@ func sampleHost(ctx context.Context, bin string) (h *host.Host, dir string, done
 	}, nil
 }
 
-// sampleFile is the file of a sample's workspace.
+// sampleFile is the file of a sample workspace.
 const sampleFile = "sample.txt"
 
-// sample makes a workspace with one text file of 10 KB.
+// sample creates a workspace with one text file of 10 KB.
 func sample() (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "toolhost-bench"); err != nil {
 		return "", err

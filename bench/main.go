@@ -1,5 +1,5 @@
-// Command bench measures toolhost beside what it must beat, in one run, and prints
-// ratios: absolute times depend on the machine, ratios much less.
+// Command bench measures toolhost and its competitors in one run. It prints ratios, because they depend less on the
+// machine than absolute times.
 //
 //	bench wire    the ways to carry a call over a go-plugin connection
 //	bench call    a read through the whole host beside a bare echo and an MCP server
@@ -22,7 +22,7 @@ import (
 	"slices"
 )
 
-// suite is one group of measurements; bin is where the binaries are.
+// suite is a group of measurements. bin is the directory of the binaries.
 type suite struct {
 	name string
 	run  func(ctx context.Context, bin string) error

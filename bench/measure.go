@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// call is one operation to be timed.
+// call is an operation to time.
 type call func() error
 
-// contest times calls in turn, so that a drift of the machine hits all alike, and
-// gives the latencies of each.
+// contest times calls in turn, so that a drift of the machine affects all of them equally. It returns the latencies of
+// each.
 func contest(rounds, perRound int, calls ...call) ([][]time.Duration, error) {
 	out := make([][]time.Duration, len(calls))
 	for _, c := range calls {
@@ -42,7 +42,7 @@ func quantile(d []time.Duration, q float64) time.Duration {
 
 func median(d []time.Duration) time.Duration { return quantile(d, 0.5) }
 
-// rate gives the calls a second that n callers get, over a time.
+// rate returns the number of calls per second of n concurrent callers.
 func rate(callers int, during time.Duration, c call) (float64, error) {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -69,7 +69,7 @@ func rate(callers int, during time.Duration, c call) (float64, error) {
 	return float64(total) / time.Since(began).Seconds(), failed
 }
 
-// rates measures several in turn and gives the median of each.
+// rates measures several calls in turn and returns the median rate of each.
 func rates(callers, rounds int, during time.Duration, calls ...call) ([]float64, error) {
 	all := make([][]float64, len(calls))
 	for range rounds {
@@ -93,7 +93,7 @@ func micros(d time.Duration) string { return fmt.Sprintf("%.0f µs", float64(d.N
 
 func millis(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Nanoseconds())/1e6) }
 
-// verdict says whether a ratio is within its limit.
+// verdict reports whether a ratio is within its limit.
 func verdict(ok bool) string {
 	if ok {
 		return "ok"

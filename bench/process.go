@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// hostProcess is toolhost as a process of its own, which answers commands.
+// hostProcess is a separate toolhost process that answers commands.
 type hostProcess struct {
 	pid     int
 	cmd     *exec.Cmd
@@ -21,7 +21,7 @@ type hostProcess struct {
 	replies *bufio.Reader
 }
 
-// startHost starts one on a workspace.
+// startHost starts a host process on a workspace.
 func startHost(ctx context.Context, bin, dir string) (*hostProcess, error) {
 	c := exec.CommandContext(ctx, filepath.Join(bin, "toolhost"), "--workspace", dir, "--state", filepath.Join(dir, ".state"), "batch") //nolint:gosec // built here
 	in, err := c.StdinPipe()
@@ -38,7 +38,7 @@ func startHost(ctx context.Context, bin, dir string) (*hostProcess, error) {
 	return &hostProcess{pid: c.Process.Pid, cmd: c, in: in, replies: bufio.NewReader(out)}, nil
 }
 
-// ask runs a command and gives the line that answers it.
+// ask runs a command and returns the line with its answer.
 func (p *hostProcess) ask(command string) (string, error) {
 	b, err := json.Marshal(map[string]any{"id": 1, "command": command})
 	if err != nil {
@@ -54,13 +54,13 @@ func (p *hostProcess) ask(command string) (string, error) {
 	return line, nil
 }
 
-// stop ends it.
+// stop ends the process.
 func (p *hostProcess) stop() {
 	_ = p.in.Close()
 	_ = p.cmd.Wait() // only measured
 }
 
-// memory gives a line of a process's status, in kB.
+// memory returns a value of a process's status, in kB.
 func memory(pid int, name string) (int, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// confined compares the start of a plugin and its first call, through a whole run, under
-// each backend of the sandbox.
+// confined compares the start of a plugin and its first call, in a whole run, under each sandbox backend.
 func confined(ctx context.Context, bin string) error {
 	dir, err := sample()
 	if err != nil {
@@ -26,7 +25,7 @@ func confined(ctx context.Context, bin string) error {
 	configs := make([]string, len(backends))
 	for i, b := range backends {
 		configs[i] = filepath.Join(dir, b+".hcl")
-		// A backend that is not there must not be measured as if it were.
+		// A backend that is not available must not be measured.
 		enforce := map[bool]string{true: "off", false: "require"}[b == "none"]
 		text := fmt.Sprintf("sandbox {\n  backend = %q\n  enforce = %q\n}\nplugin \"read\" {}\nplugin \"bash\" {}\n", b, enforce)
 		if err := os.WriteFile(configs[i], []byte(text), 0o600); err != nil {
@@ -42,7 +41,7 @@ func confined(ctx context.Context, bin string) error {
 				if out, err := c.CombinedOutput(); err != nil {
 					return fmt.Errorf("%s with %s: %w\n%s", command, backends[i], err, out)
 				}
-				if round >= 3 { // warm: the descriptions are known from then on
+				if round >= 3 { // warm up: the descriptions are cached from then on
 					times[i] = append(times[i], time.Since(began))
 				}
 			}
@@ -58,7 +57,8 @@ func confined(ctx context.Context, bin string) error {
 	return nil
 }
 
-// sandboxBackends returns the backends that this machine can use, from the weakest to the strongest, as toolhost doctor knows them.
+// sandboxBackends returns the backends available on this machine, from the weakest to the strongest, according to
+// toolhost doctor.
 func sandboxBackends(ctx context.Context, bin string) ([]string, error) {
 	out, err := exec.CommandContext(ctx, filepath.Join(bin, "toolhost"), "doctor", "--json").Output() //nolint:gosec // built here
 	if err != nil {

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// benchmarkLine is a figure of Go's own benchmarks: the name, and ns/call where there is that, else ns/op.
+// benchmarkLine matches a result of Go's benchmarks: the name, and ns/call or else ns/op.
 var benchmarkLine = regexp.MustCompile(`(?m)^BenchmarkCall/(\w+)\S*\s+\d+\s+([0-9.]+) ns/op(?:\s+([0-9.]+) ns/call)?`)
 
-// scheduling shows what the scheduler adds to a call. It is a part that only the host knows, so
-// Go's benchmark beside it measures.
+// scheduling shows what the scheduler adds to a call. Only the host can measure that, so it runs a Go benchmark of the
+// host.
 func scheduling(ctx context.Context, _ string) error {
 	c := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "^BenchmarkCall$", "-benchtime", "1s", "toolhost.dev/host/internal/scheduler")
 	c.Stderr = os.Stderr

@@ -22,15 +22,15 @@ import (
 	"toolhost.dev/bench/internal/tree"
 )
 
-// question is a search as agents make them, for toolhost, for ripgrep and, of files, for fd.
+// question is a typical search of an agent, in the form for toolhost, for ripgrep and, if it searches for files, for fd.
 type question struct {
-	tool string // "": grep
+	tool string // "" means grep
 	args map[string]any
 	rg   []string
 	fd   func(dir string) []string
 }
 
-// option is an argument of grep, and what it is to ripgrep.
+// option is an argument of grep with its counterpart for ripgrep.
 type option struct {
 	name  string
 	value any
@@ -64,10 +64,10 @@ func q(pattern string, options ...option) question {
 	return out
 }
 
-// files is a search for files by name.
+// files returns a search for files by name.
 func files(pattern string) question {
 	return question{tool: "glob", args: map[string]any{"pattern": pattern}, rg: []string{"--files", "-g", pattern}, fd: func(dir string) []string {
-		// It matches patterns with a slash against whole paths.
+		// fd matches patterns with a slash against whole paths.
 		return []string{"--glob", "--full-path", "--case-sensitive", "--type=f", "--type=l", dir + "/" + pattern}
 	}}
 }
@@ -154,14 +154,14 @@ func searching(ctx context.Context, bin string) error {
 	return nil
 }
 
-// searched is a tree in which both search.
+// searched is a tree that both programs search.
 type searched struct {
 	bin, dir string
 	rg       *ripgrep.Program
-	fd       string // its path, "" without it
+	fd       string // its path, or "" if it is not installed
 }
 
-// rival is a program that is asked the same.
+// rival is a program to compare with.
 type rival struct {
 	name string
 	run  func(context.Context, question) ([]byte, error)
@@ -214,7 +214,7 @@ func (s *searched) all(ctx context.Context, name string, questions []question) e
 
 const budgetMB = 512
 
-// host starts a host on the tree, with the plugin running but nothing indexed.
+// host starts a host on the tree. Its plugin runs, but nothing is indexed.
 func (s *searched) host(ctx context.Context, freshness string) (*host.Host, func(), error) {
 	state, err := os.MkdirTemp("", "toolhost-bench")
 	if err != nil {
@@ -286,7 +286,7 @@ func (s *searched) warm(ctx context.Context, h *host.Host) error {
 	return errors.New("the index is not ready after two minutes")
 }
 
-// first compares the very first query.
+// first compares the first query.
 func (s *searched) first(ctx context.Context, name string, question question) error {
 	var ours, theirs []time.Duration
 	for i := range 7 {
@@ -317,7 +317,7 @@ func (s *searched) first(ctx context.Context, name string, question question) er
 	return nil
 }
 
-// contest checks that both find the same, and then times them in turn.
+// contest checks that both programs find the same, and then times them in turn.
 func (s *searched) contest(ctx context.Context, h *host.Host, other rival, title string, questions []question, least float64) error {
 	for _, q := range questions {
 		if err := s.equal(ctx, h, other, q); err != nil {
@@ -359,8 +359,8 @@ func (s *searched) contest(ctx context.Context, h *host.Host, other rival, title
 	return nil
 }
 
-// equal compares what both find: all files' numbers of matches, and the lines where they
-// are not too many to be given.
+// equal compares the results of both programs: the numbers of matches of all files, and the lines unless they are too
+// many.
 func (s *searched) equal(ctx context.Context, h *host.Host, other rival, question question) error {
 	if question.tool == "glob" {
 		return s.equalFiles(ctx, h, other, question)
@@ -431,7 +431,7 @@ func (s *searched) equalFiles(ctx context.Context, h *host.Host, other rival, qu
 	if err != nil {
 		return err
 	}
-	// A glob makes ripgrep take hidden files too.
+	// With a glob ripgrep includes hidden files.
 	shown := hidden.ReplaceAllString(string(want), "")
 	got, _, _ := strings.Cut(r.text, "\n\n[note: ")
 	if strings.HasPrefix(got, "[note: ") {
@@ -469,7 +469,7 @@ func sameLines(got, want string) error {
 	return fmt.Errorf("%d lines beside %d of ripgrep", len(g), len(w))
 }
 
-// pluginMemory tells what the plugin takes.
+// pluginMemory prints the memory of the plugin.
 func pluginMemory(h *host.Host) error {
 	for _, p := range h.Status().Plugins {
 		if p.Name != "grep" || !p.Running {

@@ -21,8 +21,8 @@ import (
 // shellPause is the time between two calls while a model would think.
 const shellPause = 100 * time.Millisecond
 
-// shell compares a native command through the whole host, in process to result, with
-// bash -c run from Go, and 1 GiB of output with a plain reader of the pipe.
+// shell compares a native command through the whole host, measured in process, with bash -c run from Go. It also
+// compares 1 GiB of output with a plain reader of the pipe.
 func shell(ctx context.Context, bin string) error {
 	h, dir, done, err := sampleHost(ctx, bin)
 	if err != nil {
@@ -57,8 +57,8 @@ func shell(ctx context.Context, bin string) error {
 	return gigabyte(ctx, bin, dir, out, row)
 }
 
-// parts shows what of a call with a pause before it is not toolhost's own: an empty call of a plugin over
-// gRPC, and a bash that was started before and only has to go on and end.
+// parts measures the parts of a call after a pause that are not toolhost's own: an empty gRPC call of a plugin, and a
+// prestarted bash that only continues and ends.
 func parts(ctx context.Context, bin string, out io.Writer) error {
 	echo, err := bare.Start(filepath.Join(bin, "bench", "bareplugin"))
 	if err != nil {
@@ -97,7 +97,7 @@ func timed(c call) (time.Duration, error) {
 	return time.Since(began), err
 }
 
-// waitingShell is a bash that goes on when its input ends.
+// waitingShell is a bash that continues when its input ends.
 type waitingShell struct {
 	cmd   *exec.Cmd
 	input io.Closer
@@ -117,7 +117,7 @@ func startWaiting(ctx context.Context) (*waitingShell, error) {
 
 func (w *waitingShell) end() error { return errors.Join(w.input.Close(), w.cmd.Wait()) }
 
-// paused takes turns between calls with a pause before each, and gives the medians.
+// paused times calls in turn, with a pause before each, and returns the medians.
 func paused(rounds int, a, b call) (time.Duration, time.Duration, error) {
 	calls := []call{a, b}
 	times := make([][]time.Duration, len(calls))
@@ -136,8 +136,8 @@ func paused(rounds int, a, b call) (time.Duration, time.Duration, error) {
 
 const gib = 1 << 30
 
-// gigabyte runs a command that prints 1 GiB, through a host process and to a reader that
-// throws it away, and looks at the most memory that the host and its plugin had.
+// gigabyte runs a command that prints 1 GiB, through a host process and to a reader that discards it. It measures the
+// peak memory of the host and its plugin.
 func gigabyte(ctx context.Context, bin, dir string, out io.Writer, row func(string, time.Duration, time.Duration, float64)) error {
 	command := fmt.Sprintf("yes 'a line of output, as a build prints them' | head -c %d", gib)
 	h, err := startHost(ctx, bin, dir)
@@ -180,7 +180,7 @@ func gigabyte(ctx context.Context, bin, dir string, out io.Writer, row func(stri
 	return nil
 }
 
-// drain reads a command's output as a program does that does nothing with it.
+// drain reads and discards a command's output.
 func drain(ctx context.Context, command string) error {
 	c := exec.CommandContext(ctx, "bash", "-c", command) //nolint:gosec // the command above
 	pipe, err := c.StdoutPipe()
@@ -205,7 +205,7 @@ func drain(ctx context.Context, command string) error {
 	return nil
 }
 
-// child finds the child of a process that runs a program of that name.
+// child returns the child of a process that runs a program of that name.
 func child(parent int, name string) (int, error) {
 	dirs, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {

@@ -26,15 +26,15 @@ const (
 	killTime    = 10 * time.Second
 )
 
-// swaps replaces a plugin's binary under load, and then kills plugins at random: what that
-// does to calls, beside what they take when nothing of it happens.
+// swaps replaces a plugin's binary under load, and then kills plugins at random. It compares calls meanwhile with calls
+// without any of that.
 func swaps(ctx context.Context, bin string) error {
 	l, err := newSwapLoad(ctx, bin)
 	if err != nil {
 		return err
 	}
 	l.one(ctx, new(measured), 1, 0)
-	l.close() // what a process makes once is there now
+	l.close() // everything that a process creates once exists now
 	before := countProcess()
 	if l, err = newSwapLoad(ctx, bin); err != nil {
 		return err
@@ -98,7 +98,7 @@ func swaps(ctx context.Context, bin string) error {
 	return out.Flush()
 }
 
-// swapLoad is a host with plugins that can be replaced, and what calls them.
+// swapLoad is a host with replaceable plugins, under load.
 type swapLoad struct {
 	host    *host.Host
 	dir     string
@@ -155,7 +155,7 @@ func (l *swapLoad) close() {
 	})
 }
 
-// swap makes the binary another and has the host take it over.
+// swap replaces the binary and waits until the host has applied it.
 func (l *swapLoad) swap(ctx context.Context, n int) error {
 	path := filepath.Join(l.dir, "bin", "read")
 	if err := os.WriteFile(path+".new", fmt.Appendf(l.plugin[:len(l.plugin):len(l.plugin)], "%d", n), 0o700); err != nil { //nolint:gosec // a binary
@@ -171,15 +171,14 @@ func (l *swapLoad) swap(ctx context.Context, n int) error {
 	return err
 }
 
-// measured are the calls during something.
+// measured describes the calls during a measurement.
 type measured struct {
 	took []time.Duration
-	// failed ones, of them writes that failed as unavailable, and calls that gave what they
-	// should not.
+	// Counts of failed calls, of writes that failed as unavailable, and of calls with a wrong result.
 	failed, unavailable, lost int
 }
 
-// during calls without a pause while f runs: seven in eight read, the others write files.
+// during makes calls without pauses while f runs: seven in eight read, and the others write files.
 func (l *swapLoad) during(ctx context.Context, f func() error) (all measured, err error) {
 	done := make(chan struct{})
 	var wg sync.WaitGroup
@@ -229,12 +228,12 @@ func (l *swapLoad) one(ctx context.Context, m *measured, caller, n int) {
 		m.lost++
 	case writes:
 		if err := os.Remove(filepath.Join(l.dir, "work", name)); err != nil {
-			m.lost++ // it was not written
+			m.lost++ // the file was not written
 		}
 	}
 }
 
-// countProcess says what this process holds.
+// countProcess returns the resources of this process.
 func countProcess() string {
 	fds, _ := os.ReadDir("/proc/self/fd")
 	children := 0

@@ -153,7 +153,7 @@ func TestRefusedVersions(t *testing.T) {
 		"mode=hang":         "no handshake came within 1s",
 		"mode=future":       "speaks version 9",
 		"mode=deaf":         "did not answer within 1s",
-		"mode=newer":        "needs a host of version 99.0.0",
+		"mode=newer":        "needs host 99.0.0",
 		"mode=garbage":      "Welcome to my plugin!",
 		"drop=nap":          "nap: the tool is gone",
 		"require=echo":      "echo: the new parameter reason is required",

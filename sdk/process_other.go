@@ -4,8 +4,7 @@ package sdk
 
 import "syscall"
 
-// hardenProcess keeps the commands a tool starts from inheriting what the plugin has
-// inherited.
+// hardenProcess prevents commands that a tool starts from inheriting the plugin's file descriptors.
 func hardenProcess() {
 	for fd := 3; fd < 16; fd++ {
 		syscall.CloseOnExec(fd)

@@ -158,7 +158,7 @@ func (r *runner) Call(parent context.Context, call *tool.Call, peer tool.Peer) (
 			err = cause
 		}
 		failed := tool.Failed(err)
-		if res != nil { // a failure may still have data and effects
+		if res != nil { // a failed call may still have data and effects
 			failed.Title, failed.Metadata, failed.Data, failed.Attachments = res.Title, res.Metadata, res.Data, res.Attachments
 			failed.Effects, failed.SessionState, failed.Cwd = res.Effects, res.SessionState, res.Cwd
 		}
@@ -188,7 +188,7 @@ func (r *runner) leave(call *tool.Call) {
 	}
 }
 
-// maxWorkspaces is the number of sets of roots whose directories are held open.
+// maxWorkspaces is the number of workspaces that are kept open.
 const maxWorkspaces = 64
 
 // space is the workspace for a set of roots.
@@ -212,11 +212,11 @@ func (r *runner) workspace(roots []tool.Root) (*workspace.Workspace, error) {
 	}
 	if r.journal != nil {
 		if err := w.UseJournal(r.journal); err != nil {
-			fmt.Fprintln(os.Stderr, err) // for the log; the call can go on
+			fmt.Fprintln(os.Stderr, err) // for the log; the call can continue
 		}
 	}
 	if len(r.spaces) >= maxWorkspaces {
-		// Calls may still use the ones forgotten; their descriptors close when collected.
+		// Calls may still use the dropped workspaces. Their descriptors are closed when they are garbage collected.
 		r.spaces = nil
 	}
 	r.spaces = append(r.spaces, space{roots, w})
@@ -289,7 +289,7 @@ func (r *runner) cancelAll(why error) int {
 	return n
 }
 
-// shutdown ends everything when the host is gone.
+// shutdown ends everything when the host has exited.
 func (r *runner) shutdown(why error) {
 	r.mu.Lock()
 	if !r.draining {

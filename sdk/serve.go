@@ -23,8 +23,7 @@ func Serve(p Plugin) {
 	stdout := claimStdout()
 	hardenProcess()
 	if os.Getenv("GOGC") == "" {
-		// The heap of most plugins is small. To collect it at every doubling costs more than the
-		// memory is worth.
+		// The heap of most plugins is small. Collecting it at every doubling costs more than the memory is worth.
 		debug.SetGCPercent(400)
 	}
 	if p.OneProcessor && os.Getenv("GOMAXPROCS") == "" {
@@ -39,7 +38,7 @@ func Serve(p Plugin) {
 		fmt.Fprintf(os.Stderr, "plugin %s: the host will refuse some tools: %v\n", p.Name, toolErr)
 	}
 	watchHost(r)
-	os.Stdout = stdout // for go-plugin's handshake line; it then replaces it
+	os.Stdout = stdout // for go-plugin's handshake line; go-plugin then replaces it
 	toolrpc.Serve(r)
 	runtime.KeepAlive(stdout) // or its finalizer would close it
 	r.shutdown(errHostGone)

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// claimStdout moves file descriptor 1 to standard error, so that nothing the
-// plugin or a library prints can get into the handshake, and gives the real one.
+// claimStdout redirects file descriptor 1 to standard error, so that output of the plugin or a library cannot get into
+// the handshake. It returns the original standard output.
 func claimStdout() *os.File {
 	fd, err := unix.FcntlInt(1, unix.F_DUPFD_CLOEXEC, 3)
 	if err == nil {

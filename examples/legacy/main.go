@@ -1,6 +1,5 @@
-// Command legacy is a plugin as they were written for version 1 of the protocol: it knows go-plugin
-// and the protocol's schema, and nothing of toolhost's SDK. New plugins are written otherwise;
-// see docs/plugin-authors.md.
+// Command legacy is a plugin in the style of version 1 of the protocol. It uses go-plugin and the protocol's schema, but
+// not toolhost's SDK. For new plugins, see docs/plugin-authors.md.
 package main
 
 import (
@@ -26,7 +25,7 @@ func main() {
 	})
 }
 
-// served is what go-plugin serves.
+// served is the plugin that go-plugin serves.
 type served struct{ plugin.NetRPCUnsupportedPlugin }
 
 func (served) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error { //nolint:unparam // as go-plugin wants it
@@ -38,7 +37,7 @@ func (served) GRPCClient(context.Context, *plugin.GRPCBroker, *grpc.ClientConn) 
 	return nil, fmt.Errorf("this is the plugin, not the host")
 }
 
-// tool is a definition with its handler, which gives data or an error.
+// tool is a definition with its handler, which returns data or an error.
 type tool struct {
 	*legacypb.Tool
 	run func(ctx context.Context, r *legacypb.RunRequest) (any, error)
@@ -124,7 +123,7 @@ func wait(ctx context.Context, r *legacypb.RunRequest) (any, error) {
 	select {
 	case <-time.After(time.Duration(in.Seconds * float64(time.Second))):
 		return "done", nil
-	case <-ctx.Done(): // the call was canceled, or its time is over
+	case <-ctx.Done(): // the call was canceled or timed out
 		fmt.Fprintln(os.Stderr, "the waiting was ended")
 		return nil, ctx.Err()
 	}

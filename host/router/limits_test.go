@@ -32,7 +32,7 @@ func TestOracleDeepNesting(t *testing.T) {
 
 func TestOracleDeepNestingIsExplained(t *testing.T) {
 	c := router.Parse("echo "+strings.Repeat("$(", 100_000), tools, options)
-	if c.Error == nil || !strings.Contains(c.Error.Message, "nests too deep, before line 1, column ") {
+	if c.Error == nil || !strings.Contains(c.Error.Message, "is nested too deep before line 1, column ") {
 		t.Error(c.Error)
 	}
 }
@@ -118,10 +118,10 @@ func TestOracleFunction(t *testing.T) {
 		{"edit", `[1]`, "", "not a JSON object"},
 		{"edit", `{`, "", "not a JSON object"},
 		{"edit", `{"file_path":1}`, "", `must be string, not integer 1`},
-		{"edt", `{}`, "", `There is no tool "edt". Did you mean "edit"?`},
+		{"edt", `{}`, "", `Unknown tool "edt". Did you mean "edit"?`},
 		{"jira:serch", `{}`, "", `Did you mean "search"?`},
-		{"jra:search", `{}`, "", `There is no field namespace "jra"`},
-		{"", `{}`, "", "There is no tool"},
+		{"jra:search", `{}`, "", `Unknown field namespace "jra"`},
+		{"", `{}`, "", "Unknown tool"},
 	} {
 		c := router.Function(tc.name, json.RawMessage(tc.args), tools)
 		switch {

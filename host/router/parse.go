@@ -45,7 +45,7 @@ func Parse(command string, tools Tools, opts Options) *Command {
 	file, err := parseShell(command)
 	var deep *recursion.Error
 	if errors.As(err, &deep) {
-		return c.refuse(tool.Errorf(tool.InvalidArguments, "The command nests too deep, before %s. Simplify it, or put it into a file.", place(command, deep.Offset)))
+		return c.refuse(tool.Errorf(tool.InvalidArguments, "The command is nested too deep before %s. Simplify it, or put it into a file.", place(command, deep.Offset)))
 	}
 	if err != nil {
 		if s, ok := lenient(command, tools, err); ok {
@@ -54,7 +54,7 @@ func Parse(command string, tools Tools, opts Options) *Command {
 		return c.refuse(parseError(command, err))
 	}
 	if len(file.Stmts) == 0 {
-		return c.refuse(tool.Errorf(tool.InvalidArguments, "The command is empty. Type a command, or help for what there is."))
+		return c.refuse(tool.Errorf(tool.InvalidArguments, "The command is empty. Type a command, or help for a list."))
 	}
 	s, why := simpleCommand(command, file)
 	if s == nil {
@@ -77,7 +77,7 @@ func checkText(command string) *tool.Error {
 		return tool.Errorf(tool.InvalidArguments, "The command is %d bytes long; the limit is %d. Write long content to a file and name the file.", len(command), MaxCommand)
 	}
 	if i := strings.IndexByte(command, 0); i >= 0 {
-		return tool.Errorf(tool.InvalidArguments, "The command has a NUL byte at %s. Remove it.", place(command, i))
+		return tool.Errorf(tool.InvalidArguments, "The command contains a NUL byte at %s. Remove it.", place(command, i))
 	}
 	if !utf8.ValidString(command) {
 		i := 0
@@ -329,5 +329,5 @@ func unknownName(what, name string, known []string) *tool.Error {
 	if hint == "" && len(known) > 0 && len(known) <= 12 {
 		hint = " There are: " + strings.Join(known, ", ") + "."
 	}
-	return tool.Errorf(tool.NotFound, "There is no %s %q.%s Type help for what there is.", what, name, hint)
+	return tool.Errorf(tool.NotFound, "Unknown %s %q.%s Run help for a list.", what, name, hint)
 }

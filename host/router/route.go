@@ -299,12 +299,12 @@ func (c *Command) bindWords(sig tool.Signature, s *simple, args []word) (operand
 		c.IsHelp, c.HelpVerbose, c.Rule, c.Reason = true, b.help == "--help", RuleHelp, "it asks for help"
 		return 0
 	}
-	c.settle(sig, b)
+	c.complete(sig, b)
 	return len(b.position)
 }
 
-// settle completes the bound arguments and gathers everything that is wrong.
-func (c *Command) settle(sig tool.Signature, b *binder) {
+// complete adds the defaults to the bound arguments and collects all errors.
+func (c *Command) complete(sig tool.Signature, b *binder) {
 	c.Kwargs = b.out
 	complete, bad := sig.Schema.Check(b.out)
 	for _, v := range bad {
@@ -386,7 +386,7 @@ func Function(name string, arguments json.RawMessage, tools Tools) *Command {
 	}
 	b := newBinder("", sig, nil)
 	if len(arguments) == 0 || string(arguments) == "null" {
-		c.settle(sig, b)
+		c.complete(sig, b)
 		return c
 	}
 	if err := json.Unmarshal(arguments, &c.Kwargs); err != nil {
@@ -410,7 +410,7 @@ func Function(name string, arguments json.RawMessage, tools Tools) *Command {
 		}
 		b.out[key] = c.Kwargs[given]
 	}
-	c.settle(sig, b)
+	c.complete(sig, b)
 	return c
 }
 

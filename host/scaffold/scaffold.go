@@ -23,16 +23,16 @@ import (
 //go:embed files
 var files embed.FS
 
-// Options of a new plugin.
+// Options describe a new plugin.
 type Options struct {
-	// Name as in [tool.ValidName]. The plugin has one tool, of that name.
+	// Name must satisfy [tool.ValidName]. The plugin has one tool of that name.
 	Name string
 	// Lang is go or python.
 	Lang string
-	// Dir is made, and must be empty if it is there; empty: the name, in the current directory.
+	// Dir is the directory to create. If it exists, it must be empty. The default is a directory with the plugin's name
+	// in the current directory.
 	Dir string
-	// SDK is the directory of the module toolhost.dev/sdk, for Go; empty: it is looked for near
-	// the executable.
+	// SDK is the directory of the module toolhost.dev/sdk, for Go. If it is empty, New searches near the executable.
 	SDK string
 }
 
@@ -42,7 +42,7 @@ type Made struct {
 	Files []string
 }
 
-// New makes a plugin's sources. Nothing is left of it when it fails.
+// New creates a plugin's sources. If it fails, it leaves no files.
 func New(opts Options) (*Made, error) {
 	if !tool.ValidName(opts.Name) {
 		return nil, fmt.Errorf("the name %q is not valid: %s", opts.Name, manifest.NameRule)
@@ -67,12 +67,12 @@ func New(opts Options) (*Made, error) {
 		m.Build, m.Binary = []string{"make", "build"}, "bin/"+opts.Name
 	case "python":
 		m.Build, m.Binary = []string{"make", "build"}, "main.py"
-		// A script is not one file: it needs the runtime beside it, and the libraries of Python.
+		// A script is not a single file: it needs a runtime and Python's libraries.
 		m.Needs = Needs{Read: append([]string{"."}, pythonPaths()...), Env: []string{"PYTHONPATH", "LD_LIBRARY_PATH"}}
 	default:
 		return nil, fmt.Errorf("unknown language %q: use go or python; docs/protocol.md describes plugins in other languages", opts.Lang)
 	}
-	// A tool's name is also a function's, to models that allow neither dots nor dashes.
+	// The tool's name is also a function name for models, which allow neither dots nor dashes.
 	replace := strings.NewReplacer("__NAME__", opts.Name, "__TOOL__", strings.NewReplacer("-", "_", ".", "_").Replace(opts.Name))
 	for from, to := range map[string]string{opts.Lang: "", "gitignore": ".gitignore", "calls.jsonl": "calls.jsonl"} {
 		if err := load(contents, from, to, replace); err != nil {
@@ -87,7 +87,7 @@ func New(opts Options) (*Made, error) {
 	return write(dir, contents)
 }
 
-// load takes a file, or a directory of files, into contents.
+// load reads a file, or a directory of files, into contents.
 func load(contents map[string][]byte, from, to string, replace *strings.Replacer) error {
 	root := "files/" + from
 	return fs.WalkDir(files, root, func(path string, d fs.DirEntry, err error) error {
@@ -167,8 +167,8 @@ func findSDK(given string) (string, error) {
 
 const sdkModule = "toolhost.dev/sdk"
 
-// goModule gives go.mod and go.sum of a module that needs the SDK. They have the SDK's own
-// requirements, so that it builds without asking anybody for versions.
+// goModule returns go.mod and go.sum of a module that requires the SDK. They contain the SDK's own requirements, so that
+// the module builds without version queries.
 func goModule(name, sdk string) (mod, sum []byte, err error) {
 	b, err := os.ReadFile(filepath.Join(sdk, "go.mod"))
 	if err != nil {
@@ -204,7 +204,7 @@ func goModule(name, sdk string) (mod, sum []byte, err error) {
 	return mod, sum, err
 }
 
-// pythonPaths are where Python finds modules besides its own prefix, which a sandbox has.
+// pythonPaths returns the directories of Python's modules outside of the prefixes that a sandbox shows.
 func pythonPaths() []string {
 	var paths []string
 	for _, name := range []string{"PYTHONPATH", "LD_LIBRARY_PATH"} {
@@ -216,7 +216,7 @@ func pythonPaths() []string {
 	}
 	out, err := exec.Command("python3", "-c", "import sys; print(sys.prefix)").Output()
 	if prefix := strings.TrimSpace(string(out)); err == nil && filepath.IsAbs(prefix) && prefix != "/usr" {
-		paths = append(paths, prefix) // a virtual environment, or a Python of its own
+		paths = append(paths, prefix) // a virtual environment, or a separate Python installation
 	}
 	return paths
 }

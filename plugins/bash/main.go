@@ -1,4 +1,4 @@
-// Command bash is the plugin that serves the tool bash.
+// Command bash is the plugin that serves the tools bash and job.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command edit is the plugin that changes files: edit and write.
+// Command edit is the plugin that serves the tools edit, write, undo and redo.
 package main
 
 import (

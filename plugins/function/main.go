@@ -1,5 +1,5 @@
-// Command function is the plugin that serves functions of other definitions as tools: what a
-// field block with function blocks runs.
+// Command function is the plugin that serves function-calling definitions as tools. The host starts it for a field block
+// with function blocks.
 package main
 
 import (
@@ -18,7 +18,7 @@ func main() {
 	sdk.Serve(functions.Plugin(*limit, needs(*programs, *endpoints)))
 }
 
-// needs is what the plugin has to be granted for what is behind its functions.
+// needs returns what the host must grant to the plugin for the programs or endpoints of its functions.
 func needs(programs, endpoints bool) *sdk.Needs {
 	n := new(sdk.Needs)
 	if programs {

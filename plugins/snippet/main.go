@@ -1,5 +1,4 @@
-// Command snippet is the plugin that keeps pieces of code: snippet_save, snippet_load,
-// snippet_list and snippet_delete.
+// Command snippet is the plugin that serves the tools snippet_save, snippet_load, snippet_list and snippet_delete.
 package main
 
 import (

@@ -72,7 +72,7 @@ func migrate(ctx context.Context, db *sql.DB, layout []string) error {
 		return err
 	}
 	defer tx.Rollback() //nolint:errcheck // after Commit it does nothing
-	// Another process may have been here in the meantime.
+	// Another process may have applied steps in the meantime.
 	if err := tx.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&version); err != nil {
 		return err
 	}

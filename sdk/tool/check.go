@@ -41,7 +41,7 @@ func (s *Schema) Check(args map[string]json.RawMessage) (map[string]json.RawMess
 		bad = append(bad, Violation{Kind: kind, Param: param, Message: fmt.Sprintf(format, a...)})
 	}
 	out := make(map[string]json.RawMessage, len(s.params))
-	var values map[string]any // for a schema that says more than is checked here
+	var values map[string]any // for a schema that Check cannot check itself
 	if !s.plain {
 		values = make(map[string]any, len(s.params))
 	}
@@ -69,12 +69,12 @@ func (s *Schema) Check(args map[string]json.RawMessage) (map[string]json.RawMess
 			}
 		}
 		if s.plain && p.isText() && len(raw) >= 2 && raw[0] == '"' && raw[len(raw)-1] == '"' {
-			out[p.Name] = raw // it may be a whole file, and nothing in it matters here
+			out[p.Name] = raw // it may be a whole file, and its value does not matter here
 			continue
 		}
 		var v any
 		if n, err := strconv.Atoi(string(raw)); err == nil && raw[0] != '+' && (raw[0] != '0' || len(raw) == 1) && n == int(float64(n)) && n >= 0 {
-			v = float64(n) // as most numbers are, in a tenth of the time
+			v = float64(n) // most numbers are integers, which parse ten times faster
 		} else if err := json.Unmarshal(raw, &v); err != nil {
 			report(WrongType, p.Name, "parameter %q is not JSON: %v", p.Name, err)
 			continue
@@ -154,7 +154,7 @@ func withoutNulls(raw json.RawMessage, s *jsonschema.Schema) json.RawMessage {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
 	var v any
-	if dec.Decode(&v) != nil { // it was JSON a moment ago
+	if dec.Decode(&v) != nil { // it was JSON before, so this does not happen
 		return raw
 	}
 	dropNulls(v, s)

@@ -21,8 +21,8 @@ const PathKeyword = "x-toolhost-path"
 type Schema struct {
 	params   []*Param
 	byName   map[string]*Param
-	open     bool // parameters that are not declared are accepted
-	plain    bool // what Check looks at itself is all that the schema says
+	open     bool // undeclared parameters are accepted
+	plain    bool // Check itself covers the whole schema
 	resolved *jsonschema.Resolved
 }
 
@@ -42,9 +42,9 @@ type Param struct {
 	// Path is "read" or "write" for a workspace path, "diff" for a unified diff, else empty.
 	Path string
 
-	nested   bool // an object or an array, in which something may be
+	nested   bool // an object or an array, which may contain nulls
 	min, max *float64
-	alone    *jsonschema.Resolved // nil when the parameter's schema refers elsewhere
+	alone    *jsonschema.Resolved // nil if the parameter's schema refers to another place
 }
 
 // Signature is what a caller needs to bind arguments to a tool's parameters.
@@ -240,7 +240,7 @@ func propertyOrder(raw []byte) ([]string, error) {
 		if err := dec.Decode(&skip); err != nil {
 			return nil, err
 		}
-		names = append(names, fmt.Sprint(name)) // the key of an object is a string
+		names = append(names, fmt.Sprint(name)) // object keys are strings
 	}
 	return names, nil
 }

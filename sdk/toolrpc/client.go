@@ -26,7 +26,7 @@ const endGrace = time.Second
 // concurrent use.
 type Client struct {
 	rpc    toolpb.PluginServiceClient
-	shared atomic.Pointer[sharedStream] // nil: the plugin has no Calls
+	shared atomic.Pointer[sharedStream] // nil if the plugin does not support Calls
 	kept   keptStreams
 	// HostVersion is sent to the plugin.
 	HostVersion string
@@ -111,7 +111,7 @@ func (c *Client) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *too
 		timeout = max(time.Until(deadline), time.Millisecond)
 	}
 	start := &toolpb.CallRequest{Message: &toolpb.CallRequest_Start{Start: startToPB(call, timeout)}}
-	var starting sync.Mutex // held until the plugin was told to start: it must not hear that it is to stop before
+	var starting sync.Mutex // held until Start is sent, because a Cancel must not come before it
 	starting.Lock()
 	stop := context.AfterFunc(ctx, func() {
 		defer time.AfterFunc(CancelGrace, l.cut)
@@ -122,11 +122,11 @@ func (c *Client) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *too
 		go func() {
 			starting.Lock()
 			defer starting.Unlock()
-			_ = l.send(&toolpb.CallRequest{Message: &toolpb.CallRequest_Cancel{Cancel: &toolpb.Cancel{Reason: reason}}}) // the call is cut off if it does not get through
+			_ = l.send(&toolpb.CallRequest{Message: &toolpb.CallRequest_Cancel{Cancel: &toolpb.Cancel{Reason: reason}}}) // if this fails, the call is cut off
 		}()
 	})
 	defer stop()
-	// Why it cannot be sent is what listen hears; send only knows that it is over.
+	// listen gets the reason for an error; Send only reports that the stream has ended.
 	_ = l.send(start)
 	starting.Unlock()
 	res, err := conv.listen()
@@ -223,7 +223,7 @@ func (c *conversation) listen() (*tool.Result, error) {
 			}
 			c.peer.Output(s, m.Output.GetChunk())
 		case *toolpb.CallResponse_Ask:
-			go c.answer(m.Ask) // a person may take minutes; other events go on
+			go c.answer(m.Ask) // a person may take minutes, and other events continue
 		case *toolpb.CallResponse_FileStateQuery:
 			c.tellFileStates(m.FileStateQuery)
 		}
@@ -240,8 +240,7 @@ func (c *conversation) answer(a *toolpb.Ask) {
 
 func (c *conversation) tellFileStates(q *toolpb.FileStateQuery) {
 	out := &toolpb.FileStates{QueryId: q.GetId()}
-	// The session does not know a state that cannot be looked up. The tool then refuses, and
-	// nothing is lost.
+	// A state that cannot be looked up is unknown to the session. The tool then refuses, so nothing is lost.
 	states, _ := c.peer.FileStates(c.ctx, q.GetPaths()...)
 	for _, s := range states {
 		out.States = append(out.States, fileStateToPB(s))

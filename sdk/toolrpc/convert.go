@@ -67,7 +67,7 @@ func mapSlice[A, B any](in []A, f func(A) B) []B {
 
 // valid replaces bytes that are not UTF-8, because a protobuf string cannot contain them.
 func valid(s string) string {
-	if utf8.ValidString(s) { // many times faster than the replacing is at finding nothing
+	if utf8.ValidString(s) { // much faster than replacing nothing
 		return s
 	}
 	return strings.ToValidUTF8(s, "\uFFFD")
@@ -171,8 +171,7 @@ func rootFromPB(r *toolpb.Root) tool.Root {
 	return tool.Root{Path: r.GetPath(), Writable: r.GetWritable()}
 }
 
-// milliseconds keeps the sign, also of durations below one millisecond, because the sign has a
-// meaning.
+// milliseconds keeps the sign even for durations below one millisecond, because the sign has a meaning.
 func milliseconds(d time.Duration) int64 {
 	switch ms := d.Milliseconds(); {
 	case ms != 0 || d == 0:

@@ -19,19 +19,19 @@ const maxKeptStreams = 4
 // empty. It is safe for concurrent use.
 type keptStreams struct {
 	mu   sync.Mutex
-	idle []*keptStream // the one used last is last
+	idle []*keptStream // the most recently used stream is last
 }
 
 // keptStream is a stream that stays open after a call.
 type keptStream struct {
 	grpc.BidiStreamingClient[toolpb.CallsRequest, toolpb.CallsResponse]
 	cancel  context.CancelFunc
-	sending sync.Mutex // one Send at a time; a late one, of the call before, is ignored
-	last    uint64     // the last call's id; of who has the stream
+	sending sync.Mutex // one Send at a time; a late message of the previous call is ignored
+	last    uint64     // ID of the last call; owned by the stream's user
 }
 
 func openKept(rpc toolpb.PluginServiceClient) (*keptStream, error) {
-	ctx, cancel := context.WithCancel(context.Background()) // it ends with the connection
+	ctx, cancel := context.WithCancel(context.Background()) // ends with the connection
 	stream, err := rpc.Calls(ctx)
 	if err != nil {
 		cancel()
@@ -96,7 +96,7 @@ type keptLine struct {
 
 	mu     sync.Mutex
 	stream *keptStream
-	over   bool // the stream is given back, or cut
+	over   bool // the stream was returned or cut
 }
 
 func (l *keptLine) current() *keptStream {
@@ -105,8 +105,8 @@ func (l *keptLine) current() *keptStream {
 	return l.stream
 }
 
-// send says the message on another stream when it begins the call and this one has ended since the
-// call before. The plugin cannot have heard it: gRPC gives io.EOF only for what it did not take.
+// send retries the first message of a call on another stream if this stream has ended since the call before. The plugin
+// cannot have received it: gRPC returns io.EOF only for messages that it did not accept.
 func (l *keptLine) send(m *toolpb.CallRequest) error {
 	s := l.current()
 	err := s.say(l.id, m)

@@ -113,7 +113,7 @@ func (s *server) Calls(stream grpc.BidiStreamingServer[toolpb.CallsRequest, tool
 	for {
 		m, err := stream.Recv()
 		if err != nil {
-			return nil // the host is gone, and nobody hears an error
+			return nil // the host has exited, so nobody receives an error
 		}
 		id := m.GetCall()
 		start := m.GetMessage().GetStart()
@@ -121,7 +121,7 @@ func (s *server) Calls(stream grpc.BidiStreamingServer[toolpb.CallsRequest, tool
 			mu.Lock()
 			c, ok := calls[id]
 			mu.Unlock()
-			if ok { // else it has ended in the meantime
+			if ok { // otherwise the call has ended in the meantime
 				c.peer.hear(m.GetMessage(), c.ctx.Cancel)
 			}
 			continue
@@ -141,7 +141,7 @@ func (s *server) Calls(stream grpc.BidiStreamingServer[toolpb.CallsRequest, tool
 				mu.Lock()
 				delete(calls, id)
 				mu.Unlock()
-				_ = p.finish(start.GetTool(), res) // an error means that nobody waits for it
+				_ = p.finish(start.GetTool(), res) // an error means that nobody waits for the result
 				ctx.Cancel(errHostGone)
 			}()
 			res = s.impl.Call(ctx, callFromPB(start), p)
@@ -153,7 +153,7 @@ func (s *server) Calls(stream grpc.BidiStreamingServer[toolpb.CallsRequest, tool
 type hostPeer struct {
 	out    func(*toolpb.CallResponse) error
 	done   <-chan struct{}
-	listen func() // has what the host says heard from now on
+	listen func() // starts to receive the host's messages
 
 	sendMu   sync.Mutex
 	finished bool
@@ -259,7 +259,7 @@ func (p *hostPeer) finish(name string, res *tool.Result) error {
 	return p.out(m)
 }
 
-// envelope is the most that the stream of Calls adds to a message, in bytes.
+// envelope is the maximal number of bytes that the stream of Calls adds to a message.
 const envelope = 32
 
 func tooLarge(name string, size int) *tool.Error {
@@ -273,7 +273,7 @@ func (p *hostPeer) Progress(title string, metadata map[string]any) {
 	}})
 }
 
-// maxChunk is the size of one Output, well below the limit of a message.
+// maxChunk is the maximal size of one Output, well below the message limit.
 const maxChunk = 256 << 10
 
 func (p *hostPeer) Output(s tool.Stream, chunk []byte) {

@@ -20,13 +20,13 @@ import (
 //
 // Reading from it never waits for a call. Messages that a call does not take yet are kept for it.
 type sharedStream struct {
-	takes func(tool string) bool // which are called over it
+	takes func(tool string) bool // reports whether calls of the tool use it
 
 	opening sync.Mutex
 
 	mu   sync.Mutex
-	open *openStream // nil if there is none
-	last uint64      // the last call's id
+	open *openStream // nil if no stream is open
+	last uint64      // ID of the last call
 }
 
 // openStream is an open stream.
@@ -56,8 +56,8 @@ func (o *openStream) stuck() bool {
 	return since != 0 && time.Since(time.Unix(0, since)) > stuckTime
 }
 
-// This is how much is kept of the messages that a call does not take. Beyond it, messages that may
-// be dropped are dropped.
+// Limits for the messages kept for a call that does not read them. Beyond them, messages that may be dropped are
+// dropped.
 const (
 	maxKept      = 10_000  // events
 	maxKeptBytes = 4 << 20 // of output
@@ -88,7 +88,7 @@ func (s *sharedStream) begin(rpc toolpb.PluginServiceClient) (line, error) {
 	if l := s.add(); l != nil {
 		return l, nil
 	}
-	ctx, cancel := context.WithCancel(context.Background()) // it ends with the connection
+	ctx, cancel := context.WithCancel(context.Background()) // ends with the connection
 	stream, err := rpc.Calls(ctx)
 	if err != nil {
 		cancel()
@@ -127,7 +127,7 @@ func (s *sharedStream) receive(o *openStream) {
 		s.mu.Lock()
 		l := o.calls[m.GetCall()]
 		s.mu.Unlock()
-		if l != nil && m.GetMessage() != nil { // else it was given up
+		if l != nil && m.GetMessage() != nil { // otherwise the call was abandoned
 			l.keep(m.GetMessage())
 		}
 	}
@@ -153,10 +153,10 @@ type sharedLine struct {
 	stream *openStream
 	id     uint64
 
-	ready chan struct{} // has an element when there may be something new
+	ready chan struct{} // signals that there may be new events
 	mu    sync.Mutex
 	kept  []*toolpb.CallResponse
-	bytes int // of output in kept
+	bytes int // size of the output in kept
 	err   error
 }
 
@@ -226,6 +226,6 @@ func (l *sharedLine) cut() {
 		}
 	}
 	closeStuck()
-	// This call may itself wait for a message to be taken that has only begun to be sent.
+	// This call may itself wait while a Send has only begun.
 	time.AfterFunc(stuckTime+stuckTime/10, closeStuck)
 }

@@ -95,9 +95,9 @@ type parser struct {
 	lines []string
 	at    int
 	files []File
-	file  *File // the one being read
-	git   git   // what git says of it
-	named bool  // it had its "---" and "+++"
+	file  *File // the current file
+	git   git   // its git header
+	named bool  // its "---" and "+++" lines were read
 }
 
 // git parses the lines between "diff --git" and the hunks.
@@ -142,7 +142,7 @@ func (p *parser) step() error {
 			return err
 		}
 		p.at++
-	default: // what is before the first file and between files says nothing
+	default: // other text before and between files is ignored
 		if p.file != nil && line != "" && strings.ContainsAny(line[:1], "+-") && line != "-- " {
 			return wrong(n, "%q is in no hunk. Put a line \"@@ @@\" before it.", shorten(line))
 		}
@@ -237,14 +237,14 @@ func (p *parser) hunk() error {
 	begin := p.at
 	h := Hunk{Line: begin + 1}
 	if m := hunkHeader.FindStringSubmatch(p.lines[begin]); m[1] != "" {
-		h.Start, _ = strconv.Atoi(m[1]) // too large a number is none
+		h.Start, _ = strconv.Atoi(m[1]) // a number too large counts as missing
 	}
 	end := begin + 1
 	for end < len(p.lines) && !p.endsHunk(end) {
 		end++
 	}
 	p.at = end
-	for end > begin+1 && p.lines[end-1] == "" { // blank lines between hunks are no context
+	for end > begin+1 && p.lines[end-1] == "" { // blank lines between hunks are not context
 		end--
 	}
 	var old, theirs strings.Builder

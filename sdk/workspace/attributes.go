@@ -53,7 +53,7 @@ func copyAttributes(to, from int) error {
 	if err != nil {
 		return err
 	}
-	have, err := attributes(to) // a directory's default list is inherited
+	have, err := attributes(to) // the new file inherits the directory's default list
 	if err != nil {
 		return err
 	}
@@ -97,9 +97,9 @@ func attributes(fd int) (map[string][]byte, error) {
 	return out, nil
 }
 
-// sized asks for the size first, then for the value.
+// sized calls get for the size first, and then for the value.
 func sized(get func([]byte) (int, error)) ([]byte, error) {
-	for range 4 { // it may grow in between
+	for range 4 { // the value may grow in between
 		n, err := get(nil)
 		if err != nil || n == 0 {
 			return nil, err

@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// current is the file that is to be replaced; without info there is none.
+// current is the file that is to be replaced. info is nil if there is none.
 type current struct {
 	file *os.File // open for reading
 	info fs.FileInfo
@@ -25,20 +25,20 @@ func (c *current) close() {
 	}
 }
 
-// leaveLarge is the size in bytes from which leave does not wait.
+// leaveLarge is the size in bytes from which leave closes a file in the background.
 const leaveLarge = 256 << 10
 
-// leave closes a file that has no name any more, without waiting for the file system to free
-// what it held: of a large one that takes as long as a disk does.
+// leave closes a file that has lost its name. It does not wait until the file system has freed a large file, which takes
+// as long as a disk access.
 func (c *current) leave() {
 	if c.file == nil || c.info.Size() < leaveLarge {
-		return // close does it
+		return // close closes it
 	}
 	go c.file.Close() //nolint:errcheck // it was only read
 	c.file = nil
 }
 
-// current opens what is there under the name now, which must be a regular file or nothing.
+// current opens the file that currently has the name. It must be a regular file or missing.
 func (d *pinned) current(p Path) (*current, error) {
 	at, err := d.root.Lstat(d.base)
 	switch {
@@ -62,8 +62,8 @@ func (d *pinned) current(p Path) (*current, error) {
 	return &current{file: f, info: info}, nil
 }
 
-// check compares what is there with what the caller expects. It reads the content
-// only when something about the file differs; verify follows before the end.
+// check compares the current file with the expected one. It reads the content only if something about the file differs;
+// verify follows later.
 func (c *current) check(p Path, opt WriteOptions) error {
 	switch {
 	case opt.New && c.info != nil:
@@ -78,14 +78,14 @@ func (c *current) check(p Path, opt WriteOptions) error {
 
 func (s *Snapshot) untouchedIn(c *current) bool { return c.info != nil && s.untouched(c.info) }
 
-// verifyChunk is how much is read and compared at once.
+// verifyChunk is the number of bytes to read and compare at once.
 const verifyChunk = 64 << 10
 
 var chunks = sync.Pool{New: func() any { return new([verifyChunk]byte) }}
 
-// verify reads the file again and compares it byte by byte.
+// verify reads the file again and compares it byte by byte with the expected content.
 func (c *current) verify(p Path, expect *Snapshot) error {
-	buf, _ := chunks.Get().(*[verifyChunk]byte) // nothing else is in it
+	buf, _ := chunks.Get().(*[verifyChunk]byte) // the pool contains nothing else
 	defer chunks.Put(buf)
 	rest, f := expect.Data, c.reread()
 	for {
@@ -105,7 +105,7 @@ func (c *current) verify(p Path, expect *Snapshot) error {
 	}
 }
 
-// reread returns the file at its beginning.
+// reread returns the file, positioned at its beginning.
 func (c *current) reread() *os.File {
 	_, _ = c.file.Seek(0, io.SeekStart)
 	return c.file
@@ -122,8 +122,8 @@ func elements(rel string) []string {
 	return strings.Split(rel, "/")
 }
 
-// refused reports whether an error means "this may not be done here", so that
-// another way may be tried.
+// refused reports whether an error means that the operation is not permitted or supported here, so that another way may
+// be tried.
 func refused(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
 }

@@ -131,7 +131,7 @@ func snapshot(p Path, f *os.File, info fs.FileInfo, limit int64) (*Snapshot, err
 	return nil, tool.Errorf(tool.Conflict, "%s is being written to by something else: it changed each of the %d times it was read. Try again when it is at rest.", p.abs, readTries)
 }
 
-// readChunk is how much of a file is read before it is hashed, while the next chunk is read.
+// readChunk is the size of the parts that are hashed while the next part is read.
 const readChunk = 128 << 10
 
 // readHashed is like readAll and computes the SHA-256 of the data. It hashes a large file while

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// locks holds a lock for each path that is in use.
+// locks holds a lock for each path in use.
 type locks struct {
 	mu   sync.Mutex
 	held map[string]*pathLock
@@ -20,7 +20,7 @@ type pathLock struct {
 var (
 	// writing makes compare-and-replace one step in this process, whichever workspace it goes through.
 	writing = locks{held: make(map[string]*pathLock)}
-	// editing is for callers who read, change and write; see [Workspace.Lock].
+	// editing is for callers that read, change and write a file; see [Workspace.Lock].
 	editing = locks{held: make(map[string]*pathLock)}
 )
 
@@ -34,7 +34,7 @@ func (w *Workspace) Lock(ctx context.Context, paths ...Path) (unlock func(), err
 	for _, p := range paths {
 		names = append(names, p.abs)
 	}
-	slices.Sort(names) // the same order for everyone: no deadlock
+	slices.Sort(names) // a common order prevents deadlocks
 	names = slices.Compact(names)
 	var held []func()
 	unlock = func() {

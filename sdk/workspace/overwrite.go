@@ -12,10 +12,9 @@ import (
 	"toolhost.dev/sdk/workspace/internal/journal"
 )
 
-// overwrite writes the file in place. Until the new content is on disk a backup
-// holds the old one.
+// overwrite writes the file in place. A backup holds the old content until the new one is on disk.
 func (j *writeJob) overwrite(why string) (*Written, error) {
-	// Other names of the same file have locks of their own; this one is the file's.
+	// Other names of the same file have their own locks, so this one locks the file itself.
 	unlock, err := writing.lock(j.ctx, identity(j.old.info))
 	if err != nil {
 		return nil, err
@@ -62,7 +61,7 @@ func (j *writeJob) overwrite(why string) (*Written, error) {
 		mode = rawBits(*j.opt.Mode)
 	}
 	if now, err := f.Stat(); err == nil && rawMode(now) != mode {
-		_ = unix.Fchmod(int(f.Fd()), mode) // writing takes setuid bits away
+		_ = unix.Fchmod(int(f.Fd()), mode) // writing clears the setuid bits
 	}
 	j.changed()
 	info, err := f.Stat()
@@ -73,8 +72,8 @@ func (j *writeJob) overwrite(why string) (*Written, error) {
 	return &Written{InPlace: why, State: tool.FileState{ModTime: info.ModTime()}}, nil
 }
 
-// copyOver writes data over a file of that size. The part beyond the old end goes
-// first: it alone needs new space, and can be taken back.
+// copyOver writes data over a file of the given size. It writes the part beyond the old end first, because only that
+// needs new space and can be undone.
 func copyOver(f *os.File, data []byte, size int64) error {
 	head := min(size, int64(len(data)))
 	if _, err := f.WriteAt(data[head:], head); err != nil {
@@ -92,13 +91,13 @@ func copyOver(f *os.File, data []byte, size int64) error {
 // backup is a copy of the old content.
 type backup struct {
 	file  *os.File
-	name  string // whole
+	name  string // the whole path
 	drop  func() error
 	noted *journal.Entry
 }
 
-// backup copies the old content: to the journal's directory, where it is found
-// after a crash, or else beside the file, or else to the temporary directory.
+// backup copies the old content to the journal's directory, where it is found after a crash. If that fails, it tries the
+// file's directory, and then the temporary directory.
 func (j *writeJob) backup() (*backup, error) {
 	b, err := j.newBackup()
 	if err != nil {

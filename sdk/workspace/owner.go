@@ -80,16 +80,16 @@ func (a *Attributes) apply(f *os.File, mode fs.FileMode) (refused []string, err 
 	if !owner {
 		refused = append(refused, "its owner was "+account("user", a.UID))
 	}
-	if !group { // what that group was allowed is not for another one
+	if !group { // the permissions of that group must not apply to another one
 		refused = append(refused, "its group was "+account("group", a.GID)+", and the new one may do what others may")
 		raw &^= (^raw & 0o007) << 3
 	}
-	if bits := raw & (unix.S_ISUID | unix.S_ISGID); bits != 0 && (!owner || !group) { // it would run as somebody else
+	if bits := raw & (unix.S_ISUID | unix.S_ISGID); bits != 0 && (!owner || !group) { // the program would run as another user
 		refused = append(refused, "its mode had setuid or setgid")
 		raw &^= unix.S_ISUID | unix.S_ISGID
 	}
 	refused = append(refused, a.extend(fd, group)...)
-	if err := unix.Fchmod(fd, raw); err != nil { // last: see applyAttributes
+	if err := unix.Fchmod(fd, raw); err != nil { // last, as in applyAttributes
 		refused = append(refused, fmt.Sprintf("its mode was %04o (%v)", raw, err))
 	}
 	return refused, nil

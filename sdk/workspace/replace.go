@@ -17,7 +17,7 @@ import (
 	"toolhost.dev/sdk/workspace/internal/journal"
 )
 
-// writeJob is one write whose target was opened and checked.
+// writeJob is one write whose target has been opened and checked.
 type writeJob struct {
 	ctx  context.Context
 	path Path
@@ -30,7 +30,7 @@ type writeJob struct {
 	journal *journal.Journal
 }
 
-// note makes the journal's record of a file that is about to be made.
+// note returns the journal's record of a file that is about to be created.
 func (j *writeJob) note(temp string, backup bool) journal.Record {
 	r := journal.Record{Temp: temp, Target: j.path.abs, Backup: backup}
 	if j.opt.Expect != nil {
@@ -39,11 +39,10 @@ func (j *writeJob) note(temp string, backup bool) journal.Record {
 	return r
 }
 
-// beside returns the whole path of a name in the target's directory.
+// beside returns the full path of a name in the target's directory.
 func (j *writeJob) beside(name string) string { return filepath.Join(filepath.Dir(j.path.abs), name) }
 
-// replaceError says why a file cannot be replaced by another, so that it has to
-// be written over.
+// replaceError is the reason why a file cannot be replaced by another and must be written in place.
 type replaceError struct {
 	why string
 	err error
@@ -56,8 +55,8 @@ func (j *writeJob) run() (*Written, error) {
 	if j.old.info == nil {
 		return j.replace()
 	}
-	// Replacing a file takes no permission on the file itself. One that may not be
-	// written to is left alone nevertheless: its mode was set for a reason.
+	// Replacing a file needs no permission on the file itself. A file without write permission is still refused, because
+	// its mode was set for a reason.
 	if err := unix.Faccessat(int(j.dir.file.Fd()), j.dir.base, unix.W_OK, unix.AT_EACCESS); err != nil {
 		return nil, err
 	}
@@ -75,14 +74,14 @@ const tempPrefix = ".toolhost-"
 
 func tempName() string { return tempPrefix + rand.Text()[:16] + ".tmp" }
 
-// replace writes a new file and gives it the old one's name.
+// replace writes a new file and renames it to the old one's name.
 func (j *writeJob) replace() (done *Written, err error) {
 	name, perm := tempName(), fs.FileMode(0o600)
 	if j.old.info == nil {
 		if perm = j.opt.Perm.Perm(); perm == 0 {
 			perm = 0o666
 		}
-		if j.opt.Mode != nil { // nobody else opens it before it has that
+		if j.opt.Mode != nil { // nobody else opens the file before the mode is set
 			perm = 0o600
 		}
 	}
@@ -133,7 +132,7 @@ func (j *writeJob) replace() (done *Written, err error) {
 		return nil, err
 	}
 	j.changed()
-	tidy() // before the directory gets to disk, so that this does too
+	tidy() // before the directory is synced, so that this is durable too
 	err = j.dir.sync(j.path.abs)
 	j.old.leave()
 	return &Written{Created: j.old.info == nil, Refused: lacks, State: tool.FileState{ModTime: info.ModTime()}}, err
@@ -147,14 +146,14 @@ func (j *writeJob) ready() error {
 	return j.opt.Ready()
 }
 
-// changed says that the file has its new content.
+// changed reports that the file has its new content.
 func (j *writeJob) changed() {
 	if j.opt.Changed != nil {
 		j.opt.Changed()
 	}
 }
 
-// writeChunk is how much is written before looking whether the call was canceled.
+// writeChunk is the number of bytes to write between checks for cancellation.
 const writeChunk = 4 << 20
 
 func (j *writeJob) fill(f *os.File) error {
@@ -221,7 +220,7 @@ func (j *writeJob) checkReplaced(name string) (keep bool, err error) {
 		err = j.old.verify(j.path, j.opt.Expect)
 	}
 	if err == nil {
-		return false, nil // the old file goes
+		return false, nil // the old file is removed
 	}
 	if back := exchange(&j.dir, name); back != nil {
 		return true, tool.Errorf(tool.Conflict, "%s was changed by another program while it was being replaced, and could not be restored. That other version is %s in the same directory; compare the two.",
@@ -230,8 +229,8 @@ func (j *writeJob) checkReplaced(name string) (keep bool, err error) {
 	return false, err
 }
 
-// cannotRename sorts errors of a rename: a mount point and another user's file in
-// a sticky directory can still be written over.
+// cannotRename classifies errors of a rename. A mount point, or another user's file in a sticky directory, can still be
+// written in place.
 func cannotRename(err error) error {
 	if refused(err) || errors.Is(err, syscall.EBUSY) {
 		return &replaceError{"its name may not be given to another file", err}
@@ -243,7 +242,7 @@ func unsupported(err error) bool {
 	return errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL)
 }
 
-// linkNew names a file by a hard link, which fails if the name is taken.
+// linkNew names a file by a hard link, which fails if the name is in use.
 func linkNew(d *pinned, temp string) error {
 	err := d.root.Link(temp, d.base)
 	if err == nil {
@@ -253,7 +252,7 @@ func linkNew(d *pinned, temp string) error {
 	if errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	if _, err := d.root.Lstat(d.base); !errors.Is(err, fs.ErrNotExist) { // no hard links here
+	if _, err := d.root.Lstat(d.base); !errors.Is(err, fs.ErrNotExist) { // hard links are not supported here
 		return fs.ErrExist
 	}
 	return d.root.Rename(temp, d.base)

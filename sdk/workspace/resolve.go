@@ -13,17 +13,17 @@ import (
 const (
 	// maxLinks is the number of symbolic links followed for one path; the kernel's is 40.
 	maxLinks = 40
-	// maxSteps bounds the work for one path: each step costs a walk from its root.
+	// maxSteps limits the work for one path, because each step costs a walk from its root.
 	maxSteps = 512
 )
 
-// walk follows one path. All that it finds out may be outdated a moment later; it
-// only decides about names. That no access leaves a root is os.Root's work.
+// walk resolves one path. Its findings may be outdated a moment later, and it only decides about names. os.Root ensures
+// that no access leaves a root.
 type walk struct {
 	w       *Workspace
 	given   string   // as the caller wrote it
-	cur     string   // canonical so far: no symbolic links, inside a root or above one
-	pending []string // elements still to go
+	cur     string   // the resolved part: without symbolic links, inside a root or above one
+	pending []string // remaining elements
 	via     string   // the last symbolic link followed, for messages
 	missing bool     // cur does not exist
 	mode    fs.FileMode
@@ -61,14 +61,13 @@ func (w *Workspace) follow(given, abs string) (Path, error) {
 	return Path{abs: k.cur, rel: r.rel(k.cur), root: r, tree: t, mode: k.mode, exists: !k.missing}, nil
 }
 
-// step goes on by one element. When that is a symbolic link it stays where it is
-// and gives what the link says.
+// step resolves one more element. If the element is a symbolic link, step returns its target instead.
 func (k *walk) step(name string) (target string, err error) {
 	switch name {
 	case "", ".":
 		return "", nil
 	case "..":
-		// Exact, because cur has no links; except beneath something missing.
+		// filepath.Dir is exact because cur has no links, except below a missing element.
 		if k.missing {
 			return "", notExist(k.given)
 		}
@@ -81,7 +80,7 @@ func (k *walk) step(name string) (target string, err error) {
 		if !k.w.aboveRoot(next) {
 			return "", k.w.outside(k.given, next, k.via)
 		}
-		k.cur = next // a root's path has no links, so neither has this
+		k.cur = next // a root's path has no links, so next has none
 		return "", nil
 	}
 	if k.missing {

@@ -8,9 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lookupWithoutLinks finds, in one system call, what rel names beneath the tree,
-// if there is such a file and no symbolic link on the way. It says no in all other
-// cases, also where the kernel or a seccomp filter does not know the call.
+// lookupWithoutLinks looks up rel below the tree in one system call. It succeeds only if the file exists and no symbolic
+// link is on the way. It also fails if the kernel or a seccomp filter does not support the call.
 func lookupWithoutLinks(t *tree, rel string) (fs.FileMode, bool) {
 	fd, err := unix.Openat2(int(t.probe.Fd()), rel, &unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_CLOEXEC,
@@ -29,7 +28,7 @@ func lookupWithoutLinks(t *tree, rel string) (fs.FileMode, bool) {
 	return FileType(st.Mode), true
 }
 
-// sameWithoutLinks ensures that path leads to the directory without a symbolic link.
+// sameWithoutLinks checks that path leads to the directory without a symbolic link.
 func sameWithoutLinks(path string, info fs.FileInfo) error {
 	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_CLOEXEC | unix.O_DIRECTORY,

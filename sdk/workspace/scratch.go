@@ -9,7 +9,7 @@ const (
 	maxScratch = 8 << 20
 )
 
-var scratch sync.Pool // of *[]byte
+var scratch sync.Pool // holds *[]byte
 
 // Scratch returns an empty buffer of at least that capacity, for the content of a file. It may be
 // one that was given to [Reuse].

@@ -1,6 +1,6 @@
-// Package bare is a go-plugin with nothing around it: the yardstick for what the
-// host adds. It echoes bytes in three ways: a unary call, one bidirectional stream a
-// call, and one long-lived stream that carries all calls as frames.
+// Package bare implements a go-plugin plugin without anything around it, to measure what the host adds. It echoes bytes
+// in three ways: by a unary call, by one bidirectional stream per call, and by one long-lived stream that carries all
+// calls as frames.
 package bare
 
 import (
@@ -56,7 +56,7 @@ func serveStream(_ any, s grpc.ServerStream) error {
 	return s.SendMsg(in)
 }
 
-// serveFrames answers each frame from a goroutine of its own, as calls would be.
+// serveFrames answers each frame in its own goroutine, as real calls would be.
 func serveFrames(_ any, s grpc.ServerStream) error {
 	var mu sync.Mutex
 	for {
@@ -67,12 +67,12 @@ func serveFrames(_ any, s grpc.ServerStream) error {
 		go func() {
 			mu.Lock()
 			defer mu.Unlock()
-			_ = s.SendMsg(in) // the stream is over
+			_ = s.SendMsg(in) // the stream has ended
 		}()
 	}
 }
 
-// Serve is the plugin's main.
+// Serve runs the plugin.
 func Serve() {
 	plugin.Serve(&plugin.ServeConfig{
 		HandshakeConfig: handshake, Plugins: plugin.PluginSet{"bare": glue{}}, GRPCServer: plugin.DefaultGRPCServer,
@@ -120,7 +120,7 @@ func (c *Client) Unary(ctx context.Context, b []byte) ([]byte, error) {
 	return out.Value, err
 }
 
-// Stream echoes by a stream of its own, left open on our side until the answer came.
+// Stream echoes by a stream of its own. The client leaves its side open until the answer comes.
 func (c *Client) Stream(ctx context.Context, b []byte) ([]byte, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -136,7 +136,7 @@ func (c *Client) Stream(ctx context.Context, b []byte) ([]byte, error) {
 	return out.Value, err
 }
 
-// Frames echoes by a frame on the stream that all calls share.
+// Frames echoes by a frame on the shared stream.
 func (c *Client) Frames(ctx context.Context, b []byte) ([]byte, error) {
 	c.framesOnce.Do(func() {
 		if c.frames, c.framesErr = c.conn.NewStream(context.WithoutCancel(ctx), &framesDesc, framesMethod); c.framesErr == nil {
@@ -176,7 +176,7 @@ func (c *Client) receive() {
 	}
 }
 
-// Check calls every way once.
+// Check calls each way once.
 func (c *Client) Check(ctx context.Context) error {
 	for name, f := range map[string]func(context.Context, []byte) ([]byte, error){"unary": c.Unary, "stream": c.Stream, "frames": c.Frames} {
 		out, err := f(ctx, []byte("x"))

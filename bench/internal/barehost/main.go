@@ -1,5 +1,5 @@
-// Command barehost starts the bare plugin named by its argument, makes one call and
-// ends: the least that a cold start can cost.
+// Command barehost starts the bare plugin named by its argument, makes one call and exits. This is the minimal cost of a
+// cold start.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command bareplugin is the bare plugin's process.
+// Command bareplugin runs the bare plugin.
 package main
 
 import "toolhost.dev/bench/internal/bare"

@@ -9,7 +9,7 @@ import (
 
 var errNotReply = errors.New("the line is not the answer to a request")
 
-// decode finds what a line of JSON, which is taken to be valid, answers.
+// decode finds the fields of an answer in a line of valid JSON.
 func decode(line []byte) (id int64, r reply, err error) {
 	rest := bytes.TrimSpace(line)
 	known := false
@@ -38,7 +38,7 @@ func decode(line []byte) (id int64, r reply, err error) {
 	return id, r, nil
 }
 
-// value is the one that text begins with, up to what ends it.
+// value returns the JSON value at the beginning of text.
 func value(text []byte) []byte {
 	depth := 0
 	for i := 0; i < len(text); i++ {

@@ -1,6 +1,5 @@
-// Package mcpstdio is the leanest client that an MCP server over stdio can have, so
-// that a comparison with one measures the server: it finds the id and the result in a
-// line, and decodes neither the result nor anything else.
+// Package mcpstdio implements a minimal client for MCP servers over stdio, so that a comparison measures the server. It
+// finds the ID and the result in a line, and decodes neither the result nor anything else.
 package mcpstdio
 
 import (
@@ -26,13 +25,13 @@ type Client struct {
 	wait   sync.Map
 }
 
-// Script is the server's program below bench/peers.
+// Script is the path of the server's program below bench/peers.
 const script = "bench/peers/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js"
 
-// ErrNotInstalled says that the peers are missing.
+// ErrNotInstalled means that the peers are not installed.
 var ErrNotInstalled = errors.New("the MCP server is not installed; run make peers")
 
-// Filesystem gives the command of @modelcontextprotocol/server-filesystem on a directory.
+// Filesystem returns the command that runs @modelcontextprotocol/server-filesystem on a directory.
 func Filesystem(dir string) (*exec.Cmd, error) {
 	path, err := filepath.Abs(script)
 	if err != nil {
@@ -44,7 +43,7 @@ func Filesystem(dir string) (*exec.Cmd, error) {
 	return exec.Command("node", path, dir), nil //nolint:gosec // the pinned peer
 }
 
-// Start starts a server and shakes hands with it.
+// Start starts a server and performs the handshake.
 func Start(ctx context.Context, cmd *exec.Cmd) (*Client, error) {
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -77,17 +76,17 @@ func (c *Client) Stop() {
 	_ = c.cmd.Wait()
 }
 
-// List asks for the list of tools.
+// List requests the list of tools.
 func (c *Client) List(ctx context.Context) (json.RawMessage, error) {
 	return c.request(ctx, "tools/list", json.RawMessage(`{}`))
 }
 
-// Call calls a tool and gives the raw result.
+// Call calls a tool and returns the raw result.
 func (c *Client) Call(ctx context.Context, name string, args json.RawMessage) (json.RawMessage, error) {
 	return c.request(ctx, "tools/call", fmt.Appendf(nil, `{"name":%q,"arguments":%s}`, name, args))
 }
 
-// reply is a message of the server that answers a request; what is not there is nil.
+// reply is a server's answer to a request. Missing fields are nil.
 type reply struct {
 	result, failure json.RawMessage
 }

@@ -1,5 +1,4 @@
-// Package ripgrep runs ripgrep as a program of its own, as an agent without toolhost
-// would.
+// Package ripgrep runs ripgrep as a separate program, as an agent without toolhost would.
 package ripgrep
 
 import (
@@ -12,10 +11,10 @@ import (
 	"strings"
 )
 
-// Program is a ripgrep that is installed.
+// Program is an installed ripgrep.
 type Program struct{ path string }
 
-// Find finds the one that `make peers` installs below a directory.
+// Find returns the ripgrep that `make peers` installs below a directory.
 func Find(peers string) (*Program, error) {
 	found, err := filepath.Glob(filepath.Join(peers, "node_modules/@vscode/ripgrep-*/bin/rg"))
 	if err != nil {
@@ -27,7 +26,7 @@ func Find(peers string) (*Program, error) {
 	return &Program{found[0]}, nil
 }
 
-// Run runs it in a directory and gives all that it prints.
+// Run runs ripgrep in a directory and returns its output.
 func (p *Program) Run(ctx context.Context, dir string, args ...string) ([]byte, error) {
 	c := exec.CommandContext(ctx, p.path, append([]string{"--no-config", "--color=never", "--no-heading"}, args...)...) //nolint:gosec // what is measured
 	c.Dir = dir

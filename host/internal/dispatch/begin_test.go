@@ -50,7 +50,7 @@ func TestEveryWayToEndGivesAResult(t *testing.T) {
 		"off":              {tool.PermissionDenied, tool.SourceHost, "disabled"},
 		"danger":           {tool.PermissionDenied, tool.SourceHost, "needs a confirmation"},
 		"change --path /x": {tool.Security, tool.SourceHost, "outside"},
-		"tool:nope":        {tool.NotFound, tool.SourceHost, "There is no tool"},
+		"tool:nope":        {tool.NotFound, tool.SourceHost, "Unknown tool"},
 		"tool:lost":        {tool.Unavailable, tool.SourcePlugin, "not loaded"},
 		"lost a b":         {tool.Unavailable, tool.SourcePlugin, "not loaded"},
 		"git status":       {tool.NotFound, tool.SourceHost, "there is no shell"},

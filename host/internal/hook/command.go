@@ -61,7 +61,7 @@ func (c *Command) Hook(ctx context.Context, in *tool.HookInput) (*tool.HookAnswe
 		CallID: in.CallID, MessageID: in.MessageID, SessionID: in.SessionID, Cwd: in.Cwd, Workspace: in.Workspace,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("the event cannot be written as JSON: %w", err)
+		return nil, fmt.Errorf("cannot encode the event: %w", err)
 	}
 	cmd := exec.Command(c.Argv[0], c.Argv[1:]...) //nolint:gosec // running what the operator configured is the purpose
 	answer, words := &bounded{max: maxAnswer}, &bounded{max: maxWords}
@@ -75,7 +75,7 @@ func (c *Command) Hook(ctx context.Context, in *tool.HookInput) (*tool.HookAnswe
 	case errors.As(err, &exit) && exit.ExitCode() == statusDeny:
 		return &tool.HookAnswer{Decision: tool.HookDeny, Reason: said}, nil
 	case err != nil && said != "":
-		return nil, fmt.Errorf("%s: %w; it said: %s", c.Argv[0], err, said)
+		return nil, fmt.Errorf("%s: %w; it printed: %s", c.Argv[0], err, said)
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", c.Argv[0], err)
 	case answer.over:
@@ -88,7 +88,7 @@ func (c *Command) Hook(ctx context.Context, in *tool.HookInput) (*tool.HookAnswe
 func (c *Command) unwritable(workspace string) error {
 	program, err := exec.LookPath(c.Argv[0])
 	if err != nil {
-		return fmt.Errorf("its program cannot be run: %w", err)
+		return fmt.Errorf("cannot run its program: %w", err)
 	}
 	dirs := c.Writable(workspace)
 	for _, path := range append([]string{program}, c.Argv[1:]...) {
@@ -102,7 +102,7 @@ func (c *Command) unwritable(workspace string) error {
 		for _, dir := range dirs {
 			for _, p := range []string{target, filepath.Clean(path)} {
 				if (tool.Root{Path: dir}).Contains(p) {
-					return fmt.Errorf("%s is in %s, where tools may write, and it would run outside of their sandbox. Move it elsewhere", path, dir)
+					return fmt.Errorf("%s is in %s, where tools may write, but it would run outside of their sandbox; move it elsewhere", path, dir)
 				}
 			}
 		}
@@ -154,10 +154,10 @@ func parse(text []byte) (*tool.HookAnswer, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&a); err != nil {
-		return nil, fmt.Errorf("its answer %.200q is none: %w. Print a JSON object, or nothing", text, err)
+		return nil, fmt.Errorf("invalid answer %.200q: %w; print a JSON object, or nothing", text, err)
 	}
 	if d.More() {
-		return nil, fmt.Errorf("it answered more than one JSON object: %.200q", text)
+		return nil, fmt.Errorf("it printed more than one JSON object: %.200q; print one", text)
 	}
 	said := []string{a.Decision}
 	out.Reason, out.Arguments = a.Reason, a.Arguments
@@ -179,7 +179,7 @@ func parse(text []byte) (*tool.HookAnswer, error) {
 	for _, word := range said {
 		decision, ok := decisions[word]
 		if !ok {
-			return nil, fmt.Errorf("its decision %q is none: use allow, deny or ask", word)
+			return nil, fmt.Errorf("unknown decision %q; use allow, deny or ask", word)
 		}
 		if decision == tool.HookDeny || out.Decision == tool.HookProceed {
 			out.Decision = decision
@@ -187,7 +187,7 @@ func parse(text []byte) (*tool.HookAnswer, error) {
 	}
 	if r := a.Result; r != nil {
 		if r.Error != nil && !tool.KnownKind(r.Error.Kind) {
-			return nil, fmt.Errorf("the error in its answer is of the kind %q, which there is not", r.Error.Kind)
+			return nil, fmt.Errorf("unknown error kind %q in the answer; use one of those of package tool", r.Error.Kind)
 		}
 		out.Result = &tool.Result{Output: r.Output, Error: r.Error, Title: r.Title, Metadata: r.Metadata, Data: r.Data, Attachments: r.Attachments}
 	}

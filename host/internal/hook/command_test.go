@@ -42,7 +42,7 @@ func TestAnswers(t *testing.T) {
 		`{"decision":"perhaps"}`:                  "use allow, deny or ask",
 		`{"decision":"allow"}{"decision":"deny"}`: "more than one JSON object",
 		`{"verdict":"deny"}`:                      "unknown field",
-		`{"result":{"error":{"kind":"odd"}}}`:     "which there is not",
+		`{"result":{"error":{"kind":"odd"}}}`:     "unknown error kind",
 	} {
 		a, err := parse([]byte(text))
 		if err != nil && (want == "" || !strings.Contains(err.Error(), want)) || err == nil && string(a.Decision) != want {

@@ -50,20 +50,20 @@ type Hook struct {
 func (h *Hook) Check() error {
 	switch {
 	case h.Name == "":
-		return errors.New("a hook has no name")
+		return errors.New("a hook has no name; set Name")
 	case h.Handler == nil:
-		return fmt.Errorf("the hook %q has no handler", h.Name)
+		return fmt.Errorf("hook %q: no handler; set Handler", h.Name)
 	case len(h.On) == 0:
-		return fmt.Errorf("the hook %q is for no event: name one of %q", h.Name, Events)
+		return fmt.Errorf("hook %q: no event; use one of %q", h.Name, Events)
 	}
 	for _, e := range h.On {
 		if !slices.Contains(Events, e) {
-			return fmt.Errorf("the hook %q is for an event %q, which there is not: use one of %q", h.Name, e, Events)
+			return fmt.Errorf("hook %q: unknown event %q; use one of %q", h.Name, e, Events)
 		}
 	}
 	for _, g := range h.Tools {
 		if !doublestar.ValidatePattern(g) {
-			return fmt.Errorf("the hook %q has a glob %q that is none: use *, ?, [a-z] and {a,b}", h.Name, g)
+			return fmt.Errorf("hook %q: invalid glob %q; use *, ?, [a-z] and {a,b}", h.Name, g)
 		}
 	}
 	return nil
@@ -258,7 +258,7 @@ func After(ctx context.Context, hooks []*Hook, in tool.HookInput) (res *tool.Res
 		}
 		a, err := h.call(ctx, &in)
 		if err == nil && a.Decision == tool.HookAsk {
-			err = errors.New("it asks for permission, which is too late after a call")
+			err = errors.New("it asks for permission after the call, which is too late; ask before the call")
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -280,8 +280,8 @@ func After(ctx context.Context, hooks []*Hook, in tool.HookInput) (res *tool.Res
 	return res, log, nil
 }
 
-// Tell calls a hook and ignores its answer.
-func (h *Hook) Tell(ctx context.Context, in *tool.HookInput) error {
+// Notify calls a hook and ignores its answer.
+func (h *Hook) Notify(ctx context.Context, in *tool.HookInput) error {
 	_, err := h.call(ctx, in)
 	return err
 }

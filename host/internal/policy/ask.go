@@ -47,7 +47,7 @@ func (p *Policy) Check(ctx context.Context, req *Request, asker Asker, answers A
 	case d.Effect == Allow:
 		return d, nil
 	}
-	if err := d.settle(ctx, req.Name, asker, answers); err != nil {
+	if err := d.resolve(ctx, req.Name, asker, answers); err != nil {
 		d.Effect = Deny
 		return d, err
 	}
@@ -92,15 +92,15 @@ func denied(name string, d *Decision) *tool.Error {
 	if i := slices.IndexFunc(d.Judged, func(j Judgement) bool { return j.Effect == Deny }); i >= 0 && d.Judged[i].Subject != name {
 		what = fmt.Sprintf("%s: %s", name, shorten(d.Judged[i].Subject))
 	}
-	e := tool.Errorf(tool.PermissionDenied, "%s is denied by %s: %s. Do it another way, or have the operator change the permissions in the configuration.", what, d.Rule, strings.TrimSuffix(d.Reason, "."))
+	e := tool.Errorf(tool.PermissionDenied, "%s is denied by %s: %s. Do it another way, or ask the operator to change the permissions in the configuration.", what, d.Rule, strings.TrimSuffix(d.Reason, "."))
 	if d.Kind == KindEdit && d.Commands == nil { // of a command it would be the exit status
 		e = e.WithCode(CodePathDenied)
 	}
 	return e
 }
 
-// settle asks all questions of the rules at once.
-func (d *Decision) settle(ctx context.Context, name string, asker Asker, answers Answers) error {
+// resolve asks all questions of the rules at once.
+func (d *Decision) resolve(ctx context.Context, name string, asker Asker, answers Answers) error {
 	title := fmt.Sprintf("Run %s?", name)
 	a, err := d.ask(ctx, name, &tool.Permission{Kind: d.Kind, Title: title}, asker, answers)
 	if err != nil {
@@ -113,7 +113,7 @@ func (d *Decision) settle(ctx context.Context, name string, asker Asker, answers
 	if why == "" {
 		why = "it was " + string(a.Outcome)
 	}
-	return tool.Errorf(tool.PermissionDenied, "%s needs a confirmation and did not get one: %s. It is asked about because %s%s. %s",
+	return tool.Errorf(tool.PermissionDenied, "%s needs a confirmation and did not get one: %s. A confirmation is needed because %s%s. %s",
 		d.what(name), why, strings.TrimSuffix(d.Reason, "."), by(d.Rule), d.howToAllow())
 }
 
@@ -136,7 +136,7 @@ func by(rule string) string {
 func (d *Decision) howToAllow() string {
 	j := d.asks[0]
 	if j.rule != nil {
-		return fmt.Sprintf("To allow it, the operator answers the ask (--on-ask prompt), or narrows the rule %s in the configuration.", j.Rule)
+		return fmt.Sprintf("To allow it, the operator answers the ask (--on-ask prompt), or limits the rule %s in the configuration.", j.Rule)
 	}
 	about := fmt.Sprintf("tool = [%q]", j.Subject)
 	switch j.Kind {
@@ -156,7 +156,7 @@ func (d *Decision) ask(ctx context.Context, name string, ask *tool.Permission, a
 		switch {
 		case known && !allow:
 			d.Answered = Never
-			return tool.Answer{Outcome: tool.Declined, Message: fmt.Sprintf("it was answered before that %q is never allowed (see toolhost policy list)", shorten(j.Subject))}, nil
+			return tool.Answer{Outcome: tool.Declined, Message: fmt.Sprintf("an earlier answer denies %q always; see toolhost policy list", shorten(j.Subject))}, nil
 		case !known:
 			open = append(open, j)
 		}
@@ -199,7 +199,7 @@ func (d *Decision) ask(ctx context.Context, name string, ask *tool.Permission, a
 			break
 		}
 		if err := answers.Remember(j.Kind, name, j.Subject, allow, scope != Session); err != nil {
-			return a, fmt.Errorf("the answer cannot be kept: %w", err)
+			return a, fmt.Errorf("cannot save the answer: %w", err)
 		}
 	}
 	return a, nil

@@ -109,7 +109,7 @@ func (p *Policy) scriptParts(req *Request, d *Decision) []part {
 	if p.rules.AllowList {
 		for _, name := range a.Sets {
 			if changesPrograms(name) {
-				out = append(out, part{kind: KindBash, tool: req.Name, doubt: true, subject: fmt.Sprintf("the variable %s can change what a command runs", name)})
+				out = append(out, part{kind: KindBash, tool: req.Name, doubt: true, subject: fmt.Sprintf("the variable %s can change which program a command runs", name)})
 			}
 		}
 	}
@@ -277,7 +277,7 @@ func (p *Policy) judgePart(req *Request, pt *part) Judgement {
 	}
 	switch {
 	case ask != nil && maybe:
-		j := out.by(ask, fmt.Sprintf("whether %q is what the rule is about is known only when it runs", pt.subject))
+		j := out.by(ask, fmt.Sprintf("it is unknown before it runs whether the rule applies to %q", pt.subject))
 		j.Effect = Ask
 		return j
 	case ask != nil:
@@ -338,7 +338,7 @@ func (j Judgement) by(r *Rule, reason string) Judgement {
 		reason = r.Reason
 	}
 	if reason == "" {
-		reason = fmt.Sprintf("%q is what the rule is about", j.Subject)
+		reason = fmt.Sprintf("the rule applies to %q", j.Subject)
 	}
 	j.Effect, j.Rule, j.Reason, j.rule = r.Effect, r.String(), reason, r
 	return j
@@ -371,7 +371,7 @@ func (p *Policy) rewrite(req *Request, parts []part, d *Decision) error {
 	slices.Sort(d.Rewritten)
 	checked, bad := req.Schema.Check(args)
 	if len(bad) > 0 {
-		return tool.Errorf(tool.Internal, "The parameters that the configuration sets (%s) do not fit %s: %s.", strings.Join(d.Rewritten, ", "), req.Name, bad[0].Message)
+		return tool.Errorf(tool.Internal, "The parameters that the configuration sets (%s) are invalid for %s: %s. Correct the set block of the rule.", strings.Join(d.Rewritten, ", "), req.Name, bad[0].Message)
 	}
 	req.Args = checked
 	again := &Decision{Effect: Allow, Kind: d.Kind}

@@ -18,18 +18,18 @@ const maxLinks = 40
 // changed in between leads nowhere.
 func (p *Policy) resolve(call *tool.Call, path string) (string, tool.Root, error) {
 	if strings.IndexByte(path, 0) >= 0 {
-		return "", tool.Root{}, tool.Errorf(tool.Security, "The path %q has a NUL byte. Remove it.", path)
+		return "", tool.Root{}, tool.Errorf(tool.Security, "The path %q contains a NUL byte. Remove it.", path)
 	}
 	if path == "" {
 		return "", tool.Root{}, tool.Errorf(tool.InvalidArguments, "The path is empty. Name a file, or . for the working directory.")
 	}
 	if p.rules.Strict && hasDotDot(path) {
-		return "", tool.Root{}, tool.Errorf(tool.Security, "%s has a \"..\", which the configuration refuses (sandbox paths = \"strict\"). Give the path without it.", path)
+		return "", tool.Root{}, tool.Errorf(tool.Security, "%s contains \"..\", which the configuration forbids (sandbox paths = \"strict\"). Write the path without it.", path)
 	}
 	abs := absolute(call, path)
 	target, links, err := follow(call.Roots, abs)
 	if err != nil {
-		return "", tool.Root{}, tool.Errorf(tool.Security, "%s cannot be followed: %w.", path, err)
+		return "", tool.Root{}, tool.Errorf(tool.Security, "%s cannot be resolved: %w.", path, err)
 	}
 	root, ok := containing(call.Roots, target)
 	if !ok {
@@ -37,11 +37,11 @@ func (p *Policy) resolve(call *tool.Call, path string) (string, tool.Root, error
 		if target != abs {
 			via = " (it leads to " + target + ")"
 		}
-		return "", tool.Root{}, tool.Errorf(tool.Security, "%s is outside of what may be touched%s: %s. Use a path inside, or have the operator add it: sandbox { root %q {} }.",
+		return "", tool.Root{}, tool.Errorf(tool.Security, "%s is outside of the roots%s: %s. Use a path inside, or ask the operator to add a root: sandbox { root %q {} }.",
 			path, via, rootList(call.Roots), filepath.Dir(target))
 	}
 	if p.rules.Strict && links {
-		return "", tool.Root{}, tool.Errorf(tool.Security, "%s goes through a symbolic link, which the configuration refuses (sandbox paths = \"strict\"). Use %s.", path, target)
+		return "", tool.Root{}, tool.Errorf(tool.Security, "%s goes through a symbolic link, which the configuration forbids (sandbox paths = \"strict\"). Use %s.", path, target)
 	}
 	return target, root, nil
 }
@@ -115,7 +115,7 @@ func follow(roots []tool.Root, path string) (target string, links bool, err erro
 		}
 		links = true
 		if hops++; hops > maxLinks {
-			return "", links, errors.New("it goes through too many symbolic links")
+			return "", links, errors.New("too many symbolic links")
 		}
 		link, err := os.Readlink(next)
 		if err != nil {

@@ -131,7 +131,7 @@ func newPathGlob(g string) (pathGlob, error) {
 	case g == "~" || strings.HasPrefix(g, "~/"):
 		home := homeDir()
 		if home == "" {
-			return pathGlob{}, fmt.Errorf("%q needs a home directory, and $HOME is not set", g)
+			return pathGlob{}, fmt.Errorf("%q needs a home directory, but $HOME is not set", g)
 		}
 		return pathGlob{glob: escapeGlob(home) + g[1:]}, nil
 	case filepath.IsAbs(g) || strings.HasPrefix(g, "**"):
@@ -166,7 +166,7 @@ func validDomain(d string) error {
 		return fmt.Errorf("%q is not a domain. Write the host alone, such as example.org or *.example.org", d)
 	}
 	if strings.Contains(rest, "*") && d != "*" {
-		return errors.New("in a domain * can only stand first, as in *.example.org")
+		return errors.New("a * is allowed only at the beginning of a domain, as in *.example.org")
 	}
 	return nil
 }

@@ -312,7 +312,7 @@ func TestAnswersAreRemembered(t *testing.T) {
 		t.Error("the answer to another command is used")
 	}
 	_, _, err := ask(answers{}, "docker ps", tool.Answer{Outcome: tool.NobodyToAsk, Message: "there is nobody to ask"})
-	for _, want := range []string{"docker ps", "there is nobody to ask", "git push *", "narrows the rule"} {
+	for _, want := range []string{"docker ps", "there is nobody to ask", "git push *", "limits the rule"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error does not say %q: %v", want, err)
 		}
@@ -354,7 +354,7 @@ func TestRulesThatCannotWork(t *testing.T) {
 		"nothing is expanded":            {Effect: policy.Deny, Commands: []string{"rm $X"}},
 		"cannot be parsed":               {Effect: policy.Deny, Commands: []string{`rm "`}},
 		"is not a domain":                {Effect: policy.Deny, Domains: []string{"https://example.org/"}},
-		"* can only stand first":         {Effect: policy.Deny, Domains: []string{"a.*.org"}},
+		"allowed only at the beginning of a domain":         {Effect: policy.Deny, Domains: []string{"a.*.org"}},
 		"only bash runs commands":        {Effect: policy.Deny, Commands: []string{"ls"}, Tools: []string{"read"}},
 		"denied has no parameters":       {Effect: policy.Deny, Commands: []string{"ls"}, Set: map[string]json.RawMessage{"a": nil}},
 		"each command of a script":       {Effect: policy.Deny, Commands: []string{"a; b"}},

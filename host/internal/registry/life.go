@@ -68,7 +68,7 @@ type Life struct {
 	mu      sync.Mutex
 	state   State // never Executing, which is Ready with running calls
 	history []Transition
-	tell    func(Transition)
+	notify  func(Transition)
 }
 
 // Begin counts a call that starts.
@@ -109,7 +109,7 @@ func (l *Life) To(to State, why string) error {
 		from = Ready
 	}
 	if !slices.Contains(next[from], to) || to == Executing {
-		return fmt.Errorf("the tool %s cannot become %s: it is %s", l.tool, to, from)
+		return fmt.Errorf("tool %s: invalid transition from %s to %s", l.tool, from, to)
 	}
 	l.state = to
 	l.record(Transition{Tool: l.tool, From: from, To: to, At: time.Now(), Why: why})
@@ -121,7 +121,7 @@ func (l *Life) record(t Transition) {
 		l.history = slices.Delete(l.history, 0, 1)
 	}
 	l.history = append(l.history, t)
-	l.tell(t)
+	l.notify(t)
 }
 
 // LifeStatus is the state of a tool as an operator sees it.
@@ -149,8 +149,8 @@ func (l *Life) Status() LifeStatus {
 
 // Lives holds the states of all tools across successive registries. It is safe for concurrent use.
 type Lives struct {
-	// Tell is called for each transition, before the method that makes it returns. It may be nil.
-	Tell func(Transition)
+	// Notify is called for each transition, before the method that makes it returns. It may be nil.
+	Notify func(Transition)
 
 	mu sync.Mutex
 	by map[string]*Life
@@ -160,9 +160,9 @@ type Lives struct {
 func (l *Lives) of(name string) *Life {
 	life := l.by[name]
 	if life == nil {
-		life = &Life{tool: name, state: Registered, tell: l.Tell}
-		if life.tell == nil {
-			life.tell = func(Transition) {}
+		life = &Life{tool: name, state: Registered, notify: l.Notify}
+		if life.notify == nil {
+			life.notify = func(Transition) {}
 		}
 		life.mu.Lock()
 		life.record(Transition{Tool: name, To: Registered, At: time.Now()})

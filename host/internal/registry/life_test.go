@@ -72,14 +72,16 @@ func TestOnlyLegalTransitions(t *testing.T) {
 }
 
 func TestLives(t *testing.T) {
-	var told []string
-	lives := &registry.Lives{Tell: func(t registry.Transition) { told = append(told, fmt.Sprintf("%s %s→%s", t.Tool, t.From, t.To)) }}
+	var notified []string
+	lives := &registry.Lives{Notify: func(t registry.Transition) {
+		notified = append(notified, fmt.Sprintf("%s %s→%s", t.Tool, t.From, t.To))
+	}}
 	expect := func(want ...string) {
 		t.Helper()
-		if got := strings.Join(told, ", "); got != strings.Join(want, ", ") {
+		if got := strings.Join(notified, ", "); got != strings.Join(want, ", ") {
 			t.Errorf("\n got %s\nwant %s", got, strings.Join(want, ", "))
 		}
-		told = nil
+		notified = nil
 	}
 	first := published(t, lives, true, "a", "b")
 	expect("a →registered", "a registered→initializing", "a initializing→ready", "b →registered", "b registered→initializing", "b initializing→ready")

@@ -117,7 +117,7 @@ type Alias struct {
 func (a *Alias) fits(e *Entry) error {
 	for _, name := range slices.Sorted(maps.Keys(a.Params)) {
 		if to := a.Params[name]; e.Schema().Param(to) == nil {
-			return fmt.Errorf("its parameter %q is for %q, which %s does not have", name, to, a.Target())
+			return fmt.Errorf("parameter %q maps to %q, which %s does not have", name, to, a.Target())
 		}
 	}
 	return nil
@@ -210,9 +210,9 @@ func (s *snapshot) check(a Alias) error {
 	e := s.byName[a.Target()]
 	switch {
 	case slices.Contains(reserved, a.Name) || s.byName[a.Name] != nil:
-		return fmt.Errorf("there is a tool %q already: an alias needs a name of its own", a.Name)
+		return fmt.Errorf("tool %q already has this name: give the alias another name", a.Name)
 	case e == nil:
-		return fmt.Errorf("there is no tool %q for it to stand for", a.Target())
+		return fmt.Errorf("unknown tool %q: name an existing tool", a.Target())
 	case a.Optional: // checked when it is used
 		return nil
 	}
@@ -279,11 +279,11 @@ func (r *Registry) Enabled(namespace, name string) (*Entry, error) {
 	e := r.Lookup(namespace, name)
 	switch {
 	case e == nil:
-		return nil, tool.Errorf(tool.NotFound, "There is no tool %q. Type help for what there is.", name)
+		return nil, tool.Errorf(tool.NotFound, "Unknown tool %q. Run help for a list.", name)
 	case e.PendingApproval != "":
 		return nil, tool.Errorf(tool.Security, "Tool %s is pending approval: %s.", e.FullName(), e.PendingApproval)
 	case !e.Enabled:
-		return nil, tool.Errorf(tool.PermissionDenied, "The tool %s is disabled. Enable it in the configuration: tool %q { enabled = true }.", e.FullName(), e.FullName())
+		return nil, tool.Errorf(tool.PermissionDenied, "Tool %s is disabled. Enable it in the configuration: tool %q { enabled = true }.", e.FullName(), e.FullName())
 	}
 	if _, err := e.schema(); err != nil {
 		return nil, tool.Errorf(tool.Internal, "The input schema of %s is not valid: %w. Fix plugin %s.", e.FullName(), err, e.Plugin)

@@ -101,7 +101,7 @@ func (r *Reloader) notifications(hooks *hook.Set, event tool.HookEvent, name str
 	var out []func(context.Context)
 	for _, one := range hooks.For(event, name) {
 		out = append(out, func(ctx context.Context) {
-			if err := one.Tell(ctx, &tool.HookInput{Event: event, Tool: name, Definition: d}); err != nil && !errors.Is(err, context.Canceled) {
+			if err := one.Notify(ctx, &tool.HookInput{Event: event, Tool: name, Definition: d}); err != nil && !errors.Is(err, context.Canceled) {
 				r.Log.Warn("a hook failed", "hook", one.Name, "event", event, "tool", name, "why", err)
 			}
 		})

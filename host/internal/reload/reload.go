@@ -117,7 +117,7 @@ type Reloader struct {
 // New returns a reloader without a generation. Call [Reloader.Start] once.
 func New(s Setup) *Reloader {
 	r := &Reloader{Setup: s}
-	r.lives.Tell = r.states.send
+	r.lives.Notify = r.states.send
 	s.Builder.Current = r.Current
 	s.Builder.Rediscovered = r.rediscovered
 	return r

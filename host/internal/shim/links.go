@@ -18,7 +18,7 @@ func Link(dir, binary string, names []string) error {
 	}
 	for _, name := range names {
 		if name == "" || strings.ContainsAny(name, "/\x00") {
-			return fmt.Errorf("%q cannot be the name of a program", name)
+			return fmt.Errorf("%q is not a valid program name", name)
 		}
 		path := filepath.Join(dir, name)
 		if to, err := os.Readlink(path); err == nil && to == binary {

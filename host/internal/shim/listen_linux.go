@@ -12,7 +12,7 @@ import (
 func pointAt(path string) (*os.File, error) {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if err != nil {
-		return nil, fmt.Errorf("the socket %s cannot be opened: %w", path, err)
+		return nil, fmt.Errorf("cannot open the socket %s: %w", path, err)
 	}
 	return os.NewFile(uintptr(fd), path), nil
 }

@@ -92,10 +92,10 @@ func (p *Plugin) launch() (*instance, error) {
 		return in, err
 	}
 	if in.desc, err = in.rpc.Describe(ctx); err != nil {
-		return in, in.explain(ctx, fmt.Errorf("it does not describe itself: %w", err), timeout)
+		return in, in.explain(ctx, fmt.Errorf("its description cannot be read: %w", err), timeout)
 	}
 	if v := in.desc.MinHostVersion; v != "" && semver.Compare("v"+p.super.opts.HostVersion, "v"+v) < 0 {
-		return in, fmt.Errorf("version %s of it needs a host of version %s or later, and this is %s: upgrade toolhost or use an older release of the plugin",
+		return in, fmt.Errorf("its version %s needs host %s or later, but this is host %s: upgrade toolhost, or use an older release of the plugin",
 			in.desc.Version, in.desc.MinHostVersion, p.super.opts.HostVersion)
 	}
 	if granted := p.spec.Granted; granted != nil {
@@ -114,7 +114,7 @@ func (p *Plugin) launch() (*instance, error) {
 	}
 	if in.discovers {
 		if in.desc, err = in.rpc.Describe(ctx); err != nil {
-			return in, in.explain(ctx, fmt.Errorf("its tools cannot be found out: %s", tool.AsError(err).Message), timeout)
+			return in, in.explain(ctx, fmt.Errorf("its tools cannot be listed: %s", tool.AsError(err).Message), timeout)
 		}
 		if err := p.accept(in.desc); err != nil {
 			return in, err
@@ -134,7 +134,7 @@ func (p *Plugin) rediscover(in *instance) {
 		err = p.accept(d)
 	}
 	if err != nil && !in.dead() && ctx.Err() == nil {
-		p.super.opts.Log.Warn("the tools of a plugin may be others by now, and those that it had stay in use", "plugin", p.spec.Name, "why", err)
+		p.super.opts.Log.Warn("cannot list the tools of a plugin again, so the previous ones stay in use", "plugin", p.spec.Name, "why", err)
 	}
 }
 
@@ -151,7 +151,7 @@ func (p *Plugin) accept(d *tool.Description) error {
 // connect starts the process and goes through go-plugin's handshake.
 func (p *Plugin) connect(ctx context.Context) (*instance, plugin.ClientProtocol, error) {
 	in := &instance{proc: newProcess(&p.spec, p.super.opts.Log), calls: newLeases(), began: time.Now()}
-	defer in.proc.settle() // whichever way this ends, Start is not called later
+	defer in.proc.closeStarted() // whichever way this ends, Start is not called later
 	if executable := p.spec.Executable; executable != nil {
 		path, err := executable()
 		if err != nil {
@@ -164,7 +164,7 @@ func (p *Plugin) connect(ctx context.Context) (*instance, plugin.ClientProtocol,
 	}
 	if p.spec.StateDir != "" { // before it is confined to it
 		if err := os.MkdirAll(p.spec.StateDir, 0o700); err != nil {
-			return in, nil, fmt.Errorf("its state directory cannot be made: %w", err)
+			return in, nil, fmt.Errorf("cannot create its state directory: %w", err)
 		}
 	}
 	if confine := p.spec.Confine; confine != nil {
@@ -207,12 +207,12 @@ func (p *Plugin) configure(ctx context.Context, in *instance) error {
 		if diags, err = in.rpc.Configure(ctx, tool.Configuration{
 			Config: p.spec.Config, Roots: p.spec.Roots, StateDir: p.spec.StateDir, HostVersion: p.super.opts.HostVersion,
 		}); err != nil {
-			return fmt.Errorf("it cannot be configured: %w", err)
+			return fmt.Errorf("cannot configure it: %w", err)
 		}
 	}
 	text := p.spec.Diagnose(diags)
 	if slices.ContainsFunc(diags, func(d tool.Diagnostic) bool { return d.Severity == tool.SeverityError }) {
-		return fmt.Errorf("its configuration is refused:\n%s", text)
+		return fmt.Errorf("it rejects its configuration:\n%s", text)
 	}
 	if text != "" {
 		p.super.opts.Log.Warn(text)
@@ -232,7 +232,7 @@ func (in *instance) explain(ctx context.Context, err error, timeout time.Duratio
 	}
 	if ctx.Err() != nil {
 		if proc.shaken.Load() {
-			return fmt.Errorf("it shook hands but did not answer within %s%s", timeout, proc.said())
+			return fmt.Errorf("it completed the handshake but did not answer within %s%s", timeout, proc.said())
 		}
 		return fmt.Errorf("no handshake came within %s. Is %s a toolhost plugin, and does it call sdk.Serve first?%s", timeout, proc.path, proc.said())
 	}
@@ -240,7 +240,7 @@ func (in *instance) explain(ctx context.Context, err error, timeout time.Duratio
 		return fmt.Errorf("it printed %q on its standard output, where the handshake is expected. Print to standard error, and call sdk.Serve first%s", *g, proc.said())
 	}
 	if v := proc.version.Load(); proc.shaken.Load() && !toolrpc.Speaks(v) {
-		return fmt.Errorf("it speaks version %d of the plugin protocol and this host speaks version %d, and %d for old plugins: %s",
+		return fmt.Errorf("it speaks version %d of the plugin protocol but this host speaks version %d, and %d for old plugins: %s",
 			v, toolrpc.ProtocolVersion, toolrpc.LegacyVersion, versionAdvice(v))
 	}
 	if proc.hasExited(500 * time.Millisecond) {

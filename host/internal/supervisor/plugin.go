@@ -306,7 +306,7 @@ func checkConfig(desc *tool.Description, config json.RawMessage) []tool.Diagnost
 	var values map[string]json.RawMessage
 	if len(config) > 0 {
 		if err := json.Unmarshal(config, &values); err != nil {
-			return fail("The configuration is not an object: " + err.Error())
+			return fail("The configuration is not a JSON object: " + err.Error())
 		}
 	}
 	if len(desc.ConfigSchema) == 0 {
@@ -317,7 +317,7 @@ func checkConfig(desc *tool.Description, config json.RawMessage) []tool.Diagnost
 	}
 	schema, err := tool.ParseSchema(desc.ConfigSchema)
 	if err != nil {
-		return fail("The schema of its configuration is not valid: " + err.Error())
+		return fail("The schema of the configuration is invalid: " + err.Error())
 	}
 	_, bad := schema.Check(values)
 	var diags []tool.Diagnostic

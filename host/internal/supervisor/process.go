@@ -37,12 +37,12 @@ type process struct {
 	ended     func() // nil: nobody waits for that
 	log       *slog.Logger
 
-	started   chan struct{} // closed when Start is over, or never comes; cmd is settled from then on
-	settle    func()        // closes started
-	cmd       *exec.Cmd
-	lifeline  *os.File // closed when the host is done with the process
-	handshake *io.PipeReader
-	lastWords *tail // what it wrote to stderr, and to stdout before the handshake
+	started      chan struct{} // closed when Start is over, or never comes; cmd is settled from then on
+	closeStarted func()
+	cmd          *exec.Cmd
+	lifeline     *os.File // closed when the host is done with the process
+	handshake    *io.PipeReader
+	lastWords    *tail // what it wrote to stderr, and to stdout before the handshake
 
 	shaken  atomic.Bool // the handshake line was seen
 	garbage atomic.Pointer[string]
@@ -60,7 +60,7 @@ func newProcess(spec *Spec, log *slog.Logger) *process {
 	started := make(chan struct{})
 	return &process{
 		name: spec.Name, path: spec.Path, log: log, cmd: cmd,
-		started: started, settle: sync.OnceFunc(func() { close(started) }),
+		started: started, closeStarted: sync.OnceFunc(func() { close(started) }),
 		lastWords: newTail(lastWordsSize), exited: make(chan struct{}),
 	}
 }
@@ -72,7 +72,7 @@ func (p *process) prepare(env []string, socketDir string) {
 
 // Start implements go-plugin's runner.
 func (p *process) Start(context.Context) (err error) {
-	defer p.settle()
+	defer p.closeStarted()
 	var closers []io.Closer
 	defer func() {
 		for _, c := range closers {

@@ -58,7 +58,7 @@ func newGroup() (*group, error) {
 		err = leader.Start()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("its processes cannot be watched over: %w", err)
+		return nil, fmt.Errorf("cannot supervise its processes: %w", err)
 	}
 	return &group{leader}, nil
 }

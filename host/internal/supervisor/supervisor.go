@@ -298,7 +298,7 @@ func makeRuntimeDir() (string, error) {
 	}
 	const sunPath, pluginPart = 104, len("/plugin-dir1234567890/plugin1234567890")
 	if len(dir)+pluginPart > sunPath {
-		return "", fmt.Errorf("the directory %s is too long a path for a socket: set TMPDIR or XDG_RUNTIME_DIR to a shorter one", dir)
+		return "", fmt.Errorf("the path %s is too long for a socket: set TMPDIR or XDG_RUNTIME_DIR to a shorter directory", dir)
 	}
 	return dir, nil
 }

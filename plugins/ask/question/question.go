@@ -14,7 +14,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Bounds of a question.
+// Limits of a question.
 const (
 	maxText     = 4000 // characters
 	maxOptions  = 20
@@ -24,7 +24,7 @@ const (
 	tries       = 3
 )
 
-// What became of a question, as "outcome" in the data.
+// The outcomes of a question, as in the data.
 const (
 	answered    = "answered"
 	declined    = "declined"
@@ -45,7 +45,7 @@ type data struct {
 	Answers []string `json:"answers"`
 }
 
-// Plugin is the plugin.
+// Plugin returns the plugin.
 func Plugin() sdk.Plugin {
 	return sdk.Plugin{Name: "ask", Version: "0.1.0", Needs: &sdk.Needs{}, Tools: []sdk.Tool{sdk.NewTool(sdk.Definition{
 		Name: "ask_user",
@@ -95,7 +95,7 @@ func ask(ctx context.Context, call *sdk.Call, in args) (*sdk.Result, error) {
 
 var errNoAnswer = errors.New("nobody answered in time")
 
-// other is the result of a question that was not answered.
+// other returns the result of a question that was not answered.
 func other(in *args, a tool.Answer) *sdk.Result {
 	why := ""
 	if a.Message != "" {
@@ -150,7 +150,7 @@ func check(in *args) error {
 	return nil
 }
 
-// wrong says why answers are none to the question; empty: they are.
+// wrong returns why answers do not fit the question. It returns "" if they do.
 func (in *args) wrong(answers []string) string {
 	switch {
 	case len(answers) == 0 || len(answers) == 1 && strings.TrimSpace(answers[0]) == "":

@@ -14,15 +14,15 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// silence is how long a command prints nothing before it is looked at whether it waits
-// for input, and how often.
+// silence is the time without output after which the tool checks whether a command waits for input. It is also the
+// interval of the checks.
 const silence = time.Second
 
-// running is a command with what it prints.
+// running is a command with its output.
 type running struct {
 	process          *shell.Process
 	stdout, stderr   *stream
-	restOut, restErr *capture.Buffer // what comes after its end
+	restOut, restErr *capture.Buffer // output after the end of the command
 }
 
 // start starts a command.
@@ -38,13 +38,13 @@ func (b *bash) start(shells *shell.Runner, call *sdk.Call, in *args, seed shell.
 	return c
 }
 
-// stopLive ends the live view.
+// stopLive ends the live view of both streams.
 func (c *running) stopLive() {
 	c.stdout.stopLive()
 	c.stderr.stopLive()
 }
 
-// job makes a job of the command.
+// job returns a job for the command.
 func (c *running) job(call *sdk.Call, in *args, title string) *jobs.Job {
 	return &jobs.Job{
 		Session: call.SessionID, Title: title, Process: c.process, Timeout: time.Duration(in.JobTimeout) * time.Millisecond,
@@ -52,7 +52,7 @@ func (c *running) job(call *sdk.Call, in *args, title string) *jobs.Job {
 	}
 }
 
-// silent is how long the command has printed nothing.
+// silent returns the time since the last output of the command.
 func (c *running) silent() time.Duration {
 	last := c.process.Began()
 	for _, s := range []*stream{c.stdout, c.stderr} {
@@ -63,7 +63,7 @@ func (c *running) silent() time.Duration {
 	return time.Since(last)
 }
 
-// ending is what became of a command while its call waited.
+// ending is the result of await.
 type ending int
 
 const (
@@ -71,7 +71,7 @@ const (
 	goesOn
 )
 
-// reason is why a command becomes a job.
+// reason is the reason why a command becomes a job.
 type reason int
 
 const (
@@ -82,7 +82,7 @@ const (
 	becauseTerminal
 )
 
-// text tells the reason, and what can be done.
+// text returns a note with the reason and what the caller can do.
 func (r reason) text(id string) string {
 	const goesOn = "The session's directory and variables stay as they are."
 	switch r {
@@ -98,8 +98,8 @@ func (r reason) text(id string) string {
 	return fmt.Sprintf("Started as %[1]s. See: job tail %[1]s, job wait %[1]s, job kill %[1]s. %[2]s", id, goesOn)
 }
 
-// await waits until the command has ended, or is to go on as a job. It ends the command
-// when its time or ctx is over. With too many jobs it waits on.
+// await waits until the command ends or should continue as a job. It ends the command when its timeout or ctx is over.
+// If there are too many jobs, it keeps waiting.
 func (b *bash) await(ctx context.Context, session string, c *running, in *args) (ending, reason) {
 	if in.Background {
 		return goesOn, becauseAsked
@@ -164,12 +164,12 @@ func (b *bash) end(c *running, why shell.Ending) (ending, reason) {
 	return hasEnded, 0
 }
 
-// stream is one of a command's outputs: it is kept, and shown live while the call runs.
+// stream is one output of a command. It keeps the output, and shows it live while the call runs.
 type stream struct {
 	buffer *capture.Buffer
 
 	mu   sync.Mutex
-	live *capture.Live // nil: it is shown no more
+	live *capture.Live // nil after the live view has ended
 	last time.Time
 }
 
@@ -187,14 +187,14 @@ func (s *stream) Write(p []byte) (int, error) {
 	return s.buffer.Write(p)
 }
 
-// written is when something was written last.
+// written returns the time of the last write.
 func (s *stream) written() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.last
 }
 
-// stopLive passes on what there is, and nothing that comes later.
+// stopLive sends the pending output to the live view and ends it.
 func (s *stream) stopLive() {
 	s.mu.Lock()
 	live := s.live

@@ -26,14 +26,14 @@ func (b *bash) environment(ctx context.Context, call *sdk.Call, shells *shell.Ru
 	return b.environ.of(own, login, commands)
 }
 
-// loginEnvironment returns what the login shell adds, and asks it the first time.
+// loginEnvironment returns the variables of the login shell. It runs that shell once per session.
 func (b *bash) loginEnvironment(ctx context.Context, shells *shell.Runner, state *session.State, r *report, own []string) []string {
 	if state.Login != nil {
 		return *state.Login
 	}
 	login, err := shells.Login(ctx, b.loginTime, r.bash, r.at.session, shell.Environment(own))
 	if ctx.Err() != nil {
-		return nil // the call is over
+		return nil // the call has ended
 	}
 	if err != nil {
 		r.note(fmt.Sprintf("Commands go without the environment of the login shell, which could not be read: %v. It is not tried again in this session; login_environment = false in the plugin's configuration leaves it out.", err))
@@ -42,16 +42,16 @@ func (b *bash) loginEnvironment(ctx context.Context, shells *shell.Runner, state
 	return login
 }
 
-// environ makes environments, and keeps the last one: it takes longer to make one than to see that it
-// would be the same. It is safe for concurrent use.
+// environ creates environments and caches the last one, because creating one takes longer than checking that it is
+// unchanged. It is safe for concurrent use.
 type environ struct {
 	mu               sync.Mutex
 	own, login, made []string
 	commands         string
 }
 
-// of makes it of that of this process, of what the login shell adds, and of the directory of the
-// host's tools; empty if there is none.
+// of combines the environment of this process, the variables of the login shell, and the directory of the host's tools,
+// which may be empty.
 func (e *environ) of(own, login []string, commands string) []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()

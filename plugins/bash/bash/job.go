@@ -24,10 +24,10 @@ type jobArgs struct {
 	Close   bool   `json:"close_stdin,omitempty" jsonschema:"close standard input after writing"`
 }
 
-// jobData is the structured result; list gives jobs alone.
+// jobData is the structured result. The action list sets only Jobs.
 type jobData struct {
 	Jobs []jobState `json:"jobs" jsonschema:"the session's jobs, oldest first, or the one that was asked for"`
-	// Stdout and Stderr are what tail and wait show.
+	// Stdout and Stderr are the output that tail and wait show.
 	Stdout  string   `json:"stdout,omitempty" jsonschema:"the last lines of standard output"`
 	Stderr  string   `json:"stderr,omitempty" jsonschema:"the last lines of standard error"`
 	Files   []string `json:"files,omitempty" jsonschema:"files with the whole output, where it is long"`
@@ -126,7 +126,7 @@ func (b *bash) listJobs(call *sdk.Call) *sdk.Result {
 	return &sdk.Result{Title: "Jobs", Output: text.String(), Data: sdk.Data(d)}
 }
 
-// waitFor waits until the job has ended or waits for input.
+// waitFor waits until the job ends or waits for input, or ctx ends.
 func waitFor(ctx context.Context, j *jobs.Job) {
 	ended := make(chan struct{})
 	go func() {
@@ -169,7 +169,7 @@ func writeJob(j *jobs.Job, in *jobArgs) (*sdk.Result, error) {
 	}, nil
 }
 
-// showJob tells how a job stands, and the end of its output.
+// showJob returns the state of a job and the end of its output.
 func showJob(j *jobs.Job, lines int) *sdk.Result {
 	s := stateOf(j)
 	d := jobData{Jobs: []jobState{s}}
@@ -200,7 +200,7 @@ func stateOf(j *jobs.Job) jobState {
 	return s
 }
 
-// describe tells how a job stands, in some words.
+// describe describes the state of a job in a few words.
 func describe(s jobState) string {
 	age := (time.Duration(s.Age) * time.Millisecond).Round(100 * time.Millisecond)
 	end := ""

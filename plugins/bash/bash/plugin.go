@@ -18,7 +18,7 @@ import (
 // Version of the plugin.
 const Version = "0.1.0"
 
-// Plugin returns the plugin. Nothing runs and nothing is written before the first call.
+// Plugin returns the plugin. It starts and writes nothing before the first call.
 func Plugin() sdk.Plugin {
 	return newBash().plugin()
 }
@@ -55,15 +55,14 @@ func (b *bash) plugin() sdk.Plugin {
 	}
 }
 
-// bash holds what calls share: processes and output files. What a session is comes
-// with the call and goes with its result; of it there are only jobs here, which end with
-// the plugin, and shells that are ready for its next command.
+// bash holds what calls share: processes and output files. The state of a session comes with the call and leaves with
+// its result. Only its jobs, which end with the plugin, and its prepared shells are here.
 type bash struct {
 	store *capture.Store
 	jobs  jobs.Table
-	warm  int  // how many shells are kept ready
+	warm  int  // number of shells to keep ready
 	login bool // sessions have the environment of a login shell
-	// loginTime is how long that may take.
+	// loginTime limits the time to run the login shell.
 	loginTime time.Duration
 	environ   environ
 
@@ -72,7 +71,7 @@ type bash struct {
 	closed bool
 }
 
-// shells returns the runner, which is made at the first call.
+// shells returns the runner and creates it on first use.
 func (b *bash) shells() (*shell.Runner, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -15,10 +15,10 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// maxText is how many characters of output a result has, both streams together.
+// maxText is the maximal number of characters of output in a result, both streams together.
 const maxText = 50_000
 
-// report makes the result of a command.
+// report builds the result of a command.
 type report struct {
 	in             args
 	bash           string
@@ -28,7 +28,7 @@ type report struct {
 	state          []byte
 	hadState       bool
 	notes          []string
-	// job is what goes on; nil if nothing does. waiting: it waits for input.
+	// job is the job that continues, or nil. waiting means that it waits for input.
 	job     *jobs.Job
 	waiting bool
 }
@@ -56,7 +56,7 @@ func (r *report) result(ctx context.Context) (*sdk.Result, error) {
 	return res, r.failure(ctx, text, notes)
 }
 
-// running is the result of a command that goes on as a job.
+// running returns the result of a command that continues as a job.
 func (r *report) running() *sdk.Result {
 	notes := r.noteText()
 	stdout, stderr := r.texts(notes, (*capture.Buffer).Peek)
@@ -65,7 +65,7 @@ func (r *report) running() *sdk.Result {
 	return &sdk.Result{Title: r.title(), Metadata: r.metadata(), Data: sdk.Data(d), Output: joinLines(streams(stdout.Shown, stderr.Shown), notes)}
 }
 
-// data is what there is to say of a command whether it has ended or not.
+// data returns the structured result that ended and running commands have in common.
 func (r *report) data(stdout, stderr capture.Text) data {
 	d := data{Stdout: stdout.Shown, Stderr: stderr.Shown, Truncated: stdout.Cut || stderr.Cut, Cwd: r.at.session}
 	if d.SpillPath = stdout.Path; d.SpillPath == "" {
@@ -79,17 +79,16 @@ func (r *report) data(stdout, stderr capture.Text) data {
 	return d
 }
 
-// texts shares the room that notes leave between the streams: each has half, and what
-// the other does not need. show is what is asked of a stream.
+// texts divides the room besides the notes between the streams. Each gets half, plus what the other does not need. show
+// returns the text of a stream.
 func (r *report) texts(notes string, show func(*capture.Buffer, int) capture.Text) (stdout, stderr capture.Text) {
-	room := maxText - utf8.RuneCountInString(notes) - 200 // the rest is for headings
+	room := maxText - utf8.RuneCountInString(notes) - 200 // 200 characters are for headings
 	forErr := max(room/2, room-int(min(r.stdout.Size(), int64(room))))
 	stderr = show(r.stderr, forErr)
 	return show(r.stdout, room-min(forErr, utf8.RuneCountInString(stderr.Shown))), stderr
 }
 
-// streams puts the outputs into one text. What is on standard error stands below a
-// heading when there is something on both.
+// streams combines the outputs. If both have text, standard error is below a heading.
 func streams(stdout, stderr string) string {
 	if stdout == "" || stderr == "" {
 		return stdout + stderr
@@ -113,8 +112,8 @@ func (r *report) noteText() string {
 	return s.String()
 }
 
-// failure is the error of a command that did not end with status 0. Its message has
-// the output, since a failed call has no other text.
+// failure returns the error of a command that did not end with status 0. Its message contains the output, because a
+// failed call has no other text.
 func (r *report) failure(ctx context.Context, text, notes string) error {
 	body := joinLines(text, notes)
 	switch r.out.Ending {
@@ -145,7 +144,7 @@ func (r *report) failure(ctx context.Context, text, notes string) error {
 	return sdk.Errorf(tool.ExecutionFailed, "%s", joinLines(head, body)).WithCode(r.out.Exit)
 }
 
-// limit is the time that was over: the command's, or the host's if that is shorter.
+// limit returns the timeout that ended the command: its own, or that of the host if it was shorter.
 func (r *report) limit() time.Duration {
 	if t := time.Duration(r.in.Timeout) * time.Millisecond; r.out.Duration >= t {
 		return t
@@ -155,7 +154,7 @@ func (r *report) limit() time.Duration {
 
 const maxTitle = 80
 
-// title is the description, else the command's first line.
+// title returns the description, or else the command's first line.
 func (r *report) title() string {
 	t := strings.TrimSpace(r.in.Description)
 	if t == "" {

@@ -17,7 +17,7 @@ import (
 	"toolhost.dev/sdk/toolrpc"
 )
 
-// run is the handler: arguments → shell → result.
+// run is the handler of the tool bash.
 func (b *bash) run(ctx context.Context, call *sdk.Call, in args) (*sdk.Result, error) {
 	if err := check(&in); err != nil {
 		return nil, err
@@ -71,14 +71,14 @@ func (b *bash) run(ctx context.Context, call *sdk.Call, in args) (*sdk.Result, e
 	}
 	r.keep(state, env)
 	if bytes.Equal(r.state, call.SessionState) {
-		r.state = nil // the host keeps it as it is
+		r.state = nil // nil tells the host to keep the state
 	}
 	b.left(call, c, r)
 	b.prepare(shells, call, seed, r)
 	return r.result(ctx)
 }
 
-// left makes a job of what the command left running.
+// left creates a job for the processes that the command left running.
 func (b *bash) left(call *sdk.Call, c *running, r *report) {
 	if len(r.out.Background) == 0 {
 		return
@@ -99,8 +99,8 @@ func pids(list []int) string {
 	return "processes " + strings.Trim(fmt.Sprint(list), "[]")
 }
 
-// prepare has a shell ready for the session's next command, which most likely runs where
-// this one was told to, or else where the session is.
+// prepare prepares a shell for the session's next command. That most likely runs in the directory given to this one, or
+// else in the session's directory.
 func (b *bash) prepare(shells *shell.Runner, call *sdk.Call, seed shell.Seed, r *report) {
 	if r.state != nil {
 		next, err := session.Decode(r.state)
@@ -131,11 +131,11 @@ func check(in *args) error {
 	return nil
 }
 
-// keep decides what the session goes on with after the command.
+// keep determines the state of the session after the command.
 func (r *report) keep(state session.State, env []string) {
 	o := r.out
 	if o.Ending != shell.Exited {
-		return // a killed command leaves the session as it was
+		return // a killed command does not change the session
 	}
 	if s := o.Snapshot; s != nil && s.Cwd != "" {
 		r.at.moved(s.Cwd)
@@ -153,7 +153,7 @@ func (r *report) keep(state session.State, env []string) {
 		next.Base, next.Snapshot = state.Base, state.Snapshot
 	}
 	if !r.hadState && next.Snapshot == nil && next.Login == nil && next.Last == 0 {
-		return // a new session still
+		return // the session is still new
 	}
 	encoded := next.Encode()
 	if len(encoded) > toolrpc.MaxSessionState {

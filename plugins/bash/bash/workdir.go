@@ -11,15 +11,15 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// place is where a command runs, and where the session is.
+// place holds the directories of a command and its session.
 type place struct {
-	dir     string // the command's
-	session string // the session's; changed by a command that changes directory
-	// lost is the session's directory of before, when it is gone.
+	dir     string // of the command
+	session string // of the session; a command that changes directory changes it
+	// lost is the session's previous directory if it no longer exists.
 	lost string
 }
 
-// workdir finds the directory to run in: cwd, when it is given, else the session's.
+// workdir returns the directory to run in: cwd if given, else the session's directory.
 func workdir(call *sdk.Call, cwd string) (*place, error) {
 	p := &place{session: call.Cwd}
 	if !isDir(p.session) {
@@ -58,8 +58,8 @@ func workdir(call *sdk.Call, cwd string) (*place, error) {
 	return p, nil
 }
 
-// moved tells where the shell was at its end. A command that was told where to run
-// and stayed there does not move the session.
+// moved records the shell's directory at its end. A command that was given a cwd and stayed there does not move the
+// session.
 func (p *place) moved(to string) {
 	if to != p.dir {
 		p.session = to
@@ -71,7 +71,7 @@ func isDir(path string) bool {
 	return path != "" && err == nil && info.IsDir()
 }
 
-// nearestRoot returns the innermost existing root that path was in, else any that exists.
+// nearestRoot returns the innermost existing root that contains path, or else any existing root.
 func nearestRoot(roots []tool.Root, path string) (string, bool) {
 	best, inside := "", false
 	for _, r := range roots {

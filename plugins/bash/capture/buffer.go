@@ -9,40 +9,39 @@ import (
 )
 
 const (
-	// Half is how much of the beginning, and of the end, of a stream is kept in memory.
+	// Half is the number of bytes kept in memory of the beginning, and of the end, of a stream.
 	Half = 25_000
-	// MaxSpill is how much of a stream is written to a file.
+	// MaxSpill is the maximal number of bytes of a stream written to a file.
 	MaxSpill = 64 << 20
 )
 
-// Buffer keeps the first and the last [Half] bytes of what is written to it, and
-// spills the whole to a file when it is longer than both. It is safe for
-// concurrent use.
+// Buffer keeps the first and the last [Half] bytes of a stream. It writes the whole stream to a file if it is longer
+// than both. It is safe for concurrent use.
 type Buffer struct {
-	name  string // tells the stream in the file's name and in messages
+	name  string // name of the stream, for the file name and messages
 	store *Store
 
 	mu    sync.Mutex
 	head  []byte
 	tail  []byte // a ring once it has Half bytes
-	next  int    // where the ring goes on
+	next  int    // write position in the ring
 	size  int64
-	lines int64 // line ends
+	lines int64 // number of line breaks
 	spill spill
 }
 
-// spill is the file of a stream that is too long.
+// spill is the file of a long stream.
 type spill struct {
 	file *os.File
 	path string
 	size int64
-	err  error // why it does not have all up to MaxSpill
+	err  error // why the file is incomplete
 }
 
-// NewBuffer makes a buffer for a stream of that name, which spills to store.
+// NewBuffer returns a buffer for the stream of that name. It creates its file in store.
 func NewBuffer(name string, store *Store) *Buffer { return &Buffer{name: name, store: store} }
 
-// Write never fails.
+// Write implements io.Writer. It never fails.
 func (b *Buffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -81,8 +80,8 @@ func (b *Buffer) kept() (head, tail []byte) {
 	return b.head, append(tail, b.tail[:b.next]...)
 }
 
-// openSpill starts the file, unless there is one, with what is in memory, which is all
-// there was.
+// openSpill creates the file, unless it exists, and writes the bytes in memory to it. It must be called while these are
+// the whole stream.
 func (b *Buffer) openSpill() {
 	if b.spill.path != "" {
 		return
@@ -122,27 +121,25 @@ func (b *Buffer) closeSpill() {
 	}
 }
 
-// Size is how many bytes were written.
+// Size returns the number of bytes written.
 func (b *Buffer) Size() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.size
 }
 
-// Text is what of a stream is shown.
+// Text is a stream as shown in a result.
 type Text struct {
-	// Shown is valid UTF-8. Where something was left out it says how much, and
-	// where the whole is.
+	// Shown is valid UTF-8. If parts are omitted, a notice in it reports how much is missing and which file has the
+	// whole stream.
 	Shown string
-	// Cut: something was left out.
+	// Cut means that parts are omitted.
 	Cut bool
-	// Path of the file with the whole, when something was left out; empty when
-	// there could be none.
+	// Path is the file with the whole stream if parts are omitted. It is empty if the file could not be created.
 	Path string
 }
 
-// Text returns the stream in at most limit characters. It is the end of the spilling:
-// call it once, when nothing is written any more.
+// Text returns the stream in at most limit characters and closes the file. Call it once, after the last write.
 func (b *Buffer) Text(limit int) Text {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -150,22 +147,22 @@ func (b *Buffer) Text(limit int) Text {
 	return b.text(limit)
 }
 
-// Peek returns what was written so far, as Text does, of a stream that goes on.
+// Peek is Text for a stream that continues. It does not close the file.
 func (b *Buffer) Peek(limit int) Text {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.text(limit)
 }
 
-// Close says that nothing is written any more.
+// Close closes the file. Call it after the last write.
 func (b *Buffer) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closeSpill()
 }
 
-// Tail returns the last lines of what was written so far, at most [Half] bytes. path is the
-// file with the whole, if there is one.
+// Tail returns the last lines written so far, at most [Half] bytes. path is the file with the whole stream, if it
+// exists.
 func (b *Buffer) Tail(lines int) (text, path string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -181,13 +178,13 @@ func (b *Buffer) Tail(lines int) (text, path string) {
 	return validText(tail[i+1:]), b.spill.path
 }
 
-// text is Text with b.mu held, without the end.
+// text implements Text and Peek. The caller must hold b.mu.
 func (b *Buffer) text(limit int) Text {
 	head, tail := b.kept()
 	if b.size <= int64(limit) && b.size <= 2*Half {
 		return Text{Shown: validText(append(slices.Clone(head), tail...))}
 	}
-	if b.size <= 2*Half { // whole in memory, but there is no room to show it
+	if b.size <= 2*Half { // all of it is in memory, but the result has no room for it
 		b.openSpill()
 		head, tail = append(slices.Clone(head), tail...), nil
 	}

@@ -7,31 +7,30 @@ import (
 )
 
 const (
-	// livePause is the least time between two chunks of the live view.
+	// livePause is the minimal time between two chunks of the live view.
 	livePause = 50 * time.Millisecond
-	// liveRoom is how much may wait for the next chunk; beyond it the oldest is skipped.
+	// liveRoom is the maximal number of bytes that wait for the next chunk. Beyond it, the oldest bytes are skipped.
 	liveRoom = 64 << 10
 )
 
-// Live passes a stream on as it comes, in batches. What comes faster than it can be
-// passed on is skipped, and said to be; so writing never waits for the reader.
+// Live forwards a stream in batches while it is written. It skips output that is too fast, and reports how much. So
+// writing never waits for the reader.
 type Live struct {
 	send func([]byte)
 
 	mu      sync.Mutex
 	pending []byte
-	chunk   []byte // what take gave last
+	chunk   []byte // the last result of take
 	skipped int64
-	sending bool // the sender runs, or will
+	sending bool // the sender runs or is about to start
 	closed  chan struct{}
 	done    sync.WaitGroup
 }
 
-// NewLive makes a live view that is passed on by send, which may block and must not
-// keep its argument.
+// NewLive returns a live view that calls send. send may block and must not retain its argument.
 func NewLive(send func([]byte)) *Live { return &Live{send: send, closed: make(chan struct{})} }
 
-// Write never fails or blocks. It must not be called after Close.
+// Write implements io.Writer. It never fails or blocks. It must not be called after Close.
 func (l *Live) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -53,7 +52,7 @@ func (l *Live) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// run sends until there is nothing to send for a while.
+// run sends chunks until nothing is pending.
 func (l *Live) run() {
 	pause := time.NewTimer(livePause / 5) // the first chunk soon
 	defer pause.Stop()
@@ -77,8 +76,8 @@ func (l *Live) run() {
 	}
 }
 
-// take removes what is pending, without the beginning of a rune at its end unless
-// it is the last. What it gives is good until the next take.
+// take removes and returns the pending bytes. It keeps an incomplete rune at the end unless last is set. The result is
+// valid until the next take.
 func (l *Live) take(last bool) []byte {
 	keep := 0
 	if !last {
@@ -98,7 +97,7 @@ func (l *Live) take(last bool) []byte {
 	return l.chunk
 }
 
-// Close passes on what is left and returns when it was.
+// Close sends the pending bytes and returns when that is done.
 func (l *Live) Close() {
 	close(l.closed)
 	l.done.Wait()

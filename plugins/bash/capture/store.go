@@ -12,28 +12,27 @@ import (
 	"time"
 )
 
-// Bounds of what a [Store] keeps: the newest files within all of them.
+// Limits of a [Store]. It keeps the newest files within all of them.
 const (
 	keepAge   = 7 * 24 * time.Hour
 	keepFiles = 100
 	keepBytes = 1 << 30
-	// keepAlways is the age up to which a file stays in any case: a call may still
-	// be writing it, and its reader has hardly heard of it.
+	// keepAlways is the age up to which a file is never removed. A call may still write it, and its reader may have just
+	// learned of it.
 	keepAlways = 10 * time.Minute
 )
 
-// Store is the directory for the output that is too long to show. It is made when
-// it is first needed.
+// Store is the directory for output that is too long to show. It is created on first use.
 type Store struct {
 	mu  sync.Mutex
 	dir string
 }
 
-// NewStore makes a store in the directory dir, which no one else may use. Empty: a
-// directory of the user's in the temporary directory.
+// NewStore returns a store in the directory dir, which only the user may access. If dir is empty, the store uses a
+// directory of the user in the temporary directory.
 func NewStore(dir string) *Store { return &Store{dir: dir} }
 
-// create makes a new file that only the user can read, and removes old ones.
+// create creates a file that only the user can read, and removes old files.
 func (s *Store) create(name string) (*os.File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,8 +47,7 @@ func (s *Store) prepare() error {
 	if s.dir != "" {
 		return os.MkdirAll(s.dir, 0o700)
 	}
-	// Others can write to the temporary directory too: use only a directory that
-	// is really ours.
+	// Others can write to the temporary directory too, so use only a directory that the user owns.
 	dir := filepath.Join(os.TempDir(), fmt.Sprintf("toolhost-bash-%d", os.Getuid()))
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -63,8 +61,7 @@ func (s *Store) prepare() error {
 	return nil
 }
 
-// sweep removes the files beyond the bounds, oldest first. What it cannot remove
-// stays for the next time.
+// sweep removes the files beyond the limits, oldest first. It ignores files that it cannot remove.
 func (s *Store) sweep(now time.Time) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {

@@ -6,11 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// lineReach is how far from a limit a line's end is looked for.
+// lineReach is the maximal distance between a limit and the line break at which to cut.
 const lineReach = 2048
 
-// cutEnd returns at most n bytes from the beginning of b: whole lines where their
-// ends are near the limit, else whole runes.
+// cutEnd returns at most n bytes from the beginning of b. It cuts at a line break near the limit, or else between runes.
 func cutEnd(b []byte, n int) []byte {
 	if n >= len(b) {
 		return b
@@ -22,7 +21,7 @@ func cutEnd(b []byte, n int) []byte {
 	return b[:len(b)-partialRune(b)]
 }
 
-// cutStart returns at most n bytes from the end of b, as cutEnd from the beginning.
+// cutStart returns at most n bytes from the end of b. It cuts like cutEnd.
 func cutStart(b []byte, n int) []byte {
 	if n >= len(b) {
 		return b
@@ -40,7 +39,7 @@ func cutStart(b []byte, n int) []byte {
 	return b
 }
 
-// partialRune returns how many bytes at the end of b begin a rune that goes on after b.
+// partialRune returns the length of an incomplete rune at the end of b.
 func partialRune(b []byte) int {
 	for k := 1; k <= min(len(b), utf8.UTFMax-1); k++ {
 		if tail := b[len(b)-k:]; utf8.RuneStart(tail[0]) {
@@ -53,7 +52,7 @@ func partialRune(b []byte) int {
 	return 0
 }
 
-// validText makes a string of b, with U+FFFD for each byte that is not UTF-8.
+// validText converts b to a string, with U+FFFD for each byte that is not UTF-8.
 func validText(b []byte) string {
 	if utf8.Valid(b) {
 		return string(b)

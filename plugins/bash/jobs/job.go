@@ -9,27 +9,27 @@ import (
 	"toolhost.dev/plugins/bash/shell"
 )
 
-// Job is a command that goes on after the call that started it has returned, or what a
-// command left running when it ended.
+// Job is a command that continues after the call that started it has returned, or the processes that an ended command
+// left running.
 type Job struct {
 	ID      string
 	Session string
-	// Title is the command in a line.
+	// Title is the command in one line.
 	Title   string
 	Process *shell.Process
-	// Left: the command has ended, and the job is what it left running.
+	// Left means that the command has ended and the job is what it left running.
 	Left bool
-	// Stdout and Stderr are written one after the other.
+	// The buffers of each stream are written one after the other.
 	Stdout, Stderr []*capture.Buffer
-	// Timeout, when not 0, is how long the command may take, from its beginning.
+	// Timeout limits the duration of the command, from its beginning; 0 means no limit of its own.
 	Timeout time.Duration
 
 	mu    sync.Mutex
 	limit *time.Timer
-	ended time.Time // zero: it is not known to have ended
+	ended time.Time // zero if it is not known to have ended
 }
 
-// start sets the end that it has at the latest.
+// start starts the timer that ends the job.
 func (j *Job) start() {
 	left, why := MaxAge, shell.Canceled
 	if j.Timeout > 0 {
@@ -41,7 +41,7 @@ func (j *Job) start() {
 	})
 }
 
-// Running reports whether anything of the job runs.
+// Running reports whether any process of the job runs.
 func (j *Job) Running() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -67,7 +67,8 @@ func (j *Job) endedAt() time.Time {
 	return j.ended
 }
 
-// Outcome is how the job's command ended; nil: it runs, or the job is what one left.
+// Outcome returns the outcome of the job's command. It returns nil while the command runs, or if an ended command left
+// the job.
 func (j *Job) Outcome() (*shell.Outcome, error) {
 	if j.Left {
 		return nil, nil
@@ -80,7 +81,7 @@ func (j *Job) Outcome() (*shell.Outcome, error) {
 	}
 }
 
-// Age is how long the job runs, or ran as far as is known.
+// Age returns how long the job has run.
 func (j *Job) Age() time.Duration {
 	if o, _ := j.Outcome(); o != nil && !j.Running() {
 		return o.Duration
@@ -91,10 +92,10 @@ func (j *Job) Age() time.Duration {
 	return time.Since(j.Process.Began())
 }
 
-// pollTime is how often a waiter looks whether what a command left has ended.
+// pollTime is the interval at which Wait checks whether the processes of a job have ended.
 const pollTime = 50 * time.Millisecond
 
-// Wait waits until nothing of the job runs, or ctx ends.
+// Wait waits until no process of the job runs, or ctx ends.
 func (j *Job) Wait(ctx context.Context) {
 	if !j.Left {
 		select {
@@ -114,10 +115,10 @@ func (j *Job) Wait(ctx context.Context) {
 	}
 }
 
-// Kill kills all of the job and waits until it is gone.
+// Kill kills all processes of the job and waits until they are gone.
 func (j *Job) Kill() { j.Process.Kill() }
 
-// Tail returns the last lines of a stream, with the files that hold all of it.
+// Tail returns the last lines of a stream and the files that contain the whole stream.
 func Tail(stream []*capture.Buffer, lines int) (text string, files []string) {
 	for i, b := range stream {
 		if i > 0 && b.Size() == 0 {
@@ -131,7 +132,7 @@ func Tail(stream []*capture.Buffer, lines int) (text string, files []string) {
 	return text, files
 }
 
-// forget closes the files of the output.
+// forget closes the output files.
 func (j *Job) forget() {
 	for _, b := range append(j.Stdout[:len(j.Stdout):len(j.Stdout)], j.Stderr...) {
 		b.Close()

@@ -11,29 +11,28 @@ import (
 	"time"
 )
 
-// Bounds of a [Table].
+// Limits of a [Table].
 const (
-	// MaxRunning is how many jobs of a session may run, and MaxTotal of all sessions.
+	// MaxRunning is the maximal number of running jobs of a session, and MaxTotal that of all sessions.
 	MaxRunning = 16
 	MaxTotal   = 64
-	// maxEnded is how many ended jobs of a session are remembered, and endedAge how long.
+	// maxEnded is the number of ended jobs of a session to keep, and endedAge how long to keep them.
 	maxEnded = 16
 	endedAge = time.Hour
-	// MaxAge is how long a job may run.
+	// MaxAge is the maximal duration of a job.
 	MaxAge = 24 * time.Hour
 )
 
-// ErrTooMany means that no job more may run.
+// ErrTooMany means that the maximal number of jobs is running.
 var ErrTooMany = errors.New("jobs: too many are running")
 
-// Table holds the jobs of all sessions. The zero value is empty. It is safe for
-// concurrent use.
+// Table holds the jobs of all sessions. The zero value is empty and ready to use. It is safe for concurrent use.
 type Table struct {
 	mu   sync.Mutex
 	jobs []*Job // oldest first
 }
 
-// Add takes a job in, gives it an id, and has it ended when it is too old.
+// Add adds a job, assigns its ID, and starts the timer that limits its age.
 func (t *Table) Add(j *Job) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -47,7 +46,7 @@ func (t *Table) Add(j *Job) error {
 	return nil
 }
 
-// Room reports whether one more job of the session may run.
+// Room reports whether the session may run one more job.
 func (t *Table) Room(session string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -69,7 +68,7 @@ func (t *Table) room(session string) bool {
 	return running < MaxRunning && total < MaxTotal
 }
 
-// tidy forgets the jobs that have ended too long ago, or before too many others.
+// tidy removes the jobs that ended too long ago, or before too many others.
 func (t *Table) tidy() {
 	ended := make(map[string]int)
 	kept := make([]*Job, 0, len(t.jobs))
@@ -87,8 +86,8 @@ func (t *Table) tidy() {
 	t.jobs = kept
 }
 
-// newID makes an id that no job has, and that is not soon given again: a caller may
-// remember one of a plugin that was started again since.
+// newID returns an unused random ID. It is unlikely to repeat soon, because a caller may remember the ID of a job from
+// before a restart of the plugin.
 func (t *Table) newID() string {
 	for {
 		var b [3]byte
@@ -100,7 +99,7 @@ func (t *Table) newID() string {
 	}
 }
 
-// Get returns the job of that id if it is of the session, else nil.
+// Get returns the job with that ID if it belongs to the session, and else nil.
 func (t *Table) Get(session, id string) *Job {
 	for _, j := range t.List(session) {
 		if j.ID == id {
@@ -110,7 +109,7 @@ func (t *Table) Get(session, id string) *Job {
 	return nil
 }
 
-// List returns the session's jobs, oldest first.
+// List returns the jobs of a session, oldest first.
 func (t *Table) List(session string) []*Job {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,11 +1,10 @@
 // Package process implements commands that can be ended completely: not only the command's own
 // process and process group, but also what moved to another session or lost its parent.
 //
-// On Linux this process is the reaper of its orphaned descendants, so nothing a
-// command starts can leave the tree below it, and /proc tells what belongs to
-// which command: the same session or process group, the command's mark in the
-// environment, or a descent from one of these. A command dies with this process
-// (PDEATHSIG); what it started is killed by [Keeper.Close], or, when this process
-// is killed, by another one (see [Keeper.Guard]). Elsewhere the process
-// group is all that is known of a command.
+// On Linux this process is the subreaper of its orphaned descendants, so nothing a command starts can leave the process
+// tree below it. /proc shows which process belongs to which command: one in its session or process group, one with its
+// mark in the environment, or a descendant of such a process.
+//
+// A command dies with this process (PDEATHSIG). [Keeper.Close] kills what it started. If this process is killed, a guard
+// process does that (see [Keeper.Guard]). On other systems only the process group of a command is known.
 package process

@@ -14,35 +14,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// family is what this process knows of its children. There is one: orphans come to
-// the process, and waiting for children concerns all of it.
+// family holds the children of this process. It is global, because orphans and wait calls concern the whole process.
 var family = &children{trees: make(map[int]*Tree), look: make(chan os.Signal, 1)}
 
 type children struct {
-	look chan os.Signal // SIGCHLD, or a call to reap
-	// starting is held from a fork until the child is in trees, and by who takes unknown children
-	// for orphans. A command that runs waits for nobody's start. It is taken before mu.
+	look chan os.Signal // receives SIGCHLD, or a request to reap
+	// starting is held from a fork until the child is in trees, and while unknown children are treated as orphans. A
+	// running command never waits for the start of another. It is locked before mu.
 	starting sync.Mutex
 	mu       sync.Mutex
-	// trees by the process id of their command, until no process of them is left.
+	// trees holds the trees by the process ID of their command, until their last process is gone.
 	trees map[int]*Tree
-	// running counts the trees whose command has not been waited for, without those
-	// that are idle.
+	// running counts the trees whose command was not waited for, except idle ones.
 	running int
 }
 
 var adopt sync.Once
 
-// reapOrphans makes this process the parent of its descendants' orphans, and has it
-// wait for them.
+// reapOrphans makes this process the parent of orphaned descendants, and starts to reap them.
 func reapOrphans() {
 	adopt.Do(func() {
 		_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 		signal.Notify(family.look, syscall.SIGCHLD)
 		go func() {
 			for range family.look {
-				// A burst of deaths is one look at /proc, and the death of a command does not
-				// have one between its end and its result.
+				// The pause combines many SIGCHLD signals into one scan of /proc. It also keeps the scan out of the time
+				// between a command's end and its result.
 				time.Sleep(20 * time.Millisecond)
 				family.reap()
 			}
@@ -50,17 +47,17 @@ func reapOrphans() {
 	})
 }
 
-// attributes of a command's process. The death signal depends on the thread that
-// starts it; see Keeper.launch.
+// attributes returns the attributes of a command's process. The parent death signal depends on the thread that starts
+// it; see Keeper.launch.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// first reports whether this is the process's first thread.
+// first reports whether the caller runs on the process's first thread.
 func first() bool { return unix.Gettid() == self }
 
-// punctual has what this thread starts be woken from sleep as any program is: the plugin
-// itself was started with leave to be woken later (ADR 27). The unit is ns.
+// punctual sets the default timer slack, in ns, for programs that this thread starts. The host started the plugin with a
+// larger one (ADR 27).
 func punctual() { _ = unix.Prctl(unix.PR_SET_TIMERSLACK, 50_000, 0, 0, 0) }
 
 func (c *children) start(cmd *exec.Cmd, t *Tree) error {
@@ -82,7 +79,7 @@ func (c *children) start(cmd *exec.Cmd, t *Tree) error {
 	return nil
 }
 
-// woken notes that t's command begins now.
+// woken records that the command of t begins now.
 func (c *children) woken(t *Tree) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,7 +92,7 @@ func (c *children) woken(t *Tree) {
 	}
 }
 
-// waited notes that t's command has ended and was waited for.
+// waited records that the command of t was waited for.
 func (c *children) waited(t *Tree) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,7 +111,7 @@ func (c *children) waited(t *Tree) {
 	}
 }
 
-// reap waits for the orphans that have ended and forgets the trees that are gone.
+// reap waits for the ended orphans and removes the trees without processes.
 func (c *children) reap() {
 	defer c.still()()
 	if !c.forget() {
@@ -122,8 +119,7 @@ func (c *children) reap() {
 	}
 }
 
-// still keeps the children from changing, by starts or otherwise, until the function that it
-// gives is called.
+// still locks the children, including starts, until release is called.
 func (c *children) still() (release func()) {
 	c.starting.Lock()
 	c.mu.Lock()
@@ -133,10 +129,9 @@ func (c *children) still() (release func()) {
 	}
 }
 
-// forget forgets the trees that are gone if that can be told without a look at all
-// processes.
+// forget removes the trees without processes if no scan of /proc is needed for that. It reports whether it did.
 func (c *children) forget() bool {
-	if !c.childless() { // every orphan would be a child of ours
+	if !c.childless() { // an orphan would be a child of this process
 		return false
 	}
 	maps.DeleteFunc(c.trees, func(_ int, t *Tree) bool {
@@ -146,7 +141,7 @@ func (c *children) forget() bool {
 	return true
 }
 
-// tidy is reap for who holds [children.still].
+// tidy implements reap. The caller must hold [children.still]. It returns the live processes.
 func (c *children) tidy() []stat {
 	procs := snapshot()
 	live := procs[:0]
@@ -165,9 +160,8 @@ func (c *children) tidy() []stat {
 	return live
 }
 
-// orphan reports whether p is a child that came to us, not one that we started: a
-// command is in trees until it was waited for, and children that other code in this
-// process starts are in our own session.
+// orphan reports whether p is an adopted child, and not one that this process started. A command is in trees until it
+// was waited for. Children started by other code of this process are in its own session.
 func (c *children) orphan(p stat) bool {
 	if p.ppid != self || p.sid == selfSession() {
 		return false
@@ -176,8 +170,8 @@ func (c *children) orphan(p stat) bool {
 	return t == nil || t.ended
 }
 
-// childless reports whether it is certain that no orphan is a child of ours: then no command that
-// has ended has left anything.
+// childless reports whether it is certain that this process has no orphans. Then no ended command has left anything
+// running.
 func (c *children) childless() bool {
 	if pids, err := adopted(); err == nil {
 		return len(pids) == 0
@@ -190,7 +184,7 @@ func haveChildren() bool {
 	return !errors.Is(err, unix.ECHILD)
 }
 
-// of returns the keeper's trees.
+// of returns the trees of a keeper.
 func (c *children) of(k *Keeper) []*Tree {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -203,9 +197,9 @@ func (c *children) of(k *Keeper) []*Tree {
 	return mine
 }
 
-// Over says that the command has waited for all that it started, if it did start something, and has
-// only to end. It reports whether it is certain that nothing else is left: no process has lost its parent, and
-// none has the command for its parent without its knowing. Then Alive does not give the command any more.
+// Over reports whether it is certain that nothing but the command is left of the tree. The caller knows that the command
+// has waited for all processes it started, and only has to exit. started means that it started any. If Over returns
+// true, Alive no longer returns the command.
 func (t *Tree) Over(started bool) bool {
 	if started {
 		children, err := readFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", t.pid))
@@ -219,11 +213,10 @@ func (t *Tree) Over(started bool) bool {
 	return t.over
 }
 
-// ending reports whether nothing is left of the tree but a command that has only to end.
+// ending reports whether only the command is left of the tree, and it is about to exit.
 func (t *Tree) ending() bool { return t.over && !t.ended }
 
-// Alive returns the processes of the tree that run, after waiting for those of them
-// that have ended.
+// Alive reaps the ended processes of the tree and returns the running ones.
 func (t *Tree) Alive() []int {
 	family.mu.Lock()
 	none := t.gone || t.ending() || t.ended && family.childless()
@@ -234,15 +227,15 @@ func (t *Tree) Alive() []int {
 	defer family.still()()
 	var pids []int
 	for _, p := range family.kin(t, family.tidy()) {
-		if p.state != 'Z' { // its parent is not us and has not waited for it
+		if p.state != 'Z' { // a zombie of another parent
 			pids = append(pids, p.pid)
 		}
 	}
 	return pids
 }
 
-// left reports whether anything of the tree is left, and whether its absence is
-// certain: without any child there is no orphan either.
+// left reports whether any process of the tree is left, and whether a negative answer is certain. It is certain if this
+// process has no children, because orphans would be among them.
 func (t *Tree) left() (left, certain bool) {
 	if len(t.Alive()) > 0 {
 		return true, false
@@ -252,7 +245,7 @@ func (t *Tree) left() (left, certain bool) {
 	return !t.ended, family.running == 0 && family.childless()
 }
 
-// signal sends SIGKILL, or SIGTERM, to all of the tree.
+// signal sends SIGTERM to all processes of the tree, or SIGKILL if kill is set.
 func (t *Tree) signal(kill bool) {
 	sig := unix.SIGTERM
 	if kill {
@@ -260,7 +253,7 @@ func (t *Tree) signal(kill bool) {
 	}
 	family.mu.Lock()
 	if !t.ended {
-		_ = unix.Kill(-t.pid, sig) // at once, before any of it can fork
+		_ = unix.Kill(-t.pid, sig) // before a process of the group can fork
 	}
 	family.mu.Unlock()
 	defer family.still()()
@@ -272,8 +265,8 @@ func (t *Tree) signal(kill bool) {
 	}
 }
 
-// kin returns the processes that belong to t, and, when they can come from no other
-// command, the orphans younger than t that nothing else tells where they belong.
+// kin returns the processes that belong to t. If no other command can have started them, it includes unassigned orphans
+// that are younger than t.
 func (c *children) kin(t *Tree, procs []stat) []stat {
 	found := t.members(procs)
 	for _, other := range c.trees {
@@ -293,12 +286,12 @@ func (c *children) kin(t *Tree, procs []stat) []stat {
 	return found
 }
 
-// strays returns the orphans, with their descendants, that belong to no tree.
+// strays returns the orphans that belong to no tree, with their descendants.
 func (c *children) strays(procs []stat) []stat {
 	claimed := make(map[int]bool)
 	for _, t := range c.trees {
 		if t.idle {
-			continue // it is itself all there is of it, and no orphan
+			continue // an idle tree is only its command, which is not an orphan
 		}
 		for _, p := range t.members(procs) {
 			claimed[p.pid] = true
@@ -307,7 +300,7 @@ func (c *children) strays(procs []stat) []stat {
 	return descend(procs, func(p stat) bool { return c.orphan(p) && !claimed[p.pid] })
 }
 
-// endStrays kills, when no tree is left, the orphans that belong to no command.
+// endStrays kills the orphans that belong to no command, once no tree is left.
 func (c *children) endStrays() {
 	for end := time.Now().Add(killPatience); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		release := c.still()

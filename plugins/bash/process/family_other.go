@@ -8,13 +8,12 @@ import (
 	"syscall"
 )
 
-// family is what this process knows of its children: the process groups of the
-// commands it started.
+// family holds the process groups of the commands that this process started.
 var family = &children{trees: make(map[int]*Tree)}
 
 type children struct {
 	mu    sync.Mutex
-	trees map[int]*Tree // by process id, until the group is empty
+	trees map[int]*Tree // by process ID, until the group is empty
 }
 
 func reapOrphans() {}
@@ -25,8 +24,7 @@ func first() bool { return false }
 
 func punctual() {}
 
-// Over says that the command has waited for all that it started, and has only to end. It reports
-// whether it is certain that nothing else is left, which is not known here.
+// Over returns false, because this system does not show which processes are left.
 func (t *Tree) Over(bool) bool { return false }
 
 func (c *children) start(cmd *exec.Cmd, t *Tree) error {
@@ -71,8 +69,7 @@ func (c *children) of(k *Keeper) []*Tree {
 
 func (c *children) endStrays() {}
 
-// Alive returns the tree's process group while there is a process in it. What left
-// the group is not known here.
+// Alive returns the process group of the tree while it contains a process. Processes that left the group are unknown.
 func (t *Tree) Alive() []int {
 	if syscall.Kill(-t.pid, 0) != nil {
 		return nil
@@ -80,7 +77,7 @@ func (t *Tree) Alive() []int {
 	return []int{t.pid}
 }
 
-// left reports whether the tree's process group is there.
+// left reports whether the process group of the tree exists.
 func (t *Tree) left() (left, certain bool) {
 	left = len(t.Alive()) > 0
 	family.mu.Lock()
@@ -88,7 +85,7 @@ func (t *Tree) left() (left, certain bool) {
 	return left || !t.ended, true
 }
 
-// signal sends SIGKILL, or SIGTERM, to the tree's process group.
+// signal sends SIGTERM to the process group of the tree, or SIGKILL if kill is set.
 func (t *Tree) signal(kill bool) {
 	sig := syscall.SIGTERM
 	if kill {
@@ -97,13 +94,13 @@ func (t *Tree) signal(kill bool) {
 	_ = syscall.Kill(-t.pid, sig)
 }
 
-// Reading is not known here.
+// Reading returns false, because this system does not show which files a process reads.
 func (t *Tree) Reading(uint64) (fromPipe, fromTerminal bool) { return false, false }
 
-// guard is not there here.
+// guard is not supported on this system.
 type guard struct{}
 
 func (*guard) dismiss() {}
 
-// Guard does nothing here: it would not find what commands have started.
+// Guard does nothing, because a guard could not find the processes that commands started.
 func (k *Keeper) Guard(string) error { return nil }

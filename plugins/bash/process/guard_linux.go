@@ -6,9 +6,9 @@ import (
 	"syscall"
 )
 
-// guardScript waits until nobody holds the other end of descriptor 3. Then this process
-// was killed, and it kills all that has the mark in its environment, until it sees no
-// more of it. A byte tells it that there is nothing to do.
+// guardScript waits until the other end of descriptor 3 is closed. This means that the plugin was killed. The script
+// then kills all processes with the mark in their environment, until it finds no more. If it reads a byte instead, it
+// exits.
 const guardScript = `read -rN1 -u 3 && exit
 for ((round = 0; round < 50; round++)); do
 	found=
@@ -23,16 +23,15 @@ for ((round = 0; round < 50; round++)); do
 	[[ $found ]] || exit 0
 done`
 
-// guard is a process that outlives this one.
+// guard is a process that outlives the plugin.
 type guard struct {
 	cmd  *exec.Cmd
 	life *os.File
 }
 
-// Guard starts, once, a process that kills what commands have started when this process
-// is killed itself: the kernel then ends the commands, but not their children. What has
-// neither the mark in its environment is not found by it, and nothing is done when the
-// guard is killed too. bash is the path of the shell that it runs in.
+// Guard starts a guard process, once. If this process is killed, the kernel ends the commands but not their children,
+// and the guard kills these. It finds only processes with the mark in their environment, and does nothing if it is
+// killed too. bash is the path of the shell that runs the guard.
 func (k *Keeper) Guard(bash string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -46,8 +45,8 @@ func (k *Keeper) Guard(bash string) error {
 	defer theirs.Close()                                                                                          //nolint:errcheck // the guard has it
 	cmd := exec.Command(bash, "--norc", "--noprofile", "-c", guardScript, "toolhost-guard", MarkEnv+"="+k.prefix) //nolint:gosec // a fixed script
 	cmd.Dir, cmd.Env, cmd.ExtraFiles = "/", []string{"LC_ALL=C"}, []*os.File{theirs}
-	// In our session it is not taken for something that a command left, and in a group
-	// of its own it is not killed with ours.
+	// The guard stays in the session of this process, so that it is not taken for an orphan. Its own process group keeps
+	// it from being killed with this process.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	started := make(chan error)
 	k.starts <- func() { started <- cmd.Start() }
@@ -59,7 +58,7 @@ func (k *Keeper) Guard(bash string) error {
 	return nil
 }
 
-// dismiss ends the guard.
+// dismiss ends the guard. It does nothing for nil.
 func (g *guard) dismiss() {
 	if g != nil {
 		_, _ = g.life.Write([]byte{'\n'})

@@ -14,25 +14,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MarkEnv names the environment variable that marks what belongs to a command.
+// MarkEnv is the environment variable that marks the processes of a command.
 const MarkEnv = "TOOLHOST_TREE"
 
-// ErrClosed is given for a command that is started after [Keeper.Close].
+// ErrClosed is returned for a command that is started after [Keeper.Close].
 var ErrClosed = errors.New("process: the keeper is closed")
 
-// Keeper starts commands and keeps the trees of processes that they grow until the
-// last process of each is gone. Use [NewKeeper].
+// Keeper starts commands and tracks their process trees until the last process of each is gone. Use [NewKeeper] to
+// create one.
 type Keeper struct {
 	prefix  string
 	serial  atomic.Uint64
 	starts  chan func()
 	stopped chan struct{}
-	mu      sync.RWMutex // held for reading while starting, for writing by Close
+	mu      sync.RWMutex // held for reading by starts, for writing by Close
 	closed  bool
-	guard   *guard // nil if there is none
+	guard   *guard // may be nil
 }
 
-// NewKeeper makes a keeper. Its thread lives until Close.
+// NewKeeper returns a keeper. It occupies a thread until Close.
 func NewKeeper() *Keeper {
 	k := &Keeper{
 		prefix: fmt.Sprintf("%d-%x-", os.Getpid(), time.Now().UnixNano()),
@@ -43,14 +43,13 @@ func NewKeeper() *Keeper {
 	return k
 }
 
-// launch runs every start on one thread that lives as long as the keeper: the
-// kernel sends a command its parent-death signal when the thread that started it
-// ends, not the process. It is not the thread that orphans come to, which could not be told
-// from a command that is being started there.
+// launch runs every start on one thread that lives as long as the keeper. The kernel sends a command its parent death
+// signal when the thread that started it ends, not the process. The first thread is unsuitable: it gets the orphans,
+// which could not be distinguished from a command being started.
 func (k *Keeper) launch() {
 	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 	if first() {
-		go k.launch() // on another, since this one is taken
+		go k.launch() // on another thread, because this one is occupied
 		<-k.stopped
 		runtime.UnlockOSThread()
 		return
@@ -62,13 +61,11 @@ func (k *Keeper) launch() {
 	}
 }
 
-// Start starts cmd as the leader of a session of its own, with a mark added to its
-// environment, which must not be nil. It sets cmd.SysProcAttr; call neither
-// cmd.Wait nor cmd.Process.Wait.
+// Start starts cmd as the leader of its own session and adds a mark to its environment, which must not be nil. It sets
+// cmd.SysProcAttr. The caller must call neither cmd.Wait nor cmd.Process.Wait.
 func (k *Keeper) Start(cmd *exec.Cmd) (*Tree, error) { return k.start(cmd, false) }
 
-// StartIdle starts cmd as Start does, for a command that waits and starts nothing until
-// [Tree.Wake] is called.
+// StartIdle is Start for a command that waits, and starts nothing, until [Tree.Wake] is called.
 func (k *Keeper) StartIdle(cmd *exec.Cmd) (*Tree, error) { return k.start(cmd, true) }
 
 func (k *Keeper) start(cmd *exec.Cmd, idle bool) (*Tree, error) {
@@ -86,7 +83,7 @@ func (k *Keeper) start(cmd *exec.Cmd, idle bool) (*Tree, error) {
 		return nil, err
 	}
 	go func() {
-		// With files as its streams Wait waits for the process alone.
+		// If the streams are files, Wait waits only for the process.
 		t.err = cmd.Wait()
 		t.state = cmd.ProcessState
 		family.waited(t)
@@ -95,8 +92,8 @@ func (k *Keeper) start(cmd *exec.Cmd, idle bool) (*Tree, error) {
 	return t, nil
 }
 
-// Close kills every process of every command, running or left behind, and waits
-// until they are gone. It may be called more than once.
+// Close kills all processes of all commands, running or left behind, and waits until they are gone. It may be called
+// more than once.
 func (k *Keeper) Close() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -117,26 +114,25 @@ func (k *Keeper) Close() {
 	<-k.stopped
 }
 
-// Tree is a command and everything it started.
+// Tree is a command with all processes that it started.
 type Tree struct {
 	keeper *Keeper
 	mark   string // NAME=VALUE
 	pid    int
-	birth  uint64 // start time of pid, to tell it from a later process of that number
+	birth  uint64 // start time of pid, to detect that the number was reused
 	done   chan struct{}
-	since  uint64 // when its command began: its birth, or when it was woken
+	since  uint64 // when the command began: birth, or the time of Wake
 	ended  bool   // the command was waited for; guarded by family.mu
-	idle   bool   // it waits to be woken; guarded by family.mu
-	gone   bool   // it is certain that it has left nothing; guarded by family.mu
-	over   bool   // it has only to end, and nothing is left of it but its command; guarded by family.mu
+	idle   bool   // waits for Wake; guarded by family.mu
+	gone   bool   // certainly without processes; guarded by family.mu
+	over   bool   // only the command is left and about to exit; guarded by family.mu
 
 	// Set before done is closed.
 	state *os.ProcessState
 	err   error
 }
 
-// Wake says that a command of [Keeper.StartIdle] is about to begin; call it before it
-// can.
+// Wake announces that a command of [Keeper.StartIdle] is about to begin. Call it before the command can begin.
 func (t *Tree) Wake() { family.woken(t) }
 
 // Abandon kills a command that was never woken, and waits for its end.
@@ -149,25 +145,24 @@ func (t *Tree) Abandon() {
 	<-t.done
 }
 
-// Done is closed when the command itself has ended.
+// Done returns a channel that is closed when the command itself has ended.
 func (t *Tree) Done() <-chan struct{} { return t.done }
 
-// Pid is the command's process id, and its session's and group's.
+// Pid returns the process ID of the command, which is also its session and process group ID.
 func (t *Tree) Pid() int { return t.pid }
 
-// State is how the command ended; call it only after Done. nil: the process was
-// lost, which [Tree.Err] explains.
+// State returns the exit state of the command. Call it only after Done. It is nil if waiting failed; see [Tree.Err].
 func (t *Tree) State() *os.ProcessState { return t.state }
 
-// Err is the error of waiting for the command; call it only after Done.
+// Err returns the error of waiting for the command. Call it only after Done.
 func (t *Tree) Err() error { return t.err }
 
-// killPatience bounds how long Kill tries: a process in an uninterruptible system
-// call dies only when that returns.
+// killPatience limits the time that Kill tries. A process in an uninterruptible system call dies only when the call
+// returns.
 const killPatience = 3 * time.Second
 
-// Kill asks every process of the tree to end, kills after grace what is still
-// there, and returns when nothing is left.
+// Kill sends SIGTERM to all processes of the tree, and SIGKILL to those left after grace. It returns when nothing is
+// left.
 func (t *Tree) Kill(grace time.Duration) {
 	var look sighting
 	if grace > 0 {
@@ -189,9 +184,8 @@ func (t *Tree) Kill(grace time.Duration) {
 	}
 }
 
-// sighting counts how often in a row nothing of a tree was seen. A look at all
-// processes takes time, and one that was born after it began can be the child of one
-// that ended before it was looked at.
+// sighting counts consecutive scans that found no process of a tree. One scan is not sufficient: a process born during
+// the scan may be the child of one that ended before it was scanned.
 type sighting int
 
 func (s *sighting) gone(t *Tree) bool {

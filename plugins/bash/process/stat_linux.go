@@ -20,14 +20,14 @@ var selfSession = sync.OnceValue(func() int {
 	return sid
 })
 
-// stat is what /proc tells of a process.
+// stat is the data of a process in /proc.
 type stat struct {
 	pid, ppid, group, sid int
 	state                 byte
 	birth                 uint64 // in clock ticks since boot
 }
 
-// snapshot returns all processes that can be seen. Those that end meanwhile are left out.
+// snapshot returns all visible processes, except those that end meanwhile.
 func snapshot() []stat {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -50,8 +50,8 @@ func snapshot() []stat {
 
 var errStat = errors.New("process: /proc/PID/stat is not as expected")
 
-// readFile reads a file of /proc, without what os.ReadFile does to wait for files: it is
-// asked for with each command.
+// readFile reads a file of /proc. It avoids the overhead of os.ReadFile with the poller, because it runs for each
+// command.
 func readFile(path string) ([]byte, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -65,7 +65,7 @@ func readFile(path string) ([]byte, error) {
 	return b, nil
 }
 
-// readAll reads a file of /proc from its beginning, wherever it was read before.
+// readAll reads a file of /proc from its beginning, whatever its offset.
 func readAll(fd int) ([]byte, error) {
 	b := make([]byte, 0, 1024)
 	for {
@@ -87,7 +87,7 @@ func readStat(pid int) (stat, error) {
 	if err != nil {
 		return stat{}, err
 	}
-	// The name is in parentheses and may hold anything, parentheses too.
+	// The name is in parentheses and may contain anything, including parentheses.
 	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
 	if len(f) < 20 {
 		return stat{}, errStat
@@ -104,9 +104,8 @@ func readStat(pid int) (stat, error) {
 	return s, nil
 }
 
-// adopted returns the children of this process's first thread. They are the orphans that came to
-// the process: the kernel gives them to the first thread that lives, Go's lives as long as the
-// process, and keepers start nothing on it.
+// adopted returns the children of this process's first thread, which are the adopted orphans. The kernel assigns orphans
+// to the first live thread. Go's first thread lives as long as the process, and keepers start nothing on it.
 func adopted() ([]int, error) {
 	list, err := childrenList()
 	if err != nil {
@@ -127,13 +126,13 @@ func adopted() ([]int, error) {
 	return pids, nil
 }
 
-// listed is what [childrenList] gives; 0: it is not open yet.
+// listed holds the descriptor of [childrenList]; 0 if it is not open yet.
 var listed struct {
 	sync.Mutex
 	fd int
 }
 
-// childrenList opens what [adopted] reads. It is read with each command, and stays open.
+// childrenList opens the file that [adopted] reads. It stays open, because it is read for each command.
 func childrenList() (int, error) {
 	listed.Lock()
 	defer listed.Unlock()
@@ -149,10 +148,10 @@ func childrenList() (int, error) {
 	return fd, nil
 }
 
-// ticksPerSecond is the kernel's USER_HZ, which is this on all systems of Go's.
+// ticksPerSecond is the kernel's USER_HZ on all systems that Go supports.
 const ticksPerSecond = 100
 
-// ticks is the time since boot as in stat.birth; 0: not known.
+// ticks returns the time since boot in the unit of stat.birth, or 0 if unknown.
 func ticks() uint64 {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
@@ -171,13 +170,13 @@ func (t *Tree) members(procs []stat) []stat {
 	})
 }
 
-// marked reports whether a process has the mark in its environment.
+// marked reports whether the environment of a process contains the mark.
 func marked(pid int, mark string) bool {
 	env, err := readFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	return err == nil && bytes.Contains(append([]byte{0}, env...), []byte("\x00"+mark+"\x00"))
 }
 
-// descend returns the processes that are in, and their descendants.
+// descend returns the processes for which in is true, and their descendants.
 func descend(procs []stat, in func(stat) bool) []stat {
 	below := make(map[int][]stat, len(procs))
 	for _, p := range procs {
@@ -204,9 +203,9 @@ func descend(procs []stat, in func(stat) bool) []stat {
 	return found
 }
 
-// Reading reports whether a process of the tree waits for input that does not come by
-// itself: it reads from the pipe with that inode number, or from a terminal. What waits
-// in another way than in a read, as an event loop does, is not known.
+// Reading reports whether a process of the tree waits for input from a person or caller: it reads from the pipe with
+// that inode number, or from a terminal. It detects only processes blocked in a read call, and not those in an event
+// loop.
 func (t *Tree) Reading(pipe uint64) (fromPipe, fromTerminal bool) {
 	link := fmt.Sprintf("pipe:[%d]", pipe)
 	for _, p := range t.members(snapshot()) {

@@ -36,7 +36,7 @@ func (s *State) Kind(command string) Kind {
 	if len(command) > maxStateless || strings.HasSuffix(strings.TrimRight(command, "\n"), `\`) || s.aliases() || s.Defines("builtin") {
 		return Ordinary
 	}
-	if name, plain := plainWords(command); plain && s.changesNothing(name) { // this needs no parser, which takes longer than all the rest
+	if name, plain := plainWords(command); plain && s.changesNothing(name) { // no parser needed, which would take most of the time
 		if isHarmless(name) {
 			return BuiltinOnly
 		}
@@ -74,7 +74,7 @@ func look(file *syntax.File) (shows, leaves, starts bool) {
 			starts = starts || n.Op == syntax.Pipe || n.Op == syntax.PipeAll
 		case *syntax.ParamExp:
 			shows = shows || n.Param != nil && (shown(n.Param.Value) || n.Excl)
-		case *syntax.Word: // as in arithmetic
+		case *syntax.Word: // for instance in arithmetic
 			shows = shows || n.Lit() == "SECONDS"
 		case *syntax.DeclClause:
 			shows = shows || !slices.ContainsFunc(n.Args, func(a *syntax.Assign) bool { return a.Name != nil })
@@ -87,12 +87,12 @@ func look(file *syntax.File) (shows, leaves, starts bool) {
 	return shows, leaves, starts
 }
 
-// shown reports whether the shell of a stateless command has another value for a parameter.
+// shown reports whether a parameter has another value in the shell of a stateless command.
 func shown(name string) bool {
 	return name == "?" || name == "_" || name == "SECONDS" || strings.HasPrefix(name, "BASH") || private(name)
 }
 
-// aliases reports whether the session has aliases, with which a word can be any command.
+// aliases reports whether the session has aliases. With them a word may be any command.
 func (s *State) aliases() bool {
 	return s.Snapshot != nil && strings.Contains(s.Snapshot.Variables, "declare -A BASH_ALIASES=([")
 }
@@ -125,27 +125,26 @@ func (s *State) statelessStmt(st *syntax.Stmt) bool {
 	return false
 }
 
-// evaluates reports whether a command is a test of whether a variable is set: the subscript of an array
-// is then evaluated.
+// evaluates reports whether a command tests if a variable is set. Such a test evaluates the subscript of an array.
 func evaluates(args []*syntax.Word) bool {
 	if name := args[0].Lit(); name != "[" && name != "test" {
 		return false
 	}
 	return slices.ContainsFunc(args, func(w *syntax.Word) bool {
 		var text strings.Builder
-		_ = syntax.NewPrinter().Print(&text, w) // to memory
+		_ = syntax.NewPrinter().Print(&text, w) // writing to memory cannot fail
 		option := strings.Trim(text.String(), `"'$\`)
 		return option == "-v" || option == "-R"
 	})
 }
 
-// inertParts reports whether the expansion of a word changes nothing.
+// statelessParts reports whether the expansion of a word changes nothing.
 func (s *State) statelessParts(parts []syntax.WordPart) bool {
 	for _, part := range parts {
 		switch p := part.(type) {
 		case *syntax.Lit, *syntax.SglQuoted, *syntax.ProcSubst:
 		case *syntax.CmdSubst:
-			if p.TempFile || p.ReplyVar { // not in a shell of its own
+			if p.TempFile || p.ReplyVar { // runs in the shell itself
 				return false
 			}
 		case *syntax.DblQuoted:
@@ -163,20 +162,20 @@ func (s *State) statelessParts(parts []syntax.WordPart) bool {
 	return true
 }
 
-// plain reports whether a parameter is expanded as it is: ${x}, ${#x}.
+// plain reports whether a parameter expansion has no operator: ${x} or ${#x}.
 func plain(p *syntax.ParamExp) bool {
 	return p.Param != nil && !p.Excl && p.Index == nil && p.Slice == nil && p.Repl == nil && p.Names == 0 && p.Exp == nil
 }
 
-// references reports whether the session has references: the expansion of one that leads to an
-// element of an array evaluates the subscript.
+// references reports whether the session has references. Expanding a reference to an array element evaluates the
+// subscript.
 func (s *State) references() bool {
 	return s.Snapshot != nil && reference.MatchString(s.Snapshot.Variables)
 }
 
 var reference = regexp.MustCompile(`(?m)^declare -[A-Za-z]*n`)
 
-// plainWords reports whether a command is a name and words that are nothing but themselves.
+// plainWords reports whether a command consists of a name and words without special characters.
 func plainWords(command string) (name string, plain bool) {
 	name, words, _ := strings.Cut(command, " ")
 	for i := range len(words) {
@@ -187,7 +186,7 @@ func plainWords(command string) (name string, plain bool) {
 	return name, isCommandName(name)
 }
 
-// isCommandName reports whether a word means a command of that name, and nothing else.
+// isCommandName reports whether a word always means the command of that name.
 func isCommandName(word string) bool {
 	for i := range len(word) {
 		if !inName(word[i]) {
@@ -201,8 +200,7 @@ func inName(c byte) bool {
 	return c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '+' && c <= ':' && c != ',' || c == '@' || c == '_'
 }
 
-// changesNothing reports whether a command of that name is a program, or a builtin command that
-// changes nothing.
+// changesNothing reports whether the command of that name is a program, or a builtin that changes nothing.
 func (s *State) changesNothing(name string) bool {
 	if s.Defines(name) {
 		return false
@@ -219,10 +217,10 @@ func isHarmless(name string) bool {
 	return found
 }
 
-// harmless are builtin commands that change nothing in the shell.
+// harmless are builtins that change nothing in the shell. The list is sorted.
 var harmless = []string{":", "[", "echo", "false", "pwd", "test", "true"}
 
-// builtins are bash's builtin commands, and the reserved words, in order.
+// builtins are bash's builtins and reserved words. The list is sorted.
 var builtins = []string{
 	".", ":", "[", "alias", "bg", "bind", "break", "builtin", "caller", "case", "cd", "command", "compgen", "complete", "compopt", "continue", "coproc",
 	"declare", "dirs", "disown", "do", "done", "echo", "elif", "else", "enable", "esac", "eval", "exec", "exit", "export", "false", "fc", "fg", "fi", "for",

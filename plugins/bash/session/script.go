@@ -9,36 +9,34 @@ import (
 	"strings"
 )
 
-// optionsKept are those of set -o that stay from one command to the next. braceexpand
-// is on in a new shell, the others are off.
+// optionsKept are the options of set -o that persist between commands. braceexpand is on in a new shell, and the others
+// are off.
 var optionsKept = []string{"allexport", "braceexpand", "keyword", "noclobber", "noglob", "physical"}
 
-// shoptNotKept are those that belong to one shell or to debugging, and those that
-// the variable BASH_COMPAT stands for.
+// shoptNotKept matches options that belong to one shell or to debugging, and those that BASH_COMPAT sets.
 var shoptNotKept = regexp.MustCompile(`^(extdebug|login_shell|restricted_shell|compat\d+)$`)
 
-// Script returns the commands that make a new shell, started with base as its
-// environment, what the session's last one was; extra is run last. Their status is 0.
+// Script returns commands that restore the session's state in a new shell whose environment is base. They run extra
+// last, and their status is 0.
 func (s *State) Script(base []string, extra string) string {
 	var w strings.Builder
 	line := func(format string, a ...any) { fmt.Fprintf(&w, format+"\n", a...) }
 	if n := s.Snapshot; n != nil {
-		// Those that are on in a new shell; before BASH_COMPAT, which has options of its own.
-		// Blanks within a command that is evaluated are no matter of IFS.
+		// This clears the options that are on in a new shell. It comes before BASH_COMPAT, which sets options itself.
+		// IFS does not affect blanks in an evaluated command.
 		line(`\builtin eval "\builtin shopt -u ${BASHOPTS//:/ }"`)
 		unset, declarations := n.differing(variables(base))
-		// What the user unset must not come back from the environment.
+		// Variables that the user unset must not come back from the environment.
 		line(`\builtin unset -v %s`, strings.Join(unset, " "))
-		// Before functions: it has plain "declare", which a function may replace.
-		// The shell refuses to set some of its own variables; that is as it should be.
+		// Declarations come before functions, because they use plain "declare", which a function may replace. The shell
+		// refuses to set some of its own variables. That is intended.
 		line("%s", declarations)
 		w.WriteString(rebase(s.Base, base))
 		line(`\builtin umask %s`, n.Umask)
 		for _, dir := range slices.Backward(n.Dirs) {
 			line(`\builtin pushd -n -- %s >/dev/null`, Quote(dir))
 		}
-		// Functions may be written with extended patterns, and are told as they are
-		// after the expansion of aliases.
+		// Functions may contain extended patterns. bash prints them after alias expansion.
 		if n.Functions != "" {
 			line(`\builtin shopt -s extglob`)
 			line("%s", n.Functions)
@@ -48,7 +46,7 @@ func (s *State) Script(base []string, extra string) string {
 		w.WriteString(shopts(n.Shopts))
 		w.WriteString(options(n.Options))
 	} else {
-		// Agents define aliases to use them, as people at a terminal do.
+		// Agents define aliases to use them, as people do at a terminal.
 		line(`\builtin shopt -s expand_aliases`)
 	}
 	w.WriteString(extra)
@@ -56,13 +54,13 @@ func (s *State) Script(base []string, extra string) string {
 	return w.String()
 }
 
-// Begin returns the commands that come between the state's script and the command: what
-// must not be older than the command, then extra. They set the EXIT trap, which must be
-// without single quotes. Their status is that of the session's last command.
+// Begin returns commands to run between the state's script and the command. They set what must not be older than the
+// command, run extra, and set the EXIT trap, which must not contain single quotes. Their status is that of the session's
+// last command.
 func (s *State) Begin(exitTrap, extra string) string {
 	var w strings.Builder
 	line := func(format string, a ...any) { fmt.Fprintf(&w, format+"\n", a...) }
-	// With allexport the shell exports what it sets.
+	// With allexport the shell exports the variables it sets.
 	line(`{ \builtin printf -v SECONDS 0; \builtin export -n BASH_EXECUTION_STRING SECONDS`)
 	w.WriteString(extra)
 	line(`\builtin unset -v __toolhost_script; \builtin trap '%s' EXIT`, exitTrap)
@@ -70,8 +68,8 @@ func (s *State) Begin(exitTrap, extra string) string {
 	return w.String()
 }
 
-// BeginStateless is Begin for a command that is not [Ordinary]: it needs extra, and nothing that only a
-// shell can see.
+// BeginStateless is Begin for a command that is not [Ordinary]. Such a command needs extra, but not the values that only
+// a shell can see.
 func (s *State) BeginStateless(extra string) string {
 	if s.Snapshot != nil && strings.Contains(s.Snapshot.Options, "allexport") {
 		return `\builtin export -n BASH_EXECUTION_STRING; ` + extra
@@ -79,22 +77,22 @@ func (s *State) BeginStateless(extra string) string {
 	return extra
 }
 
-// EndStateless ends a shell after a stateless command, with the exit status in __toolhost_status.
+// EndStateless ends a shell after a stateless command. The exit status is in __toolhost_status.
 const EndStateless = `\builtin exit "$__toolhost_status"`
 
 // EndNoBackground is EndStateless for a command of kind [NoBackground] or [BuiltinOnly]: the shell
 // reports the exit status first.
 var EndNoBackground = fmt.Sprintf(`\builtin printf "%%s\0" "$__toolhost_status" >&%d; `, StatusFD) + EndStateless
 
-// ParseStatus reads what a shell wrote to [StatusFD].
+// ParseStatus parses what a shell wrote to [StatusFD].
 func ParseStatus(b []byte) (status int, ok bool) {
 	text, whole := strings.CutSuffix(string(b), "\x00")
 	status, err := strconv.Atoi(text)
 	return status, whole && err == nil && status >= 0 && status <= 255
 }
 
-// rebase brings changes of the given environment into a session that began with
-// another, where the user did not change the variable.
+// rebase returns commands that apply changes of the given environment to a session that began with another one. They
+// skip variables that the user changed.
 func rebase(before, now []string) string {
 	if slices.Equal(before, now) {
 		return ""
@@ -119,7 +117,7 @@ func rebase(before, now []string) string {
 	return w.String()
 }
 
-// isName reports whether a shell can have a variable of that name.
+// isName reports whether s is a valid name of a shell variable.
 func isName(s string) bool {
 	for i := range len(s) {
 		c := s[i]
@@ -130,7 +128,7 @@ func isName(s string) bool {
 	return s != ""
 }
 
-// variables returns those of an environment that a shell can name.
+// variables returns the variables of an environment whose names are valid in a shell.
 func variables(env []string) map[string]string {
 	m := make(map[string]string, len(env))
 	for _, e := range env {
@@ -143,8 +141,8 @@ func variables(env []string) map[string]string {
 
 func sorted(env map[string]string) []string { return slices.Sorted(maps.Keys(env)) }
 
-// functionFlags restores the attributes of functions: a line of declare -F is
-// "declare -fFLAGS NAME".
+// functionFlags returns commands that restore the attributes of functions. A line of declare -F is "declare -fFLAGS
+// NAME".
 func functionFlags(lines string) string {
 	var w strings.Builder
 	for line := range strings.Lines(lines) {
@@ -157,7 +155,7 @@ func functionFlags(lines string) string {
 	return w.String()
 }
 
-// shopts restores the options that $BASHOPTS told, when all are off.
+// shopts returns a command that sets the options of $BASHOPTS, if all are off before.
 func shopts(list string) string {
 	var on []string
 	for name := range strings.SplitSeq(list, ":") {
@@ -184,5 +182,5 @@ func options(list string) string {
 	return line + "\n"
 }
 
-// Quote makes one word of any text.
+// Quote quotes any text as one word.
 func Quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// Snapshot is what a shell said of itself at its end; see [Dump].
+// Snapshot is the state that a shell reported at its end; see [Dump].
 type Snapshot struct {
-	// Cwd is its working directory, as the shell names it. It is not in the state.
+	// Cwd is the working directory under the shell's name for it. It is not part of the state.
 	Cwd string
-	// Options is $SHELLOPTS, and Shopts is $BASHOPTS: names with colons between.
+	// Options is $SHELLOPTS and Shopts is $BASHOPTS, both lists separated by colons.
 	Options, Shopts string
 	// Dirs is the directory stack below the working directory.
 	Dirs []string
@@ -22,10 +22,10 @@ type Snapshot struct {
 	Variables, Functions, FunctionFlags string
 }
 
-// Restored is what the shell writes when it has run the state's script to its end.
+// Restored is what the shell writes after it has run the state's script completely.
 const Restored = "R"
 
-// The marks around the dump.
+// The markers around the dump.
 const (
 	dumpBegin = "D"
 	dumpEnd   = "E"
@@ -33,15 +33,15 @@ const (
 
 // Errors of [Parse].
 var (
-	// ErrNotRestored means that the shell did not get through the state's script.
+	// ErrNotRestored means that the shell did not complete the state's script.
 	ErrNotRestored = errors.New("session: the shell could not restore the state")
 	// ErrNoDump means that the shell ended without a dump.
 	ErrNoDump = errors.New("session: the shell ended without reporting its state")
-	// ErrDump means that the dump is not whole or not as expected.
+	// ErrDump means that the dump is incomplete or malformed.
 	ErrDump = errors.New("session: what the shell told of its state is not complete")
 )
 
-// Parse reads what a shell wrote. With ErrDump the snapshot may still have the Cwd.
+// Parse parses what a shell wrote. With ErrDump the snapshot may still contain Cwd.
 func Parse(b []byte) (*Snapshot, error) {
 	f := fields(strings.Split(string(b), "\x00"))
 	switch {
@@ -72,8 +72,8 @@ func Parse(b []byte) (*Snapshot, error) {
 
 var octal = regexp.MustCompile(`^[0-7]{1,5}$`)
 
-// dropReadonly removes the declaration of the readonly variable name, which the
-// shell found to be local to a function and could not unset.
+// dropReadonly removes the declaration of the read-only variable name. It is local to a function, and the shell could
+// not unset it.
 func dropReadonly(declarations, name string) string {
 	var kept bytes.Buffer
 	for line := range strings.Lines(declarations) {

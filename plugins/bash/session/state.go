@@ -9,17 +9,15 @@ import (
 	"strings"
 )
 
-// State is what the next shell of a session starts from. The zero value is a new
-// session.
+// State is the state with which the next shell of a session starts. The zero value is a new session.
 type State struct {
-	// Base is the environment that the last shell was started with, NAME=VALUE. It
-	// tells what the user changed from what was given.
+	// Base is the environment of the last shell, as NAME=VALUE. It shows which variables the user changed.
 	Base []string
-	// Login is the environment of the user's login shell, once it was asked for.
+	// Login is the environment of the user's login shell, or nil if it was not requested yet.
 	Login *[]string
 	// Last is the exit status of the last command.
 	Last int
-	// Snapshot is what the last shell said of itself; nil if none did.
+	// Snapshot is the state that the last shell reported. It may be nil.
 	Snapshot *Snapshot
 }
 
@@ -30,10 +28,10 @@ func (s *State) Defines(name string) bool {
 
 const magic = "toolhost-bash-session-2"
 
-// ErrState is given for bytes that [State.Encode] did not make.
+// ErrState is returned for bytes that [State.Encode] did not create.
 var ErrState = errors.New("session: the state is not in a form that is known here")
 
-// Encode returns the state as bytes. Nothing in it has a NUL byte: the shell has none.
+// Encode encodes the state. No field contains a NUL byte, because shell values cannot.
 func (s *State) Encode() []byte {
 	f := []string{magic, strconv.Itoa(s.Last), strconv.Itoa(len(s.Base))}
 	f = append(f, s.Base...)
@@ -50,7 +48,7 @@ func (s *State) Encode() []byte {
 	return []byte(b + "\x00" + checksum(b))
 }
 
-// Decode returns the state that Encode made bytes of. No bytes are a new session.
+// Decode decodes the result of Encode. Empty input is a new session.
 func Decode(b []byte) (State, error) {
 	if len(b) == 0 {
 		return State{}, nil
@@ -78,13 +76,12 @@ func Decode(b []byte) (State, error) {
 	return s, nil
 }
 
-// SameButLast reports whether two encoded states, which are known to be whole, differ in
-// the last status at most.
+// SameButLast reports whether two encoded states are equal except for the last status. Both must be valid.
 func SameButLast(a, b []byte) bool {
 	return bytes.Equal(a, b) || bytes.Equal(withoutLast(a), withoutLast(b))
 }
 
-// withoutLast returns what is between the last status and the checksum.
+// withoutLast returns the bytes between the last status and the checksum.
 func withoutLast(b []byte) []byte {
 	for range 2 {
 		_, b, _ = bytes.Cut(b, []byte{0})
@@ -92,7 +89,7 @@ func withoutLast(b []byte) []byte {
 	return b[:max(0, bytes.LastIndexByte(b, 0))]
 }
 
-// checksum tells a state that was cut or changed on its way: it is run as commands.
+// checksum detects a state that was truncated or changed. That matters because the state is run as commands.
 func checksum(s string) string {
 	return strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(s))), 16)
 }
@@ -104,8 +101,7 @@ func cutLast(s, sep string) (before, after string, found bool) {
 	return s, "", false
 }
 
-// fields are taken off the front. One that is not there is empty, and then the end
-// is not as it must be.
+// fields are consumed from the front. A missing field is read as empty; the missing end marker then reveals the error.
 type fields []string
 
 func (f *fields) next() string {

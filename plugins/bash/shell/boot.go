@@ -7,43 +7,43 @@ import (
 	"toolhost.dev/plugins/bash/session"
 )
 
-// Descriptors of a new shell, far from those that commands use; see also
-// package session and commandsFD.
+// Descriptors in a new shell, with numbers that commands do not use. See also package session and commandsFD.
 const (
-	wakeFD  = 206 // a pipe: with its first byte the two below are there
-	beginFD = 207 // what begin gives
+	wakeFD  = 206 // a pipe: its first byte means that the two files below are written
+	beginFD = 207 // the file with the result of begin
 	stdinFD = 208
 )
 
-// boot is what a new shell runs: it becomes what the session is, waits until it is
-// woken, and runs the command. It is one line, so that the command begins on line
-// 1 and bash's messages count its lines; being one line it is also parsed before
-// anything is defined. The command comes by a file since an argument can have no
-// more than 128 KiB, and is held where bash -c holds it. Files are read with mapfile,
-// which the user's IFS does not concern; waiting is without a limit in fact, but says
-// one, since the user's TMOUT would be it, and since a shell that waits with a limit
-// does not read before it is awake: the kernel has one that is killed in a read take
-// the byte with it, and it would seem to have run the command. The shell tells its state at
-// the end of the command, or, when that calls exit, in the EXIT trap; a trap that the
-// command sets itself runs after the first and replaces the second. After a stateless command
-// it ends before that.
+// boot is the script of a new shell. It restores the session's state, waits until it is woken, and runs the command.
+//
+// The script is one line, so that the command begins on line 1 and line numbers in bash's messages are right. It is also
+// parsed as a whole before anything is defined. The command comes in a file, because an argument is limited to 128 KiB,
+// and is stored where bash -c stores it. Files are read with mapfile, which ignores the user's IFS.
+//
+// The wait has a very long time limit, for two reasons. Without one, the user's TMOUT would apply. And a shell that
+// waits with a limit does not read before it is woken: if a shell were killed while blocked in a read, the kernel might
+// discard the byte with it, and the shell would seem to have run the command.
+//
+// The shell reports its state at the end of the command or, if the command calls exit, in the EXIT trap. A trap that the
+// command sets itself runs after the first report and replaces the second. After a stateless command the shell ends
+// before that.
 var boot = strings.Join([]string{
 	`{`, session.Read(session.ScriptFD, 1, "__toolhost_script"),
 	fmt.Sprintf(`eval "$__toolhost_script" && \builtin printf %%s\\0 %s >&%d || \builtin exit; } >/dev/null 2>&1;`, session.Restored, session.DumpFD),
-	// From here on each command takes time of who waits for the user's.
+	// Each command from here on delays the user's command.
 	fmt.Sprintf(`\builtin read -rN1 -t 99999999 -u %d __toolhost_script || \builtin exit;`, wakeFD),
 	session.Read(beginFD, 3, "__toolhost_script"), `BASH_EXECUTION_STRING=${__toolhost_script[1]};`,
 	`\builtin eval "$__toolhost_script"; \builtin eval "$BASH_EXECUTION_STRING";`,
-	// Here a trap or a trace of the command would print.
+	// From here on output of a trap or a trace is discarded.
 	`{ __toolhost_status=$?; \builtin eval "${__toolhost_script[2]-}";`, session.Tell,
-	// The EXIT trap, unless it is the command's own, has nothing to add. Redirections of "builtin
-	// exec" do not last, so with a function of that name there are none.
+	// The EXIT trap, unless the command set its own, must add nothing, so its descriptor is closed. Redirections of
+	// "builtin exec" do not persist, so a function named exec prevents that.
 	fmt.Sprintf(`\builtin declare -F exec || \exec %d>&-; } >/dev/null 2>&1;`, session.DumpFD),
 	`\builtin exit "$__toolhost_status"`,
 }, " ")
 
-// begun closes the private files that a command of that kind would hand on to what it starts, and with
-// stdin takes standard input from the file made for that.
+// begun returns commands that close the private files which a command of that kind would pass to its children. If stdin
+// is set, they also redirect standard input to its file.
 func begun(s *session.State, kind session.Kind, stdin bool) string {
 	if s.Defines("exec") || kind == session.BuiltinOnly && !stdin {
 		return ""
@@ -64,11 +64,11 @@ var (
 	takeStdin     = fmt.Sprintf(`\exec <&%d`, stdinFD)
 )
 
-// begin returns what a shell reads when it is woken, each with a NUL byte at its end: what it runs before the command,
-// the command, and what it runs after it if that is another end than telling the state.
+// begin returns what a shell reads when it is woken, in parts that each end with a NUL byte: the commands before the
+// command, the command, and the commands after it. The last part is empty if the shell reports its state.
 func begin(c *Command, stdin bool) string {
 	extra := begun(&c.State, c.kind, stdin)
-	if c.kind != session.BuiltinOnly { // which has nothing that could call a tool
+	if c.kind != session.BuiltinOnly { // it starts no process that could call a tool
 		extra = grant(c.Tools) + extra
 	}
 	first, end := "", ""
@@ -83,5 +83,5 @@ func begin(c *Command, stdin bool) string {
 	return first + "\x00" + c.Text + "\x00" + end + "\x00"
 }
 
-// exitTrap is the shell's EXIT trap; it has no single quote.
+// exitTrap is the shell's EXIT trap. It contains no single quote.
 var exitTrap = `{ ` + session.Tell + ` } >/dev/null 2>&1`

@@ -12,18 +12,16 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// commandsFD is the host's socket in a shell and in all that it starts: the programs
-// "tool:NAME" look for it there first.
+// commandsFD is the host's socket in a shell and in its children. The programs "tool:NAME" look for it there first.
 const commandsFD = 201
 
-// inherited are the host's sockets that this process has, by their descriptors. They are
-// never closed.
+// inherited holds the host's sockets of this process by descriptor. They are never closed.
 var inherited = struct {
 	sync.Mutex
 	files map[int]*os.File
 }{files: make(map[int]*os.File)}
 
-// socketFD is the descriptor that this process has of the host's socket.
+// socketFD returns the descriptor of the host's socket in this process.
 func socketFD(c *tool.Commands) (fd int, ok bool) {
 	if c == nil {
 		return 0, false
@@ -33,7 +31,7 @@ func socketFD(c *tool.Commands) (fd int, ok bool) {
 	return fd, ok && err == nil
 }
 
-// commandsSocket returns the descriptor to pass on to a shell, nil when there is none.
+// commandsSocket returns the file to pass to a shell, or nil if there is no socket.
 func commandsSocket(c *tool.Commands) *os.File {
 	fd, ok := socketFD(c)
 	if !ok {
@@ -47,7 +45,7 @@ func commandsSocket(c *tool.Commands) *os.File {
 	return inherited.files[fd]
 }
 
-// grants returns the commands that let a shell, and what it starts, call tools once it has a token.
+// grants returns commands that let a shell and its children call tools once the shell has a token.
 func grants(c *tool.Commands) string {
 	if c == nil {
 		return ""
@@ -56,19 +54,19 @@ func grants(c *tool.Commands) string {
 	if _, ok := socketFD(c); ok {
 		path = fmt.Sprintf("/proc/$$/fd/%d", commandsFD)
 	}
-	// With the option keyword, export would not see an assignment among its arguments.
+	// With the option keyword, export would not recognize an assignment among its arguments.
 	return fmt.Sprintf("\\builtin printf -v %[1]s %%s %[2]s; \\builtin export %[1]s %[3]s\n", tool.CommandsEnv, path, tool.CallEnv)
 }
 
-// grant returns the command that sets the token, in a shell that was made with [grants].
+// grant returns the command that sets the token in a shell prepared with [grants].
 func grant(c *tool.Commands) string {
 	if c == nil {
 		return ""
 	}
-	return `\builtin printf -v ` + tool.CallEnv + ` %s ` + session.Quote(c.Token) + `; ` // an assignment to what is read-only would end the shell
+	return `\builtin printf -v ` + tool.CallEnv + ` %s ` + session.Quote(c.Token) + `; ` // an assignment to a read-only variable would end the shell
 }
 
-// handler returns the commands that make the shell call the tool of that name for an unknown command.
+// handler returns commands that define the handler for unknown commands, which calls the tool of that name.
 func handler(c *tool.Commands) string {
 	if c == nil {
 		return ""

@@ -4,7 +4,6 @@
 // in a separate pipe, if the command is known to leave no process behind. Nothing is read from the
 // command's output to find its end.
 //
-// The next shell of a session is started while nobody waits for it, and becomes what
-// the session is. It is used if that is what the next command is to find (see
-// [Runner]), and thrown away if not; so it makes a command faster and nothing else.
+// The next shell of a session is started ahead of time and restores the session's state. It is used if its state is what
+// the next command needs (see [Runner]), and else discarded. So it only makes commands faster.
 package shell

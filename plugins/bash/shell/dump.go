@@ -7,16 +7,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dump is what a shell tells of its state, in a pipe. bash writes it line by line, and a
-// reader that is woken for each takes more time than all the rest: so nobody waits at the pipe,
-// which has room for what there usually is. It is read at the shell's end, and looked at now
-// and then before. It is no file, since a user's limit of the size of files would bound it.
+// dump collects what a shell writes about its state to a pipe. bash writes it line by line, and a reader that is woken
+// for each line would take most of the time. So nobody waits at the pipe, which has room for a usual state. It is read
+// at the shell's end, and now and then before. It is not a file, because the user's file size limit would apply to it.
 type dump struct {
 	pipe *os.File
-	kept []byte // at most maxDump, which is seen by the end that is missing
+	kept []byte // at most maxDump; a truncated dump lacks its end marker
 }
 
-// newDump takes over our end of the pipe.
+// newDump takes ownership of the plugin's end of the pipe.
 func newDump(pipe *os.File) (dump, error) {
 	widen(pipe, dumpSize)
 	raw, err := pipe.SyscallConn()
@@ -29,7 +28,7 @@ func newDump(pipe *os.File) (dump, error) {
 	return dump{pipe: pipe}, nil
 }
 
-// read takes what is in the pipe, without waiting for more.
+// read reads the contents of the pipe without waiting for more.
 func (d *dump) read() {
 	raw, err := d.pipe.SyscallConn()
 	if err != nil {

@@ -5,13 +5,13 @@ import (
 	"os"
 )
 
-// Sizes of pipes, where they can be chosen.
+// Sizes of pipes, on systems that allow to set them.
 const (
 	outputSize = 256 << 10
-	dumpSize   = 1 << 20 // what an ordinary user may have
+	dumpSize   = 1 << 20 // the limit for an unprivileged user
 )
 
-// namelessOnDisk is for systems and sandboxes without files in memory.
+// namelessOnDisk implements nameless on systems and in sandboxes without memory files.
 func namelessOnDisk(text string) (*os.File, error) {
 	f, err := os.CreateTemp("", "toolhost-")
 	if err != nil {
@@ -23,7 +23,7 @@ func namelessOnDisk(text string) (*os.File, error) {
 	return fill(f, text)
 }
 
-// fill leaves the offset at the beginning.
+// fill writes text to a file and leaves the offset at the beginning.
 func fill(f *os.File, text string) (*os.File, error) {
 	if text == "" {
 		return f, nil

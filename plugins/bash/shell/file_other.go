@@ -7,15 +7,15 @@ import (
 	"syscall"
 )
 
-// nameless makes a file without a name that holds text, to be read from its beginning.
+// nameless creates an unnamed file that contains text, with its offset at the beginning.
 func nameless(text string) (*os.File, error) { return namelessOnDisk(text) }
 
 func widen(*os.File, int) {}
 
-// plainPipe makes a pipe that the runtime does not watch, since it blocks.
+// plainPipe creates a blocking pipe that the runtime does not poll.
 func plainPipe() (r, w *os.File, err error) {
 	var fds [2]int
-	syscall.ForkLock.RLock() // no child must get the descriptors before they are marked
+	syscall.ForkLock.RLock() // keeps children from inheriting the descriptors before they are marked
 	err = syscall.Pipe(fds[:])
 	if err == nil {
 		syscall.CloseOnExec(fds[0])
@@ -28,6 +28,5 @@ func plainPipe() (r, w *os.File, err error) {
 	return os.NewFile(uintptr(fds[0]), "|0"), os.NewFile(uintptr(fds[1]), "|1"), nil
 }
 
-// unread reports, for the end for writing of a pipe, whether something that was written was not
-// read, where that can be known.
+// unread returns false, because the system does not report unread data.
 func unread(*os.File) bool { return false }

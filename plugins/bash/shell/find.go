@@ -14,13 +14,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNoBash is given when there is no bash to run.
+// ErrNoBash means that PATH contains no bash.
 var ErrNoBash = errors.New("shell: bash was not found")
 
-// found is what [Find] found last.
+// found caches the last result of [Find].
 var found struct {
 	sync.Mutex
-	on, path string // on which PATH
+	on, path string // on is the PATH that was searched
 }
 
 // Find returns the path of the first bash on PATH. It keeps the result while that file exists and
@@ -40,8 +40,7 @@ func Find() (string, error) {
 	return path, nil
 }
 
-// Users returns the shell that the user has chosen, by $SHELL or the password file;
-// empty when neither tells.
+// Users returns the user's shell according to $SHELL or the password file. It is empty if neither names one.
 func Users() string {
 	if s := os.Getenv("SHELL"); filepath.IsAbs(s) {
 		return s

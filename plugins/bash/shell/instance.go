@@ -15,22 +15,21 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Seed is what a shell is made of, before there is a command for it.
+// Seed determines a shell before its command is known.
 type Seed struct {
 	Bash string // path
 	Dir  string
 	// Env is the environment of a new session; see [Environment].
 	Env   []string
 	State session.State
-	// StateBytes are what State was decoded from, to tell one state from another.
+	// StateBytes is the encoded form of State, used to compare states.
 	StateBytes []byte
-	// Tools, when not nil, is how commands reach the host's tools. Its token belongs to
-	// one command.
+	// Tools, if not nil, connects commands to the host's tools. Its token belongs to one command.
 	Tools *tool.Commands
 }
 
-// same reports whether a shell made of o is as good as one made of s. What was the last
-// status a shell is told when it is woken.
+// same reports whether a shell started from o can run a command for s. The last exit status may differ, because a shell
+// receives it when it is woken.
 func (s *Seed) same(o *Seed) bool {
 	return s.Bash == o.Bash && s.Dir == o.Dir && s.sameState(o) && slices.Equal(s.Env, o.Env) &&
 		(s.Tools == nil) == (o.Tools == nil) && (s.Tools == nil || s.Tools.Address == o.Tools.Address && s.Tools.Dir == o.Tools.Dir)
@@ -43,26 +42,25 @@ func (s *Seed) sameState(o *Seed) bool {
 	return session.SameButLast(s.StateBytes, o.StateBytes)
 }
 
-// instance is one shell. It waits, with the session's state restored or about to be,
-// until it is woken with a command.
+// instance is one shell. It restores the session's state and waits until it is woken with a command.
 type instance struct {
 	tree *process.Tree
-	// place is the directory that it was started in, which may have another name now.
+	// place is the directory in which it was started. The directory may have another name now.
 	place os.FileInfo
-	// Our ends of its pipes.
+	// The plugin's ends of its pipes.
 	stdout, stderr, wakeup, status *os.File
 	dump                           dump
-	// stdin is the other end of its standard input, when that is kept open.
+	// stdin is the write end of its standard input, if that is kept open.
 	stdin *os.File
-	// Files that it reads when it is woken.
+	// Files that the shell reads when it is woken.
 	begin, input *os.File
-	// asleep: it has ended, and was never awake.
+	// asleep means that the shell ended and was never woken.
 	asleep bool
 }
 
-// files are what a shell has on its side.
+// files are the shell's ends of files.
 type files struct {
-	theirs []*os.File       // to be closed here
+	theirs []*os.File       // to be closed in this process
 	at     map[int]*os.File // by descriptor
 }
 
@@ -71,7 +69,7 @@ func (f *files) add(fd int, file *os.File) {
 	f.at[fd] = file
 }
 
-// pipe makes a pipe of which the shell has the end for writing.
+// pipe creates a pipe whose write end the shell gets.
 func (f *files) pipe(fd int) (ours *os.File, err error) {
 	r, w, err := os.Pipe()
 	if err == nil {
@@ -80,7 +78,7 @@ func (f *files) pipe(fd int) (ours *os.File, err error) {
 	return r, err
 }
 
-// pipeIn makes a pipe of which the shell has the end for reading.
+// pipeIn creates a pipe whose read end the shell gets.
 func (f *files) pipeIn(fd int) (ours *os.File, err error) {
 	r, w, err := os.Pipe()
 	if err == nil {
@@ -89,8 +87,7 @@ func (f *files) pipeIn(fd int) (ours *os.File, err error) {
 	return w, err
 }
 
-// newInstance starts a shell. Its standard input is what c wants, or empty when there is
-// no command yet.
+// newInstance starts a shell. Its standard input is that of c, or empty if c is nil.
 func newInstance(keeper *process.Keeper, s *Seed, c *Command) (started *instance, err error) {
 	in := &instance{}
 	theirs := &files{at: make(map[int]*os.File)}
@@ -115,7 +112,7 @@ func newInstance(keeper *process.Keeper, s *Seed, c *Command) (started *instance
 	cmd.Dir = s.Dir
 	cmd.Env = append(slices.Clone(s.Env), "PWD="+s.Dir)
 	if f := theirs.at[0]; f != nil {
-		cmd.Stdin = f // else /dev/null
+		cmd.Stdin = f // nil means /dev/null
 	}
 	cmd.Stdout, cmd.Stderr = theirs.at[1], theirs.at[2]
 	cmd.ExtraFiles = make([]*os.File, session.StatusFD-2)
@@ -127,18 +124,18 @@ func newInstance(keeper *process.Keeper, s *Seed, c *Command) (started *instance
 	if in.tree, err = keeper.StartIdle(cmd); err != nil {
 		return nil, fmt.Errorf("cannot start %s: %w", s.Bash, err)
 	}
-	// When the directory was replaced meanwhile, it is not known which one it is.
+	// If the directory was replaced meanwhile, it is unknown which one the shell is in.
 	if after, err := os.Stat(s.Dir); err == nil && os.SameFile(before, after) {
 		in.place = after
 	}
 	return in, nil
 }
 
-// blank is what the file of the beginning has at first: of the time that most commands take to be
-// written the kernel would need the greatest part to find memory.
+// blank is the initial content of the begin file. It makes the kernel allocate memory early, which would take most of
+// the time to write a short command.
 var blank = strings.Repeat("\x00", 4096)
 
-// connect makes the files of a shell. What it has made when it fails is in in and theirs.
+// connect creates the files of a shell. If it fails, in and theirs contain the files created before.
 func (in *instance) connect(theirs *files, s *Seed) (err error) {
 	for fd, ours := range map[int]**os.File{1: &in.stdout, 2: &in.stderr} {
 		if *ours, err = theirs.pipe(fd); err != nil {
@@ -178,7 +175,7 @@ func (in *instance) connect(theirs *files, s *Seed) (err error) {
 	return nil
 }
 
-// connectStdin makes its standard input, or the file that it can take it from later.
+// connectStdin creates the standard input, or the file from which the shell can read it later.
 func (in *instance) connectStdin(theirs *files, c *Command) (err error) {
 	switch {
 	case c == nil:
@@ -196,8 +193,8 @@ func (in *instance) connectStdin(theirs *files, c *Command) (err error) {
 	return err
 }
 
-// wake hands the command over. The shell's end of the files has an offset of its own
-// use: they are written at their beginning.
+// wake passes the command to the shell. It writes the files at offset 0 without moving the offset, which the shell
+// shares.
 func (in *instance) wake(c *Command) error {
 	stdin := c.Stdin != nil && in.input != nil
 	if stdin {
@@ -210,7 +207,7 @@ func (in *instance) wake(c *Command) error {
 	}
 	in.tree.Wake()
 	_, err := in.wakeup.Write([]byte{'\n'})
-	closeAll([]*os.File{in.begin, in.input}) // while the shell begins
+	closeAll([]*os.File{in.begin, in.input}) // while the shell continues
 	in.begin, in.input = nil, nil
 	if errors.Is(err, syscall.EPIPE) {
 		err, in.asleep = nil, true
@@ -218,14 +215,15 @@ func (in *instance) wake(c *Command) error {
 	return err
 }
 
-// slept notes of a shell that has ended whether it has not taken what was to wake it.
+// slept checks whether an ended shell never read the byte that wakes it.
 func (in *instance) slept() {
 	if !in.asleep {
 		in.asleep = unread(in.wakeup)
 	}
 }
 
-// listen returns the exit status that the shell tells before its end, if it does. It ends with [instance.leave].
+// listen returns a channel with the exit status that the shell may report before its end. It works until
+// [instance.leave].
 func (in *instance) listen() <-chan int {
 	told := make(chan int, 1)
 	go func() {
@@ -234,18 +232,18 @@ func (in *instance) listen() <-chan int {
 		if exit, ok := session.ParseStatus(buf[:n]); ok {
 			told <- exit
 		}
-		for err == nil { // nobody who writes more is held up by that
+		for err == nil { // keep reading, so that no writer blocks
 			_, err = in.status.Read(buf)
 		}
 	}()
 	return told
 }
 
-// endTime is how long a shell may take to end after it has told that its command is over.
+// endTime is the maximal time between a shell's report of the exit status and its end.
 const endTime = 2 * time.Second
 
-// leave closes our ends of all pipes but those of the output. Of a shell that told that its command
-// is over it sees that it ends: it may not have been the shell that told so.
+// leave closes all pipes except those of the output. If told is set, the status was reported and leave first ensures
+// that the shell ends, because another process may have written the status.
 func (in *instance) leave(told bool) {
 	if told {
 		limit := time.NewTimer(endTime)
@@ -259,13 +257,13 @@ func (in *instance) leave(told bool) {
 	closeAll([]*os.File{in.dump.pipe, in.wakeup, in.status})
 }
 
-// standsIn reports whether the shell is in the directory that has that name now.
+// standsIn reports whether the shell is in the directory that has that path now.
 func (in *instance) standsIn(dir string) bool {
 	now, err := os.Stat(dir)
 	return err == nil && in.place != nil && os.SameFile(in.place, now)
 }
 
-// discard ends a shell that was not woken.
+// discard kills a shell that was not woken.
 func (in *instance) discard() {
 	in.tree.Abandon()
 	in.close()

@@ -17,19 +17,18 @@ import (
 )
 
 const (
-	// drainTime is how long its output is read after its end.
+	// drainTime is the time to read its output after its end.
 	drainTime = 100 * time.Millisecond
-	// maxLogin bounds what it prints, in bytes.
+	// maxLogin limits its output in bytes.
 	maxLogin = 1 << 20
 )
 
-// loginShells are those that take -l, -c and a command that all of them understand.
+// loginShells are the shells that accept -l, -c and the syntax of the command used here.
 var loginShells = []string{"bash", "zsh", "sh", "dash", "ash", "ksh", "mksh", "fish"}
 
-// Login returns what the user's login shell adds to an environment or changes in it, NAME=VALUE: what
-// /etc/profile and the user's own files export, but what is named like a secret. A shell
-// that is not known, or is not there, is replaced by bash. What the files start does not outlive it.
-// It may take limit.
+// Login returns the variables, as NAME=VALUE, that the user's login shell adds to an environment or changes in it. These
+// are the exports of /etc/profile and the user's own files, except variables named like a secret. If the shell is
+// unknown or missing, bash replaces it. Login kills all processes that the files start. It takes at most limit.
 func (r *Runner) Login(ctx context.Context, limit time.Duration, bash, dir string, env []string) ([]string, error) {
 	path := Users()
 	if info, err := os.Stat(path); err != nil || info.IsDir() || !slices.Contains(loginShells, filepath.Base(path)) {
@@ -41,7 +40,7 @@ func (r *Runner) Login(ctx context.Context, limit time.Duration, bash, dir strin
 	}
 	defer read.Close() //nolint:errcheck // only read
 	mark := rand.Text()
-	// What the files print comes before the mark.
+	// Output of the files comes before the mark.
 	cmd := exec.Command(path, "-l", "-c", fmt.Sprintf(`printf '%%s\0' %s; exec env -0`, mark)) //nolint:gosec // the user's shell
 	cmd.Dir, cmd.Env, cmd.Stdout = dir, slices.Clone(env), write
 	tree, err := r.keeper.Start(cmd)
@@ -59,11 +58,11 @@ func (r *Runner) Login(ctx context.Context, limit time.Duration, bash, dir strin
 	}()
 	select {
 	case <-tree.Done():
-	case <-printed: // too much, or it goes on without its output
+	case <-printed: // too much output, or it closed its output
 	case <-ctx.Done():
 	}
-	tree.Kill(0)                                        // with what the files have started
-	_ = read.SetReadDeadline(time.Now().Add(drainTime)) // if that has got away
+	tree.Kill(0)                                        // including processes that the files started
+	_ = read.SetReadDeadline(time.Now().Add(drainTime)) // in case one escaped
 	<-printed
 	_, list, found := bytes.Cut(out, []byte(mark+"\x00"))
 	switch {
@@ -81,12 +80,12 @@ func (r *Runner) Login(ctx context.Context, limit time.Duration, bash, dir strin
 	}), nil
 }
 
-// secretName is in the names of variables that are not taken: what the host keeps from commands
-// must not come back by a profile.
+// secretName matches names of variables that are not imported. Secrets that the host withholds from commands must not
+// come back through a profile.
 var secretName = regexp.MustCompile(`(?i)(pass|secret|token|key|credential|auth|cookie|session)`)
 
-// AddLogin adds to an environment the variables of [Runner.Login] that it lacks, and the
-// directories that its PATH lacks. What is there already stays as it is.
+// AddLogin adds to an environment the missing variables of [Runner.Login], and the missing directories of its PATH. It
+// changes no other variable.
 func AddLogin(env, login []string) []string {
 	names := make(map[string]int, len(env))
 	for i, e := range env {
@@ -105,7 +104,7 @@ func AddLogin(env, login []string) []string {
 	return env
 }
 
-// addPath adds directories to the end of PATH=….
+// addPath appends missing directories to a PATH=… entry.
 func addPath(path, more string) string {
 	have := filepath.SplitList(strings.TrimPrefix(path, "PATH="))
 	for _, dir := range filepath.SplitList(more) {

@@ -10,26 +10,26 @@ import (
 )
 
 const (
-	// quietTime is how long output is waited for that comes after the end of the
-	// shell, as from >(a process substitution), while something holds the pipe.
+	// quietTime is the time to wait for output after the end of the shell, such as from >(a process substitution), while
+	// a process has the pipe open.
 	quietTime = 100 * time.Millisecond
-	// lateBytes bounds how much such output is taken.
+	// lateBytes limits how much of such output is read.
 	lateBytes = 1 << 20
 	pumpSize  = 64 << 10
-	// firstSize is the buffer of a stream that has not had much: most have little.
+	// firstSize is the initial buffer size, because most streams are short.
 	firstSize = 4 << 10
 )
 
-// pump reads a pipe into a writer until the shell's end, and after that goes on
-// reading into another: what the shell left behind must neither block nor get SIGPIPE.
+// pump copies a pipe to a writer until the end of the shell. After that, it copies to another writer, so that processes
+// left running neither block nor get SIGPIPE.
 type pump struct {
 	r    *os.File
 	w    io.Writer
-	rest io.Writer     // for what comes after the end
-	late time.Duration // how long to read on after the end for w; 0: close the pipe
-	// complete is set when no process but the shell has the other end, and the shell writes no more.
+	rest io.Writer     // for output after the end
+	late time.Duration // how long to copy to w after the end; 0 closes the pipe
+	// complete is set if only the shell has the other end, and it writes nothing more.
 	complete atomic.Bool
-	// done is closed when all that the shell wrote is in w, and nothing follows.
+	// done is closed when w has all output of the shell, and gets no more.
 	done chan struct{}
 }
 
@@ -62,7 +62,7 @@ func (p *pump) run() {
 		}
 	}
 	if !open || late == 0 {
-		go p.r.Close() //nolint:errcheck // who waits need not wait for that
+		go p.r.Close() //nolint:errcheck // nobody needs to wait for it
 		close(p.done)
 		return
 	}
@@ -74,8 +74,8 @@ func (p *pump) run() {
 	_ = p.r.Close()
 }
 
-// copy copies until an error, the end of the file being one, or until limit bytes
-// were read, if it is not negative. It makes the buffer larger when that was too small.
+// copy copies until an error, including io.EOF, or until limit bytes were read. A negative limit means no limit. It
+// enlarges the buffer after a full read.
 func (p *pump) copy(buf *[]byte, limit int) error {
 	for limit != 0 {
 		n, err := p.r.Read(*buf)
@@ -93,8 +93,8 @@ func (p *pump) copy(buf *[]byte, limit int) error {
 	return nil
 }
 
-// drain copies what is in the pipe, at most lateBytes, without waiting, and reports
-// whether the pipe is still open at the other end.
+// drain copies the contents of the pipe, at most lateBytes, without waiting. open reports whether the other end is still
+// open.
 func (p *pump) drain(buf []byte) (total int, open bool) {
 	_ = p.r.SetReadDeadline(time.Time{})
 	raw, err := p.r.SyscallConn()
@@ -111,7 +111,7 @@ func (p *pump) drain(buf []byte) (total int, open bool) {
 				total += n
 			case errors.Is(err, syscall.EINTR):
 			default:
-				open = err != nil // 0 bytes without an error are the end
+				open = err != nil // 0 bytes without an error mean the end
 				return true
 			}
 		}

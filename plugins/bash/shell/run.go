@@ -15,32 +15,31 @@ import (
 	"toolhost.dev/plugins/bash/session"
 )
 
-// Grace is how long a command that must end has to clean up.
+// Grace is the time that a command gets to clean up before it is killed.
 const Grace = 200 * time.Millisecond
 
-// lookTime is how often it is looked at whether a shell waits because it tells more of its
-// state than its pipe holds.
+// lookTime is the interval at which the dump pipe is read, in case a shell's state is larger than the pipe.
 const lookTime = 50 * time.Millisecond
 
-// maxDump bounds what is read of a shell's state.
+// maxDump limits how much of a shell's dump is read.
 const maxDump = 2 << 20
 
-// Command is what a shell is to run.
+// Command is a command to run.
 type Command struct {
 	Seed
 	Text string
-	// Stdin is the standard input; nil if there is none.
+	// Stdin is the standard input, or nil.
 	Stdin *string
 	// KeepStdin keeps the standard input open, for [Process.Write].
 	KeepStdin      bool
 	Stdout, Stderr io.Writer
-	// RestOut and RestErr take what comes after the shell's end, of what it left running.
+	// RestOut and RestErr receive the output of processes left running, after the end of the shell.
 	RestOut, RestErr io.Writer
 
 	kind session.Kind
 }
 
-// Ending is why a shell ended.
+// Ending is the reason why a shell ended.
 type Ending int
 
 // The endings.
@@ -53,27 +52,26 @@ const (
 // Outcome is how a command ended.
 type Outcome struct {
 	Ending Ending
-	// Exit is the shell's exit status, 128 + N when signal N ended it.
+	// Exit is the shell's exit status, or 128 + N if signal N ended it.
 	Exit int
-	// Signal is the name of the signal that ended the shell, or the command as its
-	// exit status tells; empty if there is none.
+	// Signal is the name of the signal that ended the shell, or that ended the command according to the exit status. It
+	// may be empty.
 	Signal   string
 	Duration time.Duration
-	// Snapshot is the state the shell was in at its end. It may be there with an
-	// error: then it has the working directory only.
+	// Snapshot is the state of the shell at its end. If StateErr is set, it contains at most the working directory.
 	Snapshot *session.Snapshot
-	// StateErr says why there is no whole snapshot, as [session.Parse] does.
+	// StateErr is the error of [session.Parse] if there is no complete snapshot.
 	StateErr error
-	// Kept: the command is one that leaves the state as it is, but for the last status. Then
-	// there is neither a snapshot nor an error.
+	// Kept means that the command changed nothing in the state except the last status. Then neither Snapshot nor
+	// StateErr is set.
 	Kept bool
-	// Fresh: the state could not be restored, and the command ran in a new session.
+	// Fresh means that the state could not be restored, so the command ran in a new session.
 	Fresh bool
 	// Background are the processes that the command left running.
 	Background []int
 }
 
-// Process is a command that runs. Its methods are safe for concurrent use.
+// Process is a running command. Its methods are safe for concurrent use.
 type Process struct {
 	runner *Runner
 	c      Command
@@ -81,35 +79,35 @@ type Process struct {
 	stop   chan Ending
 	done   chan struct{}
 
-	// writing is taken by who writes to the standard input.
+	// writing is a lock for writes to the standard input.
 	writing chan struct{}
-	// attached is closed when there is a shell that runs the command.
+	// attached is closed when a shell runs the command.
 	attached   chan struct{}
 	attachOnce sync.Once
 
 	mu    sync.Mutex
-	shell *instance // the one that runs it, or ran it last
-	stdin *os.File  // nil: closed
-	inode uint64    // of the pipe that stdin is of
+	shell *instance // the shell that runs the command, or ran it last
+	stdin *os.File  // nil if closed
+	inode uint64    // of the pipe of stdin
 
 	// Set before done is closed.
 	out *Outcome
 	err error
 }
 
-// Done is closed when the command has ended, and all that it printed was written.
+// Done returns a channel that is closed when the command has ended and all of its output was written.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Outcome waits for the end. An error means that the command did not run at all.
+// Outcome waits for the end of the command. An error means that the command did not run.
 func (p *Process) Outcome() (*Outcome, error) {
 	<-p.done
 	return p.out, p.err
 }
 
-// Began is when the command was given.
+// Began returns the time at which the command was given.
 func (p *Process) Began() time.Time { return p.began }
 
-// Stop kills all of the command. The first call tells the ending.
+// Stop kills the command and its processes. The first call determines the ending.
 func (p *Process) Stop(why Ending) {
 	select {
 	case p.stop <- why:
@@ -117,7 +115,7 @@ func (p *Process) Stop(why Ending) {
 	}
 }
 
-// tree is of the shell that runs the command; nil if there is none yet.
+// tree returns the process tree of the shell that runs the command, or nil if there is none yet.
 func (p *Process) tree() *process.Tree {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -127,7 +125,7 @@ func (p *Process) tree() *process.Tree {
 	return p.shell.tree
 }
 
-// Alive returns the processes of the command that run.
+// Alive returns the running processes of the command.
 func (p *Process) Alive() []int {
 	if t := p.tree(); t != nil {
 		return t.Alive()
@@ -135,7 +133,7 @@ func (p *Process) Alive() []int {
 	return nil
 }
 
-// Kill kills what runs of a command, after its end too, and returns when it is gone.
+// Kill kills all processes of the command, even after its end, and returns when they are gone.
 func (p *Process) Kill() {
 	p.Stop(Canceled)
 	<-p.done
@@ -144,8 +142,8 @@ func (p *Process) Kill() {
 	}
 }
 
-// run carries the command out. A shell that could not restore the state, or was killed while
-// it waited, ends before it gets to the command, so the next one does not run it a second time.
+// run runs the command. If a shell could not restore the state, or was killed while it waited, it ended before the
+// command. So run can start the command in another shell without running it twice.
 func (p *Process) run(warm *instance) {
 	defer close(p.done)
 	fresh := false
@@ -174,7 +172,7 @@ func (p *Process) run(warm *instance) {
 	}
 }
 
-// attempt runs the command in a shell that waits for it.
+// attempt runs the command in a waiting shell.
 func (p *Process) attempt(in *instance) (*Outcome, error) {
 	if err := in.wake(&p.c); err != nil {
 		in.discard()
@@ -220,9 +218,9 @@ func (p *Process) attempt(in *instance) (*Outcome, error) {
 	return out, nil
 }
 
-// untilEnd waits for the shell's end, or brings it about. When the shell has told that the
-// command is over, and it has left nothing, it is not waited for what is left to the shell: to
-// end, of which the kernel takes the longest part, giving back its memory. Then told is true.
+// untilEnd waits for the end of the shell, or ends it. If the shell reported the exit status and the command left
+// nothing, untilEnd returns at once with told set. Then it does not wait for the exit of the shell, in which the kernel
+// mostly frees memory.
 func (p *Process) untilEnd(in *instance) (why Ending, exit int, told bool) {
 	var tells <-chan int
 	var looks <-chan time.Time
@@ -259,7 +257,7 @@ func (p *Process) untilEnd(in *instance) (why Ending, exit int, told bool) {
 func (o *Outcome) setStatus(tree *process.Tree) error {
 	select {
 	case <-tree.Done():
-	default: // killed, but in a system call that does not return
+	default: // killed, but blocked in a system call
 		o.Exit, o.Signal = 128+int(unix.SIGKILL), unix.SignalName(unix.SIGKILL)
 		return nil
 	}
@@ -278,7 +276,7 @@ func (o *Outcome) setStatus(tree *process.Tree) error {
 	return nil
 }
 
-// signalOf returns the name of the signal that an exit status tells of.
+// signalOf returns the name of the signal that an exit status encodes.
 func signalOf(exit int) string {
 	if exit <= 128 {
 		return ""

@@ -9,24 +9,23 @@ import (
 	"toolhost.dev/plugins/bash/session"
 )
 
-// MaxIdle is how many shells wait for a command by default.
+// MaxIdle is the default number of shells kept ready.
 const MaxIdle = 8
 
-// afterTime is how long nothing is started after a command, so that its result comes
-// first, and a command that follows at once is not kept waiting by what is not for it.
+// afterTime is the time after a command in which no shell is started. So the command's result comes first, and a command
+// that follows at once is not delayed.
 const afterTime = 3 * time.Millisecond
 
-// hurry is how soon after a command the next one of its session has to come for the shell after
-// that to be started at once: who calls without a pause waits for nothing but shells.
+// hurry is the maximal pause between two commands of a session after which the next shell is started at once. A caller
+// without pauses waits only for shells.
 const hurry = 10 * time.Millisecond
 
-// idleTime is how long a shell waits for a command.
+// idleTime is the time after which an unused shell is ended.
 const idleTime = 5 * time.Minute
 
-// Runner runs commands. For the next command of a session it keeps a shell that has
-// been started already, with the session's state restored: it is used once, and only
-// when that is the state, the environment and the directory that the command is to
-// have. It is safe for concurrent use. Use [NewRunner].
+// Runner runs commands. For the next command of a session it keeps a started shell in which the session's state is
+// restored. A shell is used once, and only if its state, environment and directory are those of the command. A Runner is
+// safe for concurrent use. Use [NewRunner] to create one.
 type Runner struct {
 	keeper  *process.Keeper
 	maxIdle int
@@ -34,11 +33,11 @@ type Runner struct {
 
 	mu      sync.Mutex
 	idle    map[string]*spare // by session
-	order   []*spare          // those of idle, oldest first
-	working bool              // the goroutine that starts them runs
+	order   []*spare          // the spares of idle, oldest first
+	working bool              // the goroutine work runs
 	closed  bool
-	// last is the session that a command ended in last, and when, and whether it had come
-	// in a hurry.
+	// last describes the command that ended last: its session, its end, and whether it followed the one before in a
+	// hurry.
 	last struct {
 		session string
 		ended   time.Time
@@ -50,22 +49,21 @@ type Runner struct {
 type spare struct {
 	session string
 	seed    Seed
-	from    time.Time // not to be started before
-	begun   bool      // it is being started, or was
-	dropped bool      // nobody wants it any more
+	from    time.Time // earliest time to start it
+	begun   bool      // it is being started or has been
+	dropped bool      // it is no longer needed
 	timer   *time.Timer
 
-	started chan struct{} // closed when it was started
-	in      *instance     // nil: it could not be started
+	started chan struct{} // closed after the start
+	in      *instance     // nil if the start failed
 }
 
-// NewRunner makes a runner that keeps at most maxIdle shells ready.
+// NewRunner returns a runner that keeps at most maxIdle shells ready.
 func NewRunner(maxIdle int) *Runner {
 	return &Runner{keeper: process.NewKeeper(), maxIdle: maxIdle, idle: make(map[string]*spare)}
 }
 
-// Close kills everything that commands have started, and the shells that wait. Commands
-// that are started after it do not run.
+// Close kills all processes that commands have started, and the waiting shells. Later commands do not run.
 func (r *Runner) Close() {
 	r.mu.Lock()
 	r.closed = true
@@ -78,10 +76,10 @@ func (r *Runner) Close() {
 	r.keeper.Close()
 }
 
-// Start runs a command of the session id.
+// Start runs a command of the session with that ID.
 func (r *Runner) Start(id string, c Command) *Process {
 	r.guard.Do(func() {
-		go func() { _ = r.keeper.Guard(c.Bash) }() // without it a killed plugin leaves more behind
+		go func() { _ = r.keeper.Guard(c.Bash) }() // an error only means that a killed plugin leaves more behind
 	})
 	c.kind = c.State.Kind(c.Text)
 	p := &Process{runner: r, c: c, began: time.Now(), stop: make(chan Ending, 1), done: make(chan struct{}), writing: make(chan struct{}, 1), attached: make(chan struct{})}
@@ -89,15 +87,14 @@ func (r *Runner) Start(id string, c Command) *Process {
 	if !c.KeepStdin && (c.Stdin == nil || !c.State.Defines("exec")) {
 		warm = r.take(id, &c.Seed)
 	}
-	if r.hurries(id) && c.kind != session.Ordinary { // it is known already what the next one is to find
+	if r.hurries(id) && c.kind != session.Ordinary { // the state after the command is already known
 		r.prepare(id, c.Seed, 0)
 	}
 	go p.run(warm)
 	return p
 }
 
-// hurries notes that a command comes, and reports whether its session's last one has only
-// just ended.
+// hurries records a new command and reports whether the last command of its session has just ended.
 func (r *Runner) hurries(session string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -105,8 +102,7 @@ func (r *Runner) hurries(session string) bool {
 	return r.last.hurried
 }
 
-// Prepare has a shell ready for the next command of a session, when one has ended. It does
-// not wait for it.
+// Prepare starts a shell for the next command of a session in the background. Call it when a command has ended.
 func (r *Runner) Prepare(session string, seed Seed) {
 	rest := afterTime
 	r.mu.Lock()
@@ -140,8 +136,7 @@ func (r *Runner) prepare(session string, seed Seed, rest time.Duration) {
 	}
 }
 
-// work starts the shells that are wanted, one after the other: a machine that is busy
-// with commands has nothing to gain from more.
+// work starts the needed shells, one after the other. More at a time would only slow down a busy machine.
 func (r *Runner) work() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -161,14 +156,14 @@ func (r *Runner) work() {
 			r.mu.Unlock()
 			time.Sleep(rest)
 			r.mu.Lock()
-			continue // it may not be wanted any more
+			continue // it may no longer be needed
 		}
 		next.begun = true
 		r.mu.Unlock()
 		in, err := newInstance(r.keeper, &next.seed, nil)
 		r.mu.Lock()
 		if err != nil {
-			close(next.started) // the next command finds the same, and tells it
+			close(next.started) // the next command gets the same error and reports it
 			continue
 		}
 		next.in = in
@@ -176,7 +171,7 @@ func (r *Runner) work() {
 		switch {
 		case next.dropped:
 			go in.discard()
-		case r.idle[next.session] == next: // else it was taken
+		case r.idle[next.session] == next: // not taken meanwhile
 			next.timer = time.AfterFunc(idleTime, func() { r.expire(next) })
 		}
 	}
@@ -199,7 +194,7 @@ func (r *Runner) remove(s *spare) {
 	}
 }
 
-// forget takes a spare shell from the list.
+// forget removes a spare shell from the lists.
 func (r *Runner) forget(s *spare) {
 	delete(r.idle, s.session)
 	for i, o := range r.order {
@@ -210,7 +205,7 @@ func (r *Runner) forget(s *spare) {
 	}
 }
 
-// drop ends a shell that is in the list no more.
+// drop ends a spare shell that is no longer in the lists.
 func (r *Runner) drop(s *spare) {
 	if s.dropped = true; !s.begun {
 		close(s.started)
@@ -223,8 +218,7 @@ func (r *Runner) drop(s *spare) {
 	}
 }
 
-// take returns the shell that is ready for a command of the session, or will be soon; nil
-// when there is none that fits.
+// take returns a shell for a command of the session, and waits if it is being started. It returns nil if no shell fits.
 func (r *Runner) take(session string, seed *Seed) *instance {
 	r.mu.Lock()
 	s := r.idle[session]
@@ -243,7 +237,7 @@ func (r *Runner) take(session string, seed *Seed) *instance {
 		return nil
 	}
 	select {
-	case <-s.in.tree.Done(): // killed by someone
+	case <-s.in.tree.Done(): // killed from outside
 	default:
 		if s.in.standsIn(seed.Dir) {
 			return s.in
@@ -253,8 +247,7 @@ func (r *Runner) take(session string, seed *Seed) *instance {
 	return nil
 }
 
-// Idle returns the process ids of the shells that wait for a command, or are about to: it
-// waits until those that are wanted were started.
+// Idle returns the process IDs of the waiting shells. It first waits until the requested ones are started.
 func (r *Runner) Idle() []int {
 	r.mu.Lock()
 	waiting := slices.Clone(r.order)

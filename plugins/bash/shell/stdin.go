@@ -9,17 +9,16 @@ import (
 
 // Errors of [Process.Write].
 var (
-	// ErrStdinClosed means that the command has no standard input, or no more.
+	// ErrStdinClosed means that the command's standard input is closed, or was never open.
 	ErrStdinClosed = errors.New("shell: standard input is closed")
-	// ErrStdinFull means that the command does not read what was written.
+	// ErrStdinFull means that the command does not read its standard input.
 	ErrStdinFull = errors.New("shell: the command does not read its standard input")
 )
 
-// writeTime is how long a write waits for the command to read.
+// writeTime is the maximal time that a write waits for the command to read.
 const writeTime = 2 * time.Second
 
-// attach notes the shell that runs the command, and gives it the beginning of its
-// standard input.
+// attach records the shell that runs the command, and starts to write Command.Stdin to it.
 func (p *Process) attach(in *instance) {
 	p.closeStdin()
 	defer p.attachOnce.Do(func() { close(p.attached) })
@@ -38,19 +37,19 @@ func (p *Process) attach(in *instance) {
 		text := []byte(*p.c.Stdin)
 		p.writing <- struct{}{}
 		go func() {
-			_, _ = in.stdin.Write(text) // until it is read, or closed
+			_, _ = in.stdin.Write(text) // until it is read or the pipe is closed
 			<-p.writing
 		}()
 	}
 }
 
-// Write writes to the standard input of a command that keeps it open, and closes it
-// then if it is the last. It returns how much was written.
+// Write writes to the standard input of a command that keeps it open. If last is set, it closes the input after that. It
+// returns the number of bytes written.
 func (p *Process) Write(text []byte, last bool) (n int, err error) {
 	limit := time.NewTimer(writeTime)
 	defer limit.Stop()
 	select {
-	case <-p.attached: // a job may be written to before its shell is there
+	case <-p.attached: // the shell of a new job may not be attached yet
 	case <-p.done:
 	case <-limit.C:
 	}
@@ -74,7 +73,7 @@ func (p *Process) Write(text []byte, last bool) (n int, err error) {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return n, ErrStdinFull
 	case err != nil:
-		err, last = ErrStdinClosed, true // nobody can read it any more
+		err, last = ErrStdinClosed, true // no reader is left
 	}
 	if last {
 		p.closeStdin()
@@ -82,7 +81,7 @@ func (p *Process) Write(text []byte, last bool) (n int, err error) {
 	return n, err
 }
 
-// closeStdin ends the standard input.
+// closeStdin closes the standard input.
 func (p *Process) closeStdin() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -92,8 +91,8 @@ func (p *Process) closeStdin() {
 	}
 }
 
-// Waiting reports whether the command waits for input, as far as that can be known: on
-// the standard input that is kept open for it, or on a terminal of its own making.
+// Waiting reports whether the command is known to wait for input, either on the standard input that is kept open or on a
+// terminal that it opened itself.
 func (p *Process) Waiting() (stdin, terminal bool) {
 	p.mu.Lock()
 	in, inode := p.shell, p.inode

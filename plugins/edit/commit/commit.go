@@ -20,56 +20,53 @@ import (
 	"toolhost.dev/plugins/edit/history"
 )
 
-// Step is what becomes of one file.
+// Step is the change of one file.
 type Step struct {
 	Path workspace.Path
-	// Before is the file as it was read; nil if there is none, and none may be there.
+	// Before is the file as it was read. A nil Before means that the file must not exist.
 	Before *workspace.Snapshot
-	// After are its new bytes, unless Remove is set.
+	// After is the new content, unless Remove is set.
 	After  []byte
 	Remove bool
-	// Perm of a new file, before the umask; 0: 0666.
+	// Perm is the mode of a new file before the umask; 0 means 0666.
 	Perm fs.FileMode
-	// Mode is the exact mode afterwards; nil: an existing file keeps its own, a new one gets Perm.
+	// Mode is the exact mode afterwards. If it is nil, an existing file keeps its mode and a new one gets Perm.
 	Mode *fs.FileMode
-	// Attributes are for a file that is made; nil: the usual.
+	// Attributes are set on a new file. They may be nil.
 	Attributes *workspace.Attributes
 }
 
-// Commit is one change. No two of its steps are about the same file. Changes that it moves may
-// sum up to none.
+// Commit is one change. Each of its steps changes another file. If it moves other changes, Steps may be empty.
 type Commit struct {
 	Session string
-	// Tool made the change; Title is for the history, as in "edit main.go".
+	// Tool is the tool that made the change. Title describes it in the history, such as "edit main.go".
 	Tool, Title string
 	Steps       []Step
 
-	// Meanwhile is called once all files have changed, while that is made to last; nil if nothing is
-	// to be done. Apply waits for it, and panics with what it panics with.
+	// Meanwhile, if not nil, is called once all files are changed, while the change is made durable. Apply waits for it
+	// and forwards its panic.
 	Meanwhile func()
 
-	// Moves are the changes that this one undoes (to history.Undone) or does again (to
-	// history.Done).
+	// Moves are the changes that this one undoes (if To is history.Undone) or redoes (if To is history.Done).
 	Moves []int64
 	To    history.State
 }
 
-// Done tells how a commit went.
+// Done is the result of a commit.
 type Done struct {
-	// Written has an element for each step; nil for a file that was removed.
+	// Written has one element for each step. It is nil for a removed file.
 	Written []*workspace.Written
-	// Effects are for the host.
+	// Effects are the effects to report to the host.
 	Effects []tool.Effect
-	// Lost says why the change cannot be undone; empty: it can be.
+	// Lost is the reason why the change cannot be undone. It is empty if it can.
 	Lost string
 }
 
-// Committer writes changes and keeps their history.
+// Committer writes changes and records them in the history.
 type Committer struct{ History *history.Store }
 
-// Lock keeps others away from files until unlock is called: it is held from before they
-// are read until they are written. What a killed process left of a change of these files
-// is put back first.
+// Lock locks files until unlock is called. Callers lock files before they read them and until they are written. Lock
+// first completes or reverts changes of these files that a killed process left unfinished.
 func (c *Committer) Lock(ctx context.Context, ws *workspace.Workspace, paths ...workspace.Path) (unlock func(), err error) {
 	if unlock, err = ws.Lock(ctx, paths...); err != nil {
 		return nil, err
@@ -81,9 +78,8 @@ func (c *Committer) Lock(ctx context.Context, ws *workspace.Workspace, paths ...
 	return unlock, nil
 }
 
-// Apply makes a change. The files are locked. When it fails, every file is as it was,
-// unless the error says otherwise. A history that cannot be written to is no reason not
-// to make a change, other than one that moves others.
+// Apply makes a change. The caller must have locked the files. If Apply fails, all files are as before, unless the error
+// reports otherwise. If the history cannot be written, Apply still makes the change, unless the change moves others.
 func (c *Committer) Apply(ctx context.Context, ws *workspace.Workspace, m Commit) (*Done, error) {
 	noted := note(ws, m)
 	gone := make([]*workspace.Attributes, len(m.Steps))
@@ -96,7 +92,7 @@ func (c *Committer) Apply(ctx context.Context, ws *workspace.Workspace, m Commit
 	}
 	noting := c.begin(ctx, noted, hashes)
 	ready := func() error { _, err := noting(); return err }
-	// What was begun is brought to its end, one way or the other.
+	// Once begun, the change is completed or reverted even if ctx ends.
 	after := context.WithoutCancel(ctx)
 	var meanwhile sync.WaitGroup
 	var unfinished error
@@ -104,7 +100,7 @@ func (c *Committer) Apply(ctx context.Context, ws *workspace.Workspace, m Commit
 	finish := func() {
 		if m.Meanwhile != nil {
 			meanwhile.Go(func() {
-				defer func() { panicked = recover() }() // for the caller, when the change is made and noted
+				defer func() { panicked = recover() }() // for the caller, after the change is made and recorded
 				m.Meanwhile()
 			})
 		}
@@ -115,7 +111,7 @@ func (c *Committer) Apply(ctx context.Context, ws *workspace.Workspace, m Commit
 	var done *Done
 	var err error
 	if len(dirs) > 0 {
-		err = ready() // they are made at once
+		err = ready() // the directories are created at once
 	}
 	if err == nil {
 		done, err = write(ctx, ws, m.Steps, hashes, ready, finish)
@@ -130,12 +126,12 @@ func (c *Committer) Apply(ctx context.Context, ws *workspace.Workspace, m Commit
 	meanwhile.Wait()
 	if err != nil {
 		if back := putBack(after, ws, m.Steps, gone, done); back != nil {
-			// Unfinished: whoever locks the files next tries again.
+			// The change stays unfinished: the next call that locks the files tries again.
 			return nil, tool.Errorf(tool.AsError(err).Kind, "%w Putting back what was written before failed too: %v", err, back)
 		}
 		RemoveDirs(ws, dirs)
 		if noted != nil {
-			_ = c.History.Abandon(after, noted) // else whoever locks the files next sees to it
+			_ = c.History.Abandon(after, noted) // if this fails, the next call that locks the files does it
 		}
 		if e := tool.AsError(err); slices.ContainsFunc(done.Effects, func(e tool.Effect) bool { return e.Operation != "" }) {
 			return nil, tool.Errorf(e.Kind, "%s The other files of the change were put back; nothing is changed.", e.Message).WithCode(e.Code).WithCause(err)
@@ -152,7 +148,7 @@ func (c *Committer) Apply(ctx context.Context, ws *workspace.Workspace, m Commit
 	return done, nil
 }
 
-// finish says in the history that a change was made.
+// finish records in the history that the change was made.
 func (c *Committer) finish(ctx context.Context, ws *workspace.Workspace, steps []Step, noted *history.Change) error {
 	for i, s := range steps {
 		lookUpMode(ws, s.Path, &noted.Files[i])
@@ -160,9 +156,8 @@ func (c *Committer) finish(ctx context.Context, ws *workspace.Workspace, steps [
 	return c.History.Finish(ctx, noted)
 }
 
-// begin notes a change while its files are written beside the old ones. The function that
-// it gives waits for that: lost says why the change is not noted; an error, that it must not
-// be made.
+// begin records a change in the history while its files are staged. The returned function waits for that. lost is the
+// reason why the change is not recorded. On an error the change must not be made.
 func (c *Committer) begin(ctx context.Context, noted *history.Change, hashes []func() [sha256.Size]byte) func() (lost string, err error) {
 	result := make(chan error, 1)
 	go func() {
@@ -195,7 +190,7 @@ func (c *Committer) begin(ctx context.Context, noted *history.Change, hashes []f
 	})
 }
 
-// note makes the history's record of a commit, without the hashes of what the files become.
+// note returns the history's record of a commit, without the hashes of the new contents.
 func note(ws *workspace.Workspace, m Commit) *history.Change {
 	c := &history.Change{Session: m.Session, Tool: m.Tool, Title: m.Title, Moves: m.Moves, To: m.To}
 	for _, s := range m.Steps {
@@ -219,16 +214,16 @@ func note(ws *workspace.Workspace, m Commit) *history.Change {
 	return c
 }
 
-// attributes are those of a file that is about to go.
+// attributes returns the attributes of a file that is about to be removed.
 func attributes(ws *workspace.Workspace, p workspace.Path) *workspace.Attributes {
 	a, err := ws.Attributes(p)
-	if err != nil { // its removal says why
+	if err != nil { // the removal will report the error
 		return nil
 	}
 	return a
 }
 
-// missingDirs returns the directories that a file's creation makes, the outermost first.
+// missingDirs returns the directories that creating a file creates, the outermost first.
 func missingDirs(ws *workspace.Workspace, p workspace.Path, known []string) []string {
 	var dirs []string
 	for dir := ws.Parent(p); dir.Rel() != "."; dir = ws.Parent(dir) {
@@ -241,7 +236,7 @@ func missingDirs(ws *workspace.Workspace, p workspace.Path, known []string) []st
 	return dirs
 }
 
-// lookUpMode finds the mode that a file got which was created.
+// lookUpMode sets the mode of a file that was created.
 func lookUpMode(ws *workspace.Workspace, p workspace.Path, f *history.File) {
 	if f.Before.Exists || !f.After.Exists {
 		return
@@ -251,8 +246,8 @@ func lookUpMode(ws *workspace.Workspace, p workspace.Path, f *history.File) {
 	}
 }
 
-// write takes the steps in turn, removals last: what is written can be lost by none of them.
-// No file changes before ready says so. made is called once all of them have changed.
+// write executes the steps, removals last, so that no failure loses content. It changes no file before ready returns. It
+// calls made once all files are changed.
 func write(ctx context.Context, ws *workspace.Workspace, steps []Step, hashes []func() [sha256.Size]byte, ready func() error, made func()) (*Done, error) {
 	done := &Done{Written: make([]*workspace.Written, len(steps)), Effects: make([]tool.Effect, len(steps))}
 	left := len(steps)
@@ -300,8 +295,8 @@ func removed(was *workspace.Snapshot) tool.Effect {
 	return tool.Effect{Operation: tool.OpDelete, File: was.State(), HashBefore: &hash}
 }
 
-// putBack undoes the steps that were done, if nobody else changed their files since.
-// gone has the attributes of those that were removed.
+// putBack reverts the executed steps, unless another program has changed their files since. gone holds the attributes of
+// the removed files.
 func putBack(ctx context.Context, ws *workspace.Workspace, steps []Step, gone []*workspace.Attributes, done *Done) error {
 	var failed []string
 	for i, s := range steps {
@@ -326,7 +321,7 @@ func putBack(ctx context.Context, ws *workspace.Workspace, steps []Step, gone []
 	return nil
 }
 
-// restore makes a file another version, if it is the one expected now.
+// restore replaces the version now of a file by the version to. It fails if the file is not the version now.
 func restore(ctx context.Context, ws *workspace.Workspace, p workspace.Path, now, to history.Version) error {
 	snap, err := Current(ws, p)
 	if err != nil {
@@ -345,7 +340,7 @@ func restore(ctx context.Context, ws *workspace.Workspace, p workspace.Path, now
 	return err
 }
 
-// Current reads a file as it is; nil if there is none.
+// Current reads a file. It returns nil if the file does not exist.
 func Current(ws *workspace.Workspace, p workspace.Path) (*workspace.Snapshot, error) {
 	snap, err := ws.ReadFile(p, workspace.MaxFileSize)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -354,7 +349,7 @@ func Current(ws *workspace.Workspace, p workspace.Path) (*workspace.Snapshot, er
 	return snap, err
 }
 
-// Matches reports whether a file is a version, byte for byte.
+// Matches reports whether a file equals a version, byte for byte.
 func Matches(snap *workspace.Snapshot, v history.Version) bool {
 	if snap == nil {
 		return !v.Exists
@@ -362,13 +357,13 @@ func Matches(snap *workspace.Snapshot, v history.Version) bool {
 	return v.Exists && snap.Hash() == v.Hash
 }
 
-// RemoveDirs removes directories that a change made and that are empty now.
+// RemoveDirs removes those directories that are empty.
 func RemoveDirs(ws *workspace.Workspace, dirs []string) {
 	dirs = slices.Clone(dirs)
 	slices.SortFunc(dirs, func(a, b string) int { return len(b) - len(a) }) // the innermost first
 	for _, dir := range dirs {
 		if p, err := ws.Resolve("/", dir); err == nil && p.String() == filepath.Clean(dir) {
-			_ = ws.RemoveDir(p) // one with entries stays
+			_ = ws.RemoveDir(p) // fails if it has entries
 		}
 	}
 }

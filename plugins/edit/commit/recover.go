@@ -10,9 +10,8 @@ import (
 	"toolhost.dev/plugins/edit/history"
 )
 
-// recover brings changes of the files to an end that a killed process left unfinished:
-// one that was through is finished, any other is put back. Nobody is at work on them,
-// because their files are locked here.
+// recover settles changes of the files that a killed process left unfinished. It finishes a change that was made
+// completely, and reverts any other. No process works on them, because the caller has locked their files.
 func (c *Committer) recover(ctx context.Context, ws *workspace.Workspace, paths []workspace.Path) error {
 	names := make([]string, len(paths))
 	for i, p := range paths {
@@ -20,7 +19,7 @@ func (c *Committer) recover(ctx context.Context, ws *workspace.Workspace, paths 
 	}
 	left, err := c.History.Unfinished(ctx, names...)
 	if err != nil {
-		return ctx.Err() // a change that cannot be noted says so itself
+		return ctx.Err() // a change that cannot be recorded reports that itself
 	}
 	for _, change := range left {
 		if err := c.recoverOne(context.WithoutCancel(ctx), ws, change); err != nil {
@@ -37,7 +36,7 @@ func (c *Committer) recoverOne(ctx context.Context, ws *workspace.Workspace, cha
 	for i, f := range change.Files {
 		p, err := ws.Resolve("/", f.Path)
 		if err != nil || p.String() != f.Path {
-			return nil //nolint:nilerr // not ours to touch; another call will see to it
+			return nil //nolint:nilerr // outside of the roots; another call will recover it
 		}
 		targets[i] = p
 		snap, err := Current(ws, p)

@@ -1,6 +1,5 @@
-// Package corpus implements the measurement of an edit engine on cases: it compares what an edit
-// makes of a file with what it should make of it. The cases are rows of a JSON Lines file and no
-// part of this program.
+// Package corpus measures an edit engine on cases. It compares the file after an edit with the expected one. The cases
+// are rows of a JSON Lines file, which is not part of this program.
 package corpus
 
 import (
@@ -15,7 +14,7 @@ import (
 	"text/tabwriter"
 )
 
-// Case is one row.
+// Case is one row of the file.
 type Case struct {
 	ID         string `json:"id"`
 	Category   string `json:"category"`
@@ -25,18 +24,18 @@ type Case struct {
 	NewString  string `json:"new_string"`
 	ReplaceAll bool   `json:"replace_all"`
 	Expect     struct {
-		// After is what the file should be; nil: the edit should be refused.
+		// After is the expected content. If it is nil, the edit should be refused.
 		After *string `json:"after"`
-		// AlsoOK are other results that are as good.
+		// AlsoOK are other acceptable contents.
 		AlsoOK []string `json:"also_ok"`
-		// RefuseOK: a refusal is as good.
+		// RefuseOK means that a refusal is also acceptable.
 		RefuseOK bool `json:"refuse_ok"`
-		// BlankInsensitive: blank lines do not count.
+		// BlankInsensitive means that blank lines are ignored.
 		BlankInsensitive bool `json:"blank_insensitive"`
 	} `json:"expect"`
 }
 
-// Load reads the rows of a file.
+// Load reads the cases of a file.
 func Load(path string) ([]Case, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -57,11 +56,10 @@ func Load(path string) ([]Case, error) {
 	}
 }
 
-// Verdict on what became of a case.
+// Verdict is the judgment on the result of a case.
 type Verdict int
 
-// The verdicts. Wrong is a change that should not have been made; Refused a change that
-// should have been.
+// The verdicts. Wrong means that a wrong change was made, and Refused that a correct change was not made.
 const (
 	Correct Verdict = iota
 	Wrong
@@ -70,7 +68,7 @@ const (
 
 func (v Verdict) String() string { return [...]string{"correct", "WRONG", "refused"}[v] }
 
-// Judge compares what the file is afterwards with what it should be.
+// Judge compares the content after an edit with the expected one.
 func (c *Case) Judge(after string) Verdict {
 	if after == c.Before {
 		if c.Expect.After == nil || c.Expect.RefuseOK || *c.Expect.After == c.Before {
@@ -97,7 +95,7 @@ func withoutBlankLines(s string) string {
 // Tally counts verdicts by category.
 type Tally map[string]*[3]int
 
-// Add counts one.
+// Add adds a verdict.
 func (t Tally) Add(category string, v Verdict) {
 	if t[category] == nil {
 		t[category] = new([3]int)
@@ -105,7 +103,7 @@ func (t Tally) Add(category string, v Verdict) {
 	t[category][v]++
 }
 
-// Total counts the verdicts of the categories with a prefix.
+// Total returns the numbers of verdicts of all categories with a prefix.
 func (t Tally) Total(prefix string) (n [3]int) {
 	for category, m := range t {
 		if strings.HasPrefix(category, prefix) {
@@ -117,7 +115,7 @@ func (t Tally) Total(prefix string) (n [3]int) {
 	return n
 }
 
-// Print writes a table.
+// Print prints the counts as a table.
 func (t Tally) Print(w io.Writer) error {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	row := func(name string, n [3]int) {

@@ -10,17 +10,17 @@ import (
 	"toolhost.dev/plugins/edit/strategy"
 )
 
-// What one call may take: below 256 MB of memory and 2 s, whatever it is given.
+// Limits of one call. They keep it below 256 MB of memory and 2 s, whatever its input.
 const (
-	// maxTexts bounds what an edit is given, in bytes.
+	// maxTexts limits the texts of an edit, in bytes.
 	maxTexts = 8 << 20
-	// maxRepeated is the size in bytes of a text of which several edits are made: each makes a copy.
+	// maxRepeated limits the size, in bytes, of a file that gets several edits, because each makes a copy.
 	maxRepeated = 32 << 20
-	// maxTime is when no further edit is begun.
+	// maxTime is the time after which no further edit starts.
 	maxTime = 1500 * time.Millisecond
 )
 
-// budget is what a call has taken of that.
+// budget tracks the resources that a call has used.
 type budget struct {
 	began time.Time
 	files int // bytes
@@ -38,7 +38,7 @@ func newBudget(texts ...string) (*budget, error) {
 	return &budget{began: time.Now()}, nil
 }
 
-// open counts a file that is held.
+// open adds the size of a file that is held in memory.
 func (b *budget) open(size int) error {
 	if b.files += size; b.files > strategy.MaxText {
 		return tool.Errorf(tool.InvalidArguments, "The files of the change have more than %s together. Change fewer in one call.", text.FormatSize(strategy.MaxText))
@@ -46,14 +46,14 @@ func (b *budget) open(size int) error {
 	return nil
 }
 
-// release gives memory back that the next call would only use at twice the size.
+// release returns freed memory to the system. Otherwise the next call would need as much again.
 func (b *budget) release() {
 	if b.files > strategy.MaxFuzzy {
 		debug.FreeOSMemory()
 	}
 }
 
-// next is asked before each edit after a file's first.
+// next checks the limits before each edit of a file after the first.
 func (b *budget) next(size int) error {
 	switch {
 	case size > maxRepeated:
@@ -62,7 +62,7 @@ func (b *budget) next(size int) error {
 	case time.Since(b.began) > maxTime:
 		return tool.Errorf(tool.InvalidArguments, "The edits before it took %.1f s. Make fewer edits in one call.", time.Since(b.began).Seconds())
 	case size > strategy.MaxFuzzy:
-		debug.FreeOSMemory() // else the text before the last edit is still there
+		debug.FreeOSMemory() // frees the text before the last edit
 	}
 	return nil
 }

@@ -10,12 +10,10 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 )
 
-// maxDiff bounds the lines of a change whose diff is computed; its cost grows with the
-// square of them.
+// maxDiff limits the lines of a change whose diff is computed, because the cost is quadratic.
 const maxDiff = 50_000
 
-// diff is the change as a unified diff. Only what lies between the common beginning and
-// the common end is compared.
+// diff returns a unified diff. It compares only the lines between the common beginning and the common end.
 func diff(from, to string, before, after []byte) string {
 	const context = udiff.DefaultContextLines
 	head := commonLines(before, after)
@@ -23,7 +21,7 @@ func diff(from, to string, before, after []byte) string {
 		head = bytes.LastIndexByte(before[:max(0, head-1)], '\n') + 1
 	}
 	tail := commonTail(before[head:], after[head:])
-	for range context { // some lines after the last difference
+	for range context { // keep some lines after the last difference
 		if n := bytes.IndexByte(before[len(before)-tail:], '\n'); n >= 0 {
 			tail -= n + 1
 		} else {
@@ -37,7 +35,7 @@ func diff(from, to string, before, after []byte) string {
 	return shift(udiff.Unified(from, to, string(old), string(now)), bytes.Count(before[:head], []byte{'\n'}))
 }
 
-// block is how much is compared at once.
+// block is the number of bytes compared at once.
 const block = 4096
 
 // commonLines returns the length of the whole lines that both texts begin with.
@@ -64,7 +62,7 @@ func commonTail(a, b []byte) int {
 	if n == len(a) && n == len(b) {
 		return 0
 	}
-	// Not a whole line of either unless a line feed comes before it.
+	// The first line counts only if a line feed precedes it.
 	i := bytes.IndexByte(a[len(a)-n:], '\n')
 	if i < 0 {
 		return 0
@@ -74,7 +72,7 @@ func commonTail(a, b []byte) int {
 
 var hunkHeader = regexp.MustCompile(`(?m)^@@ -(\d+)(,\d+)? \+(\d+)(,\d+)? @@`)
 
-// shift moves the line numbers of a diff.
+// shift adds to the line numbers of a diff.
 func shift(diff string, lines int) string {
 	if lines == 0 {
 		return diff
@@ -87,7 +85,7 @@ func shift(diff string, lines int) string {
 	})
 }
 
-// unified is the change as git shows it.
+// unified returns the change as a diff in git's format.
 func (c *change) unified() string {
 	name := strings.TrimPrefix(c.name, "/")
 	from, to := "a/"+name, "b/"+name
@@ -100,7 +98,7 @@ func (c *change) unified() string {
 	return diff(from, to, c.before(), c.after)
 }
 
-// maxShownDiff bounds the diff in the text for the model, in bytes; the data has all of it.
+// maxShownDiff limits the diff in the text for the model, in bytes. The structured result contains the whole diff.
 const maxShownDiff = 8 << 10
 
 func shown(diff string) string {

@@ -45,7 +45,7 @@ func (e *editor) editTool() sdk.Tool {
 	}, e.edit)
 }
 
-// edit takes a call apart: which of its three forms it has.
+// edit is the handler of the tool edit. It determines which of the three forms the arguments have.
 func (e *editor) edit(ctx context.Context, call *sdk.Call, in editArgs) (*sdk.Result, error) {
 	pair := in.OldString != nil || in.NewString != nil
 	switch {
@@ -94,7 +94,7 @@ func (e *editor) applyEdits(ctx context.Context, call *sdk.Call, name string, ed
 	f.after = f.before()
 	defer b.release()
 	err = e.make(f, edits, b)
-	if unread := f.target.Read(); unread != nil { // it comes first, whatever the edits found
+	if unread := f.target.Read(); unread != nil { // reported first, whatever the edits found
 		return nil, unread
 	}
 	if err != nil {
@@ -109,7 +109,7 @@ func (e *editor) applyEdits(ctx context.Context, call *sdk.Call, name string, ed
 	return res, nil
 }
 
-// make makes the edits of a file one after the other.
+// make applies the edits of a file one after the other.
 func (e *editor) make(f *edited, edits []editInput, b *budget) error {
 	if err := b.open(len(f.after)); err != nil {
 		return err
@@ -136,7 +136,7 @@ func (e *editor) make(f *edited, edits []editInput, b *budget) error {
 	return f.changed()
 }
 
-// numbered says which of several edits failed.
+// numbered adds to an error which of several edits failed.
 func numbered(i, of int, err error) error {
 	if of == 1 {
 		return err
@@ -145,7 +145,7 @@ func numbered(i, of int, err error) error {
 	return tool.Errorf(e.Kind, "Nothing was changed, because edit %d of %d cannot be made after those before it: %s", i+1, of, e.Message).WithCode(e.Code).WithCause(err)
 }
 
-// refusal returns an error of package strategy with the code of its layer.
+// refusal converts an error of package strategy to one with the code of its layer.
 func refusal(err error) error {
 	var e *strategy.Error
 	if !errors.As(err, &e) {

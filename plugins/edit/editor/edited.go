@@ -12,19 +12,19 @@ import (
 	"toolhost.dev/plugins/edit/validate"
 )
 
-// edited is a file with the edits made to it so far.
+// edited is a file with the edits applied so far.
 type edited struct {
 	change
 	steps []step
-	// renamed is where the file comes from, when it gets another name.
+	// renamed is the old path of a renamed file.
 	renamed string
-	// data is the structured report of it, once it is made.
+	// data is the structured report, once it is computed.
 	data *fileData
-	// moved: the file goes, because it gets another name.
+	// moved means that the file is removed because it was renamed.
 	moved bool
 }
 
-// step is one edit that was made.
+// step is one applied edit.
 type step struct {
 	Strategy   string                `json:"strategy"`
 	Equality   string                `json:"equality,omitempty"`
@@ -37,8 +37,8 @@ type step struct {
 	oldLength, newLength int
 }
 
-// release lets the next call use the memory of both texts. The change was saved, and its
-// result is made: nobody reads them any more.
+// release lets the next call reuse the memory of both texts. Call it when the change is saved and its result is
+// complete.
 func (f *edited) release() {
 	workspace.Reuse(f.after)
 	if f.target.Before != nil {
@@ -46,13 +46,13 @@ func (f *edited) release() {
 	}
 }
 
-// create makes the text of a file that had none.
+// create sets the text of a new or empty file.
 func (f *edited) create(text string) {
 	f.after = []byte(text)
 	f.steps = append(f.steps, step{Strategy: "create", Similarity: 1, Sites: []strategy.Lines{{Start: 1, End: max(1, lines(f.after))}}, newLength: len(text)})
 }
 
-// add takes over a change, and moves the places of those before it.
+// add applies a change and adjusts the line numbers of earlier steps.
 func (f *edited) add(c *strategy.Change, oldLength, newLength int) {
 	f.after = c.Text
 	for i := range f.steps {
@@ -66,10 +66,10 @@ func (f *edited) add(c *strategy.Change, oldLength, newLength int) {
 	})
 }
 
-// move gives a place the lines that it has after later changes.
+// move adjusts the line numbers of a place for later changes.
 func move(place *strategy.Lines, later []strategy.Lines) {
 	for _, l := range later {
-		was := l.End - l.Added // where the later change ended, with those before it made
+		was := l.End - l.Added // end of the later change before it was made
 		switch {
 		case was < place.Start:
 			place.Start += l.Added
@@ -80,8 +80,8 @@ func move(place *strategy.Lines, later []strategy.Lines) {
 	}
 }
 
-// chmod makes the file a program, or none. As in git, nothing else of the mode is said by a diff;
-// who may read the file may run it.
+// chmod sets or clears the executable bits. As in git, a diff changes no other bits. Whoever may read the file may then
+// execute it.
 func (f *edited) chmod(to uint32) {
 	if to == 0 {
 		return
@@ -97,17 +97,17 @@ func (f *edited) chmod(to uint32) {
 	f.mode = &mode
 }
 
-// changesMode reports whether the file gets another mode than it had.
+// changesMode reports whether the mode of the file changes.
 func (f *edited) changesMode() bool {
 	return f.mode != nil && f.target.Before != nil && *f.mode != f.target.Before.Mode
 }
 
-// changed refuses edits that make nothing of it all.
+// changed returns an error if the edits together change nothing. It also computes the final line numbers of the steps.
 func (f *edited) changed() error {
 	if f.target.Before != nil && f.renamed == "" && !f.remove && !f.changesMode() && bytes.Equal(f.after, f.before()) {
 		return validate.Refuse(validate.NothingToChange, tool.InvalidArguments, "There is nothing to change: after all edits %s is as it was before.", f.name)
 	}
-	if len(f.steps) > 1 { // each step after the first moved places
+	if len(f.steps) > 1 { // each later step shifted lines
 		last := max(1, lines(f.after))
 		for _, s := range f.steps {
 			for j := range s.Sites {
@@ -122,8 +122,8 @@ func (f *edited) changed() error {
 	return nil
 }
 
-// summary is what all steps have in common: the strategy that is furthest from exact,
-// the lines from the first to the last, and the least similarity.
+// summary combines the steps: the strategy furthest from exact, the range from the first to the last line, and the
+// lowest similarity.
 func (f *edited) summary() (s step, replacements int) {
 	names := strategy.Names()
 	for i, st := range f.steps {
@@ -150,7 +150,7 @@ func (f *edited) summary() (s step, replacements int) {
 	return s, replacements
 }
 
-// lines counts the lines of a text; a final newline begins no further one.
+// lines counts the lines of a text. A final newline does not begin another line.
 func lines(text []byte) int {
 	end := lineBreak(text)
 	n := bytes.Count(text, []byte{end})
@@ -160,8 +160,8 @@ func lines(text []byte) int {
 	return n
 }
 
-// lineBreak is what each line of a text has at its end: a carriage return where there is no line feed, as
-// [text.LineEndings.Kind] has it.
+// lineBreak returns the last byte of the text's line endings. It is a carriage return if there is no line feed, as in
+// [text.LineEndings.Kind].
 func lineBreak(text []byte) byte {
 	if bytes.IndexByte(text, '\n') < 0 && bytes.IndexByte(text, '\r') >= 0 {
 		return '\r'
@@ -169,7 +169,7 @@ func lineBreak(text []byte) byte {
 	return '\n'
 }
 
-// blanksShown writes blanks so that they are seen.
+// blanksShown makes blanks visible.
 func blanksShown(s string) string {
 	if s == "" {
 		return "nothing"

@@ -17,20 +17,20 @@ import (
 	"toolhost.dev/plugins/edit/validate"
 )
 
-// hunkStrategies are those that find the place of a hunk, as far as the file allows them.
+// hunkStrategies are the strategies that find the place of a hunk, unless the file allows fewer.
 var hunkStrategies = strategy.Set{strategy.Exact, strategy.LineTrimmed, strategy.Indentation, strategy.Whitespace}
 
-// patch is a diff on its way into the files.
+// patch is a diff that is being applied.
 type patch struct {
 	editor *editor
 	call   *sdk.Call
 	ws     *workspace.Workspace
-	files  []*edited          // that are written or removed, in the order of the diff
-	byPath map[string]*edited // the same, by absolute path
+	files  []*edited          // files that are written or removed, in the order of the diff
+	byPath map[string]*edited // the same files by absolute path
 	budget *budget
 }
 
-// applyDiff applies all hunks of all files, or nothing.
+// applyDiff applies all hunks of all files, or none.
 func (e *editor) applyDiff(ctx context.Context, call *sdk.Call, name, diff string) (*sdk.Result, error) {
 	b, err := newBudget(diff)
 	if err != nil {
@@ -76,7 +76,7 @@ func (e *editor) applyDiff(ctx context.Context, call *sdk.Call, name, diff strin
 			return nil, err
 		}
 		if f.told = func() { f.tell() }; f.remove {
-			removals = append(removals, &f.change) // last: should the process die, a file is there twice rather than not at all
+			removals = append(removals, &f.change) // last, so that a killed process leaves a file twice rather than not at all
 			continue
 		}
 		changes = append(changes, &f.change)
@@ -88,7 +88,7 @@ func (e *editor) applyDiff(ctx context.Context, call *sdk.Call, name, diff strin
 	return result(p.files), nil
 }
 
-// failed says which file of a diff an error is about.
+// failed adds to an error which file of a diff it concerns.
 func (p *patch) failed(f *unidiff.File, i, of int, err error) error {
 	e := tool.AsError(err)
 	name := f.New
@@ -102,7 +102,7 @@ func (p *patch) failed(f *unidiff.File, i, of int, err error) error {
 	return tool.Errorf(e.Kind, "Nothing was changed, because the diff cannot be applied to %s: %s", where, e.Message).WithCode(e.Code).WithCause(err)
 }
 
-// file prepares what a diff says of one file.
+// file applies the part of a diff for one file, in memory.
 func (p *patch) file(ctx context.Context, in *unidiff.File) error {
 	switch {
 	case in.Old == "":
@@ -120,7 +120,7 @@ func (p *patch) file(ctx context.Context, in *unidiff.File) error {
 	return p.hunks(f, in)
 }
 
-// open returns a file that exists, with what the diff has made of it so far.
+// open returns an existing file with the changes of the diff so far.
 func (p *patch) open(ctx context.Context, name string) (*edited, error) {
 	target, err := validate.File(ctx, p.ws, p.call, p.call.Cwd, name, false, false)
 	if err != nil {
@@ -146,7 +146,7 @@ func (p *patch) add(f *edited) {
 	p.byPath[f.target.Path.String()] = f
 }
 
-// vacant returns a path at which there is no file, or an empty one.
+// vacant returns a path without a file, or with an empty one.
 func (p *patch) vacant(ctx context.Context, name, doing string) (*validate.Target, error) {
 	target, err := validate.File(ctx, p.ws, p.call, p.call.Cwd, name, true, false)
 	if err != nil {
@@ -194,7 +194,7 @@ func (p *patch) delete(ctx context.Context, in *unidiff.File) error {
 	return nil
 }
 
-// rename writes the file under its new name and removes the old one.
+// rename adds the file under its new name and marks the old one for removal.
 func (p *patch) rename(ctx context.Context, in *unidiff.File) error {
 	old, err := p.open(ctx, in.Old)
 	if err != nil {
@@ -265,7 +265,7 @@ func (p *patch) hunks(f *edited, in *unidiff.File) error {
 	return nil
 }
 
-// hunkError says which hunk an error is about, in the words of a diff.
+// hunkError adds to an error which hunk it concerns, and rewords it for a diff.
 func hunkError(i, of int, h *unidiff.Hunk, err error) error {
 	e := tool.AsError(err)
 	text := strings.NewReplacer("old_string", "its old text", "new_string", "its new text", ", or set replace_all to change them all", "").Replace(e.Message)

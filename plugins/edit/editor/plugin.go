@@ -13,9 +13,9 @@ import (
 // Version of the plugin.
 const Version = "0.2.0"
 
-// Plugin describes the plugin.
+// Plugin returns the plugin.
 func Plugin() sdk.Plugin {
-	e := &editor{Committer: commit.Committer{History: history.Open("", 0)}} // until it is configured
+	e := &editor{Committer: commit.Committer{History: history.Open("", 0)}} // until Config opens the real one
 	return sdk.Plugin{
 		Name: "edit", Version: Version,
 		Tools:  []sdk.Tool{e.editTool(), e.writeTool(), e.undoTool(), e.redoTool()},
@@ -25,7 +25,7 @@ func Plugin() sdk.Plugin {
 	}
 }
 
-// editor is what all calls share, set before the first. It keeps nothing of a session itself.
+// editor is the state that all calls share. It is complete before the first call and holds nothing of a session.
 type editor struct {
 	commit.Committer
 	rules []rule

@@ -11,13 +11,13 @@ import (
 	"toolhost.dev/plugins/edit/strategy"
 )
 
-// fileData is what became of one file.
+// fileData is the result for one file.
 type fileData struct {
 	Path      string `json:"path"`
 	Operation string `json:"operation"`
-	// RenamedFrom is the path that the file had before.
+	// RenamedFrom is the old path of a renamed file.
 	RenamedFrom string `json:"renamed_from,omitempty"`
-	// Mode is the new one, in octal, if it changed.
+	// Mode is the new mode in octal, if it changed.
 	Mode         string                `json:"mode,omitempty"`
 	Strategy     string                `json:"strategy"`
 	Equality     string                `json:"equality,omitempty"`
@@ -33,21 +33,20 @@ type fileData struct {
 	Edits        []step                `json:"edits,omitempty"`
 }
 
-// editData is the structured result of edit: that of the first file, and of all when
-// there are several.
+// editData is the structured result of edit. It describes the first file, and all files if there are several.
 type editData struct {
 	fileData
 	Files []fileData `json:"files,omitempty"`
 }
 
-// result tells what was done.
+// result builds the result of an edit.
 func result(files []*edited) *sdk.Result {
 	var data editData
 	var texts, diffs, names []string
 	var effects []tool.Effect
 	for _, f := range files {
 		if effects = append(effects, f.effect); f.moved {
-			continue // told with its new name
+			continue // reported under its new name
 		}
 		d := f.tell()
 		texts = append(texts, f.text(d))
@@ -66,7 +65,7 @@ func result(files []*edited) *sdk.Result {
 	return &sdk.Result{Output: strings.Join(texts, "\n") + "\n" + shown(strings.Join(diffs, "")), Title: title, Data: sdk.Data(data), Effects: effects}
 }
 
-// tell returns the report of the change. It is made while the change is saved, or now.
+// tell returns the report of the change. It may be computed while the change is saved.
 func (f *edited) tell() *fileData {
 	if f.data == nil {
 		f.data = f.describe()
@@ -105,7 +104,7 @@ func (f *edited) describe() *fileData {
 	return d
 }
 
-// text returns the report of a file for the model.
+// text formats the report of a file for the model.
 func (f *edited) text(d *fileData) string {
 	switch d.Operation {
 	case "delete":
@@ -161,12 +160,12 @@ func (f *edited) text(d *fileData) string {
 }
 
 const (
-	snippetContext = 3   // lines shown before and after a change
-	snippetLines   = 61  // lines shown at all
-	snippetWidth   = 500 // bytes shown of a line
+	snippetContext = 3   // lines before and after a change
+	snippetLines   = 61  // lines in total
+	snippetWidth   = 500 // bytes of a line
 )
 
-// snippet shows the changed lines and a few around them, with their numbers.
+// snippet returns the changed lines and a few around them, with line numbers.
 func snippet(content []byte, start, end int) string {
 	first, last := max(1, start-snippetContext), end+snippetContext
 	last = min(last, first+snippetLines-1)

@@ -14,30 +14,30 @@ import (
 	"toolhost.dev/plugins/edit/validate"
 )
 
-// change is a file on its way to the disk.
+// change is a file that is about to be written.
 type change struct {
 	target *validate.Target
-	name   string // as it is shown
+	name   string // path as shown in results
 	after  []byte // UTF-8
-	remove bool   // the file goes
-	// perm is for a new file, before the umask; mode is exact. Without them: the usual.
+	remove bool   // the file is removed
+	// perm is the mode of a new file before the umask. mode is an exact mode. Both are optional.
 	perm fs.FileMode
 	mode *fs.FileMode
-	// attributes are for a file that gets another name; nil: the usual.
+	// attributes are those of a renamed file, or nil.
 	attributes *workspace.Attributes
 
-	// diff is the change as a unified diff, from when it is saved.
+	// diff returns the change as a unified diff. save sets it.
 	diff func() string
-	// told is the part of the report that takes long to make, or nil.
+	// told computes the slow part of the report. It may be nil.
 	told func()
 
-	// What came of it.
-	written *workspace.Written // nil for a file that was removed
+	// The results of saving.
+	written *workspace.Written // nil for a removed file
 	effect  tool.Effect
 	lost    string // why it cannot be undone
 }
 
-// before returns the text as it was; empty for a new file.
+// before returns the old text. It is empty for a new file.
 func (c *change) before() []byte {
 	if c.target.Text == nil {
 		return nil
@@ -45,7 +45,7 @@ func (c *change) before() []byte {
 	return c.target.Text.Content
 }
 
-// note says what was not as usual in the writing of the file.
+// note describes what was unusual in writing the file.
 func (c *change) note() string {
 	out := ""
 	if c.written != nil && c.written.InPlace != "" {
@@ -58,7 +58,7 @@ func (c *change) note() string {
 	return out
 }
 
-// refused says what a file that was made again did not get back.
+// refused describes what could not be restored on a file that was replaced.
 func refused(w *workspace.Written) string {
 	if w == nil || len(w.Refused) == 0 {
 		return ""
@@ -66,8 +66,8 @@ func refused(w *workspace.Written) string {
 	return " [note: not all of it could be kept: " + strings.Join(w.Refused, "; ") + ". Have an administrator see to it.]"
 }
 
-// open takes a file for changing: locked until unlock, and through layers 2 to 5 of the
-// validation. The caller asks the target for the rest. create and overwrite as in [validate.File].
+// open locks a file until unlock and checks layers 2 to 5 of the validation. The caller must call Read on the target for
+// the rest. create and overwrite are as in [validate.File].
 func (e *editor) open(ctx context.Context, call *sdk.Call, name string, create, overwrite bool) (c *change, unlock func(), err error) {
 	ws, err := call.Workspace()
 	if err != nil {
@@ -84,8 +84,7 @@ func (e *editor) open(ctx context.Context, call *sdk.Call, name string, create, 
 	return &change{target: target, name: target.Path.RelTo(call.Cwd)}, unlock, nil
 }
 
-// lock keeps other changes of the files away until these are written. A path that does
-// not resolve is left to the validation.
+// lock locks files against other changes. It skips paths that do not resolve, because the validation reports these.
 func (e *editor) lock(ctx context.Context, ws *workspace.Workspace, cwd string, names ...string) (unlock func(), err error) {
 	var paths []workspace.Path
 	for _, name := range names {
@@ -96,7 +95,7 @@ func (e *editor) lock(ctx context.Context, ws *workspace.Workspace, cwd string, 
 	return e.Lock(ctx, ws, paths...)
 }
 
-// save writes changes as one: all of them or none. They are one step of the history.
+// save writes all changes or none. They are one step in the history.
 func (e *editor) save(ctx context.Context, call *sdk.Call, changes ...*change) error {
 	ws, err := call.Workspace()
 	if err != nil {
@@ -132,7 +131,7 @@ func (e *editor) save(ctx context.Context, call *sdk.Call, changes ...*change) e
 	return nil
 }
 
-// encoded returns the text in the file's encoding.
+// encoded returns the new text in the file's encoding.
 func (c *change) encoded() ([]byte, error) {
 	if c.target.Text == nil || c.remove {
 		return c.after, nil
@@ -144,7 +143,7 @@ func (c *change) encoded() ([]byte, error) {
 	return data, nil
 }
 
-// conflicting returns a conflict that was found while writing with the code of its layer.
+// conflicting adds the code of its layer to a conflict found while writing.
 func conflicting(err error) error {
 	e := tool.AsError(err)
 	if e.Kind == tool.Conflict {

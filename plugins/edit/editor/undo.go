@@ -34,10 +34,10 @@ type undoData struct {
 	Changes []changeData `json:"changes"`
 	Files   []touched    `json:"files"`
 	Diff    string       `json:"diff"`
-	// UndoCount and RedoCount are how many changes can be undone and redone now.
+	// UndoCount and RedoCount are the numbers of changes that can be undone and redone now.
 	UndoCount int `json:"undo_count"`
 	RedoCount int `json:"redo_count"`
-	// Dropped is how many changes the session's history has lost to its limit.
+	// Dropped is the number of changes that the session's history dropped because of its limit.
 	Dropped    int   `json:"dropped"`
 	LimitBytes int64 `json:"limit_bytes"`
 }
@@ -51,7 +51,7 @@ type changeData struct {
 	Files  []touched `json:"files"`
 }
 
-// touched is one file and what became of it: create, modify or delete.
+// touched is one file and the operation on it: create, modify or delete.
 type touched struct {
 	Path      string         `json:"path"`
 	Operation tool.Operation `json:"operation"`
@@ -98,13 +98,13 @@ func (e *editor) redo(ctx context.Context, call *sdk.Call, in redoArgs) (*sdk.Re
 	return m.run(ctx, in.Action == "preview")
 }
 
-// undoing takes changes of the session back, or makes them again.
+// undoing undoes or redoes changes of the session.
 type undoing struct {
 	editor *editor
 	call   *sdk.Call
 	ws     *workspace.Workspace
-	path   string // of the file it is about; empty means any
-	name   string // of it, as it is shown
+	path   string // of the requested file; empty means any
+	name   string // the same path as shown in results
 	steps  int
 	to     history.State
 }
@@ -126,7 +126,7 @@ func (e *editor) begin(call *sdk.Call, name string, steps int, to history.State)
 	return m, nil
 }
 
-// verb is what the move does, for messages.
+// verb returns "undo" or "redo" for messages.
 func (m *undoing) verb() string {
 	if m.to == history.Done {
 		return "redo"
@@ -134,7 +134,7 @@ func (m *undoing) verb() string {
 	return "undo"
 }
 
-// of says which changes it is about, for messages.
+// of describes the scope of the request for messages.
 func (m *undoing) of() string {
 	if m.path != "" {
 		return "of " + m.name
@@ -142,7 +142,7 @@ func (m *undoing) of() string {
 	return "in this session"
 }
 
-// tries is how often a move begins anew because the history changed under it.
+// tries is the number of attempts if the history changes meanwhile.
 const tries = 4
 
 func (m *undoing) run(ctx context.Context, preview bool) (*sdk.Result, error) {
@@ -158,8 +158,7 @@ func (m *undoing) run(ctx context.Context, preview bool) (*sdk.Result, error) {
 	}
 }
 
-// recover has changes of the session that a killed process left brought to an end, so that
-// they are in the history, or not. Locking their files does it.
+// recover settles changes of the session that a killed process left unfinished. Locking their files does that.
 func (m *undoing) recover(ctx context.Context) error {
 	names, err := m.editor.History.Cut(ctx, m.call.SessionID)
 	if err != nil {
@@ -181,7 +180,7 @@ func (m *undoing) recover(ctx context.Context) error {
 	return err
 }
 
-// attempt chooses the changes, takes their files through the checks, and writes.
+// attempt chooses the changes, checks their files, and writes them.
 func (m *undoing) attempt(ctx context.Context, preview bool) (*sdk.Result, error) {
 	chosen, err := m.choose(ctx)
 	if err != nil {
@@ -226,7 +225,7 @@ func (m *undoing) attempt(ctx context.Context, preview bool) (*sdk.Result, error
 	return m.done(ctx, out, done)
 }
 
-// choose returns the changes to move, in the order in which they are.
+// choose returns the changes to undo or redo, in order.
 func (m *undoing) choose(ctx context.Context) ([]*history.Change, error) {
 	log, err := m.log(ctx)
 	if err != nil {
@@ -261,7 +260,7 @@ func past(to history.State) string {
 	return "undone"
 }
 
-// log reads the session's history, without changes of files that are not in the roots.
+// log returns the session's history without changes of files outside of the roots.
 func (m *undoing) log(ctx context.Context) (*history.Log, error) {
 	log, err := m.editor.History.Log(ctx, m.call.SessionID, m.path)
 	if err != nil {
@@ -286,7 +285,7 @@ func (m *undoing) inRoots(all []*history.Change) []*history.Change {
 	return in
 }
 
-// resolve finds the files and ensures that each may be written to.
+// resolve resolves the paths of the files and checks that each may be written.
 func (m *undoing) resolve(ctx context.Context, net []history.File) ([]workspace.Path, error) {
 	paths := make([]workspace.Path, len(net))
 	var unasked []string
@@ -303,7 +302,7 @@ func (m *undoing) resolve(ctx context.Context, net []history.File) ([]workspace.
 		}
 	}
 	if len(unasked) == 0 {
-		return paths, nil // the host looked at the path in the arguments
+		return paths, nil // the host has checked the path in the arguments
 	}
 	err := m.call.Permit(ctx, tool.Permission{Kind: tool.PermissionEdit, Title: m.verb(), Patterns: unasked})
 	if e := tool.AsError(err); e != nil && e.Kind == tool.PermissionDenied {
@@ -312,7 +311,7 @@ func (m *undoing) resolve(ctx context.Context, net []history.File) ([]workspace.
 	return paths, err
 }
 
-// prepare looks at the files as they are and loads what they are to become.
+// prepare reads the current files and loads their new contents.
 func (m *undoing) prepare(ctx context.Context, chosen []*history.Change, net []history.File, paths []workspace.Path) ([]commit.Step, error) {
 	var steps []commit.Step
 	for i, f := range net {
@@ -324,13 +323,13 @@ func (m *undoing) prepare(ctx context.Context, chosen []*history.Change, net []h
 			return nil, m.changed(ctx, chosen, f, snap)
 		}
 		if snap == nil && !f.After.Exists {
-			continue // it came and went in between
+			continue // the changes created and removed it
 		}
 		if err := m.editor.History.Load(ctx, &f.After); err != nil {
 			return nil, err
 		}
 		s := commit.Step{Path: paths[i], Before: snap, After: f.After.Data, Remove: !f.After.Exists, Attributes: f.After.Attributes}
-		// A mode that the change did not touch stays as it is by now.
+		// A mode that the change did not touch is kept.
 		if f.After.Exists && (snap == nil || f.Before.Mode != f.After.Mode) {
 			s.Mode = &f.After.Mode
 		}
@@ -339,7 +338,7 @@ func (m *undoing) prepare(ctx context.Context, chosen []*history.Change, net []h
 	return steps, nil
 }
 
-// changed refuses a file that is not as the change left it.
+// changed returns the error for a file that is not as the change left it.
 func (m *undoing) changed(ctx context.Context, chosen []*history.Change, f history.File, snap *workspace.Snapshot) error {
 	last := chosen[0]
 	for _, c := range chosen {
@@ -378,7 +377,7 @@ func (m *undoing) gap(err error) error {
 		m.show(gap.Path), past(m.to), gap.Change.ID, gap.Change.Title)
 }
 
-// show returns a path as the caller writes them.
+// show returns a path relative to the working directory if possible.
 func (m *undoing) show(path string) string {
 	if p, err := m.ws.Resolve("/", path); err == nil {
 		return p.RelTo(m.call.Cwd)

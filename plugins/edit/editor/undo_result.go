@@ -16,7 +16,7 @@ import (
 	"toolhost.dev/plugins/edit/history"
 )
 
-// describe says what steps do to the files.
+// describe describes the effect of steps on the files.
 func (m *undoing) describe(chosen []*history.Change, steps []commit.Step) *undoData {
 	d := &undoData{Action: m.verb(), Changes: m.changes(chosen), Files: []touched{}}
 	var all strings.Builder
@@ -38,7 +38,7 @@ func operation(before, after bool) tool.Operation {
 	return tool.OpModify
 }
 
-// stepDiff is what becomes of a file as a unified diff, or in words where it is not text.
+// stepDiff returns the change of a file as a unified diff, or in words if it is not text.
 func stepDiff(name string, s commit.Step) string {
 	var before, after []byte
 	for _, side := range []struct {
@@ -90,7 +90,7 @@ func (m *undoing) changes(all []*history.Change) []changeData {
 	return out
 }
 
-// count fills in how many changes there are by now.
+// count sets the current numbers of changes.
 func (m *undoing) count(ctx context.Context, d *undoData) (*history.Log, error) {
 	log, err := m.log(ctx)
 	if err != nil {
@@ -134,7 +134,7 @@ func (m *undoing) done(ctx context.Context, d *undoData, done *commit.Done) (*sd
 	return res, nil
 }
 
-// titles names changes in one line.
+// titles formats the titles of changes in one line.
 func titles(all []changeData) string {
 	var names []string
 	for _, c := range all {
@@ -146,7 +146,7 @@ func titles(all []changeData) string {
 	return strings.Join(names, ", ")
 }
 
-// maxListed bounds the changes listed in the text; the data has all of them.
+// maxListed limits the changes listed in the text. The structured result contains all of them.
 const maxListed = 50
 
 func (m *undoing) list(ctx context.Context) (*sdk.Result, error) {
@@ -158,7 +158,7 @@ func (m *undoing) list(ctx context.Context) (*sdk.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	slices.Reverse(log.Undone) // so that all of them go from the last change to the first
+	slices.Reverse(log.Undone) // newest first, like log.Done
 	d.Changes = append(m.changes(log.Undone), m.changes(log.Done)...)
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s can be undone and %d redone %s.", plural(d.UndoCount, "change"), d.RedoCount, m.of())

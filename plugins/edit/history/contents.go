@@ -13,22 +13,21 @@ import (
 	"time"
 )
 
-// largeContent is the size in bytes from which a content is a file beside the database:
-// SQLite would write it twice, page by page.
+// largeContent is the size in bytes from which a content is stored in a file instead of the database. SQLite would write
+// it twice, page by page.
 const largeContent = 64 << 10
 
-// orphanAge is how old a file must be that the database does not know, before it is
-// removed: a younger one may belong to a transaction that is not through yet.
+// orphanAge is the age from which a file unknown to the database is removed. A younger file may belong to a running
+// transaction.
 const orphanAge = time.Hour
 
-// contentFile is where a large content is.
+// contentFile returns the path of a large content.
 func (s *Store) contentFile(hash []byte) string {
 	return filepath.Join(filepath.Dir(s.path), "contents", hex.EncodeToString(hash))
 }
 
-// Stage writes the large contents of a change to files of their own, which Begin gives their
-// names, so that the transaction need not wait for it. What is staged of a change that is
-// not begun then is removed with time. ErrTooLarge is as in Begin.
+// Stage writes the large contents of a change to temporary files, which Begin renames, so that the transaction need not
+// wait for the writing. Files of a change that never begins are removed later. ErrTooLarge is as in Begin.
 func (s *Store) Stage(c *Change) error {
 	var size int64
 	for i := range c.Files {
@@ -56,7 +55,7 @@ func (s *Store) Stage(c *Change) error {
 	return nil
 }
 
-// unstage removes what is still without a name.
+// unstage removes the staged files that were not renamed.
 func (c *Change) unstage() {
 	for _, name := range c.staged {
 		_ = os.Remove(name)
@@ -64,16 +63,16 @@ func (c *Change) unstage() {
 	c.staged = nil
 }
 
-// large reports whether a content is kept as a file.
+// large reports whether a content is stored in a file.
 func (s *Store) large(v *Version) bool { return s.path != "" && len(v.Data) >= largeContent }
 
-// kept reports whether the file of a content is there.
+// kept reports whether the file of a content exists.
 func (s *Store) kept(v *Version) bool {
 	st, err := os.Stat(s.contentFile(v.Hash[:]))
 	return err == nil && st.Size() == int64(len(v.Data))
 }
 
-// keep stores a content. It is called in a transaction, and so by one process at a time.
+// keep stores a content. It is called within a transaction, so by one process at a time.
 func (s *Store) keep(ctx context.Context, tx *transaction, c *Change, v *Version) error {
 	data := v.Data
 	if s.large(v) {
@@ -86,14 +85,14 @@ func (s *Store) keep(ctx context.Context, tx *transaction, c *Change, v *Version
 	return err
 }
 
-// keepFile sees to it that the file of a large content is there. It is not forced to the disk:
-// after a power cut the content may be missing, which Load tells.
+// keepFile ensures that the file of a large content exists. It does not sync the file. After a power failure the content
+// may be missing; then Load returns an error.
 func (s *Store) keepFile(c *Change, v *Version) error {
 	if s.kept(v) {
 		return nil
 	}
 	name, ok := c.staged[v.Hash]
-	if !ok { // it was there when the others were staged
+	if !ok { // it existed when the others were staged
 		var err error
 		if name, err = s.stage(v.Data); err != nil {
 			return err
@@ -107,10 +106,10 @@ func (s *Store) keepFile(c *Change, v *Version) error {
 	return nil
 }
 
-// stage writes a content to a file without a name of its own.
+// stage writes a content to a temporary file.
 func (s *Store) stage(data []byte) (name string, err error) {
 	dir := filepath.Join(filepath.Dir(s.path), "contents")
-	tmp, err := os.CreateTemp(dir, ".new-") // private by its mode
+	tmp, err := os.CreateTemp(dir, ".new-") // os.CreateTemp makes it private
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return "", err
@@ -127,7 +126,7 @@ func (s *Store) stage(data []byte) (name string, err error) {
 	return tmp.Name(), nil
 }
 
-// content reads what keep stored.
+// content reads a content that keep stored.
 func (s *Store) content(ctx context.Context, tx *transaction, hash []byte) ([]byte, error) {
 	var data []byte
 	var size int64
@@ -140,8 +139,8 @@ func (s *Store) content(ctx context.Context, tx *transaction, hash []byte) ([]by
 	return os.ReadFile(s.contentFile(hash))
 }
 
-// dropContents removes the contents in the table loose that nothing needs. What follows
-// a change is kept only while it is undone: it is in the file otherwise.
+// dropContents removes the contents in the table loose that no change needs. The content after a change is needed only
+// while the change is undone; otherwise the file contains it.
 func (s *Store) dropContents(ctx context.Context, tx *transaction) error {
 	rows, err := tx.QueryContext(ctx, `DELETE FROM contents WHERE hash IN (SELECT hash FROM loose)
 		AND NOT EXISTS (SELECT 1 FROM files WHERE before_hash = contents.hash)
@@ -166,8 +165,7 @@ func (s *Store) dropContents(ctx context.Context, tx *transaction) error {
 	return rows.Err()
 }
 
-// sweep removes files of contents that the database does not know: of a process that was
-// killed in between.
+// sweep removes content files unknown to the database, which a killed process left.
 func (s *Store) sweep(ctx context.Context, db *sql.DB) error {
 	dir := filepath.Join(filepath.Dir(s.path), "contents")
 	entries, err := os.ReadDir(dir)
@@ -189,7 +187,7 @@ func (s *Store) sweep(ctx context.Context, db *sql.DB) error {
 			}
 		}
 		if !known {
-			_ = os.Remove(filepath.Join(dir, e.Name())) // another process may have been faster
+			_ = os.Remove(filepath.Join(dir, e.Name())) // another process may have removed it
 		}
 	}
 	return nil

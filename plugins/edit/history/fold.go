@@ -2,8 +2,8 @@ package history
 
 import "fmt"
 
-// GapError says that between two of a session's changes a file was changed by something
-// else, so that the earlier one cannot be undone, or the later one done again.
+// GapError means that something else changed a file between two of a session's changes. So the changes cannot be undone
+// or redone together.
 type GapError struct {
 	Path   string
 	Change *Change
@@ -13,8 +13,8 @@ func (e *GapError) Error() string {
 	return fmt.Sprintf("%s was changed by another program in addition to change %d (%s)", e.Path, e.Change.ID, e.Change.Title)
 }
 
-// Fold sums up what it takes to undo changes, the last one first, or to do them again
-// (again), in the order given: for each file how it has to be found, and how it is left.
+// Fold combines several changes to undo, the last one first, or to redo if again is set, in the given order. For each
+// file it returns the expected current version and the resulting one.
 func Fold(changes []*Change, again bool) ([]File, error) {
 	var net []File
 	at := make(map[string]int)
@@ -33,7 +33,7 @@ func Fold(changes []*Change, again bool) ([]File, error) {
 			if !net[i].After.Same(from) {
 				return nil, &GapError{f.Path, c}
 			}
-			if to.Exists && to.Attributes == nil { // only a change that removes a file knows them
+			if to.Exists && to.Attributes == nil { // only a change that removes a file knows its attributes
 				if to.Attributes = net[i].After.Attributes; !to.Same(net[i].After) {
 					to.Attributes = to.Attributes.OfOtherContent()
 				}

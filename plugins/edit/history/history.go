@@ -4,16 +4,16 @@
 //
 // A change goes through the history in three steps:
 //
-//  1. Begin notes what is about to happen, before any file is touched.
+//  1. Begin records the change before any file is touched.
 //  2. The files are written.
-//  3. Finish says that it happened, or Abandon that it did not.
+//  3. Finish records that the change was made, or Abandon that it was not.
 //
-// A process killed in between leaves an unfinished change, which Unfinished gives to the
-// next one: it looks at the files, puts back what was begun, and settles it. Whoever
-// calls holds the locks of the files from before Begin until after Finish; so an
-// unfinished change on files that can be locked belongs to a process that is gone.
+// A process that is killed in between leaves an unfinished change, which Unfinished returns to the next process. That
+// process examines the files, reverts what was begun, and settles the change. Callers hold the locks of the files from
+// before Begin until after Finish. So an unfinished change of files that can be locked belongs to a process that no
+// longer exists.
 //
-// Undoing is a change too. It moves others: its Finish marks them as undone or done again.
+// Undoing is also a change. It moves other changes: its Finish marks them as undone or redone.
 package history
 
 import (
@@ -24,27 +24,27 @@ import (
 	"toolhost.dev/sdk/workspace"
 )
 
-// DefaultLimit is how many bytes a history keeps, of all sessions together.
+// DefaultLimit is the default limit in bytes for all sessions together.
 const DefaultLimit = 64 << 20
 
-// Version is a file at one moment. Its zero value is: there is no file.
+// Version is the state of a file at one time. The zero value means that the file does not exist.
 type Version struct {
 	Exists bool
 	Hash   [32]byte
-	// Mode has permission, setuid, setgid and sticky bits.
+	// Mode contains the permission, setuid, setgid and sticky bits.
 	Mode fs.FileMode
-	// Data are the bytes, where they are known; nil otherwise.
+	// Data is the content if it is loaded, and else nil.
 	Data []byte
-	// Attributes are kept of a file that goes, for when it comes back; nil of any other.
+	// Attributes are kept for a file that is removed, to restore them with it. Otherwise they are nil.
 	Attributes *workspace.Attributes
 }
 
-// Content makes the version of a file that is there.
+// Content returns the version of an existing file.
 func Content(data []byte, mode fs.FileMode) Version {
 	return Known(sha256.Sum256(data), data, mode)
 }
 
-// Known does what Content does, for bytes whose SHA-256 is known.
+// Known is Content for data whose SHA-256 is known.
 func Known(hash [sha256.Size]byte, data []byte, mode fs.FileMode) Version {
 	if data == nil {
 		data = []byte{}
@@ -54,18 +54,18 @@ func Known(hash [sha256.Size]byte, data []byte, mode fs.FileMode) Version {
 
 const modeBits = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 
-// Same reports whether two versions have the same bytes.
+// Same reports whether two versions have the same content.
 func (v Version) Same(w Version) bool { return v.Exists == w.Exists && v.Hash == w.Hash }
 
-// File is what a change did to one file.
+// File is the change of one file.
 type File struct {
-	// Path is absolute and without symbolic links.
+	// Path is absolute and contains no symbolic links.
 	Path   string
 	Before Version
 	After  Version
 }
 
-// State of a change.
+// State is the state of a change.
 type State int
 
 // The states.
@@ -75,29 +75,28 @@ const (
 	Undone
 )
 
-// Change is one step of a session's history, of one or several files.
+// Change is one step of a session's history. It changes one or several files.
 type Change struct {
 	ID      int64
 	Session string
 	At      time.Time
-	// Tool is the tool that made it, Title says what it was to a reader.
+	// Tool is the tool that made the change, and Title describes it for a reader.
 	Tool  string
 	Title string
 	State State
 	Files []File
-	// Dirs are directories that the change made, the outermost first.
+	// Dirs are directories that the change created, the outermost first.
 	Dirs []string
 
-	// Moves are the changes that this one undoes (to Undone) or does again (to Done), in
-	// that order.
+	// Moves are the changes that this one undoes (if To is Undone) or redoes (if To is Done), in that order.
 	Moves []int64
 	To    State
 
-	// staged are files with large contents that have no name yet, by the hash; see Stage.
+	// staged are the temporary files of large contents, by hash; see Stage.
 	staged map[[sha256.Size]byte]string
 }
 
-// Touches reports whether the change is about a file.
+// Touches reports whether the change concerns a file.
 func (c *Change) Touches(path string) bool {
 	for _, f := range c.Files {
 		if f.Path == path {

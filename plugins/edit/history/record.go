@@ -9,20 +9,19 @@ import (
 	"time"
 )
 
-// ErrTooLarge means that a change holds more than the history keeps.
+// ErrTooLarge means that the contents of a change exceed the limit of the history.
 var ErrTooLarge = errors.New("history: the change is larger than the history")
 
-// MovedError says that a change which was to be undone or done again is no longer as it was.
+// MovedError means that a change to undo or redo was changed meanwhile.
 type MovedError struct{ ID int64 }
 
 func (e *MovedError) Error() string {
 	return fmt.Sprintf("change %d was undone, done again or dropped meanwhile", e.ID)
 }
 
-// Begin notes a change that is about to be made, and gives it its ID. Its files' Before
-// have their Data. A change that moves others is refused as *MovedError when one of them
-// is no longer where it was. ErrTooLarge means that there would not be enough room, even if all others
-// went.
+// Begin records a change that is about to be made and sets its ID. The Before versions of its files must have Data. If
+// the change moves others and one of them has moved meanwhile, the error is a *MovedError. ErrTooLarge means that the
+// change would not fit even in an empty history.
 func (s *Store) Begin(ctx context.Context, c *Change) error {
 	if err := s.Stage(c); err != nil {
 		return err
@@ -79,7 +78,7 @@ func (s *Store) insert(ctx context.Context, tx *transaction, c *Change) error {
 	return nil
 }
 
-// key is a version's hash; NULL when there is no file.
+// key returns the hash of a version for the database. It is NULL if there is no file.
 func (v Version) key() any {
 	if !v.Exists {
 		return nil
@@ -87,21 +86,21 @@ func (v Version) key() any {
 	return v.Hash[:]
 }
 
-// attributes are a version's as they are stored; NULL when there are none.
+// attributes returns the attributes of a version for the database. They are NULL if there are none.
 func (v Version) attributes() any {
 	if v.Attributes == nil {
 		return nil
 	}
 	text, err := json.Marshal(v.Attributes)
 	if err != nil {
-		panic(err) // numbers, texts and bytes
+		panic(err) // numbers, strings and bytes have a JSON form
 	}
 	return string(text)
 }
 
-// Finish says that the change was made, and which modes its files have now. The changes that it moves are where it takes
-// them; one of the session's own makes those on its files that could be done again go. Then the oldest changes
-// make room where the history has become too large.
+// Finish records that the change was made, with the modes that its files now have. It marks the changes that it moves. A
+// change of the session's own discards the undone changes of its files. If the history is then too large, the oldest
+// changes are dropped.
 func (s *Store) Finish(ctx context.Context, c *Change) error {
 	var total int64
 	err := s.update(ctx, func(tx *transaction) error {
@@ -116,7 +115,7 @@ func (s *Store) Finish(ctx context.Context, c *Change) error {
 	return err
 }
 
-// settle is what Finish does first.
+// settle executes the transaction of Finish.
 func (s *Store) settle(ctx context.Context, tx *transaction, c *Change) error {
 	if len(c.Moves) == 0 {
 		if err := s.forgetUndone(ctx, tx, c); err != nil {
@@ -141,8 +140,8 @@ func (s *Store) settle(ctx context.Context, tx *transaction, c *Change) error {
 	return s.forget(ctx, tx, `SELECT ?`, c.ID)
 }
 
-// keepAttributes notes those of the files that go by moving others: they come back when those are moved again.
-// A version that is not the last one does not get what belongs to that one's content.
+// keepAttributes stores the attributes of files that are removed by moving other changes, because moving them again
+// restores the files. A version with another content gets only the attributes that do not depend on the content.
 func (s *Store) keepAttributes(ctx context.Context, tx *transaction, c *Change) error {
 	const what = `WHERE path = ? AND change IN (SELECT value FROM json_each(?))`
 	set := `UPDATE files SET after_attributes = CASE after_hash WHEN ? THEN ? ELSE ? END ` + what + ` AND after_hash IS NOT NULL`
@@ -166,9 +165,9 @@ func (s *Store) keepAttributes(ctx context.Context, tx *transaction, c *Change) 
 	return nil
 }
 
-// forgetUndone forgets what could be done again on the files of a new change.
+// forgetUndone removes the undone changes of the files of a new change.
 func (s *Store) forgetUndone(ctx context.Context, tx *transaction, c *Change) error {
-	var some bool // mostly not, and the rest is much work for nothing
+	var some bool // usually false, which saves the slow query
 	if err := tx.row(ctx, anyUndone, c.Session).Scan(&some); err != nil || !some {
 		return err
 	}
@@ -176,16 +175,16 @@ func (s *Store) forgetUndone(ctx context.Context, tx *transaction, c *Change) er
 		(SELECT change FROM files WHERE path IN (SELECT path FROM files WHERE change = ?))`, c.Session, Undone, c.ID)
 }
 
-// place is where the i-th change that c settles stands among the session's: what was done
-// last, or done again, is undone first, and the other way round.
+// place returns the order of the i-th change that c settles in its session. The change that was made or redone last is
+// undone first, and the one undone last is redone first.
 func place(c *Change, i int) int64 { return c.ID<<20 + int64(i) }
 
-// Abandon says that the change was not made.
+// Abandon records that the change was not made.
 func (s *Store) Abandon(ctx context.Context, c *Change) error {
 	return s.update(ctx, func(tx *transaction) error { return s.forget(ctx, tx, `SELECT ?`, c.ID) })
 }
 
-// Clear forgets a session's changes, or those that touch a file, and gives their number.
+// Clear removes a session's changes, or those of a file, and returns their number.
 func (s *Store) Clear(ctx context.Context, session, path string) (n int, err error) {
 	err = s.update(ctx, func(tx *transaction) error {
 		const which = `FROM changes WHERE session = ?1 AND state <> ?2 AND (?3 = '' OR id IN (SELECT change FROM files WHERE path = ?3))`
@@ -202,7 +201,7 @@ func (s *Store) Clear(ctx context.Context, session, path string) (n int, err err
 	return n, err
 }
 
-// makeRoom drops the oldest changes of any session until the rest fits, but not those that are kept.
+// makeRoom drops the oldest changes of all sessions, except those in kept, until the rest fits.
 func (s *Store) makeRoom(ctx context.Context, tx *transaction, kept []int64) error {
 	except, err := json.Marshal(kept)
 	if err != nil {
@@ -218,7 +217,7 @@ func (s *Store) makeRoom(ctx context.Context, tx *transaction, kept []int64) err
 		err = tx.QueryRowContext(ctx, `SELECT id, session FROM changes WHERE state <> ? AND id NOT IN (SELECT value FROM json_each(?)) ORDER BY id LIMIT 1`,
 			Doing, string(except)).Scan(&id, &session)
 		if errors.Is(err, sql.ErrNoRows) {
-			return nil // what is left is under way
+			return nil // only unfinished changes are left
 		}
 		if err != nil {
 			return err
@@ -232,7 +231,7 @@ func (s *Store) makeRoom(ctx context.Context, tx *transaction, kept []int64) err
 	}
 }
 
-// forget removes the changes that a query gives, and the contents that nothing needs then.
+// forget removes the changes that a query selects, and the contents that no change needs then.
 func (s *Store) forget(ctx context.Context, tx *transaction, which string, args ...any) error {
 	for _, step := range []string{
 		`CREATE TEMP TABLE IF NOT EXISTS going (id INTEGER PRIMARY KEY)`,

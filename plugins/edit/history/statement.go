@@ -6,8 +6,7 @@ import (
 	"errors"
 )
 
-// The statements of a change that is made for the first time. Each edit comes by them, and
-// to compile them takes longer than to run them.
+// The statements of a new change. Each edit uses them, and compiling them takes longer than running them.
 const (
 	anyDoing     = `SELECT EXISTS (SELECT 1 FROM changes WHERE state = 0)`
 	anyUndone    = `SELECT EXISTS (SELECT 1 FROM changes WHERE session = ? AND state = 2)`
@@ -22,11 +21,11 @@ const (
 // database is an open database.
 type database struct {
 	*sql.DB
-	statements map[string]*sql.Stmt // by their text
+	statements map[string]*sql.Stmt // by SQL text
 }
 
-// prepare compiles the statements. The database has one connection, which a transaction
-// occupies: so it is done before the first.
+// prepare compiles the statements. It runs before the first transaction, because a transaction occupies the only
+// connection.
 func prepare(ctx context.Context, db *sql.DB) (*database, error) {
 	d := &database{db, make(map[string]*sql.Stmt)}
 	for _, text := range []string{anyDoing, anyUndone, addChange, addContent, addFile, totalSize, setMode, settleChange} {
@@ -48,18 +47,18 @@ func (d *database) Close() error {
 	return errors.Join(append(errs, d.DB.Close())...)
 }
 
-// transaction is one of a database.
+// transaction is a transaction of a database.
 type transaction struct {
 	*sql.Tx
 	statements map[string]*sql.Stmt
 }
 
-// exec runs one of the statements.
+// exec runs one of the prepared statements.
 func (tx *transaction) exec(ctx context.Context, text string, args ...any) (sql.Result, error) {
 	return tx.StmtContext(ctx, tx.statements[text]).ExecContext(ctx, args...)
 }
 
-// row asks one of the statements for its only row.
+// row returns the only row of one of the prepared statements.
 func (tx *transaction) row(ctx context.Context, text string, args ...any) *sql.Row {
 	return tx.StmtContext(ctx, tx.statements[text]).QueryRowContext(ctx, args...)
 }

@@ -10,7 +10,7 @@ import (
 	"toolhost.dev/sdk/statedb"
 )
 
-// schema is for package statedb: never change a step, only add.
+// schema is the schema for package statedb. Never change a step; only add steps.
 var schema = []string{`
 CREATE TABLE changes (
 	id INTEGER PRIMARY KEY AUTOINCREMENT, session TEXT NOT NULL, at_ns INTEGER NOT NULL,
@@ -49,18 +49,18 @@ CREATE TRIGGER attributes_removed AFTER DELETE ON files WHEN old.before_attribut
 	BEGIN UPDATE total SET bytes = bytes - ifnull(length(old.before_attributes), 0) - ifnull(length(old.after_attributes), 0); END;
 `}
 
-// Store is the histories of all sessions. It is safe for concurrent use.
+// Store holds the histories of all sessions. It is safe for concurrent use.
 type Store struct {
-	path  string // empty: in memory
+	path  string // empty means in memory
 	limit int64
 
 	mu       sync.Mutex
-	db       *database     // nil before the first use
-	trimming chan struct{} // closed when the last trim has ended; nil: there was none
+	db       *database     // nil until first use
+	trimming chan struct{} // closed when the last trim ends; nil before the first
 }
 
-// Open returns the store in a directory, or one in memory when dir is empty. It keeps up to
-// limit bytes; 0: DefaultLimit. Nothing is opened before the first use.
+// Open returns the store in a directory, or in memory if dir is empty. It keeps up to limit bytes; 0 means DefaultLimit.
+// It opens nothing until the first use.
 func Open(dir string, limit int64) *Store {
 	s := &Store{limit: limit}
 	if limit <= 0 {
@@ -72,7 +72,7 @@ func Open(dir string, limit int64) *Store {
 	return s
 }
 
-// Limit is how many bytes are kept.
+// Limit returns the limit in bytes.
 func (s *Store) Limit() int64 { return s.limit }
 
 // Close closes the database.
@@ -88,7 +88,7 @@ func (s *Store) Close() error {
 	return db.Close()
 }
 
-// update runs f in a transaction that excludes every other writer, of other processes too.
+// update runs f in a transaction that excludes all other writers, including other processes.
 func (s *Store) update(ctx context.Context, f func(*transaction) error) error {
 	db, err := s.open(ctx)
 	if err != nil {
@@ -110,13 +110,13 @@ func (s *Store) transact(ctx context.Context, db *database, f func(*transaction)
 	return s.failed(tx.Commit())
 }
 
-// trim has the oldest changes make room, but not those that are kept. It does not wait for that, as
-// whoever made a change need not; everything else that is done with the history waits.
+// trim drops the oldest changes, except those in kept, in the background. The caller need not wait, but later operations
+// on the history do.
 func (s *Store) trim(ctx context.Context, kept []int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	db, before, done := s.db, s.trimming, make(chan struct{})
-	if db == nil { // it was closed meanwhile
+	if db == nil { // closed meanwhile
 		return
 	}
 	s.trimming = done
@@ -131,7 +131,7 @@ func (s *Store) trim(ctx context.Context, kept []int64) {
 	}()
 }
 
-// trimmed waits until the history is not larger than it may be.
+// trimmed waits until a running trim ends.
 func (s *Store) trimmed(ctx context.Context) error {
 	s.mu.Lock()
 	trimming := s.trimming
@@ -171,7 +171,7 @@ func (s *Store) open(ctx context.Context) (*database, error) {
 	return s.db, nil
 }
 
-// failed says what is wrong with the database and what to do about it.
+// failed adds to an error of the database what to do about it.
 func (s *Store) failed(err error) error {
 	var moved *MovedError
 	if err == nil || errors.As(err, &moved) || errors.Is(err, ErrTooLarge) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {

@@ -5,22 +5,21 @@ import (
 	"unicode"
 )
 
-// What two blocks must have in common to be taken for the same one.
+// Thresholds for treating two blocks as the same.
 const (
-	minAnchor     = 4    // alphanumerics of the better one of the first and last line
+	minAnchor     = 4    // alphanumerics in the better of the first and last line
 	minMiddle     = 10   // alphanumerics between them
-	minAverage    = 0.90 // similarity of the lines between them
-	minLine       = 0.75 // and of each
-	maxDiffering  = 4    // one line in so many may differ
-	minTypo       = 4    // characters of a word that can be misspelled
+	minAverage    = 0.90 // average similarity of the lines between them
+	minLine       = 0.75 // similarity of each line between them
+	maxDiffering  = 4    // one in this many lines may differ
+	minTypo       = 4    // minimal length of a word that can be misspelled
 	minTypoLike   = 0.7  // similarity of a word and its misspelling
-	minLead       = 0.12 // by how much the second best block must be less similar
+	minLead       = 0.12 // minimal lead in similarity over the second best block
 	maxEditCells  = 4 << 20
 	maxCandidates = 20_000
 )
 
-// findAnchored finds a block by its first and last line, when what is between them is
-// old but for a slip of the pen.
+// findAnchored finds a block by its first and last line. The lines between may differ from old by typing mistakes.
 func findAnchored(s *search) (match, error) {
 	m := s.match(nil)
 	old := splitLines(s.edit.Old, true)
@@ -58,7 +57,7 @@ func findAnchored(s *search) (match, error) {
 			second = max(second, average)
 		}
 		if second > 1-minLead {
-			return m, nil // whatever is the best, another is too near
+			return m, nil // another block is too similar to the best possible one
 		}
 	}
 	if best < 0 || m.similarity < minAverage || second > m.similarity-minLead {
@@ -71,15 +70,14 @@ func findAnchored(s *search) (match, error) {
 	return m, nil
 }
 
-// comparison compares old with blocks of the file, as long as its cells last.
+// comparison compares old with blocks of the file. cells limits the work.
 type comparison struct {
 	s     *search
 	old   []string
 	cells int
 }
 
-// average returns how similar the lines between the anchors are; ok is false if that
-// would cost too much.
+// average returns the average similarity of the lines between the anchors. ok is false if that would exceed the limit.
 func (c *comparison) average(at int) (similarity float64, ok bool) {
 	sum, lines := 0.0, 0
 	for i := 1; i < len(c.old)-1; i++ {
@@ -119,8 +117,7 @@ func (c *comparison) similarity(a, b string) (float64, bool) {
 	return 1 - float64(distance(x, y))/float64(max(longest, 1)), true
 }
 
-// distance is that of Levenshtein, with neighbours that changed places as one step
-// (optimal string alignment).
+// distance returns the edit distance, where swapping neighbours is one step (optimal string alignment).
 func distance(a, b []rune) int {
 	if len(a) == 0 || len(b) == 0 {
 		return max(len(a), len(b))
@@ -146,8 +143,8 @@ func distance(a, b []rune) int {
 	return last[len(b)]
 }
 
-// slips returns the words of old that are misspelled; nil when a line differs by more than
-// slips of the pen. It is empty, not nil, when only commas differ.
+// slips returns the misspelled words of old. It returns nil if a line differs by more than typing mistakes. If only
+// commas or semicolons differ, the result is empty but not nil.
 func (c *comparison) slips(at int) []string {
 	differing, unequal := 0, false
 	typos := []string{}
@@ -168,12 +165,12 @@ func (c *comparison) slips(at int) []string {
 		unequal = unequal || string(normalKey(nil, []byte(old))) != string(normalKey(nil, []byte(ours)))
 	}
 	if !unequal {
-		return nil // for a strategy that asks for equality
+		return nil // left to an equality strategy
 	}
 	return typos
 }
 
-// slip compares the tokens of two lines.
+// slip compares the tokens of two lines. ok is false if they differ by more than typing mistakes.
 func (c *comparison) slip(old, ours []string) (typos []string, ok bool) {
 	for _, h := range diffLines(old, ours) {
 		was, is := old[h.oldFrom:h.oldTo], ours[h.newFrom:h.newTo]
@@ -195,9 +192,8 @@ func (c *comparison) slip(old, ours []string) (typos []string, ok bool) {
 	return typos, true
 }
 
-// typo reports whether a word is another one with a slip: one letter too many, too few,
-// another one, or two that changed places. Words that both exist are two words, and so
-// are two with different parts.
+// typo reports whether was is a misspelling of is: one letter inserted, missing or replaced, or two swapped. It is not
+// if the file contains both words, or if their parts differ.
 func (c *comparison) typo(was, is string) bool {
 	a, b := []rune(was), []rune(is)
 	if min(len(a), len(b)) < minTypo || strings.EqualFold(was, is) || digits(was) != digits(is) {
@@ -218,7 +214,7 @@ func (c *comparison) typo(was, is string) bool {
 	return !c.s.file.hasWord(was)
 }
 
-// tokens splits a line into words and the characters between them, without blanks.
+// tokens splits a line into words and single other characters, without blanks.
 func tokens(line string) []string {
 	var out []string
 	var word strings.Builder
@@ -242,7 +238,7 @@ func tokens(line string) []string {
 	return out
 }
 
-// parts splits a name at underscores and where capitals begin.
+// parts splits a name at underscores and before capitals.
 func parts(name string) []string {
 	var out []string
 	begin, lower := 0, false
@@ -264,7 +260,7 @@ func digits(s string) string {
 	}, s)
 }
 
-// hasWord reports whether the file has a word.
+// hasWord reports whether the file contains a word.
 func (f *file) hasWord(word string) bool {
 	text := string(f.lf)
 	for at := 0; ; {
@@ -280,7 +276,7 @@ func (f *file) hasWord(word string) bool {
 	}
 }
 
-// repeats returns the first of the misspelled words that a text has.
+// repeats returns the first of the misspelled words that a text contains.
 func repeats(text string, typos []string) string {
 	if len(typos) == 0 {
 		return ""

@@ -10,22 +10,22 @@ import (
 // Edit replaces one text with another.
 type Edit struct {
 	Old, New string
-	// File is what messages call the file; empty: "the file".
+	// File is the name of the file in messages. If empty, it is "the file".
 	File string
-	// All replaces every site instead of the only one.
+	// All replaces every site instead of requiring one.
 	All bool
-	// WholeLines: old and new are whole lines, as in a diff.
+	// WholeLines means that Old and New are whole lines, as in a diff.
 	WholeLines bool
-	// Near is a line, from 1, that breaks a tie between sites; 0: nothing does.
+	// Near is a line, from 1, that breaks a tie between sites. 0 means that nothing does.
 	Near int
-	// Final is what becomes of the newline at the file's end.
+	// Final is the change of the newline at the end of the file.
 	Final FinalNewline
 }
 
-// FinalNewline says what becomes of the newline at the end of a file.
+// FinalNewline is what an edit does with the newline at the end of a file.
 type FinalNewline int
 
-// An edit leaves the final newline as it is; only a diff can say more.
+// An edit keeps the final newline. Only a diff can add or remove it.
 const (
 	KeepFinal FinalNewline = iota
 	AddFinal
@@ -36,36 +36,36 @@ const (
 type Lines struct {
 	Start int `json:"start_line"`
 	End   int `json:"end_line"`
-	// Added is how many lines more (or less) there are than before.
+	// Added is the number of added lines, which may be negative.
 	Added int `json:"-"`
 }
 
-// Change is an edit that was made.
+// Change is the result of an edit.
 type Change struct {
-	// Text is the file afterwards.
+	// Text is the new content of the file.
 	Text []byte
-	// Strategy that decided, and for several sites the equality they have in common.
+	// Strategy is the strategy that decided. For several sites, Equality is the one that found them all.
 	Strategy, Equality string
-	// Similarity of old_string and what stood there, from 0 to 1.
+	// Similarity is that of old_string and the replaced text, from 0 to 1.
 	Similarity float64
-	// Sites are the changed places as they are now, in order.
+	// Sites are the changed places in the new text, in order.
 	Sites []Lines
-	// Indent is how indentation in new_string became that of the file.
+	// Indent lists how the indentation of new_string was converted to that of the file.
 	Indent []IndentRule
 }
 
 const (
-	// MaxFuzzy is the size in bytes up to which more than an exact match is looked for.
+	// MaxFuzzy is the maximal size in bytes of a file in which more than exact matches are searched for.
 	MaxFuzzy = 10 << 20
-	// MaxText is the size in bytes that a file can grow to.
+	// MaxText is the maximal size in bytes of an edited file.
 	MaxText = 96 << 20
-	// maxReplacements is how many sites replace_all changes.
+	// maxReplacements is the maximal number of sites that replace_all changes.
 	maxReplacements = 200_000
-	// maxFuzzyLines is the same as MaxFuzzy, for lines.
+	// maxFuzzyLines is the limit of MaxFuzzy in lines.
 	maxFuzzyLines = 1_000_000
 )
 
-// Apply makes an edit. An error is an [*Error].
+// Apply applies an edit to a text with the strategies of set. An error is an [*Error].
 func Apply(text []byte, e Edit, set Set) (*Change, error) {
 	e.Old, e.New = toLF(e.Old), toLF(e.New)
 	if e.File == "" {
@@ -98,7 +98,7 @@ func Apply(text []byte, e Edit, set Set) (*Change, error) {
 	return s.splice(c, m)
 }
 
-// chain asks the strategies.
+// chain tries the strategies in order.
 func (s *search) chain(set Set) (string, match, error) {
 	for i, st := range Strategies {
 		if i > 0 && !s.file.fuzzy() {
@@ -144,7 +144,7 @@ func (s *search) chain(set Set) (string, match, error) {
 	return "", match{}, s.notFound(set)
 }
 
-// tieBreak leaves the site near the line that is asked for, if every other is far from it.
+// tieBreak returns only the site near the requested line, if all others are far from it.
 func (s *search) tieBreak(sites []site) []site {
 	const near, far = 20, 40
 	if s.edit.Near == 0 || len(sites) < 2 {
@@ -167,7 +167,8 @@ func (s *search) tieBreak(sites []site) []site {
 
 func abs(n int) int { return max(n, -n) }
 
-// elsewhere asks the equality strategies that a similarity match would forestall.
+// elsewhere checks the later equality strategies after a match by similarity. It returns an error if one of them finds
+// another site.
 func (s *search) elsewhere(rest []Strategy, at site) error {
 	for _, st := range rest {
 		if st.find == nil || !st.equality {

@@ -1,14 +1,13 @@
 package strategy
 
-// hunk is a difference of two sequences of lines: old[oldFrom:oldTo] became
-// new[newFrom:newTo]. What is between hunks is common.
+// hunk is a difference between two sequences of lines: old[oldFrom:oldTo] became new[newFrom:newTo]. The lines between
+// hunks are common.
 type hunk struct{ oldFrom, oldTo, newFrom, newTo int }
 
-// maxDiffCells bounds the table of a comparison; beyond it only lines that occur once
-// tie the sequences together.
+// maxDiffCells limits the table of a comparison. For larger sequences, only lines that occur once are matched.
 const maxDiffCells = 4 << 20
 
-// diffLines compares two sequences.
+// diffLines returns the hunks between two sequences.
 func diffLines(old, theirs []string) []hunk {
 	d := differ{old: old, new: theirs}
 	d.compare(0, len(old), 0, len(theirs))
@@ -77,8 +76,7 @@ func (d *differ) table(a, b, c, e int) {
 	}
 }
 
-// anchors takes lines that occur once in each as common, as long as they ascend, and
-// compares what is between them.
+// anchors matches lines that occur once in each sequence, as long as they ascend. It compares the parts between them.
 func (d *differ) anchors(a, b, c, e int) {
 	count := make(map[string][2]int32)
 	where := make(map[string]int)

@@ -4,15 +4,15 @@
 //
 // [Apply] works in these steps:
 //
-//  1. The file is seen in LF space ([file]): lines end with a line feed, however they
-//     end in the file, and offsets lead back to the file's own bytes.
-//  2. The strategies of the table [Strategies] are asked in order. They give sites:
-//     ranges of the file, never strings to search for again. The first that has a site
-//     decides; with more than one the edit is ambiguous, and the chain stops.
-//  3. The splice is three-way: old_string is the base, the file's text is ours, and
-//     new_string is theirs. Lines that old and new have in common keep the file's bytes;
-//     the others come from new, indented as the file is.
+//  1. The file is converted to LF space ([file]): all lines end with a line feed, and offsets can
+//     be mapped back to the file's own bytes.
+//  2. The strategies in [Strategies] are tried in order. They return sites, which are ranges of
+//     the file and not strings to search for again. The first strategy with a site decides. If it
+//     has several sites, the edit is ambiguous and the search stops.
+//  3. The splice is a three-way merge: old_string is the base, the file's text is ours, and
+//     new_string is theirs. Lines common to old and new keep the file's bytes. The others come
+//     from new, with the file's indentation.
 //
-// So whatever made a strategy forgive a difference between old_string and the file, that
-// difference does not get into the file by itself.
+// So a difference between old_string and the file that a strategy tolerates does not get into the
+// file by accident.
 package strategy

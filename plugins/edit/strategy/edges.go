@@ -2,8 +2,8 @@ package strategy
 
 import "strings"
 
-// findWithoutEdges finds old without blank lines at its edges, as few as possible. New
-// loses as many; what only old has too many is not in new.
+// findWithoutEdges finds old without some of the blank lines at its edges, as few as possible. It removes as many from
+// new, except lines that only old had.
 func findWithoutEdges(s *search) (match, error) {
 	head, tail := edges(s.edit.Old)
 	if head+tail == 0 {
@@ -41,8 +41,7 @@ func findWithoutEdges(s *search) (match, error) {
 	return match{}, nil
 }
 
-// blanksAround counts the blank lines before and after n lines of the file, up to as
-// many as are wanted.
+// blanksAround counts the blank lines before and after n lines of the file, up to head and tail.
 func (s *search) blanksAround(first, n, head, tail int) (before, after int) {
 	blank := func(i int) bool { return i >= 0 && i < s.file.lines() && isBlankLine(string(s.file.line(i))) }
 	for before < head && blank(first-before-1) {
@@ -54,11 +53,11 @@ func (s *search) blanksAround(first, n, head, tail int) (before, after int) {
 	return before, after
 }
 
-// shared returns how many of the blank lines cut from an edge of old are cut from new too:
-// those that old has more than new were never in new.
+// shared returns how many of the blank lines cut from an edge of old are also cut from new. Blank lines that old has in
+// excess of new were never in new.
 func shared(cut, old, theirs int) int { return min(theirs, max(0, cut-max(0, old-theirs))) }
 
-// edges counts the blank lines at the beginning and the end of a text that is not blank.
+// edges counts the blank lines at the beginning and end of a text. It returns 0, 0 if all lines are blank.
 func edges(text string) (head, tail int) {
 	lines := splitLines(text, true)
 	for head < len(lines) && isBlankLine(lines[head]) {
@@ -73,7 +72,7 @@ func edges(text string) (head, tail int) {
 	return head, tail
 }
 
-// cut takes lines away from the edges. A final line feed stays.
+// cut removes lines from the edges of a text. It keeps a final line feed.
 func cut(text string, head, tail int) string {
 	lines := splitLines(text, true)
 	out := strings.Join(lines[head:len(lines)-tail], "\n")

@@ -7,24 +7,23 @@ import (
 	"toolhost.dev/sdk/workspace/text"
 )
 
-// file is a text in LF space. Offsets and lines are those of LF space unless it is said
-// otherwise; lines count from 0.
+// file is a text in LF space. Unless noted otherwise, offsets and lines are those of LF space. Lines count from 0.
 type file struct {
-	text []byte // as it is
-	lf   []byte // its lines end with a line feed
-	cr   bool   // its lines end with a carriage return alone
-	// big: the text is too large for another form of it. LF space is the text itself, and
-	// what is looked for in it has the line endings that most lines have.
+	text []byte // the original bytes
+	lf   []byte // the text with line feeds as line endings
+	cr   bool   // the original lines end with a single carriage return
+	// big is set if the text is too large to be converted. LF space is then the text itself, and big is the line ending
+	// of most lines, which searched texts must use.
 	big string
 
-	samples []int32 // the offset in text of each sampleStep-th offset in LF space; nil: they are the same
-	starts  []int32 // where each line begins, and the end
+	samples []int32 // original offset of each sampleStep-th offset; nil if all are equal
+	starts  []int32 // offsets of the lines, and of the end
 
-	unit int  // of indentation; see there
-	char byte // 0: not looked at yet
+	unit int  // see indentation
+	char byte // 0 until indentation is called
 }
 
-// sampleStep bounds the walk to an offset, and the memory for walking.
+// sampleStep limits the walk to find an offset, and the memory for the samples.
 const sampleStep = 256
 
 func newFile(content []byte) *file {
@@ -53,8 +52,8 @@ func newFile(content []byte) *file {
 	return f
 }
 
-// original turns an offset into one of the file's own bytes. That of a line feed is
-// where its carriage return stands.
+// original maps an offset to the file's own bytes. The offset of a line feed is mapped to its carriage return, if it has
+// one.
 func (f *file) original(offset int) int {
 	if f.samples == nil {
 		return offset
@@ -70,7 +69,7 @@ func (f *file) original(offset int) int {
 	return o
 }
 
-// split finds the lines. A final line feed begins no further line.
+// split finds the lines. A final line feed does not begin another line.
 func (f *file) split() {
 	if f.starts != nil {
 		return
@@ -97,7 +96,7 @@ func (f *file) line(i int) []byte {
 	return bytes.TrimSuffix(f.lf[f.starts[i]:f.starts[i+1]], []byte{'\n'})
 }
 
-// start returns where a line begins; that of the line after the last is the end.
+// start returns the offset of a line. For the line after the last, it is the end of the text.
 func (f *file) start(i int) int { return int(f.starts[i]) }
 
 // lineOf returns the line that begins at an offset.
@@ -106,11 +105,11 @@ func (f *file) lineOf(start int) int {
 	return i
 }
 
-// lineAt returns the number, from 1, of the line that holds an offset.
+// lineAt returns the 1-based number of the line that contains an offset.
 func (f *file) lineAt(offset int) int { return bytes.Count(f.lf[:offset], []byte{'\n'}) + 1 }
 
-// ending returns how the line at an offset ends in the file; for the last line without an
-// ending, how the one before it does.
+// ending returns the original ending of the line at an offset. For a last line without an ending, it returns that of the
+// line before.
 func (f *file) ending(offset int) string {
 	if f.cr {
 		return "\r"
@@ -133,10 +132,10 @@ func (f *file) ending(offset int) string {
 	return "\n"
 }
 
-// endsLine reports whether a range ends where a line does.
+// endsLine reports whether a range ends at the end of a line.
 func (f *file) endsLine(from, to int) bool { return to > from && f.lf[to-1] == '\n' }
 
-// lineBreak is what each line of the file has at its end, whatever is before it.
+// lineBreak returns the last byte of the file's original line endings.
 func (f *file) lineBreak() []byte {
 	if f.cr {
 		return []byte{'\r'}
@@ -146,11 +145,11 @@ func (f *file) lineBreak() []byte {
 
 // terminated reports whether the last line has an ending.
 func (f *file) terminated() bool {
-	if f.big != "" { // a line may end otherwise than most do
+	if f.big != "" { // a line may have another ending than most
 		return bytes.HasSuffix(f.text, []byte(f.big[len(f.big)-1:]))
 	}
 	return len(f.lf) > 0 && f.lf[len(f.lf)-1] == '\n'
 }
 
-// fuzzy reports whether more than an exact match may be looked for.
+// fuzzy reports whether the file is small enough for more than an exact match.
 func (f *file) fuzzy() bool { return f.big == "" && f.lines() <= maxFuzzyLines }

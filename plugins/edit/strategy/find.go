@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// maxSites bounds the sites that are looked at where one is wanted.
+// maxSites limits the number of sites found if one is wanted.
 const maxSites = 1000
 
-// search is one edit on its way through the chain.
+// search is the search for the place of one edit.
 type search struct {
 	file *file
 	edit Edit // in LF space
 }
 
-// wanted is how many sites are of use.
+// wanted returns the maximal number of sites to find.
 func (s *search) wanted() int {
 	if s.edit.All {
 		return maxReplacements + 1
@@ -22,7 +22,7 @@ func (s *search) wanted() int {
 	return maxSites
 }
 
-// find asks for equal text: literally, then line by line.
+// find finds equal text: first literally, then line by line.
 func (s *search) find(old string) []site {
 	if sites := s.literal(old); len(sites) > 0 {
 		return sites
@@ -43,8 +43,7 @@ func findTrimmed(s *search) (match, error) {
 	return s.match(s.equalLines(s.edit.Old, trimmedKey)), nil
 }
 
-// literal returns every place where the text stands, overlapping ones too unless all are
-// to be replaced.
+// literal returns all places where the text occurs. They may overlap, unless all are to be replaced.
 func (s *search) literal(old string) []site {
 	lf, needle := s.file.lf, []byte(old)
 	var sites []site
@@ -66,7 +65,7 @@ func (s *search) literal(old string) []site {
 	return sites
 }
 
-// equalLines returns every place where the file's lines have the keys of the text's lines.
+// equalLines returns all places where the keys of the file's lines equal those of the text's lines.
 func (s *search) equalLines(old string, by key) []site {
 	lines := splitLines(old, true)
 	f := s.file
@@ -101,13 +100,13 @@ func (s *search) equalLines(old string, by key) []site {
 	return sites
 }
 
-// whole is the site of a run of whole lines.
+// whole returns the site of n whole lines.
 func (s *search) whole(first, n int) site {
 	return site{from: s.file.start(first), to: s.file.start(first + n), kind: whole, first: first}
 }
 
-// occurrences returns where a pattern begins in a sequence of n elements, in linear time
-// (Knuth, Morris and Pratt).
+// occurrences returns the indices at which a pattern begins in a sequence of n elements. It takes linear time
+// (Knuth–Morris–Pratt).
 func occurrences(pattern []int32, n int, next func() int32, disjoint bool, limit int) []int {
 	back := make([]int, len(pattern)+1)
 	back[0] = -1
@@ -136,8 +135,8 @@ func occurrences(pattern []int32, n int, next func() int32, disjoint bool, limit
 	return found
 }
 
-// uniformShift reports whether each line stands in the file with the same indentation
-// more, or less, than in old, and not just as it is.
+// uniformShift reports whether all lines of old are in the file with the same indentation added or removed, and not
+// unchanged.
 func (s *search) uniformShift(m match) bool {
 	lines := splitLines(m.old, true)
 	for _, st := range m.sites {

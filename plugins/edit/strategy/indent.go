@@ -5,29 +5,29 @@ import (
 	"strings"
 )
 
-// IndentRule says that an indentation in old_string is another one in the file.
+// IndentRule maps an indentation in old_string to the one in the file.
 type IndentRule struct {
 	From string `json:"from"`
 	To   string `json:"to"`
 }
 
-// indenter turns the indentation of new_string into that of the file. What it knows, it
-// has learned from lines that old_string and the file have in common.
+// indenter converts the indentation of new_string to that of the file. It learns from lines that old_string and the file
+// have in common.
 type indenter struct {
 	rules    map[string]string
-	conflict map[string]bool // the same indentation in old is several in the file
-	from     []string        // the keys of rules, the longest first
-	steps    []IndentRule    // one level and more in old, and in the file
-	same     bool            // the file is indented as old is
-	unit     int             // the spaces of a level in the file; 0: not known
-	fileKind byte            // the character that the file is indented with
+	conflict map[string]bool // indentations in old with several counterparts in the file
+	from     []string        // keys of rules without conflicts, the longest first
+	steps    []IndentRule    // differences of one or more levels in old, and in the file
+	same     bool            // all known indentations are equal in old and the file
+	unit     int             // spaces of a level in the file; 0 if unknown
+	fileKind byte            // the file's indentation character
 }
 
 func newIndenter() *indenter {
 	return &indenter{rules: make(map[string]string), conflict: make(map[string]bool), same: true}
 }
 
-// learn takes a line of old and the one that stands for it in the file.
+// learn learns from a line of old and its counterpart in the file.
 func (in *indenter) learn(old, ours string) {
 	if isBlankLine(old) {
 		return
@@ -40,13 +40,13 @@ func (in *indenter) learn(old, ours string) {
 	in.same = in.same && from == to
 }
 
-// settle draws the conclusions, for a file.
+// settle derives the rules when all lines are learned.
 func (in *indenter) settle(f *file) {
 	if in.same {
 		return
 	}
 	in.unit, in.fileKind = f.indentation()
-	by := make(map[string]string) // two indentations that are one in the file tell nothing
+	by := make(map[string]string) // two indentations with the same counterpart are ambiguous
 	for from, to := range in.rules {
 		if other, taken := by[to]; taken {
 			in.conflict[from], in.conflict[other] = true, true
@@ -73,10 +73,10 @@ func (in *indenter) settle(f *file) {
 			}
 		}
 	}
-	slices.Reverse(in.steps) // small ones first
+	slices.Reverse(in.steps) // small steps first
 }
 
-// used returns the rules that change something.
+// used returns the rules that change an indentation.
 func (in *indenter) used() []IndentRule {
 	var rules []IndentRule
 	for _, from := range slices.Backward(in.from) {
@@ -87,8 +87,7 @@ func (in *indenter) used() []IndentRule {
 	return rules
 }
 
-// apply returns the file's indentation for one of new_string; ok is false if what was
-// learned does not tell.
+// apply converts an indentation of new_string to that of the file. ok is false if it cannot be derived.
 func (in *indenter) apply(x string) (to string, ok bool) {
 	if in.same {
 		return x, true
@@ -105,8 +104,7 @@ func (in *indenter) apply(x string) (to string, ok bool) {
 	return in.shift(x)
 }
 
-// shift moves an indentation as all that are known are moved: by the same text before
-// it, more or less.
+// shift converts an indentation if all known ones differ by the same prefix, added or removed.
 func (in *indenter) shift(x string) (string, bool) {
 	if len(in.from) == 0 {
 		return "", false
@@ -133,15 +131,15 @@ func (in *indenter) shift(x string) (string, bool) {
 	return added + to, ok
 }
 
-// extrapolate goes on from the indentation that is known and nearest, in whole steps.
+// extrapolate derives an indentation from the nearest known one, in whole steps.
 func (in *indenter) extrapolate(x string) (string, bool) {
-	for _, known := range in.from { // the longest beginning that is known, and the rest
+	for _, known := range in.from { // the longest known prefix, plus the rest
 		if rest, ok := strings.CutPrefix(x, known); ok {
 			more, ok := in.convert(rest, known)
 			return in.rules[known] + more, ok
 		}
 	}
-	for _, known := range slices.Backward(in.from) { // or less than the shortest
+	for _, known := range slices.Backward(in.from) { // or a part of the shortest
 		if rest, ok := strings.CutPrefix(known, x); ok {
 			less, ok := in.convert(rest, known)
 			if !ok {
@@ -153,7 +151,7 @@ func (in *indenter) extrapolate(x string) (string, bool) {
 	return "", false
 }
 
-// convert turns a difference of indentation into the file's, in whole steps.
+// convert converts a difference of indentation to that of the file, in whole steps.
 func (in *indenter) convert(rest, known string) (string, bool) {
 	for _, s := range in.steps {
 		if to, ok := scale(rest, s.From, s.To); ok {
@@ -163,17 +161,17 @@ func (in *indenter) convert(rest, known string) (string, bool) {
 	if len(in.steps) > 0 {
 		return "", false
 	}
-	// There is one indentation to learn from.
+	// Only one indentation is known.
 	to := in.rules[known]
 	alike := kind(known+rest) != mixedBlanks && kind(known+rest) == kind(to+rest)
 	if alike && kind(rest) == ' ' && in.unit > 0 && len(rest)%in.unit != 0 && known != "" && to != "" {
-		// Not a level of the file's: levels of another width, if they come out even.
+		// It is not a level of the file. Scale the width of levels, if the result is a level.
 		if scaled, ok := scale(rest, known, to); ok && len(scaled)%in.unit == 0 {
 			return scaled, true
 		}
 	}
 	if alike || (known == "" || to == "") && kind(rest) == in.fileKind {
-		return rest, true // moved as a whole
+		return rest, true // the block was moved as a whole
 	}
 	if known == "" || to == "" {
 		return "", false
@@ -181,7 +179,7 @@ func (in *indenter) convert(rest, known string) (string, bool) {
 	return scale(rest, known, to)
 }
 
-// scale turns whole steps of one kind into as many of another.
+// scale converts whole steps of from to as many steps of to.
 func scale(rest, from, to string) (string, bool) {
 	if from == to {
 		return rest, kind(rest) == kind(from) || strings.TrimPrefix(rest, from) == ""
@@ -195,10 +193,10 @@ func scale(rest, from, to string) (string, bool) {
 	return strings.Repeat(to[:1], len(rest)*len(to)/len(from)), true
 }
 
-// mixedBlanks is the kind of an indentation of both tabs and spaces.
+// mixedBlanks is the kind of an indentation with tabs and spaces.
 const mixedBlanks = 'm'
 
-// kind returns the character that an indentation consists of; 0: it is empty.
+// kind returns the character of an indentation, or 0 if it is empty.
 func kind(indent string) byte {
 	switch {
 	case indent == "":
@@ -211,9 +209,8 @@ func kind(indent string) byte {
 	return mixedBlanks
 }
 
-// indentation guesses how many spaces a level has in the file, by the width by which
-// indentation grows most often (0: it does not tell), and which character it is
-// indented with.
+// indentation guesses the indentation of the file. unit is the most frequent increase in spaces, or 0 if unknown. char
+// is the indentation character.
 func (f *file) indentation() (unit int, char byte) {
 	if f.char == 0 {
 		f.unit, f.char = f.guessIndentation()

@@ -9,16 +9,15 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// blanks are the characters that a line may have at its ends without being another line.
+// blanks are the characters ignored at the ends of lines.
 const blanks = " \t\r\f\v"
 
-// key appends to buf what a line is compared by.
+// key appends to buf the form of a line that is compared.
 type key func(buf, line []byte) []byte
 
 func trimmedKey(buf, line []byte) []byte { return append(buf, bytes.Trim(line, blanks)...) }
 
-// normalKey is the line with each run of blanks as one, typographic characters as those
-// of a keyboard, and composed characters.
+// normalKey collapses runs of blanks, replaces typographic characters by ASCII, and composes characters (NFC).
 func normalKey(buf, line []byte) []byte {
 	begin := len(buf)
 	wide, pending := false, false
@@ -58,7 +57,7 @@ func normalKey(buf, line []byte) []byte {
 	return buf
 }
 
-// plainRun returns the length of what is neither a blank nor beyond ASCII.
+// plainRun returns the length of the leading ASCII characters that are not blanks.
 func plainRun(line []byte) int {
 	for i, c := range line {
 		if c >= utf8.RuneSelf || c <= ' ' && isBlank(rune(c)) {
@@ -77,7 +76,7 @@ func isBlank(r rune) bool {
 	}
 }
 
-// fold returns what stands for a typographic character on a keyboard.
+// fold returns the ASCII form of a typographic character.
 func fold(r rune) (string, bool) {
 	if r < 0xa0 {
 		return "", false
@@ -102,8 +101,8 @@ func indent(line string) string { return line[:len(line)-len(strings.TrimLeft(li
 
 func isBlankLine(line string) bool { return strings.TrimFunc(line, isBlank) == "" }
 
-// splitLines returns the lines of a text. With final, a line feed at its end ends the last
-// line, else it begins an empty one.
+// splitLines returns the lines of a text. If final is set, a final line feed ends the last line; else an empty line
+// follows it.
 func splitLines(text string, final bool) []string {
 	if final {
 		text = strings.TrimSuffix(text, "\n")

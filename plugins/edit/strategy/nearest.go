@@ -6,12 +6,12 @@ import (
 )
 
 const (
-	maxShownLines = 12  // of the nearest region
-	maxShownWidth = 160 // characters of each
-	minAlike      = 0.5 // similarity from which a line is worth showing
+	maxShownLines = 12  // lines shown of the nearest region
+	maxShownWidth = 160 // characters shown of each line
+	minAlike      = 0.5 // minimal similarity of a line that is shown
 )
 
-// notFound says that the chain has found nothing, and shows what comes nearest.
+// notFound returns the error that no strategy found a site, with the nearest region of the file.
 func (s *search) notFound(set Set) error {
 	msg := fmt.Sprintf("old_string was not found in %s. Read the file again and copy the text exactly, blanks included.", s.edit.File)
 	switch {
@@ -26,7 +26,7 @@ func (s *search) notFound(set Set) error {
 	return &Error{Kind: NotFound, Message: msg}
 }
 
-// nearest describes the region that has most in common with old.
+// nearest describes the region that has the most in common with old.
 func (s *search) nearest() string {
 	if !s.file.fuzzy() || s.file.lines() == 0 {
 		return ""
@@ -65,9 +65,9 @@ func (s *search) nearest() string {
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
-// mostEqual returns where old would begin for most of its lines to be equal to the file's.
+// mostEqual returns the position of old at which the most lines equal those of the file.
 func (s *search) mostEqual(old []string) (at, equal int) {
-	const rare = 50 // a line that occurs more often says nothing
+	const rare = 50 // more frequent lines are not significant
 	where := make(map[string][]int)
 	for i, line := range old {
 		if k := string(normalKey(nil, []byte(line))); alphanumerics(k, 3) == 3 && len(where[k]) < rare {
@@ -98,8 +98,8 @@ func (s *search) mostEqual(old []string) (at, equal int) {
 	return at, equal
 }
 
-// mostAlike returns where old would begin for its longest line to stand by the one most
-// like it; -1 if there is none.
+// mostAlike returns the position of old at which its longest line is next to the most similar line of the file. It
+// returns -1 if there is none.
 func (s *search) mostAlike(old []string) int {
 	longest := 0
 	for i, line := range old {
@@ -111,7 +111,7 @@ func (s *search) mostAlike(old []string) int {
 	if len(want) > 500 {
 		return -1
 	}
-	c := &comparison{s: s, cells: maxEditCells / 4} // it is only a hint
+	c := &comparison{s: s, cells: maxEditCells / 4} // less effort, because it is only a hint
 	best, similarity := -1, minAlike
 	for i := range s.file.lines() {
 		line := strings.Trim(string(s.file.line(i)), blanks)
@@ -132,7 +132,7 @@ func (s *search) mostAlike(old []string) int {
 	return max(0, best-longest)
 }
 
-// visible shows the blanks of a line that are not between words, and bounds its width.
+// visible makes the blanks at the ends of a line visible, and limits its width.
 func visible(line string) string {
 	body := strings.TrimRight(strings.TrimLeft(line, " \t"), " \t")
 	head := indent(line)

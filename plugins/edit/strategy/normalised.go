@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxBlankRun is how long a run of blanks in the file may be to stand for one in old.
+// maxBlankRun is the maximal length of a run of blanks in the file that matches a blank in old.
 const maxBlankRun = 12
 
 func findNormalised(s *search) (match, error) {
@@ -17,8 +17,7 @@ func findNormalised(s *search) (match, error) {
 	return s.match(sites), nil
 }
 
-// insideLines returns every place inside a line that is equal to a single line of old.
-// It must not begin or end in the middle of a word.
+// insideLines returns all places within a line that equal a single-line old. They must not begin or end within a word.
 func (s *search) insideLines(old string) []site {
 	if strings.Contains(old, "\n") || strings.TrimFunc(old, isBlank) != old {
 		return nil
@@ -63,19 +62,19 @@ func (s *search) insideLines(old string) []site {
 	return sites
 }
 
-// maxInside is how long a line may be in bytes to be looked into.
+// maxInside is the maximal length in bytes of a line that is searched.
 const maxInside = 1 << 20
 
 func isWord(r rune) bool {
 	return r == '_' || r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r))
 }
 
-// flattened is a line with short runs of blanks as one, in characters of a keyboard,
-// whose offsets lead back.
+// flattened is a line in which short runs of blanks are one blank and typographic characters are ASCII. Its offsets can
+// be mapped back to the line.
 type flattened struct {
 	text  string
-	begin []int32 // for each byte of text, where what it stands for begins in the line
-	end   []int32 // and ends
+	begin []int32 // for each byte of text, the beginning of its original in the line
+	end   []int32 // for each byte of text, the end of its original
 	buf   []byte
 }
 
@@ -116,8 +115,7 @@ func (f *flattened) set(line []byte) {
 	f.text = string(f.buf)
 }
 
-// span returns the range of the line for one of the text; ok is false if a character of
-// the line would be cut.
+// span maps a range of the text to the line. ok is false if it would split a character of the line.
 func (f *flattened) span(from, to int) (begin, end int, ok bool) {
 	cut := from > 0 && f.begin[from] == f.begin[from-1] || to < len(f.begin) && f.begin[to] == f.begin[to-1]
 	return int(f.begin[from]), int(f.end[to-1]), !cut

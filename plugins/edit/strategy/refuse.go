@@ -6,25 +6,25 @@ import (
 	"strings"
 )
 
-// Kind says why an edit is not made.
+// Kind is the reason why an edit is not made.
 type Kind int
 
 // The kinds.
 const (
 	NotFound   Kind = iota + 1
-	Ambiguous       // there are several places
-	NoChange        // the file would stay as it is
-	Incomplete      // new_string leaves something out
+	Ambiguous       // several places match
+	NoChange        // the file would not change
+	Incomplete      // new_string omits code
 	Refused         // the edit cannot be right
 )
 
-// Error says why an edit is not made.
+// Error describes why an edit is not made.
 type Error struct {
 	Kind    Kind
 	Message string
-	// Sites are the lines, from 1, where an ambiguous text stands.
+	// Sites are the lines, from 1, at which an ambiguous text occurs.
 	Sites []int
-	// More: there are more sites than that.
+	// More means that there are more sites.
 	More bool
 }
 
@@ -38,7 +38,7 @@ func noChange(why string) error {
 	return &Error{Kind: NoChange, Message: "There is nothing to change: " + why}
 }
 
-// maxShownSites bounds the line numbers in a message.
+// maxShownSites limits the line numbers in a message.
 const maxShownSites = 10
 
 func (s *search) ambiguous(name string, sites []site) error {
@@ -76,8 +76,8 @@ func isBlankText(s string) bool {
 	return strings.TrimFunc(s, func(r rune) bool { return r == '\n' || isBlank(r) }) == ""
 }
 
-// A placeholder is what stands in the place of lines that were left out: an ellipsis, in
-// a comment, in brackets or alone, with or without words about what is left out.
+// A placeholder is a line that replaces omitted lines. It contains an ellipsis, alone, in a comment or in brackets, with
+// or without words about the omission.
 var (
 	bareEllipsis = regexp.MustCompile(`^(?://+|#+|--|;+|%+|/\*+|<!--|\*|\{/\*|\(|\[)?\s*(?:\.{3,}|…)\s*(?:\*+/|-->|\*/\}|\)|\])?$`)
 	withWords    = regexp.MustCompile(`(?i)^(//+|#+|--|;+|%+|/\*+|<!--|\*|\{/\*|\(|\[)?\s*((?:\.{3,}|…)\s+)?((?:[\pL'’]+[ ,:-]*)+)(\.{3,}|…)?\s*(?:\*+/|-->|\*/\}|\)|\])?$`)
@@ -96,7 +96,7 @@ func isPlaceholder(line string) (elided, explicit bool) {
 	return explicit, explicit
 }
 
-// introducedPlaceholder returns a placeholder in new that old does not have.
+// introducedPlaceholder returns a placeholder in new that old does not contain.
 func introducedPlaceholder(old, theirs string) string {
 	if !strings.Contains(theirs, "...") && !strings.Contains(theirs, "…") {
 		return ""
@@ -116,8 +116,8 @@ func introducedPlaceholder(old, theirs string) string {
 	return ""
 }
 
-// elided refuses an old that leaves lines out. It is asked when old does not stand in
-// the file as it is; a line that the file has is none that was left out.
+// elided returns an error if old omits lines. It is called when old has no exact match. A line that also occurs in the
+// file is not a placeholder.
 func (s *search) elided() error {
 	for line := range strings.SplitSeq(s.edit.Old, "\n") {
 		line = strings.TrimSpace(line)

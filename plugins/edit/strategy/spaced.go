@@ -1,7 +1,6 @@
 package strategy
 
-// findSpaced finds the lines of old where the file has more or fewer blank lines between
-// them.
+// findSpaced finds the lines of old if the file has more or fewer blank lines between them.
 func findSpaced(s *search) (match, error) {
 	m := s.match(nil)
 	old := splitLines(s.edit.Old, true)
@@ -23,7 +22,7 @@ func findSpaced(s *search) (match, error) {
 		return m, nil
 	}
 	f := s.file
-	var seq, at []int32 // what is not blank in the file, and where
+	var seq, at []int32 // keys of the nonblank lines of the file, and their line numbers
 	for i := range f.lines() {
 		if buf = normalKey(buf[:0], f.line(i)); len(buf) == 0 {
 			continue
@@ -36,7 +35,7 @@ func findSpaced(s *search) (match, error) {
 	}
 	n := 0
 	next := func() int32 { n++; return seq[n-1] }
-	slack := max(2, len(old)/5) // so a place never has twice the lines of old, or three more
+	slack := max(2, len(old)/5) // the place may have only slightly more or fewer lines than old
 	head, tail := edges(s.edit.Old)
 	inner := len(old) - head - tail
 	for _, first := range occurrences(pattern, len(seq), next, false, maxSites) {
@@ -52,8 +51,8 @@ func findSpaced(s *search) (match, error) {
 	return m, nil
 }
 
-// alignSpaced returns the file's line for each line of old: the lines that are not blank
-// follow each other, and blank ones between them are the same as far as there are any.
+// alignSpaced returns the file's line for each line of old. Nonblank lines correspond in order. A blank line of old
+// corresponds to a blank line of the file, if there is one at its position.
 func alignSpaced(old []string, f *file, from, to int) []int {
 	lines := make([]int, len(old))
 	at, began := from, false

@@ -7,7 +7,7 @@ import (
 	"toolhost.dev/sdk/workspace"
 )
 
-// replacement puts lines in LF space in the place of a range of the file.
+// replacement replaces a range of the file, in LF space.
 type replacement struct {
 	from, to int
 	with     string
@@ -45,7 +45,7 @@ func (s *search) splice(c *Change, m match) (*Change, error) {
 		}
 		start := line + grown
 		end := start + bytes.Count(s.file.lf[st.from:to], []byte{'\n'}) + added
-		if s.file.endsLine(st.from, to) && endsLine(reps, to) { // else the rest of a line belongs to the place
+		if s.file.endsLine(st.from, to) && endsLine(reps, to) { // else the place includes the rest of a line
 			end--
 		}
 		c.Sites = append(c.Sites, Lines{Start: start, End: max(start, end), Added: added})
@@ -60,13 +60,13 @@ func (s *search) splice(c *Change, m match) (*Change, error) {
 	if bytes.Equal(c.Text, s.file.text) {
 		return nil, noChange("The file already has what the edit would make of it. (An edit leaves the newline at the file's end, and the lines that old_string and new_string have in common, as they are.)")
 	}
-	if len(bytes.TrimRight(s.file.lf[behind:], "\n")) == 0 { // else the last place is followed by a line
+	if len(bytes.TrimRight(s.file.lf[behind:], "\n")) == 0 { // otherwise a line follows the last place
 		c.clip(s.file.lineBreak())
 	}
 	return c, nil
 }
 
-// endsLine reports whether a place that ended a line still does.
+// endsLine reports whether a place that ended at the end of a line still does after the replacements.
 func endsLine(reps []replacement, to int) bool {
 	if len(reps) == 0 || reps[len(reps)-1].to < to {
 		return true
@@ -75,7 +75,7 @@ func endsLine(reps []replacement, to int) bool {
 	return last.with == "" || strings.HasSuffix(last.with, "\n")
 }
 
-// clip keeps the line numbers inside the text.
+// clip limits the line numbers to the text.
 func (c *Change) clip(lineBreak []byte) {
 	last := max(1, bytes.Count(bytes.TrimSuffix(c.Text, lineBreak), lineBreak)+1)
 	for i := range c.Sites {
@@ -83,8 +83,8 @@ func (c *Change) clip(lineBreak []byte) {
 	}
 }
 
-// literalSplice is the change of a text that stands in the file as it is: what old and
-// new have in common is not touched.
+// literalSplice returns the replacements for a text that is in the file literally. They do not touch lines common to old
+// and new.
 func literalSplice(m match) []replacement {
 	if len(m.sites) == 0 || m.sites[0].kind != asIs {
 		return nil
@@ -101,8 +101,8 @@ func literalSplice(m match) []replacement {
 	return reps
 }
 
-// sides returns the lines of old and new. A line feed at the end of both ends their last
-// lines; without one in old, that line's ending is not part of the change.
+// sides returns the lines of old and new. If old ends with a line feed, a final line feed ends the last line of both. If
+// not, the ending of the last line is not part of the change.
 func (m *match) sides() (old, theirs []string) {
 	final := strings.HasSuffix(m.old, "\n")
 	if final && m.new == "" {
@@ -111,13 +111,13 @@ func (m *match) sides() (old, theirs []string) {
 	return splitLines(m.old, final), splitLines(m.new, final)
 }
 
-// joins reports whether old ends its last line and new does not, so that a blank line
-// after it goes. A line that is not blank is not joined to it: that is not meant.
+// joins reports whether old ends its last line and new does not. Then a blank line after it is removed. Other lines are
+// never joined, because that is not intended.
 func (m *match) joins() bool {
 	return strings.HasSuffix(m.old, "\n") && m.new != "" && !strings.HasSuffix(m.new, "\n")
 }
 
-// spliceLines is the change of a site of whole lines.
+// spliceLines returns the replacements for a site of whole lines.
 func (s *search) spliceLines(c *Change, m match, st site) ([]replacement, error) {
 	old, theirs := m.sides()
 	ours := make([]string, len(old))
@@ -188,17 +188,17 @@ func (s *search) span(st *site, h hunk, lines int) (from, to int) {
 	return st.from, st.from
 }
 
-// writer makes the new lines of one site.
+// writer creates the new lines of one site.
 type writer struct {
 	old, ours, theirs []string
 	st                *site
 	in                *indenter
-	plain             *strings.Replacer // typographic characters that the file does not have
+	plain             *strings.Replacer // replaces typographic characters that the file does not contain
 	asGiven           bool
 }
 
-// indentedAsFile reports whether the lines that new has in common with the file are
-// indented as there, where old's are not, and gives the hunks then.
+// indentedAsFile reports whether the lines common to new and the file have the file's indentation while those of old do
+// not. Then it also returns the hunks.
 func (w *writer) indentedAsFile() ([]hunk, bool) {
 	trim := func(lines []string) []string {
 		out := make([]string, len(lines))
@@ -231,7 +231,7 @@ func (w *writer) indentedAsFile() ([]hunk, bool) {
 	return hunks, better
 }
 
-// lines returns the new lines of a hunk as they go into the file.
+// lines returns the new lines of a hunk in the form for the file.
 func (w *writer) lines(h hunk) (string, error) {
 	var out strings.Builder
 	for j := h.newFrom; j < h.newTo; j++ {
@@ -270,7 +270,7 @@ func (w *writer) reindent(line string, j int) (string, error) {
 	return to + line[len(x):], nil
 }
 
-// replace makes the replacements, which are in order and apart from each other.
+// replace makes the replacements, which are sorted and do not overlap.
 func (f *file) replace(reps []replacement, final FinalNewline) ([]byte, error) {
 	size := len(f.text)
 	for _, r := range reps {
@@ -296,7 +296,7 @@ func (f *file) replace(reps []replacement, final FinalNewline) ([]byte, error) {
 	return f.endAsBefore(out, final), nil
 }
 
-// endAsBefore returns the text with a newline at its end if the file had one, and else without.
+// endAsBefore adds or removes the newline at the end of the text, so that it is as it was before or as final requires.
 func (f *file) endAsBefore(out []byte, final FinalNewline) []byte {
 	if len(out) == 0 || len(f.text) == 0 && final == KeepFinal {
 		return out

@@ -18,17 +18,16 @@ const (
 // Strategy is one way to find old_string.
 type Strategy struct {
 	Name string
-	// Matches says what it may match.
+	// Matches describes what the strategy matches.
 	Matches string
-	// equality: a site has the text of old_string after both are normalised, so that
-	// there can be several, and replace_all may change them all. The others judge likeness.
+	// equality means that a site equals old_string after both are normalized. So there can be several sites, and
+	// replace_all may change them all. The other strategies judge similarity.
 	equality bool
-	// find gives the sites. nil: the strategy has none of its own, but names or widens
-	// what another has found.
+	// find returns the sites. It is nil for a strategy that only names or extends the result of another one.
 	find func(*search) (match, error)
 }
 
-// Strategies is the chain, in order.
+// Strategies is the list of strategies in the order in which they are tried.
 var Strategies = []Strategy{
 	{Exact, "literally", true, findExact},
 	{LineTrimmed, "whole lines that are equal but for blanks at their ends", true, findTrimmed},
@@ -50,31 +49,30 @@ func Names() []string {
 	return names
 }
 
-// Set is the names of the strategies that may be used; nil means all.
+// Set is the names of the allowed strategies. A nil Set allows all.
 type Set []string
 
 func (s Set) has(name string) bool { return s == nil || slices.Contains(s, name) }
 
 // site is a place in the file.
 type site struct {
-	from, to int // bytes in LF space
+	from, to int // byte offsets in LF space
 	kind     siteKind
-	// first line of a site of whole lines.
+	// first is the first line of a site of whole lines.
 	first int
-	// lines: where old and the file do not go line by line, the file's line for each line
-	// of old, -1 for one that the file does not have.
+	// lines maps each line of old to a line of the file, or to -1. It is nil if the lines correspond one to one.
 	lines []int
 }
 
 type siteKind int
 
 const (
-	asIs   siteKind = iota // the bytes are those of old
+	asIs   siteKind = iota // the bytes equal those of old
 	inLine                 // a part of a line
 	whole                  // whole lines
 )
 
-// line returns the file's line for a line of old; -1 if there is none.
+// line returns the file's line for a line of old, or -1.
 func (st *site) line(i int) int {
 	if st.lines != nil {
 		return st.lines[i]
@@ -82,13 +80,13 @@ func (st *site) line(i int) int {
 	return st.first + i
 }
 
-// match is what a strategy has found.
+// match is the result of a strategy.
 type match struct {
 	sites []site
-	// old and new are what the splice compares: the edit's, or both transformed.
+	// old and new are the texts that the splice compares: those of the edit, or both transformed.
 	old, new string
-	// similarity, from 0 to 1, of old and the text at the site.
+	// similarity is that of old and the text at the site, from 0 to 1.
 	similarity float64
-	// typos are words of old that stand for another one in the file.
+	// typos are misspelled words of old that are other words in the file.
 	typos []string
 }

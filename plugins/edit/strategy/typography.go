@@ -5,9 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// plainer replaces the typographic characters of old that the file has as those of a
-// keyboard throughout: a program between the model and here has put them there. nil:
-// there are none.
+// plainer returns a replacer for typographic characters of old that the file consistently has in ASCII. A program
+// between the model and this tool has inserted them. It returns nil if there are none.
 func plainer(old, ours []string) *strings.Replacer {
 	seen := make(map[rune]bool)
 	for i := range old {
@@ -36,9 +35,8 @@ func plainer(old, ours []string) *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-// typeset returns the new line with the characters of the file's line where new and old
-// agree, at the beginning and at the end, when old differs from the file in typography
-// alone.
+// typeset returns the new line with the file's characters in the beginning and end that it has in common with old. It
+// does so only if old differs from the file's line in typography alone.
 func typeset(old, theirs, ours string) string {
 	if old == ours || keyboard(old) != keyboard(ours) {
 		return theirs
@@ -53,7 +51,7 @@ func typeset(old, theirs, ours string) string {
 	return ours[:from] + theirs[head:len(theirs)-tail] + ours[to:]
 }
 
-// keyboard is the text in characters of a keyboard.
+// keyboard replaces the typographic characters of a text by ASCII.
 func keyboard(s string) string {
 	var out strings.Builder
 	for _, r := range s {
@@ -66,7 +64,7 @@ func keyboard(s string) string {
 	return out.String()
 }
 
-// same returns the offset in s up to which its keyboard text has n bytes; -1 if there is none.
+// same returns the offset in s before which the ASCII form has n bytes, or -1.
 func same(s string, n int) int {
 	for i, r := range s {
 		if n == 0 {

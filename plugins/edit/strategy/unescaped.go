@@ -8,16 +8,15 @@ import (
 	"strings"
 )
 
-// escaping is one way in which a text was written that is not how the file has it.
+// escaping is a way in which old_string may be escaped although the file is not.
 type escaping struct {
 	what string
-	// undo gives the text without it; ok is false if there is none in the text, or it
-	// is not written that way throughout.
+	// undo removes the escaping. ok is false if the text is not escaped in this way, or not consistently.
 	undo func(string) (plain string, ok bool)
-	// in reports whether the text has any of it, and plain whether it has something that
-	// could not be there if all of it were written that way.
+	// in reports whether the text contains any such escape. plain reports whether it contains something that would be
+	// escaped if all of it were.
 	in, plain func(string) bool
-	// numbered: what is undone are line numbers.
+	// numbered means that the escaping consists of line numbers.
 	numbered bool
 }
 
@@ -36,8 +35,7 @@ var escapings = []escaping{
 	{"with line numbers", withoutNumbers, hasNumbers, func(s string) bool { _, ok := withoutNumbers(s); return !ok }, true},
 }
 
-// findUnescaped finds old with its escapes undone. The same is done to new, if new is
-// written that way throughout.
+// findUnescaped finds old with its escaping removed. It also removes the escaping of new, if all of new is escaped.
 func findUnescaped(s *search) (match, error) {
 	for _, e := range escapings {
 		old, ok := e.undo(s.edit.Old)
@@ -46,7 +44,7 @@ func findUnescaped(s *search) (match, error) {
 		}
 		m := match{sites: s.find(old), old: old, new: s.edit.New, similarity: 1}
 		if e.numbered && !strings.Contains(strings.TrimSuffix(old, "\n"), "\n") {
-			// A single line can begin with a number of its own: this must be the line's.
+			// A single line can begin with a number of its own, so this must be the number of the line.
 			m.sites = slices.DeleteFunc(m.sites, func(st site) bool { return s.file.lineAt(st.from) != firstNumber(s.edit.Old) })
 		}
 		if len(m.sites) == 0 {
@@ -81,7 +79,7 @@ func unescapeQuotes(s string) (string, bool) { return quotes.Replace(s), !hasBar
 
 func hasEscapedQuote(s string) bool { return quotes.Replace(s) != s }
 
-// hasBareQuote reports whether a kind of quote stands both escaped and not.
+// hasBareQuote reports whether a kind of quote occurs both escaped and unescaped.
 func hasBareQuote(s string) bool {
 	for _, q := range []string{`"`, `'`, "`"} {
 		if n := strings.Count(s, `\`+q); n > 0 && n < strings.Count(s, q) {
@@ -95,7 +93,7 @@ var breaks = strings.NewReplacer(`\r\n`, "\n", `\n`, "\n", `\t`, "\t")
 
 func hasBreakEscape(s string) bool { return breaks.Replace(s) != s }
 
-// unescapeBreaks undoes escaped line feeds and tabs where nothing else is escaped.
+// unescapeBreaks replaces escaped line feeds and tabs, if nothing else is escaped.
 func unescapeBreaks(s string) (string, bool) {
 	return breaks.Replace(s), strings.Contains(s, `\n`) && !strings.Contains(s, `\\`)
 }
@@ -106,10 +104,10 @@ var entity = regexp.MustCompile(`&(?:lt|gt|quot|amp|apos|#39);`)
 
 func hasEntity(s string) bool { return entity.MatchString(s) }
 
-// hasMarkup reports whether the text has a character that would be an entity.
+// hasMarkup reports whether the text contains a character that would be written as an entity.
 func hasMarkup(s string) bool { return strings.ContainsAny(entity.ReplaceAllString(s, ""), "<>&") }
 
-// number is a line number as programs put it before a line.
+// number matches a line number as programs print it before a line.
 var number = regexp.MustCompile(`^[ \t]*(\d+) *([:|│→\t])`)
 
 func firstNumber(s string) int {
@@ -117,7 +115,7 @@ func firstNumber(s string) int {
 	if m == nil {
 		return 0
 	}
-	n, _ := strconv.Atoi(m[1]) // what is too large is no line's number
+	n, _ := strconv.Atoi(m[1]) // a number too large is not a line number
 	return n
 }
 
@@ -130,7 +128,7 @@ func hasNumbers(s string) bool {
 	return false
 }
 
-// withoutNumbers takes the numbers away, if every line has one and they ascend by one.
+// withoutNumbers removes the line numbers, if every line has one and they ascend by one.
 func withoutNumbers(s string) (string, bool) {
 	lines := splitLines(s, true)
 	last, spaced := -1, true

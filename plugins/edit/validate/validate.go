@@ -1,6 +1,5 @@
 // Package validate implements the layers of checks that a change of a file goes through, in order.
 // Each refusal has the number of its layer as its code:
-// Each refusal has the number of its layer as its code:
 //
 //  1. there is nothing to change: old and new text are equal
 //  2. the path is denied: outside of the roots, or not writable
@@ -13,10 +12,9 @@
 //  9. the old text is not unique
 //  10. the new text is not complete: it has a placeholder for what it leaves out
 //
-// The host refuses a denied path, with the code of layer 2, before a tool is asked. So
-// layer 2 wins over layer 1: whoever names a path that is denied hears that and nothing
-// else, and the log of calls shows it. Each other refusal is that of the first layer, in
-// the order above, that has a reason.
+// The host refuses a denied path, with the code of layer 2, before it calls a tool. So layer 2 precedes layer 1: for a
+// denied path the caller learns nothing else, and the call log shows it. Otherwise the first layer in the order above
+// that has a reason refuses.
 package validate
 
 import (
@@ -47,30 +45,29 @@ const (
 	Incomplete
 )
 
-// Refuse makes a layer's refusal.
+// Refuse returns the error of a layer.
 func Refuse(layer int, kind tool.Kind, format string, a ...any) error {
 	return tool.Errorf(kind, format, a...).WithCode(layer)
 }
 
-// States tells what the session knows of a file.
+// States returns what the session knows of a file.
 type States interface {
 	FileState(ctx context.Context, path string) (tool.FileState, bool, error)
 }
 
-// Target is a file that may be changed: it passed layers 2 to 5, and 6 and 7 too once Read says so.
+// Target is a file that may be changed. It passed layers 2 to 5, and layers 6 and 7 too once Read returns nil.
 type Target struct {
 	Path workspace.Path
-	// Before is the file as it is; nil when it is to be created.
+	// Before is the file as it was read. It is nil if the file does not exist.
 	Before *workspace.Snapshot
-	// Text is its content; nil when it is to be created.
+	// Text is its decoded content. It is nil if the file does not exist.
 	Text *text.Text
 
-	known <-chan answer // nil when there is nothing that could be lost
+	known <-chan answer // nil if there is no content to lose
 }
 
-// Read takes the file through layers 6 and 7, which wait for what the session knows and for
-// the hash of the file. It is called once, before anything is done with the file or said of
-// its content; the new content can be made meanwhile.
+// Read checks layers 6 and 7. It waits for the session's state and the hash of the file. Call it once, before the file
+// is changed or its content is revealed. The new content can be computed meanwhile.
 func (t *Target) Read() error {
 	if t.known == nil {
 		return nil
@@ -81,14 +78,14 @@ func (t *Target) Read() error {
 		return state.err
 	case !state.known:
 		return Refuse(NotRead, tool.Conflict, "File has not been read yet. Read it first before writing to it.")
-	case state.Hash != t.Before.Hash(): // a newer time of the same bytes is no change
+	case state.Hash != t.Before.Hash(): // a newer time with the same bytes is not a change
 		return Refuse(ModifiedSinceRead, tool.Conflict, "File has been modified since read, either by the user or by a linter. Read it again before attempting to write it.")
 	}
 	return nil
 }
 
-// File takes a path through layers 2 to 7. create says that the file is to be made:
-// it must be missing or empty, unless overwrite says that its content is replaced.
+// File checks layers 2 to 7 for a path. If create is set, the file must be missing or empty, unless overwrite is set
+// too.
 func File(ctx context.Context, ws *workspace.Workspace, states States, cwd, name string, create, overwrite bool) (*Target, error) {
 	t, err := Open(ctx, ws, states, cwd, name, create, overwrite)
 	if err == nil {
@@ -100,7 +97,7 @@ func File(ctx context.Context, ws *workspace.Workspace, states States, cwd, name
 	return t, nil
 }
 
-// Open does what File does, but for layers 6 and 7: see [Target.Read].
+// Open is File without layers 6 and 7; see [Target.Read].
 func Open(ctx context.Context, ws *workspace.Workspace, states States, cwd, name string, create, overwrite bool) (*Target, error) {
 	p, err := Path(ws, cwd, name)
 	if err != nil {
@@ -137,14 +134,14 @@ func Open(ctx context.Context, ws *workspace.Workspace, states States, cwd, name
 	return t, nil
 }
 
-// answer is what the session knows of a file.
+// answer is the session's state of a file.
 type answer struct {
 	tool.FileState
 	known bool
 	err   error
 }
 
-// ask asks for that, while the file is read.
+// ask requests the session's state of a file in the background.
 func ask(ctx context.Context, states States, p workspace.Path) <-chan answer {
 	out := make(chan answer, 1)
 	go func() {
@@ -155,7 +152,7 @@ func ask(ctx context.Context, states States, p workspace.Path) <-chan answer {
 	return out
 }
 
-// Path takes a path through layer 2: it must lie in a root that may be written to.
+// Path checks layer 2: the path must be in a writable root.
 func Path(ws *workspace.Workspace, cwd, name string) (workspace.Path, error) {
 	p, err := ws.Resolve(cwd, name)
 	if err != nil {
@@ -167,10 +164,10 @@ func Path(ws *workspace.Workspace, cwd, name string) (workspace.Path, error) {
 	return p, nil
 }
 
-// coded returns an error with the code of its layer.
+// coded returns an error with the code of a layer.
 func coded(layer int, err error) error { return tool.AsError(err).WithCode(layer) }
 
-// near names the files that may have been meant.
+// near suggests names that the caller may have meant.
 func near(ws *workspace.Workspace, p workspace.Path) string {
 	const most = 5000
 	names, err := ws.Names(ws.Parent(p), most)

@@ -12,13 +12,13 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// definition is a function as a tool.
+// definition is the definition of a function as a tool.
 type definition struct {
 	sdk.Definition
-	original string // its name
+	original string // name in the function's definition
 }
 
-// written is a definition in any of the forms that there are.
+// written is a definition in any of the supported forms.
 type written struct {
 	Type        string          `json:"type"`
 	Function    *written        `json:"function"` // OpenAI's chat completions
@@ -28,12 +28,12 @@ type written struct {
 	InputSchema json.RawMessage `json:"input_schema"` // Anthropic
 	MCPSchema   json.RawMessage `json:"inputSchema"`
 
-	// What holds several.
+	// Fields of objects that contain several definitions.
 	Tools     []json.RawMessage `json:"tools"`
 	Functions []json.RawMessage `json:"functions"`
 }
 
-// parse reads definitions: JSON text, or what it decodes to.
+// parse parses definitions, given as JSON text or as decoded JSON.
 func parse(given any) ([]*definition, error) {
 	raw, ok := given.(string)
 	if !ok {
@@ -82,7 +82,7 @@ func each(raw json.RawMessage, out *[]*definition) error {
 	return nil
 }
 
-// syntax says where JSON is none.
+// syntax returns an error with the line of a JSON syntax error.
 func syntax(raw []byte, err error) error {
 	var s *json.SyntaxError
 	if !errors.As(err, &s) {

@@ -25,10 +25,10 @@ import (
 // endpoint makes an HTTP request for each call.
 type endpoint struct {
 	url     string
-	shown   string // without what may be a secret
+	shown   string // url without parts that may be secret
 	method  string
 	headers map[string]string
-	params  []string // that stand in the URL
+	params  []string // parameters in the URL
 	client  *http.Client
 }
 
@@ -73,7 +73,7 @@ func newEndpoint(b *Block, fail func(what, summary, detail string) error) (backe
 	return e, nil
 }
 
-// fits: what stands in the URL is an argument that is always there.
+// fits returns an error if a parameter in the URL may be absent from a call.
 func (e *endpoint) fits(d *definition) error {
 	schema, err := tool.ParseSchema(d.Input)
 	if err != nil {
@@ -102,7 +102,7 @@ func (e *endpoint) call(ctx context.Context, call *sdk.Call, d *definition) (*sd
 			return nil, context.Cause(ctx)
 		}
 		if u, ok := errors.AsType[*url.Error](err); ok {
-			err = u.Err // without the URL, which may hold a secret
+			err = u.Err // without the URL, which may contain a secret
 		}
 		return nil, sdk.Errorf(tool.Unavailable, "The endpoint of the function %s, %s, cannot be reached: %w. Try again later, or have the url and the field's sandbox (network) checked.", d.original, e.shown, err)
 	}
@@ -138,7 +138,7 @@ func (e *endpoint) call(ctx context.Context, call *sdk.Call, d *definition) (*sd
 	return result(body, 0), nil
 }
 
-// kindOf tells the kind of an answer that is a refusal.
+// kindOf returns the error kind for an HTTP status.
 func kindOf(status int) tool.Kind {
 	switch status {
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:
@@ -157,8 +157,8 @@ func kindOf(status int) tool.Kind {
 	return tool.ExecutionFailed
 }
 
-// request makes the request of a call: what does not stand in the URL goes into the query of
-// a request that has no body, and into the body otherwise.
+// request returns the HTTP request of a call. Arguments that are not in the URL path or query go to the body or, if the
+// method has no body, to the query.
 func (e *endpoint) request(ctx context.Context, raw json.RawMessage) (*http.Request, error) {
 	var args map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &args); err != nil {
@@ -222,7 +222,7 @@ func (e *endpoint) request(ctx context.Context, raw json.RawMessage) (*http.Requ
 	return req, nil
 }
 
-// plain returns a string without its quotes, and any other value as JSON.
+// plain returns a JSON string without quotes, and any other value as JSON.
 func plain(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {

@@ -16,12 +16,12 @@ import (
 // Version of the plugin.
 const Version = "0.1.0"
 
-// Config is the operator's function blocks.
+// Config contains the operator's function blocks.
 type Config struct {
 	Function []Block `json:"function"`
 }
 
-// Block is definitions and what is behind them.
+// Block is one function block: definitions and the backend that runs them.
 type Block struct {
 	Definitions any               `json:"definitions,omitempty" jsonschema:"One definition or a list of them, as JSON text or as an object: {type, function: {name, description, parameters}}, {name, description, parameters} or {name, description, input_schema}."`
 	Command     []string          `json:"command,omitempty" jsonschema:"The program to run, with its arguments. It gets those of the call as JSON on standard input."`
@@ -35,9 +35,9 @@ type Block struct {
 	Dangerous   bool              `json:"dangerous,omitempty" jsonschema:"Each call needs the user's consent."`
 }
 
-// backend is what is behind the functions of a block.
+// backend runs the functions of a block.
 type backend interface {
-	// fits says what is wrong with a definition for it.
+	// fits returns an error if the backend cannot run a function with that definition.
 	fits(d *definition) error
 	call(ctx context.Context, call *sdk.Call, d *definition) (*sdk.Result, error)
 }
@@ -47,7 +47,7 @@ type plugin struct {
 	tools []sdk.Tool
 }
 
-// Plugin returns the plugin. limit bounds a call.
+// Plugin returns the plugin. limit is the timeout of a call.
 func Plugin(limit time.Duration, needs *sdk.Needs) sdk.Plugin {
 	p := &plugin{limit: limit}
 	return sdk.Plugin{
@@ -97,7 +97,7 @@ func (p *plugin) configure(_ context.Context, c Config, _ sdk.Setup) error {
 	return nil
 }
 
-// backend takes a block apart: which of the two it has.
+// backend returns the backend of a block: a command or an endpoint.
 func (b *Block) backend(fail func(what, summary, detail string) error) (backend, error) {
 	switch {
 	case b.URL != "" && len(b.Command) > 0:

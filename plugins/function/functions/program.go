@@ -19,13 +19,13 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Limits of what a function says, in bytes.
+// Limits of a function's answer and error message, in bytes.
 const (
 	maxAnswer  = 8 << 20
 	maxMessage = 4 << 10
 )
 
-// endWait is how long what a program has started may keep its output open after its end.
+// endWait is the time that a program's children may keep its output open after it has ended.
 const endWait = 500 * time.Millisecond
 
 // program runs a command for each call.
@@ -37,7 +37,7 @@ type program struct {
 
 func newProgram(b *Block, fail func(what, summary, detail string) error) (backend, error) {
 	p := &program{command: b.Command, cwd: b.Cwd}
-	for _, e := range os.Environ() { // not what is between host and plugin
+	for _, e := range os.Environ() { // omit variables between host and plugin
 		if !strings.HasPrefix(e, "PLUGIN_") && !strings.HasPrefix(e, "TOOLHOST_") {
 			p.env = append(p.env, e)
 		}
@@ -90,7 +90,7 @@ func (p *program) call(ctx context.Context, call *sdk.Call, d *definition) (*sdk
 	return result(out.kept, out.over), nil
 }
 
-// failed tells how a program ended, and what it said last.
+// failed returns an error with the exit status of a program and the end of its output.
 func failed(err error, out, said *bounded) (*sdk.Result, error) {
 	status := -1
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
@@ -110,7 +110,7 @@ func failed(err error, out, said *bounded) (*sdk.Result, error) {
 	return nil, sdk.Errorf(tool.ExecutionFailed, "The function's program failed (%v): %s", err, lastOf(text)).WithCode(status)
 }
 
-// result makes a result of an answer: JSON is given as data, too.
+// result converts an answer to a result. JSON is also returned as data.
 func result(answer []byte, over int) *sdk.Result {
 	res := &sdk.Result{Output: strings.ToValidUTF8(strings.TrimRight(string(answer), "\n"), "\uFFFD")}
 	if over > 0 {
@@ -134,10 +134,10 @@ func lastOf(text string) string {
 	return "…" + text
 }
 
-// bounded keeps the first of what is written to it.
+// bounded keeps the first maxAnswer bytes written to it.
 type bounded struct {
 	kept []byte
-	over int // bytes that were not kept
+	over int // number of bytes that were dropped
 }
 
 func (b *bounded) Write(p []byte) (int, error) {

@@ -7,23 +7,22 @@ import (
 	"toolhost.dev/plugins/grep/syntax"
 )
 
-// alphabet is the symbols of a program, put together in kinds: no part of the program
-// can tell two symbols of a kind apart.
+// alphabet groups the symbols of a program into kinds. No part of the program distinguishes two symbols of one kind.
 type alphabet struct {
 	ascii [utf8.RuneSelf]uint16 // kinds of the symbols below 0x80
-	from  []rune                // where runs of symbols of a kind begin, sorted; from[0] is 0
+	from  []rune                // the first symbols of the runs of one kind, sorted; from[0] is 0
 	kinds []uint16              // the kinds of these runs
-	// sides is what conditions see of a kind. The last kind is the end of the text,
-	// the one before it a byte that is not UTF-8.
+	// sides holds what conditions see of each kind. The last kind is the end of the text, and the one before it is a
+	// byte that is not UTF-8.
 	sides []side
-	// member tells by class and kind whether symbols of the kind are in the class.
+	// member reports, indexed by class and kind, whether the symbols of the kind are in the class.
 	member [][]bool
 }
 
 func (a *alphabet) end() uint16     { return uint16(len(a.sides) - 1) } // #nosec G115 -- see newAlphabet
 func (a *alphabet) invalid() uint16 { return a.end() - 1 }
 
-// kind returns the kind of a symbol that is a character, or a byte of a bytewise program.
+// kind returns the kind of a symbol. The symbol is a character, or a byte in a bytewise program.
 func (a *alphabet) kind(r rune) uint16 {
 	if r < utf8.RuneSelf {
 		return a.ascii[r]
@@ -35,7 +34,7 @@ func (a *alphabet) kind(r rune) uint16 {
 	return a.kinds[i]
 }
 
-// event is that a set of symbols begins or ends; the sets are numbered.
+// event marks the symbol at which a set of symbols begins or ends. The sets are numbered.
 type event struct {
 	at  rune
 	set int
@@ -58,9 +57,9 @@ func newAlphabet(classes []syntax.Class, seen side) *alphabet {
 	slices.SortFunc(events, func(a, b event) int { return int(a.at) - int(b.at) })
 
 	a := &alphabet{member: make([][]bool, len(classes))}
-	byContent := make(map[[2]uint64]uint16) // kinds by the sets that they are in
-	in := make(map[int]bool)                // the sets that the current symbol is in
-	var content [2]uint64                   // their hashes, combined
+	byContent := make(map[[2]uint64]uint16) // maps a combination of sets to the kind whose symbols are in just these sets
+	in := make(map[int]bool)                // the sets that contain the current symbol
+	var content [2]uint64                   // the combined hashes of these sets
 	newKind := func(s side) uint16 {
 		for i := range a.member {
 			a.member[i] = append(a.member[i], in[i])
@@ -105,7 +104,7 @@ func newAlphabet(classes []syntax.Class, seen side) *alphabet {
 	return a
 }
 
-// scramble turns numbers into hashes; it is the last step of splitmix64.
+// scramble hashes a number. It is the last step of splitmix64.
 func scramble(x uint64) uint64 {
 	x *= 0x9E3779B97F4A7C15
 	x = (x ^ x>>30) * 0xBF58476D1CE4E5B9

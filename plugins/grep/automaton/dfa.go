@@ -6,29 +6,28 @@ import (
 	"unicode/utf8"
 )
 
-// dfa is a deterministic automaton whose states are made when they are first needed.
+// dfa is a deterministic automaton that creates its states on demand.
 //
-// A state is the instructions that may come next and what conditions see before the
-// position. What they see after it is the next symbol; therefore a match is noticed
-// one symbol late, by the step that consumes what follows it.
+// A state consists of the instructions that may come next and of what conditions see before the position. Conditions see
+// the next symbol after the position. Therefore the automaton notices a match one symbol late, in the step that consumes
+// the following symbol.
 type dfa struct {
 	p      *Program
 	stride int
-	// next is the table of steps. A state is known by where its row in it begins; in the
-	// row there is, by the kind of the next symbol, the state to go on to, or matched, or
-	// unknown.
+	// next is the transition table. The index of its row in the table identifies a state. A row holds, for each kind of
+	// the next symbol, the following state or one of matched, unknown and idle.
 	next   []int32
-	states []state // by row divided by stride
+	states []state // indexed by row divided by stride
 	index  map[string]int32
-	// starts are the states to begin in, by what is before the position.
+	// starts holds the initial states, indexed by what is before the position.
 	starts [allSides]int32
 
 	stack   []int32
 	visited sparse
 	kernel  []int32
 	key     []byte
-	size    int // of the states' instructions
-	// skips: in the state in which a match can only begin, the machine may skip.
+	size    int // number of instructions in all states
+	// skips reports whether the machine may skip text in the initial state, in which no match has begun.
 	skips bool
 }
 
@@ -37,8 +36,8 @@ type state struct {
 	before side
 }
 
-// maxTable bounds the entries of the table, and of the states' instructions. When it
-// is full everything is forgotten and the search goes on.
+// maxTable limits the entries of the table and the instructions of the states. When the table is full, the automaton
+// drops all states and continues.
 const maxTable = 1 << 20
 
 func (d *dfa) init(p *Program) {
@@ -56,9 +55,9 @@ func (d *dfa) reset() {
 }
 
 const (
-	unknown = -1 // not worked out yet
+	unknown = -1 // not computed yet
 	matched = -2 // a match ends before the symbol
-	idle    = -3 // go on to the state of the beginning, where the machine may skip
+	idle    = -3 // continue in the initial state, where the machine may skip text
 )
 
 func (d *dfa) exists(m *Machine, text []byte, from, to int) (int, bool, error) {
@@ -69,7 +68,7 @@ func (d *dfa) exists(m *Machine, text []byte, from, to int) (int, bool, error) {
 	row := d.begin(sideBefore(text, pos) & d.p.seen)
 	ascii, next := &d.p.alphabet.ascii, d.next
 	for {
-		// Most of a text is ASCII, and most of its steps are known.
+		// Most text is ASCII, and most transitions are already computed.
 		for at := int(row); pos < to; pos++ {
 			b := text[pos]
 			if b >= utf8.RuneSelf {
@@ -126,7 +125,7 @@ func (d *dfa) begin(before side) int32 {
 	return s
 }
 
-// add returns the state of these instructions, sorted.
+// add returns the state for sorted instructions and creates it if necessary.
 func (d *dfa) add(insts []int32, before side) int32 {
 	d.key = append(d.key[:0], byte(before))
 	for _, i := range insts {
@@ -145,7 +144,7 @@ func (d *dfa) add(insts []int32, before side) int32 {
 	return s
 }
 
-// step works out an entry of the table.
+// step computes an entry of the table.
 func (d *dfa) step(m *Machine, from int32, kind uint16) (int32, error) {
 	a := d.p.alphabet
 	st := d.states[int(from)/d.stride]

@@ -6,21 +6,21 @@ import (
 	"toolhost.dev/plugins/grep/syntax"
 )
 
-// side is what conditions can see of one side of a position.
+// side is a set of flags for what conditions can see on one side of a position.
 type side uint8
 
 const (
-	edge      side = 1 << iota // the text begins or ends there
+	edge      side = 1 << iota // the beginning or end of the text
 	lineFeed                   // "\n"
 	carriage                   // "\r"
-	word                       // a character of a word
-	wordASCII                  // the same in ASCII
+	word                       // a word character
+	wordASCII                  // an ASCII word character
 	invalid                    // bytes that are not UTF-8
 
-	allSides = invalid << 1 // is above each combination
+	allSides = invalid << 1 // above all combinations
 )
 
-// seen is the sides that a condition looks at, so that others make no difference.
+// seen returns the sides that a condition examines, so that the others make no difference.
 func seen(l syntax.Look) side {
 	switch l {
 	case syntax.StartText, syntax.EndText:
@@ -53,7 +53,7 @@ func holds(l syntax.Look, before, after side) bool {
 		return before&(edge|lineFeed) != 0 || before&carriage != 0 && after&lineFeed == 0
 	case syntax.EndCRLF:
 		return after&(edge|carriage) != 0 || after&lineFeed != 0 && before&carriage == 0
-	// Beside bytes that are not UTF-8 nobody knows whether there is a word.
+	// Next to bytes that are not UTF-8 it is unknown whether there is a word.
 	case syntax.NotWord:
 		return before&word == after&word && (before|after)&invalid == 0
 	case syntax.WordStartHalf:
@@ -103,7 +103,7 @@ func sideOf(r rune) side {
 	return 0
 }
 
-// sides returns what is before and after a position of a text.
+// sides returns what conditions see before and after a position of a text.
 func sides(text []byte, pos int) (before, after side) {
 	return sideBefore(text, pos), sideAfter(text, pos)
 }
@@ -122,8 +122,8 @@ func sideAfter(text []byte, pos int) side {
 	return sideOf(symbol(utf8.DecodeRune(text[pos:])))
 }
 
-// symbol returns the symbol of a decoded character. Of bytes that are none, which one
-// does not matter to conditions.
+// symbol returns the symbol of a decoded character. All bytes that are not UTF-8 become the same symbol, because
+// conditions do not distinguish them.
 func symbol(r rune, n int) rune {
 	if r == utf8.RuneError && n <= 1 {
 		return syntax.RawByte

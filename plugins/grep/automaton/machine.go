@@ -5,21 +5,20 @@ import (
 	"unicode/utf8"
 )
 
-// Machine runs a program. It keeps what it has worked out for the next run, and is
-// not safe for concurrent use.
+// Machine runs a program. It keeps computed states for the next run and is not safe for concurrent use.
 type Machine struct {
 	p   *Program
 	ctx context.Context // of the current search; see Machine.Use
 	dfa dfa
 	nfa nfa
-	// begin is that of SkipTo; nil if there is none.
+	// begin is the function of SkipTo, or nil.
 	begin    func(text []byte, places int) (at, wrong int)
 	patience Patience
-	// work counts steps until the context is looked at again.
+	// work counts steps since the last check of the context.
 	work int
 }
 
-// NewMachine makes a machine that runs the program.
+// NewMachine returns a machine that runs the program.
 func NewMachine(p *Program) *Machine {
 	m := &Machine{p: p, ctx: context.Background()}
 	m.dfa.init(p)
@@ -27,12 +26,12 @@ func NewMachine(p *Program) *Machine {
 	return m
 }
 
-// Use sets the context whose end stops the machine in the middle of a run.
+// Use sets the context. When it ends, the machine stops in the middle of a run.
 func (m *Machine) Use(ctx context.Context) { m.ctx = ctx }
 
-// SkipTo has the machine pass over what no match begins in: begin gives where the first match in a text
-// begins at the earliest, or -1 when there is none in it, and how many places it has looked at that were wrong;
-// after so many it returns the next one that may be right.
+// SkipTo lets the machine skip text in which no match begins. begin returns the earliest position at which the first
+// match of a text can begin, or -1 if the text has no match. It also returns how many wrong places it examined. After
+// that many places, it returns the next possible position unchecked.
 func (m *Machine) SkipTo(begin func(text []byte, places int) (at, wrong int)) {
 	m.begin, m.dfa.skips, m.patience = begin, m.p.seen == 0, NewPatience()
 }
@@ -56,11 +55,11 @@ func (m *Machine) skip(text []byte, pos, to int) (next int, ok bool, err error) 
 	return pos + i, true, m.Spend(1 + i/64 + wrong)
 }
 
-// checkEvery is the number of instructions visited between two looks at the context:
-// some milliseconds.
+// checkEvery is the number of instructions between two checks of the context, which take some milliseconds.
 const checkEvery = 1 << 20
 
-// Spend counts steps of work done, here or instead, and reports the end of the context, now and then.
+// Spend counts steps of work that the machine, or other code on its behalf, has done. Now and then it checks the context
+// and returns its error.
 func (m *Machine) Spend(steps int) error {
 	if m.work += steps; m.work < checkEvery {
 		return nil
@@ -69,20 +68,19 @@ func (m *Machine) Spend(steps int) error {
 	return m.ctx.Err()
 }
 
-// Exists reports whether text[from:to] has a match, and where the match ends that
-// ends first. Conditions see what is around that part in the text. from and to are
-// boundaries of characters. The error is the end of the machine's context.
+// Exists reports whether text[from:to] has a match, and returns the end of the match that ends first. Conditions see the
+// text around that part. from and to are character boundaries. The error is that of the machine's context.
 func (m *Machine) Exists(text []byte, from, to int) (end int, ok bool, err error) {
 	if m.p.bytewise && m.p.seen != 0 {
-		// What conditions see are characters, which this automaton does not.
+		// Conditions see characters, but this automaton reads bytes.
 		_, end, ok, err = m.nfa.find(m, text, from, to, true)
 		return end, ok, err
 	}
 	return m.dfa.exists(m, text, from, to)
 }
 
-// Find returns the first match in text[from:to]: the one that begins first, and of
-// those the one that the pattern prefers. Otherwise it is like Exists.
+// Find returns the first match in text[from:to]. Of the matches that begin first, it returns the one that the pattern
+// prefers. Otherwise it is like Exists.
 func (m *Machine) Find(text []byte, from, to int) (start, end int, ok bool, err error) {
 	return m.nfa.find(m, text, from, to, false)
 }

@@ -1,11 +1,10 @@
 package automaton
 
-// nfa simulates the program, with its threads in order of priority. It knows where
-// each began.
+// nfa simulates the program with threads in order of priority. It records where each thread began.
 type nfa struct {
 	p         *Program
-	now, next []thread // where threads are before they go on without a symbol
-	ready     []thread // those that wait for a symbol
+	now, next []thread // threads before they follow instructions that consume no symbol
+	ready     []thread // threads that wait for a symbol
 	visited   sparse
 	stack     []int32
 }
@@ -20,7 +19,7 @@ func (v *nfa) init(p *Program) {
 	v.visited.init(len(p.insts))
 }
 
-// find returns the first match in text[from:to]; with earliest, the one that ends first.
+// find returns the first match in text[from:to]. If earliest is set, it returns the match that ends first.
 func (v *nfa) find(m *Machine, text []byte, from, to int, earliest bool) (start, end int, ok bool, err error) {
 	v.now = v.now[:0]
 	for pos := from; ; {
@@ -61,8 +60,8 @@ func (v *nfa) find(m *Machine, text []byte, from, to int, earliest bool) (start,
 	}
 }
 
-// advance lets the threads go on up to the instructions that consume a symbol. When
-// one reaches a match, those of lower priority end; it gives where that match begins.
+// advance moves the threads to the next instructions that consume a symbol. When a thread reaches a match, threads of
+// lower priority end, and advance returns the beginning of that match.
 func (v *nfa) advance(text []byte, pos int) (start int, found bool) {
 	var before, after side
 	if v.p.seen != 0 {

@@ -1,24 +1,24 @@
 package automaton
 
-// Patience bounds what is spent on looking for places by other means than the automaton, so that a text which
-// is full of wrong ones is not searched more slowly than by the automaton alone. Get one from [NewPatience].
+// Patience limits the effort spent on finding places by other means than the automaton. So a text with many wrong places
+// is not searched more slowly than by the automaton alone. Use [NewPatience] to create one.
 type Patience struct{ left int }
 
 const (
-	// dear is what a place costs that was looked at without success, in bytes that the automaton reads in that time.
+	// dear is the cost of a wrong place, in bytes that the automaton reads in the same time.
 	dear = 16
-	// mostPatience is in such bytes, too.
+	// mostPatience is the initial and maximal patience, in the same unit.
 	mostPatience = 4 << 10
 )
 
-// NewPatience returns all there can be.
+// NewPatience returns the maximal patience.
 func NewPatience() Patience { return Patience{mostPatience} }
 
-// Places is how many may be looked at without success.
+// Places returns how many wrong places may be examined.
 func (p *Patience) Places() int { return max(0, p.left) / dear }
 
-// Lose takes places into account that were looked at without success.
+// Lose subtracts the cost of wrong places.
 func (p *Patience) Lose(places int) { p.left -= places * dear }
 
-// Gain takes bytes into account that are done with.
+// Gain adds the number of bytes that were searched.
 func (p *Patience) Gain(n int) { p.left = min(p.left+n, mostPatience) }

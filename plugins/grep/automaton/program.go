@@ -18,9 +18,9 @@ import (
 type opcode uint8
 
 const (
-	opClass opcode = iota // consume a symbol of class and go on to out
-	opSplit               // go on to out, and with lower priority to alt
-	opLook                // go on to out if look holds
+	opClass opcode = iota // consume a symbol of class and continue at out
+	opSplit               // continue at out and, with lower priority, at alt
+	opLook                // continue at out if look holds
 	opMatch
 )
 
@@ -35,23 +35,23 @@ type inst struct {
 type Program struct {
 	insts []inst
 	start int32
-	// bytewise: the symbols are bytes, not characters.
+	// bytewise means that the symbols are bytes and not characters.
 	bytewise bool
-	seen     side // what the program's conditions look at
+	seen     side // what the program's conditions examine
 	alphabet *alphabet
 }
 
-// maxInsts bounds the size of a program. Each takes 16 bytes, and in the worst case a
-// step of the simulation visits all of them.
+// maxInsts limits the size of a program. An instruction takes 16 bytes. In the worst case a step of the simulation
+// visits all instructions.
 const maxInsts = 1 << 20
 
-// maxClasses bounds the different sets of symbols in a program.
+// maxClasses limits the number of different symbol sets in a program.
 const maxClasses = 4096
 
-// ErrTooLarge is the error for a pattern whose program would be too large.
+// ErrTooLarge means that the program of a pattern would be too large.
 var ErrTooLarge = errors.New("the pattern is too large when its repetitions are written out; use smaller numbers in {}")
 
-// Compile makes the program of a pattern.
+// Compile compiles a pattern.
 func Compile(n *syntax.Node) (*Program, error) {
 	c := &compiler{p: &Program{}, index: make(map[string]int32), known: make(map[*syntax.Node]int32)}
 	c.p.bytewise = n.Any(insideCharacters)
@@ -81,12 +81,12 @@ func insideCharacters(n *syntax.Node) bool {
 type compiler struct {
 	p       *Program
 	classes []syntax.Class
-	index   map[string]int32 // classes by their ranges
-	// known are the classes of nodes, which repetitions compile many times.
+	index   map[string]int32 // indices of classes by their ranges
+	// known caches the classes of nodes, because repetitions compile a node many times.
 	known map[*syntax.Node]int32
 }
 
-// size returns the number of instructions of a node, or more than maxInsts.
+// size returns the number of instructions of a node, or maxInsts+1 if there are more than maxInsts.
 func (c *compiler) size(n *syntax.Node) int {
 	total := 0
 	switch n.Op {
@@ -120,7 +120,7 @@ func (c *compiler) emit(i inst) int32 {
 	return int32(len(c.p.insts) - 1) // #nosec G115 -- at most maxInsts
 }
 
-// node compiles n, to be followed by next, and gives where it begins.
+// node compiles n, followed by next, and returns its first instruction.
 func (c *compiler) node(n *syntax.Node, next int32) int32 {
 	switch n.Op {
 	case syntax.OpClass:
@@ -155,9 +155,9 @@ func (c *compiler) repeat(n *syntax.Node, next int32) int32 {
 		body := c.node(sub, loop)
 		c.enter(loop, body, n.Lazy)
 		switch {
-		case least > 0: // the last required one is the loop's first
+		case least > 0: // the last required repetition is the first of the loop
 			next, least = body, least-1
-		case nullable(sub): // x* is (x+)?, or an empty x would lose its priority
+		case nullable(sub): // compile x* as (x+)?, or an empty x would lose its priority
 			next = c.split(body, next, n.Lazy)
 		default:
 			next = loop
@@ -195,7 +195,7 @@ func (c *compiler) split(body, exit int32, lazy bool) int32 {
 	return c.emit(inst{op: opSplit, out: body, alt: exit})
 }
 
-// enter sets where a loop's split enters its body.
+// enter sets the entry of a loop's body in its split.
 func (c *compiler) enter(split, body int32, lazy bool) {
 	if lazy {
 		c.p.insts[split].alt = body

@@ -1,7 +1,6 @@
 package automaton
 
-// sparse is a set of small numbers that is emptied in no time and keeps the order in
-// which they were added.
+// sparse is a set of small numbers. It keeps the order of insertion and is cleared in constant time.
 type sparse struct {
 	dense []int32
 	where []int32
@@ -11,7 +10,7 @@ func (s *sparse) init(n int) { s.dense, s.where = make([]int32, 0, n), make([]in
 func (s *sparse) clear()     { s.dense = s.dense[:0] }
 func (s *sparse) len() int   { return len(s.dense) }
 
-// add reports whether the number is new.
+// add adds a number and reports whether it is new.
 func (s *sparse) add(i int32) bool {
 	if w := s.where[i]; int(w) < len(s.dense) && s.dense[w] == i {
 		return false

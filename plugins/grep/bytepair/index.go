@@ -4,12 +4,12 @@ package bytepair
 
 import "bytes"
 
-// Pair is two bytes, the second Distance (0 or more) behind the first.
+// Pair is two bytes. The second is Distance bytes after the first.
 type Pair struct {
 	Distance      int
 	First, Second byte
-	// FirstOr and SecondOr are bits that are set in what is compared with the bytes: with 0x20, which First
-	// must have, it may be a small or a capital letter.
+	// FirstOr and SecondOr are ORed to the bytes of the text before the comparison. With 0x20, a lower-case letter in
+	// First or Second also matches its upper case.
 	FirstOr, SecondOr byte
 }
 
@@ -34,5 +34,5 @@ func (p *Pair) Index(buf []byte) int {
 	return -1
 }
 
-// block is how many places are looked at in one step.
+// block is the number of positions examined in one step.
 const block = 32

@@ -2,10 +2,11 @@ package bytepair
 
 import "golang.org/x/sys/cpu"
 
-// Fast says that two bytes are found as fast as one. Otherwise all places of the first are looked at one by one.
+// Fast reports whether searching for two bytes is as fast as for one. If not, Index checks every position of the first
+// byte.
 var Fast = cpu.X86.HasAVX2
 
-// index is Index for at least block places.
+// index implements Index for at least block positions.
 //
 //go:noescape
 func index(buf []byte, distance int, first, second, firstOr, secondOr byte) int

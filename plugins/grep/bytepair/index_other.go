@@ -2,7 +2,7 @@
 
 package bytepair
 
-// Fast is as it is documented for amd64.
+// Fast is documented for amd64.
 const Fast = false
 
 func index([]byte, int, byte, byte, byte, byte) int {

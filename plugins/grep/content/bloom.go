@@ -1,8 +1,8 @@
 package content
 
-// Bloom filters: for each block of text, which trigrams of lower-case bytes are in it.
-// The filters of a group of blocks lie across: a row has the bits of all blocks for one
-// hash, so that a trigram is looked up in all of them at once.
+// Each block of text has a Bloom filter of the trigrams of its lower-case bytes. The filters of a group of blocks are
+// stored transposed: a row holds the bits of all blocks for one hash. So one lookup of a trigram covers all blocks of
+// the group.
 const (
 	hashBits  = 12
 	rows      = 1 << hashBits
@@ -10,7 +10,7 @@ const (
 	rowWords  = groupSize / 64
 )
 
-// row is the bits of a group's blocks for one hash.
+// row holds the bits of a group's blocks for one hash.
 type row [rowWords]uint64
 
 func hash(v uint32) uint32 { return (v * 0x9E3779B1) >> (32 - hashBits) }
@@ -25,7 +25,7 @@ var lower = func() (t [256]byte) {
 	return t
 }()
 
-// filter is the bits of one block: those of its hashes that are in the group already.
+// filter holds the bits of one block that are already set in its group.
 type filter [rows / 64]uint64
 
 // mark adds the trigrams of a text to block number n of a group.
@@ -45,10 +45,10 @@ func (f *filter) mark(g []row, n int, text []byte) {
 	}
 }
 
-// maxLiteral is how much of a literal is looked for.
+// maxLiteral is the number of bytes of a literal that are looked up.
 const maxLiteral = 64
 
-// hashes returns those of a literal's trigrams.
+// hashes returns the hashes of a literal's trigrams.
 func hashes(literal string) []uint32 {
 	literal = literal[:min(len(literal), maxLiteral)]
 	var out []uint32
@@ -58,7 +58,7 @@ func hashes(literal string) []uint32 {
 	return out
 }
 
-// having returns the blocks of a group that may have all the hashes.
+// having returns the blocks of a group that may contain all trigrams with these hashes.
 func having(g []row, hashes []uint32) row {
 	r := g[hashes[0]]
 	for _, h := range hashes[1:] {

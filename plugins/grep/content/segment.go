@@ -10,29 +10,28 @@ import (
 
 const rowBytes = rowWords * 8
 
-// segment is a stretch of text with its index.
+// segment is a memory area of texts with its index.
 type segment struct {
-	data  []byte // nil: only the index is kept
+	data  []byte // nil if only the index is kept
 	size  int
 	used  int
 	dead  int
-	taken int64 // of the budget
-	// texts are in the order of their places; nil: removed.
+	taken int64 // bytes taken from the budget
+	// texts are sorted by their offsets. A removed text is nil.
 	texts []*Text
-	// ends are where the blocks end; first are the first texts in them.
+	// ends are the ends of the blocks, and first the indices of the first texts in them.
 	ends, first []int
 	rows        []row // of all groups, one after the other
 	raw         []byte
-	// partial are the blocks of lines that do not go into one; special those with a character that is
-	// the same as an ASCII letter when upper and lower case are.
+	// partial marks the blocks that contain a part of a line too long for one block. special marks the blocks with a
+	// non-ASCII character that equals an ASCII letter if case is ignored.
 	partial, special []uint64
 	last             filter // of the last block
 }
 
 var errBudget = errors.New("content: the budget is used up")
 
-// newSegment makes a segment with room for a text of a size. The memory is taken from
-// the system as it is used.
+// newSegment returns a segment with room for a text of n bytes. The system allocates the memory when it is first used.
 func newSegment(n int, keep bool, b *Budget) (*segment, error) {
 	size, groups := max(segmentSize, n+1), (blocksFor(n)+groupSize-1)/groupSize
 	g := &segment{size: size}
@@ -52,8 +51,8 @@ func newSegment(n int, keep bool, b *Budget) (*segment, error) {
 	return g, nil
 }
 
-// blocksFor returns the most blocks that a text takes: two that follow each other are
-// larger than one block can be.
+// blocksFor returns the maximal number of blocks of a text. Two consecutive blocks are together larger than one block
+// can be.
 func blocksFor(n int) int { return n/(blockSize/2) + 2 }
 
 func allocate(n int) ([]byte, error) {
@@ -70,7 +69,7 @@ func (g *segment) free(b *Budget) {
 	*g = segment{}
 }
 
-// strip gives up the text and keeps the index.
+// strip releases the text and keeps the index.
 func (g *segment) strip(b *Budget) {
 	_ = unix.Munmap(g.data)
 	index := int64(len(g.raw))
@@ -78,7 +77,7 @@ func (g *segment) strip(b *Budget) {
 	g.data, g.taken = nil, index
 }
 
-// fits reports whether there is room for a text.
+// fits reports whether the segment has room for a text of n bytes.
 func (g *segment) fits(n int) bool {
 	return g.used+n+1 <= g.size && len(g.ends)+blocksFor(n) <= len(g.rows)/rows*groupSize
 }
@@ -94,7 +93,7 @@ func (g *segment) take(b *Budget, n int) bool {
 	return true
 }
 
-// start returns where a block begins.
+// start returns the offset at which a block begins.
 func (g *segment) start(block int) int {
 	if block == 0 {
 		return 0
@@ -102,7 +101,7 @@ func (g *segment) start(block int) int {
 	return g.ends[block-1]
 }
 
-// add adds a text for which there is room.
+// add adds a text. The segment must have room for it.
 func (g *segment) add(owner uint32, text []byte) *Text {
 	t := &Text{Owner: owner, seg: g, off: g.used, n: len(text), index: len(g.texts)}
 	if g.data != nil {
@@ -110,7 +109,7 @@ func (g *segment) add(owner uint32, text []byte) *Text {
 		g.data[g.used+len(text)] = '\n'
 	}
 	isSpecial := special(text)
-	// The last block is gone on with while it is small.
+	// Continue the last block while it is small.
 	if n := len(g.ends); n == 0 || g.used-g.start(n-1)+len(text) > blockSize {
 		g.begin()
 	}
@@ -120,7 +119,7 @@ func (g *segment) add(owner uint32, text []byte) *Text {
 		block := len(g.ends) - 1
 		piece := firstPiece(rest)
 		marked := piece
-		if within { // a literal may lie on both sides of the cut
+		if within { // a literal may cross the cut
 			at := len(text) - len(rest)
 			marked = text[at-min(at, maxLiteral):][:min(at, maxLiteral)+len(piece)]
 		}
@@ -157,13 +156,12 @@ func firstPiece(text []byte) []byte {
 	return text[:blockSize]
 }
 
-// special reports whether a text has one of the characters that are the same as s and k
-// when upper and lower case are.
+// special reports whether a text contains one of the two non-ASCII characters that equal s and k if case is ignored.
 func special(text []byte) bool {
 	return bytes.Contains(text, []byte("\u017f")) || bytes.Contains(text, []byte("\u212a"))
 }
 
-// begin begins a block.
+// begin begins a new block.
 func (g *segment) begin() {
 	g.ends = append(g.ends, g.used)
 	g.first = append(g.first, len(g.texts))

@@ -2,30 +2,29 @@ package content
 
 import "math/bits"
 
-// Need is what a text must have to match: of each set of literals one. Upper and lower
-// case of ASCII letters make no difference.
+// Need is what a text must contain to match: one literal of each set, ignoring the case of ASCII letters.
 type Need struct {
 	Sets [][]string
-	// Special: U+017F counts as s and U+212A as k.
+	// Special means that U+017F matches s and U+212A matches k.
 	Special bool
-	// Apart: the literals may be in different lines. Otherwise one line has them all.
+	// Apart means that the literals may be in different lines. Otherwise one line contains them all.
 	Apart bool
 }
 
-// Part is a stretch of a text, of whole lines.
+// Part is a part of a text that consists of whole lines.
 type Part struct{ From, To int }
 
-// Selection is the texts that may have what is needed.
+// Selection is the set of texts that may contain what is needed.
 type Selection struct {
-	all    bool // nothing is known
+	all    bool // nothing is known: any text may match
 	apart  bool
-	groups map[*segment][][]uint64 // by set, or one for all of them; bits of blocks
+	groups map[*segment][][]uint64 // bit sets of blocks: one per set of literals if apart, else one for all
 }
 
-// shortest is the length of the shortest literal that a filter knows of.
+// shortest is the minimal length of a literal that the filters can look up.
 const shortest = 3
 
-// Select looks up which texts may have what is needed.
+// Select returns the texts that may contain what is needed.
 func (s *Store) Select(n Need) *Selection {
 	var sets [][][]uint32
 	for _, set := range n.Sets {
@@ -49,8 +48,8 @@ func (s *Store) Select(n Need) *Selection {
 	return sel
 }
 
-// blocks returns the blocks that may have one of each set; where the literals may be
-// apart, those of each set.
+// blocks returns the blocks that may contain a literal of every set. If n.Apart is set, it returns the blocks for each
+// set separately.
 func (g *segment) blocks(sets [][][]uint32, n Need) [][]uint64 {
 	var out [][]uint64
 	for i, set := range sets {
@@ -67,7 +66,7 @@ func (g *segment) blocks(sets [][][]uint32, n Need) [][]uint64 {
 	return out
 }
 
-// blocksOf returns the blocks that may have one of a set's literals.
+// blocksOf returns the blocks that may contain a literal of a set.
 func (g *segment) blocksOf(set [][]uint32, special bool) []uint64 {
 	out := make([]uint64, len(g.special))
 	for at := 0; at < len(out); at += rowWords {
@@ -85,8 +84,8 @@ func (g *segment) blocksOf(set [][]uint32, special bool) []uint64 {
 	return out
 }
 
-// spread makes all blocks of a line that does not go into one what one of them is: what
-// else is needed may be in another.
+// spread extends a block set: if it contains one block of a long line, it then contains all blocks of that line. Other
+// needed literals may be in the other blocks.
 func (g *segment) spread(set []uint64) {
 	has := func(bits []uint64, b int) bool { return bits[b/64]>>(b%64)&1 != 0 }
 	for w, word := range g.partial {
@@ -95,7 +94,7 @@ func (g *segment) spread(set []uint64) {
 			if b > 0 && has(g.partial, b-1) && has(set, b-1) {
 				set[w] |= 1 << (b % 64)
 			}
-			if has(set, b) { // and back to where the line begins
+			if has(set, b) { // and back to the beginning of the line
 				for a := b - 1; a >= 0 && has(g.partial, a) && !has(set, a); a-- {
 					set[a/64] |= 1 << (a % 64)
 				}
@@ -107,10 +106,10 @@ func (g *segment) spread(set []uint64) {
 // All reports whether nothing is known, so that any text may match.
 func (s *Selection) All() bool { return s.all }
 
-// Each calls do for each text of the selection, in no order.
+// Each calls do for each text of the selection, in no order. It must not be called if All is true.
 func (s *Selection) Each(do func(*Text)) {
 	for g, sets := range s.groups {
-		done := 0 // texts before this were looked at
+		done := 0 // texts with lower indices are done
 		for w, word := range sets[0] {
 			for ; word != 0; word &= word - 1 {
 				block := w*64 + bits.TrailingZeros64(word)
@@ -135,7 +134,7 @@ func (s *Selection) Each(do func(*Text)) {
 	}
 }
 
-// Has reports whether a text is among those of the selection.
+// Has reports whether the selection contains a text.
 func (s *Selection) Has(t *Text) bool { return s.all || s.has(t, s.groups[t.seg]) }
 
 // has reports whether a text is in a block of every set.
@@ -152,7 +151,7 @@ func (s *Selection) has(t *Text, sets [][]uint64) bool {
 	return true
 }
 
-// Parts returns the parts of a text outside of which there is no match; nil: the whole.
+// Parts returns the parts of a text that may contain a match. A nil result means the whole text.
 func (s *Selection) Parts(t *Text) []Part {
 	if s.all || s.apart || t.first == t.last {
 		return nil

@@ -18,22 +18,22 @@ const (
 	segmentSize = groupSize * blockSize
 )
 
-// Budget is the memory that stores may take together.
+// Budget is a memory limit shared by stores.
 type Budget struct {
 	limit int64
 	used  atomic.Int64
 }
 
-// NewBudget makes a budget of that many bytes.
+// NewBudget returns a budget of limit bytes.
 func NewBudget(limit int64) *Budget { return &Budget{limit: limit} }
 
-// Used returns the bytes taken.
+// Used returns the number of bytes taken.
 func (b *Budget) Used() int64 { return b.used.Load() }
 
-// Limit returns the bytes that may be taken.
+// Limit returns the number of bytes that may be taken.
 func (b *Budget) Limit() int64 { return b.limit }
 
-// Take takes memory, and reports whether there was enough.
+// Take takes memory from the budget and reports whether there was enough.
 func (b *Budget) Take(n int64) bool {
 	if b.used.Add(n) > b.limit {
 		b.used.Add(-n)
@@ -42,25 +42,25 @@ func (b *Budget) Take(n int64) bool {
 	return true
 }
 
-// Give gives memory back.
+// Give returns memory to the budget.
 func (b *Budget) Give(n int64) { b.used.Add(-n) }
 
-// Text is a text that a store knows. Its owner is a number of the caller's.
+// Text is a text in a store. Owner is a number that the caller chooses.
 type Text struct {
 	Owner uint32
 	seg   *segment
 	off   int
 	n     int
-	index int // among the texts of the segment
-	// first and last are the blocks it is in.
+	index int // in the texts of the segment
+	// first and last are the indices of its first and last block.
 	first, last int
 }
 
 // Len returns the length of the text in bytes.
 func (t *Text) Len() int { return t.n }
 
-// Bytes returns the text; ok is false if only the index of it is kept. It is valid until
-// the text is removed or its store compacted.
+// Bytes returns the text. ok is false if only its index is kept. The result is valid until the text is removed or the
+// store is compacted.
 func (t *Text) Bytes() (text []byte, ok bool) {
 	if t.seg.data == nil {
 		return nil, false
@@ -68,15 +68,15 @@ func (t *Text) Bytes() (text []byte, ok bool) {
 	return t.seg.data[t.off : t.off+t.n : t.off+t.n], true
 }
 
-// Store is the texts of a tree. Texts are added by appenders, which may do so at the same
-// time; otherwise it is not safe for concurrent use, but reading is beside reading.
+// Store holds the texts of a tree. Several appenders may add texts at the same time, and several goroutines may read at
+// the same time. Any other concurrent use is unsafe.
 type Store struct {
 	budget    *Budget
 	appenders []*Appender
 	making    bool
 }
 
-// NewStore makes a store with n appenders.
+// NewStore returns a store with n appenders.
 func NewStore(b *Budget, n int) *Store {
 	s := &Store{budget: b}
 	for range n {
@@ -85,8 +85,8 @@ func NewStore(b *Budget, n int) *Store {
 	return s
 }
 
-// Making says whether the store is being made, so that no text in it is looked at. Then
-// texts are given up for the index of others when memory is short.
+// Making sets whether the store is under construction and nobody reads its texts. Only then the store may drop texts to
+// keep the index of others when memory is short.
 func (s *Store) Making(yes bool) { s.making = yes }
 
 // Appender returns appender number i.
@@ -110,13 +110,13 @@ func (s *Store) Close() {
 
 // Usage is the memory of a store in bytes.
 type Usage struct {
-	Text  int64 `json:"text"`  // kept
-	Dead  int64 `json:"dead"`  // replaced and not yet freed
-	Index int64 `json:"index"` // filters
-	Known int64 `json:"known"` // text of which only filters are kept
+	Text  int64 `json:"text"`  // live text
+	Dead  int64 `json:"dead"`  // removed text that is not yet freed
+	Index int64 `json:"index"` // the filters
+	Known int64 `json:"known"` // text that was dropped, of which only filters are kept
 }
 
-// Usage says what the store takes.
+// Usage returns the memory usage of the store.
 func (s *Store) Usage() (u Usage) {
 	s.segments(func(g *segment) {
 		u.Index += int64(len(g.rows)) * rowBytes
@@ -134,11 +134,11 @@ func (s *Store) Usage() (u Usage) {
 type Appender struct {
 	store    *Store
 	segments []*segment
-	// open and bare are the segments being filled: with text and without.
+	// open and bare are the segments being filled: open with text, bare with the index only.
 	open, bare *segment
 }
 
-// Add adds a text. It gives nil when there is no memory left even for its index.
+// Add adds a text. It returns nil if there is no memory even for its index.
 func (a *Appender) Add(owner uint32, text []byte) *Text {
 	if g := a.room(&a.open, len(text), true); g != nil {
 		return g.add(owner, text)
@@ -153,7 +153,7 @@ func (a *Appender) Add(owner uint32, text []byte) *Text {
 	}
 }
 
-// strip releases the text of a segment and keeps its index.
+// strip releases the text of one segment and keeps its index. It reports whether there was such a segment.
 func (a *Appender) strip() bool {
 	for _, g := range a.segments {
 		if g.data != nil {
@@ -167,12 +167,12 @@ func (a *Appender) strip() bool {
 	return false
 }
 
-// room returns the segment being filled if a text fits in, or a new one.
+// room returns the open segment if the text fits, or a new one. It returns nil if there is no memory.
 func (a *Appender) room(open **segment, n int, keep bool) *segment {
 	if g := *open; g != nil && g.fits(n) && g.take(a.store.budget, n) {
 		return g
 	}
-	// A text that is larger than a segment gets one of its own.
+	// A text larger than a segment gets its own.
 	g, err := newSegment(n, keep, a.store.budget)
 	if err != nil {
 		return nil
@@ -186,14 +186,14 @@ func (a *Appender) room(open **segment, n int, keep bool) *segment {
 	return g
 }
 
-// Remove gives up a text.
+// Remove removes a text.
 func (s *Store) Remove(t *Text) {
 	t.seg.dead += t.n + 1
 	t.seg.texts[t.index] = nil
 }
 
-// Compact moves what is left in segments that are half dead, and frees these. moved is
-// told of each text that has another place now, nil: there was no memory for it.
+// Compact copies the remaining texts out of segments that are half dead, and frees these segments. It calls moved with
+// each text and its copy. The copy is nil if there was no memory for it.
 func (s *Store) Compact(moved func(old, now *Text)) {
 	for _, a := range s.appenders {
 		for _, g := range slices.Clone(a.segments) {

@@ -10,8 +10,7 @@ import (
 	"toolhost.dev/plugins/grep/symbol"
 )
 
-// key tells texts apart whose tables may differ. A file that changes has another key, so
-// what is kept is never out of date.
+// key identifies texts with the same table. A file that changes has another key, so cached tables are never out of date.
 type key struct {
 	sum    uint64
 	length int
@@ -22,14 +21,14 @@ func keyOf(name string, text []byte) key {
 	return key{sum: index.Sum(text), length: len(text), way: outline.Way(name)}
 }
 
-// entry is a table in the cache. Who has the entry need not look it up.
+// entry is a table in the cache. A caller that holds the entry needs no lookup.
 type entry struct {
-	table atomic.Pointer[symbol.Table] // nil: it was dropped
-	used  atomic.Bool                  // since it was last looked whether to drop it
+	table atomic.Pointer[symbol.Table] // nil if it was dropped
+	used  atomic.Bool                  // used since the cache last aged
 	size  int64
 }
 
-// get gives the table, or nil if there is none any more.
+// get returns the table, or nil if it was dropped.
 func (e *entry) get() *symbol.Table {
 	if e == nil {
 		return nil
@@ -41,15 +40,14 @@ func (e *entry) get() *symbol.Table {
 	return t
 }
 
-// Cache keeps the tables of texts that were parsed, those used last. It is safe for
-// concurrent use.
+// Cache keeps the tables of the most recently used texts. It is safe for concurrent use.
 type Cache struct {
 	budget *content.Budget
 	limit  int64
 
 	mu sync.Mutex
-	// An entry is in one of two generations. When the younger has half of the memory, what
-	// was not used of the older is dropped.
+	// Each entry is in one of two generations. When the younger one fills half of the limit, the unused entries of the
+	// older one are dropped.
 	young, old generation
 }
 
@@ -66,10 +64,10 @@ func (g *generation) add(k key, e *entry) {
 	g.size += e.size
 }
 
-// NewCache makes a cache that takes at most limit bytes, and those out of a budget.
+// NewCache returns a cache of at most limit bytes, which it takes from a budget.
 func NewCache(b *content.Budget, limit int64) *Cache { return &Cache{budget: b, limit: limit} }
 
-// find gives the entry of a text, or nil.
+// find returns the entry of a text, or nil.
 func (c *Cache) find(k key) *entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -79,7 +77,7 @@ func (c *Cache) find(k key) *entry {
 	return c.old.entries[k]
 }
 
-// put keeps a table, if there is memory for it.
+// put adds a table, if there is memory for it.
 func (c *Cache) put(k key, t *symbol.Table) *entry {
 	e := &entry{size: t.Size()}
 	e.table.Store(t)
@@ -98,8 +96,7 @@ func (c *Cache) put(k key, t *symbol.Table) *entry {
 	return e
 }
 
-// age drops what was not used of the older generation. What was used gets at most half of the place of
-// the new one.
+// age drops the unused entries of the older generation. The used ones may take up to a quarter of the limit.
 func (c *Cache) age() {
 	next := generation{}
 	for k, e := range c.old.entries {
@@ -113,7 +110,7 @@ func (c *Cache) age() {
 	c.old, c.young = c.young, next
 }
 
-// full reports whether more tables would drive out others.
+// full reports whether more tables would evict others.
 func (c *Cache) full() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,24 +8,24 @@ import (
 	"toolhost.dev/plugins/grep/symbol"
 )
 
-// collection gathers matches, in any order, and keeps the best.
+// collection collects matches, in any order, and keeps the best.
 type collection struct {
 	query *Query
-	rooms [][]Match // of the workers, for the matches of a file
+	rooms [][]Match // by worker, buffers for the matches of one file
 
 	mu      sync.Mutex
 	matches []Match
 	total   int
 	ranks   [symbol.Matched + 1]int
-	files   int // with declarations; of files themselves, with such names
-	// last is the worst match that may be wanted, once there are enough.
+	files   int // files with matching declarations, and files with matching names
+	// last is the worst match that may be returned, once there are enough.
 	last *Match
 }
 
-// slack is how many more than wanted are kept before they are sorted.
+// slack is the number of extra matches that are kept before sorting.
 const slack = 1 << 12
 
-// maxKept bounds the matches of an answer without a limit.
+// maxKept limits the matches of an answer without a limit.
 const maxKept = 100_000
 
 func (c *collection) most() int {
@@ -35,13 +35,13 @@ func (c *collection) most() int {
 	return c.query.Offset + c.query.Limit
 }
 
-// room returns a worker an empty slice, to be given to add.
+// room returns an empty slice for a worker to fill and pass to add.
 func (c *collection) room(worker int) *[]Match {
 	c.rooms[worker] = c.rooms[worker][:0]
 	return &c.rooms[worker]
 }
 
-// add adds the matches of a file. The slice may be used again.
+// add adds the matches of a file. It does not retain the slice.
 func (c *collection) add(matches []Match) {
 	if len(matches) == 0 {
 		return
@@ -62,7 +62,7 @@ func (c *collection) add(matches []Match) {
 	}
 }
 
-// cut keeps the best.
+// cut sorts the matches and drops all but the best.
 func (c *collection) cut() {
 	slices.SortFunc(c.matches, func(a, b Match) int { return c.compare(&a, &b) })
 	if most := c.most(); len(c.matches) > most {
@@ -75,8 +75,8 @@ func (c *collection) cut() {
 	}
 }
 
-// compare orders matches: by rank; those of a name by what they are, so that a type comes
-// before the fields of its name; then by their places.
+// compare orders matches by rank, then by position. For a plain query the kind comes before the position, so that a type
+// sorts before the fields of its name.
 func (c *collection) compare(a, b *Match) int {
 	if n := cmp.Compare(a.Rank, b.Rank); n != 0 {
 		return n
@@ -90,7 +90,7 @@ func (c *collection) compare(a, b *Match) int {
 		cmp.Compare(a.Symbol.Name, b.Symbol.Name), cmp.Compare(a.Symbol.Kind, b.Symbol.Kind))
 }
 
-// weight puts what is looked for most before the rest.
+// weight orders kinds: those that users look for most come first.
 func weight(k symbol.Kind) int {
 	switch {
 	case symbol.Classes.Has(k):
@@ -107,7 +107,7 @@ func weight(k symbol.Kind) int {
 	return 3
 }
 
-// page puts the matches that were asked for into an answer.
+// page copies the requested matches to an answer.
 func (c *collection) page(a *Answer) {
 	c.cut()
 	a.Total, a.Ranks, a.Files = c.total, c.ranks, c.files

@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// maxGathered is the size of the texts that are parsed between two passes.
+	// maxGathered limits the size of the texts that are parsed between two passes.
 	maxGathered = 8 << 20
-	// maxHeld is what the tables of a query may take before it is answered in one go.
+	// maxHeld limits the memory of a query's tables. Above it, the query parses the remaining texts during the pass.
 	maxHeld = 64 << 20
 )
 
-// Indexed looks in the files of a tree that is known. with takes a snapshot of it, for the
-// options of a walk, and gives the error of what it is used for; used is false if there was
-// none. The answer is one snapshot's. Texts that are not known are copied and parsed without it,
-// so that nobody has to wait for that; then there is another pass with a new one, until nothing
-// is left to parse.
+// Indexed searches the files of an indexed tree. with takes a snapshot for the options of a walk, calls a function with
+// it, and returns the function's error. used is false if there was no snapshot. The answer comes from one snapshot.
+//
+// Unknown texts are copied and parsed after the snapshot is released, so that nobody waits for them. Then another pass
+// uses a new snapshot, until no text is left to parse.
 func (q *Query) Indexed(ctx context.Context, from *Source, o walk.Options, with func(func(*index.Snapshot) error) (used bool, err error)) (a *Answer, used bool, err error) {
 	r, end := q.answering(ctx, from)
 	defer end()
@@ -52,7 +52,7 @@ func (q *Query) Indexed(ctx context.Context, from *Source, o walk.Options, with 
 	}
 }
 
-// gather copies a text to be parsed after the pass.
+// gather copies a text so that it can be parsed after the pass.
 func (r *run) gather(k key, file string, b []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -66,7 +66,7 @@ func (r *run) gather(k key, file string, b []byte) {
 	r.gathered += len(b)
 }
 
-// parseGathered parses the texts that were gathered, several at a time.
+// parseGathered parses the gathered texts concurrently.
 func (r *run) parseGathered() {
 	keys := slices.Collect(maps.Keys(r.unparsed))
 	var next atomic.Int64
@@ -84,7 +84,7 @@ func (r *run) parseGathered() {
 	r.unparsed, r.gathered = nil, 0
 }
 
-// enough reports whether a pass has gathered what is to be parsed before the next one.
+// enough reports whether a pass has gathered enough texts to parse before the next pass.
 func (r *run) enough() bool {
 	if !r.pass.more.Load() {
 		return false
@@ -94,8 +94,7 @@ func (r *run) enough() bool {
 	return r.gathered > maxGathered
 }
 
-// snapshot looks in all files of a snapshot, or until there is more to parse than the turn
-// has time for.
+// snapshot searches the files of a snapshot. It stops early when the pass has gathered enough texts to parse.
 func (r *run) snapshot(s *index.Snapshot, o walk.Options) error {
 	c := s.Counts()
 	r.pass.walked.Add(c.NotWanted)
@@ -122,13 +121,13 @@ func (r *run) snapshot(s *index.Snapshot, o walk.Options) error {
 	if r.pass.more.Load() {
 		return nil
 	}
-	r.later = false // what is on the disk would have to be read again for each pass
+	r.later = false // a later parse would read files on disk again in each pass
 	return s.Trees(func(start walk.Start) error { return r.walk(start, o) }, r.pass.walked.Count)
 }
 
 func (r *run) going() bool { return r.ctx.Err() == nil && !r.enough() }
 
-// item looks in a file whose text is known.
+// item searches a file whose text is in memory.
 func (r *run) item(worker int, known index.Text) {
 	i := known.Item
 	if e, ok := i.Kept().(*entry); ok {
@@ -169,7 +168,7 @@ func (r *run) item(worker int, known index.Text) {
 	r.matches(worker, t, shown, known.Parts, func(m *Match) { m.item = i })
 }
 
-// open looks in a file whose text is on the disk. It may be known what it declares.
+// open searches a file whose text is on disk. Its table may be cached.
 func (r *run) open(worker int, i index.Item) {
 	if r.parsing.Err() != nil && !i.Known() {
 		r.pass.notParsed.Add(1)
@@ -184,7 +183,7 @@ func (r *run) open(worker int, i index.Item) {
 	r.read(worker, f, f.Size(), i.Shown())
 }
 
-// show completes a match with the lines of its file.
+// show adds the lines of its file to a match.
 func (r *run) show(m *Match) {
 	if m.Parser == "" || m.Code != "" {
 		return
@@ -194,12 +193,12 @@ func (r *run) show(m *Match) {
 	}
 }
 
-// fillTurn is the size of the texts that are parsed between two waits.
+// fillTurn limits the size of the texts that are parsed between two waits.
 const fillTurn = 128 << 10
 
-// Fill parses the files of a tree that no query has asked for yet, a little at a time, until
-// all are known, the cache is full, or the time is over. with is as in [Query.Indexed]; wait
-// is called between the turns. It reports whether it is done.
+// Fill parses the files of a tree that no query has needed yet, a little at a time. It stops when all are parsed, the
+// cache is full, or ctx ends. with is as in [Query.Indexed]. wait is called before each turn. done is false if there was
+// no snapshot.
 func Fill(ctx context.Context, from *Source, with func(func(*index.Snapshot) error) (used bool, err error), wait func()) (done bool) {
 	tried := make(map[key]bool)
 	for {

@@ -7,7 +7,7 @@ import (
 	"toolhost.dev/plugins/grep/symbol"
 )
 
-// around returns the line of a text in which a symbol's name is, and that with n lines before and after it.
+// around returns the line with a symbol's name, and the same line with n lines before and after it.
 func around(text []byte, s symbol.Symbol, n int) (code, context string) {
 	start := bytes.LastIndexByte(text[:s.Offset], '\n') + 1
 	end := lineEnd(text, start)
@@ -19,7 +19,7 @@ func around(text []byte, s symbol.Symbol, n int) (code, context string) {
 	for i := 0; i < n && from > 0; i++ {
 		from = bytes.LastIndexByte(text[:from-1], '\n') + 1
 	}
-	for i := 0; i < n && to+1 < len(text); i++ { // what is behind the last line break is no line
+	for i := 0; i < n && to+1 < len(text); i++ { // nothing after the last line break is a line
 		to = lineEnd(text, to+1)
 	}
 	var lines []string
@@ -29,7 +29,7 @@ func around(text []byte, s symbol.Symbol, n int) (code, context string) {
 	return code, strings.Join(lines, "\n")
 }
 
-// lineEnd returns where a line ends, without its line break.
+// lineEnd returns the end of a line, without its line break.
 func lineEnd(text []byte, start int) int {
 	if i := bytes.IndexByte(text[start:], '\n'); i >= 0 {
 		return start + i
@@ -37,7 +37,7 @@ func lineEnd(text []byte, start int) int {
 	return len(text)
 }
 
-// line returns a line as it is shown.
+// line formats a line for results.
 func line(b []byte) string {
 	const longest = 2000
 	if b = bytes.TrimSuffix(b, []byte("\r")); len(b) > longest {

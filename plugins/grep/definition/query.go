@@ -21,67 +21,66 @@ import (
 	"toolhost.dev/plugins/grep/workers"
 )
 
-// Query is what to look for and how much of it to give.
+// Query is what to search for and how much to return.
 type Query struct {
 	Names    *symbol.Query
 	Group    symbol.Group
-	Language outline.Language // "": any
-	// Offset matches are left out, then Limit are given; 0 means all.
+	Language outline.Language // "" means any
+	// Offset is the number of matches to skip, and Limit the number to return. A Limit of 0 returns all.
 	Offset, Limit int
-	// Context is the number of lines to give before and after the one with the name.
+	// Context is the number of lines to return before and after the line with the name.
 	Context int
-	// Time is how long to take at most; 0: without a limit. What was found until then is given.
+	// Time limits the duration of the search; 0 means no limit. After it, the answer contains what was found so far.
 	Time time.Duration
-	// Parsed counts the files parsed for the query.
+	// Parsed counts the files that the query parsed.
 	Parsed atomic.Int64
 }
 
-// Source has what is kept from query to query.
+// Source holds what queries share.
 type Source struct {
 	Outliner *outline.Outliner
 	Cache    *Cache
 }
 
-// Match is a symbol or a file that was found.
+// Match is a symbol or a file.
 type Match struct {
-	File   string // as it is shown
+	File   string // as shown in results
 	Symbol symbol.Symbol
 	Rank   symbol.Rank
-	Parser symbol.Parser // "" of a file
-	// Code is the line with the name, Context that with the lines around it. They are empty for
-	// a file.
+	Parser symbol.Parser // "" for a file
+	// Code is the line with the name. Context is that line with the lines around it. Both are empty for a file.
 	Code, Context string
 
-	item index.Item // to get these from, in a snapshot
+	item index.Item // the file to read Code and Context from, in a snapshot
 }
 
-// Answer is what was found: the best first, then by kind, path and line.
+// Answer is the result of a query. The matches are sorted by rank, then kind, path and line.
 type Answer struct {
 	Matches []Match
-	// Total is the number of all, Files that of the files they are in.
+	// Total is the number of all matches, and Files the number of files that contain them.
 	Total, Files int
-	// Ranks are the numbers by rank.
+	// Ranks are the numbers of matches by rank.
 	Ranks [symbol.Matched + 1]int
-	// Looked is the number of files in a language that is known.
+	// Looked is the number of files in a supported language.
 	Looked int
-	// NotParsed are files that may declare more, and were not parsed because the time was over.
+	// NotParsed is the number of files that may declare more but were not parsed in time.
 	NotParsed int
-	// Problems are files for which no parser could be used to the end, with the reasons; at
-	// most MaxProblems of them. HasProblems is the number of all.
+	// Problems are files that no parser parsed completely, with the reasons, at most MaxProblems. HasProblems is the
+	// number of all such files.
 	Problems    []Problem
 	HasProblems int
-	// Broken counts files with syntax errors that might declare the name.
+	// Broken is the number of files with syntax errors that might declare the name.
 	Broken  int
 	Skipped Skipped
 }
 
-// Problem is a file that a parser failed at.
+// Problem is a file that a parser failed to parse.
 type Problem struct{ File, Why string }
 
-// MaxProblems is the number of problems that are told.
+// MaxProblems is the maximal number of reported problems.
 const MaxProblems = 10
 
-// Skipped counts what was not looked at, by reason.
+// Skipped counts the files and directories that were not searched, by reason.
 type Skipped struct {
 	Ignored    int `json:"ignored"`
 	Hidden     int `json:"hidden"`
@@ -91,22 +90,22 @@ type Skipped struct {
 	Failed     int `json:"failed"`
 }
 
-// run is one query.
+// run is the execution of one query.
 type run struct {
 	q    *Query
 	from *Source
 	ctx  context.Context // the caller's
-	// parsing ends earlier, when the time is over.
+	// parsing ends when Query.Time is over, or with ctx.
 	parsing context.Context
-	// later: texts that are not known are not parsed at once, but after the pass.
+	// later means that unknown texts are parsed after the pass.
 	later bool
 	pass  *pass
 
 	mu sync.Mutex
-	// tables are those of the query, whatever the cache keeps.
+	// tables are the tables that the query has parsed, even if the cache dropped them.
 	tables map[key]*symbol.Table
 	held   int64
-	// unparsed are the texts to be parsed after the pass, gathered their size.
+	// unparsed are the texts to parse after the pass, and gathered is their size.
 	unparsed map[key]text
 	gathered int
 }
@@ -117,12 +116,12 @@ type text struct {
 	bytes []byte
 }
 
-// pass is one way through all files.
+// pass is one iteration over all files.
 type pass struct {
 	found    collection
 	matchers []*symbol.Matcher
 	walked   walk.Skipped
-	more     atomic.Bool // there are texts to be parsed
+	more     atomic.Bool // there are texts to parse
 
 	looked, notParsed, broken, binary, tooLarge, permission, failed atomic.Int64
 
@@ -145,7 +144,7 @@ func (r *run) matcher(worker int) *symbol.Matcher {
 	return m
 }
 
-// answering makes a run for a query.
+// answering returns a run of the query. The caller must call end.
 func (q *Query) answering(ctx context.Context, from *Source) (r *run, end func()) {
 	r = &run{q: q, from: from, ctx: ctx, parsing: ctx, tables: make(map[key]*symbol.Table)}
 	if q.Time <= 0 {
@@ -156,7 +155,7 @@ func (q *Query) answering(ctx context.Context, from *Source) (r *run, end func()
 	return r, cancel
 }
 
-// Tree looks in the files of a tree on the disk.
+// Tree searches the files of a tree on disk.
 func (q *Query) Tree(ctx context.Context, from *Source, start walk.Start, o walk.Options) (*Answer, error) {
 	r, end := q.answering(ctx, from)
 	defer end()
@@ -167,7 +166,7 @@ func (q *Query) Tree(ctx context.Context, from *Source, start walk.Start, o walk
 	return r.answer(), ctx.Err()
 }
 
-// File looks in a single file, whatever its name; f reads it.
+// File searches a single file, whatever its name. f reads its content.
 func (q *Query) File(ctx context.Context, from *Source, f io.Reader, size int64, shown string) (*Answer, error) {
 	r, end := q.answering(ctx, from)
 	defer end()
@@ -180,7 +179,7 @@ func (q *Query) File(ctx context.Context, from *Source, f io.Reader, size int64,
 	return r.answer(), ctx.Err()
 }
 
-// wants reports whether a file is to be parsed.
+// wants reports whether to parse a file of that name.
 func (r *run) wants(name string) bool {
 	l := outline.Of(name)
 	return l != "" && r.q.Group != symbol.Files && (r.q.Language == "" || r.q.Language.Is(name))
@@ -209,10 +208,10 @@ func (r *run) walk(start walk.Start, o walk.Options) error {
 	})
 }
 
-// file adds a file, if its name matches, which is the end of a path. shown gives all of that.
+// file adds a file if its name matches. path is the end of the file's path, and shown returns the whole path.
 func (r *run) file(worker int, path string, shown func() string) {
 	if !r.q.Group.Has(symbol.File) || r.q.Language != "" && !r.q.Language.Is(path) || r.q.Group == symbol.All && !r.q.Names.Plain() {
-		return // an expression is one of names in files, unless files are asked for
+		return // an expression matches file names only if the query asks for files
 	}
 	m := r.matcher(worker)
 	if m.NeedsPath() {
@@ -227,7 +226,7 @@ func (r *run) file(worker int, path string, shown func() string) {
 
 func (r *run) fail(err error) {
 	switch {
-	case errors.Is(err, fs.ErrNotExist): // it vanished
+	case errors.Is(err, fs.ErrNotExist): // it was removed meanwhile
 	case errors.Is(err, fs.ErrPermission):
 		r.pass.permission.Add(1)
 	default:
@@ -235,7 +234,7 @@ func (r *run) fail(err error) {
 	}
 }
 
-// read looks in a file that is open.
+// read searches an open file.
 func (r *run) read(worker int, f io.Reader, size int64, shown string) {
 	if size > outline.MaxText {
 		r.pass.tooLarge.Add(1)
@@ -266,7 +265,7 @@ func (r *run) read(worker int, f io.Reader, size int64, shown string) {
 	r.matches(worker, t, shown, nil, func(m *Match) { m.Code, m.Context = around(text, m.Symbol, r.q.Context) })
 }
 
-// table returns what a text declares, or nil if there is no time left to find out.
+// table returns the table of a text. It returns nil if the time is over or the text will be parsed after the pass.
 func (r *run) table(shown string, k key, text func() []byte) *symbol.Table {
 	r.mu.Lock()
 	t := r.tables[k]
@@ -289,7 +288,7 @@ func (r *run) table(shown string, k key, text func() []byte) *symbol.Table {
 	return r.parse(k, shown, text())
 }
 
-// parse finds out what a text declares, and keeps it; nil: there is no time left.
+// parse parses a text and caches its table. It returns nil if the time is over.
 func (r *run) parse(k key, shown string, text []byte) *symbol.Table {
 	t, err := r.from.Outliner.Table(r.parsing, shown, text)
 	if err != nil {
@@ -301,7 +300,7 @@ func (r *run) parse(k key, shown string, text []byte) *symbol.Table {
 	return t
 }
 
-// matches adds what a table has of the query, in parts of the text. at says of each what is around it.
+// matches adds the matches in the given parts of a table's text. at completes each match.
 func (r *run) matches(worker int, t *symbol.Table, shown string, parts func() []content.Part, at func(*Match)) {
 	if t.Problem != "" {
 		r.problem(shown, t.Problem)
@@ -310,7 +309,7 @@ func (r *run) matches(worker int, t *symbol.Table, shown string, parts func() []
 		r.pass.broken.Add(1)
 	}
 	found := r.pass.found.room(worker)
-	_ = r.matcher(worker).Table(t, r.q.Group, shown, parts, func(i int, rank symbol.Rank) { // its error is the end of the call
+	_ = r.matcher(worker).Table(t, r.q.Group, shown, parts, func(i int, rank symbol.Rank) { // the error is that of the call's context
 		*found = append(*found, Match{File: shown, Symbol: t.Symbols[i], Rank: rank, Parser: t.Parser})
 		at(&(*found)[len(*found)-1])
 	})
@@ -339,7 +338,7 @@ func (r *run) answer() *Answer {
 	return a
 }
 
-// need is what a text must have to declare what is looked for.
+// need returns what a text must contain to declare a matching name.
 func (q *Query) need() content.Need {
 	l := q.Names.Literals()
 	return content.Need{Sets: l.Sets, Special: l.Special}

@@ -11,12 +11,12 @@ import (
 	"toolhost.dev/plugins/grep/glob"
 )
 
-// A line is a type's name, ": ", and its globs with ", " between them.
+// Each line of the table is the name of a type, ": ", and its globs separated by ", ".
 //
 //go:embed types.txt
 var table string
 
-// Type is the globs of the names of one kind of file.
+// Type holds the globs for the names of one kind of file.
 type Type struct{ globs []*glob.Glob }
 
 var types = sync.OnceValue(func() map[string]string {
@@ -39,7 +39,7 @@ func Names() []string {
 	return names
 }
 
-// Find returns the type of that name; ok is false if there is none.
+// Find returns the type of that name. ok is false if the name is unknown.
 func Find(name string) (t *Type, ok bool) {
 	list, ok := types()[name]
 	if !ok {
@@ -56,7 +56,7 @@ func Find(name string) (t *Type, ok bool) {
 	return t, true
 }
 
-// Match reports whether a file of that name, without a directory, is of the type.
+// Match reports whether a file name, without a directory, is of the type.
 func (t *Type) Match(name string) bool {
 	return slices.ContainsFunc(t.globs, func(g *glob.Glob) bool { return g.Match(name) })
 }

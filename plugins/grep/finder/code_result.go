@@ -38,7 +38,7 @@ func codeResult(in codeArgs, p *place, a *definition.Answer, f *finder) *sdk.Res
 	}
 }
 
-// maxCodeText is the size of the texts in an answer, after which no more are given.
+// maxCodeText limits the size of the texts in an answer.
 const maxCodeText = 4 << 20
 
 func codeMatchOf(m *definition.Match) codeMatch {
@@ -49,12 +49,12 @@ func codeMatchOf(m *definition.Match) codeMatch {
 	}
 }
 
-// codePrinter writes matches for a reader.
+// codePrinter formats matches as text.
 type codePrinter struct {
 	in      codeArgs
 	maxLine int
 	lines   []string
-	// grouped: matches are of several ranks, and each begins with a heading.
+	// grouped means that the matches have several ranks, and each rank has a heading.
 	grouped bool
 	rank    string
 	ranks   map[string]int
@@ -137,7 +137,7 @@ func codeNotes(in codeArgs, p *place, a *definition.Answer, f *finder, given int
 	return notes
 }
 
-// noDeclaration says that nothing was found, and what to do.
+// noDeclaration returns notes that nothing was found, with remedies.
 func noDeclaration(in codeArgs, p *place, a *definition.Answer) []string {
 	where, what := p.shown, "declaration"
 	if where == "." {

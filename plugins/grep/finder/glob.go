@@ -58,7 +58,7 @@ type globFile struct {
 	Modified time.Time `json:"modified"`
 }
 
-// globSkipped counts what was not looked at, by reason.
+// globSkipped counts what was not searched, by reason.
 type globSkipped struct {
 	Ignored    int `json:"ignored"`
 	Hidden     int `json:"hidden"`
@@ -109,14 +109,14 @@ func (f *finder) glob(ctx context.Context, call *sdk.Call, in globArgs) (*sdk.Re
 	return res, nil
 }
 
-// named reports whether only the pattern named what is not there: there is a directory
-// at path, and nothing in it matches.
+// named reports whether the missing directory was named only by the pattern: path is a directory, so the pattern just
+// matches nothing.
 func (p *place) named(path string) bool {
 	base, err := at(p.call, path)
 	return err == nil && base.path.String() != p.path.String() && base.path.IsDir()
 }
 
-// beneath returns the directory that the beginning of a pattern names, seen from path.
+// beneath returns the directory that a pattern begins with, relative to path.
 func beneath(path, dir string) string {
 	switch {
 	case dir == "":

@@ -62,13 +62,13 @@ func (f *finder) grepTool() sdk.Tool {
 
 // grepData is the structured result of grep.
 type grepData struct {
-	// Matches are the matches given, in output mode content.
+	// Matches are the returned matches, in output mode content.
 	Matches []grepMatch `json:"matches"`
-	// Files are the files of the results given, Counts their numbers of matches (not in
-	// output mode files_with_matches, which does not count).
+	// Files are the files of the returned results. Counts are their numbers of matches, except in output mode
+	// files_with_matches, which does not count.
 	Files  []string       `json:"files"`
 	Counts map[string]int `json:"counts"`
-	// Total is the number of all matches; of files in output mode files_with_matches.
+	// Total is the number of all matches, or of all files in output mode files_with_matches.
 	Total     int           `json:"total"`
 	Truncated bool          `json:"truncated"`
 	Searched  int           `json:"searched"`
@@ -78,14 +78,14 @@ type grepData struct {
 type grepMatch struct {
 	File string `json:"file"`
 	Line int    `json:"line"`
-	// Column is where the match begins in the line, in bytes from 1.
+	// Column is the beginning of the match in the line, in bytes from 1.
 	Column int `json:"column"`
-	// Text has line breaks where the match goes over several lines.
+	// Text contains line breaks if the match spans several lines.
 	Text string `json:"text"`
-	// Before and After are the lines around the match that were asked for.
+	// Before and After are the requested lines around the match.
 	Before []string `json:"before"`
 	After  []string `json:"after"`
-	// Cut: the line is longer than Text.
+	// Cut means that the line is longer than Text.
 	Cut bool `json:"cut,omitempty"`
 }
 
@@ -121,8 +121,7 @@ func (f *finder) grep(ctx context.Context, call *sdk.Call, in grepArgs) (*sdk.Re
 	return res, nil
 }
 
-// search searches the place, a directory or a single file. key tells apart what calls
-// want of a directory.
+// search searches the place, a directory or a single file. key identifies the file selection of the call.
 func (f *finder) search(ctx context.Context, p *place, q *query.Query, o walk.Options, key string) (*query.Answer, index.State, error) {
 	at := func() (index.State, int64) { return index.None, 0 }
 	if !p.path.IsDir() {
@@ -150,7 +149,7 @@ func (f *finder) search(ctx context.Context, p *place, q *query.Query, o walk.Op
 	return a, state, err
 }
 
-// open opens the file that is named.
+// open opens the named file.
 func (p *place) open() (*os.File, fs.FileInfo, error) {
 	file, err := p.ws.Open(p.path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -86,14 +86,14 @@ func texts(lines []search.Line) []string {
 	return out
 }
 
-// printable returns a path as text: UTF-8, in one line.
+// printable returns a path as valid UTF-8 in one line.
 func printable(path string) string {
 	return lineBreaks.Replace(strings.ToValidUTF8(path, "\uFFFD"))
 }
 
 var lineBreaks = strings.NewReplacer("\n", "\uFFFD", "\r", "\uFFFD")
 
-// printer writes results as ripgrep does.
+// printer formats results as ripgrep does.
 type printer struct {
 	in    grepArgs
 	lines []string
@@ -103,7 +103,7 @@ type printer struct {
 
 func (w *printer) line(s string) { w.lines = append(w.lines, s) }
 
-// file writes the matches of a file. A line that is context of several is written once.
+// file prints the matches of a file. It prints a line once even if several matches share it.
 func (w *printer) file(path string, f *query.File) {
 	last := 0
 	for _, g := range f.Groups {
@@ -129,7 +129,7 @@ func (w *printer) file(path string, f *query.File) {
 	}
 }
 
-// separate marks a gap between lines, where lines around matches are shown.
+// separate prints a gap between lines if context is shown.
 func (w *printer) separate() {
 	if len(w.lines) > 0 && w.in.Before+w.in.After+w.in.Context > 0 {
 		w.line("--")
@@ -158,7 +158,7 @@ func (w *printer) one(path string, l search.Line) {
 	w.line(text)
 }
 
-// limitNotes tell which part of the results is given.
+// limitNotes returns notes on which part of the results is shown.
 func limitNotes(in grepArgs, a *query.Answer, left int) []string {
 	total := totalResults(in, a)
 	thing := "match"
@@ -181,7 +181,7 @@ func limitNotes(in grepArgs, a *query.Answer, left int) []string {
 	return nil
 }
 
-// nothing says that there is no match, and where none was looked for.
+// nothing returns notes that there is no match and what was not searched.
 func nothing(in grepArgs, p *place, a *query.Answer) []string {
 	where := p.shown
 	if where == "." {
@@ -206,12 +206,12 @@ func remedies(s query.Skipped) string {
 	return ""
 }
 
-// skippedByRule names what was left out because nobody asked for it.
+// skippedByRule lists the files that the default options exclude.
 func skippedByRule(s query.Skipped) string {
 	return list([]reason{{s.Ignored, "ignored"}, {s.Hidden, "hidden"}})
 }
 
-// skippedFiles names what could have been searched and was not.
+// skippedFiles lists the files that could not be searched.
 func skippedFiles(s query.Skipped) string {
 	return list([]reason{
 		{s.Binary, "binary"}, {s.TooLarge, "too large"}, {s.Permission, "not permitted to be read"},

@@ -33,7 +33,7 @@ type config struct {
 	Freshness string `json:"freshness,omitempty" enum:"events,stat" jsonschema:"How changes to indexed files are noticed: events (the default) is notified by the kernel where possible; stat compares all files for each call, which is slower and also notices what is written through a name outside of the tree."`
 }
 
-// finder is what all calls share. Its settings are made before the first.
+// finder is the state that all calls share. Its configuration is complete before the first call.
 type finder struct {
 	maxLine   int
 	timeLimit time.Duration
@@ -87,7 +87,7 @@ func (f *finder) configure(c config) {
 	}
 }
 
-// health tells of the indexes.
+// health reports on the indexes.
 func (f *finder) health(context.Context, string) sdk.Health {
 	r := f.indexes().Report()
 	ready := 0
@@ -99,10 +99,10 @@ func (f *finder) health(context.Context, string) sdk.Health {
 	return sdk.Health{Status: tool.Healthy, Message: fmt.Sprintf("%s ready, %d of %d MB", count(ready, "index"), r.Memory>>20, r.Limit>>20), Details: r.JSON()}
 }
 
-// looking are the traits of all tools: they change nothing.
+// looking are the traits of all tools, which change nothing.
 var looking = tool.Traits{ReadOnly: true, ConcurrencySafe: true, AutoExecute: true, Idempotent: true}
 
-// count writes a number of things: "1 file", "2 files", "3 matches".
+// count formats a number of things: "1 file", "2 files", "3 matches".
 func count(n int, thing string) string {
 	switch {
 	case n == 1:
@@ -115,7 +115,7 @@ func count(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// withNotes puts the notes after the text, apart from it and each marked as none of it.
+// withNotes appends notes to the text, each marked as a note.
 func withNotes(text string, notes []string) string {
 	if len(notes) == 0 {
 		return text

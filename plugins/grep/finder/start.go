@@ -22,16 +22,16 @@ import (
 	"toolhost.dev/sdk/workspace"
 )
 
-// place is where a call looks.
+// place is the file or directory that a call searches.
 type place struct {
 	ws    *workspace.Workspace
 	call  *sdk.Call
 	path  workspace.Path
 	given string
-	shown string // as results show it: relative to the working directory, or absolute
+	shown string // path in results: relative to the working directory, or absolute
 }
 
-// at finds the place that a path names.
+// at resolves a path to a place.
 func at(call *sdk.Call, path string) (*place, error) {
 	ws, err := call.Workspace()
 	if err != nil {
@@ -42,7 +42,7 @@ func at(call *sdk.Call, path string) (*place, error) {
 		return nil, err
 	}
 	p.shown = p.path.RelTo(call.Cwd)
-	// A link in the working directory keeps its name, as it was written.
+	// A symbolic link in the working directory keeps its name in results.
 	if !filepath.IsAbs(path) && !strings.HasPrefix(path, "~") {
 		if clean := filepath.Clean(path); filepath.IsLocal(clean) {
 			p.shown = clean
@@ -51,7 +51,7 @@ func at(call *sdk.Call, path string) (*place, error) {
 	return p, nil
 }
 
-// missing says that there is nothing at the place, and what the caller may have meant.
+// missing returns a NotFound error with a suggestion.
 func (p *place) missing() error {
 	parent := p.ws.Parent(p.path)
 	hint := ""
@@ -64,7 +64,7 @@ func (p *place) missing() error {
 	return sdk.Errorf(tool.NotFound, "Path does not exist: %s.%s", p.given, hint).WithCause(fs.ErrNotExist)
 }
 
-// start opens the place for a walk. The caller closes its directory.
+// start opens the place for a walk. The caller must close its directory.
 func (p *place) start() (walk.Start, error) {
 	dir, err := p.ws.OpenDir(p.path)
 	if err != nil {
@@ -76,13 +76,13 @@ func (p *place) start() (walk.Start, error) {
 	return walk.Start{Dir: dir, Path: p.path.String(), Shown: p.shown}, nil
 }
 
-// tree is where a walk begins, with its index.
+// tree is the start of a walk with its index.
 type tree struct {
 	walk.Start
-	at *index.Tree // nil: it has none
+	at *index.Tree // nil without an index
 }
 
-// tree opens the place for a walk. The caller closes its directory.
+// tree opens the place for a walk. The caller must close its directory.
 func (p *place) tree(f *finder) (*tree, error) {
 	start, err := p.start()
 	if err != nil || !f.indexed {
@@ -103,8 +103,8 @@ func (p *place) tree(f *finder) (*tree, error) {
 	return &tree{Start: start, at: f.indexes().Tree(root, key.String(), open, p.readRules)}, nil
 }
 
-// indexed does something with the index of the tree, if that is ready, and else with the
-// files on the disk. key tells the options of calls apart. It returns how the index is.
+// indexed calls with with a snapshot of the index if it is ready, and else calls without to search the disk. key
+// identifies the options of the call. It returns the state of the index.
 func (t *tree) indexed(o walk.Options, key string, with func(*index.Snapshot) error, without func() error) (index.State, error) {
 	if used, err := t.snapshot(o, key, with); used {
 		return index.Ready, err
@@ -112,8 +112,7 @@ func (t *tree) indexed(o walk.Options, key string, with func(*index.Snapshot) er
 	return t.unindexed(without)
 }
 
-// snapshot does something with the index of the tree, if that is ready; used tells whether
-// it was.
+// snapshot calls with with a snapshot of the index if it is ready. used reports whether it did.
 func (t *tree) snapshot(o walk.Options, key string, with func(*index.Snapshot) error) (used bool, err error) {
 	if t.at == nil {
 		return false, nil
@@ -129,20 +128,20 @@ func (t *tree) snapshot(o walk.Options, key string, with func(*index.Snapshot) e
 	return true, with(s)
 }
 
-// unindexed does something with the files on the disk, after which the index is made.
+// unindexed calls do to search the disk. After that, the index may be built.
 func (t *tree) unindexed(do func() error) (index.State, error) {
 	if t.at == nil {
 		return index.None, do()
 	}
 	state, _ := t.at.State()
-	if state == index.Ready { // but not for this directory
+	if state == index.Ready { // the index does not contain this directory
 		state = index.None
 	}
 	defer t.at.Scan()()
 	return state, do()
 }
 
-// options are those of a walk that a call asks for.
+// options returns the options of a walk for a call.
 func (p *place) options(hidden, noIgnore bool) walk.Options {
 	o := walk.Options{Hidden: hidden, NoIgnore: noIgnore}
 	if !noIgnore {
@@ -152,9 +151,8 @@ func (p *place) options(hidden, noIgnore bool) walk.Options {
 	return o
 }
 
-// readRules reads an ignore file by its path. Inside the roots any may be read. Above
-// them, the ignore files of the directories that the roots lie in are read as well: they
-// say what belongs to the tree and are shown to nobody.
+// readRules reads an ignore file. It reads any file inside the roots. Above the roots it reads only the ignore files of
+// the directories that contain them. These decide what belongs to the tree, and no result shows their content.
 func (p *place) readRules(path string) ([]byte, error) {
 	var f *os.File
 	name, err := p.ws.Resolve("/", path)
@@ -178,8 +176,7 @@ func (p *place) readRules(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, walk.MaxRules))
 }
 
-// aboveRoots reports whether a path is that of an ignore file in a directory in which
-// a root lies.
+// aboveRoots reports whether a path is that of an ignore file in a directory above a root.
 func (p *place) aboveRoots(path string) bool {
 	for _, name := range []string{"/" + ignore.RipgrepFile, "/" + ignore.PlainFile, "/" + ignore.GitFile, "/.git/info/exclude", "/.git"} {
 		dir, ok := strings.CutSuffix(path, name)
@@ -192,8 +189,7 @@ func (p *place) aboveRoots(path string) bool {
 	return false
 }
 
-// watch tells the host how far a call has come, from its second second on. The function
-// it gives ends that.
+// watch reports the progress of a call to the host each second. The caller must call stop.
 func watch(ctx context.Context, call *sdk.Call, title string, files *atomic.Int64, at func() (index.State, int64)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})

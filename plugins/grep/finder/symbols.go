@@ -14,25 +14,25 @@ import (
 	"toolhost.dev/plugins/grep/workers"
 )
 
-// symbols is what is known of the declarations in files.
+// symbols holds what is known of declarations in files.
 type symbols struct {
 	outliner *outline.Outliner
 	source   func() *definition.Source
-	asking   atomic.Int64 // queries now
+	asking   atomic.Int64 // number of running queries
 	filling  filling
 
-	ctx  context.Context // of what is done in the background
+	ctx  context.Context // of background work
 	end  context.CancelFunc
-	mu   sync.Mutex // begins work
+	mu   sync.Mutex // held to start background work
 	work sync.WaitGroup
 }
 
 const (
-	// symbolsShare is the part of the memory that what files declare may take.
+	// symbolsShare is the divisor of the memory limit for declarations.
 	symbolsShare = 8
-	// parsersHeap is about what the parsers take.
+	// parsersHeap is the approximate memory of the parsers.
 	parsersHeap = 64 << 20
-	// fillTime is how long files are parsed that nobody has asked for.
+	// fillTime limits the time for parsing files that no query has needed.
 	fillTime = 60 * time.Second
 )
 
@@ -53,8 +53,8 @@ func (s *symbols) close() {
 	s.outliner.Close()
 }
 
-// fill begins to parse what else there is in a tree, so that queries to come find it known. It
-// gives way to queries.
+// fill starts to parse the remaining files of a tree in the background, so that later queries are fast. It pauses while
+// queries run.
 func (s *symbols) fill(p *place, t *tree) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,13 +63,13 @@ func (s *symbols) fill(p *place, t *tree) {
 	}
 	s.work.Go(func() {
 		err := workers.Catch(func() error { return s.parseRest(p, t) })
-		if _, ok := errors.AsType[*workers.PanicError](err); err != nil && !ok { // a defect would show again
+		if _, ok := errors.AsType[*workers.PanicError](err); err != nil && !ok { // a panic would occur again
 			s.filling.again(t.at)
 		}
 	})
 }
 
-// parseRest parses what no query has asked for yet. An error is a reason to try again.
+// parseRest parses the files that no query has needed yet. If it returns an error, it can be tried again.
 func (s *symbols) parseRest(p *place, t *tree) error {
 	ctx, cancel := context.WithTimeout(s.ctx, fillTime)
 	defer cancel()
@@ -100,8 +100,7 @@ func (s *symbols) parseRest(p *place, t *tree) error {
 
 var errNotDone = errors.New("not all was parsed")
 
-// rootOf opens the root that a place is in, for a walk of all of it. The caller closes its
-// directory.
+// rootOf opens the root that contains a place, for a walk of the whole root. The caller must close its directory.
 func (p *place) rootOf() (walk.Start, error) {
 	root := p.path.Root().Path
 	path, err := p.ws.Resolve("/", root)
@@ -112,13 +111,13 @@ func (p *place) rootOf() (walk.Start, error) {
 	return walk.Start{Dir: dir, Path: path.String(), Shown: root}, err
 }
 
-// filling keeps trees from being filled twice.
+// filling prevents filling a tree twice.
 type filling struct {
 	mu    sync.Mutex
 	trees map[*index.Tree]bool
 }
 
-// begin reports whether a tree is to be filled now.
+// begin reports whether to fill a tree now, and records that.
 func (f *filling) begin(t *index.Tree) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -136,7 +135,7 @@ func (f *filling) begin(t *index.Tree) bool {
 	return true
 }
 
-// again says that the next query may fill a tree.
+// again allows the next query to fill a tree again.
 func (f *filling) again(t *index.Tree) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

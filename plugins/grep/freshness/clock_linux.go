@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Now returns the time by the clock from which file systems take theirs, in nanoseconds: what
-// changes later bears no earlier time.
+// Now returns the time in nanoseconds, read from the clock that file systems use. A later change never has an earlier
+// time.
 func Now() int64 {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &t); err != nil {

@@ -4,22 +4,22 @@ package freshness
 type Event struct {
 	// ID is the number of the directory's watch.
 	ID int32
-	// Name is the entry that changed; empty: the directory itself.
+	// Name is the entry that changed. It is empty if the directory itself changed.
 	Name string
-	// Gone: the directory was moved or removed. Ended: it is watched no more.
+	// Gone means that the directory was moved or removed. Ended means that its watch has ended.
 	Gone, Ended bool
-	// Entries: the entry came or went.
+	// Entries means that the entry was created or removed.
 	Entries bool
-	// Written: the content changed. Closed: a program that could write it closed it.
+	// Written means that the content changed. Closed means that a program closed the file after writing.
 	Written, Closed bool
 }
 
-// Kind says how changes on a file system are noticed.
+// Kind is the way to detect changes on a file system.
 type Kind uint8
 
 // The kinds.
 const (
-	Watched  Kind = iota // by events
-	ByStat               // by comparing stamps: others than this machine may write to it
-	NotKnown             // not at all: what is in it must be read each time
+	Watched  Kind = iota // by change notifications
+	ByStat               // by comparing stamps, because other machines may write to it
+	NotKnown             // impossible: files must be read each time
 )

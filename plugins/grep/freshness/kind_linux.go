@@ -7,8 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// local are the file systems on which only this machine writes, so that the kernel
-// knows of every change.
+// local lists the file systems to which only this machine writes, so that the kernel knows of every change.
 var local = map[int64]bool{
 	unix.EXT4_SUPER_MAGIC: true, unix.XFS_SUPER_MAGIC: true, unix.BTRFS_SUPER_MAGIC: true, unix.TMPFS_MAGIC: true, unix.RAMFS_MAGIC: true,
 	unix.F2FS_SUPER_MAGIC: true, unix.OVERLAYFS_SUPER_MAGIC: true, unix.SQUASHFS_MAGIC: true, unix.EROFS_SUPER_MAGIC_V1: true, unix.MSDOS_SUPER_MAGIC: true,
@@ -16,13 +15,13 @@ var local = map[int64]bool{
 	0x3153464A: true, // jfs
 }
 
-// synthetic are the file systems that make up their files as they are read.
+// synthetic lists the file systems that generate files when they are read.
 var synthetic = map[int64]bool{
 	unix.PROC_SUPER_MAGIC: true, unix.SYSFS_MAGIC: true, unix.DEBUGFS_MAGIC: true, unix.TRACEFS_MAGIC: true, unix.CGROUP_SUPER_MAGIC: true,
 	unix.CGROUP2_SUPER_MAGIC: true, unix.SECURITYFS_MAGIC: true, unix.BPF_FS_MAGIC: true, unix.DEVPTS_SUPER_MAGIC: true, unix.EFIVARFS_MAGIC: true,
 }
 
-// KindOf says how changes are noticed on the file system of an open file.
+// KindOf returns how to detect changes on the file system of an open file.
 func KindOf(f *os.File) Kind {
 	var st unix.Statfs_t
 	err := unix.Fstatfs(int(f.Fd()), &st)

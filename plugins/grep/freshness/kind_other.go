@@ -4,5 +4,5 @@ package freshness
 
 import "os"
 
-// KindOf says that changes are noticed by stat.
+// KindOf returns ByStat.
 func KindOf(*os.File) Kind { return ByStat }

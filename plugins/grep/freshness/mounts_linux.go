@@ -11,16 +11,16 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Mounts is notified of what is mounted and unmounted. It is not safe for concurrent use.
+// Mounts detects mounts and unmounts. It is not safe for concurrent use.
 type Mounts struct {
-	fd   int // tells when something is mounted; Go's own poller must not know of it
+	fd   int // becomes readable after a mount; not registered with Go's poller
 	root string
-	here string // the mounts that concern the root
+	here string // the mounts above and below the root
 }
 
 const mountInfo = "/proc/self/mountinfo"
 
-// NewMounts listens for mounts that concern a directory.
+// NewMounts starts to watch for mounts above and below a directory.
 func NewMounts(root string) (*Mounts, error) {
 	fd, err := unix.Open(mountInfo, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -33,11 +33,11 @@ func NewMounts(root string) (*Mounts, error) {
 	return m, nil
 }
 
-// Close ends that.
+// Close stops the watching.
 func (m *Mounts) Close() error { return unix.Close(m.fd) }
 
-// Changed reports whether something was mounted or unmounted since the last time beneath
-// the root or above it: a mount hides what is beneath it, of which no event tells.
+// Changed reports whether a mount above or below the root was added or removed since the last call. A mount hides the
+// files below its mount point, and no event reports that.
 func (m *Mounts) Changed() bool {
 	fds := []unix.PollFd{{Fd: int32(m.fd), Events: unix.POLLPRI}} // #nosec G115 -- a descriptor
 	n, err := unix.Poll(fds, 0)
@@ -50,7 +50,7 @@ func (m *Mounts) Changed() bool {
 	return changed
 }
 
-// concerning returns the mounts that concern the root: number, device, source and place.
+// concerning returns the mounts above and below the root, each with its ID, device, source and mount point.
 func (m *Mounts) concerning() (string, error) {
 	all, err := os.ReadFile(mountInfo)
 	if err != nil {
@@ -69,5 +69,5 @@ func (m *Mounts) concerning() (string, error) {
 	return out.String(), nil
 }
 
-// unescape undoes how mount points are written.
+// unescape decodes the escapes in mount points.
 var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Stamp is what a stat says of a file. Two equal stamps mean the same content only if
-// the first one is settled; see [Stamp.Settled].
+// Stamp is the metadata of a file as stat returns it. Two equal stamps mean equal content only if the first one is
+// settled; see [Stamp.Settled].
 type Stamp struct {
 	Dev, Ino            uint64
 	Size, Mtime, Change int64 // times in nanoseconds
@@ -17,7 +17,7 @@ type Stamp struct {
 	Links               uint64
 }
 
-// StampOf returns the stamp of a stat's answer.
+// StampOf converts the result of stat.
 func StampOf(st *unix.Stat_t) Stamp {
 	return Stamp{
 		Dev: uint64(st.Dev), Ino: st.Ino, Size: st.Size, Mtime: st.Mtim.Nano(), Change: st.Ctim.Nano(), //nolint:unconvert // systems differ
@@ -25,24 +25,21 @@ func StampOf(st *unix.Stat_t) Stamp {
 	}
 }
 
-// Regular reports whether the file is a regular one.
+// Regular reports whether the stamp is that of a regular file.
 func (s Stamp) Regular() bool { return s.Mode&unix.S_IFMT == unix.S_IFREG }
 
-// Same reports whether two stamps are of the same directory or file, whatever is in it.
+// Same reports whether two stamps are of the same file or directory, whatever its content.
 func (s Stamp) Same(o Stamp) bool { return s.Dev == o.Dev && s.Ino == o.Ino }
 
-// Slack is how far the clock of a file system may be behind: a change that comes less
-// than this after the one before may bear the same time.
+// Slack is the maximal lag of a file system's clock. Two changes within this time may have the same timestamp.
 type Slack time.Duration
 
-// The slacks. Linux takes file times from a clock that moves every 10 ms at most; a
-// server has a clock of its own.
+// Linux takes file times from a clock that ticks at least every 10 ms. A file server has its own clock.
 const (
 	LocalSlack   = Slack(100 * time.Millisecond)
 	NetworkSlack = Slack(5 * time.Second)
 )
 
-// Settled reports whether a file that was read at a time (of [Now], taken before reading)
-// would bear another stamp if it had changed since. The time of change counts,
-// which no program can set.
+// Settled reports whether a change after read would have changed the stamp. read is the result of [Now] before the file
+// was read. Settled uses the change time, because programs cannot set it.
 func (s Stamp) Settled(read int64, slack Slack) bool { return s.Change < read-int64(slack) }

@@ -2,7 +2,7 @@ package freshness
 
 import "golang.org/x/sys/unix"
 
-// StampOfX returns the stamp of a statx's answer, the same as that of a stat's.
+// StampOfX converts the result of statx. The stamp equals that of [StampOf].
 func StampOfX(st *unix.Statx_t) Stamp {
 	return Stamp{
 		Dev: unix.Mkdev(st.Dev_major, st.Dev_minor), Ino: st.Ino, Size: int64(st.Size), Mtime: nano(st.Mtime), Change: nano(st.Ctime), // #nosec G115 -- sizes of files

@@ -12,15 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Watcher is notified of changes in directories. A change is noticed before the system call
-// that makes it returns, so after [Watcher.Drain] everything is known that was done
-// before it. It is not safe for concurrent use.
+// Watcher receives change notifications for directories. The kernel queues an event before the system call that made the
+// change returns. So [Watcher.Drain] returns every change that was made before it was called. A Watcher is not safe for
+// concurrent use.
 type Watcher struct {
 	fd  int
 	buf []byte
 }
 
-// NewWatcher makes a watcher. The error is that of the system, which may allow no more.
+// NewWatcher returns a watcher. It fails if the system allows no more inotify instances.
 func NewWatcher() (*Watcher, error) {
 	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
 	if err != nil {
@@ -29,9 +29,9 @@ func NewWatcher() (*Watcher, error) {
 	return &Watcher{fd: fd, buf: make([]byte, 64<<10)}, nil
 }
 
-// MaxWatches is how many directories the system lets this user watch.
+// MaxWatches returns the number of directories that the system lets this user watch.
 func MaxWatches() int {
-	const least = 8192 // the kernel's own default at the least
+	const least = 8192 // the smallest default of the kernel
 	b, err := os.ReadFile("/proc/sys/fs/inotify/max_user_watches")
 	if err != nil {
 		return least
@@ -49,10 +49,9 @@ func (w *Watcher) Close() error { return unix.Close(w.fd) }
 const interest = unix.IN_MODIFY | unix.IN_CLOSE_WRITE | unix.IN_ATTRIB | unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO |
 	unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
 
-// Add watches an open directory and gives the number its events bear. A directory that
-// is watched already keeps its number.
+// Add watches an open directory and returns the ID of its events. A directory that is already watched keeps its ID.
 func (w *Watcher) Add(dir *os.File) (int32, error) {
-	// By the descriptor, so that it is this directory whatever its path names by now.
+	// Use the descriptor, because the path may name another directory by now.
 	wd, err := unix.InotifyAddWatch(w.fd, fmt.Sprintf("/proc/self/fd/%d", dir.Fd()), interest)
 	runtime.KeepAlive(dir)
 	return int32(wd), err // #nosec G115 -- watch descriptors are 32 bits wide
@@ -61,8 +60,8 @@ func (w *Watcher) Add(dir *os.File) (int32, error) {
 // Remove ends a watch.
 func (w *Watcher) Remove(id int32) { _, _ = unix.InotifyRmWatch(w.fd, uint32(id)) } // #nosec G115 -- as above
 
-// Drain returns the events since the last time. lost: there were too many, and some are
-// not given; everything must be looked at again.
+// Drain calls handle with the events since the last call. lost means that events were dropped because there were too
+// many. Then everything must be checked again.
 func (w *Watcher) Drain(handle func(Event)) (lost bool, err error) {
 	for {
 		n, err := unix.Read(w.fd, w.buf)

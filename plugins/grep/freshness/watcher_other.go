@@ -7,20 +7,19 @@ import (
 	"os"
 )
 
-// Watcher is notified of changes in directories. There is none on this system: everything is
-// found out by stat.
+// Watcher is not supported on this system, where changes are detected by stat.
 type Watcher struct{}
 
-// NewWatcher says that there is none.
+// NewWatcher returns [errors.ErrUnsupported].
 func NewWatcher() (*Watcher, error) { return nil, errors.ErrUnsupported }
 
-// MaxWatches is none.
+// MaxWatches returns 0.
 func MaxWatches() int { return 0 }
 
 // Close does nothing.
 func (*Watcher) Close() error { return nil }
 
-// Add says that there is no watching.
+// Add returns [errors.ErrUnsupported].
 func (*Watcher) Add(*os.File) (int32, error) { return 0, errors.ErrUnsupported }
 
 // Remove does nothing.
@@ -29,14 +28,14 @@ func (*Watcher) Remove(int32) {}
 // Drain returns no events.
 func (*Watcher) Drain(func(Event)) (lost bool, err error) { return false, nil }
 
-// Mounts is notified of what is mounted. There is none on this system.
+// Mounts is not supported on this system.
 type Mounts struct{}
 
-// NewMounts says that there is none.
+// NewMounts returns [errors.ErrUnsupported].
 func NewMounts(string) (*Mounts, error) { return nil, errors.ErrUnsupported }
 
 // Close does nothing.
 func (*Mounts) Close() error { return nil }
 
-// Changed knows of no mounts.
+// Changed returns false.
 func (*Mounts) Changed() bool { return false }

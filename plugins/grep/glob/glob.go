@@ -14,40 +14,39 @@ import (
 // Glob is a parsed glob. It is immutable and safe for concurrent use.
 type Glob struct {
 	kind kind
-	text string // what kind needs
+	text string // the literal text that kind compares with
 	prog *program
-	// prefix and suffix are what every path has that matches, base what its last element
-	// begins with.
+	// Every matching path begins with prefix and ends with suffix. Its last element begins with base.
 	prefix, suffix, base string
 }
 
-// kind is the cheapest way to decide a glob.
+// kind is the cheapest way to match a glob.
 type kind uint8
 
 const (
 	general   kind = iota
-	literal        // the path is text
-	basename       // the last element is text
-	extension      // the last element ends in text, which begins with its only dot
+	literal        // the path equals text
+	basename       // the last element equals text
+	extension      // the last element ends in text, an extension with its only dot in front
 	ending         // the path ends in text
 )
 
-// maxStates bounds the memory of one glob, which grows with the square of its length.
+// maxStates limits the memory of one glob, which grows with the square of its length.
 const maxStates = 4096
 
-// maxText bounds the length of a glob in bytes; no path is as long.
+// maxText limits the length of a glob in bytes. No path is as long.
 const maxText = 64 << 10
 
 // Options change how a glob is read.
 type Options struct {
-	// LiteralBracket takes a "[" that is never closed as itself; else it is an error.
+	// LiteralBracket treats a "[" without "]" as the character itself. Otherwise it is an error.
 	LiteralBracket bool
-	// Shell reads a glob as shells and most programs do, where ignore files differ: an
-	// empty alternative in "{a,}" counts, and a class has no "/" in it.
+	// Shell selects the syntax of shells and most programs. It differs from that of ignore files in two points: an empty
+	// alternative in "{a,}" counts, and a class does not match "/".
 	Shell bool
 }
 
-// Parse reads a glob. The error is an [*Error].
+// Parse parses a glob. The error is an [*Error].
 func Parse(text string, o Options) (*Glob, error) {
 	p := parser{src: []rune(text[:min(len(text), maxText)]), opts: o, branches: []tokens{nil}}
 	if len(text) > maxText {
@@ -68,8 +67,8 @@ func Parse(text string, o Options) (*Glob, error) {
 	return &Glob{prog: prog, prefix: toks.prefix(), suffix: toks.suffix(), base: toks.base()}, nil
 }
 
-// Match reports whether the glob matches a whole path, which has "/" between its
-// elements and none at its ends.
+// Match reports whether the glob matches a whole path. Elements of the path are separated by "/", and the path neither
+// begins nor ends with "/".
 func (g *Glob) Match(path string) bool {
 	switch g.kind {
 	case literal:
@@ -87,14 +86,13 @@ func (g *Glob) Match(path string) bool {
 	return g.prog.match(path)
 }
 
-// Basename returns the name that the last element must be, if the glob is decided by it.
+// Basename returns the required name of the last element, if it alone decides the match.
 func (g *Glob) Basename() (string, bool) { return g.text, g.kind == basename }
 
-// Extension returns the [Ext] that the path must have, if the glob is decided by it.
+// Extension returns the required [Ext] of the path, if it alone decides the match.
 func (g *Glob) Extension() (string, bool) { return g.text, g.kind == extension }
 
-// Ext returns what follows the last dot of the last element, with the dot; empty if
-// there is none.
+// Ext returns the part of the last element from the last dot on, including the dot. It is empty if there is no dot.
 func Ext(path string) string {
 	base := path[strings.LastIndexByte(path, '/')+1:]
 	if i := strings.LastIndexByte(base, '.'); i >= 0 {
@@ -103,7 +101,7 @@ func Ext(path string) string {
 	return ""
 }
 
-// classify finds the globs that need no program.
+// classify detects globs that need no program.
 func classify(toks tokens) (kind, string) {
 	if s, ok := toks.literal(); ok {
 		return literal, s
@@ -127,7 +125,7 @@ func classify(toks tokens) (kind, string) {
 	return general, ""
 }
 
-// prefix returns the characters that the tokens begin with.
+// prefix returns the literal text at the beginning of the tokens.
 func (t tokens) prefix() string {
 	n := 0
 	for n < len(t) && t[n].op == char {
@@ -137,8 +135,8 @@ func (t tokens) prefix() string {
 	return s
 }
 
-// base returns the characters that the last element begins with, where that is plain: "**/"
-// and a name with "*" and "?".
+// base returns the literal text at the beginning of the last element. It returns "" unless the glob is "**/" and a name
+// that may contain "*" and "?".
 func (t tokens) base() string {
 	if len(t) == 0 || t[0].op != recursivePrefix {
 		return ""
@@ -151,7 +149,7 @@ func (t tokens) base() string {
 	return t[1:].prefix()
 }
 
-// suffix returns the characters that the tokens end with.
+// suffix returns the literal text at the end of the tokens.
 func (t tokens) suffix() string {
 	n := len(t)
 	for n > 0 && t[n-1].op == char {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Error is a glob that cannot be read.
+// Error describes an invalid glob.
 type Error struct {
 	Glob   string
 	Reason string
@@ -40,11 +40,11 @@ type parser struct {
 	src  []rune
 	pos  int
 	opts Options
-	// branches holds the token list being built, and above it those of the open
-	// alternates; open holds where in branches each "{" began.
+	// branches holds the token list under construction, and above it the lists of the open alternates. open holds the
+	// index in branches at which each "{" began.
 	branches []tokens
 	open     []int
-	// unclosed: a "[" was found to have no "]", so no later one has.
+	// unclosed means that a "[" without "]" was found, so no later "[" has a "]" either.
 	unclosed bool
 }
 
@@ -110,8 +110,7 @@ func (p *parser) peek() (rune, bool) {
 	return 0, false
 }
 
-// star reads what begins with the "*" just passed. Two of them are special only as
-// a whole element of the path.
+// star parses what begins with the "*" just consumed. "**" is special only as a whole element of the path.
 func (p *parser) star() {
 	afterSlash := p.pos >= 2 && p.src[p.pos-2] == '/'
 	if c, ok := p.peek(); !ok || c != '*' {
@@ -144,7 +143,7 @@ func (p *parser) star() {
 		p.push(token{op: star})
 		return
 	}
-	// The token takes the place of the slash before it, or joins one like it.
+	// The token replaces the slash before it, or merges with a preceding token of its kind.
 	list := p.last()
 	prev := (*list)[len(*list)-1]
 	if prev.op == recursivePrefix || prev.op == recursiveSuffix {
@@ -153,7 +152,7 @@ func (p *parser) star() {
 	(*list)[len(*list)-1] = t
 }
 
-// class reads a "[...]" whose "[" was just passed. A backslash is itself in it.
+// class parses a "[...]" whose "[" was just consumed. A backslash in it is a literal character.
 func (p *parser) class() error {
 	start := p.pos
 	t := token{op: class}

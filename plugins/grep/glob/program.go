@@ -6,20 +6,19 @@ import (
 	"unicode/utf8"
 )
 
-// program is a glob as an automaton over bytes without backtracking: sets of
-// states are kept as bits.
+// program is a glob compiled to an automaton over bytes. It matches without backtracking: sets of states are bit sets.
 type program struct {
 	states []state
-	// follow[s] is the set of states reached from s without a byte, s included.
+	// follow[s] is the set of states reachable from s without consuming a byte, including s.
 	follow []set
 	start  int
 	words  int
 	shell  bool
 }
 
-// state consumes one byte of its set and goes on to out.
+// state consumes one byte of its set and continues at out.
 type state struct {
-	bytes  *[4]uint64 // nil: no byte; only for its follow set or as the end
+	bytes  *[4]uint64 // nil means that the state consumes nothing and only has epsilon transitions or accepts
 	out    int
 	eps    []int
 	accept bool
@@ -49,7 +48,7 @@ func compile(toks tokens, shell bool) *program {
 	return p
 }
 
-// close works out the sets of states; the program is complete then.
+// close computes the follow sets, which completes the program.
 func (p *program) close() {
 	p.words = (len(p.states) + 63) / 64
 	p.follow = make([]set, len(p.states))
@@ -66,7 +65,7 @@ func (p *program) add(s state) int {
 
 func (p *program) split(to ...int) int { return p.add(state{eps: to}) }
 
-// loop consumes any number of bytes of a set.
+// loop compiles any number of bytes of a set.
 func (p *program) loop(b *[4]uint64, next int) int {
 	s := p.split(next)
 	body := p.add(state{bytes: b, out: s})
@@ -74,7 +73,7 @@ func (p *program) loop(b *[4]uint64, next int) int {
 	return s
 }
 
-// sequence compiles toks, back to front, to be followed by next.
+// sequence compiles toks, back to front, followed by next.
 func (p *program) sequence(toks tokens, next int) int {
 	for i := len(toks) - 1; i >= 0; i-- {
 		next = p.token(toks[i], next)
@@ -97,11 +96,11 @@ func (p *program) token(t token, next int) int {
 		return p.add(state{bytes: &notSlash, out: next})
 	case star:
 		return p.loop(&notSlash, next)
-	case recursivePrefix: // nothing, or anything up to a slash
+	case recursivePrefix: // nothing, or any text up to a slash
 		return p.split(next, p.loop(&allBytes, p.add(state{bytes: &slash, out: next})))
-	case recursiveSuffix: // a slash and anything
+	case recursiveSuffix: // a slash and any text
 		return p.add(state{bytes: &slash, out: p.loop(&allBytes, next)})
-	case recursiveZeroOrMore: // a slash, or anything between two
+	case recursiveZeroOrMore: // a slash, or any text between two slashes
 		last := p.add(state{bytes: &slash, out: next})
 		return p.add(state{bytes: &slash, out: p.split(next, p.loop(&allBytes, last))})
 	case class:
@@ -123,8 +122,8 @@ func (p *program) token(t token, next int) int {
 	return p.split(starts...)
 }
 
-// classBytes returns the bytes of a class; a character beyond ASCII stands for each
-// of its bytes, because paths are bytes.
+// classBytes returns the bytes of a class. A character beyond ASCII contributes each of its bytes, because paths are
+// bytes.
 func classBytes(t token) *[4]uint64 {
 	var b [4]uint64
 	for _, r := range t.ranges {
@@ -156,7 +155,7 @@ func (p *program) reach(i int, into set) {
 }
 
 func (p *program) match(path string) bool {
-	var buf [8]uint64 // enough for most globs without an allocation
+	var buf [8]uint64 // sufficient for most globs without an allocation
 	var now, next set
 	if 2*p.words <= len(buf) {
 		now, next = buf[:p.words], buf[p.words:2*p.words]

@@ -23,42 +23,41 @@ import (
 //go:embed wasm/*.wasm.gz
 var modules embed.FS
 
-// MaxText is the length of the longest text that is parsed.
+// MaxText is the maximal length of a text in bytes.
 const MaxText = 2 << 20
 
 const (
 	pageSize = 64 << 10
-	// maxMemory is what one parse may take.
+	// maxMemory is the maximal memory of one parse.
 	maxMemory = 192 << 20
-	// keepMemory is what a module that is kept for the next text may have taken; it
-	// gives nothing back.
+	// keepMemory is the maximal memory of an instance that is kept for the next text. WebAssembly memory never shrinks.
 	keepMemory = 24 << 20
 )
 
 var (
-	// ErrEffort means that the parser got lost in a text.
+	// ErrEffort means that the parser took too many steps or too much time.
 	ErrEffort = errors.New("grammar: the text takes too much effort to be parsed")
-	// ErrTooLarge means that the text is longer than MaxText, or took too much memory.
+	// ErrTooLarge means that the text is longer than MaxText, or that parsing took too much memory.
 	ErrTooLarge = errors.New("grammar: the text is too large to be parsed")
 )
 
-// Set is the grammars, each made ready when it is first used. It is safe for concurrent use.
+// Set is the set of grammars. It compiles each on first use. It is safe for concurrent use.
 type Set struct {
 	runtime func() (wazero.Runtime, error)
-	turns   chan struct{} // parses at the same time
+	turns   chan struct{} // limits the number of concurrent parses
 
 	mu        sync.Mutex
 	closed    bool
 	languages map[string]*language
 }
 
-// NewSet makes a set. It costs nothing until a text is parsed.
+// NewSet returns a set. It allocates nothing expensive until the first parse.
 func NewSet() *Set {
 	return &Set{turns: make(chan struct{}, workers.Number()), languages: make(map[string]*language), runtime: sync.OnceValues(newRuntime)}
 }
 
-// compiled has the grammars as machine code, for all of the process: to compile them takes
-// longer than most of what they are used for.
+// compiled caches the machine code of the grammars for the whole process, because compiling takes longer than most
+// parses.
 var compiled = wazero.NewCompilationCache()
 
 func newRuntime() (wazero.Runtime, error) {
@@ -75,8 +74,8 @@ func newRuntime() (wazero.Runtime, error) {
 	return r, err
 }
 
-// effort is what a parse may do: so many of the parser's own steps, which does not depend on how
-// busy the machine is; and, as some texts make single steps slow, so much time.
+// effort limits a parse. It counts the parser's own steps, which do not depend on the load of the machine. It also
+// limits the time, because single steps are slow for some texts.
 type effort struct {
 	left int
 	end  time.Time
@@ -84,8 +83,7 @@ type effort struct {
 
 type effortKey struct{}
 
-// The parser asks every hundred steps. A text that is what it should be takes less than
-// 0.01 per byte, and a microsecond.
+// The parser calls stop every hundred steps. Normal text needs less than 0.01 calls and a microsecond per byte.
 const (
 	leastEffort, effortPerByte = 1_000, 0.05
 	leastTime, timePerByte     = 3 * time.Second, 10 * time.Microsecond
@@ -101,7 +99,7 @@ func (e *effort) goesOn(ctx context.Context) bool {
 	return e.left > 0 && ctx.Err() == nil && time.Now().Before(e.end)
 }
 
-// Close frees the memory, when the parses that are going on have ended.
+// Close waits for running parses and frees the memory.
 func (s *Set) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -122,7 +120,7 @@ func (s *Set) Close() {
 	}
 }
 
-// language is a grammar that is ready.
+// language is a compiled grammar.
 type language struct {
 	once            sync.Once
 	err             error
@@ -140,9 +138,8 @@ type parser struct {
 	nodes        api.Function
 }
 
-// Parse parses a text in a language, one of the modules' names, and has the tree used,
-// which must not be kept. The error is that of ctx, [ErrEffort] or [ErrTooLarge], or says
-// that the grammar failed.
+// Parse parses a text and calls use with its tree, which is invalid after use returns. name is the name of a language
+// module. The error is that of ctx, [ErrEffort], [ErrTooLarge], or a failure of the grammar.
 func (s *Set) Parse(ctx context.Context, name string, text []byte, use func(*Tree)) error {
 	if len(text) > MaxText {
 		return ErrTooLarge
@@ -225,7 +222,7 @@ func (s *Set) compile(l *language, name string) error {
 	return err
 }
 
-// take returns an instance that nobody uses.
+// take returns an idle instance, or a new one.
 func (s *Set) take(l *language) (*parser, error) {
 	l.mu.Lock()
 	if n := len(l.idle); n > 0 {
@@ -257,7 +254,7 @@ func (p *parser) run(ctx context.Context, l *language, text []byte) (*Tree, erro
 	}
 	n, err := p.parse.Call(ctx)
 	if err != nil {
-		if p.module.Memory().Size() > maxMemory/2 { // the parser gives up by a trap
+		if p.module.Memory().Size() > maxMemory/2 { // the parser traps if it runs out of memory
 			return nil, ErrTooLarge
 		}
 		return nil, fmt.Errorf("grammar: the parser failed: %w", err)
@@ -281,7 +278,7 @@ func (p *parser) run(ctx context.Context, l *language, text []byte) (*Tree, erro
 	return &Tree{Text: text, l: l, raw: raw}, nil
 }
 
-// names reads a list of names.
+// names reads a list of names from the module.
 func (p *parser) names(function string) ([]string, error) {
 	var out []string
 	f := p.module.ExportedFunction(function)

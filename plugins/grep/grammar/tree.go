@@ -2,16 +2,15 @@ package grammar
 
 import "encoding/binary"
 
-// Tree is the nodes of a text that have a name or a field, in the order in which they
-// begin, parents first.
+// Tree holds the nodes of a text that have a name or a field. They are sorted by their start, parents first.
 type Tree struct {
 	Text []byte
 	l    *language
 	raw  []byte
 }
 
-// nodeSize is the size of the module's struct: three words of 32 bits (start, end, next),
-// two of 16 (symbol, field), flags.
+// nodeSize is the size of the module's node struct: three 32-bit words (start, end, next), two 16-bit words (symbol,
+// field), and flags.
 const nodeSize = 20
 
 func (t *Tree) word(i, at int) int {
@@ -21,22 +20,22 @@ func (t *Tree) word(i, at int) int {
 // Len returns the number of nodes.
 func (t *Tree) Len() int { return len(t.raw) / nodeSize }
 
-// Start and End give the place of a node in the text.
+// Start returns the offset at which a node begins in the text.
 func (t *Tree) Start(i int) int { return t.word(i, 0) }
 
-// End returns where a node ends in the text.
+// End returns the offset at which a node ends in the text.
 func (t *Tree) End(i int) int { return t.word(i, 4) }
 
-// Next returns the first node behind the children of a node.
+// Next returns the index of the first node after the descendants of a node.
 func (t *Tree) Next(i int) int { return t.word(i, 8) }
 
-// Symbol returns the number of a node's type, below the length of [Tree.Symbols].
+// Symbol returns the number of a node's type. It may be too large for [Tree.Symbols] if the node is an error.
 func (t *Tree) Symbol(i int) int { return int(binary.LittleEndian.Uint16(t.raw[i*nodeSize+12:])) }
 
-// Symbols returns the names of all types, the same for all trees of a language.
+// Symbols returns the names of all types. They are the same for all trees of a language.
 func (t *Tree) Symbols() []string { return t.l.symbols }
 
-// Type returns a node's type; of the text's errors, "ERROR".
+// Type returns the name of a node's type. For an error it is "ERROR".
 func (t *Tree) Type(i int) string {
 	if s := t.Symbol(i); s < len(t.l.symbols) {
 		return t.l.symbols[s]
@@ -44,7 +43,7 @@ func (t *Tree) Type(i int) string {
 	return "ERROR"
 }
 
-// Field returns what a node is to its parent; "": only a child.
+// Field returns the field of the parent that a node belongs to. It is "" for a child without a field.
 func (t *Tree) Field(i int) string {
 	if f := int(binary.LittleEndian.Uint16(t.raw[i*nodeSize+14:])); f < len(t.l.fields) {
 		return t.l.fields[f]
@@ -52,7 +51,7 @@ func (t *Tree) Field(i int) string {
 	return ""
 }
 
-// Broken reports whether a node stands for what could not be parsed.
+// Broken reports whether a node marks text that could not be parsed.
 func (t *Tree) Broken(i int) bool { return t.word(i, 16)&(isError|isMissing) != 0 }
 
 const isError, isMissing = 2, 4

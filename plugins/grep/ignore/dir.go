@@ -1,8 +1,7 @@
 package ignore
 
-// The files that rules are read from, in rising order of precedence where git's
-// own come last: the first of .rgignore, .ignore, .gitignore and .git/info/exclude
-// that has something to say of a path decides.
+// The names of ignore files. The first of .rgignore, .ignore, .gitignore and .git/info/exclude with a rule for a path
+// decides.
 const (
 	RipgrepFile = ".rgignore"
 	PlainFile   = ".ignore"
@@ -11,37 +10,36 @@ const (
 
 // Source reads ignore files for [NewDir].
 type Source interface {
-	// Rules reads a file of the directory: one of the names above.
+	// Rules reads the ignore file of that name, one of the names above.
 	Rules(name string) *Rules
-	// Exclude reads the repository's own exclude file, if the directory has a .git.
+	// Exclude reads the exclude file of the repository, if the directory has a .git.
 	Exclude() *Rules
 }
 
-// Dir is the rules that apply in a directory: its own and those of the directories
-// above it. It is immutable and safe for concurrent use.
+// Dir holds the rules that apply in a directory: its own and those of the directories above. It is immutable and safe
+// for concurrent use.
 type Dir struct {
 	parent *Dir
-	// depth is the length of the directory's absolute path with a "/" at its end, so
-	// that path[depth:] is relative to it.
+	// depth is the length of the directory's absolute path including a final "/", so path[depth:] is relative to it.
 	depth                        int
 	ripgrep, plain, git, exclude *Rules
-	// repository: the directory is the top of a repository; rules of git above it do
-	// not apply beneath it.
+	// repository means that the directory is the top of a repository. git's rules of directories above do not apply in
+	// it.
 	repository bool
-	inside     bool // it or a directory above it is one
+	inside     bool // the directory or one above it is the top of a repository
 }
 
-// Content says which of the things that matter here a directory has in it.
+// Content reports which of the relevant entries a directory contains.
 type Content struct {
-	Ripgrep, Plain, Git bool // the files of those names
+	Ripgrep, Plain, Git bool // the ignore files
 	Repository          bool // .git or .jj
 }
 
-// NewDir makes the rules of the directory at an absolute path, beneath those of its
-// parent (nil at the top).
+// NewDir returns the rules of the directory at an absolute path. parent holds the rules of the directory above, or is
+// nil at the top.
 func NewDir(parent *Dir, path string, has Content, src Source) *Dir {
 	if parent != nil && has == (Content{}) {
-		return parent // nothing of its own: what holds for the parent holds here
+		return parent // the directory has no rules of its own
 	}
 	d := &Dir{parent: parent, depth: len(path) + 1, repository: has.Repository}
 	if path == "/" {
@@ -66,9 +64,8 @@ func NewDir(parent *Dir, path string, has Content, src Source) *Dir {
 // InRepository reports whether git's rules apply in the directory.
 func (d *Dir) InRepository() bool { return d != nil && d.inside }
 
-// Match returns the verdict of the ignore files on an absolute path that lies in the
-// directory d is for. For each kind of file the nearest rule decides, and then the
-// kind with the highest precedence.
+// Match returns the verdict of the ignore files on an absolute path below the directory of d. For each kind of file the
+// nearest matching rule decides. Of these the kind with the highest precedence wins.
 func (d *Dir) Match(path string, isDir bool) Verdict {
 	var ripgrep, plain, git, exclude Verdict
 	useGit := d.InRepository()

@@ -7,16 +7,16 @@ import (
 	"toolhost.dev/plugins/grep/glob"
 )
 
-// Globs are the globs that a call gives. Each takes the files that fit, and one
-// with "!" in front leaves them out; otherwise they are read like a line of an
-// ignore file. They have the last word over all ignore rules. A nil *Globs has none.
+// Globs are the globs of a call. A glob includes matching files, and a glob with "!" in front excludes them. Otherwise
+// its syntax is that of a line in an ignore file. Globs take precedence over all ignore rules. A nil *Globs contains
+// none.
 type Globs struct {
 	rules Rules
-	// selects: there is a glob that takes files, so all others are left out.
+	// selects means that at least one glob includes files, so all other files are excluded.
 	selects bool
 }
 
-// NewGlobs reads the globs. The error is a [*glob.Error].
+// NewGlobs parses globs. The error is a [*glob.Error].
 func NewGlobs(globs []string) (*Globs, error) {
 	g := &Globs{}
 	for _, text := range globs {
@@ -41,7 +41,7 @@ func (g *Globs) Match(path string, isDir bool) Verdict {
 	if g == nil {
 		return None
 	}
-	switch g.rules.Match(path, isDir) { // the meaning of "!" is the other way round
+	switch g.rules.Match(path, isDir) { // here "!" excludes, in ignore files it includes
 	case Ignore:
 		return Include
 	case Include:

@@ -14,22 +14,21 @@ import (
 	"toolhost.dev/plugins/grep/glob"
 )
 
-// Verdict is what rules say of a path.
+// Verdict is the decision of rules on a path.
 type Verdict uint8
 
 // The verdicts.
 const (
-	None    Verdict = iota // nothing
-	Ignore                 // leave it out
-	Include                // take it, even if it is hidden
+	None    Verdict = iota // no rule matches
+	Ignore                 // exclude the path
+	Include                // include the path, even if it is hidden
 )
 
-// Rules are the rules of one ignore file. A nil *Rules has none. They are
-// immutable and safe for concurrent use.
+// Rules are the rules of one ignore file. A nil *Rules contains none. They are immutable and safe for concurrent use.
 type Rules struct {
 	rules []rule
-	// Most rules are decided by the last element of a path; these find them. The
-	// numbers are indices into rules, in rising order, as in rest.
+	// byName and byExt index the rules that the last element of a path decides, which are most. The values are indices
+	// into rules, in ascending order. rest holds the other indices.
 	byName map[string][]int
 	byExt  map[string][]int
 	rest   []int
@@ -41,7 +40,7 @@ type rule struct {
 	dirOnly bool
 }
 
-// Parse reads an ignore file. Lines that are not valid are passed over, as git does.
+// Parse parses an ignore file. Like git, it skips invalid lines.
 func Parse(content string) *Rules {
 	r := &Rules{}
 	for line := range strings.SplitSeq(strings.TrimPrefix(content, "\uFEFF"), "\n") {
@@ -59,7 +58,7 @@ func Parse(content string) *Rules {
 	return r
 }
 
-// parseLine reads a line; ok is false if there is no rule in it.
+// parseLine parses a line. ok is false if the line contains no rule.
 func parseLine(line string, o glob.Options) (r rule, ok bool, err error) {
 	if strings.HasPrefix(line, "#") {
 		return r, false, nil
@@ -84,7 +83,7 @@ func parseLine(line string, o glob.Options) (r rule, ok bool, err error) {
 		line = "**/" + line
 	}
 	if strings.HasSuffix(line, "/**") {
-		line += "/*" // what is inside, not the directory itself
+		line += "/*" // matches the contents, but not the directory
 	}
 	r.glob, err = glob.Parse(line, o)
 	return r, true, err
@@ -103,8 +102,7 @@ func (r *Rules) index() {
 	}
 }
 
-// Match returns the verdict on a path relative to the directory the rules are for.
-// The last rule that fits decides.
+// Match returns the verdict on a path relative to the directory of the rules. The last matching rule decides.
 func (r *Rules) Match(path string, isDir bool) Verdict {
 	if r == nil {
 		return None

@@ -10,13 +10,13 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// unheard returns the directories to compare by stamps, for calls that look beneath a path:
-// those of whose changes no event tells, or all of them.
+// unheard returns the directories to compare by stamps before a call searches below a path. These are all directories if
+// full is set. Otherwise they are those without a watch that contain the path or are below it.
 func (x *Index) unheard(under string, full bool) []*dir {
 	switch {
 	case full:
 		return x.all(x.root, nil)
-	case len(x.byStat) == x.dirs: // in the order in which the system has them at hand
+	case len(x.byStat) == x.dirs: // the tree order is the order in which the kernel caches them
 		return x.around(under)
 	}
 	var out []*dir
@@ -29,7 +29,7 @@ func (x *Index) unheard(under string, full bool) []*dir {
 	return out
 }
 
-// around returns the directories beneath a path, it itself and those above it.
+// around returns the directory at a path, the directories below it and those above it.
 func (x *Index) around(under string) []*dir {
 	rel, ok := tool.Root{Path: x.root.path}.Rel(under)
 	if !ok {
@@ -51,7 +51,7 @@ func (x *Index) around(under string) []*dir {
 	return x.all(d, append(make([]*dir, 0, len(out)+x.dirs), out...))
 }
 
-// all returns a directory and those beneath it.
+// all appends a directory and the directories below it.
 func (x *Index) all(d *dir, out []*dir) []*dir {
 	out = append(out, d)
 	for i := range d.entries {
@@ -62,7 +62,7 @@ func (x *Index) all(d *dir, out []*dir) []*dir {
 	return out
 }
 
-// compareAll compares directories and lists those again that have changed.
+// compareAll compares directories and relists those that changed.
 func (x *Index) compareAll(dirs []*dir, wanted *view) error {
 	for _, d := range x.compare(dirs, wanted) {
 		if d.dropped {
@@ -75,20 +75,20 @@ func (x *Index) compareAll(dirs []*dir, wanted *view) error {
 	return nil
 }
 
-// part is a part of a directory that is compared at a time.
+// part is a range of a directory's entries that one worker compares at a time.
 type part struct {
 	d        *dir
-	from, to int // entries
+	from, to int // indices of entries
 }
 
-// manyDirs are so many that what is gained by a processor to spare is worth that.
+// manyDirs is the number of directories from which on a spare processor is worth its cost.
 const manyDirs = 64
 
-// partSize is how many entries a part has at most: directories may have any number.
+// partSize is the maximal number of entries in a part. A directory may have any number of entries.
 const partSize = 1024
 
-// compare compares directories, and the files in them that are wanted (nil: all), with what is
-// on the disk. It returns the directories to list again; the files to read again are pending then.
+// compare compares directories, and those of their files that are in wanted, with the disk. A nil wanted means all
+// files. It returns the directories to relist and adds the files to read again to pending.
 func (x *Index) compare(dirs []*dir, wanted *view) []*dir {
 	if len(dirs) == 0 {
 		return nil
@@ -130,13 +130,12 @@ func (x *Index) compare(dirs []*dir, wanted *view) []*dir {
 	return again
 }
 
-// comparison is what one worker compares.
+// comparison holds the state of one worker.
 type comparison struct {
 	x      *Index
 	wanted *view
 	stamp  walk.Stamper
-	// changed are the directories that have other entries or rules, and stale the files that
-	// must be read again.
+	// changed are the directories whose entries or rules changed, and stale the files that must be read again.
 	changed []*dir
 	stale   []*file
 }
@@ -176,7 +175,7 @@ func (c *comparison) part(p part) {
 	}
 }
 
-// sameDir reports whether a directory has the same entries and rules.
+// sameDir reports whether the entries and rules of a directory are unchanged.
 func (c *comparison) sameDir(d *dir, p walk.Probe) bool {
 	now, err := p.Stamp()
 	if err != nil || !d.stamp.Same(now) || d.stamp.Mtime != now.Mtime || d.stamp.Change != now.Change || !d.stamp.Settled(d.read, d.slack()) {

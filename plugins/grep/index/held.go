@@ -10,18 +10,17 @@ import (
 	"toolhost.dev/plugins/grep/walk"
 )
 
-// A directory that is compared for each call is held open, so that it need not be opened each
-// time. What is held is the directory that has the path now as long as no directory above it
-// has got other entries, which their stamps tell, and nothing was mounted there, of which
-// Index.mounts hears. When a directory has other entries, [Index.keepDir] looks whether those
-// beneath it are still the same ones.
+// Directories that are compared for each call are held open, so that they need not be opened each time. A held directory
+// may be stale if another one now has its path. That requires a change of the entries of a directory above, which
+// changes its stamp, or a mount, which Index.mounts detects. When the entries of a directory change, [Index.keepDir]
+// checks whether the directories below are still the same.
 
-// descriptors bounds how many directories all indexes hold open.
+// descriptors limits the number of directories that all indexes hold open.
 type descriptors struct{ left atomic.Int64 }
 
-// newDescriptors allows a quarter of the files that the process may have open: calls need some.
+// newDescriptors allows a quarter of the process's open file limit, because calls need descriptors too.
 func newDescriptors() *descriptors {
-	const most = 1 << 14 // each takes the kernel some memory
+	const most = 1 << 14 // each takes kernel memory
 	var d descriptors
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil {
@@ -41,7 +40,7 @@ func (d *descriptors) take() bool {
 
 func (d *descriptors) give() { d.left.Add(1) }
 
-// probe opens a directory to look up what is in it. One that is held must not be closed.
+// probe opens a directory to look up its entries. The caller must not close it if held is true.
 func (x *Index) probe(d *dir) (p walk.Probe, held bool, err error) {
 	if d.held != nil {
 		return *d.held, true, nil
@@ -50,11 +49,10 @@ func (x *Index) probe(d *dir) (p walk.Probe, held bool, err error) {
 	return p, false, err
 }
 
-// keepOpen keeps a directory open that was opened by its path and is the one that was listed. It
-// reports whether it did.
+// keepOpen holds an opened directory open and reports whether it did. The directory must be the one that was listed.
 //
-// A network file system may ask its server only when a directory is opened. What is mounted
-// beneath the root could not be unmounted.
+// It excludes directories of a network file system, which may ask its server only when a directory is opened. It
+// excludes directories on other mounts, because these could not be unmounted.
 func (x *Index) keepOpen(d *dir, p walk.Probe) bool {
 	if _, compared := x.byStat[d]; !compared || x.mounts == nil || d.kind != freshness.Watched || len(d.entries) > partSize {
 		return false
@@ -66,7 +64,7 @@ func (x *Index) keepOpen(d *dir, p walk.Probe) bool {
 	return true
 }
 
-// release closes a directory that is held.
+// release closes a held directory.
 func (x *Index) release(d *dir) {
 	if d.held != nil {
 		d.held.Close()
@@ -75,7 +73,7 @@ func (x *Index) release(d *dir) {
 	}
 }
 
-// held counts the directories that are held.
+// held counts the held directories.
 func (x *Index) held() (n int) {
 	for d := range x.byStat {
 		if d.held != nil {
@@ -85,8 +83,8 @@ func (x *Index) held() (n int) {
 	return n
 }
 
-// releaseAll closes all that are held: they are among those that are compared, also when an error
-// left them without a place in the tree.
+// releaseAll closes all held directories. It iterates over byStat, which contains them even if an error removed them
+// from the tree.
 func (x *Index) releaseAll() {
 	for d := range x.byStat {
 		x.release(d)

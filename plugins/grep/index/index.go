@@ -32,36 +32,35 @@ import (
 	"toolhost.dev/plugins/grep/workers"
 )
 
-// Index is what is known of a tree. Its methods are called with mu held.
+// Index is the index of a tree. Callers of its methods must hold mu.
 type Index struct {
 	mu      sync.RWMutex
 	closed  bool
 	handle  *os.File // the root directory
 	root    *dir
 	store   *content.Store
-	watcher *freshness.Watcher // nil: everything is found out by comparing
-	mounts  *freshness.Mounts  // nil: of mounts nobody tells
-	open    *descriptors       // for directories that are held
-	mount   uint64             // the root's; zero: not known
+	watcher *freshness.Watcher // nil if changes are found only by comparing
+	mounts  *freshness.Mounts  // nil if mounts cannot be watched
+	open    *descriptors       // limit for held directories
+	mount   uint64             // ID of the root's mount; zero if unknown
 	workers int
-	made    bool // texts may be looked at
-	// readRule reads an ignore file that is not in a directory that is known.
+	made    bool // the index is complete, so texts may be read
+	// readRule reads an ignore file outside of the indexed directories.
 	readRule func(path string) ([]byte, error)
 
-	files   []*file // by id
+	files   []*file // indexed by id
 	free    []uint32
 	pending []*file
 	watches map[int32][]*dir
 	byStat  map[*dir]struct{} // directories without a watch
-	// mostWatches is how many directories may be watched; refused is why the last one
-	// could not be.
+	// mostWatches is the maximal number of watched directories. refused is the last error of adding a watch.
 	mostWatches int
 	refused     error
 	linked      map[*file]struct{}
 	writing     map[*file]struct{}
 	outside     []looked
 	above       *ignore.Dir // the rules of the directories above the root
-	// aboveDir stands for these in outside.
+	// aboveDir is a placeholder for these directories in outside.
 	aboveDir dir
 	newLinks []*file
 	dirty    map[*dir]map[string]change
@@ -70,20 +69,20 @@ type Index struct {
 	entries, dirs int
 	events, lost  int64
 	generation    uint64
-	changed       bool // since the generation began
+	changed       bool // changed since the generation began
 
-	// failed is why it was closed, if that is known.
+	// failed is the error that closed the index, if known.
 	failed error
 
 	viewsMu sync.Mutex
 	views   []*view
 
-	progress *atomic.Int64 // entries found so far
+	progress *atomic.Int64 // number of entries found so far
 	stop     <-chan struct{}
 	pause    func() // waits while calls search the disk
 }
 
-// build makes the index of a directory, which it owns from now on.
+// build builds the index of a directory. It takes ownership of handle.
 func build(handle *os.File, path string, readRule func(string) ([]byte, error), s *Set, progress *atomic.Int64, pause func()) (*Index, error) {
 	x := &Index{
 		handle: handle, store: content.NewStore(s.budget, workers.Number()), workers: workers.Number(), readRule: readRule,
@@ -99,7 +98,7 @@ func build(handle *os.File, path string, readRule func(string) ([]byte, error), 
 			x.watcher, x.refused = nil, err
 		}
 		if x.mostWatches = s.options.Watches; x.mostWatches == 0 {
-			x.mostWatches = freshness.MaxWatches() / 2 // others need some, too
+			x.mostWatches = freshness.MaxWatches() / 2 // leave watches for other programs
 		}
 	}
 	if p, err := walk.OpenProbe(handle, "."); err == nil {
@@ -114,7 +113,7 @@ func build(handle *os.File, path string, readRule func(string) ([]byte, error), 
 	return x, nil
 }
 
-// fill finds all there is.
+// fill lists the whole tree and reads its files.
 func (x *Index) fill(path string) error {
 	x.root = &dir{path: path}
 	x.dirs = 1
@@ -147,14 +146,14 @@ func (x *Index) stopped() bool {
 	}
 }
 
-// yield lets calls go first that search the disk while the index is made.
+// yield gives precedence to calls that search the disk while the index is built.
 func (x *Index) yield() {
 	if x.pause != nil {
 		x.pause()
 	}
 }
 
-// whyClosed is an error for who comes to an index that is closed.
+// whyClosed returns the error for using a closed index.
 func (x *Index) whyClosed() error {
 	if x.failed != nil {
 		return x.failed
@@ -162,7 +161,7 @@ func (x *Index) whyClosed() error {
 	return errStale
 }
 
-// close frees what the index holds, whatever state it is in.
+// close releases the resources of the index. It works in any state.
 func (x *Index) close() {
 	x.closed = true
 	for _, free := range []func(){
@@ -186,7 +185,7 @@ func (x *Index) close() {
 	x.root, x.files, x.views, x.watches, x.dirty = nil, nil, nil, nil, nil
 }
 
-// audit compares everything, for changes that no event tells of.
+// audit compares everything, to detect changes without events.
 func (x *Index) audit() {
 	x.mu.Lock()
 	defer x.mu.Unlock()

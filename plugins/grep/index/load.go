@@ -17,19 +17,19 @@ import (
 	"toolhost.dev/plugins/grep/workers"
 )
 
-// maxFile is the size up to which a file is kept; larger ones are read when they are searched.
+// maxFile is the maximal size of an indexed file. Larger files are read when they are searched.
 const maxFile = 64 << 20
 
-// seed makes sums that nobody outside of the process can work out.
+// seed makes sums that cannot be computed outside of this process.
 var seed = maphash.MakeSeed()
 
-// Sum returns a number that tells texts apart, as long as the process lives.
+// Sum returns a hash of a text. It is valid only in this process.
 func Sum(text []byte) uint64 { return maphash.Bytes(seed, text) }
 
-// chunk is the number of files read by one worker at a time.
+// chunk is the number of files that a worker reads at a time.
 const chunk = 64
 
-// enqueue has a file read by the next load.
+// enqueue queues a file for the next load.
 func (x *Index) enqueue(f *file) {
 	if !f.queued {
 		f.queued = true
@@ -37,7 +37,7 @@ func (x *Index) enqueue(f *file) {
 	}
 }
 
-// load reads the files that are pending, and those that are found to have changed with them.
+// load reads the pending files, and the files that become pending while it does.
 func (x *Index) load() {
 	for len(x.pending) > 0 && !x.stopped() {
 		x.loadPending()
@@ -46,7 +46,7 @@ func (x *Index) load() {
 	x.compact()
 }
 
-// loadPending reads the files that are pending, several at a time.
+// loadPending reads the pending files concurrently.
 func (x *Index) loadPending() {
 	pending := x.pending
 	x.pending = nil
@@ -77,7 +77,7 @@ func (x *Index) loadPending() {
 	}
 }
 
-// loaded is what was found out of a file.
+// loaded is the result of reading a file.
 type loaded struct {
 	f     *file
 	kind  fileKind
@@ -85,10 +85,10 @@ type loaded struct {
 	sum   uint64
 	stamp freshness.Stamp
 	read  int64
-	same  bool // the text is as it was
+	same  bool // the text is unchanged
 }
 
-// loader reads files, one after the other.
+// loader reads one file after the other.
 type loader struct {
 	x    *Index
 	to   *content.Appender
@@ -103,7 +103,7 @@ func (l *loader) close() {
 	}
 }
 
-// in opens the directory of a file, if it is not the one of the file before.
+// in opens the directory of a file, unless it is that of the previous file.
 func (l *loader) in(d *dir) (*os.File, error) {
 	if l.dir == d && l.open != nil {
 		return l.open, nil
@@ -165,7 +165,7 @@ func (l *loader) all(src *walk.File) ([]byte, error) {
 	if src.Size() > maxFile {
 		return nil, errLarge
 	}
-	const most = 1 << 20 // larger buffers are not kept
+	const most = 1 << 20 // larger buffers are not retained
 	buf := l.buf
 	if need := int(src.Size()) + 1; cap(buf) < need {
 		if buf = make([]byte, max(need, 64<<10)); len(buf) <= most {
@@ -185,13 +185,13 @@ func (l *loader) all(src *walk.File) ([]byte, error) {
 		if n > maxFile {
 			return nil, errLarge
 		}
-		if n == len(buf) { // it grew meanwhile
+		if n == len(buf) { // the file grew meanwhile
 			buf = append(buf, make([]byte, len(buf))...)
 		}
 	}
 }
 
-// adopt makes what was found out of a file known.
+// adopt stores the result of reading a file.
 func (x *Index) adopt(l *loaded) {
 	f := l.f
 	if f.dropped {
@@ -208,8 +208,7 @@ func (x *Index) adopt(l *loaded) {
 		f.kept.Store(nil)
 	}
 	f.kind, f.text, f.sum, f.stamp, f.read = l.kind, l.text, l.sum, l.stamp, l.read
-	// Names of the same file elsewhere, and mounts on a file: changes by them are not
-	// heard of here.
+	// Hard links elsewhere and mounts on a file: no event here reports changes that are made through them.
 	if f.stamp.Links > 1 || f.stamp.Dev != f.in.stamp.Dev && f.stamp.Regular() {
 		if _, known := x.linked[f]; !known {
 			x.linked[f] = struct{}{}
@@ -225,8 +224,8 @@ func (x *Index) adopt(l *loaded) {
 	}
 }
 
-// shareInodes finds the other names of files that have got another name. What was
-// written by that one is not in these yet.
+// shareInodes finds the other names of files that have a new hard link, and queues those that lack a write through that
+// link.
 func (x *Index) shareInodes() {
 	if len(x.newLinks) == 0 {
 		return
@@ -250,7 +249,7 @@ func (x *Index) shareInodes() {
 	}
 }
 
-// compact frees the memory of texts that were replaced.
+// compact frees the memory of replaced texts.
 func (x *Index) compact() {
 	x.store.Compact(func(old, now *content.Text) {
 		f := x.files[old.Owner]

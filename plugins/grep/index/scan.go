@@ -12,18 +12,17 @@ import (
 	"toolhost.dev/sdk/workspace"
 )
 
-// maxEntries bounds the files and directories of an index.
+// maxEntries limits the number of files and directories in an index.
 const maxEntries = 1_000_000
 
 var errManyWatches = errors.New("half of the directories that the system lets this user watch are in use")
 
 var errTooLarge = errors.New("the tree has too many files to be indexed")
 
-// list reads a directory and what is new in it; with deep, also the directories beneath
-// it that are known already, because other rules may hold there. It reports whether the
-// directory could be read; if not it is not to be known.
+// list reads a directory and everything new in it. With deep, it also relists the known directories below, because their
+// rules may have changed. It returns false if the directory could not be read; then the caller must drop it.
 //
-// The watch comes before the reading, so that whatever changes meanwhile is heard of.
+// list adds the watch before reading, so that no change is missed.
 func (x *Index) list(d *dir, deep bool) (bool, error) {
 	if x.stopped() {
 		return false, errStale
@@ -38,7 +37,7 @@ func (x *Index) list(d *dir, deep bool) (bool, error) {
 	if err != nil {
 		return false, nil
 	}
-	if !d.stamp.Same(stamp) { // new, or another directory took its place
+	if !d.stamp.Same(stamp) { // a new directory, or one that replaced another
 		for i := range d.entries {
 			x.dropEntry(&d.entries[i])
 		}
@@ -53,7 +52,7 @@ func (x *Index) list(d *dir, deep bool) (bool, error) {
 	}
 	x.watch(d, f)
 	d.stamp, d.read = stamp, freshness.Now()
-	if now, err := walk.StampOf(f); err == nil { // as it is after the watch began
+	if now, err := walk.StampOf(f); err == nil { // the stamp after the watch was added
 		d.stamp = now
 	}
 	entries, err := walk.List(context.Background(), f)
@@ -64,7 +63,7 @@ func (x *Index) list(d *dir, deep bool) (bool, error) {
 	return true, x.merge(d, f, entries, deep || changed)
 }
 
-// watch begins to watch a directory, if it is of a kind that can be.
+// watch watches a directory if its file system supports that, and else adds it to byStat.
 func (x *Index) watch(d *dir, f *os.File) {
 	id := int32(0)
 	if d.kind == freshness.Watched && x.watcher != nil {
@@ -91,8 +90,8 @@ func (x *Index) watch(d *dir, f *os.File) {
 	}
 }
 
-// readRules reads the ignore files of a directory, and reports whether other rules than before hold in it: whatever
-// was the reason to read them.
+// readRules reads the ignore files of a directory. It reports whether the rules in the directory changed, whatever the
+// reason for reading them.
 func (x *Index) readRules(d *dir, f *os.File, entries []walk.Entry) (changed bool) {
 	was, before := d.ruleStamps, x.lookedFor(d)
 	d.ruleStamps = nil
@@ -117,14 +116,13 @@ func (x *Index) readRules(d *dir, f *os.File, entries []walk.Entry) (changed boo
 	return !maps.Equal(was, d.ruleStamps) || !maps.Equal(before, x.lookedFor(d))
 }
 
-// reader reads ignore files and remembers what was looked at for a directory.
+// reader returns a reader of ignore files that records the paths it checks for a directory.
 func (x *Index) reader(d *dir) walk.RuleReader {
 	x.forget(d)
 	return walk.RuleReader{Read: x.readRule, Looked: func(path string) { x.outside = append(x.outside, x.lookAt(d, path)) }}
 }
 
-// merge makes the entries of a directory what was listed, and keeps what is known of those
-// that were there before.
+// merge replaces the entries of a directory by those listed. It keeps what is known of entries that existed before.
 func (x *Index) merge(d *dir, f *os.File, listed []walk.Entry, deep bool) error {
 	old := d.entries
 	x.entries += len(listed) - len(old)
@@ -160,7 +158,7 @@ func (x *Index) merge(d *dir, f *os.File, listed []walk.Entry, deep bool) error 
 	return nil
 }
 
-// keepDir gives up what is known of a directory in f if another one has taken its place.
+// keepDir drops a directory in f if another one has replaced it.
 func (x *Index) keepDir(e *entry, f *os.File) {
 	if e.dir == nil {
 		return
@@ -171,7 +169,7 @@ func (x *Index) keepDir(e *entry, f *os.File) {
 	}
 }
 
-// place decides what is to be known of an entry, and finds it out.
+// place decides whether a file or directory is indexed, and lists new directories.
 func (x *Index) place(e *entry, deep bool) error {
 	if e.verdict = ignore.None; e.in.rules != nil {
 		e.verdict = e.in.rules.Match(e.path, e.kind.IsDir())
@@ -214,7 +212,7 @@ func (x *Index) place(e *entry, deep bool) error {
 	return nil
 }
 
-// refresh looks up one entry of a directory anew.
+// refresh updates one entry of a directory.
 func (x *Index) refresh(d *dir, f *os.File, name string) error {
 	i, there := d.find(name)
 	stamp, err := walk.StampAt(f, d.path, name)
@@ -247,7 +245,7 @@ func (x *Index) refresh(d *dir, f *os.File, name string) error {
 		x.changed = true
 	}
 	x.changed = x.changed || e.kind.IsDir() || d.entries[i].kind != kind
-	// While directories below are read the entry must be a whole one.
+	// The entry must be valid while directories below are read.
 	d.entries[i] = entry{path: e.path, in: d, kind: kind}
 	if err := x.place(&e, false); err != nil {
 		return err

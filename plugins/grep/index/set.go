@@ -17,29 +17,28 @@ import (
 	"toolhost.dev/plugins/grep/workers"
 )
 
-// Freshness is how an index finds out what changed.
+// Freshness is the way an index detects changes.
 type Freshness string
 
 // The ways.
 const (
-	ByEvents Freshness = "events" // by events where there are any, else by comparing
-	ByStat   Freshness = "stat"   // by comparing everything, for each call
+	ByEvents Freshness = "events" // by events where possible, else by comparing
+	ByStat   Freshness = "stat"   // by comparing everything for each call
 )
 
 // Options of a [Set].
 type Options struct {
-	// Memory is what all indexes may take together, in bytes. What does not fit in is
-	// searched on the disk.
+	// Memory is the memory limit of all indexes together, in bytes. Files that do not fit are searched on disk.
 	Memory    int64
 	Freshness Freshness
-	// Beside is what the process keeps on its heap beside the indexes, in bytes.
+	// Beside is the heap memory that the process uses besides the indexes, in bytes.
 	Beside int64
-	// Watches is how many directories of a tree are watched at most; 0: half of what the
-	// system allows. The others are compared.
+	// Watches is the maximal number of watched directories of a tree; 0 means half of what the system allows. Other
+	// directories are compared.
 	Watches int
 }
 
-// Set is the indexes of the trees that calls look in. It is safe for concurrent use.
+// Set holds the indexes of the trees that calls search. It is safe for concurrent use.
 type Set struct {
 	options Options
 	budget  *content.Budget
@@ -47,24 +46,24 @@ type Set struct {
 	stop    chan struct{}
 	ending  sync.Once
 	work    sync.WaitGroup
-	entries atomic.Int64 // of all indexes made so far
+	entries atomic.Int64 // of all indexes built so far
 
 	mu    sync.Mutex
-	trees []*Tree // the last used one is the last
+	trees []*Tree // the most recently used tree is last
 }
 
-// maxTrees is the number of trees that are known at a time.
+// maxTrees is the maximal number of trees in a set.
 const maxTrees = 8
 
-// NewSet makes a set; there is nothing in it yet.
+// NewSet returns an empty set.
 func NewSet(o Options) *Set {
 	return &Set{options: o, budget: content.NewBudget(o.Memory), open: newDescriptors(), stop: make(chan struct{})}
 }
 
-// Budget is the memory that the indexes share with what is made of their texts.
+// Budget returns the memory budget that the indexes share with data derived from their texts.
 func (s *Set) Budget() *content.Budget { return s.budget }
 
-// Close ends what is done in the background and frees the memory.
+// Close stops background work and frees the memory.
 func (s *Set) Close() {
 	s.ending.Do(func() { close(s.stop) })
 	s.work.Wait()
@@ -76,26 +75,26 @@ func (s *Set) Close() {
 	s.trees = nil
 }
 
-// State is how far an index is.
+// State is the state of an index.
 type State string
 
 // The states.
 const (
-	None     State = "none" // nobody has looked there yet, or it is out of date
+	None     State = "none" // not built yet, or out of date
 	Building State = "building"
 	Ready    State = "ready"
-	Refused  State = "refused" // the tree cannot be indexed; see why
+	Refused  State = "refused" // the tree cannot be indexed; the report contains the reason
 )
 
-// Tree is a directory that calls look in, with its index.
+// Tree is a directory that calls search, with its index.
 type Tree struct {
 	set  *Set
 	path string
 	key  string
-	// Open opens the directory; ReadRule reads an ignore file outside of it.
+	// open opens the directory. readRule reads an ignore file outside of it.
 	open     func() (*os.File, error)
 	readRule func(string) ([]byte, error)
-	scans    atomic.Int64 // calls that search the disk now
+	scans    atomic.Int64 // number of calls that search the disk now
 	found    atomic.Int64
 	audited  atomic.Int64
 
@@ -106,8 +105,8 @@ type Tree struct {
 	retry time.Time
 }
 
-// Tree returns the tree at an absolute path. Trees with different keys are different ones:
-// the key says who may look where. open and readRule are used in the background.
+// Tree returns the tree at an absolute path. Trees with different keys are different, because the key contains the roots
+// that a caller may access. open and readRule are called in the background.
 func (s *Set) Tree(path, key string, open func() (*os.File, error), readRule func(string) ([]byte, error)) *Tree {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +118,7 @@ func (s *Set) Tree(path, key string, open func() (*os.File, error), readRule fun
 	}
 	t := &Tree{set: s, path: path, key: key, open: open, readRule: readRule, state: None}
 	if len(s.trees) == maxTrees {
-		go s.trees[0].forget() // waits for calls that use it
+		go s.trees[0].forget() // waits for calls that use the tree
 		s.trees = slices.Delete(s.trees, 0, 1)
 	}
 	s.trees = append(s.trees, t)
@@ -140,13 +139,12 @@ func (t *Tree) forget() {
 	}
 }
 
-// auditEvery is how often everything is compared while calls come.
+// auditEvery is the interval of audits while calls arrive.
 const auditEvery = 10 * time.Second
 
-// Snapshot brings the index up to date and gives what a call with these options sees
-// beneath a start, which lies in the tree. key tells options apart. It is nil if there is no
-// index (yet), or the start is not in it; then search the disk, between [Tree.Scan] and
-// its end.
+// Snapshot updates the index and returns what a call with these options sees below a start in the tree. key identifies
+// the options. It returns nil if there is no index or the start is not in it. Then the caller searches the disk between
+// [Tree.Scan] and its end.
 func (t *Tree) Snapshot(s walk.Start, o walk.Options, key string) *Snapshot {
 	t.mu.Lock()
 	x := t.index
@@ -172,7 +170,7 @@ func (t *Tree) Snapshot(s walk.Start, o walk.Options, key string) *Snapshot {
 	return snap
 }
 
-// free closes an index that is out of date, when nobody uses it any more.
+// free closes an outdated index after its last use.
 func (t *Tree) free(x *Index) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -192,8 +190,8 @@ func (s *Set) inBackground(do func()) {
 	s.work.Go(do)
 }
 
-// Scan says that a call searches the disk; call what it gives at its end. The index is
-// made after that, so that the two do not slow each other down.
+// Scan announces that a call searches the disk. The caller must call end after it. The index is built after that, so
+// that the two do not slow each other down.
 func (t *Tree) Scan() (end func()) {
 	t.scans.Add(1)
 	return func() {
@@ -213,16 +211,16 @@ func (t *Tree) Scan() (end func()) {
 }
 
 const (
-	// breath is what a call's answer takes to leave before the index is begun.
+	// breath is the time for a call to return its answer before building the index starts.
 	breath = 10 * time.Millisecond
-	// patience is how long the making of an index waits for calls that search the disk.
+	// patience is the maximal time that building an index waits for calls that search the disk.
 	patience = 2 * time.Second
-	// retryAfter is when to try again what has failed.
+	// retryAfter is the time to wait after a failure before the next try.
 	retryAfter = 30 * time.Second
 )
 
-// faulty gives up the index permanently if an error is a fault of ours: it would come again with the same files.
-// Calls search the disk then. The caller holds t.mu.
+// faulty gives up the index permanently if err is a panic, because the same files would cause it again. Calls then
+// search the disk. The caller must hold t.mu.
 func (t *Tree) faulty(err error) bool {
 	_, ok := errors.AsType[*workers.PanicError](err)
 	if ok {
@@ -263,11 +261,11 @@ func (t *Tree) build() {
 	}
 }
 
-// limitHeap keeps garbage from adding up beside what is kept outside of the heap. The limit
-// is well above what is in use: close to it nothing but collecting would be done.
+// limitHeap limits garbage on the heap, because the indexes use memory outside of it. The limit is well above the memory
+// in use. Close to it the process would only collect garbage.
 func (s *Set) limitHeap(entries int) {
 	const base, perEntry, percent = 96 << 20, 1 << 10, 200
-	if entries > 1000 { // else there is little to give back
+	if entries > 1000 { // smaller indexes leave little to free
 		debug.FreeOSMemory()
 	}
 	s.entries.Add(int64(entries))
@@ -277,15 +275,15 @@ func (s *Set) limitHeap(entries int) {
 	debug.SetMemoryLimit(max(base+s.options.Beside+perEntry*s.entries.Load(), 2*int64(m.HeapAlloc))) // #nosec G115 -- bytes of memory
 }
 
-// State says how far the index is, and how many files and directories were found so far.
+// State returns the state of the index and the number of files and directories found so far.
 func (t *Tree) State() (State, int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.state, t.found.Load()
 }
 
-// Audit compares all trees with what is on the disk, also where nothing tells of a change.
-// It is done from time to time while calls come.
+// Audit compares all trees with the disk, including changes that no event reports. The set does that from time to time
+// while calls arrive.
 func (s *Set) Audit() {
 	s.mu.Lock()
 	trees := slices.Clone(s.trees)
@@ -300,37 +298,37 @@ func (s *Set) Audit() {
 	}
 }
 
-// Report is the state of a set, for an operator.
+// Report describes a set for an operator.
 type Report struct {
-	// Memory is that of the indexes, and Limit what they may take, in bytes.
+	// Memory is the memory of the indexes, and Limit their limit, in bytes.
 	Memory int64        `json:"memory"`
 	Limit  int64        `json:"limit"`
 	Trees  []TreeReport `json:"trees"`
 }
 
-// TreeReport is the state of one index.
+// TreeReport describes one index.
 type TreeReport struct {
 	Path  string `json:"path"`
 	State State  `json:"state"`
 	Why   string `json:"why,omitempty"`
-	// Entries are the files and directories known, Directories only these.
+	// Entries is the number of indexed files and directories, and Directories the number of directories alone.
 	Entries     int `json:"entries"`
 	Directories int `json:"directories"`
-	// Watched directories tell of changes; the others are compared for each call.
+	// Watched is the number of directories with a watch. The others are compared for each call.
 	Watched int `json:"watched"`
-	// Held are those of the others that are held open.
+	// Held is the number of directories without a watch that are held open.
 	Held    int           `json:"held"`
 	Content content.Usage `json:"content"`
-	// Freshness: "events", "stat", or "events and stat".
+	// Freshness is "events", "stat", or "events and stat".
 	Freshness string `json:"freshness"`
-	// NotWatched is why the last directory could not be watched.
+	// NotWatched is the last error of adding a watch.
 	NotWatched string `json:"not_watched,omitempty"`
-	// Events so far; Lost is how often there were too many.
+	// Events is the number of events so far. Lost is how often events were dropped because there were too many.
 	Events int64 `json:"events"`
 	Lost   int64 `json:"lost"`
 }
 
-// Report says how the indexes are.
+// Report returns a report of all indexes.
 func (s *Set) Report() Report {
 	s.mu.Lock()
 	trees := slices.Clone(s.trees)
@@ -342,11 +340,11 @@ func (s *Set) Report() Report {
 	return r
 }
 
-// JSON returns the report as an object.
+// JSON returns the report as a JSON object.
 func (r Report) JSON() json.RawMessage {
 	b, err := json.Marshal(r)
 	if err != nil {
-		panic("index: " + err.Error()) // its types have no values that JSON lacks
+		panic("index: " + err.Error()) // all values of its types have a JSON form
 	}
 	return b
 }

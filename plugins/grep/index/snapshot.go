@@ -11,14 +11,13 @@ import (
 	"toolhost.dev/plugins/grep/workers"
 )
 
-// Snapshot is the index as one call sees it: it does not change until it is released.
+// Snapshot is the index as seen by one call. It does not change until it is released.
 type Snapshot struct {
 	x *Index
 	v *view
 }
 
-// snapshot brings the index up to date for a start and holds it. It is nil if the start
-// is not known.
+// snapshot updates the index for a start and locks it for reading. It returns nil if the start is not indexed.
 func (x *Index) snapshot(s walk.Start, o walk.Options, key string) (snap *Snapshot, err error) {
 	if err := x.hold(s, &o, key); err != nil {
 		return nil, err
@@ -27,7 +26,7 @@ func (x *Index) snapshot(s walk.Start, o walk.Options, key string) (snap *Snapsh
 		d := x.lookup(s.Path)
 		now, err := walk.StampOf(s.Dir)
 		if d == nil || err != nil || !now.Same(d.stamp) {
-			if d != nil && d.parent == nil { // another directory has the root's path now
+			if d != nil && d.parent == nil { // the root was replaced by another directory
 				return errStale
 			}
 			return nil
@@ -41,7 +40,7 @@ func (x *Index) snapshot(s walk.Start, o walk.Options, key string) (snap *Snapsh
 	return snap, err
 }
 
-// hold brings the index up to date and locks it for reading.
+// hold updates the index and locks it for reading.
 func (x *Index) hold(s walk.Start, o *walk.Options, key string) error {
 	for narrow := o.Globs != nil || o.Type != nil; ; narrow = false {
 		x.mu.Lock()
@@ -70,12 +69,12 @@ func (x *Index) hold(s walk.Start, o *walk.Options, key string) error {
 		case !narrowed || x.generation == generation:
 			return nil
 		}
-		x.mu.RUnlock() // because of another call, other files may be wanted than were compared
+		x.mu.RUnlock() // another call changed the index: other files may be wanted than were compared
 	}
 }
 
-// syncFor brings the index up to date for a call; with narrow, only the files that it wants
-// if that can be. It reports whether it was so.
+// syncFor updates the index for a call. With narrow, it compares only the files that the call wants, if possible.
+// narrowed reports whether it did so.
 func (x *Index) syncFor(s walk.Start, o *walk.Options, key string, narrow bool) (narrowed bool, err error) {
 	d := x.lookup(s.Path)
 	if !narrow || len(x.byStat) == 0 || d == nil {
@@ -85,24 +84,24 @@ func (x *Index) syncFor(s walk.Start, o *walk.Options, key string, narrow bool) 
 	if err := x.sync(s.Path, wanted, false); err != nil || x.generation == generation {
 		return true, err
 	}
-	// What is wanted depends on the names that there are, and on what ignore files say of them.
+	// The set of wanted files depends on the existing names and on the rules of ignore files, which have changed.
 	return false, x.sync(s.Path, nil, false)
 }
 
-// Release gives the snapshot up.
+// Release releases the snapshot.
 func (s *Snapshot) Release() { s.x.mu.RUnlock() }
 
-// Counts of what is beneath the start and wanted.
+// Counts are the numbers of wanted entries below the start.
 type Counts struct {
-	Files     int // all but directories
-	Texts     int // known and to be searched
-	Binaries  int // known to have nothing to find, because of a NUL byte
+	Files     int // all entries except directories
+	Texts     int // indexed texts
+	Binaries  int // indexed files in which nothing is found because of a NUL byte
 	Symlinks  int
 	Specials  int // FIFOs, sockets and devices
 	NotWanted *walk.Skipped
 }
 
-// Counts returns the counts.
+// Counts returns the counts of the snapshot.
 func (s *Snapshot) Counts() Counts {
 	v := s.v
 	return Counts{Files: v.files, Texts: v.texts, Binaries: v.binaries, Symlinks: v.symlinks, Specials: v.others, NotWanted: &v.skipped}
@@ -117,10 +116,10 @@ type Item struct {
 // Path returns the absolute path.
 func (i Item) Path() string { return i.e.path }
 
-// Shown returns the path as it is shown.
+// Shown returns the path as shown in results.
 func (i Item) Shown() string { return i.s.v.shownAs(i.e) }
 
-// Place returns the place of a file in the order of the paths of the snapshot, from 1 on; 0: it is not known.
+// Place returns the position of a file in the order of paths, from 1 on. It returns 0 if the file is not indexed.
 func (i Item) Place() int32 {
 	if i.e.file == nil {
 		return 0
@@ -128,23 +127,22 @@ func (i Item) Place() int32 {
 	return i.s.v.at[i.e.file.id] + 1
 }
 
-// Rel returns the path beneath the start.
+// Rel returns the path relative to the start.
 func (i Item) Rel() string { return i.e.path[i.s.v.start:] }
 
-// Type returns the type bits.
+// Type returns the file type bits.
 func (i Item) Type() fs.FileMode { return i.e.kind }
 
-// Known reports whether it is a file whose text is known, so that it is one of
-// [Counts].Texts.
+// Known reports whether the item is an indexed text, which [Counts].Texts counts.
 func (i Item) Known() bool { return i.e.file != nil && i.e.file.kind == textFile }
 
-// Sum returns the [Sum] of the text of a file that is known.
+// Sum returns the [Sum] and the length of an indexed text.
 func (i Item) Sum() (sum uint64, length int) { return i.e.file.sum, i.e.file.text.Len() }
 
-// Keep keeps something with the text of a file that is known, until that is another.
+// Keep attaches a value to an indexed text, until the text changes.
 func (i Item) Keep(v any) { i.e.file.kept.Store(&v) }
 
-// Kept returns what was kept last; nil means nothing.
+// Kept returns the value that Keep attached, or nil.
 func (i Item) Kept() any {
 	if v := i.e.file.kept.Load(); v != nil {
 		return *v
@@ -152,7 +150,7 @@ func (i Item) Kept() any {
 	return nil
 }
 
-// Text returns the text of a file, if that is kept. It must not be kept.
+// Text returns the text of a file, if it is in memory. The caller must not retain it.
 func (i Item) Text() (text []byte, ok bool) {
 	if !i.Known() {
 		return nil, false
@@ -160,7 +158,7 @@ func (i Item) Text() (text []byte, ok bool) {
 	return i.e.file.text.Bytes()
 }
 
-// KnownInfo returns the size and time of a file that is known.
+// KnownInfo returns the size and time of a file, if they are in the index.
 func (i Item) KnownInfo() (info walk.Info, ok bool) {
 	if f := i.e.file; f != nil && f.stamp.Ino != 0 {
 		return walk.Info{Size: f.stamp.Size, Modified: time.Unix(0, f.stamp.Mtime)}, true
@@ -168,7 +166,7 @@ func (i Item) KnownInfo() (info walk.Info, ok bool) {
 	return walk.Info{}, false
 }
 
-// Info returns what is known of it without opening it, from the disk if need be.
+// Info returns the size and time of an entry, from the index or from the disk.
 func (i Item) Info() (walk.Info, error) {
 	if info, ok := i.KnownInfo(); ok {
 		return info, nil
@@ -191,7 +189,7 @@ func (i Item) Open() (*walk.File, error) {
 	return walk.OpenFile(dir, i.e.in.path, i.e.name())
 }
 
-// Each calls do for all items, by several goroutines.
+// Each calls do for all items, from several goroutines.
 func (s *Snapshot) Each(do func(worker int, i Item)) {
 	const chunk = 1024
 	parallel(len(s.v.items), chunk, func(worker, i int) bool {
@@ -200,7 +198,7 @@ func (s *Snapshot) Each(do func(worker int, i Item)) {
 	})
 }
 
-// parallel does n things in several goroutines, in about their order, until one says to stop.
+// parallel calls do for n indices from several goroutines, roughly in order. It stops when a call returns false.
 func parallel(n, chunk int, do func(worker, i int) bool) {
 	var next atomic.Int64
 	work := func(worker int) {
@@ -224,7 +222,7 @@ func parallel(n, chunk int, do func(worker, i int) bool) {
 	}
 }
 
-// Text is a text that may match. The bytes must not be kept.
+// Text is a text that may match. The caller must not retain the bytes.
 type Text struct {
 	Item
 	Bytes []byte
@@ -232,7 +230,7 @@ type Text struct {
 	selected *content.Selection
 }
 
-// Parts returns where a match may be; nil: anywhere.
+// Parts returns the parts that may contain a match. A nil result means the whole text.
 func (t Text) Parts() []content.Part {
 	if t.selected == nil {
 		return nil
@@ -240,9 +238,8 @@ func (t Text) Parts() []content.Part {
 	return t.selected.Parts(t.e.file.text)
 }
 
-// Candidates calls text for each known text that may have what is needed, and disk for
-// each file whose text is not known; by several goroutines, about in the order of the
-// paths, until one says to stop.
+// Candidates calls text for each text in memory that may contain what is needed, and disk for each other file that may.
+// It calls them from several goroutines, roughly in the order of paths, until one returns false.
 func (s *Snapshot) Candidates(need content.Need, text func(worker int, t Text) bool, disk func(worker int, i Item) bool) {
 	v := s.v
 	sel := s.x.store.Select(need)
@@ -250,7 +247,7 @@ func (s *Snapshot) Candidates(need content.Need, text func(worker int, t Text) b
 	mark := func(at int32) { places[at/64] |= 1 << (at % 64) }
 	n := 0
 	const few = 8
-	if sel.All() || v.texts < len(s.x.files)/few { // else it is less to look at each one selected
+	if sel.All() || v.texts < len(s.x.files)/few { // checking each text of the view is less work
 		for i, e := range v.items {
 			if e.file != nil && e.file.kind == textFile && sel.Has(e.file.text) {
 				mark(int32(i)) // #nosec G115 -- at most maxEntries
@@ -296,8 +293,7 @@ func (s *Snapshot) Candidates(need content.Need, text func(worker int, t Text) b
 	})
 }
 
-// Texts calls do for each known text that is kept, in the order of the paths, until it
-// says to stop.
+// Texts calls do for each text in memory, in the order of paths, until do returns false.
 func (s *Snapshot) Texts(do func(Text) bool) {
 	for _, e := range s.v.items {
 		if e.file == nil || e.file.kind != textFile {
@@ -309,8 +305,8 @@ func (s *Snapshot) Texts(do func(Text) bool) {
 	}
 }
 
-// Trees returns the directories that are not known: each is to be walked on the disk with
-// the options of the call. One that cannot be opened is given as an error to failed.
+// Trees calls do with each directory that is not indexed. do must walk it on the disk with the options of the call. If a
+// directory cannot be opened, Trees calls failed with the error.
 func (s *Snapshot) Trees(do func(walk.Start) error, failed func(error)) error {
 	for _, e := range s.v.trees {
 		rel := e.name()

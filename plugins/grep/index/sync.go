@@ -15,19 +15,19 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// errStale: what is known cannot be brought up to date; it must be made anew.
+// errStale means that the index cannot be updated and must be rebuilt.
 var errStale = errors.New("the index is out of date")
 
-// change is what happened to an entry.
+// change describes the events of one entry.
 type change struct {
-	entries bool // it came or went
-	content bool // it was written to or closed; open: written to and not closed since
+	entries bool // the entry was created or removed
+	content bool // the file was written or closed; open means written and not closed since
 	open    bool
 }
 
-// sync finds out what changed since the last time, for calls that look beneath a path at
-// the files that are wanted; with full, also what no event tells of. What is not wanted is not
-// compared, so the next call that wants it must sync, too.
+// sync applies the changes since the last call. It serves calls that search below a path for the wanted files. With
+// full, it also detects changes without events. It does not compare unwanted files, so the next call that wants them
+// must sync too.
 func (x *Index) sync(under string, wanted *view, full bool) error {
 	if x.stopped() {
 		return errStale
@@ -67,7 +67,7 @@ func (x *Index) sync(under string, wanted *view, full bool) error {
 		}
 	}
 	x.load()
-	if x.stopped() { // perhaps not all was loaded
+	if x.stopped() { // some files may not be loaded
 		return errStale
 	}
 	if x.changed {
@@ -77,20 +77,19 @@ func (x *Index) sync(under string, wanted *view, full bool) error {
 	return nil
 }
 
-// note takes an event in.
+// note records an event.
 func (x *Index) note(e freshness.Event) {
 	x.events++
 	for _, d := range x.watches[e.ID] {
 		switch {
 		case e.Ended:
-			// If the directory was removed, the one above it has an event. If it was not, it is
-			// compared from now on.
+			// If the directory was removed, its parent has an event. If not, it is compared from now on.
 			d.watch = 0
 			x.byStat[d] = struct{}{}
 		case e.Gone:
 			x.gone = x.gone || d == x.root
 		case e.Name == "":
-			x.gone = x.gone || d == x.root // who may read it changed; of others the one above tells
+			x.gone = x.gone || d == x.root // the root's permissions changed; for other directories the parent has an event
 		default:
 			names := x.dirty[d]
 			if names == nil {
@@ -109,10 +108,10 @@ func (x *Index) note(e freshness.Event) {
 	}
 }
 
-// many is the number of new entries from which on a directory is listed again.
+// many is the number of new entries above which a directory is relisted.
 const many = 64
 
-// apply looks up what events told of.
+// apply looks up the entries that had events.
 func (x *Index) apply() error {
 	for len(x.dirty) > 0 {
 		for d, names := range x.dirty {
@@ -177,7 +176,7 @@ func (x *Index) applyTo(d *dir, names map[string]change) error {
 	return nil
 }
 
-// reexamine reads everything beneath a directory again: who may read it changed.
+// reexamine reads everything below a directory again, because its permissions changed.
 func (x *Index) reexamine(d *dir) error {
 	if err := x.relist(d, true); err != nil || d.dropped {
 		return err
@@ -192,7 +191,7 @@ func (x *Index) reexamine(d *dir) error {
 	return nil
 }
 
-// relist lists a directory again. One that cannot be read is not known any more.
+// relist lists a directory again. It drops a directory that cannot be read.
 func (x *Index) relist(d *dir, deep bool) error {
 	ok, err := x.list(d, deep)
 	if err == nil && !ok {
@@ -201,7 +200,7 @@ func (x *Index) relist(d *dir, deep bool) error {
 	return err
 }
 
-// openSame opens a directory, if it is still the one that was listed.
+// openSame opens a directory and fails if another one has replaced it.
 func (x *Index) openSame(d *dir) (*os.File, error) {
 	f, err := walk.OpenDir(x.handle, x.rel(d))
 	if err != nil {
@@ -214,8 +213,7 @@ func (x *Index) openSame(d *dir) (*os.File, error) {
 	return f, nil
 }
 
-// unknown makes a directory one that is not known. If it is there nonetheless, it is
-// walked on the disk, until an event tells of it.
+// unknown removes a directory from the index. If it still exists, calls walk it on the disk until an event reports it.
 func (x *Index) unknown(d *dir) error {
 	if d == x.root {
 		return errStale
@@ -227,8 +225,7 @@ func (x *Index) unknown(d *dir) error {
 	return nil
 }
 
-// rulesChanged reports whether the ignore files of a directory may be others than when
-// it was listed.
+// rulesChanged reports whether the ignore files of a directory may have changed since it was listed.
 func (x *Index) rulesChanged(d *dir) bool {
 	p, err := walk.OpenProbe(x.handle, x.rel(d))
 	if err != nil {
@@ -245,10 +242,10 @@ func (x *Index) rulesChanged(d *dir) bool {
 	return false
 }
 
-// fewLinks is the number of files with other names up to which each is compared by itself.
+// fewLinks is the maximal number of files with other names that are compared one by one.
 const fewLinks = 256
 
-// checkLinks compares the files beneath a path that have names elsewhere.
+// checkLinks compares the files below a path that have hard links.
 func (x *Index) checkLinks(under string) error {
 	below := tool.Root{Path: under}
 	if len(x.linked) > fewLinks {
@@ -278,17 +275,17 @@ func (x *Index) checkLinks(under string) error {
 	return nil
 }
 
-// looked is a file outside of the table that says what is left out: above the root, in a
-// .git directory, or where a link leads.
+// looked is an ignore file outside of the indexed directories: above the root, in a .git directory, or the target of a
+// link.
 type looked struct {
-	d     *dir // the directory whose rules it is for
+	d     *dir // the directory whose rules depend on the file
 	path  string
-	stamp freshness.Stamp // zero: there was none
+	stamp freshness.Stamp // zero if the file did not exist
 	sum   [sha256.Size]byte
 	read  int64
 }
 
-// seen is what such a file has to do with rules.
+// seen holds the properties of such a file that affect rules.
 type seen struct {
 	missing bool
 	mode    uint32
@@ -299,7 +296,7 @@ func seenAs(stamp freshness.Stamp, sum [sha256.Size]byte) seen {
 	return seen{stamp == freshness.Stamp{}, stamp.Mode, sum}
 }
 
-// lookAt remembers how such a file is.
+// lookAt records the state of such a file.
 func (x *Index) lookAt(d *dir, path string) looked {
 	l := looked{d: d, path: path, read: freshness.Now()}
 	l.stamp = stampAt(path)
@@ -315,7 +312,7 @@ func stampAt(path string) freshness.Stamp {
 	return freshness.StampOf(&st)
 }
 
-// sum is that of the content of an ignore file.
+// sum returns the checksum of an ignore file's content.
 func (x *Index) sum(path string) [sha256.Size]byte {
 	if x.readRule == nil {
 		return [sha256.Size]byte{}
@@ -327,7 +324,7 @@ func (x *Index) sum(path string) [sha256.Size]byte {
 	return sha256.Sum256(content)
 }
 
-// lookedFor returns what was seen of such files for a directory, by their paths.
+// lookedFor returns the state of such files for a directory, by their paths.
 func (x *Index) lookedFor(d *dir) map[string]seen {
 	var all map[string]seen
 	for _, l := range x.outside {
@@ -341,7 +338,7 @@ func (x *Index) lookedFor(d *dir) map[string]seen {
 	return all
 }
 
-// forget gives up what was looked at for a directory.
+// forget removes the records of such files for a directory.
 func (x *Index) forget(d *dir) {
 	kept := x.outside[:0]
 	for _, l := range x.outside {
@@ -352,7 +349,8 @@ func (x *Index) forget(d *dir) {
 	x.outside = kept
 }
 
-// outsideRules compares the ignore files outside of the table.
+// outsideRules compares the ignore files outside of the indexed directories, and relists directories whose rules
+// changed.
 func (x *Index) outsideRules() error {
 	changed := make(map[*dir]bool)
 	for i := range x.outside {
@@ -371,7 +369,7 @@ func (x *Index) outsideRules() error {
 		if d.dropped {
 			continue
 		}
-		if d == &x.aboveDir { // the directories above
+		if d == &x.aboveDir { // the rules of the directories above the root
 			x.above = x.reader(&x.aboveDir).Parents(x.root.path)
 			d = x.root
 		}

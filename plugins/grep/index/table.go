@@ -13,70 +13,70 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// dir is a directory that is known: neither it nor one above it is ignored or hidden.
-// What is in others is looked up on the disk when a call asks for it.
+// dir is an indexed directory. Neither it nor a directory above it is ignored or hidden. The contents of other
+// directories are read from the disk when a call asks for them.
 type dir struct {
 	path    string // absolute
 	parent  *dir
 	rules   *ignore.Dir
 	entries []entry // sorted by name
-	// stamp is the directory's, and read when it was listed.
+	// stamp is the stamp of the directory, and read the time when it was listed.
 	stamp freshness.Stamp
 	read  int64
-	// ruleStamps are those of its ignore files.
+	// ruleStamps are the stamps of its ignore files.
 	ruleStamps map[string]freshness.Stamp
 	kind       freshness.Kind
-	watch      int32       // 0: it is not watched
-	held       *walk.Probe // open; nil: it is opened when it is needed
-	dropped    bool        // it is no longer part of the table
+	watch      int32       // 0 if it is not watched
+	held       *walk.Probe // nil unless the directory is held open
+	dropped    bool        // removed from the index
 }
 
-// entry is what a directory has in it.
+// entry is an entry of a directory.
 type entry struct {
 	path    string // absolute
 	in      *dir
 	kind    fs.FileMode // the type bits
 	verdict ignore.Verdict
-	dir     *dir  // of a directory; nil: not known
-	file    *file // of a regular file; nil: not known
+	dir     *dir  // nil unless an indexed directory
+	file    *file // nil unless an indexed regular file
 }
 
 func (e *entry) name() string { return e.path[strings.LastIndexByte(e.path, '/')+1:] }
 
-// byDefault reports whether a call without options would come to the entry.
+// byDefault reports whether a call without options visits the entry.
 func (e *entry) byDefault() bool {
 	return e.verdict == ignore.Include || e.verdict == ignore.None && !walk.IsHidden(e.name())
 }
 
-// fileKind says how a file is searched.
+// fileKind is the way to search a file.
 type fileKind uint8
 
 const (
-	unread     fileKind = iota // on the disk: too large, not readable, with a NUL byte somewhere
+	unread     fileKind = iota // on disk: it is too large, unreadable, or has a NUL byte far from its beginning
 	textFile                   // in memory
-	binaryFile                 // not at all: it has a NUL byte so early that nothing is found
+	binaryFile                 // never: it has a NUL byte so early that nothing is found
 )
 
-// file is a regular file whose content is known.
+// file is an indexed regular file.
 type file struct {
 	id    uint32
 	in    *dir
 	path  string
 	kind  fileKind
 	text  *content.Text
-	sum   uint64 // of the text, by [Sum]
+	sum   uint64 // [Sum] of the text
 	kept  atomic.Pointer[any]
-	stamp freshness.Stamp // zero: not known
-	read  int64           // when it was read
-	// writing: it was written to and not closed since.
+	stamp freshness.Stamp // zero if unknown
+	read  int64           // time of reading
+	// writing means that the file was written and not closed since.
 	writing bool
 	dropped bool
-	queued  bool // to be read by the next load
+	queued  bool // queued for the next load
 }
 
 func (f *file) name() string { return f.path[strings.LastIndexByte(f.path, '/')+1:] }
 
-// slack is how exact the times of the directory's file system are.
+// slack returns the timestamp slack of the directory's file system.
 func (d *dir) slack() freshness.Slack {
 	if d.kind == freshness.Watched {
 		return freshness.LocalSlack
@@ -91,12 +91,12 @@ func join(dir, name string) string {
 	return dir + "/" + name
 }
 
-// find returns the place of a name among the entries.
+// find returns the index of a name in the entries.
 func (d *dir) find(name string) (int, bool) {
 	return slices.BinarySearchFunc(d.entries, name, func(e entry, name string) int { return strings.Compare(e.name(), name) })
 }
 
-// lookup returns the directory at an absolute path, or nil if it is not known.
+// lookup returns the directory at an absolute path, or nil if it is not indexed.
 func (x *Index) lookup(path string) *dir {
 	rel, ok := tool.Root{Path: x.root.path}.Rel(path)
 	if !ok {
@@ -116,7 +116,7 @@ func (x *Index) lookup(path string) *dir {
 	return d
 }
 
-// rel returns the path of a directory beneath the root.
+// rel returns the path of a directory relative to the root.
 func (x *Index) rel(d *dir) string {
 	if d == x.root {
 		return "."
@@ -124,7 +124,7 @@ func (x *Index) rel(d *dir) string {
 	return strings.TrimPrefix(d.path[len(x.root.path):], "/")
 }
 
-// newFile makes a file that is still to be read.
+// newFile adds a file and queues it for the next load.
 func (x *Index) newFile(d *dir, path string) *file {
 	f := &file{in: d, path: path}
 	if n := len(x.free); n > 0 {
@@ -150,7 +150,7 @@ func (x *Index) dropFile(f *file) {
 	x.changed = true
 }
 
-// drop takes a directory with all that is in it out of the table.
+// drop removes a directory with its contents from the index.
 func (x *Index) drop(d *dir) {
 	for i := range d.entries {
 		x.dropEntry(&d.entries[i])

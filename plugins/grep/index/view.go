@@ -6,36 +6,36 @@ import (
 	"toolhost.dev/plugins/grep/walk"
 )
 
-// view is what calls with the same options see of a directory.
+// view is the part of a directory that calls with the same options see.
 type view struct {
 	key        string
 	generation uint64
-	start      int // length of the directory's path with a slash
+	start      int // length of the directory's path including a final slash
 	shown      string
-	items      []*entry // in the order of their paths; those of directories too
-	// at is the place of a file in items, by its id; below zero: it is not among them.
+	items      []*entry // files and directories, in the order of paths
+	// at maps the id of a file to its index in items, or to -1 if it is not in the view.
 	at []int32
-	// texts and binaries are the files that are known; disk are those to search on the disk.
+	// texts and binaries count indexed files. disk holds the files to search on the disk.
 	texts, binaries int
 	disk            []*entry
 	// trees are the directories to walk on the disk.
 	trees            []*entry
 	symlinks, others int
-	files            int // all items but directories
+	files            int // number of items except directories
 	skipped          walk.Skipped
 }
 
-// maxViews is the number of views kept.
+// maxViews is the number of cached views.
 const maxViews = 8
 
-// viewOf returns the view of a directory. The caller holds the index for reading.
+// viewOf returns the view of a directory. The caller must hold mu for reading.
 func (x *Index) viewOf(d *dir, s walk.Start, o *walk.Options, key string) *view {
 	key = d.path + "\x00" + s.Shown + "\x00" + key
 	x.viewsMu.Lock()
 	defer x.viewsMu.Unlock()
 	for i, v := range x.views {
 		if v.key == key && v.generation == x.generation {
-			copy(x.views[1:i+1], x.views[:i]) // the last used one is the first
+			copy(x.views[1:i+1], x.views[:i]) // the most recently used view is first
 			x.views[0] = v
 			return v
 		}
@@ -55,10 +55,10 @@ func (x *Index) viewOf(d *dir, s walk.Start, o *walk.Options, key string) *view 
 	return v
 }
 
-// shownAs returns the path of an entry as it is shown.
+// shownAs returns the path of an entry as shown in results.
 func (v *view) shownAs(e *entry) string { return v.shown + e.path[v.start:] }
 
-// add adds what is wanted of a directory.
+// add adds the wanted entries of a directory.
 func (v *view) add(d *dir, o *walk.Options) {
 	shows := o.Globs != nil || o.Global != nil
 	for i := range d.entries {
@@ -107,5 +107,5 @@ func (v *view) take(e *entry) {
 	v.files++
 }
 
-// has reports whether a file is among the items.
+// has reports whether a file is in the view.
 func (v *view) has(f *file) bool { return int(f.id) < len(v.at) && v.at[f.id] >= 0 }

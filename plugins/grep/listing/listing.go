@@ -21,13 +21,13 @@ import (
 	"toolhost.dev/sdk/workspace"
 )
 
-// Pattern is a glob of names or, with a slash in it, of paths beneath the listed directory.
+// Pattern is a glob. It matches names or, if it contains a slash, paths relative to the listed directory.
 type Pattern struct {
 	glob  *glob.Glob
 	paths bool
 }
 
-// Parse reads a glob; "" gives nil, which matches everything. The error is a [*glob.Error].
+// Parse parses a glob. For "" it returns nil, which matches everything. The error is a [*glob.Error].
 func Parse(text string) (*Pattern, error) {
 	if text == "" {
 		return nil, nil
@@ -36,7 +36,7 @@ func Parse(text string) (*Pattern, error) {
 	return &Pattern{glob: g, paths: strings.Contains(text, "/")}, err
 }
 
-// Deep reports whether it is of paths.
+// Deep reports whether the pattern matches paths.
 func (p *Pattern) Deep() bool { return p != nil && p.paths }
 
 func (p *Pattern) matches(rel string) bool {
@@ -49,58 +49,58 @@ func (p *Pattern) matches(rel string) bool {
 	return p.glob.Match(path.Base(rel))
 }
 
-// metadata are directories of version control systems. They are listed, but what is in them
-// only when that is asked for itself.
+// metadata are the directories of version control systems. They are listed, but their contents only if the call lists
+// such a directory itself.
 var metadata = []string{".git", ".hg", ".svn", ".jj"}
 
-// Closed reports whether a directory of that name is listed without what is in it.
+// Closed reports whether a directory of that name is listed without its contents.
 func Closed(name string) bool { return slices.Contains(metadata, name) }
 
-// Order is that of the entries.
+// Order is the order of the entries.
 type Order string
 
 // The orders.
 const (
-	// ByPath: directories before the rest, by name, each followed by what is in it.
+	// ByPath sorts by name, directories first. The contents of a directory follow it.
 	ByPath Order = "path"
-	// Newest: those changed last come first.
+	// Newest sorts by modification time, the newest entry first.
 	Newest Order = "modified"
 )
 
-// Options say what is listed.
+// Options select what is listed.
 type Options struct {
 	Pattern *Pattern
 	Order   Order
-	Limit   int // how many entries are given, at least one
+	Limit   int // maximal number of returned entries, at least one
 }
 
-// Entry is one file, directory or other thing.
+// Entry is a file, a directory or another kind of entry.
 type Entry struct {
-	Rel      string      // beneath the listed directory
+	Rel      string      // relative to the listed directory
 	Type     fs.FileMode // the type bits
 	Size     int64
 	Modified time.Time
-	Target   string // what a symbolic link says
-	known    bool   // size and time are
+	Target   string // of a symbolic link
+	known    bool   // Size and Modified are set
 }
 
-// Line writes an entry for a model.
+// Line formats an entry for a model.
 func (e *Entry) Line() string {
 	return workspace.Entry{Name: e.Rel, Mode: e.Type, Size: e.Size, Modified: e.Modified, Target: e.Target}.Line()
 }
 
-// Listing is what was found.
+// Listing is the result of listing a directory.
 type Listing struct {
 	Entries []Entry
-	// Total counts the entries that there are, given or not.
+	// Total counts all matching entries, returned or not.
 	Total int
-	// GivenUp: there were too many to look at all of them; Total is what was seen.
+	// GivenUp means that there were too many entries to examine. Total then counts only the examined ones.
 	GivenUp bool
-	// Closed are the directories that were not gone into.
+	// Closed are the directories whose contents are not listed.
 	Closed []string
 }
 
-// How many entries are looked at on the disk: in a tree, and in one directory.
+// Limits on the entries examined on disk: in a tree, and in one directory.
 const (
 	maxExamined = 1_000_000
 	maxInOne    = 100_000
@@ -108,7 +108,7 @@ const (
 
 var errTooMany = errors.New("listing: too many entries")
 
-// Directory lists one directory as it is on the disk.
+// Directory lists one directory by reading it.
 func Directory(ctx context.Context, s walk.Start, o Options, hidden bool, skipped *walk.Skipped) (*Listing, error) {
 	entries, more, err := read(ctx, s.Dir, maxInOne)
 	if err != nil {
@@ -122,14 +122,13 @@ func Directory(ctx context.Context, s walk.Start, o Options, hidden bool, skippe
 		}
 		c.add(Entry{Rel: e.Name(), Type: e.Type()})
 	}
-	c.out.Closed = nil // nothing is gone into
+	c.out.Closed = nil // the contents of no directory are listed
 	return c.listing(ctx, s)
 }
 
-// read reads the entries of a directory, most at most, in no order. It reports whether there
-// are more.
+// read reads at most most entries of a directory, in no order. more reports whether there are more.
 func read(ctx context.Context, dir *os.File, most int) (entries []fs.DirEntry, more bool, err error) {
-	again, err := walk.OpenDir(dir, ".") // to be read from its beginning
+	again, err := walk.OpenDir(dir, ".") // a new descriptor, to read from the beginning
 	if err != nil {
 		return nil, false, err
 	}
@@ -150,8 +149,7 @@ func read(ctx context.Context, dir *os.File, most int) (entries []fs.DirEntry, m
 	return nil, false, ctx.Err()
 }
 
-// Tree lists what is in a directory and in those beneath it, as it is on the disk. The
-// options of the walk have [Closed].
+// Tree lists a directory and everything below it by reading the disk. The Closed option of w must be [Closed].
 func Tree(ctx context.Context, s walk.Start, w walk.Options, o Options, skipped *walk.Skipped) (*Listing, error) {
 	c := collection{o: o}
 	if err := c.walk(ctx, s, w, skipped); err != nil {
@@ -160,9 +158,8 @@ func Tree(ctx context.Context, s walk.Start, w walk.Options, o Options, skipped 
 	return c.listing(ctx, s)
 }
 
-// Indexed does the same in a tree that is known, with the options of a walk that the
-// snapshot was taken for. What it gives does not need the snapshot, and is not complete: see
-// [Pending.Listing].
+// Indexed lists a tree from a snapshot of its index, which must have been taken for the options w. The result does not
+// refer to the snapshot. [Pending.Listing] completes it.
 func Indexed(ctx context.Context, s *index.Snapshot, w walk.Options, o Options, skipped *walk.Skipped) (*Pending, error) {
 	p := &Pending{collection{o: o}}
 	skipped.Add(s.Counts().NotWanted)
@@ -177,21 +174,21 @@ func Indexed(ctx context.Context, s *index.Snapshot, w walk.Options, o Options, 
 	return p, cmp.Or(err, ctx.Err())
 }
 
-// Pending is a listing whose entries are still to be looked up.
+// Pending is a listing whose entries still lack sizes and times.
 type Pending struct{ collection }
 
-// Listing looks up what is given of them.
+// Listing looks up the entries to return and returns the listing.
 func (p *Pending) Listing(ctx context.Context, s walk.Start) (*Listing, error) {
 	return p.listing(ctx, s)
 }
 
-// collection gathers entries, in any order.
+// collection collects entries, in any order.
 type collection struct {
 	o       Options
 	mu      sync.Mutex
 	seen    int
 	entries []Entry
-	// last is the entry after which none is wanted, once that is known.
+	// last is the last entry that may be returned, once it is known.
 	last    Entry
 	hasLast bool
 	out     Listing
@@ -212,7 +209,7 @@ func (c *collection) add(e Entry) {
 	}
 }
 
-// keep keeps an entry, unless enough come before it.
+// keep adds an entry, unless enough others sort before it.
 func (c *collection) keep(e Entry) {
 	if c.hasLast && comparePaths(&e, &c.last) > 0 {
 		return
@@ -252,7 +249,7 @@ func (c *collection) walk(ctx context.Context, s walk.Start, w walk.Options, ski
 	return err
 }
 
-// listing puts the entries in order and looks up those that are given.
+// listing sorts the entries and looks up those to return.
 func (c *collection) listing(ctx context.Context, s walk.Start) (*Listing, error) {
 	at := looker{start: s.Dir}
 	defer at.close()
@@ -278,7 +275,7 @@ func (c *collection) listing(ctx context.Context, s walk.Start) (*Listing, error
 			break
 		}
 		e := c.entries[i]
-		if !at.complete(&e) { // gone by now
+		if !at.complete(&e) { // removed meanwhile
 			c.out.Total--
 			continue
 		}
@@ -309,7 +306,7 @@ func comparePaths(a, b *Entry) int {
 	}
 }
 
-// looker looks entries up, with the directory of the last one open.
+// looker looks up entries. It keeps the directory of the last entry open.
 type looker struct {
 	start *os.File
 	rel   string
@@ -322,7 +319,7 @@ func (l *looker) close() {
 	}
 }
 
-// complete finds out what is not known of an entry. It reports whether it is there.
+// complete looks up what is unknown of an entry. It reports whether the entry exists.
 func (l *looker) complete(e *Entry) bool {
 	link := e.Type&fs.ModeSymlink != 0
 	if e.known && !link {
@@ -350,8 +347,8 @@ func (l *looker) complete(e *Entry) bool {
 	return true
 }
 
-// gone reports whether an error says that there is nothing at a path: by now its directory may be
-// a file or a link.
+// gone reports whether an error means that nothing exists at a path. The directory of the path may be a file or a link
+// meanwhile.
 func gone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP)
 }

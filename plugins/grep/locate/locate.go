@@ -17,17 +17,17 @@ import (
 	"toolhost.dev/sdk/workspace"
 )
 
-// Pattern is a glob of paths beneath a directory.
+// Pattern is a glob that matches paths below a directory.
 type Pattern struct {
 	glob *glob.Glob
-	// dirs: only directories are meant, because the glob ends in a slash.
+	// dirs means that only directories match, because the glob ends in a slash.
 	dirs   bool
-	dotted []*glob.Glob // its elements that begin with a dot
-	// elements are these as text.
+	dotted []*glob.Glob // elements of the glob that begin with a dot
+	// elements is the text of these elements.
 	elements string
 }
 
-// Parse reads a glob: "*.go", "src/**/*.{ts,tsx}", "**/testdata/". The error is a [*glob.Error].
+// Parse parses a glob such as "*.go", "src/**/*.{ts,tsx}" or "**/testdata/". The error is a [*glob.Error].
 func Parse(text string) (*Pattern, error) {
 	p := &Pattern{}
 	text, p.dirs = strings.CutSuffix(text, "/")
@@ -47,21 +47,20 @@ func Parse(text string) (*Pattern, error) {
 	return p, nil
 }
 
-// Dotted reports whether an element of the pattern that begins with a dot matches the
-// name: such names are wanted although they are hidden.
+// Dotted reports whether an element of the pattern that begins with a dot matches the name. Such names match although
+// they are hidden.
 func (p *Pattern) Dotted(name string) bool {
 	return slices.ContainsFunc(p.dotted, func(g *glob.Glob) bool { return g.Match(name) })
 }
 
-// DottedElements returns the elements of the pattern that begin with a dot, so that
-// patterns can be told apart by what [Pattern.Dotted] says.
+// DottedElements returns the elements of the pattern that begin with a dot. Patterns with equal elements have the same
+// [Pattern.Dotted].
 func (p *Pattern) DottedElements() string { return p.elements }
 
-// Split separates a glob into the directory that its beginning names and the glob
-// beneath it. The directory is "" if there is none.
+// Split splits a glob into the literal directory it begins with and the remaining glob. The directory may be "".
 func Split(text string) (dir, rest string) {
 	end := strings.IndexAny(text, `*?[{\`)
-	if end < 0 { // no glob at all: its last element stands for one
+	if end < 0 { // not a glob: the last element is the pattern
 		end = len(strings.TrimSuffix(text, "/"))
 	}
 	end = strings.LastIndexByte(text[:end], '/') + 1
@@ -77,15 +76,15 @@ type File struct {
 	Modified time.Time
 }
 
-// Found is the files with a matching path, the newest first.
+// Found is the list of files with a matching path, the newest first.
 type Found struct {
 	Files []File
-	// Total is the number of all of them, Seen that of all files looked at.
+	// Total is the number of all matching files, and Seen the number of all examined files.
 	Total, Seen int
 }
 
-// Find looks for files; the first offset of them are left out, and limit are given
-// (0: all). The error is that of [walk.Walk].
+// Find searches a tree for files. It skips the first offset files and returns at most limit; a limit of 0 returns all.
+// The error is that of [walk.Walk].
 func (p *Pattern) Find(ctx context.Context, start walk.Start, o walk.Options, skipped *walk.Skipped, offset, limit int) (*Found, error) {
 	c := newCollection(offset, limit)
 	if err := p.walk(ctx, c, start, o, skipped); err != nil {
@@ -94,8 +93,8 @@ func (p *Pattern) Find(ctx context.Context, start walk.Start, o walk.Options, sk
 	return c.page(offset), nil
 }
 
-// FindIndexed does the same in a tree that is known, with the options of a walk that the
-// snapshot was taken for: [Pattern.Dotted] was among them.
+// FindIndexed is Find for an indexed tree. The snapshot must have been taken for the options o with [Pattern.Dotted] as
+// Dotted.
 func (p *Pattern) FindIndexed(ctx context.Context, s *index.Snapshot, o walk.Options, skipped *walk.Skipped, offset, limit int) (*Found, error) {
 	c := newCollection(offset, limit)
 	counts := s.Counts()
@@ -140,12 +139,12 @@ func (p *Pattern) walk(ctx context.Context, c *collection, start walk.Start, o w
 	})
 }
 
-// collection gathers what is found, and keeps the newest.
+// collection collects files and keeps the newest.
 type collection struct {
-	most  int // how many to keep; 0 means all
+	most  int // how many to keep; 0 keeps all
 	mu    sync.Mutex
 	found Found
-	// full: there are that many, and none older than oldest is wanted.
+	// full means that there are enough files, so files older than oldest are dropped.
 	full   bool
 	oldest time.Time
 }
@@ -157,7 +156,7 @@ func newCollection(offset, limit int) *collection {
 	return &collection{most: offset + limit}
 }
 
-// page returns what was found without the first offset files.
+// page returns the files after the first offset ones.
 func (c *collection) page(offset int) *Found {
 	c.sort()
 	c.found.Files = c.found.Files[min(offset, len(c.found.Files)):]

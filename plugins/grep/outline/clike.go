@@ -35,14 +35,15 @@ func cppNamespace(w *walker, i int) {
 	name := w.child(i, "name")
 	text := strings.ReplaceAll(w.text(name), "::", ".")
 	if name >= 0 {
-		// All parts of a::b are declared here; the last is what it is known by.
+		// The last part of a::b is the name, although all parts are declared here.
 		short := text[strings.LastIndexByte(text, '.')+1:]
 		w.addAs(symbol.Namespace, short, name, i)
 	}
 	w.open(i, inSpace, text)
 }
 
-// cType returns the rule of a type that may have members; without them it is only named.
+// cType returns the rule for a type that may have members. A type without a body is only mentioned, so the rule ignores
+// it.
 func cType(kind symbol.Kind) rule {
 	return func(w *walker, i int) {
 		if w.child(i, "body") < 0 {
@@ -69,8 +70,7 @@ func joined(outer, inner string) string {
 	return outer + "." + inner
 }
 
-// cppName takes apart a qualified name: what it is in, and the node of the last part,
-// without template arguments.
+// cppName splits a qualified name into the container and the node of the last part without template arguments.
 func (w *walker) cppName(i int) (container string, name int) {
 	var parts []string
 	for {
@@ -99,8 +99,8 @@ func (w *walker) cppName(i int) (container string, name int) {
 	}
 }
 
-// declared goes down a declarator to the name in it, and tells whether that is one of a
-// function, and not of a pointer to one.
+// declared descends a declarator to the name in it. isFunction reports whether it declares a function, and not a pointer
+// to one.
 func (w *walker) declared(i int) (name int, isFunction bool) {
 	for i >= 0 {
 		switch w.t.Type(i) {
@@ -142,7 +142,7 @@ func (w *walker) declared(i int) (name int, isFunction bool) {
 	return -1, false
 }
 
-// cFunction adds a function that is defined.
+// cFunction adds a function definition.
 func cFunction(w *walker, i int) {
 	name, isFunction := w.declared(w.child(i, "declarator"))
 	if name < 0 || !isFunction && !w.is(name, "operator_cast") {
@@ -154,11 +154,11 @@ func cFunction(w *walker, i int) {
 	w.open(i, inBody, joined(container, w.operatorName(at)))
 }
 
-// cMethod adds a function; it is a method where it is a member.
+// cMethod adds a function, or a method if it is a member.
 func (w *walker) cMethod(kind symbol.Kind, container string, at, whole int) {
 	name := w.operatorName(at)
 	switch name {
-	case "if", "for", "while", "switch", "return", "else", "do", "catch", "sizeof": // where the parser was lost
+	case "if", "for", "while", "switch", "return", "else", "do", "catch", "sizeof": // a keyword is a parsing error
 		return
 	}
 	class := container
@@ -174,7 +174,7 @@ func (w *walker) cMethod(kind symbol.Kind, container string, at, whole int) {
 	w.addIn(kind, joined(w.scope().name, container), name, at, whole)
 }
 
-// operatorName returns the name at a node: of a conversion, only what it begins with.
+// operatorName returns the name at a node. For a conversion operator, it drops the parameters.
 func (w *walker) operatorName(at int) string {
 	name := w.text(at)
 	if w.is(at, "operator_cast") {
@@ -183,7 +183,7 @@ func (w *walker) operatorName(at int) string {
 	return strings.TrimSpace(name)
 }
 
-// declarators calls do with the name of each declarator of a declaration.
+// declarators calls do with the name in each declarator of a declaration.
 func (w *walker) declarators(i int, do func(name int, isFunction bool)) {
 	w.children(i, func(c int) bool {
 		if w.t.Field(c) == "declarator" {
@@ -195,7 +195,7 @@ func (w *walker) declarators(i int, do func(name int, isFunction bool)) {
 	})
 }
 
-// cDeclaration adds prototypes and variables that are not in functions.
+// cDeclaration adds prototypes and variables outside of functions.
 func cDeclaration(w *walker, i int) {
 	if w.inBody() || w.t.Field(i) == "initializer" {
 		return
@@ -229,7 +229,7 @@ func cField(w *walker, i int) {
 	})
 }
 
-// cTypedef adds the names of types, which an anonymous struct gets, too.
+// cTypedef adds the names of a typedef. An anonymous struct gets the first of them.
 func cTypedef(w *walker, i int) {
 	t := w.child(i, "type")
 	kind := symbol.Type

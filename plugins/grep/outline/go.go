@@ -10,12 +10,12 @@ import (
 	"toolhost.dev/plugins/grep/symbol"
 )
 
-// maxDepth is the number of brackets in each other, or operators in a row, that Go's parser
-// is let see: it is recursive. No program that people write comes near.
+// maxDepth is the maximal nesting of brackets, or number of operators in a row, that is passed to Go's recursive parser.
+// Programs written by people are far below it.
 const maxDepth = 2000
 
-// goTable returns what Go's parser finds, whatever build tags say. What is declared in the
-// bodies of functions is left out.
+// goTable returns the declarations that Go's parser finds, whatever the build tags. It omits declarations in function
+// bodies.
 func goTable(text []byte) (t *symbol.Table, err error) {
 	if deep(text) {
 		return nil, fmt.Errorf("its expressions are nested more than %d deep", maxDepth)
@@ -52,12 +52,12 @@ func parseGo(text []byte) (*goFile, *ast.File, error) {
 	return g, file, err
 }
 
-// maxParts bounds how often a text with errors is parsed in part.
+// maxParts limits how many parts of a text with errors are parsed separately.
 const maxParts = 10_000
 
-// goParts returns what the parser finds in a text with errors, by the declarations that begin at the
-// beginning of a line, each for itself: after an error it may take what follows for a part
-// of what it is in. Symbols that are known are left out.
+// goParts parses each declaration at the beginning of a line of a text with errors separately, because after an error
+// the parser may take the following declarations for a part of the broken one. It returns the symbols that are not in
+// known.
 func goParts(text []byte, known []symbol.Symbol) (more []symbol.Symbol) {
 	type place struct{ line, column int32 }
 	seen := make(map[place]bool)
@@ -96,9 +96,8 @@ func goParts(text []byte, known []symbol.Symbol) (more []symbol.Symbol) {
 	return more
 }
 
-// deep reports whether a text has more brackets open at a time, or more operators in a row, than
-// the parser should be given. Brackets in strings count, too; one that closes more
-// than it opens begins anew.
+// deep reports whether a text has more nested brackets, or more operators in a row, than the parser can take. It also
+// counts brackets in strings. Surplus closing brackets reset the depth to 0.
 func deep(text []byte) bool {
 	depth, row := 0, 0
 	for _, c := range text {
@@ -163,7 +162,7 @@ func (g *goFile) declaration(d ast.Decl) {
 	}
 }
 
-// receiver returns the name of a method's type.
+// receiver returns the name of a method's receiver type.
 func receiver(list *ast.FieldList) string {
 	if len(list.List) == 0 {
 		return ""
@@ -171,7 +170,7 @@ func receiver(list *ast.FieldList) string {
 	return typeName(list.List[0].Type)
 }
 
-// typeName returns the name of a type without pointers, packages and parameters.
+// typeName returns the name of a type without pointers, packages and type parameters.
 func typeName(e ast.Expr) string {
 	if name := typeIdent(e); name != nil {
 		return name.Name
@@ -214,7 +213,7 @@ func (g *goFile) typed(s *ast.TypeSpec) {
 	}
 }
 
-// members adds the fields of a struct, also of those in it, and the methods of an interface.
+// members adds the fields of a struct and of structs in it, and the methods of an interface.
 func (g *goFile) members(e ast.Expr, container string) {
 	switch t := e.(type) {
 	case *ast.StructType:

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// Language is a language by the name that callers give it: "go", "python".
+// Language is the name of a programming language, such as "go" or "python".
 type Language string
 
-// The languages that are parsed.
+// The languages with a parser.
 const (
 	Go         Language = "go"
 	Python     Language = "python"
@@ -24,10 +24,10 @@ const (
 	Cpp        Language = "cpp"
 )
 
-// dialect is a language, as it is parsed.
+// dialect is a language with the grammar that parses it.
 type dialect struct {
 	language Language
-	grammar  string // "": by lines
+	grammar  string // "" for Go and for languages that are searched by lines
 }
 
 var byExtension = map[string]dialect{
@@ -74,7 +74,7 @@ func Find(name string) (Language, bool) {
 	return Language(name), slices.Contains(Languages(), name)
 }
 
-// Of returns the language of a file by its name; "": it is in none that is known.
+// Of returns the language of a file by its name. It returns "" if the language is unknown.
 func Of(name string) Language { return dialectOf(name).language }
 
 func dialectOf(name string) dialect {
@@ -94,8 +94,8 @@ func dialectOf(name string) dialect {
 	return d
 }
 
-// Way returns how a file of that name is parsed: the same text has the same outline in all
-// files for which it is the same; "" where [Of] is.
+// Way returns the way to parse a file of that name. Files with the same way and the same text have the same outline. It
+// returns "" if [Of] does.
 func Way(name string) string {
 	d := dialectOf(name)
 	switch {
@@ -107,26 +107,25 @@ func Way(name string) string {
 	return string(d.language)
 }
 
-// Is reports whether a file of that name may be in a language: one in a header of C may
-// be in C++ as well.
+// Is reports whether a file of that name may be in the language. A C header may also be in C++.
 func (l Language) Is(name string) bool {
 	of := Of(name)
 	return l == of || l == Cpp && of == C && strings.HasSuffix(name, ".h")
 }
 
-// parsedAs returns the dialect of a text.
+// parsedAs returns the dialect of a text in a file of that name.
 func parsedAs(name string, text []byte) dialect {
 	d := dialectOf(name)
 	switch {
 	case d.language == C && strings.HasSuffix(name, ".h") && looksLikeCpp(text):
 		return dialect{Cpp, "cpp"}
 	case d.language == JavaScript && bytes.Contains(text[:min(len(text), 512)], []byte("@flow")):
-		return dialect{JavaScript, "tsx"} // has types, which are written about the same
+		return dialect{JavaScript, "tsx"} // Flow types are similar to those of TypeScript
 	}
 	return d
 }
 
-// looksLikeCpp reports whether a header has lines that C does not have.
+// looksLikeCpp reports whether a header contains lines that are C++ and not C.
 func looksLikeCpp(text []byte) bool {
 	for line := range bytes.Lines(text) {
 		line = bytes.TrimSpace(line)

@@ -5,8 +5,8 @@ import (
 	"regexp"
 )
 
-// macroUses find macros where only the preprocessor can tell that they are no names: the
-// group is to be left out. They are in capitals, as macros are.
+// macroUses match uses of macros that look like names without the preprocessor. The group is the macro, which must be in
+// capitals.
 var macroUses = []*regexp.Regexp{
 	// class API_EXPORT Widget {
 	regexp.MustCompile(`\b(?:class|struct|union|enum)\s+([A-Z_][A-Z0-9_]{2,}(?:\([^()\n]*\))?)\s+[A-Za-z_]\w*\s*(?:final\s*)?[:{]`),
@@ -18,11 +18,11 @@ var macroUses = []*regexp.Regexp{
 	regexp.MustCompile(`(?m)^[ \t]*([A-Z_][A-Z0-9_]{2,}(?:\([^()\n]*\))?)[ \t]+(?:static|inline|extern|const|constexpr|virtual|explicit|void|int|char|bool|unsigned|struct|class)\b`),
 }
 
-// macroLine is a line that is nothing but a macro: BEGIN_NAMESPACE.
+// macroLine matches a line that consists of a macro: BEGIN_NAMESPACE.
 var macroLine = regexp.MustCompile(`(?m)^[ \t]*([A-Z_][A-Z0-9_]{3,})[ \t]*$`)
 
-// withoutMacros returns a text of C or C++ with blanks in place of macros that a grammar
-// trips over, so that all else stays where it is. It is nil if there are none.
+// withoutMacros returns a C or C++ text in which blanks replace the macros that a grammar cannot parse. All positions
+// remain. It returns nil if there are no such macros.
 func withoutMacros(text []byte) []byte {
 	var out []byte
 	blank := func(from, to int) {
@@ -48,8 +48,8 @@ func withoutMacros(text []byte) []byte {
 	return out
 }
 
-// standsAlone reports whether what is between two texts may be a declaration of its own, and is
-// not one of the values of an enum, or a part of an expression.
+// standsAlone reports whether the text between before and after may be a separate declaration, and not the value of an
+// enum or a part of an expression.
 func standsAlone(before, after []byte) bool {
 	before, after = bytes.TrimSpace(before), bytes.TrimSpace(after)
 	if len(after) > 0 && bytes.IndexByte([]byte("},=.)?&|+-<("), after[0]) >= 0 {

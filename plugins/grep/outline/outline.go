@@ -12,23 +12,23 @@ import (
 )
 
 const (
-	// MaxText is the length of the longest text that is looked at.
+	// MaxText is the maximal length of a text in bytes.
 	MaxText = 16 << 20
-	// maxGo is that of the longest that Go's parser is given.
+	// maxGo is the maximal length of a text for Go's parser.
 	maxGo = 8 << 20
 )
 
-// Outliner makes tables of what texts declare. It is safe for concurrent use.
+// Outliner creates tables of the declarations in texts. It is safe for concurrent use.
 type Outliner struct{ grammars *grammar.Set }
 
-// New makes an outliner.
+// New returns an outliner.
 func New() *Outliner { return &Outliner{grammars: grammar.NewSet()} }
 
 // Close frees the memory.
 func (o *Outliner) Close() { o.grammars.Close() }
 
-// Table returns what a text declares; the file's name tells its language. Where a parser
-// fails, the table says so and has what lines look like. The error is the end of ctx.
+// Table returns the declarations of a text. The name of the file determines the language. If the parser fails, the table
+// contains the lines that look like declarations, and Problem is set. The error is that of ctx.
 func (o *Outliner) Table(ctx context.Context, name string, text []byte) (*symbol.Table, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (o *Outliner) Table(ctx context.Context, name string, text []byte) (*symbol
 	return unparsed(text, err.Error()), nil
 }
 
-// parsed returns what a grammar finds.
+// parsed returns the declarations that a grammar finds.
 func (o *Outliner) parsed(ctx context.Context, d dialect, text []byte) (t *symbol.Table, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -74,8 +74,8 @@ func (o *Outliner) parsed(ctx context.Context, d dialect, text []byte) (t *symbo
 	return t, parseErr
 }
 
-// withoutMacros returns the table of a text without macros, where these keep it from being
-// parsed and more is found then; else the table that there is.
+// withoutMacros parses a text again without its macros. It returns the new table if that finds more or has no errors,
+// and else t.
 func (o *Outliner) withoutMacros(ctx context.Context, d dialect, text []byte, t *symbol.Table) *symbol.Table {
 	rest := withoutMacros(text)
 	if rest == nil {
@@ -88,14 +88,14 @@ func (o *Outliner) withoutMacros(ctx context.Context, d dialect, text []byte, t 
 	return better
 }
 
-// unparsed returns what lines look like, where a parser could not be used.
+// unparsed returns the lines that look like declarations, with the reason why the text was not parsed.
 func unparsed(text []byte, why string) *symbol.Table {
 	t := byLines(text)
 	t.Problem = why
 	return t
 }
 
-// lines knows where the lines of a text begin.
+// lines holds the offsets at which the lines of a text begin.
 type lines []int
 
 func linesOf(text []byte) lines {
@@ -110,7 +110,7 @@ func linesOf(text []byte) lines {
 	}
 }
 
-// at returns the line and column of a place, from 1.
+// at returns the line and column of an offset, counted from 1.
 func (l lines) at(pos int) (line, column int32) {
 	i := sort.SearchInts(l, pos+1)
 	return int32(i), int32(pos - l[i-1] + 1) // #nosec G115 -- less than MaxText

@@ -7,15 +7,15 @@ import (
 	"toolhost.dev/plugins/grep/symbol"
 )
 
-// declaring are lines that look like declarations, in the languages that have no parser
-// here. The name is in the last group, the word that tells the kind in the one before.
+// declaring matches lines that look like declarations, for languages without a parser. The last group is the name, and
+// the group before it the keyword that determines the kind.
 var declaring = regexp.MustCompile(`^[ \t]*(?:(?:export|default|public|private|protected|internal|static|abstract|final|sealed|open|override|virtual|async|` +
 	`partial|inline|suspend|data|case|pub|local|readonly|extern|unsafe|const|implicit|lazy|fileprivate|mutating|indirect|operator|inner|value)[ \t]+)*` +
 	`(class|struct|interface|protocol|trait|enum|record|object|module|namespace|package|extension|type|typealias|message|service|rpc|contract|` +
 	`def|defp|defmacro|defmodule|func|fun|function|fn|sub|proc|method|macro|let|val|var|const)[ \t]+` +
 	`(?:self\.)?([\pL_$@][\pL\pN_$]*(?:(?:::|\.|:)[\pL_$][\pL\pN_$]*)*[?!]?)`)
 
-// shellFunction is name() { as shells have it.
+// shellFunction matches name() { in shell scripts.
 var shellFunction = regexp.MustCompile(`^[ \t]*([A-Za-z_][\w-]*)[ \t]*\([ \t]*\)[ \t]*\{?[ \t]*$`)
 
 var declaredKinds = map[string]symbol.Kind{
@@ -27,7 +27,7 @@ var declaredKinds = map[string]symbol.Kind{
 }
 
 const (
-	// maxLineSymbols bounds what is found in one text by its lines.
+	// maxLineSymbols limits the number of declarations found by lines in one text.
 	maxLineSymbols = 50_000
 	longestLine    = 1000
 )
@@ -52,7 +52,7 @@ func byLines(text []byte) *symbol.Table {
 			if k, ok := declaredKinds[string(line[m[2]:m[3]])]; ok {
 				kind = k
 			}
-			if kind >= symbol.Variable && (line[0] == ' ' || line[0] == '\t') { // likely a local one
+			if kind >= symbol.Variable && (line[0] == ' ' || line[0] == '\t') { // probably local
 				continue
 			}
 		} else if m := shellFunction.FindSubmatchIndex(bytes.TrimRight(line, "\r\n")); m != nil {

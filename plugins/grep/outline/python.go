@@ -14,7 +14,7 @@ var pythonRules = rules{
 	"lambda":               body,
 }
 
-// pythonAssignment adds what is assigned to in a module or a class.
+// pythonAssignment adds variables assigned in a module or a class.
 func pythonAssignment(w *walker, i int) {
 	if w.inBody() {
 		return
@@ -35,7 +35,7 @@ func (w *walker) pythonTargets(target, whole int) {
 		}
 		w.add(kind, target, whole)
 	case w.is(target, "pattern_list", "tuple_pattern", "list_pattern", "list_splat_pattern"):
-		// All of their identifiers are one or two levels below; deeper ones are rare.
+		// Identifiers are one or two levels below. Deeper ones are rare and ignored.
 		w.children(target, func(c int) bool {
 			if w.is(c, "identifier") {
 				w.pythonTargets(c, whole)
@@ -52,7 +52,7 @@ func (w *walker) pythonTargets(target, whole int) {
 	}
 }
 
-// pythonAlias is type X = …
+// pythonAlias adds the name in type X = …
 func pythonAlias(w *walker, i int) {
 	left := w.child(i, "left")
 	if left < 0 {

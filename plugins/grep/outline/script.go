@@ -7,7 +7,7 @@ import (
 	"toolhost.dev/plugins/grep/symbol"
 )
 
-// scriptRules are those of JavaScript and TypeScript, with and without elements of JSX.
+// scriptRules are the rules for JavaScript and TypeScript, with and without JSX.
 var scriptRules = rules{
 	"function_declaration":           function,
 	"generator_function_declaration": function,
@@ -41,7 +41,7 @@ var scriptRules = rules{
 
 func scriptSignature(w *walker, i int) { w.add(symbol.Function, w.child(i, "name"), i) }
 
-// scriptClass is a class that is an expression; it is known by what it is assigned to.
+// scriptClass opens a scope for a class expression. Its name is that of the variable it is assigned to, if any.
 func scriptClass(w *walker, i int) {
 	name := w.named[i]
 	if name == "" {
@@ -50,7 +50,7 @@ func scriptClass(w *walker, i int) {
 	w.open(i, inClass, name)
 }
 
-// scriptObject makes what is in an object that a name was given a part of that.
+// scriptObject opens a scope for an object that is assigned to a name.
 func scriptObject(w *walker, i int) {
 	if name := w.named[i]; name != "" {
 		w.open(i, inSpace, name)
@@ -78,7 +78,7 @@ func scriptModule(w *walker, i int) {
 	w.open(i, inSpace, text)
 }
 
-// member adds a symbol whose name may be a string; computed ones have none.
+// member adds a symbol whose name may be a string. It ignores computed names.
 func (w *walker) member(kind symbol.Kind, name, whole int) {
 	switch {
 	case w.is(name, "property_identifier", "private_property_identifier", "identifier", "number"):
@@ -124,10 +124,10 @@ func (w *walker) isFunction(i int) bool {
 	return w.is(i, "arrow_function", "function_expression", "generator_function")
 }
 
-// scriptVariables adds what const, let and var declare outside of functions, and in them
-// what is a function or a class.
+// scriptVariables adds variables declared outside of functions. In functions it adds only variables that are assigned a
+// function or a class.
 func scriptVariables(w *walker, i int) {
-	if w.t.Field(i) == "initializer" { // of a loop
+	if w.t.Field(i) == "initializer" { // of a for loop
 		return
 	}
 	kind := symbol.Variable
@@ -173,9 +173,9 @@ func (w *walker) scriptPattern(kind symbol.Kind, pattern, whole int) {
 			w.add(kind, n, whole)
 			n = w.t.Next(n)
 		case w.is(n, "pair_pattern"):
-			n = max(n+1, w.child(n, "value")) // not its key
+			n = max(n+1, w.child(n, "value")) // skip the key
 		case w.is(n, "assignment_pattern", "object_assignment_pattern"):
-			// Its left side is first; what is on the right are values.
+			// The left side comes first. The right side contains only values.
 			left := w.child(n, "left")
 			if w.is(left, "identifier", "shorthand_property_identifier_pattern") {
 				w.add(kind, left, whole)
@@ -191,7 +191,7 @@ func (w *walker) scriptPattern(kind symbol.Kind, pattern, whole int) {
 	}
 }
 
-// nested adds the plain names of a pattern in a pattern that has a default.
+// nested adds the plain names of a nested pattern with a default value.
 func (w *walker) nested(kind symbol.Kind, pattern, whole int) {
 	w.children(pattern, func(c int) bool {
 		if w.is(c, "shorthand_property_identifier_pattern", "identifier") {
@@ -201,8 +201,7 @@ func (w *walker) nested(kind symbol.Kind, pattern, whole int) {
 	})
 }
 
-// scriptAssignment adds functions and classes that become properties: exports.f = …,
-// Class.prototype.f = …
+// scriptAssignment adds functions and classes that are assigned to properties: exports.f = …, Class.prototype.f = …
 func scriptAssignment(w *walker, i int) {
 	left, right := w.child(i, "left"), w.child(i, "right")
 	isClass := w.is(right, "class")
@@ -211,7 +210,7 @@ func scriptAssignment(w *walker, i int) {
 	}
 	name, object := w.child(left, "property"), w.text(w.child(left, "object"))
 	if own := w.child(right, "name"); own >= 0 && object == "module" && w.text(name) == "exports" {
-		name, object = own, "" // what the module is known by
+		name, object = own, "" // the exported function's own name
 	}
 	if w.is(w.child(left, "object"), "this") {
 		return
@@ -230,14 +229,14 @@ func scriptAssignment(w *walker, i int) {
 	w.addIn(kind, object, w.text(name), name, i)
 }
 
-// scriptPair adds functions in objects, where these are not in functions themselves.
+// scriptPair adds functions that are values in objects, outside of functions.
 func scriptPair(w *walker, i int) {
 	if !w.inBody() && w.isFunction(w.child(i, "value")) {
 		w.member(symbol.Method, w.child(i, "key"), i)
 	}
 }
 
-// scriptExport adds an export by default that has no name of its own.
+// scriptExport adds a default export without a name of its own.
 func scriptExport(w *walker, i int) {
 	value := w.child(i, "value")
 	if value < 0 {

@@ -9,7 +9,7 @@ import (
 	"toolhost.dev/plugins/grep/symbol"
 )
 
-// scopeKind is what names are declared in.
+// scopeKind is the kind of a scope in which names are declared.
 type scopeKind uint8
 
 const (
@@ -20,15 +20,15 @@ const (
 )
 
 type scope struct {
-	end  int // the first node behind it
+	end  int // the first node after the scope
 	kind scopeKind
-	name string // of itself and what it is in
+	name string // including the names of the outer scopes
 }
 
-// rule is what to do at a node of a type.
+// rule handles a node of one type.
 type rule func(w *walker, i int)
 
-// rules are those of a grammar, by the types' names.
+// rules maps the names of a grammar's node types to their rules.
 type rules map[string]rule
 
 var allRules = map[string]rules{
@@ -36,7 +36,7 @@ var allRules = map[string]rules{
 	"typescript": scriptRules,
 }
 
-// bySymbol has the rules of each grammar by the numbers of the types.
+// bySymbol caches the rules of each grammar, indexed by the numbers of the node types.
 var bySymbol sync.Map
 
 func rulesOf(name string, t *grammar.Tree) []rule {
@@ -53,15 +53,15 @@ func rulesOf(name string, t *grammar.Tree) []rule {
 	return out
 }
 
-// walker goes once through the nodes of a tree, without recursion.
+// walker visits the nodes of a tree once, without recursion.
 type walker struct {
 	t       *grammar.Tree
 	lines   lines
 	scopes  []scope
 	symbols []symbol.Symbol
 	broken  bool
-	// named are names that nodes get from what they are in, such as that of an anonymous
-	// struct from its typedef.
+	// named holds names that nodes get from their surroundings, such as the name of an anonymous struct from its
+	// typedef.
 	named map[int]string
 }
 
@@ -85,13 +85,13 @@ func treeTable(name string, tree *grammar.Tree) *symbol.Table {
 // scope returns the innermost scope.
 func (w *walker) scope() scope { return w.scopes[len(w.scopes)-1] }
 
-// inBody reports whether a node is in a function, and in no class that is in it.
+// inBody reports whether the current node is in a function and not in a class within it.
 func (w *walker) inBody() bool { return w.scope().kind == inBody }
 
-// inClass reports whether a node is a member.
+// inClass reports whether the current node is a member.
 func (w *walker) inClass() bool { return w.scope().kind == inClass }
 
-// open begins a scope at a node. Without a name it is part of the one it is in.
+// open begins a scope at a node. Without a name, it has the name of the outer scope.
 func (w *walker) open(i int, kind scopeKind, name string) {
 	if outer := w.scope().name; name == "" {
 		name = outer
@@ -101,7 +101,7 @@ func (w *walker) open(i int, kind scopeKind, name string) {
 	w.scopes = append(w.scopes, scope{end: w.t.Next(i), kind: kind, name: name})
 }
 
-// text returns the text of a node, without line breaks; of one that is not there, "".
+// text returns the text of a node without line breaks. It returns "" for node -1.
 func (w *walker) text(i int) string {
 	if i < 0 {
 		return ""
@@ -113,7 +113,7 @@ func (w *walker) text(i int) string {
 	return string(b)
 }
 
-// children calls do with each child until it says to stop.
+// children calls do with each child until do returns false.
 func (w *walker) children(i int, do func(child int) bool) {
 	for c := i + 1; c < w.t.Next(i); c = w.t.Next(c) {
 		if !do(c) {
@@ -122,7 +122,7 @@ func (w *walker) children(i int, do func(child int) bool) {
 	}
 }
 
-// child returns the first child that is something to the node, or -1.
+// child returns the first child in that field of the node, or -1.
 func (w *walker) child(i int, field string) int {
 	found := -1
 	w.children(i, func(c int) bool {
@@ -146,7 +146,7 @@ func (w *walker) childOf(i int, types ...string) int {
 	return found
 }
 
-// is reports whether a node is of one of the types; -1 is of none.
+// is reports whether a node is of one of the types. It returns false for node -1.
 func (w *walker) is(i int, types ...string) bool {
 	if i < 0 {
 		return false
@@ -160,14 +160,14 @@ func (w *walker) is(i int, types ...string) bool {
 	return false
 }
 
-// add adds a symbol: the name is that of a node, and whole the node of the declaration.
+// add adds a symbol. name is the node of its name, and whole the node of its declaration.
 func (w *walker) add(kind symbol.Kind, name, whole int) {
 	if name >= 0 {
 		w.addAs(kind, w.text(name), name, whole)
 	}
 }
 
-// addAs adds a symbol with a name that is at a node.
+// addAs adds a symbol with the given name, whose node is at.
 func (w *walker) addAs(kind symbol.Kind, name string, at, whole int) {
 	w.addIn(kind, w.scope().name, name, at, whole)
 }
@@ -182,12 +182,12 @@ func (w *walker) addIn(kind symbol.Kind, container, name string, at, whole int) 
 	w.symbols = append(w.symbols, symbol.Symbol{Name: name, Container: container, Kind: kind, Line: line, Column: column, EndLine: end, Offset: int32(w.t.Start(at))}) // #nosec G115 -- less than grammar.MaxText
 }
 
-// declare returns a rule that adds a symbol with the node's name.
+// declare returns a rule that adds a symbol with the name of the node.
 func declare(kind symbol.Kind) rule {
 	return func(w *walker, i int) { w.add(kind, w.child(i, "name"), i) }
 }
 
-// enclose returns a rule that adds a symbol and makes the node a scope.
+// enclose returns a rule that adds a symbol and opens a scope at the node.
 func enclose(kind symbol.Kind, within scopeKind) rule {
 	return func(w *walker, i int) {
 		name := w.child(i, "name")
@@ -196,10 +196,10 @@ func enclose(kind symbol.Kind, within scopeKind) rule {
 	}
 }
 
-// body is the rule of a function without a name of its own.
+// body is the rule for a function without a name of its own.
 func body(w *walker, i int) { w.open(i, inBody, w.named[i]) }
 
-// function is the rule of one that is a method where it is a member.
+// function is the rule for a function, which is a method if it is a member.
 func function(w *walker, i int) {
 	name := w.child(i, "name")
 	kind := symbol.Function

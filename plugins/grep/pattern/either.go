@@ -1,18 +1,18 @@
 package pattern
 
-// either is texts of which each match has one. Letters may be small or capital ones.
+// either is a set of texts. Each match contains at least one of them. ASCII letters match regardless of case.
 type either []needle
 
 const (
-	// mostEither bounds how many texts are looked for one after the other: of more, the automaton reads
-	// all at once in less time.
+	// mostEither limits the number of texts. The automaton searches for more of them faster than one search per text.
 	mostEither = 8
-	// minWindow and maxWindow bound how far one is looked for before the next, in bytes. It grows with
-	// the distance: whoever looks for one that is everywhere does not wait for one that is nowhere.
+	// minWindow and maxWindow limit, in bytes, how far the search for one text goes before the next text is searched
+	// for. The window grows with the distance from the beginning. So a frequent text is found without searching
+	// everything for a rare one.
 	minWindow, maxWindow = 256, 64 << 10
 )
 
-// eitherOf chooses from what is known of the matches of a pattern. There is none if that says too little.
+// eitherOf chooses the best set of the literals of a pattern. It returns nil if no set is useful.
 func eitherOf(l Literals) (e either) {
 	if l.Special {
 		return nil
@@ -29,12 +29,12 @@ func eitherOf(l Literals) (e either) {
 	return e
 }
 
-// index returns the first place in buf where one of the texts is, or -1, and how many places were looked at in
-// vain. After so many it returns a place before which there is none.
+// index returns the first position of one of the texts in buf, or -1, and the number of wrong places. After that many
+// places, it returns a position that no text precedes.
 func (e either) index(buf []byte, places int) (at, wrong int) {
 	window := minWindow
 	for from := 0; from < len(buf); from, window = from+window, min(2*window, maxWindow) {
-		found, to := -1, min(from+window, len(buf)) // to is where a place is too far
+		found, to := -1, min(from+window, len(buf)) // to bounds the search for the other texts
 		for k := range e {
 			end := min(to+len(e[k].text)-1, len(buf))
 			i, missed, _ := e[k].seek(buf[from:end], places-wrong)

@@ -1,27 +1,28 @@
 package pattern
 
-// lead is which of several required texts is looked for, and whether the others are then looked for in its
-// line, before that is given to the automaton. The text that is the longest is often in every other line
-// ("export function ") where another is rare: what is searched tells.
+// lead chooses the required text to search for first, and decides whether to check a line for the others before running
+// the automaton. The longest text is often in every other line ("export function "), while another text is rare. lead
+// learns that from the searched text.
 type lead struct {
 	leading int
-	// learnt is how many bytes were looked at for that, and places where in them each of the texts is.
+	// learnt is the number of bytes examined to choose the leading text. places counts the occurrences of each text in
+	// them.
 	learnt int
 	places [mostRequired]int
-	// looked is in how many lines the others were looked for, and lacking in how many one was not there.
+	// looked counts the lines checked for the other texts, and lacking those without one of them.
 	looked, lacking int
 }
 
 const (
-	// learnFrom is how much a matcher looks at to tell which text is the rarest, in bytes. What it comes to again,
-	// behind a match, counts again.
+	// learnFrom is the number of bytes from which a matcher learns which text is the rarest. Bytes that are searched
+	// again after a match count again.
 	learnFrom = 32 << 10
-	// lookFirst is in how many lines the others are looked for in any case; and then as long as one in
-	// lookLacking of them lacks one.
+	// lookFirst is the number of lines that are always checked for the other texts. After that, lines are checked as
+	// long as at least one of lookLacking lines lacked a text.
 	lookFirst, lookLacking = 64, 8
 )
 
-// learn counts the texts in what is about to be searched.
+// learn counts the required texts in the buffer to be searched.
 func (l *lead) learn(required []needle, buf []byte) {
 	if len(required) < 2 || l.learnt >= learnFrom {
 		return
@@ -38,7 +39,8 @@ func (l *lead) learn(required []needle, buf []byte) {
 	}
 }
 
-// has reports whether a line in which the leading text is has the others too, if that is worth looking.
+// has reports whether a line that contains the leading text contains the others too. It returns true unchecked if checks
+// rarely reject lines.
 func (l *lead) has(required []needle, line []byte) bool {
 	if len(required) < 2 || l.looked >= lookFirst && l.lacking < l.looked/lookLacking {
 		return true

@@ -6,31 +6,30 @@ import (
 	"toolhost.dev/plugins/grep/syntax"
 )
 
-// Literals are texts that every match has: of each set one, upper and lower case of
-// ASCII letters being the same. They are in lower case.
+// Literals are texts of which every match contains at least one from each set, ignoring the case of ASCII letters. They
+// are in lower case.
 type Literals struct {
 	Sets [][]string
-	// Special: U+017F and U+212A may stand for s and k.
+	// Special means that U+017F and U+212A also match s and k.
 	Special bool
 }
 
 const (
-	// maxSet bounds the literals in a set.
+	// maxSet limits the number of literals in a set.
 	maxSet = 64
-	// maxMembers bounds the characters of a class that is written out.
+	// maxMembers limits the number of characters of a class that is expanded.
 	maxMembers = 16
-	// maxLiteral bounds the length of a literal that is put together, and maxSets how many of
-	// them are known: more would choose no better.
+	// maxLiteral limits the length of a combined literal, and maxSets the number of sets. More would not select better.
 	maxLiteral = 256
 	maxSets    = 16
-	// worth is the length from which on a literal is worth knowing.
+	// worth is the minimal length of a useful literal.
 	worth = 3
 )
 
-// Literals returns the texts that every match has. Without a set nothing is known.
+// Literals returns the literals of the pattern. If there is no set, nothing is known about the matches.
 func (p *Pattern) Literals() Literals { return p.literals }
 
-// literalsOf works out the literals of a tree.
+// literalsOf computes the literals of a tree.
 func literalsOf(n *syntax.Node) Literals {
 	a := analysis{}
 	known := a.node(n).closed()
@@ -45,14 +44,14 @@ func literalsOf(n *syntax.Node) Literals {
 
 type analysis struct{ special bool }
 
-// knowledge is what is known of the matches of a node: that it is one of exact, or, if
-// that is nil, that it has one of each of sets.
+// knowledge describes the matches of a node. If exact is not nil, each match is one of exact. Otherwise each match
+// contains one text from each of sets.
 type knowledge struct {
 	exact []string
 	sets  [][]string
 }
 
-// closed returns the same as sets.
+// closed converts exact to a set.
 func (k knowledge) closed() knowledge {
 	if k.exact == nil {
 		return k
@@ -60,7 +59,7 @@ func (k knowledge) closed() knowledge {
 	return knowledge{sets: with(nil, k.exact)}
 }
 
-// with adds a set, if it says anything.
+// with adds a set, unless it contains the empty text.
 func with(sets [][]string, set []string) [][]string {
 	if shortestOf(set) == 0 {
 		return sets
@@ -93,8 +92,8 @@ func (a *analysis) node(n *syntax.Node) knowledge {
 	return a.alternate(n.Sub)
 }
 
-// class returns the members of a class in lower case, if they are few. A line break is
-// none: literals lie within a line.
+// class returns the members of a class in lower case. It returns nil if there are too many or if one is a line break,
+// because literals are within a line.
 func (a *analysis) class(c syntax.Class) []string {
 	total := 0
 	for _, r := range c {
@@ -111,7 +110,7 @@ func (a *analysis) class(c syntax.Class) []string {
 			case x == '\u017f' && c.Has('s'), x == '\u212a' && c.Has('k'):
 				a.special = true
 			case x >= syntax.RawByte:
-				out = append(out, string([]byte{byte(x - syntax.RawByte)})) // #nosec G115 -- that is how it was made
+				out = append(out, string([]byte{byte(x - syntax.RawByte)})) // #nosec G115 -- reverses the encoding of raw bytes
 			case 'A' <= x && x <= 'Z':
 				out = append(out, string(x|0x20))
 			default:
@@ -136,7 +135,7 @@ func (a *analysis) repeat(n *syntax.Node) knowledge {
 	return sub.closed()
 }
 
-// concat puts neighbours together as long as these are few.
+// concat combines adjacent texts while the combinations are few.
 func (a *analysis) concat(subs []*syntax.Node) knowledge {
 	run := []string{""}
 	var sets [][]string

@@ -9,26 +9,23 @@ import (
 	"toolhost.dev/plugins/grep/automaton"
 )
 
-// Matcher looks for a pattern. It keeps what it learns, and is not safe for
-// concurrent use: each goroutine has its own. The errors of its methods are the end
-// of its context.
+// Matcher searches for a pattern. It keeps what it learns about the text and is not safe for concurrent use: each
+// goroutine needs its own. The errors of its methods are those of its context.
 type Matcher struct {
 	p *Pattern
 	m *automaton.Machine
 	lead
-	// patience is for lines that have what is required in another neighbourhood, or one of what may be required
-	// and yet no match.
+	// patience pays for lines that contain a required text or a text of either but have no match.
 	patience automaton.Patience
 }
 
-// wrongLine is what a line costs that is found by one of several texts and has no match, in places that were
-// looked at without success.
+// wrongLine is the cost, in wrong places, of a line that contains a text of either but has no match.
 const wrongLine = 8
 
-// lineSteps is how many bytes are searched for a text in the time of a step of the automaton.
+// lineSteps is the number of bytes that a text search reads in the time of one step of the automaton.
 const lineSteps = 16
 
-// Matcher makes a matcher that stops, even in the middle of a text, when ctx ends.
+// Matcher returns a matcher that stops when ctx ends, even in the middle of a text.
 func (p *Pattern) Matcher(ctx context.Context) *Matcher {
 	m := automaton.NewMachine(p.prog)
 	m.Use(ctx)
@@ -38,14 +35,14 @@ func (p *Pattern) Matcher(ctx context.Context) *Matcher {
 	return &Matcher{p: p, m: m, patience: automaton.NewPatience()}
 }
 
-// Crossing is that of the pattern.
+// Crossing returns what [Pattern.Crossing] returns.
 func (m *Matcher) Crossing() bool { return m.p.crossing }
 
-// NextLine finds the first line with a match in buf[pos:], which begins at the
-// beginning of a line. The line's end is behind its line break.
+// NextLine finds the first line with a match in buf[pos:], where pos is the beginning of a line. The returned end is
+// after the line break.
 func (m *Matcher) NextLine(buf []byte, pos int) (start, end int, ok bool, err error) {
 	for pos < len(buf) {
-		cost := 0 // if it is not this line
+		cost := 0 // of this line, if it has no match
 		switch {
 		case len(m.p.either) > 0 && m.patience.Places() > 0:
 			i, wrong := m.p.either.index(buf[pos:], m.patience.Places())
@@ -100,7 +97,7 @@ func (m *Matcher) NextLine(buf []byte, pos int) (start, end int, ok bool, err er
 	return 0, 0, false, nil
 }
 
-// line returns where to look for a match in a line of buf, without its line break.
+// line returns the text and range in which to search for a match in a line of buf, without its line break.
 func (m *Matcher) line(buf []byte, start, end int) (text []byte, from, to int) {
 	to = end
 	if to > start && buf[to-1] == '\n' {
@@ -112,7 +109,7 @@ func (m *Matcher) line(buf []byte, start, end int) (text []byte, from, to int) {
 	return buf, start, to
 }
 
-// lineAt returns the bounds of the line that a position is in.
+// lineAt returns the bounds of the line that contains a position.
 func lineAt(buf []byte, pos int) (start, end int) {
 	start = lineStart(buf, pos)
 	if i := bytes.IndexByte(buf[pos:], '\n'); i >= 0 {
@@ -121,13 +118,13 @@ func lineAt(buf []byte, pos int) (start, end int) {
 	return start, len(buf)
 }
 
-// lineStart returns where the line that a position is in begins. It looks at eight bytes at a time: lines are
-// short, and this is done for each.
+// lineStart returns the beginning of the line that contains a position. It examines eight bytes at a time. That suits
+// short lines, and it is called for every line found.
 func lineStart(buf []byte, pos int) int {
 	const breaks, low = 0x0a0a0a0a0a0a0a0a, 0x7f7f7f7f7f7f7f7f
 	for ; pos >= 8; pos -= 8 {
-		x := binary.LittleEndian.Uint64(buf[pos-8:]) ^ breaks // a byte is 0 where there is one
-		if zero := ^((x&low + low) | x | low); zero != 0 {    // its highest bit is set then, and no other
+		x := binary.LittleEndian.Uint64(buf[pos-8:]) ^ breaks // the bytes that are line breaks become 0
+		if zero := ^((x&low + low) | x | low); zero != 0 {    // the highest bits of these bytes are set, all others are clear
 			return pos - bits.LeadingZeros64(zero)/8
 		}
 	}
@@ -136,8 +133,8 @@ func lineStart(buf []byte, pos int) int {
 	return pos
 }
 
-// InLine returns where in a line that has a match, given with its line break, the first
-// one begins, in bytes from 0.
+// InLine returns the column, in bytes from 0, of the first match in a line. The line has a match and is passed with its
+// line break.
 func (m *Matcher) InLine(buf []byte, start, end int) (int, error) {
 	if m.p.exact {
 		return max(0, bytes.Index(buf[start:end], m.p.required[0].text)), nil
@@ -150,7 +147,7 @@ func (m *Matcher) InLine(buf []byte, start, end int) (int, error) {
 	return at - from, nil
 }
 
-// Find returns the first match in text[from:]; the pattern sees what is before from.
+// Find returns the first match in text[from:]. Conditions of the pattern see the text before from.
 func (m *Matcher) Find(text []byte, from int) (start, end int, ok bool, err error) {
 	if m.p.exact {
 		i := m.p.required[0].next(text[from:])

@@ -7,16 +7,16 @@ import (
 	"toolhost.dev/plugins/grep/bytepair"
 )
 
-// needle looks for a text by its two rarest bytes, which are met less often than its first.
+// needle searches for a text by its two rarest bytes, which occur less often than its first byte.
 type needle struct {
 	requirement
-	rare  int // where the rarest byte is
-	first int // of the two rarest, the one that comes first
-	// pair is the two rarest; without distance the text is a single byte.
+	rare  int // index of the rarest byte
+	first int // index of the first of the two rarest bytes
+	// pair holds the two rarest bytes. If its distance is 0, the text is a single byte.
 	pair bytepair.Pair
 }
 
-// common are bytes in falling order of how often they are met in source code.
+// common lists bytes by their frequency in source code, the most frequent first.
 const common = " etaoinsrlcdpumf_0gh\tb.y,x1v()wk2;-3*=\n/4586q>79\"zj&#[]{}:+'IESTACRNDLPOMFUBGHVWXYKZQJ<|!%\\$@?~^`"
 
 var rank = func() (r [256]int) {
@@ -46,7 +46,7 @@ func newNeedle(r requirement) needle {
 	return l
 }
 
-// caseBit returns the bit in which what may stand at a place differs.
+// caseBit returns the bit that distinguishes upper and lower case at an index, or 0 if case matters there.
 func (r *requirement) caseBit(at int) byte {
 	if b := r.text[at]; r.folded && 'a' <= b && b <= 'z' {
 		return 0x20
@@ -54,7 +54,8 @@ func (r *requirement) caseBit(at int) byte {
 	return 0
 }
 
-// same returns how many bytes a text of the same length begins with that are the required ones.
+// same returns the number of leading bytes of text that equal the required ones. text has the length of the required
+// text. Without folding, any difference yields 0.
 func (r *requirement) same(text []byte) int {
 	if !r.folded {
 		if string(text) == string(r.text) {
@@ -70,8 +71,8 @@ func (r *requirement) same(text []byte) int {
 	return len(text)
 }
 
-// index returns where in buf the text is, with what stands around it in a match, or -1, and how many places were
-// looked at without success. After so many it returns a place before which there is none.
+// index returns the first position in buf of the text with matching surroundings, or -1, and the number of wrong places.
+// After that many places, it returns a position that no occurrence precedes.
 func (l *needle) index(buf []byte, places int) (at, wrong int) {
 	for at := 0; ; at++ {
 		i, missed, there := l.seek(buf[at:], places-wrong)
@@ -89,7 +90,8 @@ func (l *needle) index(buf []byte, places int) (at, wrong int) {
 	}
 }
 
-// boundary returns where the character begins, or the byte that is none, that a position is in.
+// boundary returns the beginning of the character that contains a position. Within invalid UTF-8 it returns the
+// position.
 func boundary(buf []byte, at int) int {
 	for i := at; i >= 0 && i > at-utf8.UTFMax; i-- {
 		if utf8.RuneStart(buf[i]) {
@@ -99,8 +101,8 @@ func boundary(buf []byte, at int) int {
 	return at
 }
 
-// count returns how often buf has the text, about; of one that takes longer to look for than it is worth, a large
-// number.
+// count returns the approximate number of occurrences in buf. It returns a large number if searching for the text has
+// too many wrong places.
 func (l *needle) count(buf []byte) (n int) {
 	places := len(buf) / bytesPerPlace
 	for at := 0; places >= 0; at++ {
@@ -115,7 +117,7 @@ func (l *needle) count(buf []byte) (n int) {
 	return len(buf)
 }
 
-// fits reports whether around the text at a place there is what is in a match.
+// fits reports whether the bytes around the text at a position can be those of a match.
 func (l *needle) fits(buf []byte, at int) bool {
 	end := at + len(l.text)
 	if at < len(l.before) || len(buf)-end < len(l.after) {
@@ -134,19 +136,18 @@ func (l *needle) fits(buf []byte, at int) bool {
 	return true
 }
 
-// bytesPerPlace is how much of a text there is for each place in it that may be looked at without success, or for each so
-// many bytes that are compared there.
+// bytesPerPlace is the number of bytes of text that pay for one wrong place, or for comparing as many bytes at a place.
 const bytesPerPlace = 16
 
-// next returns where in buf the text is, or -1. In a text that has too much of what only looks like it, it gives
-// a place before which there is none.
+// next returns the position of the text in buf, or -1. If there are too many wrong places, it returns a position that no
+// occurrence precedes.
 func (l *needle) next(buf []byte) int {
 	at, _, _ := l.seek(buf, len(buf)/bytesPerPlace+bytesPerPlace)
 	return at
 }
 
-// seek returns where in buf the text is, or -1, and how many places were looked at without success. After more than so
-// many of a folded text, it returns the next one without a look: then it is not known to be there.
+// seek returns the position of the text in buf, or -1, and the number of wrong places. For a folded text with more wrong
+// places than places, it returns the next candidate unchecked, and there is false.
 func (l *needle) seek(buf []byte, places int) (at, wrong int, there bool) {
 	n := len(l.text)
 	misses := 0
@@ -168,7 +169,7 @@ func (l *needle) seek(buf []byte, places int) (at, wrong int, there bool) {
 			wrong += 1 + same/bytesPerPlace
 			continue
 		}
-		if misses++; misses > 8 && misses*32 > at { // the bytes are not so rare here
+		if misses++; misses > 8 && misses*32 > at { // the bytes are not rare in this text
 			if i = bytes.Index(buf[at:], l.text); i < 0 {
 				break
 			}
@@ -178,8 +179,8 @@ func (l *needle) seek(buf []byte, places int) (at, wrong int, there bool) {
 	return -1, wrong, false
 }
 
-// candidate returns the first place in buf where the text can be by its rarest bytes, or -1. buf is at least
-// as long as the text.
+// candidate returns the first position in buf at which the rarest bytes match, or -1. buf is at least as long as the
+// text.
 func (l *needle) candidate(buf []byte) int {
 	last := len(buf) - len(l.text)
 	if l.pair.Distance > 0 && (bytepair.Fast || l.folded) {

@@ -12,7 +12,7 @@ import (
 	"toolhost.dev/plugins/grep/syntax"
 )
 
-// Dialect is the language an expression is written in.
+// Dialect is the syntax of an expression.
 type Dialect string
 
 // The dialects.
@@ -27,33 +27,33 @@ const (
 type Options struct {
 	Dialect    Dialect
 	IgnoreCase bool
-	// Multiline lets a match go over several lines.
+	// Multiline allows a match to span several lines.
 	Multiline bool
 }
 
 // Pattern is a compiled expression. It is immutable and safe for concurrent use.
 type Pattern struct {
 	prog *automaton.Program
-	// required are in every match, the longest first; there may be none.
+	// required are texts that every match contains, the longest first. It may be empty.
 	required []needle
-	// exact: required is all there is to match.
+	// exact means that the required text is the only match.
 	exact bool
-	// either is for a pattern of which no text is known that is in every match, or hardly one.
+	// either is used if no required text is known, or only a short one.
 	either either
-	// prefix is what every match begins with; without text it is not known, or not worth looking for.
+	// prefix is the text that every match begins with. It is empty if unknown or too short.
 	prefix needle
-	// crossing: a match may have a line break in it, or its neighbourhood.
+	// crossing means that a match may contain a line break, or depend on one next to it.
 	crossing bool
 	literals Literals
-	// apart: the pattern sees where the text begins or ends, so each line is a text.
+	// apart means that the pattern depends on the beginning or end of the text, so each line is searched as a separate
+	// text.
 	apart bool
 }
 
-// MaxLength is the length of the longest expression, in bytes.
+// MaxLength is the maximal length of an expression in bytes.
 const MaxLength = 256 << 10
 
-// Compile reads an expression. The error is a [*syntax.Error] or says what else is
-// wrong with it.
+// Compile compiles an expression. The error is a [*syntax.Error] if it concerns a place in the expression.
 func Compile(expr string, o Options) (*Pattern, error) {
 	if len(expr) > MaxLength {
 		return nil, fmt.Errorf("the pattern has %d bytes, and %d are the most; search for a part of it that is rare, or for its alternatives in several calls", len(expr), MaxLength)
@@ -79,7 +79,7 @@ func Compile(expr string, o Options) (*Pattern, error) {
 	if p.prog, err = automaton.Compile(tree); err != nil {
 		return nil, err
 	}
-	fold := bytepair.Fast // elsewhere the automaton is as fast
+	fold := bytepair.Fast // on other processors the automaton is as fast
 	required, exact := requirementsOf(tree, fold)
 	for _, r := range required {
 		p.required = append(p.required, newNeedle(r))
@@ -93,7 +93,7 @@ func Compile(expr string, o Options) (*Pattern, error) {
 	return p, nil
 }
 
-// requiresLittle reports whether hardly anything is known that is in every match.
+// requiresLittle reports whether no required text is known, or only a short one.
 func (p *Pattern) requiresLittle() bool {
 	return len(p.required) == 0 || !p.exact && len(p.required[0].text) < minRequired
 }
@@ -115,8 +115,7 @@ func parse(expr string, o Options) (*syntax.Node, error) {
 	return nil, fmt.Errorf("the dialect %q is not known; use rust, bre, ere or fixed", o.Dialect)
 }
 
-// Crossing reports whether the whole of a text must be searched at once, because a
-// match may go over several lines.
+// Crossing reports whether a text must be searched as a whole, because a match may span several lines.
 func (p *Pattern) Crossing() bool { return p.crossing }
 
 var (
@@ -124,7 +123,7 @@ var (
 	errNUL       = errors.New("it has a NUL byte in it, which files with text do not have; leave it out")
 )
 
-// at says where in the expression an error is, if that is one of two spellings.
+// at adds the position of one of two spellings to an error, if the expression contains it.
 func at(expr, escaped, plain string, err error) error {
 	e := &syntax.Error{Pattern: expr, Reason: err.Error()}
 	for _, s := range []string{escaped, plain} {
@@ -136,8 +135,7 @@ func at(expr, escaped, plain string, err error) error {
 	return e
 }
 
-// withoutLineBreaks takes the line break out of all classes. It is an error if nothing
-// is left of one.
+// withoutLineBreaks removes the line break from all classes. It returns an error if a class becomes empty.
 func withoutLineBreaks(n *syntax.Node) error {
 	if n.Op == syntax.OpClass && n.Class.Has('\n') {
 		if n.Class = n.Class.Without('\n'); len(n.Class) == 0 {
@@ -152,7 +150,7 @@ func withoutLineBreaks(n *syntax.Node) error {
 	return nil
 }
 
-// seesLines reports whether a node can consume a line break or see the end of a line.
+// seesLines reports whether a node can consume a line break or depends on one.
 func seesLines(n *syntax.Node) bool {
 	switch n.Op {
 	case syntax.OpClass:

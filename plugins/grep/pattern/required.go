@@ -7,26 +7,25 @@ import (
 	"toolhost.dev/plugins/grep/syntax"
 )
 
-// requirement is a text that is in every match of a pattern.
+// requirement is a text that every match of a pattern contains.
 type requirement struct {
 	text []byte
-	// folded: ASCII letters of the text, which are small, may be capital ones.
+	// folded means that the text is in lower case and its ASCII letters match regardless of case.
 	folded bool
-	// before and after are what stands around it in every match, what is next to it first, as far
-	// as that is known.
+	// before and after are the possible bytes around the text in a match, as far as they are known. The byte next to the
+	// text comes first.
 	before, after []*byteSet
 }
 
 const (
-	// mostRequired bounds the texts that are looked for in a line.
+	// mostRequired limits the number of required texts.
 	mostRequired = 4
-	// minRequired is the length from which on a text is worth that beside a longer one. Shorter ones are in so
-	// many lines that one of several longer ones is the better to look for.
+	// minRequired is the minimal length of a further required text. Shorter ones are in too many lines.
 	minRequired = 3
 )
 
-// requirementsOf returns texts that are in every match, the longest first, and whether that is the only match.
-// With fold, they may be texts in small or capital letters.
+// requirementsOf returns texts that every match contains, the longest first. exact means that the text is the only
+// match. If fold is set, the texts may be folded.
 func requirementsOf(n *syntax.Node, fold bool) (all []requirement, exact bool) {
 	if n.Op == syntax.OpClass || n.Op == syntax.OpConcat {
 		if text, ok := literal(n); ok && len(text) > 0 {
@@ -43,7 +42,7 @@ func requirementsOf(n *syntax.Node, fold bool) (all []requirement, exact bool) {
 			break
 		}
 		if slices.ContainsFunc(all, func(r requirement) bool { return bytes.Contains(r.text, f.text) }) {
-			continue // it comes with the other
+			continue // the longer text contains it
 		}
 		r := requirement{text: f.text, folded: small}
 		if f.within != nil {
@@ -55,8 +54,7 @@ func requirementsOf(n *syntax.Node, fold bool) (all []requirement, exact bool) {
 	return all, false
 }
 
-// minPrefix is the length from which on a prefix is worth looking for: of what is shorter there is
-// too much.
+// minPrefix is the minimal length of a prefix to search for. Shorter ones are too frequent.
 const minPrefix = 3
 
 // prefixOf returns a text that every match begins with. fold is as in requirementsOf.
@@ -87,8 +85,8 @@ func prefixBy(n *syntax.Node, literal literalOf) (r requirement) {
 	return r
 }
 
-// foundText is a text, made by the elements from..to of a concatenation; within is nil if it was made by a
-// single node.
+// foundText is a text that the elements [from,to) of the concatenation within match. within is nil if a single node
+// matches the text.
 type foundText struct {
 	text     []byte
 	within   *syntax.Node
@@ -104,7 +102,7 @@ func longest(all []foundText) (best foundText) {
 	return best
 }
 
-// texts adds the texts that are in everything that the node matches, as long as they are, in their order.
+// texts appends the longest texts that every match of the node contains, in their order.
 func texts(n *syntax.Node, literal literalOf, out []foundText) []foundText {
 	var run foundText
 	end := func() {
@@ -138,10 +136,10 @@ func texts(n *syntax.Node, literal literalOf, out []foundText) []foundText {
 	return out
 }
 
-// literalOf gives the only text that the node matches, in a sense, if it is that simple.
+// literalOf returns the only text that a node matches, if there is only one. literal and folded implement it.
 type literalOf func(n *syntax.Node) ([]byte, bool)
 
-// literal returns the bytes of the only text that the node matches, if it is that simple.
+// literal returns the bytes of the only text that the node matches, if there is only one.
 func literal(n *syntax.Node) ([]byte, bool) {
 	return concatenated(n, func(c syntax.Class) ([]byte, bool) {
 		r, ok := c.Single()
@@ -149,13 +147,13 @@ func literal(n *syntax.Node) ([]byte, bool) {
 		case !ok:
 			return nil, false
 		case r >= syntax.RawByte:
-			return []byte{byte(r - syntax.RawByte)}, true // #nosec G115 -- that is how it was made
+			return []byte{byte(r - syntax.RawByte)}, true // #nosec G115 -- reverses the encoding of raw bytes
 		}
 		return []byte(string(r)), true
 	})
 }
 
-// folded does what literal does, where small and capital ASCII letters are the same: the text has small ones.
+// folded is literal for texts that differ only in the case of ASCII letters. The result is in lower case.
 func folded(n *syntax.Node) ([]byte, bool) {
 	return concatenated(n, func(c syntax.Class) ([]byte, bool) {
 		r := c[0].Lo
@@ -198,15 +196,14 @@ func concatenated(n *syntax.Node, class func(syntax.Class) ([]byte, bool)) ([]by
 	return nil, false
 }
 
-// byteSet tells of each byte whether it is in the set.
+// byteSet is a set of bytes.
 type byteSet [256]bool
 
-// maxMargin bounds how many bytes around a text are looked at: most texts that are none of a
-// match differ in the first.
+// maxMargin limits the number of bytes that are checked on each side of a text. Most wrong places differ in the first.
 const maxMargin = 8
 
-// margins returns what the last bytes are (back), or the first, of everything that the nodes match one after
-// the other. whole: these are all of its bytes.
+// margins returns the possible first bytes of a sequence of nodes, or its last bytes if back is set. whole means that
+// the sequence matches no further bytes.
 func margins(nodes []*syntax.Node, back bool) (sets []*byteSet, whole bool) {
 	for i := range nodes {
 		n := nodes[i]
@@ -248,7 +245,7 @@ func margin(n *syntax.Node, back bool) (sets []*byteSet, whole bool) {
 	return nil, false
 }
 
-// alternatives puts together what each of the nodes has.
+// alternatives returns the union of the margins of the nodes.
 func alternatives(nodes []*syntax.Node, back bool) (sets []*byteSet) {
 	for i, n := range nodes {
 		other, _ := margin(n, back)
@@ -268,7 +265,8 @@ func alternatives(nodes []*syntax.Node, back bool) (sets []*byteSet) {
 	return sets
 }
 
-// bytesOf returns the bytes that a symbol of the class may begin and end with. whole: it is one byte.
+// bytesOf returns the bytes with which an encoded symbol of the class may begin or end. whole means that every symbol is
+// one byte.
 func bytesOf(c syntax.Class) (sets []*byteSet, whole bool) {
 	set := new(byteSet)
 	whole = true

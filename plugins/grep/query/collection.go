@@ -8,10 +8,10 @@ import (
 	"toolhost.dev/plugins/grep/search"
 )
 
-// spot is where a file is in the order of the paths.
+// spot is the position of a file in the order of paths.
 type spot struct {
 	path string
-	// place is its place among the files of an index, from 1 on; 0: it is not known. What has one is compared
+	// place is the number of the file in an index, from 1 on, or 0 if unknown. If both files have one, they are compared
 	// by it.
 	place int32
 }
@@ -23,44 +23,42 @@ func (s spot) compare(other spot) int {
 	return comparePaths(s.path, other.path)
 }
 
-// found is what was found in a file.
+// found is the result of one file.
 type found struct {
 	spot
 	search.Result
-	wanted int // matches whose lines were asked for
-	kept   int // those whose lines are there
+	wanted int // number of matches whose lines were requested
+	kept   int // number of matches whose lines are present
 }
 
-// collection gathers what is found, in any order, and keeps the lines of the first
-// limit matches in the order of the paths.
+// collection collects results, in any order. It keeps the lines of the first limit matches in the order of paths.
 type collection struct {
 	limit int
 
 	mu    sync.Mutex
-	files []found   // what was sorted
-	fresh [][]found // by worker, what came since. Usually each comes by its files in order.
-	kept  int       // matches whose lines are kept
-	held  int       // lines kept
-	// last is the file after which no lines are wanted, once that is known.
+	files []found   // sorted results
+	fresh [][]found // by worker, results added since; usually in order
+	kept  int       // number of matches whose lines are kept
+	held  int       // number of kept lines
+	// last is the last file whose lines may be needed, once it is known.
 	last    spot
 	hasLast bool
 }
 
-// slack is how much more than the limit is kept before what is not wanted is dropped.
+// slack is the number of extra matches that are kept before the unneeded ones are dropped.
 const slack = 1 << 10
 
-// maxLines is the number of lines, with their context, that are kept in any case.
+// maxLines limits the kept lines, including context.
 const maxLines = 1 << 16
 
-// beyond reports whether no lines of a file are wanted, because there are enough in
-// files before it.
+// beyond reports whether the lines of a file are not needed because files before it have enough.
 func (c *collection) beyond(s spot) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.hasLast && s.compare(c.last) > 0
 }
 
-// matches counts all matches.
+// matches returns the number of all matches.
 func (c *collection) matches() (n int) {
 	for _, f := range c.files {
 		n += f.Matches
@@ -68,8 +66,7 @@ func (c *collection) matches() (n int) {
 	return n
 }
 
-// windows returns the files that have the matches from number from on and below to, and
-// which of each file's they are.
+// windows returns the files that contain the matches with numbers in [from,to), each with the window of these matches.
 func (c *collection) windows(from, to int) map[string]search.Window {
 	c.sort()
 	out := make(map[string]search.Window)
@@ -84,7 +81,7 @@ func (c *collection) windows(from, to int) map[string]search.Window {
 	return out
 }
 
-// add takes what a worker has found.
+// add adds the result of a file.
 func (c *collection) add(worker int, f found) {
 	for _, l := range f.Lines {
 		if l.Column > 0 {
@@ -104,7 +101,7 @@ func (c *collection) add(worker int, f found) {
 	}
 }
 
-// sort puts all files in their order.
+// sort sorts all results.
 func (c *collection) sort() {
 	for worker, files := range c.fresh {
 		if !slices.IsSortedFunc(files, compareFound) {
@@ -117,7 +114,7 @@ func (c *collection) sort() {
 
 func compareFound(a, b found) int { return a.compare(b.spot) }
 
-// merge puts two sorted lists together. It may use the memory of either.
+// merge merges two sorted lists. It may reuse the memory of either.
 func merge(a, b []found) []found {
 	if len(a) == 0 {
 		return b
@@ -133,7 +130,7 @@ func merge(a, b []found) []found {
 	return append(append(out, a...), b...)
 }
 
-// drop gives up the lines that are not wanted.
+// drop drops the lines that are not needed.
 func (c *collection) drop() {
 	c.sort()
 	c.kept, c.held = 0, 0
@@ -149,8 +146,8 @@ func (c *collection) drop() {
 	}
 }
 
-// comparePaths compares paths element by element, so that what is in a directory
-// stays together: "a/b" is before "a.go".
+// comparePaths compares paths element by element, so that the contents of a directory stay together: "a/b" is before
+// "a.go".
 func comparePaths(a, b string) int {
 	n := 0
 	for n < min(len(a), len(b)) && a[n] == b[n] {

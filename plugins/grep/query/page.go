@@ -2,21 +2,19 @@ package query
 
 import "toolhost.dev/plugins/grep/search"
 
-// Group is the lines of a match, or of several that share lines, with their context.
-// Where nothing but files or numbers were asked for there are none.
+// Group holds the lines of a match, or of several matches that share lines, with their context. Answers that list only
+// files or counts contain no groups.
 type Group struct {
 	Before, Lines, After []search.Line
 }
 
-// MaxText is the size of the texts in an answer, after which no more are given. Lines
-// that are the context of several matches count as often.
+// MaxText limits the size of the texts in an answer. Lines that are the context of several matches count several times.
 const MaxText = 8 << 20
 
-// entryCost is what a result takes beside its text, when it is written down.
+// entryCost is the formatted size of a result besides its text.
 const entryCost = 128
 
-// lines puts matches with their lines into an answer, up to limit (0: all that there
-// are lines of).
+// lines adds up to limit matches with their lines to an answer. A limit of 0 adds all matches whose lines are present.
 func (c *collection) lines(a *Answer, limit int, o search.Options) {
 	c.sort()
 	size := 0
@@ -37,12 +35,12 @@ func (c *collection) lines(a *Answer, limit int, o search.Options) {
 			a.Files = append(a.Files, file)
 		}
 		if len(file.Groups) < f.wanted {
-			return // what follows comes after matches whose lines were not kept
+			return // lines of the next matches were dropped, so the answer ends here
 		}
 	}
 }
 
-// numbers puts the files from number from on and below to into an answer.
+// numbers adds the files with numbers in [from,to) to an answer.
 func (c *collection) numbers(a *Answer, from, to int) {
 	c.sort()
 	size := 0
@@ -60,7 +58,7 @@ func (f *found) file() File {
 	return File{Path: f.path, Matches: f.Matches, Binary: f.Binary, Hidden: f.BinaryMatch}
 }
 
-// groups returns the matches that lines belong to.
+// groups groups lines by the match they belong to.
 func groups(lines []search.Line, o search.Options) []Group {
 	var out []Group
 	for i := 0; i < len(lines); {

@@ -20,34 +20,32 @@ import (
 	"toolhost.dev/plugins/grep/workers"
 )
 
-// Query is what to search for and how much of it to give.
+// Query is what to search for and how much to return.
 type Query struct {
 	Pattern *pattern.Pattern
 	Search  search.Options
-	// Offset results are left out, then Limit are given: matches, or files where only
-	// files are asked for. Limit 0: all.
+	// Offset is the number of results to skip, and Limit the number to return. Results are matches, or files if only
+	// files were requested. A Limit of 0 returns all.
 	Offset, Limit int
-	// Searched counts the files searched so far; nil: nobody asks.
+	// Searched counts the files searched so far. It may be nil.
 	Searched *atomic.Int64
-	// Time is how long to search at most; 0: without a limit. What was found until then
-	// is given.
+	// Time limits the duration of the search; 0 means no limit. After it, the answer contains what was found so far.
 	Time time.Duration
 }
 
-// Answer is what a query found.
+// Answer is the result of a query.
 type Answer struct {
-	// Files are those with something to show, in order.
+	// Files are the files with something to show, in order.
 	Files []File
-	// Total is the number of matches, or of files where only files were asked for.
+	// Total is the number of matches, or of files if only files were requested.
 	Total int
-	// Matched is the number of files with a match, Searched that of all.
+	// Matched is the number of files with a match, and Searched the number of all searched files.
 	Matched, Searched int
-	// Given is the number of results in Files; less than asked for where they would
-	// take too much memory.
+	// Given is the number of results in Files. It is less than requested if they would take too much memory.
 	Given   int
 	Skipped Skipped
-	// Stopped: the time was over. StoppedAt is where that was, about; files are searched
-	// several at a time.
+	// Stopped means that the time was over. StoppedAt is approximately the last file searched, because files are
+	// searched concurrently.
 	Stopped   bool
 	StoppedAt string
 }
@@ -58,8 +56,8 @@ type File struct {
 	Matches int
 	// Groups are the matches to show.
 	Groups []Group
-	// Binary is where there is a NUL byte; below zero: nowhere. Hidden: the matches are
-	// not shown because of it.
+	// Binary is the offset of a NUL byte, or negative if there is none. Hidden means that the matches are not shown
+	// because of it.
 	Binary int64
 	Hidden bool
 }
@@ -69,25 +67,25 @@ type Skipped struct {
 	Ignored    int `json:"ignored"`    // by an ignore rule; a directory counts as one
 	Hidden     int `json:"hidden"`     // by a name that begins with a dot
 	Binary     int `json:"binary"`     // not text: searched up to a NUL byte at most
-	TooLarge   int `json:"too_large"`  // too large to be searched across lines, or with a line too long
-	Permission int `json:"permission"` // may not be read
+	TooLarge   int `json:"too_large"`  // too large to search across lines, or with a line that is too long
+	Permission int `json:"permission"` // no permission to read
 	Special    int `json:"special"`    // FIFOs, sockets and devices
 	Symlink    int `json:"symlink"`    // symbolic links are not followed
 	Failed     int `json:"failed"`     // reading failed
 }
 
-// run is one walk of a query.
+// run is one pass over the files of a query.
 type run struct {
 	q         *Query
 	ctx       context.Context
 	searchers []*search.Searcher
-	// windows gives the matches that are wanted of a file.
+	// windows returns the window of matches wanted from a file.
 	windows   func(path string) search.Window
 	collected collection
 	searched  atomic.Int64
-	reached   atomic.Int64 // texts of an index that were searched
+	reached   atomic.Int64 // indexed texts that were searched
 	walked    walk.Skipped
-	// at is the last file of each searcher.
+	// at is the last file of each worker.
 	at []spot
 
 	binary, tooLarge, permission, special, symlink, failed atomic.Int64
@@ -97,7 +95,7 @@ func newRun(ctx context.Context, q *Query, workers int) *run {
 	return &run{q: q, ctx: ctx, searchers: make([]*search.Searcher, workers), at: make([]spot, workers)}
 }
 
-// end is the number of the result after the last one that is asked for.
+// end returns the number after that of the last requested result.
 func (q *Query) end() int {
 	if q.Limit <= 0 {
 		return math.MaxInt
@@ -105,24 +103,23 @@ func (q *Query) end() int {
 	return q.Offset + q.Limit
 }
 
-// Tree searches the files of a tree.
+// Tree searches the files of a tree on disk.
 func (q *Query) Tree(ctx context.Context, start walk.Start, o walk.Options) (*Answer, error) {
 	return q.tree(ctx, func(r *run, only map[string]search.Window) error { return r.walk(start, o, only) })
 }
 
-// Indexed searches the files of a tree that is known, with the options of a walk that
-// the snapshot was taken for.
+// Indexed searches the files of an indexed tree. The snapshot must have been taken for the options o.
 func (q *Query) Indexed(ctx context.Context, s *index.Snapshot, o walk.Options) (*Answer, error) {
 	return q.tree(ctx, func(r *run, only map[string]search.Window) error { return r.indexed(s, o, only) })
 }
 
-// tree makes a search of a tree, or two; pass searches the files, with only, those in it.
+// tree searches a tree in one or two passes. pass searches the files, or only those in only if it is not nil.
 func (q *Query) tree(ctx context.Context, pass func(r *run, only map[string]search.Window) error) (*Answer, error) {
 	twice := q.Search.Mode == search.Lines && q.Offset > 0
 	wanted := func(string) search.Window { return search.Window{To: q.end()} }
 	if twice {
-		// What comes before the page can be any amount: it is only counted, and then the
-		// files on the page are searched once more.
+		// There can be any number of matches before the page. The first pass only counts matches, and the second pass
+		// searches the files of the page again.
 		wanted = func(string) search.Window { return search.Window{} }
 	}
 	r, stopped, err := q.pass(ctx, wanted, q.end(), nil, pass)
@@ -143,7 +140,7 @@ func (q *Query) tree(ctx context.Context, pass func(r *run, only map[string]sear
 	return a, nil
 }
 
-// pass searches the files once. It reports whether the time was over before the end.
+// pass searches the files once. stopped reports whether the time was over before the end.
 func (q *Query) pass(ctx context.Context, windows func(string) search.Window, limit int, only map[string]search.Window,
 	do func(*run, map[string]search.Window) error,
 ) (r *run, stopped bool, err error) {
@@ -161,10 +158,10 @@ func (q *Query) pass(ctx context.Context, windows func(string) search.Window, li
 	return r, false, err
 }
 
-// last returns the file farthest on in the order of the paths that was being searched.
+// last returns the last file, in the order of paths, that was being searched.
 func (r *run) last() string { return slices.MaxFunc(r.at, spot.compare).path }
 
-// walk searches the files of a tree; with only, those that are in it.
+// walk searches the files of a tree on disk. If only is not nil, it searches only the files in it.
 func (r *run) walk(start walk.Start, o walk.Options, only map[string]search.Window) error {
 	return walk.Walk(r.ctx, start, o, &r.walked, func(worker int, d *walk.Dir, e walk.Entry) {
 		switch {
@@ -180,7 +177,7 @@ func (r *run) walk(start walk.Start, o walk.Options, only map[string]search.Wind
 	})
 }
 
-// File searches a single file, which the caller has named and opened.
+// File searches a single file that the caller has named and opened.
 func (q *Query) File(ctx context.Context, f io.Reader, size int64, shown string) (*Answer, error) {
 	r := newRun(ctx, q, 1)
 	r.windows = func(string) search.Window { return search.Window{From: q.Offset, To: q.end()} }
@@ -194,7 +191,7 @@ func (q *Query) File(ctx context.Context, f io.Reader, size int64, shown string)
 	return a, nil
 }
 
-// page puts the results that were asked for into an answer.
+// page adds the requested results to an answer.
 func (r *run) page(a *Answer) {
 	if r.q.Search.Mode == search.Lines {
 		r.collected.lines(a, r.q.Limit, r.q.Search)
@@ -208,7 +205,7 @@ func (r *run) open(worker int, d *walk.Dir, name string) {
 	r.opened(worker, f, err, spot{path: d.Shown(name)})
 }
 
-// opened searches a file that was opened, or counts why it was not.
+// opened searches an opened file, or counts why it could not be opened.
 func (r *run) opened(worker int, f *walk.File, err error, at spot) {
 	if err != nil {
 		r.fail(err)
@@ -220,10 +217,10 @@ func (r *run) opened(worker int, f *walk.File, err error, at spot) {
 
 func (r *run) fail(err error) {
 	switch {
-	case errors.Is(err, os.ErrNotExist): // it vanished: as if it had never been
+	case errors.Is(err, os.ErrNotExist): // it was removed meanwhile, so it does not count
 	case errors.Is(err, os.ErrPermission):
 		r.permission.Add(1)
-	case errors.Is(err, os.ErrInvalid): // something else took its place
+	case errors.Is(err, os.ErrInvalid): // it was replaced by something that is not a regular file
 		r.special.Add(1)
 	case errors.Is(err, search.ErrTooLarge), errors.Is(err, search.ErrLongLine):
 		r.tooLarge.Add(1)
@@ -256,8 +253,8 @@ func (r *run) searcher(worker int) *search.Searcher {
 	return s
 }
 
-// window returns the matches that are wanted of a file, and those to keep: none, if there
-// are enough in files before it.
+// window returns the matches wanted from a file, and those whose lines to keep. It keeps none if files before it have
+// enough.
 func (r *run) window(at spot) (wanted, keep search.Window) {
 	wanted = r.windows(at.path)
 	if r.collected.beyond(at) {
@@ -266,7 +263,7 @@ func (r *run) window(at spot) (wanted, keep search.Window) {
 	return wanted, wanted
 }
 
-// found takes what was found in a file.
+// found adds the result of a file.
 func (r *run) found(worker int, at spot, res search.Result, w search.Window, explicit bool) {
 	matched := res.Matches > 0 || res.BinaryMatch
 	if res.Binary >= 0 && (!explicit || matched && r.q.Search.Mode == search.Lines) {

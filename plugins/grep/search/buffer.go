@@ -6,44 +6,44 @@ import (
 	"io"
 )
 
-// binary is what to do about NUL bytes.
+// binary is the treatment of NUL bytes.
 type binary uint8
 
 const (
-	quit    binary = iota // the file ends before the first buffer that has one
-	convert               // they are line breaks
-	notice                // they are as they are; what is found with them is not shown
+	quit    binary = iota // end the search before the first buffer that contains one
+	convert               // replace them by line breaks
+	notice                // search them, but do not show the matches
 )
 
-// capacity is the size of a buffer. It decides how much of a file with a NUL byte is
-// searched, and is ripgrep's.
+// capacity is the size of a buffer. It decides how much of a file with a NUL byte is searched. It equals that of
+// ripgrep.
 const capacity = 64 << 10
 
-// lineBuffer gives a file piece by piece, each of whole lines.
+// lineBuffer reads a file in pieces of whole lines.
 type lineBuffer struct {
 	src    io.Reader
 	binary binary
 	buf    []byte
-	// buf[start:lines] is what is given; buf[lines:end] is the beginning of a line.
+	// buf[start:lines] holds the current lines, and buf[lines:end] the beginning of the next line.
 	start, lines, end int
 	offset            int64 // of buf[0] in the file
-	nul               int64 // where a NUL byte is; below zero: none seen
+	nul               int64 // offset of the first NUL byte in the file, or -1
 }
 
 func (b *lineBuffer) reset(src io.Reader, mode binary) {
 	buf := b.buf
-	if cap(buf) != capacity { // one long line need not cost memory forever
+	if cap(buf) != capacity { // do not retain a buffer that a long line has enlarged
 		buf = make([]byte, capacity)
 	}
 	*b = lineBuffer{src: src, binary: mode, buf: buf, nul: -1}
 }
 
-// bytes returns the lines at hand. A line stays until it is consumed.
+// bytes returns the current lines. A line remains until it is consumed.
 func (b *lineBuffer) bytes() []byte { return b.buf[b.start:b.lines] }
 
 func (b *lineBuffer) consume(n int) { b.start += n }
 
-// fill adds lines to those that are left. It reports whether there are any.
+// fill reads more lines and keeps those not consumed. It reports whether there are any lines.
 func (b *lineBuffer) fill() (bool, error) {
 	if b.binary == quit && b.nul >= 0 {
 		return b.start < b.lines, nil
@@ -80,11 +80,10 @@ func (b *lineBuffer) fill() (bool, error) {
 	}
 }
 
-// checkBinary looks for NUL bytes in what was read last, and reports whether the file
-// is to end with them.
+// checkBinary searches the bytes just read for NUL bytes. It reports whether the file ends there.
 func (b *lineBuffer) checkBinary(from int) bool {
 	fresh := b.buf[from:b.end]
-	if b.binary == notice { // beyond the first buffer only in what is found
+	if b.binary == notice { // after the first buffer only found lines are checked
 		fresh = fresh[:max(0, min(len(fresh), capacity-int(min(b.offset, capacity))-from))]
 	}
 	i := bytes.IndexByte(fresh, 0)
@@ -109,7 +108,7 @@ func (b *lineBuffer) checkBinary(from int) bool {
 	return false
 }
 
-// grow makes room for more where there is none.
+// grow enlarges the buffer if it is full.
 func (b *lineBuffer) grow() error {
 	if b.end < len(b.buf) {
 		return nil

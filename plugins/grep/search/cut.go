@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// cut returns a line of at most limit characters: those around the byte at a position,
-// if there are more. limit 0: all of them.
+// cut returns a line of at most limit characters. It keeps the characters around the byte at position at. A limit of 0
+// keeps all characters.
 func cut(text []byte, at, limit int) Line {
 	if limit <= 0 || len(text) <= limit {
 		return Line{Text: valid(text)}
@@ -24,7 +24,7 @@ func cut(text []byte, at, limit int) Line {
 	return Line{Text: valid(text[start:end]), CutBefore: before, CutAfter: n - before - limit}
 }
 
-// skip returns the length of the first n characters.
+// skip returns the length in bytes of the first n characters.
 func skip(text []byte, n int) int {
 	pos := 0
 	for ; n > 0 && pos < len(text); n-- {
@@ -34,8 +34,8 @@ func skip(text []byte, n int) int {
 	return pos
 }
 
-// valid returns the text with U+FFFD in place of each sequence that is not UTF-8: as
-// many bytes as could have begun a character.
+// valid returns the text with U+FFFD for each invalid sequence. A sequence is as long as the bytes could be the
+// beginning of a character.
 func valid(text []byte) string {
 	if utf8.Valid(text) {
 		return string(text)

@@ -5,24 +5,23 @@ import (
 	"io"
 )
 
-// finding is the search of one file. The positions are in the buffer at hand, which
-// in a search by line is rolled on again and again.
+// finding is the search of one file. Positions are offsets in the current buffer, which a search by line rolls forward.
 type finding struct {
 	s      *Searcher
 	binary binary
 	window Window
 	result Result
 
-	base    int64 // of the buffer in the file
-	line    int   // number of the line at counted
+	base    int64 // offset of the buffer in the file
+	line    int   // line number at counted
 	counted int
-	visited int // end of the last line that was taken
-	pos     int // where to search on
-	after   int // lines of context still to take
-	kept    int // bytes of memory of the lines taken
+	visited int // end of the last line taken
+	pos     int // where the search continues
+	after   int // lines of context after a match still to take
+	kept    int // memory of the lines taken, in bytes
 }
 
-// lineCost is what a line takes beside its text.
+// lineCost is the memory of a line besides its text.
 const lineCost = 64
 
 // byLine searches line by line.
@@ -53,7 +52,7 @@ func (f *finding) byLine(src io.Reader) error {
 	}
 }
 
-// roll returns how much of the beginning of the buffer no later line needs as its context.
+// roll returns the length of the part of the buffer that is not needed as context of a later line.
 func (f *finding) roll(buf []byte) (consumed int) {
 	consumed = len(buf)
 	if f.s.opts.Before > 0 || f.s.opts.After > 0 {
@@ -65,7 +64,7 @@ func (f *finding) roll(buf []byte) (consumed int) {
 	return consumed
 }
 
-// preceding returns where the line begins that is n lines before the last one.
+// preceding returns the beginning of the line that is n lines before the last one.
 func preceding(buf []byte, n int) int {
 	end := len(bytes.TrimSuffix(buf, []byte("\n")))
 	for {
@@ -78,7 +77,7 @@ func preceding(buf []byte, n int) int {
 	}
 }
 
-// lines searches the lines at hand. It reports whether to go on.
+// lines searches the current lines. It reports whether to continue.
 func (f *finding) lines(buf []byte) (more bool, err error) {
 	if more, err := f.linesBelow(buf, len(buf)); !more || err != nil {
 		return false, err
@@ -86,7 +85,7 @@ func (f *finding) lines(buf []byte) (more bool, err error) {
 	return f.afterContext(buf, len(buf)), nil
 }
 
-// linesBelow searches the lines up to a position, where one ends.
+// linesBelow searches the lines before a position at the end of a line.
 func (f *finding) linesBelow(buf []byte, to int) (more bool, err error) {
 	for f.pos < to {
 		start, end, ok, err := f.s.m.NextLine(buf[:to], f.pos)
@@ -114,13 +113,12 @@ func (f *finding) linesBelow(buf []byte, to int) (more bool, err error) {
 	return true, nil
 }
 
-// wanted reports whether the lines of the next match are to be kept.
+// wanted reports whether to keep the lines of the next match.
 func (f *finding) wanted() bool {
 	return f.s.opts.Mode == Lines && f.window.From <= f.result.Matches && f.result.Matches < f.window.To
 }
 
-// context takes the context between the last line taken and a match. It reports
-// whether to go on.
+// context takes the context lines between the last line taken and a match. It reports whether to continue.
 func (f *finding) context(buf []byte, upto int) bool {
 	if !f.afterContext(buf, upto) {
 		return false
@@ -136,7 +134,7 @@ func (f *finding) beforeContext(buf []byte, upto int) bool {
 	return f.takeContext(buf, from, upto)
 }
 
-// afterContext takes the context that is left to take of a match before.
+// afterContext takes the remaining context lines after the previous match.
 func (f *finding) afterContext(buf []byte, upto int) bool {
 	for f.after > 0 && f.visited < upto {
 		if !f.takeContext(buf, f.visited, lineEnd(buf, f.visited)) {
@@ -147,7 +145,7 @@ func (f *finding) afterContext(buf []byte, upto int) bool {
 	return true
 }
 
-// lineEnd returns the end of the line that a position is in.
+// lineEnd returns the end of the line that contains a position.
 func lineEnd(buf []byte, pos int) int {
 	if i := bytes.IndexByte(buf[pos:], '\n'); i >= 0 {
 		return pos + i + 1
@@ -155,14 +153,13 @@ func lineEnd(buf []byte, pos int) int {
 	return len(buf)
 }
 
-// mark is where in the lines of a match a match of its own begins.
+// mark is the beginning of a match within a block of matched lines.
 type mark struct {
-	line   int // where its first line begins
+	line   int // beginning of its first line
 	column int // from 0
 }
 
-// match takes the lines of a match, or of several that hang together. It reports
-// whether to go on.
+// match takes the lines of a match, or of several matches in consecutive lines. It reports whether to continue.
 func (f *finding) match(buf []byte, start, end int, marks []mark) bool {
 	if f.ends(buf, start, end) {
 		return false
@@ -178,10 +175,10 @@ func (f *finding) match(buf []byte, start, end int, marks []mark) bool {
 	first := min(len(marks), max(0, f.window.From-f.result.Matches))
 	last := max(first, min(len(marks), f.window.To-f.result.Matches))
 	f.result.Matches += len(marks)
-	if first == last { // the lines may still be context of a match before
+	if first == last { // the lines may still be context after the previous match
 		return f.afterContext(buf, end)
 	}
-	if first > 0 { // and here, of the first match wanted
+	if first > 0 { // the lines before may be context of the first match wanted
 		start = marks[first].line
 		if !f.beforeContext(buf, start) {
 			return false
@@ -195,7 +192,7 @@ func (f *finding) match(buf []byte, start, end int, marks []mark) bool {
 	return true
 }
 
-// takeContext takes lines of context. It reports whether to go on.
+// takeContext takes context lines. It reports whether to continue.
 func (f *finding) takeContext(buf []byte, start, end int) bool {
 	if f.ends(buf, start, end) {
 		return false
@@ -207,7 +204,7 @@ func (f *finding) takeContext(buf []byte, start, end int) bool {
 	return true
 }
 
-// take keeps lines.
+// take adds lines to the result.
 func (f *finding) take(buf []byte, start, end int, marks []mark, match bool) {
 	f.visited = end
 	for start < end {
@@ -228,8 +225,8 @@ func (f *finding) take(buf []byte, start, end int, marks []mark, match bool) {
 	}
 }
 
-// ends looks for a NUL byte in lines that were found, in a search that does not look
-// for them everywhere. It reports whether the search ends there.
+// ends checks found lines for a NUL byte if the search does not check all bytes. It reports whether the search ends
+// there.
 func (f *finding) ends(buf []byte, start, end int) bool {
 	if f.binary == convert || f.binary == quit && !f.s.m.Crossing() {
 		return false
@@ -244,10 +241,10 @@ func (f *finding) ends(buf []byte, start, end int) bool {
 	return f.binary == quit
 }
 
-// hides reports whether lines are not shown because the file has a NUL byte.
+// hides reports whether lines are not shown because the file contains a NUL byte.
 func (f *finding) hides() bool { return f.binary != quit && f.result.Binary >= 0 }
 
-// count counts the lines up to a position.
+// count counts the lines before a position.
 func (f *finding) count(buf []byte, upto int) {
 	if upto > f.counted {
 		f.line += bytes.Count(buf[f.counted:upto], []byte("\n"))

@@ -11,93 +11,93 @@ import (
 	"toolhost.dev/plugins/grep/pattern"
 )
 
-// Mode is how much to find out.
+// Mode selects what a search returns.
 type Mode uint8
 
 // The modes.
 const (
-	Lines Mode = iota // the lines with matches, and those around them
-	Count             // how many there are
-	First             // whether there is one
+	Lines Mode = iota // the lines with matches and their context
+	Count             // the number of matches
+	First             // whether there is a match
 )
 
 // Options of a [Searcher].
 type Options struct {
 	Mode Mode
-	// Before and After are the lines of context to give in mode Lines.
+	// Before and After are the numbers of context lines in mode Lines.
 	Before, After int
-	// MaxLine is the number of characters kept of a line; 0 means all.
+	// MaxLine is the maximal number of characters to keep of a line; 0 keeps all.
 	MaxLine int
 }
 
-// Result is what was found in a file.
+// Result is the result of searching a file.
 type Result struct {
-	// Matches counts lines with a match; where a match may go over several lines,
-	// groups of lines that matches hold together, in mode Count single matches.
+	// Matches counts lines with a match. If a match may span lines, it counts groups of consecutive matched lines, or in
+	// mode Count the single matches.
 	Matches int
-	// Lines are the lines of the matches that were to be kept, with their context.
+	// Lines are the lines of the matches in the window, with their context.
 	Lines []Line
-	// Binary is where a NUL byte was found; below zero: nowhere. The search ended
-	// there, unless nothing but a number was asked for.
+	// Binary is the offset of a NUL byte, or negative if none was found. The search ended there, except in files that
+	// the caller named.
 	Binary int64
-	// BinaryMatch: there is a match, but it is not shown because of the NUL byte.
+	// BinaryMatch means that there is a match which is not shown because of the NUL byte.
 	BinaryMatch bool
 }
 
 // Line is a line of a file, without its line break.
 type Line struct {
 	Number int
-	// Text is UTF-8; bytes that were none are U+FFFD.
+	// Text is valid UTF-8, with U+FFFD for invalid bytes.
 	Text string
-	// CutBefore and CutAfter are the characters that MaxLine left out at either end.
+	// CutBefore and CutAfter are the numbers of characters that MaxLine removed at either end.
 	CutBefore, CutAfter int
-	// Match: the line belongs to a match.
+	// Match means that the line belongs to a match.
 	Match bool
-	// Column is where a match begins, in bytes from 1. A line of a match without one
-	// goes on with the match of the line before.
+	// Column is the beginning of a match, in bytes from 1. It is 0 for a line that continues the match of the line
+	// before.
 	Column int
 }
 
-// Errors of [Searcher.Search] beside those of reading.
+// Errors that [Searcher.Search] returns besides errors of reading.
 var (
-	// ErrTooLarge: the file would have to be searched whole and is larger than MaxWhole.
+	// ErrTooLarge means that the file must be searched as a whole and is larger than MaxWhole.
 	ErrTooLarge = errors.New("search: the file is too large to be searched across lines")
-	// ErrLongLine: a line is longer than MaxLineBytes.
+	// ErrLongLine means that a line is longer than MaxLineBytes.
 	ErrLongLine = errors.New("search: a line is too long")
 )
 
 const (
-	// MaxWhole is the size up to which a file is searched across lines.
+	// MaxWhole is the maximal size of a file that is searched across lines.
 	MaxWhole = 128 << 20
-	// MaxLineBytes is the length up to which a line is searched.
+	// MaxLineBytes is the maximal length of a line.
 	MaxLineBytes = 64 << 20
-	// MaxKept is the memory up to which lines of a file are kept.
+	// MaxKept is the memory limit for the lines of a file.
 	MaxKept = 8 << 20
 )
 
 // File is a file to search.
 type File struct {
 	io.Reader
-	// Size is the file's size; 0: not known.
+	// Size is the size of the file; 0 if unknown.
 	Size int64
-	// Explicit files were named by the caller: they are searched even if they have NUL
-	// bytes in them, others only up to there.
+	// Explicit means that the caller named the file. Such a file is searched completely even if it contains NUL bytes.
+	// Other files are searched up to the first one.
 	Explicit bool
 }
 
-// Window is the matches of a file from number From on and below To, counted from 0.
+// Window selects the matches of a file with numbers in [From,To), counted from 0.
 type Window struct{ From, To int }
 
-// Searcher searches files, one after the other.
+// Searcher searches one file after the other.
 type Searcher struct {
-	ctx  context.Context // of all its searches: a searcher lives as long as a call
+	ctx  context.Context // of all searches: a searcher lives as long as a call
 	m    *pattern.Matcher
 	opts Options
 	head []byte
 	buf  lineBuffer
 }
 
-// New makes a searcher, which stops in the middle of a file when ctx ends.
+// New returns a searcher. It stops in the middle of a file when ctx ends.
 func New(ctx context.Context, p *pattern.Pattern, o Options) *Searcher {
 	if o.Mode != Lines {
 		o.Before, o.After = 0, 0
@@ -105,8 +105,7 @@ func New(ctx context.Context, p *pattern.Pattern, o Options) *Searcher {
 	return &Searcher{ctx: ctx, m: p.Matcher(ctx), opts: o}
 }
 
-// Search searches a file, and keeps the lines of the matches in the window. An error
-// may come with a result.
+// Search searches a file and keeps the lines of the matches in the window. It may return both a result and an error.
 func (s *Searcher) Search(file File, w Window) (Result, error) {
 	if s.m.Crossing() && file.Size > MaxWhole {
 		return Result{Binary: -1}, ErrTooLarge
@@ -132,7 +131,7 @@ func (s *Searcher) Search(file File, w Window) (Result, error) {
 		err = f.byLine(src)
 	}
 	if f.result.Binary >= 0 && binary == quit && s.opts.Mode == Count {
-		f.result.Matches = 0 // the number would be that of a part of the file
+		f.result.Matches = 0 // the number would count only a part of the file
 	}
 	return f.result, err
 }

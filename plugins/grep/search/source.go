@@ -10,10 +10,10 @@ import (
 	"golang.org/x/text/transform"
 )
 
-// source is a file with what was already read of it in front.
+// source reads a file whose beginning has already been read.
 type source struct {
 	head []byte
-	eof  bool // head is all there is
+	eof  bool // head is the rest of the file
 	rest io.Reader
 }
 
@@ -29,8 +29,8 @@ func (s *source) Read(p []byte) (int, error) {
 	return s.rest.Read(p)
 }
 
-// sniff reads the beginning of a file and gives the file as UTF-8, without the mark
-// that says how it is encoded; encoded tells whether there was one.
+// sniff reads the beginning of a file and returns a reader of the file as UTF-8, without its byte order mark. encoded
+// reports whether the file has a mark.
 func sniff(r io.Reader, buf []byte) (src io.Reader, encoded bool, err error) {
 	n, err := io.ReadFull(r, buf)
 	ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
@@ -52,7 +52,7 @@ func sniff(r io.Reader, buf []byte) (src io.Reader, encoded bool, err error) {
 
 var marks = []struct {
 	bytes    []byte
-	encoding encoding.Encoding // nil: UTF-8
+	encoding encoding.Encoding // nil for UTF-8
 }{
 	{[]byte("\xEF\xBB\xBF"), nil},
 	{[]byte("\xFF\xFE"), unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM)},

@@ -5,13 +5,13 @@ import (
 	"io"
 )
 
-// lookAhead is how much behind the lines of a match is looked at to count what is in them.
+// lookAhead is the number of bytes after the lines of a match that are searched to count the matches in them.
 const lookAhead = 128
 
-// whole searches a file at once. Its size is a hint.
+// whole searches a file as one text. size is a hint.
 func (f *finding) whole(src io.Reader, size int64) error {
 	var all bytes.Buffer
-	all.Grow(int(size) + bytes.MinRead) // the more finds the end
+	all.Grow(int(size) + bytes.MinRead) // the extra bytes let ReadFrom find the end
 	if _, err := all.ReadFrom(io.LimitReader(src, MaxWhole+1)); err != nil {
 		return err
 	}
@@ -25,11 +25,11 @@ func (f *finding) whole(src io.Reader, size int64) error {
 	return f.across(buf)
 }
 
-// across searches a text at once.
+// across searches a text in which matches may span lines.
 func (f *finding) across(buf []byte) error {
 	var b block
 	for f.pos < len(buf) {
-		// Each search begins a text of its own: what is before it is not seen.
+		// Each search begins a new text: the pattern does not see what is before it.
 		start, end, ok, err := f.s.m.Find(buf[f.pos:], 0)
 		if err != nil {
 			return err
@@ -60,13 +60,13 @@ func (f *finding) across(buf []byte) error {
 	return nil
 }
 
-// block is lines of matches with none between them.
+// block is a sequence of consecutive lines that belong to matches.
 type block struct {
 	start, end int
 	marks      []mark
 }
 
-// add adds a match, unless there are lines between it and the block.
+// add adds a match and reports true, unless lines separate it from the block.
 func (b *block) add(buf []byte, start, end int) bool {
 	from := bytes.LastIndexByte(buf[:start], '\n') + 1
 	to := end
@@ -86,9 +86,9 @@ func (b *block) add(buf []byte, start, end int) bool {
 	return true
 }
 
-// block takes a block. It reports whether to go on.
+// block takes the lines of a block. It reports whether to continue.
 func (f *finding) block(buf []byte, b block) (more bool, err error) {
-	if b.start == b.end { // an empty match behind the last line break is in no line
+	if b.start == b.end { // an empty match after the last line break is in no line
 		return false, nil
 	}
 	if !f.context(buf, b.start) {
@@ -109,7 +109,7 @@ func (f *finding) block(buf []byte, b block) (more bool, err error) {
 
 // countIn counts the matches that begin in a part of a text.
 func (f *finding) countIn(text []byte, from, to int) (n int, err error) {
-	last := -1 // where the last match ended
+	last := -1 // end of the last match
 	for pos := from; pos <= len(text); {
 		start, end, ok, err := f.s.m.Find(text, pos)
 		if err != nil || !ok {

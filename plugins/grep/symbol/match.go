@@ -13,16 +13,17 @@ import (
 type Matcher struct {
 	q        *Query
 	m, files *pattern.Matcher
-	// file is the name that a plain query gives of a file, with what was taken for what it is in.
+	// file is the whole text of a plain query, which may be a file name: the last dot may have been parsed as a
+	// separator.
 	file string
-	// path: it is the end of a path.
+	// path means that file contains a slash and matches the end of a path.
 	path bool
 }
 
-// Matcher makes a matcher that stops when ctx ends.
+// Matcher returns a matcher that stops when ctx ends.
 func (q *Query) Matcher(ctx context.Context) *Matcher {
 	m := &Matcher{q: q, file: q.text}
-	if len(q.within) > 0 { // the dot of an extension was taken for a separator
+	if len(q.within) > 0 { // the dot of a file extension was parsed as a separator
 		m.file = strings.Join(q.within, ".") + "." + q.text
 	}
 	m.path = strings.Contains(m.file, "/")
@@ -36,7 +37,7 @@ func (q *Query) Matcher(ctx context.Context) *Matcher {
 	return m
 }
 
-// MayDeclare reports whether a text may declare such a name: it is there.
+// MayDeclare reports whether a text contains the name, so that it may declare it.
 func (m *Matcher) MayDeclare(text []byte) bool {
 	if !m.q.plain {
 		return true
@@ -45,7 +46,7 @@ func (m *Matcher) MayDeclare(text []byte) bool {
 	return ok || err != nil
 }
 
-// MayHave reports whether a table may have such a name.
+// MayHave reports whether a table may contain a matching name.
 func (m *Matcher) MayHave(t *Table) bool {
 	if len(t.Symbols) > manySymbols {
 		return true
@@ -58,12 +59,12 @@ func (m *Matcher) MayHave(t *Table) bool {
 	return true
 }
 
-// Table returns the symbols of a table that match, with their ranks, in the order of the
-// text. file is the path of the text, whose parts may stand for what a symbol is declared in.
-// With parts of the text there is nothing that matches outside of these; nil: anywhere.
+// Table calls found for the matching symbols of a table, with their ranks, in the order of the text. file is the path of
+// the text. Its elements may stand for the container of a symbol. No symbol outside of the parts matches. If parts is
+// nil or returns nil, all symbols are checked.
 func (m *Matcher) Table(t *Table, g Group, file string, parts func() []content.Part, found func(i int, r Rank)) error {
 	var list []content.Part
-	if parts != nil && len(t.Symbols) > manySymbols { // else it is as fast without
+	if parts != nil && len(t.Symbols) > manySymbols { // small tables are searched as fast without parts
 		list = parts()
 	}
 	if list == nil {
@@ -78,7 +79,7 @@ func (m *Matcher) Table(t *Table, g Group, file string, parts func() []content.P
 	return nil
 }
 
-// part is Table for the symbols from one number to below another.
+// part is Table for the symbols with indices in [from,to).
 func (m *Matcher) part(t *Table, from, to int, g Group, file string, found func(i int, r Rank)) error {
 	switch {
 	case m.q.plain:
@@ -107,7 +108,7 @@ func (m *Matcher) part(t *Table, from, to int, g Group, file string, found func(
 	return nil
 }
 
-// plain is part for a name.
+// plain is part for a query that is a name.
 func (m *Matcher) plain(t *Table, from, to int, g Group, file string, found func(i int, r Rank)) {
 	q := m.q
 	names := t.folded[:place(t.folds, to, len(t.folded))]
@@ -136,8 +137,8 @@ func (m *Matcher) plain(t *Table, from, to int, g Group, file string, found func
 	}
 }
 
-// declaredIn reports whether a symbol is declared in what the query says. The outermost
-// may be a package, a module or a directory.
+// declaredIn reports whether a symbol is declared in the containers of the query. The outermost container may be a
+// package, a module or a directory.
 func (q *Query) declaredIn(t *Table, s *Symbol, file string) bool {
 	if len(q.within) == 0 {
 		return true
@@ -156,13 +157,13 @@ func (q *Query) declaredIn(t *Table, s *Symbol, file string) bool {
 			}
 			continue
 		}
-		// What is left stands for the package, or the path to the file.
+		// The remaining containers must match the package or the path of the file.
 		return n == 0 && (strings.EqualFold(t.Package, want) || inPath(file, want)) || n > 0 && inPath(file, strings.Join(q.within[:n+1], "/"))
 	}
 	return true
 }
 
-// bare takes type parameters off a container's name.
+// bare removes type parameters from the name of a container.
 func bare(name string) string {
 	if i := strings.IndexAny(name, "[<"); i > 0 {
 		name = name[:i]
@@ -170,7 +171,7 @@ func bare(name string) string {
 	return name
 }
 
-// inPath reports whether a path ends in names, without the extension or the file.
+// inPath reports whether a path ends in names. It also tries the path without its extension and the directory.
 func inPath(file, names string) bool {
 	file = "/" + file
 	stem := file
@@ -186,11 +187,11 @@ func inPath(file, names string) bool {
 	return false
 }
 
-// NeedsPath reports whether [Matcher.Path] looks at more than a file's name.
+// NeedsPath reports whether [Matcher.Path] needs more than the name of a file.
 func (m *Matcher) NeedsPath() bool { return m.q.slash || strings.Contains(m.q.text, "/") }
 
-// Path returns the rank of a file: of its name, with or without the extension, or of its
-// path where the query has a slash in it.
+// Path returns the rank of a file. It matches the file name with or without its extension. If the query contains a
+// slash, it matches the path.
 func (m *Matcher) Path(path string) (Rank, bool) {
 	if m.q.plain && (m.m != nil || len(m.q.within) > 0) {
 		return m.plainPath(path)
@@ -205,8 +206,7 @@ func (m *Matcher) Path(path string) (Rank, bool) {
 	return Matched, ok && err == nil
 }
 
-// plainPath is Path for a query that is a name. All files are asked, so it does not take anything
-// apart that it need not.
+// plainPath is Path for a query that is a name. It is called for all files, so it avoids needless work.
 func (m *Matcher) plainPath(path string) (Rank, bool) {
 	want := m.file
 	if !m.path {
@@ -234,7 +234,7 @@ func (m *Matcher) plainPath(path string) (Rank, bool) {
 	return r, r <= m.q.most
 }
 
-// indexFold returns where a text is in another, whatever the case, or -1.
+// indexFold returns the index of text in another text, ignoring case, or -1.
 func indexFold(in, text string) int {
 	for i := 0; i+len(text) <= len(in); i++ {
 		if in[i]|0x20 == text[0]|0x20 && strings.EqualFold(in[i:i+len(text)], text) {

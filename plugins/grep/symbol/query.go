@@ -10,15 +10,15 @@ import (
 	"toolhost.dev/plugins/grep/pattern"
 )
 
-// Rank says how well a name answers a query; less is better.
+// Rank is how well a name matches a query. Lower is better.
 type Rank uint8
 
 // The ranks.
 const (
 	Exact    Rank = iota
-	Folded        // exact but for upper and lower case
-	Prefixed      // begins with it, whatever the case
-	Inside        // has it somewhere, whatever the case
+	Folded        // equal except for case
+	Prefixed      // begins with the query, ignoring case
+	Inside        // contains the query, ignoring case
 	Matched       // matches a glob or a regular expression
 	none
 )
@@ -27,41 +27,41 @@ var rankNames = [...]string{"exact", "exact but for case", "begins with it", "ha
 
 func (r Rank) String() string { return rankNames[r] }
 
-// Query is what to look up. It is immutable and safe for concurrent use.
+// Query is a parsed query. It is immutable and safe for concurrent use.
 type Query struct {
-	// text is the name in a query that is no expression.
+	// text is the name in a plain query.
 	text string
-	// needle is that without upper case.
+	// needle is text in lower case.
 	needle []byte
-	marks  []uint32 // of the needle, as in signatures
-	// within are the names of what it must be declared in, the innermost last.
+	marks  []uint32 // signature bits of the needle
+	// within are the names of the containers, the innermost last.
 	within []string
-	most   Rank // that is wanted
-	// pattern finds the names; nil means all are meant.
+	most   Rank // worst rank to return
+	// pattern matches the names. A nil pattern matches all.
 	pattern *pattern.Pattern
-	// files is the pattern of the names of files where that is another; of their paths if slash.
+	// files matches file names, or paths if slash is set. If nil, pattern matches them.
 	files *pattern.Pattern
 	slash bool
 	plain bool
 }
 
-// Match says which names a query without wildcards means.
+// Match selects how a query without wildcards matches names.
 type Match string
 
 // The ways to match.
 const (
-	Ranked    Match = "ranked" // all of the following, the best first
+	Ranked    Match = "ranked" // all of the following, the best matches first
 	ExactOnly Match = "exact"
 	Prefix    Match = "prefix"
 	Substring Match = "substring"
 )
 
-// maxText bounds the length of a query in bytes.
+// maxText limits the length of a query in bytes.
 const maxText = 64 << 10
 
-// Parse reads a query: a name, perhaps with what it is declared in (Server.Close,
-// Server::close), a glob over the whole name (get*User, "*" for all), or a regular
-// expression between slashes, with an i behind the last where case does not matter.
+// Parse parses a query. It is a name, a glob over the whole name (get*User, "*" for all), or a regular expression
+// between slashes. A name may have its container in front (Server.Close, Server::close). An i after the last slash
+// ignores case.
 func Parse(text string, m Match) (*Query, error) {
 	if len(text) > maxText {
 		return nil, fmt.Errorf("the query has %d bytes, and %d are the most; give the name alone, or a part of it", len(text), maxText)
@@ -110,7 +110,7 @@ func Parse(text string, m Match) (*Query, error) {
 	return q, err
 }
 
-// parseGlob reads a glob, which may have in front what the name is declared in.
+// parseGlob parses a glob, which may have containers in front.
 func parseGlob(text string) (*Query, error) {
 	files, err := globbed(text)
 	if err != nil {
@@ -135,7 +135,7 @@ func expression(body string, fold bool) (*Query, error) {
 	return &Query{pattern: p, most: Matched}, nil
 }
 
-// qualified takes apart what a name is declared in and the name.
+// qualified splits text into the containers and the name.
 func qualified(text string) (within []string, name string) {
 	if strings.HasPrefix(text, "operator") || strings.Contains(text, "/") {
 		return nil, text
@@ -154,7 +154,7 @@ func qualified(text string) (within []string, name string) {
 
 var separators = regexp.MustCompile(`::|->|\.|#`)
 
-// globbed makes a glob an expression: it matches the whole of a name, whatever the case.
+// globbed compiles a glob to a pattern that matches the whole name and ignores case.
 func globbed(glob string) (*pattern.Pattern, error) {
 	var b strings.Builder
 	b.WriteString("^(?:")
@@ -193,10 +193,10 @@ func globbed(glob string) (*pattern.Pattern, error) {
 	return pattern.Compile(b.String(), pattern.Options{IgnoreCase: true})
 }
 
-// Plain reports whether the query is a name and not an expression.
+// Plain reports whether the query is a name and not a glob or a regular expression.
 func (q *Query) Plain() bool { return q.plain }
 
-// Literals are texts that every text with such a name has.
+// Literals returns literals that every text with a matching name contains.
 func (q *Query) Literals() pattern.Literals {
 	if q.pattern == nil {
 		return pattern.Literals{}

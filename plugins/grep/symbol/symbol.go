@@ -12,13 +12,13 @@ import (
 	"toolhost.dev/plugins/grep/content"
 )
 
-// Kind is what a name stands for.
+// Kind is the kind of a symbol.
 type Kind uint8
 
 // The kinds.
 const (
 	Function  Kind = iota
-	Prototype      // a function that is declared and not defined
+	Prototype      // a function that is declared but not defined
 	Method
 	Constructor
 	Macro
@@ -46,7 +46,7 @@ var kindNames = [...]string{
 
 func (k Kind) String() string { return kindNames[k] }
 
-// Group is the kinds that a caller asks for together.
+// Group is a set of kinds that a caller can ask for.
 type Group string
 
 // The groups.
@@ -76,56 +76,55 @@ func (g Group) Has(k Kind) bool {
 	return true
 }
 
-// Symbol is something declared.
+// Symbol is a declaration.
 type Symbol struct {
 	Name string
-	// Container is what it is declared in, or a method's receiver: "" for nothing.
+	// Container is what contains the declaration, or the receiver of a method. It is "" at the top level.
 	Container string
 	Kind      Kind
-	// Line and Column are where the name is, EndLine where the declaration ends. They
-	// count from 1, columns in bytes. Offset is where the name is in the text.
+	// Line and Column are the position of the name, and EndLine is the last line of the declaration. All count from 1,
+	// columns in bytes. Offset is the byte offset of the name in the text.
 	Line, Column, EndLine, Offset int32
 }
 
-// Parser says how the symbols of a file were found.
+// Parser is the way the symbols of a file were found.
 type Parser string
 
 // The parsers.
 const (
 	GoParser   Parser = "go/parser"
 	TreeSitter Parser = "tree-sitter"
-	// ByPattern is no parser: lines that look like declarations.
+	// ByPattern matches lines that look like declarations, without a parser.
 	ByPattern Parser = "pattern"
 )
 
-// Table is the symbols of one text. It does not change.
+// Table holds the symbols of one text. It is immutable.
 type Table struct {
 	Parser Parser
-	// Problem is why a parser for the language was not used to the end: "" if it was.
+	// Problem is the reason why the parser of the language did not parse the whole text. It is "" if it did.
 	Problem string
-	// Broken: the text has syntax errors; what could be parsed is there.
+	// Broken means that the text has syntax errors. The table contains what could be parsed.
 	Broken bool
-	// Package is the name that the text gives the package it belongs to, if it does.
+	// Package is the package that the text names, if any.
 	Package string
-	// Symbols are in the order of the text.
+	// Symbols are sorted by their position in the text.
 	Symbols []Symbol
 
-	// names and folded are all names, each with a line break behind it; folded without upper
-	// case. Names may have other lengths there.
+	// names contains all names, each followed by a line break. folded contains them in lower case, which may change
+	// their lengths. starts and folds are the offsets of the names in names and folded.
 	names, folded []byte
 	starts, folds []uint32
-	// signature has a bit for each three bytes that follow each other in a name without
-	// upper case.
+	// signature is a Bloom filter of the trigrams of the names in lower case.
 	signature [signatureBits / 64]uint64
 }
 
 const (
 	signatureBits = 2048
-	// manySymbols is the number from which on a signature has too many bits to say anything.
+	// manySymbols is the number of symbols above which a signature has too many bits to exclude anything.
 	manySymbols = 400
 )
 
-// mark returns the bit of three bytes.
+// mark returns the signature bit of a trigram.
 func mark(a, b, c byte) uint32 {
 	return (uint32(a) | uint32(b)<<8 | uint32(c)<<16) * 0x9E3779B1 >> 21
 }
@@ -140,7 +139,7 @@ func (t *Table) sign() {
 	}
 }
 
-// NewTable makes a table. It keeps nothing of the strings that it is given.
+// NewTable returns a table of the symbols. It does not retain the strings passed to it.
 func NewTable(p Parser, symbols []Symbol) *Table {
 	slices.SortStableFunc(symbols, func(a, b Symbol) int { return cmp.Compare(a.Offset, b.Offset) })
 	size := 0
@@ -177,8 +176,7 @@ func NewTable(p Parser, symbols []Symbol) *Table {
 	return t
 }
 
-// within returns the symbols whose names are in a part of the text, from one number to
-// below another.
+// within returns the indices [from,to) of the symbols whose names are in a part of the text.
 func (t *Table) within(p content.Part) (from, to int) {
 	after := func(pos int) int {
 		return sort.Search(len(t.Symbols), func(i int) bool { return int(t.Symbols[i].Offset) >= pos })
@@ -186,7 +184,7 @@ func (t *Table) within(p content.Part) (from, to int) {
 	return after(p.From), after(p.To)
 }
 
-// place returns where a symbol's name begins, in the list that has these starts and length.
+// place returns the offset of symbol i in a list of names with these starts and this length.
 func place(starts []uint32, i, length int) int {
 	if i == len(starts) {
 		return length
@@ -194,8 +192,7 @@ func place(starts []uint32, i, length int) int {
 	return int(starts[i])
 }
 
-// at returns the number of the symbol whose name is at a place in the names, or in those
-// without upper case.
+// at returns the index of the symbol whose name contains offset pos of names or folded, whose starts are given.
 func at(starts []uint32, pos int) int {
 	i, found := slices.BinarySearch(starts, uint32(pos)) // #nosec G115 -- a place in the names
 	if !found {
@@ -204,7 +201,7 @@ func at(starts []uint32, pos int) int {
 	return i
 }
 
-// Size returns about what the table takes, in bytes.
+// Size returns the approximate memory size of the table in bytes.
 func (t *Table) Size() int64 {
 	const perTable, perSymbol = 360 + signatureBits/8, 60
 	return perTable + int64(len(t.Symbols))*perSymbol + 2*int64(len(t.names))

@@ -6,15 +6,14 @@ import (
 	"unicode"
 )
 
-// RawByte is the first of the symbols that stand for single bytes: byte b, where b is
-// no ASCII, is the symbol RawByte+b. A text that is not UTF-8 has them, and classes
-// under (?-u).
+// RawByte is the first of the symbols that represent single bytes. Byte b above 0x7F is the symbol RawByte+b. Such
+// symbols occur in text that is not UTF-8 and in classes under (?-u).
 const RawByte rune = unicode.MaxRune + 1
 
-// Range is the symbols from Lo to Hi, both included.
+// Range is the symbols from Lo to Hi, inclusive.
 type Range struct{ Lo, Hi rune }
 
-// Class is a set of symbols: sorted ranges with gaps between them.
+// Class is a set of symbols: sorted ranges that neither overlap nor touch.
 type Class []Range
 
 var (
@@ -22,7 +21,7 @@ var (
 	anyByte = Class{{0, 0x7F}, {RawByte + 0x80, RawByte + 0xFF}}
 )
 
-// normalize sorts and joins ranges in any order.
+// normalize sorts and merges ranges.
 func normalize(c Class) Class {
 	slices.SortFunc(c, func(a, b Range) int { return cmp.Or(cmp.Compare(a.Lo, b.Lo), cmp.Compare(a.Hi, b.Hi)) })
 	out := c[:0]
@@ -38,7 +37,7 @@ func normalize(c Class) Class {
 
 func (c Class) union(d Class) Class { return normalize(slices.Concat(c, d)) }
 
-// minus returns what is in c and not in d.
+// minus returns the symbols of c that are not in d.
 func (c Class) minus(d Class) Class {
 	var out Class
 	i := 0
@@ -61,7 +60,7 @@ func (c Class) minus(d Class) Class {
 
 func (c Class) intersect(d Class) Class { return c.minus(c.minus(d)) }
 
-// Without returns the class without one symbol.
+// Without returns the class without the symbol r.
 func (c Class) Without(r rune) Class { return c.minus(Class{{r, r}}) }
 
 // Has reports whether the symbol is in the class.
@@ -86,10 +85,10 @@ func (c Class) Single() (rune, bool) {
 	return 0, false
 }
 
-// fold adds what differs from the symbols of the class in case only.
+// fold adds the symbols that differ only in case from symbols of the class.
 func (c Class) fold() Class { return c.foldIf(func(_, _ rune) bool { return true }) }
 
-// foldUpper is fold as the C library does it: what has the same upper case is the same.
+// foldUpper is fold with the rule of the C library: symbols are equal if their upper case is equal.
 func (c Class) foldUpper() Class {
 	return c.foldIf(func(a, b rune) bool { return unicode.ToUpper(a) == unicode.ToUpper(b) })
 }
@@ -112,10 +111,10 @@ func (c Class) foldIf(same func(a, b rune) bool) Class {
 	return normalize(out)
 }
 
-// lastFolding is the last character that has a counterpart in another case.
+// lastFolding is the last character that has another case.
 const lastFolding = 0x1E943
 
-// foldASCII is fold for the letters of ASCII alone.
+// foldASCII is fold for ASCII letters only.
 func (c Class) foldASCII() Class {
 	out := slices.Clone(c)
 	for _, r := range c {
@@ -129,7 +128,7 @@ func (c Class) foldASCII() Class {
 	return normalize(out)
 }
 
-// runes returns the class of characters listed, each two a range.
+// runes returns a class of ranges, each given as a pair of characters.
 func runes(pairs ...rune) Class {
 	var c Class
 	for i := 0; i+1 < len(pairs); i += 2 {

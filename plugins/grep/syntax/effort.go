@@ -1,15 +1,15 @@
 package syntax
 
-// effort bounds what a parser does for the classes of a pattern: a few characters can name
-// one with a hundred thousand, and a pattern can name it thousands of times.
+// effort limits the work of a parser on classes. A few characters can name a class of a hundred thousand symbols, and a
+// pattern can name it thousands of times.
 type effort struct{ spent int }
 
-// maxEffort is about half a second.
+// maxEffort corresponds to about half a second.
 const maxEffort = 1 << 23
 
 const tooManyClasses = "it has too many large classes of characters up to here; leave some out, or write smaller ones"
 
-// affords counts what a class costs, and reports whether that is within bounds.
+// affords adds the cost of a class and reports whether the total is within the limit.
 func (e *effort) affords(c Class, fold bool) bool {
 	const perRange = 4
 	e.spent += perRange * len(c)

@@ -6,19 +6,19 @@ import (
 	"unicode/utf8"
 )
 
-// Error is a pattern that cannot be read.
+// Error describes an invalid pattern.
 type Error struct {
 	Pattern string
-	// Offset and End are the bytes of the pattern that are at fault.
+	// Offset and End delimit the invalid part of the pattern, in bytes.
 	Offset, End int
-	// Reason says what is wrong with them and, where it is known, what to write instead.
+	// Reason describes the problem and, if known, the remedy.
 	Reason string
 }
 
-// Column is the 1-based number of the character at fault.
+// Column returns the 1-based number of the first invalid character.
 func (e *Error) Column() int { return utf8.RuneCountInString(e.Pattern[:e.Offset]) + 1 }
 
-// Error returns the reason and below it the pattern with a mark under what is at fault.
+// Error returns the reason and the pattern with its invalid part marked.
 func (e *Error) Error() string {
 	head := fmt.Sprintf("the pattern is not valid at character %d: %s", e.Column(), e.Reason)
 	start := strings.LastIndexByte(e.Pattern[:e.Offset], '\n') + 1

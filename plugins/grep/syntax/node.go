@@ -9,14 +9,14 @@ type Op uint8
 // The kinds of nodes.
 const (
 	OpEmpty     Op = iota // the empty string
-	OpClass               // one symbol of Class; none if it is empty
-	OpLook                // the empty string where Look holds
+	OpClass               // one symbol of Class; an empty Class never matches
+	OpLook                // the empty string, where Look holds
 	OpConcat              // each of Sub, in order
-	OpAlternate           // one of Sub; the first that leads to a match
-	OpRepeat              // Sub[0], Min to Max times; Max < 0: any number
+	OpAlternate           // one of Sub; the first that leads to a match wins
+	OpRepeat              // Sub[0], Min to Max times; a negative Max means no limit
 )
 
-// Node is a node of the tree.
+// Node is a node of the syntax tree.
 type Node struct {
 	Op       Op
 	Class    Class
@@ -29,21 +29,21 @@ type Node struct {
 // Look is a condition on what is before and after a position.
 type Look uint8
 
-// The conditions. The ASCII kinds of the conditions on words take the letters and
-// digits of ASCII and "_" for the characters of a word, the others those of Unicode.
+// The conditions. Word characters of the ASCII variants are the ASCII letters and digits and "_". Word characters of the
+// other variants are those of Unicode.
 const (
 	StartText Look = iota
 	EndText
 	StartLine
 	EndLine
-	StartCRLF // as StartLine, but "\r\n" and "\r" end a line as well
+	StartCRLF // like StartLine, but "\r\n" and "\r" also end a line
 	EndCRLF
-	Word // between a word and what is none
+	Word // a word boundary
 	NotWord
 	WordStart
 	WordEnd
-	WordStartHalf // no character of a word before
-	WordEndHalf   // no character of a word after
+	WordStartHalf // no word character before
+	WordEndHalf   // no word character after
 	WordASCII
 	NotWordASCII
 	WordStartASCII
@@ -52,7 +52,7 @@ const (
 	WordEndHalfASCII
 )
 
-// ascii returns the ASCII kind of a condition on words.
+// ascii returns the ASCII variant of a word condition.
 func (l Look) ascii() Look { return l + WordASCII - Word }
 
 func empty() *Node           { return &Node{Op: OpEmpty} }
@@ -75,7 +75,7 @@ func repeat(sub *Node, lo, hi int, lazy bool) *Node {
 	return &Node{Op: OpRepeat, Sub: []*Node{sub}, Min: lo, Max: hi, Lazy: lazy}
 }
 
-// Any reports whether some node of the tree satisfies f.
+// Any reports whether a node of the tree satisfies f.
 func (n *Node) Any(f func(*Node) bool) bool {
 	if f(n) {
 		return true

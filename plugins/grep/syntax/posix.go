@@ -5,10 +5,10 @@ import (
 	"unicode/utf8"
 )
 
-// maxCount is the largest number in braces that POSIX dialects take.
+// maxCount is the largest repetition count of the POSIX dialects.
 const maxCount = 32767
 
-// posix is the parser of the basic and extended dialects of POSIX with GNU's additions.
+// posix is the parser of the POSIX basic and extended dialects with GNU's extensions.
 type posix struct {
 	src      string
 	pos      int
@@ -18,14 +18,14 @@ type posix struct {
 	effort
 }
 
-// Basic reads a pattern as GNU grep -G does: ( ) { } | + ? are characters, and
-// operators with a backslash in front. Each line of the pattern is an alternative.
+// Basic parses a pattern as GNU grep -G does: ( ) { } | + ? are literal, and with a backslash in front they are
+// operators. Each line of the pattern is an alternative.
 func Basic(pattern string, fold bool) (*Node, error) { return parsePosix(pattern, fold, false) }
 
-// Extended reads a pattern as GNU grep -E does. Each line is an alternative.
+// Extended parses a pattern as GNU grep -E does. Each line is an alternative.
 func Extended(pattern string, fold bool) (*Node, error) { return parsePosix(pattern, fold, true) }
 
-// Fixed takes a pattern for the text to find. Each line of it is an alternative.
+// Fixed returns a tree that matches the literal pattern. Each line of it is an alternative.
 func Fixed(pattern string, fold bool) *Node {
 	var alts []*Node
 	for line := range strings.SplitSeq(pattern, "\n") {
@@ -34,7 +34,7 @@ func Fixed(pattern string, fold bool) *Node {
 	return oneOf(alts)
 }
 
-// Text returns the node that matches the text and nothing else.
+// Text returns a node that matches only the given text.
 func Text(text string, fold bool) *Node {
 	var items []*Node
 	for len(text) > 0 {
@@ -66,8 +66,7 @@ func (p *posix) fail(from, to int, reason string) {
 	panic(&Error{Pattern: p.src, Offset: min(from, len(p.src)), End: min(to, len(p.src)), Reason: reason})
 }
 
-// operator reports whether the text is next as an operator: with a backslash in the
-// basic dialect, and without in the extended one.
+// operator reports whether operator c is next. In the basic dialect it has a backslash in front.
 func (p *posix) operator(c string) bool {
 	if !p.extended {
 		c = `\` + c
@@ -82,16 +81,16 @@ func (p *posix) skipOperator() {
 	}
 }
 
-// alternation reads up to the end, or to the end of the group that began at open.
+// alternation parses up to the end of the pattern, or of the group that began at offset open.
 func (p *posix) alternation(open int) *Node {
 	if p.depth++; p.depth > maxNest {
 		p.fail(open, open+1, "groups are nested too deeply; write a simpler pattern")
 	}
 	defer func() { p.depth-- }()
 	var branches, items []*Node
-	anchored := false // all of items so far is a "^"
+	anchored := false // items is a single "^"
 	for {
-		start := len(items) == 0 || anchored // an operator that repeats has nothing before it
+		start := len(items) == 0 || anchored // nothing precedes that could be repeated
 		wasAnchored := anchored
 		anchored = false
 		switch {
@@ -135,14 +134,14 @@ func (p *posix) alternation(open int) *Node {
 	}
 }
 
-// endsBranch reports whether an alternative or a group ends at a position.
+// endsBranch reports whether an alternative or a group ends at an offset.
 func (p *posix) endsBranch(pos int) bool {
 	rest := p.src[pos:]
 	return rest == "" || rest[0] == '\n' || strings.HasPrefix(rest, `\)`) || strings.HasPrefix(rest, `\|`)
 }
 
-// repeats reports whether an operator that repeats is next. With nothing before it,
-// it is a character in the basic dialect.
+// repeats reports whether a repetition operator is next. At the start of a branch, the basic dialect treats it as a
+// literal character.
 func (p *posix) repeats(start bool) bool {
 	if start && !p.extended {
 		return false
@@ -174,8 +173,8 @@ func (p *posix) repetition(n *Node) *Node {
 	return repeat(n, lo, hi, false)
 }
 
-// counts reads {2}, {2,}, {,5} or {2,5} without moving on. In the extended dialect
-// what is none of these stands for itself; ok is false then.
+// counts parses {2}, {2,}, {,5} or {2,5} without advancing. In the extended dialect other text after "{" is literal;
+// then ok is false.
 func (p *posix) counts() (lo, hi, end int, ok bool) {
 	at := p.pos
 	i := at + 1
@@ -214,7 +213,7 @@ func (p *posix) counts() (lo, hi, end int, ok bool) {
 	return max(lo, 0), hi, i + len(closing), true
 }
 
-// atom reads a character, an escape, "." or a class.
+// atom parses a character, an escape, "." or a class.
 func (p *posix) atom() *Node {
 	at := p.pos
 	r, n := utf8.DecodeRuneInString(p.src[p.pos:])

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// posixClasses are the classes in [[:name:]], as the C library has them for UTF-8.
+// posixClasses are the classes of [[:name:]], as the C library defines them for UTF-8.
 var posixClasses = map[string]func() Class{
 	"alpha":  posixAlpha,
 	"digit":  func() Class { return asciiClasses["digit"] },
@@ -32,7 +32,7 @@ var (
 	})
 )
 
-// posixAlpha has the digits of all scripts but ASCII's.
+// posixAlpha contains the digits of all scripts except the ASCII digits.
 var posixAlpha = sync.OnceValue(func() Class {
 	digits := fromTables(unicode.Nd).minus(runes('0', '9'))
 	return fromTables(unicode.L, unicode.Nl, unicode.Other_Alphabetic).union(digits)
@@ -42,8 +42,7 @@ func posixAlnum() Class { return posixAlpha().union(asciiClasses["digit"]) }
 
 func posixWord() Class { return posixAlnum().union(runes('_', '_')) }
 
-// bracket reads a "[...]" whose "[" at a position was just passed. A backslash is
-// itself in it.
+// bracket parses a "[...]" whose "[" at offset at was just consumed. A backslash in it is literal.
 func (p *posix) bracket(at int) Class {
 	rest := p.src[p.pos:]
 	if end := strings.IndexByte(rest, ']'); end > 1 && rest[0] == ':' && rest[end-1] == ':' {
@@ -95,7 +94,7 @@ func (p *posix) bracketItem(open int) Class {
 	return Class{{lo, hi}}
 }
 
-// bracketChar reads a character, or the class that [:name:] or [=c=] stands for.
+// bracketChar parses a character, or a class such as [:name:] or [=c=].
 func (p *posix) bracketChar(open int) (rune, Class) {
 	at := p.pos
 	rest := p.src[p.pos:]

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxNest is how deep groups and classes may be nested.
+// maxNest is the maximal nesting depth of groups and classes.
 const maxNest = 250
 
 // rust is the parser of ripgrep's dialect.
@@ -19,8 +19,8 @@ type rust struct {
 	effort
 }
 
-// Rust reads a pattern as ripgrep does: the syntax of Rust's regex crate with ^ and $
-// at every line. The error is an [*Error].
+// Rust parses a pattern as ripgrep does: in the syntax of Rust's regex crate, where ^ and $ match at every line. The
+// error is an [*Error].
 func Rust(pattern string, fold bool) (*Node, error) {
 	if !utf8.ValidString(pattern) {
 		return nil, &Error{Pattern: strings.ToValidUTF8(pattern, "\uFFFD"), Reason: `it is not UTF-8; write (?-u:\xFF) for the byte FF`}
@@ -31,7 +31,7 @@ func Rust(pattern string, fold bool) (*Node, error) {
 	return n, err
 }
 
-// catch turns the panic with which a parser stops into its error.
+// catch converts the panic with which a parser stops to an error.
 func catch(parse func()) (err error) {
 	defer func() {
 		switch e := recover().(type) {
@@ -69,7 +69,7 @@ func (p *rust) next() rune {
 
 func (p *rust) rest() string { return p.src[min(p.pos, len(p.src)):] }
 
-// space passes over white space and comments under (?x).
+// space skips white space and comments under (?x).
 func (p *rust) space() {
 	for p.flags.verbose && !p.eof() {
 		switch r := p.peek(); {
@@ -88,7 +88,7 @@ func (p *rust) space() {
 	}
 }
 
-// nextSpace is next, and passes over what space does.
+// nextSpace consumes a character and calls space.
 func (p *rust) nextSpace() rune {
 	r := p.next()
 	p.space()
@@ -101,10 +101,10 @@ func (p *rust) enter(at int) {
 	}
 }
 
-// alternation reads up to the end, or to the ")" of the group that began at open.
+// alternation parses up to the end of the pattern, or to the ")" of the group that began at offset open.
 func (p *rust) alternation(open int) *Node {
 	var branches, items []*Node
-	repeatable := false // the last thing read can be repeated
+	repeatable := false // the last item can be repeated
 	for {
 		p.space()
 		at := p.pos
@@ -145,7 +145,7 @@ func (p *rust) alternation(open int) *Node {
 	}
 }
 
-// repetition reads an operator that repeats n.
+// repetition parses a repetition operator after n.
 func (p *rust) repetition(n *Node) *Node {
 	at := p.pos
 	lo, hi := 0, -1
@@ -168,7 +168,7 @@ func (p *rust) repetition(n *Node) *Node {
 	return repeat(n, lo, hi, lazy)
 }
 
-// counts reads what follows the "{" at a position, up to and with the "}".
+// counts parses a repetition after the "{" at offset at, up to and including the "}".
 func (p *rust) counts(at int) (lo, hi int) {
 	p.space()
 	lo, okLo := p.decimal(at)
@@ -213,7 +213,7 @@ func (p *rust) decimal(at int) (n int, ok bool) {
 	return n, ok
 }
 
-// primitive reads one character, escape, ".", "^" or "$".
+// primitive parses one character, escape, ".", "^" or "$".
 func (p *rust) primitive() *Node {
 	switch p.peek() {
 	case '\\':
@@ -262,7 +262,7 @@ func (p *rust) dot() Class {
 	return c.Without('\n')
 }
 
-// foldChar returns the class of a character, and of its other cases under (?i).
+// foldChar returns the class of a character, including its other cases under (?i).
 func (p *rust) foldChar(e escape) Class {
 	r := e.char
 	if p.flags.ascii && e.byte && r > 0x7F {

@@ -12,9 +12,8 @@ func (p *rust) universe() Class {
 	return anyRune
 }
 
-// set reads a "[...]" class, with classes nested in it and the operators && (both),
-// -- (the first without the second) and ~~ (one of the two). Operators bind weaker
-// than writing side by side, and from left to right.
+// set parses a "[...]" class, which may contain nested classes. The operators are && (intersection), -- (difference) and
+// ~~ (symmetric difference). They bind weaker than juxtaposition and associate to the left.
 func (p *rust) set() Class {
 	at := p.pos
 	p.enter(at)
@@ -31,7 +30,7 @@ func (p *rust) set() Class {
 		p.nextSpace()
 		open()
 	}
-	var left, items Class // what is left of the last operator, and what follows it
+	var left, items Class // left is the left operand of op, items the right one so far
 	op := ""
 	for p.peek() == '-' {
 		items = append(items, Range{'-', '-'})
@@ -87,7 +86,7 @@ func (p *rust) apply(op string, left, right Class) Class {
 	return left.minus(right).union(right.minus(left))
 }
 
-// setItem reads a character, a range or an escaped class.
+// setItem parses a character, a range or an escaped class.
 func (p *rust) setItem(open int) Class {
 	start := p.pos
 	lo := p.setChar()
@@ -115,13 +114,13 @@ func (p *rust) setItem(open int) Class {
 	if a > b {
 		p.fail(start, p.pos, "the range is upside down")
 	}
-	if a < RawByte && b >= RawByte { // from ASCII to another byte
+	if a < RawByte && b >= RawByte { // a range from ASCII to a byte above it
 		return Class{{a, 0x7F}, {RawByte + 0x80, b}}
 	}
 	return Class{{a, b}}
 }
 
-// peekAfter returns the character after the current one and any white space to pass over.
+// peekAfter returns the character after the current one, without white space that space skips.
 func (p *rust) peekAfter() rune {
 	back := p.pos
 	defer func() { p.pos = back }()
@@ -141,7 +140,7 @@ func (p *rust) setChar() escape {
 	return e
 }
 
-// setRune returns the symbol of a character in a class.
+// setRune returns the symbol for a character in a class.
 func (p *rust) setRune(e escape, at int) rune {
 	if !p.flags.ascii || e.char < utf8.RuneSelf {
 		return e.char
@@ -152,7 +151,7 @@ func (p *rust) setRune(e escape, at int) rune {
 	return RawByte + e.char
 }
 
-// posixClass reads "[:alpha:]" or "[:^alpha:]". Anything else is a class of its own.
+// posixClass parses "[:alpha:]" or "[:^alpha:]". ok is false for anything else, which is a nested class.
 func (p *rust) posixClass() (Class, bool) {
 	rest, ok := strings.CutPrefix(p.rest(), "[:")
 	if !ok {

@@ -7,11 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// escape is what a backslash and the characters after it stand for: a character, a
-// class, or a condition.
+// escape is the meaning of an escape sequence: a character, a class, or a condition.
 type escape struct {
 	char  rune
-	byte  bool // written as \xNN: a byte under (?-u)
+	byte  bool // written as \xNN, which is a byte under (?-u)
 	set   bool
 	class Class
 	look  *Node
@@ -21,7 +20,7 @@ var controls = map[rune]rune{'a': '\a', 'f': '\f', 't': '\t', 'n': '\n', 'r': '\
 
 var wordLooks = map[rune]Look{'b': Word, 'B': NotWord, '<': WordStart, '>': WordEnd}
 
-// escape reads an escape sequence.
+// escape parses an escape sequence.
 func (p *rust) escape() escape {
 	at := p.pos
 	p.next()
@@ -67,7 +66,7 @@ func (p *rust) escape() escape {
 	return escape{char: r}
 }
 
-// wordBoundary reads the "{start}" of "\b{start}". "\b{2}" is a repetition instead.
+// wordBoundary parses the "{start}" of "\b{start}". "\b{2}" is a repetition instead.
 func (p *rust) wordBoundary(at int) Look {
 	back := p.pos
 	p.nextSpace()
@@ -96,7 +95,7 @@ func (p *rust) wordBoundary(at int) Look {
 	return l
 }
 
-// hex reads \x41, \u0041, \U00000041 and the forms with braces.
+// hex parses \x41, \u0041, \U00000041 and the forms with braces.
 func (p *rust) hex(at int) escape {
 	digits := map[rune]int{'x': 2, 'u': 4, 'U': 8}[p.peek()]
 	short := digits == 2
@@ -126,7 +125,7 @@ func (p *rust) hex(at int) escape {
 	return escape{char: rune(n), byte: short && !braces}
 }
 
-// property reads \pL, \p{Greek}, \p{sc=Greek}, \P{...} or \p{^...}.
+// property parses \pL, \p{Greek}, \p{sc=Greek}, \P{...} or \p{^...}.
 func (p *rust) property(at int) Class {
 	negate := p.nextSpace() == 'P'
 	var name strings.Builder

@@ -9,7 +9,7 @@ import (
 // flags are the settings that (?...) changes.
 type flags struct {
 	fold    bool // i
-	multi   bool // m: ^ and $ are at lines
+	multi   bool // m: ^ and $ match at line boundaries
 	dotAll  bool // s
 	swap    bool // U: x* is lazy and x*? greedy
 	ascii   bool // not u
@@ -17,7 +17,7 @@ type flags struct {
 	verbose bool // x
 }
 
-// group reads what begins with "(". It gives nil when that only sets flags.
+// group parses what begins with "(". It returns nil if that only sets flags.
 func (p *rust) group() *Node {
 	at := p.pos
 	p.enter(at)
@@ -55,7 +55,7 @@ func (p *rust) group() *Node {
 	return n
 }
 
-// name reads the name of a group and the ">" after it.
+// name parses the name of a group and the ">" after it.
 func (p *rust) name() {
 	start := p.pos
 	for p.peek() != '>' {
@@ -76,7 +76,7 @@ func (p *rust) name() {
 	p.next()
 }
 
-// readFlags reads flags up to the ":" or ")" after them.
+// readFlags parses flags up to the ":" or ")" after them.
 func (p *rust) readFlags() flags {
 	f, on, dangling := p.flags, true, false
 	seen := make(map[rune]bool)

@@ -30,7 +30,7 @@ func fromTables(tables ...*unicode.RangeTable) Class {
 	return normalize(c)
 }
 
-// Classes of Unicode that a pattern can name in one letter.
+// Unicode classes that a pattern can name with one letter.
 var (
 	unicodeDigit = sync.OnceValue(func() Class { return fromTables(unicode.Nd) })
 	unicodeSpace = sync.OnceValue(func() Class { return fromTables(unicode.White_Space) })
@@ -39,10 +39,10 @@ var (
 	})
 )
 
-// Words returns the characters of a word, as \w has them.
+// Words returns the word characters, the class of \w.
 func Words() Class { return unicodeWord() }
 
-// asciiClasses are the classes in [[:name:]].
+// asciiClasses are the ASCII classes of [[:name:]].
 var asciiClasses = map[string]Class{
 	"alnum": runes('0', '9', 'A', 'Z', 'a', 'z'), "alpha": runes('A', 'Z', 'a', 'z'), "ascii": runes(0, 0x7F),
 	"blank": runes('\t', '\t', ' ', ' '), "cntrl": runes(0, 0x1F, 0x7F, 0x7F), "digit": runes('0', '9'),
@@ -51,7 +51,7 @@ var asciiClasses = map[string]Class{
 	"upper": runes('A', 'Z'), "word": runes('0', '9', 'A', 'Z', '_', '_', 'a', 'z'), "xdigit": runes('0', '9', 'A', 'F', 'a', 'f'),
 }
 
-// categories are the long names of general categories, in the form loose gives.
+// categories maps the long names of general categories, as loose returns them, to the short ones.
 var categories = map[string]string{
 	"letter": "L", "casedletter": "LC", "uppercaseletter": "Lu", "lowercaseletter": "Ll", "titlecaseletter": "Lt", "modifierletter": "Lm",
 	"otherletter": "Lo", "mark": "M", "combiningmark": "M", "nonspacingmark": "Mn", "spacingmark": "Mc", "enclosingmark": "Me", "number": "N",
@@ -62,7 +62,7 @@ var categories = map[string]string{
 	"control": "Cc", "cntrl": "Cc", "format": "Cf", "surrogate": "Cs", "privateuse": "Co", "unassigned": "Cn",
 }
 
-// loose brings the name of a property into the form in which names are compared.
+// loose normalizes the name of a property for comparison.
 func loose(name string) string {
 	return strings.Map(func(r rune) rune {
 		switch r {
@@ -73,7 +73,7 @@ func loose(name string) string {
 	}, name)
 }
 
-// property returns the class that \p{name} or \p{name=value} stands for.
+// property returns the class of \p{name} or \p{name=value}.
 func property(name, value string) (Class, bool) {
 	key := loose(name)
 	switch {
@@ -149,7 +149,7 @@ func table(tables map[string]*unicode.RangeTable, key string) (Class, bool) {
 	return nil, false
 }
 
-// letterClass returns the class of \d, \s or \w, or of their opposites in upper case.
+// letterClass returns the class of \d, \s or \w. An upper-case letter negates it.
 func letterClass(c rune, inUnicode bool) Class {
 	var out Class
 	universe := anyRune

@@ -15,12 +15,12 @@ import (
 	"toolhost.dev/plugins/grep/ignore"
 )
 
-// Dir is a directory that a walk has come to.
+// Dir is a directory that a walk visits.
 type Dir struct {
 	w     *walker
-	rel   string // beneath the start
+	rel   string // relative to the start
 	path  string // absolute
-	shown string // what its entries have in front when they are shown
+	shown string // prefix of the shown paths of its entries
 	rules *ignore.Dir
 	file  *os.File
 	refs  atomic.Int32 // tasks that need it open
@@ -36,15 +36,15 @@ func join(dir, name string) string {
 	return dir + "/" + name
 }
 
-// Shown returns the path of an entry as it is shown.
+// Shown returns the path of an entry as shown in results.
 func (d *Dir) Shown(name string) string { return d.shown + name }
 
-// Rel returns the path of an entry beneath the start of the walk.
+// Rel returns the path of an entry relative to the start of the walk, including [Start.Rel].
 func (d *Dir) Rel(name string) string {
 	return ShownPrefix(d.w.start.Rel) + d.below(name)
 }
 
-// below returns the path of an entry beneath the start of this walk.
+// below returns the path of an entry relative to the start of this walk.
 func (d *Dir) below(name string) string {
 	if d.rel == "." {
 		return name
@@ -56,7 +56,7 @@ func (d *Dir) child(name string) *Dir {
 	return &Dir{w: d.w, rel: d.below(name), path: d.Path(name), shown: d.Shown(name) + "/", rules: d.rules}
 }
 
-// open opens the directory for one task; close undoes it.
+// open opens the directory for one task. The task must call close.
 func (d *Dir) open() error {
 	if d.file == nil {
 		f, err := openBeneath(d.w.start.Dir, d.rel, unix.O_RDONLY|unix.O_DIRECTORY)
@@ -81,7 +81,8 @@ const batch = 1024
 // entries reads the directory.
 func (d *Dir) entries(ctx context.Context) ([]Entry, error) { return List(ctx, d.file) }
 
-// List reads an open directory, sorted by name. What was read before an error is given too.
+// List reads an open directory and returns its entries sorted by name. On an error it also returns the entries read
+// before it.
 func List(ctx context.Context, dir *os.File) ([]Entry, error) {
 	var out []Entry
 	for {

@@ -13,19 +13,18 @@ import (
 	"toolhost.dev/plugins/grep/freshness"
 )
 
-// File is a regular file, open for reading. It is an os.File without what costs two
-// system calls more for each file.
+// File is a regular file opened for reading. Unlike an os.File, it does without two system calls per file.
 type File struct {
 	fd   int
 	read int64
 	stat unix.Stat_t
 }
 
-// Open opens a regular file in the directory. It does not follow a symbolic link and
-// does not wait for a FIFO's other end; what is no regular file is fs.ErrInvalid.
+// Open opens a regular file in the directory. It does not follow a symbolic link and does not block on a FIFO. For
+// anything but a regular file, the error is fs.ErrInvalid.
 func (d *Dir) Open(name string) (*File, error) { return OpenFile(d.file, d.path, name) }
 
-// OpenFile is [Dir.Open] for a directory that is open, at a path for messages.
+// OpenFile is [Dir.Open] for an open directory. path is used only in error messages.
 func OpenFile(dir *os.File, path, name string) (*File, error) {
 	fd, err := openAt(dir, name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
 	if err != nil {
@@ -43,14 +42,14 @@ func OpenFile(dir *os.File, path, name string) (*File, error) {
 	return f, nil
 }
 
-// Size is the file's size when it was opened.
+// Size returns the size of the file when it was opened.
 func (f *File) Size() int64 { return f.stat.Size }
 
-// Stamp is what a stat said when the file was opened.
+// Stamp returns the stamp of the file when it was opened.
 func (f *File) Stamp() freshness.Stamp { return freshness.StampOf(&f.stat) }
 
-// Read reads on. The file ends where it did when it was opened, at the latest, which saves
-// a system call for each; one without a size, as some systems make up, where reading ends.
+// Read implements io.Reader. It stops at the size the file had when it was opened, which saves a system call per file. A
+// file of size 0, such as those in /proc, is read to its end.
 func (f *File) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -76,22 +75,22 @@ func (f *File) Read(p []byte) (int, error) {
 // Close closes the file.
 func (f *File) Close() error { return unix.Close(f.fd) }
 
-// Info is what is known of an entry without opening it.
+// Info describes an entry that was not opened.
 type Info struct {
 	Size     int64
 	Modified time.Time
 }
 
-// Stat looks an entry up; a symbolic link is not followed.
+// Stat returns the size and modification time of an entry. It does not follow a symbolic link.
 func (d *Dir) Stat(name string) (Info, error) { return Stat(d.file, d.path, name) }
 
-// Stat is [Dir.Stat] for a directory that is open, at a path for messages.
+// Stat is [Dir.Stat] for an open directory. path is used only in error messages.
 func Stat(dir *os.File, path, name string) (Info, error) {
 	s, err := StampAt(dir, path, name)
 	return Info{Size: s.Size, Modified: time.Unix(0, s.Mtime)}, err
 }
 
-// StampAt returns the stamp of an entry of an open directory.
+// StampAt returns the stamp of an entry of an open directory. It does not follow a symbolic link.
 func StampAt(dir *os.File, path, name string) (freshness.Stamp, error) {
 	var st unix.Stat_t
 	err := unix.Fstatat(int(dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW)
@@ -102,7 +101,7 @@ func StampAt(dir *os.File, path, name string) (freshness.Stamp, error) {
 	return freshness.StampOf(&st), nil
 }
 
-// Readlink returns what a symbolic link in an open directory says.
+// Readlink returns the target of a symbolic link in an open directory.
 func Readlink(dir *os.File, name string) (string, error) {
 	buf := make([]byte, unix.PathMax)
 	n, err := unix.Readlinkat(int(dir.Fd()), name, buf)

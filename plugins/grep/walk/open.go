@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// noLinks are the flags with which everything is opened.
+// noLinks are the flags of every open call.
 const noLinks = unix.O_CLOEXEC | unix.O_NOFOLLOW
 
-// openAt opens a name in a directory. A symbolic link of that name is an error.
+// openAt opens a name in a directory. It fails if the name is a symbolic link.
 func openAt(dir *os.File, name string, flags int) (int, error) {
 	for {
 		fd, err := unix.Openat(int(dir.Fd()), name, flags|noLinks, 0)
@@ -24,13 +24,12 @@ func openAt(dir *os.File, name string, flags int) (int, error) {
 	}
 }
 
-// OpenDir opens a directory beneath an open one, "." for that itself. No symbolic link
-// on the way is followed.
+// OpenDir opens a directory below an open one. The path "." means the open directory. OpenDir follows no symbolic link.
 func OpenDir(start *os.File, rel string) (*os.File, error) {
 	return openBeneath(start, rel, unix.O_RDONLY|unix.O_DIRECTORY)
 }
 
-// openStepwise opens a path beneath a directory, one element after the other.
+// openStepwise opens a path below a directory, one element after the other.
 func openStepwise(start *os.File, rel string, flags int) (*os.File, error) {
 	at := start
 	for {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openBeneath opens a path beneath a directory in one call that refuses symbolic links
-// on the way; step by step where the kernel or a filter does not know the call.
+// openBeneath opens a path below a directory in one call that refuses symbolic links. If the kernel or a seccomp filter
+// does not support the call, it opens one element after the other.
 func openBeneath(start *os.File, rel string, flags int) (*os.File, error) {
 	fd, err := openAtOnce(start, rel, flags)
 	switch {
@@ -22,7 +22,7 @@ func openBeneath(start *os.File, rel string, flags int) (*os.File, error) {
 	return openStepwise(start, rel, flags)
 }
 
-// openAtOnce opens a path in one call. An error that is no answer says that this cannot be.
+// openAtOnce opens a path in one call. If isAnswer is false for its error, the call is not supported.
 func openAtOnce(start *os.File, rel string, flags int) (int, error) {
 	fd, err := unix.Openat2(int(start.Fd()), rel, &unix.OpenHow{
 		Flags:   uint64(flags | noLinks), // #nosec G115 -- flags are not negative

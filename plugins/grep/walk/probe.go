@@ -8,13 +8,13 @@ import (
 	"toolhost.dev/plugins/grep/freshness"
 )
 
-// Probe is a directory opened to look up many entries, without what an os.File costs.
+// Probe is a directory opened to look up many entries, without the cost of an os.File.
 type Probe struct {
 	fd   int
-	file *os.File // nil: fd is closed by Close
+	file *os.File // nil if Close must close fd
 }
 
-// OpenProbe opens a directory beneath an open one, as [OpenDir] does.
+// OpenProbe opens a directory below an open one, as [OpenDir] does.
 func OpenProbe(start *os.File, rel string) (Probe, error) {
 	const flags = unix.O_RDONLY | unix.O_DIRECTORY
 	fd, err := openAtOnce(start, rel, flags)
@@ -35,7 +35,7 @@ func (p Probe) Stamp() (freshness.Stamp, error) {
 	return freshness.StampOf(&st), err
 }
 
-// StampAt returns the stamp of an entry; a symbolic link is not followed.
+// StampAt returns the stamp of an entry. It does not follow a symbolic link.
 func (p Probe) StampAt(name string) (freshness.Stamp, error) {
 	var st unix.Stat_t
 	err := unix.Fstatat(p.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW)

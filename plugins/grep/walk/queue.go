@@ -7,8 +7,7 @@ import (
 	"toolhost.dev/plugins/grep/workers"
 )
 
-// queue is the tasks that wait. The last one in is the first one out, so that few
-// wait at a time.
+// queue holds the waiting tasks. It is last in, first out, so that few tasks wait at a time.
 type queue struct {
 	mu      sync.Mutex
 	more    *sync.Cond
@@ -26,8 +25,8 @@ func (q *queue) push(tasks []*task) {
 	q.more.Broadcast()
 }
 
-// pop takes a task. It waits while there is none but a running one may add some, and
-// gives nil when all is done.
+// pop removes a task. If the queue is empty, it waits while a running task may add more. It returns nil when all tasks
+// are done.
 func (q *queue) pop() *task {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -53,8 +52,8 @@ func (q *queue) done() {
 	}
 }
 
-// run does a task and all that come of it. When ctx ends, what waits is dropped, and
-// only closed. A panic in do is passed on to the caller when all workers have ended.
+// run executes a task and all tasks that it adds. When ctx ends, waiting tasks are only closed. After a panic in do, run
+// panics when all workers have ended.
 func (q *queue) run(ctx context.Context, n int, first *task, do func(ctx context.Context, worker int, t *task)) {
 	q.more = sync.NewCond(&q.mu)
 	q.tasks = []*task{first}
@@ -85,7 +84,7 @@ func (q *queue) run(ctx context.Context, n int, first *task, do func(ctx context
 	})
 }
 
-// drop gives up a task that was not done.
+// drop releases a task that was not executed.
 func (t *task) drop() {
 	if t.dir.file != nil {
 		t.dir.close()

@@ -11,27 +11,27 @@ import (
 	"toolhost.dev/plugins/grep/ignore"
 )
 
-// MaxRules is the size up to which an ignore file is read; a larger one has no rules.
+// MaxRules is the maximal size of an ignore file. A larger file has no rules.
 const MaxRules = 4 << 20
 
 // RuleReader reads ignore files.
 type RuleReader struct {
-	// Read reads one at an absolute path that is not in a directory being listed: above
-	// the start, or a symbolic link. nil: such files have no rules.
+	// Read reads an ignore file outside of the listed directories: above the start, or a symbolic link. The path is
+	// absolute. If Read is nil, such files have no rules.
 	Read func(path string) ([]byte, error)
-	// Looked is notified of every path outside of the listed directories that was looked at,
-	// whether there is something or not; nil: nobody asks.
+	// Looked is called with every path outside of the listed directories that was checked, whether it exists or not. It
+	// may be nil.
 	Looked func(path string)
 }
 
-// RuleFiles are the entries that change what is left out of their directory.
+// RuleFiles are the names of entries that change which files of their directory are excluded.
 var RuleFiles = []string{ignore.RipgrepFile, ignore.PlainFile, ignore.GitFile, ".git", ".jj"}
 
-// IsRuleFile reports whether an entry of that name is one of [RuleFiles].
+// IsRuleFile reports whether a name is one of [RuleFiles].
 func IsRuleFile(name string) bool { return name[0] == '.' && slices.Contains(RuleFiles, name) }
 
-// Rules returns the rules for what is in a directory: open, at an absolute path, with these
-// entries, beneath a directory with the rules of parent.
+// Rules returns the rules for the contents of a directory. dir is the open directory, path its absolute path, entries
+// its entries, and parent the rules of the directory above.
 func (r RuleReader) Rules(parent *ignore.Dir, dir *os.File, path string, entries []Entry) *ignore.Dir {
 	var has ignore.Content
 	links := make(map[string]bool)
@@ -54,7 +54,7 @@ func (r RuleReader) Rules(parent *ignore.Dir, dir *os.File, path string, entries
 	return ignore.NewDir(parent, path, has, source{r: r, path: path, dir: dir, links: links})
 }
 
-// Parents returns the rules of the directories above a path.
+// Parents returns the combined rules of the directories above a path.
 func (r RuleReader) Parents(path string) *ignore.Dir {
 	if r.Read == nil {
 		return nil
@@ -87,12 +87,12 @@ func (r RuleReader) looked(path string) {
 	}
 }
 
-// source reads the ignore files of a directory, through the directory where it is
-// open and the file is not a link.
+// source reads the ignore files of a directory. It opens them through dir, unless dir is nil or the file is a symbolic
+// link.
 type source struct {
 	r     RuleReader
 	path  string
-	dir   *os.File // nil: above the start
+	dir   *os.File // nil for a directory above the start
 	links map[string]bool
 }
 
@@ -127,8 +127,7 @@ func (s source) readAt(path string) ([]byte, error) {
 	return s.r.Read(path)
 }
 
-// Exclude reads .git/info/exclude. Where .git is a file, as in a work tree, it names
-// the directory that has it.
+// Exclude reads .git/info/exclude. In a work tree .git is a file, which names the directory that contains it.
 func (s source) Exclude() *ignore.Rules {
 	git := filepath.Join(s.path, ".git")
 	s.r.looked(git)

@@ -8,13 +8,13 @@ import (
 	"toolhost.dev/plugins/grep/freshness"
 )
 
-// Stamper looks up entries of probes, without memory for each. It is not safe for concurrent use.
+// Stamper returns stamps of entries without allocating memory for each. It is not safe for concurrent use.
 type Stamper struct {
 	name [256]byte // with its NUL
 	stat unix.Statx_t
 }
 
-// At is [Probe.StampAt].
+// At returns what [Probe.StampAt] returns.
 func (s *Stamper) At(p Probe, name string) (freshness.Stamp, error) {
 	if stamp, err := s.at(p.fd, name); err == nil || isAnswer(err) {
 		return stamp, err
@@ -22,8 +22,7 @@ func (s *Stamper) At(p Probe, name string) (freshness.Stamp, error) {
 	return p.StampAt(name)
 }
 
-// at is [unix.Statx] without a copy of the name on the heap. An error that is no answer says
-// that this cannot be.
+// at calls statx without copying the name to the heap. If isAnswer is false for its error, the call is not supported.
 func (s *Stamper) at(dir int, name string) (freshness.Stamp, error) {
 	const mask = unix.STATX_TYPE | unix.STATX_MODE | unix.STATX_NLINK | unix.STATX_MTIME | unix.STATX_CTIME | unix.STATX_INO | unix.STATX_SIZE
 	if len(name) >= len(s.name) {
@@ -40,8 +39,7 @@ func (s *Stamper) at(dir int, name string) (freshness.Stamp, error) {
 	return freshness.StampOfX(&s.stat), nil
 }
 
-// Mount returns the number of the mount that the directory is reached by; ok is false if the
-// system does not tell.
+// Mount returns the ID of the mount that contains the directory. ok is false if the kernel does not report it.
 func (p Probe) Mount() (id uint64, ok bool) {
 	var st unix.Statx_t
 	err := unix.Statx(p.fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &st)

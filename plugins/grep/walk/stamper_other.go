@@ -4,11 +4,11 @@ package walk
 
 import "toolhost.dev/plugins/grep/freshness"
 
-// Stamper looks up entries of probes.
+// Stamper returns stamps of entries.
 type Stamper struct{}
 
-// At is [Probe.StampAt].
+// At returns what [Probe.StampAt] returns.
 func (*Stamper) At(p Probe, name string) (freshness.Stamp, error) { return p.StampAt(name) }
 
-// Mount tells of no mount.
+// Mount returns false, because mounts are not supported on this system.
 func (Probe) Mount() (id uint64, ok bool) { return 0, false }

@@ -22,59 +22,57 @@ import (
 
 // Start is where a walk begins.
 type Start struct {
-	// Dir is the directory, open. The walk does not close it.
+	// Dir is the open directory. The walk does not close it.
 	Dir *os.File
 	// Path is its absolute path without symbolic links.
 	Path string
-	// Shown is how it is called in results: relative to the working directory, "." for
-	// that itself, or absolute.
+	// Shown is its path in results: absolute, or relative to the working directory, which is ".".
 	Shown string
-	// Rel is what the paths that [Dir.Rel] gives begin with, for a walk that is a part of
-	// a larger one; empty: nothing.
+	// Rel is the prefix of the paths that [Dir.Rel] returns. It is empty unless this walk is a part of a larger one.
 	Rel string
-	// Rules are those of the directories above, if they are known.
+	// Rules are the rules of the directories above. If nil, the walk reads them.
 	Rules *ignore.Dir
 }
 
-// Options of a walk.
+// Options are the options of a walk.
 type Options struct {
-	Hidden bool // take hidden files too
-	// Dotted reports whether a hidden name is wanted nonetheless; nil means that none is.
+	Hidden bool // include hidden files
+	// Dotted reports whether to include a hidden name even if Hidden is false. A nil Dotted includes none.
 	Dotted   func(name string) bool
 	NoIgnore bool // do not read ignore files
-	// Closed reports whether a directory is visited without what is in it; nil means that none is.
+	// Closed reports whether to visit a directory without its contents. A nil Closed means that all contents are
+	// visited.
 	Closed func(name string) bool
-	// Globs and Type say which files are wanted; nil means all.
+	// Globs and Type select files. A nil value selects all.
 	Globs *ignore.Globs
 	Type  *filetype.Type
-	// Global are the user's own ignore rules, for paths as they are shown.
+	// Global holds the user's own ignore rules. They match paths as shown in results.
 	Global *ignore.Rules
-	// ReadRules reads an ignore file at an absolute path: one above the start, or one
-	// that is a symbolic link. nil: such files have no rules.
+	// ReadRules reads an ignore file above the start, or one that is a symbolic link. The path is absolute. If ReadRules
+	// is nil, such files have no rules.
 	ReadRules func(path string) ([]byte, error)
 }
 
-// Entry is something found in a directory.
+// Entry is an entry of a directory.
 type Entry struct {
 	Name string
 	Type fs.FileMode // the type bits
 }
 
-// Visit is called for every entry that is not left out, directories included, by
-// several goroutines at a time; worker is the number of the goroutine, below workers.Number.
-// The directory is open until it returns.
+// Visit is called for every entry that is not excluded, including directories. Several goroutines call it at the same
+// time. worker is the number of the goroutine, below workers.Number. The directory stays open until Visit returns.
 type Visit func(worker int, d *Dir, e Entry)
 
-// Skipped counts what a walk left out. A directory counts as one, whatever is in it.
+// Skipped counts the entries that a walk excluded. A directory counts as one, whatever its contents.
 type Skipped struct {
 	Ignored    atomic.Int64 // by an ignore rule
 	Hidden     atomic.Int64 // by its name
-	Permission atomic.Int64 // directories that may not be read
-	Failed     atomic.Int64 // directories that could not be read otherwise
+	Permission atomic.Int64 // directories without read permission
+	Failed     atomic.Int64 // directories that could not be read for another reason
 }
 
-// Walk visits everything beneath the start. The error is the end of ctx, or says that
-// the start cannot be read; of other directories that cannot be, it keeps count.
+// Walk visits everything below the start. It returns an error if ctx ends or if the start cannot be read. It counts
+// other directories that cannot be read in skipped.
 func Walk(ctx context.Context, s Start, o Options, skipped *Skipped, visit Visit) error {
 	w := &walker{start: s, opts: o, skipped: skipped, visit: visit}
 	first := &task{dir: &Dir{w: w, rel: ".", path: s.Path, shown: ShownPrefix(s.Shown), rules: s.Rules}}
@@ -88,7 +86,7 @@ func Walk(ctx context.Context, s Start, o Options, skipped *Skipped, visit Visit
 	return ctx.Err()
 }
 
-// ShownPrefix returns what is in front of the entries of a directory that is shown like this.
+// ShownPrefix returns the prefix for the entries of a directory that is shown as shown.
 func ShownPrefix(shown string) string {
 	if shown == "." || shown == "" {
 		return ""
@@ -107,7 +105,7 @@ type walker struct {
 // task is a directory to list, or a part of its entries to visit.
 type task struct {
 	dir     *Dir
-	entries []Entry // nil: the directory is not listed yet
+	entries []Entry // nil if the directory is not listed yet
 }
 
 // chunk is the number of entries visited in one task.
@@ -130,8 +128,7 @@ func (w *walker) do(ctx context.Context, worker int, t *task) {
 	}
 }
 
-// list reads a directory and hands out what is beneath it. It returns the entries that
-// the caller is to visit.
+// list reads a directory and queues tasks for its subdirectories. It returns the entries that the caller must visit.
 func (w *walker) list(ctx context.Context, d *Dir) []Entry {
 	entries, err := d.entries(ctx)
 	if err != nil {
@@ -157,17 +154,17 @@ func (w *walker) list(ctx context.Context, d *Dir) []Entry {
 		d.refs.Add(1)
 		later = append(later, &task{dir: d, entries: rest})
 	}
-	slices.Reverse(later) // the queue's last is taken first
+	slices.Reverse(later) // the queue is last in, first out
 	w.tasks.push(later)
 	return keep
 }
 
 func (w *walker) failed(err error) { w.skipped.Count(err) }
 
-// Count counts a directory that could not be read because of an error.
+// Count counts a directory that could not be read because of err.
 func (s *Skipped) Count(err error) {
 	switch {
-	case errors.Is(err, fs.ErrNotExist): // it vanished: as if it had never been
+	case errors.Is(err, fs.ErrNotExist): // the directory was removed meanwhile, so it does not count
 	case errors.Is(err, fs.ErrPermission):
 		s.Permission.Add(1)
 	default:
@@ -187,7 +184,7 @@ func (o *Options) closed(name string) bool { return o.Closed != nil && o.Closed(
 
 func (o *Options) rules() RuleReader { return RuleReader{Read: o.ReadRules} }
 
-// wanted decides about an entry.
+// wanted reports whether to visit an entry.
 func (w *walker) wanted(d *Dir, e Entry) bool {
 	shown := d.shown + e.Name
 	if want, decided := w.opts.Selected(shown, e.Type.IsDir()); decided {
@@ -200,20 +197,19 @@ func (w *walker) wanted(d *Dir, e Entry) bool {
 	return w.opts.Wanted(e.Name, shown, e.Type.IsDir(), v, d.rules.InRepository(), w.skipped)
 }
 
-// IsHidden reports whether a name is a hidden one: it begins with a dot. As ripgrep and fd
-// have it, one that ends with a dot, too, is none.
+// IsHidden reports whether a name is hidden: it begins with a dot and does not end with one. ripgrep and fd apply the
+// same rule.
 func IsHidden(name string) bool { return name[0] == '.' && name[len(name)-1] != '.' }
 
-// Selected reports whether the globs of a call want an entry, or do not, or leave that
-// to its name and the ignore rules: they have the last word.
+// Selected reports whether the globs of a call include an entry. If decided is false, the name and the ignore rules
+// decide.
 func (o *Options) Selected(shown string, isDir bool) (want, decided bool) {
 	v := o.Globs.Match(shown, isDir)
 	return v == ignore.Include, v != ignore.None
 }
 
-// Wanted decides about an entry on which the ignore files of its directory have a
-// verdict, and counts why it is not wanted. A file of the wanted type, or one that a
-// rule asks for, may be hidden.
+// Wanted reports whether to visit an entry, given the verdict of the ignore files of its directory. It counts the reason
+// for excluding one. A file that matches Type or that a rule includes may be hidden.
 func (o *Options) Wanted(name, shown string, isDir bool, v ignore.Verdict, inRepository bool, skipped *Skipped) bool {
 	switch {
 	case o.NoIgnore:

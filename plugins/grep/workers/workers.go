@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 )
 
-// PanicError is a panic that was caught. It is what Run panics with. Where it came about is written to
-// standard error, which is the plugin's log.
+// PanicError is a recovered panic. Run panics with it. The stack trace is written to standard error, which is the
+// plugin's log.
 type PanicError struct{ Value any }
 
 // Error implements error.
@@ -20,7 +20,7 @@ func (e *PanicError) Error() string {
 	return fmt.Sprintf("this is a defect of the plugin: %v", e.Value)
 }
 
-// caught returns the value of a panic as an error.
+// caught converts the value of a panic to an error and logs the stack.
 func caught(p any) *PanicError {
 	if e, ok := p.(*PanicError); ok {
 		return e
@@ -29,10 +29,10 @@ func caught(p any) *PanicError {
 	return &PanicError{p}
 }
 
-// fixed is how many workers there are since there is a processor to spare; 0: there is none.
+// fixed is the number of workers after Spare has added a processor, or 0 before.
 var fixed atomic.Int32
 
-// Number is how many goroutines do a thing at once: as many as there are processors for them.
+// Number returns the number of goroutines to start for a concurrent task: one for each processor.
 func Number() int {
 	if n := fixed.Load(); n > 0 {
 		return int(n)
@@ -40,10 +40,10 @@ func Number() int {
 	return runtime.GOMAXPROCS(0)
 }
 
-// Spare gives the process one processor more than it has workers. With none idle, the runtime takes its processor
-// from whoever it finds in a system call, who must wait for another one then. Workers that ask for the times of
-// all files of a tree do nothing but short system calls, and take a tenth less time when they are left alone. The
-// runtime no longer follows changes of the limits on processors then. Where GOMAXPROCS is set, it is left as it is.
+// Spare gives the process one processor (GOMAXPROCS) more than it has workers. Without an idle processor, the runtime
+// takes one from a goroutine in a system call, which must then wait for another. Workers that stat all files of a tree
+// only make short system calls. With a spare processor they take a tenth less time. The runtime then no longer follows
+// changes of CPU limits. Spare does nothing if GOMAXPROCS is set in the environment.
 var Spare = sync.OnceFunc(addSpare)
 
 func addSpare() {
@@ -55,8 +55,8 @@ func addSpare() {
 	runtime.GOMAXPROCS(n + 1)
 }
 
-// Run calls do n times at once, with the numbers from 0 on, and waits for all of them. If one panics, Run
-// panics with a *[PanicError], when all have ended.
+// Run calls do n times concurrently, with the numbers from 0 on, and waits for all calls. If a call panics, Run panics
+// with a *[PanicError] after all have ended.
 func Run(n int, do func(worker int)) {
 	var wg sync.WaitGroup
 	var failed atomic.Pointer[PanicError]
@@ -76,7 +76,7 @@ func Run(n int, do func(worker int)) {
 	}
 }
 
-// Catch calls do. A panic in it is its error, a *[PanicError].
+// Catch calls do. It returns a panic of do as a *[PanicError].
 func Catch(do func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

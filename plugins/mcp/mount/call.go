@@ -17,19 +17,19 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// running are the calls that run, by the token by which the server tells of their progress.
+// running holds the running calls by the token that the server uses in progress notifications.
 type running struct {
 	mu      sync.Mutex
 	last    int
 	byToken map[string]*active
 }
 
-// active is a call that runs.
+// active is a running call.
 type active struct {
 	*sdk.Call
-	// alive is called at each sign of life, pause when it is not the server's turn.
+	// alive restarts the timeout at each sign of activity. pause stops it while the server waits for the user.
 	alive, pause func()
-	// canceled is closed when the call is to end before its answer, and told when the server was told so.
+	// canceled is closed when the call is canceled. told is closed when the server was notified of that.
 	canceled <-chan struct{}
 	told     chan struct{}
 	tell     func() // closes told
@@ -41,8 +41,8 @@ func newActive(ctx context.Context, call *sdk.Call, alive, pause func()) *active
 	return a
 }
 
-// canceledIn returns the call that a message belongs to, by the message's context, if the call was canceled when
-// that was sent: it tells the server so. nil: it does not.
+// canceledIn returns the canceled call to which a message with this context belongs, because that message notifies the
+// server. It returns nil if the call is not canceled.
 func canceledIn(ctx context.Context) *active {
 	a, ok := ctx.Value(activeKey{}).(*active)
 	if !ok {
@@ -80,7 +80,7 @@ func (r *running) get(token string) *active {
 	return r.byToken[token]
 }
 
-// only returns the call that runs, if there is one alone.
+// only returns the running call if there is exactly one.
 func (r *running) only() *active {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -95,12 +95,12 @@ func (r *running) only() *active {
 
 var errSilent = errors.New("silent")
 
-// cancelWait is how long a canceled call waits for the server to hear of it.
+// cancelWait is the maximal time that a canceled call waits until the server is notified.
 const cancelWait = time.Second
 
 type activeKey struct{}
 
-// call runs a tool of the server's.
+// call runs a tool of the server.
 func (m *mount) call(ctx context.Context, call *sdk.Call, name string, args json.RawMessage) (*sdk.Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -131,7 +131,7 @@ func (m *mount) call(ctx context.Context, call *sdk.Call, name string, args json
 			got.err = ctx.Err()
 		}
 	}
-	if got.err != nil && ctx.Err() != nil { // the server is told in the background, and with a result this process may end
+	if got.err != nil && ctx.Err() != nil { // the server is notified in the background, but this process may end after the result
 		select {
 		case <-a.told:
 		case <-time.After(cancelWait):
@@ -149,11 +149,11 @@ func (m *mount) call(ctx context.Context, call *sdk.Call, name string, args json
 	return nil, m.failure(got.err)
 }
 
-// failure returns a failed request as the host has it.
+// failure converts the error of a request to an error for the host.
 func (m *mount) failure(err error) error {
 	var e *jsonrpc.Error
 	if !errors.As(err, &e) {
-		// The connection has ended, and with it this process: see watch.
+		// The connection has ended, so watch ends this process.
 		time.Sleep(4 * endWait)
 		return sdk.Errorf(tool.Unavailable, "The connection to the MCP server ended during the call: %s", clean(err.Error(), maxMessage)).From(tool.SourcePlugin)
 	}
@@ -171,7 +171,7 @@ func (m *mount) failure(err error) error {
 	return sdk.Errorf(kind, "%s", text).WithCode(int(e.Code))
 }
 
-// progress passes on what the server says of a call that runs.
+// progress forwards a progress notification of the server to the call.
 func (m *mount) progress(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
 	token, _ := r.Params.ProgressToken.(string)
 	a := m.calls.get(token)
@@ -193,7 +193,7 @@ func (m *mount) progress(_ context.Context, r *mcp.ProgressNotificationClientReq
 	a.Progress(title, metadata)
 }
 
-// result returns a server's result as the host has it.
+// result converts a server's result to one for the host.
 func result(r *mcp.CallToolResult) (*sdk.Result, error) {
 	out := new(sdk.Result)
 	var texts []string

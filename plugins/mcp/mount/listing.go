@@ -23,8 +23,7 @@ const (
 	maxNameShown = 64
 )
 
-// list asks for the server's tools, page by page. A list without an end is cut: what was
-// heard of it is used.
+// list requests the server's tools, page by page. It stops at the limits and uses the tools received until then.
 func (m *mount) list(ctx context.Context) ([]*mcp.Tool, error) {
 	var all []*mcp.Tool
 	cursor, seen := "", make(map[string]bool)
@@ -52,7 +51,7 @@ func (m *mount) list(ctx context.Context) ([]*mcp.Tool, error) {
 	return all, nil
 }
 
-// convert makes the server's tools the plugin's.
+// convert converts the server's tools to tools of the plugin.
 func (m *mount) convert(listed []*mcp.Tool) []sdk.Tool {
 	out := make([]sdk.Tool, 0, len(listed))
 	taken := make(map[string]bool)
@@ -82,8 +81,8 @@ func (m *mount) convert(listed []*mcp.Tool) []sdk.Tool {
 	return out
 }
 
-// definition makes a definition of what a server says of a tool. A schema that is none is
-// left to the host to refuse, which tells the operator.
+// definition converts the server's description of a tool to a definition. It leaves invalid schemas to the host, which
+// reports them to the operator.
 func (m *mount) definition(t *mcp.Tool) (sdk.Definition, error) {
 	def := sdk.Definition{Name: tool.NameOf(t.Name), Category: tool.CategoryMCP, DefaultTimeout: -1}
 	for _, text := range []string{t.Description, t.Title, "The tool " + t.Name + " of an MCP server, which does not describe it."} {
@@ -91,7 +90,7 @@ func (m *mount) definition(t *mcp.Tool) (sdk.Definition, error) {
 			break
 		}
 	}
-	// What a server says of itself is good for a retry at most.
+	// A server's own annotations are trusted only to allow a retry.
 	if a := t.Annotations; a != nil {
 		def.Traits = sdk.Traits{ReadOnly: a.ReadOnlyHint, Idempotent: a.IdempotentHint || a.ReadOnlyHint}
 	}
@@ -101,20 +100,20 @@ func (m *mount) definition(t *mcp.Tool) (sdk.Definition, error) {
 	}
 	if t.OutputSchema != nil {
 		if def.Output, err = cleanSchema(t.OutputSchema); err != nil {
-			def.Output = nil // it is only described
+			def.Output = nil // the output schema is only descriptive
 		}
 	}
 	return def, nil
 }
 
-// schemas are the input schemas as they were on the wire: the order of their properties is
-// that of positional arguments, and the SDK does not keep it.
+// schemas holds the input schemas as received. The order of properties determines positional arguments, and the SDK does
+// not preserve it.
 type schemas struct {
 	mu  sync.Mutex
 	raw map[string]json.RawMessage
 }
 
-// keep takes a page of a list.
+// keep stores the schemas of a page of the list.
 func (s *schemas) keep(result json.RawMessage) {
 	var page struct {
 		Tools []struct {
@@ -123,7 +122,7 @@ func (s *schemas) keep(result json.RawMessage) {
 		} `json:"tools"`
 	}
 	if json.Unmarshal(result, &page) != nil {
-		return // the SDK will say so
+		return // the SDK will report the error
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +134,7 @@ func (s *schemas) keep(result json.RawMessage) {
 	}
 }
 
-// of returns a tool's schema.
+// of returns the schema of a tool.
 func (s *schemas) of(name string, decoded any) (json.RawMessage, error) {
 	s.mu.Lock()
 	raw := s.raw[name]
@@ -146,7 +145,7 @@ func (s *schemas) of(name string, decoded any) (json.RawMessage, error) {
 	return cleanSchema(decoded)
 }
 
-// cleanSchema returns a schema whose texts are clean, its properties in the order they had.
+// cleanSchema cleans the texts of a schema and keeps the order of its properties.
 func cleanSchema(schema any) (json.RawMessage, error) {
 	raw, err := json.Marshal(schema)
 	if err != nil {
@@ -160,7 +159,7 @@ func cleanSchema(schema any) (json.RawMessage, error) {
 	return out.Bytes(), err
 }
 
-// cleanInto cleans a schema, or, where names is set, an object of schemas by names.
+// cleanInto cleans a schema. If names is set, raw is an object that maps names to schemas.
 func cleanInto(out *bytes.Buffer, raw json.RawMessage, names bool) error {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	switch raw[0] {
@@ -214,7 +213,7 @@ func cleanObject(out *bytes.Buffer, dec *json.Decoder, names bool) error {
 				if v[0] == '"' && json.Unmarshal(v, &text) == nil {
 					v, _ = json.Marshal(clean(text, maxDescription))
 				}
-			case "default", "const", "enum", "examples": // values, which must stay as they are
+			case "default", "const", "enum", "examples": // values must not be changed
 				out.Write(v)
 				continue
 			case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas":

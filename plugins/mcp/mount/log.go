@@ -6,11 +6,11 @@ import (
 	"os"
 )
 
-// stderr is where the host reads what the plugin says, to its last word: what go-plugin puts in
-// the place of os.Stderr loses what is said at the end.
+// stderr is the process's real standard error, which the host reads. go-plugin replaces os.Stderr by a pipe that loses
+// the last output of a process.
 var stderr = os.Stderr
 
-// logf writes a line for the host's log.
+// logf writes an entry for the host's log.
 func logf(level, format string, a ...any) {
 	b, err := json.Marshal(map[string]string{"@level": level, "@message": fmt.Sprintf(format, a...)})
 	if err == nil {

@@ -1,5 +1,4 @@
-// Package mount implements a plugin with the tools of an MCP server. One process has one server,
-// and ends with it.
+// Package mount implements a plugin with the tools of an MCP server. A process has one server and ends with it.
 package mount
 
 import (
@@ -21,17 +20,17 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Version of the plugin, and of the client that servers see.
+// Version is the version of the plugin, and of the client that servers see.
 const Version = "0.1.0"
 
-// legacyVersion is the last revision of the protocol that begins with initialize.
+// legacyVersion is the last protocol revision that begins with initialize.
 const legacyVersion = "2025-11-25"
 
-// Limits of time.
+// Limits are timeouts.
 type Limits struct {
-	// Start bounds a server's start, up to its list of tools.
+	// Start limits the start of a server, including its list of tools.
 	Start time.Duration
-	// Call bounds a call without progress.
+	// Call limits the time of a call without progress.
 	Call time.Duration
 }
 
@@ -44,10 +43,10 @@ type Config struct {
 	Headers map[string]string `json:"headers,omitempty" jsonschema:"Sent with every request to the URL."`
 }
 
-// mount is one connection to one server.
+// mount is the connection to one server.
 type mount struct {
 	limits Limits
-	// end is called once when the server is gone, and normally does not return.
+	// end is called once when the server has ended. It normally does not return.
 	end   func()
 	cfg   Config
 	roots []tool.Root
@@ -55,17 +54,16 @@ type mount struct {
 
 	connecting sync.Mutex
 	session    *mcp.ClientSession
-	server     *server // nil for one elsewhere
+	server     *server // nil for a remote server
 	schemas    *schemas
-	tools      []sdk.Tool  // as they were last listed; nil: never
-	stale      atomic.Bool // the server says that it has others by now
+	tools      []sdk.Tool  // the last list; nil before the first
+	stale      atomic.Bool // the server has announced a new list
 
 	closed chan struct{}
 }
 
-// Plugin returns the plugin; remote says that its server is reached by a URL, and not started. end
-// is called when the server is gone: the process must end then, since the next call needs another
-// one.
+// Plugin returns the plugin. remote means that the server is reached by a URL and not started. end is called when the
+// server has ended. It must end the process, because the next call needs a new one.
 func Plugin(limits Limits, remote bool, end func()) sdk.Plugin {
 	m := &mount{limits: limits, end: end, schemas: new(schemas), closed: make(chan struct{})}
 	needs := &sdk.Needs{Read: sdk.Optional, Write: sdk.Optional, Exec: sdk.Required, Network: sdk.Optional}
@@ -105,7 +103,7 @@ func (m *mount) configure(_ context.Context, c Config, s sdk.Setup) error {
 		return &sdk.ConfigError{Summary: "Neither command nor url is set", Detail: "Write command = [\"program\", \"argument\"] or url = \"https://…\"."}
 	}
 	if path, ok := c.Env["PATH"]; ok {
-		_ = os.Setenv("PATH", path) // where the command is looked for
+		_ = os.Setenv("PATH", path) // exec.LookPath searches it for the command
 	}
 	path, err := exec.LookPath(c.Command[0])
 	if err != nil {
@@ -129,7 +127,7 @@ func commandAdvice(name string, err error) string {
 	return "Install it, correct the name, or give its path; it is looked for in the PATH, which has: " + strings.Join(filepath.SplitList(os.Getenv("PATH")), ", ") + "."
 }
 
-// discover returns the tools that the server has now.
+// discover returns the server's current tools.
 func (m *mount) discover(ctx context.Context) ([]sdk.Tool, error) {
 	ctx, cancel := context.WithTimeout(ctx, m.limits.Start)
 	defer cancel()
@@ -153,7 +151,7 @@ func (m *mount) discover(ctx context.Context) ([]sdk.Tool, error) {
 	return m.tools, nil
 }
 
-// startError says why there is no server, with what it said last.
+// startError returns the error for a server that is not ready, with the end of its standard error.
 func (m *mount) startError(ctx context.Context, err error) error {
 	text := clean(err.Error(), maxMessage)
 	if ctx.Err() != nil {
@@ -161,7 +159,7 @@ func (m *mount) startError(ctx context.Context, err error) error {
 	}
 	var what string
 	if u, err := url.Parse(m.cfg.URL); err == nil && m.cfg.URL != "" {
-		u.RawQuery = "" // which may hold a secret
+		u.RawQuery = "" // the query may contain a secret
 		what = "The MCP server at " + u.Redacted()
 		text = strings.ReplaceAll(text, m.cfg.URL, u.Redacted())
 	} else {
@@ -182,9 +180,8 @@ func (m *mount) startError(ctx context.Context, err error) error {
 	return tool.Errorf(tool.Unavailable, "%s cannot be used: %s%s", what, strings.TrimSuffix(text, "\n"), hint)
 }
 
-// connect starts or reaches the server. Many servers of the older protocol stay silent when
-// they are asked for what the newer one begins with, which the wire sees to; some end, and
-// are started again to be spoken to as they expect.
+// connect starts or reaches the server. It first uses the newer protocol. Many servers of the older one do not answer
+// its first request; then the wire answers for them. Others exit, so connect starts them again with the older protocol.
 func (m *mount) connect(ctx context.Context) error {
 	if m.cfg.URL != "" {
 		s, err := m.client().Connect(ctx, m.remote(), nil)
@@ -268,7 +265,7 @@ func (m *mount) close() {
 		closing := make(chan struct{})
 		go func() {
 			defer close(closing)
-			_ = m.session.Close() // has a server elsewhere forget the session
+			_ = m.session.Close() // makes a remote server forget the session
 		}()
 		select {
 		case <-closing:

@@ -12,7 +12,7 @@ import (
 	"toolhost.dev/sdk/child"
 )
 
-// server is the process of a server.
+// server is the process of a local server.
 type server struct {
 	*child.Process
 	wire *wire
@@ -20,17 +20,17 @@ type server struct {
 	once sync.Once
 }
 
-// endWait is how long the end of a process may come after the end of its output.
+// endWait is the maximal time between the end of a process's output and the end of the process.
 const endWait = 500 * time.Millisecond
 
-// startServer starts the server, whose lines the wire carries.
+// startServer starts the server and connects it to a wire.
 func startServer(c *Config, schemas *schemas) (*server, error) {
 	s := new(server)
 	cmd := exec.Command(c.Command[0], c.Command[1:]...) //nolint:gosec // running what the operator configured is the purpose
 	cmd.Dir = c.Cwd
 	cmd.Env = environment(os.Environ(), c.Env)
 	cmd.Stderr = &s.said
-	cmd.WaitDelay = endWait // what it has started may keep its standard error open
+	cmd.WaitDelay = endWait // its children may keep its standard error open
 	inR, inW, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func startServer(c *Config, schemas *schemas) (*server, error) {
 	return s, nil
 }
 
-// environment is what the server sees: not what is between host and plugin.
+// environment returns the server's environment. It omits variables between host and plugin.
 func environment(own []string, extra map[string]string) []string {
 	var env []string
 	for _, e := range own {
@@ -69,8 +69,8 @@ func environment(own []string, extra map[string]string) []string {
 	return env
 }
 
-// stop closes the server's standard input, which tells it to end, and kills it and what it
-// started after grace. It returns when the server has ended.
+// stop closes the server's standard input, which asks it to end. After grace, it kills the server and its children. It
+// returns when the server has ended.
 func (s *server) stop(grace time.Duration) {
 	s.once.Do(func() {
 		s.wire.closeInput()
@@ -85,7 +85,7 @@ func (s *server) stop(grace time.Duration) {
 	<-s.Exited()
 }
 
-// died reports whether the server has ended without being told to.
+// died reports whether the server has ended without being asked to.
 func (s *server) died() bool {
 	if !s.wire.ended() {
 		return false
@@ -98,7 +98,7 @@ func (s *server) died() bool {
 	}
 }
 
-// exitText says how the server ended; call it when it has.
+// exitText describes how the server ended. Call it only after the end.
 func (s *server) exitText() string {
 	if err := s.Err(); err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 		return err.Error()
@@ -106,10 +106,10 @@ func (s *server) exitText() string {
 	return "exit status 0"
 }
 
-// maxSaid bounds what is kept of standard error, in bytes.
+// maxSaid is the number of bytes of standard error to keep.
 const maxSaid = 4 << 10
 
-// tail passes standard error on to the host's log, and keeps its end.
+// tail forwards standard error to the host's log and keeps its end.
 type tail struct {
 	mu   sync.Mutex
 	last []byte

@@ -20,10 +20,10 @@ const (
 	cancel  = "cancel"
 )
 
-// maxQuestions bounds the parts of an elicitation.
+// maxQuestions is the maximal number of properties of an elicitation.
 const maxQuestions = 20
 
-// property is a part of an elicitation.
+// property is one property of an elicitation.
 type property struct {
 	Type        string   `json:"type"`
 	Title       string   `json:"title"`
@@ -34,9 +34,8 @@ type property struct {
 	} `json:"oneOf"`
 }
 
-// elicit asks the user what the server wants to know, a question for each property. In the
-// older protocol a server does not say for which call it asks: with several that run,
-// which may be of different users, nobody is asked.
+// elicit asks the user one question for each property. In the older protocol, a server does not name the call it asks
+// for. If several calls run, which may belong to different users, elicit asks nobody.
 func (m *mount) elicit(ctx context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 	a, ok := ctx.Value(activeKey{}).(*active)
 	if !ok {
@@ -85,7 +84,7 @@ func (m *mount) elicit(ctx context.Context, r *mcp.ElicitRequest) (*mcp.ElicitRe
 	return &mcp.ElicitResult{Action: accept, Content: content}, nil
 }
 
-// rank puts the required properties first, in their order.
+// rank sorts the required properties first, in their order.
 func rank(required []string, name string) int {
 	if i := slices.Index(required, name); i >= 0 {
 		return i
@@ -93,7 +92,7 @@ func rank(required []string, name string) int {
 	return len(required)
 }
 
-// ask asks for one value. It is nil when the answer has none.
+// ask asks for one value. The value is nil if the answer contains none.
 func (m *mount) ask(ctx context.Context, a *active, text string, p property) (value any, action string) {
 	q := tool.Question{Text: text, Options: p.Enum, FreeText: true}
 	for _, o := range p.OneOf {
@@ -103,7 +102,7 @@ func (m *mount) ask(ctx context.Context, a *active, text string, p property) (va
 		q.Options = []string{"yes", "no"}
 	}
 	q.FreeText = len(q.Options) == 0
-	a.pause() // the user's time is not the server's
+	a.pause() // the user's time does not count for the server
 	answer, err := a.Question(ctx, q)
 	a.alive()
 	switch {

@@ -14,13 +14,13 @@ import (
 	"toolhost.dev/sdk"
 )
 
-// remote reaches a server by HTTP.
+// remote returns the HTTP transport of a remote server.
 func (m *mount) remote() mcp.Transport {
 	return &mcp.StreamableClientTransport{
 		Endpoint: m.cfg.URL, MaxEventSize: maxFrame,
 		HTTPClient: &http.Client{
 			Transport: &headers{set: m.cfg.Headers, base: http.DefaultTransport},
-			// The headers are for this server alone.
+			// The headers are for this server only.
 			CheckRedirect: func(r *http.Request, _ []*http.Request) error {
 				return fmt.Errorf("the server redirects to %s: correct the url", r.URL.Redacted())
 			},
@@ -28,7 +28,7 @@ func (m *mount) remote() mcp.Transport {
 	}
 }
 
-// headers sends headers with every request, and bounds the answers.
+// headers adds headers to every request and limits the size of responses.
 type headers struct {
 	set  map[string]string
 	base http.RoundTripper
@@ -47,7 +47,7 @@ func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
 	if canceled != nil {
 		canceled.tell()
 	}
-	if res.Header.Get("Content-Type") != "text/event-stream" { // whose events are bounded each
+	if res.Header.Get("Content-Type") != "text/event-stream" { // an event stream has a limit for each event
 		res.Body = &bounded{ReadCloser: res.Body, left: maxFrame}
 	}
 	return res, nil
@@ -55,7 +55,7 @@ func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
 
 var errTooLarge = errors.New("the server's answer is larger than 16 MiB, which is the most that is taken")
 
-// bounded fails when a body is larger than it may be.
+// bounded returns an error if a body is larger than the limit.
 type bounded struct {
 	io.ReadCloser
 	left int

@@ -13,12 +13,12 @@ const (
 	maxMessage     = 2 << 10
 )
 
-// escapes are sequences that a terminal obeys.
+// escapes matches escape sequences of terminals.
 var escapes = regexp.MustCompile("(?:\x1b\\[|\u009b)[0-?]*[ -/]*[@-~]|(?:\x1b[\\]PX^_]|[\u009d\u0090])[^\a\x1b\u009c]*(?:\a|\x1b\\\\|\u009c)?|\x1b[ -/]*[0-~]?")
 
-// clean takes out of a server's text what a person does not see but a terminal or a model
-// obeys: escape sequences, controls, marks of direction, tags and other invisible characters.
-// Joiners stay, which scripts and emoji need. A text longer than limit bytes is cut.
+// clean removes characters of a server's text that a person does not see but a terminal or a model obeys: escape
+// sequences, control characters, direction marks, tags and other invisible characters. It keeps joiners, which scripts
+// and emoji need. It cuts a text longer than limit bytes.
 func clean(s string, limit int) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	s = escapes.ReplaceAllString(s, "")

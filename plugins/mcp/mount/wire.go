@@ -21,24 +21,24 @@ import (
 )
 
 const (
-	// maxFrame bounds one message of a server, in bytes.
+	// maxFrame is the maximal size of a server's message, in bytes.
 	maxFrame = 16 << 20
-	// edge is how much of the beginning of a larger one is searched for the id of its request.
+	// edge is the length of the beginning of a larger message that is searched for its request ID.
 	edge = 512
-	// probeTimeout is how long a server may think about a request that it may not know.
+	// probeTimeout is the time to wait for the answer to a request that the server may not know.
 	probeTimeout = 2 * time.Second
-	// writeTimeout is how long a server may not read what is written to it.
+	// writeTimeout is the time to wait until the server reads what is written to it.
 	writeTimeout = 30 * time.Second
-	// maxNoise bounds the lines of noise that are logged.
+	// maxNoise is the maximal number of logged lines that are not messages.
 	maxNoise = 20
 
 	methodDiscover  = "server/discover"
 	methodListTools = "tools/list"
 )
 
-// wire is a server's standard input and output as a connection that nothing a server
-// prints can end: what is not a message is dropped, one that is too large fails its call,
-// and the probe for the newer protocol is answered where the server does not.
+// wire is a connection over a server's standard input and output. Nothing that the server prints ends it. It drops lines
+// that are not messages, and fails the call whose answer is too large. If the server does not answer the probe for the
+// newer protocol, the wire does.
 type wire struct {
 	in      *lines.Reader
 	out     *os.File
@@ -47,16 +47,16 @@ type wire struct {
 
 	incoming chan jsonrpc.Message
 	writes   chan write
-	failed   chan struct{} // closed when no more can be read or written
+	failed   chan struct{} // closed when reading or writing has failed
 	fails    sync.Once
-	err      error // why, and whether the server closed it; set before failed is closed
+	err      error // the failure, and whether the server closed the connection; set before failed is closed
 	theirs   bool
 	closeOut sync.Once
 
 	mu      sync.Mutex
-	pending map[jsonrpc.ID]string // the methods of requests that are not answered
+	pending map[jsonrpc.ID]string // methods of unanswered requests
 	probed  bool
-	heard   bool // any message of the server's
+	heard   bool // the server has sent a message
 	noise   int
 }
 
@@ -81,7 +81,7 @@ func (w *wire) Connect(context.Context) (mcp.Connection, error) { return w, nil 
 // SessionID implements mcp.Connection.
 func (w *wire) SessionID() string { return "" }
 
-// Close implements mcp.Connection: it ends the server.
+// Close implements mcp.Connection. It ends the server.
 func (w *wire) Close() error {
 	w.fail(io.EOF, false)
 	w.stop()
@@ -95,7 +95,7 @@ func (w *wire) fail(err error, theirs bool) {
 	})
 }
 
-// ended reports whether it was the server that closed the connection.
+// ended reports whether the server closed the connection.
 func (w *wire) ended() bool {
 	select {
 	case <-w.failed:
@@ -107,8 +107,7 @@ func (w *wire) ended() bool {
 
 func (w *wire) closeInput() { w.closeOut.Do(func() { _ = w.out.Close() }) }
 
-// probe reports whether the server was asked for the newer protocol, and whether it said
-// anything at all.
+// probe reports whether the server was probed for the newer protocol, and whether it has sent any message.
 func (w *wire) probe() (probed, heard bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -168,7 +167,7 @@ func (w *wire) write(ctx context.Context, m jsonrpc.Message) error {
 	}
 }
 
-// writeAll writes whole lines, so that a caller that waits no longer leaves no half of one.
+// writeAll writes whole lines, so that a caller that stops waiting leaves no partial line.
 func (w *wire) writeAll() {
 	for {
 		select {
@@ -188,7 +187,7 @@ func (w *wire) writeAll() {
 	}
 }
 
-// expect answers for the server when it does not know a probe and is silent.
+// expect answers a probe after a timeout if the server has not answered it.
 func (w *wire) expect(id jsonrpc.ID) {
 	w.mu.Lock()
 	w.probed = true
@@ -198,7 +197,7 @@ func (w *wire) expect(id jsonrpc.ID) {
 	})
 }
 
-// refuse answers a request that is not answered yet with an error.
+// refuse answers a request with an error, unless it is already answered.
 func (w *wire) refuse(id jsonrpc.ID, code int64, message string) {
 	w.mu.Lock()
 	_, waits := w.pending[id]
@@ -233,7 +232,7 @@ func (w *wire) readAll() {
 	}
 }
 
-// hear takes a line: a message, a batch of them as older revisions have it, or noise.
+// hear handles a line: a message, a batch of messages as in older revisions, or noise.
 func (w *wire) hear(line []byte) {
 	var batch []json.RawMessage
 	if line[0] != '[' || json.Unmarshal(line, &batch) != nil {
@@ -273,8 +272,8 @@ func (w *wire) drop(raw []byte) {
 
 var idAt = regexp.MustCompile(`"id"\s*:\s*(\d{1,18})`)
 
-// tooLarge fails the call whose answer is too large to be taken: the one whose id stands at
-// an edge of the line, or all when there is none.
+// tooLarge fails the call whose answer is too large. It finds the request ID at an edge of the line, and fails all calls
+// if there is none.
 func (w *wire) tooLarge(edges []byte) {
 	w.mu.Lock()
 	var ids []jsonrpc.ID

@@ -4,24 +4,24 @@ package excerpt
 
 import "bytes"
 
-// The limits of one excerpt. The first one that is reached ends it.
+// The limits of one excerpt. It ends at the first limit reached.
 const (
 	MaxLines     = 2000
 	MaxLineChars = 2000
 	MaxBytes     = 50 << 10
 )
 
-// Window says which lines are wanted.
+// Window selects lines.
 type Window struct {
 	// Start is the first line, counted from 1.
 	Start int
-	// Lines is how many; 0: up to the end.
+	// Lines is the number of lines; 0 means to the end.
 	Lines int
-	// Numbers puts "%{width}d| " before each line.
+	// Numbers adds "%{width}d| " before each line.
 	Numbers bool
 }
 
-// Cap is what ended an excerpt early.
+// Cap is the limit that ended an excerpt early.
 type Cap string
 
 // The caps.
@@ -33,28 +33,27 @@ const (
 
 // Excerpt is a part of a text.
 type Excerpt struct {
-	// Text is the lines, joined by line feeds. It ends with one if the text does and
-	// was wanted up to its end, without numbers.
+	// Text contains the lines, joined by line feeds. It ends with a line feed if the text does, the window reaches the
+	// end, and Numbers is not set.
 	Text string
-	// Start and End are the first and last line shown; both 0 if there is none.
+	// Start and End are the first and last line shown. Both are 0 if no line is shown.
 	Start, End int
-	// Total is the number of lines in the text. A final newline ends a line and begins none.
+	// Total is the number of lines in the text. A final newline does not begin another line.
 	Total int
-	// Counted is false if Total is only what was seen before the scan was given up.
+	// Counted is false if the scan stopped early, so that Total counts only a part.
 	Counted bool
-	// Capped says which cap kept wanted lines out.
+	// Capped is the limit that excluded wanted lines.
 	Capped Cap
-	// CutLines is the number of lines of which only the beginning is shown.
+	// CutLines is the number of lines that are shown only in part.
 	CutLines int
 }
 
-// Whole reports whether everything in the text is shown.
+// Whole reports whether the excerpt shows the whole text.
 func (e *Excerpt) Whole() bool {
 	return e.Counted && e.Start <= 1 && e.End == e.Total && e.CutLines == 0
 }
 
-// Of takes the window out of a text that is in memory. An excerpt without lines
-// means that the text has fewer than Start.
+// Of returns the window of a text in memory. The excerpt is empty if the text has fewer than Start lines.
 func Of(content []byte, w Window) Excerpt {
 	total := CountLines(content)
 	w.Start = max(w.Start, 1)
@@ -62,7 +61,7 @@ func Of(content []byte, w Window) Excerpt {
 		return Excerpt{Total: total, Counted: true}
 	}
 	if w == (Window{Start: 1}) && total <= MaxLines && len(content) <= MaxBytes && short(content) && bytes.IndexByte(content, '\r') < 0 {
-		// Most reads are of a whole file that needs nothing done to it.
+		// Most reads are of a whole file that needs no changes.
 		return Excerpt{Text: string(content), Start: 1, End: total, Total: total, Counted: true}
 	}
 	r := region{data: content, first: w.Start}
@@ -74,8 +73,8 @@ func Of(content []byte, w Window) Excerpt {
 	return e
 }
 
-// short reports whether every line has at most MaxLineChars bytes. It looks for the
-// last line ending that is near enough to the one before, so that it sees few of them.
+// short reports whether every line has at most MaxLineChars bytes. It jumps to the last line ending within that
+// distance, so it examines few line endings.
 func short(content []byte) bool {
 	for len(content) > MaxLineChars {
 		i := bytes.LastIndexByte(content[:MaxLineChars+1], '\n')

@@ -7,16 +7,15 @@ import (
 	"unicode/utf8"
 )
 
-// region is a run of lines from which an excerpt is made.
+// region is a sequence of lines from which an excerpt is rendered.
 type region struct {
 	data  []byte
 	first int // number of the first line
-	// hidden is, for lines that data has only the beginning of, how many bytes are not there.
+	// hidden is the number of missing bytes of lines that data contains only in part.
 	hidden map[int]int64
 }
 
-// next cuts the first line off data. The line is without its ending; rest is nil
-// if it had none.
+// next splits the first line off data. The returned line has no ending. rest is nil if there was no line feed.
 func next(data []byte) (line, rest []byte) {
 	i := bytes.IndexByte(data, '\n')
 	if i < 0 {
@@ -29,7 +28,7 @@ func next(data []byte) (line, rest []byte) {
 	return line, rest
 }
 
-// shown returns the part of a line that is shown, and how many bytes are not.
+// shown returns the shown part of a line, and the number of bytes that are not shown.
 func (r *region) shown(number int, line []byte) ([]byte, int64) {
 	hidden := r.hidden[number]
 	if len(line) <= MaxLineChars {
@@ -46,7 +45,7 @@ func (r *region) shown(number int, line []byte) ([]byte, int64) {
 	return line[:n], int64(len(line)-n) + hidden
 }
 
-// render makes the excerpt; last is the number of the last line that there is.
+// render renders the excerpt. last is the number of the last existing line.
 func (r *region) render(w Window, last int) Excerpt {
 	e := Excerpt{Start: r.first, End: last}
 	if w.Lines > 0 {
@@ -61,7 +60,7 @@ func (r *region) render(w Window, last int) Excerpt {
 		e.Text = r.format(&e, w.Numbers, toEnd)
 		return e
 	}
-	// The common case: the lines as they are in the file, in one piece.
+	// In the common case the lines are shown as in the file, so they are copied at once.
 	text := r.data[:size]
 	if !toEnd {
 		text = bytes.TrimSuffix(text, []byte{'\n'})
@@ -70,8 +69,8 @@ func (r *region) render(w Window, last int) Excerpt {
 	return e
 }
 
-// measure moves e.End to where the byte cap falls and counts the cut lines. It
-// gives the length of the lines in the data, and whether they can be shown as they are.
+// measure sets e.End where the byte limit is reached, and counts the cut lines. It returns the length of the lines in
+// data. plain reports whether they can be shown unchanged.
 func (r *region) measure(e *Excerpt, numbers bool) (size int, plain bool) {
 	prefix := 0
 	if numbers {
@@ -104,7 +103,7 @@ func (r *region) measure(e *Excerpt, numbers bool) (size int, plain bool) {
 	return size, plain
 }
 
-// format writes the lines one by one.
+// format formats the lines one by one.
 func (r *region) format(e *Excerpt, numbers, toEnd bool) string {
 	var b strings.Builder
 	b.Grow(min(len(r.data)+8*(e.End-e.Start+1), MaxBytes))

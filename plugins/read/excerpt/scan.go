@@ -10,14 +10,13 @@ import (
 
 const (
 	scanChunk = 256 << 10
-	// keepOfLine is how much of a line is kept of a text that is not in memory.
+	// keepOfLine is the number of bytes to keep of a line.
 	keepOfLine = (MaxLineChars + 1) * utf8.UTFMax
 )
 
-// Scan takes the window out of a text that is read piece by piece, in constant
-// memory. After the window it goes on to count the lines, through at most
-// countAhead bytes; Excerpt.Counted says whether that was enough. convert, if not
-// nil, gets the kept lines before they are shown.
+// Scan returns the window of a text that it reads in pieces with constant memory. After the window it reads at most
+// countAhead more bytes to count the lines. Excerpt.Counted reports whether it reached the end. convert, if not nil,
+// converts the kept lines before they are shown.
 func Scan(ctx context.Context, text io.Reader, w Window, countAhead int64, convert func([]byte) ([]byte, error)) (Excerpt, error) {
 	s := scanner{region: region{first: max(w.Start, 1), hidden: make(map[int]int64)}, line: 1}
 	s.until = s.region.first + MaxLines
@@ -44,14 +43,14 @@ func Scan(ctx context.Context, text io.Reader, w Window, countAhead int64, conve
 	return s.excerpt(w, counted, convert)
 }
 
-// scanner collects a region from a text that passes by.
+// scanner collects a region while a text is read.
 type scanner struct {
 	region  region
-	until   int  // the first line that is not wanted
-	line    int  // the line that is being read
-	inLine  int  // bytes of it so far
-	started bool // the line has something in it, so that it counts
-	least   int  // bytes that the kept lines take when they are shown, at least
+	until   int  // the first unwanted line
+	line    int  // the current line
+	inLine  int  // bytes kept of the current line
+	started bool // the current line is not empty, so it counts
+	least   int  // minimal number of bytes of the kept lines when shown
 }
 
 func (s *scanner) done() bool { return s.least > MaxBytes || s.line >= s.until }
@@ -97,7 +96,7 @@ func (s *scanner) skip(chunk []byte) []byte {
 	return nil
 }
 
-// keep adds to the current line, up to what can be shown of it.
+// keep adds a part of the current line, up to what can be shown.
 func (s *scanner) keep(part []byte) {
 	room := max(keepOfLine-s.inLine, 0)
 	if len(part) > room {
@@ -118,7 +117,7 @@ func (s *scanner) endLine() {
 	s.inLine, s.started = 0, false
 }
 
-// trimRune takes a character that was cut apart off the end of the kept line.
+// trimRune removes an incomplete character from the end of the kept line.
 func (s *scanner) trimRune() {
 	for range utf8.UTFMax - 1 {
 		if r, size := utf8.DecodeLastRune(s.region.data); r != utf8.RuneError || size > 1 {
@@ -147,7 +146,7 @@ func (s *scanner) excerpt(w Window, counted bool, convert func([]byte) ([]byte, 
 		}
 		s.region.data = data
 	}
-	e := s.region.render(w, total) // what was kept is enough for any cap
+	e := s.region.render(w, total) // the kept lines are sufficient for any limit
 	e.Total, e.Counted = total, counted
 	return e, nil
 }

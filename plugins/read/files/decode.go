@@ -10,7 +10,7 @@ import (
 	"toolhost.dev/sdk/workspace/text"
 )
 
-// decoded is a file's text for showing.
+// decoded is the text of a file in a form to show.
 type decoded struct {
 	content  []byte
 	encoding string
@@ -18,7 +18,7 @@ type decoded struct {
 	ending   text.LineEnding
 }
 
-// decode turns bytes into text as the call wants it.
+// decode decodes bytes in the requested encoding.
 func (r *request) decode(data []byte) (decoded, error) {
 	if text.Binary(data) || r.in.Encoding == "ascii" && bytes.IndexByte(data, 0) >= 0 {
 		return decoded{}, r.binary(int64(len(data)))
@@ -46,7 +46,7 @@ func shown(content []byte, encoding string, guessed bool) decoded {
 	return d
 }
 
-// binary refuses what is not text, and says what to do with it.
+// binary returns the error for a file that is not text.
 func (r *request) binary(size int64) error {
 	return sdk.Errorf(tool.InvalidArguments, "%s is binary (%s), so it has no lines to show. Use encoding=base64 for its bytes (up to %s), or a shell command such as file, strings or xxd.",
 		r.name, text.FormatSize(size), text.FormatSize(maxBase64))
@@ -65,7 +65,7 @@ func (r *request) notUTF8(data []byte) error {
 		r.name, data[at], bytes.Count(data[:at], []byte{'\n'})+1)
 }
 
-// escapeASCII shows every byte that is not ASCII as \xHH.
+// escapeASCII replaces every byte beyond ASCII by \xHH.
 func escapeASCII(data []byte) []byte {
 	i := bytes.IndexFunc(data, func(r rune) bool { return r >= utf8.RuneSelf })
 	if i < 0 {

@@ -20,14 +20,14 @@ import (
 )
 
 const (
-	// countAhead is how much of a file is read only to know how many lines it has; one
-	// that can be edited is read to its end in any case, for its hash.
+	// countAhead limits how much of a file is read only to count its lines. A file that can be edited is always read to
+	// its end, because its hash is needed.
 	countAhead = 64 << 20
-	// sniffed is how much is read to tell what kind of file it is.
+	// sniffed is the number of bytes that are read to detect the kind of a file.
 	sniffed = 8 << 10
 )
 
-// large shows a file that is not taken into memory.
+// large shows a file that is too large to be read into memory.
 func (r *request) large() (*sdk.Result, error) {
 	f, err := r.ws.Open(r.path)
 	if err != nil {
@@ -57,7 +57,7 @@ func (r *request) large() (*sdk.Result, error) {
 	return r.scan(f, info, head)
 }
 
-// whole shows a file that has to be in memory, or else fails with tooLarge.
+// whole shows a file that must be in memory as a whole. It fails with tooLarge above the limit.
 func (r *request) whole(limit int64, tooLarge error) (*sdk.Result, error) {
 	snap, err := r.ws.ReadFile(r.path, limit)
 	if errors.Is(err, workspace.ErrTooLarge) {
@@ -69,7 +69,7 @@ func (r *request) whole(limit int64, tooLarge error) (*sdk.Result, error) {
 	return r.small(snap)
 }
 
-// scan reads a text piece by piece; head is what was read of it already.
+// scan reads a text in pieces. head is its beginning, which has already been read.
 func (r *request) scan(f *os.File, before fs.FileInfo, head []byte) (*sdk.Result, error) {
 	d := decoded{content: head, encoding: string(text.UTF8), ending: text.LF}
 	if bytes.Contains(head, []byte("\r\n")) {
@@ -104,8 +104,7 @@ func (r *request) scan(f *os.File, before fs.FileInfo, head []byte) (*sdk.Result
 	return r.show(e, d, after.Size(), effect)
 }
 
-// convert makes the lines that are shown UTF-8. What the rest of a large file is
-// in, nobody looks.
+// convert converts the shown lines to UTF-8. It does not check the rest of the file.
 func (r *request) convert(kept []byte, d *decoded) ([]byte, error) {
 	switch {
 	case r.in.Encoding == "ascii":

@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// maxNames is how many names in one directory are compared with the missing one.
+	// maxNames limits the names in one directory that are compared with the missing one.
 	maxNames = 10_000
-	// maxLooked is how many directories are looked through for a file of the same name.
+	// maxLooked limits the directories in which a file of the same name is searched for.
 	maxLooked = 300
 )
 
-// missing says that there is no such file, and what the caller may have meant.
+// missing returns a NotFound error with suggestions.
 func (r *request) missing() error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "File does not exist: %s", r.in.FilePath)
@@ -47,8 +47,7 @@ func (r *request) missing() error {
 	return sdk.Errorf(tool.NotFound, "%s", b.String())
 }
 
-// nearestDirectory returns the deepest directory of the path that exists, and the
-// element in it that does not.
+// nearestDirectory returns the deepest existing directory of the path, and the missing element in it.
 func (r *request) nearestDirectory() (dir workspace.Path, wanted string) {
 	p := r.path
 	for {
@@ -60,8 +59,7 @@ func (r *request) nearestDirectory() (dir workspace.Path, wanted string) {
 	}
 }
 
-// sameName looks for files of the same name beneath the working directory, the
-// nearest to its top first.
+// sameName finds files of the same name below the working directory, those nearest to the top first.
 func (r *request) sameName() []string {
 	top, err := r.ws.Resolve(r.call.Cwd, ".")
 	if err != nil {
@@ -90,7 +88,7 @@ func (r *request) sameName() []string {
 	return found
 }
 
-// relative shows a path the way the caller writes them.
+// relative returns a path relative to the working directory if possible.
 func (r *request) relative(path string) string {
 	if rel, ok := (tool.Root{Path: r.call.Cwd}).Rel(path); ok {
 		return rel

@@ -17,10 +17,10 @@ func Plugin() sdk.Plugin {
 	return sdk.Plugin{Name: "read", Version: Version, Tools: []sdk.Tool{readTool()}, OneProcessor: true, Needs: &sdk.Needs{Read: sdk.Required}}
 }
 
-// looking are the traits of the tool: it changes nothing.
+// looking are the traits of the tool, which changes nothing.
 var looking = tool.Traits{ReadOnly: true, ConcurrencySafe: true, AutoExecute: true, Idempotent: true}
 
-// count writes a number of things: "1 line", "2 lines".
+// count formats a number of things: "1 line", "2 lines".
 func count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing

@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	// maxInMemory is the size above which a text is read piece by piece.
+	// maxInMemory is the size above which a text is read in pieces.
 	maxInMemory = 8 << 20
-	// maxBase64 is the size of a file of which the bytes are given.
+	// maxBase64 is the maximal size of a file returned in base64.
 	maxBase64 = 1 << 20
-	// maxImage and maxDocument are the sizes of what is sent along.
+	// maxImage and maxDocument are the maximal sizes of attachments.
 	maxImage    = 10 << 20
 	maxDocument = 32 << 20
 )
@@ -46,7 +46,7 @@ type readData struct {
 	Truncated      bool   `json:"truncated"`
 	RecommendRange bool   `json:"recommend_range"`
 	IsDirectory    bool   `json:"is_directory"`
-	// Unchanged: if_changed was set and the text was not given.
+	// Unchanged means that if_changed was set and the text was not returned.
 	Unchanged bool `json:"unchanged,omitempty"`
 }
 
@@ -73,7 +73,7 @@ type request struct {
 	ws   *workspace.Workspace
 	in   readArgs
 	path workspace.Path
-	name string // the path for showing
+	name string // path as shown in results
 }
 
 func read(ctx context.Context, call *sdk.Call, in readArgs) (*sdk.Result, error) {
@@ -149,7 +149,7 @@ func (r *request) window() excerpt.Window {
 	return w
 }
 
-// show makes the result of an excerpt. effect is nil when the file was not read to its end.
+// show returns the result of an excerpt. effect is nil if the file was not read to its end.
 func (r *request) show(e excerpt.Excerpt, d decoded, size int64, effect *tool.Effect) (*sdk.Result, error) {
 	if e.Start == 0 && r.in.Offset > 1 {
 		return nil, r.pastEnd(e.Total)
@@ -174,7 +174,7 @@ func (r *request) pastEnd(total int) error {
 	return sdk.Errorf(tool.InvalidArguments, "offset %d is past the end: %s has %s. Give an offset from 1 to %d.", r.in.Offset, r.name, count(total, "line"), total)
 }
 
-// notes are what the model has to know beside the text.
+// notes returns what the model must know besides the text.
 func (r *request) notes(e excerpt.Excerpt, d decoded, size int64, effect *tool.Effect) []string {
 	var notes []string
 	note := func(format string, a ...any) { notes = append(notes, fmt.Sprintf(format, a...)) }
@@ -223,7 +223,7 @@ func isAre(lines int) string {
 	return fmt.Sprintf("%d lines are", lines)
 }
 
-// withNotes puts the notes after the text, apart from it and each marked as none of it.
+// withNotes appends notes to the text, each marked as a note.
 func withNotes(output string, notes []string) string {
 	if len(notes) == 0 {
 		return output

@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cheap returns another file for an open directory: one that was opened beneath a root
-// asks for the metadata of each entry that it reads, and this one takes the type from the
-// directory itself. Its entries' Info goes by path and is not to be used.
+// cheap returns a duplicate of an open directory. A directory opened through a root reads the metadata of each entry;
+// the duplicate takes the types from the directory itself. The Info method of its entries must not be used, because it
+// goes by path.
 func cheap(dir *os.File) (*os.File, error) {
 	raw, err := dir.SyscallConn()
 	if err != nil {

@@ -14,21 +14,21 @@ import (
 )
 
 const (
-	// maxEntries is how many entries are looked at.
+	// maxEntries limits the number of listed entries.
 	maxEntries = 100_000
-	// batch is how many entries are read before looking whether the call was canceled.
+	// batch is the number of entries to read between checks for cancellation.
 	batch = 1024
 )
 
-// Listing is what was found.
+// Listing is the result of listing a directory.
 type Listing struct {
-	// Entries are in order: directories before the rest, by name.
+	// Entries are sorted by name, directories first.
 	Entries []workspace.Entry
-	// GivenUp: there were too many entries to look at all of them.
+	// GivenUp means that there are more entries than listed.
 	GivenUp bool
 }
 
-// Read lists the directory p, with what is hidden.
+// Read lists the directory p, including hidden entries.
 func Read(ctx context.Context, ws *workspace.Workspace, p workspace.Path) (*Listing, error) {
 	return read(ctx, ws, p, maxEntries)
 }
@@ -42,7 +42,7 @@ func read(ctx context.Context, ws *workspace.Workspace, p workspace.Path, most i
 	for _, e := range found {
 		out := workspace.Entry{Name: e.Name(), Mode: e.Type()}
 		switch info, err := ws.Lstat(p, e.Name()); {
-		case errors.Is(err, fs.ErrNotExist): // gone by now
+		case errors.Is(err, fs.ErrNotExist): // removed meanwhile
 			continue
 		case err == nil:
 			out.Mode, out.Size, out.Modified = info.Mode(), info.Size(), info.ModTime()
@@ -55,7 +55,7 @@ func read(ctx context.Context, ws *workspace.Workspace, p workspace.Path, most i
 	return l, nil
 }
 
-// list reads a directory in order: subdirectories first, then by name.
+// list reads a directory and sorts it by name, directories first.
 func (l *Listing) list(ctx context.Context, ws *workspace.Workspace, p workspace.Path, most int) ([]fs.DirEntry, error) {
 	opened, err := ws.OpenDir(p)
 	if err != nil {
@@ -97,7 +97,7 @@ func (l *Listing) list(ctx context.Context, ws *workspace.Workspace, p workspace
 	return all, nil
 }
 
-// Lines writes the entries for a model, one a line.
+// Lines formats the entries for a model, one per line.
 func (l *Listing) Lines() []string {
 	out := make([]string, 0, len(l.Entries))
 	for _, e := range l.Entries {

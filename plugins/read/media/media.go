@@ -9,13 +9,13 @@ import (
 	"image/png"
 )
 
-// Kind is a kind of file that a model is shown as such and not as text.
+// Kind is a kind of file that is shown to a model as an attachment and not as text.
 type Kind struct {
-	// Name as in "PNG image".
+	// Name is a name such as "PNG image".
 	Name string
-	// MediaType as in "image/png".
+	// MediaType is a media type such as "image/png".
 	MediaType string
-	// Image: it is a picture, else a document.
+	// Image reports whether it is an image; otherwise it is a document.
 	Image bool
 }
 
@@ -40,8 +40,7 @@ var signatures = []signature{
 	{Kind{"PDF document", "application/pdf", false}, 0, "%PDF-", ""},
 }
 
-// Sniff says what kind of media the file is that begins with head; ok is false
-// when it is none.
+// Sniff returns the kind of the media file that begins with head. ok is false if it is not a known kind.
 func Sniff(head []byte) (kind Kind, ok bool) {
 	for _, s := range signatures {
 		if len(head) >= s.at && bytes.HasPrefix(head[s.at:], []byte(s.bytes)) &&
@@ -49,7 +48,7 @@ func Sniff(head []byte) (kind Kind, ok bool) {
 			return s.kind, true
 		}
 	}
-	// A bitmap's two letters could begin a text; two reserved fields of the header are zero.
+	// The two letters of a bitmap could begin a text, so check that two reserved header fields are zero.
 	if len(head) > 18 && head[0] == 'B' && head[1] == 'M' && binary.LittleEndian.Uint32(head[6:]) == 0 {
 		return Kind{"BMP image", "image/bmp", true}, true
 	}

@@ -9,29 +9,29 @@ import (
 
 // Snippet is one version of a piece of code.
 type Snippet struct {
-	// ID stays the same as long as the name is kept, and is never given again.
+	// ID stays the same as long as the name exists, and is never reused.
 	ID   int64
 	Name string
 	// Version counts from 1 with each change.
 	Version     int
 	Code        string // empty in lists
-	Bytes       int    // of the code
+	Bytes       int    // length of the code
 	Description string
 	Language    string
 	Tags        []string
-	// Created is when the name was first saved, Saved when this version was.
+	// Created is the time when the name was first saved, and Saved the time of this version.
 	Created, Saved time.Time
 }
 
-// Change is what is to be saved under a name.
+// Change is what to save under a name.
 type Change struct {
 	Name, Code string
-	// What is nil stays as it is.
+	// A nil field keeps its value.
 	Description, Language *string
 	Tags                  []string
 }
 
-// Outcome says what saving did.
+// Outcome is the result of saving.
 type Outcome string
 
 // The outcomes.
@@ -41,10 +41,10 @@ const (
 	Unchanged Outcome = "unchanged"
 )
 
-// Ref names a snippet, by its name or its ID.
+// Ref refers to a snippet by its name or its ID.
 type Ref struct {
 	Name string
-	ID   int64 // when Name is empty
+	ID   int64 // used if Name is empty
 }
 
 func (r Ref) String() string {
@@ -54,24 +54,23 @@ func (r Ref) String() string {
 	return fmt.Sprintf("with the id %d", r.ID)
 }
 
-// Filter says which snippets are listed.
+// Filter selects snippets to list.
 type Filter struct {
-	// Words must each begin a word, or a part of one as in camelCase, of the name,
-	// description, tags, language or code. Those that fit best come first; without
-	// words, those saved last.
+	// Words must each begin a word, or a part of a camelCase word, of the name, description, tags, language or code. The
+	// best matches come first. Without words, the last saved snippets come first.
 	Words []string
-	// Tags must all be there.
+	// Tags are tags that a snippet must have.
 	Tags     []string
 	Language string
 	Limit    int
 	Offset   int
 }
 
-// Limits bound a library. What is 0 has its default.
+// Limits are the limits of a library. A zero field has its default.
 type Limits struct {
-	Snippets int   // names; default 10 000
-	Versions int   // kept of each name; default 20
-	Bytes    int64 // of all versions; default 256 MiB
+	Snippets int   // number of names; default 10 000
+	Versions int   // number of versions kept per name; default 20
+	Bytes    int64 // total size of all versions; default 256 MiB
 }
 
 func (l Limits) orDefault() Limits {
@@ -87,20 +86,20 @@ func (l Limits) orDefault() Limits {
 	return l
 }
 
-// NotFoundError is a snippet that is not there.
+// NotFoundError means that a snippet does not exist.
 type NotFoundError struct {
 	Ref Ref
-	// Names are those that there are.
+	// Names are the existing names.
 	Names []string
 }
 
 func (e *NotFoundError) Error() string { return fmt.Sprintf("unknown snippet %s", e.Ref) }
 
-// NoVersionError is a version that is not kept.
+// NoVersionError means that a version is not kept.
 type NoVersionError struct {
 	Name    string
 	Version int
-	// First and Last are the versions that are kept.
+	// First and Last are the first and last kept version.
 	First, Last int
 }
 
@@ -108,7 +107,7 @@ func (e *NoVersionError) Error() string {
 	return fmt.Sprintf("version %d of %q is not kept", e.Version, e.Name)
 }
 
-// FullError is a library that cannot take another snippet.
+// FullError means that the library cannot store another snippet.
 type FullError struct{ What string }
 
 func (e *FullError) Error() string { return "the library is full: it holds " + e.What }

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Load returns a version of a snippet, 0 for the last, and those that are kept of it, the
-// last one first and without code.
+// Load returns a version of a snippet; version 0 is the last. It also returns the kept versions, the last one first and
+// without code.
 func (l *Library) Load(ctx context.Context, r Ref, version int) (s *Snippet, kept []*Snippet, err error) {
 	err = l.transact(ctx, true, func(tx *sql.Tx) error {
 		at, err := find(ctx, tx, r)
@@ -43,8 +43,7 @@ func (l *Library) Load(ctx context.Context, r Ref, version int) (s *Snippet, kep
 	return s, kept, nil
 }
 
-// List returns the snippets that a filter lets through, without code, and how many there
-// are beyond its limit and offset, too.
+// List returns the snippets selected by a filter, without code. total is their number regardless of limit and offset.
 func (l *Library) List(ctx context.Context, f Filter) (found []*Snippet, total int, err error) {
 	tags, err := json.Marshal(append([]string{}, f.Tags...))
 	if err != nil {
@@ -82,7 +81,7 @@ func (l *Library) List(ctx context.Context, f Filter) (found []*Snippet, total i
 	return found, total, err
 }
 
-// Facets returns the tags and languages in use, in order.
+// Facets returns the tags and languages in use, sorted.
 func (l *Library) Facets(ctx context.Context) (tags, languages []string, err error) {
 	err = l.transact(ctx, true, func(tx *sql.Tx) error {
 		if tags, err = texts(ctx, tx, `SELECT DISTINCT t.value FROM snippets s, json_each(s.tags) t ORDER BY 1`); err != nil {
@@ -119,7 +118,7 @@ func last(ctx context.Context, tx *sql.Tx, r Ref) (*Snippet, error) {
 	return scan(tx.QueryRowContext(ctx, from+`WHERE s.id = ?`, r.ID))
 }
 
-// find does what last does, and says which names there are when there is none.
+// find is last with a *NotFoundError if the snippet does not exist.
 func find(ctx context.Context, tx *sql.Tx, r Ref) (*Snippet, error) {
 	s, err := last(ctx, tx, r)
 	if !errors.Is(err, sql.ErrNoRows) {
@@ -166,7 +165,7 @@ func texts(ctx context.Context, tx *sql.Tx, query string) ([]string, error) {
 	return out, rows.Err()
 }
 
-// match writes words as a full-text query: each is a phrase, whose last word may go on.
+// match returns a full-text query for words: each is a phrase whose last word is a prefix.
 func match(words []string) string {
 	var out []string
 	for _, w := range words {

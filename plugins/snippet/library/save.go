@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Save saves code under a name, as a new version if there is something new. The oldest
-// versions make room. It returns what is there now.
+// Save saves code under a name, as a new version if anything differs. It drops the oldest versions beyond the limit. It
+// returns the saved snippet.
 func (l *Library) Save(ctx context.Context, c Change) (*Snippet, Outcome, error) {
 	var (
 		s       *Snippet
@@ -40,7 +40,7 @@ func (l *Library) Save(ctx context.Context, c Change) (*Snippet, Outcome, error)
 	return s, outcome, nil
 }
 
-// apply returns the version that follows one, which is nil for a new name.
+// apply returns the version after before, which is nil for a new name.
 func (c *Change) apply(before *Snippet) *Snippet {
 	now := time.Now()
 	s := &Snippet{Name: c.Name, Version: 1, Code: c.Code, Bytes: len(c.Code), Tags: c.Tags, Created: now, Saved: now}
@@ -71,7 +71,7 @@ func (l *Library) write(ctx context.Context, tx *sql.Tx, s *Snippet) error {
 	if err != nil {
 		return err
 	}
-	var id any // nil: the next
+	var id any // nil selects the next ID
 	if s.ID != 0 {
 		id = s.ID
 	}
@@ -111,7 +111,7 @@ func (l *Library) write(ctx context.Context, tx *sql.Tx, s *Snippet) error {
 	return nil
 }
 
-// Delete deletes a snippet with all its versions, and gives the last one, without code.
+// Delete deletes a snippet with all its versions. It returns the last version, without code.
 func (l *Library) Delete(ctx context.Context, r Ref) (s *Snippet, versions int, err error) {
 	err = l.transact(ctx, false, func(tx *sql.Tx) error {
 		if s, err = find(ctx, tx, r); err != nil {

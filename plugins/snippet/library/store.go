@@ -15,7 +15,7 @@ import (
 	"toolhost.dev/sdk/statedb"
 )
 
-// schema is for package statedb: never change a step, only add.
+// schema is the schema for package statedb. Never change a step; only add steps.
 var schema = []string{`
 CREATE TABLE snippets ( -- the last version of each, without the code
 	id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, version INTEGER NOT NULL,
@@ -38,16 +38,15 @@ CREATE TRIGGER snippets_removed AFTER DELETE ON snippets BEGIN DELETE FROM searc
 
 // Library is the snippets of all sessions. It is safe for concurrent use.
 type Library struct {
-	path   string // empty: in memory
+	path   string // empty means in memory
 	limits Limits
 
 	mu   sync.Mutex
-	db   *sql.DB     // nil before the first use
+	db   *sql.DB     // nil until first use
 	file os.FileInfo // the file that db has open
 }
 
-// Open returns the library in a directory, or one in memory when dir is empty. Nothing is
-// opened before the first use.
+// Open returns the library in a directory, or in memory if dir is empty. It opens nothing until the first use.
 func Open(dir string, limits Limits) *Library {
 	l := &Library{limits: limits.orDefault()}
 	if dir != "" {
@@ -59,7 +58,7 @@ func Open(dir string, limits Limits) *Library {
 // Persistent reports whether the library outlives the process.
 func (l *Library) Persistent() bool { return l.path != "" }
 
-// Close closes the database. The next use opens it again; what was in memory is lost.
+// Close closes the database. The next use opens it again. Snippets in memory are lost.
 func (l *Library) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,8 +74,8 @@ func (l *Library) close() error {
 	return db.Close()
 }
 
-// transact runs f in a transaction: on one state of the database if it only reads, else
-// excluding every other writer, of other processes too.
+// transact runs f in a transaction. A read-only transaction sees one state of the database. Any other transaction
+// excludes all other writers, including other processes.
 func (l *Library) transact(ctx context.Context, readOnly bool, f func(*sql.Tx) error) error {
 	db, err := l.open(ctx)
 	if err != nil {
@@ -100,7 +99,7 @@ func (l *Library) open(ctx context.Context) (*sql.DB, error) {
 		if l.path == "" {
 			return l.db, nil
 		}
-		// What is saved in a file that was removed would be lost.
+		// Snippets saved to a removed file would be lost.
 		if now, err := os.Stat(l.path); err == nil && os.SameFile(now, l.file) {
 			return l.db, nil
 		}
@@ -121,7 +120,7 @@ func (l *Library) open(ctx context.Context) (*sql.DB, error) {
 	return db, nil
 }
 
-// failed says what is wrong with the database and what to do about it.
+// failed adds to an error of the database what to do about it.
 func (l *Library) failed(err error) error {
 	var (
 		missing *NotFoundError

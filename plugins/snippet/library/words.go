@@ -5,7 +5,7 @@ import (
 	"unicode"
 )
 
-// Words are the words of a search that can be found: those with a letter or a digit.
+// Words returns the words of a query that can be found: those with a letter or digit.
 func Words(query string) []string {
 	var out []string
 	for _, w := range strings.Fields(strings.ReplaceAll(query, "\x00", " ")) {
@@ -16,11 +16,10 @@ func Words(query string) []string {
 	return out
 }
 
-// wordRune reports whether the index takes a character as a part of a word.
+// wordRune reports whether the index treats a character as part of a word.
 func wordRune(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }
 
-// parts returns what the camelCase words of a text are made of, each once: of "parseHTTPBody",
-// "parse HTTP Body".
+// parts returns the parts of the camelCase words of a text, each once. For "parseHTTPBody" these are "parse HTTP Body".
 func parts(text string) string {
 	seen := make(map[string]bool)
 	var out []string
@@ -35,7 +34,7 @@ func parts(text string) string {
 			switch {
 			case i == len(runes):
 				if from == 0 {
-					continue // one part: the word itself
+					continue // a single part is the word itself
 				}
 			case unicode.IsUpper(runes[i]) && !unicode.IsUpper(runes[i-1]): // parse|Body
 			case unicode.IsUpper(runes[i]) && i+1 < len(runes) && unicode.IsLower(runes[i+1]): // HTTP|Body

@@ -11,7 +11,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Bounds of a snippet.
+// Limits of a snippet.
 const (
 	maxName        = 200 // characters
 	maxCode        = 1 << 20
@@ -39,8 +39,7 @@ func number(s string) bool {
 	return strings.Trim(s, "0123456789") == ""
 }
 
-// checkRef reads which snippet is meant: by its name, by its id, or by an id in the place
-// of the name.
+// checkRef returns a reference to a snippet by its name or ID. A name that is a number is an ID.
 func checkRef(name string, id int64) (library.Ref, error) {
 	name = strings.TrimSpace(name)
 	switch {
@@ -60,7 +59,7 @@ func checkRef(name string, id int64) (library.Ref, error) {
 	return library.Ref{Name: name}, nil
 }
 
-// checkWord reads a tag or a language, for which case does not count.
+// checkWord checks a tag or a language and converts it to lower case.
 func checkWord(what, word string) (string, error) {
 	word = strings.ToLower(strings.TrimSpace(word))
 	if n := len([]rune(word)); n > maxWord {
@@ -72,7 +71,7 @@ func checkWord(what, word string) (string, error) {
 	return word, nil
 }
 
-// checkTags reads tags, in which a comma separates two. It gives nil for nil only.
+// checkTags checks tags, which may also be separated by commas. It returns nil only for nil.
 func checkTags(given []string) ([]string, error) {
 	if given == nil {
 		return nil, nil

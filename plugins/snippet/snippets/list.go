@@ -93,7 +93,7 @@ func (in *listArgs) filter() (library.Filter, error) {
 	return f, err
 }
 
-// line is a snippet in a list.
+// line formats a snippet for a list.
 func line(s *library.Snippet) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%d  %s", s.ID, s.Name)
@@ -118,7 +118,7 @@ func line(s *library.Snippet) string {
 	return out.String()
 }
 
-// nothing says why nothing is listed.
+// nothing returns the reason why no snippet is listed.
 func (t *tools) nothing(ctx context.Context, f library.Filter) (string, error) {
 	_, all, err := t.lib.List(ctx, library.Filter{})
 	if err != nil {

@@ -47,7 +47,7 @@ type versionData struct {
 type loadData struct {
 	described
 	Code string `json:"code"`
-	// Versions are those that are kept, the last one first.
+	// Versions are the kept versions, the last one first.
 	Versions []versionData `json:"versions"`
 }
 
@@ -77,7 +77,7 @@ func (t *tools) load(ctx context.Context, _ *sdk.Call, in loadArgs) (*sdk.Result
 	return &sdk.Result{Title: "Load the snippet " + s.Name, Output: s.Code, Data: sdk.Data(data)}, nil
 }
 
-// missing says what there is instead of what was asked for.
+// missing converts a library error to a NotFound error with a suggestion.
 func (t *tools) missing(err error) error {
 	var version *library.NoVersionError
 	if errors.As(err, &version) {

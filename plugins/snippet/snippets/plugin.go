@@ -18,10 +18,10 @@ type config struct {
 	MaxMB    int `json:"max_mb,omitempty" default:"256" min:"1" max:"65536" jsonschema:"How many MiB all versions of all snippets may take. Beyond it nothing more is saved."`
 }
 
-// tools is what all calls share, set before the first.
+// tools is the state that all calls share. It is complete before the first call.
 type tools struct{ lib *library.Library }
 
-// Plugin describes the plugin. Until it is configured it keeps snippets in memory.
+// Plugin returns the plugin. Until it is configured, it keeps snippets in memory.
 func Plugin() sdk.Plugin {
 	t := &tools{library.Open("", library.Limits{})}
 	return sdk.Plugin{

@@ -118,7 +118,7 @@ func (s *suite) describe(ctx context.Context, p *process) (*toolpb.DescribeRespo
 	return r, s.rpcError("Describe", err, p)
 }
 
-// rpcError says what an answer other than the expected one is; nil when err is.
+// rpcError returns the error of a failed remote procedure call, or nil if err is nil.
 func (s *suite) rpcError(what string, err error, p *process) error {
 	switch {
 	case err == nil:
@@ -147,7 +147,7 @@ func (s *suite) configure(ctx context.Context, p *process, config json.RawMessag
 
 func (s *suite) roots() []*toolpb.Root { return []*toolpb.Root{{Path: s.workspace(), Writable: true}} }
 
-// refusals are the summaries of a configuration's errors.
+// refusals returns the summaries of the errors in a configuration's diagnostics.
 func refusals(r *toolpb.ConfigureResponse) []string {
 	var out []string
 	for _, d := range r.GetDiagnostics() {
@@ -162,7 +162,7 @@ func refusals(r *toolpb.ConfigureResponse) []string {
 	return out
 }
 
-// begin has a plugin of its own come to be ready for calls, as a host does.
+// begin starts a plugin and makes it ready for calls, as a host does.
 func (s *suite) begin(ctx context.Context) (*process, error) {
 	dir, err := s.stateDir()
 	if err != nil {
@@ -195,7 +195,7 @@ func (s *suite) beginIn(ctx context.Context, stateDir string) (*process, error) 
 			return fail(err)
 		}
 	}
-	_ = os.RemoveAll(p.sockets) // as a host does: it is connected
+	_ = os.RemoveAll(p.sockets) // a host does that once it is connected
 	return p, nil
 }
 
@@ -307,7 +307,7 @@ func checkDefinitions(_ context.Context, s *suite, v *verdict) {
 func checkBadConfig(ctx context.Context, s *suite, v *verdict) {
 	type bad struct {
 		config  json.RawMessage
-		refused bool // the author says that it must be
+		refused bool // the author requires that the plugin refuses it
 	}
 	var all []bad
 	for _, c := range s.opts.Cases.BadConfigs {

@@ -12,29 +12,29 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Cases are what an author says about the plugin, beyond what its definitions say.
+// Cases are the author's additions to the plugin's own definitions.
 type Cases struct {
-	// Config is the plugin's configuration; nil: {}.
+	// Config is the configuration of the plugin. A nil Config means {}.
 	Config json.RawMessage
-	// BadConfigs satisfy the schema, and the plugin must refuse them.
+	// BadConfigs are configurations that satisfy the schema but that the plugin must refuse.
 	BadConfigs []json.RawMessage
 	Calls      []Case
 }
 
-// Case is a call that an author gives.
+// Case is a call given by the author.
 type Case struct {
 	Tool      string          `json:"tool"`
 	Arguments json.RawMessage `json:"arguments,omitempty"`
-	// Error is the kind of error that the call must fail with; empty: it must succeed.
+	// Error is the kind of error with which the call must fail. If it is empty, the call must succeed.
 	Error tool.Kind `json:"error,omitempty"`
-	// Long: the call takes at least ten seconds unless it is canceled.
+	// Long means that the call takes at least ten seconds unless it is canceled.
 	Long bool `json:"long,omitempty"`
-	// Repeat: the call may be made any number of times, also several at once. Calls of read-only
-	// tools always are; others are made once.
+	// Repeat means that the call may be made any number of times and concurrently. That always holds for calls of
+	// read-only tools. Other calls are made once.
 	Repeat bool `json:"repeat,omitempty"`
 }
 
-// ReadCases reads JSON Lines, one of these in each:
+// ReadCases reads JSON Lines. Each line has one of these forms:
 //
 //	{"tool": "greet", "arguments": {"name": "you"}}
 //	{"tool": "greet", "arguments": {"name": ""}, "error": "invalid_arguments"}
@@ -100,14 +100,14 @@ func (c *Cases) add(text []byte) error {
 // call is a call that may be made.
 type call struct {
 	Case
-	from      string // where the arguments are from, for a person
-	made      bool   // they are made up
+	from      string // origin of the arguments, for a person
+	made      bool   // the arguments are made up
 	definedAs *tool.Definition
 }
 
 func (c *call) String() string { return fmt.Sprintf("%s %.200s (%s)", c.Tool, c.Arguments, c.from) }
 
-// plan decides which calls are made, once the tools are known.
+// plan decides which calls to make, once the tools are known.
 func (s *suite) plan() error {
 	s.leftOut = nil
 	s.calls = nil
@@ -174,8 +174,8 @@ func complete(d *tool.Definition, raw json.RawMessage) (json.RawMessage, error) 
 	return json.Marshal(full)
 }
 
-// probe returns a call that may be made any number of times: one that the author gave, else a
-// made-up one, else one of a tool that there is not, which a plugin answers as well.
+// probe returns a call that may be made any number of times. It prefers a call of the author, then a made-up one.
+// Otherwise it returns a call of an unknown tool, which a plugin must also answer.
 func (s *suite) probe() call {
 	for _, c := range s.calls {
 		if c.Repeat && !c.Long {
@@ -188,7 +188,7 @@ func (s *suite) probe() call {
 // unknownTool is a name that no plugin has.
 const unknownTool = "conformance_no_such_tool"
 
-// long returns a call that takes long; ok is false if the author gave none.
+// long returns a long call. ok is false if the author gave none.
 func (s *suite) long() (call, bool) {
 	for _, c := range s.calls {
 		if c.Long && c.Repeat {

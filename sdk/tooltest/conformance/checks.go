@@ -1,7 +1,6 @@
 package conformance
 
-// checks are all checks, in the order in which they are made: one that comes later needs what
-// one before it has looked at.
+// checks lists all checks in order. Later checks use results of earlier ones.
 var checks = []check{
 	{
 		id: "handshake", title: "it writes the handshake line within 10 seconds", section: "Start", begins: true, run: checkHandshake,

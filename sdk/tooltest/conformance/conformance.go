@@ -53,8 +53,8 @@ type Status string
 const (
 	Passed  Status = "passed"
 	Failed  Status = "failed"
-	Warned  Status = "warned"  // it passed, but something should be better
-	Skipped Status = "skipped" // it could not be made, for the reason given
+	Warned  Status = "warned"  // it passed, but something should be improved
+	Skipped Status = "skipped" // it could not be made, for the given reason
 )
 
 // Result is the result of one check.
@@ -64,7 +64,7 @@ type Result struct {
 	// Section is the section of docs/protocol.md that the check is about.
 	Section string `json:"section"`
 	Status  Status `json:"status"`
-	// Problems are what is wrong, or why the check was skipped.
+	// Problems describe what is wrong, or why the check was skipped.
 	Problems []string `json:"problems,omitempty"`
 	// Fix describes the remedy. It is empty if there are no problems.
 	Fix string `json:"fix,omitempty"`
@@ -81,7 +81,7 @@ type Report struct {
 	Tools  []string `json:"tools"`
 	Passed bool     `json:"passed"`
 	Checks []Result `json:"checks"`
-	// LeftOut names what was not checked, and how to have it checked.
+	// LeftOut describes what was not checked, and how to include it.
 	LeftOut []string `json:"left_out,omitempty"`
 }
 
@@ -162,7 +162,7 @@ func Test(t *testing.T, opts Options) {
 // check is one check.
 type check struct {
 	id, title string
-	// section of docs/protocol.md.
+	// section is the section of docs/protocol.md that the check is about.
 	section string
 	fix     string
 	// begins is set if the check is about the start of a plugin. Other checks need a plugin that
@@ -192,14 +192,14 @@ func (v *verdict) skip(why string) {
 type suite struct {
 	opts  Options
 	path  string
-	dir   string // of the run's own; without symbolic links
-	count int    // of state directories
+	dir   string // directory of the run, without symbolic links
+	count int    // number of state directories
 
-	first   *shaken           // what came of the first start
+	first   *shaken           // result of the first start
 	desc    *tool.Description // nil until it is known
-	ready   bool              // the plugin starts and takes its configuration
-	calls   []call            // that may be made
-	made    []made            // what came of making them once
+	ready   bool              // the plugin starts and accepts its configuration
+	calls   []call            // calls that may be made
+	made    []made            // calls that checkCalls has made
 	leftOut []string
 }
 

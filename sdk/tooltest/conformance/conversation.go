@@ -14,36 +14,36 @@ import (
 	toolpb "toolhost.dev/sdk/toolpb/v2"
 )
 
-// cancelLimit is how long a canceled call may take to give its result.
+// cancelLimit is the maximal time until the result of a canceled call.
 const cancelLimit = 3 * time.Second
 
-// talk is how a call is spoken.
+// talk describes the host's part in a call.
 type talk struct {
-	// cancel after this time from the start; 0: never.
+	// cancel is the time from the start to a Cancel; 0 means none.
 	cancel time.Duration
 	reason toolpb.Cancel_Reason
-	// extra is sent after the start; nil means nothing.
+	// extra is a message to send after the start, or nil.
 	extra *toolpb.CallRequest
-	// reset the stream after this time from the start; 0: never.
+	// reset is the time from the start to a reset of the stream; 0 means none.
 	reset time.Duration
-	// started is closed by the first event, or by the end; may be nil.
+	// started, if not nil, is closed at the first event or at the end.
 	started chan struct{}
 }
 
-// spoken is what came of a call.
+// spoken is the outcome of a call.
 type spoken struct {
 	result *toolpb.Result
-	// err: the stream ended in another way than with a result and the status OK.
+	// err is set if the stream ended other than with the status OK.
 	err error
-	// late: there was no result in time.
+	// late means that there was no result in time.
 	late bool
-	// rules of the conversation that were broken.
+	// rules are the violated rules of the protocol.
 	rules []string
-	// took is the time from the cancel to the result, or from the start when there was none.
+	// took is the time from the Cancel to the result, or from the start if there was no Cancel.
 	took time.Duration
 }
 
-// failure says what is wrong with a call that must have a result; nil means nothing.
+// failure returns an error if the call has no result.
 func (x *spoken) failure(p *process) error {
 	switch {
 	case x.result == nil && p.dying():
@@ -58,7 +58,7 @@ func (x *spoken) failure(p *process) error {
 	return nil
 }
 
-// kind of the result's error, as the protocol names it.
+// kind returns the error kind of the result.
 func (x *spoken) kind() toolpb.Kind { return x.result.GetError().GetKind() }
 
 // say makes one call.
@@ -98,7 +98,7 @@ func (s *suite) say(parent context.Context, p *process, start *toolpb.Start, t t
 	send := func(m *toolpb.CallRequest) {
 		sending.Lock()
 		defer sending.Unlock()
-		_ = stream.Send(m) // that it is over is what Recv says
+		_ = stream.Send(m) // Recv returns the error
 	}
 	send(&toolpb.CallRequest{Message: &toolpb.CallRequest_Start{Start: start}})
 	if t.extra != nil {

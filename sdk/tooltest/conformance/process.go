@@ -23,15 +23,15 @@ import (
 	toolpb "toolhost.dev/sdk/toolpb/v2"
 )
 
-// hostVersion is what plugins are told; min_host_version is not held against it.
+// hostVersion is the version that plugins receive. The checks ignore min_host_version.
 const hostVersion = "0.0.0-conformance"
 
-// shaken is what is known of a start after the handshake, or after none came.
+// shaken is the result of waiting for the handshake.
 type shaken struct {
-	before []string // lines on standard output before it, cut, and only the first few
-	more   int      // how many lines more there were
-	line   string   // the handshake line; empty if none came
-	why    string   // there is none
+	before []string // the first lines on standard output before it, cut
+	more   int      // number of further lines
+	line   string   // the handshake line, or empty
+	why    string   // why there is no handshake line
 }
 
 // process is a running plugin.
@@ -47,8 +47,8 @@ type process struct {
 	stop     sync.Once
 }
 
-// launch starts the binary and waits for its handshake line. There is always a process to end
-// when the error is nil.
+// launch starts the binary and waits for its handshake line. If the error is nil, the caller must end the process, even
+// if no line came.
 func (s *suite) launch(ctx context.Context, cookie bool) (*process, error) {
 	sockets, err := os.MkdirTemp(socketsIn(), "cf")
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *suite) launch(ctx context.Context, cookie bool) (*process, error) {
 			"PLUGIN_PROTOCOL_VERSIONS="+strconv.Itoa(toolrpc.ProtocolVersion), toolrpc.SocketDirEnv+"="+sockets, toolrpc.LifelineEnv+"=3")
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.WaitDelay = time.Second // a grandchild may hold its standard error
+	cmd.WaitDelay = time.Second // a grandchild may keep its standard error open
 	cmd.Stderr = &p.stderr
 	outR, outW, err := os.Pipe()
 	if err != nil {
@@ -95,7 +95,7 @@ func (s *suite) launch(ctx context.Context, cookie bool) (*process, error) {
 		readLines(outR, lines)
 	}()
 	p.shaken = p.awaitHandshake(ctx, lines, min(s.opts.Patience, startTimeout))
-	go func() { // a plugin that prints must not block
+	go func() { // keeps a plugin that prints from blocking
 		for range lines { // drained
 		}
 	}()
@@ -103,15 +103,14 @@ func (s *suite) launch(ctx context.Context, cookie bool) (*process, error) {
 }
 
 const (
-	// maxLine is what is looked at of a line on standard output, in bytes; a handshake with a
-	// certificate fits in it.
+	// maxLine is the number of bytes that are read of a line on standard output. A handshake with a certificate fits.
 	maxLine = 16 << 10
-	// maxBefore is how many lines before the handshake line are kept.
+	// maxBefore is the maximal number of kept lines before the handshake line.
 	maxBefore = 7
 )
 
-// readLines sends the lines of r, cut to maxLine, until its end, and closes out. It leaves out a
-// last line without a line ending.
+// readLines sends the lines of r to out, cut to maxLine, and closes out at the end. It omits a last line without a line
+// ending.
 func readLines(r io.Reader, out chan<- string) {
 	defer close(out)
 	in := lines.NewReader(r, maxLine)
@@ -127,7 +126,7 @@ func readLines(r io.Reader, out chan<- string) {
 	}
 }
 
-// socketsIn returns a directory for sockets, whose paths must be short; empty: the usual one.
+// socketsIn returns a directory in which socket paths are short enough. Empty means the default directory.
 func socketsIn() string {
 	if len(os.TempDir()) > 60 {
 		return "/tmp"
@@ -135,7 +134,7 @@ func socketsIn() string {
 	return ""
 }
 
-// startTimeout is the host's default for a start.
+// startTimeout is the host's default limit for a start.
 const startTimeout = 10 * time.Second
 
 func (p *process) awaitHandshake(ctx context.Context, lines <-chan string, timeout time.Duration) (sh shaken) {
@@ -181,7 +180,7 @@ func looksLikeHandshake(line string) bool {
 	return err == nil
 }
 
-// address returns the socket that a handshake line announces, and what is wrong with it.
+// address returns the socket in the handshake line. It returns an error if the socket is invalid.
 func (p *process) address() (string, error) {
 	parts := strings.Split(p.shaken.line, "|")
 	if len(parts) < 5 {
@@ -197,7 +196,7 @@ func (p *process) address() (string, error) {
 	return addr, nil
 }
 
-// connect dials the socket and, as a host does, unlinks it once connected.
+// connect dials the socket.
 func (p *process) connect(ctx context.Context) error {
 	addr, err := p.address()
 	if err != nil {
@@ -220,8 +219,7 @@ func (p *process) connect(ctx context.Context) error {
 	return nil
 }
 
-// end has the plugin end as a host would, and gives how long that took; ok is false if it
-// had to be killed.
+// end ends the plugin as a host does, and returns the time that took. ok is false if the plugin had to be killed.
 func (p *process) end(patience time.Duration) (took time.Duration, ok bool) {
 	began := time.Now()
 	_ = p.lifeline.Close()
@@ -235,7 +233,7 @@ func (p *process) end(patience time.Duration) (took time.Duration, ok bool) {
 	return took, ok
 }
 
-// kill ends the process and its group, permanently. It may be called several times.
+// kill kills the process and its group. It may be called several times.
 func (p *process) kill() {
 	p.stop.Do(func() {
 		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
@@ -257,7 +255,7 @@ func (p *process) dead() bool {
 	}
 }
 
-// dying is dead, but waits for an end that is under way.
+// dying is dead, but first waits a moment for a process that is ending.
 func (p *process) dying() bool {
 	select {
 	case <-p.exited:
@@ -267,7 +265,7 @@ func (p *process) dying() bool {
 	}
 }
 
-// ended says how it ended; call it after that.
+// ended describes how the process ended. Call it only after the end.
 func (p *process) ended() string { return p.cmd.ProcessState.String() + p.said() }
 
 func (p *process) said() string {
@@ -277,7 +275,7 @@ func (p *process) said() string {
 	return ""
 }
 
-// lastWords keeps the end of what was written. It is safe for concurrent use.
+// lastWords keeps the end of what is written to it. It is safe for concurrent use.
 type lastWords struct {
 	mu   sync.Mutex
 	text []byte
@@ -302,7 +300,7 @@ func (w *lastWords) String() string {
 	return strings.ToValidUTF8(strings.TrimSpace(string(w.text)), "�")
 }
 
-// basicEnv is what a host passes on of its own environment.
+// basicEnv returns the variables of its environment that a host passes to plugins.
 func basicEnv() []string {
 	var env []string
 	for _, k := range []string{

@@ -81,7 +81,7 @@ func ReadRequest(r io.Reader) (Request, error) {
 	}
 	f := strings.Split(string(payload), "\x00")
 	if len(f) < 4 {
-		return Request{}, errors.New("shim: the request is not whole")
+		return Request{}, errors.New("shim: the request is incomplete")
 	}
 	return Request{Token: f[0], Name: f[1], Cwd: f[2], Stdin: f[3], Args: f[4:]}, nil
 }

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// Ripgrep returns the path of ripgrep 15: what the environment variable TOOLHOST_RG says,
-// or what `npm ci --prefix bench/peers` installed. The test fails without it.
+// Ripgrep returns the path of ripgrep 15: the value of TOOLHOST_RG, or the program that `npm ci --prefix bench/peers`
+// installed. The test fails without it.
 func Ripgrep(t testing.TB) string {
 	t.Helper()
 	rg := os.Getenv("TOOLHOST_RG")
@@ -49,8 +49,7 @@ func Fd(t testing.TB) string {
 	return debian(t, "fd")
 }
 
-// Ctags returns the path of universal-ctags, and the environment that it needs. The test is
-// skipped without it.
+// Ctags returns the path of universal-ctags and the environment it needs. The test is skipped without it.
 func Ctags(t testing.TB) (path string, env []string) {
 	t.Helper()
 	path = debian(t, "ctags")
@@ -61,8 +60,8 @@ func Ctags(t testing.TB) (path string, env []string) {
 	return path, append(os.Environ(), "LD_LIBRARY_PATH="+strings.Join(libs, ":"))
 }
 
-// Installed returns the directory that peers are installed in: what the environment variable
-// TOOLHOST_PEERS says, or that of this repository.
+// Installed returns the directory of the installed peers: the value of TOOLHOST_PEERS, or bench/peers of this
+// repository.
 func Installed() string {
 	if dir := os.Getenv("TOOLHOST_PEERS"); dir != "" {
 		return dir
@@ -81,8 +80,7 @@ func debian(t testing.TB, name string) string {
 	return path
 }
 
-// Run runs a program in a directory, with an environment in which nothing of the
-// user's counts, and gives what it printed and its exit status.
+// Run runs a program in a directory, without the user's configuration. It returns its output and exit status.
 func Run(t testing.TB, dir, program string, args ...string) (stdout string, status int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, args...) // #nosec G204 G702 -- what the test names

@@ -179,7 +179,7 @@ func (j *Journal) Recover(clean func(Record) (recovered bool, err error)) error 
 func recoverFile(name string, clean func(Record) (recovered bool, err error)) error {
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // another process was faster
+		return nil // another process has removed it
 	}
 	if err != nil {
 		return err
@@ -215,7 +215,7 @@ func pending(f io.Reader) ([]Record, error) {
 	for line := range bytes.Lines(data) {
 		var r Record
 		if json.Unmarshal(line, &r) != nil {
-			continue // cut off
+			continue // the line was cut off
 		}
 		at := -1
 		for i := range out {

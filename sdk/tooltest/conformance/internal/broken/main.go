@@ -1,5 +1,5 @@
-// Command broken is a plugin that speaks the protocol without the SDK, and breaks it in the
-// way that its argument names. Without one it keeps every rule.
+// Command broken is a plugin that implements the protocol without the SDK. Its argument selects the rule that it breaks.
+// Without an argument it keeps every rule.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 	toolpb "toolhost.dev/sdk/toolpb/v2"
 )
 
-// mode is what is broken; empty: nothing.
+// mode is the rule to break. If it is empty, none is broken.
 var mode string
 
 func main() {

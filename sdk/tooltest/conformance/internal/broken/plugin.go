@@ -74,7 +74,7 @@ func (p *plugin) Configure(_ context.Context, r *toolpb.ConfigureRequest) (*tool
 	return &toolpb.ConfigureResponse{}, nil
 }
 
-// locked keeps files from being closed; lock is one that a nap takes.
+// locked keeps lock files open. lock is the file that a nap locks.
 var (
 	locked []*os.File
 	lock   string
@@ -125,7 +125,7 @@ func (p *plugin) Drain(ctx context.Context, r *toolpb.DrainRequest) (*toolpb.Dra
 	return &toolpb.DrainResponse{Canceled: int32(n)}, nil
 }
 
-// enter reports whether a call may run, and gives how many do.
+// enter reports whether a call may run, and returns the number of running calls.
 func (p *plugin) enter(cancel *context.CancelCauseFunc) (n int, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -281,7 +281,7 @@ func report(stream callStream) error {
 	return say(stream, good)
 }
 
-// Calls is a shared stream that does not keep the calls apart, or ends.
+// Calls serves a shared stream that, depending on mode, mixes up the calls or ends.
 func (p *plugin) Calls(stream grpc.BidiStreamingServer[toolpb.CallsRequest, toolpb.CallsResponse]) error {
 	for answered := 0; ; {
 		m, err := stream.Recv()
