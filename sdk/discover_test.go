@@ -11,8 +11,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// A plugin that discovers its tools says so before it is configured, and has them afterwards:
-// those of the last answer.
+// A plugin that discovers its tools announces that before it is configured. After that, it has the tools of its last
+// discovery.
 func TestDiscover(t *testing.T) {
 	names, failure := []string{"one", "two"}, error(nil)
 	asked := 0

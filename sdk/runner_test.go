@@ -95,7 +95,7 @@ func TestHandlers(t *testing.T) {
 	}
 }
 
-// blocking makes a tool that says when it runs and waits for its context to end.
+// blocking returns a tool that signals when it runs and waits for the end of its context.
 func blocking(started chan<- struct{}) sdk.Tool {
 	return define("block", func(ctx context.Context, _ *sdk.Call, _ args) (*sdk.Result, error) {
 		started <- struct{}{}

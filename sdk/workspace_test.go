@@ -12,7 +12,7 @@ import (
 	"toolhost.dev/sdk/tooltest"
 )
 
-// A plugin with a state directory clears up what a killed one before it left.
+// A plugin with a state directory cleans up after a killed one.
 func TestCutOffWritesAreClearedUp(t *testing.T) {
 	dir, state := t.TempDir(), t.TempDir()
 	h := tooltest.New(t, sdk.Plugin{Name: "p", Version: "1.0.0", Tools: []sdk.Tool{

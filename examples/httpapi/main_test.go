@@ -16,7 +16,7 @@ import (
 	"toolhost.dev/sdk/tooltest/conformance"
 )
 
-// server is an API with users, and with whatever can go wrong.
+// server is an API with users and with every kind of failure.
 func server(t *testing.T) *httptest.Server {
 	t.Helper()
 	mux := http.NewServeMux()

@@ -26,7 +26,7 @@ func define(full, schema string) host.Tool {
 	return t
 }
 
-// tools have what schemas can have; the order of properties is not that of the alphabet.
+// tools cover the features of schemas. Their properties are not in alphabetical order.
 func tools() []host.Tool {
 	off := define("off", `{"type":"object"}`)
 	off.Enabled = false
@@ -79,7 +79,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// TestStrict holds what claims to be strict against the rules of the form.
+// TestStrict checks schemas marked as strict against the rules of that form.
 func TestStrict(t *testing.T) {
 	functions, err := export.Functions(tools())
 	if err != nil {
@@ -134,7 +134,7 @@ func closed(t *testing.T, at string, v any) {
 	}
 }
 
-// TestBadSchema: what cannot be given is told, and the others are given.
+// TestBadSchema checks that a tool that cannot be exported is reported, and that the others are exported.
 func TestBadSchema(t *testing.T) {
 	functions, err := export.Functions([]host.Tool{define("bad", `{"type":`), define("good", `{"type":"object"}`)})
 	if err == nil || !strings.Contains(err.Error(), "the schema of bad") || len(functions) != 1 || functions[0].Name != "good" {

@@ -12,7 +12,7 @@ import (
 	"toolhost.dev/host/scaffold"
 )
 
-// TestNewModules: every name that a plugin can have makes a module that go takes.
+// TestNewModules checks that every valid plugin name results in a module path that go accepts.
 func TestNewModules(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"greeter", "a.", "a..b", "con", "x-1_y.z"} {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestGroup: what a program has started in its group ends with it, also when it is killed.
+// TestGroup checks that everything a program has started in its group ends with it, even if it is killed.
 func TestGroup(t *testing.T) {
 	for name, tail := range map[string]string{"ends": "", "is killed": "; wait"} {
 		t.Run(name, func(t *testing.T) {

@@ -65,7 +65,7 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// TestReaderLong has lines that are longer than every buffer.
+// TestReaderLong reads lines that are longer than every buffer.
 func TestReaderLong(t *testing.T) {
 	const limit = 1 << 20
 	fits := strings.Repeat("x", limit)
@@ -80,7 +80,7 @@ func TestReaderLong(t *testing.T) {
 	}
 }
 
-// TestReaderKeeps checks that a line stays as it is when the next ones are read.
+// TestReaderKeeps checks that a line does not change when the next ones are read.
 func TestReaderKeeps(t *testing.T) {
 	r := lines.NewReader(strings.NewReader("first\n"+strings.Repeat("z", 300<<10)+"\nlast\n"), 8)
 	first, err := r.Read()

@@ -56,7 +56,7 @@ func TestRootContains(t *testing.T) {
 		{"/work", "/work/a...", "a..."},
 		{"/.work", "/.work/.a/b", ".a/b"},
 
-		// Relative and empty ones.
+		// Relative and empty paths.
 		{"/work", "work/a", ""},
 		{"/work", "a", ""},
 		{"/work", ".", ""},

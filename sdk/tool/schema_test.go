@@ -159,7 +159,7 @@ func TestCheckBrokenJSON(t *testing.T) {
 	}
 }
 
-// What only the whole schema says is judged too, and put down to a parameter.
+// Constraints that only the whole schema contains are checked too, and attributed to a parameter.
 func TestCheckComplexSchemas(t *testing.T) {
 	const schema = `{"type":"object","properties":{
 		"name":{"type":"string","minLength":2,"pattern":"^[a-z]+$"},
@@ -256,8 +256,8 @@ func FuzzCheck(f *testing.F) {
 	})
 }
 
-// TestNullsWithin: a property of an object within that is null was not given, unless null
-// is a value of it; numbers stay as they are.
+// TestNullsWithin checks that a null property of a nested object counts as not given, unless its schema allows null.
+// Numbers stay unchanged.
 func TestNullsWithin(t *testing.T) {
 	s, err := tool.ParseSchema(json.RawMessage(`{"type":"object","properties":{
 		"list":{"type":"array","items":{"type":"object","properties":{"old":{"type":"string"},"all":{"type":"boolean"},"n":{"type":"number"},

@@ -19,7 +19,7 @@ import (
 	toolpb "toolhost.dev/sdk/toolpb/v2"
 )
 
-// raw is a plugin in some other language that does with the stream as it likes.
+// raw is a plugin in another language that uses the stream in any way.
 type raw struct {
 	toolpb.UnimplementedPluginServiceServer
 	call func(stream grpc.BidiStreamingServer[toolpb.CallRequest, toolpb.CallResponse]) error
@@ -36,7 +36,7 @@ func result(output string) *toolpb.CallResponse {
 	return &toolpb.CallResponse{Message: &toolpb.CallResponse_Result{Result: &toolpb.Result{Output: output}}}
 }
 
-// greased has a field of a later version in it.
+// greased adds a field of a later version to a message.
 func greased(m *toolpb.CallResponse) *toolpb.CallResponse {
 	unknown := protowire.AppendString(protowire.AppendTag(nil, 4000, protowire.BytesType), "from the future")
 	m.ProtoReflect().SetUnknown(unknown)
@@ -97,7 +97,7 @@ func TestBrokenPlugins(t *testing.T) {
 	}
 }
 
-// A host of another version talks to our server.
+// A host of another version calls the server.
 func TestOddHosts(t *testing.T) {
 	var got *tool.Call
 	var deadline bool
@@ -137,7 +137,7 @@ func TestOddHosts(t *testing.T) {
 	}
 }
 
-// Answers that nobody waits for, or of the wrong form, do no harm.
+// Answers that nobody waits for, or that are malformed, do no harm.
 func TestStrayAnswers(t *testing.T) {
 	c := serve(t, func(ctx context.Context, _ *tool.Call, peer tool.Peer) *tool.Result {
 		a, err := peer.Ask(ctx, tool.Ask{Question: &tool.Question{}})

@@ -19,7 +19,7 @@ func kept(c *Client) *Client {
 	return c
 }
 
-// counted is a plugin that counts its streams, and how many of them are open.
+// counted is a plugin that counts its streams and how many of them are open.
 type counted struct {
 	server
 	opened, open atomic.Int32
@@ -32,7 +32,7 @@ func (c *counted) Calls(s respondCalls) error {
 	return c.server.Calls(s)
 }
 
-// TestKeptStreams: calls one after another go over one stream, and those at once over one each.
+// TestKeptStreams checks that consecutive calls use one stream, and concurrent calls one each.
 func TestKeptStreams(t *testing.T) {
 	together := make(chan struct{})
 	p := &counted{server: server{impl: &fake{call: func(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result {
@@ -84,7 +84,7 @@ func within(t *testing.T, so func() bool) {
 	}
 }
 
-// TestCutStreamIsNotKept: what a call that was given up says does not get to another one.
+// TestCutStreamIsNotKept checks that messages of an abandoned call do not reach another call.
 func TestCutStreamIsNotKept(t *testing.T) {
 	released := make(chan struct{})
 	p := &counted{server: server{impl: &fake{call: func(_ context.Context, call *tool.Call, peer tool.Peer) *tool.Result {
@@ -108,7 +108,7 @@ func TestCutStreamIsNotKept(t *testing.T) {
 	}
 }
 
-// TestLateCancel: a call that is canceled when it ends does not cancel the one after it on its stream.
+// TestLateCancel checks that canceling a call that just ended does not cancel the next call on its stream.
 func TestLateCancel(t *testing.T) {
 	c := kept(serve(t, func(ctx context.Context, call *tool.Call, _ tool.Peer) *tool.Result {
 		if call.Tool == "next" {
@@ -134,7 +134,7 @@ func TestLateCancel(t *testing.T) {
 	}
 }
 
-// TestStreamThatEndedMeanwhile: a call is not lost because the plugin has ended the stream of the one before.
+// TestStreamThatEndedMeanwhile checks that a call is not lost if the plugin has ended the stream of the call before.
 func TestStreamThatEndedMeanwhile(t *testing.T) {
 	var open atomic.Int32
 	c := kept(connect(t, rawCalls{calls: func(s respondCalls) error {
@@ -156,8 +156,7 @@ func TestStreamThatEndedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestPluginThatTakesNothing: a call that cannot even be handed over ends when it is canceled, whatever
-// stream it is to go over.
+// TestPluginThatTakesNothing checks that a call that cannot be sent ends when it is canceled, whichever stream it uses.
 func TestPluginThatTakesNothing(t *testing.T) {
 	for way, set := range map[string]func(*Client) *Client{"own": func(c *Client) *Client { return c }, "kept": kept, "shared": shared} {
 		t.Run(way, func(t *testing.T) {

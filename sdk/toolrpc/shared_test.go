@@ -23,7 +23,7 @@ func shared(c *Client) *Client {
 	return c
 }
 
-// TestSharedCallsDoNotMix: many at once, each hears its own and nobody waits for another.
+// TestSharedCallsDoNotMix makes many concurrent calls. Each receives its own messages, and none waits for another.
 func TestSharedCallsDoNotMix(t *testing.T) {
 	release := make(chan struct{})
 	c := shared(serve(t, func(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result {
@@ -72,8 +72,8 @@ func TestSharedCallsDoNotMix(t *testing.T) {
 	}
 }
 
-// TestWhichCallsAreShared: those of tools that only read, of a plugin that can; others have a kept
-// stream then.
+// TestWhichCallsAreShared checks that calls of read-only tools share a stream if the plugin supports it. Other calls use
+// a kept stream then.
 func TestWhichCallsAreShared(t *testing.T) {
 	reads := tool.Traits{ReadOnly: true, ConcurrencySafe: true}
 	for _, can := range []bool{false, true} {
@@ -100,7 +100,7 @@ func TestWhichCallsAreShared(t *testing.T) {
 	}
 }
 
-// rawCalls is a plugin that does with the shared stream as it likes.
+// rawCalls is a plugin that uses the shared stream in any way.
 type rawCalls struct {
 	toolpb.UnimplementedPluginServiceServer
 	calls func(stream grpc.BidiStreamingServer[toolpb.CallsRequest, toolpb.CallsResponse]) error
@@ -112,8 +112,7 @@ func (r rawCalls) Calls(stream grpc.BidiStreamingServer[toolpb.CallsRequest, too
 
 type respondCalls = grpc.BidiStreamingServer[toolpb.CallsRequest, toolpb.CallsResponse]
 
-// forEach answers every call of a stream. A plugin that ended the stream after one would race
-// with the next call.
+// forEach answers every call of a stream. A plugin that ended the stream after one call would race with the next one.
 func forEach(answer func(s respondCalls, m *toolpb.CallsRequest) error) func(respondCalls) error {
 	return func(s respondCalls) error {
 		for {
@@ -179,8 +178,8 @@ func TestBrokenSharedStreams(t *testing.T) {
 	}
 }
 
-// TestStuckSharedStream: a plugin that takes nothing any more does not hold up calls beyond
-// their time, and is given another stream.
+// TestStuckSharedStream checks that a plugin that accepts nothing more does not delay calls beyond their time limit.
+// Later calls use another stream.
 func TestStuckSharedStream(t *testing.T) {
 	var streams atomic.Int32
 	opened := make(chan struct{}, 10)
@@ -216,7 +215,7 @@ func TestStuckSharedStream(t *testing.T) {
 	}
 }
 
-// TestCutLooksAgain: a call whose message has only begun to be sent when it is cut off ends, too.
+// TestCutLooksAgain checks that a call also ends if its message has only begun to be sent when it is cut off.
 func TestCutLooksAgain(t *testing.T) {
 	t.Parallel()
 	c := shared(connect(t, deaf{}))
@@ -253,7 +252,7 @@ func TestCutLooksAgain(t *testing.T) {
 	calls.Wait()
 }
 
-// TestGoexit: a handler that ends its goroutine fails its call, and no other.
+// TestGoexit checks that a handler that ends its goroutine fails only its own call.
 func TestGoexit(t *testing.T) {
 	c := shared(serve(t, func(_ context.Context, call *tool.Call, _ tool.Peer) *tool.Result {
 		if call.Tool == "exit" {

@@ -80,11 +80,10 @@ func serve(t *testing.T, call func(ctx context.Context, call *tool.Call, peer to
 	return c
 }
 
-// over, when not nil, has [serve] send calls over streams of Calls.
+// over, if not nil, makes [serve] send calls over streams of Calls.
 var over func(*Client) *Client
 
-// TestOverCalls: what holds of a call on a stream of its own holds of it on a shared one, and on
-// one that was kept.
+// TestOverCalls runs the tests of a call on its own stream also on a shared and on a kept stream.
 func TestOverCalls(t *testing.T) {
 	for way, set := range map[string]func(*Client) *Client{"shared": shared, "kept": kept} {
 		over = set
@@ -104,7 +103,7 @@ func overCalls(t *testing.T) {
 	}
 }
 
-// recorder is a host that writes down what it hears.
+// recorder is a host that records what it receives.
 type recorder struct {
 	mu     sync.Mutex
 	events []string
@@ -293,7 +292,7 @@ func TestAsks(t *testing.T) {
 	}
 }
 
-// Output goes on while a person thinks.
+// Output continues while a person decides.
 func TestAnAskHoldsNothingUp(t *testing.T) {
 	heard := make(chan struct{})
 	c := serve(t, func(ctx context.Context, _ *tool.Call, peer tool.Peer) *tool.Result {
@@ -332,7 +331,7 @@ func TestFileStates(t *testing.T) {
 	if res := c.Call(t.Context(), &tool.Call{}, &recorder{states: map[string]tool.FileState{"/a": known, "/c": {}}}); res.Output != "1" {
 		t.Errorf("%+v %v", res, res.Error)
 	}
-	// What cannot be looked up is not known.
+	// A state that cannot be looked up is unknown.
 	if res := c.Call(t.Context(), &tool.Call{}, &recorder{err: errors.New("the database is gone")}); res.Output != "0" {
 		t.Errorf("%+v %v", res, res.Error)
 	}
@@ -429,7 +428,7 @@ func TestOversizedResult(t *testing.T) {
 	if e := c.Call(t.Context(), &tool.Call{Tool: "state"}, &recorder{}).Error; e == nil || e.Kind != tool.Internal || !strings.Contains(e.Message, "session state") {
 		t.Errorf("%+v", e)
 	}
-	// What is too large for the plugin to be given is an error too, and the connection lives.
+	// A message too large for the plugin is an error too, and the connection survives.
 	huge := json.RawMessage(`"` + strings.Repeat("x", MaxMessageSize) + `"`)
 	if e := c.Call(t.Context(), &tool.Call{Arguments: huge}, &recorder{}).Error; e == nil {
 		t.Error("an oversized call went through")

@@ -19,8 +19,8 @@ import (
 
 const nobody = 65534
 
-// as runs f as an ordinary user where the tests run as root, so that permissions
-// apply. Only this thread changes its user.
+// as runs f as an unprivileged user if the tests run as root, so that permissions apply. It changes the user of this
+// thread only.
 func as(t *testing.T, uid int, f func()) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -39,7 +39,7 @@ func as(t *testing.T, uid int, f func()) {
 	f()
 }
 
-// own gives files to the user of as.
+// own changes the owner of files to the user of as.
 func own(t *testing.T, paths ...string) {
 	t.Helper()
 	if os.Geteuid() == 0 {
@@ -63,7 +63,7 @@ func TestOwnerAndAttributesAreKept(t *testing.T) {
 	must(t, unix.Setxattr(path, "user.empty", nil, 0))
 	must(t, unix.Setxattr(path, "system.posix_acl_access", acl, 0))
 	must(t, unix.Chmod(path, 0o4751))
-	// What the directory would give to new files must not end up on old ones.
+	// Attributes that the directory gives to new files must not get on existing ones.
 	must(t, unix.Setxattr(dir, "system.posix_acl_default", acl, 0))
 	var before, after unix.Stat_t
 	must(t, unix.Stat(path, &before))
@@ -95,7 +95,7 @@ func TestOwnerAndAttributesAreKept(t *testing.T) {
 	}
 }
 
-// A file in a directory that may not be written to is written in place.
+// A file in a directory without write permission is written in place.
 func TestReadOnlyDirectory(t *testing.T) {
 	dir := tree(t, "d/f")
 	own(t, dir, dir+"/d", dir+"/d/f")
@@ -127,8 +127,7 @@ func TestReadOnlyDirectory(t *testing.T) {
 	names(t, dir, "d")
 }
 
-// A file that may not be written to is not replaced either, and one that may not
-// be read says so.
+// A file without write permission is not replaced, and one without read permission is refused with a clear message.
 func TestPermissions(t *testing.T) {
 	dir := tree(t, "ro", "secret", "closed/f")
 	own(t, dir, dir+"/ro", dir+"/secret", dir+"/closed")
@@ -155,7 +154,7 @@ func TestPermissions(t *testing.T) {
 	content(t, dir+"/ro", "ro", "secret", "closed")
 }
 
-// Another user's file keeps its owner: it cannot be replaced, so it is written in place.
+// Another user's file keeps its owner. It cannot be replaced, so it is written in place.
 func TestAnotherUsersFile(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Log("only root can give a file away; the rest of the rule is tested by TestReadOnlyDirectory")
@@ -180,7 +179,7 @@ func TestAnotherUsersFile(t *testing.T) {
 	}
 }
 
-// When there is no room for the new content the old one stays, and nothing else.
+// If there is no space for the new content, the old content stays and no other file is left.
 func TestNoRoom(t *testing.T) {
 	t.Run("file size limit", func(t *testing.T) {
 		signal.Ignore(syscall.SIGXFSZ)

@@ -12,7 +12,7 @@ import (
 	"toolhost.dev/sdk/workspace/text"
 )
 
-// A handler has its workspace from sdk.Call; here one is opened by hand.
+// A handler gets its workspace from sdk.Call. This example opens one itself.
 func Example() {
 	dir, _ := os.MkdirTemp("", "example")
 	defer func() { _ = os.RemoveAll(dir) }()
@@ -74,7 +74,7 @@ func ExampleOpen() {
 	_ = os.Mkdir(filepath.Join(dir, "docs"), 0o750)
 	_ = os.WriteFile(filepath.Join(dir, "docs", "notes.txt"), []byte("one\n"), 0o600)
 
-	// The tree is writable, but for one directory in it.
+	// The tree is writable, except one directory in it.
 	ws, err := workspace.Open([]tool.Root{{Path: dir, Writable: true}, {Path: filepath.Join(dir, "docs")}})
 	if err != nil {
 		fmt.Println(err)

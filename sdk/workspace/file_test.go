@@ -39,7 +39,7 @@ func TestReadFile(t *testing.T) {
 	}
 }
 
-// The limit is the last size that is read; the message names both sizes.
+// The limit is the largest size that is read. The message names both sizes.
 func TestReadFileLimit(t *testing.T) {
 	dir := tree(t)
 	must(t, os.WriteFile(dir+"/f", make([]byte, 4096), 0o666))
@@ -51,15 +51,14 @@ func TestReadFileLimit(t *testing.T) {
 	if !errors.Is(err, workspace.ErrTooLarge) || kind(err) != tool.InvalidArguments || !strings.Contains(err.Error(), "4 KiB") {
 		t.Errorf("got %v", err)
 	}
-	// A file that the system says is larger than memory is refused by that size alone.
+	// A file whose reported size is larger than memory is refused without reading it.
 	must(t, os.Truncate(dir+"/f", 1<<40))
 	if _, err := w.ReadFile(resolve(t, w, dir, "f"), workspace.MaxFileSize); !errors.Is(err, workspace.ErrTooLarge) || !strings.Contains(err.Error(), "1 TiB") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// FIFOs, devices, sockets and directories are refused at once. Were one opened
-// the usual way, this test would hang.
+// FIFOs, devices, sockets and directories are refused at once. If one were opened the usual way, this test would hang.
 func TestOnlyRegularFiles(t *testing.T) {
 	dir := tree(t, "d/", "null -> /dev/null")
 	must(t, syscall.Mkfifo(dir+"/fifo", 0o666))
@@ -87,7 +86,7 @@ func TestOnlyRegularFiles(t *testing.T) {
 			t.Errorf("Remove %s: %v", path, err)
 		}
 	}
-	// A FIFO that takes a file's place after the path was resolved.
+	// A FIFO replaces the file after the path was resolved.
 	must(t, os.WriteFile(dir+"/f", []byte("x"), 0o666))
 	p := resolve(t, w, dir, "f")
 	must(t, os.Remove(dir+"/f"))

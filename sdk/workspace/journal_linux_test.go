@@ -15,10 +15,9 @@ import (
 
 func init() { children["halfway"] = halfway }
 
-// halfway writes over a file that has several names and is killed by the kernel
-// while it grows.
+// halfway writes a file with several names in place. The kernel kills it while the file grows.
 func halfway(w *workspace.Workspace, dir string) {
-	// The runtime ignores the signal; this gives it back its default, which is to kill.
+	// The runtime ignores the signal. This restores its default action, which is to kill.
 	var dfl [4]uintptr
 	_, _, errno := syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(unix.SIGXFSZ), uintptr(unsafe.Pointer(&dfl)), 0, 8, 0, 0)
 	p, err := w.Resolve(dir, "linked")
@@ -32,7 +31,7 @@ func halfway(w *workspace.Workspace, dir string) {
 	os.Exit(3)
 }
 
-// Killed while a file with several names is written over, it gets its old content back.
+// A file with several names gets its old content back if the process is killed while it writes the file in place.
 func TestKilledHalfway(t *testing.T) {
 	dir := killTree(t)
 	cmd := startChild(t, dir+"|halfway")

@@ -22,7 +22,7 @@ import (
 // childEnv makes the test program write to files until it is killed.
 const childEnv = "WORKSPACE_TEST_CHILD"
 
-// children are what else a child can do; they do not return.
+// children are other functions that a child can run. They do not return.
 var children = map[string]func(w *workspace.Workspace, dir string){}
 
 func TestMain(m *testing.M) {
@@ -32,9 +32,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child writes in the directory named, with the journal there. With a number it
-// kills itself the nth time a write looks at its context; else it goes on
-// permanently.
+// child writes in the given directory with a journal there. With a number, it kills itself at the nth check of a write's
+// context. Otherwise it continues until it is killed.
 func child(what string) {
 	dir, number, _ := strings.Cut(what, "|")
 	w, err := workspace.Open([]tool.Root{{Path: dir + "/w", Writable: true}})
@@ -69,7 +68,7 @@ func child(what string) {
 	}
 }
 
-// version is a content that shows when a part of it is missing or from another.
+// version is a content that shows if a part of it is missing or from another version.
 func version(n int) []byte {
 	line := fmt.Sprintf("version %d\n", n)
 	return append(bytes.Repeat([]byte(line), 1000+n%50), "end\n"...)
@@ -83,7 +82,7 @@ func whole(content []byte) bool {
 	return bytes.Equal(content, version(n))
 }
 
-// afterKill opens the workspace as the next process would and looks at what is there.
+// afterKill opens the workspace as the next process would, and checks the files.
 func afterKill(t *testing.T, dir string) {
 	t.Helper()
 	w := space(t, dir+"/w")
@@ -96,7 +95,7 @@ func afterKill(t *testing.T, dir string) {
 		}
 	}
 	names(t, dir+"/w", "replaced", "linked", "twin")
-	// Restoring is a write of this process, which has a journal of its own.
+	// Restoring is a write of this process, which has its own journal file.
 	left, err := os.ReadDir(dir + "/journal")
 	must(t, err)
 	for _, e := range left {
@@ -124,7 +123,7 @@ func startChild(t *testing.T, what string) *exec.Cmd {
 	return cmd
 }
 
-// Killed at any moment of a write, the next process leaves whole files only.
+// If a process is killed at any moment of a write, the next process leaves only whole files.
 func TestKilledAtEachMoment(t *testing.T) {
 	for moment := 1; ; moment++ {
 		dir := killTree(t)
@@ -153,7 +152,7 @@ func TestKilledUnderLoad(t *testing.T) {
 	}
 }
 
-// What a killed process may leave behind, each case laid out by hand.
+// These cases are all remains of a killed process, constructed by hand.
 func TestRecovery(t *testing.T) {
 	const temp = ".toolhost-0123456789ABCDEF.tmp"
 	oldText, newText := "old content", "NEW CONTENT"
@@ -224,7 +223,7 @@ func TestRecovery(t *testing.T) {
 	}
 }
 
-// A process that lives keeps its temporary files.
+// A live process keeps its temporary files.
 func TestRecoveryLeavesTheLiving(t *testing.T) {
 	dir := killTree(t)
 	w := space(t, dir+"/w")
@@ -245,7 +244,7 @@ func TestRecoveryLeavesTheLiving(t *testing.T) {
 	content(t, dir+"/w/replaced", string(version(1)), "linked", "twin")
 }
 
-// A record that names something else than a temporary file of ours removes nothing.
+// A record that does not name a temporary file of the workspace removes nothing.
 func TestRecoveryRemovesNothingElse(t *testing.T) {
 	dir := tree(t, "w/precious", "out/.toolhost-x.tmp", "w/link -> ../out", "journal/")
 	for _, temp := range []string{dir + "/w/precious", dir + "/out/.toolhost-x.tmp", dir + "/w/link/.toolhost-x.tmp"} {

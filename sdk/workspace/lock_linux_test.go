@@ -15,11 +15,11 @@ import (
 
 func init() { children["count"] = count }
 
-// counted is how often each process adds one to the number in the file.
+// counted is the number of times that each process increments the number in the file.
 const counted = 40
 
-// count adds to the number in a file, which it locks meanwhile. It does not say what it
-// expects there: only the lock keeps the processes apart.
+// count increments the number in a file while it holds the lock. It sets no expectation, so only the lock separates the
+// processes.
 func count(w *workspace.Workspace, dir string) {
 	p, err := w.Resolve(dir, "n")
 	for i := 0; i < counted && err == nil; i++ {
@@ -54,8 +54,7 @@ func TestLockAmongProcesses(t *testing.T) {
 	}
 	content(t, dir+"/w/n", fmt.Sprint(3*counted))
 
-	// One that is held by a process that lives is waited for until the call ends, and one
-	// of a process that died is free.
+	// A call waits until its end for a lock of a live process. A lock of a dead process is free.
 	open := func() (*workspace.Workspace, workspace.Path) {
 		w, err := workspace.Open([]tool.Root{{Path: dir + "/w", Writable: true}})
 		must(t, err)
@@ -74,7 +73,7 @@ func TestLockAmongProcesses(t *testing.T) {
 	unlock, err = w.Lock(t.Context(), p)
 	must(t, err)
 	unlock()
-	// Nothing is left but the one file, which stays empty.
+	// Only the lock file is left, and it stays empty.
 	left, err := filepath.Glob(dir + "/journal/*")
 	must(t, err)
 	for _, name := range left {

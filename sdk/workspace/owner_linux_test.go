@@ -15,7 +15,7 @@ import (
 	"toolhost.dev/sdk/workspace"
 )
 
-// gone makes a file with all there is, and removes it. It returns what it had.
+// gone creates a file with all attributes and removes it. It returns the attributes.
 func gone(t *testing.T, w *workspace.Workspace, dir string, uid, gid int, mode uint32) (*workspace.Snapshot, *workspace.Attributes) {
 	t.Helper()
 	path := dir + "/gone"
@@ -42,7 +42,7 @@ func TestAttributesComeBack(t *testing.T) {
 	dir := tree(t)
 	w := space(t, dir)
 	snap, had := gone(t, w, dir, 1234, 4321, 0o4751)
-	// What the directory gives to new files is not for this one, but for its own list.
+	// The file must have its own access list, and not the default list of the directory.
 	must(t, unix.Setxattr(dir, "system.posix_acl_default", acl, 0))
 	plain := &workspace.Attributes{UID: had.UID, GID: had.GID}
 	for name, want := range map[string]*workspace.Attributes{"gone": had, "plain": plain} {
@@ -66,8 +66,8 @@ func TestAttributesComeBack(t *testing.T) {
 	}
 }
 
-// TestRefusedAttributes is for who may not give files away: what does not come back is said,
-// and nobody may do more than before.
+// TestRefusedAttributes runs as a user who cannot change owners. Attributes that are not restored are reported, and
+// nobody gains permissions.
 func TestRefusedAttributes(t *testing.T) {
 	dir := tree(t)
 	w := space(t, dir)
@@ -98,7 +98,7 @@ func TestRefusedAttributes(t *testing.T) {
 	}
 }
 
-// TestSetuidOfAnotherGroup makes a program again whose owner comes back and whose group does not.
+// TestSetuidOfAnotherGroup restores a program whose owner can be restored and whose group cannot.
 func TestSetuidOfAnotherGroup(t *testing.T) {
 	dir := tree(t)
 	w := space(t, dir)
@@ -117,7 +117,7 @@ func TestSetuidOfAnotherGroup(t *testing.T) {
 	}
 }
 
-// looking is a context that looks for files whenever it is asked for its end.
+// looking is a context that examines files whenever it is checked.
 type looking struct {
 	context.Context
 	look func()
@@ -125,8 +125,7 @@ type looking struct {
 
 func (l looking) Err() error { l.look(); return l.Context.Err() }
 
-// TestPrivateFromTheBeginning makes a file that nobody else may read, and looks at it while it is
-// written.
+// TestPrivateFromTheBeginning creates a file that nobody else may read, and examines it while it is written.
 func TestPrivateFromTheBeginning(t *testing.T) {
 	dir := tree(t)
 	w := space(t, dir)

@@ -12,8 +12,8 @@ import (
 	"toolhost.dev/sdk/workspace"
 )
 
-// tree makes files under a new directory: a path ending in / is a directory,
-// "a -> b" a symbolic link, anything else a file with its own path as content.
+// tree creates files in a new directory. A path ending in / is a directory, and "a -> b" a symbolic link. Anything else
+// is a file whose content is its path.
 func tree(t testing.TB, entries ...string) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -43,7 +43,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// space opens the directories as roots; one that ends in :ro is read-only.
+// space opens the directories as roots. A root that ends in :ro is read-only.
 func space(t testing.TB, roots ...string) *workspace.Workspace {
 	t.Helper()
 	var list []tool.Root
@@ -157,7 +157,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// What Resolve says of a path must be what the kernel makes of it.
+// The result of Resolve must agree with the kernel.
 func TestResolveAsTheKernel(t *testing.T) {
 	dir := tree(t, "a/b/c/f", "a/l1 -> b/c/../c", "l2 -> a/l1", "a/b/l3 -> ../../l2/f", "l4 -> $/a/b/l3", "a/b/c/l5 -> ../../../a/l1/../../b")
 	w := space(t, dir)
@@ -274,8 +274,8 @@ func TestRelTo(t *testing.T) {
 	}
 }
 
-// A root that is removed and made again, or swapped for another, is found again
-// under its path; one that became a symbolic link is not.
+// A root that is removed and created again, or swapped for another directory, is found again under its path. If it
+// became a symbolic link, it is not.
 func TestARootThatIsReplaced(t *testing.T) {
 	dir := tree(t, "w/f", "out/f")
 	w := space(t, dir+"/w")

@@ -10,7 +10,7 @@ import (
 	"toolhost.dev/sdk/workspace"
 )
 
-// TestHashOfAllSizes reads files around the sizes at which the hash is made in pieces.
+// TestHashOfAllSizes reads files around the sizes at which the hash is computed in pieces.
 func TestHashOfAllSizes(t *testing.T) {
 	dir := tree(t)
 	w := space(t, dir)
@@ -30,7 +30,7 @@ func TestHashOfAllSizes(t *testing.T) {
 	}
 }
 
-// TestRelease reads files into memory that was used before: nothing of that shows.
+// TestRelease reads files into reused memory, and checks that nothing of the old content remains.
 func TestRelease(t *testing.T) {
 	dir := tree(t)
 	w := space(t, dir)
@@ -58,7 +58,7 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// TestChanged asks what everyone sees when a write says that the file has changed.
+// TestChanged checks what readers see when a write reports that the file has changed.
 func TestChanged(t *testing.T) {
 	for name, prepare := range map[string]func(file string){
 		"new":     func(string) {},
@@ -95,7 +95,7 @@ func TestChanged(t *testing.T) {
 	}
 }
 
-// TestLargeFilesAreClosed replaces files that are closed behind the caller's back.
+// TestLargeFilesAreClosed replaces files that are closed in the background.
 func TestLargeFilesAreClosed(t *testing.T) {
 	dir := tree(t)
 	w := space(t, dir)
@@ -115,7 +115,7 @@ func TestLargeFilesAreClosed(t *testing.T) {
 	}
 }
 
-// TestScratchIsLargeEnough puts back a small buffer and asks for a larger one.
+// TestScratchIsLargeEnough returns a small buffer and requests a larger one.
 func TestScratchIsLargeEnough(t *testing.T) {
 	for range 20 { // what was given back is not always what comes next
 		workspace.Reuse(make([]byte, 7, 100<<10))

@@ -9,7 +9,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// TestUncertainChange: that a change cannot be made to last is not told as if it had not been made.
+// TestUncertainChange checks that a change that cannot be synced is not reported as not made.
 func TestUncertainChange(t *testing.T) {
 	f, err := os.Open(t.TempDir())
 	if err != nil {

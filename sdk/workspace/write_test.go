@@ -20,7 +20,7 @@ import (
 	"toolhost.dev/sdk/workspace"
 )
 
-// content checks a file's bytes and that nothing else lies beside it.
+// content checks the content of a file, and that there are no other files in its directory.
 func content(t *testing.T, path, want string, beside ...string) {
 	t.Helper()
 	got, err := os.ReadFile(path)
@@ -104,7 +104,7 @@ func TestWriteOverAFile(t *testing.T) {
 	content(t, dir+"/f", "new")
 }
 
-// Only other bytes are a conflict: not another time, nor another file with the same bytes.
+// Only other bytes are a conflict. Another time is not, nor another file with the same bytes.
 func TestExpect(t *testing.T) {
 	const old = "old content"
 	for name, c := range map[string]struct {
@@ -224,7 +224,7 @@ func TestHardLinksStay(t *testing.T) {
 	}
 }
 
-// Of any number of writers that all saw the same content exactly one succeeds.
+// Of any number of writers that read the same content, exactly one succeeds.
 func TestConcurrentWriters(t *testing.T) {
 	dir := tree(t, "f")
 	must(t, os.Link(dir+"/f", dir+"/g")) // written in place at first
@@ -266,8 +266,7 @@ func TestConcurrentWriters(t *testing.T) {
 	names(t, dir, "f")
 }
 
-// meddling is a context that does something the nth time it is looked at: at
-// successive moments of a write.
+// meddling is a context that calls a function at its nth check, which are successive moments of a write.
 type meddling struct {
 	context.Context
 	left int
@@ -281,8 +280,7 @@ func (m *meddling) Err() error {
 	return nil
 }
 
-// Whatever the moment at which another program writes to the file or replaces it:
-// its version stays, and we are told.
+// At whatever moment another program writes or replaces the file, its version stays, and the write fails.
 func TestAnotherProgramWritesMeanwhile(t *testing.T) {
 	for name, meddle := range map[string]func(path string) error{
 		"replaced":             func(p string) error { return replaceFile(p, "THEIRS") },
@@ -434,7 +432,7 @@ func TestMkdirAll(t *testing.T) {
 	}
 }
 
-// The exact mode wins over the file's own and over the umask; without it both stay.
+// The exact mode takes precedence over the file's own and the umask. Without it, these apply.
 func TestExactMode(t *testing.T) {
 	dir := tree(t, "f", "linked")
 	must(t, os.Link(dir+"/linked", dir+"/twin"))
@@ -468,7 +466,7 @@ func TestRemoveDir(t *testing.T) {
 	}
 }
 
-// TestReady: a file changes only when what it waits for is done, and not when that failed.
+// TestReady checks that a file changes only after Ready has succeeded.
 func TestReady(t *testing.T) {
 	for _, other := range []string{"", "other name"} { // replaced; written over
 		dir := tree(t)

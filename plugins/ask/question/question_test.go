@@ -10,7 +10,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// user is a host whose user answers in turn.
+// user is a host whose user gives the answers in order.
 type user struct {
 	answers []tool.Answer
 	asked   []tool.Question

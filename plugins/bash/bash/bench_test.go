@@ -11,7 +11,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// BenchmarkTrue is a call in a session with state, in process.
+// BenchmarkTrue measures a call in a session with state, in process.
 func BenchmarkTrue(b *testing.B) {
 	def := Plugin()
 	defer def.Close()
@@ -33,7 +33,7 @@ func BenchmarkTrue(b *testing.B) {
 	}
 }
 
-// BenchmarkPlainBash is what it is compared with.
+// BenchmarkPlainBash is the baseline for BenchmarkTrue.
 func BenchmarkPlainBash(b *testing.B) {
 	path, err := shell.Find()
 	if err != nil {

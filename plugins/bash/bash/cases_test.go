@@ -146,8 +146,8 @@ func compare(t *testing.T, command string, got *answer, want seen, dir string) {
 	}
 }
 
-// sessions are commands that follow one another; each line is one. The tool must
-// do with a fresh shell for each what one real bash does that runs them all.
+// sessions are sequences of commands, one per line. With a fresh shell for each, the tool must do the same as one real
+// bash that runs them all.
 var sessions = map[string]string{
 	"cd":                    "mkdir -p a/b; cd a/b\npwd\ncd ..; pwd\ncd -\npwd; echo $OLDPWD\ncd; cd - >/dev/null; pwd",
 	"cd fails":              "cd nowhere\npwd",

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestEnvironIsMadeAnew: the environment that is kept is given for what it was made of only.
+// TestEnvironIsMadeAnew checks that the cached environment is returned only for the same inputs.
 func TestEnvironIsMadeAnew(t *testing.T) {
 	var e environ
 	for _, tc := range []struct {

@@ -37,15 +37,13 @@ func (h *host) idle() []int {
 	return h.bash.runner.Idle()
 }
 
-// newHost starts a plugin in process; when the test ends it is closed, and then
-// nothing that it started may be left.
+// newHost starts a plugin in process. At the end of the test it closes the plugin and checks that no process is left.
 func newHost(t *testing.T) *host {
 	t.Helper()
 	return newHostWith(t, `{}`)
 }
 
-// eachWay runs a test with shells that are started for each command, and with shells
-// that were ready.
+// eachWay runs a test twice: with shells started for each command, and with prestarted shells.
 func eachWay(t *testing.T, test func(t *testing.T, h *host)) {
 	t.Helper()
 	for name, config := range map[string]string{"cold": `{"warm_shells":0}`, "warm": `{}`} {
@@ -57,8 +55,8 @@ func eachWay(t *testing.T, test func(t *testing.T, h *host)) {
 	}
 }
 
-// newHostWith starts one with a configuration. A login shell is asked only if that says so: it
-// has what this machine's user has.
+// newHostWith is newHost with a configuration. The login shell is disabled unless the configuration enables it, because
+// its environment depends on the machine's user.
 func newHostWith(t *testing.T, config string) *host {
 	t.Helper()
 	b := newBash()
@@ -79,7 +77,7 @@ func newHostWith(t *testing.T, config string) *host {
 	return h
 }
 
-// noneLeft fails when a process of a command is left, be it as a zombie.
+// noneLeft fails if a process of a command is left, even as a zombie.
 func noneLeft(t *testing.T) {
 	t.Helper()
 	var left []string
@@ -93,8 +91,8 @@ func noneLeft(t *testing.T) {
 	}
 }
 
-// ours returns the processes below this one, and those marked by a call of it, except
-// those in our own session, which the tests themselves start.
+// ours returns the processes below this one and those marked by one of its calls. It omits those in this process's
+// session, which the tests start.
 func ours() []string {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	mark := []byte(fmt.Sprintf("TOOLHOST_TREE=%d-", os.Getpid()))
@@ -120,7 +118,7 @@ func statOf(pid int) string {
 	return string(b[bytes.LastIndexByte(b, ')')+1:])
 }
 
-// sess is a session: what the host keeps between calls.
+// sess is a session with the state that the host keeps between calls.
 type sess struct {
 	h     *host
 	t     *testing.T
@@ -132,8 +130,7 @@ type sess struct {
 
 var serial atomic.Int64
 
-// ready waits, when that is the way of the host, until there is a shell for the
-// session's next command.
+// ready waits, if the host uses prestarted shells, until there is one for the session's next command.
 func (s *sess) ready() {
 	if !s.h.warm {
 		return
@@ -167,7 +164,7 @@ type answer struct {
 	raw map[string]any
 }
 
-// text is what the model reads.
+// text returns the text that the model reads.
 func (a *answer) text() string {
 	if a.Error != nil {
 		return a.Error.Message
@@ -209,7 +206,7 @@ func (s *sess) callPeer(ctx context.Context, in args, p tool.Peer) *answer {
 	return a
 }
 
-// ok runs a command that must succeed, and gives its standard output.
+// ok runs a command that must succeed, and returns its standard output.
 func (s *sess) ok(command string) string {
 	s.t.Helper()
 	a := s.run(command)
@@ -219,7 +216,7 @@ func (s *sess) ok(command string) string {
 	return a.Stdout
 }
 
-// peer records what is streamed.
+// peer records the streamed output.
 type peer struct {
 	mu     sync.Mutex
 	chunks [3][]string

@@ -103,7 +103,7 @@ func TestYield(t *testing.T) {
 			}
 		})
 	}
-	// What is done in time is no job.
+	// A command that ends in time is not a job.
 	if a := h.session().call(t.Context(), args{Command: "echo x", Yield: 60_000, YieldIdle: 60_000}); a.JobID != "" || a.Stdout != "x\n" {
 		t.Errorf("%s %+v", a.text(), a.data)
 	}
@@ -156,7 +156,7 @@ func TestJobInput(t *testing.T) {
 			t.Errorf("%+v", got.Result)
 		}
 	}
-	// Who does not read is not waited for.
+	// A write does not wait for a command that does not read.
 	id := s.call(t.Context(), args{Command: "sleep 1000", KeepStdin: true, Background: true}).JobID
 	if got := s.job(jobArgs{Action: "write", ID: id, Input: strings.Repeat("x", 1<<20)}); got.Error == nil || !strings.Contains(got.Error.Message, "does not read") {
 		t.Errorf("%+v", got.Result)
@@ -235,8 +235,7 @@ func TestMuchOutputOfAJob(t *testing.T) {
 	}
 }
 
-// TestReadyShellIsUsed: it is the one that was made ready, once, and only for what it was
-// made for.
+// TestReadyShellIsUsed checks that a prestarted shell is used once, and only for the state that it was started for.
 func TestReadyShellIsUsed(t *testing.T) {
 	h := newHost(t)
 	s := h.session()
@@ -267,7 +266,7 @@ func TestReadyShellIsUsed(t *testing.T) {
 			t.Errorf("another %s: a shell ran it that was made for what was before", what)
 		}
 	}
-	// A shell that someone has killed is not missed.
+	// A prestarted shell that was killed is replaced.
 	s = h.session()
 	s.ok("x=1")
 	for _, p := range h.idle() {

@@ -15,8 +15,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// stubborn are commands that print "ready" and then do not end, with processes that
-// are hard to find or to end.
+// stubborn are commands that print "ready" and do not end. Their processes are hard to find or to kill.
 var stubborn = map[string]string{
 	"child":             `echo ready; sleep 1000`,
 	"shell":             `echo ready; while :; do :; done`,
@@ -71,8 +70,8 @@ func timeoutKillsAll(t *testing.T, h *host) {
 	}
 }
 
-// noneNow fails when anything is left at this moment, but the shells that wait for a command
-// and what the kernel has killed and not yet taken away, which has no command line any more.
+// noneNow fails if any process is left at this moment. It ignores shells that wait for a command, and processes that the
+// kernel has killed but not yet removed, which have no command line.
 func noneNow(h *host) {
 	h.t.Helper()
 	idle := h.idle()
@@ -144,7 +143,7 @@ func TestTermIsSentBeforeKill(t *testing.T) {
 	}
 }
 
-// daemons are what commands leave running. $1 is where it writes its process id.
+// daemons are processes that commands leave running. They write their process ID to $1.
 var daemons = map[string]string{
 	"background":     `sleep 1000 & echo $! > pid`,
 	"nohup":          `nohup sleep 1000 >/dev/null 2>&1 & echo $! > pid`,
@@ -167,7 +166,7 @@ func TestDaemonsLiveUntilClose(t *testing.T) {
 			if a.TimedOut || a.ExitCode != 0 && a.ExitCode != 3 {
 				t.Fatal(a.text())
 			}
-			// Long enough for a broken pipe or a full one to show.
+			// This is long enough to notice a broken or a full pipe.
 			if got := s.ok(`sleep 0.5; kill -0 $(cat pid) && ps -o stat= -p $(cat pid)`); got == "" || strings.ContainsAny(got, "ZTX") {
 				t.Errorf("the daemon is not alive: %q", got)
 			}

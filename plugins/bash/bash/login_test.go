@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// loginHost has a user whose login files are profile.
+// loginHost returns a host for a user with the login file profile.
 func loginHost(t *testing.T, userShell, file, profile string) *sess {
 	t.Helper()
 	home := t.TempDir()
@@ -43,14 +43,14 @@ func TestLoginEnvironment(t *testing.T) {
 			if strings.Contains(string(s.state), "MY_TOKEN") || strings.Contains(string(s.state), "SECRET") {
 				t.Error("the state has a secret")
 			}
-			// Once: the session keeps it, whatever becomes of the files.
+			// The login shell runs once: the session keeps its environment, even if the files change.
 			if err := os.WriteFile(filepath.Join(os.Getenv("HOME"), ".profile"), []byte("export TOOL_HOME=/opt/other\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			if got := s.ok("echo $TOOL_HOME"); got != "/opt/tool\n" {
 				t.Errorf("%q", got)
 			}
-			// What the user unset stays so.
+			// A variable that the user unset stays unset.
 			s.ok("unset TOOL_HOME")
 			if got := s.ok("echo ${TOOL_HOME-none}"); got != "none\n" {
 				t.Errorf("%q", got)
@@ -58,7 +58,7 @@ func TestLoginEnvironment(t *testing.T) {
 			if got := s.h.session().ok("echo $TOOL_HOME"); got != "/opt/other\n" {
 				t.Errorf("another session has %q", got)
 			}
-			// Not any more, when the operator turns it off.
+			// The environment is gone when the operator disables it.
 			s = s.h.session()
 			s.ok("true")
 			s.h.bash.login = false
@@ -71,7 +71,7 @@ func TestLoginEnvironment(t *testing.T) {
 	}
 }
 
-// TestBadLogins: the command runs, and what is missing is told once.
+// TestBadLogins checks that the command runs and that the failure is reported once.
 func TestBadLogins(t *testing.T) {
 	for name, profile := range map[string]string{
 		"hangs": "sleep 1000\n", "hangs behind": "(trap '' TERM; sleep 1000; :) & exec sleep 1000\n", "exits": "exit 3\n", "execs": "exec true\n", "dies": "kill -9 $$\n",

@@ -15,14 +15,14 @@ import (
 	"toolhost.dev/plugins/bash/shell"
 )
 
-// seen is what is compared between the tool and real bash.
+// seen is the part of a result that is compared with real bash.
 type seen struct {
 	stdout, stderr string
 	exit           int
 }
 
-// oracle runs commands in dir in one real bash that lives from the first to the
-// last, each as if typed after the other; the options that do not stay are reset.
+// oracle runs commands in dir in one real bash, as if typed one after the other. It resets the options that do not
+// persist.
 func oracle(t *testing.T, dir string, commands []string) []seen {
 	t.Helper()
 	files := t.TempDir()
@@ -79,12 +79,10 @@ func realBash(t *testing.T, dir, command string, stdin *string) seen {
 	return s
 }
 
-// functionLine is where bash says an error was in a function: its definition is on
-// another line of what a fresh shell runs.
+// functionLine matches the line number of an error in a function. A fresh shell defines the function on another line.
 var functionLine = regexp.MustCompile(`environment: line \d+:`)
 
-// common makes both sides' results comparable: bash names -c and eval in its
-// messages, and paths are not the same.
+// common makes the results of both sides comparable: bash's messages contain -c and eval, and the paths differ.
 func common(s, dir string) string {
 	s = strings.ReplaceAll(s, dir, "DIR")
 	s = functionLine.ReplaceAllString(s, "environment:")

@@ -153,7 +153,7 @@ func TestNoPlaceToSpill(t *testing.T) {
 	}
 }
 
-// deafPeer forgets what it hears.
+// deafPeer discards what it receives.
 type deafPeer struct{ peer }
 
 func (*deafPeer) Output(tool.Stream, []byte) {}
@@ -173,7 +173,7 @@ func TestGigabyte(t *testing.T) {
 	if info, err := os.Stat(a.SpillPath); err != nil || info.Size() != 64<<20 {
 		t.Error(info, err)
 	}
-	// All that was ever allocated, collected or not.
+	// All memory ever allocated, collected or not.
 	if grown := after.TotalAlloc - before.TotalAlloc; grown > 16<<20 {
 		t.Errorf("%d MB were allocated", grown>>20)
 	}
@@ -199,7 +199,7 @@ func TestStreaming(t *testing.T) {
 	}
 }
 
-// slowPeer takes nothing until it is told to.
+// slowPeer accepts nothing until it is released.
 type slowPeer struct {
 	peer
 	open chan struct{}
@@ -290,7 +290,7 @@ func TestNothingPrompts(t *testing.T) {
 	if !strings.HasPrefix(got, "cat 0 dumb 1 200\n") || !strings.HasSuffix(got, "0\n") {
 		t.Errorf("%q", got)
 	}
-	// Programs that want a terminal fail instead of waiting.
+	// Programs that need a terminal fail instead of waiting.
 	for _, command := range []string{"read -p prompt x", "su nobody -c true < /dev/tty", "less /etc/passwd | tail -0", "python3 -c 'input()'", "ssh -o ConnectTimeout=1 nosuchhost.invalid true"} {
 		if a := s.call(context.WithoutCancel(t.Context()), args{Command: command, Timeout: 20_000}); a.TimedOut {
 			t.Errorf("%s waits", command)

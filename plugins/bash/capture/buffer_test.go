@@ -143,7 +143,7 @@ func TestValidText(t *testing.T) {
 	}
 }
 
-// TestCuts cuts random text and checks what each cut promises.
+// TestCuts cuts random text and checks the documented properties of each cut.
 func TestCuts(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	pieces := []string{"a", "é", "€", "𝄞", "\n", "word ", strings.Repeat("x", 3000)}
@@ -235,7 +235,7 @@ func TestStoreInTheTemporaryDirectory(t *testing.T) {
 	if want := filepath.Join(tmp, fmt.Sprintf("toolhost-bash-%d", os.Getuid())); own != want {
 		t.Errorf("%s, want %s", own, want)
 	}
-	// Another user's idea of that directory is not used.
+	// A directory that another user prepared is not used.
 	if err := os.RemoveAll(own); err != nil {
 		t.Fatal(err)
 	}

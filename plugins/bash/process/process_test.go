@@ -25,8 +25,8 @@ func init() {
 	}
 }
 
-// TestMain is also a program that starts a command and waits to be killed, and one whose keeper
-// finds itself on the first thread.
+// TestMain also runs as a program that starts a command and waits to be killed, and as one whose keeper begins on the
+// first thread.
 func TestMain(m *testing.M) {
 	switch {
 	case os.Getenv("PROCESS_TEST_FIRST_THREAD") != "":
@@ -47,8 +47,8 @@ func TestMain(m *testing.M) {
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	// A goroutine that ends while it is locked to its thread ends the thread. The
-	// one that started the command must not be among them.
+	// A goroutine that ends while locked to its thread ends the thread. The thread that started the command must not end
+	// that way.
 	var threads sync.WaitGroup
 	for range 200 {
 		threads.Go(func() {
@@ -68,7 +68,7 @@ func TestMain(m *testing.M) {
 	select {}
 }
 
-// launchOnFirstThread is on the first thread.
+// launchOnFirstThread starts a keeper whose goroutine begins on the first thread.
 func launchOnFirstThread() {
 	reapOrphans()
 	k := &Keeper{prefix: "test-", starts: make(chan func()), stopped: make(chan struct{})}
@@ -85,8 +85,8 @@ func launchOnFirstThread() {
 	fmt.Println(first(), family.childless())
 }
 
-// TestNothingStartsOnTheFirstThread: what is started there could not be told from an orphan, and each
-// command would look at all processes.
+// TestNothingStartsOnTheFirstThread checks that no command starts there. Its children could not be distinguished from
+// orphans, and each command would scan all processes.
 func TestNothingStartsOnTheFirstThread(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "PROCESS_TEST_FIRST_THREAD=1")
@@ -96,8 +96,8 @@ func TestNothingStartsOnTheFirstThread(t *testing.T) {
 	}
 }
 
-// TestCommandsDoNotWaitForStarts: one that runs begins, ends and is seen to have left nothing while
-// another is being started.
+// TestCommandsDoNotWaitForStarts checks that a command can begin, end and be seen to leave nothing while another is
+// being started.
 func TestCommandsDoNotWaitForStarts(t *testing.T) {
 	k := NewKeeper()
 	defer k.Close()
@@ -332,8 +332,7 @@ func TestNamesThatLookLikeTheEnd(t *testing.T) {
 	_ = cmd.Wait()
 }
 
-// TestKinOfTheLast: an orphan that nothing tells where it belongs is that of the only command that can have
-// left it.
+// TestKinOfTheLast checks that an unassigned orphan belongs to the only command that can have left it.
 func TestKinOfTheLast(t *testing.T) {
 	const none = 1 << 22 // above all process ids
 	orphan := stat{pid: none + 3, ppid: self, group: none + 3, sid: none + 3, state: 'S', birth: 10}

@@ -45,7 +45,7 @@ func TestStateless(t *testing.T) {
 	}
 }
 
-// TestNoBackground checks that a command whose shell may have children at its end has not the kind NoBackground.
+// TestNoBackground checks that a command whose shell may have children at its end does not have the kind NoBackground.
 func TestNoBackground(t *testing.T) {
 	for c, want := range map[string]Kind{
 		"true": BuiltinOnly, "echo a b": BuiltinOnly, "echo \"$x\" 'y' >f 2>&1 && [ -f f ] || pwd; ! false": BuiltinOnly, "cat <<<x | cat": NoBackground, "echo x | :": NoBackground, "echo $(:)": NoBackground, "(:)": NoBackground, "{ echo x; }": BuiltinOnly, "echo x\nls": NoBackground, "time echo": BuiltinOnly,
@@ -72,7 +72,7 @@ func TestNoBackground(t *testing.T) {
 	}
 }
 
-// TestPlainWords: what is told without a parser is what the parser tells.
+// TestPlainWords checks that the decision without a parser equals that of the parser.
 func TestPlainWords(t *testing.T) {
 	const seed = 5
 	r := rand.New(rand.NewPCG(seed, seed))
@@ -102,7 +102,7 @@ func TestPlainWords(t *testing.T) {
 	}
 }
 
-// TestBuiltins: a builtin command that is not known here would be taken for a program.
+// TestBuiltins checks that all builtins are listed, because an unlisted one would be treated as a program.
 func TestBuiltins(t *testing.T) {
 	if !slices.IsSorted(builtins) || !slices.IsSorted(harmless) {
 		t.Error("the lists are not in order")
@@ -118,8 +118,8 @@ func TestBuiltins(t *testing.T) {
 	}
 }
 
-// TestStatelessChangesNothing makes commands at random, and compares what bash says of itself
-// before and after those that are said to be stateless.
+// TestStatelessChangesNothing generates random commands. It compares the state that bash reports before and after those
+// classified as stateless.
 func TestStatelessChangesNothing(t *testing.T) {
 	const seed = 11
 	r := rand.New(rand.NewPCG(seed, seed))

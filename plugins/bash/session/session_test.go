@@ -76,7 +76,7 @@ func FuzzDecode(f *testing.F) {
 		if s, err := Decode(b); err == nil && len(b) > 0 && !bytes.Equal(s.Encode(), b) {
 			t.Errorf("%q is taken for %+v", b, s)
 		}
-		// Sealed anew, so that what is behind the checksum is reached.
+		// Update the checksum, so that the code after its check is reached.
 		if i := bytes.LastIndexByte(b, 0); i >= 0 {
 			_, _ = Decode([]byte(string(b[:i+1]) + checksum(string(b[:i]))))
 		}
@@ -165,7 +165,7 @@ func TestTextsHaveNoLineEnds(t *testing.T) {
 	}
 }
 
-// TestScriptQuotes has names and values that are commands in each place of a state.
+// TestScriptQuotes puts names and values that are commands into each field of a state.
 func TestScriptQuotes(t *testing.T) {
 	s := sample()
 	evil := "'; touch evil; '"

@@ -10,7 +10,7 @@ import (
 	"toolhost.dev/plugins/bash/session"
 )
 
-// TestGivenVariables: what the environment gives a new shell is not declared in it again, and the
+// TestGivenVariables checks that variables from the environment are not declared again in a new shell, and that the
 // session has all of its variables as in one shell.
 func TestGivenVariables(t *testing.T) {
 	bash, err := Find()

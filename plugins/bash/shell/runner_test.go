@@ -11,8 +11,8 @@ import (
 	"toolhost.dev/plugins/bash/session"
 )
 
-// TestHurry: who calls without a pause finds the next shell ready when a command ends, if
-// that command cannot change the session. Who then wants something else does not get it.
+// TestHurry checks that a caller without pauses finds the next shell ready when a command ends, if that command cannot
+// change the session. A caller that needs another state does not get that shell.
 func TestHurry(t *testing.T) {
 	bash, err := Find()
 	if err != nil {

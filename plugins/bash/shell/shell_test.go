@@ -54,7 +54,7 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// TestBootIsOneLine: the command's first line is the shell's first.
+// TestBootIsOneLine checks that the first line of the command is the first line of the shell.
 func TestBootIsOneLine(t *testing.T) {
 	if strings.Contains(boot, "\n") || strings.Contains(exitTrap, "'") || strings.Contains(boot, "%!") {
 		t.Error("boot has lines, or the trap a quote: ", boot)
@@ -117,7 +117,7 @@ func TestPumpReadsAllThatWasWritten(t *testing.T) {
 		if !bytes.Equal(got.Bytes(), want) {
 			t.Errorf("%d bytes of %d", got.Len(), len(want))
 		}
-		// Nobody is kept from writing by a pump that is done, nor killed for it.
+		// A process that still writes is neither blocked nor killed.
 		if _, err = w.Write(bytes.Repeat(want, 20)); late && err != nil {
 			t.Error(err)
 		}
@@ -131,7 +131,7 @@ func TestPumpReadsAllThatWasWritten(t *testing.T) {
 	}
 }
 
-// TestDump: what is more than is kept is read, too, or the shell would wait.
+// TestDump checks that a dump larger than the limit is read completely, or the shell would block.
 func TestDump(t *testing.T) {
 	for _, size := range []int{0, 1, maxDump - 1, maxDump, maxDump + 1, 3 * maxDump} {
 		r, w, err := plainPipe()
@@ -156,7 +156,7 @@ func TestDump(t *testing.T) {
 	}
 }
 
-// TestPrivateDescriptors: they are above those that commands use.
+// TestPrivateDescriptors checks that they are above those that commands use.
 func TestPrivateDescriptors(t *testing.T) {
 	for _, fd := range []int{commandsFD, session.ScriptFD, session.DumpFD, session.StatusFD, wakeFD, beginFD, stdinFD} {
 		if fd < 200 {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// TestMain is also a program that gives its parent a child.
+// TestMain also runs as a program that gives its parent a child.
 func TestMain(m *testing.M) {
 	if os.Getenv("SHELL_TEST_SIBLING") != "" {
 		cmd := exec.Command("sleep", "1000")
@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestUnknownChild: a shell can have a child that it did not start. It is not lost.
+// TestUnknownChild checks that a child that the shell did not start itself is not lost.
 func TestUnknownChild(t *testing.T) {
 	var out bytes.Buffer
 	r := NewRunner(0)
@@ -38,7 +38,7 @@ func TestUnknownChild(t *testing.T) {
 	}
 }
 
-// slowToEnd has the shell of a command not come to its end.
+// slowToEnd delays the end of a command's shell.
 func slowToEnd(t *testing.T, c *Command) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "env")
@@ -51,8 +51,8 @@ func slowToEnd(t *testing.T, c *Command) {
 	c.Env = append(c.Env, "BASH_ENV="+path)
 }
 
-// TestToldEnd: who waits for a command that leaves nothing does not wait for the shell's own end.
-// What comes after that is ended.
+// TestToldEnd checks that the result of a command that leaves nothing does not wait for the end of its shell. Processes
+// that appear after the result are killed.
 func TestToldEnd(t *testing.T) {
 	for text, exit := range map[string]int{"echo x": 0, "echo x; sh -c 'exit 7'": 7, "echo x; sh -c 'exit 143'": 143, "echo x | cat && false": 1, "(echo x; exit 255)": 255} {
 		t.Run(text, func(t *testing.T) {
@@ -87,8 +87,7 @@ func TestToldEnd(t *testing.T) {
 	}
 }
 
-// TestKilledAsleep: a shell that was killed before it was awake has not run the command, and another
-// one does.
+// TestKilledAsleep checks that a command runs in another shell if its shell was killed before it was woken.
 func TestKilledAsleep(t *testing.T) {
 	for _, text := range []string{"echo $$ | tee -a ran", "x=1; echo $$ | tee -a ran"} {
 		r := NewRunner(MaxIdle)
@@ -122,7 +121,7 @@ func TestKilledAsleep(t *testing.T) {
 		if strings.Count(string(ran), "\n") != 1 || err != nil || string(ran) == strconv.Itoa(pid)+"\n" || out.String() != string(ran) {
 			t.Errorf("%s: it ran in %q, the shell %d was killed; printed: %q", text, ran, pid, out.String())
 		}
-		// One that is gone when it is to be woken.
+		// The shell is already dead when it should be woken.
 		in, err := newInstance(r.keeper, &c.Seed, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -138,7 +137,8 @@ func TestKilledAsleep(t *testing.T) {
 	}
 }
 
-// TestKilledMeanwhile: a shell that is killed just when a command comes has run it, or another one does.
+// TestKilledMeanwhile checks that a command runs in exactly one shell if its shell is killed at the moment when the
+// command comes.
 func TestKilledMeanwhile(t *testing.T) {
 	r := NewRunner(MaxIdle)
 	defer r.Close()
@@ -162,8 +162,8 @@ func TestKilledMeanwhile(t *testing.T) {
 	}
 }
 
-// TestDescriptors: what a shell has for itself is not in the way of the user's, nor in a program's hands
-// but for what each shell needs until its end.
+// TestDescriptors checks that the shell's private descriptors do not conflict with the user's, and that programs inherit
+// only those that each shell needs until its end.
 func TestDescriptors(t *testing.T) {
 	for text, want := range map[string]string{
 		"(exec {fd}>/dev/null; echo $fd)": "10\n", "x=1; exec {fd}>/dev/null; echo $fd": "10\n",

@@ -32,7 +32,7 @@ func ended(p *Process) bool {
 	}
 }
 
-// TestUntoldEnd: of a command that may have left something the end is that of its shell.
+// TestUntoldEnd checks that a command that may have left something ends with its shell.
 func TestUntoldEnd(t *testing.T) {
 	for text, left := range map[string]bool{"true & wait; echo x": false, "sleep 1000 & echo x": true, "echo x; cat <(sleep 0.1)": false, "sh -c 'sleep 1000 >&2 &'; echo x": true, "y=1; echo x": false} {
 		var out bytes.Buffer
@@ -49,7 +49,8 @@ func TestUntoldEnd(t *testing.T) {
 	}
 }
 
-// TestKilledAwake: a shell that was awake may have run the command, which no other one then does.
+// TestKilledAwake checks that a command is not run again if its shell was killed after it was woken, because it may have
+// run.
 func TestKilledAwake(t *testing.T) {
 	for _, text := range []string{"echo x >>ran; sh -c 'kill -KILL $PPID; sleep 1'", "x=1; echo x >>ran; kill -KILL $$"} {
 		r := NewRunner(MaxIdle)
@@ -67,7 +68,7 @@ func TestKilledAwake(t *testing.T) {
 	}
 }
 
-// TestFrozenNames: a session that has made all of its variables read-only, those of a shell too, goes on.
+// TestFrozenNames checks that a session works whose variables are all read-only, including those of the shell.
 func TestFrozenNames(t *testing.T) {
 	var out bytes.Buffer
 	r := NewRunner(0)
@@ -93,8 +94,8 @@ func TestFrozenNames(t *testing.T) {
 	}
 }
 
-// TestRunOnce: what the parser takes for a command and bash does not, or the other way round, runs as
-// far as bash gets, once, and nothing gets into it.
+// TestRunOnce checks texts that only the parser or only bash accepts as commands. They run once, as far as bash gets,
+// and nothing else is executed.
 func TestRunOnce(t *testing.T) {
 	for text, want := range map[string]string{
 		"echo x >>ran\n(ls !(x))": "x\n", "echo x >>ran\n(echo @(a|b) >>ran)": "x\n", "echo x >>ran\n(shopt -s extglob\nls !(L))": "x\n", "echo x >>ran\n(time -p)": "x\n",
@@ -123,7 +124,7 @@ func TestRunOnce(t *testing.T) {
 	}
 }
 
-// TestStdinOfWarm: a shell that was there before its command has the command's standard input.
+// TestStdinOfWarm checks that a prestarted shell has the command's standard input.
 func TestStdinOfWarm(t *testing.T) {
 	for _, text := range []string{"cat", "[ -s /dev/stdin ] && echo given", "x=1; cat", "true & cat"} {
 		r := NewRunner(MaxIdle)
@@ -140,7 +141,7 @@ func TestStdinOfWarm(t *testing.T) {
 	}
 }
 
-// TestNoisyStatus: who fills the pipe of the status holds nobody up.
+// TestNoisyStatus checks that a command that fills the status pipe delays nobody.
 func TestNoisyStatus(t *testing.T) {
 	var out bytes.Buffer
 	r := NewRunner(0)

@@ -75,7 +75,7 @@ func newPlace(t *testing.T, files map[string]string) *place {
 	return p
 }
 
-// step reads a file and says what is to become of it; "-" removes it.
+// step reads a file and returns its change; "-" removes it.
 func (p *place) step(name, after string) (commit.Step, error) {
 	path, err := p.ws.Resolve(p.root, name)
 	if err != nil {
@@ -111,7 +111,7 @@ func (p *place) commit(ctx context.Context, after ...string) (*commit.Done, erro
 	return p.Apply(ctx, p.ws, m)
 }
 
-// holds checks all the files there are.
+// holds checks the contents of all files.
 func (p *place) holds(t *testing.T, want map[string]string) {
 	t.Helper()
 	got := make(map[string]string)
@@ -148,7 +148,7 @@ func TestSeveralFilesAreOneChange(t *testing.T) {
 	}
 }
 
-// Whichever file cannot be written: none is changed, and there is nothing to undo.
+// Whichever file cannot be written, no file is changed and nothing can be undone.
 func TestAllOrNothing(t *testing.T) {
 	for _, blocked := range []string{"a", "b", "x", "y/z"} {
 		t.Run(blocked, func(t *testing.T) {
@@ -161,7 +161,7 @@ func TestAllOrNothing(t *testing.T) {
 				must(t, err)
 				m.Steps = append(m.Steps, step)
 			}
-			// Something else changes one of them after they were read.
+			// Another program changes one of the files after they were read.
 			want := map[string]string{"a": "a", "b": "b", "x": "x"}
 			must(t, os.MkdirAll(filepath.Dir(p.root+"/"+blocked), 0o777))
 			must(t, os.WriteFile(p.root+"/"+blocked, []byte("theirs"), 0o666))
@@ -184,7 +184,7 @@ func TestAllOrNothing(t *testing.T) {
 	}
 }
 
-// dying is a context that kills the process the nth time it is looked at.
+// dying is a context that kills the process at its nth check.
 type dying struct {
 	context.Context
 	left int
@@ -197,11 +197,11 @@ func (d *dying) Err() error {
 	return nil
 }
 
-// names are the files that a child changes together: their contents are always equal.
+// names are the files that a child changes together. Their contents are always equal.
 var names = []string{"a", "b", "c", "d"}
 
-// child changes all files to the same text again and again, or, with a number, once and
-// kills itself at that moment.
+// child changes all files to the same text repeatedly. With a number, it changes them once and kills itself at that
+// check of the context.
 func child(what string) error {
 	dir, number, _ := strings.Cut(what, "|")
 	p, err := open(dir)
@@ -234,7 +234,7 @@ func start(t *testing.T, what string) *exec.Cmd {
 	return cmd
 }
 
-// afterKill does what the next process would and looks at the files: all changed or none.
+// afterKill recovers as the next process would, and checks that all or no files are changed.
 func afterKill(t *testing.T, dir string) {
 	t.Helper()
 	p, err := open(dir)
@@ -255,7 +255,7 @@ func afterKill(t *testing.T, dir string) {
 	if left, err := p.History.Unfinished(t.Context(), path.String()); err != nil || len(left) > 0 {
 		t.Errorf("%d changes are unfinished, %v", len(left), err)
 	}
-	// And the last change can be undone: the history agrees with the files.
+	// The last change can be undone, so the history agrees with the files.
 	log, err := p.History.Log(t.Context(), "s", "")
 	must(t, err)
 	if len(log.Done) > 0 {
@@ -265,7 +265,7 @@ func afterKill(t *testing.T, dir string) {
 	}
 }
 
-// Killed at any moment of a change of four files, the next process finds all or none changed.
+// If a process is killed at any moment of a change of four files, the next process finds all or none changed.
 func TestKilledAtEachMoment(t *testing.T) {
 	for moment := 1; ; moment++ {
 		p := newPlace(t, map[string]string{"a": "old", "b": "old", "c": "old", "d": "old"})
@@ -314,7 +314,7 @@ func TestProcessesTakeTurns(t *testing.T) {
 	afterKill(t, p.dir)
 }
 
-// What is left of a change whose file was changed since stays as it is, and so do the others.
+// The rest of an unfinished change stays if one of its files was changed since.
 func TestSettleLeavesOthersWork(t *testing.T) {
 	p := newPlace(t, map[string]string{"a": "old", "b": "old"})
 	a, err := p.step("a", "new")
@@ -339,7 +339,7 @@ func TestSettleLeavesOthersWork(t *testing.T) {
 	}
 }
 
-// TestCutOffRemoval puts a file back that a killed process removed, with what it had.
+// TestCutOffRemoval restores a file that a killed process removed, with its attributes.
 func TestCutOffRemoval(t *testing.T) {
 	p := newPlace(t, map[string]string{"a": "old", "b": "old"})
 	if err := unix.Setxattr(p.root+"/a", "user.note", []byte("kept"), 0); err != nil {
@@ -390,7 +390,7 @@ func TestPutBackRemoval(t *testing.T) {
 	}
 }
 
-// BenchmarkApply shows what noting a change of 10 KB costs beside writing it.
+// BenchmarkApply compares the costs of recording and writing a change of 10 KB.
 func BenchmarkApply(b *testing.B) {
 	for _, noted := range []bool{false, true} {
 		b.Run(map[bool]string{false: "written alone", true: "noted too"}[noted], func(b *testing.B) {
@@ -418,8 +418,8 @@ func BenchmarkApply(b *testing.B) {
 	}
 }
 
-// TestMeanwhilePanics has what is done beside a change panic: the caller is notified of it, and the
-// change is made and noted nevertheless.
+// TestMeanwhilePanics makes Meanwhile panic. The caller gets the panic, and the change is made and recorded
+// nevertheless.
 func TestMeanwhilePanics(t *testing.T) {
 	p := newPlace(t, map[string]string{"a": "old"})
 	step, err := p.step("a", "new")
@@ -439,7 +439,7 @@ func TestMeanwhilePanics(t *testing.T) {
 	}
 }
 
-// TestMeanwhileIsLast fails at the second of two files: the change is never taken for made.
+// TestMeanwhileIsLast fails at the second of two files. Meanwhile must not be called.
 func TestMeanwhileIsLast(t *testing.T) {
 	p := newPlace(t, map[string]string{"a": "old", "b": "old"})
 	m := commit.Commit{Session: "s", Tool: "test", Title: "t", Meanwhile: func() { t.Error("not all is made") }}

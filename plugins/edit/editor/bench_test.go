@@ -16,9 +16,9 @@ import (
 	"toolhost.dev/plugins/edit/editor"
 )
 
-// BenchmarkEdit1MB is a whole call without the wire: reading, matching, writing, history,
-// diff. Beside each call the same bytes are written so that they last, and nothing else:
-// disk-µs is what that takes at the median, less-µs what the median call takes more.
+// BenchmarkEdit1MB measures a whole call without the wire: reading, matching, writing, history and diff. Besides each
+// call, it writes the same bytes durably. disk-µs is the median time of that, and less-µs the additional time of the
+// median call.
 func BenchmarkEdit1MB(b *testing.B) {
 	dir, err := filepath.EvalSymlinks(b.TempDir())
 	if err != nil {
@@ -61,7 +61,7 @@ func median(all []time.Duration) time.Duration {
 	return all[len(all)/2]
 }
 
-// lastingWrite replaces a file: a new one beside it, synced, renamed, and the directory synced.
+// lastingWrite replaces a file durably: it writes a new file, syncs it, renames it, and syncs the directory.
 func lastingWrite(path string, text []byte) error {
 	f, err := os.Create(path + ".new")
 	if err != nil {

@@ -120,13 +120,13 @@ func TestEditTellsWhatItDid(t *testing.T) {
 	if len(res.Effects) != 1 || res.Effects[0].Operation != tool.OpModify || *res.Effects[0].HashBefore != sha256.Sum256([]byte("1\n2\n3\n4\n5\n6\n7\n8\n9\n")) {
 		t.Errorf("%+v", res.Effects)
 	}
-	// The session knows its own edit.
+	// The session knows the file after its own edit.
 	if res := h.Call("edit", args{"file_path": "f.txt", "old_string": "five", "new_string": "5"}); !res.Success() {
 		t.Error(res.Error)
 	}
 }
 
-// TestLinesTold: which lines changed, and what is shown of them, whatever the lines end with, up to the last one.
+// TestLinesTold checks the reported lines and the snippet for all line endings, including the last line.
 func TestLinesTold(t *testing.T) {
 	for name, end := range map[string]string{"LF": "\n", "CRLF": "\r\n", "CR": "\r"} {
 		for _, final := range []string{end, ""} {

@@ -14,8 +14,8 @@ import (
 	"toolhost.dev/sdk/tooltest"
 )
 
-// FuzzUndo makes a random sequence of writes, edits, undos and redos, of the session and
-// of single files, and compares all files, with their modes, with a model.
+// FuzzUndo makes a random sequence of writes, edits, undos and redos, of the session and of single files. It compares
+// all files and their modes with a model.
 func FuzzUndo(f *testing.F) {
 	f.Add([]byte("\x00\x11\x22\x40\x80\x40\x80\x00\x91\x40\x40\x40\x40\x80\x80"))
 	f.Add([]byte("\x05\x45\x05\x16\x46\x46\x86\x86\x27\x4f\x8f"))
@@ -24,7 +24,7 @@ func FuzzUndo(f *testing.F) {
 	f.Fuzz(random)
 }
 
-// TestUndoAtRandom does the same with some sequences that are always the same.
+// TestUndoAtRandom runs the same with some fixed sequences.
 func TestUndoAtRandom(t *testing.T) {
 	for seed := range uint64(15) {
 		rng := rand.New(rand.NewPCG(seed, 0))
@@ -68,12 +68,12 @@ var (
 	contents = []string{"a\n", "", "a\r\nb\r\n", "\xef\xbb\xbfx\na", "\xff\xfea\x00\n\x00", "caf\xe9 a\n", "a a a", "\ra"}
 )
 
-// model is what the history should be, and what the files should hold.
+// model is the expected history and the expected content of the files.
 type model struct {
 	h     *tooltest.Host
 	dir   string
 	files map[string]string
-	// done and undone have the change that comes next at their end.
+	// The next change to undo or redo is the last element.
 	done, undone []modelChange
 }
 
@@ -97,7 +97,7 @@ func (m *model) step(t *testing.T, b byte, i int) {
 	}
 }
 
-// change makes a change. One that is refused, or that makes no difference, leaves all as it is.
+// change makes a change. A change that is refused, or that makes no difference, leaves the model unchanged.
 func (m *model) change(t *testing.T, name, toolName string, in args) {
 	in["file_path"] = name
 	res := m.h.Call(toolName, in)
@@ -113,7 +113,7 @@ func (m *model) change(t *testing.T, name, toolName string, in args) {
 	m.files = now
 }
 
-// move undoes or redoes changes: all that were asked for, or none.
+// move undoes or redoes all requested changes, or none.
 func (m *model) move(t *testing.T, toolName, only string, steps int) {
 	t.Helper()
 	if steps == 0 {
@@ -157,7 +157,7 @@ func (m *model) move(t *testing.T, toolName, only string, steps int) {
 	}
 }
 
-// look returns all files, with modes; nothing else may lie there.
+// look returns all files with their modes. It fails if there is anything else.
 func (m *model) look(t *testing.T) map[string]string {
 	t.Helper()
 	out := make(map[string]string)

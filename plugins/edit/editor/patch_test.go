@@ -9,7 +9,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// TestDiffNamesAFileTwice: what a diff says of a file later goes on from what it said before.
+// TestDiffNamesAFileTwice checks that the second part of a diff for a file applies to the result of the first.
 func TestDiffNamesAFileTwice(t *testing.T) {
 	for _, c := range []struct {
 		name, diff, want, fails string // want: a.txt afterwards
@@ -40,7 +40,7 @@ func TestDiffNamesAFileTwice(t *testing.T) {
 	}
 }
 
-// TestDiffRenameIsTwoEffects: the host learns that one file is gone and another is there.
+// TestDiffRenameIsTwoEffects checks that the host is notified of the removed and the created file.
 func TestDiffRenameIsTwoEffects(t *testing.T) {
 	h, dir := session(t, map[string]string{"a.txt": "one\n"})
 	res := h.Call("edit", args{"diff": "diff --git a/a.txt b/b.txt\nrename from a.txt\nrename to b.txt\n"})
@@ -59,7 +59,7 @@ func TestDiffRenameIsTwoEffects(t *testing.T) {
 	}
 }
 
-// TestDiffChangesMode: with or without a change of the text, and undo takes it back.
+// TestDiffChangesMode changes modes with and without a change of the text, and undoes that.
 func TestDiffChangesMode(t *testing.T) {
 	const head = "diff --git a/a.sh b/a.sh\nold mode 100644\nnew mode 100755\n"
 	for name, c := range map[string]struct{ diff, file, says, text string }{

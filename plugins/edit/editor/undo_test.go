@@ -30,7 +30,7 @@ type undone struct {
 	Dropped   int
 }
 
-// does calls a tool and expects it to work.
+// does calls a tool and expects success.
 func does(t testing.TB, h *tooltest.Host, name string, in args) *tool.Result {
 	t.Helper()
 	res := h.Call(name, in)
@@ -40,7 +40,7 @@ func does(t testing.TB, h *tooltest.Host, name string, in args) *tool.Result {
 	return res
 }
 
-// refuses expects a failure of a kind, with all of the words in its message.
+// refuses expects an error of a kind whose message contains all of the words.
 func refuses(t testing.TB, h *tooltest.Host, name string, in args, kind tool.Kind, code int, words ...string) {
 	t.Helper()
 	res := h.Call(name, in)
@@ -81,7 +81,7 @@ func TestUndoAndRedo(t *testing.T) {
 	if has(t, b, "b\n"); !strings.Contains(d.Diff, "--- a/new/deep/b.txt\n+++ /dev/null\n") || !strings.Contains(d.Diff, "\n-b\n") || d.Action != "preview" || d.UndoCount != 3 {
 		t.Errorf("%+v", d)
 	}
-	// The last change first: the file that was created goes, and the directories made for it.
+	// The last change comes first: the created file is removed, and so are the directories created for it.
 	d = data[undone](t, does(t, h, "undo", nil))
 	if _, err := os.Stat(filepath.Join(dir, "new")); err == nil {
 		t.Error("the directories made for the file are left")
@@ -99,7 +99,7 @@ func TestUndoAndRedo(t *testing.T) {
 	refuses(t, h, "undo", nil, tool.NotFound, 0, "nothing to undo in this session", "3 changes can be redone")
 	refuses(t, h, "undo", args{"file_path": "a.txt"}, tool.NotFound, 0, "nothing to undo of a.txt")
 
-	// The session knows the file as it is now.
+	// The session knows the current file.
 	if res := does(t, h, "redo", args{"action": "preview"}); !strings.Contains(res.Output, "-two\n+2\n") {
 		t.Errorf("%s", res.Output)
 	}
@@ -153,7 +153,7 @@ func TestUndoRefusesWhatChangedSince(t *testing.T) {
 			}
 		})
 	}
-	// The same bytes with a newer time, or another mode, are no change.
+	// A newer time or another mode with the same bytes is not a change.
 	h, dir := session(t, map[string]string{"f.txt": "a\n"})
 	path := filepath.Join(dir, "f.txt")
 	does(t, h, "edit", args{"file_path": "f.txt", "old_string": "a", "new_string": "b"})
@@ -168,7 +168,7 @@ func TestUndoRefusesWhatChangedSince(t *testing.T) {
 	}
 	put(t, path, "theirs\n")
 	refuses(t, h, "redo", nil, tool.Conflict, 7, "redo", "Nothing was written")
-	// Between the changes something else wrote: the later one goes, both together do not.
+	// Another program wrote between the changes: the later change can be undone, but not both together.
 	know(t, h, path)
 	does(t, h, "write", args{"file_path": "f.txt", "content": "1"})
 	put(t, path, "between\n")
@@ -236,7 +236,7 @@ func TestUndoHistoryLasts(t *testing.T) {
 	h = start()
 	does(t, h, "redo", args{"steps": 3})
 	has(t, filepath.Join(dir, "f.txt"), text(5))
-	// One that is too large for it is made, and says so.
+	// A change that is too large for the history is made and reported as not undoable.
 	put(t, filepath.Join(dir, "big.txt"), strings.Repeat("x", 2<<20))
 	know(t, h, filepath.Join(h.Cwd, "big.txt"))
 	if res := does(t, h, "write", args{"file_path": "big.txt", "content": "y"}); !strings.Contains(res.Output, "It cannot be undone: it is larger than the history, which keeps 1 MiB.") {
@@ -246,7 +246,7 @@ func TestUndoHistoryLasts(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 || info.Size() > 3<<20 {
 		t.Errorf("%v, %v", info, err)
 	}
-	// A history that cannot be used keeps nobody from writing.
+	// An unusable history does not prevent writing.
 	if err := os.WriteFile(filepath.Join(state, "history.db"), []byte(strings.Repeat("not a database ", 1000)), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +269,7 @@ func TestUndoKeepsToTheRoots(t *testing.T) {
 		does(t, h, "edit", args{"file_path": name, "old_string": "a", "new_string": "b"})
 	}
 	whole := h.Roots
-	// What lies outside of the roots is not there for this call.
+	// A file outside of the roots does not exist for this call.
 	h.Roots, h.Cwd = []tool.Root{{Path: dir + "/sub", Writable: true}}, dir+"/sub"
 	if d := data[undone](t, does(t, h, "undo", args{"action": "list"})); d.UndoCount != 1 {
 		t.Errorf("%+v", d)
@@ -278,7 +278,7 @@ func TestUndoKeepsToTheRoots(t *testing.T) {
 	refuses(t, h, "undo", nil, tool.PermissionDenied, 2, "read-only")
 	refuses(t, h, "undo", args{"file_path": "g.txt"}, tool.PermissionDenied, 2, "read-only")
 	h.Roots, h.Cwd = whole, dir
-	// The host says no.
+	// The host denies the permission.
 	var asked []string
 	h.Answer = func(a tool.Ask) tool.Answer {
 		asked = a.Permission.Patterns
@@ -289,7 +289,7 @@ func TestUndoKeepsToTheRoots(t *testing.T) {
 		t.Errorf("asked for %q", asked)
 	}
 	h.Answer = nil
-	// A link took the directory's place.
+	// A symbolic link replaced the directory.
 	if err := os.Rename(dir+"/sub", dir+"/moved"); err != nil {
 		t.Fatal(err)
 	}

@@ -8,12 +8,12 @@ import (
 	"toolhost.dev/plugins/edit/history"
 )
 
-// had are attributes, with what only the content that they were read of may have.
+// had are attributes, including one that belongs to the content.
 func had() *workspace.Attributes {
 	return &workspace.Attributes{UID: 7, Extended: map[string][]byte{"user.note": []byte("kept"), workspace.Capability: {1}}}
 }
 
-// keeps expects the attributes of a version that is there, with or without what is its content's.
+// keeps expects the attributes of a version, with or without those that belong to its content.
 func keeps(t *testing.T, what string, v history.Version, capable bool) {
 	t.Helper()
 	a := v.Attributes
@@ -25,8 +25,8 @@ func keeps(t *testing.T, what string, v history.Version, capable bool) {
 	}
 }
 
-// TestCapabilitiesAreTheContents undoes the removal of a file, and changes before it: what its
-// last content was allowed is not for an earlier one.
+// TestCapabilitiesAreTheContents undoes the removal of a file and earlier changes. The capabilities of the last content
+// must not apply to an earlier one.
 func TestCapabilitiesAreTheContents(t *testing.T) {
 	edited, removed := file("/f", "1", "2"), file("/f", "2", "-")
 	removed.Before.Attributes = had()
@@ -53,8 +53,8 @@ func TestCapabilitiesAreTheContents(t *testing.T) {
 	}
 }
 
-// TestCapabilitiesOfRedone undoes a file's creation and an edit of it, and looks at what each
-// of the two would give it back.
+// TestCapabilitiesOfRedone undoes the creation and an edit of a file, and checks the attributes that each redo would
+// restore.
 func TestCapabilitiesOfRedone(t *testing.T) {
 	s := open(t, t.TempDir(), 0)
 	created := change(t, s, "s", file("/f", "-", "1"))
@@ -72,8 +72,8 @@ func TestCapabilitiesOfRedone(t *testing.T) {
 	keeps(t, "both", net[0].After, true)
 }
 
-// TestAttributesTakeRoomOnce undoes and redoes a file's creation again and again: what it had
-// is counted once, and other changes need not make room for it.
+// TestAttributesTakeRoomOnce undoes and redoes a file's creation repeatedly. Its attributes are counted once, so other
+// changes are not dropped for them.
 func TestAttributesTakeRoomOnce(t *testing.T) {
 	s := open(t, t.TempDir(), 200_000)
 	change(t, s, "s", file("/other", "1", "2"))

@@ -8,7 +8,7 @@ import (
 	"toolhost.dev/plugins/edit/history"
 )
 
-// BenchmarkChange is what the history takes of an edit: a change noted and finished.
+// BenchmarkChange measures the history's share of an edit: a change begun and finished.
 func BenchmarkChange(b *testing.B) {
 	s := history.Open(b.TempDir(), 0)
 	defer s.Close()

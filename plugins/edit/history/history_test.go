@@ -32,7 +32,7 @@ func file(path, before, after string) history.File {
 	return history.File{Path: path, Before: v(before), After: v(after)}
 }
 
-// change notes a change of a session from beginning to end.
+// change records a change of a session completely.
 func change(t testing.TB, s *history.Store, session string, files ...history.File) *history.Change {
 	t.Helper()
 	c := &history.Change{Session: session, Tool: "t", Title: "t " + files[0].Path, Files: files}
@@ -52,7 +52,7 @@ func moved(t testing.TB, s *history.Store, to history.State, files []history.Fil
 	must(t, s.Finish(t.Context(), m))
 }
 
-// ids returns what can be undone and what can be done again.
+// ids returns the changes that can be undone and those that can be redone.
 func ids(t testing.TB, s *history.Store, session, path string) string {
 	t.Helper()
 	log, err := s.Log(t.Context(), session, path)
@@ -93,7 +93,7 @@ func TestHistory(t *testing.T) {
 		if got := ids(t, s, "s", ""); got != "| 1 2 3" {
 			t.Error(got)
 		}
-		// What is to be done again is there.
+		// The content for redoing exists.
 		for _, text := range []string{"1", "2", "3", "x"} {
 			v := history.Content([]byte(text), 0)
 			if v.Data = nil; s.Load(t.Context(), &v) != nil || string(v.Data) != text {
@@ -101,14 +101,14 @@ func TestHistory(t *testing.T) {
 			}
 		}
 		moved(t, s, history.Done, []history.File{file("/a", "1", "2")}, a)
-		// A change cannot be moved to where it is, nor one of another session.
+		// A change cannot be moved to its current state, and neither can one of another session.
 		for _, c := range []*history.Change{{Session: "s", Moves: []int64{a.ID}, To: history.Done}, {Session: "other", Moves: []int64{a.ID}, To: history.Undone}, {Session: "s", Moves: []int64{99}, To: history.Undone}} {
 			var e *history.MovedError
 			if err := s.Begin(t.Context(), c); !errors.As(err, &e) {
 				t.Errorf("%+v: %v", c, err)
 			}
 		}
-		// A new change takes the place of what could be done again on its files.
+		// A new change discards the undone changes of its files.
 		change(t, s, "s", file("/b", "-", "new"))
 		if got := ids(t, s, "s", ""); !strings.HasSuffix(got, " 1 | 3") {
 			t.Error(got)
@@ -156,7 +156,7 @@ func TestFold(t *testing.T) {
 	}
 }
 
-// TestTheLastStays: a change whose files take all there is makes all others go, but not itself.
+// TestTheLastStays checks that a change that fills the history drops all others, but not itself.
 func TestTheLastStays(t *testing.T) {
 	for _, dir := range []string{"", t.TempDir()} {
 		s := open(t, dir, 100_000)
@@ -192,7 +192,7 @@ func TestTheOldestMakesRoom(t *testing.T) {
 	if got := ids(t, s, "s", ""); got != "9 8 7 |" {
 		t.Errorf("a change that does not fit cost others: %s", got)
 	}
-	// Files that were created have no content before, and are not free of charge.
+	// Created files have no old content, but they still count.
 	for i := range 400 {
 		change(t, s, "s", file(fmt.Sprint("/new", i), "-", "x"))
 	}
@@ -201,7 +201,7 @@ func TestTheOldestMakesRoom(t *testing.T) {
 	}
 }
 
-// Stores of several processes: no change is lost, and each is seen by all.
+// Several stores, as in several processes, lose no change, and each sees all changes.
 func TestSeveralStores(t *testing.T) {
 	dir := t.TempDir()
 	const stores, each = 4, 25
@@ -224,8 +224,7 @@ func TestSeveralStores(t *testing.T) {
 	}
 }
 
-// However much of the last writes is missing, what is left is the history up to some
-// change, whole.
+// Whatever part of the last writes is missing, the history is complete up to some change.
 func TestTornTail(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, 0)
@@ -233,7 +232,7 @@ func TestTornTail(t *testing.T) {
 	for i := range count {
 		change(t, s, "s", file("/f", strings.Repeat(fmt.Sprint(i), 3000), strings.Repeat(fmt.Sprint(i+1), 3000)))
 	}
-	// The files as a killed process leaves them: the store is still open.
+	// These are the files as a killed process leaves them: the store is still open.
 	db, err := os.ReadFile(filepath.Join(dir, "history.db"))
 	must(t, err)
 	wal, err := os.ReadFile(filepath.Join(dir, "history.db-wal"))
@@ -253,7 +252,7 @@ func TestTornTail(t *testing.T) {
 				t.Fatalf("cut at %d: change %d has %.20q", cut, c.ID, v.Data)
 			}
 		}
-		// And it goes on from there.
+		// The history can be used after that.
 		change(t, s, "s", file("/f", "a", "b"))
 		must(t, s.Close())
 	}
@@ -262,7 +261,7 @@ func TestTornTail(t *testing.T) {
 	}
 }
 
-// TestLargeContents are files beside the database, as long as the history holds them.
+// TestLargeContents checks that large contents are files beside the database as long as the history needs them.
 func TestLargeContents(t *testing.T) {
 	dir := t.TempDir()
 	contents := func() []string {
@@ -295,7 +294,7 @@ func TestLargeContents(t *testing.T) {
 	if _, err := s.Clear(t.Context(), "b", ""); err != nil || len(contents()) != 0 {
 		t.Errorf("left: %v %v", contents(), err)
 	}
-	// What a killed process left goes, once it is surely nobody's.
+	// Files left by a killed process are removed once they are old enough.
 	change(t, s, "a", file("/f", large, "small"))
 	must(t, s.Close())
 	for _, name := range []string{strings.Repeat("ab", 32), ".new-1", "young"} {
@@ -314,7 +313,7 @@ func TestLargeContents(t *testing.T) {
 	if got := contents(); len(got) != 2 || !slices.Contains(got, "young") || s.Load(t.Context(), &v) != nil {
 		t.Errorf("%v", got)
 	}
-	// One that was damaged or removed is told, not used.
+	// A damaged or removed content is reported and not used.
 	path := filepath.Join(dir, "contents", fmt.Sprintf("%x", v.Hash))
 	must(t, os.WriteFile(path, []byte("something else"), 0o600))
 	v.Data = nil
@@ -341,7 +340,7 @@ func TestNothingStaysStaged(t *testing.T) {
 		must(t, err)
 		return len(names)
 	}
-	// One content twice: it is kept once.
+	// The same content twice is stored once.
 	c := &history.Change{Session: "s", Files: []history.File{file("/f", large, "y"), file("/g", large, "y")}}
 	must(t, s.Stage(c))
 	if staged() != 1 {
@@ -359,7 +358,7 @@ func TestNothingStaysStaged(t *testing.T) {
 	if err := s.Stage(&history.Change{Session: "s", Files: []history.File{file("/h", strings.Repeat("x", 1<<20+1), "y")}}); !errors.Is(err, history.ErrTooLarge) || staged() != 0 {
 		t.Errorf("%d contents are left of a change that is too large: %v", staged(), err)
 	}
-	// A file that another process removed between staging and noting is written again.
+	// A file that another process removed between staging and recording is written again.
 	again := &history.Change{Session: "s", Files: []history.File{file("/f", large, "w")}}
 	must(t, s.Stage(again))
 	names, err := filepath.Glob(filepath.Join(dir, "contents", "*"))
@@ -376,7 +375,7 @@ func TestNothingStaysStaged(t *testing.T) {
 	}
 }
 
-// TestStageRefused has no place for large contents: what to do about it is said.
+// TestStageRefused checks the remedy in the error if large contents cannot be stored.
 func TestStageRefused(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "contents"), nil, 0o600))

@@ -9,8 +9,8 @@ import (
 	"toolhost.dev/sdk/workspace/text"
 )
 
-// TestCorpus is the quick way to measure a change of a strategy: it runs the cases that
-// TOOLHOST_EDIT_CORPUS names right through the package. With -v it shows what is not correct.
+// TestCorpus is the quick way to measure a change of a strategy. It runs the cases in TOOLHOST_EDIT_CORPUS directly
+// through the package. With -v it shows those that are not correct.
 func TestCorpus(t *testing.T) {
 	path := os.Getenv("TOOLHOST_EDIT_CORPUS")
 	if path == "" {

@@ -9,8 +9,7 @@ import (
 	"toolhost.dev/plugins/edit/strategy"
 )
 
-// FuzzApply: whatever an edit is, it does not panic, and lines outside of the changed
-// places keep every byte.
+// FuzzApply checks that no edit panics, and that lines outside of the changed places keep every byte.
 func FuzzApply(f *testing.F) {
 	f.Add("a\r\nb\nc", "b\n", "x\ny\n", false)
 	f.Add("\tif a {\n\t\tb()\n\t}\n", "if a {\n    b()\n}", "if a {\n    c()\n}", false)
@@ -62,8 +61,8 @@ func untouched(t *testing.T, text []byte, c *strategy.Change) {
 	}
 }
 
-// FuzzSplice: where old is the file's text with other blanks, and new is old with some
-// lines changed, the lines that were not changed keep the file's bytes.
+// FuzzSplice checks an old text that differs from the file only in blanks. Lines that new does not change keep the
+// file's bytes.
 func FuzzSplice(f *testing.F) {
 	f.Add("alpha\nbeta\ngamma\ndelta\n", uint64(0x0123456789abcdef), uint8(1))
 	f.Add("\tif x {\r\n\t\ty()\r\n\t}\r\n", uint64(7), uint8(2))

@@ -8,7 +8,7 @@ import (
 	"toolhost.dev/plugins/edit/strategy"
 )
 
-// TestEachStrategy shows what each strategy forgives, and what it makes of the file.
+// TestEachStrategy shows the differences that each strategy tolerates, and the resulting file.
 func TestEachStrategy(t *testing.T) {
 	for _, c := range []struct {
 		name, strategy         string
@@ -75,8 +75,8 @@ func TestEachStrategy(t *testing.T) {
 	}
 }
 
-// TestLargeFileKeepsItsEnd: of a file that is too large for another form of it too, the end of the last line
-// stays as it is, though most lines end otherwise.
+// TestLargeFileKeepsItsEnd checks that a file too large to be converted also keeps the ending of its last line, even if
+// most lines end differently.
 func TestLargeFileKeepsItsEnd(t *testing.T) {
 	lines := strings.Repeat(strings.Repeat("x", 98)+"\r\n", strategy.MaxFuzzy/100+1)
 	for _, end := range []string{"\n", "\r\n", ""} {
@@ -90,7 +90,7 @@ func TestLargeFileKeepsItsEnd(t *testing.T) {
 	}
 }
 
-// TestRefusals are edits that another tool would have made, somewhere.
+// TestRefusals checks edits that another tool would have made somewhere.
 func TestRefusals(t *testing.T) {
 	block := "func a() {\n\tif ready(first) {\n\t\tlaunch(rocket)\n\t}\n}\n"
 	for _, c := range []struct {

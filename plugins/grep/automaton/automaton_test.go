@@ -24,7 +24,7 @@ func machine(t testing.TB, pattern string) *Machine {
 	return NewMachine(p)
 }
 
-// generate writes a random pattern that means the same here and in package regexp.
+// generate returns a random pattern that has the same meaning here and in package regexp.
 func generate(r *rand.Rand, depth int) string {
 	atoms := []string{"a", "b", "é", ".", "[ab]", "[^a]", "[^é]", "(?s:.)", "^", "$", `\A`, `\z`, `(?-u:\b)`, "c", "_", " ", "(?i:B)"}
 	if depth == 0 {
@@ -44,8 +44,7 @@ func generate(r *rand.Rand, depth int) string {
 	return sub() + sub()
 }
 
-// TestLikeRegexp compares matches with those of package regexp, which knows no bytes
-// that are not UTF-8 and only ASCII words.
+// TestLikeRegexp compares matches with those of package regexp, which supports only ASCII words and no invalid UTF-8.
 func TestLikeRegexp(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 3000 {
@@ -78,7 +77,7 @@ func TestLikeRegexp(t *testing.T) {
 }
 
 func TestContext(t *testing.T) {
-	// What is around the part that is searched decides about conditions.
+	// Conditions also depend on the text around the searched part.
 	for _, tc := range []struct {
 		pattern, text string
 		from, to      int
@@ -100,7 +99,7 @@ func TestContext(t *testing.T) {
 	}
 }
 
-// TestPatience has a text full of beginnings of matches that are none, and then one without any.
+// TestPatience searches a text full of false beginnings of matches, and then one without any.
 func TestPatience(t *testing.T) {
 	m := machine(t, `foo\d`)
 	calls, skipped := 0, 0
@@ -151,7 +150,7 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// TestUTF8Sequences checks classes as bytes against the encoder of package utf8.
+// TestUTF8Sequences compares classes as bytes with the encoder of package utf8.
 func TestUTF8Sequences(t *testing.T) {
 	matches := func(seqs [][]syntax.Range, b string) bool {
 		for _, seq := range seqs {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestOracleForgetting runs more states than the table holds.
+// TestOracleForgetting creates more states than the table can hold.
 func TestOracleForgetting(t *testing.T) {
 	m := machine(t, `(?:a|b)*a(?:a|b){18}c`)
 	r := rand.New(rand.NewPCG(3, 4))
@@ -28,8 +28,8 @@ func TestOracleForgetting(t *testing.T) {
 	}
 }
 
-// TestOracleForgettingWhatIsSkipped does that with a machine that passes over what no match begins in, and that
-// begins anew whenever something is wrong with a part.
+// TestOracleForgettingWhatIsSkipped does that with a machine that skips text, and that starts again after each invalid
+// part.
 func TestOracleForgettingWhatIsSkipped(t *testing.T) {
 	m := machine(t, `abc(?:a|b)*a(?:a|b){18}c`)
 	skipped := 0

@@ -33,8 +33,8 @@ func guarded(t testing.TB, pages int) []byte {
 	return all[size : len(all)-size]
 }
 
-// TestEveryPlace has the pair at each place of texts of each length, at the end and at the beginning of what
-// can be read.
+// TestEveryPlace puts the pair at each place of texts of each length, at the end and at the beginning of readable
+// memory.
 func TestEveryPlace(t *testing.T) {
 	page := guarded(t, 1)
 	for _, distance := range []int{0, 1, 2, 7, 31, 32, 33, 63} {
@@ -77,7 +77,7 @@ func FuzzIndex(f *testing.F) {
 	})
 }
 
-// TestRandom has texts of few letters, in which the first byte is often without the second.
+// TestRandom searches texts of few letters, in which the first byte often occurs without the second.
 func TestRandom(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2)) // #nosec G404 -- a test
 	for range 20_000 {

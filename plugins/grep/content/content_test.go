@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// lines returns a text of random words: short and long lines, and special characters.
+// lines returns a text of random words with short and long lines and special characters.
 func lines(r *rand.Rand, n int) []byte {
 	words := strings.Fields("alpha Beta gamma deltaEpsilon zeta eta theta iota kappa lambda mu nu xi omicron sigma tau upsilon phi chi psi omega é ſ K")
 	var b bytes.Buffer
@@ -30,7 +30,7 @@ func lines(r *rand.Rand, n int) []byte {
 
 var specialLetters = strings.NewReplacer("ſ", "s", "K", "k")
 
-// has reports whether a line has one literal of each set, and where the line begins.
+// has reports whether a line contains a literal of each set, and where the line begins.
 func has(text []byte, n Need, from int) (at int) {
 	for from < len(text) {
 		end := len(text)
@@ -57,8 +57,8 @@ func has(text []byte, n Need, from int) (at int) {
 	return -1
 }
 
-// TestSelectMissesNothing looks literals up in random texts, with texts removed and others
-// added in between: whatever has them must be among what is selected.
+// TestSelectMissesNothing looks up literals in random texts while texts are removed and added. The selection must
+// contain every text that has them.
 func TestSelectMissesNothing(t *testing.T) {
 	for seed := range uint64(4) {
 		r := rand.New(rand.NewPCG(seed, 3))
@@ -84,7 +84,7 @@ func TestSelectMissesNothing(t *testing.T) {
 			for range 1 + r.IntN(3) {
 				var set []string
 				for range 1 + r.IntN(3) {
-					// A piece of some line.
+					// The literal is a part of a line.
 					text := texts[uint32(r.IntN(24))]
 					if len(text) < 20 {
 						continue
@@ -138,7 +138,7 @@ func TestSelectMissesNothing(t *testing.T) {
 	}
 }
 
-// TestPartsAreWholeLines wants parts that begin and end with lines.
+// TestPartsAreWholeLines checks that parts begin and end at lines.
 func TestPartsAreWholeLines(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 9))
 	s := NewStore(NewBudget(64<<20), 1)
@@ -163,7 +163,7 @@ func TestPartsAreWholeLines(t *testing.T) {
 	}
 }
 
-// TestSelectsFew wants the index to be of use.
+// TestSelectsFew checks that the index excludes most texts.
 func TestSelectsFew(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	s := NewStore(NewBudget(64<<20), 1)
@@ -182,7 +182,7 @@ func TestSelectsFew(t *testing.T) {
 	}
 }
 
-// TestBudget wants texts to be known without being kept, and then not at all.
+// TestBudget checks that with less memory only the index of texts is kept, and then nothing.
 func TestBudget(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	b := NewBudget(3 << 20)
@@ -213,7 +213,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// TestAcrossTheCut wants a literal found that lies where a long line is cut.
+// TestAcrossTheCut checks that a literal is found across the place where a long line is cut.
 func TestAcrossTheCut(t *testing.T) {
 	for at := blockSize - 12; at <= blockSize+1; at++ {
 		text := bytes.Repeat([]byte("."), 3*blockSize)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestRulesAbove changes ignore files in the directories above the one that calls look in.
+// TestRulesAbove changes ignore files in the directories above the searched one.
 func TestRulesAbove(t *testing.T) {
 	h := newHost(t, ".git/HEAD=x", "sub/deep/d.txt=needle\n", "sub/deep/e.log=needle\n", "other/f.log=needle\n")
 	hosts := h.inWays("disk", "events", "stat", "few")
@@ -27,8 +27,8 @@ func TestRulesAbove(t *testing.T) {
 	check("none")
 }
 
-// TestRulesBesideEntries changes what git's exclude file says together with the entries of the directory
-// that it is for: what lies deeper has other rules, too.
+// TestRulesBesideEntries changes git's exclude file together with the entries of its directory. The rules of the
+// directories below change too.
 func TestRulesBesideEntries(t *testing.T) {
 	h := newHost(t, ".git/info/exclude=", "sub/deep/x.go=needle\n", "sub/d.txt=needle\n")
 	hosts := h.inWays("disk", "events", "stat", "few")

@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// code calls code_query and expects it to work. text is the output without its notes.
+// code calls code_query and expects success. text is the output without its notes.
 func (h *host) code(a args) (text, notes string, d codeData) {
 	h.t.Helper()
 	res := h.call("code_query", a)
@@ -103,7 +103,7 @@ lib/point.rs:1:18 method Server.close: impl Server { fn close(&self) {} }`},
 	}
 }
 
-// TestCodeFresh edits files at random and wants each answer to be that of the disk.
+// TestCodeFresh edits files at random and compares each answer with that from the disk.
 func TestCodeFresh(t *testing.T) {
 	h := newHost(t, codeTree...)
 	hosts := h.inWays()
@@ -145,7 +145,7 @@ func TestCodeFresh(t *testing.T) {
 	}
 }
 
-// TestCodeHostile has files in the tree that parsers choke on.
+// TestCodeHostile searches a tree with files that parsers cannot handle.
 func TestCodeHostile(t *testing.T) {
 	h := newHost(t, "good.go=package p\n\nfunc Wanted() {}\n", "good.py=def Wanted(): pass\n")
 	const deep = 3_000
@@ -183,7 +183,7 @@ func TestCodeHostile(t *testing.T) {
 	}
 }
 
-// TestCodeTimeLimit wants what is found until the time is over, and the rest from the next calls.
+// TestCodeTimeLimit expects what was found in time, and the rest from the next calls.
 func TestCodeTimeLimit(t *testing.T) {
 	h := newHost(t, "a.go=package p\n\nfunc Wanted() {}\n")
 	for i := range 150 {

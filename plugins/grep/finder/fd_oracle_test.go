@@ -21,8 +21,8 @@ import (
 	"toolhost.dev/plugins/grep/locate"
 )
 
-// fdQuery returns the arguments with which fd finds what glob finds. fd matches a glob
-// with a slash against absolute paths, and finds everything unless types are given.
+// fdQuery returns the arguments with which fd finds what glob finds. fd matches a glob with a slash against absolute
+// paths, and finds everything unless types are given.
 func (h *host) fdQuery(a args, hidden bool) []string {
 	pattern, _ := a["pattern"].(string)
 	out := []string{"--glob", "--full-path", "--case-sensitive", "--color=never", "--print0", "--threads=1"}
@@ -47,7 +47,7 @@ func (h *host) fdQuery(a args, hidden bool) []string {
 	return append(out, "--", escapeGlob(h.path(start))+"/"+rest, start)
 }
 
-// escapeGlob makes a path a glob of itself.
+// escapeGlob returns a glob that matches only the given path.
 func escapeGlob(path string) string {
 	var b strings.Builder
 	for _, r := range path {
@@ -59,9 +59,8 @@ func escapeGlob(path string) string {
 	return b.String()
 }
 
-// fdFinds returns the absolute paths that fd finds, in order. Where elements of the pattern
-// begin with a dot, fd would want to be told to find hidden files, and would find all of
-// them: those are left out that have a hidden element that the pattern does not name.
+// fdFinds returns the absolute paths that fd finds, sorted. If elements of the pattern begin with a dot, fd must be told
+// to find all hidden files. Then fdFinds omits files with a hidden element that the pattern does not name.
 func (h *host) fdFinds(fd string, a args) (paths []string, ok bool) {
 	h.t.Helper()
 	hidden := a["hidden"] == true
@@ -83,7 +82,7 @@ func (h *host) fdFinds(fd string, a args) (paths []string, ok bool) {
 	return paths, status == 0
 }
 
-// hiddenName reports whether a name is hidden, as fd and ripgrep see it: not if a dot ends it, too.
+// hiddenName reports whether a name is hidden for fd and ripgrep: it begins with a dot and does not end with one.
 func hiddenName(name string) bool {
 	return strings.HasPrefix(name, ".") && !strings.HasSuffix(name, ".")
 }
@@ -125,7 +124,7 @@ func sameAsFd(t testing.TB, fd, name string, a args, hosts map[string]*host) {
 	}
 }
 
-// below gives paths as seen from a directory.
+// below returns paths relative to a directory.
 func below(dir string, paths []string) (out []string) {
 	for _, p := range paths {
 		out = append(out, strings.TrimPrefix(p, dir+"/"))
@@ -133,8 +132,8 @@ func below(dir string, paths []string) (out []string) {
 	return out
 }
 
-// withFdignore gives each .rgignore a .fdignore that says the same: fd reads that name where
-// ripgrep and glob read the other, and both read .gitignore and .ignore.
+// withFdignore adds a copy named .fdignore of each .rgignore. fd reads the former where ripgrep and glob read the
+// latter. Both read .gitignore and .ignore.
 func (h *host) withFdignore() {
 	h.t.Helper()
 	var had, want []string
@@ -159,7 +158,7 @@ func (h *host) withFdignore() {
 	}
 }
 
-// globTrees are what the globs are looked for in, besides the trees of grep.
+// globTrees are the trees in which the globs are searched, besides those of grep.
 var globTrees = map[string][]string{
 	"special names": {
 		"a b.go=", "é.go=", "日本/本.go=", "[x].go=", "{y}.go=", "back\\slash.go=", "star*.go=", "q?.go=", "new\nline.go=", "tab\t.go=", "bad\xff.go=", "-dash.go=", "--=", "~tilde.go=", "$var.go=", "a,b.go=", "!bang.go=", "#hash.go=",
@@ -172,7 +171,7 @@ var globTrees = map[string][]string{
 	"empty directories": {"a/", "a/b/c/", ".git/HEAD=x", ".gitignore=gone/\n*.d\n!keep.d\n", "gone/x/", "b.d/", "keep.d/y/", ".h/z/", "a/.h/w/", "gone.d="},
 }
 
-// globs are looked for in every tree.
+// globs are searched in every tree.
 var globs = []string{
 	"*", "**", "**/*", "*/*", "*/", "**/", "*/*/", "*.go", "**/*.go", "**/*.{go,ts}", "*.{go,ts,tsx}", "src/*", "src/**", "src/**/*", "src/**/*.rs", "**/src/**", "**/lib/*", "a/**/*.go", "a/**/", "**/a", "**/a/", "**/b/", "**/*b*/**",
 	"?.go", "??.go", "[a-c].go", "[!a-c]*.go", "[^a]*", "**/[ab]*", "**/[!.]*", "**/*[0-9]*", "[[]x[]].go", `\[x\].go`, `\{y\}.go`, `star\**`, "**/*\\\\*", "* *", "**/*.*", "**/*.", ".x*", "*x.", "*.GO", "A*", "é*", "日本/*", "e?.go", "??x.go",
@@ -181,12 +180,12 @@ var globs = []string{
 	"[", "[a", "{a", "nosuch", "nosuch/*", "real/**", "**/onlydir", "**/onlydir/", "linkdir/", "*link*", "gone/**/", "**/*.d/", "a.go", "README.md", "Makefile",
 }
 
-// unlikeFd are globs that fd reads in another way, and why that is not followed.
+// unlikeFd are globs that fd interprets differently, with the reason not to follow it.
 var unlikeFd = map[string]string{
 	"{a,}*": "fd leaves an empty alternative out; shells, and glob with them, take it for nothing",
 }
 
-// TestOracleGlobLikeFd wants the files that fd finds, whatever is ignored, hidden or linked.
+// TestOracleGlobLikeFd expects the files that fd finds, whatever is ignored, hidden or linked.
 func TestOracleGlobLikeFd(t *testing.T) {
 	fd := peer.Fd(t)
 	all := make(map[string][]string)
@@ -237,7 +236,7 @@ func TestOracleGlobLikeFd(t *testing.T) {
 	}
 }
 
-// TestOracleGlobUnlikeFd wants the known differences to be there: a list that is not kept lies.
+// TestOracleGlobUnlikeFd checks that the known differences still exist, so that their list stays true.
 func TestOracleGlobUnlikeFd(t *testing.T) {
 	fd := peer.Fd(t)
 	h := newHost(t, "a.go=", "b.go=", "a}=", ".git/HEAD=x", ".fdignore=b.go\n", "c/.rgignore=x\n", "c/x=", "c/y=")
@@ -251,7 +250,7 @@ func TestOracleGlobUnlikeFd(t *testing.T) {
 			t.Errorf("%s is read alike now; it was not, because %s", g, why)
 		}
 	}
-	// Each has a file with rules of its own, and does not read that of the other.
+	// Each program has its own ignore file, and does not read that of the other.
 	theirs, _ := h.fdFinds(fd, args{"pattern": "**"})
 	if got := below(h.cwd, theirs); !slices.Equal(got, []string{"a.go", "a}", "c/x", "c/y"}) {
 		t.Errorf("fd finds %q", got)
@@ -267,7 +266,7 @@ func TestOracleGlobUnlikeFd(t *testing.T) {
 	}
 }
 
-// TestOracleGlobOrder wants the order of ls -t for what fd finds.
+// TestOracleGlobOrder expects the order of ls -t for the files that fd finds.
 func TestOracleGlobOrder(t *testing.T) {
 	fd := peer.Fd(t)
 	h := newHost(t, trees["names"]...)
@@ -277,7 +276,7 @@ func TestOracleGlobOrder(t *testing.T) {
 		if err != nil || !e.Type().IsRegular() {
 			return err
 		}
-		// Some are as old as others: these go by name. Some differ by less than a second.
+		// Some files have equal times and are sorted by name. Some times differ by less than a second.
 		when := base.Add(-time.Duration(r.IntN(8)) * 250 * time.Millisecond)
 		return os.Chtimes(p, when, when)
 	}))
@@ -302,7 +301,7 @@ func TestOracleGlobOrder(t *testing.T) {
 	}
 }
 
-// randomGlob makes a glob of names that random trees have.
+// randomGlob returns a glob of names that occur in random trees.
 func randomGlob(r *rand.Rand) string {
 	element := func() string {
 		return pick(r, "*", "**", "**", "a", "b", "a*", "*.go", "x.*", "?", "[a-c]", "[!a]*", "{a,b}", "{a,x}*", "*.{go,txt}", ".*", ".h", "*b", "é", "a b", "{.h,a}", "*.txt")

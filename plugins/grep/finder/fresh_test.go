@@ -48,7 +48,7 @@ func agreeOn(t *testing.T, name string, hosts map[string]*host, tool string, a a
 	}
 }
 
-// TestFresh changes a tree in every way there is, and wants what is on the disk then.
+// TestFresh changes a tree in every way, and expects the answers from the disk after each change.
 func TestFresh(t *testing.T) {
 	write := func(name, content string) func(*host) {
 		return func(h *host) { h.add(name + "=" + content) }
@@ -157,7 +157,7 @@ func TestFresh(t *testing.T) {
 	}
 }
 
-// TestFreshGlobal changes what git's global configuration leaves out.
+// TestFreshGlobal changes git's global excludes file.
 func TestFreshGlobal(t *testing.T) {
 	path := filepath.Join(ownHome(t), "config", "git", "ignore")
 	staysFresh(t, func(*host) {
@@ -166,7 +166,7 @@ func TestFreshGlobal(t *testing.T) {
 	})
 }
 
-// staysFresh wants what is on the disk, before a change and after it.
+// staysFresh expects the answers from the disk before and after a change.
 func staysFresh(t *testing.T, do func(*host)) {
 	t.Helper()
 	top := newHost(t)
@@ -207,8 +207,7 @@ func appendTo(h *host, name, content string) {
 	must(h.t, f.Close())
 }
 
-// stores writes to a file through a mapping. A new file stays mapped until the function
-// given is called, and longer.
+// stores writes to a file through a mapping. A new file stays mapped until after the returned function is called.
 func stores(h *host, name string, create bool) func() {
 	h.t.Helper()
 	return func() {

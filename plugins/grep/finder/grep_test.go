@@ -18,7 +18,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// TestHugeArguments wants an error soon for arguments that are far too long.
+// TestHugeArguments checks that arguments that are far too long cause an error soon.
 func TestHugeArguments(t *testing.T) {
 	h := newHost(t, "a.go=package a\n")
 	huge := strings.Repeat("abcdefg*", 1<<17)
@@ -85,7 +85,7 @@ func TestContent(t *testing.T) {
 	}
 }
 
-// TestDataFields compares the names of all fields, which callers rely on.
+// TestDataFields checks the names of all fields, on which callers rely.
 func TestDataFields(t *testing.T) {
 	h := newHost(t, "a=x")
 	for name, want := range map[string]string{
@@ -200,7 +200,7 @@ func TestSkippedIsTold(t *testing.T) {
 	if _, notes, _ = h.grep(args{"pattern": `needle\n`, "multiline": true, "path": "."}); !strings.Contains(notes, "1 too large") {
 		t.Error(notes)
 	}
-	// Five gigabytes without text cost nothing to a search by line.
+	// Five gigabytes without text cost a search by line nothing.
 	if _, _, d = h.grep(args{"pattern": "needle"}); d.Skipped.Binary != 2 {
 		t.Errorf("%+v", d.Skipped)
 	}
@@ -300,14 +300,15 @@ func TestOddNames(t *testing.T) {
 	}
 }
 
-// TestRulesBehindLinks: an ignore file that leads outside has no rules, one inside has.
+// TestRulesBehindLinks checks that an ignore file that is a link to outside has no rules, and that one that links inside
+// has.
 func TestRulesBehindLinks(t *testing.T) {
 	outside := newHost(t, "rules=*.a\n")
 	h := newHost(t, "x.a=needle", "x.b=needle", "sub/x.b=needle", ".ignore -> "+outside.path("rules"), "sub/.ignore -> ../inside", "inside=*.b\n")
 	if text, _, _ := h.grep(args{"pattern": "needle"}); text != "x.a:1:needle\nx.b:1:needle" {
 		t.Errorf("%q", text)
 	}
-	// So it is with the exclude file of a work tree, whose repository is outside.
+	// The same holds for the exclude file of a work tree whose repository is outside.
 	outside.add("repo/info/exclude=*.a\n")
 	outside.add("repo/wt/commondir=..\n")
 	h = newHost(t, "x.a=needle", ".git=gitdir: "+outside.path("repo/wt"))
@@ -333,7 +334,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestWhileFilesComeAndGo searches a tree that others change.
+// TestWhileFilesComeAndGo searches a tree that changes meanwhile.
 func TestWhileFilesComeAndGo(t *testing.T) {
 	h := newHost(t, "stays/a=needle")
 	stop := make(chan struct{})

@@ -18,7 +18,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// host calls the plugin as the host does: arguments checked and completed.
+// host calls the plugin as the host does: it validates the arguments and fills in defaults.
 type host struct {
 	t       testing.TB
 	finder  *finder
@@ -28,7 +28,7 @@ type host struct {
 	roots   []tool.Root
 }
 
-// TestMain sees to it that nothing of the user's configuration counts.
+// TestMain makes the tests independent of the user's configuration.
 func TestMain(m *testing.M) {
 	home, err := os.MkdirTemp("", "finder-test")
 	if err == nil {
@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// ownHome returns a test a home that it may write to. It is not parallel to others, then.
+// ownHome sets a writable home directory for a test, which then cannot run in parallel.
 func ownHome(t *testing.T) (home string) {
 	t.Helper()
 	home = t.TempDir()
@@ -52,7 +52,7 @@ func ownHome(t *testing.T) (home string) {
 	return home
 }
 
-// schemas are of the tools' arguments, the same for each finder.
+// schemas are the argument schemas of the tools, the same for each finder.
 var schemas = sync.OnceValues(func() (map[string]*tool.Schema, error) {
 	p, err := sdk.New(Plugin())
 	if err != nil {
@@ -71,8 +71,7 @@ var schemas = sync.OnceValues(func() (map[string]*tool.Schema, error) {
 	return out, nil
 })
 
-// newHost makes a plugin and a working directory with these entries: "name=content",
-// "dir/" or "link -> target".
+// newHost returns a plugin with a working directory that has these entries: "name=content", "dir/" or "link -> target".
 func newHost(t testing.TB, entries ...string) *host {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -85,14 +84,14 @@ func newHost(t testing.TB, entries ...string) *host {
 	return h
 }
 
-// patientFinder is one whose calls are not cut short on a busy machine.
+// patientFinder returns a finder whose calls do not time out on a busy machine.
 func patientFinder() *finder {
 	f := newFinder()
 	f.timeLimit = 5 * time.Minute
 	return f
 }
 
-// serve makes a finder the one that is called.
+// serve sets the finder that is called.
 func (h *host) serve(f *finder) {
 	h.t.Helper()
 	plugin := f.plugin()
@@ -104,17 +103,15 @@ func (h *host) serve(f *finder) {
 	must(h.t, err)
 }
 
-// ways are the ways in which a tree is searched: on the disk; from an index that is notified of
-// changes; from one that compares; from one without memory for the text; from one that may
-// watch few directories.
+// ways are the ways to search a tree: on the disk, and from an index. The index uses events or comparing, has no memory
+// for texts, or may watch only few directories.
 var ways = map[string]config{
 	"disk": {Index: new(bool)}, "events": {}, "stat": {Freshness: "stat"}, "small": {Memory: &small}, "few": {},
 }
 
 var small = 5
 
-// inWays returns a host for each way, or for those named, for the same directory. They have
-// made their index.
+// inWays returns a host for each way, or for the named ones, for the same directory. Their indexes are built.
 func (h *host) inWays(names ...string) map[string]*host {
 	h.t.Helper()
 	out := make(map[string]*host)
@@ -159,7 +156,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// warm makes the index of the working directory's root, so that calls use it.
+// warm builds the index of the working directory's root, so that calls use it.
 func (h *host) warm() {
 	h.t.Helper()
 	h.call("grep", args{"pattern": "no such text anywhere"})
@@ -170,7 +167,7 @@ func (h *host) warm() {
 	}
 }
 
-// indexed waits until no index is being made, and returns the state of all.
+// indexed waits until no index is being built, and returns the states of all.
 func (h *host) indexed() index.Report {
 	for {
 		r := h.finder.indexes().Report()
@@ -183,7 +180,7 @@ func (h *host) indexed() index.Report {
 
 func (h *host) path(name string) string { return filepath.Join(h.cwd, name) }
 
-// silent is a host that does not listen.
+// silent is a host that ignores all messages.
 type silent struct{ tool.Peer }
 
 func (silent) Progress(string, map[string]any) {}
@@ -203,7 +200,7 @@ func (h *host) call(name string, a args) *tool.Result {
 	return h.plugin.Call(h.t.Context(), &tool.Call{ID: "1", Tool: name, Arguments: sdk.Data(complete), Cwd: h.cwd, Roots: h.roots}, silent{})
 }
 
-// grep calls grep and expects it to work. text is the output without its notes.
+// grep calls grep and expects success. text is the output without its notes.
 func (h *host) grep(a args) (text, notes string, d grepData) {
 	h.t.Helper()
 	res := h.call("grep", a)
@@ -236,7 +233,7 @@ func split(output string) (text, notes string) {
 	return output, ""
 }
 
-// refuses expects a failure of a kind, with all of the words in its message.
+// refuses expects an error of a kind whose message contains all of the words.
 func (h *host) refuses(name string, a args, kind tool.Kind, words ...string) {
 	h.t.Helper()
 	res := h.call(name, a)

@@ -12,8 +12,7 @@ import (
 	"toolhost.dev/sdk/tooltest"
 )
 
-// TestHeldOpen puts other directories in the place of those that are compared, which an
-// index may hold open.
+// TestHeldOpen replaces compared directories, which an index may hold open, by others.
 func TestHeldOpen(t *testing.T) {
 	rename := func(from, to string) func(*host) {
 		return func(h *host) { must(h.t, os.Rename(h.path(from), h.path(to))) }
@@ -85,7 +84,7 @@ func TestHeldOpen(t *testing.T) {
 	}
 }
 
-// mayMount reports whether the test may mount; if not, it has been run where it may.
+// mayMount reports whether the test may mount. If not, it has run the test where it may.
 func mayMount(t *testing.T) bool {
 	t.Helper()
 	dir := t.TempDir()
@@ -97,8 +96,7 @@ func mayMount(t *testing.T) bool {
 	return true
 }
 
-// TestNarrowed changes files that a call with a glob does not look at, and then has them
-// looked at.
+// TestNarrowed changes files that a call with a glob does not examine, and then examines them.
 func TestNarrowed(t *testing.T) {
 	home := ownHome(t)
 	h := newHost(t, ".git/HEAD=x", "a.txt=needle\n", "b.txt=needle\n", "sub/a.txt=needle\n", "sub/b.txt=needle\n", "global.txt=needle\n")

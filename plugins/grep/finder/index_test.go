@@ -18,7 +18,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// TestOverflow makes more changes at once than the kernel tells of.
+// TestOverflow makes more changes at once than the kernel reports.
 func TestOverflow(t *testing.T) {
 	b, err := os.ReadFile("/proc/sys/fs/inotify/max_queued_events")
 	if err != nil {
@@ -55,7 +55,7 @@ func TestOverflow(t *testing.T) {
 	}
 }
 
-// TestAudit wants what no event tells of to be found by comparing everything.
+// TestAudit checks that an audit finds changes that no event reports.
 func TestAudit(t *testing.T) {
 	h := newHost(t, "root/a.txt=old\n")
 	out := filepath.Join(h.cwd, "out")
@@ -74,7 +74,7 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// TestRootReplaced puts another directory in the root's place.
+// TestRootReplaced replaces the root by another directory.
 func TestRootReplaced(t *testing.T) {
 	h := newHost(t, "root/a.txt=needle one\n", "root/sub/b.txt=needle\n")
 	top := h.cwd
@@ -99,8 +99,8 @@ func TestRootReplaced(t *testing.T) {
 	}
 }
 
-// TestDeletedWhileSearched removes and makes a tree while it is searched. What counts is
-// that nothing hangs or panics, and the truth afterwards.
+// TestDeletedWhileSearched removes and creates a tree while it is searched. Nothing may hang or panic, and the answers
+// must be true afterwards.
 func TestDeletedWhileSearched(t *testing.T) {
 	h := newHost(t)
 	fill := func() {
@@ -136,7 +136,7 @@ func TestDeletedWhileSearched(t *testing.T) {
 	agree(t, "afterwards", hosts)
 }
 
-// TestOddFiles has what is no ordinary file in the tree.
+// TestOddFiles searches a tree with files that are not regular.
 func TestOddFiles(t *testing.T) {
 	h := newHost(t, "a.txt=needle\n", "loop/x=needle\n", "loop/up -> ..", "loop/self -> self", "deep/x=needle\n", "secret=needle\n", "locked/x=needle\n")
 	must(t, unix.Mkfifo(h.path("fifo"), 0o600))
@@ -163,7 +163,7 @@ func TestOddFiles(t *testing.T) {
 	}
 }
 
-// TestLargeFile has a file that is too large to be kept, and becomes smaller.
+// TestLargeFile searches a file that is too large for the index and then becomes smaller.
 func TestLargeFile(t *testing.T) {
 	h := newHost(t, "a.txt=needle\n")
 	f, err := os.Create(h.path("large.txt"))
@@ -181,7 +181,7 @@ func TestLargeFile(t *testing.T) {
 	}
 }
 
-// TestMemory wants the limit kept, and the same answers.
+// TestMemory checks that the memory limit holds and that the answers stay the same.
 func TestMemory(t *testing.T) {
 	h := newHost(t)
 	for i := range 400 {
@@ -201,7 +201,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestTimeLimit wants what was found until the time was over.
+// TestTimeLimit expects what was found in time.
 func TestTimeLimit(t *testing.T) {
 	h := newHost(t)
 	for i := range 200 {
@@ -216,7 +216,7 @@ func TestTimeLimit(t *testing.T) {
 	}
 }
 
-// TestHealth wants the state of the index, its memory and how fresh it is kept.
+// TestHealth checks the reported state, memory and freshness of the index.
 func TestHealth(t *testing.T) {
 	h := newHost(t, "a/b.txt=needle\n", "node/x=1")
 	for way, freshness := range map[string]string{"events": "events", "stat": "stat"} {
@@ -235,7 +235,7 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// TestEndsWithTheHost wants nothing left in the background.
+// TestEndsWithTheHost checks that nothing is left in the background.
 func TestEndsWithTheHost(t *testing.T) {
 	h := newHost(t, "a=needle\n")
 	h.warm()

@@ -17,7 +17,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// list calls list and expects it to work.
+// list calls list and expects success.
 func (h *host) list(a args) (output string, d listData, names []string) {
 	h.t.Helper()
 	res := h.call("list", a)
@@ -41,7 +41,7 @@ func TestList(t *testing.T) {
 		args args
 		want []string
 	}{
-		// One directory is listed with all that is in it.
+		// A single directory is listed with all of its entries.
 		{args{}, []string{".git", "built", "src", "zdir", ".env", ".gitignore", ".x.", "a.txt", "b.go", "link", "x.log"}},
 		{args{"hidden": false}, []string{"built", "src", "zdir", ".x.", "a.txt", "b.go", "link", "x.log"}},
 		{args{"path": "src"}, []string{"src/.h", "src/deep", "src/x.go", "src/y.log"}},
@@ -51,7 +51,7 @@ func TestList(t *testing.T) {
 		{args{"pattern": "s*"}, []string{"src"}},
 		{args{"path": "zdir"}, nil},
 		{args{"path": "built"}, []string{"built/c.go"}},
-		// A tree has what glob finds in it.
+		// A tree is listed with what glob finds in it.
 		{args{"path": ".git", "recursive": true}, []string{".git/objects", ".git/objects/ab", ".git/config"}},
 		{args{"recursive": true}, []string{".git", "src", "src/.h", "src/.h/i.go", "src/deep", "src/deep/y.go", "src/deep/z.md", "src/x.go", "zdir", ".env", ".gitignore", ".x.", "a.txt", "b.go", "link"}},
 		{args{"recursive": true, "hidden": false}, []string{"src", "src/deep", "src/deep/y.go", "src/deep/z.md", "src/x.go", "zdir", ".x.", "a.txt", "b.go", "link"}},
@@ -137,7 +137,7 @@ func TestListNotes(t *testing.T) {
 			}
 		}
 	}
-	// Of many only the first are kept.
+	// Only the first of many entries are kept.
 	for i := range 700 {
 		h.add(fmt.Sprintf("most/%d/%03d=", i%7, i))
 	}
@@ -147,7 +147,7 @@ func TestListNotes(t *testing.T) {
 			t.Errorf("%s: %v of %d, want %v", way, got, data.Total, want)
 		}
 	}
-	// More than a context can bear is cut in the text, not in the data.
+	// A listing too large for a context is cut in the text, but not in the data.
 	for i := range 1500 {
 		h.add(fmt.Sprintf("wide/%04d%s=", i, strings.Repeat("x", 100)))
 	}
@@ -179,7 +179,7 @@ func TestListRefusals(t *testing.T) {
 	}
 }
 
-// The files of a tree are those that glob finds, and a tree that is nested deep ends.
+// The listed files of a tree are those that glob finds, and the listing of a deeply nested tree ends.
 func TestListAsGlob(t *testing.T) {
 	h := newHost(t, ".git/HEAD=x", ".gitignore=*.log\n/out\n!keep.log\n", "a/.ignore=b.txt\n", "a/b.txt=", "a/c/keep.log=", "a/c/x.log=", "out/x=", "a/out/y=", ".h/z=")
 	must(t, os.MkdirAll(h.path(strings.Repeat("d/", 100)), 0o777))

@@ -15,7 +15,7 @@ import (
 	"toolhost.dev/plugins/grep/internal/peer"
 )
 
-// flags are the arguments of ripgrep that mean what arguments of grep mean.
+// flags are arguments of ripgrep with the corresponding arguments of grep.
 func flags(a args) []string {
 	out := []string{"--no-config", "--no-heading", "--color=never", "-H", "--sort", "path"}
 	mode := "content"
@@ -110,7 +110,7 @@ func same(t testing.TB, rg, name string, a args, hosts map[string]*host) {
 	}
 }
 
-// squeeze makes one of several U+FFFD.
+// squeeze replaces several U+FFFD in a row by one.
 func squeeze(s string) string { return replaced.ReplaceAllString(s, "\uFFFD") }
 
 var (
@@ -118,7 +118,7 @@ var (
 	lineStart = regexp.MustCompile(`(?m)^\./`)
 )
 
-// trees are what the cases are run over.
+// trees are the trees in which the cases run.
 var trees = map[string][]string{
 	"ignored": {
 		".git/HEAD=x", ".git/info/exclude=excluded.txt\n", ".gitignore=*.log\n/build\nnode_modules/\n!keep.log\n{x,y}.tmp\n", "a.log=needle", "keep.log=needle", "build/a.txt=needle", "src/build/a.txt=needle",
@@ -145,7 +145,7 @@ var trees = map[string][]string{
 	},
 }
 
-// cases are run over every tree.
+// cases run in every tree.
 var cases = []args{
 	{"pattern": "needle"}, {"pattern": "needle", "hidden": true}, {"pattern": "needle", "no_ignore": true}, {"pattern": "needle", "hidden": true, "no_ignore": true},
 	{"pattern": "needle", "output_mode": "count"}, {"pattern": "needle", "output_mode": "files_with_matches"}, {"pattern": "needle", "line_numbers": false},
@@ -189,7 +189,7 @@ func TestOracleLikeRipgrep(t *testing.T) {
 	}
 }
 
-// TestOracleGlobalExcludes compares what git's global configuration leaves out.
+// TestOracleGlobalExcludes compares the effect of git's global excludes file.
 func TestOracleGlobalExcludes(t *testing.T) {
 	rg := peer.Ripgrep(t)
 	for name, files := range map[string][]string{
@@ -212,7 +212,7 @@ func TestOracleGlobalExcludes(t *testing.T) {
 	}
 }
 
-// TestOracleParentRules compares what rules above the start leave out, inside the roots and above them.
+// TestOracleParentRules compares the effect of rules above the start, inside the roots and above them.
 func TestOracleParentRules(t *testing.T) {
 	rg := peer.Ripgrep(t)
 	h := newHost(t, ".git/HEAD=x", ".gitignore=*.log\n/a/b/anchored\n", ".git/info/exclude=ex.txt\n", ".ignore=plain.txt\n", "a/.gitignore=mid.txt\n", "a/.rgignore=rg.txt\n",
@@ -227,7 +227,7 @@ func TestOracleParentRules(t *testing.T) {
 	same(t, rg, "root", args{"pattern": "needle"}, hosts)
 	same(t, rg, "root", args{"pattern": "needle", "path": "c"}, hosts)
 	same(t, rg, "root", args{"pattern": "needle", "path": "c", "no_ignore": true}, hosts)
-	// Rules above the root change, come and go.
+	// Rules above the root are created, changed and removed.
 	for _, change := range []string{"../.gitignore=ok.txt\n", "../.ignore=!mid.txt\n", "../../.git/info/exclude=x.log\n", "../../.ignore=\n"} {
 		h.add(change)
 		same(t, rg, change, args{"pattern": "needle"}, hosts)
@@ -259,13 +259,13 @@ func randomCase(r *rand.Rand, tree []string) args {
 		p, content, _ := strings.Cut(pick(r, tree...), "=")
 		a["path"] = filepath.Clean(p)
 		if strings.Contains(content, "\x00") {
-			// Ripgrep shows the lines before a match with a NUL byte in it, but not the match.
+			// ripgrep shows the lines before a match with a NUL byte, but not the match.
 			delete(a, "before")
 			delete(a, "context")
 		}
 	}
 	if a["pattern"] == "^$" {
-		// Ripgrep shows the lines before the end of the file, where there is no line to match.
+		// ripgrep shows the lines before the end of the file, where no line matches.
 		delete(a, "multiline")
 	}
 	if a["context"] != nil {

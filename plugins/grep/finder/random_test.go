@@ -13,9 +13,8 @@ import (
 
 var long = strings.Repeat("filler line without anything to find in it\n", 2500)
 
-// random runs a test with so many seeds. A failure names its seed, and comes again with
-// TOOLHOST_SEED=seed. They are the same in each run, so that what was not changed does not fail;
-// TOOLHOST_SEED=new looks for what others find.
+// random runs a test with several seeds. A failure reports its seed, and TOOLHOST_SEED=seed reproduces it. The seeds are
+// fixed, so that unchanged code does not fail. TOOLHOST_SEED=new uses new seeds.
 func random(t *testing.T, times int, test func(t *testing.T, seed uint64, r *rand.Rand)) {
 	t.Helper()
 	var seeds []uint64
@@ -41,7 +40,7 @@ func random(t *testing.T, times int, test func(t *testing.T, seed uint64, r *ran
 	}
 }
 
-// pick returns one of them.
+// pick returns one of the elements.
 func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
 
 func randomTree(r *rand.Rand) []string {
@@ -94,7 +93,7 @@ func randomTree(r *rand.Rand) []string {
 	return out
 }
 
-// edit changes something in the tree, in one of the ways in which trees change.
+// edit makes a random change to the tree, of the kinds that occur in practice.
 func (h *host) edit(r *rand.Rand, tree []string) {
 	h.t.Helper()
 	name, _, _ := strings.Cut(pick(r, tree...), "=")
@@ -137,8 +136,7 @@ func (h *host) edit(r *rand.Rand, tree []string) {
 	}
 }
 
-// TestRandomEdits compares answers from an index with those from the disk, with edits in
-// between.
+// TestRandomEdits compares answers from an index with those from the disk, with edits in between.
 func TestRandomEdits(t *testing.T) {
 	random(t, 8, func(t *testing.T, seed uint64, r *rand.Rand) {
 		tree := randomTree(r)

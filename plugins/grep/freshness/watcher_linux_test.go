@@ -53,7 +53,7 @@ func TestWatcher(t *testing.T) {
 	}
 }
 
-// TestMounts mounts beneath the root and elsewhere, if it may.
+// TestMounts mounts below the root and elsewhere, if it may.
 func TestMounts(t *testing.T) {
 	dir := t.TempDir()
 	in, out := filepath.Join(dir, "root", "a b"), filepath.Join(dir, "other")

@@ -113,7 +113,7 @@ func TestLiteralBracket(t *testing.T) {
 	}
 }
 
-// TestFastKinds checks that the shortcuts are taken, and decide as the program does.
+// TestFastKinds checks that the shortcuts are used, and that they decide as the program does.
 func TestFastKinds(t *testing.T) {
 	paths := []string{"a", "a.go", ".go", "x/a.go", "x/y.a.go", "go", "x/a", "a/x", "a.go/x", "x.go.a", ".a.go", "x/.a.go", "_a", "b/c_a", "xa/b"}
 	for text, want := range map[string]kind{
@@ -142,7 +142,7 @@ func TestFastKinds(t *testing.T) {
 	}
 }
 
-// TestHostile would not end if matching went back and tried again.
+// TestHostile would not end if matching used backtracking.
 func TestHostile(t *testing.T) {
 	g, err := Parse(strings.Repeat("*a", 200)+"b", Options{})
 	if err != nil {

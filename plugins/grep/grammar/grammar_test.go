@@ -41,7 +41,7 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// TestEffort wants a parser stopped that gets lost, and the grammar to go on.
+// TestEffort checks that a parser is stopped after too much effort, and that the grammar can be used after that.
 func TestEffort(t *testing.T) {
 	s := NewSet()
 	defer s.Close()
@@ -76,7 +76,7 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
-// FuzzParse wants an error or a tree whose nodes lie in each other.
+// FuzzParse checks that parsing returns an error or a tree whose nodes are properly nested.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{"def f(): pass", "const x = `${1}`;", "fn f<'a>() {}", "class A<T> {};", "#define X(a) a\nint f(void) { }", "<a>{b}</a>"} {
 		f.Add(uint8(0), text)

@@ -11,7 +11,7 @@ import (
 	"toolhost.dev/plugins/grep/freshness"
 )
 
-// TestOldTimes adds to a directory and gives it the time back that it had.
+// TestOldTimes adds an entry to a directory and restores the directory's time.
 func TestOldTimes(t *testing.T) {
 	x, _, root := heldTree(t, Options{Freshness: ByStat}, func(*Set) {}, "a")
 	a := filepath.Join(root, "a")
@@ -26,8 +26,7 @@ func TestOldTimes(t *testing.T) {
 	x.close()
 }
 
-// TestSameTick has a directory that was changed in the tick of the clock in which it was listed:
-// its stamp is the same before and after.
+// TestSameTick changes a directory within the clock tick in which it was listed, so that its stamp does not change.
 func TestSameTick(t *testing.T) {
 	x, _, root := heldTree(t, Options{Freshness: ByStat}, func(*Set) {}, "a")
 	a := filepath.Join(root, "a")
@@ -44,7 +43,7 @@ func TestSameTick(t *testing.T) {
 	x.close()
 }
 
-// TestRulesWrittenTo writes to an ignore file, of which the directory's times do not tell.
+// TestRulesWrittenTo writes to an ignore file, which does not change the directory's times.
 func TestRulesWrittenTo(t *testing.T) {
 	x, _, root := heldTree(t, Options{Freshness: ByStat}, func(*Set) {}, "a")
 	rules := filepath.Join(root, "a/.ignore")
@@ -69,8 +68,7 @@ func TestRulesWrittenTo(t *testing.T) {
 	x.close()
 }
 
-// TestPartsOfADirectory writes to files of a directory that is compared in parts: at their
-// beginnings and ends.
+// TestPartsOfADirectory writes to files at the beginnings and ends of the parts of a large directory.
 func TestPartsOfADirectory(t *testing.T) {
 	root := t.TempDir()
 	for i := range partSize + 2 {

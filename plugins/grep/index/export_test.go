@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// wait waits until no index is being made.
+// wait waits until no index is being built.
 func (s *Set) wait(ctx context.Context) {
 	s.mu.Lock()
 	trees := slices.Clone(s.trees)

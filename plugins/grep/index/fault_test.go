@@ -17,7 +17,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// faultyTree is a directory with a file, and calls of its index.
+// faultyTree is a directory with a file and an index.
 type faultyTree struct {
 	t    *testing.T
 	set  *Set
@@ -64,7 +64,7 @@ func (f *faultyTree) ask() bool {
 	}
 }
 
-// refused: the index is given up permanently, which an operator is notified of.
+// refused checks that the index is given up permanently, and that the operator is notified.
 func (f *faultyTree) refused(why string) {
 	f.t.Helper()
 	for range 3 {
@@ -77,14 +77,14 @@ func (f *faultyTree) refused(why string) {
 	}
 }
 
-// TestFaultWhileBuilding: calls go on without the index.
+// TestFaultWhileBuilding checks that calls continue without the index.
 func TestFaultWhileBuilding(t *testing.T) {
 	f := newFaultyTree(t, func(string) ([]byte, error) { panic("ouch") })
 	f.ask()
 	f.refused("ouch")
 }
 
-// TestFaultLater has one in a goroutine that brings the index up to date, and in what each call does.
+// TestFaultLater causes a panic in a goroutine that updates the index, and in the code of each call.
 func TestFaultLater(t *testing.T) {
 	for name, c := range map[string]struct {
 		harm func(x *Index)
@@ -110,7 +110,7 @@ func TestFaultLater(t *testing.T) {
 	}
 }
 
-// TestFaultInAudit: the call after it gives up the index.
+// TestFaultInAudit checks that the call after a panic in an audit gives up the index.
 func TestFaultInAudit(t *testing.T) {
 	f := newFaultyTree(t, os.ReadFile)
 	f.ask()

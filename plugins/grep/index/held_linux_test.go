@@ -13,8 +13,8 @@ import (
 	"toolhost.dev/sdk/tooltest"
 )
 
-// heldTree makes an index of a tree that is compared, and has it hold its directories. interrupt
-// is called when the index reads an ignore file that is a link.
+// heldTree returns an index of a compared tree that holds its directories open. interrupt is called when the index reads
+// an ignore file that is a symbolic link.
 func heldTree(t *testing.T, o Options, interrupt func(*Set), names ...string) (x *Index, s *Set, root string) {
 	t.Helper()
 	root, err := filepath.EvalSymlinks(t.TempDir())
@@ -44,8 +44,8 @@ func heldTree(t *testing.T, o Options, interrupt func(*Set), names ...string) (x
 	return x, s, root
 }
 
-// TestInterruptedIsReleased ends an index while a directory with others in it is listed again:
-// none of them stays open, and others may be held instead.
+// TestInterruptedIsReleased closes an index while it relists a directory with subdirectories. No directory stays open,
+// and others may be held instead.
 func TestInterruptedIsReleased(t *testing.T) {
 	x, s, root := heldTree(t, Options{Freshness: ByStat}, func(s *Set) { s.ending.Do(func() { close(s.stop) }) }, "a", "b", "c")
 	before, left := openFiles(t), s.open.left.Load()
@@ -67,7 +67,7 @@ func openFiles(t *testing.T) int {
 	return len(names)
 }
 
-// TestDescriptorsAreBounded holds as many directories as may be, and compares the others nevertheless.
+// TestDescriptorsAreBounded holds as many directories as allowed, and compares the others nevertheless.
 func TestDescriptorsAreBounded(t *testing.T) {
 	x, s, root := heldTree(t, Options{Freshness: ByStat}, func(*Set) {}, "a", "b", "c")
 	x.releaseAll()
@@ -98,7 +98,7 @@ func TestDescriptorsAreBounded(t *testing.T) {
 	}
 }
 
-// TestWatchedIsNotHeld gives a directory that is held a watch.
+// TestWatchedIsNotHeld adds a watch to a held directory.
 func TestWatchedIsNotHeld(t *testing.T) {
 	x, s, root := heldTree(t, Options{Watches: 1}, func(*Set) {}, "a", "b")
 	before, left := openFiles(t), s.open.left.Load()
@@ -117,20 +117,20 @@ func TestWatchedIsNotHeld(t *testing.T) {
 	}
 }
 
-// TestRemovedIsNotHeld removes directories that are held.
+// TestRemovedIsNotHeld removes held directories.
 func TestRemovedIsNotHeld(t *testing.T) {
 	x, s, root := heldTree(t, Options{Freshness: ByStat}, func(*Set) {}, "a/b", "c")
 	before, left := openFiles(t), s.open.left.Load()
 	must(t, os.RemoveAll(filepath.Join(root, "a")))
 	must(t, x.sync(root, nil, false))
-	// The root, which is younger now, is not held either.
+	// The root has changed recently, so it is not held either.
 	if n := before - openFiles(t); n != 3 || s.open.left.Load() != left+3 || x.held() != 1 {
 		t.Errorf("%d files were closed, %d more may be held, and %d are", n, s.open.left.Load()-left, x.held())
 	}
 	x.close()
 }
 
-// TestWatchEnds ends the watch of a directory, of which nothing else tells: it is compared then.
+// TestWatchEnds ends the watch of a directory without another event. The directory is compared then.
 func TestWatchEnds(t *testing.T) {
 	x, _, root := heldTree(t, Options{}, func(*Set) {}, "a")
 	a := filepath.Join(root, "a")
@@ -143,7 +143,7 @@ func TestWatchEnds(t *testing.T) {
 	x.close()
 }
 
-// TestOtherMountsAreNotHeld mounts a directory in the tree: it is compared, and can be unmounted.
+// TestOtherMountsAreNotHeld mounts a directory in the tree. It is compared, and can be unmounted.
 func TestOtherMountsAreNotHeld(t *testing.T) {
 	from := t.TempDir()
 	must(t, os.Mkdir(filepath.Join(from, "in"), 0o777))

@@ -38,8 +38,8 @@ func names(l *Listing) (out []string) {
 	return out
 }
 
-// TestGoneByThen lists entries that are gone when they are looked up: as such, with the directory
-// that they were in, or because something else took its place.
+// TestGoneByThen lists entries that no longer exist when they are looked up: removed alone, with their directory, or
+// replaced by something else.
 func TestGoneByThen(t *testing.T) {
 	s := start(t, "here/x", "elsewhere/x", "file")
 	must(t, os.Symlink("elsewhere", filepath.Join(s.Path, "link")))
@@ -56,7 +56,7 @@ func TestGoneByThen(t *testing.T) {
 	}
 }
 
-// TestKept adds entries in any order, more than are kept: those given are the same as of all.
+// TestKept adds entries in any order, more than are kept. The result must be the same as that of all entries.
 func TestKept(t *testing.T) {
 	var all []Entry
 	for i := range 3000 {

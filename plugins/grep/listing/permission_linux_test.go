@@ -12,8 +12,8 @@ import (
 	"toolhost.dev/plugins/grep/walk"
 )
 
-// TestNotPermitted lists a tree with a directory of which only the names may be read: of nothing
-// in it a size or time is made up.
+// TestNotPermitted lists a tree with a directory whose names may be read but not its metadata. No size or time may be
+// made up.
 func TestNotPermitted(t *testing.T) {
 	s := start(t, "names/file")
 	dir := filepath.Join(s.Path, "names")

@@ -98,7 +98,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestNewestAreKept has more files than are kept.
+// TestNewestAreKept finds more files than are kept.
 func TestNewestAreKept(t *testing.T) {
 	c := &collection{most: 3}
 	base := time.Unix(1_000_000, 0)

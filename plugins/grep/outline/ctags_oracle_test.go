@@ -21,7 +21,7 @@ import (
 	"toolhost.dev/plugins/grep/symbol"
 )
 
-// declared is what both see: a name, its line, and whether it can be called or is a type.
+// declared is the comparable part of a declaration: its name, its line, and whether it is callable or a type.
 type declared struct {
 	file  string
 	line  int
@@ -35,7 +35,7 @@ var ctagsKinds = map[string]string{
 	"class": "type", "struct": "type", "union": "type", "enum": "type", "interface": "type", "typedef": "type", "alias": "type", "annotation": "type",
 }
 
-// classOf is the same for a symbol.
+// classOf returns the comparable kind of a symbol.
 func classOf(k symbol.Kind) string {
 	switch {
 	case symbol.Functions.Has(k):
@@ -46,28 +46,28 @@ func classOf(k symbol.Kind) string {
 	return ""
 }
 
-// source is where declarations of a language are compared.
+// source is a set of files in which the declarations of a language are compared.
 type source struct {
 	name string
 	args []string // of ctags
-	// files gives those that are there: none, and it is left out.
+	// files returns the existing files. A source without files is skipped.
 	files func(t testing.TB) []string
 	least int // the declarations that both must see, if there are files
-	// exact: what ctags does not see is a difference as well.
+	// exact means that a declaration that ctags does not find is also a difference.
 	exact bool
-	// kept: the files are in the repository, so each excuse must be needed.
+	// kept means that the files are in the repository, so each excuse must be needed.
 	kept    bool
 	excuses []excuse
-	// lost is the share of differences that there may be besides: what macros make, which nobody
-	// expands, and members of objects in functions, which have no name outside of these.
+	// lost is the allowed share of other differences: declarations by macros, which are not expanded, and members of
+	// objects in functions, which have no name outside of these.
 	lost float64
 }
 
-// excuse is a kind of difference that is an error of ctags, or a gap that is known. It
-// matches what a difference is written as: "ours class name|line" or "theirs class name|line".
+// excuse is a kind of difference that is an error of ctags, or a known gap. It matches the text of a difference: "ours
+// class name|line" or "theirs class name|line".
 type excuse struct{ difference, why string }
 
-// anyWhere are those of all languages.
+// anyWhere are the excuses for all languages.
 var anyWhere = []excuse{
 	{`^theirs \w+ (__anon|AnonymousFunction|anonymous)`, "ctags makes up names for what has none"},
 }
@@ -175,7 +175,7 @@ func within(root string, step int, extensions ...string) func(t testing.TB) []st
 	}
 }
 
-// packages gives files of the packages of npm that are installed.
+// packages returns files of the installed npm packages.
 func packages(step int, extensions ...string) func(t testing.TB) []string {
 	return func(t testing.TB) []string {
 		t.Helper()
@@ -187,7 +187,7 @@ func packages(step int, extensions ...string) func(t testing.TB) []string {
 	}
 }
 
-// ctags returns what ctags sees in files.
+// ctags returns the declarations that ctags finds in files.
 func ctags(t testing.TB, args, files []string) map[declared]bool {
 	t.Helper()
 	program, env := peer.Ctags(t)
@@ -223,8 +223,8 @@ func ctags(t testing.TB, args, files []string) map[declared]bool {
 	return found
 }
 
-// plainName writes a name as both can: ctags has a space in operators and leaves signs out
-// that begin a name.
+// plainName returns a name in a form that both sides can have: ctags puts a space in operators and omits signs at the
+// beginning of names.
 func plainName(name string) string {
 	if rest, ok := strings.CutPrefix(name, "operator"); ok && !wordly(rest) {
 		return "operator" + strings.ReplaceAll(rest, " ", "")
@@ -232,7 +232,7 @@ func plainName(name string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(name, "#"), "r#")
 }
 
-// wordly reports whether a name goes on with letters.
+// wordly reports whether a name continues with letters.
 func wordly(rest string) bool {
 	rest = strings.TrimSpace(rest)
 	return rest == "" || rest[0] == '_' || rest[0] >= 'a' && rest[0] <= 'z' || rest[0] >= 'A' && rest[0] <= 'Z'

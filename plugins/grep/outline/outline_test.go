@@ -10,7 +10,7 @@ import (
 	"toolhost.dev/plugins/grep/symbol"
 )
 
-// written writes a table as a test expects it: a line for each symbol.
+// written formats a table as a test expects it: one line for each symbol.
 func written(t *symbol.Table) string {
 	var b strings.Builder
 	for _, s := range t.Symbols {
@@ -23,8 +23,8 @@ func written(t *symbol.Table) string {
 	return b.String()
 }
 
-// TestOutlines compares what files in testdata declare with what is written beside them.
-// With UPDATE_OUTLINES=1 it is written anew: read the difference.
+// TestOutlines compares the declarations in testdata with the expected ones beside them. UPDATE_OUTLINES=1 updates the
+// expected ones: review the difference.
 func TestOutlines(t *testing.T) {
 	files, err := filepath.Glob("testdata/*")
 	if err != nil {

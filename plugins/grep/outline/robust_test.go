@@ -11,8 +11,7 @@ import (
 	"testing"
 )
 
-// TestGoComplete wants every declaration at the top level that Go's parser sees in parts
-// of its own source.
+// TestGoComplete expects every top-level declaration that Go's parser finds in each file of Go's own sources.
 func TestGoComplete(t *testing.T) {
 	o := New()
 	defer o.Close()
@@ -38,7 +37,7 @@ func TestGoComplete(t *testing.T) {
 			found := make(map[place]bool)
 			for _, s := range table.Symbols {
 				found[place{s.Line, s.Column, s.Name}] = true
-				// The parser makes up a blank name where one is missing.
+				// The parser inserts a blank name where one is missing.
 				if s.Name != "_" && !bytes.HasPrefix(text[s.Offset:], []byte(s.Name)) {
 					t.Errorf("%s:%d: the offset of %s is wrong", path, s.Line, s.Name)
 				}
@@ -81,7 +80,7 @@ func declaredBy(d ast.Decl) (names []*ast.Ident) {
 	return names
 }
 
-// FuzzOutline wants a table of places in the text, whatever the text.
+// FuzzOutline checks that the table of any text contains only valid positions.
 func FuzzOutline(f *testing.F) {
 	files, err := filepath.Glob("testdata/*")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"toolhost.dev/plugins/grep/bytepair"
 )
 
-// eitherFor compiles a pattern; where the automaton is as fast, one of several texts is looked for nevertheless.
+// eitherFor compiles a pattern. It sets either even on processors where the automaton is as fast.
 func eitherFor(t *testing.T, expr string) *Pattern {
 	t.Helper()
 	p, err := Compile(expr, Options{})
@@ -27,7 +27,7 @@ func eitherFor(t *testing.T, expr string) *Pattern {
 	return p
 }
 
-// TestEither: which of several texts are looked for one by one.
+// TestEither checks which of several texts are searched for separately.
 func TestEither(t *testing.T) {
 	many := "one1|two2|tri3|for4|fiv5|six6|sev7|eig8"
 	for expr, want := range map[string]string{
@@ -48,7 +48,7 @@ func TestEither(t *testing.T) {
 	}
 }
 
-// TestEitherIndex has each of the texts at each place, and the others behind it.
+// TestEitherIndex puts each of the texts at each place, and the others after it.
 func TestEitherIndex(t *testing.T) {
 	e := eitherFor(t, "abcdefghijklm|XYZ|uvw1").either
 	if i, _ := e.index(nil, math.MaxInt); i != -1 {
@@ -74,8 +74,8 @@ func TestEitherIndex(t *testing.T) {
 	}
 }
 
-// TestEitherPatience: a text full of lines with one of the texts and no match is left to the automaton, and one
-// that is not is not.
+// TestEitherPatience checks that only a text full of lines that contain one of the texts but no match is left to the
+// automaton.
 func TestEitherPatience(t *testing.T) {
 	for line, lost := range map[string]bool{"xalpha\n": true, strings.Repeat(" ", 300) + "xalpha\n": false} {
 		m := eitherFor(t, `\b(alpha|beta)`).Matcher(t.Context())
@@ -100,8 +100,7 @@ func TestEitherPatience(t *testing.T) {
 	}
 }
 
-// TestFalsePlaces: in a text that is full of what looks like the text that is looked for, the places that are
-// looked at are few, and nothing is lost.
+// TestFalsePlaces checks that few places are examined in a text full of similar text, and that no match is lost.
 func TestFalsePlaces(t *testing.T) {
 	long := strings.Repeat("a", 250)
 	for expr, c := range map[string]struct{ text, match string }{
@@ -133,7 +132,7 @@ func TestFalsePlaces(t *testing.T) {
 	}
 }
 
-// TestLinesWithoutTheOthers: lines that lack a text are no reason not to hear that the search is over.
+// TestLinesWithoutTheOthers checks that the end of the context is noticed even if all lines lack a text.
 func TestLinesWithoutTheOthers(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -143,7 +142,7 @@ func TestLinesWithoutTheOthers(t *testing.T) {
 	}
 }
 
-// TestEitherLines: in a text of any kind the same lines are found as by the automaton alone.
+// TestEitherLines checks that the same lines are found as by the automaton alone, in texts of any kind.
 func TestEitherLines(t *testing.T) {
 	p := eitherFor(t, `(alpha|beta|gamma)\d?$`)
 	plain := *p
@@ -172,8 +171,8 @@ func TestEitherLines(t *testing.T) {
 	}
 }
 
-// TestSeek: the place that is given for want of patience is not behind the first one, and a place that it takes
-// long to tell is none counts more.
+// TestSeek checks that no match precedes the place returned when patience ends, and that a place that takes long to
+// reject counts more.
 func TestSeek(t *testing.T) {
 	n := newNeedle(requirement{text: []byte("abc"), folded: true})
 	for before := range 12 {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestLead: of several required texts the one is looked for that is the rarest where the search is, and a line
-// that lacks another is not given to the automaton, as long as that is often so.
+// TestLead checks that the text that is the rarest in the searched text is searched for first. A line that lacks another
+// text is not passed to the automaton, as long as such lines are frequent.
 func TestLead(t *testing.T) {
 	const expr = `^export function \w+Cache\w+`
 	for name, c := range map[string]struct {
@@ -53,7 +53,7 @@ func TestLead(t *testing.T) {
 	}
 }
 
-// TestLineLacksOne: each of the texts is looked for in a line, but for the one that it was found by.
+// TestLineLacksOne checks that each of the texts except the leading one is searched for in a line.
 func TestLineLacksOne(t *testing.T) {
 	p, err := Compile("alpha.*beta.*gam", Options{})
 	if err != nil {

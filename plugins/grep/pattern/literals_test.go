@@ -54,7 +54,7 @@ func TestLiterals(t *testing.T) {
 	}
 }
 
-// TestNeedle compares with what the library finds.
+// TestNeedle compares the results with those of package bytes.
 func TestNeedle(t *testing.T) {
 	texts := []string{"", "x", "needle", "xneedle", "eeeeeeeeeeeeeeeeeneedle", "nnnnnnnnnnnnnnnnnnnnnneedl", "zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz", "zazbzczdzezfzgzhzizjzkzlzmznzozpz"}
 	for _, find := range []string{"n", "needle", "z", "zp", "pz", "zz", "ee", "zkz"} {

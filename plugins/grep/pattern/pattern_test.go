@@ -80,8 +80,8 @@ func TestCompileErrors(t *testing.T) {
 	}
 }
 
-// TestHugePatterns wants an answer soon for whatever can be written: a pattern that works, or
-// what is wrong with it. Without the bounds each of the refused takes minutes.
+// TestHugePatterns checks that every pattern works or is refused soon. Without the limits, each of the refused patterns
+// takes minutes.
 func TestHugePatterns(t *testing.T) {
 	words := make([]string, 20_000)
 	for i := range words {
@@ -215,7 +215,7 @@ func TestMatchersAreApart(t *testing.T) {
 	}
 }
 
-// TestLineStart has a line break at each place before each position, beside bytes that differ from it by a bit.
+// TestLineStart puts a line break at each place before each position, next to bytes that differ from it by one bit.
 func TestLineStart(t *testing.T) {
 	for _, other := range []byte{0x0b, 0x08, 0x8a, 0x0a ^ 0x40, 0, 0xff, 'x'} {
 		for size := range 40 {

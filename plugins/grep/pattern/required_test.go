@@ -81,7 +81,7 @@ func TestRequirement(t *testing.T) {
 	}
 }
 
-// TestFolded: where the case makes no difference, a text is known that is longer than what is the same in both.
+// TestFolded checks that a folded required text is used if it is longer than the exact one.
 func TestFolded(t *testing.T) {
 	for expr, want := range map[string][2]string{
 		"(?i)foo1":        {`"foo1" folded`, ""},
@@ -114,7 +114,7 @@ func TestFolded(t *testing.T) {
 	}
 }
 
-// TestPatience: what stands around a text is looked at as long as that pays.
+// TestPatience checks that the surroundings of a text are examined as long as that pays.
 func TestPatience(t *testing.T) {
 	p, err := Compile("[a-z]_[0-9]x", Options{})
 	if err != nil {
@@ -161,7 +161,7 @@ func TestPrefix(t *testing.T) {
 	}
 }
 
-// TestSkip: what is passed over is still seen by conditions.
+// TestSkip checks that conditions see skipped text.
 func TestSkip(t *testing.T) {
 	p, err := Compile(`\babc\s+d`, Options{Multiline: true})
 	if err != nil {

@@ -38,7 +38,7 @@ func newQuery(t testing.TB, expr string, o search.Options, offset, limit int) *Q
 	return &Query{Pattern: p, Search: o, Offset: offset, Limit: limit}
 }
 
-// show writes the results of an answer, one a line.
+// show formats the results of an answer, one per line.
 func show(a *Answer) []string {
 	var out []string
 	for _, f := range a.Files {
@@ -59,7 +59,7 @@ func show(a *Answer) []string {
 	return out
 }
 
-// manyFiles makes a tree whose files have numbers of matches that are easily told.
+// manyFiles creates a tree whose files have distinct numbers of matches.
 func manyFiles(t testing.TB) (dir string, total int) {
 	t.Helper()
 	dir = t.TempDir()
@@ -81,7 +81,7 @@ func manyFiles(t testing.TB) (dir string, total int) {
 	return dir, total
 }
 
-// TestPages reads all results page by page, and wants the same as at once.
+// TestPages reads all results page by page, and compares them with those of one call.
 func TestPages(t *testing.T) {
 	dir, total := manyFiles(t)
 	s := start(t, dir)
@@ -133,7 +133,7 @@ func TestSingleFilePages(t *testing.T) {
 	}
 }
 
-// TestLinesAreDropped has more matches than are kept, in any order of the files.
+// TestLinesAreDropped finds more matches than are kept, with the files in any order.
 func TestLinesAreDropped(t *testing.T) {
 	c := &collection{limit: 10}
 	r := rand.New(rand.NewPCG(4, 4))
@@ -160,8 +160,7 @@ func TestLinesAreDropped(t *testing.T) {
 	}
 }
 
-// TestNothingIsLeftOutInBetween: where lines of a file were not kept, nothing is given
-// of the files after it.
+// TestNothingIsLeftOutInBetween checks that an answer ends before a file whose lines were dropped.
 func TestNothingIsLeftOutInBetween(t *testing.T) {
 	c := &collection{limit: 1 << 40}
 	line := []search.Line{{Number: 1, Text: "x", Match: true, Column: 1}}
@@ -204,7 +203,7 @@ func TestNamesAreLimited(t *testing.T) {
 	}
 }
 
-// TestComparePaths sorts as a walk that takes the names of each directory in order does.
+// TestComparePaths compares the order with that of a walk that sorts the names of each directory.
 func TestComparePaths(t *testing.T) {
 	paths := []string{"a", "a/b", "a.go", "a-b", "a/b/c", "ab", "A", "a/b.go", "é", "a b", "a/", "b/a"}
 	slices.SortFunc(paths, comparePaths)

@@ -27,7 +27,7 @@ func compiled(t testing.TB, expr string, multiline bool) *pattern.Pattern {
 	return p
 }
 
-// show writes a result as "number:column:text", with "-" for lines of context.
+// show formats a result as "number:column:text", with "-" for context lines.
 func show(r Result) string {
 	var b strings.Builder
 	for _, l := range r.Lines {
@@ -104,7 +104,7 @@ func TestAcrossLines(t *testing.T) {
 	}
 }
 
-// naive searches a text at once, for comparison.
+// naive searches a text as a whole, for comparison.
 func naive(re *regexp.Regexp, text string, o Options) string {
 	lines := strings.SplitAfter(text, "\n")
 	if lines[len(lines)-1] == "" {
@@ -264,7 +264,7 @@ func TestLimits(t *testing.T) {
 	if _, err := across.Search(File{Reader: strings.NewReader(""), Size: MaxWhole + 1}, all); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("a file of a large size: %v", err)
 	}
-	// What is kept of a file with many matches is limited; they are counted nevertheless.
+	// The kept lines of a file with many matches are limited, but all matches are counted.
 	text := bytes.Repeat([]byte("x"+strings.Repeat("y", 400)+"\n"), 50_000)
 	r, err := s.Search(File{Reader: bytes.NewReader(text)}, all)
 	if err != nil || r.Matches != 50_000 || len(r.Lines) > MaxKept/400 || len(r.Lines) == 0 {

@@ -9,7 +9,7 @@ import (
 	"toolhost.dev/plugins/grep/content"
 )
 
-// table makes a table of names, "Container Name" or "Name", ten bytes apart.
+// table returns a table of names, each "Container Name" or "Name", ten bytes apart.
 func table(names ...string) *Table {
 	var out []Symbol
 	for i, name := range names {

@@ -12,8 +12,7 @@ import (
 	"toolhost.dev/plugins/grep/freshness"
 )
 
-// TestStamper compares what a stamper says of entries with what a stat says: a stamp of the one
-// is compared with those of the other.
+// TestStamper compares the stamps of a Stamper with those of stat, because the index compares one with the other.
 func TestStamper(t *testing.T) {
 	dir := t.TempDir()
 	long := strings.Repeat("x", 255)

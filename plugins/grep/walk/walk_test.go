@@ -24,7 +24,7 @@ import (
 	"toolhost.dev/plugins/grep/workers"
 )
 
-// asNobody is set in the environment of a test that runs itself without root's rights.
+// asNobody is set in the environment of a test that runs itself without root's permissions.
 const asNobody = "TOOLHOST_TEST_AS_NOBODY"
 
 func TestMain(m *testing.M) {
@@ -44,7 +44,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// tree makes files; a name that ends in a slash is a directory, "a -> b" a link.
+// tree creates files. A name that ends in a slash is a directory, and "a -> b" a symbolic link.
 func tree(t testing.TB, names ...string) Start {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -143,7 +143,7 @@ func TestEveryEntryOnce(t *testing.T) {
 	}
 }
 
-// TestParentRules reads rules above the start only through the function it is given.
+// TestParentRules checks that rules above the start are read only through the given function.
 func TestParentRules(t *testing.T) {
 	s := tree(t, ".ignore=*.log\n", "sub/a.log=", "sub/b=", "sub/.ignore -> ../rules", "rules=b\n")
 	sub := start(t, filepath.Join(s.Path, "sub"))
@@ -190,7 +190,7 @@ func TestLinksAreNotFollowed(t *testing.T) {
 	}
 }
 
-// TestSwappedForLinks puts links in place of what a walk has seen and not yet opened.
+// TestSwappedForLinks replaces entries that a walk has seen and not yet opened by symbolic links.
 func TestSwappedForLinks(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // one worker visits a directory before it goes into the next
 	outside := tree(t, "secret=", "dir/secret=")
@@ -220,8 +220,8 @@ func TestSwappedForLinks(t *testing.T) {
 	}
 }
 
-// TestSwappedOnTheWay puts a link in place of a directory whose subdirectory is still to
-// be opened; the link stays inside the tree.
+// TestSwappedOnTheWay replaces a directory by a symbolic link while its subdirectory is still to be opened. The link
+// stays inside the tree.
 func TestSwappedOnTheWay(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	s := tree(t, "a/file=", "a/sub/mine=", ".other/sub/secret=")
@@ -285,7 +285,7 @@ func TestUnreadableDirectory(t *testing.T) {
 	}
 }
 
-// TestDeep goes deeper than a path may be long.
+// TestDeep walks deeper than the maximal length of a path.
 func TestDeep(t *testing.T) {
 	dir := t.TempDir()
 	name := strings.Repeat("d", 250)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestSpare: there is one processor more, and no more workers; what an operator has set stays.
+// TestSpare checks that there is one more processor but no more workers, and that GOMAXPROCS in the environment is kept.
 func TestSpare(t *testing.T) {
 	before := runtime.GOMAXPROCS(0)
 	defer func() {

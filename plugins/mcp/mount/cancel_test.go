@@ -17,8 +17,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// TestServerHearsOfCancel: when a canceled call has its result, the server's input has that it is canceled,
-// since the process of the plugin may end at once.
+// TestServerHearsOfCancel checks that the server is notified of a cancellation before the canceled call returns, because
+// the process of the plugin may end then.
 func TestServerHearsOfCancel(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // what runs in the background runs late
 	for range 20 {

@@ -41,7 +41,7 @@ func request(t *testing.T, w *wire, id float64, method string) jsonrpc.ID {
 	return i
 }
 
-// Noise of all sorts is dropped, batches are taken apart, and the last line needs no end.
+// Noise of all kinds is dropped, batches are split, and the last line needs no line ending.
 func TestWireNoise(t *testing.T) {
 	w, in, _ := testWire(t)
 	go func() {
@@ -63,8 +63,7 @@ func TestWireNoise(t *testing.T) {
 	}
 }
 
-// A frame that is too large fails the call whose id it has at an edge, or all; what comes
-// after it is heard.
+// A frame that is too large fails the call whose ID is at an edge, or all calls. Later frames are read.
 func TestWireTooLarge(t *testing.T) {
 	big := strings.Repeat("x", maxFrame)
 	for name, tc := range map[string]struct {
@@ -107,7 +106,7 @@ func TestWireTooLarge(t *testing.T) {
 	}
 }
 
-// The order of properties is that of the wire.
+// The order of properties is that of the received schema.
 func TestSchemasInOrder(t *testing.T) {
 	w, in, out := testWire(t)
 	go func() { _, _ = io.Copy(io.Discard, out) }()

@@ -66,7 +66,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// Reading a text piece by piece gives what reading it whole gives.
+// Reading a text in pieces has the same result as reading it whole.
 func FuzzScan(f *testing.F) {
 	f.Add("a\nb\r\nc", 1, 0, false)
 	f.Add(strings.Repeat("é", 9000)+"\n\n"+strings.Repeat("z", 8005), 1, 3, true)
@@ -93,8 +93,7 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-// A text without end: the window is found, the count given up in time, and the
-// memory stays small.
+// In an endless text the window is found, counting stops in time, and memory use stays small.
 func TestScanGivesUpCounting(t *testing.T) {
 	endless := &repeating{text: []byte("0123456789\n")}
 	e, err := Scan(t.Context(), endless, Window{Start: 1000, Lines: 2}, 1<<20, nil)
@@ -106,7 +105,7 @@ func TestScanGivesUpCounting(t *testing.T) {
 	}
 }
 
-// A single line that does not end.
+// The text is a single endless line.
 func TestScanEndlessLine(t *testing.T) {
 	e, err := Scan(t.Context(), io.LimitReader(&repeating{text: []byte("é")}, 64<<20), Window{}, math.MaxInt64, nil)
 	want := strings.Repeat("é", 2000) + fmt.Sprintf("… [line cut here: %d more bytes]", 64<<20-4000)

@@ -18,7 +18,7 @@ import (
 	"toolhost.dev/sdk/workspace/text"
 )
 
-// newHost is a session with the plugin in a new directory with files.
+// newHost returns a session with the plugin in a new directory with files.
 func newHost(t testing.TB, entries ...string) *tooltest.Host {
 	t.Helper()
 	h := tooltest.New(t, Plugin(), t.TempDir())
@@ -82,7 +82,7 @@ func numbered(n int) string {
 	return b.String()
 }
 
-// Every field is there, under its name, even when it is empty.
+// Every field is present under its name, even if it is empty.
 func TestReadDataFields(t *testing.T) {
 	h := newHost(t, "f=")
 	var fields map[string]any
@@ -121,7 +121,7 @@ func TestReadCaps(t *testing.T) {
 	if output, _, _ := tooltest.Do[readData](h, "read", args{"file_path": "long"}); !strings.Contains(output, strings.Repeat("z", 2000)+"… [line cut here: 3000 more bytes]\nb\n") {
 		t.Errorf("%q", output[2000:])
 	}
-	// Going on where each note says gives the whole file.
+	// Continuing as each note says returns the whole file.
 	var got strings.Builder
 	for offset := 1; offset != 0; {
 		output, data, _ := tooltest.Do[readData](h, "read", args{"file_path": "bytes", "offset": offset})
@@ -216,7 +216,7 @@ func TestReadEffects(t *testing.T) {
 	}
 }
 
-// On demand a text that the session knows in full is not given again.
+// With if_changed, a text that the session knows completely is not returned again.
 func TestReadIfChanged(t *testing.T) {
 	h := newHost(t, "f=a\nb\n")
 	read := func(in args) (string, readData) {
@@ -244,7 +244,7 @@ func TestReadIfChanged(t *testing.T) {
 	}
 }
 
-// A file above the size that is kept in memory is read piece by piece.
+// A file above the in-memory limit is read in pieces.
 func TestReadLarge(t *testing.T) {
 	h := newHost(t)
 	line := strings.Repeat("0123456789", 10) + "\n"
@@ -285,7 +285,7 @@ func TestReadLargeUTF16(t *testing.T) {
 	h.Refuses("read", args{"file_path": "wide.txt"}, tool.InvalidArguments, "UTF-16", "32 MiB", "iconv")
 }
 
-// A file of 2 GB, most of it a hole: its first lines are shown without reading it all.
+// The first lines of a sparse file of 2 GB are shown without reading all of it.
 func TestReadHuge(t *testing.T) {
 	h := newHost(t, "huge.txt="+strings.Repeat("some text\n", 1000))
 	must(t, os.Truncate(h.Path("huge.txt"), 2<<30))

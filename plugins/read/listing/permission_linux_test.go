@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestNotPermitted lists a directory of which only the names may be read: they are listed.
+// TestNotPermitted lists a directory whose names may be read but not its metadata. The names are listed.
 func TestNotPermitted(t *testing.T) {
 	dir, ws, _ := directory(t)
 	must(t, os.Chmod(dir+"/zdir", 0o444)) // #nosec G302 -- for everyone

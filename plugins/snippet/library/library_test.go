@@ -42,8 +42,7 @@ func load(t testing.TB, l *library.Library, name string) string {
 
 const writes = 20
 
-// TestProcesses has processes save under the same names at once, from a directory that
-// none has opened before.
+// TestProcesses lets processes save under the same names concurrently, in a directory that none has opened before.
 func TestProcesses(t *testing.T) {
 	if dir := os.Getenv("LIBRARY_TEST_DIR"); dir != "" {
 		l := open(t, dir, library.Limits{Versions: 1000})
@@ -132,7 +131,7 @@ func TestDamaged(t *testing.T) {
 					t.Errorf("%v", err)
 				}
 			}
-			// What the message says helps, without a restart.
+			// The remedy in the message works without a restart.
 			if err := os.Rename(path, path+".old"); err != nil {
 				t.Fatal(err)
 			}
@@ -146,7 +145,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// TestRemoved: what is saved after the file was removed is there for the next process.
+// TestRemoved checks that snippets saved after the file was removed exist for the next process.
 func TestRemoved(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir, library.Limits{})

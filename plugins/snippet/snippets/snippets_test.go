@@ -15,7 +15,7 @@ import (
 
 type args = map[string]any
 
-// host is a host whose plugin keeps its state in a directory; empty if there is none.
+// host is a host whose plugin keeps its state in a directory, or in memory if it is empty.
 func host(t testing.TB, state, config string) *tooltest.Host {
 	t.Helper()
 	h := tooltest.New(t, snippets.Plugin(), t.TempDir())
@@ -25,7 +25,7 @@ func host(t testing.TB, state, config string) *tooltest.Host {
 	return h
 }
 
-// does calls a tool that must succeed, and reads its data.
+// does calls a tool that must succeed, and decodes its data.
 func does(t testing.TB, h *tooltest.Host, name string, a args) (string, map[string]any) {
 	t.Helper()
 	res := h.Call(name, a)
@@ -39,7 +39,7 @@ func does(t testing.TB, h *tooltest.Host, name string, a args) (string, map[stri
 	return res.Output, data
 }
 
-// refuses calls a tool that must fail with a kind, and a message that has some words.
+// refuses calls a tool that must fail with a kind and a message that contains the words.
 func refuses(t testing.TB, h *tooltest.Host, name string, a args, kind tool.Kind, words string) {
 	t.Helper()
 	res := h.Call(name, a)
@@ -48,7 +48,7 @@ func refuses(t testing.TB, h *tooltest.Host, name string, a args, kind tool.Kind
 	}
 }
 
-// names returns what a list has, in order.
+// names returns the names in a list, in order.
 func names(data map[string]any) string {
 	var out []string
 	for _, s := range data["snippets"].([]any) {
@@ -73,7 +73,7 @@ func TestSaveAndLoad(t *testing.T) {
 		}
 	}
 
-	// What is not given stays, and the version before does.
+	// Fields that are not given keep their values, and the previous version is kept.
 	text, data = does(t, h, "snippet_save", args{"name": "First", "code": "2"})
 	if text != `Saved version 2 of "First" (id 1).` || data["language"] != "go" || data["outcome"] != "updated" {
 		t.Errorf("%q %v", text, data)
@@ -89,7 +89,7 @@ func TestSaveAndLoad(t *testing.T) {
 		t.Errorf("%q %v", text, data)
 	}
 
-	// Another process finds it all, and the file is nobody else's to read.
+	// Another process finds everything, and no other user can read the file.
 	if text, _ := does(t, host(t, state, `{}`), "snippet_load", args{"id": 1, "version": 2}); text != "2" {
 		t.Errorf("%q", text)
 	}
@@ -136,7 +136,7 @@ func TestFull(t *testing.T) {
 	refuses(t, h, "snippet_load", args{"name": "c"}, tool.NotFound, "Unknown snippet")
 	does(t, h, "snippet_delete", args{"name": "a"})
 	does(t, h, "snippet_save", args{"name": "c", "code": "c"})
-	// What is dropped for a new version makes room.
+	// A version dropped for a new one frees its memory.
 	does(t, h, "snippet_save", args{"name": "c", "code": half[1:]})
 	refuses(t, h, "snippet_save", args{"name": "c", "code": half[2:]}, tool.ExecutionFailed, "Nothing was saved")
 }
@@ -248,7 +248,7 @@ func TestBadInput(t *testing.T) {
 	if _, data := does(t, h, "snippet_list", nil); data["total"] != 1.0 {
 		t.Errorf("%v", data)
 	}
-	// The largest of each is taken.
+	// The largest allowed values are accepted.
 	does(t, h, "snippet_save", args{"name": strings.Repeat("é", 200), "code": strings.Repeat("x y", 1<<20/3), "description": strings.Repeat("é", 4000), "tags": many[:50]})
 }
 

@@ -59,7 +59,7 @@ func run(t *testing.T, mode string) *conformance.Report {
 	return r
 }
 
-// TestFaults: each way to break the protocol is found by the check for it and by no other.
+// TestFaults checks that each way to break the protocol is found by its check and by no other.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	caught := map[string]string{
@@ -106,7 +106,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// bind reads "echo WORD".
+// bind parses "echo WORD".
 func bind(_ tool.Definition, example string) (map[string]json.RawMessage, bool, error) {
 	words := strings.SplitN(example, " ", 2)
 	if strings.Contains(words[1], "--") {
@@ -158,7 +158,7 @@ func TestReadCases(t *testing.T) {
 	}
 }
 
-// TestSections: what a report refers to is there.
+// TestSections checks that the sections that a report refers to exist.
 func TestSections(t *testing.T) {
 	t.Parallel()
 	b, err := os.ReadFile("../../../docs/protocol.md")

@@ -53,7 +53,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// The search needs sorted tables, and a mark for an extension that nobody has would be dead.
+// The search needs sorted tables. A mark for an extension that no language has would be dead.
 func TestTables(t *testing.T) {
 	for name, table := range map[string][]entry{"extensions": extensions[:], "filenames": filenames[:], "interpreters": interpreters[:]} {
 		if len(table) < 100 || !slices.IsSortedFunc(table, func(a, b entry) int { return strings.Compare(a.key, b.key) }) {

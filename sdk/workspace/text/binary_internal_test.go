@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Eight bytes at a time must give what one at a time gives.
+// Examining eight bytes at a time must have the same result as one at a time.
 func TestCountControl(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {

@@ -95,7 +95,7 @@ func TestEncodeRefusesWhatDoesNotFit(t *testing.T) {
 	}
 }
 
-// Whatever is decoded is encoded to the same bytes.
+// Decoded text is encoded to the same bytes.
 func FuzzRoundTrip(f *testing.F) {
 	for _, s := range []string{"", "a\n", "\xef\xbb\xbfx", "\xff\xfea\x00", "\xfe\xff\xd8=\xdeB", "caf\xe9\x81", "\x00", "\xff\xfe\x00\xd8"} {
 		f.Add([]byte(s))
@@ -179,7 +179,7 @@ func TestLineEndings(t *testing.T) {
 	}
 }
 
-// TestDecodeLarge: only UTF-8 of any size is text as it stands.
+// TestDecodeLarge checks that only UTF-8 is decoded at any size.
 func TestDecodeLarge(t *testing.T) {
 	for begins, fits := range map[string]bool{"\xff\xfea\x00": false, "\xfe\xff\x00a": false, "\xe9t\xe9.": false, "\ufeffa": true, "a": true} {
 		data := append([]byte(begins), bytes.Repeat([]byte{'a'}, text.MaxDecoded)...)
