@@ -55,7 +55,7 @@ func TestGitIsProtected(t *testing.T) {
 				}
 				// Nothing can stand in the place of what is not there.
 				redirect := w.batch(t, tc.backend, tc.more, `echo . > .git/commondir`)[0]
-				if told := strings.Contains(redirect, "would have redirected the settings"); told != holds {
+				if told := strings.Contains(redirect, "would have redirected git"); told != holds {
 					t.Errorf("told of another directory: %v: %s", told, redirect)
 				}
 				for i, out := range w.batch(t, tc.backend, tc.more, gitWays...) {
@@ -96,7 +96,7 @@ func (w *world) gitWorks(t *testing.T) {
 		}
 	}
 	for _, out := range outs[len(work):] {
-		if strings.Contains(out, "ESCAPED") || !strings.Contains(out, `the operator writes git = \"read-write\" in the sandbox block of plugin \"bash\"`) && !strings.Contains(out, `the operator writes git = "read-write" in the sandbox block of plugin "bash"`) {
+		if strings.Contains(out, "ESCAPED") || !strings.Contains(out, `the operator sets git = \"read-write\" in the sandbox block of plugin \"bash\"`) && !strings.Contains(out, `the operator sets git = "read-write" in the sandbox block of plugin "bash"`) {
 			t.Errorf("a denial is not explained: %s", out)
 		}
 	}
