@@ -55,7 +55,7 @@ func TestGitIsProtected(t *testing.T) {
 				}
 				// Nothing can stand in the place of what is not there.
 				redirect := w.batch(t, tc.backend, tc.more, `echo . > .git/commondir`)[0]
-				if told := strings.Contains(redirect, "would have redirected the settings"); told != holds {
+				if told := strings.Contains(redirect, "would have redirected git"); told != holds {
 					t.Errorf("told of another directory: %v: %s", told, redirect)
 				}
 				for i, out := range w.batch(t, tc.backend, tc.more, gitWays...) {
