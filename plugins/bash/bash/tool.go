@@ -14,16 +14,16 @@ const (
 
 type args struct {
 	Command string  `json:"command" jsonschema:"the commands to run, as a bash script of any length: pipelines, lists, functions, heredocs"`
-	Timeout int     `json:"timeout,omitempty" default:"120000" min:"1" max:"600000" jsonschema:"how long the command may take, in milliseconds; then it is killed with everything it started. It does not concern jobs"`
+	Timeout int     `json:"timeout,omitempty" default:"120000" min:"1" max:"600000" jsonschema:"the timeout of the command in milliseconds; after it the command is killed with everything it started. It does not apply to jobs"`
 	Cwd     string  `json:"cwd,omitempty" path:"read" jsonschema:"the directory to run this command in, absolute or relative to the session's working directory, which stays what it is unless the command itself changes directory"`
 	Stdin   *string `json:"stdin,omitempty" jsonschema:"text for the command's standard input; without it standard input is empty"`
 
 	Description string `json:"description,omitempty" jsonschema:"what the command does, in a few words, for the user to read"`
 
 	Background bool `json:"run_in_background,omitempty" jsonschema:"start the command as a job and return at once with its job_id; see the tool job"`
-	Yield      int  `json:"yield_ms,omitempty" min:"1" max:"86400000" jsonschema:"return after so many milliseconds with the output so far and a job_id when the command is not done; it goes on as a job"`
-	YieldIdle  int  `json:"yield_idle_ms,omitempty" min:"1" max:"86400000" jsonschema:"the same, when the command has printed nothing for so many milliseconds"`
-	JobTimeout int  `json:"job_timeout_ms,omitempty" min:"1" max:"86400000" jsonschema:"how long the command may take in all when it has become a job, in milliseconds; without it a day"`
+	Yield      int  `json:"yield_ms,omitempty" min:"1" max:"86400000" jsonschema:"if the command is not done after this number of milliseconds, return the output so far and a job_id; the command continues as a job"`
+	YieldIdle  int  `json:"yield_idle_ms,omitempty" min:"1" max:"86400000" jsonschema:"the same if the command has printed nothing for this number of milliseconds"`
+	JobTimeout int  `json:"job_timeout_ms,omitempty" min:"1" max:"86400000" jsonschema:"the timeout in milliseconds of a command that has become a job, from its start; the default is a day"`
 	KeepStdin  bool `json:"keep_stdin_open,omitempty" jsonschema:"keep standard input open after the text in stdin, to answer with 'job write': when the command waits for input, the call returns with a job_id"`
 }
 

@@ -17,15 +17,15 @@ import (
 )
 
 type undoArgs struct {
-	FilePath string `json:"file_path,omitempty" path:"write" jsonschema:"Undo the last change of this file. Without it: the last change of the session, whatever its files."`
-	Steps    int    `json:"steps,omitempty" default:"1" min:"1" max:"1000" jsonschema:"How many changes to undo, all of them or none."`
-	Action   string `json:"action,omitempty" enum:"undo,preview,list,clear" default:"undo" jsonschema:"undo; preview shows as a diff what would change; list shows what can be undone and redone; clear forgets it."`
+	FilePath string `json:"file_path,omitempty" path:"write" jsonschema:"Undo the last change of this file. By default, undo the last change of the session, whatever its files."`
+	Steps    int    `json:"steps,omitempty" default:"1" min:"1" max:"1000" jsonschema:"The number of changes to undo; either all of them or none."`
+	Action   string `json:"action,omitempty" enum:"undo,preview,list,clear" default:"undo" jsonschema:"undo; preview shows the diff of an undo; list shows what can be undone and redone; clear deletes this history."`
 }
 
 type redoArgs struct {
-	FilePath string `json:"file_path,omitempty" path:"write" jsonschema:"Redo the change of this file that was undone last. Without it: of the session."`
-	Steps    int    `json:"steps,omitempty" default:"1" min:"1" max:"1000" jsonschema:"How many changes to redo, all of them or none."`
-	Action   string `json:"action,omitempty" enum:"redo,preview" default:"redo" jsonschema:"redo, or preview: show as a diff what would change."`
+	FilePath string `json:"file_path,omitempty" path:"write" jsonschema:"Redo the last undone change of this file. By default, redo that of the session."`
+	Steps    int    `json:"steps,omitempty" default:"1" min:"1" max:"1000" jsonschema:"The number of changes to redo; either all of them or none."`
+	Action   string `json:"action,omitempty" enum:"redo,preview" default:"redo" jsonschema:"redo; preview shows the diff of a redo."`
 }
 
 // undoData is the structured result of undo and redo.
@@ -60,8 +60,8 @@ type touched struct {
 func (e *editor) undoTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name: "undo",
-		Description: "Take back changes that edit and write made in this session: the last one, or the last one of a file. The bytes before come back exactly; " +
-			"a file that was created goes. It is refused if another program has changed a file since, so nothing is lost. redo does it again.",
+		Description: "Undo changes that edit and write made in this session: the last one, or the last one of a file. It restores the previous bytes exactly " +
+			"and removes created files. It is refused if another program has changed a file since, so nothing is lost. redo reverts an undo.",
 		Category: tool.CategoryBuiltin,
 		Examples: []string{"undo", "undo main.go --steps 2", "undo --action preview", "undo --action list"},
 	}, e.undo)
@@ -70,7 +70,7 @@ func (e *editor) undoTool() sdk.Tool {
 func (e *editor) redoTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name:        "redo",
-		Description: "Make changes again that undo took back, as long as their files were not changed since.",
+		Description: "Redo changes that undo reverted, if their files were not changed since.",
 		Category:    tool.CategoryBuiltin,
 		Examples:    []string{"redo", "redo main.go", "redo --action preview"},
 	}, e.redo)

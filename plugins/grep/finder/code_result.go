@@ -110,7 +110,7 @@ func (w *codePrinter) cut(line string) string {
 func codeNotes(in codeArgs, p *place, a *definition.Answer, f *finder, given int) []string {
 	var notes []string
 	if a.NotParsed > 0 {
-		notes = append(notes, fmt.Sprintf("stopped after %s: %s with such a text were not parsed yet, so the result is incomplete; ask again to continue from here, or name a smaller directory with path",
+		notes = append(notes, fmt.Sprintf("stopped after %s: %s that contain the name were not parsed yet, so the result is incomplete; repeat the call to continue, or give a smaller directory as path",
 			f.timeLimit, count(a.NotParsed, "file")))
 	}
 	left := in.Offset + given
@@ -129,7 +129,7 @@ func codeNotes(in codeArgs, p *place, a *definition.Answer, f *finder, given int
 		if n > 1 {
 			note = fmt.Sprintf("%s were not parsed to the end, such as %s: %s", count(n, "file"), printable(pr.File), pr.Why)
 		}
-		notes = append(notes, note+"; lines in it that look like declarations were looked at")
+		notes = append(notes, note+"; only lines that look like declarations were searched there")
 	}
 	if a.Total == 0 && in.Offset == 0 && a.NotParsed == 0 {
 		notes = append(notes, noDeclaration(in, p, a)...)
@@ -152,7 +152,7 @@ func noDeclaration(in codeArgs, p *place, a *definition.Answer) []string {
 	}
 	note += ". "
 	if in.Type != "all" && in.Type != "file" {
-		note += "Leave type out to look for all kinds, or use"
+		note += "Omit type to search all kinds, or use"
 	} else {
 		note += "Use"
 	}

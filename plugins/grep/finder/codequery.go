@@ -16,23 +16,23 @@ import (
 )
 
 type codeArgs struct {
-	Query     string `json:"query" jsonschema:"The name to look up. A plain name finds names that are equal to it, then those that are but for upper and lower case, that begin with it, that have it inside. Server.Close or Server::close finds what is declared in Server, or in a package or file of that name. A glob is matched with the whole name: get*User, * for everything, as for an outline of one file. A regular expression stands between slashes: /^(get|set)User/, with /i behind it where case does not matter."`
+	Query     string `json:"query" jsonschema:"The name to look up. A plain name finds equal names first, then names that are equal except for case, that begin with it, or that contain it. Server.Close or Server::close finds declarations in Server, or in a package or file of that name. A glob matches the whole name: get*User, or * for everything, such as the outline of one file. A regular expression is between slashes: /^(get|set)User/, and /^user/i ignores case."`
 	Type      string `json:"type,omitempty" default:"all" enum:"function,class,method,variable,file,all" jsonschema:"What to find. function: also methods, constructors, prototypes and macros; method: only methods and constructors; class: also structs, interfaces, enums, unions, traits, records, type aliases, namespaces and modules; variable: variables and constants outside of functions, fields and members of enums; file: files by name."`
-	Path      string `json:"path,omitempty" default:"." path:"read" jsonschema:"The directory to look in, with all that is in it, or a single file; relative to the working directory or absolute."`
-	Language  string `json:"language,omitempty" jsonschema:"Only files in this language: go, python, typescript, javascript, rust, java, c, cpp, ... A wrong name is answered with the likely ones."`
-	Match     string `json:"match,omitempty" default:"ranked" enum:"ranked,exact,prefix,substring" jsonschema:"What a plain name finds: ranked and substring, all names that have it inside, the best first; exact, only those that are equal to it or are but for case; prefix, also those that begin with it."`
+	Path      string `json:"path,omitempty" default:"." path:"read" jsonschema:"The directory to search, including subdirectories, or a single file; relative to the working directory or absolute."`
+	Language  string `json:"language,omitempty" jsonschema:"Only files in this language: go, python, typescript, javascript, rust, java, c, cpp, ... The error for an unknown name suggests similar ones."`
+	Match     string `json:"match,omitempty" default:"ranked" enum:"ranked,exact,prefix,substring" jsonschema:"Which names a plain name finds: ranked and substring find all names that contain it, the best first; exact finds equal names, ignoring case; prefix also finds names that begin with it."`
 	Context   int    `json:"context,omitempty" default:"0" min:"0" max:"50" jsonschema:"The number of lines to show before and after each declaration's line."`
-	HeadLimit int    `json:"head_limit,omitempty" default:"50" min:"0" max:"10000" jsonschema:"How many results to give. 0: all. The total is always told."`
-	Offset    int    `json:"offset,omitempty" default:"0" min:"0" max:"1000000" jsonschema:"How many results to leave out first, to see what comes after the ones given before."`
+	HeadLimit int    `json:"head_limit,omitempty" default:"50" min:"0" max:"10000" jsonschema:"The maximal number of results; 0 returns all. The total is always reported."`
+	Offset    int    `json:"offset,omitempty" default:"0" min:"0" max:"1000000" jsonschema:"The number of results to skip, to continue after earlier ones."`
 }
 
 func (f *finder) codeTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name: "code_query",
-		Description: "Find where functions, classes, types, methods, variables and files are declared, by name, in a whole tree without what .gitignore leaves out. " +
-			"Go, Python, TypeScript, JavaScript, Rust, Java, C and C++ are parsed, so comments, strings and mere uses are not found; of other languages, lines that look like declarations are given and marked as [pattern]. " +
-			"Each line is path:line:column kind container.name: the line of the declaration. The best matches come first. " +
-			"Use it to find where something is defined, or, with the query * and the path of a file, for the file's outline; use grep to find where it is used.",
+		Description: "Find where functions, classes, types, methods, variables and files are declared, by name, in a whole tree except files that .gitignore excludes. " +
+			"Go, Python, TypeScript, JavaScript, Rust, Java, C and C++ are parsed, so comments, strings and mere uses are not found. For other languages, lines that look like declarations are returned and marked as [pattern]. " +
+			"Each line is path:line:column kind container.name: followed by the line of the declaration. The best matches come first. " +
+			"Use it to find where something is defined. The query * with the path of a file returns the file's outline. Use grep to find where something is used.",
 		Traits:   looking,
 		Category: tool.CategoryBuiltin,
 		Examples: []string{

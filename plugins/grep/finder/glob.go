@@ -18,19 +18,19 @@ import (
 )
 
 type globArgs struct {
-	Pattern   string `json:"pattern" jsonschema:"The glob to match paths beneath path with: **/*.go finds Go files at any depth, *.go only in the directory itself, src/**/*.{ts,tsx} beneath src. One that begins with / is absolute; one that ends with / finds directories."`
-	Path      string `json:"path,omitempty" default:"." path:"read" jsonschema:"The directory to look in, relative to the working directory or absolute."`
-	HeadLimit int    `json:"head_limit,omitempty" default:"100" min:"0" max:"100000" jsonschema:"How many files to give, the newest first. 0: all. The total is always told."`
-	Offset    int    `json:"offset,omitempty" default:"0" min:"0" max:"1000000" jsonschema:"How many files to leave out first, to see what comes after the ones given before."`
-	Hidden    bool   `json:"hidden,omitempty" default:"false" jsonschema:"Find files and directories whose names begin with a dot, too. Those that the pattern names with the dot are found anyway."`
-	NoIgnore  bool   `json:"no_ignore,omitempty" default:"false" jsonschema:"Find what .gitignore, .ignore and .rgignore files leave out, too."`
+	Pattern   string `json:"pattern" jsonschema:"The glob to match paths below path with: **/*.go finds Go files at any depth, *.go only in the directory itself, src/**/*.{ts,tsx} below src. A glob that begins with / is absolute; one that ends with / finds directories."`
+	Path      string `json:"path,omitempty" default:"." path:"read" jsonschema:"The directory to search, relative to the working directory or absolute."`
+	HeadLimit int    `json:"head_limit,omitempty" default:"100" min:"0" max:"100000" jsonschema:"The maximal number of files, the newest first; 0 returns all. The total is always reported."`
+	Offset    int    `json:"offset,omitempty" default:"0" min:"0" max:"1000000" jsonschema:"The number of files to skip, to continue after earlier ones."`
+	Hidden    bool   `json:"hidden,omitempty" default:"false" jsonschema:"Also find files and directories whose names begin with a dot. Those that the pattern names with the dot are always found."`
+	NoIgnore  bool   `json:"no_ignore,omitempty" default:"false" jsonschema:"Also find files that .gitignore, .ignore and .rgignore files exclude."`
 }
 
 func (f *finder) globTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name: "glob",
-		Description: "Find files by a pattern of their paths, in a whole tree, without hidden files and what .gitignore leaves out. " +
-			"The files changed last come first. Use it to find files by name; use grep to search what is in them and list to see one directory.",
+		Description: "Find files by a pattern of their paths, in a whole tree, except hidden files and those that .gitignore excludes. " +
+			"The last modified files come first. Use it to find files by name; use grep to search their content and list to see one directory.",
 		Traits:   looking,
 		Category: tool.CategoryBuiltin,
 		Examples: []string{

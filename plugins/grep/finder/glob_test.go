@@ -78,7 +78,7 @@ func TestGlobErrors(t *testing.T) {
 		kind tool.Kind
 		word string
 	}{
-		{args{"pattern": "[a"}, tool.InvalidArguments, "without its ]"}, {args{"pattern": "{a"}, tool.InvalidArguments, "without its }"}, {args{"pattern": ""}, tool.InvalidArguments, "**/*.go"},
+		{args{"pattern": "[a"}, tool.InvalidArguments, "without a matching ]"}, {args{"pattern": "{a"}, tool.InvalidArguments, "without a matching }"}, {args{"pattern": ""}, tool.InvalidArguments, "**/*.go"},
 		{args{"pattern": "a\x00*"}, tool.InvalidArguments, "NUL"}, {args{"pattern": ".."}, tool.InvalidArguments, "names a directory"}, {args{"pattern": "*", "path": "nosuch"}, tool.NotFound, "does not exist: nosuch"},
 		{args{"pattern": "*", "path": "a"}, tool.InvalidArguments, "not a directory"}, {args{"pattern": "/etc/*"}, tool.Security, "outside"}, {args{"pattern": "../*"}, tool.Security, "outside"}, {args{"pattern": "nosuch/*", "path": "gone"}, tool.NotFound, "does not exist: gone"},
 	} {

@@ -24,31 +24,31 @@ import (
 )
 
 type grepArgs struct {
-	Pattern     string   `json:"pattern" jsonschema:"What to search for: a regular expression in the dialect's syntax. In the default one, escape ( ) [ ] { } . * + ? | ^ $ with a backslash to find them themselves."`
-	Path        string   `json:"path,omitempty" default:"." path:"read" jsonschema:"The directory to search, with all that is in it, or a single file; relative to the working directory or absolute."`
-	Glob        []string `json:"glob,omitempty" jsonschema:"Only files that match one of these globs: *.go, src/**/*.{ts,tsx}. One that begins with ! leaves files out: !*_test.go. A glob without a slash is matched against the name, others against the path from the working directory."`
-	IgnoreCase  bool     `json:"ignore_case,omitempty" default:"false" jsonschema:"Take upper and lower case for the same."`
-	OutputMode  string   `json:"output_mode,omitempty" default:"content" enum:"content,files_with_matches,count" jsonschema:"content gives the matching lines; files_with_matches the paths of the files that have any, at least cost; count the number of matching lines of each such file."`
-	LineNumbers bool     `json:"line_numbers,omitempty" default:"true" jsonschema:"Give the lines their numbers."`
+	Pattern     string   `json:"pattern" jsonschema:"What to search for: a regular expression in the dialect's syntax. In the default one, a backslash before ( ) [ ] { } . * + ? | ^ $ makes them literal."`
+	Path        string   `json:"path,omitempty" default:"." path:"read" jsonschema:"The directory to search, including subdirectories, or a single file; relative to the working directory or absolute."`
+	Glob        []string `json:"glob,omitempty" jsonschema:"Only files that match one of these globs: *.go, src/**/*.{ts,tsx}. A glob that begins with ! excludes files: !*_test.go. A glob without a slash matches the name, any other the path from the working directory."`
+	IgnoreCase  bool     `json:"ignore_case,omitempty" default:"false" jsonschema:"Ignore case."`
+	OutputMode  string   `json:"output_mode,omitempty" default:"content" enum:"content,files_with_matches,count" jsonschema:"content returns the matching lines; files_with_matches the paths of the files with a match, which is the fastest; count the number of matching lines of each such file."`
+	LineNumbers bool     `json:"line_numbers,omitempty" default:"true" jsonschema:"Show line numbers."`
 	After       int      `json:"after,omitempty" default:"0" min:"0" max:"1000" jsonschema:"The number of lines to show after each match."`
 	Before      int      `json:"before,omitempty" default:"0" min:"0" max:"1000" jsonschema:"The number of lines to show before each match."`
-	Context     int      `json:"context,omitempty" default:"0" min:"0" max:"1000" jsonschema:"The number of lines to show before and after each match, where before and after do not say otherwise."`
-	HeadLimit   int      `json:"head_limit,omitempty" default:"100" min:"0" max:"100000" jsonschema:"How many results to give: matches, or files where only these are asked for. 0: all. The total is always told."`
-	Offset      int      `json:"offset,omitempty" default:"0" min:"0" max:"1000000" jsonschema:"How many results to leave out first, to see what comes after the ones given before."`
-	Multiline   bool     `json:"multiline,omitempty" default:"false" jsonschema:"Let a match go over several lines: \\n and classes such as [^x] and \\s match line breaks. The dot does so with (?s) in front of the pattern."`
-	Type        string   `json:"type,omitempty" jsonschema:"Only files of this type: go, py, js, ts, rust, java, c, cpp, md, json, yaml, sh, ... A wrong name is answered with the likely ones."`
-	Dialect     string   `json:"dialect,omitempty" default:"rust" enum:"rust,bre,ere,fixed" jsonschema:"The syntax of the pattern: rust as ripgrep has it; bre and ere as grep and grep -E have it; fixed takes every character for itself."`
-	Hidden      bool     `json:"hidden,omitempty" default:"false" jsonschema:"Search files and directories whose names begin with a dot, too."`
-	NoIgnore    bool     `json:"no_ignore,omitempty" default:"false" jsonschema:"Search what .gitignore, .ignore and .rgignore files leave out, too."`
+	Context     int      `json:"context,omitempty" default:"0" min:"0" max:"1000" jsonschema:"The number of lines to show before and after each match, unless before or after is set."`
+	HeadLimit   int      `json:"head_limit,omitempty" default:"100" min:"0" max:"100000" jsonschema:"The maximal number of results: matches, or files in the other output modes; 0 returns all. The total is always reported."`
+	Offset      int      `json:"offset,omitempty" default:"0" min:"0" max:"1000000" jsonschema:"The number of results to skip, to continue after earlier ones."`
+	Multiline   bool     `json:"multiline,omitempty" default:"false" jsonschema:"Allow a match to span several lines: \\n and classes such as [^x] and \\s match line breaks. The dot does so with (?s) in front of the pattern."`
+	Type        string   `json:"type,omitempty" jsonschema:"Only files of this type: go, py, js, ts, rust, java, c, cpp, md, json, yaml, sh, ... The error for an unknown name suggests similar ones."`
+	Dialect     string   `json:"dialect,omitempty" default:"rust" enum:"rust,bre,ere,fixed" jsonschema:"The syntax of the pattern: rust is that of ripgrep; bre and ere are those of grep and grep -E; fixed is literal text."`
+	Hidden      bool     `json:"hidden,omitempty" default:"false" jsonschema:"Also search files and directories whose names begin with a dot."`
+	NoIgnore    bool     `json:"no_ignore,omitempty" default:"false" jsonschema:"Also search files that .gitignore, .ignore and .rgignore files exclude."`
 }
 
 func (f *finder) grepTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name: "grep",
-		Description: "Search the content of files for a regular expression, as ripgrep does: the whole tree beneath a directory, without what .gitignore leaves out, " +
-			"hidden files and binary files. Use it to find where something is defined, used or said; use glob to find files by their names. " +
+		Description: "Search the content of files for a regular expression, as ripgrep does: the whole tree below a directory, except hidden files, binary files " +
+			"and files that .gitignore excludes. Use it to find where something is defined, used or mentioned; use glob to find files by their names. " +
 			"Results are sorted by path. Lines are path:line:text, those around a match path-line-text. " +
-			"The result has the first 100 matches and the number of all; of a line longer than 500 characters it has what is around the match.",
+			"The result contains the first 100 matches and the number of all matches. Of a line longer than 500 characters, it contains the part around the match.",
 		Traits:   looking,
 		Category: tool.CategoryBuiltin,
 		Examples: []string{

@@ -263,7 +263,7 @@ func TestInvalidPatterns(t *testing.T) {
 		{args{"pattern": "(?!x)"}, []string{"look-around is not supported"}},
 		{args{"pattern": `\(a`, "dialect": "bre"}, []string{"at character 1", "not closed"}},
 		{args{"pattern": "a{99999}", "dialect": "ere"}, []string{"at character 2", "too large"}},
-		{args{"pattern": "x", "glob": []string{"*.go", "{a"}}, []string{`"{a"`, "without its }"}},
+		{args{"pattern": "x", "glob": []string{"*.go", "{a"}}, []string{`"{a"`, "without a matching }"}},
 		{args{"pattern": "x", "type": "pyhton"}, []string{`file type "pyhton"`, "python"}},
 		{args{"pattern": "x", "type": "zzz"}, []string{`file type "zzz"`, "glob=*.zzz"}},
 		{args{"pattern": strings.Repeat("(", 300)}, []string{"nested too deeply"}},

@@ -19,11 +19,11 @@ import (
 type listArgs struct {
 	Path      string `json:"path,omitempty" default:"." path:"read" jsonschema:"The directory to list, relative to the working directory or absolute."`
 	Recursive bool   `json:"recursive,omitempty" default:"false" jsonschema:"List subdirectories, too, without what .gitignore, .ignore and .rgignore files exclude. Symbolic links are not followed."`
-	Pattern   string `json:"pattern,omitempty" jsonschema:"Only entries that match this glob, such as *.go or *.{ts,tsx}. With a slash in it, it is matched against the path beneath the directory (src/**/*.go), subdirectories included."`
+	Pattern   string `json:"pattern,omitempty" jsonschema:"Only entries that match this glob, such as *.go or *.{ts,tsx}. A glob with a slash matches the path below the directory (src/**/*.go), including subdirectories."`
 	Hidden    bool   `json:"hidden,omitempty" default:"true" jsonschema:"List names that begin with a dot."`
 	NoIgnore  bool   `json:"no_ignore,omitempty" default:"false" jsonschema:"With subdirectories, list what ignore files exclude, too. The listing of one directory always includes it."`
 	Sort      string `json:"sort,omitempty" default:"path" enum:"path,modified" jsonschema:"path: directories before the rest, by name, each followed by its entries. modified: last changed first."`
-	Limit     int    `json:"limit,omitempty" default:"1000" min:"1" max:"10000" jsonschema:"How many entries to give; the others are counted."`
+	Limit     int    `json:"limit,omitempty" default:"1000" min:"1" max:"10000" jsonschema:"The maximal number of entries to return; the others are only counted."`
 }
 
 // listData is the structured result of list.

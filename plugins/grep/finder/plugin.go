@@ -26,11 +26,11 @@ func Plugin() sdk.Plugin { return newFinder().plugin() }
 
 // config is the operator's configuration of the plugin.
 type config struct {
-	MaxLine   *int   `json:"max_line,omitempty" min:"0" max:"100000" jsonschema:"The number of characters that grep shows of a line; of a longer line it shows what is around the match. 0: all of them. The default is 500."`
-	TimeLimit *int   `json:"time_limit,omitempty" min:"0" max:"3600" jsonschema:"The number of seconds after which a search ends with what it has found. 0: no limit. The default is 20."`
+	MaxLine   *int   `json:"max_line,omitempty" min:"0" max:"100000" jsonschema:"The maximal number of characters that grep shows of a line. Of a longer line it shows the part around the match. 0 means no limit. The default is 500."`
+	TimeLimit *int   `json:"time_limit,omitempty" min:"0" max:"3600" jsonschema:"The number of seconds after which a search ends with the results so far. 0 means no limit. The default is 20."`
 	Index     *bool  `json:"index,omitempty" jsonschema:"Keep the text of the trees that are searched in memory, with an index. The default is true."`
-	Memory    *int   `json:"memory_mb,omitempty" min:"1" max:"1048576" jsonschema:"The megabytes that all indexes may take, and what is kept of the declarations in files; files that do not fit in are searched on the disk. The default is 512."`
-	Freshness string `json:"freshness,omitempty" enum:"events,stat" jsonschema:"How changes to indexed files are noticed: events (the default) is notified by the kernel where possible; stat compares all files for each call, which is slower and also notices what is written through a name outside of the tree."`
+	Memory    *int   `json:"memory_mb,omitempty" min:"1" max:"1048576" jsonschema:"The memory limit, in megabytes, of all indexes together, including cached declarations. Files that do not fit are searched on disk. The default is 512."`
+	Freshness string `json:"freshness,omitempty" enum:"events,stat" jsonschema:"How changes to indexed files are detected: events (the default) uses notifications of the kernel where possible; stat compares all files for each call, which is slower but also detects writes through hard links outside of the tree."`
 }
 
 // finder is the state that all calls share. Its configuration is complete before the first call.

@@ -43,7 +43,7 @@ func TestMatch(t *testing.T) {
 		{"[a-c]x", "ax bx cx", "dx"},
 		{"[a-]", "a -", "b"},
 		{"[-a]", "a -", "b"},
-		{"[a--]", "", ""}, // upside down: see TestParseErrors
+		{"[a--]", "", ""}, // reversed: see TestParseErrors
 		{"[\\]a]", "\\a]", "a \\"},
 		{"\\*", "*", "a"},
 		{"\\{a", "{a", "a"},
@@ -96,8 +96,8 @@ func TestShell(t *testing.T) {
 
 func TestParseErrors(t *testing.T) {
 	for glob, want := range map[string]string{
-		"a{b": "without its }", "a}b": "without its {", "[a": "without its ]", "a\\": "backslash",
-		"[z-a]": "upside down", "[a--]": "upside down", strings.Repeat("?", 5000): "too long",
+		"a{b": "without a matching }", "a}b": "without a matching {", "[a": "without a matching ]", "a\\": "backslash",
+		"[z-a]": "reversed", "[a--]": "reversed", strings.Repeat("?", 5000): "too long",
 	} {
 		_, err := Parse(glob, Options{})
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -58,7 +58,7 @@ func (o *Outliner) Table(ctx context.Context, name string, text []byte) (*symbol
 	case errors.Is(err, grammar.ErrTooLarge):
 		return unparsed(text, "it is too large to be parsed"), nil
 	case errors.Is(err, grammar.ErrEffort):
-		return unparsed(text, "the parser got lost in it"), nil
+		return unparsed(text, "the parser took too long"), nil
 	}
 	return unparsed(text, err.Error()), nil
 }

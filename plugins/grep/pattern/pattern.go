@@ -56,7 +56,7 @@ const MaxLength = 256 << 10
 // Compile compiles an expression. The error is a [*syntax.Error] if it concerns a place in the expression.
 func Compile(expr string, o Options) (*Pattern, error) {
 	if len(expr) > MaxLength {
-		return nil, fmt.Errorf("the pattern has %d bytes, and %d are the most; search for a part of it that is rare, or for its alternatives in several calls", len(expr), MaxLength)
+		return nil, fmt.Errorf("the pattern has %d bytes, and the limit is %d; search for a rare part of it, or for its alternatives in several calls", len(expr), MaxLength)
 	}
 	tree, err := parse(expr, o)
 	if err != nil {

@@ -64,7 +64,7 @@ const maxText = 64 << 10
 // ignores case.
 func Parse(text string, m Match) (*Query, error) {
 	if len(text) > maxText {
-		return nil, fmt.Errorf("the query has %d bytes, and %d are the most; give the name alone, or a part of it", len(text), maxText)
+		return nil, fmt.Errorf("the query has %d bytes, and the limit is %d; give only the name, or a part of it", len(text), maxText)
 	}
 	text = strings.TrimSpace(text)
 	if expr, ok := strings.CutPrefix(text, "/"); ok && len(text) > 2 {

@@ -89,7 +89,7 @@ func (p *posix) bracketItem(open int) Class {
 		p.fail(start, p.pos, "a range goes from a character to a character; put the - at the end for the character")
 	}
 	if lo > hi {
-		p.fail(start, p.pos, "the range is upside down")
+		p.fail(start, p.pos, "the range is reversed")
 	}
 	return Class{{lo, hi}}
 }

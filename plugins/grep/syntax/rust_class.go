@@ -112,7 +112,7 @@ func (p *rust) setItem(open int) Class {
 	}
 	a, b := p.setRune(lo, start), p.setRune(hi, start)
 	if a > b {
-		p.fail(start, p.pos, "the range is upside down")
+		p.fail(start, p.pos, "the range is reversed")
 	}
 	if a < RawByte && b >= RawByte { // a range from ASCII to a byte above it
 		return Class{{a, 0x7F}, {RawByte + 0x80, b}}

@@ -44,7 +44,7 @@ func checkRef(name string, id int64) (library.Ref, error) {
 	name = strings.TrimSpace(name)
 	switch {
 	case name == "" && id == 0:
-		return library.Ref{}, sdk.Errorf(tool.InvalidArguments, "Say which snippet: give its name or its id. snippet_list has them.")
+		return library.Ref{}, sdk.Errorf(tool.InvalidArguments, "No snippet is named. Give its name or its id; snippet_list shows both.")
 	case name != "" && id != 0:
 		return library.Ref{}, sdk.Errorf(tool.InvalidArguments, "Give the name or the id, not both.")
 	case name == "":

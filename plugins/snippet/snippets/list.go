@@ -18,11 +18,11 @@ const (
 )
 
 type listArgs struct {
-	Query    string   `json:"query,omitempty" jsonschema:"Words that must all begin a word of the name, description, tags, language or code."`
-	Tags     []string `json:"tags,omitempty" jsonschema:"Tags that must all be there."`
+	Query    string   `json:"query,omitempty" jsonschema:"Words. Each must be the beginning of a word in the name, description, tags, language or code."`
+	Tags     []string `json:"tags,omitempty" jsonschema:"Tags that a snippet must all have."`
 	Language string   `json:"language,omitempty" jsonschema:"Only snippets in that language."`
-	Limit    int      `json:"limit,omitempty" default:"50" min:"1" max:"500" jsonschema:"How many to show at most."`
-	Offset   int      `json:"offset,omitempty" default:"0" min:"0" jsonschema:"How many to pass over."`
+	Limit    int      `json:"limit,omitempty" default:"50" min:"1" max:"500" jsonschema:"The maximal number of snippets."`
+	Offset   int      `json:"offset,omitempty" default:"0" min:"0" jsonschema:"The number of snippets to skip."`
 }
 
 type listData struct {
@@ -36,8 +36,8 @@ type listData struct {
 func (t *tools) listTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name: "snippet_list",
-		Description: "List the snippets that snippet_save kept, of all sessions: all of them, the last saved first, or those with some words, tags or language, the best first. " +
-			"A line has id, name, language, tags, version and description.",
+		Description: "List the snippets of all sessions: all of them, the last saved first, or those with given words, tags or language, the best matches first. " +
+			"A line contains id, name, language, tags, version and description.",
 		Category: tool.CategoryBuiltin,
 		Traits:   looking,
 		Examples: []string{`snippet_list`, `snippet_list 'retry http'`, `snippet_list --tags http --language go`},

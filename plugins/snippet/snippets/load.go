@@ -18,7 +18,7 @@ var looking = sdk.Traits{ReadOnly: true, ConcurrencySafe: true, AutoExecute: tru
 type loadArgs struct {
 	Name    string `json:"name,omitempty" jsonschema:"The name, or the id."`
 	ID      int64  `json:"id,omitempty" min:"1" jsonschema:"The id, in place of the name."`
-	Version int    `json:"version,omitempty" min:"1" jsonschema:"An earlier version. Not given: the last one."`
+	Version int    `json:"version,omitempty" min:"1" jsonschema:"The version to load. The default is the last one."`
 }
 
 // described is a snippet in structured data.
@@ -54,7 +54,7 @@ type loadData struct {
 func (t *tools) loadTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name:        "snippet_load",
-		Description: "Give the code of a snippet that snippet_save kept, and nothing else: it can be piped. snippet_list finds names.",
+		Description: "Return the code of a snippet and nothing else, so that it can be piped. snippet_list finds names.",
 		Category:    tool.CategoryBuiltin,
 		Traits:      looking,
 		Examples:    []string{`snippet_load retry`, `snippet_load 12`, `snippet_load retry --version 2`, `tool:snippet_load retry > retry.go`},
@@ -115,7 +115,7 @@ type deleteData struct {
 func (t *tools) deleteTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name:        "snippet_delete",
-		Description: "Delete a snippet with all its versions. It cannot be brought back.",
+		Description: "Delete a snippet with all its versions. This cannot be undone.",
 		Category:    tool.CategoryBuiltin,
 		Examples:    []string{`snippet_delete retry`, `snippet_delete --id 12`},
 	}, t.delete)

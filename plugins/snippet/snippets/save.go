@@ -11,11 +11,11 @@ import (
 )
 
 type saveArgs struct {
-	Name        string   `json:"name" jsonschema:"What to find it by, at most 200 characters. A snippet of that name gets a new version."`
-	Code        string   `json:"code" jsonschema:"The code, at most 1 MiB; kept byte for byte."`
-	Description *string  `json:"description,omitempty" jsonschema:"What it does and when to use it. Not given: stays as it is."`
-	Language    *string  `json:"language,omitempty" jsonschema:"Its language, such as go. Not given: stays as it is."`
-	Tags        []string `json:"tags,omitempty" jsonschema:"Words to filter by, at most 50. Not given: they stay as they are."`
+	Name        string   `json:"name" jsonschema:"The name of the snippet, at most 200 characters. An existing snippet of that name gets a new version."`
+	Code        string   `json:"code" jsonschema:"The code, at most 1 MiB; stored byte for byte."`
+	Description *string  `json:"description,omitempty" jsonschema:"What it does and when to use it. If omitted, it is unchanged."`
+	Language    *string  `json:"language,omitempty" jsonschema:"Its language, such as go. If omitted, it is unchanged."`
+	Tags        []string `json:"tags,omitempty" jsonschema:"Words to filter by, at most 50. If omitted, they are unchanged."`
 }
 
 type saveData struct {
@@ -27,8 +27,8 @@ type saveData struct {
 func (t *tools) saveTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name: "snippet_save",
-		Description: "Keep a piece of code under a name, to be loaded in any later session. Saving under a name that is taken makes a new version and keeps those before: " +
-			"snippet_load with version gives them. Use it for what is worth using again; files of the project belong in the project.",
+		Description: "Save a piece of code under a name, to load it in any later session. Saving under an existing name creates a new version and keeps the earlier ones: " +
+			"snippet_load with version returns them. Use it for code worth reusing; files of the project belong in the project.",
 		Category:       tool.CategoryBuiltin,
 		Traits:         sdk.Traits{Idempotent: true},
 		StdinParameter: "code",
