@@ -27,7 +27,7 @@ type config struct {
 
 // api is an HTTP API. It does not change once it is configured, so calls run beside each other.
 type api struct {
-	base    *url.URL // nil: not configured
+	base    *url.URL // nil until it is configured
 	headers map[string]string
 	client  *http.Client
 }
@@ -119,7 +119,7 @@ func (a *api) do(ctx context.Context, call *sdk.Call, method, endpoint, data str
 	return result(method+" "+endpoint, resp, body)
 }
 
-// resolve gives the URL of an endpoint, which cannot lead out of the API.
+// resolve returns the URL of an endpoint, which cannot lead out of the API.
 func (a *api) resolve(endpoint string) (*url.URL, error) {
 	if a.base == nil {
 		return nil, sdk.Errorf(tool.Unavailable, `No API is configured: add config { base_url = "https://…" } to the plugin's block.`)

@@ -167,7 +167,7 @@ func TestPluginThatTakesNothing(t *testing.T) {
 			defer cancel()
 			began := time.Now()
 			var calls sync.WaitGroup
-			for range 2 { // the second finds what it is to be sent on full
+			for range 2 { // the stream of the second is full
 				calls.Go(func() {
 					res := c.Call(ctx, &tool.Call{Tool: "x", Arguments: big}, &recorder{})
 					if res.Error == nil || res.Error.Kind != tool.Timeout && res.Error.Kind != tool.Unavailable || time.Since(began) > 20*time.Second {

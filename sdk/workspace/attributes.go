@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// applyAttributes gives a new file everything of the old one but the content, and the mode that
+// applyAttributes copies everything of the old file except its content to a new one, and sets the mode that
 // the caller wants. It returns a replaceError for what cannot be kept.
 func applyAttributes(f *os.File, old *current, want *fs.FileMode) error {
 	st, ok := old.info.Sys().(*syscall.Stat_t)

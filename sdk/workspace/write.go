@@ -77,17 +77,17 @@ func (w *Written) Effect() tool.Effect {
 
 // WriteFile replaces the content of the file at p, or creates the file:
 //
-//  1. The directory is opened, no symbolic link on the way, and what is there is
-//     compared with opt.Expect.
-//  2. The content goes to a new file beside it, which gets the old one's owner,
-//     extended attributes, access control list and, last, mode (a new file: what
-//     the umask leaves of opt.Perm; either: opt.Mode), and is synced to disk.
-//  3. What is there is compared again, bytes and all, and the new file takes its
-//     name in one step; the directory is synced.
+//  1. It opens the directory without following symbolic links, and compares the current file
+//     with opt.Expect.
+//  2. It writes the content to a new file beside it and syncs that to disk. The new file gets the
+//     old one's owner, extended attributes, access control list and, last, its mode, or opt.Mode.
+//     If there is no old file, the mode is opt.Perm without the bits of the umask.
+//  3. It compares the current file again, byte by byte, renames the new file to its name in one
+//     step, and syncs the directory.
 //
-// Some files are written over instead, with a backup meanwhile: those with several hard links,
-// those in a directory that may not be written to, and those whose owner or attributes cannot be
-// given to another file. Written.InPlace names the reason. Any failure leaves the old content
+// Some files are written in place instead, with a backup meanwhile: files with several hard links,
+// files in a directory without write permission, and files whose owner or attributes cannot be
+// copied to another file. Written.InPlace is the reason. Any failure leaves the old content
 // whole and no other file behind. Writes to one path run one after the other.
 func (w *Workspace) WriteFile(ctx context.Context, p Path, data []byte, opt WriteOptions) (*Written, error) {
 	if err := w.writable(p); err != nil {

@@ -71,7 +71,7 @@ func (b *bash) run(ctx context.Context, call *sdk.Call, in args) (*sdk.Result, e
 	}
 	r.keep(state, env)
 	if bytes.Equal(r.state, call.SessionState) {
-		r.state = nil // nil tells the host to keep the state
+		r.state = nil // nil makes the host keep the state
 	}
 	b.left(call, c, r)
 	b.prepare(shells, call, seed, r)

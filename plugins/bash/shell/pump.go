@@ -39,7 +39,7 @@ func startPump(r *os.File, w, rest io.Writer, late time.Duration) *pump {
 	return p
 }
 
-// shellEnded tells the pump to finish. It wakes the reader by a deadline in the past. If complete
+// shellEnded makes the pump finish. It wakes the reader by a deadline in the past. If complete
 // is set, nothing more will be written.
 func (p *pump) shellEnded(complete bool) {
 	p.complete.Store(complete)

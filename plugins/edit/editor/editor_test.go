@@ -226,7 +226,7 @@ func TestReadOnlyRoot(t *testing.T) {
 func TestWrite(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		before  string // empty: there is no file
+		before  string // empty if there is no file
 		in      args
 		after   string
 		created bool

@@ -209,7 +209,7 @@ func TestUndoList(t *testing.T) {
 	has(t, filepath.Join(dir, "f.txt"), "59\n")
 }
 
-// The history outlives the plugin, keeps to its size, and says what it dropped.
+// The history outlives the plugin, respects its limit, and reports the dropped changes.
 func TestUndoHistoryLasts(t *testing.T) {
 	state, dir := t.TempDir(), t.TempDir()
 	start := func() *tooltest.Host {

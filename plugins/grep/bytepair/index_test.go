@@ -16,7 +16,7 @@ func naive(buf []byte, p Pair) int {
 	return -1
 }
 
-// guarded gives memory of which the byte behind the last, and the one before the first page, cannot be read.
+// guarded returns memory between two pages that cannot be read.
 func guarded(t testing.TB, pages int) []byte {
 	t.Helper()
 	size := syscall.Getpagesize()

@@ -6,18 +6,18 @@
 // and what cannot be read. Calls that want these look on the disk. So nothing depends on the index
 // being complete, only on its content being true. [Index.sync] makes it true, in this order:
 //
-//   - from the events of the directories, which are there before the system call that
-//     causes them returns;
-//   - by comparing everything, when events were lost, or there are none: on a network file
-//     system, or when the system has no more watches to give;
-//   - by comparing files that have names elsewhere, and ignore files that are not in a
-//     directory that is known;
-//   - by reading again the files that somebody wrote to and has not closed, because what
-//     is stored in them by a mapping causes no event.
+//   - It applies the events of the directories. The kernel queues an event before the system call
+//     that causes it returns.
+//   - It compares everything if events were lost. It compares directories without events: on a
+//     network file system, or when the system allows no more watches.
+//   - It compares files that have hard links elsewhere, and ignore files outside of the indexed
+//     directories.
+//   - It reads files again that a program has written and not closed, because stores through a
+//     mapping cause no event.
 //
-// Two changes are not heard of at once: stores through a mapping of a file that was not
-// written to otherwise, until it is unmapped; and writing by a new name outside of the
-// tree to a file that had only one, until the next audit.
+// Two kinds of changes are detected late. Stores through a mapping of a file that was not written
+// otherwise are detected when it is unmapped. Writes through a new hard link outside of the tree,
+// to a file that had only one name, are detected by the next audit.
 package index
 
 import (

@@ -30,7 +30,7 @@ func TestDecode(t *testing.T) {
 	for name, c := range map[string]struct {
 		data     string
 		text     string
-		encoding text.Encoding // empty: refused
+		encoding text.Encoding // empty if it must be refused
 	}{
 		"empty":                   {"", "", text.UTF8},
 		"ascii":                   {"a\r\nb", "a\r\nb", text.UTF8},
@@ -74,7 +74,7 @@ func TestDecode(t *testing.T) {
 func TestEncodeRefusesWhatDoesNotFit(t *testing.T) {
 	for _, c := range []struct {
 		data, content string
-		want          string // empty: refused
+		want          string // empty if it must be refused
 	}{
 		{"caf\xe9", "café, café", "caf\xe9, caf\xe9"},
 		{"caf\xe9", "naïve", ""}, // in another code page ï would be another byte
