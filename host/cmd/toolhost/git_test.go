@@ -96,7 +96,7 @@ func (w *world) gitWorks(t *testing.T) {
 		}
 	}
 	for _, out := range outs[len(work):] {
-		if strings.Contains(out, "ESCAPED") || !strings.Contains(out, `the operator writes git = \"read-write\" in the sandbox block of plugin \"bash\"`) && !strings.Contains(out, `the operator writes git = "read-write" in the sandbox block of plugin "bash"`) {
+		if strings.Contains(out, "ESCAPED") || !strings.Contains(out, `the operator sets git = \"read-write\" in the sandbox block of plugin \"bash\"`) && !strings.Contains(out, `the operator sets git = "read-write" in the sandbox block of plugin "bash"`) {
 			t.Errorf("a denial is not explained: %s", out)
 		}
 	}
