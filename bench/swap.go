@@ -34,7 +34,7 @@ func swaps(ctx context.Context, bin string) error {
 		return err
 	}
 	l.one(ctx, new(measured), 1, 0)
-	l.close() // everything that a process creates once exists now
+	l.close() // by now the process has created everything that it creates only once
 	before := countProcess()
 	if l, err = newSwapLoad(ctx, bin); err != nil {
 		return err

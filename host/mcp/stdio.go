@@ -66,7 +66,7 @@ type stream struct {
 	cancel context.CancelCauseFunc
 	in     *lines.Reader
 	source io.Closer
-	rest   []byte // of a line for the SDK
+	rest   []byte // what the SDK has not yet read of the current line
 
 	session atomic.Pointer[mcp.ServerSession]
 

@@ -160,7 +160,7 @@ func findSDK(given string) (string, error) {
 		}
 	}
 	if given != "" {
-		return "", fmt.Errorf("--sdk %s is not the directory of the module %s: name the directory sdk of toolhost's sources", given, sdkModule)
+		return "", fmt.Errorf("--sdk %s does not contain the module %s: give the path of the directory sdk in toolhost's sources", given, sdkModule)
 	}
 	return "", fmt.Errorf("the module %s is not published yet, and it is not beside the executable: name its directory with --sdk", sdkModule)
 }

@@ -76,7 +76,7 @@ func (s *Signature) NameOf(param string) string {
 // object whose required properties are defined.
 func ParseSchema(raw json.RawMessage) (*Schema, error) {
 	if len(bytes.TrimSpace(raw)) == 0 {
-		return nil, errors.New("it is empty; a tool without parameters has {\"type\":\"object\"}")
+		return nil, errors.New("it is empty; for a tool without parameters use {\"type\":\"object\"}")
 	}
 	var root jsonschema.Schema
 	if err := json.Unmarshal(raw, &root); err != nil {

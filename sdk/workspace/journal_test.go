@@ -22,7 +22,7 @@ import (
 // childEnv makes the test program write to files until it is killed.
 const childEnv = "WORKSPACE_TEST_CHILD"
 
-// children are other functions that a child can run. They do not return.
+// children are functions that a child process can run instead of the tests. They do not return.
 var children = map[string]func(w *workspace.Workspace, dir string){}
 
 func TestMain(m *testing.M) {

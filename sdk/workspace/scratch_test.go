@@ -110,7 +110,7 @@ func TestLargeFilesAreClosed(t *testing.T) {
 	for range 20 {
 		write()
 	}
-	for openFiles(t) > before { // until the test is killed
+	for openFiles(t) > before { // the time limit of the test ends this if files stay open
 		time.Sleep(time.Millisecond)
 	}
 }

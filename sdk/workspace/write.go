@@ -289,5 +289,5 @@ func (d *pinned) sync(path string) error {
 	if err == nil || errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) { // some file systems cannot
 		return nil
 	}
-	return tool.Errorf(tool.ExecutionFailed, "%s was changed, but the system cannot say that this is on the disk (%v): it may be undone if the machine fails now. Look at the file before you go on, and at the disk.", path, cause(err))
+	return tool.Errorf(tool.ExecutionFailed, "%s was changed, but the system could not confirm that the change is on the disk (%v). A crash may undo it. Check the file and the disk before you go on.", path, cause(err))
 }

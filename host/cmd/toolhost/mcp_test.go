@@ -229,7 +229,7 @@ func clientTest(t *testing.T, era, dir string, transport func() mcp.Transport) {
 	if e := (*jsonrpc.Error)(nil); !errors.As(err, &e) || e.Code != jsonrpc.CodeInvalidParams {
 		t.Errorf("an unknown tool: %v", err)
 	}
-	// The session lasts: its directory, and what it read.
+	// The session keeps its working directory, and the states of the files that it has read, between calls.
 	if res := callTool(t, s, "bash", map[string]any{"command": "mkdir -p sub && cd sub && pwd"}); text(t, res) != dir+"/sub\n" {
 		t.Errorf("%q", text(t, res))
 	}

@@ -61,7 +61,7 @@ func (c *Call) StartRun(t *trace.Tracer) *trace.Span {
 	return s
 }
 
-// EndRun ends the span of what the plugin did, which had the given result.
+// EndRun ends the span of the plugin's work. res is its result.
 func EndRun(s *trace.Span, res *tool.Result) {
 	s.Set("toolhost.plugin", res.Run.Plugin)
 	s.Set("toolhost.plugin.version", res.Run.PluginVersion)

@@ -105,7 +105,7 @@ type Sandbox struct {
 	Allow, Deny []string
 	// Backend is how the kernel confines plugins: a word of [sandbox.Words].
 	Backend string
-	// Enforce says what happens to a plugin that the kernel cannot confine: "auto" runs it with what is possible,
+	// Enforce says what happens to a plugin that the kernel cannot confine: "auto" confines it as far as possible,
 	// "require" does not run it, and "off" confines no plugin.
 	Enforce string
 }

@@ -126,7 +126,7 @@ func (l *Launcher) Choose(p *config.Plugin, roots []tool.Root) (backend sandbox.
 		weaker = l.lacks(p, backend)
 	}
 	if weaker != nil {
-		return backend, weaker, fmt.Errorf("plugin %s must run confined (enforce = \"require\"), but cannot: %w. See toolhost doctor; enforce = \"auto\" runs it with what is possible", p.Name, weaker)
+		return backend, weaker, fmt.Errorf("plugin %s must run confined (enforce = \"require\"), but cannot: %w. Run toolhost doctor for details, or set enforce = \"auto\" to confine it as far as this system can", p.Name, weaker)
 	}
 	return backend, nil, nil
 }

@@ -12,7 +12,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// The calls of a session run in the order of Begin, each with what the one before left.
+// The calls of a session run in the order in which Begin was called. Each gets the state that the previous one left.
 func TestSessionState(t *testing.T) {
 	d := dispatcher(t, func(_ context.Context, call *tool.Call, _ tool.Peer) *tool.Result {
 		return &tool.Result{Output: string(call.SessionState), SessionState: append(call.SessionState, 'x')}

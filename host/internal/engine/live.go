@@ -156,5 +156,5 @@ func (e *Engine) control(ctx context.Context, op string, args json.RawMessage) (
 		}
 		return e.reloader.Reload(ctx, opts)
 	}
-	return nil, fmt.Errorf("this host is of version %s and does not know %q: restart it", Version, op)
+	return nil, fmt.Errorf("this host has version %s, which does not support %q: restart it to run the installed version", Version, op)
 }

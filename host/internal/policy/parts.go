@@ -297,7 +297,7 @@ func (p *Policy) judgePart(req *Request, pt *part) Judgement {
 	return p.otherwise(pt, out)
 }
 
-// otherwise is what becomes of what no rule is about.
+// otherwise decides about a part that no rule matches.
 func (p *Policy) otherwise(pt *part, out Judgement) Judgement {
 	isCommand := pt.command != nil || pt.doubt
 	listed := p.rules.AllowList && pt.kind == KindBash && isCommand

@@ -41,7 +41,7 @@ type Rule struct {
 	// Domains are host names; "*.example.org" is about every name under it.
 	Domains []string
 	Reason  string
-	// Set are parameters that a call gets which the rule is about.
+	// Set has parameters to set in the calls that the rule matches.
 	Set map[string]json.RawMessage
 
 	patterns []script.Pattern

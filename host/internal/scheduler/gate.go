@@ -10,7 +10,7 @@ import (
 type Limits struct {
 	// Max is how many calls run at the same time. 0 means no limit.
 	Max int
-	// Queue is how many more calls may wait. 0 means no limit, and a negative Queue means none.
+	// Queue is how many more calls may wait. 0 means no limit. A negative value means that no call may wait.
 	Queue int
 	// Waits is called before a call waits. It may be nil.
 	Waits func()

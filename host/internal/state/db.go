@@ -103,8 +103,8 @@ type DB struct {
 	auditing atomic.Pointer[Auditing] // the last that was said
 	auditOff atomic.Bool
 	masking  atomic.Pointer[Masking]
-	forgot   bool // sessions that were not used for long were removed; of the flusher alone
-	audited  int  // entries since the log was last pruned; of the flusher alone
+	forgot   bool // idle sessions were removed; only the flusher uses this field
+	audited  int  // entries since the log was last pruned; only the flusher uses this field
 
 	cache cache
 

@@ -58,7 +58,7 @@ type instance struct {
 	asleep bool
 }
 
-// files are the shell's ends of files.
+// files are the shell's ends of its pipes and terminals.
 type files struct {
 	theirs []*os.File       // to be closed in this process
 	at     map[int]*os.File // by descriptor

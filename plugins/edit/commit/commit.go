@@ -100,7 +100,7 @@ func (c *Committer) Apply(ctx context.Context, ws *workspace.Workspace, m Commit
 	finish := func() {
 		if m.Meanwhile != nil {
 			meanwhile.Go(func() {
-				defer func() { panicked = recover() }() // for the caller, after the change is made and recorded
+				defer func() { panicked = recover() }() // the caller panics again once the change is made and recorded
 				m.Meanwhile()
 			})
 		}
@@ -156,8 +156,8 @@ func (c *Committer) finish(ctx context.Context, ws *workspace.Workspace, steps [
 	return c.History.Finish(ctx, noted)
 }
 
-// begin records a change in the history while its files are staged. The returned function waits for that. lost is the
-// reason why the change is not recorded. On an error the change must not be made.
+// begin records a change in the history while its files are staged. The returned function waits until
+// it is recorded. lost says why it was not recorded. If the function returns an error, the change must not be made.
 func (c *Committer) begin(ctx context.Context, noted *history.Change, hashes []func() [sha256.Size]byte) func() (lost string, err error) {
 	result := make(chan error, 1)
 	go func() {

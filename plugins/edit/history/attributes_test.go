@@ -8,7 +8,7 @@ import (
 	"toolhost.dev/plugins/edit/history"
 )
 
-// had are attributes, including one that belongs to the content.
+// had returns the attributes of a file before a change. Its capability is only valid for the same content.
 func had() *workspace.Attributes {
 	return &workspace.Attributes{UID: 7, Extended: map[string][]byte{"user.note": []byte("kept"), workspace.Capability: {1}}}
 }

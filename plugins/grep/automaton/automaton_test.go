@@ -150,7 +150,7 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// TestUTF8Sequences compares classes as bytes with the encoder of package utf8.
+// TestUTF8Sequences checks the byte sequences of character classes against the encoder of package utf8.
 func TestUTF8Sequences(t *testing.T) {
 	matches := func(seqs [][]syntax.Range, b string) bool {
 		for _, seq := range seqs {

@@ -112,8 +112,8 @@ func (t *tree) indexed(o walk.Options, key string, with func(*index.Snapshot) er
 	return t.unindexed(without)
 }
 
-// snapshot calls with with a snapshot of the index if it is ready. used reports whether it did.
-func (t *tree) snapshot(o walk.Options, key string, with func(*index.Snapshot) error) (used bool, err error) {
+// snapshot calls f with a snapshot of the index if it is ready. used reports whether it did.
+func (t *tree) snapshot(o walk.Options, key string, f func(*index.Snapshot) error) (used bool, err error) {
 	if t.at == nil {
 		return false, nil
 	}
@@ -125,7 +125,7 @@ func (t *tree) snapshot(o walk.Options, key string, with func(*index.Snapshot) e
 		return false, nil
 	}
 	defer s.Release()
-	return true, with(s)
+	return true, f(s)
 }
 
 // unindexed calls do to search the disk. After that, the index may be built.

@@ -15,7 +15,7 @@ import (
 // maxEntries limits the number of files and directories in an index.
 const maxEntries = 1_000_000
 
-var errManyWatches = errors.New("half of the directories that the system lets this user watch are in use")
+var errManyWatches = errors.New("half of this user's limit on watched directories is in use")
 
 var errTooLarge = errors.New("the tree has too many files to be indexed")
 

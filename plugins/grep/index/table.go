@@ -20,7 +20,7 @@ type dir struct {
 	parent  *dir
 	rules   *ignore.Dir
 	entries []entry // sorted by name
-	// stamp is the stamp of the directory, and read the time when it was listed.
+	// stamp is the stamp of the directory. read is the time when it was listed.
 	stamp freshness.Stamp
 	read  int64
 	// ruleStamps are the stamps of its ignore files.

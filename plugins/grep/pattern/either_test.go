@@ -119,7 +119,7 @@ func TestFalsePlaces(t *testing.T) {
 				wrong += w
 			}
 		}
-		if wrong > 2000 { // of each text 100, and what is seen at the last place
+		if wrong > 2000 { // up to 100 for each text, and some at its last position
 			t.Errorf("%.40s…: %d places", expr, wrong)
 		}
 		start, end, ok, err := p.Matcher(t.Context()).NextLine(text, 0)

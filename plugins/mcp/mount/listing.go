@@ -152,7 +152,7 @@ func cleanSchema(schema any) (json.RawMessage, error) {
 		return nil, err
 	}
 	if len(raw) > maxSchema {
-		return nil, fmt.Errorf("its schema has %d bytes, and at most %d are taken", len(raw), maxSchema)
+		return nil, fmt.Errorf("its schema has %d bytes, but the limit is %d", len(raw), maxSchema)
 	}
 	var out bytes.Buffer
 	err = cleanInto(&out, raw, false)

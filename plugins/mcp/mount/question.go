@@ -102,7 +102,7 @@ func (m *mount) ask(ctx context.Context, a *active, text string, p property) (va
 		q.Options = []string{"yes", "no"}
 	}
 	q.FreeText = len(q.Options) == 0
-	a.pause() // the user's time does not count for the server
+	a.pause() // the time that the user takes does not count against the server
 	answer, err := a.Question(ctx, q)
 	a.alive()
 	switch {

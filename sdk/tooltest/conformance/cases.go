@@ -114,7 +114,7 @@ func (s *suite) plan() error {
 	for _, given := range s.opts.Cases.Calls {
 		i := slices.IndexFunc(s.desc.Tools, func(d tool.Definition) bool { return d.Name == given.Tool })
 		if i < 0 {
-			return fmt.Errorf("the cases have a call of %q, which the plugin does not have", given.Tool)
+			return fmt.Errorf("the cases call the tool %q, which the plugin does not provide", given.Tool)
 		}
 		d := &s.desc.Tools[i]
 		args, err := complete(d, given.Arguments)
@@ -122,7 +122,7 @@ func (s *suite) plan() error {
 			if given.Error == tool.InvalidArguments {
 				continue // the host itself refuses it
 			}
-			return fmt.Errorf("the cases have a call of %s that no host would make: %w", given.Tool, err)
+			return fmt.Errorf("the cases have a call of the tool %s that no host would make: %w", given.Tool, err)
 		}
 		given.Arguments = args
 		given.Repeat = given.Repeat || d.Traits.ReadOnly

@@ -80,7 +80,7 @@ func landlock(p *Policy) error {
 	}
 	rules := []rule{{p.Read, readRights}, {p.Run, runRights}, {p.Write, write}, {p.Devices, deviceRights}}
 	if p.Namespaces {
-		// What is in the new root may be listed; terminals are devices.
+		// All directories in the new root may be listed. Terminals need the rights for devices.
 		rules = append(rules, rule{p.Scratch, write}, rule{[]string{"/"}, unix.LANDLOCK_ACCESS_FS_READ_DIR}, rule{[]string{"/dev/pts"}, deviceRights})
 	}
 	for _, rule := range rules {
