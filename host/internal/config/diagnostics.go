@@ -101,7 +101,7 @@ func (c *Config) BadAlias(a Alias, why error) string {
 	return c.format(hcl.Diagnostics{diagnose.Problemf(a.at, fmt.Sprintf("Alias %q has no effect", a.Name), "%s", diagnose.Capital(why.Error())+".")})
 }
 
-// MissingBinary returns an error that says why a plugin's binary cannot be run. It shows the line of the plugin's block.
+// MissingBinary returns the reason why a plugin's binary cannot be run. It shows the line of the plugin's block.
 func (c *Config) MissingBinary(p Plugin) error {
 	return c.failed(hcl.Diagnostics{diagnose.Problemf(p.at, fmt.Sprintf("Plugin %q cannot be run", p.Name), "%s", sentence(errors.New(p.Missing)))})
 }

@@ -157,7 +157,7 @@ func (c *Committer) finish(ctx context.Context, ws *workspace.Workspace, steps [
 }
 
 // begin records a change in the history while its files are staged. The returned function waits until
-// it is recorded. lost says why it was not recorded. If the function returns an error, the change must not be made.
+// it is recorded. lost is the reason why it was not recorded. If the function returns an error, the change must not be made.
 func (c *Committer) begin(ctx context.Context, noted *history.Change, hashes []func() [sha256.Size]byte) func() (lost string, err error) {
 	result := make(chan error, 1)
 	go func() {
