@@ -18,9 +18,9 @@ func newBatch(s *cli.Settings) *cobra.Command {
 		Short: "Run a stream of requests: JSON Lines in, JSON Lines out",
 		Long: `Read requests from standard input, one JSON object a line: {"id","command"} or
 {"id","name","arguments"}, each with an optional "workspace" and "session". Write a
-result line for each, with its id, as it ends. A call starts as soon as its line is read.
-Calls that are safe beside others run in parallel; any other runs alone and in order.
-Changed plugins and a changed configuration are taken over while it runs, also on SIGHUP.`,
+result line with the id for each request as it ends. A call starts as soon as its line is
+read. Calls that are safe at the same time run in parallel; others run alone and in order.
+Changes of plugins and of the configuration apply while it runs, also on SIGHUP.`,
 		Example: `  printf '%s\n' '{"id":1,"command":"read go.mod"}' '{"id":2,"name":"glob","arguments":{"pattern":"*.go"}}' | toolhost batch`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -130,7 +130,7 @@ func (d *dev) configure() (remove func(), err error) {
 	return remove, nil
 }
 
-// turn builds the plugin and has it taken over; what fails is printed, and mended by the next change.
+// turn builds the plugin and reloads it. It prints what fails; the next change is the next try.
 func (d *dev) turn(ctx context.Context, ended chan<- error) {
 	say := func(format string, a ...any) { fmt.Fprintf(os.Stderr, "dev: "+format+"\n", a...) }
 	name := d.src.Manifest.Name
