@@ -10,9 +10,8 @@ import (
 	"toolhost.dev/host/internal/manifest"
 )
 
-// defaultHCL returns the configuration of a host without one: the bundled plugins in dir whose manifest
-// has a position in it, and the workspace as the only root. A plugin with a broken manifest is the last, so that
-// the error is reported.
+// defaultHCL returns the configuration of a host that has none: the bundled plugins in dir whose manifests set a position,
+// in that order, and the workspace as the only root. Plugins with a broken manifest come last, so that the error is reported.
 func defaultHCL(dir string) []byte {
 	type plugin struct {
 		name     string
