@@ -24,7 +24,9 @@ type Permissions struct {
 	// NoBuiltin turns the built-in rules off.
 	NoBuiltin bool
 	Rules     []PermissionRule
-	Tests     []PermissionTest
+	// Project are the deny and ask rules of a project file. They only add to what Rules and the defaults refuse.
+	Project []PermissionRule
+	Tests   []PermissionTest
 }
 
 // PermissionRule is one rule. A nil list matches everything.

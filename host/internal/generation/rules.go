@@ -31,6 +31,7 @@ func (g *Generation) boundRules() (policy.Rules, error) {
 			bad = append(bad, config.RuleProblem{Rule: i, Attribute: attribute, Why: problems[attribute]})
 		}
 	}
+	out.Project = slices.DeleteFunc(out.Project, func(r policy.Rule) bool { return len(g.bind(&r)) > 0 })
 	err = g.Config.BadRules(bad)
 	if err != nil && (len(g.Unloaded) > 0 || len(g.Config.LeftOut) > 0) {
 		g.Problemf("%v", err) // the tools may exist at the next load

@@ -254,8 +254,33 @@ func (d *Decision) add(j Judgement) {
 	}
 }
 
-// judgePart returns the decision of the rules on one part.
+// judgePart returns the decision of all rules on one part.
 func (p *Policy) judgePart(req *Request, pt *part) Judgement {
+	return p.restrict(req, pt, p.judgeRules(req, pt))
+}
+
+// restrict returns the stricter one of a decision on a part and that of the project's rules.
+func (p *Policy) restrict(req *Request, pt *part, j Judgement) Judgement {
+	for i := range p.rules.Project {
+		r := &p.rules.Project[i]
+		m := r.match(req, pt)
+		switch {
+		case m == script.No:
+		case r.Effect == Deny && m == script.Yes:
+			if j.Effect != Deny {
+				j = Judgement{Subject: pt.subject, Kind: pt.kind}.by(r, "")
+			}
+			return j
+		case j.Effect == Allow:
+			j = Judgement{Subject: pt.subject, Kind: pt.kind}.by(r, "")
+			j.Effect = Ask
+		}
+	}
+	return j
+}
+
+// judgeRules returns the decision of the operator's and the built-in rules on one part.
+func (p *Policy) judgeRules(req *Request, pt *part) Judgement {
 	out := Judgement{Subject: pt.subject, Kind: pt.kind, Effect: Allow}
 	var ask, allow *Rule
 	maybe := false

@@ -43,6 +43,8 @@ type Rules struct {
 	NoBuiltin bool
 	// Rules are the operator's rules. All rules that match count: deny overrides ask, and ask overrides allow.
 	Rules []Rule
+	// Project are deny and ask rules from a file that nobody trusts. They make a decision stricter, never laxer.
+	Project []Rule
 }
 
 // CodePathDenied is the error code of a refused path. It stands for layer 2 of the validation of an edit.
@@ -61,12 +63,14 @@ type Policy struct {
 
 // New returns a policy. The rules must have been checked with [Rule.Prepare].
 func New(r Rules) *Policy {
-	p := &Policy{rules: r, idle: len(r.Rules) == 0 && (r.Default == "" || r.Default == Allow)}
-	for i := range r.Rules {
-		rule := &r.Rules[i]
-		p.doubtful = p.doubtful || rule.Effect != Allow && rule.about(KindBash) && (rule.Commands != nil || rule.Paths != nil || rule.Domains != nil)
-		p.external = p.external || rule.names(KindExternal)
+	p := &Policy{rules: r, idle: len(r.Rules) == 0 && len(r.Project) == 0 && (r.Default == "" || r.Default == Allow)}
+	for _, rules := range [][]Rule{r.Rules, r.Project} {
+		for i := range rules {
+			rule := &rules[i]
+			p.doubtful = p.doubtful || rule.Effect != Allow && rule.about(KindBash) && (rule.Commands != nil || rule.Paths != nil || rule.Domains != nil)
+		}
 	}
+	p.external = slices.ContainsFunc(r.Rules, func(r Rule) bool { return r.names(KindExternal) })
 	return p
 }
 
@@ -265,10 +269,11 @@ func (p *Policy) outside(req *Request, path string, write bool, d *Decision) (ro
 		return root, false
 	}
 	pt := part{kind: KindExternal, tool: req.Name, subject: target, paths: []string{target}, written: []string{abs}}
-	j := p.judgePart(req, &pt)
+	j := p.judgeRules(req, &pt)
 	if j.rule == nil || j.Effect != Deny && !j.rule.names(KindExternal) {
 		return root, false
 	}
+	j = p.restrict(req, &pt, j)
 	d.add(j)
 	return root, j.Effect != Deny
 }

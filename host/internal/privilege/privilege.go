@@ -181,6 +181,11 @@ func (c *comparison) permissions(old, now config.Permissions) {
 		c.when(is == nil, "the rule %s %q was removed", r.Effect, r.Name)
 		c.when(is != nil && !is.Same(r), "the rule %s %q changed", r.Effect, r.Name)
 	}
+	for i := range old.Project {
+		r := &old.Project[i]
+		is := find(now.Project, r)
+		c.when(is == nil || !is.Same(r), "the project's rule %s %q was removed or changed", r.Effect, r.Name)
+	}
 	for i := range now.Rules {
 		r := &now.Rules[i]
 		if was := find(old.Rules, r); r.Effect == "allow" && (was == nil || !was.Same(r)) {

@@ -17,12 +17,7 @@ func Rules(cfg *config.Config) (policy.Rules, error) {
 	}
 	var bad []config.RuleProblem
 	for i := range p.Rules {
-		r := &p.Rules[i]
-		rule := policy.Rule{
-			Effect: policy.Effect(r.Effect), Name: r.Name, At: r.Place(), Reason: r.Reason, Set: r.Set,
-			Tools: r.Tools, Kinds: r.Kinds, Paths: r.Paths, Commands: r.Commands, Domains: r.Domains,
-		}
-		problems := rule.Prepare()
+		rule, problems := prepare(&p.Rules[i])
 		for _, problem := range problems {
 			bad = append(bad, config.RuleProblem{Rule: i, Attribute: problem.Attribute, Why: problem.Err})
 		}
@@ -37,5 +32,19 @@ func Rules(cfg *config.Config) (policy.Rules, error) {
 		}
 		out.Rules = append(out.Rules, rule)
 	}
+	for i := range p.Project {
+		if rule, problems := prepare(&p.Project[i]); len(problems) == 0 { // an untrusted file must not prevent a start
+			out.Project = append(out.Project, rule)
+		}
+	}
 	return out, cfg.BadRules(bad)
+}
+
+// prepare returns a rule for the policy, and what is wrong with it.
+func prepare(r *config.PermissionRule) (policy.Rule, []policy.Problem) {
+	rule := policy.Rule{
+		Effect: policy.Effect(r.Effect), Name: r.Name, At: r.Place(), Reason: r.Reason, Set: r.Set,
+		Tools: r.Tools, Kinds: r.Kinds, Paths: r.Paths, Commands: r.Commands, Domains: r.Domains,
+	}
+	return rule, rule.Prepare()
 }

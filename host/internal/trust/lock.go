@@ -88,7 +88,7 @@ func Read(path string) (*Lock, error) {
 }
 
 // Write replaces a lock file, whole or not at all.
-func (l *Lock) Write(path string) (err error) {
+func (l *Lock) Write(path string) error {
 	b, err := json.MarshalIndent(l, "", "  ")
 	if err != nil {
 		return err
@@ -96,18 +96,25 @@ func (l *Lock) Write(path string) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // as any directory of configuration
 		return fmt.Errorf("the lock file cannot be written: %w", err)
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".lock-*")
-	if err != nil {
+	if err := writeFile(path, append(b, '\n'), 0o644); err != nil {
 		return fmt.Errorf("the lock file cannot be written: %w", err)
+	}
+	return nil
+}
+
+// writeFile replaces a file, whole or not at all.
+func writeFile(path string, b []byte, mode fs.FileMode) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return err
 	}
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("the lock file cannot be written: %w", err)
 			_ = os.Remove(f.Name())
 		}
 	}()
-	if _, err = f.Write(append(b, '\n')); err == nil {
-		err = f.Chmod(0o644)
+	if _, err = f.Write(b); err == nil {
+		err = f.Chmod(mode)
 	}
 	if err == nil {
 		err = f.Sync()

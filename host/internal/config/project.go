@@ -1,0 +1,297 @@
+package config
+
+import (
+	"encoding/json"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/gohcl"
+	"github.com/hashicorp/hcl/v2/hclparse"
+
+	"toolhost.dev/host/internal/config/internal/diagnose"
+)
+
+// Narrowing is the part of a project file that can only restrict tools. It is read from literal values: an untrusted
+// file cannot read variables, environment variables or other files.
+type Narrowing struct {
+	// Complete reports whether the file has nothing else.
+	Complete bool
+
+	files  []string
+	texts  diagnose.Files
+	config *Config
+	// Set attributes whose zero value has a meaning.
+	strict, workspace, enforce, defaults, allowList bool
+}
+
+// projectHCL has the blocks of a project file that may restrict tools.
+type projectHCL struct {
+	Permissions *narrowPermissionsHCL `hcl:"permissions,block"`
+	Sandbox     *narrowSandboxHCL     `hcl:"sandbox,block"`
+	Tools       []narrowToolHCL       `hcl:"tool,block"`
+	Rest        hcl.Body              `hcl:",remain"`
+}
+
+type narrowPermissionsHCL struct {
+	Default  hcl.Expression `hcl:"default,optional"`
+	Commands hcl.Expression `hcl:"commands,optional"`
+	Deny     []ruleHCL      `hcl:"deny,block"`
+	Ask      []ruleHCL      `hcl:"ask,block"`
+	Tests    []testHCL      `hcl:"test,block"`
+	Rest     hcl.Body       `hcl:",remain"`
+}
+
+type narrowSandboxHCL struct {
+	Workspace hcl.Expression `hcl:"workspace,optional"`
+	Paths     hcl.Expression `hcl:"paths,optional"`
+	Deny      hcl.Expression `hcl:"deny,optional"`
+	Enforce   hcl.Expression `hcl:"enforce,optional"`
+	Rest      hcl.Body       `hcl:",remain"`
+}
+
+type narrowToolHCL struct {
+	Name          string         `hcl:"name,label"`
+	Enabled       hcl.Expression `hcl:"enabled,optional"`
+	MaxConcurrent hcl.Expression `hcl:"max_concurrent,optional"`
+	Rest          hcl.Body       `hcl:",remain"`
+	At            hcl.Range      `hcl:",def_range"`
+}
+
+// ReadNarrowing reads the restrictions in a project file or a directory of them. A part that cannot be read restricts
+// nothing, and the narrowing is not complete.
+func ReadNarrowing(path string) *Narrowing {
+	out := &Narrowing{Complete: true, config: &Config{Tools: make(map[string]Tool)}}
+	names, err := List(path)
+	if err != nil {
+		out.Complete = false
+		return out
+	}
+	p := hclparse.NewParser()
+	var bodies []*hcl.File
+	for _, name := range names {
+		f, diags := parseFile(p, name)
+		if diags.HasErrors() || f == nil {
+			out.Complete = false
+			continue
+		}
+		bodies = append(bodies, f)
+	}
+	out.files, out.texts = names, p.Sources()
+	var f projectHCL
+	// Literal values need no context; anything else fails to evaluate.
+	if gohcl.DecodeBody(hcl.MergeFiles(bodies), nil, &f).HasErrors() {
+		out.Complete = false
+		return out
+	}
+	out.nothingElse(f.Rest)
+	if f.Permissions != nil {
+		out.permissions(f.Permissions)
+	}
+	if f.Sandbox != nil {
+		out.sandbox(f.Sandbox)
+	}
+	for i := range f.Tools {
+		out.tool(&f.Tools[i])
+	}
+	return out
+}
+
+// nothingElse notes whether a block has more than what was decoded.
+func (n *Narrowing) nothingElse(rest hcl.Body) {
+	if _, diags := rest.Content(&hcl.BodySchema{}); diags.HasErrors() {
+		n.Complete = false
+	}
+}
+
+// try evaluates a part. A part with an error, or without an effect, makes the narrowing incomplete. It reports whether
+// the part may be used.
+func (n *Narrowing) try(evaluate func(d *decoder) bool) bool {
+	d := &decoder{ctx: &hcl.EvalContext{}, cfg: n.config, dir: "/"}
+	ok := evaluate(d) && !d.diags.HasErrors()
+	n.Complete = n.Complete && ok
+	return ok
+}
+
+// word evaluates an optional attribute whose only value that restricts is one of words.
+func (n *Narrowing) word(e hcl.Expression, words ...string) (word string, ok bool) {
+	if !given(e) {
+		return "", false
+	}
+	ok = n.try(func(d *decoder) bool {
+		word = d.choice(e, "", words...)
+		return word != ""
+	})
+	return word, ok
+}
+
+func (n *Narrowing) permissions(p *narrowPermissionsHCL) {
+	n.nothingElse(p.Rest)
+	out := &n.config.Permissions
+	out.Default, n.defaults = n.word(p.Default, "ask", "deny")
+	_, n.allowList = n.word(p.Commands, "allow-list")
+	for _, l := range []struct {
+		effect string
+		blocks []ruleHCL
+	}{{"deny", p.Deny}, {"ask", p.Ask}} {
+		for i := range l.blocks {
+			n.try(func(d *decoder) bool {
+				rule := d.rule(l.effect, &l.blocks[i])
+				if d.diags.HasErrors() || rule.Set != nil { // a rule that sets parameters changes calls
+					return false
+				}
+				out.Project = append(out.Project, rule)
+				return true
+			})
+		}
+	}
+}
+
+func (n *Narrowing) sandbox(s *narrowSandboxHCL) {
+	n.nothingElse(s.Rest)
+	_, n.workspace = n.word(s.Workspace, "read-only")
+	_, n.strict = n.word(s.Paths, "strict")
+	_, n.enforce = n.word(s.Enforce, "require")
+	n.try(func(d *decoder) bool {
+		globs, ok := d.globs(s.Deny)
+		if ok {
+			n.config.Sandbox.Deny = globs
+		}
+		return ok
+	})
+}
+
+func (n *Narrowing) tool(t *narrowToolHCL) {
+	n.nothingElse(t.Rest)
+	var out Tool
+	n.try(func(d *decoder) bool {
+		if given(t.Enabled) {
+			var on bool
+			if gohcl.DecodeExpression(t.Enabled, d.ctx, &on).HasErrors() || on {
+				return false
+			}
+			out.Enabled = &on
+		}
+		out.MaxConcurrent = d.positive(t.MaxConcurrent, "max_concurrent", "")
+		return true
+	})
+	out.at = t.At
+	n.config.Tools[t.Name] = out
+}
+
+// Rules returns the number of deny and ask rules.
+func (n *Narrowing) Rules() int {
+	return len(n.config.Permissions.Project) + len(n.config.Sandbox.Deny)
+}
+
+// Empty reports whether the narrowing restricts nothing.
+func (n *Narrowing) Empty() bool {
+	return n.Rules() == 0 && len(n.config.Tools) == 0 && !n.strict && !n.workspace && !n.enforce && !n.defaults && !n.allowList
+}
+
+// Apply restricts a configuration. It never permits anything: of two values the stricter one stays.
+func (n *Narrowing) Apply(cfg *Config) {
+	cfg.files = maps.Clone(cfg.files)
+	maps.Copy(cfg.files, n.texts)
+	if n.Empty() {
+		return
+	}
+	n.applyRules(&cfg.Permissions)
+	s := &cfg.Sandbox
+	s.Strict = s.Strict || n.strict
+	if n.workspace {
+		s.Workspace = "read-only"
+	}
+	if n.enforce {
+		s.Enforce = "require"
+		for i := range cfg.Plugins {
+			cfg.Plugins[i].Confinement.Enforce = "require"
+		}
+	}
+	s.Deny = slices.Concat(s.Deny, n.config.Sandbox.Deny)
+	cfg.Tools = maps.Clone(cfg.Tools)
+	for name, is := range n.config.Tools {
+		was, known := cfg.Tools[name]
+		if !known {
+			was.at = is.at
+		}
+		if is.Enabled != nil {
+			was.Enabled = is.Enabled
+		}
+		if is.MaxConcurrent > 0 && (was.MaxConcurrent == 0 || is.MaxConcurrent < was.MaxConcurrent) {
+			was.MaxConcurrent = is.MaxConcurrent
+		}
+		cfg.Tools[name] = was
+	}
+}
+
+func (n *Narrowing) applyRules(p *Permissions) {
+	order := []string{"", "allow", "ask", "deny"}
+	if n.defaults && slices.Index(order, n.config.Permissions.Default) > slices.Index(order, p.Default) {
+		p.Default = n.config.Permissions.Default
+	}
+	p.AllowList = p.AllowList || n.allowList
+	p.Project = n.config.Permissions.Project
+}
+
+// Program is a program that a configuration starts.
+type Program struct {
+	// Block names the block, such as `plugin "x"`, and Place is its position, as "file:line".
+	Block, Place string
+	// Command is the program with its arguments.
+	Command []string
+	// Plugin reports whether it is the binary of a plugin.
+	Plugin bool
+}
+
+// Programs returns what the configuration starts: plugins that are not bundled, hooks, and the commands of fields.
+func (c *Config) Programs(bundledDir string) []Program {
+	var out []Program
+	add := func(p Plugin) {
+		block, at := "plugin", place(p.at)
+		if filepath.Dir(p.Path) != filepath.Clean(bundledDir) {
+			out = append(out, Program{Block: block + ` "` + p.Name + `"`, Place: at, Command: slices.Concat([]string{p.Path}, p.Args), Plugin: true})
+		}
+		for _, command := range p.commands() {
+			out = append(out, Program{Block: `field "` + p.Name + `"`, Place: at, Command: command})
+		}
+	}
+	for _, p := range c.Plugins {
+		add(p)
+	}
+	for _, p := range c.absent {
+		add(p.Plugin)
+	}
+	for _, h := range c.Hooks {
+		if len(h.Command) > 0 {
+			out = append(out, Program{Block: `hook "` + h.Name + `"`, Place: h.Place, Command: h.Command})
+		}
+	}
+	return out
+}
+
+// fieldCommands is the part of the configuration of a field's plugin that names programs.
+type fieldCommands struct {
+	Command   []string `json:"command"`
+	Functions []struct {
+		Command []string `json:"command"`
+	} `json:"function"`
+}
+
+// commands returns the commands in the configuration of a plugin.
+func (p *Plugin) commands() (out [][]string) {
+	var f fieldCommands
+	if len(p.Config) == 0 || json.Unmarshal(p.Config, &f) != nil {
+		return nil
+	}
+	if len(f.Command) > 0 {
+		out = append(out, f.Command)
+	}
+	for _, fn := range f.Functions {
+		if len(fn.Command) > 0 {
+			out = append(out, fn.Command)
+		}
+	}
+	return out
+}
