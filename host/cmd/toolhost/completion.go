@@ -9,10 +9,10 @@ import (
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
 )
 
-// completeTimeout bounds how long a completion may take.
+// completeTimeout limits the duration of a completion.
 const completeTimeout = 2 * time.Second
 
-// completions sets how names are completed. On an error nothing is completed.
+// completions registers the completion functions for names. A function that fails returns no completions.
 func completions(s *cli.Settings, root *cobra.Command) {
 	plugins := completed(s.PluginNames)
 	tools := completed(s.ToolNames)
@@ -26,12 +26,12 @@ func completions(s *cli.Settings, root *cobra.Command) {
 		case "toolhost run", "toolhost explain", "toolhost policy check":
 			c.ValidArgsFunction = first(tools)
 		}
-		if c.ValidArgsFunction == nil && c.Args != nil && c.Args(c, []string{"any"}) != nil { // it takes none
+		if c.ValidArgsFunction == nil && c.Args != nil && c.Args(c, []string{"any"}) != nil { // the command accepts no arguments
 			c.ValidArgsFunction = cobra.NoFileCompletions
 		}
 		for name, f := range map[string]cobra.CompletionFunc{"tool": tools, "session": completed(s.SessionNames)} {
 			if c.LocalFlags().Lookup(name) != nil {
-				_ = c.RegisterFlagCompletionFunc(name, f) // registered once each
+				_ = c.RegisterFlagCompletionFunc(name, f) // cannot fail, because each flag is registered once
 			}
 		}
 	}
@@ -44,7 +44,7 @@ func completions(s *cli.Settings, root *cobra.Command) {
 	_ = root.MarkPersistentFlagDirname("state")
 }
 
-// first returns a completion of the first argument by f. Further arguments may be files.
+// first returns a completion function that completes the first argument by f. Further arguments are completed as files.
 func first(f cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -62,7 +62,7 @@ func allCommands(c *cobra.Command) []*cobra.Command {
 	return out
 }
 
-// completed returns a completion by names that are looked up.
+// completed returns a completion function for the names that names returns.
 func completed(names func(context.Context) []string) cobra.CompletionFunc {
 	return func(c *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		ctx := c.Context()

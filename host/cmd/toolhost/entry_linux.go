@@ -12,4 +12,4 @@ package main
 // See docs/adr/0027 and prctl(2), PR_SET_TIMERSLACK.
 func entry()
 
-var _ = entry // only the linker uses it
+var _ = entry // only the linker refers to entry

@@ -1,4 +1,5 @@
-// Command toolhost gives an LLM agent its tools: it loads each from a plugin binary and runs what one command string means.
+// Command toolhost provides tools to an LLM agent. It loads the tools from plugin binaries and executes command strings
+// with them.
 package main
 
 import (
@@ -31,8 +32,8 @@ func main() {
 	os.Exit(cli.ExitUsage)
 }
 
-// delayCollection delays the first garbage collection until the heap has grown to 10 MB, more than twice its usual size. A run of one
-// command ends before that; collections during its start would take a fifth of its time.
+// delayCollection delays the first garbage collection until the heap reaches 10 MB, more than twice its usual size. A
+// run of one command ends before that. Collections during the start would take a fifth of the run's time.
 func delayCollection() {
 	if os.Getenv("GOGC") != "" {
 		return

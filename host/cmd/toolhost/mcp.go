@@ -30,7 +30,7 @@ Each run has a session of its own, unless --session names one that is to last.`,
   toolhost mcp --tools read,grep,glob`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			// Nothing but the protocol goes to standard output.
+			// Standard output must contain protocol messages only.
 			out := os.Stdout
 			os.Stdout = os.Stderr
 			h, err := s.OpenLive(c, host.Options{Prompt: true})
@@ -58,8 +58,8 @@ func mcpFlags(c *cobra.Command, opts *mcp.Options) {
 	c.Flags().DurationVar(&opts.AskTimeout, "ask-timeout", 0, "how long a call waits for an answer of the user (default: 10m)")
 }
 
-// newMCPServer makes the server. A tool that cannot be offered is told; one that was
-// asked for and is not there is an error.
+// newMCPServer creates the server. It returns an error for an unknown tool in opts.Tools, but only prints a warning for
+// tools that the server cannot offer.
 func newMCPServer(h *host.Host, s *cli.Settings, opts mcp.Options) (*mcp.Server, error) {
 	for _, name := range opts.Tools {
 		if !slices.ContainsFunc(h.Tools(), func(t host.Tool) bool { return t.Enabled && t.FullName == name }) {

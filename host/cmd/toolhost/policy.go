@@ -132,7 +132,7 @@ func policyTest(h *host.Host, files []string, asJSON bool) error {
 	return nil
 }
 
-// records opens what hosts left behind.
+// newPolicyList returns the command toolhost policy list.
 func newPolicyList(s *cli.Settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",

@@ -15,7 +15,7 @@ import (
 	"toolhost.dev/host/admin"
 )
 
-// newReference makes the command that docs/reference is made by.
+// newReference returns the hidden command that generates docs/reference.
 func newReference() *cobra.Command {
 	return &cobra.Command{
 		Use:    "reference DIRECTORY",
@@ -51,7 +51,7 @@ func cliReference(root *cobra.Command) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// eachCommand visits the commands that there is help for, the outermost first.
+// eachCommand calls f for c and all its subcommands that have help, parents first.
 func eachCommand(c *cobra.Command, f func(*cobra.Command) error) error {
 	if !c.IsAvailableCommand() || c.IsAdditionalHelpTopicCommand() {
 		return nil
@@ -89,7 +89,7 @@ func newMan() *cobra.Command {
 		Hidden: true,
 		Args:   cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			date := time.Unix(0, 0).UTC() // pages are the same whenever they are made
+			date := time.Unix(0, 0).UTC() // a fixed date makes the pages reproducible
 			files := make(map[string][]byte)
 			err := eachCommand(c.Root(), func(c *cobra.Command) error {
 				var page bytes.Buffer

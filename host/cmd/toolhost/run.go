@@ -64,8 +64,8 @@ func needCommand(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// joinCommand makes one command string: a single word is one already; several are
-// quoted where a shell would need it.
+// joinCommand joins words into one command string. It returns a single word unchanged. It quotes the words of a longer
+// list as for a shell.
 func joinCommand(words []string) (string, error) {
 	if len(words) == 1 {
 		return words[0], nil
@@ -81,7 +81,7 @@ func joinCommand(words []string) (string, error) {
 	return strings.Join(quoted, " "), nil
 }
 
-// exitStatus gives the status for a result: the shell's own code goes through.
+// exitStatus returns the exit status for a result as an error. It keeps the shell's own status.
 func exitStatus(res *host.Result) error {
 	switch {
 	case res.Success():

@@ -20,7 +20,8 @@ import (
 	"toolhost.dev/host/mcp"
 )
 
-// tokenEnv holds the token of serve, so that it is in no list of processes.
+// tokenEnv is the environment variable for the token of serve. A command-line argument would be visible in process
+// lists.
 const tokenEnv = "TOOLHOST_TOKEN"
 
 type serveFlags struct {
@@ -83,7 +84,7 @@ func (f *serveFlags) run(c *cobra.Command, s *cli.Settings) error {
 	web := &http.Server{
 		Handler:           api.Handler(h, api.Options{Token: token, Request: s.Request(), MCP: server.Handler(), Hosts: hosts, AskTimeout: f.mcp.AskTimeout}),
 		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-		BaseContext: func(net.Listener) context.Context { return c.Context() }, // its end ends the calls
+		BaseContext: func(net.Listener) context.Context { return c.Context() }, // the end of this context cancels the calls
 	}
 	scheme := "http"
 	if f.cert != "" {
@@ -108,7 +109,7 @@ func (f *serveFlags) run(c *cobra.Command, s *cli.Settings) error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), 5*time.Second)
 		defer cancel()
 		if err = web.Shutdown(ctx); err != nil {
-			err = web.Close() // somebody holds a connection open
+			err = web.Close() // a client still holds a connection open
 		}
 	}
 	if errors.Is(err, http.ErrServerClosed) {
@@ -117,10 +118,10 @@ func (f *serveFlags) run(c *cobra.Command, s *cli.Settings) error {
 	return errors.Join(err, h.Close())
 }
 
-// token gives the token, and whether it was made just now.
+// token returns the token. made is true if token generated the token itself.
 func (f *serveFlags) token() (token string, made bool, err error) {
 	token = os.Getenv(tokenEnv)
-	// Commands have no use for it.
+	// Remove the token from the environment, because commands must not inherit it.
 	_ = os.Unsetenv(tokenEnv)
 	if f.tokenFile != "" {
 		b, err := os.ReadFile(f.tokenFile)
@@ -140,7 +141,7 @@ func (f *serveFlags) token() (token string, made bool, err error) {
 	return rand.Text(), true, nil
 }
 
-// listener takes the address. Only this machine is served without TLS.
+// listener opens the listening socket. Without TLS it accepts only loopback addresses.
 func (f *serveFlags) listener(ctx context.Context) (net.Listener, error) {
 	if (f.cert == "") != (f.key == "") {
 		return nil, errors.New("TLS needs both --tls-cert and --tls-key")

@@ -1,5 +1,5 @@
-// Package build identifies the running program: its version, the commit it was built from, and the plugin
-// protocols it speaks. Most callers want [Current].
+// Package build identifies the running program: its version, its commit and the supported plugin protocols. Most callers
+// want [Current].
 package build
 
 import (
@@ -9,17 +9,17 @@ import (
 	"toolhost.dev/sdk/toolrpc"
 )
 
-// Version is the version of the host, as plugins and peers see it.
+// Version is the version of the host that plugins and peers receive.
 const Version = "0.1.0"
 
 // Info describes a build.
 type Info struct {
 	Version string `json:"version"`
-	// Commit is the commit that the program was built from, and Time is when that commit was made. Both are
-	// empty if the build does not record them.
+	// Commit is the commit that the program was built from. Time is the time of that commit. Both are empty if the build
+	// does not record them.
 	Commit string `json:"commit,omitempty"`
 	Time   string `json:"time,omitempty"`
-	// Modified reports whether the working tree had changes that are not committed.
+	// Modified reports whether the working tree had uncommitted changes.
 	Modified bool   `json:"modified"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
@@ -27,7 +27,7 @@ type Info struct {
 	PluginProtocols []int `json:"plugin_protocols"`
 }
 
-// The linker sets commit and committed in releases.
+// The linker sets these variables in releases.
 var commit, committed string
 
 // Current returns the description of the running program.

@@ -2,7 +2,7 @@ package config
 
 import "github.com/hashicorp/hcl/v2"
 
-// The HCL form of a configuration. Durations are strings such as "90s".
+// fileHCL is the HCL form of a configuration file. Durations are strings such as "90s".
 type fileHCL struct {
 	Host    *hostHCL    `hcl:"host,block"`
 	Sandbox *sandboxHCL `hcl:"sandbox,block"`

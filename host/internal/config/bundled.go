@@ -10,8 +10,9 @@ import (
 	"toolhost.dev/host/internal/manifest"
 )
 
-// defaultHCL returns the configuration of a host that has none: the bundled plugins in dir whose manifests set a position,
-// in that order, and the workspace as the only root. Plugins with a broken manifest come last, so that the error is reported.
+// defaultHCL returns the built-in configuration. It contains the bundled plugins in dir whose manifests set a position,
+// ordered by position. The workspace is the only root. Plugins with a broken manifest come last, so that their errors
+// are reported.
 func defaultHCL(dir string) []byte {
 	type plugin struct {
 		name     string
@@ -36,8 +37,8 @@ func defaultHCL(dir string) []byte {
 	return []byte(b.String())
 }
 
-// describe adds the values of the manifest of the bundled plugin with the same name, if there is one in dir.
-// The host must not run a plugin whose manifest is broken.
+// describe applies the manifest of the bundled plugin with the same name, if dir contains this plugin. It returns an
+// error for a broken manifest, because the host must not run such a plugin.
 func (p *Plugin) describe(dir string) error {
 	m, err := manifest.ReadBundled(dir, p.Name)
 	p.Profile = m.Profile

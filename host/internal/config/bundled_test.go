@@ -11,7 +11,7 @@ import (
 	"toolhost.dev/host/internal/manifest"
 )
 
-// bundledDir returns a directory of bundled plugins with these manifests. Each has a binary.
+// bundledDir creates a directory of bundled plugins with the given manifests. Each plugin gets a binary.
 func bundledDir(t *testing.T, manifests map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -31,8 +31,8 @@ func bundledDir(t *testing.T, manifests map[string]string) string {
 
 const reader = `{"name": "reader", "version": "1.0.0", "binary": "reader", "bundled": {"default": 2, "profile": {"roots": "read-only"}}}`
 
-// TestBundledDefault checks that the default configuration has the plugins whose manifest enables them, in a
-// fixed order, and those with a broken manifest, which must not run.
+// TestBundledDefault checks that the default configuration lists the plugins that their manifests enable, in a fixed
+// order. It also checks that plugins with a broken manifest are listed but do not run.
 func TestBundledDefault(t *testing.T) {
 	dir := bundledDir(t, map[string]string{
 		"reader": reader,
@@ -61,8 +61,8 @@ func TestBundledDefault(t *testing.T) {
 	}
 }
 
-// TestProfileOfLabel checks that a plugin block has the profile of the bundled plugin with its label, and that
-// a manifest elsewhere has no effect.
+// TestProfileOfLabel checks that a plugin block gets the profile of the bundled plugin named by its label. It also
+// checks that manifests outside the bundled directory are ignored.
 func TestProfileOfLabel(t *testing.T) {
 	dir, workspace := bundledDir(t, map[string]string{"reader": reader, "bare": "", "broken": "{"}), bundledDir(t, map[string]string{
 		"evil": `{"name": "evil", "version": "1.0.0", "binary": "evil", "bundled": {"default": 2, "profile": {"exec": true}}}`,
@@ -78,7 +78,7 @@ plugin "broken" { optional = true }
 		t.Fatal(err)
 	}
 	for _, bundled := range []string{dir, ""} {
-		if bundled == "" { // not known, which must not mean the current directory
+		if bundled == "" { // an unknown directory must not mean the current directory
 			if err := os.WriteFile(file, []byte(`plugin "evil" { path = "evil" }`), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -101,7 +101,7 @@ plugin "broken" { optional = true }
 	}
 }
 
-// TestSameProfile checks that a changed manifest is a changed configuration, and a changed process.
+// TestSameProfile checks that a changed manifest counts as a changed configuration and a changed process.
 func TestSameProfile(t *testing.T) {
 	dir := bundledDir(t, map[string]string{"reader": reader})
 	load := func() *config.Config {

@@ -11,8 +11,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Same reports whether two configurations are equal: they were read from the same text, and find the
-// same binaries and sandbox profiles.
+// Same reports whether two configurations are equal. Equal configurations were read from the same text and use the same
+// binaries and sandbox profiles.
 func (c *Config) Same(other *Config) bool {
 	return maps.EqualFunc(c.files, other.files, bytes.Equal) &&
 		slices.EqualFunc(c.Plugins, other.Plugins, func(a, b Plugin) bool {
@@ -20,7 +20,7 @@ func (c *Config) Same(other *Config) bool {
 		})
 }
 
-// Blank reports whether the files are empty. Usually somebody is writing them.
+// Blank reports whether all configuration files are empty. Empty files usually mean that an editor is saving them.
 func (c *Config) Blank() bool {
 	for _, name := range c.main {
 		if len(bytes.TrimSpace(c.files[name])) > 0 {
@@ -30,8 +30,8 @@ func (c *Config) Blank() bool {
 	return true
 }
 
-// Keep adds the optional plugins of other whose binaries are missing now: a binary that is being rebuilt stays in the
-// configuration.
+// Keep adds those optional plugins of other whose binaries are missing now. A plugin therefore stays in the
+// configuration while its binary is rebuilt.
 func (c *Config) Keep(other *Config) {
 	for i := len(c.absent) - 1; i >= 0; i-- {
 		if had := other.Plugin(c.absent[i].Name); had != nil && c.absent[i].Path == had.Path {
@@ -42,25 +42,25 @@ func (c *Config) Keep(other *Config) {
 	}
 }
 
-// SameProcess reports whether a plugin runs in the same way under both configurations: the same command, the same
-// configuration and the same sandbox.
+// SameProcess reports whether a plugin runs with the same command, settings and sandbox under both configurations.
 func (c *Config) SameProcess(other *Config, name string) bool {
 	a, b := c.Plugin(name), other.Plugin(name)
 	if a == nil || b == nil {
 		return false
 	}
 	x, y := *a, *b
-	for _, p := range []*Plugin{&x, &y} { // ignore positions, and what only the host uses
+	for _, p := range []*Plugin{&x, &y} { // ignore positions and fields that only the host uses
 		p.at, p.config, p.Missing = position{}, nil, ""
 	}
-	sandbox := func(s Sandbox) Sandbox { // without what the host checks
+	sandbox := func(s Sandbox) Sandbox { // ignore the restrictions that the host itself enforces
 		s.Strict, s.Allow, s.Deny = false, nil, nil
 		return s
 	}
 	return reflect.DeepEqual(x, y) && reflect.DeepEqual(sandbox(c.Sandbox), sandbox(other.Sandbox))
 }
 
-// NewPlugin returns a plugin that is in no file of a configuration. bundledDir is as in [Environment].
+// NewPlugin returns a plugin that no configuration file declares. bundledDir is the directory of the bundled plugins, as
+// in [Environment].
 func NewPlugin(name, path, bundledDir string) (Plugin, error) {
 	if !tool.ValidName(name) {
 		return Plugin{}, fmt.Errorf("%q cannot name a plugin: use lower-case letters, digits, '_', '-' and '.', beginning with a letter", name)
@@ -72,7 +72,7 @@ func NewPlugin(name, path, bundledDir string) (Plugin, error) {
 	return p, p.describe(bundledDir)
 }
 
-// Plugin returns a plugin by name, or nil.
+// Plugin returns the plugin with the given name. It returns nil if the plugin is unknown.
 func (c *Config) Plugin(name string) *Plugin {
 	i := slices.IndexFunc(c.Plugins, func(p Plugin) bool { return p.Name == name })
 	if i < 0 {
@@ -81,11 +81,11 @@ func (c *Config) Plugin(name string) *Plugin {
 	return &c.Plugins[i]
 }
 
-// Files lists the files that the configuration was read from, including values of variables and files that the function
-// file read.
+// Files lists the files that the configuration was read from. The list includes files of variable values and files that
+// the file function read.
 func (c *Config) Files() []string { return slices.Sorted(maps.Keys(c.files)) }
 
-// Binaries lists the paths of all plugins, including those that are left out.
+// Binaries lists the paths of the binaries of all plugins, including optional plugins whose binaries are missing.
 func (c *Config) Binaries() []string {
 	var out []string
 	for _, p := range c.Plugins {

@@ -51,7 +51,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// An optional plugin whose binary is gone has not left the configuration of a host that has it.
+// TestKeep checks that an optional plugin stays in the configuration of a running host when its binary disappears.
 func TestKeep(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "c.hcl")

@@ -1,5 +1,5 @@
 // Package config reads the operator's HCL into plain Go values: plugins, tools, field namespaces, roots and rules. Most
-// callers want [Source.Load]. HCL's types stay inside. Errors name file and line.
+// callers want [Source.Load]. The API exposes no HCL types. Errors name the file and line.
 package config
 
 import (
@@ -15,9 +15,9 @@ import (
 	"toolhost.dev/host/internal/manifest"
 )
 
-// Config is a whole configuration. It was checked as far as possible without starting anything.
+// Config is a complete configuration. It was validated as far as possible without starting a plugin.
 type Config struct {
-	// Source is its file or directory, or "built-in".
+	// Source is the file or directory of the configuration, or "built-in".
 	Source string
 
 	Host    Host
@@ -25,10 +25,10 @@ type Config struct {
 	Reload  Reload
 	Plugins []Plugin
 	Tools   map[string]Tool
-	// Aliases are further names of tools: first those of the enabled presets, then the operator's.
+	// Aliases are additional names of tools. The aliases of the enabled presets come first, then the operator's.
 	Aliases []Alias
 	Hooks   []Hook
-	// Permissions are the rules for calls.
+	// Permissions are the permission rules for calls.
 	Permissions Permissions
 	Audit       Audit
 	Tracing     Tracing
@@ -37,130 +37,132 @@ type Config struct {
 	LeftOut []string
 
 	absent []absentPlugin
-	// files holds the text of all files that were read. main lists the files of the configuration itself, without values
-	// of variables and files that the function file read.
+	// files holds the text of all files that were read. main lists the configuration files themselves. main excludes
+	// files of variable values and files that the file function read.
 	files diagnose.Files
-	// warnings are about what works and should be changed.
+	// warnings describe settings that work but should be changed.
 	warnings hcl.Diagnostics
 	main     []string
-	// sensitive has "var.NAME" and "local.NAME" of sensitive values. hide has their texts.
+	// sensitive holds the names of sensitive values, such as "var.NAME" and "local.NAME". hide holds the texts of these
+	// values.
 	sensitive map[string]bool
 	hide      []string
-	// The parsed files, for [Config.Tree], and the origins of variables.
+	// parsed holds the parsed files for [Config.Tree]. from holds the origins of variables.
 	parsed []*hcl.File
 	ctx    *hcl.EvalContext
 	dir    string
 	from   map[string]string
 }
 
-// absentPlugin is an optional plugin that is left out because its binary is missing.
+// absentPlugin is an optional plugin that was omitted because its binary is missing.
 type absentPlugin struct {
 	Plugin
-	before int // its index in Plugins if it were there
+	before int // index in Plugins at which the plugin would be inserted
 }
 
-// Host has the settings of the host block.
+// Host holds the settings of the host block.
 type Host struct {
-	// LogLevel of standard error.
+	// LogLevel is the minimum level of messages on standard error.
 	LogLevel slog.Level
-	// StateDir is the state directory. Empty means the user's.
+	// StateDir is the state directory. Empty means the default directory of the user.
 	StateDir string
-	// OnAsk decides permission asks: "allow", "deny" or "prompt". Empty leaves that to the caller.
+	// OnAsk decides permission asks: "allow", "deny" or "prompt". If OnAsk is empty, the caller decides.
 	OnAsk string
-	// Timeout of a call for which neither the tool nor the operator sets one.
+	// Timeout applies to calls for which neither the tool nor the operator sets a timeout.
 	Timeout time.Duration
 	// AliasPresets names the enabled sets of aliases. See [Presets].
 	AliasPresets []string
-	// HealthInterval is the time between health checks of running plugins. 0 means that they are checked on request
-	// only.
+	// HealthInterval is the time between health checks of running plugins. Zero means that plugins are checked on
+	// request only.
 	HealthInterval time.Duration
-	// MaxParallel is how many calls of one session may run at the same time.
+	// MaxParallel is the maximum number of concurrent calls of one session.
 	MaxParallel int
-	// Adaptive adapts limits to the durations of earlier calls, and caches slow results.
+	// Adaptive enables limits that adapt to the durations of earlier calls. It also enables the cache for slow results.
 	Adaptive bool
-	// MaxCalls is how many calls of all sessions may run at the same time. 0 means any number.
+	// MaxCalls is the maximum number of concurrent calls of all sessions. Zero means no limit.
 	MaxCalls int
 }
 
-// Reload says how a host treats changed binaries and files of its configuration.
+// Reload configures how a host reacts to changed binaries and configuration files.
 type Reload struct {
-	// Watch makes it notice them automatically, if it lives longer than a call.
+	// Watch enables automatic reloads on changes. It has no effect in a host that runs only one call.
 	Watch bool
-	// AnyChanges publishes versions of plugins that break callers, too.
+	// AnyChanges permits new plugin versions that are incompatible with existing callers.
 	AnyChanges bool
-	// PrivilegeIncreases says when a configuration that lets tools do more is applied: "approve" only if somebody approves
-	// it, "explicit" if somebody asks for a reload, "allow" always.
+	// PrivilegeIncreases sets when a configuration that increases privileges is applied. "approve" requires an approval,
+	// "explicit" requires an explicit reload, and "allow" always applies the configuration.
 	PrivilegeIncreases string
 }
 
-// Sandbox has the settings of the sandbox block.
+// Sandbox holds the settings of the sandbox block.
 type Sandbox struct {
-	// Workspace is "read-write" or "read-only".
+	// Workspace is the access to the workspace: "read-write" or "read-only".
 	Workspace string
-	// Roots are further roots, with absolute paths.
+	// Roots are additional roots, with absolute paths.
 	Roots []Root
-	// Strict refuses every ".." and every symbolic link, also inside the roots.
+	// Strict rejects every ".." and every symbolic link in a path, even inside the roots.
 	Strict bool
-	// Allow and Deny are path globs. A path must match one of Allow, if there is any, and none of Deny.
+	// Allow and Deny are path globs. A path must match no glob of Deny. If Allow is not empty, the path must also match
+	// a glob of Allow.
 	Allow, Deny []string
-	// Backend is how the kernel confines plugins: a word of [sandbox.Words].
+	// Backend selects how the kernel confines plugins. It is one of [sandbox.Words].
 	Backend string
-	// Enforce says what happens to a plugin that the kernel cannot confine: "auto" confines it as far as possible,
-	// "require" does not run it, and "off" confines no plugin.
+	// Enforce sets how to handle a plugin that the kernel cannot confine. "auto" confines the plugin as far as possible,
+	// "require" does not run the plugin, and "off" disables confinement for all plugins.
 	Enforce string
 }
 
-// Audit says what is kept of calls.
+// Audit configures which details of calls are recorded.
 type Audit struct {
-	// Off keeps nothing.
+	// Off disables the audit log.
 	Off bool
-	// MaxBytes and MaxAge limit the audit log. See [DefaultAudit].
+	// MaxBytes and MaxAge limit the audit log. For the defaults, see [DefaultAudit].
 	MaxBytes uint64
 	MaxAge   time.Duration
-	// Secrets are values of environment variables that are never kept.
+	// Secrets are values of environment variables that must not be recorded.
 	Secrets []string
 }
 
-// Trust has the settings for plugins that are not pinned.
+// Trust holds the settings for plugins that are not pinned.
 type Trust struct {
-	// Approve blocks calls of tools whose definition differs from the approved one. Otherwise the difference is only
-	// reported.
+	// Approve blocks calls of tools whose definition differs from the approved definition. If Approve is false, such
+	// differences are only reported.
 	Approve bool
 }
 
-// DefaultAudit returns the settings of a configuration without an audit block.
+// DefaultAudit returns the audit settings of a configuration without an audit block.
 func DefaultAudit() Audit { return Audit{MaxBytes: 64 << 20, MaxAge: 90 * 24 * time.Hour} }
 
-// Root is a further directory tree.
+// Root is an additional directory tree that tools can access.
 type Root struct {
 	Path     string
 	Writable bool
 }
 
-// Plugin is a plugin block.
+// Plugin holds the settings of a plugin block.
 type Plugin struct {
 	Name string
-	// Path of the binary, absolute.
+	// Path is the absolute path of the binary.
 	Path string
 	Args []string
 	Env  map[string]string
-	// Field is the namespace of its tools. Empty means that they are agent tools.
+	// Field is the namespace of the plugin's tools. Empty means that the tools are agent tools.
 	Field        string
 	StartTimeout time.Duration
-	// Config is the plugin's own configuration as JSON, or nil.
+	// Config is the plugin's own configuration as JSON. Nil means that the plugin has no configuration.
 	Config json.RawMessage
-	// DependsOn names the plugins that start before it and stop after it.
+	// DependsOn lists the plugins that start before this plugin and stop after it.
 	DependsOn []string
 	// Restart limits how often a failing plugin is restarted.
 	Restart Restart
-	// Confinement changes what the plugin may do.
+	// Confinement changes the restrictions of the plugin's sandbox profile.
 	Confinement Confinement
-	// Profile is what the sandbox allows unless Confinement changes it. It comes from the manifest of the
-	// bundled plugin with this name.
+	// Profile is the sandbox profile before Confinement changes it. It comes from the manifest of the bundled plugin
+	// with the same name.
 	Profile manifest.Profile
-	// Mounted reports whether it is the bundled plugin of a field block, which serves the tools of something else.
+	// Mounted reports whether the plugin belongs to a field block and serves the tools of another program.
 	Mounted bool
-	// Missing says why the binary cannot be used. Empty means that it can.
+	// Missing is the reason why the binary is unusable. Empty means that the binary is usable.
 	Missing string
 
 	at     position
@@ -170,56 +172,56 @@ type Plugin struct {
 // Restart is the restart policy for a plugin that does not start or exits before it answers a call. Zero fields keep the
 // defaults.
 type Restart struct {
-	// Failures is the number of consecutive failures after which the plugin is suspended for Pause.
+	// Failures is the number of consecutive failures after which the plugin is suspended for the duration of Pause.
 	Failures int
 	Pause    time.Duration
 }
 
 // Confinement changes a plugin's profile. Nil and zero fields leave it unchanged.
 type Confinement struct {
-	// Enforce is as in Sandbox, for this plugin. Empty means as there.
+	// Enforce overrides [Sandbox.Enforce] for this plugin. Empty means no override.
 	Enforce string
-	// WriteRoots permits writing in writable roots. NoRoots forbids even reading in any root.
+	// WriteRoots permits writing in writable roots. NoRoots forbids all access to roots, including reading.
 	WriteRoots, NoRoots, Exec, Network *bool
-	// WriteGit permits writing the hooks and settings of repositories in the roots.
+	// WriteGit permits writing the Git hooks and Git settings of repositories in the roots.
 	WriteGit bool
-	// Hosts may be reached without Network. See package hostlist.
+	// Hosts lists network hosts that the plugin can reach without the Network permission. See package hostlist.
 	Hosts []string
-	// Read and Write are further paths, absolute. Run are programs.
+	// Read and Write are additional absolute paths. Run lists programs that the plugin can start.
 	Read, Write, Run []string
 	Limits           Limits
 }
 
-// Limits apply to each process of a plugin. 0 means no limit.
+// Limits restricts each process of a plugin. Zero fields mean no limit.
 type Limits struct {
 	// Memory and FileSize are in bytes.
 	Memory, FileSize uint64
-	// Processes is the number of processes of the plugin together. Files is the number of open files in each.
+	// Processes limits the number of processes of the whole plugin. Files limits the number of open files per process.
 	Processes, Files uint64
-	// CPU time, in whole seconds.
+	// CPU limits the processor time, in whole seconds.
 	CPU time.Duration
-	// Total applies to all processes together.
+	// Total restricts all processes of the plugin together.
 	Total Totals
 }
 
-// Totals apply to all processes of a plugin together. 0 means no limit.
+// Totals restricts all processes of a plugin together. Zero fields mean no limit.
 type Totals struct {
-	// Memory in bytes.
+	// Memory is in bytes.
 	Memory uint64
 	// Processes is the number of processes and threads.
 	Processes uint64
-	// CPUs is the number of processors that may be busy at the same time.
+	// CPUs is the maximum number of busy processors. It can be a fraction.
 	CPUs float64
 }
 
-// Alias is another name of a tool.
+// Alias is an additional name of a tool.
 type Alias struct {
 	Name string
-	// Tool is the full name of the tool: "read" or "jira:search".
+	// Tool is the full name of the tool, such as "read" or "jira:search".
 	Tool string
-	// Params maps further names of parameters to the tool's own.
+	// Params maps additional parameter names to the tool's own parameter names.
 	Params map[string]string
-	// Preset names the set that it is from. Empty means that it is the operator's.
+	// Preset names the preset that defines the alias. Empty means that the operator defined it.
 	Preset string
 
 	at position

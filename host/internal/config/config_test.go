@@ -13,14 +13,15 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// load writes files and reads the first, or the directory when there are several.
+// load writes files to a directory and loads the configuration. It loads a single file by name, and several files as a
+// directory.
 func load(t *testing.T, files map[string]string) (*config.Config, string, error) {
 	t.Helper()
 	dir := t.TempDir()
 	path := dir
 	for name, text := range files {
 		p := filepath.Join(dir, name)
-		if err := os.WriteFile(p, []byte(text), 0o700); err != nil { // a plugin's binary, too
+		if err := os.WriteFile(p, []byte(text), 0o700); err != nil { // executable because some files are plugin binaries
 			t.Fatal(err)
 		}
 		if len(files) == 1 {
@@ -133,7 +134,8 @@ func TestDirectory(t *testing.T) {
 	}
 }
 
-// Every block, every mistake: where it is, what it is, the line, and a mark under the place.
+// TestDiagnostics checks the message for mistakes in every block: the position, the problem, the line and the mark under
+// the position.
 func TestDiagnostics(t *testing.T) {
 	for text, want := range map[string][]string{
 		`host { log_level = "loud" }`:                                        {"1:20: ", `"loud" is not allowed here`, "Use one of debug, info, warn, error", `   1 | host { log_level = "loud" }`, "\n     |                    ^^^^^^"},
@@ -325,7 +327,7 @@ alias "Read" { tool = "jira:search" }
 	}
 }
 
-// What a plugin says of its configuration is shown at the operator's own line.
+// TestPluginDiagnostics checks that a plugin's problems with its configuration appear at the operator's own line.
 func TestPluginDiagnostics(t *testing.T) {
 	c, dir, err := load(t, map[string]string{"x.hcl": "plugin \"p\" {\n  path = \"x\"\n  config {\n    port = 1\n    auth {\n      user = \"u\"\n    }\n    auth {}\n  }\n}\nplugin \"q\" { path = \"y\" }\ntool \"raed\" {}\n"})
 	if err != nil {

@@ -28,10 +28,10 @@ import (
 	"toolhost.dev/host/internal/sandbox"
 )
 
-// decoder turns files into a Config and collects everything that is wrong.
+// decoder converts files into a Config and collects all problems.
 type decoder struct {
 	ctx   *hcl.EvalContext
-	dir   string // relative paths start here; empty for the built-in default
+	dir   string // base of relative paths; empty for the built-in default
 	env   Environment
 	diags hcl.Diagnostics
 	cfg   *Config
@@ -133,7 +133,8 @@ func (d *decoder) file(f *fileHCL) {
 	}
 }
 
-// aliases collects the aliases of the presets and the operator's, which replace those of the same name.
+// aliases collects the aliases of the presets and of the operator. An operator's alias replaces a preset alias of the
+// same name.
 func (d *decoder) aliases(blocks []aliasHCL) {
 	own := make(map[string]hcl.Range)
 	for _, b := range blocks {
@@ -166,7 +167,7 @@ func (d *decoder) aliases(blocks []aliasHCL) {
 	}
 }
 
-// CheckAlias returns an error if a name is not valid for an alias.
+// CheckAlias returns an error if name is not a valid alias.
 func CheckAlias(name string) error {
 	if !aliasName.MatchString(name) {
 		return fmt.Errorf("%q cannot be an alias: use letters, digits, '_' and '-', beginning with a letter", name)
@@ -181,7 +182,7 @@ func (d *decoder) host(h *hostHCL) {
 	switch level := d.choice(h.LogLevel, "", "debug", "info", "warn", "error"); level {
 	case "":
 	default:
-		_ = out.LogLevel.UnmarshalText([]byte(level)) // the words are slog's own names
+		_ = out.LogLevel.UnmarshalText([]byte(level)) // cannot fail, because choice accepts only names of slog levels
 	}
 	if h.StateDir != nil {
 		out.StateDir = d.path(*h.StateDir)
@@ -268,7 +269,8 @@ func (d *decoder) plugin(p *pluginHCL) {
 	d.cfg.Plugins = append(d.cfg.Plugins, out)
 }
 
-// missing returns why a binary cannot be run. That is no error: the other plugins work without it.
+// missing returns the reason why a binary cannot run. A missing binary is not an error, because the other plugins still
+// work.
 func missing(path string) string {
 	st, err := os.Stat(path)
 	switch {
@@ -286,8 +288,8 @@ func missing(path string) string {
 	return ""
 }
 
-// pluginConfig evaluates a config block, whose schema only the plugin knows. Attributes become values, and blocks become
-// lists of objects.
+// pluginConfig evaluates a config block. Only the plugin knows the schema of this block. Attributes become values, and
+// inner blocks become lists of objects.
 func (d *decoder) pluginConfig(c *configHCL) (json.RawMessage, bodyRanges) {
 	ranges := bodyRanges{"": c.At}
 	b, err := json.Marshal(d.body(c.Body, nil, ranges))
@@ -307,7 +309,7 @@ func (d *decoder) body(body hcl.Body, path []string, ranges bodyRanges) map[stri
 			attrs[name] = a.AsHCLAttribute()
 		}
 		blocks = native.Blocks
-	} else { // JSON does not distinguish blocks from attributes
+	} else { // in JSON, blocks cannot be distinguished from attributes
 		var diags hcl.Diagnostics
 		attrs, diags = body.JustAttributes()
 		d.add(diags)
@@ -344,7 +346,7 @@ func (d *decoder) body(body hcl.Body, path []string, ranges bodyRanges) map[stri
 	return out
 }
 
-// given reports whether an optional attribute is set.
+// given reports whether an optional attribute was set.
 func given(e hcl.Expression) bool {
 	if e == nil {
 		return false
@@ -366,7 +368,7 @@ func (d *decoder) positive(e hcl.Expression, name, detail string) (n int) {
 	return n
 }
 
-// choice evaluates one of a few words.
+// choice evaluates an attribute that must be one of the words in among.
 func (d *decoder) choice(e hcl.Expression, otherwise string, among ...string) string {
 	if !given(e) {
 		return otherwise
@@ -385,7 +387,7 @@ func (d *decoder) choice(e hcl.Expression, otherwise string, among ...string) st
 	return otherwise
 }
 
-// renamed returns the value of an attribute that has a new name. The old name still works, with a warning.
+// renamed returns the value of an attribute that was renamed. The old name still works but causes a warning.
 func (d *decoder) renamed(old hcl.Expression, oldName string, now hcl.Expression, name string) hcl.Expression {
 	if !given(old) {
 		return now
@@ -417,7 +419,7 @@ func (d *decoder) duration(e hcl.Expression) time.Duration {
 	return v
 }
 
-// globs evaluates a glob or a list of globs. ok is false if one of them is invalid.
+// globs evaluates a single glob or a list of globs. ok is false if a glob is invalid.
 func (d *decoder) globs(e hcl.Expression) (out []string, ok bool) {
 	if !given(e) {
 		return nil, true
@@ -432,7 +434,8 @@ func (d *decoder) globs(e hcl.Expression) (out []string, ok bool) {
 	return out, len(d.diags) == before
 }
 
-// path makes a path absolute. "~" is the home directory, and a relative path starts at the directory of the file.
+// path returns an absolute path. It replaces "~" with the home directory and resolves relative paths against the
+// directory of the file.
 func (d *decoder) path(p string) string {
 	if p == "~" || strings.HasPrefix(p, "~/") {
 		if home, err := os.UserHomeDir(); err == nil {

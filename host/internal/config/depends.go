@@ -11,7 +11,7 @@ import (
 	"toolhost.dev/sdk/suggest"
 )
 
-// dependsOn evaluates the names of the plugins that a plugin depends on.
+// dependsOn evaluates the depends_on attribute: the names of the plugins that must start first.
 func (d *decoder) dependsOn(e hcl.Expression) (names []string) {
 	if given(e) {
 		d.add(gohcl.DecodeExpression(e, d.ctx, &names))
@@ -19,8 +19,8 @@ func (d *decoder) dependsOn(e hcl.Expression) (names []string) {
 	return names
 }
 
-// dependencies reports plugins that depend on an unknown plugin or on themselves. at has the position of each
-// depends_on.
+// dependencies reports plugins that depend on themselves or on an unknown plugin. at maps each plugin to the position of
+// its depends_on attribute.
 func (d *decoder) dependencies(at map[string]hcl.Range) {
 	c := d.cfg
 	var known []string
@@ -52,7 +52,8 @@ func (d *decoder) dependencies(at map[string]hcl.Range) {
 	}
 }
 
-// cycle returns the path from its first plugin back to it, or nil if there is none.
+// cycle returns the dependency path from the first plugin of path back to this plugin. It returns nil if there is no
+// cycle.
 func (c *Config) cycle(name string, path []string) []string {
 	if len(path) > 0 && name == path[0] {
 		return path

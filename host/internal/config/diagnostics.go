@@ -14,10 +14,10 @@ import (
 	"toolhost.dev/host/internal/config/internal/diagnose"
 )
 
-// Error is a configuration that cannot be used: everything that is wrong with it.
+// Error lists all problems of an unusable configuration.
 type Error = diagnose.Error
 
-// Problem is one thing that is wrong with a configuration.
+// Problem describes one mistake in a configuration.
 type Problem = diagnose.Problem
 
 type position = hcl.Range
@@ -29,24 +29,25 @@ func (c *Config) failed(diags hcl.Diagnostics) *Error {
 	return &Error{Diags: diags, Files: c.files, Hide: c.hide}
 }
 
-// Warnings returns what works and should be changed, such as deprecated names.
+// Warnings returns problems that do not prevent loading, such as deprecated names.
 func (c *Config) Warnings() []Problem {
 	e := Error{Diags: c.warnings, Files: c.files, Hide: c.hide}
 	return e.List()
 }
 
-// format returns diagnostics as text, without sensitive values.
+// format returns diagnostics as text, with sensitive values hidden.
 func (c *Config) format(diags hcl.Diagnostics) string {
 	return diagnose.Hide(diagnose.Format(diags, c.files), c.hide)
 }
 
-// bodyRanges remembers where the values of a plugin's config block stand, by their
-// path, so that what the plugin says of a value is shown at the operator's line.
+// bodyRanges maps the path of each value in a plugin's config block to its position in the file. Problems that the
+// plugin reports can therefore be shown at the operator's line.
 type bodyRanges map[string]hcl.Range
 
 func pathKey(path []string) string { return strings.Join(path, "\x00") }
 
-// At says what a plugin says of its configuration, at the operator's own lines.
+// At formats the problems that a plugin reports about its configuration. Each problem is shown at the operator's own
+// line.
 func (c *Config) At(plugin string, diags []tool.Diagnostic) string {
 	i := slices.IndexFunc(c.Plugins, func(p Plugin) bool { return p.Name == plugin })
 	var out hcl.Diagnostics
@@ -55,7 +56,7 @@ func (c *Config) At(plugin string, diags []tool.Diagnostic) string {
 		if d.Severity == tool.SeverityWarning {
 			diag.Severity = hcl.DiagWarning
 		}
-		if i >= 0 && c.Plugins[i].at.Filename != "" { // else it stands in no file
+		if i >= 0 && c.Plugins[i].at.Filename != "" { // other plugins have no position in a file
 			diag.Subject = c.Plugins[i].locate(d.Path).Ptr()
 		}
 		out = append(out, diag)
@@ -63,7 +64,7 @@ func (c *Config) At(plugin string, diags []tool.Diagnostic) string {
 	return c.format(out)
 }
 
-// locate finds the nearest known range for a path into a plugin's config.
+// locate returns the nearest known position for a path into a plugin's config block.
 func (p *Plugin) locate(path []string) hcl.Range {
 	for n := len(path); n >= 0; n-- {
 		if r, ok := p.config[pathKey(path[:n])]; ok {
@@ -73,7 +74,7 @@ func (p *Plugin) locate(path []string) hcl.Range {
 	return p.at
 }
 
-// PluginPosition gives "file:line" of a plugin's block.
+// PluginPosition returns the position of a plugin's block as "file:line".
 func (c *Config) PluginPosition(name string) string {
 	for _, p := range c.Plugins {
 		if p.Name == name && p.at.Filename != "" {
@@ -83,25 +84,26 @@ func (c *Config) PluginPosition(name string) string {
 	return ""
 }
 
-// UnknownTool says that no tool answers to a tool block.
+// UnknownTool returns a message for a tool block that names an unknown tool. known lists the valid names.
 func (c *Config) UnknownTool(name string, known []string) string {
 	return c.format(hcl.Diagnostics{diagnose.Problemf(c.Tools[name].at, fmt.Sprintf("There is no tool %q", name),
 		"The block has no effect.%s", suggest.DidYouMean(name, known))})
 }
 
-// UnknownFallback says that there is no tool of the name of a tool's fallback.
+// UnknownFallback returns a message for a tool block whose fallback is an unknown tool. known lists the valid names.
 func (c *Config) UnknownFallback(name string, known []string) string {
 	t := c.Tools[name]
 	return c.format(hcl.Diagnostics{diagnose.Problemf(t.at, fmt.Sprintf("There is no tool %q", t.Fallback),
 		"The fallback of %s has no effect.%s", name, suggest.DidYouMean(t.Fallback, known))})
 }
 
-// BadAlias says, at the operator's line, why an alias has no effect.
+// BadAlias returns a message that explains, at the operator's line, why an alias has no effect.
 func (c *Config) BadAlias(a Alias, why error) string {
 	return c.format(hcl.Diagnostics{diagnose.Problemf(a.at, fmt.Sprintf("Alias %q has no effect", a.Name), "%s", diagnose.Capital(why.Error())+".")})
 }
 
-// MissingBinary returns the reason why a plugin's binary cannot be run. It shows the line of the plugin's block.
+// MissingBinary returns an error that explains why a plugin's binary cannot run. The error shows the line of the
+// plugin's block.
 func (c *Config) MissingBinary(p Plugin) error {
 	return c.failed(hcl.Diagnostics{diagnose.Problemf(p.at, fmt.Sprintf("Plugin %q cannot be run", p.Name), "%s", sentence(errors.New(p.Missing)))})
 }

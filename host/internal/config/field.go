@@ -16,7 +16,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// fieldHCL is a field namespace whose tools come from an MCP server or from functions.
+// fieldHCL is a field namespace with tools from an MCP server or from functions.
 type fieldHCL struct {
 	Name         string          `hcl:"name,label"`
 	Timeout      hcl.Expression  `hcl:"timeout,optional"`
@@ -27,22 +27,23 @@ type fieldHCL struct {
 	At           hcl.Range       `hcl:",def_range"`
 }
 
-// The bundled plugins that serve the tools of MCP servers and functions.
+// Bundled plugins that serve the tools of MCP servers and functions.
 const (
 	mountPlugin    = "mcp"
 	functionPlugin = "function"
 )
 
-// The default timeouts of a mounted server: for its start, and for a call that shows no sign of life.
+// Default timeouts of a mounted server. The first applies to the start, the second to a call without progress.
 const (
 	mountStartTimeout = 30 * time.Second
 	mountCallTimeout  = 2 * time.Minute
-	// mountSpare is added for the plugin's own start, so that it can still report why the server did not start.
+	// mountSpare is extra time for the start of the plugin itself. The plugin can therefore still report a server that
+	// does not start.
 	mountSpare = 10 * time.Second
 )
 
-// field turns a field block into a plugin: the bundled one for its kind, with the content of the block as its
-// configuration.
+// field converts a field block into a plugin. It uses the bundled plugin for the kind of field, with the content of the
+// block as its configuration.
 func (d *decoder) field(f *fieldHCL) {
 	if !tool.ValidName(f.Name) {
 		d.fail(f.At, fmt.Sprintf("%q cannot name a field namespace", f.Name), "Use lower-case letters, digits, '_', '-' and '.', beginning with a letter.")
@@ -85,7 +86,8 @@ func (d *decoder) field(f *fieldHCL) {
 	d.cfg.Plugins = append(d.cfg.Plugins, out)
 }
 
-// mount reads an mcp block. The plugin checks it; only what depends on the position of the file is resolved here.
+// mount reads an mcp block. It resolves only values that depend on the position of the file, because the plugin
+// validates the block.
 func (d *decoder) mount(c *configHCL, out *Plugin) {
 	ranges := bodyRanges{"": c.At}
 	values := d.body(c.Body, nil, ranges)
@@ -96,7 +98,7 @@ func (d *decoder) mount(c *configHCL, out *Plugin) {
 	d.passOn(values, ranges, out, local, !local)
 }
 
-// functions reads function blocks in the same way.
+// functions reads function blocks in the same manner as mount reads mcp blocks.
 func (d *decoder) functions(blocks []configHCL, out *Plugin) {
 	ranges := bodyRanges{"": blocks[0].At}
 	var list []any
@@ -119,10 +121,11 @@ func (d *decoder) functions(blocks []configHCL, out *Plugin) {
 	d.passOn(map[string]any{"function": list}, ranges, out, exec, network)
 }
 
-// maxDefinitions is the maximum size of a file of definitions, in bytes.
+// maxDefinitions is the maximum size of a file of function definitions, in bytes.
 const maxDefinitions = 4 << 20
 
-// definitions reads the file that a function block names, because the plugin may not have access to it.
+// definitions reads the definitions file of a function block. The host reads the file because the plugin might not have
+// access to it.
 func (d *decoder) definitions(values map[string]any, at []string, ranges bodyRanges) {
 	raw, given := values["file"]
 	if !given {
@@ -161,8 +164,8 @@ func readDefinitions(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// resolve makes the paths in a block absolute. It reports whether the block starts a program here, rather than reaching
-// a server elsewhere.
+// resolve makes the paths in a block absolute. It returns true if the block starts a local program, and false if the
+// block connects to a server.
 func (d *decoder) resolve(values map[string]any, at []string, ranges bodyRanges, out *Plugin) (local bool) {
 	var command []string
 	if raw, ok := values["command"].(json.RawMessage); ok && json.Unmarshal(raw, &command) == nil && len(command) > 0 {
@@ -172,7 +175,7 @@ func (d *decoder) resolve(values map[string]any, at []string, ranges bodyRanges,
 			out.Confinement.Run = append(out.Confinement.Run, command[0])
 		}
 		whole := slices.Concat(at, []string{"command"})
-		for i := range command { // report a problem at the argument
+		for i := range command { // report a problem at the affected argument
 			ranges[pathKey(slices.Concat(whole, []string{strconv.Itoa(i)}))] = ranges[pathKey(whole)]
 		}
 	}
@@ -184,8 +187,9 @@ func (d *decoder) resolve(values map[string]any, at []string, ranges bodyRanges,
 	return !remote
 }
 
-// passOn turns a block into the plugin's configuration and confinement. A block that starts a program may start programs
-// and write. One that reaches a server has the network. Neither sees the roots unless the operator permits it.
+// passOn sets the plugin's configuration and confinement from a block. A block that starts a program permits starting
+// programs and writing. A block that connects to a server permits network access. Access to the roots needs the
+// operator's permission in both cases.
 func (d *decoder) passOn(values map[string]any, ranges bodyRanges, out *Plugin, exec, network bool) {
 	for _, unsaid := range []struct {
 		said  **bool

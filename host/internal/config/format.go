@@ -7,8 +7,8 @@ import (
 	"toolhost.dev/host/internal/config/internal/diagnose"
 )
 
-// Format returns a file of a configuration in the canonical format. The error says, with file and line, why it is not
-// HCL.
+// Format returns a configuration file in the canonical format. If the file is not valid HCL, the error names the file,
+// the line and the reason.
 func Format(name string, src []byte) ([]byte, error) {
 	if at := nestedHCL(src, name); at != nil {
 		return nil, &Error{Diags: hcl.Diagnostics{tooDeep(*at)}, Files: diagnose.Files{name: src}}

@@ -17,7 +17,7 @@ import (
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 )
 
-// evalContext returns the names that expressions may use: config_dir, bundled_dir, home, and functions. read is called
+// evalContext returns the names that expressions can use: config_dir, bundled_dir, home and all functions. It calls read
 // with every file that a function reads.
 func evalContext(dir string, env Environment, read func(path string, text []byte)) *hcl.EvalContext {
 	home, err := os.UserHomeDir()
@@ -34,8 +34,8 @@ func evalContext(dir string, env Environment, read func(path string, text []byte
 	}
 }
 
-// functions returns the functions of expressions by name. Apart from env, file and those for paths they are HCL's usual
-// ones.
+// functions returns the functions for expressions by name. All are the usual HCL functions, except env, file and the
+// path functions.
 func functions(dir string, env Environment, read func(string, []byte)) map[string]function.Function {
 	return map[string]function.Function{
 		"env":  envFunction(env.lookup()),
@@ -118,8 +118,8 @@ func fileFunction(dir string, read func(string, []byte)) function.Function {
 	})
 }
 
-// readBeside reads a file in a directory. The kernel's own path resolution refuses a path that leads out of it, by "..",
-// a symbolic link or an absolute path, so nobody can change the path in between.
+// readBeside reads a file inside a directory. The kernel resolves the path and rejects paths that leave the directory by
+// "..", a symbolic link or an absolute path. No other process can therefore change the path between check and use.
 func readBeside(dir, path string) (text []byte, err error) {
 	if dir == "" {
 		return nil, errors.New("the built-in configuration has no directory")
@@ -142,9 +142,9 @@ func readBeside(dir, path string) (text []byte, err error) {
 	return text, nil
 }
 
-// Function is a function of expressions.
+// Function describes a function for expressions.
 type Function struct {
-	// Signature in HCL's notation, such as lower(str).
+	// Signature uses HCL's notation, such as lower(str).
 	Signature, Doc string
 }
 

@@ -24,21 +24,21 @@ type hookHCL struct {
 	At        hcl.Range         `hcl:",def_range"`
 }
 
-// Hook is a hook block: a program or a plugin that takes part in the life of tools and calls.
+// Hook holds the settings of a hook block: a program or plugin that runs on events of tools and calls.
 type Hook struct {
 	Name string
-	// On lists events: "register", "unregister", "before_call", "after_call".
+	// On lists the events that run the hook: "register", "unregister", "before_call" or "after_call".
 	On []string
-	// Tools are globs over full names. None means all tools.
+	// Tools are globs that full tool names must match. None means all tools.
 	Tools []string
-	// Priority decides the order. A higher one runs first.
+	// Priority sets the order of hooks. Hooks with a higher priority run first.
 	Priority int
-	// Timeout of the hook. 0 means the default.
+	// Timeout limits the duration of the hook. Zero means the default.
 	Timeout time.Duration
-	// AllowOnFailure lets calls go on if the hook fails.
+	// AllowOnFailure lets calls continue if the hook fails.
 	AllowOnFailure bool
-	// Command is a program with its arguments, and Env is added to its environment. If Command is empty, the plugin
-	// named Plugin serves the hook.
+	// Command is a program with its arguments. Env is added to the program's environment. If Command is empty, the
+	// plugin named Plugin serves the hook.
 	Command []string
 	Env     map[string]string
 	Plugin  string
@@ -103,8 +103,8 @@ func (d *decoder) hook(b *hookHCL) Hook {
 	return out
 }
 
-// hookPlugin evaluates the name of the plugin that serves a hook. A plugin that is left out is accepted: then the hook
-// fails, which refuses calls.
+// hookPlugin evaluates the name of the plugin that serves a hook. It also accepts an optional plugin whose binary is
+// missing. In that case the hook fails and thereby blocks calls.
 func (d *decoder) hookPlugin(b *hookHCL) string {
 	name := d.text(b.Plugin)
 	if len(b.Env) > 0 {
@@ -120,7 +120,7 @@ func (d *decoder) hookPlugin(b *hookHCL) string {
 	return name
 }
 
-// text evaluates a string.
+// text evaluates an attribute that must be a string.
 func (d *decoder) text(e hcl.Expression) string {
 	if all := d.texts(e); len(all) == 1 {
 		return all[0]

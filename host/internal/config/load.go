@@ -13,14 +13,14 @@ import (
 	"github.com/hashicorp/hcl/v2/hclparse"
 )
 
-// Environment is what a configuration may refer to.
+// Environment holds the values that a configuration can refer to.
 type Environment struct {
-	// BundledDir is the directory of the bundled plugins. A plugin without a path is looked up there.
+	// BundledDir is the directory of the bundled plugins. The host looks up plugins without a path there.
 	BundledDir string
-	// LookupEnv backs the function env. Nil means os.LookupEnv.
+	// LookupEnv returns environment variables for the env function. Nil means os.LookupEnv.
 	LookupEnv func(string) (string, bool)
-	// Variables are values of variables, each "NAME=VALUE". The last one of a name counts. They outrank those in
-	// VariableFiles, which outrank $TOOLHOST_VAR_NAME.
+	// Variables are values of variables, each as "NAME=VALUE". The last value for a name applies. Variables override
+	// VariableFiles, which override $TOOLHOST_VAR_NAME.
 	Variables     []string
 	VariableFiles []string
 }
@@ -31,8 +31,8 @@ const builtIn = "built-in"
 // EnvVar is the environment variable that names the configuration.
 const EnvVar = "TOOLHOST_CONFIG"
 
-// Find returns the configuration to use: path if it is not empty, or else $TOOLHOST_CONFIG, ./toolhost.hcl, or the one
-// in the user's configuration directory. It returns "" for the built-in default.
+// Find returns the path of the configuration to use. This is path, $TOOLHOST_CONFIG, ./toolhost.hcl or the file in the
+// user's configuration directory, in this order. It returns "" for the built-in default.
 func Find(path string) string {
 	if path != "" {
 		return path
@@ -53,8 +53,8 @@ func Find(path string) string {
 	return ""
 }
 
-// Load reads a configuration: a file (native syntax, or JSON if it ends in .json), a directory of files, or the built-in
-// default if path is empty. The error is an [*Error] if the files could be read.
+// Load reads a configuration from a file or a directory of files. Files use HCL's native syntax, or JSON if they end in
+// .json. An empty path loads the built-in default. The error is an [*Error] if all files are readable.
 func Load(path string, env Environment) (*Config, error) {
 	if path == "" {
 		p := hclparse.NewParser()
@@ -82,7 +82,8 @@ func Load(path string, env Environment) (*Config, error) {
 	return decode(files, diags, p, path, dir, env)
 }
 
-// Parse reads a configuration from a text. Errors refer to it by name. Relative paths start at the root directory.
+// Parse reads a configuration from the text src. name is the file name in errors. Relative paths start at the root
+// directory.
 func Parse(src []byte, name string, env Environment) (*Config, error) {
 	p := hclparse.NewParser()
 	if at := nestedHCL(src, name); at != nil {
@@ -92,16 +93,16 @@ func Parse(src []byte, name string, env Environment) (*Config, error) {
 	return decode([]*hcl.File{f}, diags, p, name, "", env)
 }
 
-// Source names a configuration.
+// Source identifies the configuration to load.
 type Source struct {
-	// Path is a file or a directory. If it is empty, the built-in default is meant.
+	// Path is a file or a directory. Empty means the built-in default.
 	Path string
-	// Empty stands for a configuration without any content, whatever Path is.
+	// Empty selects a configuration without content. Path is then ignored.
 	Empty bool
 	Environment
 }
 
-// Load reads the configuration. The error is an [*Error] if the files could be read.
+// Load reads the configuration. The error is an [*Error] if all files are readable.
 func (s Source) Load() (*Config, error) {
 	if s.Empty {
 		return empty(), nil
@@ -109,13 +110,14 @@ func (s Source) Load() (*Config, error) {
 	return Load(s.Path, s.Environment)
 }
 
-// Files lists the files that cfg, which was loaded from s, depends on: a change of any of them may change it.
+// Files lists the files that influence the configuration. A change of any listed file can change cfg, which must come
+// from s.Load.
 func (s Source) Files(cfg *Config) []string {
 	paths := cfg.Binaries()
 	if s.Path == "" {
 		return paths
 	}
-	names, _ := List(s.Path) // a source that cannot be listed differs from one that can
+	names, _ := List(s.Path) // on error, the shorter list already differs from the previous list
 	return slices.Concat(paths, names, cfg.Files(), s.VariableFiles, []string{VariableFile(s.Path)})
 }
 

@@ -8,13 +8,13 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-// nestedHCL returns where a file is nested too deeply, or nil.
+// nestedHCL returns the first position at which a file is nested too deeply, or nil.
 func nestedHCL(src []byte, name string) *hcl.Range {
-	tokens, _ := hclsyntax.LexConfig(src, name, hcl.InitialPos) // the parser reports what is wrong with the tokens
+	tokens, _ := hclsyntax.LexConfig(src, name, hcl.InitialPos) // the parser reports invalid tokens
 	return nestedTokens(tokens, true)
 }
 
-// nestedExpression is nestedHCL for a single expression, which line ends do not end.
+// nestedExpression is like nestedHCL, but for a single expression that can span lines.
 func nestedExpression(src []byte, name string) *hcl.Range {
 	tokens, _ := hclsyntax.LexExpression(src, name, hcl.InitialPos)
 	return nestedTokens(tokens, false)
@@ -31,23 +31,23 @@ var closers = map[hclsyntax.TokenType]hclsyntax.TokenType{
 	hclsyntax.TokenTemplateControl: hclsyntax.TokenTemplateSeqEnd,
 }
 
-// group is the content of a pair of brackets, or of a template.
+// group is the content of a pair of brackets or of a template.
 type group struct {
 	closer hclsyntax.TokenType
-	lines  bool // a line end ends an item
-	around int  // its depth
-	parts  int  // of the item: its operators, and the height of its groups
-	blocks int  // directives of a template, which contain what follows them
-	height int  // of its highest item
+	lines  bool // whether a line end also ends an item
+	around int  // depth of the group itself
+	parts  int  // depth of the current item: operators plus heights of inner groups
+	blocks int  // open template directives, which enclose the following text
+	height int  // height of the highest finished item
 }
 
 func (g *group) depth() int { return g.around + g.blocks + g.parts }
 
-// next begins another item beside the one before.
+// next ends the current item of the group and starts a new item.
 func (g *group) next() { g.height, g.parts = max(g.height, g.parts), 0 }
 
-// nestedTokens counts at least as deep as the parsers recurse. It ignores precedence: all parts of an item count as
-// nested in each other.
+// nestedTokens returns the first position that is nested too deeply. It counts at least the depth that the parsers
+// recurse to. Because it ignores precedence, all parts of an item count as nested in each other.
 func nestedTokens(tokens hclsyntax.Tokens, lines bool) *hcl.Range {
 	open := []group{{lines: lines}}
 	for i := range tokens {
@@ -81,7 +81,7 @@ func nestedTokens(tokens hclsyntax.Tokens, lines bool) *hcl.Range {
 	return nil
 }
 
-// word reports whether the next token is one of some words.
+// word reports whether the next token is one of the given words.
 func word(tokens hclsyntax.Tokens, words ...string) bool {
 	for i := range tokens {
 		switch tokens[i].Type {
@@ -99,8 +99,8 @@ func word(tokens hclsyntax.Tokens, words ...string) bool {
 	return false
 }
 
-// closed ends the innermost group that a token can end, and all groups in it. A token that fits no group ends none, so
-// unclosed groups are counted in whatever order they are mixed.
+// closed ends the innermost group that the token closes, and all groups inside this group. A token that closes no open
+// group is ignored. Unclosed groups therefore stay counted.
 func closed(open []group, by hclsyntax.TokenType) []group {
 	at := len(open) - 1
 	for at > 0 && open[at].closer != by {
@@ -118,7 +118,7 @@ func closed(open []group, by hclsyntax.TokenType) []group {
 	return open
 }
 
-// nestedJSON is nestedHCL for JSON, whose strings may contain expressions.
+// nestedJSON is like nestedHCL, but for JSON files. Strings in JSON can contain expressions.
 func nestedJSON(src []byte, name string) *hcl.Range {
 	depth := 0
 	at := hcl.InitialPos
@@ -148,18 +148,18 @@ func nestedJSON(src []byte, name string) *hcl.Range {
 }
 
 // nestedText reports whether a template in a JSON string is nested too deeply. It decodes the string first, because
-// escapes may spell anything.
+// escapes can encode any character.
 func nestedText(quoted []byte, name string) bool {
 	var text string
-	if json.Unmarshal(quoted, &text) != nil { // the parser reports it
+	if json.Unmarshal(quoted, &text) != nil { // the parser reports the error
 		return false
 	}
 	tokens, _ := hclsyntax.LexTemplate([]byte(text), name, hcl.InitialPos)
 	return nestedTokens(tokens, false) != nil
 }
 
-// lenJSONString returns the length of a string up to its closing quote, from the opening one. As in the parser, a
-// control character also ends it.
+// lenJSONString returns the length of the string at the start of src, including both quotes. A control character also
+// ends the string, as in the parser.
 func lenJSONString(src []byte) int {
 	escaped := false
 	for i := 1; i < len(src); i++ {

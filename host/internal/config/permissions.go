@@ -15,13 +15,13 @@ import (
 	"toolhost.dev/host/internal/config/internal/diagnose"
 )
 
-// Permissions are the rules for calls.
+// Permissions holds the permission rules for calls.
 type Permissions struct {
-	// Default applies to calls that no rule matches: "allow", "ask" or "deny".
+	// Default is the decision for calls that match no rule: "allow", "ask" or "deny".
 	Default string
-	// AllowList permits only commands that a rule allows.
+	// AllowList restricts commands to those that a rule allows.
 	AllowList bool
-	// NoBuiltin turns the built-in rules off.
+	// NoBuiltin disables the built-in rules.
 	NoBuiltin bool
 	Rules     []PermissionRule
 	// Project are the deny and ask rules of a project file. They only add to what Rules and the defaults refuse.
@@ -29,27 +29,27 @@ type Permissions struct {
 	Tests   []PermissionTest
 }
 
-// PermissionRule is one rule. A nil list matches everything.
+// PermissionRule is one permission rule. A nil list matches everything.
 type PermissionRule struct {
 	// Effect is "allow", "ask" or "deny".
 	Effect, Name                           string
 	Tools, Kinds, Paths, Commands, Domains []string
 	Reason                                 string
-	// Set has values of parameters as JSON.
+	// Set maps parameters to required values as JSON.
 	Set map[string]json.RawMessage
 
 	at         position
 	attributes map[string]hcl.Range
 }
 
-// PermissionTest states what the rules must decide about a command.
+// PermissionTest is a test case: the expected decision of the rules about a command.
 type PermissionTest struct {
 	Name, Command string
 	// Expect is "allow", "ask" or "deny".
 	Expect string
-	// Rule is the name of the deciding rule. Empty means any.
+	// Rule is the name of the rule that must decide. Empty accepts any rule.
 	Rule string
-	// At is its position, as "file:line".
+	// At is the position of the test, as "file:line".
 	At string
 }
 
@@ -125,7 +125,7 @@ func (d *decoder) rule(effect string, b *ruleHCL) PermissionRule {
 	return r
 }
 
-// texts evaluates a list of strings, or a single string.
+// texts evaluates a single string or a list of strings.
 func (d *decoder) texts(e hcl.Expression) []string {
 	v, diags := e.Value(d.ctx)
 	if !diags.HasErrors() && v.Type() == cty.String && v.IsKnown() && !v.IsNull() {
@@ -136,7 +136,7 @@ func (d *decoder) texts(e hcl.Expression) []string {
 	return out
 }
 
-// values evaluates an object.
+// values evaluates an object and returns its attributes as JSON.
 func (d *decoder) values(e hcl.Expression) map[string]json.RawMessage {
 	v, diags := e.Value(d.ctx)
 	d.add(diags)
@@ -200,7 +200,7 @@ func LoadTests(file string) ([]PermissionTest, error) {
 	return out, nil
 }
 
-// Same reports whether two rules are equal, apart from their positions.
+// Same reports whether two rules are equal except for their positions.
 func (r *PermissionRule) Same(other *PermissionRule) bool {
 	x, y := *r, *other
 	for _, r := range []*PermissionRule{&x, &y} {
@@ -212,16 +212,16 @@ func (r *PermissionRule) Same(other *PermissionRule) bool {
 // Place returns the position of a rule, as "file:line".
 func (r *PermissionRule) Place() string { return place(r.at) }
 
-// RuleProblem is something that is wrong with a rule.
+// RuleProblem describes a mistake in a permission rule.
 type RuleProblem struct {
-	// Rule is its index.
+	// Rule is the index of the rule.
 	Rule int
-	// Attribute is the attribute at fault. Empty means the whole rule.
+	// Attribute is the faulty attribute. Empty means the whole rule.
 	Attribute string
 	Why       error
 }
 
-// BadRules returns an error that shows problems at the operator's lines. It returns nil if there are none.
+// BadRules returns an error that shows the problems at the operator's lines. It returns nil for an empty list.
 func (c *Config) BadRules(problems []RuleProblem) error {
 	var diags hcl.Diagnostics
 	for _, p := range problems {
@@ -238,7 +238,7 @@ func (c *Config) BadRules(problems []RuleProblem) error {
 	return c.failed(diags)
 }
 
-// sentence returns an error as a sentence.
+// sentence formats an error as a sentence.
 func sentence(err error) string {
 	s := diagnose.Capital(err.Error())
 	if strings.HasSuffix(s, "?") || strings.HasSuffix(s, ".") {

@@ -1,7 +1,7 @@
 package config
 
-// Presets are sets of aliases: names of tools and parameters that agents learned elsewhere. An alias whose tool does not
-// exist has no effect.
+// Presets are sets of aliases for tool and parameter names that agents know from other programs. An alias for an unknown
+// tool has no effect.
 var Presets = map[string][]Alias{
 	// Names that many agents use.
 	"common": {
@@ -30,7 +30,7 @@ var Presets = map[string][]Alias{
 		{Name: "execute_command", Tool: "bash", Params: map[string]string{"cmd": "command", "workdir": "cwd"}},
 		{Name: "undo_edit", Tool: "undo", Params: map[string]string{"path": "file_path"}},
 	},
-	// The names of Claude's own agent.
+	// Names that Claude's own agent uses.
 	"claude": {
 		{Name: "Read", Tool: "read"},
 		{Name: "Write", Tool: "write"},

@@ -10,13 +10,13 @@ import (
 	"toolhost.dev/host/internal/sandbox"
 )
 
-// Block is a kind of block, or the top level of a file.
+// Block describes a kind of block, or the top level of a file.
 type Block = schema.Block
 
 //go:embed reference.txt
 var referenceText string
 
-// documented is a line of the reference.
+// documented is one line of the configuration reference.
 type documented struct{ kind, def, doc string }
 
 var documents = sync.OnceValue(func() map[string]documented {
@@ -29,14 +29,14 @@ var documents = sync.OnceValue(func() map[string]documented {
 	return out
 })
 
-// backendWords lists the words for a backend of the sandbox.
+// backendWords lists the valid values for the sandbox backend.
 func backendWords() string {
 	words := sandbox.Words()
 	last := len(words) - 1
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// Schema returns everything that a configuration may contain, in the order of the code.
+// Schema returns the schema of a configuration, in the order of the code.
 var Schema = sync.OnceValue(func() *Block {
 	out := &Block{Repeats: true}
 	describe(out, reflect.TypeFor[preludeHCL]())
@@ -44,7 +44,7 @@ var Schema = sync.OnceValue(func() *Block {
 	return out
 })
 
-// describe adds the fields of a type that HCL decodes into.
+// describe adds the fields of the struct type t, which HCL decodes into, to the block.
 func describe(b *Block, t reflect.Type) {
 	for f := range fields(t) {
 		path := strings.TrimPrefix(b.Path+"."+f.name, ".")
@@ -64,7 +64,7 @@ func describe(b *Block, t reflect.Type) {
 	}
 }
 
-// lookUp returns the line of the reference for a path. The kinds of permission rules share theirs.
+// lookUp returns the reference line for a path. All kinds of permission rules share the same lines.
 func lookUp(path string) documented {
 	if d, ok := documents()[path]; ok {
 		return d
@@ -75,11 +75,11 @@ func lookUp(path string) documented {
 	return documented{}
 }
 
-// tagged is a field of a struct that HCL decodes into.
+// tagged describes a struct field that HCL decodes into.
 type tagged struct {
 	name, kind string
 	repeats    bool
-	is         reflect.Type // of a block
+	is         reflect.Type // type of the block; nil for attributes
 }
 
 func fields(t reflect.Type) func(func(tagged) bool) {

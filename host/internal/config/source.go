@@ -14,15 +14,16 @@ import (
 )
 
 const (
-	// maxSource is the maximum size of a file, in bytes: of a configuration, or one that the function file reads.
+	// maxSource is the maximum size of a file, in bytes. It applies to configuration files and to files that the file
+	// function reads.
 	maxSource = 1 << 20
-	// maxNested limits how deeply expressions and blocks are nested, and the number of parts and operators of an
-	// expression. The parsers recurse for each of them. A stack overflow would end the process, and with it a running
-	// host that only had to refuse the file.
+	// maxNested limits the nesting depth of expressions and blocks. It also limits the number of parts and operators of
+	// an expression, because the parsers recurse for each part. A stack overflow would end a running host that only had
+	// to reject the file.
 	maxNested = 500
 )
 
-// parseFile reads and parses a file. The diagnostics describe what is wrong with it.
+// parseFile reads and parses a file. The diagnostics describe all problems.
 func parseFile(p *hclparse.Parser, name string) (*hcl.File, hcl.Diagnostics) {
 	src, err := readSource(name)
 	if err != nil {
@@ -33,7 +34,7 @@ func parseFile(p *hclparse.Parser, name string) (*hcl.File, hcl.Diagnostics) {
 		nested, parse = nestedJSON, func() (*hcl.File, hcl.Diagnostics) { return p.ParseJSON(src, name) }
 	}
 	if at := nested(src, name); at != nil {
-		p.AddFile(name, &hcl.File{Bytes: src, Body: hcl.EmptyBody()}) // so that the line can be shown
+		p.AddFile(name, &hcl.File{Bytes: src, Body: hcl.EmptyBody()}) // lets diagnostics show the line
 		return nil, hcl.Diagnostics{tooDeep(*at)}
 	}
 	return parse()
@@ -43,15 +44,15 @@ func tooDeep(at hcl.Range) *hcl.Diagnostic {
 	return diagnose.Problemf(at, "This is nested too deep", "At most %d levels or operators may stand in each other. Put parts of it into locals.", maxNested)
 }
 
-// readSource reads a file of a configuration.
+// readSource reads a configuration file.
 func readSource(name string) ([]byte, error) {
 	return readRegular(func(flags int) (*os.File, error) { return os.OpenFile(name, flags, 0) })
 }
 
-// readRegular reads the file that open returns. It refuses pipes and devices, which may have no end. The errors do not
-// name the file.
+// readRegular reads the file that open returns. It rejects pipes and devices, because their content can be endless. The
+// errors do not name the file.
 func readRegular(open func(flags int) (*os.File, error)) ([]byte, error) {
-	f, err := open(os.O_RDONLY | syscall.O_NONBLOCK) // so that a pipe without a writer does not block
+	f, err := open(os.O_RDONLY | syscall.O_NONBLOCK) // opening a pipe without a writer must not block
 	if err != nil {
 		var at *os.PathError
 		if errors.As(err, &at) {

@@ -29,23 +29,24 @@ type fallbackHCL struct {
 	At     hcl.Range         `hcl:",def_range"`
 }
 
-// Tool has the operator's settings for one tool. Zero fields leave the tool's own.
+// Tool holds the operator's settings for one tool. Zero fields keep the tool's own settings.
 type Tool struct {
 	Enabled *bool
 	Timeout time.Duration
 
-	// Priority among the calls that wait because of the host's max_calls. A higher one runs first.
+	// Priority orders the calls that wait because of the host's max_calls. Calls with a higher priority run first.
 	Priority int
-	// MaxConcurrent is how many of its calls may run at the same time, in all sessions. 0 means any number.
+	// MaxConcurrent is the maximum number of concurrent calls of the tool in all sessions. Zero means no limit.
 	MaxConcurrent int
-	// Queue is how many more calls may wait. 0 means any number, and a negative one means none.
+	// Queue is the maximum number of waiting calls. Zero means no limit, and a negative value disables waiting.
 	Queue int
-	// Attempts is how often a call is tried if its plugin dies and the call is safe to repeat.
+	// Attempts is the maximum number of tries if the plugin exits during a call. Only calls that are safe to repeat are
+	// retried.
 	Attempts int
-	// RetryDelay is the delay before the second repetition. It doubles with each further one.
+	// RetryDelay is the delay before the second retry. It doubles with each further retry.
 	RetryDelay time.Duration
-	// Fallback is the full name of the tool to use if this one is not available or takes too long. Empty means none.
-	// FallbackParams maps parameters to their names there.
+	// Fallback is the full name of the tool to call if this tool is unavailable or times out. Empty means no fallback.
+	// FallbackParams maps this tool's parameters to those of the fallback.
 	Fallback       string
 	FallbackParams map[string]string
 

@@ -17,14 +17,15 @@ type tracingHCL struct {
 	At       hcl.Range         `hcl:",def_range"`
 }
 
-// Tracing says where traces are sent. The zero value leaves that to the environment.
+// Tracing configures where traces are sent. The zero value uses the environment variables.
 type Tracing struct {
-	// Off sends none, whatever the environment says.
+	// Off disables tracing, regardless of the environment variables.
 	Off bool
-	// Endpoint of a collector, to which /v1/traces is appended. Empty means the one in the environment.
+	// Endpoint is the URL of a collector, without /v1/traces. Empty uses the environment variable.
 	Endpoint string
 	Headers  map[string]string
-	// Sample is the share of traces to record. Nil means the one in the environment, or else all.
+	// Sample is the fraction of traces to record. Nil uses the environment variable, or records all traces if the
+	// variable is unset.
 	Sample *float64
 }
 

@@ -18,14 +18,14 @@ import (
 	"toolhost.dev/host/internal/config/internal/diagnose"
 )
 
-// Tree is a configuration with its expressions evaluated, and the origin of each value.
+// Tree is an evaluated configuration, with the origin of each value.
 type Tree struct {
 	Source    string      `json:"config"`
 	Variables []TreeValue `json:"variables"`
 	Blocks    []*TreeNode `json:"blocks"`
 }
 
-// TreeNode is a block.
+// TreeNode is an evaluated block.
 type TreeNode struct {
 	Type   string      `json:"type"`
 	Labels []string    `json:"labels,omitempty"`
@@ -34,23 +34,23 @@ type TreeNode struct {
 	Blocks []*TreeNode `json:"blocks,omitempty"`
 }
 
-// TreeValue is an attribute or a variable.
+// TreeValue is an evaluated attribute or variable.
 type TreeValue struct {
 	Name string `json:"name"`
-	// Value as JSON, with sensitive parts masked.
+	// Value is the value as JSON, with sensitive parts masked.
 	Value json.RawMessage `json:"value"`
-	// From is "file:line", "default", or another origin.
+	// From is the origin of the value, such as "file:line" or "default".
 	From string `json:"from"`
 	// Sensitive reports whether a part of the value is masked.
 	Sensitive bool `json:"sensitive,omitempty"`
 
-	value, whole cty.Value // whole is without masks
+	value, whole cty.Value // whole contains the sensitive parts unmasked
 }
 
-// Same reports whether two values are equal, including their sensitive parts.
+// Same reports whether two values are equal. It also compares their sensitive parts.
 func (v *TreeValue) Same(other *TreeValue) bool { return v.whole.RawEquals(other.whole) }
 
-// HCL returns the value as an expression.
+// HCL returns the value as an HCL expression.
 func (v *TreeValue) HCL() string {
 	return strings.Join(strings.Fields(string(hclwrite.TokensForValue(v.value).Bytes())), " ")
 }
@@ -58,22 +58,22 @@ func (v *TreeValue) HCL() string {
 // Default is the origin of values that are not set.
 const Default = "default"
 
-// TreeOptions says what a tree contains.
+// TreeOptions configures the content of a tree.
 type TreeOptions struct {
-	// Defaults adds the settings that are not set.
+	// Defaults adds settings with default values.
 	Defaults bool
-	// Mask returns the text to show. name is the attribute or the key of the text.
+	// Mask returns the text to show instead of text. name is the attribute or the key of the text.
 	Mask func(name, text string) string
 }
 
-// forest builds the trees of a configuration's files.
+// forest builds trees from the files of a configuration.
 type forest struct {
 	*Config
 	TreeOptions
 	d *decoder
 }
 
-// Tree evaluates the configuration again.
+// Tree evaluates the configuration again and returns the resulting tree.
 func (c *Config) Tree(opts TreeOptions) *Tree {
 	f := &forest{Config: c, TreeOptions: opts, d: &decoder{ctx: c.ctx, dir: c.dir, cfg: c}}
 	out := &Tree{Source: c.Source, Variables: []TreeValue{}, Blocks: []*TreeNode{}}
@@ -98,7 +98,7 @@ func (f *forest) node(s *Block, name string, labels []string, body hcl.Body, fro
 		f.free(n, s.Path, body)
 		return n
 	}
-	content, _, _ := body.PartialContent(s.Content()) // it was decoded without errors before
+	content, _, _ := body.PartialContent(s.Content()) // cannot fail, because the body was decoded before
 	if content == nil {
 		return n
 	}
@@ -110,7 +110,7 @@ func (f *forest) node(s *Block, name string, labels []string, body hcl.Body, fro
 	}
 	for _, b := range content.Blocks {
 		if s.Path == "" && (b.Type == "variable" || b.Type == "locals") {
-			continue // variables and locals are evaluated already
+			continue // variables and locals were evaluated before
 		}
 		labels := b.Labels
 		if s.Path+"."+b.Type == "sandbox.root" {
@@ -124,7 +124,7 @@ func (f *forest) node(s *Block, name string, labels []string, body hcl.Body, fro
 	return n
 }
 
-// filledIn lists the blocks that have an effect even if they are not set.
+// filledIn lists the blocks that apply defaults even if they are absent from the files.
 var filledIn = []string{"host", "sandbox", "reload", "permissions", "audit", "plugin.restart"}
 
 func (f *forest) defaultBlocks(n *TreeNode, s *Block) {
@@ -136,7 +136,7 @@ func (f *forest) defaultBlocks(n *TreeNode, s *Block) {
 	}
 }
 
-// defaults adds the settings that are not set.
+// defaults adds the default values of settings that are not set.
 func (f *forest) defaults(n *TreeNode, s *Block, given hcl.Attributes) {
 	for _, a := range s.Attributes {
 		if given[a.Name] != nil || a.Default == "" {
@@ -157,7 +157,7 @@ func (f *forest) defaults(n *TreeNode, s *Block, given hcl.Attributes) {
 	}
 }
 
-// free evaluates a block whose schema is not known here.
+// free evaluates a block whose schema is unknown to the host.
 func (f *forest) free(n *TreeNode, path string, body hcl.Body) {
 	native, ok := body.(*hclsyntax.Body)
 	if !ok {
@@ -184,13 +184,13 @@ func (f *forest) free(n *TreeNode, path string, body hcl.Body) {
 func (f *forest) add(n *TreeNode, path string, a *hcl.Attribute) {
 	value, diags := a.Expr.Value(f.d.ctx)
 	if diags.HasErrors() || !value.IsWhollyKnown() {
-		return // possible in an optional plugin that is left out
+		return // possible in an optional plugin whose binary is missing
 	}
 	n.Values = append(n.Values, f.value(a.Name, f.absolute(path+"."+a.Name, value), a.Expr, place(a.NameRange)))
 }
 
-// paths lists the attributes that contain paths relative to the configuration: all their strings, or for commands the
-// first one if it has a slash.
+// paths lists the attributes with paths relative to the configuration. True means that all strings are paths. False
+// marks commands, in which only a first element with a slash is a path.
 var paths = map[string]bool{
 	"plugin.path": true, "host.state_dir": true, "plugin.sandbox.read": true, "plugin.sandbox.write": true, "field.sandbox.read": true, "field.sandbox.write": true,
 	"field.mcp.cwd": true, "field.function.cwd": true, "field.function.file": true,
@@ -224,7 +224,7 @@ func (f *forest) absolute(path string, v cty.Value) cty.Value {
 	return out
 }
 
-// value returns a value with sensitive parts masked. expr is nil if there is no expression.
+// value returns a value with sensitive parts masked. expr is nil for values without an expression.
 func (f *forest) value(name string, v cty.Value, expr hcl.Expression, from string) TreeValue {
 	shown := f.shown(name, v, expr)
 	out := TreeValue{Name: name, From: from, Sensitive: !shown.RawEquals(v), value: shown, whole: v}
@@ -239,7 +239,7 @@ func (f *forest) shown(name string, v cty.Value, expr hcl.Expression) cty.Value 
 	if expr == nil || !f.secret(expr) {
 		return f.masked(name, v)
 	}
-	switch e := expr.(type) { // a part of it may be sensitive
+	switch e := expr.(type) { // sensitive parts can be nested in the expression
 	case *hclsyntax.ObjectConsExpr:
 		out := make(map[string]cty.Value)
 		for _, item := range e.Items {
@@ -260,7 +260,7 @@ func (f *forest) shown(name string, v cty.Value, expr hcl.Expression) cty.Value 
 	return concealed(v)
 }
 
-// concealed returns a value of the same form with all content masked.
+// concealed returns a value of the same shape with all content masked.
 func concealed(v cty.Value) cty.Value {
 	switch {
 	case v.IsNull() || !v.IsKnown():
@@ -281,7 +281,7 @@ func concealed(v cty.Value) cty.Value {
 	return cty.TupleVal(out)
 }
 
-// masked masks strings that are secrets by their name or their form.
+// masked masks strings whose name or form marks them as secrets.
 func (f *forest) masked(name string, v cty.Value) cty.Value {
 	out, err := cty.Transform(v, func(at cty.Path, v cty.Value) (cty.Value, error) {
 		if v.Type() != cty.String || v.IsNull() || !v.IsKnown() || v.AsString() == diagnose.Hidden {
@@ -310,7 +310,7 @@ func (f *forest) masked(name string, v cty.Value) cty.Value {
 	return out
 }
 
-// NewTreeValue returns a value that JSON can represent.
+// NewTreeValue returns the tree value for a value that JSON can represent.
 func NewTreeValue(name string, value any, from string) (TreeValue, error) {
 	b, err := json.Marshal(value)
 	if err != nil {
@@ -324,7 +324,7 @@ func NewTreeValue(name string, value any, from string) (TreeValue, error) {
 	return TreeValue{Name: name, Value: b, From: from, value: v, whole: v}, err
 }
 
-// UnmarshalJSON restores a value. Its sensitive parts stay masked.
+// UnmarshalJSON decodes a value. Masked parts stay masked.
 func (v *TreeValue) UnmarshalJSON(b []byte) error {
 	type plain TreeValue
 	if err := json.Unmarshal(b, (*plain)(v)); err != nil {
@@ -335,7 +335,7 @@ func (v *TreeValue) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// HCL returns the tree as a configuration, with the origin of each value as a comment.
+// HCL returns the tree as a configuration. A comment on each value names its origin.
 func (t *Tree) HCL() string {
 	var b strings.Builder
 	for _, v := range t.Variables {
@@ -363,7 +363,7 @@ func (n *TreeNode) hcl(b *strings.Builder) {
 	b.WriteString("}\n")
 }
 
-// oneLine makes the name of a file safe for a comment and for a terminal.
+// oneLine removes characters from a file name that are unsafe in a comment or on a terminal.
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

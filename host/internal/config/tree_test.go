@@ -11,7 +11,7 @@ import (
 	"toolhost.dev/host/internal/config"
 )
 
-// The reference has a line for everything that can stand in a configuration, and no other.
+// TestReferenceIsWhole checks that the reference documents every setting of a configuration and nothing else.
 func TestReferenceIsWhole(t *testing.T) {
 	used := make(map[string]bool)
 	var walk func(b *config.Block)
@@ -57,8 +57,8 @@ func TestReferenceIsWhole(t *testing.T) {
 	}
 }
 
-// The tour, with its defaults filled in, means what it means as it is written: so the defaults
-// of the reference are those of the code.
+// TestTreeMeansTheSame checks that the example configuration keeps its meaning when all defaults are written out. The
+// defaults in the reference are therefore equal to those in the code.
 func TestTreeMeansTheSame(t *testing.T) {
 	for name, text := range map[string]string{"the tour": tour(t), "nothing": "", "a little": "sandbox {\n  deny = [\"**/x\"]\n}\nplugin \"a\" {\n  path = \"x\"\n}\n"} {
 		dir := t.TempDir()
@@ -99,7 +99,7 @@ func TestTreeMeansTheSame(t *testing.T) {
 	}
 }
 
-// normal has no difference between no list and an empty one.
+// normal replaces nil lists by empty lists, so that both compare as equal.
 func normal(v any) any {
 	if s, ok := v.(config.Sandbox); ok {
 		s.Allow, s.Deny = append([]string{}, s.Allow...), append([]string{}, s.Deny...)

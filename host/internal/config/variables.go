@@ -25,7 +25,7 @@ import (
 // VariablePrefix is the prefix of environment variables that set variables.
 const VariablePrefix = "TOOLHOST_VAR_"
 
-// preludeHCL has what expressions elsewhere in the files may refer to.
+// preludeHCL holds the blocks that expressions in the files can refer to.
 type preludeHCL struct {
 	Variables []variableHCL `hcl:"variable,block"`
 	Locals    []localsHCL   `hcl:"locals,block"`
@@ -45,15 +45,15 @@ type localsHCL struct {
 	Body hcl.Body `hcl:",remain"`
 }
 
-// variable is a variable while the files are read.
+// variable holds the declaration and value of a variable during loading.
 type variable struct {
 	*variableHCL
-	is    cty.Type // cty.DynamicPseudoType means any
+	is    cty.Type // cty.DynamicPseudoType permits any type
 	value *cty.Value
 	from  string
 }
 
-// prelude evaluates variables and locals, and returns the rest of the body.
+// prelude evaluates variables and locals. It returns the rest of the body.
 func (d *decoder) prelude(body hcl.Body, p *hclparse.Parser) hcl.Body {
 	var f preludeHCL
 	d.add(gohcl.DecodeBody(body, d.ctx, &f))
@@ -65,8 +65,8 @@ func (d *decoder) prelude(body hcl.Body, p *hclparse.Parser) hcl.Body {
 	return f.Rest
 }
 
-// variables sets each variable: from the command line, the files named there, the file beside the configuration, the
-// environment, or its default.
+// variables sets each variable. The command line has the highest precedence. Next come the variable files named there,
+// the file beside the configuration, the environment and the default.
 func (d *decoder) variables(blocks []variableHCL, p *hclparse.Parser) {
 	all := make(map[string]*variable)
 	for i := range blocks {
@@ -121,7 +121,7 @@ func (d *decoder) variables(blocks []variableHCL, p *hclparse.Parser) {
 	d.ctx.Variables["var"] = cty.ObjectVal(values)
 }
 
-// declare evaluates the block of a variable.
+// declare evaluates a variable block.
 func (d *decoder) declare(b *variableHCL) *variable {
 	v := &variable{variableHCL: b, is: cty.DynamicPseudoType}
 	if given(b.Type) {
@@ -143,7 +143,7 @@ func (d *decoder) declare(b *variableHCL) *variable {
 	}
 	if v.is == cty.DynamicPseudoType && !given(b.Type) && !value.IsNull() {
 		switch t := value.Type(); t {
-		case cty.String, cty.Number, cty.Bool: // a value set elsewhere must be of the same type
+		case cty.String, cty.Number, cty.Bool: // values from other sources must have the same type
 			v.is = t
 		}
 	}
@@ -160,8 +160,8 @@ func (d *decoder) assign(v *variable, value cty.Value, at hcl.Range) {
 	v.value, v.from = &converted, place(at)
 }
 
-// set sets a variable from outside of the files: from text for strings, numbers and bools, and from an expression for
-// other types.
+// set sets a variable to a value from outside the files. raw is the text itself for strings, numbers and bools, and an
+// HCL expression for other types.
 func (d *decoder) set(v *variable, raw, source string) {
 	value := cty.StringVal(raw)
 	if !v.is.IsPrimitiveType() && v.is != cty.DynamicPseudoType {
@@ -196,13 +196,13 @@ func article(t cty.Type) string {
 	return "a " + name
 }
 
-// complain reports a problem that is in no file.
+// complain reports a problem that has no position in a file.
 func (d *decoder) complain(summary, detail string, a ...any) {
 	d.add(hcl.Diagnostics{{Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(detail, a...)}})
 }
 
-// VariableFile returns the file of variable values that is read automatically: "a.hclvars" for "a.hcl", and
-// "toolhost.hclvars" in a directory.
+// VariableFile returns the path of the file whose variable values are read automatically. It is "a.hclvars" for "a.hcl",
+// and "toolhost.hclvars" in a directory.
 func VariableFile(path string) string {
 	if st, err := os.Stat(path); err == nil && st.IsDir() {
 		return filepath.Join(path, "toolhost.hclvars")
@@ -225,7 +225,7 @@ func (d *decoder) variableFiles() []string {
 	return append(out, d.env.VariableFiles...)
 }
 
-// variableFile reads values, one "name = value" a line.
+// variableFile reads values of variables, one "name = value" per line.
 func (d *decoder) variableFile(name string, all map[string]*variable, known []string, p *hclparse.Parser) {
 	f, diags := parseFile(p, name)
 	d.add(diags)
@@ -250,7 +250,7 @@ func (d *decoder) variableFile(name string, all map[string]*variable, known []st
 	}
 }
 
-// inOrder returns attributes in the order of their file.
+// inOrder returns attributes in the order of the file.
 func inOrder(attrs hcl.Attributes) []*hcl.Attribute {
 	return slices.SortedFunc(maps.Values(attrs), func(a, b *hcl.Attribute) int {
 		if c := strings.Compare(a.Range.Filename, b.Range.Filename); c != 0 {
@@ -260,7 +260,7 @@ func inOrder(attrs hcl.Attributes) []*hcl.Attribute {
 	})
 }
 
-// locals evaluates locals, each after those that it refers to.
+// locals evaluates all locals. Each local is evaluated after the locals that it refers to.
 func (d *decoder) locals(blocks []localsHCL) {
 	all := make(map[string]*hcl.Attribute)
 	for _, b := range blocks {
@@ -325,10 +325,10 @@ func (c *Config) secret(e hcl.Expression) bool {
 	})
 }
 
-// leastHidden is the minimum length of a text that can be recognized elsewhere.
+// leastHidden is the minimum length of a secret text that can be recognized in other texts.
 const leastHidden = 4
 
-// leaves returns the strings in a value that are long enough to be hidden wherever they appear.
+// leaves returns the strings in a value that are long enough to be hidden in other texts.
 func leaves(v cty.Value) (out []string) {
 	_ = cty.Walk(v, func(_ cty.Path, v cty.Value) (bool, error) {
 		if v.IsKnown() && !v.IsNull() && v.Type() == cty.String && len(v.AsString()) >= leastHidden {

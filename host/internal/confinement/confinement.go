@@ -1,6 +1,6 @@
-// Package confinement launches plugins in the sandbox that the configuration wants: it joins configuration, profile
-// and backend, and attaches the plugin's cgroup and its proxy. Most callers want [Launcher.Launch]. Package sandbox
-// knows the backends, and package confine, which the launcher program runs, the system calls.
+// Package confinement launches plugins in the configured sandbox. It combines configuration, profile and backend, and
+// adds the plugin's cgroup and proxy. Most callers want [Launcher.Launch]. Package sandbox implements the backends.
+// Package confine implements the system calls for the launcher program.
 package confinement
 
 import (
@@ -20,17 +20,17 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// program is the launcher program, beside the directory of the bundled plugins.
+// program is the name of the launcher program. It is beside the directory of the bundled plugins.
 const program = "toolhost-sandbox"
 
-// Parts are what the launchers of all configurations of a host share.
+// Parts holds the parts that the launchers of all configurations share.
 type Parts struct {
 	// Bundled is the directory of the bundled plugins.
 	Bundled string
 	Home    state.Home
-	// Commands are the programs by which commands call tools. Nil means that there are none.
+	// Commands locates the programs that commands use to call tools. Nil means that commands cannot call tools.
 	Commands Commands
-	// Denials records what sandboxes refuse.
+	// Denials records what sandboxes denied.
 	Denials Denials
 	// Audit adds an entry to the audit log.
 	Audit func(state.AuditEntry)
@@ -39,11 +39,11 @@ type Parts struct {
 	redirects redirects
 }
 
-// Commands names the programs by which commands call tools.
+// Commands locates the programs that commands use to call tools.
 type Commands interface {
-	// Binary returns the path of the shim, or "" if there is none.
+	// Binary returns the path of the shim. It returns "" if the shim does not exist.
 	Binary() string
-	// Dir returns the directory that the programs are in.
+	// Dir returns the directory of the programs.
 	Dir() (string, error)
 }
 
@@ -54,15 +54,15 @@ type Launcher struct {
 
 	probe  sync.Once
 	kernel sandbox.Kernel
-	groups *cgroup.Tree // nil if kernel.NoCgroup says why
+	groups *cgroup.Tree // nil if cgroups are unavailable; kernel.NoCgroup is the reason
 }
 
-// New returns the launcher of a configuration. It probes the machine at the first use.
+// New returns the launcher of a configuration. The launcher probes the machine at its first use.
 func New(cfg *config.Config, parts *Parts) *Launcher {
 	return &Launcher{cfg: cfg, parts: parts}
 }
 
-// Kernel returns what this machine can enforce.
+// Kernel returns the confinement features that this machine supports.
 func (l *Launcher) Kernel() *sandbox.Kernel {
 	l.probe.Do(func() {
 		path, err := filepath.Abs(filepath.Join(filepath.Dir(l.parts.Bundled), program))
@@ -78,7 +78,7 @@ func (l *Launcher) Kernel() *sandbox.Kernel {
 	return &l.kernel
 }
 
-// Enforce returns what a configuration demands of a plugin's confinement: "auto", "require" or "off".
+// Enforce returns the required confinement of a plugin: "auto", "require" or "off".
 func Enforce(cfg *config.Config, p *config.Plugin) string {
 	if e := p.Confinement.Enforce; e != "" {
 		return e
@@ -86,7 +86,7 @@ func Enforce(cfg *config.Config, p *config.Plugin) string {
 	return cfg.Sandbox.Enforce
 }
 
-// Profile returns what a plugin may do: the profile of its manifest, with the operator's changes.
+// Profile returns a plugin's sandbox profile: its manifest's profile with the operator's changes.
 func Profile(p *config.Plugin) sandbox.Profile {
 	out := sandbox.Default(p.Profile)
 	set := p.Confinement
@@ -105,8 +105,8 @@ func Profile(p *config.Plugin) sandbox.Profile {
 	return out
 }
 
-// Choose returns the backend for a plugin. weaker says why it is not the wanted one. err says that the plugin must not
-// run without the wanted one.
+// Choose returns the backend for a plugin. weaker is the reason why it differs from the wanted backend. err is set if
+// the plugin must not run without the wanted backend.
 func (l *Launcher) Choose(p *config.Plugin, roots []tool.Root) (backend sandbox.Backend, weaker, err error) {
 	mode := Enforce(l.cfg, p)
 	if mode == "off" {
@@ -131,8 +131,9 @@ func (l *Launcher) Choose(p *config.Plugin, roots []tool.Root) (backend sandbox.
 	return backend, nil, nil
 }
 
-// wholeFileSystem returns the strongest backend under which a plugin may work on the whole file system. A stronger one works on
-// this machine, so its launcher can enforce a part of the other even where that is unusable.
+// wholeFileSystem returns the strongest backend that supports access to the whole file system. On this machine a
+// stronger backend works. Its launcher can therefore enforce a part of the returned backend even if that backend is
+// otherwise unusable.
 func (l *Launcher) wholeFileSystem() sandbox.Backend {
 	for _, b := range sandbox.Backends() {
 		if b.Abilities().WholeFileSystem {
@@ -142,7 +143,7 @@ func (l *Launcher) wholeFileSystem() sandbox.Backend {
 	return sandbox.None{}
 }
 
-// lacks returns what a backend that was chosen lacks of the plugin's configuration.
+// lacks returns an error if the backend cannot enforce a part of the plugin's configuration.
 func (l *Launcher) lacks(p *config.Plugin, backend sandbox.Backend) error {
 	can := backend.Abilities()
 	switch {
@@ -156,13 +157,13 @@ func (l *Launcher) lacks(p *config.Plugin, backend sandbox.Backend) error {
 	return nil
 }
 
-// coversAll reports whether a plugin may work on the whole file system.
+// coversAll reports whether a plugin can access the whole file system.
 func coversAll(p *config.Plugin, roots []tool.Root) bool {
 	return slices.Contains(p.Confinement.Read, "/") || slices.Contains(p.Confinement.Write, "/") ||
 		slices.ContainsFunc(roots, func(r tool.Root) bool { return r.Path == "/" })
 }
 
-// Check returns an error that names the plugins that must run confined and cannot.
+// Check returns an error that lists the plugins that require confinement but cannot be confined.
 func (l *Launcher) Check(roots []tool.Root) error {
 	var errs []error
 	for i := range l.cfg.Plugins {

@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	// maxDenials is how many denials are remembered for each plugin.
+	// maxDenials is the maximum number of recorded denials per plugin.
 	maxDenials = 100
-	// auditInterval is how long the same denial is not audited again.
+	// auditInterval is the minimum time between two audit entries for the same denial.
 	auditInterval = time.Minute
 )
 
-// Denials remembers what sandboxes refused recently. The zero value is ready to use. It is safe for concurrent use.
+// Denials records recent denials of sandboxes. The zero value is ready to use. Denials is safe for concurrent use.
 type Denials struct {
 	mu sync.Mutex
-	by map[string][]denial // by plugin
+	by map[string][]denial // denials by plugin
 }
 
 type denial struct {
@@ -33,7 +33,7 @@ type denial struct {
 	at, audited  time.Time
 }
 
-// add remembers a denial. It reports whether the caller must audit it.
+// add records a denial. It returns true if the caller must write an audit entry.
 func (d *Denials) add(plugin, target, text string, at time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -55,7 +55,7 @@ func (d *Denials) add(plugin, target, text string, at time.Time) bool {
 	return next.audited.Equal(at)
 }
 
-// since returns what was refused to a plugin since began, oldest first.
+// since returns the denials of a plugin after the time began, oldest first.
 func (d *Denials) since(plugin string, began time.Time) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -68,8 +68,8 @@ func (d *Denials) since(plugin string, began time.Time) []string {
 	return out
 }
 
-// Denied returns what the sandbox of a plugin refused since a call began, as far as it knows or as the printed output
-// of the call shows. It moves files aside that redirect git.
+// Denied returns messages about what the sandbox denied to a plugin since the given time. It uses recorded denials and
+// the printed output of the call. It also renames files that would redirect git.
 func (l *Launcher) Denied(p *config.Plugin, roots []tool.Root, since time.Time, printed string) []string {
 	out := l.parts.Denials.since(p.Name, since)
 	prof := Profile(p)
@@ -90,20 +90,21 @@ func (l *Launcher) Denied(p *config.Plugin, roots []tool.Root, since time.Time, 
 	return out
 }
 
-// protectedGit matches what programs print when they cannot write to the protected part of a repository.
+// protectedGit matches error messages of programs that cannot write to the protected part of a repository.
 var protectedGit = regexp.MustCompile(`(?im)\.git/(?:modules/\S*/)?(?:config|hooks)\b.*(?:resource busy|read-only)|(?:Device or resource busy|Read-only file system).*\.git\b|could not write config file \S*\.git/|\.git\b.*Device or resource busy`)
 
-// redirects remembers for each root whether a file sent git elsewhere before any plugin could create one.
-type redirects struct{ before sync.Map } // path to bool
+// redirects maps each root to whether a file redirected git before the first plugin started. Such old files are not the
+// plugin's.
+type redirects struct{ before sync.Map } // maps a path to a bool
 
-// observe looks at roots that are seen for the first time.
+// observe records the state of roots that are not yet in the map.
 func (r *redirects) observe(roots []tool.Root) {
 	for _, root := range roots {
 		r.before.LoadOrStore(root.Path, sandbox.Redirects(root.Path) != "")
 	}
 }
 
-// remove moves files aside that redirect git since a plugin runs, and returns what it did.
+// remove renames files that redirect git and appeared after observe. It returns a message for each renamed file.
 func (r *redirects) remove(roots []tool.Root, log *slog.Logger) []string {
 	var out []string
 	for _, root := range roots {

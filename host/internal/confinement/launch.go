@@ -11,8 +11,8 @@ import (
 	"toolhost.dev/host/internal/supervisor"
 )
 
-// Launch confines a process of a plugin that is about to start, and may change all of its command. It returns nil for
-// a plugin that is not confined. It is the supervisor's Confine.
+// Launch confines a plugin process before its start. It can change the whole command. It returns nil for a plugin that
+// is not confined. The supervisor calls Launch as its Confine function.
 func (l *Launcher) Launch(p *config.Plugin, start supervisor.Start) (*supervisor.Confined, error) {
 	backend, weaker, err := l.Choose(p, start.Roots)
 	if err != nil {
@@ -58,7 +58,7 @@ func (l *Launcher) Launch(p *config.Plugin, start supervisor.Start) (*supervisor
 	return &supervisor.Confined{Running: c.running, Ended: c.ended}, nil
 }
 
-// place returns where the plugin runs, and creates its directories.
+// place returns the paths for a plugin's sandbox and creates its directories.
 func (l *Launcher) place(p *config.Plugin, prof sandbox.Profile, start supervisor.Start) (sandbox.Place, error) {
 	home := l.parts.Home
 	at := sandbox.Place{Binary: start.Cmd.Path, Roots: start.Roots, SocketDir: start.SocketDir, StateDir: home.Plugin(p.Name), Env: start.Cmd.Env}
@@ -85,8 +85,8 @@ func (l *Launcher) place(p *config.Plugin, prof sandbox.Profile, start superviso
 	return at, nil
 }
 
-// limit returns the cgroup for a plugin's processes. It returns nil if they have no limits in total, or if there are
-// no cgroups and the configuration does not require them.
+// limit returns the cgroup for a plugin's processes. It returns nil if the plugin has no total limits. It also returns
+// nil if cgroups are unavailable but not required.
 func (l *Launcher) limit(p *config.Plugin, prof sandbox.Profile) (*cgroup.Group, error) {
 	l.Kernel()
 	if l.groups == nil || prof.Total.None() {

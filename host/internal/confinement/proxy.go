@@ -17,7 +17,7 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// confined is a process of a plugin that was started confined.
+// confined is a confined plugin process.
 type confined struct {
 	launcher *Launcher
 	plugin   *config.Plugin
@@ -28,11 +28,11 @@ type confined struct {
 	stop     func() // stops the proxy
 }
 
-// running waits until the plugin's own program runs, and serves its proxy.
+// running waits until the plugin's program starts. Then it starts the plugin's proxy.
 func (c *confined) running(started error) error {
 	listener, err := c.wait(started)
 	if err != nil && c.backend.Abilities().OwnRoot {
-		sandbox.Forget(c.launcher.parts.Home.Root) // the machine may have changed
+		sandbox.Forget(c.launcher.parts.Home.Root) // the abilities of the machine can have changed
 	}
 	if listener != nil {
 		c.stop, err = c.launcher.serveProxy(listener, c.plugin, c.hosts)
@@ -40,7 +40,7 @@ func (c *confined) running(started error) error {
 	return err
 }
 
-// ended releases what belongs to the process.
+// ended releases the resources of the process.
 func (c *confined) ended() {
 	if c.stop != nil {
 		c.stop()
@@ -53,10 +53,10 @@ func (c *confined) ended() {
 	}
 }
 
-// proxyPort is the port of the proxy on the localhost of a plugin that may reach single hosts.
+// proxyPort is the proxy's port on the plugin's localhost. The proxy is for plugins that can reach only certain hosts.
 const proxyPort = 3128
 
-// proxyEnvironment returns env with the variables that make programs use the proxy.
+// proxyEnvironment adds the environment variables to env that make programs use the proxy.
 func proxyEnvironment(env []string) []string {
 	address := fmt.Sprintf("http://127.0.0.1:%d", proxyPort)
 	own := "localhost,127.0.0.1,::1"
@@ -72,7 +72,7 @@ func proxyEnvironment(env []string) []string {
 	return append(env, vars...)
 }
 
-// serveProxy answers a plugin's programs until stop is called.
+// serveProxy runs the proxy for a plugin's programs. The caller must call stop.
 func (l *Launcher) serveProxy(listener net.Listener, p *config.Plugin, hosts []string) (stop func(), err error) {
 	list, err := hostlist.Parse(hosts)
 	if err != nil {
@@ -88,7 +88,7 @@ func (l *Launcher) serveProxy(listener net.Listener, p *config.Plugin, hosts []s
 	return proxy.Serve(listener), nil
 }
 
-// hostAdvice says how to allow a host that was refused.
+// hostAdvice returns a text that explains how to allow a denied host.
 func hostAdvice(cfg *config.Config, p *config.Plugin, d *egress.DenialError) string {
 	where := fmt.Sprintf("plugin %q", p.Name)
 	if p.Mounted {
@@ -100,10 +100,10 @@ func hostAdvice(cfg *config.Config, p *config.Plugin, d *egress.DenialError) str
 	return fmt.Sprintf("To allow it, the operator adds %q to the list network in the sandbox block of %s", d.Entry, where)
 }
 
-// audit adds a refused connection to the audit log.
+// audit writes an audit entry for a denied connection.
 func (l *Launcher) audit(p *config.Plugin, d *egress.DenialError, text string) {
 	args, err := json.Marshal(map[string]string{"host": d.Target})
-	if err != nil { // a string marshals
+	if err != nil { // cannot happen for strings
 		panic(err)
 	}
 	l.parts.Audit(state.AuditEntry{

@@ -16,14 +16,14 @@ import (
 	"time"
 )
 
-// Socket is one of a running process.
+// Socket is the control socket of a running process.
 type Socket struct {
 	PID  int
 	path string
 }
 
-// Sockets returns the sockets in a directory that a host listens on, and removes the others. The directory need not
-// exist.
+// Sockets returns the sockets of running hosts in a directory. It removes sockets of processes that no longer run. The
+// directory need not exist.
 func Sockets(dir string) []Socket {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -48,7 +48,8 @@ func Sockets(dir string) []Socket {
 	return out
 }
 
-// The directory may be shared with other machines, whose processes cannot be reached.
+// socketName contains the name of the machine, because machines can share the directory but cannot reach each other's
+// processes.
 func socketName(pid int) string {
 	host, _ := os.Hostname()
 	return fmt.Sprintf("%s-%d.sock", strings.ReplaceAll(host, "/", "_"), pid)
@@ -74,7 +75,7 @@ func (s Socket) dial(ctx context.Context) (*net.UnixConn, error) {
 	return conn.(*net.UnixConn), nil //nolint:forcetypeassert // that is what a unix socket gives
 }
 
-// Ask sends a request and decodes the answer's result. It waits as long as ctx lasts.
+// Ask sends a request and decodes the result of the answer. It waits until ctx is canceled.
 func (s Socket) Ask(ctx context.Context, op string, args, result any) error {
 	conn, err := s.dial(ctx)
 	if err != nil {
@@ -112,11 +113,11 @@ func (s Socket) Ask(ctx context.Context, op string, args, result any) error {
 	return json.Unmarshal(a.Result, result)
 }
 
-// maxAddress is how long the path of a socket may be everywhere.
+// maxAddress is the maximum length of a socket path that every system supports.
 const maxAddress = 100
 
-// reach returns an address for a socket in a directory whose path may be long. The caller must close through when it
-// no longer needs the address.
+// reach returns an address for a socket in a directory, even if its path is too long for a socket. The caller must close
+// through when the address is no longer needed.
 func reach(dir, name string) (address string, through *os.File, err error) {
 	if through, err = os.Open(dir); err != nil {
 		return "", nil, err

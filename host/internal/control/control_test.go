@@ -93,7 +93,8 @@ func TestStaleSocketsAreSwept(t *testing.T) {
 	}
 }
 
-// A client that goes away ends its request; one that says nonsense hears so.
+// TestBadClients checks that a request is canceled when its client disconnects. It also checks that an invalid request
+// gets an error.
 func TestBadClients(t *testing.T) {
 	dir := t.TempDir()
 	ended := make(chan struct{})

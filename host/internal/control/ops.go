@@ -1,6 +1,6 @@
 package control
 
-// Operations that a host answers.
+// Operations that a host supports.
 const (
 	OpReload = "reload"
 	OpPlan   = "plan"
@@ -10,7 +10,7 @@ const (
 	OpRenew  = "renew"
 )
 
-// EnableArgs are the arguments of OpEnable: the name of a tool or of a plugin, and whether to enable or to disable it.
+// EnableArgs holds the arguments of OpEnable: the name of a tool or plugin, and whether to enable it.
 type EnableArgs struct {
 	Name string `json:"name"`
 	On   bool   `json:"on"`

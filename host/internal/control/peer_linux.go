@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// allowed refuses who is not this user, and who is confined more than the host: a command that
-// the host runs in a sandbox must not tell the host what to do.
+// allowed rejects clients of other users and clients that are confined more than the host. A command in the host's
+// sandbox must not be able to control the host.
 func allowed(conn *net.UnixConn) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -42,7 +42,7 @@ func allowed(conn *net.UnixConn) error {
 	return nil
 }
 
-// confined is what a process can never shake off.
+// confined holds restrictions that a process can never remove.
 type confined struct{ filters, noNewPrivs int }
 
 func confinement(pid string) (c confined, err error) {

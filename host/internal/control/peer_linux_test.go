@@ -15,10 +15,10 @@ import (
 	"toolhost.dev/host/internal/control"
 )
 
-// confinedEnv has this program be a client that gave up privileges.
+// confinedEnv turns this test program into a client without privileges.
 const confinedEnv = "TOOLHOST_TEST_CONFINED_CLIENT"
 
-func init() { runtime.LockOSThread() } // TestMain runs on the main thread
+func init() { runtime.LockOSThread() } // TestMain must run on the main thread
 
 func TestMain(m *testing.M) {
 	dir := os.Getenv(confinedEnv)

@@ -4,5 +4,5 @@ package control
 
 import "net"
 
-// allowed lets everybody in who can enter the directory, which is only the user.
+// allowed accepts every client, because only the same user can enter the directory.
 func allowed(*net.UnixConn) error { return nil }

@@ -1,5 +1,5 @@
-// Package control lets other processes of the same user ask a running host: one request and
-// one answer, each a line of JSON, on a socket in a directory that only the user can enter.
+// Package control lets other processes of the same user send requests to a running host. Request and answer are one line
+// of JSON each. The socket is in a directory that only the user can enter.
 package control
 
 import (
@@ -18,16 +18,16 @@ import (
 )
 
 const (
-	// maxMessage bounds a request and an answer, in bytes.
+	// maxMessage is the maximum size of a request or an answer, in bytes.
 	maxMessage = 16 << 20
-	// maxClients bounds who is answered at the same time; others wait.
+	// maxClients is the maximum number of concurrent clients. Further clients wait.
 	maxClients = 16
-	// requestTimeout is how long a client may take to say what it wants.
+	// requestTimeout limits the time to read a request and the time to write an answer.
 	requestTimeout = 10 * time.Second
 )
 
-// Handler answers a request. ctx ends when the client is gone or the server is closed. What
-// it returns is marshaled.
+// Handler executes a request and returns the value to send as JSON. ctx is canceled when the client disconnects or the
+// server is closed.
 type Handler func(ctx context.Context, op string, args json.RawMessage) (any, error)
 
 type request struct {
@@ -44,7 +44,7 @@ type answer struct {
 type Server struct {
 	listener *net.UnixListener
 	path     string
-	dir      *os.File // holds a directory that the socket is reached through; nil: none is needed
+	dir      *os.File // open while the socket exists, because the socket's address can refer to it
 	handle   Handler
 	ctx      context.Context //nolint:containedctx // the server's life
 	cancel   context.CancelFunc
@@ -52,20 +52,20 @@ type Server struct {
 	wg       sync.WaitGroup
 }
 
-// Listen makes a server for this process with its socket in a directory, which is made, and
-// removes what dead processes left there.
+// Listen creates a server for this process with a socket in dir. It creates dir if needed and removes the sockets of
+// dead processes.
 func Listen(dir string, handle Handler) (*Server, error) {
 	if err := private(dir); err != nil {
 		return nil, err
 	}
-	Sockets(dir) // sweeps
+	Sockets(dir) // removes sockets of dead processes
 	name := socketName(os.Getpid())
 	path := filepath.Join(dir, name)
 	address, through, err := reach(dir, name)
 	if err != nil {
 		return nil, err
 	}
-	_ = os.Remove(path) // an earlier process had this number
+	_ = os.Remove(path) // an earlier process can have used the same process id
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: address, Net: "unix"})
 	if err == nil {
 		l.SetUnlinkOnClose(false)
@@ -83,7 +83,7 @@ func Listen(dir string, handle Handler) (*Server, error) {
 	return s, nil
 }
 
-// private makes a directory that only this user can enter.
+// private creates a directory that only this user can enter.
 func private(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -99,7 +99,7 @@ func private(dir string) error {
 	return os.Chmod(dir, 0o700) //nolint:gosec // a directory is entered
 }
 
-// Close ends what is being answered, and removes the socket.
+// Close cancels running requests and removes the socket.
 func (s *Server) Close() {
 	_ = os.Remove(s.path)
 	_ = s.listener.Close()
@@ -114,7 +114,7 @@ func (s *Server) accept() {
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
-		case err != nil: // out of descriptors
+		case err != nil: // for example, too many open files
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
@@ -160,11 +160,11 @@ func (s *Server) run(ctx context.Context, cancel func(), conn *net.UnixConn, in 
 	if err := json.Unmarshal(line, &req); err != nil {
 		return nil, fmt.Errorf("the request is not valid: %w", err)
 	}
-	if err := allowed(conn); err != nil { // who is refused has been heard, or could not hear why
+	if err := allowed(conn); err != nil { // after reading the request, so that a rejected client receives the error
 		return nil, err
 	}
 	_ = conn.SetReadDeadline(time.Time{})
-	go func() { // who is gone needs no answer
+	go func() { // cancel the request if the client disconnects
 		_, _ = in.ReadByte()
 		cancel()
 	}()

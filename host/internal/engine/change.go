@@ -12,69 +12,70 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// Package host imports no other internal package, so the types of the methods of [Engine] have names here.
+// The following aliases name the types in the methods of [Engine]. Package host needs them, because it imports no other
+// internal package.
 
-// Hook is an embedder's hook.
+// Hook is a hook of the embedding program.
 type Hook = hook.Hook
 
-// ReloadOptions says what to reload.
+// ReloadOptions selects what to reload.
 type ReloadOptions = reload.Options
 
-// ReloadReport is the outcome of a reload.
+// ReloadReport describes the outcome of a reload.
 type ReloadReport = reload.Report
 
-// ConfigReport is the outcome of a reload for the configuration.
+// ConfigReport describes the outcome of a reload for the configuration.
 type ConfigReport = reload.ConfigReport
 
-// PluginReport is the outcome of a reload for one plugin.
+// PluginReport describes the outcome of a reload for one plugin.
 type PluginReport = reload.PluginReport
 
-// Plan is what a reload would change.
+// Plan describes the changes that a reload would make.
 type Plan = reload.Plan
 
-// PluginPlan is the planned change of one plugin.
+// PluginPlan describes the planned change of one plugin.
 type PluginPlan = reload.PluginPlan
 
 // PluginVersion identifies a plugin's binary.
 type PluginVersion = reload.PluginVersion
 
-// Plugin is a plugin that is registered at run time.
+// Plugin describes a plugin for registration at run time.
 type Plugin = reload.Plugin
 
-// Update is what a reload or an operator changed.
+// Update describes the changes by a reload or by an operator.
 type Update = reload.Update
 
 // ToolChange is a difference between two definitions of a tool.
 type ToolChange = registry.Change
 
-// Transition is a step in the life of a tool.
+// Transition is a change of a tool's state.
 type Transition = registry.Transition
 
-// ToolState is a state in the life of a tool.
+// ToolState is the state of a tool, such as running.
 type ToolState = registry.State
 
-// ToolLife is a tool's state with its history.
+// ToolLife is a tool's current state with its earlier states.
 type ToolLife = registry.LifeStatus
 
-// ToolStats are the figures of the calls of one tool.
+// ToolStats holds the statistics of one tool's calls.
 type ToolStats = metrics.ToolStats
 
-// PluginStats are the figures of the processes of one plugin.
+// PluginStats holds the statistics of one plugin's processes.
 type PluginStats = metrics.PluginStats
 
-// Times summarizes how long calls took.
+// Times summarizes the durations of calls.
 type Times = metrics.Times
 
-// Usage is what processes use.
+// Usage is the resource usage of processes.
 type Usage = metrics.Usage
 
-// LogEntry is one call in the audit log.
+// LogEntry records one call in the audit log.
 type LogEntry = state.AuditEntry
 
 // LogQuery selects entries of the audit log.
 type LogQuery = state.AuditQuery
 
-// HistoryEntry is one command of a session.
+// HistoryEntry is one command in a session's history.
 type HistoryEntry = state.Entry
 
 // Answer is a remembered answer to a permission ask.
@@ -83,10 +84,10 @@ type Answer = state.Answer
 // Decision is the policy's decision about a call.
 type Decision = policy.Decision
 
-// PermissionTest states what the policy must decide about a command.
+// PermissionTest is a test case: the expected decision of the policy about a command.
 type PermissionTest = config.PermissionTest
 
-// The outcomes of a plugin's reload.
+// Outcomes of a reload for a plugin.
 const (
 	Swapped = reload.Swapped
 	Added   = reload.Added
@@ -94,7 +95,7 @@ const (
 	Refused = reload.Refused
 )
 
-// How long an answer to a permission ask holds.
+// Scopes of an answer to a permission ask.
 const (
 	ScopeOnce    = policy.Once
 	ScopeSession = policy.Session
@@ -102,23 +103,23 @@ const (
 	ScopeNever   = policy.Never
 )
 
-// Reload applies what changed. See [reload.Reloader.Reload].
+// Reload applies changes of the configuration and of plugin binaries. See [reload.Reloader.Reload].
 func (e *Engine) Reload(ctx context.Context, opts ReloadOptions) (*ReloadReport, error) {
 	return e.reloader.Reload(ctx, opts)
 }
 
-// Plan returns what Reload would change. See [reload.Reloader.Plan].
+// Plan returns the changes that Reload would make. See [reload.Reloader.Plan].
 func (e *Engine) Plan(ctx context.Context) (*Plan, error) { return e.reloader.Plan(ctx) }
 
 // SetEnabled enables or disables a tool or the tools of a plugin. See [reload.Reloader.SetEnabled].
 func (e *Engine) SetEnabled(name string, on bool) error { return e.reloader.SetEnabled(name, on) }
 
-// AddAlias adds another name for a tool. See [reload.Reloader.AddAlias].
+// AddAlias adds an additional name for a tool. See [reload.Reloader.AddAlias].
 func (e *Engine) AddAlias(name, tool string, params map[string]string) error {
 	return e.reloader.AddAlias(name, tool, params)
 }
 
-// RemoveAlias removes an added alias.
+// RemoveAlias removes an alias that AddAlias added.
 func (e *Engine) RemoveAlias(name string) error { return e.reloader.RemoveAlias(name) }
 
 // Register adds a plugin. See [reload.Reloader.Register].
@@ -129,15 +130,15 @@ func (e *Engine) Unregister(ctx context.Context, name string) error {
 	return e.reloader.Unregister(ctx, name)
 }
 
-// Subscribe calls f with each update.
+// Subscribe calls f with each update until the caller calls cancel.
 func (e *Engine) Subscribe(f func(Update)) (cancel func()) {
 	return e.reloader.Updates().Subscribe(f)
 }
 
-// SubscribeStates calls f with each transition in the life of a tool.
+// SubscribeStates calls f with each state transition of a tool until the caller calls cancel.
 func (e *Engine) SubscribeStates(f func(Transition)) (cancel func()) {
 	return e.reloader.States().Subscribe(f)
 }
 
-// PermissionTests returns the tests of the configuration.
+// PermissionTests returns the permission tests in the configuration.
 func (e *Engine) PermissionTests() []PermissionTest { return e.Current().Config.Permissions.Tests }

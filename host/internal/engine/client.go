@@ -8,10 +8,10 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Client receives the events of a call while it runs, and answers its questions.
+// Client receives the events of a running call and answers its asks.
 type Client = call.Client
 
-// client returns the client of a request with the operator's decisions about asks. c may be nil.
+// client returns a client that also applies the operator's decisions about asks. c may be nil.
 func (e *Engine) client(c Client) Client {
 	onAsk := cmp.Or(e.opts.OnAsk, e.Current().Config.Host.OnAsk)
 	if onAsk == "" && !e.opts.Prompt {
@@ -23,7 +23,8 @@ func (e *Engine) client(c Client) Client {
 	return &decidingClient{Client: c, onAsk: onAsk}
 }
 
-// decidingClient answers the permission asks that the operator decided beforehand. It never answers questions for the user.
+// decidingClient answers permission asks according to the operator's decisions. It never answers questions on behalf of
+// the user.
 type decidingClient struct {
 	Client
 	onAsk string
@@ -41,7 +42,7 @@ func (f *decidingClient) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, er
 	return f.Client.Ask(ctx, ask)
 }
 
-// silent is the client of a request that has none.
+// silent is the client of requests without a client. It ignores all events.
 type silent struct{}
 
 func (silent) Progress(string, map[string]any) {}

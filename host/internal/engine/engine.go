@@ -1,5 +1,5 @@
-// Package engine is the running host behind package host: it starts and closes the parts in order, turns requests into calls
-// of sessions, and answers other processes. Most callers want [New] and [Engine.Run].
+// Package engine implements the running host behind package host. It starts and closes the parts of a host, executes
+// requests, and answers other processes. Most callers want [New] and [Engine.Run].
 package engine
 
 import (
@@ -30,7 +30,7 @@ import (
 // Version is the version of the host.
 const Version = build.Version
 
-// Options of an engine. The fields are those of host.Options, which documents them.
+// Options holds the options of an engine. See host.Options for the meaning of the fields.
 type Options struct {
 	Config                   string
 	Variables, VariableFiles []string
@@ -46,7 +46,7 @@ type Options struct {
 	OnConfig                 func(level slog.Level)
 }
 
-// Source returns the configuration that the options name.
+// Source returns the source of the configuration for these options.
 func (o Options) Source() config.Source {
 	return config.Source{Path: o.Config, Environment: config.Environment{BundledDir: o.bundledDir(), Variables: o.Variables, VariableFiles: o.VariableFiles}}
 }
@@ -58,7 +58,7 @@ func (o Options) bundledDir() string {
 	return o.BundledDir
 }
 
-// BundledDir returns the directory of the bundled plugins: "plugins" beside the executable.
+// BundledDir returns the directory of the bundled plugins, which is "plugins" beside the executable.
 func BundledDir() string {
 	exe, err := os.Executable()
 	if err != nil {
@@ -70,11 +70,11 @@ func BundledDir() string {
 	return filepath.Join(filepath.Dir(exe), "plugins")
 }
 
-// Mode changes how an engine starts. The zero value is for running calls.
+// Mode changes how an engine starts. The zero value is the mode for running calls.
 type Mode struct {
-	// IgnorePins loads plugins that are not what they are pinned to.
+	// IgnorePins also loads plugins that differ from their pins.
 	IgnorePins bool
-	// Empty starts with an empty configuration, whatever the options name.
+	// Empty starts with an empty configuration instead of the one in the options.
 	Empty bool
 }
 
@@ -93,14 +93,14 @@ type Engine struct {
 type closing struct {
 	once sync.Once
 	err  error
-	// problems are those of the parts, which no reload mends.
+	// problems lists the problems of the engine's parts. A reload cannot fix them.
 	problems []string
 }
 
 // New reads the configuration and loads the plugins. See host.New.
 func New(ctx context.Context, opts Options) (*Engine, error) { return NewMode(ctx, opts, Mode{}) }
 
-// NewMode is New with a mode.
+// NewMode is like New, but starts in the given mode.
 func NewMode(ctx context.Context, opts Options, mode Mode) (*Engine, error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
@@ -147,7 +147,7 @@ func NewMode(ctx context.Context, opts Options, mode Mode) (*Engine, error) {
 	return e, nil
 }
 
-// builder returns the builder of generations, with the parts that they share.
+// builder returns the builder of generations and sets the parts that all generations share.
 func (e *Engine) builder(cfg *config.Config) *generation.Builder {
 	commands := shim.NewGranter(shim.GranterOptions{
 		Beside: e.opts.BundledDir, Dir: e.home.Commands, RuntimeDir: e.super.RuntimeDir, InheritedFD: supervisor.InheritedFD, Log: e.opts.Log,
@@ -163,8 +163,8 @@ func (e *Engine) builder(cfg *config.Config) *generation.Builder {
 	}
 }
 
-// openState opens the state database, or one in memory if that fails. Calls work without it, but sessions end with the
-// process, which Problems reports.
+// openState opens the state database. If the database cannot be opened, it uses a database in memory and reports a
+// problem. Calls still work, but sessions are lost at the end of the process.
 func (e *Engine) openState(cfg *config.Config) {
 	e.home.Runtime = e.super.RuntimeDir
 	dir, err := state.Dir(e.opts.StateDir, cfg.Host.StateDir)
@@ -179,7 +179,7 @@ func (e *Engine) openState(cfg *config.Config) {
 	}
 	e.problemf("Sessions are not kept after this run: %v.", err)
 	if e.state, err = state.OpenInMemory(e.opts.Log); err != nil {
-		panic("engine: an in-memory database cannot be opened: " + err.Error()) // only out of memory
+		panic("engine: an in-memory database cannot be opened: " + err.Error()) // happens only without free memory
 	}
 }
 
@@ -187,30 +187,30 @@ func (e *Engine) problemf(format string, a ...any) {
 	e.closing.problems = append(e.closing.problems, fmt.Sprintf(format, a...))
 }
 
-// Problems describes everything that does not work: plugins that could not be loaded, tools that could not be registered.
+// Problems lists everything that does not work, such as plugins that were not loaded and tools that were not registered.
 func (e *Engine) Problems() []string {
 	return slices.Concat(e.closing.problems, e.Current().Problems)
 }
 
-// Current returns the generation that new calls belong to.
+// Current returns the generation that new calls use.
 func (e *Engine) Current() *generation.Generation { return e.reloader.Current() }
 
-// Reloader returns what changes the generation.
+// Reloader returns the reloader, which can replace the generation.
 func (e *Engine) Reloader() *reload.Reloader { return e.reloader }
 
 // State returns the state database.
 func (e *Engine) State() *state.DB { return e.state }
 
-// Pins opens the pins of a configuration. With ignore they accept everything.
+// Pins opens the pins of a configuration. If ignore is true, the pins accept every binary and definition.
 func (e *Engine) Pins(path string, ignore bool) (*trust.Pins, error) {
 	return trust.OpenPins(trust.PinOptions{Config: path, Ignore: ignore, Hash: e.state.BinaryHash, Dir: e.home.Pinned})
 }
 
-// closeGrace is how long plugins may take to stop.
+// closeGrace is the time that plugins have to stop.
 const closeGrace = 5 * time.Second
 
-// Close ends the calls, stops every plugin and saves the sessions. It returns when no process is left. Later calls of Close
-// return the same error.
+// Close cancels all calls, stops every plugin and saves the sessions. It returns after all plugin processes exit.
+// Repeated calls return the same error.
 func (e *Engine) Close() error {
 	e.closing.once.Do(func() {
 		builder := e.reloader.Builder

@@ -9,14 +9,14 @@ import (
 	"toolhost.dev/host/internal/reload"
 )
 
-// healthTimeout is how long a plugin may take to report its health.
+// healthTimeout limits the time that a plugin has for its health report.
 const healthTimeout = 2 * time.Second
 
-// healthPatience is how many checks are skipped after an unhealthy plugin could not be replaced.
+// healthPatience is the number of skipped checks after an unhealthy plugin could not be replaced.
 const healthPatience = 10
 
-// Health asks the plugin of a tool for the tool's health, and starts the plugin if needed. [Engine.Status] has the health of
-// whole plugins.
+// Health returns the health of a tool, as reported by its plugin. It starts the plugin if needed. [Engine.Status]
+// contains the health of whole plugins.
 func (e *Engine) Health(ctx context.Context, name string) tool.Health {
 	g := e.Current()
 	entry := g.Registry.Find(name)
@@ -36,12 +36,12 @@ func (e *Engine) Health(ctx context.Context, name string) tool.Health {
 	return health
 }
 
-// watchHealth checks running plugins at intervals until ctx ends, and replaces unhealthy ones. The interval follows the
-// configuration.
+// watchHealth periodically checks running plugins and replaces unhealthy ones until ctx is canceled. The interval
+// follows the current configuration.
 func (e *Engine) watchHealth(ctx context.Context) {
 	skip := make(map[string]int)
 	for {
-		var next <-chan time.Time // never fires without an interval
+		var next <-chan time.Time // a nil channel disables the checks
 		if interval := e.Current().Config.Host.HealthInterval; interval > 0 {
 			next = time.After(interval)
 		}

@@ -15,24 +15,25 @@ import (
 	"toolhost.dev/host/internal/watch"
 )
 
-// live is what a host does on its own, and for other processes.
+// live holds the background tasks of a host and its server for other processes.
 type live struct {
 	began        time.Time
 	files        files
-	server       *control.Server // nil if no process is answered
+	server       *control.Server // nil if the host does not answer other processes
 	background   sync.WaitGroup
 	first        *time.Timer
-	end          context.CancelFunc // ends the checks of health
-	reconfigured chan struct{}      // has a token after the configuration changed
+	end          context.CancelFunc // stops the health checks
+	reconfigured chan struct{}      // receives a value after a change of the configuration
 }
 
-// files watches the files that the configuration depends on.
+// files holds the watcher of the files that the configuration depends on.
 type files struct {
 	mu      sync.Mutex
-	watcher *watch.Watcher // nil if nothing is watched
+	watcher *watch.Watcher // nil if no files are watched
 }
 
-// goLive starts what a live host does. Calls work without it, so a failure is only a problem.
+// goLive starts the background tasks of a live host. Failures are only reported as problems, because calls work without
+// these tasks.
 func (e *Engine) goLive() {
 	e.live.began = time.Now()
 	ctx, end := context.WithCancel(context.Background())
@@ -41,11 +42,12 @@ func (e *Engine) goLive() {
 	if err := e.watchFiles(e.Current().Config); err != nil {
 		e.problemf("%v. Use toolhost plugin reload.", err)
 	}
-	// A file may have changed between being read and being watched. A host that ends at once need not look.
+	// A file can change after it is read but before it is watched. The delayed check finds such changes, and a
+	// short-lived host skips it.
 	if w := e.live.files.watcher; w != nil {
 		e.live.first = time.AfterFunc(time.Second, w.Check)
 	}
-	// Last, because other processes must not find a host that is not set up.
+	// Listen last, because other processes must find the host fully set up.
 	if dir := e.home.Control(); dir != "" {
 		server, err := control.Listen(dir, e.control)
 		if err != nil {
@@ -71,7 +73,7 @@ func (l *live) close() {
 	l.background.Wait()
 }
 
-// configured follows another configuration.
+// configured adapts the background tasks to a new configuration.
 func (e *Engine) configured(cfg *config.Config) {
 	if err := e.watchFiles(cfg); err != nil {
 		e.opts.Log.Warn("changes of files are not watched", "why", err)
@@ -82,7 +84,7 @@ func (e *Engine) configured(cfg *config.Config) {
 	}
 }
 
-// watchFiles watches the files that a configuration depends on, if the configuration wants that.
+// watchFiles watches the files that a configuration depends on. It does nothing if the configuration disables watching.
 func (e *Engine) watchFiles(cfg *config.Config) error {
 	if !e.opts.Live || !cfg.Reload.Watch {
 		return nil
@@ -117,7 +119,7 @@ func (e *Engine) watchFiles(cfg *config.Config) error {
 	return nil
 }
 
-// diskChanged reloads what changed. It does not wait for that.
+// diskChanged starts a reload after a change of files. It does not wait for the reload.
 func (e *Engine) diskChanged() {
 	if !e.Current().Config.Reload.Watch {
 		return
@@ -131,7 +133,7 @@ func (e *Engine) diskChanged() {
 	})
 }
 
-// control answers another process.
+// control executes a request from another process.
 func (e *Engine) control(ctx context.Context, op string, args json.RawMessage) (any, error) {
 	switch op {
 	case control.OpEnable:
@@ -142,7 +144,7 @@ func (e *Engine) control(ctx context.Context, op string, args json.RawMessage) (
 		return nil, e.reloader.SetEnabled(a.Name, a.On)
 	case control.OpRenew:
 		e.reloader.Renew()
-		return e.reloader.Reload(ctx, reload.Options{}) // a version may have been refused for lack of approval
+		return e.reloader.Reload(ctx, reload.Options{}) // an approval can make a rejected version acceptable
 	case control.OpStatus:
 		return e.remoteStatus(), nil
 	case control.OpStats:

@@ -8,7 +8,7 @@ import (
 	"toolhost.dev/host/internal/policy"
 )
 
-// Judge returns the policy's decision about a request. It asks nobody and runs nothing.
+// Judge returns the policy's decision about a request. It neither asks the user nor runs the request.
 func (e *Engine) Judge(req Request) (*policy.Decision, error) {
 	s, err := e.session(req)
 	if err != nil {
@@ -17,7 +17,7 @@ func (e *Engine) Judge(req Request) (*policy.Decision, error) {
 	return e.Current().Dispatch.Judge(e.dispatchRequest(req, s)), nil
 }
 
-// TestPermissions runs a test of the configuration. It returns nil if the test passes.
+// TestPermissions executes a permission test of the configuration. It returns nil if the test passes.
 func (e *Engine) TestPermissions(t config.PermissionTest) error {
 	d, err := e.Judge(Request{Command: t.Command})
 	if err != nil {
@@ -40,7 +40,7 @@ func (e *Engine) TestPermissions(t config.PermissionTest) error {
 	return nil
 }
 
-// past returns an effect as a participle.
+// past returns the past participle of an effect, such as "allowed".
 func past(effect string) string {
 	return map[string]string{"allow": "allowed", "ask": "asked about", "deny": "denied"}[effect]
 }

@@ -23,7 +23,7 @@ import (
 	"toolhost.dev/host/router"
 )
 
-// Request is one call. The fields are those of host.Request, which documents them.
+// Request is one call. See host.Request for the meaning of the fields.
 type Request struct {
 	ID        string
 	MessageID string
@@ -43,8 +43,8 @@ type Pending struct {
 	failed *tool.Result
 }
 
-// Begin resolves and queues a request without blocking. Requests of a session that are begun one after the other run in that
-// order where they must. The caller must call Run on the result.
+// Begin resolves and queues a request without blocking. If requests of one session must run in order, they run in the
+// order of their Begin calls. The caller must call Run on the result.
 func (e *Engine) Begin(req Request, client Client) *Pending {
 	if req.ID == "" {
 		req.ID = e.ids.next()
@@ -63,7 +63,7 @@ func (e *Engine) Begin(req Request, client Client) *Pending {
 // Native reports whether the request is a native command.
 func (p *Pending) Native() bool { return p.inner != nil && p.inner.Native() }
 
-// Run runs the request. If ctx ends, the tool is told to stop. Call it once.
+// Run runs the request. If ctx is canceled, the tool is canceled. Run must be called once.
 func (p *Pending) Run(ctx context.Context) *tool.Result {
 	if p.failed != nil {
 		return p.failed
@@ -74,7 +74,7 @@ func (p *Pending) Run(ctx context.Context) *tool.Result {
 	return p.inner.Run(ctx, p.client)
 }
 
-// Explain returns what a command means, without running it.
+// Explain returns the interpretation of a command without running it.
 func (e *Engine) Explain(req Request) *router.Command {
 	cwd := e.opts.Workspace
 	if s, err := e.session(req); err == nil {
@@ -89,7 +89,7 @@ func (e *Engine) dispatchRequest(req Request, s call.Session) call.Request {
 	}
 }
 
-// toolName returns the full name for a function name. Other names stay as they are.
+// toolName converts a function name to the full name of its tool. It returns other names unchanged.
 func (e *Engine) toolName(name string) string {
 	r := e.Current().Registry
 	if name == "" || r.Lookup("", name) != nil {
@@ -104,7 +104,7 @@ func (e *Engine) toolName(name string) string {
 	return name
 }
 
-// session finds or creates a request's session.
+// session returns the session of a request and creates it if needed.
 func (e *Engine) session(req Request) (call.Session, error) {
 	workspace := e.opts.Workspace
 	if req.Workspace != "" {
@@ -130,7 +130,7 @@ func (e *Engine) session(req Request) (call.Session, error) {
 	return out, nil
 }
 
-// History returns the last commands of the session that a request belongs to, oldest first.
+// History returns the last commands of a request's session, oldest first.
 func (e *Engine) History(req Request, limit int) ([]state.Entry, error) {
 	s, err := e.session(req)
 	if err != nil {
@@ -139,24 +139,24 @@ func (e *Engine) History(req Request, limit int) ([]state.Entry, error) {
 	return e.state.History(s.ID, limit)
 }
 
-// Cwd returns the working directory of the session that a request belongs to.
+// Cwd returns the working directory of a request's session.
 func (e *Engine) Cwd(req Request) (string, error) {
 	s, err := e.session(req)
 	return s.Cwd, err
 }
 
-// auditRefused audits a request that has no session.
+// auditRefused writes an audit entry for a request without a valid session.
 func (e *Engine) auditRefused(req Request, err *tool.Error) {
 	args := req.Arguments
 	if req.Name == "" {
-		args, _ = json.Marshal(map[string]string{"command": req.Command}) // strings marshal
+		args, _ = json.Marshal(map[string]string{"command": req.Command}) // cannot fail for strings
 	}
 	e.state.AddAudit(state.AuditEntry{
 		At: time.Now(), Session: req.Session, Workspace: req.Workspace, Call: req.ID, Tool: req.Name, Arguments: args, Outcome: string(err.Kind), Error: err.Message,
 	})
 }
 
-// ids makes the ids of calls: unique in this process, and hard to guess outside of it.
+// ids generates the ids of calls. They are unique in this process and hard to guess for other processes.
 type ids struct {
 	prefix string
 	last   *atomic.Uint64
@@ -164,7 +164,7 @@ type ids struct {
 
 func newIDs() ids {
 	var b [6]byte
-	_, _ = rand.Read(b[:]) // never fails
+	_, _ = rand.Read(b[:]) // cannot fail
 	return ids{prefix: hex.EncodeToString(b[:]) + "-", last: new(atomic.Uint64)}
 }
 

@@ -15,13 +15,13 @@ import (
 	"toolhost.dev/host/internal/supervisor"
 )
 
-// Tool is one registered tool.
+// Tool describes one registered tool.
 type Tool struct {
 	tool.Definition
-	// FullName is the name to call it by: "read", or "jira:search" in a namespace.
+	// FullName is the name for calls, such as "read", or "jira:search" in a namespace.
 	FullName string `json:"full_name"`
-	// FunctionName is the name for function calls of models, such as "jira_search": at most 40 letters, digits, '_' and
-	// '-'. It is also a name to call the tool by.
+	// FunctionName is the name for function calls of models, such as "jira_search". It has at most 40 letters, digits,
+	// '_' and '-'. Requests also accept it as the tool's name.
 	FunctionName string `json:"function_name"`
 	Namespace    string `json:"namespace,omitempty"`
 	Plugin       string `json:"plugin"`
@@ -31,7 +31,7 @@ type Tool struct {
 // Parameters returns the names of the tool's parameters in positional order.
 func (t Tool) Parameters() []string {
 	s, err := tool.ParseSchema(t.Input)
-	if err != nil { // it was parsed when the tool was registered
+	if err != nil { // cannot happen, because registration parsed the schema
 		return nil
 	}
 	var out []string
@@ -41,7 +41,7 @@ func (t Tool) Parameters() []string {
 	return out
 }
 
-// ToolOf returns a registered tool, without its function name.
+// ToolOf returns the description of a registered tool, with an empty FunctionName.
 func ToolOf(e *registry.Entry) Tool {
 	return Tool{Definition: e.Definition, FullName: e.FullName(), Namespace: e.Namespace, Plugin: e.Plugin, Enabled: e.Enabled}
 }
@@ -59,48 +59,48 @@ func (e *Engine) Tools() []Tool {
 	return out
 }
 
-// Status is the state of a host for its operator.
+// Status describes the state of a host for its operator.
 type Status struct {
 	Version string `json:"version"`
-	// Config is the configuration's file or directory, or "built-in".
+	// Config is the file or directory of the configuration, or "built-in".
 	Config string `json:"config"`
-	// ConfigRefused says why the configuration on disk is not in use. Empty means that it is.
+	// ConfigRefused is the reason why the configuration on disk is not in use. Empty means that it is in use.
 	ConfigRefused string `json:"config_refused,omitempty"`
 	Workspace     string `json:"workspace"`
-	// StateDB is the path of the state database. Empty means that it is in memory.
+	// StateDB is the path of the state database. Empty means that the database is in memory.
 	StateDB string         `json:"state_db"`
 	Plugins []PluginStatus `json:"plugins"`
-	// Tools are the states of all tools, including those that could not be registered.
+	// Tools lists the states of all tools, including tools that could not be registered.
 	Tools []registry.LifeStatus `json:"tools"`
-	// Problems describes everything that does not work.
+	// Problems lists everything that does not work.
 	Problems []string `json:"problems"`
-	// Sessions are those used last.
+	// Sessions lists the most recently used sessions.
 	Sessions []state.Session `json:"sessions"`
 }
 
-// PluginStatus is the state of one plugin, with its tools.
+// PluginStatus describes the state of one plugin and its tools.
 type PluginStatus struct {
 	supervisor.Status
 	Field string   `json:"field,omitempty"`
 	Tools []string `json:"tools"`
-	// DependsOn names the plugins that start before it.
+	// DependsOn lists the plugins that start before this plugin.
 	DependsOn []string `json:"depends_on,omitempty"`
-	// Health is what the plugin reports while it is running.
+	// Health is the health that a running plugin reports.
 	Health *tool.Health `json:"health,omitempty"`
-	// Unneeded lists the grants that the plugin does not need.
+	// Unneeded lists the granted permissions that the plugin does not need.
 	Unneeded []grants.Extra `json:"unneeded,omitempty"`
-	// Unapproved lists how its tools differ from the approved definitions, and UnapprovedSince is when that was first
-	// reported.
+	// Unapproved lists differences between the tool definitions and the approved definitions. UnapprovedSince is the
+	// time of their first report.
 	Unapproved      []registry.Change `json:"unapproved,omitempty"`
 	UnapprovedSince time.Time         `json:"unapproved_since,omitzero"`
-	// Refused says why the version on disk is not the one that serves. Empty means that it is.
+	// Refused is the reason why the version on disk is not in use. Empty means that it is in use.
 	Refused string `json:"refused,omitempty"`
 }
 
-// maxStatusSessions is the number of sessions in a status.
+// maxStatusSessions is the maximum number of sessions in a status.
 const maxStatusSessions = 20
 
-// Status returns the state of the host. It starts nothing; plugins that are running are asked for their health.
+// Status returns the state of the host. It queries the health of running plugins but starts no plugin.
 func (e *Engine) Status() Status {
 	g := e.Current()
 	st := Status{
@@ -149,16 +149,16 @@ func (e *Engine) pluginStatus(g *generation.Generation, p *generation.Plugin) Pl
 	return ps
 }
 
-// Stats are the counters and measurements of a host since it began. Reloads do not reset them.
+// Stats holds counters and measurements since the start of a host. Reloads do not reset them.
 type Stats struct {
-	// Tools that were called, by name, including removed ones.
+	// Tools lists the tools that were called, sorted by name. It includes removed tools.
 	Tools []metrics.ToolStats `json:"tools"`
-	// Plugins that were started, by name, including removed ones.
+	// Plugins lists the plugins that were started, sorted by name. It includes removed plugins.
 	Plugins []metrics.PluginStats `json:"plugins"`
 }
 
-// Stats returns the current figures. It reads a few files in /proc for every process of a plugin. A call is counted by the time
-// its result is returned.
+// Stats returns the current statistics. It reads a few files in /proc for each plugin process. A call is included as
+// soon as its result is returned.
 func (e *Engine) Stats() Stats {
 	var processes []metrics.Process
 	e.super.Running(func(plugin string, pid int) { processes = append(processes, metrics.Process{Plugin: plugin, PID: pid}) })
@@ -171,14 +171,14 @@ func (e *Engine) Stats() Stats {
 	return out
 }
 
-// RemoteStatus is the status of a running host in another process.
+// RemoteStatus is the status of a host that runs in another process.
 type RemoteStatus struct {
 	PID   int       `json:"pid"`
 	Began time.Time `json:"began"`
 	Status
 }
 
-// RemoteStats are the stats of a running host in another process.
+// RemoteStats holds the statistics of a host that runs in another process.
 type RemoteStats struct {
 	PID       int       `json:"pid"`
 	Began     time.Time `json:"began"`

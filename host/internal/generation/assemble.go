@@ -16,9 +16,9 @@ import (
 	"toolhost.dev/host/internal/trust"
 )
 
-// Assemble builds a generation from plugins that were described. refused says which of them serve tools that cannot be
-// registered; the others work without those. err says which of the operator's rules do not fit these tools; the other
-// rules apply all the same.
+// Assemble builds a generation from described plugins. refused maps plugins to the reason why their tools cannot be
+// registered. The tools of other plugins still work. err lists the operator's rules that do not match these tools. All
+// other rules stay in force.
 func (b *Builder) Assemble(cfg *config.Config, launcher *confinement.Launcher, plugins []*Plugin) (g *Generation, refused map[string]error, err error) {
 	g = &Generation{
 		Config: cfg, Launcher: launcher, Plugins: plugins,
@@ -46,7 +46,7 @@ func (b *Builder) Assemble(cfg *config.Config, launcher *confinement.Launcher, p
 	return g, refused, err
 }
 
-// known returns what was approved of the plugins that can be used.
+// known returns the approved definitions of all usable plugins.
 func (b *Builder) known(plugins []*Plugin) trust.Known {
 	var subjects []trust.Subject
 	for _, p := range plugins {
@@ -81,7 +81,7 @@ func (b *Builder) register(g *Generation, p *Plugin, known trust.Known) error {
 	})
 }
 
-// dispatcher returns the dispatcher of a generation.
+// dispatcher creates the dispatcher of a generation.
 func (b *Builder) dispatcher(g *Generation, set supervisor.Set, rules policy.Rules) *dispatch.Dispatcher {
 	d := &dispatch.Dispatcher{
 		Registry:  g.Registry,
@@ -113,8 +113,8 @@ func (b *Builder) dispatcher(g *Generation, set supervisor.Set, rules policy.Rul
 	return d
 }
 
-// commandNames returns the names of the programs by which commands call tools: of agent tools and their aliases, of
-// namespaces, and of each tool in a namespace.
+// commandNames returns the names of the programs that commands use to call tools. The names are agent tools, aliases,
+// namespaces, and the tools of each namespace.
 func commandNames(r *registry.Registry) []string {
 	var names []string
 	for _, n := range r.AgentNames() {
@@ -132,8 +132,8 @@ func commandNames(r *registry.Registry) []string {
 	return names
 }
 
-// addAliases registers the further names of tools. An alias of a preset may name a tool that does not exist; the operator
-// is told about other such aliases.
+// addAliases registers additional names of tools. An alias for an unknown tool is reported to the operator, unless it
+// comes from a preset.
 func (g *Generation) addAliases(more []config.Alias) {
 	for _, a := range slices.Concat(g.Config.Aliases, more) {
 		alias := registry.Alias{Name: a.Name, Tool: a.Tool, Params: a.Params, Optional: a.Preset != ""}
@@ -146,8 +146,8 @@ func (g *Generation) addAliases(more []config.Alias) {
 	}
 }
 
-// checkToolBlocks reports tool blocks that fit no tool. A misspelled name would otherwise leave a tool enabled that was
-// meant to be off.
+// checkToolBlocks reports tool blocks that match no tool. Without the report, a misspelled name could leave a tool
+// enabled against the operator's intent.
 func (g *Generation) checkToolBlocks() {
 	for name, t := range g.Config.Tools {
 		if g.Registry.Lookup("", name) == nil && len(g.Unloaded) == 0 {

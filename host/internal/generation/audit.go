@@ -8,8 +8,8 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// Audit makes the database keep calls as the configuration says. Secrets are masked in all that it keeps, also if nothing
-// is audited.
+// Audit configures the audit log of the database. It also enables the masking of secrets in all saved data, even if the
+// audit log is off.
 func Audit(cfg *config.Config, db *state.DB) {
 	a := cfg.Audit
 	m := audit.New(secrets(cfg))
@@ -21,8 +21,8 @@ func Audit(cfg *config.Config, db *state.DB) {
 	db.Audit(&state.Auditing{Arguments: m.Arguments, Text: m.Text, MaxBytes: int64(min(a.MaxBytes, math.MaxInt64)), MaxAge: a.MaxAge})
 }
 
-// secrets returns the secret values that the configuration knows: those that it lists, and the values of a plugin's
-// variables whose names say so.
+// secrets returns the secret values in a configuration. They are the listed secrets, and the plugins' environment
+// variables with secret names.
 func secrets(cfg *config.Config) []string {
 	out := cfg.Audit.Secrets
 	for _, p := range cfg.Plugins {

@@ -25,19 +25,19 @@ import (
 	"toolhost.dev/host/internal/trust"
 )
 
-// Options of a builder.
+// Options configures a builder.
 type Options struct {
-	// Workspace is the root of sessions that name none.
+	// Workspace is the default workspace of sessions.
 	Workspace string
-	// Hooks are the embedder's hooks.
+	// Hooks are the hooks of the embedding program.
 	Hooks []hook.Hook
-	// RetryFailed starts plugins again whose start failed slowly a moment ago.
+	// RetryFailed also starts plugins whose last slow start failed recently.
 	RetryFailed bool
 	// Bundled is the directory of the bundled plugins.
 	Bundled string
 }
 
-// Calls holds what the calls of all generations share.
+// Calls holds the state that the calls of all generations share.
 type Calls struct {
 	Scheduler *scheduler.Scheduler
 	Gates     scheduler.Gates
@@ -45,8 +45,8 @@ type Calls struct {
 	Adaptive  adaptive.Learned
 }
 
-// Builder builds generations. Set the exported fields before the first use. It is safe for concurrent use, except for
-// Trust.
+// Builder builds generations. Its exported fields must be set before the first use. It is safe for concurrent use,
+// except for the method Trust.
 type Builder struct {
 	Options    Options
 	Calls      *Calls
@@ -57,9 +57,9 @@ type Builder struct {
 	Commands   *shim.Granter
 	Overrides  *Overrides
 	Log        *slog.Logger
-	// Current returns the published generation, or nil before the first one.
+	// Current returns the published generation. It returns nil before the first publication.
 	Current func() *Generation
-	// Rediscovered is called if a running plugin now serves other tools than it was registered with.
+	// Rediscovered is called if the tools of a running plugin differ from its registered tools.
 	Rediscovered func(p *Plugin, now *tool.Description)
 
 	pins      *trust.Pins
@@ -67,7 +67,7 @@ type Builder struct {
 	tracing   tracing
 }
 
-// Trust sets the pins to enforce. The approvals of the same configuration apply with them.
+// Trust sets the pins to enforce and the approvals of the same configuration.
 func (b *Builder) Trust(pins *trust.Pins) {
 	b.pins, b.approvals = pins, trust.NewApprovals(b.State, pins, b.Options.Bundled, b.Log)
 }
@@ -78,23 +78,24 @@ func (b *Builder) Pins() *trust.Pins { return b.pins }
 // Approvals returns the approvals that the builder enforces.
 func (b *Builder) Approvals() *trust.Approvals { return b.approvals }
 
-// Close sends the traces that are waiting.
+// Close sends the remaining traces.
 func (b *Builder) Close() { b.tracing.close() }
 
 // Roots returns the roots of sessions under a configuration.
 func (b *Builder) Roots(cfg *config.Config) *roots.Sets { return roots.New(cfg, b.Home.Output) }
 
-// Launcher returns the launcher for a configuration. The error says which plugins must run confined and cannot.
+// Launcher returns the launcher for a configuration. The error lists plugins that require confinement but cannot be
+// confined.
 func (b *Builder) Launcher(cfg *config.Config) (*confinement.Launcher, error) {
 	l := confinement.New(cfg, b.Confine)
 	return l, l.Check(roots.Configured(cfg, b.Options.Workspace))
 }
 
-// Peers finds a plugin that is built at the same time, by name.
+// Peers returns another plugin of the generation under construction, by name.
 type Peers func(name string) *Plugin
 
-// NewPlugin adds a plugin of a configuration to the supervisor. It starts nothing. accept checks the first description;
-// nil accepts any.
+// NewPlugin adds a plugin to the supervisor without starting it. accept checks the first description. A nil accept
+// permits any description.
 func (b *Builder) NewPlugin(c config.Plugin, cfg *config.Config, launcher *confinement.Launcher, peers Peers, accept func(*tool.Description) error) *Plugin {
 	p := &Plugin{Plugin: c}
 	p.Process = b.Supervisor.Add(supervisor.Spec{
@@ -114,7 +115,8 @@ func (b *Builder) NewPlugin(c config.Plugin, cfg *config.Config, launcher *confi
 	return p
 }
 
-// inherit returns the descriptor for plugins whose commands may call tools, and for those that are not known yet.
+// inherit returns the descriptor that the plugin's commands use to call tools. It returns nil for a plugin whose
+// description excludes such commands.
 func (b *Builder) inherit(p *Plugin) *os.File {
 	if d := p.Description(); d != nil && !slices.Contains(d.Capabilities, tool.CapabilityCommands) {
 		return nil
@@ -122,8 +124,8 @@ func (b *Builder) inherit(p *Plugin) *os.File {
 	return b.Commands.Inherit()
 }
 
-// checkGrants returns an error if the plugin needs more than it is granted. It keeps the description of such a plugin, so
-// that the plugin is not started again only to be refused.
+// checkGrants returns an error if the plugin lacks a required permission. It saves the description of such a plugin, so
+// that the host need not start the plugin again to reject it.
 func (b *Builder) checkGrants(p *Plugin, d *tool.Description) error {
 	err := grants.Missing(&p.Plugin, d.Needs)
 	p.denied.Store(err != nil)
@@ -137,7 +139,7 @@ func (b *Builder) checkGrants(p *Plugin, d *tool.Description) error {
 	return err
 }
 
-// accept decides about the description of a process that has started.
+// accept checks the description of a newly started process.
 func (b *Builder) accept(cfg *config.Config, p *Plugin, d *tool.Description, first func(*tool.Description) error) error {
 	if err := b.pins.CheckTools(p.Name, d); err != nil {
 		return err
@@ -147,7 +149,7 @@ func (b *Builder) accept(cfg *config.Config, p *Plugin, d *tool.Description, fir
 	case known != nil && slices.Contains(d.Capabilities, tool.CapabilityDiscovery):
 		b.rediscover(p, known, d)
 		return nil
-	case known != nil: // its binary may have changed since it was described
+	case known != nil: // the binary can differ from the one that was described
 		return Breaks(cfg, p.Name, known, d)
 	case first != nil:
 		return first(d)
@@ -155,8 +157,8 @@ func (b *Builder) accept(cfg *config.Config, p *Plugin, d *tool.Description, fir
 	return nil
 }
 
-// Breaks returns an error if a version of a plugin breaks the callers of the one before, unless the configuration
-// permits that.
+// Breaks returns an error if a new plugin version is incompatible with callers of the previous version. It returns nil
+// if the configuration permits such changes.
 func Breaks(cfg *config.Config, plugin string, known, now *tool.Description) error {
 	if known == nil || cfg.Reload.AnyChanges {
 		return nil
@@ -174,7 +176,7 @@ func Breaks(cfg *config.Config, plugin string, known, now *tool.Description) err
 		now.Version, strings.Join(how, "; "), plugin)
 }
 
-// prepare starts the plugins that a plugin depends on.
+// prepare starts the dependencies of a plugin.
 func (b *Builder) prepare(ctx context.Context, p *Plugin, peers Peers) error {
 	if g := b.Current(); g != nil && g.Plugin(p.Name) == p {
 		peers = g.Plugin
@@ -198,13 +200,13 @@ var countedEvents = map[supervisor.Event]metrics.Event{
 	supervisor.Started: metrics.Started, supervisor.Failed: metrics.StartFailed, supervisor.Ended: metrics.Crashed,
 }
 
-// observe counts the events of a process, and updates the states of its tools.
+// observe counts an event of a plugin process and updates the states of the plugin's tools.
 func (b *Builder) observe(p *Plugin, e supervisor.Event, why string) {
 	if counted, ok := countedEvents[e]; ok {
 		b.Calls.Metrics.Plugin(p.Name, counted)
 	}
 	g := b.Current()
-	if g == nil || g.Plugin(p.Name) != p { // it is not published yet, or was replaced
+	if g == nil || g.Plugin(p.Name) != p { // the plugin is not yet published or was replaced
 		return
 	}
 	for _, entry := range g.Registry.All() {

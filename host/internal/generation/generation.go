@@ -1,8 +1,8 @@
-// Package generation builds what a configuration and the binaries that it names amount to: plugins, registry, rules and
-// the dispatcher of calls. Most callers want [Builder.Load].
+// Package generation builds generations. A generation consists of the plugins, registry, rules and dispatcher for one
+// configuration and its binaries. Most callers want [Builder.Load].
 //
-// A [Generation] never changes once it is published. A change of the configuration or of a binary builds another one
-// beside it. A call belongs to the generation that it began in.
+// A published [Generation] never changes. A change of the configuration or of a binary creates a new generation. A call
+// stays in the generation in which it started.
 package generation
 
 import (
@@ -23,50 +23,51 @@ import (
 	"toolhost.dev/host/internal/trust"
 )
 
-// Generation is one configuration with its plugins. Do not change it.
+// Generation is one configuration with its plugins. It must not be changed after publication.
 type Generation struct {
 	Config   *config.Config
 	Launcher *confinement.Launcher
-	// Plugins in the order of the configuration.
+	// Plugins are in the order of the configuration.
 	Plugins  []*Plugin
 	Registry *registry.Registry
 	Dispatch *dispatch.Dispatcher
 	Roots    *roots.Sets
-	// Unloaded says why a plugin could not be loaded, by name.
+	// Unloaded maps plugins to the reason why they could not be loaded.
 	Unloaded map[string]string
-	// Reviews compare the definitions of monitored plugins with the approved ones.
+	// Reviews compares the definitions of monitored plugins with the approved definitions.
 	Reviews []*trust.Review
-	// Problems describes everything that does not work.
+	// Problems lists everything that does not work.
 	Problems []string
 }
 
-// Plugin is a plugin of the configuration. Generations share it as long as its binary and the way it runs stay the same.
+// Plugin is a plugin of the configuration. Generations share the same Plugin as long as its binary and settings stay
+// unchanged.
 type Plugin struct {
 	config.Plugin
 	Process *supervisor.Plugin
-	// Binary identifies the file when it was last looked at.
+	// Binary identifies the file at the last check.
 	Binary Binary
-	// Checked reports whether this version of the host checked the description before.
+	// Checked reports whether this version of the host validated the description earlier.
 	Checked bool
-	// Err says why the plugin cannot be used. Nil means that it can.
+	// Err is the reason why the plugin is unusable. Nil means that the plugin is usable.
 	Err error
 
 	desc   atomic.Pointer[tool.Description]
-	denied atomic.Bool // it lacks grants
+	denied atomic.Bool // a required permission is missing
 }
 
-// Description returns what the plugin says about itself. It returns nil if that is not known.
+// Description returns the plugin's description of itself. It returns nil if the description is unknown.
 func (p *Plugin) Description() *tool.Description { return p.desc.Load() }
 
 // SetDescription replaces the description.
 func (p *Plugin) SetDescription(d *tool.Description) { p.desc.Store(d) }
 
-// Subject returns the plugin as [trust.Approvals] compares it.
+// Subject returns the plugin in the form that [trust.Approvals] expects.
 func (p *Plugin) Subject() trust.Subject {
 	return trust.Subject{Name: p.Name, Path: p.Path, Namespace: p.Field, Mounted: p.Mounted}
 }
 
-// Plugin returns a plugin by name, or nil.
+// Plugin returns the plugin with the given name, or nil.
 func (g *Generation) Plugin(name string) *Plugin {
 	i := slices.IndexFunc(g.Plugins, func(p *Plugin) bool { return p.Name == name })
 	if i < 0 {
@@ -75,13 +76,14 @@ func (g *Generation) Plugin(name string) *Plugin {
 	return g.Plugins[i]
 }
 
-// Suspended reports whether a plugin is not restarted because it keeps failing.
+// Suspended reports whether a plugin is suspended because of repeated failures.
 func (g *Generation) Suspended(plugin string) bool {
 	p := g.Plugin(plugin)
 	return p != nil && p.Process.Suspended()
 }
 
-// Review returns the review of a plugin whose definitions differ from the approved ones, or nil.
+// Review returns the review of a plugin whose definitions differ from the approved definitions. Otherwise it returns
+// nil.
 func (g *Generation) Review(plugin string) *trust.Review {
 	i := slices.IndexFunc(g.Reviews, func(r *trust.Review) bool { return r.Plugin == plugin && len(r.Changes) > 0 })
 	if i < 0 {
@@ -90,7 +92,7 @@ func (g *Generation) Review(plugin string) *trust.Review {
 	return g.Reviews[i]
 }
 
-// Callable returns the definitions of the tools that can be called, with their full names, in the order of the
+// Callable returns the definitions of all callable tools with their full names. They are in the order of the
 // configuration.
 func (g *Generation) Callable() []tool.Definition {
 	var out []tool.Definition
@@ -104,12 +106,12 @@ func (g *Generation) Callable() []tool.Definition {
 	return out
 }
 
-// Problemf adds a problem. Call it before the generation is published.
+// Problemf adds a problem. It must be called before the generation is published.
 func (g *Generation) Problemf(format string, a ...any) {
 	g.Problems = append(g.Problems, fmt.Sprintf(format, a...))
 }
 
-// failed records that a plugin could not be loaded.
+// failed records that a plugin was not loaded.
 func (g *Generation) failed(p *Plugin) {
 	why := fmt.Sprintf("Plugin %s is not loaded: %v", p.Name, p.Err)
 	if e := tool.AsError(p.Err); p.Missing == "" {
@@ -122,8 +124,8 @@ func (g *Generation) failed(p *Plugin) {
 	g.Problemf("%s", why)
 }
 
-// whyUnloaded returns why the plugin with a name, or the one that serves a namespace, could not be loaded. It returns ""
-// if there is no such plugin.
+// whyUnloaded returns the reason why a plugin was not loaded. name is the name of the plugin or of its namespace. It
+// returns "" if no plugin matches.
 func (g *Generation) whyUnloaded(name string) string {
 	for _, p := range g.Plugins {
 		if why := g.Unloaded[p.Name]; why != "" && (p.Name == name || p.Field == name) {
@@ -142,10 +144,10 @@ func (g *Generation) toolNames() []string {
 	return names
 }
 
-// leases adapts the supervisor's plugins to dispatch.
+// leases adapts the supervisor's plugins to the interface of package dispatch.
 type leases supervisor.Set
 
-// Reserve implements dispatch's Plugins.
+// Reserve implements the Plugins interface of package dispatch.
 func (l leases) Reserve(plugin string) call.Lease {
 	if lease := supervisor.Set(l).Reserve(plugin); lease != nil {
 		return lease

@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/host/internal/supervisor"
 )
 
-// CheckHooks returns an error if the embedder's hooks are invalid, or share a name with a configured one.
+// CheckHooks returns an error if a hook of the embedding program is invalid or has the name of a configured hook.
 func CheckHooks(own []hook.Hook, cfg *config.Config) error {
 	seen := make(map[string]bool)
 	for _, h := range cfg.Hooks {
@@ -31,7 +31,7 @@ func CheckHooks(own []hook.Hook, cfg *config.Config) error {
 	return nil
 }
 
-// hooks returns the embedder's hooks and those of a generation's configuration.
+// hooks returns the hooks of the embedding program and of the configuration.
 func (b *Builder) hooks(g *Generation) *hook.Set {
 	all := slices.Clone(b.Options.Hooks)
 	for _, c := range g.Config.Hooks {
@@ -52,8 +52,8 @@ func (b *Builder) hooks(g *Generation) *hook.Set {
 	return hook.New(all)
 }
 
-// checkHookPlugins reports plugins that must serve hooks and cannot. Otherwise calls would be refused before anybody knew
-// why.
+// checkHookPlugins reports plugins that cannot serve their hooks. Without the report, calls would fail for no visible
+// reason.
 func (g *Generation) checkHookPlugins() {
 	for _, c := range g.Config.Hooks {
 		if c.Plugin == "" {
@@ -68,7 +68,7 @@ func (g *Generation) checkHookPlugins() {
 	}
 }
 
-// writable returns the directories that tools may write to.
+// writable returns the directories that tools can write to.
 func (b *Builder) writable(g *Generation, workspace string) []string {
 	var out []string
 	for _, r := range g.Roots.Of(cmp.Or(workspace, b.Options.Workspace), false) {
@@ -85,7 +85,7 @@ func (b *Builder) writable(g *Generation, workspace string) []string {
 	return out
 }
 
-// pluginHook is a hook that a plugin serves, in whatever generation is current.
+// pluginHook is a hook that a plugin serves. It always uses the plugin of the current generation.
 type pluginHook struct {
 	builder *Builder
 	plugin  string

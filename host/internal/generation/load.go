@@ -16,9 +16,9 @@ import (
 	"toolhost.dev/host/internal/registry"
 )
 
-// Load builds the first generation of a configuration. What a plugin serves is known from what its binary said before;
-// other plugins are started, side by side. The error is about the operator's rules, without which no call may run. The
-// generation is valid all the same.
+// Load builds the first generation of a configuration. It uses saved descriptions of plugins and starts all other
+// plugins concurrently. The error lists invalid permission rules. The generation is valid despite the error, but no call
+// must run without these rules.
 func (b *Builder) Load(ctx context.Context, cfg *config.Config, launcher *confinement.Launcher) (*Generation, error) {
 	plugins := make([]*Plugin, len(cfg.Plugins))
 	peers := func(name string) *Plugin {
@@ -50,7 +50,7 @@ func (b *Builder) Load(ctx context.Context, cfg *config.Config, launcher *confin
 	return g, err
 }
 
-// recall sets what is known about a plugin without starting it. It reports whether the plugin must be started.
+// recall sets a plugin's saved data without starting the plugin. It returns true if the plugin must be started.
 func (b *Builder) recall(p *Plugin) bool {
 	if p.Missing != "" {
 		p.Err = errors.New(p.Missing)
@@ -77,13 +77,14 @@ func (b *Builder) recall(p *Plugin) bool {
 	return p.Err == nil
 }
 
-// A plugin that took longer than slowFailure to fail is not started again for failureMemory, unless RetryFailed is set.
+// These constants limit repeated slow starts. If a plugin fails after more than slowFailure, it is not started again for
+// failureMemory. RetryFailed disables this limit.
 const (
 	slowFailure   = time.Second
 	failureMemory = time.Minute
 )
 
-// recentFailure returns why a plugin failed slowly within failureMemory. It returns nil if it did not.
+// recentFailure returns the error of a slow failure within failureMemory. It returns nil if there was no such failure.
 func (b *Builder) recentFailure(key [32]byte) error {
 	why, at, err := b.State.Failure(key)
 	age := time.Since(at)
@@ -94,7 +95,8 @@ func (b *Builder) recentFailure(key [32]byte) error {
 		why, age.Round(time.Second), failureMemory)
 }
 
-// RecallDescription sets a plugin's description to what its binary said before. It reports whether that is known.
+// RecallDescription sets a plugin's description to the saved description of its binary. It returns false if no
+// description is saved.
 func (b *Builder) RecallDescription(p *Plugin) bool {
 	if !p.Binary.Keyed {
 		return false
@@ -108,7 +110,7 @@ func (b *Builder) RecallDescription(p *Plugin) bool {
 	return true
 }
 
-// Describe starts a plugin to ask what it serves, and keeps the answer or a slow failure.
+// Describe starts a plugin to get its description. It saves the description, or the error of a slow failure.
 func (b *Builder) Describe(ctx context.Context, p *Plugin) error {
 	began := time.Now()
 	desc, err := p.Process.Describe(ctx)
@@ -117,7 +119,7 @@ func (b *Builder) Describe(ctx context.Context, p *Plugin) error {
 	case !p.Binary.Keyed:
 	case err == nil:
 		kept = b.keep(p, desc)
-	case p.denied.Load(): // checkGrants kept the description
+	case p.denied.Load(): // checkGrants already saved the description
 	case ctx.Err() == nil && time.Since(began) > slowFailure:
 		kept = b.State.SaveFailure(p.Binary.Key, err.Error())
 	}
@@ -128,7 +130,7 @@ func (b *Builder) Describe(ctx context.Context, p *Plugin) error {
 	return err
 }
 
-// keep stores a description for later runs.
+// keep saves a description for later runs.
 func (b *Builder) keep(p *Plugin, desc *tool.Description) error {
 	by := build.Version
 	if slices.ContainsFunc(desc.Tools, func(d tool.Definition) bool { return d.Validate() != nil }) {
@@ -143,7 +145,8 @@ func (b *Builder) logUnkept(p *Plugin, err error) {
 	}
 }
 
-// rediscover notes that a plugin which discovers its tools at run time now serves others than it was registered with.
+// rediscover handles changed tools of a plugin that discovers its tools at run time. It logs the changes and saves the
+// new description.
 func (b *Builder) rediscover(p *Plugin, known, now *tool.Description) {
 	changes := registry.Compare(known.Tools, now.Tools)
 	if len(changes) == 0 {

@@ -8,17 +8,17 @@ import (
 	"toolhost.dev/host/internal/config"
 )
 
-// Overrides are changes made at run time. They outlast reloads and outrank the configuration until the host is closed.
-// The zero value is ready to use. It is safe for concurrent use.
+// Overrides holds changes made at run time. They override the configuration, even after reloads, until the host is
+// closed. The zero value is ready to use. Overrides is safe for concurrent use.
 type Overrides struct {
 	mu      sync.Mutex
-	tools   map[string]bool // whether a tool is enabled, by full name
-	plugins []config.Plugin // registered
-	removed map[string]bool // plugins that were unregistered
+	tools   map[string]bool // enabled state of tools, by full name
+	plugins []config.Plugin // registered plugins
+	removed map[string]bool // names of unregistered plugins
 	alias   []config.Alias
 }
 
-// Enabled returns whether a tool was enabled or disabled. set is false if it was neither.
+// Enabled returns the enabled state of a tool. set is false if the state was not changed at run time.
 func (o *Overrides) Enabled(tool string) (on, set bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -26,7 +26,7 @@ func (o *Overrides) Enabled(tool string) (on, set bool) {
 	return on, set
 }
 
-// SetEnabled enables or disables tools, by full name.
+// SetEnabled enables or disables tools by their full names.
 func (o *Overrides) SetEnabled(tools []string, on bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -38,7 +38,7 @@ func (o *Overrides) SetEnabled(tools []string, on bool) {
 	}
 }
 
-// ResetEnabled undoes SetEnabled for tools.
+// ResetEnabled removes the effect of SetEnabled for tools.
 func (o *Overrides) ResetEnabled(tools []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -47,21 +47,21 @@ func (o *Overrides) ResetEnabled(tools []string) {
 	}
 }
 
-// Aliases returns the added aliases.
+// Aliases returns the aliases that were added at run time.
 func (o *Overrides) Aliases() []config.Alias {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.Clone(o.alias)
 }
 
-// AddAlias adds an alias.
+// AddAlias adds an alias at run time.
 func (o *Overrides) AddAlias(a config.Alias) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.alias = append(o.alias, a)
 }
 
-// RemoveAlias removes an added alias. It reports whether there was one.
+// RemoveAlias removes an added alias. It returns false if the alias does not exist.
 func (o *Overrides) RemoveAlias(name string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -70,7 +70,7 @@ func (o *Overrides) RemoveAlias(name string) bool {
 	return len(o.alias) < before
 }
 
-// Register adds a plugin. undo takes that back.
+// Register adds a plugin. undo removes the plugin again.
 func (o *Overrides) Register(p config.Plugin) (undo func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -82,7 +82,7 @@ func (o *Overrides) Register(p config.Plugin) (undo func()) {
 	}
 }
 
-// Unregister removes a plugin, registered or configured. The caller must call done with whether that took effect.
+// Unregister removes a registered or configured plugin. The caller must call done. A false ok restores the plugin.
 func (o *Overrides) Unregister(name string) (done func(ok bool)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -99,7 +99,7 @@ func (o *Overrides) Unregister(name string) (done func(ok bool)) {
 		if !ok {
 			o.plugins = before
 		}
-		if !ok || wasRegistered { // a registered plugin may be registered again
+		if !ok || wasRegistered { // a registered plugin can be registered again
 			delete(o.removed, name)
 		}
 	}
@@ -112,7 +112,7 @@ func (o *Overrides) Removed() map[string]bool {
 	return maps.Clone(o.removed)
 }
 
-// Apply adds registered plugins to a configuration, and removes unregistered ones.
+// Apply adds registered plugins to a configuration and removes unregistered plugins.
 func (o *Overrides) Apply(cfg *config.Config) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	"toolhost.dev/host/internal/settings"
 )
 
-// boundRules returns the operator's rules, checked against the registered tools.
+// boundRules returns the operator's rules after a check against the registered tools.
 func (g *Generation) boundRules() (policy.Rules, error) {
 	out, err := settings.Rules(g.Config)
 	if err != nil {
@@ -34,13 +34,13 @@ func (g *Generation) boundRules() (policy.Rules, error) {
 	out.Project = slices.DeleteFunc(out.Project, func(r policy.Rule) bool { return len(g.bind(&r)) > 0 })
 	err = g.Config.BadRules(bad)
 	if err != nil && (len(g.Unloaded) > 0 || len(g.Config.LeftOut) > 0) {
-		g.Problemf("%v", err) // the tools may exist at the next load
+		g.Problemf("%v", err) // the tools can exist after the next load
 		err = nil
 	}
 	return out, err
 }
 
-// bind resolves the aliases in a rule. It returns what is wrong with the rule for these tools, by attribute.
+// bind resolves the aliases in a rule. It returns the problems of the rule with these tools, by attribute.
 func (g *Generation) bind(r *policy.Rule) map[string]error {
 	bad := make(map[string]error)
 	names := g.toolNames()
@@ -91,7 +91,7 @@ func (g *Generation) about(r *policy.Rule) []*registry.Entry {
 	return out
 }
 
-// settable returns an error if a rule sets parameters that its tools do not take.
+// settable returns an error if a rule sets parameters that its tools do not accept.
 func settable(r *policy.Rule, about []*registry.Entry) error {
 	if r.Tools == nil && r.Kinds == nil && r.Commands == nil {
 		return errors.New("the rule sets parameters but names no tool. Add tool = [\"…\"]")

@@ -22,10 +22,10 @@ type tracing struct {
 	mu     sync.Mutex
 	cfg    trace.Config
 	tracer *trace.Tracer
-	old    []*trace.Tracer // of earlier configurations, which calls may still use
+	old    []*trace.Tracer // tracers of earlier configurations, which calls can still use
 }
 
-// of returns the tracer of a configuration, or nil if it wants none. Equal settings share a tracer.
+// of returns the tracer of a configuration. It returns nil if tracing is off. Equal settings share one tracer.
 func (t *tracing) of(cfg *config.Config, log *slog.Logger) *trace.Tracer {
 	want, err := tracingOf(cfg.Tracing, os.Getenv)
 	if err != nil {
@@ -46,7 +46,7 @@ func (t *tracing) of(cfg *config.Config, log *slog.Logger) *trace.Tracer {
 	return t.tracer
 }
 
-// close sends the spans that are waiting.
+// close sends the remaining spans.
 func (t *tracing) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -55,8 +55,8 @@ func (t *tracing) close() {
 	}
 }
 
-// tracingOf combines a configuration with the environment variables that OpenTelemetry defines. Without a URL nothing is
-// traced. Source: https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
+// tracingOf combines a configuration with the environment variables that OpenTelemetry defines. Without a URL, tracing
+// is off. Source: https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
 func tracingOf(c config.Tracing, env func(string) string) (trace.Config, error) {
 	none := trace.Config{}
 	switch {

@@ -1,5 +1,5 @@
-// Package grants compares what plugins need with what the configuration grants them. Most callers want [Missing],
-// which says why a plugin cannot run, or [Of].
+// Package grants compares the needs of plugins with the permissions that the configuration grants. Most callers want
+// [Missing] for the reason why a plugin cannot run, or [Of] for a full comparison.
 package grants
 
 import (
@@ -16,30 +16,30 @@ import (
 	"toolhost.dev/host/internal/confinement"
 )
 
-// Grants are a plugin's needs and grants.
+// Grants lists the needs of a plugin and its permissions.
 type Grants struct {
-	// Needs is what the plugin declares. It is nil if the plugin declares nothing, or was never described.
+	// Needs holds the needs that the plugin declares. It is nil if the plugin declares none or has no known description.
 	Needs *tool.Needs `json:"needs,omitempty"`
-	// Needed and Granted list needs and grants in words.
+	// Needed and Granted describe needs and permissions as text.
 	Needed  []string `json:"needed,omitempty"`
 	Granted []string `json:"granted"`
-	// Unneeded lists the grants that the plugin does not need.
+	// Unneeded lists the granted permissions that the plugin does not need.
 	Unneeded []Extra `json:"unneeded,omitempty"`
 }
 
-// Extra is a grant that a plugin does not need.
+// Extra is a granted permission that a plugin does not need.
 type Extra struct {
 	What string `json:"what"`
-	// How says how to revoke it.
+	// How explains how to revoke the permission.
 	How string `json:"how"`
 }
 
-// permit is something that a plugin can need, apart from secrets.
+// permit is a permission that a plugin can need. Secrets are handled separately.
 type permit struct {
 	what    string
 	need    func(*tool.Needs) tool.Need
 	granted func(*config.Plugin) bool
-	// grant and revoke are lines for the plugin's sandbox block.
+	// grant and revoke are attributes for the plugin's sandbox block.
 	grant, revoke string
 }
 
@@ -66,8 +66,8 @@ var permits = []permit{
 
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 
-// Missing returns an error that names what a plugin requires and is not granted, with the lines that grant it. It
-// returns nil if nothing is missing, or the plugin declares no needs.
+// Missing returns an error that lists required but missing permissions, with the lines that grant them. It returns nil
+// if nothing is missing or if the plugin declares no needs.
 func Missing(p *config.Plugin, n *tool.Needs) error {
 	if n == nil {
 		return nil
@@ -78,7 +78,7 @@ func Missing(p *config.Plugin, n *tool.Needs) error {
 			continue
 		}
 		what = append(what, g.what)
-		if g.grant == `roots = "read-write"` { // includes reading
+		if g.grant == `roots = "read-write"` { // this line also permits reading
 			lines = slices.DeleteFunc(lines, func(l string) bool { return strings.HasPrefix(l, "roots ") })
 		}
 		lines = append(lines, g.grant)
@@ -105,7 +105,8 @@ func Missing(p *config.Plugin, n *tool.Needs) error {
 	return fmt.Errorf("it needs to %s, which it is not granted. Add %s", strings.Join(what, " and to "), strings.Join(how, ", and "))
 }
 
-// Unneeded returns the grants that a plugin does not need. It returns nil if the plugin declares no needs.
+// Unneeded returns the granted permissions that the plugin does not need. It returns nil if the plugin declares no
+// needs.
 func Unneeded(p *config.Plugin, n *tool.Needs) []Extra {
 	if n == nil {
 		return nil
@@ -116,7 +117,7 @@ func Unneeded(p *config.Plugin, n *tool.Needs) []Extra {
 			continue
 		}
 		if n.Read == tool.NotNeeded && g.revoke == `roots = "read-only"` {
-			continue // reading is unneeded, too, and revoking that covers both
+			continue // the line that revokes reading also revokes writing
 		}
 		out = append(out, Extra{"to " + g.what, "set " + g.revoke + " in its sandbox block"})
 	}
@@ -128,7 +129,7 @@ func Unneeded(p *config.Plugin, n *tool.Needs) []Extra {
 	return out
 }
 
-// Of returns a plugin's grants beside its needs. n is nil if they are not known.
+// Of returns a plugin's permissions and needs. A nil n means that the needs are unknown.
 func Of(p *config.Plugin, n *tool.Needs) Grants {
 	out := Grants{Needs: n, Unneeded: Unneeded(p, n), Granted: []string{}}
 	for _, g := range permits {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Block returns the block of the plugin in a configuration. dir is the absolute directory of its sources.
+// Block returns the plugin block for a configuration. dir is the absolute directory of the plugin's sources.
 func (m *Manifest) Block(dir string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "plugin %s {\n  path = %s\n", quote(m.Name), quote(filepath.Join(dir, m.Binary)))
@@ -50,7 +50,7 @@ func (m *Manifest) Block(dir string) string {
 	return b.String()
 }
 
-// quote returns a string literal of HCL.
+// quote returns s as an HCL string literal.
 func quote(s string) string {
 	b, _ := json.Marshal(s)
 	return strings.NewReplacer("${", "$${", "%{", "%%{", `\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(b))

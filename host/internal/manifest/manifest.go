@@ -1,5 +1,5 @@
-// Package manifest reads manifests of plugins. [Read] reads that of a plugin's sources, [ReadBundled] that of
-// a plugin that comes with the host.
+// Package manifest reads manifests of plugins. [Read] reads the manifest beside a plugin's sources. [ReadBundled] reads
+// the manifest of a bundled plugin.
 package manifest
 
 import (
@@ -26,45 +26,46 @@ const File = "toolhost-plugin.json"
 // NameRule describes the valid names.
 const NameRule = "use lower-case letters, digits, '_', '-' and '.', beginning with a letter, at most 64 characters"
 
-// Manifest describes the sources of a plugin.
+// Manifest describes a plugin and its sources.
 type Manifest struct {
-	// Name as in [tool.ValidName]; Version as major.minor.patch.
+	// Name must be valid for [tool.ValidName]. Version has the form major.minor.patch.
 	Name    string `json:"name"`
 	Version string `json:"version"`
-	// Build is the command that builds the plugin, run in its directory. It may be empty.
+	// Build is the command that builds the plugin. It runs in the plugin's directory. Empty means that no build is
+	// needed.
 	Build []string `json:"build,omitempty"`
-	// Binary is the program that a host runs, relative to the directory.
+	// Binary is the path of the plugin's program, relative to the plugin's directory.
 	Binary string `json:"binary"`
-	// Needs are the abilities that the sandbox must allow beyond the workspace.
+	// Needs lists the permissions that the plugin needs beyond access to the workspace.
 	Needs Needs `json:"needs"`
-	// Bundled is set for plugins that come with the host. Hosts ignore it in other manifests.
+	// Bundled is set for bundled plugins. Hosts ignore this field in other manifests.
 	Bundled *Bundled `json:"bundled,omitempty"`
 
 	nameLine int
 }
 
-// Needs are the abilities without which a plugin does not work. The zero value is a plugin that
-// works on files of the workspace only.
+// Needs lists the permissions that a plugin requires. The zero value means that the plugin only needs files of the
+// workspace.
 type Needs struct {
 	Network bool `json:"network,omitempty"`
 	Exec    bool `json:"exec,omitempty"`
-	// Read and Write are paths outside of the workspace.
+	// Read and Write are paths outside the workspace.
 	Read  []string `json:"read,omitempty"`
 	Write []string `json:"write,omitempty"`
-	// Env names variables of the developer's environment that the plugin receives.
+	// Env lists variables of the developer's environment that the plugin receives.
 	Env []string `json:"env,omitempty"`
 }
 
-// Bundled describes how the host uses a plugin that comes with it.
+// Bundled describes how the host uses a bundled plugin.
 type Bundled struct {
-	// Default is the position of the plugin in the configuration of a host without one, from 1 on.
-	// Zero means that the plugin is not in it.
+	// Default is the position of the plugin in the built-in configuration, starting at 1. Zero means that the built-in
+	// configuration omits the plugin.
 	Default int `json:"default,omitempty"`
-	// Profile is what the sandbox allows unless the configuration changes it.
+	// Profile is the sandbox profile before changes by the configuration.
 	Profile Profile `json:"profile"`
 }
 
-// Profile is a sandbox profile, in the words of a configuration's sandbox block.
+// Profile is a sandbox profile. Its fields use the same values as a configuration's sandbox block.
 type Profile struct {
 	// Roots is "none", "read-only" or "read-write". Empty means read-write.
 	Roots string `json:"roots,omitempty"`
@@ -81,13 +82,13 @@ func Read(dir string) (*Manifest, error) {
 	return m, err
 }
 
-// BundledFile returns the path of the manifest of a bundled plugin. dir is the directory of the bundled
-// plugins, in which the build puts it beside the binary.
+// BundledFile returns the path of a bundled plugin's manifest. dir is the directory of the bundled plugins. The build
+// writes the manifest beside the binary.
 func BundledFile(dir, name string) string { return filepath.Join(dir, name+".json") }
 
-// ReadBundled reads the manifest of a bundled plugin. Without a manifest it returns the zero value.
+// ReadBundled reads the manifest of a bundled plugin. It returns the zero value if the manifest does not exist.
 func ReadBundled(dir, name string) (Bundled, error) {
-	if dir == "" || !tool.ValidName(name) { // such as a path into a workspace
+	if dir == "" || !tool.ValidName(name) { // a name with slashes could lead into a workspace
 		return Bundled{}, nil
 	}
 	path := BundledFile(dir, name)
@@ -105,8 +106,8 @@ func ReadBundled(dir, name string) (Bundled, error) {
 	return *m.Bundled, nil
 }
 
-// BundledNames returns the names of the bundled plugins with a manifest, sorted. dir is the directory of the
-// bundled plugins, which need not exist.
+// BundledNames returns the names of the bundled plugins that have a manifest, sorted. dir is the directory of the
+// bundled plugins. It need not exist.
 func BundledNames(dir string) []string {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -133,7 +134,7 @@ func readFile(path string) (*Manifest, error) {
 	return m, nil
 }
 
-// parse parses and checks a manifest. The line is that of the error.
+// parse parses and validates a manifest. line is the line of the error.
 func parse(b []byte) (m *Manifest, line int, err error) {
 	dec := json.NewDecoder(bytes.NewReader(b))
 	dec.DisallowUnknownFields()
@@ -164,9 +165,9 @@ func parse(b []byte) (m *Manifest, line int, err error) {
 	return m, keyLine(b, key), err
 }
 
-// lineOf returns the line of an error of the decoder.
+// lineOf returns the line number of a decoder error.
 func lineOf(b []byte, err error) int {
-	offset := int64(len(b)) // it ends too early
+	offset := int64(len(b)) // by default, the error is at the end of the text
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
 	switch {
@@ -180,7 +181,7 @@ func lineOf(b []byte, err error) int {
 
 var unknownField = regexp.MustCompile(`unknown field "(.*)"`)
 
-// keyLine returns the line of a key, or 1 if there is no such key.
+// keyLine returns the line of a key. It returns 1 if the key is missing.
 func keyLine(b []byte, key string) int {
 	at := bytes.Index(b, []byte(`"`+key+`"`))
 	return bytes.Count(b[:max(at, 0)], []byte("\n")) + 1

@@ -35,7 +35,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestLines checks the line of each kind of error.
+// TestLines checks the line number of each kind of error.
 func TestLines(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

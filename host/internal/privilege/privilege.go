@@ -1,4 +1,5 @@
-// Package privilege decides whether one configuration lets tools do more than another. Most callers want [Increases].
+// Package privilege determines whether a new configuration increases the privileges of tools. Most callers want
+// [Increases].
 package privilege
 
 import (
@@ -14,15 +15,16 @@ import (
 	"toolhost.dev/host/internal/sandbox"
 )
 
-// comparison collects what one configuration lets tools do that another did not.
+// comparison collects the privileges that the configuration now adds to the configuration old.
 type comparison struct {
 	old, now *config.Config
 	out      []string
 }
 
-// Increases returns what now lets tools do that old did not, each as a clause without a full stop. It compares
-// sandbox, network, programs, permissions, limits, hooks and trust, but not time limits. A new plugin is an increase
-// if it may do more than work on files in the roots. Plugins in unregistered are ignored: they stay unregistered.
+// Increases returns the privileges that the configuration now adds to the configuration old, each as a clause without a
+// full stop. It compares sandbox, network, programs, permissions, limits, hooks and trust. It ignores time limits. A new
+// plugin is an increase if it can do more than work on files in the roots. Unregistered plugins are ignored, because
+// they stay unregistered.
 func Increases(old, now *config.Config, unregistered map[string]bool) []string {
 	c := &comparison{old: old, now: now}
 	c.sandbox(old.Sandbox, now.Sandbox)
@@ -57,7 +59,7 @@ func (c *comparison) when(increase bool, format string, a ...any) {
 	}
 }
 
-// ranked compares a setting whose values are ordered from the most to the least permissive.
+// ranked compares a setting with ordered values. order lists the values, most permissive first.
 func (c *comparison) ranked(name, old, now string, order ...string) {
 	show := func(s string) string {
 		if s == "" {
@@ -68,7 +70,7 @@ func (c *comparison) ranked(name, old, now string, order ...string) {
 	c.when(slices.Index(order, now) < slices.Index(order, old), "%s was %s and is %s", name, show(old), show(now))
 }
 
-// limit compares a limit, of which 0 means none.
+// limit compares a numeric limit. Zero means no limit.
 func (c *comparison) limit(name string, old, now uint64) {
 	switch {
 	case old != 0 && now == 0:

@@ -36,7 +36,7 @@ func TestIncreases(t *testing.T) {
 		}
 		return c
 	}
-	// Going from the first to the second is wider as it is said, and the way back says nothing, or back.
+	// want is the expected increase from narrow to wide. back is the expected increase from wide to narrow.
 	for _, tc := range []struct{ narrow, wide, want, back string }{
 		{"", "", "", ""},
 		{`sandbox { workspace = "read-only" }`, ``, `the workspace was read-only and is read-write`, ""},

@@ -19,12 +19,12 @@ import (
 	"toolhost.dev/host/internal/trust"
 )
 
-// applied is what a host used last of a configuration, for plans that are made while no host is running. Sensitive values are
-// masked in it.
+// applied is the configuration that a host used last. A plan compares with it if no host is running. Sensitive values
+// are masked.
 type applied struct {
-	Tree    *settings.Tree  `json:"tree"` // nil if it is not known
+	Tree    *settings.Tree  `json:"tree"` // nil if the settings are unknown
 	Plugins []appliedPlugin `json:"plugins"`
-	origin  string          // for the person who reads the plan
+	origin  string          // description for the reader of the plan
 }
 
 type appliedPlugin struct {
@@ -41,7 +41,8 @@ func (a *applied) plugin(name string) *appliedPlugin {
 	return &a.Plugins[i]
 }
 
-// keepApplied stores what is in use. Calls work without that.
+// keepApplied saves the settings and plugins in use. A failure is only logged, because calls work without the saved
+// data.
 func (r *Reloader) keepApplied(g *generation.Generation) {
 	key := r.Builder.Approvals().Key()
 	if !r.Live || key == "" {
@@ -49,7 +50,7 @@ func (r *Reloader) keepApplied(g *generation.Generation) {
 	}
 	a := applied{Tree: settings.Show(g.Config, true), Plugins: []appliedPlugin{}}
 	for _, p := range g.Plugins {
-		if g.Config.PluginPosition(p.Name) == "" || p.Err != nil { // the former was registered at run time
+		if g.Config.PluginPosition(p.Name) == "" || p.Err != nil { // plugins without a position were registered at run time
 			continue
 		}
 		a.Plugins = append(a.Plugins, appliedPlugin{p.Name, *versionOf(p), p.Description().Tools})
@@ -63,13 +64,13 @@ func (r *Reloader) keepApplied(g *generation.Generation) {
 	}
 }
 
-// lastApplied returns what was in use last, or else what is pinned. It returns nil if neither is known.
+// lastApplied returns the last used configuration, or else the pinned plugins. It returns nil if neither exists.
 func (r *Reloader) lastApplied() (*applied, error) {
 	b, at, err := r.Builder.State.Applied(r.Builder.Approvals().Key())
 	if err != nil {
 		return nil, fmt.Errorf("the configuration used last cannot be read: %w", err)
 	}
-	if a := new(applied); b != nil && json.Unmarshal(b, a) == nil && a.Tree != nil { // else another version wrote it
+	if a := new(applied); b != nil && json.Unmarshal(b, a) == nil && a.Tree != nil { // another host version can use another format
 		a.origin = "what a host used last, at " + at.Local().Format(time.DateTime)
 		return a, nil
 	}
@@ -89,11 +90,11 @@ func (r *Reloader) lastApplied() (*applied, error) {
 	return a, nil
 }
 
-// compareWith turns a plan that starts from nothing into one that starts from what was in use. a is the attempt that the plan
-// was made of.
+// compareWith changes a plan without a baseline into a plan relative to the last used configuration. a must be the
+// attempt that created the plan.
 func (p *Plan) compareWith(last *applied, a *attempt) error {
 	p.ComparedWith = last.origin
-	if p.Refused != "" && len(p.Plugins) == 0 { // the configuration could not be read
+	if p.Refused != "" && len(p.Plugins) == 0 { // the configuration was unreadable
 		return nil
 	}
 	if last.Tree != nil {
@@ -119,7 +120,8 @@ func (p *Plan) compareWith(last *applied, a *attempt) error {
 	return nil
 }
 
-// compareOne turns the plan of a plugin into a change of what it was. It reports whether anything changes.
+// compareOne changes the plan of an added plugin into a plan relative to its last used version. It returns false if
+// nothing changes.
 func (p *Plan) compareOne(plan *PluginPlan, was *appliedPlugin, last *applied, a *attempt) bool {
 	from := was.PluginVersion
 	plan.From = &from
@@ -137,7 +139,7 @@ func (p *Plan) compareOne(plan *PluginPlan, was *appliedPlugin, last *applied, a
 	return plan.Configured || from.SHA256 != plan.To.SHA256
 }
 
-// masked returns a tree as it would be kept: without sensitive values.
+// masked returns a copy of a tree without sensitive values, as saved in the database.
 func masked(t *settings.Tree) (*settings.Tree, error) {
 	b, err := json.Marshal(t)
 	if err != nil {
@@ -147,7 +149,7 @@ func masked(t *settings.Tree) (*settings.Tree, error) {
 	return out, json.Unmarshal(b, out)
 }
 
-// increases returns the privileges that one tree adds to another.
+// increases returns the privileges that the tree now adds to the tree old.
 func increases(old, now *settings.Tree, bundled string) []string {
 	var cfgs [2]*config.Config
 	for i, t := range []*settings.Tree{old, now} {

@@ -21,10 +21,10 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// healthTimeout is how long a new version may take to report its health.
+// healthTimeout limits the time that a new version has for its health report.
 const healthTimeout = 2 * time.Second
 
-// attempt is one attempt to go from a generation to the next. Its methods run in the order readConfig, prepare, try,
+// attempt is one attempt to replace a generation. Its methods must be called in the order readConfig, prepare, try,
 // checkSuperseded, publish.
 type attempt struct {
 	reloader *Reloader
@@ -33,20 +33,21 @@ type attempt struct {
 	old      *generation.Generation
 	report   *Report
 
-	cfg       *config.Config // the old one if that stays
-	increases []string       // the privileges that cfg adds
+	cfg       *config.Config // equal to old.Config if the configuration stays
+	increases []string       // privileges that cfg adds
 	launcher  *confinement.Launcher
-	steps     []*step // for each plugin that is in either configuration
+	steps     []*step // one per plugin of both configurations
 }
 
-// step is the change of one plugin.
+// step describes the change of one plugin.
 type step struct {
 	name string
-	// old and next are nil if the plugin is not in that generation. They are equal if nothing changes.
+	// old and next are the plugin in the old and the next generation. Nil means that the plugin is absent there. Equal
+	// values mean no change.
 	old, next *generation.Plugin
-	// configured reports whether the plugin's configuration changed, not only its binary.
+	// configured reports whether the plugin's configuration changed. It is false if only the binary changed.
 	configured bool
-	file       string // identifies the binary that was tried
+	file       string // identity of the new binary
 	err        error
 	changes    []registry.Change
 }
@@ -59,7 +60,7 @@ func newAttempt(r *Reloader, opts Options) *attempt {
 	}
 }
 
-// discard gives up the version that was started for the step.
+// discard stops the new version and keeps the old version.
 func (s *step) discard() {
 	if s.next != nil && s.next != s.old {
 		s.next.Process.Discard()
@@ -67,7 +68,7 @@ func (s *step) discard() {
 	s.next = s.old
 }
 
-// tried reports whether the step tries a new version.
+// tried reports whether the step starts a new version.
 func (s *step) tried() bool { return s.next != nil && s.next != s.old }
 
 func (a *attempt) discard() {
@@ -76,7 +77,7 @@ func (a *attempt) discard() {
 	}
 }
 
-// readConfig reads the configuration. It keeps the old one if the new one is refused.
+// readConfig reads the configuration. If the new configuration is rejected, it keeps the old one.
 func (a *attempt) readConfig() {
 	if len(a.opts.Plugins) > 0 {
 		return
@@ -117,8 +118,8 @@ func (a *attempt) readConfig() {
 	a.cfg, a.launcher = cfg, launcher
 }
 
-// approved reports whether a configuration that increases privileges may be applied. The current configuration decides that;
-// the new one has no say.
+// approved reports whether a configuration that increases privileges can be applied. Only the current configuration
+// decides, so that the new configuration cannot approve itself.
 func (a *attempt) approved() bool {
 	switch a.old.Config.Reload.PrivilegeIncreases {
 	case "allow":
@@ -145,7 +146,7 @@ func (a *attempt) acceptConfig() {
 	}
 }
 
-// prepare determines the step of each plugin.
+// prepare creates the step of each plugin.
 func (a *attempt) prepare() {
 	for i := range a.cfg.Plugins {
 		p := &a.cfg.Plugins[i]
@@ -158,7 +159,7 @@ func (a *attempt) prepare() {
 		}
 		b := generation.BinaryOf(a.builder.State, p)
 		if !s.configured && len(a.opts.Plugins) == 0 && b.Keyed && b.Key == s.old.Binary.Key && s.old.Err == nil {
-			s.next = s.old // another file with the same bytes
+			s.next = s.old // the file changed, but its content did not
 			a.reloader.progress.forgive(s.name)
 			continue
 		}
@@ -172,7 +173,7 @@ func (a *attempt) prepare() {
 	}
 }
 
-// peer returns a plugin as it will be if everything that is tried succeeds.
+// peer returns the plugin that will be in use if all steps succeed.
 func (a *attempt) peer(name string) *generation.Plugin {
 	for _, s := range a.steps {
 		if s.name == name {
@@ -182,7 +183,7 @@ func (a *attempt) peer(name string) *generation.Plugin {
 	return nil
 }
 
-// wanted reports whether the attempt must look at a plugin's binary.
+// wanted reports whether the attempt must check a plugin's binary.
 func (a *attempt) wanted(s *step) bool {
 	if len(a.opts.Plugins) > 0 {
 		return slices.Contains(a.opts.Plugins, s.name)
@@ -190,9 +191,9 @@ func (a *attempt) wanted(s *step) bool {
 	file := state.FileIdentity(s.old.Path)
 	refused, was := a.reloader.progress.refusedFile(s.name)
 	switch {
-	case s.old.Err != nil && !a.opts.automatic: // the cause may be gone
+	case s.old.Err != nil && !a.opts.automatic: // the cause of the error can be fixed now
 		return true
-	case file == s.old.Binary.File: // perhaps restored after another one was refused
+	case file == s.old.Binary.File: // the binary is unchanged, or restored after a rejected change
 		a.reloader.progress.forgive(s.name)
 		return false
 	case was && refused == file:
@@ -201,7 +202,8 @@ func (a *attempt) wanted(s *step) bool {
 	return true
 }
 
-// acceptance returns the check of a new version's description against the old one, or nil if any is accepted.
+// acceptance returns a function that compares a new version's description with the old one. It returns nil if every
+// description is accepted.
 func (a *attempt) acceptance(s *step) func(*tool.Description) error {
 	if s.old == nil || s.old.Err != nil || a.opts.AcceptChanges {
 		return nil
@@ -211,7 +213,7 @@ func (a *attempt) acceptance(s *step) func(*tool.Description) error {
 	}
 }
 
-// try starts and checks the new versions, side by side.
+// try starts and checks all new versions concurrently.
 func (a *attempt) try(ctx context.Context) {
 	var wg sync.WaitGroup
 	for _, s := range a.steps {
@@ -239,7 +241,7 @@ func (a *attempt) tryOne(ctx context.Context, s *step) error {
 	if err := a.builder.Pins().CheckBinary(p.Name, p.Path); err != nil {
 		return err
 	}
-	// A plugin that is not running need not start if its description is known.
+	// A plugin that is not running does not need a start if its description is known.
 	if len(a.opts.Plugins) == 0 && (s.old == nil || !s.old.Process.Status().Running) && a.builder.RecallDescription(p) {
 		return a.checkRecalled(s)
 	}
@@ -258,7 +260,7 @@ func (a *attempt) tryOne(ctx context.Context, s *step) error {
 	return nil
 }
 
-// checkRecalled checks a version by the description that its binary gave before.
+// checkRecalled checks a new version by the saved description of its binary.
 func (a *attempt) checkRecalled(s *step) error {
 	p, desc := s.next, s.next.Description()
 	if err := a.builder.Pins().CheckTools(p.Name, desc); err != nil {
@@ -274,7 +276,7 @@ func (a *attempt) checkRecalled(s *step) error {
 	return errors.Join(err, a.checkApproval(s))
 }
 
-// checkApproval returns an error if the definitions of a new version must be approved first.
+// checkApproval returns an error if the definitions of a new version need an approval first.
 func (a *attempt) checkApproval(s *step) error {
 	serves := s.old != nil && s.old.Err == nil
 	if !a.cfg.Trust.Approve || !serves || s.next.Description() == nil {
@@ -283,7 +285,7 @@ func (a *attempt) checkApproval(s *step) error {
 	return a.builder.Approvals().CheckSwap(s.next.Subject(), s.old.Description(), s.next.Description())
 }
 
-// checkSuperseded returns an error if what was tried is not what is on the disk now.
+// checkSuperseded returns an error if a binary on disk changed during the attempt.
 func (a *attempt) checkSuperseded(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

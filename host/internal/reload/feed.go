@@ -21,7 +21,7 @@ type Feed[T any] struct {
 	by   map[int]func(T)
 }
 
-// Subscribe calls f with each value until cancel is called. f must return soon and must not change the host.
+// Subscribe calls f with each value until the caller calls cancel. f must return quickly and must not change the host.
 func (s *Feed[T]) Subscribe(f func(T)) (cancel func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,9 +46,9 @@ func (s *Feed[T]) send(v T) {
 	}
 }
 
-// Update is what a reload or an operator changed.
+// Update describes the changes by a reload or by an operator.
 type Update struct {
-	// Tools lists the tools that are new, whose definition changed, or that can no longer be called.
+	// Tools lists tools that are new, that have a changed definition, or that can no longer be called.
 	Tools []registry.Change
 }
 
@@ -60,8 +60,8 @@ func (r *Reloader) announce(old, now *generation.Generation) {
 	}
 }
 
-// notifyHooks notifies the hooks of tools that can be called now and could not before, and of those that no longer can. old
-// is nil for the first generation.
+// notifyHooks notifies hooks about tools that became callable and tools that are no longer callable. old is nil for the
+// first generation.
 func (r *Reloader) notifyHooks(old, now *generation.Generation) {
 	if now.Dispatch.Hooks == nil && (old == nil || old.Dispatch.Hooks == nil) {
 		return
@@ -81,7 +81,7 @@ func (r *Reloader) notifyHooks(old, now *generation.Generation) {
 	r.notifier.Add(notify)
 }
 
-// definitions returns the definitions of the tools that can be called, by full name.
+// definitions returns the definitions of the callable tools, by full name.
 func definitions(g *generation.Generation) map[string]*tool.Definition {
 	out := make(map[string]*tool.Definition)
 	if g == nil {
@@ -96,7 +96,7 @@ func definitions(g *generation.Generation) map[string]*tool.Definition {
 	return out
 }
 
-// notifications returns the notifications of one event, one for each hook that it concerns.
+// notifications returns a notification function for each hook that matches an event.
 func (r *Reloader) notifications(hooks *hook.Set, event tool.HookEvent, name string, d *tool.Definition) []func(context.Context) {
 	var out []func(context.Context)
 	for _, one := range hooks.For(event, name) {

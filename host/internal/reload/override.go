@@ -15,9 +15,11 @@ import (
 	"toolhost.dev/host/internal/registry"
 )
 
-// SetEnabled enables or disables a tool, or all tools of a plugin. Enabling a plugin undoes what disabling it did, so a tool
-// that the configuration disables stays off. It holds until the host is closed and outranks the configuration. Calls that
-// have begun end. The error says that no tool and no plugin has that name.
+// SetEnabled enables or disables a tool, or all tools of a plugin. Enabling a plugin only removes earlier changes by
+// SetEnabled. A tool that the configuration disables therefore stays disabled.
+//
+// The change overrides the configuration until the host is closed. Running calls continue. SetEnabled returns an error
+// for an unknown name.
 func (r *Reloader) SetEnabled(name string, on bool) error {
 	r.progress.one.Lock()
 	defer r.progress.one.Unlock()
@@ -39,26 +41,26 @@ func (r *Reloader) SetEnabled(name string, on bool) error {
 	return nil
 }
 
-// Renew builds the current generation again, because something that it depends on changed, such as an approval.
+// Renew rebuilds the current generation after a change outside the configuration, such as an approval.
 func (r *Reloader) Renew() {
 	r.progress.one.Lock()
 	defer r.progress.one.Unlock()
 	r.renew()
 }
 
-// renew is Renew with progress.one held.
+// renew is like Renew. The caller must hold progress.one.
 func (r *Reloader) renew() {
 	old := r.Current()
 	g, _, err := r.Builder.Assemble(old.Config, old.Launcher, old.Plugins)
-	if err != nil { // a rule is about tools that are gone
+	if err != nil { // a rule refers to removed tools
 		g.Problemf("%v", err)
 	}
 	r.install(g)
 	r.announce(old, g)
 }
 
-// rediscovered publishes the tools that a plugin serves now. It does not wait, because the caller may start the plugin for a
-// reload that is under way.
+// rediscovered publishes the changed tools of a plugin. It returns immediately, because the caller can be part of a
+// running reload.
 func (r *Reloader) rediscovered(p *generation.Plugin, now *tool.Description) {
 	go func() {
 		r.progress.one.Lock()
@@ -71,8 +73,8 @@ func (r *Reloader) rediscovered(p *generation.Plugin, now *tool.Description) {
 	}()
 }
 
-// AddAlias adds another name for a tool. params maps further names of parameters to the tool's own. The error says what is
-// wrong with the alias.
+// AddAlias adds an additional name for a tool. params maps additional parameter names to the tool's own parameter names.
+// AddAlias returns an error for an invalid alias.
 func (r *Reloader) AddAlias(name, target string, params map[string]string) error {
 	r.progress.one.Lock()
 	defer r.progress.one.Unlock()
@@ -95,7 +97,7 @@ func (r *Reloader) AddAlias(name, target string, params map[string]string) error
 	return nil
 }
 
-// RemoveAlias removes an alias that [Reloader.AddAlias] added. The error says that there is none of that name.
+// RemoveAlias removes an alias that [Reloader.AddAlias] added. It returns an error for an unknown alias.
 func (r *Reloader) RemoveAlias(name string) error {
 	r.progress.one.Lock()
 	defer r.progress.one.Unlock()
@@ -106,25 +108,25 @@ func (r *Reloader) RemoveAlias(name string) error {
 	return nil
 }
 
-// Plugin is a plugin that is registered at run time.
+// Plugin describes a plugin for registration at run time.
 type Plugin struct {
 	// Name is unique among the plugins.
 	Name string
-	// Path of the binary, absolute.
+	// Path is the absolute path of the binary.
 	Path string
 	Args []string
-	// Env is added to the environment that plugins get.
+	// Env is added to the usual environment of plugins.
 	Env map[string]string
-	// DependsOn names plugins that start before it and stop after it.
+	// DependsOn lists the plugins that start before this plugin and stop after it.
 	DependsOn []string
-	// Field is the namespace of its tools. Empty means that they are agent tools.
+	// Field is the namespace of the plugin's tools. Empty means that the tools are agent tools.
 	Field string
-	// Config is a JSON object, or nil.
+	// Config is the plugin's configuration as a JSON object, or nil.
 	Config json.RawMessage
 }
 
-// Register adds a plugin, which is started and checked as by [Reloader.Reload]. The error says why it is refused: its name is
-// taken, or it does not work.
+// Register adds a plugin. It starts and checks the plugin as [Reloader.Reload] does. It returns an error if the name is
+// already in use or a check fails.
 func (r *Reloader) Register(ctx context.Context, p Plugin) error {
 	add, err := config.NewPlugin(p.Name, p.Path, r.Builder.Options.Bundled)
 	if err != nil {
@@ -151,8 +153,8 @@ func (r *Reloader) Register(ctx context.Context, p Plugin) error {
 	return err
 }
 
-// Unregister removes a plugin with its tools. Calls that have begun end on it. The error says that there is no such plugin, or
-// that another one depends on it.
+// Unregister removes a plugin with its tools. Running calls of these tools continue. Unregister returns an error if the
+// plugin is unknown or if another plugin depends on it.
 func (r *Reloader) Unregister(ctx context.Context, name string) error {
 	g := r.Current()
 	if g.Plugin(name) == nil {

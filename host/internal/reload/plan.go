@@ -13,17 +13,19 @@ import (
 	"toolhost.dev/host/internal/trust"
 )
 
-// Plan is what a reload would change.
+// Plan describes the changes that a reload would make.
 type Plan struct {
-	// Config is the configuration that would be used.
+	// Config is the path of the configuration that a reload would apply.
 	Config string `json:"config"`
-	// ComparedWith says what the plan compares with if no host is running. Empty means with what is in use, or with nothing.
+	// ComparedWith describes the baseline of the plan if no host is running. It is empty if the baseline is the
+	// configuration in use or if there is no baseline.
 	ComparedWith string `json:"compared_with,omitempty"`
-	// Refused says why the configuration would be refused, with file and line. Empty means that it would be used.
+	// Refused is the reason why the configuration would be rejected, with file and line. Empty means that it would be
+	// accepted.
 	Refused string `json:"refused,omitempty"`
-	// Plugins that would be added, changed, removed or refused.
+	// Plugins lists the plugins that would be added, changed, removed or rejected.
 	Plugins []PluginPlan `json:"plugins"`
-	// Settings that would change, with secrets masked.
+	// Settings lists the settings that would change, with secrets masked.
 	Settings []settings.Change `json:"settings"`
 	// Increases lists the privileges that the configuration adds.
 	Increases []string `json:"privilege_increases"`
@@ -31,22 +33,22 @@ type Plan struct {
 	//
 	// Deprecated: use Increases.
 	Widening []string `json:"widening"`
-	// NeedsApproval reports whether the configuration in use demands approval of them.
+	// NeedsApproval reports whether the configuration in use requires an approval of the increases.
 	NeedsApproval bool `json:"needs_approval"`
 }
 
-// PluginPlan is the change of one plugin.
+// PluginPlan describes the planned change of one plugin.
 type PluginPlan struct {
 	Name string `json:"name"`
 	// Action is "add", "change", "remove" or "refuse".
 	Action string         `json:"action"`
 	From   *PluginVersion `json:"from,omitempty"`
 	To     *PluginVersion `json:"to,omitempty"`
-	// Configured reports whether the way that the plugin runs would change, or its configuration.
+	// Configured reports whether the plugin's settings would change.
 	Configured bool `json:"configured"`
-	// Changes of the tools' definitions. For a new plugin these are its tools.
+	// Changes lists changes of tool definitions. For a new plugin it lists the tools.
 	Changes []registry.Change `json:"changes"`
-	// Refused says why the plugin would be refused.
+	// Refused is the reason why the plugin would be rejected.
 	Refused string `json:"refused,omitempty"`
 }
 
@@ -57,18 +59,19 @@ type PluginVersion struct {
 	Version string `json:"version,omitempty"`
 }
 
-// Changes reports whether anything would change.
+// Changes reports whether the plan contains changes.
 func (p *Plan) Changes() bool {
 	return len(p.Settings) > 0 || slices.ContainsFunc(p.Plugins, func(p PluginPlan) bool { return p.Action != "refuse" })
 }
 
-// Fails reports whether anything would be refused.
+// Fails reports whether the configuration or a plugin would be rejected.
 func (p *Plan) Fails() bool {
 	return p.Refused != "" || slices.ContainsFunc(p.Plugins, func(p PluginPlan) bool { return p.Action == "refuse" })
 }
 
-// Plan returns what [Reloader.Reload] would change. It starts versions of plugins that are not known yet, and stops them again;
-// calls do not notice. The error says that ctx ended, or that the host is being closed.
+// Plan returns the changes that [Reloader.Reload] would make. It starts new versions of plugins to get their
+// descriptions, and then stops them. Running calls are not affected. Plan returns an error if ctx is canceled or the
+// host is closing.
 func (r *Reloader) Plan(ctx context.Context) (*Plan, error) {
 	r.progress.one.Lock()
 	defer r.progress.one.Unlock()
@@ -81,8 +84,9 @@ func (r *Reloader) Plan(ctx context.Context) (*Plan, error) {
 	return p, nil
 }
 
-// PlanFor returns what it takes to go from the current generation to another configuration. If nothing is in use, the plan
-// compares with what a host used last, or else with what is pinned. Afterwards the reloader is only good for closing.
+// PlanFor returns the changes from the current generation to another configuration. If nothingInUse is true, the
+// baseline is the configuration that a host used last, or else the pinned plugins. After PlanFor, the reloader can only
+// be closed.
 func (r *Reloader) PlanFor(ctx context.Context, source config.Source, pins *trust.Pins, nothingInUse bool) (*Plan, error) {
 	r.progress.one.Lock()
 	defer r.progress.one.Unlock()
@@ -101,7 +105,7 @@ func (r *Reloader) PlanFor(ctx context.Context, source config.Source, pins *trus
 	}
 	defer a.discard()
 	if nothingInUse {
-		p.Increases = []string{} // it would be everything
+		p.Increases = []string{} // without a baseline, every privilege would count as an increase
 		if last != nil {
 			err = p.compareWith(last, a)
 		}
@@ -110,7 +114,7 @@ func (r *Reloader) PlanFor(ctx context.Context, source config.Source, pins *trus
 	return p, err
 }
 
-// plan is Plan with progress.one held. The caller must discard the attempt, which the plan was made of.
+// plan creates the plan for Plan and PlanFor. The caller must hold progress.one and discard the returned attempt.
 func (r *Reloader) plan(ctx context.Context) (*Plan, *attempt, error) {
 	if r.progress.isClosed() {
 		return nil, nil, errClosing

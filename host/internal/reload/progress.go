@@ -8,22 +8,22 @@ import (
 	"toolhost.dev/host/internal/config"
 )
 
-// progress is what reloads know about each other.
+// progress is the state that all reloads of a host share.
 type progress struct {
-	one sync.Mutex // held by the reload or the override that is running
+	one sync.Mutex // held by the running reload or override
 
 	mu        sync.Mutex
 	closed    bool
-	restart   context.CancelCauseFunc // of the attempt that is under way, or nil
-	seen      string                  // the state of the disk when the last attempt began
+	restart   context.CancelCauseFunc // cancels the running attempt; nil if no attempt is running
+	seen      string                  // the state of the files at the start of the last attempt
 	plugins   map[string]refusal
-	config    string         // why the configuration on disk is not used, or ""
-	refusedAs *config.Config // that configuration, or nil if it could not be read
+	config    string         // why the configuration on disk was rejected, or ""
+	refusedAs *config.Config // the rejected configuration, or nil if it was unreadable
 }
 
-// refusal says why a version of a plugin was not published.
+// refusal records why a plugin version was rejected.
 type refusal struct {
-	file string // identifies its binary
+	file string // identity of the binary
 	why  string
 }
 
@@ -32,7 +32,7 @@ var (
 	errClosing    = errors.New("the host is being closed")
 )
 
-// begin registers an attempt. It reports whether one may begin.
+// begin registers an attempt. It returns false if the host is closing.
 func (p *progress) begin(cancel context.CancelCauseFunc, seen string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -46,8 +46,8 @@ func (p *progress) end() {
 	p.restart = nil
 }
 
-// changed handles a change of the disk. It calls begin if a reload must begin. An attempt that is under way and has read
-// another state is cancelled, so that it begins again.
+// changed handles changed files. It calls begin if no attempt is running. It restarts a running attempt that read an
+// older state of the files.
 func (p *progress) changed(now string, begin func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -60,7 +60,7 @@ func (p *progress) changed(now string, begin func()) {
 	}
 }
 
-// close cancels the attempt that is under way and waits for its end. No attempt begins afterwards.
+// close cancels the running attempt and waits for its end. No attempt can start afterwards.
 func (p *progress) close() {
 	p.mu.Lock()
 	p.closed = true
@@ -72,7 +72,7 @@ func (p *progress) close() {
 	p.one.Unlock() //nolint:staticcheck // only waits
 }
 
-// isClosed reports whether no reload may begin any more.
+// isClosed reports whether close was called, so that no reload can start.
 func (p *progress) isClosed() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,14 +91,14 @@ func (p *progress) configRefusal() string {
 	return p.config
 }
 
-// forgive forgets that a plugin's version was refused.
+// forgive deletes the recorded refusal of a plugin.
 func (p *progress) forgive(plugin string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.plugins, plugin)
 }
 
-// refuse remembers that a plugin's version was refused.
+// refuse records that a plugin's version was rejected.
 func (p *progress) refuse(plugin string, r refusal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,7 +108,7 @@ func (p *progress) refuse(plugin string, r refusal) {
 	p.plugins[plugin] = r
 }
 
-// refusedFile returns the identity of the plugin's binary that was refused, if one was.
+// refusedFile returns the identity of the plugin's rejected binary. ok is false if no binary was rejected.
 func (p *progress) refusedFile(plugin string) (file string, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,8 +116,8 @@ func (p *progress) refusedFile(plugin string) (file string, ok bool) {
 	return r.file, ok
 }
 
-// refuseConfig remembers why a configuration is refused. cfg is nil if it could not be read. It reports whether the reason is
-// new.
+// refuseConfig records why a configuration was rejected. cfg is nil if the configuration was unreadable. refuseConfig
+// returns true if the reason is new.
 func (p *progress) refuseConfig(cfg *config.Config, why string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -126,14 +126,14 @@ func (p *progress) refuseConfig(cfg *config.Config, why string) bool {
 	return isNew
 }
 
-// acceptConfig forgets why a configuration was refused.
+// acceptConfig deletes the recorded refusal of a configuration.
 func (p *progress) acceptConfig() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.config, p.refusedAs = "", nil
 }
 
-// wasRefused reports whether the same configuration is refused already.
+// wasRefused reports whether an equal configuration was already rejected.
 func (p *progress) wasRefused(cfg *config.Config) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

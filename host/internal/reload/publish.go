@@ -9,8 +9,8 @@ import (
 	"toolhost.dev/host/internal/generation"
 )
 
-// publish builds the next generation from the steps that succeeded, and makes it the current one. Calls that begin from then
-// on belong to it. The plugins that it replaces are retired.
+// publish builds the next generation from the successful steps and makes it current. New calls use the new generation.
+// Replaced plugins are retired.
 func (a *attempt) publish() {
 	r := a.reloader
 	g := a.assemble()
@@ -45,8 +45,8 @@ func (a *attempt) publish() {
 	r.announce(a.old, g)
 }
 
-// assemble builds the next generation. It refuses what fails on the way: a single plugin if only its binary is new, or else
-// the whole configuration.
+// assemble builds the next generation. A failure rejects only the plugin if only its binary changed. Otherwise the
+// failure rejects the whole configuration.
 func (a *attempt) assemble() *generation.Generation {
 	for {
 		if a.cfg != a.old.Config {
@@ -68,7 +68,7 @@ func (a *attempt) assemble() *generation.Generation {
 			a.rollBack(err)
 			continue
 		}
-		if err != nil { // a rule is about tools that are gone
+		if err != nil { // a rule refers to removed tools
 			g.Problemf("%v", err)
 		}
 		again := false
@@ -83,7 +83,7 @@ func (a *attempt) assemble() *generation.Generation {
 	}
 }
 
-// rollBack returns to the old configuration, and to the steps that remain under it.
+// rollBack restores the old configuration. It keeps the steps that are still valid.
 func (a *attempt) rollBack(why error) {
 	text := fmt.Errorf("the whole configuration is refused, because a part does not work: %w", why)
 	if s := a.culprit(); s != nil {
@@ -107,7 +107,7 @@ func (a *attempt) rollBack(why error) {
 	}
 }
 
-// culprit returns the first step whose new configuration failed, or nil.
+// culprit returns the first failed step with a changed configuration, or nil.
 func (a *attempt) culprit() *step {
 	for _, s := range a.steps {
 		if s.configured && s.err != nil {
@@ -117,7 +117,7 @@ func (a *attempt) culprit() *step {
 	return nil
 }
 
-// conclude reports the outcome of a step, and remembers a refusal.
+// conclude adds the outcome of a step to the report and records a refusal.
 func (a *attempt) conclude(s *step) {
 	r := a.reloader
 	p := PluginReport{Name: s.name, Changes: s.changes, From: reportedVersion(s.old), To: reportedVersion(s.next)}
@@ -143,7 +143,7 @@ func (a *attempt) conclude(s *step) {
 	a.report.Plugins = append(a.report.Plugins, p)
 }
 
-// reportedVersion returns the version that a plugin reports, or "" if that is not known.
+// reportedVersion returns the version that a plugin reports. It returns "" if the version is unknown.
 func reportedVersion(p *generation.Plugin) string {
 	if p == nil || p.Description() == nil {
 		return ""

@@ -1,5 +1,5 @@
-// Package reload changes a running host from one generation to the next: it reads the configuration again, tries out what
-// is new beside what is serving, and publishes all of it in one step. Most callers want [Reloader.Reload].
+// Package reload replaces the generation of a running host. It reads the configuration again, tests new plugin versions
+// beside the running ones, and publishes all changes in one step. Most callers want [Reloader.Reload].
 package reload
 
 import (
@@ -20,62 +20,63 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// Options says what to reload. The zero value reloads the configuration if it changed, and every plugin whose binary
-// changed.
+// Options selects what to reload. The zero value reloads a changed configuration and every plugin with a changed binary.
 type Options struct {
-	// Plugins are replaced whether or not their binaries changed. If it is not empty, nothing else is reloaded.
+	// Plugins lists plugins to replace even if their binaries are unchanged. If Plugins is not empty, only these plugins
+	// are reloaded.
 	Plugins []string
-	// AcceptChanges publishes versions that lack tools or parameters of the ones before, or whose calling conventions
-	// differ. Otherwise they are refused, unless the configuration says reload { changes = "any" }.
+	// AcceptChanges also accepts incompatible versions, which lack tools or parameters or change calling conventions.
+	// Otherwise such versions are rejected, unless the configuration sets reload { changes = "any" }.
 	AcceptChanges bool
-	// ApprovePrivileges applies a configuration that increases privileges if the current one demands approval:
-	// reload { privilege_increases = "approve" }.
+	// ApprovePrivileges also applies a configuration that increases privileges. This is needed if the current
+	// configuration sets reload { privilege_increases = "approve" }.
 	ApprovePrivileges bool
 
-	// dry neither publishes nor remembers anything.
+	// dry neither publishes nor records results.
 	dry bool
-	// automatic skips what was refused before, because nobody asked for the reload.
+	// automatic marks a reload that no user requested. It skips versions that were rejected earlier.
 	automatic bool
 }
 
-// Automatic are the options of a reload that nobody asked for: what was refused before is not tried again.
+// Automatic holds the options of a reload that no user requested. Such a reload does not try rejected versions again.
 var Automatic = Options{automatic: true}
 
-// Report is the outcome of a reload.
+// Report describes the outcome of a reload.
 type Report struct {
 	// Config is the outcome for the configuration.
 	Config ConfigReport `json:"config"`
-	// Plugins lists the plugins that were replaced or refused, in the order of the configuration.
+	// Plugins lists the replaced and rejected plugins, in the order of the configuration.
 	Plugins []PluginReport `json:"plugins"`
-	// Problems describes everything that does not work now.
+	// Problems lists everything that does not work after the reload.
 	Problems []string `json:"problems,omitempty"`
 }
 
-// ConfigReport is the outcome of a reload for the configuration.
+// ConfigReport describes the outcome of a reload for the configuration.
 type ConfigReport struct {
-	// Changed reports whether another configuration is used now.
+	// Changed reports whether the reload changed the configuration.
 	Changed bool `json:"changed"`
-	// Refused says why the configuration on disk is not used, with file and line. Empty means that it is.
+	// Refused is the reason why the configuration on disk is not in use, with file and line. Empty means that it is in
+	// use.
 	Refused string `json:"refused,omitempty"`
 }
 
-// PluginReport is the outcome of a reload for one plugin.
+// PluginReport describes the outcome of a reload for one plugin.
 type PluginReport struct {
 	Name string `json:"name"`
 	// Outcome is "swapped", "added", "removed" or "refused".
 	Outcome string `json:"outcome"`
-	// From and To are the plugin's own versions. An empty one is unknown or does not exist.
+	// From and To are the versions that the plugin reports. Empty means that the version is unknown or does not exist.
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
-	// Changes are the differences between the tools' definitions.
+	// Changes are the differences between the tool definitions of the two versions.
 	Changes []registry.Change `json:"changes,omitempty"`
-	// Draining counts the calls that end on the old version.
+	// Draining is the number of calls that are still running on the old version.
 	Draining int64 `json:"draining,omitempty"`
-	// Refused says why the old version goes on serving, and what to do.
+	// Refused explains why the old version continues to serve, with a remedy.
 	Refused string `json:"refused,omitempty"`
 }
 
-// The outcomes of a plugin's reload.
+// Outcomes of a reload for a plugin.
 const (
 	Swapped = "swapped"
 	Added   = "added"
@@ -83,27 +84,27 @@ const (
 	Refused = "refused"
 )
 
-// Refused reports whether anything was refused.
+// Refused reports whether the configuration or a plugin was rejected.
 func (r *Report) Refused() bool {
 	return r.Config.Refused != "" || slices.ContainsFunc(r.Plugins, func(p PluginReport) bool { return p.Outcome == Refused })
 }
 
-// Setup says what a [Reloader] works on.
+// Setup holds the settings of a [Reloader].
 type Setup struct {
 	Builder *generation.Builder
 	Source  config.Source
-	// Live keeps what is in use for plans that are made while no host is running.
+	// Live saves the settings in use, so that later plans can compare with them when no host is running.
 	Live bool
-	// FixedStateDir says that the configuration does not choose the state directory.
+	// FixedStateDir reports that the state directory does not depend on the configuration.
 	FixedStateDir bool
-	// OnConfig is called with the log level of each new configuration. Nil means that nobody is.
+	// OnConfig is called with the log level of each new configuration. It can be nil.
 	OnConfig func(slog.Level)
-	// Published is called after another configuration was published.
+	// Published is called after the publication of a new configuration.
 	Published func(*config.Config)
 	Log       *slog.Logger
 }
 
-// Reloader owns the current generation. It is safe for concurrent use.
+// Reloader holds the current generation and replaces it. It is safe for concurrent use.
 type Reloader struct {
 	Setup
 	current  atomic.Pointer[generation.Generation]
@@ -114,7 +115,7 @@ type Reloader struct {
 	notifier hook.Notifier
 }
 
-// New returns a reloader without a generation. Call [Reloader.Start] once.
+// New returns a reloader without a generation. The caller must call [Reloader.Start] once.
 func New(s Setup) *Reloader {
 	r := &Reloader{Setup: s}
 	r.lives.Notify = r.states.send
@@ -123,7 +124,8 @@ func New(s Setup) *Reloader {
 	return r
 }
 
-// Start builds and publishes the first generation. The error is about the operator's rules, without which no call may run.
+// Start builds and publishes the first generation. The error lists invalid permission rules. No call must run without
+// these rules.
 func (r *Reloader) Start(ctx context.Context, cfg *config.Config, launcher *confinement.Launcher) error {
 	r.progress.seen = r.disk(cfg)
 	r.warn(cfg)
@@ -139,43 +141,47 @@ func (r *Reloader) Start(ctx context.Context, cfg *config.Config, launcher *conf
 	return nil
 }
 
-// Current returns the published generation. It is nil before Start.
+// Current returns the published generation. It returns nil before Start.
 func (r *Reloader) Current() *generation.Generation { return r.current.Load() }
 
 // Lives returns the states of all tools.
 func (r *Reloader) Lives() []registry.LifeStatus { return r.lives.Status() }
 
-// Updates is the feed of what reloads and operators change, after calls see it.
+// Updates returns the feed of changes by reloads and operators. Updates are sent after new calls use the changes.
 func (r *Reloader) Updates() *Feed[Update] { return &r.updates }
 
-// States is the feed of transitions in the lives of tools.
+// States returns the feed of state transitions of tools.
 func (r *Reloader) States() *Feed[registry.Transition] { return &r.states }
 
-// Refusal returns why a plugin's version on disk is not the one that serves, or "" if it is.
+// Refusal returns the reason why a plugin's version on disk is not in use. It returns "" if the version is in use.
 func (r *Reloader) Refusal(plugin string) string { return r.progress.refusal(plugin) }
 
-// ConfigRefusal returns why the configuration on disk is not the one in use, or "" if it is.
+// ConfigRefusal returns the reason why the configuration on disk is not in use. It returns "" if the configuration is in
+// use.
 func (r *Reloader) ConfigRefusal() string { return r.progress.configRefusal() }
 
-// Close ends the reload that is under way. No reload begins afterwards. Call CloseHooks after the last call.
+// Close cancels the running reload. No reload can start afterwards. The caller must call CloseHooks after the last call.
 func (r *Reloader) Close() { r.progress.close() }
 
-// CloseHooks waits briefly for notifications of hooks.
+// CloseHooks waits a short time for notifications of hooks to finish.
 func (r *Reloader) CloseHooks() { r.notifier.Close() }
 
-// maxRestarts is how often a reload begins again because something changes under it.
+// maxRestarts limits how often a reload restarts because files change during it.
 const maxRestarts = 100
 
-// busyPause is how long a reload waits for a binary that is being written.
+// busyPause is the time that a reload waits for a binary that is still being written.
 const busyPause = 100 * time.Millisecond
 
-// Reload applies what changed: the configuration, and binaries of plugins. A new version is started beside the old one and
-// checked: handshake, description, configuration, health. Then everything is published in one step; calls that have begun
-// end on the version that they began with. A version that fails a check is refused, and the old one goes on serving. If a
-// part of the configuration fails, all of the old one stays in use.
+// Reload applies changes of the configuration and of plugin binaries. It starts each new version beside the old version
+// and checks handshake, description, configuration and health. Then it publishes all changes in one step. Running calls
+// finish on their old version.
 //
-// If something changes during a reload, the newest state is published. Reloads run one after the other. The error says that
-// nothing was tried: a plugin is unknown, ctx ended, or the host is being closed.
+// A version that fails a check is rejected, and the old version continues to serve. If a part of a new configuration
+// fails, the whole old configuration stays in use.
+//
+// If files change during a reload, the reload restarts to publish the newest state. Only one reload runs at a time.
+// Reload returns an error if a plugin is unknown, ctx is canceled, or the host is closing. No change is applied in these
+// cases.
 func (r *Reloader) Reload(ctx context.Context, opts Options) (*Report, error) {
 	r.progress.one.Lock()
 	defer r.progress.one.Unlock()
@@ -219,7 +225,8 @@ func (r *Reloader) attempt(ctx context.Context, opts Options) (*Report, error) {
 	return a.report, nil
 }
 
-// disk describes the state of the files that a configuration depends on. Two descriptions differ if a file changed.
+// disk describes the state of the files that a configuration depends on. The description changes whenever a file
+// changes.
 func (r *Reloader) disk(cfg *config.Config) string {
 	var b strings.Builder
 	for _, path := range r.Source.Files(cfg) {
@@ -228,13 +235,13 @@ func (r *Reloader) disk(cfg *config.Config) string {
 	return b.String()
 }
 
-// DiskChanged calls begin if a reload must begin because files changed. A reload that is under way begins again instead if
-// it has read something else.
+// DiskChanged handles changed files. It calls begin if no reload is running. It restarts a running reload that read an
+// older state of the files.
 func (r *Reloader) DiskChanged(begin func()) {
 	r.progress.changed(r.disk(r.Current().Config), begin)
 }
 
-// warn logs what works in a configuration and should be changed.
+// warn logs the warnings of a configuration.
 func (r *Reloader) warn(cfg *config.Config) {
 	for _, w := range cfg.Warnings() {
 		r.Log.Warn(w.Summary+". "+w.Detail, "file", w.File, "line", w.Line)

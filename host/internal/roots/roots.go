@@ -1,5 +1,5 @@
-// Package roots computes the roots of sessions: the directories that the tools of a workspace's sessions may work
-// in. Most callers want [Sets.Of].
+// Package roots computes the roots of sessions. Roots are the directories that tools can access. Most callers want
+// [Sets.Of].
 package roots
 
 import (
@@ -13,8 +13,8 @@ import (
 	"toolhost.dev/host/internal/config"
 )
 
-// Workspace returns the path of a workspace, absolute and without symbolic links. An empty dir means the current
-// directory. The error says that it is not a directory.
+// Workspace returns the absolute path of a workspace, with symbolic links resolved. An empty dir means the current
+// directory. Workspace returns an error if the path is not a directory.
 func Workspace(dir string) (string, error) {
 	if dir == "" {
 		dir = "."
@@ -38,7 +38,7 @@ func IsDir(path string) bool {
 	return err == nil && st.IsDir()
 }
 
-// Configured returns the configured roots of a workspace's sessions that exist. The workspace comes first.
+// Configured returns the existing roots that a configuration defines for a workspace. The workspace is the first root.
 func Configured(cfg *config.Config, workspace string) []tool.Root {
 	roots := []tool.Root{{Path: workspace, Writable: cfg.Sandbox.Workspace != "read-only"}}
 	for _, r := range cfg.Sandbox.Roots {
@@ -55,18 +55,18 @@ type Sets struct {
 	output func(plugin string) string
 
 	mu      sync.Mutex
-	by      map[string][]tool.Root // by workspace
-	outputs map[string]bool        // by plugin: whether its output directory exists
+	by      map[string][]tool.Root // roots by workspace
+	outputs map[string]bool        // by plugin; true if the output directory exists
 }
 
-// New returns the sets of a configuration. output returns the directory of a plugin whose files all tools may read,
-// or "" if it has none.
+// New returns the sets of a configuration. output returns the directory of a plugin's output files, which all tools can
+// read, or "".
 func New(cfg *config.Config, output func(plugin string) string) *Sets {
 	return &Sets{cfg: cfg, output: output, by: make(map[string][]tool.Root), outputs: make(map[string]bool)}
 }
 
-// Of returns the roots of a workspace. The caller must not change them. Output directories are looked for again only
-// if refresh is set: that takes a system call for each plugin, and few calls name such a directory.
+// Of returns the roots of a workspace. The caller must not modify the slice. If refresh is true, Of checks again whether
+// output directories exist. The check takes a system call per plugin, and few calls use such a directory.
 func (s *Sets) Of(workspace string, refresh bool) []tool.Root {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,7 +99,7 @@ func (s *Sets) find(workspace string) []tool.Root {
 	return roots
 }
 
-// Forget drops what Of remembers of configured roots. Call it after a call that may have created or removed one.
+// Forget clears the cached configured roots. It must be called after a call that can create or remove a root.
 func (s *Sets) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,18 +8,18 @@ import (
 	"toolhost.dev/host/internal/config"
 )
 
-// Change is a setting that differs between two configurations.
+// Change describes a setting that differs between two configurations.
 type Change struct {
-	// Path of the setting, such as host.timeout or plugin "read".env.
+	// Path identifies the setting, such as host.timeout or plugin "read".env.
 	Path string `json:"path"`
-	// From and To are the values as HCL. An empty one means that the setting does not exist.
+	// From and To are the old and the new value as HCL. An empty value means that the setting does not exist.
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
-	// At is where To is set, as "file:line".
+	// At is the position of the new value, as "file:line".
 	At string `json:"at,omitempty"`
 }
 
-// Diff returns the differences between two trees, in the order of now; removed settings come last.
+// Diff returns the differences between two trees. They are in the order of now, with removed settings at the end.
 func Diff(old, now *Tree) []Change {
 	a, b := flatten(old), flatten(now)
 	out := []Change{}
@@ -50,7 +50,7 @@ func Diff(old, now *Tree) []Change {
 	return out
 }
 
-// setting is a value and its path.
+// setting combines a value with its path.
 type setting struct {
 	path  string
 	value *config.TreeValue

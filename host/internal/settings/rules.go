@@ -7,8 +7,8 @@ import (
 	"toolhost.dev/host/internal/policy"
 )
 
-// Rules returns the operator's rules, as far as they can be checked without knowing the tools. The error names every
-// rule that is wrong, with file and line; the rules that are right are returned all the same.
+// Rules returns the valid permission rules of the operator. It checks rules without information about tools. The error
+// lists every invalid rule with file and line.
 func Rules(cfg *config.Config) (policy.Rules, error) {
 	p := &cfg.Permissions
 	out := policy.Rules{

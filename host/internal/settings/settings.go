@@ -1,5 +1,5 @@
-// Package settings shows the effective configuration: as a tree of values with their origins ([Show]), as the
-// differences between two trees ([Diff]), and as rules of the policy ([Rules]).
+// Package settings provides views of the effective configuration. [Show] returns a tree of values with their origins.
+// [Diff] compares two trees. [Rules] returns the permission rules.
 package settings
 
 import (
@@ -11,11 +11,11 @@ import (
 	"toolhost.dev/host/internal/confinement"
 )
 
-// Tree is a configuration with its expressions evaluated, and the origin of each value. Sensitive values are masked.
-// Its HCL is an equivalent configuration, apart from those.
+// Tree is an evaluated configuration, with the origin of each value. Its HCL is equivalent to the configuration, except
+// that sensitive values are masked.
 type Tree = config.Tree
 
-// Show returns the tree of a configuration. With defaults it includes the settings that the configuration leaves out.
+// Show returns the tree of a configuration. If defaults is true, the tree also contains settings with default values.
 func Show(cfg *config.Config, defaults bool) *Tree {
 	masker := audit.New(cfg.Audit.Secrets)
 	return cfg.Tree(config.TreeOptions{Defaults: defaults, Mask: func(name, text string) string {
@@ -26,7 +26,7 @@ func Show(cfg *config.Config, defaults bool) *Tree {
 	}})
 }
 
-// AddProfiles adds to a tree of cfg what each plugin may do by default.
+// AddProfiles adds the default sandbox permissions of each plugin to a tree of cfg.
 func AddProfiles(t *Tree, cfg *config.Config) error {
 	var errs []error
 	for _, n := range t.Blocks {
@@ -40,7 +40,7 @@ func AddProfiles(t *Tree, cfg *config.Config) error {
 	return errors.Join(errs...)
 }
 
-// addProfile adds the profile of a plugin to its block.
+// addProfile adds a plugin's sandbox profile to its block.
 func addProfile(n *config.TreeNode, p *config.Plugin) error {
 	i := slices.IndexFunc(n.Blocks, func(b *config.TreeNode) bool { return b.Type == "sandbox" })
 	if i < 0 {

@@ -15,10 +15,10 @@ const (
 // Answer is a remembered answer to a permission ask.
 type Answer struct {
 	ID int64 `json:"id"`
-	// Scope is ScopeSession or ScopeWorkspace. Owner is the id of the session or the directory of the workspace.
+	// Scope is ScopeSession or ScopeWorkspace. Owner is the session's id or the workspace's directory.
 	Scope string `json:"scope"`
 	Owner string `json:"owner"`
-	// Kind is the kind of the permission. Subject is the command, path or tool that was asked for.
+	// Kind is the kind of the permission. Subject is the command, path or tool that the ask is about.
 	Kind    string    `json:"kind"`
 	Tool    string    `json:"tool"`
 	Subject string    `json:"subject"`
@@ -26,7 +26,7 @@ type Answer struct {
 	At      time.Time `json:"at"`
 }
 
-// Recall returns the remembered answer for a session and its workspace. If both have one, a denial takes
+// Recall returns the remembered answer for a session and its workspace. If both have an answer, a denial takes
 // precedence.
 func (d *DB) Recall(session, workspace, kind, tool, subject string) (allow, known bool, err error) {
 	err = d.sql.QueryRow(`SELECT allow FROM answers WHERE (scope = 'session' AND owner = ? OR scope = 'workspace' AND owner = ?)
@@ -37,7 +37,7 @@ func (d *DB) Recall(session, workspace, kind, tool, subject string) (allow, know
 	return allow, err == nil, err
 }
 
-// Remember saves an answer and replaces an earlier one to the same ask. It ignores the ID.
+// Remember saves an answer and replaces an earlier answer to the same ask. It ignores a.ID.
 func (d *DB) Remember(a Answer) error {
 	_, err := d.sql.Exec(`INSERT OR REPLACE INTO answers (scope, owner, kind, tool, subject, allow, at_ns) VALUES (?, ?, ?, ?, ?, ?, ?)`,
 		a.Scope, a.Owner, a.Kind, a.Tool, a.Subject, a.Allow, a.At.UnixNano())
@@ -64,7 +64,7 @@ func (d *DB) Answers() ([]Answer, error) {
 	return out, rows.Err()
 }
 
-// Revoke deletes the answer with an id, or all answers if id is 0. It returns how many it deleted.
+// Revoke deletes the answer with the given id, or all answers if id is 0. It returns the number of deleted answers.
 func (d *DB) Revoke(id int64) (int64, error) {
 	res, err := d.sql.Exec(`DELETE FROM answers WHERE ?1 = 0 OR id = ?1`, id)
 	if err != nil {

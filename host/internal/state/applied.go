@@ -6,14 +6,13 @@ import (
 	"time"
 )
 
-// SaveApplied saves the applied settings of a configuration and replaces earlier ones.
+// SaveApplied saves the applied settings of a configuration. It replaces earlier settings.
 func (d *DB) SaveApplied(config string, content []byte) error {
 	_, err := d.sql.Exec(`INSERT OR REPLACE INTO applied (config, at_ns, content) VALUES (?, ?, ?)`, config, time.Now().UnixNano(), string(content))
 	return err
 }
 
-// Applied returns the saved settings of a configuration and the time when they were saved. It returns nil if there
-// are none.
+// Applied returns the saved settings of a configuration and the time of saving. It returns nil if no settings are saved.
 func (d *DB) Applied(config string) (content []byte, at time.Time, err error) {
 	var text string
 	var ns int64

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// What is in use is known to the next process, by configuration, the last alone.
+// TestApplied checks that a second process reads the last saved settings of each configuration.
 func TestApplied(t *testing.T) {
 	dir := t.TempDir()
 	db, err := Open(dir, slog.New(slog.DiscardHandler))

@@ -9,34 +9,34 @@ import (
 
 // Auditing configures the audit log.
 type Auditing struct {
-	// Arguments and Text mask the arguments of a call and other texts before they are saved. One goroutine calls them,
-	// after the call.
+	// Arguments masks the arguments of a call before saving, and Text masks other texts. Both are called by one
+	// goroutine, after the call.
 	Arguments func(raw []byte) string
 	Text      func(s string) string
-	// MaxBytes and MaxAge limit the log. The newest thousand entries always stay.
+	// MaxBytes and MaxAge limit the log. The newest thousand entries are never deleted.
 	MaxBytes int64
 	MaxAge   time.Duration
 }
 
-// AuditEntry is one call in the audit log.
+// AuditEntry records one call in the audit log.
 type AuditEntry struct {
 	ID        int64           `json:"id"`
 	At        time.Time       `json:"time"`
 	Session   string          `json:"session"`
 	Workspace string          `json:"workspace"`
 	Call      string          `json:"call"`
-	Parent    string          `json:"parent,omitempty"` // the call whose command made this one
+	Parent    string          `json:"parent,omitempty"` // the call whose command made this call
 	Tool      string          `json:"tool"`
 	Layer     string          `json:"layer"`
 	Arguments json.RawMessage `json:"arguments"`
-	// Decision is "allow" or "deny". It is empty if the call was refused before the policy decided.
+	// Decision is "allow" or "deny". It is empty if the call failed before the policy decided.
 	Decision string `json:"decision"`
 	Rule     string `json:"rule,omitempty"`
 	// Answered is the outcome of an ask.
 	Answered string `json:"answered,omitempty"`
-	// Rewritten are the parameters that a rule set.
+	// Rewritten lists the parameters that a permission rule changed.
 	Rewritten []string `json:"rewritten,omitempty"`
-	// Hooks describe what hooks did, each in one line.
+	// Hooks lists the actions of hooks, one line per action.
 	Hooks    []string      `json:"hooks,omitempty"`
 	Duration time.Duration `json:"duration_ns"`
 	// Outcome is "success" or the kind of the error.
@@ -44,11 +44,11 @@ type AuditEntry struct {
 	Error   string `json:"error,omitempty"`
 	Plugin  string `json:"plugin,omitempty"`
 	Version string `json:"version,omitempty"`
-	// Trace is the trace id of the call. It is empty if the call is not traced.
+	// Trace is the trace id of the call. It is empty if the call was not traced.
 	Trace string `json:"trace_id,omitempty"`
 }
 
-// Audit turns the audit log on, or off if a is nil.
+// Audit enables the audit log with the settings a. A nil a disables the log.
 func (d *DB) Audit(a *Auditing) {
 	if a != nil {
 		d.auditing.Store(a)
@@ -56,10 +56,10 @@ func (d *DB) Audit(a *Auditing) {
 	d.auditOff.Store(a == nil)
 }
 
-// maxPendingAudit limits the entries that wait while the database cannot be written to.
+// maxPendingAudit limits the number of waiting entries while the database is not writable.
 const maxPendingAudit = 20_000
 
-// AddAudit adds a call to the log, without waiting. If the log is off, it does nothing.
+// AddAudit adds a call to the log without blocking. It does nothing if the log is off.
 func (d *DB) AddAudit(e AuditEntry) {
 	if d.auditing.Load() == nil || d.auditOff.Load() {
 		return
@@ -67,7 +67,7 @@ func (d *DB) AddAudit(e AuditEntry) {
 	d.change(func(b *batch) {
 		if len(b.audit) < maxPendingAudit {
 			b.audit = append(b.audit, e)
-		} else if len(b.audit) == maxPendingAudit { // the log notes that entries are missing
+		} else if len(b.audit) == maxPendingAudit { // add one entry that reports the missing entries
 			b.audit = append(b.audit, AuditEntry{At: e.At, Outcome: "internal", Error: "later calls are not in the log: it could not be written to"})
 		}
 	})
@@ -95,7 +95,7 @@ func (d *DB) writeAudit(w *writer, entries []AuditEntry) {
 	}
 }
 
-// hooksText returns the masked lines of hooks.
+// hooksText joins the lines of hooks and masks them with text.
 func hooksText(hooks []string, text func(string) string) string {
 	if len(hooks) == 0 {
 		return ""
@@ -105,7 +105,7 @@ func hooksText(hooks []string, text func(string) string) string {
 		kept[i] = text(h)
 	}
 	b, err := json.Marshal(kept)
-	if err != nil { // strings marshal
+	if err != nil { // cannot happen for strings
 		panic(err)
 	}
 	return string(b)
@@ -114,7 +114,7 @@ func hooksText(hooks []string, text func(string) string) string {
 // entrySize is the approximate size of an entry without its arguments and its error, in bytes.
 const entrySize = 256
 
-// prune deletes the entries that are too old or exceed the size limit. It reads only the entries that it deletes.
+// prune deletes entries that are too old or exceed the size limit. It reads only the deleted entries.
 func (d *DB) prune(w *writer, auditing *Auditing, total int64) {
 	oldest := int64(0)
 	if auditing.MaxAge > 0 {
@@ -127,27 +127,27 @@ func (d *DB) prune(w *writer, auditing *Auditing, total int64) {
 	w.run(`DELETE FROM audit WHERE id <= (SELECT id FROM audit_floor)`)
 }
 
-// AuditQuery selects entries. Zero fields select all.
+// AuditQuery selects entries of the audit log. Zero fields select all entries.
 type AuditQuery struct {
 	Session, Tool string
 	// Outcome is "success" or a kind of error.
 	Outcome  string
 	Decision string
 	Since    time.Time
-	// After selects entries with larger ids.
+	// After selects entries with an id greater than After.
 	After int64
-	// Limit selects the newest entries. 0 means all.
+	// Limit is the maximum number of entries, and the newest are selected. Zero means no limit.
 	Limit int
 }
 
-// AuditLog returns the selected entries, the oldest first.
+// AuditLog returns the selected entries, oldest first.
 func (d *DB) AuditLog(q AuditQuery) ([]AuditEntry, error) {
 	limit := q.Limit
 	if limit <= 0 {
 		limit = -1
 	}
 	since := int64(0)
-	switch { // what nanoseconds can count
+	switch { // the range of times that an int64 of nanoseconds can represent
 	case q.Since.Year() > 2261:
 		since = math.MaxInt64
 	case q.Since.Year() > 1970:

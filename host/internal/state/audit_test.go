@@ -12,7 +12,7 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// audited opens a database that keeps calls.
+// audited opens a database with the audit log enabled.
 func audited(t *testing.T, dir string, maxBytes int64, maxAge time.Duration) *state.DB {
 	t.Helper()
 	db, err := state.Open(dir, slog.New(slog.DiscardHandler))
@@ -67,7 +67,7 @@ func TestAuditLogIsQueried(t *testing.T) {
 	if e := got[0]; string(e.Arguments) != `{"a":"***"}` || e.Error != "no ***" || !e.At.Equal(began.Add(4*time.Minute)) || e.Duration != 4 || len(e.Rewritten) != 2 || e.Layer != "native" {
 		t.Errorf("%+v", e)
 	}
-	// Nobody changes what is there.
+	// Triggers must prevent changes of existing entries.
 	raw, err := sql.Open("sqlite", filepath.Join(dir, "state.db"))
 	if err != nil {
 		t.Fatal(err)
@@ -114,7 +114,7 @@ func TestAuditLogIsBounded(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// Between two prunings it may grow again.
+			// The log can grow by 500 entries before the next pruning.
 			if len(got) > tc.atMost+500 || len(got) < 1000 || got[len(got)-1].Call != "3999" {
 				t.Errorf("%d entries, the last %+v", len(got), got[len(got)-1])
 			}

@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// fileVersion changes whenever a process commits to the database, because each commit appends to the write-ahead
-// log or restarts it.
+// fileVersion identifies a version of the database file. It changes with each commit of any process, because a commit
+// appends to the write-ahead log or restarts the log.
 type fileVersion struct {
 	size, mtime int64
 }
 
-// version returns the current version, or the zero value if it is unknown.
+// version returns the current file version. The zero value means that the version is unknown.
 func (d *DB) version() fileVersion {
 	if d.path == "" {
 		return fileVersion{}
@@ -26,20 +26,20 @@ func (d *DB) version() fileVersion {
 // Limits of the cache.
 const (
 	maxCachedSessions = 1000
-	maxCachedStates   = 16 << 20 // bytes
+	maxCachedStates   = 16 << 20 // in bytes
 )
 
-// cache holds what was read or written at one version of the file. Every call needs its session and the state of
-// its plugin, and a check of the version takes a tenth of the time of a query.
+// cache holds data that was read or written at one version of the database file. It saves a query per call for the
+// session and the plugin state. Checking the file version takes a tenth of the time of a query.
 type cache struct {
 	mu       sync.Mutex
 	valid    fileVersion
 	sessions map[string]Session
 	states   map[key][]byte
-	size     int // of states, in bytes
+	size     int // total size of states, in bytes
 }
 
-// session returns a session if the cache has it for the version.
+// session returns the session id if the cache contains it at file version v.
 func (c *cache) session(id string, v fileVersion) (Session, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -47,7 +47,7 @@ func (c *cache) session(id string, v fileVersion) (Session, bool) {
 	return s, ok && c.at(v)
 }
 
-// state returns the state of a plugin in a session if the cache has it for the version.
+// state returns a plugin's state in a session if the cache contains it at file version v.
 func (c *cache) state(k key, v fileVersion) ([]byte, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -57,7 +57,7 @@ func (c *cache) state(k key, v fileVersion) ([]byte, bool) {
 
 func (c *cache) at(v fileVersion) bool { return v != (fileVersion{}) && v == c.valid }
 
-// putSession adds a session that was read at a version.
+// putSession adds a session that was read at file version v.
 func (c *cache) putSession(s Session, v fileVersion) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -65,7 +65,7 @@ func (c *cache) putSession(s Session, v fileVersion) {
 	c.addSession(s)
 }
 
-// putState adds a plugin's state that was read at a version.
+// putState adds a plugin's state that was read at file version v.
 func (c *cache) putState(k key, state []byte, v fileVersion) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,7 +73,7 @@ func (c *cache) putState(k key, state []byte, v fileVersion) {
 	c.addState(k, state)
 }
 
-// turnTo drops the entries of other versions.
+// turnTo switches to file version v and drops entries of other versions.
 func (c *cache) turnTo(v fileVersion) {
 	if !c.at(v) {
 		c.drop()
@@ -98,8 +98,8 @@ func (c *cache) addState(k key, state []byte) {
 	put(&c.states, k, state)
 }
 
-// wrote adds what this process has written between two versions. No other process may have written in between, so
-// that the other entries stay valid.
+// wrote adds the data that this process wrote between two file versions. It keeps the other entries. The caller must
+// ensure that no other process wrote in between.
 func (c *cache) wrote(b *batch, before, after fileVersion) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

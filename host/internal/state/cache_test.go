@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestCache: what this process writes leaves what it knows valid, what another one writes does not.
+// TestCache checks that writes of this process keep the cache valid, and that writes of another process invalidate it.
 func TestCache(t *testing.T) {
 	dir := t.TempDir()
 	var handles [2]*DB
@@ -31,7 +31,7 @@ func TestCache(t *testing.T) {
 			t.Errorf("%s: the session is known: %v, the state: %v", when, session, state)
 		}
 	}
-	flush := func(db *DB) { // the flusher may be at it
+	flush := func(db *DB) { // retries, because the flusher can be writing at the same time
 		t.Helper()
 		var err error
 		for range 100 {
@@ -76,7 +76,7 @@ func TestCache(t *testing.T) {
 	expect("after another's write", false)
 	look("/w/c", "three")
 
-	// Each writes in turn, without looking in between.
+	// Both processes write without reading in between.
 	theirs.SavePluginState("s", "p", []byte("four"))
 	flush(theirs)
 	ours.SaveSession(Session{ID: "s", Workspace: "/w", Cwd: "/w/d"})

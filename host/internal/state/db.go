@@ -1,7 +1,6 @@
-// Package state stores sessions, with their file states, history and plugin states, and the descriptions of
-// plugins.
+// Package state stores sessions and descriptions of plugins. Sessions include file states, history and plugin states.
 //
-// [Open] opens the SQLite database, which several host processes may share.
+// [Open] opens the SQLite database. Several host processes can share it.
 package state
 
 import (
@@ -19,7 +18,7 @@ import (
 	"toolhost.dev/sdk/statedb"
 )
 
-// schema lists the migrations for package statedb. Append to it, and never change a step.
+// schema lists the migrations for package statedb. Append new steps, and never change an existing step.
 var schema = []string{`
 CREATE TABLE sessions (
 	id TEXT PRIMARY KEY, workspace TEXT NOT NULL, cwd TEXT NOT NULL,
@@ -92,25 +91,25 @@ CREATE TABLE definitions (
 CREATE TABLE applied (config TEXT PRIMARY KEY, at_ns INTEGER NOT NULL, content TEXT NOT NULL) STRICT, WITHOUT ROWID;
 `}
 
-// DB is the open database. It is safe for concurrent use. Most writes are collected and written together a moment
-// later. If the host is killed before that, they are lost: a session then knows less, but nothing wrong.
+// DB is an open database. It is safe for concurrent use. Most writes are batched and written after a short delay. If the
+// host is killed before the write, the batch is lost, but the database stays consistent.
 type DB struct {
 	sql  *sql.DB
 	path string
 	log  *slog.Logger
 	stmt statements
 
-	auditing atomic.Pointer[Auditing] // the last that was said
+	auditing atomic.Pointer[Auditing] // the settings of the last call of Audit
 	auditOff atomic.Bool
 	masking  atomic.Pointer[Masking]
-	forgot   bool // idle sessions were removed; only the flusher uses this field
-	audited  int  // entries since the log was last pruned; only the flusher uses this field
+	forgot   bool // idle sessions were already removed; only the flusher uses this field
+	audited  int  // number of entries since the last pruning; only the flusher uses this field
 
 	cache cache
 
 	mu       sync.Mutex
 	pending  batch
-	writing  batch // what a write under way holds; still answered from
+	writing  batch // batch that is being written; reads must still find it
 	signal   chan struct{}
 	done     chan struct{}
 	stopped  chan struct{}
@@ -118,17 +117,17 @@ type DB struct {
 	once     sync.Once
 }
 
-// statements are prepared once for each connection.
+// statements holds prepared statements. They are prepared once per connection.
 type statements struct {
 	session, fileState, pluginState                        *sql.Stmt
 	putSession, dropFile, putFile, putState                *sql.Stmt
 	addHistory, trimHistory, auditTotal, addAudit, changes *sql.Stmt
 }
 
-// flushDelay is how long collected writes wait for more.
+// flushDelay is the time that a batch waits for more writes.
 const flushDelay = 50 * time.Millisecond
 
-// Open opens the database in dir. It creates both if they are missing.
+// Open opens the database in dir. It creates the directory and the database if they are missing.
 func Open(dir string, log *slog.Logger) (*DB, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("the state directory cannot be made: %w", err)
@@ -136,7 +135,7 @@ func Open(dir string, log *slog.Logger) (*DB, error) {
 	return open(filepath.Join(dir, "state.db"), log)
 }
 
-// OpenInMemory opens a database that is not saved.
+// OpenInMemory opens a database that exists only in memory.
 func OpenInMemory(log *slog.Logger) (*DB, error) { return open("", log) }
 
 func open(path string, log *slog.Logger) (*DB, error) {
@@ -187,10 +186,10 @@ func (d *DB) prepare() error {
 	return nil
 }
 
-// Path returns the path of the database file, or "" if it is in memory.
+// Path returns the path of the database file. It returns "" for a database in memory.
 func (d *DB) Path() string { return d.path }
 
-// Close writes what is pending and closes the database.
+// Close writes the pending batch and closes the database.
 func (d *DB) Close() error {
 	d.once.Do(func() {
 		close(d.done)

@@ -11,21 +11,22 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Sum identifies a version of the tool definitions of a plugin.
+// Sum is the hash of a plugin's tool definitions.
 type Sum [sha256.Size]byte
 
-// Definitions are the known versions of the tool definitions of a plugin.
+// Definitions holds hashes of the known tool definitions of a plugin.
 type Definitions struct {
-	// Approved is the version that the operator approved. Reported is the last one that was reported to them.
+	// Approved is the hash of the definitions that the operator approved. Reported is the hash of the last definitions
+	// that were reported to the operator.
 	Approved, Reported Sum
-	// Since is when it was reported.
+	// Since is the time of the report.
 	Since time.Time
 }
 
-// SumOf returns the sum of definitions, which does not depend on their order.
+// SumOf returns the hash of tool definitions and their JSON text. The order of the definitions does not matter.
 func SumOf(tools []tool.Definition) (sum Sum, text []byte, err error) {
 	sorted := slices.SortedFunc(slices.Values(tools), func(a, b tool.Definition) int { return strings.Compare(a.Name, b.Name) })
-	for i := range sorted { // what is no JSON counts as it stands
+	for i := range sorted { // invalid JSON is encoded as a string
 		for _, schema := range []*json.RawMessage{&sorted[i].Input, &sorted[i].Output} {
 			if len(*schema) > 0 && !json.Valid(*schema) {
 				if *schema, err = json.Marshal(string(*schema)); err != nil {
@@ -38,7 +39,7 @@ func SumOf(tools []tool.Definition) (sum Sum, text []byte, err error) {
 	return sha256.Sum256(text), text, err
 }
 
-// Definitions returns the known versions of the plugins of a configuration, by name.
+// Definitions returns the known definitions of the plugins in a configuration, by plugin name.
 func (d *DB) Definitions(config string) (map[string]Definitions, error) {
 	rows, err := d.sql.Query(`SELECT plugin, approved_sum, reported_sum, since_ns FROM definitions WHERE config = ?`, config)
 	if err != nil {
@@ -61,7 +62,7 @@ func (d *DB) Definitions(config string) (map[string]Definitions, error) {
 	return out, rows.Err()
 }
 
-// ApprovedTools returns the definitions that the operator approved.
+// ApprovedTools returns a plugin's definitions that the operator approved.
 func (d *DB) ApprovedTools(config, plugin string) (tools []tool.Definition, err error) {
 	var text string
 	err = d.sql.QueryRow(`SELECT approved FROM definitions WHERE config = ? AND plugin = ?`, config, plugin).Scan(&text)
@@ -71,7 +72,7 @@ func (d *DB) ApprovedTools(config, plugin string) (tools []tool.Definition, err 
 	return tools, json.Unmarshal([]byte(text), &tools)
 }
 
-// Approve saves definitions as approved. If first is true, it keeps earlier ones.
+// Approve saves definitions as approved. If first is true, it keeps definitions that were approved earlier.
 func (d *DB) Approve(config, plugin string, tools []tool.Definition, first bool) error {
 	sum, text, err := SumOf(tools)
 	if err != nil {
@@ -86,8 +87,8 @@ func (d *DB) Approve(config, plugin string, tools []tool.Definition, first bool)
 	return err
 }
 
-// Reported saves that definitions were reported to the operator. told is false if another host has done so
-// meanwhile.
+// Reported records that definitions were reported to the operator. told is false if another host recorded the same
+// report earlier.
 func (d *DB) Reported(config, plugin string, sum Sum) (told bool, err error) {
 	res, err := d.sql.Exec(`UPDATE definitions SET reported_sum = ?3, since_ns = ?4 WHERE config = ?1 AND plugin = ?2 AND reported_sum <> ?3`, config, plugin, sum[:], time.Now().UnixNano())
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// BinaryHash returns the SHA-256 of the binary of a plugin. It is computed once for each version of the file, which
-// device, inode, size and both times identify.
+// BinaryHash returns the SHA-256 of a plugin's binary. It computes the hash once per file version. Device, inode, size,
+// modification time and change time identify a file version.
 func (d *DB) BinaryHash(path string) (hash [32]byte, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -45,7 +45,8 @@ func (d *DB) BinaryHash(path string) (hash [32]byte, err error) {
 	return hash, err
 }
 
-// FileIdentity identifies a version of a file without reading it. It returns "" if the path is not a regular file.
+// FileIdentity identifies a version of a file without reading the content. It returns "" if the path is not a regular
+// file.
 func FileIdentity(path string) string {
 	st, err := os.Stat(path)
 	if err != nil || !st.Mode().IsRegular() {
@@ -62,8 +63,8 @@ func identity(st os.FileInfo) string {
 	return s
 }
 
-// Description returns the saved description of a key, which depends on the binary's hash and how it is run.
-// checkedBy is the version of the host that found no problem with it. A nil desc means that none is saved.
+// Description returns the description saved under a key. The key depends on the hash of the binary and on its settings.
+// checkedBy is the version of the host that validated the description. A nil desc means that no description is saved.
 func (d *DB) Description(key [32]byte) (desc *tool.Description, checkedBy string, err error) {
 	var text string
 	err = d.sql.QueryRow(`SELECT description FROM descriptions WHERE key = ?`, key[:]).Scan(&text)
@@ -80,14 +81,14 @@ func (d *DB) Description(key [32]byte) (desc *tool.Description, checkedBy string
 	return k.Description, k.CheckedBy, nil
 }
 
-// kept is a description in the database.
+// kept is the JSON form of a description in the database.
 type kept struct {
 	*tool.Description
 	CheckedBy string `json:"checked_by,omitempty"`
 }
 
-// SaveDescription saves the description of a plugin. checkedBy is the version of the host that found no problem with
-// it. It is empty if there is a problem.
+// SaveDescription saves the description of a plugin. checkedBy is the version of the host that validated the
+// description. It is empty for a description with a problem.
 func (d *DB) SaveDescription(key [32]byte, desc *tool.Description, checkedBy string) error {
 	b, err := json.Marshal(kept{desc, checkedBy})
 	if err != nil {
@@ -97,7 +98,8 @@ func (d *DB) SaveDescription(key [32]byte, desc *tool.Description, checkedBy str
 	return err
 }
 
-// Failure returns why and when the plugin of a key last failed to start. An empty why means that it did not.
+// Failure returns the reason and the time of the last failed start of the plugin with the given key. An empty why means
+// that no failure is saved.
 func (d *DB) Failure(key [32]byte) (why string, at time.Time, err error) {
 	var ns int64
 	err = d.sql.QueryRow(`SELECT why, at_ns FROM failures WHERE key = ?`, key[:]).Scan(&why, &ns)
@@ -107,7 +109,7 @@ func (d *DB) Failure(key [32]byte) (why string, at time.Time, err error) {
 	return why, time.Unix(0, ns), err
 }
 
-// SaveFailure saves why a plugin failed to start.
+// SaveFailure saves the reason why a plugin did not start.
 func (d *DB) SaveFailure(key [32]byte, why string) error {
 	_, err := d.sql.Exec(`INSERT OR REPLACE INTO failures (key, why, at_ns) VALUES (?, ?, ?)`, key[:], why, time.Now().UnixNano())
 	return err

@@ -5,11 +5,12 @@ import (
 	"path/filepath"
 )
 
-// OutputDir is the name of the directory, in a plugin's own directory, whose files all tools may read.
+// OutputDir is the name of a subdirectory of each plugin's directory. All tools can read the files in it.
 const OutputDir = "output"
 
-// Dir returns the state directory: the first non-empty choice, made absolute, or else the user's
-// ($XDG_STATE_HOME/toolhost, by default ~/.local/state/toolhost). It does not create the directory.
+// Dir returns the absolute path of the state directory. It is the first non-empty choice, or else the user's directory.
+// The user's directory is $XDG_STATE_HOME/toolhost, by default ~/.local/state/toolhost. Dir does not create the
+// directory.
 func Dir(choices ...string) (string, error) {
 	for _, dir := range choices {
 		if dir != "" {
@@ -26,15 +27,15 @@ func Dir(choices ...string) (string, error) {
 	return filepath.Join(home, ".local", "state", "toolhost"), nil
 }
 
-// Home names the directories below a host's state directory.
+// Home locates the directories below a host's state directory.
 type Home struct {
-	// Root is the state directory without symbolic links. It is empty if nothing is kept after the run.
+	// Root is the state directory, with symbolic links resolved. It is empty for a host that keeps no state.
 	Root string
-	// Runtime returns the directory that lasts as long as the host. Nothing else stands in for Root.
+	// Runtime returns a directory that exists until the host is closed. Some directories use it if Root is empty.
 	Runtime func() (string, error)
 }
 
-// Plugin returns a plugin's own directory, or "" if nothing is kept.
+// Plugin returns a plugin's own directory. It returns "" if the host keeps no state.
 func (h Home) Plugin(name string) string {
 	if h.Root == "" {
 		return ""
@@ -42,8 +43,8 @@ func (h Home) Plugin(name string) string {
 	return filepath.Join(h.Root, "plugins", name)
 }
 
-// Output returns the directory where a plugin puts what all tools may read, such as an output that was too
-// long to show. It returns "" if nothing is kept.
+// Output returns the directory for a plugin's files that all tools can read, such as output that was too long to show.
+// It returns "" if the host keeps no state.
 func (h Home) Output(plugin string) string {
 	dir := h.Plugin(plugin)
 	if dir == "" {
@@ -52,7 +53,7 @@ func (h Home) Output(plugin string) string {
 	return filepath.Join(dir, OutputDir)
 }
 
-// Control returns the directory with the sockets of running hosts, or "" if nothing is kept.
+// Control returns the directory with the sockets of running hosts. It returns "" if the host keeps no state.
 func (h Home) Control() string {
 	if h.Root == "" {
 		return ""
@@ -60,7 +61,7 @@ func (h Home) Control() string {
 	return filepath.Join(h.Root, "control")
 }
 
-// Commands returns the directory of the programs by which commands call tools.
+// Commands returns the directory with the programs that commands use to call tools.
 func (h Home) Commands() (string, error) { return h.below("commands") }
 
 // Pinned returns the directory for copies of pinned binaries.

@@ -11,7 +11,7 @@ import (
 
 type key struct{ session, name string }
 
-// batch is a set of writes. Later writes replace earlier ones.
+// batch is a set of writes. A later write replaces an earlier write of the same key.
 type batch struct {
 	sessions     map[string]Session
 	files        map[key]fileChange
@@ -36,7 +36,7 @@ func put[K comparable, V any](m *map[K]V, k K, v V) {
 	(*m)[k] = v
 }
 
-// change adds to the pending writes and wakes the writer.
+// change adds writes to the pending batch and wakes the flusher.
 func (d *DB) change(f func(b *batch)) {
 	d.mu.Lock()
 	f(&d.pending)
@@ -47,7 +47,7 @@ func (d *DB) change(f func(b *batch)) {
 	}
 }
 
-// flusher writes pending changes after a short delay, until Close.
+// flusher writes pending changes after a short delay. It runs until Close.
 func (d *DB) flusher() {
 	defer close(d.stopped)
 	for {
@@ -67,10 +67,10 @@ func (d *DB) flusher() {
 	}
 }
 
-// Flush writes all pending changes now. Changes that cannot be written stay pending.
+// Flush writes all pending changes immediately. If the write fails, the changes stay pending.
 func (d *DB) Flush() error {
 	d.mu.Lock()
-	if !d.writing.empty() { // only the flusher and Close write, one after the other
+	if !d.writing.empty() { // the flusher or another caller is writing
 		d.mu.Unlock()
 		return errors.New("state: a write is under way")
 	}
@@ -95,7 +95,7 @@ func (d *DB) Flush() error {
 	return err
 }
 
-// onto adds the writes of b to a. They replace those of a.
+// onto adds the writes of b to a. They replace writes of a with the same key.
 func (b *batch) onto(a *batch) {
 	for k, v := range b.sessions {
 		put(&a.sessions, k, v)
@@ -123,7 +123,7 @@ func (d *DB) write(b batch) error {
 	}
 	defer tx.Rollback() //nolint:errcheck // after Commit it does nothing
 	w := writer{tx: tx}
-	// No other process writes until the commit.
+	// The transaction prevents writes of other processes until the commit.
 	before, foreign := d.version(), w.number(d.stmt.changes)
 	d.writeBatch(&w, b)
 	if w.err == nil && !d.forgot {
@@ -137,7 +137,7 @@ func (d *DB) write(b batch) error {
 		return err
 	}
 	after := d.version()
-	var now int64 // changes with commits of other connections than this one
+	var now int64 // PRAGMA data_version; changes with commits of other connections
 	if err := conn.QueryRowContext(ctx, `PRAGMA data_version`).Scan(&now); err == nil && now == foreign {
 		d.cache.wrote(&b, before, after)
 	}
@@ -170,11 +170,11 @@ func (d *DB) writeBatch(w *writer, b batch) {
 	d.writeAudit(w, b.audit)
 }
 
-// writer runs statements until one fails.
+// writer executes statements in a transaction. After the first error it skips all further statements.
 type writer struct {
 	tx  *sql.Tx
 	err error
-	own map[*sql.Stmt]*sql.Stmt // those of the transaction, by those of the database
+	own map[*sql.Stmt]*sql.Stmt // maps statements of the database to their copies in the transaction
 }
 
 func (w *writer) statement(of *sql.Stmt) *sql.Stmt {
@@ -191,14 +191,14 @@ func (w *writer) exec(statement *sql.Stmt, args ...any) {
 	}
 }
 
-// run runs a query that is not prepared, because it is rarely needed.
+// run executes a rarely used query without preparing it.
 func (w *writer) run(query string, args ...any) {
 	if w.err == nil {
 		_, w.err = w.tx.Exec(query, args...)
 	}
 }
 
-// number returns the number that a query selects.
+// number returns the single number that a query selects.
 func (w *writer) number(query *sql.Stmt) (n int64) {
 	if w.err == nil {
 		w.err = w.statement(query).QueryRow().Scan(&n)
@@ -206,7 +206,7 @@ func (w *writer) number(query *sql.Stmt) (n int64) {
 	return n
 }
 
-// lookup returns the newest value that is not in the database yet.
+// lookup returns the newest pending value for a key. The database does not contain this value yet.
 func lookup[K comparable, V any](d *DB, k K, in func(*batch) map[K]V) (V, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -217,11 +217,11 @@ func lookup[K comparable, V any](d *DB, k K, in func(*batch) map[K]V) (V, bool) 
 	return v, ok
 }
 
-// maxIdle is how long an unused session and the settings of an unused configuration are kept. Every run of an agent
-// may have its own of both.
+// maxIdle is the retention time of unused sessions and of the settings of unused configurations. The limit is needed
+// because every run of an agent can create its own session and configuration.
 const maxIdle = 90 * 24 * time.Hour
 
-// forget deletes sessions and configurations that were not used for maxIdle.
+// forget deletes sessions and configurations that were not used for at least maxIdle.
 func forget(tx *sql.Tx) error {
 	before := time.Now().Add(-maxIdle).UnixNano()
 	if _, err := tx.Exec(`DELETE FROM applied WHERE at_ns < ?`, before); err != nil {

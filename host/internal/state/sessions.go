@@ -9,17 +9,17 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// MaxHistory limits the commands in the history of a session.
+// MaxHistory is the maximum number of commands in a session's history.
 const MaxHistory = 1000
 
 // Session is a session of the host.
 type Session struct {
 	ID string `json:"id"`
-	// Workspace is the session's read-write root, absolute.
+	// Workspace is the absolute path of the session's read-write root.
 	Workspace string `json:"workspace"`
-	// Cwd is the absolute directory of relative paths.
+	// Cwd is the absolute directory that relative paths start at.
 	Cwd string `json:"cwd"`
-	// Used is when the session last changed.
+	// Used is the time of the last change of the session.
 	Used time.Time `json:"used,omitzero"`
 }
 
@@ -28,13 +28,14 @@ type Entry struct {
 	Session string
 	At      time.Time
 	Command string
-	// Arguments is the JSON object of a call that is not a command. [DB.History] returns it as a part of Command.
+	// Arguments is the JSON object of a call that was made without a command string. [DB.History] returns it as part of
+	// Command.
 	Arguments json.RawMessage
 	Tool      string
 	Success   bool
 }
 
-// Session returns the session with an id. ok is false if it does not exist.
+// Session returns the session with the given id. ok is false if the session does not exist.
 func (d *DB) Session(id string) (s Session, ok bool, err error) {
 	if s, ok := lookup(d, id, func(b *batch) map[string]Session { return b.sessions }); ok {
 		return s, true, nil
@@ -60,7 +61,7 @@ func (d *DB) SaveSession(s Session) {
 	d.change(func(b *batch) { put(&b.sessions, s.ID, s) })
 }
 
-// Sessions lists the sessions, the last used first.
+// Sessions lists the sessions, most recently used first.
 func (d *DB) Sessions(limit int) ([]Session, error) {
 	rows, err := d.sql.Query(`SELECT id, workspace, cwd, used_ns FROM sessions ORDER BY used_ns DESC LIMIT ?`, limit)
 	if err != nil {
@@ -80,7 +81,7 @@ func (d *DB) Sessions(limit int) ([]Session, error) {
 	return out, rows.Err()
 }
 
-// FileState returns the state in which a session last saw a file.
+// FileState returns the state of a file at the session's last access.
 func (d *DB) FileState(session, path string) (tool.FileState, bool, error) {
 	if c, ok := lookup(d, key{session, path}, func(b *batch) map[key]fileChange { return b.files }); ok {
 		return c.state, !c.removed, nil
@@ -100,7 +101,7 @@ func (d *DB) FileState(session, path string) (tool.FileState, bool, error) {
 	return s, true, nil
 }
 
-// Apply saves what a call read and changed.
+// Apply saves the files that a call read and changed.
 func (d *DB) Apply(session string, effects []tool.Effect) {
 	if len(effects) == 0 {
 		return
@@ -112,7 +113,8 @@ func (d *DB) Apply(session string, effects []tool.Effect) {
 	})
 }
 
-// PluginState returns the state of a plugin in a session, or nil. The caller must not change it.
+// PluginState returns the state of a plugin in a session. Nil means that no state is saved. The caller must not modify
+// the slice.
 func (d *DB) PluginState(session, plugin string) ([]byte, error) {
 	if s, ok := lookup(d, key{session, plugin}, func(b *batch) map[key][]byte { return b.pluginStates }); ok {
 		return s, nil
@@ -135,17 +137,16 @@ func (d *DB) SavePluginState(session, plugin string, s []byte) {
 	d.change(func(b *batch) { put(&b.pluginStates, key{session, plugin}, s) })
 }
 
-// Masking removes secrets from commands and arguments before they are saved. One goroutine calls the functions,
-// after the call.
+// Masking removes secrets from commands and arguments before saving. One goroutine calls the functions, after the call.
 type Masking struct {
 	Command   func(string) string
 	Arguments func(raw []byte) string
 }
 
-// Mask turns the masking of the history on. It does not change earlier entries.
+// Mask enables the masking of the history. Existing entries stay unchanged.
 func (d *DB) Mask(m Masking) { d.masking.Store(&m) }
 
-// masked returns the text of an entry as it is saved.
+// masked returns the text to save for an entry.
 func (d *DB) masked(e *Entry) string {
 	m := d.masking.Load()
 	switch {
@@ -164,7 +165,7 @@ func (d *DB) AddHistory(e Entry) {
 	d.change(func(b *batch) { b.history = append(b.history, e) })
 }
 
-// History returns the last commands of a session, the oldest first.
+// History returns the last commands of a session, oldest first.
 func (d *DB) History(session string, limit int) ([]Entry, error) {
 	rows, err := d.sql.Query(`SELECT at_ns, command, tool, success FROM
 		(SELECT * FROM history WHERE session = ? ORDER BY id DESC LIMIT ?) ORDER BY id`, session, limit)

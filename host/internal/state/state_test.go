@@ -52,7 +52,7 @@ func modify(f tool.FileState) []tool.Effect {
 	return []tool.Effect{{Operation: tool.OpModify, File: f}}
 }
 
-// fill writes something of everything.
+// fill writes at least one record of every kind.
 func fill(db *state.DB) {
 	db.SaveSession(state.Session{ID: "s", Workspace: "/w", Cwd: "/w/a"})
 	db.Apply("s", modify(file("/w/x", 1)))
@@ -93,9 +93,9 @@ func TestAnswersBeforeAndAfterTheWrite(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)
 	fill(db)
-	filled(t, db) // from memory
+	filled(t, db) // reads the pending batch
 	flush(t, db)
-	filled(t, db) // from the file
+	filled(t, db) // reads the database file
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,8 @@ func TestInMemory(t *testing.T) {
 	}
 }
 
-// What one process writes, another sees, and neither sees what is older than its own.
+// TestTwoHandles checks that a process sees the writes of another process. It also checks that older writes of the other
+// process never hide its own.
 func TestTwoHandles(t *testing.T) {
 	dir := t.TempDir()
 	a, b := open(t, dir), open(t, dir)
@@ -232,7 +233,8 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 }
 
-// What cannot be written stays, is answered from, and is written when that works again.
+// TestFailedWritesAreKept checks that failed writes stay pending, that reads return them, and that a later flush writes
+// them.
 func TestFailedWritesAreKept(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)
@@ -245,7 +247,7 @@ func TestFailedWritesAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	fill(db)
-	for db.Flush() == nil { // the background writer may have been first
+	for db.Flush() == nil { // the flusher can succeed first with an empty batch
 		db.AddHistory(state.Entry{Session: "s"})
 	}
 	db.Apply("s", modify(file("/w/x", 1)))
@@ -306,7 +308,7 @@ func TestUnusableDatabases(t *testing.T) {
 	}
 }
 
-// truncated leaves the first page and a half of a database.
+// truncated cuts the database file after one and a half pages.
 func truncated(dir string) error {
 	db, err := state.Open(dir, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -334,8 +336,8 @@ func TestOddDirectoryNames(t *testing.T) {
 	}
 }
 
-// A process that is killed while it writes leaves a database that is whole, with
-// everything that it had been told is written.
+// TestKilledWriter kills a writing process. It checks that the database stays intact and contains every write that the
+// process reported as written.
 func TestKilledWriter(t *testing.T) {
 	if dir := os.Getenv("STATE_TEST_WRITER"); dir != "" {
 		write(dir)
@@ -356,7 +358,7 @@ func TestKilledWriter(t *testing.T) {
 			last = in.Text()
 		}
 		_ = cmd.Process.Kill()
-		for in.Scan() { // what it said before it died counts too
+		for in.Scan() { // lines printed before the kill count too
 			if strings.HasPrefix(in.Text(), "written ") {
 				last = in.Text()
 			}
@@ -376,7 +378,7 @@ func TestKilledWriter(t *testing.T) {
 		}
 		f, _, err := db.FileState("s", "/f")
 		if err != nil || f.Size != int64(found) && f.Size != int64(found)-1 {
-			// A batch may end between the two writes, no earlier.
+			// A batch can end between the two writes of a round, so the file can be one round behind.
 			t.Errorf("the session is of %d, and the file of %d: %v", found, f.Size, err)
 		}
 		db.Close()
@@ -424,7 +426,7 @@ func TestBinariesAndDescriptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The same size and the same time: only the change time tells.
+	// Size and modification time stay the same, so that only the change time differs.
 	if err := os.WriteFile(path, []byte("two"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -461,8 +463,8 @@ func TestBinariesAndDescriptions(t *testing.T) {
 	}
 }
 
-// TestForgotten: what was not used for long goes with all that is known of it; what is in
-// use stays, however long ago it began.
+// TestForgotten checks that old unused sessions and configurations are deleted with all their data. Sessions in use must
+// stay, regardless of their age.
 func TestForgotten(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)

@@ -15,10 +15,10 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// Approvals compares the definitions of tools with those that the operator approved: the ones that a plugin
-// described first, or that were approved since. It is safe for concurrent use.
+// Approvals compares the definitions of tools with the approved definitions. A plugin's first definitions are approved
+// automatically, later changes by the operator. Approvals is safe for concurrent use.
 //
-// It monitors plugins that are neither pinned, because [Pins] compares those, nor bundled with the host.
+// It monitors neither bundled plugins nor pinned plugins. [Pins] compares the definitions of pinned plugins.
 type Approvals struct {
 	db      *state.DB
 	pins    *Pins
@@ -26,39 +26,40 @@ type Approvals struct {
 	log     *slog.Logger
 }
 
-// NewApprovals returns the approvals of the configuration that pins belongs to. bundled is the directory of the
-// bundled plugins.
+// NewApprovals returns the approvals for the same configuration as pins. bundled is the directory of the bundled
+// plugins.
 func NewApprovals(db *state.DB, pins *Pins, bundled string, log *slog.Logger) *Approvals {
 	return &Approvals{db: db, pins: pins, bundled: bundled, log: log}
 }
 
-// Subject is a plugin whose definitions are compared.
+// Subject identifies a plugin for the comparison of definitions.
 type Subject struct {
 	Name string
-	// Path of the binary.
+	// Path is the path of the binary.
 	Path string
-	// Namespace of its tools. Empty means that they are agent tools.
+	// Namespace contains the plugin's tools. Empty means that the tools are agent tools.
 	Namespace string
-	// Mounted reports whether its tools come from elsewhere, such as from an MCP server.
+	// Mounted reports whether another program, such as an MCP server, defines the plugin's tools.
 	Mounted bool
 }
 
-// Review is the comparison of one plugin's definitions with the approved ones.
+// Review is the result of comparing one plugin's definitions with the approved definitions.
 type Review struct {
 	Plugin string
-	// Changes are the differences. Since is when they were first reported to the operator.
+	// Changes are the differences. Since is the time of their first report to the operator.
 	Changes []registry.Change
 	Since   time.Time
-	// Pending are the full names of the tools that cannot be called before approval, sorted.
+	// Pending are the full names of the tools that cannot be called before an approval, sorted.
 	Pending []string
 
 	tools    []tool.Definition
 	sum      state.Sum
-	first    bool // the plugin was never described before
-	reported bool // the operator was told of Changes
+	first    bool // the plugin has no earlier definitions
+	reported bool // the operator was notified of Changes
 }
 
-// Key distinguishes configurations: plugins of the same name need not be the same in two of them.
+// Key identifies the configuration in the database, because two configurations can use the same name for different
+// plugins.
 func (a *Approvals) Key() string {
 	if abs, err := filepath.Abs(a.pins.Path()); err == nil && a.pins.Path() != "" {
 		return abs
@@ -66,7 +67,7 @@ func (a *Approvals) Key() string {
 	return a.pins.Path()
 }
 
-// monitored reports whether a plugin's definitions are compared with approved ones.
+// monitored reports whether a plugin's definitions are compared with approved definitions.
 func (a *Approvals) monitored(s Subject) bool {
 	if !s.Mounted && filepath.Dir(s.Path) == filepath.Clean(a.bundled) {
 		return false
@@ -75,10 +76,10 @@ func (a *Approvals) monitored(s Subject) bool {
 	return err == nil && !pinned
 }
 
-// Known is what was described and approved before, by plugin. A nil Known means that nothing can be compared.
+// Known maps plugins to their earlier and approved definitions. A nil Known disables the comparison.
 type Known map[string]state.Definitions
 
-// Known returns what is known about plugins. It reads nothing if none of them is monitored.
+// Known returns the known definitions of plugins. It skips the database if no plugin is monitored.
 func (a *Approvals) Known(plugins []Subject) Known {
 	if !slices.ContainsFunc(plugins, a.monitored) {
 		return nil
@@ -91,9 +92,9 @@ func (a *Approvals) Known(plugins []Subject) Known {
 	return known
 }
 
-// Review compares a description with the approved one. If enforce is set, it returns the description to publish
-// instead, in which changed tools have their approved definition, and by full name why those cannot be called.
-// The review is nil if the plugin is not monitored. The error says that the description cannot be compared.
+// Review compares a description with the approved description. If enforce is set, publish is the description with the
+// approved definitions of changed tools, and pending maps these tools to the reason why they cannot be called. review is
+// nil if the plugin is not monitored. The error reports that the comparison failed.
 func (a *Approvals) Review(s Subject, desc *tool.Description, known Known, enforce bool) (publish *tool.Description, pending map[string]string, review *Review, err error) {
 	if known == nil || !a.monitored(s) {
 		return desc, nil, nil, nil
@@ -120,8 +121,8 @@ func (a *Approvals) Review(s Subject, desc *tool.Description, known Known, enfor
 	return desc, pending, r, nil
 }
 
-// withhold returns the description with the approved definitions in place of the changed ones, and why those tools
-// cannot be called. Nobody may read a definition that is not approved.
+// withhold returns the description with changed definitions replaced by the approved ones, because unapproved
+// definitions must stay hidden. It also returns for each changed tool the reason why the tool cannot be called.
 func (r *Review) withhold(s Subject, desc *tool.Description, approved []tool.Definition) (*tool.Description, map[string]string) {
 	out := *desc
 	out.Tools = slices.Clone(desc.Tools)
@@ -152,7 +153,7 @@ func (r *Review) withhold(s Subject, desc *tool.Description, approved []tool.Def
 	return &out, pending
 }
 
-// compare returns all differences between two descriptions, including those that no caller notices.
+// compare returns all differences between two descriptions, including differences that do not affect callers.
 func compare(from, to []tool.Definition) []registry.Change {
 	changes := registry.Compare(from, to)
 	was := Definitions(from)
@@ -166,8 +167,8 @@ func compare(from, to []tool.Definition) []registry.Change {
 	return changes
 }
 
-// Report logs changed definitions, once each. It takes a plugin's first description as approved. Call it before the
-// reviewed descriptions are published.
+// Report logs each changed definition once. It approves a plugin's first description. The caller must call Report before
+// the reviewed descriptions are published.
 func (a *Approvals) Report(reviews []*Review) {
 	if a.pins.Off() {
 		return
@@ -200,8 +201,8 @@ func (a *Approvals) report(r *Review) error {
 	return err
 }
 
-// CheckSwap returns an error if a new version of a plugin must not replace the one that is serving, because its
-// definitions are not approved. Definitions that are withheld already do not count.
+// CheckSwap returns an error if the new version of a plugin has unapproved definitions, so that the version must not be
+// swapped in. It ignores definitions that are already withheld.
 func (a *Approvals) CheckSwap(s Subject, serving, next *tool.Description) error {
 	if a.pins.Off() || !a.monitored(s) {
 		return nil

@@ -1,5 +1,5 @@
-// Package trust keeps what plugins are pinned to: the bytes of their binaries, and what
-// they say of their tools.
+// Package trust implements pinning of plugins and approval of their tool definitions. A pin fixes the content of a
+// plugin's binary and the definitions of its tools.
 package trust
 
 import (
@@ -28,13 +28,13 @@ type Lock struct {
 	Plugins map[string]Pin `json:"plugins"`
 }
 
-// Pin is what a plugin is pinned to.
+// Pin fixes the binary and the tool definitions of a plugin.
 type Pin struct {
-	// Path of the binary when it was pinned; another path with the same bytes is as good.
+	// Path is the path of the binary at the time of pinning. Another path with the same content is also accepted.
 	Path string `json:"path"`
-	// SHA256 of the binary, in hexadecimal.
+	// SHA256 is the hash of the binary in hexadecimal.
 	SHA256 string `json:"sha256"`
-	// Version that the plugin said it is.
+	// Version is the version that the plugin reported.
 	Version string              `json:"version"`
 	Tools   map[string]ToolPins `json:"tools"`
 }
@@ -47,8 +47,8 @@ type ToolPins struct {
 	Traits      string `json:"traits"`
 }
 
-// PathFor gives where the lock file of a configuration is: beside it. Empty, the
-// built-in configuration, has its own in the user's configuration directory.
+// PathFor returns the path of the lock file for a configuration, which is beside the configuration. An empty config
+// means the built-in configuration. Its lock file is in the user's configuration directory.
 func PathFor(config string) (string, error) {
 	if config == "" {
 		dir, err := os.UserConfigDir()
@@ -61,7 +61,7 @@ func PathFor(config string) (string, error) {
 	return base + ".lock.json", nil
 }
 
-// Read reads a lock file; one that is not there pins nothing.
+// Read reads a lock file. If the file does not exist, Read returns a lock without pins.
 func Read(path string) (*Lock, error) {
 	out := &Lock{Version: layout, Plugins: make(map[string]Pin)}
 	b, err := os.ReadFile(path)
@@ -87,8 +87,8 @@ func Read(path string) (*Lock, error) {
 	return out, nil
 }
 
-// Write replaces a lock file, whole or not at all.
-func (l *Lock) Write(path string) error {
+// Write replaces a lock file atomically.
+func (l *Lock) Write(path string) (err error) {
 	b, err := json.MarshalIndent(l, "", "  ")
 	if err != nil {
 		return err
@@ -125,7 +125,7 @@ func writeFile(path string, b []byte, mode fs.FileMode) (err error) {
 	return os.Rename(f.Name(), path)
 }
 
-// Definitions gives the hashes of what a plugin says of its tools.
+// Definitions returns the hashes of tool definitions by tool name.
 func Definitions(tools []tool.Definition) map[string]ToolPins {
 	out := make(map[string]ToolPins, len(tools))
 	for _, d := range tools {
@@ -136,8 +136,8 @@ func Definitions(tools []tool.Definition) map[string]ToolPins {
 	return out
 }
 
-// canonical gives the same for schemas that differ in blanks alone. The order of
-// properties is that of positional arguments, so it stays.
+// canonical returns the schema without insignificant blanks. It keeps the order of properties, because positional
+// arguments depend on this order.
 func canonical(raw json.RawMessage) string {
 	var b bytes.Buffer
 	if json.Compact(&b, raw) != nil {
@@ -148,15 +148,14 @@ func canonical(raw json.RawMessage) string {
 
 func hash(parts ...any) string {
 	b, err := json.Marshal(parts)
-	if err != nil { // texts and booleans marshal
+	if err != nil { // cannot happen for texts and booleans
 		panic(err)
 	}
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:16])
 }
 
-// Changes says how what a plugin says of its tools differs from what is pinned; none: it
-// does not.
+// Changes returns a text for each difference between tools and the pinned definitions. It returns nil if tools match.
 func (p *Pin) Changes(tools []tool.Definition) []string {
 	now := Definitions(tools)
 	var out []string

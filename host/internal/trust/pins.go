@@ -9,7 +9,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Pins enforces a lock file. It reads the file at each use, so a running host sees new pins. It is safe for
+// Pins enforces a lock file. It reads the file at each use, so that a running host applies new pins. It is safe for
 // concurrent use.
 type Pins struct {
 	path string
@@ -18,11 +18,11 @@ type Pins struct {
 	dir  func() (string, error)
 }
 
-// PinOptions says what [OpenPins] works on.
+// PinOptions holds the options of [OpenPins].
 type PinOptions struct {
-	// Config is the configuration's file or directory. Empty means the built-in one.
+	// Config is the file or directory of the configuration. Empty means the built-in configuration.
 	Config string
-	// Ignore turns the pins off: every binary and every definition is accepted.
+	// Ignore disables the pins. The host then accepts every binary and every definition.
 	Ignore bool
 	// Hash returns the SHA-256 of a file.
 	Hash func(path string) ([32]byte, error)
@@ -30,10 +30,10 @@ type PinOptions struct {
 	Dir func() (string, error)
 }
 
-// OpenPins returns the pins of a configuration. The error says why its lock file cannot be read.
+// OpenPins returns the pins of a configuration. It returns an error if the lock file cannot be read.
 func OpenPins(opts PinOptions) (*Pins, error) {
 	path, err := PathFor(opts.Config)
-	if err != nil && opts.Config == "" { // without the directory nothing can be pinned
+	if err != nil && opts.Config == "" { // a user without a configuration directory has no pins
 		return &Pins{off: true, hash: opts.Hash, dir: opts.Dir}, nil
 	}
 	p := &Pins{path: path, off: opts.Ignore, hash: opts.Hash, dir: opts.Dir}
@@ -43,10 +43,10 @@ func OpenPins(opts PinOptions) (*Pins, error) {
 	return p, err
 }
 
-// Path returns the path of the lock file, or "" if there is no place for one.
+// Path returns the path of the lock file. It returns "" if there is no directory for the file.
 func (p *Pins) Path() string { return p.path }
 
-// Off reports whether the pins are ignored.
+// Off reports whether the pins are disabled.
 func (p *Pins) Off() bool { return p.off }
 
 // Of returns a plugin's pin. ok is false if the plugin is not pinned.
@@ -62,7 +62,7 @@ func (p *Pins) Of(plugin string) (pin Pin, ok bool, err error) {
 	return pin, ok, nil
 }
 
-// CheckBinary returns an error if a plugin's binary must not run because it is not the pinned one.
+// CheckBinary returns an error if a plugin's binary must not run because it differs from the pinned binary.
 func (p *Pins) CheckBinary(plugin, path string) error {
 	pin, ok, err := p.Of(plugin)
 	if !ok || err != nil {
@@ -78,7 +78,8 @@ func (p *Pins) CheckBinary(plugin, path string) error {
 	return nil
 }
 
-// Executable returns the file to run for a plugin: path, or a copy with the pinned bytes if the plugin is pinned.
+// Executable returns the file to run for a plugin. For a pinned plugin, this is a copy with the pinned content,
+// otherwise path itself.
 func (p *Pins) Executable(plugin, path string) (string, error) {
 	pin, ok, err := p.Of(plugin)
 	if err != nil {
@@ -115,7 +116,7 @@ func (p *Pins) explain(plugin string, err error) error {
 	return fmt.Errorf("its binary is not the one pinned in %s: %w. If the change is intended, pin it again: toolhost plugin pin %s", p.path, m, plugin)
 }
 
-// CheckTools returns an error if a plugin describes its tools otherwise than is pinned.
+// CheckTools returns an error if a plugin's tool definitions differ from the pinned definitions.
 func (p *Pins) CheckTools(plugin string, desc *tool.Description) error {
 	pin, ok, err := p.Of(plugin)
 	if !ok || err != nil {

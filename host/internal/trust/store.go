@@ -11,28 +11,27 @@ import (
 	"syscall"
 )
 
-// MismatchError is a file that has not the bytes that it is pinned to.
+// MismatchError reports a file whose content differs from the pinned content.
 type MismatchError struct {
 	Path, Is, Pinned string
 }
 
-// Error says what the file has, and what it should have.
+// Error returns a message with the actual and the pinned hash.
 func (m *MismatchError) Error() string {
 	return fmt.Sprintf("%s has the SHA-256 %s, but %s is pinned", m.Path, m.Is, m.Pinned)
 }
 
-// Store holds copies of pinned binaries, under their hashes. What is run is the copy, so
-// that a file that is changed after it was looked at is not run.
+// Store holds copies of pinned binaries under their hashes. The host runs the copy, so that a change to the original
+// after the check has no effect.
 type Store struct {
-	// Dir belongs to the host alone.
+	// Dir must be used by the host only.
 	Dir string
-	// Hash gives the SHA-256 of a file; it may remember what it found for a file that did
-	// not change since.
+	// Hash returns the SHA-256 of a file. It can cache the hash of an unchanged file.
 	Hash func(path string) ([32]byte, error)
 }
 
-// Executable gives the file to run in the place of path: one with the bytes that are
-// pinned. The error is a [*MismatchError] when path has others.
+// Executable returns a copy of path that has the pinned content. The error is a [*MismatchError] if the content of path
+// differs.
 func (s *Store) Executable(path, pinned string) (string, error) {
 	copied := s.place(path, pinned)
 	if sum, err := s.Hash(copied); err == nil && hex.EncodeToString(sum[:]) == pinned {
@@ -44,12 +43,12 @@ func (s *Store) Executable(path, pinned string) (string, error) {
 	return copied, nil
 }
 
-// place is where a copy is. It keeps its name, which processes are listed by.
+// place returns the path of a copy. The copy keeps its file name, because process lists show this name.
 func (s *Store) place(path, pinned string) string {
 	return filepath.Join(s.Dir, pinned, filepath.Base(path))
 }
 
-// Forget removes the copies of a hash. A process that runs one goes on.
+// Forget removes the copies with a hash. Processes that run a removed copy continue.
 func (s *Store) Forget(pinned string) error {
 	if len(pinned) != 2*sha256.Size {
 		return nil
@@ -66,8 +65,8 @@ func (s *Store) copy(from, to, pinned string) (err error) {
 		return err
 	}
 	defer in.Close() //nolint:errcheck // only read
-	// A process that is forked meanwhile would hold the copy open for writing, and then
-	// nothing could run it.
+	// Without the lock, a process forked during the copy would inherit the open file. The kernel could then not execute
+	// the copy.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	out, err := os.CreateTemp(filepath.Dir(to), ".copy-*")

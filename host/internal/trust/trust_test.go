@@ -68,7 +68,7 @@ func TestLockFiles(t *testing.T) {
 	if left, err := os.ReadDir(filepath.Dir(path)); err != nil || len(left) != 1 {
 		t.Errorf("%v %v", left, err)
 	}
-	// What cannot be written leaves what is there, and nothing beside it.
+	// A failed write must keep the old file and leave no other files behind.
 	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestOnlyPinnedBytesAreRun(t *testing.T) {
 	if err := s.Forget(sum("good")); err != nil {
 		t.Error(err)
 	}
-	if err := s.Forget(""); err != nil { // all of them have other names
+	if err := s.Forget(""); err != nil { // an empty hash matches no copy
 		t.Error(err)
 	}
 	if left, err := os.ReadDir(s.Dir); err != nil || len(left) != 0 {

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// maxLinks bounds the symbolic links on a way, as the kernel does.
+// maxLinks limits the symbolic links in a path. The kernel has the same limit.
 const maxLinks = 40
 
-// Places are the entries of directories that an absolute path depends on: the symbolic links on
-// the way, and last the file itself, or the first part of its path that does not exist.
+// Places returns the directory entries that an absolute path depends on. They are all symbolic links in the path and,
+// last, the file itself. If the file does not exist, the last entry is the first missing part of the path.
 func Places(path string) []string {
 	var out []string
 	at, rest := "/", strings.Split(strings.Trim(filepath.Clean(path), "/"), "/")

@@ -1,5 +1,5 @@
-// Package watch tells when files change that are known by their paths: written in place,
-// renamed over, removed and made again, or reached by a symbolic link that leads elsewhere now.
+// Package watch notifies about changes of files that are identified by path. It detects writes, renames, removal,
+// creation, and changed symbolic links in the path.
 package watch
 
 import (
@@ -14,11 +14,11 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// Quiet is how long nothing must happen to the files before a change is told: who writes a
-// file does it in many steps.
+// Quiet is the time without events before a change is reported. It is needed because programs write a file in several
+// steps.
 const Quiet = 150 * time.Millisecond
 
-// Watcher watches directories for the names in them that matter.
+// Watcher watches directories for events on certain names.
 type Watcher struct {
 	fs      *fsnotify.Watcher
 	log     *slog.Logger
@@ -29,11 +29,10 @@ type Watcher struct {
 	mu     sync.Mutex
 	files  []string
 	dirs   []string
-	places map[string][]string // by directory: the names that matter, or every name when nil
+	places map[string][]string // maps a directory to the watched names; nil means all names
 }
 
-// New makes a watcher. changed is called after changes, from one goroutine, and once
-// something is watched anew, since that may have come too late.
+// New returns a watcher. It calls changed from a single goroutine after each change of watched files.
 func New(log *slog.Logger, changed func()) (*Watcher, error) {
 	fs, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -44,8 +43,8 @@ func New(log *slog.Logger, changed func()) (*Watcher, error) {
 	return w, nil
 }
 
-// Set replaces the watched files and directories. Directories are watched with their contents. A path that does not
-// exist is watched until it does.
+// Set replaces the watched files and directories. The content of a directory is watched as well. A path that does not
+// exist is watched for its creation.
 func (w *Watcher) Set(files, dirs []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -53,7 +52,7 @@ func (w *Watcher) Set(files, dirs []string) {
 	w.update()
 }
 
-// Check has changed called as after a change, once nothing happens to the files.
+// Check schedules a call of changed for when the files are quiet, as if a file had changed.
 func (w *Watcher) Check() {
 	select {
 	case w.check <- struct{}{}:
@@ -61,7 +60,7 @@ func (w *Watcher) Check() {
 	}
 }
 
-// Close returns when changed is not called any more.
+// Close stops the watcher. After Close returns, changed is not called again.
 func (w *Watcher) Close() {
 	_ = w.fs.Close()
 	<-w.done
@@ -93,14 +92,14 @@ func (w *Watcher) run() {
 			timer.Reset(Quiet)
 		case <-timer.C:
 			w.mu.Lock()
-			w.update() // links may lead elsewhere
+			w.update() // the targets of symbolic links can have changed
 			w.mu.Unlock()
 			w.changed()
 		}
 	}
 }
 
-// matters reports whether an event is about a file, or about a directory that is watched.
+// matters reports whether an event concerns a watched file or directory.
 func (w *Watcher) matters(e fsnotify.Event) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -111,9 +110,9 @@ func (w *Watcher) matters(e fsnotify.Event) bool {
 	return ok && (names == nil || slices.Contains(names, filepath.Base(e.Name)))
 }
 
-// update has exactly the directories watched that lead to the files.
+// update watches exactly those directories that the watched paths depend on.
 func (w *Watcher) update() {
-	for range 3 { // what changes between looking and watching is looked at again
+	for range 3 { // repeat, because paths can change between find and Add
 		want := w.find()
 		added := false
 		for dir := range want {
@@ -127,7 +126,7 @@ func (w *Watcher) update() {
 		}
 		for dir := range w.places {
 			if _, wanted := want[dir]; !wanted {
-				_ = w.fs.Remove(dir) // it may be gone
+				_ = w.fs.Remove(dir) // fails if the directory no longer exists
 			}
 		}
 		w.places = want

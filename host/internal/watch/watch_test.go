@@ -72,7 +72,7 @@ func TestEveryWayToChange(t *testing.T) {
 		func() { must(t, os.Remove(at("q"))) },
 		func() { put("q", "4") },
 		func() { must(t, os.Symlink("v2", at("next"))); must(t, os.Rename(at("next"), at("current"))) },
-		func() { put("v2/p", "3") }, // where the link leads now
+		func() { put("v2/p", "3") }, // the file that the link points to now
 		func() { put("conf/a.hcl", "") },
 		func() { must(t, os.Remove(at("conf/a.hcl"))) },
 		func() { must(t, os.RemoveAll(at("conf"))) },
@@ -89,7 +89,7 @@ func TestEveryWayToChange(t *testing.T) {
 			t.Fatalf("change %d was not noticed", i)
 		}
 	}
-	for quiet := false; !quiet; { // the last change may be told in two parts
+	for quiet := false; !quiet; { // the last change can cause two notifications
 		select {
 		case <-changes:
 		case <-time.After(4 * watch.Quiet):
@@ -106,7 +106,7 @@ func TestEveryWayToChange(t *testing.T) {
 	}
 }
 
-// What is written in many steps is told once it has come to rest.
+// TestStepsAreOneChange checks that a file written in several steps is reported once, after the last step.
 func TestStepsAreOneChange(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "f")
 	changes := make(chan string, 100)
@@ -127,7 +127,7 @@ func TestStepsAreOneChange(t *testing.T) {
 	select {
 	case got := <-changes:
 		if got != "012345678" && len(changes) == 0 {
-			t.Errorf("it was told with %q", got) // on a machine that stood still in between, another follows
+			t.Errorf("it was told with %q", got) // on a machine that paused during the writes, a second notification follows
 		}
 	case <-time.After(20 * time.Second):
 		t.Fatal("the change was not noticed")

@@ -9,26 +9,27 @@ import (
 	"syscall"
 )
 
-// Exit statuses. The status of a native command is passed on unchanged.
+// Exit statuses of the program. Native commands pass on their own status instead.
 const (
 	ExitOK      = 0
 	ExitFailure = 1 // a tool failed
-	ExitUsage   = 2 // the command line or the configuration is wrong
+	ExitUsage   = 2 // the command line or the configuration is invalid
 )
 
-// ExitError ends the program with a status. Its message was printed already.
+// ExitError ends the program with the given status. The caller must print the error message before.
 type ExitError int
 
 // Error implements error.
 func (e ExitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// hangup is called for SIGHUP.
+// hangup points to the function that handles SIGHUP.
 var hangup atomic.Pointer[func()]
 
-// onHangup makes SIGHUP call f.
+// onHangup sets the function that handles SIGHUP.
 func onHangup(f func()) { hangup.Store(&f) }
 
-// WithHangup returns a context that SIGHUP cancels, until a live host is opened.
+// WithHangup returns a context that SIGHUP cancels. If [Settings.OpenLive] changes the effect
+// of SIGHUP, the signal no longer cancels the context.
 func WithHangup(ctx context.Context) context.Context {
 	ctx, cancel := context.WithCancel(ctx)
 	onHangup(cancel)

@@ -1,5 +1,5 @@
-// Package cli has what the commands of toolhost share: the global flags ([Settings]), exit statuses, and text that is safe for a
-// terminal.
+// Package cli implements the shared parts of the toolhost commands: the global flags ([Settings]), exit statuses, and
+// text that is safe for a terminal.
 package cli
 
 import (
@@ -16,7 +16,7 @@ import (
 	"toolhost.dev/host/admin"
 )
 
-// Settings are the global flags.
+// Settings holds the values of the global flags.
 type Settings struct {
 	Config    string
 	Vars      []string
@@ -43,30 +43,31 @@ func (s *Settings) Check() error {
 	return nil
 }
 
-// Options returns the options of the host that the flags name.
+// Options returns the host options that the flags set.
 func (s *Settings) Options() host.Options {
 	return host.Options{Config: admin.FindConfig(s.Config), Variables: s.Vars, VariableFiles: s.VarFiles, Workspace: s.Workspace, StateDir: s.State}
 }
 
-// Inspection returns the options for looking at plugins: those that failed recently are started again.
+// Inspection returns host options for commands that inspect plugins. With these options, the host starts recently failed
+// plugins again.
 func (s *Settings) Inspection() host.Options {
 	opts := s.Options()
 	opts.RetryFailed = true
 	return opts
 }
 
-// Request returns what all requests of a command have in common.
+// Request returns the fields that all requests of a command share.
 func (s *Settings) Request() host.Request {
 	return host.Request{Session: s.Session, Trace: os.Getenv("TRACEPARENT")}
 }
 
-// Records opens the state directory that the flags name.
+// Records opens the state directory that the flags select.
 func (s *Settings) Records() (*admin.Records, error) { return admin.OpenRecords(s.Options()) }
 
-// Open starts a host. It prints the host's problems, and returns an error if no tool is available.
+// Open starts a host. It prints the problems of plugins. It returns an error if no tool is available.
 func (s *Settings) Open(c *cobra.Command) (*host.Host, error) { return s.OpenWith(c, host.Options{}) }
 
-// OpenWith is Open with options that no flag sets.
+// OpenWith is like Open, but accepts options that no flag sets.
 func (s *Settings) OpenWith(c *cobra.Command, opts host.Options) (*host.Host, error) {
 	level := new(slog.LevelVar)
 	level.Set(slog.LevelWarn)
@@ -76,7 +77,7 @@ func (s *Settings) OpenWith(c *cobra.Command, opts host.Options) (*host.Host, er
 	opts.Workspace, opts.StateDir, opts.OnAsk, opts.Log = common.Workspace, common.StateDir, s.OnAsk, log
 	opts.OnConfig = func(l slog.Level) {
 		if s.LogLevel != "" {
-			_ = l.UnmarshalText([]byte(s.LogLevel)) // checked before
+			_ = l.UnmarshalText([]byte(s.LogLevel)) // cannot fail, because Check validated the level
 		}
 		level.Set(l)
 	}
@@ -97,20 +98,20 @@ func (s *Settings) OpenWith(c *cobra.Command, opts host.Options) (*host.Host, er
 	return h, nil
 }
 
-// OpenLive starts a host that follows changes of its plugins and its configuration. SIGHUP makes it look for changes, except at a
-// terminal, where the signal means that the terminal is gone.
+// OpenLive starts a host that reloads changed plugins and configuration files. SIGHUP triggers an immediate check for
+// changes. At a terminal, SIGHUP keeps its usual meaning: the terminal was closed.
 func (s *Settings) OpenLive(c *cobra.Command, opts host.Options) (*host.Host, error) {
 	opts.Live = true
 	h, err := s.OpenWith(c, opts)
 	if err == nil && !term.IsTerminal(int(os.Stdin.Fd())) {
 		onHangup(func() {
-			go func() { _, _ = h.Reload(c.Context(), host.ReloadOptions{}) }() // the host logs what it refuses
+			go func() { _, _ = h.Reload(c.Context(), host.ReloadOptions{}) }() // the host logs rejected changes
 		})
 	}
 	return h, err
 }
 
-// WithoutTime drops the time from log lines, which are printed beside a command's output.
+// WithoutTime removes the time from log lines, because the lines appear between a command's output.
 func WithoutTime(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) == 0 && a.Key == slog.TimeKey {
 		return slog.Attr{}
@@ -118,16 +119,16 @@ func WithoutTime(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// maxCompleted is how many sessions are proposed for completion.
+// maxCompleted is the maximum number of sessions in a completion.
 const maxCompleted = 100
 
-// PluginNames returns the configured plugins, for completion. It returns nothing on an error.
+// PluginNames returns the names of the configured plugins for completion. On an error it returns nil.
 func (s *Settings) PluginNames(context.Context) []string {
 	names, _ := admin.PluginNames(s.Options())
 	return names
 }
 
-// ToolNames returns the tools that can be called, for completion. It returns nothing on an error.
+// ToolNames returns the names of the callable tools for completion. On an error it returns nil.
 func (s *Settings) ToolNames(ctx context.Context) []string {
 	h, err := host.New(ctx, s.Options())
 	if err != nil {
@@ -143,7 +144,7 @@ func (s *Settings) ToolNames(ctx context.Context) []string {
 	return out
 }
 
-// SessionNames returns the sessions used last, for completion. It returns nothing on an error.
+// SessionNames returns the names of the most recently used sessions for completion. On an error it returns nil.
 func (s *Settings) SessionNames(context.Context) []string {
 	r, err := s.Records()
 	if err != nil {

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Printable replaces the characters of a line that could control the terminal. A plugin or a model may have written them.
+// Printable replaces characters that could control the terminal in a single line. Text from a plugin or a model can
+// contain such characters.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < 0x20 && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
@@ -16,7 +17,7 @@ func Printable(s string) string {
 	}, s)
 }
 
-// Clean is Printable for a text of several lines.
+// Clean is like Printable, but keeps line breaks.
 func Clean(text string) string {
 	var out []string
 	for l := range strings.SplitSeq(text, "\n") {
@@ -25,7 +26,7 @@ func Clean(text string) string {
 	return strings.Join(out, "\n")
 }
 
-// Indented is Clean with all lines but the first indented.
+// Indented cleans a text and indents all lines except the first.
 func Indented(text string) string { return strings.ReplaceAll(Clean(text), "\n", "\n  ") }
 
 // FirstLine returns the first line of a text.
@@ -34,8 +35,8 @@ func FirstLine(s string) string {
 	return line
 }
 
-// PrintText writes a text that ends with a line feed. It writes nothing for an empty one. A closed pipe ends the program by a
-// signal.
+// PrintText writes a text and a final line feed if the text has none. It writes nothing for an empty text. A closed pipe
+// ends the program by a signal.
 func PrintText(w io.Writer, s string) {
 	if s == "" {
 		return

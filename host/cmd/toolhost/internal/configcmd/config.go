@@ -1,4 +1,4 @@
-// Package configcmd has the commands of toolhost config. See [New].
+// Package configcmd implements the subcommands of toolhost config. See [New].
 package configcmd
 
 import (
@@ -20,15 +20,15 @@ func New(s *cli.Settings) *cobra.Command {
 	return c
 }
 
-// validation is what is said of a configuration.
+// validation is the JSON output of toolhost config validate.
 type validation struct {
 	Valid   bool   `json:"valid"`
 	Config  string `json:"config"`
 	Plugins int    `json:"plugins"`
-	// Error is all that is wrong, as text; Problems is each for itself.
+	// Error holds all problems as one text. Problems holds them separately.
 	Error    *string         `json:"error"`
 	Problems []admin.Problem `json:"problems"`
-	// Launched is what became of plugins that were started; null: none was.
+	// Launched lists the problems of plugins that were started. Null means that no plugin was started.
 	Launched []string `json:"launch_problems"`
 }
 

@@ -17,7 +17,7 @@ import (
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
 )
 
-// maxFormatted is the size of a file that is formatted, in bytes.
+// maxFormatted is the maximum size of a formatted file, in bytes.
 const maxFormatted = 16 << 20
 
 type formatFlags struct{ check, diff bool }
@@ -63,7 +63,7 @@ func (f formatFlags) run(names []string) error {
 	return nil
 }
 
-// format formats one file. It reports whether the file was in another form.
+// format formats one file. changed reports whether the content changed.
 func (f formatFlags) format(name string) (changed bool, err error) {
 	stdin := name == "-"
 	var src []byte
@@ -101,8 +101,8 @@ func (f formatFlags) format(name string) (changed bool, err error) {
 	return changed, err
 }
 
-// showSource prints what is in a file: for a program byte for byte, since it may be a patch or the
-// file's new content, and on a terminal without what does things to it.
+// showSource prints the content of a file. A terminal gets the text without control characters. Other outputs get the
+// exact bytes, because a program may use them as a patch or as new content.
 func showSource(b []byte) error {
 	if term.IsTerminal(int(os.Stdout.Fd())) {
 		b = []byte(cli.Clean(string(b)))
@@ -135,8 +135,8 @@ func readFormatted(r io.Reader) ([]byte, error) {
 	return src, err
 }
 
-// replaceFile puts another content in the place of a file's, all of it or nothing, since a host
-// may be watching. A symbolic link stays one.
+// replaceFile replaces the content of a file atomically, because a running host may be watching the file. It keeps a
+// symbolic link.
 func replaceFile(name string, content []byte) error {
 	name, err := filepath.EvalSymlinks(name)
 	if err != nil {

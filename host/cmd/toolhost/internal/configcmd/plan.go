@@ -14,10 +14,10 @@ import (
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
 )
 
-// exitChanges is the status of a plan that has any.
+// exitChanges is the exit status if the plan contains changes.
 const exitChanges = 2
 
-// planned is what a host answered; PID 0: none was asked.
+// planned is the plan of one host. PID 0 means that this process made the plan.
 type planned struct {
 	PID int `json:"pid,omitempty"`
 	*host.Plan
@@ -39,7 +39,7 @@ Exit status 0: no changes. 2: changes. 1: something would be refused, or there i
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			all, err := plans(c.Context(), s, against)
-			if err != nil { // 2 says something else here
+			if err != nil { // avoid status 2, which means that there are changes
 				fmt.Fprintln(os.Stderr, "toolhost:", cli.Clean(err.Error()))
 				return cli.ExitError(cli.ExitFailure)
 			}
@@ -70,7 +70,7 @@ func planStatus(all []planned) error {
 	return status
 }
 
-// plans asks the running hosts; without any, or against another configuration, they are made here.
+// plans requests a plan from each running host. It makes the plan itself if no host runs or if against is set.
 func plans(ctx context.Context, s *cli.Settings, against string) ([]planned, error) {
 	var hosts []admin.Remote
 	if against == "" {

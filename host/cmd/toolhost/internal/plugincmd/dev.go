@@ -54,14 +54,14 @@ how to attach a debugger to it is printed each time it is started.`,
 	return c
 }
 
-// dev is the loop of one who works on a plugin.
+// dev is the edit, build and reload loop of a plugin developer.
 type dev struct {
 	src      *develop.Sources
 	settings *cli.Settings
 	debug    bool
 	cmd      *cobra.Command
 
-	host *host.Host // nil until the plugin was built once
+	host *host.Host // nil before the first successful build
 }
 
 func (d *dev) run(ctx context.Context) (err error) {
@@ -84,7 +84,7 @@ func (d *dev) run(ctx context.Context) (err error) {
 			default:
 			}
 		})
-		cancel() // without it there is nothing to do
+		cancel() // the loop is useless without a watcher
 	})
 	defer func() {
 		cancel()
@@ -107,12 +107,12 @@ func (d *dev) run(ctx context.Context) (err error) {
 	}
 }
 
-// configure makes a configuration with the plugin.
+// configure writes a temporary configuration that contains the plugin. remove deletes the configuration.
 func (d *dev) configure() (remove func(), err error) {
 	var bundled []string
-	entries, _ := os.ReadDir(admin.BundledDir()) // there may be none
+	entries, _ := os.ReadDir(admin.BundledDir()) // the directory is optional
 	for _, e := range entries {
-		// Manifests are beside the binaries. The plugin mcp is for servers that are mounted.
+		// Skip manifests, which are beside the binaries. Skip the mcp plugin, which only serves mounted servers.
 		if e.Name() != "mcp" && filepath.Ext(e.Name()) != ".json" {
 			bundled = append(bundled, e.Name())
 		}
@@ -130,7 +130,7 @@ func (d *dev) configure() (remove func(), err error) {
 	return remove, nil
 }
 
-// turn builds the plugin and reloads it. It prints what fails; the next change is the next try.
+// turn builds and reloads the plugin. It prints errors and returns, because the next change triggers the next attempt.
 func (d *dev) turn(ctx context.Context, ended chan<- error) {
 	say := func(format string, a ...any) { fmt.Fprintf(os.Stderr, "dev: "+format+"\n", a...) }
 	name := d.src.Manifest.Name
@@ -165,7 +165,7 @@ func (d *dev) turn(ctx context.Context, ended chan<- error) {
 	}
 }
 
-// attach says how a debugger gets to the plugin that runs now.
+// attach prints the command that attaches a debugger to the running plugin.
 func (d *dev) attach(name string) {
 	if !d.debug {
 		return
@@ -177,7 +177,7 @@ func (d *dev) attach(name string) {
 	}
 }
 
-// prompt runs commands until the input ends. Input from a file or a pipe may end first: then the rest goes on until it is told to stop.
+// prompt runs commands until the input ends. At the end of a file or a pipe, the loop continues until it is interrupted.
 func (d *dev) prompt(ctx context.Context, ended chan<- error) {
 	p := terminal.Prompt{Host: d.host, Request: d.settings.Request(), JSON: d.settings.JSON, Status: report.Status}
 	if err := p.Run(ctx); err != nil || terminal.IsTerminal() {

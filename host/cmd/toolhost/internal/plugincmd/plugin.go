@@ -1,4 +1,4 @@
-// Package plugincmd has the commands of toolhost plugin. See [New].
+// Package plugincmd implements the subcommands of toolhost plugin. See [New].
 package plugincmd
 
 import (
@@ -58,7 +58,7 @@ Exit status 1 when no host knows the name.`,
 	}
 }
 
-// reloaded is the answer of one host.
+// reloaded is the result of a reload in one host.
 type reloaded struct {
 	PID int `json:"pid"`
 	*host.Reload
@@ -101,7 +101,7 @@ anything is refused; then the old version or configuration stays in use.`,
 		const usage = "apply a configuration that increases privileges, even if reload { privilege_increases = \"approve\" } is in force"
 		c.Flags().BoolVar(&opts.ApprovePrivileges, "approve-privileges", false, usage)
 		c.Flags().BoolVar(&opts.ApprovePrivileges, "approve-widening", false, usage)
-		_ = c.Flags().MarkDeprecated("approve-widening", "use --approve-privileges") // the flag exists
+		_ = c.Flags().MarkDeprecated("approve-widening", "use --approve-privileges") // cannot fail, because the flag exists
 	}
 	if plugins {
 		c.Use = "reload [PLUGIN]..."
@@ -111,7 +111,7 @@ anything is refused; then the old version or configuration stays in use.`,
 	return c
 }
 
-// reloadAll asks all hosts, side by side.
+// reloadAll reloads all hosts concurrently.
 func reloadAll(ctx context.Context, hosts []admin.Remote, opts host.ReloadOptions) []reloaded {
 	all := make([]reloaded, len(hosts))
 	done := make(chan struct{})

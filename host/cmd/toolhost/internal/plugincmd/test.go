@@ -55,11 +55,11 @@ read-only is made once, unless it says "repeat": true.`,
 	return c
 }
 
-// pluginTest is a run of toolhost plugin test.
+// pluginTest holds the settings of one run of toolhost plugin test.
 type pluginTest struct {
 	settings     *cli.Settings
 	opts         conformance.Options
-	calls, junit string // files
+	calls, junit string // file names
 }
 
 func (t *pluginTest) run(ctx context.Context) error {
@@ -97,7 +97,7 @@ func (t *pluginTest) run(ctx context.Context) error {
 	return err
 }
 
-// readCalls reads the file of calls.
+// readCalls reads the calls from the file t.calls.
 func (t *pluginTest) readCalls() error {
 	f, err := os.Open(t.calls)
 	if err != nil {
@@ -110,7 +110,7 @@ func (t *pluginTest) readCalls() error {
 	return nil
 }
 
-// bindExample reads an example of a tool as the host would.
+// bindExample parses an example command of a tool as the host does.
 func bindExample(def tool.Definition, example string) (map[string]json.RawMessage, bool, error) {
 	first, _, _ := strings.Cut(strings.TrimSpace(example), " ")
 	if first != def.Name {
@@ -130,7 +130,7 @@ func bindExample(def tool.Definition, example string) (map[string]json.RawMessag
 	return cmd.Arguments, true, nil
 }
 
-// oneTool is a registry with one tool.
+// oneTool is a registry with a single tool.
 type oneTool struct {
 	name string
 	sig  tool.Signature
@@ -151,7 +151,7 @@ func conformanceText(w io.Writer, r *conformance.Report) {
 		fmt.Fprintf(w, "plugin %s %s: %s\n", cli.Printable(r.Name), cli.Printable(r.Version), cli.Printable(strings.Join(r.Tools, ", ")))
 	}
 	count := make(map[conformance.Status]int)
-	var before []string // what the check before it was skipped for
+	var before []string // reasons why the previous check was skipped
 	for _, c := range r.Checks {
 		count[c.Status]++
 		fmt.Fprintf(w, "%-5s %-15s %s\n", marks[c.Status], c.ID, c.Title)

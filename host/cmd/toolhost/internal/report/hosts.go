@@ -15,7 +15,7 @@ import (
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
 )
 
-// watchInterval is the time between two looks at the running hosts.
+// watchInterval is the time between two status queries.
 const watchInterval = 500 * time.Millisecond
 
 // watchStatus prints the status of the running hosts whenever it changes.
@@ -94,7 +94,7 @@ func hostText(out io.Writer, h runningHost) {
 	}
 }
 
-// runningHosts asks the running hosts for their status.
+// runningHosts queries the status of all running hosts.
 func runningHosts(ctx context.Context, s *cli.Settings) ([]runningHost, error) {
 	hosts, err := admin.Running(s.Options())
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
 )
 
-// followEvery is how often log --follow looks for new entries.
+// followEvery is the interval at which log --follow checks for new entries.
 const followEvery = 200 * time.Millisecond
 
 // NewLog returns the command toolhost log.

@@ -18,7 +18,7 @@ import (
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
 )
 
-// hostStats is what one running host has counted, or why it does not say.
+// hostStats holds the statistics of one running host, or the error of the query.
 type hostStats struct {
 	*admin.RemoteStats
 	Error string `json:"error,omitempty"`
@@ -115,7 +115,7 @@ func toolStatsText(w io.Writer, tools []host.ToolStats) error {
 	return out.Flush()
 }
 
-// adaptiveText is what the adaptive mode has come to; nothing where it is off.
+// adaptiveText prints the limits of the adaptive mode. It prints nothing if the mode is off.
 func adaptiveText(w io.Writer, tools []host.ToolStats) error {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	head := "ADAPTIVE\tTIMEOUT\tAT MOST\tLIMIT\tAT MOST\tRAISED\tLOWERED\tCACHE HITS\n"
@@ -134,7 +134,7 @@ func adaptiveText(w io.Writer, tools []host.ToolStats) error {
 	return out.Flush()
 }
 
-// timeText is one of the times, in milliseconds.
+// timeText formats one of the times, in milliseconds.
 func timeText(of host.Times, ms float64) string {
 	switch {
 	case of.Count == 0:

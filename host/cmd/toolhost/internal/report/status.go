@@ -1,4 +1,5 @@
-// Package report has the commands that show what hosts do: their status and stats, their audit log, and how this machine confines plugins.
+// Package report implements the commands that show the status, statistics and audit log of hosts. It also shows how this
+// machine confines plugins.
 package report
 
 import (
@@ -16,13 +17,13 @@ import (
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
 )
 
-// statusTimeout bounds what a running host may take to answer.
+// statusTimeout limits the time that a running host has for its answer.
 const statusTimeout = 5 * time.Second
 
-// status is what the command prints: this configuration, and the running hosts.
+// status is the output of toolhost status: the status with this configuration and the status of the running hosts.
 type status struct {
 	host.Status
-	// Error says why this configuration cannot be used. A running host may use another.
+	// Error explains why this configuration is unusable. A running host can still use an older configuration.
 	Error string        `json:"error,omitempty"`
 	Hosts []runningHost `json:"hosts"`
 }
@@ -62,8 +63,8 @@ func NewStatus(s *cli.Settings) *cobra.Command {
 	return c
 }
 
-// currentStatus returns the status of a host with this configuration, and of the running hosts. If the configuration cannot be used, it
-// returns those that run with the one before it, because that may be why somebody asks.
+// currentStatus returns the status of a host with this configuration and the status of the running hosts. If this
+// configuration is unusable, the running hosts still appear. They use the previous configuration.
 func currentStatus(c *cobra.Command, s *cli.Settings) (*status, error) {
 	hosts, err := runningHosts(c.Context(), s)
 	if err != nil {
@@ -82,7 +83,7 @@ func currentStatus(c *cobra.Command, s *cli.Settings) (*status, error) {
 	return st, nil
 }
 
-// Status prints the status of a host for a person.
+// Status prints the status of a host as text.
 func Status(w io.Writer, st host.Status) error { return statusText(w, status{Status: st}) }
 
 func statusText(w io.Writer, st status) error {

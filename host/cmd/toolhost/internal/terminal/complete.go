@@ -47,7 +47,7 @@ func (r *Prompt) parameters(before string) []string {
 	return nil
 }
 
-// paths gives the directory entries that a word may be the beginning of.
+// paths returns the directory entries that begin with the given word.
 func (r *Prompt) paths(word string) []string {
 	cwd, err := r.Host.Cwd(r.Request)
 	if err != nil {
@@ -66,7 +66,7 @@ func (r *Prompt) paths(word string) []string {
 	for _, e := range entries {
 		name := dir + e.Name()
 		if strings.ContainsAny(name, " '\"\\$`") {
-			continue // would need quoting
+			continue // the name would need quotes
 		}
 		if e.IsDir() {
 			name += "/"

@@ -18,23 +18,24 @@ import (
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
 )
 
-// maxReplHistory is how many earlier commands the arrow keys reach.
+// maxReplHistory is the number of earlier commands that the arrow keys can recall.
 const maxReplHistory = 500
 
-// maxLine bounds a command that is read from a pipe or a file, in bytes.
+// maxLine is the maximum length in bytes of a command from a pipe or a file.
 const maxLine = 64 << 20
 
 // Prompt reads commands and runs them in one session.
 type Prompt struct {
 	Host    *host.Host
 	Request host.Request
-	// JSON prints results as JSON.
+	// JSON selects JSON as the format of results.
 	JSON bool
 	// Status prints the status of the host.
 	Status func(io.Writer, host.Status) error
 }
 
-// Run reads commands from standard input until it ends: with line editing from a terminal, or one command a line.
+// Run reads and runs commands from standard input until the input ends. It supports line editing at a terminal.
+// Otherwise it reads one command per line.
 func (r *Prompt) Run(ctx context.Context) error {
 	if IsTerminal() {
 		return r.interactive(ctx)
@@ -69,7 +70,7 @@ func (r *Prompt) interactive(ctx context.Context) error {
 		return err
 	}
 	defer term.Restore(fd, cooked)                         //nolint:errcheck // nothing to do about it
-	screen, err := os.OpenFile("/dev/tty", os.O_WRONLY, 0) // standard output may go elsewhere
+	screen, err := os.OpenFile("/dev/tty", os.O_WRONLY, 0) // standard output can be redirected
 	if err != nil {
 		return fmt.Errorf("there is no terminal to write to: %w", err)
 	}
@@ -96,7 +97,7 @@ func (r *Prompt) interactive(ctx context.Context) error {
 	fmt.Fprintln(screen, "toolhost", host.Version, "— help lists the tools, Ctrl-D ends.")
 	next := func() (string, error) {
 		if w, h, err := term.GetSize(fd); err == nil && w > 0 {
-			_ = t.SetSize(w, h) // only the look depends on it
+			_ = t.SetSize(w, h) // an error affects only the appearance
 		}
 		if _, err := term.MakeRaw(fd); err != nil {
 			return "", err
@@ -126,7 +127,7 @@ func (r *Prompt) loop(ctx context.Context, next func() (string, error), prompt f
 			switch strings.TrimSpace(command) {
 			case "exit", "quit":
 				return nil
-			case "status": // of this host, with its plugins running
+			case "status": // the status of this host, including its running plugins
 				if err := r.Status(os.Stdout, r.Host.Status()); err != nil {
 					return err
 				}
@@ -144,14 +145,14 @@ func (r *Prompt) loop(ctx context.Context, next func() (string, error), prompt f
 	return nil
 }
 
-// incomplete reports whether a command goes on in the next line.
+// incomplete reports whether a command continues on the next line.
 func incomplete(command string) bool {
 	_, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(command+"\n"), "")
 	var pe syntax.ParseError
 	return syntax.IsIncomplete(err) || errors.As(err, &pe) && strings.Contains(pe.Text, "unclosed here-document")
 }
 
-// run carries out one command; Ctrl-C ends it, not the prompt.
+// run executes one command. Ctrl-C cancels the command, but not the prompt.
 func (r *Prompt) run(ctx context.Context, command string) {
 	ctx, stop := signal.NotifyContext(context.WithoutCancel(ctx), os.Interrupt)
 	defer stop()
@@ -160,7 +161,7 @@ func (r *Prompt) run(ctx context.Context, command string) {
 	req.Command = command
 	res := client.Run(ctx, r.Host, req)
 	if r.JSON {
-		_ = cli.PrintJSON(os.Stdout, res) // standard output is the person's screen
+		_ = cli.PrintJSON(os.Stdout, res) // a failure is ignored, because standard output is the user's screen
 		return
 	}
 	client.Finish(res)

@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// StandardInput returns standard input in a mode in which a waiting read needs no thread of its own. A request then begins sooner, on
-// the thread that has read it. Other processes may share standard input: if it cannot be opened a second time, release restores the
-// mode.
+// StandardInput returns standard input in a mode in which a blocked read needs no separate thread. The thread that reads
+// a request can then start it sooner. Other processes can share standard input. If standard input cannot be opened a
+// second time, release therefore restores the original mode.
 func StandardInput() (in *os.File, release func()) {
 	none := func() {}
 	var st, out unix.Stat_t
@@ -17,13 +17,13 @@ func StandardInput() (in *os.File, release func()) {
 	}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFIFO:
-		// It may belong to another user.
+		// Opening fails if the pipe belongs to another user.
 		if f, err := os.OpenFile("/proc/self/fd/0", os.O_RDONLY|unix.O_NONBLOCK, 0); err == nil {
 			return f, none
 		}
 	case unix.S_IFSOCK:
 		if out.Ino == st.Ino && out.Dev == st.Dev {
-			break // what is written to it must be able to wait
+			break // writes to the shared socket must stay blocking
 		}
 		flags, err := unix.FcntlInt(0, unix.F_GETFL, 0)
 		if err != nil || flags&unix.O_NONBLOCK != 0 {

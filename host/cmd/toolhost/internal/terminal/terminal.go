@@ -1,4 +1,5 @@
-// Package terminal is the person at a terminal: [Terminal] shows one call and answers its asks, [Prompt] reads commands.
+// Package terminal implements the interaction with a user at a terminal. [Terminal] shows one call and answers its asks.
+// [Prompt] reads commands.
 package terminal
 
 import (
@@ -20,14 +21,15 @@ import (
 	"toolhost.dev/host"
 )
 
-// Terminal is a [host.Client]: it prints output as it comes and progress on a line of its own, and asks at the keyboard.
+// Terminal is a [host.Client]. It prints output as it arrives, shows progress on a separate line, and reads answers to
+// asks from the keyboard.
 type Terminal struct {
-	quiet  bool // only the result is printed
-	native bool // the call is a native command, whose output is the result
+	quiet  bool // print only the result
+	native bool // the call is a native command, so its output is the result
 
 	mu       sync.Mutex
 	streamed bool
-	progress bool // a progress line is on the screen
+	progress bool // the screen shows a progress line
 	in       *bufio.Reader
 }
 
@@ -38,10 +40,10 @@ func (t *Terminal) Run(ctx context.Context, h *host.Host, req host.Request) *hos
 	return p.Run(ctx)
 }
 
-// New returns a terminal for one call. A quiet one prints only the result.
+// New returns a terminal for one call. If quiet is true, the terminal prints only the result.
 func New(quiet bool) *Terminal { return &Terminal{quiet: quiet, in: bufio.NewReader(os.Stdin)} }
 
-// Progress implements [host.Client]. It prints only to a terminal, where the line can be wiped again.
+// Progress implements [host.Client]. It prints only to a terminal, because other outputs cannot erase the line again.
 func (t *Terminal) Progress(title string, _ map[string]any) {
 	if t.quiet || title == "" || !term.IsTerminal(int(os.Stderr.Fd())) {
 		return
@@ -52,9 +54,9 @@ func (t *Terminal) Progress(title string, _ map[string]any) {
 	t.progress = true
 }
 
-// Output implements [host.Client]. It prints the output of a native command as it comes, but only to a terminal: output that comes too
-// fast may be skipped, and a program that reads it needs all of it, which the result has. Other tools' output goes to standard error,
-// because their result is printed at the end.
+// Output implements [host.Client]. It prints output only to a terminal, because output that arrives too fast can be
+// skipped. A program that reads the output gets all of it from the result. Output of tools goes to standard error, and
+// output of native commands to its own stream.
 func (t *Terminal) Output(s tool.Stream, chunk []byte) {
 	out := os.Stderr
 	if t.native && s == tool.Stdout {
@@ -77,7 +79,7 @@ func (t *Terminal) wipe() {
 	}
 }
 
-// Ask implements [host.Client]. Without a terminal there is nobody to ask.
+// Ask implements [host.Client]. Without a terminal, the outcome is [tool.NobodyToAsk].
 func (t *Terminal) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
 		return tool.Answer{Outcome: tool.NobodyToAsk, Message: "standard input is no terminal, so there is nobody to ask"}, nil
@@ -118,7 +120,7 @@ func (t *Terminal) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	return tool.Answer{Outcome: tool.Accepted, Values: chosen(q, answer)}, nil
 }
 
-// chosen returns the options whose numbers were typed. Other text is an answer as it is.
+// chosen replaces typed option numbers by the options. It keeps other text as a free answer.
 func chosen(q *tool.Question, typed string) []string {
 	parts := []string{typed}
 	if q.Multiple {
@@ -133,7 +135,7 @@ func chosen(q *tool.Question, typed string) []string {
 	return parts
 }
 
-// permission returns a typed answer to a permission ask. Everything but a clear yes is a no.
+// permission returns the answer to a permission ask. Everything except a clear yes declines.
 func permission(answer string) tool.Answer {
 	switch strings.ToLower(answer) {
 	case "y", "yes", host.ScopeOnce:
@@ -148,7 +150,7 @@ func permission(answer string) tool.Answer {
 	return tool.Answer{Outcome: tool.Declined, Message: "the user declined"}
 }
 
-// line reads one line from the keyboard. It returns early if ctx ends.
+// line reads one line from the keyboard. It returns early if ctx is canceled.
 func (t *Terminal) line(ctx context.Context, prompt string) (string, error) {
 	fmt.Fprint(os.Stderr, prompt)
 	type read struct {
@@ -163,7 +165,7 @@ func (t *Terminal) line(ctx context.Context, prompt string) (string, error) {
 	select {
 	case r := <-ch:
 		if r.err != nil && r.text == "" {
-			return "", nil // the end of the input is no answer
+			return "", nil // treat the end of the input as an empty answer
 		}
 		return r.text, nil
 	case <-ctx.Done():
@@ -171,7 +173,7 @@ func (t *Terminal) line(ctx context.Context, prompt string) (string, error) {
 	}
 }
 
-// Finish prints the part of the result that was not printed already.
+// Finish prints the part of the result that is not yet on the screen.
 func (t *Terminal) Finish(res *host.Result) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -186,7 +188,7 @@ func (t *Terminal) Finish(res *host.Result) {
 	}
 }
 
-// finishNative prints a native command's two outputs separately, as a shell does.
+// finishNative prints the standard output and standard error of a native command to the same streams, as a shell does.
 func (t *Terminal) finishNative(res *host.Result) {
 	var data struct{ Stdout, Stderr string }
 	if err := json.Unmarshal(res.Data, &data); err != nil {

@@ -1,5 +1,5 @@
-// Package diagnose shows what is wrong with a configuration: each problem with its place in the files, the line, and what to do.
-// An [Error] is what users see; [Improve] makes HCL's own messages say what to do next.
+// Package diagnose formats the problems of a configuration. Each problem is shown with its position, the line and a
+// remedy. An [Error] is the form that users see. [Improve] adds remedies to HCL's own messages.
 package diagnose
 
 import (
@@ -12,13 +12,13 @@ import (
 	"github.com/hashicorp/hcl/v2"
 )
 
-// Files holds the text of the files of a configuration, by the name that positions have.
+// Files maps the file names in positions to the text of these files.
 type Files map[string][]byte
 
-// Hidden stands for a sensitive value.
+// Hidden replaces a sensitive value in texts.
 const Hidden = "(sensitive)"
 
-// Hide replaces sensitive values in a text.
+// Hide replaces all sensitive values in text with [Hidden].
 func Hide(text string, values []string) string {
 	for _, v := range values {
 		text = strings.ReplaceAll(text, v, Hidden)
@@ -26,15 +26,15 @@ func Hide(text string, values []string) string {
 	return text
 }
 
-// Error is a configuration that cannot be used: everything that is wrong with it.
+// Error lists all problems of an unusable configuration.
 type Error struct {
 	Diags hcl.Diagnostics
 	Files Files
-	// Hide lists sensitive values, which are not shown.
+	// Hide lists sensitive values that must not be shown.
 	Hide []string
 }
 
-// Sort orders diagnostics by their place.
+// Sort sorts diagnostics by position.
 func Sort(diags hcl.Diagnostics) {
 	slices.SortStableFunc(diags, func(a, b *hcl.Diagnostic) int {
 		x, y := hcl.Range{}, hcl.Range{}
@@ -48,16 +48,17 @@ func Sort(diags hcl.Diagnostics) {
 	})
 }
 
-// Error returns every problem as "file:line:column: what. What to do.", with the line.
+// Error formats every problem as "file:line:column: Problem. Remedy.", followed by the line.
 func (e *Error) Error() string { return Hide(Format(e.Diags, e.Files), e.Hide) }
 
-// Problem is one thing that is wrong.
+// Problem describes one mistake.
 type Problem struct {
 	// Severity is "error" or "warning".
 	Severity string `json:"severity"`
 	Summary  string `json:"summary"`
 	Detail   string `json:"detail,omitempty"`
-	// File and the following fields are the place, with columns in characters. They are empty if the problem is in no file.
+	// File and the following fields are the position, with columns in characters. They are empty if the problem has no
+	// position in a file.
 	File      string `json:"file,omitempty"`
 	Line      int    `json:"line,omitempty"`
 	Column    int    `json:"column,omitempty"`
@@ -84,7 +85,7 @@ func (e *Error) List() []Problem {
 // Problems returns the number of errors, without warnings.
 func (e *Error) Problems() int { return len(e.Diags.Errs()) }
 
-// Format returns diagnostics as text, each with its line.
+// Format returns diagnostics as text. Each diagnostic is followed by the affected line.
 func Format(diags hcl.Diagnostics, files Files) string {
 	var out strings.Builder
 	for i, d := range diags {
@@ -108,7 +109,7 @@ func Format(diags hcl.Diagnostics, files Files) string {
 	return out.String()
 }
 
-// snippet returns the line of a problem with a mark under the place.
+// snippet returns the line of a problem with a mark under the affected text.
 func snippet(src []byte, r hcl.Range) string {
 	lines := bytes.Split(src, []byte("\n"))
 	if r.Start.Line < 1 || r.Start.Line > len(lines) {
@@ -129,10 +130,10 @@ func snippet(src []byte, r hcl.Range) string {
 		strings.Repeat(" ", start), strings.Repeat("^", min(width, max(1, 160-start))))
 }
 
-// Problemf returns an error diagnostic at a place.
+// Problemf returns an error diagnostic for the position at.
 func Problemf(at hcl.Range, summary, detail string, a ...any) *hcl.Diagnostic {
 	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(detail, a...), Subject: at.Ptr()}
 }
 
-// Capital returns a text with a capital first letter. The text must not be empty.
+// Capital returns s with a capital first letter. The text must not be empty.
 func Capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }

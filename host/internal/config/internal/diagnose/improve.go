@@ -16,8 +16,8 @@ import (
 	"toolhost.dev/host/internal/config/internal/schema"
 )
 
-// Improve returns diagnostics in which HCL's own messages say what to do next. It drops those that only follow from others. files are
-// the parsed files and top is what they may contain.
+// Improve adds remedies to HCL's own diagnostics. It drops diagnostics that only follow from other diagnostics. files
+// are the parsed files, and top is the schema of their top level.
 func Improve(diags hcl.Diagnostics, files []*hcl.File, top *schema.Block) hcl.Diagnostics {
 	out := make(hcl.Diagnostics, 0, len(diags))
 	for _, d := range diags {
@@ -44,10 +44,10 @@ func Improve(diags hcl.Diagnostics, files []*hcl.File, top *schema.Block) hcl.Di
 	return out
 }
 
-// otherPlace matches HCL's notation for another place.
+// otherPlace matches HCL's notation for a second position in a message.
 var otherPlace = regexp.MustCompile(`(\S+):(\d+),\d+-(?:\d+,)?\d+`)
 
-// unknownReference explains var.x and local.x that are not declared.
+// unknownReference explains references var.x and local.x to undeclared names.
 func unknownReference(d *hcl.Diagnostic) {
 	if d.Expression == nil || d.EvalContext == nil {
 		return
@@ -67,7 +67,7 @@ func unknownReference(d *hcl.Diagnostic) {
 	}
 }
 
-// unknownName explains an unknown word, which usually is a text without quotes.
+// unknownName explains an unknown word. Such a word is usually a text without quotes.
 func unknownName(d *hcl.Diagnostic) {
 	t, ok := d.Expression.(*hclsyntax.ScopeTraversalExpr)
 	if !ok || d.EvalContext == nil {
@@ -78,7 +78,7 @@ func unknownName(d *hcl.Diagnostic) {
 	d.Detail = fmt.Sprintf("Texts stand in quotes, variables are var.NAME.%s", suggest.DidYouMean(name, slices.Sorted(maps.Keys(d.EvalContext.Variables))))
 }
 
-// forms says how to write a value of each type.
+// forms explains for each type how to write a value.
 var forms = []struct{ needs, how string }{
 	{"list of string", `Write a list of texts: ["a", "b"].`}, {"map of string", `Write texts by name: { NAME = "value" }.`},
 	{"string", "Write a text in quotes."}, {"number", "Write a number."}, {"bool", "Write true or false."},
@@ -109,7 +109,7 @@ var quoted = regexp.MustCompile(`"([^"]+)"`)
 // unsupported explains a name that is unknown in its block.
 func unsupported(d *hcl.Diagnostic, files []*hcl.File, top *schema.Block) {
 	m := quoted.FindStringSubmatch(d.Detail)
-	if m == nil || d.Subject == nil || strings.Contains(d.Detail, "define a") { // the name is known, but as the other kind
+	if m == nil || d.Subject == nil || strings.Contains(d.Detail, "define a") { // the name is known, but a block instead of an attribute or vice versa
 		return
 	}
 	in := around(*d.Subject, files, top)
@@ -143,7 +143,7 @@ func unsupported(d *hcl.Diagnostic, files []*hcl.File, top *schema.Block) {
 	}
 }
 
-// around returns the kind of block that a place is in, or nil if it is not known.
+// around returns the schema of the block that contains a position. It returns nil if the block is unknown.
 func around(at hcl.Range, files []*hcl.File, top *schema.Block) *schema.Block {
 	for _, f := range files {
 		body, ok := f.Body.(*hclsyntax.Body)
@@ -165,7 +165,7 @@ func around(at hcl.Range, files []*hcl.File, top *schema.Block) *schema.Block {
 	return nil
 }
 
-// Reference returns the root and the first attribute of a reference such as var.x.
+// Reference returns the root name and the first attribute of a reference such as var.x.
 func Reference(t hcl.Traversal) (root, attr string) {
 	if len(t) > 1 {
 		switch step := t[1].(type) {

@@ -1,4 +1,4 @@
-// Package schema describes what a configuration may contain: kinds of blocks and their attributes.
+// Package schema describes the possible content of a configuration: kinds of blocks and their attributes.
 package schema
 
 import (
@@ -7,33 +7,33 @@ import (
 	"github.com/hashicorp/hcl/v2"
 )
 
-// Block is a kind of block, or the top level of a file.
+// Block describes a kind of block, or the top level of a file.
 type Block struct {
 	Name string
-	// Path from the outermost block, with dots. It is empty for the top level.
+	// Path is the names of all enclosing blocks and of this block, joined with dots. The top level has an empty path.
 	Path   string
 	Labels []string
-	// Repeats reports whether there may be several.
+	// Repeats reports whether the block can appear more than once.
 	Repeats bool
-	// Free reports whether the block's content is not described here.
+	// Free reports whether the schema of the block's content is unknown to the host.
 	Free       bool
 	Doc        string
 	Attributes []Attribute
 	Blocks     []*Block
 }
 
-// Attribute is an attribute of a block.
+// Attribute describes an attribute of a block.
 type Attribute struct {
 	Name     string
 	Required bool
-	// Type in HCL's notation, or "duration" or "size".
+	// Type is a type in HCL's notation, or "duration" or "size".
 	Type string
-	// Default is an HCL value, or text in parentheses. It is empty if there is none.
+	// Default is an HCL value, or a text in parentheses. Empty means that the attribute has no default.
 	Default string
 	Doc     string
 }
 
-// Content returns the block in the form that HCL decodes by.
+// Content returns the schema in the form that HCL's decoder expects.
 func (b *Block) Content() *hcl.BodySchema {
 	out := &hcl.BodySchema{}
 	for _, a := range b.Attributes {
@@ -45,7 +45,7 @@ func (b *Block) Content() *hcl.BodySchema {
 	return out
 }
 
-// Block returns the kind of inner block with a name, or nil.
+// Block returns the schema of the inner block with the given name, or nil.
 func (b *Block) Block(name string) *Block {
 	i := slices.IndexFunc(b.Blocks, func(i *Block) bool { return i.Name == name })
 	if i < 0 {
