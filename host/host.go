@@ -37,6 +37,15 @@ type Options struct {
 	BundledDir string
 	// Workspace is the root directory of sessions that name none. Empty means the current directory.
 	Workspace string
+	// ReadOnly lets tools only read in the workspace.
+	ReadOnly bool
+	// Trust has digests of project files that are trusted for this host, as "toolhost trust" prints them: "sha256:…".
+	Trust []string
+	// RequireTrust makes New fail if the configuration is a project file that is not trusted. Otherwise only its
+	// restrictions apply, on top of the user's or the built-in configuration.
+	RequireTrust bool
+	// TrustDir is the state directory with the decisions about project files. Empty means StateDir.
+	TrustDir string
 	// StateDir is the directory that keeps sessions across runs. Empty means the configured one, or else the user's
 	// ($XDG_STATE_HOME/toolhost).
 	StateDir string

@@ -25,6 +25,7 @@ var layers = [][]string{
 	{"internal/engine"},
 	{"internal/reload"},
 	{"internal/generation"},
+	{"internal/admission"},
 	{"internal/privilege", "internal/settings", "internal/grants"},
 	{"internal/confinement", "internal/roots", "internal/trust", "internal/dispatch"},
 	{"internal/childcall"},

@@ -16,7 +16,13 @@ import (
 type Options = host.Options
 
 // load reads the configuration that opts name.
-func load(opts Options) (*config.Config, error) { return engine.Options(opts).Source().Load() }
+func load(opts Options) (*config.Config, error) {
+	source, err := engine.Options(opts).Source()
+	if err != nil {
+		return nil, err
+	}
+	return source.Open()
+}
 
 // BuildInfo describes a build of the program.
 type BuildInfo = build.Info

@@ -52,16 +52,16 @@ type Grants = grants.Grants
 // Diagnose returns how the plugins of a configuration are confined on this machine. It starts none of them, and works even if
 // [host.New] refuses the configuration.
 func Diagnose(opts Options) (*Diagnosis, error) {
-	cfg, err := load(opts)
+	source, err := engine.Options(opts).Source()
 	if err != nil {
 		return nil, err
 	}
-	workspace, err := roots.Workspace(opts.Workspace)
+	cfg, err := source.Open()
 	if err != nil {
 		return nil, err
 	}
-	bundled := engine.Options(opts).Source().BundledDir
-	all := roots.Configured(cfg, workspace)
+	bundled := source.BundledDir
+	all := roots.Configured(cfg, source.Workspace)
 	launcher := confinement.New(cfg, &confinement.Parts{Bundled: bundled})
 	known := described(cfg, opts)
 	out := &Diagnosis{Config: cfg.Source, Machine: *launcher.Kernel(), Backends: launcher.Kernel().Statuses(), Plugins: []PluginDiagnosis{}}

@@ -54,10 +54,10 @@ func Plan(ctx context.Context, opts Options, against string) (*host.Plan, error)
 	if err != nil {
 		return nil, err
 	}
-	pins, err := e.Pins(target.Config, false)
+	source, err := engine.Options(target).Source()
 	if err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
-	plan, err := e.Reloader().PlanFor(ctx, engine.Options(target).Source(), pins, against == "")
+	plan, err := e.Reloader().PlanFor(ctx, source, against == "")
 	return plan, errors.Join(err, e.Close())
 }

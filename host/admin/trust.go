@@ -77,7 +77,7 @@ func inspect(ctx context.Context, opts Options) (*inspection, error) {
 	if err != nil {
 		return nil, err
 	}
-	path := e.Reloader().Builder.Pins().Path()
+	path := e.Reloader().Builder.Pins(nil).Path()
 	if path == "" {
 		return nil, errors.Join(errors.New("the lock file has no place: set $XDG_CONFIG_HOME or $HOME"), e.Close())
 	}
@@ -176,7 +176,7 @@ func (i *inspection) pin(names []string, accept bool) error {
 	if err := t.lock.Write(t.Lock); err != nil {
 		return err
 	}
-	store, err := i.engine.Reloader().Builder.Pins().Store()
+	store, err := i.engine.Reloader().Builder.Pins(nil).Store()
 	for _, sum := range old {
 		if err == nil {
 			err = store.Forget(sum)
@@ -244,7 +244,7 @@ func (i *inspection) approve(names []string) error {
 		return err
 	}
 	for _, n := range names {
-		if err := i.engine.Reloader().Builder.Approvals().Approve(n, i.description(n).Tools); err != nil {
+		if err := i.engine.Reloader().Builder.Approvals(nil).Approve(n, i.description(n).Tools); err != nil {
 			return fmt.Errorf("the approval of plugin %s cannot be stored: %w", n, err)
 		}
 	}

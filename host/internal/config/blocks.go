@@ -38,6 +38,7 @@ type sandboxHCL struct {
 	Deny      hcl.Expression `hcl:"deny,optional"`
 	Backend   hcl.Expression `hcl:"backend,optional"`
 	Enforce   hcl.Expression `hcl:"enforce,optional"`
+	AllowRoot hcl.Expression `hcl:"allow_root,optional"`
 	Roots     []rootHCL      `hcl:"root,block"`
 }
 
@@ -52,6 +53,7 @@ type reloadHCL struct {
 
 type trustHCL struct {
 	Definitions hcl.Expression `hcl:"definitions,optional"`
+	Untrusted   hcl.Expression `hcl:"untrusted,optional"`
 }
 
 type rootHCL struct {

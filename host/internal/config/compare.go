@@ -14,7 +14,7 @@ import (
 // Same reports whether two configurations are equal. Equal configurations were read from the same text and use the same
 // binaries and sandbox profiles.
 func (c *Config) Same(other *Config) bool {
-	return maps.EqualFunc(c.files, other.files, bytes.Equal) &&
+	return maps.EqualFunc(c.files, other.files, bytes.Equal) && maps.Equal(c.copies, other.copies) &&
 		slices.EqualFunc(c.Plugins, other.Plugins, func(a, b Plugin) bool {
 			return a.Name == b.Name && a.Missing == b.Missing && a.Path == b.Path && a.Profile == b.Profile
 		})

@@ -19,6 +19,15 @@ import (
 type Config struct {
 	// Source is the file or directory of the configuration, or "built-in".
 	Source string
+	// Path is the file or directory that applies. Empty means the built-in configuration.
+	Path string
+	// Untrusted says why a project file was not applied as a whole. Empty means that it was, or that there is none.
+	Untrusted string
+	// Trusted has the SHA-256 of files and programs that a person trusted, by path. It is nil if the configuration needs
+	// no trust.
+	Trusted map[string]string
+	// Protected are files that tools must not change although they can write in their directory.
+	Protected []string
 
 	Host    Host
 	Sandbox Sandbox
@@ -52,6 +61,8 @@ type Config struct {
 	ctx    *hcl.EvalContext
 	dir    string
 	from   map[string]string
+	// copies maps programs to the copies that run in their place.
+	copies map[string]string
 }
 
 // absentPlugin is an optional plugin that was omitted because its binary is missing.
@@ -105,6 +116,9 @@ type Sandbox struct {
 	// Allow and Deny are path globs. A path must match no glob of Deny. If Allow is not empty, the path must also match
 	// a glob of Allow.
 	Allow, Deny []string
+	// AllowRoot are directories that tools may write although the host refuses them by default, such as the home
+	// directory. Paths are absolute.
+	AllowRoot []string
 	// Backend selects how the kernel confines plugins. It is one of [sandbox.Words].
 	Backend string
 	// Enforce sets how to handle a plugin that the kernel cannot confine. "auto" confines the plugin as far as possible,
@@ -123,8 +137,11 @@ type Audit struct {
 	Secrets []string
 }
 
-// Trust holds the settings for plugins that are not pinned.
+// Trust holds the settings for what nobody has reviewed.
 type Trust struct {
+	// Refuse refuses to start beside a project file that is not trusted. Otherwise only its restrictions apply.
+	Refuse bool
+
 	// Approve blocks calls of tools whose definition differs from the approved definition. If Approve is false, such
 	// differences are only reported.
 	Approve bool

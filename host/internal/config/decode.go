@@ -30,7 +30,9 @@ import (
 
 // decoder converts files into a Config and collects all problems.
 type decoder struct {
-	ctx   *hcl.EvalContext
+	ctx *hcl.EvalContext
+	// read records a file that the configuration depends on.
+	read  func(path string, text []byte)
 	dir   string // base of relative paths; empty for the built-in default
 	env   Environment
 	diags hcl.Diagnostics
@@ -46,7 +48,8 @@ func decode(files []*hcl.File, diags hcl.Diagnostics, p *hclparse.Parser, source
 		d.cfg.main = append(d.cfg.main, name)
 	}
 	read := make(diagnose.Files)
-	d.ctx = evalContext(dir, env, func(path string, text []byte) { read[path] = text })
+	d.read = func(path string, text []byte) { read[path] = text }
+	d.ctx = evalContext(dir, env, d.read)
 	d.cfg.ctx = d.ctx
 	if !diags.HasErrors() {
 		rest := d.prelude(hcl.MergeFiles(files), p)
@@ -130,6 +133,7 @@ func (d *decoder) file(f *fileHCL) {
 	}
 	if f.Trust != nil {
 		d.cfg.Trust.Approve = d.choice(f.Trust.Definitions, "report", "report", "approve") == "approve"
+		d.cfg.Trust.Refuse = d.choice(f.Trust.Untrusted, "narrow", "narrow", "refuse") == "refuse"
 	}
 }
 
@@ -216,6 +220,11 @@ func (d *decoder) sandbox(s *sandboxHCL) {
 	out.Deny, _ = d.globs(s.Deny)
 	out.Backend = d.choice(s.Backend, out.Backend, sandbox.Words()...)
 	out.Enforce = d.choice(s.Enforce, out.Enforce, "auto", "require", "off")
+	if given(s.AllowRoot) {
+		for _, path := range d.texts(s.AllowRoot) {
+			out.AllowRoot = append(out.AllowRoot, d.path(path))
+		}
+	}
 	for _, r := range s.Roots {
 		path := d.path(r.Path)
 		if st, err := os.Stat(path); err != nil || !st.IsDir() {

@@ -147,6 +147,7 @@ func (d *decoder) definitions(values map[string]any, at []string, ranges bodyRan
 		d.fail(where, fmt.Sprintf("The definitions in %s cannot be read", name), "%v. A relative path starts where the configuration stands.", err)
 		return
 	}
+	d.read(d.path(name), b)
 	values["definitions"] = string(b)
 	ranges[pathKey(slices.Concat(at, []string{"definitions"}))] = where
 }

@@ -40,14 +40,27 @@ func Find(path string) string {
 	if p := os.Getenv(EnvVar); p != "" {
 		return p
 	}
-	candidates := []string{"toolhost.hcl", "toolhost.hcl.json"}
-	if dir, err := os.UserConfigDir(); err == nil {
-		dir = filepath.Join(dir, "toolhost")
-		candidates = append(candidates, filepath.Join(dir, "toolhost.hcl"), filepath.Join(dir, "toolhost.hcl.json"))
+	for _, name := range ProjectFiles {
+		if _, err := os.Stat(name); err == nil {
+			return name
+		}
 	}
-	for _, c := range candidates {
-		if _, err := os.Stat(c); err == nil {
-			return c
+	return FindUser()
+}
+
+// ProjectFiles are the names of configurations that are found in the current directory, in the order of preference.
+var ProjectFiles = []string{"toolhost.hcl", "toolhost.hcl.json"}
+
+// FindUser returns the path of the file in the user's configuration directory, or "" if there is none.
+func FindUser() string {
+	dir, err := os.UserConfigDir()
+	if err != nil {
+		return ""
+	}
+	for _, name := range ProjectFiles {
+		path := filepath.Join(dir, "toolhost", name)
+		if _, err := os.Stat(path); err == nil {
+			return path
 		}
 	}
 	return ""
@@ -79,7 +92,12 @@ func Load(path string, env Environment) (*Config, error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return nil, err
 	}
-	return decode(files, diags, p, path, dir, env)
+	cfg, err := decode(files, diags, p, path, dir, env)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Path = path
+	return cfg, nil
 }
 
 // Parse reads a configuration from the text src. name is the file name in errors. Relative paths start at the root

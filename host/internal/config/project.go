@@ -239,8 +239,9 @@ func (n *Narrowing) applyRules(p *Permissions) {
 type Program struct {
 	// Block names the block, such as `plugin "x"`, and Place is its position, as "file:line".
 	Block, Place string
-	// Command is the program with its arguments.
+	// Command is the program with its arguments. Env is added to its environment.
 	Command []string
+	Env     map[string]string
 	// Plugin reports whether it is the binary of a plugin.
 	Plugin bool
 }
@@ -251,7 +252,7 @@ func (c *Config) Programs(bundledDir string) []Program {
 	add := func(p Plugin) {
 		block, at := "plugin", place(p.at)
 		if filepath.Dir(p.Path) != filepath.Clean(bundledDir) {
-			out = append(out, Program{Block: block + ` "` + p.Name + `"`, Place: at, Command: slices.Concat([]string{p.Path}, p.Args), Plugin: true})
+			out = append(out, Program{Block: block + ` "` + p.Name + `"`, Place: at, Command: slices.Concat([]string{p.Path}, p.Args), Env: p.Env, Plugin: true})
 		}
 		for _, command := range p.commands() {
 			out = append(out, Program{Block: `field "` + p.Name + `"`, Place: at, Command: command})
@@ -265,7 +266,7 @@ func (c *Config) Programs(bundledDir string) []Program {
 	}
 	for _, h := range c.Hooks {
 		if len(h.Command) > 0 {
-			out = append(out, Program{Block: `hook "` + h.Name + `"`, Place: h.Place, Command: h.Command})
+			out = append(out, Program{Block: `hook "` + h.Name + `"`, Place: h.Place, Command: h.Command, Env: h.Env})
 		}
 	}
 	return out
@@ -292,6 +293,67 @@ func (p *Plugin) commands() (out [][]string) {
 		if len(fn.Command) > 0 {
 			out = append(out, fn.Command)
 		}
+	}
+	return out
+}
+
+// RunCopies makes hooks and fields run copies of programs. copies maps the path of a program to its copy.
+func (c *Config) RunCopies(copies map[string]string) {
+	c.copies = copies
+	for i := range c.Hooks {
+		if command := c.Hooks[i].Command; len(command) > 0 && copies[command[0]] != "" {
+			c.Hooks[i].Command = slices.Concat([]string{copies[command[0]]}, command[1:])
+		}
+	}
+	for i := range c.Plugins {
+		p := &c.Plugins[i]
+		for _, path := range p.Confinement.Run {
+			if copied := copies[path]; copied != "" {
+				p.Confinement.Run = append(p.Confinement.Run, copied)
+			}
+		}
+		if len(p.commands()) > 0 {
+			p.Config = runCopies(p.Config, copies)
+		}
+	}
+}
+
+// runCopies replaces the programs of commands in a plugin's configuration.
+func runCopies(raw json.RawMessage, copies map[string]string) json.RawMessage {
+	var values map[string]json.RawMessage
+	if json.Unmarshal(raw, &values) != nil {
+		return raw
+	}
+	var command []string
+	if json.Unmarshal(values["command"], &command) == nil && len(command) > 0 && copies[command[0]] != "" {
+		command[0] = copies[command[0]]
+		values["command"], _ = json.Marshal(command) // strings marshal
+	}
+	var functions []json.RawMessage
+	if json.Unmarshal(values["function"], &functions) == nil {
+		for i := range functions {
+			functions[i] = runCopies(functions[i], copies)
+		}
+		values["function"], _ = json.Marshal(functions)
+	}
+	out, err := json.Marshal(values)
+	if err != nil {
+		return raw
+	}
+	return out
+}
+
+// Texts returns the text of every file that was read, by absolute path.
+func (c *Config) Texts() map[string][]byte {
+	out := make(map[string][]byte, len(c.files))
+	for name, text := range c.files {
+		if c.Path == "" && name == builtIn {
+			continue
+		}
+		if abs, err := filepath.Abs(name); err == nil {
+			name = abs
+		}
+		out[name] = text
 	}
 	return out
 }

@@ -3,6 +3,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"toolhost.dev/host/internal/admission"
 	"toolhost.dev/host/internal/build"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
@@ -36,6 +38,10 @@ type Options struct {
 	Variables, VariableFiles []string
 	BundledDir               string
 	Workspace                string
+	ReadOnly                 bool
+	Trust                    []string
+	RequireTrust             bool
+	TrustDir                 string
 	StateDir                 string
 	OnAsk                    string
 	Prompt                   bool
@@ -46,9 +52,19 @@ type Options struct {
 	OnConfig                 func(level slog.Level)
 }
 
-// Source returns the source of the configuration for these options.
-func (o Options) Source() config.Source {
-	return config.Source{Path: o.Config, Environment: config.Environment{BundledDir: o.bundledDir(), Variables: o.Variables, VariableFiles: o.VariableFiles}}
+// Source returns the configuration that the options name, and what decides whether it applies. The error says that the
+// workspace is not a directory.
+func (o Options) Source() (admission.Source, error) {
+	workspace, err := roots.Workspace(o.Workspace)
+	if err != nil {
+		return admission.Source{}, err
+	}
+	return admission.Source{
+		Source: config.Source{Path: o.Config, Environment: config.Environment{
+			BundledDir: o.bundledDir(), Variables: o.Variables, VariableFiles: o.VariableFiles,
+		}},
+		Workspace: workspace, ReadOnly: o.ReadOnly, StateDir: cmp.Or(o.TrustDir, o.StateDir), Digests: o.Trust, Require: o.RequireTrust,
+	}, nil
 }
 
 func (o Options) bundledDir() string {
@@ -106,18 +122,19 @@ func NewMode(ctx context.Context, opts Options, mode Mode) (*Engine, error) {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
 	opts.BundledDir = opts.bundledDir()
-	source := opts.Source()
+	source, err := opts.Source()
+	if err != nil {
+		return nil, err
+	}
 	source.Empty = mode.Empty
-	cfg, err := source.Load()
+	cfg, err := source.Open()
 	if err != nil {
 		return nil, err
 	}
 	if opts.OnConfig != nil {
 		opts.OnConfig(cfg.Host.LogLevel)
 	}
-	if opts.Workspace, err = roots.Workspace(opts.Workspace); err != nil {
-		return nil, err
-	}
+	opts.Workspace = source.Workspace
 	if err := generation.CheckHooks(opts.Hooks, cfg); err != nil {
 		return nil, err
 	}
@@ -126,18 +143,21 @@ func NewMode(ctx context.Context, opts Options, mode Mode) (*Engine, error) {
 	generation.Audit(cfg, e.state)
 	builder := e.builder(cfg)
 	e.reloader = reload.New(reload.Setup{
-		Builder: builder, Source: source, Live: opts.Live, FixedStateDir: opts.StateDir != "",
+		Builder: builder, Source: source, Live: opts.Live, OpenPins: func(cfg *config.Config) (*trust.Pins, error) { return e.openPins(source, cfg, mode.IgnorePins) }, FixedStateDir: opts.StateDir != "",
 		OnConfig: opts.OnConfig, Published: e.configured, Log: opts.Log,
 	})
 	launcher, err := builder.Launcher(cfg)
 	if err != nil {
 		return nil, errors.Join(err, e.state.Close())
 	}
-	pins, err := e.Pins(opts.Config, mode.IgnorePins)
+	pins, err := e.reloader.OpenPins(cfg)
 	if err != nil {
 		return nil, errors.Join(err, e.state.Close())
 	}
-	builder.Trust(pins)
+	builder.Trust(cfg, pins)
+	if cfg.Untrusted != "" {
+		e.problemf("%s.", cfg.Untrusted)
+	}
 	if err := e.reloader.Start(ctx, cfg, launcher); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
@@ -201,9 +221,9 @@ func (e *Engine) Reloader() *reload.Reloader { return e.reloader }
 // State returns the state database.
 func (e *Engine) State() *state.DB { return e.state }
 
-// Pins opens the pins of a configuration. If ignore is true, the pins accept every binary and definition.
-func (e *Engine) Pins(path string, ignore bool) (*trust.Pins, error) {
-	return trust.OpenPins(trust.PinOptions{Config: path, Ignore: ignore, Hash: e.state.BinaryHash, Dir: e.home.Pinned})
+// openPins opens the pins of a configuration. With ignore they accept everything that tools cannot write.
+func (e *Engine) openPins(source admission.Source, cfg *config.Config, ignore bool) (*trust.Pins, error) {
+	return trust.OpenPins(trust.PinOptions{Config: cfg.Path, Ignore: ignore, Hash: e.state.BinaryHash, Guard: source.Guard(cfg), Dir: e.home.Pinned})
 }
 
 // closeGrace is the time that plugins have to stop.

@@ -106,7 +106,7 @@ func (e *Engine) watchFiles(cfg *config.Config) error {
 		}
 	}
 	source := e.reloader.Source
-	for _, path := range source.Files(cfg) {
+	for _, path := range e.reloader.Files(cfg) {
 		add(&paths, path)
 	}
 	if source.Path != "" {

@@ -26,7 +26,7 @@ func (b *Builder) Assemble(cfg *config.Config, launcher *confinement.Launcher, p
 	}
 	set := make(supervisor.Set, len(plugins))
 	refused = make(map[string]error)
-	known := b.known(plugins)
+	known := b.known(cfg, plugins)
 	for _, p := range plugins {
 		set[p.Name] = p.Process
 		if p.Err != nil {
@@ -47,19 +47,19 @@ func (b *Builder) Assemble(cfg *config.Config, launcher *confinement.Launcher, p
 }
 
 // known returns the approved definitions of all usable plugins.
-func (b *Builder) known(plugins []*Plugin) trust.Known {
+func (b *Builder) known(cfg *config.Config, plugins []*Plugin) trust.Known {
 	var subjects []trust.Subject
 	for _, p := range plugins {
 		if p.Err == nil {
 			subjects = append(subjects, p.Subject())
 		}
 	}
-	return b.approvals.Known(subjects)
+	return b.Approvals(cfg).Known(subjects)
 }
 
 // register adds a plugin's tools to the registry.
 func (b *Builder) register(g *Generation, p *Plugin, known trust.Known) error {
-	desc, pending, review, err := b.approvals.Review(p.Subject(), p.Description(), known, g.Config.Trust.Approve)
+	desc, pending, review, err := b.Approvals(g.Config).Review(p.Subject(), p.Description(), known, g.Config.Trust.Approve)
 	if err != nil {
 		g.Problemf("The tools of plugin %s cannot be compared with the approved ones: %v", p.Name, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"toolhost.dev/sdk/tool"
 
@@ -62,21 +63,59 @@ type Builder struct {
 	// Rediscovered is called if the tools of a running plugin differ from its registered tools.
 	Rediscovered func(p *Plugin, now *tool.Description)
 
+	vetting vetting
+	tracing tracing
+}
+
+// vetted are the pins and approvals that apply to a configuration.
+type vetted struct {
 	pins      *trust.Pins
 	approvals *trust.Approvals
-	tracing   tracing
 }
 
-// Trust sets the pins to enforce and the approvals of the same configuration.
-func (b *Builder) Trust(pins *trust.Pins) {
-	b.pins, b.approvals = pins, trust.NewApprovals(b.State, pins, b.Options.Bundled, b.Log)
+// vetting has what applies to each configuration, by its path.
+type vetting struct {
+	mu   sync.Mutex
+	by   map[string]vetted
+	last vetted
 }
 
-// Pins returns the pins that the builder enforces.
-func (b *Builder) Pins() *trust.Pins { return b.pins }
+// Trust sets the pins to enforce for a configuration, and the approvals of the same configuration.
+func (b *Builder) Trust(cfg *config.Config, pins *trust.Pins) {
+	b.vetting.mu.Lock()
+	defer b.vetting.mu.Unlock()
+	if b.vetting.by == nil {
+		b.vetting.by = make(map[string]vetted)
+	}
+	b.vetting.last = vetted{pins, trust.NewApprovals(b.State, pins, b.Options.Bundled, b.Log)}
+	b.vetting.by[cfg.Path] = b.vetting.last
+}
 
-// Approvals returns the approvals that the builder enforces.
-func (b *Builder) Approvals() *trust.Approvals { return b.approvals }
+// of returns what applies to a configuration.
+func (v *vetting) of(cfg *config.Config) vetted {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if out, ok := v.by[cfg.Path]; ok {
+		return out
+	}
+	return v.last
+}
+
+// Pins returns the pins that the builder enforces for a configuration. A nil cfg means the one that was set last.
+func (b *Builder) Pins(cfg *config.Config) *trust.Pins { return b.vetted(cfg).pins }
+
+// Approvals returns the approvals that the builder enforces for a configuration. A nil cfg means the one that was set
+// last.
+func (b *Builder) Approvals(cfg *config.Config) *trust.Approvals { return b.vetted(cfg).approvals }
+
+func (b *Builder) vetted(cfg *config.Config) vetted {
+	if cfg == nil {
+		b.vetting.mu.Lock()
+		defer b.vetting.mu.Unlock()
+		return b.vetting.last
+	}
+	return b.vetting.of(cfg)
+}
 
 // Close sends the remaining traces.
 func (b *Builder) Close() { b.tracing.close() }
@@ -104,7 +143,7 @@ func (b *Builder) NewPlugin(c config.Plugin, cfg *config.Config, launcher *confi
 		Confine:    func(s supervisor.Start) (*supervisor.Confined, error) { return launcher.Launch(&p.Plugin, s) },
 		Diagnose:   func(diags []tool.Diagnostic) string { return cfg.At(c.Name, diags) },
 		Inherit:    func() *os.File { return b.inherit(p) },
-		Executable: func() (string, error) { return b.pins.Executable(c.Name, c.Path) },
+		Executable: func() (string, error) { return b.Pins(cfg).Executable(c.Name, c.Path) },
 		Granted:    func(d *tool.Description) error { return b.checkGrants(p, d) },
 		Accept:     func(d *tool.Description) error { return b.accept(cfg, p, d, accept) },
 		DependsOn:  c.DependsOn,
@@ -141,7 +180,7 @@ func (b *Builder) checkGrants(p *Plugin, d *tool.Description) error {
 
 // accept checks the description of a newly started process.
 func (b *Builder) accept(cfg *config.Config, p *Plugin, d *tool.Description, first func(*tool.Description) error) error {
-	if err := b.pins.CheckTools(p.Name, d); err != nil {
+	if err := b.Pins(cfg).CheckTools(p.Name, d); err != nil {
 		return err
 	}
 	known := p.Description()

@@ -29,7 +29,7 @@ func (b *Builder) Load(ctx context.Context, cfg *config.Config, launcher *confin
 	}
 	var wg sync.WaitGroup
 	for _, p := range plugins {
-		if b.recall(p) {
+		if b.recall(cfg, p) {
 			wg.Go(func() { p.Err = b.Describe(ctx, p) })
 		}
 	}
@@ -38,7 +38,7 @@ func (b *Builder) Load(ctx context.Context, cfg *config.Config, launcher *confin
 		if p.Err != nil {
 			continue
 		}
-		err := b.pins.CheckTools(p.Name, p.Description())
+		err := b.Pins(cfg).CheckTools(p.Name, p.Description())
 		if err == nil {
 			err = grants.Missing(&p.Plugin, p.Description().Needs)
 		}
@@ -51,12 +51,12 @@ func (b *Builder) Load(ctx context.Context, cfg *config.Config, launcher *confin
 }
 
 // recall sets a plugin's saved data without starting the plugin. It returns true if the plugin must be started.
-func (b *Builder) recall(p *Plugin) bool {
+func (b *Builder) recall(cfg *config.Config, p *Plugin) bool {
 	if p.Missing != "" {
 		p.Err = errors.New(p.Missing)
 		return false
 	}
-	if err := b.pins.CheckBinary(p.Name, p.Path); err != nil {
+	if err := b.Pins(cfg).CheckBinary(p.Name, p.Path); err != nil {
 		p.Err = tool.Errorf(tool.Security, "Plugin %s is not loaded: %w", p.Name, err)
 		return false
 	}

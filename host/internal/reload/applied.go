@@ -44,7 +44,7 @@ func (a *applied) plugin(name string) *appliedPlugin {
 // keepApplied saves the settings and plugins in use. A failure is only logged, because calls work without the saved
 // data.
 func (r *Reloader) keepApplied(g *generation.Generation) {
-	key := r.Builder.Approvals().Key()
+	key := r.Builder.Approvals(g.Config).Key()
 	if !r.Live || key == "" {
 		return
 	}
@@ -66,7 +66,7 @@ func (r *Reloader) keepApplied(g *generation.Generation) {
 
 // lastApplied returns the last used configuration, or else the pinned plugins. It returns nil if neither exists.
 func (r *Reloader) lastApplied() (*applied, error) {
-	b, at, err := r.Builder.State.Applied(r.Builder.Approvals().Key())
+	b, at, err := r.Builder.State.Applied(r.Builder.Approvals(nil).Key())
 	if err != nil {
 		return nil, fmt.Errorf("the configuration used last cannot be read: %w", err)
 	}
@@ -74,7 +74,7 @@ func (r *Reloader) lastApplied() (*applied, error) {
 		a.origin = "what a host used last, at " + at.Local().Format(time.DateTime)
 		return a, nil
 	}
-	pins := r.Builder.Pins()
+	pins := r.Builder.Pins(nil)
 	if pins.Off() {
 		return nil, nil
 	}

@@ -82,9 +82,13 @@ func (a *attempt) readConfig() {
 	if len(a.opts.Plugins) > 0 {
 		return
 	}
-	cfg, err := a.reloader.Source.Load()
+	cfg, err := a.reloader.Source.Open()
 	if err != nil {
 		a.refuseConfig(nil, err)
+		return
+	}
+	if cfg.Untrusted != "" && a.old.Config.Path != cfg.Path {
+		a.refuseConfig(cfg, errors.New(cfg.Untrusted))
 		return
 	}
 	if cfg.Blank() && !a.old.Config.Blank() {
@@ -115,6 +119,12 @@ func (a *attempt) readConfig() {
 		a.refuseConfig(cfg, err)
 		return
 	}
+	pins, err := a.reloader.OpenPins(cfg)
+	if err != nil {
+		a.refuseConfig(cfg, err)
+		return
+	}
+	a.builder.Trust(cfg, pins)
 	a.cfg, a.launcher = cfg, launcher
 }
 
@@ -238,7 +248,7 @@ func (a *attempt) tryOne(ctx context.Context, s *step) error {
 		return errors.New(p.Missing)
 	}
 	p.Missing = ""
-	if err := a.builder.Pins().CheckBinary(p.Name, p.Path); err != nil {
+	if err := a.builder.Pins(a.cfg).CheckBinary(p.Name, p.Path); err != nil {
 		return err
 	}
 	// A plugin that is not running does not need a start if its description is known.
@@ -263,7 +273,7 @@ func (a *attempt) tryOne(ctx context.Context, s *step) error {
 // checkRecalled checks a new version by the saved description of its binary.
 func (a *attempt) checkRecalled(s *step) error {
 	p, desc := s.next, s.next.Description()
-	if err := a.builder.Pins().CheckTools(p.Name, desc); err != nil {
+	if err := a.builder.Pins(a.cfg).CheckTools(p.Name, desc); err != nil {
 		return err
 	}
 	if err := grants.Missing(&p.Plugin, desc.Needs); err != nil {
@@ -282,7 +292,7 @@ func (a *attempt) checkApproval(s *step) error {
 	if !a.cfg.Trust.Approve || !serves || s.next.Description() == nil {
 		return nil
 	}
-	return a.builder.Approvals().CheckSwap(s.next.Subject(), s.old.Description(), s.next.Description())
+	return a.builder.Approvals(a.cfg).CheckSwap(s.next.Subject(), s.old.Description(), s.next.Description())
 }
 
 // checkSuperseded returns an error if a binary on disk changed during the attempt.

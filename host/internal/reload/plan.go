@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"slices"
 
+	"toolhost.dev/host/internal/admission"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/settings"
-	"toolhost.dev/host/internal/trust"
 )
 
 // Plan describes the changes that a reload would make.
@@ -87,11 +87,19 @@ func (r *Reloader) Plan(ctx context.Context) (*Plan, error) {
 // PlanFor returns the changes from the current generation to another configuration. If nothingInUse is true, the
 // baseline is the configuration that a host used last, or else the pinned plugins. After PlanFor, the reloader can only
 // be closed.
-func (r *Reloader) PlanFor(ctx context.Context, source config.Source, pins *trust.Pins, nothingInUse bool) (*Plan, error) {
+func (r *Reloader) PlanFor(ctx context.Context, source admission.Source, nothingInUse bool) (*Plan, error) {
 	r.progress.one.Lock()
 	defer r.progress.one.Unlock()
 	r.Source = source
-	r.Builder.Trust(pins)
+	cfg, err := source.Open()
+	if err != nil {
+		cfg = &config.Config{Path: source.Path} // the plan reports the error
+	}
+	pins, err := r.OpenPins(cfg)
+	if err != nil {
+		return nil, err
+	}
+	r.Builder.Trust(cfg, pins)
 	var last *applied
 	if nothingInUse {
 		var err error

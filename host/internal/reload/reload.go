@@ -12,12 +12,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"toolhost.dev/host/internal/admission"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
 	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/hook"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/state"
+	"toolhost.dev/host/internal/trust"
 )
 
 // Options selects what to reload. The zero value reloads a changed configuration and every plugin with a changed binary.
@@ -92,7 +94,9 @@ func (r *Report) Refused() bool {
 // Setup holds the settings of a [Reloader].
 type Setup struct {
 	Builder *generation.Builder
-	Source  config.Source
+	Source  admission.Source
+	// OpenPins returns the pins of a configuration.
+	OpenPins func(*config.Config) (*trust.Pins, error)
 	// Live saves the settings in use, so that later plans can compare with them when no host is running.
 	Live bool
 	// FixedStateDir reports that the state directory does not depend on the configuration.
@@ -225,11 +229,16 @@ func (r *Reloader) attempt(ctx context.Context, opts Options) (*Report, error) {
 	return a.report, nil
 }
 
+// Files lists the files whose change can change what applies.
+func (r *Reloader) Files(cfg *config.Config) []string {
+	return slices.Concat(r.Source.Files(cfg), r.Source.Watched())
+}
+
 // disk describes the state of the files that a configuration depends on. The description changes whenever a file
 // changes.
 func (r *Reloader) disk(cfg *config.Config) string {
 	var b strings.Builder
-	for _, path := range r.Source.Files(cfg) {
+	for _, path := range r.Files(cfg) {
 		fmt.Fprintf(&b, "%q %s\n", path, state.FileIdentity(path))
 	}
 	return b.String()
@@ -250,7 +259,7 @@ func (r *Reloader) warn(cfg *config.Config) {
 
 // install makes a generation the current one.
 func (r *Reloader) install(g *generation.Generation) {
-	r.Builder.Approvals().Report(g.Reviews)
+	r.Builder.Approvals(g.Config).Report(g.Reviews)
 	r.lives.Publish(g.Registry, g.Suspended)
 	r.current.Store(g)
 }

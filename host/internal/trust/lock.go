@@ -63,28 +63,36 @@ func PathFor(config string) (string, error) {
 
 // Read reads a lock file. If the file does not exist, Read returns a lock without pins.
 func Read(path string) (*Lock, error) {
+	lock, _, err := readLock(path)
+	return lock, err
+}
+
+// readLock reads a lock file and returns its SHA-256. The hash is "" if there is no file.
+func readLock(path string) (lock *Lock, sum string, err error) {
 	out := &Lock{Version: layout, Plugins: make(map[string]Pin)}
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return out, nil
+		return out, sum, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the lock file cannot be read: %w", err)
+		return nil, "", fmt.Errorf("the lock file cannot be read: %w", err)
 	}
+	hash := sha256.Sum256(b)
+	sum = hex.EncodeToString(hash[:])
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	if err := d.Decode(out); err != nil {
-		return nil, fmt.Errorf("the lock file %s cannot be read: %w. Restore it, or remove it and pin the plugins again: toolhost plugin pin", path, err)
+		return nil, "", fmt.Errorf("the lock file %s cannot be read: %w. Restore it, or remove it and pin the plugins again: toolhost plugin pin", path, err)
 	}
 	if out.Version != layout {
-		return nil, fmt.Errorf("the lock file %s has the layout %d, and this toolhost knows %d: use the toolhost that wrote it", path, out.Version, layout)
+		return nil, "", fmt.Errorf("the lock file %s has the layout %d, and this toolhost knows %d: use the toolhost that wrote it", path, out.Version, layout)
 	}
 	for name, p := range out.Plugins {
 		if sum, err := hex.DecodeString(p.SHA256); err != nil || len(sum) != sha256.Size {
-			return nil, fmt.Errorf("the lock file %s pins plugin %s to %q, which is not a SHA-256. Restore it, or pin the plugin again: toolhost plugin pin %s", path, name, p.SHA256, name)
+			return nil, "", fmt.Errorf("the lock file %s pins plugin %s to %q, which is not a SHA-256. Restore it, or pin the plugin again: toolhost plugin pin %s", path, name, p.SHA256, name)
 		}
 	}
-	return out, nil
+	return out, sum, nil
 }
 
 // Write replaces a lock file atomically.

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"toolhost.dev/sdk/tool"
@@ -16,6 +17,8 @@ type Pins struct {
 	off  bool
 	hash func(path string) ([32]byte, error)
 	dir  func() (string, error)
+	// guard decides about files that tools can write.
+	guard func(path string) (sum string, guarded bool)
 }
 
 // PinOptions holds the options of [OpenPins].
@@ -26,6 +29,9 @@ type PinOptions struct {
 	Ignore bool
 	// Hash returns the SHA-256 of a file.
 	Hash func(path string) ([32]byte, error)
+	// Guard returns the SHA-256 that a person trusted for a path that tools can write. guarded is false for other
+	// paths. It applies to the lock file and to binaries, and Ignore does not turn it off. Nil guards nothing.
+	Guard func(path string) (sum string, guarded bool)
 	// Dir returns the directory for copies of pinned binaries.
 	Dir func() (string, error)
 }
@@ -33,10 +39,14 @@ type PinOptions struct {
 // OpenPins returns the pins of a configuration. It returns an error if the lock file cannot be read.
 func OpenPins(opts PinOptions) (*Pins, error) {
 	path, err := PathFor(opts.Config)
-	if err != nil && opts.Config == "" { // a user without a configuration directory has no pins
-		return &Pins{off: true, hash: opts.Hash, dir: opts.Dir}, nil
+	p := &Pins{path: path, off: opts.Ignore, hash: opts.Hash, dir: opts.Dir, guard: opts.Guard}
+	if p.guard == nil {
+		p.guard = func(string) (string, bool) { return "", false }
 	}
-	p := &Pins{path: path, off: opts.Ignore, hash: opts.Hash, dir: opts.Dir}
+	if err != nil && opts.Config == "" { // a user without a configuration directory has no pins
+		p.path, p.off = "", true
+		return p, nil
+	}
 	if err == nil && !p.off {
 		_, err = Read(path)
 	}
@@ -54,7 +64,10 @@ func (p *Pins) Of(plugin string) (pin Pin, ok bool, err error) {
 	if p.off {
 		return pin, false, nil
 	}
-	lock, err := Read(p.path)
+	lock, sum, err := readLock(p.path)
+	if err == nil {
+		err = p.checkLock(sum)
+	}
 	if err != nil {
 		return pin, false, err
 	}
@@ -62,39 +75,78 @@ func (p *Pins) Of(plugin string) (pin Pin, ok bool, err error) {
 	return pin, ok, nil
 }
 
-// CheckBinary returns an error if a plugin's binary must not run because it differs from the pinned binary.
-func (p *Pins) CheckBinary(plugin, path string) error {
-	pin, ok, err := p.Of(plugin)
-	if !ok || err != nil {
+// checkLock returns an error if tools can write the lock file and its content, with the hash sum, is not the trusted one.
+func (p *Pins) checkLock(sum string) error {
+	abs, err := filepath.Abs(p.path)
+	if err != nil {
 		return err
 	}
-	sum, err := p.hash(path)
-	if err != nil {
-		return fmt.Errorf("its binary cannot be compared with the pinned one: %w", err)
-	}
-	if is := hex.EncodeToString(sum[:]); is != pin.SHA256 {
-		return p.explain(plugin, &MismatchError{Path: path, Is: is, Pinned: pin.SHA256})
+	if trusted, guarded := p.guard(abs); guarded && sum != trusted {
+		return fmt.Errorf("the lock file %s is in a directory that tools can write, and nobody trusted it as it is now. Review it: toolhost trust", p.path)
 	}
 	return nil
 }
 
-// Executable returns the file to run for a plugin. For a pinned plugin, this is a copy with the pinned content,
-// otherwise path itself.
-func (p *Pins) Executable(plugin, path string) (string, error) {
+// trusted returns the SHA-256 that the binary at a path must have because tools can write it. It returns "" if they
+// cannot.
+func (p *Pins) trusted(path string) (string, error) {
+	sum, guarded := p.guard(path)
+	if guarded && sum == "" {
+		return "", fmt.Errorf("its binary %s is in a directory that tools can write, and nobody trusted it. Review it with toolhost trust, or move it to another directory", path)
+	}
+	return sum, nil
+}
+
+// mustBe returns the SHA-256 that a plugin's binary must have, or "" if any binary may run. pinned reports whether the
+// lock file demands it.
+func (p *Pins) mustBe(plugin, path string) (sum string, pinned bool, err error) {
+	trusted, err := p.trusted(path)
+	if err != nil {
+		return "", false, err
+	}
 	pin, ok, err := p.Of(plugin)
+	switch {
+	case err != nil:
+		return "", false, err
+	case ok:
+		return pin.SHA256, true, nil
+	}
+	return trusted, false, nil
+}
+
+// CheckBinary returns an error if a plugin's binary must not run because it differs from the pinned or trusted binary.
+func (p *Pins) CheckBinary(plugin, path string) error {
+	sum, pinned, err := p.mustBe(plugin, path)
+	if sum == "" || err != nil {
+		return err
+	}
+	now, err := p.hash(path)
+	if err != nil {
+		return fmt.Errorf("its binary cannot be compared with the one that may run: %w", err)
+	}
+	if is := hex.EncodeToString(now[:]); is != sum {
+		return p.explain(plugin, pinned, &MismatchError{Path: path, Is: is, Pinned: sum})
+	}
+	return nil
+}
+
+// Executable returns the file to run for a plugin. For a binary that is pinned, or that tools can write, this is a copy
+// with the pinned or trusted content, otherwise path itself.
+func (p *Pins) Executable(plugin, path string) (string, error) {
+	sum, pinned, err := p.mustBe(plugin, path)
 	if err != nil {
 		return "", err
 	}
-	if !ok {
+	if sum == "" {
 		return path, nil
 	}
 	store, err := p.Store()
 	if err != nil {
 		return "", err
 	}
-	copied, err := store.Executable(path, pin.SHA256)
+	copied, err := store.Executable(path, sum)
 	if err != nil {
-		return "", p.explain(plugin, err)
+		return "", p.explain(plugin, pinned, err)
 	}
 	return copied, nil
 }
@@ -108,10 +160,13 @@ func (p *Pins) Store() (*Store, error) {
 	return &Store{Dir: dir, Hash: p.hash}, nil
 }
 
-func (p *Pins) explain(plugin string, err error) error {
+func (p *Pins) explain(plugin string, pinned bool, err error) error {
 	var m *MismatchError
-	if !errors.As(err, &m) {
+	switch {
+	case !errors.As(err, &m):
 		return err
+	case !pinned:
+		return fmt.Errorf("its binary %s changed since it was trusted, and tools can write its directory. Review it: toolhost trust", m.Path)
 	}
 	return fmt.Errorf("its binary is not the one pinned in %s: %w. If the change is intended, pin it again: toolhost plugin pin %s", p.path, m, plugin)
 }

@@ -1,0 +1,324 @@
+// Package admission decides which configuration applies. Every command opens its configuration with [Source.Open].
+//
+// A configuration in a place that tools can write, or in the workspace, is a project file. A project file may restrict
+// tools. It may do anything else only after a person has trusted its content; see [Source.Review] and [Source.Trust].
+// All other configurations are the operator's and apply as they are.
+package admission
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/roots"
+	"toolhost.dev/host/internal/state"
+	"toolhost.dev/host/internal/trust"
+)
+
+// Source names a configuration and what decides whether it applies.
+type Source struct {
+	config.Source
+	// Workspace is the directory of sessions that name none, without symbolic links.
+	Workspace string
+	// ReadOnly makes the workspace read-only.
+	ReadOnly bool
+	// StateDir is the state directory, whose trust store counts. Empty means the one of the operator's configuration.
+	StateDir string
+	// Digests are contents that are trusted for this run.
+	Digests []string
+	// Require refuses to open a configuration beside a project file that is not trusted.
+	Require bool
+}
+
+// Open reads the configuration that applies. The error is a [*config.Error] if the files can be read.
+func (s Source) Open() (*config.Config, error) {
+	cfg, err := s.open()
+	if err == nil && s.ReadOnly {
+		cfg.Sandbox.Workspace = "read-only"
+	}
+	return cfg, err
+}
+
+func (s Source) open() (*config.Config, error) {
+	if s.Empty || s.Path == "" {
+		return s.Load()
+	}
+	if s.IsProject() {
+		return s.openProject()
+	}
+	cfg, err := s.Load()
+	if err != nil {
+		return nil, err
+	}
+	if s.writableFile(cfg) != "" {
+		return s.openProject()
+	}
+	if err := s.checkPrograms(cfg); err != nil {
+		return nil, err
+	}
+	return cfg, s.protect(cfg)
+}
+
+// checkPrograms checks the programs of an operator's configuration that tools can change. Plugins are not among them: a
+// plugin whose binary is not trusted is not loaded, and the others are; see [Source.Guard].
+func (s Source) checkPrograms(cfg *config.Config) error {
+	content, err := s.content(cfg)
+	if err != nil || len(content.Programs) == 0 {
+		return err
+	}
+	if slices.Contains(s.Digests, content.Digest()) {
+		return s.useCopies(cfg, content)
+	}
+	decisions, _, err := s.base()
+	if err != nil {
+		return err
+	}
+	decision, err := decisions.Of(content.Config)
+	if err != nil {
+		return err
+	}
+	dirs := s.exposed(cfg)
+	for _, p := range cfg.Programs(s.BundledDir) {
+		for _, path := range s.filesOf(p, cfg) {
+			switch {
+			case p.Plugin && path == p.Command[0] || !within(dirs, path):
+			case decision == nil || decision.Programs[path] != content.Programs[path]:
+				return fmt.Errorf("%s: %s runs %s, which tools can write and nobody trusted as it is now. Review it with toolhost trust --config %s, or move it to another directory", p.Place, p.Block, path, s.Path)
+			}
+		}
+	}
+	return s.useCopies(cfg, content)
+}
+
+// IsProject reports whether the configuration lies in the workspace, or is found in the current directory.
+func (s Source) IsProject() bool {
+	abs, err := filepath.Abs(s.Path)
+	if err != nil {
+		return true
+	}
+	if cwd, err := os.Getwd(); err == nil && filepath.Dir(abs) == cwd && slices.Contains(config.ProjectFiles, filepath.Base(abs)) {
+		return true
+	}
+	return within([]string{s.Workspace}, abs)
+}
+
+// within reports whether a path, or where its symbolic links lead, is in one of the directories.
+func within(dirs []string, path string) bool {
+	paths := []string{path}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		paths = append(paths, real)
+	} else if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil { // the file does not exist yet
+		paths = append(paths, filepath.Join(dir, filepath.Base(path)))
+	}
+	for _, dir := range dirs {
+		for _, p := range paths {
+			if dir != "" && (tool.Root{Path: dir}).Contains(p) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// exposed returns the directories whose content tools can change or a cloned repository brings along.
+func (s Source) exposed(cfg *config.Config) []string {
+	out := []string{s.Workspace}
+	for _, r := range roots.Configured(cfg, s.Workspace) {
+		if r.Writable && r.Path != s.Workspace {
+			out = append(out, r.Path)
+		}
+	}
+	return out
+}
+
+// writableFile returns a file of the configuration that tools can write, or "".
+func (s Source) writableFile(cfg *config.Config) string {
+	dirs := s.exposed(cfg)
+	for path := range cfg.Texts() {
+		if within(dirs, path) {
+			return path
+		}
+	}
+	return ""
+}
+
+// openProject applies a project file as far as it is trusted.
+func (s Source) openProject() (*config.Config, error) {
+	decisions, base, err := s.base()
+	if err != nil {
+		return nil, err
+	}
+	cfg, why := s.trusted(decisions)
+	if cfg != nil {
+		return cfg, s.protect(cfg)
+	}
+	narrowing := config.ReadNarrowing(s.Path)
+	narrowing.Apply(base)
+	if !narrowing.Complete {
+		base.Untrusted = fmt.Sprintf("%s is not trusted, because %s: %s. Review it: toolhost trust", s.Path, why, s.instead(base, narrowing))
+		if s.Require || base.Trust.Refuse {
+			return nil, fmt.Errorf("%s is not trusted, because %w. Review it: toolhost trust", s.Path, why)
+		}
+	}
+	return base, s.protect(base)
+}
+
+// instead says which configuration is used in place of the project file.
+func (s Source) instead(base *config.Config, n *config.Narrowing) string {
+	used := "the built-in configuration is used"
+	if base.Path != "" {
+		used = base.Path + " is used"
+	}
+	switch rules := n.Rules(); {
+	case rules == 1:
+		used += " with the project's 1 deny or ask rule"
+	case rules > 1:
+		used += fmt.Sprintf(" with the project's %d deny and ask rules", rules)
+	case !n.Empty():
+		used += " with the project's restrictions"
+	}
+	return used
+}
+
+// base returns the store of decisions, and the configuration that applies without the project file.
+func (s Source) base() (*trust.Decisions, *config.Config, error) {
+	operator := s
+	operator.Path = config.FindUser()
+	if operator.Path != "" && (operator.IsProject() || samePath(operator.Path, s.Path)) {
+		operator.Path = ""
+	}
+	// Values on the command line are for the project file, which declares their variables.
+	operator.Variables, operator.VariableFiles = nil, nil
+	base, err := operator.Load()
+	if err != nil {
+		return nil, nil, err
+	}
+	dir, err := state.Dir(s.StateDir, base.Host.StateDir)
+	if err != nil {
+		return nil, nil, err
+	}
+	return trust.OpenDecisions(dir), base, nil
+}
+
+func samePath(a, b string) bool {
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && os.SameFile(x, y)
+}
+
+var (
+	errNoDecision = errors.New("it does more than restrict tools")
+	errNotListed  = errors.New("its content is not the one that --trust names")
+)
+
+// trusted returns the project's configuration, or why it is not trusted. It evaluates nothing if nobody ever trusted
+// content in this place.
+func (s Source) trusted(decisions *trust.Decisions) (*config.Config, error) {
+	key, err := canonical(s.Path)
+	if err != nil {
+		return nil, err
+	}
+	decision, err := decisions.Of(key)
+	if err != nil {
+		return nil, err
+	}
+	if decision == nil && len(s.Digests) == 0 {
+		return nil, errNoDecision
+	}
+	cfg, err := s.Load()
+	if err != nil {
+		return nil, fmt.Errorf("it cannot be used: %w", err)
+	}
+	content, err := s.content(cfg)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case slices.Contains(s.Digests, content.Digest()):
+		return cfg, s.useCopies(cfg, content)
+	case decision == nil:
+		return nil, fmt.Errorf("%w; its digest is %s", errNotListed, content.Digest())
+	}
+	plugins := s.plugins(cfg)
+	changed := slices.DeleteFunc(decision.Differences(content), func(path string) bool { return slices.Contains(plugins, path) })
+	if len(changed) > 0 { // a changed binary of a plugin concerns only that plugin; see [Source.Guard]
+		return nil, fmt.Errorf("%s changed since %s, when it was trusted", strings.Join(changed, ", "), decision.At.Local().Format("2006-01-02 15:04"))
+	}
+	return cfg, s.useCopies(cfg, content)
+}
+
+// canonical returns the path of a configuration without symbolic links in its directory. The last element stays, because
+// a link there is part of what is trusted.
+func canonical(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	dir, err := filepath.EvalSymlinks(filepath.Dir(abs))
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, filepath.Base(abs)), nil
+}
+
+// protect lists the files that tools must not change: the configuration and the programs that it names.
+func (s Source) protect(cfg *config.Config) error {
+	content, err := s.content(cfg)
+	if err != nil {
+		return err
+	}
+	dirs := s.exposed(cfg)
+	add := func(path string) {
+		if within(dirs, path) {
+			cfg.Protected = append(cfg.Protected, path)
+		}
+	}
+	for path := range content.Files {
+		add(path)
+	}
+	for path := range content.Programs {
+		add(path)
+	}
+	if s.Path != "" && s.Path != cfg.Path { // the project file that was not applied
+		if key, err := canonical(s.Path); err == nil {
+			add(key)
+		}
+	}
+	add(s.BundledDir)
+	slices.Sort(cfg.Protected)
+	cfg.Protected = slices.Compact(cfg.Protected)
+	return nil
+}
+
+// Guard returns what decides about files that a start of plugins depends on: for a path that tools can write, it
+// returns the SHA-256 that a person trusted, or "". guarded is false for all other paths. It is safe for concurrent use.
+func (s Source) Guard(cfg *config.Config) func(path string) (sum string, guarded bool) {
+	if cfg.Path == "" {
+		return func(string) (string, bool) { return "", false }
+	}
+	s.Path = cfg.Path
+	dirs, bundled := s.exposed(cfg), filepath.Clean(s.BundledDir)
+	decisions, _, err := s.base()
+	key, keyErr := canonical(s.Path)
+	return func(path string) (string, bool) {
+		if filepath.Dir(path) == bundled || !within(dirs, path) {
+			return "", false
+		}
+		if err == nil && keyErr == nil {
+			if decision, err := decisions.Of(key); err == nil && decision != nil {
+				for _, sums := range []map[string]string{decision.Programs, decision.Files} {
+					if sum, ok := sums[path]; ok {
+						return sum, true
+					}
+				}
+			}
+		}
+		return cfg.Trusted[path], true
+	}
+}

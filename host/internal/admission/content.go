@@ -1,0 +1,167 @@
+package admission
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/state"
+	"toolhost.dev/host/internal/trust"
+)
+
+// content returns what a configuration consists of: the text that was read, files that are read if they exist, and
+// programs in exposed directories.
+func (s Source) content(cfg *config.Config) (*trust.Content, error) {
+	key, err := canonical(s.Path)
+	if err != nil {
+		return nil, err
+	}
+	out := &trust.Content{Config: key, Files: make(map[string]string), Programs: make(map[string]string)}
+	if cfg.Path == "" {
+		return out, nil
+	}
+	// The values of variables and the pins are read if they exist, so their absence counts.
+	lock, err := trust.PathFor(cfg.Path)
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range []string{config.VariableFile(cfg.Path), lock} {
+		if path, err = canonical(path); err != nil {
+			return nil, err
+		}
+		if out.Files[path], err = trust.Hash(path); err != nil {
+			return nil, fmt.Errorf("%s cannot be read: %w", path, err)
+		}
+	}
+	for path, text := range cfg.Texts() { // what was parsed, which the file may no longer have
+		if path, err = canonical(path); err != nil {
+			return nil, err
+		}
+		sum := sha256.Sum256(text)
+		out.Files[path] = hex.EncodeToString(sum[:])
+	}
+	dirs := s.exposed(cfg)
+	for _, p := range cfg.Programs(s.BundledDir) {
+		for _, path := range s.filesOf(p, cfg) {
+			if !within(dirs, path) {
+				continue
+			}
+			sum, err := trust.Hash(path)
+			if err != nil {
+				return nil, fmt.Errorf("%s of %s cannot be read: %w", path, p.Block, err)
+			}
+			out.Programs[path] = sum
+		}
+	}
+	return out, nil
+}
+
+// separators end a path inside an argument such as a script for a shell.
+const separators = " \t\r\n;|&()<>'\"`=:,$"
+
+// interpreters are programs that run the files in their arguments.
+var interpreters = regexp.MustCompile(`^(ba|da|z|k|c|fi)?sh$|^(python|node|ruby|perl|php|lua|deno|bun|java|env|npx|uv|uvx|tsx|ts-node|make)[0-9.]*$`)
+
+// code are the extensions of files that programs load as code.
+var code = map[string]bool{
+	".sh": true, ".bash": true, ".py": true, ".pyz": true, ".js": true, ".mjs": true, ".cjs": true, ".ts": true, ".mts": true, ".rb": true, ".pl": true,
+	".php": true, ".lua": true, ".jar": true, ".so": true, ".node": true, ".wasm": true, ".dylib": true, ".class": true, ".mk": true,
+}
+
+// filesOf returns the program of a command and the existing files of code in its arguments and its environment. Files of
+// data do not count, because programs change them.
+func (s Source) filesOf(p config.Program, cfg *config.Config) []string {
+	out := []string{program(p.Command[0])}
+	all := interpreters.MatchString(filepath.Base(p.Command[0]))
+	add := func(text string) {
+		for _, word := range append(strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(separators, r) }), text) {
+			for _, dir := range []string{filepath.Dir(cfg.Path), s.Workspace} {
+				path := word
+				if !filepath.IsAbs(path) {
+					path = filepath.Join(dir, path)
+				}
+				if path, err := filepath.Abs(path); err == nil {
+					if st, err := os.Stat(path); err == nil && st.Mode().IsRegular() && (all || st.Mode().Perm()&0o111 != 0 || code[filepath.Ext(path)]) {
+						out = append(out, path)
+					}
+				}
+			}
+		}
+	}
+	for _, arg := range p.Command[1:] {
+		add(arg)
+	}
+	for _, value := range p.Env {
+		add(value)
+	}
+	return out
+}
+
+// program returns the path of a program that is named as in a shell.
+func program(name string) string {
+	if !strings.Contains(name, "/") {
+		if found, err := exec.LookPath(name); err == nil || errors.Is(err, exec.ErrDot) {
+			name = found
+		}
+	}
+	if abs, err := filepath.Abs(name); err == nil {
+		return abs
+	}
+	return name
+}
+
+// plugins returns the binaries of plugins.
+func (s Source) plugins(cfg *config.Config) (paths []string) {
+	for _, p := range cfg.Programs(s.BundledDir) {
+		if p.Plugin {
+			paths = append(paths, p.Command[0])
+		}
+	}
+	return paths
+}
+
+// useCopies makes hooks and fields run copies of the trusted programs, which tools cannot change.
+func (s Source) useCopies(cfg *config.Config, content *trust.Content) error {
+	dir, err := state.Dir(s.StateDir, cfg.Host.StateDir)
+	if err == nil {
+		dir, err = state.Home{Root: dir}.Pinned()
+	}
+	if err != nil {
+		return err
+	}
+	store := &trust.Store{Dir: dir, Hash: hashFile}
+	copies := make(map[string]string)
+	for _, p := range cfg.Programs(s.BundledDir) {
+		path := program(p.Command[0])
+		sum := content.Programs[path]
+		if p.Plugin || sum == "" { // plugins run as copies in any case
+			continue
+		}
+		if copies[p.Command[0]], err = store.Executable(path, sum); err != nil {
+			return fmt.Errorf("%s of %s cannot be run: %w", path, p.Block, err)
+		}
+	}
+	cfg.RunCopies(copies)
+	cfg.Trusted = maps.Clone(content.Files)
+	maps.Copy(cfg.Trusted, content.Programs)
+	return nil
+}
+
+func hashFile(path string) (out [32]byte, err error) {
+	sum, err := trust.Hash(path)
+	if err == nil && sum == "" {
+		err = os.ErrNotExist
+	}
+	if err == nil {
+		_, err = hex.Decode(out[:], []byte(sum))
+	}
+	return out, err
+}

@@ -1,0 +1,217 @@
+package admission
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/privilege"
+	"toolhost.dev/host/internal/trust"
+)
+
+// Item is one effect that trusting a configuration has.
+type Item struct {
+	// Effect is "runs", "permits" or "reads".
+	Effect string `json:"effect"`
+	// Subject names the block or the file, and Detail says what it does.
+	Subject string `json:"subject"`
+	Detail  string `json:"detail"`
+	// New reports whether the item was not part of the content that was trusted last.
+	New bool `json:"new"`
+}
+
+func (i Item) line() string { return i.Effect + "\t" + i.Subject + "\t" + i.Detail }
+
+// Review is what a person reads before trusting a configuration.
+type Review struct {
+	// Config is the configuration's path, and Digest identifies its content.
+	Config string `json:"config"`
+	Digest string `json:"digest"`
+	// Status is "trusted", "untrusted", "restricts" if the file needs no trust, or "operator" if it is no project file.
+	Status string `json:"status"`
+	// Why says why the configuration is not trusted.
+	Why string `json:"why,omitempty"`
+	// Files and Programs are what the digest covers, by path, with their SHA-256.
+	Files    map[string]string `json:"files"`
+	Programs map[string]string `json:"programs"`
+	Items    []Item            `json:"items"`
+	// Trusted is when content in this place was trusted last, and Changed are the paths that differ since. Trusted is
+	// zero if nobody ever did.
+	Trusted time.Time `json:"trusted,omitzero"`
+	Changed []string  `json:"changed,omitempty"`
+
+	content *trust.Content
+}
+
+// ErrNothing is returned by Review if no configuration needs trust.
+var ErrNothing = errors.New("there is no project file: toolhost.hcl does not exist here, and no configuration is named")
+
+// Review evaluates the configuration and lists what it would do. It starts nothing.
+func (s Source) Review() (*Review, error) {
+	if s.Path == "" {
+		return nil, ErrNothing
+	}
+	decisions, base, err := s.base()
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := s.Load()
+	if err != nil {
+		return nil, err
+	}
+	content, err := s.content(cfg)
+	if err != nil {
+		return nil, err
+	}
+	out := &Review{
+		Config: content.Config, Digest: content.Digest(), Status: "untrusted", Files: content.Files, Programs: content.Programs,
+		Items: s.items(base, cfg, content), content: content,
+	}
+	old, err := decisions.Of(content.Config)
+	switch {
+	case err != nil:
+		out.Why = err.Error()
+	case old != nil:
+		out.Trusted, out.Changed = old.At, old.Differences(content)
+	}
+	for i := range out.Items {
+		out.Items[i].New = old == nil || !slices.Contains(old.Review, out.Items[i].line())
+	}
+	project := s.IsProject() || s.writableFile(cfg) != ""
+	_, why := s.trusted(decisions)
+	switch {
+	case !project && len(content.Programs) == 0:
+		out.Status = "operator"
+	case project && config.ReadNarrowing(s.Path).Complete:
+		out.Status = "restricts"
+	case why == nil && (old == nil || len(out.Changed) == 0):
+		out.Status = "trusted"
+	default:
+		if out.Why = cmp.Or(out.Why, "a program changed"); why != nil {
+			out.Why = why.Error()
+		}
+	}
+	return out, nil
+}
+
+// items lists the effects of a configuration beyond those of base.
+func (s Source) items(base, cfg *config.Config, content *trust.Content) (out []Item) {
+	for _, p := range cfg.Programs(s.BundledDir) {
+		path := program(p.Command[0])
+		detail := strings.Join(p.Command, " ")
+		switch sum := content.Programs[path]; {
+		case sum != "":
+			detail += fmt.Sprintf("  (tools can write %s; SHA-256 %s…)", path, sum[:12])
+		case path != p.Command[0]:
+			detail += "  (" + path + ")"
+		}
+		out = append(out, Item{Effect: "runs", Subject: p.Block, Detail: detail})
+	}
+	for _, increase := range privilege.Increases(base, cfg, nil) {
+		out = append(out, Item{Effect: "permits", Subject: filepath.Base(content.Config), Detail: increase})
+	}
+	for path, sum := range content.Files {
+		if sum != "" && path != content.Config {
+			out = append(out, Item{Effect: "reads", Subject: filepath.Base(path), Detail: path})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Item) int {
+		order := []string{"runs", "permits", "reads"}
+		return cmp.Or(cmp.Compare(slices.Index(order, a.Effect), slices.Index(order, b.Effect)), strings.Compare(a.Subject, b.Subject))
+	})
+	return out
+}
+
+// Trust records that a person trusts the content that a review showed. The error says that the content has changed since.
+func (s Source) Trust(digest string) (*Review, error) {
+	r, err := s.Review()
+	if err != nil {
+		return nil, err
+	}
+	if r.Digest != digest {
+		return nil, fmt.Errorf("the content of %s has the digest %s, not %s: it changed since it was reviewed, or the digest is of another place. Review it again: toolhost trust", r.Config, r.Digest, digest)
+	}
+	decisions, _, err := s.base()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.keepsOut(decisions.Path()); err != nil {
+		return nil, err
+	}
+	d := trust.Decision{Content: *r.content, At: time.Now().UTC().Truncate(time.Second)}
+	for _, i := range r.Items {
+		d.Review = append(d.Review, i.line())
+	}
+	return r, decisions.Record(d)
+}
+
+// keepsOut returns an error if tools can write the trust store.
+func (s Source) keepsOut(path string) error {
+	if within([]string{s.Workspace}, path) {
+		return fmt.Errorf("the state directory %s is in the workspace %s, where tools can write: name another one with --state", filepath.Dir(path), s.Workspace)
+	}
+	return nil
+}
+
+// Renew records the pins of a trusted configuration again, after a person changed them.
+func (s Source) Renew(cfg *config.Config) error {
+	if cfg.Path == "" || cfg.Path != s.Path {
+		return nil
+	}
+	decisions, _, err := s.base()
+	if err != nil {
+		return err
+	}
+	key, err := canonical(s.Path)
+	if err != nil {
+		return err
+	}
+	old, err := decisions.Of(key)
+	if err != nil || old == nil {
+		return err
+	}
+	lock, err := trust.PathFor(s.Path)
+	if err == nil {
+		lock, err = canonical(lock)
+	}
+	if err != nil {
+		return err
+	}
+	if old.Files[lock], err = trust.Hash(lock); err != nil {
+		return err
+	}
+	return decisions.Record(*old)
+}
+
+// Decisions returns the store of decisions.
+func (s Source) Decisions() (*trust.Decisions, error) {
+	decisions, _, err := s.base()
+	return decisions, err
+}
+
+// Watched lists files beside those of the configuration whose change can change what applies.
+func (s Source) Watched() (paths []string) {
+	if s.Path == "" {
+		return nil
+	}
+	if d, err := s.Decisions(); err == nil {
+		paths = append(paths, d.Path())
+	}
+	if lock, err := trust.PathFor(s.Path); err == nil {
+		paths = append(paths, lock)
+	}
+	if user := config.FindUser(); user != "" && !samePath(user, s.Path) {
+		paths = append(paths, user)
+	}
+	names, err := config.List(s.Path)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return paths
+	}
+	return append(paths, names...)
+}
