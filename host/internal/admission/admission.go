@@ -47,7 +47,11 @@ func (s Source) Open() (*config.Config, error) {
 
 func (s Source) open() (*config.Config, error) {
 	if s.Empty || s.Path == "" {
-		return s.Load()
+		cfg, err := s.Load()
+		if err != nil || s.Empty {
+			return cfg, err
+		}
+		return cfg, s.protect(cfg)
 	}
 	if s.IsProject() {
 		return s.openProject()
@@ -267,6 +271,9 @@ func canonical(path string) (string, error) {
 	return filepath.Join(dir, filepath.Base(abs)), nil
 }
 
+// hostPrograms are the programs of the host, which lie beside the directory of the bundled plugins.
+var hostPrograms = []string{"toolhost", "toolhost-sandbox", "toolhost-shim"}
+
 // protect lists the files that tools must not change: the configuration and the programs that it names.
 func (s Source) protect(cfg *config.Config) error {
 	content, err := s.content(cfg)
@@ -291,6 +298,9 @@ func (s Source) protect(cfg *config.Config) error {
 		}
 	}
 	add(s.BundledDir)
+	for _, program := range hostPrograms {
+		add(filepath.Join(filepath.Dir(s.BundledDir), program))
+	}
 	slices.Sort(cfg.Protected)
 	cfg.Protected = slices.Compact(cfg.Protected)
 	return nil

@@ -20,13 +20,13 @@ import (
 // content returns what a configuration consists of: the text that was read, files that are read if they exist, and
 // programs in exposed directories.
 func (s Source) content(cfg *config.Config) (*trust.Content, error) {
-	key, err := canonical(s.Path)
-	if err != nil {
-		return nil, err
-	}
-	out := &trust.Content{Config: key, Files: make(map[string]string), Programs: make(map[string]string)}
+	out := &trust.Content{Files: make(map[string]string), Programs: make(map[string]string)}
 	if cfg.Path == "" {
 		return out, nil
+	}
+	var err error
+	if out.Config, err = canonical(cfg.Path); err != nil {
+		return nil, err
 	}
 	// The values of variables and the pins are read if they exist, so their absence counts.
 	lock, err := trust.PathFor(cfg.Path)

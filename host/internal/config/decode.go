@@ -82,12 +82,8 @@ func (d *decoder) file(f *fileHCL) {
 	if f.Sandbox != nil {
 		d.sandbox(f.Sandbox)
 	}
-	if r := f.Reload; r != nil {
-		increases := d.renamed(r.Widening, "widening", r.PrivilegeIncreases, "privilege_increases")
-		d.cfg.Reload = Reload{
-			Watch: r.Watch == nil || *r.Watch, AnyChanges: d.choice(r.Changes, "compatible", "compatible", "any") == "any",
-			PrivilegeIncreases: d.choice(increases, "explicit", "approve", "explicit", "allow"),
-		}
+	if f.Reload != nil {
+		d.reload(f.Reload)
 	}
 	seen, depends := make(map[string]hcl.Range), make(map[string]hcl.Range)
 	for i := range f.Plugins {
@@ -134,6 +130,14 @@ func (d *decoder) file(f *fileHCL) {
 	if f.Trust != nil {
 		d.cfg.Trust.Approve = d.choice(f.Trust.Definitions, "report", "report", "approve") == "approve"
 		d.cfg.Trust.Refuse = d.choice(f.Trust.Untrusted, "narrow", "narrow", "refuse") == "refuse"
+	}
+}
+
+func (d *decoder) reload(r *reloadHCL) {
+	increases := d.renamed(r.Widening, "widening", r.PrivilegeIncreases, "privilege_increases")
+	d.cfg.Reload = Reload{
+		Watch: r.Watch == nil || *r.Watch, AnyChanges: d.choice(r.Changes, "compatible", "compatible", "any") == "any",
+		PrivilegeIncreases: d.choice(increases, "explicit", "approve", "explicit", "allow"),
 	}
 }
 

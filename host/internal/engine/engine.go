@@ -139,7 +139,9 @@ func NewMode(ctx context.Context, opts Options, mode Mode) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{opts: opts, ids: newIDs(), super: supervisor.New(supervisor.Options{HostVersion: Version, Log: opts.Log})}
-	e.openState(cfg)
+	if err := e.openState(cfg); err != nil {
+		return nil, err
+	}
 	generation.Audit(cfg, e.state)
 	builder := e.builder(cfg)
 	e.reloader = reload.New(reload.Setup{
@@ -183,24 +185,40 @@ func (e *Engine) builder(cfg *config.Config) *generation.Builder {
 	}
 }
 
-// openState opens the state database. If the database cannot be opened, it uses a database in memory and reports a
-// problem. Calls still work, but sessions are lost at the end of the process.
-func (e *Engine) openState(cfg *config.Config) {
+// openState opens the state database, or one in memory if that fails. Calls work without it, but sessions end with the
+// process, which Problems reports. The error says that tools or other users could write the state directory.
+func (e *Engine) openState(cfg *config.Config) error {
 	e.home.Runtime = e.super.RuntimeDir
 	dir, err := state.Dir(e.opts.StateDir, cfg.Host.StateDir)
 	if err == nil {
+		if err := checkOwner(dir); err != nil {
+			return err
+		}
 		e.state, err = state.Open(dir, e.opts.Log)
 	}
 	if err == nil {
 		e.home.Root, err = filepath.EvalSymlinks(dir)
 	}
 	if err == nil {
-		return
+		return e.checkPlace(cfg)
 	}
 	e.problemf("Sessions are not kept after this run: %v.", err)
 	if e.state, err = state.OpenInMemory(e.opts.Log); err != nil {
-		panic("engine: an in-memory database cannot be opened: " + err.Error()) // happens only without free memory
+		panic("engine: an in-memory database cannot be opened: " + err.Error()) // only out of memory
 	}
+	return nil
+}
+
+// checkPlace returns an error if tools could write the state directory. The workspace itself may still be refused for
+// each call, so that tools can be listed anywhere.
+func (e *Engine) checkPlace(cfg *config.Config) error {
+	if roots.Refused(cfg, e.opts.Workspace) != nil {
+		return nil
+	}
+	if err := e.keepsStateOut(cfg, e.opts.Workspace); err != nil {
+		return errors.Join(err, e.state.Close())
+	}
+	return nil
 }
 
 func (e *Engine) problemf(format string, a ...any) {

@@ -113,6 +113,12 @@ func (e *Engine) session(req Request) (call.Session, error) {
 			return call.Session{}, tool.Errorf(tool.InvalidArguments, "%w. Name an existing directory.", err)
 		}
 	}
+	if err := e.Current().Roots.Refused(workspace); err != nil {
+		return call.Session{}, tool.Errorf(tool.PermissionDenied, "%w.", err)
+	}
+	if err := e.keepsStateOut(e.Current().Config, workspace); err != nil {
+		return call.Session{}, tool.Errorf(tool.PermissionDenied, "%w.", err)
+	}
 	id := req.Session
 	if id == "" {
 		id = "workspace:" + workspace

@@ -127,6 +127,9 @@ func (b *Builder) Roots(cfg *config.Config) *roots.Sets { return roots.New(cfg, 
 // confined.
 func (b *Builder) Launcher(cfg *config.Config) (*confinement.Launcher, error) {
 	l := confinement.New(cfg, b.Confine)
+	if err := roots.Check(cfg); err != nil {
+		return nil, err
+	}
 	return l, l.Check(roots.Configured(cfg, b.Options.Workspace))
 }
 

@@ -3,6 +3,7 @@
 package roots
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
+	"toolhost.dev/host/internal/breadth"
 	"toolhost.dev/host/internal/config"
 )
 
@@ -38,15 +40,48 @@ func IsDir(path string) bool {
 	return err == nil && st.IsDir()
 }
 
-// Configured returns the existing roots that a configuration defines for a workspace. The workspace is the first root.
+// Configured returns the configured roots of a workspace's sessions that exist. The workspace comes first. A directory
+// that is too broad is never writable.
 func Configured(cfg *config.Config, workspace string) []tool.Root {
-	roots := []tool.Root{{Path: workspace, Writable: cfg.Sandbox.Workspace != "read-only"}}
+	roots := []tool.Root{{Path: workspace, Writable: Refused(cfg, workspace) == nil && cfg.Sandbox.Workspace != "read-only"}}
 	for _, r := range cfg.Sandbox.Roots {
 		if path, err := filepath.EvalSymlinks(r.Path); err == nil && path != workspace {
-			roots = append(roots, tool.Root{Path: path, Writable: r.Writable})
+			roots = append(roots, tool.Root{Path: path, Writable: r.Writable && breadth.Check(path, cfg.Sandbox.AllowRoot) == ""})
 		}
 	}
 	return roots
+}
+
+// Refused returns why no call may run in a workspace: tools could write in it, and it is too broad for that. It returns
+// nil if calls may run.
+func Refused(cfg *config.Config, workspace string) error {
+	if cfg.Sandbox.Workspace == "read-only" {
+		return nil
+	}
+	why := breadth.Check(workspace, cfg.Sandbox.AllowRoot)
+	if why == "" {
+		return nil
+	}
+	return fmt.Errorf("the workspace %s is %s, and tools could change everything in it. Use the directory of a project: --workspace DIR, or start there. With --read-only tools can only read. "+
+		"To permit it, set sandbox { allow_root = [%q] } in your own configuration", workspace, why, workspace)
+}
+
+// Check returns an error if tools may write in a configured root that is too broad.
+func Check(cfg *config.Config) error {
+	var errs []error
+	for _, r := range cfg.Sandbox.Roots {
+		if !r.Writable {
+			continue
+		}
+		path, err := filepath.EvalSymlinks(r.Path)
+		if err != nil {
+			continue // the root does not exist at the moment
+		}
+		if why := breadth.Check(path, cfg.Sandbox.AllowRoot); why != "" {
+			errs = append(errs, fmt.Errorf("sandbox root %s: it is %s, and tools could change everything in it. Name a directory below it, or permit it with sandbox { allow_root = [%q] }", r.Path, why, r.Path))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // Sets holds the roots of each workspace under one configuration. It is safe for concurrent use.
@@ -56,13 +91,14 @@ type Sets struct {
 
 	mu      sync.Mutex
 	by      map[string][]tool.Root // roots by workspace
+	refused map[string]error       // by workspace
 	outputs map[string]bool        // by plugin; true if the output directory exists
 }
 
 // New returns the sets of a configuration. output returns the directory of a plugin's output files, which all tools can
 // read, or "".
 func New(cfg *config.Config, output func(plugin string) string) *Sets {
-	return &Sets{cfg: cfg, output: output, by: make(map[string][]tool.Root), outputs: make(map[string]bool)}
+	return &Sets{cfg: cfg, output: output, by: make(map[string][]tool.Root), refused: make(map[string]error), outputs: make(map[string]bool)}
 }
 
 // Of returns the roots of a workspace. The caller must not modify the slice. If refresh is true, Of checks again whether
@@ -97,6 +133,18 @@ func (s *Sets) find(workspace string) []tool.Root {
 		}
 	}
 	return roots
+}
+
+// Refused is the function [Refused] for these sets. It remembers the answer.
+func (s *Sets) Refused(workspace string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err, known := s.refused[workspace]
+	if !known {
+		err = Refused(s.cfg, workspace)
+		s.refused[workspace] = err
+	}
+	return err
 }
 
 // Forget clears the cached configured roots. It must be called after a call that can create or remove a root.

@@ -50,6 +50,8 @@ type Place struct {
 	Roots  []tool.Root
 	// SocketDir and StateDir are the plugin's own; empty: none.
 	SocketDir, StateDir string
+	// Protect are files and directories that the plugin must not change although they are in a writable root.
+	Protect []string
 	// Run are the host's own programs that its commands may start.
 	Run []string
 	// Env is the environment the plugin gets.
@@ -99,6 +101,7 @@ func (p Profile) Policy(at Place, abi int) (confine.Policy, []string, error) {
 		case p.NoRoots:
 		case r.Writable && p.WriteRoots:
 			out.Write = append(out.Write, r.Path)
+			out.Protected = append(out.Protected, protectedPaths(r.Path, at.Protect)...)
 			if !p.WriteGit {
 				fixed, protected := gitPaths(r.Path)
 				out.Fixed, out.Protected = append(out.Fixed, fixed...), append(out.Protected, protected...)

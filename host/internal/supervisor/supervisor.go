@@ -289,7 +289,12 @@ func makeRuntimeDir() (string, error) {
 		return "", err
 	}
 	if err := ownedPrivately(base); err != nil {
-		return "", err
+		// Somebody else has prepared the name in a shared directory, which must not prevent a start.
+		var made error
+		if base, made = os.MkdirTemp(filepath.Dir(base), fmt.Sprintf("toolhost-%d-*", os.Getuid())); made != nil {
+			return "", errors.Join(err, made)
+		}
+		return base, nil
 	}
 	sweep(base)
 	dir := filepath.Join(base, fmt.Sprint(os.Getpid()))

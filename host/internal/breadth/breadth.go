@@ -1,0 +1,146 @@
+// Package breadth recognizes directories that are too broad for tools to write in: the file system's root, a home
+// directory, and directories of the system. Most callers want [Check].
+package breadth
+
+import (
+	"bufio"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// system are directories of the system. trees are those whose subdirectories also belong to the system.
+var (
+	system = []string{"/usr", "/usr/local", "/var", "/opt", "/run", "/dev", "/System", "/Library", "/Applications", "/private"}
+	trees  = []string{
+		"/etc", "/boot", "/proc", "/sys", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib64", "/usr/libexec",
+	}
+)
+
+// Check returns why tools must not write in a directory, as a noun phrase such as "your home directory". It returns "" if
+// they may. dir is absolute and without symbolic links. allowed are directories that the operator permits; they are
+// compared as files, so that another path to the same directory makes no difference.
+func Check(dir string, allowed []string) string {
+	why := reason(dir)
+	if why != "" && slices.ContainsFunc(allowed, func(a string) bool { return same(a, dir) }) {
+		return ""
+	}
+	return why
+}
+
+func reason(dir string) string {
+	if same(dir, "/") {
+		return "the root of the file system"
+	}
+	for _, s := range append(slices.Clone(system), trees...) {
+		if same(dir, s) {
+			return "a directory of the system"
+		}
+	}
+	for _, t := range trees {
+		if real, err := filepath.EvalSymlinks(t); err == nil && (tool.Root{Path: real}).Contains(dir) {
+			return "part of the system directory " + t
+		}
+	}
+	own, others := homes()
+	for _, h := range own {
+		if same(dir, h) {
+			return "your home directory"
+		}
+		for at := filepath.Dir(h); ; at = filepath.Dir(at) {
+			if same(dir, at) {
+				return "a directory that contains your home directory"
+			}
+			if at == filepath.Dir(at) {
+				break
+			}
+		}
+	}
+	for _, h := range others {
+		if same(dir, h) {
+			return "the home directory of another user"
+		}
+	}
+	if slices.Contains(fileSystemRoots(), dir) {
+		return "the root of a mounted file system"
+	}
+	return ""
+}
+
+// same reports whether two paths lead to the same directory.
+func same(a, b string) bool {
+	if a == b {
+		return true
+	}
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && os.SameFile(x, y)
+}
+
+// homes returns the home directories of this user and of others.
+func homes() (own, others []string) {
+	if h, err := os.UserHomeDir(); err == nil && filepath.IsAbs(h) {
+		own = append(own, filepath.Clean(h))
+	}
+	me := ""
+	if u, err := user.Current(); err == nil {
+		me = u.Username
+		if filepath.IsAbs(u.HomeDir) {
+			own = append(own, filepath.Clean(u.HomeDir))
+		}
+	}
+	for _, account := range accounts() {
+		if account.name != me && !slices.Contains(own, account.home) {
+			others = append(others, account.home)
+		}
+	}
+	return own, others
+}
+
+type account struct{ name, home string }
+
+// accounts returns the local accounts whose home directory is more than a placeholder.
+var accounts = sync.OnceValue(func() (out []account) {
+	f, err := os.Open("/etc/passwd")
+	if err != nil {
+		return nil
+	}
+	defer f.Close() //nolint:errcheck // only read
+	for s := bufio.NewScanner(f); s.Scan(); {
+		parts := strings.Split(s.Text(), ":")
+		if len(parts) < 6 || !filepath.IsAbs(parts[5]) || parts[5] == "/" {
+			continue
+		}
+		home := filepath.Clean(parts[5])
+		// Services have their data directory as home, which may well be a workspace.
+		if parts[0] == "root" || strings.HasPrefix(home, "/home/") || strings.HasPrefix(home, "/Users/") {
+			out = append(out, account{parts[0], home})
+		}
+	}
+	return out
+})
+
+// fileSystemRoots returns the places where whole file systems are mounted. Directories that are mounted elsewhere, as
+// containers do it, are not among them.
+func fileSystemRoots() (out []string) {
+	f, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return nil
+	}
+	defer f.Close() //nolint:errcheck // only read
+	for s := bufio.NewScanner(f); s.Scan(); {
+		// proc_pid_mountinfo(5): the fourth field is the mounted directory within its file system, the fifth where.
+		if f := strings.Fields(s.Text()); len(f) > 5 && f[3] == "/" {
+			out = append(out, unescape.Replace(f[4]))
+		}
+	}
+	return out
+}
+
+// unescape restores what mountinfo writes in octal.
+var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)

@@ -1,0 +1,35 @@
+package breadth
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestCheck(t *testing.T) {
+	home := filepath.Join(t.TempDir(), "people", "me")
+	project := filepath.Join(home, "project")
+	if err := os.MkdirAll(project, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("HOME", home)
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(home, link); err != nil {
+		t.Fatal(err)
+	}
+	for dir, broad := range map[string]bool{
+		"/": true, "/etc": true, "/etc/ssl": true, "/usr": true, "/usr/bin": true, "/var": true, "/opt": true,
+		home: true, filepath.Dir(home): true, link: true,
+		project: false, "/var/www": false, "/opt/app": false, "/usr/local/src": false,
+	} {
+		if why := Check(dir, nil); (why != "") != broad {
+			t.Errorf("Check(%s) = %q, want a reason: %v", dir, why, broad)
+		}
+	}
+	if why := Check(home, []string{link}); why != "" {
+		t.Errorf("an allowed directory is refused as %s", why)
+	}
+	if why := Check(filepath.Dir(home), []string{home}); why == "" {
+		t.Error("the parent of an allowed directory is allowed")
+	}
+}

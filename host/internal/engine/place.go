@@ -1,0 +1,65 @@
+package engine
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/roots"
+	"toolhost.dev/host/internal/state"
+)
+
+// keepsStateOut returns an error if tools of a workspace could write the state directory, which has the audit log, the
+// remembered answers and the decisions about trust. Links are resolved on both sides.
+func (e *Engine) keepsStateOut(cfg *config.Config, workspace string) error {
+	if e.home.Root == "" {
+		return nil
+	}
+	return stateOutside(cfg, workspace, e.home.Root)
+}
+
+func stateOutside(cfg *config.Config, workspace, dir string) error {
+	for _, r := range roots.Configured(cfg, workspace) {
+		if !r.Writable {
+			continue
+		}
+		switch at := (tool.Root{Path: dir}); {
+		case r.Contains(dir):
+			return fmt.Errorf("the state directory %s is in %s, where tools can write. Name a directory outside with --state, such as %s", dir, r.Path, otherState(r))
+		case at.Contains(r.Path):
+			return fmt.Errorf("tools could write in %s, which is in the state directory %s. Use another workspace: --workspace DIR", r.Path, dir)
+		}
+	}
+	return nil
+}
+
+// otherState proposes a state directory outside of a root.
+func otherState(root tool.Root) string {
+	if dir, err := state.Dir(); err == nil && !root.Contains(dir) {
+		return dir
+	}
+	return filepath.Join("/var/tmp", fmt.Sprintf("toolhost-%d", os.Getuid()))
+}
+
+// checkOwner returns an error if other users could write in the state directory. A directory that does not exist passes.
+func checkOwner(dir string) error {
+	st, err := os.Stat(dir)
+	if err != nil {
+		return nil //nolint:nilerr // it is created for this user only
+	}
+	sys, ok := st.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil
+	}
+	switch mode := st.Mode().Perm(); {
+	case int(sys.Uid) != os.Geteuid():
+		return fmt.Errorf("the state directory %s belongs to user %d. Use a directory of your own: --state DIR", dir, sys.Uid)
+	case mode&0o002 != 0, mode&0o020 != 0 && int(sys.Gid) != os.Getegid():
+		return fmt.Errorf("other users can write in the state directory %s (mode %#o). Change that with chmod go-w %[1]s, or use another one: --state DIR", dir, mode)
+	}
+	return nil
+}
