@@ -1,8 +1,8 @@
 // Package journal implements [Journal]. A journal records writes that are in progress, so that another process can clean
 // up after a process that was killed during a write.
 //
-// Each process appends to its own locked file. [Journal.Recover] reads the files without a lock, because their processes
-// are dead. [Journal.Lock] locks paths between processes that share the directory.
+// Each process appends to its own locked file. [Journal.Recover] reads the files that are not locked, because their
+// processes are dead. [Journal.Lock] locks paths between processes that share the directory.
 package journal
 
 import (
