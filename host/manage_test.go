@@ -139,7 +139,7 @@ func TestStatesFollowThePlugin(t *testing.T) {
 	if l := state("nap"); l.State != "ready" || l.Running != 0 {
 		t.Errorf("%+v", l)
 	}
-	for range 3 { // three times, because the first process answered calls and is no failed start
+	for range 3 { // the first exit is no failed start, because the process answered calls
 		h.Run(t.Context(), host.Request{Name: "die"}, nil)
 	}
 	for end := time.Now().Add(10 * time.Second); state("echo").State != "disabled" && time.Now().Before(end); {

@@ -175,7 +175,7 @@ func (s *soak) atOnce(t *testing.T) {
 	wg.Wait()
 }
 
-// under makes calls for the given duration. If kill is true, it also kills plugins. It returns the number of kills.
+// under makes calls for the duration during. If kill is true, it also kills plugins. It returns the number of kills.
 func (s *soak) under(t *testing.T, during time.Duration, kill bool) (kills int) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -259,7 +259,7 @@ func footprintNow(t *testing.T, runtimeDir string) (f footprint) {
 		to, err := os.Readlink("/proc/self/fd/" + fd.Name())
 		if strings.Contains(to, "state.db") {
 			f.database++
-		} else if err == nil { // an error means the descriptor that listed the directory
+		} else if err == nil { // the descriptor of the directory listing is already closed
 			f.descriptors++
 			open = append(open, to)
 		}

@@ -42,9 +42,9 @@ func PluginNames(opts Options) ([]string, error) {
 	return out, nil
 }
 
-// Plan returns the changes from the configuration against to the configuration that opts selects. If against is empty,
-// the baseline is the configuration that a host used last, or else the pinned plugins. Without either, the plan has no
-// baseline.
+// Plan compares two configurations. It returns the changes from the configuration called against to the configuration
+// that opts selects. If against is empty, the baseline is the configuration that a host used last, or else the pinned
+// plugins. Without either, the plan has no baseline.
 func Plan(ctx context.Context, opts Options, against string) (*host.Plan, error) {
 	target := opts
 	if cfg, err := load(opts); err == nil && opts.StateDir == "" {

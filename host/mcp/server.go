@@ -41,8 +41,8 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Server offers a host's tools to MCP clients. It is safe for concurrent use. The caller must close the server first and
-// then the host.
+// Server offers a host's tools to MCP clients. It is safe for concurrent use. The caller must close the server before
+// the host.
 type Server struct {
 	host   *host.Host
 	opts   Options

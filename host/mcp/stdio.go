@@ -55,9 +55,9 @@ func (s *Server) Serve(parent context.Context, in io.ReadCloser, out io.WriteClo
 	return err
 }
 
-// stream is the connection of a client as seen by the SDK. For clients with sessions, it handles calls of tools itself.
-// Such calls are most of a client's messages, and the SDK takes several times as long as a short call itself. stream
-// also answers lines that are not JSON or too long, because the SDK would end the session.
+// stream is the connection of a client as seen by the SDK. For clients with sessions, stream handles tool calls itself,
+// because the SDK takes several times as long as a short call. Most of a client's messages are tool calls. stream also
+// answers lines that are not JSON or too long, because the SDK would end the session.
 type stream struct {
 	server *Server
 	//nolint:containedctx // that of Serve, which the reader cannot be given otherwise
@@ -180,8 +180,8 @@ func depth(line []byte) int {
 	return most
 }
 
-// scan iterates over a JSON text that can be truncated or nested too deeply for the decoder. It calls at for each byte
-// outside strings and for each opening quote, until at returns false.
+// scan iterates over a JSON text that can be truncated or nested too deeply for the decoder. It calls the callback for
+// each byte outside strings and for each opening quote, until the callback returns false.
 func scan(line []byte, at func(i, depth int) bool) {
 	now, quoted := 0, false
 	for i := 0; i < len(line); i++ {

@@ -181,7 +181,7 @@ func goModule(name, sdk string) (mod, sum []byte, err error) {
 	}
 	f := new(modfile.File)
 	path := "example.com/" + name
-	if module.CheckPath(path) != nil { // for example, "a."
+	if module.CheckPath(path) != nil { // for example, the name "a." is no valid module path
 		path = "example.com/plugin"
 	}
 	if err := f.AddModuleStmt(path); err != nil {

@@ -63,7 +63,7 @@ func child(what string) {
 			}
 		}
 		if number != "" {
-			os.Exit(4) // the write checks its context fewer than number times
+			os.Exit(4) // the writes ended before the nth check of the context
 		}
 	}
 }

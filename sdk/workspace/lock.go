@@ -24,11 +24,11 @@ var (
 	editing = locks{held: make(map[string]*pathLock)}
 )
 
-// Lock locks the paths until the caller calls unlock. A caller can then read, change and write a file without
-// interference by other callers of Lock. Other callers are those in this process. On Linux, they include other processes
-// whose workspaces use a [Journal] in the same directory. The locks of a dead process are released.
+// Lock locks the paths until the caller calls unlock. It waits while another caller of Lock holds one of the paths, or
+// until ctx is canceled. A caller can therefore read, change and write a file without interference.
 //
-// Lock waits until ctx is canceled. Operations of the workspace do not need the lock and can be used while it is held.
+// On Linux, locks also apply between processes whose workspaces use a [Journal] in the same directory. The locks of a
+// dead process are released. Operations of the workspace do not need the lock and can be used while it is held.
 func (w *Workspace) Lock(ctx context.Context, paths ...Path) (unlock func(), err error) {
 	names := make([]string, 0, len(paths))
 	for _, p := range paths {

@@ -73,7 +73,7 @@ func (j *writeJob) overwrite(why string) (*Written, error) {
 }
 
 // copyOver writes data over a file of the given size. It first writes the part beyond the old end, because only this
-// part needs new space. If it fails, it can be undone.
+// part needs new space. A failure of this part can be undone.
 func copyOver(f *os.File, data []byte, size int64) error {
 	head := min(size, int64(len(data)))
 	if _, err := f.WriteAt(data[head:], head); err != nil {

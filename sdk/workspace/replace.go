@@ -132,7 +132,7 @@ func (j *writeJob) replace() (done *Written, err error) {
 		return nil, err
 	}
 	j.changed()
-	tidy() // before the sync, so that the sync covers this change too
+	tidy() // runs before the sync, so that the sync also covers the cleanup
 	err = j.dir.sync(j.path.abs)
 	j.old.leave()
 	return &Written{Created: j.old.info == nil, Refused: lacks, State: tool.FileState{ModTime: info.ModTime()}}, err

@@ -67,7 +67,8 @@ func (k *walk) step(name string) (target string, err error) {
 	case "", ".":
 		return "", nil
 	case "..":
-		// filepath.Dir is exact, because cur contains no links. Only a missing element makes the result unreliable.
+		// filepath.Dir is exact, because cur contains no symbolic links. Below a missing element, filepath.Dir would be
+		// wrong.
 		if k.missing {
 			return "", notExist(k.given)
 		}

@@ -43,7 +43,7 @@ func (s *Snapshot) State() tool.FileState {
 	return tool.FileState{Path: s.Path.abs, ModTime: s.ModTime, Size: int64(len(s.Data)), Hash: s.Hash()}
 }
 
-// Effect returns the effect that tells the host about a read of the whole file.
+// Effect returns an effect that reports a read of the whole file to the host.
 func (s *Snapshot) Effect() tool.Effect { return tool.Effect{Operation: tool.OpRead, File: s.State()} }
 
 // untouched reports whether info describes the same file with the same times and size. The content can still differ,

@@ -38,7 +38,7 @@ type root struct {
 // tree is the open directory of a root.
 type tree struct {
 	dir   *os.Root
-	probe *os.File // same directory, for system calls that os.Root lacks
+	probe *os.File // opened as a file, for system calls that os.Root does not support
 	info  fs.FileInfo
 }
 

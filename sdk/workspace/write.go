@@ -57,7 +57,7 @@ type Written struct {
 	before *Snapshot
 }
 
-// Effect returns the effect that tells the host about the write.
+// Effect returns an effect that reports the write to the host.
 func (w *Written) Effect() tool.Effect {
 	e := tool.Effect{Operation: tool.OpModify, File: w.State}
 	switch {
@@ -221,7 +221,7 @@ func (w *Workspace) writable(p Path) error {
 // pinned is the open directory of a file that will change.
 type pinned struct {
 	root  *os.Root
-	file  *os.File // same directory, for system calls that os.Root lacks
+	file  *os.File // opened as a file, for system calls that os.Root does not support
 	base  string
 	owned bool // root must be closed
 }

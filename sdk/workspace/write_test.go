@@ -20,7 +20,7 @@ import (
 	"toolhost.dev/sdk/workspace"
 )
 
-// content checks the content of a file. It also checks that the directory contains no files except this one and beside.
+// content checks the content of a file. It also checks that the directory contains no unexpected files.
 func content(t *testing.T, path, want string, beside ...string) {
 	t.Helper()
 	got, err := os.ReadFile(path)

@@ -88,7 +88,7 @@ func (t *task) clean() error {
 	return errors.Join(errs...)
 }
 
-// tools builds the programs whose versions tools/go.mod pins.
+// tools builds the development tools at the versions in tools/go.mod.
 func (t *task) tools() error {
 	const stamp = "bin/tools/.built"
 	if t.installed(stamp, "tools/go.mod", "tools/go.sum") {

@@ -15,7 +15,7 @@ import (
 
 // testFile describes a file of tests in the workspace.
 type testFile struct {
-	path string // relative to the root
+	path string // path relative to the root of the repository
 	// norace reports whether the race detector's build tag excludes the file.
 	norace bool
 	// funcs lists the tests, benchmarks, fuzz targets and examples in the file.

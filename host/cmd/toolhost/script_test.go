@@ -133,7 +133,7 @@ func TestScripts(t *testing.T) {
 			if name == "python" { // requires gRPC for Python
 				return os.Getenv("TOOLHOST_PEERS") != "" && sourceEnv()["DEBIAN"] != "", nil
 			}
-			if name == "xattr" { // in the directory of the scripts
+			if name == "xattr" { // extended attributes must work in the directory of the scripts
 				return attributesAreKept()
 			}
 			if name == "root" {
