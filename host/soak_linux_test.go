@@ -57,7 +57,7 @@ func TestSoak(t *testing.T) {
 
 	s := newSoak(t, bin)
 	s.each(t)
-	s.under(t, calmTime, false) // opens all shells of sessions and connections of the database
+	s.under(t, calmTime, false) // opens the shells of all sessions and all connections of the database
 	s.atOnce(t)
 	inside := settled(t, runtimeDir, footprint{})
 	kills := s.under(t, during, true)
@@ -175,7 +175,7 @@ func (s *soak) atOnce(t *testing.T) {
 	wg.Wait()
 }
 
-// under makes calls for the duration during. If kill is true, it also kills plugins. It returns the number of kills.
+// under makes calls for a limited time. If kill is true, it also kills plugins. It returns the number of kills.
 func (s *soak) under(t *testing.T, during time.Duration, kill bool) (kills int) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

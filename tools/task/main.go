@@ -123,7 +123,7 @@ func (t *task) stamp(path string) error {
 	return os.WriteFile(t.Path(path), nil, 0o644) //nolint:gosec // the build's output
 }
 
-// leftOut prints that a check cannot run on this machine, with a remedy. In CI it returns an error.
+// leftOut prints a message about a check that cannot run on this machine, with the remedy. In CI it returns an error.
 func (t *task) leftOut(what, remedy string) error {
 	fmt.Fprintln(t.out, "LEFT OUT: "+what)
 	if t.getenv("CI") == "true" {

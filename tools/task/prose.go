@@ -15,14 +15,14 @@ const prose = "tools/task/prose.txt"
 
 // avoid matches phrases that comments should not use. CONTRIBUTING.md lists clearer words.
 var avoid = regexp.MustCompile(`(?i)` + strings.Join([]string{
-	`^// \w+ (gives|says|tells) `,           // returns, reports, is
-	`\bsays (what|which|how|whether|why)\b`, // is, describes, reports
+	`^// \w+ (gives|says|tells) `,           // better: returns, reports, is
+	`\bsays (what|which|how|whether|why)\b`, // better: is, describes, reports
 	`\bha(s|ve) (it|them|the \w+) [a-z]+ed\b`,
 	`\bwhat (it|they|that) (is|are)\b`,
 	`\b(those|one|he) who\b`,
 	`\bthat which\b`,
 	`\bthere (is|are) (not|none)\b`, `\bis none\b`,
-	`\b(nil|empty|zero): `, // A nil X means …
+	`\b(nil|empty|zero): `, // better: A nil X means …
 	`\b(take|takes|taken|took) over\b`, `\b(come|comes|came) to nothing\b`, `\bleft alone\b`, `\bhears? of\b`, `\bby (itself|themselves)\b`,
 }, "|"))
 

@@ -136,7 +136,7 @@ func (t *task) fuzz() error {
 	return nil
 }
 
-// setting returns the value of an environment variable. It returns other if the variable is empty.
+// setting returns the value of an environment variable. If the variable is empty, it returns the default value other.
 func (t *task) setting(name, other string) string {
 	if v := t.getenv(name); v != "" {
 		return v

@@ -59,7 +59,7 @@ func (c *comparison) when(increase bool, format string, a ...any) {
 	}
 }
 
-// ranked compares a setting with ordered values. order lists the values, most permissive first.
+// ranked compares a setting whose values have an order. The parameter order lists the values, most permissive first.
 func (c *comparison) ranked(name, old, now string, order ...string) {
 	show := func(s string) string {
 		if s == "" {
