@@ -18,8 +18,8 @@ import (
 
 const fileSize = 10 << 10
 
-// wholeCall compares a read of a 10 KB file through the whole host, measured in process, with a bare echo of the same
-// bytes and with an MCP file server.
+// wholeCall measures a read of a 10 KB file through a host in the same process. It compares the read with an echo of the
+// same bytes by a bare plugin, and with an MCP file server.
 func wholeCall(ctx context.Context, bin string) error {
 	h, dir, done, err := sampleHost(ctx, bin)
 	if err != nil {
@@ -92,7 +92,7 @@ func wholeCall(ctx context.Context, bin string) error {
 		fmt.Fprintf(out, "read 10 KB, %d callers\thost %.0f/s\tserver-filesystem %.0f/s\tratio %.2f\tat least 2.00\t%s\n", callers, r[0], r[1], r[0]/r[1], verdict(r[0]/r[1] >= 2))
 	}
 	for _, command := range []string{"edit sample.txt --old_string nothing-like-it --new_string x", "glob '*.txt'", "true"} {
-		h.Run(ctx, host.Request{Command: command}, nil) // so that all four plugins run
+		h.Run(ctx, host.Request{Command: command}, nil) // starts the plugin, so that all four plugins run
 	}
 	running := 0
 	for _, p := range h.Status().Plugins {
@@ -103,7 +103,7 @@ func wholeCall(ctx context.Context, bin string) error {
 	return hostRSS(ctx, out, bin, dir, running)
 }
 
-// sampleHost returns a host on a workspace with the sample file. The caller must call done.
+// sampleHost returns a host with a sample workspace. The caller must call done.
 func sampleHost(ctx context.Context, bin string) (h *host.Host, dir string, done func(), err error) {
 	if dir, err = sample(); err != nil {
 		return nil, "", nil, err
@@ -114,12 +114,12 @@ func sampleHost(ctx context.Context, bin string) (h *host.Host, dir string, done
 		return nil, "", nil, err
 	}
 	return h, dir, func() {
-		_ = h.Close() // only measured
+		_ = h.Close() // an error does not affect the measurement
 		_ = os.RemoveAll(dir)
 	}, nil
 }
 
-// sampleFile is the file of a sample workspace.
+// sampleFile is the name of the file in a sample workspace.
 const sampleFile = "sample.txt"
 
 // sample creates a workspace with one text file of 10 KB.

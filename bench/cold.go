@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// cold compares a whole run from a cold start with that of a bare plugin.
+// cold compares a complete run of toolhost after a cold start with a run of a bare plugin.
 func cold(ctx context.Context, bin string) error {
 	dir, err := sample()
 	if err != nil {
@@ -35,7 +35,7 @@ func cold(ctx context.Context, bin string) error {
 			if err := c(); err != nil {
 				return err
 			}
-			if i < 3 { // warm up: the descriptions are cached from then on
+			if i < 3 { // warm-up runs, which also save the descriptions of plugins
 				continue
 			}
 			if j == 0 {
@@ -51,7 +51,7 @@ func cold(ctx context.Context, bin string) error {
 	return nil
 }
 
-// hostRSS runs a host with all its plugins and measures its memory.
+// hostRSS starts a host with all its plugins and measures its memory.
 func hostRSS(ctx context.Context, out io.Writer, bin, dir string, plugins int) error {
 	p, err := startHost(ctx, bin, dir)
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 	"toolhost.dev/plugins/edit/corpus"
 )
 
-// editCases is the variable that names the file of cases; see package corpus.
+// editCases is the environment variable for the file of edit cases. See package corpus.
 const editCases = "TOOLHOST_EDIT_CORPUS"
 
-// edit runs the cases, each on a file that the session has read. It also times an easy and a difficult edit.
+// edit runs each case on a file that the session has read. It also measures the time of an easy and of a difficult edit.
 func edit(ctx context.Context, bin string) error {
 	h, dir, done, err := sampleHost(ctx, bin)
 	if err != nil {
@@ -61,7 +61,7 @@ func editCorpus(ctx context.Context, h *host.Host, dir, path string) error {
 	return nil
 }
 
-// editCase returns the file after the edit of a case.
+// editCase runs the edit of a case and returns the content of the edited file.
 func editCase(ctx context.Context, h *host.Host, dir string, c *corpus.Case) (string, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return "", err
@@ -87,7 +87,7 @@ func editCase(ctx context.Context, h *host.Host, dir string, c *corpus.Case) (st
 func invoke(ctx context.Context, h *host.Host, name string, args map[string]any) *host.Result {
 	raw, err := json.Marshal(args)
 	if err != nil {
-		panic(err) // a map of strings and booleans has a JSON form
+		panic(err) // cannot happen for a map of strings and booleans
 	}
 	return h.Run(ctx, host.Request{Name: name, Arguments: raw}, nil)
 }
@@ -121,7 +121,7 @@ func editSpeed(ctx context.Context, h *host.Host, dir string) error {
 		}
 		var inside, disk []time.Duration
 		for i := range rounds {
-			if !m.fails { // the disk's share of a durable write
+			if !m.fails { // measure the disk's part of a durable write
 				d, err := lastingWrite(filepath.Join(dir, "beside"), text.String())
 				if err != nil {
 					return err
@@ -147,8 +147,8 @@ func editSpeed(ctx context.Context, h *host.Host, dir string) error {
 	return nil
 }
 
-// lastingWrite times a durable replacement of a file: it writes a new file, syncs it, renames it, and syncs the
-// directory.
+// lastingWrite measures the time of a durable file replacement. It writes and syncs a new file, renames the file and
+// syncs the directory.
 func lastingWrite(path, text string) (time.Duration, error) {
 	began := time.Now()
 	f, err := os.Create(path + ".new")

@@ -1,17 +1,17 @@
 // Command bench measures toolhost and its competitors in one run. It prints ratios, because they depend less on the
 // machine than absolute times.
 //
-//	bench wire    the ways to carry a call over a go-plugin connection
-//	bench call    a read through the whole host beside a bare echo and an MCP server
-//	bench cold    the start from nothing beside that of a bare plugin
-//	bench shim    a tool used as a program in a shell beside /bin/true
-//	bench shell   a native command through the host beside bash itself, and 1 GiB of output
-//	bench sandbox the start of plugins under each backend of the sandbox
-//	bench swap    calls while a plugin is replaced 100 times, and while plugins are killed
-//	bench edit    what edits make of the cases that TOOLHOST_EDIT_CORPUS names, and their speed
-//	bench mcp     a read through toolhost mcp beside an MCP file server, by the same client
-//	bench scheduler what the order of calls and their limits add to a call
-//	bench search  grep and glob from a warm index beside ripgrep, and code_query
+//	bench wire      compares three ways of sending calls over a go-plugin connection
+//	bench call      compares a read through the whole host with a bare echo and an MCP server
+//	bench cold      compares a cold start of the host with that of a bare plugin
+//	bench shim      compares a tool used as a program in a shell with /bin/true
+//	bench shell     compares a native command through the host with bash itself, also for 1 GiB of output
+//	bench sandbox   compares the start of plugins under each sandbox backend
+//	bench swap      measures calls while a plugin is replaced 100 times, and while plugins are killed
+//	bench edit      measures the success and the speed of the edits in the file TOOLHOST_EDIT_CORPUS
+//	bench mcp       compares a read through toolhost mcp with an MCP file server, using the same client
+//	bench scheduler measures the scheduler's overhead per call
+//	bench search    compares grep and glob on a warm index with ripgrep, and measures code_query
 package main
 
 import (

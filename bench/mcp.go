@@ -13,8 +13,8 @@ import (
 	"toolhost.dev/bench/internal/mcpstdio"
 )
 
-// overMCP compares toolhost as an MCP server with a file server, using the same client. It measures a read of a 10 KB
-// file, and the time from the start to the list of tools.
+// overMCP compares toolhost as an MCP server with a file server, using the same client for both. It measures a read of a
+// 10 KB file and the time from the start to the list of tools.
 func overMCP(ctx context.Context, bin string) error {
 	dir, err := sample()
 	if err != nil {
@@ -58,7 +58,7 @@ func overMCP(ctx context.Context, bin string) error {
 	}
 	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	defer out.Flush()                                    //nolint:errcheck // the terminal
-	if _, err := contest(1, 300, reads...); err != nil { // warm
+	if _, err := contest(1, 300, reads...); err != nil { // warm-up
 		return err
 	}
 	d, err := contest(20, 50, reads...)
@@ -89,7 +89,7 @@ func overMCP(ctx context.Context, bin string) error {
 	return nil
 }
 
-// firstList returns the time from the start of a server to its list of tools.
+// firstList returns the time from the start of a server to the receipt of its list of tools.
 func firstList(ctx context.Context, command func() (*exec.Cmd, error)) (time.Duration, error) {
 	cmd, err := command()
 	if err != nil {

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// call is an operation to time.
+// call is an operation to measure.
 type call func() error
 
-// contest times calls in turn, so that a drift of the machine affects all of them equally. It returns the latencies of
-// each.
+// contest measures several calls alternately, so that changes of the machine's speed affect all calls equally. It
+// returns the latencies of each call.
 func contest(rounds, perRound int, calls ...call) ([][]time.Duration, error) {
 	out := make([][]time.Duration, len(calls))
 	for _, c := range calls {
-		for range 200 { // warm
+		for range 200 { // warm-up
 			if err := c(); err != nil {
 				return nil, err
 			}
@@ -42,7 +42,7 @@ func quantile(d []time.Duration, q float64) time.Duration {
 
 func median(d []time.Duration) time.Duration { return quantile(d, 0.5) }
 
-// rate returns the number of calls per second of n concurrent callers.
+// rate returns the number of calls per second for the given number of concurrent callers.
 func rate(callers int, during time.Duration, c call) (float64, error) {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -69,7 +69,7 @@ func rate(callers int, during time.Duration, c call) (float64, error) {
 	return float64(total) / time.Since(began).Seconds(), failed
 }
 
-// rates measures several calls in turn and returns the median rate of each.
+// rates measures several calls alternately and returns the median rate of each call.
 func rates(callers, rounds int, during time.Duration, calls ...call) ([]float64, error) {
 	all := make([][]float64, len(calls))
 	for range rounds {
@@ -93,7 +93,7 @@ func micros(d time.Duration) string { return fmt.Sprintf("%.0f µs", float64(d.N
 
 func millis(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Nanoseconds())/1e6) }
 
-// verdict reports whether a ratio is within its limit.
+// verdict returns the word for whether a ratio is within its limit.
 func verdict(ok bool) string {
 	if ok {
 		return "ok"

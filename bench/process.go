@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// hostProcess is a separate toolhost process that answers commands.
+// hostProcess is a toolhost process that answers commands.
 type hostProcess struct {
 	pid     int
 	cmd     *exec.Cmd
@@ -21,7 +21,7 @@ type hostProcess struct {
 	replies *bufio.Reader
 }
 
-// startHost starts a host process on a workspace.
+// startHost starts a host process with the workspace dir.
 func startHost(ctx context.Context, bin, dir string) (*hostProcess, error) {
 	c := exec.CommandContext(ctx, filepath.Join(bin, "toolhost"), "--workspace", dir, "--state", filepath.Join(dir, ".state"), "batch") //nolint:gosec // built here
 	in, err := c.StdinPipe()
@@ -38,7 +38,7 @@ func startHost(ctx context.Context, bin, dir string) (*hostProcess, error) {
 	return &hostProcess{pid: c.Process.Pid, cmd: c, in: in, replies: bufio.NewReader(out)}, nil
 }
 
-// ask runs a command and returns the line with its answer.
+// ask runs a command and returns the result line.
 func (p *hostProcess) ask(command string) (string, error) {
 	b, err := json.Marshal(map[string]any{"id": 1, "command": command})
 	if err != nil {
@@ -57,10 +57,10 @@ func (p *hostProcess) ask(command string) (string, error) {
 // stop ends the process.
 func (p *hostProcess) stop() {
 	_ = p.in.Close()
-	_ = p.cmd.Wait() // only measured
+	_ = p.cmd.Wait() // an error does not affect the measurement
 }
 
-// memory returns a value of a process's status, in kB.
+// memory returns a value in kB from the status file of a process.
 func memory(pid int, name string) (int, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// benchmarkLine matches a result of Go's benchmarks: the name, and ns/call or else ns/op.
+// benchmarkLine matches the name and the time in the output of Go benchmarks. The time is ns/call, or else ns/op.
 var benchmarkLine = regexp.MustCompile(`(?m)^BenchmarkCall/(\w+)\S*\s+\d+\s+([0-9.]+) ns/op(?:\s+([0-9.]+) ns/call)?`)
 
-// scheduling shows what the scheduler adds to a call. Only the host can measure that, so it runs a Go benchmark of the
-// host.
+// scheduling measures the scheduler's overhead per call. It runs a Go benchmark of the host, because the scheduler is
+// internal to the host.
 func scheduling(ctx context.Context, _ string) error {
 	c := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "^BenchmarkCall$", "-benchtime", "1s", "toolhost.dev/host/internal/scheduler")
 	c.Stderr = os.Stderr

@@ -22,7 +22,8 @@ import (
 	"toolhost.dev/bench/internal/tree"
 )
 
-// question is a typical search of an agent, in the form for toolhost, for ripgrep and, if it searches for files, for fd.
+// question is a typical search of an agent, as arguments for toolhost and ripgrep. A search for files also has arguments
+// for fd.
 type question struct {
 	tool string // "" means grep
 	args map[string]any
@@ -30,7 +31,7 @@ type question struct {
 	fd   func(dir string) []string
 }
 
-// option is an argument of grep with its counterpart for ripgrep.
+// option is an argument of grep with the corresponding argument of ripgrep.
 type option struct {
 	name  string
 	value any
@@ -67,7 +68,7 @@ func q(pattern string, options ...option) question {
 // files returns a search for files by name.
 func files(pattern string) question {
 	return question{tool: "glob", args: map[string]any{"pattern": pattern}, rg: []string{"--files", "-g", pattern}, fd: func(dir string) []string {
-		// fd matches patterns with a slash against whole paths.
+		// fd needs --full-path, because its patterns otherwise match file names only.
 		return []string{"--glob", "--full-path", "--case-sensitive", "--type=f", "--type=l", dir + "/" + pattern}
 	}}
 }
@@ -106,7 +107,7 @@ var treeQuestions = []question{
 
 var fileQuestions = []question{files("**/*_test.go"), files("**/*.go"), files("**/config*.py"), files("**/README.md"), files("**/package12*/*.ts")}
 
-// searching compares grep and glob from a warm index with ripgrep and fd, and measures code_query.
+// searching compares grep and glob on a warm index with ripgrep and fd. It also measures code_query.
 func searching(ctx context.Context, bin string) error {
 	peers := filepath.Join(filepath.Dir(bin), "bench/peers")
 	rg, err := ripgrep.Find(peers)
@@ -154,14 +155,14 @@ func searching(ctx context.Context, bin string) error {
 	return nil
 }
 
-// searched is a tree that both programs search.
+// searched is a directory tree that all compared programs search.
 type searched struct {
 	bin, dir string
 	rg       *ripgrep.Program
-	fd       string // its path, or "" if it is not installed
+	fd       string // path of fd, or "" if fd is not installed
 }
 
-// rival is a program to compare with.
+// rival is a program to compare toolhost with.
 type rival struct {
 	name string
 	run  func(context.Context, question) ([]byte, error)
@@ -214,7 +215,7 @@ func (s *searched) all(ctx context.Context, name string, questions []question) e
 
 const budgetMB = 512
 
-// host starts a host on the tree. Its plugin runs, but nothing is indexed.
+// host starts a host on the tree. Its plugin runs, but the index is empty.
 func (s *searched) host(ctx context.Context, freshness string) (*host.Host, func(), error) {
 	state, err := os.MkdirTemp("", "toolhost-bench")
 	if err != nil {
@@ -240,7 +241,7 @@ func (s *searched) host(ctx context.Context, freshness string) (*host.Host, func
 			one = e.Name()
 		}
 	}
-	if err == nil && one != "" { // a single file is not indexed
+	if err == nil && one != "" { // a search in a single file does not use the index
 		_, err = ask(ctx, h, q("x", at(one)))
 	}
 	if err != nil {
@@ -286,7 +287,7 @@ func (s *searched) warm(ctx context.Context, h *host.Host) error {
 	return errors.New("the index is not ready after two minutes")
 }
 
-// first compares the first query.
+// first measures the first query, before the index exists.
 func (s *searched) first(ctx context.Context, name string, question question) error {
 	var ours, theirs []time.Duration
 	for i := range 7 {
@@ -317,7 +318,7 @@ func (s *searched) first(ctx context.Context, name string, question question) er
 	return nil
 }
 
-// contest checks that both programs find the same, and then times them in turn.
+// contest checks that both programs return the same results. Then it measures them alternately.
 func (s *searched) contest(ctx context.Context, h *host.Host, other rival, title string, questions []question, least float64) error {
 	for _, q := range questions {
 		if err := s.equal(ctx, h, other, q); err != nil {
@@ -359,8 +360,8 @@ func (s *searched) contest(ctx context.Context, h *host.Host, other rival, title
 	return nil
 }
 
-// equal compares the results of both programs: the numbers of matches of all files, and the lines unless they are too
-// many.
+// equal compares the results of both programs. It compares the number of matches per file, and the matching lines unless
+// there are too many.
 func (s *searched) equal(ctx context.Context, h *host.Host, other rival, question question) error {
 	if question.tool == "glob" {
 		return s.equalFiles(ctx, h, other, question)
@@ -385,7 +386,7 @@ func (s *searched) equal(ctx context.Context, h *host.Host, other rival, questio
 	if strings.HasPrefix(got, "[note: ") {
 		got = ""
 	}
-	if slices.Contains(question.rg, "-l") { // the last of the two flags wins
+	if slices.Contains(question.rg, "-l") { // the later of the two flags takes precedence
 		got = pathsOf(got)
 	}
 	if err := sameLines(got, string(want)); err != nil {
@@ -431,7 +432,7 @@ func (s *searched) equalFiles(ctx context.Context, h *host.Host, other rival, qu
 	if err != nil {
 		return err
 	}
-	// With a glob ripgrep includes hidden files.
+	// Remove hidden files, which ripgrep includes if a glob is set.
 	shown := hidden.ReplaceAllString(string(want), "")
 	got, _, _ := strings.Cut(r.text, "\n\n[note: ")
 	if strings.HasPrefix(got, "[note: ") {
@@ -444,7 +445,7 @@ var hidden = regexp.MustCompile(`(?m)^(.*/)?\.[^/\n].*\n`)
 
 var several = regexp.MustCompile("\uFFFD+")
 
-// sameLines compares texts as sets of lines.
+// sameLines compares two texts as sets of lines.
 func sameLines(got, want string) error {
 	lines := func(s string) []string {
 		s = several.ReplaceAllString(string([]rune(s)), "\uFFFD")
@@ -469,7 +470,7 @@ func sameLines(got, want string) error {
 	return fmt.Errorf("%d lines beside %d of ripgrep", len(g), len(w))
 }
 
-// pluginMemory prints the memory of the plugin.
+// pluginMemory prints the memory usage of the plugin.
 func pluginMemory(h *host.Host) error {
 	for _, p := range h.Status().Plugins {
 		if p.Name != "grep" || !p.Running {

@@ -18,11 +18,11 @@ import (
 	"toolhost.dev/bench/internal/bare"
 )
 
-// shellPause is the time between two calls while a model would think.
+// shellPause is the pause between two calls, as if a model were thinking.
 const shellPause = 100 * time.Millisecond
 
-// shell compares a native command through the whole host, measured in process, with bash -c run from Go. It also
-// compares 1 GiB of output with a plain reader of the pipe.
+// shell compares a native command through a host in the same process with bash -c started by Go. It also compares 1 GiB
+// of output with direct reading from a pipe.
 func shell(ctx context.Context, bin string) error {
 	h, dir, done, err := sampleHost(ctx, bin)
 	if err != nil {
@@ -57,8 +57,8 @@ func shell(ctx context.Context, bin string) error {
 	return gigabyte(ctx, bin, dir, out, row)
 }
 
-// parts measures the parts of a call after a pause that are not toolhost's own: an empty gRPC call of a plugin, and a
-// prestarted bash that only continues and ends.
+// parts measures the two parts of a call that toolhost cannot influence. They are an empty gRPC call of a plugin, and a
+// prestarted bash that continues and exits.
 func parts(ctx context.Context, bin string, out io.Writer) error {
 	echo, err := bare.Start(filepath.Join(bin, "bench", "bareplugin"))
 	if err != nil {
@@ -97,7 +97,7 @@ func timed(c call) (time.Duration, error) {
 	return time.Since(began), err
 }
 
-// waitingShell is a bash that continues when its input ends.
+// waitingShell is a bash process that continues at the end of its input.
 type waitingShell struct {
 	cmd   *exec.Cmd
 	input io.Closer
@@ -117,7 +117,7 @@ func startWaiting(ctx context.Context) (*waitingShell, error) {
 
 func (w *waitingShell) end() error { return errors.Join(w.input.Close(), w.cmd.Wait()) }
 
-// paused times calls in turn, with a pause before each, and returns the medians.
+// paused measures two calls alternately, with a pause before each call. It returns the medians.
 func paused(rounds int, a, b call) (time.Duration, time.Duration, error) {
 	calls := []call{a, b}
 	times := make([][]time.Duration, len(calls))
@@ -136,8 +136,8 @@ func paused(rounds int, a, b call) (time.Duration, time.Duration, error) {
 
 const gib = 1 << 30
 
-// gigabyte runs a command that prints 1 GiB, through a host process and to a reader that discards it. It measures the
-// peak memory of the host and its plugin.
+// gigabyte runs a command that prints 1 GiB, once through a host process and once with a reader that discards the
+// output. It measures the peak memory of the host and its plugin.
 func gigabyte(ctx context.Context, bin, dir string, out io.Writer, row func(string, time.Duration, time.Duration, float64)) error {
 	command := fmt.Sprintf("yes 'a line of output, as a build prints them' | head -c %d", gib)
 	h, err := startHost(ctx, bin, dir)
@@ -205,7 +205,7 @@ func drain(ctx context.Context, command string) error {
 	return nil
 }
 
-// child returns the child of a process that runs a program of that name.
+// child returns the child process that runs a program with the given name.
 func child(parent int, name string) (int, error) {
 	dirs, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {

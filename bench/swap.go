@@ -26,15 +26,15 @@ const (
 	killTime    = 10 * time.Second
 )
 
-// swaps replaces a plugin's binary under load, and then kills plugins at random. It compares calls meanwhile with calls
-// without any of that.
+// swaps measures calls while a plugin's binary is replaced, and while plugins are killed at random. It compares these
+// calls with undisturbed calls.
 func swaps(ctx context.Context, bin string) error {
 	l, err := newSwapLoad(ctx, bin)
 	if err != nil {
 		return err
 	}
 	l.one(ctx, new(measured), 1, 0)
-	l.close() // by now the process has created everything that it creates only once
+	l.close() // afterwards the process holds all resources that it creates only once
 	before := countProcess()
 	if l, err = newSwapLoad(ctx, bin); err != nil {
 		return err
@@ -98,12 +98,12 @@ func swaps(ctx context.Context, bin string) error {
 	return out.Flush()
 }
 
-// swapLoad is a host with replaceable plugins, under load.
+// swapLoad is a host with replaceable plugins and continuous calls.
 type swapLoad struct {
 	host    *host.Host
 	dir     string
 	content string
-	plugin  []byte // the binary of the plugin read
+	plugin  []byte // content of the binary of the plugin read
 	files   int
 	once    sync.Once
 }
@@ -149,13 +149,13 @@ func newSwapLoad(ctx context.Context, bin string) (*swapLoad, error) {
 func (l *swapLoad) close() {
 	l.once.Do(func() {
 		if l.host != nil {
-			_ = l.host.Close() // only measured
+			_ = l.host.Close() // an error does not affect the measurement
 		}
 		_ = os.RemoveAll(l.dir)
 	})
 }
 
-// swap replaces the binary and waits until the host has applied it.
+// swap replaces the binary and waits until the host uses the new binary.
 func (l *swapLoad) swap(ctx context.Context, n int) error {
 	path := filepath.Join(l.dir, "bin", "read")
 	if err := os.WriteFile(path+".new", fmt.Appendf(l.plugin[:len(l.plugin):len(l.plugin)], "%d", n), 0o700); err != nil { //nolint:gosec // a binary
@@ -171,14 +171,15 @@ func (l *swapLoad) swap(ctx context.Context, n int) error {
 	return err
 }
 
-// measured describes the calls during a measurement.
+// measured holds the results of a measurement.
 type measured struct {
 	took []time.Duration
-	// Counts of failed calls, of writes that failed as unavailable, and of calls with a wrong result.
+	// failed counts failed calls, unavailable counts failed writes of kind unavailable, and lost counts calls with a
+	// wrong result.
 	failed, unavailable, lost int
 }
 
-// during makes calls without pauses while f runs: seven in eight read, and the others write files.
+// during makes calls without pauses while f runs. Seven of eight calls read, and the others write files.
 func (l *swapLoad) during(ctx context.Context, f func() error) (all measured, err error) {
 	done := make(chan struct{})
 	var wg sync.WaitGroup
@@ -228,18 +229,18 @@ func (l *swapLoad) one(ctx context.Context, m *measured, caller, n int) {
 		m.lost++
 	case writes:
 		if err := os.Remove(filepath.Join(l.dir, "work", name)); err != nil {
-			m.lost++ // the file was not written
+			m.lost++ // the call succeeded, but the file does not exist
 		}
 	}
 }
 
-// countProcess returns the resources of this process.
+// countProcess returns the numbers of resources that this process holds, as text.
 func countProcess() string {
 	fds, _ := os.ReadDir("/proc/self/fd")
 	children := 0
 	tasks, _ := filepath.Glob("/proc/self/task/*/children")
 	for _, f := range tasks {
-		b, _ := os.ReadFile(f) // a thread may have ended
+		b, _ := os.ReadFile(f) // a thread can end before the read
 		children += len(strings.Fields(string(b)))
 	}
 	return fmt.Sprintf("%d processes, %d descriptors, %d goroutines", children, len(fds), runtime.NumGoroutine())

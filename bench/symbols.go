@@ -17,7 +17,7 @@ import (
 	"toolhost.dev/host"
 )
 
-// declared is a symbol that code_query must find.
+// declared is a declared symbol that code_query must find.
 type declared struct {
 	File         string
 	Line, Column int
@@ -50,7 +50,7 @@ var lookUps = []map[string]any{
 	{"query": "maxInt", "match": "exact"}, {"query": "nosuchnameanywhere"}, {"query": "server", "type": "file"}, {"query": "Mutex", "language": "go", "context": 2},
 }
 
-// symbols measures code_query in Go's own sources, and checks that it misses nothing there.
+// symbols measures code_query in the sources of Go and checks that its results are complete.
 func (s *searched) symbols(ctx context.Context, name string) error {
 	h, done, err := s.host(ctx, "events")
 	if err != nil {
@@ -110,7 +110,7 @@ func (s *searched) complete(ctx context.Context, h *host.Host) error {
 	if err != nil {
 		return err
 	}
-	for _, e := range entries { // several small pages are faster than one of everything
+	for _, e := range entries { // a query per directory is faster than one query with many pages
 		for offset := 0; e.IsDir() || strings.HasSuffix(e.Name(), ".go"); {
 			d, _, err := lookUp(ctx, h, map[string]any{"query": "*", "path": e.Name(), "language": "go", "head_limit": 10_000, "offset": offset})
 			if err != nil {
@@ -138,7 +138,7 @@ func (s *searched) complete(ctx context.Context, h *host.Host) error {
 			return nil
 		}
 		set := token.NewFileSet()
-		file, _ := parser.ParseFile(set, path, nil, parser.SkipObjectResolution|parser.AllErrors) // a partial result is sufficient
+		file, _ := parser.ParseFile(set, path, nil, parser.SkipObjectResolution|parser.AllErrors) // a partial syntax tree is sufficient
 		if file == nil {
 			return nil
 		}

@@ -60,7 +60,7 @@ func TestAdaptiveLimitsAreShownAndApplied(t *testing.T) {
 	if res := nap(100_000); res.Error == nil || res.Error.Kind != tool.Timeout || !strings.Contains(res.Error.Message, "longer than 5s, which is much for it") {
 		t.Errorf("%+v", res.Error)
 	}
-	// A hook, as a person who is asked, may take longer than the tool does.
+	// A hook can take longer than the adaptive timeout, because a user's answer can take longer than the tool.
 	slow.Store(true)
 	if res := nap(1); !res.Success() {
 		t.Error(res.Error)

@@ -6,20 +6,20 @@ import (
 	"toolhost.dev/host/internal/engine"
 )
 
-// ReloadOptions says what to reload. The zero value reloads the configuration if it changed, and every plugin whose binary
-// changed.
+// ReloadOptions selects what to reload. The zero value reloads a changed configuration and every plugin with a changed
+// binary.
 type ReloadOptions = engine.ReloadOptions
 
-// Reload is the outcome of a reload.
+// Reload describes the outcome of a reload.
 type Reload = engine.ReloadReport
 
-// ConfigReload is the outcome of a reload for the configuration.
+// ConfigReload describes the outcome of a reload for the configuration.
 type ConfigReload = engine.ConfigReport
 
-// PluginReload is the outcome of a reload for one plugin.
+// PluginReload describes the outcome of a reload for one plugin.
 type PluginReload = engine.PluginReport
 
-// The outcomes of a plugin's reload.
+// Outcomes of a reload for a plugin.
 const (
 	Swapped = engine.Swapped
 	Added   = engine.Added
@@ -27,80 +27,84 @@ const (
 	Refused = engine.Refused
 )
 
-// Reload applies what changed: the configuration, and binaries of plugins. A new version is started beside the old one and
-// checked: handshake, description, configuration, health. Then everything is published in one step; calls that have begun
-// end on the version that they began with. A version that fails a check is refused, and the old one goes on serving. If a
-// part of the configuration fails, all of the old one stays in use.
+// Reload applies changes of the configuration and of plugin binaries. It starts each new version beside the old version
+// and checks handshake, description, configuration and health. Then it publishes all changes in one step. Running calls
+// finish on their old version.
 //
-// If something changes during a reload, the newest state is published. Reloads run one after the other. The error says that
-// nothing was tried: a plugin is unknown, ctx ended, or the host is being closed.
+// A version that fails a check is rejected, and the old version continues to serve. If a part of a new configuration
+// fails, the whole old configuration stays in use.
+//
+// If files change during a reload, the reload restarts to publish the newest state. Only one reload runs at a time.
+// Reload returns an error if a plugin is unknown, ctx is canceled, or the host is closing. No change is applied in these
+// cases.
 func (h *Host) Reload(ctx context.Context, opts ReloadOptions) (*Reload, error) {
 	return h.engine.Reload(ctx, opts)
 }
 
-// Plan is what a reload would change.
+// Plan describes the changes that a reload would make.
 type Plan = engine.Plan
 
-// PluginPlan is the planned change of one plugin.
+// PluginPlan describes the planned change of one plugin.
 type PluginPlan = engine.PluginPlan
 
 // PluginVersion identifies a plugin's binary.
 type PluginVersion = engine.PluginVersion
 
-// Plan returns what [Host.Reload] would change. It starts versions of plugins that are not known yet, and stops them again;
-// calls do not notice. The error says that ctx ended, or that the host is being closed.
+// Plan returns the changes that [Host.Reload] would make. It starts new versions of plugins to get their descriptions,
+// and then stops them. Running calls are not affected. Plan returns an error if ctx is canceled or the host is closing.
 func (h *Host) Plan(ctx context.Context) (*Plan, error) { return h.engine.Plan(ctx) }
 
 // ToolChange is a difference between two definitions of a tool.
 type ToolChange = engine.ToolChange
 
-// Update is what a reload or an operator changed.
+// Update describes the changes by a reload or by an operator.
 type Update = engine.Update
 
-// Subscribe calls f with each update, after calls see it, until cancel is called. f must return soon and must not change the
-// host.
+// Subscribe calls f with each update until the caller calls cancel. Updates are sent after new calls use the changes. f
+// must return quickly and must not change the host.
 func (h *Host) Subscribe(f func(Update)) (cancel func()) { return h.engine.Subscribe(f) }
 
-// ToolState is a state in the life of a tool.
+// ToolState is the state of a tool, such as executing.
 type ToolState = engine.ToolState
 
-// ToolLife is a tool's state with its history.
+// ToolLife is a tool's current state with its earlier states.
 type ToolLife = engine.ToolLife
 
-// Transition is a step in the life of a tool.
+// Transition is a change of a tool's state.
 type Transition = engine.Transition
 
-// SubscribeStates calls f with each transition of a tool's state until cancel is called. The beginning and the end of a call are
-// not transitions. f must return soon and must not call the host.
+// SubscribeStates calls f with each transition of a tool's state until the caller calls cancel. The start and the end of
+// a call are not transitions. f must return quickly and must not call the host.
 func (h *Host) SubscribeStates(f func(Transition)) (cancel func()) {
 	return h.engine.SubscribeStates(f)
 }
 
-// Enable enables a tool. With the name of a plugin it undoes what [Host.Disable] did to the plugin's tools. It holds until the
-// host is closed and outranks the configuration. The error says that no tool and no plugin has that name.
+// Enable enables a tool. With the name of a plugin, Enable reverts [Host.Disable] for the plugin's tools. The change
+// overrides the configuration until the host is closed. Enable returns an error for an unknown name.
 func (h *Host) Enable(name string) error { return h.engine.SetEnabled(name, true) }
 
-// Disable disables a tool, or all tools of a plugin. Calls that have begun end. The error is as for Enable.
+// Disable disables a tool, or all tools of a plugin. Running calls continue. Disable returns an error for an unknown
+// name.
 func (h *Host) Disable(name string) error { return h.engine.SetEnabled(name, false) }
 
-// AddAlias adds another name for a tool. params maps further names of parameters to the tool's own. It holds until the host is
-// closed. The error says what is wrong with the alias.
+// AddAlias adds an additional name for a tool until the host is closed. params maps additional parameter names to the
+// tool's own parameter names. AddAlias returns an error for an invalid alias.
 func (h *Host) AddAlias(name, tool string, params map[string]string) error {
 	return h.engine.AddAlias(name, tool, params)
 }
 
-// RemoveAlias removes an alias that [Host.AddAlias] added. The error says that there is none of that name.
+// RemoveAlias removes an alias that [Host.AddAlias] added. It returns an error for an unknown alias.
 func (h *Host) RemoveAlias(name string) error { return h.engine.RemoveAlias(name) }
 
-// Plugin is a plugin that is registered at run time.
+// Plugin describes a plugin for registration at run time.
 type Plugin = engine.Plugin
 
-// Register adds a plugin, which is started and checked as by [Host.Reload]. It holds until the host is closed. The error says why
-// the plugin is refused: its name is taken, or it does not work.
+// Register adds a plugin until the host is closed. It starts and checks the plugin as [Host.Reload] does. It returns an
+// error if the name is already in use or a check fails.
 func (h *Host) Register(ctx context.Context, p Plugin) error { return h.engine.Register(ctx, p) }
 
-// Unregister removes a plugin with its tools. Calls that have begun end on it. The error says that there is no such plugin, or that
-// another one depends on it.
+// Unregister removes a plugin with its tools. Running calls of these tools continue. Unregister returns an error if the
+// plugin is unknown or if another plugin depends on it.
 func (h *Host) Unregister(ctx context.Context, name string) error {
 	return h.engine.Unregister(ctx, name)
 }

@@ -10,8 +10,8 @@ import (
 	"toolhost.dev/host"
 )
 
-// exampleOptions returns options for a workspace with one file. A program would leave BundledDir and StateDir out: the defaults are
-// beside its executable and in the user's state directory.
+// exampleOptions returns options for a workspace with one file. Real programs can omit BundledDir and StateDir. The
+// default BundledDir is beside the executable, and the default StateDir is the user's state directory.
 func exampleOptions() host.Options {
 	bundled, err := plugins()
 	if err != nil {
@@ -33,11 +33,11 @@ func ExampleNew() {
 	opts := exampleOptions()
 	h, err := host.New(context.Background(), opts)
 	if err != nil {
-		log.Fatal(err) // the configuration is invalid: the error names file and line
+		log.Fatal(err) // for an invalid configuration, the error names file and line
 	}
 	defer os.RemoveAll(opts.Workspace)
 	defer h.Close()
-	for _, p := range h.Problems() { // everything else works all the same
+	for _, p := range h.Problems() { // a problem does not affect other tools
 		fmt.Println("problem:", p)
 	}
 	for _, t := range h.Tools() {
@@ -75,7 +75,7 @@ func ExampleHost_Begin() {
 	defer os.RemoveAll(opts.Workspace)
 	defer h.Close()
 
-	// Both calls have their place in the session before either runs.
+	// Begin queues both calls in the session, before either call runs.
 	first := h.Begin(host.Request{Command: "read notes.txt --limit 1"}, nil)
 	second := h.Begin(host.Request{Command: "read notes.txt --offset 3"}, nil)
 	fmt.Println(first.Native())

@@ -1,4 +1,4 @@
-// Package host is toolhost as a Go library: it loads tools from plugins as a configuration says, and runs calls on them.
+// Package host is the Go library of toolhost. It loads tools from configured plugins and executes calls of these tools.
 // Start with [New] and [Host.Run]:
 //
 //	h, err := host.New(ctx, host.Options{Workspace: dir})
@@ -8,12 +8,11 @@
 //
 // These rules hold:
 //   - A [Host] is safe for concurrent use.
-//   - A call never returns a Go error. Whatever goes wrong is in its result, with a kind, a message that says what to do
-//     next, and whose failure it was.
-//   - Calls of one session see its files, working directory and shell state; calls of different sessions do not affect
-//     each other's.
+//   - A call never returns a Go error. Its result contains any error, with a kind, a message with a remedy, and the
+//     component that failed.
+//   - Calls of one session share file states, working directory and shell state. Different sessions are independent.
 //
-// Package admin has what an operator asks of a configuration, or of hosts in other processes.
+// Package admin implements operations on configurations and on hosts in other processes.
 package host
 
 import (
@@ -26,16 +25,17 @@ import (
 // Version is the version of the host, as plugins and peers see it.
 const Version = engine.Version
 
-// Options of a host. The zero value uses the built-in configuration and the current directory.
+// Options holds the options of a host. The zero value uses the built-in configuration and the current directory.
 type Options struct {
-	// Config is a configuration file or directory. Empty means the built-in default, which enables the bundled plugins.
+	// Config is a configuration file or directory. Empty means the built-in configuration, which enables the bundled
+	// plugins.
 	Config string
-	// Variables are values for the configuration's variables, each "NAME=VALUE". The last one of a name counts.
-	// VariableFiles contain more of them and count less.
+	// Variables are values of the configuration's variables, each as "NAME=VALUE". The last value for a name applies.
+	// VariableFiles are files with more values. Variables override VariableFiles.
 	Variables, VariableFiles []string
 	// BundledDir is the directory of the bundled plugins. Empty means "plugins" beside the executable.
 	BundledDir string
-	// Workspace is the root directory of sessions that name none. Empty means the current directory.
+	// Workspace is the default root directory of sessions. Empty means the current directory.
 	Workspace string
 	// ReadOnly lets tools only read in the workspace.
 	ReadOnly bool
@@ -46,39 +46,39 @@ type Options struct {
 	RequireTrust bool
 	// TrustDir is the state directory with the decisions about project files. Empty means StateDir.
 	TrustDir string
-	// StateDir is the directory that keeps sessions across runs. Empty means the configured one, or else the user's
-	// ($XDG_STATE_HOME/toolhost).
+	// StateDir is the directory that stores sessions across runs. Empty means the configured directory, or else the
+	// user's directory ($XDG_STATE_HOME/toolhost).
 	StateDir string
-	// OnAsk decides permission asks of requests whose [Client] cannot: "allow" or "deny". Empty means the configured
-	// decision, where "prompt" counts as "deny".
+	// OnAsk decides permission asks that the [Client] of a request cannot answer: "allow" or "deny". Empty means the
+	// configured decision. A configured "prompt" counts as "deny".
 	OnAsk string
-	// Prompt sends permission asks to the [Client] of a request if neither OnAsk nor the configuration decides them.
-	// Otherwise they are declined.
+	// Prompt forwards permission asks to the [Client] of a request if neither OnAsk nor the configuration decides them.
+	// If Prompt is false, such asks are declined.
 	Prompt bool
 	// Log receives the logs of the host and of the plugins. Nil discards them.
 	Log *slog.Logger
-	// RetryFailed starts plugins again whose start failed slowly less than a minute ago. Otherwise such a failure is
-	// remembered, so that it does not delay every run.
+	// RetryFailed also starts plugins whose slow start failed less than a minute ago. By default, the host remembers
+	// such a failure, so that the failure does not delay every run.
 	RetryFailed bool
-	// Live makes the host apply changed binaries and configuration files automatically, and answer other processes of the
-	// user that use the same state directory (admin.Running). Set it for a host that lives longer than a few calls.
+	// Live enables automatic reloads of changed binaries and configuration files. It also lets other processes of the
+	// same user control the host through the state directory (admin.Running). Set it for a host that runs more than a
+	// few calls.
 	Live bool
-	// Hooks take part in the life of tools and calls, in addition to the configured hooks. They come first where the
-	// priority is the same.
+	// Hooks are added to the configured hooks. At equal priority they run before the configured hooks.
 	Hooks []Hook
-	// OnConfig is called with the configured log level as soon as it is known, and again when it changes. It may be nil.
+	// OnConfig is called with the configured log level at the start and after each change. It can be nil.
 	OnConfig func(level slog.Level)
 }
 
 // Host runs calls on the configured tools.
 type Host struct{ engine *engine.Engine }
 
-// New reads the configuration and registers the tools. A plugin is started by the first call that needs it; one that was
-// never described before is started once to ask what it serves. A plugin that cannot be loaded does not affect the others:
-// see [Host.Problems].
+// New reads the configuration and registers the tools. The first call that needs a plugin starts the plugin. If a plugin
+// has no saved description, New starts the plugin to get its description. A plugin that cannot be loaded does not affect
+// other plugins. See [Host.Problems].
 //
-// The error says that the configuration is invalid, or that a plugin must run confined and cannot. The caller must call
-// [Host.Close].
+// New returns an error if the configuration is invalid, or if a plugin requires confinement but cannot be confined. The
+// caller must call [Host.Close].
 func New(ctx context.Context, opts Options) (*Host, error) {
 	e, err := engine.New(ctx, engine.Options(opts))
 	if err != nil {
@@ -87,10 +87,10 @@ func New(ctx context.Context, opts Options) (*Host, error) {
 	return &Host{e}, nil
 }
 
-// Close ends the running calls, stops every plugin and saves the sessions. It returns when no process is left. It may be
-// called more than once.
+// Close cancels all calls, stops every plugin and saves the sessions. It returns after all plugin processes exit. It can
+// be called more than once.
 func (h *Host) Close() error { return h.engine.Close() }
 
-// Problems describes everything that does not work: plugins that could not be loaded, and tools that could not be
-// registered. It returns an empty list if there is nothing.
+// Problems lists everything that does not work, such as plugins that were not loaded and tools that were not registered.
+// It returns an empty list if there are no problems.
 func (h *Host) Problems() []string { return h.engine.Problems() }

@@ -17,7 +17,7 @@ import (
 	"toolhost.dev/host"
 )
 
-// plugins builds the binaries that the tests run.
+// plugins builds the plugin binaries for the tests once and returns their directory.
 var plugins = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "toolhost-plugins")
 	if err != nil {
@@ -36,15 +36,15 @@ var plugins = sync.OnceValues(func() (string, error) {
 	return dir, nil
 })
 
-// build builds a binary as the Makefile does.
+// build builds a binary in the same manner as the Makefile.
 func build(path, pkg string) (output []byte, err error) {
 	c := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, pkg)
 	c.Env = append(os.Environ(), "CGO_ENABLED=0")
 	return c.CombinedOutput()
 }
 
-// copyManifest copies the manifest of a bundled plugin beside its binary, as the Makefile does. Other plugins
-// have none.
+// copyManifest copies the manifest of a bundled plugin beside its binary, as the Makefile does. Other plugins have no
+// manifest.
 func copyManifest(dir, name string) error {
 	b, err := os.ReadFile(filepath.Join("..", "plugins", name, "toolhost-plugin.json"))
 	if errors.Is(err, os.ErrNotExist) {
@@ -61,7 +61,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// open makes a host with the test plugin, or with the bundled ones.
+// open starts a host with the test plugin or with the bundled plugins.
 func open(t *testing.T, opts host.Options) *host.Host {
 	t.Helper()
 	dir, err := plugins()
@@ -124,7 +124,7 @@ func TestUnsafeCallsKeepTheirOrder(t *testing.T) {
 	}
 	results := make([]*host.Result, len(pending))
 	var wg sync.WaitGroup
-	for i := len(pending) - 1; i >= 0; i-- { // begun in order, run in any
+	for i := len(pending) - 1; i >= 0; i-- { // the calls run in the reverse order of their Begin calls
 		wg.Go(func() { results[i] = pending[i].Run(t.Context()) })
 	}
 	wg.Wait()
@@ -160,7 +160,7 @@ func TestCancelReachesTheTool(t *testing.T) {
 
 func TestWaitingInLineIsCanceledToo(t *testing.T) {
 	h := open(t, testplugin(t))
-	first := h.Begin(host.Request{Command: "count", Session: "s"}, nil) // has its turn, and does not use it
+	first := h.Begin(host.Request{Command: "count", Session: "s"}, nil) // is first in the queue, but does not run yet
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	res := h.Run(ctx, host.Request{Command: "count", Session: "s"}, nil)
@@ -172,7 +172,7 @@ func TestWaitingInLineIsCanceledToo(t *testing.T) {
 	}
 }
 
-// recorder is a client that remembers.
+// recorder is a client that records all events.
 type recorder struct {
 	progress chan string
 	mu       sync.Mutex
@@ -238,7 +238,7 @@ func TestFileStatesOutliveTheHost(t *testing.T) {
 	if res := run("edit f.txt --old_string one --new_string two"); !res.Success() {
 		t.Fatal(res.Error)
 	}
-	if res := run("edit f.txt --old_string two --new_string three"); !res.Success() { // knows its own edit
+	if res := run("edit f.txt --old_string two --new_string three"); !res.Success() { // the session knows its own edit, so no new read is needed
 		t.Fatal(res.Error)
 	}
 	if err := os.WriteFile(file, []byte("four\n"), 0o600); err != nil {

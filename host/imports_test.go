@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// modules returns the modules that the rules are about: the bundled plugins are those with a manifest.
+// modules returns the modules that the rules apply to. Plugins with a manifest are the bundled plugins.
 func modules(t *testing.T) []string {
 	t.Helper()
 	manifests, err := filepath.Glob("../plugins/*/toolhost-plugin.json")
@@ -26,10 +26,10 @@ func modules(t *testing.T) []string {
 	return out
 }
 
-// rule forbids some packages some imports.
+// rule restricts the imports of certain packages.
 type rule struct {
 	why string
-	// of reports whether the rule is about a package; allows whether it may import another.
+	// of reports whether the rule applies to a package. allows reports whether the package can import another package.
 	of     func(pkg string) bool
 	allows func(pkg, imported string) bool
 }
@@ -129,7 +129,7 @@ var rules = []rule{
 	},
 }
 
-// pkg is what go list says of a package.
+// pkg is the output of go list for one package.
 type pkg struct {
 	ImportPath   string
 	Imports      []string
@@ -137,7 +137,7 @@ type pkg struct {
 	XTestImports []string
 }
 
-// listPackages returns the packages that patterns name.
+// listPackages returns the packages that match the patterns.
 func listPackages(t *testing.T, patterns ...string) []pkg {
 	t.Helper()
 	out, err := exec.Command("go", append([]string{"list", "-json=ImportPath,Imports,TestImports,XTestImports"}, patterns...)...).Output()

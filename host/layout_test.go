@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// layers are the packages of the module, from the top down. A package imports only packages of later rows.
+// layers lists the packages of the module, top layer first. A package can import only packages of later rows.
 var layers = [][]string{
 	{"cmd/toolhost", "cmd/toolhost-shim", "cmd/toolhost-sandbox"},
 	{"cmd/toolhost/internal/configcmd"},
@@ -49,7 +49,8 @@ func layerOf(pkg string) int {
 	return slices.IndexFunc(layers, func(row []string) bool { return slices.Contains(row, name) })
 }
 
-// TestImportsRunDown checks that packages import only packages of lower layers, and that the facade has no logic to import for.
+// TestImportsRunDown checks that packages import only packages of lower layers. It also checks that package host itself
+// imports only the engine, the router and sdk packages.
 func TestImportsRunDown(t *testing.T) {
 	arrows := 0
 	for _, p := range listPackages(t, module+"/...") {
@@ -76,13 +77,14 @@ func TestImportsRunDown(t *testing.T) {
 	}
 }
 
-// maxFiles is how many files a package may have, not counting tests. maxLines is how many lines a function may have.
+// maxFiles is the maximum number of files per package, without tests. maxLines is the maximum number of lines per
+// function.
 const (
 	maxFiles = 16
 	maxLines = 60
 )
 
-// large packages and long functions, each with its reason.
+// Exceptions from the limits, each with its reason.
 var (
 	largePackages = map[string]string{
 		"internal/config": "the decoder, the schema and the diagnostics refer to each other",
@@ -96,7 +98,7 @@ var (
 	}
 )
 
-// TestSizes checks the sizes of packages and functions.
+// TestSizes checks the number of files per package and of lines per function.
 func TestSizes(t *testing.T) {
 	files := make(map[string]int)
 	set := token.NewFileSet()

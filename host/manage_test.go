@@ -60,7 +60,7 @@ func TestManagedAtRunTime(t *testing.T) {
 	fails("tool:echo x", tool.PermissionDenied)
 	must(h.Enable("p"))
 	works("tool:echo x", "x")
-	fails("off", tool.PermissionDenied) // as it was before
+	fails("off", tool.PermissionDenied) // still disabled by the configuration
 	must(h.Enable("nap"))
 	wrong(h.Disable("nothing"), "unknown tool or plugin")
 	cancel()
@@ -89,14 +89,14 @@ func TestManagedAtRunTime(t *testing.T) {
 	wrong(h.Register(t.Context(), host.Plugin{Name: "rel", Path: "testplugin"}), "not absolute")
 	wrong(h.Register(t.Context(), host.Plugin{Name: "none", Path: "/nothing"}), "there is no file")
 
-	// What was done at run time outlives a reload.
+	// Changes made at run time must survive a reload.
 	s.configure(fmt.Sprintf("plugin %q {\n  path = %q\n}\ntool \"nap\" {\n  enabled = false\n}\n", "p", s.path))
 	if r := reload(t, h, host.ReloadOptions{}); !r.Config.Changed || r.Refused() {
 		t.Errorf("%+v", r)
 	}
 	works("field:other where", "greeting=ciao")
 	works("say --words again", "again")
-	works("nap --ms 1", "rested") // it was enabled
+	works("nap --ms 1", "rested") // Enable overrides the configuration
 
 	must(h.RemoveAlias("say"))
 	wrong(h.RemoveAlias("say"), "no alias")
@@ -109,7 +109,7 @@ func TestManagedAtRunTime(t *testing.T) {
 	fails("tool:echo x", tool.NotFound)
 }
 
-// The states of tools follow their plugin.
+// TestStatesFollowThePlugin checks that the states of tools follow the state of their plugin.
 func TestStatesFollowThePlugin(t *testing.T) {
 	s := swap(t, "")
 	s.configure(fmt.Sprintf("plugin %q {\n  path = %q\n  restart {\n    failures = 2\n    pause = \"1h\"\n  }\n}\n", "p", s.path))
@@ -139,11 +139,11 @@ func TestStatesFollowThePlugin(t *testing.T) {
 	if l := state("nap"); l.State != "ready" || l.Running != 0 {
 		t.Errorf("%+v", l)
 	}
-	for range 3 { // the first process had answered before
+	for range 3 { // the first exit is no failed start, because the process answered calls
 		h.Run(t.Context(), host.Request{Name: "die"}, nil)
 	}
 	for end := time.Now().Add(10 * time.Second); state("echo").State != "disabled" && time.Now().Before(end); {
-		time.Sleep(time.Millisecond) // a call may hear of the end before who waits for the process does
+		time.Sleep(time.Millisecond) // the call can return before the supervisor notices the exit
 	}
 	if l := state("echo"); l.State != "disabled" || !strings.Contains(l.Why, "ends again and again") {
 		t.Errorf("%+v", l)

@@ -19,7 +19,7 @@ import (
 	"toolhost.dev/host"
 )
 
-// swappable is a plugin binary that tests replace.
+// swappable is a host configuration with a plugin binary that tests replace.
 type swappable struct {
 	t    *testing.T
 	dir  string
@@ -27,8 +27,7 @@ type swappable struct {
 	opts host.Options
 }
 
-// swap opens a host with one plugin whose binary can be replaced; more is added to its
-// configuration.
+// swap prepares a host with one plugin whose binary can be replaced. It appends more to the configuration.
 func swap(t *testing.T, more string) *swappable {
 	t.Helper()
 	dir := t.TempDir()
@@ -49,7 +48,7 @@ func (s *swappable) configure(text string) {
 	}
 }
 
-// put makes the binary another variant, by renaming over it.
+// put replaces the binary with another variant by renaming.
 func (s *swappable) put(variant string) {
 	s.t.Helper()
 	dir, err := plugins()
@@ -69,7 +68,7 @@ func (s *swappable) put(variant string) {
 	}
 }
 
-// version asks a running plugin which it is.
+// version returns the version that the running plugin reports.
 func version(t *testing.T, h *host.Host) string {
 	t.Helper()
 	res := h.Run(t.Context(), host.Request{Command: "where"}, nil)
@@ -90,7 +89,7 @@ func reload(t *testing.T, h *host.Host, opts host.ReloadOptions) *host.Reload {
 	return r
 }
 
-// patient answers an ask when it is told to.
+// patient is a client that delays its answer until the test sends a signal.
 type patient struct{ asked, answer chan struct{} }
 
 func (*patient) Progress(string, map[string]any) {}
@@ -113,7 +112,7 @@ func TestSwap(t *testing.T) {
 	}
 	var updates []host.Update
 	h.Subscribe(func(u host.Update) { updates = append(updates, u) })
-	// A call that runs ends on the version that it began with.
+	// A running call must finish on its old version.
 	client := &patient{asked: make(chan struct{}), answer: make(chan struct{})}
 	slow := make(chan *host.Result)
 	go func() { slow <- h.Run(context.Background(), host.Request{Command: "ask"}, client) }()
@@ -138,7 +137,7 @@ func TestSwap(t *testing.T) {
 	}
 }
 
-// A version that is bad in any way leaves the one before it serving, and is named with a reason.
+// TestRefusedVersions checks that a bad version is rejected with a reason, and that the old version continues to serve.
 func TestRefusedVersions(t *testing.T) {
 	s := swap(t, "")
 	s.configure(fmt.Sprintf("plugin \"p\" {\n  path = %q\n  start_timeout = \"1s\"\n}\n", s.path))
@@ -171,7 +170,7 @@ func TestRefusedVersions(t *testing.T) {
 			t.Errorf("%s: the status says %q", variant, why)
 		}
 	}
-	// The one that serves ends, and only the refused one is left: it is not used in its place.
+	// If the serving process dies, the host must not use the rejected binary on disk instead.
 	s.put("version=2.0.0 require=echo")
 	reload(t, h, host.ReloadOptions{})
 	if err := syscall.Kill(first, syscall.SIGKILL); err != nil {
@@ -183,7 +182,7 @@ func TestRefusedVersions(t *testing.T) {
 		}
 	}
 	s.put("version=1.0.0")
-	// A call may still join a start of the refused one, which was under way.
+	// A call can still join a running start of the rejected version, so retry.
 	for end := time.Now().Add(20 * time.Second); !h.Run(t.Context(), host.Request{Command: "where"}, nil).Success() && time.Now().Before(end); {
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -215,7 +214,7 @@ func TestRefusedVersions(t *testing.T) {
 	}
 }
 
-// What changes while a version is being tried is what gets published.
+// TestTheNewestWins checks that a reload publishes the newest version if the binary changes during the reload.
 func TestTheNewestWins(t *testing.T) {
 	s := swap(t, "")
 	s.opts.Live = true
@@ -240,7 +239,7 @@ func TestTheNewestWins(t *testing.T) {
 	}
 }
 
-// The same where nothing tells of the change.
+// TestTheNewestWinsUnwatched checks the same without a watcher.
 func TestTheNewestWinsUnwatched(t *testing.T) {
 	s := swap(t, "")
 	h := open(t, s.opts)
@@ -255,7 +254,8 @@ func TestTheNewestWinsUnwatched(t *testing.T) {
 	}
 }
 
-// A configuration that is empty for a moment, because it is being written, takes nothing away.
+// TestEmptyConfiguration checks that an empty configuration file is rejected, because an editor can leave it empty for a
+// moment.
 func TestEmptyConfiguration(t *testing.T) {
 	s := swap(t, "")
 	h := open(t, s.opts)
@@ -266,7 +266,7 @@ func TestEmptyConfiguration(t *testing.T) {
 	version(t, h)
 }
 
-// Whether files are watched is as the configuration says now.
+// TestWatchingFollowsTheConfiguration checks that a reload can turn watching on.
 func TestWatchingFollowsTheConfiguration(t *testing.T) {
 	s := swap(t, "reload {\n  watch = false\n}\n")
 	s.opts.Live = true
@@ -290,7 +290,7 @@ func TestWatchingFollowsTheConfiguration(t *testing.T) {
 	}
 }
 
-// A plugin that did not work when the host began is taken in once it does.
+// TestMendedPlugin checks that a reload loads a plugin that failed at the start of the host.
 func TestMendedPlugin(t *testing.T) {
 	s := swap(t, "")
 	s.put("version=1.0.0 mode=exit")
@@ -317,8 +317,8 @@ func TestReloadNeedsAKnownPlugin(t *testing.T) {
 	}
 }
 
-// load has callers call without a pause, each in a session of its own, until stop is called. One
-// in eight changes something, and is never repeated.
+// load starts callers that make calls without a pause, each in its own session, until stop is called. One in eight calls
+// changes state, so the host must not repeat it.
 func load(t *testing.T, h *host.Host, callers int, judge func(t *testing.T, want string, res *host.Result) bool) (stop func() (calls int64)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -350,11 +350,11 @@ func load(t *testing.T, h *host.Host, callers int, judge func(t *testing.T, want
 	}
 }
 
-// leaks fails the test if it, with all its cleanups, leaves a process, a descriptor or a goroutine.
-// It comes first.
+// leaks fails the test if the test, including its cleanups, leaks a process, a descriptor or a goroutine. A test must
+// call leaks first.
 func leaks(t *testing.T) {
 	t.Helper()
-	if h, err := host.New(t.Context(), testpluginIn(t)); err != nil || h.Close() != nil { // what is made once stays
+	if h, err := host.New(t.Context(), testpluginIn(t)); err != nil || h.Close() != nil { // creates resources that stay for the life of the process
 		t.Fatal(err)
 	}
 	count := func() [3]int {
@@ -367,7 +367,7 @@ func leaks(t *testing.T) {
 	before := count()
 	t.Cleanup(func() {
 		var after [3]int
-		for range 100 { // what was about to end before may have ended since
+		for range 100 { // resources of the test can take a moment to end
 			if after = count(); after[0] <= before[0] && after[1] <= before[1] && after[2] <= before[2] {
 				return
 			}
@@ -389,7 +389,7 @@ func testpluginIn(t *testing.T) host.Options {
 	return opts
 }
 
-// No call is lost or fails while the binary is replaced again and again.
+// TestSwapsUnderLoad checks that no call fails while the binary is replaced repeatedly.
 func TestSwapsUnderLoad(t *testing.T) {
 	leaks(t)
 	s := swap(t, "")
@@ -406,7 +406,7 @@ func TestSwapsUnderLoad(t *testing.T) {
 	for n := range 10 {
 		s.put(fmt.Sprintf("version=2.0.%d", n))
 		if n%2 == 1 {
-			continue // the watcher finds it
+			continue // the watcher reloads the plugin
 		}
 		r := reload(t, h, host.ReloadOptions{})
 		if r.Refused() {
@@ -421,8 +421,8 @@ func TestSwapsUnderLoad(t *testing.T) {
 	t.Logf("%d calls", stop())
 }
 
-// Plugins that are killed at random fail no call that only reads, and others only as
-// unavailable; nobody is left without an answer.
+// TestKillsUnderLoad kills plugins at random. It checks that read-only calls never fail, that other calls fail only as
+// unavailable, and that every call returns.
 func TestKillsUnderLoad(t *testing.T) {
 	leaks(t)
 	s := swap(t, "")
@@ -431,7 +431,7 @@ func TestKillsUnderLoad(t *testing.T) {
 	var failed atomic.Int64
 	stop := load(t, h, 32, func(t *testing.T, want string, res *host.Result) bool {
 		switch {
-		case res.Success() && (res.Output == want || res.Run.Tool == "count"): // whether a count took effect is not known
+		case res.Success() && (res.Output == want || res.Run.Tool == "count"): // a repeated count can return any number
 			return true
 		case res.Run.Tool == "count" && res.Error != nil && res.Error.Kind == tool.Unavailable && strings.Contains(res.Error.Message, "signal: killed"):
 			failed.Add(1)
@@ -452,7 +452,7 @@ func TestKillsUnderLoad(t *testing.T) {
 	}
 }
 
-// children counts the processes that this one has started and that live.
+// children returns the number of living child processes.
 func children(t *testing.T) int {
 	t.Helper()
 	tasks, err := filepath.Glob("/proc/self/task/*/children")
@@ -461,7 +461,7 @@ func children(t *testing.T) int {
 	}
 	n := 0
 	for _, f := range tasks {
-		b, _ := os.ReadFile(f) // a thread may have ended
+		b, _ := os.ReadFile(f) // the thread can end before the read
 		n += len(strings.Fields(string(b)))
 	}
 	return n

@@ -23,15 +23,15 @@ import (
 	"toolhost.dev/host"
 )
 
-// soakTime is how long plugins are killed; TOOLHOST_SOAK says otherwise.
+// soakTime is the duration of the test phase with kills. TOOLHOST_SOAK overrides it.
 const soakTime = 5 * time.Second
 
-// calmTime is for calls without kills, before and after.
+// calmTime is the duration of the phases without kills, before and after the kills.
 const calmTime = time.Second
 
-// Plugins are killed at random while calls are made without a pause: calls that only read never
-// fail, others only as unavailable, and nothing is left of all that: neither in the host that
-// goes on nor after its end. make soak goes on for longer.
+// TestSoak kills plugins at random during continuous calls. It checks that read-only calls never fail and that other
+// calls fail only as unavailable. It also checks that neither the running nor the closed host leaks resources. make soak
+// runs the test for longer.
 func TestSoak(t *testing.T) {
 	during := soakTime
 	if s := os.Getenv("TOOLHOST_SOAK"); s != "" {
@@ -41,14 +41,14 @@ func TestSoak(t *testing.T) {
 		}
 	}
 	bin := soakBinaries(t)
-	runtimeDir, err := os.MkdirTemp("", "th") // sockets have short paths only
+	runtimeDir, err := os.MkdirTemp("", "th") // the paths of sockets must be short
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(runtimeDir)
 	t.Setenv("XDG_RUNTIME_DIR", runtimeDir)
 
-	once := newSoak(t, bin) // what is made once in a process
+	once := newSoak(t, bin) // creates resources that stay for the life of the process
 	once.each(t)
 	if err := once.host.Close(); err != nil {
 		t.Fatal(err)
@@ -57,11 +57,11 @@ func TestSoak(t *testing.T) {
 
 	s := newSoak(t, bin)
 	s.each(t)
-	s.under(t, calmTime, false) // every session has its shell, and the database its connections
+	s.under(t, calmTime, false) // opens the shells of all sessions and all connections of the database
 	s.atOnce(t)
 	inside := settled(t, runtimeDir, footprint{})
 	kills := s.under(t, during, true)
-	s.each(t) // every plugin runs again
+	s.each(t) // starts every plugin again
 	s.under(t, calmTime, false)
 	s.atOnce(t)
 	if after := settled(t, runtimeDir, inside); after.more(inside) {
@@ -84,7 +84,7 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// soakBinaries builds what runs: with the launcher, so that plugins are confined as ever.
+// soakBinaries builds the plugins and the sandbox launcher, so that plugins run confined.
 func soakBinaries(t *testing.T) string {
 	dir := t.TempDir()
 	for out, pkg := range map[string]string{
@@ -106,7 +106,7 @@ func soakBinaries(t *testing.T) string {
 type soak struct {
 	host                       *host.Host
 	reads, others, unavailable atomic.Int64
-	pids                       map[int]bool // of all plugins that were seen
+	pids                       map[int]bool // process ids of all plugins seen so far
 }
 
 func newSoak(t *testing.T, bundled string) *soak {
@@ -125,7 +125,7 @@ func newSoak(t *testing.T, bundled string) *soak {
 	return &soak{host: h, pids: make(map[int]bool)}
 }
 
-// soakCalls are made in turn; those that only read come first.
+// soakCalls are the calls of the test, in order. Read-only calls come first.
 var soakCalls = []struct {
 	request  host.Request
 	readOnly bool
@@ -138,7 +138,7 @@ var soakCalls = []struct {
 	{host.Request{Command: "sleep 0.02 | cat; echo done"}, false, "done"},
 }
 
-// each makes every call once, without kills: until then, a plugin that was just killed is started.
+// each makes every call once without kills. It retries calls, because plugins need time to restart after a kill.
 func (s *soak) each(t *testing.T) {
 	t.Helper()
 	for _, c := range soakCalls {
@@ -155,7 +155,7 @@ func (s *soak) each(t *testing.T) {
 	}
 }
 
-// atOnce makes so many calls at once that each plugin has all the streams that a host keeps for it.
+// atOnce makes enough concurrent calls to open all streams that the host keeps per plugin.
 func (s *soak) atOnce(t *testing.T) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -175,7 +175,7 @@ func (s *soak) atOnce(t *testing.T) {
 	wg.Wait()
 }
 
-// under makes calls for some time, and may kill plugins meanwhile; it says how many.
+// under makes calls for a limited time. If kill is true, it also kills plugins. It returns the number of kills.
 func (s *soak) under(t *testing.T, during time.Duration, kill bool) (kills int) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -219,15 +219,15 @@ func (s *soak) under(t *testing.T, during time.Duration, kill bool) (kills int) 
 	return kills
 }
 
-// footprint is what this process has, and what it has started.
+// footprint counts the resources and child processes of this process.
 type footprint struct {
 	goroutines, descriptors, processes int
-	database                           int // descriptors of the state database, which has a pool of its own
+	database                           int // descriptors of the state database, which pools its connections
 	sockets                            []string
 	details                            string
 }
 
-// summary is the stacks without what is another each time, and what descriptors are open.
+// summary returns the stacks of all goroutines and the list of open descriptors.
 func summary(descriptors []string) string {
 	slices.Sort(descriptors)
 	var b strings.Builder
@@ -239,10 +239,10 @@ func (f footprint) String() string {
 	return fmt.Sprintf("%d goroutines, %d descriptors, %d of the database, %d processes, sockets %q", f.goroutines, f.descriptors, f.database, f.processes, f.sockets)
 }
 
-// poolDescriptors is what the pool of the database has open at most: three files a connection.
+// poolDescriptors is the maximum number of open descriptors in the database pool, with three files per connection.
 const poolDescriptors = 12
 
-// more reports whether there is more than before; of the database, than a host may have.
+// more reports whether f exceeds the counts of than. The database can always use as many descriptors as its pool allows.
 func (f footprint) more(than footprint) bool {
 	return f.goroutines > than.goroutines || f.descriptors > than.descriptors || f.processes > than.processes || f.database > max(than.database, poolDescriptors*min(than.database, 1)) || len(f.sockets) > len(than.sockets)
 }
@@ -259,7 +259,7 @@ func footprintNow(t *testing.T, runtimeDir string) (f footprint) {
 		to, err := os.Readlink("/proc/self/fd/" + fd.Name())
 		if strings.Contains(to, "state.db") {
 			f.database++
-		} else if err == nil { // else it was that of reading the directory
+		} else if err == nil { // the descriptor of the directory listing is already closed
 			f.descriptors++
 			open = append(open, to)
 		}
@@ -270,7 +270,7 @@ func footprintNow(t *testing.T, runtimeDir string) (f footprint) {
 		if err == nil && d.Type() == fs.ModeSocket {
 			f.sockets = append(f.sockets, path)
 		}
-		return nil // what is being removed meanwhile is gone
+		return nil // ignore files that are removed during the walk
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -278,8 +278,8 @@ func footprintNow(t *testing.T, runtimeDir string) (f footprint) {
 	return f
 }
 
-// settled waits until there is no more than before, or for good; for nothing, until that stays as
-// it is for a while.
+// settled waits until the footprint does not exceed before. With a zero before, it waits until the footprint stops
+// changing.
 func settled(t *testing.T, runtimeDir string, before footprint) footprint {
 	t.Helper()
 	f, same := footprintNow(t, runtimeDir), 0
@@ -297,7 +297,7 @@ func settled(t *testing.T, runtimeDir string, before footprint) footprint {
 	return f
 }
 
-// descendants are the processes that this one has started, and they.
+// descendants returns the process ids of all child processes and their descendants.
 func descendants() []int {
 	children := make(map[int][]int)
 	procs, _ := filepath.Glob("/proc/[0-9]*/stat")
@@ -306,7 +306,7 @@ func descendants() []int {
 		if err != nil {
 			continue
 		}
-		// Behind the name, which may hold anything: state and parent.
+		// The name can contain any characters. After the name come the state and the parent's process id.
 		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 		parent, err := strconv.Atoi(fields[1])
 		pid, err2 := strconv.Atoi(filepath.Base(filepath.Dir(p)))

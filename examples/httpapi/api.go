@@ -17,7 +17,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// maxBody bounds what is read of an answer, in bytes.
+// maxBody is the maximum number of bytes to read from an answer.
 const maxBody = 1 << 20
 
 type config struct {
@@ -25,9 +25,9 @@ type config struct {
 	Headers map[string]string `json:"headers,omitempty" jsonschema:"Sent with every request."`
 }
 
-// api is an HTTP API. It does not change once it is configured, so calls run beside each other.
+// api is a client for an HTTP API. It does not change after its configuration, so calls can run concurrently.
 type api struct {
-	base    *url.URL // nil until it is configured
+	base    *url.URL // nil before the configuration
 	headers map[string]string
 	client  *http.Client
 }
@@ -35,7 +35,7 @@ type api struct {
 func newAPI() *api {
 	return &api{client: &http.Client{
 		Timeout: time.Minute,
-		// The headers may hold a secret, which is for this server only.
+		// The headers can contain a secret, which must only be sent to the configured server.
 		CheckRedirect: func(r *http.Request, via []*http.Request) error {
 			if r.URL.Host != via[0].URL.Host || r.URL.Scheme != via[0].URL.Scheme {
 				return fmt.Errorf("it leads to another server, %s", r.URL.Host)
@@ -50,7 +50,7 @@ func newAPI() *api {
 
 func (a *api) configure(_ context.Context, c config, _ sdk.Setup) error {
 	if c.BaseURL == "" {
-		return nil // to look at the tools; calls say what is missing
+		return nil // tools can be listed without settings; calls report the missing setting
 	}
 	base, err := url.Parse(strings.TrimSuffix(c.BaseURL, "/") + "/")
 	if err != nil || base.Host == "" || base.Scheme != "https" && base.Scheme != "http" {
@@ -73,7 +73,7 @@ type callArgs struct {
 // answer is the structured data of a result.
 type answer struct {
 	Status    int             `json:"status"`
-	Body      json.RawMessage `json:"body,omitempty"` // when it is JSON
+	Body      json.RawMessage `json:"body,omitempty"` // set if the answer is JSON
 	Truncated bool            `json:"truncated,omitempty"`
 }
 
@@ -119,7 +119,7 @@ func (a *api) do(ctx context.Context, call *sdk.Call, method, endpoint, data str
 	return result(method+" "+endpoint, resp, body)
 }
 
-// resolve returns the URL of an endpoint, which cannot lead out of the API.
+// resolve returns the URL of an endpoint. It rejects endpoints outside the API.
 func (a *api) resolve(endpoint string) (*url.URL, error) {
 	if a.base == nil {
 		return nil, sdk.Errorf(tool.Unavailable, `No API is configured: add config { base_url = "https://…" } to the plugin's block.`)

@@ -1,4 +1,4 @@
-// Command httpapi is a plugin for toolhost that calls an HTTP API: an endpoint, a method and data.
+// Command httpapi is a plugin for toolhost that calls endpoints of an HTTP API.
 package main
 
 import "toolhost.dev/sdk"

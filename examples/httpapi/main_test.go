@@ -16,7 +16,7 @@ import (
 	"toolhost.dev/sdk/tooltest/conformance"
 )
 
-// server is an API with users and with every kind of failure.
+// server starts an API with users and an endpoint for each kind of failure.
 func server(t *testing.T) *httptest.Server {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -88,7 +88,7 @@ func TestConfiguration(t *testing.T) {
 	}
 }
 
-// TestConformance builds the plugin and checks it as hosts use it.
+// TestConformance builds the plugin and checks its conformance to the protocol.
 func TestConformance(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "httpapi")
 	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {

@@ -1,5 +1,5 @@
-// Command legacy is a plugin in the style of version 1 of the protocol. It uses go-plugin and the protocol's schema, but
-// not toolhost's SDK. For new plugins, see docs/plugin-authors.md.
+// Command legacy is a plugin that uses go-plugin and the protocol's schema directly, without toolhost's SDK. It uses the
+// style of version 1 of the protocol. For new plugins, see docs/plugin-authors.md.
 package main
 
 import (
@@ -25,7 +25,7 @@ func main() {
 	})
 }
 
-// served is the plugin that go-plugin serves.
+// served adapts this plugin to go-plugin.
 type served struct{ plugin.NetRPCUnsupportedPlugin }
 
 func (served) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error { //nolint:unparam // as go-plugin wants it
@@ -37,7 +37,7 @@ func (served) GRPCClient(context.Context, *plugin.GRPCBroker, *grpc.ClientConn) 
 	return nil, fmt.Errorf("this is the plugin, not the host")
 }
 
-// tool is a definition with its handler, which returns data or an error.
+// tool is a tool definition with its handler. The handler returns data or an error.
 type tool struct {
 	*legacypb.Tool
 	run func(ctx context.Context, r *legacypb.RunRequest) (any, error)

@@ -1,8 +1,8 @@
-// Package admin provides what an operator asks of a configuration, or of running hosts in other processes: whether a
-// configuration is valid ([Validate]), what it amounts to ([Show], [Diagnose]), what plugins are pinned to ([InspectTrust]),
-// what hosts left behind ([OpenRecords]), and what running hosts do ([Running]).
+// Package admin implements operations for operators. They validate configurations ([Validate]), show them ([Show],
+// [Diagnose]), compare plugins with their pins ([InspectTrust]), read saved state ([OpenRecords]), and control running
+// hosts in other processes ([Running]).
 //
-// All functions take the options that a host would be started with. None of them needs a running host.
+// All functions take the same options as a host. None of them needs a running host.
 package admin
 
 import (
@@ -12,10 +12,10 @@ import (
 	"toolhost.dev/host/internal/engine"
 )
 
-// Options of the host that is meant. See [host.Options].
+// Options holds the options of the host to operate on. See [host.Options].
 type Options = host.Options
 
-// load reads the configuration that opts name.
+// load reads the configuration that opts selects.
 func load(opts Options) (*config.Config, error) {
 	source, err := engine.Options(opts).Source()
 	if err != nil {
@@ -27,12 +27,12 @@ func load(opts Options) (*config.Config, error) {
 // BuildInfo describes a build of the program.
 type BuildInfo = build.Info
 
-// Build returns the version of the running program and the commit it was built from.
+// Build returns the version and the commit of the running program.
 func Build() BuildInfo { return build.Current() }
 
-// BundledDir returns the directory of the bundled plugins: "plugins" beside the executable.
+// BundledDir returns the directory of the bundled plugins, which is "plugins" beside the executable.
 func BundledDir() string { return engine.BundledDir() }
 
-// FindConfig returns the configuration that the program uses: path if it is not empty, or else $TOOLHOST_CONFIG, ./toolhost.hcl or
-// the one in the user's configuration directory. It returns "" for the built-in default.
+// FindConfig returns the path of the configuration to use. This is path, $TOOLHOST_CONFIG, ./toolhost.hcl or the file in
+// the user's configuration directory, in this order. It returns "" for the built-in default.
 func FindConfig(path string) string { return config.Find(path) }

@@ -14,8 +14,8 @@ import (
 	"toolhost.dev/host/internal/privilege"
 )
 
-// TestFakeBackend checks the places that read the list of backends. The tests of escapes and the measurement of the sandbox take it
-// from what Diagnose returns.
+// TestFakeBackend checks all functions that use the list of backends. It omits the escape tests and the sandbox
+// benchmark, because they use the result of Diagnose.
 func TestFakeBackend(t *testing.T) {
 	read := func(backend string) (admin.Options, *config.Config) {
 		t.Helper()

@@ -19,38 +19,38 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// Diagnosis is what the kernel enforces on the plugins of a configuration.
+// Diagnosis describes how the kernel confines the plugins of a configuration.
 type Diagnosis struct {
-	// Config is the configuration's file or directory, or "built-in".
+	// Config is the file or directory of the configuration, or "built-in".
 	Config string `json:"config"`
-	// Machine is what this machine can enforce for this user.
+	// Machine describes the confinement features that this machine supports for this user.
 	Machine sandbox.Kernel `json:"machine"`
-	// Backends are those of the sandbox, from the strongest to the weakest.
+	// Backends lists the sandbox backends, strongest first.
 	Backends []sandbox.BackendStatus `json:"backends"`
 	Plugins  []PluginDiagnosis       `json:"plugins"`
 }
 
-// PluginDiagnosis is what the kernel enforces on one plugin.
+// PluginDiagnosis describes how the kernel confines one plugin.
 type PluginDiagnosis struct {
 	Name string `json:"name"`
-	// Enforce is what the configuration asks for: "auto", "require" or "off".
+	// Enforce is the configured confinement: "auto", "require" or "off".
 	Enforce string `json:"enforce"`
 	Backend string `json:"backend"`
-	// Refused says why the plugin does not run. Empty means that it does.
+	// Refused is the reason why the plugin does not run. Empty means that it runs.
 	Refused  string          `json:"refused,omitempty"`
 	Profile  sandbox.Profile `json:"profile"`
 	Enforced []string        `json:"enforced"`
 	Missing  []sandbox.Gap   `json:"missing"`
-	// Heard reports whether the plugin was described before, so that its needs are known.
+	// Heard reports whether the plugin has a saved description. Without a description, its needs are unknown.
 	Heard bool `json:"heard"`
 	Grants
 }
 
-// Grants are a plugin's needs and grants.
+// Grants lists the needs of a plugin and its permissions.
 type Grants = grants.Grants
 
-// Diagnose returns how the plugins of a configuration are confined on this machine. It starts none of them, and works even if
-// [host.New] refuses the configuration.
+// Diagnose reports how the plugins of a configuration are confined on this machine. It starts no plugin. It works even
+// for a configuration that [host.New] rejects.
 func Diagnose(opts Options) (*Diagnosis, error) {
 	source, err := engine.Options(opts).Source()
 	if err != nil {
@@ -72,7 +72,7 @@ func Diagnose(opts Options) (*Diagnosis, error) {
 	return out, nil
 }
 
-// diagnose returns how one plugin is confined. desc is nil if the plugin was never described.
+// diagnose reports how one plugin is confined. desc is nil if the plugin has no saved description.
 func diagnose(cfg *config.Config, p *config.Plugin, launcher *confinement.Launcher, all []tool.Root, desc *tool.Description) PluginDiagnosis {
 	kernel := launcher.Kernel()
 	backend, weaker, err := launcher.Choose(p, all)
@@ -94,8 +94,8 @@ func diagnose(cfg *config.Config, p *config.Plugin, launcher *confinement.Launch
 	return d
 }
 
-// described returns what plugins said about themselves before, by name. It starts nothing and creates nothing; what is not known is
-// left out.
+// described returns the saved descriptions of plugins, by plugin name. It starts no plugin and creates no files. Plugins
+// without a saved description are omitted.
 func described(cfg *config.Config, opts Options) map[string]*tool.Description {
 	dir, err := state.Dir(opts.StateDir, cfg.Host.StateDir)
 	if err != nil {

@@ -8,10 +8,11 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// Records is what hosts keep in a state directory, opened without a host. It is safe for concurrent use.
+// Records provides access to a state directory without a host. It is safe for concurrent use.
 type Records struct{ state *state.DB }
 
-// OpenRecords opens the state directory that a host with these options would use. It looks at no plugin. The caller must call Close.
+// OpenRecords opens the state directory that a host with these options would use. It does not access plugins. The caller
+// must call Close.
 func OpenRecords(opts Options) (*Records, error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
@@ -37,10 +38,10 @@ func (r *Records) Log(q host.LogQuery) ([]host.LogEntry, error) { return r.state
 // Answers returns the remembered answers to permission asks, of all sessions and workspaces.
 func (r *Records) Answers() ([]host.Answer, error) { return r.state.Answers() }
 
-// Revoke forgets a remembered answer, or all of them if id is 0. It returns how many.
+// Revoke deletes the answer with the given id, or all answers if id is 0. It returns the number of deleted answers.
 func (r *Records) Revoke(id int64) (int64, error) { return r.state.Revoke(id) }
 
-// SessionNames returns the names of the sessions used last, newest first.
+// SessionNames returns the names of the sessions, most recently used first. It returns at most limit names.
 func (r *Records) SessionNames(limit int) ([]string, error) {
 	sessions, err := r.state.Sessions(limit)
 	var out []string
@@ -50,5 +51,5 @@ func (r *Records) SessionNames(limit int) ([]string, error) {
 	return out, err
 }
 
-// Close closes the records.
+// Close closes the state directory.
 func (r *Records) Close() error { return r.state.Close() }

@@ -11,7 +11,7 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// Remote is a running host of this user in another process, which was started with Live.
+// Remote is a running host of this user in another process. The host must have been started with Live.
 type Remote struct {
 	PID    int
 	socket control.Socket
@@ -20,13 +20,14 @@ type Remote struct {
 // RemoteStatus is the status of a running host.
 type RemoteStatus = engine.RemoteStatus
 
-// RemoteStats are the stats of a running host.
+// RemoteStats holds the statistics of a running host.
 type RemoteStats = engine.RemoteStats
 
-// Running returns the running hosts that use the state directory that opts name. It works even if the configuration is invalid.
+// Running returns the running hosts that use the state directory selected by opts. It works even if the configuration is
+// invalid.
 func Running(opts Options) ([]Remote, error) {
 	cfg, err := load(opts)
-	if err != nil { // the caller may want to ask the hosts about that
+	if err != nil { // continue, because the caller can want the hosts' view of the error
 		cfg = &config.Config{}
 	}
 	dir, err := state.Dir(opts.StateDir, cfg.Host.StateDir)
@@ -42,7 +43,7 @@ func Running(opts Options) ([]Remote, error) {
 	return out, nil
 }
 
-// ask sends an operation to a host.
+// ask sends an operation to a host and returns the decoded result.
 func ask[T any](ctx context.Context, r Remote, op string, args any) (*T, error) {
 	out := new(T)
 	return out, r.socket.Ask(ctx, op, args, out)
@@ -53,7 +54,7 @@ func (r Remote) Reload(ctx context.Context, opts host.ReloadOptions) (*host.Relo
 	return ask[host.Reload](ctx, r, control.OpReload, opts)
 }
 
-// Plan asks the host what a reload would change. See [host.Host.Plan].
+// Plan returns the changes that a reload of the host would make. See [host.Host.Plan].
 func (r Remote) Plan(ctx context.Context) (*host.Plan, error) {
 	return ask[host.Plan](ctx, r, control.OpPlan, nil)
 }
@@ -64,17 +65,17 @@ func (r Remote) Enable(ctx context.Context, name string, on bool) error {
 	return err
 }
 
-// Renew makes the host look at approvals again.
+// Renew makes the host apply changed approvals.
 func (r Remote) Renew(ctx context.Context) (*host.Reload, error) {
 	return ask[host.Reload](ctx, r, control.OpRenew, nil)
 }
 
-// Status asks the host for its status.
+// Status returns the host's status.
 func (r Remote) Status(ctx context.Context) (*RemoteStatus, error) {
 	return ask[RemoteStatus](ctx, r, control.OpStatus, nil)
 }
 
-// Stats asks the host for its stats.
+// Stats returns the host's statistics.
 func (r Remote) Stats(ctx context.Context) (*RemoteStats, error) {
 	return ask[RemoteStats](ctx, r, control.OpStats, nil)
 }

@@ -10,12 +10,12 @@ import (
 	"toolhost.dev/host/internal/settings"
 )
 
-// Tree is a configuration with its expressions evaluated, and the origin of each value. Sensitive values are masked. Its HCL is an
-// equivalent configuration, apart from those.
+// Tree is an evaluated configuration, with the origin of each value. Its HCL is equivalent to the configuration, except
+// that sensitive values are masked.
 type Tree = settings.Tree
 
-// Show evaluates the configuration that opts name, without starting anything. With defaults it includes the settings that the
-// configuration leaves out.
+// Show evaluates the configuration that opts selects. It starts no plugin. If defaults is true, the tree also contains
+// settings with default values.
 func Show(opts Options, defaults bool) (*Tree, error) {
 	cfg, err := load(opts)
 	if err != nil {
@@ -28,7 +28,7 @@ func Show(opts Options, defaults bool) (*Tree, error) {
 	return tree, settings.AddProfiles(tree, cfg)
 }
 
-// PluginNames returns the names of the configured plugins, sorted, for completion at a command line.
+// PluginNames returns the sorted names of the configured plugins, for command-line completion.
 func PluginNames(opts Options) ([]string, error) {
 	cfg, err := load(opts)
 	if err != nil {
@@ -42,12 +42,13 @@ func PluginNames(opts Options) ([]string, error) {
 	return out, nil
 }
 
-// Plan returns what a host that uses one configuration would change to use the one that opts name. against is the former. If it is
-// empty, the plan compares with what a host used last, or else with what is pinned, or else with nothing.
+// Plan compares two configurations. It returns the changes from the configuration called against to the configuration
+// that opts selects. If against is empty, the baseline is the configuration that a host used last, or else the pinned
+// plugins. Without either, the plan has no baseline.
 func Plan(ctx context.Context, opts Options, against string) (*host.Plan, error) {
 	target := opts
 	if cfg, err := load(opts); err == nil && opts.StateDir == "" {
-		opts.StateDir = cfg.Host.StateDir // hosts that use the configuration have their state there
+		opts.StateDir = cfg.Host.StateDir // hosts with this configuration keep their state in this directory
 	}
 	opts.Config = against
 	e, err := engine.NewMode(ctx, engine.Options(opts), engine.Mode{Empty: against == ""})

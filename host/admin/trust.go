@@ -24,25 +24,25 @@ import (
 type PluginTrust struct {
 	Name string `json:"name"`
 	Path string `json:"path"`
-	// SHA256 of the binary. Empty means that it cannot be read.
+	// SHA256 is the hash of the binary. Empty means that the binary is not readable.
 	SHA256  string `json:"sha256"`
 	Version string `json:"version"`
 	Pinned  bool   `json:"pinned"`
-	// PinnedSHA256 is what it is pinned to.
+	// PinnedSHA256 is the pinned hash of the binary.
 	PinnedSHA256 string `json:"pinned_sha256,omitempty"`
-	// Changes are the differences of its tools from the pinned ones.
+	// Changes describes the differences between the tool definitions and the pinned definitions.
 	Changes []string `json:"changes,omitempty"`
-	// Unapproved are the differences of its tools from the approved ones, if it is not pinned. UnapprovedSince is when they
-	// were first reported.
+	// Unapproved lists the differences between the tool definitions and the approved definitions of a plugin that is not
+	// pinned. UnapprovedSince is the time of their first report.
 	Unapproved      []host.ToolChange `json:"unapproved,omitempty"`
 	UnapprovedSince time.Time         `json:"unapproved_since,omitzero"`
 	Grants
-	// Error is why the plugin cannot be loaded.
+	// Error is the reason why the plugin cannot be loaded.
 	Error string      `json:"error,omitempty"`
 	Tools []host.Tool `json:"tools"`
 }
 
-// OK reports whether the plugin can be loaded and matches its pin, if it has one.
+// OK reports whether the plugin can be loaded and matches its pin. A plugin without a pin always matches.
 func (t *PluginTrust) OK() bool {
 	return t.Error == "" && (!t.Pinned || t.SHA256 == t.PinnedSHA256 && len(t.Changes) == 0)
 }
@@ -56,7 +56,8 @@ type Trust struct {
 	lock *trust.Lock
 }
 
-// InspectTrust compares the plugins of a configuration with its lock file. It starts plugins that were never described.
+// InspectTrust compares the plugins of a configuration with its lock file. It starts plugins that have no saved
+// description.
 func InspectTrust(ctx context.Context, opts Options) (*Trust, error) {
 	i, err := inspect(ctx, opts)
 	if err != nil {
@@ -65,13 +66,13 @@ func InspectTrust(ctx context.Context, opts Options) (*Trust, error) {
 	return i.trust, i.engine.Close()
 }
 
-// inspection is an inspection whose engine is still running. The engine must be closed.
+// inspection holds the result of an inspection and its running engine. The caller must close the engine.
 type inspection struct {
 	trust  *Trust
 	engine *engine.Engine
 }
 
-// inspect starts an engine that ignores the pins, so that plugins can be seen as they are.
+// inspect starts an engine that ignores the pins, so that it can load plugins that differ from their pins.
 func inspect(ctx context.Context, opts Options) (*inspection, error) {
 	e, err := engine.NewMode(ctx, engine.Options(opts), engine.Mode{IgnorePins: true})
 	if err != nil {
@@ -92,7 +93,7 @@ func inspect(ctx context.Context, opts Options) (*inspection, error) {
 	return i, nil
 }
 
-// description returns what a plugin says about itself, or nil if it could not be loaded.
+// description returns a plugin's description of itself. It returns nil if the plugin was not loaded.
 func (i *inspection) description(plugin string) *tool.Description {
 	p := i.engine.Current().Plugin(plugin)
 	if p == nil || p.Err != nil {
@@ -117,7 +118,7 @@ func (i *inspection) plugin(p config.Plugin) PluginTrust {
 		}
 	}
 	if desc := i.description(p.Name); desc != nil {
-		t.Version, defs = desc.Version, desc.Tools // including tools that could not be registered
+		t.Version, defs = desc.Version, desc.Tools // includes tools that could not be registered
 	}
 	if pin, ok := i.trust.lock.Plugins[p.Name]; ok {
 		t.Pinned, t.PinnedSHA256 = true, pin.SHA256
@@ -132,7 +133,7 @@ func (i *inspection) plugin(p config.Plugin) PluginTrust {
 	return t
 }
 
-// needs returns what a plugin declares that it needs, or nil.
+// needs returns the needs that a plugin declares, or nil.
 func needs(g *generation.Generation, plugin string) *tool.Needs {
 	p := g.Plugin(plugin)
 	if p == nil || p.Description() == nil {
@@ -150,8 +151,9 @@ func (t *Trust) names() []string {
 	return out
 }
 
-// PinPlugins pins plugins of a configuration to what they are now: the named ones, or all. It pins a plugin whose tools differ from
-// the pinned ones only if accept is set. Otherwise it writes nothing, and the error says what changed.
+// PinPlugins pins the named plugins to their current binaries and tool definitions. An empty list of names pins all
+// plugins. If definitions differ from an existing pin and accept is false, PinPlugins writes nothing and returns an
+// error with the differences.
 func PinPlugins(ctx context.Context, opts Options, names []string, accept bool) (*Trust, error) {
 	i, err := inspect(ctx, opts)
 	if err != nil {
@@ -166,7 +168,7 @@ func (i *inspection) pin(names []string, accept bool) error {
 	if err != nil {
 		return err
 	}
-	if len(names) == 0 { // a plugin that is no longer configured needs no pin
+	if len(names) == 0 { // delete the pins of plugins that are no longer configured
 		for name := range t.lock.Plugins {
 			if !slices.Contains(known, name) && !slices.Contains(i.engine.Current().Config.LeftOut, name) {
 				delete(t.lock.Plugins, name)
@@ -185,8 +187,8 @@ func (i *inspection) pin(names []string, accept bool) error {
 	return err
 }
 
-// pinAll sets the pins in the lock. It returns the hashes that are no longer pinned. The error names every plugin that cannot be
-// pinned.
+// pinAll sets the pins in the lock. It returns the hashes that are no longer pinned. The error lists every plugin that
+// cannot be pinned.
 func (i *inspection) pinAll(names []string, accept bool) (old []string, err error) {
 	t, known := i.trust, i.trust.names()
 	var errs []error
@@ -217,7 +219,7 @@ func (i *inspection) pinAll(names []string, accept bool) (old []string, err erro
 	return old, errors.Join(errs...)
 }
 
-// ApprovePlugins approves the current definitions of plugins. The result describes them as they were before.
+// ApprovePlugins approves the current definitions of plugins. The result describes the plugins before the approval.
 func ApprovePlugins(ctx context.Context, opts Options, names []string) (*Trust, error) {
 	i, err := inspect(ctx, opts)
 	if err != nil {

@@ -14,16 +14,16 @@ import (
 
 // Summary describes a configuration.
 type Summary struct {
-	// Source is its file or directory, or "built-in".
+	// Source is the file or directory of the configuration, or "built-in".
 	Source string
 	// Plugins is the number of plugins.
 	Plugins int
-	// Warnings are about what works and should be changed, such as deprecated names.
+	// Warnings lists problems that do not prevent loading, such as deprecated names.
 	Warnings []Problem
 }
 
-// Validate checks the configuration that opts name, without starting anything. The error describes everything that is wrong,
-// each with file and line; [Problems] splits it.
+// Validate checks the configuration that opts selects. It starts no plugin. The error describes every problem with file
+// and line. [Problems] splits the error.
 func Validate(opts Options) (Summary, error) {
 	sum := Summary{Source: opts.Config}
 	if opts.Config == "" {
@@ -44,9 +44,9 @@ func Validate(opts Options) (Summary, error) {
 	return sum, errors.Join(errs...)
 }
 
-// Launch starts every plugin of the configuration that opts name, each in its sandbox, and returns what does not work: with file
-// and line, and for a plugin's own configuration with the lines where that is set. It keeps nothing. The error is about the
-// configuration as a whole.
+// Launch starts every plugin of a configuration, each in its sandbox, and returns the problems with file and line.
+// Problems of a plugin's own settings have the lines of these settings. Launch saves nothing. It returns an error if the
+// configuration as a whole is unusable.
 func Launch(ctx context.Context, opts Options) (problems []string, err error) {
 	dir, err := os.MkdirTemp("", "toolhost-validate-*")
 	if err != nil {
@@ -61,10 +61,11 @@ func Launch(ctx context.Context, opts Options) (problems []string, err error) {
 	return h.Problems(), h.Close()
 }
 
-// Problem is one thing that is wrong with a configuration.
+// Problem describes one mistake in a configuration.
 type Problem = config.Problem
 
-// Problems splits an error of [Validate] or [host.New]. An error that is not about a place in a file is one problem.
+// Problems splits an error of [Validate] or [host.New] into problems. An error without a position in a file is a single
+// problem.
 func Problems(err error) []Problem {
 	out := []Problem{}
 	var one *config.Error
@@ -83,7 +84,7 @@ func Problems(err error) []Problem {
 	return out
 }
 
-// Files returns the files of a configuration in HCL's native syntax, which [Format] formats.
+// Files returns the configuration files that [Format] can format. They are the files in HCL's native syntax.
 func Files(path string) ([]string, error) {
 	if path == "" {
 		return nil, errors.New("there is only the built-in configuration: name a file")
@@ -104,8 +105,9 @@ func isFile(path string) bool {
 	return err == nil && st.Mode().IsRegular()
 }
 
-// Format returns a file of a configuration in the canonical format. The error says, with name and line, why it is not HCL.
+// Format returns a configuration file in the canonical format. If the file is not valid HCL, the error names the file,
+// the line and the reason.
 func Format(name string, src []byte) ([]byte, error) { return config.Format(name, src) }
 
-// LoadPermissionTests reads a file of test blocks.
+// LoadPermissionTests reads a file of permission tests.
 func LoadPermissionTests(file string) ([]host.PermissionTest, error) { return config.LoadTests(file) }

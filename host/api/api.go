@@ -1,15 +1,15 @@
-// Package api implements the HTTP interface of a host: calls as JSON, and MCP. [Handler] returns it:
+// Package api implements the HTTP interface of a host, with calls as JSON and MCP. [Handler] returns the interface:
 //
-//	POST /v1/run     one request, as a line of batch: {"command": "read main.go"}
-//	POST /v1/batch   JSON Lines in and out; results are sent as calls end. ?ordered=1
-//	GET  /v1/tools   the tools. ?format= and ?single=1 as of the command tools
-//	GET  /v1/status  the configuration, the plugins and the sessions
-//	GET  /v1/stats   the outcomes of calls, by tool, and the resources that plugins use
-//	GET  /metrics    the same for Prometheus
-//	GET  /v1/asks    the asks that calls of this interface wait for
-//	POST /v1/asks/ID the answer: {"outcome": "accepted", "values": […]}
-//	     /mcp        MCP over HTTP
-//	GET  /healthz    "ok", without a token
+//	POST /v1/run     runs one request in the format of batch: {"command": "read main.go"}
+//	POST /v1/batch   runs JSON Lines and returns each result as its call ends, or in order with ?ordered=1
+//	GET  /v1/tools   lists the tools; ?format= and ?single=1 are as in the command "toolhost tools"
+//	GET  /v1/status  returns the configuration, the plugins and the sessions
+//	GET  /v1/stats   returns the outcomes of calls by tool, and the resource usage of plugins
+//	GET  /metrics    returns the same statistics for Prometheus
+//	GET  /v1/asks    lists the open asks of calls over this interface
+//	POST /v1/asks/ID answers an ask: {"outcome": "accepted", "values": […]}
+//	     /mcp        serves MCP over HTTP
+//	GET  /healthz    returns "ok", without a token
 package api
 
 import (
@@ -31,26 +31,25 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// MaxBody is the largest body of a request, in bytes. In a batch it is the longest line.
+// MaxBody is the maximum size of a request body, in bytes. In a batch it is the maximum size of a line.
 const MaxBody = 16 << 20
 
-// Options configures the interface.
+// Options configures the HTTP interface.
 type Options struct {
-	// Token is what clients must send as "Authorization: Bearer TOKEN". If it is empty they need none.
+	// Token must be in the header "Authorization: Bearer TOKEN" of each request. Empty disables authentication.
 	Token string
-	// Request holds the defaults of all calls. A call's own session takes precedence.
+	// Request holds the defaults of all calls. A session in a call overrides the default session.
 	Request host.Request
-	// MCP is mounted at /mcp, unless it is nil.
+	// MCP handles requests to /mcp. Nil disables /mcp.
 	MCP http.Handler
-	// Hosts are the names, without a port, under which clients may address the server. Nil means
-	// the names of this machine. The check keeps a web page from reaching the server under the
-	// page's own name.
+	// Hosts lists the host names, without a port, that clients can use for the server. Nil means the names of this
+	// machine. The check prevents a web page from reaching the server under the page's own host name.
 	Hosts []string
-	// AskTimeout is how long a call waits for an answer. Zero means 10 minutes.
+	// AskTimeout limits the time that a call waits for an answer. Zero means 10 minutes.
 	AskTimeout time.Duration
 }
 
-// Handler returns the interface to a host.
+// Handler returns the HTTP interface of a host.
 func Handler(h *host.Host, opts Options) http.Handler {
 	if opts.AskTimeout <= 0 {
 		opts.AskTimeout = 10 * time.Minute
@@ -92,8 +91,8 @@ type server struct {
 	asks *asks
 }
 
-// named refuses requests for other names than the server's. They come from a web page whose name
-// resolves to this server.
+// named rejects requests whose Host header is not a name of the server. Such requests come from a web page whose host
+// name resolves to this server.
 func (s *server) named(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := r.Host
@@ -125,7 +124,7 @@ func (s *server) authenticated(next http.Handler) http.Handler {
 	})
 }
 
-// run answers one request. A failed call is answered with status 200, like a successful one.
+// run executes one request. A failed call also has status 200.
 func (s *server) run(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
 	if err != nil {
@@ -142,17 +141,17 @@ func (s *server) requests(r *http.Request) batch.Batch {
 	return batch.Batch{Host: s.host, Request: common, Front: s.asks, MaxLine: MaxBody}
 }
 
-// batch answers a stream of requests as they come.
+// batch executes a stream of requests and streams the results.
 func (s *server) batch(w http.ResponseWriter, r *http.Request) {
 	c := http.NewResponseController(w)
-	_ = c.EnableFullDuplex() // HTTP/2 has it anyway
+	_ = c.EnableFullDuplex() // an error is harmless, because HTTP/2 is always full duplex
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	b := s.requests(r)
 	b.Ordered = r.URL.Query().Get("ordered") == "1"
-	_ = b.Run(r.Context(), r.Body, flushing{w, c}) // the client is gone, or sees that the answers end
+	_ = b.Run(r.Context(), r.Body, flushing{w, c}) // the client disconnected or sees the end of the answers
 }
 
-// flushing sends each line when it is written.
+// flushing is a writer that sends each line immediately.
 type flushing struct {
 	io.Writer
 	c *http.ResponseController
@@ -199,7 +198,7 @@ func (s *server) stats(w http.ResponseWriter, _ *http.Request) {
 	reply(w, http.StatusOK, s.host.Stats())
 }
 
-// refuse answers an invalid request with an error in the form of a result.
+// refuse answers an invalid request with an error result.
 func refuse(w http.ResponseWriter, code int, kind tool.Kind, message string) {
 	reply(w, code, map[string]any{"success": false, "output": nil, "error": &tool.Error{Kind: kind, Message: message, Source: tool.SourceHost}})
 }
@@ -209,5 +208,5 @@ func reply(w http.ResponseWriter, code int, v any) {
 	w.WriteHeader(code)
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // the client is gone
+	_ = enc.Encode(v) // fails only if the client disconnected
 }

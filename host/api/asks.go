@@ -14,7 +14,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// asks is the front of calls over HTTP. It queues what they ask until a client answers.
+// asks is the client of calls over HTTP. It queues asks until an HTTP request answers them.
 type asks struct {
 	patience time.Duration
 
@@ -22,10 +22,10 @@ type asks struct {
 	waiting []*asked
 }
 
-// asked is one ask that a call waits to be told.
+// asked is an ask whose call waits for the answer.
 type asked struct {
 	ID string `json:"id"`
-	// Permission or Question, as the tool or the policy asks.
+	// Permission or Question is set, depending on the kind of the ask.
 	Permission *tool.Permission `json:"permission,omitempty"`
 	Question   *tool.Question   `json:"question,omitempty"`
 	Since      time.Time        `json:"since"`
@@ -39,13 +39,13 @@ func newAsks(patience time.Duration) *asks { return &asks{patience: patience} }
 // Progress implements [host.Client]. It does nothing, because only the result is sent.
 func (*asks) Progress(string, map[string]any) {}
 
-// Output implements [host.Client].
+// Output implements [host.Client]. It does nothing, because only the result is sent.
 func (*asks) Output(tool.Stream, []byte) {}
 
-// maxAsks is the length of the queue.
+// maxAsks is the maximum length of the queue.
 const maxAsks = 1024
 
-// Ask implements [host.Client].
+// Ask implements [host.Client]. It waits for an answer over HTTP.
 func (q *asks) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	now := time.Now()
 	a := &asked{ID: rand.Text(), Permission: ask.Permission, Question: ask.Question, Since: now, Until: now.Add(q.patience), answer: make(chan tool.Answer, 1)}
@@ -71,7 +71,7 @@ func (q *asks) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	}
 }
 
-// take removes an ask from the queue. It returns nil if there is no such ask.
+// take removes an ask from the queue. It returns nil if the ask is unknown.
 func (q *asks) take(id string) *asked {
 	q.mu.Lock()
 	defer q.mu.Unlock()

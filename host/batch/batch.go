@@ -1,4 +1,4 @@
-// Package batch implements streams of requests: JSON Lines in, JSON Lines out. [Batch.Run] runs one.
+// Package batch executes streams of requests. Requests and results are JSON Lines. [Batch.Run] executes one stream.
 package batch
 
 import (
@@ -16,7 +16,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// request is one line.
+// request is one line of the input.
 type request struct {
 	ID        json.RawMessage `json:"id"`
 	Command   *string         `json:"command"`
@@ -27,16 +27,17 @@ type request struct {
 	Trace     string          `json:"traceparent"`
 }
 
-// Batch describes how a stream is run. Host is required.
+// Batch configures the execution of a stream. Host is required.
 type Batch struct {
 	Host *host.Host
 	// Request holds the defaults of all requests.
 	Request host.Request
-	// Front is the front of the requests. It may be nil.
+	// Front is the client of all requests. It can be nil.
 	Front host.Client
-	// Ordered returns the results in the order of the requests instead of the order of their ends.
+	// Ordered returns the results in the order of the requests. If Ordered is false, each result is returned as soon as
+	// its call ends.
 	Ordered bool
-	// MaxLine is the length of the longest request line, in bytes. Zero means 64 MiB.
+	// MaxLine is the maximum length of a request line, in bytes. Zero means 64 MiB.
 	MaxLine int
 }
 
@@ -45,21 +46,20 @@ type batch struct {
 
 	mu  sync.Mutex
 	out io.Writer
-	err error // of writing
+	err error // first write error
 }
 
 const defaultMaxLine = 64 << 20
 
-// maxInFlight is the number of requests that may be read and not yet answered.
+// maxInFlight is the maximum number of requests that are read but not yet answered.
 const maxInFlight = 1024
 
-// Run answers the requests of in on out, each by one call of Write. A request is
-// {"id","command"} or {"id","name","arguments"}, with an optional "workspace", "session" and
-// "traceparent". A call starts as soon as its line is read, and at most 1024 calls are in flight.
-// The answer to an invalid line is an error.
+// Run reads requests from in and writes results to out. It calls Write once per result. A request is {"id","command"} or
+// {"id","name","arguments"}, with an optional "workspace", "session" and "traceparent". A call starts as soon as its
+// line is read, and at most 1024 calls are in flight. The result of an invalid line is an error.
 //
-// Run returns when it has answered all requests of in, when writing to out fails, which cancels
-// the running calls, or when ctx ends.
+// Run returns after all requests are answered, if writing to out fails, or if ctx is canceled. A write error cancels the
+// running calls.
 func (p Batch) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 	if p.MaxLine <= 0 {
 		p.MaxLine = defaultMaxLine
@@ -68,7 +68,7 @@ func (p Batch) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 	return b.run(ctx, in)
 }
 
-// One answers a single request, which is one JSON object. It returns the result line.
+// One executes a single request, which is one JSON object. It returns the result line.
 func (p Batch) One(ctx context.Context, request []byte) []byte {
 	b := &batch{Batch: p}
 	return b.begin(1, request, false)(ctx)
@@ -103,7 +103,7 @@ func (b *batch) run(ctx context.Context, in io.Reader) error {
 					<-turn
 				}
 				if b.write(text) != nil {
-					cancel() // nobody reads the results
+					cancel() // cancel the other calls, because the results cannot be written
 				}
 			})
 		}
@@ -122,8 +122,8 @@ func (b *batch) run(ctx context.Context, in io.Reader) error {
 	return ctx.Err()
 }
 
-// begin resolves and queues the n-th request without blocking. The function that it returns runs
-// the request and returns the result line.
+// begin resolves and queues the n-th request without blocking. The returned function runs the request and returns the
+// result line.
 func (b *batch) begin(n int, line []byte, tooLong bool) func(ctx context.Context) []byte {
 	var r request
 	fail := func(format string, a ...any) func(context.Context) []byte {
@@ -154,7 +154,7 @@ func (b *batch) begin(n int, line []byte, tooLong bool) func(ctx context.Context
 	return func(ctx context.Context) []byte { return resultLine(r.ID, pending.Run(ctx)) }
 }
 
-// resultLine is a result with the request's id first.
+// resultLine returns a result as JSON, with the request's id as the first field.
 func resultLine(id json.RawMessage, res *host.Result) []byte {
 	if len(id) == 0 {
 		id = json.RawMessage("null")
@@ -162,7 +162,7 @@ func resultLine(id json.RawMessage, res *host.Result) []byte {
 	var body bytes.Buffer
 	if err := encode(&body, res); err != nil {
 		body.Reset()
-		_ = encode(&body, tool.Failed(tool.Errorf(tool.Internal, "The result cannot be written as JSON: %w.", err).From(tool.SourceHost))) // text only
+		_ = encode(&body, tool.Failed(tool.Errorf(tool.Internal, "The result cannot be written as JSON: %w.", err).From(tool.SourceHost))) // cannot fail for a result that contains only text
 	}
 	return fmt.Appendf(nil, `{"id":%s,%s`, id, body.Bytes()[1:])
 }

@@ -1,5 +1,5 @@
-// Package develop implements the rebuilding of a plugin whenever its sources change. [Open] reads
-// a plugin's manifest, and [Sources.Watch] waits for changes.
+// Package develop rebuilds a plugin whenever its sources change. [Open] reads a plugin's manifest, and [Sources.Watch]
+// waits for changes.
 package develop
 
 import (
@@ -20,18 +20,18 @@ import (
 	"toolhost.dev/host/scaffold"
 )
 
-// Sources are the sources of a plugin, in a directory with a manifest.
+// Sources is a directory with the sources and the manifest of a plugin.
 type Sources struct {
-	// Dir is absolute.
+	// Dir is the absolute path of the directory.
 	Dir      string
 	Manifest *scaffold.Manifest
-	// Env is added to the environment of the build, as KEY=VALUE.
+	// Env is added to the environment of the build, each entry as KEY=VALUE.
 	Env []string
 	// Out receives the output of the build.
 	Out io.Writer
 }
 
-// Open reads the manifest of a directory. The build will print to out.
+// Open reads the manifest of a directory. The build prints its output to out.
 func Open(dir string, out io.Writer) (*Sources, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -47,13 +47,13 @@ func Open(dir string, out io.Writer) (*Sources, error) {
 // Binary returns the path of the program that a host runs.
 func (s *Sources) Binary() string { return filepath.Join(s.Dir, s.Manifest.Binary) }
 
-// Build runs the build, which prints what is wrong. The error names only how the build ended.
+// Build runs the build command, which prints its own errors. The returned error contains only the exit status.
 func (s *Sources) Build(ctx context.Context) error {
 	if len(s.Manifest.Build) > 0 {
 		c := exec.CommandContext(ctx, s.Manifest.Build[0], s.Manifest.Build[1:]...) //nolint:gosec // what the author's own manifest says
 		c.Dir, c.Stdout, c.Stderr = s.Dir, s.Out, s.Out
 		c.Env = append(os.Environ(), s.Env...)
-		// The compiler and whatever else it starts must not outlive it.
+		// Use a process group, because the compiler and its child processes must not outlive the build.
 		c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 		c.WaitDelay = time.Second
@@ -67,9 +67,9 @@ func (s *Sources) Build(ctx context.Context) error {
 	return nil
 }
 
-// Watch calls changed whenever the sources differ from those at the last call, until ctx ends. The
-// sources are all files of the directory except names that begin with a dot and what builds
-// create: the directory of the binary, and the usual ones.
+// Watch calls changed whenever the sources change, until ctx is canceled. The sources are all files of the directory,
+// except for names that begin with a dot and for build output. Build output is the directory of the binary and the
+// directories in madeDirs.
 func (s *Sources) Watch(ctx context.Context, log *slog.Logger, changed func()) error {
 	wake := make(chan struct{}, 1)
 	w, err := watch.New(log, func() {
@@ -100,10 +100,10 @@ func (s *Sources) Watch(ctx context.Context, log *slog.Logger, changed func()) e
 	}
 }
 
-// madeDirs are the names of directories that tools create.
+// madeDirs lists the names of directories that build tools create.
 var madeDirs = []string{"node_modules", "__pycache__", "target"}
 
-// look returns a summary of the state of the sources, and their directories.
+// look returns a summary of the state of the sources and a list of their directories.
 func (s *Sources) look() (state string, dirs []string) {
 	var b strings.Builder
 	made := filepath.Dir(s.Binary())
@@ -128,8 +128,8 @@ func (s *Sources) look() (state string, dirs []string) {
 	return b.String(), dirs
 }
 
-// Config returns a configuration with the plugin and the bundled plugins of these names. With
-// debug, the plugin is not confined and its calls have 24 hours.
+// Config returns a configuration that contains the plugin and the named bundled plugins. If debug is true, the plugin is
+// not confined and its calls have a timeout of 24 hours.
 func (s *Sources) Config(bundled []string, debug bool) string {
 	var b strings.Builder
 	b.WriteString("host {\n  log_level = \"info\"\n")

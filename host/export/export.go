@@ -1,5 +1,5 @@
-// Package export implements the forms of tool definitions that the APIs and prompts of models use.
-// [Functions] returns the tools of a host as functions, and [Write] writes them in a [Format].
+// Package export converts tool definitions to the formats of model APIs and prompts. [Functions] returns the tools of a
+// host as functions, and [Write] writes them in a [Format].
 package export
 
 import (
@@ -13,41 +13,40 @@ import (
 	"toolhost.dev/host"
 )
 
-// Format is a form of tool definitions.
+// Format is a format of tool definitions.
 type Format string
 
-// The formats. All but XML are one JSON value.
+// Supported formats. Each format except XML is a single JSON value.
 const (
 	// Anthropic is the "tools" array of the Messages API.
 	Anthropic Format = "anthropic"
-	// OpenAI is the "tools" array of Chat Completions, OpenAIResponses that of Responses.
-	// Both are strict wherever the schema allows it.
+	// OpenAI is the "tools" array of Chat Completions. OpenAIResponses is the "tools" array of the Responses API. Both
+	// are strict if the schema permits it.
 	OpenAI          Format = "openai"
 	OpenAIResponses Format = "openai-responses"
 	// Gemini is the "tools" array of generateContent.
 	Gemini Format = "gemini"
-	// XML is a system prompt for a model without function calls; see [Prompt].
+	// XML is a system prompt for a model without function calls. See [Prompt].
 	XML Format = "xml"
-	// JSONPrompt is the same prompt with calls in JSON.
+	// JSONPrompt is the same prompt as XML, but with calls in JSON.
 	JSONPrompt Format = "json-prompt"
 )
 
-// Formats holds all formats.
+// Formats lists all formats.
 var Formats = []Format{Anthropic, OpenAI, OpenAIResponses, Gemini, XML, JSONPrompt}
 
-// Function is a tool as a model sees it: a function to call.
+// Function is a tool in the form of a function for models.
 type Function struct {
-	// Name is valid in every API: at most 40 of the characters a-z, 0-9, '_' and '-'.
+	// Name is valid in every API. It has at most 40 characters: a-z, 0-9, '_' and '-'.
 	Name string
-	// Tool is the full name of the tool that the function calls. It is empty for [Single].
+	// Tool is the full name of the called tool. It is empty for the function of [Single].
 	Tool        string
 	Description string
-	// Schema is the JSON Schema of the arguments, of type object.
+	// Schema is the JSON Schema of the arguments. Its type is object.
 	Schema json.RawMessage
 }
 
-// Functions returns the enabled tools, one function each. The schemas lack the keywords that are
-// only for the host.
+// Functions returns one function for each enabled tool. Its schemas omit keywords that only the host uses.
 func Functions(tools []host.Tool) ([]Function, error) {
 	var out []Function
 	var errs []error
@@ -65,10 +64,10 @@ func Functions(tools []host.Tool) ([]Function, error) {
 	return out, errors.Join(errs...)
 }
 
-// SingleName is the name of the function that [Single] returns.
+// SingleName is the name of the function of [Single].
 const SingleName = "bash"
 
-// Single returns one function that stands for all tools: its argument is a command string.
+// Single returns one function that replaces all tools. Its argument is a command string.
 func Single(tools []host.Tool) Function {
 	return Function{
 		Name: SingleName, Description: singleDescription(tools),
@@ -95,7 +94,7 @@ func singleDescription(tools []host.Tool) string {
 	return text + " Anything else is bash: pipelines, redirects, git, build tools; directory and variables last. `help` lists all tools, `NAME --help` tells everything about one. Prefer read, edit and grep to cat, sed and grep in the shell: an edit is refused unless the file was read."
 }
 
-// Write writes the functions in a format to w.
+// Write writes functions to w in the given format.
 func Write(w io.Writer, format Format, functions []Function) error {
 	switch format {
 	case XML, JSONPrompt:
@@ -108,7 +107,7 @@ func Write(w io.Writer, format Format, functions []Function) error {
 	default:
 		return fmt.Errorf("the format %q is not known: use %s", format, names())
 	}
-	tools := []any{} // never null
+	tools := []any{} // not nil, because nil would be encoded as null
 	for _, f := range functions {
 		tools = append(tools, f.in(format))
 	}
@@ -128,7 +127,7 @@ func names() string {
 	return strings.Join(out, ", ")
 }
 
-// The shapes of the formats; a struct has its fields in order.
+// JSON types of the formats. They are structs to keep the order of the fields.
 type (
 	anthropicTool struct {
 		Name        string          `json:"name"`

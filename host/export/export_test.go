@@ -26,7 +26,7 @@ func define(full, schema string) host.Tool {
 	return t
 }
 
-// tools cover the features of schemas. Their properties are not in alphabetical order.
+// tools returns tools that use all features of schemas. Their properties are not in alphabetical order.
 func tools() []host.Tool {
 	off := define("off", `{"type":"object"}`)
 	off.Enabled = false
@@ -79,7 +79,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// TestStrict checks schemas marked as strict against the rules of that form.
+// TestStrict checks that schemas marked as strict follow the rules of the strict form.
 func TestStrict(t *testing.T) {
 	functions, err := export.Functions(tools())
 	if err != nil {
@@ -98,7 +98,7 @@ func TestStrict(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range list {
-		if want := f.Name != "jira_search"; f.Strict != want { // it has an object of any shape
+		if want := f.Name != "jira_search"; f.Strict != want { // jira_search accepts an object with any properties
 			t.Errorf("%s: strict is %v", f.Name, f.Strict)
 		}
 		if f.Strict {
@@ -134,7 +134,7 @@ func closed(t *testing.T, at string, v any) {
 	}
 }
 
-// TestBadSchema checks that a tool that cannot be exported is reported, and that the others are exported.
+// TestBadSchema checks that Functions reports a tool with an invalid schema and exports all other tools.
 func TestBadSchema(t *testing.T) {
 	functions, err := export.Functions([]host.Tool{define("bad", `{"type":`), define("good", `{"type":"object"}`)})
 	if err == nil || !strings.Contains(err.Error(), "the schema of bad") || len(functions) != 1 || functions[0].Name != "good" {

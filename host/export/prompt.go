@@ -26,8 +26,8 @@ const jsonIntro = `You can call tools. To call one or several, write one JSON ob
 {"tool_calls":[{"name":"TOOL","arguments":{"PARAMETER":"value"}}]}
 `
 
-// Prompt returns the part of a system prompt that describes the tools and how to call them, in XML
-// or in JSON.
+// Prompt returns the part of a system prompt that describes the tools and the syntax of calls. The format is XML or
+// JSON.
 func Prompt(format Format, functions []Function) (string, error) {
 	var out strings.Builder
 	if format == JSONPrompt {
@@ -87,7 +87,7 @@ func (f *Function) xml(out *strings.Builder) error {
 
 func escape(s string) string {
 	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(s)) // a Builder never fails
-	// Line breaks need no escape in text, and models read them better without.
+	_ = xml.EscapeText(&b, []byte(s)) // a Builder returns no errors
+	// Restore line breaks, because text need not escape them and models read them better unescaped.
 	return strings.NewReplacer("&#xA;", "\n", "&#x9;", "\t", "&#39;", "'", "&#34;", "&quot;").Replace(b.String())
 }

@@ -1,5 +1,5 @@
-// Package exposition implements the metrics of a host for Prometheus. [Handler] serves them, and
-// [Collector] adds them to an embedder's registry.
+// Package exposition exports the metrics of a host to Prometheus. [Handler] serves the metrics over HTTP. [Collector]
+// adds them to the registry of another program.
 package exposition
 
 import (
@@ -12,20 +12,20 @@ import (
 	"toolhost.dev/host"
 )
 
-// Handler returns a handler that serves the metrics of [Collector] and of the host's own process, in
-// the text format of Prometheus, or of OpenMetrics on request. It has its own registry and checks no
-// token.
+// Handler returns an HTTP handler for the metrics of [Collector] and of the host's own process. The format is Prometheus
+// text, or OpenMetrics on request. The handler has its own registry and does not authenticate clients.
 func Handler(h *host.Host) http.Handler {
 	r := prometheus.NewRegistry()
 	r.MustRegister(Collector(h), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
 }
 
-// maxScrapes is the number of concurrent answers. Each one reads the state of the processes.
+// maxScrapes is the maximum number of concurrent scrapes. The limit is needed because each scrape reads the state of
+// processes.
 const maxScrapes = 4
 
-// Collector returns a host's metrics for a registry of the embedder. Their labels are tool, plugin
-// and outcome. The outcome of a call is "success" or the kind of its error.
+// Collector returns a collector of a host's metrics. The labels are tool, plugin and outcome. The outcome of a call is
+// "success" or the kind of its error.
 func Collector(h *host.Host) prometheus.Collector { return collector{h} }
 
 type collector struct{ host *host.Host }

@@ -14,7 +14,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// handler returns the handler of the calls of one function.
+// handler returns the handler for calls of one function.
 func (s *Server) handler(f export.Function) mcp.ToolHandler {
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		if req.Params.RequestState != "" {
@@ -28,7 +28,7 @@ func (s *Server) handler(f export.Function) mcp.ToolHandler {
 		if bad != nil {
 			return toResult(tool.Failed(bad)), nil
 		}
-		// Begin queues the call here, so that calls of a session keep the order of the requests.
+		// Begin queues the call before the goroutine starts, so that calls of a session keep the order of the requests.
 		front := &front{patience: s.opts.AskTimeout}
 		pending := s.host.Begin(call, front)
 		return s.parked.wait(ctx, s.parked.begin(ctx, req, func(r *run) *mcp.CallToolResult {
@@ -40,7 +40,7 @@ func (s *Server) handler(f export.Function) mcp.ToolHandler {
 	}
 }
 
-// request converts a client's request to the host's.
+// request converts a client's request to a request of the host.
 func (s *Server) request(f export.Function, req *mcp.CallToolRequest) (host.Request, *tool.Error) {
 	call := host.Request{Session: s.sessionOf(req)}
 	if extra := req.GetExtra(); extra != nil {
@@ -58,7 +58,7 @@ func (s *Server) request(f export.Function, req *mcp.CallToolRequest) (host.Requ
 	return call, nil
 }
 
-// sessionOf returns the session that a request belongs to.
+// sessionOf returns the session of a request.
 func (s *Server) sessionOf(req *mcp.CallToolRequest) string {
 	if s.opts.Session == "" && req.Session != nil && req.Session.ID() != "" && req.ProtocolVersion() < stateless {
 		return "mcp:" + req.Session.ID()
@@ -66,14 +66,14 @@ func (s *Server) sessionOf(req *mcp.CallToolRequest) string {
 	return s.session
 }
 
-// front sends a client what its call reports and asks while it runs.
+// front sends the progress and the asks of a running call to its client.
 type front struct {
 	patience time.Duration
 
 	mu    sync.Mutex
 	run   *run
-	count float64   // of the last notification; it must increase
-	last  time.Time // of the last notification
+	count float64   // counter of the last notification; must increase
+	last  time.Time // time of the last notification
 	ended bool
 }
 
@@ -84,14 +84,14 @@ func (f *front) begin(r *run) {
 }
 
 const (
-	// progressPause is the time between two notifications of what a command prints.
+	// progressPause is the minimum time between two notifications about a command's output.
 	progressPause = 200 * time.Millisecond
-	// resultPause is the time between the last notification and the result. Some clients lose a
-	// notification that arrives together with the result.
+	// resultPause is the minimum time between the last notification and the result. Some clients lose a notification
+	// that arrives together with the result.
 	resultPause = time.Millisecond
 )
 
-// end stops notifications and waits until the result may follow.
+// end stops notifications and waits until the result can be sent.
 func (f *front) end() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -101,11 +101,11 @@ func (f *front) end() {
 	}
 }
 
-// Progress implements [host.Client].
+// Progress implements [host.Client]. It sends a progress notification.
 func (f *front) Progress(title string, metadata map[string]any) { f.notify(title, metadata, 0) }
 
-// Output implements [host.Client]. It reports the last line of the output as progress. The result
-// contains all of it.
+// Output implements [host.Client]. It sends the last line of the output as a progress notification. The result contains
+// the full output.
 func (f *front) Output(_ tool.Stream, chunk []byte) {
 	text := strings.TrimRight(strings.ToValidUTF8(string(chunk[max(0, len(chunk)-4096):]), "\uFFFD"), "\r\n")
 	line := text[strings.LastIndexAny(text, "\r\n")+1:]
@@ -114,8 +114,8 @@ func (f *front) Output(_ tool.Stream, chunk []byte) {
 	}
 }
 
-// notify sends a progress notification if the client asked for them. It sends none within pause of
-// the last one.
+// notify sends a progress notification if the client requested notifications. It skips the notification if the last one
+// was sent less than pause ago.
 func (f *front) notify(message string, metadata map[string]any, pause time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -131,12 +131,11 @@ func (f *front) notify(message string, metadata map[string]any, pause time.Durat
 	if len(metadata) > 0 {
 		p.Meta = mcp.Meta{metaPrefix + "metadata": metadata}
 	}
-	_ = req.Session.NotifyProgress(ctx, p) // a client that is gone is noticed by its call
+	_ = req.Session.NotifyProgress(ctx, p) // a disconnected client also cancels its call, so ignore errors
 	f.last = time.Now()
 }
 
-// clean removes the characters that could control a terminal, because the text is from a command or
-// a plugin.
+// clean removes characters that could control a terminal, because commands and plugins can print such characters.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < 0x20 && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 {

@@ -7,17 +7,17 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// sessionTimeout is how long a client with a session may send nothing.
+// sessionTimeout is the maximum idle time of a client with a session.
 const sessionTimeout = 30 * time.Minute
 
-// Handler returns a handler that serves clients of both eras over HTTP. Whoever mounts it must
-// authenticate clients, check Host and Origin, and limit the size of requests.
+// Handler returns an HTTP handler for clients with and without sessions. The caller must authenticate clients, check
+// Host and Origin, and limit the size of requests.
 func (s *Server) Handler() http.Handler {
 	get := func(*http.Request) *mcp.Server { return s.mcp }
 	sessions := mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{Logger: s.opts.Log, SessionTimeout: sessionTimeout, MaxRequestBodyBytes: -1})
 	none := mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{Logger: s.opts.Log, Stateless: true, PropagateRequestCancellation: true, MaxRequestBodyBytes: -1})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// Revisions are dates: they sort as text.
+		// Revisions are dates in a format that can be compared as text.
 		if r.Header.Get("Mcp-Protocol-Version") >= stateless {
 			none.ServeHTTP(w, r)
 			return

@@ -9,15 +9,15 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// response is the answer to a call.
+// response is the JSON-RPC answer to a call.
 type response struct {
 	JSONRPC string          `json:"jsonrpc"`
 	ID      json.RawMessage `json:"id"`
-	Result  any             `json:"result"` // textResult or *mcp.CallToolResult
+	Result  any             `json:"result"` // a textResult or a *mcp.CallToolResult
 }
 
-// textResult is a result that holds one text. Its fields are encoded directly, where
-// [mcp.CallToolResult] encodes the text several times.
+// textResult is a result that contains a single text. Its fields are encoded directly, because [mcp.CallToolResult]
+// encodes the text several times.
 type textResult struct {
 	Meta    map[string]any `json:"_meta,omitempty"`
 	Content [1]textContent `json:"content"`
@@ -29,7 +29,7 @@ type textContent struct {
 	Text string `json:"text"`
 }
 
-// onlyText returns the text of a result that holds nothing else, or nil.
+// onlyText returns the text of a result that contains only one text. It returns nil for other results.
 func onlyText(res *mcp.CallToolResult) *string {
 	if len(res.Content) != 1 || res.StructuredContent != nil || res.InputRequests != nil {
 		return nil
@@ -40,24 +40,23 @@ func onlyText(res *mcp.CallToolResult) *string {
 	return nil
 }
 
-// buffers holds the buffers of responses. A buffer that grew beyond largestKept is not reused.
+// buffers is a pool of buffers for responses. Buffers larger than largestKept are not reused.
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-const largestKept = 256 << 10 // bytes
+const largestKept = 256 << 10 // in bytes
 
-// writeResponse writes the line that answers the request with the id to out, by one call of Write.
+// writeResponse writes the response to a request as one line. It calls Write once.
 func (l *stream) writeResponse(id json.RawMessage, res *mcp.CallToolResult) {
 	buf := buffers.Get().(*bytes.Buffer) //nolint:forcetypeassert // nothing else is put in
 	buf.Reset()
 	encodeResponse(buf, id, res)
-	_, _ = l.Write(buf.Bytes()) // a client that is gone is noticed by its input
+	_, _ = l.Write(buf.Bytes()) // a disconnected client also ends its input, so ignore errors
 	if buf.Cap() <= largestKept {
 		buffers.Put(buf)
 	}
 }
 
-// encodeResponse appends the line of a response to buf. A value of the metadata that JSON cannot
-// express becomes null.
+// encodeResponse appends a response line to buf. Metadata values that JSON cannot represent become null.
 func encodeResponse(buf *bytes.Buffer, id json.RawMessage, res *mcp.CallToolResult) {
 	encode := func(result any) error {
 		start := buf.Len()
@@ -72,18 +71,18 @@ func encodeResponse(buf *bytes.Buffer, id json.RawMessage, res *mcp.CallToolResu
 	text := onlyText(res)
 	if text == nil {
 		if encode(res) != nil {
-			_ = encode(json.RawMessage(`{"content":[],"isError":true}`)) // no result is left that could fail
+			_ = encode(json.RawMessage(`{"content":[],"isError":true}`)) // this result cannot fail to encode
 		}
 		return
 	}
 	out := textResult{Meta: res.Meta, Content: [1]textContent{{Type: "text", Text: *text}}, IsError: res.IsError}
 	if encode(out) != nil {
 		out.Meta = encodable(out.Meta)
-		_ = encode(out) // cannot fail now
+		_ = encode(out) // cannot fail, because Meta is now encodable
 	}
 }
 
-// encodable returns a copy of m with null in place of the values that JSON cannot express.
+// encodable returns a copy of m. Values that JSON cannot represent become null.
 func encodable(m map[string]any) map[string]any {
 	m = maps.Clone(m)
 	for k, v := range m {

@@ -12,7 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// answered returns the line for a result, which must be one line of valid JSON.
+// answered encodes a result. It checks that the response is one line of valid JSON and returns the decoded line.
 func answered(t testing.TB, id string, res *mcp.CallToolResult) map[string]any {
 	t.Helper()
 	var buf bytes.Buffer
@@ -28,7 +28,7 @@ func answered(t testing.TB, id string, res *mcp.CallToolResult) map[string]any {
 	return out
 }
 
-// TestResponse compares a response with what the SDK makes of the same result.
+// TestResponse compares a response with the SDK's encoding of the same result.
 func TestResponse(t *testing.T) {
 	text := &mcp.TextContent{Text: "a \"text\" of <b>&</b>\n\u2028\x00"}
 	for _, res := range []*mcp.CallToolResult{
@@ -49,7 +49,7 @@ func TestResponse(t *testing.T) {
 		}
 		out := answered(t, `"i"`, res)
 		a, _ := out["result"].(map[string]any)
-		if len(res.Meta) == 0 { // an empty object and nothing are the same
+		if len(res.Meta) == 0 { // an empty _meta is equal to a missing one
 			delete(b, "_meta")
 		}
 		if !reflect.DeepEqual(a, b) || out["id"] != "i" {
@@ -58,7 +58,7 @@ func TestResponse(t *testing.T) {
 	}
 }
 
-// TestResponseText checks that every text arrives as it is, and is not escaped for HTML.
+// TestResponseText checks that every text arrives unchanged and without HTML escapes.
 func TestResponseText(t *testing.T) {
 	for _, s := range []string{"", "é", "日本語のテキスト\n", "\u2028 and \u2029", "\x00\x1f\x7f", "\"\\\"\\\"\\\"\\", strings.Repeat("line\r\n", 100_000)} {
 		arrives(t, s)
@@ -79,7 +79,7 @@ func arrives(t *testing.T, s string) {
 	t.Helper()
 	result, _ := answered(t, "-7", &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: s}}})["result"].(map[string]any)
 	content, _ := result["content"].([]any)
-	var want strings.Builder // each byte that is no UTF-8 is replaced
+	var want strings.Builder // each invalid UTF-8 byte is replaced
 	for _, r := range s {
 		want.WriteRune(r)
 	}
@@ -88,7 +88,7 @@ func arrives(t *testing.T, s string) {
 	}
 }
 
-// TestResponseUnencodable checks that values that JSON cannot express do not cost the result.
+// TestResponseUnencodable checks that the result is sent even if JSON cannot represent some values.
 func TestResponseUnencodable(t *testing.T) {
 	meta := mcp.Meta{"m": map[string]any{"nan": math.NaN(), "kept": "x"}, "chan": make(chan int)}
 	out := answered(t, "1", &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "text"}}, Meta: meta})

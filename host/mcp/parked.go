@@ -12,11 +12,11 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// stateless is the first revision of the protocol in which a server must not send a request to a
-// client during a call. Instead, the server answers with its question and the client calls again.
+// stateless is the first revision of the protocol in which a server must not send requests to a client during a call.
+// Instead, the server returns its question, and the client repeats the call with the answer.
 const stateless = "2026-07-28"
 
-// maxParked is the number of calls that may wait for an answer from their client.
+// maxParked is the maximum number of parked calls.
 const maxParked = 256
 
 var (
@@ -30,7 +30,7 @@ type parkedCalls struct {
 	patience time.Duration
 
 	mu      sync.Mutex
-	byState map[string]*waiting // by the state that the client sends back
+	byState map[string]*waiting // parked calls by the state that the client returns
 	closed  bool
 }
 
@@ -38,12 +38,11 @@ func newParkedCalls(patience time.Duration) *parkedCalls {
 	return &parkedCalls{patience: patience, byState: make(map[string]*waiting)}
 }
 
-// run is a running call. Over time, several requests of its client may wait for it.
+// run is a running call. Several requests of its client can wait for it, one after another.
 type run struct {
 	ctx  context.Context
 	stop context.CancelCauseFunc
-	// bound identifies the call's function, arguments and client, so that no other request can
-	// continue it.
+	// bound is a hash of the call's function, arguments and client. It prevents other requests from continuing the call.
 	bound [sha256.Size]byte
 	asks  chan *question
 	done  chan struct{}
@@ -51,17 +50,17 @@ type run struct {
 	result *mcp.CallToolResult
 
 	mu  sync.Mutex
-	now *mcp.CallToolRequest // the request that waits for the call, or nil
-	ctl context.Context      // the context of that request
+	now *mcp.CallToolRequest // the request that currently waits for the call, or nil
+	ctl context.Context      // the context of the waiting request
 }
 
-// question is a question of a call to its client.
+// question is a question that a call asks its client.
 type question struct {
 	params *mcp.ElicitParams
 	answer chan *mcp.ElicitResult
 }
 
-// attached returns the request that waits for the call, or nil.
+// attached returns the request that currently waits for the call, and its context. It returns nil if no request waits.
 func (r *run) attached() (context.Context, *mcp.CallToolRequest) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -80,7 +79,7 @@ func (r *run) detach() {
 	r.ctl, r.now = nil, nil
 }
 
-// ask makes the client ask its user.
+// ask sends a question to the client and waits for the answer of the client's user.
 func (r *run) ask(p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 	ctx, req := r.attached()
 	if req == nil {
@@ -106,9 +105,9 @@ func (r *run) ask(p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 	}
 }
 
-// begin starts a call.
+// begin starts a call in a new goroutine.
 func (l *parkedCalls) begin(ctx context.Context, req *mcp.CallToolRequest, call func(*run) *mcp.CallToolResult) *run {
-	// A client without connections continues by another request, so the call outlives this one.
+	// A client without a session continues the call in another request, so the call must outlive the current request.
 	own, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	r := &run{ctx: own, stop: stop, bound: about(req), asks: make(chan *question), done: make(chan struct{})}
 	r.attach(ctx, req)
@@ -119,7 +118,7 @@ func (l *parkedCalls) begin(ctx context.Context, req *mcp.CallToolRequest, call 
 	return r
 }
 
-// about identifies the function, the arguments and the client of a request.
+// about returns a hash of the function, the arguments and the client of a request.
 func about(req *mcp.CallToolRequest) [sha256.Size]byte {
 	h := sha256.New()
 	user := ""
@@ -133,7 +132,7 @@ func about(req *mcp.CallToolRequest) [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// wait waits for the end of a call, or for its next question.
+// wait waits for the end of a call or for its next question.
 func (l *parkedCalls) wait(ctx context.Context, r *run) (*mcp.CallToolResult, error) {
 	select {
 	case <-r.done:
@@ -148,24 +147,25 @@ func (l *parkedCalls) wait(ctx context.Context, r *run) (*mcp.CallToolResult, er
 			return r.result, nil
 		}
 		return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{answerKey: q.params}, RequestState: state}, nil
-	case <-ctx.Done(): // the client canceled the call or is gone
+	case <-ctx.Done(): // the client canceled the call or disconnected
 		r.stop(context.Cause(ctx))
 		<-r.done
 		return r.result, nil
 	}
 }
 
-// answerKey is the key of the question. A call asks one question at a time.
+// answerKey identifies the question in requests and answers. One key is enough, because a call asks one question at a
+// time.
 const answerKey = "answer"
 
-// waiting is a parked call with its question.
+// waiting is a parked call with its open question.
 type waiting struct {
 	*run
 	question *question
 	timer    *time.Timer
 }
 
-// park keeps a call until its client answers.
+// park stores a call until its client answers.
 func (l *parkedCalls) park(r *run, q *question) (state string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -184,7 +184,7 @@ func (l *parkedCalls) park(r *run, q *question) (state string, err error) {
 	return state, nil
 }
 
-// take removes and returns the call that is parked under a state, or nil.
+// take removes and returns the parked call with the given state. It returns nil if the state is unknown.
 func (l *parkedCalls) take(state string) *waiting {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -193,8 +193,8 @@ func (l *parkedCalls) take(state string) *waiting {
 	return w
 }
 
-// resume continues a parked call with the client's answer. It returns an error for the client if the
-// state belongs to no call or to another one.
+// resume continues a parked call with the client's answer. It returns an error if the state is unknown or belongs to
+// another call.
 func (l *parkedCalls) resume(ctx context.Context, req *mcp.CallToolRequest) (*run, error) {
 	w := l.take(req.Params.RequestState)
 	if w == nil || w.bound != about(req) {
@@ -213,7 +213,7 @@ func (l *parkedCalls) resume(ctx context.Context, req *mcp.CallToolRequest) (*ru
 	return w.run, nil
 }
 
-// close ends the parked calls and lets no further call park.
+// close cancels the parked calls. Further calls cannot be parked.
 func (l *parkedCalls) close() {
 	l.mu.Lock()
 	parked := l.byState

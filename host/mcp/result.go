@@ -13,15 +13,15 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// metaPrefix is the prefix of the metadata that toolhost adds to a result.
+// metaPrefix is the prefix of toolhost's metadata keys in a result.
 const metaPrefix = "toolhost.dev/"
 
-// maxInline is the size in bytes of the largest file, other than an image, that is embedded in a
-// result. Clients show such a file to the model as base64.
+// maxInline is the maximum size in bytes of an embedded file. It does not apply to images. Clients show embedded files
+// to the model as base64.
 const maxInline = 64 << 10
 
-// toResult converts a result for a client. The text is all that the model needs. toResult omits the
-// structured data, because clients would show it to the model in place of the text.
+// toResult converts a result for a client. The text contains everything that the model needs. toResult omits structured
+// data, because clients would show the data to the model instead of the text.
 func toResult(res *tool.Result) *mcp.CallToolResult {
 	out := &mcp.CallToolResult{IsError: !res.Success(), Meta: mcp.Meta{}}
 	meta := map[string]any{
@@ -60,8 +60,8 @@ func toResult(res *tool.Result) *mcp.CallToolResult {
 	return out
 }
 
-// content converts an attachment: an image for the model to see, a small file in full, and for any
-// other file a link. The note repeats the link for the text, since some clients drop links.
+// content converts an attachment to an image, an embedded small file, or a link to a larger file. The note repeats the
+// link as text, because some clients drop links.
 func content(a tool.Attachment, i int) (mcp.Content, string) {
 	if strings.HasPrefix(a.MediaType, "image/") && len(a.Content) > 0 {
 		return &mcp.ImageContent{Data: a.Content, MIMEType: a.MediaType}, ""

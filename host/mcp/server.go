@@ -1,9 +1,8 @@
-// Package mcp implements an MCP server for the tools of a host. [New] makes a [Server], which
-// serves clients over a pair of streams ([Server.Serve]) or over HTTP ([Server.Handler]).
+// Package mcp implements an MCP server for the tools of a host. [New] returns a [Server], which serves clients over a
+// pair of streams ([Server.Serve]) or over HTTP ([Server.Handler]).
 //
-// Every enabled tool of the host is a tool of the server, or one tool, bash, stands for all of
-// them. The server speaks both eras of the protocol: with sessions (2025-11-25 and before) and
-// without (from 2026-07-28 on).
+// The server offers every enabled tool of the host, or a single tool, bash, that can call all tools. It supports
+// protocol revisions with sessions (2025-11-25 and earlier) and without sessions (2026-07-28 and later).
 //
 //	s, err := mcp.New(h, mcp.Options{})
 //	if err != nil { … }
@@ -27,29 +26,29 @@ import (
 	"toolhost.dev/host/export"
 )
 
-// Options configures a server. The zero value works.
+// Options configures a server. The zero value is valid.
 type Options struct {
-	// Single offers one tool, bash, whose command string calls every tool.
+	// Single offers only one tool, bash, whose command string can call every tool.
 	Single bool
 	// Tools are the full names of the tools to offer. Nil means all enabled tools.
 	Tools []string
-	// Session is the session of all clients. If it is empty each connection has its own session,
-	// and clients of the protocol without connections share one while the server lives.
+	// Session is the session for all clients. If it is empty, each connection has its own session. Clients without
+	// connections then share one session until the server is closed.
 	Session string
-	// AskTimeout is how long a call waits for an answer. Zero means 10 minutes.
+	// AskTimeout limits the time that a call waits for an answer. Zero means 10 minutes.
 	AskTimeout time.Duration
-	// Log receives the mistakes of clients. If it is nil they are not logged.
+	// Log receives protocol errors of clients. Nil discards them.
 	Log *slog.Logger
 }
 
-// Server offers a host's tools. It is safe for concurrent use. The caller closes the host, after
-// the server.
+// Server offers a host's tools to MCP clients. It is safe for concurrent use. The caller must close the server before
+// the host.
 type Server struct {
 	host   *host.Host
 	opts   Options
 	mcp    *mcp.Server
 	parked *parkedCalls
-	// session is the session of clients that have none of their own.
+	// session is the shared session of clients without a connection.
 	session string
 
 	mu      sync.Mutex
@@ -58,8 +57,8 @@ type Server struct {
 	unfollow func()
 }
 
-// New returns a server for a host's tools. It notifies the clients when the tools change. The error
-// names the tools that cannot be offered; the server is usable and serves the others.
+// New returns a server for a host's tools. The server notifies its clients when the tools change. The error lists tools
+// that cannot be offered. The server is valid despite the error and offers all other tools.
 func New(h *host.Host, opts Options) (*Server, error) {
 	if opts.AskTimeout <= 0 {
 		opts.AskTimeout = 10 * time.Minute
@@ -80,13 +79,13 @@ func New(h *host.Host, opts Options) (*Server, error) {
 	return s, s.refresh()
 }
 
-// follow offers the host's tools as they change, until the server is closed.
+// follow updates the offered tools after each change, until the server is closed.
 func (s *Server) follow() {
 	changed := make(chan struct{}, 1)
 	cancel := s.host.Subscribe(func(host.Update) {
 		select {
 		case changed <- struct{}{}:
-		default: // a refresh is pending already
+		default: // a refresh is already pending
 		}
 	})
 	done := make(chan struct{})
@@ -108,8 +107,8 @@ func (s *Server) follow() {
 	}()
 }
 
-// onlyTools refuses the methods of capabilities that the server does not announce. The SDK would
-// answer them with empty lists.
+// onlyTools rejects methods of capabilities that the server does not announce. The SDK would answer such methods with
+// empty lists.
 func onlyTools(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		for _, feature := range []string{"prompts/", "resources/", "completion/", "logging/"} {
@@ -123,7 +122,7 @@ func onlyTools(next mcp.MethodHandler) mcp.MethodHandler {
 
 func newSession() string { return "mcp:" + rand.Text() }
 
-// refresh offers the host's current tools, and notifies the clients if the list has changed.
+// refresh updates the offered tools. It notifies the clients if the list changed.
 func (s *Server) refresh() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,7 +150,7 @@ func same(a, b export.Function) bool {
 	return a.Name == b.Name && a.Tool == b.Tool && a.Description == b.Description && string(a.Schema) == string(b.Schema)
 }
 
-// wanted returns the functions to offer, each with its definition for clients.
+// wanted returns the functions to offer, with their definitions for clients.
 func (s *Server) wanted() ([]export.Function, []*mcp.Tool, error) {
 	all := s.host.Tools()
 	if s.opts.Tools != nil {
@@ -175,7 +174,7 @@ func annotations(t host.Tool) *mcp.ToolAnnotations {
 	return &mcp.ToolAnnotations{ReadOnlyHint: t.Traits.ReadOnly, IdempotentHint: t.Traits.Idempotent, DestructiveHint: &destructive, OpenWorldHint: &open}
 }
 
-// Close ends the calls that wait for an answer.
+// Close cancels the calls that wait for an answer.
 func (s *Server) Close() {
 	s.unfollow()
 	s.parked.close()

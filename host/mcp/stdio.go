@@ -22,14 +22,14 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Limits of a message.
+// Limits of a client's message.
 const (
-	maxLine  = 64 << 20 // bytes
-	maxDepth = 500      // levels of a message for the SDK, which ends a session at 1000
+	maxLine  = 64 << 20 // in bytes
+	maxDepth = 500      // nesting levels; the SDK ends a session at 1000
 )
 
-// Serve serves one client over a pair of streams until the client closes its side or parent ends.
-// It closes in and out.
+// Serve serves one client over a pair of streams. It returns when the client closes its stream or parent is canceled. It
+// closes in and out.
 func (s *Server) Serve(parent context.Context, in io.ReadCloser, out io.WriteCloser) error {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
@@ -45,7 +45,7 @@ func (s *Server) Serve(parent context.Context, in io.ReadCloser, out io.WriteClo
 		defer close(ended)
 		cancel(cmp.Or(session.Wait(), io.EOF))
 	}()
-	<-ctx.Done() // or the input has ended
+	<-ctx.Done() // also canceled at the end of the input
 	_ = session.Close()
 	<-ended
 	err = context.Cause(ctx)
@@ -55,10 +55,9 @@ func (s *Server) Serve(parent context.Context, in io.ReadCloser, out io.WriteClo
 	return err
 }
 
-// stream is the connection of a client, as the SDK reads and writes it. For clients with sessions it
-// handles calls of tools itself: these are most of a client's messages, and the SDK takes several
-// times as long for a short call as the call itself. It also answers what would end the SDK's
-// session: a line that is not JSON or too long.
+// stream is the connection of a client as seen by the SDK. For clients with sessions, stream handles tool calls itself,
+// because the SDK takes several times as long as a short call. Most of a client's messages are tool calls. stream also
+// answers lines that are not JSON or too long, because the SDK would end the session.
 type stream struct {
 	server *Server
 	//nolint:containedctx // that of Serve, which the reader cannot be given otherwise
@@ -66,7 +65,7 @@ type stream struct {
 	cancel context.CancelCauseFunc
 	in     *lines.Reader
 	source io.Closer
-	rest   []byte // what the SDK has not yet read of the current line
+	rest   []byte // unread part of the current line
 
 	session atomic.Pointer[mcp.ServerSession]
 
@@ -75,15 +74,15 @@ type stream struct {
 
 	calls   sync.WaitGroup
 	mu      sync.Mutex
-	running map[string]context.CancelCauseFunc // by the request's id
+	running map[string]context.CancelCauseFunc // cancel functions by request id
 }
 
-// Read returns the messages that are for the SDK.
+// Read returns messages for the SDK. It handles other messages itself.
 func (l *stream) Read(p []byte) (int, error) {
 	for len(l.rest) == 0 {
 		line, err := l.line()
 		if err != nil {
-			l.cancel(err) // no client is left to answer
+			l.cancel(err) // cancel everything, because no client is left
 			return 0, err
 		}
 		if l.take(line) {
@@ -96,7 +95,7 @@ func (l *stream) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Write writes a whole message of the SDK.
+// Write writes one complete message of the SDK.
 func (l *stream) Write(p []byte) (int, error) {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -106,8 +105,7 @@ func (l *stream) Write(p []byte) (int, error) {
 // Close closes both streams.
 func (l *stream) Close() error { return errors.Join(l.source.Close(), l.out.Close()) }
 
-// line returns the next line of the client, without the white space around it. It answers lines
-// that are too long.
+// line returns the client's next line without surrounding white space. It answers lines that are too long with an error.
 func (l *stream) line() ([]byte, error) {
 	for {
 		line, err := l.in.Read()
@@ -119,7 +117,7 @@ func (l *stream) line() ([]byte, error) {
 				return nil, tooLong.Err
 			}
 			continue
-		case errors.Is(err, io.EOF) && len(bytes.TrimSpace(line)) > 0: // the last line may lack its ending
+		case errors.Is(err, io.EOF) && len(bytes.TrimSpace(line)) > 0: // the last line can lack a line feed
 		case err != nil:
 			return nil, err
 		}
@@ -127,7 +125,7 @@ func (l *stream) line() ([]byte, error) {
 	}
 }
 
-// request holds the parts of a message that stream examines.
+// request holds the fields of a message that stream needs.
 type request struct {
 	JSONRPC string          `json:"jsonrpc"`
 	ID      json.RawMessage `json:"id"`
@@ -136,11 +134,11 @@ type request struct {
 		Name      string          `json:"name"`
 		Arguments json.RawMessage `json:"arguments"`
 		Meta      mcp.Meta        `json:"_meta"`
-		// These belong to the continuation of a call, or to a later revision.
+		// These fields belong to the continuation of a call, or to a later revision of the protocol.
 		RequestState   json.RawMessage `json:"requestState"`
 		InputResponses json.RawMessage `json:"inputResponses"`
 		Task           json.RawMessage `json:"task"`
-		// Of notifications/cancelled.
+		// RequestID is a field of notifications/cancelled.
 		RequestID json.RawMessage `json:"requestId"`
 	} `json:"params"`
 }
@@ -150,7 +148,7 @@ var (
 	methodCancel = []byte(`"notifications/cancelled"`)
 )
 
-// take handles a line, unless it is for the SDK. Then it returns true.
+// take handles a line of the client. It returns true if the SDK must handle the line instead.
 func (l *stream) take(line []byte) bool {
 	if len(line) == 0 {
 		return false
@@ -172,7 +170,7 @@ func (l *stream) take(line []byte) bool {
 	return false
 }
 
-// depth returns how deeply JSON is nested.
+// depth returns the maximum nesting depth of a JSON text.
 func depth(line []byte) int {
 	most := 0
 	scan(line, func(_, now int) bool {
@@ -182,8 +180,8 @@ func depth(line []byte) int {
 	return most
 }
 
-// scan walks through JSON that may be cut off, or nested too deeply for the decoder. It calls at for
-// each byte outside of strings and for the quote that begins a string, until at returns false.
+// scan iterates over a JSON text that can be truncated or nested too deeply for the decoder. It calls the callback for
+// each byte outside strings and for each opening quote, until the callback returns false.
 func scan(line []byte, at func(i, depth int) bool) {
 	now, quoted := 0, false
 	for i := 0; i < len(line); i++ {
@@ -210,7 +208,7 @@ func scan(line []byte, at func(i, depth int) bool) {
 
 var idKey = regexp.MustCompile(`^"id"\s*:\s*("[^"\\]{0,200}"|-?[0-9]{1,20})\s*[,}]`)
 
-// idOf returns the id of a request that could not be read, or "null" if it cannot be found.
+// idOf returns the id of a request that cannot be decoded. It returns "null" if it finds no id.
 func idOf(line []byte) []byte {
 	id := []byte("null")
 	scan(line, func(i, depth int) bool {
@@ -225,7 +223,7 @@ func idOf(line []byte) []byte {
 	return id
 }
 
-// call begins a call of a tool. It reports false for a request that the SDK has to handle.
+// call starts a call of a tool. It returns false for a request that the SDK must handle.
 func (l *stream) call(r *request) bool {
 	session := l.session.Load()
 	if r.Method != "tools/call" || r.JSONRPC != "2.0" || session == nil || r.Params.RequestState != nil || r.Params.InputResponses != nil || r.Params.Task != nil {
@@ -244,14 +242,14 @@ func (l *stream) call(r *request) bool {
 	ctx, cancel := context.WithCancelCause(l.ctx)
 	if !l.add(string(r.ID), cancel) {
 		cancel(nil)
-		return false // its id is in use
+		return false // another running request uses the id
 	}
 	req := &mcp.CallToolRequest{Session: session, Params: &mcp.CallToolParamsRaw{Meta: r.Params.Meta, Name: r.Params.Name, Arguments: r.Params.Arguments}}
 	call, bad := l.server.request(f, req)
 	front := &front{patience: l.server.opts.AskTimeout}
 	var pending *host.Pending
 	if bad == nil {
-		pending = l.server.host.Begin(call, front) // queues the call, in the order of the requests
+		pending = l.server.host.Begin(call, front) // queues calls in the order of the requests
 	}
 	l.calls.Go(func() {
 		var res *mcp.CallToolResult
@@ -268,14 +266,14 @@ func (l *stream) call(r *request) bool {
 		canceled := ctx.Err() != nil
 		l.remove(string(r.ID))
 		cancel(nil)
-		if !canceled { // or nobody waits for the response
+		if !canceled { // a client does not expect a response to a canceled request
 			l.writeResponse(r.ID, res)
 		}
 	})
 	return true
 }
 
-// canceled cancels a running call on request of the client.
+// canceled handles a cancel notification for a running call. It returns false for other messages.
 func (l *stream) canceled(r *request) bool {
 	if r.Method != "notifications/cancelled" {
 		return false
@@ -306,14 +304,14 @@ func (l *stream) remove(id string) {
 	delete(l.running, id)
 }
 
-// refuse answers a line that cannot be handled with an error.
+// refuse answers a line that cannot be processed with an error.
 func (l *stream) refuse(line []byte, code int, message string) {
 	l.server.opts.Log.Warn("a message of the client is refused", "why", message)
 	b, _ := json.Marshal(message)
-	_, _ = l.Write(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`+"\n", idOf(line), code, b)) // a client that is gone is noticed by its input
+	_, _ = l.Write(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`+"\n", idOf(line), code, b)) // a disconnected client also ends its input, so ignore errors
 }
 
-// function returns the function that is offered under a name.
+// function returns the offered function with the given name.
 func (s *Server) function(name string) (export.Function, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -5,11 +5,11 @@ import "toolhost.dev/host/internal/manifest"
 // ManifestFile is the name of the manifest in a plugin's directory.
 const ManifestFile = manifest.File
 
-// Manifest describes the sources of a plugin.
+// Manifest describes a plugin and its sources.
 type Manifest = manifest.Manifest
 
-// Needs are the abilities without which a plugin does not work.
+// Needs lists the permissions that a plugin requires.
 type Needs = manifest.Needs
 
-// ReadManifest reads and checks the manifest in a plugin's directory.
+// ReadManifest reads and validates the manifest in a plugin's directory.
 func ReadManifest(dir string) (*Manifest, error) { return manifest.Read(dir) }

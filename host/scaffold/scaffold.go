@@ -1,4 +1,4 @@
-// Package scaffold implements the creation of new plugins from templates, and their manifest.
+// Package scaffold creates new plugins and their manifests from templates.
 package scaffold
 
 import (
@@ -23,26 +23,27 @@ import (
 //go:embed files
 var files embed.FS
 
-// Options describe a new plugin.
+// Options describes a new plugin.
 type Options struct {
-	// Name must satisfy [tool.ValidName]. The plugin has one tool of that name.
+	// Name must satisfy [tool.ValidName]. The plugin has one tool with this name.
 	Name string
-	// Lang is go or python.
+	// Lang is "go" or "python".
 	Lang string
 	// Dir is the directory to create. If it exists, it must be empty. The default is a directory with the plugin's name
 	// in the current directory.
 	Dir string
-	// SDK is the directory of the module toolhost.dev/sdk, for Go. If it is empty, New searches near the executable.
+	// SDK is the directory of the module toolhost.dev/sdk, for Go plugins. If it is empty, New searches near the
+	// executable.
 	SDK string
 }
 
-// Made is a new plugin.
+// Made describes a created plugin.
 type Made struct {
-	Dir   string // absolute
+	Dir   string // absolute path
 	Files []string
 }
 
-// New creates a plugin's sources. If it fails, it leaves no files.
+// New creates a plugin's sources. If New fails, it removes all files that it created.
 func New(opts Options) (*Made, error) {
 	if !tool.ValidName(opts.Name) {
 		return nil, fmt.Errorf("the name %q is not valid: %s", opts.Name, manifest.NameRule)
@@ -67,12 +68,12 @@ func New(opts Options) (*Made, error) {
 		m.Build, m.Binary = []string{"make", "build"}, "bin/"+opts.Name
 	case "python":
 		m.Build, m.Binary = []string{"make", "build"}, "main.py"
-		// A script is not a single file: it needs a runtime and Python's libraries.
+		// A script needs Python's runtime and libraries, so the sandbox must permit reading them.
 		m.Needs = Needs{Read: append([]string{"."}, pythonPaths()...), Env: []string{"PYTHONPATH", "LD_LIBRARY_PATH"}}
 	default:
 		return nil, fmt.Errorf("unknown language %q: use go or python; docs/protocol.md describes plugins in other languages", opts.Lang)
 	}
-	// The tool's name is also a function name for models, which allow neither dots nor dashes.
+	// The tool's name is also a function name for models. Function names permit neither dots nor dashes.
 	replace := strings.NewReplacer("__NAME__", opts.Name, "__TOOL__", strings.NewReplacer("-", "_", ".", "_").Replace(opts.Name))
 	for from, to := range map[string]string{opts.Lang: "", "gitignore": ".gitignore", "calls.jsonl": "calls.jsonl"} {
 		if err := load(contents, from, to, replace); err != nil {
@@ -87,7 +88,7 @@ func New(opts Options) (*Made, error) {
 	return write(dir, contents)
 }
 
-// load reads a file, or a directory of files, into contents.
+// load reads an embedded file, or a directory of embedded files, into contents.
 func load(contents map[string][]byte, from, to string, replace *strings.Replacer) error {
 	root := "files/" + from
 	return fs.WalkDir(files, root, func(path string, d fs.DirEntry, err error) error {
@@ -167,8 +168,8 @@ func findSDK(given string) (string, error) {
 
 const sdkModule = "toolhost.dev/sdk"
 
-// goModule returns go.mod and go.sum of a module that requires the SDK. They contain the SDK's own requirements, so that
-// the module builds without version queries.
+// goModule returns go.mod and go.sum for a module that requires the SDK. The files contain the SDK's own requirements,
+// so that the build needs no version queries.
 func goModule(name, sdk string) (mod, sum []byte, err error) {
 	b, err := os.ReadFile(filepath.Join(sdk, "go.mod"))
 	if err != nil {
@@ -180,7 +181,7 @@ func goModule(name, sdk string) (mod, sum []byte, err error) {
 	}
 	f := new(modfile.File)
 	path := "example.com/" + name
-	if module.CheckPath(path) != nil { // such as "a."
+	if module.CheckPath(path) != nil { // for example, the name "a." is no valid module path
 		path = "example.com/plugin"
 	}
 	if err := f.AddModuleStmt(path); err != nil {
@@ -204,7 +205,7 @@ func goModule(name, sdk string) (mod, sum []byte, err error) {
 	return mod, sum, err
 }
 
-// pythonPaths returns the directories of Python's modules outside of the prefixes that a sandbox shows.
+// pythonPaths returns the directories of Python's modules that a sandbox does not show by default.
 func pythonPaths() []string {
 	var paths []string
 	for _, name := range []string{"PYTHONPATH", "LD_LIBRARY_PATH"} {

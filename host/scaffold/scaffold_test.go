@@ -12,7 +12,7 @@ import (
 	"toolhost.dev/host/scaffold"
 )
 
-// TestNewModules checks that every valid plugin name results in a module path that go accepts.
+// TestNewModules checks that every valid plugin name results in a module path that the go command accepts.
 func TestNewModules(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"greeter", "a.", "a..b", "con", "x-1_y.z"} {

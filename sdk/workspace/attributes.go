@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// applyAttributes copies everything of the old file except its content to a new one, and sets the mode that
-// the caller wants. It returns a replaceError for what cannot be kept.
+// applyAttributes copies owner, attributes and mode of the old file to a new file. want overrides the mode. If an
+// attribute cannot be copied, applyAttributes returns a replaceError.
 func applyAttributes(f *os.File, old *current, want *fs.FileMode) error {
 	st, ok := old.info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -33,8 +33,8 @@ func applyAttributes(f *os.File, old *current, want *fs.FileMode) error {
 	if err := copyAttributes(fd, int(old.file.Fd())); err != nil {
 		return err
 	}
-	// The mode is set last, because a change of owner clears the setuid bits and an access control
-	// list changes the group's bits. It is set raw, because os.File.Chmod converts it.
+	// Set the mode last, because a change of owner clears the setuid bits and an access control list changes the group's
+	// bits. Use Fchmod directly, because os.File.Chmod converts the mode.
 	mode := rawMode(old.info)
 	if want != nil {
 		mode = rawBits(*want)
@@ -42,18 +42,18 @@ func applyAttributes(f *os.File, old *current, want *fs.FileMode) error {
 	return unix.Fchmod(fd, mode)
 }
 
-// notCopied holds the attributes that belong to the content, or that the kernel removes itself
-// when a file is written to.
+// notCopied lists attributes that are valid for the old content only. The kernel removes some of them itself when a file
+// is written.
 var notCopied = []string{Capability, "security.ima", "security.evm"}
 
-// copyAttributes makes the extended attributes of a new file equal to those of the old one, access
-// control lists among them.
+// copyAttributes makes the extended attributes of a new file equal to those of the old file. They include access control
+// lists.
 func copyAttributes(to, from int) error {
 	want, err := attributes(from)
 	if err != nil {
 		return err
 	}
-	have, err := attributes(to) // the new file inherits the directory's default list
+	have, err := attributes(to) // the new file inherits attributes from its directory
 	if err != nil {
 		return err
 	}
@@ -97,9 +97,9 @@ func attributes(fd int) (map[string][]byte, error) {
 	return out, nil
 }
 
-// sized calls get for the size first, and then for the value.
+// sized calls get twice: first for the size of the value, then for the value.
 func sized(get func([]byte) (int, error)) ([]byte, error) {
-	for range 4 { // the value may grow in between
+	for range 4 { // retry if the value grows between the two calls
 		n, err := get(nil)
 		if err != nil || n == 0 {
 			return nil, err
@@ -112,7 +112,7 @@ func sized(get func([]byte) (int, error)) ([]byte, error) {
 	return nil, syscall.ERANGE
 }
 
-// rawMode returns the permission bits with setuid, setgid and sticky, as the kernel has them.
+// rawMode returns the permission, setuid, setgid and sticky bits of a file in the kernel's format.
 func rawMode(info fs.FileInfo) uint32 {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return uint32(st.Mode) & 0o7777
@@ -120,7 +120,7 @@ func rawMode(info fs.FileInfo) uint32 {
 	return uint32(info.Mode().Perm())
 }
 
-// rawBits returns a mode's permission, setuid, setgid and sticky bits as the kernel has them.
+// rawBits returns the permission, setuid, setgid and sticky bits of a mode in the kernel's format.
 func rawBits(m fs.FileMode) uint32 {
 	raw := uint32(m.Perm())
 	for _, b := range []struct {
@@ -134,7 +134,7 @@ func rawBits(m fs.FileMode) uint32 {
 	return raw
 }
 
-// links returns the number of names of a file.
+// links returns the number of hard links of a file.
 func links(info fs.FileInfo) uint64 {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return uint64(st.Nlink)
@@ -142,7 +142,7 @@ func links(info fs.FileInfo) uint64 {
 	return 1
 }
 
-// identity returns a key of the file that does not depend on its path.
+// identity returns a key that is the same for all names of a file.
 func identity(info fs.FileInfo) string {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return fmt.Sprintf("inode %d:%d", st.Dev, st.Ino)

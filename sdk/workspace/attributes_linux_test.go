@@ -19,7 +19,7 @@ import (
 
 const nobody = 65534
 
-// as runs f as an unprivileged user if the tests run as root, so that permissions apply. It changes the user of this
+// as runs f as the user uid if the tests run as root, so that file permissions apply. It changes the user of the current
 // thread only.
 func as(t *testing.T, uid int, f func()) {
 	t.Helper()
@@ -39,7 +39,7 @@ func as(t *testing.T, uid int, f func()) {
 	f()
 }
 
-// own changes the owner of files to the user of as.
+// own changes the owner of files to the unprivileged user.
 func own(t *testing.T, paths ...string) {
 	t.Helper()
 	if os.Geteuid() == 0 {
@@ -49,7 +49,7 @@ func own(t *testing.T, paths ...string) {
 	}
 }
 
-// acl is an access control list: rwx for the owner, r-- for user 1, mask r-x.
+// acl is an access control list with rwx for the owner, r-- for user 1, and the mask r-x.
 var acl = []byte{2, 0, 0, 0,
 	1, 0, 7, 0, 255, 255, 255, 255, 2, 0, 4, 0, 1, 0, 0, 0, 4, 0, 5, 0, 255, 255, 255, 255, 16, 0, 5, 0, 255, 255, 255, 255, 32, 0, 1, 0, 255, 255, 255, 255}
 
@@ -63,7 +63,7 @@ func TestOwnerAndAttributesAreKept(t *testing.T) {
 	must(t, unix.Setxattr(path, "user.empty", nil, 0))
 	must(t, unix.Setxattr(path, "system.posix_acl_access", acl, 0))
 	must(t, unix.Chmod(path, 0o4751))
-	// Attributes that the directory gives to new files must not get on existing ones.
+	// The default attributes of the directory must not be applied to an existing file.
 	must(t, unix.Setxattr(dir, "system.posix_acl_default", acl, 0))
 	var before, after unix.Stat_t
 	must(t, unix.Stat(path, &before))
@@ -95,14 +95,14 @@ func TestOwnerAndAttributesAreKept(t *testing.T) {
 	}
 }
 
-// A file in a directory without write permission is written in place.
+// TestReadOnlyDirectory checks that a file in a directory without write permission is written in place.
 func TestReadOnlyDirectory(t *testing.T) {
 	dir := tree(t, "d/f")
 	own(t, dir, dir+"/d", dir+"/d/f")
 	must(t, os.Chmod(filepath.Dir(dir), 0o755))
 	must(t, os.Chmod(dir+"/d", 0o555))
 	t.Cleanup(func() { _ = os.Chmod(dir+"/d", 0o777) })
-	t.Setenv("TMPDIR", dir) // for the backup
+	t.Setenv("TMPDIR", dir) // directory for the backup
 	w := space(t, dir)
 	p, fresh := resolve(t, w, dir, "d/f"), resolve(t, w, dir, "d/new")
 	as(t, nobody, func() {
@@ -127,7 +127,8 @@ func TestReadOnlyDirectory(t *testing.T) {
 	names(t, dir, "d")
 }
 
-// A file without write permission is not replaced, and one without read permission is refused with a clear message.
+// TestPermissions checks that a file without write permission is not replaced. It also checks the error for a file
+// without read permission.
 func TestPermissions(t *testing.T) {
 	dir := tree(t, "ro", "secret", "closed/f")
 	own(t, dir, dir+"/ro", dir+"/secret", dir+"/closed")
@@ -154,7 +155,8 @@ func TestPermissions(t *testing.T) {
 	content(t, dir+"/ro", "ro", "secret", "closed")
 }
 
-// Another user's file keeps its owner. It cannot be replaced, so it is written in place.
+// TestAnotherUsersFile checks that another user's file keeps its owner. Such a file cannot be replaced, so it is written
+// in place.
 func TestAnotherUsersFile(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Log("only root can give a file away; the rest of the rule is tested by TestReadOnlyDirectory")
@@ -179,7 +181,7 @@ func TestAnotherUsersFile(t *testing.T) {
 	}
 }
 
-// If there is no space for the new content, the old content stays and no other file is left.
+// TestNoRoom checks that the old content stays and no other file remains if there is no space for the new content.
 func TestNoRoom(t *testing.T) {
 	t.Run("file size limit", func(t *testing.T) {
 		signal.Ignore(syscall.SIGXFSZ)
@@ -192,7 +194,7 @@ func TestNoRoom(t *testing.T) {
 	t.Run("full disk", func(t *testing.T) {
 		dir := tree(t)
 		if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=96k"); err != nil {
-			tooltest.InUserNamespace(t, err) // else the file size limit above takes the same way
+			tooltest.InUserNamespace(t, err) // skips, because the subtest above covers the same code
 			return
 		}
 		defer func() { _ = unix.Unmount(dir, unix.MNT_DETACH) }()

@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// current is the file that is to be replaced. info is nil if there is none.
+// current is the file that a write replaces. info is nil if the file does not exist.
 type current struct {
 	file *os.File // open for reading
 	info fs.FileInfo
@@ -25,20 +25,20 @@ func (c *current) close() {
 	}
 }
 
-// leaveLarge is the size in bytes from which leave closes a file in the background.
+// leaveLarge is the minimum size in bytes of files that leave closes in the background.
 const leaveLarge = 256 << 10
 
-// leave closes a file that has lost its name. It does not wait until the file system has freed a large file, which takes
-// as long as a disk access.
+// leave closes a file whose name was removed. For a large file, it does not wait until the file system frees the space,
+// which takes as long as a disk access.
 func (c *current) leave() {
 	if c.file == nil || c.info.Size() < leaveLarge {
-		return // close closes it
+		return // close closes this file
 	}
 	go c.file.Close() //nolint:errcheck // it was only read
 	c.file = nil
 }
 
-// current opens the file that currently has the name. It must be a regular file or missing.
+// current opens the file at p. It returns an error if p exists but is not a regular file.
 func (d *pinned) current(p Path) (*current, error) {
 	at, err := d.root.Lstat(d.base)
 	switch {
@@ -62,8 +62,8 @@ func (d *pinned) current(p Path) (*current, error) {
 	return &current{file: f, info: info}, nil
 }
 
-// check compares the current file with the expected one. It reads the content only if something about the file differs;
-// verify follows later.
+// check compares the current file with the expected one. It reads the content only if the metadata differs. verify
+// compares the content later.
 func (c *current) check(p Path, opt WriteOptions) error {
 	switch {
 	case opt.New && c.info != nil:
@@ -78,14 +78,14 @@ func (c *current) check(p Path, opt WriteOptions) error {
 
 func (s *Snapshot) untouchedIn(c *current) bool { return c.info != nil && s.untouched(c.info) }
 
-// verifyChunk is the number of bytes to read and compare at once.
+// verifyChunk is the number of bytes that verify reads and compares at a time.
 const verifyChunk = 64 << 10
 
 var chunks = sync.Pool{New: func() any { return new([verifyChunk]byte) }}
 
 // verify reads the file again and compares it byte by byte with the expected content.
 func (c *current) verify(p Path, expect *Snapshot) error {
-	buf, _ := chunks.Get().(*[verifyChunk]byte) // the pool contains nothing else
+	buf, _ := chunks.Get().(*[verifyChunk]byte) // the pool contains only this type
 	defer chunks.Put(buf)
 	rest, f := expect.Data, c.reread()
 	for {
@@ -105,7 +105,7 @@ func (c *current) verify(p Path, expect *Snapshot) error {
 	}
 }
 
-// reread returns the file, positioned at its beginning.
+// reread returns the file after seeking to its beginning.
 func (c *current) reread() *os.File {
 	_, _ = c.file.Seek(0, io.SeekStart)
 	return c.file
@@ -122,8 +122,7 @@ func elements(rel string) []string {
 	return strings.Split(rel, "/")
 }
 
-// refused reports whether an error means that the operation is not permitted or supported here, so that another way may
-// be tried.
+// refused reports whether the system does not permit or support an operation, so that the caller can try an alternative.
 func refused(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
 }

@@ -1,9 +1,7 @@
-// Package workspace implements access to the files that a call may touch: the trees beneath its
-// roots, and nothing else.
+// Package workspace provides access to the files that a call is permitted to use: the directory trees of its roots.
 //
-// A handler gets its [Workspace] from its call; other programs call [Open]. The handler turns
-// what a model wrote into a [Path] first. Every operation takes a Path, so no name reaches the
-// file system unchecked:
+// A handler gets its [Workspace] from its call. Other programs call [Open]. Every operation takes a [Path], which the
+// handler first resolves from the model's input. No unchecked name can therefore reach the file system:
 //
 //	ws, err := call.Workspace()
 //	p, err := ws.Resolve(call.Cwd, in.FilePath)
@@ -16,27 +14,24 @@
 //
 // These rules hold:
 //
-//   - All access goes through [os.Root], which resolves each name step by step beneath an open
-//     directory. A symbolic link that is swapped in during a call cannot lead it outside.
-//   - Symbolic links are followed while they stay inside some root, absolute links too.
-//     [Path.String] returns the path that they lead to.
-//   - Only regular files are opened, and no check blocks. A FIFO without a writer, a device and
-//     a socket are refused.
-//   - The root with the longest path decides whether a file is writable, so a read-only directory
-//     can lie in a writable tree.
-//   - Readers see a write whole or not at all. A write keeps mode, owner and attributes, and is
-//     refused if the file is no longer what the caller read (see [Workspace.WriteFile]).
-//   - If a process is killed during a write, the next one cleans up (see [Journal]).
+//   - All access uses [os.Root], which resolves each name step by step below an open directory. A symbolic link that
+//     appears during a call cannot redirect the access to a file outside.
+//   - Symbolic links are followed if their targets are inside a root. This includes absolute links. [Path.String]
+//     returns the final target.
+//   - Only regular files are opened. FIFOs, devices and sockets are rejected without blocking.
+//   - The root with the longest path decides whether a file is writable. A read-only root can therefore be inside a
+//     writable root.
+//   - Readers see either the old or the new content of a file. A write keeps mode, owner and attributes. It fails if the
+//     file differs from the content that the caller read (see [Workspace.WriteFile]).
+//   - If a process is killed during a write, the next process cleans up (see [Journal]).
 //
-// The expectation of a write keeps two writers apart, whatever programs they are. Tools of one
-// process that read, change and write should also hold [Workspace.Lock], so that they wait for
-// each other instead of failing.
+// The expected content of a write protects the changes of all other programs. Tools that read, change and write a file
+// should also hold [Workspace.Lock], so that they wait for each other instead of failing.
 //
-// Package text, below this one, decodes the content of files without loss.
+// Package text decodes the content of files without loss.
 //
-// Every error is a *[tool.Error] that names the next step. It wraps its cause, so
-// errors.Is(err, fs.ErrNotExist) works.
+// Every error is a *[tool.Error] with a remedy. It wraps its cause, so that errors.Is(err, fs.ErrNotExist) works.
 //
-// A hard link inside a root to a file outside looks like any other file. The kernel's sandbox has
-// to prevent that one is made.
+// A hard link to a file outside the roots is indistinguishable from an ordinary file. The kernel's sandbox must prevent
+// the creation of such links.
 package workspace

@@ -11,27 +11,26 @@ import (
 	"toolhost.dev/sdk/workspace/text"
 )
 
-// Entry is a file, a directory or another thing in a listing.
+// Entry is one entry of a directory listing.
 type Entry struct {
-	// Name is the shown name: that of the entry, or its path beneath the listed directory.
+	// Name is the displayed name: the name of the entry, or its path relative to the listed directory.
 	Name string
-	// Mode has the type bits. The other bits are ignored.
+	// Mode contains the type bits. All other bits are ignored.
 	Mode fs.FileMode
-	// Size is in bytes.
+	// Size is the size in bytes.
 	Size int64
-	// Modified is the time of the last change. If it is zero, neither that time nor the size is
-	// known.
+	// Modified is the time of the last change. A zero Modified means that time and size are unknown.
 	Modified time.Time
 	// Target is the target of a symbolic link.
 	Target string
 }
 
-// Type returns the word for the type: file, directory, symlink, fifo, socket or device.
+// Type returns the type as a word: file, directory, symlink, fifo, socket or device.
 func (e Entry) Type() string { return TypeName(e.Mode) }
 
-// Line returns the line of an entry for a model: a directory with a slash at the end, a file with
-// size and time in UTC, a link with its target. It quotes names that would be misread: those that
-// are not UTF-8, contain line feeds or begin with a quotation mark.
+// Line formats an entry for a model. A directory ends in a slash, a file has its size and its time in UTC, and a link
+// has its target. Line quotes ambiguous names: names that are not UTF-8, contain line feeds or begin with a quotation
+// mark.
 func (e Entry) Line() string {
 	name := printable(e.Name)
 	switch typ := e.Type(); typ {
@@ -49,7 +48,7 @@ func (e Entry) Line() string {
 	}
 }
 
-// TypeName returns the word for type bits: file, directory, symlink, fifo, socket or device.
+// TypeName returns the word for the type bits of a mode: file, directory, symlink, fifo, socket or device.
 func TypeName(mode fs.FileMode) string {
 	switch {
 	case mode.IsDir():

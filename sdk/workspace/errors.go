@@ -10,10 +10,10 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// ErrTooLarge is wrapped by the error for a file above the caller's limit.
+// ErrTooLarge is the cause of an error for a file larger than the caller's limit.
 var ErrTooLarge = errors.New("workspace: the file is too large")
 
-// fail turns an error of the operating system into one that names the remedy.
+// fail converts an error of the operating system into an error with a remedy.
 func fail(doing, path string, err error) error {
 	var done *tool.Error
 	var e *tool.Error
@@ -44,7 +44,7 @@ func fail(doing, path string, err error) error {
 	return e.WithCause(err)
 }
 
-// cause returns an error without the name of the system call and the path.
+// cause returns the innermost error, without the name of the system call and the path.
 func cause(err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err
@@ -52,8 +52,8 @@ func cause(err error) error {
 	return err
 }
 
-// escapes reports whether os.Root refused a name because it leads outside. That error has no
-// exported name.
+// escapes reports whether os.Root rejected a name because the name leads outside the root. Package os does not export
+// this error.
 func escapes(err error) bool { return cause(err).Error() == "path escapes from parent" }
 
 func notExist(path string) error {
@@ -80,7 +80,7 @@ func rootError(path string, err error) error {
 	return e.WithCause(err)
 }
 
-// outside returns the error for a path that leads out of all roots.
+// outside returns the error for a path that is outside all roots.
 func (w *Workspace) outside(given, at, via string) error {
 	if len(w.roots) == 0 {
 		return tool.Errorf(tool.Security, "The path %s cannot be used: this call has no access to files. An operator can give it roots in the configuration.", given)
@@ -96,7 +96,7 @@ func (w *Workspace) outside(given, at, via string) error {
 		given, how, w.describeRoots())
 }
 
-// sameStepwise does what sameWithoutLinks does, one element at a time.
+// sameStepwise does the same as sameWithoutLinks, but checks one path element at a time.
 func sameStepwise(path string, info fs.FileInfo) error {
 	for dir := path; ; dir = filepath.Dir(dir) {
 		now, err := os.Lstat(dir)

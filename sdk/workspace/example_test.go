@@ -12,7 +12,7 @@ import (
 	"toolhost.dev/sdk/workspace/text"
 )
 
-// A handler gets its workspace from sdk.Call. This example opens one itself.
+// Example opens a workspace itself. A handler would get its workspace from sdk.Call.
 func Example() {
 	dir, _ := os.MkdirTemp("", "example")
 	defer func() { _ = os.RemoveAll(dir) }()
@@ -66,7 +66,7 @@ func Example() {
 	// security
 }
 
-// A handler calls [sdk.Call.Workspace] instead, which opens the roots of its call.
+// ExampleOpen opens two roots. A handler would call [sdk.Call.Workspace] to open the roots of its call.
 func ExampleOpen() {
 	dir, _ := os.MkdirTemp("", "example")
 	defer func() { _ = os.RemoveAll(dir) }()
@@ -74,7 +74,7 @@ func ExampleOpen() {
 	_ = os.Mkdir(filepath.Join(dir, "docs"), 0o750)
 	_ = os.WriteFile(filepath.Join(dir, "docs", "notes.txt"), []byte("one\n"), 0o600)
 
-	// The tree is writable, except one directory in it.
+	// The tree is writable, except for one directory inside it.
 	ws, err := workspace.Open([]tool.Root{{Path: dir, Writable: true}, {Path: filepath.Join(dir, "docs")}})
 	if err != nil {
 		fmt.Println(err)

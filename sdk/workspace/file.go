@@ -16,8 +16,8 @@ import (
 	"toolhost.dev/sdk/workspace/text"
 )
 
-// Stat returns the current type, mode, size and times of the file at p. It does not follow a
-// symbolic link that took the place of the file.
+// Stat returns the current type, mode, size and times of the file at p. It does not follow a symbolic link that replaced
+// the file after p was resolved.
 func (w *Workspace) Stat(p Path) (fs.FileInfo, error) {
 	if err := w.usable(p); err != nil {
 		return nil, err
@@ -29,8 +29,8 @@ func (w *Workspace) Stat(p Path) (fs.FileInfo, error) {
 	return info, nil
 }
 
-// Open opens a regular file for reading. It never blocks. It refuses a directory, a FIFO, a device
-// and a socket.
+// Open opens a regular file for reading. It never blocks. It returns an error for a directory, a FIFO, a device or a
+// socket.
 func (w *Workspace) Open(p Path) (*os.File, error) {
 	f, _, err := w.open(p)
 	return f, err
@@ -41,12 +41,12 @@ func (w *Workspace) open(p Path) (*os.File, fs.FileInfo, error) {
 		return nil, nil, err
 	}
 	if p.exists && p.mode.Type() != 0 && p.mode.Type() != fs.ModeSymlink {
-		return nil, nil, notRegular(p.abs, p.mode) // opening a device can have effects
+		return nil, nil, notRegular(p.abs, p.mode) // opening a device can have side effects
 	}
 	return openRegular(p.tree.dir, p.rel, p.abs)
 }
 
-// openRegular opens a name beneath dir. Messages contain shown.
+// openRegular opens the file called name in dir. Error messages contain shown as the file name.
 func openRegular(dir *os.Root, name, shown string) (*os.File, fs.FileInfo, error) {
 	f, err := dir.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
 	if err != nil {
@@ -78,7 +78,7 @@ func notRegular(path string, mode fs.FileMode) error {
 	return tool.Errorf(tool.InvalidArguments, "%s is %s, not a file with content. %s", path, what, next)
 }
 
-// usable refuses a path that was not resolved, and one of a closed workspace.
+// usable returns an error if p is a zero Path or the workspace is closed.
 func (w *Workspace) usable(p Path) error {
 	switch {
 	case p.tree == nil:
@@ -89,12 +89,12 @@ func (w *Workspace) usable(p Path) error {
 	return nil
 }
 
-// readTries is how often ReadFile reads a file that changes while it is read.
+// readTries is the maximum number of times that ReadFile reads a file that changes during the read.
 const readTries = 3
 
-// ReadFile reads a whole regular file of at most limit bytes. It returns the content of one
-// moment: it reads a file again that is being written, and fails with Conflict if the file keeps
-// changing. A larger file is an error that wraps [ErrTooLarge].
+// ReadFile reads a whole regular file of at most limit bytes. The content is consistent: if the file changes during the
+// read, ReadFile reads the file again. If the file keeps changing, ReadFile returns a Conflict. The error for a larger
+// file wraps [ErrTooLarge].
 func (w *Workspace) ReadFile(p Path, limit int64) (*Snapshot, error) {
 	f, info, err := w.open(p)
 	if err != nil {
@@ -131,11 +131,11 @@ func snapshot(p Path, f *os.File, info fs.FileInfo, limit int64) (*Snapshot, err
 	return nil, tool.Errorf(tool.Conflict, "%s is being written to by something else: it changed each of the %d times it was read. Try again when it is at rest.", p.abs, readTries)
 }
 
-// readChunk is the size of the parts that are hashed while the next part is read.
+// readChunk is the size in bytes of the parts that are hashed while the next part is read.
 const readChunk = 128 << 10
 
-// readHashed is like readAll and computes the SHA-256 of the data. It hashes a large file while
-// reading it, and after. The function hash waits for the result; it is called at most once.
+// readHashed is like readAll and also computes the SHA-256 of the data. It hashes a large file concurrently with
+// reading. The function hash waits for the result and must be called at most once.
 func readHashed(r io.Reader, size, limit int64) (data []byte, hash func() [sha256.Size]byte, err error) {
 	if size <= readChunk {
 		data, err = readAll(r, size, limit, func([]byte) {})
@@ -154,9 +154,8 @@ func readHashed(r io.Reader, size, limit int64) (data []byte, hash func() [sha25
 	return data, func() [sha256.Size]byte { return <-sum }, err
 }
 
-// readAll reads a file of a size that may be wrong: too small, as in /proc, or out of date. It
-// reads at most one byte more than limit. It calls got with each part, in order; the parts do not
-// change any more.
+// readAll reads a file whose reported size can be wrong. For example, the size is zero in /proc. It reads at most one
+// byte more than limit. It calls got with each part in order, and the parts do not change afterwards.
 func readAll(r io.Reader, size, limit int64, got func([]byte)) ([]byte, error) {
 	data := Scratch(int(max(min(size, limit), 512)))
 	for {
@@ -171,7 +170,7 @@ func readAll(r io.Reader, size, limit int64, got func([]byte)) ([]byte, error) {
 		case err != nil:
 			return data, err
 		case int64(len(data)) == size && size > 0:
-			return data, nil // the caller looks at the size again
+			return data, nil // the caller checks the size again
 		case len(data) == cap(data):
 			data = slices.Grow(data, 512)
 		}
@@ -183,7 +182,7 @@ func tooLarge(path string, size, limit int64) error {
 		WithCause(ErrTooLarge)
 }
 
-// OpenDir opens a directory, to be read in parts (see [os.File.ReadDir]).
+// OpenDir opens a directory for reading in parts with [os.File.ReadDir].
 func (w *Workspace) OpenDir(p Path) (*os.File, error) {
 	if err := w.usable(p); err != nil {
 		return nil, err
@@ -200,8 +199,8 @@ func (w *Workspace) OpenDir(p Path) (*os.File, error) {
 	return nil, fail("list", p.abs, err)
 }
 
-// ReadDir reads at most limit entries of a directory, sorted by name. A limit of 0 means all
-// entries. It reports more if there are others, and the file system decides which ones. It follows
+// ReadDir reads at most limit entries of a directory and sorts them by name. A limit of 0 means all entries. more
+// reports whether the directory has further entries. The file system decides which entries are returned. ReadDir follows
 // no symbolic links.
 func (w *Workspace) ReadDir(p Path, limit int) (entries []fs.DirEntry, more bool, err error) {
 	f, err := w.OpenDir(p)
@@ -225,8 +224,8 @@ func (w *Workspace) ReadDir(p Path, limit int) (entries []fs.DirEntry, more bool
 	return entries, more, nil
 }
 
-// Lstat returns the type, mode, size and times of the entry called name in the directory p. Of a
-// symbolic link these are its own.
+// Lstat returns the type, mode, size and times of the entry called name in the directory p. It does not follow a
+// symbolic link.
 func (w *Workspace) Lstat(p Path, name string) (fs.FileInfo, error) {
 	if err := w.usable(p); err != nil {
 		return nil, err
@@ -238,7 +237,7 @@ func (w *Workspace) Lstat(p Path, name string) (fs.FileInfo, error) {
 	return info, nil
 }
 
-// Readlink returns the target of the symbolic link called name in the directory p, to show it. To
+// Readlink returns the target of the symbolic link called name in the directory p. The target is for display only. To
 // follow the link, resolve its path.
 func (w *Workspace) Readlink(p Path, name string) (string, error) {
 	if err := w.usable(p); err != nil {
@@ -251,8 +250,8 @@ func (w *Workspace) Readlink(p Path, name string) (string, error) {
 	return target, nil
 }
 
-// Names returns at most limit names of entries of a directory, in no order. A limit of 0 means
-// all. It is cheaper than [Workspace.ReadDir].
+// Names returns at most limit names of entries of a directory, in no particular order. A limit of 0 means all names.
+// Names is cheaper than [Workspace.ReadDir].
 func (w *Workspace) Names(p Path, limit int) ([]string, error) {
 	f, err := w.OpenDir(p)
 	if err != nil {

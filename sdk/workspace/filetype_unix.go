@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FileType returns the type of a file by the mode that the system gives for it.
+// FileType converts the system's mode bits to the type of a file.
 func FileType(mode uint32) fs.FileMode {
 	switch mode & unix.S_IFMT {
 	case unix.S_IFREG:

@@ -15,9 +15,9 @@ import (
 
 func init() { children["halfway"] = halfway }
 
-// halfway writes a file with several names in place. The kernel kills it while the file grows.
+// halfway writes a file with several names in place. The kernel kills the process when the file exceeds a size limit.
 func halfway(w *workspace.Workspace, dir string) {
-	// The runtime ignores the signal. This restores its default action, which is to kill.
+	// Restore the default action of the signal, which kills the process, because Go's runtime ignores the signal.
 	var dfl [4]uintptr
 	_, _, errno := syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(unix.SIGXFSZ), uintptr(unsafe.Pointer(&dfl)), 0, 8, 0, 0)
 	p, err := w.Resolve(dir, "linked")
@@ -31,7 +31,8 @@ func halfway(w *workspace.Workspace, dir string) {
 	os.Exit(3)
 }
 
-// A file with several names gets its old content back if the process is killed while it writes the file in place.
+// TestKilledHalfway checks that a file with several names gets its old content back if the process is killed during a
+// write in place.
 func TestKilledHalfway(t *testing.T) {
 	dir := killTree(t)
 	cmd := startChild(t, dir+"|halfway")

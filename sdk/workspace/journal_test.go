@@ -19,10 +19,10 @@ import (
 	"toolhost.dev/sdk/workspace"
 )
 
-// childEnv makes the test program write to files until it is killed.
+// childEnv turns this test program into a process that writes files until it is killed.
 const childEnv = "WORKSPACE_TEST_CHILD"
 
-// children are functions that a child process can run instead of the tests. They do not return.
+// children are functions that a child process can run instead of the tests. They must not return.
 var children = map[string]func(w *workspace.Workspace, dir string){}
 
 func TestMain(m *testing.M) {
@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child writes in the given directory with a journal there. With a number, it kills itself at the nth check of a write's
-// context. Otherwise it continues until it is killed.
+// child writes files in the given directory with a journal. With a number n, the child kills itself at the nth check of
+// a write's context. Otherwise it writes until it is killed.
 func child(what string) {
 	dir, number, _ := strings.Cut(what, "|")
 	w, err := workspace.Open([]tool.Root{{Path: dir + "/w", Writable: true}})
@@ -63,12 +63,12 @@ func child(what string) {
 			}
 		}
 		if number != "" {
-			os.Exit(4) // fewer moments than that
+			os.Exit(4) // the writes ended before the nth check of the context
 		}
 	}
 }
 
-// version is a content that shows if a part of it is missing or from another version.
+// version returns a text that reveals missing parts and mixtures of versions.
 func version(n int) []byte {
 	line := fmt.Sprintf("version %d\n", n)
 	return append(bytes.Repeat([]byte(line), 1000+n%50), "end\n"...)
@@ -82,7 +82,7 @@ func whole(content []byte) bool {
 	return bytes.Equal(content, version(n))
 }
 
-// afterKill opens the workspace as the next process would, and checks the files.
+// afterKill opens the workspace as the next process would do and checks all files.
 func afterKill(t *testing.T, dir string) {
 	t.Helper()
 	w := space(t, dir+"/w")
@@ -95,7 +95,7 @@ func afterKill(t *testing.T, dir string) {
 		}
 	}
 	names(t, dir+"/w", "replaced", "linked", "twin")
-	// Restoring is a write of this process, which has its own journal file.
+	// Restoring a file is a write of this process, so one empty journal file can remain.
 	left, err := os.ReadDir(dir + "/journal")
 	must(t, err)
 	for _, e := range left {
@@ -123,7 +123,8 @@ func startChild(t *testing.T, what string) *exec.Cmd {
 	return cmd
 }
 
-// If a process is killed at any moment of a write, the next process leaves only whole files.
+// TestKilledAtEachMoment kills a process at each moment of a write. It checks that the next process leaves only complete
+// files.
 func TestKilledAtEachMoment(t *testing.T) {
 	for moment := 1; ; moment++ {
 		dir := killTree(t)
@@ -152,18 +153,18 @@ func TestKilledUnderLoad(t *testing.T) {
 	}
 }
 
-// These cases are all remains of a killed process, constructed by hand.
+// TestRecovery checks the recovery of hand-made files as a killed process would leave them.
 func TestRecovery(t *testing.T) {
 	const temp = ".toolhost-0123456789ABCDEF.tmp"
 	oldText, newText := "old content", "NEW CONTENT"
 	for name, c := range map[string]struct {
-		target, put string    // what the file and the temporary file hold; "-" is no file
-		backup      bool      // put is a backup in the journal
-		ready       time.Time // of it
-		elsewhere   bool      // the root is not open
+		target, put string    // content of the file and of the temporary file; "-" means no file
+		backup      bool      // the temporary file is a backup in the journal
+		ready       time.Time // time when the backup was complete
+		elsewhere   bool      // the root of the file is not open
 		want        string
-		kept        bool // the temporary file
-		journal     bool // is kept
+		kept        bool // the temporary file must remain
+		journal     bool // the journal file must remain
 		err         string
 	}{
 		"killed while filling":          {target: oldText, put: "NEW", want: oldText},
@@ -197,7 +198,7 @@ func TestRecovery(t *testing.T) {
 			switch {
 			case !c.ready.IsZero():
 				record += fmt.Sprintf(`{"id":1,"new":"%x","ready":%q}`+"\n", become, c.ready.Format(time.RFC3339Nano))
-			case c.put != "NEW" && c.put != "old": // it was complete
+			case c.put != "NEW" && c.put != "old": // the temporary file was complete
 				record += fmt.Sprintf(`{"id":1,"new":"%x"}`+"\n", become)
 			}
 			record += `{"id":2,"temp":"/w/done","target":"/w/done"}` + "\n" + `{"id":2,"done":true}` + "\n" + `{"id":3,"te`
@@ -223,7 +224,7 @@ func TestRecovery(t *testing.T) {
 	}
 }
 
-// A live process keeps its temporary files.
+// TestRecoveryLeavesTheLiving checks that recovery keeps the temporary files of a live process.
 func TestRecoveryLeavesTheLiving(t *testing.T) {
 	dir := killTree(t)
 	w := space(t, dir+"/w")
@@ -244,7 +245,7 @@ func TestRecoveryLeavesTheLiving(t *testing.T) {
 	content(t, dir+"/w/replaced", string(version(1)), "linked", "twin")
 }
 
-// A record that does not name a temporary file of the workspace removes nothing.
+// TestRecoveryRemovesNothingElse checks that recovery removes only temporary files inside the workspace.
 func TestRecoveryRemovesNothingElse(t *testing.T) {
 	dir := tree(t, "w/precious", "out/.toolhost-x.tmp", "w/link -> ../out", "journal/")
 	for _, temp := range []string{dir + "/w/precious", dir + "/out/.toolhost-x.tmp", dir + "/w/link/.toolhost-x.tmp"} {

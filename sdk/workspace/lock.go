@@ -13,22 +13,22 @@ type locks struct {
 }
 
 type pathLock struct {
-	token chan struct{} // full while held
+	token chan struct{} // contains a value while the lock is held
 	users int
 }
 
 var (
-	// writing makes compare-and-replace one step in this process, whichever workspace it goes through.
+	// writing makes compare-and-replace atomic within this process, for all workspaces.
 	writing = locks{held: make(map[string]*pathLock)}
-	// editing is for callers that read, change and write a file; see [Workspace.Lock].
+	// editing holds the locks of [Workspace.Lock], for callers that read, change and write a file.
 	editing = locks{held: make(map[string]*pathLock)}
 )
 
-// Lock excludes other callers of Lock for the paths until unlock is called, so that reading,
-// changing and writing a file is one step among them. It excludes callers in this process and, on
-// Linux, in other processes whose workspaces use a [Journal] in the same directory. The locks of a
-// process that dies are released. Lock waits until ctx ends. Operations of the workspace do not
-// need the lock and may be used while it is held.
+// Lock locks the paths until the caller calls unlock. It waits while another caller of Lock holds one of the paths, or
+// until ctx is canceled. A caller can therefore read, change and write a file without interference.
+//
+// On Linux, locks also apply between processes whose workspaces use a [Journal] in the same directory. The locks of a
+// dead process are released. Operations of the workspace do not need the lock and can be used while it is held.
 func (w *Workspace) Lock(ctx context.Context, paths ...Path) (unlock func(), err error) {
 	names := make([]string, 0, len(paths))
 	for _, p := range paths {

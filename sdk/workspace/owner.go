@@ -11,18 +11,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Attributes are the attributes of a file other than its content and mode. They outlive the file,
-// so that it can be created again as it was: see [WriteOptions.Attributes].
+// Attributes holds the attributes of a file without its content and mode. A removed file can be created again with its
+// saved attributes. See [WriteOptions.Attributes].
 type Attributes struct {
 	UID int `json:"uid"`
 	GID int `json:"gid"`
-	// Extended holds the extended attributes, access control lists among them.
+	// Extended holds the extended attributes, including access control lists.
 	Extended map[string][]byte `json:"extended,omitempty"`
-	// Unknown names what could not be read.
+	// Unknown describes the attributes that could not be read.
 	Unknown string `json:"unknown,omitempty"`
 }
 
-// Attributes reads the attributes of a regular file. It returns nil on systems without them.
+// Attributes returns the attributes of a regular file. It returns nil on systems that do not support them.
 func (w *Workspace) Attributes(p Path) (*Attributes, error) {
 	f, info, err := w.open(p)
 	if err != nil {
@@ -48,12 +48,12 @@ func (w *Workspace) Attributes(p Path) (*Attributes, error) {
 	return a, nil
 }
 
-// Capability is the attribute that gives a program capabilities. It belongs to the content: see
+// Capability is the extended attribute for the capabilities of a program. It is valid for the same content only. See
 // [Attributes.OfOtherContent].
 const Capability = "security.capability"
 
-// OfOtherContent returns the attributes that the file may keep with another content. It returns
-// nil for nil.
+// OfOtherContent returns the attributes that remain valid if the content of the file changes. It returns nil if a is
+// nil.
 func (a *Attributes) OfOtherContent() *Attributes {
 	if a == nil || a.Extended[Capability] == nil {
 		return a
@@ -64,7 +64,7 @@ func (a *Attributes) OfOtherContent() *Attributes {
 	return &other
 }
 
-// apply sets the attributes and a mode of a new file. It returns the names of what the system refuses.
+// apply sets the attributes and the mode of a new file. refused describes the attributes that the system rejected.
 func (a *Attributes) apply(f *os.File, mode fs.FileMode) (refused []string, err error) {
 	fd := int(f.Fd())
 	var now unix.Stat_t
@@ -80,23 +80,22 @@ func (a *Attributes) apply(f *os.File, mode fs.FileMode) (refused []string, err 
 	if !owner {
 		refused = append(refused, "its owner was "+account("user", a.UID))
 	}
-	if !group { // the permissions of that group must not apply to another one
+	if !group { // the old group's permissions must not apply to another group
 		refused = append(refused, "its group was "+account("group", a.GID)+", and the new one may do what others may")
 		raw &^= (^raw & 0o007) << 3
 	}
-	if bits := raw & (unix.S_ISUID | unix.S_ISGID); bits != 0 && (!owner || !group) { // the program would run as another user
+	if bits := raw & (unix.S_ISUID | unix.S_ISGID); bits != 0 && (!owner || !group) { // with setuid or setgid, the program would run as the wrong user or group
 		refused = append(refused, "its mode had setuid or setgid")
 		raw &^= unix.S_ISUID | unix.S_ISGID
 	}
 	refused = append(refused, a.extend(fd, group)...)
-	if err := unix.Fchmod(fd, raw); err != nil { // last, as in applyAttributes
+	if err := unix.Fchmod(fd, raw); err != nil { // must be last, as in applyAttributes
 		refused = append(refused, fmt.Sprintf("its mode was %04o (%v)", raw, err))
 	}
 	return refused, nil
 }
 
-// unmapped is the number that the kernel shows for users and groups that the user namespace does
-// not map.
+// unmapped is the id that the kernel shows for users and groups that the user namespace does not map.
 const unmapped = 65534
 
 // account returns the name of a user or group.
@@ -107,7 +106,8 @@ func account(what string, id int) string {
 	return fmt.Sprintf("the %s %d", what, id)
 }
 
-// extend sets the extended attributes of a new file, and removes those that it got from its directory.
+// extend sets the extended attributes of a new file. It removes the attributes that the file inherited from its
+// directory.
 func (a *Attributes) extend(fd int, group bool) (refused []string) {
 	have, err := attributes(fd)
 	if err != nil {
@@ -136,5 +136,5 @@ func (a *Attributes) extend(fd int, group bool) (refused []string) {
 	return refused
 }
 
-// accessList is the attribute that holds a file's access control list.
+// accessList is the extended attribute that contains a file's access control list.
 const accessList = "system.posix_acl_access"

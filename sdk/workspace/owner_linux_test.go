@@ -15,7 +15,7 @@ import (
 	"toolhost.dev/sdk/workspace"
 )
 
-// gone creates a file with all attributes and removes it. It returns the attributes.
+// gone creates a file with all attributes and removes the file. It returns the attributes of the removed file.
 func gone(t *testing.T, w *workspace.Workspace, dir string, uid, gid int, mode uint32) (*workspace.Snapshot, *workspace.Attributes) {
 	t.Helper()
 	path := dir + "/gone"
@@ -42,7 +42,7 @@ func TestAttributesComeBack(t *testing.T) {
 	dir := tree(t)
 	w := space(t, dir)
 	snap, had := gone(t, w, dir, 1234, 4321, 0o4751)
-	// The file must have its own access list, and not the default list of the directory.
+	// The file must have its own access list instead of the directory's default list.
 	must(t, unix.Setxattr(dir, "system.posix_acl_default", acl, 0))
 	plain := &workspace.Attributes{UID: had.UID, GID: had.GID}
 	for name, want := range map[string]*workspace.Attributes{"gone": had, "plain": plain} {
@@ -66,14 +66,14 @@ func TestAttributesComeBack(t *testing.T) {
 	}
 }
 
-// TestRefusedAttributes runs as a user who cannot change owners. Attributes that are not restored are reported, and
-// nobody gains permissions.
+// TestRefusedAttributes restores attributes as a user who cannot change owners. It checks that missing attributes are
+// reported and that no user gains permissions.
 func TestRefusedAttributes(t *testing.T) {
 	dir := tree(t)
 	w := space(t, dir)
 	must(t, os.Chmod(dir, 0o777))
 	snap, had := gone(t, w, dir, 1234, 4321, 0o6774)
-	had.UID, had.GID = 1234, 4321 // which only root could give to the file
+	had.UID, had.GID = 1234, 4321 // only root could restore this owner and group
 	had.Unknown = "one was not readable"
 	p := resolve(t, w, dir, "gone")
 	as(t, nobody, func() {
@@ -98,7 +98,7 @@ func TestRefusedAttributes(t *testing.T) {
 	}
 }
 
-// TestSetuidOfAnotherGroup restores a program whose owner can be restored and whose group cannot.
+// TestSetuidOfAnotherGroup restores a setuid program whose owner can be restored, but whose group cannot.
 func TestSetuidOfAnotherGroup(t *testing.T) {
 	dir := tree(t)
 	w := space(t, dir)
@@ -117,7 +117,7 @@ func TestSetuidOfAnotherGroup(t *testing.T) {
 	}
 }
 
-// looking is a context that examines files whenever it is checked.
+// looking is a context that inspects files at each check of the context.
 type looking struct {
 	context.Context
 	look func()
@@ -125,7 +125,7 @@ type looking struct {
 
 func (l looking) Err() error { l.look(); return l.Context.Err() }
 
-// TestPrivateFromTheBeginning creates a file that nobody else may read, and examines it while it is written.
+// TestPrivateFromTheBeginning checks that a private file is never readable by others, even during the write.
 func TestPrivateFromTheBeginning(t *testing.T) {
 	dir := tree(t)
 	w := space(t, dir)

@@ -9,23 +9,23 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Path is the result of [Workspace.Resolve]: a name inside a root. Its zero value names nothing.
-// It stays valid when the file is created, removed or changed.
+// Path is a resolved path inside a root. Only [Workspace.Resolve] returns a Path, and the zero value is invalid. A Path
+// stays valid if the file is created, removed or changed.
 type Path struct {
 	abs  string
-	rel  string // beneath the root's path; "." is the root itself
+	rel  string // relative to the root; "." is the root itself
 	root *root
 	tree *tree
-	// mode is the type of what was there. It is meaningful if exists is set.
+	// mode is the type of the file at the time of resolving. It is valid if exists is true.
 	mode   fs.FileMode
 	exists bool
 }
 
-// String returns the canonical path: absolute, clean, without symbolic links. The host keeps a
-// file's state under this path.
+// String returns the canonical path. It is absolute and clean and contains no symbolic links. The host stores a file's
+// state under this path.
 func (p Path) String() string { return p.abs }
 
-// Root returns the root that contains the path, and the innermost one of nested roots.
+// Root returns the root that contains the path. For nested roots, it returns the innermost root.
 func (p Path) Root() tool.Root {
 	if p.root == nil {
 		return tool.Root{}
@@ -33,11 +33,11 @@ func (p Path) Root() tool.Root {
 	return p.root.Root
 }
 
-// Rel returns the path relative to its root, "." for the root itself.
+// Rel returns the path relative to its root. It returns "." for the root itself.
 func (p Path) Rel() string { return p.rel }
 
-// RelTo returns the path relative to dir if it lies beneath dir, and else the whole path. It is
-// for showing.
+// RelTo returns the path relative to dir if dir contains the path. Otherwise it returns the full path. The result is for
+// display only.
 func (p Path) RelTo(dir string) string {
 	if rel, ok := (tool.Root{Path: dir}).Rel(p.abs); ok {
 		return rel
@@ -48,22 +48,20 @@ func (p Path) RelTo(dir string) string {
 // Base returns the last element of the path.
 func (p Path) Base() string { return filepath.Base(p.abs) }
 
-// Writable reports whether the path's root may be written to. The mode of the file may still
-// forbid it.
+// Writable reports whether the path's root is writable. The file's own mode can still forbid writing.
 func (p Path) Writable() bool { return p.root != nil && p.root.Writable }
 
-// Exists reports whether something was at the path when it was resolved.
+// Exists reports whether the path existed when it was resolved.
 func (p Path) Exists() bool { return p.exists }
 
 // IsDir reports whether the path was a directory when it was resolved.
 func (p Path) IsDir() bool { return p.exists && p.mode.IsDir() }
 
-// Resolve returns the Path of what a model or a person named. A leading ~ is the home directory, a
-// relative path is relative to cwd, and "." and ".." are removed by their text before anything is
-// looked up. Then symbolic links are followed, each step inside the roots. The last elements may
-// be missing, so that they can be created.
+// Resolve converts a path from a model or a user to a Path. A leading ~ means the home directory, and relative paths
+// start at cwd. Resolve first removes "." and ".." textually. Then it follows symbolic links, each step inside the
+// roots. The last elements of the path need not exist, so that they can be created.
 //
-// A path that leads outside, or contains a NUL byte, is an error of kind Security.
+// A path that leads outside the roots or contains a NUL byte is an error of kind Security.
 func (w *Workspace) Resolve(cwd, path string) (Path, error) {
 	abs, err := absolute(cwd, path)
 	if err != nil {
@@ -89,7 +87,7 @@ func (w *Workspace) Resolve(cwd, path string) (Path, error) {
 	return w.follow(path, abs)
 }
 
-// Parent returns the directory that holds p. The parent of a root is the root itself.
+// Parent returns the directory of p. The parent of a root is the root itself.
 func (w *Workspace) Parent(p Path) Path {
 	if p.rel == "." {
 		return p
@@ -97,8 +95,8 @@ func (w *Workspace) Parent(p Path) Path {
 	return Path{abs: filepath.Dir(p.abs), rel: filepath.Dir(p.rel), root: p.root, tree: p.tree, exists: p.exists, mode: fs.ModeDir}
 }
 
-// Entry returns the path of an entry of the directory p, as [Workspace.ReadDir] returned it. The
-// entry must not be a symbolic link: resolve those.
+// Entry returns the path of an entry that [Workspace.ReadDir] returned for the directory p. The entry must not be a
+// symbolic link. Use Resolve for symbolic links.
 func (w *Workspace) Entry(p Path, e fs.DirEntry) (Path, error) {
 	abs := filepath.Join(p.abs, e.Name())
 	r := w.root(abs)
@@ -138,7 +136,7 @@ func absolute(cwd, path string) (string, error) {
 	return filepath.Clean(path), nil
 }
 
-// rel returns path, which the root contains, relative to the root.
+// rel returns path relative to the root. The root must contain path.
 func (r *root) rel(path string) string {
 	rel, _ := r.Rel(path)
 	return rel

@@ -9,8 +9,8 @@ import (
 	"toolhost.dev/sdk/workspace"
 )
 
-// Another process swaps a directory for a symbolic link that leads outside or to a read-only root. Nothing outside is
-// read, and nothing there is written.
+// TestSymlinkSwap replaces a directory with a symbolic link that leads outside or to a read-only root. It checks that
+// nothing outside is read and that nothing in these places is written.
 func TestSymlinkSwap(t *testing.T) {
 	for name, c := range map[string]struct{ link, guarded string }{
 		"relative, outside": {"../out", "out"},

@@ -13,28 +13,27 @@ import (
 	"toolhost.dev/sdk/workspace/internal/journal"
 )
 
-// Journal records the writes that are under way. If a process is killed during a write, the next
-// workspace that uses the journal cleans up: it removes the temporary file, and restores the old
-// content of a file that was being written in place. Several processes may share a journal.
+// Journal records writes that are in progress. If a process is killed during a write, the next workspace with the same
+// journal cleans up. It removes the temporary file and restores the old content of a file that was being written in
+// place. Several processes can share a journal.
 //
-// A plugin that the SDK serves has a journal in its state directory.
+// The SDK creates a journal for each plugin in the plugin's state directory.
 type Journal struct{ log *journal.Journal }
 
-// NewJournal returns the journal in a directory, which outlives the process. It creates nothing
-// before the first write.
+// NewJournal returns the journal in the directory dir, which must outlive the process. It creates no files before the
+// first write.
 func NewJournal(dir string) *Journal { return &Journal{log: journal.New(dir)} }
 
-// UseJournal cleans up after unfinished writes of processes that are gone, as far as their files
-// lie beneath the writable roots. From then on it records the writes of this workspace in j. Call
-// it before the first write. The error names what could not be cleaned up, and the workspace can
-// be used nevertheless.
+// UseJournal cleans up unfinished writes of dead processes to files in the writable roots. Afterwards it records the
+// writes of this workspace in j. It must be called before the first write. The error describes what could not be cleaned
+// up. The workspace can be used despite the error.
 func (w *Workspace) UseJournal(j *Journal) error {
 	w.journal = j.log
 	return j.log.Recover(w.recoverWrite)
 }
 
-// recoverWrite cleans up after one write. It reports false if the file is in none of the writable
-// roots, so that another workspace does it.
+// recoverWrite cleans up after one write. recovered is false if no writable root contains the file, so that another
+// workspace can clean up.
 func (w *Workspace) recoverWrite(r journal.Record) (recovered bool, err error) {
 	target, err := w.Resolve("/", r.Target)
 	if here := err == nil && target.Writable() && target.String() == r.Target; !here {
@@ -50,8 +49,8 @@ func (w *Workspace) recoverWrite(r journal.Record) (recovered bool, err error) {
 	return true, w.recoverTemp(r, now)
 }
 
-// recoverTemp removes a temporary file. It holds either the new content, which never got its
-// name, or the old content, after the two exchanged names. If it holds anything else it stays.
+// recoverTemp removes a temporary file. The file contains either the new content before the rename or the old content
+// after the exchange of names. A file with any other content is kept.
 func (w *Workspace) recoverTemp(r journal.Record, now *Snapshot) error {
 	p, err := w.Resolve("/", r.Temp)
 	if err != nil || !strings.HasPrefix(p.Base(), tempPrefix) || p.String() != r.Temp {
@@ -70,12 +69,12 @@ func (w *Workspace) recoverTemp(r journal.Record, now *Snapshot) error {
 	return err
 }
 
-// restoreWithin is how soon after its backup was complete a file must have been modified for the
-// last time to count as interrupted. A later change is somebody's work.
+// restoreWithin is the maximum time between a complete backup and the last change of an interrupted file. A later change
+// must be intentional.
 const restoreWithin = time.Minute
 
-// recoverBackup restores the old content of a file that was being written in place, unless the
-// write was complete.
+// recoverBackup restores the old content of a file that was being written in place. If the write was complete, it only
+// removes the backup.
 func (w *Workspace) recoverBackup(r journal.Record, target Path, now *Snapshot) error {
 	backup, err := os.ReadFile(r.Temp)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -7,10 +7,10 @@ import (
 	"syscall"
 )
 
-// exchange is not supported on this system.
+// exchange returns an error, because this system cannot exchange names.
 func exchange(*pinned, string) error { return errors.ErrUnsupported }
 
-// renameNew renames the temporary file to the target's name, unless the name is in use.
+// renameNew renames the temporary file to the target's name. It returns an error if the name is in use.
 func renameNew(d *pinned, temp string) error { return linkNew(d, temp) }
 
 func ctim(st *syscall.Stat_t) syscall.Timespec { return st.Ctimespec }

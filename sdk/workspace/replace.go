@@ -17,20 +17,20 @@ import (
 	"toolhost.dev/sdk/workspace/internal/journal"
 )
 
-// writeJob is one write whose target has been opened and checked.
+// writeJob is one write. Its target is already open and checked.
 type writeJob struct {
 	ctx  context.Context
 	path Path
 	dir  pinned
 	old  *current
 	data []byte
-	hash func() [32]byte // of data
+	hash func() [32]byte // returns the hash of data
 	opt  WriteOptions
 
 	journal *journal.Journal
 }
 
-// note returns the journal's record of a file that is about to be created.
+// note returns the journal record for a file that will be created next.
 func (j *writeJob) note(temp string, backup bool) journal.Record {
 	r := journal.Record{Temp: temp, Target: j.path.abs, Backup: backup}
 	if j.opt.Expect != nil {
@@ -39,10 +39,10 @@ func (j *writeJob) note(temp string, backup bool) journal.Record {
 	return r
 }
 
-// beside returns the full path of a name in the target's directory.
+// beside returns the full path of the file called name in the target's directory.
 func (j *writeJob) beside(name string) string { return filepath.Join(filepath.Dir(j.path.abs), name) }
 
-// replaceError is the reason why a file cannot be replaced by another and must be written in place.
+// replaceError explains why a file cannot be replaced and must be written in place.
 type replaceError struct {
 	why string
 	err error
@@ -55,8 +55,8 @@ func (j *writeJob) run() (*Written, error) {
 	if j.old.info == nil {
 		return j.replace()
 	}
-	// Replacing a file needs no permission on the file itself. A file without write permission is still refused, because
-	// its mode was set for a reason.
+	// Replacing a file needs no write permission for the file itself. A file without write permission is rejected
+	// nevertheless, because its mode was set for a reason.
 	if err := unix.Faccessat(int(j.dir.file.Fd()), j.dir.base, unix.W_OK, unix.AT_EACCESS); err != nil {
 		return nil, err
 	}
@@ -74,14 +74,14 @@ const tempPrefix = ".toolhost-"
 
 func tempName() string { return tempPrefix + rand.Text()[:16] + ".tmp" }
 
-// replace writes a new file and renames it to the old one's name.
+// replace writes a new file and renames it to the name of the old file.
 func (j *writeJob) replace() (done *Written, err error) {
 	name, perm := tempName(), fs.FileMode(0o600)
 	if j.old.info == nil {
 		if perm = j.opt.Perm.Perm(); perm == 0 {
 			perm = 0o666
 		}
-		if j.opt.Mode != nil { // nobody else opens the file before the mode is set
+		if j.opt.Mode != nil { // private until the final mode is set
 			perm = 0o600
 		}
 	}
@@ -132,13 +132,13 @@ func (j *writeJob) replace() (done *Written, err error) {
 		return nil, err
 	}
 	j.changed()
-	tidy() // before the directory is synced, so that this is durable too
+	tidy() // runs before the sync, so that the sync also covers the cleanup
 	err = j.dir.sync(j.path.abs)
 	j.old.leave()
 	return &Written{Created: j.old.info == nil, Refused: lacks, State: tool.FileState{ModTime: info.ModTime()}}, err
 }
 
-// ready waits for what must be done before the file changes.
+// ready calls opt.Ready before the file changes.
 func (j *writeJob) ready() error {
 	if j.opt.Ready == nil {
 		return nil
@@ -146,7 +146,7 @@ func (j *writeJob) ready() error {
 	return j.opt.Ready()
 }
 
-// changed reports that the file has its new content.
+// changed calls opt.Changed after the file has its new content.
 func (j *writeJob) changed() {
 	if j.opt.Changed != nil {
 		j.opt.Changed()
@@ -170,8 +170,7 @@ func (j *writeJob) fill(f *os.File) error {
 	return nil
 }
 
-// publish renames the new file to the target's name. It reports keep if the temporary name is gone
-// or must stay.
+// publish renames the new file to the target's name. keep means that the caller must not remove the file called name.
 func (j *writeJob) publish(name string) (keep bool, err error) {
 	verified := j.old.info != nil && j.opt.Expect != nil
 	if verified {
@@ -207,8 +206,8 @@ func (j *writeJob) publish(name string) (keep bool, err error) {
 	return true, nil
 }
 
-// checkReplaced checks the file that the exchange put aside. If that file is not the verified one, or
-// was written to since, checkReplaced exchanges the two again, so that nobody's work is lost.
+// checkReplaced checks the old file after the exchange. If another program replaced or changed the old file,
+// checkReplaced reverses the exchange, so that no change is lost.
 func (j *writeJob) checkReplaced(name string) (keep bool, err error) {
 	aside, err := j.dir.root.Lstat(name)
 	switch {
@@ -220,7 +219,7 @@ func (j *writeJob) checkReplaced(name string) (keep bool, err error) {
 		err = j.old.verify(j.path, j.opt.Expect)
 	}
 	if err == nil {
-		return false, nil // the old file is removed
+		return false, nil // the caller removes the old file
 	}
 	if back := exchange(&j.dir, name); back != nil {
 		return true, tool.Errorf(tool.Conflict, "%s was changed by another program while it was being replaced, and could not be restored. That other version is %s in the same directory; compare the two.",
@@ -229,8 +228,8 @@ func (j *writeJob) checkReplaced(name string) (keep bool, err error) {
 	return false, err
 }
 
-// cannotRename classifies errors of a rename. A mount point, or another user's file in a sticky directory, can still be
-// written in place.
+// cannotRename converts some errors of a rename to a replaceError, because the file can still be written in place.
+// Examples are a mount point and another user's file in a sticky directory.
 func cannotRename(err error) error {
 	if refused(err) || errors.Is(err, syscall.EBUSY) {
 		return &replaceError{"its name may not be given to another file", err}
@@ -242,7 +241,7 @@ func unsupported(err error) bool {
 	return errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL)
 }
 
-// linkNew names a file by a hard link, which fails if the name is in use.
+// linkNew renames a file by a hard link. It returns an error if the name is in use.
 func linkNew(d *pinned, temp string) error {
 	err := d.root.Link(temp, d.base)
 	if err == nil {
@@ -252,7 +251,7 @@ func linkNew(d *pinned, temp string) error {
 	if errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	if _, err := d.root.Lstat(d.base); !errors.Is(err, fs.ErrNotExist) { // hard links are not supported here
+	if _, err := d.root.Lstat(d.base); !errors.Is(err, fs.ErrNotExist) { // the file system does not support hard links
 		return fs.ErrExist
 	}
 	return d.root.Rename(temp, d.base)

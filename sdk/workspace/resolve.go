@@ -11,25 +11,25 @@ import (
 )
 
 const (
-	// maxLinks is the number of symbolic links followed for one path; the kernel's is 40.
+	// maxLinks is the maximum number of symbolic links in one path. The kernel has the same limit.
 	maxLinks = 40
-	// maxSteps limits the work for one path, because each step costs a walk from its root.
+	// maxSteps is the maximum number of steps for one path, because each step costs a walk from its root.
 	maxSteps = 512
 )
 
-// walk resolves one path. Its findings may be outdated a moment later, and it only decides about names. os.Root ensures
-// that no access leaves a root.
+// walk resolves one path. Its result only determines names and can become outdated. Security does not depend on it,
+// because os.Root prevents access outside a root.
 type walk struct {
 	w       *Workspace
-	given   string   // as the caller wrote it
-	cur     string   // the resolved part: without symbolic links, inside a root or above one
+	given   string   // path as written by the caller
+	cur     string   // resolved part without symbolic links, inside a root or above one
 	pending []string // remaining elements
-	via     string   // the last symbolic link followed, for messages
+	via     string   // last symbolic link, for error messages
 	missing bool     // cur does not exist
 	mode    fs.FileMode
 }
 
-// follow resolves abs element by element, reading symbolic links on the way.
+// follow resolves abs element by element and follows symbolic links.
 func (w *Workspace) follow(given, abs string) (Path, error) {
 	k := &walk{w: w, given: given, cur: "/", pending: strings.Split(abs, "/")}
 	links := 0
@@ -61,13 +61,14 @@ func (w *Workspace) follow(given, abs string) (Path, error) {
 	return Path{abs: k.cur, rel: r.rel(k.cur), root: r, tree: t, mode: k.mode, exists: !k.missing}, nil
 }
 
-// step resolves one more element. If the element is a symbolic link, step returns its target instead.
+// step resolves the next element. If the element is a symbolic link, step returns the target of the link instead.
 func (k *walk) step(name string) (target string, err error) {
 	switch name {
 	case "", ".":
 		return "", nil
 	case "..":
-		// filepath.Dir is exact because cur has no links, except below a missing element.
+		// filepath.Dir is exact, because cur contains no symbolic links. Below a missing element, filepath.Dir would be
+		// wrong.
 		if k.missing {
 			return "", notExist(k.given)
 		}
@@ -80,7 +81,7 @@ func (k *walk) step(name string) (target string, err error) {
 		if !k.w.aboveRoot(next) {
 			return "", k.w.outside(k.given, next, k.via)
 		}
-		k.cur = next // a root's path has no links, so next has none
+		k.cur = next // next contains no links, because a root's path contains none
 		return "", nil
 	}
 	if k.missing {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lookupWithoutLinks looks up rel below the tree in one system call. It succeeds only if the file exists and no symbolic
-// link is on the way. It also fails if the kernel or a seccomp filter does not support the call.
+// lookupWithoutLinks looks up rel in the tree with one system call. ok is false if the file does not exist or if the
+// path contains a symbolic link. It is also false if the kernel or a seccomp filter does not permit the call.
 func lookupWithoutLinks(t *tree, rel string) (fs.FileMode, bool) {
 	fd, err := unix.Openat2(int(t.probe.Fd()), rel, &unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_CLOEXEC,
@@ -28,7 +28,7 @@ func lookupWithoutLinks(t *tree, rel string) (fs.FileMode, bool) {
 	return FileType(st.Mode), true
 }
 
-// sameWithoutLinks checks that path leads to the directory without a symbolic link.
+// sameWithoutLinks returns an error unless path leads to the given directory without symbolic links.
 func sameWithoutLinks(path string, info fs.FileInfo) error {
 	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_CLOEXEC | unix.O_DIRECTORY,

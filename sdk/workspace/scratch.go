@@ -2,17 +2,17 @@ package workspace
 
 import "sync"
 
-// Buffers for the content of files are reused, because fresh memory from the kernel costs more
-// than reading a file into it.
+// Limits for reused buffers. Buffers are reused because fresh memory from the kernel costs more than reading a file into
+// it.
 const (
 	minScratch = 64 << 10
 	maxScratch = 8 << 20
 )
 
-var scratch sync.Pool // holds *[]byte
+var scratch sync.Pool // contains values of type *[]byte
 
-// Scratch returns an empty buffer of at least that capacity, for the content of a file. It may be
-// one that was given to [Reuse].
+// Scratch returns an empty buffer with at least the given capacity, for the content of a file. It can return a buffer
+// that was passed to [Reuse].
 func Scratch(capacity int) []byte {
 	if capacity < minScratch || capacity > maxScratch {
 		return make([]byte, 0, capacity)
@@ -20,12 +20,12 @@ func Scratch(capacity int) []byte {
 	if b, ok := scratch.Get().(*[]byte); ok && cap(*b) >= capacity {
 		return (*b)[:0]
 	}
-	// The buffer is somewhat larger, so that the file still fits after an edit.
+	// Allocate slightly more, so that the file still fits after an edit.
 	return make([]byte, 0, (capacity+capacity/64+minScratch)&^(4<<10-1))
 }
 
-// Reuse takes back a buffer that nobody uses any more. Leave the buffer to the garbage collector
-// in case of doubt.
+// Reuse makes a buffer available for Scratch. The caller must no longer use the buffer. In case of doubt, do not call
+// Reuse and leave the buffer to the garbage collector.
 func Reuse(b []byte) {
 	if cap(b) < minScratch || cap(b) > 2*maxScratch {
 		return

@@ -10,7 +10,7 @@ import (
 	"toolhost.dev/sdk/workspace"
 )
 
-// TestHashOfAllSizes reads files around the sizes at which the hash is computed in pieces.
+// TestHashOfAllSizes reads files of sizes around the limits at which the hash is computed in parts.
 func TestHashOfAllSizes(t *testing.T) {
 	dir := tree(t)
 	w := space(t, dir)
@@ -30,7 +30,7 @@ func TestHashOfAllSizes(t *testing.T) {
 	}
 }
 
-// TestRelease reads files into reused memory, and checks that nothing of the old content remains.
+// TestRelease reads files into reused memory and checks that no old content remains.
 func TestRelease(t *testing.T) {
 	dir := tree(t)
 	w := space(t, dir)
@@ -42,7 +42,7 @@ func TestRelease(t *testing.T) {
 		if !bytes.Equal(snap.Data, data) {
 			t.Fatalf("the %d-th is not what the file has", i)
 		}
-		if i%2 == 0 { // the hash may be asked for before or after
+		if i%2 == 0 { // test Hash both before and after Release
 			snap.Hash()
 		}
 		snap.Release()
@@ -58,7 +58,7 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// TestChanged checks what readers see when a write reports that the file has changed.
+// TestChanged checks that readers see the old content at Ready and the new content at Changed.
 func TestChanged(t *testing.T) {
 	for name, prepare := range map[string]func(file string){
 		"new":     func(string) {},
@@ -95,7 +95,7 @@ func TestChanged(t *testing.T) {
 	}
 }
 
-// TestLargeFilesAreClosed replaces files that are closed in the background.
+// TestLargeFilesAreClosed checks that files closed in the background do not stay open.
 func TestLargeFilesAreClosed(t *testing.T) {
 	dir := tree(t)
 	w := space(t, dir)
@@ -110,14 +110,14 @@ func TestLargeFilesAreClosed(t *testing.T) {
 	for range 20 {
 		write()
 	}
-	for openFiles(t) > before { // the time limit of the test ends this if files stay open
+	for openFiles(t) > before { // the test times out if files stay open
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// TestScratchIsLargeEnough returns a small buffer and requests a larger one.
+// TestScratchIsLargeEnough passes a small buffer to Reuse and then requests a larger one.
 func TestScratchIsLargeEnough(t *testing.T) {
-	for range 20 { // what was given back is not always what comes next
+	for range 20 { // repeat, because the pool need not return the same buffer
 		workspace.Reuse(make([]byte, 7, 100<<10))
 		if b := workspace.Scratch(1 << 20); len(b) != 0 || cap(b) < 1<<20 {
 			t.Fatalf("a buffer for 1 MiB has %d of %d", len(b), cap(b))

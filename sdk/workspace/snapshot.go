@@ -10,11 +10,11 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Snapshot is the whole content of a file at one moment. A write with the snapshot as
-// [WriteOptions.Expect] succeeds only while the file still has that content.
+// Snapshot is the whole content of a file at one moment. If [WriteOptions.Expect] is a snapshot, the write succeeds only
+// if the file still has the same content.
 type Snapshot struct {
 	Path Path
-	// Data holds the bytes of the file. The caller must not change them.
+	// Data holds the bytes of the file. The caller must not modify them.
 	Data    []byte
 	ModTime time.Time
 	Mode    fs.FileMode
@@ -23,33 +23,31 @@ type Snapshot struct {
 	info fs.FileInfo
 }
 
-// Hash returns the SHA-256 of the bytes. It waits for the hash of a large file, which is computed
-// while the caller works with Data.
+// Hash returns the SHA-256 of the bytes. The hash of a large file is computed in the background, and Hash waits for it.
 func (s *Snapshot) Hash() [sha256.Size]byte { return s.hash() }
 
 func newSnapshot(p Path, data []byte, hash func() [sha256.Size]byte, info fs.FileInfo) *Snapshot {
 	return &Snapshot{Path: p, Data: data, hash: hash, ModTime: info.ModTime(), Mode: info.Mode(), info: info}
 }
 
-// Release lets another read reuse the memory of Data. Data and text decoded from it must not be
-// used after that. Calling Release is optional.
+// Release makes the memory of Data available for other reads. Data and text decoded from it must not be used afterwards.
+// Calling Release is optional.
 func (s *Snapshot) Release() {
-	s.Hash() // of the bytes that there were
+	s.Hash() // compute the hash before the memory is reused
 	Reuse(s.Data)
 	s.Data = nil
 }
 
-// State returns the state of the file after this read, which the host keeps.
+// State returns the state of the file at the time of the read. The host saves this state.
 func (s *Snapshot) State() tool.FileState {
 	return tool.FileState{Path: s.Path.abs, ModTime: s.ModTime, Size: int64(len(s.Data)), Hash: s.Hash()}
 }
 
-// Effect returns the effect that reports to the host that the file was read whole.
+// Effect returns an effect that reports a read of the whole file to the host.
 func (s *Snapshot) Effect() tool.Effect { return tool.Effect{Operation: tool.OpRead, File: s.State()} }
 
-// untouched reports whether info is of the same file, with the same times and size. That does not
-// prove the same content, because two writes within one tick of the file system's clock leave all
-// of these equal.
+// untouched reports whether info describes the same file with the same times and size. The content can still differ,
+// because two writes within one tick of the file system's clock leave all values equal.
 func (s *Snapshot) untouched(info fs.FileInfo) bool {
 	return os.SameFile(s.info, info) && s.info.Size() == info.Size() &&
 		s.info.ModTime().Equal(info.ModTime()) && changeTime(s.info) == changeTime(info)

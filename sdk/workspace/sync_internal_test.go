@@ -9,7 +9,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// TestUncertainChange checks that a change that cannot be synced is not reported as not made.
+// TestUncertainChange checks the error for a change that was made but could not be synced.
 func TestUncertainChange(t *testing.T) {
 	f, err := os.Open(t.TempDir())
 	if err != nil {

@@ -17,13 +17,13 @@ import (
 	"toolhost.dev/sdk/workspace/internal/journal"
 )
 
-// MaxFileSize is the size in bytes of the largest file that tools read and write as a whole.
+// MaxFileSize is the maximum size in bytes of a file that tools read or write as a whole.
 const MaxFileSize = 96 << 20
 
-// Workspace is a set of roots, each held open. It is safe for concurrent use. [Workspace.Close]
-// frees its descriptors, and so does the garbage collector.
+// Workspace is a set of open roots. It is safe for concurrent use. Its descriptors are closed by [Workspace.Close] or by
+// the garbage collector.
 type Workspace struct {
-	roots  []*root // longest path first
+	roots  []*root // sorted by length of the path, longest first
 	given  []tool.Root
 	closed atomic.Bool
 
@@ -35,16 +35,15 @@ type root struct {
 	at atomic.Pointer[tree]
 }
 
-// tree is a root directory held open.
+// tree is the open directory of a root.
 type tree struct {
 	dir   *os.Root
-	probe *os.File // the same directory, for system calls that os.Root lacks
+	probe *os.File // opened as a file, for system calls that os.Root does not support
 	info  fs.FileInfo
 }
 
-// Open opens the roots. Each is an existing directory, named by an absolute path without symbolic
-// links. The caller closes the workspace; handlers of calls get theirs from the SDK and do not
-// close it.
+// Open opens the roots. Each root must be an existing directory with an absolute path without symbolic links. The caller
+// must close the workspace. Handlers get the workspace of their call from the SDK and must not close it.
 func Open(roots []tool.Root) (*Workspace, error) {
 	w := &Workspace{given: slices.Clone(roots)}
 	for _, r := range roots {
@@ -66,10 +65,10 @@ func Open(roots []tool.Root) (*Workspace, error) {
 	return w, nil
 }
 
-// Roots returns the roots as they were given to [Open].
+// Roots returns the roots that were passed to [Open].
 func (w *Workspace) Roots() []tool.Root { return slices.Clone(w.given) }
 
-// Close frees the descriptors. Operations that still use the workspace fail.
+// Close closes the descriptors. Operations that still use the workspace fail.
 func (w *Workspace) Close() error {
 	w.closed.Store(true)
 	var errs []error
@@ -82,8 +81,8 @@ func (w *Workspace) Close() error {
 
 var errLink = errors.New("it leads through a symbolic link")
 
-// openTree opens a root. It checks that no symbolic link was on the way, because the directory
-// that holds a root may be writable to the very tools that the root confines.
+// openTree opens a root. It rejects paths with symbolic links, because tools might have write access to a directory
+// above the root.
 func openTree(path string) (*tree, error) {
 	dir, err := os.OpenRoot(path)
 	if err != nil {
@@ -103,9 +102,8 @@ func openTree(path string) (*tree, error) {
 	return &tree{dir: dir, probe: probe, info: info}, nil
 }
 
-// tree returns the root's directory. If the path names another directory by now, because the tree
-// was moved away or created again, tree opens that one. Paths that were resolved before keep the
-// old one.
+// tree returns the root's directory. If the path now leads to another directory, tree opens the new directory. This
+// happens after the tree is moved away or created again. Paths that were resolved earlier keep the old directory.
 func (r *root) tree() (*tree, error) {
 	t := r.at.Load()
 	same, err := t.isAt(r.Path)
@@ -123,8 +121,7 @@ func (r *root) tree() (*tree, error) {
 	return fresh, nil
 }
 
-// isAt reports whether the path names this directory. It allocates nothing, because every call
-// needs it.
+// isAt reports whether path still leads to this directory. It allocates no memory, because every call needs it.
 func (t *tree) isAt(path string) (bool, error) {
 	var st unix.Stat_t
 	if err := unix.Lstat(path, &st); err != nil {
@@ -134,7 +131,7 @@ func (t *tree) isAt(path string) (bool, error) {
 	return ok && was.Dev == st.Dev && was.Ino == st.Ino, nil
 }
 
-// root returns the root that decides about a canonical path: the longest that contains it.
+// root returns the longest root that contains a canonical path. This root decides about access to the path.
 func (w *Workspace) root(abs string) *root {
 	for _, r := range w.roots {
 		if r.Contains(abs) {
@@ -144,7 +141,7 @@ func (w *Workspace) root(abs string) *root {
 	return nil
 }
 
-// aboveRoot reports whether a root lies beneath the directory.
+// aboveRoot reports whether the directory contains a root.
 func (w *Workspace) aboveRoot(dir string) bool {
 	beneath := tool.Root{Path: dir}
 	return slices.ContainsFunc(w.roots, func(r *root) bool { return beneath.Contains(r.Path) })

@@ -13,56 +13,51 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// WriteOptions restricts and describes a write. The zero value replaces whatever file is there.
+// WriteOptions holds the conditions and attributes of a write. The zero value replaces any existing file.
 type WriteOptions struct {
-	// Expect is the content that the new one was made from. The write is refused as Conflict if
-	// the file's bytes have changed since. A newer modification time of the same bytes is no
-	// conflict.
+	// Expect is the content that the new content is based on. If the bytes of the file changed since, the write fails
+	// with a Conflict. A changed modification time alone is no conflict.
 	Expect *Snapshot
-	// New refuses the write as Conflict if the file exists.
+	// New makes the write fail with a Conflict if the file exists.
 	New bool
-	// Parents creates missing directories.
+	// Parents creates missing parent directories.
 	Parents bool
 	// Perm is the mode of a new file before the umask. Zero means 0666.
 	Perm fs.FileMode
-	// Hash returns the SHA-256 of the data, for a caller that needs it too. It is called once the
-	// data is on disk, so that it may be computed meanwhile. If Hash is nil, WriteFile computes
-	// it.
+	// Hash returns the SHA-256 of the data. It is called once, after the data is on disk, so that the caller can compute
+	// the hash in the meantime. If Hash is nil, WriteFile computes the hash.
 	Hash func() [sha256.Size]byte
-	// Mode is the exact mode of the file afterwards: permission, setuid, setgid and sticky bits.
-	// If it is nil, an existing file keeps its mode and a new one gets Perm.
+	// Mode is the exact final mode of the file: permission, setuid, setgid and sticky bits. If Mode is nil, an existing
+	// file keeps its mode and a new file gets Perm.
 	Mode *fs.FileMode
-	// Attributes are the attributes of a new file. If they are nil, it has those that the system
-	// gives it. Attributes that the system refuses do not fail the write; Written.Refused names
-	// them. With Attributes, Mode must be set too.
+	// Attributes are the attributes of a new file. Nil means the system's defaults. If the system rejects an attribute,
+	// the write still succeeds and Written.Refused describes the attribute. Attributes require Mode.
 	Attributes *Attributes
-	// Ready is called before the file changes, when the new content, or the backup of the old one,
-	// is on disk. What must be done before the change can be done meanwhile. If Ready fails,
-	// WriteFile returns its error and leaves the file as it was. Ready may be nil.
+	// Ready is called before the file changes. At this point the new content or the backup of the old content is on
+	// disk. The caller can do required work in parallel and let Ready wait for it. If Ready fails, WriteFile returns its
+	// error and leaves the file unchanged. Ready can be nil.
 	Ready func() error
-	// Changed is called once every reader sees the new content, and before the change is known to
-	// last. What follows from the change can be done meanwhile. WriteFile may still fail after
-	// that, if the directory cannot be synced. Changed may be nil.
+	// Changed is called as soon as readers see the new content. The change may not be on disk yet, so WriteFile can
+	// still fail afterwards. The caller can start follow-up work in Changed. Changed can be nil.
 	Changed func()
 }
 
-// Written describes a write that succeeded.
+// Written describes a successful write.
 type Written struct {
-	// State is the state of the file afterwards.
+	// State is the state of the file after the write.
 	State tool.FileState
-	// Created reports that there was no file before.
+	// Created reports whether the write created the file.
 	Created bool
-	// InPlace is the reason why the file was written over instead of replaced in one step. It is
-	// empty if the file was replaced.
+	// InPlace is the reason why the file was written in place. It is empty if the file was replaced atomically.
 	InPlace string
-	// Refused names the parts of [WriteOptions.Attributes] that the file did not get, as in "its
-	// owner was the user 0".
+	// Refused describes the parts of [WriteOptions.Attributes] that the system rejected, such as "its owner was the user
+	// 0".
 	Refused []string
 
 	before *Snapshot
 }
 
-// Effect returns the effect that reports the write to the host.
+// Effect returns an effect that reports the write to the host.
 func (w *Written) Effect() tool.Effect {
 	e := tool.Effect{Operation: tool.OpModify, File: w.State}
 	switch {
@@ -77,18 +72,16 @@ func (w *Written) Effect() tool.Effect {
 
 // WriteFile replaces the content of the file at p, or creates the file:
 //
-//  1. It opens the directory without following symbolic links, and compares the current file
-//     with opt.Expect.
-//  2. It writes the content to a new file beside it and syncs that to disk. The new file gets the
-//     old one's owner, extended attributes, access control list and, last, its mode, or opt.Mode.
-//     If there is no old file, the mode is opt.Perm without the bits of the umask.
-//  3. It compares the current file again, byte by byte, renames the new file to its name in one
-//     step, and syncs the directory.
+//  1. WriteFile opens the directory without following symbolic links and compares the old file with opt.Expect.
+//  2. It writes the content to a new file in the same directory and syncs the new file to disk. The new file gets the
+//     owner, extended attributes, access control list and mode of the old file. opt.Mode overrides the mode. Without an
+//     old file, the mode is opt.Perm without the bits of the umask.
+//  3. It compares the old file again, byte by byte. Then it renames the new file atomically and syncs the directory.
 //
-// Some files are written in place instead, with a backup meanwhile: files with several hard links,
-// files in a directory without write permission, and files whose owner or attributes cannot be
-// copied to another file. Written.InPlace is the reason. Any failure leaves the old content
-// whole and no other file behind. Writes to one path run one after the other.
+// Some files are written in place instead, with a temporary backup. These are files with several hard links, files in a
+// directory without write permission, and files whose owner or attributes cannot be copied. Written.InPlace is the
+// reason. After any failure, the old content is intact and no other files remain. Only one write to a path runs at a
+// time.
 func (w *Workspace) WriteFile(ctx context.Context, p Path, data []byte, opt WriteOptions) (*Written, error) {
 	if err := w.writable(p); err != nil {
 		return nil, err
@@ -151,8 +144,7 @@ func (w *Workspace) MkdirAll(p Path) error {
 	return nil
 }
 
-// Remove removes a regular file if its content is still as expected. A nil expect removes it in
-// any case.
+// Remove removes a regular file if its content equals expect. A nil expect removes the file in any case.
 func (w *Workspace) Remove(ctx context.Context, p Path, expect *Snapshot) error {
 	if err := w.writable(p); err != nil {
 		return err
@@ -209,7 +201,7 @@ func (w *Workspace) RemoveDir(p Path) error {
 	if !at.IsDir() {
 		return tool.Errorf(tool.InvalidArguments, "%s is not a directory.", p.abs)
 	}
-	if err := dir.root.Remove(dir.base); err != nil { // the system refuses one with entries
+	if err := dir.root.Remove(dir.base); err != nil { // the system rejects a directory with entries
 		return fail("remove", p.abs, err)
 	}
 	return dir.sync(p.abs)
@@ -226,17 +218,16 @@ func (w *Workspace) writable(p Path) error {
 	return nil
 }
 
-// pinned is the directory of a file that is about to change, held open.
+// pinned is the open directory of a file that will change.
 type pinned struct {
 	root  *os.Root
-	file  *os.File // the same directory, for system calls that os.Root lacks
+	file  *os.File // opened as a file, for system calls that os.Root does not support
 	base  string
-	owned bool // root is to be closed
+	owned bool // root must be closed
 }
 
-// pin opens the directory that holds p. It goes down step by step and follows no symbolic link,
-// because one that appeared since p was resolved could lead from a writable root to a read-only
-// one inside it.
+// pin opens the directory of p step by step. It does not follow symbolic links, because a new link could lead from a
+// writable root to a read-only root inside it.
 func pin(p Path) (pinned, error) {
 	d := pinned{root: p.tree.dir, base: filepath.Base(p.rel)}
 	for _, name := range elements(filepath.Dir(p.rel)) {
@@ -282,11 +273,10 @@ func (d *pinned) close() {
 	d.file, d.owned = nil, false
 }
 
-// sync makes a change of one of the directory's entries durable. If it fails, the change is made
-// nevertheless.
+// sync writes a change of a directory entry to disk. If sync fails, the change still exists but can be lost in a crash.
 func (d *pinned) sync(path string) error {
 	err := d.file.Sync()
-	if err == nil || errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) { // some file systems cannot
+	if err == nil || errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) { // some file systems cannot sync directories
 		return nil
 	}
 	return tool.Errorf(tool.ExecutionFailed, "%s was changed, but the system could not confirm that the change is on the disk (%v). A crash may undo it. Check the file and the disk before you go on.", path, cause(err))

@@ -20,7 +20,7 @@ import (
 	"toolhost.dev/sdk/workspace"
 )
 
-// content checks the content of a file, and that there are no other files in its directory.
+// content checks the content of a file. It also checks that the directory contains no unexpected files.
 func content(t *testing.T, path, want string, beside ...string) {
 	t.Helper()
 	got, err := os.ReadFile(path)
@@ -104,7 +104,8 @@ func TestWriteOverAFile(t *testing.T) {
 	content(t, dir+"/f", "new")
 }
 
-// Only other bytes are a conflict. Another time is not, nor another file with the same bytes.
+// TestExpect checks that only different bytes are a conflict. Another modification time or another file with the same
+// bytes is no conflict.
 func TestExpect(t *testing.T) {
 	const old = "old content"
 	for name, c := range map[string]struct {
@@ -224,10 +225,10 @@ func TestHardLinksStay(t *testing.T) {
 	}
 }
 
-// Of any number of writers that read the same content, exactly one succeeds.
+// TestConcurrentWriters checks that exactly one of several writers succeeds if all have read the same content.
 func TestConcurrentWriters(t *testing.T) {
 	dir := tree(t, "f")
-	must(t, os.Link(dir+"/f", dir+"/g")) // written in place at first
+	must(t, os.Link(dir+"/f", dir+"/g")) // a second name makes the first rounds write in place
 	const writers, rounds = 8, 12
 	for round := range rounds {
 		if round == rounds/2 {
@@ -238,7 +239,7 @@ func TestConcurrentWriters(t *testing.T) {
 		var wg sync.WaitGroup
 		ready := make(chan struct{})
 		for i := range writers {
-			w := space(t, dir) // the locks are the process's
+			w := space(t, dir) // separate workspaces share the locks of the process
 			p := resolve(t, w, dir, "f")
 			s, err := w.ReadFile(p, 1<<20)
 			must(t, err)
@@ -266,7 +267,7 @@ func TestConcurrentWriters(t *testing.T) {
 	names(t, dir, "f")
 }
 
-// meddling is a context that calls a function at its nth check, which are successive moments of a write.
+// meddling is a context that calls do at its nth check. The checks are successive moments of a write.
 type meddling struct {
 	context.Context
 	left int
@@ -280,7 +281,8 @@ func (m *meddling) Err() error {
 	return nil
 }
 
-// At whatever moment another program writes or replaces the file, its version stays, and the write fails.
+// TestAnotherProgramWritesMeanwhile changes or replaces a file at each moment of a write. It checks that the other
+// program's version stays and that the write fails.
 func TestAnotherProgramWritesMeanwhile(t *testing.T) {
 	for name, meddle := range map[string]func(path string) error{
 		"replaced":             func(p string) error { return replaceFile(p, "THEIRS") },
@@ -307,7 +309,7 @@ func TestAnotherProgramWritesMeanwhile(t *testing.T) {
 				}
 				ctx := &meddling{t.Context(), moment, func() { must(t, meddle(dir+"/f")) }}
 				_, err := w.WriteFile(ctx, p, []byte("OURS"), opt)
-				if ctx.left > 0 { // the write was over before
+				if ctx.left > 0 { // the write ended before this moment
 					if must(t, err); moment < 4 {
 						t.Errorf("%s: only %d moments", name, moment-1)
 					}
@@ -377,7 +379,7 @@ func TestLock(t *testing.T) {
 	if _, err := w.Lock(ctx, b, a); !errors.Is(err, context.Canceled) {
 		t.Errorf("a lock that is held, with a canceled context: %v", err)
 	}
-	unlockB, err := w.Lock(t.Context(), b) // it was not kept
+	unlockB, err := w.Lock(t.Context(), b) // the failed Lock must release this path
 	must(t, err)
 	unlockB()
 }
@@ -432,7 +434,7 @@ func TestMkdirAll(t *testing.T) {
 	}
 }
 
-// The exact mode takes precedence over the file's own and the umask. Without it, these apply.
+// TestExactMode checks that Mode overrides the file's own mode and the umask.
 func TestExactMode(t *testing.T) {
 	dir := tree(t, "f", "linked")
 	must(t, os.Link(dir+"/linked", dir+"/twin"))
@@ -466,9 +468,9 @@ func TestRemoveDir(t *testing.T) {
 	}
 }
 
-// TestReady checks that a file changes only after Ready has succeeded.
+// TestReady checks that a file changes only after Ready succeeds.
 func TestReady(t *testing.T) {
-	for _, other := range []string{"", "other name"} { // replaced; written over
+	for _, other := range []string{"", "other name"} { // the second name makes WriteFile write in place
 		dir := tree(t)
 		w := space(t, dir)
 		file, beside := filepath.Join(dir, "f"), []string{}

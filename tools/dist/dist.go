@@ -1,5 +1,5 @@
-// Package dist makes the files of a release. [Make] writes them: archives with every binary for every
-// platform, checksums and bills of materials. The same commit always results in the same bytes.
+// Package dist creates the files of a release. [Make] writes archives with all binaries for every platform, checksums
+// and bills of materials. The same commit always results in identical bytes.
 package dist
 
 import (
@@ -24,10 +24,10 @@ import (
 	"toolhost.dev/tools/project"
 )
 
-// Platforms are those of a release.
+// Platforms lists the platforms of a release.
 var Platforms = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64"}
 
-// release is the content of the archives.
+// release holds the data for the archives of a release.
 type release struct {
 	*project.Project
 
@@ -35,11 +35,11 @@ type release struct {
 	version string
 	commit  string
 	at      time.Time
-	// stamped is the package whose variables record the commit.
+	// stamped is the import path of the package with the variables for the commit.
 	stamped string
 }
 
-// Make writes a release for the platforms, each OS/ARCH, to the directory out, which it replaces.
+// Make writes a release to the directory out and deletes its old content. Each platform has the form OS/ARCH.
 func Make(p *project.Project, out string, platforms []string) error {
 	r := &release{Project: p, out: out}
 	if err := r.describe(); err != nil {
@@ -70,10 +70,10 @@ func Make(p *project.Project, out string, platforms []string) error {
 	return r.checksums()
 }
 
-// Proxy is the directory of the module proxy in a release.
+// Proxy is the name of the directory with the module proxy in a release.
 const Proxy = "proxy"
 
-// describe reads the version and the commit. The commit's time becomes the time of all files.
+// describe sets the version and the commit. The time of the commit is the time of all files in the release.
 func (r *release) describe() error {
 	var err error
 	if r.version, err = r.Version(); err != nil {
@@ -98,16 +98,17 @@ func (r *release) command(name string, args ...string) *exec.Cmd {
 	return c
 }
 
-// build makes a binary.
+// build builds a binary.
 func (r *release) build(goos, goarch, pkg, out, ldflags string) error {
 	flags := fmt.Sprintf("-s -w -X %[1]s.commit=%[2]s -X %[1]s.committed=%[3]s %[4]s", r.stamped, r.commit, r.at.Format(time.RFC3339), ldflags)
-	// The stamp of the version control would differ with the kind of checkout.
+	// -buildvcs=false is needed, because version control information depends on the kind of checkout.
 	c := r.command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags="+flags, "-o", out, pkg)
 	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch, "GOFLAGS=", "GOWORK=")
 	return c.Run()
 }
 
-// manual makes the manual pages with a program for this platform. They are the same for all platforms.
+// manual generates the manual pages, which are the same for all platforms. It runs a program that is built for the
+// current platform.
 func (r *release) manual() (map[string][]byte, error) {
 	dir, err := os.MkdirTemp("", "dist-*")
 	if err != nil {
@@ -147,7 +148,7 @@ func (r *release) archive(goos, goarch string, pages map[string][]byte) error {
 	}
 	defer os.RemoveAll(stage) //nolint:errcheck // it is a temporary directory
 	linked := ""
-	if goos == "linux" { // host and shim have entry points of their own
+	if goos == "linux" { // host and shim have special entry points
 		linked = "-E " + project.Entry
 	}
 	binaries := []struct{ name, pkg, ldflags string }{
@@ -209,7 +210,7 @@ func (r *release) archive(goos, goarch string, pages map[string][]byte) error {
 	)
 }
 
-// pack makes an archive. Its bytes depend only on the entries and the time.
+// pack creates an archive. Its bytes depend only on the entries and the time.
 func pack(dir string, entries []entry, at time.Time) ([]byte, error) {
 	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.name, b.name) })
 	var out bytes.Buffer
@@ -233,7 +234,7 @@ func pack(dir string, entries []entry, at time.Time) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// checksums writes SHA256SUMS of all files of the release, as sha256sum --check reads it.
+// checksums writes the file SHA256SUMS for all files of the release, in the format of sha256sum --check.
 func (r *release) checksums() error {
 	var out strings.Builder
 	err := filepath.WalkDir(r.out, func(path string, d fs.DirEntry, err error) error {

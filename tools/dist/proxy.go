@@ -17,7 +17,7 @@ import (
 	"golang.org/x/mod/zip"
 )
 
-// published are the modules that others import or install.
+// published returns the directories of the modules that other projects import or install.
 func (r *release) published() []string {
 	out := []string{"sdk", "host"}
 	for _, p := range r.Plugins {
@@ -26,8 +26,8 @@ func (r *release) published() []string {
 	return out
 }
 
-// proxy writes a Go module proxy as files, for GOPROXY=file://DIR. Its modules require each other by version and
-// replace nothing, unlike those in the repository.
+// proxy writes a Go module proxy for GOPROXY=file://DIR. Its modules require each other by version and contain no
+// replace directives, in contrast to the modules in the repository.
 func (r *release) proxy(dir string) error {
 	for _, m := range r.published() {
 		if err := r.publish(dir, m); err != nil {
@@ -37,7 +37,7 @@ func (r *release) proxy(dir string) error {
 	return nil
 }
 
-// publish adds the module in a directory of the repository to a proxy.
+// publish adds a module to a proxy. dir is the directory of the module in the repository.
 func (r *release) publish(proxy, dir string) error {
 	b, err := os.ReadFile(r.Path(dir + "/go.mod"))
 	if err != nil {
@@ -75,10 +75,10 @@ func (r *release) publish(proxy, dir string) error {
 	return errors.Join(errs...)
 }
 
-// ownModules is the prefix of the paths of the project's modules.
+// ownModules is the prefix of the module paths of this project.
 const ownModules = "toolhost.dev/"
 
-// publishedMod returns a go.mod that requires the project's modules in a version instead of replacing them.
+// publishedMod returns a go.mod in which the project's modules are required by version instead of replaced.
 func publishedMod(b []byte, version string) ([]byte, error) {
 	f, err := modfile.Parse("go.mod", b, nil)
 	if err != nil {
@@ -103,7 +103,7 @@ func publishedMod(b []byte, version string) ([]byte, error) {
 	return f.Format()
 }
 
-// files returns the tracked files of a module, with another go.mod and the license.
+// files returns the tracked files of a module, with go.mod replaced by mod and with the license added.
 func (r *release) files(dir string, mod []byte) ([]zip.File, error) {
 	c := r.command("git", "ls-files", "-z", "--", dir)
 	out, err := c.Output()
@@ -116,7 +116,7 @@ func (r *release) files(dir string, mod []byte) ([]zip.File, error) {
 		inside := strings.TrimPrefix(name, dir+"/")
 		st, err := os.Lstat(r.Path(name))
 		if inside == "go.mod" || errors.Is(err, os.ErrNotExist) || err == nil && !st.Mode().IsRegular() {
-			continue // replaced, removed but not committed, or a link, which modules cannot have
+			continue // skip go.mod, deleted files, and links, which a module cannot contain
 		}
 		b, err := os.ReadFile(r.Path(name))
 		if err != nil {
@@ -132,7 +132,7 @@ func (r *release) files(dir string, mod []byte) ([]zip.File, error) {
 	return append(files, content{"LICENSE", license}), err
 }
 
-// content is a file of a module's archive.
+// content is a file in the archive of a module.
 type content struct {
 	path  string
 	bytes []byte

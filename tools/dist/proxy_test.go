@@ -9,7 +9,7 @@ import (
 	"toolhost.dev/tools/project"
 )
 
-// TestProxy uses the modules of a release as others do.
+// TestProxy checks that other projects can use the modules of a release.
 func TestProxy(t *testing.T) {
 	t.Parallel()
 	p, err := project.Open(".")

@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// bill collects the modules that binaries were built from. The linker records them in each binary.
+// bill collects the modules that binaries were built from. The linker records these modules in each binary.
 type bill struct {
 	modules  map[string]component
 	binaries []component
 }
 
-// component is a component of CycloneDX.
+// component is a component in the CycloneDX format.
 type component struct {
 	Type       string     `json:"type"`
 	Ref        string     `json:"bom-ref,omitempty"`
@@ -54,7 +54,7 @@ func (b *bill) add(name, path string, content []byte) error {
 		if d.Replace != nil {
 			d = d.Replace
 		}
-		if !strings.HasPrefix(d.Path, "toolhost.dev/") && !strings.HasPrefix(d.Path, ".") { // those are this product
+		if !strings.HasPrefix(d.Path, "toolhost.dev/") && !strings.HasPrefix(d.Path, ".") { // skip the modules of this project
 			b.module(d.Path, d.Version, d.Sum)
 		}
 	}
@@ -70,7 +70,7 @@ func (b *bill) module(path, version, sum string) {
 	b.modules[purl] = c
 }
 
-// cycloneDX returns the bill in CycloneDX 1.6.
+// cycloneDX returns the bill of materials in the CycloneDX 1.6 format.
 func (b *bill) cycloneDX(r *release, platform string) ([]byte, error) {
 	components := slices.Clone(b.binaries)
 	for _, purl := range slices.Sorted(maps.Keys(b.modules)) {

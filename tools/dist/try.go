@@ -11,7 +11,7 @@ import (
 	"toolhost.dev/tools/project"
 )
 
-// tinyPlugin is a plugin as the SDK's users write it.
+// tinyPlugin is the source of a small plugin that uses the SDK.
 const tinyPlugin = `package main
 
 import (
@@ -33,9 +33,9 @@ func main() {
 }
 `
 
-// TryProxy uses a module proxy that [Make] wrote as others do, in a directory outside of the repository: it builds a
-// plugin with the SDK, and installs the host and a bundled plugin. Other modules come from the module cache, or
-// from the proxies of the environment.
+// TryProxy tests a module proxy that [Make] wrote, in a directory outside the repository. It builds a plugin with the
+// SDK and installs the host and a bundled plugin. It takes other modules from the module cache or from the proxies in
+// the environment.
 func TryProxy(p *project.Project, proxy string) error {
 	version, err := p.Version()
 	if err != nil {
@@ -52,7 +52,8 @@ func TryProxy(p *project.Project, proxy string) error {
 	}
 	t := trial{dir: dir, env: append(os.Environ(),
 		"GOPROXY=file://"+proxy+",file://"+filepath.Join(cache, "cache", "download")+","+proxies,
-		// The module cache may hold other sources under this version. Its other modules were verified with go.sum.
+		// A separate module cache is needed, because the usual cache can contain other sources for this version. The
+		// other modules were already verified with go.sum.
 		"GOMODCACHE="+filepath.Join(dir, "modules"), "GOSUMDB=off", "GONOPROXY=", "GOPRIVATE=",
 		"GOFLAGS=-mod=mod -modcacherw -trimpath", "GOWORK=off", "CGO_ENABLED=0", "GOBIN="+filepath.Join(dir, "bin"), "GOTOOLCHAIN=local",
 	)}
@@ -77,7 +78,7 @@ func TryProxy(p *project.Project, proxy string) error {
 	return err
 }
 
-// goEnv returns the module cache and the proxies of the go command.
+// goEnv returns the module cache and the module proxies of the go command.
 func goEnv() (cache, proxies string, err error) {
 	out, err := exec.Command("go", "env", "GOMODCACHE", "GOPROXY").Output()
 	cache, proxies, ok := strings.Cut(strings.TrimSpace(string(out)), "\n")

@@ -1,4 +1,4 @@
-// Package project describes the repository to the programs that build it. [Open] finds it.
+// Package project describes the repository for its build programs. [Open] finds the repository.
 package project
 
 import (
@@ -15,23 +15,23 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// Project is the repository.
+// Project describes the repository.
 type Project struct {
-	// Root is its absolute directory.
+	// Root is the absolute path of the repository.
 	Root string
-	// Modules are the directories of the workspace's modules, relative to the root and sorted.
+	// Modules lists the directories of the workspace's modules, relative to Root and sorted.
 	Modules []string
-	// Outside are the directories of the other modules.
+	// Outside lists the directories of all other modules, relative to Root and sorted.
 	Outside []string
-	// Plugins are the names of the bundled plugins, sorted: those with a manifest in plugins/NAME.
+	// Plugins lists the names of the bundled plugins, sorted. A bundled plugin has a manifest in plugins/NAME.
 	Plugins []string
 }
 
-// Entry is the entry point of bin/toolhost and of bin/toolhost-shim on Linux. That of the host makes Go's runtime wake up less often;
-// that of the shim does without the runtime.
+// Entry is the entry point of bin/toolhost and bin/toolhost-shim on Linux. The host's entry point reduces wake-ups of
+// Go's runtime. The shim's entry point runs without the runtime.
 const Entry = "main.entry"
 
-// Open describes the repository that holds the directory dir.
+// Open returns the repository that contains the directory dir.
 func Open(dir string) (*Project, error) {
 	root, err := filepath.Abs(dir)
 	if err != nil {
@@ -54,7 +54,7 @@ func Open(dir string) (*Project, error) {
 	return p, p.findModules()
 }
 
-// readWorkspace reads the modules that go.work lists.
+// readWorkspace reads the list of modules in go.work.
 func (p *Project) readWorkspace() error {
 	path := filepath.Join(p.Root, "go.work")
 	b, err := os.ReadFile(path)
@@ -72,10 +72,10 @@ func (p *Project) readWorkspace() error {
 	return nil
 }
 
-// skipped are directories without sources of this project, and generators that run by hand.
+// skipped lists directories that contain no sources of this project or that contain generators for manual use.
 var skipped = []string{".git", "bin", "node_modules", "debian", "testdata", "files", "gen"}
 
-// findModules finds the modules that go.work does not list, and the bundled plugins.
+// findModules finds the bundled plugins and the modules that go.work does not list.
 func (p *Project) findModules() error {
 	err := filepath.WalkDir(p.Root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -106,8 +106,8 @@ func (p *Project) findModules() error {
 // Manifest is the name of the manifest in a plugin's directory.
 const Manifest = "toolhost-plugin.json"
 
-// CheckPlugins checks that go.work lists the modules of the bundled plugins and no others below plugins, and
-// that the manifests have the name of the directory and the version of the sources.
+// CheckPlugins checks that the modules in go.work below plugins are exactly those of the bundled plugins. It also checks
+// the names and versions in the manifests against the directories and sources.
 func (p *Project) CheckPlugins() error {
 	var errs []error
 	for _, name := range p.Plugins {
@@ -155,13 +155,13 @@ func (p *Project) checkManifest(name string) error {
 	return nil
 }
 
-// pluginVersion matches the version in the sources of a plugin.
+// pluginVersion matches the version in a plugin's sources.
 var pluginVersion = regexp.MustCompile(`(?m)(?:^const Version = |Plugin\{.*Version: )"([^"]+)"`)
 
 // Path returns the absolute path of a file in the repository.
 func (p *Project) Path(slash string) string { return filepath.Join(p.Root, filepath.FromSlash(slash)) }
 
-// Packages returns the patterns of all packages in the workspace, for the go command.
+// Packages returns the package patterns of all modules in the workspace, for the go command.
 func (p *Project) Packages() []string {
 	var out []string
 	for _, m := range p.Modules {
@@ -181,14 +181,14 @@ func (p *Project) Version() (string, error) {
 	return version, err
 }
 
-// BuildPackage returns the import path of the package whose variables commit and committed the linker sets.
+// BuildPackage returns the import path of the package with the variables commit and committed, which the linker sets.
 func (p *Project) BuildPackage() (string, error) {
 	dir, _, err := p.find(commitVar)
 	return "toolhost.dev/" + dir, err
 }
 
-// find returns the only match of re in the host's build information, and its directory. The
-// result is the first group of re, if it has one.
+// find returns the only match of re in the host's build information, and the directory of the file. If re has a group,
+// the result is the text of this group.
 func (p *Project) find(re *regexp.Regexp) (dir, found string, err error) {
 	matches := 0
 	for _, d := range []string{"host", "host/internal/build"} {

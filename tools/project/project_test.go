@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestOpen checks what is found of this repository.
+// TestOpen checks the description of this repository.
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	p, err := Open(".")
@@ -34,7 +34,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestLicense checks that the modules that others import have the license of the repository.
+// TestLicense checks that the published modules have the same license as the repository.
 func TestLicense(t *testing.T) {
 	t.Parallel()
 	p, err := Open(".")
@@ -52,7 +52,7 @@ func TestLicense(t *testing.T) {
 	}
 }
 
-// TestFind checks that the version is found in either place, but only once.
+// TestFind checks that the version is found in each possible file, but only if it occurs once.
 func TestFind(t *testing.T) {
 	t.Parallel()
 	p := &Project{Root: t.TempDir()}
@@ -82,7 +82,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestCheckPlugins checks each disagreement between go.work, the directories and the manifests.
+// TestCheckPlugins checks the error for each mismatch between go.work, the directories and the manifests.
 func TestCheckPlugins(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

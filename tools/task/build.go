@@ -10,14 +10,14 @@ import (
 	"toolhost.dev/tools/project"
 )
 
-// program is one binary of the build.
+// program describes one binary of the build.
 type program struct {
 	pkg, out string
-	// entry is its entry point on Linux; empty means the usual one.
+	// entry is the entry point on Linux. Empty means the default entry point.
 	entry string
 }
 
-// compile builds programs. Without cgo they need nothing of the system and start sooner.
+// compile builds programs. It disables cgo, so that they need no system libraries and start sooner.
 func (t *task) compile(programs ...program) error {
 	for _, p := range programs {
 		err := t.run([]string{"CGO_ENABLED=0"}, "go", "build", "-trimpath", "-ldflags=-s -w"+onPlatform(p.entry), "-o", p.out, p.pkg)
@@ -37,15 +37,15 @@ func (t *task) build() error {
 	for _, name := range t.Plugins {
 		programs = append(programs, program{"./plugins/" + name, "bin/plugins/" + name, ""})
 	}
-	// The manifests come first: a host that is running reloads when a binary changes.
+	// Copy the manifests first, because a running host reloads when a binary changes.
 	if err := t.copyManifests(); err != nil {
 		return err
 	}
 	return t.compile(programs...)
 }
 
-// copyManifests copies the manifests of the plugins beside their binaries, and removes those of plugins that
-// are no longer there.
+// copyManifests copies the manifests of the plugins beside their binaries. It removes the manifests of plugins that no
+// longer exist.
 func (t *task) copyManifests() error {
 	if err := os.MkdirAll(t.Path("bin/plugins"), 0o755); err != nil { //nolint:gosec // the build's output
 		return err
@@ -88,7 +88,7 @@ func (t *task) clean() error {
 	return errors.Join(errs...)
 }
 
-// tools builds the programs that tools/go.mod pins.
+// tools builds the development tools at the versions in tools/go.mod.
 func (t *task) tools() error {
 	const stamp = "bin/tools/.built"
 	if t.installed(stamp, "tools/go.mod", "tools/go.sum") {

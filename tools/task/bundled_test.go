@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestNewBundledPlugin adds a bundled plugin to a copy of the repository: one directory, a line in go.work and one in
-// CHANGELOG.md. After a build the host offers its tool. Everything else takes the plugin from its manifest.
+// TestNewBundledPlugin adds a bundled plugin to a copy of the repository. The plugin needs only its directory, a line in
+// go.work and a line in CHANGELOG.md. The test checks that the host offers its tool after a build.
 func TestNewBundledPlugin(t *testing.T) {
 	t.Setenv("GOPROXY", "off")
 	r, _ := repository(t, nil)
@@ -55,7 +55,7 @@ func TestNewBundledPlugin(t *testing.T) {
 	sh("host", "go", "test", "-count=1", "-run", "^TestImportRules$", ".")
 }
 
-// copyTree copies the tracked files of a repository, and those that may be added to it.
+// copyTree copies the files of a repository that are tracked or not ignored.
 func copyTree(t *testing.T, from, to string) {
 	t.Helper()
 	c := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
@@ -66,7 +66,7 @@ func copyTree(t *testing.T, from, to string) {
 	}
 	for name := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
 		st, err := os.Lstat(filepath.Join(from, name))
-		if err != nil || !st.Mode().IsRegular() { // removed but not committed, or a link
+		if err != nil || !st.Mode().IsRegular() { // skip deleted files and links
 			continue
 		}
 		if err := copyFile(filepath.Join(from, name), filepath.Join(to, name), st.Mode()); err != nil {

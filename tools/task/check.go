@@ -41,7 +41,7 @@ func (t *task) checkTidy() error {
 
 func (t *task) fixTidy() error { return t.each(t.all(), standalone, "go", "mod", "tidy") }
 
-// checkVet vets the code for the systems it is built for.
+// checkVet runs go vet for each supported system.
 func (t *task) checkVet() error {
 	for _, v := range []struct{ env, flags []string }{{}, {env: []string{"GOARCH=arm64"}}, {env: []string{"GOOS=darwin"}}, {flags: []string{"-tags=oracle"}}} {
 		if err := t.run(v.env, "go", slices.Concat([]string{"vet"}, v.flags, t.Packages())...); err != nil {
@@ -70,17 +70,17 @@ func (t *task) fixLint() error {
 		t.each(t.Outside, standalone, t.tool("golangci-lint"), "run", "--fix", "./..."))
 }
 
-// checkConfig validates the tour of the configuration.
+// checkConfig validates the example configuration.
 func (t *task) checkConfig() error {
 	c := t.command(".", nil, "bin/toolhost", "config", "validate", "--config", "config.hcl")
 	c.Stdout = nil
 	return c.Run()
 }
 
-// maxFile is the size of the largest file that may be tracked, in bytes.
+// maxFile is the maximum size of a tracked file, in bytes.
 const maxFile = 1 << 20
 
-// checkSize checks that no large file is tracked but the compiled grammars.
+// checkSize checks the size of all tracked files except the compiled grammars.
 func (t *task) checkSize() error {
 	var out bytes.Buffer
 	c := t.command(".", nil, "git", "ls-files", "-z")
@@ -98,7 +98,7 @@ func (t *task) tooLarge(files []string) error {
 			continue
 		}
 		st, err := os.Lstat(t.Path(f))
-		if errors.Is(err, os.ErrNotExist) { // removed, and not committed yet
+		if errors.Is(err, os.ErrNotExist) { // deleted, but not yet committed
 			continue
 		}
 		if err != nil {

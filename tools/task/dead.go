@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// deadPackage is what the program deadcode prints for a package.
+// deadPackage is the output of the program deadcode for one package.
 type deadPackage struct {
 	Path  string
 	Funcs []struct {
@@ -23,13 +23,13 @@ type deadPackage struct {
 	}
 }
 
-// private matches the packages that only this repository can import: their functions have no callers elsewhere.
+// private matches packages that only this repository can import. Their functions have no callers in other repositories.
 var private = regexp.MustCompile(`^toolhost\.dev/(plugins/|bench|host/cmd/|host/(.*/)?internal/)`)
 
-// ofTests matches the packages that only tests import.
+// ofTests matches packages that only tests import.
 var ofTests = regexp.MustCompile(`/internal/(test\w+|peer)(/|$)`)
 
-// reachable are functions that deadcode does not see a call of, with the caller.
+// reachable maps functions to callers that the program deadcode does not find.
 var reachable = map[string]string{
 	"toolhost.dev/sdk/tooltest/conformance.Test":                "plugin authors, as examples/httpapi",
 	"toolhost.dev/host/internal/config.TreeValue.UnmarshalJSON": "encoding/json, for embedders that decode host.ConfigTree",
@@ -38,8 +38,8 @@ var reachable = map[string]string{
 	"toolhost.dev/plugins/grep/index.Set.Audit":                 "tests of package finder",
 }
 
-// checkDead checks that each function is reachable. In a private package a program must reach it.
-// In the others a test is enough: their exported functions are for callers outside of this repository.
+// checkDead checks that each function is reachable. A function in a private package must be reachable from a program.
+// For other packages, a test is sufficient, because callers outside this repository use their exported functions.
 func (t *task) checkDead() error {
 	if err := t.tools(); err != nil {
 		return err
@@ -70,7 +70,7 @@ func (t *task) checkDead() error {
 
 func (p deadPackage) unreachable() (errs []error) {
 	for _, f := range p.Funcs {
-		// The linker's flag -E names the functions in these files.
+		// Functions in these files are named in the linker's flag -E.
 		if strings.HasPrefix(filepath.Base(f.Position.File), "entry_") {
 			continue
 		}
@@ -81,7 +81,7 @@ func (p deadPackage) unreachable() (errs []error) {
 	return errs
 }
 
-// distinct removes errors with the same text.
+// distinct removes errors with a duplicate text.
 func distinct(errs []error) []error {
 	var seen []string
 	return slices.DeleteFunc(errs, func(err error) bool {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// protocol generates the code of the protocol. sdk and legacy are the directories to generate in,
-// relative to the root or absolute.
+// protocol generates the Go code of the protocol. sdk and legacy are the output directories, relative to the root or
+// absolute.
 func (t *task) protocol(sdk, legacy string) error {
 	path := []string{"PATH=" + t.Path("bin/tools") + string(os.PathListSeparator) + os.Getenv("PATH")}
 	buf := func(dir string, args ...string) error {
@@ -32,7 +32,7 @@ func (t *task) generate() error {
 	return t.protocol(t.Path("sdk"), t.Path("examples/legacy"))
 }
 
-// checkGenerated generates the code elsewhere, and compares it.
+// checkGenerated generates the protocol code in a temporary directory and compares the result with the tracked files.
 func (t *task) checkGenerated() error {
 	if err := t.tools(); err != nil {
 		return err
@@ -50,7 +50,7 @@ func (t *task) checkGenerated() error {
 		t.same("generated code is not current (make generate)", dir+"/legacypb", "examples/legacy/legacypb"))
 }
 
-// checkReference generates the reference elsewhere, and compares it.
+// checkReference generates the reference in a temporary directory and compares the result with the tracked files.
 func (t *task) checkReference() error {
 	dir, err := os.MkdirTemp("", "toolhost-reference")
 	if err != nil {
@@ -63,7 +63,7 @@ func (t *task) checkReference() error {
 	return t.same("docs/reference is not current (make generate)", "docs/reference", dir)
 }
 
-// same returns problem and prints the differences unless two directories have the same content.
+// same compares two directories. If they differ, it prints the differences and returns problem as an error.
 func (t *task) same(problem, a, b string) error {
 	c := t.command(".", nil, "diff", "-ru", a, b)
 	var out strings.Builder

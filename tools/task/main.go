@@ -1,4 +1,4 @@
-// Command task carries out the targets of the Makefile.
+// Command task implements the targets of the Makefile.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 	"toolhost.dev/tools/project"
 )
 
-// tasks are the targets by name. Makefile describes them.
+// tasks maps targets to their functions. The Makefile describes the targets.
 var tasks = map[string]func(*task) error{
 	"build": (*task).build, "demo": (*task).demo, "generate": (*task).generate, "grammars": (*task).grammars, "clean": (*task).clean,
 	"unit": (*task).unit, "conformance": (*task).conformance, "soak": (*task).soak, "fuzz": (*task).fuzz, "bench": (*task).bench,
@@ -37,7 +37,7 @@ func main() {
 	}
 }
 
-// report prints an error, but not that of a program: it has printed the reason.
+// report prints an error. It omits the error of a program, because the program already printed the reason.
 func report(w io.Writer, err error) {
 	var several interface{ Unwrap() []error }
 	var exit *exec.ExitError
@@ -68,13 +68,13 @@ type task struct {
 
 	out    io.Writer
 	getenv func(string) string
-	mu     sync.Mutex // held while a suite's output is printed
+	mu     sync.Mutex // prevents mixed output of test suites
 }
 
 // tool returns the path of a pinned program.
 func (t *task) tool(name string) string { return t.Path("bin/tools/" + name) }
 
-// command returns a program that runs in dir, relative to the root, with additional environment variables.
+// command returns a command that runs in dir with additional environment variables. dir is relative to the root.
 func (t *task) command(dir string, env []string, name string, args ...string) *exec.Cmd {
 	c := exec.Command(name, args...) //nolint:gosec // the programs of the build
 	c.Dir, c.Stdin, c.Stdout, c.Stderr = t.Path(dir), os.Stdin, t.out, os.Stderr
@@ -82,19 +82,19 @@ func (t *task) command(dir string, env []string, name string, args ...string) *e
 	return c
 }
 
-// in runs a program in any directory.
+// in runs a program in the directory dir.
 func in(dir, name string, args ...string) error {
 	c := exec.Command(name, args...) //nolint:gosec // the programs of the build
 	c.Dir, c.Stdout, c.Stderr = dir, os.Stdout, os.Stderr
 	return c.Run()
 }
 
-// run runs a program at the root.
+// run runs a program in the root directory.
 func (t *task) run(env []string, name string, args ...string) error {
 	return t.command(".", env, name, args...).Run()
 }
 
-// each runs a program in each module.
+// each runs a program once in each module.
 func (t *task) each(modules, env []string, name string, args ...string) error {
 	var errs []error
 	for _, m := range modules {
@@ -103,10 +103,10 @@ func (t *task) each(modules, env []string, name string, args ...string) error {
 	return errors.Join(errs...)
 }
 
-// standalone is the environment of the go command for modules outside of the workspace.
+// standalone is the environment of the go command for modules outside the workspace.
 var standalone = []string{"GOWORK=off"}
 
-// installed reports whether the stamp file is newer than its sources. Paths are relative to the root.
+// installed reports whether the stamp file is newer than all sources. Paths are relative to the root.
 func (t *task) installed(stamp string, sources ...string) bool {
 	made, err := os.Stat(t.Path(stamp))
 	return err == nil && !slices.ContainsFunc(sources, func(s string) bool {
@@ -115,7 +115,7 @@ func (t *task) installed(stamp string, sources ...string) bool {
 	})
 }
 
-// stamp records that an installation succeeded.
+// stamp creates a stamp file after a successful installation.
 func (t *task) stamp(path string) error {
 	if err := os.MkdirAll(filepath.Dir(t.Path(path)), 0o755); err != nil { //nolint:gosec // the build's output
 		return err
@@ -123,7 +123,7 @@ func (t *task) stamp(path string) error {
 	return os.WriteFile(t.Path(path), nil, 0o644) //nolint:gosec // the build's output
 }
 
-// leftOut prints what cannot be run here. In CI it is an error.
+// leftOut prints a message about a check that cannot run on this machine, with the remedy. In CI it returns an error.
 func (t *task) leftOut(what, remedy string) error {
 	fmt.Fprintln(t.out, "LEFT OUT: "+what)
 	if t.getenv("CI") == "true" {
@@ -132,12 +132,12 @@ func (t *task) leftOut(what, remedy string) error {
 	return nil
 }
 
-// ownEntry reports whether toolhost and its shim have entry points of their own on a platform.
+// ownEntry reports whether toolhost and its shim have special entry points on a platform.
 func ownEntry(goos, goarch string) bool {
 	return goos == "linux" && (goarch == "amd64" || goarch == "arm64")
 }
 
-// onPlatform returns the flag that selects an entry point, if the platform has it.
+// onPlatform returns the linker flag for an entry point if the platform supports it.
 func onPlatform(entry string) string {
 	if entry == "" || !ownEntry(runtime.GOOS, runtime.GOARCH) {
 		return ""

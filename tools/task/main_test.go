@@ -18,7 +18,7 @@ import (
 	"toolhost.dev/tools/project"
 )
 
-// repository returns a task in this repository with an environment.
+// repository returns a task for this repository with the given environment, and its output.
 func repository(t *testing.T, env map[string]string) (*task, *strings.Builder) {
 	t.Helper()
 	p, err := project.Open(".")
@@ -29,7 +29,7 @@ func repository(t *testing.T, env map[string]string) (*task, *strings.Builder) {
 	return &task{Project: p, out: out, getenv: func(name string) string { return env[name] }}, out
 }
 
-// TestMakefile checks that each task is a target with a description, and that the Makefile is short.
+// TestMakefile checks that each task is a target with a description and that the Makefile is short.
 func TestMakefile(t *testing.T) {
 	t.Parallel()
 	r, _ := repository(t, nil)
@@ -69,7 +69,7 @@ func TestUnknownTask(t *testing.T) {
 	}
 }
 
-// TestReport checks that all errors are printed but those of programs.
+// TestReport checks that report prints all errors except those of programs.
 func TestReport(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
@@ -80,7 +80,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestLeftOut checks that CI fails if a part of the tests cannot be run.
+// TestLeftOut checks that a check that cannot run is an error in CI.
 func TestLeftOut(t *testing.T) {
 	t.Parallel()
 	r, out := repository(t, nil)
@@ -94,7 +94,7 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
-// TestAtATime checks that all names are handled, no more than the limit at once.
+// TestAtATime checks that atATime handles all names and respects its limit.
 func TestAtATime(t *testing.T) {
 	t.Parallel()
 	var running, most atomic.Int32

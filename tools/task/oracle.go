@@ -13,12 +13,12 @@ import (
 	"strings"
 )
 
-// testFile is a file of tests in the workspace.
+// testFile describes a file of tests in the workspace.
 type testFile struct {
-	path string // relative to the root
-	// norace is set if the file is not built for the race detector.
+	path string // path relative to the root of the repository
+	// norace reports whether the race detector's build tag excludes the file.
 	norace bool
-	// funcs are the tests, benchmarks, fuzz targets and examples in it.
+	// funcs lists the tests, benchmarks, fuzz targets and examples in the file.
 	funcs []string
 }
 
@@ -57,7 +57,7 @@ func parseTests(path string) (testFile, error) {
 	for _, group := range file.Comments {
 		for _, c := range group.List {
 			if expr, err := constraint.Parse(c.Text); err == nil && c.Pos() < file.Package {
-				// The race detector's tag decides if the file is built with all tags but that one.
+				// The constraint concerns the race detector if the tag race alone changes its value.
 				out.norace = expr.Eval(func(string) bool { return true }) != expr.Eval(func(tag string) bool { return tag != "race" })
 			}
 		}
@@ -71,9 +71,9 @@ func parseTests(path string) (testFile, error) {
 	return out, nil
 }
 
-// checkOracle checks that the tests named TestOracle… are those in files that are not built for
-// the race detector. Such a file may hold benchmarks, which no test run executes, but no fuzz
-// targets: the race detector is to see their seeds.
+// checkOracle checks that exactly the tests named TestOracle… are in files without the race detector. Such files can
+// also contain benchmarks, because a test run does not execute benchmarks. They must not contain fuzz targets, because
+// the race detector must run the seeds of fuzz targets.
 func (t *task) checkOracle() error {
 	files, err := t.testFiles()
 	if err != nil {

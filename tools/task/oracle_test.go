@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestOracleRule checks which functions may be in which files.
+// TestOracleRule checks which functions checkOracle permits in which files.
 func TestOracleRule(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ text, want string }{

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// npmPeers is the stamp of the programs that npm installs.
+// npmPeers is the stamp file for the npm packages of bench/peers.
 const npmPeers = "bench/peers/node_modules/.installed"
 
-// peers installs the programs that tests and benchmarks run beside, with npm.
+// peers installs the programs that tests and benchmarks compare with.
 func (t *task) peers() error {
 	if t.installed(npmPeers, "bench/peers/package.json", "bench/peers/package-lock.json") {
 		return nil
@@ -23,20 +23,21 @@ func (t *task) peers() error {
 	return t.stamp(npmPeers)
 }
 
-// npm installs what a directory's package-lock.json pins.
+// npm installs the packages that a directory's package-lock.json pins.
 func (t *task) npm(dir string) error {
 	c := t.command(".", nil, "npm", "ci", "--prefix", dir, "--no-audit", "--no-fund", "--loglevel=error")
 	c.Stdout = nil
 	return c.Run()
 }
 
-// ripgrep returns the path of the ripgrep that npm installs.
+// ripgrep returns the path of the ripgrep that npm installed.
 func (t *task) ripgrep() string {
 	arch := strings.Replace(runtime.GOARCH, "amd64", "x64", 1)
 	return t.Path("bench/peers/node_modules/@vscode/ripgrep-" + runtime.GOOS + "-" + arch + "/bin/rg")
 }
 
-// peersDebian unpacks programs and Python's gRPC from the system's archive, without installing them.
+// peersDebian downloads and unpacks Debian packages with programs and Python's gRPC. It does not install them on the
+// system.
 func (t *task) peersDebian() error {
 	const dir, stamp = "bench/peers/debian", "bench/peers/debian/.installed"
 	if t.installed(stamp, "bench/peers/debian.txt") {
@@ -78,7 +79,7 @@ func (t *task) download(dir string, packages []string) error {
 	}
 	first := get()
 	first.Stderr = nil
-	if first.Run() != nil { // the lists may be old
+	if first.Run() != nil { // retry, because the package lists can be outdated
 		if err := t.run(nil, "apt-get", "update", "-qq"); err != nil {
 			return fmt.Errorf("apt-get update: %w", err)
 		}

@@ -10,24 +10,23 @@ import (
 	"strings"
 )
 
-// prose is the file with the number of comment lines that may match [avoid].
+// prose is the file with the permitted number of comment lines that match [avoid].
 const prose = "tools/task/prose.txt"
 
-// avoid matches phrases that comments should not use, because the usual words are shorter and clearer.
-// CONTRIBUTING.md lists these words.
+// avoid matches phrases that comments should not use. CONTRIBUTING.md lists clearer words.
 var avoid = regexp.MustCompile(`(?i)` + strings.Join([]string{
-	`^// \w+ (gives|says|tells) `,           // returns, reports, is
-	`\bsays (what|which|how|whether|why)\b`, // is, describes, reports
+	`^// \w+ (gives|says|tells) `,           // better: returns, reports, is
+	`\bsays (what|which|how|whether|why)\b`, // better: is, describes, reports
 	`\bha(s|ve) (it|them|the \w+) [a-z]+ed\b`,
 	`\bwhat (it|they|that) (is|are)\b`,
 	`\b(those|one|he) who\b`,
 	`\bthat which\b`,
 	`\bthere (is|are) (not|none)\b`, `\bis none\b`,
-	`\b(nil|empty|zero): `, // A nil X means …
+	`\b(nil|empty|zero): `, // better: A nil X means …
 	`\b(take|takes|taken|took) over\b`, `\b(come|comes|came) to nothing\b`, `\bleft alone\b`, `\bhears? of\b`, `\bby (itself|themselves)\b`,
 }, "|"))
 
-// checkProse checks that the number of comment lines with such phrases only falls.
+// checkProse compares the number of comment lines with such phrases to the permitted number.
 func (t *task) checkProse() error {
 	count := 0
 	for _, dir := range []string{"host", "sdk", "plugins"} {

@@ -12,7 +12,7 @@ import (
 
 func (t *task) dist() error { return dist.Make(t.Project, t.Path("dist"), dist.Platforms) }
 
-// checkDist makes a release for this platform twice. Both must be equal, complete, and work.
+// checkDist creates a release for this platform twice. It checks that both releases are identical, complete and usable.
 func (t *task) checkDist() error {
 	tmp, err := os.MkdirTemp("", "toolhost-dist")
 	if err != nil {
@@ -34,7 +34,7 @@ func (t *task) checkDist() error {
 	return dist.TryProxy(t.Project, filepath.Join(first, dist.Proxy))
 }
 
-// tryArchive unpacks the only archive in a directory and runs the program in it.
+// tryArchive unpacks the only archive in a directory and runs its program.
 func (t *task) tryArchive(dir string) error {
 	if err := in(dir, "sha256sum", "--check", "--quiet", "SHA256SUMS"); err != nil {
 		return err

@@ -11,13 +11,13 @@ import (
 	"sync"
 )
 
-// alone are the modules whose tests wait a lot and have time limits. Nothing else runs beside them.
+// alone lists the modules whose tests run without other tests, because they depend on time limits.
 var alone = []string{"host", "plugins/bash"}
 
-// slow are the modules that start first of the others.
+// slow lists the modules that start first among the others, because their tests take longest.
 var slow = []string{"plugins/grep", "sdk"}
 
-// unit runs all tests, with the race detector, beside their peers.
+// unit runs all tests with the race detector. The tests use the programs in bench/peers.
 func (t *task) unit() error {
 	if err := t.peersDebian(); err != nil {
 		err = t.leftOut("plugins in Python and the comparisons with fd and ctags, because these could not be had: that takes apt-get, dpkg and /usr/bin/python3 of Debian 12.", "run it on Debian 12")
@@ -36,8 +36,8 @@ func (t *task) unit() error {
 	return t.modules([]string{"-tags=oracle"}, append(env, "TOOLHOST_RG="+t.ripgrep()))
 }
 
-// modules runs the tests of all modules: the oracle tests, those that run alone, then the others
-// two at a time.
+// modules runs the tests of all modules. It starts with the oracle tests, continues with the modules in alone, and runs
+// two of the other modules at a time.
 func (t *task) modules(flags, env []string) error {
 	oracles, err := t.oracleTest(flags, env)
 	if err != nil {
@@ -56,7 +56,7 @@ func (t *task) modules(flags, env []string) error {
 	return errors.Join(errs...)
 }
 
-// suite runs the tests of a module and prints their output in one piece.
+// suite runs the tests of a module. It prints their output at the end, so that outputs do not mix.
 func (t *task) suite(dir string, env []string, flags ...string) error {
 	var log bytes.Buffer
 	c := t.command(dir, env, "go", slices.Concat([]string{"test", "-vet=off", "-count=1", "-timeout", "15m"}, flags, []string{"./..."})...)
@@ -68,7 +68,7 @@ func (t *task) suite(dir string, env []string, flags ...string) error {
 	return err
 }
 
-// atATime calls f for each name, at most n at the same time.
+// atATime calls f for each name, with at most n concurrent calls.
 func atATime(n int, names []string, f func(string) error) []error {
 	errs := make([]error, len(names))
 	free := make(chan struct{}, n)
@@ -84,8 +84,8 @@ func atATime(n int, names []string, f func(string) error) []error {
 	return errs
 }
 
-// oracleTest returns the command that runs the tests that only compute, without the race
-// detector: it would find nothing and take most of the time.
+// oracleTest returns the command for the oracle tests, which only compute. It omits the race detector, because the
+// detector would find nothing but take most of the time.
 func (t *task) oracleTest(flags, env []string) (*exec.Cmd, error) {
 	files, err := t.testFiles()
 	if err != nil {
@@ -115,7 +115,7 @@ func (t *task) soak() error {
 	return t.command("host", env, "go", "test", "-count=1", "-timeout", "60m", "-run", "^TestSoak$", "-v", ".").Run()
 }
 
-// fuzz fuzzes each target for a while.
+// fuzz runs each fuzz target for a limited time.
 func (t *task) fuzz() error {
 	files, err := t.testFiles()
 	if err != nil {
@@ -136,7 +136,7 @@ func (t *task) fuzz() error {
 	return nil
 }
 
-// setting returns an environment variable, or other if it is empty.
+// setting returns the value of an environment variable. If the variable is empty, it returns the default value other.
 func (t *task) setting(name, other string) string {
 	if v := t.getenv(name); v != "" {
 		return v

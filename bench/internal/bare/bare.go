@@ -1,6 +1,5 @@
-// Package bare implements a go-plugin plugin without anything around it, to measure what the host adds. It echoes bytes
-// in three ways: by a unary call, by one bidirectional stream per call, and by one long-lived stream that carries all
-// calls as frames.
+// Package bare implements a minimal go-plugin plugin as the baseline for measurements of the host. It echoes bytes by a
+// unary call, by one bidirectional stream per call, or by frames on one long-lived stream.
 package bare
 
 import (
@@ -56,7 +55,7 @@ func serveStream(_ any, s grpc.ServerStream) error {
 	return s.SendMsg(in)
 }
 
-// serveFrames answers each frame in its own goroutine, as real calls would be.
+// serveFrames answers each frame in a separate goroutine, as for real calls.
 func serveFrames(_ any, s grpc.ServerStream) error {
 	var mu sync.Mutex
 	for {
@@ -67,12 +66,12 @@ func serveFrames(_ any, s grpc.ServerStream) error {
 		go func() {
 			mu.Lock()
 			defer mu.Unlock()
-			_ = s.SendMsg(in) // the stream has ended
+			_ = s.SendMsg(in) // fails only if the stream has ended
 		}()
 	}
 }
 
-// Serve runs the plugin.
+// Serve runs the plugin until its client disconnects.
 func Serve() {
 	plugin.Serve(&plugin.ServeConfig{
 		HandshakeConfig: handshake, Plugins: plugin.PluginSet{"bare": glue{}}, GRPCServer: plugin.DefaultGRPCServer,
@@ -80,7 +79,7 @@ func Serve() {
 	})
 }
 
-// Client is a started bare plugin.
+// Client is a connection to a running bare plugin.
 type Client struct {
 	client *plugin.Client
 	conn   *grpc.ClientConn
@@ -113,14 +112,14 @@ func Start(path string) (*Client, error) {
 // Stop ends the plugin.
 func (c *Client) Stop() { c.client.Kill() }
 
-// Unary echoes by a unary call.
+// Unary echoes bytes by a unary call.
 func (c *Client) Unary(ctx context.Context, b []byte) ([]byte, error) {
 	out := new(wrapperspb.BytesValue)
 	err := c.conn.Invoke(ctx, unaryMethod, wrapperspb.Bytes(b), out)
 	return out.Value, err
 }
 
-// Stream echoes by a stream of its own. The client leaves its side open until the answer comes.
+// Stream echoes bytes by a separate stream. The client keeps its side open until the answer arrives.
 func (c *Client) Stream(ctx context.Context, b []byte) ([]byte, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -136,7 +135,7 @@ func (c *Client) Stream(ctx context.Context, b []byte) ([]byte, error) {
 	return out.Value, err
 }
 
-// Frames echoes by a frame on the shared stream.
+// Frames echoes bytes by a frame on the shared stream.
 func (c *Client) Frames(ctx context.Context, b []byte) ([]byte, error) {
 	c.framesOnce.Do(func() {
 		if c.frames, c.framesErr = c.conn.NewStream(context.WithoutCancel(ctx), &framesDesc, framesMethod); c.framesErr == nil {
@@ -176,7 +175,7 @@ func (c *Client) receive() {
 	}
 }
 
-// Check calls each way once.
+// Check checks that each kind of call works.
 func (c *Client) Check(ctx context.Context) error {
 	for name, f := range map[string]func(context.Context, []byte) ([]byte, error){"unary": c.Unary, "stream": c.Stream, "frames": c.Frames} {
 		out, err := f(ctx, []byte("x"))

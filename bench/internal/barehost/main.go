@@ -1,4 +1,4 @@
-// Command barehost starts the bare plugin named by its argument, makes one call and exits. This is the minimal cost of a
+// Command barehost starts the bare plugin at the given path, makes one call and exits. Its duration is the minimum for a
 // cold start.
 package main
 

@@ -9,12 +9,12 @@ import (
 
 var errNotReply = errors.New("the line is not the answer to a request")
 
-// decode finds the fields of an answer in a line of valid JSON.
+// decode extracts the id and the other fields of an answer from a line of valid JSON.
 func decode(line []byte) (id int64, r reply, err error) {
 	rest := bytes.TrimSpace(line)
 	known := false
 	for len(rest) > 1 && rest[0] != '}' {
-		key := value(rest[1:]) // after the brace or the comma
+		key := value(rest[1:]) // skip the brace or the comma
 		rest = bytes.TrimLeft(rest[1+len(key):], " \t")
 		if len(key) == 0 || len(rest) == 0 || rest[0] != ':' {
 			return 0, r, errNotReply
@@ -38,7 +38,7 @@ func decode(line []byte) (id int64, r reply, err error) {
 	return id, r, nil
 }
 
-// value returns the JSON value at the beginning of text.
+// value returns the JSON value at the beginning of a text.
 func value(text []byte) []byte {
 	depth := 0
 	for i := 0; i < len(text); i++ {

@@ -1,5 +1,5 @@
-// Package mcpstdio implements a minimal client for MCP servers over stdio, so that a comparison measures the server. It
-// finds the ID and the result in a line, and decodes neither the result nor anything else.
+// Package mcpstdio implements a minimal client for MCP servers over stdio. It only extracts the id and the raw result of
+// an answer, so that a measurement contains little time of the client.
 package mcpstdio
 
 import (
@@ -16,7 +16,7 @@ import (
 	"sync/atomic"
 )
 
-// Client is a running server.
+// Client is a connection to a running server.
 type Client struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser
@@ -25,10 +25,10 @@ type Client struct {
 	wait   sync.Map
 }
 
-// Script is the path of the server's program below bench/peers.
+// script is the path of the server's program in the repository.
 const script = "bench/peers/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js"
 
-// ErrNotInstalled means that the peers are not installed.
+// ErrNotInstalled means that the npm packages of bench/peers are not installed.
 var ErrNotInstalled = errors.New("the MCP server is not installed; run make peers")
 
 // Filesystem returns the command that runs @modelcontextprotocol/server-filesystem on a directory.
@@ -125,7 +125,7 @@ func (c *Client) receive(out io.Reader) {
 		}
 		id, r, err := decode(line)
 		if err != nil {
-			continue // a notification
+			continue // skip a notification
 		}
 		if ch, ok := c.wait.LoadAndDelete(id); ok {
 			ch.(chan reply) <- r //nolint:forcetypeassert // request stored it

@@ -14,7 +14,7 @@ import (
 // Program is an installed ripgrep.
 type Program struct{ path string }
 
-// Find returns the ripgrep that `make peers` installs below a directory.
+// Find returns the ripgrep that `make peers` installed in the directory peers.
 func Find(peers string) (*Program, error) {
 	found, err := filepath.Glob(filepath.Join(peers, "node_modules/@vscode/ripgrep-*/bin/rg"))
 	if err != nil {
@@ -34,7 +34,7 @@ func (p *Program) Run(ctx context.Context, dir string, args ...string) ([]byte, 
 	c.Stdout, c.Stderr = &out, &errs
 	err := c.Run()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == 1 {
-		return out.Bytes(), nil // no match
+		return out.Bytes(), nil // exit status 1 means no match
 	}
 	if err != nil {
 		return nil, fmt.Errorf("rg %s: %w: %s", strings.Join(args, " "), err, errs.Bytes())

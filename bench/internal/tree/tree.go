@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Files is the number of files in the tree, except ignored ones.
+// Files is the number of files in the tree, without ignored files.
 const Files = 60_000
 
 var (
@@ -17,7 +17,8 @@ var (
 	nouns = strings.Fields("User Order Invoice Session Token Config Handler Request Response Server Client Buffer Cache Index Table Row Column Query Plan Node Edge Graph Tree Leaf Queue Task Worker Pool Event Stream Socket File Path")
 )
 
-// Make creates the tree in a directory: packages of 20 files in four languages, and an ignored directory.
+// Make creates the tree in a directory. It consists of packages with 20 files each in four languages, and of an ignored
+// directory.
 func Make(dir string) error {
 	r := rand.New(rand.NewPCG(60_000, 1)) //nolint:gosec // always the same tree
 	if err := write(dir, ".gitignore", "node_modules/\n*.log\n/dist\n"); err != nil {
@@ -50,7 +51,7 @@ func write(dir, name, content string) error {
 	return os.WriteFile(path, []byte(content), 0o600)
 }
 
-// source returns the content of a file of about 4 KB.
+// source returns a generated source file of about 4 KB.
 func source(r *rand.Rand, i int, ext string) string {
 	var b strings.Builder
 	name := func() string {

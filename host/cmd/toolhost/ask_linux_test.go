@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminalPair makes a terminal: what a person types into, and what a program sees.
+// terminalPair returns both ends of a pseudo-terminal: person for the test's input, program for the tested program.
 func terminalPair(t *testing.T) (person, program *os.File) {
 	t.Helper()
 	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -35,7 +35,8 @@ func terminalPair(t *testing.T) (person, program *os.File) {
 	return person, program
 }
 
-// A person answers at the terminal; what is meant to last is kept, listed and revoked.
+// TestAnswersAtTheTerminal checks that a user can answer asks at a terminal. Lasting answers must be saved, listed and
+// revocable.
 func TestAnswersAtTheTerminal(t *testing.T) {
 	dir := t.TempDir()
 	work := filepath.Join(dir, "work")

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Ten thousand calls on one stream, one in a hundred of which fails: each is answered once, with
-// what is its own, and a failure is nobody else's.
+// TestALongBatchAnswersEachCallOnce runs ten thousand calls on one stream, and one call in a hundred fails. It checks
+// that each call gets its own result exactly once.
 func TestALongBatchAnswersEachCallOnce(t *testing.T) {
 	const calls, everyFails = 10_000, 100
 	dir := t.TempDir()
@@ -28,7 +28,7 @@ func TestALongBatchAnswersEachCallOnce(t *testing.T) {
 		switch {
 		case fails(i):
 			fmt.Fprintf(&in, `{"id":%d,"name":"fail","arguments":{"kind":"conflict","code":%d}}`+"\n", i, i)
-		case i%10 == 3: // one that runs alone, so that there are edges between what runs together
+		case i%10 == 3: // this tool does not run concurrently, so it separates groups of concurrent calls
 			fmt.Fprintf(&in, `{"id":%d,"name":"count","arguments":{}}`+"\n", i)
 		default:
 			fmt.Fprintf(&in, `{"id":%d,"command":"echo text-%d"}`+"\n", i, i)
@@ -43,7 +43,7 @@ func TestALongBatchAnswersEachCallOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := make(map[int]int, calls)
-	counted := make(map[int]string) // by id: what the calls that run alone have counted
+	counted := make(map[int]string) // results of count by request id
 	lines := bufio.NewScanner(bytes.NewReader(out))
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {

@@ -44,7 +44,7 @@ func completions(s *cli.Settings, root *cobra.Command) {
 	_ = root.MarkPersistentFlagDirname("state")
 }
 
-// first returns a completion function that completes the first argument by f. Further arguments are completed as files.
+// first returns a completion function that applies f to the first argument. Further arguments are completed as files.
 func first(f cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -62,7 +62,7 @@ func allCommands(c *cobra.Command) []*cobra.Command {
 	return out
 }
 
-// completed returns a completion function for the names that names returns.
+// completed returns a completion function. The completion function offers the strings that the parameter names returns.
 func completed(names func(context.Context) []string) cobra.CompletionFunc {
 	return func(c *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		ctx := c.Context()

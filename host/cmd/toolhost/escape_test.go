@@ -19,27 +19,27 @@ import (
 	"time"
 )
 
-// escape is one way out of the sandbox, tried by a command of the tool bash.
+// escape is one attempt to leave the sandbox, as a command for the tool bash.
 type escape struct {
 	name    string
-	command string // prints ESCAPED when it got out, unless out is there
-	// out reports by what it did outside whether it got out.
+	command string // prints ESCAPED if it leaves the sandbox, unless out is set
+	// out reports whether the command changed something outside the sandbox.
 	out func(w *world) bool
-	// control says as whom it gets out when there is no sandbox: "" anybody, "root", or
-	// "nobody", where another defence holds too.
+	// control is the user for whom the command succeeds without a sandbox. Empty means every user. "nobody" means that
+	// another defense also blocks the command.
 	control string
-	// leaks: the backend landlock does not hold it, and doctor says so.
+	// leaks reports that the backend landlock does not block the command, as doctor documents.
 	leaks bool
 }
 
-// world is what there is outside of the sandbox.
+// world holds the targets outside the sandbox.
 type world struct {
 	dir, work, victimDir, home string
-	victim                     int // a process of the same user
+	victim                     int // process id of another process of the same user
 	tcp, tcp6, udp             int
 	abstract, path             string
 	shm                        int
-	host                       atomic.Int64 // the process id of the host that runs
+	host                       atomic.Int64 // process id of the running host
 }
 
 func (w *world) outside(name string) string { return filepath.Join(w.victimDir, name) }
@@ -58,7 +58,7 @@ func gone(name string) func(*world) bool {
 }
 
 var escapes = []escape{
-	// Paths.
+	// Escapes by file paths.
 	{name: "read a file", command: `grep -q secret $OUT/secret && echo ESCAPED`},
 	{name: "read by dot-dot", command: `grep -q secret ../outside/secret && echo ESCAPED`},
 	{name: "list a directory", command: `ls $OUT | grep -q secret && echo ESCAPED`},
@@ -91,15 +91,15 @@ var escapes = []escape{
 	{name: "plant a binary on the PATH", command: `cp /bin/true "$(dirname "$(command -v testescape)")/planted"`, out: func(*world) bool {
 		return os.Remove(filepath.Join(bin, "planted")) == nil
 	}, control: "root"},
-	// Links and races.
+	// Escapes by links and races.
 	{name: "read by a symbolic link", command: `ln -sf $OUT/secret soft; grep -q secret soft && echo ESCAPED`},
 	{name: "write by a symbolic link", command: `ln -sfn $OUT soft-dir; echo x > soft-dir/by-link`, out: exists("by-link")},
 	{name: "read by a hard link", command: `ln $OUT/secret hard; grep -q secret hard && echo ESCAPED`},
-	// SECONDS counts the turns of the clock: of two, one second at least lies between.
+	// SECONDS changes at full seconds, so the loop runs for at least one second.
 	{name: "swap a link in a race", command: `mkdir -p inside; touch inside/secret; end=$((SECONDS+2))
 		(while [ $SECONDS -lt $end ]; do ln -sfn inside swap; ln -sfn $OUT swap; done) &
 		while [ $SECONDS -lt $end ]; do grep -sq secret swap/secret && echo ESCAPED && break; done; wait`},
-	// Processes outside.
+	// Escapes by access to processes outside the sandbox.
 	{name: "see a process", command: `[ -d /proc/$VICTIM ] && echo ESCAPED`, leaks: true},
 	{name: "read an environment", command: `tr '\0' '\n' < /proc/$VICTIM/environ | grep -q VICTIM_SECRET && echo ESCAPED`},
 	{name: "reach a root through /proc", command: `grep -q secret /proc/$VICTIM/root$OUT/secret && echo ESCAPED`},
@@ -110,14 +110,14 @@ var escapes = []escape{
 	{name: "read memory", command: `testescape read-memory $VICTIM`},
 	{name: "steal a descriptor", command: `testescape steal-descriptor $VICTIM`},
 	{name: "see limits of another", command: `testescape limit-other $VICTIM`},
-	// Namespaces and mounts.
+	// Escapes by namespaces and mounts.
 	{name: "make a user namespace", command: `unshare -U true && echo ESCAPED`},
 	{name: "make namespaces and mount", command: `unshare -Urm mount -t tmpfs none /mnt && echo ESCAPED`},
 	{name: "make a network namespace", command: `unshare -n true && echo ESCAPED`, control: "root"},
 	{name: "mount", command: `mkdir -p mnt; mount -t tmpfs none mnt && echo ESCAPED; umount mnt 2>/dev/null`, control: "root"},
 	{name: "enter a namespace", command: `nsenter --mount=/proc/$VICTIM/ns/mnt true && echo ESCAPED`, control: "root"},
 	{name: "change the root", command: `chroot / /bin/true && echo ESCAPED`, control: "root"},
-	// The kernel.
+	// Escapes by kernel interfaces.
 	{name: "write a setting of the kernel", command: `v=$(cat /proc/sys/vm/swappiness) && echo $v > /proc/sys/vm/swappiness && echo ESCAPED`, control: "root"},
 	{name: "use io_uring", command: `testescape io_uring`},
 	{name: "use the keyring", command: `testescape keyring`},
@@ -130,7 +130,7 @@ var escapes = []escape{
 	{name: "set the host name", command: `hostname "$(hostname)" && echo ESCAPED`, control: "root"},
 	{name: "become root", command: `cp /bin/true suid && chmod u+s suid; grep -q 'NoNewPrivs:.0' /proc/self/status && echo ESCAPED`},
 	{name: "keep a dangerous capability", command: `n=$(sed -n 's/CapBnd:\s*//p' /proc/self/status); [ $((16#$n & (1<<21))) != 0 ] && grep -q 'NoNewPrivs:.0' /proc/self/status && echo ESCAPED`},
-	// Sockets.
+	// Escapes by sockets.
 	{name: "TCP to localhost", command: `testescape tcp $TCP`},
 	{name: "TCP over IPv6", command: `testescape tcp6 $TCP6`},
 	{name: "UDP to localhost", command: `testescape udp $UDP`},
@@ -150,8 +150,8 @@ var escapes = []escape{
 	}},
 }
 
-// TestEscapes tries them through the real tool bash: without a sandbox, which shows that each is a way out, and under each backend,
-// where none is.
+// TestEscapes tries all escapes with the real tool bash. Without a sandbox each escape must succeed, which validates the
+// test. Under each sandbox backend every escape must fail.
 func TestEscapes(t *testing.T) {
 	eachBackend(t, []string{"root", "ordinary"}, func(t *testing.T, user string, b sandboxBackend) {
 		w := newWorld(t, user)
@@ -164,7 +164,7 @@ func TestEscapes(t *testing.T) {
 			switch {
 			case !b.Abilities.Confines && !got && (e.control == "" || e.control == user):
 				t.Errorf("%s: no way out even without a sandbox, so the test says nothing: %s", e.name, outputs[i])
-			case !b.Abilities.OwnRoot && e.leaks: // doctor says so
+			case !b.Abilities.OwnRoot && e.leaks: // doctor documents this leak
 			case b.Abilities.Confines && got:
 				t.Errorf("%s: it got out: %s", e.name, outputs[i])
 			}
@@ -172,7 +172,7 @@ func TestEscapes(t *testing.T) {
 	})
 }
 
-// sandboxBackend is a backend of the sandbox, as doctor describes it.
+// sandboxBackend is a sandbox backend in the output of doctor.
 type sandboxBackend struct {
 	Name      string `json:"name"`
 	Unusable  string `json:"unusable"`
@@ -183,8 +183,7 @@ type sandboxBackend struct {
 	} `json:"abilities"`
 }
 
-// doctor returns the version of Landlock, and the backends of the sandbox from the strongest to the weakest, as the user that the
-// tests run as.
+// doctor returns the version of Landlock and the sandbox backends, strongest first. It runs as the current user.
 func doctor(t *testing.T) (abi int, backends []sandboxBackend) {
 	t.Helper()
 	out, err := exec.Command(filepath.Join(bin, "toolhost"), "doctor", "--json").Output()
@@ -202,8 +201,8 @@ func doctor(t *testing.T) (abi int, backends []sandboxBackend) {
 	return d.Machine.ABI, d.Backends
 }
 
-// eachBackend runs a test for each user and each backend that this machine has. The tests expect the newest Landlock where it stands
-// alone.
+// eachBackend runs a test for each user and each backend that this machine supports. Tests of Landlock without
+// namespaces need its newest version.
 func eachBackend(t *testing.T, users []string, test func(t *testing.T, user string, b sandboxBackend)) {
 	abi, backends := doctor(t)
 	for _, user := range users {
@@ -224,7 +223,7 @@ func eachBackend(t *testing.T, users []string, test func(t *testing.T, user stri
 	}
 }
 
-// supports reports whether this machine has a backend.
+// supports reports whether this machine supports a backend.
 func supports(t *testing.T, backend string) bool {
 	t.Helper()
 	abi, backends := doctor(t)
@@ -264,7 +263,7 @@ func newWorld(t *testing.T, user string) *world {
 	return w
 }
 
-// command runs as the user.
+// command returns a command that runs as the given user.
 func (w *world) command(user, name string, args ...string) *exec.Cmd {
 	c := exec.Command(name, args...)
 	if user == "ordinary" && os.Getuid() == 0 {
@@ -273,7 +272,7 @@ func (w *world) command(user, name string, args ...string) *exec.Cmd {
 	return c
 }
 
-// serve listens outside: whoever sends a byte gets one.
+// serve starts servers outside the sandbox. They answer each byte with a byte.
 func (w *world) serve(t *testing.T, user string) error {
 	answer := func(l net.Listener) {
 		for {
@@ -310,7 +309,7 @@ func (w *world) serve(t *testing.T, user string) error {
 			return err
 		}
 	}
-	// A segment that stands there already, as another program would have made it.
+	// An existing shared memory segment, as another program could have created it.
 	id, _, errno := syscall.Syscall(syscall.SYS_SHMGET, uintptr(w.shm), 4096, 0o1000|0o666)
 	if errno != 0 {
 		return errno
@@ -335,7 +334,7 @@ func (w *world) serve(t *testing.T, user string) error {
 	return nil
 }
 
-// run tries all in one host, and gives what each of them printed.
+// run tries all escapes in one host and returns the output of each.
 func (w *world) run(t *testing.T, backend, more string) []string {
 	t.Helper()
 	commands := make([]string, len(escapes))
@@ -390,7 +389,7 @@ func (w *world) batch(t *testing.T, backend, more string, commands ...string) []
 	return outputs
 }
 
-// TestBombs runs commands that use more than their limits.
+// TestBombs checks that commands cannot exceed their resource limits.
 func TestBombs(t *testing.T) {
 	bombs := []string{
 		`testescape memory 1024`,
@@ -399,7 +398,7 @@ func TestBombs(t *testing.T) {
 		`timeout 5 bash -c 'while :; do :; done'; [ $? = 124 ] && echo ESCAPED`,
 		`n=0; for i in {1..600}; do sleep 8 & done 2>/dev/null; n=$(jobs -r | wc -l); kill $(jobs -p) 2>/dev/null; [ $n -ge 550 ] && echo ESCAPED`,
 	}
-	const processes = 4 // the last one
+	const processes = 4 // index of the last bomb
 	eachBackend(t, []string{"root", "ordinary"}, func(t *testing.T, user string, b sandboxBackend) {
 		w := newWorld(t, user)
 		for i, out := range w.batch(t, b.Name, `sandbox {
@@ -415,7 +414,7 @@ func TestBombs(t *testing.T) {
 			if strings.Contains(out, "did not run") {
 				t.Errorf("%s: %s", bombs[i], out)
 			}
-			// Only a user namespace limits the number of root's processes.
+			// For root, only a user namespace limits the number of processes.
 			unlimited := i == processes && user == "root" && !b.Abilities.PrivateProcesses
 			if want := !b.Abilities.Confines || unlimited; got != want {
 				t.Errorf("%s: got out: %v: %s", bombs[i], got, out)
@@ -424,15 +423,15 @@ func TestBombs(t *testing.T) {
 	})
 }
 
-// TestDaemonsEnd starts a process that leaves its group, its session and its environment,
-// and kills the plugin, which can then clean up nothing.
+// TestDaemonsEnd starts a process that leaves its group, its session and its environment. Then it kills the plugin, so
+// that the plugin cannot clean up. The process must end nevertheless.
 func TestDaemonsEnd(t *testing.T) {
 	eachBackend(t, []string{"ordinary"}, func(t *testing.T, _ string, b sandboxBackend) {
 		if b.Abilities.Confines && !b.Abilities.PrivateProcesses {
 			t.Skipf("%s does not promise that: doctor says so", b.Name)
 		}
 		w := newWorld(t, "ordinary")
-		nap := strconv.Itoa(100000 + w.victim) // nobody else sleeps so long
+		nap := strconv.Itoa(100000 + w.victim) // a unique duration identifies the process
 		killed := make(chan struct{})
 		go func() {
 			defer close(killed)
@@ -464,7 +463,7 @@ func isFile(path string) bool {
 	return err == nil
 }
 
-// processes gives those with a command line.
+// processes returns the ids of the processes with the given command line.
 func processes(t *testing.T, cmdline string) []int {
 	t.Helper()
 	all, err := os.ReadDir("/proc")
@@ -479,7 +478,7 @@ func processes(t *testing.T, cmdline string) []int {
 	return pids
 }
 
-// TestToolchains does inside of the sandbox what agents do all day.
+// TestToolchains checks that typical commands of agents work inside the sandbox.
 func TestToolchains(t *testing.T) {
 	work := []string{
 		`git init -q . && git config user.email a@b && git config user.name n && echo 1 > f && git add f && git commit -qm one && git log --oneline | grep -q one && echo WORKS`,

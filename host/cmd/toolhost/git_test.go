@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// gitWays plant what a git outside would run; each prints ESCAPED when it stands there.
+// gitWays try to plant files that git would execute outside the sandbox. Each command prints ESCAPED if it succeeds.
 var gitWays = []string{
 	`echo x > .git/hooks/post-commit && echo ESCAPED`,
 	`touch .git/hooks/new && echo ESCAPED`,
@@ -31,11 +31,11 @@ var gitWays = []string{
 	`echo x >> .git/worktrees/beside/config.worktree && echo ESCAPED`,
 	`mv .git/hooks .git/moved && echo ESCAPED; mv .git/moved .git/hooks`,
 	`mv .git moved && echo ESCAPED; mv moved .git`,
-	`[ -e .git/commondir ] && echo ESCAPED; rm -f .git/commondir`, // of a call before
-	`rm -rf .git; [ -e .git/hooks ] || echo ESCAPED`,              // the last one
+	`[ -e .git/commondir ] && echo ESCAPED; rm -f .git/commondir`, // from an earlier call
+	`rm -rf .git; [ -e .git/hooks ] || echo ESCAPED`,              // must be last, because it deletes the repository
 }
 
-// TestGitIsProtected: what is written in the sandbox is not run outside by git.
+// TestGitIsProtected checks that git outside the sandbox does not execute files from inside.
 func TestGitIsProtected(t *testing.T) {
 	for _, user := range []string{"root", "ordinary"} {
 		if user == "root" && os.Getuid() != 0 {
@@ -49,11 +49,11 @@ func TestGitIsProtected(t *testing.T) {
 				w := newWorld(t, user)
 				w.repository(t, user)
 				holds := tc.backend == "ns" && tc.more == ""
-				if holds { // where there is no such directory, one is made
+				if holds { // tests that the sandbox creates a missing hooks directory
 					must(t, os.RemoveAll(filepath.Join(w.work, ".git", "hooks")))
 					w.gitWorks(t)
 				}
-				// Nothing can stand in the place of what is not there.
+				// The sandbox cannot protect a missing file, so the host must rename the new file after the call.
 				redirect := w.batch(t, tc.backend, tc.more, `echo . > .git/commondir`)[0]
 				if told := strings.Contains(redirect, "would have redirected git"); told != holds {
 					t.Errorf("told of another directory: %v: %s", told, redirect)
@@ -78,7 +78,7 @@ func (w *world) repository(t *testing.T, user string) {
 	}
 }
 
-// gitWorks does what agents do in a repository all day.
+// gitWorks checks that typical git commands of agents work.
 func (w *world) gitWorks(t *testing.T) {
 	t.Helper()
 	work := []string{
@@ -100,7 +100,7 @@ func (w *world) gitWorks(t *testing.T) {
 			t.Errorf("a denial is not explained: %s", out)
 		}
 	}
-	// The edit tools are held to the same.
+	// The same protection applies to the edit tools.
 	c := exec.Command(filepath.Join(bin, "toolhost"), "--workspace", w.work, "run", "write .git/hooks/pre-push text")
 	c.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.home, "XDG_RUNTIME_DIR=" + filepath.Join(w.dir, "run"), "XDG_STATE_HOME=" + filepath.Join(w.dir, "state2")}
 	if out, err := c.CombinedOutput(); err == nil || !strings.Contains(string(out), `git = "read-write" in the sandbox block of plugin "edit"`) {

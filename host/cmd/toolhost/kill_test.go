@@ -17,13 +17,13 @@ import (
 	"time"
 )
 
-// killedFiles is how many files the writes are spread over; every other one has a second
-// name, so that it is written over in place.
+// killedFiles is the number of files that the test writes. Every second file has two hard links, so that the edit plugin
+// writes the file in place.
 const killedFiles, killedWrites = 10, 500
 
-// TestKilledWhileWriting kills the host or the edit plugin in the middle of 500 writes, while
-// another host writes too. Each file is whole, as it was or as it should become, and
-// once the next host has written something no temporary file is left.
+// TestKilledWhileWriting kills the host or the edit plugin during 500 writes, while another host also writes. Each file
+// must then have either its old or its new content. After the next host has written a file, no temporary files must
+// remain.
 func TestKilledWhileWriting(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
@@ -35,7 +35,7 @@ func TestKilledWhileWriting(t *testing.T) {
 			must(t, os.Link(killedFile(work, i), killedFile(work, i)+".twin"))
 		}
 	}
-	runtime, err := os.MkdirTemp("", "th") // sockets have short paths only
+	runtime, err := os.MkdirTemp("", "th") // the paths of sockets must be short
 	must(t, err)
 	defer os.RemoveAll(runtime)
 	env := append(os.Environ(), "XDG_RUNTIME_DIR="+runtime, "XDG_STATE_HOME="+filepath.Join(dir, "state"), "XDG_CONFIG_HOME="+filepath.Join(dir, "config"))
@@ -74,12 +74,12 @@ func must(t *testing.T, err error) {
 
 func killedFile(work string, i int) string { return filepath.Join(work, fmt.Sprintf("f%d.txt", i)) }
 
-// killedText shows when a part of it is missing or from another.
+// killedText returns a text that reveals missing parts and mixtures of versions.
 func killedText(n int) []byte {
 	return append(bytes.Repeat(fmt.Appendf(nil, "version %d\n", n), 2000+n), "end\n"...)
 }
 
-// writing is a host that writes.
+// writing is a running host that writes files.
 type writing struct {
 	cmd  *exec.Cmd
 	in   io.WriteCloser
@@ -89,7 +89,7 @@ type writing struct {
 	lines int
 }
 
-// startWriting has a host read the files and then write them, one after the other.
+// startWriting starts a host that first reads and then writes files, one call at a time.
 func startWriting(t *testing.T, work string, env []string, session string, first int) *writing {
 	t.Helper()
 	cmd := exec.Command(filepath.Join(bin, "toolhost"), "--workspace", work, "--session", session, "batch")
@@ -101,7 +101,7 @@ func startWriting(t *testing.T, work string, env []string, session string, first
 	must(t, cmd.Start())
 	go func() {
 		enc := json.NewEncoder(in)
-		half := killedFiles / 2 // each host has its own half of the files
+		half := killedFiles / 2 // each host writes its own half of the files
 		for i := range half + killedWrites {
 			file := killedFile(work, first+i%half)
 			call := map[string]any{"id": i, "name": "read", "arguments": map[string]any{"file_path": file}}
@@ -121,7 +121,7 @@ func startWriting(t *testing.T, work string, env []string, session string, first
 	return w
 }
 
-// Write counts the answers.
+// Write counts the result lines of the host.
 func (w *writing) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -154,7 +154,7 @@ func (w *writing) stop() {
 	}
 }
 
-// childNamed finds a process's child by the name of its binary.
+// childNamed returns the id of the child process with the given binary name.
 func childNamed(t *testing.T, parent int, name string) int {
 	t.Helper()
 	procs, err := filepath.Glob("/proc/[0-9]*/stat")
@@ -162,7 +162,7 @@ func childNamed(t *testing.T, parent int, name string) int {
 	for _, p := range procs {
 		b, err := os.ReadFile(p)
 		if err != nil {
-			continue // it has ended
+			continue // the process has ended
 		}
 		pid, rest, _ := strings.Cut(string(b), " (")
 		comm, rest, _ := strings.Cut(rest, ") ")

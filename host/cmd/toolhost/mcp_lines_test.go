@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// session is a client that writes lines as it likes.
+// session is an MCP client that can send arbitrary lines.
 type session struct {
 	t   *testing.T
 	in  io.WriteCloser
@@ -55,7 +55,7 @@ type heard struct {
 	}
 }
 
-// hear gives the next answer, which must be to a request with that id.
+// hear reads the next answer. The answer must be to the request with the given id.
 func (s *session) hear(id string) heard {
 	s.t.Helper()
 	for {
@@ -67,7 +67,7 @@ func (s *session) hear(id string) heard {
 		if err := json.Unmarshal(line, &h); err != nil || !bytes.HasPrefix(line, []byte(`{"jsonrpc":"2.0",`)) && !bytes.HasPrefix(line, []byte(`{"id":`)) && h.Method == "" {
 			s.t.Fatalf("%v: %.200s", err, line)
 		}
-		if h.Method != "" { // a notification
+		if h.Method != "" { // skip notifications
 			continue
 		}
 		if string(h.ID) != id {
@@ -81,7 +81,7 @@ func read(id, more string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"read","arguments":{"file_path":"notes.txt"}%s}}`, id, more)
 }
 
-// TestMCPLines: what no client should write is answered, and the session goes on.
+// TestMCPLines checks that the server answers invalid lines with an error and keeps the session open.
 func TestMCPLines(t *testing.T) {
 	t.Parallel()
 	s := lineSession(t, mcpDir(t))
@@ -110,7 +110,7 @@ func TestMCPLines(t *testing.T) {
 			t.Errorf("%s: %+v", name, h.Error)
 		}
 	}
-	// What is none of a call's business still gets to the SDK, also beside calls.
+	// Messages that are not plain calls must still reach the SDK.
 	s.say("", "   ", read(`"a-b"`, ""))
 	well(`"a-b"`)
 	s.say(`{"jsonrpc":"2.0","id":8,"method":"ping"}`)
@@ -129,8 +129,8 @@ func TestMCPLines(t *testing.T) {
 	}
 }
 
-// TestMCPLinesCancel: a call that is canceled ends, is not answered, and gives its id free; one
-// with an id in use does not take its place.
+// TestMCPLinesCancel checks that a canceled call ends, gets no answer, and releases its id. It then makes many
+// concurrent calls.
 func TestMCPLinesCancel(t *testing.T) {
 	t.Parallel()
 	dir := mcpDir(t)
@@ -146,7 +146,7 @@ func TestMCPLinesCancel(t *testing.T) {
 	if h := s.hear("1"); h.Result.Content[0].Text != "one\ntwo\n" {
 		t.Errorf("%+v", h)
 	}
-	// Many at once, in whatever order they end.
+	// Concurrent calls can end in any order.
 	var lines []string
 	for i := range 200 {
 		lines = append(lines, read(fmt.Sprint(100+i), ""))

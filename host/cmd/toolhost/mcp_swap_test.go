@@ -12,7 +12,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// A client is told when a plugin is replaced by one with other tools, and can call them.
+// TestMCPClientsFollowTheTools checks that a client is notified when a new plugin version has other tools. The client
+// must be able to call the new tools.
 func TestMCPClientsFollowTheTools(t *testing.T) {
 	dir := mcpDir(t)
 	plugin := filepath.Join(dir, "p")

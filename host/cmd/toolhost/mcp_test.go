@@ -22,7 +22,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// eras are the revisions of the protocol that clients speak: with a session, and without.
+// eras are the tested protocol revisions, with and without sessions.
 var eras = []string{"2025-06-18", "2025-11-25", "2026-07-28"}
 
 const mcpConfig = `
@@ -36,7 +36,7 @@ plugin "test" {
 }
 `
 
-// mcpDir makes a workspace with a configuration.
+// mcpDir creates a workspace with a configuration and returns its path.
 func mcpDir(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -59,7 +59,7 @@ func toolhost(t *testing.T, dir string, args ...string) *exec.Cmd {
 	return c
 }
 
-// piped starts it with pipes; the caller waits for it.
+// piped starts a command with pipes for input and output. The caller must wait for the command.
 func piped(t *testing.T, c *exec.Cmd) (in io.WriteCloser, out *bufio.Reader) {
 	t.Helper()
 	in, err := c.StdinPipe()
@@ -76,7 +76,7 @@ func piped(t *testing.T, c *exec.Cmd) (in io.WriteCloser, out *bufio.Reader) {
 	return in, bufio.NewReaderSize(stdout, 1<<20)
 }
 
-// user answers what the server asks.
+// user answers the questions of the server.
 type user struct {
 	mu    sync.Mutex
 	asked []string
@@ -90,7 +90,7 @@ func (u *user) answer(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitRes
 	return u.reply, nil
 }
 
-// connect connects a client of an era; u may be nil.
+// connect connects a client that uses the given protocol revision. u can be nil.
 func connect(t *testing.T, era string, transport mcp.Transport, u *user, progress func(*mcp.ProgressNotificationParams)) *mcp.ClientSession {
 	t.Helper()
 	opts := &mcp.ClientOptions{ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
@@ -127,7 +127,7 @@ func text(t *testing.T, res *mcp.CallToolResult) string {
 	return c.Text
 }
 
-// TestMCP: a client of each era over standard input and output, and over HTTP.
+// TestMCP tests clients of each protocol revision over standard input and output and over HTTP.
 func TestMCP(t *testing.T) {
 	t.Parallel()
 	for _, era := range eras {
@@ -157,7 +157,7 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// serve starts a server and gives its address and its token.
+// serve starts toolhost serve and returns its address and token.
 func serve(t *testing.T, dir string, args ...string) (base, token string) {
 	t.Helper()
 	c := toolhost(t, dir, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
@@ -229,7 +229,7 @@ func clientTest(t *testing.T, era, dir string, transport func() mcp.Transport) {
 	if e := (*jsonrpc.Error)(nil); !errors.As(err, &e) || e.Code != jsonrpc.CodeInvalidParams {
 		t.Errorf("an unknown tool: %v", err)
 	}
-	// The session keeps its working directory, and the states of the files that it has read, between calls.
+	// The session keeps its working directory and the states of read files between calls.
 	if res := callTool(t, s, "bash", map[string]any{"command": "mkdir -p sub && cd sub && pwd"}); text(t, res) != dir+"/sub\n" {
 		t.Errorf("%q", text(t, res))
 	}
@@ -248,7 +248,7 @@ func clientTest(t *testing.T, era, dir string, transport func() mcp.Transport) {
 	cancelTest(t, s, dir)
 }
 
-// progressTest: what a command prints is told as it comes, in rising numbers, before the result.
+// progressTest checks that output is sent as progress notifications while the command runs, with increasing numbers.
 func progressTest(t *testing.T, s *mcp.ClientSession, mu *sync.Mutex, notes *[]*mcp.ProgressNotificationParams) {
 	t.Helper()
 	p := &mcp.CallToolParams{Name: "bash", Arguments: map[string]any{"command": "echo first; sleep 0.5; printf '\\033[31msecond\\n'"}}
@@ -257,7 +257,7 @@ func progressTest(t *testing.T, s *mcp.ClientSession, mu *sync.Mutex, notes *[]*
 	if err != nil || res.IsError {
 		t.Fatalf("%v %+v", err, res)
 	}
-	eventually(t, "both lines are told", func() bool { // a client may hand the result over first
+	eventually(t, "both lines are told", func() bool { // a client can return the result before it handles the notifications
 		mu.Lock()
 		defer mu.Unlock()
 		return len(*notes) >= 2
@@ -278,7 +278,7 @@ func progressTest(t *testing.T, s *mcp.ClientSession, mu *sync.Mutex, notes *[]*
 	}
 }
 
-// askTest: what a tool asks, the client's user answers.
+// askTest checks that the client's user can answer a tool's ask.
 func askTest(t *testing.T, s *mcp.ClientSession, u *user) {
 	t.Helper()
 	for _, tc := range []struct {
@@ -301,7 +301,7 @@ func askTest(t *testing.T, s *mcp.ClientSession, u *user) {
 			t.Errorf("%q", u.asked)
 		}
 	}
-	// An answer may hold for the session.
+	// With the scope "session", the user must be asked only once.
 	for n := range 2 {
 		u.mu.Lock()
 		u.reply, u.asked = &mcp.ElicitResult{Action: "accept", Content: map[string]any{"allow": true, "for": "session"}}, nil
@@ -312,7 +312,7 @@ func askTest(t *testing.T, s *mcp.ClientSession, u *user) {
 	}
 }
 
-// TestAskUser: a question of a model, to the client's user.
+// TestAskUser checks that the client's user can answer a question of the model.
 func TestAskUser(t *testing.T) {
 	t.Parallel()
 	for _, era := range eras[1:] {
@@ -349,7 +349,7 @@ func TestAskUser(t *testing.T) {
 	}
 }
 
-// cancelTest: a call that the client cancels leaves nothing running, and the next works.
+// cancelTest checks that canceling a call ends its processes and that the next call works.
 func cancelTest(t *testing.T, s *mcp.ClientSession, dir string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -370,7 +370,7 @@ func cancelTest(t *testing.T, s *mcp.ClientSession, dir string) {
 	}
 }
 
-// running reports whether a program runs with a working directory under dir.
+// running reports whether a program with the given name runs in a working directory under dir.
 func running(t *testing.T, name, dir string) bool {
 	t.Helper()
 	procs, err := filepath.Glob("/proc/[0-9]*")
@@ -396,7 +396,7 @@ func eventually(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// TestMCPSingle: one tool that leads to all, and a choice of tools.
+// TestMCPSingle tests the option --single and the option --tools.
 func TestMCPSingle(t *testing.T) {
 	t.Parallel()
 	dir := mcpDir(t)
@@ -422,8 +422,7 @@ func TestMCPSingle(t *testing.T) {
 	}
 }
 
-// TestMCPClientGone: a client that goes away in the middle of a call, or of a question,
-// leaves nothing behind.
+// TestMCPClientGone checks that no processes remain if a client disconnects during a call or during a question.
 func TestMCPClientGone(t *testing.T) {
 	t.Parallel()
 	dir := mcpDir(t)

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestMountedServers mounts servers that are in use, at their pinned versions, and calls their tools.
+// TestMountedServers mounts pinned versions of popular MCP servers and calls their tools.
 func TestMountedServers(t *testing.T) {
 	t.Parallel()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -52,7 +52,7 @@ func TestMountedServers(t *testing.T) {
 	call := func(command string) (r result) {
 		t.Helper()
 		c := toolhost(t, dir, "--json", "run", command)
-		b, _ := c.Output() // a failed call is in the result
+		b, _ := c.Output() // the output also contains errors
 		if err := json.Unmarshal(b, &r); err != nil {
 			t.Fatalf("%s: %v\n%s", command, err, b)
 		}

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// TestSingleHosts has commands reach listed hosts, and nothing else.
+// TestSingleHosts checks that commands can reach the listed hosts only.
 func TestSingleHosts(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		if os.Getenv("CI") == "true" {
@@ -36,7 +36,7 @@ func TestSingleHosts(t *testing.T) {
 			w := newWorld(t, user)
 			port := func(s *httptest.Server) string { return s.URL[strings.LastIndex(s.URL, ":")+1:] }
 			outs := w.batch(t, "ns", fmt.Sprintf("sandbox {\nnetwork = [\"127.0.0.1:%s\", \"nowhere.invalid\"]\n}", port(listed)),
-				// The variables say that localhost is its own; here it is the one outside.
+				// The option --noproxy '' is needed, because the environment excludes localhost from the proxy.
 				`curl -sS --noproxy '' `+listed.URL,
 				`curl -sS --noproxy '' -p `+listed.URL,
 				`curl -sS --noproxy '' -w ' %{http_code}' `+other.URL+`; exit 0`,
@@ -73,7 +73,7 @@ func TestSingleHosts(t *testing.T) {
 				t.Errorf("the audit log has %v %s", err, text)
 			}
 
-			// Without namespaces there is no network at all.
+			// Without namespaces, commands must have no network access.
 			for _, out := range w.batch(t, "landlock", "sandbox {\nenforce = \"auto\"\nnetwork = [\"127.0.0.1:"+port(listed)+"\"]\n}", `curl -sS --noproxy '' `+listed.URL) {
 				if strings.Contains(out, "ANSWERED") || !strings.Contains(out, "curl") {
 					t.Errorf("landlock: %s", out)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The examples for operators are good, and their own tests pass.
+// TestExamplesForOperators checks that the configurations in docs/operators.md are valid and that their own tests pass.
 func TestExamplesForOperators(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/operators.md")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// peer gives the path of a file of the peers that are pinned in bench/peers.
+// peer returns the path of a file in the pinned npm packages of bench/peers.
 func peer(t *testing.T, path string) string {
 	t.Helper()
 	dir := os.Getenv("TOOLHOST_PEERS")
@@ -34,7 +34,7 @@ func node(t *testing.T, args ...string) *exec.Cmd {
 	return c
 }
 
-// TestTypeScriptClients: both generations of the official SDK.
+// TestTypeScriptClients tests both generations of the official TypeScript SDK.
 func TestTypeScriptClients(t *testing.T) {
 	t.Parallel()
 	for _, generation := range []string{"1", "2"} {
@@ -91,7 +91,7 @@ func TestTypeScriptClients(t *testing.T) {
 	}
 }
 
-// TestInspector: the official command line client.
+// TestInspector tests the official command-line client.
 func TestInspector(t *testing.T) {
 	t.Parallel()
 	dir := mcpDir(t)
@@ -104,7 +104,7 @@ func TestInspector(t *testing.T) {
 		{[]string{"--method", "tools/call", "--tool-name", "read", "--tool-arg", "file_path=notes.txt", "--tool-arg", "limit=1"}, `"text": "one`},
 		{[]string{"--method", "tools/call", "--tool-name", "test_echo", "--tool-arg", "text=hi", "--tool-arg", "times=3"}, `"text": "hihihi"`},
 	} {
-		// The inspector would take the server's flags for its own.
+		// A script starts the server, because the inspector would interpret the server's flags as its own.
 		run := filepath.Join(dir, "server")
 		if err := os.WriteFile(run, []byte("#!/bin/sh\nexec '"+strings.Join(server.Args, "' '")+"'\n"), 0o700); err != nil {
 			t.Fatal(err)
@@ -117,9 +117,8 @@ func TestInspector(t *testing.T) {
 	}
 }
 
-// TestConformance runs the official conformance suite. What is expected to fail is listed,
-// with reasons, in testdata/conformance; the suite fails on any other, and on one listed
-// that passes.
+// TestConformance runs the official conformance suite. testdata/conformance lists the expected failures with reasons.
+// The suite fails on any other failure and on an expected failure that passes.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	for _, era := range []string{"2025-11-25", "2026-07-28"} {

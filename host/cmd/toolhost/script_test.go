@@ -19,8 +19,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// bin holds the real binaries, built once: toolhost, its bundled plugins, and the
-// host's own test plugin.
+// bin is the directory of the tested binaries: toolhost, its bundled plugins and the host's test plugin. They are built
+// once.
 var bin string
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -53,7 +53,7 @@ func build(dir string) error {
 		binaries["testescape"] = "toolhost.dev/host/internal/testescape"
 	}
 	for out, pkg := range binaries {
-		c := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(dir, out), pkg) // as the Makefile does
+		c := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(dir, out), pkg) // same flags as in the Makefile
 		c.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if (out == "toolhost" || out == "toolhost-shim") && runtime.GOOS == "linux" {
 			c.Args[3] += " -E main.entry"
@@ -65,7 +65,7 @@ func build(dir string) error {
 	return buildExample(dir, "legacy")
 }
 
-// copyManifests copies the manifests of the bundled plugins to dir, and adds the plugins to binaries.
+// copyManifests copies the manifests of the bundled plugins to dir. It adds these plugins to binaries.
 func copyManifests(dir string, binaries map[string]string) error {
 	manifests, err := filepath.Glob("../../../plugins/*/toolhost-plugin.json")
 	if err != nil || len(manifests) == 0 {
@@ -88,7 +88,7 @@ func copyManifests(dir string, binaries map[string]string) error {
 	return nil
 }
 
-// buildExample builds one of the examples, which are modules outside of the workspace.
+// buildExample builds one of the examples, which are separate modules.
 func buildExample(dir, name string) error {
 	c := exec.Command("go", "build", "-o", filepath.Join(dir, name), ".")
 	c.Dir = filepath.Join("..", "..", "..", "examples", name)
@@ -106,7 +106,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {
-			// Sockets have short paths only, and each script has its own to look at.
+			// The paths of sockets must be short, and each script needs its own runtime directory.
 			runtime, err := os.MkdirTemp("", "th")
 			if err != nil {
 				return err
@@ -130,10 +130,10 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Condition: func(name string) (bool, error) {
-			if name == "python" { // with gRPC
+			if name == "python" { // requires gRPC for Python
 				return os.Getenv("TOOLHOST_PEERS") != "" && sourceEnv()["DEBIAN"] != "", nil
 			}
-			if name == "xattr" { // where scripts run
+			if name == "xattr" { // extended attributes must work in the directory of the scripts
 				return attributesAreKept()
 			}
 			if name == "root" {
@@ -155,8 +155,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// sourceEnv is what scripts need that build plugins: the sources, Go's caches, and where gRPC
-// for Python is.
+// sourceEnv returns the environment for scripts that build plugins: the sources, Go's caches and the path of gRPC for
+// Python.
 var sourceEnv = sync.OnceValue(func() map[string]string {
 	root, err := filepath.Abs("../../..")
 	if err != nil {
@@ -168,7 +168,7 @@ var sourceEnv = sync.OnceValue(func() map[string]string {
 			env[name] = strings.TrimSpace(string(out))
 		}
 	}
-	env["GOPROXY"] = "off" // what is made must build without asking anybody
+	env["GOPROXY"] = "off" // generated modules must build without network access
 	debian := filepath.Join(root, "bench/peers/debian")
 	if _, err := os.Stat(filepath.Join(debian, ".installed")); err == nil {
 		env["DEBIAN"] = debian
@@ -179,8 +179,8 @@ var sourceEnv = sync.OnceValue(func() map[string]string {
 	return env
 })
 
-// jsoneq PATH VALUE: the value at a dotted path in the last standard output, which is
-// JSON (of JSON Lines, the line whose id is given as ID:PATH).
+// jsonEq implements the command jsoneq PATH VALUE. It compares the value at a dotted path of the last standard output,
+// which must be JSON. In JSON Lines output, ID:PATH selects the line with the given id.
 func jsonEq(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 2 {
 		ts.Fatalf("usage: jsoneq [ID:]PATH VALUE")
@@ -222,7 +222,7 @@ func jsonEq(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("no %q in %v", part, v)
 		}
 	}
-	// A string of one line is given bare, anything else as JSON.
+	// The expected value is plain for a string of one line, and JSON otherwise.
 	got, ok := v.(string)
 	if !ok || got == "" || strings.Contains(got, "\n") {
 		b, _ := json.Marshal(v)
@@ -233,7 +233,7 @@ func jsonEq(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// nothing left: no process of the script's plugins and no socket.
+// nothing implements the command "nothing left". It checks that no plugin process and no socket of the script remains.
 func nothing(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 1 || args[0] != "left" {
 		ts.Fatalf("usage: nothing left")
@@ -254,7 +254,7 @@ func anythingLeft(runtime string) error {
 		return err
 	}
 	for _, p := range procs {
-		// Each script has its own runtime directory in the environment of its processes.
+		// The runtime directory in the environment of a process identifies its script.
 		env, err := os.ReadFile(filepath.Join("/proc", p.Name(), "environ"))
 		if err == nil && strings.Contains(string(env), "PLUGIN_UNIX_SOCKET_DIR="+runtime+"/") {
 			cmdline, _ := os.ReadFile(filepath.Join("/proc", p.Name(), "cmdline"))
@@ -274,7 +274,7 @@ func anythingLeft(runtime string) error {
 	return err
 }
 
-// waitfor FILE [TEXT]: until the file is there (and holds the text).
+// waitFor implements the command waitfor FILE [TEXT]. It waits until the file exists and contains the text.
 func waitFor(ts *testscript.TestScript, _ bool, args []string) {
 	for range 200 {
 		b, err := os.ReadFile(ts.MkAbs(args[0]))
@@ -286,18 +286,18 @@ func waitFor(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Fatalf("%v did not come", args)
 }
 
-// killhost NAME: SIGKILL to the process of a background command, and wait for its end.
+// killHost implements the command killhost NAME. It sends SIGKILL to a background command and waits for its end.
 func killHost(ts *testscript.TestScript, _ bool, args []string) {
 	signalTo(ts, args[0], syscall.SIGKILL)
 }
 
-// signal NAME: SIGINT to the process of a background command.
+// signalHost implements the command signal NAME. It sends SIGINT to a background command.
 func signalHost(ts *testscript.TestScript, _ bool, args []string) {
 	signalTo(ts, args[0], syscall.SIGINT)
 }
 
-// gone NAME=VALUE: no process has the variable in its environment, which only waits for those
-// that end. With "!": one has.
+// noneHas implements the command gone NAME=VALUE. It waits until no process has this variable in its environment. With
+// "!", it checks that such a process exists.
 func noneHas(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 1 {
 		ts.Fatalf("usage: gone NAME=VALUE")
@@ -342,7 +342,7 @@ func makeFIFO(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(syscall.Mkfifo(ts.MkAbs(args[0]), 0o600))
 }
 
-// mkbig FILE MB: a sparse file.
+// makeBig implements the command mkbig FILE MB. It creates a sparse file.
 func makeBig(ts *testscript.TestScript, _ bool, args []string) {
 	mb, err := strconv.ParseInt(args[1], 10, 64)
 	ts.Check(err)

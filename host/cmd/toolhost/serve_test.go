@@ -12,14 +12,14 @@ import (
 	"testing"
 )
 
-// client calls the API.
+// client sends requests to the HTTP API.
 type client struct {
 	t     *testing.T
 	base  string
 	token string
 }
 
-// do sends a request and gives the status and the body.
+// do sends a request and returns the status and the body of the response.
 func (c *client) do(method, path, body string, header ...string) (int, string) {
 	c.t.Helper()
 	req, err := http.NewRequestWithContext(c.t.Context(), method, c.base+path, strings.NewReader(body))
@@ -75,12 +75,12 @@ func TestServe(t *testing.T) {
 	c.want(200, `"workspace":"`+dir, "GET", "/v1/status", "")
 	c.want(404, "use /v1/run", "GET", "/v2", "")
 	c.want(405, "use POST", "GET", "/v1/run", "")
-	// A session of its own.
+	// A named session must be separate from the default session.
 	c.want(200, dir+"/sub", "POST", "/v1/run", `{"session":"s","command":"mkdir sub && cd sub && pwd"}`)
 	c.want(200, dir+`/sub\n"`, "POST", "/v1/run", `{"session":"s","command":"pwd"}`)
 	c.want(200, dir+`\n"`, "POST", "/v1/run", `{"command":"pwd"}`)
 
-	// Who may not.
+	// Requests with a wrong host, origin or token must be rejected.
 	c.want(403, "is not called", "GET", "/healthz", "", "Host", "rebound.example")
 	c.want(403, "", "POST", "/v1/run", `{"command":"touch owned"}`, "Origin", "http://evil.example")
 	for _, wrong := range []string{"", "x", token + "x"} {
@@ -95,7 +95,7 @@ func TestServe(t *testing.T) {
 	c.want(413, "", "POST", "/mcp", big, "Content-Type", "application/json", "Accept", "application/json, text/event-stream")
 }
 
-// TestServeBatch: a call is answered while the requests are still coming.
+// TestServeBatch checks that a result is sent before all requests have arrived.
 func TestServeBatch(t *testing.T) {
 	t.Parallel()
 	base, token := serve(t, mcpDir(t))
@@ -137,7 +137,7 @@ func TestServeBatch(t *testing.T) {
 	}
 }
 
-// TestServeAsks: what a call asks waits for whoever looks.
+// TestServeAsks checks that an open ask can be listed and answered over HTTP.
 func TestServeAsks(t *testing.T) {
 	t.Parallel()
 	base, token := serve(t, mcpDir(t))

@@ -30,7 +30,7 @@ permissions {
 }
 `
 
-// TestStats: after known calls the counts are known, wherever one looks.
+// TestStats checks the statistics after known calls in all outputs.
 func TestStats(t *testing.T) {
 	t.Parallel()
 	dir := mcpDir(t)
@@ -60,11 +60,11 @@ func TestStats(t *testing.T) {
 		{`{"name":"nothing","arguments":{}}`, `"not_found"`},
 		{`{"name":"nothing","workspace":"/nonexistent"}`, `"success":false`},
 		{`{"command":"help echo"}`, `"success":true`},
-		{`{"command":"tool:echo three | cat; tool:fail --kind internal; true"}`, `three`}, // calls of the command's own
+		{`{"command":"tool:echo three | cat; tool:fail --kind internal; true"}`, `three`}, // the command itself makes two calls
 	} {
 		c.want(200, call.answer, "POST", "/v1/run", call.request)
 	}
-	// The second has to wait for the first.
+	// The second call must wait for the first.
 	c.want(200, `"id":2`, "POST", "/v1/batch", `{"id":1,"command":"sleep 1; echo a"}`+"\n"+`{"id":2,"command":"exit 3"}`+"\n")
 
 	check := func(t *testing.T) host.Stats {
@@ -98,7 +98,7 @@ func TestStats(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rows := make(map[string][]string) // the first is the tool's, where a plugin has the same name
+		rows := make(map[string][]string) // the tool's row comes first if a plugin has the same name
 		for line := range strings.Lines(string(out)) {
 			if f := strings.Fields(line); len(f) > 2 && rows[f[0]] == nil {
 				rows[f[0]] = f
@@ -135,7 +135,7 @@ func find[T any](in []T, is func(T) bool) (found T) {
 	return found
 }
 
-// checkStats looks for what the calls of TestStats come to.
+// checkStats compares s with the expected statistics of TestStats.
 func checkStats(t *testing.T, s host.Stats) {
 	t.Helper()
 	type errs = map[tool.Kind]uint64
@@ -195,7 +195,7 @@ func checkUsage(t *testing.T, s host.Stats) {
 	}
 }
 
-// checkMetrics reads what Prometheus gets by its own parser.
+// checkMetrics parses the metrics with Prometheus's own parser and compares them with s.
 func checkMetrics(t *testing.T, text string, s host.Stats) {
 	t.Helper()
 	parser := expfmt.NewTextParser(model.LegacyValidation)
@@ -210,7 +210,7 @@ func checkMetrics(t *testing.T, text string, s host.Stats) {
 			for _, l := range m.GetLabel() {
 				have = append(have, l.GetValue())
 			}
-			if strings.Join(have, ",") == strings.Join(labels, ",") { // they come by their names
+			if strings.Join(have, ",") == strings.Join(labels, ",") { // labels are sorted by name
 				return m
 			}
 		}

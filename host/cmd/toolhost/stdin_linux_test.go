@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestStandardInputs: an MCP server listens to whatever its client gives it, and leaves that as it was.
+// TestStandardInputs checks that an MCP server works with every kind of standard input and restores its mode.
 func TestStandardInputs(t *testing.T) {
 	t.Parallel()
 	socket := func(t *testing.T) (ours, theirs *os.File) {

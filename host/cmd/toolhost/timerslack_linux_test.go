@@ -13,7 +13,8 @@ import (
 	"toolhost.dev/sdk/tooltest"
 )
 
-// TestTimerSlack: the host and its plugins may be woken late, the commands of a session not.
+// TestTimerSlack checks that the host and its plugins have a large timer slack, and that session commands have the
+// default.
 func TestTimerSlack(t *testing.T) {
 	t.Parallel()
 	dir := mcpDir(t)

@@ -33,8 +33,8 @@ func (s collectedSpan) attribute(key string) string {
 	return ""
 }
 
-// A call is a tree of spans below what it was told of, down to the plugin, and nothing of what it
-// was given is in them.
+// TestTraces checks that a call creates a tree of spans under the caller's span, down to the plugin. It also checks that
+// the spans contain no arguments.
 func TestTraces(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -74,7 +74,7 @@ func TestTraces(t *testing.T) {
 	run := func(env []string, args ...string) string {
 		c := toolhost(t, dir, args...)
 		c.Env = append(os.Environ(), env...)
-		out, _ := c.Output() // a call that fails is one, too
+		out, _ := c.Output() // a failed call is also traced
 		return string(out)
 	}
 	traced := []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + collector.URL, "TRACEPARENT=00-" + trace + "-" + parent + "-01"}
@@ -130,14 +130,14 @@ func TestTraces(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 
-	// Without a collector it is passed on all the same; without either there is nothing.
+	// Without a collector, the trace context must still be passed on. Without a trace context, there must be no trace.
 	if out := run(traced[1:], "--json", "run", "traced"); !strings.Contains(out, `"output":"00-`+trace+`-`+parent+`-01"`) {
 		t.Errorf("%s", out)
 	}
 	if out := run([]string{"TRACEPARENT=nonsense"}, "--json", "run", "traced"); !strings.Contains(out, `"output":""`) || strings.Contains(out, "trace_id") {
 		t.Errorf("%s", out)
 	}
-	// A collector that is not there costs nobody a call.
+	// An unreachable collector must not make calls fail.
 	if out := run([]string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1"}, "--json", "run", "traced"); !strings.Contains(out, `"success":true`) {
 		t.Errorf("%s", out)
 	}
@@ -148,7 +148,7 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// Over HTTP the header says it.
+// TestTraceContextOverHTTP checks that HTTP requests pass on the trace context of their header.
 func TestTraceContextOverHTTP(t *testing.T) {
 	t.Parallel()
 	dir := mcpDir(t)
@@ -182,7 +182,7 @@ func TestTraceContextOverHTTP(t *testing.T) {
 	}
 }
 
-// tracedBearer adds the trace context, too.
+// tracedBearer adds the token and the trace context to requests.
 type tracedBearer struct {
 	bearer
 	trace string

@@ -30,8 +30,8 @@ func (c *Config) Blank() bool {
 	return true
 }
 
-// Keep adds those optional plugins of other whose binaries are missing now. A plugin therefore stays in the
-// configuration while its binary is rebuilt.
+// Keep copies optional plugins from another configuration if their binaries are missing now. A plugin therefore stays in
+// the configuration while its binary is rebuilt.
 func (c *Config) Keep(other *Config) {
 	for i := len(c.absent) - 1; i >= 0; i-- {
 		if had := other.Plugin(c.absent[i].Name); had != nil && c.absent[i].Path == had.Path {

@@ -13,8 +13,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// load writes files to a directory and loads the configuration. It loads a single file by name, and several files as a
-// directory.
+// load writes the files to a directory and loads the configuration. A single file is loaded by its own name, and several
+// files as a directory.
 func load(t *testing.T, files map[string]string) (*config.Config, string, error) {
 	t.Helper()
 	dir := t.TempDir()

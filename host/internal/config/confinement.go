@@ -98,11 +98,11 @@ func (d *decoder) network(e hcl.Expression) (all *bool, hosts []string) {
 	return all, nil
 }
 
-// leastFiles is the minimum limit of open files, because a plugin needs files itself. For example, the shell uses
+// leastFiles is the smallest permitted limit of open files. A plugin needs files itself. For example, the shell uses
 // descriptors above 200 to avoid collisions with those of commands.
 const leastFiles = 256
 
-// leastTotal is the minimum limit of threads, because a plugin needs threads itself.
+// leastTotal is the smallest permitted limit of threads, because a plugin needs threads itself.
 const leastTotal = 32
 
 // cpus evaluates a number of processors. It returns 0 if the attribute is not set.
@@ -120,7 +120,7 @@ func (d *decoder) cpus(e hcl.Expression) (n float64) {
 	return n
 }
 
-// count evaluates a whole number that must be at least least. It returns 0 if the attribute is not set.
+// count evaluates a whole number and checks its minimum. It returns 0 if the attribute is not set.
 func (d *decoder) count(e hcl.Expression, least uint64) uint64 {
 	if !given(e) {
 		return 0

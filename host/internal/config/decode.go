@@ -381,7 +381,7 @@ func (d *decoder) positive(e hcl.Expression, name, detail string) (n int) {
 	return n
 }
 
-// choice evaluates an attribute that must be one of the words in among.
+// choice evaluates an attribute and reports an error if the value is not one of the permitted words.
 func (d *decoder) choice(e hcl.Expression, otherwise string, among ...string) string {
 	if !given(e) {
 		return otherwise

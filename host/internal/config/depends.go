@@ -19,8 +19,8 @@ func (d *decoder) dependsOn(e hcl.Expression) (names []string) {
 	return names
 }
 
-// dependencies reports plugins that depend on themselves or on an unknown plugin. at maps each plugin to the position of
-// its depends_on attribute.
+// dependencies reports plugins that depend on themselves or on an unknown plugin. The map at contains the position of
+// each plugin's depends_on attribute.
 func (d *decoder) dependencies(at map[string]hcl.Range) {
 	c := d.cfg
 	var known []string

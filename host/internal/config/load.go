@@ -135,7 +135,7 @@ func (s Source) Files(cfg *Config) []string {
 	if s.Path == "" {
 		return paths
 	}
-	names, _ := List(s.Path) // on error, the shorter list already differs from the previous list
+	names, _ := List(s.Path) // on error the list is empty and so differs from an earlier list
 	return slices.Concat(paths, names, cfg.Files(), s.VariableFiles, []string{VariableFile(s.Path)})
 }
 

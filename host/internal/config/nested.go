@@ -81,7 +81,7 @@ func nestedTokens(tokens hclsyntax.Tokens, lines bool) *hcl.Range {
 	return nil
 }
 
-// word reports whether the next token is one of the given words.
+// word reports whether the next token is one of several keywords.
 func word(tokens hclsyntax.Tokens, words ...string) bool {
 	for i := range tokens {
 		switch tokens[i].Type {

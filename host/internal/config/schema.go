@@ -44,7 +44,7 @@ var Schema = sync.OnceValue(func() *Block {
 	return out
 })
 
-// describe adds the fields of the struct type t, which HCL decodes into, to the block.
+// describe adds the fields of a struct type to a block. HCL decodes the block into this type.
 func describe(b *Block, t reflect.Type) {
 	for f := range fields(t) {
 		path := strings.TrimPrefix(b.Path+"."+f.name, ".")

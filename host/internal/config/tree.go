@@ -189,7 +189,7 @@ func (f *forest) add(n *TreeNode, path string, a *hcl.Attribute) {
 	n.Values = append(n.Values, f.value(a.Name, f.absolute(path+"."+a.Name, value), a.Expr, place(a.NameRange)))
 }
 
-// paths lists the attributes with paths relative to the configuration. True means that all strings are paths. False
+// paths lists the attributes that contain relative paths. For the value true, all strings are paths. The value false
 // marks commands, in which only a first element with a slash is a path.
 var paths = map[string]bool{
 	"plugin.path": true, "host.state_dir": true, "plugin.sandbox.read": true, "plugin.sandbox.write": true, "field.sandbox.read": true, "field.sandbox.write": true,

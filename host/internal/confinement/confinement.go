@@ -131,9 +131,8 @@ func (l *Launcher) Choose(p *config.Plugin, roots []tool.Root) (backend sandbox.
 	return backend, nil, nil
 }
 
-// wholeFileSystem returns the strongest backend that supports access to the whole file system. On this machine a
-// stronger backend works. Its launcher can therefore enforce a part of the returned backend even if that backend is
-// otherwise unusable.
+// wholeFileSystem returns the strongest backend that supports access to the whole file system. The backend can be
+// unusable on this machine. The launcher can still enforce parts of it, because a stronger backend works.
 func (l *Launcher) wholeFileSystem() sandbox.Backend {
 	for _, b := range sandbox.Backends() {
 		if b.Abilities().WholeFileSystem {

@@ -93,9 +93,9 @@ func (l *Launcher) Denied(p *config.Plugin, roots []tool.Root, since time.Time, 
 // protectedGit matches error messages of programs that cannot write to the protected part of a repository.
 var protectedGit = regexp.MustCompile(`(?im)\.git/(?:modules/\S*/)?(?:config|hooks)\b.*(?:resource busy|read-only)|(?:Device or resource busy|Read-only file system).*\.git\b|could not write config file \S*\.git/|\.git\b.*Device or resource busy`)
 
-// redirects maps each root to whether a file redirected git before the first plugin started. Such old files are not the
-// plugin's.
-type redirects struct{ before sync.Map } // maps a path to a bool
+// redirects records for each root whether a file already redirected git before the first plugin started. The host does
+// not rename such old files.
+type redirects struct{ before sync.Map } // keys are paths, values are bools
 
 // observe records the state of roots that are not yet in the map.
 func (r *redirects) observe(roots []tool.Root) {

@@ -117,7 +117,7 @@ func (s Socket) Ask(ctx context.Context, op string, args, result any) error {
 const maxAddress = 100
 
 // reach returns an address for a socket in a directory, even if its path is too long for a socket. The caller must close
-// through when the address is no longer needed.
+// the returned file when the address is no longer needed.
 func reach(dir, name string) (address string, through *os.File, err error) {
 	if through, err = os.Open(dir); err != nil {
 		return "", nil, err

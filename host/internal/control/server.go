@@ -160,7 +160,7 @@ func (s *Server) run(ctx context.Context, cancel func(), conn *net.UnixConn, in 
 	if err := json.Unmarshal(line, &req); err != nil {
 		return nil, fmt.Errorf("the request is not valid: %w", err)
 	}
-	if err := allowed(conn); err != nil { // after reading the request, so that a rejected client receives the error
+	if err := allowed(conn); err != nil { // checked after reading, so that a rejected client receives the error
 		return nil, err
 	}
 	_ = conn.SetReadDeadline(time.Time{})

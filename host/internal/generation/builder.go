@@ -32,7 +32,7 @@ type Options struct {
 	Workspace string
 	// Hooks are the hooks of the embedding program.
 	Hooks []hook.Hook
-	// RetryFailed also starts plugins whose last slow start failed recently.
+	// RetryFailed also starts plugins whose last start failed recently after a long time.
 	RetryFailed bool
 	// Bundled is the directory of the bundled plugins.
 	Bundled string

@@ -15,16 +15,16 @@ import (
 	"toolhost.dev/host/internal/sandbox"
 )
 
-// comparison collects the privileges that the configuration now adds to the configuration old.
+// comparison collects the privileges that a new configuration adds to an old one.
 type comparison struct {
 	old, now *config.Config
 	out      []string
 }
 
-// Increases returns the privileges that the configuration now adds to the configuration old, each as a clause without a
-// full stop. It compares sandbox, network, programs, permissions, limits, hooks and trust. It ignores time limits. A new
-// plugin is an increase if it can do more than work on files in the roots. Unregistered plugins are ignored, because
-// they stay unregistered.
+// Increases returns the privileges that a new configuration adds to an old one, each as a clause without a full stop. It
+// compares sandbox, network, programs, permissions, limits, hooks and trust. It ignores time limits. A new plugin is an
+// increase if it can do more than work on files in the roots. Unregistered plugins are ignored, because they stay
+// unregistered.
 func Increases(old, now *config.Config, unregistered map[string]bool) []string {
 	c := &comparison{old: old, now: now}
 	c.sandbox(old.Sandbox, now.Sandbox)
@@ -59,7 +59,7 @@ func (c *comparison) when(increase bool, format string, a ...any) {
 	}
 }
 
-// ranked compares a setting with ordered values. order lists the values, most permissive first.
+// ranked compares a setting whose values have an order. The parameter order lists the values, most permissive first.
 func (c *comparison) ranked(name, old, now string, order ...string) {
 	show := func(s string) string {
 		if s == "" {

@@ -149,7 +149,7 @@ func masked(t *settings.Tree) (*settings.Tree, error) {
 	return out, json.Unmarshal(b, out)
 }
 
-// increases returns the privileges that the tree now adds to the tree old.
+// increases returns the privileges that a new tree adds to an old tree.
 func increases(old, now *settings.Tree, bundled string) []string {
 	var cfgs [2]*config.Config
 	for i, t := range []*settings.Tree{old, now} {

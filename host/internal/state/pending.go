@@ -95,7 +95,7 @@ func (d *DB) Flush() error {
 	return err
 }
 
-// onto adds the writes of b to a. They replace writes of a with the same key.
+// onto copies the writes of batch b to batch a. A copied write replaces a write with the same key.
 func (b *batch) onto(a *batch) {
 	for k, v := range b.sessions {
 		put(&a.sessions, k, v)
@@ -137,7 +137,7 @@ func (d *DB) write(b batch) error {
 		return err
 	}
 	after := d.version()
-	var now int64 // PRAGMA data_version; changes with commits of other connections
+	var now int64 // value of PRAGMA data_version, which changes with commits of other connections
 	if err := conn.QueryRowContext(ctx, `PRAGMA data_version`).Scan(&now); err == nil && now == foreign {
 		d.cache.wrote(&b, before, after)
 	}

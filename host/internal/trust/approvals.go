@@ -76,7 +76,7 @@ func (a *Approvals) monitored(s Subject) bool {
 	return err == nil && !pinned
 }
 
-// Known maps plugins to their earlier and approved definitions. A nil Known disables the comparison.
+// Known maps plugins to their approved and reported definitions. A nil Known disables the comparison.
 type Known map[string]state.Definitions
 
 // Known returns the known definitions of plugins. It skips the database if no plugin is monitored.

@@ -110,7 +110,7 @@ func (w *Watcher) matters(e fsnotify.Event) bool {
 	return ok && (names == nil || slices.Contains(names, filepath.Base(e.Name)))
 }
 
-// update watches exactly those directories that the watched paths depend on.
+// update watches the directories that the watched paths depend on, and stops watching all others.
 func (w *Watcher) update() {
 	for range 3 { // repeat, because paths can change between find and Add
 		want := w.find()

@@ -1,11 +1,9 @@
-// Package language implements the recognition of a file's programming language. [Of] returns its
-// name.
+// Package language detects the programming language of a file. [Of] returns its name.
 //
-// The names are those of GitHub Linguist ("Go", "C++", "Shell"). The tables of extensions, file
-// names and interpreters come from Linguist too: the program in gen copies them from go-enry. The
-// package does not import go-enry, because setting up its tables takes 22 ms and 16 MB in every
-// process, and 9 MB of binary, while a plugin's whole cold start takes a few milliseconds. The
-// tables here need no setup.
+// The names are those of GitHub Linguist, such as "Go", "C++" or "Shell". The tables of extensions, file names and
+// interpreters also come from Linguist. The program in gen copies them from go-enry. This package does not import
+// go-enry, because its initialization takes 22 ms and 16 MB per process, and it adds 9 MB to the binary. A whole cold
+// start of a plugin takes only a few milliseconds. The tables here need no initialization.
 package language
 
 import (
@@ -27,14 +25,14 @@ func find(table []entry, key string) string {
 	return table[i].language
 }
 
-// Of returns the language of a file by its name and the beginning of its content, of which a few
-// hundred bytes are enough. It returns an empty string if the language is not known.
+// Of returns the language of a file. head is the beginning of the content. A few hundred bytes are enough. Of returns an
+// empty string if the language is unknown.
 func Of(path string, head []byte) string {
 	name := filepath.Base(path)
 	if l := find(filenames[:], name); l != "" {
 		return l
 	}
-	// The longest known extension counts: ".blade.php" before ".php".
+	// Try the longest extension first: ".blade.php" before ".php".
 	for rest := strings.TrimLeft(name, "."); ; {
 		i := strings.IndexByte(rest, '.')
 		if i < 0 {
@@ -53,7 +51,7 @@ func Of(path string, head []byte) string {
 	return byContent(head)
 }
 
-// byContent returns the language by the first line of a file whose name is not known.
+// byContent returns the language of a file with an unknown name. It uses the first line of the content.
 func byContent(head []byte) string {
 	line, _, _ := bytes.Cut(head, []byte{'\n'})
 	if interpreter, ok := bytes.CutPrefix(line, []byte("#!")); ok {
@@ -73,14 +71,14 @@ func byContent(head []byte) string {
 func byInterpreter(words []string) string {
 	for i, w := range words {
 		name := filepath.Base(w)
-		// "env -S VAR=value python3 -u": the program is the first plain word.
+		// In "env -S VAR=value python3 -u", the program is the first word that is neither an option nor a variable.
 		if i == 0 && name == "env" || strings.HasPrefix(w, "-") || strings.Contains(w, "=") {
 			continue
 		}
 		if l := find(interpreters[:], name); l != "" {
 			return l
 		}
-		return find(interpreters[:], strings.TrimRight(name, "0123456789.")) // python3.12
+		return find(interpreters[:], strings.TrimRight(name, "0123456789.")) // removes the version, as in python3.12
 	}
 	return ""
 }

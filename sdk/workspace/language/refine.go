@@ -2,15 +2,14 @@ package language
 
 import "bytes"
 
-// mark is a sign in the content that a file has another language than most files with its
-// extension. A sign that begins with a newline must begin a line, and one that begins with ^ the
-// file.
+// mark is a text that identifies the language of a file if several languages share its extension. A text that begins
+// with a newline must be at the beginning of a line. A text that begins with ^ must be at the beginning of the file.
 type mark struct {
 	ext, language string
 	signs         []string
 }
 
-// The extensions that several common languages share.
+// Extensions that several common languages share.
 var marks = []mark{
 	{".h", "Objective-C", []string{"\n@interface", "\n@protocol", "\n@class", "\n@import", "\n#import"}},
 	{".h", "C++", []string{"\nclass ", "\ntemplate", "\nnamespace ", "\nusing namespace", "std::", "\npublic:", "\nprivate:", "\nprotected:",
@@ -38,7 +37,7 @@ var marks = []mark{
 	{".plist", "OpenStep Property List", []string{"^{", "^("}},
 }
 
-// refineLength is how much of a file is searched for a mark, in bytes.
+// refineLength is the number of bytes of a file that are searched for a mark.
 const refineLength = 4 << 10
 
 func refine(ext, language string, head []byte) string {

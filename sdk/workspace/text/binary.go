@@ -7,20 +7,20 @@ import (
 	"unicode/utf8"
 )
 
-// sniffLength is how many bytes of a file are examined to tell text from binary data.
+// sniffLength is the number of bytes that Binary examines to distinguish text from binary data.
 const sniffLength = 8 << 10
 
-// harmless is the set of the control characters of text: backspace, tab, line feed, form feed,
-// carriage return and escape (terminal colours).
+// harmless is the set of control characters that occur in text: backspace, tab, line feed, form feed, carriage return
+// and escape. Escape occurs in terminal colors.
 const harmless = 1<<'\b' | 1<<'\t' | 1<<'\n' | 1<<'\f' | 1<<'\r' | 1<<'\x1b'
 
-// countControl counts the control characters below space that are not harmless. It examines eight
-// bytes at a time, most of which contain none.
+// countControl counts the control characters below space that are not harmless. It examines eight bytes at a time,
+// because most groups contain none.
 func countControl(data []byte) (n int) {
 	const each, high = 0x0101010101010101, 0x8080808080808080
 	for ; len(data) >= 8; data = data[8:] {
 		x := binary.LittleEndian.Uint64(data)
-		// The high bit of each byte that is less than 0x20.
+		// below has the high bit set in each byte that is less than 0x20.
 		below := (each*(0x7f+0x20) - x&^high) & ^x & high
 		for ; below != 0; below &= below - 1 {
 			b := data[bits.TrailingZeros64(below)/8]
@@ -35,9 +35,8 @@ func countControl(data []byte) (n int) {
 	return n
 }
 
-// Binary reports whether data, the beginning of a file or all of it, is something other than text:
-// its first 8 KB contain a NUL byte or a high share of control characters. UTF-16 with a byte
-// order mark is text.
+// Binary reports whether data is binary. data is the content of a file or its beginning. Content is binary if its first
+// 8 KB contain a NUL byte or a high share of control characters. UTF-16 with a byte order mark is text.
 func Binary(data []byte) bool {
 	if bytes.HasPrefix(data, []byte(bomUTF16LE)) || bytes.HasPrefix(data, []byte(bomUTF16BE)) {
 		return bytes.HasPrefix(data, []byte(bomUTF32LE))
@@ -50,14 +49,14 @@ func Binary(data []byte) bool {
 	if n == 0 {
 		return false
 	}
-	// Compressed data without a NUL byte has some 10 % of them, and is not UTF-8.
+	// Compressed data without a NUL byte contains about 10 % control characters and is not valid UTF-8.
 	if validHead(head) {
 		return n*10 > len(head)
 	}
 	return n*50 > len(head)
 }
 
-// validHead reports whether head is UTF-8, except for a character that is cut off at its end.
+// validHead reports whether head is valid UTF-8. It permits a truncated character at the end.
 func validHead(head []byte) bool {
 	for range utf8.UTFMax {
 		if utf8.Valid(head) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Examining eight bytes at a time must have the same result as one at a time.
+// TestCountControl checks that examining eight bytes at a time has the same result as examining single bytes.
 func TestCountControl(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {

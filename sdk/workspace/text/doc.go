@@ -1,7 +1,5 @@
-// Package text implements text as files hold it: its encoding, its line endings, and how to tell
-// it from binary data.
+// Package text decodes the text of files. It detects encodings, line endings and binary data.
 //
-// [Decode] turns the bytes of a file into a [Text], and [Text.Encode] stores changed content the
-// same way. Nothing is approximated: encoding the decoded content returns the same bytes, and what
-// an encoding cannot hold is refused.
+// [Decode] converts the bytes of a file to a [Text]. [Text.Encode] encodes changed content in the same encoding.
+// Encoding unchanged content returns the same bytes. Characters that the encoding cannot represent are an error.
 package text

@@ -2,26 +2,26 @@ package text
 
 import "bytes"
 
-// LineEnding is the kind of the line endings of a text.
+// LineEnding is a kind of line ending.
 type LineEnding string
 
-// The line endings.
+// Kinds of line endings.
 const (
-	NoLines LineEnding = "none" // there is no line ending at all
+	NoLines LineEnding = "none" // the text contains no line endings
 	LF      LineEnding = "lf"
 	CRLF    LineEnding = "crlf"
 	CR      LineEnding = "cr"
 	Mixed   LineEnding = "mixed"
 )
 
-// LineEndings counts the line endings of a text.
+// LineEndings holds the number of line endings in a text, by kind.
 type LineEndings struct {
 	LF, CRLF, CR int
-	// Final reports whether the text ends with one.
+	// Final reports whether the text ends with a line ending.
 	Final bool
 }
 
-// CountLineEndings counts the line endings of the whole text.
+// CountLineEndings counts the line endings in the whole text.
 func CountLineEndings(content []byte) LineEndings {
 	n := LineEndings{LF: bytes.Count(content, []byte{'\n'})}
 	if bytes.IndexByte(content, '\r') >= 0 {
@@ -36,8 +36,8 @@ func CountLineEndings(content []byte) LineEndings {
 	return n
 }
 
-// Kind returns the ending that the counts mean. A carriage return alone ends lines only in a text
-// that has no line feed.
+// Kind returns the kind of line ending for the counts. A single carriage return is a line ending only in a text without
+// line feeds.
 func (n LineEndings) Kind() LineEnding {
 	switch {
 	case n.LF > 0 && n.CRLF > 0:
@@ -52,7 +52,7 @@ func (n LineEndings) Kind() LineEnding {
 	return NoLines
 }
 
-// Main returns the ending that most lines have, or LF if there is none.
+// Main returns the most frequent line ending. It returns LF for a text without line endings.
 func (n LineEndings) Main() LineEnding {
 	switch {
 	case n.CRLF > n.LF:
@@ -63,7 +63,7 @@ func (n LineEndings) Main() LineEnding {
 	return LF
 }
 
-// Bytes returns the ending as it is written. It returns a line feed for NoLines and Mixed.
+// Bytes returns the characters of the line ending. It returns a line feed for NoLines and Mixed.
 func (e LineEnding) Bytes() string {
 	switch e {
 	case CRLF:
@@ -74,7 +74,7 @@ func (e LineEnding) Bytes() string {
 	return "\n"
 }
 
-// Normalize returns content with the ending e, which is LF, CRLF or CR, on all lines.
+// Normalize changes all line endings of content to e. e must be LF, CRLF or CR.
 func (e LineEnding) Normalize(content []byte) []byte {
 	if bytes.IndexByte(content, '\r') >= 0 {
 		content = bytes.ReplaceAll(content, []byte("\r\n"), []byte{'\n'})

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// FormatSize returns a number of bytes for a reader: "312 bytes", "1.5 MiB".
+// FormatSize formats a number of bytes, such as "312 bytes" or "1.5 MiB".
 func FormatSize(n int64) string {
 	if n < 1<<10 {
 		return fmt.Sprintf("%d bytes", n)

@@ -12,12 +12,12 @@ import (
 // Encoding is the encoding of text in a file.
 type Encoding string
 
-// The encodings.
+// Supported encodings.
 const (
 	UTF8        Encoding = "utf8"
 	UTF8BOM     Encoding = "utf8-bom"
-	UTF16LE     Encoding = "utf16le" // with byte order mark
-	UTF16BE     Encoding = "utf16be" // with byte order mark
+	UTF16LE     Encoding = "utf16le" // with a byte order mark
+	UTF16BE     Encoding = "utf16be" // with a byte order mark
 	Windows1252 Encoding = "windows-1252"
 )
 
@@ -28,24 +28,24 @@ const (
 	bomUTF32LE = "\xff\xfe\x00\x00"
 )
 
-// Text is the text of a file, with what is needed to store a changed version in the same way.
+// Text is the decoded text of a file, with the information to encode a changed version in the same way.
 type Text struct {
-	// Content is UTF-8 without byte order mark, with the line endings of the file. It may share
-	// memory with the bytes that it was decoded from.
+	// Content is UTF-8 without a byte order mark. It keeps the line endings of the file. It can share memory with the
+	// encoded bytes.
 	Content  []byte
 	Encoding Encoding
 
-	high *[128]bool // for a guessed encoding: the upper bytes that occur
+	high *[128]bool // for a guessed encoding: non-ASCII bytes that occur in the file
 }
 
-// MaxDecoded is the size in bytes of the largest text that is decoded from another encoding than
-// UTF-8, because that is in memory twice.
+// MaxDecoded is the maximum size in bytes of text in an encoding other than UTF-8. The limit is needed because such text
+// is in memory twice.
 const MaxDecoded = 32 << 20
 
-// Decode decodes the bytes of a file such that [Text.Encode] of the same content returns the same
-// bytes. It knows UTF-8, with or without byte order mark, and UTF-16 with one. It takes other
-// bytes for Windows-1252, unless they are [Binary]; see [Text.Guessed]. It refuses anything else
-// as InvalidArguments, and more than [MaxDecoded] bytes in another encoding than UTF-8.
+// Decode decodes the bytes of a file. [Text.Encode] of the same content returns the same bytes. Decode supports UTF-8,
+// and UTF-16 with a byte order mark. It decodes other bytes as Windows-1252, unless they are [Binary]. See
+// [Text.Guessed]. Binary data, and more than [MaxDecoded] bytes that are not UTF-8, result in an error of kind
+// InvalidArguments.
 func Decode(data []byte) (*Text, error) {
 	switch {
 	case bytes.HasPrefix(data, []byte(bomUTF32LE)):
@@ -82,13 +82,12 @@ func Decode(data []byte) (*Text, error) {
 	return t, nil
 }
 
-// Guessed reports whether the encoding is only a guess that loses nothing. Encode then refuses
-// characters beyond ASCII that the file does not contain already, because they would be other
-// bytes in another encoding.
+// Guessed reports whether the encoding is a guess. For a guess, Encode rejects non-ASCII characters that the file does
+// not already contain, because the real encoding could represent them by other bytes.
 func (t *Text) Guessed() bool { return t.high != nil }
 
-// Encode encodes content, which is UTF-8, in the way in which the text was stored. It refuses
-// characters that the encoding cannot hold.
+// Encode encodes content, which must be UTF-8, in the original encoding. It returns an error for characters that the
+// encoding cannot represent.
 func (t *Text) Encode(content []byte) ([]byte, error) {
 	if !utf8.Valid(content) {
 		return nil, tool.Errorf(tool.InvalidArguments, "The new content is not valid UTF-8. Give text.")
@@ -110,7 +109,7 @@ func decodeUTF16(data []byte, order binary.ByteOrder, enc Encoding) (*Text, erro
 	if len(data)%2 != 0 {
 		return nil, undecodable("it begins as UTF-16 but has half a character at its end")
 	}
-	// The size is exact, because a large text that grew would be in memory several times.
+	// Compute the exact size first, because growing a large buffer would need several times the memory.
 	size := 0
 	for i := 0; i < len(data); i += 2 {
 		size += utf8Len(order.Uint16(data[i:]))
@@ -132,7 +131,7 @@ func decodeUTF16(data []byte, order binary.ByteOrder, enc Encoding) (*Text, erro
 	return &Text{Content: out, Encoding: enc}, nil
 }
 
-// utf8Len returns the length in UTF-8 of a unit of UTF-16. A surrogate is half of a character of 4
+// utf8Len returns the number of UTF-8 bytes for one unit of UTF-16. A surrogate counts as half of a character of 4
 // bytes.
 func utf8Len(unit uint16) int {
 	if r := rune(unit); !utf16.IsSurrogate(r) {

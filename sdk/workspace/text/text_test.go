@@ -30,7 +30,7 @@ func TestDecode(t *testing.T) {
 	for name, c := range map[string]struct {
 		data     string
 		text     string
-		encoding text.Encoding // empty if it must be refused
+		encoding text.Encoding // empty if Decode must fail
 	}{
 		"empty":                   {"", "", text.UTF8},
 		"ascii":                   {"a\r\nb", "a\r\nb", text.UTF8},
@@ -74,10 +74,10 @@ func TestDecode(t *testing.T) {
 func TestEncodeRefusesWhatDoesNotFit(t *testing.T) {
 	for _, c := range []struct {
 		data, content string
-		want          string // empty if it must be refused
+		want          string // empty if Encode must fail
 	}{
 		{"caf\xe9", "café, café", "caf\xe9, caf\xe9"},
-		{"caf\xe9", "naïve", ""}, // in another code page ï would be another byte
+		{"caf\xe9", "naïve", ""}, // ï could be another byte in the real encoding
 		{"caf\xe9", "€", ""},
 		{"caf\xe9", "你", ""},
 		{"caf\xe9", "plain", "plain"},
@@ -95,7 +95,7 @@ func TestEncodeRefusesWhatDoesNotFit(t *testing.T) {
 	}
 }
 
-// Decoded text is encoded to the same bytes.
+// FuzzRoundTrip checks that decoded text is encoded to the same bytes.
 func FuzzRoundTrip(f *testing.F) {
 	for _, s := range []string{"", "a\n", "\xef\xbb\xbfx", "\xff\xfea\x00", "\xfe\xff\xd8=\xdeB", "caf\xe9\x81", "\x00", "\xff\xfe\x00\xd8"} {
 		f.Add([]byte(s))
@@ -179,7 +179,7 @@ func TestLineEndings(t *testing.T) {
 	}
 }
 
-// TestDecodeLarge checks that only UTF-8 is decoded at any size.
+// TestDecodeLarge checks that only UTF-8 is decoded above the size limit.
 func TestDecodeLarge(t *testing.T) {
 	for begins, fits := range map[string]bool{"\xff\xfea\x00": false, "\xfe\xff\x00a": false, "\xe9t\xe9.": false, "\ufeffa": true, "a": true} {
 		data := append([]byte(begins), bytes.Repeat([]byte{'a'}, text.MaxDecoded)...)

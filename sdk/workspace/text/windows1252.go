@@ -6,9 +6,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// windows1252 holds the characters of the bytes 0x80 to 0x9f. The five that the code page leaves
-// undefined stand for themselves, as in web browsers, so that every sequence of bytes has its own
-// text.
+// windows1252 maps the bytes 0x80 to 0x9f to characters. The five undefined bytes map to the characters with the same
+// code, as in web browsers. Each sequence of bytes therefore has its own text.
 var windows1252 = [32]rune{
 	'€', 0x81, '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', 0x8d, 'Ž', 0x8f,
 	0x90, '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', 0x9d, 'ž', 'Ÿ',

@@ -1,9 +1,8 @@
-// Package journal implements [Journal], which records the writes that are under way, so that
-// another process can clean up after one that was killed during a write.
+// Package journal implements [Journal]. A journal records writes that are in progress, so that another process can clean
+// up after a process that was killed during a write.
 //
-// Each process appends to a file of its own, which it keeps locked. [Journal.Recover] reads the
-// files that nobody locks. [Journal.Lock] locks paths among the processes that share the
-// directory.
+// Each process appends to its own locked file. [Journal.Recover] reads the files that are not locked, because their
+// processes are dead. [Journal.Lock] locks paths between processes that share the directory.
 package journal
 
 import (
@@ -24,8 +23,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Journal is the journal in one directory. A nil Journal records nothing and locks nothing. It is
-// safe for concurrent use.
+// Journal is the journal in one directory. A nil Journal neither records writes nor locks paths. Journal is safe for
+// concurrent use.
 type Journal struct {
 	dir string
 
@@ -34,40 +33,40 @@ type Journal struct {
 	last   int
 	active int
 
-	lockFile *os.File // nil before the first lock, and on systems without such locks
+	lockFile *os.File // nil before the first lock, and on systems without record locks
 }
 
-// Record is one write.
+// Record describes one write.
 type Record struct {
-	// ID is unique in the file of one process. Begin sets it.
+	// ID identifies the write within the file of one process. Begin sets it.
 	ID int `json:"id"`
-	// Temp is the path of the temporary file or, if Backup is set, of the copy of the old content.
+	// Temp is the path of the temporary file. If Backup is true, it is the path of the backup of the old content.
 	Temp   string `json:"temp,omitempty"`
 	Target string `json:"target,omitempty"`
 	Backup bool   `json:"backup,omitempty"`
-	// Old is the hash of the target before the write. It is zero if the hash is not known.
+	// Old is the hash of the target before the write. A zero hash is unknown.
 	Old Hash `json:"old,omitzero"`
-	// New is the hash of the target after the write. It is zero if nothing was written yet.
+	// New is the hash of the target after the write. It is zero before the target changes.
 	New Hash `json:"new,omitzero"`
-	// Ready is the time when the backup was complete.
+	// Ready is the time at which the backup was complete.
 	Ready time.Time `json:"ready,omitzero"`
 	// Done marks the end of the write.
 	Done bool `json:"done,omitempty"`
 }
 
-// Hash is a SHA-256.
+// Hash is a SHA-256 hash.
 type Hash [32]byte
 
 const suffix = ".journal"
 
-// New returns the journal in a directory. It creates nothing before the first write.
+// New returns the journal in the directory dir. It creates no files before the first write.
 func New(dir string) *Journal { return &Journal{dir: dir} }
 
 // Path returns the path of a file in the journal's directory.
 func (j *Journal) Path(name string) string { return filepath.Join(j.dir, name) }
 
-// Begin records a write before it creates a file. It returns nil if the journal cannot be
-// written to, because that is no reason not to write.
+// Begin records a write before its temporary file is created. If the journal is not writable, Begin returns nil, because
+// the write can proceed without a journal.
 func (j *Journal) Begin(r Record) *Entry {
 	if j == nil {
 		return nil
@@ -89,8 +88,8 @@ func (j *Journal) add(r Record) {
 	_, _ = j.file.Write(append(line, '\n'))
 }
 
-// create creates this process's file and locks it for as long as the process lives. If another
-// process removes the file before it is locked, create tries again.
+// create creates this process's file and locks it until the process ends. If another process removes the file before the
+// lock, create tries again.
 func (j *Journal) create() error {
 	if err := os.MkdirAll(j.dir, 0o700); err != nil {
 		return err
@@ -115,7 +114,7 @@ func (j *Journal) create() error {
 	}
 }
 
-// removed reports whether an open file has no name any more.
+// removed reports whether an open file no longer has a name.
 func removed(info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	return ok && st.Nlink == 0
@@ -127,10 +126,11 @@ type Entry struct {
 	id      int
 }
 
-// Become records the content that the target is about to get.
+// Become records the hash of the new content. It must be called before the target changes.
 func (e *Entry) Become(content Hash) { e.add(Record{New: content}) }
 
-// Ready records that the backup is complete, and the content that the target is about to get.
+// Ready records that the backup is complete, and the hash of the new content. It must be called before the target
+// changes.
 func (e *Entry) Ready(content Hash) { e.add(Record{New: content, Ready: time.Now()}) }
 
 func (e *Entry) add(r Record) {
@@ -143,7 +143,7 @@ func (e *Entry) add(r Record) {
 	e.journal.add(r)
 }
 
-// Done records that the write is over and left nothing to clean up.
+// Done records that the write has ended and needs no cleanup.
 func (e *Entry) Done() {
 	if e == nil {
 		return
@@ -158,9 +158,8 @@ func (e *Entry) Done() {
 	j.add(Record{ID: e.id, Done: true})
 }
 
-// Recover calls clean for every unfinished write of the processes that are gone. It removes the
-// file of a process once clean has reported all its writes as recovered. It returns the errors of
-// clean, joined.
+// Recover calls clean for every unfinished write of dead processes. If clean reports all writes of a process as
+// recovered, Recover removes the file of this process. It returns all errors of clean, joined.
 func (j *Journal) Recover(clean func(Record) (recovered bool, err error)) error {
 	names, err := filepath.Glob(j.Path("*" + suffix))
 	if err != nil {
@@ -175,11 +174,11 @@ func (j *Journal) Recover(clean func(Record) (recovered bool, err error)) error 
 	return errors.Join(errs...)
 }
 
-// recoverFile recovers the writes in one file, unless its process lives.
+// recoverFile recovers the writes in one file. It does nothing if the process of the file is alive.
 func recoverFile(name string, clean func(Record) (recovered bool, err error)) error {
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // another process has removed it
+		return nil // another process removed the file
 	}
 	if err != nil {
 		return err
@@ -205,7 +204,7 @@ func recoverFile(name string, clean func(Record) (recovered bool, err error)) er
 	return errors.Join(errs...)
 }
 
-// pending reads the writes of a journal that were never finished.
+// pending returns the unfinished writes in a journal file.
 func pending(f io.Reader) ([]Record, error) {
 	data, err := io.ReadAll(f)
 	if err != nil {
@@ -215,7 +214,7 @@ func pending(f io.Reader) ([]Record, error) {
 	for line := range bytes.Lines(data) {
 		var r Record
 		if json.Unmarshal(line, &r) != nil {
-			continue // the line was cut off
+			continue // the line is incomplete because the process was killed
 		}
 		at := -1
 		for i := range out {
@@ -235,10 +234,10 @@ func pending(f io.Reader) ([]Record, error) {
 	return out, nil
 }
 
-// MarshalText writes a hash in hexadecimal.
+// MarshalText encodes a hash in hexadecimal.
 func (h Hash) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, h[:]), nil }
 
-// UnmarshalText reads a hash in hexadecimal.
+// UnmarshalText decodes a hash in hexadecimal.
 func (h *Hash) UnmarshalText(text []byte) error {
 	b, err := hex.DecodeString(string(text))
 	if err != nil || len(b) != len(h) {

@@ -12,14 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockFile stays empty. Each path has a position in it, and a lock is one on that position. So
-// the kernel ends the locks of a process that dies, and nothing is left.
+// lockFile is the name of an empty file. Each path has a position in the file, and a lock on a path is a record lock on
+// this position. The kernel therefore releases the locks of a dead process.
 const lockFile = "locks"
 
-// Lock locks a path among the processes that share the journal's directory. It excludes nobody
-// within this process, so the caller must hold a lock of the path here already. It waits until
-// ctx ends. If there is no place or no support for locks, Lock succeeds at once: the check before
-// each write remains.
+// Lock locks a path between processes that share the journal's directory. It does not exclude callers in the same
+// process, so the caller must already hold a lock for the path in this process. Lock waits until ctx is canceled.
+// Without support for locks, Lock succeeds immediately, because each write is checked anyway.
 func (j *Journal) Lock(ctx context.Context, path string) (unlock func(), err error) {
 	f := j.locks()
 	if f == nil {
@@ -36,7 +35,7 @@ func (j *Journal) Lock(ctx context.Context, path string) (unlock func(), err err
 				_ = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &at)
 			}, nil
 		case !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EACCES) && !errors.Is(err, unix.EINTR):
-			return func() {}, nil // the file system has no such locks
+			return func() {}, nil // the file system does not support record locks
 		}
 		select {
 		case <-time.After(wait):
@@ -46,7 +45,7 @@ func (j *Journal) Lock(ctx context.Context, path string) (unlock func(), err err
 	}
 }
 
-// locks opens the lock file once. It returns nil if that fails.
+// locks returns the lock file and opens it at the first call. It returns nil if the file cannot be opened.
 func (j *Journal) locks() *os.File {
 	if j == nil {
 		return nil

@@ -4,6 +4,6 @@ package journal
 
 import "context"
 
-// Lock does nothing, because only Linux has record locks that belong to an open file instead of
-// the process. The check before each write remains.
+// Lock does nothing, because only Linux has record locks that belong to an open file instead of a process. Each write is
+// checked anyway.
 func (*Journal) Lock(context.Context, string) (unlock func(), err error) { return func() {}, nil }

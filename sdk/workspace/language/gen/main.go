@@ -1,5 +1,5 @@
-// Command gen writes tables.go from the data of go-enry, which come from GitHub
-// Linguist. It is a module of its own so that nothing else depends on go-enry.
+// Command gen generates tables.go from the data of go-enry, which come from GitHub Linguist. It is a separate module, so
+// that no other module depends on go-enry.
 package main
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/go-enry/go-enry/v2/data"
 )
 
-// preferred decides for extensions that several languages share: the first of these languages gets the extension.
-// Package language examines the content where that helps.
+// preferred decides about extensions that several languages share. The first of these languages in the list gets the
+// extension. Package language can override the result after it examines the content.
 var preferred = strings.Split("Go,C,C++,Java,JavaScript,TypeScript,TSX,Python,Ruby,PHP,C#,F#,Rust,Swift,Kotlin,Scala,Perl,Shell,"+
 	"HTML,CSS,JSON,YAML,INI,Markdown,TeX,SQL,XML,Text,Objective-C,Objective-C++,Elixir,Erlang,Haskell,OCaml,Clojure,Common Lisp,Scheme,"+
 	"R,D,Lua,Dart,Fortran,Verilog,GLSL,HLSL,ShaderLab,GDScript,Assembly,Makefile,Roff,Lex,Yacc,Pascal,Java Properties,Starlark,"+
@@ -24,7 +24,7 @@ var preferred = strings.Split("Go,C,C++,Java,JavaScript,TypeScript,TSX,Python,Ru
 	"ActionScript,Brainfuck,BASIC,BitBake,VBA,Faust,Eiffel,Linker Script,CoffeeScript,Mojo,Typst,TypeSpec,Pkl,Noir,Nushell,"+
 	"ReScript,Reason,RPM Spec,SubRip Text,Puppet,Prolog,Groovy,Go Template,Raku,Teal,vCard,Vim Script,M4,SuperCollider,Wolfram Language", ",")
 
-// overruled lists extensions for which preferred would be wrong.
+// overruled lists exceptions for extensions whose preferred language would be wrong.
 var overruled = map[string]string{".sc": "Scala", ".bi": "FreeBASIC", ".cgi": "Perl", ".fcgi": "Perl", ".l": "Lex", ".ms": "Roff", ".n": "Roff", ".spec": "RPM Spec", ".workflow": "XML", ".mod": "Modula-2", ".mm": "Objective-C++", ".properties": "Java Properties", ".inc": "PHP", ".p": "OpenEdge ABL"}
 
 func main() {

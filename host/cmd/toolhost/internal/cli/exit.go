@@ -16,7 +16,7 @@ const (
 	ExitUsage   = 2 // the command line or the configuration is invalid
 )
 
-// ExitError ends the program with the given status. The caller must print the error message before.
+// ExitError ends the program with the given status. The caller must print the error message itself.
 type ExitError int
 
 // Error implements error.

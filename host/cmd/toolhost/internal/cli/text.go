@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Printable replaces characters that could control the terminal in a single line. Text from a plugin or a model can
+// Printable replaces those characters of a line that could control the terminal. Text from a plugin or a model can
 // contain such characters.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
@@ -35,8 +35,8 @@ func FirstLine(s string) string {
 	return line
 }
 
-// PrintText writes a text and a final line feed if the text has none. It writes nothing for an empty text. A closed pipe
-// ends the program by a signal.
+// PrintText writes a text. It adds a final line feed if the text has none. It writes nothing for an empty text. A closed
+// pipe ends the program by a signal.
 func PrintText(w io.Writer, s string) {
 	if s == "" {
 		return

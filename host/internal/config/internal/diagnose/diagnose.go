@@ -130,7 +130,7 @@ func snippet(src []byte, r hcl.Range) string {
 		strings.Repeat(" ", start), strings.Repeat("^", min(width, max(1, 160-start))))
 }
 
-// Problemf returns an error diagnostic for the position at.
+// Problemf returns an error diagnostic for a position in a file.
 func Problemf(at hcl.Range, summary, detail string, a ...any) *hcl.Diagnostic {
 	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(detail, a...), Subject: at.Ptr()}
 }
