@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -53,7 +54,7 @@ func Launch(ctx context.Context, opts Options) (problems []string, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	opts.StateDir, opts.Live = dir, false
+	opts.TrustDir, opts.StateDir, opts.Live = cmp.Or(opts.TrustDir, opts.StateDir), dir, false
 	h, err := host.New(ctx, opts)
 	if err != nil {
 		return nil, err
