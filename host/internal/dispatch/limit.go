@@ -53,8 +53,8 @@ func (d *Dispatcher) limitConfigured(next Handler) Handler {
 	}
 }
 
-// limitAdaptively applies the limit that is learned from earlier calls. It skips tools with dissimilar calls, tools
-// whose calls cannot run concurrently, and tools that measure their own time.
+// limitAdaptively applies the limit that is learned from earlier calls. It skips child calls and tools whose calls
+// cannot run concurrently. It also skips tools that measure their own time, because their calls differ too much.
 func (d *Dispatcher) limitAdaptively(next Handler) Handler {
 	return func(ctx context.Context, c *Call) *tool.Result {
 		e := c.Identity.Tool
