@@ -58,7 +58,7 @@ func TestLoginEnvironment(t *testing.T) {
 			if got := s.h.session().ok("echo $TOOL_HOME"); got != "/opt/other\n" {
 				t.Errorf("another session has %q", got)
 			}
-			// A session without the login environment does not have the variable.
+			// If the operator disables the login environment, sessions lose its variables.
 			s = s.h.session()
 			s.ok("true")
 			s.h.bash.login = false

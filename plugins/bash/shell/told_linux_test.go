@@ -70,7 +70,7 @@ func TestToldEnd(t *testing.T) {
 			if ended(p) || len(p.Alive()) > 0 {
 				t.Errorf("the shell has ended: %v; these run: %v", ended(p), p.Alive())
 			}
-			for _, ours := range []*os.File{p.shell.stdout, p.shell.stderr} { // close the ends that nobody uses
+			for _, ours := range []*os.File{p.shell.stdout, p.shell.stderr} { // wait until the plugin closes its end of each pipe
 				for err := error(nil); err == nil && !ended(p); _, err = ours.Stat() {
 					time.Sleep(time.Millisecond)
 				}
