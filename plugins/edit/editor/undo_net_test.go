@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestUndoOfAFileThatCameAndWent undoes changes that created and removed a file.
+// TestUndoOfAFileThatCameAndWent checks the undo of changes that created and removed the same file.
 func TestUndoOfAFileThatCameAndWent(t *testing.T) {
 	h, dir := session(t, map[string]string{"a.txt": "one\n"})
 	b := filepath.Join(dir, "new/b.txt")

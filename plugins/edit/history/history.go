@@ -24,18 +24,18 @@ import (
 	"toolhost.dev/sdk/workspace"
 )
 
-// DefaultLimit is the default limit in bytes for all sessions together.
+// DefaultLimit is the default limit of all sessions together, in bytes.
 const DefaultLimit = 64 << 20
 
-// Version is the state of a file at one time. The zero value means that the file does not exist.
+// Version is the state of a file at a point in time. The zero value means that the file does not exist.
 type Version struct {
 	Exists bool
 	Hash   [32]byte
 	// Mode contains the permission, setuid, setgid and sticky bits.
 	Mode fs.FileMode
-	// Data is the content if it is loaded, and else nil.
+	// Data is the content of the file. It is nil if the content is not loaded.
 	Data []byte
-	// Attributes are kept for a file that is removed, to restore them with it. Otherwise they are nil.
+	// Attributes contains the attributes of a removed file, so that they can be restored. It is nil for other files.
 	Attributes *workspace.Attributes
 }
 
@@ -44,7 +44,7 @@ func Content(data []byte, mode fs.FileMode) Version {
 	return Known(sha256.Sum256(data), data, mode)
 }
 
-// Known is Content for data whose SHA-256 is known.
+// Known returns the version of an existing file with the given SHA-256 hash.
 func Known(hash [sha256.Size]byte, data []byte, mode fs.FileMode) Version {
 	if data == nil {
 		data = []byte{}
@@ -68,35 +68,35 @@ type File struct {
 // State is the state of a change.
 type State int
 
-// The states.
+// The states of a change.
 const (
 	Doing State = iota
 	Done
 	Undone
 )
 
-// Change is one step of a session's history. It changes one or several files.
+// Change is a step of a session's history. It changes one or several files.
 type Change struct {
 	ID      int64
 	Session string
 	At      time.Time
-	// Tool is the tool that made the change, and Title describes it for a reader.
+	// Tool is the name of the tool that made the change. Title describes the change.
 	Tool  string
 	Title string
 	State State
 	Files []File
-	// Dirs are directories that the change created, the outermost first.
+	// Dirs contains the directories that the change created, the outermost first.
 	Dirs []string
 
-	// Moves are the changes that this one undoes (if To is Undone) or redoes (if To is Done), in that order.
+	// Moves contains the changes that this change undoes (if To is Undone) or redoes (if To is Done), in that order.
 	Moves []int64
 	To    State
 
-	// staged are the temporary files of large contents, by hash; see Stage.
+	// staged maps the hashes of large contents to their temporary files; see Stage.
 	staged map[[sha256.Size]byte]string
 }
 
-// Touches reports whether the change concerns a file.
+// Touches reports whether the change affects a file.
 func (c *Change) Touches(path string) bool {
 	for _, f := range c.Files {
 		if f.Path == path {

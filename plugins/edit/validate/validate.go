@@ -31,7 +31,7 @@ import (
 	"toolhost.dev/sdk/workspace/text"
 )
 
-// The layers.
+// The numbers of the layers.
 const (
 	NothingToChange = iota + 1
 	PathDenied
@@ -50,24 +50,25 @@ func Refuse(layer int, kind tool.Kind, format string, a ...any) error {
 	return tool.Errorf(kind, format, a...).WithCode(layer)
 }
 
-// States returns what the session knows of a file.
+// States returns the session's state of a file.
 type States interface {
 	FileState(ctx context.Context, path string) (tool.FileState, bool, error)
 }
 
-// Target is a file that may be changed. It passed layers 2 to 5, and layers 6 and 7 too once Read returns nil.
+// Target is a file that can be changed. It has passed layers 2 to 5. After Read returns nil, it has also passed layers 6
+// and 7.
 type Target struct {
 	Path workspace.Path
 	// Before is the file as it was read. It is nil if the file does not exist.
 	Before *workspace.Snapshot
-	// Text is its decoded content. It is nil if the file does not exist.
+	// Text is the decoded content of the file. It is nil if the file does not exist.
 	Text *text.Text
 
-	known <-chan answer // nil if there is no content to lose
+	known <-chan answer // nil if no content can be lost
 }
 
-// Read checks layers 6 and 7. It waits for the session's state and the hash of the file. Call it once, before the file
-// is changed or its content is revealed. The new content can be computed meanwhile.
+// Read checks layers 6 and 7. It waits for the session's state and the hash of the file. It must be called once, before
+// the file is changed or its content is revealed. The caller can compute the new content in parallel.
 func (t *Target) Read() error {
 	if t.known == nil {
 		return nil
@@ -78,14 +79,14 @@ func (t *Target) Read() error {
 		return state.err
 	case !state.known:
 		return Refuse(NotRead, tool.Conflict, "File has not been read yet. Read it first before writing to it.")
-	case state.Hash != t.Before.Hash(): // a newer time with the same bytes is not a change
+	case state.Hash != t.Before.Hash(): // only the bytes count, and not the modification time
 		return Refuse(ModifiedSinceRead, tool.Conflict, "File has been modified since read, either by the user or by a linter. Read it again before attempting to write it.")
 	}
 	return nil
 }
 
-// File checks layers 2 to 7 for a path. If create is set, the file must be missing or empty, unless overwrite is set
-// too.
+// File checks layers 2 to 7 for a path. If create is set, the file must be missing or empty. overwrite permits an
+// existing file.
 func File(ctx context.Context, ws *workspace.Workspace, states States, cwd, name string, create, overwrite bool) (*Target, error) {
 	t, err := Open(ctx, ws, states, cwd, name, create, overwrite)
 	if err == nil {
@@ -97,7 +98,7 @@ func File(ctx context.Context, ws *workspace.Workspace, states States, cwd, name
 	return t, nil
 }
 
-// Open is File without layers 6 and 7; see [Target.Read].
+// Open checks layers 2 to 5 for a path. The caller must check layers 6 and 7 with [Target.Read].
 func Open(ctx context.Context, ws *workspace.Workspace, states States, cwd, name string, create, overwrite bool) (*Target, error) {
 	p, err := Path(ws, cwd, name)
 	if err != nil {
@@ -134,7 +135,7 @@ func Open(ctx context.Context, ws *workspace.Workspace, states States, cwd, name
 	return t, nil
 }
 
-// answer is the session's state of a file.
+// answer contains the session's state of a file.
 type answer struct {
 	tool.FileState
 	known bool
@@ -167,7 +168,7 @@ func Path(ws *workspace.Workspace, cwd, name string) (workspace.Path, error) {
 // coded returns an error with the code of a layer.
 func coded(layer int, err error) error { return tool.AsError(err).WithCode(layer) }
 
-// near suggests names that the caller may have meant.
+// near returns a suggestion of similar file names.
 func near(ws *workspace.Workspace, p workspace.Path) string {
 	const most = 5000
 	names, err := ws.Names(ws.Parent(p), most)
