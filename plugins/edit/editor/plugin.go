@@ -1,6 +1,6 @@
-// Package editor implements the tools of the plugin edit: edit, write, undo and redo. Package
-// strategy finds the place of an edit, package validate decides what may be changed, package
-// commit alone writes files, and package history keeps what undo needs.
+// Package editor implements the tools of the plugin edit: edit, write, undo and redo. Package strategy finds the place
+// of an edit, and package validate checks whether a file can be changed. Only package commit writes files. Package
+// history stores the data for undo.
 package editor
 
 import (

@@ -1,19 +1,18 @@
-// Package history implements the history of changes of files, so that they can be undone and
-// redone: the bytes and modes before, and the hashes after. It is one SQLite database that several
-// processes may share. Each session has its own history in it.
+// Package history stores changes of files, so that they can be undone and redone. It stores the bytes and modes before
+// each change, and the hashes after it. Several processes can share the SQLite database. Each session has a separate
+// history in it.
 //
-// A change goes through the history in three steps:
+// A change is recorded in three steps:
 //
-//  1. Begin records the change before any file is touched.
-//  2. The files are written.
-//  3. Finish records that the change was made, or Abandon that it was not.
+//  1. Begin records the change before any file is changed.
+//  2. The caller writes the files.
+//  3. Finish records that the change was made, or Abandon records that it was not made.
 //
-// A process that is killed in between leaves an unfinished change, which Unfinished returns to the next process. That
-// process examines the files, reverts what was begun, and settles the change. Callers hold the locks of the files from
-// before Begin until after Finish. So an unfinished change of files that can be locked belongs to a process that no
-// longer exists.
+// A process that is killed in between leaves an unfinished change. Unfinished returns the change to the next process,
+// which inspects the files and either finishes or reverts the change. Callers hold the locks of the files from before
+// Begin until after Finish. If the files of an unfinished change can be locked, its process therefore no longer exists.
 //
-// Undoing is also a change. It moves other changes: its Finish marks them as undone or redone.
+// Undoing is also a change. It moves other changes, because its Finish marks them as undone or redone.
 package history
 
 import (

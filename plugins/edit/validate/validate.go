@@ -1,20 +1,20 @@
-// Package validate implements the layers of checks that a change of a file goes through, in order.
-// Each refusal has the number of its layer as its code:
+// Package validate implements the layers of checks for a change of a file. Each refusal has the number of its layer as
+// its error code:
 //
-//  1. there is nothing to change: old and new text are equal
-//  2. the path is denied: outside of the roots, or not writable
-//  3. the file exists already, and the change is to create it
-//  4. the file does not exist
-//  5. the file is not of a type that is edited as text
-//  6. the session has not read the file
-//  7. the file was modified since the session read it
-//  8. the old text is not found, or not so that it could be replaced safely
-//  9. the old text is not unique
-//  10. the new text is not complete: it has a placeholder for what it leaves out
+//  1. Nothing to change: the old text equals the new text.
+//  2. The path is denied: it is outside of the roots, or not writable.
+//  3. The file to create already exists.
+//  4. The file does not exist.
+//  5. The type of the file cannot be edited as text.
+//  6. The session has not read the file.
+//  7. The file was modified after the session read it.
+//  8. The old text is not found, or cannot be replaced safely.
+//  9. The old text is not unique.
+//  10. The new text is incomplete: it contains a placeholder for omitted text.
 //
-// The host refuses a denied path, with the code of layer 2, before it calls a tool. So layer 2 precedes layer 1: for a
-// denied path the caller learns nothing else, and the call log shows it. Otherwise the first layer in the order above
-// that has a reason refuses.
+// The host refuses a denied path with the code of layer 2 before it calls a tool. For a denied path, layer 2 therefore
+// precedes layer 1, and the caller learns nothing else. In all other cases, the first layer that fails determines the
+// error.
 package validate
 
 import (
