@@ -105,7 +105,7 @@ func (g *gnuReader) operand(w word) {
 	g.out = append(g.out, w)
 }
 
-// take translates an option with the value given.
+// take translates an option. The argument given is the value of the option.
 func (g *gnuReader) take(at word, o gnuOption, given string, has bool) {
 	g.used = true
 	switch {

@@ -8,7 +8,7 @@ var reserved = []string{
 	"declare", "export", "let", "local", "nameref", "readonly", "typeset",
 }
 
-// plain splits a command that contains only words and blanks. Most commands do. The shell parser returns the same
+// plain splits a simple text of words and blanks. Most commands are this simple. The shell parser returns the same
 // result, but takes three times as long.
 func plain(command string) (*simple, bool) {
 	s := new(simple)

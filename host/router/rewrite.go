@@ -7,9 +7,9 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// rewrite adds "tool:" to those commands of a native script that name a tool and would certainly fail in the shell, such
-// as "read main.go". It returns the new text and the names of these commands. It does not change "while read line" and
-// "… | grep x".
+// rewrite adds "tool:" to commands of a native script. It changes commands that name a tool and would certainly fail in
+// the shell, such as "read main.go". It returns the new text and the names of these commands. It does not change "while
+// read line" and "… | grep x".
 func rewrite(src string, file *syntax.File, tools Tools) (text string, names []string) {
 	var at []int
 	defined := make(map[string]bool)

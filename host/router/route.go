@@ -252,7 +252,7 @@ func (c *Command) toField(t target, s *simple, rest []word, tools Tools) *Comman
 	return c.bind(sig, s, rest)
 }
 
-// clash routes a command whose name is both a tool and a system command.
+// clash routes a command if its name is a tool and also a system command.
 func (c *Command) clash(cl clash, name string, s *simple, rest []word, tools Tools, opts Options) *Command {
 	sig, _ := tools.Agent(name)
 	refused := cl.refuses(rest, opts)

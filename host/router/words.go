@@ -19,7 +19,7 @@ type word struct {
 	dynamic bool
 	// glued means that letters directly follow a closing single quote.
 	glued  bool
-	offset int // byte offset in the command string
+	offset int // byte offset of the word in the command string
 	end    int
 }
 

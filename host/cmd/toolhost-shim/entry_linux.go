@@ -34,7 +34,7 @@ var (
 // cstring is a text that ends with a NUL byte, in memory of the kernel's initial stack.
 type cstring = *byte
 
-// arguments is the initial stack: argc, argv, a null pointer, envp, a null pointer.
+// arguments is a pointer to the initial stack: argc, argv, a null pointer, envp, a null pointer.
 type arguments = *[1 << 24]cstring
 
 // call makes a system call and repeats it after an interrupting signal.

@@ -40,7 +40,7 @@ type Call struct {
 	phaseName string
 }
 
-// Identity identifies a call.
+// Identity contains the resolved command, tool and plugin of a call.
 type Identity struct {
 	Command *router.Command
 	Tool    *registry.Entry // nil if the command names no enabled tool
@@ -53,7 +53,7 @@ type Identity struct {
 
 // Decision contains the decisions on the call before it ran.
 type Decision struct {
-	Arguments map[string]json.RawMessage // by name; hooks and rules can change them
+	Arguments map[string]json.RawMessage // arguments by name; hooks and rules can change them
 	Sent      *tool.Call                 // the call for the plugin: the same arguments, and the session's state
 	Policy    *policy.Decision           // nil if the call was not judged
 	Hooks     []hook.Outcome             // the actions of hooks

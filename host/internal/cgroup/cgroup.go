@@ -138,7 +138,7 @@ func (t *Tree) Make(name string, l Limits) (g *Group, err error) {
 			err = fmt.Errorf("a cgroup cannot be limited: %w", err)
 		}
 	}()
-	const period = 100_000 // in microseconds
+	const period = 100_000 // period in microseconds
 	for _, f := range []struct {
 		name, value string
 		set         bool

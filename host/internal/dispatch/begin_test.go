@@ -68,7 +68,7 @@ func TestEveryWayToEndGivesAResult(t *testing.T) {
 			t.Errorf("%q: the result is not tagged", command)
 		}
 	}
-	// The abandoned calls left no ticket in the queue.
+	// The calls above left no ticket in the queue.
 	if res := run(t, d, "change"); res.Output != "ok" {
 		t.Errorf("%+v", res.Error)
 	}

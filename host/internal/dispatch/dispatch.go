@@ -78,7 +78,7 @@ type Dispatcher struct {
 
 	once   sync.Once
 	run    Handler // all stages
-	answer Handler // for calls that need no plugin
+	answer Handler // handles calls that need no plugin
 }
 
 // stages returns the stages of a call, the outermost first. It omits the stages of disabled features.

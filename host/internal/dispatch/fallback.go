@@ -13,7 +13,7 @@ import (
 )
 
 // fallback runs the operator's fallback tool if the call failed with Unavailable or Timeout. If the fallback fails too,
-// the call keeps its first result. The stage is outside of the stage record, so that both calls are recorded.
+// the call keeps its first result. This stage runs outside of record, so that both calls are recorded.
 func (d *Dispatcher) fallback() Stage {
 	return Stage{Name: "fallback", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {

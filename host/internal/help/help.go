@@ -50,7 +50,7 @@ func (v *view) name() string {
 	return name(v.Entry)
 }
 
-// param returns the name of a parameter under the alias.
+// param returns the name of a parameter for callers. An alias can rename parameters.
 func (v *view) param(p *tool.Param) string {
 	if v.alias == nil {
 		return p.Name

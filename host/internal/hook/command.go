@@ -34,7 +34,8 @@ type Command struct {
 	Run func(ctx context.Context, cmd *exec.Cmd) error
 }
 
-// input is the JSON text for the program. Its field names are those of Claude Code's hooks, if a matching field exists.
+// input is the JSON text for the program. If Claude Code's hooks have a matching field, the name of the field is the
+// same.
 type input struct {
 	Event      tool.HookEvent   `json:"hook_event_name"`
 	Hook       string           `json:"hook"`

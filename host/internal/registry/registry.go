@@ -100,7 +100,7 @@ type snapshot struct {
 	byName  map[string]*Entry // by full name
 	order   []*Entry
 	aliases map[string]Alias
-	failed  map[string]error // by full name; only names without a registered tool
+	failed  map[string]error // reasons by full name; only for names without a registered tool
 }
 
 // Alias is another name for a tool. An example is the name that models know from other programs.

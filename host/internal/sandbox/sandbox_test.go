@@ -37,7 +37,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// bundled returns the profile of a bundled plugin, or the default one if there is no such plugin.
+// bundled returns the profile of a bundled plugin, or the default profile if the plugin is not bundled.
 func bundled(t *testing.T, plugin string) Profile {
 	t.Helper()
 	if plugin == "other" {

@@ -25,7 +25,7 @@ type Gates struct {
 // gate is the state of one gate with running or waiting calls.
 type gate struct {
 	inside  int
-	waiting []*waiter // by priority, then by time
+	waiting []*waiter // sorted by priority, then by time
 }
 
 type waiter struct {

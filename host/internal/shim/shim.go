@@ -21,7 +21,7 @@ import (
 	"toolhost.dev/host/internal/shim/wire"
 )
 
-// Exit statuses of a shim in addition to those of the tool. They have the same meaning as in a shell.
+// Additional exit statuses of a shim. The other statuses come from the tool. They have the same meaning as in a shell.
 const (
 	StatusUsage     = 2
 	StatusCannotRun = 126

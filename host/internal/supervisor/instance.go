@@ -31,7 +31,7 @@ type instance struct {
 	once      sync.Once
 	began     time.Time
 	discovers bool        // the plugin discovers its tools at run time, so they can change
-	proven    atomic.Bool // whether it has answered a call
+	proven    atomic.Bool // whether the process has answered a call
 }
 
 func (in *instance) dead() bool {

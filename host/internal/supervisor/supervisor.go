@@ -39,7 +39,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// InheritedFD is the descriptor number in a plugin of the file that Spec.Inherit returns.
+// InheritedFD is the descriptor number under which a plugin inherits the file of Spec.Inherit.
 const InheritedFD = 4
 
 // DefaultStartTimeout limits the start of a plugin, from exec to Configure.

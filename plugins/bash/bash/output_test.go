@@ -66,7 +66,7 @@ func TestLongOutput(t *testing.T) {
 	want := realBash(t, t.TempDir(), "seq 200000", nil).stdout
 	for name, c := range map[string]struct {
 		command     string
-		out, stderr bool // whether the stream is cut
+		out, stderr bool // whether each stream is cut
 	}{
 		"stdout":        {"seq 200000", true, false},
 		"stderr":        {"seq 200000 >&2; echo out", false, true},

@@ -13,7 +13,7 @@ import (
 
 // The limits of a [Table].
 const (
-	// MaxRunning limits the number of running jobs of a session, and MaxTotal that of all sessions together.
+	// MaxRunning limits the number of running jobs of a session. MaxTotal limits the number in all sessions together.
 	MaxRunning = 16
 	MaxTotal   = 64
 	// maxEnded limits the number of ended jobs that a session keeps. endedAge limits the time for which they are kept.

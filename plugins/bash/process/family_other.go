@@ -13,7 +13,7 @@ var family = &children{trees: make(map[int]*Tree)}
 
 type children struct {
 	mu    sync.Mutex
-	trees map[int]*Tree // by process id; removed when the group is empty
+	trees map[int]*Tree // trees by process id; removed when the group is empty
 }
 
 func reapOrphans() {}

@@ -123,8 +123,8 @@ type Tree struct {
 	done   chan struct{}
 	since  uint64 // time of the command's start: birth, or the time of Wake
 	ended  bool   // whether the wait for the command has returned; guarded by family.mu
-	idle   bool   // whether it waits for Wake; guarded by family.mu
-	gone   bool   // whether it certainly has no processes; guarded by family.mu
+	idle   bool   // whether the command waits for Wake; guarded by family.mu
+	gone   bool   // whether the tree certainly has no processes; guarded by family.mu
 	over   bool   // whether only the command is left and about to exit; guarded by family.mu
 
 	// The fields below are set before done is closed.

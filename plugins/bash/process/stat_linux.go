@@ -24,7 +24,7 @@ var selfSession = sync.OnceValue(func() int {
 type stat struct {
 	pid, ppid, group, sid int
 	state                 byte
-	birth                 uint64 // in clock ticks since boot
+	birth                 uint64 // start time in clock ticks since boot
 }
 
 // snapshot returns all visible processes. Processes that end during the scan can be missing.

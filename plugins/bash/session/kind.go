@@ -71,7 +71,7 @@ func look(file *syntax.File) (shows, leaves, starts bool) {
 			starts = starts || n.Op == syntax.Pipe || n.Op == syntax.PipeAll
 		case *syntax.ParamExp:
 			shows = shows || n.Param != nil && (shown(n.Param.Value) || n.Excl)
-		case *syntax.Word: // such as a word in arithmetic
+		case *syntax.Word: // for example a word in arithmetic
 			shows = shows || n.Lit() == "SECONDS"
 		case *syntax.DeclClause:
 			shows = shows || !slices.ContainsFunc(n.Args, func(a *syntax.Assign) bool { return a.Name != nil })

@@ -55,8 +55,8 @@ func (s *State) Script(base []string, extra string) string {
 }
 
 // Begin returns commands that run between the state's script and the command. They set values that must be as recent as
-// the command, run extra, and set the EXIT trap. exitTrap must not contain single quotes. The exit status of the
-// commands is that of the session's last command.
+// the command, run extra, and set the EXIT trap. exitTrap must not contain single quotes. Their exit status is the
+// status of the session's last command.
 func (s *State) Begin(exitTrap, extra string) string {
 	var w strings.Builder
 	line := func(format string, a ...any) { fmt.Fprintf(&w, format+"\n", a...) }

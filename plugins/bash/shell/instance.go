@@ -61,7 +61,7 @@ type instance struct {
 // files contains the shell's ends of its pipes.
 type files struct {
 	theirs []*os.File       // must be closed in this process
-	at     map[int]*os.File // by descriptor number in the shell
+	at     map[int]*os.File // files by their descriptor number in the shell
 }
 
 func (f *files) add(fd int, file *os.File) {
@@ -87,7 +87,7 @@ func (f *files) pipeIn(fd int) (ours *os.File, err error) {
 	return w, err
 }
 
-// newInstance starts a shell. Its standard input is that of c, or empty if c is nil.
+// newInstance starts a shell. The shell gets the standard input of c. If c is nil, its standard input is empty.
 func newInstance(keeper *process.Keeper, s *Seed, c *Command) (started *instance, err error) {
 	in := &instance{}
 	theirs := &files{at: make(map[int]*os.File)}
@@ -208,7 +208,7 @@ func (in *instance) wake(c *Command) error {
 	}
 	in.tree.Wake()
 	_, err := in.wakeup.Write([]byte{'\n'})
-	closeAll([]*os.File{in.begin, in.input}) // in parallel with the shell
+	closeAll([]*os.File{in.begin, in.input}) // close the files while the shell runs
 	in.begin, in.input = nil, nil
 	if errors.Is(err, syscall.EPIPE) {
 		err, in.asleep = nil, true
@@ -243,8 +243,8 @@ func (in *instance) listen() <-chan int {
 // endTime limits the time between a shell's report of the exit status and its end.
 const endTime = 2 * time.Second
 
-// leave closes all pipes except those of the output. If told is set, the exit status was reported. Another process can
-// have written that status, so leave first makes sure that the shell ends.
+// leave closes all pipes except the output pipes. If told is set, the exit status was reported. Another process can have
+// written that status, so leave first makes sure that the shell ends.
 func (in *instance) leave(told bool) {
 	if told {
 		limit := time.NewTimer(endTime)

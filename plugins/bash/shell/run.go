@@ -194,7 +194,7 @@ func (p *Process) attempt(in *instance) (*Outcome, error) {
 		in.dump.read()
 		in.slept()
 	}
-	go in.leave(told) // in the background, because the result does not depend on it
+	go in.leave(told) // the result does not depend on leave
 	for _, p := range []*pump{stdout, stderr} {
 		<-p.done
 	}

@@ -32,7 +32,7 @@ type Runner struct {
 	guard   sync.Once
 
 	mu      sync.Mutex
-	idle    map[string]*spare // by session
+	idle    map[string]*spare // prepared shells by session
 	order   []*spare          // the elements of idle, oldest first
 	working bool              // whether the goroutine work runs
 	closed  bool

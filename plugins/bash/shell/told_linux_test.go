@@ -163,7 +163,7 @@ func TestKilledMeanwhile(t *testing.T) {
 }
 
 // TestDescriptors checks that the shell's private descriptors do not conflict with the user's. Programs must inherit
-// only those descriptors that each shell needs until its end.
+// only the descriptors that each shell needs until its end.
 func TestDescriptors(t *testing.T) {
 	for text, want := range map[string]string{
 		"(exec {fd}>/dev/null; echo $fd)": "10\n", "x=1; exec {fd}>/dev/null; echo $fd": "10\n",

@@ -68,7 +68,8 @@ func TestKilledAwake(t *testing.T) {
 	}
 }
 
-// TestFrozenNames checks that a session still works if all its variables are read-only, including those of the shell.
+// TestFrozenNames checks that a session still works if all its variables are read-only, including the shell's own
+// variables.
 func TestFrozenNames(t *testing.T) {
 	var out bytes.Buffer
 	r := NewRunner(0)

@@ -92,7 +92,7 @@ func (s *Store) keepFile(c *Change, v *Version) error {
 		return nil
 	}
 	name, ok := c.staged[v.Hash]
-	if !ok { // the content existed when the others were staged
+	if !ok { // Stage skipped this content because its file existed
 		var err error
 		if name, err = s.stage(v.Data); err != nil {
 			return err
@@ -139,8 +139,8 @@ func (s *Store) content(ctx context.Context, tx *transaction, hash []byte) ([]by
 	return os.ReadFile(s.contentFile(hash))
 }
 
-// dropContents removes those contents in the table loose that no change needs. The content after a change is needed only
-// while the change is undone, because otherwise the file itself contains it.
+// dropContents removes contents that no change needs. It considers only the contents in the table loose. The content
+// after a change is needed only while the change is undone, because otherwise the file itself contains it.
 func (s *Store) dropContents(ctx context.Context, tx *transaction) error {
 	rows, err := tx.QueryContext(ctx, `DELETE FROM contents WHERE hash IN (SELECT hash FROM loose)
 		AND NOT EXISTS (SELECT 1 FROM files WHERE before_hash = contents.hash)

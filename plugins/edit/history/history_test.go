@@ -52,7 +52,7 @@ func moved(t testing.TB, s *history.Store, to history.State, files []history.Fil
 	must(t, s.Finish(t.Context(), m))
 }
 
-// ids returns the changes that can be undone and those that can be redone.
+// ids returns the ids of the changes that can be undone, and of the changes that can be redone.
 func ids(t testing.TB, s *history.Store, session, path string) string {
 	t.Helper()
 	log, err := s.Log(t.Context(), session, path)

@@ -184,7 +184,8 @@ func (s *Store) Abandon(ctx context.Context, c *Change) error {
 	return s.update(ctx, func(tx *transaction) error { return s.forget(ctx, tx, `SELECT ?`, c.ID) })
 }
 
-// Clear removes a session's changes, or those of a file, and returns their number.
+// Clear removes a session's changes and returns their number. If path is not empty, it removes only the changes of that
+// file.
 func (s *Store) Clear(ctx context.Context, session, path string) (n int, err error) {
 	err = s.update(ctx, func(tx *transaction) error {
 		const which = `FROM changes WHERE session = ?1 AND state <> ?2 AND (?3 = '' OR id IN (SELECT change FROM files WHERE path = ?3))`

@@ -21,7 +21,7 @@ const (
 // database is an open database.
 type database struct {
 	*sql.DB
-	statements map[string]*sql.Stmt // by SQL text
+	statements map[string]*sql.Stmt // prepared statements by SQL text
 }
 
 // prepare compiles the statements. It must run before the first transaction, because a transaction occupies the only

@@ -8,10 +8,10 @@ import (
 // Thresholds for treating two blocks as equal.
 const (
 	minAnchor     = 4    // minimum number of letters and digits in the better of the first and last line
-	minMiddle     = 10   // minimum number of letters and digits between these lines
-	minAverage    = 0.90 // minimum average similarity of the lines between them
-	minLine       = 0.75 // minimum similarity of each line between them
-	maxDiffering  = 4    // one in this many lines can differ
+	minMiddle     = 10   // minimum number of letters and digits between the first and last line
+	minAverage    = 0.90 // minimum average similarity of the lines between the first and last line
+	minLine       = 0.75 // minimum similarity of each line between the first and last line
+	maxDiffering  = 4    // one line in a group of this size can differ
 	minTypo       = 4    // minimum length of a word that can be misspelled
 	minTypoLike   = 0.7  // minimum similarity of a word and its misspelling
 	minLead       = 0.12 // minimum lead in similarity over the second-best block
@@ -19,7 +19,8 @@ const (
 	maxCandidates = 20_000
 )
 
-// findAnchored finds a block by its first and last line. The lines between them can differ from old by typing mistakes.
+// findAnchored finds a block by its first and last line. The lines between them can differ from old_string by typing
+// mistakes.
 func findAnchored(s *search) (match, error) {
 	m := s.match(nil)
 	old := splitLines(s.edit.Old, true)
@@ -70,7 +71,7 @@ func findAnchored(s *search) (match, error) {
 	return m, nil
 }
 
-// comparison compares old with blocks of the file. cells is the remaining work limit.
+// comparison compares old_string with blocks of the file. cells is the remaining work limit.
 type comparison struct {
 	s     *search
 	old   []string
@@ -144,8 +145,8 @@ func distance(a, b []rune) int {
 	return last[len(b)]
 }
 
-// slips returns the misspelled words of old. It returns nil if a line differs by more than typing mistakes. If only
-// commas or semicolons differ, the result is empty, but not nil.
+// slips returns the misspelled words of old_string. It returns nil if a line differs by more than typing mistakes. If
+// only commas or semicolons differ, the result is empty, but not nil.
 func (c *comparison) slips(at int) []string {
 	differing, unequal := 0, false
 	typos := []string{}

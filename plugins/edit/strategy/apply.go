@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Edit replaces one text with another.
+// Edit is a replacement of the text Old by the text New.
 type Edit struct {
 	Old, New string
 	// File is the name of the file in messages. An empty name means "the file".

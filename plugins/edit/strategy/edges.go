@@ -2,8 +2,8 @@ package strategy
 
 import "strings"
 
-// findWithoutEdges searches old without some of the blank lines at its beginning and end. It removes as few as possible.
-// It removes the same blank lines from new, except lines that only old had.
+// findWithoutEdges searches old_string without some of the blank lines at its beginning and end. It removes as few as
+// possible. It removes the same blank lines from new_string, except lines that only old_string had.
 func findWithoutEdges(s *search) (match, error) {
 	head, tail := edges(s.edit.Old)
 	if head+tail == 0 {
@@ -54,8 +54,8 @@ func (s *search) blanksAround(first, n, head, tail int) (before, after int) {
 	return before, after
 }
 
-// shared returns the number of blank lines to remove from an edge of new, if cut lines were removed from old. Blank
-// lines that old has in excess of new do not count.
+// shared returns the number of blank lines to remove from an edge of new_string, if cut lines were removed from
+// old_string. Additional blank lines of old_string do not count.
 func shared(cut, old, theirs int) int { return min(theirs, max(0, cut-max(0, old-theirs))) }
 
 // edges returns the number of blank lines at the beginning and at the end of a text. If all lines are blank, it returns

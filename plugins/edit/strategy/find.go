@@ -135,7 +135,8 @@ func occurrences(pattern []int32, n int, next func() int32, disjoint bool, limit
 	return found
 }
 
-// uniformShift reports whether all lines of old occur in the file with the same additional or missing indentation.
+// uniformShift reports whether all lines of old_string occur in the file with the same additional or missing
+// indentation.
 func (s *search) uniformShift(m match) bool {
 	lines := splitLines(m.old, true)
 	for _, st := range m.sites {

@@ -61,8 +61,8 @@ func untouched(t *testing.T, text []byte, c *strategy.Change) {
 	}
 }
 
-// FuzzSplice checks edits whose old text differs from the file only in blanks. Lines that new does not change must keep
-// the file's bytes.
+// FuzzSplice checks edits whose old text differs from the file only in blanks. Lines that the edit does not change must
+// keep the file's bytes.
 func FuzzSplice(f *testing.F) {
 	f.Add("alpha\nbeta\ngamma\ndelta\n", uint64(0x0123456789abcdef), uint8(1))
 	f.Add("\tif x {\r\n\t\ty()\r\n\t}\r\n", uint64(7), uint8(2))

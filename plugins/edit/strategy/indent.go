@@ -15,10 +15,10 @@ type IndentRule struct {
 // old_string and the file have in common.
 type indenter struct {
 	rules    map[string]string
-	conflict map[string]bool // indentations in old that correspond to several indentations in the file
+	conflict map[string]bool // indentations in old_string that correspond to several indentations in the file
 	from     []string        // keys of rules without conflicts, the longest first
-	steps    []IndentRule    // differences of one or more levels, in old and in the file
-	same     bool            // whether all known indentations are equal in old and in the file
+	steps    []IndentRule    // differences of one or more levels, in old_string and in the file
+	same     bool            // whether all known indentations are equal in old_string and in the file
 	unit     int             // number of spaces of a level in the file; 0 if unknown
 	fileKind byte            // indentation character of the file
 }
@@ -27,7 +27,7 @@ func newIndenter() *indenter {
 	return &indenter{rules: make(map[string]string), conflict: make(map[string]bool), same: true}
 }
 
-// learn adds a line of old and the corresponding line of the file.
+// learn adds a line of old_string and the corresponding line of the file.
 func (in *indenter) learn(old, ours string) {
 	if isBlankLine(old) {
 		return
@@ -139,7 +139,7 @@ func (in *indenter) extrapolate(x string) (string, bool) {
 			return in.rules[known] + more, ok
 		}
 	}
-	for _, known := range slices.Backward(in.from) { // or a part of the shortest known indentation
+	for _, known := range slices.Backward(in.from) { // otherwise a part of the shortest known indentation
 		if rest, ok := strings.CutPrefix(known, x); ok {
 			less, ok := in.convert(rest, known)
 			if !ok {

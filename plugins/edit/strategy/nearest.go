@@ -26,7 +26,7 @@ func (s *search) notFound(set Set) error {
 	return &Error{Kind: NotFound, Message: msg}
 }
 
-// nearest describes the region of the file that is most similar to old.
+// nearest describes the region of the file that is most similar to old_string.
 func (s *search) nearest() string {
 	if !s.file.fuzzy() || s.file.lines() == 0 {
 		return ""
@@ -65,7 +65,7 @@ func (s *search) nearest() string {
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
-// mostEqual returns the position of old at which most of its lines equal lines of the file.
+// mostEqual returns the position of old_string at which most of its lines equal lines of the file.
 func (s *search) mostEqual(old []string) (at, equal int) {
 	const rare = 50 // more frequent lines are not significant
 	where := make(map[string][]int)
@@ -98,8 +98,8 @@ func (s *search) mostEqual(old []string) (at, equal int) {
 	return at, equal
 }
 
-// mostAlike returns the position of old at which its longest line is aligned with the most similar line of the file. It
-// returns -1 if no line is similar enough.
+// mostAlike returns the position of old_string at which its longest line is aligned with the most similar line of the
+// file. It returns -1 if no line is similar enough.
 func (s *search) mostAlike(old []string) int {
 	longest := 0
 	for i, line := range old {

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxBlankRun is the maximum length of a run of blanks in the file that can match a blank in old.
+// maxBlankRun is the maximum length of a run of blanks in the file that can match a blank in old_string.
 const maxBlankRun = 12
 
 func findNormalised(s *search) (match, error) {

@@ -96,7 +96,7 @@ func isPlaceholder(line string) (elided, explicit bool) {
 	return explicit, explicit
 }
 
-// introducedPlaceholder returns a placeholder in new that old does not contain.
+// introducedPlaceholder returns a placeholder in new_string that old_string does not contain.
 func introducedPlaceholder(old, theirs string) string {
 	if !strings.Contains(theirs, "...") && !strings.Contains(theirs, "…") {
 		return ""
@@ -116,8 +116,8 @@ func introducedPlaceholder(old, theirs string) string {
 	return ""
 }
 
-// elided returns an error if old contains a placeholder for omitted lines. It is called only if old has no exact match.
-// A line that also occurs in the file is not a placeholder.
+// elided returns an error if old_string contains a placeholder for omitted lines. It is called only if old_string has no
+// exact match. A line that also occurs in the file is not a placeholder.
 func (s *search) elided() error {
 	for line := range strings.SplitSeq(s.edit.Old, "\n") {
 		line = strings.TrimSpace(line)

@@ -83,8 +83,8 @@ func (c *Change) clip(lineBreak []byte) {
 	}
 }
 
-// literalSplice returns the replacements for a text that occurs literally in the file. They omit lines that are common
-// to old and new.
+// literalSplice returns the replacements for a text that occurs literally in the file. They omit lines that old_string
+// and new_string have in common.
 func literalSplice(m match) []replacement {
 	if len(m.sites) == 0 || m.sites[0].kind != asIs {
 		return nil
@@ -101,8 +101,8 @@ func literalSplice(m match) []replacement {
 	return reps
 }
 
-// sides returns the lines of old and new. If old ends with a line feed, a final line feed ends the last line of both
-// texts. Otherwise the ending of the last line is not part of the edit.
+// sides returns the lines of old_string and new_string. If old_string ends with a line feed, a final line feed ends the
+// last line of both texts. Otherwise the ending of the last line is not part of the edit.
 func (m *match) sides() (old, theirs []string) {
 	final := strings.HasSuffix(m.old, "\n")
 	if final && m.new == "" {
@@ -111,8 +111,8 @@ func (m *match) sides() (old, theirs []string) {
 	return splitLines(m.old, final), splitLines(m.new, final)
 }
 
-// joins reports whether old ends its last line and new does not. In this case a blank line after the site is removed.
-// Other lines are never joined, because callers do not intend that.
+// joins reports whether old_string ends with a line feed and new_string does not. In this case a blank line after the
+// site is removed. Other lines are never joined, because callers do not intend that.
 func (m *match) joins() bool {
 	return strings.HasSuffix(m.old, "\n") && m.new != "" && !strings.HasSuffix(m.new, "\n")
 }
@@ -197,8 +197,8 @@ type writer struct {
 	asGiven           bool
 }
 
-// indentedAsFile reports whether new already has the file's indentation in common lines while old does not. In this case
-// it also returns the hunks.
+// indentedAsFile reports whether new_string has the file's indentation in its unchanged lines, although old_string does
+// not. In this case it also returns the hunks.
 func (w *writer) indentedAsFile() ([]hunk, bool) {
 	trim := func(lines []string) []string {
 		out := make([]string, len(lines))

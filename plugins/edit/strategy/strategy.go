@@ -60,20 +60,20 @@ type site struct {
 	kind     siteKind
 	// first is the first line of a site that consists of whole lines.
 	first int
-	// lines maps each line of old to a line of the file, or to -1. A nil value means that the lines correspond one to
-	// one.
+	// lines maps each line of old_string to a line of the file, or to -1. A nil value means that the lines correspond
+	// one to one.
 	lines []int
 }
 
 type siteKind int
 
 const (
-	asIs   siteKind = iota // the bytes equal old
+	asIs   siteKind = iota // the bytes equal old_string
 	inLine                 // a part of a line
 	whole                  // whole lines
 )
 
-// line returns the line of the file for a line of old, or -1.
+// line returns the line of the file for a line of old_string, or -1.
 func (st *site) line(i int) int {
 	if st.lines != nil {
 		return st.lines[i]
@@ -84,10 +84,10 @@ func (st *site) line(i int) int {
 // match is the result of a strategy.
 type match struct {
 	sites []site
-	// old and new are the texts that the splice compares. They are the texts of the edit, possibly both transformed.
+	// old and new are the texts that the splice compares. They come from the edit. A strategy can transform them.
 	old, new string
-	// similarity is the similarity of old and the text at the site, from 0 to 1.
+	// similarity is the similarity of old_string and the text at the site, from 0 to 1.
 	similarity float64
-	// typos contains the misspelled words of old.
+	// typos contains the misspelled words of old_string.
 	typos []string
 }

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// plainer returns a replacer for typographic characters in old that the file always writes in ASCII. A program between
-// the model and this tool has inserted such characters. plainer returns nil if old contains none.
+// plainer returns a replacer for typographic characters in old_string that the file always writes in ASCII. A program
+// between the model and this tool has inserted such characters. plainer returns nil if old_string contains none.
 func plainer(old, ours []string) *strings.Replacer {
 	seen := make(map[rune]bool)
 	for i := range old {
@@ -36,7 +36,7 @@ func plainer(old, ours []string) *strings.Replacer {
 }
 
 // typeset returns the new line with the file's typographic characters in its unchanged beginning and end. It does so
-// only if old differs from the file's line only in typographic characters.
+// only if old_string differs from the file's line only in typographic characters.
 func typeset(old, theirs, ours string) string {
 	if old == ours || keyboard(old) != keyboard(ours) {
 		return theirs

@@ -35,8 +35,8 @@ var escapings = []escaping{
 	{"with line numbers", withoutNumbers, hasNumbers, func(s string) bool { _, ok := withoutNumbers(s); return !ok }, true},
 }
 
-// findUnescaped finds old after its escapes are removed. It also removes the escapes of new if new is completely
-// escaped.
+// findUnescaped searches old_string without its escapes. It also removes the escapes of new_string if that text is
+// completely escaped.
 func findUnescaped(s *search) (match, error) {
 	for _, e := range escapings {
 		old, ok := e.undo(s.edit.Old)

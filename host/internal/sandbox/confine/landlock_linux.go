@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newestABI is the newest version of Landlock that this package supports. It does not enforce rights that later versions
-// add, because programs written before these versions need them.
+// newestABI is the newest version of Landlock that this package supports. The package does not enforce access rights of
+// later versions, because existing programs can rely on them.
 const newestABI = 7
 
 // rights lists the access rights that each version of Landlock adds.

@@ -19,8 +19,8 @@ const exitStatus = 126
 const timerSlack = 500_000
 
 func init() {
-	// All steps apply to the thread that executes the plugin. It must be the first thread, because only the first thread
-	// gets the signal when the host dies.
+	// All restrictions apply to the thread that executes the plugin. It must be the first thread, because only the first
+	// thread gets the signal when the host dies.
 	runtime.LockOSThread()
 }
 
@@ -80,7 +80,7 @@ func enter(p *Policy, args []string) (step string, err error) {
 		return "landlock", err
 	}
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, timerSlack, 0, 0, 0) // without it, the plugin is only slower
-	// The steps below must not allocate much memory or open files, because the limits apply.
+	// The code below must not allocate much memory or open files, because it sets the limits.
 	argv := append([]string{p.Exec}, args...)
 	env := os.Environ()
 	if err := setLimits(p.Limits); err != nil {
