@@ -78,7 +78,7 @@ type gnuReader struct {
 	have    bool   // whether the pattern was found
 	dialect string // pattern syntax from an option
 	used    bool   // whether an option of GNU grep was used
-	gnu     bool   // whether no flag of only the tool was used
+	gnu     bool   // false if a flag was used that only the tool has
 	refused bool   // whether the tool does not support the command
 }
 

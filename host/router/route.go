@@ -203,7 +203,7 @@ func (c *Command) toTool(s *simple, tools Tools, opts Options) *Command {
 	return c.bind(sig, s, rest)
 }
 
-// about routes "help NAME". It returns nil if NAME is not a tool, because the shell then shows its help.
+// about handles the command "help NAME". It returns nil if NAME is not a tool, because the shell then shows its help.
 func (c *Command) about(name word, tools Tools) *Command {
 	t, known := resolve(name.text, nil, tools)
 	if !known || t.name == "help" || name.text == "read" { // the shell has help for these names, too

@@ -19,7 +19,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// DefaultTimeout is the timeout of a hook without a timeout of its own.
+// DefaultTimeout is the timeout of a hook that sets no timeout.
 const DefaultTimeout = 10 * time.Second
 
 // clockGrace is the tolerance for different clocks of two processes at the end of a timeout.

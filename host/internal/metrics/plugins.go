@@ -44,7 +44,7 @@ type Usage struct {
 	// Memory is the resident memory in bytes. Shared memory counts for each process.
 	Memory uint64 `json:"memory_bytes"`
 	// Read and Written count the bytes from and to storage. They are nil if the system hides them. Unless the host runs
-	// as root, the system hides them for plugins that protect their memory. Plugins of the SDK do.
+	// as root, the system hides them for plugins that protect their memory, such as all plugins of the SDK.
 	Read    *uint64 `json:"read_bytes,omitempty"`
 	Written *uint64 `json:"written_bytes,omitempty"`
 }

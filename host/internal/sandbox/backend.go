@@ -17,7 +17,7 @@ type Backend interface {
 	// Summary describes the backend in a noun phrase, for the reference.
 	Summary() string
 	Abilities() Abilities
-	// Unusable returns why the backend cannot be used on a machine, or nil if it can.
+	// Unusable returns the reason why the backend cannot be used on a machine. A nil error means that it can be used.
 	Unusable(*Kernel) error
 	// Wrap makes a command start confined by a launcher. See [Wrap].
 	Wrap(cmd *exec.Cmd, launcher string, p confine.Policy) (Running, error)

@@ -194,7 +194,7 @@ func hidden(text string) (rune, bool) {
 			continue
 		}
 		if r == 0x01 {
-			continue // the parser reports the character 0x01
+			continue // text reports unknown parts
 		}
 		return r, true
 	}

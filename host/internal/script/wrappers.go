@@ -24,7 +24,7 @@ type wrapper struct {
 	more bool
 	// remote means that the command runs on another machine.
 	remote bool
-	// not lists options with which the program runs no command.
+	// List of the options with which the program runs no command.
 	not string
 }
 

@@ -118,8 +118,8 @@ func (p *Plugin) launch() (*instance, error) {
 			return in, err
 		}
 	}
-	// Remove the socket's directory, because only this connection needs it. No file remains even after a crash of the
-	// host.
+	// Remove the directory of the socket, because the host is already connected. No file remains even after a crash of
+	// the host.
 	_ = os.RemoveAll(in.proc.socketDir)
 	return in, nil
 }

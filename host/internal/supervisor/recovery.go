@@ -26,7 +26,7 @@ const (
 	idleBackoff = 250 * time.Millisecond
 	// provenAfter is the lifetime after which a process counts as working even without a call.
 	provenAfter = 30 * time.Second
-	// maxKilledStarts limits the repeated starts after another program killed the process.
+	// maxKilledStarts limits how often a start is repeated if another program kills the process.
 	maxKilledStarts = 3
 )
 

@@ -22,7 +22,7 @@ const silence = time.Second
 type running struct {
 	process          *shell.Process
 	stdout, stderr   *stream
-	restOut, restErr *capture.Buffer // receive output after the end of the command
+	restOut, restErr *capture.Buffer // buffers for output after the end of the command
 }
 
 // start starts a command.

@@ -50,7 +50,7 @@ type jobState struct {
 func jobDefinition() sdk.Definition {
 	output, err := sdk.SchemaFor[jobData]()
 	if err != nil {
-		panic(err) // can only be a mistake in the type above
+		panic(err) // an error means a mistake in the type above
 	}
 	return sdk.Definition{
 		Name: "job", Output: output,

@@ -55,7 +55,7 @@ At its timeout a command is killed with everything it started. Give yield_ms or 
 func definition() sdk.Definition {
 	output, err := sdk.SchemaFor[data]()
 	if err != nil {
-		panic(err) // can only be a mistake in the type above
+		panic(err) // an error means a mistake in the type above
 	}
 	return sdk.Definition{
 		Name: "bash", Description: description, Output: output,

@@ -119,7 +119,7 @@ func (c *children) reap() {
 	}
 }
 
-// still blocks all changes to the children, including starts, until release is called.
+// A call of still locks the children, so that no child can start or change. release unlocks them.
 func (c *children) still() (release func()) {
 	c.starting.Lock()
 	c.mu.Lock()
@@ -254,7 +254,7 @@ func (t *Tree) signal(kill bool) {
 	}
 	family.mu.Lock()
 	if !t.ended {
-		_ = unix.Kill(-t.pid, sig) // first, before a process of the group can fork
+		_ = unix.Kill(-t.pid, sig) // signal the group first, before its processes can fork
 	}
 	family.mu.Unlock()
 	defer family.still()()

@@ -219,7 +219,7 @@ func child(what string) error {
 			return err
 		}
 		if number != "" {
-			os.Exit(4) // the context was checked fewer times
+			os.Exit(4) // the child ended before the given check
 		}
 	}
 }
@@ -308,7 +308,7 @@ func TestProcessesTakeTurns(t *testing.T) {
 	for _, cmd := range all {
 		must(t, cmd.Process.Kill())
 		_ = cmd.Wait()
-		if code := cmd.ProcessState.ExitCode(); code != -1 { // the process must have been killed, without a conflict before
+		if code := cmd.ProcessState.ExitCode(); code != -1 { // -1 means that the process was killed and had no error before
 			t.Errorf("a child ended with the status %d", code)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"toolhost.dev/plugins/edit/validate"
 )
 
-// hunkStrategies lists the strategies that search the place of a hunk. A file's rules can allow fewer.
+// hunkStrategies lists the strategies that can find the place of a hunk. A file's rules can allow fewer.
 var hunkStrategies = strategy.Set{strategy.Exact, strategy.LineTrimmed, strategy.Indentation, strategy.Whitespace}
 
 // patch is the state of a diff while it is applied.

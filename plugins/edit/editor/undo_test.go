@@ -30,7 +30,7 @@ type undone struct {
 	Dropped   int
 }
 
-// does calls a tool that must succeed.
+// does makes a call of a tool. The call must succeed.
 func does(t testing.TB, h *tooltest.Host, name string, in args) *tool.Result {
 	t.Helper()
 	res := h.Call(name, in)

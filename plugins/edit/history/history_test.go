@@ -156,7 +156,7 @@ func TestFold(t *testing.T) {
 	}
 }
 
-// TestTheLastStays checks that a change that fills the history drops all other changes, but stays itself.
+// TestTheLastStays checks that a change that fills the history is kept, and that all other changes are dropped.
 func TestTheLastStays(t *testing.T) {
 	for _, dir := range []string{"", t.TempDir()} {
 		s := open(t, dir, 100_000)

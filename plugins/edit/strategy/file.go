@@ -20,8 +20,8 @@ type file struct {
 	samples []int32 // original offset of each sampleStep-th offset; nil if all offsets are equal
 	starts  []int32 // offsets of the lines and of the end
 
-	unit int  // see the method indentation
-	char byte // 0 until indentation is called
+	unit int  // number of spaces of a level; see the method indentation
+	char byte // indentation character; 0 until the method indentation is called
 }
 
 // sampleStep limits both the search for an offset and the memory for the samples.

@@ -11,7 +11,7 @@ const maxSites = 1000
 // search is the search for the place of one edit.
 type search struct {
 	file *file
-	edit Edit // its texts are in LF space
+	edit Edit // the edit, with its texts in LF space
 }
 
 // wanted returns the maximum number of sites to find.

@@ -64,7 +64,7 @@ func keyboard(s string) string {
 	return out.String()
 }
 
-// same returns the offset in s at which n bytes of the ASCII form precede, or -1.
+// same returns the offset in s that corresponds to offset n in its ASCII form, or -1 if no offset does.
 func same(s string, n int) int {
 	for i, r := range s {
 		if n == 0 {

@@ -64,7 +64,7 @@ type Target struct {
 	// Text is the decoded content of the file. It is nil if the file does not exist.
 	Text *text.Text
 
-	known <-chan answer // nil if no content can be lost
+	known <-chan answer // nil if the file has no content
 }
 
 // Read checks layers 6 and 7. It waits for the session's state and the hash of the file. It must be called once, before
