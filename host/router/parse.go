@@ -189,7 +189,7 @@ func silencing(r *syntax.Redirect) bool {
 	return false
 }
 
-// nativeWords sets the name and the words of the first simple command. Explanations of a route show them.
+// nativeWords sets the name and the words of the first simple command, which the explanation of a route shows.
 func (c *Command) nativeWords(src string, file *syntax.File) {
 	call := firstCall(file.Stmts)
 	if call == nil {

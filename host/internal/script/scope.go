@@ -189,7 +189,8 @@ func (w *walker) literal(word *syntax.Word, sc *scope) string {
 	return text
 }
 
-// longest returns the maximum length of an expanded word, in bytes. A word that is long in the script may stay long.
+// longest returns the maximum length of an expanded word, in bytes. The text of a long word in the script counts in
+// addition.
 func longest(word *syntax.Word) int { return maxValue + int(word.End().Offset()-word.Pos().Offset()) }
 
 // simple reports whether expanding a word copies unknown values unchanged. Otherwise the expansion could transform the

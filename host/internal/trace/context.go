@@ -55,7 +55,8 @@ func Parse(header string) (c Context) {
 	return c
 }
 
-// read decodes a lower-case hexadecimal text. It reports whether the text is valid and fills into exactly.
+// read decodes a lower-case hexadecimal text to the slice into. It reports whether the text is valid and has the right
+// length.
 func read(into []byte, text string) bool {
 	if len(text) != 2*len(into) || strings.ToLower(text) != text {
 		return false

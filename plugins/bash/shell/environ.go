@@ -9,8 +9,8 @@ import (
 	"toolhost.dev/sdk/toolrpc"
 )
 
-// quiet lists variables that stop programs from prompting, starting editors and pagers, and drawing on a terminal. No
-// person could answer.
+// quiet lists variables that stop programs from prompting, starting editors and pagers, and drawing on a terminal.
+// Commands run without a person who could answer.
 var quiet = []string{
 	"TERM=dumb", "COLUMNS=200", "NO_COLOR=1", "CLICOLOR=0", "CI=1",
 	"PAGER=cat", "GIT_PAGER=cat", "MANPAGER=cat", "GH_PAGER=cat", "SYSTEMD_PAGER=", "AWS_PAGER=", "LESS=-FRX",

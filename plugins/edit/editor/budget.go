@@ -46,7 +46,7 @@ func (b *budget) open(size int) error {
 	return nil
 }
 
-// release returns freed memory to the system, so that the next call does not increase the total.
+// release returns freed memory to the system. Otherwise the next call would increase the total memory.
 func (b *budget) release() {
 	if b.files > strategy.MaxFuzzy {
 		debug.FreeOSMemory()

@@ -66,7 +66,7 @@ func (s *search) splice(c *Change, m match) (*Change, error) {
 	return c, nil
 }
 
-// endsLine reports whether a place that ended at a line end still does after the replacements.
+// endsLine reports whether a place still ends at the end of a line after the replacements.
 func endsLine(reps []replacement, to int) bool {
 	if len(reps) == 0 || reps[len(reps)-1].to < to {
 		return true
