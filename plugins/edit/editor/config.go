@@ -23,7 +23,7 @@ type config struct {
 	Strategies map[string][]string `json:"strategies,omitempty" jsonschema:"Which strategies may find old_string, by glob: one with a slash is matched with the absolute path, one without with the file's name. A file that matches several gets what all of them allow."`
 }
 
-// rule lists the strategies that are allowed for the files that a glob matches.
+// rule contains the allowed strategies for files that match a glob.
 type rule struct {
 	glob string
 	set  strategy.Set
@@ -53,7 +53,7 @@ func (e *editor) configure(_ context.Context, c config, s sdk.Setup) error {
 	return nil
 }
 
-// strategies returns the strategies allowed for a file. A nil result means all.
+// strategies returns the strategies that are allowed for a file. A nil result means that all are allowed.
 func (e *editor) strategies(path string) strategy.Set {
 	var set strategy.Set
 	for _, r := range e.rules {
