@@ -145,7 +145,7 @@ func (p *rust) alternation(open int) *Node {
 	}
 }
 
-// repetition parses the repetition operators that follow n.
+// repetition parses one repetition operator and returns the node n repeated accordingly.
 func (p *rust) repetition(n *Node) *Node {
 	at := p.pos
 	lo, hi := 0, -1
