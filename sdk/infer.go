@@ -62,7 +62,7 @@ func applyTags(s *jsonschema.Schema, t reflect.Type) error {
 	return nil
 }
 
-// optionalPointer turns "T or null" into T, because a caller omits a parameter instead of sending null.
+// optionalPointer turns the type "T or null" into T. A caller omits an optional parameter and does not send null.
 func optionalPointer(p *jsonschema.Schema) {
 	if len(p.Types) == 2 && p.Types[0] == "null" {
 		p.Type, p.Types = p.Types[1], nil
@@ -115,7 +115,7 @@ func applyField(parent, p *jsonschema.Schema, name string, tag reflect.StructTag
 	return nil
 }
 
-// enumValue parses an allowed value by the field's type.
+// enumValue parses an allowed value according to the type of the field.
 func enumValue(p *jsonschema.Schema, text string) (any, error) {
 	if p.Type == "string" {
 		return text, nil

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// maxHead and maxTail bound what is kept of a line that is too long, in bytes.
+	// maxHead and maxTail limit how many bytes of a too long line are kept at its beginning and end.
 	maxHead = 64 << 10
 	maxTail = 512
 
@@ -26,16 +26,16 @@ const (
 type TooLongError struct {
 	// Limit is the reader's limit, in bytes.
 	Limit int
-	// Tail holds the last bytes of the line, at most 512, without the line ending.
+	// Tail contains the last bytes of the line, at most 512, without the line ending.
 	Tail []byte
-	// Err is the error that ended the line, such as [io.EOF]. It is nil if a line ending did.
+	// Err is the error that ended the line, such as [io.EOF]. Err is nil if a line ending did.
 	Err error
 }
 
-// Unwrap returns Err.
+// Unwrap returns the field Err.
 func (e *TooLongError) Unwrap() error { return e.Err }
 
-// Error names the limit.
+// Error returns a message with the limit.
 func (e *TooLongError) Error() string {
 	return fmt.Sprintf("the line is longer than %d bytes", e.Limit)
 }
@@ -46,9 +46,8 @@ type Reader struct {
 	limit int
 }
 
-// NewReader returns a reader of the lines of r. The limit is the length of the longest line, in
-// bytes and without its line ending. The reader buffers, so it may read more from r than it
-// returns.
+// NewReader returns a reader of the lines of r. The limit is the maximal length of a line in bytes, without the line
+// ending. The reader uses a buffer, so it may read more from r than it returns.
 func NewReader(r io.Reader, limit int) *Reader {
 	return &Reader{in: bufio.NewReaderSize(r, bufferSize), limit: limit}
 }
@@ -80,8 +79,7 @@ func (r *Reader) Read() ([]byte, error) {
 	}
 }
 
-// skip reads to the end of a line that is too long. Its beginning is line, and err is that of
-// the last read.
+// skip reads the rest of a too long line. The beginning of the line is in line. The error of the last read is in err.
 func (r *Reader) skip(line []byte, err error) ([]byte, error) {
 	head := bytes.Clone(line[:min(len(line), r.limit, maxHead)])
 	last := func(b []byte) []byte { return b[max(0, len(b)-maxTail-len("\r\n")):] }

@@ -235,7 +235,7 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// TestEndsWithTheHost checks that no background work is left after the host has ended.
+// TestEndsWithTheHost checks that a search still works after the plugin was closed.
 func TestEndsWithTheHost(t *testing.T) {
 	h := newHost(t, "a=needle\n")
 	h.warm()
