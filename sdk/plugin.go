@@ -116,8 +116,8 @@ func NewTool[In any](def Definition, handler func(ctx context.Context, call *Cal
 type Setup struct {
 	// Roots lists all directory trees that the plugin may access.
 	Roots []tool.Root
-	// StateDir is the plugin's own directory. Its files survive restarts. It is empty if the plugin has no such
-	// directory.
+	// StateDir is the plugin's own directory. Its files survive restarts. An empty StateDir means that the plugin has no
+	// such directory.
 	StateDir    string
 	HostVersion string
 }

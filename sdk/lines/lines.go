@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// maxHead and maxTail limit how many bytes of a too long line are kept at its beginning and end.
+	// maxHead and maxTail limit how many bytes of an overlong line are kept from its beginning and its end.
 	maxHead = 64 << 10
 	maxTail = 512
 
@@ -79,7 +79,8 @@ func (r *Reader) Read() ([]byte, error) {
 	}
 }
 
-// skip reads the rest of a too long line. The beginning of the line is in line. The error of the last read is in err.
+// skip reads the rest of an overlong line. The parameter line is the beginning of the line, and err is the error of the
+// last read.
 func (r *Reader) skip(line []byte, err error) ([]byte, error) {
 	head := bytes.Clone(line[:min(len(line), r.limit, maxHead)])
 	last := func(b []byte) []byte { return b[max(0, len(b)-maxTail-len("\r\n")):] }

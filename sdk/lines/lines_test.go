@@ -11,7 +11,7 @@ import (
 	"toolhost.dev/sdk/lines"
 )
 
-// read reads all lines of in. It appends the tail of each too long line to the line.
+// read reads all lines of in. It appends the tail of each overlong line to the line.
 func read(t *testing.T, in io.Reader, limit int) (out []string, err error) {
 	t.Helper()
 	r := lines.NewReader(in, limit)

@@ -52,8 +52,8 @@ type Configuration struct {
 	Config json.RawMessage
 	// Roots lists all directory trees that the plugin may access. The roots of every call are inside these trees.
 	Roots []Root
-	// StateDir is the plugin's own directory. Its files survive restarts. It is empty if the plugin has no such
-	// directory.
+	// StateDir is the plugin's own directory. Its files survive restarts. An empty StateDir means that the plugin has no
+	// such directory.
 	StateDir    string
 	HostVersion string
 }

@@ -199,8 +199,8 @@ func (r *run) show(m *Match) {
 const fillTurn = 128 << 10
 
 // Fill parses all files of a tree that are not in the cache, some files at a time. It stops if all files are parsed, the
-// cache is full, or ctx ends. The function with is that of [Query.Indexed]. Fill calls wait before each group of files.
-// If there is no snapshot, done is false.
+// cache is full, or ctx ends. The parameter with has the same meaning as in [Query.Indexed]. Fill calls wait before each
+// group of files. If there is no snapshot, done is false.
 func Fill(ctx context.Context, from *Source, with func(func(*index.Snapshot) error) (used bool, err error), wait func()) (done bool) {
 	tried := make(map[key]bool)
 	for {

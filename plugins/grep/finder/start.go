@@ -31,7 +31,7 @@ type place struct {
 	shown string // path as results display it: relative to the working directory, or absolute
 }
 
-// at resolves a path and returns the place at it.
+// at resolves a path and returns the place to search.
 func at(call *sdk.Call, path string) (*place, error) {
 	ws, err := call.Workspace()
 	if err != nil {
@@ -103,8 +103,9 @@ func (p *place) tree(f *finder) (*tree, error) {
 	return &tree{Start: start, at: f.indexes().Tree(root, key.String(), open, p.readRules)}, nil
 }
 
-// indexed calls the function with if the index is ready, and passes a snapshot to it. Otherwise it calls the function
-// without, which must search the disk. The key identifies the options of the call. The result is the state of the index.
+// indexed searches a tree. If the index is ready, it passes a snapshot of it to the callback with. Otherwise it calls
+// the callback without, which must search the disk. The key identifies the options of the call. The result is the state
+// of the index.
 func (t *tree) indexed(o walk.Options, key string, with func(*index.Snapshot) error, without func() error) (index.State, error) {
 	if used, err := t.snapshot(o, key, with); used {
 		return index.Ready, err

@@ -25,10 +25,10 @@ type kind uint8
 
 const (
 	general   kind = iota
-	literal        // match if the path equals text
-	basename       // match if the last element equals text
-	extension      // match if the last element ends with text, an extension whose only dot is the first character
-	ending         // match if the path ends with text
+	literal        // the path must equal the literal text
+	basename       // the last element must equal the literal text
+	extension      // the last element must end with the literal text, an extension whose only dot is the first character
+	ending         // the path must end with the literal text
 )
 
 // maxStates limits the number of states of a glob. The memory of a glob grows with the square of that number.

@@ -307,8 +307,8 @@ func (s *Snapshot) Texts(do func(Text) bool) {
 	}
 }
 
-// Trees calls do with each directory that is not indexed. The function do must walk the directory with the options of
-// the call. If a directory cannot be opened, Trees calls failed with the error.
+// Trees calls do with each directory that is not indexed. This callback must walk the directory with the options of the
+// call. If a directory cannot be opened, Trees calls failed with the error.
 func (s *Snapshot) Trees(do func(walk.Start) error, failed func(error)) error {
 	for _, e := range s.v.trees {
 		rel := e.name()

@@ -88,7 +88,8 @@ func (o *Outliner) withoutMacros(ctx context.Context, d dialect, text []byte, t 
 	return better
 }
 
-// unparsed returns a table of the lines that look like declarations. The reason for not parsing the text is in why.
+// unparsed returns a table of the lines that look like declarations. The parameter why is the reason for not parsing the
+// text.
 func unparsed(text []byte, why string) *symbol.Table {
 	t := byLines(text)
 	t.Problem = why

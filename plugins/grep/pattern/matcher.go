@@ -15,11 +15,13 @@ type Matcher struct {
 	p *Pattern
 	m *automaton.Machine
 	lead
-	// patience limits the time spent on lines that contain a required text, or a text of either, but no match.
+	// patience limits the time spent on lines without a match that contain a required text or one of the alternative
+	// texts.
 	patience automaton.Patience
 }
 
-// wrongLine is the cost of a line that contains a text of either but no match. The unit is one false candidate.
+// wrongLine is the cost of a line without a match that contains one of the alternative texts. The unit is one false
+// candidate.
 const wrongLine = 8
 
 // lineSteps is the number of bytes that a text search reads in the time of one automaton step.

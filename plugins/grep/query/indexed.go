@@ -7,7 +7,8 @@ import (
 	"toolhost.dev/plugins/grep/walk"
 )
 
-// indexed searches the files of an indexed tree. If the map only is not nil, it searches only the files in the map.
+// indexed searches the files of an indexed tree. A nil map means all files; otherwise it searches only the files in the
+// map.
 func (r *run) indexed(s *index.Snapshot, o walk.Options, only map[string]search.Window) error {
 	c := s.Counts()
 	r.walked.Add(c.NotWanted)

@@ -113,8 +113,8 @@ func (q *Query) Indexed(ctx context.Context, s *index.Snapshot, o walk.Options) 
 	return q.tree(ctx, func(r *run, only map[string]search.Window) error { return r.indexed(s, o, only) })
 }
 
-// tree searches a tree in one or two passes. The function pass searches all files, or only the files in the map only if
-// that map is not nil.
+// tree searches a tree in one or two passes. A pass with a nil map searches all files. A pass with another map searches
+// only the files in the map.
 func (q *Query) tree(ctx context.Context, pass func(r *run, only map[string]search.Window) error) (*Answer, error) {
 	twice := q.Search.Mode == search.Lines && q.Offset > 0
 	wanted := func(string) search.Window { return search.Window{To: q.end()} }
@@ -162,8 +162,8 @@ func (q *Query) pass(ctx context.Context, windows func(string) search.Window, li
 // last returns the last file in path order among the files that the workers searched last.
 func (r *run) last() string { return slices.MaxFunc(r.at, spot.compare).path }
 
-// walk searches the files of a tree, which it reads from disk. If the map only is not nil, walk searches only the files
-// in the map.
+// walk searches the files of a tree, which it reads from disk. A nil map means all files; otherwise it searches only the
+// files in the map.
 func (r *run) walk(start walk.Start, o walk.Options, only map[string]search.Window) error {
 	return walk.Walk(r.ctx, start, o, &r.walked, func(worker int, d *walk.Dir, e walk.Entry) {
 		switch {

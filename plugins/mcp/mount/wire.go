@@ -23,7 +23,7 @@ import (
 const (
 	// maxFrame is the maximal size of a message from the server, in bytes.
 	maxFrame = 16 << 20
-	// edge is the number of bytes at the beginning of a too large message in which its request ID is searched.
+	// edge is the number of bytes at the beginning of an oversized message in which its request ID is searched.
 	edge = 512
 	// probeTimeout is the maximal time for the answer to a request that the server may not know.
 	probeTimeout = 2 * time.Second
@@ -273,8 +273,8 @@ func (w *wire) drop(raw []byte) {
 
 var idAt = regexp.MustCompile(`"id"\s*:\s*(\d{1,18})`)
 
-// tooLarge fails the call to which a too large answer belongs. It searches the beginning and the end of the line for the
-// request ID. If there is no ID, it fails all calls.
+// tooLarge fails the call whose answer is too large. It searches the beginning and the end of the line for the request
+// ID. If there is no ID, it fails all calls.
 func (w *wire) tooLarge(edges []byte) {
 	w.mu.Lock()
 	var ids []jsonrpc.ID

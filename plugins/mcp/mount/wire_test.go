@@ -64,7 +64,7 @@ func TestWireNoise(t *testing.T) {
 	}
 }
 
-// TestWireTooLarge checks that a too large message fails the call with the ID at its beginning or end, or all calls if
+// TestWireTooLarge checks that an oversized message fails the call with the ID at its beginning or end, or all calls if
 // there is no ID. The wire must read later messages.
 func TestWireTooLarge(t *testing.T) {
 	big := strings.Repeat("x", maxFrame)

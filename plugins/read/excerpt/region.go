@@ -46,7 +46,7 @@ func (r *region) shown(number int, line []byte) ([]byte, int64) {
 	return line[:n], int64(len(line)-n) + hidden
 }
 
-// render returns the excerpt for a window. The number of the last existing line is in last.
+// render returns the excerpt for a window. The parameter last is the number of the last existing line.
 func (r *region) render(w Window, last int) Excerpt {
 	e := Excerpt{Start: r.first, End: last}
 	if w.Lines > 0 {

@@ -70,7 +70,7 @@ func (r *request) whole(limit int64, tooLarge error) (*sdk.Result, error) {
 	return r.small(snap)
 }
 
-// scan reads a text in pieces. The beginning of the text has already been read and is in head.
+// scan reads a text in pieces. The parameter head is the beginning of the text, which has already been read.
 func (r *request) scan(f *os.File, before fs.FileInfo, head []byte) (*sdk.Result, error) {
 	d := decoded{content: head, encoding: string(text.UTF8), ending: text.LF}
 	if bytes.Contains(head, []byte("\r\n")) {

@@ -47,8 +47,8 @@ func (r *request) missing() error {
 	return sdk.Errorf(tool.NotFound, "%s", b.String())
 }
 
-// nearestDirectory returns the deepest existing directory of the path. The next element of the path does not exist in it
-// and is in wanted.
+// nearestDirectory returns the deepest existing directory of the path, and the next element of the path, which does not
+// exist.
 func (r *request) nearestDirectory() (dir workspace.Path, wanted string) {
 	p := r.path
 	for {

@@ -24,7 +24,7 @@ const (
 type Listing struct {
 	// Entries contains the entries sorted by name, directories first.
 	Entries []workspace.Entry
-	// GivenUp is true if the directory has more entries than Entries.
+	// GivenUp is true if the directory has more entries than the listing contains.
 	GivenUp bool
 }
 
