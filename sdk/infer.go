@@ -12,13 +12,14 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// SchemaFor infers a JSON Schema from the struct T. A field is a parameter with the field's json
-// name. It is required unless the json tag has omitempty or omitzero. Further tags of a field:
+// SchemaFor infers a JSON Schema from the struct T. Each field defines a parameter. The name of the parameter is the
+// field's JSON name. A parameter is required unless the json tag contains omitempty or omitzero. A field can have
+// these additional tags:
 //
-//	jsonschema:"text"    the description
-//	default:"10"         the default, as JSON or a bare string; makes the field optional
-//	enum:"a,b,c"         the allowed values, of a slice those of its elements
-//	min:"0" max:"9"      the bounds of a number, both allowed
+//	jsonschema:"text"    the description of the parameter
+//	default:"10"         the default as JSON or as a bare string; makes the parameter optional
+//	enum:"a,b,c"         the allowed values; for a slice, the allowed values of its elements
+//	min:"0" max:"9"      the smallest and the largest allowed number
 //	path:"read"          a workspace path that is read ("read") or changed ("write"), or a
 //	                     unified diff that changes files ("diff")
 func SchemaFor[T any]() (json.RawMessage, error) {

@@ -90,12 +90,12 @@ type Tool struct {
 }
 
 // NewTool returns a tool with a typed handler. In is a struct whose fields are the parameters.
-// Unless def.Input is set, NewTool infers it from In; see [SchemaFor].
+// If def.Input is nil, NewTool infers the input schema from In; see [SchemaFor].
 //
-// Each call of the handler runs in its own goroutine, and several may run at the same time. Its
-// context ends when the call is canceled or exceeds its time limit, and the handler should return
-// soon after that. An error that it returns becomes the error of the call: see [tool.AsError]. A
-// panic fails that call only.
+// Each call of the handler runs in its own goroutine. Several calls may run at the same time. The
+// context of a call ends when the call is canceled or exceeds its time limit. The handler should
+// return soon after that. An error returned by the handler becomes the error of the call; see
+// [tool.AsError]. If the handler panics, only its call fails.
 func NewTool[In any](def Definition, handler func(ctx context.Context, call *Call, in In) (*Result, error)) Tool {
 	var err error
 	if def.Input == nil {

@@ -1,9 +1,9 @@
-// Package lines implements [Reader], which reads lines of a bounded length from a peer that is
-// not trusted to end them.
+// Package lines implements [Reader], which reads lines and limits their length. It is for
+// untrusted peers, which may send a line that never ends.
 //
-// One rule holds for every reader: a line is too long if it has more bytes than the limit, not
-// counting its line ending. A line that is too long never ends the stream. The reader returns
-// its beginning with a [TooLongError], skips the rest, and continues with the next line.
+// A line is too long if it has more bytes than the limit, not counting its line ending. An
+// overlong line does not end the stream. The reader returns the beginning of the line with a
+// [TooLongError], skips the rest of the line, and continues with the next line.
 package lines
 
 import (
@@ -55,11 +55,11 @@ func NewReader(r io.Reader, limit int) *Reader {
 // Read returns the next line without its line ending, "\n" or "\r\n". The caller may keep and
 // change the line.
 //
-//   - If the line is too long, Read returns its first bytes, at most 64 KiB and at most the limit,
-//     and a [*TooLongError]. The next call continues with the line after it, unless the error
-//     wraps another.
-//   - If the stream ends before a line ending, Read returns what there is and [io.EOF].
-//   - If reading fails, Read returns what it has read of the line and the error.
+//   - If the line is too long, Read returns its first bytes and a [*TooLongError]. The number of
+//     returned bytes is at most 64 KiB and at most the limit. The next call returns the next line,
+//     unless the error wraps another error.
+//   - If the stream ends before a line ending, Read returns the incomplete line and [io.EOF].
+//   - If reading fails, Read returns the part of the line read so far and the error.
 func (r *Reader) Read() ([]byte, error) {
 	var line []byte
 	for {

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Plugin is a set of tools under one name and version. Implementations are safe for concurrent use.
+// Plugin is a set of tools with a common name and version. Implementations must be safe for concurrent use.
 //
-// The host uses a plugin in this order:
+// The host calls the methods in this order:
 //
-//  1. Describe, to learn the tools.
-//  2. Configure, once. Plugins with [CapabilityDiscovery] are described again after that.
+//  1. Describe, to get the definitions of the tools.
+//  2. Configure, once. If the plugin has [CapabilityDiscovery], the host calls Describe again afterwards.
 //  3. Call and Health, any number of times and concurrently.
-//  4. Drain, when a newer version has replaced the plugin.
+//  4. Drain, after a newer version has replaced the plugin.
 type Plugin interface {
 	// Describe returns the plugin's description. The description of a binary never changes, with one exception: after
 	// configuration, a plugin with [CapabilityDiscovery] adds its current tools.

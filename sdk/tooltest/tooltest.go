@@ -1,10 +1,10 @@
 // Package tooltest implements a host for tests. It runs the tools of a plugin in process, so that
-// an author can test handlers without a binary. [New] makes one:
+// an author can test handlers without a binary. [New] returns such a host:
 //
 //	h := tooltest.New(t, greeter.Plugin(), t.TempDir())
 //	res := h.Call("hello", map[string]any{"name": "you"})
 //
-// It validates arguments and fills in defaults as the host does. Between calls it keeps the
+// Like the real host, it validates arguments and fills in defaults. Between calls, it keeps the
 // session's file states and the plugin's session state.
 package tooltest
 

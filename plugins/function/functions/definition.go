@@ -21,11 +21,11 @@ type definition struct {
 // written is a definition as written by the operator, in any of the supported forms.
 type written struct {
 	Type        string          `json:"type"`
-	Function    *written        `json:"function"` // in the form of OpenAI's chat completions
+	Function    *written        `json:"function"` // used by OpenAI's chat completions
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
-	Parameters  json.RawMessage `json:"parameters"`   // in the form of OpenAI
-	InputSchema json.RawMessage `json:"input_schema"` // in the form of Anthropic
+	Parameters  json.RawMessage `json:"parameters"`   // used by OpenAI
+	InputSchema json.RawMessage `json:"input_schema"` // used by Anthropic
 	MCPSchema   json.RawMessage `json:"inputSchema"`
 
 	// The following fields are those of objects that contain several definitions.

@@ -1,5 +1,5 @@
-// Package functions implements tools from definitions for function calling, such as those for the APIs of OpenAI and
-// Anthropic. A command or an HTTP endpoint carries out the calls.
+// Package functions converts definitions for function calling to tools. The definitions have the form that the APIs of
+// OpenAI and Anthropic use. A command or an HTTP endpoint carries out the calls.
 package functions
 
 import (

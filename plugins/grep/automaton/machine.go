@@ -29,9 +29,10 @@ func NewMachine(p *Program) *Machine {
 // Use sets the context of the following searches. If the context ends, the machine stops in the middle of a search.
 func (m *Machine) Use(ctx context.Context) { m.ctx = ctx }
 
-// SkipTo lets the machine skip text in which no match begins. The function begin returns the earliest position at which
+// SkipTo lets the machine skip text in which no match begins. The callback begin returns the earliest position at which
 // the first match of a text can begin, or -1 if the text has no match. It also returns the number of false candidates
-// that it examined. After that number reaches places, begin returns the next candidate unchecked.
+// that it examined. The parameter places limits that number. After the limit, begin returns the next candidate
+// unchecked.
 func (m *Machine) SkipTo(begin func(text []byte, places int) (at, wrong int)) {
 	m.begin, m.dfa.skips, m.patience = begin, m.p.seen == 0, NewPatience()
 }

@@ -22,7 +22,7 @@ const (
 	maxHeld = 64 << 20
 )
 
-// Indexed searches the files of an indexed tree. The function with takes a snapshot for the options o, calls its
+// Indexed searches the files of an indexed tree. The callback with takes a snapshot for the options o, calls its
 // argument with the snapshot, and returns the error of that call. If there is no snapshot, used is false. All results
 // come from one snapshot.
 //

@@ -118,7 +118,7 @@ func (l *needle) count(buf []byte) (n int) {
 	return len(buf)
 }
 
-// fits reports whether a match can have the bytes around the text at a position.
+// fits reports whether the bytes before and after the text at a position are possible in a match.
 func (l *needle) fits(buf []byte, at int) bool {
 	end := at + len(l.text)
 	if at < len(l.before) || len(buf)-end < len(l.after) {

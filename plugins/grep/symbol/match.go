@@ -16,7 +16,7 @@ type Matcher struct {
 	// file is the whole text of a query without wildcards. It is needed to find files, because a dot before a file
 	// extension is parsed as a separator of containers.
 	file string
-	// path is true if file contains a slash. Then file must match the end of a path.
+	// path is true if the query text contains a slash. Then the text must match the end of a file's path.
 	path bool
 }
 
@@ -60,7 +60,7 @@ func (m *Matcher) MayHave(t *Table) bool {
 }
 
 // Table calls found for each matching symbol of a table, in the order of the text. The rank describes how well the
-// symbol matches. The container in a query also matches elements of the path file. If parts returns a list of parts,
+// symbol matches. The container in a query also matches elements of the file's path. If parts returns a list of parts,
 // only symbols in these parts match. If parts is nil or returns nil, all symbols are checked.
 func (m *Matcher) Table(t *Table, g Group, file string, parts func() []content.Part, found func(i int, r Rank)) error {
 	var list []content.Part

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// noLinks are flags for every open call. They prevent that a symbolic link is followed.
+// noLinks are flags for every open call. With these flags, opening a symbolic link fails.
 const noLinks = unix.O_CLOEXEC | unix.O_NOFOLLOW
 
 // openAt opens a name in a directory. It fails if the name is a symbolic link.

@@ -34,7 +34,7 @@ type Case struct {
 	Repeat bool `json:"repeat,omitempty"`
 }
 
-// ReadCases reads JSON Lines. Each line has one of these forms:
+// ReadCases reads cases in the format JSON Lines. Each line has one of these forms:
 //
 //	{"tool": "greet", "arguments": {"name": "you"}}
 //	{"tool": "greet", "arguments": {"name": ""}, "error": "invalid_arguments"}
@@ -42,7 +42,7 @@ type Case struct {
 //	{"config": {"greeting": "hello"}}
 //	{"bad_config": {"greeting": "no such greeting"}}
 //
-// ReadCases ignores empty lines and lines that begin with #. A line has at most 1 MiB.
+// ReadCases ignores empty lines and lines that begin with #. The maximal length of a line is 1 MiB.
 func ReadCases(r io.Reader) (Cases, error) {
 	var c Cases
 	in := lines.NewReader(r, 1<<20)

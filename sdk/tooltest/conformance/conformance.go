@@ -1,14 +1,14 @@
-// Package conformance implements checks of a plugin's binary, in whatever language it is written,
-// against docs/protocol.md. It plays the host: it starts the binary, talks to it over the wire,
-// and also does what hosts do on bad days. [Test] is an author's whole test:
+// Package conformance checks whether the binary of a plugin follows docs/protocol.md. The plugin may be written in
+// any language. The checks act as a host: they start the binary and call it over the connection. They also simulate
+// failures of hosts. A call of [Test] is the complete test of a plugin:
 //
 //	conformance.Test(t, conformance.Options{Binary: "bin/greeter"})
 //
 // The command "toolhost plugin test" does the same.
 //
-// The checks make up arguments from the schemas of the tools, and call only read-only tools with
-// them. [Cases] add more: calls, a configuration, and calls that take long, without which
-// cancellation is checked less well.
+// The checks generate arguments from the schemas of the tools. With generated arguments they call only read-only
+// tools. An author can add calls and a configuration by [Cases]. A case with a long call improves the checks of
+// cancellation.
 package conformance
 
 import (
