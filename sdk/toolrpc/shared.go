@@ -36,7 +36,7 @@ type openStream struct {
 	calls  map[uint64]*sharedLine // guarded by sharedStream.mu
 
 	sending sync.Mutex   // allows one Send at a time
-	since   atomic.Int64 // start of the current Send in Unix nanoseconds; 0 if there is none
+	since   atomic.Int64 // start of the current Send in Unix nanoseconds; 0 while nothing is sent
 }
 
 func (o *openStream) send(m *toolpb.CallsRequest) error {

@@ -219,7 +219,7 @@ const (
 	retryAfter = 30 * time.Second
 )
 
-// faulty gives up the index permanently if err is a panic, because the same files would cause the same panic again. Then
+// faulty refuses the tree permanently if err is a panic, because the same files would cause the same panic again. Then
 // calls search the disk. The caller must hold t.mu.
 func (t *Tree) faulty(err error) bool {
 	_, ok := errors.AsType[*workers.PanicError](err)

@@ -51,7 +51,7 @@ func classOf(k symbol.Kind) string {
 type source struct {
 	name string
 	args []string // arguments of ctags
-	// files returns the existing files. If there are none, the source is skipped.
+	// files returns the existing files. If it returns no files, the source is skipped.
 	files func(t testing.TB) []string
 	least int // minimal number of declarations that both programs must find
 	// exact is true if additional declarations found by this package count as differences.

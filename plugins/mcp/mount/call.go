@@ -33,7 +33,7 @@ type active struct {
 	// canceled is closed when the call is canceled. told is closed when the server was notified of the cancellation.
 	canceled <-chan struct{}
 	told     chan struct{}
-	tell     func() // closes told
+	tell     func() // closes the channel told
 }
 
 func newActive(ctx context.Context, call *sdk.Call, alive, pause func()) *active {
