@@ -48,7 +48,7 @@ type Match struct {
 	File   string // path as displayed in results
 	Symbol symbol.Symbol
 	Rank   symbol.Rank
-	Parser symbol.Parser // "" for a file
+	Parser symbol.Parser // empty if the match is a file
 	// Code is the line that contains the name. Context is the same line with the requested lines around it. Both are
 	// empty if the match is a file.
 	Code, Context string

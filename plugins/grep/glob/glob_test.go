@@ -143,7 +143,7 @@ func TestFastKinds(t *testing.T) {
 	}
 }
 
-// TestHostile checks a glob for which matching with backtracking would not end.
+// TestHostile checks a glob for which a matcher with backtracking would never end.
 func TestHostile(t *testing.T) {
 	g, err := Parse(strings.Repeat("*a", 200)+"b", Options{})
 	if err != nil {

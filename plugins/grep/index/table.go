@@ -52,9 +52,9 @@ func (e *entry) byDefault() bool {
 type fileKind uint8
 
 const (
-	unread     fileKind = iota // on disk: the file is too large, unreadable, or has a NUL byte far from its beginning
-	textFile                   // in memory
-	binaryFile                 // not at all: no match can precede the NUL byte at its beginning
+	unread     fileKind = iota // search on disk: the file is too large, unreadable, or has a NUL byte far from its beginning
+	textFile                   // search the text in memory
+	binaryFile                 // do not search: no match can precede the NUL byte at its beginning
 )
 
 // file is an indexed regular file.

@@ -52,7 +52,7 @@ const slack = 1 << 10
 // maxLines is the maximal number of kept lines, including context.
 const maxLines = 1 << 16
 
-// beyond reports whether the lines of a file are unneeded because enough matches are in files before it.
+// beyond reports whether the lines of a file can be dropped because the files before it have enough matches.
 func (c *collection) beyond(s spot) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

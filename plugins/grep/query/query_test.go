@@ -133,7 +133,7 @@ func TestSingleFilePages(t *testing.T) {
 	}
 }
 
-// TestLinesAreDropped checks an answer for which more matches are found, in any order of files, than are kept.
+// TestLinesAreDropped checks an answer with more matches than are kept. The files are added in any order.
 func TestLinesAreDropped(t *testing.T) {
 	c := &collection{limit: 10}
 	r := rand.New(rand.NewPCG(4, 4))

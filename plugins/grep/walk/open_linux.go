@@ -22,8 +22,8 @@ func openBeneath(start *os.File, rel string, flags int) (*os.File, error) {
 	return openStepwise(start, rel, flags)
 }
 
-// openAtOnce opens a path with one system call. If isAnswer is false, the system does not support the call, and the
-// error means nothing else.
+// openAtOnce opens a path with one system call. If isAnswer returns false for the error, the system does not support
+// that call.
 func openAtOnce(start *os.File, rel string, flags int) (int, error) {
 	fd, err := unix.Openat2(int(start.Fd()), rel, &unix.OpenHow{
 		Flags:   uint64(flags | noLinks), // #nosec G115 -- flags are not negative
