@@ -10,7 +10,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// directory lists the requested directory.
+// directory returns a listing of the requested directory.
 func (r *request) directory() (*sdk.Result, error) {
 	if r.in.Encoding == "base64" {
 		return nil, sdk.Errorf(tool.InvalidArguments, "%s is a directory and has no bytes to give as base64. Leave encoding out to list it.", r.name)
