@@ -185,23 +185,29 @@ func (s Source) openProject() (*config.Config, error) {
 		return cfg, s.protect(cfg)
 	}
 	narrowing := config.ReadNarrowing(s.Path)
-	if !narrowing.Complete {
-		if invalid := s.invalid(); invalid != nil {
-			if !s.discovered() { // somebody named this file and no other
-				return nil, invalid
-			}
-			line, _, _ := strings.Cut(invalid.Error(), "\n")
-			why = fmt.Errorf("it is invalid (%s)", strings.TrimRight(line, ":."))
-		}
-	}
 	narrowing.Apply(base)
 	if !narrowing.Complete {
-		base.Untrusted = fmt.Sprintf("%s is not trusted, because %s: %s. Review it: toolhost trust", s.Path, why, s.instead(base, narrowing))
+		base.Invalid = s.invalid()
+		if base.Invalid != nil && !s.discovered() { // somebody named this file and no other
+			return nil, base.Invalid
+		}
+		base.Untrusted = fmt.Sprintf("%s: %s. %s", s.explain(why, base.Invalid), s.instead(base, narrowing), howToReview)
 		if s.Require || base.Trust.Refuse {
-			return nil, fmt.Errorf("%s is not trusted, because %w. Review it: toolhost trust", s.Path, why)
+			return nil, fmt.Errorf("%s. %s", s.explain(why, base.Invalid), howToReview)
 		}
 	}
 	return base, s.protect(base)
+}
+
+const howToReview = "Review it: toolhost trust"
+
+// explain says why the project file does not apply.
+func (s Source) explain(why, invalid error) string {
+	if invalid == nil {
+		return fmt.Sprintf("%s is not trusted, because %v", s.Path, why)
+	}
+	line, _, _ := strings.Cut(invalid.Error(), "\n")
+	return fmt.Sprintf("%s is invalid (%s)", s.Path, strings.TrimRight(line, ":."))
 }
 
 // instead says which configuration is used in place of the project file.
