@@ -77,7 +77,7 @@ func (s Source) checkPrograms(cfg *config.Config) error {
 		return err
 	}
 	if slices.Contains(s.Digests, content.Digest()) {
-		return s.useCopies(cfg, content)
+		return s.acceptDigest(cfg, content)
 	}
 	decisions, _, err := s.base()
 	if err != nil {
@@ -287,7 +287,7 @@ func (s Source) trusted(decisions *trust.Decisions) (*config.Config, error) {
 	}
 	switch {
 	case slices.Contains(s.Digests, content.Digest()):
-		return cfg, s.useCopies(cfg, content)
+		return cfg, s.acceptDigest(cfg, content)
 	case decision == nil:
 		return nil, fmt.Errorf("%w; its digest is %s", errNotListed, content.Digest())
 	}

@@ -152,10 +152,18 @@ func (s Source) useCopies(cfg *config.Config, content *trust.Content) error {
 			return fmt.Errorf("%s of %s cannot be run: %w", path, p.Block, err)
 		}
 	}
+	for path := range content.Programs { // the configuration no longer names those that run as copies
+		cfg.Protected = append(cfg.Protected, path)
+	}
 	cfg.RunCopies(copies)
+	return nil
+}
+
+// acceptDigest uses content that --trust names.
+func (s Source) acceptDigest(cfg *config.Config, content *trust.Content) error {
 	cfg.Trusted = maps.Clone(content.Files)
 	maps.Copy(cfg.Trusted, content.Programs)
-	return nil
+	return s.useCopies(cfg, content)
 }
 
 func hashFile(path string) (out [32]byte, err error) {
