@@ -48,7 +48,7 @@ func snapshot() []stat {
 	return procs
 }
 
-var errStat = errors.New("process: /proc/PID/stat is not as expected")
+var errStat = errors.New("process: unexpected format of /proc/PID/stat")
 
 // readFile reads a file of /proc. It avoids the overhead of os.ReadFile with the poller, because it runs for each
 // command.
