@@ -36,7 +36,7 @@ const (
 
 var (
 	// ErrEffort means that the parser took too many steps or too much time.
-	ErrEffort = errors.New("grammar: the text takes too much effort to be parsed")
+	ErrEffort = errors.New("grammar: parsing the text exceeds the time limit")
 	// ErrTooLarge means that the text is longer than MaxText, or that parsing took too much memory.
 	ErrTooLarge = errors.New("grammar: the text is too large to be parsed")
 )

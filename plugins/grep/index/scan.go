@@ -17,7 +17,7 @@ const maxEntries = 1_000_000
 
 var errManyWatches = errors.New("half of this user's limit on watched directories is in use")
 
-var errTooLarge = errors.New("the tree has too many files to be indexed")
+var errTooLarge = errors.New("the tree has too many files for an index")
 
 // list reads a directory and everything new in it. With deep, it also relists the known directories below, because their
 // rules may have changed. It returns false if the directory could not be read; then the caller must drop it.
