@@ -104,10 +104,10 @@ type NoVersionError struct {
 }
 
 func (e *NoVersionError) Error() string {
-	return fmt.Sprintf("version %d of %q is not kept", e.Version, e.Name)
+	return fmt.Sprintf("version %d of %q is no longer stored", e.Version, e.Name)
 }
 
 // FullError means that the library cannot store another snippet.
 type FullError struct{ What string }
 
-func (e *FullError) Error() string { return "the library is full: it holds " + e.What }
+func (e *FullError) Error() string { return "the library is full: it contains " + e.What }

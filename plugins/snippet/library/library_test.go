@@ -127,7 +127,7 @@ func TestDamaged(t *testing.T) {
 			}
 			for range 2 {
 				_, _, err := l.Load(t.Context(), library.Ref{Name: "a"}, 0)
-				if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "damaged: move the file") {
+				if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "damaged: restore a backup, or start with an empty library by moving the file") {
 					t.Errorf("%v", err)
 				}
 			}
