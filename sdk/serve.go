@@ -14,7 +14,7 @@ import (
 	"toolhost.dev/sdk/toolrpc"
 )
 
-var errHostGone = errors.New("sdk: the host is gone")
+var errHostGone = errors.New("sdk: the host has ended")
 
 // Serve serves the plugin until the host ends it. Call it first in main. Serve does not return. The
 // process exits with status 1 if the plugin's own name, version or configuration is invalid, and

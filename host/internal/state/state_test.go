@@ -279,7 +279,7 @@ func TestUnusableDatabases(t *testing.T) {
 			defer db.Close()
 			_, err = db.Exec(`PRAGMA user_version = 99`)
 			return err
-		}, []string{"made by a later version (layout 99"}},
+		}, []string{"made by a later version: it has layout 99"}},
 		"dangling link": {func(dir string) error { return os.Symlink("/nonexistent/db", dir+"/state.db") }, []string{"state.db cannot be used", "no such file"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -176,7 +176,7 @@ func TestLaterLayout(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = db.Close()
-	if _, _, err := l.List(t.Context(), library.Filter{Limit: 1}); err == nil || !strings.Contains(err.Error(), "made by a later version (layout 99") {
+	if _, _, err := l.List(t.Context(), library.Filter{Limit: 1}); err == nil || !strings.Contains(err.Error(), "made by a later version: it has layout 99") {
 		t.Errorf("%v", err)
 	}
 }
