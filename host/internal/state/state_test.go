@@ -303,7 +303,7 @@ func TestUnusableDatabases(t *testing.T) {
 	if err := os.WriteFile(f, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := state.Open(f+"/sub", slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "state directory cannot be made") {
+	if _, err := state.Open(f+"/sub", slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "state directory cannot be created") {
 		t.Error(err)
 	}
 }
