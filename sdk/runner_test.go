@@ -95,7 +95,7 @@ func TestHandlers(t *testing.T) {
 	}
 }
 
-// blocking returns a tool that signals when it runs and waits for the end of its context.
+// blocking returns a tool that signals its start and then waits until its context ends.
 func blocking(started chan<- struct{}) sdk.Tool {
 	return define("block", func(ctx context.Context, _ *sdk.Call, _ args) (*sdk.Result, error) {
 		started <- struct{}{}
@@ -132,7 +132,7 @@ func TestDrainWaits(t *testing.T) {
 		<-started
 	}
 	drained := make(chan int, 2)
-	for range 2 { // twice at once, as a nervous host would
+	for range 2 { // drain twice concurrently, which must be harmless
 		go func() {
 			n, err := p.Drain(t.Context(), 0)
 			if err != nil {
@@ -141,7 +141,7 @@ func TestDrainWaits(t *testing.T) {
 			drained <- n
 		}()
 	}
-	for { // new calls are refused once draining began
+	for { // repeat until draining has begun and new calls are refused
 		res := call(p, "quick", `{}`)
 		if res.Error == nil {
 			continue

@@ -43,7 +43,7 @@ func Argv(name string, args []string, stdin func(required bool) (text string, ok
 	return c.toTool(s, tools, Options{})
 }
 
-// bindStdin fills the stdin parameter if it has no value yet.
+// bindStdin fills the stdin parameter from standard input if it has no value.
 func (b *binder) bindStdin(stdin func(required bool) (string, bool, error)) {
 	p := b.sig.Schema.Param(b.sig.Stdin)
 	if stdin == nil || p == nil || b.out[p.Name] != nil || len(b.problems) > 0 {

@@ -14,7 +14,7 @@ func TestArgv(t *testing.T) {
 		why   string
 		argv  []string
 		stdin string // "-": none
-		need  bool   // it must be asked for as required
+		need  bool   // whether stdin must be called with required set
 		want  map[string]string
 		kind  tool.Kind
 		says  string
@@ -104,7 +104,7 @@ func TestRewrite(t *testing.T) {
 		if got := decode(t, c.Kwargs)["command"]; c.Layer != router.Native || got != want || c.Raw != command {
 			t.Errorf("%q: %s, %v", command, c.Layer, got)
 		}
-		// Where commands cannot call tools nothing is touched.
+		// If commands cannot call tools, Parse keeps the text unchanged.
 		if got := decode(t, router.Parse(command, tools, options).Kwargs)["command"]; got != command {
 			t.Errorf("%q became %v", command, got)
 		}

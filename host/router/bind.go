@@ -19,12 +19,12 @@ type binder struct {
 	sig      tool.Signature
 	out      map[string]json.RawMessage
 	problems []string
-	more     int             // problems beyond maxProblems
-	wrong    map[string]bool // parameters that a problem was reported for
+	more     int             // number of problems beyond maxProblems
+	wrong    map[string]bool // parameters with a reported problem
 	position []positional
 	rest     []heredoc
-	lists    map[string][]json.RawMessage // the elements of arrays so far; out has a stand-in
-	help     string                       // the help flag that was given; empty: none
+	lists    map[string][]json.RawMessage // the elements of each array so far; out contains a placeholder
+	help     string                       // the help flag of the command; empty if the command has none
 }
 
 type positional struct {
@@ -58,16 +58,16 @@ func (b *binder) words(args []word) {
 	b.bindHeredocs()
 	b.bindPositionals()
 	for name, items := range b.lists {
-		b.out[name], _ = json.Marshal(items) // raw JSON marshals
+		b.out[name], _ = json.Marshal(items) // cannot fail for raw JSON
 	}
 }
 
-// asksHelp reports whether a word, which is not the value of a flag, asks for help.
+// asksHelp reports whether a word asks for help. The word must not be the value of a flag.
 func (b *binder) asksHelp(w word) bool {
 	return helpFlag(w) && (w.text == "-h" || b.param("help") == nil)
 }
 
-// maxProblems limits how many problems are reported one by one.
+// maxProblems limits the number of separately reported problems.
 const maxProblems = 20
 
 func (b *binder) fail(offset int, format string, a ...any) {
@@ -78,13 +78,13 @@ func (b *binder) fail(offset int, format string, a ...any) {
 	b.problems = append(b.problems, fmt.Sprintf(format, a...)+" ("+place(b.src, offset)+")")
 }
 
-// failFor reports a problem of one parameter.
+// failFor reports a problem with one parameter.
 func (b *binder) failFor(p *tool.Param, offset int, format string, a ...any) {
 	b.wrong[p.Name] = true
 	b.fail(offset, format, a...)
 }
 
-// flag binds the flag at args[i] and returns the index of the last word that it used.
+// flag binds the flag at args[i] and returns the index of the last word that belongs to the flag.
 func (b *binder) flag(args []word, i int) int {
 	w := args[i]
 	name, value, hasValue := strings.Cut(strings.TrimLeft(w.text, "-"), "=")
@@ -123,7 +123,7 @@ func (b *binder) flag(args []word, i int) int {
 		}
 	case p == nil:
 		b.fail(w.offset, "unknown parameter %q.%s", shorten(name), suggest.DidYouMean(name, b.names()))
-		// Its value is no positional.
+		// The next word is the value of the unknown flag, and not a positional argument.
 		if !hasValue && i+1 < len(args) && !isFlag(args[i+1]) {
 			return i + 1
 		}
@@ -156,8 +156,8 @@ func (b *binder) flag(args []word, i int) int {
 	return i
 }
 
-// param returns the parameter of a name. Otherwise it returns the only parameter whose name is equal except for
-// case, dashes and underscores.
+// param returns the parameter with a name. If no name matches exactly, it returns the only parameter whose name differs
+// only in case, dashes and underscores.
 func (b *binder) param(name string) *tool.Param {
 	if to, ok := b.sig.Names[name]; ok {
 		return b.sig.Schema.Param(to)
@@ -199,10 +199,10 @@ func (b *binder) names() []string {
 	return out
 }
 
-// nameOf returns the name of a parameter as the caller knows it, which an alias may change.
+// nameOf returns the name of a parameter for messages. For an alias, it is the alias's name of the parameter.
 func (b *binder) nameOf(p *tool.Param) string { return b.sig.NameOf(p.Name) }
 
-// say replaces the names of parameters in a message by those that the caller knows.
+// say replaces the tool's parameter names in a message by the alias's names.
 func (b *binder) say(message string) string {
 	for _, to := range b.sig.Names {
 		if name := b.sig.NameOf(to); name != to {
@@ -212,7 +212,8 @@ func (b *binder) say(message string) string {
 	return message
 }
 
-// set coerces a value and binds it. A repeated flag adds to an array if the schema has one.
+// set converts a text to the parameter's type and binds it. If the schema permits an array, a repeated flag adds an
+// element.
 func (b *binder) set(p *tool.Param, offset int, text string) {
 	prev, again := b.out[p.Name]
 	if p.Only("array") {
@@ -253,7 +254,7 @@ func (b *binder) list(p *tool.Param, items ...json.RawMessage) {
 	b.out[p.Name] = json.RawMessage("[]")
 }
 
-// json merges an object given as --json.
+// json binds the fields of the object in a --json flag.
 func (b *binder) json(offset int, text string) {
 	var obj map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &obj); err != nil {
@@ -292,7 +293,8 @@ func (b *binder) takeHeredoc(after int, args []word, i int) string {
 	return ""
 }
 
-// bindHeredocs binds heredocs that no flag used to the stdin parameter.
+// bindHeredocs binds the remaining heredocs to the stdin parameter. A flag directly before a heredoc has already used
+// it.
 func (b *binder) bindHeredocs() {
 	for i, h := range b.rest {
 		p := b.sig.Schema.Param(b.sig.Stdin)
@@ -307,8 +309,7 @@ func (b *binder) bindHeredocs() {
 	}
 }
 
-// bindPositionals binds the words that are not flags to the parameters without a value, in the order of the
-// schema.
+// bindPositionals binds the words that are not flags to the parameters that have no value, in the order of the schema.
 func (b *binder) bindPositionals() {
 	words := b.position
 	params := b.sig.Schema.Params()
@@ -337,7 +338,7 @@ func (b *binder) bindPositionals() {
 	}
 }
 
-// coerce converts a text to JSON of one of the parameter's types. A string stays the exact text.
+// coerce converts a text to JSON of one of the parameter's types. A string keeps its exact text.
 func coerce(types []string, text string) (json.RawMessage, error) {
 	if len(types) == 0 {
 		return guess(text), nil
@@ -406,8 +407,8 @@ func number(text string) (json.RawMessage, bool) {
 	return v, err == nil
 }
 
-// guess converts a text for a parameter of unknown type: to a number, a boolean, a JSON array or object if it
-// parses as one, otherwise to a string.
+// guess converts a text for a parameter without a type. A text that is a number, a boolean, a JSON array or a JSON
+// object becomes that value. Any other text becomes a string.
 func guess(text string) json.RawMessage {
 	for _, t := range []string{"integer", "number", "array", "object"} {
 		if v, ok := as(t, text); ok {
@@ -450,7 +451,7 @@ func quoteJSON(s string) json.RawMessage {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(s) // strings encode
+	_ = enc.Encode(s) // cannot fail for a string
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
 }
 

@@ -10,8 +10,8 @@ import (
 	"toolhost.dev/host/router"
 )
 
-// FuzzParse: any text at all is for a tool, for the shell, for help, or refused, and
-// never two of these; nothing is expanded.
+// FuzzParse checks that every text has exactly one destination: a tool, the shell, help, or an error. It also checks
+// that nothing is expanded.
 func FuzzParse(f *testing.F) {
 	b, err := os.ReadFile("testdata/cases.json")
 	if err != nil {
@@ -45,7 +45,7 @@ func FuzzParse(f *testing.F) {
 		if !utf8.ValidString(command) {
 			return
 		}
-		// A value that is in the text as it stands, unquoted and unescaped, is bound as it stands.
+		// A quoted text must be bound unchanged.
 		literal := router.Parse("tool:write f '"+strings.ReplaceAll(command, "'", `'\''`)+"'", tools, options)
 		if strings.IndexByte(command, 0) >= 0 || len(command) > 1<<20 {
 			return
@@ -57,7 +57,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// consistent checks what holds of every answer.
+// consistent checks rules that apply to every result.
 func consistent(t *testing.T, c *router.Command) {
 	t.Helper()
 	switch {
@@ -93,7 +93,7 @@ func consistent(t *testing.T, c *router.Command) {
 	}
 }
 
-// FuzzFunction: arguments of any kind are bound or refused.
+// FuzzFunction checks that all arguments are either bound or refused.
 func FuzzFunction(f *testing.F) {
 	for _, s := range []string{`{"file_path":"a"}`, `"{\"file_path\":\"a\"}"`, `null`, ``, `[]`, `{"FilePath":"a","file-path":"b"}`, `{"file_path":null}`, `{`, `"x"`, `{"a":1,"a":2}`} {
 		f.Add("edit", s)

@@ -12,7 +12,8 @@ import (
 	"toolhost.dev/host/router"
 )
 
-// However deep a text nests, the parser's stack is bounded: an overflow would end the process.
+// TestOracleDeepNesting checks that deeply nested text does not overflow the parser's stack, which would end the
+// process.
 func TestOracleDeepNesting(t *testing.T) {
 	defer debug.SetMaxStack(debug.SetMaxStack(48 << 20))
 	for _, unit := range []string{
@@ -37,7 +38,7 @@ func TestOracleDeepNestingIsExplained(t *testing.T) {
 	}
 }
 
-// What a person would write is not too deep, and brackets in quotes are no nesting.
+// TestOracleLegitimateDepth checks that realistic nesting is accepted, and that brackets in quotes do not count.
 func TestOracleLegitimateDepth(t *testing.T) {
 	for _, tc := range []struct{ name, command string }{
 		{"substitutions", strings.Repeat("echo $(", 500) + "true" + strings.Repeat(")", 500)},

@@ -11,7 +11,7 @@ import (
 	"toolhost.dev/host/router"
 )
 
-// bash returns the words that bash makes of the arguments of a command.
+// bash returns the words into which bash splits the arguments of a command.
 func bash(t *testing.T, args string) (words []string, ok bool) {
 	t.Helper()
 	cmd := exec.Command("bash", "--norc", "--noprofile", "-c", "set -f\nprintf '%s\\0' x "+args)
@@ -25,7 +25,7 @@ func bash(t *testing.T, args string) (words []string, ok bool) {
 	return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")[1:], true
 }
 
-// Quote removal is bash's own, for words that hold nothing to expand.
+// TestQuoteRemovalIsBashs checks that quotes are removed as in bash, for words without expansions.
 func TestQuoteRemovalIsBashs(t *testing.T) {
 	pieces := []string{
 		"a", "b c", "'", `"`, `\`, " ", "'x y'", `"x y"`, `\'`, `\"`, `\\`, `\$`, "\\`", `\n`, `'\'`, `"\n\\\""`, `$'\n\x41\u00e9\'\\'`,
@@ -41,7 +41,7 @@ func TestQuoteRemovalIsBashs(t *testing.T) {
 		}
 		args := b.String()
 		if strings.Contains(args, "$$") || strings.HasSuffix(args, `\`) && strings.Contains(args, "\n") {
-			continue // an expansion; and bash -c drops a last backslash from some texts
+			continue // skip expansions; bash -c also drops a last backslash of some texts
 		}
 		want, ok := bash(t, args)
 		if !ok {
@@ -49,7 +49,7 @@ func TestQuoteRemovalIsBashs(t *testing.T) {
 		}
 		c := router.Parse("tool:open -- "+args, tools, options)
 		if c.Error != nil && c.Layer == router.Native {
-			// Refusing what bash takes is safe; giving it another meaning is not.
+			// Refusing a text that bash accepts is safe, but giving it a different meaning is not.
 			t.Errorf("%q is refused: %v; bash makes %q of it", args, c.Error, want)
 			continue
 		}
@@ -67,7 +67,7 @@ func TestQuoteRemovalIsBashs(t *testing.T) {
 	}
 }
 
-// The text of a heredoc is bash's own, where it holds nothing to expand.
+// TestHeredocsAreBashs checks that the text of a heredoc without expansions is the same as in bash.
 func TestHeredocsAreBashs(t *testing.T) {
 	pieces := []string{"a", "\n", "\t", " ", `\`, `\\`, "'", `"`, "é", "E", "EO", "\n\n", "\\\n", "<<X", "#", "|", "&&", ")", "(", "{", "\\t", "\n\tEO F\n", "\r\n"}
 	rng := rand.New(rand.NewPCG(3, 4))

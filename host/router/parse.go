@@ -17,15 +17,15 @@ import (
 	"toolhost.dev/host/internal/recursion"
 )
 
-// simple is one simple command, which may call a tool.
+// simple is a simple command that may call a tool.
 type simple struct {
 	words    []word
 	heredocs []heredoc
-	// stdin returns the text of standard input; see [Argv]. It may be nil.
+	// stdin returns the text of standard input; see [Argv]. It can be nil.
 	stdin func(required bool) (string, bool, error)
 }
 
-// heredoc is the text of a <<WORD or <<<.
+// heredoc is the text of a heredoc (<<WORD) or herestring (<<<).
 type heredoc struct {
 	text   string
 	offset int
@@ -33,7 +33,7 @@ type heredoc struct {
 
 var parsers = sync.Pool{New: func() any { return syntax.NewParser(syntax.Variant(syntax.LangBash)) }}
 
-// Parse returns the meaning of a command string.
+// Parse parses a command string and determines its destination.
 func Parse(command string, tools Tools, opts Options) *Command {
 	c := &Command{Layer: Native, Raw: command, Args: []string{}, Kwargs: map[string]json.RawMessage{}}
 	if err := checkText(command); err != nil {
@@ -99,7 +99,7 @@ func parseShell(command string) (*syntax.File, error) {
 	return p.Parse(recursion.NewReader(command), "")
 }
 
-// place returns a byte offset as line and column.
+// place returns the line and the column of a byte offset.
 func place(s string, offset int) string {
 	offset = min(offset, len(s))
 	before := s[:offset]
@@ -131,7 +131,8 @@ func parseError(command string, err error) *tool.Error {
 	return tool.Errorf(tool.InvalidArguments, "The command cannot be parsed at %s: %s. %s Nothing was run.", place(command, int(pe.Pos.Offset())), pe.Text, advice)
 }
 
-// simpleCommand returns the simple command that is the whole file, or the reason why it is not one.
+// simpleCommand returns the simple command of the file. If the file is not a single simple command, it returns the
+// reason.
 func simpleCommand(src string, file *syntax.File) (*simple, string) {
 	if len(file.Stmts) > 1 {
 		return nil, "the script has more than one command"
@@ -170,7 +171,7 @@ func simpleCommand(src string, file *syntax.File) (*simple, string) {
 	return s, ""
 }
 
-// silencing reports whether a redirect only discards or joins output. Models add these by habit, and they have no
+// silencing reports whether a redirect only discards or joins output. Models often add such redirects, which have no
 // effect on a tool.
 func silencing(r *syntax.Redirect) bool {
 	target, fd := r.Word.Lit(), ""
@@ -188,7 +189,7 @@ func silencing(r *syntax.Redirect) bool {
 	return false
 }
 
-// nativeWords sets the name and words of the first simple command, for explain.
+// nativeWords sets the name and the words of the first simple command, which the explanation of a route shows.
 func (c *Command) nativeWords(src string, file *syntax.File) {
 	call := firstCall(file.Stmts)
 	if call == nil {
@@ -214,8 +215,8 @@ func (c *Command) refuse(err *tool.Error) *Command {
 	return c
 }
 
-// lenient parses a text that names a tool but that bash rejects, such as "grep foo( src". Only quotes and
-// backslashes have a meaning. An open quote stays an error, because a truncated text must not take effect.
+// lenient parses a command of a tool that bash rejects, such as "grep foo( src". Only quotes and backslashes have a
+// special meaning. An open quote stays an error, because a truncated command must not run.
 func lenient(command string, tools Tools, err error) (*simple, bool) {
 	var pe syntax.ParseError
 	if errors.As(err, &pe) && (pe.Incomplete || strings.Contains(pe.Text, "here-document")) {
@@ -229,7 +230,7 @@ func lenient(command string, tools Tools, err error) (*simple, bool) {
 		return nil, false
 	}
 	for _, w := range words {
-		// A control operator as a word means that a shell was meant.
+		// A control operator means that the text is a shell command.
 		if !w.quoted && (w.text == "|" || w.text == "||" || w.text == "&&" || w.text == ";" || w.text == "&" || strings.HasSuffix(w.text, ";")) {
 			return nil, false
 		}
@@ -240,7 +241,7 @@ func lenient(command string, tools Tools, err error) (*simple, bool) {
 	return &simple{words: words}, true
 }
 
-// splitQuoted splits at unquoted blanks and removes quotes. Nothing else is special.
+// splitQuoted splits a text at unquoted blanks and removes quotes. No other character is special.
 func splitQuoted(s string) ([]word, bool) {
 	var words []word
 	var cur strings.Builder
@@ -264,7 +265,7 @@ func splitQuoted(s string) ([]word, bool) {
 	for i := 0; i < len(s); i++ {
 		switch ch := s[i]; ch {
 		case '\n':
-			// The next line is another command.
+			// A further line would be another command.
 			if strings.TrimSpace(s[i:]) != "" && (in || len(words) > 0) {
 				return nil, false
 			}

@@ -2,14 +2,14 @@ package router
 
 import "slices"
 
-// reserved lists the words that do not begin a simple command.
+// reserved lists words that cannot begin a simple command.
 var reserved = []string{
 	"case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if", "in", "select", "then", "time", "until", "while",
 	"declare", "export", "let", "local", "nameref", "readonly", "typeset",
 }
 
-// plain splits a command that contains only words and blanks, as most do. The shell's grammar gives the same
-// result for these, but takes three times as long.
+// plain splits a simple text of words and blanks. Most commands are this simple. The shell parser returns the same
+// result, but takes three times as long.
 func plain(command string) (*simple, bool) {
 	s := new(simple)
 	start := -1
@@ -32,7 +32,7 @@ func plain(command string) (*simple, bool) {
 	}
 	for i := range len(s.words[0].text) {
 		if s.words[0].text[i] == '=' {
-			return nil, false // it sets a variable
+			return nil, false // the word is an assignment
 		}
 	}
 	return s, true

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestPlainIsWhatTheGrammarSays compares the short way with the whole grammar.
+// TestPlainIsWhatTheGrammarSays checks that plain and the shell parser return the same result.
 func TestPlainIsWhatTheGrammarSays(t *testing.T) {
 	taken := 0
 	for _, command := range []string{

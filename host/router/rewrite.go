@@ -7,12 +7,13 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// rewrite adds "tool:" to the commands of a native script that name a tool and would certainly fail natively, as
-// "read main.go" does. It returns their names, or none. "while read line" and "… | grep x" stay native.
+// rewrite adds "tool:" to commands of a native script. It changes commands that name a tool and would certainly fail in
+// the shell, such as "read main.go". It returns the new text and the names of these commands. It does not change "while
+// read line" and "… | grep x".
 func rewrite(src string, file *syntax.File, tools Tools) (text string, names []string) {
 	var at []int
 	defined := make(map[string]bool)
-	fed := make(map[*syntax.CallExpr]bool) // the right side of a pipe
+	fed := make(map[*syntax.CallExpr]bool) // commands on the right side of a pipe
 	syntax.Walk(file, func(n syntax.Node) bool {
 		switch n := n.(type) {
 		case *syntax.FuncDecl:
@@ -44,8 +45,8 @@ func rewrite(src string, file *syntax.File, tools Tools) (text string, names []s
 	return text, names
 }
 
-// failsNatively reports whether a command in a script would certainly fail natively and may mean a tool. A command
-// that reads a pipe (fed) may mean only a tool that reads standard input.
+// failsNatively reports whether a command would certainly fail in the shell and can mean a tool. fed means that the
+// command reads a pipe. Then only a tool that reads standard input can be meant.
 func failsNatively(src, name string, args []*syntax.Word, fed bool, tools Tools) bool {
 	sig, ok := tools.Agent(name)
 	if !ok || fed && sig.Stdin == "" {
@@ -58,7 +59,7 @@ func failsNatively(src, name string, args []*syntax.Word, fed bool, tools Tools)
 	if cl, ok := clashes[name]; ok {
 		return len(words) > 0 && cl.refuses(words, Options{})
 	}
-	// A program of that name rarely has the flags of the tool.
+	// A system program of the same name rarely has the flags of the tool.
 	b := newBinder(src, sig, nil)
 	return slices.ContainsFunc(words, func(w word) bool {
 		flag, _, _ := strings.Cut(strings.TrimPrefix(w.bare, "--"), "=")
@@ -66,5 +67,5 @@ func failsNatively(src, name string, args []*syntax.Word, fed bool, tools Tools)
 	})
 }
 
-// isName reports whether a word has no quotes, paths or expansions.
+// isName reports whether a text contains no quotes, slashes or expansions.
 func isName(s string) bool { return s != "" && !strings.ContainsAny(s, "\\/:$`\"'*?[") }

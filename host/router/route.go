@@ -10,14 +10,14 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// clash describes a name that the system has too.
+// clash describes a tool whose name is also a system command.
 type clash struct {
-	// translate converts the arguments of the native program to those of the tool. ok is false if the tool does not
+	// translate converts the arguments of the system command to those of the tool. ok is false if the tool does not
 	// support them. A nil translate keeps the arguments.
 	translate func(args []word, sig tool.Signature) (out []word, ok bool)
-	// refuses reports whether the native program would certainly refuse the arguments.
+	// refuses reports whether the system command would certainly refuse the arguments.
 	refuses func(args []word, opts Options) bool
-	// operands is the largest number of operands with which the tool is meant rather than the native program.
+	// operands is the maximum number of operands for the tool. A command with more operands means the system command.
 	operands int
 }
 
@@ -27,8 +27,8 @@ var clashes = map[string]clash{
 	"bash": {refuses: bashRefuses},
 }
 
-// bashReadRefuses reports whether the builtin read refuses the arguments. It accepts a few flags and names of
-// variables.
+// bashReadRefuses reports whether the builtin read refuses the arguments. The builtin accepts only a few flags and names
+// of variables.
 func bashReadRefuses(args []word, opts Options) bool {
 	operands := false
 	for i := 0; i < len(args); i++ {
@@ -37,7 +37,7 @@ func bashReadRefuses(args []word, opts Options) bool {
 		case operands || len(a.bare) < 2 || a.bare[0] != '-':
 			operands = true
 			if a.dynamic && isIdentifier("x"+a.bare) {
-				continue // the name could come out of the expansion
+				continue // the expansion can produce a variable name
 			}
 			if name, _, _ := strings.Cut(a.text, "["); !isIdentifier(name) {
 				return true
@@ -55,15 +55,15 @@ func bashReadRefuses(args []word, opts Options) bool {
 				return true
 			}
 			if k == len(a.text)-1 {
-				i++ // its argument is the next word
+				i++ // skip the flag's argument
 			}
 		}
 	}
 	return len(args) == 1 && !isFlag(args[0]) && opts.Exists != nil && opts.Exists(args[0].text)
 }
 
-// bashRefuses reports whether the shell refuses the arguments. It runs a script by its name, and commands with -c.
-// It has none of the flags of the tool, and names of scripts rarely contain blanks.
+// bashRefuses reports whether the program bash refuses the arguments. The program runs a script by its name, and
+// commands with -c. It has none of the tool's flags, and names of scripts rarely contain blanks.
 func bashRefuses(args []word, opts Options) bool {
 	for i, a := range args {
 		switch {
@@ -71,7 +71,7 @@ func bashRefuses(args []word, opts Options) bool {
 			name, _, _ := strings.Cut(a.bare[2:], "=")
 			return a.text == "--help" || !slices.Contains(bashFlags, name)
 		case isFlag(a) && a.text != "-h":
-			return false // the shell's
+			return false // a flag of the program bash
 		case !isFlag(a):
 			return i == 0 && len(args) == 1 && strings.ContainsAny(a.text, " \t\n") && (opts.Exists == nil || !opts.Exists(a.text))
 		}
@@ -79,13 +79,13 @@ func bashRefuses(args []word, opts Options) bool {
 	return len(args) > 0
 }
 
-// bashFlags are the long flags of bash.
+// bashFlags lists the long flags of the program bash.
 var bashFlags = []string{
 	"debug", "debugger", "dump-po-strings", "dump-strings", "init-file", "login", "noediting", "noprofile", "norc", "posix",
 	"pretty-print", "rcfile", "restricted", "verbose", "version", "wordexp",
 }
 
-// gnuGrepRefuses reports whether grep refuses the arguments: an unknown long flag, or no pattern.
+// gnuGrepRefuses reports whether GNU grep refuses the arguments, because of an unknown long flag or a missing pattern.
 func gnuGrepRefuses(args []word, _ Options) bool {
 	pattern := false
 	for _, a := range args {
@@ -97,7 +97,7 @@ func gnuGrepRefuses(args []word, _ Options) bool {
 			if !gnuGrepFlag(a.bare) {
 				return true
 			}
-			pattern = true // or one of --help, --version, --file
+			pattern = true // the flag can also be --help, --version or --file
 		case !isFlag(a), strings.ContainsAny(a.bare, "efV"):
 			pattern = true
 		}
@@ -105,7 +105,7 @@ func gnuGrepRefuses(args []word, _ Options) bool {
 	return !pattern
 }
 
-// gnuGrepFlag reports whether GNU grep has the long flag, which may be abbreviated.
+// gnuGrepFlag reports whether GNU grep has a long flag with this name or abbreviation.
 func gnuGrepFlag(flag string) bool {
 	name, _, _ := strings.Cut(strings.TrimPrefix(flag, "--"), "=")
 	for _, f := range []string{
@@ -123,15 +123,15 @@ func gnuGrepFlag(flag string) bool {
 	return false
 }
 
-// target is the tool that a first word names.
+// target is the tool to which the first word of a command refers.
 type target struct {
 	layer           Layer
 	namespace, name string
-	alias           string            // what it was called, when that is an alias
-	params          map[string]string // of the alias
+	alias           string            // the alias in the command; empty for the tool's own name
+	params          map[string]string // parameter names of the alias
 }
 
-// resolve finds the tool that the first word names. In a field namespace the first word of rest names the tool.
+// resolve returns the tool to which the first word refers. For a field namespace, the first word of rest is the tool.
 func resolve(first string, rest []word, tools Tools) (t target, known bool) {
 	if ns, ok := strings.CutPrefix(first, "field:"); ok {
 		return target{layer: Field, namespace: ns}, true
@@ -157,7 +157,7 @@ func resolve(first string, rest []word, tools Tools) (t target, known bool) {
 	return t, forced
 }
 
-// toTool routes a simple command: to the tool it names, or to the shell.
+// toTool routes a simple command to its tool, or to the shell if the first word is not a tool.
 func (c *Command) toTool(s *simple, tools Tools, opts Options) *Command {
 	first, rest := s.words[0], s.words[1:]
 	c.Name, c.Simple = first.text, true
@@ -203,10 +203,10 @@ func (c *Command) toTool(s *simple, tools Tools, opts Options) *Command {
 	return c.bind(sig, s, rest)
 }
 
-// about routes "help NAME". It returns nil if NAME is not a tool, because then the help of the shell is meant.
+// about handles the command "help NAME". It returns nil if NAME is not a tool, because the shell then shows its help.
 func (c *Command) about(name word, tools Tools) *Command {
 	t, known := resolve(name.text, nil, tools)
-	if !known || t.name == "help" || name.text == "read" { // which the shell has help for, too
+	if !known || t.name == "help" || name.text == "read" { // the shell has help for these names, too
 		return nil
 	}
 	_, ok := tools.Agent(t.name)
@@ -252,7 +252,7 @@ func (c *Command) toField(t target, s *simple, rest []word, tools Tools) *Comman
 	return c.bind(sig, s, rest)
 }
 
-// clash routes a name that the system has too.
+// clash routes a command if its name is a tool and also a system command.
 func (c *Command) clash(cl clash, name string, s *simple, rest []word, tools Tools, opts Options) *Command {
 	sig, _ := tools.Agent(name)
 	refused := cl.refuses(rest, opts)
@@ -289,7 +289,7 @@ func (c *Command) bind(sig tool.Signature, s *simple, args []word) *Command {
 	return c
 }
 
-// bindWords binds the words of a command and returns how many of them were not flags.
+// bindWords binds the words of a command and returns the number of words that are not flags.
 func (c *Command) bindWords(sig tool.Signature, s *simple, args []word) (operands int) {
 	b := newBinder(c.Raw, sig, s.heredocs)
 	b.words(args)
@@ -328,7 +328,7 @@ func (c *Command) complete(sig tool.Signature, b *binder) {
 	c.Arguments = complete
 }
 
-// helpName returns the words to type before --help.
+// helpName returns the text that a user types before --help.
 func (c *Command) helpName() string {
 	if c.Alias != "" {
 		return c.Alias
@@ -363,8 +363,8 @@ func isIdentifier(s string) bool {
 	return s != ""
 }
 
-// Function routes a function call, which has a name and named arguments. The name is that of a tool or an alias,
-// "field:NS TOOL", "NS:TOOL", or that of the shell.
+// Function routes a function call, which has a name and named arguments. The name is a tool, an alias, "field:NS TOOL",
+// "NS:TOOL", or the shell tool.
 func Function(name string, arguments json.RawMessage, tools Tools) *Command {
 	c := &Command{Layer: Agent, Name: name, Args: []string{}, Kwargs: map[string]json.RawMessage{}, Raw: name, Rule: RuleFunction, Reason: "the tool was called by name"}
 	t := functionTarget(name, tools)
@@ -389,7 +389,7 @@ func Function(name string, arguments json.RawMessage, tools Tools) *Command {
 		return c
 	}
 	if err := json.Unmarshal(arguments, &c.Kwargs); err != nil {
-		// Some models send the arguments object as a string of JSON.
+		// Some models send the arguments as a string that contains a JSON object.
 		var text string
 		if json.Unmarshal(arguments, &text) != nil || json.Unmarshal([]byte(text), &c.Kwargs) != nil {
 			return c.refuse(tool.Errorf(tool.InvalidArguments, "The arguments of %s are not a JSON object: %w.", name, err))
@@ -398,7 +398,7 @@ func Function(name string, arguments json.RawMessage, tools Tools) *Command {
 	for _, given := range slices.Sorted(maps.Keys(c.Kwargs)) {
 		key := given
 		if p := b.param(given); p != nil {
-			// The exact name takes precedence over a name that differs in case, dashes or underscores.
+			// An exact name takes precedence over a name that differs in case, dashes or underscores.
 			if _, exact := c.Kwargs[p.Name]; !exact {
 				key = p.Name
 			}

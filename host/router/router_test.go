@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// registry is a fixed set of tools.
+// registry is a fixed set of tools that implements [router.Tools].
 type registry struct {
 	aliases map[string]alias
 	agent   map[string]tool.Signature
@@ -87,8 +87,8 @@ var tools = registry{
 
 var options = router.Options{Exists: func(path string) bool { return path == "README" }}
 
-// testCase is one line of testdata/cases.json. What is not given is not compared, but
-// for the error: a command without one must not be refused.
+// testCase is a line of testdata/cases.json. Missing fields are not compared. A case without an error must not be
+// refused.
 type testCase struct {
 	Why       string          `json:"why"`
 	Command   string          `json:"command"`
@@ -100,10 +100,10 @@ type testCase struct {
 	Kwargs    map[string]any  `json:"kwargs"`
 	Help      string          `json:"help"` // "short" or "long"
 	Error     string          `json:"error"`
-	Errors    []string        `json:"errors"` // further parts of the message
+	Errors    []string        `json:"errors"` // further parts of the error message
 	Kind      tool.Kind       `json:"kind"`
 	Rule      router.Rule     `json:"rule"`
-	Exact     json.RawMessage `json:"exact"` // the kwargs as they are written
+	Exact     json.RawMessage `json:"exact"` // the expected text of the kwargs
 }
 
 func TestCases(t *testing.T) {

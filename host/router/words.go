@@ -8,22 +8,22 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// word is one shell word after quote removal.
+// word is a shell word after quote removal.
 type word struct {
 	text string
-	// bare is the unquoted beginning, up to the first quote or expansion.
+	// bare is the unquoted beginning of the word, up to the first quote or expansion.
 	bare string
 	// quoted means that a part of the word is quoted or escaped.
 	quoted bool
 	// dynamic means that a shell would expand a part of the word.
 	dynamic bool
-	// glued means that letters follow a closing single quote.
+	// glued means that letters directly follow a closing single quote.
 	glued  bool
-	offset int // in the command string
+	offset int // byte offset of the word in the command string
 	end    int
 }
 
-// unquote removes quotes as bash does. Expansions stay as they are written.
+// unquote removes quotes as bash does. It does not change expansions.
 func unquote(src string, w *syntax.Word) word {
 	out := word{offset: int(w.Pos().Offset()), end: int(w.End().Offset())}
 	var text strings.Builder
@@ -88,13 +88,14 @@ func unquote(src string, w *syntax.Word) word {
 	return out
 }
 
-// inside returns the text between quotes from the source, because the parser removes carriage returns.
+// inside returns the text between quotes from the source. The parser's text would lack carriage returns.
 func inside(src string, n syntax.Node, open int) string {
 	return src[int(n.Pos().Offset())+open : n.End().Offset()-1]
 }
 
-// keepExpansions returns src[start:end], a text in double quotes or in a heredoc with an unquoted delimiter. A
-// backslash has a meaning only before a newline and the characters in special. Expansions stay as they are written.
+// keepExpansions returns the text src[start:end] without backslashes and with unchanged expansions. The text is in
+// double quotes or in a heredoc with an unquoted delimiter. A backslash is special only before a newline and the
+// characters in special.
 func keepExpansions(src string, parts []syntax.WordPart, start, end int, special string) string {
 	var text strings.Builder
 	literal := func(to int) {
@@ -112,8 +113,8 @@ func keepExpansions(src string, parts []syntax.WordPart, start, end int, special
 	return text.String()
 }
 
-// removeBackslashes removes the backslash before each character, or only before those in set if it is not empty. A
-// backslash before a newline is removed with the newline.
+// removeBackslashes removes the backslash before each character in set. An empty set means all characters. A backslash
+// before a newline is removed with the newline.
 func removeBackslashes(s, set string) (string, bool) {
 	if !strings.Contains(s, `\`) {
 		return s, false
@@ -155,7 +156,7 @@ func startsWithLetter(s string) bool {
 	return s != "" && (s[0]|0x20 >= 'a' && s[0]|0x20 <= 'z' || s[0] >= 0x80)
 }
 
-// catHeredoc returns the text of "$(cat <<'E' … E)", which models write to pass a long text.
+// catHeredoc returns the text of "$(cat <<'E' … E)". Models use this form to pass a long text.
 func catHeredoc(src string, q *syntax.DblQuoted) (string, bool) {
 	if len(q.Parts) != 1 {
 		return "", false
@@ -172,22 +173,21 @@ func catHeredoc(src string, q *syntax.DblQuoted) (string, bool) {
 	return strings.TrimRight(heredocBody(src, r), "\n"), true
 }
 
-// heredocBody returns the text of a heredoc. If the delimiter is not quoted, the backslashes that bash would remove
-// are removed.
+// heredocBody returns the text of a heredoc. With an unquoted delimiter, it removes the same backslashes as bash.
 func heredocBody(src string, r *syntax.Redirect) string {
 	if r.Hdoc == nil {
-		return "" // there is no line in it
+		return "" // the heredoc is empty
 	}
 	quoted := false
 	for _, p := range r.Word.Parts {
 		lit, ok := p.(*syntax.Lit)
 		quoted = quoted || !ok || strings.Contains(lit.Value, `\`)
 	}
-	// The parser includes the line of the delimiter.
+	// The parser's text includes the line with the delimiter.
 	start, end := int(r.Hdoc.Pos().Offset()), int(r.Hdoc.End().Offset())
 	end = start + strings.LastIndexByte(src[start:end], '\n') + 1
 	for src[start-1] != '\n' {
-		start-- // the parser skips what it takes for the end of a line
+		start-- // the parser skips bytes that look like the end of a line
 	}
 	text := src[start:end]
 	if !quoted {

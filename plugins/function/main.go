@@ -1,5 +1,5 @@
-// Command function is the plugin that serves function-calling definitions as tools. The host starts it for a field block
-// with function blocks.
+// Command function is the plugin that serves functions as tools. The functions have definitions for function calling.
+// The host starts the plugin for a field block that contains function blocks.
 package main
 
 import (
@@ -18,7 +18,7 @@ func main() {
 	sdk.Serve(functions.Plugin(*limit, needs(*programs, *endpoints)))
 }
 
-// needs returns what the host must grant to the plugin for the programs or endpoints of its functions.
+// needs returns the grants that the plugin needs. They depend on whether functions run programs or use endpoints.
 func needs(programs, endpoints bool) *sdk.Needs {
 	n := new(sdk.Needs)
 	if programs {

@@ -1,5 +1,5 @@
-// Command mcp is the plugin that serves the tools of one MCP server. The host starts it for a field block with an mcp
-// block.
+// Command mcp is the plugin that serves the tools of one MCP server. The host starts it for a field block that contains
+// an mcp block.
 package main
 
 import (
@@ -18,8 +18,8 @@ func main() {
 	remote := flag.Bool("remote", false, "the server has a URL; otherwise the plugin starts a program")
 	flag.Parse()
 	sdk.Serve(mount.Plugin(limits, *remote, func() {
-		// The host restarts the plugin for the next call, and repeats calls that are safe to repeat. So nothing of the
-		// old server remains.
+		// The host restarts the plugin for the next call, and repeats calls that are safe to repeat. Therefore no state
+		// of the old server remains.
 		os.Exit(1)
 	}))
 }

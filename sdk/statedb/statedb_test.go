@@ -34,7 +34,7 @@ func count(t *testing.T, db *sql.DB, table string) (n int) {
 	return n
 }
 
-// TestSteps checks that each step is applied once, whoever opens the file and however often.
+// TestSteps checks that each step is applied only once, even if several processes open the file several times.
 func TestSteps(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "made", "a ?#%41 name.db")
 	if n := count(t, open(t, path, layout[:1]), "a"); n != 1 {
@@ -69,7 +69,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// TestStepFails checks that a failed step leaves nothing.
+// TestStepFails checks that a failed step does not change the database.
 func TestStepFails(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	if _, err := statedb.Open(t.Context(), path, []string{layout[0], `CREATE nonsense`}); err == nil {

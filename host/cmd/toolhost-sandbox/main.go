@@ -1,6 +1,6 @@
-// Command toolhost-sandbox is the launcher of confined plugins. The host starts it with a
-// policy; it has the kernel confine it for good, and then becomes the plugin. It is a
-// program of its own because a start costs what the binary weighs.
+// Command toolhost-sandbox is the launcher of confined plugins. The host starts the launcher with a policy. The launcher
+// confines itself permanently and then executes the plugin in the same process. The launcher is a separate program
+// because a small binary starts faster.
 package main
 
 import "toolhost.dev/host/internal/sandbox/confine"

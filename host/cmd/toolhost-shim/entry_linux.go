@@ -9,36 +9,35 @@ import (
 	"toolhost.dev/host/internal/shim/wire"
 )
 
-// A shim is started for every use, and to start Go's runtime takes longer than all that
-// a shim does. Linked with -E main.entry the program begins here instead: no runtime
-// is set up, so there is no allocation, no goroutine, no defer and no panic in what
-// follows, only system calls and memory that is there from the start. Linked without,
-// it begins in main as any program does, and does the same. See docs/adr/0012.
+// Every use of a tool starts a shim, and starting Go's runtime takes longer than all the work of a shim. If the program
+// is linked with -E main.entry, it starts at entry instead and without the runtime. The code below must then not
+// allocate memory, start goroutines, defer or panic. It only makes system calls and uses static memory. Without that
+// flag the program starts at main and has the same behavior. See docs/adr/0012.
 
-// entry is the program's entry point; it calls run.
+// entry is the program's entry point. It calls run.
 func entry()
 
-// Only the linker and the assembler know them.
+// Only the linker and the assembler use these symbols.
 var _, _, _, _ = entry, run, &fakeG, &threadLocal
 
 var (
-	// fakeG stands for the goroutine: its stack's limit is 0, so every check of it passes.
+	// fakeG replaces the goroutine structure. Its stack limit is 0, so that every stack check passes.
 	fakeG       [1024]byte
 	threadLocal [128]byte
 
 	buf     [wire.MaxFrame]byte
-	used    int // of buf, while the request is written
+	used    int // number of bytes of buf that contain the request
 	address [2 + 108]byte
-	self    cstring // the program's name, as it was called
+	self    cstring // the name with which the program was started
 )
 
-// cstring is a text that ends with a NUL byte, where the kernel put it.
+// cstring is a text that ends with a NUL byte, in memory of the kernel's initial stack.
 type cstring = *byte
 
-// arguments is what the kernel puts on the stack: argc, argv, a null, envp, a null.
+// arguments is a pointer to the initial stack: argc, argv, a null pointer, envp, a null pointer.
 type arguments = *[1 << 24]cstring
 
-// call makes a system call, again when a signal interrupts it.
+// call makes a system call and repeats it after an interrupting signal.
 func call(nr, a, b, c uintptr) (int, syscall.Errno) {
 	for {
 		n, _, errno := syscall.RawSyscall(nr, a, b, c)
@@ -66,7 +65,7 @@ func length(s cstring) int {
 
 func bytesOf(s cstring) []byte { return unsafe.Slice(s, length(s)) }
 
-// send gives all of b to a descriptor; a socket that is closed is an error, not a signal.
+// send writes all of b to a descriptor. Writing to a closed socket returns an error and raises no signal.
 func send(fd int, b []byte, socket bool) bool {
 	for len(b) > 0 {
 		var n int
@@ -88,7 +87,7 @@ func send(fd int, b []byte, socket bool) bool {
 	return true
 }
 
-// receive fills b.
+// receive reads exactly len(b) bytes into b.
 func receive(fd int, b []byte) bool {
 	for len(b) > 0 {
 		n, errno := call(syscall.SYS_READ, uintptr(fd), pointer(&b[0]), uintptr(len(b)))
@@ -110,7 +109,7 @@ func die(status int, why string) {
 	exit(status)
 }
 
-// put adds a part of the request, with the NUL byte that separates it from the next.
+// put adds one part of the request, followed by a NUL byte unless the part is the last.
 func put(conn int, b []byte, last bool) {
 	for len(b) > 0 {
 		n := copy(buf[used:], b)
@@ -133,7 +132,8 @@ func flush(conn int, now bool) {
 	}
 }
 
-// variable finds NAME= in the environment, given as what follows argv.
+// variable returns the value of an environment variable. The name must end with "=". The environment starts at the index
+// at.
 func variable(args arguments, at int, name string) cstring {
 	for ; args[at] != nil; at++ {
 		s := args[at]
@@ -160,9 +160,9 @@ func connectTo(conn int, path []byte) bool {
 	return errno == 0
 }
 
-// run does what main does.
+// run does the same work as main.
 func run(args arguments) {
-	argc := int(uintptr(unsafe.Pointer(args[0]))) // the first is a number
+	argc := int(uintptr(unsafe.Pointer(args[0]))) // the first element is a number
 	if argc == 0 {
 		exit(cannotRun)
 	}
@@ -172,7 +172,7 @@ func run(args arguments) {
 	if errno != 0 {
 		die(cannotRun, noSocketText)
 	}
-	if conn <= 2 { // a standard descriptor was closed: its number stays so
+	if conn <= 2 { // a standard descriptor is closed and must stay closed
 		above, _, errno := syscall.RawSyscall(syscall.SYS_FCNTL, uintptr(conn), syscall.F_DUPFD_CLOEXEC, 3)
 		if errno != 0 {
 			exit(cannotRun)
@@ -188,7 +188,7 @@ func run(args arguments) {
 	answer(conn)
 }
 
-// request sends what is wanted, as wire.WriteRequest does.
+// request sends the request in the format of wire.WriteRequest.
 func request(conn int, args arguments, argc, env int) {
 	var token []byte
 	if t := variable(args, env, callEnv+"="); t != nil {
@@ -201,7 +201,7 @@ func request(conn int, args arguments, argc, env int) {
 			break
 		}
 	}
-	// The kernel's own limit of a path is that of the buffer.
+	// The buffer has the size of the kernel's limit for paths.
 	var cwd [4096]byte
 	n, errno := call(syscall.SYS_GETCWD, pointer(&cwd[0]), uintptr(len(cwd)), 0)
 	if errno != 0 || n < 2 || cwd[0] != '/' {
@@ -245,7 +245,7 @@ type pollFD struct {
 
 const pollIn = 1
 
-// answer does what the host says until it is the end.
+// answer processes the host's frames until the exit frame.
 func answer(conn int) {
 	feeding := false
 	for {
@@ -286,12 +286,12 @@ func answer(conn int) {
 				status = int(buf[0])
 			}
 			exit(status)
-		case wire.Stdin: // the host has none to give
+		case wire.Stdin: // the host never sends standard input
 		}
 	}
 }
 
-// feed sends what there is of standard input, and reports whether there may be more.
+// feed sends the available standard input. It reports whether more can follow.
 func feed(conn int) bool {
 	n, errno := call(syscall.SYS_READ, 0, pointer(&buf[0]), uintptr(len(buf)))
 	if errno != 0 {
@@ -299,7 +299,7 @@ func feed(conn int) bool {
 	}
 	var head [5]byte
 	head[0], head[2], head[3], head[4] = byte(wire.Stdin), byte(n>>16), byte(n>>8), byte(n)
-	send(conn, head[:], true) // that the host is gone is seen by reading
+	send(conn, head[:], true) // the next read detects a lost connection
 	send(conn, buf[:n], true)
 	return n > 0
 }

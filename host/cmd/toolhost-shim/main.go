@@ -1,9 +1,8 @@
-// Command toolhost-shim is what "tool:NAME" and "field:NAMESPACE" are in a command: a
-// link of that name leads here. It hands its arguments to the host of the call that
-// the command belongs to, and standard input when the host asks for it, and prints
-// what comes back.
+// Command toolhost-shim implements the programs "tool:NAME" and "field:NAMESPACE", which are links to its binary. It
+// sends its arguments to the host of the call to which the command belongs. It also sends standard input if the host
+// requests it, and prints the host's output.
 //
-// It is started for every use, so it imports next to nothing.
+// Every use of a tool starts the program, so it has few imports.
 package main
 
 import (
@@ -14,15 +13,14 @@ import (
 	"toolhost.dev/host/internal/shim/wire"
 )
 
-// Exit statuses of a shim that cannot do its work, as a shell has them for a program
-// that cannot be run.
+// Exit statuses of a shim that fails. They equal the statuses of a shell for a program that cannot run.
 const (
 	cannotRun = 126
 	notFound  = 127
 )
 
 const (
-	// inherited is where a descriptor of the host's socket is, when it was passed on.
+	// inherited is the path of the host's socket if the process inherited its descriptor.
 	inherited = "/proc/self/fd/201"
 
 	commandsEnv = "TOOLHOST_COMMANDS"
@@ -76,13 +74,13 @@ func main() {
 				status = int(payload[0])
 			}
 			os.Exit(status)
-		case wire.Stdin: // the host has none to give
+		case wire.Stdin: // the host never sends standard input
 		}
 	}
 }
 
-// connect finds the host: by a descriptor that came all the way, which works in
-// any namespace, else where the environment says.
+// connect connects to the host. It first tries the inherited descriptor, which works in any namespace. Then it tries the
+// path in the environment.
 func connect() *os.File {
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
 	if err != nil {
@@ -101,7 +99,7 @@ func connect() *os.File {
 
 func write(w *os.File, b []byte) {
 	if _, err := w.Write(b); err != nil {
-		os.Exit(cannotRun) // a closed pipe has ended the program by then
+		os.Exit(cannotRun) // with a closed pipe, SIGPIPE has already ended the program
 	}
 }
 
@@ -110,7 +108,7 @@ func sendStdin(conn *os.File) {
 	for {
 		n, err := os.Stdin.Read(buf)
 		if n > 0 && wire.WriteFrame(conn, wire.Stdin, buf[:n]) != nil {
-			return // the reader says why
+			return // the reader of the connection reports the error
 		}
 		if err == io.EOF {
 			_ = wire.WriteFrame(conn, wire.Stdin, nil)
@@ -122,7 +120,7 @@ func sendStdin(conn *os.File) {
 	}
 }
 
-// stdin says what standard input is.
+// stdin returns the kind of standard input; see package wire.
 func stdin() string {
 	var st syscall.Stat_t
 	if syscall.Fstat(0, &st) != nil {

@@ -19,7 +19,7 @@ import (
 	"toolhost.dev/host/internal/shim/wire"
 )
 
-// builds gives the program as it is linked with each of its entry points.
+// builds builds the program with each of its entry points and returns the paths of the binaries.
 func builds(t *testing.T) map[string]string {
 	t.Helper()
 	flags := map[string]string{"runtime": "-s"}
@@ -37,7 +37,7 @@ func builds(t *testing.T) map[string]string {
 	return out
 }
 
-// serve answers shims; it gives the environment in which they find it.
+// serve starts a server for shims. It returns the environment with the server's address.
 func serve(t *testing.T, handle shim.Handler) (env []string) {
 	t.Helper()
 	s, err := shim.Listen(t.TempDir())
@@ -54,7 +54,7 @@ func serve(t *testing.T, handle shim.Handler) (env []string) {
 	return []string{"OTHER=1", "TOOLHOST_CALLS=no", "TOOLHOST_COMMANDS=" + path, "TOOLHOST_CALL=" + token}
 }
 
-// describe prints everything of a request, and as much as it is told to.
+// describe prints all fields of a request, and the amount of output that the arguments request.
 func describe(_ context.Context, r wire.Request, st shim.Streams) int {
 	fmt.Fprintf(st.Stdout, "%q %q %q\n", r.Cwd, r.Stdin, r.Args)
 	if len(r.Args) == 0 {
@@ -89,11 +89,11 @@ func TestBothEntryPoints(t *testing.T) {
 	programs := builds(t)
 	for name, tc := range map[string]struct {
 		args   []string
-		stdin  string // empty: none
+		stdin  string // empty means no standard input
 		env    []string
 		dir    string
 		status int
-		stdout string // of what is printed after the request's description
+		stdout string // expected part of the output after the description of the request
 		stderr string
 	}{
 		"nothing":         {},
@@ -126,7 +126,7 @@ func TestBothEntryPoints(t *testing.T) {
 				}
 				var stdout, stderr bytes.Buffer
 				c.Stdout, c.Stderr = &stdout, &stderr
-				_ = c.Run() // the status says it
+				_ = c.Run() // the test checks the exit status
 				if c.ProcessState.ExitCode() != tc.status || !strings.Contains(stderr.String(), tc.stderr) {
 					t.Fatalf("%v, wanted status %d; it says %.300q", c.ProcessState, tc.status, stderr.String())
 				}
@@ -154,7 +154,7 @@ func TestBothEntryPoints(t *testing.T) {
 	}
 }
 
-// TestKindsOfStandardInput: a file is told from a pipe, and both from nothing.
+// TestKindsOfStandardInput checks that a shim distinguishes files, pipes and other standard input.
 func TestKindsOfStandardInput(t *testing.T) {
 	env := serve(t, describe)
 	file := filepath.Join(t.TempDir(), "f")
@@ -166,7 +166,7 @@ func TestKindsOfStandardInput(t *testing.T) {
 			c := exec.Command("bash", "-c", `"$0" `+redirect, path)
 			c.Env = slices.Concat(env, []string{"PATH=" + os.Getenv("PATH")})
 			b, err := c.CombinedOutput()
-			// How a shell gives a heredoc is its own affair.
+			// Shells implement heredocs with a file or with a pipe.
 			if kind := strings.Split(string(b), `"`)[3]; err != nil || kind != want && (kind == "" || !strings.Contains(want, kind)) {
 				t.Errorf("%s: %s is %q, wanted %q; %v", entry, redirect, kind, want, err)
 			}
@@ -174,8 +174,8 @@ func TestKindsOfStandardInput(t *testing.T) {
 	}
 }
 
-// TestEndings: what becomes of a shim whose output nobody reads, whose host goes away, and
-// whose directory is gone.
+// TestEndings checks how a shim ends if nobody reads its output, if the host disconnects, or if its directory is
+// removed.
 func TestEndings(t *testing.T) {
 	leave := make(chan struct{})
 	env := serve(t, func(ctx context.Context, r wire.Request, st shim.Streams) int {
@@ -207,7 +207,7 @@ func TestEndings(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = c.Process.Signal(syscall.SIGTERM)
-			<-leave // the host is told
+			<-leave // the host notices the end of the shim
 			if err := c.Wait(); err == nil || c.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGTERM {
 				t.Errorf("%v", err)
 			}

@@ -37,6 +37,9 @@ searches, or runs in the shell; each tool is a plugin binary of its own.`,
 	f.StringArrayVar(&s.Vars, "var", nil, "`NAME=VALUE` of a variable of the configuration")
 	f.StringArrayVar(&s.VarFiles, "var-file", nil, "`file` with values of variables of the configuration")
 	f.StringVar(&s.Workspace, "workspace", "", "the read-write root `directory` (default: the current directory)")
+	f.BoolVar(&s.ReadOnly, "read-only", false, "let tools only read in the workspace")
+	f.StringArrayVar(&s.Trust, "trust", nil, "`digest` of a project file that is trusted for this run (see toolhost trust)")
+	f.BoolVar(&s.RequireTrust, "require-trust", false, "refuse to start with a project file that is not trusted")
 	f.StringVar(&s.Session, "session", "", "session `id`: file states, working directory and shell state last across runs (default: the workspace's own)")
 	f.StringVar(&s.State, "state", "", "`directory` for sessions and caches (default: the user's state directory)")
 	f.StringVar(&s.OnAsk, "on-ask", "", "what becomes of permission asks: `allow|deny|prompt` (default: what the configuration says, else deny)")
@@ -45,7 +48,7 @@ searches, or runs in the shell; each tool is a plugin binary of its own.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w\nSee %s --help", err, c.CommandPath())
 	})
-	root.AddCommand(newRun(&s), newBatch(&s), newExplain(&s), newTools(&s), newRepl(&s), newPolicy(&s), report.NewLog(&s), report.NewStatus(&s), report.NewStats(&s), report.NewDoctor(&s), configcmd.New(&s), plugincmd.New(&s), newMCP(&s), newServe(&s), newVersion(&s), newReference(), newMan())
+	root.AddCommand(newRun(&s), newBatch(&s), newExplain(&s), newTools(&s), newRepl(&s), newPolicy(&s), report.NewLog(&s), report.NewStatus(&s), report.NewStats(&s), report.NewDoctor(&s), configcmd.New(&s), configcmd.NewTrust(&s), plugincmd.New(&s), newMCP(&s), newServe(&s), newVersion(&s), newReference(), newMan())
 	for _, c := range allCommands(root) {
 		if c != root && c.HasSubCommands() && !c.Runnable() {
 			c.RunE = runGroup

@@ -1,6 +1,6 @@
-// Package adaptive learns limits of tools from their calls.
+// Package adaptive learns the limits of tools from their calls.
 //
-// [Timeout] computes a timeout, and [Limits.Enter] limits how many calls of a tool run at the same time.
+// [Timeout] computes a timeout, and [Limits.Enter] limits the number of concurrent calls of a tool.
 package adaptive
 
 import (
@@ -18,13 +18,14 @@ import (
 const (
 	// LeastTimeout is the shortest timeout.
 	LeastTimeout = 5 * time.Second
-	// Samples is how many calls are needed before a timeout is computed from them.
+	// Samples is the number of calls that are required to compute a timeout.
 	Samples = 20
-	// most is the highest limit of a tool without max_concurrent, and usual is the initial one.
+	// most is the maximum limit for a tool without max_concurrent. usual is its initial limit.
 	most, usual = 64, 20
 )
 
-// Timeout returns the timeout for a call of a tool: max(1.5·p95, 3·average, [LeastTimeout]), but at most the given one.
+// Timeout returns the timeout for a call of a tool: max(1.5·p95, 3·average, [LeastTimeout]), but at most the given
+// timeout.
 func Timeout(count uint64, p95, average, given time.Duration) time.Duration {
 	if count < Samples {
 		return given
@@ -32,19 +33,19 @@ func Timeout(count uint64, p95, average, given time.Duration) time.Duration {
 	return min(given, max(p95+p95/2, 3*average, LeastTimeout))
 }
 
-// ToolTimeout returns the timeout that the calls of a tool need, but at most the given one.
+// ToolTimeout returns a timeout that suffices for the calls of a tool, but at most the given timeout.
 func ToolTimeout(t *metrics.Tool, given time.Duration) time.Duration {
 	count, p95, average := t.Taken()
 	return Timeout(count, p95, average, given)
 }
 
-// Learned contains what the host learns from calls. The zero value is ready to use.
+// Learned contains the limits and results that the host learns from calls. The zero value is ready to use.
 type Learned struct {
 	Limits  Limits
 	Results resultcache.Cache
 }
 
-// Report returns the limits that are in force for a tool with the given timeout.
+// Report returns the current limits of a tool with the given timeout.
 func (l *Learned) Report(name string, t *metrics.Tool, given time.Duration) *metrics.Adaptive {
 	out := &metrics.Adaptive{Timeout: milliseconds(ToolTimeout(t, given)), TimeoutMost: milliseconds(given)}
 	if st := l.Limits.State(name); st != nil {
@@ -55,8 +56,8 @@ func (l *Learned) Report(name string, t *metrics.Tool, given time.Duration) *met
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// Limits are the concurrency limits of all tools. The zero value is ready to use. A nil Limits limits nothing. Limits
-// is safe for concurrent use.
+// Limits contains the concurrency limits of all tools. The zero value is ready to use. A nil Limits limits nothing.
+// Limits is safe for concurrent use.
 type Limits struct {
 	mu sync.Mutex
 	by map[string]*limit
@@ -69,7 +70,7 @@ type limit struct {
 	raised, lowered atomic.Uint64
 }
 
-// of returns the limit of a tool. If the ceiling has changed, the limit starts again.
+// of returns the limit of a tool. If the ceiling has changed, it returns a new limit.
 func (l *Limits) of(tool string, ceiling int) *limit {
 	if ceiling <= 0 {
 		ceiling = most
@@ -97,9 +98,9 @@ func (l *Limits) of(tool string, ceiling int) *limit {
 	return one
 }
 
-// Enter waits until a call of a tool may run. At most ceiling calls run at the same time; 0 means the default ceiling.
-// Enter calls waits before it waits. The caller must call leave once when the call has ended. The limit learns from the
-// call's duration only if it succeeded.
+// Enter waits until a call of a tool can run. At most ceiling calls run at the same time, and 0 means the default
+// ceiling. Enter calls the function waits before it blocks. The caller must call leave once when the call has ended. The
+// limit learns only from the durations of successful calls.
 func (l *Limits) Enter(ctx context.Context, tool string, ceiling int, waits func()) (leave func(succeeded bool), err error) {
 	if l == nil {
 		return func(bool) {}, nil
@@ -123,7 +124,7 @@ func (l *Limits) Enter(ctx context.Context, tool string, ceiling int, waits func
 
 // State is the current limit of a tool.
 type State struct {
-	// Limit is how many calls may run at the same time, from 1 to Most.
+	// Limit is the maximum number of concurrent calls, from 1 to Most.
 	Limit int `json:"limit"`
 	Most  int `json:"limit_most"`
 	// Raised and Lowered count the changes of the limit.

@@ -1,5 +1,4 @@
-// Package audit makes what calls were given fit to be kept: secrets are masked, and long
-// texts are cut.
+// Package audit prepares the arguments of calls for the audit log. It masks secrets and shortens long texts.
 package audit
 
 import (
@@ -13,33 +12,33 @@ import (
 	"unicode/utf8"
 )
 
-// Mask stands where a secret stood.
+// Mask replaces a secret.
 const Mask = "********"
 
 const (
-	// maxText and maxList bound what is kept of a text, in bytes, and of a list.
+	// maxText and maxList limit the stored length of a text, in bytes, and of a list.
 	maxText = 1 << 10
 	maxList = 100
-	// maxArguments bounds all of a call's arguments, in bytes.
+	// maxArguments limits the stored size of a call's arguments, in bytes.
 	maxArguments = 16 << 10
-	// maxCommand bounds what is kept of a command, in bytes.
+	// maxCommand limits the stored length of a command, in bytes.
 	maxCommand = 64 << 10
-	// maxLooked bounds the text that is searched for secrets, in bytes; more is never kept.
+	// maxLooked limits the text that is searched for secrets, in bytes. Only text within this limit is stored.
 	maxLooked = 8 << 10
-	// leastSecret is the length of a secret that is looked for in texts, in bytes: a
-	// shorter one would be found in half of all texts.
+	// leastSecret is the minimum length in bytes of a known secret. Shorter secrets would match parts of many harmless
+	// texts.
 	leastSecret = 6
 )
 
-// secretName is the name of a parameter or a variable that holds a secret.
+// secretName matches the name of a parameter or variable that contains a secret.
 var secretName = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?i)(^|[_.-]|[a-z])(pass(wd|word|phrase)?|pwd|secrets?|(api|access|auth|refresh|bearer|id|csrf|session|private|client|oauth|bot|webhook)?[_.-]?tokens?|(api|access|private|secret|encryption|signing|account|master|license)[_.-]?keys?|credentials?|auth(orization)?|cookies?)$`)
 })
 
-// nameNeeds are texts of which every such name has one.
+// nameNeeds lists substrings. Every name that secretName matches contains at least one of them.
 var nameNeeds = []string{"pass", "pwd", "secret", "token", "key", "credential", "auth", "cookie"}
 
-// SecretName reports whether a value of that name is a secret by its name.
+// SecretName reports whether the name suggests that the value is a secret.
 func SecretName(name string) bool {
 	if strings.EqualFold(name, "pwd") || strings.EqualFold(name, "oldpwd") || strings.EqualFold(name, "author") {
 		return false
@@ -48,15 +47,15 @@ func SecretName(name string) bool {
 	return slices.ContainsFunc(nameNeeds, func(n string) bool { return strings.Contains(lower, n) }) && secretName().MatchString(name)
 }
 
-// form is what a secret in a text looks like.
+// form describes the syntax of a secret in a text.
 type form struct {
-	// needs: without one of these, in lower case, a text has none.
+	// needs lists lower-case substrings. Every text with such a secret contains at least one of them.
 	needs []string
 	re    *regexp.Regexp
 	to    string
 }
 
-// tokens are the well-known forms of tokens, by how they begin.
+// tokens maps the beginnings of well-known tokens to their patterns.
 var tokens = map[string]string{
 	"ghp_": `ghp_[A-Za-z0-9]{20,}`, "github_pat_": `github_pat_[A-Za-z0-9_]{20,}`, "glpat-": `glpat-[A-Za-z0-9_-]{16,}`, "xox": `xox[abeoprs]-[A-Za-z0-9-]{8,}`, "xapp-": `xapp-[A-Za-z0-9-]{8,}`,
 	"npm_": `npm_[A-Za-z0-9]{30,}`, "pypi-": `pypi-[A-Za-z0-9_-]{16,}`, "hf_": `hf_[A-Za-z0-9]{20,}`, "dop_v1_": `dop_v1_[a-f0-9]{20,}`, "k_live_": `[sr]k_live_[A-Za-z0-9]{10,}`, "k_test_": `[sr]k_test_[A-Za-z0-9]{10,}`,
@@ -65,9 +64,8 @@ var tokens = map[string]string{
 	"gho_": `gho_[A-Za-z0-9]{20,}`, "ghs_": `ghs_[A-Za-z0-9]{20,}`, "ghu_": `ghu_[A-Za-z0-9]{20,}`, "ghr_": `ghr_[A-Za-z0-9]{20,}`,
 }
 
-// forms are those of secrets that are told by a name beside them, and of tokens. The first
-// group of an expression stays.
-var forms = sync.OnceValue(func() []form { // most runs of the program end before it is wanted
+// forms returns the forms of tokens and of secrets with a name in front. The first group of an expression is kept.
+var forms = sync.OnceValue(func() []form { // compiled on first use, because most runs do not need the forms
 	const names = `password|passwd|passphrase|secret|token|api[_.-]?key|access[_.-]?key|secret[_.-]?key|private[_.-]?key|credentials?`
 	named := []string{"passw", "passphrase", "secret", "token", "key", "credential"}
 	out := []form{
@@ -89,13 +87,13 @@ var forms = sync.OnceValue(func() []form { // most runs of the program end befor
 
 // Masker masks secrets. It is safe for concurrent use.
 type Masker struct {
-	values *strings.Replacer // nil: no value is known
+	values *strings.Replacer // nil if no secrets are known
 }
 
-// New makes a masker that knows the values of secrets.
+// New returns a masker that also masks the given secrets.
 func New(secrets []string) *Masker {
 	secrets = slices.Clone(secrets)
-	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) }) // the longer one goes first
+	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) }) // longer secrets first
 	var pairs []string
 	for _, s := range slices.Compact(secrets) {
 		if len(s) >= leastSecret {
@@ -109,7 +107,7 @@ func New(secrets []string) *Masker {
 	return m
 }
 
-// Text returns a text without secrets, shortened to the length that is saved.
+// Text returns a text without secrets, shortened to the stored length.
 func (m *Masker) Text(s string) string {
 	whole := len(s)
 	if len(s) > maxLooked {
@@ -122,7 +120,8 @@ func (m *Masker) Text(s string) string {
 	return s
 }
 
-// Command returns a command without secrets. It shortens only extremely long ones, so that others can be run again.
+// Command returns a command without secrets. It shortens only extremely long commands, so that users can run the others
+// again.
 func (m *Masker) Command(s string) string {
 	if len(s) > maxCommand {
 		return m.Whole(cut(s, maxCommand)) + "…"
@@ -130,13 +129,13 @@ func (m *Masker) Command(s string) string {
 	return m.Whole(s)
 }
 
-// Whole returns the whole text without secrets.
+// Whole returns a text without secrets and with its full length.
 func (m *Masker) Whole(s string) string {
 	if m.values != nil {
 		s = m.values.Replace(s)
 	}
 	if lower := strings.ToLower(s); len(s) >= leastSecret {
-		for _, f := range forms() { // an expression costs a hundred times what a look for its text does
+		for _, f := range forms() { // searching for substrings is a hundred times faster than the expression
 			if slices.ContainsFunc(f.needs, func(n string) bool { return strings.Contains(lower, n) }) {
 				s = f.re.ReplaceAllString(s, f.to)
 			}
@@ -181,8 +180,8 @@ func (m *Masker) masked(raw []byte) string {
 	return string(out)
 }
 
-// harmless reports whether arguments are plainly without secrets, and short. Most are, and it
-// takes a tenth of looking at each value.
+// harmless reports whether arguments are short and obviously contain no secrets. Most arguments are harmless, and this
+// check takes a tenth of the time of checking each value.
 func (m *Masker) harmless(raw []byte) bool {
 	if len(raw) > maxText || bytes.ContainsAny(raw, "\\\n") || bytes.Count(raw, []byte{','}) >= maxList || bytes.Count(raw, []byte{'{'})+bytes.Count(raw, []byte{'['}) > 32 {
 		return false
@@ -214,7 +213,7 @@ func (m *Masker) value(v any, depth int) any {
 		}
 		for name, inner := range v {
 			switch inner.(type) {
-			case nil, bool, json.Number: // as max_tokens
+			case nil, bool, json.Number: // for example a number in max_tokens
 			default:
 				v[name] = m.value(inner, depth+1)
 				if SecretName(name) {

@@ -9,7 +9,7 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// AuditEntry returns the entry of the audit log for the call, which had the given result.
+// AuditEntry returns the audit log entry of the call with the given result.
 func (c *Call) AuditEntry(res *tool.Result) state.AuditEntry {
 	id := &c.Identity
 	e := state.AuditEntry{
@@ -37,8 +37,8 @@ func (c *Call) AuditEntry(res *tool.Result) state.AuditEntry {
 	return e
 }
 
-// auditArguments returns the arguments of the call: as the plugin got them, or as they came if the call was
-// answered without one.
+// auditArguments returns the arguments that the plugin got. For a call without a plugin it returns the original
+// arguments.
 func (c *Call) auditArguments() json.RawMessage {
 	switch {
 	case c.Decision.Sent != nil:
@@ -47,7 +47,7 @@ func (c *Call) auditArguments() json.RawMessage {
 		return c.Request.Arguments
 	}
 	b, err := json.Marshal(map[string]string{"command": c.Identity.Command.Raw})
-	if err != nil { // a string marshals
+	if err != nil { // cannot fail for a string
 		panic(err)
 	}
 	return b

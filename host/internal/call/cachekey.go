@@ -9,8 +9,8 @@ import (
 	"toolhost.dev/host/internal/resultcache"
 )
 
-// CacheKey returns everything that the result of the call depends on, except the contents of files. ok is false if the
-// result may depend on more.
+// CacheKey returns a key with all inputs of the call, except the contents of files. ok is false if the result can depend
+// on other inputs.
 func (c *Call) CacheKey() (key resultcache.Key, ok bool) {
 	sent, traits := c.Decision.Sent, c.Identity.Tool.Definition.Traits
 	if !traits.Cacheable || !traits.ReadOnly || sent.Commands != nil {
@@ -33,8 +33,7 @@ func (c *Call) CacheKey() (key resultcache.Key, ok bool) {
 	return resultcache.Key{Plugin: c.Identity.Lease.Version(), Call: b.String()}, true
 }
 
-// addTargets adds to a key the files that an argument names, with links resolved. It reports whether all of
-// them exist.
+// addTargets adds the files in an argument to a key, with their links resolved. It reports whether all of them exist.
 func addTargets(b *strings.Builder, raw json.RawMessage, cwd string) bool {
 	var paths []string
 	if one := ""; json.Unmarshal(raw, &one) == nil {

@@ -1,6 +1,6 @@
-// Package call describes one call on its way through the stages of package dispatch.
+// Package call describes a call of a tool on its way through the stages of package dispatch.
 //
-// [Call] contains what was asked for, what was decided and how the call was run. Its methods show it to others: to the
+// [Call] contains the request, the decisions about the call, and its outcome. Its methods convert the call for the
 // plugin, the policy, the hooks, the tracer and the audit log.
 package call
 
@@ -19,55 +19,56 @@ import (
 	"toolhost.dev/host/router"
 )
 
-// Call is one call on its way through the stages. The comment at a part names the stages that write it; later
-// stages read it.
+// Call is a call on its way through the stages. The comment of each part names the stages that write it. Later stages
+// read it.
 type Call struct {
-	Request  Request  // as the frontend made it
-	Identity Identity // resolve
-	Decision Decision // hooks to measure
-	Outcome  Outcome  // deadline to measure
+	Request  Request  // written by the frontend
+	Identity Identity // written by resolve
+	Decision Decision // written by the stages from hooks to measure
+	Outcome  Outcome  // written by the stages from deadline to measure
 
-	Client Client            // made the call
-	Shown  Client            // sees what the tool reports while it runs; see the stage hooks
-	Ticket *scheduler.Ticket // the turn in the session's queue; nil if the call runs inside another one, or the stage queue took it
+	Client Client            // the client that made the call
+	Shown  Client            // the client that receives output while the tool runs; see the stage hooks
+	Ticket *scheduler.Ticket // the turn in the session's queue; nil for a child call, and after the stage queue
 
-	held []func() // see Hold
+	held []func() // release functions; see Hold
 
-	span      *trace.Span   // of the whole call; nil if it is not recorded
-	at        trace.Context // inside span
-	within    trace.Context // inside the span of what the plugin does
-	phase     *trace.Span   // the phase that the call is in; see EnterPhase
+	span      *trace.Span   // the span of the whole call; nil if the call is not recorded
+	at        trace.Context // the trace context of span
+	within    trace.Context // the trace context of the plugin's span
+	phase     *trace.Span   // the span of the current phase; see EnterPhase
 	phaseName string
 }
 
-// Identity identifies a call.
+// Identity contains the resolved command, tool and plugin of a call.
 type Identity struct {
 	Command *router.Command
 	Tool    *registry.Entry // nil if the command names no enabled tool
-	Lease   Lease           // of the tool's plugin; nil if Answer is set
+	Lease   Lease           // a lease of the tool's plugin; nil if Answer is set
 	Answer  *tool.Result    // the result of a call that needs no plugin: help, or an error
-	Parent  string          // the ID of the call that this one runs inside of; empty if there is none
-	Depth   int             // how many calls this one runs inside of
+	Parent  string          // the ID of the parent call; empty if the call has no parent
+	Depth   int             // the number of parent calls, direct and indirect
 	Started time.Time
 }
 
-// Decision contains what was decided on the call before it ran.
+// Decision contains the decisions on the call before it ran.
 type Decision struct {
-	Arguments map[string]json.RawMessage // by name; hooks and rules may change them
-	Sent      *tool.Call                 // what the plugin gets: the same arguments, and what the session knows
+	Arguments map[string]json.RawMessage // arguments by name; hooks and rules can change them
+	Sent      *tool.Call                 // the call for the plugin: the same arguments, and the session's state
 	Policy    *policy.Decision           // nil if the call was not judged
-	Hooks     []hook.Outcome             // what hooks did
+	Hooks     []hook.Outcome             // the actions of hooks
 }
 
 // Outcome describes how the call was run.
 type Outcome struct {
 	Limit  time.Duration // the timeout in force
-	Waited bool          // other calls kept this one from running at once
-	Full   bool          // there was no room for the call
-	Ran    bool          // the plugin or the cache answered
+	Waited bool          // whether the call had to wait for other calls
+	Full   bool          // whether a limit prevented the call from running
+	Ran    bool          // whether the plugin or the cache answered
 }
 
-// Hold keeps a resource until [Call.Release]. A call holds what its fallback needs too: its turn and its room.
+// Hold keeps a resource until [Call.Release]. A fallback of the call uses the same resources: the queue turn and the
+// concurrency slots.
 func (c *Call) Hold(release func()) {
 	if c.held == nil {
 		c.held = make([]func(), 0, 6)
@@ -75,7 +76,7 @@ func (c *Call) Hold(release func()) {
 	c.held = append(c.held, release)
 }
 
-// Release returns all resources, the last one first. A call that never took its turn leaves the queue.
+// Release returns all resources in reverse order. A call that still waits leaves the queue.
 func (c *Call) Release() {
 	for _, release := range slices.Backward(c.held) {
 		release()

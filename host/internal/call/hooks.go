@@ -13,8 +13,8 @@ import (
 	"toolhost.dev/host/internal/policy"
 )
 
-// BeforeHooks passes the call to the hooks. Arguments that they change are checked like the call's own, and the
-// rules see only the changed ones.
+// BeforeHooks passes the call to the hooks. Changed arguments are validated again. The policy's rules see only the
+// changed arguments.
 func (c *Call) BeforeHooks(ctx context.Context, hooks []*hook.Hook) error {
 	name := c.Identity.Tool.FullName()
 	args, log, err := hook.Before(ctx, hooks, c.hookInput(tool.HookBefore), hook.Caller{Check: c.checkChanged, Ask: c.askForHook})
@@ -28,8 +28,8 @@ func (c *Call) BeforeHooks(ctx context.Context, hooks []*hook.Hook) error {
 		return err
 	}
 	if args != nil {
-		c.Decision.Arguments = nil                                          // Unmarshal would keep arguments that the hooks removed
-		if err := json.Unmarshal(args, &c.Decision.Arguments); err != nil { // checkChanged made it
+		c.Decision.Arguments = nil                                          // otherwise Unmarshal would keep arguments that the hooks removed
+		if err := json.Unmarshal(args, &c.Decision.Arguments); err != nil { // valid, because checkChanged created it
 			return err
 		}
 		c.Decision.Sent.Arguments = args
@@ -37,8 +37,8 @@ func (c *Call) BeforeHooks(ctx context.Context, hooks []*hook.Hook) error {
 	return nil
 }
 
-// AfterHooks passes the result to the hooks and returns the one that they let through. They run even if ctx has
-// ended: a caller that canceled the call must not see more than another one.
+// AfterHooks passes the result to the hooks and returns the final result. The hooks run even if ctx has ended, because a
+// canceled call must not reveal more than a completed call.
 func (c *Call) AfterHooks(ctx context.Context, hooks []*hook.Hook, res *tool.Result) *tool.Result {
 	in := c.hookInput(tool.HookAfter)
 	in.Result = res
@@ -65,7 +65,7 @@ func trimmed(err error) error {
 	return err
 }
 
-// checkChanged checks and completes arguments that a hook changed.
+// checkChanged validates and completes arguments that a hook changed.
 func (c *Call) checkChanged(raw json.RawMessage) (json.RawMessage, error) {
 	var given map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &given); err != nil {

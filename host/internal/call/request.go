@@ -18,10 +18,10 @@ const Shell = "bash"
 // MaxTimeout limits every call, including calls of tools that measure their own time.
 const MaxTimeout = time.Hour
 
-// MaxDepth limits how many calls a call may run inside of.
+// MaxDepth limits the number of parent calls of a child call.
 const MaxDepth = 8
 
-// Request is a call as a frontend makes it. It has either a Command or a Name with Arguments.
+// Request is a request from a frontend. It contains either a Command or a Name with Arguments.
 type Request struct {
 	ID        string
 	MessageID string
@@ -51,10 +51,10 @@ type Client interface {
 	Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error)
 }
 
-// Lease is the use of a plugin by one call.
+// Lease entitles one call to use a plugin.
 type Lease interface {
 	Call(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result
-	// Release returns the lease. It is called once.
+	// Release returns the lease. It must be called exactly once.
 	Release()
 	// Version identifies one instance of the plugin. Two versions are equal only if the instance is the same.
 	Version() any

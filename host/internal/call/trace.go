@@ -6,7 +6,7 @@ import (
 	"toolhost.dev/host/internal/trace"
 )
 
-// EnterPhase ends the current phase and begins another one. An empty name begins none.
+// EnterPhase ends the current phase and begins a new one, unless the name is empty.
 func (c *Call) EnterPhase(t *trace.Tracer, name string) {
 	if c.span == nil || name == c.phaseName {
 		return
@@ -21,7 +21,7 @@ func (c *Call) EnterPhase(t *trace.Tracer, name string) {
 // TraceContext returns the trace context inside the span of the call.
 func (c *Call) TraceContext() trace.Context { return c.at }
 
-// RunContext returns the trace context inside the span of what the plugin does. It is valid after [Call.StartRun].
+// RunContext returns the trace context inside the plugin's span. It is valid after [Call.StartRun].
 func (c *Call) RunContext() trace.Context { return c.within }
 
 // StartSpan begins the span of the call. Without a tracer the plugin gets the caller's trace context.
@@ -49,7 +49,7 @@ func (c *Call) EndSpan(res *tool.Result) {
 	s.End()
 }
 
-// StartRun begins the span of what the plugin does, and passes its context to the plugin.
+// StartRun begins the plugin's span and passes its context to the plugin.
 func (c *Call) StartRun(t *trace.Tracer) *trace.Span {
 	if !c.at.Valid() {
 		return nil
@@ -61,7 +61,7 @@ func (c *Call) StartRun(t *trace.Tracer) *trace.Span {
 	return s
 }
 
-// EndRun ends the span of the plugin's work. res is its result.
+// EndRun ends the plugin's span. The argument res is the plugin's result.
 func EndRun(s *trace.Span, res *tool.Result) {
 	s.Set("toolhost.plugin", res.Run.Plugin)
 	s.Set("toolhost.plugin.version", res.Run.PluginVersion)

@@ -1,5 +1,5 @@
-// Package cgroup bounds what the processes of a plugin use together, by cgroups of version 2,
-// where the host was given one of its own to divide.
+// Package cgroup limits the resources that all processes of a plugin use together. It requires cgroups of version 2, and
+// a cgroup that was delegated to the host.
 package cgroup
 
 import (
@@ -18,29 +18,30 @@ import (
 	"time"
 )
 
-// Limits of processes together; 0: none.
+// Limits applies to a group of processes together. Zero fields mean no limit.
 type Limits struct {
-	// Memory in bytes, with that of files in caches that cannot be dropped.
+	// Memory limits the memory in bytes, including file caches that cannot be dropped.
 	Memory uint64 `json:"memory,omitempty"`
-	// Processes and threads.
+	// Processes limits the number of processes and threads.
 	Processes uint64 `json:"processes,omitempty"`
-	// CPUs that may be busy at the same time, such as 1.5.
+	// CPUs limits the CPU time, as a number of processors. It can be a fraction, such as 1.5.
 	CPUs float64 `json:"cpus,omitempty"`
 }
 
-// None reports whether nothing is limited.
+// None reports whether no limit is set.
 func (l Limits) None() bool { return l == Limits{} }
 
-// controllers that are needed for all of Limits.
+// controllers lists the cgroup controllers that Limits requires.
 var controllers = []string{"cpu", "memory", "pids"}
 
-// advice is how to have a cgroup of one's own.
+// advice is the part of error messages that explains how to get a delegated cgroup.
 const advice = "start toolhost in one of its own: systemd-run --user --scope -p Delegate=yes toolhost …"
 
-// own is the cgroup below its own that the host moves to: one that is divided has no processes.
+// own is the name of the child cgroup to which the host moves. A cgroup with limited children must not contain processes
+// itself.
 const own = "toolhost-host"
 
-// Tree is the cgroup of this process, to be divided. It is safe for concurrent use.
+// Tree is the cgroup of this process, in which groups can be created. It is safe for concurrent use.
 type Tree struct {
 	dir string
 
@@ -48,11 +49,11 @@ type Tree struct {
 	divided bool
 }
 
-// made counts the groups of this process, whatever tree they are in.
+// made counts the groups that this process has created in all trees.
 var made atomic.Int64
 
-// Find returns the cgroup of this process, or an error if it cannot be divided. It changes nothing. mounts is the
-// directory of cgroups, /sys/fs/cgroup, and proc that of this process, /proc/self.
+// Find returns the cgroup of this process, or an error if groups cannot be created in it. It changes nothing. mounts is
+// the directory of cgroups, /sys/fs/cgroup. proc is the directory of this process, /proc/self.
 func Find(mounts, proc string) (*Tree, error) {
 	text, err := os.ReadFile(filepath.Join(proc, "cgroup"))
 	if err != nil {
@@ -74,7 +75,7 @@ func Find(mounts, proc string) (*Tree, error) {
 			return nil, fmt.Errorf("the cgroup %s does not have the controller %s: %s", path, c, advice)
 		}
 	}
-	if filepath.Base(dir) == own { // as a host before it left it
+	if filepath.Base(dir) == own { // an earlier configuration has moved the host
 		dir = filepath.Dir(dir)
 	}
 	for _, name := range []string{".", "cgroup.procs", "cgroup.subtree_control"} {
@@ -94,7 +95,7 @@ func Find(mounts, proc string) (*Tree, error) {
 	return &Tree{dir: dir}, nil
 }
 
-// divide moves this process out of the way and has the controllers count below.
+// divide moves this process to a child cgroup and enables the controllers for child cgroups.
 func (t *Tree) divide() error {
 	if t.divided {
 		return nil
@@ -113,14 +114,14 @@ func (t *Tree) divide() error {
 	return nil
 }
 
-// Group is a cgroup for one process and what it starts.
+// Group is a cgroup for a process and its child processes.
 type Group struct {
 	dir string
-	// Dir is open on it, to start a process in.
+	// Dir is the open directory of the group. A process can be started in the group with it.
 	Dir *os.File
 }
 
-// Make makes a group with limits. The name is for people.
+// Make creates a group with limits. The name only helps people to recognize the group.
 func (t *Tree) Make(name string, l Limits) (g *Group, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -137,7 +138,7 @@ func (t *Tree) Make(name string, l Limits) (g *Group, err error) {
 			err = fmt.Errorf("a cgroup cannot be limited: %w", err)
 		}
 	}()
-	const period = 100_000 // microseconds
+	const period = 100_000 // period in microseconds
 	for _, f := range []struct {
 		name, value string
 		set         bool
@@ -152,7 +153,7 @@ func (t *Tree) Make(name string, l Limits) (g *Group, err error) {
 			}
 		}
 	}
-	if l.Memory > 0 { // what is swapped out would not count
+	if l.Memory > 0 { // disable swap, because the memory limit does not count it
 		if err := write(dir, "memory.swap.max", "0"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
@@ -164,13 +165,13 @@ func (t *Tree) Make(name string, l Limits) (g *Group, err error) {
 	return &Group{dir: dir, Dir: f}, nil
 }
 
-// Remove ends what is left in the group, and removes it.
+// Remove kills the remaining processes of the group and removes the group.
 func (g *Group) Remove() error {
 	err := g.Dir.Close()
-	if kill := write(g.dir, "cgroup.kill", "1"); kill != nil && !errors.Is(kill, fs.ErrNotExist) { // before Linux 5.14
+	if kill := write(g.dir, "cgroup.kill", "1"); kill != nil && !errors.Is(kill, fs.ErrNotExist) { // missing before Linux 5.14
 		err = errors.Join(err, kill)
 	}
-	for range 100 { // until they are gone
+	for range 100 { // wait until the processes have ended
 		events, read := os.ReadFile(filepath.Join(g.dir, "cgroup.events"))
 		if read != nil || !bytes.Contains(events, []byte("populated 1")) {
 			break

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// tree makes directories that look like a cgroup at /a/b with this process in it.
+// tree creates directories that look like a cgroup /a/b which contains this process.
 func tree(t *testing.T, files map[string]string) (mounts, proc, dir string) {
 	t.Helper()
 	mounts, proc = t.TempDir(), t.TempDir()
@@ -70,7 +70,7 @@ func TestMake(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The kernel makes the files of a new group; here there are none to be written to.
+	// The kernel creates the files of a new group. In this fake tree they are missing.
 	if _, err := tr.Make("bash", Limits{Processes: 5}); err == nil || !strings.Contains(err.Error(), "no child cgroup can be made") {
 		t.Fatalf("what cannot be divided was: %v", err)
 	}
@@ -96,7 +96,7 @@ func TestMake(t *testing.T) {
 	if g.Start(cmd); !cmd.SysProcAttr.UseCgroupFD || cmd.SysProcAttr.CgroupFD != int(g.Dir.Fd()) {
 		t.Error("the command does not start in the group")
 	}
-	// Another configuration finds the tree anew, from the cgroup that the process is in by then.
+	// A new configuration calls Find again. The process is then in the child cgroup.
 	if err := os.WriteFile(filepath.Join(proc, "cgroup"), []byte("0::/a/b/"+own+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestMake(t *testing.T) {
 	}
 }
 
-// TestHere makes a group where this machine has one to divide.
+// TestHere creates a real group if this machine has a delegated cgroup.
 func TestHere(t *testing.T) {
 	tr, err := Find("/sys/fs/cgroup", "/proc/self")
 	if err != nil {

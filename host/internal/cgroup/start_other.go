@@ -4,7 +4,7 @@ package cgroup
 
 import "os/exec"
 
-// Start does nothing: there are no groups on this system.
+// Start does nothing, because this system has no cgroups.
 func (*Group) Start(*exec.Cmd) {}
 
 func writable(string) bool { return false }

@@ -1,6 +1,6 @@
-// Package childcall carries out the calls that the commands of a call make.
+// Package childcall runs the calls of tools that the commands of another call make.
 //
-// [New] returns the child calls of a call, and [Calls.Handle] runs one that a shim asks for.
+// [New] returns the child calls of a call, and [Calls.Handle] runs a child call for a shim.
 package childcall
 
 import (
@@ -22,22 +22,22 @@ import (
 	"toolhost.dev/host/router"
 )
 
-// maxCalls limits how many child calls of one call run at the same time.
+// maxCalls limits the number of concurrent child calls of one call.
 const maxCalls = 32
 
-// Begin resolves a child call. parse returns the command that the call runs.
+// Begin resolves a child call. Its argument parse returns the command of the child call.
 type Begin func(req call.Request, parse func(*registry.Registry) *router.Command) Pending
 
-// Pending is a child call that was resolved.
+// Pending is a resolved child call that has not run yet.
 type Pending interface {
 	Identity() *call.Identity
-	// Run carries out the call. The caller must call either Run or Abandon.
+	// Run runs the call. The caller must call either Run or Abandon.
 	Run(ctx context.Context, client call.Client) *tool.Result
 	// Abandon ends the call without running it.
 	Abandon()
 }
 
-// Calls are the child calls of one call. They may run at the same time.
+// Calls manages the child calls of one call. They can run concurrently.
 type Calls struct {
 	parent *call.Call
 	begin  Begin
@@ -50,8 +50,8 @@ func New(parent *call.Call, begin Begin) *Calls {
 	return &Calls{parent: parent, begin: begin, slots: make(chan struct{}, maxCalls)}
 }
 
-// Handle implements [shim.Handler]. A child call goes through all stages, but it shares the turn and the room
-// of its parent. Like a subshell it leaves the session's directory and state as they are.
+// Handle implements [shim.Handler]. A child call goes through all stages, but shares the queue turn and the concurrency
+// slots of its parent. Like a subshell, it does not change the session's directory and state.
 func (c *Calls) Handle(ctx context.Context, req wire.Request, streams shim.Streams) int {
 	p := c.begin(c.request(req.Cwd), func(r *registry.Registry) *router.Command { return c.parse(req, streams.Stdin, r) })
 	select {
@@ -73,11 +73,11 @@ func (c *Calls) request(cwd string) call.Request {
 	return out
 }
 
-// parse returns the command of a child call. Its error is set if the call is nested too deep.
+// parse returns the command of a child call. The command contains an error if calls are nested too deep.
 func (c *Calls) parse(req wire.Request, stdin io.Reader, r *registry.Registry) *router.Command {
 	cmd := router.Argv(req.Name, req.Args, func(required bool) (string, bool, error) {
-		// A file is read only if the tool needs the text: in "while read" standard input is a file that is
-		// not meant for the tool.
+		// Read a file only if the tool requires the text. In a "while read" loop, standard input is a file that the tool
+		// must not consume.
 		if req.Stdin != wire.Piped && (req.Stdin != wire.Given || !required) {
 			return "", false, nil
 		}
@@ -90,7 +90,7 @@ func (c *Calls) parse(req wire.Request, stdin io.Reader, r *registry.Registry) *
 	return cmd
 }
 
-// readAll reads a text that is at most as long as a command may be.
+// readAll reads a text. It returns an error if the text is longer than the maximum length of a command.
 func readAll(r io.Reader) (string, error) {
 	var b strings.Builder
 	n, err := io.Copy(&b, io.LimitReader(r, router.MaxCommand+1))
@@ -100,8 +100,8 @@ func readAll(r io.Reader) (string, error) {
 	return b.String(), err
 }
 
-// printResult writes a result to the streams of a shim and returns the shim's exit status. The status of the shell
-// tool passes through.
+// printResult writes a result to the streams of a shim and returns the shim's exit status. The exit status of the shell
+// tool is returned unchanged.
 func printResult(id *call.Identity, name string, res *tool.Result, streams shim.Streams) int {
 	var shell struct{ Stdout, Stderr string }
 	isShell := id.Tool != nil && id.Tool.FullName() == call.Shell && json.Unmarshal(res.Data, &shell) == nil
@@ -122,7 +122,7 @@ func printResult(id *call.Identity, name string, res *tool.Result, streams shim.
 		write(streams.Stderr, name+": "+strings.TrimSuffix(strings.TrimPrefix(e.Message, id.Command.Name+": "), "\n")+"\n")
 	}
 	switch {
-	case errors.Join(errs...) != nil: // the shim is gone
+	case errors.Join(errs...) != nil: // the shim has disconnected
 		return shim.StatusCannotRun
 	case e == nil:
 		return 0
@@ -136,8 +136,8 @@ func printResult(id *call.Identity, name string, res *tool.Result, streams shim.
 	return 1
 }
 
-// commandClient is the parent's client as a child call sees it. The output of a child call is its result, which
-// the shim prints.
+// commandClient is the client of a child call. It passes no output to the parent's client, because the shim prints the
+// result.
 type commandClient struct {
 	call.Client
 	name string

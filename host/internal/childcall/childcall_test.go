@@ -58,7 +58,7 @@ func TestRequestsOfChildCalls(t *testing.T) {
 	}
 }
 
-// A child call whose command has gone before there is a slot for it is abandoned.
+// TestAChildCallWithoutASlot checks that a child call is abandoned if its command ends before a slot is free.
 func TestAChildCallWithoutASlot(t *testing.T) {
 	p := new(pending)
 	calls := New(parent(), func(call.Request, func(*registry.Registry) *router.Command) Pending { return p })
@@ -83,7 +83,7 @@ func TestTheNestingLimit(t *testing.T) {
 	}
 }
 
-// A text on standard input is at most as long as a command.
+// TestReadAll checks that a text on standard input has at most the maximum length of a command.
 func TestReadAll(t *testing.T) {
 	if s, err := readAll(strings.NewReader("text")); s != "text" || err != nil {
 		t.Errorf("%q %v", s, err)

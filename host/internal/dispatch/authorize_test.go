@@ -30,7 +30,7 @@ func TestARefusedCallGoesNoFurther(t *testing.T) {
 	}
 }
 
-// An answer for the session holds for its next call, and for no other session.
+// TestAnswersAreRemembered checks that an answer for the session applies to its next call, but not to other sessions.
 func TestAnswersAreRemembered(t *testing.T) {
 	d := dispatcher(t, ok)
 	d.Policy = policy.New(policy.Rules{Default: policy.Ask})

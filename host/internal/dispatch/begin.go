@@ -15,14 +15,14 @@ import (
 	"toolhost.dev/host/router"
 )
 
-// Pending is a call that was resolved and queued.
+// Pending is a resolved and queued call that has not run yet.
 type Pending struct {
-	d    *Dispatcher // of the generation whose plugin the call has leased
+	d    *Dispatcher // the dispatcher of the generation whose plugin the call has leased
 	call Call
 }
 
-// Begin resolves and queues the request without blocking. The caller must call Run on the result. The calls
-// of a session run in the order in which they were begun.
+// Begin resolves and queues the request without blocking. The caller must call Run on the result. The calls of a session
+// run in the order of their calls to Begin.
 func (d *Dispatcher) Begin(req call.Request) *Pending {
 	p := d.pending(req)
 	p.resolve(d.parse(req))
@@ -32,8 +32,8 @@ func (d *Dispatcher) Begin(req call.Request) *Pending {
 	return p
 }
 
-// beginInside resolves a call that runs inside its parent, in the parent's turn and room. parse returns the command
-// that the call runs.
+// beginInside resolves a child call, which shares its parent's turn in the queue and its concurrency slots. parse
+// returns the command of the child call.
 func (d *Dispatcher) beginInside(parent *Call, req call.Request, parse func(*registry.Registry) *router.Command) *Pending {
 	p := d.pending(req)
 	p.call.Identity.Parent, p.call.Identity.Depth = parent.Request.ID, parent.Identity.Depth+1
@@ -45,7 +45,7 @@ func (d *Dispatcher) beginInside(parent *Call, req call.Request, parse func(*reg
 	return p
 }
 
-// pending returns a call that starts now.
+// pending creates a call with the current time as its start time.
 func (d *Dispatcher) pending(req call.Request) *Pending {
 	p := &Pending{d: d, call: Call{Request: req}}
 	p.call.Identity.Started = time.Now()
@@ -53,16 +53,16 @@ func (d *Dispatcher) pending(req call.Request) *Pending {
 	return p
 }
 
-// Native reports whether the shell runs the command as it is.
+// Native reports whether the command is a plain shell command.
 func (p *Pending) Native() bool { return p.call.Identity.Command.Layer == router.Native }
 
-// ReadOnly reports whether the call changes nothing.
+// ReadOnly reports whether the tool of the call is read-only, or the call has no tool.
 func (p *Pending) ReadOnly() bool {
 	e := p.call.Identity.Tool
 	return e == nil || e.Definition.Traits.ReadOnly
 }
 
-// Run carries out the call and returns its result, which is never nil.
+// Run runs the call and returns its result, which is never nil.
 func (p *Pending) Run(ctx context.Context, client call.Client) *tool.Result {
 	c := &p.call
 	defer c.Release()
@@ -75,13 +75,13 @@ func (p *Pending) Run(ctx context.Context, client call.Client) *tool.Result {
 	return p.d.run(ctx, c)
 }
 
-// Abandon ends a call that is not run.
+// Abandon ends the call without running it.
 func (p *Pending) Abandon() { p.call.Release() }
 
 // Identity returns the identity of the call.
 func (p *Pending) Identity() *call.Identity { return &p.call.Identity }
 
-// parse returns what a request means.
+// parse parses a request to a command.
 func (d *Dispatcher) parse(req call.Request) *router.Command {
 	if req.Name != "" {
 		return router.Function(req.Name, req.Arguments, d.Registry)
@@ -93,7 +93,7 @@ func (d *Dispatcher) options(cwd string) router.Options {
 	return router.Options{Exists: existsFrom(cwd), Commands: d.Commands != nil && d.Commands.Available()}
 }
 
-// existsFrom returns a function that reports whether a path exists, seen from cwd.
+// existsFrom returns a function that reports whether a path exists. Relative paths are relative to cwd.
 func existsFrom(cwd string) func(string) bool {
 	return func(path string) bool {
 		if !filepath.IsAbs(path) {
@@ -104,8 +104,8 @@ func existsFrom(cwd string) func(string) bool {
 	}
 }
 
-// resolve finds the tool of a command and leases its plugin, or finds the answer that needs no plugin. The
-// call then belongs to the generation of that plugin, even if a reload replaces it.
+// resolve finds the tool of a command and leases its plugin. If the call needs no plugin, resolve sets its answer. The
+// call belongs to the generation of the leased plugin, even after a reload replaces that generation.
 func (p *Pending) resolve(cmd *router.Command) {
 	p.call.Identity.Command = cmd
 	for {
@@ -121,7 +121,7 @@ func (p *Pending) resolve(cmd *router.Command) {
 	}
 }
 
-// bind sets the tool and the arguments of a call, or its answer.
+// bind sets the tool and the arguments of a call. If the call needs no plugin, bind sets its answer.
 func (d *Dispatcher) bind(c *Call) {
 	id, cmd := &c.Identity, c.Identity.Command
 	id.Tool, id.Answer, c.Decision.Arguments = nil, nil, nil
@@ -157,7 +157,7 @@ func (d *Dispatcher) bind(c *Call) {
 	}
 }
 
-// bindShell binds a native command to the schema of the shell tool.
+// bindShell checks a native command against the schema of the shell tool.
 func (d *Dispatcher) bindShell(c *Call) {
 	args, bad := c.Identity.Tool.Schema().Check(c.Identity.Command.Kwargs)
 	if len(bad) > 0 {
@@ -167,7 +167,7 @@ func (d *Dispatcher) bindShell(c *Call) {
 	c.Decision.Arguments = args
 }
 
-// notFound returns the result of a command with an error. If the tool's plugin failed to load, the result says so.
+// notFound returns the error result of a command. If the tool's plugin failed to load, the error contains the reason.
 func (d *Dispatcher) notFound(cmd *router.Command) *tool.Result {
 	if cmd.Error.Kind == tool.NotFound {
 		if err := d.unloaded(cmd); err != nil {
@@ -177,7 +177,7 @@ func (d *Dispatcher) notFound(cmd *router.Command) *tool.Result {
 	return &tool.Result{Error: cmd.Error}
 }
 
-// unloaded returns an error if the plugin that would serve a command failed to load.
+// unloaded returns an error if the command needs a plugin that failed to load.
 func (d *Dispatcher) unloaded(cmd *router.Command) error {
 	if d.Unloaded == nil {
 		return nil

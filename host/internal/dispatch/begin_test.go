@@ -10,7 +10,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// A call belongs to the generation whose plugin it leased.
+// TestACallGoesToTheLatestGeneration checks that a call belongs to the generation whose plugin it leased.
 func TestACallGoesToTheLatestGeneration(t *testing.T) {
 	now := dispatcher(t, ok)
 	old := dispatcher(t, nil)
@@ -68,7 +68,7 @@ func TestEveryWayToEndGivesAResult(t *testing.T) {
 			t.Errorf("%q: the result is not tagged", command)
 		}
 	}
-	// None of them left a ticket in the queue.
+	// The calls above left no ticket in the queue.
 	if res := run(t, d, "change"); res.Output != "ok" {
 		t.Errorf("%+v", res.Error)
 	}

@@ -7,13 +7,13 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// A result is cached if its call took at least slow, and the tool was called at least often times.
+// A result is cached if its call took at least the duration slow, and the tool was called at least often times.
 const (
 	slow  = 10 * time.Millisecond
 	often = 3
 )
 
-// cache returns an earlier result of a cacheable tool if the files that it was made of did not change.
+// cache returns an earlier result of a cacheable tool if the input files of that result did not change.
 func (d *Dispatcher) cache() Stage {
 	if d.Adaptive == nil {
 		return Stage{}
@@ -32,7 +32,7 @@ func (d *Dispatcher) cache() Stage {
 			began := time.Now()
 			res := next(ctx, c)
 			took := time.Since(began)
-			// A link may lead elsewhere by now.
+			// Compute the key again, because a link can have a new target.
 			if again, ok := c.CacheKey(); ok && again == key && took >= slow {
 				if count, _, _ := d.Metrics.Tool(c.Identity.Tool.FullName()).Taken(); count+1 >= often {
 					results.Put(key, res)

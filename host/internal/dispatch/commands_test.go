@@ -15,7 +15,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// granted is a [Commands] whose handler a test calls.
+// granted implements [Commands]. A test calls its handler directly.
 type granted struct {
 	handle  shim.Handler
 	revoked func()
@@ -73,7 +73,7 @@ func TestCallsOfCommands(t *testing.T) {
 	}
 }
 
-// A child call that is abandoned returns its lease.
+// TestAnAbandonedChildCall checks that an abandoned child call returns its lease.
 func TestAnAbandonedChildCall(t *testing.T) {
 	l := &leased{plugins: ok}
 	d := dispatcher(t, nil)

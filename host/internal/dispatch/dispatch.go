@@ -1,8 +1,7 @@
-// Package dispatch carries out calls.
+// Package dispatch runs the calls of tools.
 //
-// [Dispatcher.Begin] resolves a call and queues it, and [Pending.Run] takes it through the stages.
-// Dispatcher.stages lists these in their order. All frontends use this package, so that no call can skip a
-// stage.
+// [Dispatcher.Begin] resolves a call and queues it, and [Pending.Run] runs it through the stages. Dispatcher.stages
+// lists the stages in order. All frontends use this package, so that no call can skip a stage.
 package dispatch
 
 import (
@@ -25,64 +24,64 @@ import (
 	"toolhost.dev/host/router"
 )
 
-// Handler carries out a call, or what remains of it.
+// Handler runs the remaining stages of a call.
 type Handler func(ctx context.Context, c *Call) *tool.Result
 
-// Stage is a named step in the life of a call. The handler that Wrap returns takes the step and calls next,
-// unless the step ends the call. Each file that is named after a stage documents it.
+// Stage is a named step in the life of a call. Wrap returns a handler that performs the step and then calls next, unless
+// the step ends the call. Each stage is documented in the file of the same name.
 type Stage struct {
 	Name string
 	Wrap func(next Handler) Handler
 }
 
-// Call is one call on its way through the stages.
+// Call is a call on its way through the stages.
 type Call = call.Call
 
 // Plugins leases plugins to calls.
 type Plugins interface {
 	// Reserve leases the current instance of a plugin to one call. It returns nil if the plugin was replaced. The
-	// dispatcher then retries with the one that Dispatcher.Latest returns.
+	// dispatcher then retries with the dispatcher that Dispatcher.Latest returns.
 	Reserve(plugin string) call.Lease
 }
 
-// Dispatcher carries out the calls of one generation. It is safe for concurrent use. Its fields must not
-// change after the first call.
+// Dispatcher runs the calls of one generation. It is safe for concurrent use. Its fields must not change after the first
+// call.
 type Dispatcher struct {
 	Registry  *registry.Registry
 	Policy    *policy.Policy
 	Scheduler *scheduler.Scheduler
 	Plugins   Plugins
-	// Gates limit how many calls run at the same time in all sessions: MaxCalls together (0 means no limit),
-	// and for each tool as its registry entry says. A nil Gates means no limits.
+	// Gates limits the number of concurrent calls in all sessions. MaxCalls limits all calls together, and 0 means no
+	// limit. The registry entry of a tool limits the calls of that tool. A nil Gates means no limits.
 	Gates    *scheduler.Gates
 	MaxCalls int
-	// Commands lets commands call tools. A nil Commands means that they cannot.
+	// Commands lets commands call tools. A nil Commands means that commands cannot call tools.
 	Commands Commands
 	State    *state.DB
-	// Metrics count the calls. A nil Metrics counts nothing.
+	// Metrics counts the calls. A nil Metrics counts nothing.
 	Metrics *metrics.Metrics
-	// Hooks take part in calls. A nil Hooks means no hooks.
+	// Hooks contains the hooks that run before and after calls. A nil Hooks means no hooks.
 	Hooks *hook.Set
-	// Adaptive learns limits from calls and caches results. A nil Adaptive turns both off.
+	// Adaptive learns limits from calls and caches results. A nil Adaptive disables both.
 	Adaptive *adaptive.Learned
 	// Tracer records spans. A nil Tracer records nothing.
 	Tracer *trace.Tracer
-	// Timeout of calls whose tool has none.
+	// Timeout is the timeout of calls whose tool has no configured timeout.
 	Timeout time.Duration
 	// Latest returns the current dispatcher. A nil Latest means that the dispatcher is never replaced.
 	Latest func() *Dispatcher
-	// Unloaded returns why the plugin of this name could not be loaded, or "". It may be nil.
+	// Unloaded returns the reason why the named plugin could not be loaded, or "". Unloaded can be nil.
 	Unloaded func(name string) string
-	// Denied returns what the sandbox of a plugin refused since a moment, also as far as the printed text shows it.
-	// It may be nil.
+	// Denied returns the accesses that a plugin's sandbox denied since the given time. It also searches the printed text
+	// for them. Denied can be nil.
 	Denied func(plugin string, roots []tool.Root, since time.Time, printed string) []string
 
 	once   sync.Once
 	run    Handler // all stages
-	answer Handler // for a call that needs no plugin
+	answer Handler // handles calls that need no plugin
 }
 
-// stages lists the stages that a call goes through, the outermost first. A stage whose feature is off is left out.
+// stages returns the stages of a call, the outermost first. It omits the stages of disabled features.
 func (d *Dispatcher) stages() []Stage {
 	return compact(
 		d.fallback(),
@@ -102,7 +101,7 @@ func (d *Dispatcher) stages() []Stage {
 	)
 }
 
-// compact leaves out the zero stages, which are those whose feature is off.
+// compact removes zero stages. A disabled feature returns a zero stage.
 func compact(stages ...Stage) []Stage {
 	return slices.DeleteFunc(stages, func(s Stage) bool { return s.Wrap == nil })
 }
@@ -115,7 +114,7 @@ func (d *Dispatcher) prepare() {
 	})
 }
 
-// build wraps the last handler in the stages.
+// build returns a handler that runs all stages and then calls the last handler.
 func (d *Dispatcher) build(last Handler, stages []Stage) Handler {
 	for _, s := range slices.Backward(stages) {
 		last = d.traced(s.Name, s.Wrap(last))
@@ -123,11 +122,11 @@ func (d *Dispatcher) build(last Handler, stages []Stage) Handler {
 	return last
 }
 
-// phases are the spans that cover what happens before the call runs, by stage. A phase lasts until a stage of
-// another phase begins.
+// phases maps stages to the spans that cover the time before the call runs. A phase lasts until a stage with another
+// phase begins.
 var phases = map[string]string{"hooks": "permit", "authorize": "permit", "queue": "wait", "limit": "wait"}
 
-// traced records the phase that the stage belongs to.
+// traced wraps a handler so that it records the phase of the stage.
 func (d *Dispatcher) traced(stage string, next Handler) Handler {
 	if d.Tracer == nil {
 		return next
@@ -140,13 +139,13 @@ func (d *Dispatcher) traced(stage string, next Handler) Handler {
 	}
 }
 
-// execute calls the leased plugin. It is what the stages wrap.
+// execute calls the leased plugin. It is the innermost handler.
 func (d *Dispatcher) execute(ctx context.Context, c *Call) *tool.Result {
 	return c.Identity.Lease.Call(ctx, c.Decision.Sent, c.Peer(d.Policy, d.State))
 }
 
-// Adapted returns the limits that the adaptive mode set for a tool. It returns nil if the mode is off or
-// leaves the tool out.
+// Adapted returns the limits that the adaptive mode has learned for a tool. It returns nil if the mode is off or does
+// not apply to the tool.
 func (d *Dispatcher) Adapted(name string) *metrics.Adaptive {
 	if d.Adaptive == nil {
 		return nil
@@ -165,7 +164,7 @@ func (d *Dispatcher) latest() *Dispatcher {
 	return d.Latest()
 }
 
-// Explain returns what a command means in the directory cwd, without running it.
+// Explain parses a command in the directory cwd without running it.
 func (d *Dispatcher) Explain(command, cwd string) *router.Command {
 	c := router.Parse(command, d.Registry, d.options(cwd))
 	if c.Error != nil || c.IsHelp || c.Layer == router.Native {
@@ -177,7 +176,7 @@ func (d *Dispatcher) Explain(command, cwd string) *router.Command {
 	return c
 }
 
-// Judge returns the policy's decision on a request. It neither asks nor runs anything.
+// Judge returns the policy's decision on a request. It asks no person and does not run the call.
 func (d *Dispatcher) Judge(req call.Request) *policy.Decision {
 	c := &Call{Request: req}
 	c.Identity.Command = d.parse(req)

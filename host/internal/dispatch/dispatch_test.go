@@ -49,7 +49,7 @@ func TestExplainRunsNothing(t *testing.T) {
 	}
 }
 
-// allOn turns all features on.
+// allOn enables all features of a dispatcher.
 func allOn(d *Dispatcher) *Dispatcher {
 	d.Gates, d.Adaptive, d.Commands = new(scheduler.Gates), new(adaptive.Learned), new(granted)
 	d.Hooks = hook.New([]hook.Hook{{Name: "h", On: []tool.HookEvent{tool.HookAfter}, Tools: []string{"other"}}})

@@ -12,8 +12,8 @@ import (
 	"toolhost.dev/host/router"
 )
 
-// fallback runs the operator's fallback tool if the call failed with Unavailable or Timeout. If that fails
-// too, the first result stays. The stage is outside of record, so that both calls are recorded.
+// fallback runs the operator's fallback tool if the call failed with Unavailable or Timeout. If the fallback fails too,
+// the call keeps its first result. This stage runs outside of record, so that both calls are recorded.
 func (d *Dispatcher) fallback() Stage {
 	return Stage{Name: "fallback", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {
@@ -38,14 +38,15 @@ func (d *Dispatcher) fallback() Stage {
 	}}
 }
 
-// wantsFallback reports whether a fallback may replace the result. A call that never got to its tool's limits
-// has none, because another tool would wait for the same things.
+// wantsFallback reports whether the fallback tool can replace the result. A call that did not reach the limits of its
+// tool has no fallback, because another tool would also have to wait.
 func wantsFallback(c *Call, res *tool.Result) bool {
 	return c.Identity.Tool.Limits.Fallback != "" && res.Error != nil && (res.Error.Kind == tool.Unavailable || res.Error.Kind == tool.Timeout) &&
 		(c.Outcome.Ran || c.Outcome.Full) && c.Identity.Depth < call.MaxDepth
 }
 
-// pendingFallback returns the call of tool e that replaces the call c. It runs in the turn and the room of c.
+// pendingFallback returns a call of tool e that replaces the call c. It uses the queue turn and the concurrency slots of
+// c.
 func (d *Dispatcher) pendingFallback(c *Call, e *registry.Entry) *Pending {
 	limits := c.Identity.Tool.Limits
 	req := call.Request{
@@ -55,7 +56,7 @@ func (d *Dispatcher) pendingFallback(c *Call, e *registry.Entry) *Pending {
 	return d.beginInside(c, req, func(r *registry.Registry) *router.Command { return router.Function(req.Name, req.Arguments, r) })
 }
 
-// translate renames arguments for another tool, and removes those that the tool does not have.
+// translate renames arguments for another tool. It removes the arguments that the other tool does not support.
 func translate(args map[string]json.RawMessage, names map[string]string, e *registry.Entry) json.RawMessage {
 	out := make(map[string]json.RawMessage, len(args))
 	schema := e.Schema()

@@ -14,7 +14,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// A fallback runs in the turn and the room of its call, which other calls must not get before it ends.
+// TestAFallbackKeepsTheTurnAndTheRoomOfItsCall checks that no other call gets the queue turn or the slots of a call
+// before its fallback ends.
 func TestAFallbackKeepsTheTurnAndTheRoomOfItsCall(t *testing.T) {
 	for name, session := range map[string]string{"turn": "s", "room": "other"} {
 		t.Run(name, func(t *testing.T) {
@@ -36,7 +37,7 @@ func TestAFallbackKeepsTheTurnAndTheRoomOfItsCall(t *testing.T) {
 				default:
 					close(falling)
 					select {
-					case <-second: // which is the mistake
+					case <-second: // the second call ran too early
 					case <-time.After(100 * time.Millisecond):
 					}
 					note("fallback")
@@ -65,8 +66,8 @@ func TestAFallbackKeepsTheTurnAndTheRoomOfItsCall(t *testing.T) {
 	}
 }
 
-// Only a tool that cannot run, or fails, has a fallback. A call that is still waiting for its session, for
-// hooks or for an answer has none.
+// TestNoFallbackForACallThatDidNotReachItsTool checks that a fallback runs only if the tool is unavailable or fails. A
+// call that still waits for its session, for hooks or for an answer gets no fallback.
 func TestNoFallbackForACallThatDidNotReachItsTool(t *testing.T) {
 	var fell atomic.Bool
 	d := dispatcher(t, func(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result {
@@ -101,7 +102,7 @@ func TestNoFallbackForACallThatDidNotReachItsTool(t *testing.T) {
 	if res.Error == nil || res.Error.Kind != tool.Timeout || !strings.Contains(res.Error.Message, "waited for hooks or a person's answer") || fell.Load() {
 		t.Errorf("%v, fallback %t", res.Error, fell.Load())
 	}
-	// The refused call gave up its turn.
+	// The denied call left the queue.
 	if res := run(t, d, "look"); !res.Success() {
 		t.Error(res.Error)
 	}
@@ -144,12 +145,12 @@ func TestFallback(t *testing.T) {
 	if res := run(t, d, "look --path x.txt"); res.Output != `change{"text":"x.txt"}` || res.Metadata["fallback_for"] != "look" || res.Run.CallID != "1" {
 		t.Errorf("%+v %v", res, res.Error)
 	}
-	// What the fallback cannot do either is the first one's failure.
+	// If the fallback fails too, the first error stays.
 	limits.Fallback = "off"
 	if res := run(t, d, "look"); res.Error == nil || res.Error.Message != "it is down" {
 		t.Errorf("%+v", res)
 	}
-	// One that leads back to itself ends.
+	// A fallback that leads to the same tool ends after one try.
 	limits.Fallback = "look"
 	if res := run(t, d, "look"); res.Error == nil || res.Error.Message != "it is down" {
 		t.Errorf("%+v", res)
@@ -178,7 +179,8 @@ func TestNoFallbackForACallerThatHasGone(t *testing.T) {
 	}
 }
 
-// What hooks hide of a call does not hide its fallback, for which other hooks are responsible.
+// TestTheClientSeesAFallback checks that hooks that hide a call's output do not hide the output of its fallback. The
+// fallback has other hooks.
 func TestTheClientSeesAFallback(t *testing.T) {
 	d := dispatcher(t, func(_ context.Context, call *tool.Call, peer tool.Peer) *tool.Result {
 		peer.Output(tool.Stdout, []byte(call.Tool))

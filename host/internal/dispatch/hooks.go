@@ -8,8 +8,8 @@ import (
 	"toolhost.dev/host/internal/call"
 )
 
-// hooks calls the hooks before a call, which may veto or change it, and after it, which may replace or
-// withhold its result.
+// hooks calls the hooks before and after a call. A hook before the call can veto or change it. A hook after the call can
+// replace or withhold its result.
 func (d *Dispatcher) hooks() Stage {
 	if d.Hooks == nil {
 		return Stage{}
@@ -36,7 +36,8 @@ func (d *Dispatcher) hooks() Stage {
 	}}
 }
 
-// silent is a client that sees nothing of what the tool reports while it runs, because a hook may change the result.
+// silent is a client that receives no output or progress while the tool runs, because a hook can still change the
+// result.
 type silent struct{ call.Client }
 
 func (silent) Output(tool.Stream, []byte) {}

@@ -12,7 +12,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// hookFunc is a function as a hook.
+// hookFunc is a function that implements a hook.
 type hookFunc func(ctx context.Context, in *tool.HookInput) (*tool.HookAnswer, error)
 
 func (f hookFunc) Hook(ctx context.Context, in *tool.HookInput) (*tool.HookAnswer, error) {
@@ -23,8 +23,8 @@ func hookOn(event tool.HookEvent, f hookFunc) *hook.Set {
 	return hook.New([]hook.Hook{{Name: "h", On: []tool.HookEvent{event}, Handler: f}})
 }
 
-// Hooks see what became of every call that ran, also if its time is over or its caller has gone, and of no
-// other call.
+// TestAfterHooksOutliveTheDeadline checks that hooks see the result of every call that ran, also after a timeout or a
+// cancellation. They must not see other calls.
 func TestAfterHooksOutliveTheDeadline(t *testing.T) {
 	var seen []string
 	d := dispatcher(t, untilDone)
@@ -87,7 +87,7 @@ func TestHooksThatAsk(t *testing.T) {
 	}
 }
 
-// A hook may change the result, so nothing of it is shown before.
+// TestAfterHooksKeepOutputBack checks that no output is shown before the hooks, because they can change the result.
 func TestAfterHooksKeepOutputBack(t *testing.T) {
 	d := dispatcher(t, ok)
 	f := new(heard)

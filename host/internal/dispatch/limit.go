@@ -9,8 +9,8 @@ import (
 	"toolhost.dev/host/internal/scheduler"
 )
 
-// limit waits until the host, the tool and the adaptive limit have room for the call. A call that runs inside
-// another one shares that call's room.
+// limit waits until the limits of the host, the tool and the adaptive mode permit the call. A child call uses its
+// parent's slots and does not wait.
 func (d *Dispatcher) limit() Stage {
 	if d.Gates == nil && d.Adaptive == nil {
 		return Stage{}
@@ -26,7 +26,7 @@ func (d *Dispatcher) limit() Stage {
 	}}
 }
 
-// limitConfigured applies the limits of the configuration.
+// limitConfigured applies the configured limits.
 func (d *Dispatcher) limitConfigured(next Handler) Handler {
 	return func(ctx context.Context, c *Call) *tool.Result {
 		l := c.Identity.Tool.Limits
@@ -53,8 +53,8 @@ func (d *Dispatcher) limitConfigured(next Handler) Handler {
 	}
 }
 
-// limitAdaptively applies the limit that is learned from calls. It is for tools whose calls are alike and run
-// at the same time, so it leaves out tools that measure their own time.
+// limitAdaptively applies the limit that is learned from earlier calls. It skips child calls and tools whose calls
+// cannot run concurrently. It also skips tools that measure their own time, because their calls differ too much.
 func (d *Dispatcher) limitAdaptively(next Handler) Handler {
 	return func(ctx context.Context, c *Call) *tool.Result {
 		e := c.Identity.Tool
@@ -65,7 +65,7 @@ func (d *Dispatcher) limitAdaptively(next Handler) Handler {
 		if err != nil {
 			return noRoom(ctx, c, err)
 		}
-		learn := false // only from calls that ran and succeeded
+		learn := false // true only after a successful call
 		defer func() { leave(learn) }()
 		res := next(ctx, c)
 		learn = res.Success() && !res.Run.CacheHit
@@ -73,7 +73,7 @@ func (d *Dispatcher) limitAdaptively(next Handler) Handler {
 	}
 }
 
-// noRoom returns the result of a call that the limits kept from running.
+// noRoom returns the result of a call that did not get a slot within the limits.
 func noRoom(ctx context.Context, c *Call, err error) *tool.Result {
 	c.Outcome.Full = true
 	return gaveUp(ctx, c, err, "other calls")

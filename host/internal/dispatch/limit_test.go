@@ -73,7 +73,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// A tool that measures its own time, or whose calls run alone, has no adaptive limit.
+// TestToolsWithoutAnAdaptiveLimit checks that tools that measure their own time, or that do not run concurrently, have
+// no adaptive limit.
 func TestToolsWithoutAnAdaptiveLimit(t *testing.T) {
 	d := dispatcher(t, ok)
 	d.Adaptive = new(adaptive.Learned)
@@ -86,7 +87,7 @@ func TestToolsWithoutAnAdaptiveLimit(t *testing.T) {
 	}
 }
 
-// A call that gives up at the host's limit returns its room in the tool at once.
+// TestRoomInTheToolIsReturned checks that a call that fails at the host's limit frees its slot of the tool at once.
 func TestRoomInTheToolIsReturned(t *testing.T) {
 	d := dispatcher(t, ok)
 	d.Gates, d.MaxCalls = new(scheduler.Gates), 1

@@ -6,12 +6,12 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// queue waits for the call's turn in its session. A call that runs inside another one shares that call's turn.
+// queue waits for the call's turn in its session. A child call shares the turn of its parent.
 func (d *Dispatcher) queue() Stage {
 	return Stage{Name: "queue", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {
 			ticket := c.Ticket
-			c.Ticket = nil // Wait ends it, also if it fails
+			c.Ticket = nil // Wait ends the ticket even if it fails
 			c.Outcome.Waited = ticket.Waits()
 			done, err := ticket.Wait(ctx)
 			if err != nil {

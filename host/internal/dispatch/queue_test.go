@@ -24,7 +24,7 @@ func TestACallHoldsItsTurnUntilItIsReleased(t *testing.T) {
 	}
 }
 
-// A call that is released before it took its turn leaves the line.
+// TestARefusedCallLeavesTheLine checks that releasing a waiting call removes it from the queue.
 func TestARefusedCallLeavesTheLine(t *testing.T) {
 	d := dispatcher(t, ok)
 	prepared(t, d, "change").Release()

@@ -8,8 +8,8 @@ import (
 	"toolhost.dev/host/internal/call"
 )
 
-// reauthorize applies the policy again if the call waited: calls before it may have replaced a directory by a
-// link, or moved a link.
+// reauthorize applies the policy again if the call had to wait. Earlier calls can have changed a link or replaced a
+// directory by a link.
 func (d *Dispatcher) reauthorize() Stage {
 	return Stage{Name: "reauthorize", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {

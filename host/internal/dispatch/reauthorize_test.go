@@ -14,7 +14,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// What runs before a call in its session's line may change where the call's paths lead.
+// TestACallThatWaitedIsJudgedAgain checks that the policy sees a path that an earlier call of the session has
+// redirected.
 func TestACallThatWaitedIsJudgedAgain(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -40,7 +41,7 @@ func TestACallThatWaitedIsJudgedAgain(t *testing.T) {
 		wg.Go(func() { results[i] = p.Run(t.Context(), client{}) })
 	}
 	<-started
-	time.Sleep(100 * time.Millisecond) // as a rule the second one was judged by then; it must not run in any case
+	time.Sleep(100 * time.Millisecond) // usually enough for the first decision on the second call; the call must not run in any case
 	if err := os.Symlink("/", filepath.Join(dir, "sub")); err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +55,7 @@ func TestACallThatWaitedIsJudgedAgain(t *testing.T) {
 func TestOnlyACallThatWaitedIsJudgedAgain(t *testing.T) {
 	d := dispatcher(t, ok)
 	for waited, want := range map[bool]string{false: "ran", true: ""} {
-		c := prepared(t, d, "change --path /x") // as if the path had been allowed before
+		c := prepared(t, d, "change --path /x") // simulate an earlier decision that allowed the path
 		c.Outcome.Waited = waited
 		res := d.reauthorize().Wrap(func(context.Context, *Call) *tool.Result { return &tool.Result{Output: "ran"} })(t.Context(), c)
 		if res.Output != want || waited != (c.Decision.Policy != nil && c.Decision.Policy.Effect == policy.Deny) {

@@ -14,8 +14,8 @@ import (
 // commandNotFound is the shell's exit status for an unknown command.
 const commandNotFound = 127
 
-// record completes the result and records the call once, however it ended: its span, the audit log, the
-// metrics and the session's history.
+// record completes the result and records every call once, in the trace, the audit log, the metrics and the session's
+// history.
 func (d *Dispatcher) record() Stage {
 	return Stage{Name: "record", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {
@@ -31,7 +31,7 @@ func (d *Dispatcher) record() Stage {
 	}}
 }
 
-// complete adds to a result what the host knows about its call.
+// complete adds the host's data about the call to the result.
 func complete(c *Call, res *tool.Result) {
 	res.Run.CallID, res.Run.TraceID = c.Request.ID, c.TraceContext().ID()
 	if res.Run.Tool == "" && c.Identity.Tool != nil {
@@ -45,7 +45,7 @@ func complete(c *Call, res *tool.Result) {
 	}
 }
 
-// suggest adds the name of a similar tool to the result of a command that the shell does not know.
+// suggest adds the name of a similar tool to the result if the shell does not know the command.
 func (d *Dispatcher) suggest(c *Call, res *tool.Result) {
 	if cmd := c.Identity.Command; cmd.Layer == router.Native && cmd.Simple && res.Error != nil && res.Error.Code == commandNotFound {
 		notes.Similar(res, firstWord(cmd), d.Registry.AgentNames())
@@ -59,7 +59,7 @@ func (d *Dispatcher) count(c *Call, res *tool.Result) {
 		m.Kind = res.Error.Kind
 	}
 	name, cmd := res.Run.Tool, c.Identity.Command
-	if name == "" && !cmd.IsHelp { // only names of tools are counted, because the number of other names is unlimited
+	if name == "" && !cmd.IsHelp { // other names are not counted, because their number is unlimited
 		if e := d.Registry.Lookup(cmd.Namespace, cmd.Name); e != nil {
 			name = e.FullName()
 		}

@@ -16,7 +16,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// audited runs calls and returns what the audit log has of them.
+// audited runs the function calls and returns the new entries of the audit log.
 func audited(t *testing.T, d *Dispatcher, calls func()) []state.AuditEntry {
 	t.Helper()
 	d.State.Audit(&state.Auditing{Arguments: func(raw []byte) string { return string(raw) }, Text: func(s string) string { return s }, MaxBytes: 1 << 20, MaxAge: time.Hour})

@@ -7,14 +7,14 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Defaults of a tool's limits.
+// Defaults for the limits of a tool.
 const (
 	maxAttempts = 5
 	retryDelay  = 50 * time.Millisecond
 )
 
-// retry repeats a call whose plugin died, if the tool is read-only or idempotent. The first repetition comes
-// at once, because most plugins die by accident; the delay before the others doubles.
+// retry repeats a call whose plugin died, if the tool is read-only or idempotent. The first retry has no delay, because
+// most plugins die by accident. The delay doubles before each further retry.
 func (d *Dispatcher) retry() Stage {
 	return Stage{Name: "retry", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {

@@ -9,7 +9,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// A call that died with its plugin is repeated once, if it only reads.
+// TestRetries checks that only a read-only call is repeated after the death of its plugin.
 func TestRetries(t *testing.T) {
 	for name, attempts := range map[string]int{"look": 5, "change": 1} {
 		n := 0
@@ -32,7 +32,7 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// Neither a tool's own failure nor a call that its caller gave up is repeated.
+// TestNoRetry checks that failures of the tool itself and canceled calls are not repeated.
 func TestNoRetry(t *testing.T) {
 	d := dispatcher(t, ok)
 	gone, cancel := context.WithCancel(t.Context())

@@ -12,8 +12,8 @@ import (
 	"toolhost.dev/host/internal/notes"
 )
 
-// session adds the session's state to the call, and saves what the call read, changed and left. It loads the
-// state as late as possible because earlier calls may change it.
+// session adds the session's state to the call, and saves the call's effects afterwards. It loads the state as late as
+// possible, because earlier calls can change it.
 func (d *Dispatcher) session() Stage {
 	denied := d.Denied
 	if denied == nil {
@@ -36,7 +36,7 @@ func (d *Dispatcher) session() Stage {
 	}}
 }
 
-// loadState adds what the plugin keeps for the session.
+// loadState adds the state that the plugin stored for the session.
 func (d *Dispatcher) loadState(c *Call) error {
 	if c.Identity.Tool.Definition.Traits.ReadOnly {
 		return nil
@@ -49,8 +49,8 @@ func (d *Dispatcher) loadState(c *Call) error {
 	return nil
 }
 
-// saveState saves the result's effects, the plugin's state and the working directory. Of a call that runs
-// inside another one it saves only the effects, because the outer call decides on the session.
+// saveState saves the effects of the result, the plugin's state and the working directory. For a child call it saves
+// only the effects, because the parent determines the state of the session.
 func (d *Dispatcher) saveState(c *Call, res *tool.Result) {
 	s := c.Request.Session
 	d.State.Apply(s.ID, res.Effects)

@@ -12,7 +12,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// The calls of a session run in the order in which Begin was called. Each gets the state that the previous one left.
+// TestSessionState checks that the calls of a session run in the order of Begin, and that each call gets the state of
+// the previous one.
 func TestSessionState(t *testing.T) {
 	d := dispatcher(t, func(_ context.Context, call *tool.Call, _ tool.Peer) *tool.Result {
 		return &tool.Result{Output: string(call.SessionState), SessionState: append(call.SessionState, 'x')}
@@ -76,7 +77,7 @@ func TestDirectoriesAndFiles(t *testing.T) {
 	}
 }
 
-// A read-only tool gets no state, and a call inside another one leaves only its effects.
+// TestTheStateOfAChildCall checks that a read-only tool gets no state, and that a child call saves only its effects.
 func TestTheStateOfAChildCall(t *testing.T) {
 	d := dispatcher(t, ok)
 	d.State.SavePluginState("s", "p", []byte("old"))
@@ -102,7 +103,8 @@ func TestTheStateOfAChildCall(t *testing.T) {
 	}
 }
 
-// What the sandbox refused is found in the tool's own words. The message of a timeout replaces these.
+// TestDenialsOfACallThatTimedOut checks that denials are detected in the tool's own message, which the message of the
+// timeout replaces later.
 func TestDenialsOfACallThatTimedOut(t *testing.T) {
 	d := dispatcher(t, func(ctx context.Context, call *tool.Call, _ tool.Peer) *tool.Result {
 		if call.Tool == "brief" {

@@ -10,9 +10,9 @@ import (
 	"toolhost.dev/host/internal/adaptive"
 )
 
-// timeout lowers the timeout to what recent calls of the tool needed, and explains a timeout that ended the
-// call. It is inside of hooks, which see the final message, and outside of session, which needs the tool's
-// own.
+// timeout lowers the timeout to the time that recent calls of the tool needed, and explains a timeout that ended the
+// call. The stage is inside of hooks, because hooks must see the final message. It is outside of session, because
+// session needs the tool's own message.
 func (d *Dispatcher) timeout() Stage {
 	shorten := func(ctx context.Context, _ *Call) (context.Context, context.CancelFunc) { return ctx, func() {} }
 	if d.Adaptive != nil {
@@ -29,8 +29,8 @@ func (d *Dispatcher) timeout() Stage {
 	}}
 }
 
-// shortenTimeout lowers the timeout to what recent calls of the tool needed. It starts now, because these
-// calls tell nothing about earlier waits, for example for a person's answer.
+// shortenTimeout lowers the timeout to the time that recent calls of the tool needed. The new timeout starts now,
+// because the times of recent calls exclude waits, such as the wait for a person's answer.
 func (d *Dispatcher) shortenTimeout(ctx context.Context, c *Call) (context.Context, context.CancelFunc) {
 	e := c.Identity.Tool
 	if e.Timeout < 0 {
@@ -44,7 +44,7 @@ func (d *Dispatcher) shortenTimeout(ctx context.Context, c *Call) (context.Conte
 	return context.WithTimeout(ctx, limit)
 }
 
-// describeTimeout replaces a timeout error with one that names the limit, which the tool does not know.
+// describeTimeout replaces a timeout error with an error that names the limit. The tool does not know the limit.
 func (d *Dispatcher) describeTimeout(ctx context.Context, c *Call, res *tool.Result) {
 	if res.Error == nil || res.Error.Kind != tool.Timeout || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// limitedListener closes what is over maxConnections.
+// limitedListener closes new connections when maxConnections are open.
 type limitedListener struct {
 	net.Listener
 	open atomic.Int64
@@ -38,7 +38,7 @@ func (c *countedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// CloseWrite ends the data to the client.
+// CloseWrite closes the sending side of the connection.
 func (c *countedConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

@@ -1,5 +1,5 @@
-// Package egress is the way out of a sandbox without a network: a proxy in the host that
-// reaches the hosts that the operator listed, and nothing else.
+// Package egress implements a proxy for sandboxes without network access. The proxy runs in the host and connects only
+// to the hosts that the operator lists.
 package egress
 
 import (
@@ -22,48 +22,48 @@ import (
 )
 
 const (
-	// dialTimeout bounds a connection to one address, and lookupTimeout that of a name.
+	// dialTimeout limits a connection to one address. lookupTimeout limits the lookup of a name.
 	dialTimeout   = 10 * time.Second
 	lookupTimeout = 10 * time.Second
-	// headerTimeout is how long a client may take to say what it wants.
+	// headerTimeout limits the time in which a client must send its request.
 	headerTimeout = 30 * time.Second
-	// maxConnections of one sandbox at once; more are closed. Also those that ask for nothing
-	// count, or a sandbox could take all files that the host may open.
+	// maxConnections limits the open connections of one sandbox. Idle connections count too, because a sandbox could
+	// otherwise use all file descriptors of the host. Further connections are closed.
 	maxConnections = 512
 )
 
-// DenialError is a connection that was refused.
+// DenialError describes a denied connection.
 type DenialError struct {
 	At time.Time
-	// Target is the host and the port that were asked for.
+	// Target is the requested host and port.
 	Target string
-	// Why it was refused, as a clause; Entry is what would allow it in the list.
+	// Why is the reason, as a clause. Entry is the list entry that would permit the connection.
 	Why, Entry string
 }
 
 func (d *DenialError) Error() string { return d.Target + ": " + d.Why }
 
-// Proxy is an HTTP proxy, for plain HTTP and, by CONNECT, for anything over TCP. It looks names up
-// itself, and connects only to addresses that it has looked at.
+// Proxy is an HTTP proxy. It forwards plain HTTP requests and, with CONNECT, any TCP connection. It looks up names
+// itself, and connects only to addresses that it has checked.
 type Proxy struct {
 	Hosts *hostlist.List
-	// Denied is called for each refused connection and must return soon. Several goroutines may call it.
+	// Denied is called for each denied connection and must return quickly. Several goroutines can call it.
 	Denied func(DenialError)
-	// Advice follows what a client is told of a denial.
+	// Advice returns the text that follows a denial in the answer to the client.
 	Advice func(DenialError) string
-	// Log receives errors. It may be nil.
+	// Log receives errors. It can be nil.
 	Log *slog.Logger
 	// Resolve returns the addresses of a name. A nil Resolve uses the resolver of the system.
 	Resolve func(ctx context.Context, name string) ([]netip.Addr, error)
 }
 
-// Serve answers the clients of a listener until the function that it gives is called, which closes
-// the listener and all connections.
+// Serve starts to serve the clients of a listener and returns at once. The returned function closes the listener and all
+// connections.
 func (p *Proxy) Serve(l net.Listener) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) { return p.dial(ctx, address) },
-		// Clients speak HTTP/1.1 to a proxy for plain HTTP.
+		// For plain HTTP, clients use HTTP/1.1 with a proxy.
 		DisableCompression: true, MaxIdleConns: 16, IdleConnTimeout: time.Minute,
 	}
 	forward := &httputil.ReverseProxy{
@@ -100,7 +100,7 @@ func (p *Proxy) Serve(l net.Listener) (stop func()) {
 	}
 }
 
-// fail answers that a host was not reached.
+// fail answers a request whose host was not reached.
 func (p *Proxy) fail(w http.ResponseWriter, err error) {
 	var d *DenialError
 	if !errors.As(err, &d) {
@@ -114,7 +114,7 @@ func (p *Proxy) fail(w http.ResponseWriter, err error) {
 	http.Error(w, text, http.StatusForbidden)
 }
 
-// tunnel connects a client with the host that it names.
+// tunnel connects a client with the requested host.
 func (p *Proxy) tunnel(ctx context.Context, w http.ResponseWriter, r *http.Request) {
 	there, err := p.dial(r.Context(), r.Host)
 	if err != nil {
@@ -145,7 +145,7 @@ func (p *Proxy) tunnel(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	<-done
 }
 
-// first returns a reader of the buffered bytes, followed by the rest.
+// first returns a reader of the buffered bytes, followed by the rest of the connection.
 func first(ahead *bufio.Reader, rest net.Conn) io.Reader {
 	n := ahead.Buffered()
 	if n == 0 {
@@ -154,7 +154,7 @@ func first(ahead *bufio.Reader, rest net.Conn) io.Reader {
 	return io.MultiReader(io.LimitReader(ahead, int64(n)), rest)
 }
 
-// pass copies until the end, and tells the other side of it.
+// pass copies data until its end, and then closes the sending side of the destination.
 func pass(to net.Conn, from io.Reader) {
 	_, err := io.Copy(to, from)
 	if half, ok := to.(interface{ CloseWrite() error }); ok && err == nil {
@@ -164,7 +164,7 @@ func pass(to net.Conn, from io.Reader) {
 	_ = to.Close()
 }
 
-// dial connects to a host and a port if they may be reached; else the error is a [*DenialError].
+// dial connects to a host and a port. If the connection is not allowed, the error is a [*DenialError].
 func (p *Proxy) dial(ctx context.Context, target string) (net.Conn, error) {
 	addresses, err := p.judge(ctx, target)
 	if err != nil {
@@ -186,7 +186,7 @@ func (p *Proxy) dial(ctx context.Context, target string) (net.Conn, error) {
 	return nil, errors.Join(errs...)
 }
 
-// judge returns the addresses of a target to which connections are allowed.
+// judge returns the addresses of a target to which the proxy can connect.
 func (p *Proxy) judge(ctx context.Context, target string) ([]netip.AddrPort, error) {
 	host, portText, err := net.SplitHostPort(target)
 	if err != nil {
@@ -240,8 +240,8 @@ func (p *Proxy) resolve(ctx context.Context, name string) ([]netip.Addr, error) 
 	return net.DefaultResolver.LookupNetIP(ctx, "ip", name)
 }
 
-// own reports whether an address is this machine's: its services are not for everybody who is on
-// it. What cannot be found out counts as its own.
+// own reports whether an address belongs to this machine. The services of this machine must not be reachable from a
+// sandbox. If the addresses cannot be listed, own returns true.
 func own(a netip.Addr) bool {
 	all, err := net.InterfaceAddrs()
 	return err != nil || slices.ContainsFunc(all, func(i net.Addr) bool {

@@ -1,4 +1,4 @@
-// Package help writes the help texts of tools from their schemas, for people and models.
+// Package help creates the help texts of tools from their schemas, for people and models.
 //
 // [Result] answers a command that asks for help.
 package help
@@ -24,7 +24,7 @@ func Result(r *registry.Registry, c *router.Command) *tool.Result {
 		return &tool.Result{Output: Namespace(r, c.Namespace, c.HelpVerbose)}
 	}
 	e := r.Lookup(c.Namespace, c.Name)
-	if e == nil { // the router found it a moment ago
+	if e == nil { // cannot happen, because the router has just found the tool
 		return tool.Failed(tool.Errorf(tool.NotFound, "Tool %q is no longer available. Run help for a list.", c.Name).From(tool.SourceHost))
 	}
 	v := view{Entry: e}
@@ -37,10 +37,10 @@ func Result(r *registry.Registry, c *router.Command) *tool.Result {
 	return &tool.Result{Output: v.detail()}
 }
 
-// view is a tool as it is called: by its own name, or by an alias.
+// view is a tool under the name with which it is called: its own name or an alias.
 type view struct {
 	*registry.Entry
-	alias *registry.Alias // nil: by its own name
+	alias *registry.Alias // nil if the tool is called by its own name
 }
 
 func (v *view) name() string {
@@ -50,7 +50,7 @@ func (v *view) name() string {
 	return name(v.Entry)
 }
 
-// param is what a parameter is called here.
+// param returns the name of a parameter for callers. An alias can rename parameters.
 func (v *view) param(p *tool.Param) string {
 	if v.alias == nil {
 		return p.Name
@@ -59,15 +59,15 @@ func (v *view) param(p *tool.Param) string {
 	return sig.NameOf(p.Name)
 }
 
-// line is "name: description", on one line.
+// line returns "name: description" on one line.
 func (v *view) line() string {
 	return v.name() + ": " + strings.Join(strings.Fields(v.Definition.Description), " ")
 }
 
-// Line is "name: description", on one line.
+// Line returns "name: description" on one line.
 func Line(e *registry.Entry) string { return (&view{Entry: e}).line() }
 
-// name is what one types to call the tool.
+// name returns the text that users type to call the tool.
 func name(e *registry.Entry) string {
 	if e.Namespace != "" {
 		return "field:" + e.Namespace + " " + e.Definition.Name
@@ -97,7 +97,7 @@ func Overview(r *registry.Registry) string {
 	return out.String()
 }
 
-// aliases lists the other names that are understood, by the tool they stand for.
+// aliases returns a list of the aliases, grouped by tool.
 func aliases(r *registry.Registry) string {
 	names := make(map[string][]string)
 	for name, a := range r.Aliases() {
@@ -132,7 +132,7 @@ func Namespace(r *registry.Registry, namespace string, verbose bool) string {
 	return strings.Join(parts, "\n")
 }
 
-// summary is the description's first sentence.
+// summary returns the first sentence of the description.
 func summary(e *registry.Entry) string {
 	text := strings.Join(strings.Fields(e.Definition.Description), " ")
 	if i := strings.Index(text, ". "); i >= 0 {

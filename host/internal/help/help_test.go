@@ -44,7 +44,7 @@ func filled(t *testing.T) *registry.Registry {
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// TestHelp compares each depth of help, for a tool, a field and an alias, with a golden file.
+// TestHelp compares each level of help for a tool, a field and an alias with a golden file.
 func TestHelp(t *testing.T) {
 	r := filled(t)
 	for file, command := range map[string]string{

@@ -14,29 +14,28 @@ import (
 )
 
 const (
-	// maxAnswer bounds what a program may answer, and maxWords what it may say on standard
-	// error; in bytes.
+	// maxAnswer limits the size of a program's answer, and maxWords the size of its standard error, in bytes.
 	maxAnswer = 16 << 20
 	maxWords  = 64 << 10
-	// statusDeny is the exit status of a program that refuses a call; why is on standard error.
+	// statusDeny is the exit status with which a program denies a call. Its standard error contains the reason.
 	statusDeny = 2
 )
 
-// Command is a program of the operator's as a hook: the event on its standard input, the
-// answer on its standard output. It is not confined: it is as trusted as the configuration.
+// Command is a hook that runs a program of the operator. The program reads the event from standard input and writes its
+// answer to standard output. It runs without a sandbox, because it is as trusted as the configuration.
 type Command struct {
 	Argv []string
-	// Env is its whole environment.
+	// Env is the complete environment of the program.
 	Env []string
-	// Writable returns the directories of a workspace that tools may write to. A program in them is not run, because
-	// a tool could change it to leave its sandbox.
+	// Writable returns the directories of a workspace to which tools can write. Programs in these directories are
+	// refused, because a tool could change them to escape from its sandbox.
 	Writable func(workspace string) []string
-	// Run runs the process with all that it starts until ctx ends.
+	// Run runs a process. When ctx ends, it kills the process and its child processes.
 	Run func(ctx context.Context, cmd *exec.Cmd) error
 }
 
-// input is what the program reads, under the names by which Claude Code gives it to its hooks
-// where there are such.
+// input is the JSON text for the program. If Claude Code's hooks have a matching field, the name of the field is the
+// same.
 type input struct {
 	Event      tool.HookEvent   `json:"hook_event_name"`
 	Hook       string           `json:"hook"`
@@ -84,7 +83,7 @@ func (c *Command) Hook(ctx context.Context, in *tool.HookInput) (*tool.HookAnswe
 	return parse(answer.kept.Bytes())
 }
 
-// unwritable returns an error if a tool could write to a file of the command.
+// unwritable returns an error if a tool can write to a file of the command.
 func (c *Command) unwritable(workspace string) error {
 	program, err := exec.LookPath(c.Argv[0])
 	if err != nil {
@@ -96,7 +95,7 @@ func (c *Command) unwritable(workspace string) error {
 			continue
 		}
 		target, err := filepath.EvalSymlinks(path)
-		if err != nil { // no file, or none yet
+		if err != nil { // the argument is not an existing file
 			target = filepath.Clean(path)
 		}
 		for _, dir := range dirs {
@@ -110,15 +109,14 @@ func (c *Command) unwritable(workspace string) error {
 	return nil
 }
 
-// answerJSON is what a program may answer; anything else is a failure, since a slip must not
-// let a call pass.
+// answerJSON is a program's answer. Any other answer is an error, so that a mistake in the program cannot permit a call.
 type answerJSON struct {
 	Decision  string          `json:"decision"`
 	Reason    string          `json:"reason"`
 	Arguments json.RawMessage `json:"updated_input"`
 	Result    *resultJSON     `json:"result"`
 
-	// As programs written for Claude Code answer.
+	// Specific contains the answer in the format of Claude Code's hooks.
 	Specific *struct {
 		Event     string          `json:"hookEventName"`
 		Decision  string          `json:"permissionDecision"`
@@ -194,8 +192,8 @@ func parse(text []byte) (*tool.HookAnswer, error) {
 	return out, nil
 }
 
-// bounded keeps the beginning of what is written to it. The buffer is not embedded, whose
-// ReadFrom has no bound.
+// bounded stores the first bytes that are written to it. The buffer is not embedded, because its method ReadFrom has no
+// limit.
 type bounded struct {
 	kept bytes.Buffer
 	max  int

@@ -19,34 +19,34 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// DefaultTimeout is the timeout of a hook that sets none.
+// DefaultTimeout is the timeout of a hook that sets no timeout.
 const DefaultTimeout = 10 * time.Second
 
-// clockGrace is how much the clocks of two processes may differ when a timeout ends.
+// clockGrace is the tolerance for different clocks of two processes at the end of a timeout.
 const clockGrace = 100 * time.Millisecond
 
-// Hook is a hook and the settings that decide when it is called.
+// Hook is a hook with the settings that determine when it is called.
 type Hook struct {
-	// Name is unique. It appears in refusals, in the audit log and in the metadata of results.
+	// Name is the unique name. It appears in denials, in the audit log and in the metadata of results.
 	Name string
-	// On lists the events, at least one.
+	// On lists the events of the hook. It must not be empty.
 	On []tool.HookEvent
-	// Tools are globs over full names, such as "bash" and "jira:*". An empty list matches all tools.
+	// Tools contains globs over full tool names, such as "bash" and "jira:*". An empty list matches all tools.
 	Tools []string
-	// Priority orders the hooks of an event. Higher priorities run first, and equal ones in the given order.
+	// Priority orders the hooks of an event. Higher priorities run first. Hooks of equal priority keep their order.
 	Priority int
 	// Timeout limits each call of the hook. 0 means [DefaultTimeout].
 	Timeout time.Duration
-	// AllowOnFailure lets a call continue if the hook fails or times out. Otherwise the call is refused.
+	// AllowOnFailure permits the call if the hook fails or times out. Otherwise the call is denied.
 	AllowOnFailure bool
-	// Place is the position in the configuration, as "file:line". It is empty for a hook of the embedder.
+	// Place is the hook's position in the configuration, as "file:line". It is empty for a hook of the embedder.
 	Place string
-	// Handler is called from several goroutines. If it ignores its context, the host stops waiting for it when the
-	// timeout ends.
+	// Handler is called from several goroutines. If it ignores its context, the host stops waiting for it at the
+	// timeout.
 	Handler tool.Hook
 }
 
-// Check returns an error if the hook cannot work.
+// Check returns an error if the hook is invalid.
 func (h *Hook) Check() error {
 	switch {
 	case h.Name == "":
@@ -76,7 +76,7 @@ func (h *Hook) about(event tool.HookEvent, name string) bool {
 	return slices.Contains(h.On, event) && (len(h.Tools) == 0 || slices.ContainsFunc(h.Tools, func(g string) bool { return doublestar.MatchUnvalidated(g, name) }))
 }
 
-// String returns the hook's name and position, as a refusal shows them.
+// String returns the hook's name and position for error messages.
 func (h *Hook) String() string {
 	if h.Place == "" {
 		return fmt.Sprintf("hook %q", h.Name)
@@ -84,7 +84,7 @@ func (h *Hook) String() string {
 	return fmt.Sprintf("hook %q (%s)", h.Name, h.Place)
 }
 
-// call calls the hook, with its timeout.
+// call calls the hook with its timeout.
 func (h *Hook) call(ctx context.Context, in *tool.HookInput) (*tool.HookAnswer, error) {
 	timeout := cmp.Or(h.Timeout, DefaultTimeout)
 	limited, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("the hook took longer than %s", timeout))
@@ -108,7 +108,7 @@ func (h *Hook) call(ctx context.Context, in *tool.HookInput) (*tool.HookAnswer, 
 	}()
 	select {
 	case o := <-done:
-		if o.err != nil && tool.AsError(o.err).Kind == tool.Timeout { // the hook's process may have noticed the timeout first
+		if o.err != nil && tool.AsError(o.err).Kind == tool.Timeout { // the hook's process can detect the timeout first
 			select {
 			case <-limited.Done():
 			case <-time.After(clockGrace):
@@ -130,11 +130,11 @@ func (h *Hook) call(ctx context.Context, in *tool.HookInput) (*tool.HookAnswer, 
 const (
 	Changed = "changed"
 	Denied  = "denied"
-	Asked   = "asked"  // and the person accepted
-	Failed  = "failed" // and was ignored
+	Asked   = "asked"  // a person accepted the call
+	Failed  = "failed" // the hook failed and was ignored
 )
 
-// Outcome is the effect of a hook on a call.
+// Outcome describes the effect of a hook on a call.
 type Outcome struct {
 	Hook    string         `json:"hook"`
 	Event   tool.HookEvent `json:"event"`
@@ -154,7 +154,7 @@ func (o Outcome) String() string {
 // Set is an immutable, ordered set of hooks. It is safe for concurrent use. A nil Set is empty.
 type Set struct{ hooks []Hook }
 
-// New returns a set of hooks, or nil if there are none.
+// New returns a set of hooks. It returns nil for an empty list.
 func New(hooks []Hook) *Set {
 	if len(hooks) == 0 {
 		return nil
@@ -178,11 +178,11 @@ func (s *Set) For(event tool.HookEvent, name string) []*Hook {
 	return out
 }
 
-// RefusalError is returned if a hook refuses a call or withholds its result.
+// RefusalError means that a hook denied a call or withheld its result.
 type RefusalError struct {
 	By     *Hook
 	Reason string
-	// Failed means that the hook failed. Otherwise the refusal is its answer.
+	// Failed means that the hook failed. If it is false, the hook denied the call.
 	Failed bool
 }
 
@@ -193,16 +193,16 @@ func (r *RefusalError) Error() string {
 	return fmt.Sprintf("%s: %s", r.By, r.Reason)
 }
 
-// Caller gives [Before] access to the call.
+// Caller contains the callbacks that [Before] needs from the call.
 type Caller struct {
 	// Check validates and completes changed arguments.
 	Check func(args json.RawMessage) (json.RawMessage, error)
-	// Ask asks a person. An error refuses the call.
+	// Ask asks a person. An error denies the call.
 	Ask func(ctx context.Context, by *Hook, args json.RawMessage, reason string) error
 }
 
-// Before runs the hooks on a call. It returns the arguments if hooks changed them, else nil. The error is a
-// [RefusalError], or the cause of the end of ctx.
+// Before runs the hooks before a call. It returns the arguments if hooks changed them, otherwise nil. The error is a
+// [RefusalError], or the reason why ctx ended.
 func Before(ctx context.Context, hooks []*Hook, in tool.HookInput, caller Caller) (args json.RawMessage, log []Outcome, err error) {
 	for _, h := range hooks {
 		note := func(outcome, reason string) {
@@ -240,7 +240,7 @@ func Before(ctx context.Context, hooks []*Hook, in tool.HookInput, caller Caller
 				return nil, log, &RefusalError{By: h, Reason: err.Error()}
 			}
 			note(Asked, a.Reason)
-		default: // an unknown decision must not let a call pass
+		default: // an unknown decision must not permit a call
 			reason := cmp.Or(a.Reason, "no reason given")
 			note(Denied, reason)
 			return nil, log, &RefusalError{By: h, Reason: reason}
@@ -249,8 +249,8 @@ func Before(ctx context.Context, hooks []*Hook, in tool.HookInput, caller Caller
 	return args, log, nil
 }
 
-// After runs the hooks on a result. It returns the result if hooks changed it, else nil. A changed result lacks the
-// fields that only the host sees. The error is a [RefusalError], or the cause of the end of ctx.
+// After runs the hooks after a call. It returns the result if hooks changed it, otherwise nil. A changed result lacks
+// the fields that only the host sees. The error is a [RefusalError], or the reason why ctx ended.
 func After(ctx context.Context, hooks []*Hook, in tool.HookInput) (res *tool.Result, log []Outcome, err error) {
 	for _, h := range hooks {
 		note := func(outcome, reason string) {

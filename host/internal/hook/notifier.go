@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// notifierGrace is how long [Notifier.Close] lets queued notifications run.
+// notifierGrace limits the time for which [Notifier.Close] waits for queued notifications.
 const notifierGrace = 5 * time.Second
 
-// Notifier runs notifications of hooks one after the other, in the background. The zero value is ready to
-// use. It is safe for concurrent use.
+// Notifier runs notifications of hooks in the background, one after the other. The zero value is ready to use. It is
+// safe for concurrent use.
 type Notifier struct {
 	mu      sync.Mutex
 	queue   []func(context.Context)
@@ -20,7 +20,7 @@ type Notifier struct {
 	cancel  context.CancelFunc
 }
 
-// Add queues notifications. It does not wait for them, and drops them after Close.
+// Add queues notifications and returns at once. After Close it drops them.
 func (n *Notifier) Add(notify []func(context.Context)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -55,7 +55,7 @@ func (n *Notifier) next() func(context.Context) {
 	return next
 }
 
-// Close waits for the queued notifications, at most 5 s. Then it cancels the running one and drops the others.
+// Close waits up to 5 s for the queued notifications. Then it cancels the running notification and drops the others.
 func (n *Notifier) Close() {
 	n.mu.Lock()
 	n.closed = true

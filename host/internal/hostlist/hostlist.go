@@ -1,4 +1,4 @@
-// Package hostlist is lists of the hosts that may be reached.
+// Package hostlist parses and matches lists of hosts that a sandbox can reach.
 package hostlist
 
 import (
@@ -11,23 +11,23 @@ import (
 	"strings"
 )
 
-// List is the hosts that may be reached. The zero value is none.
+// List is a list of hosts that a sandbox can reach. The zero value permits no host.
 type List struct{ entries []entry }
 
-// entry is one line of the list: a name, all names below one, or addresses; and ports.
+// entry is an entry of the list. It permits a name, all names below a name, or addresses, and it limits the ports.
 type entry struct {
-	name   string // empty: any, or addresses
-	below  bool   // names below name
+	name   string // empty if the entry permits all names, or addresses
+	below  bool   // whether the entry permits names below name
 	any    bool
 	prefix netip.Prefix
-	port   uint16 // 0: the ports of the web
-	ports  bool   // any port
+	port   uint16 // 0 means ports 80 and 443
+	ports  bool   // whether all ports are permitted
 }
 
 var hostName = regexp.MustCompile(`^([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?$`)
 
-// Parse reads a list such as "proxy.golang.org", "*.github.com:443", "10.0.0.0/8:*" or "*".
-// Without a port an entry is for 80 and 443.
+// Parse parses a list such as "proxy.golang.org", "*.github.com:443", "10.0.0.0/8:*" or "*". An entry without a port
+// permits the ports 80 and 443.
 func Parse(list []string) (*List, error) {
 	out := new(List)
 	for _, text := range list {
@@ -46,7 +46,7 @@ func parseEntry(text string) ([]entry, error) {
 	}
 	var e entry
 	host := strings.TrimSuffix(strings.ToLower(strings.TrimSpace(text)), ".")
-	if prefix, err := parsePrefix(host); err == nil { // an IPv6 address has colons of its own
+	if prefix, err := parsePrefix(host); err == nil { // check for an address first, because an IPv6 address contains colons
 		return []entry{{prefix: prefix}}, nil
 	}
 	if i := strings.LastIndexByte(host, ':'); i >= 0 {
@@ -101,26 +101,26 @@ func (e *entry) serves(port uint16) bool {
 	return e.ports || e.port == port || e.port == 0 && (port == 80 || port == 443)
 }
 
-// AllowsName reports whether a name may be reached, in lower case.
+// AllowsName reports whether the list permits a name. The name must be in lower case.
 func (l *List) AllowsName(name string, port uint16) bool {
 	return slices.ContainsFunc(l.entries, func(e entry) bool {
 		return e.serves(port) && (e.any || e.name != "" && (e.name == name && !e.below || e.below && strings.HasSuffix(name, "."+e.name)))
 	})
 }
 
-// NamesAddress reports whether an address is listed itself, or a range that it is in.
+// NamesAddress reports whether the list contains an address or a range that includes it.
 func (l *List) NamesAddress(a netip.Addr, port uint16) bool {
 	return slices.ContainsFunc(l.entries, func(e entry) bool {
 		return e.prefix.IsValid() && e.serves(port) && e.prefix.Contains(a)
 	})
 }
 
-// AllowsAny reports whether every public address may be reached.
+// AllowsAny reports whether the list permits every public address.
 func (l *List) AllowsAny(port uint16) bool {
 	return slices.ContainsFunc(l.entries, func(e entry) bool { return e.any && e.serves(port) })
 }
 
-// EntryFor gives what would have to be listed for a host.
+// EntryFor returns the list entry that would permit a host.
 func EntryFor(host string, port uint16) string {
 	if port == 80 || port == 443 {
 		return host
@@ -128,11 +128,11 @@ func EntryFor(host string, port uint16) string {
 	return net.JoinHostPort(host, strconv.Itoa(int(port)))
 }
 
-// special are ranges that are not public, besides those that package netip knows.
+// special lists ranges that are not public, in addition to the ranges that package netip excludes.
 var special = func() (out []netip.Prefix) {
 	for _, s := range []string{
 		"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4",
-		// Addresses that carry an IPv4 address in them, and what is local to a site.
+		// IPv6 addresses that contain an IPv4 address, and site-local addresses.
 		"::/96", "64:ff9b::/96", "64:ff9b:1::/48", "2001::/23", "2001:db8::/32", "2002::/16", "fec0::/10",
 	} {
 		out = append(out, netip.MustParsePrefix(s))
@@ -140,7 +140,7 @@ var special = func() (out []netip.Prefix) {
 	return out
 }()
 
-// Public reports whether an address belongs to the open internet.
+// Public reports whether an address is a public internet address.
 func Public(a netip.Addr) bool {
 	return a.IsGlobalUnicast() && !a.IsPrivate() && !slices.ContainsFunc(special, func(p netip.Prefix) bool { return p.Contains(a) })
 }

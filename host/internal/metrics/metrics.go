@@ -1,5 +1,5 @@
-// Package metrics counts what becomes of calls, by tool, and what plugins' processes use. It
-// knows of no way to show that.
+// Package metrics counts the outcomes of calls by tool, and the resource usage of plugin processes. Other packages
+// display the numbers.
 package metrics
 
 import (
@@ -12,25 +12,24 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// None is the name of calls that came to no tool, such as those of a name that is not known. No tool
-// can have it.
+// None is the tool name of calls that reached no tool, such as calls with an unknown name. No tool can have this name.
 const None = "(none)"
 
-// maxNames bounds the tools and plugins that are told apart: those of all configurations that a host
-// ever had. What comes after is counted as others.
+// maxNames limits the number of separately counted tools and plugins, over all configurations of a host. Further names
+// are counted together as others.
 const (
 	maxNames = 1000
 	others   = "(others)"
 )
 
-// Metrics of a host. The zero value is ready. It is safe for concurrent use.
+// Metrics contains the metrics of a host. The zero value is ready to use. It is safe for concurrent use.
 type Metrics struct {
 	mu      sync.RWMutex
 	tools   map[string]*Tool
 	plugins map[string]*plugin
 }
 
-// Tool counts the calls of one tool. It is safe for concurrent use; the nil Tool counts nothing.
+// Tool counts the calls of one tool. It is safe for concurrent use. A nil Tool counts nothing.
 type Tool struct {
 	mu        sync.Mutex
 	stats     ToolStats
@@ -39,22 +38,22 @@ type Tool struct {
 	running   running
 }
 
-// Call is one that has ended.
+// Call describes a call that has ended.
 type Call struct {
-	// Kind is the kind of its error. It is empty if the call succeeded.
+	// Kind is the kind of the call's error. It is empty if the call succeeded.
 	Kind tool.Kind
-	// Queued is the time before it ran, or before it gave that up; 0: it was refused at once.
+	// Queued is the time before the call ran or was abandoned. 0 means that the call was denied at once.
 	Queued time.Duration
-	// Execution is the time it ran, if Attempts is not 0.
+	// Execution is the time for which the call ran. It is valid only if Attempts is not 0.
 	Execution time.Duration
 	// Waited reports whether the call waited for other calls.
 	Waited   bool
 	Attempts int
-	// CacheHit: an earlier result was its answer.
+	// CacheHit means that the result came from the cache.
 	CacheHit bool
 }
 
-// Tool returns the counts of a tool. An empty name means [None].
+// Tool returns the counters of a tool. An empty name means [None].
 func (m *Metrics) Tool(name string) *Tool {
 	if m == nil {
 		return nil
@@ -83,7 +82,7 @@ func (m *Metrics) Tool(name string) *Tool {
 	return t
 }
 
-// Begin counts a call in that runs from now on. end must be called once, when it has ended.
+// Begin counts a call as running. The returned function must be called once, when the call has ended.
 func (t *Tool) Begin() (end func()) {
 	if t == nil {
 		return func() {}
@@ -129,12 +128,12 @@ func (t *Tool) Ended(c Call) {
 	}
 }
 
-// running is how many calls run at a time.
+// running tracks the number of running calls over time.
 type running struct {
 	now, most int
-	since     time.Time     // the last step
-	busy      time.Duration // while any ran
-	area      time.Duration // the sum over all calls of how long they ran
+	since     time.Time     // time of the last change
+	busy      time.Duration // time during which at least one call ran
+	area      time.Duration // sum of the running times of all calls
 }
 
 func (r *running) step(n int, now time.Time) {
@@ -142,56 +141,56 @@ func (r *running) step(n int, now time.Time) {
 		r.busy += elapsed
 		r.area += elapsed * time.Duration(r.now)
 	}
-	if r.since.Before(now) { // two steps may come in another order than their times
+	if r.since.Before(now) { // concurrent changes can arrive out of order
 		r.since = now
 	}
 	r.now += n
 	r.most = max(r.most, r.now)
 }
 
-// ToolStats is what became of a tool's calls since the host began.
+// ToolStats contains the statistics of a tool's calls since the host started.
 type ToolStats struct {
-	// Name is the tool's full name, or "(none)" for calls that came to no tool.
+	// Name is the tool's full name, or "(none)" for calls that reached no tool.
 	Name string `json:"name"`
-	// Calls that have ended, with those that were refused and those that commands made.
+	// Calls counts the calls that have ended, including denied calls and calls from commands.
 	Calls     uint64 `json:"calls"`
 	Successes uint64 `json:"successes"`
 	Failures  uint64 `json:"failures"`
-	// Errors are the failures by kind.
+	// Errors counts the failures by kind.
 	Errors map[tool.Kind]uint64 `json:"errors"`
-	// Retries are the times that a call was tried again because its plugin died.
+	// Retries counts the repetitions of calls whose plugin died.
 	Retries uint64 `json:"retries"`
-	// Waited counts the calls that could not run at once, because others did.
+	// Waited counts the calls that had to wait for other calls.
 	Waited uint64 `json:"waited"`
-	// CacheHits counts the calls that an earlier result answered; see Adaptive.
+	// CacheHits counts the calls whose result came from the cache; see Adaptive.
 	CacheHits uint64 `json:"cache_hits"`
-	// Running calls: now, at most, and on average while any ran.
+	// Running is the current number of running calls. RunningMax is its maximum, and RunningAverage its average while
+	// calls run.
 	Running        int     `json:"running"`
 	RunningMax     int     `json:"running_max"`
 	RunningAverage float64 `json:"running_average"`
-	// Execution is of the calls that ran; Queue what came before, with asks for permission, also
-	// of those that gave up while they waited.
+	// Execution contains the running times of calls. Queue contains the times before they ran, including questions to a
+	// person and calls that stopped waiting.
 	Execution Times `json:"execution"`
 	Queue     Times `json:"queue"`
-	// Adaptive contains the limits of the adaptive mode. It is nil if the mode is off or leaves the tool out.
+	// Adaptive contains the limits of the adaptive mode. It is nil if the mode is off or does not apply to the tool.
 	Adaptive *Adaptive `json:"adaptive,omitempty"`
 }
 
-// Adaptive is what the adaptive mode has come to for a tool.
+// Adaptive contains the limits that the adaptive mode has learned for a tool.
 type Adaptive struct {
-	// Timeout is the timeout in force, and TimeoutMost the configured one, in milliseconds.
+	// Timeout is the current timeout, and TimeoutMost is the configured one, in milliseconds.
 	Timeout     float64 `json:"timeout_ms"`
 	TimeoutMost float64 `json:"timeout_most_ms"`
-	// Limit is how many calls may run at the same time, from 1 to LimitMost. 0 means no limit.
+	// Limit is the maximum number of concurrent calls, from 1 to LimitMost. 0 means no limit.
 	Limit     int `json:"limit"`
 	LimitMost int `json:"limit_most"`
-	// Raised and Lowered count how often the limit was changed.
+	// Raised and Lowered count the changes of the limit.
 	Raised  uint64 `json:"raised"`
 	Lowered uint64 `json:"lowered"`
 }
 
-// Taken sums up how long the calls ran that did: how many, the time that 95 % of them did not go
-// beyond, and the average.
+// Taken returns the number of calls that ran, the 95th percentile of their running times, and the average.
 func (t *Tool) Taken() (count uint64, p95, average time.Duration) {
 	if t == nil {
 		return 0, 0, 0
@@ -204,7 +203,7 @@ func (t *Tool) Taken() (count uint64, p95, average time.Duration) {
 	return count, t.execution.quantile(0.95), t.execution.sum / time.Duration(count)
 }
 
-// Tools returns the statistics of all tools that were called, by name.
+// Tools returns the statistics of all called tools, sorted by name.
 func (m *Metrics) Tools() []ToolStats {
 	m.mu.RLock()
 	tools := slices.Collect(maps.Values(m.tools))

@@ -12,7 +12,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// TestBuckets: every duration is in the bucket whose limits are around it.
+// TestBuckets checks that the limits of a duration's bucket enclose the duration.
 func TestBuckets(t *testing.T) {
 	for i := range buckets - 1 {
 		end := limit(i)
@@ -83,7 +83,7 @@ func TestQuantiles(t *testing.T) {
 	}
 }
 
-// TestToldBuckets: what is told of says exactly how many were not longer.
+// TestToldBuckets checks that each reported bucket contains the exact number of calls up to its limit.
 func TestToldBuckets(t *testing.T) {
 	var h times
 	limits := []time.Duration{64 * time.Microsecond, 65 * time.Microsecond, 128 * time.Microsecond, time.Second, time.Hour}
@@ -113,8 +113,8 @@ func TestCounts(t *testing.T) {
 	for _, c := range []Call{
 		{Attempts: 1, Execution: time.Second, Queued: time.Millisecond},
 		{Attempts: 3, Execution: 3 * time.Second, Queued: time.Millisecond, Waited: true, Kind: tool.Unavailable},
-		{Kind: tool.Timeout, Queued: time.Minute, Waited: true}, // while it waited
-		{Kind: tool.PermissionDenied},                           // refused
+		{Kind: tool.Timeout, Queued: time.Minute, Waited: true}, // a timeout in the queue
+		{Kind: tool.PermissionDenied},                           // a denied call
 	} {
 		m.Tool("a").Ended(c)
 	}
@@ -135,7 +135,7 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// TestNamesAreBounded: a host whose tools change names for ever does not grow for ever.
+// TestNamesAreBounded checks that a host whose tools change their names uses limited memory.
 func TestNamesAreBounded(t *testing.T) {
 	var m Metrics
 	for i := range maxNames + 50 {
@@ -159,12 +159,12 @@ func TestRunning(t *testing.T) {
 	var r running
 	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
 	r.step(1, at(100))
-	r.step(1, at(102)) // one ran for 2 s
+	r.step(1, at(102)) // one call ran for 2 s
 	r.step(-1, at(105))
-	r.step(1, at(104)) // in the other order
+	r.step(1, at(104)) // out of order
 	r.step(-1, at(105))
-	r.step(-1, at(106)) // two for 3 s, one for 1 s
-	r.step(1, at(200))  // nothing for long
+	r.step(-1, at(106)) // two calls ran for 3 s, one for 1 s
+	r.step(1, at(200))  // no call ran for a long time
 	r.step(-1, at(202))
 	if r.now != 0 || r.most != 2 || r.busy != 8*time.Second || r.area != 11*time.Second {
 		t.Errorf("%+v", r)
@@ -193,7 +193,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
-// TestUsage: what processes used stays counted after they ended.
+// TestUsage checks that the usage of ended processes stays in the totals.
 func TestUsage(t *testing.T) {
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		t.Skip("no /proc")
@@ -202,7 +202,7 @@ func TestUsage(t *testing.T) {
 	m.Plugin("p", Started)
 	m.Plugin("p", Crashed)
 	m.Plugin("p", StartFailed)
-	for end := time.Now().Add(50 * time.Millisecond); time.Now().Before(end); { // uses the CPU
+	for end := time.Now().Add(50 * time.Millisecond); time.Now().Before(end); { // use CPU time
 	}
 	first := m.Plugins([]Process{{"p", os.Getpid()}, {"p", 1 << 30}})[0]
 	if first.Starts != 1 || first.Crashes != 1 || first.FailedStarts != 1 || len(first.PIDs) != 2 {

@@ -6,44 +6,45 @@ import (
 	"strings"
 )
 
-// Event is a turn in the life of a plugin that is counted.
+// Event is a counted event in the life of a plugin.
 type Event int
 
-// The events.
+// The kinds of events.
 const (
 	Started Event = iota + 1
 	StartFailed
 	Crashed
 )
 
-// Process is one of a plugin that runs now.
+// Process is a running process of a plugin.
 type Process struct {
 	Plugin string
 	PID    int
 }
 
-// PluginStats is what a plugin's processes are and were since the host began.
+// PluginStats contains the statistics of a plugin's processes since the host started.
 type PluginStats struct {
 	Name string `json:"name"`
-	// Starts counts the processes that served, FailedStarts those that did not, and Crashes the unexpected exits.
+	// Starts counts the successful starts, FailedStarts the failed starts, and Crashes the unexpected exits.
 	Starts       uint64 `json:"starts"`
 	FailedStarts uint64 `json:"failed_starts"`
 	Crashes      uint64 `json:"crashes"`
-	// PIDs of the processes that run now.
+	// PIDs contains the ids of the running processes.
 	PIDs []int `json:"pids"`
-	// Usage is the usage of its processes and their children: memory now, the rest since the host started. For a
-	// process that has ended it is the last known usage. A nil Usage means that it is unknown on this system.
+	// Usage is the usage of the plugin's processes and their children. Memory is the current value, and the other fields
+	// are totals since the host started. For an ended process, the last known values count. A nil Usage means that this
+	// system does not report it.
 	Usage *Usage `json:"usage,omitempty"`
 }
 
-// Usage is what processes use.
+// Usage contains the resource usage of processes.
 type Usage struct {
-	// CPU time, in seconds.
+	// CPU is the CPU time in seconds.
 	CPU float64 `json:"cpu_seconds"`
-	// Memory is what is resident, in bytes; what processes share counts for each.
+	// Memory is the resident memory in bytes. Shared memory counts for each process.
 	Memory uint64 `json:"memory_bytes"`
-	// Read and Written count the bytes from and to storage. They are nil if the system hides them. It does so for
-	// plugins that protect their memory, as those of the SDK do, unless the host runs as root.
+	// Read and Written count the bytes from and to storage. They are nil if the system hides them. Unless the host runs
+	// as root, the system hides them for plugins that protect their memory, such as all plugins of the SDK.
 	Read    *uint64 `json:"read_bytes,omitempty"`
 	Written *uint64 `json:"written_bytes,omitempty"`
 }
@@ -67,11 +68,11 @@ func sum(a, b *uint64) *uint64 {
 
 type plugin struct {
 	stats PluginStats
-	ended *Usage              // by processes that are gone
-	last  map[identity]*Usage // of those that were there when it was looked
+	ended *Usage              // total usage of ended processes
+	last  map[identity]*Usage // usage of the processes at the last update
 }
 
-// identity identifies a process, even if its number is used again.
+// identity identifies a process. Its start time distinguishes processes that reuse a number.
 type identity struct {
 	pid   int
 	began uint64
@@ -107,8 +108,7 @@ func (m *Metrics) plugin(name string) *plugin {
 	return p
 }
 
-// Plugins returns the statistics of all plugins that were started, by name. It reads the usage of the running
-// processes.
+// Plugins returns the statistics of all started plugins, sorted by name. It reads the usage of the running processes.
 func (m *Metrics) Plugins(processes []Process) []PluginStats {
 	used := usages(processes)
 	m.mu.Lock()
@@ -138,7 +138,7 @@ func (m *Metrics) Plugins(processes []Process) []PluginStats {
 	return out
 }
 
-// look takes in what the processes use that are there now.
+// look updates the usage of the running processes. It adds processes that have ended to the total.
 func (p *plugin) look(now map[identity]*Usage) {
 	for id, u := range p.last {
 		if now[id] == nil {

@@ -6,15 +6,15 @@ import (
 )
 
 const (
-	// perOctave buckets cover each power of two of microseconds, so that what is told of a
-	// time is at most 1/32 off.
+	// perOctave is the number of buckets for each power of two of microseconds. It limits the error of a reported time
+	// to 1/32.
 	perOctave = 16
-	// octaves above the first perOctave microseconds, up to 19 hours.
+	// octaves is the number of powers of two above the first perOctave microseconds. They cover up to 19 hours.
 	octaves = 32
 	buckets = perOctave * (octaves + 1)
 )
 
-// times are how long calls took: in buckets of a fixed number, whatever comes.
+// times is a histogram of the durations of calls with a fixed number of buckets.
 type times struct {
 	count    uint64
 	sum, max time.Duration
@@ -27,7 +27,7 @@ func bucketOf(d time.Duration) int {
 	if d <= time.Microsecond {
 		return 0
 	}
-	us := uint64((d - 1) / time.Microsecond) // of 2 µs, which are still in the bucket that ends there, 1
+	us := uint64((d - 1) / time.Microsecond) // subtract 1 ns first, because 2 µs belong to bucket 1
 	if us < perOctave {
 		return int(us)
 	}
@@ -35,7 +35,7 @@ func bucketOf(d time.Duration) int {
 	return min(perOctave*(shift+1)+int(us>>shift)-perOctave, buckets-1)
 }
 
-// limit is the longest duration in a bucket.
+// limit returns the longest duration in a bucket.
 func limit(bucket int) time.Duration {
 	us := bucket + 1
 	if shift := bucket/perOctave - 1; shift > 0 {
@@ -52,12 +52,12 @@ func (t *times) add(d time.Duration) {
 	t.buckets[bucketOf(d)]++
 }
 
-// quantile is the time that a share q of the calls did not go beyond.
+// quantile returns the duration that the share q of the calls did not exceed.
 func (t *times) quantile(q float64) time.Duration {
 	if t.count == 0 {
 		return 0
 	}
-	rank := max(1, uint64(q*float64(t.count)+0.999999)) // the nearest rank
+	rank := max(1, uint64(q*float64(t.count)+0.999999)) // nearest-rank method
 	var seen uint64
 	for i, n := range t.buckets {
 		if seen += n; seen >= rank {
@@ -74,7 +74,7 @@ func middle(bucket int) time.Duration {
 	return (limit(bucket-1) + limit(bucket)) / 2
 }
 
-// Times sums up how long calls took, in milliseconds. The quantiles are at most 3.2 % off, or a
+// Times summarizes the durations of calls, in milliseconds. The error of the quantiles is at most 3.2 % or one
 // microsecond.
 type Times struct {
 	Count   uint64  `json:"count"`
@@ -84,11 +84,12 @@ type Times struct {
 	P95     float64 `json:"p95_ms"`
 	P99     float64 `json:"p99_ms"`
 	Max     float64 `json:"max_ms"`
-	// Buckets say how many took at most so many seconds. Not in JSON.
+	// Buckets maps durations in seconds to the number of calls that took at most that long. It is not part of the JSON
+	// form.
 	Buckets map[float64]uint64 `json:"-"`
 }
 
-// The buckets that are told of end at each power of two between 64 µs and 18 minutes.
+// The reported buckets end at each power of two between 64 µs and 18 minutes.
 const firstTold, lastTold = 6, 30
 
 func (t *times) summary() Times {

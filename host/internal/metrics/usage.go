@@ -9,16 +9,16 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// clockTicks is the kernel's USER_HZ, which is 100 wherever Go runs.
+// clockTicks is the kernel's USER_HZ, which is 100 on all systems that Go supports.
 const clockTicks = 100
 
-// processUsage is what a process uses, with those that it started.
+// processUsage is the usage of a process, including its child processes.
 type processUsage struct {
 	identity
 	Usage
 }
 
-// usages looks at processes; one that is gone, or whose system has no /proc, is nil.
+// usages returns the usage of processes. An entry is nil if the process has ended or the system has no /proc.
 func usages(processes []Process) []*processUsage {
 	out := make([]*processUsage, len(processes))
 	fs, err := procfs.NewDefaultFS()
@@ -31,7 +31,7 @@ func usages(processes []Process) []*processUsage {
 	return out
 }
 
-// maxTree bounds the processes that are looked at of one plugin.
+// maxTree limits the number of child processes of one plugin that are read.
 const maxTree = 4096
 
 func usage(fs procfs.FS, pid int) *processUsage {
@@ -42,7 +42,7 @@ func usage(fs procfs.FS, pid int) *processUsage {
 	out := &processUsage{identity: identity{pid, began}, Usage: root}
 	tree := children(pid)
 	for i := 0; i < len(tree) && i < maxTree; i++ {
-		if u, _, err := one(fs, tree[i]); err == nil { // else it has just ended, and is in its parent's
+		if u, _, err := one(fs, tree[i]); err == nil { // an ended process is included in the usage of its parent
 			out.add(u)
 			tree = append(tree, children(tree[i])...)
 		}
@@ -50,7 +50,7 @@ func usage(fs procfs.FS, pid int) *processUsage {
 	return out
 }
 
-// one returns the usage of a process, including the children that it has waited for.
+// one returns the usage of a process, including the ended children that it has waited for.
 func one(fs procfs.FS, pid int) (Usage, uint64, error) {
 	p, err := fs.Proc(pid)
 	if err != nil {
@@ -61,7 +61,7 @@ func one(fs procfs.FS, pid int) (Usage, uint64, error) {
 		return Usage{}, 0, err
 	}
 	u := Usage{CPU: (float64(st.UTime+st.STime) + float64(st.CUTime+st.CSTime)) / clockTicks, Memory: uint64(max(0, st.ResidentMemory()))}
-	if io, err := p.IO(); err == nil { // a kernel may be built without it, or keep it from us
+	if io, err := p.IO(); err == nil { // the kernel can lack the counters, or hide them from the host
 		u.Read, u.Written = &io.ReadBytes, &io.WriteBytes
 	}
 	return u, st.Starttime, nil

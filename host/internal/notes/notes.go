@@ -1,7 +1,7 @@
-// Package notes adds what the host knows to the results of tools.
+// Package notes adds information from the host to the results of tools.
 //
-// Each note is in the text for the model, and in the result's metadata for frontends, which may have shown the text
-// already.
+// Each note is in the text for the model, and in the result's metadata for frontends. Frontends need the metadata
+// because they may have shown the text before the note was added.
 package notes
 
 import (
@@ -24,7 +24,7 @@ func Annotate(res *tool.Result, key string, value any) {
 	res.Metadata[key] = value
 }
 
-// Denials adds to a result what the sandbox refused, which programs rarely report.
+// Denials adds a note with the accesses that the sandbox denied. Programs rarely report such denials.
 func Denials(res *tool.Result, denials []string) {
 	if len(denials) == 0 {
 		return
@@ -44,7 +44,8 @@ func Denials(res *tool.Result, denials []string) {
 	Annotate(res, "denied", denials)
 }
 
-// Directory adds to a result that the session stays in the directory cwd, because the command left the roots.
+// Directory adds a note that the session stays in the directory cwd, because the command changed to a directory outside
+// of the roots.
 func Directory(res *tool.Result, cwd, outside string) {
 	note := fmt.Sprintf("[note: the session stays in %s, because %s is outside of its roots]", cwd, outside)
 	Annotate(res, "note", note)
@@ -55,7 +56,7 @@ func Directory(res *tool.Result, cwd, outside string) {
 	}
 }
 
-// Similar adds the known name that is similar to the name of an unknown command. If no name is, it adds nothing.
+// Similar adds a note with a known name that is similar to an unknown command. If no name is similar, it adds nothing.
 func Similar(res *tool.Result, name string, known []string) {
 	similar := suggest.DidYouMean(name, known)
 	if similar == "" {
@@ -65,7 +66,7 @@ func Similar(res *tool.Result, name string, known []string) {
 	e := *res.Error
 	e.Message = strings.TrimRight(e.Message, "\n") + "\n" + note
 	res.Error = &e
-	if _, other := res.Metadata["note"]; !other { // a frontend shows the note beside the shell's own output
+	if _, other := res.Metadata["note"]; !other { // a frontend shows the note below the shell's output
 		Annotate(res, "note", note)
 	}
 }

@@ -9,32 +9,32 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Asker asks a person: [tool.Peer] and every client are one. An answer to a permission may
-// say in Values how long it holds: see [Scopes].
+// Asker asks a person. [tool.Peer] and all clients implement Asker. The Values of a permission's answer can contain a
+// scope; see [Scopes].
 type Asker interface {
 	Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error)
 }
 
-// The scopes of an answer. Once is what an answer without a scope means.
+// The scopes of an answer. An answer without a scope has the scope Once.
 const (
 	Once    = "once"
-	Session = "session" // accepted or declined
-	Always  = "always"  // accepted, in this workspace
-	Never   = "never"   // declined, in this workspace
+	Session = "session" // for accepted and declined permissions
+	Always  = "always"  // only for accepted permissions, in this workspace
+	Never   = "never"   // only for declined permissions, in this workspace
 )
 
-// Scopes lists them in the order in which a client offers them.
+// Scopes lists the scopes in the order in which a client offers them.
 var Scopes = []string{Once, Session, Always, Never}
 
-// Answers are remembered answers.
+// Answers stores earlier answers.
 type Answers interface {
-	// Recall returns an earlier answer to the same question. known is false if there is none.
+	// Recall returns an earlier answer to the same question. known is false if no answer is stored.
 	Recall(kind, tool, subject string) (allow, known bool)
 	// Remember saves an answer for the session or for the workspace.
 	Remember(kind, tool, subject string, allow, workspace bool) error
 }
 
-// Check decides on a call and asks a person if a rule requires it. The error names what was refused and how
+// Check decides on a call and asks a person if a rule requires a confirmation. The error names the denied action and how
 // to allow it.
 func (p *Policy) Check(ctx context.Context, req *Request, asker Asker, answers Answers) (*Decision, error) {
 	d := p.Judge(req)
@@ -55,7 +55,7 @@ func (p *Policy) Check(ctx context.Context, req *Request, asker Asker, answers A
 	return d, nil
 }
 
-// Permit decides on a permission that a running call asks for.
+// Permit decides on a permission that a running call requests.
 func (p *Policy) Permit(ctx context.Context, req *Request, ask *tool.Permission, asker Asker, answers Answers) (tool.Answer, error) {
 	d := &Decision{Effect: Allow, Kind: ask.Kind}
 	if ask.Kind == tool.PermissionEdit {
@@ -74,7 +74,7 @@ func (p *Policy) Permit(ctx context.Context, req *Request, ask *tool.Permission,
 		}
 		j := p.judgePart(req, &pt)
 		if j.rule == nil && j.Effect == Allow && ask.Kind != tool.PermissionEdit {
-			j.Effect, j.Reason = Ask, ask.Title // the tool asks, and no rule answers
+			j.Effect, j.Reason = Ask, ask.Title // without a matching rule, the tool's request decides
 		}
 		d.add(j)
 	}
@@ -93,13 +93,13 @@ func denied(name string, d *Decision) *tool.Error {
 		what = fmt.Sprintf("%s: %s", name, shorten(d.Judged[i].Subject))
 	}
 	e := tool.Errorf(tool.PermissionDenied, "%s is denied by %s: %s. Use another way, or ask the operator to change the permissions in the configuration.", what, d.Rule, strings.TrimSuffix(d.Reason, "."))
-	if d.Kind == KindEdit && d.Commands == nil { // of a command it would be the exit status
+	if d.Kind == KindEdit && d.Commands == nil { // for commands, the code would be the exit status
 		e = e.WithCode(CodePathDenied)
 	}
 	return e
 }
 
-// resolve asks all questions of the rules at once.
+// resolve asks about all parts of the call at once.
 func (d *Decision) resolve(ctx context.Context, name string, asker Asker, answers Answers) error {
 	title := fmt.Sprintf("Run %s?", name)
 	a, err := d.ask(ctx, name, &tool.Permission{Kind: d.Kind, Title: title}, asker, answers)
@@ -117,7 +117,7 @@ func (d *Decision) resolve(ctx context.Context, name string, asker Asker, answer
 		d.what(name), why, strings.TrimSuffix(d.Reason, "."), by(d.Rule), d.howToAllow())
 }
 
-// what names what is asked for.
+// what returns the name of the tool, and the command or path that needs a confirmation.
 func (d *Decision) what(name string) string {
 	if len(d.asks) > 0 && d.asks[0].Subject != name {
 		return fmt.Sprintf("%s: %s", name, shorten(d.asks[0].Subject))
@@ -132,7 +132,7 @@ func by(rule string) string {
 	return " (" + rule + ")"
 }
 
-// howToAllow is what an operator writes.
+// howToAllow returns the advice for the operator in the error message.
 func (d *Decision) howToAllow() string {
 	j := d.asks[0]
 	if j.rule != nil {
@@ -148,7 +148,8 @@ func (d *Decision) howToAllow() string {
 	return fmt.Sprintf("To allow this call, the operator can answer the question (--on-ask prompt) or add an allow rule with %s to the permissions of the configuration.", about)
 }
 
-// ask asks for what was not answered before, and keeps the answer as long as it says.
+// ask asks a person about the parts of the call that have no stored answer. It stores the answer according to the scope
+// of the answer.
 func (d *Decision) ask(ctx context.Context, name string, ask *tool.Permission, asker Asker, answers Answers) (tool.Answer, error) {
 	open := d.asks[:0:0]
 	for _, j := range d.asks {

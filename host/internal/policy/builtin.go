@@ -8,15 +8,15 @@ import (
 	"toolhost.dev/host/internal/script"
 )
 
-// Builtin is a rule that needs no configuration. An allow rule for the command overrides it.
+// Builtin is a rule that applies without configuration. An allow rule for the command overrides it.
 type Builtin struct {
 	Effect       Effect
 	Name, Reason string
 	match        func(req *Request, c *script.Command) bool
 }
 
-// Builtins are about commands that destroy what is not the agent's to destroy, where
-// nothing but the sandbox would hold them back.
+// Builtins lists rules for commands that destroy the system or other people's data. Without these rules, only the
+// sandbox would prevent such commands.
 var Builtins = []Builtin{
 	{Deny, "remove-system", "the command removes the file system, a system directory or the home directory", removesSystem},
 	{Deny, "format", "the command formats an existing disk or partition", formats},
@@ -32,7 +32,7 @@ var Builtins = []Builtin{
 	}},
 }
 
-// bombName cannot be the name of a command.
+// bombName represents a fork bomb. No real command can have this name.
 const bombName = "\x00bomb"
 
 // builtin returns the built-in rule that matches a command, or nil.
@@ -48,8 +48,8 @@ func builtin(req *Request, c *script.Command) *Builtin {
 	return nil
 }
 
-// maybeBuiltin asks about a command whose name is not known, and whose arguments would
-// remove the system.
+// maybeBuiltin returns a rule that asks for a confirmation if the name of a command is unknown, but its arguments would
+// make rm remove the system.
 func maybeBuiltin(req *Request, c *script.Command) *Builtin {
 	guess := *c
 	guess.Words = append([]script.Word{{Text: "rm"}}, c.Words[1:]...)
@@ -65,7 +65,7 @@ func helps(c *script.Command) bool {
 	})
 }
 
-// arguments are a command's options and operands.
+// arguments returns the options and operands of a command.
 func arguments(c *script.Command) (short string, long, operands []string) {
 	for i, w := range c.Words[1:] {
 		switch {
@@ -85,15 +85,15 @@ func arguments(c *script.Command) (short string, long, operands []string) {
 	return short, long, operands
 }
 
-// isRecursive reports whether -r, -R, --recursive or an abbreviation of it is given.
+// isRecursive reports whether the options contain -r, -R, --recursive or an abbreviation of it.
 func isRecursive(short string, long []string, letters string) bool {
 	return strings.ContainsAny(short, letters) || slices.ContainsFunc(long, func(l string) bool { return script.Abbreviates(l, "recursive") })
 }
 
-// systemDirs are whole parts of a system.
+// systemDirs lists the top directories of a system.
 var systemDirs = []string{"/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/opt", "/proc", "/root", "/sbin", "/srv", "/sys", "/usr", "/usr/bin", "/usr/lib", "/usr/local", "/var", "/Users", "/System", "/Library", "/Applications"}
 
-// isSystem reports whether an operand names a whole part of the system, or all in it.
+// isSystem reports whether an operand names a top directory of the system, or everything in it.
 func isSystem(c *script.Command, operand string) bool {
 	if strings.Contains(operand, script.Unknown) {
 		return false
@@ -121,7 +121,7 @@ func removesSystem(req *Request, c *script.Command) bool {
 	return slices.ContainsFunc(operands, func(o string) bool { return isSystem(c, o) && !isWorkspace(req, c, o) })
 }
 
-// isWorkspace reports whether an operand names the workspace, or all in it.
+// isWorkspace reports whether an operand names the workspace, or everything in it.
 func isWorkspace(req *Request, c *script.Command, operand string) bool {
 	if strings.Contains(operand, script.Unknown) || c.Dir == "" && !filepath.IsAbs(operand) || req.Workspace == "" || req.Workspace == "/" || c.Remote {
 		return false
@@ -147,7 +147,7 @@ func formats(_ *Request, c *script.Command) bool {
 	return slices.ContainsFunc(operands, isDisk) || name == "mkfs" && len(operands) > 0 && !slices.ContainsFunc(operands, func(o string) bool { return strings.Contains(o, ".") })
 }
 
-// isDisk reports whether a path is a device that holds files.
+// isDisk reports whether a path is a block device such as a disk.
 func isDisk(path string) bool {
 	name, ok := strings.CutPrefix(filepath.Clean(path), "/dev/")
 	return ok && slices.ContainsFunc([]string{"sd", "hd", "vd", "xvd", "nvme", "mmcblk", "disk", "rdisk", "md", "dm-", "mapper/", "loop", "mem", "kmem", "root", "block/"}, func(prefix string) bool {

@@ -14,18 +14,18 @@ import (
 	"toolhost.dev/host/internal/script"
 )
 
-// part is judged separately: a command, a path, or the whole call.
+// part is an element of a call that is judged separately: a command, a path, or the whole call.
 type part struct {
 	kind, tool string
 	subject    string
 	command    *script.Command
-	doubt      bool // it stands for commands that are not known
-	// paths are where they lead; written, as they are called, links and all.
+	doubt      bool // the part represents unknown commands
+	// paths contains the resolved paths. written contains the paths as the call writes them, with links.
 	paths, written []string
 	domains        []string
 }
 
-// Kind of the permission that the call needs.
+// Kind returns the kind of permission that the call needs.
 func (req *Request) Kind() string {
 	switch {
 	case req.Shell:
@@ -41,7 +41,7 @@ func (req *Request) Kind() string {
 	return req.Name
 }
 
-// parts takes a call apart.
+// parts splits a call into the parts that are judged separately.
 func (p *Policy) parts(req *Request, d *Decision) []part {
 	if req.Shell {
 		return p.scriptParts(req, d)
@@ -81,7 +81,7 @@ func (p *Policy) parts(req *Request, d *Decision) []part {
 	return out
 }
 
-// scriptParts are the commands that a script runs, and the files that it redirects to.
+// scriptParts returns the commands that a script runs, and the files to which it redirects.
 func (p *Policy) scriptParts(req *Request, d *Decision) []part {
 	dir := req.Call.Cwd
 	if cwd := textIn(req.Args["cwd"]); cwd != "" {
@@ -137,10 +137,10 @@ func (p *Policy) scriptParts(req *Request, d *Decision) []part {
 	return out
 }
 
-// maxCompared bounds the search for commands that are there already.
+// maxCompared limits the search for duplicate commands. Later commands are added unchecked.
 const maxCompared = 200
 
-// changesPrograms reports whether a variable decides what an allowed command runs.
+// changesPrograms reports whether a variable can change the program that an allowed command runs.
 func changesPrograms(name string) bool {
 	return slices.Contains([]string{"PATH", "ENV", "IFS", "SHELLOPTS", "PROMPT_COMMAND", "PS4", "PAGER", "MANPAGER", "EDITOR", "VISUAL", "BROWSER", "LESSOPEN", "RIPGREP_CONFIG_PATH", "HOME"}, name) ||
 		slices.ContainsFunc([]string{"LD_", "DYLD_", "GIT_", "BASH_", "NODE_", "PYTHON", "PERL", "RUBY", "JAVA_", "GO", "npm_config_"}, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
@@ -148,11 +148,11 @@ func changesPrograms(name string) bool {
 
 func textIn(raw json.RawMessage) string {
 	var s string
-	_ = json.Unmarshal(raw, &s) // another type is no text
+	_ = json.Unmarshal(raw, &s) // any other type leaves the text empty
 	return s
 }
 
-// operands are the files and hosts that a command's words can name.
+// operands returns the files and hosts that a command's words can name.
 func operands(c *script.Command) (paths, domains []string) {
 	if c.Remote {
 		return nil, nil
@@ -179,7 +179,7 @@ func operands(c *script.Command) (paths, domains []string) {
 	return paths, domains
 }
 
-// locate makes a path absolute; where its directory is not known, it is at least a name.
+// locate returns the absolute form of a path. If the directory is unknown, locate returns a relative path.
 func locate(dir string, w script.Word) string {
 	text := strings.ReplaceAll(w.Text, script.Unknown, "…")
 	switch {
@@ -191,7 +191,7 @@ func locate(dir string, w script.Word) string {
 	return filepath.Join(dir, text)
 }
 
-// hosts are the names of machines in a text: of URLs, and of user@host:path.
+// hosts returns the host names in a text. It finds them in URLs and in user@host:path.
 func hosts(s string) []string {
 	var out []string
 	for _, word := range strings.Fields(s) {
@@ -210,7 +210,7 @@ func hosts(s string) []string {
 	return out
 }
 
-// scheme is where a URL begins.
+// scheme returns the index at which a URL begins.
 func scheme(word string) int {
 	i := strings.Index(word, "://")
 	for i > 0 && (word[i-1] >= 'a' && word[i-1] <= 'z' || word[i-1] >= 'A' && word[i-1] <= 'Z' || word[i-1] == '+') {
@@ -219,7 +219,7 @@ func scheme(word string) int {
 	return i
 }
 
-// judge puts what the rules say of the parts together.
+// judge judges all parts and combines the results in the decision.
 func (p *Policy) judge(req *Request, parts []part, d *Decision) {
 	for i := range parts {
 		j := p.judgePart(req, &parts[i])
@@ -293,7 +293,7 @@ func (p *Policy) judgeRules(req *Request, pt *part) Judgement {
 			return out.by(r, "")
 		case r.Effect == Allow && (allow == nil || allow.patterns == nil):
 			if p.rules.AllowList && pt.kind == KindBash && r.patterns == nil {
-				continue // the list is of commands
+				continue // an allow-list requires rules with commands
 			}
 			allow = r
 		case r.Effect != Allow && (ask == nil || maybe && m == script.Yes):
@@ -322,13 +322,13 @@ func (p *Policy) judgeRules(req *Request, pt *part) Judgement {
 	return p.otherwise(pt, out)
 }
 
-// otherwise decides about a part that no rule matches.
+// otherwise decides on a part that no rule matches.
 func (p *Policy) otherwise(pt *part, out Judgement) Judgement {
 	isCommand := pt.command != nil || pt.doubt
 	listed := p.rules.AllowList && pt.kind == KindBash && isCommand
 	switch {
 	case pt.command != nil && (pt.command.Wrapper || harmless(pt.command)) && (listed || p.rules.Default != ""):
-		return out // what it runs is judged by itself
+		return out // a wrapped command is judged separately
 	case listed && pt.doubt:
 		out.Effect, out.Reason = Deny, "only listed commands are allowed, and "+pt.subject
 		out.Rule = `commands = "allow-list"`
@@ -343,7 +343,7 @@ func (p *Policy) otherwise(pt *part, out Judgement) Judgement {
 	return out
 }
 
-// harmless are builtins of the shell that run nothing and change nothing but the shell.
+// harmless reports whether a command is a builtin that runs no program and changes only the shell.
 func harmless(c *script.Command) bool {
 	switch c.Words[0].Text {
 	case "cd", ":", "true", "false", "test", "[", "pwd", "echo", "printf", "exit", "return", "break", "continue", "shift", "set", "unset", "export", "local",
@@ -353,7 +353,7 @@ func harmless(c *script.Command) bool {
 	return c.Words[0].Text == "command" && len(c.Words) > 1 && strings.HasPrefix(c.Words[1].Text, "-")
 }
 
-// Decides reports whether the rule of a name made the judgement.
+// Decides reports whether the rule with the given name made the judgement.
 func (j Judgement) Decides(name string) bool {
 	return j.rule != nil && j.rule.Name == name || j.rule == nil && j.Rule == fmt.Sprintf("%s %q (built-in)", j.Effect, name)
 }
@@ -369,7 +369,7 @@ func (j Judgement) by(r *Rule, reason string) Judgement {
 	return j
 }
 
-// rewrite sets the parameters that matching rules set, and has the rules that deny look again.
+// rewrite sets the parameters from matching rules. Then it checks the changed call against the deny rules again.
 func (p *Policy) rewrite(req *Request, parts []part, d *Decision) error {
 	var args map[string]json.RawMessage
 	for i := range p.rules.Rules {

@@ -10,12 +10,11 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// maxLinks bounds the symbolic links on the way to a file, as the kernel does.
+// maxLinks limits the symbolic links on the path to a file. It equals the kernel's limit.
 const maxLinks = 40
 
-// resolve finds where a path leads and the root it is in. It is advice to the
-// person: what it allows is still opened through os.Root by the tool, so a link
-// changed in between leads nowhere.
+// resolve returns the target of a path and the root that contains it. The result is advice for the person. The tool
+// still opens the path through os.Root, so a link that changes in between cannot lead outside.
 func (p *Policy) resolve(call *tool.Call, path string) (string, tool.Root, error) {
 	if strings.IndexByte(path, 0) >= 0 {
 		return "", tool.Root{}, tool.Errorf(tool.Security, "The path %q contains a NUL byte. Remove it.", path)
@@ -84,11 +83,11 @@ func homeDir() string {
 	return home
 }
 
-// follow resolves the symbolic links of a path whose end need not exist yet.
+// follow resolves the symbolic links of a path. The last elements of the path can be missing.
 func follow(roots []tool.Root, path string) (target string, links bool, err error) {
 	at, hops := "/", 0
 	if r, ok := containing(roots, path); ok {
-		at = r.Path // there is no link on the way to a root
+		at = r.Path // the path of a root contains no links
 	}
 	rest := strings.Split(strings.TrimPrefix(strings.TrimPrefix(path, at), "/"), "/")
 	for len(rest) > 0 {
@@ -107,7 +106,7 @@ func follow(roots []tool.Root, path string) (target string, links bool, err erro
 		case errors.Is(err, fs.ErrNotExist):
 			return filepath.Join(append([]string{next}, rest...)...), links, nil
 		case err != nil:
-			// Not a directory, or not to be looked into: the tool says so better.
+			// The path goes through a file or an unreadable directory. The tool reports the error better.
 			return filepath.Join(append([]string{next}, rest...)...), links, nil //nolint:nilerr // see above
 		case st.Mode().Type() != fs.ModeSymlink:
 			at = next

@@ -1,8 +1,8 @@
 // Package policy decides whether a call may run.
 //
-// [Policy.Check] decides on a call and asks a person if a rule requires it; [Policy.Judge] decides without
-// asking. Both check the call's paths against its roots, before the tool and the kernel do, and apply the
-// operator's rules.
+// [Policy.Check] decides on a call and asks a person if a rule requires a confirmation. [Policy.Judge] decides without
+// asking. Both check the call's paths against its roots and apply the operator's rules. The tool and the kernel check
+// the paths again later.
 package policy
 
 import (
@@ -21,7 +21,7 @@ import (
 // Effect is the decision of a rule.
 type Effect string
 
-// Effects of rules. Each one overrides those after it.
+// The effects of rules, in order of precedence. Each effect overrides the effects after it.
 const (
 	Deny  Effect = "deny"
 	Ask   Effect = "ask"
@@ -39,7 +39,7 @@ type Rules struct {
 	Default Effect
 	// AllowList denies each command that no allow rule matches.
 	AllowList bool
-	// NoBuiltin turns the built-in rules off; see [Builtin].
+	// NoBuiltin disables the built-in rules; see [Builtin].
 	NoBuiltin bool
 	// Rules are the operator's rules. All rules that match count: deny overrides ask, and ask overrides allow.
 	Rules []Rule
@@ -47,7 +47,7 @@ type Rules struct {
 	Project []Rule
 }
 
-// CodePathDenied is the error code of a refused path. It stands for layer 2 of the validation of an edit.
+// CodePathDenied is the error code of a denied path. In the validation of an edit it means that layer 2 failed.
 const CodePathDenied = 2
 
 // Policy applies rules to calls. It is safe for concurrent use.
@@ -74,17 +74,17 @@ func New(r Rules) *Policy {
 	return p
 }
 
-// Request is a call that is judged.
+// Request is a call on which the policy decides.
 type Request struct {
 	// Name is the tool's full name.
 	Name       string
 	Definition *tool.Definition
 	Schema     *tool.Schema
-	// Call is the call. The policy may add roots and change arguments; see [Decision.Rewritten].
+	// Call is the call. The policy can add roots to it and change its arguments; see [Decision.Rewritten].
 	Call *tool.Call
-	// Args are the arguments, after they were checked against the schema.
+	// Args contains the arguments, which must have passed the check against the schema.
 	Args map[string]json.RawMessage
-	// Workspace is the directory of relative paths in rules.
+	// Workspace is the base directory of relative paths in rules.
 	Workspace string
 	// Shell means that the parameters "command" and "stdin" are scripts.
 	Shell bool
@@ -95,27 +95,27 @@ type Decision struct {
 	Effect Effect `json:"decision"`
 	// Kind is the kind of the permission: external_directory, bash, edit, or the tool's full name.
 	Kind string `json:"kind"`
-	// Reason is for a person. It is empty if no rule matches.
+	// Reason explains the decision to a person. It is empty if no rule matches.
 	Reason string `json:"reason"`
-	// Rule is the rule that decided, with its position, or empty.
+	// Rule is the rule that decided, with its position in the configuration. It is empty if no rule decided.
 	Rule string `json:"rule"`
-	// Commands are all commands that a script would run.
+	// Commands contains all commands that a script would run.
 	Commands []string `json:"commands"`
-	// Judged has the decision on each part of the call that a rule matches.
+	// Judged contains the judgement of each part of the call that a rule matches.
 	Judged []Judgement `json:"judged,omitempty"`
-	// Rewritten are the parameters that rules set.
+	// Rewritten contains the names of the parameters that rules set.
 	Rewritten []string `json:"rewritten,omitempty"`
-	// Answered is how a question ended: "remembered", or the outcome or the scope of the answer.
+	// Answered is the result of a question to a person: "remembered", or the outcome or the scope of the answer.
 	Answered string `json:"answered,omitempty"`
 
-	arguments string      // as a person sees them
-	err       *tool.Error // the reason of a denial that no rule states
+	arguments string      // the arguments in the form shown to a person
+	err       *tool.Error // the reason of a denial without a rule
 	asks      []Judgement
 }
 
 // Judgement is the decision on one part of a call.
 type Judgement struct {
-	// Subject is a command, a path, or the tool.
+	// Subject is a command, a path, or the tool's name.
 	Subject string `json:"subject"`
 	Effect  Effect `json:"decision"`
 	Kind    string `json:"kind"`
@@ -138,7 +138,7 @@ func (p *Policy) Judge(req *Request) *Decision {
 			d.refuse(err)
 		}
 	}
-	var further []tool.Root // each for the path that it was allowed for, and no other
+	var further []tool.Root // each root applies only to the path for which it was allowed
 	for _, param := range req.Schema.Params() {
 		raw, given := req.Args[param.Name]
 		if param.Path == "" || !given {
@@ -178,8 +178,7 @@ func (d *Decision) refuse(err error) {
 	}
 }
 
-// edit decides on files that a running call is about to change and that its arguments do
-// not name.
+// edit checks the files that a running call is about to change. Its arguments do not name these files.
 func (p *Policy) edit(call *tool.Call, paths []string) error {
 	for _, path := range paths {
 		if err := p.checkPath(call, path, true); err != nil {
@@ -192,18 +191,18 @@ func (p *Policy) edit(call *tool.Call, paths []string) error {
 // pathsIn returns the paths in an argument, which is a string or an array of strings.
 func pathsIn(raw json.RawMessage) []string {
 	if n := len(raw); n >= 2 && raw[0] == '"' && bytes.IndexByte(raw, '\\') < 0 {
-		return []string{string(raw[1 : n-1])} // it was checked to be JSON before
+		return []string{string(raw[1 : n-1])} // an earlier check ensured that raw is valid JSON
 	}
 	var one string
 	if json.Unmarshal(raw, &one) == nil {
 		return []string{one}
 	}
 	var many []string
-	_ = json.Unmarshal(raw, &many) // anything else is no path
+	_ = json.Unmarshal(raw, &many) // any other type contains no path
 	return many
 }
 
-// pathsInDiff returns the paths in unified diffs. It skips an invalid diff, because the tool refuses that.
+// pathsInDiff returns the paths in unified diffs. It skips invalid diffs, because the tool reports them.
 func pathsInDiff(diffs []string) []string {
 	var paths []string
 	for _, diff := range diffs {
@@ -223,7 +222,7 @@ func (p *Policy) checkPath(call *tool.Call, path string, write bool) error {
 	if write && !root.Writable {
 		return tool.Errorf(tool.PermissionDenied, "%s is in the read-only root %s. Choose a path in a writable root, or make this root writable in the sandbox block of the configuration.", path, root.Path)
 	}
-	// A rule may name the path as it is written, or where its links lead.
+	// A rule can match the path itself or the target of its links.
 	written := absolute(call, path)
 	for _, g := range p.rules.Deny {
 		if doublestar.MatchUnvalidated(g, target) || doublestar.MatchUnvalidated(g, written) {
@@ -241,8 +240,8 @@ func (p *Policy) checkPath(call *tool.Call, path string, write bool) error {
 	return tool.Errorf(tool.PermissionDenied, "%s matches none of the rules allow = %q in the sandbox block of the configuration.", path, p.rules.Allow)
 }
 
-// outside returns the root that a call gets for a path outside of its roots. ok is false if no rule allows the
-// path. outside may change the decision to ask.
+// outside returns the root that a call gets for a path outside of its roots. ok is false if no rule allows the path.
+// outside can change the decision to Ask.
 func (p *Policy) outside(req *Request, path string, write bool, d *Decision) (root tool.Root, ok bool) {
 	if !p.external || strings.IndexByte(path, 0) >= 0 || path == "" {
 		return root, false
@@ -253,13 +252,13 @@ func (p *Policy) outside(req *Request, path string, write bool, d *Decision) (ro
 		return root, false
 	}
 	if _, inside := containing(req.Call.Roots, target); inside {
-		return root, false // something else refuses it
+		return root, false // another rule denies the path
 	}
 	dir := target
 	if !isDir(dir) {
 		dir = filepath.Dir(dir)
 	}
-	if dir == "/" { // all there is is no directory to add
+	if dir == "/" { // the whole file system cannot become a root
 		return root, false
 	}
 	root = tool.Root{Path: dir, Writable: write}

@@ -34,7 +34,7 @@ var schema = func() *tool.Schema {
 	return s
 }()
 
-// tree makes a directory with root, root-evil and readonly in it, and links from root.
+// tree creates a directory with the subdirectories root, root-evil and readonly. The directory root contains links.
 func tree(t *testing.T) string {
 	t.Helper()
 	top, err := filepath.EvalSymlinks(t.TempDir())
@@ -70,13 +70,13 @@ func check(p *policy.Policy, call *tool.Call, param, path string) error {
 	return run(p, &tool.Definition{Name: "x"}, call, map[string]json.RawMessage{param: raw}, &peer{})
 }
 
-// run checks a call of a tool.
+// run checks a call of a tool against the policy.
 func run(p *policy.Policy, def *tool.Definition, call *tool.Call, args map[string]json.RawMessage, peer *peer) error {
 	_, err := p.Check(context.Background(), &policy.Request{Name: def.Name, Definition: def, Schema: schema, Call: call, Args: args, Workspace: call.Cwd}, peer, answers{})
 	return err
 }
 
-// answers remembers, by kind, tool and subject.
+// answers stores the answers by kind, tool and subject.
 type answers map[[3]string]bool
 
 func (a answers) Recall(kind, tool, subject string) (allow, known bool) {
@@ -109,7 +109,7 @@ func TestPaths(t *testing.T) {
 		{"loop", security, security}, {"loop/x", security, security},
 		{"in", none, security}, {"in/new", none, security}, {"dangling", none, security}, {"self/a", none, security}, {strings.Repeat("self/", 30) + "a", none, security},
 		{strings.Repeat("self/", 60) + "a", security, security},
-		{"a/b", none, none}, // a file is no directory: the tool says so
+		{"a/b", none, none}, // "a" is a file; the tool reports the error
 		{strings.Repeat("x/", 2000) + "y", none, none}, {strings.Repeat("y", 5000), none, none},
 		{top + "/readonly/r", none, none},
 	} {
@@ -130,7 +130,7 @@ func TestPaths(t *testing.T) {
 			t.Errorf("writing %s: %v", path, err)
 		}
 	}
-	// Text is no path, and every element of a list is one.
+	// A text parameter is not checked as a path, but each element of a list of paths is.
 	if err := check(policy.New(policy.Rules{}), call, "text", "/etc/passwd"); err != nil {
 		t.Error(err)
 	}
@@ -157,7 +157,7 @@ func TestGlobs(t *testing.T) {
 		ok   bool
 	}{
 		{deny, "a", true}, {deny, ".ssh/key", false}, {deny, ".ssh", false}, {deny, ".ssh/new/deeper", false}, {deny, "x.key", false}, {deny, "sub/../x.key", false},
-		{deny, "keys/key", false}, // a link to what is denied
+		{deny, "keys/key", false}, // a link to a denied file
 		{deny, "in/x", false},     // a denied link
 		{deny, "sub/x", true},
 		{allow, "a", true}, {allow, "x.go", true}, {allow, "sub/deep/x.go", true}, {allow, "x_test.go", false}, {allow, "b", false}, {allow, "a/b", false}, {allow, "x.go/y", false},
@@ -195,7 +195,7 @@ func TestDangerousToolsAreConfirmed(t *testing.T) {
 			t.Errorf("%+v", ask)
 		}
 	}
-	// A path that is refused is not asked about.
+	// The person is not asked about a denied path.
 	p := &peer{answer: tool.Answer{Outcome: tool.Accepted}}
 	if err := run(policy.New(policy.Rules{}), def, call, map[string]json.RawMessage{"in": json.RawMessage(`"/x"`)}, p); err == nil || p.asked != nil {
 		t.Errorf("%v %v", err, p.asked)

@@ -1,7 +1,7 @@
 package policy
 
-// Recheck judges a call once more that was let pass before it had to wait: what ran meanwhile may
-// have changed where its paths lead. Nobody is asked again.
+// Recheck decides again on a call that was allowed and then had to wait. Other calls can have changed the targets of its
+// paths meanwhile. Recheck asks no person.
 func (p *Policy) Recheck(req *Request) (*Decision, error) {
 	d := p.Judge(req)
 	switch {

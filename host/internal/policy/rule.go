@@ -14,34 +14,34 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// The kinds of permissions that are no tool's name.
+// The kinds of permissions. All other kinds are names of tools.
 const (
-	// KindExternal is to leave the roots.
+	// KindExternal is the permission to access files outside the roots.
 	KindExternal = "external_directory"
-	// KindBash is to run commands.
+	// KindBash is the permission to run commands.
 	KindBash = "bash"
-	// KindEdit is to change files.
+	// KindEdit is the permission to change files.
 	KindEdit = "edit"
 )
 
-// Rule is one of the operator's. It is about a part of a call where all that it says
-// holds; of each list, one is enough.
+// Rule is a rule of the operator. It applies to a part of a call if all its fields match. A list matches if one of its
+// elements matches.
 type Rule struct {
 	Effect Effect
 	Name   string
-	// At is its place: "file:line".
+	// At is the position of the rule in the configuration: "file:line".
 	At string
-	// Tools are globs over full names; Kinds are kinds of permissions.
+	// Tools contains globs over full tool names. Kinds contains kinds of permissions.
 	Tools, Kinds []string
-	// Paths are globs: absolute, from ~, or relative to the workspace; one without a
-	// slash is about files of that name anywhere.
+	// Paths contains globs: absolute, relative to the home directory (~), or relative to the workspace. A glob without a
+	// slash matches the name of a file in any directory.
 	Paths []string
-	// Commands are patterns; see [script.Pattern].
+	// Commands contains patterns; see [script.Pattern].
 	Commands []string
-	// Domains are host names; "*.example.org" is about every name under it.
+	// Domains contains host names. "*.example.org" matches every name below example.org.
 	Domains []string
 	Reason  string
-	// Set has parameters to set in the calls that the rule matches.
+	// Set contains the values of parameters that the rule sets in matching calls.
 	Set map[string]json.RawMessage
 
 	patterns []script.Pattern
@@ -51,7 +51,7 @@ type Rule struct {
 // pathGlob is a glob over paths.
 type pathGlob struct {
 	glob     string
-	relative bool // to the workspace
+	relative bool // the glob is relative to the workspace
 }
 
 func (r *Rule) String() string {
@@ -61,13 +61,13 @@ func (r *Rule) String() string {
 	return fmt.Sprintf("%s %q (%s)", r.Effect, r.Name, r.At)
 }
 
-// Problem is something wrong with a rule, at one of its attributes.
+// Problem is an error in an attribute of a rule.
 type Problem struct {
-	Attribute string // empty: the rule as a whole
+	Attribute string // empty if the problem concerns the whole rule
 	Err       error
 }
 
-// Prepare checks a rule and makes it ready.
+// Prepare validates a rule and compiles its patterns. It returns all problems.
 func (r *Rule) Prepare() []Problem {
 	var out []Problem
 	fail := func(attribute, format string, a ...any) {
@@ -171,10 +171,10 @@ func validDomain(d string) error {
 	return nil
 }
 
-// names reports whether a rule says that it is about a kind.
+// names reports whether the rule lists the kind explicitly.
 func (r *Rule) names(kind string) bool { return slices.Contains(r.Kinds, kind) }
 
-// about reports whether a rule can be about a kind, or the tool of that name.
+// about reports whether the rule can apply to the kind, or to the tool of that name.
 func (r *Rule) about(kind string) bool {
 	return (r.Kinds == nil || r.names(kind)) && (r.Tools == nil || slices.ContainsFunc(r.Tools, func(g string) bool { return doublestar.MatchUnvalidated(g, kind) }))
 }
@@ -215,7 +215,8 @@ func (r *Rule) matchCommand(p *part) script.Match {
 	return best
 }
 
-// matchPaths: what is allowed must be named whole, what is forbidden in part.
+// matchPaths reports whether the rule's globs match the paths of a part. For an allow rule all paths must match, for
+// other rules one path.
 func (r *Rule) matchPaths(req *Request, p *part) bool {
 	is := func(path string) bool {
 		return slices.ContainsFunc(r.globs, func(g pathGlob) bool { return g.match(req.Workspace, path) })
@@ -253,7 +254,7 @@ func (r *Rule) matchDomains(p *part) bool {
 	return slices.ContainsFunc(p.domains, is)
 }
 
-// Shadows reports whether a rule applies, and overrides, wherever other does.
+// Shadows reports whether the rule matches everything that other matches, and overrides it.
 func (r *Rule) Shadows(other *Rule) bool {
 	rank := []Effect{Deny, Ask, Allow}
 	if slices.Index(rank, r.Effect) >= slices.Index(rank, other.Effect) {

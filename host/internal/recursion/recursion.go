@@ -1,6 +1,6 @@
-// Package recursion limits the recursion of a parser, whose stack would otherwise overflow and end the process.
+// Package recursion limits the recursion of a parser. Without a limit, the stack would overflow and end the process.
 //
-// Parse from a [Reader], which returns an [Error] if the parser is nested too deep.
+// A parser must read its text from a [Reader], which returns an [Error] if the parser is nested too deep.
 package recursion
 
 import (
@@ -9,24 +9,24 @@ import (
 	"runtime"
 )
 
-// The reader checks the depth of the stack from time to time when the parser asks for more text. Between two checks the
-// stack grows by at most 30 frames for each byte.
+// The reader regularly checks the depth of the stack when the parser requests more text. Between two checks the stack
+// grows by at most 30 frames per byte.
 const (
-	maxFrames = 20_000 // some thousands of nested commands, some hundreds of nested expressions
-	shallow   = 256    // frames that are cheap to check
-	unseen    = 2048   // bytes between two checks
+	maxFrames = 20_000 // enough for some thousands of nested commands or some hundreds of nested expressions
+	shallow   = 256    // a number of frames that is cheap to check
+	unseen    = 2048   // number of bytes between two checks
 )
 
-// Error is returned if a parser is nested too deep.
+// Error means that a parser is nested too deep.
 type Error struct{ Offset int }
 
 func (e *Error) Error() string { return fmt.Sprintf("nested too deep at byte %d", e.Offset) }
 
-// Reader reads a text until its parser is nested too deep.
+// Reader reads a text and returns an error when its parser is nested too deep.
 type Reader struct {
 	text   string
 	offset int
-	looked int // the offset of the last check
+	looked int // offset of the last check
 }
 
 // NewReader returns a reader of a text.

@@ -9,13 +9,12 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Change is one difference between what a plugin served and what another version of it serves.
+// Change is a difference between the tools of two versions of a plugin.
 type Change struct {
 	Tool string `json:"tool"`
-	// What is different, as a sentence without its end.
+	// What describes the difference as a sentence without a full stop.
 	What string `json:"what"`
-	// Breaks: a caller that knows the former definition may fail with the new one, or do
-	// more than it means to.
+	// Breaks means that callers written for the old definition can fail or do more than intended.
 	Breaks bool `json:"breaks"`
 }
 
@@ -48,7 +47,7 @@ func compareTool(old, now *tool.Definition) (out []Change) {
 	for _, t := range []struct {
 		name     string
 		old, now bool
-		promise  bool // callers rely on it; a trait that is none must not appear
+		promise  bool // callers rely on the trait, so its removal breaks them
 	}{
 		{"read_only", old.Traits.ReadOnly, now.Traits.ReadOnly, true},
 		{"concurrency_safe", old.Traits.ConcurrencySafe, now.Traits.ConcurrencySafe, false},
@@ -62,7 +61,7 @@ func compareTool(old, now *tool.Definition) (out []Change) {
 		case t.old && !t.now:
 			add(t.promise, "the tool is no longer %s", t.name)
 		case !t.old && t.now:
-			// More is done without asking.
+			// Adding auto_execute breaks callers, because the tool then runs without a question.
 			add(t.name == "auto_execute", "the tool is now %s", t.name)
 		}
 	}
@@ -123,7 +122,7 @@ func compareParams(a, b *tool.Schema, add func(breaks bool, format string, a ...
 			}
 		}
 	}
-	// A parameter that stands between two others shifts those behind it.
+	// A new parameter between two others shifts the positions of later parameters.
 	for _, q := range b.Params()[:min(len(orderA), len(b.Params()))] {
 		orderB = append(orderB, q.Name)
 	}
@@ -132,7 +131,7 @@ func compareParams(a, b *tool.Schema, add func(breaks bool, format string, a ...
 	}
 }
 
-// narrower reports whether a value of the old types may not be one of the new; none means any.
+// narrower reports whether a value of the old types can be invalid for the new types. An empty list permits every type.
 func narrower(old, now []string) bool {
 	if len(now) == 0 {
 		return false

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// maxFunctionName is what is left of the 64 characters that models' APIs allow when
-// clients put a server's name before it.
+// maxFunctionName limits function names, in characters. Models' APIs permit 64 characters, but clients add a server's
+// name in front.
 const maxFunctionName = 40
 
-// functionName is a full name with the characters that every model's API accepts.
+// functionName returns a full name in the characters that every model's API accepts.
 func functionName(full string) string {
 	name := strings.NewReplacer(":", "_", ".", "_").Replace(full)
 	if len(name) > maxFunctionName {
@@ -19,15 +19,15 @@ func functionName(full string) string {
 	return name
 }
 
-// marked makes a name unique that equals another one.
+// marked adds a hash to a name that another tool already uses.
 func marked(name, full string) string {
 	sum := sha256.Sum256([]byte(full))
 	mark := "_" + hex.EncodeToString(sum[:3])
 	return name[:min(len(name), maxFunctionName-len(mark))] + mark
 }
 
-// FunctionNames maps the full name of each tool to its name in function calls, which has at most 40 letters, digits,
-// '_' and '-'. Enabled tools get their names first.
+// FunctionNames maps the full name of each tool to its name in function calls. A function name has at most 40 letters,
+// digits, '_' and '-'. Enabled tools get their names first.
 func (r *Registry) FunctionNames() map[string]string {
 	names, taken := make(map[string]string), make(map[string]bool)
 	for _, enabled := range []bool{true, false} {

@@ -16,12 +16,12 @@ import (
 //	                        ↓          ↓
 //	                        unregistered → [*]
 //
-// Also, ready → unregistered; the slanted arrow is error → ready. No other transition is legal.
+// Also legal is ready → unregistered. The slanted arrow is error → ready. No other transition is legal.
 //
-// A tool is ready if it can be called, even if its plugin does not run yet, because a call starts it. A tool
-// is executing while calls of it run. These are counted but not recorded, to keep calls fast. A tool is in
-// error after its plugin ended during a call, until the plugin runs again. A tool is disabled by the
-// operator, or while its plugin is suspended.
+// A tool is ready if it can be called, even if its plugin does not run yet, because a call starts the plugin. A
+// tool is executing while its calls run. Calls are counted but not recorded, to keep them fast. If its plugin
+// ends during a call, a tool is in error until the plugin runs again. A tool is disabled by the operator, or
+// while its plugin is suspended.
 type State string
 
 // States of a tool.
@@ -50,7 +50,7 @@ var next = map[State][]State{
 // Transition is a change of a tool's state.
 type Transition struct {
 	Tool string    `json:"tool"`
-	From State     `json:"from,omitempty"` // empty if the tool is new
+	From State     `json:"from,omitempty"` // empty for a new tool
 	To   State     `json:"to"`
 	At   time.Time `json:"at"`
 	Why  string    `json:"why,omitempty"`
@@ -59,26 +59,26 @@ type Transition struct {
 // maxTransitions limits a tool's history. The oldest transitions are dropped.
 const maxTransitions = 32
 
-// Life is a tool's state and its history. It is safe for concurrent use. Begin and End accept the nil Life of
-// a tool that is not published.
+// Life contains a tool's state and its history. It is safe for concurrent use. Begin and End accept a nil Life, which
+// means that the tool is not published.
 type Life struct {
 	tool    string
 	running atomic.Int64
 
 	mu      sync.Mutex
-	state   State // never Executing, which is Ready with running calls
+	state   State // never Executing; Ready with running calls means Executing
 	history []Transition
 	notify  func(Transition)
 }
 
-// Begin counts a call that starts.
+// Begin counts the start of a call.
 func (l *Life) Begin() {
 	if l != nil {
 		l.running.Add(1)
 	}
 }
 
-// End counts a call that has ended.
+// End counts the end of a call.
 func (l *Life) End() {
 	if l != nil {
 		l.running.Add(-1)
@@ -99,8 +99,8 @@ func (l *Life) now() State {
 	return l.state
 }
 
-// To changes the state. It returns an error if the transition is not legal. An executing tool is also ready,
-// for further calls.
+// To changes the state. It returns an error if the transition is not legal. From Executing, the transitions of Ready are
+// legal too, because the tool accepts further calls.
 func (l *Life) To(to State, why string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -124,7 +124,7 @@ func (l *Life) record(t Transition) {
 	l.notify(t)
 }
 
-// LifeStatus is the state of a tool as an operator sees it.
+// LifeStatus is the state of a tool for the operator.
 type LifeStatus struct {
 	Name    string    `json:"name"`
 	Plugin  string    `json:"plugin,omitempty"`
@@ -132,7 +132,7 @@ type LifeStatus struct {
 	Since   time.Time `json:"since"`
 	Why     string    `json:"why,omitempty"`
 	Running int64     `json:"running"`
-	// History has the last transitions, the oldest first. Calls are not transitions.
+	// History contains the last transitions, the oldest first. Calls are not recorded as transitions.
 	History []Transition `json:"history"`
 }
 
@@ -147,16 +147,16 @@ func (l *Life) Status() LifeStatus {
 	return s
 }
 
-// Lives holds the states of all tools across successive registries. It is safe for concurrent use.
+// Lives contains the states of all tools across successive registries. It is safe for concurrent use.
 type Lives struct {
-	// Notify is called for each transition, before the method that makes it returns. It may be nil.
+	// Notify is called for each transition, before the method that causes it returns. It can be nil.
 	Notify func(Transition)
 
 	mu sync.Mutex
 	by map[string]*Life
 }
 
-// of returns the life of a tool, which begins if the tool is new.
+// of returns the life of a tool. It creates the life of a new tool.
 func (l *Lives) of(name string) *Life {
 	life := l.by[name]
 	if life == nil {
@@ -175,9 +175,9 @@ func (l *Lives) of(name string) *Life {
 	return life
 }
 
-// Publish applies a registry: it makes new tools ready, disables those that the registry disables, and
-// unregisters those that it lacks. Calls must not use the registry before. suspended reports whether a
-// plugin is suspended, so that its tools stay disabled. A nil suspended means that no plugin is.
+// Publish applies a registry. It makes new tools ready, disables tools that the registry disables, and unregisters
+// missing tools. Calls must not use the registry before Publish. suspended reports whether a plugin is suspended, so
+// that its tools stay disabled. A nil suspended means that no plugin is suspended.
 func (l *Lives) Publish(r *Registry, suspended func(plugin string) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -194,7 +194,7 @@ func (l *Lives) Publish(r *Registry, suspended func(plugin string) bool) {
 	}
 	for _, e := range s.order {
 		life := l.of(e.FullName())
-		if life.State() == Failed { // a different tool has this name now
+		if life.State() == Failed { // a different tool now has this name
 			_ = life.To(Unregistered, "")
 			delete(l.by, e.FullName())
 			life = l.of(e.FullName())

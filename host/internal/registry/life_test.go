@@ -10,7 +10,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// published returns a registry with published tools.
+// published returns a registry whose tools are published.
 func published(t *testing.T, lives *registry.Lives, enabled bool, names ...string) *registry.Registry {
 	t.Helper()
 	r := registry.New()
@@ -25,12 +25,12 @@ func published(t *testing.T, lives *registry.Lives, enabled bool, names ...strin
 	return r
 }
 
-// Every transition that is not in the diagram is an error, and changes nothing.
+// TestOnlyLegalTransitions checks that every transition outside the diagram returns an error and keeps the state.
 func TestOnlyLegalTransitions(t *testing.T) {
 	all := []registry.State{registry.Registered, registry.Initializing, registry.Ready, registry.Executing, registry.Errored, registry.Failed, registry.Disabled, registry.Unregistered}
 	legal := map[string]bool{
 		"ready disabled": true, "ready unregistered": true, "executing error": true,
-		"executing disabled": true, "executing unregistered": true, // for the calls to come it is ready
+		"executing disabled": true, "executing unregistered": true, // legal, because an executing tool accepts further calls
 		"error ready": true, "error disabled": true, "disabled ready": true, "disabled unregistered": true,
 	}
 	reach := map[registry.State]func(l *registry.Life){
@@ -85,7 +85,7 @@ func TestLives(t *testing.T) {
 	}
 	first := published(t, lives, true, "a", "b")
 	expect("a →registered", "a registered→initializing", "a initializing→ready", "b →registered", "b registered→initializing", "b initializing→ready")
-	// The tool lives on in the registry that follows.
+	// The next registry keeps the life of the tool.
 	second := published(t, lives, true, "a")
 	expect("b ready→unregistered")
 	if first.Lookup("", "a").Life != second.Lookup("", "a").Life {
@@ -101,7 +101,7 @@ func TestLives(t *testing.T) {
 	l.End()
 	published(t, lives, true, "b")
 	expect("a executing→error", "a error→ready", "a ready→unregistered", "b →registered", "b registered→initializing", "b initializing→ready")
-	// A tool that cannot be registered has failed, until there is a good one.
+	// An invalid tool has failed until a valid definition follows.
 	bad := registry.New()
 	broken := def("c")
 	broken.Input = []byte("{")
@@ -117,8 +117,8 @@ func TestLives(t *testing.T) {
 	expect("c failed→unregistered", "c →registered", "c registered→initializing", "c initializing→ready")
 }
 
-// The tools of a suspended plugin stay as they are, and what died with a version is
-// ready again with the next.
+// TestPublishWhileDown checks that tools of a suspended plugin stay disabled. Tools in error are ready again with the
+// next registry.
 func TestPublishWhileDown(t *testing.T) {
 	lives := new(registry.Lives)
 	r := published(t, lives, true, "x")
@@ -172,7 +172,7 @@ func TestCallsAreCounted(t *testing.T) {
 	}
 }
 
-// The cost that a call has of it.
+// BenchmarkLife measures the cost that the life of a tool adds to a call.
 func BenchmarkLife(b *testing.B) {
 	r := registry.New()
 	if err := r.Add("p", "", describe(def("x")), false, asItSays); err != nil {

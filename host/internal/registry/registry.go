@@ -1,7 +1,7 @@
-// Package registry holds the registered tools: their plugin, name, schema and settings.
+// Package registry stores the registered tools with their plugin, name, schema and settings.
 //
-// [Registry.Enabled] returns the tool of a call. Readers see one snapshot of all tools, and [Registry.Add]
-// replaces it. [Lives] tracks the state of each tool across registries.
+// [Registry.Enabled] returns the tool of a call. Readers see one snapshot of all tools, and [Registry.Add] replaces it.
+// [Lives] tracks the state of each tool across registries.
 package registry
 
 import (
@@ -28,11 +28,12 @@ type Entry struct {
 	// PendingApproval is the reason why the tool is pending approval and therefore not Enabled. It is empty if the tool is
 	// approved.
 	PendingApproval string
-	// Timeout of a call. 0 means the host's timeout, and a negative one that the tool measures its own time.
+	// Timeout is the timeout of a call. Zero means the host's timeout. A negative value means that the tool measures its
+	// own time.
 	Timeout time.Duration
-	// Commands means that the tool starts commands, which may call tools.
+	// Commands means that the tool starts commands, and that these commands can call tools.
 	Commands bool
-	// Limits are the limits that the operator set.
+	// Limits contains the operator's limits for the tool.
 	Limits Limits
 	// Life is the state of the tool. It is nil until [Lives.Publish].
 	Life *Life
@@ -45,12 +46,12 @@ type Entry struct {
 func (e *Entry) Schema() *tool.Schema {
 	s, err := e.schema()
 	if err != nil {
-		return new(tool.Schema) // see Enabled, which refuses the call
+		return new(tool.Schema) // Enabled refuses calls of this tool
 	}
 	return s
 }
 
-// FullName returns the name by which the tool is called: "read", or "jira:search".
+// FullName returns the name under which the tool is called, such as "read" or "jira:search".
 func (e *Entry) FullName() string {
 	if e.Namespace != "" {
 		return e.Namespace + ":" + e.Definition.Name
@@ -58,38 +59,38 @@ func (e *Entry) FullName() string {
 	return e.Definition.Name
 }
 
-// Signature returns what the router needs to bind arguments.
+// Signature returns the data that the router needs to bind arguments.
 func (e *Entry) Signature() tool.Signature {
 	return tool.Signature{Schema: e.Schema(), Stdin: e.Definition.StdinParameter}
 }
 
-// Settings are what the operator set for a tool. Zero values keep the tool's own.
+// Settings contains the operator's settings of a tool. Zero fields keep the tool's defaults.
 type Settings struct {
 	Enabled *bool
-	// PendingApproval is the reason why the tool is pending approval, or empty.
+	// PendingApproval is the reason why the tool is pending approval. It is empty if the tool is approved.
 	PendingApproval string
 	Timeout         time.Duration
 	Limits          Limits
 }
 
-// Limits configure how calls of a tool are run.
+// Limits configures how calls of a tool run.
 type Limits struct {
-	// Priority orders the calls that wait for room in the host. Higher priorities run first.
+	// Priority orders the calls that wait for a slot in the host. Higher priorities run first.
 	Priority int
-	// MaxConcurrent is how many calls run at the same time. 0 means no limit. Queue is how many more may
-	// wait. 0 means no limit, and a negative Queue means none.
+	// MaxConcurrent is the maximum number of concurrent calls. 0 means no limit. Queue is the maximum number of waiting
+	// calls. 0 means no limit, and a negative Queue means that calls never wait.
 	MaxConcurrent, Queue int
-	// Attempts is how often a call is tried if its plugin dies and a repetition is safe. RetryDelay is the
+	// Attempts is the maximum number of tries of a call whose plugin dies, if a repetition is safe. RetryDelay is the
 	// delay before the second repetition. 0 means the host's default.
 	Attempts   int
 	RetryDelay time.Duration
-	// Fallback is the full name of the tool that replaces this one if it fails, or empty. FallbackParams maps
-	// parameters of this tool to those of the fallback.
+	// Fallback is the full name of the tool that runs if this tool fails. Empty means no fallback. FallbackParams maps
+	// parameters of this tool to parameters of the fallback.
 	Fallback       string
 	FallbackParams map[string]string
 }
 
-// Registry is a set of tools. It is safe for concurrent use: readers see one snapshot or the next.
+// Registry is a set of tools. It is safe for concurrent use. Readers see a consistent snapshot.
 type Registry struct {
 	adding   sync.Mutex
 	snapshot atomic.Pointer[snapshot]
@@ -99,15 +100,15 @@ type snapshot struct {
 	byName  map[string]*Entry // by full name
 	order   []*Entry
 	aliases map[string]Alias
-	failed  map[string]error // by full name, if no registered tool has that name
+	failed  map[string]error // reasons by full name; only for names without a registered tool
 }
 
-// Alias is another name for a tool, for example the name that models know from other programs.
+// Alias is another name for a tool. An example is the name that models know from other programs.
 type Alias struct {
 	Name string
-	// Namespace and Tool name the tool.
+	// Namespace and Tool identify the tool.
 	Namespace, Tool string
-	// Params are further names of the tool's parameters; see [tool.Signature].
+	// Params maps further parameter names to the tool's parameters; see [tool.Signature].
 	Params map[string]string
 	// Optional means that a missing tool or parameter is not an error.
 	Optional bool
@@ -138,9 +139,9 @@ func New() *Registry {
 	return r
 }
 
-// Add registers the tools of a plugin under a namespace, or as agent tools if it is empty. If a tool cannot
-// be registered, the others are. The error has one reason for each rejected tool. checked means that the same
-// definitions were added before without an error, so they are not validated again.
+// Add registers the tools of a plugin under a namespace. An empty namespace means agent tools. An invalid tool does not
+// prevent the registration of the others. The error contains a reason for each rejected tool. checked means that an
+// earlier Add validated the same definitions, so they are not validated again.
 func (r *Registry) Add(plugin, namespace string, desc *tool.Description, checked bool, settings func(name string) Settings) error {
 	r.adding.Lock()
 	defer r.adding.Unlock()
@@ -150,7 +151,7 @@ func (r *Registry) Add(plugin, namespace string, desc *tool.Description, checked
 		next.byName[k] = v
 	}
 	var errs []error
-	taken := make(map[string][]string) // by the plugin that serves them already
+	taken := make(map[string][]string) // names that are already used, by plugin
 	for _, def := range desc.Tools {
 		e, err := newEntry(plugin, namespace, def, checked, settings)
 		if err == nil {
@@ -186,7 +187,7 @@ func (r *Registry) Add(plugin, namespace string, desc *tool.Description, checked
 	return errors.Join(errs...)
 }
 
-// AddAlias registers another name for a registered tool.
+// AddAlias registers an alias for a registered tool.
 func (r *Registry) AddAlias(a Alias) error {
 	r.adding.Lock()
 	defer r.adding.Unlock()
@@ -213,7 +214,7 @@ func (s *snapshot) check(a Alias) error {
 		return fmt.Errorf("tool %q already has this name; rename the alias", a.Name)
 	case e == nil:
 		return fmt.Errorf("unknown tool %q; name an existing tool", a.Target())
-	case a.Optional: // checked when it is used
+	case a.Optional: // checked at each use
 		return nil
 	}
 	return a.fits(e)
@@ -232,7 +233,7 @@ func (r *Registry) Alias(name string) (namespace, target string, params map[stri
 	return a.Namespace, a.Tool, a.Params, ok
 }
 
-// reserved names are used by the host itself.
+// reserved lists the names that the host itself uses.
 var reserved = []string{"help", "field", "tool"}
 
 func newEntry(plugin, namespace string, def tool.Definition, checked bool, settings func(name string) Settings) (*Entry, error) {
@@ -262,8 +263,8 @@ func newEntry(plugin, namespace string, def tool.Definition, checked bool, setti
 // All returns all entries in the order of registration. The caller must not change the slice.
 func (r *Registry) All() []*Entry { return r.snapshot.Load().order }
 
-// Lookup returns the tool of a namespace and name, or nil. An empty namespace means agent tools. Disabled tools are
-// found too.
+// Lookup returns the tool with a namespace and a name, or nil. An empty namespace means agent tools. It also returns
+// disabled tools.
 func (r *Registry) Lookup(namespace, name string) *Entry {
 	if namespace != "" {
 		name = namespace + ":" + name
@@ -271,10 +272,10 @@ func (r *Registry) Lookup(namespace, name string) *Entry {
 	return r.snapshot.Load().byName[name]
 }
 
-// Find returns the tool with a full name, or nil. Disabled tools are found too.
+// Find returns the tool with a full name, or nil. It also returns disabled tools.
 func (r *Registry) Find(name string) *Entry { return r.snapshot.Load().byName[name] }
 
-// Enabled returns a tool that may be called, or an error with the reason and the remedy.
+// Enabled returns a tool that can be called, or an error with the reason and the remedy.
 func (r *Registry) Enabled(namespace, name string) (*Entry, error) {
 	e := r.Lookup(namespace, name)
 	switch {
@@ -291,7 +292,8 @@ func (r *Registry) Enabled(namespace, name string) (*Entry, error) {
 	return e, nil
 }
 
-// Agent implements the router's Tools. Disabled tools are found too, so that the shell does not run their names.
+// Agent implements the router's Tools. It also finds disabled tools, so that the shell does not run their names as
+// commands.
 func (r *Registry) Agent(name string) (tool.Signature, bool) { return r.Field("", name) }
 
 // Field implements the router's Tools.

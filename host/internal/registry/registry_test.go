@@ -23,7 +23,7 @@ func describe(defs ...tool.Definition) *tool.Description {
 
 func asItSays(string) registry.Settings { return registry.Settings{} }
 
-// A tool that cannot be registered does not keep the others out.
+// TestBadToolsDoNotTakeOthersDown checks that an invalid tool does not prevent the registration of the others.
 func TestBadToolsDoNotTakeOthersDown(t *testing.T) {
 	r := registry.New()
 	noDescription, badSchema, missing := def("mute"), def("broken"), def("missing")
@@ -50,7 +50,8 @@ func TestBadToolsDoNotTakeOthersDown(t *testing.T) {
 	}
 }
 
-// What was checked before is parsed only when it is wanted, and is refused only then.
+// TestCheckedBefore checks that the schema of a validated tool is parsed at its first use. An invalid schema is rejected
+// only then.
 func TestCheckedBefore(t *testing.T) {
 	r := registry.New()
 	damaged := def("damaged")
@@ -67,7 +68,7 @@ func TestCheckedBefore(t *testing.T) {
 	if sig, ok := r.Agent("damaged"); !ok || sig.Schema.Param("a") != nil {
 		t.Errorf("%+v", sig)
 	}
-	// An alias that need not fit is known only where it does.
+	// An optional alias exists only for tools that have all its parameters.
 	for name, to := range map[string]string{"fits": "a", "misfit": "b"} {
 		if err := r.AddAlias(registry.Alias{Name: name, Tool: "whole", Params: map[string]string{"x": to}, Optional: true}); err != nil {
 			t.Error(err)
@@ -135,7 +136,7 @@ func TestSettings(t *testing.T) {
 		if (err == nil) != want.enabled || err != nil && (tool.AsError(err).Kind != tool.PermissionDenied || !strings.Contains(err.Error(), fmt.Sprintf("tool %q { enabled = true }", "ns:"+name))) {
 			t.Errorf("%s: %v", name, err)
 		}
-		// A disabled tool's name does not fall through to the shell.
+		// A disabled tool's name is still known, so that the shell does not run it.
 		if _, ok := r.Field("ns", name); !ok {
 			t.Errorf("%s is not known", name)
 		}
@@ -145,7 +146,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// Readers see one snapshot or the next.
+// TestReadersWhileAdding checks that concurrent readers always see a consistent snapshot.
 func TestReadersWhileAdding(t *testing.T) {
 	r := registry.New()
 	var wg sync.WaitGroup
@@ -175,7 +176,7 @@ func TestReadersWhileAdding(t *testing.T) {
 	wg.Wait()
 }
 
-// Plugins that are added at the same moment do not lose each other's tools.
+// TestAddsAtOnce checks that concurrent calls of Add do not lose tools.
 func TestAddsAtOnce(t *testing.T) {
 	r := registry.New()
 	var wg sync.WaitGroup

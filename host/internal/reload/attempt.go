@@ -87,8 +87,12 @@ func (a *attempt) readConfig() {
 		a.refuseConfig(nil, err)
 		return
 	}
-	if cfg.Untrusted != "" && a.old.Config.Path != cfg.Path {
-		a.refuseConfig(cfg, errors.New(cfg.Untrusted))
+	if cfg.Untrusted != "" && (a.opts.dry || a.old.Config.Path != cfg.Path) {
+		err := cfg.Invalid
+		if err == nil {
+			err = errors.New(cfg.Untrusted)
+		}
+		a.refuseConfig(cfg, err)
 		return
 	}
 	if cfg.Blank() && !a.old.Config.Blank() {
@@ -174,7 +178,7 @@ func (a *attempt) prepare() {
 			continue
 		}
 		s.next = a.builder.NewPlugin(*p, a.cfg, a.launcher, a.peer, a.acceptance(s))
-		s.next.Binary, s.file = b, b.File
+		s.next.Binary, s.file = b, a.version(p.Path, a.cfg)
 	}
 	for _, p := range a.old.Plugins {
 		if a.cfg.Plugin(p.Name) == nil {
@@ -193,12 +197,17 @@ func (a *attempt) peer(name string) *generation.Plugin {
 	return nil
 }
 
+// version identifies a binary and whether it may run, so that a refused binary is tried again after somebody trusts it.
+func (a *attempt) version(path string, cfg *config.Config) string {
+	return state.FileIdentity(path) + " " + a.builder.Pins(cfg).Trusted(path)
+}
+
 // wanted reports whether the attempt must check a plugin's binary.
 func (a *attempt) wanted(s *step) bool {
 	if len(a.opts.Plugins) > 0 {
 		return slices.Contains(a.opts.Plugins, s.name)
 	}
-	file := state.FileIdentity(s.old.Path)
+	file, version := state.FileIdentity(s.old.Path), a.version(s.old.Path, a.old.Config)
 	refused, was := a.reloader.progress.refusedFile(s.name)
 	switch {
 	case s.old.Err != nil && !a.opts.automatic: // the cause of the error can be fixed now
@@ -206,7 +215,7 @@ func (a *attempt) wanted(s *step) bool {
 	case file == s.old.Binary.File: // the binary is unchanged, or restored after a rejected change
 		a.reloader.progress.forgive(s.name)
 		return false
-	case was && refused == file:
+	case was && refused == version:
 		return !a.opts.automatic
 	}
 	return true

@@ -1,6 +1,6 @@
-// Package resultcache caches results until the files that they were made of change.
+// Package resultcache caches results until their input files change.
 //
-// [Cache.Get] returns a cached result, and [Cache.Put] adds one.
+// [Cache.Get] returns a cached result, and [Cache.Put] adds a result.
 package resultcache
 
 import (
@@ -18,14 +18,14 @@ import (
 
 // Limits of the cache.
 const (
-	maxBytes  = 32 << 20 // of all results together
+	maxBytes  = 32 << 20 // total size of all results
 	maxResult = 4 << 20
 	maxKept   = 1000
 	maxFiles  = 32
-	maxRead   = 16 << 20 // of all files of one result, for each Get
+	maxRead   = 16 << 20 // total size of the files of one result, which each Get reads
 )
 
-// Key identifies calls with the same result.
+// Key identifies calls that have the same result.
 type Key struct {
 	// Plugin identifies the instance of the plugin.
 	Plugin any
@@ -33,11 +33,11 @@ type Key struct {
 	Call string
 }
 
-// Cache holds results. The zero value is ready to use. It is safe for concurrent use.
+// Cache stores results. The zero value is ready to use. It is safe for concurrent use.
 type Cache struct {
 	mu    sync.Mutex
 	by    map[Key]*list.Element
-	order list.List // the last used first
+	order list.List // the most recently used result first
 	bytes int
 }
 
@@ -47,8 +47,8 @@ type entry struct {
 	bytes  int
 }
 
-// Get returns a cached result if none of its files changed, else nil. It compares contents, not times. within reports
-// whether a file may be read. The caller may change the result.
+// Get returns a cached result if the contents of its files are unchanged, otherwise nil. It does not rely on
+// modification times. within reports whether a file can be read. The caller can change the returned result.
 func (c *Cache) Get(key Key, within func(path string) bool) *tool.Result {
 	c.mu.Lock()
 	at := c.by[key]
@@ -68,7 +68,7 @@ func (c *Cache) Get(key Key, within func(path string) bool) *tool.Result {
 	return clone(e.result)
 }
 
-// Put caches a result if it succeeded, changed nothing and is not too large.
+// Put caches a successful result that changed nothing and is not too large. It ignores other results.
 func (c *Cache) Put(key Key, r *tool.Result) {
 	size := len(r.Output) + len(r.Data) + len(key.Call) + 1024
 	for _, a := range r.Attachments {
@@ -98,7 +98,7 @@ func (c *Cache) Put(key Key, r *tool.Result) {
 	}
 }
 
-// Size returns the number of results and their bytes.
+// Size returns the number of results and their total size in bytes.
 func (c *Cache) Size() (results, bytes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -128,20 +128,20 @@ func (c *Cache) remove(at *list.Element) {
 	c.bytes -= e.bytes
 }
 
-// clone returns a copy whose metadata may be changed.
+// clone returns a copy of a result. The metadata of the copy can be changed.
 func clone(r *tool.Result) *tool.Result {
 	out := *r
 	out.Metadata = maps.Clone(r.Metadata)
 	return &out
 }
 
-// same reports whether the content of a file is unchanged. Times are not enough: a mapped file can change without a new
-// time, and clocks are coarse.
+// same reports whether the content of a file is unchanged. Modification times are not enough, because clocks are coarse
+// and writes to a mapped file can keep the time.
 func same(f tool.FileState) bool {
 	if target, err := filepath.EvalSymlinks(f.Path); err != nil || target != f.Path {
 		return false
 	}
-	file, err := os.OpenFile(f.Path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0) // a pipe must not hold it up
+	file, err := os.OpenFile(f.Path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0) // with O_NONBLOCK, opening a pipe does not block
 	if err != nil {
 		return false
 	}

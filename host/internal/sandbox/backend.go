@@ -9,42 +9,42 @@ import (
 	"toolhost.dev/host/internal/sandbox/confine"
 )
 
-// A Backend confines the processes of plugins. To add one, write a type in a file of its own and name it in [Backends]: the
-// configuration's words, the reference, the order of privileges, toolhost doctor, the tests of escapes and the measurement of
-// the sandbox follow.
+// A Backend confines the processes of plugins. To add a backend, write a type in its own file and add it to [Backends].
+// The configuration, the reference, the order of privileges, toolhost doctor and the tests then include it.
 type Backend interface {
-	// Name returns the backend's word in the configuration.
+	// Name returns the backend's name in the configuration.
 	Name() string
 	// Summary describes the backend in a noun phrase, for the reference.
 	Summary() string
 	Abilities() Abilities
-	// Unusable returns why the backend cannot be used on a machine, or nil if it can.
+	// Unusable returns the reason why the backend cannot be used on a machine. A nil error means that it can be used.
 	Unusable(*Kernel) error
 	// Wrap makes a command start confined by a launcher. See [Wrap].
 	Wrap(cmd *exec.Cmd, launcher string, p confine.Policy) (Running, error)
 }
 
-// Abilities says what a backend enforces beyond the files, programs and network of a plugin.
+// Abilities describes what a backend enforces besides a plugin's access to files, programs and the network.
 type Abilities struct {
-	// Confines reports whether the kernel enforces anything.
+	// Confines reports whether the kernel enforces any restriction.
 	Confines bool `json:"confines"`
-	// SingleHosts reports whether a plugin can reach single hosts, through a proxy, without reaching the network.
+	// SingleHosts reports whether a plugin can be limited to a list of hosts. It reaches them through a proxy and has no
+	// other network access.
 	SingleHosts bool `json:"single_hosts"`
-	// OwnRoot reports whether a plugin has a root file system of its own, which has nothing else in it. Only then are
-	// metadata of other files, sockets with a path and the settings of git protected.
+	// OwnRoot reports whether a plugin has a private root file system that contains only its own files. Only a private
+	// root protects metadata of other files, Unix sockets with a path, and the settings of git.
 	OwnRoot bool `json:"own_root"`
-	// PrivateProcesses reports whether a plugin sees only its own processes, and all of them end with it.
+	// PrivateProcesses reports whether a plugin sees only its own processes, which all end with the plugin.
 	PrivateProcesses bool `json:"private_processes"`
-	// OwnLocalhost reports whether a plugin without a network has a localhost of its own.
+	// OwnLocalhost reports whether a plugin without network access has a private localhost.
 	OwnLocalhost bool `json:"own_localhost"`
-	// WholeFileSystem reports whether a plugin may work on the whole file system.
+	// WholeFileSystem reports whether a plugin can be given access to the whole file system.
 	WholeFileSystem bool `json:"whole_file_system"`
-	// TotalLimits reports whether limits can hold for all processes of a plugin together.
+	// TotalLimits reports whether limits can apply to the total of all processes of a plugin.
 	TotalLimits bool `json:"total_limits"`
 }
 
-// Running waits until a confined command runs. It takes the error that starting the command returned, and returns the listener
-// of the policy's proxy, if it has one.
+// Running waits until a confined command runs. Its argument is the error that starting the command returned. It returns
+// the listener of the policy's proxy, or nil if the policy has no proxy.
 type Running func(started error) (net.Listener, error)
 
 var backends = []Backend{Namespaces{}, Landlock{}, None{}}
@@ -52,10 +52,10 @@ var backends = []Backend{Namespaces{}, Landlock{}, None{}}
 // Backends returns all backends, from the strongest to the weakest.
 func Backends() []Backend { return slices.Clone(backends) }
 
-// Auto is the word in the configuration for the strongest backend that can be used.
+// Auto is the configuration value that selects the strongest backend that can be used.
 const Auto = "auto"
 
-// Words returns the words for a backend in the configuration: [Auto], and the names from the strongest to the weakest.
+// Words returns the configuration values for a backend: [Auto], then the names from the strongest to the weakest.
 func Words() []string {
 	out := []string{Auto}
 	for _, b := range backends {
@@ -64,16 +64,16 @@ func Words() []string {
 	return out
 }
 
-// ByPrivilege returns the words for a backend in the configuration, from the one that permits the most to the one that permits
-// the least. [Auto] permits more than the strongest backend, because it may choose another.
+// ByPrivilege returns the configuration values for a backend, from the most permissive to the least. [Auto] permits more
+// than the strongest backend, because it can choose a weaker backend.
 func ByPrivilege() []string {
 	words := Words()[1:]
 	slices.Reverse(words)
 	return slices.Insert(words, len(words)-1, Auto)
 }
 
-// Choose returns the strongest backend that can be used and is not stronger than the wanted one. The error says why it is not the
-// wanted one, or for [Auto] why nothing is confined.
+// Choose returns the strongest usable backend that is not stronger than the wanted one. The error explains why the
+// result differs from the wanted backend, or for [Auto] why plugins are not confined.
 func (k *Kernel) Choose(want string) (Backend, error) {
 	from := slices.IndexFunc(backends, func(b Backend) bool { return b.Name() == want })
 	var why error
@@ -90,7 +90,8 @@ func (k *Kernel) Choose(want string) (Backend, error) {
 	return None{}, why
 }
 
-// usable returns why no backend can be used that needs the launcher and system call filters.
+// usable returns why no backend that needs the launcher and system call filters can be used. It returns nil if they can
+// be used.
 func (k *Kernel) usable() error {
 	switch {
 	case k.Launcher == "":
@@ -101,15 +102,15 @@ func (k *Kernel) usable() error {
 	return nil
 }
 
-// BackendStatus says whether a backend can be used on a machine.
+// BackendStatus reports whether a backend can be used on a machine.
 type BackendStatus struct {
 	Name      string    `json:"name"`
 	Abilities Abilities `json:"abilities"`
-	// Unusable says why the backend cannot be used. Empty means that it can.
+	// Unusable is the reason why the backend cannot be used. Empty means that it can be used.
 	Unusable string `json:"unusable,omitempty"`
 }
 
-// Statuses returns the backends with whether they can be used, from the strongest to the weakest.
+// Statuses returns the status of every backend, from the strongest to the weakest.
 func (k *Kernel) Statuses() []BackendStatus {
 	var out []BackendStatus
 	for _, b := range backends {

@@ -11,7 +11,7 @@ import (
 
 func init() { backends = append([]Backend{fake{}}, backends...) }
 
-// fake is a backend for the test that one file is all that a backend takes. It is the strongest one, and cannot be used.
+// fake is the strongest backend and cannot be used. A test adds it to show that a backend needs only one file.
 type fake struct{}
 
 func (fake) Name() string         { return "fake" }

@@ -9,7 +9,8 @@ import (
 	"toolhost.dev/host/internal/sandbox/confine"
 )
 
-// Namespaces gives a plugin a root, a network and processes of its own, and everything that [Landlock] enforces.
+// Namespaces isolates the root file system, the network and the processes of a plugin, and enforces everything that
+// [Landlock] does.
 type Namespaces struct{}
 
 // Name implements [Backend].
@@ -37,13 +38,13 @@ func (Namespaces) Unusable(k *Kernel) error {
 // Wrap implements [Backend].
 func (Namespaces) Wrap(cmd *exec.Cmd, launcher string, p confine.Policy) (Running, error) {
 	p.Namespaces = true
-	// A plugin that starts processes must not leave any behind. Without Landlock, a process of the same user that is visible in
-	// /proc would also be a way out of the root.
+	// A plugin that starts processes must not leave any behind. Without Landlock, a plugin could also leave its root
+	// through a process of the same user that is visible in /proc.
 	p.PrivateProcesses = p.StartProcesses || p.ABI == 0
 	return Wrap(cmd, launcher, p)
 }
 
-// Landlock confines a plugin by Landlock, system call filters and resource limits.
+// Landlock confines a plugin by the kernel's Landlock, system call filters and resource limits.
 type Landlock struct{}
 
 // Name implements [Backend].
@@ -73,7 +74,7 @@ func (Landlock) Wrap(cmd *exec.Cmd, launcher string, p confine.Policy) (Running,
 	return Wrap(cmd, launcher, p)
 }
 
-// None leaves a plugin to the checks of the host and of the SDK.
+// None does not confine a plugin. Only the host and the SDK check its actions.
 type None struct{}
 
 // Name implements [Backend].

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// kind is what it takes to execute a binary besides itself.
+// kind describes what the kernel needs besides a binary to execute it.
 type kind struct {
 	static       bool
 	interpreters []string
 }
 
-// binaryKind looks at a binary. One that cannot be looked at is taken to be static: then
-// executing it says what is wrong.
+// binaryKind inspects a binary. It treats an unreadable binary as static, because executing the binary then reports the
+// error.
 func binaryKind(path string) kind {
 	f, err := os.Open(path)
 	if err != nil {
@@ -42,9 +42,9 @@ func binaryKind(path string) kind {
 	return kind{static: true}
 }
 
-// script gives the interpreters of a script. With env in between it can be any on the
-// PATH, so the system's programs are let be; they run in the place of the plugin, never
-// beside it.
+// script returns the interpreters of a script. For a script that uses env, the interpreter can be any program on the
+// PATH, so script returns the directories of the system's programs. The interpreter replaces the plugin's process; it is
+// never a second process.
 func script(in *bufio.Reader) []string {
 	line, _ := in.ReadString('\n')
 	fields := strings.Fields(strings.TrimPrefix(line, "#!"))

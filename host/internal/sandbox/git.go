@@ -10,23 +10,24 @@ import (
 	"syscall"
 )
 
-// maxModules bounds the directories of submodules and worktrees that are protected one by one; with
-// more, or where something is not as git makes it, all of .git is.
+// maxModules bounds the number of submodule and worktree directories that are protected separately. With more
+// directories, or with an unexpected layout, the whole .git directory is protected.
 const maxModules = 200
 
-// maxConfig is how much of a repository's settings is looked at, in bytes.
+// maxConfig bounds how much of a repository's settings is read, in bytes.
 const maxConfig = 1 << 20
 
-// gitPaths gives what in the repository of a root leads to programs that git runs, for whoever
-// uses git outside later: hooks and settings. protected must not be written to, and fixed not be
-// moved. What is missing of it is made, for what is not there cannot be protected.
+// gitPaths returns the paths in a root's repository through which a plugin could make git run programs: hooks and
+// settings. The user would run these programs when using git outside the sandbox. A plugin must not write to protected
+// paths and must not move fixed ones. gitPaths creates missing files and directories, because only existing ones can be
+// protected.
 func gitPaths(root string) (fixed, protected []string) {
 	dir := filepath.Join(root, ".git")
 	st, err := os.Lstat(dir)
 	switch {
 	case err != nil || st.Mode()&fs.ModeSymlink != 0:
 		return nil, nil
-	case st.Mode().IsRegular(): // it says where the repository is
+	case st.Mode().IsRegular(): // the file contains the path of the repository
 		return nil, []string{dir}
 	case !st.IsDir():
 		return nil, nil
@@ -43,19 +44,19 @@ func gitPaths(root string) (fixed, protected []string) {
 	return g.fixed, g.protected
 }
 
-// gitDir collects what is protected below the .git of a root. Its methods report whether that can
-// be done piece by piece.
+// gitDir collects the protected paths below the .git of a root. Its methods report false if only protecting the whole
+// .git is safe.
 type gitDir struct {
 	dir              string
 	root             *os.Root
 	fixed, protected []string
-	count            int // of submodules and worktrees
+	count            int // number of submodules and worktrees
 }
 
 func (g *gitDir) fix(at string)     { g.fixed = append(g.fixed, filepath.Join(g.dir, at)) }
 func (g *gitDir) protect(at string) { g.protected = append(g.protected, filepath.Join(g.dir, at)) }
 
-// repository protects one repository.
+// repository protects the hooks and settings of one repository.
 func (g *gitDir) repository(at string) bool {
 	hooks, config := filepath.Join(at, "hooks"), filepath.Join(at, "config")
 	if st, err := g.root.Lstat(hooks); err != nil {
@@ -73,9 +74,9 @@ func (g *gitDir) repository(at string) bool {
 	return err == nil && g.file(filepath.Join(at, "config.worktree"), own) && g.file(filepath.Join(at, "commondir"), false) && g.worktrees(filepath.Join(at, "worktrees"), own)
 }
 
-// ownSettings reports whether each worktree may have settings of its own.
+// ownSettings reports whether worktrees can have separate settings.
 func (g *gitDir) ownSettings(config string) (bool, error) {
-	f, err := g.root.OpenFile(config, os.O_RDONLY|syscall.O_NONBLOCK, 0) // what has become a pipe must not hold it up
+	f, err := g.root.OpenFile(config, os.O_RDONLY|syscall.O_NONBLOCK, 0) // with O_NONBLOCK, a pipe in place of the file does not block
 	if err != nil {
 		return false, err
 	}
@@ -84,7 +85,7 @@ func (g *gitDir) ownSettings(config string) (bool, error) {
 	return len(text) == maxConfig || bytes.Contains(bytes.ToLower(text), []byte("worktreeconfig")), err
 }
 
-// worktrees protects where linked worktrees, which can be anywhere, have their settings from.
+// worktrees protects the settings of linked worktrees. The worktrees themselves can be anywhere.
 func (g *gitDir) worktrees(at string, own bool) bool {
 	names, ok := g.subdirectories(at)
 	for _, name := range names {
@@ -95,7 +96,7 @@ func (g *gitDir) worktrees(at string, own bool) bool {
 	return ok
 }
 
-// modules protects the repositories of submodules, whose names may have slashes.
+// modules protects the repositories of submodules. A submodule's name can contain slashes.
 func (g *gitDir) modules(at string) bool {
 	names, ok := g.subdirectories(at)
 	for _, name := range names {
@@ -110,7 +111,8 @@ func (g *gitDir) modules(at string) bool {
 	return ok
 }
 
-// subdirectories fixes a directory, or another could take its place, and gives those in it.
+// subdirectories returns the names of the directories in a directory. It also marks the directory as fixed, so that a
+// plugin cannot replace it.
 func (g *gitDir) subdirectories(at string) (names []string, ok bool) {
 	st, err := g.root.Lstat(at)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -130,7 +132,7 @@ func (g *gitDir) subdirectories(at string) (names []string, ok bool) {
 	return names, err == nil && g.count <= maxModules
 }
 
-// file protects a file that is there, or has to be.
+// file protects a file if the file exists. It creates a missing file if needed is true.
 func (g *gitDir) file(at string, needed bool) bool {
 	st, err := g.root.Lstat(at)
 	if err != nil {
@@ -147,15 +149,16 @@ func (g *gitDir) file(at string, needed bool) bool {
 	return true
 }
 
-// touch makes an empty file.
+// touch creates an empty file.
 func (g *gitDir) touch(at string) bool {
 	f, err := g.root.OpenFile(at, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	return err == nil && f.Close() == nil
 }
 
-// Redirects gives the file by which a command sent git elsewhere for its settings and hooks; empty:
-// there is none. It cannot be kept from being made, for nothing can stand in the place of what is not
-// there; it has no business in a repository that is no worktree of another.
+// Redirects returns the path of a commondir file in the repository of root, or an empty string if the file does not
+// exist. A command can create the file to make git read its settings and hooks from another directory. The sandbox
+// cannot prevent that, because it can only protect existing files. Only a worktree of another repository needs a
+// commondir file.
 func Redirects(root string) string {
 	dir := filepath.Join(root, ".git")
 	if st, err := os.Lstat(dir); err != nil || !st.IsDir() {

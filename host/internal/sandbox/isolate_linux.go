@@ -12,9 +12,8 @@ import (
 	"toolhost.dev/host/internal/sandbox/confine"
 )
 
-// isolate has the command start in new namespaces where the policy is for such. The user
-// keeps their id in them: root can therefore hold its own against files of others, and
-// nobody becomes root.
+// isolate makes the command start in new namespaces if the policy requires them. User ids stay the same inside, so that
+// root keeps its access to other users' files and no other user becomes root.
 func isolate(cmd *exec.Cmd, p *confine.Policy) {
 	if !p.Namespaces {
 		return
@@ -36,8 +35,8 @@ func isolate(cmd *exec.Cmd, p *confine.Policy) {
 	attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP}
 }
 
-// mappings map ids to themselves: for root all that it has, since it may work on files of
-// other users; for others the one id that they may map.
+// mappings returns id mappings that map each id to itself. For root they contain all ids of root's namespace, because
+// root can work on files of other users. Other users can map only their own id.
 func mappings(own string, id int) []syscall.SysProcIDMap {
 	if os.Getuid() == 0 {
 		if all := readMappings(own); len(all) > 0 {

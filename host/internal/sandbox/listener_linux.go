@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// statusPipe gives what the launcher tells by: a pipe, or a pair of sockets when it passes a
-// descriptor.
+// statusPipe returns the connection on which the launcher reports its status. It is a pair of sockets if the launcher
+// passes a descriptor, otherwise a pipe.
 func statusPipe(passes bool) (ours, theirs *os.File, err error) {
 	if !passes {
 		return os.Pipe()
@@ -26,7 +26,7 @@ func statusPipe(passes bool) (ours, theirs *os.File, err error) {
 	return os.NewFile(uintptr(fds[0]), "status"), os.NewFile(uintptr(fds[1]), "status"), nil
 }
 
-// receiveListener takes the socket that the launcher passes first of all.
+// receiveListener receives the listening socket, which is the first message of the launcher.
 func receiveListener(status *os.File) (net.Listener, error) {
 	_ = status.SetReadDeadline(time.Now().Add(launchTimeout))
 	raw, err := status.SyscallConn()
@@ -37,7 +37,7 @@ func receiveListener(status *os.File) (net.Listener, error) {
 	var n int
 	var failed error
 	err = raw.Read(func(fd uintptr) bool {
-		// One byte: what follows is about a failure, and for who reads that.
+		// Read only one byte. Any following bytes describe a failure and are read by the caller.
 		_, n, _, _, failed = unix.Recvmsg(int(fd), make([]byte, 1), oob, unix.MSG_CMSG_CLOEXEC)
 		return !errors.Is(failed, unix.EAGAIN)
 	})

@@ -14,8 +14,8 @@ import (
 	"toolhost.dev/host/internal/sandbox/confine"
 )
 
-// Probe determines what this machine can enforce. Whether namespaces work shows only by running the launcher. That is done once
-// for each boot and launcher: the outcome is kept in the directory cache, unless that is empty.
+// Probe determines what this machine can enforce. To test namespaces, it must run the launcher. It does so once for each
+// boot and launcher, and stores the outcome in the directory cache. An empty cache means that the outcome is not stored.
 func Probe(launcher, cache string) Kernel {
 	k := Kernel{ABI: confine.LandlockABI(), Seccomp: confine.SeccompKnown && hasSeccomp()}
 	st, err := os.Stat(launcher)
@@ -36,7 +36,7 @@ func Probe(launcher, cache string) Kernel {
 	}
 	if err := tryNamespaces(launcher, k.ABI); err != nil {
 		k.NoNamespaces = err.Error()
-		return k // the next host tries again: that is cheap, and the cause may be gone
+		return k // the next host tries again: a try is cheap, and it can succeed later
 	}
 	k.Namespaces = true
 	if cache != "" {
@@ -45,7 +45,7 @@ func Probe(launcher, cache string) Kernel {
 	return k
 }
 
-// Forget removes the outcome that Probe keeps.
+// Forget removes the outcome that Probe stored in cache.
 func Forget(cache string) {
 	if cache != "" {
 		_ = os.Remove(filepath.Join(cache, "sandbox.probed"))
@@ -66,7 +66,8 @@ func bootKey(launcher string, st os.FileInfo) string {
 	return fmt.Sprintf("%s %s %d %s %d %d", strings.TrimSpace(string(boot)), user, os.Getuid(), launcher, st.Size(), st.ModTime().UnixNano())
 }
 
-// tryNamespaces runs the launcher with all namespaces, but without a plugin.
+// tryNamespaces runs the launcher with all namespaces, but without a plugin. An error means that namespaces cannot be
+// used.
 func tryNamespaces(launcher string, abi int) error {
 	cmd := exec.Command(confine.ProbeArg) //nolint:gosec // a word for the launcher, not a program
 	cmd.Path, cmd.Err = confine.ProbeArg, nil

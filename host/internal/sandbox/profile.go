@@ -13,26 +13,26 @@ import (
 	"toolhost.dev/host/internal/sandbox/confine"
 )
 
-// Profile is what a plugin may do, whatever the roots of its calls are.
+// Profile describes what a plugin can access in addition to the roots of its calls.
 type Profile struct {
-	// WriteRoots lets it write in the roots that are writable.
+	// WriteRoots permits writing in the roots that are writable.
 	WriteRoots bool `json:"write_roots"`
-	// NoRoots keeps it out of the roots altogether.
+	// NoRoots forbids any access to the roots.
 	NoRoots bool `json:"no_roots,omitempty"`
-	// StartProcesses lets it execute the system's programs and those in the roots.
+	// StartProcesses permits executing the system's programs and the programs in the roots.
 	StartProcesses bool `json:"exec"`
 	Network        bool `json:"network"`
-	// Hosts are what it reaches by a proxy, without Network; see package hostlist.
+	// Hosts lists the hosts that the plugin can reach through a proxy if Network is false. See package hostlist.
 	Hosts []string `json:"hosts,omitempty"`
-	// Read and Write are paths besides the roots.
+	// Read and Write list readable and writable paths outside the roots.
 	Read []string `json:"read,omitempty"`
-	// Run are programs besides those of the system and in the roots.
+	// Run lists executable programs besides the system's programs and the programs in the roots.
 	Run   []string `json:"run,omitempty"`
 	Write []string `json:"write,omitempty"`
-	// WriteGit lets it write what git executes, too: hooks and settings.
+	// WriteGit permits writing the hooks and settings of git, through which git executes programs.
 	WriteGit bool           `json:"write_git,omitempty"`
 	Limits   confine.Limits `json:"limits"`
-	// Total is what its processes may use together.
+	// Total limits the resources of all processes of the plugin together.
 	Total cgroup.Limits `json:"total,omitzero"`
 }
 
@@ -43,23 +43,23 @@ func Default(declared manifest.Profile) Profile {
 	}
 }
 
-// Place is where a plugin runs.
+// Place describes the environment in which a plugin runs.
 type Place struct {
-	// Binary of the plugin.
+	// Binary is the path of the plugin's executable.
 	Binary string
 	Roots  []tool.Root
-	// SocketDir and StateDir are the plugin's own; empty: none.
+	// SocketDir and StateDir are the plugin's private directories. Empty means that the plugin has no such directory.
 	SocketDir, StateDir string
 	// Protect are files and directories that the plugin must not change although they are in a writable root.
 	Protect []string
-	// Run are the host's own programs that its commands may start.
+	// Run lists the host's programs that the plugin's commands can start.
 	Run []string
-	// Env is the environment the plugin gets.
+	// Env is the environment of the plugin's process.
 	Env []string
 }
 
-// system is what programs need of a system: themselves, and what they look up. Keys and
-// password hashes are not in it, for root could read them.
+// system lists the directories with the system's programs and the files that they read. Directories with keys and
+// password hashes are missing, because root could read them.
 var system = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/run/current-system"}
 
 var systemFiles = []string{
@@ -74,25 +74,25 @@ var systemFiles = []string{
 	"/var/lib/dpkg",
 }
 
-// runtimeFiles are what the runtimes of languages look at in every program.
+// runtimeFiles lists files that the runtimes of languages read in every program.
 var runtimeFiles = []string{"/proc", "/etc/localtime", "/usr/share/zoneinfo", "/usr/share/mime", "/etc/mime.types", "/sys/kernel/mm/transparent_hugepage"}
 
-// homeFiles are what programs look up in the home directory, and hold no secrets.
+// homeFiles lists files in the home directory that programs read. They contain no secrets.
 var homeFiles = []string{".gitconfig", ".config/git", ".gitignore_global", "go/pkg/mod", ".npm-global", ".nvm", ".cargo/bin", ".rustup", ".pyenv", ".local/bin", ".local/lib", ".sdkman", ".deno/bin", ".bun/bin"}
 
 var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"}
 
-// caches are where programs keep what they can make again, below the plugin's state
-// directory: in the user's own caches a command could plant what runs outside later.
+// caches maps environment variables to cache directories below the plugin's state directory. The user's own caches are
+// not used, because a command could place files there that other programs execute later.
 var caches = map[string]string{"XDG_CACHE_HOME": "cache", "GOCACHE": "cache/go-build", "npm_config_cache": "cache/npm", "TMPDIR": "tmp"}
 
-// Policy gives the policy for a plugin in a place, and the environment that it takes for
-// that. It makes the directories that have to be there.
+// Policy returns the policy for a plugin that runs at the given place, and the environment of its process. It creates
+// missing directories.
 func (p Profile) Policy(at Place, abi int) (confine.Policy, []string, error) {
 	out := confine.Policy{
 		Run: append([]string{at.Binary}, p.Run...), Devices: devices, StartProcesses: p.StartProcesses, Network: p.Network, Limits: p.Limits, ABI: abi,
 		Scratch: []string{"/tmp", "/dev/shm", "/var/tmp"},
-		// What writes nowhere but in its own directories has no need to.
+		// A plugin that writes only in its private directories never has to change metadata.
 		FixedMetadata: !p.WriteRoots && !p.StartProcesses && len(p.Write) == 0,
 	}
 	env := at.Env
@@ -137,20 +137,20 @@ func (p Profile) Policy(at Place, abi int) (confine.Policy, []string, error) {
 		}
 	case kind.static:
 		out.Read = append(out.Read, runtimeFiles...)
-		if p.Network || len(p.Hosts) > 0 { // names are looked up, and certificates checked
+		if p.Network || len(p.Hosts) > 0 { // required to look up names and check certificates
 			out.Read = append(out.Read, systemFiles...)
 			out.Read = append(out.Read, "/usr/share/ca-certificates")
 		}
 	default:
-		// Its libraries, and the interpreter without which it is nothing.
+		// The binary needs its libraries and its interpreter.
 		out.Run = append(out.Run, kind.interpreters...)
 		out.Read = slices.Concat(out.Read, runtimeFiles, system, systemFiles)
 	}
 	return out, env, nil
 }
 
-// withCaches has programs keep their caches and temporary files in dir, where nothing
-// else was said.
+// withCaches sets the environment variables in env that make programs keep caches and temporary files below dir. It
+// keeps the values of cache variables that env already sets, but always replaces XDG_CACHE_HOME and TMPDIR.
 func withCaches(env []string, dir string) ([]string, error) {
 	if dir == "" {
 		return env, nil
@@ -168,8 +168,8 @@ func withCaches(env []string, dir string) ([]string, error) {
 	return env, nil
 }
 
-// searched gives the directories of a PATH, but not those that are much more than that:
-// the root, the home directory and what holds it.
+// searched returns the directories of a PATH. It omits the root directory, the home directory and the parents of the
+// home directory, because they contain much more than programs.
 func searched(path, home string) []string {
 	var dirs []string
 	for _, dir := range filepath.SplitList(path) {

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// Gap is something that is not enforced.
+// Gap is a restriction that the kernel does not enforce.
 type Gap struct {
 	What string `json:"what"`
-	// How says how to get it enforced.
+	// How describes how the user can get the restriction enforced.
 	How string `json:"how"`
 }
 
-// Enforced lists what the kernel enforces on a plugin with this profile.
+// Enforced lists the restrictions that the kernel enforces on a plugin with this profile.
 func (p Profile) Enforced(k *Kernel, b Backend) []string {
 	can := b.Abilities()
 	if !can.Confines {
@@ -99,8 +99,8 @@ func (p Profile) network(can Abilities) string {
 	return "network: none, not even localhost"
 }
 
-// Gaps lists what the kernel does not enforce on a plugin with this profile. why is the error that [Kernel.Choose] returned with
-// the backend.
+// Gaps lists the restrictions that the kernel does not enforce on a plugin with this profile. The argument why is the
+// error that [Kernel.Choose] returned with the backend.
 func (p Profile) Gaps(k *Kernel, b Backend, why error) []Gap {
 	var gaps []Gap
 	gap := func(missing bool, what, how string) {

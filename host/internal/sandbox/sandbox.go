@@ -1,6 +1,7 @@
-// Package sandbox confines the processes of plugins: it knows which backends a machine has ([Kernel.Choose]), what a plugin
-// may do ([Profile]), and what of that the kernel enforces ([Profile.Gaps]). Package confine, which the launcher runs, makes the
-// system calls. Most callers want package confinement, which joins all of it with the configuration.
+// Package sandbox confines the processes of plugins. [Kernel.Choose] selects a backend that the machine supports,
+// [Profile] describes the permissions of a plugin, and [Profile.Gaps] lists the restrictions that are not enforced.
+// Package confine, which the launcher runs, makes the system calls. Most callers should use package confinement, which
+// combines all of this with the configuration.
 package sandbox
 
 import (
@@ -20,27 +21,29 @@ import (
 
 // Kernel describes what this machine can enforce on a process of this user.
 type Kernel struct {
-	// Launcher is the path of the program that confines. If it is empty, NoLauncher says why.
+	// Launcher is the path of the program that confines plugins. If Launcher is empty, NoLauncher contains the reason.
 	Launcher   string `json:"launcher,omitempty"`
 	NoLauncher string `json:"no_launcher,omitempty"`
-	// ABI is the version of Landlock. 0 means that there is none.
+	// ABI is the version of Landlock. Zero means that the kernel does not support Landlock.
 	ABI int `json:"landlock_abi"`
-	// Seccomp reports whether there are system call filters.
+	// Seccomp reports whether the kernel supports system call filters.
 	Seccomp bool `json:"seccomp"`
-	// Namespaces reports whether a plugin can have namespaces of its own; a launcher was run to find out. If it is false,
-	// NoNamespaces says why.
+	// Namespaces reports whether plugins can run in separate namespaces. A test run of the launcher determines the
+	// value. If it is false, NoNamespaces contains the reason.
 	Namespaces   bool   `json:"namespaces"`
 	NoNamespaces string `json:"no_namespaces,omitempty"`
-	// NoCgroup says why there is no cgroup to limit processes together. Empty means that there is one.
+	// NoCgroup is the reason why no cgroup can limit the processes of a plugin together. Empty means that a cgroup is
+	// available.
 	NoCgroup string `json:"no_cgroup,omitempty"`
 }
 
 // launchTimeout bounds the launcher's work, which takes a few milliseconds.
 const launchTimeout = 10 * time.Second
 
-// Wrap makes a command start under a policy: its launcher confines itself and then executes the command. Call it last before
-// cmd.Start, and the returned function after that: it waits until the command itself runs, or returns why it does not. Then the
-// caller must wait for the process. An error that is a [syscall.Errno] comes from executing the command.
+// Wrap makes a command start under a policy: its launcher confines itself and then executes the command. Call Wrap
+// immediately before cmd.Start, and the returned function after cmd.Start. The returned function waits until the command
+// itself runs, or returns why it failed to start. Then the caller must wait for the process. A [syscall.Errno] as error
+// means that executing the command failed.
 func Wrap(cmd *exec.Cmd, launcher string, p confine.Policy) (Running, error) {
 	status, theirs, err := statusPipe(p.ProxyPort > 0)
 	if err != nil {
@@ -79,7 +82,7 @@ func Wrap(cmd *exec.Cmd, launcher string, p confine.Policy) (Running, error) {
 	}, nil
 }
 
-// failure returns the launcher's report of a failure. It returns nil if the launcher has become the plugin.
+// failure returns the launcher's report of a failure. It returns nil if the launcher has executed the plugin.
 func failure(status *os.File) error {
 	_ = status.SetReadDeadline(time.Now().Add(launchTimeout))
 	b, err := io.ReadAll(io.LimitReader(status, 64<<10))

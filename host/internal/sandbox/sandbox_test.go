@@ -22,7 +22,7 @@ func TestChoose(t *testing.T) {
 		kernel  Kernel
 		want    string
 		backend Backend
-		why     string // part of it; empty: none
+		why     string // part of the reason; empty if no reason is expected
 	}{
 		{whole, "auto", Namespaces{}, ""}, {whole, "ns", Namespaces{}, ""}, {whole, "landlock", Landlock{}, ""}, {whole, "none", None{}, ""},
 		{bare, "auto", Landlock{}, ""}, {bare, "ns", Landlock{}, "forbidden"}, {bare, "none", None{}, ""},
@@ -37,7 +37,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// bundled returns the profile of a bundled plugin, or the default one if there is no such plugin.
+// bundled returns the profile of a bundled plugin, or the default profile if the plugin is not bundled.
 func bundled(t *testing.T, plugin string) Profile {
 	t.Helper()
 	if plugin == "other" {
@@ -116,7 +116,7 @@ func TestBinaryKind(t *testing.T) {
 	}
 }
 
-// TestGaps holds that less is never told as more.
+// TestGaps checks that a weaker kernel or backend has more gaps, and that each gap has a remedy.
 func TestGaps(t *testing.T) {
 	bash := bundled(t, "bash")
 	last := 0

@@ -16,7 +16,7 @@ import (
 	"toolhost.dev/host/internal/sandbox/confine"
 )
 
-// build gives the paths of the launcher and of the program that tries to get out.
+// build builds the launcher and a program that tries to escape, and returns their paths.
 func build(t *testing.T) (launcher, escape string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -28,8 +28,8 @@ func build(t *testing.T) (launcher, escape string) {
 	return filepath.Join(dir, "toolhost-sandbox"), filepath.Join(dir, "testescape")
 }
 
-// TestProfiles has a program do under the profile of each bundled plugin what it must
-// and what it must not be able to do.
+// TestProfiles runs a program under the profile of each bundled plugin. It checks that required actions work and
+// forbidden actions fail.
 func TestProfiles(t *testing.T) {
 	launcher, escape := build(t)
 	kernel := Probe(launcher, "")
@@ -104,7 +104,7 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
-// TestFailures: what does not start confined does not start, and says why.
+// TestFailures checks that a command that cannot be confined does not start, and that the error names the reason.
 func TestFailures(t *testing.T) {
 	launcher, _ := build(t)
 	start := func(binary, launcher string, p confine.Policy) error {

@@ -4,8 +4,8 @@ import (
 	"testing"
 )
 
-// What the scheduler adds to a call: its place in the session's line, and the gates of its tool
-// and of the host. bench/scheduler.go shows it.
+// BenchmarkCall measures the cost that the scheduler adds to a call: the session's queue, and the gates of the tool and
+// of the host. bench/scheduler.go prints the result.
 func BenchmarkCall(b *testing.B) {
 	pass := func(b *testing.B, s *Scheduler, g *Gates, session string, safe bool) {
 		done, err := s.Enqueue(session, safe).Wait(b.Context())
@@ -37,7 +37,7 @@ func BenchmarkCall(b *testing.B) {
 	for name, safe := range map[string]bool{"beside": true, "behind": false} {
 		b.Run(name, func(b *testing.B) {
 			s, g := New(10), new(Gates)
-			b.SetParallelism(16) // callers by processor
+			b.SetParallelism(16) // goroutines per processor
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
 					pass(b, s, g, "s", safe)
@@ -45,7 +45,7 @@ func BenchmarkCall(b *testing.B) {
 			})
 		})
 	}
-	// A batch: all of it is in line before the first one has ended.
+	// Queue the whole batch before its first call ends.
 	b.Run("batch", func(b *testing.B) {
 		s, g := New(10), new(Gates)
 		const size = 10_000

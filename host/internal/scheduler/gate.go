@@ -6,27 +6,26 @@ import (
 	"sync"
 )
 
-// Limits configure a gate.
+// Limits contains the limits of a gate.
 type Limits struct {
-	// Max is how many calls run at the same time. 0 means no limit.
+	// Max is the maximum number of concurrent calls. 0 means no limit.
 	Max int
-	// Queue is how many more calls may wait. 0 means no limit. A negative value means that no call may wait.
+	// Queue is the maximum number of waiting calls. 0 means no limit. A negative value means that calls never wait.
 	Queue int
-	// Waits is called before a call waits. It may be nil.
+	// Waits is called before a call waits. It can be nil.
 	Waits func()
 }
 
-// Gates limit how many calls run at the same time, across sessions. Each gate has a name. Gates are safe for concurrent
-// use.
+// Gates limits the number of concurrent calls across sessions. Each gate has a name. Gates is safe for concurrent use.
 type Gates struct {
 	mu sync.Mutex
 	by map[string]*gate
 }
 
-// gate is the state of one gate while calls run or wait.
+// gate is the state of one gate with running or waiting calls.
 type gate struct {
 	inside  int
-	waiting []*waiter // by priority, then by time
+	waiting []*waiter // sorted by priority, then by time
 }
 
 type waiter struct {
@@ -34,13 +33,13 @@ type waiter struct {
 	enter    chan struct{}
 }
 
-// FullError is returned if the queue of a gate is full.
+// FullError means that the queue of a gate is full.
 type FullError struct{ Waiting int }
 
 func (e *FullError) Error() string { return "too many calls are queued" }
 
-// Enter waits until the gate has room. Calls of a higher priority enter first. The caller must call leave when the call
-// has ended. The error is a [*FullError], which is returned at once, or that of ctx.
+// Enter waits until the gate has a free slot. Calls with a higher priority enter first. The caller must call leave when
+// the call has ended. If the queue is full, Enter returns a [*FullError] at once. Any other error is the error of ctx.
 func (g *Gates) Enter(ctx context.Context, name string, l Limits, priority int) (leave func(), err error) {
 	if l.Max <= 0 {
 		return func() {}, ctx.Err()
@@ -86,13 +85,13 @@ func (g *Gates) Enter(ctx context.Context, name string, l Limits, priority int) 
 		at.waiting = slices.Delete(at.waiting, i, i+1)
 	}
 	g.mu.Unlock()
-	if i < 0 { // it entered at the same moment
+	if i < 0 { // the call entered at the same moment
 		leave()
 	}
 	return nil, ctx.Err()
 }
 
-// leave admits the next calls. limit may differ from the one at Enter.
+// leave admits the next calls. The limit can differ from the limit in Enter.
 func (g *Gates) leave(name string, limit int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

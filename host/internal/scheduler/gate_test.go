@@ -30,7 +30,7 @@ func TestGateLimits(t *testing.T) {
 				}
 				inside.Add(-1)
 				leave()
-				leave() // once is enough
+				leave() // further calls have no effect
 			}
 		})
 	}

@@ -1,8 +1,8 @@
 // Package scheduler decides when a call runs.
 //
-// [Scheduler.Enqueue] queues a call in its session, and [Ticket.Wait] waits for its turn. Calls that are safe at the
-// same time run together; any other call runs alone. Calls start in the order in which they were queued. [Gates] limit
-// how many calls run at the same time in all sessions.
+// [Scheduler.Enqueue] queues a call in its session, and [Ticket.Wait] waits for its turn. Concurrency-safe calls run
+// together, and any other call runs alone. Calls start in the order in which they were queued. [Gates] limits the number
+// of concurrent calls in all sessions.
 package scheduler
 
 import (
@@ -24,7 +24,7 @@ func New(maxParallel int) *Scheduler {
 	return &Scheduler{maxParallel: max(1, maxParallel), sessions: make(map[string]*line)}
 }
 
-// SetMaxParallel changes how many calls of a session run at the same time. Calls that already run are not stopped.
+// SetMaxParallel changes the maximum number of concurrent calls of a session. It does not stop running calls.
 func (s *Scheduler) SetMaxParallel(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -34,10 +34,10 @@ func (s *Scheduler) SetMaxParallel(n int) {
 	}
 }
 
-// line holds the calls of one session that run or wait.
+// line contains the running and waiting calls of one session.
 type line struct {
 	running int
-	alone   bool // the running call must run alone
+	alone   bool // whether the running call must run alone
 	waiting []*turn
 }
 
@@ -46,8 +46,7 @@ type turn struct {
 	ready chan struct{}
 }
 
-// Ticket is the place of a call in its session's line. A nil Ticket belongs to a call that runs inside another one and
-// does not wait.
+// Ticket is the position of a call in its session's queue. A nil Ticket belongs to a child call, which does not wait.
 type Ticket struct {
 	s       *Scheduler
 	session string
@@ -56,10 +55,10 @@ type Ticket struct {
 	waits   bool
 }
 
-// Waits reports whether the call had to wait for others when it was queued.
+// Waits reports whether the call had to wait for other calls when it was queued.
 func (k *Ticket) Waits() bool { return k != nil && k.waits }
 
-// Enqueue adds a call to the end of its session's line without blocking. The caller must call Wait or Abandon on the
+// Enqueue adds a call to the end of its session's queue without blocking. The caller must call Wait or Abandon on the
 // ticket.
 func (s *Scheduler) Enqueue(session string, safe bool) *Ticket {
 	s.mu.Lock()
@@ -75,7 +74,7 @@ func (s *Scheduler) Enqueue(session string, safe bool) *Ticket {
 	return &Ticket{s: s, session: session, line: l, turn: t, waits: slices.Contains(l.waiting, t)}
 }
 
-// Wait waits for the call's turn. The caller must call done when the call has ended. The error is that of ctx.
+// Wait waits for the call's turn. The caller must call done when the call has ended. Any error is the error of ctx.
 func (k *Ticket) Wait(ctx context.Context) (done func(), err error) {
 	if k == nil {
 		return func() {}, ctx.Err()
@@ -99,7 +98,7 @@ func (k *Ticket) Wait(ctx context.Context) (done func(), err error) {
 			break
 		}
 	}
-	k.s.advance(k.line) // the next calls may have waited only for this one
+	k.s.advance(k.line) // the next calls may have waited only for this call
 	k.s.forget(k.session, k.line)
 	k.s.mu.Unlock()
 	return nil, ctx.Err()
@@ -116,7 +115,7 @@ func (k *Ticket) leave() {
 	k.s.forget(k.session, k.line)
 }
 
-// advance starts the first calls of the line that may run now.
+// advance starts the first waiting calls that the limits permit.
 func (s *Scheduler) advance(l *line) {
 	for len(l.waiting) > 0 {
 		t := l.waiting[0]
@@ -136,7 +135,7 @@ func (s *Scheduler) forget(session string, l *line) {
 	}
 }
 
-// Abandon removes the call from the line. It is called instead of Wait.
+// Abandon removes the call from the queue. It is called instead of Wait.
 func (k *Ticket) Abandon() {
 	gone, cancel := context.WithCancel(context.Background())
 	cancel()

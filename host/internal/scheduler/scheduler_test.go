@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/host/internal/scheduler"
 )
 
-// admitted reports whether a place has come first, without waiting for it to.
+// admitted reports whether the call of a ticket can run now. It does not wait.
 func admitted(t *testing.T, k *scheduler.Ticket) (done func(), ok bool) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -31,8 +31,7 @@ func wait(t *testing.T, k *scheduler.Ticket) func() {
 	return done
 }
 
-// model is the line as its rules say: the first of those that wait runs when nothing
-// that runs forbids it.
+// model is a simple model of a session's queue. The first waiting call runs as soon as the running calls permit it.
 type model struct {
 	limit   int
 	waiting []int
@@ -56,7 +55,7 @@ func (m *model) remove(from *[]int, i int) {
 	m.advance()
 }
 
-// Random steps are taken with the scheduler and with the model, which must agree on who runs.
+// TestAgainstModel performs random steps with the scheduler and with the model. Both must run the same calls.
 func TestAgainstModel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 300 {
@@ -75,7 +74,7 @@ func TestAgainstModel(t *testing.T) {
 				if len(m.running) > 0 {
 					i := m.running[rng.IntN(len(m.running))]
 					done[i]()
-					done[i]() // a second time changes nothing
+					done[i]() // a second call has no effect
 					delete(done, i)
 					m.remove(&m.running, i)
 				}
@@ -87,12 +86,12 @@ func TestAgainstModel(t *testing.T) {
 				}
 			}
 			for _, i := range m.running {
-				if done[i] == nil { // hangs when the scheduler does not let it run
+				if done[i] == nil { // blocks if the scheduler does not run the call
 					done[i] = wait(t, tickets[i])
 				}
 			}
 		}
-		// None but those may run: each that waits gives up at once.
+		// All other calls must still wait.
 		for len(m.waiting) > 0 {
 			i := m.waiting[len(m.waiting)-1]
 			if _, ok := admitted(t, tickets[i]); ok {
@@ -103,7 +102,7 @@ func TestAgainstModel(t *testing.T) {
 	}
 }
 
-// Whatever happens at once, nothing unsafe runs beside anything, and the limit holds.
+// TestConcurrentUse checks that an unsafe call always runs alone and that the limit holds under concurrent use.
 func TestConcurrentUse(t *testing.T) {
 	s := scheduler.New(3)
 	var running, alone, ran atomic.Int64
@@ -146,7 +145,7 @@ func TestConcurrentUse(t *testing.T) {
 	if ran.Load() == 0 {
 		t.Error("nothing ran")
 	}
-	// The line is whole afterwards.
+	// The queue still works afterwards.
 	wait(t, s.Enqueue("s", false))()
 }
 
@@ -170,7 +169,7 @@ func TestUnsafeIsNotStarved(t *testing.T) {
 	wait(t, later)()
 }
 
-// What waits behind a call that gives up need not wait any longer.
+// TestGivingUpLetsOthersPass checks that calls behind an abandoned call can run at once.
 func TestGivingUpLetsOthersPass(t *testing.T) {
 	s := scheduler.New(10)
 	defer wait(t, s.Enqueue("s", true))()
@@ -180,7 +179,7 @@ func TestGivingUpLetsOthersPass(t *testing.T) {
 	wait(t, later)()
 }
 
-// A context that ends while the call waits gives the place up, and that of the deadline too.
+// TestDeadlineWhileWaiting checks that a call leaves the queue when its context is canceled or its deadline passes.
 func TestDeadlineWhileWaiting(t *testing.T) {
 	s := scheduler.New(1)
 	done := wait(t, s.Enqueue("s", false))

@@ -10,7 +10,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// call looks at a simple command, or at assignments alone.
+// call analyzes a simple command or a list of assignments without a command.
 func (w *walker) call(c *syntax.CallExpr, sc *scope, in feed) {
 	for _, a := range c.Assigns {
 		w.assign(a, sc, len(c.Args) == 0)
@@ -46,7 +46,7 @@ func (w *walker) declare(c *syntax.DeclClause, sc *scope) {
 	w.out.Commands = append(w.out.Commands, Command{Words: words, Dir: sc.dir})
 }
 
-// assign looks at an assignment, and keeps it when it lasts.
+// assign analyzes an assignment. It stores the value in the scope if the assignment lasts beyond the command.
 func (w *walker) assign(a *syntax.Assign, sc *scope, lasts bool) {
 	w.substitutions(a, sc)
 	if a.Name == nil || !lasts {
@@ -65,7 +65,7 @@ func (w *walker) assign(a *syntax.Assign, sc *scope, lasts bool) {
 	sc.vars[a.Name.Value] = value
 }
 
-// run looks at a command whose words are known as far as they can be.
+// run analyzes a command after expansion. Its words can contain unknown parts.
 func (w *walker) run(words []Word, sc *scope, in feed) {
 	if len(words) == 0 {
 		return
@@ -81,7 +81,7 @@ func (w *walker) run(words []Word, sc *scope, in feed) {
 	name := words[0]
 	if !name.Known() || name.Split {
 		w.doubt("the name of the command %s is unknown before the script runs", w.out.Commands[at].String())
-		if name.Split && name.Text == Unknown { // it may be nothing, or what runs the rest
+		if name.Split && name.Text == Unknown { // the word can be empty, or a program that runs the rest
 			w.run(words[1:], sc.copy(), in)
 		}
 		return
@@ -97,7 +97,7 @@ func (w *walker) run(words []Word, sc *scope, in feed) {
 	w.out.Commands[at].Wrapper = inner || body != nil
 }
 
-// builtin follows what the shell itself does to what is known.
+// builtin applies the effect of a shell builtin to the scope.
 func (w *walker) builtin(name string, args []Word, sc *scope) {
 	switch name {
 	case "cd":
@@ -133,7 +133,7 @@ func (w *walker) builtin(name string, args []Word, sc *scope) {
 	}
 }
 
-// produced gives what statements print, where that is plain to see.
+// produced returns the output of statements. The second result is false if the output is unknown.
 func (w *walker) produced(stmts []*syntax.Stmt, sc *scope) (string, bool) {
 	if len(stmts) != 1 {
 		return "", false
@@ -161,10 +161,10 @@ func (w *walker) produced(stmts []*syntax.Stmt, sc *scope) (string, bool) {
 	return "", false
 }
 
-// wide is a format that prints much.
+// wide matches a printf format with a large width or precision.
 var wide = regexp.MustCompile(`%[^a-zA-Z%]*([0-9]{3}|\*)`)
 
-// printed gives what echo, printf and cat print.
+// printed returns the output of echo, printf and cat. The second result is false if the output is unknown.
 func (w *walker) printed(c *syntax.CallExpr, redirs []*syntax.Redirect, sc *scope) (string, bool) {
 	var words []string
 	for _, a := range c.Args {
@@ -225,7 +225,8 @@ func (w *walker) printed(c *syntax.CallExpr, redirs []*syntax.Redirect, sc *scop
 	return "", false
 }
 
-// filtered gives what a filter makes of a text.
+// filtered returns the output of a filter command for an input text. The second result is false if the output is
+// unknown.
 func (w *walker) filtered(s *syntax.Stmt, text string, sc *scope) (string, bool) {
 	c, ok := s.Cmd.(*syntax.CallExpr)
 	if !ok || len(s.Redirs) > 0 {

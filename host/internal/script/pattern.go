@@ -10,27 +10,27 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Pattern is what a rule says of commands, such as "git push *". Its words are matched
-// one by one with those of a command. In a word * stands for any text and ? for one
-// character; a word that is * stands for any number of words.
+// Pattern is a pattern for commands in a rule, such as "git push *". Its words are matched one by one with the words of
+// a command. In a word, * matches any text and ? matches one character. A word that is only * matches any number of
+// words.
 type Pattern struct {
 	text  string
-	words []string // with a backslash before what is literal
+	words []string // literal characters are escaped with a backslash
 }
 
 func (p Pattern) String() string { return p.text }
 
-// Match says whether a command is one of a pattern's.
+// Match is the result of matching a command with a pattern.
 type Match int
 
-// The matches. Maybe: what is not known of the command decides.
+// Maybe means that the result depends on unknown parts of the command.
 const (
 	No Match = iota
 	Maybe
 	Yes
 )
 
-// ParsePattern reads a pattern, with quotes as in a shell.
+// ParsePattern parses a pattern. Quotes work as in a shell.
 func ParsePattern(text string) (Pattern, error) {
 	p := Pattern{text: text}
 	f, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
@@ -89,13 +89,13 @@ func patternWord(w *syntax.Word) (string, error) {
 	return out.String(), nil
 }
 
-// Exact matches a command word by word, as it is allowed.
+// Exact reports whether a command matches word by word. Rules that allow a command use Exact.
 func (p Pattern) Exact(c *Command) bool {
 	return p.name(c, true) == Yes && words(p.words[1:], c.Words[1:]) == Yes
 }
 
-// Match matches a command as it is forbidden: options may stand anywhere, and be joined
-// or abbreviated, and what is not known may be anything.
+// Match matches a command loosely. Rules that forbid a command use Match. Options can be anywhere, joined or
+// abbreviated, and unknown parts match everything.
 func (p Pattern) Match(c *Command) Match {
 	name := p.name(c, false)
 	if name == No {
@@ -129,7 +129,8 @@ func (p Pattern) Match(c *Command) Match {
 	return min(name, max(words(operands, left), words(pattern, args)))
 }
 
-// takeFlag finds an option, or the letters of joined ones, and marks the words that have it.
+// takeFlag searches the arguments for an option, or for the letters of joined options. It marks the words that contain
+// them as used.
 func takeFlag(flag string, args []Word, used []bool) bool {
 	if strings.HasPrefix(flag, "--") {
 		for i, a := range args {
@@ -158,7 +159,7 @@ func takeFlag(flag string, args []Word, used []bool) bool {
 	return true
 }
 
-// systemDirs hold programs that a name without a path means.
+// systemDirs lists the directories in which a program without a path is found.
 var systemDirs = []string{"/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin", "/usr/local/sbin"}
 
 func (p Pattern) name(c *Command, exact bool) Match {
@@ -169,7 +170,7 @@ func (p Pattern) name(c *Command, exact bool) Match {
 		}
 		return Maybe
 	}
-	if have.Split { // a pattern of file names
+	if have.Split { // the name contains a file name pattern
 		return Maybe
 	}
 	if glob(p.words[0], have.Text) {
@@ -185,7 +186,7 @@ func (p Pattern) name(c *Command, exact bool) Match {
 	return No
 }
 
-// words matches words with a pattern's.
+// words matches the words of a command with the words of a pattern.
 func words(pattern []string, have []Word) Match {
 	if len(pattern) == 1 && pattern[0] == "*" {
 		return Yes
@@ -230,7 +231,8 @@ func words(pattern []string, have []Word) Match {
 	return words(pattern[1:], have[1:])
 }
 
-// glob matches a text: * any, ? one character, a backslash before what is literal.
+// glob reports whether text matches the whole pattern. A * matches any text, ? matches one character, and a backslash
+// escapes a literal character.
 func glob(pattern, text string) bool {
 	star, mark := -1, 0
 	i, k := 0, 0

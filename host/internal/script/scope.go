@@ -11,20 +11,20 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// scope is what is known at a place of a script.
+// scope contains the known state of the shell at one point of a script.
 type scope struct {
-	// vars that were set before, with [Unknown] in values that are not known. One that is
-	// not there may have been set before the script.
+	// vars maps variables that the script has set to their values. A value contains [Unknown] where it is unknown. A
+	// missing variable may have been set before the script started.
 	vars map[string]string
 	dir  string
-	args []Word // from $0 on; nil: not known
+	args []Word // $0 and the following arguments; nil means unknown
 }
 
 func (s *scope) copy() *scope {
 	return &scope{vars: maps.Clone(s.vars), dir: s.dir, args: s.args}
 }
 
-// merge takes in what a part leaves that may have run, or not.
+// merge combines the scope with the scope at the end of a part that may not have run. Differing values become unknown.
 func (s *scope) merge(other *scope) {
 	for name, v := range other.vars {
 		if have, ok := s.vars[name]; !ok || have != v {
@@ -36,7 +36,7 @@ func (s *scope) merge(other *scope) {
 	}
 }
 
-// join gives the directory that a path leads to; empty: not known.
+// join returns the directory to which a path leads. An empty result means that the directory is unknown.
 func (s *scope) join(to Word) string {
 	switch {
 	case !to.Known():
@@ -49,7 +49,7 @@ func (s *scope) join(to Word) string {
 	return path.Join(s.dir, to.Text)
 }
 
-// environ is a scope as the expansion sees it.
+// environ provides the variables of a scope to the expansion.
 type environ struct {
 	*scope
 	w *walker
@@ -101,7 +101,7 @@ func (e environ) Get(name string) expand.Variable {
 	return text(Unknown)
 }
 
-// expansion is how words are expanded in a scope.
+// expansion returns the configuration for expanding words in a scope.
 func (w *walker) expansion(sc *scope) *expand.Config {
 	return &expand.Config{
 		Env:       environ{sc, w},
@@ -117,7 +117,7 @@ func (w *walker) expansion(sc *scope) *expand.Config {
 	}
 }
 
-// fields gives the words that a word becomes.
+// fields returns the words into which the shell expands and splits a word.
 func (w *walker) fields(word *syntax.Word, sc *scope) []Word {
 	w.size += wordSize
 	if text, ok := plain(word); ok {
@@ -145,7 +145,7 @@ func (w *walker) fields(word *syntax.Word, sc *scope) []Word {
 	return out
 }
 
-// plain gives the text of a word in which nothing is expanded, as most are.
+// plain returns the text of a word without any expansion. Most words contain none.
 func plain(word *syntax.Word) (string, bool) {
 	var out string
 	for _, p := range word.Parts {
@@ -167,7 +167,7 @@ func plain(word *syntax.Word) (string, bool) {
 	return out, true
 }
 
-// literal gives the one text that a word becomes where it is not split.
+// literal returns the expanded text of a word that the shell does not split.
 func (w *walker) literal(word *syntax.Word, sc *scope) string {
 	if word == nil {
 		return ""
@@ -189,11 +189,12 @@ func (w *walker) literal(word *syntax.Word, sc *scope) string {
 	return text
 }
 
-// longest bounds what a word becomes: it may be long when it is written so.
+// longest returns the maximum length of an expanded word, in bytes. The text of a long word in the script counts in
+// addition.
 func longest(word *syntax.Word) int { return maxValue + int(word.End().Offset()-word.Pos().Offset()) }
 
-// simple reports whether expanding a word gives [Unknown] for what is not known, rather
-// than something made of it.
+// simple reports whether expanding a word copies unknown values unchanged. Otherwise the expansion could transform the
+// [Unknown] marks.
 func (w *walker) simple(word *syntax.Word, sc *scope) bool {
 	ok, params := true, 0
 	syntax.Walk(word, func(n syntax.Node) bool {
@@ -201,7 +202,7 @@ func (w *walker) simple(word *syntax.Word, sc *scope) bool {
 		case *syntax.CmdSubst, *syntax.ProcSubst:
 			return false
 		case *syntax.ParamExp:
-			if params++; params > maxParams || n.Repl != nil { // a replacement can make much of little
+			if params++; params > maxParams || n.Repl != nil { // a replacement can multiply the text
 				ok = false
 				return false
 			}
@@ -217,7 +218,7 @@ func (w *walker) simple(word *syntax.Word, sc *scope) bool {
 	return ok
 }
 
-// unquoted reports whether a word has an expansion, or a pattern, outside of quotes.
+// unquoted reports whether a word contains an expansion or a file name pattern outside of quotes.
 func unquoted(word *syntax.Word) (dynamic, pattern bool) {
 	for _, p := range word.Parts {
 		switch p := p.(type) {
@@ -246,16 +247,16 @@ func unquoted(word *syntax.Word) (dynamic, pattern bool) {
 	return dynamic, pattern
 }
 
-// isPattern reports whether a text could match file names other than itself.
+// isPattern reports whether a text is a file name pattern that can match other names.
 func isPattern(s string) bool { return s != "[" && s != "[[" && strings.ContainsAny(s, "*?[") }
 
-// wordSize is about what a word takes besides its text, in bytes.
+// wordSize is the approximate memory of a word without its text, in bytes.
 const wordSize = 32
 
-// maxBraces bounds the words that braces may become.
+// maxBraces limits the number of words into which braces expand.
 const maxBraces = 256
 
-// braces counts the words that the braces in a word become, up to a bound.
+// braces returns the number of words into which the braces of a word expand. It stops counting above maxBraces.
 func braces(word *syntax.Word) int {
 	open := 0
 	for _, p := range word.Parts {
@@ -266,7 +267,7 @@ func braces(word *syntax.Word) int {
 	switch {
 	case open == 0:
 		return 1
-	case open > maxBraces: // to split them takes long
+	case open > maxBraces: // expanding the braces would take too long
 		return maxBraces + 1
 	}
 	c := *word
@@ -298,13 +299,13 @@ func countBraces(word *syntax.Word) int {
 	return n
 }
 
-// sequence counts the elements of {x..y}.
+// sequence returns the number of elements of {x..y}.
 func sequence(b *syntax.BraceExp) int {
 	var ends [2]int
 	for i := range ends {
 		n, err := strconv.Atoi(b.Elems[i].Lit())
 		if err != nil {
-			return 64 // letters
+			return 64 // a sequence of letters has at most 64 elements
 		}
 		ends[i] = n
 	}

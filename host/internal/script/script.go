@@ -1,9 +1,9 @@
-// Package script says what a shell script would run, without running it: every simple
-// command, also in substitutions, functions and subshells, behind wrappers such as env,
-// sudo or xargs, and in text that a shell is given. It follows literal variables and the
-// working directory. What it cannot know it says: see [Analysis.Doubts].
+// Package script lists the commands that a shell script would run, without running the script. [Analyze] finds every
+// simple command, also in substitutions, functions and subshells. It also finds commands behind wrappers such as env,
+// sudo or xargs, and in text that a shell executes. It follows literal variables and the working directory.
+// [Analysis.Doubts] lists unknown parts of the script.
 //
-// It is advice, not a boundary: a program can do what it wants once it runs.
+// The analysis is advice and not a security boundary, because a running program can do anything.
 package script
 
 import (
@@ -19,34 +19,34 @@ import (
 
 // Word is a word of a command after quote removal and expansion.
 type Word struct {
-	// Text holds [Unknown] where something stands that only running the script can tell.
+	// Text contains [Unknown] in place of a part that only running the script can determine.
 	Text string
-	// Split: an unknown part may become several words, or none.
+	// Split means that an unknown part can expand to several words or to none.
 	Split bool
 }
 
-// Unknown stands in texts for what cannot be known.
+// Unknown marks an unknown part in a text.
 const Unknown = "\x01"
 
-// Known reports whether the whole word is known.
+// Known reports whether the word has no unknown part.
 func (w Word) Known() bool { return !strings.Contains(w.Text, Unknown) }
 
-// Command is one simple command that would run.
+// Command is a simple command that the script would run.
 type Command struct {
-	// Words are the name and the arguments; there is at least one.
+	// Words contains the name and the arguments. It has at least one element.
 	Words []Word
-	// Dir is the working directory; empty: it cannot be known.
+	// Dir is the working directory. Empty means that the directory is unknown.
 	Dir string
-	// Wrapper: all it does is to run another command, which is listed by itself.
+	// Wrapper means that the command only runs another command, which has a separate entry.
 	Wrapper bool
-	// Remote: it runs on another machine.
+	// Remote means that the command runs on another machine.
 	Remote bool
 }
 
-// Name of the program: the last element of what stands there.
+// Name returns the base name of the program.
 func (c *Command) Name() string { return path.Base(c.Words[0].Text) }
 
-// String gives the command as a shell would take it, with … for what is not known.
+// String returns the command in shell syntax, with … in place of unknown parts.
 func (c *Command) String() string {
 	var out []string
 	for _, w := range c.Words {
@@ -55,7 +55,7 @@ func (c *Command) String() string {
 	return strings.Join(out, " ")
 }
 
-// quote puts a text into quotes where a shell would take it for more than one word.
+// quote quotes a text that a shell would not read as a single word.
 func quote(s string) string {
 	if s == "" || strings.ContainsAny(s, " \t\n\r'\"`$&|;<>()\\#!") {
 		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
@@ -63,19 +63,19 @@ func quote(s string) string {
 	return s
 }
 
-// Analysis of a script.
+// Analysis is the result of analyzing a script.
 type Analysis struct {
 	Commands []Command
-	// Writes are files that redirects open to write, as written; see Command.Dir for Dir.
+	// Writes lists the files that redirects open for writing. The paths are unchanged and relative to File.Dir.
 	Writes []File
-	// Reads are files that redirects open to read.
+	// Reads lists the files that redirects open for reading.
 	Reads []File
-	// Sets are variables that are assigned for commands or exported.
+	// Sets lists the variables that the script exports or assigns for single commands.
 	Sets []string
-	// Doubts say what could not be known of the commands themselves. None: every command
-	// is listed, by its name.
+	// Doubts describes the commands that could not be determined. Empty means that Commands contains the name of every
+	// command.
 	Doubts []string
-	// Bomb: a function starts itself twice over, without end.
+	// Bomb means that a function multiplies itself without end (a fork bomb).
 	Bomb bool
 }
 
@@ -85,43 +85,43 @@ type File struct {
 	Dir  string
 }
 
-// Options of an analysis.
+// Options are the options of an analysis.
 type Options struct {
-	// Dir is the working directory, and Home the home directory; empty: not known.
+	// Dir is the working directory, and Home is the home directory. Empty means unknown.
 	Dir, Home string
-	// Stdin is what the script gets on standard input.
+	// Stdin is the known standard input of the script.
 	Stdin string
-	// Open: more comes on standard input, later.
+	// Open means that more standard input follows later.
 	Open bool
 }
 
 const (
-	// maxScripts bounds scripts in scripts, and functions in functions.
+	// maxScripts limits the nesting of scripts and of functions.
 	maxScripts = 16
-	// maxDepth bounds commands in commands.
+	// maxDepth limits the nesting of commands.
 	maxDepth = 2000
-	// maxJoined bounds the commands that are joined by && || and |, since the parser makes
-	// a tree of them that is as deep as they are many.
+	// maxJoined limits the number of commands that are joined by && || and |. The parser creates a tree whose depth is
+	// this number.
 	maxJoined = 20_000
-	// maxSize bounds what words become, in bytes, and maxValue a single one: a value that
-	// doubles itself some dozens of times would fill the memory.
+	// maxSize limits the total size of expanded words, and maxValue the size of one value, in bytes. A value that
+	// doubles itself a few dozen times would otherwise fill the memory.
 	maxSize  = 32 << 20
 	maxValue = 8 << 10
-	// maxParams bounds the variables in one word.
+	// maxParams limits the number of variables in one word.
 	maxParams = 64
-	// maxDoubts bounds what is said of doubts; one is as good as many.
+	// maxDoubts limits the number of reported doubts.
 	maxDoubts = 20
-	// maxSteps bounds the statements that are looked at, loops and calls unrolled.
+	// maxSteps limits the number of analyzed statements. Each iteration of a loop and each call of a function counts.
 	maxSteps = 100_000
 )
 
-// Analyze looks at a script in the language of bash.
+// Analyze analyzes a script in the language of bash.
 func Analyze(text string, o Options) (a *Analysis) {
 	w := &walker{out: new(Analysis), functions: make(map[string]*syntax.Stmt), tainted: make(map[string]bool), home: o.Home}
 	a = w.out
 	sc := &scope{dir: o.Dir, vars: make(map[string]string)}
 	defer func() {
-		if p := recover(); p != nil { // what looks at a script must survive each
+		if p := recover(); p != nil { // the analysis must not panic on any script
 			w.doubt("the script cannot be analyzed: %v", p)
 		}
 	}()
@@ -142,7 +142,7 @@ func (w *walker) doubt(format string, a ...any) {
 	w.out.Doubts = append(w.out.Doubts, d)
 }
 
-// text looks at text that a shell is given.
+// text analyzes a text that a shell executes.
 func (w *walker) text(text string, sc *scope, in feed) {
 	if w.scripts >= maxScripts {
 		w.doubt("scripts are nested more than %d levels deep", maxScripts)
@@ -180,13 +180,13 @@ func (w *walker) text(text string, sc *scope, in feed) {
 
 var parsers sync.Pool
 
-// hidden finds a character that a person reading the script would not see.
+// hidden returns the first character that is invisible to a person who reads the script.
 func hidden(text string) (rune, bool) {
 	for i, r := range text {
 		switch {
 		case r == '\r':
 			if i+1 < len(text) && text[i+1] == '\n' {
-				continue // line ends of another system
+				continue // line ends of Windows
 			}
 		case r >= 0x20 && r < 0x7f || r == '\t' || r == '\n':
 			continue
@@ -194,7 +194,7 @@ func hidden(text string) (rune, bool) {
 			continue
 		}
 		if r == 0x01 {
-			continue // said otherwise
+			continue // text reports unknown parts
 		}
 		return r, true
 	}

@@ -7,25 +7,25 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// walker goes through a script in the order in which it runs.
+// walker analyzes a script in the order of execution.
 type walker struct {
 	out       *Analysis
 	src       string
 	home      string
 	functions map[string]*syntax.Stmt
-	active    []string        // functions that are being looked at
-	tainted   map[string]bool // variables that a function sets, whenever it is called
-	depth     int             // of commands in commands
-	scripts   int             // in scripts
+	active    []string        // functions whose analysis is in progress
+	tainted   map[string]bool // variables that any function sets when called
+	depth     int             // nesting of commands
+	scripts   int             // nesting of scripts
 	steps     int
-	size      int // of what words became
+	size      int // total size of expanded words
 }
 
-// feed is what a command gets on standard input.
+// feed describes the standard input of a command.
 type feed struct {
 	text  string
 	known bool
-	from  string // what it comes from, when it is not known
+	from  string // source of the input if the text is unknown
 }
 
 func (w *walker) stmts(list []*syntax.Stmt, sc *scope, in feed) {
@@ -61,7 +61,7 @@ func (w *walker) stmt(s *syntax.Stmt, sc *scope, in feed) {
 	}
 }
 
-// redirect looks at one redirect, and gives what standard input is after it.
+// redirect analyzes one redirect and returns the standard input that the command then has.
 func (w *walker) redirect(r *syntax.Redirect, sc *scope, in feed) feed {
 	w.substitutions(r.Word, sc)
 	w.substitutions(r.Hdoc, sc)
@@ -151,7 +151,7 @@ func (w *walker) branches(c *syntax.IfClause, sc *scope, in feed) {
 	sc.merge(then)
 }
 
-// loop looks at a body that runs any number of times.
+// loop analyzes a body that can run any number of times.
 func (w *walker) loop(n syntax.Node, sc *scope, body func(*scope)) {
 	forget(n, sc)
 	b := sc.copy()
@@ -159,7 +159,7 @@ func (w *walker) loop(n syntax.Node, sc *scope, body func(*scope)) {
 	sc.merge(b)
 }
 
-// maxUnrolled bounds the loops over known words that are looked at word by word.
+// maxUnrolled limits the loops that are analyzed separately for each word. Longer loops are analyzed once.
 const maxUnrolled = 16
 
 func (w *walker) forLoop(c *syntax.ForClause, sc *scope, in feed) {
@@ -190,8 +190,8 @@ func (w *walker) forLoop(c *syntax.ForClause, sc *scope, in feed) {
 	}
 }
 
-// binary looks at what stands on both sides of && || or |. The parser makes a list of
-// them a tree to the left, which is gone through as the list that it is.
+// binary analyzes the commands on both sides of && || or |. The parser turns a list of such commands into a tree that
+// grows to the left. binary processes the tree as a list to avoid deep recursion.
 func (w *walker) binary(c *syntax.BinaryCmd, sc *scope, in feed) {
 	if c.Op == syntax.Pipe || c.Op == syntax.PipeAll {
 		w.pipeline(c, sc, in)
@@ -209,7 +209,7 @@ func (w *walker) binary(c *syntax.BinaryCmd, sc *scope, in feed) {
 		at = x
 	}
 	w.stmt(first, sc, in)
-	succeeded := sc.copy() // what is known when all before it has
+	succeeded := sc.copy() // the scope if all commands so far have succeeded
 	for _, c := range slices.Backward(rest) {
 		b := sc.copy()
 		if c.Op == syntax.AndStmt {
@@ -223,7 +223,7 @@ func (w *walker) binary(c *syntax.BinaryCmd, sc *scope, in feed) {
 	}
 }
 
-// plainList reports whether a statement is nothing but its command.
+// plainList reports whether a statement is only a command, without redirects, ! or &.
 func plainList(s *syntax.Stmt) bool {
 	return !s.Negated && !s.Background && len(s.Redirs) == 0
 }
@@ -241,8 +241,8 @@ func (w *walker) pipeline(c *syntax.BinaryCmd, sc *scope, in feed) {
 	}
 }
 
-// chain gives the commands that operators join, in their order; ok is false where others
-// join some of them.
+// chain returns the commands that the given operators join, in order. ok is false if other operators join some of the
+// commands.
 func chain(c *syntax.BinaryCmd, ops ...syntax.BinCmdOperator) (stages []*syntax.Stmt, ok bool) {
 	ok = slices.Contains(ops, c.Op)
 	for {
@@ -258,7 +258,7 @@ func chain(c *syntax.BinaryCmd, ops ...syntax.BinCmdOperator) (stages []*syntax.
 	return stages, ok
 }
 
-// function looks at a definition: who calls it later is not known.
+// function analyzes a function definition. The function's later callers are unknown.
 func (w *walker) function(c *syntax.FuncDecl) {
 	if c.Name == nil || c.Body == nil {
 		return
@@ -276,7 +276,7 @@ func (w *walker) function(c *syntax.FuncDecl) {
 	w.enter(name, &scope{vars: make(map[string]string)}, feed{from: "the callers of " + name})
 }
 
-// enter looks at a function's body.
+// enter analyzes the body of a function.
 func (w *walker) enter(name string, sc *scope, in feed) {
 	if slices.Contains(w.active, name) || len(w.active) > maxScripts {
 		return
@@ -286,7 +286,7 @@ func (w *walker) enter(name string, sc *scope, in feed) {
 	w.active = w.active[:len(w.active)-1]
 }
 
-// bomb reports whether a function's body starts the function itself beside itself.
+// bomb reports whether the body of a function starts the function in a pipeline with itself or in the background.
 func bomb(body *syntax.Stmt, name string) bool {
 	calls := func(s *syntax.Stmt) bool {
 		c, ok := s.Cmd.(*syntax.CallExpr)
@@ -305,7 +305,7 @@ func bomb(body *syntax.Stmt, name string) bool {
 	return found
 }
 
-// substitutions looks at the commands in a node's words.
+// substitutions analyzes the commands inside a node's words.
 func (w *walker) substitutions(n syntax.Node, sc *scope) {
 	if word, ok := n.(*syntax.Word); n == nil || ok && (word == nil || onlyText(word)) {
 		return
@@ -328,7 +328,7 @@ func onlyText(word *syntax.Word) bool {
 	return ok
 }
 
-// forget marks what a node may set as not known.
+// forget marks everything that a node can set as unknown.
 func forget(n syntax.Node, sc *scope) {
 	syntax.Walk(n, func(n syntax.Node) bool {
 		switch n := n.(type) {
@@ -362,7 +362,7 @@ func forget(n syntax.Node, sc *scope) {
 	})
 }
 
-// source is a node as it is written.
+// source returns the source text of a node.
 func source(src string, n syntax.Node) string {
 	from, to := n.Pos().Offset(), n.End().Offset()
 	if int(to) > len(src) || from > to {
@@ -371,7 +371,7 @@ func source(src string, n syntax.Node) string {
 	return src[from:to]
 }
 
-// verbatim is the body of a heredoc in which nothing is expanded.
+// verbatim returns the body of a heredoc without expansions.
 func verbatim(word *syntax.Word) string {
 	if word == nil {
 		return ""

@@ -5,26 +5,26 @@ import (
 	"strings"
 )
 
-// wrapper is a program that runs the command in its arguments.
+// wrapper describes a program that runs the command in its arguments.
 type wrapper struct {
-	// short and long options that take an argument of their own.
+	// short and long list the options that take an argument.
 	short string
 	long  []string
-	// operands stand before the command.
+	// operands is the number of operands before the command.
 	operands int
-	// assigns: words of the form NAME=VALUE stand before the command.
+	// assigns means that words of the form NAME=VALUE can precede the command.
 	assigns bool
-	// shell: the words are joined and given to a shell.
+	// shell means that the program joins the words and executes them with a shell.
 	shell bool
-	// shellFlag is an option whose argument is given to a shell.
+	// shellFlag is an option whose argument a shell executes.
 	shellFlag string
-	// visible: running a command is not all that it does, so it counts by itself too.
+	// visible means that the program does more than run the command, so it counts as a separate command.
 	visible bool
-	// more: it adds arguments that are not known.
+	// more means that the program adds unknown arguments.
 	more bool
-	// remote: the command runs on another machine.
+	// remote means that the command runs on another machine.
 	remote bool
-	// not are options with which it runs nothing.
+	// List of the options with which the program runs no command.
 	not string
 }
 
@@ -82,10 +82,10 @@ var wrappers = map[string]wrapper{
 	"xvfb-run":         {short: "enfpsw"},
 }
 
-// shells read commands from an option, a file, or standard input.
+// shells lists the shells. A shell reads commands from an option, a file or standard input.
 var shells = []string{"sh", "bash", "zsh", "dash", "ksh", "ash", "mksh", "yash", "rbash", "fish"}
 
-// unwrap looks at the command that a command runs. It reports whether that is all it does.
+// unwrap analyzes the command that another command runs. It reports whether the outer command does nothing else.
 func (w *walker) unwrap(name string, words []Word, sc *scope, in feed) bool {
 	args := words[1:]
 	switch {
@@ -137,13 +137,13 @@ func (w *walker) unwrap(name string, words []Word, sc *scope, in feed) bool {
 	return !spec.visible
 }
 
-// options goes over a wrapper's own options and operands. text is what it gives to a shell.
+// options skips a wrapper's options and operands. The result text is the script that the wrapper passes to a shell.
 func (w *walker) options(spec wrapper, args []Word) (rest []Word, text *Word, runs bool) {
 	operands := spec.operands
 	for i := 0; i < len(args); i++ {
 		a := args[i].Text
 		switch {
-		case a == "-" && spec.shellFlag != "": // su - is a login
+		case a == "-" && spec.shellFlag != "": // in "su -", the dash asks for a login shell
 		case a == "--":
 			if operands >= len(args)-i-1 {
 				return nil, text, true
@@ -193,7 +193,7 @@ func (w *walker) options(spec wrapper, args []Word) (rest []Word, text *Word, ru
 	return nil, text, true
 }
 
-// Abbreviates reports whether a word can stand for the name of a long option.
+// Abbreviates reports whether a word is an abbreviation of a long option's name.
 func Abbreviates(word, name string) bool { return word != "" && strings.HasPrefix(name, word) }
 
 func isAssignment(s string) bool {
@@ -201,7 +201,7 @@ func isAssignment(s string) bool {
 	return ok && name != "" && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") == ""
 }
 
-// joined looks at words that are joined to a text for a shell.
+// joined analyzes words that the shell joins to one text and executes.
 func (w *walker) joined(words []Word, sc *scope, in feed) {
 	if len(words) > 0 && words[0].Text == "--" {
 		words = words[1:]
@@ -217,9 +217,9 @@ func texts(words []Word) []string {
 	return out
 }
 
-// more adds the arguments that xargs and its like take from elsewhere.
+// more adds the arguments that programs such as xargs read from another source.
 func (w *walker) more(name string, rest []Word, in feed) []Word {
-	for i, word := range rest { // parallel's own
+	for i, word := range rest { // an argument of parallel
 		if name == "parallel" && strings.HasPrefix(word.Text, ":::") {
 			return append(slices.Clone(rest[:i]), rest[i+1:]...)
 		}
@@ -234,7 +234,7 @@ func (w *walker) more(name string, rest []Word, in feed) []Word {
 	return append(slices.Clone(rest), Word{Text: Unknown, Split: true})
 }
 
-// env looks at what env runs.
+// env analyzes the command that env runs.
 func (w *walker) env(args []Word, sc *scope, in feed) bool {
 	for i := 0; i < len(args); i++ {
 		a := args[i].Text
@@ -275,7 +275,7 @@ func (w *walker) env(args []Word, sc *scope, in feed) bool {
 	return true
 }
 
-// split looks at the one text that env splits into words.
+// split analyzes the text that env splits into words.
 func (w *walker) split(text string, rest []Word, sc *scope, in feed) {
 	w.text(text+" "+strings.Join(quoted(rest), " "), sc.copy(), in)
 }
@@ -283,7 +283,7 @@ func (w *walker) split(text string, rest []Word, sc *scope, in feed) {
 func quoted(words []Word) []string {
 	out := make([]string, len(words))
 	for i, word := range words {
-		out[i] = "'" + strings.ReplaceAll(word.Text, "'", `'\''`) + "'" // also what quote leaves
+		out[i] = "'" + strings.ReplaceAll(word.Text, "'", `'\''`) + "'" // also quotes text that quote would keep unchanged
 	}
 	return out
 }

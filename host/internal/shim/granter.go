@@ -17,18 +17,19 @@ import (
 
 // GranterOptions configure a [Granter].
 type GranterOptions struct {
-	// Beside is a directory beside the shim's binary. If it is empty, or there is no shim, nothing is granted.
+	// Beside is a directory next to the shim's binary. If Beside is empty or the binary is missing, commands cannot call
+	// tools.
 	Beside string
-	// Dir returns the directory for the programs, which later runs may use again. RuntimeDir returns the
-	// directory for the socket.
+	// Dir returns the directory for the programs, which later runs can use again. RuntimeDir returns the directory for
+	// the socket.
 	Dir, RuntimeDir func() (string, error)
-	// InheritedFD is the descriptor as which plugins inherit [Granter.Inherit].
+	// InheritedFD is the descriptor number under which plugins inherit [Granter.Inherit].
 	InheritedFD int
 	Log         *slog.Logger
 }
 
-// Granter lets the commands that calls start call tools. It creates nothing before the first plugin starts
-// that can use it. It is safe for concurrent use.
+// Granter lets commands that a call starts call tools. It creates no files before the first plugin that can use it
+// starts. It is safe for concurrent use.
 type Granter struct {
 	opts   GranterOptions
 	binary string
@@ -38,7 +39,7 @@ type Granter struct {
 	failed    atomic.Bool
 }
 
-// NewGranter returns a granter. It looks for the shim once.
+// NewGranter returns a granter. It searches for the shim's binary once.
 func NewGranter(opts GranterOptions) *Granter {
 	g := &Granter{opts: opts}
 	if opts.Beside == "" {
@@ -51,18 +52,17 @@ func NewGranter(opts GranterOptions) *Granter {
 	return g
 }
 
-// Binary returns the path of the shim, or "" if there is none.
+// Binary returns the path of the shim, or "" if no shim is installed.
 func (g *Granter) Binary() string { return g.binary }
 
 // Dir returns the parent directory of the programs.
 func (g *Granter) Dir() (string, error) { return g.opts.Dir() }
 
-// Available reports whether commands may call tools. Before the first grant it can only tell what is not known
-// to fail.
+// Available reports whether commands can call tools. Before the first grant, a true result can still prove wrong.
 func (g *Granter) Available() bool { return g.binary != "" && !g.failed.Load() }
 
-// Inherit returns the descriptor that a plugin must inherit so that its commands reach the host. It returns nil
-// if there is none, or the system does without.
+// Inherit returns the descriptor that a plugin must inherit so that its commands reach the host. It returns nil if the
+// commands cannot reach the host, or if they need no descriptor on this system.
 func (g *Granter) Inherit() *os.File {
 	if !g.listen() {
 		return nil
@@ -70,7 +70,7 @@ func (g *Granter) Inherit() *os.File {
 	return g.server.Inherit
 }
 
-// listen reports whether commands can reach the host.
+// listen starts the server once. It reports whether commands can reach the host.
 func (g *Granter) listen() bool {
 	if g.binary == "" {
 		return false
@@ -85,7 +85,7 @@ func (g *Granter) listen() bool {
 	return !g.failed.Load()
 }
 
-// check turns the granter off after an error.
+// check disables the granter after an error.
 func (g *Granter) check(err error) {
 	if err != nil {
 		g.failed.Store(true)
@@ -93,14 +93,14 @@ func (g *Granter) check(err error) {
 	}
 }
 
-// Close ends the shims that are running.
+// Close ends all running shims.
 func (g *Granter) Close() {
 	if g.server != nil {
 		g.server.Close()
 	}
 }
 
-// Programs are the programs for one set of tools. They are linked at the first grant.
+// Programs manages the programs for one set of tools. The first grant creates their links.
 type Programs struct {
 	granter *Granter
 	names   []string
@@ -108,16 +108,16 @@ type Programs struct {
 	dir     string
 }
 
-// Programs returns the programs of these names: "tool:NAME", "field:NAMESPACE" and "NAMESPACE:NAME".
+// Programs returns the programs with the given names: "tool:NAME", "field:NAMESPACE" or "NAMESPACE:NAME".
 func (g *Granter) Programs(names []string) *Programs {
 	return &Programs{granter: g, names: slices.Sorted(slices.Values(append(slices.Clone(names), tool.CommandsProgram)))}
 }
 
-// Available reports whether commands may call tools.
+// Available reports whether commands can call tools.
 func (p *Programs) Available() bool { return p.granter.Available() }
 
-// Grant lets the commands of a call use the programs until revoke is called or ctx ends. It returns nil if that
-// is not possible. revoke returns when no program of the call is running.
+// Grant lets the commands of a call use the programs until revoke is called or ctx ends. If commands cannot call tools,
+// Grant returns nil. revoke returns when no program of the call is running.
 func (p *Programs) Grant(ctx context.Context, handle Handler) (commands *tool.Commands, revoke func()) {
 	g := p.granter
 	if !g.listen() {
@@ -131,8 +131,8 @@ func (p *Programs) Grant(ctx context.Context, handle Handler) (commands *tool.Co
 	return &tool.Commands{Dir: p.dir, Address: g.server.Address(g.opts.InheritedFD), Token: token}, revoke
 }
 
-// link creates the programs. Their directory is named after the shim and the names, so another release, or a host
-// with other tools, has its own.
+// link creates the links to the programs. The name of their directory depends on the shim and the tools, so that other
+// releases and hosts with other tools use separate directories.
 func (p *Programs) link() error {
 	parent, err := p.granter.Dir()
 	if err != nil {

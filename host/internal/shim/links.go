@@ -9,9 +9,8 @@ import (
 	"strings"
 )
 
-// Link makes dir hold a program of each name, all of them links to the binary. What
-// else is there stays: another host may use it, and a name that the host does not know
-// says so when it is used.
+// Link creates a link to the binary for each name in dir. It keeps other files in dir, because another host can use
+// them. A host that gets an unknown name reports an error.
 func Link(dir, binary string, names []string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // commands of another user may be given it
 		return err
@@ -24,7 +23,7 @@ func Link(dir, binary string, names []string) error {
 		if to, err := os.Readlink(path); err == nil && to == binary {
 			continue
 		}
-		// Another host may be about to do the same.
+		// Another host can create the same link at this moment.
 		if err := os.Symlink(binary, path); err == nil {
 			continue
 		} else if !errors.Is(err, fs.ErrExist) {

@@ -1,10 +1,8 @@
-// Package shim lets the commands that a call starts call tools, as the programs
-// "tool:NAME" and "field:NAMESPACE". Being programs they work wherever a command does: in
-// pipelines, substitutions, under xargs and in scripts of any language.
+// Package shim lets the commands that a call starts call tools, through the programs "tool:NAME" and "field:NAMESPACE".
+// Programs work wherever commands work: in pipelines, substitutions, under xargs and in scripts of any language.
 //
-// Each program is a link to a small binary, which connects to the host and names the
-// call it belongs to by a token. The token is good as long as that call runs; what it
-// started to call ends with it.
+// Each program is a link to a small binary. The binary connects to the host and identifies its call by a token. The
+// token is valid while the call runs. When the call ends, the tool calls of its programs end, too.
 package shim
 
 import (
@@ -23,50 +21,49 @@ import (
 	"toolhost.dev/host/internal/shim/wire"
 )
 
-// Exit statuses of a shim, beside a tool's own: as a shell gives them.
+// Additional exit statuses of a shim. The other statuses come from the tool. They have the same meaning as in a shell.
 const (
 	StatusUsage     = 2
 	StatusCannotRun = 126
 	StatusNotFound  = 127
 )
 
-// Handler carries one use of a shim out and gives its exit status. ctx ends when the
-// call it belongs to does, or when the shim is gone.
+// Handler handles one use of a shim and returns its exit status. ctx ends when the call ends or the shim disconnects.
 type Handler func(ctx context.Context, req wire.Request, streams Streams) int
 
-// Streams are a shim's own. Stdin gives end of file when there is no more; nothing is
-// taken from the command before its first Read. All of them fail when the shim is gone.
+// Streams are the standard streams of a shim. Nothing is read from the command before the first Read of Stdin. All
+// streams return errors after the shim disconnects.
 type Streams struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 }
 
-// requestTimeout bounds how long a shim takes to say what it wants.
+// requestTimeout limits the time in which a shim must send its request.
 const requestTimeout = 10 * time.Second
 
-// Server answers shims. It is safe for concurrent use.
+// Server handles the requests of shims. It is safe for concurrent use.
 type Server struct {
-	// Inherit is to be inherited by plugins: a descriptor that points at the socket. nil:
-	// the socket is found by its path.
+	// Inherit is a descriptor of the socket that plugins must inherit. A nil Inherit means that shims find the socket by
+	// its path.
 	Inherit *os.File
 
 	listener *net.UnixListener
-	dir      string // of the socket; empty: it has none
+	dir      string // directory of the socket; empty if the socket has no path
 
 	mu     sync.Mutex
 	grants map[string]*grant
 	wg     sync.WaitGroup
 }
 
-// grant is what one call may do.
+// grant is the permission of one call to use shims.
 type grant struct {
 	ctx    context.Context //nolint:containedctx // the call's, which its shims' calls end with
 	handle Handler
 	wg     sync.WaitGroup
 }
 
-// Listen makes a server with its socket in a directory, and under no name there where
-// the system can do without: then nothing is left of it however the host ends.
+// Listen starts a server with a socket in the given directory. If the system permits it, Listen removes the socket's
+// path at once, so that no file remains even after a crash of the host.
 func Listen(dir string) (*Server, error) {
 	tmp, err := os.MkdirTemp(dir, "commands")
 	if err != nil {
@@ -92,8 +89,8 @@ func Listen(dir string) (*Server, error) {
 	return s, nil
 }
 
-// Address is what [tool.Commands] says of the socket, when Inherit is inherited as
-// descriptor fd.
+// Address returns the socket's address for [tool.Commands]. The argument fd is the descriptor number under which plugins
+// inherit Inherit.
 func (s *Server) Address(fd int) string {
 	if s.Inherit != nil {
 		return "fd:" + strconv.Itoa(fd)
@@ -101,8 +98,8 @@ func (s *Server) Address(fd int) string {
 	return s.listener.Addr().String()
 }
 
-// Grant lets the commands of a call use shims, until revoke is called or ctx ends.
-// revoke returns when nothing runs any more.
+// Grant lets the commands of a call use shims until revoke is called or ctx ends. revoke returns when no shim of the
+// call is running.
 func (s *Server) Grant(ctx context.Context, handle Handler) (token string, revoke func()) {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
@@ -121,7 +118,7 @@ func (s *Server) Grant(ctx context.Context, handle Handler) (token string, revok
 	}
 }
 
-// Close stops answering, and ends what still runs.
+// Close stops the server and ends all running shims.
 func (s *Server) Close() {
 	_ = s.listener.Close()
 	if s.dir != "" {
@@ -139,7 +136,7 @@ func (s *Server) accept() {
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
-		case err != nil: // out of descriptors: shims wait
+		case err != nil: // with no free descriptors, shims must wait
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
@@ -147,7 +144,7 @@ func (s *Server) accept() {
 	}
 }
 
-// enter counts a use of a call's token in; it is nil when the call has ended.
+// enter registers a use of a call's token. It returns nil if the call has ended.
 func (s *Server) enter(token string) *grant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,7 +173,7 @@ func (s *Server) answer(conn *net.UnixConn) {
 	defer g.wg.Done()
 	ctx, cancel := context.WithCancel(g.ctx)
 	defer cancel()
-	// A shim that does not read must not keep the call it belongs to from ending.
+	// A shim that does not read its output must not delay the end of its call.
 	stop := context.AfterFunc(g.ctx, func() { _ = conn.SetDeadline(time.Now()) })
 	defer stop()
 	go func() {

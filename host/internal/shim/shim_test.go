@@ -26,7 +26,7 @@ func listen(t *testing.T) *shim.Server {
 	return s
 }
 
-// dial connects as a shim does.
+// dial connects to the server in the same way as a shim.
 func dial(t *testing.T, s *shim.Server) *net.UnixConn {
 	t.Helper()
 	path := s.Address(0)
@@ -42,7 +42,7 @@ func dial(t *testing.T, s *shim.Server) *net.UnixConn {
 	return c
 }
 
-// outcome reads what a shim would print until its end.
+// outcome reads the output and the exit status that a shim receives.
 func outcome(t *testing.T, c net.Conn) (stdout, stderr string, status int) {
 	t.Helper()
 	var buf []byte
@@ -123,7 +123,7 @@ func TestStandardInputIsTakenOnlyWhenRead(t *testing.T) {
 	}
 }
 
-// TestTheShimGoes: what it started is told.
+// TestTheShimGoes checks that the context of the handler ends when the shim disconnects.
 func TestTheShimGoes(t *testing.T) {
 	s := listen(t)
 	begun, ended := make(chan struct{}), make(chan error, 1)
@@ -151,7 +151,8 @@ func TestTheShimGoes(t *testing.T) {
 	}
 }
 
-// TestTheCallEnds: a shim that reads nothing does not hold it up, and the token is void.
+// TestTheCallEnds checks that a shim that reads nothing does not delay the end of its call, and that the token then is
+// invalid.
 func TestTheCallEnds(t *testing.T) {
 	s := listen(t)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -169,7 +170,7 @@ func TestTheCallEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-begun
-	time.Sleep(20 * time.Millisecond) // until it is stuck
+	time.Sleep(20 * time.Millisecond) // wait until the writer blocks
 	cancel()
 	done := make(chan struct{})
 	go func() { revoke(); close(done) }()
@@ -208,7 +209,7 @@ func TestHostileRequests(t *testing.T) {
 	}
 }
 
-// TestNothingIsLeft of the socket while it is served, where the system can do so.
+// TestNothingIsLeft checks that the socket has no path while the server runs, if the system supports this.
 func TestNothingIsLeft(t *testing.T) {
 	dir := t.TempDir()
 	s, err := shim.Listen(dir)

@@ -20,7 +20,7 @@ import (
 	"toolhost.dev/sdk/toolrpc"
 )
 
-// instance is one running process of a plugin. It is immutable; a reload makes another.
+// instance is a running process of a plugin. It is immutable, because a reload creates a new instance.
 type instance struct {
 	client *plugin.Client
 	proc   *process
@@ -30,8 +30,8 @@ type instance struct {
 	calls     leases
 	once      sync.Once
 	began     time.Time
-	discovers bool        // it finds its tools out, and may find others later
-	proven    atomic.Bool // it has answered a call
+	discovers bool        // the plugin discovers its tools at run time, so they can change
+	proven    atomic.Bool // whether the process has answered a call
 }
 
 func (in *instance) dead() bool {
@@ -43,8 +43,7 @@ func (in *instance) dead() bool {
 	}
 }
 
-// stop waits at most grace for the calls to end, then ends the process and
-// everything in its group.
+// stop waits up to grace for running calls. Then it ends the process and its process group.
 func (in *instance) stop(grace time.Duration) {
 	in.once.Do(func() {
 		idle := in.calls.end()
@@ -55,12 +54,12 @@ func (in *instance) stop(grace time.Duration) {
 			case <-time.After(grace):
 			}
 		}
-		// Closing the lifeline has the plugin cancel what still runs and clean up
-		// after it. go-plugin would wait for the same, but polls for the end.
+		// Closing the lifeline makes the plugin cancel its calls and clean up. go-plugin has a similar wait, but polls
+		// for the end.
 		if in.proc.pid() != 0 {
 			_ = in.proc.lifeline.Close()
 			if in.client != nil && in.client.NegotiatedVersion() == toolrpc.LegacyVersion {
-				in.client.Kill() // which knows of no lifeline
+				in.client.Kill() // the legacy protocol has no lifeline
 			}
 			in.proc.hasExited(stopTimeout)
 		}
@@ -71,11 +70,11 @@ func (in *instance) stop(grace time.Duration) {
 	})
 }
 
-// stopTimeout is how long a plugin may take to clean up before it is killed.
+// stopTimeout limits the time in which a plugin must clean up. Then it is killed.
 const stopTimeout = 2 * time.Second
 
-// launch takes a plugin through the steps up to step 4 of the package comment. An error names the problem of the
-// binary and the remedy. If there is a process to stop, launch returns the instance with the error.
+// launch performs the steps 1 to 4 of the package comment. The error contains the problem of the binary and the remedy.
+// If a process must be stopped, launch returns the instance with the error.
 func (p *Plugin) launch() (*instance, error) {
 	timeout := p.spec.StartTimeout
 	if timeout <= 0 {
@@ -103,7 +102,7 @@ func (p *Plugin) launch() (*instance, error) {
 		}
 	}
 	in.discovers = slices.Contains(in.desc.Capabilities, tool.CapabilityDiscovery)
-	if !in.discovers { // else its tools are not known yet
+	if !in.discovers { // otherwise the tools are still unknown
 		if err := p.accept(in.desc); err != nil {
 			return in, err
 		}
@@ -119,12 +118,13 @@ func (p *Plugin) launch() (*instance, error) {
 			return in, err
 		}
 	}
-	// Nobody else needs to find the socket, and nothing is left of it however the host ends.
+	// Remove the directory of the socket, because the host is already connected. No file remains even after a crash of
+	// the host.
 	_ = os.RemoveAll(in.proc.socketDir)
 	return in, nil
 }
 
-// rediscover hears after a call whether the tools are others by now.
+// rediscover asks the plugin after a call whether its tools have changed.
 func (p *Plugin) rediscover(in *instance) {
 	ctx, cancel := context.WithTimeout(p.life, rediscoverTimeout)
 	defer cancel()
@@ -137,7 +137,7 @@ func (p *Plugin) rediscover(in *instance) {
 	}
 }
 
-// rediscoverTimeout is how long a plugin may take to say which tools it has by now.
+// rediscoverTimeout limits the time in which a plugin must list its tools again.
 const rediscoverTimeout = 30 * time.Second
 
 func (p *Plugin) accept(d *tool.Description) error {
@@ -147,10 +147,10 @@ func (p *Plugin) accept(d *tool.Description) error {
 	return p.spec.Accept(d)
 }
 
-// connect starts the process and goes through go-plugin's handshake.
+// connect starts the process and performs go-plugin's handshake.
 func (p *Plugin) connect(ctx context.Context) (*instance, plugin.ClientProtocol, error) {
 	in := &instance{proc: newProcess(&p.spec, p.super.opts.Log), calls: newLeases(), began: time.Now()}
-	defer in.proc.closeStarted() // whichever way this ends, Start is not called later
+	defer in.proc.closeStarted() // Start is never called after connect returns
 	if executable := p.spec.Executable; executable != nil {
 		path, err := executable()
 		if err != nil {
@@ -161,7 +161,7 @@ func (p *Plugin) connect(ctx context.Context) (*instance, plugin.ClientProtocol,
 	if inherit := p.spec.Inherit; inherit != nil {
 		in.proc.inherit = inherit()
 	}
-	if p.spec.StateDir != "" { // before it is confined to it
+	if p.spec.StateDir != "" { // the directory must exist before the process is confined to it
 		if err := os.MkdirAll(p.spec.StateDir, 0o700); err != nil {
 			return in, nil, fmt.Errorf("cannot create the state directory of the plugin: %w", err)
 		}
@@ -182,7 +182,7 @@ func (p *Plugin) connect(ctx context.Context) (*instance, plugin.ClientProtocol,
 		SkipHostEnv:      true,
 		GRPCDialOptions:  toolrpc.DialOptions(),
 		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: dir},
-		StartTimeout:     time.Hour, // ctx bounds it
+		StartTimeout:     time.Hour, // ctx limits the time
 		Logger:           p.super.hclog,
 		SyncStdout:       &logWriter{log: p.super.opts.Log, plugin: p.spec.Name},
 		SyncStderr:       &logWriter{log: p.super.opts.Log, plugin: p.spec.Name},
@@ -219,8 +219,7 @@ func (p *Plugin) configure(ctx context.Context, in *instance) error {
 	return nil
 }
 
-// explain finds the reason behind a failed start: go-plugin knows only that no
-// handshake came.
+// explain returns the reason for a failed start. go-plugin only reports that the handshake is missing.
 func (in *instance) explain(ctx context.Context, err error, timeout time.Duration) error {
 	proc := in.proc
 	if proc.pid() == 0 {

@@ -2,17 +2,17 @@ package supervisor
 
 import "sync/atomic"
 
-// leases count who uses something that is to go once nobody does. A lease is one atomic
-// addition; none is given after end.
+// leases counts the users of a resource that is released after its last user. Taking a lease is one atomic addition.
+// After end no lease can be taken.
 type leases struct {
 	n     atomic.Int64
 	ended atomic.Bool
-	idle  chan struct{} // a token when n falls to 0 after end
+	idle  chan struct{} // receives a token when n is 0 after end
 }
 
 func newLeases() leases { return leases{idle: make(chan struct{}, 1)} }
 
-// take reports whether a lease was given; release must be called then.
+// take takes a lease. If it returns true, the caller must call release.
 func (l *leases) take() bool {
 	l.n.Add(1)
 	if l.ended.Load() {
@@ -31,7 +31,7 @@ func (l *leases) release() {
 	}
 }
 
-// end stops giving leases. It returns a channel that is notified once, when the last lease has been returned.
+// end prevents new leases. It returns a channel that receives one value after the last lease is released.
 func (l *leases) end() <-chan struct{} {
 	l.ended.Store(true)
 	if l.n.Load() == 0 {

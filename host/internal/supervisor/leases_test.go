@@ -28,7 +28,7 @@ func TestLeases(t *testing.T) {
 		t.Errorf("%d leases", n)
 	}
 	none := newLeases()
-	<-none.end() // nobody had any
+	<-none.end() // no lease was taken
 }
 
 func TestLeasesAtOnce(t *testing.T) {

@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	maxLogLine    = 64 << 10 // longer lines are cut
+	maxLogLine    = 64 << 10 // longer lines are truncated
 	lastWordsSize = 8 << 10
 )
 
 func killGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }
 
-// scanLines calls f for every line of r until its end, empty lines excepted. It cuts a line that
-// is longer than maxLogLine, so nothing that a plugin writes stops the reading.
+// scanLines calls f for every line of r that is not empty. It truncates lines longer than maxLogLine, so that no output
+// of a plugin can block the reading.
 func scanLines(r io.Reader, f func([]byte)) {
 	in := lines.NewReader(r, maxLogLine)
 	for {
@@ -40,9 +40,8 @@ func scanLines(r io.Reader, f func([]byte)) {
 	}
 }
 
-// logLine passes a plugin's line to the host's log. A line in hclog's JSON form
-// keeps its level and message; anything else is a message. Every field is checked:
-// a plugin chooses what stands there.
+// logLine writes a plugin's line to the host's log. A line in hclog's JSON format keeps its level and message. Any other
+// line becomes the message. Every field is validated, because a plugin can print any value.
 func logLine(log *slog.Logger, plugin string, line []byte) {
 	level, msg := slog.LevelInfo, string(line)
 	if line[0] == '{' {
@@ -74,13 +73,13 @@ func levelOf(s string) slog.Level {
 	return slog.LevelInfo
 }
 
-// tail keeps the last bytes of what was added, whole lines.
+// tail stores the last complete lines, up to a limit in bytes.
 type tail struct {
 	mu    sync.Mutex
 	lines [][]byte
 	size  int
 	limit int
-	// panicked: the lines from a Go panic on are kept from its beginning
+	// panicked means that the lines start with a Go panic. Then the first lines are kept.
 	panicked bool
 }
 
@@ -122,7 +121,7 @@ func (t *tail) said() string {
 	return "  " + strings.ToValidUTF8(string(bytes.Join(lines, []byte("\n  "))), "\uFFFD")
 }
 
-// logWriter takes what a plugin prints through go-plugin's own streams.
+// logWriter logs the text that a plugin prints through go-plugin's own streams.
 type logWriter struct {
 	log    *slog.Logger
 	plugin string

@@ -10,7 +10,7 @@ import (
 	"testing/iotest"
 )
 
-// logged returns the host's log of the lines of a plugin.
+// logged returns the host's log for the lines that write produces.
 func logged(write func(log *slog.Logger)) string {
 	var out bytes.Buffer
 	write(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
@@ -115,7 +115,7 @@ func TestTailIsBounded(t *testing.T) {
 			t.Errorf("%q: %d bytes in %d lines", first, tl.size, len(tl.lines))
 		}
 	}
-	// A line is kept even when it alone is beyond the limit, and may be reused by its reader.
+	// A single line is kept even if it exceeds the limit. The caller can reuse the slice of the line.
 	tl, line := newTail(10), []byte("a line that is too long")
 	tl.add(line)
 	clear(line)

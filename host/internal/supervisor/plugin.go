@@ -13,20 +13,20 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Plugin is one binary run in one way: at most one published instance at a time.
+// Plugin runs one binary with one set of launch settings. It publishes at most one instance at a time.
 type Plugin struct {
 	super *Supervisor
 	spec  Spec
-	// life ends when the plugin is closed, and a start under way with it.
+	// life ends when the plugin is closed. Then a pending start is canceled, too.
 	life context.Context //nolint:containedctx // see there
 	end  context.CancelFunc
 
 	recovery *recovery
 
-	users   leases // calls that have it reserved
+	users   leases // calls that have leased the plugin
 	current atomic.Pointer[instance]
 
-	mu       sync.Mutex // held while the state below changes; never while a process starts
+	mu       sync.Mutex // protects the fields below; never held while a process starts
 	starting *startup
 	closed   bool
 	closing  sync.Once
@@ -41,7 +41,7 @@ func newPlugin(s *Supervisor, spec Spec) *Plugin {
 	return &Plugin{super: s, spec: spec, life: life, end: end, users: newLeases(), recovery: newRecovery(spec.Restart, spec.Observe)}
 }
 
-// startup is a start under way; several callers wait for the same one.
+// startup is a start in progress. Several callers can wait for it.
 type startup struct {
 	done chan struct{}
 	in   *instance
@@ -55,25 +55,26 @@ type Status struct {
 	Running bool   `json:"running"`
 	PID     int    `json:"pid,omitempty"`
 	Version string `json:"version,omitempty"`
-	// Calls that run now.
+	// Calls is the number of running calls.
 	Calls int64 `json:"calls"`
-	// Starts counts the times a process was started.
+	// Starts is the number of started processes.
 	Starts int `json:"starts"`
-	// Error is why the last start failed. It is empty if the start succeeded.
+	// Error is the reason why the last start failed. It is empty if the start succeeded.
 	Error string `json:"error,omitempty"`
-	// Crashes counts how often the process exited unexpectedly.
+	// Crashes is the number of times that the process exited unexpectedly.
 	Crashes int `json:"crashes"`
-	// Failures counts the failures in a row; see [Restart].
+	// Failures is the number of consecutive failures; see [Restart].
 	Failures int `json:"failures"`
-	// Breaker is "closed", "open" while the plugin is suspended until NextAttempt, or "half-open" while one start is tried.
+	// Breaker is "closed" in normal operation and "open" while the plugin is suspended until NextAttempt. It is
+	// "half-open" during a single trial start.
 	Breaker     string     `json:"breaker"`
 	NextAttempt *time.Time `json:"next_attempt,omitempty"`
-	// LastFailure is why the process last exited or could not be started. It is empty if that never happened.
+	// LastFailure is the reason of the last exit or failed start. It is empty if the plugin never failed.
 	LastFailure   string     `json:"last_failure,omitempty"`
 	LastFailureAt *time.Time `json:"last_failure_at,omitempty"`
 }
 
-// Status reports on the plugin without starting it.
+// Status returns the plugin's state without starting the plugin.
 func (p *Plugin) Status() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -100,8 +101,8 @@ func (p *Plugin) Status() Status {
 	return st
 }
 
-// Health asks the plugin how it is, or how a tool is when name is not empty, if it runs; ok is
-// false if it does not.
+// Health returns the health of the plugin. If name is not empty, it returns the health of that tool. ok is false if the
+// plugin does not run.
 func (p *Plugin) Health(ctx context.Context, name string) (h tool.Health, ok bool) {
 	in := p.current.Load()
 	if in == nil || !in.calls.take() {
@@ -118,7 +119,7 @@ func (p *Plugin) Health(ctx context.Context, name string) (h tool.Health, ok boo
 	return h, true
 }
 
-// Describe starts the plugin if need be and gives what it says of itself.
+// Describe returns the plugin's description. It starts the plugin if necessary.
 func (p *Plugin) Describe(ctx context.Context) (*tool.Description, error) {
 	in, err := p.acquire(ctx)
 	if err != nil {
@@ -144,8 +145,8 @@ func (p *Plugin) acquire(ctx context.Context) (*instance, error) {
 	}
 }
 
-// waitForStart joins the start under way, or begins one. The start is not bound to
-// ctx: others may wait for it, and what it costs is kept.
+// waitForStart waits for a start in progress, or begins a start. The end of ctx does not cancel the start, because other
+// callers can wait for it.
 func (p *Plugin) waitForStart(ctx context.Context) error {
 	p.mu.Lock()
 	if p.closed {
@@ -224,7 +225,7 @@ func (p *Plugin) prepareAndLaunch() (*instance, error) {
 	return p.launch()
 }
 
-// forget withdraws an instance that died, so that the next call starts another.
+// forget removes an instance that died, so that the next call starts a new instance.
 func (p *Plugin) forget(in *instance) {
 	if p.current.CompareAndSwap(in, nil) {
 		why := in.proc.exitText()
@@ -234,18 +235,17 @@ func (p *Plugin) forget(in *instance) {
 	}
 }
 
-// Users counts the calls that have the plugin reserved.
+// Users returns the number of calls that have leased the plugin.
 func (p *Plugin) Users() int64 { return p.users.n.Load() }
 
-// Retire has the plugin take no more calls, and stops it when it has none left. It does not
-// wait for that.
+// Retire prevents further calls of the plugin and stops the plugin after its last call. It returns at once.
 func (p *Plugin) Retire() {
 	idle := p.users.end()
 	go func() {
 		select {
 		case <-idle:
 			p.close(0)
-		case <-p.life.Done(): // with the supervisor
+		case <-p.life.Done(): // the supervisor was closed
 		}
 		p.super.mu.Lock()
 		delete(p.super.plugins, p)
@@ -261,7 +261,7 @@ func (p *Plugin) Discard() {
 	p.super.mu.Unlock()
 }
 
-// close returns when no process is left, whoever closes it.
+// close stops the plugin and returns when no process is left. Several callers can call it.
 func (p *Plugin) close(grace time.Duration) {
 	p.closing.Do(func() {
 		p.end()
@@ -280,8 +280,8 @@ func (p *Plugin) close(grace time.Duration) {
 	})
 }
 
-// Environment builds what a plugin sees: nothing of the host's own but what
-// programs need to run at all.
+// Environment returns the environment of a plugin. From the host's environment it contains only variables that programs
+// need in order to run.
 func Environment(extra map[string]string) []string {
 	var env []string
 	for _, k := range []string{
@@ -298,7 +298,7 @@ func Environment(extra map[string]string) []string {
 	return env
 }
 
-// checkConfig holds a plugin's configuration against the schema it declares.
+// checkConfig validates a plugin's configuration against the plugin's schema.
 func checkConfig(desc *tool.Description, config json.RawMessage) []tool.Diagnostic {
 	fail := func(summary string, path ...string) []tool.Diagnostic {
 		return []tool.Diagnostic{{Severity: tool.SeverityError, Summary: summary, Path: path}}
@@ -331,7 +331,7 @@ func checkConfig(desc *tool.Description, config json.RawMessage) []tool.Diagnost
 	return diags
 }
 
-// plainDiagnostics is for an embedder that has no better way to show them.
+// plainDiagnostics formats problems of the configuration if the embedding program has no formatter.
 func plainDiagnostics(diags []tool.Diagnostic) string {
 	var lines []string
 	for _, d := range diags {

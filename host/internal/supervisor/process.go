@@ -21,33 +21,31 @@ import (
 	"toolhost.dev/sdk/toolrpc"
 )
 
-// maxHandshake bounds the handshake line, in bytes; a certificate fits in it.
+// maxHandshake limits the handshake line, in bytes. The line can contain a certificate.
 const maxHandshake = 16 << 10
 
-// process runs one plugin binary. It is go-plugin's runner: go-plugin sees the
-// handshake line and nothing else of what the process prints, because its own log
-// reader can be made to panic, and its line reader to block, by what a plugin
-// writes.
+// process runs a plugin binary. It implements go-plugin's runner, but passes only the handshake line of the process to
+// go-plugin. A plugin's output could otherwise make go-plugin's log reader panic, and its line reader block.
 type process struct {
 	name      string
 	path      string
 	socketDir string
-	inherit   *os.File // nil: nothing
+	inherit   *os.File // nil if the process inherits no file
 	confine   func() (*Confined, error)
-	ended     func() // nil: nobody waits for that
+	ended     func() // called after the end of the process; can be nil
 	log       *slog.Logger
 
-	started      chan struct{} // closed when Start is over, or never comes; cmd is settled from then on
+	started      chan struct{} // closed when Start has returned or will never run; cmd does not change afterwards
 	closeStarted func()
 	cmd          *exec.Cmd
-	lifeline     *os.File // closed when the host is done with the process
+	lifeline     *os.File // closed when the host no longer needs the process
 	handshake    *io.PipeReader
-	lastWords    *tail // what it wrote to stderr, and to stdout before the handshake
+	lastWords    *tail // output on stderr, and on stdout before the handshake
 
-	shaken  atomic.Bool // the handshake line was seen
+	shaken  atomic.Bool // whether the handshake line was received
 	garbage atomic.Pointer[string]
-	version atomic.Int64          // of the application protocol, as announced
-	refused atomic.Pointer[error] // why its address is not dialed
+	version atomic.Int64          // version of the application protocol in the handshake
+	refused atomic.Pointer[error] // why the host does not dial the plugin's address
 	exited  chan struct{}
 	exitErr error // set before exited is closed
 	kill    sync.Once
@@ -65,7 +63,7 @@ func newProcess(spec *Spec, log *slog.Logger) *process {
 	}
 }
 
-// prepare is called once, before Start.
+// prepare sets the environment and the socket directory. It must be called once, before Start.
 func (p *process) prepare(env []string, socketDir string) {
 	p.cmd.Env, p.socketDir = env, socketDir
 }
@@ -93,9 +91,9 @@ func (p *process) Start(context.Context) (err error) {
 	}
 	closers = append(closers, outW, errW, lifeR)
 	p.cmd.Stdout, p.cmd.Stderr = outW, errW
-	p.cmd.ExtraFiles = []*os.File{lifeR} // descriptor 3
+	p.cmd.ExtraFiles = []*os.File{lifeR} // the process gets it as descriptor 3
 	if p.inherit != nil {
-		p.cmd.ExtraFiles = append(p.cmd.ExtraFiles, p.inherit) // InheritedFD
+		p.cmd.ExtraFiles = append(p.cmd.ExtraFiles, p.inherit) // the process gets it as descriptor InheritedFD
 	}
 	p.cmd.Env = append(p.cmd.Env, toolrpc.LifelineEnv+"=3")
 	p.lifeline = lifeW
@@ -114,7 +112,7 @@ func (p *process) Start(context.Context) (err error) {
 	}()
 	go func() {
 		err := p.cmd.Wait()
-		// What it last said belongs to the reason; a grandchild may hold the pipe open.
+		// The last output is part of the reason. Do not wait long, because another process can hold the pipe open.
 		select {
 		case <-stderrDone:
 		case <-time.After(100 * time.Millisecond):
@@ -130,7 +128,7 @@ func (p *process) Start(context.Context) (err error) {
 	return nil
 }
 
-// run starts the process. When it returns without an error, the plugin runs.
+// run starts the process. If run returns no error, the plugin is running.
 func (p *process) run() error {
 	running := func(err error) error { return err }
 	if p.confine != nil {
@@ -161,7 +159,7 @@ func (p *process) run() error {
 	return err
 }
 
-// startError returns an error that explains why a binary cannot be run, with the remedy.
+// startError returns an error with the reason why a binary cannot run, and the remedy.
 func startError(path string, err error) error {
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -180,8 +178,8 @@ func startError(path string, err error) error {
 	return fmt.Errorf("cannot run %s: %w", path, err)
 }
 
-// readStdout hands the handshake line to go-plugin and drains the rest, so that a
-// plugin that prints never blocks.
+// readStdout passes the handshake line to go-plugin. It discards all further output, so that a plugin that prints never
+// blocks.
 func (p *process) readStdout(r *os.File, line *io.PipeWriter) {
 	defer r.Close() //nolint:errcheck // read side
 	in := bufio.NewReaderSize(r, maxHandshake)
@@ -200,7 +198,7 @@ func (p *process) readStdout(r *os.File, line *io.PipeWriter) {
 	scanLines(in, func(b []byte) { p.log.Info("plugin stdout", "plugin", p.name, "line", string(b)) })
 }
 
-// accept reports whether a line is a handshake, and keeps the version it announces.
+// accept reports whether a line is a handshake, and stores the version in it.
 func (p *process) accept(line string) bool {
 	parts := strings.Split(line, "|")
 	if len(parts) < 5 {
@@ -228,7 +226,7 @@ func (p *process) Wait(context.Context) error {
 	return p.exitErr
 }
 
-// Kill implements go-plugin's runner: it ends the process and its group, for good.
+// Kill implements go-plugin's runner. It kills the process and its process group.
 func (p *process) Kill(context.Context) error {
 	p.kill.Do(func() {
 		if pid := p.pid(); pid != 0 {
@@ -254,7 +252,7 @@ func (p *process) Name() string { return p.name }
 // ID implements go-plugin's runner.
 func (p *process) ID() string { return strconv.Itoa(p.pid()) }
 
-// pid waits for Start to be over; it is 0 when there is no process.
+// pid waits until Start has returned. It returns 0 if no process was started.
 func (p *process) pid() int {
 	<-p.started
 	if p.cmd.Process == nil {
@@ -263,7 +261,7 @@ func (p *process) pid() int {
 	return p.cmd.Process.Pid
 }
 
-// Diagnose implements go-plugin's runner; see [process.why] instead.
+// Diagnose implements go-plugin's runner. It returns no text, because [process.why] explains failures.
 func (p *process) Diagnose(context.Context) string { return "" }
 
 // HostToPlugin implements go-plugin's runner.
@@ -271,8 +269,8 @@ func (p *process) HostToPlugin(network, addr string) (string, string, error) {
 	return network, addr, nil
 }
 
-// PluginToHost implements go-plugin's runner. Only a socket in the process's own
-// directory is dialed: a plugin could name any address of the machine or the network.
+// PluginToHost implements go-plugin's runner. It accepts only a socket in the process's own directory, because a plugin
+// could otherwise make the host connect to any address.
 func (p *process) PluginToHost(network, addr string) (string, string, error) {
 	var err error
 	if network != "unix" || filepath.Dir(filepath.Clean(addr)) != p.socketDir {
@@ -287,7 +285,7 @@ func (p *process) PluginToHost(network, addr string) (string, string, error) {
 	return network, addr, nil
 }
 
-// hasExited waits at most d for the process to end.
+// hasExited waits up to d for the process to end.
 func (p *process) hasExited(d time.Duration) bool {
 	select {
 	case <-p.exited:
@@ -297,7 +295,7 @@ func (p *process) hasExited(d time.Duration) bool {
 	}
 }
 
-// exitText describes how the process ended, with its last output. Call it after exited is closed.
+// exitText describes the end of the process, with its last output. It must be called after exited is closed.
 func (p *process) exitText() string {
 	how := "exit status 0"
 	if p.exitErr != nil {

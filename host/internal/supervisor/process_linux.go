@@ -6,10 +6,10 @@ import (
 	"syscall"
 )
 
-// attributes puts the process in its own group, so that it can be ended with all it
-// started and does not hear the terminal's Ctrl-C, and has the kernel end it when the
-// thread that started it does. It gets no session of its own: the kernel schedules
-// sessions as rivals, which nearly doubles the time of a round trip on a busy machine.
+// attributes starts the process in its own process group, so that the host can kill all its child processes and the
+// terminal's Ctrl-C does not reach it. The kernel ends the process when the host's thread that started it ends. The
+// process gets no separate session, because the kernel then schedules it against the host, which nearly doubles the
+// round-trip time on a busy machine.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 }
@@ -19,8 +19,8 @@ var (
 	forks    chan func()
 )
 
-// forkFromSafeThread runs start on a thread that lives as long as the host: the
-// parent-death signal comes when the forking *thread* ends, and Go ends idle threads.
+// forkFromSafeThread runs start on a thread that lives as long as the host. The kernel sends the parent-death signal
+// when the forking thread ends, and Go ends idle threads.
 func forkFromSafeThread(start func() error) error {
 	forkOnce.Do(func() {
 		forks = make(chan func())

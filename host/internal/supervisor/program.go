@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// outputWait is how long what a program has started may keep its output open after its end.
+// outputWait limits how long other processes can keep a program's output open after the program has ended.
 const outputWait = 500 * time.Millisecond
 
-// Run runs a program of the operator's that is no plugin: in a process group, which is killed
-// with what the program started in it when that has ended, when ctx ends, or when the host does.
+// Run runs a program of the operator that is not a plugin. It kills the program's process group when the program has
+// ended, when ctx ends, or when the host ends.
 func Run(ctx context.Context, cmd *exec.Cmd) error {
 	g, err := newGroup()
 	if err != nil {
@@ -38,22 +38,21 @@ func Run(ctx context.Context, cmd *exec.Cmd) error {
 	err = cmd.Wait()
 	close(ended)
 	killer.Wait()
-	if errors.Is(err, exec.ErrWaitDelay) { // the program itself has ended well, and said what it had to
+	if errors.Is(err, exec.ErrWaitDelay) { // the program has succeeded and its output is complete
 		return nil
 	}
 	return err
 }
 
-// group is a process group that ends with the host, however that ends. Its leader is a shell that
-// waits for a pipe to close that only the host holds open: the kernel's signal of a parent's
-// death would come to the program alone, and not to what it started. Until the leader is
-// reaped the number of the group is no other's.
+// group is a process group that always ends with the host. Its leader is a shell that waits on a pipe which only the
+// host holds open. The kernel's parent-death signal would end only the program, and not the program's child processes.
+// The group's number stays reserved until the leader is reaped.
 type group struct{ leader *exec.Cmd }
 
 func newGroup() (*group, error) {
 	leader := exec.Command("/bin/sh", "-c", "read -r line; kill -KILL 0")
 	leader.Dir, leader.Env, leader.SysProcAttr = "/", []string{}, &syscall.SysProcAttr{Setpgid: true}
-	_, err := leader.StdinPipe() // which is closed when it was waited for
+	_, err := leader.StdinPipe() // Wait closes the pipe
 	if err == nil {
 		err = leader.Start()
 	}
@@ -65,7 +64,7 @@ func newGroup() (*group, error) {
 
 func (g *group) id() int { return g.leader.Process.Pid }
 
-// end kills what is left of the group. It is called once.
+// end kills the remaining processes of the group. It must be called once.
 func (g *group) end() {
 	killGroup(g.id())
 	_ = g.leader.Wait()

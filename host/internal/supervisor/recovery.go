@@ -13,29 +13,28 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Defaults of Restart.
+// Default values of Restart.
 const (
 	DefaultMaxFailures = 5
 	DefaultPause       = 30 * time.Second
 )
 
 const (
-	// The first restart comes at once. The delay before the next ones doubles.
+	// The first restart has no delay. The delay doubles before each further restart.
 	firstBackoff, maxBackoff = 100 * time.Millisecond, 5 * time.Second
 	// idleBackoff is the shortest delay before a restart that no call waits for.
 	idleBackoff = 250 * time.Millisecond
-	// provenAfter is how long a process must live to count as working without a call.
+	// provenAfter is the lifetime after which a process counts as working even without a call.
 	provenAfter = 30 * time.Second
-	// maxKilledStarts limits how often a start is repeated after another program killed the process.
+	// maxKilledStarts limits how often a start is repeated if another program kills the process.
 	maxKilledStarts = 3
 )
 
-// Restart is the restart policy for a plugin that cannot be started or exits unexpectedly. Zero
-// fields keep the defaults.
+// Restart is the restart policy for a plugin that does not start or exits unexpectedly. Zero fields keep the defaults.
 //
-// The next call restarts the plugin, or the supervisor does so shortly after. A failure is a start
-// that failed, or a process that exited before it answered a call. The delay grows with the failures
-// in a row. After MaxFailures the plugin is suspended for Pause: calls fail at once. Then one start is tried.
+// A failure is a failed start, or the exit of a process that has not yet answered a call. The next call restarts the
+// plugin, or the supervisor does so after a short delay. The delay grows with the number of consecutive failures. After
+// MaxFailures the plugin is suspended for Pause, and its calls fail at once. Then one trial start follows.
 type Restart struct {
 	MaxFailures int
 	Pause       time.Duration
@@ -44,7 +43,7 @@ type Restart struct {
 // Event is a change in the life of a plugin.
 type Event int
 
-// The events.
+// The kinds of events.
 const (
 	Started   Event = iota + 1
 	Ended           // the process exited unexpectedly
@@ -60,7 +59,7 @@ type recovery struct {
 	observe func(Event, string)
 
 	mu       sync.Mutex
-	row      int // failures in a row
+	row      int // number of consecutive failures
 	crashes  int
 	lastWhy  string
 	lastTime time.Time
@@ -82,7 +81,7 @@ func newRecovery(r Restart, observe func(Event, string)) *recovery {
 	}
 }
 
-// permit returns an error if the plugin is suspended. Otherwise a start may be tried.
+// permit returns an error if the plugin is suspended. A nil error means that a start can be tried.
 func (r *recovery) permit(plugin string) error {
 	if r.breaker.TryAcquirePermit() {
 		return nil
@@ -107,25 +106,25 @@ func (r *recovery) backoff() time.Duration {
 	return min(firstBackoff<<min(r.row-2, 10), maxBackoff)
 }
 
-// failed counts a start that failed.
+// failed counts a failed start.
 func (r *recovery) failed(why string) {
 	r.observe(Failed, why)
 	r.count(why)
 }
 
-// ended counts a process that exited unexpectedly. proven means that it had worked before.
+// ended counts a process that exited unexpectedly. proven means that the process had answered a call.
 func (r *recovery) ended(proven bool, why string) {
 	r.mu.Lock()
 	r.crashes++
 	r.lastWhy, r.lastTime = why, time.Now()
 	r.mu.Unlock()
 	r.observe(Ended, why)
-	if !proven || !r.breaker.IsClosed() { // only a recorded result returns the permit
+	if !proven || !r.breaker.IsClosed() { // the breaker gets its permit back only with a recorded result
 		r.count(why)
 	}
 }
 
-// count adds a failure.
+// count adds a consecutive failure.
 func (r *recovery) count(why string) {
 	r.mu.Lock()
 	r.row++
@@ -138,7 +137,7 @@ func (r *recovery) count(why string) {
 	}
 }
 
-// proven resets the failures. It is called when a process has answered its first call.
+// proven resets the number of consecutive failures. It is called after the first answered call of a process.
 func (r *recovery) proven() {
 	r.mu.Lock()
 	r.row = 0
@@ -170,10 +169,10 @@ func (r *recovery) status(st *Status) {
 	}
 }
 
-// Suspended reports whether the plugin is suspended because it failed too often.
+// Suspended reports whether the plugin is suspended after too many failures.
 func (p *Plugin) Suspended() bool { return !p.recovery.breaker.IsClosed() }
 
-// watch waits until an instance ends, and restarts the plugin if no call does.
+// watch waits for the end of an instance. It restarts the plugin if no call has done so.
 func (p *Plugin) watch(in *instance) {
 	<-in.proc.exited
 	p.forget(in)
@@ -201,7 +200,7 @@ func killedFromOutside(in *instance) bool {
 	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
-// crashed returns the error of a call during which the plugin ended.
+// crashed returns the error of a call that failed because the plugin's process ended.
 func (p *Plugin) crashed(call string, in *instance) *tool.Error {
 	next := "The plugin is started again"
 	if !p.recovery.breaker.IsClosed() {

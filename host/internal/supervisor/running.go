@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Running calls yield with every process that runs now and the name of its plugin: also those of plugins
-// that were replaced and have calls left, and those for other roots.
+// Running calls yield with the plugin name and the id of every running process. This includes replaced plugins that
+// still run calls, and processes for other roots.
 func (s *Supervisor) Running(yield func(plugin string, pid int)) {
 	s.mu.Lock()
 	plugins := slices.Collect(maps.Keys(s.plugins))

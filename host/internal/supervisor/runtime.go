@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// ownedPrivately refuses a directory that somebody else could have prepared: it is
-// in a place that others may write to.
+// ownedPrivately returns an error if another user could have created the directory. This is possible if others can write
+// to its parent directory.
 func ownedPrivately(dir string) error {
 	st, err := os.Lstat(dir)
 	if err != nil {
@@ -22,7 +22,7 @@ func ownedPrivately(dir string) error {
 	return nil
 }
 
-// sweep removes the socket directories of hosts that no longer live.
+// sweep removes the socket directories of hosts that have ended.
 func sweep(base string) {
 	entries, err := os.ReadDir(base)
 	if err != nil {

@@ -11,15 +11,15 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// maxSiblings bounds the processes of one plugin for other roots than the host's own.
+// maxSiblings limits the number of processes of one plugin for roots that differ from the host's roots.
 const maxSiblings = 8
 
-// siblings are further processes of a plugin: what a confined process may reach is settled
-// when it starts, so calls of sessions with other roots go to a process of their own.
-// What is started for one session can therefore never touch the files of another.
+// siblings manages additional processes of a plugin. The access of a confined process is fixed at its start. Sessions
+// with other roots therefore use separate processes, so that a process for one session cannot access the files of
+// another session.
 type siblings struct {
 	mu     sync.Mutex
-	own    string // what the plugin's own roots are; empty: not looked at yet
+	own    string // identity of the plugin's own roots; empty until it is computed
 	by     map[string]*sibling
 	closed bool
 }
@@ -73,7 +73,7 @@ func (p *Plugin) within(roots []tool.Root) (*Plugin, func()) {
 	}
 }
 
-// evict removes the sibling that has been unused for longest. It returns nil if all are in use.
+// evict removes the sibling that has been unused for the longest time. It returns nil if all siblings are in use.
 func (s *siblings) evict() *sibling {
 	oldest := ""
 	for key, o := range s.by {
@@ -107,8 +107,8 @@ func (s *siblings) close(grace time.Duration) {
 	wg.Wait()
 }
 
-// identify returns a string that identifies a set of roots as the kernel does: a directory that was removed and
-// created again is a different one. It leaves out the plugin's state directory, which the plugin can access anyway.
+// identify returns a string that identifies a set of roots by their inodes. A directory that was removed and created
+// again has a different identity. identify omits the plugin's state directory, which the plugin can always access.
 func identify(roots []tool.Root, stateDir string) string {
 	var key strings.Builder
 	state := tool.Root{Path: stateDir}

@@ -41,8 +41,8 @@ func TestWithin(t *testing.T) {
 	if roots := slices.Concat(own, mk("state/output")); within(roots) != p {
 		t.Error("a root in the plugin's own state directory takes another process")
 	}
-	// What is made again under the same name is another directory to the kernel. The
-	// first stays held, so that its number is not used again.
+	// A directory that is created again under the same name is a different directory for the kernel. Keep the first one
+	// open, so that its inode number is not reused.
 	held, err := os.Open(own[0].Path)
 	if err != nil {
 		t.Fatal(err)

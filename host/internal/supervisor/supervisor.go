@@ -1,22 +1,23 @@
-// Package supervisor runs the plugin processes.
+// Package supervisor runs the processes of plugins.
 //
-// [Supervisor.Add] adds a plugin, and [Set.Reserve] leases it to a call. The first call of a plugin starts
-// its process, and the next call after the process died starts it again.
+// [Supervisor.Add] adds a plugin, and [Set.Reserve] leases the plugin to a call. The first call of a plugin starts
+// its process. If the process dies, the next call starts it again.
 //
-// A plugin's life, in order:
+// The life of a plugin's process has these steps:
 //
-//  1. the binary is started in its own process group, with a built environment, no
-//     standard input, and a lifeline pipe that closes when the host ends; if the plugin is
-//     confined, a launcher confines itself and becomes the plugin;
-//  2. handshake: one line on its standard output, read under a deadline;
-//  3. Describe and Configure, checked; Describe again where tools are discovered;
-//  4. its socket is unlinked (the connection stays), and the instance is published;
-//  5. calls lease the instance;
-//  6. stopped: asked to end, then its process group is killed.
+//  1. The supervisor starts the binary in its own process group, with a new environment and without standard
+//     input. A lifeline pipe closes when the host ends. If the plugin is confined, a launcher confines itself
+//     and then executes the plugin.
+//  2. The plugin prints one handshake line on its standard output. A timeout limits the wait.
+//  3. The supervisor calls Describe and Configure and checks the results. If the plugin discovers its tools,
+//     it calls Describe again.
+//  4. The supervisor removes the plugin's socket file, but keeps the connection. Then it publishes the instance.
+//  5. Calls lease the instance.
+//  6. The supervisor asks the plugin to end, and then kills its process group.
 //
-// A [Plugin] is one binary with one set of launch settings. Its replacement is another Plugin, which is
-// started and checked at the same time. Then the host publishes a [Set] with the replacement and retires the
-// old plugin, which takes no more calls and stops after its last one.
+// A [Plugin] is one binary with one set of launch settings. Its replacement is a new Plugin, which is
+// started and checked while the old one still runs. Then the host publishes a [Set] with the replacement and
+// retires the old plugin. The old plugin accepts no more calls and stops after its last call.
 package supervisor
 
 import (
@@ -38,13 +39,13 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// InheritedFD is the descriptor of the file of Spec.Inherit in a plugin.
+// InheritedFD is the descriptor number under which a plugin inherits the file of Spec.Inherit.
 const InheritedFD = 4
 
 // DefaultStartTimeout limits the start of a plugin, from exec to Configure.
 const DefaultStartTimeout = 10 * time.Second
 
-// Spec configures a plugin and its launch.
+// Spec describes a plugin and its launch settings.
 type Spec struct {
 	// Name is the unique name in the configuration.
 	Name string
@@ -55,58 +56,58 @@ type Spec struct {
 	Env map[string]string
 	// StartTimeout limits the start. 0 means DefaultStartTimeout.
 	StartTimeout time.Duration
-	// Config is the plugin's own configuration, a JSON object. It may be nil.
+	// Config is the configuration for the plugin, a JSON object. It can be nil.
 	Config json.RawMessage
 	Roots  []tool.Root
-	// StateDir is created before the start. It may be empty.
+	// StateDir is the plugin's state directory. It is created before the start. Empty means that the plugin has no state
+	// directory.
 	StateDir string
-	// Inherit returns a file that the plugin inherits as descriptor InheritedFD. The supervisor does not close it.
-	// Inherit and the file may be nil.
+	// Inherit returns a file that the plugin inherits as descriptor InheritedFD. The supervisor does not close the file.
+	// Both Inherit and the returned file can be nil.
 	Inherit func() *os.File
 	// Executable returns the file to run instead of the binary, or an error that prevents the start. A nil
 	// Executable runs the binary.
 	Executable func() (string, error)
-	// Confine confines a process before it starts, and may change its whole command. It returns nil for a
-	// process that is not confined. A nil Confine confines none.
+	// Confine confines a process before it starts. It can change the whole command. It returns nil for a process without
+	// confinement. A nil Confine means that no process is confined.
 	Confine func(Start) (*Confined, error)
 	// Diagnose formats problems of the configuration for the operator. A nil Diagnose uses a plain format.
 	Diagnose func(diags []tool.Diagnostic) string
 	Restart  Restart
-	// Observe is called for each event of the plugin, with a reason if there is one. It must not block. It
-	// may be nil.
+	// Observe is called for each event of the plugin, with a reason if one is known. It must not block. It can be nil.
 	Observe func(event Event, why string)
-	// DependsOn names the plugins that are stopped after this one.
+	// DependsOn lists plugins that must be stopped after this plugin.
 	DependsOn []string
-	// Prepare starts the plugins that this one depends on, before each start. It may be nil.
+	// Prepare starts the plugins on which this plugin depends, before each start. It can be nil.
 	Prepare func(ctx context.Context) error
-	// Granted returns an error if the plugin needs more than it is granted. It is called before Configure. It
-	// may be nil.
+	// Granted returns an error if the plugin requires more permissions than it has. It is called before Configure. It
+	// can be nil.
 	Granted func(*tool.Description) error
-	// Accept returns an error if the plugin's description and tools are not acceptable. It may be nil.
+	// Accept returns an error if the plugin's description or tools are unacceptable. It can be nil.
 	Accept func(*tool.Description) error
 }
 
 // Options configure a supervisor.
 type Options struct {
 	HostVersion string
-	// RuntimeDir contains the sockets. Its path must be short and the directory private to the user. If it is
-	// empty, the supervisor creates one in the system's default location.
+	// RuntimeDir is the directory for the sockets. Its path must be short, and the directory must be private to the
+	// user. If it is empty, the supervisor creates a directory in the system's default location.
 	RuntimeDir string
 	Log        *slog.Logger
 }
 
-// Start is a process that is about to be started.
+// Start describes a process that is about to start.
 type Start struct {
 	Cmd       *exec.Cmd
 	Roots     []tool.Root
 	SocketDir string
 }
 
-// Confined has the callbacks of a confined process.
+// Confined contains the callbacks of a confined process.
 type Confined struct {
-	// Running is called with the error of the start, and returns an error if the plugin does not run.
+	// Running is called with the error of the start. It returns an error if the plugin does not run.
 	Running func(start error) error
-	// Ended is called when the process has ended or did not start. It may be nil.
+	// Ended is called when the process has ended or failed to start. It can be nil.
 	Ended func()
 }
 
@@ -116,7 +117,7 @@ type Supervisor struct {
 	hclog hclog.Logger
 
 	mu      sync.Mutex
-	plugins map[*Plugin]struct{} // until they are closed
+	plugins map[*Plugin]struct{} // all plugins that are not closed
 	closed  bool
 
 	runtimeOnce sync.Once
@@ -145,11 +146,11 @@ func (s *Supervisor) Add(spec Spec) *Plugin {
 	return p
 }
 
-// Set holds the plugins that serve calls, by their configured names. It is immutable.
+// Set maps configured names to the plugins that serve calls. It is immutable.
 type Set map[string]*Plugin
 
-// Reserve leases the plugin of a name to one call. It returns nil if the plugin was retired, because a newer
-// set replaces this one.
+// Reserve leases the named plugin to one call. It returns nil if the plugin was retired because a newer set replaces
+// this set.
 func (s Set) Reserve(name string) *Lease {
 	p := s[name]
 	if p != nil && !p.users.take() {
@@ -158,13 +159,13 @@ func (s Set) Reserve(name string) *Lease {
 	return &Lease{name: name, plugin: p}
 }
 
-// Lease is the use of a plugin by one call; see [Set.Reserve].
+// Lease entitles one call to use a plugin; see [Set.Reserve].
 type Lease struct {
 	name   string
-	plugin *Plugin // nil if no plugin has the name
+	plugin *Plugin // nil if no plugin has this name
 }
 
-// Release returns the lease. It must be called once.
+// Release returns the lease. It must be called exactly once.
 func (l *Lease) Release() {
 	if l.plugin != nil {
 		l.plugin.users.release()
@@ -174,7 +175,7 @@ func (l *Lease) Release() {
 // Version identifies the plugin. A plugin with another binary or other launch settings has another version.
 func (l *Lease) Version() any { return l.plugin }
 
-// Call runs a call on the plugin, and starts the plugin if it does not run.
+// Call calls a tool of the plugin. It starts the plugin if necessary.
 func (l *Lease) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result {
 	if l.plugin == nil {
 		return tool.Failed(tool.Errorf(tool.Internal, "no plugin is named %q", l.name).From(tool.SourceHost))
@@ -194,13 +195,13 @@ func (l *Lease) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *tool
 		p.recovery.proven()
 	}
 	res.Run.Plugin, res.Run.PluginVersion = in.desc.Name, in.desc.Version
-	if in.discovers && p == l.plugin { // processes for other roots may have other tools
+	if in.discovers && p == l.plugin { // the tools of processes for other roots can differ
 		go p.rediscover(in)
 	}
 	return res
 }
 
-// Hook calls the hook of the plugin, and starts the plugin if it does not run.
+// Hook calls the hook of the plugin. It starts the plugin if necessary.
 func (l *Lease) Hook(ctx context.Context, input *tool.HookInput) (*tool.HookAnswer, error) {
 	if l.plugin == nil {
 		return nil, fmt.Errorf("no plugin is named %q", l.name)
@@ -225,8 +226,8 @@ func (l *Lease) Hook(ctx context.Context, input *tool.HookInput) (*tool.HookAnsw
 	return a, err
 }
 
-// mayHaveDied reports whether a call can have failed because its process died. The connection is
-// closed then, which a call that nobody canceled hears as that.
+// mayHaveDied reports whether a call may have failed because its process died. The connection is then closed, which a
+// running call sees as a cancellation.
 func mayHaveDied(ctx context.Context, e *tool.Error) bool {
 	if e == nil || e.Source != tool.SourcePlugin {
 		return false
@@ -234,8 +235,8 @@ func mayHaveDied(ctx context.Context, e *tool.Error) bool {
 	return e.Kind == tool.Unavailable || e.Kind == tool.Internal || e.Kind == tool.Canceled && ctx.Err() == nil
 }
 
-// Close stops every plugin, those first that others do not depend on: calls that run get grace to
-// end. It returns when no process is left.
+// Close stops all plugins. A plugin stops before the plugins on which it depends. Running calls have up to grace to end.
+// Close returns when no process is left.
 func (s *Supervisor) Close(grace time.Duration) {
 	s.mu.Lock()
 	s.closed = true
@@ -250,7 +251,7 @@ func (s *Supervisor) Close(grace time.Duration) {
 				first = append(first, p)
 			}
 		}
-		if len(first) == 0 { // they depend on each other
+		if len(first) == 0 { // the plugins depend on each other
 			first, later = later, nil
 		}
 		var wg sync.WaitGroup
@@ -268,8 +269,8 @@ func (s *Supervisor) Close(grace time.Duration) {
 
 var errClosed = errors.New("the host is closed")
 
-// RuntimeDir returns the directory in which each process gets its own socket directory. The first call creates it
-// and removes those of hosts that have ended.
+// RuntimeDir returns the directory that contains the socket directory of each process. The first call creates it and
+// removes the directories of hosts that have ended.
 func (s *Supervisor) RuntimeDir() (string, error) {
 	s.runtimeOnce.Do(func() {
 		if s.runtimeDir = s.opts.RuntimeDir; s.runtimeDir == "" {

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Command testescape tries one way out of a sandbox that takes a system call which no
-// program offers. It prints "ESCAPED" when the kernel let it. For tests only.
+// Command testescape tries to escape from a sandbox with a system call that no common program uses. It prints "ESCAPED"
+// if the kernel permits the call. It is for tests only.
 package main
 
 import (
@@ -16,13 +16,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attempts get the number that follows the name on the command line: a process or a port.
+// attempts maps names to attempts to escape. The argument of an attempt is a process id or a port from the command line.
 var attempts = map[string]func(n int) error{
 	"ptrace": unix.PtraceSeize,
 	"read-memory": func(pid int) error {
 		b := make([]byte, 8)
 		_, err := unix.ProcessVMReadv(pid, []unix.Iovec{{Base: &b[0], Len: 8}}, []unix.RemoteIovec{{Base: 0x1000, Len: 8}}, 0)
-		if err == unix.EFAULT { // it may read, but not there
+		if err == unix.EFAULT { // reading is permitted, but the address is invalid
 			return nil
 		}
 		return err
@@ -146,7 +146,7 @@ func call(number uintptr, args ...uintptr) error {
 	return nil
 }
 
-// talk wants an answer from what listens at an address.
+// talk connects to an address and waits for an answer.
 func talk(network, address string) error {
 	c, err := net.DialTimeout(network, address, 2*time.Second)
 	if err != nil {
@@ -163,7 +163,7 @@ func talk(network, address string) error {
 func main() {
 	n := 0
 	if len(os.Args) > 2 {
-		n, _ = strconv.Atoi(os.Args[2]) // else it is a name
+		n, _ = strconv.Atoi(os.Args[2]) // 0 if the argument is a name
 	}
 	attempt := attempts[os.Args[1]]
 	if attempt == nil {

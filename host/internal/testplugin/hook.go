@@ -10,7 +10,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// hook does what the text of a call says.
+// hook decides according to the text in the arguments of a call.
 func hook(ctx context.Context, in *tool.HookInput) (*tool.HookAnswer, error) {
 	var args struct{ Text string }
 	_ = json.Unmarshal(in.Arguments, &args)

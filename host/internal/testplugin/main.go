@@ -1,5 +1,5 @@
-// Command testplugin is the plugin that the host's own tests run: well-behaved by
-// default, and faulty in the way its first argument says.
+// Command testplugin is the plugin for the tests of the host. It behaves well by default. Its first argument selects a
+// fault.
 package main
 
 import (
@@ -12,7 +12,7 @@ import (
 	"toolhost.dev/sdk"
 )
 
-// self is which variant of the plugin runs.
+// self is the variant of the running plugin.
 var self = readVariant()
 
 func main() {
@@ -24,33 +24,33 @@ func main() {
 		mode = m
 	}
 	switch mode {
-	case "garbage": // prints before the handshake
+	case "garbage": // prints text before the handshake
 		fmt.Println("Welcome to my plugin!")
-	case "hang": // never shakes hands
+	case "hang": // never sends a handshake
 		time.Sleep(time.Hour)
-	case "slow": // takes its time
+	case "slow": // starts slowly
 		time.Sleep(time.Second)
-	case "exit": // ends at once
+	case "exit": // exits at once
 		fmt.Fprintln(os.Stderr, "cannot open /etc/my-plugin.conf")
 		os.Exit(3)
-	case "future": // speaks a later protocol
+	case "future": // announces a later protocol
 		fmt.Println("1|9|unix|/nowhere|grpc|")
 		time.Sleep(time.Hour)
-	case "stranger": // has the host dial somewhere else
+	case "stranger": // announces a foreign address to the host
 		fmt.Println("1|2|tcp|127.0.0.1:22|grpc|")
 		time.Sleep(time.Hour)
-	case "deaf": // shakes hands and never answers
+	case "deaf": // sends a handshake and then never answers
 		syscall.CloseOnExec(0)
 		deaf()
-	case "newer": // wants a later host
+	case "newer": // requires a later version of the host
 		p := plugin()
 		p.MinHostVersion = "99.0.0"
 		sdk.Serve(p)
-	case "undefined": // one tool without a description beside good ones
+	case "undefined": // has one tool without a description among valid tools
 		p := plugin()
 		p.Tools = append(p.Tools, sdk.NewTool(sdk.Definition{Name: "nameless"}, echo))
 		sdk.Serve(p)
-	case "noisy": // writes everything that could upset a log reader
+	case "noisy": // prints text that can confuse a log reader
 		for _, line := range []string{
 			`{"@message":1}`, `{"@level":7,"@message":"x"}`, `{"@timestamp":[]}`, `{`, "\x00\xff\xfe", strings.Repeat("x", 1<<20),
 		} {
@@ -60,7 +60,7 @@ func main() {
 	sdk.Serve(plugin())
 }
 
-// deaf shakes hands over a socket that nobody accepts on.
+// deaf sends a handshake for a socket that never accepts a connection.
 func deaf() {
 	dir := os.Getenv("PLUGIN_UNIX_SOCKET_DIR")
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)

@@ -119,7 +119,7 @@ type digestArgs struct {
 
 var digests atomic.Int64
 
-// digest says how often it was called, so that an answer that was kept shows.
+// digest includes the number of its calls in the result, so that tests can recognize a cached result.
 func digest(_ context.Context, call *sdk.Call, in digestArgs) (*sdk.Result, error) {
 	if !filepath.IsAbs(in.Path) {
 		in.Path = filepath.Join(call.Cwd, in.Path)
@@ -209,7 +209,7 @@ type countArgs struct {
 
 func count(_ context.Context, call *sdk.Call, in countArgs) (*sdk.Result, error) {
 	time.Sleep(time.Duration(in.MS) * time.Millisecond)
-	n, _ := strconv.Atoi(string(call.SessionState)) // nothing yet is 0
+	n, _ := strconv.Atoi(string(call.SessionState)) // an empty state counts as 0
 	n++
 	res := sdk.Text(strconv.Itoa(n))
 	res.SessionState = []byte(strconv.Itoa(n))

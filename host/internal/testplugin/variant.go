@@ -19,7 +19,7 @@ import (
 //	!variant version=2.0.0 mode=hang drop=nap require=echo add=extra unhealthy=yes reword=yes needs=read,exec?,$TOKEN
 type variant map[string]string
 
-// mark begins the line. It is put together so that the program itself does not hold it.
+// mark is the beginning of the line. It is computed, so that the program's own code does not contain it.
 var mark = []byte("\n!" + strings.ToLower("VARIANT "))
 
 func readVariant() variant {
@@ -45,7 +45,7 @@ func readVariant() variant {
 	return v
 }
 
-// apply changes what the plugin serves.
+// apply applies the variant to the plugin.
 func (v variant) apply(p *sdk.Plugin) {
 	if s := v["version"]; s != "" {
 		p.Version = s
@@ -60,7 +60,7 @@ func (v variant) apply(p *sdk.Plugin) {
 	}
 }
 
-// needs reads a list of needs; those that end with a question mark are optional.
+// needs parses a list of needs. A need with a question mark at its end is optional.
 func needs(list string) *sdk.Needs {
 	n := new(sdk.Needs)
 	for word := range strings.SplitSeq(list, ",") {
@@ -86,7 +86,7 @@ func needs(list string) *sdk.Needs {
 	return n
 }
 
-// named is a tool with its name, which the SDK keeps to itself.
+// named is a tool with its name, because the SDK does not export the name.
 type named struct {
 	name string
 	tool sdk.Tool
@@ -96,7 +96,7 @@ func define[In any](d sdk.Definition, handler func(context.Context, *sdk.Call, I
 	return named{d.Name, sdk.NewTool(d, handler)}
 }
 
-// choose changes which tools there are.
+// choose returns the tools of the variant.
 func (v variant) choose(tools []named) []named {
 	if v["require"] != "" {
 		i := slices.IndexFunc(tools, func(t named) bool { return t.name == "echo" })

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// serveEndpoint is an HTTP interface that says what it was asked. It writes a configuration
-// in which @ENDPOINT@ is where it is: the text of the file with ".in" at its end.
+// serveEndpoint serves an HTTP interface that returns each request as text. It also writes a configuration: it reads the
+// file with the suffix ".in" and replaces @ENDPOINT@ by its address.
 func serveEndpoint(config string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// serveHTTP serves by streamable HTTP to who has the token, and writes a configuration that
-// mounts it, and that mounts it without the token.
+// serveHTTP serves MCP by streamable HTTP to clients with the token. It also writes a configuration that mounts the
+// server with the token and without it.
 func serveHTTP(config string) {
 	s := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil)
 	mcp.AddTool(s, &mcp.Tool{Name: "greet", Description: "Greet somebody."}, func(_ context.Context, _ *mcp.CallToolRequest, in struct {

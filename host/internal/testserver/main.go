@@ -1,5 +1,5 @@
-// Command testserver is an MCP server for the tests of mounts, faulty on demand. It speaks
-// the protocol by hand, since no SDK misbehaves as is wanted here.
+// Command testserver is an MCP server for the tests of mounts, with faults on request. It implements the protocol
+// itself, because no SDK can produce these faults.
 package main
 
 import (
@@ -24,7 +24,7 @@ var (
 	mode    string
 	sending sync.Mutex
 	answers = make(chan json.RawMessage)
-	more    bool // more tools than at first
+	more    bool // whether the list contains additional tools
 )
 
 func main() {
@@ -160,7 +160,7 @@ func call(m message) {
 		}
 		text(m.ID, "six steps")
 	case "waits":
-		// until the end
+		// Do not answer.
 	case "ask":
 		send(`"id":"q1","method":"elicitation/create","params":{"message":"Which city?","requestedSchema":{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}}`)
 		text(m.ID, string(<-answers))
@@ -177,7 +177,7 @@ func call(m message) {
 		text(m.ID, strings.Repeat("x", 17<<20))
 	case "spawn", "spawn-and-wait":
 		c := exec.Command("sleep", "1000")
-		c.Stdout, c.Stderr = os.Stdout, os.Stderr // it holds the pipes
+		c.Stdout, c.Stderr = os.Stdout, os.Stderr // the child process keeps the pipes open
 		if err := c.Start(); err != nil {
 			panic(err)
 		}

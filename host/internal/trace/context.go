@@ -1,5 +1,5 @@
-// Package trace follows calls from the frontend to the plugin: W3C trace context, and spans that
-// are sent by OpenTelemetry's protocol.
+// Package trace traces calls from the frontend to the plugin. It uses W3C trace context, and sends spans with
+// OpenTelemetry's protocol.
 package trace
 
 import (
@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// Header is the name under which a context is passed on.
+// Header is the name of the header that contains a trace context.
 const Header = "traceparent"
 
-// Context is where in a trace something happens. The zero value is nowhere.
+// Context identifies a span in a trace. The zero value means that no trace exists.
 type Context struct {
 	Trace   [16]byte
 	Span    [8]byte
 	Sampled bool
 }
 
-// Valid reports whether it is somewhere.
+// Valid reports whether the context belongs to a trace.
 func (c Context) Valid() bool { return c.Trace != [16]byte{} && c.Span != [8]byte{} }
 
 // ID returns the id of the trace in hexadecimal, or "" if there is no trace.
@@ -29,7 +29,7 @@ func (c Context) ID() string {
 	return hex.EncodeToString(c.Trace[:])
 }
 
-// String is the context as a header has it; empty when it is nowhere.
+// String returns the context as the value of a header. It returns "" if the context is not valid.
 func (c Context) String() string {
 	if !c.Valid() {
 		return ""
@@ -41,7 +41,7 @@ func (c Context) String() string {
 	return "00-" + hex.EncodeToString(c.Trace[:]) + "-" + hex.EncodeToString(c.Span[:]) + flags
 }
 
-// Parse reads a header. What is not valid is nowhere, as the standard wants it.
+// Parse parses a header. As the standard requires, an invalid header results in the zero Context.
 func Parse(header string) (c Context) {
 	parts := strings.Split(strings.TrimSpace(header), "-")
 	if len(parts) < 4 || len(parts[0]) != 2 || parts[0] == "ff" || parts[0] == "00" && len(parts) != 4 {
@@ -55,7 +55,8 @@ func Parse(header string) (c Context) {
 	return c
 }
 
-// read decodes lower-case hexadecimal of exactly the length.
+// read decodes a lower-case hexadecimal text to the slice into. It reports whether the text is valid and has the right
+// length.
 func read(into []byte, text string) bool {
 	if len(text) != 2*len(into) || strings.ToLower(text) != text {
 		return false
@@ -64,7 +65,7 @@ func read(into []byte, text string) bool {
 	return err == nil
 }
 
-// child is another place in the same trace, or the first one of a new trace.
+// child returns a context for a new span in the same trace. If c is not valid, it starts a new trace.
 func (c Context) child() Context {
 	if !c.Valid() {
 		_, _ = rand.Read(c.Trace[:]) // never fails

@@ -18,7 +18,7 @@ func TestParse(t *testing.T) {
 	}
 	for header, valid := range map[string]bool{
 		"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00":       true,
-		"cc-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-later": true, // of a later version
+		"cc-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-later": true, // from a later version of the standard
 		"": false, "-": false, "00": false,
 		"ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01":      false,
 		"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-more": false,
@@ -41,7 +41,7 @@ func TestWithoutATracerContextsArePassedOn(t *testing.T) {
 	if s != nil || at != parent {
 		t.Errorf("%v %v", s, at)
 	}
-	s.Set("a", "b") // and nothing happens
+	s.Set("a", "b") // must have no effect
 	s.Fail("x")
 	s.End()
 	none.Close()
@@ -81,7 +81,7 @@ func TestSpansAreSent(t *testing.T) {
 		t.Errorf("%d spans, %d dropped, %v", spans.Load(), tr.Dropped(), bad.Load())
 	}
 	s, _ := tr.Start(Context{}, "late")
-	s.End() // is lost, and harms nobody
+	s.End() // the span is dropped without an error
 }
 
 func TestWhatIsNotSampledIsNotRecorded(t *testing.T) {
@@ -95,7 +95,7 @@ func TestWhatIsNotSampledIsNotRecorded(t *testing.T) {
 	} else {
 		s.End()
 	}
-	tr.Close() // nobody listens
+	tr.Close() // no server listens
 	if tr.Dropped() != 1 {
 		t.Errorf("%d dropped", tr.Dropped())
 	}
@@ -113,7 +113,7 @@ func TestWhatIsNotSampledIsNotRecorded(t *testing.T) {
 
 func TestWhatWaitsIsBounded(t *testing.T) {
 	tr := New(Config{URL: "http://127.0.0.1:1", Sample: 1}, slog.New(slog.DiscardHandler))
-	tr.running = true // nobody takes them away
+	tr.running = true // prevents the goroutine that sends spans
 	for range maxQueued + 5 {
 		s, _ := tr.Start(Context{}, "x")
 		s.End()

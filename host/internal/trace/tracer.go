@@ -19,29 +19,28 @@ import (
 
 // Config configures a [Tracer].
 type Config struct {
-	// URL to which they are posted, as OTLP over HTTP in JSON.
+	// URL is the address to which spans are posted, in the format OTLP over HTTP with JSON.
 	URL     string
 	Headers map[string]string
 	// Service is the name of the service in the traces.
 	Service string
 	Version string
-	// Sample is the share of traces that are begun here and recorded, from 0 to 1. One that comes
-	// from outside is recorded if that says so.
+	// Sample is the share of new traces that are recorded, from 0 to 1. For a trace from a caller, the caller's sampling
+	// flag decides.
 	Sample float64
 }
 
 const (
-	// maxQueued bounds the spans that wait; what comes after is dropped and counted.
+	// maxQueued limits the number of waiting spans. Further spans are dropped and counted.
 	maxQueued = 4096
 	maxPost   = 512
-	// delay is how long spans wait for others.
+	// delay is the time for which spans wait for others, so that they are posted together.
 	delay = time.Second
-	// patience is how long a post may take, and the last one at the end.
+	// patience is the timeout of a post. lastPatience is the timeout of the posts during Close.
 	patience, lastPatience = 10 * time.Second, 2 * time.Second
 )
 
-// Tracer records spans. The nil Tracer records none, and passes contexts on. It is safe for
-// concurrent use.
+// Tracer records spans. A nil Tracer records nothing and passes contexts on. It is safe for concurrent use.
 type Tracer struct {
 	cfg    Config
 	log    *slog.Logger
@@ -51,26 +50,26 @@ type Tracer struct {
 	queue   []spanJSON
 	closed  bool
 	running bool
-	wake    chan struct{} // has an element when much waits, or the tracer is closed
+	wake    chan struct{} // receives a value when many spans wait, or on Close
 	done    sync.WaitGroup
 	dropped atomic.Uint64
 	warned  atomic.Bool
 }
 
-// New makes a tracer. Nothing is started before the first span has ended.
+// New returns a tracer. It starts no goroutine before the first span has ended.
 func New(cfg Config, log *slog.Logger) *Tracer {
 	return &Tracer{cfg: cfg, log: log, wake: make(chan struct{}, 1)}
 }
 
-// Span is a part of a call. The methods of a nil Span do nothing.
+// Span is a recorded part of a call. The methods of a nil Span do nothing.
 type Span struct {
 	tracer *Tracer
 	at     Context
 	json   spanJSON
 }
 
-// Start begins a span below a context. It is nil when it is not recorded; at is where what
-// happens within it is in any case.
+// Start begins a span below a context. The span is nil if it is not recorded. The result at is the context for
+// operations within the span, even if it is not recorded.
 func (t *Tracer) Start(parent Context, name string) (s *Span, at Context) {
 	if t == nil {
 		return nil, parent
@@ -96,14 +95,14 @@ const (
 	kindClient   = 3
 )
 
-// Served marks the span as what somebody asked for.
+// Served marks the span as a request that this process serves.
 func (s *Span) Served() {
 	if s != nil {
 		s.json.Kind = kindServer
 	}
 }
 
-// Asked marks the span as what another process is asked for.
+// Asked marks the span as a request to another process.
 func (s *Span) Asked() {
 	if s != nil {
 		s.json.Kind = kindClient
@@ -117,7 +116,7 @@ func (s *Span) Rename(name string) {
 	}
 }
 
-// Set sets an attribute of the span: a string, a number or a bool.
+// Set sets an attribute of the span. The value must be a string, a number or a bool.
 func (s *Span) Set(key string, value any) {
 	if s == nil {
 		return
@@ -179,7 +178,7 @@ func (t *Tracer) poke() {
 	}
 }
 
-// send posts what there is until the tracer is closed.
+// send posts spans until the queue is empty or the tracer is closed.
 func (t *Tracer) send() {
 	for {
 		select {
@@ -192,7 +191,7 @@ func (t *Tracer) send() {
 		t.queue = t.queue[n:]
 		last := t.closed && len(t.queue) == 0
 		closed := t.closed
-		if n == 0 && !last { // until there is something again
+		if n == 0 && !last { // the next span starts send again
 			t.running = false
 			t.mu.Unlock()
 			return
@@ -210,7 +209,7 @@ func (t *Tracer) send() {
 					t.log.Warn("cannot send traces; traces are lost until the endpoint answers", "url", t.cfg.URL, "why", err)
 				}
 				if closed {
-					return // nobody takes the rest, either
+					return // further posts would fail, too
 				}
 			} else if t.warned.Swap(false) {
 				t.log.Info("traces are sent again", "lost", t.dropped.Load())
@@ -248,14 +247,14 @@ func (t *Tracer) post(spans []spanJSON, limit time.Duration) error {
 		return err
 	}
 	defer res.Body.Close()                                      //nolint:errcheck // only read
-	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 1<<20)) // so that the connection is used again
+	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 1<<20)) // read the rest, so that the connection can be reused
 	if res.StatusCode/100 != 2 {
 		return fmt.Errorf("it answers %s", res.Status)
 	}
 	return nil
 }
 
-// Close sends what waits, for a moment, and ends the tracer.
+// Close sends the waiting spans, with a short timeout, and ends the tracer.
 func (t *Tracer) Close() {
 	if t == nil {
 		return
@@ -268,10 +267,10 @@ func (t *Tracer) Close() {
 	t.client.CloseIdleConnections()
 }
 
-// Dropped counts the spans that could not be sent.
+// Dropped returns the number of spans that could not be sent.
 func (t *Tracer) Dropped() uint64 { return t.dropped.Load() }
 
-// What is posted, as https://opentelemetry.io/docs/specs/otlp/ says.
+// The types of a request, as defined in https://opentelemetry.io/docs/specs/otlp/.
 type (
 	requestJSON struct {
 		ResourceSpans []resourceSpansJSON `json:"resourceSpans"`

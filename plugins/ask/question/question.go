@@ -1,5 +1,5 @@
-// Package question implements the tool ask_user, which asks the user on behalf of a model. It
-// never answers for the user.
+// Package question implements the tool ask_user. A model asks the user questions by this tool. The tool never answers in
+// place of the user.
 package question
 
 import (
@@ -14,17 +14,17 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Limits of a question.
+// Limits on questions.
 const (
-	maxText     = 4000 // characters
+	maxText     = 4000 // in characters
 	maxOptions  = 20
-	maxOption   = 500 // characters
+	maxOption   = 500 // in characters
 	maxTimeout  = 24 * time.Hour
 	defaultTime = 10 * time.Minute
 	tries       = 3
 )
 
-// The outcomes of a question, as in the data.
+// Outcomes of a question in the structured data.
 const (
 	answered    = "answered"
 	declined    = "declined"
@@ -45,7 +45,7 @@ type data struct {
 	Answers []string `json:"answers"`
 }
 
-// Plugin returns the plugin.
+// Plugin returns the plugin that serves ask_user.
 func Plugin() sdk.Plugin {
 	return sdk.Plugin{Name: "ask", Version: "0.1.0", Needs: &sdk.Needs{}, Tools: []sdk.Tool{sdk.NewTool(sdk.Definition{
 		Name: "ask_user",
@@ -95,7 +95,7 @@ func ask(ctx context.Context, call *sdk.Call, in args) (*sdk.Result, error) {
 
 var errNoAnswer = errors.New("nobody answered in time")
 
-// other returns the result of a question that was not answered.
+// other returns the result of a question that the user did not answer.
 func other(in *args, a tool.Answer) *sdk.Result {
 	why := ""
 	if a.Message != "" {
@@ -150,7 +150,7 @@ func check(in *args) error {
 	return nil
 }
 
-// wrong returns why answers do not fit the question. It returns "" if they do.
+// wrong returns the reason why answers do not fit the question. If they fit, it returns "".
 func (in *args) wrong(answers []string) string {
 	switch {
 	case len(answers) == 0 || len(answers) == 1 && strings.TrimSpace(answers[0]) == "":

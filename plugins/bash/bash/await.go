@@ -14,15 +14,15 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// silence is the time without output after which the tool checks whether a command waits for input. It is also the
-// interval of the checks.
+// silence is the time without output after which the tool checks whether a command waits for input. Further checks
+// follow at the same interval.
 const silence = time.Second
 
-// running is a command with its output.
+// running is a running command with its output streams.
 type running struct {
 	process          *shell.Process
 	stdout, stderr   *stream
-	restOut, restErr *capture.Buffer // output after the end of the command
+	restOut, restErr *capture.Buffer // buffers for output after the end of the command
 }
 
 // start starts a command.
@@ -63,7 +63,7 @@ func (c *running) silent() time.Duration {
 	return time.Since(last)
 }
 
-// ending is the result of await.
+// ending is the result of the method await.
 type ending int
 
 const (
@@ -82,7 +82,7 @@ const (
 	becauseTerminal
 )
 
-// text returns a note with the reason and what the caller can do.
+// text returns a note with the reason and the possible next actions of the caller.
 func (r reason) text(id string) string {
 	const goesOn = "The session's directory and variables are unchanged."
 	switch r {
@@ -98,8 +98,8 @@ func (r reason) text(id string) string {
 	return fmt.Sprintf("The command was started as the job %[1]s. To manage it, run: job tail %[1]s, job wait %[1]s or job kill %[1]s. %[2]s", id, goesOn)
 }
 
-// await waits until the command ends or should continue as a job. It ends the command when its timeout or ctx is over.
-// If there are too many jobs, it keeps waiting.
+// await waits until the command ends or becomes a job. It ends the command when its timeout passes or ctx ends. If too
+// many jobs run, it keeps waiting.
 func (b *bash) await(ctx context.Context, session string, c *running, in *args) (ending, reason) {
 	if in.Background {
 		return goesOn, becauseAsked
@@ -164,7 +164,7 @@ func (b *bash) end(c *running, why shell.Ending) (ending, reason) {
 	return hasEnded, 0
 }
 
-// stream is one output of a command. It keeps the output, and shows it live while the call runs.
+// stream is an output stream of a command. It stores the output, and forwards it live during the call.
 type stream struct {
 	buffer *capture.Buffer
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// single are commands that the tool must run exactly as bash -c does.
+// single lists commands that the tool must run exactly as bash -c does.
 var single = []string{
 	`echo hello`,
 	`echo out; echo err >&2; echo out2`,
@@ -146,8 +146,8 @@ func compare(t *testing.T, command string, got *answer, want seen, dir string) {
 	}
 }
 
-// sessions are sequences of commands, one per line. With a fresh shell for each, the tool must do the same as one real
-// bash that runs them all.
+// sessions contains sequences of commands, one per line. The tool runs each command in a fresh shell. The results must
+// be the same as in a single real bash.
 var sessions = map[string]string{
 	"cd":                    "mkdir -p a/b; cd a/b\npwd\ncd ..; pwd\ncd -\npwd; echo $OLDPWD\ncd; cd - >/dev/null; pwd",
 	"cd fails":              "cd nowhere\npwd",

@@ -19,14 +19,14 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// host runs the plugin as the host would, and keeps the sessions' state.
+// host runs the plugin in place of the real host, and stores the sessions' state.
 type host struct {
 	t      *testing.T
 	plugin tool.Plugin
 	close  func()
 	bash   *bash
 	state  string // the plugin's state directory
-	warm   bool   // each call is to find a shell that is ready
+	warm   bool   // whether each call waits for a ready shell
 }
 
 // idle returns the shells that wait for a command.
@@ -55,8 +55,8 @@ func eachWay(t *testing.T, test func(t *testing.T, h *host)) {
 	}
 }
 
-// newHostWith is newHost with a configuration. The login shell is disabled unless the configuration enables it, because
-// its environment depends on the machine's user.
+// newHostWith returns a host with a configuration. It disables the login shell unless the configuration enables it,
+// because the login environment depends on the machine's user.
 func newHostWith(t *testing.T, config string) *host {
 	t.Helper()
 	b := newBash()
@@ -77,7 +77,7 @@ func newHostWith(t *testing.T, config string) *host {
 	return h
 }
 
-// noneLeft fails if a process of a command is left, even as a zombie.
+// noneLeft fails the test if a process of a command is left, even as a zombie.
 func noneLeft(t *testing.T) {
 	t.Helper()
 	var left []string
@@ -91,8 +91,8 @@ func noneLeft(t *testing.T) {
 	}
 }
 
-// ours returns the processes below this one and those marked by one of its calls. It omits those in this process's
-// session, which the tests start.
+// ours returns the descendants of this process, and the processes that one of its calls marked. It omits processes in
+// this process's session, because the tests started them.
 func ours() []string {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	mark := []byte(fmt.Sprintf("TOOLHOST_TREE=%d-", os.Getpid()))
@@ -100,7 +100,7 @@ func ours() []string {
 	var left []string
 	for _, dir := range dirs {
 		pid, _ := strconv.Atoi(filepath.Base(dir))
-		f := strings.Fields(statOf(pid)) // state ppid pgrp session
+		f := strings.Fields(statOf(pid)) // the fields are: state ppid pgrp session
 		if pid == os.Getpid() || len(f) < 4 {
 			continue
 		}
@@ -118,7 +118,7 @@ func statOf(pid int) string {
 	return string(b[bytes.LastIndexByte(b, ')')+1:])
 }
 
-// sess is a session with the state that the host keeps between calls.
+// sess is a session. It stores the state as the host does between calls.
 type sess struct {
 	h     *host
 	t     *testing.T
@@ -130,7 +130,7 @@ type sess struct {
 
 var serial atomic.Int64
 
-// ready waits, if the host uses prestarted shells, until there is one for the session's next command.
+// ready waits for the shell of the session's next command, if the host prestarts shells.
 func (s *sess) ready() {
 	if !s.h.warm {
 		return
@@ -220,7 +220,7 @@ func (s *sess) ok(command string) string {
 type peer struct {
 	mu     sync.Mutex
 	chunks [3][]string
-	seen   chan struct{} // when not nil, a token for each chunk
+	seen   chan struct{} // if not nil, receives a value for each chunk
 }
 
 func (p *peer) Progress(string, map[string]any) {}

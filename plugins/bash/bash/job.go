@@ -24,10 +24,10 @@ type jobArgs struct {
 	Close   bool   `json:"close_stdin,omitempty" jsonschema:"close standard input after writing"`
 }
 
-// jobData is the structured result. The action list sets only Jobs.
+// jobData is the structured result of the tool job. The action list sets only Jobs.
 type jobData struct {
 	Jobs []jobState `json:"jobs" jsonschema:"the session's jobs, oldest first, or the job named by id"`
-	// Stdout and Stderr are the output that tail and wait show.
+	// Stdout and Stderr contain the output for the actions tail and wait.
 	Stdout  string   `json:"stdout,omitempty" jsonschema:"the last lines of standard output"`
 	Stderr  string   `json:"stderr,omitempty" jsonschema:"the last lines of standard error"`
 	Files   []string `json:"files,omitempty" jsonschema:"files with the whole output, if it is long"`
@@ -50,7 +50,7 @@ type jobState struct {
 func jobDefinition() sdk.Definition {
 	output, err := sdk.SchemaFor[jobData]()
 	if err != nil {
-		panic(err) // a mistake in the type above
+		panic(err) // an error means a mistake in the type above
 	}
 	return sdk.Definition{
 		Name: "job", Output: output,

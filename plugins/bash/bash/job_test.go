@@ -16,7 +16,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// told is the answer of the tool job.
+// told is a decoded answer of the tool job.
 type told struct {
 	*tool.Result
 	jobData
@@ -103,7 +103,7 @@ func TestYield(t *testing.T) {
 			}
 		})
 	}
-	// A command that ends in time is not a job.
+	// A command that ends in time does not become a job.
 	if a := h.session().call(t.Context(), args{Command: "echo x", Yield: 60_000, YieldIdle: 60_000}); a.JobID != "" || a.Stdout != "x\n" {
 		t.Errorf("%s %+v", a.text(), a.data)
 	}
@@ -156,7 +156,7 @@ func TestJobInput(t *testing.T) {
 			t.Errorf("%+v", got.Result)
 		}
 	}
-	// A write does not wait for a command that does not read.
+	// A write to a command that does not read returns without waiting.
 	id := s.call(t.Context(), args{Command: "sleep 1000", KeepStdin: true, Background: true}).JobID
 	if got := s.job(jobArgs{Action: "write", ID: id, Input: strings.Repeat("x", 1<<20)}); got.Error == nil || !strings.Contains(got.Error.Message, "does not read") {
 		t.Errorf("%+v", got.Result)
@@ -235,7 +235,7 @@ func TestMuchOutputOfAJob(t *testing.T) {
 	}
 }
 
-// TestReadyShellIsUsed checks that a prestarted shell is used once, and only for the state that it was started for.
+// TestReadyShellIsUsed checks that a prestarted shell is used once, and only for the state with which it was started.
 func TestReadyShellIsUsed(t *testing.T) {
 	h := newHost(t)
 	s := h.session()
@@ -287,7 +287,7 @@ func TestReadyShellsAreBounded(t *testing.T) {
 	if n := len(h.idle()); n != 8 {
 		t.Errorf("%d shells wait", n)
 	}
-	if got := h.session().ok("jobs; ps -o pid= --ppid $$ | wc -l"); strings.TrimSpace(got) != "2" { // ps and wc
+	if got := h.session().ok("jobs; ps -o pid= --ppid $$ | wc -l"); strings.TrimSpace(got) != "2" { // the two processes ps and wc
 		t.Errorf("%q", got)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// stubborn are commands that print "ready" and do not end. Their processes are hard to find or to kill.
+// stubborn lists commands that print "ready" and do not end. Their processes are hard to find or to kill.
 var stubborn = map[string]string{
 	"child":             `echo ready; sleep 1000`,
 	"shell":             `echo ready; while :; do :; done`,
@@ -70,8 +70,8 @@ func timeoutKillsAll(t *testing.T, h *host) {
 	}
 }
 
-// noneNow fails if any process is left at this moment. It ignores shells that wait for a command, and processes that the
-// kernel has killed but not yet removed, which have no command line.
+// noneNow fails the test if any process is left at this moment. It ignores shells that wait for a command. It also
+// ignores killed processes that the kernel has not removed yet; they have no command line.
 func noneNow(h *host) {
 	h.t.Helper()
 	idle := h.idle()
@@ -143,7 +143,7 @@ func TestTermIsSentBeforeKill(t *testing.T) {
 	}
 }
 
-// daemons are processes that commands leave running. They write their process ID to $1.
+// daemons lists commands that leave a process running. They write its process id to the file pid.
 var daemons = map[string]string{
 	"background":     `sleep 1000 & echo $! > pid`,
 	"nohup":          `nohup sleep 1000 >/dev/null 2>&1 & echo $! > pid`,
@@ -166,7 +166,7 @@ func TestDaemonsLiveUntilClose(t *testing.T) {
 			if a.TimedOut || a.ExitCode != 0 && a.ExitCode != 3 {
 				t.Fatal(a.text())
 			}
-			// This is long enough to notice a broken or a full pipe.
+			// The pause is long enough to notice a broken or full pipe.
 			if got := s.ok(`sleep 0.5; kill -0 $(cat pid) && ps -o stat= -p $(cat pid)`); got == "" || strings.ContainsAny(got, "ZTX") {
 				t.Errorf("the daemon is not alive: %q", got)
 			}
@@ -227,7 +227,7 @@ func TestCloseEndsRunningCalls(t *testing.T) {
 	if a := s.run("echo hi"); !errors.Is(a.Error, &tool.Error{Kind: tool.Unavailable}) {
 		t.Errorf("a call after Close: %s", a.text())
 	}
-	h.close() // again: nothing
+	h.close() // a second call must have no effect
 }
 
 func TestNoDescriptorIsLeft(t *testing.T) {
@@ -251,7 +251,7 @@ func TestNoDescriptorIsLeft(t *testing.T) {
 	s.h.idle()
 	after := count()
 	for end := time.Now().Add(5 * time.Second); after > before && time.Now().Before(end); after = count() {
-		time.Sleep(time.Millisecond) // results do not wait until everything is closed
+		time.Sleep(time.Millisecond) // results do not wait for the closing of all files
 	}
 	if after > before {
 		t.Errorf("%d descriptors before, %d after", before, after)

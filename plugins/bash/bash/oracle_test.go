@@ -21,8 +21,8 @@ type seen struct {
 	exit           int
 }
 
-// oracle runs commands in dir in one real bash, as if typed one after the other. It resets the options that do not
-// persist.
+// oracle runs commands in dir in one real bash, as if a user typed them one after the other. It resets the options that
+// do not persist.
 func oracle(t *testing.T, dir string, commands []string) []seen {
 	t.Helper()
 	files := t.TempDir()
@@ -79,10 +79,11 @@ func realBash(t *testing.T, dir, command string, stdin *string) seen {
 	return s
 }
 
-// functionLine matches the line number of an error in a function. A fresh shell defines the function on another line.
+// functionLine matches the line number of an error in a function. A fresh shell defines the function on a different
+// line.
 var functionLine = regexp.MustCompile(`environment: line \d+:`)
 
-// common makes the results of both sides comparable: bash's messages contain -c and eval, and the paths differ.
+// common removes differences that are expected: bash's messages contain -c and eval, and the paths differ.
 func common(s, dir string) string {
 	s = strings.ReplaceAll(s, dir, "DIR")
 	s = functionLine.ReplaceAllString(s, "environment:")

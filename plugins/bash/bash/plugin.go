@@ -1,5 +1,5 @@
-// Package bash implements the tools bash and job: their arguments, results and messages. Package
-// shell runs the commands.
+// Package bash implements the arguments, results and messages of the tools bash and job. Package shell runs the
+// commands.
 package bash
 
 import (
@@ -15,10 +15,10 @@ import (
 	"toolhost.dev/sdk"
 )
 
-// Version of the plugin.
+// Version is the version of the plugin.
 const Version = "0.1.0"
 
-// Plugin returns the plugin. It starts and writes nothing before the first call.
+// Plugin returns the plugin. It starts no process and writes no file before the first call.
 func Plugin() sdk.Plugin {
 	return newBash().plugin()
 }
@@ -55,14 +55,14 @@ func (b *bash) plugin() sdk.Plugin {
 	}
 }
 
-// bash holds what calls share: processes and output files. The state of a session comes with the call and leaves with
-// its result. Only its jobs, which end with the plugin, and its prepared shells are here.
+// bash contains the data that calls share: jobs, prepared shells and output files. The state of a session is part of
+// each call and of its result.
 type bash struct {
 	store *capture.Store
 	jobs  jobs.Table
 	warm  int  // number of shells to keep ready
-	login bool // sessions have the environment of a login shell
-	// loginTime limits the time to run the login shell.
+	login bool // whether sessions have the environment of a login shell
+	// loginTime limits the running time of the login shell.
 	loginTime time.Duration
 	environ   environ
 
@@ -84,7 +84,7 @@ func (b *bash) shells() (*shell.Runner, error) {
 	return b.runner, nil
 }
 
-// close ends everything that calls left running.
+// close ends all processes that calls left running.
 func (b *bash) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// maxText is the maximal number of characters of output in a result, both streams together.
+// maxText limits the output in a result, in characters, for both streams together.
 const maxText = 50_000
 
 // report builds the result of a command.
@@ -28,7 +28,7 @@ type report struct {
 	state          []byte
 	hadState       bool
 	notes          []string
-	// job is the job that continues, or nil. waiting means that it waits for input.
+	// job is the job that the command became, or nil. waiting means that the job waits for input.
 	job     *jobs.Job
 	waiting bool
 }
@@ -65,7 +65,7 @@ func (r *report) running() *sdk.Result {
 	return &sdk.Result{Title: r.title(), Metadata: r.metadata(), Data: sdk.Data(d), Output: joinLines(streams(stdout.Shown, stderr.Shown), notes)}
 }
 
-// data returns the structured result that ended and running commands have in common.
+// data returns the fields of the structured result that ended commands and jobs have in common.
 func (r *report) data(stdout, stderr capture.Text) data {
 	d := data{Stdout: stdout.Shown, Stderr: stderr.Shown, Truncated: stdout.Cut || stderr.Cut, Cwd: r.at.session}
 	if d.SpillPath = stdout.Path; d.SpillPath == "" {
@@ -79,16 +79,16 @@ func (r *report) data(stdout, stderr capture.Text) data {
 	return d
 }
 
-// texts divides the room besides the notes between the streams. Each gets half, plus what the other does not need. show
-// returns the text of a stream.
+// texts divides the remaining space after the notes between the streams. Each stream gets half, plus the unused part of
+// the other half. show returns the text of a stream.
 func (r *report) texts(notes string, show func(*capture.Buffer, int) capture.Text) (stdout, stderr capture.Text) {
-	room := maxText - utf8.RuneCountInString(notes) - 200 // 200 characters are for headings
+	room := maxText - utf8.RuneCountInString(notes) - 200 // 200 characters are reserved for headings
 	forErr := max(room/2, room-int(min(r.stdout.Size(), int64(room))))
 	stderr = show(r.stderr, forErr)
 	return show(r.stdout, room-min(forErr, utf8.RuneCountInString(stderr.Shown))), stderr
 }
 
-// streams combines the outputs. If both have text, standard error is below a heading.
+// streams combines the two outputs. If both contain text, a heading precedes standard error.
 func streams(stdout, stderr string) string {
 	if stdout == "" || stderr == "" {
 		return stdout + stderr
@@ -96,7 +96,7 @@ func streams(stdout, stderr string) string {
 	return joinLines(stdout, "[stderr]\n"+stderr)
 }
 
-// joinLines joins two texts so that the second begins on a line of its own.
+// joinLines joins two texts. The second text begins on a new line.
 func joinLines(a, b string) string {
 	if a == "" || b == "" || strings.HasSuffix(a, "\n") {
 		return a + b
@@ -112,8 +112,8 @@ func (r *report) noteText() string {
 	return s.String()
 }
 
-// failure returns the error of a command that did not end with status 0. Its message contains the output, because a
-// failed call has no other text.
+// failure returns the error of a command whose exit status was not 0. The message contains the output, because a failed
+// call shows no other text.
 func (r *report) failure(ctx context.Context, text, notes string) error {
 	body := joinLines(text, notes)
 	switch r.out.Ending {
@@ -144,7 +144,7 @@ func (r *report) failure(ctx context.Context, text, notes string) error {
 	return sdk.Errorf(tool.ExecutionFailed, "%s", joinLines(head, body)).WithCode(r.out.Exit)
 }
 
-// limit returns the timeout that ended the command: its own, or that of the host if it was shorter.
+// limit returns the timeout that ended the command: the command's own timeout, or a shorter timeout of the host.
 func (r *report) limit() time.Duration {
 	if t := time.Duration(r.in.Timeout) * time.Millisecond; r.out.Duration >= t {
 		return t
@@ -154,7 +154,7 @@ func (r *report) limit() time.Duration {
 
 const maxTitle = 80
 
-// title returns the description, or else the command's first line.
+// title returns the description of the command. Without a description, it returns the first line of the command.
 func (r *report) title() string {
 	t := strings.TrimSpace(r.in.Description)
 	if t == "" {

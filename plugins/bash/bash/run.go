@@ -71,7 +71,7 @@ func (b *bash) run(ctx context.Context, call *sdk.Call, in args) (*sdk.Result, e
 	}
 	r.keep(state, env)
 	if bytes.Equal(r.state, call.SessionState) {
-		r.state = nil // nil makes the host keep the state
+		r.state = nil // nil tells the host to keep the state
 	}
 	b.left(call, c, r)
 	b.prepare(shells, call, seed, r)
@@ -99,8 +99,8 @@ func pids(list []int) string {
 	return "processes " + strings.Trim(fmt.Sprint(list), "[]")
 }
 
-// prepare prepares a shell for the session's next command. That most likely runs in the directory given to this one, or
-// else in the session's directory.
+// prepare starts a shell for the session's next command. The most likely directory is the cwd of this command. Without a
+// cwd, it is the session's directory.
 func (b *bash) prepare(shells *shell.Runner, call *sdk.Call, seed shell.Seed, r *report) {
 	if r.state != nil {
 		next, err := session.Decode(r.state)
@@ -131,7 +131,7 @@ func check(in *args) error {
 	return nil
 }
 
-// keep determines the state of the session after the command.
+// keep determines the state and the directory of the session after the command.
 func (r *report) keep(state session.State, env []string) {
 	o := r.out
 	if o.Ending != shell.Exited {

@@ -13,7 +13,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// kept are commands with the output of the next command. They cannot be compared with real bash, because they end it.
+// kept lists commands with the expected output of the next command. They end the shell, so real bash cannot be used for
+// comparison.
 var kept = map[string]struct{ command, then, want string }{
 	"exit":                      {`x=1; cd /; exit 3`, `echo $? $x $PWD`, "3 1 /\n"},
 	"exit in function":          {`x=old; f() { local x=local IFS=, y=2; local -A m=([k]=v); local -a a=(1); x2=global; export E=1; g; }; g() { local x=inner E; exit 4; }; f`, `echo $? $x $x2 $E ${y-unset} ${m-unset} ${a-unset} "${IFS@Q}"`, "4 old global 1 unset unset unset $' \\t\\n'\n"},
@@ -137,7 +138,7 @@ func TestTooMuchState(t *testing.T) {
 	if got := s.ok("echo $x $y; pwd"); got != "small 1\n/\n" {
 		t.Errorf("%q", got)
 	}
-	// This is more than is read.
+	// The state is larger than the limit.
 	a = s.run("x=$(head -c 9000000 /dev/zero | tr '\\0' x); y=3; cd /usr")
 	if a.Error != nil || !strings.Contains(a.Output, "keeps the earlier values") {
 		t.Errorf("%.300s", a.text())

@@ -11,15 +11,15 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// place holds the directories of a command and its session.
+// place contains the directories of a command and its session.
 type place struct {
-	dir     string // of the command
-	session string // of the session; a command that changes directory changes it
-	// lost is the session's previous directory if it no longer exists.
+	dir     string // directory of the command
+	session string // directory of the session, which the command can change
+	// lost is the session's previous directory if that directory no longer exists.
 	lost string
 }
 
-// workdir returns the directory to run in: cwd if given, else the session's directory.
+// workdir returns the directory of the command: cwd if it is set, otherwise the session's directory.
 func workdir(call *sdk.Call, cwd string) (*place, error) {
 	p := &place{session: call.Cwd}
 	if !isDir(p.session) {
@@ -58,8 +58,8 @@ func workdir(call *sdk.Call, cwd string) (*place, error) {
 	return p, nil
 }
 
-// moved records the shell's directory at its end. A command that was given a cwd and stayed there does not move the
-// session.
+// moved records the shell's final directory. A command with a cwd that stays in that directory does not change the
+// session's directory.
 func (p *place) moved(to string) {
 	if to != p.dir {
 		p.session = to
@@ -71,7 +71,8 @@ func isDir(path string) bool {
 	return path != "" && err == nil && info.IsDir()
 }
 
-// nearestRoot returns the innermost existing root that contains path, or else any existing root.
+// nearestRoot returns the innermost existing root that contains path. If no root contains it, it returns any existing
+// root.
 func nearestRoot(roots []tool.Root, path string) (string, bool) {
 	best, inside := "", false
 	for _, r := range roots {

@@ -9,21 +9,21 @@ import (
 )
 
 const (
-	// Half is the number of bytes kept in memory of the beginning, and of the end, of a stream.
+	// Half is the number of bytes that are kept in memory from the beginning of a stream, and from its end.
 	Half = 25_000
-	// MaxSpill is the maximal number of bytes of a stream written to a file.
+	// MaxSpill limits the number of bytes of a stream that are written to a file.
 	MaxSpill = 64 << 20
 )
 
-// Buffer keeps the first and the last [Half] bytes of a stream. It writes the whole stream to a file if it is longer
-// than both. It is safe for concurrent use.
+// Buffer keeps the first and the last [Half] bytes of a stream. It writes longer streams to a file. It is safe for
+// concurrent use.
 type Buffer struct {
-	name  string // name of the stream, for the file name and messages
+	name  string // name of the stream, used in the file name and in messages
 	store *Store
 
 	mu    sync.Mutex
 	head  []byte
-	tail  []byte // a ring once it has Half bytes
+	tail  []byte // a ring buffer once it contains Half bytes
 	next  int    // write position in the ring
 	size  int64
 	lines int64 // number of line breaks
@@ -35,10 +35,10 @@ type spill struct {
 	file *os.File
 	path string
 	size int64
-	err  error // why the file is incomplete
+	err  error // the reason why the file is incomplete
 }
 
-// NewBuffer returns a buffer for the stream of that name. It creates its file in store.
+// NewBuffer returns a buffer for the stream with the given name. It creates its file in store when necessary.
 func NewBuffer(name string, store *Store) *Buffer { return &Buffer{name: name, store: store} }
 
 // Write implements io.Writer. It never fails.
@@ -73,15 +73,15 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// kept returns the head and the tail in order.
+// kept returns the head and the tail of the stream in the order of writing.
 func (b *Buffer) kept() (head, tail []byte) {
 	tail = make([]byte, 0, len(b.tail))
 	tail = append(tail, b.tail[b.next:]...)
 	return b.head, append(tail, b.tail[:b.next]...)
 }
 
-// openSpill creates the file, unless it exists, and writes the bytes in memory to it. It must be called while these are
-// the whole stream.
+// openSpill creates the file if necessary, and writes the bytes in memory to it. It must be called while the memory
+// contains the whole stream.
 func (b *Buffer) openSpill() {
 	if b.spill.path != "" {
 		return
@@ -121,25 +121,25 @@ func (b *Buffer) closeSpill() {
 	}
 }
 
-// Size returns the number of bytes written.
+// Size returns the number of written bytes.
 func (b *Buffer) Size() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.size
 }
 
-// Text is a stream as shown in a result.
+// Text is the text of a stream in a result.
 type Text struct {
-	// Shown is valid UTF-8. If parts are omitted, a notice in it reports how much is missing and which file has the
-	// whole stream.
+	// Shown is valid UTF-8. If parts are omitted, it contains a notice with the omitted size and the path of the
+	// complete file.
 	Shown string
 	// Cut means that parts are omitted.
 	Cut bool
-	// Path is the file with the whole stream if parts are omitted. It is empty if the file could not be created.
+	// Path is the file with the complete stream if parts are omitted. It is empty if the file could not be created.
 	Path string
 }
 
-// Text returns the stream in at most limit characters and closes the file. Call it once, after the last write.
+// Text returns the stream in at most limit characters and closes the file. It must be called once, after the last write.
 func (b *Buffer) Text(limit int) Text {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -147,7 +147,7 @@ func (b *Buffer) Text(limit int) Text {
 	return b.text(limit)
 }
 
-// Peek is Text for a stream that continues. It does not close the file.
+// Peek returns the stream so far in at most limit characters. It does not close the file.
 func (b *Buffer) Peek(limit int) Text {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -161,8 +161,7 @@ func (b *Buffer) Close() {
 	b.closeSpill()
 }
 
-// Tail returns the last lines written so far, at most [Half] bytes. path is the file with the whole stream, if it
-// exists.
+// Tail returns the last lines written so far, at most [Half] bytes. path is the file with the complete stream, or empty.
 func (b *Buffer) Tail(lines int) (text, path string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -184,7 +183,7 @@ func (b *Buffer) text(limit int) Text {
 	if b.size <= int64(limit) && b.size <= 2*Half {
 		return Text{Shown: validText(append(slices.Clone(head), tail...))}
 	}
-	if b.size <= 2*Half { // all of it is in memory, but the result has no room for it
+	if b.size <= 2*Half { // memory contains the whole stream, but the result has no space for it
 		b.openSpill()
 		head, tail = append(slices.Clone(head), tail...), nil
 	}

@@ -143,7 +143,7 @@ func TestValidText(t *testing.T) {
 	}
 }
 
-// TestCuts cuts random text and checks the documented properties of each cut.
+// TestCuts shortens random texts and checks the documented properties of the results.
 func TestCuts(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	pieces := []string{"a", "é", "€", "𝄞", "\n", "word ", strings.Repeat("x", 3000)}
@@ -193,7 +193,7 @@ func TestSweep(t *testing.T) {
 	}
 	defer func() { _ = f.Close() }()
 	left, _ := filepath.Glob(dir + "/*-stdout.txt")
-	if len(left) != keepFiles+1 { // the hundred newest, and the new one
+	if len(left) != keepFiles+1 { // the hundred newest files and the new file
 		t.Errorf("%d files are left", len(left))
 	}
 	if _, err := os.Stat(other); err != nil {
@@ -202,7 +202,7 @@ func TestSweep(t *testing.T) {
 	if info, err := f.Stat(); err != nil || info.Mode().Perm() != 0o600 {
 		t.Error(info.Mode(), err)
 	}
-	for i := range 5 { // large and old: the sum of sizes counts
+	for i := range 5 { // large old files exceed the limit for the total size
 		name := filepath.Join(dir, fmt.Sprintf("big%d-stdout.txt", i))
 		if err := os.WriteFile(name, nil, 0o600); err != nil {
 			t.Fatal(err)
@@ -218,7 +218,7 @@ func TestSweep(t *testing.T) {
 	if left, _ := filepath.Glob(dir + "/big*"); len(left) != 3 {
 		t.Errorf("%v are left", left)
 	}
-	if left, _ := filepath.Glob(dir + "/0*-stdout.txt"); len(left) != 1 { // younger than the large ones
+	if left, _ := filepath.Glob(dir + "/0*-stdout.txt"); len(left) != 1 { // newer than the large files
 		t.Errorf("%v are left", left)
 	}
 }
@@ -235,7 +235,7 @@ func TestStoreInTheTemporaryDirectory(t *testing.T) {
 	if want := filepath.Join(tmp, fmt.Sprintf("toolhost-bash-%d", os.Getuid())); own != want {
 		t.Errorf("%s, want %s", own, want)
 	}
-	// A directory that another user prepared is not used.
+	// The store must not use a directory that another user created.
 	if err := os.RemoveAll(own); err != nil {
 		t.Fatal(err)
 	}

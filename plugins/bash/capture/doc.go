@@ -1,4 +1,3 @@
-// Package capture implements the capture of a command's output, however large it is: the beginning
-// and the end in memory, the whole output in a file if it is longer, and a live view that never
-// delays the command.
+// Package capture stores a command's output of any size. It keeps the beginning and the end in memory, and writes longer
+// output completely to a file. A live view forwards the output without delaying the command.
 package capture

@@ -7,27 +7,27 @@ import (
 )
 
 const (
-	// livePause is the minimal time between two chunks of the live view.
+	// livePause is the minimum time between two chunks of the live view.
 	livePause = 50 * time.Millisecond
-	// liveRoom is the maximal number of bytes that wait for the next chunk. Beyond it, the oldest bytes are skipped.
+	// liveRoom limits the bytes that wait for the next chunk. The oldest bytes beyond the limit are skipped.
 	liveRoom = 64 << 10
 )
 
-// Live forwards a stream in batches while it is written. It skips output that is too fast, and reports how much. So
-// writing never waits for the reader.
+// Live forwards a stream in batches while it is written. If output arrives too fast, Live skips some and reports the
+// skipped size. Writing never waits for the receiver.
 type Live struct {
 	send func([]byte)
 
 	mu      sync.Mutex
 	pending []byte
-	chunk   []byte // the last result of take
+	chunk   []byte // the last result of the method take
 	skipped int64
-	sending bool // the sender runs or is about to start
+	sending bool // whether the sending goroutine runs or is about to start
 	closed  chan struct{}
 	done    sync.WaitGroup
 }
 
-// NewLive returns a live view that calls send. send may block and must not retain its argument.
+// NewLive returns a live view that calls send. send can block and must not keep its argument.
 func NewLive(send func([]byte)) *Live { return &Live{send: send, closed: make(chan struct{})} }
 
 // Write implements io.Writer. It never fails or blocks. It must not be called after Close.
@@ -54,7 +54,7 @@ func (l *Live) Write(p []byte) (int, error) {
 
 // run sends chunks until nothing is pending.
 func (l *Live) run() {
-	pause := time.NewTimer(livePause / 5) // the first chunk soon
+	pause := time.NewTimer(livePause / 5) // send the first chunk soon
 	defer pause.Stop()
 	for {
 		last := false
@@ -97,7 +97,7 @@ func (l *Live) take(last bool) []byte {
 	return l.chunk
 }
 
-// Close sends the pending bytes and returns when that is done.
+// Close sends the pending bytes and then returns.
 func (l *Live) Close() {
 	close(l.closed)
 	l.done.Wait()

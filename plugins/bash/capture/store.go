@@ -12,27 +12,27 @@ import (
 	"time"
 )
 
-// Limits of a [Store]. It keeps the newest files within all of them.
+// The limits of a [Store]. It keeps the newest files within all limits.
 const (
 	keepAge   = 7 * 24 * time.Hour
 	keepFiles = 100
 	keepBytes = 1 << 30
-	// keepAlways is the age up to which a file is never removed. A call may still write it, and its reader may have just
-	// learned of it.
+	// keepAlways is the minimum age at which a file can be removed. A call may still write a younger file, or its reader
+	// may just have received the path.
 	keepAlways = 10 * time.Minute
 )
 
-// Store is the directory for output that is too long to show. It is created on first use.
+// Store is the directory for output that is too long to show. It is created at the first use.
 type Store struct {
 	mu  sync.Mutex
 	dir string
 }
 
-// NewStore returns a store in the directory dir, which only the user may access. If dir is empty, the store uses a
-// directory of the user in the temporary directory.
+// NewStore returns a store in the directory dir, which only the user must be able to access. For an empty dir, the store
+// uses a private directory in the temporary directory.
 func NewStore(dir string) *Store { return &Store{dir: dir} }
 
-// create creates a file that only the user can read, and removes old files.
+// create creates a file that only the user can read. It also removes old files.
 func (s *Store) create(name string) (*os.File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,7 +61,7 @@ func (s *Store) prepare() error {
 	return nil
 }
 
-// sweep removes the files beyond the limits, oldest first. It ignores files that it cannot remove.
+// sweep removes the oldest files beyond the limits. It ignores files that it cannot remove.
 func (s *Store) sweep(now time.Time) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {

@@ -6,10 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// lineReach is the maximal distance between a limit and the line break at which to cut.
+// lineReach is the maximum distance between a limit and a line break at which the text is cut.
 const lineReach = 2048
 
-// cutEnd returns at most n bytes from the beginning of b. It cuts at a line break near the limit, or else between runes.
+// cutEnd returns at most n bytes from the beginning of b. It cuts at a line break near the limit, otherwise between
+// runes.
 func cutEnd(b []byte, n int) []byte {
 	if n >= len(b) {
 		return b
@@ -21,7 +22,7 @@ func cutEnd(b []byte, n int) []byte {
 	return b[:len(b)-partialRune(b)]
 }
 
-// cutStart returns at most n bytes from the end of b. It cuts like cutEnd.
+// cutStart returns at most n bytes from the end of b. It cuts at a line break near the limit, otherwise between runes.
 func cutStart(b []byte, n int) []byte {
 	if n >= len(b) {
 		return b
@@ -52,7 +53,7 @@ func partialRune(b []byte) int {
 	return 0
 }
 
-// validText converts b to a string, with U+FFFD for each byte that is not UTF-8.
+// validText converts b to a string. It replaces each byte that is not UTF-8 by U+FFFD.
 func validText(b []byte) string {
 	if utf8.Valid(b) {
 		return string(b)

@@ -9,24 +9,23 @@ import (
 	"toolhost.dev/plugins/bash/shell"
 )
 
-// Job is a command that continues after the call that started it has returned, or the processes that an ended command
-// left running.
+// Job is a command that continues after its call has returned, or the processes that an ended command left running.
 type Job struct {
 	ID      string
 	Session string
-	// Title is the command in one line.
+	// Title describes the command in one line.
 	Title   string
 	Process *shell.Process
-	// Left means that the command has ended and the job is what it left running.
+	// Left means that the command has ended. The job consists of the processes that the command left running.
 	Left bool
-	// The buffers of each stream are written one after the other.
+	// Stdout and Stderr contain the buffers of each stream in the order in which they were filled.
 	Stdout, Stderr []*capture.Buffer
-	// Timeout limits the duration of the command, from its beginning; 0 means no limit of its own.
+	// Timeout limits the duration of the command from its start. 0 means that only MaxAge applies.
 	Timeout time.Duration
 
 	mu    sync.Mutex
 	limit *time.Timer
-	ended time.Time // zero if it is not known to have ended
+	ended time.Time // zero unless the job is known to have ended
 }
 
 // start starts the timer that ends the job.
@@ -41,7 +40,7 @@ func (j *Job) start() {
 	})
 }
 
-// Running reports whether any process of the job runs.
+// Running reports whether any process of the job is running.
 func (j *Job) Running() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -67,8 +66,8 @@ func (j *Job) endedAt() time.Time {
 	return j.ended
 }
 
-// Outcome returns the outcome of the job's command. It returns nil while the command runs, or if an ended command left
-// the job.
+// Outcome returns the outcome of the job's command. It returns nil while the command runs, and nil for processes that an
+// ended command left running.
 func (j *Job) Outcome() (*shell.Outcome, error) {
 	if j.Left {
 		return nil, nil
@@ -81,7 +80,7 @@ func (j *Job) Outcome() (*shell.Outcome, error) {
 	}
 }
 
-// Age returns how long the job has run.
+// Age returns the running time of the job.
 func (j *Job) Age() time.Duration {
 	if o, _ := j.Outcome(); o != nil && !j.Running() {
 		return o.Duration
@@ -92,10 +91,10 @@ func (j *Job) Age() time.Duration {
 	return time.Since(j.Process.Began())
 }
 
-// pollTime is the interval at which Wait checks whether the processes of a job have ended.
+// pollTime is the interval at which Wait checks whether the job's processes have ended.
 const pollTime = 50 * time.Millisecond
 
-// Wait waits until no process of the job runs, or ctx ends.
+// Wait waits until no process of the job runs or ctx ends.
 func (j *Job) Wait(ctx context.Context) {
 	if !j.Left {
 		select {

@@ -11,22 +11,22 @@ import (
 	"time"
 )
 
-// Limits of a [Table].
+// The limits of a [Table].
 const (
-	// MaxRunning is the maximal number of running jobs of a session, and MaxTotal that of all sessions.
+	// MaxRunning limits the number of running jobs of a session. MaxTotal limits the number in all sessions together.
 	MaxRunning = 16
 	MaxTotal   = 64
-	// maxEnded is the number of ended jobs of a session to keep, and endedAge how long to keep them.
+	// maxEnded limits the number of ended jobs that a session keeps. endedAge limits the time for which they are kept.
 	maxEnded = 16
 	endedAge = time.Hour
-	// MaxAge is the maximal duration of a job.
+	// MaxAge is the maximum duration of a job.
 	MaxAge = 24 * time.Hour
 )
 
-// ErrTooMany means that the maximal number of jobs is running.
+// ErrTooMany means that the maximum number of jobs is running.
 var ErrTooMany = errors.New("jobs: too many are running")
 
-// Table holds the jobs of all sessions. The zero value is empty and ready to use. It is safe for concurrent use.
+// Table contains the jobs of all sessions. The zero value is empty and ready to use. It is safe for concurrent use.
 type Table struct {
 	mu   sync.Mutex
 	jobs []*Job // oldest first
@@ -46,7 +46,7 @@ func (t *Table) Add(j *Job) error {
 	return nil
 }
 
-// Room reports whether the session may run one more job.
+// Room reports whether the session can start another job.
 func (t *Table) Room(session string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -68,7 +68,7 @@ func (t *Table) room(session string) bool {
 	return running < MaxRunning && total < MaxTotal
 }
 
-// tidy removes the jobs that ended too long ago, or before too many others.
+// tidy removes ended jobs that are too old or too many.
 func (t *Table) tidy() {
 	ended := make(map[string]int)
 	kept := make([]*Job, 0, len(t.jobs))
@@ -86,8 +86,8 @@ func (t *Table) tidy() {
 	t.jobs = kept
 }
 
-// newID returns an unused random ID. It is unlikely to repeat soon, because a caller may remember the ID of a job from
-// before a restart of the plugin.
+// newID returns an unused random id. The id is random because a caller can remember the id of a job from before a
+// restart of the plugin.
 func (t *Table) newID() string {
 	for {
 		var b [3]byte
@@ -99,7 +99,7 @@ func (t *Table) newID() string {
 	}
 }
 
-// Get returns the job with that ID if it belongs to the session, and else nil.
+// Get returns the job with the given id if it belongs to the session, otherwise nil.
 func (t *Table) Get(session, id string) *Job {
 	for _, j := range t.List(session) {
 		if j.ID == id {

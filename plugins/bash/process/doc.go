@@ -1,10 +1,12 @@
-// Package process implements commands that can be ended completely: not only the command's own
-// process and process group, but also what moved to another session or lost its parent.
+// Package process starts commands that can be ended completely. Besides the command's process and process group, it also
+// ends processes that moved to another session or lost their parent.
 //
-// On Linux this process is the subreaper of its orphaned descendants, so nothing a command starts can leave the process
-// tree below it. /proc shows which process belongs to which command: one in its session or process group, one with its
-// mark in the environment, or a descendant of such a process.
+// On Linux this process is the subreaper of its orphaned descendants, so all processes of a command stay in the process
+// tree below this process. /proc shows to which command a process belongs. A process belongs to a command if it is in
+// the command's session or process group, or has the command's mark in its environment. The descendants of such a
+// process belong to the command, too.
 //
-// A command dies with this process (PDEATHSIG). [Keeper.Close] kills what it started. If this process is killed, a guard
-// process does that (see [Keeper.Guard]). On other systems only the process group of a command is known.
+// A command dies with this process (PDEATHSIG). [Keeper.Close] kills all processes that commands have started. If this
+// process is killed, a guard process kills them (see [Keeper.Guard]). On other systems, only the process group of a
+// command is known.
 package process

@@ -14,32 +14,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// family holds the children of this process. It is global, because orphans and wait calls concern the whole process.
+// family manages the children of this process. It is global, because orphans and wait calls concern the whole process.
 var family = &children{trees: make(map[int]*Tree), look: make(chan os.Signal, 1)}
 
 type children struct {
-	look chan os.Signal // receives SIGCHLD, or a request to reap
-	// starting is held from a fork until the child is in trees, and while unknown children are treated as orphans. A
-	// running command never waits for the start of another. It is locked before mu.
+	look chan os.Signal // receives SIGCHLD and requests to reap
+	// starting is held from a fork until the child is in trees. It is also held while unknown children are treated as
+	// orphans. A running command never waits for the start of another command. starting must be locked before mu.
 	starting sync.Mutex
 	mu       sync.Mutex
-	// trees holds the trees by the process ID of their command, until their last process is gone.
+	// trees maps the process ids of commands to their trees. A tree is removed after the end of its last process.
 	trees map[int]*Tree
-	// running counts the trees whose command was not waited for, except idle ones.
+	// running counts the trees whose command was not waited for. Idle trees do not count.
 	running int
 }
 
 var adopt sync.Once
 
-// reapOrphans makes this process the parent of orphaned descendants, and starts to reap them.
+// reapOrphans makes this process the parent of orphaned descendants, and starts reaping them.
 func reapOrphans() {
 	adopt.Do(func() {
 		_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 		signal.Notify(family.look, syscall.SIGCHLD)
 		go func() {
 			for range family.look {
-				// The pause combines many SIGCHLD signals into one scan of /proc. It also keeps the scan out of the time
-				// between a command's end and its result.
+				// The pause combines many SIGCHLD signals into one scan of /proc. It also delays the scan until after
+				// the result of a command.
 				time.Sleep(20 * time.Millisecond)
 				family.reap()
 			}
@@ -47,17 +47,17 @@ func reapOrphans() {
 	})
 }
 
-// attributes returns the attributes of a command's process. The parent death signal depends on the thread that starts
-// it; see Keeper.launch.
+// attributes returns the attributes for a command's process. The parent-death signal depends on the starting thread; see
+// Keeper.launch.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// first reports whether the caller runs on the process's first thread.
+// first reports whether the caller runs on the first thread of the process.
 func first() bool { return unix.Gettid() == self }
 
 // punctual sets the default timer slack, in ns, for programs that this thread starts. The host started the plugin with a
-// larger one (ADR 27).
+// higher value (ADR 27).
 func punctual() { _ = unix.Prctl(unix.PR_SET_TIMERSLACK, 50_000, 0, 0, 0) }
 
 func (c *children) start(cmd *exec.Cmd, t *Tree) error {
@@ -79,7 +79,7 @@ func (c *children) start(cmd *exec.Cmd, t *Tree) error {
 	return nil
 }
 
-// woken records that the command of t begins now.
+// woken records that the command of t now begins.
 func (c *children) woken(t *Tree) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -92,7 +92,7 @@ func (c *children) woken(t *Tree) {
 	}
 }
 
-// waited records that the command of t was waited for.
+// waited records that the wait for the command of t has returned.
 func (c *children) waited(t *Tree) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,7 +111,7 @@ func (c *children) waited(t *Tree) {
 	}
 }
 
-// reap waits for the ended orphans and removes the trees without processes.
+// reap waits for the ended orphans and removes the trees that have no processes.
 func (c *children) reap() {
 	defer c.still()()
 	if !c.forget() {
@@ -119,7 +119,7 @@ func (c *children) reap() {
 	}
 }
 
-// still locks the children, including starts, until release is called.
+// A call of still locks the children, so that no child can start or change. release unlocks them.
 func (c *children) still() (release func()) {
 	c.starting.Lock()
 	c.mu.Lock()
@@ -129,9 +129,10 @@ func (c *children) still() (release func()) {
 	}
 }
 
-// forget removes the trees without processes if no scan of /proc is needed for that. It reports whether it did.
+// forget removes the trees without processes if this is possible without a scan of /proc. It reports whether it was
+// possible.
 func (c *children) forget() bool {
-	if !c.childless() { // an orphan would be a child of this process
+	if !c.childless() { // every orphan is a child of this process
 		return false
 	}
 	maps.DeleteFunc(c.trees, func(_ int, t *Tree) bool {
@@ -141,7 +142,7 @@ func (c *children) forget() bool {
 	return true
 }
 
-// tidy implements reap. The caller must hold [children.still]. It returns the live processes.
+// tidy implements reap and returns the live processes. The caller must hold the lock of [children.still].
 func (c *children) tidy() []stat {
 	procs := snapshot()
 	live := procs[:0]
@@ -160,8 +161,8 @@ func (c *children) tidy() []stat {
 	return live
 }
 
-// orphan reports whether p is an adopted child, and not one that this process started. A command is in trees until it
-// was waited for. Children started by other code of this process are in its own session.
+// orphan reports whether p is an adopted child that this process did not start. A command is in trees until its wait
+// returns. Children that other code of this process starts are in the session of this process.
 func (c *children) orphan(p stat) bool {
 	if p.ppid != self || p.sid == selfSession() {
 		return false
@@ -170,7 +171,7 @@ func (c *children) orphan(p stat) bool {
 	return t == nil || t.ended
 }
 
-// childless reports whether it is certain that this process has no orphans. Then no ended command has left anything
+// childless reports whether this process certainly has no orphans. In this case no ended command has left a process
 // running.
 func (c *children) childless() bool {
 	if pids, err := adopted(); err == nil {
@@ -184,7 +185,7 @@ func haveChildren() bool {
 	return !errors.Is(err, unix.ECHILD)
 }
 
-// of returns the trees of a keeper.
+// of returns the trees that belong to a keeper.
 func (c *children) of(k *Keeper) []*Tree {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -197,9 +198,9 @@ func (c *children) of(k *Keeper) []*Tree {
 	return mine
 }
 
-// Over reports whether it is certain that nothing but the command is left of the tree. The caller knows that the command
-// has waited for all processes it started, and only has to exit. started means that it started any. If Over returns
-// true, Alive no longer returns the command.
+// Over reports whether the command is certainly the only remaining process of the tree. The caller must know that the
+// command has waited for all its processes and only has to exit. started means that the command has started processes.
+// If Over returns true, Alive no longer returns the command.
 func (t *Tree) Over(started bool) bool {
 	if started {
 		children, err := readFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", t.pid))
@@ -213,7 +214,7 @@ func (t *Tree) Over(started bool) bool {
 	return t.over
 }
 
-// ending reports whether only the command is left of the tree, and it is about to exit.
+// ending reports whether the command is the only remaining process of the tree and is about to exit.
 func (t *Tree) ending() bool { return t.over && !t.ended }
 
 // Alive reaps the ended processes of the tree and returns the running ones.
@@ -227,15 +228,15 @@ func (t *Tree) Alive() []int {
 	defer family.still()()
 	var pids []int
 	for _, p := range family.kin(t, family.tidy()) {
-		if p.state != 'Z' { // a zombie of another parent
+		if p.state != 'Z' { // skip a zombie, which another parent must wait for
 			pids = append(pids, p.pid)
 		}
 	}
 	return pids
 }
 
-// left reports whether any process of the tree is left, and whether a negative answer is certain. It is certain if this
-// process has no children, because orphans would be among them.
+// left reports whether any process of the tree is left. certain is false if a process could have escaped the scan. If
+// this process has no children, the answer is certain, because orphans would be among its children.
 func (t *Tree) left() (left, certain bool) {
 	if len(t.Alive()) > 0 {
 		return true, false
@@ -253,7 +254,7 @@ func (t *Tree) signal(kill bool) {
 	}
 	family.mu.Lock()
 	if !t.ended {
-		_ = unix.Kill(-t.pid, sig) // before a process of the group can fork
+		_ = unix.Kill(-t.pid, sig) // signal the group first, before its processes can fork
 	}
 	family.mu.Unlock()
 	defer family.still()()
@@ -265,8 +266,8 @@ func (t *Tree) signal(kill bool) {
 	}
 }
 
-// kin returns the processes that belong to t. If no other command can have started them, it includes unassigned orphans
-// that are younger than t.
+// kin returns the processes of t. If no other command can have started them, it includes unassigned orphans that are
+// younger than t.
 func (c *children) kin(t *Tree, procs []stat) []stat {
 	found := t.members(procs)
 	for _, other := range c.trees {
@@ -286,12 +287,12 @@ func (c *children) kin(t *Tree, procs []stat) []stat {
 	return found
 }
 
-// strays returns the orphans that belong to no tree, with their descendants.
+// strays returns the orphans without a tree, including their descendants.
 func (c *children) strays(procs []stat) []stat {
 	claimed := make(map[int]bool)
 	for _, t := range c.trees {
 		if t.idle {
-			continue // an idle tree is only its command, which is not an orphan
+			continue // an idle tree contains only its command, which is not an orphan
 		}
 		for _, p := range t.members(procs) {
 			claimed[p.pid] = true
@@ -300,7 +301,7 @@ func (c *children) strays(procs []stat) []stat {
 	return descend(procs, func(p stat) bool { return c.orphan(p) && !claimed[p.pid] })
 }
 
-// endStrays kills the orphans that belong to no command, once no tree is left.
+// endStrays kills the orphans that belong to no command, if no tree is left.
 func (c *children) endStrays() {
 	for end := time.Now().Add(killPatience); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		release := c.still()

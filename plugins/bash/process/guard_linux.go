@@ -6,9 +6,8 @@ import (
 	"syscall"
 )
 
-// guardScript waits until the other end of descriptor 3 is closed. This means that the plugin was killed. The script
-// then kills all processes with the mark in their environment, until it finds no more. If it reads a byte instead, it
-// exits.
+// guardScript waits until the other end of descriptor 3 is closed, which means that the plugin was killed. Then it kills
+// all processes with the mark in their environment, until none is left. If it reads a byte instead, it exits.
 const guardScript = `read -rN1 -u 3 && exit
 for ((round = 0; round < 50; round++)); do
 	found=
@@ -23,15 +22,15 @@ for ((round = 0; round < 50; round++)); do
 	[[ $found ]] || exit 0
 done`
 
-// guard is a process that outlives the plugin.
+// guard is a process that continues after the plugin is killed.
 type guard struct {
 	cmd  *exec.Cmd
 	life *os.File
 }
 
-// Guard starts a guard process, once. If this process is killed, the kernel ends the commands but not their children,
-// and the guard kills these. It finds only processes with the mark in their environment, and does nothing if it is
-// killed too. bash is the path of the shell that runs the guard.
+// Guard starts a guard process at its first call. If this process is killed, the kernel ends the commands, but not their
+// children. The guard then kills the children. It finds only processes with the mark in their environment, and has no
+// effect if it is killed too. bash is the path of the shell that runs the guard.
 func (k *Keeper) Guard(bash string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -45,8 +44,8 @@ func (k *Keeper) Guard(bash string) error {
 	defer theirs.Close()                                                                                          //nolint:errcheck // the guard has it
 	cmd := exec.Command(bash, "--norc", "--noprofile", "-c", guardScript, "toolhost-guard", MarkEnv+"="+k.prefix) //nolint:gosec // a fixed script
 	cmd.Dir, cmd.Env, cmd.ExtraFiles = "/", []string{"LC_ALL=C"}, []*os.File{theirs}
-	// The guard stays in the session of this process, so that it is not taken for an orphan. Its own process group keeps
-	// it from being killed with this process.
+	// The guard stays in the session of this process, so that it is not treated as an orphan. It has its own process
+	// group, so that a signal to this process's group does not kill it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	started := make(chan error)
 	k.starts <- func() { started <- cmd.Start() }
@@ -58,7 +57,7 @@ func (k *Keeper) Guard(bash string) error {
 	return nil
 }
 
-// dismiss ends the guard. It does nothing for nil.
+// dismiss ends the guard. A nil guard is ignored.
 func (g *guard) dismiss() {
 	if g != nil {
 		_, _ = g.life.Write([]byte{'\n'})

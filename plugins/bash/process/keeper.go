@@ -17,22 +17,22 @@ import (
 // MarkEnv is the environment variable that marks the processes of a command.
 const MarkEnv = "TOOLHOST_TREE"
 
-// ErrClosed is returned for a command that is started after [Keeper.Close].
+// ErrClosed means that [Keeper.Close] was called before the start of the command.
 var ErrClosed = errors.New("process: the keeper is closed")
 
-// Keeper starts commands and tracks their process trees until the last process of each is gone. Use [NewKeeper] to
-// create one.
+// Keeper starts commands and tracks each process tree until its last process has ended. Use [NewKeeper] to create a
+// Keeper.
 type Keeper struct {
 	prefix  string
 	serial  atomic.Uint64
 	starts  chan func()
 	stopped chan struct{}
-	mu      sync.RWMutex // held for reading by starts, for writing by Close
+	mu      sync.RWMutex // locked for reading by starts and for writing by Close
 	closed  bool
-	guard   *guard // may be nil
+	guard   *guard // can be nil
 }
 
-// NewKeeper returns a keeper. It occupies a thread until Close.
+// NewKeeper returns a keeper. The keeper occupies a thread until Close.
 func NewKeeper() *Keeper {
 	k := &Keeper{
 		prefix: fmt.Sprintf("%d-%x-", os.Getpid(), time.Now().UnixNano()),
@@ -43,13 +43,13 @@ func NewKeeper() *Keeper {
 	return k
 }
 
-// launch runs every start on one thread that lives as long as the keeper. The kernel sends a command its parent death
-// signal when the thread that started it ends, not the process. The first thread is unsuitable: it gets the orphans,
-// which could not be distinguished from a command being started.
+// launch performs every start on one thread that lives as long as the keeper. The kernel sends the parent-death signal
+// to a command when its starting thread ends, even if the process continues. The first thread is unsuitable, because it
+// is the parent of orphans. An orphan there could not be distinguished from a command that is being started.
 func (k *Keeper) launch() {
-	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+	runtime.LockOSThread() // never unlocked, so that the thread ends with the goroutine
 	if first() {
-		go k.launch() // on another thread, because this one is occupied
+		go k.launch() // runs on another thread, because this thread is occupied
 		<-k.stopped
 		runtime.UnlockOSThread()
 		return
@@ -61,11 +61,11 @@ func (k *Keeper) launch() {
 	}
 }
 
-// Start starts cmd as the leader of its own session and adds a mark to its environment, which must not be nil. It sets
+// Start starts cmd as the leader of its own session. It adds a mark to cmd.Env, which must not be nil, and sets
 // cmd.SysProcAttr. The caller must call neither cmd.Wait nor cmd.Process.Wait.
 func (k *Keeper) Start(cmd *exec.Cmd) (*Tree, error) { return k.start(cmd, false) }
 
-// StartIdle is Start for a command that waits, and starts nothing, until [Tree.Wake] is called.
+// StartIdle starts a command that must wait, without starting processes, until [Tree.Wake] is called.
 func (k *Keeper) StartIdle(cmd *exec.Cmd) (*Tree, error) { return k.start(cmd, true) }
 
 func (k *Keeper) start(cmd *exec.Cmd, idle bool) (*Tree, error) {
@@ -83,7 +83,7 @@ func (k *Keeper) start(cmd *exec.Cmd, idle bool) (*Tree, error) {
 		return nil, err
 	}
 	go func() {
-		// If the streams are files, Wait waits only for the process.
+		// If the streams of the command are files, Wait waits only for the process.
 		t.err = cmd.Wait()
 		t.state = cmd.ProcessState
 		family.waited(t)
@@ -92,8 +92,8 @@ func (k *Keeper) start(cmd *exec.Cmd, idle bool) (*Tree, error) {
 	return t, nil
 }
 
-// Close kills all processes of all commands, running or left behind, and waits until they are gone. It may be called
-// more than once.
+// Close kills all processes of all commands, including ended commands, and waits until they are gone. It can be called
+// several times.
 func (k *Keeper) Close() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -114,28 +114,28 @@ func (k *Keeper) Close() {
 	<-k.stopped
 }
 
-// Tree is a command with all processes that it started.
+// Tree is a command with all processes that it has started.
 type Tree struct {
 	keeper *Keeper
-	mark   string // NAME=VALUE
+	mark   string // NAME=VALUE in the environment
 	pid    int
-	birth  uint64 // start time of pid, to detect that the number was reused
+	birth  uint64 // start time of pid; detects a reused number
 	done   chan struct{}
-	since  uint64 // when the command began: birth, or the time of Wake
-	ended  bool   // the command was waited for; guarded by family.mu
-	idle   bool   // waits for Wake; guarded by family.mu
-	gone   bool   // certainly without processes; guarded by family.mu
-	over   bool   // only the command is left and about to exit; guarded by family.mu
+	since  uint64 // time of the command's start: birth, or the time of Wake
+	ended  bool   // whether the wait for the command has returned; guarded by family.mu
+	idle   bool   // whether the command waits for Wake; guarded by family.mu
+	gone   bool   // whether the tree certainly has no processes; guarded by family.mu
+	over   bool   // whether only the command is left and about to exit; guarded by family.mu
 
-	// Set before done is closed.
+	// The fields below are set before done is closed.
 	state *os.ProcessState
 	err   error
 }
 
-// Wake announces that a command of [Keeper.StartIdle] is about to begin. Call it before the command can begin.
+// Wake announces that a command of [Keeper.StartIdle] is about to begin. It must be called before the command can begin.
 func (t *Tree) Wake() { family.woken(t) }
 
-// Abandon kills a command that was never woken, and waits for its end.
+// Abandon kills a command that was never woken and waits for its end.
 func (t *Tree) Abandon() {
 	family.mu.Lock()
 	if !t.ended {
@@ -148,21 +148,22 @@ func (t *Tree) Abandon() {
 // Done returns a channel that is closed when the command itself has ended.
 func (t *Tree) Done() <-chan struct{} { return t.done }
 
-// Pid returns the process ID of the command, which is also its session and process group ID.
+// Pid returns the process id of the command. The command's session and process group have the same id.
 func (t *Tree) Pid() int { return t.pid }
 
-// State returns the exit state of the command. Call it only after Done. It is nil if waiting failed; see [Tree.Err].
+// State returns the exit state of the command, or nil if the wait failed; see [Tree.Err]. It must be called only after
+// Done.
 func (t *Tree) State() *os.ProcessState { return t.state }
 
-// Err returns the error of waiting for the command. Call it only after Done.
+// Err returns the error of the wait for the command. It must be called only after Done.
 func (t *Tree) Err() error { return t.err }
 
-// killPatience limits the time that Kill tries. A process in an uninterruptible system call dies only when the call
+// killPatience limits the duration of Kill. A process in an uninterruptible system call dies only when that call
 // returns.
 const killPatience = 3 * time.Second
 
-// Kill sends SIGTERM to all processes of the tree, and SIGKILL to those left after grace. It returns when nothing is
-// left.
+// Kill sends SIGTERM to all processes of the tree. After the time grace, it sends SIGKILL to the remaining ones. It
+// returns when no process is left.
 func (t *Tree) Kill(grace time.Duration) {
 	var look sighting
 	if grace > 0 {
@@ -184,8 +185,8 @@ func (t *Tree) Kill(grace time.Duration) {
 	}
 }
 
-// sighting counts consecutive scans that found no process of a tree. One scan is not sufficient: a process born during
-// the scan may be the child of one that ended before it was scanned.
+// sighting counts consecutive scans that found no process of a tree. A single scan is not enough, because a process can
+// start during the scan. If its parent ends before the scan reads it, the new process is not found.
 type sighting int
 
 func (s *sighting) gone(t *Tree) bool {

@@ -21,12 +21,12 @@ import (
 
 func init() {
 	if os.Getenv("PROCESS_TEST_FIRST_THREAD") != "" {
-		runtime.LockOSThread() // so that TestMain runs on the first thread
+		runtime.LockOSThread() // makes TestMain run on the first thread
 	}
 }
 
-// TestMain also runs as a program that starts a command and waits to be killed, and as one whose keeper begins on the
-// first thread.
+// TestMain runs the tests. In child processes, it instead runs one of two test programs. The first starts a command and
+// waits to be killed. The second creates a keeper on the first thread.
 func TestMain(m *testing.M) {
 	switch {
 	case os.Getenv("PROCESS_TEST_FIRST_THREAD") != "":
@@ -47,8 +47,7 @@ func TestMain(m *testing.M) {
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	// A goroutine that ends while locked to its thread ends the thread. The thread that started the command must not end
-	// that way.
+	// A locked goroutine that ends also ends its thread. The thread that started the command must not end this way.
 	var threads sync.WaitGroup
 	for range 200 {
 		threads.Go(func() {
@@ -68,7 +67,7 @@ func TestMain(m *testing.M) {
 	select {}
 }
 
-// launchOnFirstThread starts a keeper whose goroutine begins on the first thread.
+// launchOnFirstThread starts a keeper whose goroutine first runs on the first thread.
 func launchOnFirstThread() {
 	reapOrphans()
 	k := &Keeper{prefix: "test-", starts: make(chan func()), stopped: make(chan struct{})}
@@ -85,8 +84,8 @@ func launchOnFirstThread() {
 	fmt.Println(first(), family.childless())
 }
 
-// TestNothingStartsOnTheFirstThread checks that no command starts there. Its children could not be distinguished from
-// orphans, and each command would scan all processes.
+// TestNothingStartsOnTheFirstThread checks that no command is started on the first thread. Its children could not be
+// distinguished from orphans, and each command would scan all processes.
 func TestNothingStartsOnTheFirstThread(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "PROCESS_TEST_FIRST_THREAD=1")
@@ -96,8 +95,7 @@ func TestNothingStartsOnTheFirstThread(t *testing.T) {
 	}
 }
 
-// TestCommandsDoNotWaitForStarts checks that a command can begin, end and be seen to leave nothing while another is
-// being started.
+// TestCommandsDoNotWaitForStarts checks that a command can begin and end while another command is being started.
 func TestCommandsDoNotWaitForStarts(t *testing.T) {
 	k := NewKeeper()
 	defer k.Close()
@@ -117,7 +115,7 @@ func TestCommandsDoNotWaitForStarts(t *testing.T) {
 		defer family.still()()
 		return family.childless()
 	})
-	family.starting.Lock() // as while a fork is under way
+	family.starting.Lock() // simulate a fork in progress
 	ended := make(chan []int)
 	go func() {
 		tree.Wake()
@@ -139,7 +137,7 @@ func TestCommandsDoNotWaitForStarts(t *testing.T) {
 func TestCommandDiesWithItsParent(t *testing.T) {
 	victim := exec.Command("/proc/self/exe")
 	victim.Env = append(os.Environ(), "PROCESS_TEST_VICTIM=1")
-	victim.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // or we would take its guard for a child of ours
+	victim.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // otherwise its guard would look like a child of this process
 	out, err := victim.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -332,9 +330,9 @@ func TestNamesThatLookLikeTheEnd(t *testing.T) {
 	_ = cmd.Wait()
 }
 
-// TestKinOfTheLast checks that an unassigned orphan belongs to the only command that can have left it.
+// TestKinOfTheLast checks that an unassigned orphan belongs to the only command that can have started it.
 func TestKinOfTheLast(t *testing.T) {
-	const none = 1 << 22 // above all process ids
+	const none = 1 << 22 // higher than all process ids
 	orphan := stat{pid: none + 3, ppid: self, group: none + 3, sid: none + 3, state: 'S', birth: 10}
 	last := &Tree{pid: none + 1, mark: "x", birth: 5, since: 5, ended: true}
 	for _, tc := range []struct {

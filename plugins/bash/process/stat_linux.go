@@ -20,14 +20,14 @@ var selfSession = sync.OnceValue(func() int {
 	return sid
 })
 
-// stat is the data of a process in /proc.
+// stat contains the data of a process from /proc.
 type stat struct {
 	pid, ppid, group, sid int
 	state                 byte
-	birth                 uint64 // in clock ticks since boot
+	birth                 uint64 // start time in clock ticks since boot
 }
 
-// snapshot returns all visible processes, except those that end meanwhile.
+// snapshot returns all visible processes. Processes that end during the scan can be missing.
 func snapshot() []stat {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -50,8 +50,7 @@ func snapshot() []stat {
 
 var errStat = errors.New("process: unexpected format of /proc/PID/stat")
 
-// readFile reads a file of /proc. It avoids the overhead of os.ReadFile with the poller, because it runs for each
-// command.
+// readFile reads a file of /proc. It runs for each command, so it avoids os.ReadFile and the overhead of the poller.
 func readFile(path string) ([]byte, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -65,7 +64,7 @@ func readFile(path string) ([]byte, error) {
 	return b, nil
 }
 
-// readAll reads a file of /proc from its beginning, whatever its offset.
+// readAll reads a file of /proc from its beginning and ignores the file's offset.
 func readAll(fd int) ([]byte, error) {
 	b := make([]byte, 0, 1024)
 	for {
@@ -87,7 +86,7 @@ func readStat(pid int) (stat, error) {
 	if err != nil {
 		return stat{}, err
 	}
-	// The name is in parentheses and may contain anything, including parentheses.
+	// The name is in parentheses and can itself contain parentheses.
 	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
 	if len(f) < 20 {
 		return stat{}, errStat
@@ -105,7 +104,7 @@ func readStat(pid int) (stat, error) {
 }
 
 // adopted returns the children of this process's first thread, which are the adopted orphans. The kernel assigns orphans
-// to the first live thread. Go's first thread lives as long as the process, and keepers start nothing on it.
+// to the first live thread. In Go, the first thread lives as long as the process. Keepers start no commands on it.
 func adopted() ([]int, error) {
 	list, err := childrenList()
 	if err != nil {
@@ -126,13 +125,13 @@ func adopted() ([]int, error) {
 	return pids, nil
 }
 
-// listed holds the descriptor of [childrenList]; 0 if it is not open yet.
+// listed contains the descriptor of [childrenList]. It is 0 until the file is open.
 var listed struct {
 	sync.Mutex
 	fd int
 }
 
-// childrenList opens the file that [adopted] reads. It stays open, because it is read for each command.
+// childrenList opens the file that [adopted] reads. The file stays open, because it is read for each command.
 func childrenList() (int, error) {
 	listed.Lock()
 	defer listed.Unlock()
@@ -151,7 +150,7 @@ func childrenList() (int, error) {
 // ticksPerSecond is the kernel's USER_HZ on all systems that Go supports.
 const ticksPerSecond = 100
 
-// ticks returns the time since boot in the unit of stat.birth, or 0 if unknown.
+// ticks returns the time since boot in the unit of stat.birth. It returns 0 if the time is unknown.
 func ticks() uint64 {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
@@ -176,7 +175,7 @@ func marked(pid int, mark string) bool {
 	return err == nil && bytes.Contains(append([]byte{0}, env...), []byte("\x00"+mark+"\x00"))
 }
 
-// descend returns the processes for which in is true, and their descendants.
+// descend returns the processes for which in returns true, and their descendants.
 func descend(procs []stat, in func(stat) bool) []stat {
 	below := make(map[int][]stat, len(procs))
 	for _, p := range procs {
@@ -203,9 +202,9 @@ func descend(procs []stat, in func(stat) bool) []stat {
 	return found
 }
 
-// Reading reports whether a process of the tree waits for input from a person or caller: it reads from the pipe with
-// that inode number, or from a terminal. It detects only processes blocked in a read call, and not those in an event
-// loop.
+// Reading reports whether a process of the tree waits for input from a person or a caller. Such a process reads from the
+// pipe with the given inode number, or from a terminal. Reading detects only processes that are blocked in a read call.
+// It does not detect processes in an event loop.
 func (t *Tree) Reading(pipe uint64) (fromPipe, fromTerminal bool) {
 	link := fmt.Sprintf("pipe:[%d]", pipe)
 	for _, p := range t.members(snapshot()) {

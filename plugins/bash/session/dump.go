@@ -6,56 +6,58 @@ import (
 	"strings"
 )
 
-// Descriptors in a shell, with numbers that commands do not use.
+// Numbers of descriptors in a shell. Commands do not use such high numbers.
 const (
-	// ScriptFD is the file that the shell runs: first [State.Script], and at its end [Tell].
+	// ScriptFD is the file with the code that the shell runs: first [State.Script], and at its end [Tell].
 	ScriptFD = 204
 	// DumpFD is the pipe to which the shell writes [Restored] and then its dump.
 	DumpFD = 205
-	// StatusFD is the pipe to which the shell writes the exit status of a finished command, if the result need not wait
-	// for the end of the shell. See [ParseStatus].
+	// StatusFD is the pipe to which the shell writes the exit status of a finished command. It is used if the result
+	// does not have to wait for the end of the shell. See [ParseStatus].
 	StatusFD = 209
 )
 
-// Read returns commands that read the next n parts of a file into an array. Each part ends with a NUL byte. The user's
-// IFS has no effect on them.
+// Read returns commands that read the next n parts of a file into an array. A NUL byte ends each part. The user's IFS
+// does not affect the commands.
 func Read(fd, n int, name string) string {
 	return fmt.Sprintf(`\builtin mapfile -n %d -td "" -u %d %s;`, n, fd, name)
 }
 
-// Texts returns the parts of [ScriptFD] after the script: the dump commands, an empty part for a second run of Tell in
-// the EXIT trap, and the commands for local variables, which are rarely needed.
+// Texts returns the parts of [ScriptFD] after the script. The first part contains the dump commands. The second is
+// empty, for a second run of Tell in the EXIT trap. The third contains the commands for local variables, which are
+// rarely needed.
 func Texts() string { return "\x00" + dump + "\x00\x00" + unshadow + "\x00" }
 
-// Tell is the code that the shell runs at its end, at top level or as its EXIT trap, with its output discarded. It reads
-// the dump commands from a file. So they are not visible in ps and trap -p, and do not conflict with the user's names.
+// Tell is the code that the shell runs at its end, at top level or in its EXIT trap. Its output is discarded. It reads
+// the dump commands from a file, so that ps and trap -p do not show them and they cannot conflict with the user's names.
 var Tell = `\builtin set +euxv; ` + Read(ScriptFD, 1, "__toolhost_dump") + ` \builtin eval "$__toolhost_dump";`
 
-// dump writes the state of the shell. It works despite redefined builtins, aliases, unusual options, IFS and traps.
+// dump contains the commands that write the state of the shell. They work despite redefined builtins, aliases, unusual
+// options, IFS and traps.
 var dump = strings.Join([]string{
-	// Output of a trap must not get into the dump.
+	// Remove the traps, so that their output does not get into the dump.
 	`((BASH_SUBSHELL)) || { \builtin trap - DEBUG ERR RETURN;`,
 	`{ \builtin printf "D\0%s\0" "$SHELLOPTS"; \builtin set +o posix;`,
 	`\builtin printf "%s\0" "$BASHOPTS"; \builtin pwd; \builtin printf "\0%s\0" "${#DIRSTACK[@]}";`,
 	`((${#DIRSTACK[@]} == 0)) || \builtin printf "%s\0" "${DIRSTACK[@]}";`,
 	`\builtin umask; \builtin printf "\0";`,
-	// After exit in a function, its local variables are still visible.
+	// After exit in a function, the function's local variables are still visible.
 	`[[ -z ${FUNCNAME-} ]] || ((BASH_VERSINFO[0] < 5)) || {`, Read(ScriptFD, 2, "__toolhost_dump"), `\builtin eval "${__toolhost_dump[1]}"; };`,
 	`\builtin printf "\0";`,
 	`\builtin unset -v`, strings.Join(notKept, " "), `;`,
-	// bash updates the list of aliases when it is read.
+	// Reading the list of aliases makes bash update the list.
 	`[[ ${BASH_ALIASES[@]} ]]; \builtin declare -p; \builtin printf "\0";`,
 	`\builtin declare -f; \builtin printf "\0";`,
 	`\builtin declare -F; \builtin printf "\0E\0"; } >&205; }`,
 }, " ")
 
-// unshadow removes the local variables of the functions in which exit was called, so that the global ones are visible
-// again. It prints the names of those that it cannot remove.
+// unshadow removes the local variables of the functions in which exit was called, so that the global variables are
+// visible again. It prints the names of variables that it cannot remove.
 //
-// It works in a function, where unset removes the local variables of callers layer by layer. It sets the trace
-// attribute, which variables do not use, on the global variable of each name. The visible variable is the global one if
-// it has that attribute. A name without a global variable ends up unset. All references (declare -n) are removed,
-// because local ones cannot be distinguished.
+// It runs in a function, because unset then removes the local variables of the callers one level after the other. It
+// sets the trace attribute, which variables do not use, on the global variable of each name. If the visible variable has
+// that attribute, it is the global one. A name without a global variable is unset at the end. All references (declare
+// -n) are removed, because local references cannot be distinguished.
 var unshadow = strings.Join([]string{
 	`__toolhost_unshadow() { \builtin unset -f __toolhost_unshadow; for __toolhost_v in`, allNames(), `; do`,
 	`if [[ $__toolhost_v == __toolhost_* ]]; then [[ x ]]; elif [[ -R $__toolhost_v ]]; then \builtin unset -n "$__toolhost_v"; else`,
@@ -66,7 +68,7 @@ var unshadow = strings.Join([]string{
 	`__toolhost_unshadow;`,
 }, " ")
 
-// allNames returns an expansion to the names of all variables.
+// allNames returns a bash expansion that produces the names of all variables.
 func allNames() string {
 	var s strings.Builder
 	for _, c := range "ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz" {
@@ -75,10 +77,10 @@ func allNames() string {
 	return s.String()
 }
 
-// ofACall are variables that are set for each command's shell.
+// ofACall lists the variables that are set separately for each command's shell.
 var ofACall = []string{"BASH_EXECUTION_STRING", "TOOLHOST_TREE", "TOOLHOST_CALL", "TOOLHOST_COMMANDS"}
 
-// notKept are variables that describe one shell and must not be set in the next one.
+// notKept lists variables that describe one shell and must not be set in the next shell.
 var notKept = slices.Concat(ofACall, []string{
 	"BASH", "BASHPID", "BASH_ARGC", "BASH_ARGV", "BASH_ARGV0", "BASH_CMDS", "BASH_COMMAND",
 	"BASH_LINENO", "BASH_REMATCH", "BASH_SOURCE", "BASH_SUBSHELL", "BASH_VERSION", "BASH_XTRACEFD",

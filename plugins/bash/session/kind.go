@@ -8,35 +8,33 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// maxStateless is the length of the longest command that Kind examines, in bytes.
+// maxStateless limits the length of commands that Kind examines, in bytes.
 const maxStateless = 4096
 
-// Kind classifies a command by what is certain of it before it runs. Each kind includes the
-// promises of the one before it.
+// Kind classifies a command by its possible effects, before it runs. Each kind includes the guarantees of the previous
+// kind.
 type Kind int
 
-// The kinds.
+// The kinds of commands.
 const (
-	// Ordinary is a command that may do anything. Its shell reports the state at its end.
+	// Ordinary is a command that can have any effect. Its shell reports the state at its end.
 	Ordinary Kind = iota
-	// Stateless is a command that changes nothing in the shell's state but the last exit status.
-	// It only starts programs, or changes a shell of its own, such as a subshell.
+	// Stateless is a command that changes only the last exit status in the shell's state. It starts only programs, or
+	// changes only a subshell.
 	Stateless
-	// NoBackground is a stateless command whose shell waits for every process that it starts
-	// itself. Processes that those programs leave behind have no parent any more.
+	// NoBackground is a stateless command whose shell waits for every process that it starts. Processes that the started
+	// programs leave behind have no parent.
 	NoBackground
-	// BuiltinOnly is a command without background processes that starts no process at all: it
-	// runs only builtins, within the shell.
+	// BuiltinOnly is a command that starts no process. It runs only builtins within the shell.
 	BuiltinOnly
 )
 
-// Kind returns the kind of a command for a shell with the state s. It returns Ordinary in case of
-// doubt.
+// Kind returns the kind of a command for a shell with the state s. In case of doubt, it returns Ordinary.
 func (s *State) Kind(command string) Kind {
 	if len(command) > maxStateless || strings.HasSuffix(strings.TrimRight(command, "\n"), `\`) || s.aliases() || s.Defines("builtin") {
 		return Ordinary
 	}
-	if name, plain := plainWords(command); plain && s.changesNothing(name) { // no parser needed, which would take most of the time
+	if name, plain := plainWords(command); plain && s.changesNothing(name) { // skip the parser, which would take most of the time
 		if isHarmless(name) {
 			return BuiltinOnly
 		}
@@ -57,10 +55,9 @@ func (s *State) Kind(command string) Kind {
 	return BuiltinOnly
 }
 
-// look examines a stateless command. shows reports whether it prints something that the shell of a
-// stateless command does not have right, also within a subshell: the last status, the seconds
-// since the start, or the set of variables. leaves reports whether its shell may have children at
-// its end, and starts whether it may have any at all.
+// look examines a stateless command. shows reports whether the command prints a value that differs in the shell of a
+// stateless command: the last status, the seconds since the start, or the set of variables. starts reports whether the
+// shell may start processes. leaves reports whether it may have child processes at its end.
 func look(file *syntax.File) (shows, leaves, starts bool) {
 	syntax.Walk(file, func(n syntax.Node) bool {
 		switch n := n.(type) {
@@ -74,7 +71,7 @@ func look(file *syntax.File) (shows, leaves, starts bool) {
 			starts = starts || n.Op == syntax.Pipe || n.Op == syntax.PipeAll
 		case *syntax.ParamExp:
 			shows = shows || n.Param != nil && (shown(n.Param.Value) || n.Excl)
-		case *syntax.Word: // for instance in arithmetic
+		case *syntax.Word: // for example a word in arithmetic
 			shows = shows || n.Lit() == "SECONDS"
 		case *syntax.DeclClause:
 			shows = shows || !slices.ContainsFunc(n.Args, func(a *syntax.Assign) bool { return a.Name != nil })
@@ -87,12 +84,12 @@ func look(file *syntax.File) (shows, leaves, starts bool) {
 	return shows, leaves, starts
 }
 
-// shown reports whether a parameter has another value in the shell of a stateless command.
+// shown reports whether a parameter has a different value in the shell of a stateless command.
 func shown(name string) bool {
 	return name == "?" || name == "_" || name == "SECONDS" || strings.HasPrefix(name, "BASH") || private(name)
 }
 
-// aliases reports whether the session has aliases. With them a word may be any command.
+// aliases reports whether the session has aliases. Any word can then be any command.
 func (s *State) aliases() bool {
 	return s.Snapshot != nil && strings.Contains(s.Snapshot.Variables, "declare -A BASH_ALIASES=([")
 }
@@ -125,26 +122,27 @@ func (s *State) statelessStmt(st *syntax.Stmt) bool {
 	return false
 }
 
-// evaluates reports whether a command tests if a variable is set. Such a test evaluates the subscript of an array.
+// evaluates reports whether a command tests if a variable is set. Such a test evaluates the subscript of an array
+// element.
 func evaluates(args []*syntax.Word) bool {
 	if name := args[0].Lit(); name != "[" && name != "test" {
 		return false
 	}
 	return slices.ContainsFunc(args, func(w *syntax.Word) bool {
 		var text strings.Builder
-		_ = syntax.NewPrinter().Print(&text, w) // writing to memory cannot fail
+		_ = syntax.NewPrinter().Print(&text, w) // cannot fail in memory
 		option := strings.Trim(text.String(), `"'$\`)
 		return option == "-v" || option == "-R"
 	})
 }
 
-// statelessParts reports whether the expansion of a word changes nothing.
+// statelessParts reports whether expanding a word changes nothing in the shell.
 func (s *State) statelessParts(parts []syntax.WordPart) bool {
 	for _, part := range parts {
 		switch p := part.(type) {
 		case *syntax.Lit, *syntax.SglQuoted, *syntax.ProcSubst:
 		case *syntax.CmdSubst:
-			if p.TempFile || p.ReplyVar { // runs in the shell itself
+			if p.TempFile || p.ReplyVar { // the command runs in the shell itself
 				return false
 			}
 		case *syntax.DblQuoted:
@@ -162,20 +160,20 @@ func (s *State) statelessParts(parts []syntax.WordPart) bool {
 	return true
 }
 
-// plain reports whether a parameter expansion has no operator: ${x} or ${#x}.
+// plain reports whether a parameter expansion has no operator, as in ${x} or ${#x}.
 func plain(p *syntax.ParamExp) bool {
 	return p.Param != nil && !p.Excl && p.Index == nil && p.Slice == nil && p.Repl == nil && p.Names == 0 && p.Exp == nil
 }
 
-// references reports whether the session has references. Expanding a reference to an array element evaluates the
-// subscript.
+// references reports whether the session has references (declare -n). Expanding a reference to an array element
+// evaluates the subscript.
 func (s *State) references() bool {
 	return s.Snapshot != nil && reference.MatchString(s.Snapshot.Variables)
 }
 
 var reference = regexp.MustCompile(`(?m)^declare -[A-Za-z]*n`)
 
-// plainWords reports whether a command consists of a name and words without special characters.
+// plainWords reports whether a command consists only of a name and words without special characters.
 func plainWords(command string) (name string, plain bool) {
 	name, words, _ := strings.Cut(command, " ")
 	for i := range len(words) {
@@ -186,7 +184,7 @@ func plainWords(command string) (name string, plain bool) {
 	return name, isCommandName(name)
 }
 
-// isCommandName reports whether a word always means the command of that name.
+// isCommandName reports whether a word always means the command with this name.
 func isCommandName(word string) bool {
 	for i := range len(word) {
 		if !inName(word[i]) {
@@ -200,7 +198,7 @@ func inName(c byte) bool {
 	return c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '+' && c <= ':' && c != ',' || c == '@' || c == '_'
 }
 
-// changesNothing reports whether the command of that name is a program, or a builtin that changes nothing.
+// changesNothing reports whether a command is a program, or a builtin that changes nothing in the shell.
 func (s *State) changesNothing(name string) bool {
 	if s.Defines(name) {
 		return false
@@ -217,10 +215,10 @@ func isHarmless(name string) bool {
 	return found
 }
 
-// harmless are builtins that change nothing in the shell. The list is sorted.
+// harmless lists builtins that change nothing in the shell. The list must be sorted.
 var harmless = []string{":", "[", "echo", "false", "pwd", "test", "true"}
 
-// builtins are bash's builtins and reserved words. The list is sorted.
+// builtins lists bash's builtins and reserved words. The list must be sorted.
 var builtins = []string{
 	".", ":", "[", "alias", "bg", "bind", "break", "builtin", "caller", "case", "cd", "command", "compgen", "complete", "compopt", "continue", "coproc",
 	"declare", "dirs", "disown", "do", "done", "echo", "elif", "else", "enable", "esac", "eval", "exec", "exit", "export", "false", "fc", "fg", "fi", "for",

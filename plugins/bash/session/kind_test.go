@@ -45,7 +45,7 @@ func TestStateless(t *testing.T) {
 	}
 }
 
-// TestNoBackground checks that a command whose shell may have children at its end does not have the kind NoBackground.
+// TestNoBackground checks that a command does not have the kind NoBackground if its shell can have children at its end.
 func TestNoBackground(t *testing.T) {
 	for c, want := range map[string]Kind{
 		"true": BuiltinOnly, "echo a b": BuiltinOnly, "echo \"$x\" 'y' >f 2>&1 && [ -f f ] || pwd; ! false": BuiltinOnly, "cat <<<x | cat": NoBackground, "echo x | :": NoBackground, "echo $(:)": NoBackground, "(:)": NoBackground, "{ echo x; }": BuiltinOnly, "echo x\nls": NoBackground, "time echo": BuiltinOnly,
@@ -72,7 +72,7 @@ func TestNoBackground(t *testing.T) {
 	}
 }
 
-// TestPlainWords checks that the decision without a parser equals that of the parser.
+// TestPlainWords checks that the result without the parser equals the result of the parser.
 func TestPlainWords(t *testing.T) {
 	const seed = 5
 	r := rand.New(rand.NewPCG(seed, seed))
@@ -87,7 +87,7 @@ func TestPlainWords(t *testing.T) {
 		command := strings.Join(c, " ")
 		if name, is := plainWords(command); is && s.changesNothing(name) {
 			plain++
-			if s.Kind(command+";") != s.Kind(command) { // which is not plain
+			if s.Kind(command+";") != s.Kind(command) { // the semicolon makes Kind use the parser
 				t.Errorf("%q is %d by the parser", command, s.Kind(command+";"))
 			}
 		}
@@ -102,7 +102,7 @@ func TestPlainWords(t *testing.T) {
 	}
 }
 
-// TestBuiltins checks that all builtins are listed, because an unlisted one would be treated as a program.
+// TestBuiltins checks that all builtins are listed, because a missing builtin would be treated as a program.
 func TestBuiltins(t *testing.T) {
 	if !slices.IsSorted(builtins) || !slices.IsSorted(harmless) {
 		t.Error("the lists are not in order")
@@ -118,8 +118,8 @@ func TestBuiltins(t *testing.T) {
 	}
 }
 
-// TestStatelessChangesNothing generates random commands. It compares the state that bash reports before and after those
-// classified as stateless.
+// TestStatelessChangesNothing generates random commands. For stateless commands, it compares bash's state before and
+// after the command.
 func TestStatelessChangesNothing(t *testing.T) {
 	const seed = 11
 	r := rand.New(rand.NewPCG(seed, seed))

@@ -2,17 +2,17 @@ package session
 
 import "strings"
 
-// notFound is the beginning of the handler that bash calls, in a child process, for an unknown command. It has the form
-// in which bash prints it. It distinguishes this handler from one that the user defines.
+// notFound is the beginning of the handler that bash calls, in a child process, for an unknown command. It has the
+// format in which bash prints functions. It distinguishes this handler from a handler of the user.
 const notFound = `command_not_found_handle () 
 { 
     { 
         : toolhost;
 `
 
-// CommandNotFound returns commands that define the handler, unless the session has its own. The handler runs the tool
-// with the name of the command, even if PATH was changed. dir contains the programs of the tools, and program can run
-// any of them. The error message is that of bash.
+// CommandNotFound returns commands that define the handler, unless the session defines its own. The handler runs the
+// tool with the command's name, even after a change of PATH. dir contains the programs of the tools, and program can run
+// any tool. The error message is bash's message.
 func CommandNotFound(dir, program string) string {
 	handler := notFound + ` \builtin local -; \builtin set +x; } 2>/dev/null
 [[ $1 != tool:?* && $1 != field:?* ]] || \builtin exec -a "$1" PROGRAM "${@:2}"
@@ -23,7 +23,7 @@ for __toolhost_v in "$1" "tool:$1"; do [[ $1 == */* || ! -x DIR/$__toolhost_v ]]
 	return `\builtin declare -F command_not_found_handle || \builtin eval ` + Quote(handler) + "\n"
 }
 
-// dropNotFound removes the handler from the dump of a shell, because it belongs to one call.
+// dropNotFound removes the handler from the dump of a shell, because the handler belongs to a single call.
 func dropNotFound(functions, flags string) (string, string) {
 	start := strings.Index("\n"+functions, "\n"+notFound)
 	if start < 0 {

@@ -9,34 +9,34 @@ import (
 	"strings"
 )
 
-// optionsKept are the options of set -o that persist between commands. braceexpand is on in a new shell, and the others
+// optionsKept lists the options of set -o that last between commands. In a new shell, braceexpand is on and the others
 // are off.
 var optionsKept = []string{"allexport", "braceexpand", "keyword", "noclobber", "noglob", "physical"}
 
-// shoptNotKept matches options that belong to one shell or to debugging, and those that BASH_COMPAT sets.
+// shoptNotKept matches options that belong to a single shell or to debugging, and options that BASH_COMPAT sets.
 var shoptNotKept = regexp.MustCompile(`^(extdebug|login_shell|restricted_shell|compat\d+)$`)
 
-// Script returns commands that restore the session's state in a new shell whose environment is base. They run extra
-// last, and their status is 0.
+// Script returns commands that restore the session's state in a new shell. base is the environment of that shell. The
+// commands run extra last, and their exit status is 0.
 func (s *State) Script(base []string, extra string) string {
 	var w strings.Builder
 	line := func(format string, a ...any) { fmt.Fprintf(&w, format+"\n", a...) }
 	if n := s.Snapshot; n != nil {
-		// This clears the options that are on in a new shell. It comes before BASH_COMPAT, which sets options itself.
+		// Turn off the options that are on in a new shell. This must come before BASH_COMPAT, which sets options itself.
 		// IFS does not affect blanks in an evaluated command.
 		line(`\builtin eval "\builtin shopt -u ${BASHOPTS//:/ }"`)
 		unset, declarations := n.differing(variables(base))
-		// Variables that the user unset must not come back from the environment.
+		// Variables that the user unset must not return from the environment.
 		line(`\builtin unset -v %s`, strings.Join(unset, " "))
-		// Declarations come before functions, because they use plain "declare", which a function may replace. The shell
-		// refuses to set some of its own variables. That is intended.
+		// Declarations come before functions, because they use plain "declare", which a function can replace. The shell
+		// refuses to set some of its own variables, as intended.
 		line("%s", declarations)
 		w.WriteString(rebase(s.Base, base))
 		line(`\builtin umask %s`, n.Umask)
 		for _, dir := range slices.Backward(n.Dirs) {
 			line(`\builtin pushd -n -- %s >/dev/null`, Quote(dir))
 		}
-		// Functions may contain extended patterns. bash prints them after alias expansion.
+		// Functions can contain extended patterns. bash prints functions after it has expanded aliases.
 		if n.Functions != "" {
 			line(`\builtin shopt -s extglob`)
 			line("%s", n.Functions)
@@ -46,7 +46,7 @@ func (s *State) Script(base []string, extra string) string {
 		w.WriteString(shopts(n.Shopts))
 		w.WriteString(options(n.Options))
 	} else {
-		// Agents define aliases to use them, as people do at a terminal.
+		// Enable aliases as in an interactive shell, because agents expect to use the aliases that they define.
 		line(`\builtin shopt -s expand_aliases`)
 	}
 	w.WriteString(extra)
@@ -54,13 +54,13 @@ func (s *State) Script(base []string, extra string) string {
 	return w.String()
 }
 
-// Begin returns commands to run between the state's script and the command. They set what must not be older than the
-// command, run extra, and set the EXIT trap, which must not contain single quotes. Their status is that of the session's
-// last command.
+// Begin returns commands that run between the state's script and the command. They set values that must be as recent as
+// the command, run extra, and set the EXIT trap. exitTrap must not contain single quotes. Their exit status is the
+// status of the session's last command.
 func (s *State) Begin(exitTrap, extra string) string {
 	var w strings.Builder
 	line := func(format string, a ...any) { fmt.Fprintf(&w, format+"\n", a...) }
-	// With allexport the shell exports the variables it sets.
+	// With the option allexport, the shell would export the variables that it sets here.
 	line(`{ \builtin printf -v SECONDS 0; \builtin export -n BASH_EXECUTION_STRING SECONDS`)
 	w.WriteString(extra)
 	line(`\builtin unset -v __toolhost_script; \builtin trap '%s' EXIT`, exitTrap)
@@ -68,8 +68,8 @@ func (s *State) Begin(exitTrap, extra string) string {
 	return w.String()
 }
 
-// BeginStateless is Begin for a command that is not [Ordinary]. Such a command needs extra, but not the values that only
-// a shell can see.
+// BeginStateless replaces Begin for a command that is not [Ordinary]. Such a command needs only extra, because it does
+// not show values of the shell.
 func (s *State) BeginStateless(extra string) string {
 	if s.Snapshot != nil && strings.Contains(s.Snapshot.Options, "allexport") {
 		return `\builtin export -n BASH_EXECUTION_STRING; ` + extra
@@ -77,22 +77,22 @@ func (s *State) BeginStateless(extra string) string {
 	return extra
 }
 
-// EndStateless ends a shell after a stateless command. The exit status is in __toolhost_status.
+// EndStateless ends a shell after a stateless command. The variable __toolhost_status contains the exit status.
 const EndStateless = `\builtin exit "$__toolhost_status"`
 
-// EndNoBackground is EndStateless for a command of kind [NoBackground] or [BuiltinOnly]: the shell
-// reports the exit status first.
+// EndNoBackground replaces EndStateless for a command of the kind [NoBackground] or [BuiltinOnly]. The shell first
+// reports the exit status.
 var EndNoBackground = fmt.Sprintf(`\builtin printf "%%s\0" "$__toolhost_status" >&%d; `, StatusFD) + EndStateless
 
-// ParseStatus parses what a shell wrote to [StatusFD].
+// ParseStatus parses the text that a shell wrote to [StatusFD].
 func ParseStatus(b []byte) (status int, ok bool) {
 	text, whole := strings.CutSuffix(string(b), "\x00")
 	status, err := strconv.Atoi(text)
 	return status, whole && err == nil && status >= 0 && status <= 255
 }
 
-// rebase returns commands that apply changes of the given environment to a session that began with another one. They
-// skip variables that the user changed.
+// rebase returns commands that apply the differences between two environments to the session. They skip variables that
+// the user changed.
 func rebase(before, now []string) string {
 	if slices.Equal(before, now) {
 		return ""
@@ -141,8 +141,8 @@ func variables(env []string) map[string]string {
 
 func sorted(env map[string]string) []string { return slices.Sorted(maps.Keys(env)) }
 
-// functionFlags returns commands that restore the attributes of functions. A line of declare -F is "declare -fFLAGS
-// NAME".
+// functionFlags returns commands that restore the attributes of functions. lines is the output of declare -F, with lines
+// of the form "declare -fFLAGS NAME".
 func functionFlags(lines string) string {
 	var w strings.Builder
 	for line := range strings.Lines(lines) {
@@ -155,7 +155,7 @@ func functionFlags(lines string) string {
 	return w.String()
 }
 
-// shopts returns a command that sets the options of $BASHOPTS, if all are off before.
+// shopts returns a command that sets the options in $BASHOPTS. All options must be off before.
 func shopts(list string) string {
 	var on []string
 	for name := range strings.SplitSeq(list, ":") {
@@ -182,5 +182,5 @@ func options(list string) string {
 	return line + "\n"
 }
 
-// Quote quotes any text as one word.
+// Quote quotes a text so that the shell reads it as one word.
 func Quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

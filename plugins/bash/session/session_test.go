@@ -52,7 +52,8 @@ func TestSameButLast(t *testing.T) {
 	}
 }
 
-// TestEveryChangeIsNoticed flips each byte of a state, and cuts it everywhere.
+// TestEveryChangeIsNoticed changes each byte of a state, and truncates the state at each byte. Decode must report every
+// change.
 func TestEveryChangeIsNoticed(t *testing.T) {
 	s := sample()
 	good := s.Encode()
@@ -76,7 +77,7 @@ func FuzzDecode(f *testing.F) {
 		if s, err := Decode(b); err == nil && len(b) > 0 && !bytes.Equal(s.Encode(), b) {
 			t.Errorf("%q is taken for %+v", b, s)
 		}
-		// Update the checksum, so that the code after its check is reached.
+		// Correct the checksum, so that the code after its check runs.
 		if i := bytes.LastIndexByte(b, 0); i >= 0 {
 			_, _ = Decode([]byte(string(b[:i+1]) + checksum(string(b[:i]))))
 		}
@@ -165,7 +166,8 @@ func TestTextsHaveNoLineEnds(t *testing.T) {
 	}
 }
 
-// TestScriptQuotes puts names and values that are commands into each field of a state.
+// TestScriptQuotes checks that names and values that look like commands do not run. It puts them into each field of a
+// state.
 func TestScriptQuotes(t *testing.T) {
 	s := sample()
 	evil := "'; touch evil; '"

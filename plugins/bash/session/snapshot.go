@@ -7,22 +7,21 @@ import (
 	"strings"
 )
 
-// Snapshot is the state that a shell reported at its end; see [Dump].
+// Snapshot is the state that a shell reported at its end; see [Texts].
 type Snapshot struct {
-	// Cwd is the working directory under the shell's name for it. It is not part of the state.
+	// Cwd is the shell's name of its working directory. It is not part of the state.
 	Cwd string
-	// Options is $SHELLOPTS and Shopts is $BASHOPTS, both lists separated by colons.
+	// Options is $SHELLOPTS, and Shopts is $BASHOPTS. Colons separate the elements of both lists.
 	Options, Shopts string
 	// Dirs is the directory stack below the working directory.
 	Dirs []string
-	// Umask is in octal.
+	// Umask is the file mode mask in octal.
 	Umask string
-	// Variables, Functions and FunctionFlags are commands as printed by declare -p,
-	// declare -f and declare -F.
+	// Variables, Functions and FunctionFlags contain the output of declare -p, declare -f and declare -F.
 	Variables, Functions, FunctionFlags string
 }
 
-// Restored is what the shell writes after it has run the state's script completely.
+// Restored is the text that the shell writes after it has run the state's script completely.
 const Restored = "R"
 
 // The markers around the dump.
@@ -33,7 +32,7 @@ const (
 
 // Errors of [Parse].
 var (
-	// ErrNotRestored means that the shell did not complete the state's script.
+	// ErrNotRestored means that the shell did not run the state's script completely.
 	ErrNotRestored = errors.New("session: the shell could not restore the state")
 	// ErrNoDump means that the shell ended without a dump.
 	ErrNoDump = errors.New("session: the shell ended without reporting its state")
@@ -41,7 +40,7 @@ var (
 	ErrDump = errors.New("session: what the shell told of its state is not complete")
 )
 
-// Parse parses what a shell wrote. With ErrDump the snapshot may still contain Cwd.
+// Parse parses the report of a shell. If the error is ErrDump, the snapshot can still contain Cwd.
 func Parse(b []byte) (*Snapshot, error) {
 	f := fields(strings.Split(string(b), "\x00"))
 	switch {
@@ -72,7 +71,7 @@ func Parse(b []byte) (*Snapshot, error) {
 
 var octal = regexp.MustCompile(`^[0-7]{1,5}$`)
 
-// dropReadonly removes the declaration of the read-only variable name. It is local to a function, and the shell could
+// dropReadonly removes the declaration of a read-only variable. The variable is local to a function, and the shell could
 // not unset it.
 func dropReadonly(declarations, name string) string {
 	var kept bytes.Buffer

@@ -9,29 +9,29 @@ import (
 	"strings"
 )
 
-// State is the state with which the next shell of a session starts. The zero value is a new session.
+// State is the state with which the next shell of a session starts. The zero value is the state of a new session.
 type State struct {
 	// Base is the environment of the last shell, as NAME=VALUE. It shows which variables the user changed.
 	Base []string
-	// Login is the environment of the user's login shell, or nil if it was not requested yet.
+	// Login contains the environment of the user's login shell. It is nil until that shell has run.
 	Login *[]string
 	// Last is the exit status of the last command.
 	Last int
-	// Snapshot is the state that the last shell reported. It may be nil.
+	// Snapshot is the state that the last shell reported. It can be nil.
 	Snapshot *Snapshot
 }
 
-// Defines reports whether the session has a function of that name.
+// Defines reports whether the session has a function with the given name.
 func (s *State) Defines(name string) bool {
 	return s.Snapshot != nil && strings.Contains("\n"+s.Snapshot.Functions, "\n"+name+" ()")
 }
 
 const magic = "toolhost-bash-session-2"
 
-// ErrState is returned for bytes that [State.Encode] did not create.
+// ErrState means that the bytes are not a result of [State.Encode].
 var ErrState = errors.New("session: the state is not in a form that is known here")
 
-// Encode encodes the state. No field contains a NUL byte, because shell values cannot.
+// Encode encodes the state. No field contains a NUL byte, because values in a shell cannot contain it.
 func (s *State) Encode() []byte {
 	f := []string{magic, strconv.Itoa(s.Last), strconv.Itoa(len(s.Base))}
 	f = append(f, s.Base...)
@@ -48,7 +48,7 @@ func (s *State) Encode() []byte {
 	return []byte(b + "\x00" + checksum(b))
 }
 
-// Decode decodes the result of Encode. Empty input is a new session.
+// Decode decodes the result of Encode. Empty input means a new session.
 func Decode(b []byte) (State, error) {
 	if len(b) == 0 {
 		return State{}, nil
@@ -89,7 +89,8 @@ func withoutLast(b []byte) []byte {
 	return b[:max(0, bytes.LastIndexByte(b, 0))]
 }
 
-// checksum detects a state that was truncated or changed. That matters because the state is run as commands.
+// checksum returns a checksum that detects a truncated or changed state. The check is important because the state runs
+// as commands.
 func checksum(s string) string {
 	return strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(s))), 16)
 }
@@ -101,7 +102,8 @@ func cutLast(s, sep string) (before, after string, found bool) {
 	return s, "", false
 }
 
-// fields are consumed from the front. A missing field is read as empty; the missing end marker then reveals the error.
+// fields contains the remaining fields of a report. A missing field is read as an empty text. The missing end marker
+// then reveals the error.
 type fields []string
 
 func (f *fields) next() string {

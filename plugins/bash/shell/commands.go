@@ -12,10 +12,11 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// commandsFD is the host's socket in a shell and in its children. The programs "tool:NAME" look for it there first.
+// commandsFD is the descriptor of the host's socket in a shell and in its children. The programs "tool:NAME" try this
+// descriptor first.
 const commandsFD = 201
 
-// inherited holds the host's sockets of this process by descriptor. They are never closed.
+// inherited contains the sockets that this process inherited from the host, by descriptor. They are never closed.
 var inherited = struct {
 	sync.Mutex
 	files map[int]*os.File
@@ -31,7 +32,7 @@ func socketFD(c *tool.Commands) (fd int, ok bool) {
 	return fd, ok && err == nil
 }
 
-// commandsSocket returns the file to pass to a shell, or nil if there is no socket.
+// commandsSocket returns the socket file to pass to a shell, or nil if no socket exists.
 func commandsSocket(c *tool.Commands) *os.File {
 	fd, ok := socketFD(c)
 	if !ok {
@@ -45,7 +46,8 @@ func commandsSocket(c *tool.Commands) *os.File {
 	return inherited.files[fd]
 }
 
-// grants returns commands that let a shell and its children call tools once the shell has a token.
+// grants returns commands that prepare a shell and its children for calling tools. The calls also require a token; see
+// [grant].
 func grants(c *tool.Commands) string {
 	if c == nil {
 		return ""
@@ -58,7 +60,7 @@ func grants(c *tool.Commands) string {
 	return fmt.Sprintf("\\builtin printf -v %[1]s %%s %[2]s; \\builtin export %[1]s %[3]s\n", tool.CommandsEnv, path, tool.CallEnv)
 }
 
-// grant returns the command that sets the token in a shell prepared with [grants].
+// grant returns the command that sets the token in a shell that was prepared with [grants].
 func grant(c *tool.Commands) string {
 	if c == nil {
 		return ""
@@ -66,7 +68,8 @@ func grant(c *tool.Commands) string {
 	return `\builtin printf -v ` + tool.CallEnv + ` %s ` + session.Quote(c.Token) + `; ` // an assignment to a read-only variable would end the shell
 }
 
-// handler returns commands that define the handler for unknown commands, which calls the tool of that name.
+// handler returns commands that define the handler for unknown commands. The handler calls the tool with the command's
+// name.
 func handler(c *tool.Commands) string {
 	if c == nil {
 		return ""

@@ -1,9 +1,8 @@
-// Package shell implements the execution of commands in bash. Each command has a fresh shell,
-// which first restores the state of the session's last shell and at its end reports its own
-// (package session). A command ends when its shell ends, or when the shell reports its exit status
-// in a separate pipe, if the command is known to leave no process behind. Nothing is read from the
-// command's output to find its end.
+// Package shell runs commands in bash. Each command has a fresh shell. The shell first restores the state of the
+// session's last shell, and reports its own state at its end (package session). A command ends when its shell ends. If
+// the command certainly leaves no process behind, it ends earlier, when the shell reports the exit status in a separate
+// pipe. The package never searches the command's output for its end.
 //
-// The next shell of a session is started ahead of time and restores the session's state. It is used if its state is what
-// the next command needs (see [Runner]), and else discarded. So it only makes commands faster.
+// The next shell of a session is started in advance and restores the session's state. If its state is not the one that
+// the next command needs, the shell is discarded (see [Runner]). Such shells only make commands faster.
 package shell

@@ -7,12 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dump collects what a shell writes about its state to a pipe. bash writes it line by line, and a reader that is woken
-// for each line would take most of the time. So nobody waits at the pipe, which has room for a usual state. It is read
-// at the shell's end, and now and then before. It is not a file, because the user's file size limit would apply to it.
+// dump collects the report of a shell's state from a pipe. bash writes the report line by line, and waking a reader for
+// each line would take most of the time. The pipe therefore has room for a usual report, and is read at the shell's end
+// and in long intervals. The report is not written to a file, because the user's file size limit would apply.
 type dump struct {
 	pipe *os.File
-	kept []byte // at most maxDump; a truncated dump lacks its end marker
+	kept []byte // at most maxDump bytes; a truncated dump lacks its end marker
 }
 
 // newDump takes ownership of the plugin's end of the pipe.

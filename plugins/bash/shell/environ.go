@@ -9,8 +9,8 @@ import (
 	"toolhost.dev/sdk/toolrpc"
 )
 
-// quiet keeps programs from prompting, from starting editors and pagers, and from drawing on a terminal, because no
-// person is there.
+// quiet lists variables that stop programs from prompting, starting editors and pagers, and drawing on a terminal.
+// Commands run without a person who could answer.
 var quiet = []string{
 	"TERM=dumb", "COLUMNS=200", "NO_COLOR=1", "CLICOLOR=0", "CI=1",
 	"PAGER=cat", "GIT_PAGER=cat", "MANPAGER=cat", "GH_PAGER=cat", "SYSTEMD_PAGER=", "AWS_PAGER=", "LESS=-FRX",
@@ -23,7 +23,7 @@ var quiet = []string{
 	"TF_INPUT=0", "TF_IN_AUTOMATION=1", "HOMEBREW_NO_AUTO_UPDATE=1", "CARGO_TERM_PROGRESS_WHEN=never",
 }
 
-// private are variables between host and plugin, and variables that change how a shell starts.
+// private lists variables between host and plugin, and variables that change how a shell starts.
 var private = []string{
 	toolrpc.Handshake.MagicCookieKey, toolrpc.LifelineEnv, process.MarkEnv, tool.CommandsEnv, tool.CallEnv,
 	"BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "BASH_COMPAT", "BASH_XTRACEFD", "POSIXLY_CORRECT", "PROMPT_COMMAND",
@@ -41,7 +41,7 @@ func AppendPath(env []string, dir string) []string {
 	return append(env, "PATH="+dir)
 }
 
-// notTaken are the names of variables that commands do not inherit from this process.
+// notTaken contains the names of variables that commands do not inherit from this process.
 var notTaken = func() map[string]struct{} {
 	names := make(map[string]struct{})
 	for _, e := range slices.Concat(quiet, private) {
@@ -51,17 +51,17 @@ var notTaken = func() map[string]struct{} {
 	return names
 }()
 
-// taken reports whether commands may inherit a variable.
+// taken reports whether commands inherit a variable.
 func taken(name string) bool {
 	_, not := notTaken[name]
 	return !not &&
-		!strings.HasPrefix(name, "PLUGIN_") && // of go-plugin
+		!strings.HasPrefix(name, "PLUGIN_") && // used by go-plugin
 		!strings.HasPrefix(name, "BASH_FUNC_") // functions of the shell that started the host
 }
 
-// Environment returns the environment for commands, derived from the environment own.
+// Environment returns the environment for commands. It is derived from the environment own.
 func Environment(own []string) []string {
-	env := make([]string, 0, len(own)+len(quiet)+3) // with room for variables added later
+	env := make([]string, 0, len(own)+len(quiet)+3) // capacity for variables that are added later
 	ssh := "ssh"
 	for _, e := range own {
 		name, value, ok := strings.Cut(e, "=")

@@ -5,7 +5,7 @@ import (
 	"os"
 )
 
-// Sizes of pipes, on systems that allow to set them.
+// Sizes of pipes in bytes, on systems that support setting them.
 const (
 	outputSize = 256 << 10
 	dumpSize   = 1 << 20 // the limit for an unprivileged user

@@ -15,7 +15,7 @@ func widen(*os.File, int) {}
 // plainPipe creates a blocking pipe that the runtime does not poll.
 func plainPipe() (r, w *os.File, err error) {
 	var fds [2]int
-	syscall.ForkLock.RLock() // keeps children from inheriting the descriptors before they are marked
+	syscall.ForkLock.RLock() // prevents children from inheriting the descriptors before they are marked
 	err = syscall.Pipe(fds[:])
 	if err == nil {
 		syscall.CloseOnExec(fds[0])

@@ -14,17 +14,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNoBash means that PATH contains no bash.
+// ErrNoBash means that no directory of PATH contains bash.
 var ErrNoBash = errors.New("shell: bash was not found")
 
 // found caches the last result of [Find].
 var found struct {
 	sync.Mutex
-	on, path string // on is the PATH that was searched
+	on, path string // the searched PATH, and the result
 }
 
-// Find returns the path of the first bash on PATH. It keeps the result while that file exists and
-// PATH stays the same.
+// Find returns the path of the first bash on PATH. It caches the result until that file is removed or PATH changes.
 func Find() (string, error) {
 	found.Lock()
 	defer found.Unlock()
@@ -40,7 +39,7 @@ func Find() (string, error) {
 	return path, nil
 }
 
-// Users returns the user's shell according to $SHELL or the password file. It is empty if neither names one.
+// Users returns the user's shell from $SHELL or the password file. It is empty if neither contains a shell.
 func Users() string {
 	if s := os.Getenv("SHELL"); filepath.IsAbs(s) {
 		return s

@@ -10,8 +10,8 @@ import (
 	"toolhost.dev/plugins/bash/session"
 )
 
-// TestGivenVariables checks that variables from the environment are not declared again in a new shell, and that the
-// session has all of its variables as in one shell.
+// TestGivenVariables checks that a new shell does not declare variables again that are in its environment. It also
+// checks that the session keeps all of its variables.
 func TestGivenVariables(t *testing.T) {
 	bash, err := Find()
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Seed determines a shell before its command is known.
+// Seed contains the properties of a shell that are known before its command.
 type Seed struct {
 	Bash string // path
 	Dir  string
@@ -28,8 +28,8 @@ type Seed struct {
 	Tools *tool.Commands
 }
 
-// same reports whether a shell started from o can run a command for s. The last exit status may differ, because a shell
-// receives it when it is woken.
+// same reports whether a shell that was started from o can run a command for s. The last exit status can differ, because
+// a shell receives it when it is woken.
 func (s *Seed) same(o *Seed) bool {
 	return s.Bash == o.Bash && s.Dir == o.Dir && s.sameState(o) && slices.Equal(s.Env, o.Env) &&
 		(s.Tools == nil) == (o.Tools == nil) && (s.Tools == nil || s.Tools.Address == o.Tools.Address && s.Tools.Dir == o.Tools.Dir)
@@ -37,31 +37,31 @@ func (s *Seed) same(o *Seed) bool {
 
 func (s *Seed) sameState(o *Seed) bool {
 	if s.State.Snapshot == nil || o.State.Snapshot == nil {
-		return s.State.Snapshot == o.State.Snapshot // both are new sessions
+		return s.State.Snapshot == o.State.Snapshot // nil for two new sessions
 	}
 	return session.SameButLast(s.StateBytes, o.StateBytes)
 }
 
-// instance is one shell. It restores the session's state and waits until it is woken with a command.
+// instance is a shell that restores the session's state and then waits for its command.
 type instance struct {
 	tree *process.Tree
-	// place is the directory in which it was started. The directory may have another name now.
+	// place identifies the directory in which the shell was started. The directory can have a different name now.
 	place os.FileInfo
-	// The plugin's ends of its pipes.
+	// The plugin's ends of the shell's pipes.
 	stdout, stderr, wakeup, status *os.File
 	dump                           dump
-	// stdin is the write end of its standard input, if that is kept open.
+	// stdin is the write end of the shell's standard input. It is nil if standard input is not kept open.
 	stdin *os.File
-	// Files that the shell reads when it is woken.
+	// The files that the shell reads when it is woken.
 	begin, input *os.File
-	// asleep means that the shell ended and was never woken.
+	// asleep means that the shell ended without being woken.
 	asleep bool
 }
 
-// files are the shell's ends of its pipes and terminals.
+// files contains the shell's ends of its pipes.
 type files struct {
-	theirs []*os.File       // to be closed in this process
-	at     map[int]*os.File // by descriptor
+	theirs []*os.File       // must be closed in this process
+	at     map[int]*os.File // files by their descriptor number in the shell
 }
 
 func (f *files) add(fd int, file *os.File) {
@@ -69,7 +69,7 @@ func (f *files) add(fd int, file *os.File) {
 	f.at[fd] = file
 }
 
-// pipe creates a pipe whose write end the shell gets.
+// pipe creates a pipe and passes its write end to the shell.
 func (f *files) pipe(fd int) (ours *os.File, err error) {
 	r, w, err := os.Pipe()
 	if err == nil {
@@ -78,7 +78,7 @@ func (f *files) pipe(fd int) (ours *os.File, err error) {
 	return r, err
 }
 
-// pipeIn creates a pipe whose read end the shell gets.
+// pipeIn creates a pipe and passes its read end to the shell.
 func (f *files) pipeIn(fd int) (ours *os.File, err error) {
 	r, w, err := os.Pipe()
 	if err == nil {
@@ -87,7 +87,7 @@ func (f *files) pipeIn(fd int) (ours *os.File, err error) {
 	return w, err
 }
 
-// newInstance starts a shell. Its standard input is that of c, or empty if c is nil.
+// newInstance starts a shell. The shell gets the standard input of c. If c is nil, its standard input is empty.
 func newInstance(keeper *process.Keeper, s *Seed, c *Command) (started *instance, err error) {
 	in := &instance{}
 	theirs := &files{at: make(map[int]*os.File)}
@@ -124,15 +124,15 @@ func newInstance(keeper *process.Keeper, s *Seed, c *Command) (started *instance
 	if in.tree, err = keeper.StartIdle(cmd); err != nil {
 		return nil, fmt.Errorf("cannot start %s: %w", s.Bash, err)
 	}
-	// If the directory was replaced meanwhile, it is unknown which one the shell is in.
+	// If the directory was replaced during the start, the shell's directory is unknown.
 	if after, err := os.Stat(s.Dir); err == nil && os.SameFile(before, after) {
 		in.place = after
 	}
 	return in, nil
 }
 
-// blank is the initial content of the begin file. It makes the kernel allocate memory early, which would take most of
-// the time to write a short command.
+// blank is the initial content of the begin file. It makes the kernel allocate the file's memory in advance. For a short
+// command, this allocation would take most of the time of the write.
 var blank = strings.Repeat("\x00", 4096)
 
 // connect creates the files of a shell. If it fails, in and theirs contain the files created before.
@@ -175,7 +175,8 @@ func (in *instance) connect(theirs *files, s *Seed) (err error) {
 	return nil
 }
 
-// connectStdin creates the standard input, or the file from which the shell can read it later.
+// connectStdin creates the shell's standard input. For a shell without a command, it creates the file from which the
+// shell can read its input later.
 func (in *instance) connectStdin(theirs *files, c *Command) (err error) {
 	switch {
 	case c == nil:
@@ -193,8 +194,8 @@ func (in *instance) connectStdin(theirs *files, c *Command) (err error) {
 	return err
 }
 
-// wake passes the command to the shell. It writes the files at offset 0 without moving the offset, which the shell
-// shares.
+// wake passes the command to the shell. It writes the files at offset 0 and keeps their offsets, because the shell
+// shares them.
 func (in *instance) wake(c *Command) error {
 	stdin := c.Stdin != nil && in.input != nil
 	if stdin {
@@ -207,7 +208,7 @@ func (in *instance) wake(c *Command) error {
 	}
 	in.tree.Wake()
 	_, err := in.wakeup.Write([]byte{'\n'})
-	closeAll([]*os.File{in.begin, in.input}) // while the shell continues
+	closeAll([]*os.File{in.begin, in.input}) // close the files while the shell runs
 	in.begin, in.input = nil, nil
 	if errors.Is(err, syscall.EPIPE) {
 		err, in.asleep = nil, true
@@ -215,14 +216,14 @@ func (in *instance) wake(c *Command) error {
 	return err
 }
 
-// slept checks whether an ended shell never read the byte that wakes it.
+// slept checks whether an ended shell left the wake-up byte unread.
 func (in *instance) slept() {
 	if !in.asleep {
 		in.asleep = unread(in.wakeup)
 	}
 }
 
-// listen returns a channel with the exit status that the shell may report before its end. It works until
+// listen returns a channel that receives the exit status if the shell reports it before its end. It works until
 // [instance.leave].
 func (in *instance) listen() <-chan int {
 	told := make(chan int, 1)
@@ -239,11 +240,11 @@ func (in *instance) listen() <-chan int {
 	return told
 }
 
-// endTime is the maximal time between a shell's report of the exit status and its end.
+// endTime limits the time between a shell's report of the exit status and its end.
 const endTime = 2 * time.Second
 
-// leave closes all pipes except those of the output. If told is set, the status was reported and leave first ensures
-// that the shell ends, because another process may have written the status.
+// leave closes all pipes except the output pipes. If told is set, the exit status was reported. Another process can have
+// written that status, so leave first makes sure that the shell ends.
 func (in *instance) leave(told bool) {
 	if told {
 		limit := time.NewTimer(endTime)
@@ -257,7 +258,7 @@ func (in *instance) leave(told bool) {
 	closeAll([]*os.File{in.dump.pipe, in.wakeup, in.status})
 }
 
-// standsIn reports whether the shell is in the directory that has that path now.
+// standsIn reports whether the shell is in the directory that currently has the path dir.
 func (in *instance) standsIn(dir string) bool {
 	now, err := os.Stat(dir)
 	return err == nil && in.place != nil && os.SameFile(in.place, now)

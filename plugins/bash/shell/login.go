@@ -17,18 +17,19 @@ import (
 )
 
 const (
-	// drainTime is the time to read its output after its end.
+	// drainTime limits the time to read the login shell's output after its end.
 	drainTime = 100 * time.Millisecond
-	// maxLogin limits its output in bytes.
+	// maxLogin limits the size of the login shell's output in bytes.
 	maxLogin = 1 << 20
 )
 
-// loginShells are the shells that accept -l, -c and the syntax of the command used here.
+// loginShells lists shells that accept the options -l and -c and the syntax of the command below.
 var loginShells = []string{"bash", "zsh", "sh", "dash", "ash", "ksh", "mksh", "fish"}
 
-// Login returns the variables, as NAME=VALUE, that the user's login shell adds to an environment or changes in it. These
-// are the exports of /etc/profile and the user's own files, except variables named like a secret. If the shell is
-// unknown or missing, bash replaces it. Login kills all processes that the files start. It takes at most limit.
+// Login returns the variables, as NAME=VALUE, that the user's login shell adds to an environment or changes in it. They
+// come from /etc/profile and the user's own files. Login omits variables whose names suggest a secret. If the user's
+// shell is unknown or missing, Login runs bash. It kills all processes that the files start. It takes at most the time
+// limit.
 func (r *Runner) Login(ctx context.Context, limit time.Duration, bash, dir string, env []string) ([]string, error) {
 	path := Users()
 	if info, err := os.Stat(path); err != nil || info.IsDir() || !slices.Contains(loginShells, filepath.Base(path)) {
@@ -40,7 +41,7 @@ func (r *Runner) Login(ctx context.Context, limit time.Duration, bash, dir strin
 	}
 	defer read.Close() //nolint:errcheck // only read
 	mark := rand.Text()
-	// Output of the files comes before the mark.
+	// The mark separates the environment from earlier output of the files.
 	cmd := exec.Command(path, "-l", "-c", fmt.Sprintf(`printf '%%s\0' %s; exec env -0`, mark)) //nolint:gosec // the user's shell
 	cmd.Dir, cmd.Env, cmd.Stdout = dir, slices.Clone(env), write
 	tree, err := r.keeper.Start(cmd)
@@ -58,11 +59,11 @@ func (r *Runner) Login(ctx context.Context, limit time.Duration, bash, dir strin
 	}()
 	select {
 	case <-tree.Done():
-	case <-printed: // too much output, or it closed its output
+	case <-printed: // the output is too long, or the shell closed it
 	case <-ctx.Done():
 	}
 	tree.Kill(0)                                        // including processes that the files started
-	_ = read.SetReadDeadline(time.Now().Add(drainTime)) // in case one escaped
+	_ = read.SetReadDeadline(time.Now().Add(drainTime)) // a process that was not killed can keep the pipe open
 	<-printed
 	_, list, found := bytes.Cut(out, []byte(mark+"\x00"))
 	switch {
@@ -80,12 +81,12 @@ func (r *Runner) Login(ctx context.Context, limit time.Duration, bash, dir strin
 	}), nil
 }
 
-// secretName matches names of variables that are not imported. Secrets that the host withholds from commands must not
-// come back through a profile.
+// secretName matches names of variables that are not imported. The host hides secrets from commands, and a profile must
+// not restore them.
 var secretName = regexp.MustCompile(`(?i)(pass|secret|token|key|credential|auth|cookie|session)`)
 
-// AddLogin adds to an environment the missing variables of [Runner.Login], and the missing directories of its PATH. It
-// changes no other variable.
+// AddLogin adds missing variables from [Runner.Login] to an environment, and missing directories to its PATH. It changes
+// no other variable.
 func AddLogin(env, login []string) []string {
 	names := make(map[string]int, len(env))
 	for i, e := range env {

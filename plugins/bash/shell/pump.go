@@ -10,26 +10,26 @@ import (
 )
 
 const (
-	// quietTime is the time to wait for output after the end of the shell, such as from >(a process substitution), while
-	// a process has the pipe open.
+	// quietTime is the time to wait for more output after the end of the shell, if another process still has the pipe
+	// open. An example is the process of >(a process substitution).
 	quietTime = 100 * time.Millisecond
-	// lateBytes limits how much of such output is read.
+	// lateBytes limits the output that is read after the end of the shell.
 	lateBytes = 1 << 20
 	pumpSize  = 64 << 10
 	// firstSize is the initial buffer size, because most streams are short.
 	firstSize = 4 << 10
 )
 
-// pump copies a pipe to a writer until the end of the shell. After that, it copies to another writer, so that processes
-// left running neither block nor get SIGPIPE.
+// pump copies a pipe to a writer until the end of the shell. Later output goes to another writer, so that remaining
+// processes neither block nor get SIGPIPE.
 type pump struct {
 	r    *os.File
 	w    io.Writer
-	rest io.Writer     // for output after the end
-	late time.Duration // how long to copy to w after the end; 0 closes the pipe
-	// complete is set if only the shell has the other end, and it writes nothing more.
+	rest io.Writer     // receives output after the end
+	late time.Duration // how long to copy to w after the end; 0 means to close the pipe
+	// complete means that only the shell has the other end, and that it writes no more.
 	complete atomic.Bool
-	// done is closed when w has all output of the shell, and gets no more.
+	// done is closed when w has received all output of the shell.
 	done chan struct{}
 }
 
@@ -39,8 +39,7 @@ func startPump(r *os.File, w, rest io.Writer, late time.Duration) *pump {
 	return p
 }
 
-// shellEnded makes the pump finish. It wakes the reader by a deadline in the past. If complete
-// is set, nothing more will be written.
+// shellEnded makes the pump finish. A deadline in the past wakes the reader. complete means that no more output follows.
 func (p *pump) shellEnded(complete bool) {
 	p.complete.Store(complete)
 	_ = p.r.SetReadDeadline(time.Unix(1, 0))

@@ -15,10 +15,11 @@ import (
 	"toolhost.dev/plugins/bash/session"
 )
 
-// Grace is the time that a command gets to clean up before it is killed.
+// Grace is the time in which a command can clean up before it is killed.
 const Grace = 200 * time.Millisecond
 
-// lookTime is the interval at which the dump pipe is read, in case a shell's state is larger than the pipe.
+// lookTime is the interval at which the dump pipe is read while a command runs. Regular reading is necessary because a
+// shell's state can be larger than the pipe.
 const lookTime = 50 * time.Millisecond
 
 // maxDump limits how much of a shell's dump is read.
@@ -28,12 +29,12 @@ const maxDump = 2 << 20
 type Command struct {
 	Seed
 	Text string
-	// Stdin is the standard input, or nil.
+	// Stdin is the text of the standard input. A nil Stdin means no input.
 	Stdin *string
-	// KeepStdin keeps the standard input open, for [Process.Write].
+	// KeepStdin keeps the standard input open for [Process.Write].
 	KeepStdin      bool
 	Stdout, Stderr io.Writer
-	// RestOut and RestErr receive the output of processes left running, after the end of the shell.
+	// RestOut and RestErr receive the output of remaining processes after the end of the shell.
 	RestOut, RestErr io.Writer
 
 	kind session.Kind
@@ -42,32 +43,32 @@ type Command struct {
 // Ending is the reason why a shell ended.
 type Ending int
 
-// The endings.
+// The reasons why a shell ended.
 const (
 	Exited Ending = iota
 	TimedOut
 	Canceled
 )
 
-// Outcome is how a command ended.
+// Outcome describes how a command ended.
 type Outcome struct {
 	Ending Ending
 	// Exit is the shell's exit status, or 128 + N if signal N ended it.
 	Exit int
-	// Signal is the name of the signal that ended the shell, or that ended the command according to the exit status. It
-	// may be empty.
+	// Signal is the name of the signal that ended the shell. It is also set if the exit status shows that a signal ended
+	// the command. It can be empty.
 	Signal   string
 	Duration time.Duration
 	// Snapshot is the state of the shell at its end. If StateErr is set, it contains at most the working directory.
 	Snapshot *session.Snapshot
-	// StateErr is the error of [session.Parse] if there is no complete snapshot.
+	// StateErr is the error of [session.Parse] if no complete snapshot exists.
 	StateErr error
-	// Kept means that the command changed nothing in the state except the last status. Then neither Snapshot nor
-	// StateErr is set.
+	// Kept means that the command changed nothing in the state except the last status. In this case Snapshot and
+	// StateErr are nil.
 	Kept bool
-	// Fresh means that the state could not be restored, so the command ran in a new session.
+	// Fresh means that the state could not be restored. The command then ran in a new session.
 	Fresh bool
-	// Background are the processes that the command left running.
+	// Background contains the ids of processes that the command left running.
 	Background []int
 }
 
@@ -79,23 +80,23 @@ type Process struct {
 	stop   chan Ending
 	done   chan struct{}
 
-	// writing is a lock for writes to the standard input.
+	// writing is a lock for writes to standard input.
 	writing chan struct{}
 	// attached is closed when a shell runs the command.
 	attached   chan struct{}
 	attachOnce sync.Once
 
 	mu    sync.Mutex
-	shell *instance // the shell that runs the command, or ran it last
-	stdin *os.File  // nil if closed
-	inode uint64    // of the pipe of stdin
+	shell *instance // the current or last shell of the command
+	stdin *os.File  // nil if standard input is closed
+	inode uint64    // inode number of the pipe of standard input
 
-	// Set before done is closed.
+	// The fields below are set before done is closed.
 	out *Outcome
 	err error
 }
 
-// Done returns a channel that is closed when the command has ended and all of its output was written.
+// Done returns a channel that is closed when the command has ended and all its output is written.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Outcome waits for the end of the command. An error means that the command did not run.
@@ -104,10 +105,10 @@ func (p *Process) Outcome() (*Outcome, error) {
 	return p.out, p.err
 }
 
-// Began returns the time at which the command was given.
+// Began returns the time at which the command was started.
 func (p *Process) Began() time.Time { return p.began }
 
-// Stop kills the command and its processes. The first call determines the ending.
+// Stop kills the command and its processes. The first call determines the reason in the outcome.
 func (p *Process) Stop(why Ending) {
 	select {
 	case p.stop <- why:
@@ -115,7 +116,7 @@ func (p *Process) Stop(why Ending) {
 	}
 }
 
-// tree returns the process tree of the shell that runs the command, or nil if there is none yet.
+// tree returns the process tree of the shell that runs the command. It returns nil if no shell runs it yet.
 func (p *Process) tree() *process.Tree {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -125,7 +126,7 @@ func (p *Process) tree() *process.Tree {
 	return p.shell.tree
 }
 
-// Alive returns the running processes of the command.
+// Alive returns the ids of the command's running processes.
 func (p *Process) Alive() []int {
 	if t := p.tree(); t != nil {
 		return t.Alive()
@@ -133,7 +134,7 @@ func (p *Process) Alive() []int {
 	return nil
 }
 
-// Kill kills all processes of the command, even after its end, and returns when they are gone.
+// Kill kills all processes of the command, even after its end, and waits until they are gone.
 func (p *Process) Kill() {
 	p.Stop(Canceled)
 	<-p.done
@@ -142,8 +143,8 @@ func (p *Process) Kill() {
 	}
 }
 
-// run runs the command. If a shell could not restore the state, or was killed while it waited, it ended before the
-// command. So run can start the command in another shell without running it twice.
+// run runs the command. A shell that failed to restore the state, or was killed while it waited, ended before the
+// command. In this case run can use another shell without running the command twice.
 func (p *Process) run(warm *instance) {
 	defer close(p.done)
 	fresh := false
@@ -172,7 +173,7 @@ func (p *Process) run(warm *instance) {
 	}
 }
 
-// attempt runs the command in a waiting shell.
+// attempt runs the command in a shell that waits for it.
 func (p *Process) attempt(in *instance) (*Outcome, error) {
 	if err := in.wake(&p.c); err != nil {
 		in.discard()
@@ -193,7 +194,7 @@ func (p *Process) attempt(in *instance) (*Outcome, error) {
 		in.dump.read()
 		in.slept()
 	}
-	go in.leave(told) // the result need not wait for that
+	go in.leave(told) // the result does not depend on leave
 	for _, p := range []*pump{stdout, stderr} {
 		<-p.done
 	}
@@ -218,9 +219,9 @@ func (p *Process) attempt(in *instance) (*Outcome, error) {
 	return out, nil
 }
 
-// untilEnd waits for the end of the shell, or ends it. If the shell reported the exit status and the command left
-// nothing, untilEnd returns at once with told set. Then it does not wait for the exit of the shell, in which the kernel
-// mostly frees memory.
+// untilEnd waits for the end of the shell, or ends it. If the shell has reported the exit status and the command left no
+// process, untilEnd returns early with told set. It then skips the exit of the shell, in which the kernel mainly frees
+// memory.
 func (p *Process) untilEnd(in *instance) (why Ending, exit int, told bool) {
 	var tells <-chan int
 	var looks <-chan time.Time
@@ -257,7 +258,7 @@ func (p *Process) untilEnd(in *instance) (why Ending, exit int, told bool) {
 func (o *Outcome) setStatus(tree *process.Tree) error {
 	select {
 	case <-tree.Done():
-	default: // killed, but blocked in a system call
+	default: // the process was killed, but is blocked in a system call
 		o.Exit, o.Signal = 128+int(unix.SIGKILL), unix.SignalName(unix.SIGKILL)
 		return nil
 	}

@@ -9,34 +9,34 @@ import (
 	"toolhost.dev/plugins/bash/session"
 )
 
-// MaxIdle is the default number of shells kept ready.
+// MaxIdle is the default number of shells that are kept ready.
 const MaxIdle = 8
 
-// afterTime is the time after a command in which no shell is started. So the command's result comes first, and a command
-// that follows at once is not delayed.
+// afterTime is the time after a command in which no shell is started. The command's result is then sent first, and an
+// immediate next command is not delayed.
 const afterTime = 3 * time.Millisecond
 
-// hurry is the maximal pause between two commands of a session after which the next shell is started at once. A caller
-// without pauses waits only for shells.
+// hurry is the maximum pause between two commands of a session after which the next shell is started at once. A caller
+// without pauses would otherwise wait for each shell.
 const hurry = 10 * time.Millisecond
 
 // idleTime is the time after which an unused shell is ended.
 const idleTime = 5 * time.Minute
 
-// Runner runs commands. For the next command of a session it keeps a started shell in which the session's state is
-// restored. A shell is used once, and only if its state, environment and directory are those of the command. A Runner is
-// safe for concurrent use. Use [NewRunner] to create one.
+// Runner runs commands. For the next command of a session it keeps a started shell, in which the session's state is
+// already restored. A shell is used once, and only if its state, environment and directory match the command. A Runner
+// is safe for concurrent use. Use [NewRunner] to create a Runner.
 type Runner struct {
 	keeper  *process.Keeper
 	maxIdle int
 	guard   sync.Once
 
 	mu      sync.Mutex
-	idle    map[string]*spare // by session
-	order   []*spare          // the spares of idle, oldest first
-	working bool              // the goroutine work runs
+	idle    map[string]*spare // prepared shells by session
+	order   []*spare          // the elements of idle, oldest first
+	working bool              // whether the goroutine work runs
 	closed  bool
-	// last describes the command that ended last: its session, its end, and whether it followed the one before in a
+	// last describes the last ended command: its session, its end, and whether the pause before it was shorter than
 	// hurry.
 	last struct {
 		session string
@@ -49,9 +49,9 @@ type Runner struct {
 type spare struct {
 	session string
 	seed    Seed
-	from    time.Time // earliest time to start it
-	begun   bool      // it is being started or has been
-	dropped bool      // it is no longer needed
+	from    time.Time // earliest time of the start
+	begun   bool      // whether the start has begun
+	dropped bool      // whether the shell is no longer needed
 	timer   *time.Timer
 
 	started chan struct{} // closed after the start
@@ -63,7 +63,7 @@ func NewRunner(maxIdle int) *Runner {
 	return &Runner{keeper: process.NewKeeper(), maxIdle: maxIdle, idle: make(map[string]*spare)}
 }
 
-// Close kills all processes that commands have started, and the waiting shells. Later commands do not run.
+// Close kills all processes that commands have started, and the waiting shells. No command can run afterwards.
 func (r *Runner) Close() {
 	r.mu.Lock()
 	r.closed = true
@@ -76,10 +76,10 @@ func (r *Runner) Close() {
 	r.keeper.Close()
 }
 
-// Start runs a command of the session with that ID.
+// Start runs a command of the session with the given id.
 func (r *Runner) Start(id string, c Command) *Process {
 	r.guard.Do(func() {
-		go func() { _ = r.keeper.Guard(c.Bash) }() // an error only means that a killed plugin leaves more behind
+		go func() { _ = r.keeper.Guard(c.Bash) }() // after an error, a killed plugin can only leave more processes behind
 	})
 	c.kind = c.State.Kind(c.Text)
 	p := &Process{runner: r, c: c, began: time.Now(), stop: make(chan Ending, 1), done: make(chan struct{}), writing: make(chan struct{}, 1), attached: make(chan struct{})}
@@ -87,14 +87,14 @@ func (r *Runner) Start(id string, c Command) *Process {
 	if !c.KeepStdin && (c.Stdin == nil || !c.State.Defines("exec")) {
 		warm = r.take(id, &c.Seed)
 	}
-	if r.hurries(id) && c.kind != session.Ordinary { // the state after the command is already known
+	if r.hurries(id) && c.kind != session.Ordinary { // the state after this command is known in advance
 		r.prepare(id, c.Seed, 0)
 	}
 	go p.run(warm)
 	return p
 }
 
-// hurries records a new command and reports whether the last command of its session has just ended.
+// hurries records a new command. It reports whether the previous command of the session has just ended.
 func (r *Runner) hurries(session string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,7 +102,8 @@ func (r *Runner) hurries(session string) bool {
 	return r.last.hurried
 }
 
-// Prepare starts a shell for the next command of a session in the background. Call it when a command has ended.
+// Prepare starts a shell in the background for the next command of a session. It must be called when a command has
+// ended.
 func (r *Runner) Prepare(session string, seed Seed) {
 	rest := afterTime
 	r.mu.Lock()
@@ -136,7 +137,7 @@ func (r *Runner) prepare(session string, seed Seed, rest time.Duration) {
 	}
 }
 
-// work starts the needed shells, one after the other. More at a time would only slow down a busy machine.
+// work starts the needed shells one after the other. Parallel starts would only slow down a busy machine.
 func (r *Runner) work() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -156,7 +157,7 @@ func (r *Runner) work() {
 			r.mu.Unlock()
 			time.Sleep(rest)
 			r.mu.Lock()
-			continue // it may no longer be needed
+			continue // check again, because the shell may no longer be needed
 		}
 		next.begun = true
 		r.mu.Unlock()
@@ -171,7 +172,7 @@ func (r *Runner) work() {
 		switch {
 		case next.dropped:
 			go in.discard()
-		case r.idle[next.session] == next: // not taken meanwhile
+		case r.idle[next.session] == next: // no command has taken the shell meanwhile
 			next.timer = time.AfterFunc(idleTime, func() { r.expire(next) })
 		}
 	}
@@ -218,7 +219,8 @@ func (r *Runner) drop(s *spare) {
 	}
 }
 
-// take returns a shell for a command of the session, and waits if it is being started. It returns nil if no shell fits.
+// take returns a prepared shell for a command of the session. It waits if the shell is being started. It returns nil if
+// no shell matches.
 func (r *Runner) take(session string, seed *Seed) *instance {
 	r.mu.Lock()
 	s := r.idle[session]
@@ -237,7 +239,7 @@ func (r *Runner) take(session string, seed *Seed) *instance {
 		return nil
 	}
 	select {
-	case <-s.in.tree.Done(): // killed from outside
+	case <-s.in.tree.Done(): // another program has killed the shell
 	default:
 		if s.in.standsIn(seed.Dir) {
 			return s.in
@@ -247,7 +249,7 @@ func (r *Runner) take(session string, seed *Seed) *instance {
 	return nil
 }
 
-// Idle returns the process IDs of the waiting shells. It first waits until the requested ones are started.
+// Idle returns the process ids of the waiting shells. It first waits until all requested shells are started.
 func (r *Runner) Idle() []int {
 	r.mu.Lock()
 	waiting := slices.Clone(r.order)

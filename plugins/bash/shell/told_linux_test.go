@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// TestMain also runs as a program that gives its parent a child.
+// TestMain runs the tests. In a child process, it instead gives its parent an additional child.
 func TestMain(m *testing.M) {
 	if os.Getenv("SHELL_TEST_SIBLING") != "" {
 		cmd := exec.Command("sleep", "1000")
@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestUnknownChild checks that a child that the shell did not start itself is not lost.
+// TestUnknownChild checks that a child process that the shell did not start itself is found.
 func TestUnknownChild(t *testing.T) {
 	var out bytes.Buffer
 	r := NewRunner(0)
@@ -51,8 +51,8 @@ func slowToEnd(t *testing.T, c *Command) {
 	c.Env = append(c.Env, "BASH_ENV="+path)
 }
 
-// TestToldEnd checks that the result of a command that leaves nothing does not wait for the end of its shell. Processes
-// that appear after the result are killed.
+// TestToldEnd checks that the result of a command without remaining processes does not wait for the end of its shell.
+// Processes that appear after the result must be killed.
 func TestToldEnd(t *testing.T) {
 	for text, exit := range map[string]int{"echo x": 0, "echo x; sh -c 'exit 7'": 7, "echo x; sh -c 'exit 143'": 143, "echo x | cat && false": 1, "(echo x; exit 255)": 255} {
 		t.Run(text, func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestToldEnd(t *testing.T) {
 			if ended(p) || len(p.Alive()) > 0 {
 				t.Errorf("the shell has ended: %v; these run: %v", ended(p), p.Alive())
 			}
-			for _, ours := range []*os.File{p.shell.stdout, p.shell.stderr} { // nobody reads what nobody writes
+			for _, ours := range []*os.File{p.shell.stdout, p.shell.stderr} { // wait until the plugin closes its end of each pipe
 				for err := error(nil); err == nil && !ended(p); _, err = ours.Stat() {
 					time.Sleep(time.Millisecond)
 				}
@@ -96,13 +96,13 @@ func TestKilledAsleep(t *testing.T) {
 		c := plain(t, text, &out)
 		r.Prepare("s", c.Seed)
 		pid := r.Idle()[0]
-		for !unread(r.order[0].in.dump.pipe) { // it has not restored the state
+		for !unread(r.order[0].in.dump.pipe) { // wait until the shell has restored the state
 			time.Sleep(time.Millisecond)
 		}
 		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
-		for state := ""; !strings.Contains(state, ") T "); { // it may be on its way to its next system call
+		for state := ""; !strings.Contains(state, ") T "); { // wait until the shell sleeps in a system call
 			b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 			if state = string(b); err != nil {
 				t.Fatal(err)
@@ -121,7 +121,7 @@ func TestKilledAsleep(t *testing.T) {
 		if strings.Count(string(ran), "\n") != 1 || err != nil || string(ran) == strconv.Itoa(pid)+"\n" || out.String() != string(ran) {
 			t.Errorf("%s: it ran in %q, the shell %d was killed; printed: %q", text, ran, pid, out.String())
 		}
-		// The shell is already dead when it should be woken.
+		// This shell is dead before it is woken.
 		in, err := newInstance(r.keeper, &c.Seed, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -137,8 +137,8 @@ func TestKilledAsleep(t *testing.T) {
 	}
 }
 
-// TestKilledMeanwhile checks that a command runs in exactly one shell if its shell is killed at the moment when the
-// command comes.
+// TestKilledMeanwhile checks that a command runs in exactly one shell if its first shell is killed while the command
+// arrives.
 func TestKilledMeanwhile(t *testing.T) {
 	r := NewRunner(MaxIdle)
 	defer r.Close()
@@ -162,8 +162,8 @@ func TestKilledMeanwhile(t *testing.T) {
 	}
 }
 
-// TestDescriptors checks that the shell's private descriptors do not conflict with the user's, and that programs inherit
-// only those that each shell needs until its end.
+// TestDescriptors checks that the shell's private descriptors do not conflict with the user's. Programs must inherit
+// only the descriptors that each shell needs until its end.
 func TestDescriptors(t *testing.T) {
 	for text, want := range map[string]string{
 		"(exec {fd}>/dev/null; echo $fd)": "10\n", "x=1; exec {fd}>/dev/null; echo $fd": "10\n",

@@ -32,7 +32,7 @@ func ended(p *Process) bool {
 	}
 }
 
-// TestUntoldEnd checks that a command that may have left something ends with its shell.
+// TestUntoldEnd checks that a command that may have left processes ends together with its shell.
 func TestUntoldEnd(t *testing.T) {
 	for text, left := range map[string]bool{"true & wait; echo x": false, "sleep 1000 & echo x": true, "echo x; cat <(sleep 0.1)": false, "sh -c 'sleep 1000 >&2 &'; echo x": true, "y=1; echo x": false} {
 		var out bytes.Buffer
@@ -49,8 +49,8 @@ func TestUntoldEnd(t *testing.T) {
 	}
 }
 
-// TestKilledAwake checks that a command is not run again if its shell was killed after it was woken, because it may have
-// run.
+// TestKilledAwake checks that a command is not repeated if its shell was killed after the wake-up, because the command
+// may have run.
 func TestKilledAwake(t *testing.T) {
 	for _, text := range []string{"echo x >>ran; sh -c 'kill -KILL $PPID; sleep 1'", "x=1; echo x >>ran; kill -KILL $$"} {
 		r := NewRunner(MaxIdle)
@@ -68,7 +68,8 @@ func TestKilledAwake(t *testing.T) {
 	}
 }
 
-// TestFrozenNames checks that a session works whose variables are all read-only, including those of the shell.
+// TestFrozenNames checks that a session still works if all its variables are read-only, including the shell's own
+// variables.
 func TestFrozenNames(t *testing.T) {
 	var out bytes.Buffer
 	r := NewRunner(0)
@@ -94,8 +95,8 @@ func TestFrozenNames(t *testing.T) {
 	}
 }
 
-// TestRunOnce checks texts that only the parser or only bash accepts as commands. They run once, as far as bash gets,
-// and nothing else is executed.
+// TestRunOnce checks texts that only the parser or only bash accepts as commands. Each text must run once, up to bash's
+// error, and nothing else must run.
 func TestRunOnce(t *testing.T) {
 	for text, want := range map[string]string{
 		"echo x >>ran\n(ls !(x))": "x\n", "echo x >>ran\n(echo @(a|b) >>ran)": "x\n", "echo x >>ran\n(shopt -s extglob\nls !(L))": "x\n", "echo x >>ran\n(time -p)": "x\n",
@@ -109,7 +110,7 @@ func TestRunOnce(t *testing.T) {
 		plainly := t.TempDir()
 		real := exec.Command(bash, "-c", text)
 		real.Dir = plainly
-		_ = real.Run() // it fails, mostly
+		_ = real.Run() // usually fails
 		r := NewRunner(0)
 		c := plain(t, text, io.Discard)
 		o, err := r.Start("s", c).Outcome()
@@ -124,7 +125,7 @@ func TestRunOnce(t *testing.T) {
 	}
 }
 
-// TestStdinOfWarm checks that a prestarted shell has the command's standard input.
+// TestStdinOfWarm checks that a prestarted shell gets the command's standard input.
 func TestStdinOfWarm(t *testing.T) {
 	for _, text := range []string{"cat", "[ -s /dev/stdin ] && echo given", "x=1; cat", "true & cat"} {
 		r := NewRunner(MaxIdle)
@@ -141,7 +142,7 @@ func TestStdinOfWarm(t *testing.T) {
 	}
 }
 
-// TestNoisyStatus checks that a command that fills the status pipe delays nobody.
+// TestNoisyStatus checks that a command that fills the status pipe causes no delay.
 func TestNoisyStatus(t *testing.T) {
 	var out bytes.Buffer
 	r := NewRunner(0)

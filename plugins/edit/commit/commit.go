@@ -1,5 +1,5 @@
-// Package commit implements changes of one or several files that happen as a whole or not at all,
-// and that can be undone. Every tool that changes files goes through it.
+// Package commit changes one or several files atomically and records the change, so that it can be undone. Every tool
+// that changes files uses this package.
 package commit
 
 import (
@@ -23,50 +23,52 @@ import (
 // Step is the change of one file.
 type Step struct {
 	Path workspace.Path
-	// Before is the file as it was read. A nil Before means that the file must not exist.
+	// Before is the file as the tool read it. A nil Before means that the file must not exist.
 	Before *workspace.Snapshot
-	// After is the new content, unless Remove is set.
+	// After is the new content. It is ignored if Remove is set.
 	After  []byte
 	Remove bool
-	// Perm is the mode of a new file before the umask; 0 means 0666.
+	// Perm is the mode of a new file before the umask. 0 means 0666.
 	Perm fs.FileMode
-	// Mode is the exact mode afterwards. If it is nil, an existing file keeps its mode and a new one gets Perm.
+	// Mode is the exact new mode. If it is nil, an existing file keeps its mode and a new file gets Perm.
 	Mode *fs.FileMode
-	// Attributes are set on a new file. They may be nil.
+	// Attributes are set on a new file. It can be nil.
 	Attributes *workspace.Attributes
 }
 
-// Commit is one change. Each of its steps changes another file. If it moves other changes, Steps may be empty.
+// Commit is a change of several files. Each step must change a different file. If the commit moves other changes, Steps
+// can be empty.
 type Commit struct {
 	Session string
-	// Tool is the tool that made the change. Title describes it in the history, such as "edit main.go".
+	// Tool is the name of the tool that makes the change. Title describes the change in the history, such as "edit
+	// main.go".
 	Tool, Title string
 	Steps       []Step
 
-	// Meanwhile, if not nil, is called once all files are changed, while the change is made durable. Apply waits for it
-	// and forwards its panic.
+	// Meanwhile is called after all files are changed, while the change is made durable. Apply waits for it and repeats
+	// its panic. Meanwhile can be nil.
 	Meanwhile func()
 
-	// Moves are the changes that this one undoes (if To is history.Undone) or redoes (if To is history.Done).
+	// Moves contains the changes that this commit undoes (if To is history.Undone) or redoes (if To is history.Done).
 	Moves []int64
 	To    history.State
 }
 
 // Done is the result of a commit.
 type Done struct {
-	// Written has one element for each step. It is nil for a removed file.
+	// Written has one element for each step. The element is nil for a removed file.
 	Written []*workspace.Written
-	// Effects are the effects to report to the host.
+	// Effects contains the effects that the tool must report to the host.
 	Effects []tool.Effect
-	// Lost is the reason why the change cannot be undone. It is empty if it can.
+	// Lost is the reason why the change cannot be undone. It is empty if the change can be undone.
 	Lost string
 }
 
 // Committer writes changes and records them in the history.
 type Committer struct{ History *history.Store }
 
-// Lock locks files until unlock is called. Callers lock files before they read them and until they are written. Lock
-// first completes or reverts changes of these files that a killed process left unfinished.
+// Lock locks files until unlock is called. Callers must hold the lock from before they read the files until the files
+// are written. Lock first completes or reverts changes of these files that a killed process left unfinished.
 func (c *Committer) Lock(ctx context.Context, ws *workspace.Workspace, paths ...workspace.Path) (unlock func(), err error) {
 	if unlock, err = ws.Lock(ctx, paths...); err != nil {
 		return nil, err
@@ -78,8 +80,9 @@ func (c *Committer) Lock(ctx context.Context, ws *workspace.Workspace, paths ...
 	return unlock, nil
 }
 
-// Apply makes a change. The caller must have locked the files. If Apply fails, all files are as before, unless the error
-// reports otherwise. If the history cannot be written, Apply still makes the change, unless the change moves others.
+// Apply makes a change. The caller must have locked the files. If Apply fails, all files keep their old content, unless
+// the error reports otherwise. If the history cannot be written, Apply still makes the change, unless the change moves
+// other changes.
 func (c *Committer) Apply(ctx context.Context, ws *workspace.Workspace, m Commit) (*Done, error) {
 	noted := note(ws, m)
 	gone := make([]*workspace.Attributes, len(m.Steps))
@@ -92,7 +95,7 @@ func (c *Committer) Apply(ctx context.Context, ws *workspace.Workspace, m Commit
 	}
 	noting := c.begin(ctx, noted, hashes)
 	ready := func() error { _, err := noting(); return err }
-	// Once begun, the change is completed or reverted even if ctx ends.
+	// From here on, the change is completed or reverted even if ctx ends.
 	after := context.WithoutCancel(ctx)
 	var meanwhile sync.WaitGroup
 	var unfinished error
@@ -100,7 +103,7 @@ func (c *Committer) Apply(ctx context.Context, ws *workspace.Workspace, m Commit
 	finish := func() {
 		if m.Meanwhile != nil {
 			meanwhile.Go(func() {
-				defer func() { panicked = recover() }() // the caller panics again once the change is made and recorded
+				defer func() { panicked = recover() }() // Apply panics again after the change is made and recorded
 				m.Meanwhile()
 			})
 		}
@@ -111,7 +114,7 @@ func (c *Committer) Apply(ctx context.Context, ws *workspace.Workspace, m Commit
 	var done *Done
 	var err error
 	if len(dirs) > 0 {
-		err = ready() // the directories are created at once
+		err = ready() // the directories are created immediately after this
 	}
 	if err == nil {
 		done, err = write(ctx, ws, m.Steps, hashes, ready, finish)
@@ -126,12 +129,12 @@ func (c *Committer) Apply(ctx context.Context, ws *workspace.Workspace, m Commit
 	meanwhile.Wait()
 	if err != nil {
 		if back := putBack(after, ws, m.Steps, gone, done); back != nil {
-			// The change stays unfinished: the next call that locks the files tries again.
+			// The change stays unfinished in the history. The next call that locks the files tries again.
 			return nil, tool.Errorf(tool.AsError(err).Kind, "%w The files that were already written could not be restored either: %v", err, back)
 		}
 		RemoveDirs(ws, dirs)
 		if noted != nil {
-			_ = c.History.Abandon(after, noted) // if this fails, the next call that locks the files does it
+			_ = c.History.Abandon(after, noted) // after an error, the next call that locks the files does this
 		}
 		if e := tool.AsError(err); slices.ContainsFunc(done.Effects, func(e tool.Effect) bool { return e.Operation != "" }) {
 			return nil, tool.Errorf(e.Kind, "%s The other files of the change were restored, so no file is changed.", e.Message).WithCode(e.Code).WithCause(err)
@@ -156,8 +159,9 @@ func (c *Committer) finish(ctx context.Context, ws *workspace.Workspace, steps [
 	return c.History.Finish(ctx, noted)
 }
 
-// begin records a change in the history while its files are staged. The returned function waits until
-// it is recorded. lost is the reason why it was not recorded. If the function returns an error, the change must not be made.
+// begin records a change in the history in parallel with the staging of its files. The returned function waits for the
+// record. lost is the reason why the change was not recorded. If the function returns an error, the change must not be
+// made.
 func (c *Committer) begin(ctx context.Context, noted *history.Change, hashes []func() [sha256.Size]byte) func() (lost string, err error) {
 	result := make(chan error, 1)
 	go func() {
@@ -190,7 +194,7 @@ func (c *Committer) begin(ctx context.Context, noted *history.Change, hashes []f
 	})
 }
 
-// note returns the history's record of a commit, without the hashes of the new contents.
+// note returns the history's record of a commit. The record lacks the hashes of the new contents.
 func note(ws *workspace.Workspace, m Commit) *history.Change {
 	c := &history.Change{Session: m.Session, Tool: m.Tool, Title: m.Title, Moves: m.Moves, To: m.To}
 	for _, s := range m.Steps {
@@ -214,16 +218,16 @@ func note(ws *workspace.Workspace, m Commit) *history.Change {
 	return c
 }
 
-// attributes returns the attributes of a file that is about to be removed.
+// attributes returns the attributes of a file that will be removed.
 func attributes(ws *workspace.Workspace, p workspace.Path) *workspace.Attributes {
 	a, err := ws.Attributes(p)
-	if err != nil { // the removal will report the error
+	if err != nil { // the removal reports the error
 		return nil
 	}
 	return a
 }
 
-// missingDirs returns the directories that creating a file creates, the outermost first.
+// missingDirs returns the directories that must be created for a file, the outermost first.
 func missingDirs(ws *workspace.Workspace, p workspace.Path, known []string) []string {
 	var dirs []string
 	for dir := ws.Parent(p); dir.Rel() != "."; dir = ws.Parent(dir) {
@@ -236,7 +240,7 @@ func missingDirs(ws *workspace.Workspace, p workspace.Path, known []string) []st
 	return dirs
 }
 
-// lookUpMode sets the mode of a file that was created.
+// lookUpMode records the mode of a file that the change has created.
 func lookUpMode(ws *workspace.Workspace, p workspace.Path, f *history.File) {
 	if f.Before.Exists || !f.After.Exists {
 		return
@@ -246,8 +250,8 @@ func lookUpMode(ws *workspace.Workspace, p workspace.Path, f *history.File) {
 	}
 }
 
-// write executes the steps, removals last, so that no failure loses content. It changes no file before ready returns. It
-// calls made once all files are changed.
+// write performs the steps. Removals are last, so that no failure loses content. It changes no file before ready
+// returns, and calls made after all files are changed.
 func write(ctx context.Context, ws *workspace.Workspace, steps []Step, hashes []func() [sha256.Size]byte, ready func() error, made func()) (*Done, error) {
 	done := &Done{Written: make([]*workspace.Written, len(steps)), Effects: make([]tool.Effect, len(steps))}
 	left := len(steps)
@@ -295,8 +299,8 @@ func removed(was *workspace.Snapshot) tool.Effect {
 	return tool.Effect{Operation: tool.OpDelete, File: was.State(), HashBefore: &hash}
 }
 
-// putBack reverts the executed steps, unless another program has changed their files since. gone holds the attributes of
-// the removed files.
+// putBack reverts the performed steps, except for files that another program has changed since. gone contains the
+// attributes of the removed files.
 func putBack(ctx context.Context, ws *workspace.Workspace, steps []Step, gone []*workspace.Attributes, done *Done) error {
 	var failed []string
 	for i, s := range steps {
@@ -321,7 +325,7 @@ func putBack(ctx context.Context, ws *workspace.Workspace, steps []Step, gone []
 	return nil
 }
 
-// restore replaces the version now of a file by the version to. It fails if the file is not the version now.
+// restore replaces the version now of a file by the version to. It fails if the file differs from the version now.
 func restore(ctx context.Context, ws *workspace.Workspace, p workspace.Path, now, to history.Version) error {
 	snap, err := Current(ws, p)
 	if err != nil {
@@ -349,7 +353,7 @@ func Current(ws *workspace.Workspace, p workspace.Path) (*workspace.Snapshot, er
 	return snap, err
 }
 
-// Matches reports whether a file equals a version, byte for byte.
+// Matches reports whether a file equals a version byte for byte.
 func Matches(snap *workspace.Snapshot, v history.Version) bool {
 	if snap == nil {
 		return !v.Exists
@@ -357,13 +361,13 @@ func Matches(snap *workspace.Snapshot, v history.Version) bool {
 	return v.Exists && snap.Hash() == v.Hash
 }
 
-// RemoveDirs removes those directories that are empty.
+// RemoveDirs removes the empty directories of a list.
 func RemoveDirs(ws *workspace.Workspace, dirs []string) {
 	dirs = slices.Clone(dirs)
 	slices.SortFunc(dirs, func(a, b string) int { return len(b) - len(a) }) // the innermost first
 	for _, dir := range dirs {
 		if p, err := ws.Resolve("/", dir); err == nil && p.String() == filepath.Clean(dir) {
-			_ = ws.RemoveDir(p) // fails if it has entries
+			_ = ws.RemoveDir(p) // fails if the directory is not empty
 		}
 	}
 }

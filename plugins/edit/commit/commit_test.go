@@ -24,7 +24,7 @@ import (
 	"toolhost.dev/plugins/edit/history"
 )
 
-// childEnv makes the test program change files until it is killed.
+// childEnv is the environment variable that makes the test program change files until it is killed.
 const childEnv = "COMMIT_TEST_CHILD"
 
 func TestMain(m *testing.M) {
@@ -44,7 +44,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// place is a workspace with a state directory beside it.
+// place is a workspace with a state directory next to it.
 type place struct {
 	dir, root string
 	ws        *workspace.Workspace
@@ -75,7 +75,7 @@ func newPlace(t *testing.T, files map[string]string) *place {
 	return p
 }
 
-// step reads a file and returns its change; "-" removes it.
+// step reads a file and returns a step that writes the text after. The text "-" means to remove the file.
 func (p *place) step(name, after string) (commit.Step, error) {
 	path, err := p.ws.Resolve(p.root, name)
 	if err != nil {
@@ -148,7 +148,7 @@ func TestSeveralFilesAreOneChange(t *testing.T) {
 	}
 }
 
-// Whichever file cannot be written, no file is changed and nothing can be undone.
+// TestAllOrNothing checks that no file is changed and nothing can be undone if any of the files cannot be written.
 func TestAllOrNothing(t *testing.T) {
 	for _, blocked := range []string{"a", "b", "x", "y/z"} {
 		t.Run(blocked, func(t *testing.T) {
@@ -161,7 +161,7 @@ func TestAllOrNothing(t *testing.T) {
 				must(t, err)
 				m.Steps = append(m.Steps, step)
 			}
-			// Another program changes one of the files after they were read.
+			// Another program changes one of the files after the test read them.
 			want := map[string]string{"a": "a", "b": "b", "x": "x"}
 			must(t, os.MkdirAll(filepath.Dir(p.root+"/"+blocked), 0o777))
 			must(t, os.WriteFile(p.root+"/"+blocked, []byte("theirs"), 0o666))
@@ -197,11 +197,11 @@ func (d *dying) Err() error {
 	return nil
 }
 
-// names are the files that a child changes together. Their contents are always equal.
+// names lists the files that a child process changes together. Their contents must always be equal.
 var names = []string{"a", "b", "c", "d"}
 
-// child changes all files to the same text repeatedly. With a number, it changes them once and kills itself at that
-// check of the context.
+// child repeatedly changes all files to the same text. If what contains a number, child changes the files once and kills
+// itself at the check of the context with this number.
 func child(what string) error {
 	dir, number, _ := strings.Cut(what, "|")
 	p, err := open(dir)
@@ -219,7 +219,7 @@ func child(what string) error {
 			return err
 		}
 		if number != "" {
-			os.Exit(4) // fewer moments than that
+			os.Exit(4) // the child ended before the given check
 		}
 	}
 }
@@ -234,7 +234,7 @@ func start(t *testing.T, what string) *exec.Cmd {
 	return cmd
 }
 
-// afterKill recovers as the next process would, and checks that all or no files are changed.
+// afterKill recovers in the same way as the next process would. It checks that either all or no files are changed.
 func afterKill(t *testing.T, dir string) {
 	t.Helper()
 	p, err := open(dir)
@@ -255,7 +255,7 @@ func afterKill(t *testing.T, dir string) {
 	if left, err := p.History.Unfinished(t.Context(), path.String()); err != nil || len(left) > 0 {
 		t.Errorf("%d changes are unfinished, %v", len(left), err)
 	}
-	// The last change can be undone, so the history agrees with the files.
+	// The history must agree with the files, so that the last change can be undone.
 	log, err := p.History.Log(t.Context(), "s", "")
 	must(t, err)
 	if len(log.Done) > 0 {
@@ -265,7 +265,8 @@ func afterKill(t *testing.T, dir string) {
 	}
 }
 
-// If a process is killed at any moment of a change of four files, the next process finds all or none changed.
+// TestKilledAtEachMoment kills a process at each moment of a change of four files. The next process must find either all
+// files changed or none.
 func TestKilledAtEachMoment(t *testing.T) {
 	for moment := 1; ; moment++ {
 		p := newPlace(t, map[string]string{"a": "old", "b": "old", "c": "old", "d": "old"})
@@ -296,7 +297,7 @@ func TestKilledUnderLoad(t *testing.T) {
 	}
 }
 
-// Processes that change the same files do so one after the other.
+// TestProcessesTakeTurns checks that processes change the same files one after the other.
 func TestProcessesTakeTurns(t *testing.T) {
 	p := newPlace(t, map[string]string{"a": "old", "b": "old", "c": "old", "d": "old"})
 	var all []*exec.Cmd
@@ -307,14 +308,15 @@ func TestProcessesTakeTurns(t *testing.T) {
 	for _, cmd := range all {
 		must(t, cmd.Process.Kill())
 		_ = cmd.Wait()
-		if code := cmd.ProcessState.ExitCode(); code != -1 { // killed, not failed by a conflict
+		if code := cmd.ProcessState.ExitCode(); code != -1 { // -1 means that the process was killed and had no error before
 			t.Errorf("a child ended with the status %d", code)
 		}
 	}
 	afterKill(t, p.dir)
 }
 
-// The rest of an unfinished change stays if one of its files was changed since.
+// TestSettleLeavesOthersWork checks that an unfinished change is not reverted if another program has changed one of its
+// files since.
 func TestSettleLeavesOthersWork(t *testing.T) {
 	p := newPlace(t, map[string]string{"a": "old", "b": "old"})
 	a, err := p.step("a", "new")
@@ -325,7 +327,7 @@ func TestSettleLeavesOthersWork(t *testing.T) {
 		{Path: a.Path.String(), Before: history.Content([]byte("old"), 0o640), After: history.Content([]byte("new"), 0o666)},
 		{Path: b.Path.String(), Before: history.Content([]byte("old"), 0o666), After: history.Content([]byte("new"), 0o666)},
 	}}))
-	must(t, os.WriteFile(p.root+"/a", []byte("new"), 0o666)) // this far it came
+	must(t, os.WriteFile(p.root+"/a", []byte("new"), 0o666)) // the last action of the killed process
 	must(t, os.WriteFile(p.root+"/b", []byte("theirs"), 0o666))
 	unlock, err := p.Lock(t.Context(), p.ws, b.Path)
 	must(t, err)
@@ -339,7 +341,7 @@ func TestSettleLeavesOthersWork(t *testing.T) {
 	}
 }
 
-// TestCutOffRemoval restores a file that a killed process removed, with its attributes.
+// TestCutOffRemoval checks that a file that a killed process removed is restored with its attributes.
 func TestCutOffRemoval(t *testing.T) {
 	p := newPlace(t, map[string]string{"a": "old", "b": "old"})
 	if err := unix.Setxattr(p.root+"/a", "user.note", []byte("kept"), 0); err != nil {
@@ -356,7 +358,7 @@ func TestCutOffRemoval(t *testing.T) {
 	must(t, p.History.Begin(t.Context(), &history.Change{Session: "s", Tool: "t", Title: "t", Files: []history.File{
 		{Path: a.Path.String(), Before: gone}, {Path: b.Path.String(), Before: history.Content([]byte("old"), 0o666)},
 	}}))
-	must(t, os.Remove(p.root+"/a")) // this far it came
+	must(t, os.Remove(p.root+"/a")) // the last action of the killed process
 	unlock, err := p.Lock(t.Context(), p.ws, b.Path)
 	must(t, err)
 	unlock()
@@ -367,7 +369,8 @@ func TestCutOffRemoval(t *testing.T) {
 	}
 }
 
-// TestPutBackRemoval removes two files, of which the second was changed meanwhile.
+// TestPutBackRemoval removes two files. Another program changes the second file meanwhile, so the removal must be
+// reverted.
 func TestPutBackRemoval(t *testing.T) {
 	p := newPlace(t, map[string]string{"a": "old", "b": "old"})
 	if err := unix.Setxattr(p.root+"/a", "user.note", []byte("kept"), 0); err != nil {
@@ -390,7 +393,7 @@ func TestPutBackRemoval(t *testing.T) {
 	}
 }
 
-// BenchmarkApply compares the costs of recording and writing a change of 10 KB.
+// BenchmarkApply measures a change of 10 KB with and without the history.
 func BenchmarkApply(b *testing.B) {
 	for _, noted := range []bool{false, true} {
 		b.Run(map[bool]string{false: "written alone", true: "noted too"}[noted], func(b *testing.B) {
@@ -418,8 +421,8 @@ func BenchmarkApply(b *testing.B) {
 	}
 }
 
-// TestMeanwhilePanics makes Meanwhile panic. The caller gets the panic, and the change is made and recorded
-// nevertheless.
+// TestMeanwhilePanics checks that the caller gets the panic of Meanwhile, and that the change is still made and
+// recorded.
 func TestMeanwhilePanics(t *testing.T) {
 	p := newPlace(t, map[string]string{"a": "old"})
 	step, err := p.step("a", "new")
@@ -439,7 +442,7 @@ func TestMeanwhilePanics(t *testing.T) {
 	}
 }
 
-// TestMeanwhileIsLast fails at the second of two files. Meanwhile must not be called.
+// TestMeanwhileIsLast checks that Meanwhile is not called if the second of two files cannot be changed.
 func TestMeanwhileIsLast(t *testing.T) {
 	p := newPlace(t, map[string]string{"a": "old", "b": "old"})
 	m := commit.Commit{Session: "s", Tool: "test", Title: "t", Meanwhile: func() { t.Error("not all is made") }}

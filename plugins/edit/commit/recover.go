@@ -10,8 +10,8 @@ import (
 	"toolhost.dev/plugins/edit/history"
 )
 
-// recover settles changes of the files that a killed process left unfinished. It finishes a change that was made
-// completely, and reverts any other. No process works on them, because the caller has locked their files.
+// recover handles changes of the files that a killed process left unfinished. It finishes a change whose files are all
+// written, and reverts any other change. No other process works on the files, because the caller has locked them.
 func (c *Committer) recover(ctx context.Context, ws *workspace.Workspace, paths []workspace.Path) error {
 	names := make([]string, len(paths))
 	for i, p := range paths {
@@ -19,7 +19,7 @@ func (c *Committer) recover(ctx context.Context, ws *workspace.Workspace, paths 
 	}
 	left, err := c.History.Unfinished(ctx, names...)
 	if err != nil {
-		return ctx.Err() // a change that cannot be recorded reports that itself
+		return ctx.Err() // a following change reports the error of the history itself
 	}
 	for _, change := range left {
 		if err := c.recoverOne(context.WithoutCancel(ctx), ws, change); err != nil {

@@ -1,5 +1,5 @@
-// Package corpus measures an edit engine on cases. It compares the file after an edit with the expected one. The cases
-// are rows of a JSON Lines file, which is not part of this program.
+// Package corpus tests an edit engine with cases from a file. It compares each edited file with the expected file. The
+// cases are lines of a JSON Lines file, which is not part of this repository.
 package corpus
 
 import (
@@ -14,7 +14,7 @@ import (
 	"text/tabwriter"
 )
 
-// Case is one row of the file.
+// Case is a line of the file.
 type Case struct {
 	ID         string `json:"id"`
 	Category   string `json:"category"`
@@ -24,13 +24,13 @@ type Case struct {
 	NewString  string `json:"new_string"`
 	ReplaceAll bool   `json:"replace_all"`
 	Expect     struct {
-		// After is the expected content. If it is nil, the edit should be refused.
+		// After is the expected content. A nil After means that the edit must be refused.
 		After *string `json:"after"`
-		// AlsoOK are other acceptable contents.
+		// AlsoOK contains further acceptable contents.
 		AlsoOK []string `json:"also_ok"`
 		// RefuseOK means that a refusal is also acceptable.
 		RefuseOK bool `json:"refuse_ok"`
-		// BlankInsensitive means that blank lines are ignored.
+		// BlankInsensitive means that the comparison ignores blank lines.
 		BlankInsensitive bool `json:"blank_insensitive"`
 	} `json:"expect"`
 }
@@ -56,10 +56,10 @@ func Load(path string) ([]Case, error) {
 	}
 }
 
-// Verdict is the judgment on the result of a case.
+// Verdict is the assessment of a result.
 type Verdict int
 
-// The verdicts. Wrong means that a wrong change was made, and Refused that a correct change was not made.
+// The verdicts. Wrong means that the engine made a wrong change. Refused means that it did not make a correct change.
 const (
 	Correct Verdict = iota
 	Wrong
@@ -68,7 +68,7 @@ const (
 
 func (v Verdict) String() string { return [...]string{"correct", "WRONG", "refused"}[v] }
 
-// Judge compares the content after an edit with the expected one.
+// Judge compares the content after an edit with the expected content.
 func (c *Case) Judge(after string) Verdict {
 	if after == c.Before {
 		if c.Expect.After == nil || c.Expect.RefuseOK || *c.Expect.After == c.Before {
@@ -103,7 +103,7 @@ func (t Tally) Add(category string, v Verdict) {
 	t[category][v]++
 }
 
-// Total returns the numbers of verdicts of all categories with a prefix.
+// Total returns the numbers of verdicts in all categories whose names start with prefix.
 func (t Tally) Total(prefix string) (n [3]int) {
 	for category, m := range t {
 		if strings.HasPrefix(category, prefix) {

@@ -16,9 +16,9 @@ import (
 	"toolhost.dev/plugins/edit/editor"
 )
 
-// BenchmarkEdit1MB measures a whole call without the wire: reading, matching, writing, history and diff. Besides each
-// call, it writes the same bytes durably. disk-µs is the median time of that, and less-µs the additional time of the
-// median call.
+// BenchmarkEdit1MB measures a whole call without the RPC: reading, matching, writing, history and diff. For comparison,
+// each iteration also writes the same bytes durably. disk-µs is the median time of this write. less-µs is the additional
+// time of the median call.
 func BenchmarkEdit1MB(b *testing.B) {
 	dir, err := filepath.EvalSymlinks(b.TempDir())
 	if err != nil {
@@ -61,7 +61,7 @@ func median(all []time.Duration) time.Duration {
 	return all[len(all)/2]
 }
 
-// lastingWrite replaces a file durably: it writes a new file, syncs it, renames it, and syncs the directory.
+// lastingWrite replaces a file durably. It writes and syncs a new file, renames it, and syncs the directory.
 func lastingWrite(path string, text []byte) error {
 	f, err := os.Create(path + ".new")
 	if err != nil {

@@ -10,11 +10,11 @@ import (
 	"toolhost.dev/plugins/edit/strategy"
 )
 
-// Limits of one call. They keep it below 256 MB of memory and 2 s, whatever its input.
+// Limits of one call. For any input, they keep a call below 256 MB of memory and 2 s.
 const (
-	// maxTexts limits the texts of an edit, in bytes.
+	// maxTexts limits the size of an edit's texts, in bytes.
 	maxTexts = 8 << 20
-	// maxRepeated limits the size, in bytes, of a file that gets several edits, because each makes a copy.
+	// maxRepeated limits the size, in bytes, of a file with several edits, because each edit makes a copy.
 	maxRepeated = 32 << 20
 	// maxTime is the time after which no further edit starts.
 	maxTime = 1500 * time.Millisecond
@@ -23,7 +23,7 @@ const (
 // budget tracks the resources that a call has used.
 type budget struct {
 	began time.Time
-	files int // bytes
+	files int // total size of the open files, in bytes
 }
 
 func newBudget(texts ...string) (*budget, error) {
@@ -46,14 +46,14 @@ func (b *budget) open(size int) error {
 	return nil
 }
 
-// release returns freed memory to the system. Otherwise the next call would need as much again.
+// release returns freed memory to the system. Otherwise the next call would increase the total memory.
 func (b *budget) release() {
 	if b.files > strategy.MaxFuzzy {
 		debug.FreeOSMemory()
 	}
 }
 
-// next checks the limits before each edit of a file after the first.
+// next checks the limits before each further edit of a file.
 func (b *budget) next(size int) error {
 	switch {
 	case size > maxRepeated:
@@ -62,7 +62,7 @@ func (b *budget) next(size int) error {
 	case time.Since(b.began) > maxTime:
 		return tool.Errorf(tool.InvalidArguments, "The earlier edits took %.1f s, which is too long for one call. Make fewer edits in one call.", time.Since(b.began).Seconds())
 	case size > strategy.MaxFuzzy:
-		debug.FreeOSMemory() // frees the text before the last edit
+		debug.FreeOSMemory() // frees the text from before the last edit
 	}
 	return nil
 }

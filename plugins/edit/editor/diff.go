@@ -10,10 +10,10 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 )
 
-// maxDiff limits the lines of a change whose diff is computed, because the cost is quadratic.
+// maxDiff limits the number of changed lines for which a diff is computed, because the cost is quadratic.
 const maxDiff = 50_000
 
-// diff returns a unified diff. It compares only the lines between the common beginning and the common end.
+// diff returns a unified diff. It skips the common beginning and the common end of the texts.
 func diff(from, to string, before, after []byte) string {
 	const context = udiff.DefaultContextLines
 	head := commonLines(before, after)
@@ -21,7 +21,7 @@ func diff(from, to string, before, after []byte) string {
 		head = bytes.LastIndexByte(before[:max(0, head-1)], '\n') + 1
 	}
 	tail := commonTail(before[head:], after[head:])
-	for range context { // keep some lines after the last difference
+	for range context { // keep some context lines after the last difference
 		if n := bytes.IndexByte(before[len(before)-tail:], '\n'); n >= 0 {
 			tail -= n + 1
 		} else {
@@ -35,10 +35,10 @@ func diff(from, to string, before, after []byte) string {
 	return shift(udiff.Unified(from, to, string(old), string(now)), bytes.Count(before[:head], []byte{'\n'}))
 }
 
-// block is the number of bytes compared at once.
+// block is the number of bytes that are compared at once.
 const block = 4096
 
-// commonLines returns the length of the whole lines that both texts begin with.
+// commonLines returns the size of the complete lines at the beginning that are equal in both texts.
 func commonLines(a, b []byte) int {
 	n := 0
 	for n+block <= len(a) && n+block <= len(b) && bytes.Equal(a[n:n+block], b[n:n+block]) {
@@ -50,7 +50,7 @@ func commonLines(a, b []byte) int {
 	return bytes.LastIndexByte(a[:n], '\n') + 1
 }
 
-// commonTail returns the length of the whole lines that both texts end with.
+// commonTail returns the size of the complete lines at the end that are equal in both texts.
 func commonTail(a, b []byte) int {
 	n := 0
 	for n+block <= len(a) && n+block <= len(b) && bytes.Equal(a[len(a)-n-block:len(a)-n], b[len(b)-n-block:len(b)-n]) {
@@ -62,7 +62,7 @@ func commonTail(a, b []byte) int {
 	if n == len(a) && n == len(b) {
 		return 0
 	}
-	// The first line counts only if a line feed precedes it.
+	// The first line is complete only if a line feed precedes it.
 	i := bytes.IndexByte(a[len(a)-n:], '\n')
 	if i < 0 {
 		return 0
@@ -72,7 +72,7 @@ func commonTail(a, b []byte) int {
 
 var hunkHeader = regexp.MustCompile(`(?m)^@@ -(\d+)(,\d+)? \+(\d+)(,\d+)? @@`)
 
-// shift adds to the line numbers of a diff.
+// shift increases the line numbers in a diff.
 func shift(diff string, lines int) string {
 	if lines == 0 {
 		return diff
@@ -98,7 +98,7 @@ func (c *change) unified() string {
 	return diff(from, to, c.before(), c.after)
 }
 
-// maxShownDiff limits the diff in the text for the model, in bytes. The structured result contains the whole diff.
+// maxShownDiff limits the diff in the text for the model, in bytes. The structured result contains the complete diff.
 const maxShownDiff = 8 << 10
 
 func shown(diff string) string {

@@ -45,7 +45,7 @@ func (e *editor) editTool() sdk.Tool {
 	}, e.edit)
 }
 
-// edit is the handler of the tool edit. It determines which of the three forms the arguments have.
+// edit is the handler of the tool edit. It determines which of the three forms of arguments the caller uses.
 func (e *editor) edit(ctx context.Context, call *sdk.Call, in editArgs) (*sdk.Result, error) {
 	pair := in.OldString != nil || in.NewString != nil
 	switch {
@@ -70,7 +70,7 @@ func (e *editor) edit(ctx context.Context, call *sdk.Call, in editArgs) (*sdk.Re
 	return nil, tool.Errorf(tool.InvalidArguments, "edit: missing %s. Give file_path with old_string and new_string, file_path with edits, or diff.", strings.Join(missing, ", "))
 }
 
-// applyEdits makes edits of one file.
+// applyEdits applies edits to one file and saves it.
 func (e *editor) applyEdits(ctx context.Context, call *sdk.Call, name string, edits []editInput) (*sdk.Result, error) {
 	for i, in := range edits {
 		if in.OldString == in.NewString {
@@ -94,7 +94,7 @@ func (e *editor) applyEdits(ctx context.Context, call *sdk.Call, name string, ed
 	f.after = f.before()
 	defer b.release()
 	err = e.make(f, edits, b)
-	if unread := f.target.Read(); unread != nil { // reported first, whatever the edits found
+	if unread := f.target.Read(); unread != nil { // report this error first, even if an edit failed
 		return nil, unread
 	}
 	if err != nil {
@@ -136,7 +136,7 @@ func (e *editor) make(f *edited, edits []editInput, b *budget) error {
 	return f.changed()
 }
 
-// numbered adds to an error which of several edits failed.
+// numbered adds the number of the failed edit to an error, if the call has several edits.
 func numbered(i, of int, err error) error {
 	if of == 1 {
 		return err
@@ -145,7 +145,7 @@ func numbered(i, of int, err error) error {
 	return tool.Errorf(e.Kind, "Nothing was changed, because edit %d of %d failed: %s", i+1, of, e.Message).WithCode(e.Code).WithCause(err)
 }
 
-// refusal converts an error of package strategy to one with the code of its layer.
+// refusal converts an error of package strategy to an error with the code of its layer.
 func refusal(err error) error {
 	var e *strategy.Error
 	if !errors.As(err, &e) {

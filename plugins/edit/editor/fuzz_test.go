@@ -14,8 +14,8 @@ import (
 	"toolhost.dev/sdk/tooltest"
 )
 
-// FuzzUndo makes a random sequence of writes, edits, undos and redos, of the session and of single files. It compares
-// all files and their modes with a model.
+// FuzzUndo makes a random sequence of writes, edits, undos and redos. Undos and redos apply to the session or to a
+// single file. FuzzUndo compares all files and their modes with a model.
 func FuzzUndo(f *testing.F) {
 	f.Add([]byte("\x00\x11\x22\x40\x80\x40\x80\x00\x91\x40\x40\x40\x40\x80\x80"))
 	f.Add([]byte("\x05\x45\x05\x16\x46\x46\x86\x86\x27\x4f\x8f"))
@@ -24,7 +24,7 @@ func FuzzUndo(f *testing.F) {
 	f.Fuzz(random)
 }
 
-// TestUndoAtRandom runs the same with some fixed sequences.
+// TestUndoAtRandom runs the check of FuzzUndo with fixed sequences.
 func TestUndoAtRandom(t *testing.T) {
 	for seed := range uint64(15) {
 		rng := rand.New(rand.NewPCG(seed, 0))
@@ -57,7 +57,7 @@ func random(t *testing.T, script []byte) {
 	for i, b := range script[:min(len(script), 40)] {
 		m.step(t, b, i)
 	}
-	m.move(t, "undo", "", len(m.done)) // all the way back
+	m.move(t, "undo", "", len(m.done)) // undo all changes
 	if now := m.look(t); !maps.Equal(now, first) {
 		t.Fatalf("all the way back the files are\n%v, want\n%v", now, first)
 	}
@@ -73,7 +73,7 @@ type model struct {
 	h     *tooltest.Host
 	dir   string
 	files map[string]string
-	// The next change to undo or redo is the last element.
+	// The next change to undo or redo is the last element of its list.
 	done, undone []modelChange
 }
 
@@ -97,7 +97,7 @@ func (m *model) step(t *testing.T, b byte, i int) {
 	}
 }
 
-// change makes a change. A change that is refused, or that makes no difference, leaves the model unchanged.
+// change makes a change. A refused change, or a change without effect, does not change the model.
 func (m *model) change(t *testing.T, name, toolName string, in args) {
 	in["file_path"] = name
 	res := m.h.Call(toolName, in)
@@ -113,7 +113,7 @@ func (m *model) change(t *testing.T, name, toolName string, in args) {
 	m.files = now
 }
 
-// move undoes or redoes all requested changes, or none.
+// move undoes or redoes either all requested changes or none.
 func (m *model) move(t *testing.T, toolName, only string, steps int) {
 	t.Helper()
 	if steps == 0 {
@@ -123,7 +123,7 @@ func (m *model) move(t *testing.T, toolName, only string, steps int) {
 	if toolName == "redo" {
 		from, to = to, from
 	}
-	var at []int // of the changes meant, the last one first
+	var at []int // indices of the affected changes, the last change first
 	for i, c := range slices.Backward(*from) {
 		if len(at) < steps && (only == "" || c.name == only) {
 			at = append(at, i)
@@ -157,7 +157,7 @@ func (m *model) move(t *testing.T, toolName, only string, steps int) {
 	}
 }
 
-// look returns all files with their modes. It fails if there is anything else.
+// look returns all files with their modes. It fails the test if the directory contains anything else.
 func (m *model) look(t *testing.T) map[string]string {
 	t.Helper()
 	out := make(map[string]string)

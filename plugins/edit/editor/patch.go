@@ -17,20 +17,20 @@ import (
 	"toolhost.dev/plugins/edit/validate"
 )
 
-// hunkStrategies are the strategies that find the place of a hunk, unless the file allows fewer.
+// hunkStrategies lists the strategies that can find the place of a hunk. A file's rules can allow fewer.
 var hunkStrategies = strategy.Set{strategy.Exact, strategy.LineTrimmed, strategy.Indentation, strategy.Whitespace}
 
-// patch is a diff that is being applied.
+// patch is the state of a diff while it is applied.
 type patch struct {
 	editor *editor
 	call   *sdk.Call
 	ws     *workspace.Workspace
-	files  []*edited          // files that are written or removed, in the order of the diff
+	files  []*edited          // files to write or remove, in the order of the diff
 	byPath map[string]*edited // the same files by absolute path
 	budget *budget
 }
 
-// applyDiff applies all hunks of all files, or none.
+// applyDiff applies either all hunks of all files or none.
 func (e *editor) applyDiff(ctx context.Context, call *sdk.Call, name, diff string) (*sdk.Result, error) {
 	b, err := newBudget(diff)
 	if err != nil {
@@ -76,7 +76,7 @@ func (e *editor) applyDiff(ctx context.Context, call *sdk.Call, name, diff strin
 			return nil, err
 		}
 		if f.told = func() { f.tell() }; f.remove {
-			removals = append(removals, &f.change) // last, so that a killed process leaves a file twice rather than not at all
+			removals = append(removals, &f.change) // last, so that a killed process leaves a duplicate file and loses none
 			continue
 		}
 		changes = append(changes, &f.change)
@@ -88,7 +88,7 @@ func (e *editor) applyDiff(ctx context.Context, call *sdk.Call, name, diff strin
 	return result(p.files), nil
 }
 
-// failed adds to an error which file of a diff it concerns.
+// failed adds the name of the diff's file to an error.
 func (p *patch) failed(f *unidiff.File, i, of int, err error) error {
 	e := tool.AsError(err)
 	name := f.New
@@ -102,7 +102,7 @@ func (p *patch) failed(f *unidiff.File, i, of int, err error) error {
 	return tool.Errorf(e.Kind, "Nothing was changed, because the diff cannot be applied to %s: %s", where, e.Message).WithCode(e.Code).WithCause(err)
 }
 
-// file applies the part of a diff for one file, in memory.
+// file applies the part of a diff for one file in memory.
 func (p *patch) file(ctx context.Context, in *unidiff.File) error {
 	switch {
 	case in.Old == "":
@@ -120,7 +120,7 @@ func (p *patch) file(ctx context.Context, in *unidiff.File) error {
 	return p.hunks(f, in)
 }
 
-// open returns an existing file with the changes of the diff so far.
+// open returns an existing file, including the changes that the diff has made so far.
 func (p *patch) open(ctx context.Context, name string) (*edited, error) {
 	target, err := validate.File(ctx, p.ws, p.call, p.call.Cwd, name, false, false)
 	if err != nil {
@@ -146,7 +146,7 @@ func (p *patch) add(f *edited) {
 	p.byPath[f.target.Path.String()] = f
 }
 
-// vacant returns a path without a file, or with an empty one.
+// vacant returns a path that has no file or an empty file.
 func (p *patch) vacant(ctx context.Context, name, doing string) (*validate.Target, error) {
 	target, err := validate.File(ctx, p.ws, p.call, p.call.Cwd, name, true, false)
 	if err != nil {
@@ -194,7 +194,7 @@ func (p *patch) delete(ctx context.Context, in *unidiff.File) error {
 	return nil
 }
 
-// rename adds the file under its new name and marks the old one for removal.
+// rename adds the file under its new name and marks the old file for removal.
 func (p *patch) rename(ctx context.Context, in *unidiff.File) error {
 	old, err := p.open(ctx, in.Old)
 	if err != nil {
@@ -265,7 +265,7 @@ func (p *patch) hunks(f *edited, in *unidiff.File) error {
 	return nil
 }
 
-// hunkError adds to an error which hunk it concerns, and rewords it for a diff.
+// hunkError adds the number of the hunk to an error, and rewords the error for a diff.
 func hunkError(i, of int, h *unidiff.Hunk, err error) error {
 	e := tool.AsError(err)
 	text := strings.NewReplacer("old_string", "its old text", "new_string", "its new text", ", or set replace_all to change them all", "").Replace(e.Message)

@@ -9,10 +9,10 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// TestDiffNamesAFileTwice checks that the second part of a diff for a file applies to the result of the first.
+// TestDiffNamesAFileTwice checks that the second part of a diff for a file applies to the result of the first part.
 func TestDiffNamesAFileTwice(t *testing.T) {
 	for _, c := range []struct {
-		name, diff, want, fails string // want: a.txt afterwards
+		name, diff, want, fails string // want is the final content of a.txt
 	}{
 		{"changed and changed", "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+1\n--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n 1\n-two\n+2\n", "1\n2\n", ""},
 		{"changed and deleted", "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+1\n--- a/a.txt\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-1\n-two\n", "", ""},
@@ -59,7 +59,7 @@ func TestDiffRenameIsTwoEffects(t *testing.T) {
 	}
 }
 
-// TestDiffChangesMode changes modes with and without a change of the text, and undoes that.
+// TestDiffChangesMode changes modes with and without a change of the text, and undoes these changes.
 func TestDiffChangesMode(t *testing.T) {
 	const head = "diff --git a/a.sh b/a.sh\nold mode 100644\nnew mode 100755\n"
 	for name, c := range map[string]struct{ diff, file, says, text string }{

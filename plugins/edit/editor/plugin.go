@@ -1,6 +1,6 @@
-// Package editor implements the tools of the plugin edit: edit, write, undo and redo. Package
-// strategy finds the place of an edit, package validate decides what may be changed, package
-// commit alone writes files, and package history keeps what undo needs.
+// Package editor implements the tools of the plugin edit: edit, write, undo and redo. Package strategy finds the place
+// of an edit, and package validate checks whether a file can be changed. Only package commit writes files. Package
+// history stores the data for undo.
 package editor
 
 import (
@@ -10,12 +10,12 @@ import (
 	"toolhost.dev/plugins/edit/history"
 )
 
-// Version of the plugin.
+// Version is the version of the plugin.
 const Version = "0.2.0"
 
-// Plugin returns the plugin.
+// Plugin returns the plugin with its four tools.
 func Plugin() sdk.Plugin {
-	e := &editor{Committer: commit.Committer{History: history.Open("", 0)}} // until Config opens the real one
+	e := &editor{Committer: commit.Committer{History: history.Open("", 0)}} // in memory until configure opens the real store
 	return sdk.Plugin{
 		Name: "edit", Version: Version,
 		Tools:  []sdk.Tool{e.editTool(), e.writeTool(), e.undoTool(), e.redoTool()},
@@ -25,7 +25,7 @@ func Plugin() sdk.Plugin {
 	}
 }
 
-// editor is the state that all calls share. It is complete before the first call and holds nothing of a session.
+// editor contains the state that all calls share. It is complete before the first call and contains no session data.
 type editor struct {
 	commit.Committer
 	rules []rule

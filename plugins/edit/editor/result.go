@@ -15,9 +15,9 @@ import (
 type fileData struct {
 	Path      string `json:"path"`
 	Operation string `json:"operation"`
-	// RenamedFrom is the old path of a renamed file.
+	// RenamedFrom is the old path of a renamed file. It is empty if the file was not renamed.
 	RenamedFrom string `json:"renamed_from,omitempty"`
-	// Mode is the new mode in octal, if it changed.
+	// Mode is the new mode in octal. It is empty if the mode did not change.
 	Mode         string                `json:"mode,omitempty"`
 	Strategy     string                `json:"strategy"`
 	Equality     string                `json:"equality,omitempty"`
@@ -33,13 +33,14 @@ type fileData struct {
 	Edits        []step                `json:"edits,omitempty"`
 }
 
-// editData is the structured result of edit. It describes the first file, and all files if there are several.
+// editData is the structured result of the tool edit. It describes the first file, and also all files if the call
+// changed several.
 type editData struct {
 	fileData
 	Files []fileData `json:"files,omitempty"`
 }
 
-// result builds the result of an edit.
+// result returns the result of an edit.
 func result(files []*edited) *sdk.Result {
 	var data editData
 	var texts, diffs, names []string
@@ -65,7 +66,7 @@ func result(files []*edited) *sdk.Result {
 	return &sdk.Result{Output: strings.Join(texts, "\n") + "\n" + shown(strings.Join(diffs, "")), Title: title, Data: sdk.Data(data), Effects: effects}
 }
 
-// tell returns the report of the change. It may be computed while the change is saved.
+// tell returns the report of the change. It can be computed while the change is saved.
 func (f *edited) tell() *fileData {
 	if f.data == nil {
 		f.data = f.describe()
@@ -94,7 +95,7 @@ func (f *edited) describe() *fileData {
 	if len(f.steps) == 0 {
 		d.Strategy, d.Similarity = d.Operation, 1
 	}
-	const most = 1000 // sites are listed
+	const most = 1000 // maximum number of listed sites
 	if len(f.steps) > 1 || replacements > 1 {
 		d.Edits = f.steps
 		for i := range d.Edits {
@@ -104,7 +105,7 @@ func (f *edited) describe() *fileData {
 	return d
 }
 
-// text formats the report of a file for the model.
+// text returns the report of a file as text for the model.
 func (f *edited) text(d *fileData) string {
 	switch d.Operation {
 	case "delete":
@@ -162,10 +163,10 @@ func (f *edited) text(d *fileData) string {
 const (
 	snippetContext = 3   // lines before and after a change
 	snippetLines   = 61  // lines in total
-	snippetWidth   = 500 // bytes of a line
+	snippetWidth   = 500 // bytes per line
 )
 
-// snippet returns the changed lines and a few around them, with line numbers.
+// snippet returns the changed lines and some context lines, with line numbers.
 func snippet(content []byte, start, end int) string {
 	first, last := max(1, start-snippetContext), end+snippetContext
 	last = min(last, first+snippetLines-1)

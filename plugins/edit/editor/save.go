@@ -14,27 +14,27 @@ import (
 	"toolhost.dev/plugins/edit/validate"
 )
 
-// change is a file that is about to be written.
+// change is a change of a file that is not yet written.
 type change struct {
 	target *validate.Target
-	name   string // path as shown in results
-	after  []byte // UTF-8
-	remove bool   // the file is removed
-	// perm is the mode of a new file before the umask. mode is an exact mode. Both are optional.
+	name   string // path in results
+	after  []byte // new text in UTF-8
+	remove bool   // whether the file is removed
+	// perm is the mode of a new file before the umask. mode is an exact mode. Both can be zero.
 	perm fs.FileMode
 	mode *fs.FileMode
-	// attributes are those of a renamed file, or nil.
+	// attributes contains the attributes of a renamed file. It is nil for other files.
 	attributes *workspace.Attributes
 
-	// diff returns the change as a unified diff. save sets it.
+	// diff returns the change as a unified diff. The method save sets it.
 	diff func() string
-	// told computes the slow part of the report. It may be nil.
+	// told computes the slow part of the report. It can be nil.
 	told func()
 
-	// The results of saving.
+	// The results of the method save.
 	written *workspace.Written // nil for a removed file
 	effect  tool.Effect
-	lost    string // why it cannot be undone
+	lost    string // the reason why the change cannot be undone
 }
 
 // before returns the old text. It is empty for a new file.
@@ -45,7 +45,7 @@ func (c *change) before() []byte {
 	return c.target.Text.Content
 }
 
-// note describes what was unusual in writing the file.
+// note describes unusual circumstances of the write.
 func (c *change) note() string {
 	out := ""
 	if c.written != nil && c.written.InPlace != "" {
@@ -58,7 +58,7 @@ func (c *change) note() string {
 	return out
 }
 
-// refused describes what could not be restored on a file that was replaced.
+// refused lists attributes that could not be restored on a replaced file.
 func refused(w *workspace.Written) string {
 	if w == nil || len(w.Refused) == 0 {
 		return ""
@@ -66,8 +66,8 @@ func refused(w *workspace.Written) string {
 	return " [note: some attributes of the file could not be kept: " + strings.Join(w.Refused, "; ") + ". An administrator can restore them.]"
 }
 
-// open locks a file until unlock and checks layers 2 to 5 of the validation. The caller must call Read on the target for
-// the rest. create and overwrite are as in [validate.File].
+// open locks a file until unlock is called, and checks layers 2 to 5 of the validation. The caller must call Read on the
+// target for the other layers. For create and overwrite see [validate.File].
 func (e *editor) open(ctx context.Context, call *sdk.Call, name string, create, overwrite bool) (c *change, unlock func(), err error) {
 	ws, err := call.Workspace()
 	if err != nil {
@@ -84,7 +84,7 @@ func (e *editor) open(ctx context.Context, call *sdk.Call, name string, create, 
 	return &change{target: target, name: target.Path.RelTo(call.Cwd)}, unlock, nil
 }
 
-// lock locks files against other changes. It skips paths that do not resolve, because the validation reports these.
+// lock locks files against other changes. It skips paths that cannot be resolved, because the validation reports them.
 func (e *editor) lock(ctx context.Context, ws *workspace.Workspace, cwd string, names ...string) (unlock func(), err error) {
 	var paths []workspace.Path
 	for _, name := range names {
@@ -95,7 +95,7 @@ func (e *editor) lock(ctx context.Context, ws *workspace.Workspace, cwd string, 
 	return e.Lock(ctx, ws, paths...)
 }
 
-// save writes all changes or none. They are one step in the history.
+// save writes either all changes or none. They form one step in the history.
 func (e *editor) save(ctx context.Context, call *sdk.Call, changes ...*change) error {
 	ws, err := call.Workspace()
 	if err != nil {
@@ -143,7 +143,7 @@ func (c *change) encoded() ([]byte, error) {
 	return data, nil
 }
 
-// conflicting adds the code of its layer to a conflict found while writing.
+// conflicting adds the code of its layer to a conflict that was found during the write.
 func conflicting(err error) error {
 	e := tool.AsError(err)
 	if e.Kind == tool.Conflict {

@@ -34,7 +34,7 @@ type undoData struct {
 	Changes []changeData `json:"changes"`
 	Files   []touched    `json:"files"`
 	Diff    string       `json:"diff"`
-	// UndoCount and RedoCount are the numbers of changes that can be undone and redone now.
+	// UndoCount and RedoCount are the current numbers of changes that can be undone and redone.
 	UndoCount int `json:"undo_count"`
 	RedoCount int `json:"redo_count"`
 	// Dropped is the number of changes that the session's history dropped because of its limit.
@@ -51,7 +51,7 @@ type changeData struct {
 	Files  []touched `json:"files"`
 }
 
-// touched is one file and the operation on it: create, modify or delete.
+// touched is a file with the operation on it: create, modify or delete.
 type touched struct {
 	Path      string         `json:"path"`
 	Operation tool.Operation `json:"operation"`
@@ -98,13 +98,13 @@ func (e *editor) redo(ctx context.Context, call *sdk.Call, in redoArgs) (*sdk.Re
 	return m.run(ctx, in.Action == "preview")
 }
 
-// undoing undoes or redoes changes of the session.
+// undoing is a call that undoes or redoes changes of the session.
 type undoing struct {
 	editor *editor
 	call   *sdk.Call
 	ws     *workspace.Workspace
-	path   string // of the requested file; empty means any
-	name   string // the same path as shown in results
+	path   string // path of the requested file; empty means all files
+	name   string // the same path in results
 	steps  int
 	to     history.State
 }
@@ -142,7 +142,7 @@ func (m *undoing) of() string {
 	return "in this session"
 }
 
-// tries is the number of attempts if the history changes meanwhile.
+// tries limits the number of attempts if the history changes meanwhile.
 const tries = 4
 
 func (m *undoing) run(ctx context.Context, preview bool) (*sdk.Result, error) {
@@ -158,7 +158,8 @@ func (m *undoing) run(ctx context.Context, preview bool) (*sdk.Result, error) {
 	}
 }
 
-// recover settles changes of the session that a killed process left unfinished. Locking their files does that.
+// recover completes or reverts changes of the session that a killed process left unfinished. Locking the files of these
+// changes does this.
 func (m *undoing) recover(ctx context.Context) error {
 	names, err := m.editor.History.Cut(ctx, m.call.SessionID)
 	if err != nil {
@@ -180,7 +181,7 @@ func (m *undoing) recover(ctx context.Context) error {
 	return err
 }
 
-// attempt chooses the changes, checks their files, and writes them.
+// attempt selects the changes, checks their files, and writes the files.
 func (m *undoing) attempt(ctx context.Context, preview bool) (*sdk.Result, error) {
 	chosen, err := m.choose(ctx)
 	if err != nil {
@@ -225,7 +226,7 @@ func (m *undoing) attempt(ctx context.Context, preview bool) (*sdk.Result, error
 	return m.done(ctx, out, done)
 }
 
-// choose returns the changes to undo or redo, in order.
+// choose returns the changes to undo or redo in order.
 func (m *undoing) choose(ctx context.Context) ([]*history.Change, error) {
 	log, err := m.log(ctx)
 	if err != nil {
@@ -260,7 +261,7 @@ func past(to history.State) string {
 	return "undone"
 }
 
-// log returns the session's history without changes of files outside of the roots.
+// log returns the session's history. It omits changes of files outside of the roots.
 func (m *undoing) log(ctx context.Context) (*history.Log, error) {
 	log, err := m.editor.History.Log(ctx, m.call.SessionID, m.path)
 	if err != nil {
@@ -285,7 +286,7 @@ func (m *undoing) inRoots(all []*history.Change) []*history.Change {
 	return in
 }
 
-// resolve resolves the paths of the files and checks that each may be written.
+// resolve resolves the paths of the files and checks that each file may be written.
 func (m *undoing) resolve(ctx context.Context, net []history.File) ([]workspace.Path, error) {
 	paths := make([]workspace.Path, len(net))
 	var unasked []string
@@ -311,7 +312,7 @@ func (m *undoing) resolve(ctx context.Context, net []history.File) ([]workspace.
 	return paths, err
 }
 
-// prepare reads the current files and loads their new contents.
+// prepare reads the current files and loads the contents to restore.
 func (m *undoing) prepare(ctx context.Context, chosen []*history.Change, net []history.File, paths []workspace.Path) ([]commit.Step, error) {
 	var steps []commit.Step
 	for i, f := range net {
@@ -323,13 +324,13 @@ func (m *undoing) prepare(ctx context.Context, chosen []*history.Change, net []h
 			return nil, m.changed(ctx, chosen, f, snap)
 		}
 		if snap == nil && !f.After.Exists {
-			continue // the changes created and removed it
+			continue // the changes created and removed the file
 		}
 		if err := m.editor.History.Load(ctx, &f.After); err != nil {
 			return nil, err
 		}
 		s := commit.Step{Path: paths[i], Before: snap, After: f.After.Data, Remove: !f.After.Exists, Attributes: f.After.Attributes}
-		// A mode that the change did not touch is kept.
+		// Keep the mode if the change did not affect it.
 		if f.After.Exists && (snap == nil || f.Before.Mode != f.After.Mode) {
 			s.Mode = &f.After.Mode
 		}
@@ -338,7 +339,7 @@ func (m *undoing) prepare(ctx context.Context, chosen []*history.Change, net []h
 	return steps, nil
 }
 
-// changed returns the error for a file that is not as the change left it.
+// changed returns the error for a file that differs from the result of the change.
 func (m *undoing) changed(ctx context.Context, chosen []*history.Change, f history.File, snap *workspace.Snapshot) error {
 	last := chosen[0]
 	for _, c := range chosen {

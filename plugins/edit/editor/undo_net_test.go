@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestUndoOfAFileThatCameAndWent undoes changes that created and removed a file.
+// TestUndoOfAFileThatCameAndWent checks the undo of changes that created and removed the same file.
 func TestUndoOfAFileThatCameAndWent(t *testing.T) {
 	h, dir := session(t, map[string]string{"a.txt": "one\n"})
 	b := filepath.Join(dir, "new/b.txt")
@@ -25,7 +25,7 @@ func TestUndoOfAFileThatCameAndWent(t *testing.T) {
 	has(t, b, "-")
 	does(t, h, "undo", nil)
 	has(t, b, "b\n")
-	// Nothing is left to write.
+	// The next undo changes no file.
 	does(t, h, "redo", nil)
 	d = data[undone](t, does(t, h, "undo", args{"steps": 2, "file_path": "new/b.txt"}))
 	if has(t, b, "-"); d.UndoCount != 0 || d.RedoCount != 2 || len(d.Files) != 0 {

@@ -16,7 +16,7 @@ import (
 	"toolhost.dev/plugins/edit/history"
 )
 
-// describe describes the effect of steps on the files.
+// describe returns the structured result for steps on files.
 func (m *undoing) describe(chosen []*history.Change, steps []commit.Step) *undoData {
 	d := &undoData{Action: m.verb(), Changes: m.changes(chosen), Files: []touched{}}
 	var all strings.Builder
@@ -38,7 +38,7 @@ func operation(before, after bool) tool.Operation {
 	return tool.OpModify
 }
 
-// stepDiff returns the change of a file as a unified diff, or in words if it is not text.
+// stepDiff returns the change of a file as a unified diff. For a file that is not text, it returns a description.
 func stepDiff(name string, s commit.Step) string {
 	var before, after []byte
 	for _, side := range []struct {
@@ -134,7 +134,7 @@ func (m *undoing) done(ctx context.Context, d *undoData, done *commit.Done) (*sd
 	return res, nil
 }
 
-// titles formats the titles of changes in one line.
+// titles joins the titles of changes in one line.
 func titles(all []changeData) string {
 	var names []string
 	for _, c := range all {
@@ -146,7 +146,7 @@ func titles(all []changeData) string {
 	return strings.Join(names, ", ")
 }
 
-// maxListed limits the changes listed in the text. The structured result contains all of them.
+// maxListed limits the number of changes in the text. The structured result contains all changes.
 const maxListed = 50
 
 func (m *undoing) list(ctx context.Context) (*sdk.Result, error) {
@@ -158,7 +158,7 @@ func (m *undoing) list(ctx context.Context) (*sdk.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	slices.Reverse(log.Undone) // newest first, like log.Done
+	slices.Reverse(log.Undone) // the last change first, as in log.Done
 	d.Changes = append(m.changes(log.Undone), m.changes(log.Done)...)
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s can be undone and %d redone %s.", plural(d.UndoCount, "change"), d.RedoCount, m.of())

@@ -30,7 +30,7 @@ type undone struct {
 	Dropped   int
 }
 
-// does calls a tool and expects success.
+// does makes a call of a tool. The call must succeed.
 func does(t testing.TB, h *tooltest.Host, name string, in args) *tool.Result {
 	t.Helper()
 	res := h.Call(name, in)
@@ -40,7 +40,7 @@ func does(t testing.TB, h *tooltest.Host, name string, in args) *tool.Result {
 	return res
 }
 
-// refuses expects an error of a kind whose message contains all of the words.
+// refuses calls a tool that must fail with the given kind of error. The message must contain all words.
 func refuses(t testing.TB, h *tooltest.Host, name string, in args, kind tool.Kind, code int, words ...string) {
 	t.Helper()
 	res := h.Call(name, in)
@@ -81,7 +81,7 @@ func TestUndoAndRedo(t *testing.T) {
 	if has(t, b, "b\n"); !strings.Contains(d.Diff, "--- a/new/deep/b.txt\n+++ /dev/null\n") || !strings.Contains(d.Diff, "\n-b\n") || d.Action != "preview" || d.UndoCount != 3 {
 		t.Errorf("%+v", d)
 	}
-	// The last change comes first: the created file is removed, and so are the directories created for it.
+	// The last change is undone first. This removes the created file and the directories that were created for it.
 	d = data[undone](t, does(t, h, "undo", nil))
 	if _, err := os.Stat(filepath.Join(dir, "new")); err == nil {
 		t.Error("the directories made for the file are left")
@@ -119,11 +119,11 @@ func TestUndoAndRedo(t *testing.T) {
 	has(t, a, "one\r\ntwo\n\xff")
 	has(t, b, "b\n")
 	does(t, h, "edit", args{"file_path": "a.txt", "old_string": "one", "new_string": "1"})
-	refuses(t, h, "redo", nil, tool.NotFound, 0, "nothing to redo") // the new change took its place
+	refuses(t, h, "redo", nil, tool.NotFound, 0, "nothing to redo") // the new change has replaced it
 	refuses(t, h, "undo", args{"steps": 3}, tool.NotFound, 0, "Only 2 changes can be undone")
 }
 
-// What something else did since is not lost.
+// TestUndoRefusesWhatChangedSince checks that undo does not overwrite later changes by other programs.
 func TestUndoRefusesWhatChangedSince(t *testing.T) {
 	for name, c := range map[string]struct {
 		meddle func(path string) error
@@ -153,7 +153,7 @@ func TestUndoRefusesWhatChangedSince(t *testing.T) {
 			}
 		})
 	}
-	// A newer time or another mode with the same bytes is not a change.
+	// A new modification time or mode with the same bytes is not a change.
 	h, dir := session(t, map[string]string{"f.txt": "a\n"})
 	path := filepath.Join(dir, "f.txt")
 	does(t, h, "edit", args{"file_path": "f.txt", "old_string": "a", "new_string": "b"})
@@ -168,7 +168,8 @@ func TestUndoRefusesWhatChangedSince(t *testing.T) {
 	}
 	put(t, path, "theirs\n")
 	refuses(t, h, "redo", nil, tool.Conflict, 7, "redo", "Nothing was written")
-	// Another program wrote between the changes: the later change can be undone, but not both together.
+	// Another program has written between the changes. The later change can be undone alone, but not together with the
+	// earlier change.
 	know(t, h, path)
 	does(t, h, "write", args{"file_path": "f.txt", "content": "1"})
 	put(t, path, "between\n")
@@ -209,7 +210,8 @@ func TestUndoList(t *testing.T) {
 	has(t, filepath.Join(dir, "f.txt"), "59\n")
 }
 
-// The history outlives the plugin, respects its limit, and reports the dropped changes.
+// TestUndoHistoryLasts checks that the history remains after a restart of the plugin, respects its limit, and reports
+// dropped changes.
 func TestUndoHistoryLasts(t *testing.T) {
 	state, dir := t.TempDir(), t.TempDir()
 	start := func() *tooltest.Host {
@@ -227,7 +229,7 @@ func TestUndoHistoryLasts(t *testing.T) {
 	}
 	h = start()
 	d := data[undone](t, does(t, h, "undo", args{"action": "list"}))
-	if d.UndoCount != 3 || d.Dropped != 3 { // three times 300 KB are kept in 1 MiB
+	if d.UndoCount != 3 || d.Dropped != 3 { // the limit of 1 MiB has space for three changes of 300 KB
 		t.Errorf("%d can be undone, %d were dropped", d.UndoCount, d.Dropped)
 	}
 	refuses(t, h, "undo", args{"steps": 4}, tool.NotFound, 0, "Only 3 changes", "The history is limited to 1 MiB and has dropped 3 older changes", "1 MiB")
@@ -236,7 +238,7 @@ func TestUndoHistoryLasts(t *testing.T) {
 	h = start()
 	does(t, h, "redo", args{"steps": 3})
 	has(t, filepath.Join(dir, "f.txt"), text(5))
-	// A change that is too large for the history is made and reported as not undoable.
+	// A change that is too large for the history is made, and the result reports that it cannot be undone.
 	put(t, filepath.Join(dir, "big.txt"), strings.Repeat("x", 2<<20))
 	know(t, h, filepath.Join(h.Cwd, "big.txt"))
 	if res := does(t, h, "write", args{"file_path": "big.txt", "content": "y"}); !strings.Contains(res.Output, "This change cannot be undone: the change is larger than the history's limit of 1 MiB.") {
@@ -246,7 +248,7 @@ func TestUndoHistoryLasts(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 || info.Size() > 3<<20 {
 		t.Errorf("%v, %v", info, err)
 	}
-	// An unusable history does not prevent writing.
+	// A damaged history does not prevent writing.
 	if err := os.WriteFile(filepath.Join(state, "history.db"), []byte(strings.Repeat("not a database ", 1000)), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -262,14 +264,14 @@ func TestUndoHistoryLasts(t *testing.T) {
 	}
 }
 
-// Undo keeps to the roots and the rules as they are now.
+// TestUndoKeepsToTheRoots checks that undo respects the current roots and rules.
 func TestUndoKeepsToTheRoots(t *testing.T) {
 	h, dir := session(t, map[string]string{"f.txt": "a\n", "sub/g.txt": "a\n"})
 	for _, name := range []string{"f.txt", "sub/g.txt"} {
 		does(t, h, "edit", args{"file_path": name, "old_string": "a", "new_string": "b"})
 	}
 	whole := h.Roots
-	// A file outside of the roots does not exist for this call.
+	// Changes of files outside of the roots are hidden from this call.
 	h.Roots, h.Cwd = []tool.Root{{Path: dir + "/sub", Writable: true}}, dir+"/sub"
 	if d := data[undone](t, does(t, h, "undo", args{"action": "list"})); d.UndoCount != 1 {
 		t.Errorf("%+v", d)
@@ -289,7 +291,7 @@ func TestUndoKeepsToTheRoots(t *testing.T) {
 		t.Errorf("asked for %q", asked)
 	}
 	h.Answer = nil
-	// A symbolic link replaced the directory.
+	// Replace the directory by a symbolic link.
 	if err := os.Rename(dir+"/sub", dir+"/moved"); err != nil {
 		t.Fatal(err)
 	}
@@ -312,8 +314,8 @@ func TestUndoOfAFileWithTwoNames(t *testing.T) {
 	has(t, dir+"/twin", "a\n")
 }
 
-// A change that was cut off when its process was killed is finished, or put back, before
-// anything is undone: the last change is the last.
+// TestUndoAfterAKill checks a change whose process was killed. Undo must first complete or revert it, so that undo
+// always affects the last change.
 func TestUndoAfterAKill(t *testing.T) {
 	state, dir := t.TempDir(), t.TempDir()
 	h := tooltest.New(t, editor.Plugin(), dir)
@@ -322,7 +324,7 @@ func TestUndoAfterAKill(t *testing.T) {
 	}
 	does(t, h, "write", args{"file_path": "a.txt", "content": "a"})
 	does(t, h, "write", args{"file_path": "b.txt", "content": "b"})
-	killed := history.Open(state, 0) // a process that came as far as Begin and its file
+	killed := history.Open(state, 0) // simulates a process that was killed after Begin and the write of its file
 	defer killed.Close()
 	for name, c := range map[string]struct{ now, after string }{"b.txt": {"B\n", "B\n"}, "c.txt": {"-", "c\n"}} {
 		before := history.Version{}

@@ -81,7 +81,7 @@ func (e *editor) write(ctx context.Context, call *sdk.Call, in writeArgs) (*sdk.
 	return &sdk.Result{Output: out, Title: "Write " + c.name, Data: sdk.Data(data), Effects: []tool.Effect{c.effect}}, nil
 }
 
-// content returns the new content of the file, with line endings and the final newline as requested.
+// content returns the new content of the file, with the requested line endings and final newline.
 func content(in writeArgs, target *validate.Target) []byte {
 	content := []byte(in.Content)
 	var before []byte
@@ -102,7 +102,7 @@ func content(in writeArgs, target *validate.Target) []byte {
 	}
 	if in.Mode == "append" {
 		if in.FinalNewline && len(before) > 0 && before[len(before)-1] != '\n' && len(content) > 0 {
-			before = append(bytes.Clone(before), ending.Bytes()...) // the appended text begins on a new line
+			before = append(bytes.Clone(before), ending.Bytes()...) // start the appended text on a new line
 		}
 		content = append(bytes.Clone(before), content...)
 	}

@@ -8,7 +8,7 @@ import (
 	"toolhost.dev/plugins/edit/history"
 )
 
-// BenchmarkChange measures the history's share of an edit: a change begun and finished.
+// BenchmarkChange measures the cost of the history for an edit: Begin and Finish of a change.
 func BenchmarkChange(b *testing.B) {
 	s := history.Open(b.TempDir(), 0)
 	defer s.Close()

@@ -13,21 +13,21 @@ import (
 	"time"
 )
 
-// largeContent is the size in bytes from which a content is stored in a file instead of the database. SQLite would write
-// it twice, page by page.
+// largeContent is the minimum size, in bytes, of contents that are stored in files. SQLite would write large contents
+// twice, page by page.
 const largeContent = 64 << 10
 
-// orphanAge is the age from which a file unknown to the database is removed. A younger file may belong to a running
-// transaction.
+// orphanAge is the minimum age at which a file unknown to the database is removed. A younger file can belong to a
+// running transaction.
 const orphanAge = time.Hour
 
-// contentFile returns the path of a large content.
+// contentFile returns the path of the file for a large content.
 func (s *Store) contentFile(hash []byte) string {
 	return filepath.Join(filepath.Dir(s.path), "contents", hex.EncodeToString(hash))
 }
 
-// Stage writes the large contents of a change to temporary files, which Begin renames, so that the transaction need not
-// wait for the writing. Files of a change that never begins are removed later. ErrTooLarge is as in Begin.
+// Stage writes the large contents of a change to temporary files. Begin renames these files, so that its transaction
+// does not wait for the writes. Files of a change that never begins are removed later. For ErrTooLarge, see Begin.
 func (s *Store) Stage(c *Change) error {
 	var size int64
 	for i := range c.Files {
@@ -72,7 +72,7 @@ func (s *Store) kept(v *Version) bool {
 	return err == nil && st.Size() == int64(len(v.Data))
 }
 
-// keep stores a content. It is called within a transaction, so by one process at a time.
+// keep stores a content. It must be called in a transaction, so that only one process at a time runs it.
 func (s *Store) keep(ctx context.Context, tx *transaction, c *Change, v *Version) error {
 	data := v.Data
 	if s.large(v) {
@@ -85,14 +85,14 @@ func (s *Store) keep(ctx context.Context, tx *transaction, c *Change, v *Version
 	return err
 }
 
-// keepFile ensures that the file of a large content exists. It does not sync the file. After a power failure the content
-// may be missing; then Load returns an error.
+// keepFile makes sure that the file of a large content exists. It does not sync the file. If a power failure loses the
+// content, Load returns an error.
 func (s *Store) keepFile(c *Change, v *Version) error {
 	if s.kept(v) {
 		return nil
 	}
 	name, ok := c.staged[v.Hash]
-	if !ok { // it existed when the others were staged
+	if !ok { // Stage skipped this content because its file existed
 		var err error
 		if name, err = s.stage(v.Data); err != nil {
 			return err
@@ -109,7 +109,7 @@ func (s *Store) keepFile(c *Change, v *Version) error {
 // stage writes a content to a temporary file.
 func (s *Store) stage(data []byte) (name string, err error) {
 	dir := filepath.Join(filepath.Dir(s.path), "contents")
-	tmp, err := os.CreateTemp(dir, ".new-") // os.CreateTemp makes it private
+	tmp, err := os.CreateTemp(dir, ".new-") // os.CreateTemp creates a private file
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return "", err
@@ -139,8 +139,8 @@ func (s *Store) content(ctx context.Context, tx *transaction, hash []byte) ([]by
 	return os.ReadFile(s.contentFile(hash))
 }
 
-// dropContents removes the contents in the table loose that no change needs. The content after a change is needed only
-// while the change is undone; otherwise the file contains it.
+// dropContents removes contents that no change needs. It considers only the contents in the table loose. The content
+// after a change is needed only while the change is undone, because otherwise the file itself contains it.
 func (s *Store) dropContents(ctx context.Context, tx *transaction) error {
 	rows, err := tx.QueryContext(ctx, `DELETE FROM contents WHERE hash IN (SELECT hash FROM loose)
 		AND NOT EXISTS (SELECT 1 FROM files WHERE before_hash = contents.hash)
@@ -165,7 +165,7 @@ func (s *Store) dropContents(ctx context.Context, tx *transaction) error {
 	return rows.Err()
 }
 
-// sweep removes content files unknown to the database, which a killed process left.
+// sweep removes content files that are unknown to the database. A killed process can leave such files.
 func (s *Store) sweep(ctx context.Context, db *sql.DB) error {
 	dir := filepath.Join(filepath.Dir(s.path), "contents")
 	entries, err := os.ReadDir(dir)
@@ -187,7 +187,7 @@ func (s *Store) sweep(ctx context.Context, db *sql.DB) error {
 			}
 		}
 		if !known {
-			_ = os.Remove(filepath.Join(dir, e.Name())) // another process may have removed it
+			_ = os.Remove(filepath.Join(dir, e.Name())) // fails if another process has removed the file
 		}
 	}
 	return nil

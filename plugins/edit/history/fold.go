@@ -2,7 +2,7 @@ package history
 
 import "fmt"
 
-// GapError means that something else changed a file between two of a session's changes. So the changes cannot be undone
+// GapError means that another program changed a file between two changes of the session. These changes cannot be undone
 // or redone together.
 type GapError struct {
 	Path   string
@@ -13,8 +13,8 @@ func (e *GapError) Error() string {
 	return fmt.Sprintf("%s was changed by another program in addition to change %d (%s)", e.Path, e.Change.ID, e.Change.Title)
 }
 
-// Fold combines several changes to undo, the last one first, or to redo if again is set, in the given order. For each
-// file it returns the expected current version and the resulting one.
+// Fold combines several changes. Changes to undo start with the last change. If again is set, the changes are redone in
+// the given order. For each file, Fold returns the expected current version and the resulting version.
 func Fold(changes []*Change, again bool) ([]File, error) {
 	var net []File
 	at := make(map[string]int)
@@ -33,7 +33,7 @@ func Fold(changes []*Change, again bool) ([]File, error) {
 			if !net[i].After.Same(from) {
 				return nil, &GapError{f.Path, c}
 			}
-			if to.Exists && to.Attributes == nil { // only a change that removes a file knows its attributes
+			if to.Exists && to.Attributes == nil { // only a change that removes a file stores its attributes
 				if to.Attributes = net[i].After.Attributes; !to.Same(net[i].After) {
 					to.Attributes = to.Attributes.OfOtherContent()
 				}

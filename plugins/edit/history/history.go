@@ -1,19 +1,18 @@
-// Package history implements the history of changes of files, so that they can be undone and
-// redone: the bytes and modes before, and the hashes after. It is one SQLite database that several
-// processes may share. Each session has its own history in it.
+// Package history stores changes of files, so that they can be undone and redone. It stores the bytes and modes before
+// each change, and the hashes after it. Several processes can share the SQLite database. Each session has a separate
+// history in it.
 //
-// A change goes through the history in three steps:
+// A change is recorded in three steps:
 //
-//  1. Begin records the change before any file is touched.
-//  2. The files are written.
-//  3. Finish records that the change was made, or Abandon that it was not.
+//  1. Begin records the change before any file is changed.
+//  2. The caller writes the files.
+//  3. Finish records that the change was made, or Abandon records that it was not made.
 //
-// A process that is killed in between leaves an unfinished change, which Unfinished returns to the next process. That
-// process examines the files, reverts what was begun, and settles the change. Callers hold the locks of the files from
-// before Begin until after Finish. So an unfinished change of files that can be locked belongs to a process that no
-// longer exists.
+// A process that is killed in between leaves an unfinished change. Unfinished returns the change to the next process,
+// which inspects the files and either finishes or reverts the change. Callers hold the locks of the files from before
+// Begin until after Finish. If the files of an unfinished change can be locked, its process therefore no longer exists.
 //
-// Undoing is also a change. It moves other changes: its Finish marks them as undone or redone.
+// Undoing is also a change. It moves other changes, because its Finish marks them as undone or redone.
 package history
 
 import (
@@ -24,18 +23,18 @@ import (
 	"toolhost.dev/sdk/workspace"
 )
 
-// DefaultLimit is the default limit in bytes for all sessions together.
+// DefaultLimit is the default limit of all sessions together, in bytes.
 const DefaultLimit = 64 << 20
 
-// Version is the state of a file at one time. The zero value means that the file does not exist.
+// Version is the state of a file at a point in time. The zero value means that the file does not exist.
 type Version struct {
 	Exists bool
 	Hash   [32]byte
 	// Mode contains the permission, setuid, setgid and sticky bits.
 	Mode fs.FileMode
-	// Data is the content if it is loaded, and else nil.
+	// Data is the content of the file. It is nil if the content is not loaded.
 	Data []byte
-	// Attributes are kept for a file that is removed, to restore them with it. Otherwise they are nil.
+	// Attributes contains the attributes of a removed file, so that they can be restored. It is nil for other files.
 	Attributes *workspace.Attributes
 }
 
@@ -44,7 +43,7 @@ func Content(data []byte, mode fs.FileMode) Version {
 	return Known(sha256.Sum256(data), data, mode)
 }
 
-// Known is Content for data whose SHA-256 is known.
+// Known returns the version of an existing file with the given SHA-256 hash.
 func Known(hash [sha256.Size]byte, data []byte, mode fs.FileMode) Version {
 	if data == nil {
 		data = []byte{}
@@ -68,35 +67,35 @@ type File struct {
 // State is the state of a change.
 type State int
 
-// The states.
+// The states of a change.
 const (
 	Doing State = iota
 	Done
 	Undone
 )
 
-// Change is one step of a session's history. It changes one or several files.
+// Change is a step of a session's history. It changes one or several files.
 type Change struct {
 	ID      int64
 	Session string
 	At      time.Time
-	// Tool is the tool that made the change, and Title describes it for a reader.
+	// Tool is the name of the tool that made the change. Title describes the change.
 	Tool  string
 	Title string
 	State State
 	Files []File
-	// Dirs are directories that the change created, the outermost first.
+	// Dirs contains the directories that the change created, the outermost first.
 	Dirs []string
 
-	// Moves are the changes that this one undoes (if To is Undone) or redoes (if To is Done), in that order.
+	// Moves contains the changes that this change undoes (if To is Undone) or redoes (if To is Done), in that order.
 	Moves []int64
 	To    State
 
-	// staged are the temporary files of large contents, by hash; see Stage.
+	// staged maps the hashes of large contents to their temporary files; see Stage.
 	staged map[[sha256.Size]byte]string
 }
 
-// Touches reports whether the change concerns a file.
+// Touches reports whether the change affects a file.
 func (c *Change) Touches(path string) bool {
 	for _, f := range c.Files {
 		if f.Path == path {

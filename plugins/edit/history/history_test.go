@@ -32,7 +32,7 @@ func file(path, before, after string) history.File {
 	return history.File{Path: path, Before: v(before), After: v(after)}
 }
 
-// change records a change of a session completely.
+// change records a complete change of a session.
 func change(t testing.TB, s *history.Store, session string, files ...history.File) *history.Change {
 	t.Helper()
 	c := &history.Change{Session: session, Tool: "t", Title: "t " + files[0].Path, Files: files}
@@ -52,7 +52,7 @@ func moved(t testing.TB, s *history.Store, to history.State, files []history.Fil
 	must(t, s.Finish(t.Context(), m))
 }
 
-// ids returns the changes that can be undone and those that can be redone.
+// ids returns the ids of the changes that can be undone, and of the changes that can be redone.
 func ids(t testing.TB, s *history.Store, session, path string) string {
 	t.Helper()
 	log, err := s.Log(t.Context(), session, path)
@@ -93,7 +93,7 @@ func TestHistory(t *testing.T) {
 		if got := ids(t, s, "s", ""); got != "| 1 2 3" {
 			t.Error(got)
 		}
-		// The content for redoing exists.
+		// The contents that redoing needs exist.
 		for _, text := range []string{"1", "2", "3", "x"} {
 			v := history.Content([]byte(text), 0)
 			if v.Data = nil; s.Load(t.Context(), &v) != nil || string(v.Data) != text {
@@ -101,7 +101,7 @@ func TestHistory(t *testing.T) {
 			}
 		}
 		moved(t, s, history.Done, []history.File{file("/a", "1", "2")}, a)
-		// A change cannot be moved to its current state, and neither can one of another session.
+		// A change cannot be moved to its current state. A change of a different session cannot be moved either.
 		for _, c := range []*history.Change{{Session: "s", Moves: []int64{a.ID}, To: history.Done}, {Session: "other", Moves: []int64{a.ID}, To: history.Undone}, {Session: "s", Moves: []int64{99}, To: history.Undone}} {
 			var e *history.MovedError
 			if err := s.Begin(t.Context(), c); !errors.As(err, &e) {
@@ -156,7 +156,7 @@ func TestFold(t *testing.T) {
 	}
 }
 
-// TestTheLastStays checks that a change that fills the history drops all others, but not itself.
+// TestTheLastStays checks that a change that fills the history is kept, and that all other changes are dropped.
 func TestTheLastStays(t *testing.T) {
 	for _, dir := range []string{"", t.TempDir()} {
 		s := open(t, dir, 100_000)
@@ -192,7 +192,7 @@ func TestTheOldestMakesRoom(t *testing.T) {
 	if got := ids(t, s, "s", ""); got != "9 8 7 |" {
 		t.Errorf("a change that does not fit cost others: %s", got)
 	}
-	// Created files have no old content, but they still count.
+	// Created files have no old content, but their changes still count.
 	for i := range 400 {
 		change(t, s, "s", file(fmt.Sprint("/new", i), "-", "x"))
 	}
@@ -201,7 +201,7 @@ func TestTheOldestMakesRoom(t *testing.T) {
 	}
 }
 
-// Several stores, as in several processes, lose no change, and each sees all changes.
+// TestSeveralStores checks that several stores of the same directory lose no change and see all changes.
 func TestSeveralStores(t *testing.T) {
 	dir := t.TempDir()
 	const stores, each = 4, 25
@@ -224,7 +224,7 @@ func TestSeveralStores(t *testing.T) {
 	}
 }
 
-// Whatever part of the last writes is missing, the history is complete up to some change.
+// TestTornTail checks that the history is complete up to some change if any part of the last writes is missing.
 func TestTornTail(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, 0)
@@ -232,7 +232,7 @@ func TestTornTail(t *testing.T) {
 	for i := range count {
 		change(t, s, "s", file("/f", strings.Repeat(fmt.Sprint(i), 3000), strings.Repeat(fmt.Sprint(i+1), 3000)))
 	}
-	// These are the files as a killed process leaves them: the store is still open.
+	// Copy the files while the store is open, in the same state as after the death of a process.
 	db, err := os.ReadFile(filepath.Join(dir, "history.db"))
 	must(t, err)
 	wal, err := os.ReadFile(filepath.Join(dir, "history.db-wal"))
@@ -252,7 +252,7 @@ func TestTornTail(t *testing.T) {
 				t.Fatalf("cut at %d: change %d has %.20q", cut, c.ID, v.Data)
 			}
 		}
-		// The history can be used after that.
+		// The history must still work.
 		change(t, s, "s", file("/f", "a", "b"))
 		must(t, s.Close())
 	}
@@ -261,7 +261,7 @@ func TestTornTail(t *testing.T) {
 	}
 }
 
-// TestLargeContents checks that large contents are files beside the database as long as the history needs them.
+// TestLargeContents checks that large contents are stored in files while the history needs them.
 func TestLargeContents(t *testing.T) {
 	dir := t.TempDir()
 	contents := func() []string {
@@ -294,7 +294,7 @@ func TestLargeContents(t *testing.T) {
 	if _, err := s.Clear(t.Context(), "b", ""); err != nil || len(contents()) != 0 {
 		t.Errorf("left: %v %v", contents(), err)
 	}
-	// Files left by a killed process are removed once they are old enough.
+	// Old files that a killed process left are removed.
 	change(t, s, "a", file("/f", large, "small"))
 	must(t, s.Close())
 	for _, name := range []string{strings.Repeat("ab", 32), ".new-1", "young"} {
@@ -313,7 +313,7 @@ func TestLargeContents(t *testing.T) {
 	if got := contents(); len(got) != 2 || !slices.Contains(got, "young") || s.Load(t.Context(), &v) != nil {
 		t.Errorf("%v", got)
 	}
-	// A damaged or removed content is reported and not used.
+	// A damaged or removed content is reported as an error.
 	path := filepath.Join(dir, "contents", fmt.Sprintf("%x", v.Hash))
 	must(t, os.WriteFile(path, []byte("something else"), 0o600))
 	v.Data = nil
@@ -324,13 +324,13 @@ func TestLargeContents(t *testing.T) {
 	if err := s.Load(t.Context(), &v); err == nil || !strings.Contains(err.Error(), "is missing") {
 		t.Error(err)
 	}
-	// The same content again is written again.
+	// Recording the same content again repairs it.
 	change(t, s, "c", file("/h", large, "x"))
 	must(t, s.Load(t.Context(), &v))
 	must(t, s.Close())
 }
 
-// TestNothingStaysStaged notes changes with large contents, some of which are refused.
+// TestNothingStaysStaged checks that no staged files remain after accepted and refused changes with large contents.
 func TestNothingStaysStaged(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, 1<<20)
@@ -340,7 +340,7 @@ func TestNothingStaysStaged(t *testing.T) {
 		must(t, err)
 		return len(names)
 	}
-	// The same content twice is stored once.
+	// A content that occurs twice is stored once.
 	c := &history.Change{Session: "s", Files: []history.File{file("/f", large, "y"), file("/g", large, "y")}}
 	must(t, s.Stage(c))
 	if staged() != 1 {
@@ -358,7 +358,7 @@ func TestNothingStaysStaged(t *testing.T) {
 	if err := s.Stage(&history.Change{Session: "s", Files: []history.File{file("/h", strings.Repeat("x", 1<<20+1), "y")}}); !errors.Is(err, history.ErrTooLarge) || staged() != 0 {
 		t.Errorf("%d contents are left of a change that is too large: %v", staged(), err)
 	}
-	// A file that another process removed between staging and recording is written again.
+	// A staged file that another process removed before the change is recorded is written again.
 	again := &history.Change{Session: "s", Files: []history.File{file("/f", large, "w")}}
 	must(t, s.Stage(again))
 	names, err := filepath.Glob(filepath.Join(dir, "contents", "*"))
@@ -375,7 +375,7 @@ func TestNothingStaysStaged(t *testing.T) {
 	}
 }
 
-// TestStageRefused checks the remedy in the error if large contents cannot be stored.
+// TestStageRefused checks that the error contains a remedy if large contents cannot be stored.
 func TestStageRefused(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "contents"), nil, 0o600))

@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// ErrTooLarge means that the contents of a change exceed the limit of the history.
+// ErrTooLarge means that the contents of a change exceed the size limit of the history.
 var ErrTooLarge = errors.New("history: the change is larger than the history")
 
-// MovedError means that a change to undo or redo was changed meanwhile.
+// MovedError means that a change to undo or redo has changed its state meanwhile.
 type MovedError struct{ ID int64 }
 
 func (e *MovedError) Error() string {
 	return fmt.Sprintf("change %d was undone, redone or deleted by another call", e.ID)
 }
 
-// Begin records a change that is about to be made and sets its ID. The Before versions of its files must have Data. If
-// the change moves others and one of them has moved meanwhile, the error is a *MovedError. ErrTooLarge means that the
-// change would not fit even in an empty history.
+// Begin records a change that is about to be made, and sets its ID. The Before versions of its files must have Data. A
+// *MovedError means that a change in Moves was moved meanwhile. ErrTooLarge means that the change would not fit even in
+// an empty history.
 func (s *Store) Begin(ctx context.Context, c *Change) error {
 	if err := s.Stage(c); err != nil {
 		return err
@@ -78,7 +78,7 @@ func (s *Store) insert(ctx context.Context, tx *transaction, c *Change) error {
 	return nil
 }
 
-// key returns the hash of a version for the database. It is NULL if there is no file.
+// key returns the hash of a version for the database. It returns NULL if the file does not exist.
 func (v Version) key() any {
 	if !v.Exists {
 		return nil
@@ -86,21 +86,21 @@ func (v Version) key() any {
 	return v.Hash[:]
 }
 
-// attributes returns the attributes of a version for the database. They are NULL if there are none.
+// attributes returns the attributes of a version for the database. It returns NULL if the version has no attributes.
 func (v Version) attributes() any {
 	if v.Attributes == nil {
 		return nil
 	}
 	text, err := json.Marshal(v.Attributes)
 	if err != nil {
-		panic(err) // numbers, strings and bytes have a JSON form
+		panic(err) // cannot fail for numbers, strings and bytes
 	}
 	return string(text)
 }
 
-// Finish records that the change was made, with the modes that its files now have. It marks the changes that it moves. A
-// change of the session's own discards the undone changes of its files. If the history is then too large, the oldest
-// changes are dropped.
+// Finish records that the change was made, and the modes that its files now have. It also updates the changes in Moves.
+// A change without Moves discards the undone changes of its files. If the history is then too large, the oldest changes
+// are dropped.
 func (s *Store) Finish(ctx context.Context, c *Change) error {
 	var total int64
 	err := s.update(ctx, func(tx *transaction) error {
@@ -115,7 +115,7 @@ func (s *Store) Finish(ctx context.Context, c *Change) error {
 	return err
 }
 
-// settle executes the transaction of Finish.
+// settle runs the statements of Finish in a transaction.
 func (s *Store) settle(ctx context.Context, tx *transaction, c *Change) error {
 	if len(c.Moves) == 0 {
 		if err := s.forgetUndone(ctx, tx, c); err != nil {
@@ -140,8 +140,8 @@ func (s *Store) settle(ctx context.Context, tx *transaction, c *Change) error {
 	return s.forget(ctx, tx, `SELECT ?`, c.ID)
 }
 
-// keepAttributes stores the attributes of files that are removed by moving other changes, because moving them again
-// restores the files. A version with another content gets only the attributes that do not depend on the content.
+// keepAttributes stores the attributes of files that an undo or redo removes. The reverse operation restores the files
+// with these attributes. A version with a different content gets only attributes that do not depend on the content.
 func (s *Store) keepAttributes(ctx context.Context, tx *transaction, c *Change) error {
 	const what = `WHERE path = ? AND change IN (SELECT value FROM json_each(?))`
 	set := `UPDATE files SET after_attributes = CASE after_hash WHEN ? THEN ? ELSE ? END ` + what + ` AND after_hash IS NOT NULL`
@@ -165,9 +165,9 @@ func (s *Store) keepAttributes(ctx context.Context, tx *transaction, c *Change) 
 	return nil
 }
 
-// forgetUndone removes the undone changes of the files of a new change.
+// forgetUndone removes the undone changes that affect files of a new change.
 func (s *Store) forgetUndone(ctx context.Context, tx *transaction, c *Change) error {
-	var some bool // usually false, which saves the slow query
+	var some bool // usually false, which avoids the slow query
 	if err := tx.row(ctx, anyUndone, c.Session).Scan(&some); err != nil || !some {
 		return err
 	}
@@ -175,8 +175,8 @@ func (s *Store) forgetUndone(ctx context.Context, tx *transaction, c *Change) er
 		(SELECT change FROM files WHERE path IN (SELECT path FROM files WHERE change = ?))`, c.Session, Undone, c.ID)
 }
 
-// place returns the order of the i-th change that c settles in its session. The change that was made or redone last is
-// undone first, and the one undone last is redone first.
+// place returns the position in its session of the i-th change that c affects. Changes are undone in the reverse order
+// of being made or redone, and redone in the reverse order of being undone.
 func place(c *Change, i int) int64 { return c.ID<<20 + int64(i) }
 
 // Abandon records that the change was not made.
@@ -184,7 +184,8 @@ func (s *Store) Abandon(ctx context.Context, c *Change) error {
 	return s.update(ctx, func(tx *transaction) error { return s.forget(ctx, tx, `SELECT ?`, c.ID) })
 }
 
-// Clear removes a session's changes, or those of a file, and returns their number.
+// Clear removes a session's changes and returns their number. If path is not empty, it removes only the changes of that
+// file.
 func (s *Store) Clear(ctx context.Context, session, path string) (n int, err error) {
 	err = s.update(ctx, func(tx *transaction) error {
 		const which = `FROM changes WHERE session = ?1 AND state <> ?2 AND (?3 = '' OR id IN (SELECT change FROM files WHERE path = ?3))`
@@ -201,7 +202,7 @@ func (s *Store) Clear(ctx context.Context, session, path string) (n int, err err
 	return n, err
 }
 
-// makeRoom drops the oldest changes of all sessions, except those in kept, until the rest fits.
+// makeRoom drops the oldest changes of all sessions until the remaining ones fit. It does not drop the changes in kept.
 func (s *Store) makeRoom(ctx context.Context, tx *transaction, kept []int64) error {
 	except, err := json.Marshal(kept)
 	if err != nil {
@@ -231,7 +232,7 @@ func (s *Store) makeRoom(ctx context.Context, tx *transaction, kept []int64) err
 	}
 }
 
-// forget removes the changes that a query selects, and the contents that no change needs then.
+// forget removes the changes that a query selects, and contents that no change needs any more.
 func (s *Store) forget(ctx context.Context, tx *transaction, which string, args ...any) error {
 	for _, step := range []string{
 		`CREATE TEMP TABLE IF NOT EXISTS going (id INTEGER PRIMARY KEY)`,

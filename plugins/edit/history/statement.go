@@ -6,7 +6,7 @@ import (
 	"errors"
 )
 
-// The statements of a new change. Each edit uses them, and compiling them takes longer than running them.
+// The SQL statements of a new change. They are prepared once, because compiling them takes longer than running them.
 const (
 	anyDoing     = `SELECT EXISTS (SELECT 1 FROM changes WHERE state = 0)`
 	anyUndone    = `SELECT EXISTS (SELECT 1 FROM changes WHERE session = ? AND state = 2)`
@@ -21,10 +21,10 @@ const (
 // database is an open database.
 type database struct {
 	*sql.DB
-	statements map[string]*sql.Stmt // by SQL text
+	statements map[string]*sql.Stmt // prepared statements by SQL text
 }
 
-// prepare compiles the statements. It runs before the first transaction, because a transaction occupies the only
+// prepare compiles the statements. It must run before the first transaction, because a transaction occupies the only
 // connection.
 func prepare(ctx context.Context, db *sql.DB) (*database, error) {
 	d := &database{db, make(map[string]*sql.Stmt)}

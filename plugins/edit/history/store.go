@@ -10,7 +10,8 @@ import (
 	"toolhost.dev/sdk/statedb"
 )
 
-// schema is the schema for package statedb. Never change a step; only add steps.
+// schema contains the schema steps for package statedb. Existing steps must never change. New steps are added at the
+// end.
 var schema = []string{`
 CREATE TABLE changes (
 	id INTEGER PRIMARY KEY AUTOINCREMENT, session TEXT NOT NULL, at_ns INTEGER NOT NULL,
@@ -49,18 +50,18 @@ CREATE TRIGGER attributes_removed AFTER DELETE ON files WHEN old.before_attribut
 	BEGIN UPDATE total SET bytes = bytes - ifnull(length(old.before_attributes), 0) - ifnull(length(old.after_attributes), 0); END;
 `}
 
-// Store holds the histories of all sessions. It is safe for concurrent use.
+// Store stores the histories of all sessions. It is safe for concurrent use.
 type Store struct {
-	path  string // empty means in memory
+	path  string // empty for a store in memory
 	limit int64
 
 	mu       sync.Mutex
 	db       *database     // nil until first use
-	trimming chan struct{} // closed when the last trim ends; nil before the first
+	trimming chan struct{} // closed when the last trim ends; nil before the first trim
 }
 
-// Open returns the store in a directory, or in memory if dir is empty. It keeps up to limit bytes; 0 means DefaultLimit.
-// It opens nothing until the first use.
+// Open returns the store in a directory. An empty dir means a store in memory. limit is the maximum size in bytes, and 0
+// means DefaultLimit. Open does not open the database; the first use does.
 func Open(dir string, limit int64) *Store {
 	s := &Store{limit: limit}
 	if limit <= 0 {
@@ -72,7 +73,7 @@ func Open(dir string, limit int64) *Store {
 	return s
 }
 
-// Limit returns the limit in bytes.
+// Limit returns the size limit in bytes.
 func (s *Store) Limit() int64 { return s.limit }
 
 // Close closes the database.
@@ -88,7 +89,7 @@ func (s *Store) Close() error {
 	return db.Close()
 }
 
-// update runs f in a transaction that excludes all other writers, including other processes.
+// update runs f in a transaction that excludes all other writers, also in other processes.
 func (s *Store) update(ctx context.Context, f func(*transaction) error) error {
 	db, err := s.open(ctx)
 	if err != nil {
@@ -110,13 +111,13 @@ func (s *Store) transact(ctx context.Context, db *database, f func(*transaction)
 	return s.failed(tx.Commit())
 }
 
-// trim drops the oldest changes, except those in kept, in the background. The caller need not wait, but later operations
-// on the history do.
+// trim drops the oldest changes in the background, except those in kept. The caller does not wait for it, but later
+// operations on the history do.
 func (s *Store) trim(ctx context.Context, kept []int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	db, before, done := s.db, s.trimming, make(chan struct{})
-	if db == nil { // closed meanwhile
+	if db == nil { // the store was closed meanwhile
 		return
 	}
 	s.trimming = done
@@ -126,7 +127,7 @@ func (s *Store) trim(ctx context.Context, kept []int64) {
 		if before != nil {
 			<-before
 		}
-		// The next change tries again if it fails.
+		// After an error, the next change tries again.
 		_ = s.transact(after, db, func(tx *transaction) error { return s.makeRoom(after, tx, kept) })
 	}()
 }
@@ -171,7 +172,7 @@ func (s *Store) open(ctx context.Context) (*database, error) {
 	return s.db, nil
 }
 
-// failed adds to an error of the database what to do about it.
+// failed adds a remedy to an error of the database.
 func (s *Store) failed(err error) error {
 	var moved *MovedError
 	if err == nil || errors.As(err, &moved) || errors.Is(err, ErrTooLarge) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {

@@ -5,21 +5,22 @@ import (
 	"unicode"
 )
 
-// Thresholds for treating two blocks as the same.
+// Thresholds for treating two blocks as equal.
 const (
-	minAnchor     = 4    // alphanumerics in the better of the first and last line
-	minMiddle     = 10   // alphanumerics between them
-	minAverage    = 0.90 // average similarity of the lines between them
-	minLine       = 0.75 // similarity of each line between them
-	maxDiffering  = 4    // one in this many lines may differ
-	minTypo       = 4    // minimal length of a word that can be misspelled
-	minTypoLike   = 0.7  // similarity of a word and its misspelling
-	minLead       = 0.12 // minimal lead in similarity over the second best block
+	minAnchor     = 4    // minimum number of letters and digits in the better of the first and last line
+	minMiddle     = 10   // minimum number of letters and digits between the first and last line
+	minAverage    = 0.90 // minimum average similarity of the lines between the first and last line
+	minLine       = 0.75 // minimum similarity of each line between the first and last line
+	maxDiffering  = 4    // one line in a group of this size can differ
+	minTypo       = 4    // minimum length of a word that can be misspelled
+	minTypoLike   = 0.7  // minimum similarity of a word and its misspelling
+	minLead       = 0.12 // minimum lead in similarity over the second-best block
 	maxEditCells  = 4 << 20
 	maxCandidates = 20_000
 )
 
-// findAnchored finds a block by its first and last line. The lines between may differ from old by typing mistakes.
+// findAnchored finds a block by its first and last line. The lines between them can differ from old_string by typing
+// mistakes.
 func findAnchored(s *search) (match, error) {
 	m := s.match(nil)
 	old := splitLines(s.edit.Old, true)
@@ -46,7 +47,7 @@ func findAnchored(s *search) (match, error) {
 		}
 		average, ok := c.average(i)
 		if !ok {
-			return m, nil // too large to compare
+			return m, nil // the block is too large to compare
 		}
 		if best < 0 || average > m.similarity {
 			if best >= 0 {
@@ -57,7 +58,7 @@ func findAnchored(s *search) (match, error) {
 			second = max(second, average)
 		}
 		if second > 1-minLead {
-			return m, nil // another block is too similar to the best possible one
+			return m, nil // a different block is too similar to the best possible block
 		}
 	}
 	if best < 0 || m.similarity < minAverage || second > m.similarity-minLead {
@@ -70,14 +71,15 @@ func findAnchored(s *search) (match, error) {
 	return m, nil
 }
 
-// comparison compares old with blocks of the file. cells limits the work.
+// comparison compares old_string with blocks of the file. cells is the remaining work limit.
 type comparison struct {
 	s     *search
 	old   []string
 	cells int
 }
 
-// average returns the average similarity of the lines between the anchors. ok is false if that would exceed the limit.
+// average returns the average similarity of the lines between the anchors. ok is false if the comparison would exceed
+// the work limit.
 func (c *comparison) average(at int) (similarity float64, ok bool) {
 	sum, lines := 0.0, 0
 	for i := 1; i < len(c.old)-1; i++ {
@@ -117,7 +119,7 @@ func (c *comparison) similarity(a, b string) (float64, bool) {
 	return 1 - float64(distance(x, y))/float64(max(longest, 1)), true
 }
 
-// distance returns the edit distance, where swapping neighbours is one step (optimal string alignment).
+// distance returns the edit distance. Swapping two neighbours counts as one step (optimal string alignment).
 func distance(a, b []rune) int {
 	if len(a) == 0 || len(b) == 0 {
 		return max(len(a), len(b))
@@ -143,8 +145,8 @@ func distance(a, b []rune) int {
 	return last[len(b)]
 }
 
-// slips returns the misspelled words of old. It returns nil if a line differs by more than typing mistakes. If only
-// commas or semicolons differ, the result is empty but not nil.
+// slips returns the misspelled words of old_string. It returns nil if a line differs by more than typing mistakes. If
+// only commas or semicolons differ, the result is empty, but not nil.
 func (c *comparison) slips(at int) []string {
 	differing, unequal := 0, false
 	typos := []string{}
@@ -165,12 +167,12 @@ func (c *comparison) slips(at int) []string {
 		unequal = unequal || string(normalKey(nil, []byte(old))) != string(normalKey(nil, []byte(ours)))
 	}
 	if !unequal {
-		return nil // left to an equality strategy
+		return nil // an equality strategy handles equal lines
 	}
 	return typos
 }
 
-// slip compares the tokens of two lines. ok is false if they differ by more than typing mistakes.
+// slip compares the tokens of two lines. ok is false if the lines differ by more than typing mistakes.
 func (c *comparison) slip(old, ours []string) (typos []string, ok bool) {
 	for _, h := range diffLines(old, ours) {
 		was, is := old[h.oldFrom:h.oldTo], ours[h.newFrom:h.newTo]
@@ -192,8 +194,8 @@ func (c *comparison) slip(old, ours []string) (typos []string, ok bool) {
 	return typos, true
 }
 
-// typo reports whether was is a misspelling of is: one letter inserted, missing or replaced, or two swapped. It is not
-// if the file contains both words, or if their parts differ.
+// typo reports whether the word was is a misspelling of the word is. One letter can be inserted, missing or wrong, or
+// two letters can be swapped. typo returns false if the file contains both words, or if their parts differ.
 func (c *comparison) typo(was, is string) bool {
 	a, b := []rune(was), []rune(is)
 	if min(len(a), len(b)) < minTypo || strings.EqualFold(was, is) || digits(was) != digits(is) {
@@ -214,7 +216,7 @@ func (c *comparison) typo(was, is string) bool {
 	return !c.s.file.hasWord(was)
 }
 
-// tokens splits a line into words and single other characters, without blanks.
+// tokens splits a line into words and single other characters. It drops blanks.
 func tokens(line string) []string {
 	var out []string
 	var word strings.Builder
@@ -238,7 +240,7 @@ func tokens(line string) []string {
 	return out
 }
 
-// parts splits a name at underscores and before capitals.
+// parts splits a name at underscores and before capital letters.
 func parts(name string) []string {
 	var out []string
 	begin, lower := 0, false
@@ -276,7 +278,7 @@ func (f *file) hasWord(word string) bool {
 	}
 }
 
-// repeats returns the first of the misspelled words that a text contains.
+// repeats returns the first misspelled word that a text contains, or "".
 func repeats(text string, typos []string) string {
 	if len(typos) == 0 {
 		return ""

@@ -7,36 +7,37 @@ import (
 	"strings"
 )
 
-// Edit replaces one text with another.
+// Edit is a replacement of the text Old by the text New.
 type Edit struct {
 	Old, New string
-	// File is the name of the file in messages. If empty, it is "the file".
+	// File is the name of the file in messages. An empty name means "the file".
 	File string
-	// All replaces every site instead of requiring one.
+	// All means that all sites are replaced. Without All, there must be exactly one site.
 	All bool
-	// WholeLines means that Old and New are whole lines, as in a diff.
+	// WholeLines means that Old and New consist of whole lines, as in a diff.
 	WholeLines bool
-	// Near is a line, from 1, that breaks a tie between sites. 0 means that nothing does.
+	// Near is the number of a line, from 1. If there are several sites, the site near this line is used. 0 means no
+	// line.
 	Near int
-	// Final is the change of the newline at the end of the file.
+	// Final is the change to the newline at the end of the file.
 	Final FinalNewline
 }
 
-// FinalNewline is what an edit does with the newline at the end of a file.
+// FinalNewline determines what happens to the newline at the end of a file.
 type FinalNewline int
 
-// An edit keeps the final newline. Only a diff can add or remove it.
+// A normal edit keeps the final newline. Only a diff can add or remove it.
 const (
 	KeepFinal FinalNewline = iota
 	AddFinal
 	DropFinal
 )
 
-// Lines are the first and last line, from 1, of a changed place.
+// Lines contains the first and the last line, from 1, of a changed place.
 type Lines struct {
 	Start int `json:"start_line"`
 	End   int `json:"end_line"`
-	// Added is the number of added lines, which may be negative.
+	// Added is the number of added lines. It is negative if lines were removed.
 	Added int `json:"-"`
 }
 
@@ -44,28 +45,29 @@ type Lines struct {
 type Change struct {
 	// Text is the new content of the file.
 	Text []byte
-	// Strategy is the strategy that decided. For several sites, Equality is the one that found them all.
+	// Strategy is the name of the deciding strategy. If it changed several sites, Equality is the name of the strategy
+	// that found them all.
 	Strategy, Equality string
-	// Similarity is that of old_string and the replaced text, from 0 to 1.
+	// Similarity is the similarity of old_string and the replaced text, from 0 to 1.
 	Similarity float64
-	// Sites are the changed places in the new text, in order.
+	// Sites contains the changed places in the new text, in order.
 	Sites []Lines
-	// Indent lists how the indentation of new_string was converted to that of the file.
+	// Indent lists the conversions from the indentation of new_string to the indentation of the file.
 	Indent []IndentRule
 }
 
 const (
-	// MaxFuzzy is the maximal size in bytes of a file in which more than exact matches are searched for.
+	// MaxFuzzy is the maximum size of a file, in bytes, for strategies that are not exact.
 	MaxFuzzy = 10 << 20
-	// MaxText is the maximal size in bytes of an edited file.
+	// MaxText is the maximum size of an edited file, in bytes.
 	MaxText = 96 << 20
-	// maxReplacements is the maximal number of sites that replace_all changes.
+	// maxReplacements is the maximum number of sites that replace_all changes.
 	maxReplacements = 200_000
-	// maxFuzzyLines is the limit of MaxFuzzy in lines.
+	// maxFuzzyLines is the maximum number of lines for strategies that are not exact.
 	maxFuzzyLines = 1_000_000
 )
 
-// Apply applies an edit to a text with the strategies of set. An error is an [*Error].
+// Apply applies an edit to a text with the strategies in set. Every error is an [*Error].
 func Apply(text []byte, e Edit, set Set) (*Change, error) {
 	e.Old, e.New = toLF(e.Old), toLF(e.New)
 	if e.File == "" {
@@ -112,7 +114,7 @@ func (s *search) chain(set Set) (string, match, error) {
 		if st.find == nil || s.edit.All && !st.equality {
 			continue
 		}
-		// A shift of the indentation is found as a line-trimmed match.
+		// The line-trimmed strategy also finds text with shifted indentation.
 		if !set.has(st.Name) && (st.Name != LineTrimmed || !set.has(Indentation)) {
 			continue
 		}
@@ -132,7 +134,7 @@ func (s *search) chain(set Set) (string, match, error) {
 			name = Indentation
 		}
 		if !set.has(name) || len(m.sites) > 1 && name != Exact && !set.has(MultiOccurred) {
-			break // a laxer strategy must not do what this one may not
+			break // otherwise a laxer strategy would do what this strategy must not do
 		}
 		if !st.equality {
 			if err := s.elsewhere(Strategies[i+1:], m.sites[0]); err != nil {
@@ -144,7 +146,7 @@ func (s *search) chain(set Set) (string, match, error) {
 	return "", match{}, s.notFound(set)
 }
 
-// tieBreak returns only the site near the requested line, if all others are far from it.
+// tieBreak returns only the site near the requested line if all other sites are far from that line.
 func (s *search) tieBreak(sites []site) []site {
 	const near, far = 20, 40
 	if s.edit.Near == 0 || len(sites) < 2 {
@@ -167,8 +169,8 @@ func (s *search) tieBreak(sites []site) []site {
 
 func abs(n int) int { return max(n, -n) }
 
-// elsewhere checks the later equality strategies after a match by similarity. It returns an error if one of them finds
-// another site.
+// elsewhere runs the remaining equality strategies after a match by similarity. It returns an error if one of them finds
+// a different site.
 func (s *search) elsewhere(rest []Strategy, at site) error {
 	for _, st := range rest {
 		if st.find == nil || !st.equality {

@@ -9,8 +9,8 @@ import (
 	"toolhost.dev/sdk/workspace/text"
 )
 
-// TestCorpus is the quick way to measure a change of a strategy. It runs the cases in TOOLHOST_EDIT_CORPUS directly
-// through the package. With -v it shows those that are not correct.
+// TestCorpus measures the effect of a changed strategy. It runs the cases in TOOLHOST_EDIT_CORPUS directly through the
+// package. With -v it prints the cases with a wrong result.
 func TestCorpus(t *testing.T) {
 	path := os.Getenv("TOOLHOST_EDIT_CORPUS")
 	if path == "" {

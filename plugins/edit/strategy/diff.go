@@ -1,10 +1,10 @@
 package strategy
 
-// hunk is a difference between two sequences of lines: old[oldFrom:oldTo] became new[newFrom:newTo]. The lines between
-// hunks are common.
+// hunk is a difference between two sequences of lines. old[oldFrom:oldTo] was replaced by new[newFrom:newTo]. The lines
+// between hunks are common to both sequences.
 type hunk struct{ oldFrom, oldTo, newFrom, newTo int }
 
-// maxDiffCells limits the table of a comparison. For larger sequences, only lines that occur once are matched.
+// maxDiffCells limits the size of a comparison table. For larger sequences, only lines that occur once are matched.
 const maxDiffCells = 4 << 20
 
 // diffLines returns the hunks between two sequences.
@@ -76,7 +76,8 @@ func (d *differ) table(a, b, c, e int) {
 	}
 }
 
-// anchors matches lines that occur once in each sequence, as long as they ascend. It compares the parts between them.
+// anchors matches lines that occur once in each sequence and have the same order. It then compares the parts between
+// them.
 func (d *differ) anchors(a, b, c, e int) {
 	count := make(map[string][2]int32)
 	where := make(map[string]int)

@@ -2,8 +2,8 @@ package strategy
 
 import "strings"
 
-// findWithoutEdges finds old without some of the blank lines at its edges, as few as possible. It removes as many from
-// new, except lines that only old had.
+// findWithoutEdges searches old_string without some of the blank lines at its beginning and end. It removes as few as
+// possible. It removes the same blank lines from new_string, except lines that only old_string had.
 func findWithoutEdges(s *search) (match, error) {
 	head, tail := edges(s.edit.Old)
 	if head+tail == 0 {
@@ -41,7 +41,8 @@ func findWithoutEdges(s *search) (match, error) {
 	return match{}, nil
 }
 
-// blanksAround counts the blank lines before and after n lines of the file, up to head and tail.
+// blanksAround counts the blank lines in the file before and after n lines. It counts at most head lines before and tail
+// lines after them.
 func (s *search) blanksAround(first, n, head, tail int) (before, after int) {
 	blank := func(i int) bool { return i >= 0 && i < s.file.lines() && isBlankLine(string(s.file.line(i))) }
 	for before < head && blank(first-before-1) {
@@ -53,11 +54,12 @@ func (s *search) blanksAround(first, n, head, tail int) (before, after int) {
 	return before, after
 }
 
-// shared returns how many of the blank lines cut from an edge of old are also cut from new. Blank lines that old has in
-// excess of new were never in new.
+// shared returns the number of blank lines to remove from an edge of new_string, if cut lines were removed from
+// old_string. Additional blank lines of old_string do not count.
 func shared(cut, old, theirs int) int { return min(theirs, max(0, cut-max(0, old-theirs))) }
 
-// edges counts the blank lines at the beginning and end of a text. It returns 0, 0 if all lines are blank.
+// edges returns the number of blank lines at the beginning and at the end of a text. If all lines are blank, it returns
+// 0, 0.
 func edges(text string) (head, tail int) {
 	lines := splitLines(text, true)
 	for head < len(lines) && isBlankLine(lines[head]) {
@@ -72,7 +74,7 @@ func edges(text string) (head, tail int) {
 	return head, tail
 }
 
-// cut removes lines from the edges of a text. It keeps a final line feed.
+// cut removes lines at the beginning and at the end of a text. It keeps a final line feed.
 func cut(text string, head, tail int) string {
 	lines := splitLines(text, true)
 	out := strings.Join(lines[head:len(lines)-tail], "\n")

@@ -7,23 +7,24 @@ import (
 	"toolhost.dev/sdk/workspace/text"
 )
 
-// file is a text in LF space. Unless noted otherwise, offsets and lines are those of LF space. Lines count from 0.
+// file is a text with normalized line endings, called LF space: each line ends with a line feed. Unless noted otherwise,
+// offsets and lines refer to LF space. Lines count from 0.
 type file struct {
 	text []byte // the original bytes
-	lf   []byte // the text with line feeds as line endings
-	cr   bool   // the original lines end with a single carriage return
-	// big is set if the text is too large to be converted. LF space is then the text itself, and big is the line ending
-	// of most lines, which searched texts must use.
+	lf   []byte // the text in LF space
+	cr   bool   // whether original lines end with a single carriage return
+	// big is the most frequent line ending of a text that is too large to convert, otherwise empty. lf is then the
+	// original text, and searched texts must use this line ending.
 	big string
 
-	samples []int32 // original offset of each sampleStep-th offset; nil if all are equal
-	starts  []int32 // offsets of the lines, and of the end
+	samples []int32 // original offset of each sampleStep-th offset; nil if all offsets are equal
+	starts  []int32 // offsets of the lines and of the end
 
-	unit int  // see indentation
-	char byte // 0 until indentation is called
+	unit int  // number of spaces of a level; see the method indentation
+	char byte // indentation character; 0 until the method indentation is called
 }
 
-// sampleStep limits the walk to find an offset, and the memory for the samples.
+// sampleStep limits both the search for an offset and the memory for the samples.
 const sampleStep = 256
 
 func newFile(content []byte) *file {
@@ -52,8 +53,8 @@ func newFile(content []byte) *file {
 	return f
 }
 
-// original maps an offset to the file's own bytes. The offset of a line feed is mapped to its carriage return, if it has
-// one.
+// original converts an offset to an offset in the file's own bytes. The offset of a line feed is converted to the offset
+// of its carriage return, if the line has one.
 func (f *file) original(offset int) int {
 	if f.samples == nil {
 		return offset
@@ -69,7 +70,7 @@ func (f *file) original(offset int) int {
 	return o
 }
 
-// split finds the lines. A final line feed does not begin another line.
+// split computes the offsets of the lines. A final line feed does not begin another line.
 func (f *file) split() {
 	if f.starts != nil {
 		return
@@ -96,10 +97,10 @@ func (f *file) line(i int) []byte {
 	return bytes.TrimSuffix(f.lf[f.starts[i]:f.starts[i+1]], []byte{'\n'})
 }
 
-// start returns the offset of a line. For the line after the last, it is the end of the text.
+// start returns the offset of a line. For the line number after the last line, it returns the end of the text.
 func (f *file) start(i int) int { return int(f.starts[i]) }
 
-// lineOf returns the line that begins at an offset.
+// lineOf returns the line that begins at the offset start.
 func (f *file) lineOf(start int) int {
 	i, _ := slices.BinarySearch(f.starts, int32(start))
 	return i
@@ -108,8 +109,8 @@ func (f *file) lineOf(start int) int {
 // lineAt returns the 1-based number of the line that contains an offset.
 func (f *file) lineAt(offset int) int { return bytes.Count(f.lf[:offset], []byte{'\n'}) + 1 }
 
-// ending returns the original ending of the line at an offset. For a last line without an ending, it returns that of the
-// line before.
+// ending returns the original ending of the line at an offset. If the last line has no ending, ending returns the ending
+// of the previous line.
 func (f *file) ending(offset int) string {
 	if f.cr {
 		return "\r"
@@ -145,11 +146,11 @@ func (f *file) lineBreak() []byte {
 
 // terminated reports whether the last line has an ending.
 func (f *file) terminated() bool {
-	if f.big != "" { // a line may have another ending than most
+	if f.big != "" { // a line can have a different ending than most lines
 		return bytes.HasSuffix(f.text, []byte(f.big[len(f.big)-1:]))
 	}
 	return len(f.lf) > 0 && f.lf[len(f.lf)-1] == '\n'
 }
 
-// fuzzy reports whether the file is small enough for more than an exact match.
+// fuzzy reports whether the file is small enough for strategies that are not exact.
 func (f *file) fuzzy() bool { return f.big == "" && f.lines() <= maxFuzzyLines }

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// maxSites limits the number of sites found if one is wanted.
+// maxSites limits the number of sites to find if the edit requires exactly one.
 const maxSites = 1000
 
 // search is the search for the place of one edit.
 type search struct {
 	file *file
-	edit Edit // in LF space
+	edit Edit // the edit, with its texts in LF space
 }
 
-// wanted returns the maximal number of sites to find.
+// wanted returns the maximum number of sites to find.
 func (s *search) wanted() int {
 	if s.edit.All {
 		return maxReplacements + 1
@@ -43,7 +43,7 @@ func findTrimmed(s *search) (match, error) {
 	return s.match(s.equalLines(s.edit.Old, trimmedKey)), nil
 }
 
-// literal returns all places where the text occurs. They may overlap, unless all are to be replaced.
+// literal returns all sites at which the text occurs. They can overlap unless the edit replaces all sites.
 func (s *search) literal(old string) []site {
 	lf, needle := s.file.lf, []byte(old)
 	var sites []site
@@ -65,7 +65,7 @@ func (s *search) literal(old string) []site {
 	return sites
 }
 
-// equalLines returns all places where the keys of the file's lines equal those of the text's lines.
+// equalLines returns all sites at which the keys of the file's lines equal the keys of the text's lines.
 func (s *search) equalLines(old string, by key) []site {
 	lines := splitLines(old, true)
 	f := s.file
@@ -100,12 +100,12 @@ func (s *search) equalLines(old string, by key) []site {
 	return sites
 }
 
-// whole returns the site of n whole lines.
+// whole returns a site of n whole lines.
 func (s *search) whole(first, n int) site {
 	return site{from: s.file.start(first), to: s.file.start(first + n), kind: whole, first: first}
 }
 
-// occurrences returns the indices at which a pattern begins in a sequence of n elements. It takes linear time
+// occurrences returns the indices at which a pattern begins in a sequence of n elements. Its time is linear
 // (Knuth–Morris–Pratt).
 func occurrences(pattern []int32, n int, next func() int32, disjoint bool, limit int) []int {
 	back := make([]int, len(pattern)+1)
@@ -135,8 +135,8 @@ func occurrences(pattern []int32, n int, next func() int32, disjoint bool, limit
 	return found
 }
 
-// uniformShift reports whether all lines of old are in the file with the same indentation added or removed, and not
-// unchanged.
+// uniformShift reports whether all lines of old_string occur in the file with the same additional or missing
+// indentation.
 func (s *search) uniformShift(m match) bool {
 	lines := splitLines(m.old, true)
 	for _, st := range m.sites {

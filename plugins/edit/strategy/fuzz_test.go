@@ -9,7 +9,7 @@ import (
 	"toolhost.dev/plugins/edit/strategy"
 )
 
-// FuzzApply checks that no edit panics, and that lines outside of the changed places keep every byte.
+// FuzzApply checks that no edit panics, and that lines outside of the changed places keep all bytes.
 func FuzzApply(f *testing.F) {
 	f.Add("a\r\nb\nc", "b\n", "x\ny\n", false)
 	f.Add("\tif a {\n\t\tb()\n\t}\n", "if a {\n    b()\n}", "if a {\n    c()\n}", false)
@@ -21,7 +21,7 @@ func FuzzApply(f *testing.F) {
 	f.Add("a\rb\rc", "a\nb", "x\n", false)
 	f.Fuzz(func(t *testing.T, text, old, theirs string, all bool) {
 		if !utf8.ValidString(text) || !utf8.ValidString(old) || !utf8.ValidString(theirs) {
-			t.Skip() // the plugin lets no such text through
+			t.Skip() // the plugin refuses such texts
 		}
 		got, err := strategy.Apply([]byte(text), strategy.Edit{Old: old, New: theirs, All: all}, nil)
 		if err != nil {
@@ -31,12 +31,12 @@ func FuzzApply(f *testing.F) {
 	})
 }
 
-// untouched checks the lines outside of the changed places.
+// untouched checks that the lines outside of the changed places are unchanged.
 func untouched(t *testing.T, text []byte, c *strategy.Change) {
 	t.Helper()
 	sep := []byte("\n")
 	if !bytes.Contains(text, sep) && bytes.Contains(text, []byte("\r")) {
-		return // places are counted in lines that end otherwise
+		return // the line numbers refer to a different line ending
 	}
 	before, after := bytes.SplitAfter(text, sep), bytes.SplitAfter(c.Text, sep)
 	added, next := 0, 0
@@ -50,7 +50,7 @@ func untouched(t *testing.T, text []byte, c *strategy.Change) {
 		}
 		was := i - added
 		if last := i >= len(after)-2; last && (was >= len(before) || len(line) == 0) {
-			continue // the end of the file, whose newline is not the edit's
+			continue // the newline at the end of the file is not part of the edit
 		}
 		if was < 0 || was >= len(before) {
 			t.Fatalf("line %d of %q comes from nowhere (%q, %+v)", i+1, c.Text, text, c.Sites)
@@ -61,8 +61,8 @@ func untouched(t *testing.T, text []byte, c *strategy.Change) {
 	}
 }
 
-// FuzzSplice checks an old text that differs from the file only in blanks. Lines that new does not change keep the
-// file's bytes.
+// FuzzSplice checks edits whose old text differs from the file only in blanks. Lines that the edit does not change must
+// keep the file's bytes.
 func FuzzSplice(f *testing.F) {
 	f.Add("alpha\nbeta\ngamma\ndelta\n", uint64(0x0123456789abcdef), uint8(1))
 	f.Add("\tif x {\r\n\t\ty()\r\n\t}\r\n", uint64(7), uint8(2))

@@ -5,29 +5,29 @@ import (
 	"strings"
 )
 
-// IndentRule maps an indentation in old_string to the one in the file.
+// IndentRule maps an indentation in old_string to an indentation in the file.
 type IndentRule struct {
 	From string `json:"from"`
 	To   string `json:"to"`
 }
 
-// indenter converts the indentation of new_string to that of the file. It learns from lines that old_string and the file
-// have in common.
+// indenter converts the indentation of new_string to the indentation of the file. It derives rules from lines that
+// old_string and the file have in common.
 type indenter struct {
 	rules    map[string]string
-	conflict map[string]bool // indentations in old with several counterparts in the file
+	conflict map[string]bool // indentations in old_string that correspond to several indentations in the file
 	from     []string        // keys of rules without conflicts, the longest first
-	steps    []IndentRule    // differences of one or more levels in old, and in the file
-	same     bool            // all known indentations are equal in old and the file
-	unit     int             // spaces of a level in the file; 0 if unknown
-	fileKind byte            // the file's indentation character
+	steps    []IndentRule    // differences of one or more levels, in old_string and in the file
+	same     bool            // whether all known indentations are equal in old_string and in the file
+	unit     int             // number of spaces of a level in the file; 0 if unknown
+	fileKind byte            // indentation character of the file
 }
 
 func newIndenter() *indenter {
 	return &indenter{rules: make(map[string]string), conflict: make(map[string]bool), same: true}
 }
 
-// learn learns from a line of old and its counterpart in the file.
+// learn adds a line of old_string and the corresponding line of the file.
 func (in *indenter) learn(old, ours string) {
 	if isBlankLine(old) {
 		return
@@ -40,13 +40,13 @@ func (in *indenter) learn(old, ours string) {
 	in.same = in.same && from == to
 }
 
-// settle derives the rules when all lines are learned.
+// settle derives the rules after the last call of learn.
 func (in *indenter) settle(f *file) {
 	if in.same {
 		return
 	}
 	in.unit, in.fileKind = f.indentation()
-	by := make(map[string]string) // two indentations with the same counterpart are ambiguous
+	by := make(map[string]string) // two indentations that correspond to the same indentation are ambiguous
 	for from, to := range in.rules {
 		if other, taken := by[to]; taken {
 			in.conflict[from], in.conflict[other] = true, true
@@ -87,7 +87,7 @@ func (in *indenter) used() []IndentRule {
 	return rules
 }
 
-// apply converts an indentation of new_string to that of the file. ok is false if it cannot be derived.
+// apply converts an indentation of new_string to the indentation of the file. ok is false if the rules do not suffice.
 func (in *indenter) apply(x string) (to string, ok bool) {
 	if in.same {
 		return x, true
@@ -104,7 +104,7 @@ func (in *indenter) apply(x string) (to string, ok bool) {
 	return in.shift(x)
 }
 
-// shift converts an indentation if all known ones differ by the same prefix, added or removed.
+// shift converts an indentation if all known indentations differ by the same added or removed prefix.
 func (in *indenter) shift(x string) (string, bool) {
 	if len(in.from) == 0 {
 		return "", false
@@ -131,7 +131,7 @@ func (in *indenter) shift(x string) (string, bool) {
 	return added + to, ok
 }
 
-// extrapolate derives an indentation from the nearest known one, in whole steps.
+// extrapolate converts an indentation in whole steps from the nearest known indentation.
 func (in *indenter) extrapolate(x string) (string, bool) {
 	for _, known := range in.from { // the longest known prefix, plus the rest
 		if rest, ok := strings.CutPrefix(x, known); ok {
@@ -139,7 +139,7 @@ func (in *indenter) extrapolate(x string) (string, bool) {
 			return in.rules[known] + more, ok
 		}
 	}
-	for _, known := range slices.Backward(in.from) { // or a part of the shortest
+	for _, known := range slices.Backward(in.from) { // otherwise a part of the shortest known indentation
 		if rest, ok := strings.CutPrefix(known, x); ok {
 			less, ok := in.convert(rest, known)
 			if !ok {
@@ -151,7 +151,7 @@ func (in *indenter) extrapolate(x string) (string, bool) {
 	return "", false
 }
 
-// convert converts a difference of indentation to that of the file, in whole steps.
+// convert converts the difference to a known indentation, in whole steps.
 func (in *indenter) convert(rest, known string) (string, bool) {
 	for _, s := range in.steps {
 		if to, ok := scale(rest, s.From, s.To); ok {
@@ -165,7 +165,7 @@ func (in *indenter) convert(rest, known string) (string, bool) {
 	to := in.rules[known]
 	alike := kind(known+rest) != mixedBlanks && kind(known+rest) == kind(to+rest)
 	if alike && kind(rest) == ' ' && in.unit > 0 && len(rest)%in.unit != 0 && known != "" && to != "" {
-		// It is not a level of the file. Scale the width of levels, if the result is a level.
+		// The indentation is not a level of the file. Scale the width of levels if the result is a level.
 		if scaled, ok := scale(rest, known, to); ok && len(scaled)%in.unit == 0 {
 			return scaled, true
 		}
@@ -179,7 +179,7 @@ func (in *indenter) convert(rest, known string) (string, bool) {
 	return scale(rest, known, to)
 }
 
-// scale converts whole steps of from to as many steps of to.
+// scale converts an indentation that is a multiple of from to the same multiple of to.
 func scale(rest, from, to string) (string, bool) {
 	if from == to {
 		return rest, kind(rest) == kind(from) || strings.TrimPrefix(rest, from) == ""
@@ -193,10 +193,10 @@ func scale(rest, from, to string) (string, bool) {
 	return strings.Repeat(to[:1], len(rest)*len(to)/len(from)), true
 }
 
-// mixedBlanks is the kind of an indentation with tabs and spaces.
+// mixedBlanks is the kind of an indentation that contains tabs and spaces.
 const mixedBlanks = 'm'
 
-// kind returns the character of an indentation, or 0 if it is empty.
+// kind returns the character of an indentation. It returns 0 for an empty indentation.
 func kind(indent string) byte {
 	switch {
 	case indent == "":
@@ -209,8 +209,8 @@ func kind(indent string) byte {
 	return mixedBlanks
 }
 
-// indentation guesses the indentation of the file. unit is the most frequent increase in spaces, or 0 if unknown. char
-// is the indentation character.
+// indentation guesses the indentation of the file. unit is the most frequent increase in spaces, or 0 if it is unknown.
+// char is the indentation character.
 func (f *file) indentation() (unit int, char byte) {
 	if f.char == 0 {
 		f.unit, f.char = f.guessIndentation()

@@ -9,15 +9,16 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// blanks are the characters ignored at the ends of lines.
+// blanks contains the characters that are ignored at the ends of lines.
 const blanks = " \t\r\f\v"
 
-// key appends to buf the form of a line that is compared.
+// key appends the comparison form of a line to buf.
 type key func(buf, line []byte) []byte
 
 func trimmedKey(buf, line []byte) []byte { return append(buf, bytes.Trim(line, blanks)...) }
 
-// normalKey collapses runs of blanks, replaces typographic characters by ASCII, and composes characters (NFC).
+// normalKey appends a line in which each run of blanks is one blank, typographic characters are ASCII, and characters
+// are composed (NFC).
 func normalKey(buf, line []byte) []byte {
 	begin := len(buf)
 	wide, pending := false, false
@@ -57,7 +58,7 @@ func normalKey(buf, line []byte) []byte {
 	return buf
 }
 
-// plainRun returns the length of the leading ASCII characters that are not blanks.
+// plainRun returns the number of leading ASCII characters that are not blanks.
 func plainRun(line []byte) int {
 	for i, c := range line {
 		if c >= utf8.RuneSelf || c <= ' ' && isBlank(rune(c)) {
@@ -96,13 +97,13 @@ func fold(r rune) (string, bool) {
 	return "", false
 }
 
-// indent returns the blanks at the beginning of a line.
+// indent returns the spaces and tabs at the beginning of a line.
 func indent(line string) string { return line[:len(line)-len(strings.TrimLeft(line, " \t"))] }
 
 func isBlankLine(line string) bool { return strings.TrimFunc(line, isBlank) == "" }
 
-// splitLines returns the lines of a text. If final is set, a final line feed ends the last line; else an empty line
-// follows it.
+// splitLines returns the lines of a text. If final is set, a final line feed ends the last line. Otherwise an empty line
+// follows a final line feed.
 func splitLines(text string, final bool) []string {
 	if final {
 		text = strings.TrimSuffix(text, "\n")

@@ -6,12 +6,12 @@ import (
 )
 
 const (
-	maxShownLines = 12  // lines shown of the nearest region
-	maxShownWidth = 160 // characters shown of each line
-	minAlike      = 0.5 // minimal similarity of a line that is shown
+	maxShownLines = 12  // maximum number of lines in the shown region
+	maxShownWidth = 160 // maximum number of characters of each shown line
+	minAlike      = 0.5 // minimum similarity of a shown line
 )
 
-// notFound returns the error that no strategy found a site, with the nearest region of the file.
+// notFound returns the error for an edit without a site. The error shows the nearest region of the file.
 func (s *search) notFound(set Set) error {
 	msg := fmt.Sprintf("old_string was not found in %s. Read the file again and copy the text exactly, blanks included.", s.edit.File)
 	switch {
@@ -26,7 +26,7 @@ func (s *search) notFound(set Set) error {
 	return &Error{Kind: NotFound, Message: msg}
 }
 
-// nearest describes the region that has the most in common with old.
+// nearest describes the region of the file that is most similar to old_string.
 func (s *search) nearest() string {
 	if !s.file.fuzzy() || s.file.lines() == 0 {
 		return ""
@@ -65,7 +65,7 @@ func (s *search) nearest() string {
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
-// mostEqual returns the position of old at which the most lines equal those of the file.
+// mostEqual returns the position of old_string at which most of its lines equal lines of the file.
 func (s *search) mostEqual(old []string) (at, equal int) {
 	const rare = 50 // more frequent lines are not significant
 	where := make(map[string][]int)
@@ -98,8 +98,8 @@ func (s *search) mostEqual(old []string) (at, equal int) {
 	return at, equal
 }
 
-// mostAlike returns the position of old at which its longest line is next to the most similar line of the file. It
-// returns -1 if there is none.
+// mostAlike returns the position of old_string at which its longest line is aligned with the most similar line of the
+// file. It returns -1 if no line is similar enough.
 func (s *search) mostAlike(old []string) int {
 	longest := 0
 	for i, line := range old {
@@ -111,7 +111,7 @@ func (s *search) mostAlike(old []string) int {
 	if len(want) > 500 {
 		return -1
 	}
-	c := &comparison{s: s, cells: maxEditCells / 4} // less effort, because it is only a hint
+	c := &comparison{s: s, cells: maxEditCells / 4} // less work, because the result is only a hint
 	best, similarity := -1, minAlike
 	for i := range s.file.lines() {
 		line := strings.Trim(string(s.file.line(i)), blanks)

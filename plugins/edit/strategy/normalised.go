@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxBlankRun is the maximal length of a run of blanks in the file that matches a blank in old.
+// maxBlankRun is the maximum length of a run of blanks in the file that can match a blank in old_string.
 const maxBlankRun = 12
 
 func findNormalised(s *search) (match, error) {
@@ -17,7 +17,8 @@ func findNormalised(s *search) (match, error) {
 	return s.match(sites), nil
 }
 
-// insideLines returns all places within a line that equal a single-line old. They must not begin or end within a word.
+// insideLines returns all sites within a line that equal an old text without line feeds. A site must not begin or end
+// within a word.
 func (s *search) insideLines(old string) []site {
 	if strings.Contains(old, "\n") || strings.TrimFunc(old, isBlank) != old {
 		return nil
@@ -62,7 +63,7 @@ func (s *search) insideLines(old string) []site {
 	return sites
 }
 
-// maxInside is the maximal length in bytes of a line that is searched.
+// maxInside is the maximum length of a searched line, in bytes.
 const maxInside = 1 << 20
 
 func isWord(r rune) bool {
@@ -70,11 +71,11 @@ func isWord(r rune) bool {
 }
 
 // flattened is a line in which short runs of blanks are one blank and typographic characters are ASCII. Its offsets can
-// be mapped back to the line.
+// be converted to offsets in the original line.
 type flattened struct {
 	text  string
-	begin []int32 // for each byte of text, the beginning of its original in the line
-	end   []int32 // for each byte of text, the end of its original
+	begin []int32 // for each byte of text, where its original begins in the line
+	end   []int32 // for each byte of text, where its original ends in the line
 	buf   []byte
 }
 
@@ -115,7 +116,8 @@ func (f *flattened) set(line []byte) {
 	f.text = string(f.buf)
 }
 
-// span maps a range of the text to the line. ok is false if it would split a character of the line.
+// span converts a range of the text to a range of the line. ok is false if the range would split a character of the
+// line.
 func (f *flattened) span(from, to int) (begin, end int, ok bool) {
 	cut := from > 0 && f.begin[from] == f.begin[from-1] || to < len(f.begin) && f.begin[to] == f.begin[to-1]
 	return int(f.begin[from]), int(f.end[to-1]), !cut

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Kind is the reason why an edit is not made.
+// Kind is the reason why an edit is refused.
 type Kind int
 
-// The kinds.
+// The reasons.
 const (
 	NotFound   Kind = iota + 1
 	Ambiguous       // several places match
@@ -18,13 +18,13 @@ const (
 	Refused         // the edit cannot be right
 )
 
-// Error describes why an edit is not made.
+// Error describes why an edit is refused.
 type Error struct {
 	Kind    Kind
 	Message string
-	// Sites are the lines, from 1, at which an ambiguous text occurs.
+	// Sites contains the lines, from 1, at which an ambiguous text occurs.
 	Sites []int
-	// More means that there are more sites.
+	// More means that the file contains further sites.
 	More bool
 }
 
@@ -38,7 +38,7 @@ func noChange(why string) error {
 	return &Error{Kind: NoChange, Message: "There is nothing to change: " + why}
 }
 
-// maxShownSites limits the line numbers in a message.
+// maxShownSites limits the number of line numbers in a message.
 const maxShownSites = 10
 
 func (s *search) ambiguous(name string, sites []site) error {
@@ -76,8 +76,8 @@ func isBlankText(s string) bool {
 	return strings.TrimFunc(s, func(r rune) bool { return r == '\n' || isBlank(r) }) == ""
 }
 
-// A placeholder is a line that replaces omitted lines. It contains an ellipsis, alone, in a comment or in brackets, with
-// or without words about the omission.
+// The expressions below match placeholders for omitted lines. A placeholder is a line with an ellipsis, which can be in
+// a comment or in brackets. The line can also describe the omission.
 var (
 	bareEllipsis = regexp.MustCompile(`^(?://+|#+|--|;+|%+|/\*+|<!--|\*|\{/\*|\(|\[)?\s*(?:\.{3,}|…)\s*(?:\*+/|-->|\*/\}|\)|\])?$`)
 	withWords    = regexp.MustCompile(`(?i)^(//+|#+|--|;+|%+|/\*+|<!--|\*|\{/\*|\(|\[)?\s*((?:\.{3,}|…)\s+)?((?:[\pL'’]+[ ,:-]*)+)(\.{3,}|…)?\s*(?:\*+/|-->|\*/\}|\)|\])?$`)
@@ -96,7 +96,7 @@ func isPlaceholder(line string) (elided, explicit bool) {
 	return explicit, explicit
 }
 
-// introducedPlaceholder returns a placeholder in new that old does not contain.
+// introducedPlaceholder returns a placeholder in new_string that old_string does not contain.
 func introducedPlaceholder(old, theirs string) string {
 	if !strings.Contains(theirs, "...") && !strings.Contains(theirs, "…") {
 		return ""
@@ -116,8 +116,8 @@ func introducedPlaceholder(old, theirs string) string {
 	return ""
 }
 
-// elided returns an error if old omits lines. It is called when old has no exact match. A line that also occurs in the
-// file is not a placeholder.
+// elided returns an error if old_string contains a placeholder for omitted lines. It is called only if old_string has no
+// exact match. A line that also occurs in the file is not a placeholder.
 func (s *search) elided() error {
 	for line := range strings.SplitSeq(s.edit.Old, "\n") {
 		line = strings.TrimSpace(line)

@@ -1,6 +1,6 @@
 package strategy
 
-// findSpaced finds the lines of old if the file has more or fewer blank lines between them.
+// findSpaced finds the lines of old_string even if the number of blank lines between them differs in the file.
 func findSpaced(s *search) (match, error) {
 	m := s.match(nil)
 	old := splitLines(s.edit.Old, true)
@@ -35,7 +35,7 @@ func findSpaced(s *search) (match, error) {
 	}
 	n := 0
 	next := func() int32 { n++; return seq[n-1] }
-	slack := max(2, len(old)/5) // the place may have only slightly more or fewer lines than old
+	slack := max(2, len(old)/5) // the site can have only slightly more or fewer lines than old_string
 	head, tail := edges(s.edit.Old)
 	inner := len(old) - head - tail
 	for _, first := range occurrences(pattern, len(seq), next, false, maxSites) {
@@ -51,8 +51,8 @@ func findSpaced(s *search) (match, error) {
 	return m, nil
 }
 
-// alignSpaced returns the file's line for each line of old. Nonblank lines correspond in order. A blank line of old
-// corresponds to a blank line of the file, if there is one at its position.
+// alignSpaced returns the corresponding line of the file for each line of old_string. Nonblank lines correspond in
+// order. A blank line of old_string corresponds to a blank line at the same position, or to none.
 func alignSpaced(old []string, f *file, from, to int) []int {
 	lines := make([]int, len(old))
 	at, began := from, false

@@ -7,13 +7,13 @@ import (
 	"toolhost.dev/sdk/workspace"
 )
 
-// replacement replaces a range of the file, in LF space.
+// replacement replaces a range of the file. Its offsets are in LF space.
 type replacement struct {
 	from, to int
 	with     string
 }
 
-// splice makes the change at the sites of a match.
+// splice applies the edit at the sites of a match.
 func (s *search) splice(c *Change, m match) (*Change, error) {
 	var all []replacement
 	line, counted, grown, behind := 1, 0, 0, 0
@@ -45,7 +45,7 @@ func (s *search) splice(c *Change, m match) (*Change, error) {
 		}
 		start := line + grown
 		end := start + bytes.Count(s.file.lf[st.from:to], []byte{'\n'}) + added
-		if s.file.endsLine(st.from, to) && endsLine(reps, to) { // else the place includes the rest of a line
+		if s.file.endsLine(st.from, to) && endsLine(reps, to) { // otherwise the place includes the rest of a line
 			end--
 		}
 		c.Sites = append(c.Sites, Lines{Start: start, End: max(start, end), Added: added})
@@ -66,7 +66,7 @@ func (s *search) splice(c *Change, m match) (*Change, error) {
 	return c, nil
 }
 
-// endsLine reports whether a place that ended at the end of a line still does after the replacements.
+// endsLine reports whether a place still ends at the end of a line after the replacements.
 func endsLine(reps []replacement, to int) bool {
 	if len(reps) == 0 || reps[len(reps)-1].to < to {
 		return true
@@ -75,7 +75,7 @@ func endsLine(reps []replacement, to int) bool {
 	return last.with == "" || strings.HasSuffix(last.with, "\n")
 }
 
-// clip limits the line numbers to the text.
+// clip limits the line numbers of the sites to the lines of the text.
 func (c *Change) clip(lineBreak []byte) {
 	last := max(1, bytes.Count(bytes.TrimSuffix(c.Text, lineBreak), lineBreak)+1)
 	for i := range c.Sites {
@@ -83,8 +83,8 @@ func (c *Change) clip(lineBreak []byte) {
 	}
 }
 
-// literalSplice returns the replacements for a text that is in the file literally. They do not touch lines common to old
-// and new.
+// literalSplice returns the replacements for a text that occurs literally in the file. They omit lines that old_string
+// and new_string have in common.
 func literalSplice(m match) []replacement {
 	if len(m.sites) == 0 || m.sites[0].kind != asIs {
 		return nil
@@ -101,8 +101,8 @@ func literalSplice(m match) []replacement {
 	return reps
 }
 
-// sides returns the lines of old and new. If old ends with a line feed, a final line feed ends the last line of both. If
-// not, the ending of the last line is not part of the change.
+// sides returns the lines of old_string and new_string. If old_string ends with a line feed, a final line feed ends the
+// last line of both texts. Otherwise the ending of the last line is not part of the edit.
 func (m *match) sides() (old, theirs []string) {
 	final := strings.HasSuffix(m.old, "\n")
 	if final && m.new == "" {
@@ -111,8 +111,8 @@ func (m *match) sides() (old, theirs []string) {
 	return splitLines(m.old, final), splitLines(m.new, final)
 }
 
-// joins reports whether old ends its last line and new does not. Then a blank line after it is removed. Other lines are
-// never joined, because that is not intended.
+// joins reports whether old_string ends with a line feed and new_string does not. In this case a blank line after the
+// site is removed. Other lines are never joined, because callers do not intend that.
 func (m *match) joins() bool {
 	return strings.HasSuffix(m.old, "\n") && m.new != "" && !strings.HasSuffix(m.new, "\n")
 }
@@ -148,7 +148,7 @@ func (s *search) spliceLines(c *Change, m match, st site) ([]replacement, error)
 		}
 		from, to := s.span(&st, h, len(old))
 		if from == len(s.file.lf) && from > 0 && !s.file.terminated() && with != "" {
-			with = "\n" + with // after a last line without an ending
+			with = "\n" + with // the previous line is the last line and has no ending
 		}
 		reps = append(reps, replacement{from, to, with})
 	}
@@ -175,7 +175,7 @@ func (s *search) span(st *site, h hunk, lines int) (from, to int) {
 	if first >= 0 {
 		return s.file.start(first), s.file.start(last + 1)
 	}
-	for i := h.oldFrom - 1; i >= 0; i-- { // an insertion goes after the line before it
+	for i := h.oldFrom - 1; i >= 0; i-- { // an insertion follows the line before it
 		if l := st.line(i); l >= 0 {
 			return s.file.start(l + 1), s.file.start(l + 1)
 		}
@@ -197,8 +197,8 @@ type writer struct {
 	asGiven           bool
 }
 
-// indentedAsFile reports whether the lines common to new and the file have the file's indentation while those of old do
-// not. Then it also returns the hunks.
+// indentedAsFile reports whether new_string has the file's indentation in its unchanged lines, although old_string does
+// not. In this case it also returns the hunks.
 func (w *writer) indentedAsFile() ([]hunk, bool) {
 	trim := func(lines []string) []string {
 		out := make([]string, len(lines))
@@ -231,7 +231,7 @@ func (w *writer) indentedAsFile() ([]hunk, bool) {
 	return hunks, better
 }
 
-// lines returns the new lines of a hunk in the form for the file.
+// lines returns the new lines of a hunk with the file's indentation and characters.
 func (w *writer) lines(h hunk) (string, error) {
 	var out strings.Builder
 	for j := h.newFrom; j < h.newTo; j++ {
@@ -270,7 +270,7 @@ func (w *writer) reindent(line string, j int) (string, error) {
 	return to + line[len(x):], nil
 }
 
-// replace makes the replacements, which are sorted and do not overlap.
+// replace applies replacements to the file. They must be sorted and must not overlap.
 func (f *file) replace(reps []replacement, final FinalNewline) ([]byte, error) {
 	size := len(f.text)
 	for _, r := range reps {
@@ -296,7 +296,8 @@ func (f *file) replace(reps []replacement, final FinalNewline) ([]byte, error) {
 	return f.endAsBefore(out, final), nil
 }
 
-// endAsBefore adds or removes the newline at the end of the text, so that it is as it was before or as final requires.
+// endAsBefore adds or removes the newline at the end of the text. The result is as in the original, or as final
+// requires.
 func (f *file) endAsBefore(out []byte, final FinalNewline) []byte {
 	if len(out) == 0 || len(f.text) == 0 && final == KeepFinal {
 		return out

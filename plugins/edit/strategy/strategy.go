@@ -15,19 +15,19 @@ const (
 	MultiOccurred = "multi-occurrence"
 )
 
-// Strategy is one way to find old_string.
+// Strategy is a method of finding old_string.
 type Strategy struct {
 	Name string
-	// Matches describes what the strategy matches.
+	// Matches describes the texts that the strategy matches.
 	Matches string
-	// equality means that a site equals old_string after both are normalized. So there can be several sites, and
-	// replace_all may change them all. The other strategies judge similarity.
+	// equality means that a site equals old_string after both are normalized. There can then be several sites, and
+	// replace_all can change them all. Other strategies compare the similarity.
 	equality bool
-	// find returns the sites. It is nil for a strategy that only names or extends the result of another one.
+	// find returns the sites. It is nil for a strategy that only describes or extends the result of another strategy.
 	find func(*search) (match, error)
 }
 
-// Strategies is the list of strategies in the order in which they are tried.
+// Strategies lists the strategies in the order in which they are tried.
 var Strategies = []Strategy{
 	{Exact, "literally", true, findExact},
 	{LineTrimmed, "whole lines that are equal except for blanks at their ends", true, findTrimmed},
@@ -49,7 +49,7 @@ func Names() []string {
 	return names
 }
 
-// Set is the names of the allowed strategies. A nil Set allows all.
+// Set contains the names of the allowed strategies. A nil Set allows all strategies.
 type Set []string
 
 func (s Set) has(name string) bool { return s == nil || slices.Contains(s, name) }
@@ -58,21 +58,22 @@ func (s Set) has(name string) bool { return s == nil || slices.Contains(s, name)
 type site struct {
 	from, to int // byte offsets in LF space
 	kind     siteKind
-	// first is the first line of a site of whole lines.
+	// first is the first line of a site that consists of whole lines.
 	first int
-	// lines maps each line of old to a line of the file, or to -1. It is nil if the lines correspond one to one.
+	// lines maps each line of old_string to a line of the file, or to -1. A nil value means that the lines correspond
+	// one to one.
 	lines []int
 }
 
 type siteKind int
 
 const (
-	asIs   siteKind = iota // the bytes equal those of old
+	asIs   siteKind = iota // the bytes equal old_string
 	inLine                 // a part of a line
 	whole                  // whole lines
 )
 
-// line returns the file's line for a line of old, or -1.
+// line returns the line of the file for a line of old_string, or -1.
 func (st *site) line(i int) int {
 	if st.lines != nil {
 		return st.lines[i]
@@ -83,10 +84,10 @@ func (st *site) line(i int) int {
 // match is the result of a strategy.
 type match struct {
 	sites []site
-	// old and new are the texts that the splice compares: those of the edit, or both transformed.
+	// old and new are the texts that the splice compares. They come from the edit. A strategy can transform them.
 	old, new string
-	// similarity is that of old and the text at the site, from 0 to 1.
+	// similarity is the similarity of old_string and the text at the site, from 0 to 1.
 	similarity float64
-	// typos are misspelled words of old that are other words in the file.
+	// typos contains the misspelled words of old_string.
 	typos []string
 }

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// plainer returns a replacer for typographic characters of old that the file consistently has in ASCII. A program
-// between the model and this tool has inserted them. It returns nil if there are none.
+// plainer returns a replacer for typographic characters in old_string that the file always writes in ASCII. A program
+// between the model and this tool has inserted such characters. plainer returns nil if old_string contains none.
 func plainer(old, ours []string) *strings.Replacer {
 	seen := make(map[rune]bool)
 	for i := range old {
@@ -35,8 +35,8 @@ func plainer(old, ours []string) *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-// typeset returns the new line with the file's characters in the beginning and end that it has in common with old. It
-// does so only if old differs from the file's line in typography alone.
+// typeset returns the new line with the file's typographic characters in its unchanged beginning and end. It does so
+// only if old_string differs from the file's line only in typographic characters.
 func typeset(old, theirs, ours string) string {
 	if old == ours || keyboard(old) != keyboard(ours) {
 		return theirs
@@ -51,7 +51,7 @@ func typeset(old, theirs, ours string) string {
 	return ours[:from] + theirs[head:len(theirs)-tail] + ours[to:]
 }
 
-// keyboard replaces the typographic characters of a text by ASCII.
+// keyboard returns a text with ASCII in place of typographic characters.
 func keyboard(s string) string {
 	var out strings.Builder
 	for _, r := range s {
@@ -64,7 +64,7 @@ func keyboard(s string) string {
 	return out.String()
 }
 
-// same returns the offset in s before which the ASCII form has n bytes, or -1.
+// same returns the offset in s that corresponds to offset n in its ASCII form, or -1 if no offset does.
 func same(s string, n int) int {
 	for i, r := range s {
 		if n == 0 {

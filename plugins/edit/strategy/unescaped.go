@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// escaping is a way in which old_string may be escaped although the file is not.
+// escaping is an escape syntax that old_string can contain by mistake.
 type escaping struct {
 	what string
-	// undo removes the escaping. ok is false if the text is not escaped in this way, or not consistently.
+	// undo removes the escapes. ok is false if the text is not escaped consistently in this syntax.
 	undo func(string) (plain string, ok bool)
-	// in reports whether the text contains any such escape. plain reports whether it contains something that would be
-	// escaped if all of it were.
+	// in reports whether the text contains such an escape. plain reports whether the text contains a character that an
+	// escaped text would not contain.
 	in, plain func(string) bool
-	// numbered means that the escaping consists of line numbers.
+	// numbered means that the escapes are line numbers.
 	numbered bool
 }
 
@@ -35,7 +35,8 @@ var escapings = []escaping{
 	{"with line numbers", withoutNumbers, hasNumbers, func(s string) bool { _, ok := withoutNumbers(s); return !ok }, true},
 }
 
-// findUnescaped finds old with its escaping removed. It also removes the escaping of new, if all of new is escaped.
+// findUnescaped searches old_string without its escapes. It also removes the escapes of new_string if that text is
+// completely escaped.
 func findUnescaped(s *search) (match, error) {
 	for _, e := range escapings {
 		old, ok := e.undo(s.edit.Old)
@@ -44,7 +45,7 @@ func findUnescaped(s *search) (match, error) {
 		}
 		m := match{sites: s.find(old), old: old, new: s.edit.New, similarity: 1}
 		if e.numbered && !strings.Contains(strings.TrimSuffix(old, "\n"), "\n") {
-			// A single line can begin with a number of its own, so this must be the number of the line.
+			// A single line can begin with an ordinary number, so the number must be the number of the line.
 			m.sites = slices.DeleteFunc(m.sites, func(st site) bool { return s.file.lineAt(st.from) != firstNumber(s.edit.Old) })
 		}
 		if len(m.sites) == 0 {
@@ -79,7 +80,7 @@ func unescapeQuotes(s string) (string, bool) { return quotes.Replace(s), !hasBar
 
 func hasEscapedQuote(s string) bool { return quotes.Replace(s) != s }
 
-// hasBareQuote reports whether a kind of quote occurs both escaped and unescaped.
+// hasBareQuote reports whether the text contains the same kind of quote both escaped and unescaped.
 func hasBareQuote(s string) bool {
 	for _, q := range []string{`"`, `'`, "`"} {
 		if n := strings.Count(s, `\`+q); n > 0 && n < strings.Count(s, q) {
@@ -93,7 +94,7 @@ var breaks = strings.NewReplacer(`\r\n`, "\n", `\n`, "\n", `\t`, "\t")
 
 func hasBreakEscape(s string) bool { return breaks.Replace(s) != s }
 
-// unescapeBreaks replaces escaped line feeds and tabs, if nothing else is escaped.
+// unescapeBreaks replaces escaped line feeds and tabs if the text contains no other escapes.
 func unescapeBreaks(s string) (string, bool) {
 	return breaks.Replace(s), strings.Contains(s, `\n`) && !strings.Contains(s, `\\`)
 }
@@ -104,10 +105,10 @@ var entity = regexp.MustCompile(`&(?:lt|gt|quot|amp|apos|#39);`)
 
 func hasEntity(s string) bool { return entity.MatchString(s) }
 
-// hasMarkup reports whether the text contains a character that would be written as an entity.
+// hasMarkup reports whether the text contains a character that an escaped text would write as an entity.
 func hasMarkup(s string) bool { return strings.ContainsAny(entity.ReplaceAllString(s, ""), "<>&") }
 
-// number matches a line number as programs print it before a line.
+// number matches a line number as programs print it in front of a line.
 var number = regexp.MustCompile(`^[ \t]*(\d+) *([:|│→\t])`)
 
 func firstNumber(s string) int {
@@ -115,7 +116,7 @@ func firstNumber(s string) int {
 	if m == nil {
 		return 0
 	}
-	n, _ := strconv.Atoi(m[1]) // a number too large is not a line number
+	n, _ := strconv.Atoi(m[1]) // a number that is too large is not a line number
 	return n
 }
 
@@ -128,7 +129,7 @@ func hasNumbers(s string) bool {
 	return false
 }
 
-// withoutNumbers removes the line numbers, if every line has one and they ascend by one.
+// withoutNumbers removes the line numbers if every line has a number and the numbers increase by one.
 func withoutNumbers(s string) (string, bool) {
 	lines := splitLines(s, true)
 	last, spaced := -1, true
@@ -146,7 +147,7 @@ func withoutNumbers(s string) (string, bool) {
 		spaced = spaced && (lines[i] == "" || lines[i][0] == ' ') && line[m[4]:m[5]] != "\t"
 	}
 	out := strings.Join(lines, "\n")
-	if spaced { // the space after the separator belongs to it
+	if spaced { // the space belongs to the separator
 		for i, line := range lines {
 			lines[i] = strings.TrimPrefix(line, " ")
 		}

@@ -1,20 +1,20 @@
-// Package validate implements the layers of checks that a change of a file goes through, in order.
-// Each refusal has the number of its layer as its code:
+// Package validate implements the layers of checks for a change of a file. Each refusal has the number of its layer as
+// its error code:
 //
-//  1. there is nothing to change: old and new text are equal
-//  2. the path is denied: outside of the roots, or not writable
-//  3. the file exists already, and the change is to create it
-//  4. the file does not exist
-//  5. the file is not of a type that is edited as text
-//  6. the session has not read the file
-//  7. the file was modified since the session read it
-//  8. the old text is not found, or not so that it could be replaced safely
-//  9. the old text is not unique
-//  10. the new text is not complete: it has a placeholder for what it leaves out
+//  1. Nothing to change: the old text equals the new text.
+//  2. The path is denied: it is outside of the roots, or not writable.
+//  3. The file to create already exists.
+//  4. The file does not exist.
+//  5. The type of the file cannot be edited as text.
+//  6. The session has not read the file.
+//  7. The file was modified after the session read it.
+//  8. The old text is not found, or cannot be replaced safely.
+//  9. The old text is not unique.
+//  10. The new text is incomplete: it contains a placeholder for omitted text.
 //
-// The host refuses a denied path, with the code of layer 2, before it calls a tool. So layer 2 precedes layer 1: for a
-// denied path the caller learns nothing else, and the call log shows it. Otherwise the first layer in the order above
-// that has a reason refuses.
+// The host refuses a denied path with the code of layer 2 before it calls a tool. For a denied path, layer 2 therefore
+// precedes layer 1, and the caller learns nothing else. In all other cases, the first layer that fails determines the
+// error.
 package validate
 
 import (
@@ -31,7 +31,7 @@ import (
 	"toolhost.dev/sdk/workspace/text"
 )
 
-// The layers.
+// The numbers of the layers.
 const (
 	NothingToChange = iota + 1
 	PathDenied
@@ -50,24 +50,25 @@ func Refuse(layer int, kind tool.Kind, format string, a ...any) error {
 	return tool.Errorf(kind, format, a...).WithCode(layer)
 }
 
-// States returns what the session knows of a file.
+// States returns the session's state of a file.
 type States interface {
 	FileState(ctx context.Context, path string) (tool.FileState, bool, error)
 }
 
-// Target is a file that may be changed. It passed layers 2 to 5, and layers 6 and 7 too once Read returns nil.
+// Target is a file that can be changed. It has passed layers 2 to 5. After Read returns nil, it has also passed layers 6
+// and 7.
 type Target struct {
 	Path workspace.Path
 	// Before is the file as it was read. It is nil if the file does not exist.
 	Before *workspace.Snapshot
-	// Text is its decoded content. It is nil if the file does not exist.
+	// Text is the decoded content of the file. It is nil if the file does not exist.
 	Text *text.Text
 
-	known <-chan answer // nil if there is no content to lose
+	known <-chan answer // nil if the file has no content
 }
 
-// Read checks layers 6 and 7. It waits for the session's state and the hash of the file. Call it once, before the file
-// is changed or its content is revealed. The new content can be computed meanwhile.
+// Read checks layers 6 and 7. It waits for the session's state and the hash of the file. It must be called once, before
+// the file is changed or its content is revealed. The caller can compute the new content in parallel.
 func (t *Target) Read() error {
 	if t.known == nil {
 		return nil
@@ -78,14 +79,14 @@ func (t *Target) Read() error {
 		return state.err
 	case !state.known:
 		return Refuse(NotRead, tool.Conflict, "File has not been read yet. Read it first before writing to it.")
-	case state.Hash != t.Before.Hash(): // a newer time with the same bytes is not a change
+	case state.Hash != t.Before.Hash(): // only the bytes count, and not the modification time
 		return Refuse(ModifiedSinceRead, tool.Conflict, "File has been modified since read, either by the user or by a linter. Read it again before attempting to write it.")
 	}
 	return nil
 }
 
-// File checks layers 2 to 7 for a path. If create is set, the file must be missing or empty, unless overwrite is set
-// too.
+// File checks layers 2 to 7 for a path. If create is set, the file must be missing or empty. overwrite permits an
+// existing file.
 func File(ctx context.Context, ws *workspace.Workspace, states States, cwd, name string, create, overwrite bool) (*Target, error) {
 	t, err := Open(ctx, ws, states, cwd, name, create, overwrite)
 	if err == nil {
@@ -97,7 +98,7 @@ func File(ctx context.Context, ws *workspace.Workspace, states States, cwd, name
 	return t, nil
 }
 
-// Open is File without layers 6 and 7; see [Target.Read].
+// Open checks layers 2 to 5 for a path. The caller must check layers 6 and 7 with [Target.Read].
 func Open(ctx context.Context, ws *workspace.Workspace, states States, cwd, name string, create, overwrite bool) (*Target, error) {
 	p, err := Path(ws, cwd, name)
 	if err != nil {
@@ -134,7 +135,7 @@ func Open(ctx context.Context, ws *workspace.Workspace, states States, cwd, name
 	return t, nil
 }
 
-// answer is the session's state of a file.
+// answer contains the session's state of a file.
 type answer struct {
 	tool.FileState
 	known bool
@@ -167,7 +168,7 @@ func Path(ws *workspace.Workspace, cwd, name string) (workspace.Path, error) {
 // coded returns an error with the code of a layer.
 func coded(layer int, err error) error { return tool.AsError(err).WithCode(layer) }
 
-// near suggests names that the caller may have meant.
+// near returns a suggestion of similar file names.
 func near(ws *workspace.Workspace, p workspace.Path) string {
 	const most = 5000
 	names, err := ws.Names(ws.Parent(p), most)

@@ -12,28 +12,28 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// definition is the definition of a function as a tool.
+// definition is the definition of a function, converted to a definition of a tool.
 type definition struct {
 	sdk.Definition
-	original string // name in the function's definition
+	original string // name of the function before conversion to a valid tool name
 }
 
-// written is a definition in any of the supported forms.
+// written is a definition as written by the operator, in any of the supported forms.
 type written struct {
 	Type        string          `json:"type"`
-	Function    *written        `json:"function"` // OpenAI's chat completions
+	Function    *written        `json:"function"` // used by OpenAI's chat completions
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
-	Parameters  json.RawMessage `json:"parameters"`   // OpenAI
-	InputSchema json.RawMessage `json:"input_schema"` // Anthropic
+	Parameters  json.RawMessage `json:"parameters"`   // used by OpenAI
+	InputSchema json.RawMessage `json:"input_schema"` // used by Anthropic
 	MCPSchema   json.RawMessage `json:"inputSchema"`
 
-	// Fields of objects that contain several definitions.
+	// The following fields are those of objects that contain several definitions.
 	Tools     []json.RawMessage `json:"tools"`
 	Functions []json.RawMessage `json:"functions"`
 }
 
-// parse parses definitions, given as JSON text or as decoded JSON.
+// parse parses definitions. They can be JSON text or decoded JSON.
 func parse(given any) ([]*definition, error) {
 	raw, ok := given.(string)
 	if !ok {
@@ -82,7 +82,7 @@ func each(raw json.RawMessage, out *[]*definition) error {
 	return nil
 }
 
-// syntax returns an error with the line of a JSON syntax error.
+// syntax adds the line to the error of a JSON parser.
 func syntax(raw []byte, err error) error {
 	var s *json.SyntaxError
 	if !errors.As(err, &s) {

@@ -1,5 +1,5 @@
-// Package functions implements tools from function-calling definitions, such as those of the APIs
-// of OpenAI and Anthropic. A command or an HTTP endpoint carries out their calls.
+// Package functions converts definitions for function calling to tools. The definitions have the form that the APIs of
+// OpenAI and Anthropic use. A command or an HTTP endpoint carries out the calls.
 package functions
 
 import (
@@ -13,15 +13,15 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Version of the plugin.
+// Version is the version of the plugin.
 const Version = "0.1.0"
 
-// Config contains the operator's function blocks.
+// Config is the configuration of the plugin. It contains the operator's function blocks.
 type Config struct {
 	Function []Block `json:"function"`
 }
 
-// Block is one function block: definitions and the backend that runs them.
+// Block is one function block. It contains definitions of functions and the backend that runs them.
 type Block struct {
 	Definitions any               `json:"definitions,omitempty" jsonschema:"One definition or a list of them, as JSON text or as an object: {type, function: {name, description, parameters}}, {name, description, parameters} or {name, description, input_schema}."`
 	Command     []string          `json:"command,omitempty" jsonschema:"The program to run, with its arguments. The program reads the arguments of the call as JSON from standard input."`
@@ -37,7 +37,7 @@ type Block struct {
 
 // backend runs the functions of a block.
 type backend interface {
-	// fits returns an error if the backend cannot run a function with that definition.
+	// fits returns an error if the backend cannot run functions with that definition.
 	fits(d *definition) error
 	call(ctx context.Context, call *sdk.Call, d *definition) (*sdk.Result, error)
 }
@@ -47,7 +47,7 @@ type plugin struct {
 	tools []sdk.Tool
 }
 
-// Plugin returns the plugin. limit is the timeout of a call.
+// Plugin returns the plugin. The parameter limit is the timeout of a call.
 func Plugin(limit time.Duration, needs *sdk.Needs) sdk.Plugin {
 	p := &plugin{limit: limit}
 	return sdk.Plugin{
@@ -97,7 +97,7 @@ func (p *plugin) configure(_ context.Context, c Config, _ sdk.Setup) error {
 	return nil
 }
 
-// backend returns the backend of a block: a command or an endpoint.
+// backend returns the backend of a block, which is a command or an endpoint.
 func (b *Block) backend(fail func(what, summary, detail string) error) (backend, error) {
 	switch {
 	case b.URL != "" && len(b.Command) > 0:

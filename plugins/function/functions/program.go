@@ -19,16 +19,16 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Limits of a function's answer and error message, in bytes.
+// Limits on a function's answer and on its error message, in bytes.
 const (
 	maxAnswer  = 8 << 20
 	maxMessage = 4 << 10
 )
 
-// endWait is the time that a program's children may keep its output open after it has ended.
+// endWait is the time after the end of a program in which its child processes may keep its output open.
 const endWait = 500 * time.Millisecond
 
-// program runs a command for each call.
+// program is a backend that runs a command for each call.
 type program struct {
 	command []string
 	env     []string
@@ -37,7 +37,7 @@ type program struct {
 
 func newProgram(b *Block, fail func(what, summary, detail string) error) (backend, error) {
 	p := &program{command: b.Command, cwd: b.Cwd}
-	for _, e := range os.Environ() { // omit variables between host and plugin
+	for _, e := range os.Environ() { // omit the variables by which the host configures the plugin
 		if !strings.HasPrefix(e, "PLUGIN_") && !strings.HasPrefix(e, "TOOLHOST_") {
 			p.env = append(p.env, e)
 		}
@@ -90,7 +90,7 @@ func (p *program) call(ctx context.Context, call *sdk.Call, d *definition) (*sdk
 	return result(out.kept, out.over), nil
 }
 
-// failed returns an error with the exit status of a program and the end of its output.
+// failed returns an error that contains the exit status of a program and the end of its output.
 func failed(err error, out, said *bounded) (*sdk.Result, error) {
 	status := -1
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
@@ -110,7 +110,7 @@ func failed(err error, out, said *bounded) (*sdk.Result, error) {
 	return nil, sdk.Errorf(tool.ExecutionFailed, "The function's program failed (%v): %s", err, lastOf(text)).WithCode(status)
 }
 
-// result converts an answer to a result. JSON is also returned as data.
+// result converts an answer to a result. If the answer is JSON, the result also has it as data.
 func result(answer []byte, over int) *sdk.Result {
 	res := &sdk.Result{Output: strings.ToValidUTF8(strings.TrimRight(string(answer), "\n"), "\uFFFD")}
 	if over > 0 {
@@ -121,7 +121,7 @@ func result(answer []byte, over int) *sdk.Result {
 	return res
 }
 
-// lastOf returns the end of a text that is too long for a message.
+// lastOf returns the last part of a text that is too long for an error message.
 func lastOf(text string) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if len(text) <= maxMessage {
@@ -134,10 +134,10 @@ func lastOf(text string) string {
 	return "…" + text
 }
 
-// bounded keeps the first maxAnswer bytes written to it.
+// bounded is a writer that keeps the first maxAnswer bytes.
 type bounded struct {
 	kept []byte
-	over int // number of bytes that were dropped
+	over int // number of dropped bytes
 }
 
 func (b *bounded) Write(p []byte) (int, error) {

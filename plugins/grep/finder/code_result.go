@@ -38,7 +38,7 @@ func codeResult(in codeArgs, p *place, a *definition.Answer, f *finder) *sdk.Res
 	}
 }
 
-// maxCodeText limits the size of the texts in an answer.
+// maxCodeText limits the size of the texts in a result in bytes.
 const maxCodeText = 4 << 20
 
 func codeMatchOf(m *definition.Match) codeMatch {
@@ -54,7 +54,7 @@ type codePrinter struct {
 	in      codeArgs
 	maxLine int
 	lines   []string
-	// grouped means that the matches have several ranks, and each rank has a heading.
+	// grouped is true if the matches have different ranks. Then the matches of each rank have a heading.
 	grouped bool
 	rank    string
 	ranks   map[string]int
@@ -137,7 +137,7 @@ func codeNotes(in codeArgs, p *place, a *definition.Answer, f *finder, given int
 	return notes
 }
 
-// noDeclaration returns notes that nothing was found, with remedies.
+// noDeclaration returns the notes for a query without matches, including remedies.
 func noDeclaration(in codeArgs, p *place, a *definition.Answer) []string {
 	where, what := p.shown, "declaration"
 	if where == "." {

@@ -52,13 +52,13 @@ type globData struct {
 
 type globFile struct {
 	Name     string    `json:"name"`
-	Path     string    `json:"path"` // absolute
+	Path     string    `json:"path"` // absolute path
 	Type     string    `json:"type"`
 	Size     int64     `json:"size"`
 	Modified time.Time `json:"modified"`
 }
 
-// globSkipped counts what was not searched, by reason.
+// globSkipped counts the entries that were not searched, for each reason.
 type globSkipped struct {
 	Ignored    int `json:"ignored"`
 	Hidden     int `json:"hidden"`
@@ -109,14 +109,14 @@ func (f *finder) glob(ctx context.Context, call *sdk.Call, in globArgs) (*sdk.Re
 	return res, nil
 }
 
-// named reports whether the missing directory was named only by the pattern: path is a directory, so the pattern just
+// named reports whether only the pattern names the missing directory. Then path is a directory, and the pattern simply
 // matches nothing.
 func (p *place) named(path string) bool {
 	base, err := at(p.call, path)
 	return err == nil && base.path.String() != p.path.String() && base.path.IsDir()
 }
 
-// beneath returns the directory that a pattern begins with, relative to path.
+// beneath returns the path of a directory that is the beginning of a pattern. A relative directory is relative to path.
 func beneath(path, dir string) string {
 	switch {
 	case dir == "":

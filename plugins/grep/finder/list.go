@@ -35,7 +35,7 @@ type listData struct {
 
 type listFile struct {
 	Name     string `json:"name"`
-	Path     string `json:"path"` // absolute
+	Path     string `json:"path"` // absolute path
 	Type     string `json:"type"`
 	Size     int64  `json:"size"`
 	Modified string `json:"modified"`
@@ -102,7 +102,7 @@ func (f *finder) list(ctx context.Context, call *sdk.Call, in listArgs) (*sdk.Re
 	return res, nil
 }
 
-// maxListed limits the text of a listing, in bytes.
+// maxListed limits the text of a listing in bytes.
 const maxListed = 50 << 10
 
 func listResult(in listArgs, p *place, found *listing.Listing, skipped *walk.Skipped) *sdk.Result {
@@ -112,7 +112,7 @@ func listResult(in listArgs, p *place, found *listing.Listing, skipped *walk.Ski
 	for i := range found.Entries {
 		e := &found.Entries[i]
 		path := filepath.Join(p.path.String(), e.Rel)
-		modified := "" // unknown
+		modified := "" // empty if the time is not known
 		if !e.Modified.IsZero() {
 			modified = e.Modified.UTC().Format(time.RFC3339)
 		}

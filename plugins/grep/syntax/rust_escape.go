@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// escape is the meaning of an escape sequence: a character, a class, or a condition.
+// escape is the result of parsing an escape sequence: a character, a class, or a condition.
 type escape struct {
 	char  rune
-	byte  bool // written as \xNN, which is a byte under (?-u)
+	byte  bool // true if written as \xNN, which means a byte under (?-u)
 	set   bool
 	class Class
 	look  *Node
@@ -66,7 +66,7 @@ func (p *rust) escape() escape {
 	return escape{char: r}
 }
 
-// wordBoundary parses the "{start}" of "\b{start}". "\b{2}" is a repetition instead.
+// wordBoundary parses the "{start}" in "\b{start}". In contrast, "\b{2}" is a repetition.
 func (p *rust) wordBoundary(at int) Look {
 	back := p.pos
 	p.nextSpace()
@@ -95,7 +95,7 @@ func (p *rust) wordBoundary(at int) Look {
 	return l
 }
 
-// hex parses \x41, \u0041, \U00000041 and the forms with braces.
+// hex parses \x41, \u0041, \U00000041 and the variants with braces.
 func (p *rust) hex(at int) escape {
 	digits := map[rune]int{'x': 2, 'u': 4, 'U': 8}[p.peek()]
 	short := digits == 2

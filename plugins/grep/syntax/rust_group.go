@@ -6,18 +6,18 @@ import (
 	"unicode/utf8"
 )
 
-// flags are the settings that (?...) changes.
+// flags are the flags that a group (?...) can change.
 type flags struct {
-	fold    bool // i
-	multi   bool // m: ^ and $ match at line boundaries
-	dotAll  bool // s
-	swap    bool // U: x* is lazy and x*? greedy
-	ascii   bool // not u
-	crlf    bool // R
-	verbose bool // x
+	fold    bool // flag i: ignore case
+	multi   bool // flag m: ^ and $ match at line boundaries
+	dotAll  bool // flag s: "." also matches line breaks
+	swap    bool // flag U: x* is lazy, and x*? is greedy
+	ascii   bool // opposite of flag u: classes match only ASCII or bytes
+	crlf    bool // flag R: "\r\n" is a line break
+	verbose bool // flag x: ignore white space and comments
 }
 
-// group parses what begins with "(". It returns nil if that only sets flags.
+// group parses a group from its "(" on. If the group only sets flags, the result is nil.
 func (p *rust) group() *Node {
 	at := p.pos
 	p.enter(at)
@@ -55,7 +55,7 @@ func (p *rust) group() *Node {
 	return n
 }
 
-// name parses the name of a group and the ">" after it.
+// name parses the name of a group and the final ">".
 func (p *rust) name() {
 	start := p.pos
 	for p.peek() != '>' {
@@ -76,7 +76,7 @@ func (p *rust) name() {
 	p.next()
 }
 
-// readFlags parses flags up to the ":" or ")" after them.
+// readFlags parses flags, including the final ":" or ")".
 func (p *rust) readFlags() flags {
 	f, on, dangling := p.flags, true, false
 	seen := make(map[rune]bool)

@@ -1,4 +1,5 @@
-// Package mount implements a plugin with the tools of an MCP server. A process has one server and ends with it.
+// Package mount implements a plugin with the tools of an MCP server. Each process is connected to one server and ends
+// with that server.
 package mount
 
 import (
@@ -20,21 +21,21 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Version is the version of the plugin, and of the client that servers see.
+// Version is the version of the plugin. It is also the client version sent to servers.
 const Version = "0.1.0"
 
-// legacyVersion is the last protocol revision that begins with initialize.
+// legacyVersion is the last protocol revision in which a connection begins with the request initialize.
 const legacyVersion = "2025-11-25"
 
-// Limits are timeouts.
+// Limits contains timeouts.
 type Limits struct {
-	// Start limits the start of a server, including its list of tools.
+	// Start limits the time until a server has started and returned its list of tools.
 	Start time.Duration
-	// Call limits the time of a call without progress.
+	// Call limits the time in which a call makes no progress.
 	Call time.Duration
 }
 
-// Config is the operator's mcp block.
+// Config is the mcp block of the operator's configuration.
 type Config struct {
 	Command []string          `json:"command,omitempty" jsonschema:"The program to start, with its arguments."`
 	Env     map[string]string `json:"env,omitempty" jsonschema:"Variables to add to the program's environment."`
@@ -46,7 +47,7 @@ type Config struct {
 // mount is the connection to one server.
 type mount struct {
 	limits Limits
-	// end is called once when the server has ended. It normally does not return.
+	// end is called once after the server has ended. It normally does not return.
 	end   func()
 	cfg   Config
 	roots []tool.Root
@@ -54,16 +55,16 @@ type mount struct {
 
 	connecting sync.Mutex
 	session    *mcp.ClientSession
-	server     *server // nil for a remote server
+	server     *server // nil if the server is remote
 	schemas    *schemas
-	tools      []sdk.Tool  // the last list; nil before the first
-	stale      atomic.Bool // the server has announced a new list
+	tools      []sdk.Tool  // tools in the last list; nil before the first list
+	stale      atomic.Bool // true if the server has announced a new list
 
 	closed chan struct{}
 }
 
-// Plugin returns the plugin. remote means that the server is reached by a URL and not started. end is called when the
-// server has ended. It must end the process, because the next call needs a new one.
+// Plugin returns the plugin. If remote is true, the server has a URL and is not started by the plugin. The function end
+// is called after the server has ended. It must end the process, because the next call needs a new one.
 func Plugin(limits Limits, remote bool, end func()) sdk.Plugin {
 	m := &mount{limits: limits, end: end, schemas: new(schemas), closed: make(chan struct{})}
 	needs := &sdk.Needs{Read: sdk.Optional, Write: sdk.Optional, Exec: sdk.Required, Network: sdk.Optional}
@@ -103,7 +104,7 @@ func (m *mount) configure(_ context.Context, c Config, s sdk.Setup) error {
 		return &sdk.ConfigError{Summary: "Neither command nor url is set", Detail: "Write command = [\"program\", \"argument\"] or url = \"https://…\"."}
 	}
 	if path, ok := c.Env["PATH"]; ok {
-		_ = os.Setenv("PATH", path) // exec.LookPath searches it for the command
+		_ = os.Setenv("PATH", path) // exec.LookPath searches for the command in PATH
 	}
 	path, err := exec.LookPath(c.Command[0])
 	if err != nil {
@@ -151,7 +152,8 @@ func (m *mount) discover(ctx context.Context) ([]sdk.Tool, error) {
 	return m.tools, nil
 }
 
-// startError returns the error for a server that is not ready, with the end of its standard error.
+// startError returns the error for a server that is not ready. The error contains the end of the server's standard
+// error.
 func (m *mount) startError(ctx context.Context, err error) error {
 	text := clean(err.Error(), maxMessage)
 	if ctx.Err() != nil {
@@ -159,7 +161,7 @@ func (m *mount) startError(ctx context.Context, err error) error {
 	}
 	var what string
 	if u, err := url.Parse(m.cfg.URL); err == nil && m.cfg.URL != "" {
-		u.RawQuery = "" // the query may contain a secret
+		u.RawQuery = "" // remove the query, because it may contain a secret
 		what = "The MCP server at " + u.Redacted()
 		text = strings.ReplaceAll(text, m.cfg.URL, u.Redacted())
 	} else {
@@ -180,8 +182,9 @@ func (m *mount) startError(ctx context.Context, err error) error {
 	return tool.Errorf(tool.Unavailable, "%s cannot be used: %s%s", what, strings.TrimSuffix(text, "\n"), hint)
 }
 
-// connect starts or reaches the server. It first uses the newer protocol. Many servers of the older one do not answer
-// its first request; then the wire answers for them. Others exit, so connect starts them again with the older protocol.
+// connect starts a local server or connects to a remote one. It first uses the newer protocol. Many servers of the older
+// protocol do not answer its first request; then the wire answers in place of the server. Other such servers exit; then
+// connect starts the server again with the older protocol.
 func (m *mount) connect(ctx context.Context) error {
 	if m.cfg.URL != "" {
 		s, err := m.client().Connect(ctx, m.remote(), nil)
@@ -221,7 +224,7 @@ func (m *mount) client() *mcp.Client {
 		Capabilities:                &mcp.ClientCapabilities{RootsV2: &mcp.RootCapabilities{}},
 		ElicitationHandler:          m.elicit,
 		ProgressNotificationHandler: m.progress,
-		ToolListChangedHandler:      func(context.Context, *mcp.ToolListChangedRequest) { m.stale.Store(true) }, // the host asks after each call
+		ToolListChangedHandler:      func(context.Context, *mcp.ToolListChangedRequest) { m.stale.Store(true) }, // nothing more to do, because the host requests the list after each call
 	})
 	for _, r := range m.roots {
 		//nolint:staticcheck // see above
@@ -230,7 +233,7 @@ func (m *mount) client() *mcp.Client {
 	return c
 }
 
-// watch ends the process when the connection has ended.
+// watch waits for the end of the connection and then ends the process.
 func (m *mount) watch() {
 	err := m.session.Wait()
 	select {
@@ -252,7 +255,7 @@ func (m *mount) watch() {
 	m.end()
 }
 
-// close ends the server.
+// close ends a local server, or the session with a remote server.
 func (m *mount) close() {
 	close(m.closed)
 	if m.server != nil {
@@ -265,7 +268,7 @@ func (m *mount) close() {
 		closing := make(chan struct{})
 		go func() {
 			defer close(closing)
-			_ = m.session.Close() // makes a remote server forget the session
+			_ = m.session.Close() // ends the session in the remote server
 		}()
 		select {
 		case <-closing:

@@ -10,7 +10,7 @@ import (
 	"toolhost.dev/sdk/workspace/text"
 )
 
-// decoded is the text of a file in a form to show.
+// decoded is the content of a file, decoded to displayable text.
 type decoded struct {
 	content  []byte
 	encoding string
@@ -65,7 +65,7 @@ func (r *request) notUTF8(data []byte) error {
 		r.name, data[at], bytes.Count(data[:at], []byte{'\n'})+1)
 }
 
-// escapeASCII replaces every byte beyond ASCII by \xHH.
+// escapeASCII replaces every byte above 0x7F by \xHH.
 func escapeASCII(data []byte) []byte {
 	i := bytes.IndexFunc(data, func(r rune) bool { return r >= utf8.RuneSelf })
 	if i < 0 {

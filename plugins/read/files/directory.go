@@ -10,7 +10,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// directory lists the requested directory.
+// directory returns a listing of the requested directory.
 func (r *request) directory() (*sdk.Result, error) {
 	if r.in.Encoding == "base64" {
 		return nil, sdk.Errorf(tool.InvalidArguments, "%s is a directory, so encoding=base64 is not possible. Leave encoding out to list the directory.", r.name)

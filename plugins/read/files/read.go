@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	// maxInMemory is the size above which a text is read in pieces.
+	// maxInMemory is a size in bytes. Larger texts are read in pieces.
 	maxInMemory = 8 << 20
-	// maxBase64 is the maximal size of a file returned in base64.
+	// maxBase64 is the maximal size in bytes of a file that is returned in base64.
 	maxBase64 = 1 << 20
-	// maxImage and maxDocument are the maximal sizes of attachments.
+	// maxImage and maxDocument are the maximal sizes of attachments in bytes.
 	maxImage    = 10 << 20
 	maxDocument = 32 << 20
 )
@@ -46,7 +46,8 @@ type readData struct {
 	Truncated      bool   `json:"truncated"`
 	RecommendRange bool   `json:"recommend_range"`
 	IsDirectory    bool   `json:"is_directory"`
-	// Unchanged means that if_changed was set and the text was not returned.
+	// Unchanged is true if the text is omitted because the argument if_changed is set and the session already knows the
+	// text.
 	Unchanged bool `json:"unchanged,omitempty"`
 }
 
@@ -66,14 +67,14 @@ func readTool() sdk.Tool {
 	}, read)
 }
 
-// request is one call of read.
+// request is the state of one call of read.
 type request struct {
 	ctx  context.Context
 	call *sdk.Call
 	ws   *workspace.Workspace
 	in   readArgs
 	path workspace.Path
-	name string // path as shown in results
+	name string // path as results display it
 }
 
 func read(ctx context.Context, call *sdk.Call, in readArgs) (*sdk.Result, error) {
@@ -120,7 +121,7 @@ func read(ctx context.Context, call *sdk.Call, in readArgs) (*sdk.Result, error)
 	return r.small(snap)
 }
 
-// small shows a file that is in memory.
+// small returns the result for a file that was read into memory.
 func (r *request) small(snap *workspace.Snapshot) (*sdk.Result, error) {
 	if r.in.Encoding == "base64" {
 		return r.base64(snap), nil
@@ -149,7 +150,7 @@ func (r *request) window() excerpt.Window {
 	return w
 }
 
-// show returns the result of an excerpt. effect is nil if the file was not read to its end.
+// show returns the result with an excerpt. If the file was not read to its end, effect is nil.
 func (r *request) show(e excerpt.Excerpt, d decoded, size int64, effect *tool.Effect) (*sdk.Result, error) {
 	if e.Start == 0 && r.in.Offset > 1 {
 		return nil, r.pastEnd(e.Total)
@@ -174,7 +175,7 @@ func (r *request) pastEnd(total int) error {
 	return sdk.Errorf(tool.InvalidArguments, "offset %d is past the end: %s has %s. Give an offset from 1 to %d.", r.in.Offset, r.name, count(total, "line"), total)
 }
 
-// notes returns what the model must know besides the text.
+// notes returns the facts that the model must know in addition to the text.
 func (r *request) notes(e excerpt.Excerpt, d decoded, size int64, effect *tool.Effect) []string {
 	var notes []string
 	note := func(format string, a ...any) { notes = append(notes, fmt.Sprintf(format, a...)) }
@@ -223,7 +224,7 @@ func isAre(lines int) string {
 	return fmt.Sprintf("%d lines are", lines)
 }
 
-// withNotes appends notes to the text, each marked as a note.
+// withNotes appends notes to the output. Each note is marked as a note.
 func withNotes(output string, notes []string) string {
 	if len(notes) == 0 {
 		return output

@@ -42,7 +42,8 @@ func load(t testing.TB, l *library.Library, name string) string {
 
 const writes = 20
 
-// TestProcesses lets processes save under the same names concurrently, in a directory that none has opened before.
+// TestProcesses checks that several processes can save under the same names at the same time. The library does not exist
+// before.
 func TestProcesses(t *testing.T) {
 	if dir := os.Getenv("LIBRARY_TEST_DIR"); dir != "" {
 		l := open(t, dir, library.Limits{Versions: 1000})
@@ -131,7 +132,7 @@ func TestDamaged(t *testing.T) {
 					t.Errorf("%v", err)
 				}
 			}
-			// The remedy in the message works without a restart.
+			// The remedy in the message must work without a restart of the plugin.
 			if err := os.Rename(path, path+".old"); err != nil {
 				t.Fatal(err)
 			}
@@ -145,7 +146,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// TestRemoved checks that snippets saved after the file was removed exist for the next process.
+// TestRemoved checks saving after the database file was removed. Another process must find the saved snippets.
 func TestRemoved(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir, library.Limits{})

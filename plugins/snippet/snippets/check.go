@@ -11,13 +11,13 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Limits of a snippet.
+// Limits on the fields of a snippet.
 const (
-	maxName        = 200 // characters
+	maxName        = 200 // in characters
 	maxCode        = 1 << 20
-	maxDescription = 4000 // characters
+	maxDescription = 4000 // in characters
 	maxTags        = 50
-	maxWord        = 50 // characters of a tag or language
+	maxWord        = 50 // maximal length of a tag or a language in characters
 )
 
 func checkName(name string) (string, error) {
@@ -39,7 +39,7 @@ func number(s string) bool {
 	return strings.Trim(s, "0123456789") == ""
 }
 
-// checkRef returns a reference to a snippet by its name or ID. A name that is a number is an ID.
+// checkRef returns a reference to a snippet by name or ID. A name that consists of digits counts as an ID.
 func checkRef(name string, id int64) (library.Ref, error) {
 	name = strings.TrimSpace(name)
 	switch {
@@ -71,7 +71,8 @@ func checkWord(what, word string) (string, error) {
 	return word, nil
 }
 
-// checkTags checks tags, which may also be separated by commas. It returns nil only for nil.
+// checkTags checks tags. One string may contain several tags separated by commas. The result is nil only if given is
+// nil.
 func checkTags(given []string) ([]string, error) {
 	if given == nil {
 		return nil, nil

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	maxQuery = 1000 // bytes
-	maxShown = 160  // characters of a description in a line
+	maxQuery = 1000 // in bytes
+	maxShown = 160  // maximal length of a description in a line, in characters
 )
 
 type listArgs struct {
@@ -93,7 +93,7 @@ func (in *listArgs) filter() (library.Filter, error) {
 	return f, err
 }
 
-// line formats a snippet for a list.
+// line formats a snippet as one line of a list.
 func line(s *library.Snippet) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%d  %s", s.ID, s.Name)
@@ -118,7 +118,7 @@ func line(s *library.Snippet) string {
 	return out.String()
 }
 
-// nothing returns the reason why no snippet is listed.
+// nothing returns a text that explains why no snippet is listed.
 func (t *tools) nothing(ctx context.Context, f library.Filter) (string, error) {
 	_, all, err := t.lib.List(ctx, library.Filter{})
 	if err != nil {

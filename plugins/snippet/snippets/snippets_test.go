@@ -15,7 +15,7 @@ import (
 
 type args = map[string]any
 
-// host is a host whose plugin keeps its state in a directory, or in memory if it is empty.
+// host returns a host with the plugin, whose state is in the directory state. If state is empty, the state is in memory.
 func host(t testing.TB, state, config string) *tooltest.Host {
 	t.Helper()
 	h := tooltest.New(t, snippets.Plugin(), t.TempDir())
@@ -25,7 +25,7 @@ func host(t testing.TB, state, config string) *tooltest.Host {
 	return h
 }
 
-// does calls a tool that must succeed, and decodes its data.
+// does calls a tool and expects success. It returns the output and the decoded data.
 func does(t testing.TB, h *tooltest.Host, name string, a args) (string, map[string]any) {
 	t.Helper()
 	res := h.Call(name, a)
@@ -39,7 +39,7 @@ func does(t testing.TB, h *tooltest.Host, name string, a args) (string, map[stri
 	return res.Output, data
 }
 
-// refuses calls a tool that must fail with a kind and a message that contains the words.
+// refuses calls a tool and expects an error of the given kind. The message must contain all words.
 func refuses(t testing.TB, h *tooltest.Host, name string, a args, kind tool.Kind, words string) {
 	t.Helper()
 	res := h.Call(name, a)
@@ -48,7 +48,7 @@ func refuses(t testing.TB, h *tooltest.Host, name string, a args, kind tool.Kind
 	}
 }
 
-// names returns the names in a list, in order.
+// names returns the names in a list, in the order of the list.
 func names(data map[string]any) string {
 	var out []string
 	for _, s := range data["snippets"].([]any) {
@@ -73,7 +73,7 @@ func TestSaveAndLoad(t *testing.T) {
 		}
 	}
 
-	// Fields that are not given keep their values, and the previous version is kept.
+	// If a field is not given, its value stays the same. The previous version is kept.
 	text, data = does(t, h, "snippet_save", args{"name": "First", "code": "2"})
 	if text != `Saved version 2 of "First" (id 1).` || data["language"] != "go" || data["outcome"] != "updated" {
 		t.Errorf("%q %v", text, data)
@@ -89,7 +89,7 @@ func TestSaveAndLoad(t *testing.T) {
 		t.Errorf("%q %v", text, data)
 	}
 
-	// Another process finds everything, and no other user can read the file.
+	// Another process must find everything, and no other user may be able to read the file.
 	if text, _ := does(t, host(t, state, `{}`), "snippet_load", args{"id": 1, "version": 2}); text != "2" {
 		t.Errorf("%q", text)
 	}
@@ -136,7 +136,7 @@ func TestFull(t *testing.T) {
 	refuses(t, h, "snippet_load", args{"name": "c"}, tool.NotFound, "Unknown snippet")
 	does(t, h, "snippet_delete", args{"name": "a"})
 	does(t, h, "snippet_save", args{"name": "c", "code": "c"})
-	// A version dropped for a new one frees its memory.
+	// Dropping an old version frees memory for the new version.
 	does(t, h, "snippet_save", args{"name": "c", "code": half[1:]})
 	refuses(t, h, "snippet_save", args{"name": "c", "code": half[2:]}, tool.ExecutionFailed, "The snippet was not saved")
 }
@@ -159,19 +159,19 @@ func TestList(t *testing.T) {
 		want string
 	}{
 		{args{}, "backoff read_json retry"},
-		{args{"query": "retry"}, "retry backoff"}, // the name counts more than the code
+		{args{"query": "retry"}, "retry backoff"}, // a match in the name is better than a match in the code
 		{args{"query": "RETR"}, "retry backoff"},
 		{args{"query": "retry sleep"}, "backoff"},
-		{args{"query": "sleep 1"}, ""}, // not of versions before
+		{args{"query": "sleep 1"}, ""}, // only the last version is searched
 		{args{"query": "json"}, "read_json"},
 		{args{"query": "read_json"}, "read_json"},
 		{args{"query": "json.load("}, "read_json"},
 		{args{"query": "cafe"}, "read_json"},
 		{args{"query": "http"}, "retry"},
-		{args{"query": "body"}, "retry"}, // parseHTTPBody
+		{args{"query": "body"}, "retry"}, // matches a part of parseHTTPBody
 		{args{"query": "parsehttp"}, "retry"},
 		{args{"query": "python"}, "read_json"},
-		{args{"query": `" OR retry --`}, ""}, // no syntax
+		{args{"query": `" OR retry --`}, ""}, // quotes and operators have no special meaning
 		{args{"query": `retry" AND "sl`}, ""},
 		{args{"query": "name:retry"}, ""},
 		{args{"tags": []string{"NET"}}, "backoff retry"},
@@ -248,7 +248,7 @@ func TestBadInput(t *testing.T) {
 	if _, data := does(t, h, "snippet_list", nil); data["total"] != 1.0 {
 		t.Errorf("%v", data)
 	}
-	// The largest allowed values are accepted.
+	// Values of the maximal length must be accepted.
 	does(t, h, "snippet_save", args{"name": strings.Repeat("é", 200), "code": strings.Repeat("x y", 1<<20/3), "description": strings.Repeat("é", 4000), "tags": many[:50]})
 }
 

@@ -18,7 +18,7 @@ import (
 	toolpb "toolhost.dev/sdk/toolpb/v2"
 )
 
-// firstStart starts the plugin once for the checks of its start.
+// firstStart starts the plugin once. The checks of the plugin's start use the result.
 func (s *suite) firstStart(ctx context.Context) *shaken {
 	if s.first == nil {
 		s.first = &shaken{}
@@ -118,7 +118,7 @@ func (s *suite) describe(ctx context.Context, p *process) (*toolpb.DescribeRespo
 	return r, s.rpcError("Describe", err, p)
 }
 
-// rpcError returns the error of a failed remote procedure call, or nil if err is nil.
+// rpcError returns the error of a failed remote procedure call. If err is nil, it returns nil.
 func (s *suite) rpcError(what string, err error, p *process) error {
 	switch {
 	case err == nil:
@@ -129,7 +129,7 @@ func (s *suite) rpcError(what string, err error, p *process) error {
 	return fmt.Errorf("%s fails with the status %s: %s", what, status.Code(err), status.Convert(err).Message())
 }
 
-// configure sends a configuration to the plugin. A nil config means the one of the cases.
+// configure sends a configuration to the plugin. If config is nil, it sends the configuration of the cases.
 func (s *suite) configure(ctx context.Context, p *process, config json.RawMessage, stateDir string) (*toolpb.ConfigureResponse, error) {
 	if config == nil {
 		config = s.opts.Cases.Config
@@ -147,7 +147,7 @@ func (s *suite) configure(ctx context.Context, p *process, config json.RawMessag
 
 func (s *suite) roots() []*toolpb.Root { return []*toolpb.Root{{Path: s.workspace(), Writable: true}} }
 
-// refusals returns the summaries of the errors in a configuration's diagnostics.
+// refusals returns the summaries of those diagnostics that are errors.
 func refusals(r *toolpb.ConfigureResponse) []string {
 	var out []string
 	for _, d := range r.GetDiagnostics() {
@@ -162,7 +162,7 @@ func refusals(r *toolpb.ConfigureResponse) []string {
 	return out
 }
 
-// begin starts a plugin and makes it ready for calls, as a host does.
+// begin starts a plugin and configures it, so that calls can follow.
 func (s *suite) begin(ctx context.Context) (*process, error) {
 	dir, err := s.stateDir()
 	if err != nil {
@@ -195,7 +195,7 @@ func (s *suite) beginIn(ctx context.Context, stateDir string) (*process, error) 
 			return fail(err)
 		}
 	}
-	_ = os.RemoveAll(p.sockets) // a host does that once it is connected
+	_ = os.RemoveAll(p.sockets) // a host removes the directory after it has connected
 	return p, nil
 }
 
@@ -307,7 +307,7 @@ func checkDefinitions(_ context.Context, s *suite, v *verdict) {
 func checkBadConfig(ctx context.Context, s *suite, v *verdict) {
 	type bad struct {
 		config  json.RawMessage
-		refused bool // the author requires that the plugin refuses it
+		refused bool // true if the author requires that the plugin refuses the configuration
 	}
 	var all []bad
 	for _, c := range s.opts.Cases.BadConfigs {

@@ -21,7 +21,7 @@ import (
 	toolpb "toolhost.dev/sdk/toolpb/v2"
 )
 
-// made is a call with its outcome.
+// made is a call that was made, with its outcome.
 type made struct {
 	call
 	*spoken
@@ -34,7 +34,7 @@ func (s *suite) startOf(c call) *toolpb.Start {
 	}
 }
 
-// with calls f with a plugin that is ready for calls.
+// with starts a plugin, calls f with it, and ends the plugin.
 func (s *suite) with(ctx context.Context, v *verdict, f func(p *process)) {
 	p, err := s.begin(ctx)
 	if err != nil {
@@ -54,9 +54,9 @@ var kinds = map[toolpb.Kind]tool.Kind{
 	toolpb.Kind_KIND_EXECUTION_FAILED: tool.ExecutionFailed, toolpb.Kind_KIND_INTERNAL: tool.Internal,
 }
 
-// checkCalls makes each call once. The two checks after it use the results.
+// checkCalls makes each call once. The next two checks use the results.
 func checkCalls(ctx context.Context, s *suite, v *verdict) {
-	refused := make(map[string]string) // tools that refuse made-up arguments
+	refused := make(map[string]string) // tools that have refused generated arguments
 	s.with(ctx, v, func(p *process) {
 		for _, c := range s.calls {
 			if c.Long {
@@ -258,7 +258,7 @@ func checkBadArguments(ctx context.Context, s *suite, v *verdict) {
 	}
 }
 
-// fails reports whether valid calls of a tool have no result, so that invalid ones show nothing.
+// fails reports whether valid calls of a tool have no result. Then invalid calls of the tool prove nothing.
 func (s *suite) fails(name string) bool {
 	return slices.ContainsFunc(s.made, func(m made) bool { return m.Tool == name && m.result == nil })
 }
@@ -274,7 +274,7 @@ func checkUnknownTool(ctx context.Context, s *suite, v *verdict) {
 	})
 }
 
-// unknownField returns a field that no message defines.
+// unknownField returns an encoded field that no message defines.
 func unknownField() []byte {
 	return protowire.AppendString(protowire.AppendTag(nil, 5000, protowire.BytesType), "from a later version")
 }
@@ -308,7 +308,7 @@ func checkUnknownFields(ctx context.Context, s *suite, v *verdict) {
 	})
 }
 
-// largeMessage is the payload size in checkLarge, in bytes.
+// largeMessage is the size of the payload in checkLarge, in bytes.
 const largeMessage = 16 << 20
 
 func checkLarge(ctx context.Context, s *suite, v *verdict) {
@@ -321,7 +321,7 @@ func checkLarge(ctx context.Context, s *suite, v *verdict) {
 	})
 }
 
-// together is the number of concurrent calls in checkConcurrent.
+// together is the number of concurrent calls that checkConcurrent makes.
 const together = 50
 
 func checkConcurrent(ctx context.Context, s *suite, v *verdict) {
@@ -345,7 +345,7 @@ func checkConcurrent(ctx context.Context, s *suite, v *verdict) {
 				v.failf("%s: the call returns %s concurrently with others, and %s alone", &c, outcome(x.result), outcome(alone.result))
 			}
 		}
-		// A long call must not delay others.
+		// A long call must not delay other calls.
 		long, ok := s.long()
 		if !ok || len(v.failed) > 0 {
 			return

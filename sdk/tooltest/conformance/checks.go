@@ -1,6 +1,6 @@
 package conformance
 
-// checks lists all checks in order. Later checks use results of earlier ones.
+// checks lists all checks in the order in which they run. Later checks use results of earlier checks.
 var checks = []check{
 	{
 		id: "handshake", title: "the plugin writes the handshake line within 10 seconds", section: "Start", begins: true, run: checkHandshake,

@@ -12,11 +12,11 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// sampleFile is a file in the workspace of the calls.
+// sampleFile is a file in the workspace for use in generated arguments.
 const sampleFile = "sample.txt"
 
-// makeUp returns arguments that satisfy a tool's schema: the required ones alone, and all of them if that differs and is
-// possible.
+// makeUp generates arguments that satisfy a tool's schema. The first result has only the required arguments. If
+// possible, a second result has all arguments.
 func (s *suite) makeUp(d *tool.Definition) ([]json.RawMessage, error) {
 	var root jsonschema.Schema
 	if err := json.Unmarshal(d.Input, &root); err != nil {
@@ -52,10 +52,11 @@ func (s *suite) makeUp(d *tool.Definition) ([]json.RawMessage, error) {
 
 type generator struct {
 	root       *jsonschema.Schema
-	everything bool // include optional properties
+	everything bool // also generate optional properties
 }
 
-// value makes up a value. It may ignore parts of the schema, because the complete arguments are validated.
+// value generates a value for a schema. It may ignore parts of the schema, because the complete arguments are validated
+// afterwards.
 func (g *generator) value(s *jsonschema.Schema, depth int) (any, error) {
 	if depth > 20 {
 		return nil, errors.New("the schema refers to itself")
@@ -170,7 +171,7 @@ func number(s *jsonschema.Schema) float64 {
 	return n
 }
 
-// byFormat holds values for common formats.
+// byFormat maps common formats to valid values.
 var byFormat = map[string]string{
 	"date": "2001-02-03", "date-time": "2001-02-03T04:05:06Z", "time": "04:05:06Z", "email": "a@example.com", "uri": "http://127.0.0.1:9/",
 	"url": "http://127.0.0.1:9/", "uuid": "123e4567-e89b-42d3-a456-426614174000", "ipv4": "127.0.0.1", "hostname": "example.com", "regex": "a",
@@ -201,7 +202,7 @@ func text(s *jsonschema.Schema) (any, error) {
 	return v, nil
 }
 
-// worse returns arguments that no host would send, by a description of what is wrong.
+// worse returns invalid arguments that a host would never send. Each key describes the mistake.
 func worse(d *tool.Definition, good json.RawMessage) map[string]json.RawMessage {
 	bad := map[string]json.RawMessage{
 		"arguments that are not JSON":         json.RawMessage(`{"a":`),

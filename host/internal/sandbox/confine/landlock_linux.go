@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newestABI is the newest version of Landlock whose rights are known here. Rights of
-// later ones are not enforced, which is what a program of today can rely on.
+// newestABI is the newest version of Landlock that this package supports. The package does not enforce access rights of
+// later versions, because existing programs can rely on them.
 const newestABI = 7
 
-// rights by the version of Landlock from which on they can be handled.
+// rights lists the access rights that each version of Landlock adds.
 var rights = []struct {
 	abi    int
 	rights uint64
@@ -33,16 +33,16 @@ const (
 	writeRights = readRights | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE |
 		unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE | unix.LANDLOCK_ACCESS_FS_MAKE_DIR |
 		unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_MAKE_SOCK | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO |
-		// Without it no file can be moved from one directory to another.
+		// Moving a file to another directory requires REFER.
 		unix.LANDLOCK_ACCESS_FS_MAKE_SYM | unix.LANDLOCK_ACCESS_FS_REFER
 	deviceRights = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE |
 		unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
-	// fileRights are those that a rule about a file can have.
+	// fileRights are the rights that a rule about a file can contain.
 	fileRights = runRights&^unix.LANDLOCK_ACCESS_FS_READ_DIR | deviceRights
 )
 
-// LandlockABI gives the version of Landlock that this kernel enforces, at most the
-// newest known here; 0: none.
+// LandlockABI returns the version of Landlock that this kernel enforces, but at most newestABI. Zero means that the
+// kernel does not support Landlock.
 func LandlockABI() int {
 	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno != 0 {
@@ -51,7 +51,7 @@ func LandlockABI() int {
 	return min(int(abi), newestABI)
 }
 
-// landlock restricts this thread to the policy.
+// landlock restricts the current thread to the policy.
 func landlock(p *Policy) error {
 	if p.ABI < 1 {
 		return nil
@@ -101,8 +101,8 @@ type rule struct {
 	rights uint64
 }
 
-// allow adds a rule about a path and what is below it. What does not exist, or cannot be
-// reached anyway, is left out: without a rule there is no access.
+// allow adds a rule for a path and everything below it. It skips a missing or inaccessible path, because without a rule
+// Landlock denies access anyway.
 func allow(ruleset int, path string, access uint64) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.ELOOP) {
@@ -121,7 +121,7 @@ func allow(ruleset int, path string, access uint64) error {
 	if access == 0 {
 		return nil
 	}
-	// The structure is packed, and Go would let it end with padding: that does no harm.
+	// Go can add padding at the end of the kernel's packed structure. The padding is harmless.
 	attr := unix.LandlockPathBeneathAttr{Allowed_access: access, Parent_fd: int32(fd)}
 	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&attr)), 0, 0, 0)
 	if errno != 0 {

@@ -12,20 +12,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// exitStatus of a launcher that could not launch.
+// exitStatus is the exit status of a launcher that failed to start the plugin.
 const exitStatus = 126
 
-// timerSlack is by how much the kernel may be late to wake a plugin that sleeps, in ns
-// (docs/adr/0027).
+// timerSlack is the maximum delay, in ns, with which the kernel can wake a sleeping plugin (docs/adr/0027).
 const timerSlack = 500_000
 
 func init() {
-	// All that is done here is about the thread that executes the plugin, and it must be
-	// the first: the others get no signal when the host dies.
+	// All restrictions apply to the thread that executes the plugin. It must be the first thread, because only the first
+	// thread gets the signal when the host dies.
 	runtime.LockOSThread()
 }
 
-// Main is the launcher: toolhost-sandbox POLICY [ARGUMENT…]. It does not return.
+// Main runs the launcher: toolhost-sandbox POLICY [ARGUMENT…]. It does not return.
 func Main() {
 	if len(os.Args) < 2 {
 		fmt.Fprintln(os.Stderr, "toolhost-sandbox confines a plugin and then executes it; only toolhost starts it")
@@ -49,15 +48,15 @@ func Main() {
 	os.Exit(exitStatus)
 }
 
-// enter restricts this process and executes the plugin. It returns when a step fails.
+// enter restricts this process and executes the plugin. It returns only if a step fails.
 func enter(p *Policy, args []string) (step string, err error) {
 	if p.StatusFD > 2 {
-		// And what the host inherited without wanting to.
+		// Close the descriptors that the host inherited by accident, too.
 		if err := unix.CloseRange(uint(p.StatusFD), math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
-			unix.CloseOnExec(p.StatusFD) // before Linux 5.11
+			unix.CloseOnExec(p.StatusFD) // for kernels before Linux 5.11
 		}
 	}
-	// Set again: a change of credentials would have cleared it.
+	// Set the signal again, because a change of credentials can have cleared it.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGTERM), 0, 0, 0); err != nil {
 		return "parent-death signal", err
 	}
@@ -80,8 +79,8 @@ func enter(p *Policy, args []string) (step string, err error) {
 	if err := landlock(p); err != nil {
 		return "landlock", err
 	}
-	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, timerSlack, 0, 0, 0) // only slower without it
-	// From here on nothing may allocate much or need a file.
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, timerSlack, 0, 0, 0) // without it, the plugin is only slower
+	// The code below must not allocate much memory or open files, because it sets the limits.
 	argv := append([]string{p.Exec}, args...)
 	env := os.Environ()
 	if err := setLimits(p.Limits); err != nil {

@@ -7,13 +7,13 @@ import (
 	"os"
 )
 
-// SeccompKnown says whether the system calls of this architecture are known.
+// SeccompKnown reports whether this package knows the system calls of the architecture.
 const SeccompKnown = false
 
-// LandlockABI gives the version of Landlock that this kernel enforces; 0: none.
+// LandlockABI returns zero, because this system does not support Landlock.
 func LandlockABI() int { return 0 }
 
-// Main is the launcher, which can do nothing here. It does not return.
+// Main reports that this system cannot confine programs. It does not return.
 func Main() {
 	fmt.Fprintln(os.Stderr, "toolhost-sandbox: the sandbox is not supported on this system")
 	os.Exit(2)

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setLimits sets the resource limits. There are no core dumps: they would lay a
-// plugin's memory into the working directory.
+// setLimits sets the resource limits. It also disables core dumps, which would write a plugin's memory to the working
+// directory.
 func setLimits(l Limits) error {
 	for _, r := range []struct {
 		name     string
@@ -20,7 +20,7 @@ func setLimits(l Limits) error {
 		{"files", unix.RLIMIT_NOFILE, l.Files, l.Files > 0},
 		{"file_size", unix.RLIMIT_FSIZE, l.FileSize, l.FileSize > 0},
 		{"cpu", unix.RLIMIT_CPU, l.CPU, l.CPU > 0},
-		// RLIMIT_AS would count what is only reserved, of which Node and Java reserve a lot.
+		// RLIMIT_AS would also count reserved address space, and Node and Java reserve much of it.
 		{"memory", unix.RLIMIT_DATA, l.Memory, l.Memory > 0},
 	} {
 		if !r.set {
@@ -30,7 +30,7 @@ func setLimits(l Limits) error {
 		if err := unix.Getrlimit(r.resource, &now); err != nil {
 			return fmt.Errorf("the limit %s cannot be read: %w", r.name, err)
 		}
-		value := min(r.value, now.Max) // what the host may not have, a plugin may not either
+		value := min(r.value, now.Max) // a plugin cannot have a higher limit than the host
 		if err := unix.Setrlimit(r.resource, &unix.Rlimit{Cur: value, Max: value}); err != nil {
 			return fmt.Errorf("the limit %s cannot be set: %w", r.name, err)
 		}
@@ -38,21 +38,21 @@ func setLimits(l Limits) error {
 	return nil
 }
 
-// kept are the capabilities that root keeps: over the files that the other layers let it
-// reach, some of which belong to others.
+// kept lists the capabilities that root keeps. They permit access to other users' files, which the other layers
+// restrict.
 const kept = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_FOWNER | 1<<unix.CAP_FSETID
 
-// dropCapabilities gives up the capabilities but those, for good: also executing a
-// program as root does not bring them back.
+// dropCapabilities permanently drops all capabilities that are not in kept. Executing a program as root does not restore
+// them.
 func dropCapabilities() error {
 	_ = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
 	for c := uintptr(0); c < 64; c++ {
 		has, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, c, 0, 0, 0)
 		if err != nil {
-			break // the kernel knows no more
+			break // the kernel does not support higher numbers
 		}
 		if has == 1 && kept>>c&1 == 0 {
-			// Without CAP_SETPCAP nothing can be dropped; executing then gives none either.
+			// Without CAP_SETPCAP this call fails, but then executing a program cannot add capabilities.
 			_ = unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
 		}
 	}

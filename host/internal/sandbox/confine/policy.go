@@ -1,85 +1,84 @@
-// Package confine has the kernel confine a process to a policy before the process
-// becomes a plugin. It is what the launcher, cmd/toolhost-sandbox, consists of: the host
-// starts the launcher, which restricts itself for good and then executes the plugin in
-// its place, under the same process id.
+// Package confine confines a process to a policy before the process becomes a plugin. The launcher, cmd/toolhost-sandbox,
+// consists of this package. The host starts the launcher, which restricts itself permanently. Then it executes the plugin
+// under the same process id.
 //
-// The layers, each of which holds for all that the plugin starts:
+// The following layers apply to the plugin and to all processes that it starts:
 //
-//  1. namespaces, where the policy has them: a root of its own that holds what the policy
-//     names and nothing else, no network, no processes but its own;
-//  2. no_new_privs, and no capabilities but those over files;
+//  1. namespaces, if the policy enables them: a private root that contains only the policy's paths, no network,
+//     and only the plugin's own processes;
+//  2. no_new_privs, and only those capabilities that concern files;
 //  3. resource limits;
-//  4. Landlock, with all the rights that the kernel knows;
-//  5. seccomp: no system calls that reach around the others.
+//  4. Landlock, with all access rights that the kernel supports;
+//  5. seccomp, which denies system calls that bypass the other layers.
 package confine
 
-// Policy is what a plugin may do. The zero value may do nothing.
+// Policy lists what a plugin can access. The zero value permits nothing.
 type Policy struct {
-	// Exec is the binary of the plugin, absolute; the arguments follow the policy on the
-	// launcher's command line.
+	// Exec is the absolute path of the plugin's binary. The launcher's command line contains the plugin's arguments
+	// after the policy.
 	Exec string `json:"exec"`
-	// Read, Write and Run are paths that may be read, read and written, read and executed;
-	// with what is below them. Those that do not exist are left out.
+	// Read, Write and Run list paths that the plugin can read, read and write, or read and execute. Each path includes
+	// everything below it. Missing paths are skipped.
 	Read  []string `json:"read,omitempty"`
 	Write []string `json:"write,omitempty"`
 	Run   []string `json:"run,omitempty"`
-	// Fixed are paths within Write that cannot be moved or replaced, and Protected such that cannot
-	// be written to either, with what is below them. Only with Namespaces.
+	// Fixed lists paths within Write that the plugin cannot move or replace. Protected lists paths that it cannot write
+	// to either, including everything below them. Both require Namespaces.
 	Fixed     []string `json:"fixed,omitempty"`
 	Protected []string `json:"protected,omitempty"`
-	// Scratch are directories that are empty at first and kept in memory. Only with Namespaces.
+	// Scratch lists directories that start empty and are kept in memory. It requires Namespaces.
 	Scratch []string `json:"scratch,omitempty"`
-	// Devices are device files that may be read, written and controlled.
+	// Devices lists device files that the plugin can read, write and control.
 	Devices []string `json:"devices,omitempty"`
-	// StartProcesses lets it start processes, also from binaries in Write.
+	// StartProcesses permits the plugin to start processes, also from binaries in Write.
 	StartProcesses bool `json:"start_processes,omitempty"`
-	// FixedMetadata keeps it from changing modes, owners, times and attributes of files,
-	// which Landlock does not guard.
+	// FixedMetadata forbids changes of file modes, owners, times and attributes, which Landlock does not restrict.
 	FixedMetadata bool `json:"fixed_metadata,omitempty"`
-	// Network lets it reach the network. Without, see OwnNetwork; else it has Unix sockets
-	// only, and if it starts no processes, only to listen.
+	// Network permits network access. Without it, and unless OwnNetwork is true, the plugin can use only Unix sockets. A
+	// plugin that starts no processes can then only listen on them.
 	Network bool `json:"network,omitempty"`
-	// ProxyPort is the port of its own localhost at which the host is to listen: the socket is sent to
-	// StatusFD, which is a Unix socket then. 0: none. Only with Namespaces and without Network.
+	// ProxyPort is the port on the plugin's localhost at which the host listens. The launcher sends the listening socket
+	// to StatusFD, which must be a Unix socket. Zero means no proxy. ProxyPort requires Namespaces, and Network must be
+	// false.
 	ProxyPort uint16 `json:"proxy_port,omitempty"`
-	// Namespaces says that the host started the launcher in new ones. PrivateProcesses:
-	// one for processes too, in which the plugin is the first.
+	// Namespaces means that the host started the launcher in new namespaces. PrivateProcesses adds a process namespace,
+	// in which the plugin is the first process.
 	Namespaces       bool `json:"namespaces,omitempty"`
 	PrivateProcesses bool `json:"private_processes,omitempty"`
-	// TmpBytes bounds each of Scratch. 0: 512 MiB.
+	// TmpBytes limits the size of each Scratch directory. Zero means 512 MiB.
 	TmpBytes uint64 `json:"tmp_bytes,omitempty"`
 	Limits   Limits `json:"limits"`
-	// ABI is the version of Landlock to enforce, as [LandlockABI] gives it; 0: none.
+	// ABI is the version of Landlock to enforce, from [LandlockABI]. Zero disables Landlock.
 	ABI int `json:"abi"`
-	// StatusFD is the descriptor on which the launcher tells why it failed. It is closed
-	// when the plugin runs.
+	// StatusFD is the descriptor to which the launcher writes the reason of a failure. It is closed when the plugin
+	// runs.
 	StatusFD int `json:"status_fd"`
 }
 
-// OwnNetwork reports whether there is a network of its own, with a loopback device by
-// which what it starts can talk to each other.
+// OwnNetwork reports whether the plugin has a private network. The processes of the plugin can communicate over its
+// loopback device.
 func (p *Policy) OwnNetwork() bool {
 	return p.Namespaces && (p.StartProcesses || p.ProxyPort > 0) && !p.Network
 }
 
-// Limits are resource limits of each process, but Processes, which is one of the user's,
-// and in a user namespace of the namespace's. 0: as the host has it.
+// Limits are resource limits of each process. Only Processes applies to all processes of the user, or of the user
+// namespace. A zero value keeps the host's limit.
 type Limits struct {
-	// Memory bounds the data of a process, in bytes.
+	// Memory limits the data of a process, in bytes.
 	Memory uint64 `json:"memory,omitempty"`
-	// Processes and threads. It does not bind root.
+	// Processes limits the number of processes and threads. It does not apply to root.
 	Processes uint64 `json:"processes,omitempty"`
-	// Files that a process may have open.
+	// Files limits the number of files that a process can have open.
 	Files uint64 `json:"files,omitempty"`
-	// FileSize bounds a file that is written, in bytes.
+	// FileSize limits the size of a file that a process writes, in bytes.
 	FileSize uint64 `json:"file_size,omitempty"`
-	// CPU time of a process, in seconds.
+	// CPU limits the CPU time of a process, in seconds.
 	CPU uint64 `json:"cpu,omitempty"`
 }
 
-// Failure is what the launcher tells on Policy.StatusFD, as JSON.
+// Failure is the error report that the launcher writes to Policy.StatusFD, as JSON.
 type Failure struct {
-	// Step that failed; StepExec: the plugin itself cannot be executed.
+	// Step is the step that failed. StepExec means that the plugin cannot be executed.
 	Step    string `json:"step"`
 	Errno   int    `json:"errno,omitempty"`
 	Message string `json:"message"`
@@ -88,5 +87,5 @@ type Failure struct {
 // StepExec is the step of executing the plugin.
 const StepExec = "exec"
 
-// ProbeArg instead of a binary has the launcher confine itself and end with status 0.
+// ProbeArg in place of a binary makes the launcher confine itself and exit with status 0.
 const ProbeArg = "probe"

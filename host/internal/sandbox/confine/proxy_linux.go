@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// backlog of connections that the host has not taken yet.
+// backlog limits the number of connections that wait for the host to accept them.
 const backlog = 128
 
-// passListener makes a socket that listens in this network and gives it to the host, which
-// answers there from outside. Nothing has to run in here for that.
+// passListener opens a listening socket in the plugin's network and sends it to the host. The host accepts connections
+// on the socket, so that no proxy process has to run inside the sandbox.
 func passListener(p *Policy) error {
 	if !p.OwnNetwork() {
 		return errors.New("the sandbox has no separate network")
@@ -27,6 +27,6 @@ func passListener(p *Policy) error {
 	if err := unix.Listen(fd, backlog); err != nil {
 		return err
 	}
-	// The blank is none of the failure that may follow.
+	// The space is not part of the failure report that can follow.
 	return unix.Sendmsg(p.StatusFD, []byte(" "), unix.UnixRights(fd), nil, 0)
 }

@@ -12,27 +12,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// base is where the new root is put together, out of the way of nothing: what it holds
-// has been opened before.
+// base is the directory in which the new root is assembled. It can hide an existing directory, because all files that
+// the new root needs are open before.
 const base = "/tmp"
 
-// place is one thing in the new root.
+// place is one entry of the new root.
 type place struct {
 	path  string
 	write bool
-	// scratch is an empty directory in memory; link a symbolic link; else fd is a detached
-	// copy of what is at path.
+	// The entry is an empty directory in memory if scratch is true, or a symbolic link if link is set. Otherwise fd is a
+	// detached copy of the mount at path.
 	scratch bool
 	link    string
 	fd      int
 	dir     bool
 	device  bool
-	// own: it is a mount also where it is in another place with the same rights or more.
+	// own forces a separate mount even if another entry already contains the path with enough rights.
 	own bool
 }
 
-// enterRoot makes the new root and moves there. The process is in a mount namespace of
-// its own, with all capabilities in its user namespace.
+// enterRoot creates the new root and changes to it. The process must be in its own mount namespace and have all
+// capabilities in its user namespace.
 func enterRoot(p *Policy) error {
 	if p.OwnNetwork() {
 		if err := loopbackUp(); err != nil {
@@ -86,7 +86,7 @@ func enterRoot(p *Policy) error {
 	return unix.MountSetattr(unix.AT_FDCWD, "/", 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
 }
 
-// gather opens everything that belongs into the new root, those that hold others first.
+// gather opens all files and directories for the new root. It returns parent directories before their content.
 func gather(p *Policy) ([]place, error) {
 	var all []place
 	for _, s := range append(slices.Clone(p.Scratch), "/dev") {
@@ -101,13 +101,14 @@ func gather(p *Policy) ([]place, error) {
 				return nil, errors.New("the whole file system cannot be a root inside of another")
 			}
 			if strings.HasPrefix(path, "/proc") && (len(path) == 5 || path[5] == '/') {
-				continue // see mountProc
+				continue // mountProc mounts /proc
 			}
 			pl := l.place
 			pl.path, pl.fd = path, -1
 			for _, f := range pl.follow() {
 				if p.ABI > 0 && !f.write && strings.HasPrefix(f.path, "/etc/") {
-					// One mount is faster than forty. Landlock tells them apart.
+					// One mount of /etc is faster than forty mounts of its files. Landlock restricts access to single
+					// files.
 					f = place{path: "/etc", dir: true, fd: -1}
 				}
 				all = append(all, f)
@@ -132,8 +133,8 @@ func gather(p *Policy) ([]place, error) {
 	return out, nil
 }
 
-// follow gives the place, with the symbolic links on the way to it. Nothing, when there
-// is nothing.
+// follow returns the entry with its symbolic links resolved, preceded by these links. It returns nil if the path does
+// not exist.
 func (pl place) follow() []place {
 	var out []place
 	at, rest := "/", strings.Split(pl.path, "/")
@@ -170,7 +171,7 @@ func (pl place) follow() []place {
 	return append(out, pl)
 }
 
-// covered reports whether pl is in what is there already, with no less than its rights.
+// covered reports whether the entries in there already contain pl with the required rights.
 func covered(there []place, pl place) bool {
 	for _, t := range slices.Backward(there) {
 		if t.path == pl.path && (t.write || !pl.write) {
@@ -183,7 +184,7 @@ func covered(there []place, pl place) bool {
 	return false
 }
 
-// within reports whether a path is in what can be written to.
+// within reports whether path is in a writable entry.
 func within(there []place, path string) bool {
 	for _, t := range slices.Backward(there) {
 		if t.path == path || strings.HasPrefix(path, t.path+"/") {
@@ -193,7 +194,7 @@ func within(there []place, path string) bool {
 	return false
 }
 
-// put makes the place in the new root.
+// put creates the entry in the new root. The argument size limits a scratch directory, in bytes.
 func (pl *place) put(size uint64) error {
 	at := base + pl.path
 	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil { //nolint:gosec // a directory in a root of its own
@@ -203,7 +204,7 @@ func (pl *place) put(size uint64) error {
 	case pl.link != "":
 		err := os.Symlink(pl.link, at)
 		if errors.Is(err, os.ErrExist) {
-			return nil // in what was put before
+			return nil // an entry that was created before contains the link
 		}
 		return err
 	case pl.scratch:
@@ -239,8 +240,8 @@ func (pl *place) put(size uint64) error {
 	return unix.Close(pl.fd)
 }
 
-// mountProc gives the new root the processes of its own namespace, or, where it has none
-// of its own, the host's; Landlock keeps their memory and descriptors from being read.
+// mountProc mounts /proc in the new root. It shows only the plugin's processes if they have a private namespace,
+// otherwise all processes of the host. Landlock then protects the memory and descriptors of the host's processes.
 func mountProc(p *Policy) error {
 	at := base + "/proc"
 	fd := -1
@@ -263,14 +264,14 @@ func mountProc(p *Policy) error {
 	} else if err := unix.MoveMount(fd, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 		return err
 	}
-	// The settings in /proc/sys are the kernel's, and root may write them.
+	// Mount /proc read-only, because root could otherwise change the kernel's settings in /proc/sys.
 	return unix.MountSetattr(unix.AT_FDCWD, at, unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC})
 }
 
-// limitProcesses bounds the process ids of the namespace, which binds root too. Before
-// Linux 6.14 the setting is the whole machine's, and there is no such bound.
+// limitProcesses limits the process ids of the namespace. The limit applies to root, too. Before Linux 6.14 the setting
+// would change the whole machine, so limitProcesses does nothing.
 func limitProcesses(n uint64) error {
-	const least = 301 // what the kernel accepts
+	const least = 301 // the smallest value that the kernel accepts
 	if n == 0 || !kernelAtLeast(6, 14) {
 		return nil
 	}
@@ -289,7 +290,7 @@ func kernelAtLeast(major, minor int) bool {
 	return a > major || a == major && b >= minor
 }
 
-// mountTerminals gives commands terminals of their own.
+// mountTerminals mounts a private /dev/pts, so that commands can open terminals.
 func mountTerminals() error {
 	if err := os.Mkdir(base+"/dev/pts", 0o755); err != nil { //nolint:gosec // a directory in a root of its own
 		return err

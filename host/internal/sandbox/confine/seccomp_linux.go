@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SeccompKnown says whether the system calls of this architecture are known.
+// SeccompKnown reports whether this package knows the system calls of the architecture.
 const SeccompKnown = true
 
-// What a filter sees of a system call: struct seccomp_data.
+// Offsets of the fields of struct seccomp_data, which the kernel passes to a filter.
 const (
 	offsetNumber = 0
 	offsetArch   = 4
-	offsetArgs   = 16 // low halves, on a little-endian machine
+	offsetArgs   = 16 // offset of the low 32 bits, on a little-endian machine
 )
 
 const (
@@ -31,8 +31,8 @@ const (
 const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC |
 	unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWTIME
 
-// denied on every architecture, whatever a policy says: they reach into other
-// processes or into the kernel, or around the layers below.
+// denied lists the system calls that are denied on every architecture and under every policy. They access other
+// processes or the kernel, or bypass the other layers.
 var denied = []uint32{
 	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PROCESS_MADVISE, unix.SYS_PIDFD_GETFD, unix.SYS_KCMP,
 	unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD, unix.SYS_FANOTIFY_INIT, unix.SYS_LOOKUP_DCOOKIE,
@@ -45,20 +45,21 @@ var denied = []uint32{
 	unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR,
 }
 
-// unknown are answered as a kernel does that does not have them, so that programs do
-// without: what they would do cannot be seen by a filter.
+// unknown lists system calls that fail as if the kernel did not support them, so that programs use alternatives. A
+// filter cannot check the actions of these calls.
 var unknown = []uint32{unix.SYS_CLONE3, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER}
 
-// metadata are the calls that change that of files.
+// metadata lists the system calls that change the metadata of files.
 var metadata = []uint32{
 	unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_UTIMENSAT,
 	unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR,
 }
 
-// sharedMemory by name outlives processes and is in no directory.
+// sharedMemory lists the system calls for named shared memory and queues. Named memory outlives processes and is not
+// restricted by file permissions.
 var sharedMemory = []uint32{unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_MSGGET, unix.SYS_SEMGET, unix.SYS_MQ_OPEN}
 
-// filter is a program of the kernel's packet filter language, in the making.
+// filter is a partial program for the kernel's packet filter.
 type filter []unix.SockFilter
 
 func (f *filter) add(code uint16, k uint32, yes, no uint8) {
@@ -67,13 +68,13 @@ func (f *filter) add(code uint16, k uint32, yes, no uint8) {
 
 func errno(e unix.Errno) uint32 { return unix.SECCOMP_RET_ERRNO | uint32(e) }
 
-// answer has a system call answered with an error. The number is loaded.
+// answer makes a system call fail with an error. The filter must have loaded the number of the call.
 func (f *filter) answer(number uint32, e unix.Errno) {
 	f.add(ifEqual, number, 0, 1)
 	f.add(give, errno(e), 0, 0)
 }
 
-// forbidWhere does so with EPERM where the test of an argument, with k, comes out as said.
+// forbidWhere makes a system call fail with EPERM if comparing its argument with k has the result comesOut.
 func (f *filter) forbidWhere(number uint32, arg int, test uint16, k uint32, comesOut bool) {
 	f.add(ifEqual, number, 0, 4)
 	f.add(load, offsetArgs+8*uint32(arg), 0, 0)
@@ -86,7 +87,7 @@ func (f *filter) forbidWhere(number uint32, arg int, test uint16, k uint32, come
 	f.add(load, offsetNumber, 0, 0)
 }
 
-// families answers calls for sockets of other families than these.
+// families makes a system call fail if it creates a socket whose address family is not allowed.
 func (f *filter) families(number uint32, allowed []uint32) {
 	n := uint8(len(allowed))
 	f.add(ifEqual, number, 0, n+3)
@@ -98,14 +99,14 @@ func (f *filter) families(number uint32, allowed []uint32) {
 	f.add(load, offsetNumber, 0, 0)
 }
 
-// program gives the filter for a policy.
+// program returns the filter for a policy.
 func program(p *Policy) filter {
 	var f filter
 	f.add(load, offsetArch, 0, 0)
 	f.add(ifEqual, arch, 1, 0)
 	f.add(give, unix.SECCOMP_RET_KILL_PROCESS, 0, 0)
 	f.add(load, offsetNumber, 0, 0)
-	f.add(ifAbove, 0x40000000, 0, 1) // the x32 calls, which have other numbers
+	f.add(ifAbove, 0x40000000, 0, 1) // x32 calls have other numbers
 	f.add(give, errno(unix.ENOSYS), 0, 0)
 	for _, n := range unknown {
 		f.answer(n, unix.ENOSYS)
@@ -118,7 +119,7 @@ func program(p *Policy) filter {
 	}
 	f.forbidWhere(unix.SYS_IOCTL, 1, ifEqual, unix.TIOCSTI, true)
 	f.forbidWhere(unix.SYS_IOCTL, 1, ifEqual, tioclinux, true)
-	// The limits of another process, such as the host's.
+	// Forbid changing the limits of another process, such as the host.
 	f.forbidWhere(unix.SYS_PRLIMIT64, 0, ifEqual, 0, false)
 	if !p.StartProcesses {
 		f.forbidWhere(unix.SYS_CLONE, 0, ifSet, unix.CLONE_THREAD, false)
@@ -141,8 +142,8 @@ func program(p *Policy) filter {
 	case p.Network || p.OwnNetwork():
 		allowed = append(allowed, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK)
 	case !p.StartProcesses:
-		// A plugin listens, and the host connects to it. It has no business with other
-		// services that have a Unix socket.
+		// A plugin only listens, because the host connects to it. Connections to the Unix sockets of other services are
+		// forbidden.
 		f.answer(unix.SYS_CONNECT, unix.EACCES)
 		f.forbidWhere(unix.SYS_SOCKET, 1, ifSet, notStream, true)
 	}
@@ -152,13 +153,13 @@ func program(p *Policy) filter {
 	return f
 }
 
-// notStream are the bits that the types of sockets have but SOCK_STREAM.
+// notStream contains the bits that occur in other socket types, but not in SOCK_STREAM.
 const notStream = (unix.SOCK_DGRAM | unix.SOCK_RAW | unix.SOCK_SEQPACKET) &^ unix.SOCK_STREAM
 
-// tioclinux pastes into a virtual terminal; package unix does not have it.
+// tioclinux is the ioctl that pastes into a virtual terminal. Package unix does not define it.
 const tioclinux = 0x541c
 
-// seccomp installs the filter for this thread, which needs no_new_privs.
+// seccomp installs the filter for this thread. The thread must have no_new_privs.
 func seccomp(p *Policy) error {
 	f := program(p)
 	prog := unix.SockFprog{Len: uint16(len(f)), Filter: &f[0]}

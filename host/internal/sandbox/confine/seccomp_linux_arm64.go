@@ -6,6 +6,6 @@ const arch = unix.AUDIT_ARCH_AARCH64
 
 var (
 	deniedHere   = []uint32{unix.SYS_NFSSERVCTL}
-	forks        []uint32 // clone is the only one
-	metadataHere []uint32 // the calls that take a directory are the only ones
+	forks        []uint32 // arm64 has only clone, which is checked separately
+	metadataHere []uint32 // arm64 has only the variants that take a directory
 )

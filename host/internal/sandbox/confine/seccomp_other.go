@@ -2,7 +2,7 @@
 
 package confine
 
-// SeccompKnown says whether the system calls of this architecture are known.
+// SeccompKnown reports whether this package knows the system calls of the architecture.
 const SeccompKnown = false
 
 func seccomp(*Policy) error { return nil }

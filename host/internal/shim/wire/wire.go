@@ -1,9 +1,8 @@
-// Package wire is what a shim and the host say to each other. It imports next to
-// nothing, because a shim is started for every use.
+// Package wire implements the protocol between a shim and the host. It has few imports, because every use of a tool
+// starts a new shim.
 //
-// The shim sends one request. The host answers with frames until the exit frame; in
-// between it may ask for standard input, which the shim then sends as frames of its own,
-// an empty one at the end.
+// The shim sends one request. The host answers with frames, and the exit frame is the last. The host can also request
+// standard input, which the shim then sends in frames. An empty frame marks its end.
 package wire
 
 import (
@@ -13,49 +12,48 @@ import (
 	"strings"
 )
 
-// Kind of a frame.
+// Kind is the kind of a frame.
 type Kind byte
 
-// The kinds.
+// The kinds of frames.
 const (
 	Stdout Kind = iota + 1
 	Stderr
-	Exit      // one byte: the exit status
-	WantStdin // the host waits for standard input
-	Stdin     // a piece of it; empty: the end
+	Exit      // contains one byte, the exit status
+	WantStdin // requests standard input
+	Stdin     // contains a part of standard input; empty at the end
 )
 
-// MaxRequest bounds a request, MaxFrame a frame, in bytes.
+// MaxRequest and MaxFrame limit the size of a request and of a frame, in bytes.
 const (
 	MaxRequest = 8 << 20
 	MaxFrame   = 64 << 10
 )
 
-// ErrTooLong is given for what is larger than it may be.
+// ErrTooLong means that a request or a frame exceeds its maximum size.
 var ErrTooLong = errors.New("shim: the message is too long")
 
-// Request is one use of a shim.
+// Request describes one use of a shim.
 type Request struct {
-	// Token of the call that the command belongs to.
+	// Token identifies the call to which the command belongs.
 	Token string
-	// Name by which the shim was called, such as "tool:read".
+	// Name is the program name with which the shim was started, such as "tool:read".
 	Name string
 	Cwd  string
-	// Stdin is what standard input is: see the constants.
+	// Stdin is the kind of standard input: [Piped], [Given] or empty.
 	Stdin string
 	Args  []string
 }
 
-// What standard input can be. Of anything else, such as a terminal or /dev/null, nothing is
-// wanted.
+// The kinds of standard input. The host does not read any other kind, such as a terminal or /dev/null.
 const (
-	Piped = "pipe" // somebody may be writing to it
-	Given = "file" // as by a redirect or a heredoc
+	Piped = "pipe" // another process can still write to the pipe
+	Given = "file" // for example from a redirect or a heredoc
 )
 
 // WriteRequest sends a request.
 func WriteRequest(w io.Writer, r Request) error {
-	// Neither arguments nor paths can have a NUL byte.
+	// The NUL byte is a safe separator, because neither arguments nor paths can contain it.
 	payload := strings.Join(append([]string{r.Token, r.Name, r.Cwd, r.Stdin}, r.Args...), "\x00")
 	if len(payload) > MaxRequest {
 		return ErrTooLong
@@ -86,7 +84,7 @@ func ReadRequest(r io.Reader) (Request, error) {
 	return Request{Token: f[0], Name: f[1], Cwd: f[2], Stdin: f[3], Args: f[4:]}, nil
 }
 
-// WriteFrame sends one frame; payload has at most MaxFrame bytes.
+// WriteFrame sends one frame. The payload must have at most MaxFrame bytes.
 func WriteFrame(w io.Writer, k Kind, payload []byte) error {
 	b := make([]byte, 0, 5+len(payload))
 	b = binary.BigEndian.AppendUint32(append(b, byte(k)), uint32(len(payload)))
@@ -94,8 +92,7 @@ func WriteFrame(w io.Writer, k Kind, payload []byte) error {
 	return err
 }
 
-// ReadFrame receives one frame into buf, which it grows when it must. The payload is
-// good until the next use of buf.
+// ReadFrame receives one frame into buf and grows buf if needed. The payload is valid until the next use of buf.
 func ReadFrame(r io.Reader, buf *[]byte) (Kind, []byte, error) {
 	var head [5]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {

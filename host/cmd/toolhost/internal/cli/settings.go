@@ -22,11 +22,15 @@ type Settings struct {
 	Vars      []string
 	VarFiles  []string
 	Workspace string
-	Session   string
-	State     string
-	OnAsk     string
-	LogLevel  string
-	JSON      bool
+	ReadOnly  bool
+	// Trust has digests of trusted project files. RequireTrust refuses other project files.
+	Trust        []string
+	RequireTrust bool
+	Session      string
+	State        string
+	OnAsk        string
+	LogLevel     string
+	JSON         bool
 }
 
 // Check returns an error if a flag has an invalid value.
@@ -45,7 +49,10 @@ func (s *Settings) Check() error {
 
 // Options returns the host options that the flags set.
 func (s *Settings) Options() host.Options {
-	return host.Options{Config: admin.FindConfig(s.Config), Variables: s.Vars, VariableFiles: s.VarFiles, Workspace: s.Workspace, StateDir: s.State}
+	return host.Options{
+		Config: admin.FindConfig(s.Config), Variables: s.Vars, VariableFiles: s.VarFiles, Workspace: s.Workspace, StateDir: s.State,
+		ReadOnly: s.ReadOnly, Trust: s.Trust, RequireTrust: s.RequireTrust,
+	}
 }
 
 // Inspection returns host options for commands that inspect plugins. With these options, the host starts recently failed
@@ -75,6 +82,7 @@ func (s *Settings) OpenWith(c *cobra.Command, opts host.Options) (*host.Host, er
 	common := s.Options()
 	opts.Config, opts.Variables, opts.VariableFiles = common.Config, common.Variables, common.VariableFiles
 	opts.Workspace, opts.StateDir, opts.OnAsk, opts.Log = common.Workspace, common.StateDir, s.OnAsk, log
+	opts.ReadOnly, opts.Trust, opts.RequireTrust = common.ReadOnly, common.Trust, common.RequireTrust
 	opts.OnConfig = func(l slog.Level) {
 		if s.LogLevel != "" {
 			_ = l.UnmarshalText([]byte(s.LogLevel)) // cannot fail, because Check validated the level
