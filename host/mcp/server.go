@@ -98,7 +98,7 @@ func (s *Server) follow() {
 			select {
 			case <-changed:
 				if err := s.refresh(); err != nil {
-					s.opts.Log.Warn("not all tools are offered", "why", err)
+					s.opts.Log.Warn("some tools are not offered", "why", err)
 				}
 			case <-done:
 				return
@@ -113,7 +113,7 @@ func onlyTools(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		for _, feature := range []string{"prompts/", "resources/", "completion/", "logging/"} {
 			if strings.HasPrefix(method, feature) {
-				return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "toolhost has tools only, no " + method}
+				return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "toolhost supports only tools, no " + method}
 			}
 		}
 		return next(ctx, method, req)
@@ -184,7 +184,7 @@ const threeLayers = `toolhost runs one command line in three layers: agent tools
 
 func instructions(single bool) string {
 	if single {
-		return threeLayers + ` The tool bash takes any of them. "help" lists the tools, "NAME --help" tells everything about one. ` +
+		return threeLayers + ` The tool bash takes any of them. "help" lists the tools, and "NAME --help" describes one tool. ` +
 			`Read a file before editing it. Prefer the tools to cat, sed and grep in the shell: they are faster, bounded, and checked.`
 	}
 	return threeLayers + ` Each tool is offered here under its own name, a field tool as NAME_COMMAND. Inside a script that you give to bash ` +

@@ -96,7 +96,7 @@ func (a *attempt) readConfig() {
 		return
 	}
 	if cfg.Blank() && !a.old.Config.Blank() {
-		a.refuseConfig(cfg, fmt.Errorf("%s is empty: it is being written, or the disk was full", a.reloader.Source.Path))
+		a.refuseConfig(cfg, fmt.Errorf("the configuration %s is empty; it is being written, or the disk is full", a.reloader.Source.Path))
 		return
 	}
 	cfg.Keep(a.old.Config)
@@ -115,7 +115,7 @@ func (a *attempt) readConfig() {
 		if a.old.Config.Reload.PrivilegeIncreases == "approve" {
 			how += " --approve-privileges"
 		}
-		a.refuseConfig(cfg, fmt.Errorf("it increases privileges: %s. To apply it: %s", strings.Join(increases, "; "), how))
+		a.refuseConfig(cfg, fmt.Errorf("the configuration increases privileges: %s. To apply it, run %s", strings.Join(increases, "; "), how))
 		return
 	}
 	launcher, err := a.builder.Launcher(cfg)
@@ -251,7 +251,7 @@ func (a *attempt) try(ctx context.Context) {
 func (a *attempt) tryOne(ctx context.Context, s *step) error {
 	p := s.next
 	if p.Missing == "" && p.Binary.File == "" {
-		p.Missing = fmt.Sprintf("there is no file %s: build or install the plugin, or correct its path", p.Path)
+		p.Missing = fmt.Sprintf("the file %s does not exist; build or install the plugin, or correct its path", p.Path)
 	}
 	if p.Missing != "" && p.Binary.File == "" {
 		return errors.New(p.Missing)
@@ -272,9 +272,9 @@ func (a *attempt) tryOne(ctx context.Context, s *step) error {
 	health, ok := p.Process.Health(ctx, "")
 	switch {
 	case !ok:
-		return fmt.Errorf("plugin %s exited right after its start", p.Name)
+		return fmt.Errorf("plugin %s exited right after the start", p.Name)
 	case health.Status != tool.Healthy:
-		return fmt.Errorf("plugin %s reports that it is %s: %s", p.Name, health.Status, health.Message)
+		return fmt.Errorf("plugin %s reports the health status %s: %s", p.Name, health.Status, health.Message)
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ func (d *DB) AddAudit(e AuditEntry) {
 		if len(b.audit) < maxPendingAudit {
 			b.audit = append(b.audit, e)
 		} else if len(b.audit) == maxPendingAudit { // add one entry that reports the missing entries
-			b.audit = append(b.audit, AuditEntry{At: e.At, Outcome: "internal", Error: "later calls are not in the log: it could not be written to"})
+			b.audit = append(b.audit, AuditEntry{At: e.At, Outcome: "internal", Error: "later calls are missing because the log could not be written"})
 		}
 	})
 }

@@ -16,7 +16,7 @@ var ErrTooLarge = errors.New("history: the change is larger than the history")
 type MovedError struct{ ID int64 }
 
 func (e *MovedError) Error() string {
-	return fmt.Sprintf("change %d was undone, done again or dropped meanwhile", e.ID)
+	return fmt.Sprintf("change %d was undone, redone or deleted by another call", e.ID)
 }
 
 // Begin records a change that is about to be made, and sets its ID. The Before versions of its files must have Data. A
