@@ -102,7 +102,7 @@ func (b *bash) noJob(call *sdk.Call, id string) error {
 	for _, j := range b.jobs.List(call.SessionID) {
 		ids = append(ids, j.ID)
 	}
-	known := "The jobs of this session are no jobs"
+	known := "This session has no jobs"
 	if len(ids) > 0 {
 		known = "The jobs of this session are " + strings.Join(ids, ", ")
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // ErrTooLarge means that the contents of a change exceed the size limit of the history.
-var ErrTooLarge = errors.New("history: the change is larger than the history")
+var ErrTooLarge = errors.New("history: the change exceeds the size limit of the history")
 
 // MovedError means that a change to undo or redo has changed its state meanwhile.
 type MovedError struct{ ID int64 }

@@ -104,7 +104,7 @@ func (w *written) definition() (*definition, error) {
 	d := &definition{original: w.Name}
 	d.Name, d.Description = tool.NameOf(w.Name), strings.TrimSpace(w.Description)
 	if d.Description == "" {
-		d.Description = fmt.Sprintf("The function %s. Its definition has no description.", w.Name)
+		d.Description = fmt.Sprintf("The function %s, defined without a description.", w.Name)
 	}
 	for _, schema := range []json.RawMessage{w.Parameters, w.InputSchema, w.MCPSchema} {
 		if len(schema) > 0 && string(schema) != "null" {
