@@ -35,6 +35,9 @@ type Options struct {
 	// Session is the session for all clients. If it is empty, each connection has its own session. Clients without
 	// connections then share one session until the server is closed.
 	Session string
+	// Roots uses the roots that a client with a connection names: its calls run in the first root, unless the host's
+	// workspace is in one of them. Set it only for clients on the same machine that may choose the workspace.
+	Roots bool
 	// AskTimeout limits the time that a call waits for an answer. Zero means 10 minutes.
 	AskTimeout time.Duration
 	// Log receives protocol errors of clients. Nil discards them.
@@ -48,6 +51,7 @@ type Server struct {
 	opts   Options
 	mcp    *mcp.Server
 	parked *parkedCalls
+	roots  *workspaces
 	// session is the shared session of clients without a connection.
 	session string
 
@@ -70,9 +74,12 @@ func New(h *host.Host, opts Options) (*Server, error) {
 	if s.session == "" {
 		s.session = newSession()
 	}
+	s.roots = &workspaces{use: opts.Roots, start: h.Status().Workspace, by: make(map[*mcp.ServerSession]*clientRoots)}
 	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "toolhost", Title: "toolhost", Version: host.Version}, &mcp.ServerOptions{
 		Instructions: instructions(opts.Single), Logger: opts.Log, PageSize: 500,
-		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{ListChanged: true}},
+		//nolint:staticcheck // see workspaces.of
+		RootsListChangedHandler: func(_ context.Context, req *mcp.RootsListChangedRequest) { s.roots.changed(req.Session) },
+		Capabilities:            &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{ListChanged: true}},
 	})
 	s.mcp.AddReceivingMiddleware(onlyTools)
 	s.follow()

@@ -239,6 +239,10 @@ func (l *stream) call(r *request) bool {
 	if !ok {
 		return false
 	}
+	workspace, known := l.server.roots.peek(session)
+	if !known {
+		return false // the answer arrives on this stream, so the reader cannot wait for it
+	}
 	ctx, cancel := context.WithCancelCause(l.ctx)
 	if !l.add(string(r.ID), cancel) {
 		cancel(nil)
@@ -246,6 +250,7 @@ func (l *stream) call(r *request) bool {
 	}
 	req := &mcp.CallToolRequest{Session: session, Params: &mcp.CallToolParamsRaw{Meta: r.Params.Meta, Name: r.Params.Name, Arguments: r.Params.Arguments}}
 	call, bad := l.server.request(f, req)
+	call.Workspace = workspace
 	front := &front{patience: l.server.opts.AskTimeout}
 	var pending *host.Pending
 	if bad == nil {
