@@ -138,7 +138,7 @@ func (w *workspaces) peek(session *mcp.ServerSession) (workspace string, ok bool
 
 // choose returns the workspace for a client's roots: the host's own, "", if it is in one of them, or else the first root
 // that is a directory of this machine.
-func choose(start string, roots []*mcp.Root) string {
+func choose(start string, roots []*mcp.Root) string { //nolint:staticcheck // see of
 	first := ""
 	for _, r := range roots {
 		u, err := url.Parse(r.URI)

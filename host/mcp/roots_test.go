@@ -19,9 +19,9 @@ func TestChoose(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	roots := func(uris ...string) (out []*mcp.Root) {
+	roots := func(uris ...string) (out []*mcp.Root) { //nolint:staticcheck // clients of earlier revisions have roots
 		for _, u := range uris {
-			out = append(out, &mcp.Root{URI: u})
+			out = append(out, &mcp.Root{URI: u}) //nolint:staticcheck // as above
 		}
 		return out
 	}

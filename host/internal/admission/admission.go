@@ -137,8 +137,8 @@ func (s Source) invalid() error {
 // within reports whether a path, or where its symbolic links lead, is in one of the directories.
 func within(dirs []string, path string) bool {
 	paths := []string{path}
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		paths = append(paths, real)
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		paths = append(paths, target)
 	} else if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil { // the file does not exist yet
 		paths = append(paths, filepath.Join(dir, filepath.Base(path)))
 	}

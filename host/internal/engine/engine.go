@@ -212,8 +212,8 @@ func (e *Engine) openState(cfg *config.Config) error {
 // checkPlace returns an error if tools could write the state directory. The workspace itself may still be refused for
 // each call, so that tools can be listed anywhere.
 func (e *Engine) checkPlace(cfg *config.Config) error {
-	if roots.Refused(cfg, e.opts.Workspace) != nil {
-		return nil
+	if refused := roots.Refused(cfg, e.opts.Workspace); refused != nil {
+		return nil //nolint:nilerr // each call reports it
 	}
 	if err := e.keepsStateOut(cfg, e.opts.Workspace); err != nil {
 		return errors.Join(err, e.state.Close())

@@ -237,9 +237,9 @@ func located(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if real, err := filepath.EvalSymlinks(abs); err == nil {
-		if st, err := os.Stat(real); err == nil && st.IsDir() {
-			return real, nil
+	if target, err := filepath.EvalSymlinks(abs); err == nil {
+		if st, err := os.Stat(target); err == nil && st.IsDir() {
+			return target, nil
 		}
 	}
 	if dir, err := filepath.EvalSymlinks(filepath.Dir(abs)); err == nil {
