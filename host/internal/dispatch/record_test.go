@@ -3,7 +3,9 @@ package dispatch
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -100,5 +102,39 @@ func TestMetricsOfCalls(t *testing.T) {
 	}
 	if want := []string{"(none) 2 1 0 0", "danger 1 0 0 0", "look 1 1 0 1", "off 1 0 0 0"}; !slices.Equal(got, want) || running != 1 {
 		t.Errorf("%q, want %q; %d running", got, want, running)
+	}
+}
+
+// TestUnrecordableCallsAreRefused checks that no tool runs, also no fallback, while the audit log cannot be written.
+func TestUnrecordableCallsAreRefused(t *testing.T) {
+	d := dispatcher(t, func(_ context.Context, call *tool.Call, _ tool.Peer) *tool.Result {
+		t.Errorf("%s ran", call.Tool)
+		return new(tool.Result)
+	})
+	d.Registry.Lookup("", "change").Limits.Fallback = "look"
+	var reopened int
+	db, err := state.OpenFallback(func() (*state.DB, error) {
+		reopened++
+		return nil, errors.New("/state.db: it is broken")
+	}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	auditing := state.Auditing{Arguments: func(raw []byte) string { return string(raw) }, Text: strings.Clone, MaxBytes: 1 << 20}
+	db.Audit(&auditing)
+	d.State = db
+	for _, command := range []string{"look", "change --text b"} {
+		res := run(t, d, command)
+		must(t, res, tool.Unavailable, `the audit log cannot be written: /state.db: it is broken. Make it writable again, and calls run.`)
+		must(t, res, tool.Unavailable, `set audit { on_failure = "continue" }`)
+	}
+	if res := run(t, d, "look -h"); !res.Success() || reopened < 2 {
+		t.Errorf("%+v, %d checks", res, reopened)
+	}
+	auditing.Continue = true
+	d.Plugins = plugins(ok)
+	if res := run(t, d, "look"); !res.Success() {
+		t.Error(res.Error)
 	}
 }

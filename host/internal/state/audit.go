@@ -16,6 +16,8 @@ type Auditing struct {
 	// MaxBytes and MaxAge limit the log. The newest thousand entries are never deleted.
 	MaxBytes int64
 	MaxAge   time.Duration
+	// Continue lets calls run while the log cannot be written.
+	Continue bool
 }
 
 // AuditEntry records one call in the audit log.
@@ -54,6 +56,9 @@ func (d *DB) Audit(a *Auditing) {
 		d.auditing.Store(a)
 	}
 	d.auditOff.Store(a == nil)
+	if db := d.guard.lost.opened(); db != nil {
+		db.Audit(a)
+	}
 }
 
 // maxPendingAudit limits the number of waiting entries while the database is not writable.
@@ -64,13 +69,21 @@ func (d *DB) AddAudit(e AuditEntry) {
 	if d.auditing.Load() == nil || d.auditOff.Load() {
 		return
 	}
-	d.change(func(b *batch) {
-		if len(b.audit) < maxPendingAudit {
-			b.audit = append(b.audit, e)
-		} else if len(b.audit) == maxPendingAudit { // add one entry that reports the missing entries
-			b.audit = append(b.audit, AuditEntry{At: e.At, Outcome: "internal", Error: "later calls are not in the log: it could not be written to"})
-		}
-	})
+	if d.guard.lost.add(e) {
+		return
+	}
+	d.change(func(b *batch) { b.audit = appendWaiting(b.audit, e) })
+}
+
+// appendWaiting adds an entry to those that wait. If there are too many, it adds one entry that reports the missing ones.
+func appendWaiting(waiting []AuditEntry, e AuditEntry) []AuditEntry {
+	switch n := len(waiting); {
+	case n < maxPendingAudit:
+		return append(waiting, e)
+	case n == maxPendingAudit:
+		return append(waiting, AuditEntry{At: e.At, Outcome: "internal", Error: "later calls are not in the log: it could not be written to"})
+	}
+	return waiting
 }
 
 // pruneEvery is the number of new entries after which the log is pruned.
@@ -78,6 +91,9 @@ const pruneEvery = 500
 
 func (d *DB) writeAudit(w *writer, entries []AuditEntry) {
 	if len(entries) == 0 || w.err != nil {
+		return
+	}
+	if w.err = intact(w.tx); w.err != nil {
 		return
 	}
 	auditing := d.auditing.Load()
@@ -142,6 +158,9 @@ type AuditQuery struct {
 
 // AuditLog returns the selected entries, oldest first.
 func (d *DB) AuditLog(q AuditQuery) ([]AuditEntry, error) {
+	if db := d.guard.lost.opened(); db != nil {
+		return db.AuditLog(q)
+	}
 	limit := q.Limit
 	if limit <= 0 {
 		limit = -1
