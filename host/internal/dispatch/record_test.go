@@ -18,10 +18,13 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
+// unmasked keeps everything.
+func unmasked(raw []byte) (string, func(string) string) { return string(raw), strings.Clone }
+
 // audited runs the function calls and returns the new entries of the audit log.
 func audited(t *testing.T, d *Dispatcher, calls func()) []state.AuditEntry {
 	t.Helper()
-	d.State.Audit(&state.Auditing{Arguments: func(raw []byte) string { return string(raw) }, Text: func(s string) string { return s }, MaxBytes: 1 << 20, MaxAge: time.Hour})
+	d.State.Audit(&state.Auditing{Entry: unmasked, MaxBytes: 1 << 20, MaxAge: time.Hour})
 	calls()
 	if err := d.State.Flush(); err != nil {
 		t.Fatal(err)
@@ -121,7 +124,7 @@ func TestUnrecordableCallsAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	auditing := state.Auditing{Arguments: func(raw []byte) string { return string(raw) }, Text: strings.Clone, MaxBytes: 1 << 20}
+	auditing := state.Auditing{Entry: unmasked, MaxBytes: 1 << 20}
 	db.Audit(&auditing)
 	d.State = db
 	for _, command := range []string{"look", "change --text b"} {

@@ -9,10 +9,9 @@ import (
 
 // Auditing configures the audit log.
 type Auditing struct {
-	// Arguments masks the arguments of a call before saving, and Text masks other texts. Both are called by one
-	// goroutine, after the call.
-	Arguments func(raw []byte) string
-	Text      func(s string) string
+	// Entry masks the arguments of a call before saving. It returns the function that masks the call's other texts. Both
+	// are called by one goroutine, after the call.
+	Entry func(raw []byte) (arguments string, text func(string) string)
 	// MaxBytes and MaxAge limit the log. The newest thousand entries are never deleted.
 	MaxBytes int64
 	MaxAge   time.Duration
@@ -99,8 +98,8 @@ func (d *DB) writeAudit(w *writer, entries []AuditEntry) {
 	auditing := d.auditing.Load()
 	total := w.number(d.stmt.auditTotal)
 	for _, e := range entries {
-		arguments, text := auditing.Arguments(e.Arguments), auditing.Text(e.Error)
-		hooks := hooksText(e.Hooks, auditing.Text)
+		arguments, masked := auditing.Entry(e.Arguments)
+		text, hooks := masked(e.Error), hooksText(e.Hooks, masked)
 		total += int64(len(arguments) + len(text) + len(hooks) + entrySize)
 		w.exec(d.stmt.addAudit, e.At.UnixNano(), e.Session, e.Workspace, e.Call, e.Parent, e.Tool, e.Layer, arguments, e.Decision, e.Rule, e.Answered,
 			strings.Join(e.Rewritten, " "), e.Duration.Nanoseconds(), e.Outcome, text, e.Plugin, e.Version, hooks, e.Trace, total)

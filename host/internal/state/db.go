@@ -108,6 +108,7 @@ type DB struct {
 	forgot   bool // idle sessions were already removed; only the flusher uses this field
 	audited  int  // number of entries since the last pruning; only the flusher uses this field
 	guard    guard
+	private  privateAnswers
 
 	cache cache
 

@@ -49,7 +49,7 @@ func TestTamperedAuditLogStopsCalls(t *testing.T) {
 			if err := db.Flush(); !errors.Is(err, state.ErrAltered) {
 				t.Errorf("an entry is written: %v", err)
 			}
-			db.Audit(&state.Auditing{Arguments: func(raw []byte) string { return string(raw) }, Text: strings.Clone, MaxBytes: 1 << 20, Continue: true})
+			db.Audit(&state.Auditing{Entry: unmasked, MaxBytes: 1 << 20, Continue: true})
 			if err := db.CheckAudit(); err != nil {
 				t.Error(err)
 			}
@@ -119,7 +119,7 @@ func TestFallbackKeepsTheAuditLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	auditing := &state.Auditing{Arguments: func(raw []byte) string { return string(raw) }, Text: strings.Clone, MaxBytes: 1 << 20}
+	auditing := &state.Auditing{Entry: unmasked, MaxBytes: 1 << 20}
 	db.Audit(auditing)
 	if err := db.CheckAudit(); err == nil || !strings.Contains(err.Error(), dir) {
 		t.Error(err)
