@@ -9,35 +9,35 @@ import (
 	"toolhost.dev/sdk/workspace"
 )
 
-// Call is one call as its handler sees it. Its methods are safe for concurrent use. After the
-// handler has returned they do nothing, or fail.
+// Call is one call, as passed to the handler of a tool. Its methods are safe for concurrent use. After the handler has
+// returned, they do nothing or return an error.
 type Call struct {
 	*tool.Call
 	peer  tool.Peer
 	files func(roots []tool.Root) (*workspace.Workspace, error)
 }
 
-// NewCall returns a Call of c whose host is peer. Handlers get theirs from [Serve]. NewCall is for
-// tests that call a handler directly; most tests use package tooltest.
+// NewCall returns a Call of c with peer as its host. Handlers get their calls from [Serve]. Tests that call a handler
+// directly can use NewCall; most tests use package tooltest.
 func NewCall(c *tool.Call, peer tool.Peer) *Call {
 	return &Call{Call: c, peer: peer, files: workspace.Open}
 }
 
-// Workspace returns the files that the call may access. Calls with the same roots share it, so the
-// handler must not close it.
+// Workspace returns the files that the call may access. Calls with the same roots share one workspace, so the handler
+// must not close it.
 func (c *Call) Workspace() (*workspace.Workspace, error) { return c.files(c.Roots) }
 
-// Progress reports what the call is doing: a short title, and metadata for a user interface, which
-// may be nil.
+// Progress reports the current activity of the call: a short title, and metadata for a user interface. The metadata may
+// be nil.
 func (c *Call) Progress(title string, metadata map[string]any) { c.peer.Progress(title, metadata) }
 
-// Output sends a chunk of what the tool prints. The result must be complete without it. The caller
-// may reuse the chunk when Output returns. Output blocks while the host is slow.
+// Output sends a chunk of the tool's output. The result must be complete without the chunk. The caller may reuse the
+// chunk when Output returns. Output blocks while the host is slow.
 func (c *Call) Output(s tool.Stream, chunk []byte) { c.peer.Output(s, chunk) }
 
-// Permit asks for a permission. It returns nil if the permission was given, a [*tool.Error] of kind
-// PermissionDenied with the reason if it was not, and the error of ctx if that ends. If there is
-// nobody to ask, the host's configured default decides.
+// Permit asks for a permission and returns nil if it is granted. If it is denied, Permit returns a [*tool.Error] of kind
+// PermissionDenied with the reason. If ctx ends, Permit returns the error of ctx. If there is nobody to ask, the host's
+// configured default decides.
 func (c *Call) Permit(ctx context.Context, p tool.Permission) error {
 	a, err := c.peer.Ask(ctx, tool.Ask{Permission: &p})
 	if err != nil {
@@ -50,17 +50,17 @@ func (c *Call) Permit(ctx context.Context, p tool.Permission) error {
 	if why == "" {
 		why = string(a.Outcome)
 	}
-	return Errorf(tool.PermissionDenied, "Permission %s was not given for %q: %s", p.Kind, p.Title, why)
+	return Errorf(tool.PermissionDenied, "The permission %s was refused for %q: %s", p.Kind, p.Title, why)
 }
 
-// Question asks the user and waits for the answer. The outcome of the answer tells whether the user
-// answered. Question fails if ctx ends.
+// Question asks the user and waits for the answer. The outcome in the answer reports whether the user answered. If ctx
+// ends, Question returns an error.
 func (c *Call) Question(ctx context.Context, q tool.Question) (tool.Answer, error) {
 	return c.peer.Ask(ctx, tool.Ask{Question: &q})
 }
 
-// FileState returns the state of a file as the session last read or wrote it. It reports false if
-// the session does not know the file. The path is absolute and has no symbolic links.
+// FileState returns the state of a file when the session last read or wrote it. If the session does not know the file,
+// ok is false. The path must be absolute and without symbolic links.
 func (c *Call) FileState(ctx context.Context, path string) (state tool.FileState, ok bool, err error) {
 	states, err := c.peer.FileStates(ctx, path)
 	if err != nil {
@@ -70,8 +70,8 @@ func (c *Call) FileState(ctx context.Context, path string) (state tool.FileState
 	return state, ok, nil
 }
 
-// Data returns v as JSON, for [tool.Result.Data]. It panics if JSON cannot express v, which is a
-// mistake in the program.
+// Data returns v as JSON for [tool.Result.Data]. It panics if JSON cannot represent v, because that is a programming
+// error.
 func Data(v any) json.RawMessage {
 	b, err := json.Marshal(v)
 	if err != nil {

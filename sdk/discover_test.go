@@ -11,8 +11,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// A plugin that discovers its tools announces that before it is configured. After that, it has the tools of its last
-// discovery.
+// TestDiscover checks a plugin that discovers its tools. Before its configuration, its description has a capability but
+// no tools. Later, the description has the tools of the last discovery.
 func TestDiscover(t *testing.T) {
 	names, failure := []string{"one", "two"}, error(nil)
 	asked := 0

@@ -1,5 +1,5 @@
 // Package sdk implements plugins for toolhost. A plugin is a program whose main function calls
-// [Serve] with tools that [NewTool] made:
+// [Serve]. [NewTool] creates the tools that the plugin serves:
 //
 //	func main() {
 //		sdk.Serve(sdk.Plugin{
@@ -22,12 +22,12 @@
 //
 //   - The input schema is inferred from the struct; see [SchemaFor]. The host validates the
 //     arguments and fills in the defaults before the handler is called.
-//   - A handler gets typed arguments and a [Call]. Through the call it accesses the session's files
-//     ([Call.Workspace]), reports progress and output, and asks questions.
-//   - An error that a handler returns becomes the error of the call. Use [Errorf] to choose its
-//     kind. A panic in a handler fails that call only.
-//   - Standard output belongs to the connection. Serve redirects file descriptor 1 to standard
-//     error before anything else, so a plugin may print after that.
+//   - A handler gets typed arguments and a [Call]. The methods of the call give access to the
+//     session's files ([Call.Workspace]), report progress and output, and ask questions.
+//   - An error that a handler returns becomes the error of the call. Use [Errorf] to choose the kind
+//     of error. If a handler panics, only its call fails.
+//   - Standard output is reserved for the connection to the host. Serve first redirects file
+//     descriptor 1 to standard error. After that, the plugin may print.
 //
 // Test handlers in process with package tooltest, and the binary with package
 // tooltest/conformance.

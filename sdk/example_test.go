@@ -17,7 +17,7 @@ type greetArgs struct {
 	Times int    `json:"times" default:"1" min:"1" max:"9" jsonschema:"How often to greet."`
 }
 
-// This is the main function of a plugin with one tool.
+// This is the main function of a plugin that serves one tool.
 func ExampleServe() {
 	sdk.Serve(sdk.Plugin{
 		Name: "greeter", Version: "1.0.0",
@@ -32,8 +32,8 @@ func ExampleServe() {
 	})
 }
 
-// The input schema of the tool is inferred from the struct greetArgs. The host checks arguments
-// against it and fills in the defaults before it calls the handler.
+// The input schema of the tool is inferred from the struct greetArgs. Before the host calls the handler, it checks the
+// arguments against the schema and fills in the defaults.
 func ExampleNewTool() {
 	// type greetArgs struct {
 	//	Name  string `json:"name" jsonschema:"Whom to greet."`
@@ -49,7 +49,7 @@ func ExampleNewTool() {
 		},
 	)
 
-	// Call it as the host does.
+	// Call the tool in the same manner as the host.
 	plugin, err := sdk.New(sdk.Plugin{Name: "greeter", Version: "1.0.0", Tools: []sdk.Tool{greet}})
 	if err != nil {
 		fmt.Println(err)
@@ -69,7 +69,7 @@ func ExampleNewTool() {
 	// invalid_arguments: Nobody cannot be greeted. Name a person.
 }
 
-// serveExample is the variable that makes the test's program the plugin of [ExampleServe].
+// serveExample is an environment variable. If it is set, the test program is the plugin of [ExampleServe].
 const serveExample = "TOOLHOST_SERVE_EXAMPLE"
 
 func TestMain(m *testing.M) {
@@ -80,7 +80,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestExampleServe checks that the example is a whole plugin.
+// TestExampleServe checks that the example is a complete plugin.
 func TestExampleServe(t *testing.T) {
 	conformance.Test(t, conformance.Options{Binary: os.Args[0], Env: []string{serveExample + "=1"}})
 }

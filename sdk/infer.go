@@ -12,13 +12,14 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// SchemaFor infers a JSON Schema from the struct T. A field is a parameter with the field's json
-// name. It is required unless the json tag has omitempty or omitzero. Further tags of a field:
+// SchemaFor infers a JSON Schema from the struct T. Each field defines a parameter. The name of the parameter is the
+// field's JSON name. A parameter is required unless the json tag contains omitempty or omitzero. A field can have
+// these additional tags:
 //
-//	jsonschema:"text"    the description
-//	default:"10"         the default, as JSON or a bare string; makes the field optional
-//	enum:"a,b,c"         the allowed values, of a slice those of its elements
-//	min:"0" max:"9"      the bounds of a number, both allowed
+//	jsonschema:"text"    the description of the parameter
+//	default:"10"         the default as JSON or as a bare string; makes the parameter optional
+//	enum:"a,b,c"         the allowed values; for a slice, the allowed values of its elements
+//	min:"0" max:"9"      the smallest and the largest allowed number
 //	path:"read"          a workspace path that is read ("read") or changed ("write"), or a
 //	                     unified diff that changes files ("diff")
 func SchemaFor[T any]() (json.RawMessage, error) {
@@ -62,7 +63,7 @@ func applyTags(s *jsonschema.Schema, t reflect.Type) error {
 	return nil
 }
 
-// optionalPointer turns "T or null" into T, because a caller omits a parameter instead of sending null.
+// optionalPointer turns the type "T or null" into T. A caller omits an optional parameter and does not send null.
 func optionalPointer(p *jsonschema.Schema) {
 	if len(p.Types) == 2 && p.Types[0] == "null" {
 		p.Type, p.Types = p.Types[1], nil
@@ -115,7 +116,7 @@ func applyField(parent, p *jsonschema.Schema, name string, tag reflect.StructTag
 	return nil
 }
 
-// enumValue parses an allowed value by the field's type.
+// enumValue parses an allowed value according to the type of the field.
 func enumValue(p *jsonschema.Schema, text string) (any, error) {
 	if p.Type == "string" {
 		return text, nil

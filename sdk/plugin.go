@@ -9,25 +9,25 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// The vocabulary, so that a plugin needs one import. See package tool.
+// Types of package tool, repeated here so that a plugin needs only one import.
 type (
-	// Definition is the definition of a tool. [NewTool] infers a nil Input.
+	// Definition is the definition of a tool. If Input is nil, [NewTool] infers it.
 	Definition = tool.Definition
-	// Traits are promises about a tool, by which the host decides how to treat it.
+	// Traits are promises about a tool. They determine how the host treats the tool.
 	Traits = tool.Traits
 	// Result is the result of a call.
 	Result = tool.Result
-	// Attachment is a file or image that belongs to a result.
+	// Attachment is a file or an image in a result.
 	Attachment = tool.Attachment
-	// Health is the answer to a health check.
+	// Health is the result of a health check.
 	Health = tool.Health
 	// Needs are the grants that a plugin needs.
 	Needs = tool.Needs
-	// Secret is an environment variable that a plugin needs.
+	// Secret is an environment variable with a secret that a plugin needs.
 	Secret = tool.Secret
 )
 
-// The values of the fields of [Needs].
+// Values for the fields of [Needs].
 const (
 	Optional = tool.Optional
 	Required = tool.Required
@@ -42,48 +42,47 @@ func Errorf(kind tool.Kind, format string, a ...any) *tool.Error {
 // Text returns a result with a text for the model.
 func Text(output string) *Result { return &Result{Output: output} }
 
-// Plugin describes one plugin binary. Name, Version, and Tools or Discover are required.
+// Plugin describes a plugin. The fields Name and Version are required, and either Tools or Discover.
 type Plugin struct {
 	// Name is the name of the plugin; see [tool.ValidName] for its form.
 	Name string
 	// Version has the form major.minor.patch.
 	Version string
-	// MinHostVersion is the lowest host version that the plugin works with. Empty means any.
+	// MinHostVersion is the lowest host version with which the plugin works. Empty means any version.
 	MinHostVersion string
-	// Tools are the tools of the plugin. It is empty if Discover is set.
+	// Tools lists the tools of the plugin. It must be empty if Discover is set.
 	Tools []Tool
-	// Needs are the grants that the plugin needs from the operator. The host does not load a
-	// plugin that lacks a required grant, and points out grants that it does not need. If Needs is
-	// nil, the host loads the plugin whatever it is granted. Needs must not depend on the
-	// configuration.
+	// Needs lists the grants that the plugin needs from the operator. If a required grant is missing, the host does not
+	// load the plugin. The host also reports grants that the plugin does not need. If Needs is nil, the host loads the
+	// plugin with any grants. Needs must not depend on the configuration.
 	Needs *Needs
-	// Discover returns the tools of a plugin that learns them from elsewhere, in place of Tools.
-	// It is called after Config, within the start timeout of the plugin, and again after calls, so
-	// it should remember what it found. If the first call fails, the plugin does not start. A tool
-	// that a later call does not return can no longer be called.
+	// Discover returns the tools if the plugin learns them from another system. It replaces Tools. The host calls it
+	// after Config, within the start timeout of the plugin, and again after calls. Therefore it should cache its
+	// results. If the first call of Discover fails, the plugin does not start. A tool that a later call of Discover does
+	// not return can no longer be called.
 	Discover func(ctx context.Context) ([]Tool, error)
-	// Config handles the operator's config block; see [NewConfig]. The zero Config means that the
-	// plugin has no configuration.
+	// Config handles the config block that the operator writes; see [NewConfig]. The zero Config means that the plugin
+	// has no configuration.
 	Config Config
-	// Health checks a tool, or the plugin if name is empty. A nil Health means always healthy.
+	// Health checks one tool. If name is empty, it checks the whole plugin. A nil Health means that the plugin is always
+	// healthy.
 	Health func(ctx context.Context, name string) Health
-	// Commands is set if the tools start commands. Those may then call the host's tools: see
+	// Commands must be true if the tools start commands. These commands may then call the host's tools; see
 	// [tool.Call.Commands].
 	Commands bool
-	// Hook handles events about tools and calls of all plugins, if the operator's configuration
-	// lets the plugin serve a hook; see [tool.Hook]. A nil Hook means that it serves none.
+	// Hook handles events about tools and calls of all plugins; see [tool.Hook]. The operator's configuration selects
+	// the hooks that the plugin serves. A nil Hook means that the plugin cannot serve hooks.
 	Hook func(ctx context.Context, in *tool.HookInput) (*tool.HookAnswer, error)
-	// Close is called once before the process ends: when no call is running, or when the host is
-	// gone. It may be nil.
+	// Close is called once before the process ends. At that time no call is running, or the host has exited. Close may
+	// be nil.
 	Close func()
-	// OneProcessor limits the plugin's Go code to one processor at a time. It suits a plugin whose
-	// calls are short and mostly wait for the system: the Go scheduler then need not wake another
-	// thread at each step of a call, which saves a sixth of the time of a short call. Calls that
-	// wait in the system still wait concurrently.
+	// OneProcessor limits the plugin's Go code to one processor at a time. It suits plugins with short calls that mostly
+	// wait for the system. Then the Go scheduler need not wake another thread at each step of a call. That saves a sixth
+	// of the time of a short call. Calls that wait in the system still wait concurrently.
 	OneProcessor bool
 }
 
-// Tool is a definition with its handler; see [NewTool].
+// Tool is a definition together with its handler; see [NewTool].
 type Tool struct {
 	def tool.Definition
 	err error
@@ -91,12 +90,12 @@ type Tool struct {
 }
 
 // NewTool returns a tool with a typed handler. In is a struct whose fields are the parameters.
-// Unless def.Input is set, NewTool infers it from In; see [SchemaFor].
+// If def.Input is nil, NewTool infers the input schema from In; see [SchemaFor].
 //
-// Each call of the handler runs in its own goroutine, and several may run at the same time. Its
-// context ends when the call is canceled or exceeds its time limit, and the handler should return
-// soon after that. An error that it returns becomes the error of the call: see [tool.AsError]. A
-// panic fails that call only.
+// Each call of the handler runs in its own goroutine. Several calls may run at the same time. The
+// context of a call ends when the call is canceled or exceeds its time limit. The handler should
+// return soon after that. An error returned by the handler becomes the error of the call; see
+// [tool.AsError]. If the handler panics, only its call fails.
 func NewTool[In any](def Definition, handler func(ctx context.Context, call *Call, in In) (*Result, error)) Tool {
 	var err error
 	if def.Input == nil {
@@ -107,31 +106,32 @@ func NewTool[In any](def Definition, handler func(ctx context.Context, call *Cal
 	return Tool{def: def, err: err, run: func(ctx context.Context, call *Call) (*Result, error) {
 		var in In
 		if err := json.Unmarshal(call.Arguments, &in); err != nil {
-			return nil, Errorf(tool.InvalidArguments, "The arguments do not fit the parameters: %w. Correct them.", err)
+			return nil, Errorf(tool.InvalidArguments, "The arguments do not fit the parameters: %w. Correct the arguments.", err)
 		}
 		return handler(ctx, call, in)
 	}}
 }
 
-// Setup is what the host passes to the plugin at its start, besides the configuration.
+// Setup holds the data that the host passes to the plugin at its start, in addition to the configuration.
 type Setup struct {
-	// Roots are all trees that the plugin may access.
+	// Roots lists all directory trees that the plugin may access.
 	Roots []tool.Root
-	// StateDir is the plugin's own directory, which outlives restarts. It is empty if there is none.
+	// StateDir is the plugin's own directory. Its files survive restarts. An empty StateDir means that the plugin has no
+	// such directory.
 	StateDir    string
 	HostVersion string
 }
 
-// Config handles the plugin's configuration. [NewConfig] makes one.
+// Config handles the plugin's configuration. Use [NewConfig] to create one.
 type Config struct {
 	schema json.RawMessage
 	err    error
 	apply  func(ctx context.Context, raw json.RawMessage, s Setup) error
 }
 
-// NewConfig returns a configuration handler. C is a struct, whose schema the host uses to check the
-// operator's config block. Then apply is called, once, before the first call. If apply returns a
-// [*ConfigError], the host shows it at the operator's line.
+// NewConfig returns a configuration handler. C is a struct. The host checks the operator's config block against the
+// schema of C. Then apply is called once, before the first call. If apply returns a [*ConfigError], the host displays
+// the error with the operator's line.
 func NewConfig[C any](apply func(ctx context.Context, c C, s Setup) error) Config {
 	schema, err := SchemaFor[C]()
 	return Config{schema: schema, err: err, apply: func(ctx context.Context, raw json.RawMessage, s Setup) error {
@@ -145,11 +145,11 @@ func NewConfig[C any](apply func(ctx context.Context, c C, s Setup) error) Confi
 	}}
 }
 
-// ConfigError is an error at one place of the configuration.
+// ConfigError is an error in one value of the configuration.
 type ConfigError struct {
-	// Path leads to the value at fault, by attribute names and decimal indices.
+	// Path is the path of the invalid value. It consists of attribute names and decimal indices.
 	Path []string
-	// Summary is one line, and Detail a longer text that may be empty.
+	// Summary is one line. Detail is a longer text and may be empty.
 	Summary string
 	Detail  string
 }
@@ -157,13 +157,14 @@ type ConfigError struct {
 // Error returns the summary.
 func (e *ConfigError) Error() string { return e.Summary }
 
-// description returns the description of the plugin. It leaves an invalid tool to the host to
-// refuse, so that the other tools work; toolErr holds what the host will not notice. The host and
-// [New] validate the rest, because at the start of a process that takes longer than most calls.
+// description returns the description of the plugin. An invalid tool remains in the description, because the host
+// refuses that tool and can still use the others. toolErr contains only those errors in tools that the host cannot
+// detect. The host and [New] validate the rest, because at the start of a process validation takes longer than most
+// calls.
 func (p *Plugin) description() (d *tool.Description, toolErr, err error) {
 	var errs []error
 	if !tool.ValidName(p.Name) {
-		errs = append(errs, fmt.Errorf("the plugin's name %q is not valid", p.Name))
+		errs = append(errs, fmt.Errorf("invalid plugin name %q; use lower-case letters, digits, '_', '-' and '.', beginning with a letter", p.Name))
 	}
 	if p.Version == "" {
 		errs = append(errs, errors.New("the plugin's version is empty"))
@@ -172,7 +173,7 @@ func (p *Plugin) description() (d *tool.Description, toolErr, err error) {
 		errs = append(errs, fmt.Errorf("cannot infer the configuration schema: %w", p.Config.err))
 	}
 	d = &tool.Description{Name: p.Name, Version: p.Version, MinHostVersion: p.MinHostVersion, ConfigSchema: p.Config.schema, Needs: p.Needs}
-	d.Capabilities = append(d.Capabilities, tool.CapabilityCalls) // package toolrpc implements it
+	d.Capabilities = append(d.Capabilities, tool.CapabilityCalls) // package toolrpc implements this capability for every plugin
 	if p.Commands {
 		d.Capabilities = append(d.Capabilities, tool.CapabilityCommands)
 	}
@@ -186,7 +187,7 @@ func (p *Plugin) description() (d *tool.Description, toolErr, err error) {
 	return d, toolErr, errors.Join(errs...)
 }
 
-// definitions returns the definitions of tools, and an error for what the host will not notice.
+// definitions returns the definitions of tools. The error contains those problems that the host cannot detect.
 func definitions(tools []Tool) (defs []tool.Definition, err error) {
 	var errs []error
 	seen := make(map[string]bool)

@@ -18,8 +18,8 @@ import (
 	"toolhost.dev/sdk/workspace"
 )
 
-// runner implements [tool.Plugin] for a Plugin. It finds the handler of a call, counts the running
-// calls, and confines a panic to its call.
+// runner implements [tool.Plugin] for a Plugin. It calls the handlers and counts the running calls. If a handler panics,
+// only its call fails.
 type runner struct {
 	plugin Plugin
 	served atomic.Pointer[served]
@@ -28,13 +28,13 @@ type runner struct {
 	configured bool
 	calls      map[*tool.Call]*lazyctx.Context
 	draining   bool
-	idle       chan struct{} // closed when draining and no call runs
+	idle       chan struct{} // closed when the plugin is draining and no call is running
 	spaces     []space
-	journal    *workspace.Journal // nil if there is no state directory
+	journal    *workspace.Journal // nil if the plugin has no state directory
 	close      sync.Once
 }
 
-// served is the plugin's description with the handlers.
+// served holds the plugin's description and the tools by name.
 type served struct {
 	desc  *tool.Description
 	tools map[string]Tool
@@ -48,11 +48,10 @@ func serve(desc *tool.Description, tools []Tool) *served {
 	return s
 }
 
-var errDrained = tool.Errorf(tool.Unavailable, "The plugin is being replaced, and the call did not end within the time that was left. Call again.")
+var errDrained = tool.Errorf(tool.Unavailable, "The call was stopped because it did not end before the plugin was replaced. Call again.")
 
-// New returns the [tool.Plugin] that [Serve] serves, for tests that call a plugin in process. Most
-// tests use package tooltest, which calls New. The error joins everything that is invalid in the
-// definition of the plugin.
+// New returns the same [tool.Plugin] that [Serve] serves, for tests that call a plugin in process. Most tests use
+// package tooltest, which calls New. The error joins all problems in the definition of the plugin.
 func New(p Plugin) (tool.Plugin, error) {
 	r, toolErr, err := newRunner(p)
 	errs := []error{err, toolErr}
@@ -77,8 +76,8 @@ func newRunner(p Plugin) (r *runner, toolErr, err error) {
 	return r, toolErr, nil
 }
 
-// Describe returns the current description. It is complete unless the plugin still has to discover
-// its tools.
+// Describe returns the current description. If the plugin still has to discover its tools, the description does not
+// contain them.
 func (r *runner) Describe(ctx context.Context) (*tool.Description, error) {
 	r.mu.Lock()
 	discover := r.plugin.Discover != nil && r.configured
@@ -141,13 +140,13 @@ func (r *runner) Call(parent context.Context, call *tool.Call, peer tool.Peer) (
 	ctx := lazyctx.New(parent, time.Time{}, nil)
 	defer ctx.Cancel(nil)
 	if !r.enter(call, ctx) {
-		return tool.Failed(tool.Errorf(tool.Unavailable, "Plugin %s is being replaced and takes no more calls. Try again.", r.plugin.Name))
+		return tool.Failed(tool.Errorf(tool.Unavailable, "Plugin %s is being replaced and accepts no more calls. Try again.", r.plugin.Name))
 	}
 	defer r.leave(call)
 	defer func() {
 		if p := recover(); p != nil {
 			fmt.Fprintf(os.Stderr, "panic in tool %s: %v\n%s", call.Tool, p, debug.Stack())
-			res = tool.Failed(tool.Errorf(tool.Internal, "Tool %s of plugin %s panicked: %v. This is a defect in the plugin; its log has the stack. The other tools go on.",
+			res = tool.Failed(tool.Errorf(tool.Internal, "Tool %s of plugin %s panicked: %v. This is a bug in the plugin, and its log contains the stack. The other tools still work.",
 				call.Tool, r.plugin.Name, p))
 		}
 	}()
@@ -158,13 +157,13 @@ func (r *runner) Call(parent context.Context, call *tool.Call, peer tool.Peer) (
 			err = cause
 		}
 		failed := tool.Failed(err)
-		if res != nil { // a failed call may still have data and effects
+		if res != nil { // a failed call can still have data and effects
 			failed.Title, failed.Metadata, failed.Data, failed.Attachments = res.Title, res.Metadata, res.Data, res.Attachments
 			failed.Effects, failed.SessionState, failed.Cwd = res.Effects, res.SessionState, res.Cwd
 		}
 		return failed
 	case res == nil:
-		return tool.Failed(tool.Errorf(tool.Internal, "Tool %s of plugin %s returned neither a result nor an error. Report it to the plugin's author.", call.Tool, r.plugin.Name))
+		return tool.Failed(tool.Errorf(tool.Internal, "Tool %s of plugin %s returned neither a result nor an error. Report this to the plugin's author.", call.Tool, r.plugin.Name))
 	}
 	return res
 }
@@ -188,16 +187,16 @@ func (r *runner) leave(call *tool.Call) {
 	}
 }
 
-// maxWorkspaces is the number of workspaces that are kept open.
+// maxWorkspaces is the maximal number of open workspaces.
 const maxWorkspaces = 64
 
-// space is the workspace for a set of roots.
+// space is the workspace for one set of roots.
 type space struct {
 	roots []tool.Root
 	ws    *workspace.Workspace
 }
 
-// workspace returns the shared workspace for a set of roots.
+// workspace returns the workspace for a set of roots. Calls with the same roots share it.
 func (r *runner) workspace(roots []tool.Root) (*workspace.Workspace, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -212,11 +211,11 @@ func (r *runner) workspace(roots []tool.Root) (*workspace.Workspace, error) {
 	}
 	if r.journal != nil {
 		if err := w.UseJournal(r.journal); err != nil {
-			fmt.Fprintln(os.Stderr, err) // for the log; the call can continue
+			fmt.Fprintln(os.Stderr, err) // only write the error to the log, because the call can continue
 		}
 	}
 	if len(r.spaces) >= maxWorkspaces {
-		// Calls may still use the dropped workspaces. Their descriptors are closed when they are garbage collected.
+		// Calls may still use the dropped workspaces. The garbage collector closes their descriptors later.
 		r.spaces = nil
 	}
 	r.spaces = append(r.spaces, space{roots, w})
@@ -233,7 +232,7 @@ func (r *runner) Health(ctx context.Context, name string) (tool.Health, error) {
 	return tool.Health{Status: tool.Healthy}, nil
 }
 
-// Hook implements [tool.Hook]. A panic fails that hook only.
+// Hook implements [tool.Hook]. If the hook panics, only this event fails.
 func (r *runner) Hook(ctx context.Context, in *tool.HookInput) (a *tool.HookAnswer, err error) {
 	if r.plugin.Hook == nil {
 		return nil, Errorf(tool.Unavailable, "Plugin %s serves no hooks. Remove the hook block that names it.", r.plugin.Name)
@@ -272,7 +271,7 @@ func (r *runner) Drain(ctx context.Context, grace time.Duration) (int, error) {
 	return r.cancelAll(errDrained), nil
 }
 
-// cancelAll cancels the running calls and waits a moment for their handlers to clean up.
+// cancelAll cancels the running calls. It waits a short time for their handlers to clean up.
 func (r *runner) cancelAll(why error) int {
 	r.mu.Lock()
 	n := len(r.calls)
@@ -289,7 +288,7 @@ func (r *runner) cancelAll(why error) int {
 	return n
 }
 
-// shutdown ends everything when the host has exited.
+// shutdown ends all calls and closes the plugin after the host has exited.
 func (r *runner) shutdown(why error) {
 	r.mu.Lock()
 	if !r.draining {

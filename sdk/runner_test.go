@@ -95,7 +95,7 @@ func TestHandlers(t *testing.T) {
 	}
 }
 
-// blocking returns a tool that signals when it runs and waits for the end of its context.
+// blocking returns a tool that signals its start and then waits until its context ends.
 func blocking(started chan<- struct{}) sdk.Tool {
 	return define("block", func(ctx context.Context, _ *sdk.Call, _ args) (*sdk.Result, error) {
 		started <- struct{}{}
@@ -132,7 +132,7 @@ func TestDrainWaits(t *testing.T) {
 		<-started
 	}
 	drained := make(chan int, 2)
-	for range 2 { // twice at once, as a nervous host would
+	for range 2 { // drain twice concurrently, which must be harmless
 		go func() {
 			n, err := p.Drain(t.Context(), 0)
 			if err != nil {
@@ -141,7 +141,7 @@ func TestDrainWaits(t *testing.T) {
 			drained <- n
 		}()
 	}
-	for { // new calls are refused once draining began
+	for { // repeat until draining has begun and new calls are refused
 		res := call(p, "quick", `{}`)
 		if res.Error == nil {
 			continue
@@ -182,7 +182,7 @@ func TestDrainCancelsAfterItsGrace(t *testing.T) {
 		t.Errorf("%d %v", n, err)
 	}
 	for range 2 {
-		if res := <-results; res.Error == nil || res.Error.Kind != tool.Unavailable || !strings.Contains(res.Error.Message, "being replaced") {
+		if res := <-results; res.Error == nil || res.Error.Kind != tool.Unavailable || !strings.Contains(res.Error.Message, "before the plugin was replaced") {
 			t.Errorf("%+v", res.Error)
 		}
 	}
@@ -240,7 +240,7 @@ func TestNewReportsEverything(t *testing.T) {
 	if err == nil {
 		t.Fatal("it is accepted")
 	}
-	for _, want := range []string{`name "Bad Name" is not valid`, "version is empty", `tool "x": the name is used twice`, `tool "": the name is empty`, `tool "chan": cannot infer`, `stdin parameter "q"`} {
+	for _, want := range []string{`invalid plugin name "Bad Name"`, "version is empty", `tool "x": the name is used twice`, `tool "": the name is empty`, `tool "chan": cannot infer`, `stdin parameter "q"`} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("it does not say %q:\n%v", want, err)
 		}

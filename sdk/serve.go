@@ -14,16 +14,17 @@ import (
 	"toolhost.dev/sdk/toolrpc"
 )
 
-var errHostGone = errors.New("sdk: the host is gone")
+var errHostGone = errors.New("sdk: the host has ended")
 
-// Serve serves the plugin until the host ends it. Call it first in main. Serve does not return. The
-// process exits with status 1 if the plugin's own name, version or configuration is invalid, and
-// else with status 0. If the definition of a tool is invalid, the host refuses that tool alone.
+// Serve serves the plugin until the host ends it. Call Serve first in main. It does not return. If the plugin's own
+// name, version or configuration is invalid, the process exits with status 1, and otherwise with status 0. If the
+// definition of a tool is invalid, the host refuses only that tool.
 func Serve(p Plugin) {
 	stdout := claimStdout()
 	hardenProcess()
 	if os.Getenv("GOGC") == "" {
-		// The heap of most plugins is small. Collecting it at every doubling costs more than the memory is worth.
+		// The heap of most plugins is small. Go would collect garbage each time the heap doubles, which costs more time
+		// than the saved memory is worth.
 		debug.SetGCPercent(400)
 	}
 	if p.OneProcessor && os.Getenv("GOMAXPROCS") == "" {
@@ -38,15 +39,15 @@ func Serve(p Plugin) {
 		fmt.Fprintf(os.Stderr, "plugin %s: the host will refuse some tools: %v\n", p.Name, toolErr)
 	}
 	watchHost(r)
-	os.Stdout = stdout // for go-plugin's handshake line; go-plugin then replaces it
+	os.Stdout = stdout // go-plugin writes its handshake line to it, and then replaces it
 	toolrpc.Serve(r)
-	runtime.KeepAlive(stdout) // or its finalizer would close it
+	runtime.KeepAlive(stdout) // otherwise, the finalizer could close the file
 	r.shutdown(errHostGone)
 	os.Exit(0)
 }
 
-// watchHost ends the plugin when the host is gone. It watches for the end of file on the lifeline,
-// and for SIGTERM, which the kernel sends when the host dies.
+// watchHost ends the plugin when the host has exited. It detects that by the end of file on the lifeline, and by the
+// signal SIGTERM, which the kernel sends when the host dies.
 func watchHost(r *runner) {
 	end := func() {
 		time.AfterFunc(3*time.Second, func() { os.Exit(1) })
@@ -67,13 +68,13 @@ func watchHost(r *runner) {
 	_ = os.Unsetenv(toolrpc.LifelineEnv)
 	lifeline := os.NewFile(uintptr(fd), "lifeline")
 	go func() {
-		_, _ = lifeline.Read(make([]byte, 1)) // returns only at end of file
+		_, _ = lifeline.Read(make([]byte, 1)) // Read returns only at the end of file
 		end()
 	}()
 }
 
-// removeSocketDir removes the directory that a host could not remove because it was killed during
-// the handshake.
+// removeSocketDir removes the directory of the socket. The host cannot remove it if the host is killed during the
+// handshake.
 func removeSocketDir() {
 	if dir := os.Getenv(toolrpc.SocketDirEnv); dir != "" {
 		_ = os.RemoveAll(dir)

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// claimStdout redirects file descriptor 1 to standard error, so that output of the plugin or a library cannot get into
+// claimStdout redirects file descriptor 1 to standard error, so that output of the plugin or a library cannot mix with
 // the handshake. It returns the original standard output.
 func claimStdout() *os.File {
 	fd, err := unix.FcntlInt(1, unix.F_DUPFD_CLOEXEC, 3)

@@ -12,7 +12,8 @@ import (
 	"toolhost.dev/sdk/tooltest"
 )
 
-// A plugin with a state directory cleans up after a killed one.
+// TestCutOffWritesAreClearedUp checks that a plugin with a state directory removes the partial writes of a killed
+// process.
 func TestCutOffWritesAreClearedUp(t *testing.T) {
 	dir, state := t.TempDir(), t.TempDir()
 	h := tooltest.New(t, sdk.Plugin{Name: "p", Version: "1.0.0", Tools: []sdk.Tool{

@@ -1,5 +1,5 @@
-// Command function is the plugin that serves function-calling definitions as tools. The host starts it for a field block
-// with function blocks.
+// Command function is the plugin that serves functions as tools. The functions have definitions for function calling.
+// The host starts the plugin for a field block that contains function blocks.
 package main
 
 import (
@@ -11,14 +11,14 @@ import (
 )
 
 func main() {
-	limit := flag.Duration("call-timeout", 2*time.Minute, "how long a call may take")
-	programs := flag.Bool("programs", false, "there are functions with a program behind them")
-	endpoints := flag.Bool("endpoints", false, "there are functions with an HTTP endpoint behind them")
+	limit := flag.Duration("call-timeout", 2*time.Minute, "maximal time of a call")
+	programs := flag.Bool("programs", false, "some functions run a program")
+	endpoints := flag.Bool("endpoints", false, "some functions call an HTTP endpoint")
 	flag.Parse()
 	sdk.Serve(functions.Plugin(*limit, needs(*programs, *endpoints)))
 }
 
-// needs returns what the host must grant to the plugin for the programs or endpoints of its functions.
+// needs returns the grants that the plugin needs. They depend on whether functions run programs or use endpoints.
 func needs(programs, endpoints bool) *sdk.Needs {
 	n := new(sdk.Needs)
 	if programs {

@@ -1,5 +1,5 @@
-// Package child implements child processes that end together with everything they start, and with
-// the plugin. [Start] starts one.
+// Package child starts child processes by [Start]. A child process ends together with all processes that it starts. It
+// also ends with the plugin.
 package child
 
 import (
@@ -12,19 +12,19 @@ import (
 type Process struct {
 	cmd    *exec.Cmd
 	exited chan struct{}
-	err    error // set before exited is closed
+	err    error // set before the channel exited is closed
 }
 
-// Start starts a command in its own process group. It replaces the command's SysProcAttr. When the
-// program ends, Start kills what the program has started in its group; set cmd.WaitDelay if that
-// may keep the output open. On Linux the kernel kills the program when this process ends.
+// Start starts a command in a new process group. It replaces the command's SysProcAttr. When the command ends, all other
+// processes in its group are killed. Set cmd.WaitDelay if such processes may keep the output open. On Linux, the kernel
+// kills the command when this process ends.
 func Start(cmd *exec.Cmd) (*Process, error) {
 	p := &Process{cmd: cmd, exited: make(chan struct{})}
 	cmd.SysProcAttr = attributes()
 	started := make(chan error)
 	go func() {
-		// The kernel sends the signal of the parent's death when this thread ends, so the thread
-		// must not end before.
+		// The kernel sends the signal for the death of the parent when this thread ends. Therefore the thread must not
+		// end before the process.
 		runtime.LockOSThread()
 		err := cmd.Start()
 		started <- err
@@ -38,11 +38,11 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 	return p, <-started
 }
 
-// Exited returns a channel that is closed when the program has ended and its output was read.
+// Exited returns a channel that is closed after the command has ended and its output was read.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// Err returns how the program ended, as [exec.Cmd.Wait] does. Call it after Exited is closed.
+// Err returns the error of [exec.Cmd.Wait]. Call Err only after Exited is closed.
 func (p *Process) Err() error { return p.err }
 
-// Kill kills the program and everything that it has started in its group.
+// Kill kills the command and all processes in its group.
 func (p *Process) Kill() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) }

@@ -2,8 +2,8 @@ package child
 
 import "syscall"
 
-// attributes puts the program in its own process group, so that it can be killed with all it started. The kernel kills
-// the program when the thread that started it ends.
+// attributes returns attributes that start the command in a new process group, so that the whole group can be killed.
+// The kernel kills the command when the thread that started it ends.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

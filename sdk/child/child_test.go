@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestGroup checks that everything a program has started in its group ends with it, even if it is killed.
+// TestGroup checks that all processes in the group of a command end when the command ends or is killed.
 func TestGroup(t *testing.T) {
 	for name, tail := range map[string]string{"ends": "", "is killed": "; wait"} {
 		t.Run(name, func(t *testing.T) {
@@ -27,7 +27,7 @@ func TestGroup(t *testing.T) {
 			if tail == "" && (p.Err() != nil || !strings.Contains(out.String(), "started")) {
 				t.Errorf("%q, %v", out.String(), p.Err())
 			}
-			for range 200 { // until they are reaped
+			for range 200 { // wait until the killed processes are reaped
 				if syscall.Kill(-cmd.Process.Pid, 0) == syscall.ESRCH {
 					return
 				}

@@ -1,9 +1,9 @@
-// Package lines implements [Reader], which reads lines of a bounded length from a peer that is
-// not trusted to end them.
+// Package lines implements [Reader], which reads lines and limits their length. It is for
+// untrusted peers, which may send a line that never ends.
 //
-// One rule holds for every reader: a line is too long if it has more bytes than the limit, not
-// counting its line ending. A line that is too long never ends the stream. The reader returns
-// its beginning with a [TooLongError], skips the rest, and continues with the next line.
+// A line is too long if it has more bytes than the limit, not counting its line ending. An
+// overlong line does not end the stream. The reader returns the beginning of the line with a
+// [TooLongError], skips the rest of the line, and continues with the next line.
 package lines
 
 import (
@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// maxHead and maxTail bound what is kept of a line that is too long, in bytes.
+	// maxHead and maxTail limit how many bytes of an overlong line are kept from its beginning and its end.
 	maxHead = 64 << 10
 	maxTail = 512
 
@@ -26,16 +26,16 @@ const (
 type TooLongError struct {
 	// Limit is the reader's limit, in bytes.
 	Limit int
-	// Tail holds the last bytes of the line, at most 512, without the line ending.
+	// Tail contains the last bytes of the line, at most 512, without the line ending.
 	Tail []byte
-	// Err is the error that ended the line, such as [io.EOF]. It is nil if a line ending did.
+	// Err is the error that ended the line, such as [io.EOF]. Err is nil if a line ending did.
 	Err error
 }
 
-// Unwrap returns Err.
+// Unwrap returns the field Err.
 func (e *TooLongError) Unwrap() error { return e.Err }
 
-// Error names the limit.
+// Error returns a message with the limit.
 func (e *TooLongError) Error() string {
 	return fmt.Sprintf("the line is longer than %d bytes", e.Limit)
 }
@@ -46,9 +46,8 @@ type Reader struct {
 	limit int
 }
 
-// NewReader returns a reader of the lines of r. The limit is the length of the longest line, in
-// bytes and without its line ending. The reader buffers, so it may read more from r than it
-// returns.
+// NewReader returns a reader of the lines of r. The limit is the maximal length of a line in bytes, without the line
+// ending. The reader uses a buffer, so it may read more from r than it returns.
 func NewReader(r io.Reader, limit int) *Reader {
 	return &Reader{in: bufio.NewReaderSize(r, bufferSize), limit: limit}
 }
@@ -56,11 +55,11 @@ func NewReader(r io.Reader, limit int) *Reader {
 // Read returns the next line without its line ending, "\n" or "\r\n". The caller may keep and
 // change the line.
 //
-//   - If the line is too long, Read returns its first bytes, at most 64 KiB and at most the limit,
-//     and a [*TooLongError]. The next call continues with the line after it, unless the error
-//     wraps another.
-//   - If the stream ends before a line ending, Read returns what there is and [io.EOF].
-//   - If reading fails, Read returns what it has read of the line and the error.
+//   - If the line is too long, Read returns its first bytes and a [*TooLongError]. The number of
+//     returned bytes is at most 64 KiB and at most the limit. The next call returns the next line,
+//     unless the error wraps another error.
+//   - If the stream ends before a line ending, Read returns the incomplete line and [io.EOF].
+//   - If reading fails, Read returns the part of the line read so far and the error.
 func (r *Reader) Read() ([]byte, error) {
 	var line []byte
 	for {
@@ -80,8 +79,8 @@ func (r *Reader) Read() ([]byte, error) {
 	}
 }
 
-// skip reads to the end of a line that is too long. Its beginning is line, and err is that of
-// the last read.
+// skip reads the rest of an overlong line. The parameter line is the beginning of the line, and err is the error of the
+// last read.
 func (r *Reader) skip(line []byte, err error) ([]byte, error) {
 	head := bytes.Clone(line[:min(len(line), r.limit, maxHead)])
 	last := func(b []byte) []byte { return b[max(0, len(b)-maxTail-len("\r\n")):] }

@@ -11,7 +11,7 @@ import (
 	"toolhost.dev/sdk/lines"
 )
 
-// read reads all of in. A line that is too long is marked with its tail.
+// read reads all lines of in. It appends the tail of each overlong line to the line.
 func read(t *testing.T, in io.Reader, limit int) (out []string, err error) {
 	t.Helper()
 	r := lines.NewReader(in, limit)
@@ -80,7 +80,7 @@ func TestReaderLong(t *testing.T) {
 	}
 }
 
-// TestReaderKeeps checks that a line does not change when the next ones are read.
+// TestReaderKeeps checks that later reads do not change a line.
 func TestReaderKeeps(t *testing.T) {
 	r := lines.NewReader(strings.NewReader("first\n"+strings.Repeat("z", 300<<10)+"\nlast\n"), 8)
 	first, err := r.Read()

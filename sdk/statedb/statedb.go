@@ -1,6 +1,5 @@
-// Package statedb implements SQLite databases that several processes share and that survive the
-// kill of any of them. [Open] opens one. Plugins keep them in their state directory, the host in
-// its own.
+// Package statedb opens SQLite databases by [Open]. Several processes can share a database. The database stays valid if
+// any of these processes is killed. Plugins and the host store databases in their state directories.
 package statedb
 
 import (
@@ -12,25 +11,24 @@ import (
 	"os"
 	"path/filepath"
 
-	_ "modernc.org/sqlite" // the driver
+	_ "modernc.org/sqlite" // registers the SQLite driver
 )
 
 const pragmas = "?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)&_pragma=foreign_keys(1)" +
 	"&_pragma=journal_size_limit(4194304)&_pragma=temp_store(MEMORY)&_txlock=immediate"
 
-// Open opens the database at path. If path is empty, it opens one in memory that ends with the
-// process. A missing file is created with the mode 0600, a missing directory with 0700.
+// Open opens the database at path. If path is empty, Open creates a database in memory, which ends with the process. A
+// missing file is created with the mode 0600, and a missing directory with the mode 0700.
 //
-// The layout holds the steps that create the tables, each with one or several statements. Open
-// applies those that the file has not had yet, all in one transaction; the file's user_version
-// counts them. So a published step must never change: append another one. Open refuses a file that
-// has had more steps than layout has, because a later version made it.
+// The layout contains the steps that create the tables. Each step consists of one or more statements. Open applies all
+// new steps in one transaction. The user_version of the file is the number of applied steps. Therefore a published step
+// must never change; append another step instead. If the file has more steps than layout, a later version has changed
+// it, and Open returns an error.
 //
-// Transactions take the write lock when they begin, unless they are read-only, and wait up to 5
-// seconds for it. A committed transaction survives the end of the process; a power failure may
-// lose the last ones. The database has one connection. A caller that reads and writes concurrently
-// raises that number, but not for a database in memory, where each connection would have its own
-// database. The database is safe for concurrent use.
+// Transactions that are not read-only take the write lock when they begin. They wait up to 5 seconds for the lock. A
+// committed transaction survives the end of the process, but a power failure can undo the last transactions. The
+// database has one connection. A caller that reads and writes concurrently can raise this number, but not for a database
+// in memory, where each connection would have its own database. The database is safe for concurrent use.
 func Open(ctx context.Context, path string, layout []string) (*sql.DB, error) {
 	dsn := "file::memory:" + pragmas
 	if path != "" {
@@ -50,7 +48,7 @@ func Open(ctx context.Context, path string, layout []string) (*sql.DB, error) {
 	return db, nil
 }
 
-// makeFile creates the file, because SQLite would create it with the mode of the umask.
+// makeFile creates the file with mode 0600, because SQLite would use the mode of the umask.
 func makeFile(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -72,12 +70,12 @@ func migrate(ctx context.Context, db *sql.DB, layout []string) error {
 		return err
 	}
 	defer tx.Rollback() //nolint:errcheck // after Commit it does nothing
-	// Another process may have applied steps in the meantime.
+	// Read the version again, because another process may have applied steps in the meantime.
 	if err := tx.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&version); err != nil {
 		return err
 	}
 	if version > len(layout) || version < 0 {
-		return fmt.Errorf("it was made by a later version (layout %d; this one knows %d)", version, len(layout))
+		return fmt.Errorf("the database was made by a later version: it has layout %d, and the newest supported layout is %d", version, len(layout))
 	}
 	for _, step := range layout[version:] {
 		if _, err := tx.ExecContext(ctx, step); err != nil {

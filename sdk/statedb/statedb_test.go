@@ -34,7 +34,7 @@ func count(t *testing.T, db *sql.DB, table string) (n int) {
 	return n
 }
 
-// TestSteps checks that each step is applied once, whoever opens the file and however often.
+// TestSteps checks that each step is applied only once, even if several processes open the file several times.
 func TestSteps(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "made", "a ?#%41 name.db")
 	if n := count(t, open(t, path, layout[:1]), "a"); n != 1 {
@@ -64,12 +64,12 @@ func TestSteps(t *testing.T) {
 			t.Errorf("%s: %v %v", name, st.Mode(), err)
 		}
 	}
-	if _, err := statedb.Open(t.Context(), path, layout[:1]); err == nil || !strings.Contains(err.Error(), "made by a later version (layout 2; this one knows 1)") {
+	if _, err := statedb.Open(t.Context(), path, layout[:1]); err == nil || !strings.Contains(err.Error(), "made by a later version: it has layout 2, and the newest supported layout is 1") {
 		t.Error(err)
 	}
 }
 
-// TestStepFails checks that a failed step leaves nothing.
+// TestStepFails checks that a failed step does not change the database.
 func TestStepFails(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	if _, err := statedb.Open(t.Context(), path, []string{layout[0], `CREATE nonsense`}); err == nil {

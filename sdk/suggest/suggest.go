@@ -1,5 +1,5 @@
-// Package suggest implements suggestions for misspelled names. [DidYouMean] returns one for a
-// message, and [Closest] the candidates.
+// Package suggest finds names that are similar to a misspelled name. [DidYouMean] returns a sentence for a message.
+// [Closest] returns the similar names.
 package suggest
 
 import (
@@ -8,12 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// maxName is the number of bytes of a name that are compared. It bounds the work.
+// maxName is the number of bytes of a name that are compared. It limits the running time.
 const maxName = 128
 
-// Closest returns the candidates that name is likely a slip of, the nearest first and at most n.
-// Such a candidate is equal but for case, dashes and underscores, or differs by edits of at most a
-// third of the name's length, or one of the two is the beginning of the other.
+// Closest returns at most n candidates that are similar to name, the most similar first. A candidate is similar if one
+// of three conditions holds. It equals name except for case, dashes and underscores. The number of edits between the two
+// is at most a third of the name's length. One of the two is a prefix of the other.
 func Closest(name string, candidates []string, n int) []string {
 	type near struct {
 		name     string
@@ -42,7 +42,8 @@ func Closest(name string, candidates []string, n int) []string {
 	return out
 }
 
-// DidYouMean returns ` Did you mean "x"?`, or an empty string if no candidate is near.
+// DidYouMean returns ` Did you mean "x"?` for the most similar candidate. If no candidate is similar, it returns an
+// empty string.
 func DidYouMean(name string, candidates []string) string {
 	c := Closest(name, candidates, 3)
 	if len(c) == 0 {
@@ -51,14 +52,13 @@ func DidYouMean(name string, candidates []string) string {
 	return ` Did you mean "` + strings.Join(c, `" or "`) + `"?`
 }
 
-// Fold returns the form in which names are compared: in lower case, without dashes and
-// underscores.
+// Fold returns the form of a name that is used in comparisons: lower case without dashes and underscores.
 func Fold(s string) string {
 	return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(s))
 }
 
-// Distance returns the number of single-character edits between two names: insertions, deletions,
-// replacements and swaps of neighbours. Only the first 128 bytes of each name count.
+// Distance returns the number of single-character edits between two names. Edits are insertions, deletions, replacements
+// and swaps of neighbours. Only the first 128 bytes of each name are compared.
 func Distance(a, b string) int {
 	ra, rb := []rune(a[:min(len(a), maxName)]), []rune(b[:min(len(b), maxName)])
 	older, prev, cur := make([]int, len(rb)+1), make([]int, len(rb)+1), make([]int, len(rb)+1)

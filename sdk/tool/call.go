@@ -6,88 +6,86 @@ import (
 	"time"
 )
 
-// Call is one call of one tool, as the host sends it to the plugin. A handler must not change it.
+// Call is one call of a tool, as the host sends it to the plugin. A handler must not change it.
 type Call struct {
-	// ID is unique in the host.
+	// ID identifies the call. It is unique within the host.
 	ID string
 	// Tool is the name of the tool within its plugin.
 	Tool string
-	// Arguments is a JSON object that satisfies the tool's input schema, with
-	// defaults filled in.
+	// Arguments is a JSON object that satisfies the tool's input schema. Defaults are already filled in.
 	Arguments json.RawMessage
-	// SessionID names the session whose file states, working directory and
-	// remembered answers apply.
+	// SessionID identifies the session. Each session has its own file states, working directory and remembered answers.
 	SessionID string
-	// MessageID is the caller's own id of the message that holds the call. It may be empty.
+	// MessageID is the caller's ID of the message that contains the call. It may be empty.
 	MessageID string
-	// Cwd is absolute; relative paths in arguments are relative to it.
+	// Cwd is the absolute path to which relative paths in arguments are relative.
 	Cwd string
-	// Roots are the trees that the call may access. Without roots it may access no files.
+	// Roots lists the directory trees that the call may access. If Roots is empty, the call may access no files.
 	Roots []Root
 	// SessionState is the last [Result.SessionState] of this plugin in the session.
 	SessionState []byte
 	// Trace holds W3C trace context headers.
 	Trace map[string]string
-	// Commands lets commands that the call starts use the host's tools. If it is nil they cannot.
+	// Commands lets commands that the call starts use the host's tools. If Commands is nil, they cannot use them.
 	Commands *Commands
 }
 
-// CapabilityCalls is the capability of a plugin that accepts several calls on one stream.
+// CapabilityCalls is the capability of a plugin that accepts several calls on the same stream.
 const CapabilityCalls = "calls"
 
-// CapabilityCommands is the capability of a plugin whose tools start commands. Its calls have
-// [Call.Commands].
+// CapabilityCommands is the capability of a plugin whose tools start commands. The host sets [Call.Commands] in its
+// calls.
 const CapabilityCommands = "commands"
 
-// CapabilityDiscovery is the capability of a plugin that learns its tools only when it is
-// configured. The host then asks for its description again.
+// CapabilityDiscovery is the capability of a plugin that discovers its tools only after it is configured. The host then
+// asks for its description again.
 const CapabilityDiscovery = "discovery"
 
-// Commands lets the commands that a call starts call tools, by the programs "tool:NAME" and
-// "field:NAMESPACE". Such a program connects to the host's socket and names the call that it
-// belongs to. The host handles its call like any other.
+// Commands contains the data with which commands of a call can call the host's tools. The commands run the programs
+// "tool:NAME" and "field:NAMESPACE". Such a program connects to the host's socket and sends the token of its call. The
+// host handles calls from programs like all other calls.
 type Commands struct {
-	// Dir is the directory of the programs. The plugin appends it to the PATH of the commands.
+	// Dir is the directory that contains the programs. The plugin appends Dir to the PATH of the commands.
 	Dir string
-	// Address is the address of the host's socket. "fd:N" is a descriptor that the plugin's
-	// process has inherited and passes on to the commands. Anything else is a path. The plugin
-	// sets the variable [CommandsEnv] of the commands to a path: /proc/PID/fd/N for a descriptor.
+	// Address is the address of the host's socket. The form "fd:N" is a descriptor that the plugin's process has
+	// inherited and passes on to the commands. Any other form is a path. The plugin sets the commands' variable
+	// [CommandsEnv] to a path. The path of a descriptor is /proc/PID/fd/N.
 	Address string
-	// Token names the call. The plugin sets the variable [CallEnv] of the commands to it. It is
-	// valid until the call ends.
+	// Token identifies the call. The plugin sets the commands' variable [CallEnv] to it. The token is valid until the
+	// call ends.
 	Token string
 }
 
-// CommandsProgram is the program in [Commands.Dir] for names that have no program of their own.
-// The caller passes the name as the program's own name ("exec -a").
+// CommandsProgram is the name of a program in [Commands.Dir]. It serves names for which Dir contains no program. The
+// caller runs it with such a name as its argv[0] ("exec -a").
 const CommandsProgram = "toolhost-shim"
 
-// The environment variables of commands that may call tools.
+// Names of environment variables for commands that may call tools.
 const (
 	CommandsEnv = "TOOLHOST_COMMANDS"
 	CallEnv     = "TOOLHOST_CALL"
 )
 
-// Peer is the host as a running call sees it. Its methods are safe for concurrent use. After the
-// call has returned they do nothing, or fail.
+// Peer represents the host for a running call. Its methods are safe for concurrent use. After the call has returned,
+// they do nothing or return an error.
 type Peer interface {
-	// Progress replaces the call's title and adds to its metadata while it runs.
+	// Progress replaces the title of the running call and adds metadata to it.
 	Progress(title string, metadata map[string]any)
-	// Output sends a chunk of what the tool prints. The caller may reuse the chunk when Output
-	// returns. Output may block while the host is slow.
+	// Output sends a chunk of the tool's output. The caller may reuse the chunk when Output returns. Output may block
+	// while the host is slow.
 	Output(stream Stream, chunk []byte)
-	// Ask waits for a permission or an answer. It fails only if ctx ends or the host is gone. That
-	// there is nobody to ask is an outcome and not an error.
+	// Ask requests a permission or asks a question, and waits for the answer. It returns an error only if ctx ends or
+	// the host is gone. If there is nobody to ask, the answer has an outcome for that case.
 	Ask(ctx context.Context, ask Ask) (Answer, error)
-	// FileStates returns the states of the files at paths, as the session knows them. The paths
-	// are absolute and have no symbolic links. Files that the session does not know are absent.
+	// FileStates returns the states of the files at paths that the session knows. The paths must be absolute and without
+	// symbolic links. The result does not contain files that the session does not know.
 	FileStates(ctx context.Context, paths ...string) (map[string]FileState, error)
 }
 
-// Stream is one of a command's two outputs.
+// Stream is one of the two outputs of a command.
 type Stream int
 
-// The streams.
+// Values of [Stream].
 const (
 	Stdout Stream = iota + 1
 	Stderr
@@ -99,17 +97,17 @@ type Ask struct {
 	Question   *Question
 }
 
-// PermissionEdit is the kind of the permission to change files whose paths are not in the call's
-// arguments. Its patterns are the paths, absolute and without symbolic links. The host decides by
-// the same rules as for paths in arguments.
+// PermissionEdit is the kind of a permission to change files. It is for files whose paths are not in the call's
+// arguments. The patterns of the request are the paths, absolute and without symbolic links. The host applies the same
+// rules as to paths in arguments.
 const PermissionEdit = "edit"
 
-// Permission is a request to do something that the policy has not decided yet.
+// Permission is a request for an action that the policy neither allows nor denies.
 type Permission struct {
-	// Kind is external_directory, bash, edit, or a tool's name.
+	// Kind is external_directory, bash, edit, or the name of a tool.
 	Kind  string `json:"kind"`
 	Title string `json:"title"`
-	// Patterns are the paths or commands that the request is about.
+	// Patterns lists the paths or commands for which permission is requested.
 	Patterns []string       `json:"patterns"`
 	Metadata map[string]any `json:"metadata,omitempty"`
 }
@@ -122,10 +120,10 @@ type Question struct {
 	FreeText bool     `json:"free_text"`
 }
 
-// Outcome of an [Ask].
+// Outcome is the outcome of an [Ask].
 type Outcome string
 
-// The outcomes.
+// Values of [Outcome].
 const (
 	Accepted      Outcome = "accepted"
 	Declined      Outcome = "declined"
@@ -133,23 +131,23 @@ const (
 	AnswerTimeout Outcome = "timeout"
 )
 
-// Answer to an [Ask].
+// Answer is the answer to an [Ask].
 type Answer struct {
 	Outcome Outcome
-	// Values holds the chosen options or the free text.
+	// Values contains the chosen options or the free text.
 	Values  []string
 	Message string
 }
 
-// FileState is a file as the session last read or wrote it.
+// FileState is the state of a file when the session last read or wrote it.
 type FileState struct {
-	// Path is absolute and without symbolic links.
+	// Path is the path of the file. It is absolute and without symbolic links.
 	Path    string
 	ModTime time.Time
-	// Size in bytes.
+	// Size is the size in bytes.
 	Size int64
-	// Hash is the SHA-256 of the whole content.
+	// Hash is the SHA-256 hash of the whole content.
 	Hash [32]byte
-	// Partial reports that only a part of the file was shown.
+	// Partial is true if the session has read only a part of the file.
 	Partial bool
 }

@@ -17,7 +17,7 @@ import (
 // ViolationKind is the kind of a [Violation].
 type ViolationKind string
 
-// The kinds of violations.
+// Values of [ViolationKind].
 const (
 	Missing    ViolationKind = "missing"
 	Unknown    ViolationKind = "unknown"
@@ -26,22 +26,22 @@ const (
 	Constraint ViolationKind = "constraint"
 )
 
-// Violation is one thing wrong with a call's arguments.
+// Violation is one problem in the arguments of a call.
 type Violation struct {
 	Kind    ViolationKind `json:"kind"`
 	Param   string        `json:"param"`
 	Message string        `json:"message"`
 }
 
-// Check validates arguments, whose values are JSON. It returns them with the defaults filled in
-// and without nulls that mean "not given", and all violations at once. It does not change args.
+// Check validates arguments, whose values must be JSON. It returns the arguments with defaults filled in and without
+// nulls that mean "not given". It also returns all violations. Check does not change args.
 func (s *Schema) Check(args map[string]json.RawMessage) (map[string]json.RawMessage, []Violation) {
 	var bad []Violation
 	report := func(kind ViolationKind, param, format string, a ...any) {
 		bad = append(bad, Violation{Kind: kind, Param: param, Message: fmt.Sprintf(format, a...)})
 	}
 	out := make(map[string]json.RawMessage, len(s.params))
-	var values map[string]any // for a schema that Check cannot check itself
+	var values map[string]any // nil if Check itself can check the whole schema
 	if !s.plain {
 		values = make(map[string]any, len(s.params))
 	}
@@ -57,7 +57,7 @@ func (s *Schema) Check(args map[string]json.RawMessage) (map[string]json.RawMess
 		if !given {
 			switch {
 			case p.Default != nil && s.plain:
-				out[p.Name] = p.Default // ParseSchema checked it
+				out[p.Name] = p.Default // ParseSchema has already checked the default
 				continue
 			case p.Default != nil:
 				raw = p.Default
@@ -69,12 +69,12 @@ func (s *Schema) Check(args map[string]json.RawMessage) (map[string]json.RawMess
 			}
 		}
 		if s.plain && p.isText() && len(raw) >= 2 && raw[0] == '"' && raw[len(raw)-1] == '"' {
-			out[p.Name] = raw // it may be a whole file, and its value does not matter here
+			out[p.Name] = raw // skip decoding: the text may be a whole file, and its value does not matter for the check
 			continue
 		}
 		var v any
 		if n, err := strconv.Atoi(string(raw)); err == nil && raw[0] != '+' && (raw[0] != '0' || len(raw) == 1) && n == int(float64(n)) && n >= 0 {
-			v = float64(n) // most numbers are integers, which parse ten times faster
+			v = float64(n) // most numbers are integers, and parsing an integer is ten times faster
 		} else if err := json.Unmarshal(raw, &v); err != nil {
 			report(WrongType, p.Name, "parameter %q is not JSON: %v", p.Name, err)
 			continue
@@ -121,9 +121,8 @@ func (s *Schema) Check(args map[string]json.RawMessage) (map[string]json.RawMess
 	return out, bad
 }
 
-// dropNulls removes the null properties of objects in v if the schema declares them, does not
-// allow null and does not require them. A model that must send every property means "not given"
-// by null. dropNulls reports whether it removed one.
+// dropNulls removes those null properties of objects in v that the schema declares as optional and not nullable. Such a
+// null means "not given", because some models must send every property. dropNulls reports whether it removed a property.
 func dropNulls(v any, s *jsonschema.Schema) (dropped bool) {
 	if s == nil {
 		return false
@@ -149,12 +148,12 @@ func dropNulls(v any, s *jsonschema.Schema) (dropped bool) {
 	return dropped
 }
 
-// withoutNulls returns raw after dropNulls, with its numbers as they were written.
+// withoutNulls applies dropNulls to raw. The numbers keep the form in which they were written.
 func withoutNulls(raw json.RawMessage, s *jsonschema.Schema) json.RawMessage {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
 	var v any
-	if dec.Decode(&v) != nil { // it was JSON before, so this does not happen
+	if dec.Decode(&v) != nil { // cannot happen, because raw was parsed before
 		return raw
 	}
 	dropNulls(v, s)
@@ -167,8 +166,8 @@ func withoutNulls(raw json.RawMessage, s *jsonschema.Schema) json.RawMessage {
 	return bytes.TrimSpace(out.Bytes())
 }
 
-// validate checks the values against the whole schema. It attributes a violation to a parameter if
-// the parameter's own schema is violated too.
+// validate checks the values against the whole schema. If the schema of a parameter is violated, the violation names the
+// parameter.
 func (s *Schema) validate(values map[string]any) []Violation {
 	err := s.resolved.Validate(values)
 	if err == nil {
@@ -188,7 +187,7 @@ func (s *Schema) validate(values map[string]any) []Violation {
 	return bad
 }
 
-// isPlain reports whether a schema constrains its properties by nothing but types, enums and bounds.
+// isPlain reports whether a schema constrains its properties only by types, enums and bounds.
 func isPlain(root *jsonschema.Schema, order []string) bool {
 	rest := *root
 	rest.Properties, rest.Required, rest.PropertyOrder = nil, nil, nil
@@ -247,7 +246,7 @@ func (p *Param) check(v any) *Violation {
 	return nil
 }
 
-// isText reports whether the parameter accepts every string and nothing else.
+// isText reports whether the parameter accepts all strings and nothing else.
 func (p *Param) isText() bool { return len(p.Types) == 1 && p.Types[0] == "string" && p.Enum == nil }
 
 func (p *Param) bounds() string {
@@ -260,7 +259,7 @@ func (p *Param) bounds() string {
 	return fmt.Sprintf("from %v to %v", *p.min, *p.max)
 }
 
-// plainInteger rewrites an integer such as 10.0 or 1e3 in the form that programs read.
+// plainInteger rewrites an integer such as 10.0 or 1e3 in the form that all programs can read.
 func plainInteger(raw json.RawMessage, n float64) json.RawMessage {
 	if !bytes.ContainsAny(raw, ".eE") || n != math.Trunc(n) || math.Abs(n) >= 1<<63 {
 		return raw
@@ -301,7 +300,7 @@ func equal(a, b any) bool {
 	return err1 == nil && err2 == nil && bytes.Equal(x, y)
 }
 
-// reason returns a validation error without the library's path prefix.
+// reason returns the text of a validation error without the path prefix of the library.
 func reason(err error) string {
 	msg := err.Error()
 	if i := strings.LastIndex(msg, "validating "); i >= 0 {

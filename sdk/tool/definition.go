@@ -14,70 +14,70 @@ import (
 // Category is the origin of a tool.
 type Category string
 
-// The categories.
+// Values of [Category].
 const (
 	CategoryBuiltin Category = "builtin"
 	CategoryCustom  Category = "custom"
 	CategoryMCP     Category = "mcp"
 )
 
-// Definition is everything a caller needs to know to use a tool.
+// Definition contains everything that a caller needs to know to use a tool.
 type Definition struct {
-	// Name is unique in its layer. See [ValidName] for its form.
+	// Name is the name of the tool, which must be unique in its layer. See [ValidName] for its form.
 	Name string `json:"name"`
-	// Description tells a model what the tool does and when to use it.
+	// Description explains to a model what the tool does and when to use it.
 	Description string `json:"description"`
-	// Input is the JSON Schema of the arguments, of type object. Positional arguments fill the
-	// parameters in the order of "required", then of "properties".
+	// Input is the JSON Schema of the arguments. Its type is object. Positional arguments fill the parameters in the
+	// order of "required", then in the order of "properties".
 	Input json.RawMessage `json:"input_schema"`
-	// Output is the JSON Schema of [Result.Data]. If it is nil the data is not described.
+	// Output is the JSON Schema of [Result.Data]. If Output is nil, the form of the data is not specified.
 	Output   json.RawMessage `json:"output_schema,omitempty"`
 	Traits   Traits          `json:"traits"`
 	Category Category        `json:"category"`
-	// Version is the version of the tool. If it is empty the tool has the plugin's.
+	// Version is the version of the tool. If it is empty, the tool has the version of the plugin.
 	Version string `json:"version,omitempty"`
-	// Examples are whole command lines, shown in the help.
+	// Examples contains complete command lines for the help.
 	Examples []string `json:"examples,omitempty"`
-	// StdinParameter names the parameter that a heredoc or standard input fills.
+	// StdinParameter is the name of the parameter that receives a heredoc or standard input.
 	StdinParameter string `json:"stdin_parameter,omitempty"`
-	// DefaultTimeout limits a call. Zero means the host's default. If it is negative the tool
-	// limits its calls itself, and the host applies only its upper limit.
+	// DefaultTimeout limits the duration of a call. Zero means the host's default. A negative value means that the tool
+	// itself limits its calls, and the host enforces only its upper limit.
 	DefaultTimeout time.Duration `json:"default_timeout,omitempty"`
 }
 
-// Traits are promises about a tool, by which the host decides how to treat it. The zero value
-// promises nothing, so the host is most careful.
+// Traits are promises about a tool. They determine how the host treats the tool. The zero value promises nothing and
+// leads to the most careful treatment.
 type Traits struct {
-	// ReadOnly tools change nothing. The host may retry them after a crash.
+	// ReadOnly means that the tool changes nothing. The host may retry its calls after a crash.
 	ReadOnly bool `json:"read_only"`
-	// ConcurrencySafe tools may run beside other calls.
+	// ConcurrencySafe means that a call of the tool may run at the same time as other calls.
 	ConcurrencySafe bool `json:"concurrency_safe"`
-	// Dangerous tools need a confirmation unless policy allows the call.
+	// Dangerous means that each call needs a confirmation unless the policy allows the call.
 	Dangerous bool `json:"dangerous"`
-	// AutoExecute tools may be called by an agent that does not ask first.
+	// AutoExecute means that an agent may call the tool without asking first.
 	AutoExecute bool `json:"auto_execute"`
-	// Disabled tools are off until the operator enables them.
+	// Disabled means that the tool is off until the operator enables it.
 	Disabled bool `json:"disabled,omitempty"`
-	// Cacheable tools are ReadOnly, and their results depend only on the arguments, on the call's
-	// working directory and roots, and on the contents of the files in [Result.Effects]. They do
-	// not depend on whether other files exist, nor on time, session or network. The host may
-	// return an earlier result after it has checked that these files are unchanged.
+	// Cacheable means that the host may return an earlier result after it has checked that the files in [Result.Effects]
+	// are unchanged. The tool must be ReadOnly. Its results may depend only on the arguments, the call's working
+	// directory and roots, and the contents of these files. They must not depend on the existence of other files, the
+	// time, the session or the network.
 	Cacheable bool `json:"cacheable,omitempty"`
-	// Idempotent tools have the same effect whether a call runs once or twice.
+	// Idempotent means that a call has the same effect whether it runs once or twice.
 	Idempotent bool `json:"idempotent"`
 }
 
 var nameRE = regexp.MustCompile(`^[a-z][a-z0-9_.-]{0,63}$`)
 
-// ValidName reports whether s can name a tool, a plugin or a field namespace: lower-case letters,
-// digits, '_', '-' and '.', beginning with a letter, at most 64 characters.
+// ValidName reports whether s is a valid name of a tool, a plugin or a field namespace. A valid name has at most 64
+// characters and begins with a letter. It contains only lower-case letters, digits, '_', '-' and '.'.
 func ValidName(s string) bool { return nameRE.MatchString(s) }
 
 const maxName = 64
 
-// NameOf turns a name from another system, such as "getWeather", into a valid name. It converts
-// letters to lower case and replaces other characters by '_'. An empty name stays empty. Two names
-// may become the same: see [DistinctName].
+// NameOf converts a name from another system, such as "getWeather", to a valid name. It converts letters to lower case
+// and replaces other characters by '_'. An empty name stays empty. Two different names can have the same result; see
+// [DistinctName].
 func NameOf(s string) string {
 	if s == "" {
 		return ""
@@ -100,15 +100,15 @@ func NameOf(s string) string {
 	return valid
 }
 
-// DistinctName appends a hash of the original to a name that [NameOf] returned. It keeps apart two
-// names that became the same.
+// DistinctName appends a hash of the original name to a result of [NameOf]. It distinguishes two originals with the same
+// result.
 func DistinctName(name, original string) string {
 	sum := sha256.Sum256([]byte(original))
 	mark := "_" + hex.EncodeToString(sum[:3])
 	return name[:min(len(name), maxName-len(mark))] + mark
 }
 
-// Validate returns an error that joins everything that is wrong with the definition, or nil.
+// Validate returns an error that joins all problems of the definition. If there are no problems, it returns nil.
 func (d *Definition) Validate() error {
 	var errs []error
 	fail := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
@@ -116,7 +116,7 @@ func (d *Definition) Validate() error {
 	case d.Name == "":
 		fail("the name is empty")
 	case !ValidName(d.Name):
-		fail("the name %q is not valid: use lower-case letters, digits, '_', '-' and '.', beginning with a letter, at most 64 characters", d.Name)
+		fail("invalid name %q; use lower-case letters, digits, '_', '-' and '.', beginning with a letter, at most 64 characters", d.Name)
 	}
 	if strings.TrimSpace(d.Description) == "" {
 		fail("the description is empty")
@@ -124,7 +124,7 @@ func (d *Definition) Validate() error {
 	switch d.Category {
 	case CategoryBuiltin, CategoryCustom, CategoryMCP, "":
 	default:
-		fail("the category %q is not one of builtin, custom, mcp", d.Category)
+		fail("unknown category %q; use builtin, custom or mcp", d.Category)
 	}
 	schema, err := ParseSchema(d.Input)
 	if err != nil {

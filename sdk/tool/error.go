@@ -9,7 +9,7 @@ import (
 // Kind is the reason why a call failed. The set is closed.
 type Kind string
 
-// The kinds. An unknown kind on the wire becomes Internal.
+// Values of [Kind]. An unknown kind in a message becomes Internal.
 const (
 	NotFound         Kind = "not_found"
 	InvalidArguments Kind = "invalid_arguments"
@@ -17,13 +17,13 @@ const (
 	Security         Kind = "security"
 	Timeout          Kind = "timeout"
 	Canceled         Kind = "canceled"
-	Unavailable      Kind = "unavailable" // the plugin is down
-	Conflict         Kind = "conflict"    // a file is not as the session knows it
+	Unavailable      Kind = "unavailable" // the plugin cannot be reached
+	Conflict         Kind = "conflict"    // a file has changed since the session last read or wrote it
 	ExecutionFailed  Kind = "execution_failed"
 	Internal         Kind = "internal"
 )
 
-// KnownKind reports whether k is one of the kinds.
+// KnownKind reports whether k is one of the kinds above.
 func KnownKind(k Kind) bool {
 	switch k {
 	case NotFound, InvalidArguments, PermissionDenied, Security, Timeout, Canceled, Unavailable, Conflict, ExecutionFailed, Internal:
@@ -32,31 +32,31 @@ func KnownKind(k Kind) bool {
 	return false
 }
 
-// Source is the party that failed with an [Error].
+// Source is the party that caused an [Error].
 type Source string
 
-// The sources.
+// Values of [Source].
 const (
-	SourceTool   Source = "tool"   // the tool ran and could not do it
-	SourceHost   Source = "host"   // the host refused or failed
+	SourceTool   Source = "tool"   // the tool ran but failed
+	SourceHost   Source = "host"   // the host refused the call or failed
 	SourcePlugin Source = "plugin" // the plugin's process or its protocol failed
 )
 
-// Error is the error of a failed call. It matches by kind: errors.Is(err, &Error{Kind: NotFound}).
+// Error is the error of a failed call. errors.Is compares errors by kind, for example with &Error{Kind: NotFound}.
 type Error struct {
 	Kind Kind `json:"kind"`
-	// Code is a number that the tool documents, or 0. The nine layers of edit validation are 1 to
-	// 9. For a shell command the code is its exit status.
+	// Code is a number that the tool documents, or 0. In edit errors, the codes 1 to 9 are the nine layers of
+	// validation. In errors of a shell command, the code is the exit status.
 	Code int `json:"code"`
 	// Message names the problem, then the remedy.
 	Message string `json:"message"`
-	// Source is set by the host.
+	// Source is the party that caused the error. The host sets it.
 	Source Source `json:"source,omitempty"`
 
 	cause error
 }
 
-// Errorf returns an error of a kind. If the format has a %w, the error wraps its operand.
+// Errorf returns an error of the given kind. If the format contains %w, the error wraps the operand of %w.
 func Errorf(kind Kind, format string, a ...any) *Error {
 	err := fmt.Errorf(format, a...)
 	cause := errors.Unwrap(err)
@@ -73,7 +73,7 @@ func (e *Error) WithCode(code int) *Error {
 	return &c
 }
 
-// WithCause returns a copy of e that wraps cause. Use it if the message does not contain the cause.
+// WithCause returns a copy of e that wraps cause. Use it if the message must not contain the cause.
 func (e *Error) WithCause(cause error) *Error {
 	c := *e
 	c.cause = cause
@@ -93,16 +93,15 @@ func (e *Error) Error() string { return e.Message }
 // Unwrap returns the cause, or nil.
 func (e *Error) Unwrap() error { return e.cause }
 
-// Is reports whether target is an *Error of the same kind. If target has a code, that must be the
-// same too.
+// Is reports whether target is an *Error of the same kind. If target has a code, the codes must be equal as well.
 func (e *Error) Is(target error) bool {
 	t, ok := target.(*Error)
 	return ok && t.Kind == e.Kind && (t.Code == 0 || t.Code == e.Code)
 }
 
-// AsError returns err as an *Error. If err wraps an *Error, AsError keeps its kind and code. It
-// turns the end of a context into Canceled or Timeout, and anything else into ExecutionFailed. It
-// returns nil for nil.
+// AsError returns err as an *Error. If err wraps an *Error, the result has the kind and code of that error. If err is
+// the end of a context, the kind is Canceled or Timeout. Otherwise the kind is ExecutionFailed. If err is nil, AsError
+// returns nil.
 func AsError(err error) *Error {
 	var e *Error
 	switch {

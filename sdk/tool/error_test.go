@@ -31,7 +31,7 @@ func TestErrorWrapping(t *testing.T) {
 			t.Error(name)
 		}
 	}
-	// The copies do not change the original.
+	// Methods that return copies must not change the original.
 	if err.From(tool.SourceHost); err.Source != "" {
 		t.Errorf("source %q", err.Source)
 	}
@@ -63,7 +63,8 @@ func TestAsError(t *testing.T) {
 	}
 }
 
-// success, output and error are always present, and exactly one of the last two is null.
+// TestResultJSON checks that success, output and error are always present, and that exactly one of output and error is
+// null.
 func TestResultJSON(t *testing.T) {
 	for _, tc := range []struct {
 		res  tool.Result
@@ -131,7 +132,7 @@ func TestDefinitionValidate(t *testing.T) {
 	}
 	bad := tool.Definition{Category: "odd", Input: json.RawMessage(`{`), StdinParameter: "a"}
 	err := bad.Validate()
-	for _, want := range []string{"the name is empty", "the description is empty", `the category "odd"`, "the input schema is not valid"} {
+	for _, want := range []string{"the name is empty", "the description is empty", `unknown category "odd"`, "the input schema is not valid"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)
 		}

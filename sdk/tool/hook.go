@@ -9,70 +9,70 @@ import (
 // configuration selects the hooks that it serves.
 const CapabilityHooks = "hooks"
 
-// HookEvent is the event that a hook is called for.
+// HookEvent is the kind of event for which a hook is called.
 type HookEvent string
 
-// The events.
+// Values of [HookEvent].
 const (
-	// HookRegister means that a tool can be called from now on. The answer is ignored.
+	// HookRegister means that a tool has become available. The hook's answer is ignored.
 	HookRegister HookEvent = "register"
-	// HookUnregister means that a tool can no longer be called. The answer is ignored.
+	// HookUnregister means that a tool is no longer available. The hook's answer is ignored.
 	HookUnregister HookEvent = "unregister"
-	// HookBefore comes before the rules decide about a call. The answer may veto the call or
-	// change its arguments.
+	// HookBefore occurs before the rules decide about a call. The hook's answer may refuse the call or change its
+	// arguments.
 	HookBefore HookEvent = "before_call"
-	// HookAfter comes after a call has run. The answer may change its result or withhold it.
+	// HookAfter occurs after a call has run. The hook's answer may change or withhold the result.
 	HookAfter HookEvent = "after_call"
 )
 
-// Hook receives events about tools and calls. Implementations are safe for concurrent use.
+// Hook receives events about tools and calls. Implementations must be safe for concurrent use.
 type Hook interface {
-	// Hook handles one event. It must return soon after ctx ends. A nil answer changes nothing. An
-	// error is a failure of the hook, and vetoes the call unless the operator configured otherwise.
+	// Hook handles one event. It must return soon after ctx ends. A nil answer changes nothing. An error means that the
+	// hook has failed. Then the call is refused unless the operator has configured otherwise.
 	Hook(ctx context.Context, in *HookInput) (*HookAnswer, error)
 }
 
-// HookInput is one event. A hook must not change it.
+// HookInput describes one event. A hook must not change it.
 type HookInput struct {
 	Event HookEvent
 	// Hook is the name of the hook in the configuration.
 	Hook string
-	// Tool is the full name: "bash", "jira:search".
+	// Tool is the full name of the tool, such as "bash" or "jira:search".
 	Tool string
-	// Definition is the definition of the tool for HookRegister, and nil for other events.
+	// Definition is the definition of the tool in a HookRegister event. It is nil in other events.
 	Definition *Definition
 
-	// The fields below belong to a call and are empty for other events.
+	// The following fields describe a call. In other events they are empty.
 
 	CallID, MessageID, SessionID string
-	// Cwd and Workspace are absolute paths of the session.
+	// Cwd and Workspace are the absolute paths of the session's working directory and workspace.
 	Cwd, Workspace string
-	// Arguments is a JSON object that satisfies the tool's input schema. For HookAfter it holds
-	// the arguments that the call ran with.
+	// Arguments is a JSON object that satisfies the tool's input schema. In a HookAfter event, it contains the arguments
+	// with which the call ran.
 	Arguments json.RawMessage
-	// Result is the result for HookAfter, and nil for other events.
+	// Result is the result of the call in a HookAfter event. It is nil in other events.
 	Result *Result
 }
 
 // HookDecision is the decision of a hook about a call.
 type HookDecision string
 
-// The decisions.
+// Values of [HookDecision].
 const (
-	HookProceed HookDecision = ""     // the rules decide
-	HookDeny    HookDecision = "deny" // the call is refused; for HookAfter, its result is withheld
-	HookAsk     HookDecision = "ask"  // a person decides; only for HookBefore
+	HookProceed HookDecision = ""     // continue; the rules decide
+	HookDeny    HookDecision = "deny" // refuse the call, or in a HookAfter event withhold its result
+	HookAsk     HookDecision = "ask"  // let a person decide; only in a HookBefore event
 )
 
 // HookAnswer is the answer of a hook.
 type HookAnswer struct {
 	Decision HookDecision
-	// Reason explains a denial or an ask to the caller.
+	// Reason explains to the caller why the call is refused or a person is asked.
 	Reason string
-	// Arguments replace all arguments of the call, for HookBefore. The host checks them like any
-	// others. Nil keeps the call's arguments.
+	// Arguments replaces all arguments of the call in a HookBefore event. The host checks the new arguments as usual. If
+	// Arguments is nil, the arguments stay the same.
 	Arguments json.RawMessage
-	// Result replaces what the caller sees, for HookAfter: output or error, title, metadata, data
-	// and attachments. Nil keeps the call's result.
+	// Result replaces those parts of the result that the caller sees, in a HookAfter event. These parts are output or
+	// error, title, metadata, data and attachments. If Result is nil, the result stays the same.
 	Result *Result
 }

@@ -1,27 +1,27 @@
 package tool
 
-// Need is how much a plugin needs a grant.
+// Need is the degree to which a plugin needs a grant.
 type Need string
 
-// The needs.
+// Values of [Need].
 const (
-	// NotNeeded is the zero value.
+	// NotNeeded means that the plugin does not use the grant. It is the zero value.
 	NotNeeded Need = ""
-	// Optional means that the plugin uses the grant and works without it.
+	// Optional means that the plugin uses the grant but also works without it.
 	Optional Need = "optional"
 	// Required means that the host does not load the plugin without the grant.
 	Required Need = "required"
 )
 
-// Needs are the grants that a plugin needs from the operator. The zero value needs only what every
-// plugin has: its own state directory.
+// Needs lists the grants that a plugin needs from the operator. With the zero value, the plugin needs only its own state
+// directory, which every plugin has.
 type Needs struct {
-	// Read is access to the files in the roots, Write the right to change files in writable roots.
+	// Read is access to the files in the roots. Write is the right to change files in writable roots.
 	Read  Need `json:"read,omitempty"`
 	Write Need `json:"write,omitempty"`
 	// Exec is the right to start programs.
 	Exec Need `json:"exec,omitempty"`
-	// Network is access to the network or a part of it.
+	// Network is access to the network or to a part of it.
 	Network Need     `json:"network,omitempty"`
 	Secrets []Secret `json:"secrets,omitempty"`
 }
@@ -29,6 +29,6 @@ type Needs struct {
 // Secret is an environment variable with a secret that the operator passes to the plugin.
 type Secret struct {
 	Name string `json:"name"`
-	// Need is Optional or Required.
+	// Need must be Optional or Required.
 	Need Need `json:"need"`
 }

@@ -8,30 +8,29 @@ import (
 
 // Result is the result of a call.
 type Result struct {
-	// Output is the text for the model. Ignored when Error is set.
+	// Output is the text for the model. It is ignored if Error is set.
 	Output string
-	// Error is set if, and only if, the call failed.
+	// Error is the error of a failed call. It is nil if the call succeeded.
 	Error *Error
-	// Title is a short line for a user interface.
+	// Title is a short line that a user interface displays.
 	Title string
-	// Metadata is for a user interface.
+	// Metadata is additional data for a user interface.
 	Metadata map[string]any
-	// Data is the structured result, which satisfies the tool's output schema. A failed call may
-	// have data too.
+	// Data is the structured result. It satisfies the tool's output schema. A failed call can also have data.
 	Data        json.RawMessage
 	Attachments []Attachment
 
-	// The fields below are for the host. Callers do not see them.
+	// The following fields are for the host. Callers do not receive them.
 
-	// Effects are the files that the call read and changed.
+	// Effects lists the files that the call read or changed.
 	Effects []Effect
-	// SessionState, if not nil, is kept by the host and passed to this plugin's next call in the
-	// session. It has at most 1 MiB.
+	// SessionState is data that the host passes to this plugin's next call in the session. Nil keeps the previous data.
+	// The maximal size is 1 MiB.
 	SessionState []byte
-	// Cwd, if not empty, becomes the session's working directory.
+	// Cwd is the new working directory of the session. If Cwd is empty, the directory stays the same.
 	Cwd string
 
-	// Run is set by the host.
+	// Run describes how the call ran. The host sets it.
 	Run Run
 }
 
@@ -41,31 +40,31 @@ type Run struct {
 	Tool          string
 	Plugin        string
 	PluginVersion string
-	// QueueTime is the time before the tool was called, ExecutionTime the time that the tool took.
+	// QueueTime is the time from the request to the start of the tool. ExecutionTime is the running time of the tool.
 	QueueTime     time.Duration
 	ExecutionTime time.Duration
-	// Attempts is 1 for a call that was not retried, and 0 for a call that never ran.
+	// Attempts is the number of times that the call ran. It is 1 without retries, and 0 if the call never ran.
 	Attempts int
 	CacheHit bool
-	// TraceID is the hexadecimal id of the call's trace. It is empty if there is no trace.
+	// TraceID is the hexadecimal ID of the call's trace. It is empty if the call has no trace.
 	TraceID string
 }
 
-// Attachment is a file or an image that goes with the text.
+// Attachment is a file or an image that belongs to a result.
 type Attachment struct {
 	// Type is "file" or "image".
 	Type string `json:"type"`
 	Path string `json:"path,omitempty"`
-	// MediaType as in "image/png".
+	// MediaType is a MIME type such as "image/png".
 	MediaType string `json:"media_type,omitempty"`
-	// Content may be empty if Path is set. It is base64 in JSON.
+	// Content is the content, which JSON contains in base64. It may be empty if Path is set.
 	Content []byte `json:"content,omitempty"`
 }
 
-// Operation is the kind of an [Effect].
+// Operation is the operation of an [Effect].
 type Operation string
 
-// The operations.
+// Values of [Operation].
 const (
 	OpRead   Operation = "read"
 	OpCreate Operation = "create"
@@ -73,23 +72,23 @@ const (
 	OpDelete Operation = "delete"
 )
 
-// Effect is one file read or changed by a call.
+// Effect describes one file that a call has read or changed.
 type Effect struct {
 	Operation Operation
-	// File is the state after the operation, for OpDelete the state before it.
+	// File is the state of the file after the operation. For OpDelete, it is the state before the operation.
 	File FileState
-	// HashBefore is the SHA-256 before a change. It is nil for OpRead and OpCreate.
+	// HashBefore is the SHA-256 hash of the content before a change. It is nil for OpRead and OpCreate.
 	HashBefore *[32]byte
 }
 
-// Failed returns the result of a call that failed with err. See [AsError] for its kind.
+// Failed returns the result of a call that failed with err. [AsError] determines the kind of the error.
 func Failed(err error) *Result { return &Result{Error: AsError(err)} }
 
-// Success reports whether the call did what it was asked.
+// Success reports whether the call succeeded.
 func (r *Result) Success() bool { return r.Error == nil }
 
-// resultJSON is the published form. Success, output and error are always present, and exactly one
-// of output and error is null.
+// resultJSON is the JSON form of a result. Success, output and error are always present. Exactly one of output and error
+// is null.
 type resultJSON struct {
 	Success     bool            `json:"success"`
 	Output      *string         `json:"output"`
@@ -100,9 +99,9 @@ type resultJSON struct {
 	Attachments []Attachment    `json:"attachments,omitempty"`
 }
 
-// MarshalJSON returns the published form of a result. Its "metadata" holds what the host knows
-// (see [Run]) under tool, plugin, plugin_version, call_id, execution_ms, queue_ms, attempts and
-// cache_hit, and under trace_id for a call in a trace. These replace what the tool put there.
+// MarshalJSON returns the JSON form of a result. The object "metadata" contains the fields of [Run] under the names
+// tool, plugin, plugin_version, call_id, execution_ms, queue_ms, attempts and cache_hit. A call in a trace also has
+// trace_id. These fields replace metadata of the tool with the same names.
 func (r *Result) MarshalJSON() ([]byte, error) {
 	out := resultJSON{
 		Success: r.Success(), Error: r.Error, Title: r.Title, Data: r.Data, Attachments: r.Attachments,

@@ -5,25 +5,24 @@ import (
 	"strings"
 )
 
-// Root is a directory tree that tools may read, and also write if Writable is set.
+// Root is a directory tree that tools may read. If Writable is true, tools may also change it.
 type Root struct {
-	// Path is absolute and has no symbolic links.
+	// Path is the path of the directory. It is absolute and without symbolic links.
 	Path     string `json:"path"`
 	Writable bool   `json:"writable"`
 }
 
-// Contains reports whether path is the root's directory or lies beneath it.
+// Contains reports whether path is the root's directory or is below it.
 //
-// Contains compares names only: it cleans both paths and follows no symbolic link, so the
-// caller resolves those first. A relative path lies in no root, and an empty or relative root
-// contains nothing.
+// Contains compares only names: it cleans both paths and follows no symbolic links. Therefore the caller must resolve
+// symbolic links first. No root contains a relative path, and an empty or relative root contains nothing.
 func (r Root) Contains(path string) bool {
 	_, ok := r.Rel(path)
 	return ok
 }
 
-// Rel returns path relative to the root's directory, "." for the directory itself. It reports
-// false if the root does not contain path, by the rule of [Root.Contains].
+// Rel returns path relative to the root's directory. For the directory itself, it returns ".". If the root does not
+// contain path according to [Root.Contains], Rel returns false.
 func (r Root) Rel(path string) (rel string, ok bool) {
 	if !filepath.IsAbs(r.Path) || !filepath.IsAbs(path) {
 		return "", false
@@ -40,11 +39,11 @@ func (r Root) Rel(path string) (rel string, ok bool) {
 	case rest[0] == '/':
 		return rest[1:], true
 	}
-	return "", false // a sibling whose name begins with the root's name
+	return "", false // path is in a sibling directory whose name begins with the root's name
 }
 
-// clean returns [filepath.Clean] of an absolute path. It skips the call for a path that has
-// nothing to clean, because callers compare thousands of paths.
+// clean returns [filepath.Clean] of an absolute path. It does not call Clean for a path that is already clean, because
+// callers compare thousands of paths.
 func clean(path string) string {
 	if strings.HasSuffix(path, "/") || strings.Contains(path, "//") || strings.Contains(path, "/.") {
 		return filepath.Clean(path)

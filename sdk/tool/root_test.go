@@ -25,20 +25,20 @@ func TestRootContains(t *testing.T) {
 		{"/work", "/wor", ""},
 		{"/work", "/other", ""},
 
-		// Siblings that begin with the root's name.
+		// Siblings with names that begin with the root's name are outside.
 		{"/work", "/work-evil", ""},
 		{"/work", "/work-evil/a", ""},
 		{"/work", "/workshop", ""},
 		{"/work/a", "/work/a.b", ""},
 
-		// A root with a trailing slash.
+		// The root has a trailing slash.
 		{"/work/", "/work", "."},
 		{"/work/", "/work/a", "a"},
 		{"/work/", "/work-evil", ""},
 		{"/work//", "/work/a", "a"},
 		{"//", "/a", "a"},
 
-		// Unclean paths.
+		// The paths are not clean.
 		{"/work", "/work/../etc/passwd", ""},
 		{"/work", "/work/..", ""},
 		{"/work", "/work/a/../../work/b", "b"},
@@ -50,13 +50,13 @@ func TestRootContains(t *testing.T) {
 		{"/work/../etc", "/work/a", ""},
 		{"/work/.", "/work/a", "a"},
 
-		// Names that only look unclean.
+		// The names look unclean but are clean.
 		{"/work", "/work/.git", ".git"},
 		{"/work", "/work/..a", "..a"},
 		{"/work", "/work/a...", "a..."},
 		{"/.work", "/.work/.a/b", ".a/b"},
 
-		// Relative and empty paths.
+		// The root or the path is relative or empty.
 		{"/work", "work/a", ""},
 		{"/work", "a", ""},
 		{"/work", ".", ""},

@@ -12,53 +12,53 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// PathKeyword is the schema keyword that marks a string parameter, or an array of strings, as a
-// path in the workspace. The host checks such paths before the call. The values are "read",
-// "write", and "diff" for a unified diff, whose files are changed.
+// PathKeyword is a schema keyword. It marks a string parameter, or an array of strings, as a path in the workspace. The
+// host checks such paths before the call. The values are "read", "write" and "diff". The value "diff" means a unified
+// diff that changes files.
 const PathKeyword = "x-toolhost-path"
 
 // Schema is a parsed input schema. It is immutable and safe for concurrent use.
 type Schema struct {
 	params   []*Param
 	byName   map[string]*Param
-	open     bool // undeclared parameters are accepted
-	plain    bool // Check itself covers the whole schema
+	open     bool // true if the schema accepts parameters that it does not declare
+	plain    bool // true if Check itself can check the whole schema
 	resolved *jsonschema.Resolved
 }
 
-// Param is one declared parameter.
+// Param is a declared parameter.
 type Param struct {
 	Name        string
 	Description string
-	// Types are JSON Schema type names. Empty means any.
+	// Types lists names of JSON Schema types. An empty list means that any type is allowed.
 	Types []string
-	// ItemTypes are the types of an array's items. Empty means any.
+	// ItemTypes lists the types of an array's items. An empty list means that any type is allowed.
 	ItemTypes []string
 	Required  bool
-	// Default is JSON, or nil.
+	// Default is the default as JSON. Nil means that there is no default.
 	Default json.RawMessage
-	// Enum holds the allowed values as decoded JSON. Nil means any.
+	// Enum lists the allowed values as decoded JSON. Nil means that any value is allowed.
 	Enum []any
-	// Path is "read" or "write" for a workspace path, "diff" for a unified diff, else empty.
+	// Path is "read" or "write" for a path in the workspace, and "diff" for a unified diff. Otherwise it is empty.
 	Path string
 
-	nested   bool // an object or an array, which may contain nulls
+	nested   bool // true for an object or an array, which may contain nulls
 	min, max *float64
-	alone    *jsonschema.Resolved // nil if the parameter's schema refers to another place
+	alone    *jsonschema.Resolved // nil if the parameter's schema refers to other parts of the whole schema
 }
 
-// Signature is what a caller needs to bind arguments to a tool's parameters.
+// Signature contains the data that a caller needs to assign arguments to a tool's parameters.
 type Signature struct {
 	Schema *Schema
-	// Stdin names the parameter that a heredoc or standard input fills, or is empty.
+	// Stdin is the name of the parameter that receives a heredoc or standard input. It may be empty.
 	Stdin string
-	// Names maps further names, which an alias of the tool defines, to parameters. A name that
-	// begins with a dash is a short flag.
+	// Names maps additional names to parameters. An alias of the tool defines them. A name that begins with a dash is a
+	// short flag.
 	Names map[string]string
 }
 
-// NameOf returns the name that the caller knows a parameter by: its first further name that is not
-// a short flag, or else its own.
+// NameOf returns the name of a parameter for the caller: the first additional name that is not a short flag. Without
+// additional names, it returns the parameter's own name.
 func (s *Signature) NameOf(param string) string {
 	best := ""
 	for name, to := range s.Names {
@@ -72,22 +72,22 @@ func (s *Signature) NameOf(param string) string {
 	return best
 }
 
-// ParseSchema parses an input schema. It returns an error unless raw is a JSON Schema of type
-// object whose required properties are defined.
+// ParseSchema parses an input schema. raw must be a JSON Schema of type object in which all required properties are
+// defined. Otherwise ParseSchema returns an error.
 func ParseSchema(raw json.RawMessage) (*Schema, error) {
 	if len(bytes.TrimSpace(raw)) == 0 {
-		return nil, errors.New("it is empty; for a tool without parameters use {\"type\":\"object\"}")
+		return nil, errors.New("the schema is empty; for a tool without parameters use {\"type\":\"object\"}")
 	}
 	var root jsonschema.Schema
 	if err := json.Unmarshal(raw, &root); err != nil {
-		return nil, fmt.Errorf("it is not a JSON Schema: %w", err)
+		return nil, fmt.Errorf("the schema is not a JSON Schema: %w", err)
 	}
 	if root.Type != "object" {
-		return nil, fmt.Errorf("its type is %q; it must be \"object\"", root.Type)
+		return nil, fmt.Errorf("the schema has the type %q; the type must be \"object\"", root.Type)
 	}
 	for name, sub := range root.Properties {
 		if sub == nil {
-			return nil, fmt.Errorf("the property %q is null; a property of any type is {}", name)
+			return nil, fmt.Errorf("the property %q is null; for a property of any type use {}", name)
 		}
 	}
 	for _, r := range root.Required {
@@ -100,7 +100,7 @@ func ParseSchema(raw json.RawMessage) (*Schema, error) {
 	}
 	resolved, err := root.Resolve(&jsonschema.ResolveOptions{ValidateDefaults: true})
 	if err != nil {
-		return nil, fmt.Errorf("it does not resolve: %w", err)
+		return nil, fmt.Errorf("a reference in the schema does not resolve: %w", err)
 	}
 	order, err := propertyOrder(raw)
 	if err != nil {
@@ -122,11 +122,11 @@ func ParseSchema(raw json.RawMessage) (*Schema, error) {
 	return s, nil
 }
 
-// typeNames are the type names of JSON Schema.
+// typeNames lists the type names of JSON Schema.
 var typeNames = []string{"string", "number", "integer", "boolean", "object", "array", "null"}
 
-// knownTypes returns an error for an unknown type name. Otherwise the slip would be found only
-// when every call is refused.
+// knownTypes returns an error if the schema contains an unknown type name. Without this check, the mistake would become
+// visible only when the tool refuses every call.
 func knownTypes(s *jsonschema.Schema) error {
 	for _, name := range append(slices.Clone(s.Types), s.Type) {
 		if name != "" && !slices.Contains(typeNames, name) {
@@ -169,16 +169,15 @@ func newParam(name string, sub *jsonschema.Schema) *Param {
 	if use, ok := sub.Extra[PathKeyword].(string); ok {
 		p.Path = use
 	}
-	// A schema that refers to $defs of the root does not resolve alone. The whole schema is used
-	// then.
+	// A schema that refers to $defs of the root does not resolve separately. Then the whole schema is used.
 	if r, err := sub.CloneSchemas().Resolve(nil); err == nil {
 		p.alone = r
 	}
 	return p
 }
 
-// typesOf returns the types that a schema allows by its type, by the types of all its alternatives,
-// or by its values. It returns nil if they are not known.
+// typesOf returns the types that a schema allows. It derives them from the schema's type, from the types of all
+// alternatives, or from the allowed values. If the types are unknown, it returns nil.
 func typesOf(s *jsonschema.Schema) []string {
 	if s.Type != "" {
 		return []string{s.Type}
@@ -218,7 +217,7 @@ func isFalse(s *jsonschema.Schema) bool {
 	return err == nil && string(b) == "false"
 }
 
-// propertyOrder reads the names under "properties" in the order in which they are written.
+// propertyOrder returns the names under "properties" in the order of the text.
 func propertyOrder(raw []byte) ([]string, error) {
 	var top struct {
 		Properties json.RawMessage `json:"properties"`
@@ -245,17 +244,17 @@ func propertyOrder(raw []byte) ([]string, error) {
 	return names, nil
 }
 
-// Params returns the parameters in positional order: the required ones in the order of "required",
-// then the others in the order of "properties". The caller must not change the slice.
+// Params returns the parameters in positional order. The required parameters come first, in the order of "required". The
+// others follow in the order of "properties". The caller must not change the slice.
 func (s *Schema) Params() []*Param { return s.params }
 
-// Param returns the parameter with exactly this name, or nil.
+// Param returns the parameter with exactly that name. If there is no such parameter, it returns nil.
 func (s *Schema) Param(name string) *Param { return s.byName[name] }
 
 // Open reports whether the schema accepts parameters that it does not declare.
 func (s *Schema) Open() bool { return s.open }
 
-// Is reports whether the parameter accepts a value of the JSON type typ.
+// Is reports whether the parameter accepts values of the JSON type typ.
 func (p *Param) Is(typ string) bool {
 	return len(p.Types) == 0 || typesAllow(p.Types, typ)
 }
@@ -264,7 +263,7 @@ func typesAllow(types []string, typ string) bool {
 	return slices.Contains(types, typ) || typ == "integer" && slices.Contains(types, "number")
 }
 
-// Only reports whether typ is the only type that the parameter accepts, apart from null.
+// Only reports whether typ is the only type that the parameter accepts. The type null does not count.
 func (p *Param) Only(typ string) bool {
 	found := false
 	for _, t := range p.Types {
@@ -276,7 +275,7 @@ func (p *Param) Only(typ string) bool {
 	return found
 }
 
-// TypeName returns the parameter's type for a person, such as "string" or "array of string".
+// TypeName returns the parameter's type in the form for a person, such as "string" or "array of string".
 func (p *Param) TypeName() string {
 	if len(p.Types) == 0 {
 		return "any"
@@ -293,7 +292,7 @@ func (p *Param) TypeName() string {
 	return strings.Join(names, " or ")
 }
 
-// EnumNames returns the allowed values as a person would type them.
+// EnumNames returns the allowed values in the form in which a person would type them.
 func (p *Param) EnumNames() []string {
 	var out []string
 	for _, e := range p.Enum {

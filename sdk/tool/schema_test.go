@@ -29,14 +29,14 @@ func object(t *testing.T, text string) map[string]json.RawMessage {
 
 func TestParseSchemaRefuses(t *testing.T) {
 	for _, tc := range []struct{ schema, want string }{
-		{``, "it is empty"},
-		{`  `, "it is empty"},
+		{``, "the schema is empty"},
+		{`  `, "the schema is empty"},
 		{`{`, "not a JSON Schema"},
 		{`[]`, "not a JSON Schema"},
 		{`"x"`, "not a JSON Schema"},
-		{`true`, `its type is ""`},
+		{`true`, `the schema has the type ""`},
 		{`{}`, `must be "object"`},
-		{`{"type":"array"}`, `its type is "array"`},
+		{`{"type":"array"}`, `the schema has the type "array"`},
 		{`{"type":["object","null"]}`, `must be "object"`},
 		{`{"type":"object","required":["a"]}`, `required property "a" is not defined`},
 		{`{"type":"object","required":["a"],"properties":{"b":{}}}`, `required property "a" is not defined`},
@@ -119,7 +119,7 @@ func TestCheck(t *testing.T) {
 func TestCheckReportsEverything(t *testing.T) {
 	for _, tc := range []struct {
 		args string
-		want []string // kind, parameter: part of the message
+		want []string // each entry is "kind, parameter: part of the message"
 	}{
 		{`{}`, []string{`missing path: missing required parameter "path" (string)`, `missing n: missing required parameter "n" (integer)`}},
 		{`{"path":null,"n":null}`, []string{"missing path:", "missing n:"}},
@@ -159,7 +159,7 @@ func TestCheckBrokenJSON(t *testing.T) {
 	}
 }
 
-// Constraints that only the whole schema contains are checked too, and attributed to a parameter.
+// TestCheckComplexSchemas checks constraints that only the whole schema contains. Their violations name a parameter.
 func TestCheckComplexSchemas(t *testing.T) {
 	const schema = `{"type":"object","properties":{
 		"name":{"type":"string","minLength":2,"pattern":"^[a-z]+$"},
@@ -256,8 +256,8 @@ func FuzzCheck(f *testing.F) {
 	})
 }
 
-// TestNullsWithin checks that a null property of a nested object counts as not given, unless its schema allows null.
-// Numbers stay unchanged.
+// TestNullsWithin checks that a null property of a nested object counts as not given, unless its schema allows null. It
+// also checks that numbers keep their form.
 func TestNullsWithin(t *testing.T) {
 	s, err := tool.ParseSchema(json.RawMessage(`{"type":"object","properties":{
 		"list":{"type":"array","items":{"type":"object","properties":{"old":{"type":"string"},"all":{"type":"boolean"},"n":{"type":"number"},

@@ -19,7 +19,7 @@ import (
 	toolpb "toolhost.dev/sdk/toolpb/v2"
 )
 
-// raw is a plugin in another language that uses the stream in any way.
+// raw is a plugin that does not use the SDK. The test decides how it uses the stream of a call.
 type raw struct {
 	toolpb.UnimplementedPluginServiceServer
 	call func(stream grpc.BidiStreamingServer[toolpb.CallRequest, toolpb.CallResponse]) error
@@ -36,7 +36,7 @@ func result(output string) *toolpb.CallResponse {
 	return &toolpb.CallResponse{Message: &toolpb.CallResponse_Result{Result: &toolpb.Result{Output: output}}}
 }
 
-// greased adds a field of a later version to a message.
+// greased adds an unknown field to a message, as a later version of the protocol could do.
 func greased(m *toolpb.CallResponse) *toolpb.CallResponse {
 	unknown := protowire.AppendString(protowire.AppendTag(nil, 4000, protowire.BytesType), "from the future")
 	m.ProtoReflect().SetUnknown(unknown)
@@ -52,7 +52,7 @@ func TestBrokenPlugins(t *testing.T) {
 	for name, tc := range map[string]struct {
 		call func(s respond) error
 		kind tool.Kind
-		want string // of the error, or else of the output
+		want string // text in the error, or the whole output if kind is empty
 	}{
 		"no result":   {func(respond) error { return nil }, tool.Internal, "ended the call without a result"},
 		"events only": {func(s respond) error { return s.Send(&toolpb.CallResponse{Message: &toolpb.CallResponse_Progress{}}) }, tool.Internal, "without a result"},
@@ -97,7 +97,7 @@ func TestBrokenPlugins(t *testing.T) {
 	}
 }
 
-// A host of another version calls the server.
+// TestOddHosts checks a server that is called by hosts of other versions.
 func TestOddHosts(t *testing.T) {
 	var got *tool.Call
 	var deadline bool
@@ -137,7 +137,7 @@ func TestOddHosts(t *testing.T) {
 	}
 }
 
-// Answers that nobody waits for, or that are malformed, do no harm.
+// TestStrayAnswers checks that unexpected and malformed answers do no harm.
 func TestStrayAnswers(t *testing.T) {
 	c := serve(t, func(ctx context.Context, _ *tool.Call, peer tool.Peer) *tool.Result {
 		a, err := peer.Ask(ctx, tool.Ask{Question: &tool.Question{}})
@@ -166,12 +166,12 @@ func TestStrayAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 3 { // only the first counts
+	for range 3 { // only the first answer counts
 		_ = stream.Send(&toolpb.CallRequest{Message: &toolpb.CallRequest_Answer{Answer: &toolpb.Answer{AskId: ask.GetAsk().GetId(), Outcome: 77}}})
 	}
 	r, err := stream.Recv()
 	if err != nil || r.GetResult().GetOutput() != string(tool.Declined) {
-		t.Errorf("%v %v", r, err) // an unknown outcome is no permission
+		t.Errorf("%v %v", r, err) // an unknown outcome must not count as a permission
 	}
 }
 
@@ -215,7 +215,8 @@ func TestUnaryCalls(t *testing.T) {
 	if n := needsFromPB(&toolpb.Needs{Exec: 77}); n.Exec != tool.Optional || needsFromPB(nil) != nil {
 		t.Errorf("a need of a later version is %q", n.Exec)
 	}
-	// "The tool keeps its own time" must not become "the host's default".
+	// A negative timeout means that the tool limits its calls itself. It must not become zero, which means the host's
+	// default.
 	for d, sign := range map[time.Duration]int{-1: -1, 1: 1, 0: 0, -time.Hour: -1} {
 		if ms := definitionToPB(tool.Definition{DefaultTimeout: d}).GetDefaultTimeoutMs(); (ms > 0) != (sign > 0) || (ms < 0) != (sign < 0) {
 			t.Errorf("%d ns is %d ms", d, ms)

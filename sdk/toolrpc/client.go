@@ -16,19 +16,19 @@ import (
 	toolpb "toolhost.dev/sdk/toolpb/v2"
 )
 
-// CancelGrace is how long a canceled call may take to answer before its stream is cut off.
+// CancelGrace is the time in which a canceled call can still answer. After that, its stream is closed.
 const CancelGrace = 3 * time.Second
 
-// endGrace is how long a plugin may take to end the stream after its result.
+// endGrace is the time in which a plugin must end the stream after its result.
 const endGrace = time.Second
 
-// Client is the host's end of a connection: a [tool.Plugin] in another process. It is safe for
+// Client is the host's end of a connection. It implements [tool.Plugin] for a plugin in another process. It is safe for
 // concurrent use.
 type Client struct {
 	rpc    toolpb.PluginServiceClient
-	shared atomic.Pointer[sharedStream] // nil if the plugin does not support Calls
+	shared atomic.Pointer[sharedStream] // nil if the plugin does not support the RPC Calls
 	kept   keptStreams
-	// HostVersion is sent to the plugin.
+	// HostVersion is the host's version, which is sent to the plugin.
 	HostVersion string
 }
 
@@ -37,7 +37,7 @@ var (
 	_ tool.Hook   = (*Client)(nil)
 )
 
-// NewClient returns a client on a connection.
+// NewClient returns a client that uses the connection.
 func NewClient(conn grpc.ClientConnInterface) *Client {
 	return &Client{rpc: toolpb.NewPluginServiceClient(conn)}
 }
@@ -86,7 +86,7 @@ func (c *Client) Drain(ctx context.Context, grace time.Duration) (int, error) {
 	return int(r.GetCanceled()), nil
 }
 
-// Hook implements [tool.Hook], of plugins with [tool.CapabilityHooks].
+// Hook implements [tool.Hook] for plugins with [tool.CapabilityHooks].
 func (c *Client) Hook(ctx context.Context, in *tool.HookInput) (*tool.HookAnswer, error) {
 	r, err := c.rpc.Hook(ctx, hookInputToPB(in))
 	if err != nil {
@@ -95,8 +95,8 @@ func (c *Client) Hook(ctx context.Context, in *tool.HookInput) (*tool.HookAnswer
 	return hookAnswerFromPB(r)
 }
 
-// Call implements [tool.Plugin]. When ctx ends, Call notifies the tool, which has [CancelGrace] to
-// answer. Then Call cuts it off.
+// Call implements [tool.Plugin]. When ctx ends, Call notifies the tool. If the tool does not answer within
+// [CancelGrace], Call closes its stream and returns.
 func (c *Client) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result {
 	if err := ctx.Err(); err != nil {
 		return tool.Failed(tool.AsError(context.Cause(ctx)).From(tool.SourceHost))
@@ -111,7 +111,7 @@ func (c *Client) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *too
 		timeout = max(time.Until(deadline), time.Millisecond)
 	}
 	start := &toolpb.CallRequest{Message: &toolpb.CallRequest_Start{Start: startToPB(call, timeout)}}
-	var starting sync.Mutex // held until Start is sent, because a Cancel must not come before it
+	var starting sync.Mutex // locked until Start is sent, because no Cancel may precede Start
 	starting.Lock()
 	stop := context.AfterFunc(ctx, func() {
 		defer time.AfterFunc(CancelGrace, l.cut)
@@ -122,11 +122,12 @@ func (c *Client) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *too
 		go func() {
 			starting.Lock()
 			defer starting.Unlock()
-			_ = l.send(&toolpb.CallRequest{Message: &toolpb.CallRequest_Cancel{Cancel: &toolpb.Cancel{Reason: reason}}}) // if this fails, the call is cut off
+			_ = l.send(&toolpb.CallRequest{Message: &toolpb.CallRequest_Cancel{Cancel: &toolpb.Cancel{Reason: reason}}}) // if sending fails, the stream is closed after the grace
 		}()
 	})
 	defer stop()
-	// listen gets the reason for an error; Send only reports that the stream has ended.
+	// The error of Send is ignored, because listen returns the reason for it. Send reports only that the stream has
+	// ended.
 	_ = l.send(start)
 	starting.Unlock()
 	res, err := conv.listen()
@@ -137,23 +138,23 @@ func (c *Client) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *too
 	case ctx.Err() != nil && status.Code(err) == codes.Canceled:
 		l.cut()
 		e := tool.AsError(context.Cause(ctx))
-		return tool.Failed(tool.Errorf(e.Kind, "%s (%s did not stop within %s of being told to, and was abandoned.)", e.Message, call.Tool, CancelGrace).From(tool.SourcePlugin))
+		return tool.Failed(tool.Errorf(e.Kind, "%s (%s was abandoned because it did not stop within %s.)", e.Message, call.Tool, CancelGrace).From(tool.SourcePlugin))
 	}
 	l.cut()
 	return tool.Failed(callError(err))
 }
 
-// line is the stream of one call. Its methods are safe for concurrent use, except recv.
+// line is the stream of one call. Its methods are safe for concurrent use, except for recv.
 type line interface {
 	send(m *toolpb.CallRequest) error
 	recv() (*toolpb.CallResponse, error)
-	// end is called after the result, and cut to abandon the call. Both may be called twice.
+	// Call end after the result, or cut to abandon the call. Both may be called twice.
 	end()
 	cut()
 }
 
-// line returns the stream for a call: the shared one for calls that are usually short and harmless
-// to abandon, and a separate one for any other.
+// line returns the stream for a call. Calls that are usually short and harmless to abandon use the shared stream. All
+// other calls get a stream of their own.
 func (c *Client) line(ctx context.Context, call *tool.Call) (line, error) {
 	if shared := c.shared.Load(); shared != nil {
 		if shared.takes(call.Tool) {
@@ -161,7 +162,7 @@ func (c *Client) line(ctx context.Context, call *tool.Call) (line, error) {
 		}
 		return c.kept.begin(c.rpc)
 	}
-	// The stream outlives ctx by the grace, so that a canceled call can still answer.
+	// The stream ends later than ctx, so that a canceled call can still answer.
 	streamCtx, cut := context.WithCancel(context.WithoutCancel(ctx))
 	stream, err := c.rpc.Call(streamCtx)
 	if err != nil {
@@ -171,11 +172,11 @@ func (c *Client) line(ctx context.Context, call *tool.Call) (line, error) {
 	return &ownLine{stream: stream, cancel: cut}, nil
 }
 
-// ownLine is a stream that serves one call only.
+// ownLine is a stream that serves a single call.
 type ownLine struct {
 	stream grpc.BidiStreamingClient[toolpb.CallRequest, toolpb.CallResponse]
 	cancel context.CancelFunc
-	mu     sync.Mutex // one Send at a time
+	mu     sync.Mutex // allows one Send at a time
 }
 
 func (l *ownLine) send(m *toolpb.CallRequest) error {
@@ -186,8 +187,8 @@ func (l *ownLine) send(m *toolpb.CallRequest) error {
 
 func (l *ownLine) recv() (*toolpb.CallResponse, error) { return l.stream.Recv() }
 
-// end waits for the plugin to end the stream, which it does right after its result. That costs
-// less than a reset. A plugin that does not end the stream is cut off.
+// end waits until the plugin ends the stream, which plugins do directly after the result. Waiting is cheaper than
+// resetting the stream. If the plugin does not end the stream in time, end resets it.
 func (l *ownLine) end() {
 	late := time.AfterFunc(endGrace, l.cancel)
 	_, _ = l.stream.Recv()
@@ -204,7 +205,7 @@ type conversation struct {
 	peer tool.Peer
 }
 
-// listen handles the plugin's messages until the result.
+// listen handles the plugin's messages. It returns the result when the result arrives.
 func (c *conversation) listen() (*tool.Result, error) {
 	for {
 		m, err := c.line.recv()
@@ -223,7 +224,7 @@ func (c *conversation) listen() (*tool.Result, error) {
 			}
 			c.peer.Output(s, m.Output.GetChunk())
 		case *toolpb.CallResponse_Ask:
-			go c.answer(m.Ask) // a person may take minutes, and other events continue
+			go c.answer(m.Ask) // in a goroutine, because a person may take minutes and other messages must be handled
 		case *toolpb.CallResponse_FileStateQuery:
 			c.tellFileStates(m.FileStateQuery)
 		}
@@ -240,7 +241,8 @@ func (c *conversation) answer(a *toolpb.Ask) {
 
 func (c *conversation) tellFileStates(q *toolpb.FileStateQuery) {
 	out := &toolpb.FileStates{QueryId: q.GetId()}
-	// A state that cannot be looked up is unknown to the session. The tool then refuses, so nothing is lost.
+	// If the lookup of the states fails, the session does not know the files. Then the tool refuses to change them, so
+	// nothing is lost.
 	states, _ := c.peer.FileStates(c.ctx, q.GetPaths()...)
 	for _, s := range states {
 		out.States = append(out.States, fileStateToPB(s))
@@ -251,7 +253,7 @@ func (c *conversation) tellFileStates(q *toolpb.FileStateQuery) {
 // callError returns the error of a call whose remote procedure call failed.
 func callError(err error) *tool.Error {
 	if errors.Is(err, io.EOF) {
-		return tool.Errorf(tool.Internal, "The plugin ended the call without a result. Report it to the plugin's author.").From(tool.SourcePlugin)
+		return tool.Errorf(tool.Internal, "The plugin ended the call without a result. Report this to the plugin's author.").From(tool.SourcePlugin)
 	}
 	st := status.Convert(err)
 	kind, text := tool.Internal, st.Message()
@@ -259,7 +261,7 @@ func callError(err error) *tool.Error {
 	case codes.Unavailable:
 		kind = tool.Unavailable
 	case codes.ResourceExhausted:
-		kind, text = tool.ExecutionFailed, "The plugin's answer is larger than a message may be ("+st.Message()+"). Ask for less at a time."
+		kind, text = tool.ExecutionFailed, "The plugin's answer exceeds the size limit of a message ("+st.Message()+"). Ask for less in one call."
 	case codes.Canceled:
 		kind = tool.Canceled
 	case codes.DeadlineExceeded:

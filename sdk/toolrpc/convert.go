@@ -12,7 +12,7 @@ import (
 	toolpb "toolhost.dev/sdk/toolpb/v2"
 )
 
-// pairs converts between a closed set of Go values and a protobuf enum.
+// pairs converts between Go values and the values of a protobuf enum.
 type pairs[G comparable, P comparable] struct {
 	toPB map[G]P
 	toGo map[P]G
@@ -65,9 +65,9 @@ func mapSlice[A, B any](in []A, f func(A) B) []B {
 	return out
 }
 
-// valid replaces bytes that are not UTF-8, because a protobuf string cannot contain them.
+// valid replaces invalid UTF-8, because a protobuf string cannot contain it.
 func valid(s string) string {
-	if utf8.ValidString(s) { // much faster than replacing nothing
+	if utf8.ValidString(s) { // the check is much faster than the replacement
 		return s
 	}
 	return strings.ToValidUTF8(s, "\uFFFD")
@@ -133,7 +133,7 @@ func needsFromPB(n *toolpb.Needs) *tool.Needs {
 	}
 }
 
-// needFromPB returns Optional for an unknown value.
+// needFromPB converts a need. It returns Optional for an unknown value.
 func needFromPB(n toolpb.Need) tool.Need {
 	if known, ok := needs.toGo[n]; ok {
 		return known
@@ -171,7 +171,8 @@ func rootFromPB(r *toolpb.Root) tool.Root {
 	return tool.Root{Path: r.GetPath(), Writable: r.GetWritable()}
 }
 
-// milliseconds keeps the sign even for durations below one millisecond, because the sign has a meaning.
+// milliseconds returns the duration in milliseconds. A duration below one millisecond keeps its sign, because the sign
+// has a meaning.
 func milliseconds(d time.Duration) int64 {
 	switch ms := d.Milliseconds(); {
 	case ms != 0 || d == 0:
@@ -275,7 +276,7 @@ func resultFromPB(r *toolpb.Result) *tool.Result {
 	if len(r.GetData()) > 0 {
 		out.Data = r.GetData()
 		if !json.Valid(out.Data) {
-			return tool.Failed(tool.Errorf(tool.Internal, "The plugin returned structured data that is not JSON. Report it to the plugin's author.").From(tool.SourcePlugin))
+			return tool.Failed(tool.Errorf(tool.Internal, "The plugin returned structured data that is not JSON. Report this to the plugin's author.").From(tool.SourcePlugin))
 		}
 	}
 	if len(out.SessionState) > MaxSessionState {
@@ -339,8 +340,8 @@ func diagnosticFromPB(d *toolpb.Diagnostic) tool.Diagnostic {
 	return tool.Diagnostic{Severity: sev, Summary: d.GetSummary(), Detail: d.GetDetail(), Path: d.GetPath()}
 }
 
-// compact removes the white space from JSON, so that schemas can be compared that were written
-// differently. It returns text that is not JSON unchanged.
+// compact removes white space from JSON, so that differently formatted schemas can be compared. If raw is not JSON,
+// compact returns it unchanged.
 func compact(raw []byte) []byte {
 	var out bytes.Buffer
 	if len(raw) == 0 || json.Compact(&out, raw) != nil {

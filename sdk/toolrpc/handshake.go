@@ -1,6 +1,6 @@
-// Package toolrpc implements [tool.Plugin] over gRPC and go-plugin. [Serve] is the plugin's end of
-// the wire, [PluginSets] and [Dispense] are the host's end. Plugin authors call
-// [toolhost.dev/sdk.Serve] instead. docs/protocol.md specifies the protocol.
+// Package toolrpc implements [tool.Plugin] over gRPC and go-plugin. [Serve] is the plugin's end of the connection.
+// [PluginSets] and [Dispense] are the host's end. Plugin authors call [toolhost.dev/sdk.Serve] instead. The file
+// docs/protocol.md specifies the protocol.
 package toolrpc
 
 import (
@@ -21,29 +21,29 @@ const (
 	// ProtocolVersion is the version of the application protocol that the go-plugin handshake
 	// announces.
 	ProtocolVersion = 2
-	// MaxMessageSize is the size of the largest message in either direction, in bytes.
+	// MaxMessageSize is the maximal size of a message in either direction, in bytes.
 	MaxMessageSize = 64 << 20
-	// MaxSessionState is the size of the largest [tool.Result.SessionState], in bytes.
+	// MaxSessionState is the maximal size of a [tool.Result.SessionState], in bytes.
 	MaxSessionState = 1 << 20
-	// LifelineEnv names the variable with the descriptor of a pipe that the host keeps open as
-	// long as it lives. End of file on it means that the host is gone.
+	// LifelineEnv is the name of an environment variable. Its value is the descriptor of a pipe that the host keeps open
+	// while it runs. End of file on the pipe means that the host has exited.
 	LifelineEnv = "TOOLHOST_LIFELINE_FD"
 
-	// SocketDirEnv names the variable with the directory in which the plugin must listen.
+	// SocketDirEnv is the name of an environment variable. Its value is the directory in which the plugin must listen.
 	SocketDirEnv = plugin.EnvUnixSocketDir
 
 	pluginKey = "toolhost"
 	window    = 1 << 20
 )
 
-// Handshake is the configuration of the handshake, which host and plugin must share.
+// Handshake is the configuration of the handshake. It must be the same in host and plugin.
 var Handshake = plugin.HandshakeConfig{
 	MagicCookieKey:   "TOOLHOST_PLUGIN",
 	MagicCookieValue: "6b1f4f4c-toolhost-plugin",
 }
 
-// PluginSets returns go-plugin's versioned plugin sets for impl. On the host's side impl is nil,
-// and the sets include the earlier version of the protocol.
+// PluginSets returns go-plugin's versioned plugin sets for impl. In the host, impl is nil, and the sets include the
+// earlier version of the protocol.
 func PluginSets(impl tool.Plugin) map[int]plugin.PluginSet {
 	sets := map[int]plugin.PluginSet{ProtocolVersion: {pluginKey: &grpcPlugin{impl: impl}}}
 	if impl == nil {
@@ -52,11 +52,11 @@ func PluginSets(impl tool.Plugin) map[int]plugin.PluginSet {
 	return sets
 }
 
-// Speaks reports whether the host speaks a version of the protocol.
+// Speaks reports whether the host supports a version of the protocol.
 func Speaks(version int64) bool { return version == ProtocolVersion || version == LegacyVersion }
 
-// DialOptions returns the host's gRPC options. The connection never goes idle, because its socket
-// is unlinked once connected and could not be dialed again.
+// DialOptions returns the gRPC options of the host. The connection never becomes idle. Its socket is unlinked after
+// connecting, so the host could not dial again.
 func DialOptions() []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessageSize), grpc.MaxCallSendMsgSize(MaxMessageSize)),
@@ -65,11 +65,11 @@ func DialOptions() []grpc.DialOption {
 	}
 }
 
-// Serve serves a plugin on this process's standard output and a socket until the host ends it. It
-// writes the handshake line to os.Stdout, which go-plugin then replaces.
+// Serve serves a plugin until the host ends it. It writes the handshake line to os.Stdout and then listens on a socket.
+// go-plugin replaces os.Stdout after the handshake.
 func Serve(impl tool.Plugin) {
 	if os.Getenv("PLUGIN_PROTOCOL_VERSIONS") == "" {
-		// Without the host's list go-plugin would serve the lowest version it has.
+		// Without this list of versions, go-plugin would serve the lowest version in the plugin sets.
 		_ = os.Setenv("PLUGIN_PROTOCOL_VERSIONS", strconv.Itoa(ProtocolVersion))
 	}
 	plugin.Serve(&plugin.ServeConfig{
@@ -86,8 +86,8 @@ func newGRPCServer(opts []grpc.ServerOption) *grpc.Server {
 		grpc.StaticStreamWindowSize(window), grpc.StaticConnWindowSize(4*window))...)
 }
 
-// Dispense returns the plugin behind a started go-plugin client, whichever version of the protocol
-// it speaks. A plugin of version 2 is a [*Client]. Dispense tells the plugin hostVersion.
+// Dispense returns the plugin of a started go-plugin client, for all supported versions of the protocol. A plugin of
+// version 2 is a [*Client]. Dispense sends hostVersion to the plugin.
 func Dispense(c plugin.ClientProtocol, hostVersion string) (tool.Plugin, error) {
 	raw, err := c.Dispense(pluginKey)
 	if err != nil {

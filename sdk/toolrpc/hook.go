@@ -36,7 +36,7 @@ func hookInputFromPB(r *toolpb.HookRequest) *tool.HookInput {
 	return out
 }
 
-// shown returns a result without the fields that are only for the host.
+// shown returns a copy of a result without the fields that only the host may read.
 func shown(r *tool.Result) *tool.Result {
 	return &tool.Result{Output: r.Output, Error: r.Error, Title: r.Title, Metadata: r.Metadata, Data: r.Data, Attachments: r.Attachments}
 }
@@ -50,7 +50,7 @@ func hookAnswerToPB(a *tool.HookAnswer) *toolpb.HookResponse {
 	case tool.HookProceed:
 	case tool.HookAsk:
 		out.Decision = toolpb.HookResponse_DECISION_ASK
-	default: // an unknown decision must not let a call pass
+	default: // an unknown decision must refuse the call
 		out.Decision = toolpb.HookResponse_DECISION_DENY
 	}
 	if a.Result != nil {
@@ -68,7 +68,7 @@ func hookAnswerFromPB(r *toolpb.HookResponse) (*tool.HookAnswer, error) {
 	case toolpb.HookResponse_DECISION_ASK:
 		out.Decision = tool.HookAsk
 	default:
-		return nil, errors.New("the plugin's answer to a hook is unknown to this host")
+		return nil, errors.New("the plugin's answer to a hook has an unknown type")
 	}
 	if r.GetResult() != nil {
 		out.Result = shown(resultFromPB(r.GetResult()))

@@ -11,12 +11,12 @@ import (
 	toolpb "toolhost.dev/sdk/toolpb/v2"
 )
 
-// maxKeptStreams is how many idle streams are kept. Further streams are ended after their call.
+// maxKeptStreams is the maximal number of idle streams. Any other stream is ended after its call.
 const maxKeptStreams = 4
 
-// keptStreams holds streams of Calls that carry one call after another. Calls that must not delay
-// each other have a stream for themselves, without waiting until one is made. The zero value is
-// empty. It is safe for concurrent use.
+// keptStreams holds streams of the RPC Calls that are reused for one call after another. A call that must not delay
+// other calls gets such a stream alone, usually without opening a new one. The zero value is empty. It is safe for
+// concurrent use.
 type keptStreams struct {
 	mu   sync.Mutex
 	idle []*keptStream // the most recently used stream is last
@@ -26,12 +26,12 @@ type keptStreams struct {
 type keptStream struct {
 	grpc.BidiStreamingClient[toolpb.CallsRequest, toolpb.CallsResponse]
 	cancel  context.CancelFunc
-	sending sync.Mutex // one Send at a time; a late message of the previous call is ignored
-	last    uint64     // ID of the last call; owned by the stream's user
+	sending sync.Mutex // allows one Send at a time; the plugin ignores a late message of the previous call
+	last    uint64     // ID of the last call; only the current user of the stream accesses it
 }
 
 func openKept(rpc toolpb.PluginServiceClient) (*keptStream, error) {
-	ctx, cancel := context.WithCancel(context.Background()) // ends with the connection
+	ctx, cancel := context.WithCancel(context.Background()) // the context ends with the connection
 	stream, err := rpc.Calls(ctx)
 	if err != nil {
 		cancel()
@@ -46,7 +46,7 @@ func (s *keptStream) say(call uint64, m *toolpb.CallRequest) error {
 	return s.Send(&toolpb.CallsRequest{Call: call, Message: m})
 }
 
-// begin returns an open stream for a call. It opens one if none is free.
+// begin returns a stream for a call. If no stream is idle, it opens a new one.
 func (k *keptStreams) begin(rpc toolpb.PluginServiceClient) (line, error) {
 	s := k.take()
 	if s == nil {
@@ -71,8 +71,8 @@ func (k *keptStreams) take() *keptStream {
 	return s
 }
 
-// put keeps a stream, unless a late message is still being sent on it, which would delay the next
-// call.
+// put keeps a stream for a later call. It does not keep a stream on which a late message is still being sent, because
+// that would delay the next call.
 func (k *keptStreams) put(s *keptStream) {
 	if !s.sending.TryLock() {
 		s.cancel()
@@ -88,7 +88,7 @@ func (k *keptStreams) put(s *keptStream) {
 	k.idle = append(k.idle, s)
 }
 
-// keptLine is one call on such a stream.
+// keptLine is one call on a keptStream.
 type keptLine struct {
 	streams *keptStreams
 	rpc     toolpb.PluginServiceClient
@@ -96,7 +96,7 @@ type keptLine struct {
 
 	mu     sync.Mutex
 	stream *keptStream
-	over   bool // the stream was returned or cut
+	over   bool // true after the stream was returned or closed
 }
 
 func (l *keptLine) current() *keptStream {
@@ -105,8 +105,9 @@ func (l *keptLine) current() *keptStream {
 	return l.stream
 }
 
-// send retries the first message of a call on another stream if this stream has ended since the call before. The plugin
-// cannot have received it: gRPC returns io.EOF only for messages that it did not accept.
+// send sends a message. If the stream has ended since the previous call, send repeats the first message of a call on a
+// new stream. The plugin cannot have received the message twice, because gRPC returns io.EOF only for messages that it
+// did not accept.
 func (l *keptLine) send(m *toolpb.CallRequest) error {
 	s := l.current()
 	err := s.say(l.id, m)
@@ -120,7 +121,7 @@ func (l *keptLine) send(m *toolpb.CallRequest) error {
 	return fresh.say(l.id, m)
 }
 
-// change moves the call to another stream, unless the call is over.
+// change moves the call to another stream. If the call is over, change returns false.
 func (l *keptLine) change(fresh *keptStream) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -159,7 +160,7 @@ func (l *keptLine) cut() {
 	}
 }
 
-// leave returns the stream when it is called for the first time, and nil after that.
+// leave returns the stream on the first call and nil on later calls.
 func (l *keptLine) leave() *keptStream {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -19,7 +19,7 @@ func kept(c *Client) *Client {
 	return c
 }
 
-// counted is a plugin that counts its streams and how many of them are open.
+// counted is a plugin that counts all streams and the open streams.
 type counted struct {
 	server
 	opened, open atomic.Int32
@@ -32,7 +32,7 @@ func (c *counted) Calls(s respondCalls) error {
 	return c.server.Calls(s)
 }
 
-// TestKeptStreams checks that consecutive calls use one stream, and concurrent calls one each.
+// TestKeptStreams checks that consecutive calls share one stream and that concurrent calls get one stream each.
 func TestKeptStreams(t *testing.T) {
 	together := make(chan struct{})
 	p := &counted{server: server{impl: &fake{call: func(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result {
@@ -108,7 +108,7 @@ func TestCutStreamIsNotKept(t *testing.T) {
 	}
 }
 
-// TestLateCancel checks that canceling a call that just ended does not cancel the next call on its stream.
+// TestLateCancel checks that canceling a finished call does not cancel the next call on the same stream.
 func TestLateCancel(t *testing.T) {
 	c := kept(serve(t, func(ctx context.Context, call *tool.Call, _ tool.Peer) *tool.Result {
 		if call.Tool == "next" {
@@ -134,7 +134,8 @@ func TestLateCancel(t *testing.T) {
 	}
 }
 
-// TestStreamThatEndedMeanwhile checks that a call is not lost if the plugin has ended the stream of the call before.
+// TestStreamThatEndedMeanwhile checks that a call is not lost if the plugin has ended the stream after the previous
+// call.
 func TestStreamThatEndedMeanwhile(t *testing.T) {
 	var open atomic.Int32
 	c := kept(connect(t, rawCalls{calls: func(s respondCalls) error {
@@ -152,22 +153,23 @@ func TestStreamThatEndedMeanwhile(t *testing.T) {
 			t.Fatalf("call %d: %q %v", i, res.Output, res.Error)
 		}
 		within(t, func() bool { return open.Load() == 0 })
-		time.Sleep(20 * time.Millisecond) // until the host's end has heard it
+		time.Sleep(20 * time.Millisecond) // wait until the host has received the end of the stream
 	}
 }
 
-// TestPluginThatTakesNothing checks that a call that cannot be sent ends when it is canceled, whichever stream it uses.
+// TestPluginThatTakesNothing checks that a call that cannot be sent ends when its context ends. It covers all three
+// kinds of streams.
 func TestPluginThatTakesNothing(t *testing.T) {
 	for way, set := range map[string]func(*Client) *Client{"own": func(c *Client) *Client { return c }, "kept": kept, "shared": shared} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
 			c := set(connect(t, deaf{}))
-			big := []byte(`"` + strings.Repeat("x", 8<<20) + `"`) // more than the windows take
+			big := []byte(`"` + strings.Repeat("x", 8<<20) + `"`) // larger than the flow-control windows
 			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 			defer cancel()
 			began := time.Now()
 			var calls sync.WaitGroup
-			for range 2 { // the stream of the second is full
+			for range 2 { // the first call fills the stream of the second
 				calls.Go(func() {
 					res := c.Call(ctx, &tool.Call{Tool: "x", Arguments: big}, &recorder{})
 					if res.Error == nil || res.Error.Kind != tool.Timeout && res.Error.Kind != tool.Unavailable || time.Since(began) > 20*time.Second {

@@ -14,18 +14,17 @@ import (
 	toolpbv1 "toolhost.dev/sdk/toolpb/v1"
 )
 
-// LegacyVersion is the earlier version of the protocol, which hosts still speak.
+// LegacyVersion is the earlier version of the protocol. Hosts still support it.
 const LegacyVersion = 1
 
-// legacyClient is the host's end of version 1. It is safe for concurrent use.
+// legacyClient is the host's end of a connection with protocol version 1. It is safe for concurrent use.
 type legacyClient struct {
 	rpc toolpbv1.PluginServiceClient
 }
 
 var _ tool.Plugin = (*legacyClient)(nil)
 
-// Describe implements [tool.Plugin]. Traits that version 1 cannot express have their careful
-// value.
+// Describe implements [tool.Plugin]. Traits that version 1 cannot express get their safest value.
 func (c *legacyClient) Describe(ctx context.Context) (*tool.Description, error) {
 	r, err := c.rpc.Describe(ctx, &toolpbv1.DescribeRequest{})
 	if err != nil {
@@ -47,7 +46,7 @@ func (*legacyClient) Configure(context.Context, tool.Configuration) ([]tool.Diag
 	return nil, nil
 }
 
-// Health implements [tool.Plugin]. A plugin that describes itself is healthy.
+// Health implements [tool.Plugin]. The plugin counts as healthy if it can describe itself.
 func (c *legacyClient) Health(ctx context.Context, name string) (tool.Health, error) {
 	d, err := c.Describe(ctx)
 	if err != nil {
@@ -64,11 +63,11 @@ func (c *legacyClient) Health(ctx context.Context, name string) (tool.Health, er
 	return tool.Health{Status: tool.HealthNotFound, Message: "the plugin has no such tool"}, nil
 }
 
-// Drain implements [tool.Plugin]. Version 1 has no way to refuse calls.
+// Drain implements [tool.Plugin]. In version 1, a plugin cannot refuse calls.
 func (*legacyClient) Drain(context.Context, time.Duration) (int, error) { return 0, nil }
 
-// Call implements [tool.Plugin]. When ctx ends, the context of the call in the plugin ends too.
-// Call does not wait for what the plugin still does.
+// Call implements [tool.Plugin]. When ctx ends, the context of the call in the plugin ends as well. Call does not wait
+// for the handler in the plugin.
 func (c *legacyClient) Call(ctx context.Context, call *tool.Call, _ tool.Peer) *tool.Result {
 	r, err := c.rpc.Run(ctx, &toolpbv1.RunRequest{
 		Tool: call.Tool, Arguments: call.Arguments, SessionId: valid(call.SessionID), CallId: call.ID, Cwd: valid(call.Cwd),
@@ -81,7 +80,7 @@ func (c *legacyClient) Call(ctx context.Context, call *tool.Call, _ tool.Peer) *
 	}
 	data := bytes.TrimSpace(r.GetData())
 	if len(data) > 0 && !json.Valid(data) {
-		return tool.Failed(tool.Errorf(tool.Internal, "The plugin returned data that is not JSON. Report it to the plugin's author.").From(tool.SourcePlugin))
+		return tool.Failed(tool.Errorf(tool.Internal, "The plugin returned data that is not JSON. Report this to the plugin's author.").From(tool.SourcePlugin))
 	}
 	out := new(tool.Result)
 	var text string
@@ -95,14 +94,14 @@ func (c *legacyClient) Call(ctx context.Context, call *tool.Call, _ tool.Peer) *
 	if !r.GetSuccess() {
 		why := r.GetError()
 		if why == "" {
-			why = call.Tool + " failed and gave no reason. Report it to the plugin's author."
+			why = call.Tool + " failed without an error message. Report this to the plugin's author."
 		}
 		out.Error = tool.Errorf(tool.ExecutionFailed, "%s", why).From(tool.SourceTool)
 	}
 	return out
 }
 
-// legacyPlugin is go-plugin's view of version 1. Only the host's side is implemented.
+// legacyPlugin implements go-plugin's interface for version 1. It implements only the host's side.
 type legacyPlugin struct{ plugin.NetRPCUnsupportedPlugin }
 
 func (legacyPlugin) GRPCServer(*plugin.GRPCBroker, *grpc.Server) error {

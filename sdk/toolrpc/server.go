@@ -18,7 +18,7 @@ import (
 
 var errHostGone = errors.New("toolrpc: the host ended the call")
 
-// server serves a [tool.Plugin] on the wire.
+// server serves a [tool.Plugin] over gRPC.
 type server struct {
 	toolpb.UnimplementedPluginServiceServer
 	impl tool.Plugin
@@ -86,8 +86,8 @@ func (s *server) Call(stream grpc.BidiStreamingServer[toolpb.CallRequest, toolpb
 	return p.finish(start.GetTool(), s.impl.Call(ctx, callFromPB(start), p))
 }
 
-// deadlineOf returns the deadline of a call, or zero if it has none. The host enforces it; the
-// tool only knows it.
+// deadlineOf returns the deadline of a call, or the zero time if the call has no deadline. The host enforces the
+// deadline; the tool only receives it as information.
 func deadlineOf(start *toolpb.Start) time.Time {
 	if ms := start.GetTimeoutMs(); ms > 0 {
 		return time.Now().Add(time.Duration(ms) * time.Millisecond)
@@ -95,7 +95,7 @@ func deadlineOf(start *toolpb.Start) time.Time {
 	return time.Time{}
 }
 
-// Calls carries many calls on one stream, concurrently or one after the other.
+// Calls serves many calls on one stream, concurrently or one after the other.
 func (s *server) Calls(stream grpc.BidiStreamingServer[toolpb.CallsRequest, toolpb.CallsResponse]) error {
 	var sending, mu sync.Mutex
 	type running struct {
@@ -113,7 +113,7 @@ func (s *server) Calls(stream grpc.BidiStreamingServer[toolpb.CallsRequest, tool
 	for {
 		m, err := stream.Recv()
 		if err != nil {
-			return nil // the host has exited, so nobody receives an error
+			return nil // the host has exited, so nobody would receive an error
 		}
 		id := m.GetCall()
 		start := m.GetMessage().GetStart()
@@ -121,7 +121,7 @@ func (s *server) Calls(stream grpc.BidiStreamingServer[toolpb.CallsRequest, tool
 			mu.Lock()
 			c, ok := calls[id]
 			mu.Unlock()
-			if ok { // otherwise the call has ended in the meantime
+			if ok { // if ok is false, the call has already ended
 				c.peer.hear(m.GetMessage(), c.ctx.Cancel)
 			}
 			continue
@@ -141,7 +141,7 @@ func (s *server) Calls(stream grpc.BidiStreamingServer[toolpb.CallsRequest, tool
 				mu.Lock()
 				delete(calls, id)
 				mu.Unlock()
-				_ = p.finish(start.GetTool(), res) // an error means that nobody waits for the result
+				_ = p.finish(start.GetTool(), res) // an error means that the host no longer waits for the result
 				ctx.Cancel(errHostGone)
 			}()
 			res = s.impl.Call(ctx, callFromPB(start), p)
@@ -149,11 +149,11 @@ func (s *server) Calls(stream grpc.BidiStreamingServer[toolpb.CallsRequest, tool
 	}
 }
 
-// hostPeer is the host as a running call sees it.
+// hostPeer represents the host for a running call.
 type hostPeer struct {
 	out    func(*toolpb.CallResponse) error
 	done   <-chan struct{}
-	listen func() // starts to receive the host's messages
+	listen func() // starts receiving the host's messages
 
 	sendMu   sync.Mutex
 	finished bool
@@ -168,7 +168,8 @@ func (p *hostPeer) receive(stream grpc.BidiStreamingServer[toolpb.CallRequest, t
 	for {
 		m, err := stream.Recv()
 		if err != nil {
-			// The host keeps its side open until it has the result, so this is the end of the call.
+			// The host keeps its side of the stream open until it has the result. Therefore an error here means that the
+			// host is gone.
 			cancel(errHostGone)
 			return
 		}
@@ -201,7 +202,7 @@ func (p *hostPeer) deliver(id uint32, m *toolpb.CallRequest) {
 	}
 }
 
-// exchange sends the message that build makes with a fresh id, and waits for the answer.
+// exchange sends a message to the host and waits for the answer. The function build creates the message with a new ID.
 func (p *hostPeer) exchange(ctx context.Context, build func(id uint32) (*toolpb.CallResponse, error)) (*toolpb.CallRequest, error) {
 	ch := make(chan *toolpb.CallRequest, 1)
 	p.waitMu.Lock()
@@ -239,15 +240,15 @@ func (p *hostPeer) send(m *toolpb.CallResponse) error {
 	p.sendMu.Lock()
 	defer p.sendMu.Unlock()
 	if p.finished {
-		return errors.New("toolrpc: the call has returned; nothing can be sent for it any more")
+		return errors.New("toolrpc: no message can be sent after the call has returned")
 	}
 	return p.out(m)
 }
 
-// finish sends the result. A nil result means that the handler ended its goroutine instead of returning.
+// finish sends the result. A nil result means that the handler ended its goroutine by runtime.Goexit.
 func (p *hostPeer) finish(name string, res *tool.Result) error {
 	if res == nil {
-		res = tool.Failed(tool.Errorf(tool.Internal, "%s ended without a result (runtime.Goexit). Report it to the plugin's author.", name).From(tool.SourcePlugin))
+		res = tool.Failed(tool.Errorf(tool.Internal, "%s ended without a result (runtime.Goexit). Report this to the plugin's author.", name).From(tool.SourcePlugin))
 	}
 	m := &toolpb.CallResponse{Message: &toolpb.CallResponse_Result{Result: resultToPB(res)}}
 	if size := proto.Size(m); size > MaxMessageSize-envelope {
@@ -263,7 +264,7 @@ func (p *hostPeer) finish(name string, res *tool.Result) error {
 const envelope = 32
 
 func tooLarge(name string, size int) *tool.Error {
-	return tool.Errorf(tool.ExecutionFailed, "The result of %s is %.1f MB; at most %d MB can be returned. Ask for less at a time, or have it written to a file.",
+	return tool.Errorf(tool.ExecutionFailed, "The result of %s is %.1f MB; at most %d MB can be returned. Ask for less in one call, or let the tool write to a file.",
 		name, float64(size)/1e6, MaxMessageSize/1_000_000)
 }
 
@@ -273,7 +274,7 @@ func (p *hostPeer) Progress(title string, metadata map[string]any) {
 	}})
 }
 
-// maxChunk is the maximal size of one Output, well below the message limit.
+// maxChunk is the maximal number of bytes in one Output message. It is well below the message limit.
 const maxChunk = 256 << 10
 
 func (p *hostPeer) Output(s tool.Stream, chunk []byte) {

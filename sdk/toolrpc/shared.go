@@ -15,12 +15,12 @@ import (
 	toolpb "toolhost.dev/sdk/toolpb/v2"
 )
 
-// sharedStream is the host's end of the one stream that carries many calls. It saves the cost of
-// making a stream, a quarter of a short call.
+// sharedStream is the host's end of one stream that many calls share. It saves the cost of opening a stream, which is a
+// quarter of the time of a short call.
 //
-// Reading from it never waits for a call. Messages that a call does not take yet are kept for it.
+// The receiving goroutine never waits for a call. It queues messages that a call has not read yet.
 type sharedStream struct {
-	takes func(tool string) bool // reports whether calls of the tool use it
+	takes func(tool string) bool // reports whether calls of a tool use the shared stream
 
 	opening sync.Mutex
 
@@ -35,8 +35,8 @@ type openStream struct {
 	cancel context.CancelFunc
 	calls  map[uint64]*sharedLine // guarded by sharedStream.mu
 
-	sending sync.Mutex   // one Send at a time
-	since   atomic.Int64 // when the Send under way began, in ns; 0 if none is
+	sending sync.Mutex   // allows one Send at a time
+	since   atomic.Int64 // start of the current Send in Unix nanoseconds; 0 while nothing is sent
 }
 
 func (o *openStream) send(m *toolpb.CallsRequest) error {
@@ -47,26 +47,26 @@ func (o *openStream) send(m *toolpb.CallsRequest) error {
 	return o.Send(m)
 }
 
-// stuckTime is how long a plugin may take to accept a message.
+// stuckTime is the time within which a plugin must accept a message.
 const stuckTime = time.Second
 
-// stuck reports whether the plugin has not accepted a message for stuckTime.
+// stuck reports whether the plugin has not accepted the current message within stuckTime.
 func (o *openStream) stuck() bool {
 	since := o.since.Load()
 	return since != 0 && time.Since(time.Unix(0, since)) > stuckTime
 }
 
-// Limits for the messages kept for a call that does not read them. Beyond them, messages that may be dropped are
-// dropped.
+// Limits of the queue of a call that does not read its messages. If a limit is exceeded, messages without which the call
+// is complete are dropped.
 const (
-	maxKept      = 10_000  // events
-	maxKeptBytes = 4 << 20 // of output
+	maxKept      = 10_000  // number of messages
+	maxKeptBytes = 4 << 20 // bytes of output
 )
 
-var errStuck = status.Error(codes.Unavailable, "the plugin took no messages, and the stream to it was cut; the next call opens another")
+var errStuck = status.Error(codes.Unavailable, "the stream to the plugin was closed because the plugin read no messages; the next call opens a new stream")
 
-// share sends calls of read-only tools over one stream, if the plugin supports that. These calls
-// are usually short, and one that blocks the stream by a large result does no harm.
+// share sends the calls of read-only tools over one stream if the plugin supports that. Such calls are usually short. If
+// the large result of a call blocks the stream, no harm is done.
 func (c *Client) share(d *tool.Description) {
 	if c.shared.Load() != nil || !slices.Contains(d.Capabilities, tool.CapabilityCalls) {
 		return
@@ -78,7 +78,7 @@ func (c *Client) share(d *tool.Description) {
 	c.shared.CompareAndSwap(nil, &sharedStream{takes: func(name string) bool { return short[name] }})
 }
 
-// begin adds a call to the stream, and opens the stream if necessary.
+// begin adds a call to the shared stream. If no stream is open, begin opens one.
 func (s *sharedStream) begin(rpc toolpb.PluginServiceClient) (line, error) {
 	if l := s.add(); l != nil {
 		return l, nil
@@ -88,7 +88,7 @@ func (s *sharedStream) begin(rpc toolpb.PluginServiceClient) (line, error) {
 	if l := s.add(); l != nil {
 		return l, nil
 	}
-	ctx, cancel := context.WithCancel(context.Background()) // ends with the connection
+	ctx, cancel := context.WithCancel(context.Background()) // the context ends with the connection
 	stream, err := rpc.Calls(ctx)
 	if err != nil {
 		cancel()
@@ -103,7 +103,7 @@ func (s *sharedStream) begin(rpc toolpb.PluginServiceClient) (line, error) {
 	return l, nil
 }
 
-// add returns the line of a new call, or nil if no stream is open.
+// add returns the line of a new call. If no stream is open, it returns nil.
 func (s *sharedStream) add() *sharedLine {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,13 +127,13 @@ func (s *sharedStream) receive(o *openStream) {
 		s.mu.Lock()
 		l := o.calls[m.GetCall()]
 		s.mu.Unlock()
-		if l != nil && m.GetMessage() != nil { // otherwise the call was abandoned
+		if l != nil && m.GetMessage() != nil { // if l is nil, the call was abandoned
 			l.keep(m.GetMessage())
 		}
 	}
 }
 
-// close ends a stream and fails its calls with err. The next call opens another stream.
+// close ends a stream and fails its calls with err. The next call opens a new stream.
 func (s *sharedStream) close(o *openStream, err error) {
 	o.cancel()
 	s.mu.Lock()
@@ -147,16 +147,16 @@ func (s *sharedStream) close(o *openStream, err error) {
 	clear(o.calls)
 }
 
-// sharedLine is one call on the stream.
+// sharedLine is one call on the shared stream.
 type sharedLine struct {
 	shared *sharedStream
 	stream *openStream
 	id     uint64
 
-	ready chan struct{} // signals that there may be new events
+	ready chan struct{} // signals that the queue may have new messages
 	mu    sync.Mutex
 	kept  []*toolpb.CallResponse
-	bytes int // size of the output in kept
+	bytes int // size of the output in the queue
 	err   error
 }
 
@@ -164,7 +164,8 @@ func (l *sharedLine) send(m *toolpb.CallRequest) error {
 	return l.stream.send(&toolpb.CallsRequest{Call: l.id, Message: m})
 }
 
-// keep stores an event. If there are too many, it drops those that the call is complete without.
+// keep queues a message for the call. If the queue exceeds its limits, keep drops messages without which the call is
+// complete.
 func (l *sharedLine) keep(m *toolpb.CallResponse) {
 	l.mu.Lock()
 	output, dispensable := len(m.GetOutput().GetChunk()), m.GetOutput() != nil || m.GetProgress() != nil
@@ -219,13 +220,13 @@ func (l *sharedLine) end() {
 
 func (l *sharedLine) cut() {
 	l.end()
-	l.fail(status.Error(codes.Canceled, "the call was given up"))
+	l.fail(status.Error(codes.Canceled, "the call was abandoned"))
 	closeStuck := func() {
 		if l.stream.stuck() {
 			l.shared.close(l.stream, errStuck)
 		}
 	}
 	closeStuck()
-	// This call may itself wait while a Send has only begun.
+	// The call's own Send may have begun only now, so check again after stuckTime.
 	time.AfterFunc(stuckTime+stuckTime/10, closeStuck)
 }

@@ -23,7 +23,8 @@ func shared(c *Client) *Client {
 	return c
 }
 
-// TestSharedCallsDoNotMix makes many concurrent calls. Each receives its own messages, and none waits for another.
+// TestSharedCallsDoNotMix checks that each of many concurrent calls receives its own messages, and that no call waits
+// for another.
 func TestSharedCallsDoNotMix(t *testing.T) {
 	release := make(chan struct{})
 	c := shared(serve(t, func(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result {
@@ -72,8 +73,8 @@ func TestSharedCallsDoNotMix(t *testing.T) {
 	}
 }
 
-// TestWhichCallsAreShared checks that calls of read-only tools share a stream if the plugin supports it. Other calls use
-// a kept stream then.
+// TestWhichCallsAreShared checks that calls of read-only tools share one stream if the plugin supports it. All other
+// calls then use kept streams.
 func TestWhichCallsAreShared(t *testing.T) {
 	reads := tool.Traits{ReadOnly: true, ConcurrencySafe: true}
 	for _, can := range []bool{false, true} {
@@ -100,7 +101,7 @@ func TestWhichCallsAreShared(t *testing.T) {
 	}
 }
 
-// rawCalls is a plugin that uses the shared stream in any way.
+// rawCalls is a plugin that does not use the SDK. The test decides how it uses a stream of Calls.
 type rawCalls struct {
 	toolpb.UnimplementedPluginServiceServer
 	calls func(stream grpc.BidiStreamingServer[toolpb.CallsRequest, toolpb.CallsResponse]) error
@@ -112,7 +113,8 @@ func (r rawCalls) Calls(stream grpc.BidiStreamingServer[toolpb.CallsRequest, too
 
 type respondCalls = grpc.BidiStreamingServer[toolpb.CallsRequest, toolpb.CallsResponse]
 
-// forEach answers every call of a stream. A plugin that ended the stream after one call would race with the next one.
+// forEach answers every call on a stream. It does not end the stream after a call, because that would race with the next
+// call.
 func forEach(answer func(s respondCalls, m *toolpb.CallsRequest) error) func(respondCalls) error {
 	return func(s respondCalls) error {
 		for {
@@ -158,7 +160,7 @@ func TestBrokenSharedStreams(t *testing.T) {
 	} {
 		brokenStreams := func(t *testing.T, set func(*Client) *Client) {
 			c := set(connect(t, rawCalls{calls: tc.calls}))
-			for range 2 { // the next call opens the stream again, where it has ended
+			for range 2 { // if the first call ends the stream, the second call opens a new one
 				res := c.Call(t.Context(), &tool.Call{Tool: "x"}, &hook{output: func() {
 					time.Sleep(10 * time.Microsecond)
 				}})
@@ -172,14 +174,14 @@ func TestBrokenSharedStreams(t *testing.T) {
 			}
 		}
 		t.Run(name, func(t *testing.T) { brokenStreams(t, shared) })
-		if name != "flood" { // a kept stream holds the plugin back instead
+		if name != "flood" { // a kept stream has no queue and makes the plugin wait instead
 			t.Run(name+", kept", func(t *testing.T) { brokenStreams(t, kept) })
 		}
 	}
 }
 
-// TestStuckSharedStream checks that a plugin that accepts nothing more does not delay calls beyond their time limit.
-// Later calls use another stream.
+// TestStuckSharedStream checks that a plugin that accepts no more messages cannot delay a canceled call. Later calls use
+// a new stream.
 func TestStuckSharedStream(t *testing.T) {
 	var streams atomic.Int32
 	opened := make(chan struct{}, 10)
@@ -202,7 +204,7 @@ func TestStuckSharedStream(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 		cancel()
 	}()
-	big := []byte(`"` + strings.Repeat("x", 8<<20) + `"`) // more than the windows take
+	big := []byte(`"` + strings.Repeat("x", 8<<20) + `"`) // larger than the flow-control windows
 	began := time.Now()
 	res := c.Call(ctx, &tool.Call{Tool: "x", Arguments: big}, &recorder{})
 	if res.Error == nil || time.Since(began) > 20*time.Second {
@@ -215,11 +217,11 @@ func TestStuckSharedStream(t *testing.T) {
 	}
 }
 
-// TestCutLooksAgain checks that a call also ends if its message has only begun to be sent when it is cut off.
+// TestCutLooksAgain checks that a canceled call ends even if the sending of its message has only just begun.
 func TestCutLooksAgain(t *testing.T) {
 	t.Parallel()
 	c := shared(connect(t, deaf{}))
-	big := []byte(`"` + strings.Repeat("x", 8<<20) + `"`) // more than the windows take
+	big := []byte(`"` + strings.Repeat("x", 8<<20) + `"`) // larger than the flow-control windows
 	var calls sync.WaitGroup
 	calls.Go(func() { c.Call(t.Context(), &tool.Call{Tool: "first", Arguments: big}, &recorder{}) })
 	var o *openStream
@@ -231,7 +233,7 @@ func TestCutLooksAgain(t *testing.T) {
 		return o != nil && len(o.calls) == 1
 	})
 	time.Sleep(100 * time.Millisecond)
-	within(t, func() bool { return o.since.Load() == 0 }) // the first message is on its way, and nothing can follow it
+	within(t, func() bool { return o.since.Load() == 0 }) // gRPC has accepted the first message, and no other message can follow
 	o.sending.Lock()
 	const timeout = 100 * time.Millisecond
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
@@ -252,7 +254,7 @@ func TestCutLooksAgain(t *testing.T) {
 	calls.Wait()
 }
 
-// TestGoexit checks that a handler that ends its goroutine fails only its own call.
+// TestGoexit checks that only the call of a handler fails if the handler ends its goroutine.
 func TestGoexit(t *testing.T) {
 	c := shared(serve(t, func(_ context.Context, call *tool.Call, _ tool.Peer) *tool.Result {
 		if call.Tool == "exit" {

@@ -20,7 +20,7 @@ import (
 	toolpb "toolhost.dev/sdk/toolpb/v2"
 )
 
-// fake is a plugin made of functions.
+// fake is a plugin that consists of functions.
 type fake struct {
 	tool.Plugin
 	desc *tool.Description
@@ -53,13 +53,13 @@ func (f *fake) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.
 	return f.call(ctx, call, peer)
 }
 
-// connect serves impl in memory.
+// connect serves impl over an in-memory connection and returns a client.
 func connect(t *testing.T, impl toolpb.PluginServiceServer) *Client {
 	t.Helper()
 	l := bufconn.Listen(1 << 20)
 	s := newGRPCServer(nil)
 	toolpb.RegisterPluginServiceServer(s, impl)
-	go s.Serve(l) // until the test stops it
+	go s.Serve(l) // runs until the test stops the server
 	conn, err := grpc.NewClient("passthrough:", append(DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))...)
 	if err != nil {
@@ -80,10 +80,10 @@ func serve(t *testing.T, call func(ctx context.Context, call *tool.Call, peer to
 	return c
 }
 
-// over, if not nil, makes [serve] send calls over streams of Calls.
+// over, if not nil, makes the clients of [serve] use a stream of Calls.
 var over func(*Client) *Client
 
-// TestOverCalls runs the tests of a call on its own stream also on a shared and on a kept stream.
+// TestOverCalls repeats the tests of a call on a shared stream and on a kept stream.
 func TestOverCalls(t *testing.T) {
 	for way, set := range map[string]func(*Client) *Client{"shared": shared, "kept": kept} {
 		over = set
@@ -103,7 +103,7 @@ func overCalls(t *testing.T) {
 	}
 }
 
-// recorder is a host that records what it receives.
+// recorder is a host that records the messages it receives.
 type recorder struct {
 	mu     sync.Mutex
 	events []string
@@ -251,7 +251,7 @@ func TestAsks(t *testing.T) {
 	c := serve(t, func(ctx context.Context, _ *tool.Call, peer tool.Peer) *tool.Result {
 		var wg sync.WaitGroup
 		answers := make([]string, 20)
-		for i := range answers { // answered in any order, each to its asker
+		for i := range answers { // the answers arrive in any order, but each must reach its own question
 			wg.Go(func() {
 				a, err := peer.Ask(ctx, tool.Ask{Question: &tool.Question{Text: fmt.Sprint(i), Options: []string{"y\xff"}, Multiple: true, FreeText: true}})
 				answers[i] = fmt.Sprint(a.Outcome, a.Values, a.Message, err)
@@ -292,7 +292,7 @@ func TestAsks(t *testing.T) {
 	}
 }
 
-// Output continues while a person decides.
+// TestAnAskHoldsNothingUp checks that output continues while a person decides.
 func TestAnAskHoldsNothingUp(t *testing.T) {
 	heard := make(chan struct{})
 	c := serve(t, func(ctx context.Context, _ *tool.Call, peer tool.Peer) *tool.Result {
@@ -331,7 +331,7 @@ func TestFileStates(t *testing.T) {
 	if res := c.Call(t.Context(), &tool.Call{}, &recorder{states: map[string]tool.FileState{"/a": known, "/c": {}}}); res.Output != "1" {
 		t.Errorf("%+v %v", res, res.Error)
 	}
-	// A state that cannot be looked up is unknown.
+	// If the lookup of a state fails, the state is unknown.
 	if res := c.Call(t.Context(), &tool.Call{}, &recorder{err: errors.New("the database is gone")}); res.Output != "0" {
 		t.Errorf("%+v %v", res, res.Error)
 	}
@@ -345,7 +345,7 @@ func TestCancelReachesTheTool(t *testing.T) {
 		},
 		"timeout": func(ctx context.Context) (context.Context, func()) {
 			ctx, cancel := context.WithTimeout(ctx, 30*time.Millisecond)
-			_ = cancel // the deadline ends it
+			_ = cancel // not called, because the deadline ends the context
 			return ctx, func() {}
 		},
 	} {
@@ -366,7 +366,7 @@ func TestCancelReachesTheTool(t *testing.T) {
 	}
 }
 
-// A tool that does not stop is abandoned, and the next call works.
+// TestCancelDoesNotWaitForever checks that a tool that does not stop is abandoned, and that the next call works.
 func TestCancelDoesNotWaitForever(t *testing.T) {
 	release, started := make(chan struct{}), make(chan struct{})
 	defer close(release)
@@ -380,7 +380,7 @@ func TestCancelDoesNotWaitForever(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	go func() { <-started; cancel(tool.Errorf(tool.Timeout, "It took too long.")) }()
 	res := c.Call(ctx, &tool.Call{Tool: "stubborn"}, &recorder{})
-	if e := res.Error; e == nil || e.Kind != tool.Timeout || e.Source != tool.SourcePlugin || !strings.Contains(e.Message, "stubborn did not stop within") {
+	if e := res.Error; e == nil || e.Kind != tool.Timeout || e.Source != tool.SourcePlugin || !strings.Contains(e.Message, "stubborn was abandoned because it did not stop within") {
 		t.Errorf("%+v", e)
 	}
 	if res := c.Call(t.Context(), &tool.Call{}, &recorder{}); res.Output != "ok" {
@@ -428,7 +428,7 @@ func TestOversizedResult(t *testing.T) {
 	if e := c.Call(t.Context(), &tool.Call{Tool: "state"}, &recorder{}).Error; e == nil || e.Kind != tool.Internal || !strings.Contains(e.Message, "session state") {
 		t.Errorf("%+v", e)
 	}
-	// A message too large for the plugin is an error too, and the connection survives.
+	// A message too large for the plugin also causes an error, and the connection stays usable.
 	huge := json.RawMessage(`"` + strings.Repeat("x", MaxMessageSize) + `"`)
 	if e := c.Call(t.Context(), &tool.Call{Arguments: huge}, &recorder{}).Error; e == nil {
 		t.Error("an oversized call went through")

@@ -9,11 +9,11 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Path returns the absolute path of a name in the working directory.
+// Path returns the absolute path of a file in the working directory.
 func (h *Host) Path(name string) string { return filepath.Join(h.Cwd, name) }
 
-// Files creates files in the working directory, and the directories that they need. Each entry is
-// "name=content", "directory/" or "name -> target of a symbolic link".
+// Files creates files in the working directory. Missing directories are created as well. Each entry is "name=content",
+// "directory/" or "name -> target of a symbolic link".
 func (h *Host) Files(entries ...string) {
 	h.t.Helper()
 	for _, e := range entries {
@@ -38,8 +38,7 @@ func (h *Host) file(entry string) error {
 	return os.WriteFile(h.Path(name), []byte(content), 0o600)
 }
 
-// Do calls a tool and returns its output, its structured data and the result. It fails the test if
-// the call fails.
+// Do calls a tool and expects success. It returns the output, the structured data and the whole result.
 func Do[Data any](h *Host, name string, args map[string]any) (output string, data Data, res *tool.Result) {
 	h.t.Helper()
 	res = h.Call(name, args)
@@ -54,7 +53,7 @@ func Do[Data any](h *Host, name string, args map[string]any) (output string, dat
 	return res.Output, data, res
 }
 
-// Refuses calls a tool and expects an error of a kind whose message contains all of the words.
+// Refuses calls a tool and expects an error of the given kind. The message must contain all words.
 func (h *Host) Refuses(name string, args map[string]any, kind tool.Kind, words ...string) {
 	h.t.Helper()
 	res := h.Call(name, args)

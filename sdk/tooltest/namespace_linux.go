@@ -10,13 +10,13 @@ import (
 	"testing"
 )
 
-// namespaceEnv is set in a test that already runs in a user namespace.
+// namespaceEnv is the name of an environment variable. It is set if the test already runs in a user namespace.
 const namespaceEnv = "TOOLTEST_NAMESPACE"
 
-// InUserNamespace runs the calling test again, in a process where an ordinary user may mount: in
-// new user and mount namespaces. A test calls it when a mount was refused, with that error as why,
-// and then returns. The test fails if it fails there. It is skipped only if the kernel refuses
-// user namespaces. InUserNamespace is for Linux.
+// InUserNamespace runs the calling test again in a process with new user and mount namespaces, in which an ordinary user
+// may mount. A test calls it after a mount has failed, passes the error as why, and then returns. A failure in the new
+// process fails the test. If the kernel refuses user namespaces, the test is skipped. InUserNamespace works only on
+// Linux.
 func InUserNamespace(t *testing.T, why error) {
 	t.Helper()
 	if os.Getenv(namespaceEnv) != "" {

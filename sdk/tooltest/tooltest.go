@@ -1,10 +1,10 @@
 // Package tooltest implements a host for tests. It runs the tools of a plugin in process, so that
-// an author can test handlers without a binary. [New] makes one:
+// an author can test handlers without a binary. [New] returns such a host:
 //
 //	h := tooltest.New(t, greeter.Plugin(), t.TempDir())
 //	res := h.Call("hello", map[string]any{"name": "you"})
 //
-// It validates arguments and fills in defaults as the host does. Between calls it keeps the
+// Like the real host, it validates arguments and fills in defaults. Between calls, it keeps the
 // session's file states and the plugin's session state.
 package tooltest
 
@@ -20,13 +20,14 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Host is a session with one plugin. It is safe for concurrent use.
+// Host is a session of a host with one plugin. It is safe for concurrent use.
 type Host struct {
-	// Roots and Cwd are those of the calls. New sets them to its directory, writable.
+	// Roots and Cwd are the roots and the working directory of all calls. New sets both to its directory. The root is
+	// writable.
 	Roots []tool.Root
 	Cwd   string
-	// Answer answers the asks of calls. If it is nil, files may be changed, and there is nobody to
-	// ask for anything else.
+	// Answer answers the permission requests and questions of calls. If Answer is nil, changes of files are permitted.
+	// For all other requests, the outcome is that there is nobody to ask.
 	Answer func(tool.Ask) tool.Answer
 
 	t       testing.TB
@@ -41,8 +42,8 @@ type Host struct {
 	stderr []byte
 }
 
-// New returns a host with one session in dir. New fails
-// the test if the definition of the plugin is invalid.
+// New returns a host with one session in the directory dir. If the definition of the plugin is invalid, New fails the
+// test.
 func New(t testing.TB, p sdk.Plugin, dir string) *Host {
 	t.Helper()
 	root, err := filepath.EvalSymlinks(dir)
@@ -74,8 +75,7 @@ func New(t testing.TB, p sdk.Plugin, dir string) *Host {
 	return h
 }
 
-// Configure configures the plugin. Call it at most once, before any other method. It returns the
-// plugin's diagnostics.
+// Configure configures the plugin and returns its diagnostics. Call it at most once and before all other methods.
 func (h *Host) Configure(c tool.Configuration) []tool.Diagnostic {
 	h.t.Helper()
 	diags, err := h.plugin.Configure(h.t.Context(), c)
@@ -85,7 +85,7 @@ func (h *Host) Configure(c tool.Configuration) []tool.Diagnostic {
 	return diags
 }
 
-// Call runs a tool. The values of the arguments are what JSON can express.
+// Call runs a tool. The arguments must have values that JSON can represent.
 func (h *Host) Call(name string, args map[string]any) *tool.Result {
 	h.t.Helper()
 	return h.CallContext(h.t.Context(), name, args)
@@ -139,14 +139,14 @@ func (h *Host) CallContext(ctx context.Context, name string, args map[string]any
 	return res
 }
 
-// Forget removes all files from the session's knowledge.
+// Forget makes the session forget the states of all files.
 func (h *Host) Forget() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	clear(h.states)
 }
 
-// Output returns what the calls have streamed so far.
+// Output returns the complete output that the calls have streamed so far.
 func (h *Host) Output() (stdout, stderr string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -189,7 +189,7 @@ func (p peer) FileStates(_ context.Context, paths ...string) (map[string]tool.Fi
 	return out, nil
 }
 
-// Know adds the state of a file to the session's knowledge, as if a call had read the file.
+// Know adds the state of a file to the session, as if a call had read the file.
 func (h *Host) Know(state tool.FileState) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

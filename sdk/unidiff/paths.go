@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// pathOf parses a path in a header. It may be quoted, and a time may follow it.
+// pathOf parses the path in a header line. The path may be quoted, and a time may follow it.
 func pathOf(s string) string {
 	s = strings.TrimRight(s, " ")
 	if strings.HasPrefix(s, `"`) {
@@ -19,8 +19,7 @@ func pathOf(s string) string {
 	return s
 }
 
-// unprefix removes the prefixes a/ and b/ if they are git's, and turns /dev/null into an empty
-// path.
+// unprefix removes the prefixes a/ and b/ if git added them. It converts /dev/null to an empty path.
 func unprefix(old, theirs string) (string, string) {
 	a, oldPrefixed := strings.CutPrefix(old, "a/")
 	b, newPrefixed := strings.CutPrefix(theirs, "b/")
@@ -37,8 +36,8 @@ func unprefix(old, theirs string) (string, string) {
 	return old, theirs
 }
 
-// gitPaths parses the paths of a "diff --git" line. They can be told apart only if they are equal
-// or quoted. Otherwise the lines below name them.
+// gitPaths parses the two paths of a "diff --git" line. The line is unambiguous only if the paths are equal or quoted.
+// Otherwise the following lines contain the paths.
 func gitPaths(s string) (old, theirs string) {
 	for i := range len(s) {
 		if s[i] != ' ' {

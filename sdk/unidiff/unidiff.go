@@ -1,7 +1,6 @@
-// Package unidiff implements a parser of unified diffs as models write them: line counts may be
-// wrong, line numbers missing or off, and the space before an empty context line may be gone.
-// [Parse] parses a diff and applies nothing. The host uses it to check the paths of a diff before
-// a call.
+// Package unidiff parses unified diffs written by language models. Line counts may be wrong. Line numbers may be missing
+// or wrong. The space before an empty context line may be missing. [Parse] parses a diff and applies nothing. The host
+// uses it to check the paths of a diff before a call.
 package unidiff
 
 import (
@@ -13,34 +12,35 @@ import (
 	"strings"
 )
 
-// File is the part of a diff about one file.
+// File is the part of a diff that concerns one file.
 type File struct {
-	// Old and New are the paths before and after. Old is empty for a created file, and New for a
-	// deleted one. Both are empty for hunks without a header.
+	// Old is the path before the change. It is empty for a created file. New is the path after the change. It is empty
+	// for a deleted file. Both are empty for hunks without a header.
 	Old, New string
-	// Mode is the mode of a created file, such as 0755, or the new mode of a changed file. It is 0
-	// for the usual mode and for no change.
+	// Mode is the mode of a created file, such as 0755, or the new mode of a changed file. Zero means the usual mode or
+	// no change.
 	Mode uint32
-	// Hunks are in the order of the diff.
+	// Hunks are in the order in which the diff contains them.
 	Hunks []Hunk
-	// Line is the line of the diff where it begins, from 1.
+	// Line is the line number in the diff at which the part begins, counted from 1.
 	Line int
 }
 
-// Hunk is one change: whole lines and their replacement.
+// Hunk is one change. It replaces whole lines.
 type Hunk struct {
-	// Old and New are the lines before and after, with their context. Each line ends with a line
-	// feed.
+	// Old contains the lines before the change, and New the lines after the change. Both include the context lines. Each
+	// line ends with a line feed.
 	Old, New string
-	// Start is the line of the file that the diff names, from 1, or 0 if it names none.
+	// Start is the line number in the file according to the diff, counted from 1. Zero means that the diff contains no
+	// line number.
 	Start int
-	// OldOpen and NewOpen report that the last line before, or after, has no newline.
+	// OldOpen is true if the last line of Old has no line feed in the file. NewOpen is the same for New.
 	OldOpen, NewOpen bool
-	// Line is the line of the diff where it begins, from 1.
+	// Line is the line number in the diff at which the hunk begins, counted from 1.
 	Line int
 }
 
-// Error is the error of [Parse]: what is wrong, and in which line of the diff.
+// Error is the error of [Parse]. It describes the problem and contains the line number in the diff.
 type Error struct {
 	Line   int
 	Reason string
@@ -61,7 +61,7 @@ const devNull = "/dev/null"
 
 var hunkHeader = regexp.MustCompile(`^@@(?: -(\d+)(?:,\d+)? \+\d+(?:,\d+)? @@| @@| \.\.\. @@|[ \t]*$|[ \t])`)
 
-// Paths returns the paths of the files that are changed, created, deleted or renamed.
+// Paths returns the paths of all files that the diff changes, creates, deletes or renames.
 func Paths(files []File) []string {
 	var paths []string
 	for _, f := range files {
@@ -74,7 +74,7 @@ func Paths(files []File) []string {
 	return paths
 }
 
-// Parse parses a diff. Its error is an [*Error], and the caller must not apply anything then.
+// Parse parses a diff. Every error is an [*Error]. After an error, the caller must not apply any part of the diff.
 func Parse(diff string) ([]File, error) {
 	p := &parser{lines: strings.Split(strings.ReplaceAll(diff, "\r\n", "\n"), "\n")}
 	for p.at < len(p.lines) {
@@ -86,7 +86,7 @@ func Parse(diff string) ([]File, error) {
 		return nil, err
 	}
 	if len(p.files) == 0 {
-		return nil, wrong(0, "it has no hunks. A hunk begins with a line \"@@ -1,3 +1,4 @@\" below \"--- a/file\" and \"+++ b/file\".")
+		return nil, wrong(0, "the diff has no hunks. A hunk begins with a line \"@@ -1,3 +1,4 @@\" below \"--- a/file\" and \"+++ b/file\".")
 	}
 	return p.files, nil
 }
@@ -96,11 +96,11 @@ type parser struct {
 	at    int
 	files []File
 	file  *File // the current file
-	git   git   // its git header
-	named bool  // its "---" and "+++" lines were read
+	git   git   // git header of the current file
+	named bool  // true if the "---" and "+++" lines were read
 }
 
-// git parses the lines between "diff --git" and the hunks.
+// git holds the data of the lines between "diff --git" and the hunks.
 type git struct {
 	created, deleted, renamed, mode bool
 	from, to                        string
@@ -129,7 +129,7 @@ func (p *parser) step() error {
 		p.file.Old, p.file.New, p.named = old, theirs, true
 		p.at += 2
 	case strings.HasPrefix(line, "GIT binary patch"), strings.HasPrefix(line, "Binary files "):
-		return wrong(n, "it changes a binary file, which is not edited as text. Leave that file out, and change it with a program made for it.")
+		return wrong(n, "the diff changes a binary file. Remove this file from the diff, and change it with a program for its format.")
 	case hunkHeader.MatchString(line):
 		if p.file == nil {
 			if err := p.begin(n); err != nil {
@@ -142,16 +142,16 @@ func (p *parser) step() error {
 			return err
 		}
 		p.at++
-	default: // other text before and between files is ignored
+	default: // ignore other text before files and between files
 		if p.file != nil && line != "" && strings.ContainsAny(line[:1], "+-") && line != "-- " {
-			return wrong(n, "%q is in no hunk. Put a line \"@@ @@\" before it.", shorten(line))
+			return wrong(n, "%q is outside of a hunk. Insert a line \"@@ @@\" before it.", shorten(line))
 		}
 		p.at++
 	}
 	return nil
 }
 
-// header reports whether "---" and "+++" lines with paths begin at a line.
+// header reports whether the line at index at begins a pair of "---" and "+++" lines with paths.
 func header(lines []string, at int) bool {
 	return at+1 < len(lines) && strings.HasPrefix(lines[at], "--- ") && strings.HasPrefix(lines[at+1], "+++ ")
 }
@@ -165,7 +165,7 @@ func (p *parser) begin(line int) error {
 	return nil
 }
 
-// end checks the file that was parsed.
+// end checks the current file when its part of the diff ends.
 func (p *parser) end() error {
 	f := p.file
 	if f == nil {
@@ -182,10 +182,10 @@ func (p *parser) end() error {
 	case p.git.deleted:
 		f.New = ""
 	case f.Old != "" && f.New != "" && f.Old != f.New:
-		return wrong(f.Line, "the paths %s and %s differ. To rename a file, say so with the lines \"rename from %s\" and \"rename to %s\".", f.Old, f.New, f.Old, f.New)
+		return wrong(f.Line, "the paths %s and %s differ. To rename a file, add the lines \"rename from %s\" and \"rename to %s\".", f.Old, f.New, f.Old, f.New)
 	}
 	if f.Old == "" && f.New == "" && len(f.Hunks) == 0 {
-		return wrong(f.Line, "it does not say which file is meant. Give the lines \"--- a/file\" and \"+++ b/file\".")
+		return wrong(f.Line, "the diff names no file. Add the lines \"--- a/file\" and \"+++ b/file\".")
 	}
 	if len(f.Hunks) > 0 || p.git.renamed || p.git.created || p.git.deleted || p.git.mode {
 		return nil
@@ -211,7 +211,7 @@ func (p *parser) metadata(line string, n int) error {
 	case "new file mode ", "deleted file mode ":
 		m := mode(value)
 		if m&0o170000 != 0o100000 && m&0o170000 != 0 {
-			return wrong(n, "it is about a symbolic link or a submodule, not a file. Make it in the shell.")
+			return wrong(n, "the diff creates a symbolic link or a submodule, not a file. Create it in the shell.")
 		}
 		p.git.created, p.git.deleted = key == "new file mode ", key != "new file mode "
 		if p.git.created {
@@ -227,17 +227,17 @@ func (p *parser) metadata(line string, n int) error {
 	case "rename to ":
 		p.git.renamed, p.git.to = true, pathOf(value)
 	case "copy from ", "copy to ":
-		return wrong(n, "it copies a file. Write the copy as a new file (--- /dev/null).")
+		return wrong(n, "the diff copies a file. Write the copy as a new file (--- /dev/null).")
 	}
 	return nil
 }
 
-// hunk parses one hunk, up to a line that begins another one or cannot belong to it.
+// hunk parses one hunk. The hunk ends before the next hunk, or before a line that cannot belong to it.
 func (p *parser) hunk() error {
 	begin := p.at
 	h := Hunk{Line: begin + 1}
 	if m := hunkHeader.FindStringSubmatch(p.lines[begin]); m[1] != "" {
-		h.Start, _ = strconv.Atoi(m[1]) // a number too large counts as missing
+		h.Start, _ = strconv.Atoi(m[1]) // a number that is too large counts as missing
 	}
 	end := begin + 1
 	for end < len(p.lines) && !p.endsHunk(end) {
@@ -281,7 +281,7 @@ func (p *parser) hunk() error {
 func (p *parser) endsHunk(at int) bool {
 	line := p.lines[at]
 	return hunkHeader.MatchString(line) || header(p.lines, at) || strings.HasPrefix(line, "diff --git ") || strings.HasPrefix(line, "Index: ") ||
-		strings.HasPrefix(line, "```") || line == "-- " && at+3 >= len(p.lines) // the signature of a mail
+		strings.HasPrefix(line, "```") || line == "-- " && at+3 >= len(p.lines) // "-- " begins the signature of a mail
 }
 
 func shorten(s string) string {

@@ -37,6 +37,7 @@ Each run has a session of its own, unless --session names one that is to last.`,
 			if err != nil {
 				return err
 			}
+			opts.Roots = s.Workspace == "" // the client's own directories, unless somebody chose one
 			server, err := newMCPServer(h, s, opts)
 			if err != nil {
 				return errors.Join(err, h.Close())

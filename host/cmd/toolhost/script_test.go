@@ -62,7 +62,22 @@ func build(dir string) error {
 			return fmt.Errorf("%s: %w\n%s", pkg, err, b)
 		}
 	}
+	if err := installTrusting(dir); err != nil {
+		return err
+	}
 	return buildExample(dir, "legacy")
+}
+
+// installTrusting installs the program that most scripts find as toolhost: it trusts their project files.
+func installTrusting(dir string) error {
+	script, err := os.ReadFile("testdata/trusting.sh")
+	if err == nil {
+		err = os.Mkdir(filepath.Join(dir, "trusting"), 0o755)
+	}
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "trusting", "toolhost"), script, 0o755)
 }
 
 // copyManifests copies the manifests of the bundled plugins to dir. It adds these plugins to binaries.
@@ -116,7 +131,14 @@ func TestScripts(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			e.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+			// Tools must not reach the state, and scripts work in the workspace.
+			state, err := os.MkdirTemp("", "toolhost-state")
+			if err != nil {
+				return err
+			}
+			e.Defer(func() { _ = os.RemoveAll(state) })
+			list := string(os.PathListSeparator)
+			e.Setenv("PATH", filepath.Join(bin, "trusting")+list+bin+list+os.Getenv("PATH"))
 			e.Setenv("BIN", bin)
 			for name, value := range sourceEnv() {
 				e.Setenv(name, value)
@@ -124,8 +146,14 @@ func TestScripts(t *testing.T) {
 			e.Setenv("RUNTIME", runtime)
 			e.Setenv("REALWORK", work)
 			e.Setenv("XDG_RUNTIME_DIR", runtime)
-			e.Setenv("XDG_STATE_HOME", filepath.Join(e.WorkDir, ".state"))
-			e.Setenv("XDG_CONFIG_HOME", filepath.Join(e.WorkDir, ".config"))
+			e.Setenv("XDG_STATE_HOME", state)
+			e.Setenv("STATE", filepath.Join(state, "toolhost"))
+			temporary := filepath.Join(state, "tmp")
+			if err := os.Mkdir(temporary, 0o700); err != nil {
+				return err
+			}
+			e.Setenv("TMPDIR", temporary)
+			e.Setenv("XDG_CONFIG_HOME", filepath.Join(state, "config"))
 			e.Setenv("TOOLHOST_TEST_SECRET", "must not leak")
 			return nil
 		},

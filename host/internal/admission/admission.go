@@ -77,7 +77,7 @@ func (s Source) checkPrograms(cfg *config.Config) error {
 		return err
 	}
 	if slices.Contains(s.Digests, content.Digest()) {
-		return s.useCopies(cfg, content)
+		return s.acceptDigest(cfg, content)
 	}
 	decisions, _, err := s.base()
 	if err != nil {
@@ -106,10 +106,32 @@ func (s Source) IsProject() bool {
 	if err != nil {
 		return true
 	}
-	if cwd, err := os.Getwd(); err == nil && filepath.Dir(abs) == cwd && slices.Contains(config.ProjectFiles, filepath.Base(abs)) {
+	return s.discovered() || within([]string{s.Workspace}, abs)
+}
+
+// discovered reports whether the configuration is the one that is found in the current directory.
+func (s Source) discovered() bool {
+	abs, err := filepath.Abs(s.Path)
+	if err != nil {
 		return true
 	}
-	return within([]string{s.Workspace}, abs)
+	cwd, err := os.Getwd()
+	return err != nil || filepath.Dir(abs) == cwd && slices.Contains(config.ProjectFiles, filepath.Base(abs))
+}
+
+// invalid returns what is wrong with a file that is not trusted. The file cannot read the environment, whose values would
+// appear in the error; if it tries, invalid returns nil.
+func (s Source) invalid() error {
+	reads := false
+	s.LookupEnv = func(string) (string, bool) {
+		reads = true
+		return "", true
+	}
+	_, err := s.Load()
+	if reads {
+		return nil
+	}
+	return err
 }
 
 // within reports whether a path, or where its symbolic links lead, is in one of the directories.
@@ -165,12 +187,27 @@ func (s Source) openProject() (*config.Config, error) {
 	narrowing := config.ReadNarrowing(s.Path)
 	narrowing.Apply(base)
 	if !narrowing.Complete {
-		base.Untrusted = fmt.Sprintf("%s is not trusted, because %s: %s. Review it: toolhost trust", s.Path, why, s.instead(base, narrowing))
+		base.Invalid = s.invalid()
+		if base.Invalid != nil && !s.discovered() { // somebody named this file and no other
+			return nil, base.Invalid
+		}
+		base.Untrusted = fmt.Sprintf("%s: %s. %s", s.explain(why, base.Invalid), s.instead(base, narrowing), howToReview)
 		if s.Require || base.Trust.Refuse {
-			return nil, fmt.Errorf("%s is not trusted, because %w. Review it: toolhost trust", s.Path, why)
+			return nil, fmt.Errorf("%s. %s", s.explain(why, base.Invalid), howToReview)
 		}
 	}
 	return base, s.protect(base)
+}
+
+const howToReview = "Review it: toolhost trust"
+
+// explain says why the project file does not apply.
+func (s Source) explain(why, invalid error) string {
+	if invalid == nil {
+		return fmt.Sprintf("%s is not trusted, because %v", s.Path, why)
+	}
+	line, _, _ := strings.Cut(invalid.Error(), "\n")
+	return fmt.Sprintf("%s is invalid (%s)", s.Path, strings.TrimRight(line, ":."))
 }
 
 // instead says which configuration is used in place of the project file.
@@ -232,8 +269,13 @@ func (s Source) trusted(decisions *trust.Decisions) (*config.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	if decision == nil && len(s.Digests) == 0 {
-		return nil, errNoDecision
+	if len(s.Digests) == 0 {
+		if decision == nil {
+			return nil, errNoDecision
+		}
+		if changed := s.changedFiles(decision); len(changed) > 0 {
+			return nil, changedSince(changed, decision)
+		}
 	}
 	cfg, err := s.Load()
 	if err != nil {
@@ -245,16 +287,40 @@ func (s Source) trusted(decisions *trust.Decisions) (*config.Config, error) {
 	}
 	switch {
 	case slices.Contains(s.Digests, content.Digest()):
-		return cfg, s.useCopies(cfg, content)
+		return cfg, s.acceptDigest(cfg, content)
 	case decision == nil:
 		return nil, fmt.Errorf("%w; its digest is %s", errNotListed, content.Digest())
 	}
 	plugins := s.plugins(cfg)
 	changed := slices.DeleteFunc(decision.Differences(content), func(path string) bool { return slices.Contains(plugins, path) })
 	if len(changed) > 0 { // a changed binary of a plugin concerns only that plugin; see [Source.Guard]
-		return nil, fmt.Errorf("%s changed since %s, when it was trusted", strings.Join(changed, ", "), decision.At.Local().Format("2006-01-02 15:04"))
+		return nil, changedSince(changed, decision)
 	}
 	return cfg, s.useCopies(cfg, content)
+}
+
+func changedSince(paths []string, d *trust.Decision) error {
+	return fmt.Errorf("%s changed since it was trusted at %s", strings.Join(paths, ", "), d.At.Local().Format("2006-01-02 15:04"))
+}
+
+// changedFiles returns the files of a decision whose content differs now. Changed text is never evaluated.
+func (s Source) changedFiles(d *trust.Decision) (changed []string) {
+	for path, was := range d.Files {
+		if is, err := trust.Hash(path); err != nil || is != was {
+			changed = append(changed, path)
+		}
+	}
+	names, err := config.List(s.Path)
+	if err != nil {
+		return append(changed, s.Path)
+	}
+	for _, name := range names {
+		if path, err := canonical(name); err != nil || d.Files[path] == "" {
+			changed = append(changed, name)
+		}
+	}
+	slices.Sort(changed)
+	return slices.Compact(changed)
 }
 
 // canonical returns the path of a configuration without symbolic links in its directory. The last element stays, because

@@ -23,6 +23,8 @@ type Config struct {
 	Path string
 	// Untrusted says why a project file was not applied as a whole. Empty means that it was, or that there is none.
 	Untrusted string
+	// Invalid is what is wrong with a project file that was not applied. Nil means nothing.
+	Invalid error
 	// Trusted has the SHA-256 of files and programs that a person trusted, by path. It is nil if the configuration needs
 	// no trust.
 	Trusted map[string]string

@@ -97,7 +97,7 @@ func hostAdvice(cfg *config.Config, p *config.Plugin, d *egress.DenialError) str
 	if at := cfg.PluginPosition(p.Name); at != "" {
 		where += " (" + at + ")"
 	}
-	return fmt.Sprintf("To allow it, the operator adds %q to the list network in the sandbox block of %s", d.Entry, where)
+	return fmt.Sprintf("To allow this connection, the operator adds %q to the list network in the sandbox block of %s", d.Entry, where)
 }
 
 // audit writes an audit entry for a denied connection.

@@ -80,7 +80,7 @@ func appendWaiting(waiting []AuditEntry, e AuditEntry) []AuditEntry {
 	case n < maxPendingAudit:
 		return append(waiting, e)
 	case n == maxPendingAudit:
-		return append(waiting, AuditEntry{At: e.At, Outcome: "internal", Error: "later calls are not in the log: it could not be written to"})
+		return append(waiting, AuditEntry{At: e.At, Outcome: "internal", Error: "later calls are missing because the log could not be written"})
 	}
 	return waiting
 }

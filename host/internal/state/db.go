@@ -138,7 +138,7 @@ const failedDelay = time.Second
 // Open opens the database in dir. It creates the directory and the database if they are missing.
 func Open(dir string, log *slog.Logger) (*DB, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("the state directory cannot be made: %w", err)
+		return nil, fmt.Errorf("the state directory cannot be created: %w", err)
 	}
 	return open(filepath.Join(dir, "state.db"), log)
 }
@@ -148,7 +148,7 @@ func OpenInMemory(log *slog.Logger) (*DB, error) { return open("", log) }
 
 func open(path string, log *slog.Logger) (*DB, error) {
 	unusable := func(err error) error {
-		return fmt.Errorf("the state database %s cannot be used: %w. Remove it to begin anew, or choose another place with --state", path, withSpace(err, filepath.Dir(path)))
+		return fmt.Errorf("the state database %s cannot be used: %w. To start with empty state, remove this file, or choose another directory with --state", path, withSpace(err, filepath.Dir(path)))
 	}
 	db, err := statedb.Open(context.Background(), path, schema)
 	if err != nil {

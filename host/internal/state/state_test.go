@@ -279,7 +279,7 @@ func TestUnusableDatabases(t *testing.T) {
 			defer db.Close()
 			_, err = db.Exec(`PRAGMA user_version = 99`)
 			return err
-		}, []string{"made by a later version (layout 99"}},
+		}, []string{"made by a later version: it has layout 99"}},
 		"dangling link": {func(dir string) error { return os.Symlink("/nonexistent/db", dir+"/state.db") }, []string{"state.db cannot be used", "no such file"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -303,7 +303,7 @@ func TestUnusableDatabases(t *testing.T) {
 	if err := os.WriteFile(f, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := state.Open(f+"/sub", slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "state directory cannot be made") {
+	if _, err := state.Open(f+"/sub", slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "state directory cannot be created") {
 		t.Error(err)
 	}
 }

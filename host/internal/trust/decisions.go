@@ -161,7 +161,7 @@ func (d *Decisions) Revoke(path string) (revoked []string, err error) {
 func (d *Decisions) read() (*decisionsFile, error) {
 	out := &decisionsFile{Version: decisionsLayout, Decisions: make(map[string]Decision)}
 	f, err := os.OpenFile(d.Path(), os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return out, nil
 	}
 	if err == nil {

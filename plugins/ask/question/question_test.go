@@ -10,7 +10,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// user is a host whose user gives the answers in order.
+// user is a host that answers questions with the given answers in order.
 type user struct {
 	answers []tool.Answer
 	asked   []tool.Question
@@ -20,7 +20,7 @@ func (*user) Progress(string, map[string]any) {}
 func (*user) Output(tool.Stream, []byte)      {}
 func (u *user) Ask(ctx context.Context, a tool.Ask) (tool.Answer, error) {
 	u.asked = append(u.asked, *a.Question)
-	if len(u.answers) == 0 { // never
+	if len(u.answers) == 0 { // without answers, wait until the call ends
 		<-ctx.Done()
 		return tool.Answer{}, ctx.Err()
 	}
@@ -89,14 +89,14 @@ func TestCanceled(t *testing.T) {
 
 func TestBadQuestions(t *testing.T) {
 	for want, in := range map[string]args{
-		"is empty":           {Question: " "},
-		"more than the 4000": {Question: strings.Repeat("x", 4001)},
-		"21 options":         {Question: "q", Options: strings.Split(strings.Repeat("x", 21), "")},
-		"Option 2 is empty":  {Question: "q", Options: []string{"a", ""}},
-		"twice":              {Question: "q", Options: []string{"a", "a"}},
-		"more than 500":      {Question: "q", Options: []string{strings.Repeat("x", 501)}},
-		"there are none":     {Question: "q", Multiple: true},
-		"must be from 1":     {Question: "q", Timeout: 1 << 40},
+		"is empty":          {Question: " "},
+		"the limit is 4000": {Question: strings.Repeat("x", 4001)},
+		"21 options":        {Question: "q", Options: strings.Split(strings.Repeat("x", 21), "")},
+		"Option 2 is empty": {Question: "q", Options: []string{"a", ""}},
+		"twice":             {Question: "q", Options: []string{"a", "a"}},
+		"more than 500":     {Question: "q", Options: []string{strings.Repeat("x", 501)}},
+		"options is empty":  {Question: "q", Multiple: true},
+		"a number from 1":   {Question: "q", Timeout: 1 << 40},
 	} {
 		u := &user{}
 		if _, err := ask(t.Context(), sdk.NewCall(&tool.Call{}, u), in); err == nil || !strings.Contains(err.Error(), want) || len(u.asked) > 0 {

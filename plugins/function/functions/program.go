@@ -19,16 +19,16 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Limits of a function's answer and error message, in bytes.
+// Limits on a function's answer and on its error message, in bytes.
 const (
 	maxAnswer  = 8 << 20
 	maxMessage = 4 << 10
 )
 
-// endWait is the time that a program's children may keep its output open after it has ended.
+// endWait is the time after the end of a program in which its child processes may keep its output open.
 const endWait = 500 * time.Millisecond
 
-// program runs a command for each call.
+// program is a backend that runs a command for each call.
 type program struct {
 	command []string
 	env     []string
@@ -37,7 +37,7 @@ type program struct {
 
 func newProgram(b *Block, fail func(what, summary, detail string) error) (backend, error) {
 	p := &program{command: b.Command, cwd: b.Cwd}
-	for _, e := range os.Environ() { // omit variables between host and plugin
+	for _, e := range os.Environ() { // omit the variables by which the host configures the plugin
 		if !strings.HasPrefix(e, "PLUGIN_") && !strings.HasPrefix(e, "TOOLHOST_") {
 			p.env = append(p.env, e)
 		}
@@ -48,11 +48,11 @@ func newProgram(b *Block, fail func(what, summary, detail string) error) (backen
 	path, err := exec.LookPath(b.Command[0])
 	if err != nil {
 		return nil, fail("command", fmt.Sprintf("Cannot find the program %q", b.Command[0]),
-			"Install it, correct the name or path, or make it executable (chmod +x); one outside of the PATH and the roots is seen only when the sandbox block of the field names it: sandbox { read = [\"…\"] }.")
+			"Install the program, correct the name or path, or make the program executable (chmod +x). If it is outside of the PATH and the roots, name its directory in the sandbox block of the field: sandbox { read = [\"…\"] }.")
 	}
 	p.command[0] = path
 	if st, err := os.Stat(p.cwd); p.cwd != "" && (err != nil || !st.IsDir()) {
-		return nil, fail("cwd", fmt.Sprintf("The directory %s of the program does not exist", p.cwd), "Create it or correct the path; one outside of the roots is seen only when the sandbox block of the field names it.")
+		return nil, fail("cwd", fmt.Sprintf("The directory %s of the program does not exist", p.cwd), "Create the directory or correct the path. If the directory is outside of the roots, name it in the sandbox block of the field.")
 	}
 	return p, nil
 }
@@ -90,7 +90,7 @@ func (p *program) call(ctx context.Context, call *sdk.Call, d *definition) (*sdk
 	return result(out.kept, out.over), nil
 }
 
-// failed returns an error with the exit status of a program and the end of its output.
+// failed returns an error that contains the exit status of a program and the end of its output.
 func failed(err error, out, said *bounded) (*sdk.Result, error) {
 	status := -1
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
@@ -105,23 +105,23 @@ func failed(err error, out, said *bounded) (*sdk.Result, error) {
 		text = strings.TrimSpace(string(out.kept))
 	}
 	if text == "" {
-		text = "it said nothing on standard error"
+		text = "(nothing on standard error)"
 	}
 	return nil, sdk.Errorf(tool.ExecutionFailed, "The function's program failed (%v): %s", err, lastOf(text)).WithCode(status)
 }
 
-// result converts an answer to a result. JSON is also returned as data.
+// result converts an answer to a result. If the answer is JSON, the result also has it as data.
 func result(answer []byte, over int) *sdk.Result {
 	res := &sdk.Result{Output: strings.ToValidUTF8(strings.TrimRight(string(answer), "\n"), "\uFFFD")}
 	if over > 0 {
-		res.Output += fmt.Sprintf("\n\n[note: the answer has %d bytes more, which were left out]", over)
+		res.Output += fmt.Sprintf("\n\n[note: the answer was cut; %d more bytes were dropped]", over)
 	} else if json.Valid(answer) {
 		res.Data = bytes.TrimSpace(answer)
 	}
 	return res
 }
 
-// lastOf returns the end of a text that is too long for a message.
+// lastOf returns the last part of a text that is too long for an error message.
 func lastOf(text string) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if len(text) <= maxMessage {
@@ -134,10 +134,10 @@ func lastOf(text string) string {
 	return "…" + text
 }
 
-// bounded keeps the first maxAnswer bytes written to it.
+// bounded is a writer that keeps the first maxAnswer bytes.
 type bounded struct {
 	kept []byte
-	over int // number of bytes that were dropped
+	over int // number of dropped bytes
 }
 
 func (b *bounded) Write(p []byte) (int, error) {

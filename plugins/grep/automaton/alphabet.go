@@ -7,22 +7,23 @@ import (
 	"toolhost.dev/plugins/grep/syntax"
 )
 
-// alphabet groups the symbols of a program into kinds. No part of the program distinguishes two symbols of one kind.
+// alphabet groups the symbols of a program into kinds. Two symbols have the same kind if no part of the program
+// distinguishes them.
 type alphabet struct {
-	ascii [utf8.RuneSelf]uint16 // kinds of the symbols below 0x80
-	from  []rune                // the first symbols of the runs of one kind, sorted; from[0] is 0
-	kinds []uint16              // the kinds of these runs
-	// sides holds what conditions see of each kind. The last kind is the end of the text, and the one before it is a
-	// byte that is not UTF-8.
+	ascii [utf8.RuneSelf]uint16 // the kinds of the symbols below 0x80, indexed by symbol
+	from  []rune                // the first symbol of each run of symbols of one kind, sorted; from[0] is 0
+	kinds []uint16              // the kind of each run in from
+	// sides holds, for each kind, the flags that conditions can test. The last kind is the end of the text. The kind
+	// before it is a byte that is not UTF-8.
 	sides []side
-	// member reports, indexed by class and kind, whether the symbols of the kind are in the class.
+	// member is indexed by class and kind. An entry is true if the class contains the symbols of the kind.
 	member [][]bool
 }
 
 func (a *alphabet) end() uint16     { return uint16(len(a.sides) - 1) } // #nosec G115 -- see newAlphabet
 func (a *alphabet) invalid() uint16 { return a.end() - 1 }
 
-// kind returns the kind of a symbol. The symbol is a character, or a byte in a bytewise program.
+// kind returns the kind of a symbol. A symbol is a byte in a bytewise program, and otherwise a character.
 func (a *alphabet) kind(r rune) uint16 {
 	if r < utf8.RuneSelf {
 		return a.ascii[r]
@@ -57,9 +58,9 @@ func newAlphabet(classes []syntax.Class, seen side) *alphabet {
 	slices.SortFunc(events, func(a, b event) int { return int(a.at) - int(b.at) })
 
 	a := &alphabet{member: make([][]bool, len(classes))}
-	byContent := make(map[[2]uint64]uint16) // maps a combination of sets to the kind whose symbols are in just these sets
+	byContent := make(map[[2]uint64]uint16) // maps a combination of sets to the kind of the symbols that are in exactly these sets
 	in := make(map[int]bool)                // the sets that contain the current symbol
-	var content [2]uint64                   // the combined hashes of these sets
+	var content [2]uint64                   // the combined hashes of the sets in the map "in"
 	newKind := func(s side) uint16 {
 		for i := range a.member {
 			a.member[i] = append(a.member[i], in[i])
@@ -104,7 +105,7 @@ func newAlphabet(classes []syntax.Class, seen side) *alphabet {
 	return a
 }
 
-// scramble hashes a number. It is the last step of splitmix64.
+// scramble returns a hash of a number, computed by the last step of splitmix64.
 func scramble(x uint64) uint64 {
 	x *= 0x9E3779B97F4A7C15
 	x = (x ^ x>>30) * 0xBF58476D1CE4E5B9

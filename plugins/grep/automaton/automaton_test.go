@@ -24,7 +24,7 @@ func machine(t testing.TB, pattern string) *Machine {
 	return NewMachine(p)
 }
 
-// generate returns a random pattern that has the same meaning here and in package regexp.
+// generate returns a random pattern that has the same meaning in this package and in package regexp.
 func generate(r *rand.Rand, depth int) string {
 	atoms := []string{"a", "b", "é", ".", "[ab]", "[^a]", "[^é]", "(?s:.)", "^", "$", `\A`, `\z`, `(?-u:\b)`, "c", "_", " ", "(?i:B)"}
 	if depth == 0 {
@@ -44,7 +44,8 @@ func generate(r *rand.Rand, depth int) string {
 	return sub() + sub()
 }
 
-// TestLikeRegexp compares matches with those of package regexp, which supports only ASCII words and no invalid UTF-8.
+// TestLikeRegexp compares matches with those of package regexp. It is limited to ASCII words and valid UTF-8, because
+// regexp supports no others.
 func TestLikeRegexp(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 3000 {
@@ -77,7 +78,7 @@ func TestLikeRegexp(t *testing.T) {
 }
 
 func TestContext(t *testing.T) {
-	// Conditions also depend on the text around the searched part.
+	// A condition such as \b also depends on the text before and after the searched part.
 	for _, tc := range []struct {
 		pattern, text string
 		from, to      int
@@ -99,14 +100,14 @@ func TestContext(t *testing.T) {
 	}
 }
 
-// TestPatience searches a text full of false beginnings of matches, and then one without any.
+// TestPatience searches a text with many false candidates at its beginning and none after that.
 func TestPatience(t *testing.T) {
 	m := machine(t, `foo\d`)
 	calls, skipped := 0, 0
 	m.SkipTo(func(text []byte, _ int) (at, wrong int) {
 		at = strings.Index(string(text[:min(len(text), 1<<16)]), "foo")
 		if at < 0 {
-			at = min(len(text), 1<<16) - 3 // it may begin there
+			at = min(len(text), 1<<16) - 3 // a match can begin at this position
 		}
 		calls, skipped = calls+1, skipped+at
 		return at, 0

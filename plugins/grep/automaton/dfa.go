@@ -8,26 +8,27 @@ import (
 
 // dfa is a deterministic automaton that creates its states on demand.
 //
-// A state consists of the instructions that may come next and of what conditions see before the position. Conditions see
-// the next symbol after the position. Therefore the automaton notices a match one symbol late, in the step that consumes
-// the following symbol.
+// A state consists of the next possible instructions and of the flags that conditions can test before the position.
+// Conditions also depend on the symbol after the position. Therefore the automaton notices a match one symbol late, in
+// the step that consumes the following symbol.
 type dfa struct {
 	p      *Program
 	stride int
-	// next is the transition table. The index of its row in the table identifies a state. A row holds, for each kind of
-	// the next symbol, the following state or one of matched, unknown and idle.
+	// next is the transition table. A state is identified by the index of its row in the table. A row has one entry for
+	// each kind of the next symbol: the following state, matched, unknown or idle.
 	next   []int32
-	states []state // indexed by row divided by stride
+	states []state // indexed by the row divided by stride
 	index  map[string]int32
-	// starts holds the initial states, indexed by what is before the position.
+	// starts holds the initial states, indexed by the flags of the text before the position.
 	starts [allSides]int32
 
 	stack   []int32
 	visited sparse
 	kernel  []int32
 	key     []byte
-	size    int // number of instructions in all states
-	// skips reports whether the machine may skip text in the initial state, in which no match has begun.
+	size    int // the number of instructions in all states
+	// skips reports whether the machine may skip text while the automaton is in its initial state. No match has begun in
+	// that state.
 	skips bool
 }
 
@@ -36,7 +37,7 @@ type state struct {
 	before side
 }
 
-// maxTable limits the entries of the table and the instructions of the states. When the table is full, the automaton
+// maxTable limits both the entries of the table and the instructions of all states. If the table is full, the automaton
 // drops all states and continues.
 const maxTable = 1 << 20
 
@@ -55,9 +56,9 @@ func (d *dfa) reset() {
 }
 
 const (
-	unknown = -1 // not computed yet
+	unknown = -1 // the transition is not computed yet
 	matched = -2 // a match ends before the symbol
-	idle    = -3 // continue in the initial state, where the machine may skip text
+	idle    = -3 // the automaton returns to the initial state, in which the machine may skip text
 )
 
 func (d *dfa) exists(m *Machine, text []byte, from, to int) (int, bool, error) {
@@ -125,7 +126,7 @@ func (d *dfa) begin(before side) int32 {
 	return s
 }
 
-// add returns the state for sorted instructions and creates it if necessary.
+// add returns the state for sorted instructions. It creates the state if necessary.
 func (d *dfa) add(insts []int32, before side) int32 {
 	d.key = append(d.key[:0], byte(before))
 	for _, i := range insts {
@@ -144,7 +145,7 @@ func (d *dfa) add(insts []int32, before side) int32 {
 	return s
 }
 
-// step computes an entry of the table.
+// step computes one entry of the transition table.
 func (d *dfa) step(m *Machine, from int32, kind uint16) (int32, error) {
 	a := d.p.alphabet
 	st := d.states[int(from)/d.stride]

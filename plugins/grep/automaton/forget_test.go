@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestOracleForgetting creates more states than the table can hold.
+// TestOracleForgetting checks a search that creates more states than the table can hold.
 func TestOracleForgetting(t *testing.T) {
 	m := machine(t, `(?:a|b)*a(?:a|b){18}c`)
 	r := rand.New(rand.NewPCG(3, 4))
@@ -28,8 +28,8 @@ func TestOracleForgetting(t *testing.T) {
 	}
 }
 
-// TestOracleForgettingWhatIsSkipped does that with a machine that skips text, and that starts again after each invalid
-// part.
+// TestOracleForgettingWhatIsSkipped is like TestOracleForgetting, but the machine skips text, and the automaton returns
+// to its initial state after each part of the text that cannot match.
 func TestOracleForgettingWhatIsSkipped(t *testing.T) {
 	m := machine(t, `abc(?:a|b)*a(?:a|b){18}c`)
 	skipped := 0

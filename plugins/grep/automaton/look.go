@@ -6,7 +6,7 @@ import (
 	"toolhost.dev/plugins/grep/syntax"
 )
 
-// side is a set of flags for what conditions can see on one side of a position.
+// side is a set of flags that describe the text on one side of a position. Conditions such as \b test these flags.
 type side uint8
 
 const (
@@ -17,10 +17,10 @@ const (
 	wordASCII                  // an ASCII word character
 	invalid                    // bytes that are not UTF-8
 
-	allSides = invalid << 1 // above all combinations
+	allSides = invalid << 1 // greater than every combination of flags
 )
 
-// seen returns the sides that a condition examines, so that the others make no difference.
+// seen returns the flags that a condition tests. Other flags do not affect the condition.
 func seen(l syntax.Look) side {
 	switch l {
 	case syntax.StartText, syntax.EndText:
@@ -38,7 +38,7 @@ func seen(l syntax.Look) side {
 	return wordASCII
 }
 
-// holds reports whether a condition holds between two sides.
+// holds reports whether a condition holds at a position with these flags before and after it.
 func holds(l syntax.Look, before, after side) bool {
 	switch l {
 	case syntax.StartText:
@@ -53,7 +53,8 @@ func holds(l syntax.Look, before, after side) bool {
 		return before&(edge|lineFeed) != 0 || before&carriage != 0 && after&lineFeed == 0
 	case syntax.EndCRLF:
 		return after&(edge|carriage) != 0 || after&lineFeed != 0 && before&carriage == 0
-	// Next to bytes that are not UTF-8 it is unknown whether there is a word.
+	// Next to bytes that are not UTF-8, it is unknown whether the position is inside a word. Then the condition is
+	// false.
 	case syntax.NotWord:
 		return before&word == after&word && (before|after)&invalid == 0
 	case syntax.WordStartHalf:
@@ -78,12 +79,12 @@ func holds(l syntax.Look, before, after side) bool {
 	case syntax.WordStartHalf:
 		return !b
 	}
-	return !a // WordEndHalf
+	return !a // the remaining case is WordEndHalf
 }
 
 var words = syntax.Words()
 
-// sideOf returns what conditions see of a symbol.
+// sideOf returns the flags of a symbol.
 func sideOf(r rune) side {
 	switch {
 	case r == '\n':
@@ -103,7 +104,7 @@ func sideOf(r rune) side {
 	return 0
 }
 
-// sides returns what conditions see before and after a position of a text.
+// sides returns the flags before and after a position of a text.
 func sides(text []byte, pos int) (before, after side) {
 	return sideBefore(text, pos), sideAfter(text, pos)
 }
@@ -122,7 +123,7 @@ func sideAfter(text []byte, pos int) side {
 	return sideOf(symbol(utf8.DecodeRune(text[pos:])))
 }
 
-// symbol returns the symbol of a decoded character. All bytes that are not UTF-8 become the same symbol, because
+// symbol returns the symbol of a decoded character. It returns the same symbol for all bytes that are not UTF-8, because
 // conditions do not distinguish them.
 func symbol(r rune, n int) rune {
 	if r == utf8.RuneError && n <= 1 {

@@ -5,16 +5,16 @@ import (
 	"unicode/utf8"
 )
 
-// Machine runs a program. It keeps computed states for the next run and is not safe for concurrent use.
+// Machine runs a program. It keeps computed states for later runs. It is not safe for concurrent use.
 type Machine struct {
 	p   *Program
-	ctx context.Context // of the current search; see Machine.Use
+	ctx context.Context // the context of the current search; see Machine.Use
 	dfa dfa
 	nfa nfa
-	// begin is the function of SkipTo, or nil.
+	// begin is the function passed to SkipTo. It may be nil.
 	begin    func(text []byte, places int) (at, wrong int)
 	patience Patience
-	// work counts steps since the last check of the context.
+	// work counts the steps since the last check of the context.
 	work int
 }
 
@@ -26,17 +26,19 @@ func NewMachine(p *Program) *Machine {
 	return m
 }
 
-// Use sets the context. When it ends, the machine stops in the middle of a run.
+// Use sets the context of the following searches. If the context ends, the machine stops in the middle of a search.
 func (m *Machine) Use(ctx context.Context) { m.ctx = ctx }
 
-// SkipTo lets the machine skip text in which no match begins. begin returns the earliest position at which the first
-// match of a text can begin, or -1 if the text has no match. It also returns how many wrong places it examined. After
-// that many places, it returns the next possible position unchecked.
+// SkipTo lets the machine skip text in which no match begins. The callback begin returns the earliest position at which
+// the first match of a text can begin, or -1 if the text has no match. It also returns the number of false candidates
+// that it examined. The parameter places limits that number. After the limit, begin returns the next candidate
+// unchecked.
 func (m *Machine) SkipTo(begin func(text []byte, places int) (at, wrong int)) {
 	m.begin, m.dfa.skips, m.patience = begin, m.p.seen == 0, NewPatience()
 }
 
-// skip returns the first position from pos on where a match in text[:to] can begin; ok is false if there is none.
+// skip returns the first position from pos on at which a match in text[:to] can begin. If no match can begin, ok is
+// false.
 func (m *Machine) skip(text []byte, pos, to int) (next int, ok bool, err error) {
 	if m.begin == nil {
 		return pos, true, nil
@@ -55,11 +57,11 @@ func (m *Machine) skip(text []byte, pos, to int) (next int, ok bool, err error) 
 	return pos + i, true, m.Spend(1 + i/64 + wrong)
 }
 
-// checkEvery is the number of instructions between two checks of the context, which take some milliseconds.
+// checkEvery is the number of instructions between two checks of the context. These instructions take some milliseconds.
 const checkEvery = 1 << 20
 
-// Spend counts steps of work that the machine, or other code on its behalf, has done. Now and then it checks the context
-// and returns its error.
+// Spend counts steps of work done by the machine or by other code on its behalf. Every checkEvery steps it checks the
+// context and returns its error.
 func (m *Machine) Spend(steps int) error {
 	if m.work += steps; m.work < checkEvery {
 		return nil
@@ -68,8 +70,9 @@ func (m *Machine) Spend(steps int) error {
 	return m.ctx.Err()
 }
 
-// Exists reports whether text[from:to] has a match, and returns the end of the match that ends first. Conditions see the
-// text around that part. from and to are character boundaries. The error is that of the machine's context.
+// Exists reports whether text[from:to] has a match, and returns the end of the match that ends first. Conditions of the
+// pattern can test the text before from and after to. Both must be character boundaries. A non-nil error is the error of
+// the machine's context.
 func (m *Machine) Exists(text []byte, from, to int) (end int, ok bool, err error) {
 	if m.p.bytewise && m.p.seen != 0 {
 		// Conditions see characters, but this automaton reads bytes.
@@ -79,8 +82,8 @@ func (m *Machine) Exists(text []byte, from, to int) (end int, ok bool, err error
 	return m.dfa.exists(m, text, from, to)
 }
 
-// Find returns the first match in text[from:to]. Of the matches that begin first, it returns the one that the pattern
-// prefers. Otherwise it is like Exists.
+// Find returns the first match in text[from:to]. If several matches begin at the same position, it returns the one that
+// the pattern prefers. Otherwise it is like Exists.
 func (m *Machine) Find(text []byte, from, to int) (start, end int, ok bool, err error) {
 	return m.nfa.find(m, text, from, to, false)
 }

@@ -1,10 +1,10 @@
 package automaton
 
-// nfa simulates the program with threads in order of priority. It records where each thread began.
+// nfa simulates the program with threads in order of priority. It records the position at which each thread began.
 type nfa struct {
 	p         *Program
-	now, next []thread // threads before they follow instructions that consume no symbol
-	ready     []thread // threads that wait for a symbol
+	now, next []thread // the threads before they follow instructions that consume no symbol
+	ready     []thread // the threads whose next instruction consumes a symbol
 	visited   sparse
 	stack     []int32
 }
@@ -19,7 +19,7 @@ func (v *nfa) init(p *Program) {
 	v.visited.init(len(p.insts))
 }
 
-// find returns the first match in text[from:to]. If earliest is set, it returns the match that ends first.
+// find returns the first match in text[from:to]. If earliest is true, it returns the match that ends first.
 func (v *nfa) find(m *Machine, text []byte, from, to int, earliest bool) (start, end int, ok bool, err error) {
 	v.now = v.now[:0]
 	for pos := from; ; {

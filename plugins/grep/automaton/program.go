@@ -1,10 +1,9 @@
-// Package automaton implements the matching of patterns against bytes, in time proportional to
-// their length whatever the pattern. A deterministic automaton, built on demand, finds where the
-// first match ends ([Machine.Exists]). A simulation of the nondeterministic one finds where a
-// match begins and ends ([Machine.Find]).
+// Package automaton matches compiled patterns against bytes, in time proportional to the number of bytes for every
+// pattern. A deterministic automaton, built on demand, finds the end of the match that ends first ([Machine.Exists]). A
+// simulation of the nondeterministic automaton finds where a match begins and ends ([Machine.Find]).
 //
-// A program reads its text as characters of UTF-8, and bytes that are not UTF-8 match nothing.
-// Only a pattern that names such bytes is compiled to read bytes.
+// A program reads its text as UTF-8 characters, and bytes that are not UTF-8 match nothing. Only a pattern that names
+// bytes that are not UTF-8 is compiled to a program that reads bytes.
 package automaton
 
 import (
@@ -18,9 +17,9 @@ import (
 type opcode uint8
 
 const (
-	opClass opcode = iota // consume a symbol of class and continue at out
-	opSplit               // continue at out and, with lower priority, at alt
-	opLook                // continue at out if look holds
+	opClass opcode = iota // consumes a symbol of the class and continues at out
+	opSplit               // continues at out and, with lower priority, at alt
+	opLook                // continues at out if the condition look holds
 	opMatch
 )
 
@@ -35,23 +34,23 @@ type inst struct {
 type Program struct {
 	insts []inst
 	start int32
-	// bytewise means that the symbols are bytes and not characters.
+	// bytewise is true if the symbols are bytes. It is false if they are characters.
 	bytewise bool
-	seen     side // what the program's conditions examine
+	seen     side // the flags that the program's conditions test
 	alphabet *alphabet
 }
 
-// maxInsts limits the size of a program. An instruction takes 16 bytes. In the worst case a step of the simulation
-// visits all instructions.
+// maxInsts limits the number of instructions of a program. An instruction takes 16 bytes. In the worst case, a step of
+// the simulation visits all instructions.
 const maxInsts = 1 << 20
 
-// maxClasses limits the number of different symbol sets in a program.
+// maxClasses limits the number of different character classes in a program.
 const maxClasses = 4096
 
 // ErrTooLarge means that the program of a pattern would be too large.
 var ErrTooLarge = errors.New("the pattern is too large when its repetitions are written out; use smaller numbers in {}")
 
-// Compile compiles a pattern.
+// Compile compiles a parsed pattern to a program.
 func Compile(n *syntax.Node) (*Program, error) {
 	c := &compiler{p: &Program{}, index: make(map[string]int32), known: make(map[*syntax.Node]int32)}
 	c.p.bytewise = n.Any(insideCharacters)
@@ -81,8 +80,8 @@ func insideCharacters(n *syntax.Node) bool {
 type compiler struct {
 	p       *Program
 	classes []syntax.Class
-	index   map[string]int32 // indices of classes by their ranges
-	// known caches the classes of nodes, because repetitions compile a node many times.
+	index   map[string]int32 // maps the ranges of a class to the index of the class
+	// known caches the class index of each node, because a repetition compiles its node many times.
 	known map[*syntax.Node]int32
 }
 
@@ -120,7 +119,7 @@ func (c *compiler) emit(i inst) int32 {
 	return int32(len(c.p.insts) - 1) // #nosec G115 -- at most maxInsts
 }
 
-// node compiles n, followed by next, and returns its first instruction.
+// node compiles n so that it continues at next. It returns the first instruction of n.
 func (c *compiler) node(n *syntax.Node, next int32) int32 {
 	switch n.Op {
 	case syntax.OpClass:
@@ -155,9 +154,9 @@ func (c *compiler) repeat(n *syntax.Node, next int32) int32 {
 		body := c.node(sub, loop)
 		c.enter(loop, body, n.Lazy)
 		switch {
-		case least > 0: // the last required repetition is the first of the loop
+		case least > 0: // the last required repetition is also the first repetition of the loop
 			next, least = body, least-1
-		case nullable(sub): // compile x* as (x+)?, or an empty x would lose its priority
+		case nullable(sub): // compile x* as (x+)? because an empty x would otherwise lose its priority
 			next = c.split(body, next, n.Lazy)
 		default:
 			next = loop
@@ -195,7 +194,7 @@ func (c *compiler) split(body, exit int32, lazy bool) int32 {
 	return c.emit(inst{op: opSplit, out: body, alt: exit})
 }
 
-// enter sets the entry of a loop's body in its split.
+// enter sets the branch of a split that continues with the body of the loop.
 func (c *compiler) enter(split, body int32, lazy bool) {
 	if lazy {
 		c.p.insts[split].alt = body
@@ -224,7 +223,7 @@ func (c *compiler) class(n *syntax.Node, next int32) int32 {
 		}
 		at = one
 	}
-	if at < 0 { // the empty set
+	if at < 0 { // the set is empty
 		return c.emit(inst{op: opClass, class: c.intern(nil), out: next})
 	}
 	return at

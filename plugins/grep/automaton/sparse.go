@@ -10,7 +10,7 @@ func (s *sparse) init(n int) { s.dense, s.where = make([]int32, 0, n), make([]in
 func (s *sparse) clear()     { s.dense = s.dense[:0] }
 func (s *sparse) len() int   { return len(s.dense) }
 
-// add adds a number and reports whether it is new.
+// add adds a number and reports whether the set did not contain it.
 func (s *sparse) add(i int32) bool {
 	if w := s.where[i]; int(w) < len(s.dense) && s.dense[w] == i {
 		return false

@@ -1,19 +1,20 @@
-// Package bytepair implements the search for two bytes at a given distance from each other. Two
-// bytes of a text occur together at far fewer places than one.
+// Package bytepair searches for two bytes at a fixed distance from each other. Such a pair occurs far less often in text
+// than a single byte.
 package bytepair
 
 import "bytes"
 
-// Pair is two bytes. The second is Distance bytes after the first.
+// Pair is a pair of bytes. The second byte is Distance bytes after the first.
 type Pair struct {
 	Distance      int
 	First, Second byte
-	// FirstOr and SecondOr are ORed to the bytes of the text before the comparison. With 0x20, a lower-case letter in
-	// First or Second also matches its upper case.
+	// FirstOr and SecondOr are ORed to the bytes of the text before the comparison. With the value 0x20, a lower-case
+	// letter also matches its upper case.
 	FirstOr, SecondOr byte
 }
 
-// Index returns the first i such that the pair begins at buf[i], or -1.
+// Index returns the first position i in buf such that the pair begins at buf[i]. It returns -1 if the pair does not
+// occur.
 func (p *Pair) Index(buf []byte) int {
 	places := len(buf) - p.Distance
 	if Fast && places >= block {

@@ -2,7 +2,7 @@
 
 package bytepair
 
-// Fast is documented for amd64.
+// Fast is documented in index_amd64.go.
 const Fast = false
 
 func index([]byte, int, byte, byte, byte, byte) int {

@@ -16,7 +16,7 @@ func naive(buf []byte, p Pair) int {
 	return -1
 }
 
-// guarded returns memory between two pages that cannot be read.
+// guarded returns memory that lies between two unreadable pages.
 func guarded(t testing.TB, pages int) []byte {
 	t.Helper()
 	size := syscall.Getpagesize()
@@ -33,8 +33,8 @@ func guarded(t testing.TB, pages int) []byte {
 	return all[size : len(all)-size]
 }
 
-// TestEveryPlace puts the pair at each place of texts of each length, at the end and at the beginning of readable
-// memory.
+// TestEveryPlace checks the pair at every position of texts of every length. The texts lie at the beginning and at the
+// end of readable memory.
 func TestEveryPlace(t *testing.T) {
 	page := guarded(t, 1)
 	for _, distance := range []int{0, 1, 2, 7, 31, 32, 33, 63} {
@@ -77,7 +77,8 @@ func FuzzIndex(f *testing.F) {
 	})
 }
 
-// TestRandom searches texts of few letters, in which the first byte often occurs without the second.
+// TestRandom searches texts that consist of few different letters, so that the first byte often occurs without the
+// second.
 func TestRandom(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2)) // #nosec G404 -- a test
 	for range 20_000 {

@@ -1,16 +1,16 @@
 package content
 
-// Each block of text has a Bloom filter of the trigrams of its lower-case bytes. The filters of a group of blocks are
-// stored transposed: a row holds the bits of all blocks for one hash. So one lookup of a trigram covers all blocks of
-// the group.
+// Each block of text has a Bloom filter of its trigrams in lower case. The filters of a group of blocks are stored
+// transposed: a row holds, for one hash, the bits of all blocks in the group. Therefore one lookup of a trigram covers
+// the whole group.
 const (
 	hashBits  = 12
 	rows      = 1 << hashBits
-	groupSize = 512 // blocks
+	groupSize = 512 // number of blocks in a group
 	rowWords  = groupSize / 64
 )
 
-// row holds the bits of a group's blocks for one hash.
+// row holds, for one hash, the bits of all blocks in a group.
 type row [rowWords]uint64
 
 func hash(v uint32) uint32 { return (v * 0x9E3779B1) >> (32 - hashBits) }
@@ -25,10 +25,10 @@ var lower = func() (t [256]byte) {
 	return t
 }()
 
-// filter holds the bits of one block that are already set in its group.
+// filter holds the bits of one block that are already set in the rows of its group.
 type filter [rows / 64]uint64
 
-// mark adds the trigrams of a text to block number n of a group.
+// mark adds the trigrams of a text to the filter of block n in a group.
 func (f *filter) mark(g []row, n int, text []byte) {
 	if len(text) < 3 {
 		return
@@ -45,10 +45,10 @@ func (f *filter) mark(g []row, n int, text []byte) {
 	}
 }
 
-// maxLiteral is the number of bytes of a literal that are looked up.
+// maxLiteral is the maximal length of a literal to look up. Longer literals are shortened.
 const maxLiteral = 64
 
-// hashes returns the hashes of a literal's trigrams.
+// hashes returns the hashes of the trigrams in a literal.
 func hashes(literal string) []uint32 {
 	literal = literal[:min(len(literal), maxLiteral)]
 	var out []uint32
@@ -58,7 +58,7 @@ func hashes(literal string) []uint32 {
 	return out
 }
 
-// having returns the blocks of a group that may contain all trigrams with these hashes.
+// having returns the blocks of a group that may contain the trigrams with all of these hashes.
 func having(g []row, hashes []uint32) row {
 	r := g[hashes[0]]
 	for _, h := range hashes[1:] {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// lines returns a text of random words with short and long lines and special characters.
+// lines returns random text that contains words, short and long lines, and special characters.
 func lines(r *rand.Rand, n int) []byte {
 	words := strings.Fields("alpha Beta gamma deltaEpsilon zeta eta theta iota kappa lambda mu nu xi omicron sigma tau upsilon phi chi psi omega é ſ K")
 	var b bytes.Buffer
@@ -30,7 +30,8 @@ func lines(r *rand.Rand, n int) []byte {
 
 var specialLetters = strings.NewReplacer("ſ", "s", "K", "k")
 
-// has reports whether a line contains a literal of each set, and where the line begins.
+// has returns the beginning of the first line after offset from that contains a literal of each set. If no line does, it
+// returns -1.
 func has(text []byte, n Need, from int) (at int) {
 	for from < len(text) {
 		end := len(text)
@@ -57,8 +58,8 @@ func has(text []byte, n Need, from int) (at int) {
 	return -1
 }
 
-// TestSelectMissesNothing looks up literals in random texts while texts are removed and added. The selection must
-// contain every text that has them.
+// TestSelectMissesNothing checks that a selection contains every text with the needed literals. Random texts are added
+// and removed between the lookups.
 func TestSelectMissesNothing(t *testing.T) {
 	for seed := range uint64(4) {
 		r := rand.New(rand.NewPCG(seed, 3))
@@ -84,7 +85,7 @@ func TestSelectMissesNothing(t *testing.T) {
 			for range 1 + r.IntN(3) {
 				var set []string
 				for range 1 + r.IntN(3) {
-					// The literal is a part of a line.
+					// Choose a random part of a line as the literal.
 					text := texts[uint32(r.IntN(24))]
 					if len(text) < 20 {
 						continue
@@ -138,7 +139,7 @@ func TestSelectMissesNothing(t *testing.T) {
 	}
 }
 
-// TestPartsAreWholeLines checks that parts begin and end at lines.
+// TestPartsAreWholeLines checks that every part begins at the start of a line and ends at the end of a line.
 func TestPartsAreWholeLines(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 9))
 	s := NewStore(NewBudget(64<<20), 1)
@@ -163,7 +164,7 @@ func TestPartsAreWholeLines(t *testing.T) {
 	}
 }
 
-// TestSelectsFew checks that the index excludes most texts.
+// TestSelectsFew checks that a selection excludes most texts.
 func TestSelectsFew(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	s := NewStore(NewBudget(64<<20), 1)
@@ -182,7 +183,8 @@ func TestSelectsFew(t *testing.T) {
 	}
 }
 
-// TestBudget checks that with less memory only the index of texts is kept, and then nothing.
+// TestBudget checks the behaviour when memory runs out: first the store keeps only the index of texts, then it refuses
+// texts.
 func TestBudget(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	b := NewBudget(3 << 20)
@@ -213,7 +215,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// TestAcrossTheCut checks that a literal is found across the place where a long line is cut.
+// TestAcrossTheCut checks that a literal is found even if it spans two blocks of a long line.
 func TestAcrossTheCut(t *testing.T) {
 	for at := blockSize - 12; at <= blockSize+1; at++ {
 		text := bytes.Repeat([]byte("."), 3*blockSize)

@@ -10,28 +10,28 @@ import (
 
 const rowBytes = rowWords * 8
 
-// segment is a memory area of texts with its index.
+// segment is a memory area that contains texts and their index.
 type segment struct {
-	data  []byte // nil if only the index is kept
+	data  []byte // nil if the segment holds only the index
 	size  int
 	used  int
 	dead  int
-	taken int64 // bytes taken from the budget
-	// texts are sorted by their offsets. A removed text is nil.
+	taken int64 // number of bytes taken from the budget
+	// texts is sorted by the offset of the texts. A removed text leaves a nil element.
 	texts []*Text
-	// ends are the ends of the blocks, and first the indices of the first texts in them.
+	// ends holds the end offset of each block. first holds the index of the first text in each block.
 	ends, first []int
-	rows        []row // of all groups, one after the other
+	rows        []row // filter rows of all groups in order
 	raw         []byte
-	// partial marks the blocks that contain a part of a line too long for one block. special marks the blocks with a
-	// non-ASCII character that equals an ASCII letter if case is ignored.
+	// partial marks each block that contains a part of a line too long for one block. special marks each block with a
+	// non-ASCII character that matches an ASCII letter if case is ignored.
 	partial, special []uint64
-	last             filter // of the last block
+	last             filter // filter of the last block
 }
 
 var errBudget = errors.New("content: the budget is used up")
 
-// newSegment returns a segment with room for a text of n bytes. The system allocates the memory when it is first used.
+// newSegment returns a segment with room for a text of n bytes. The operating system allocates the memory on first use.
 func newSegment(n int, keep bool, b *Budget) (*segment, error) {
 	size, groups := max(segmentSize, n+1), (blocksFor(n)+groupSize-1)/groupSize
 	g := &segment{size: size}
@@ -51,8 +51,8 @@ func newSegment(n int, keep bool, b *Budget) (*segment, error) {
 	return g, nil
 }
 
-// blocksFor returns the maximal number of blocks of a text. Two consecutive blocks are together larger than one block
-// can be.
+// blocksFor returns the maximal number of blocks of a text with n bytes. The result is based on the fact that two
+// consecutive blocks together exceed blockSize.
 func blocksFor(n int) int { return n/(blockSize/2) + 2 }
 
 func allocate(n int) ([]byte, error) {
@@ -69,7 +69,7 @@ func (g *segment) free(b *Budget) {
 	*g = segment{}
 }
 
-// strip releases the text and keeps the index.
+// strip frees the memory of the texts but keeps the index.
 func (g *segment) strip(b *Budget) {
 	_ = unix.Munmap(g.data)
 	index := int64(len(g.raw))
@@ -93,7 +93,7 @@ func (g *segment) take(b *Budget, n int) bool {
 	return true
 }
 
-// start returns the offset at which a block begins.
+// start returns the offset at which the block with that number begins.
 func (g *segment) start(block int) int {
 	if block == 0 {
 		return 0
@@ -101,7 +101,7 @@ func (g *segment) start(block int) int {
 	return g.ends[block-1]
 }
 
-// add adds a text. The segment must have room for it.
+// add adds a text. The caller must check that the segment has room for the text.
 func (g *segment) add(owner uint32, text []byte) *Text {
 	t := &Text{Owner: owner, seg: g, off: g.used, n: len(text), index: len(g.texts)}
 	if g.data != nil {
@@ -109,17 +109,17 @@ func (g *segment) add(owner uint32, text []byte) *Text {
 		g.data[g.used+len(text)] = '\n'
 	}
 	isSpecial := special(text)
-	// Continue the last block while it is small.
+	// Add the text to the last block if the block stays small enough.
 	if n := len(g.ends); n == 0 || g.used-g.start(n-1)+len(text) > blockSize {
 		g.begin()
 	}
 	t.first = len(g.ends) - 1
-	within := false // the last block ended within a line
+	within := false // true if the last block ended in the middle of a line
 	for rest := text; ; g.begin() {
 		block := len(g.ends) - 1
 		piece := firstPiece(rest)
 		marked := piece
-		if within { // a literal may cross the cut
+		if within { // a literal may be partly in the last block
 			at := len(text) - len(rest)
 			marked = text[at-min(at, maxLiteral):][:min(at, maxLiteral)+len(piece)]
 		}
@@ -145,7 +145,7 @@ func (g *segment) add(owner uint32, text []byte) *Text {
 	return t
 }
 
-// firstPiece returns the beginning of a text that goes into one block.
+// firstPiece returns the first part of a text, to be stored in one block.
 func firstPiece(text []byte) []byte {
 	if len(text) <= blockSize {
 		return text
@@ -156,12 +156,12 @@ func firstPiece(text []byte) []byte {
 	return text[:blockSize]
 }
 
-// special reports whether a text contains one of the two non-ASCII characters that equal s and k if case is ignored.
+// special reports whether a text contains U+017F or U+212A. These characters match s and k if case is ignored.
 func special(text []byte) bool {
 	return bytes.Contains(text, []byte("\u017f")) || bytes.Contains(text, []byte("\u212a"))
 }
 
-// begin begins a new block.
+// begin starts a new block.
 func (g *segment) begin() {
 	g.ends = append(g.ends, g.used)
 	g.first = append(g.first, len(g.texts))

@@ -2,29 +2,29 @@ package content
 
 import "math/bits"
 
-// Need is what a text must contain to match: one literal of each set, ignoring the case of ASCII letters.
+// Need describes the literals of a matching text: at least one literal of each set, ignoring the case of ASCII letters.
 type Need struct {
 	Sets [][]string
-	// Special means that U+017F matches s and U+212A matches k.
+	// Special is true if U+017F matches s and U+212A matches k.
 	Special bool
-	// Apart means that the literals may be in different lines. Otherwise one line contains them all.
+	// Apart is true if the literals may be in different lines. Otherwise one line must contain a literal of each set.
 	Apart bool
 }
 
-// Part is a part of a text that consists of whole lines.
+// Part is a range of a text that consists of whole lines.
 type Part struct{ From, To int }
 
-// Selection is the set of texts that may contain what is needed.
+// Selection is the set of texts that may match a [Need].
 type Selection struct {
-	all    bool // nothing is known: any text may match
+	all    bool // the need excludes no text, so any text may match
 	apart  bool
-	groups map[*segment][][]uint64 // bit sets of blocks: one per set of literals if apart, else one for all
+	groups map[*segment][][]uint64 // bit sets of blocks for each segment: one per set of literals if apart is true, otherwise one
 }
 
-// shortest is the minimal length of a literal that the filters can look up.
+// shortest is the minimal length of a literal that the filters can exclude.
 const shortest = 3
 
-// Select returns the texts that may contain what is needed.
+// Select returns the texts that may match n.
 func (s *Store) Select(n Need) *Selection {
 	var sets [][][]uint32
 	for _, set := range n.Sets {
@@ -48,8 +48,8 @@ func (s *Store) Select(n Need) *Selection {
 	return sel
 }
 
-// blocks returns the blocks that may contain a literal of every set. If n.Apart is set, it returns the blocks for each
-// set separately.
+// blocks returns the blocks that may contain a literal of every set. If n.Apart is true, the result has one bit set of
+// blocks per set of literals.
 func (g *segment) blocks(sets [][][]uint32, n Need) [][]uint64 {
 	var out [][]uint64
 	for i, set := range sets {
@@ -66,7 +66,7 @@ func (g *segment) blocks(sets [][][]uint32, n Need) [][]uint64 {
 	return out
 }
 
-// blocksOf returns the blocks that may contain a literal of a set.
+// blocksOf returns the blocks that may contain any literal of a set.
 func (g *segment) blocksOf(set [][]uint32, special bool) []uint64 {
 	out := make([]uint64, len(g.special))
 	for at := 0; at < len(out); at += rowWords {
@@ -84,8 +84,8 @@ func (g *segment) blocksOf(set [][]uint32, special bool) []uint64 {
 	return out
 }
 
-// spread extends a block set: if it contains one block of a long line, it then contains all blocks of that line. Other
-// needed literals may be in the other blocks.
+// spread completes long lines in a set of blocks. If the set contains one block of a long line, spread adds all blocks
+// of that line, because the other literals may be in them.
 func (g *segment) spread(set []uint64) {
 	has := func(bits []uint64, b int) bool { return bits[b/64]>>(b%64)&1 != 0 }
 	for w, word := range g.partial {
@@ -94,7 +94,7 @@ func (g *segment) spread(set []uint64) {
 			if b > 0 && has(g.partial, b-1) && has(set, b-1) {
 				set[w] |= 1 << (b % 64)
 			}
-			if has(set, b) { // and back to the beginning of the line
+			if has(set, b) { // add the previous blocks of the line
 				for a := b - 1; a >= 0 && has(g.partial, a) && !has(set, a); a-- {
 					set[a/64] |= 1 << (a % 64)
 				}
@@ -103,13 +103,13 @@ func (g *segment) spread(set []uint64) {
 	}
 }
 
-// All reports whether nothing is known, so that any text may match.
+// All reports whether the selection excludes no text.
 func (s *Selection) All() bool { return s.all }
 
-// Each calls do for each text of the selection, in no order. It must not be called if All is true.
+// Each calls do for each text of the selection, in any order. It must not be called if All returns true.
 func (s *Selection) Each(do func(*Text)) {
 	for g, sets := range s.groups {
-		done := 0 // texts with lower indices are done
+		done := 0 // number of leading texts that are done
 		for w, word := range sets[0] {
 			for ; word != 0; word &= word - 1 {
 				block := w*64 + bits.TrailingZeros64(word)
@@ -137,7 +137,7 @@ func (s *Selection) Each(do func(*Text)) {
 // Has reports whether the selection contains a text.
 func (s *Selection) Has(t *Text) bool { return s.all || s.has(t, s.groups[t.seg]) }
 
-// has reports whether a text is in a block of every set.
+// has reports whether each set contains a block of the text.
 func (s *Selection) has(t *Text, sets [][]uint64) bool {
 	for _, set := range sets {
 		found := false
@@ -151,7 +151,8 @@ func (s *Selection) has(t *Text, sets [][]uint64) bool {
 	return true
 }
 
-// Parts returns the parts of a text that may contain a match. A nil result means the whole text.
+// Parts returns the parts of a text that may contain a match. A nil result means that a match may be anywhere in the
+// text.
 func (s *Selection) Parts(t *Text) []Part {
 	if s.all || s.apart || t.first == t.last {
 		return nil

@@ -1,11 +1,11 @@
-// Package content implements a store of the text of files in memory, outside of the
-// garbage-collected heap. Its index tells which files may contain a literal.
+// Package content stores the text of files in memory outside of the garbage-collected heap. Its index finds the files
+// that may contain a literal.
 //
-// Text lies in segments, which are cut into blocks of whole lines of about 2 KB. Small files share
-// a block. Each block has a Bloom filter of its trigrams. A literal that a matching line must
-// contain is therefore in one block, and several such literals are in the same block.
+// The store divides text into segments, and segments into blocks of whole lines of about 2 KB. Small files share a
+// block. Each block has a Bloom filter of its trigrams. A line is in one block unless it is very long. Therefore all
+// literals that a matching line must contain are in the same block.
 //
-// Text that is replaced stays where it is until half of a segment is dead.
+// Replaced text stays in memory until half of its segment is unused.
 package content
 
 import (
@@ -18,22 +18,22 @@ const (
 	segmentSize = groupSize * blockSize
 )
 
-// Budget is a memory limit shared by stores.
+// Budget is a memory limit that several stores share.
 type Budget struct {
 	limit int64
 	used  atomic.Int64
 }
 
-// NewBudget returns a budget of limit bytes.
+// NewBudget returns a budget with a limit in bytes.
 func NewBudget(limit int64) *Budget { return &Budget{limit: limit} }
 
-// Used returns the number of bytes taken.
+// Used returns the number of bytes taken from the budget.
 func (b *Budget) Used() int64 { return b.used.Load() }
 
-// Limit returns the number of bytes that may be taken.
+// Limit returns the maximal number of bytes in use.
 func (b *Budget) Limit() int64 { return b.limit }
 
-// Take takes memory from the budget and reports whether there was enough.
+// Take takes n bytes from the budget. If fewer bytes are left, it takes nothing and returns false.
 func (b *Budget) Take(n int64) bool {
 	if b.used.Add(n) > b.limit {
 		b.used.Add(-n)
@@ -42,25 +42,25 @@ func (b *Budget) Take(n int64) bool {
 	return true
 }
 
-// Give returns memory to the budget.
+// Give returns n bytes to the budget.
 func (b *Budget) Give(n int64) { b.used.Add(-n) }
 
-// Text is a text in a store. Owner is a number that the caller chooses.
+// Text is a text in a store. The caller chooses the number in Owner.
 type Text struct {
 	Owner uint32
 	seg   *segment
 	off   int
 	n     int
-	index int // in the texts of the segment
-	// first and last are the indices of its first and last block.
+	index int // index in the texts of the segment
+	// first and last are the indices of the first and the last block of the text.
 	first, last int
 }
 
 // Len returns the length of the text in bytes.
 func (t *Text) Len() int { return t.n }
 
-// Bytes returns the text. ok is false if only its index is kept. The result is valid until the text is removed or the
-// store is compacted.
+// Bytes returns the text. If the store keeps only the index of the text, ok is false. The result is valid until the text
+// is removed or the store is compacted.
 func (t *Text) Bytes() (text []byte, ok bool) {
 	if t.seg.data == nil {
 		return nil, false
@@ -68,8 +68,8 @@ func (t *Text) Bytes() (text []byte, ok bool) {
 	return t.seg.data[t.off : t.off+t.n : t.off+t.n], true
 }
 
-// Store holds the texts of a tree. Several appenders may add texts at the same time, and several goroutines may read at
-// the same time. Any other concurrent use is unsafe.
+// Store holds the texts of a tree. Different appenders may add texts at the same time. Several goroutines may read at
+// the same time. All other concurrent use is unsafe.
 type Store struct {
 	budget    *Budget
 	appenders []*Appender
@@ -85,11 +85,11 @@ func NewStore(b *Budget, n int) *Store {
 	return s
 }
 
-// Making sets whether the store is under construction and nobody reads its texts. Only then the store may drop texts to
-// keep the index of others when memory is short.
+// Making sets whether the store is under construction. During construction nobody reads its texts. Then the store may
+// drop texts to free memory for the index of other texts.
 func (s *Store) Making(yes bool) { s.making = yes }
 
-// Appender returns appender number i.
+// Appender returns the appender with number i.
 func (s *Store) Appender(i int) *Appender { return s.appenders[i] }
 
 func (s *Store) segments(do func(*segment)) {
@@ -100,7 +100,7 @@ func (s *Store) segments(do func(*segment)) {
 	}
 }
 
-// Close frees the memory. The store and its texts must not be used any more.
+// Close frees the memory. Afterwards, the store and its texts must not be used.
 func (s *Store) Close() {
 	s.segments(func(g *segment) { g.free(s.budget) })
 	for _, a := range s.appenders {
@@ -108,15 +108,15 @@ func (s *Store) Close() {
 	}
 }
 
-// Usage is the memory of a store in bytes.
+// Usage is the memory usage of a store in bytes.
 type Usage struct {
-	Text  int64 `json:"text"`  // live text
-	Dead  int64 `json:"dead"`  // removed text that is not yet freed
-	Index int64 `json:"index"` // the filters
-	Known int64 `json:"known"` // text that was dropped, of which only filters are kept
+	Text  int64 `json:"text"`  // text in use
+	Dead  int64 `json:"dead"`  // removed text that still takes memory
+	Index int64 `json:"index"` // filters of all texts
+	Known int64 `json:"known"` // text that was dropped although its filters are kept
 }
 
-// Usage returns the memory usage of the store.
+// Usage returns the current memory usage of the store.
 func (s *Store) Usage() (u Usage) {
 	s.segments(func(g *segment) {
 		u.Index += int64(len(g.rows)) * rowBytes
@@ -130,15 +130,15 @@ func (s *Store) Usage() (u Usage) {
 	return u
 }
 
-// Appender adds texts to a store.
+// Appender adds texts to a store. One goroutine at a time may use it.
 type Appender struct {
 	store    *Store
 	segments []*segment
-	// open and bare are the segments being filled: open with text, bare with the index only.
+	// open is the segment that receives new texts. bare is the segment that receives only the index of texts.
 	open, bare *segment
 }
 
-// Add adds a text. It returns nil if there is no memory even for its index.
+// Add adds a text to the store. It returns nil if the memory is too small even for the index of the text.
 func (a *Appender) Add(owner uint32, text []byte) *Text {
 	if g := a.room(&a.open, len(text), true); g != nil {
 		return g.add(owner, text)
@@ -153,7 +153,7 @@ func (a *Appender) Add(owner uint32, text []byte) *Text {
 	}
 }
 
-// strip releases the text of one segment and keeps its index. It reports whether there was such a segment.
+// strip frees the texts of one segment but keeps their index. It returns false if no segment has texts.
 func (a *Appender) strip() bool {
 	for _, g := range a.segments {
 		if g.data != nil {
@@ -167,12 +167,13 @@ func (a *Appender) strip() bool {
 	return false
 }
 
-// room returns the open segment if the text fits, or a new one. It returns nil if there is no memory.
+// room returns the open segment if it has room for n bytes, and otherwise a new segment. It returns nil if there is no
+// memory.
 func (a *Appender) room(open **segment, n int, keep bool) *segment {
 	if g := *open; g != nil && g.fits(n) && g.take(a.store.budget, n) {
 		return g
 	}
-	// A text larger than a segment gets its own.
+	// A text that is larger than a segment gets a segment of its own.
 	g, err := newSegment(n, keep, a.store.budget)
 	if err != nil {
 		return nil
@@ -186,14 +187,14 @@ func (a *Appender) room(open **segment, n int, keep bool) *segment {
 	return g
 }
 
-// Remove removes a text.
+// Remove removes a text from the store.
 func (s *Store) Remove(t *Text) {
 	t.seg.dead += t.n + 1
 	t.seg.texts[t.index] = nil
 }
 
-// Compact copies the remaining texts out of segments that are half dead, and frees these segments. It calls moved with
-// each text and its copy. The copy is nil if there was no memory for it.
+// Compact copies the remaining texts out of segments that are half unused, and frees these segments. It calls moved with
+// each old text and its copy. If there is no memory for the copy, the copy is nil.
 func (s *Store) Compact(moved func(old, now *Text)) {
 	for _, a := range s.appenders {
 		for _, g := range slices.Clone(a.segments) {

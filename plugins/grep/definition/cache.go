@@ -10,7 +10,8 @@ import (
 	"toolhost.dev/plugins/grep/symbol"
 )
 
-// key identifies texts with the same table. A file that changes has another key, so cached tables are never out of date.
+// key identifies the table of a text by the content of the text and the way to parse it. A changed file has a new key,
+// so a cached table is never out of date.
 type key struct {
 	sum    uint64
 	length int
@@ -21,14 +22,14 @@ func keyOf(name string, text []byte) key {
 	return key{sum: index.Sum(text), length: len(text), way: outline.Way(name)}
 }
 
-// entry is a table in the cache. A caller that holds the entry needs no lookup.
+// entry is the cache entry of a table. A caller can keep the entry to avoid later lookups.
 type entry struct {
-	table atomic.Pointer[symbol.Table] // nil if it was dropped
-	used  atomic.Bool                  // used since the cache last aged
+	table atomic.Pointer[symbol.Table] // nil if the cache dropped the table
+	used  atomic.Bool                  // true if the table was used since the cache last aged
 	size  int64
 }
 
-// get returns the table, or nil if it was dropped.
+// get returns the table, or nil if the cache dropped the table.
 func (e *entry) get() *symbol.Table {
 	if e == nil {
 		return nil
@@ -40,14 +41,14 @@ func (e *entry) get() *symbol.Table {
 	return t
 }
 
-// Cache keeps the tables of the most recently used texts. It is safe for concurrent use.
+// Cache holds the tables of the most recently used texts. It is safe for concurrent use.
 type Cache struct {
 	budget *content.Budget
 	limit  int64
 
 	mu sync.Mutex
-	// Each entry is in one of two generations. When the younger one fills half of the limit, the unused entries of the
-	// older one are dropped.
+	// Each entry is in one of two generations. If the younger generation exceeds half of the limit, the cache drops the
+	// unused entries of the older generation.
 	young, old generation
 }
 
@@ -64,10 +65,10 @@ func (g *generation) add(k key, e *entry) {
 	g.size += e.size
 }
 
-// NewCache returns a cache of at most limit bytes, which it takes from a budget.
+// NewCache returns a cache that takes at most limit bytes from a memory budget.
 func NewCache(b *content.Budget, limit int64) *Cache { return &Cache{budget: b, limit: limit} }
 
-// find returns the entry of a text, or nil.
+// find returns the entry for a key, or nil if the cache has no such table.
 func (c *Cache) find(k key) *entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -77,7 +78,7 @@ func (c *Cache) find(k key) *entry {
 	return c.old.entries[k]
 }
 
-// put adds a table, if there is memory for it.
+// put adds a table if the budget has enough memory for it.
 func (c *Cache) put(k key, t *symbol.Table) *entry {
 	e := &entry{size: t.Size()}
 	e.table.Store(t)
@@ -96,7 +97,7 @@ func (c *Cache) put(k key, t *symbol.Table) *entry {
 	return e
 }
 
-// age drops the unused entries of the older generation. The used ones may take up to a quarter of the limit.
+// age drops the unused entries of the older generation. Its used entries are kept up to a quarter of the limit.
 func (c *Cache) age() {
 	next := generation{}
 	for k, e := range c.old.entries {
@@ -110,7 +111,7 @@ func (c *Cache) age() {
 	c.old, c.young = c.young, next
 }
 
-// full reports whether more tables would evict others.
+// full reports whether a new table would evict other tables.
 func (c *Cache) full() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,8 +12,8 @@ func oneSymbol(i int) *symbol.Table {
 	return symbol.NewTable(symbol.GoParser, []symbol.Symbol{{Name: fmt.Sprint("name", i), Line: 1, Column: 1, EndLine: 1}})
 }
 
-// TestCache checks that the limit and the budget hold, that used entries stay longer, and that dropped tables are not
-// returned.
+// TestCache checks the size limit and the budget of a cache. It also checks that used entries stay longer and that
+// dropped tables are not returned.
 func TestCache(t *testing.T) {
 	size := oneSymbol(1000).Size()
 	b := content.NewBudget(1 << 20)

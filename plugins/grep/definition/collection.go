@@ -8,24 +8,24 @@ import (
 	"toolhost.dev/plugins/grep/symbol"
 )
 
-// collection collects matches, in any order, and keeps the best.
+// collection collects matches in any order and keeps the best matches.
 type collection struct {
 	query *Query
-	rooms [][]Match // by worker, buffers for the matches of one file
+	rooms [][]Match // reusable buffers for the matches of one file, indexed by worker
 
 	mu      sync.Mutex
 	matches []Match
 	total   int
 	ranks   [symbol.Matched + 1]int
-	files   int // files with matching declarations, and files with matching names
-	// last is the worst match that may be returned, once there are enough.
+	files   int // number of files with a matching declaration or a matching name
+	// last is the worst match that can still be returned. It is nil while there are fewer matches than requested.
 	last *Match
 }
 
-// slack is the number of extra matches that are kept before sorting.
+// slack is the number of additional matches that are kept before the list is sorted and shortened.
 const slack = 1 << 12
 
-// maxKept limits the matches of an answer without a limit.
+// maxKept is the maximal number of matches in an answer to a query without a limit.
 const maxKept = 100_000
 
 func (c *collection) most() int {
@@ -35,7 +35,7 @@ func (c *collection) most() int {
 	return c.query.Offset + c.query.Limit
 }
 
-// room returns an empty slice for a worker to fill and pass to add.
+// room returns the empty buffer of a worker. The worker fills it and passes it to add.
 func (c *collection) room(worker int) *[]Match {
 	c.rooms[worker] = c.rooms[worker][:0]
 	return &c.rooms[worker]
@@ -62,7 +62,7 @@ func (c *collection) add(matches []Match) {
 	}
 }
 
-// cut sorts the matches and drops all but the best.
+// cut sorts the matches and keeps only the best.
 func (c *collection) cut() {
 	slices.SortFunc(c.matches, func(a, b Match) int { return c.compare(&a, &b) })
 	if most := c.most(); len(c.matches) > most {
@@ -75,8 +75,8 @@ func (c *collection) cut() {
 	}
 }
 
-// compare orders matches by rank, then by position. For a plain query the kind comes before the position, so that a type
-// sorts before the fields of its name.
+// compare orders matches by rank, then by position. If the query is a name, it orders by kind before position, so that a
+// type precedes fields with the same name.
 func (c *collection) compare(a, b *Match) int {
 	if n := cmp.Compare(a.Rank, b.Rank); n != 0 {
 		return n
@@ -90,7 +90,7 @@ func (c *collection) compare(a, b *Match) int {
 		cmp.Compare(a.Symbol.Name, b.Symbol.Name), cmp.Compare(a.Symbol.Kind, b.Symbol.Kind))
 }
 
-// weight orders kinds: those that users look for most come first.
+// weight returns the sort order of a kind. Kinds that users search for most often come first.
 func weight(k symbol.Kind) int {
 	switch {
 	case symbol.Classes.Has(k):
@@ -107,7 +107,7 @@ func weight(k symbol.Kind) int {
 	return 3
 }
 
-// page copies the requested matches to an answer.
+// page copies the requested range of matches to an answer.
 func (c *collection) page(a *Answer) {
 	c.cut()
 	a.Total, a.Ranks, a.Files = c.total, c.ranks, c.files

@@ -1,6 +1,6 @@
 package definition
 
-// Size returns the approximate size of the tables in bytes, and their number.
+// Size returns the approximate size of the cached tables in bytes and the number of tables.
 func (c *Cache) Size() (bytes int64, tables int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -15,17 +15,19 @@ import (
 )
 
 const (
-	// maxGathered limits the size of the texts that are parsed between two passes.
+	// maxGathered limits the size in bytes of the texts that are parsed between two passes.
 	maxGathered = 8 << 20
-	// maxHeld limits the memory of a query's tables. Above it, the query parses the remaining texts during the pass.
+	// maxHeld limits the memory of a query's tables in bytes. If the tables exceed it, the query parses the remaining
+	// texts during the pass.
 	maxHeld = 64 << 20
 )
 
-// Indexed searches the files of an indexed tree. with takes a snapshot for the options of a walk, calls a function with
-// it, and returns the function's error. used is false if there was no snapshot. The answer comes from one snapshot.
+// Indexed searches the files of an indexed tree. The callback with takes a snapshot for the options o, calls its
+// argument with the snapshot, and returns the error of that call. If there is no snapshot, used is false. All results
+// come from one snapshot.
 //
-// Unknown texts are copied and parsed after the snapshot is released, so that nobody waits for them. Then another pass
-// uses a new snapshot, until no text is left to parse.
+// Texts without a cached table are copied during a pass and parsed after the snapshot is released, so that parsing
+// blocks no other call. Then another pass uses a new snapshot. The passes end when no text is left to parse.
 func (q *Query) Indexed(ctx context.Context, from *Source, o walk.Options, with func(func(*index.Snapshot) error) (used bool, err error)) (a *Answer, used bool, err error) {
 	r, end := q.answering(ctx, from)
 	defer end()
@@ -52,7 +54,7 @@ func (q *Query) Indexed(ctx context.Context, from *Source, o walk.Options, with 
 	}
 }
 
-// gather copies a text so that it can be parsed after the pass.
+// gather copies a text, which is parsed after the pass.
 func (r *run) gather(k key, file string, b []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,7 +86,7 @@ func (r *run) parseGathered() {
 	r.unparsed, r.gathered = nil, 0
 }
 
-// enough reports whether a pass has gathered enough texts to parse before the next pass.
+// enough reports whether a pass has gathered so many texts that it should end and parse them.
 func (r *run) enough() bool {
 	if !r.pass.more.Load() {
 		return false
@@ -94,7 +96,7 @@ func (r *run) enough() bool {
 	return r.gathered > maxGathered
 }
 
-// snapshot searches the files of a snapshot. It stops early when the pass has gathered enough texts to parse.
+// snapshot searches the files of a snapshot. It ends the pass early if enough texts to parse are gathered.
 func (r *run) snapshot(s *index.Snapshot, o walk.Options) error {
 	c := s.Counts()
 	r.pass.walked.Add(c.NotWanted)
@@ -121,13 +123,13 @@ func (r *run) snapshot(s *index.Snapshot, o walk.Options) error {
 	if r.pass.more.Load() {
 		return nil
 	}
-	r.later = false // a later parse would read files on disk again in each pass
+	r.later = false // parsing these files later would read them from disk again in each pass
 	return s.Trees(func(start walk.Start) error { return r.walk(start, o) }, r.pass.walked.Count)
 }
 
 func (r *run) going() bool { return r.ctx.Err() == nil && !r.enough() }
 
-// item searches a file whose text is in memory.
+// item searches an indexed file whose text is in memory.
 func (r *run) item(worker int, known index.Text) {
 	i := known.Item
 	if e, ok := i.Kept().(*entry); ok {
@@ -168,7 +170,7 @@ func (r *run) item(worker int, known index.Text) {
 	r.matches(worker, t, shown, known.Parts, func(m *Match) { m.item = i })
 }
 
-// open searches a file whose text is on disk. Its table may be cached.
+// open searches a file whose text is not in memory. Its table may be cached.
 func (r *run) open(worker int, i index.Item) {
 	if r.parsing.Err() != nil && !i.Known() {
 		r.pass.notParsed.Add(1)
@@ -183,7 +185,7 @@ func (r *run) open(worker int, i index.Item) {
 	r.read(worker, f, f.Size(), i.Shown())
 }
 
-// show adds the lines of its file to a match.
+// show adds the source lines of a match to the match.
 func (r *run) show(m *Match) {
 	if m.Parser == "" || m.Code != "" {
 		return
@@ -193,12 +195,12 @@ func (r *run) show(m *Match) {
 	}
 }
 
-// fillTurn limits the size of the texts that are parsed between two waits.
+// fillTurn limits the size in bytes of the texts that are parsed between two calls of wait.
 const fillTurn = 128 << 10
 
-// Fill parses the files of a tree that no query has needed yet, a little at a time. It stops when all are parsed, the
-// cache is full, or ctx ends. with is as in [Query.Indexed]. wait is called before each turn. done is false if there was
-// no snapshot.
+// Fill parses all files of a tree that are not in the cache, some files at a time. It stops if all files are parsed, the
+// cache is full, or ctx ends. The parameter with has the same meaning as in [Query.Indexed]. Fill calls wait before each
+// group of files. If there is no snapshot, done is false.
 func Fill(ctx context.Context, from *Source, with func(func(*index.Snapshot) error) (used bool, err error), wait func()) (done bool) {
 	tried := make(map[key]bool)
 	for {

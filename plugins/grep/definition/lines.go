@@ -7,7 +7,8 @@ import (
 	"toolhost.dev/plugins/grep/symbol"
 )
 
-// around returns the line with a symbol's name, and the same line with n lines before and after it.
+// around returns two texts: the line that contains a symbol's name, and the same line with n lines before and after it.
+// The second text is empty if n is 0.
 func around(text []byte, s symbol.Symbol, n int) (code, context string) {
 	start := bytes.LastIndexByte(text[:s.Offset], '\n') + 1
 	end := lineEnd(text, start)
@@ -19,7 +20,7 @@ func around(text []byte, s symbol.Symbol, n int) (code, context string) {
 	for i := 0; i < n && from > 0; i++ {
 		from = bytes.LastIndexByte(text[:from-1], '\n') + 1
 	}
-	for i := 0; i < n && to+1 < len(text); i++ { // nothing after the last line break is a line
+	for i := 0; i < n && to+1 < len(text); i++ { // the text after the final line break is not a line
 		to = lineEnd(text, to+1)
 	}
 	var lines []string
@@ -29,7 +30,7 @@ func around(text []byte, s symbol.Symbol, n int) (code, context string) {
 	return code, strings.Join(lines, "\n")
 }
 
-// lineEnd returns the end of a line, without its line break.
+// lineEnd returns the end of the line that begins at start. The end excludes the line break.
 func lineEnd(text []byte, start int) int {
 	if i := bytes.IndexByte(text[start:], '\n'); i >= 0 {
 		return start + i
@@ -37,7 +38,7 @@ func lineEnd(text []byte, start int) int {
 	return len(text)
 }
 
-// line formats a line for results.
+// line returns a line as results display it.
 func line(b []byte) string {
 	const longest = 2000
 	if b = bytes.TrimSuffix(b, []byte("\r")); len(b) > longest {

@@ -1,5 +1,5 @@
-// Package definition implements the search for declarations of a name in a tree. It parses the
-// files that may declare the name, and caches their declarations for the next query.
+// Package definition searches a tree for declarations of a name. It parses the files that may declare the name and
+// caches their declarations for later queries.
 package definition
 
 import (
@@ -21,66 +21,68 @@ import (
 	"toolhost.dev/plugins/grep/workers"
 )
 
-// Query is what to search for and how much to return.
+// Query describes a search for declarations and the range of results to return.
 type Query struct {
 	Names    *symbol.Query
 	Group    symbol.Group
 	Language outline.Language // "" means any
-	// Offset is the number of matches to skip, and Limit the number to return. A Limit of 0 returns all.
+	// Offset is the number of matches to skip. Limit is the maximal number of matches to return; 0 means no limit.
 	Offset, Limit int
-	// Context is the number of lines to return before and after the line with the name.
+	// Context is the number of lines to return before and after the line that contains the name.
 	Context int
-	// Time limits the duration of the search; 0 means no limit. After it, the answer contains what was found so far.
+	// Time limits the duration of the search; 0 means no limit. If the time is over, the answer contains the matches
+	// found so far.
 	Time time.Duration
 	// Parsed counts the files that the query parsed.
 	Parsed atomic.Int64
 }
 
-// Source holds what queries share.
+// Source holds the resources that all queries share.
 type Source struct {
 	Outliner *outline.Outliner
 	Cache    *Cache
 }
 
-// Match is a symbol or a file.
+// Match is a matching symbol or a matching file.
 type Match struct {
-	File   string // as shown in results
+	File   string // path as displayed in results
 	Symbol symbol.Symbol
 	Rank   symbol.Rank
-	Parser symbol.Parser // "" for a file
-	// Code is the line with the name. Context is that line with the lines around it. Both are empty for a file.
+	Parser symbol.Parser // empty if the match is a file
+	// Code is the line that contains the name. Context is the same line with the requested lines around it. Both are
+	// empty if the match is a file.
 	Code, Context string
 
-	item index.Item // the file to read Code and Context from, in a snapshot
+	item index.Item // the file in the snapshot from which Code and Context are read
 }
 
 // Answer is the result of a query. The matches are sorted by rank, then kind, path and line.
 type Answer struct {
 	Matches []Match
-	// Total is the number of all matches, and Files the number of files that contain them.
+	// Total is the number of all matches. Files is the number of files with matches.
 	Total, Files int
-	// Ranks are the numbers of matches by rank.
+	// Ranks holds the number of matches of each rank.
 	Ranks [symbol.Matched + 1]int
-	// Looked is the number of files in a supported language.
+	// Looked is the number of files in supported languages.
 	Looked int
-	// NotParsed is the number of files that may declare more but were not parsed in time.
+	// NotParsed is the number of files that may declare the name but were not parsed before the time was over.
 	NotParsed int
-	// Problems are files that no parser parsed completely, with the reasons, at most MaxProblems. HasProblems is the
-	// number of all such files.
+	// Problems lists files that were not parsed completely, with the reasons. It has at most MaxProblems elements.
+	// HasProblems is the number of all such files.
 	Problems    []Problem
 	HasProblems int
-	// Broken is the number of files with syntax errors that might declare the name.
+	// Broken is the number of files with syntax errors that may declare the name.
 	Broken  int
 	Skipped Skipped
 }
 
-// Problem is a file that a parser failed to parse.
+// Problem is a file that was not parsed completely, with the reason.
 type Problem struct{ File, Why string }
 
 // MaxProblems is the maximal number of reported problems.
 const MaxProblems = 10
 
-// Skipped counts the files and directories that were not searched, by reason.
+// Skipped counts the files and directories that were not searched, for each reason.
 type Skipped struct {
 	Ignored    int `json:"ignored"`
 	Hidden     int `json:"hidden"`
@@ -90,22 +92,22 @@ type Skipped struct {
 	Failed     int `json:"failed"`
 }
 
-// run is the execution of one query.
+// run holds the state of one query.
 type run struct {
 	q    *Query
 	from *Source
-	ctx  context.Context // the caller's
-	// parsing ends when Query.Time is over, or with ctx.
+	ctx  context.Context // context of the caller
+	// parsing is a context that ends after Query.Time or when ctx ends.
 	parsing context.Context
-	// later means that unknown texts are parsed after the pass.
+	// later means that texts without a cached table are parsed after the pass.
 	later bool
 	pass  *pass
 
 	mu sync.Mutex
-	// tables are the tables that the query has parsed, even if the cache dropped them.
+	// tables holds the tables that the query has parsed, even those that the cache dropped.
 	tables map[key]*symbol.Table
 	held   int64
-	// unparsed are the texts to parse after the pass, and gathered is their size.
+	// unparsed holds the texts to parse after the pass. gathered is their total size in bytes.
 	unparsed map[key]text
 	gathered int
 }
@@ -116,18 +118,18 @@ type text struct {
 	bytes []byte
 }
 
-// pass is one iteration over all files.
+// pass holds the state of one iteration over all files.
 type pass struct {
 	found    collection
 	matchers []*symbol.Matcher
 	walked   walk.Skipped
-	more     atomic.Bool // there are texts to parse
+	more     atomic.Bool // true if texts must be parsed after the pass
 
 	looked, notParsed, broken, binary, tooLarge, permission, failed atomic.Int64
 
 	mu       sync.Mutex
 	problems []Problem
-	lost     int // files with problems
+	lost     int // number of files that were not parsed completely
 }
 
 func (r *run) begin() {
@@ -144,7 +146,7 @@ func (r *run) matcher(worker int) *symbol.Matcher {
 	return m
 }
 
-// answering returns a run of the query. The caller must call end.
+// answering returns a run for the query. The caller must call end after the run.
 func (q *Query) answering(ctx context.Context, from *Source) (r *run, end func()) {
 	r = &run{q: q, from: from, ctx: ctx, parsing: ctx, tables: make(map[key]*symbol.Table)}
 	if q.Time <= 0 {
@@ -155,7 +157,7 @@ func (q *Query) answering(ctx context.Context, from *Source) (r *run, end func()
 	return r, cancel
 }
 
-// Tree searches the files of a tree on disk.
+// Tree searches the files of a tree, which it reads from disk.
 func (q *Query) Tree(ctx context.Context, from *Source, start walk.Start, o walk.Options) (*Answer, error) {
 	r, end := q.answering(ctx, from)
 	defer end()
@@ -166,7 +168,7 @@ func (q *Query) Tree(ctx context.Context, from *Source, start walk.Start, o walk
 	return r.answer(), ctx.Err()
 }
 
-// File searches a single file, whatever its name. f reads its content.
+// File searches a single file with any name. Its content is read from f.
 func (q *Query) File(ctx context.Context, from *Source, f io.Reader, size int64, shown string) (*Answer, error) {
 	r, end := q.answering(ctx, from)
 	defer end()
@@ -179,7 +181,7 @@ func (q *Query) File(ctx context.Context, from *Source, f io.Reader, size int64,
 	return r.answer(), ctx.Err()
 }
 
-// wants reports whether to parse a file of that name.
+// wants reports whether a file with that name must be parsed.
 func (r *run) wants(name string) bool {
 	l := outline.Of(name)
 	return l != "" && r.q.Group != symbol.Files && (r.q.Language == "" || r.q.Language.Is(name))
@@ -208,10 +210,11 @@ func (r *run) walk(start walk.Start, o walk.Options) error {
 	})
 }
 
-// file adds a file if its name matches. path is the end of the file's path, and shown returns the whole path.
+// file adds the file to the matches if its name matches. The parameter path is the end of the file's path. The function
+// shown returns the path as displayed in results.
 func (r *run) file(worker int, path string, shown func() string) {
 	if !r.q.Group.Has(symbol.File) || r.q.Language != "" && !r.q.Language.Is(path) || r.q.Group == symbol.All && !r.q.Names.Plain() {
-		return // an expression matches file names only if the query asks for files
+		return // regular expressions match file names only if the query asks for files
 	}
 	m := r.matcher(worker)
 	if m.NeedsPath() {
@@ -226,7 +229,7 @@ func (r *run) file(worker int, path string, shown func() string) {
 
 func (r *run) fail(err error) {
 	switch {
-	case errors.Is(err, fs.ErrNotExist): // it was removed meanwhile
+	case errors.Is(err, fs.ErrNotExist): // the file was removed meanwhile
 	case errors.Is(err, fs.ErrPermission):
 		r.pass.permission.Add(1)
 	default:
@@ -234,7 +237,7 @@ func (r *run) fail(err error) {
 	}
 }
 
-// read searches an open file.
+// read searches an opened file.
 func (r *run) read(worker int, f io.Reader, size int64, shown string) {
 	if size > outline.MaxText {
 		r.pass.tooLarge.Add(1)
@@ -265,7 +268,7 @@ func (r *run) read(worker int, f io.Reader, size int64, shown string) {
 	r.matches(worker, t, shown, nil, func(m *Match) { m.Code, m.Context = around(text, m.Symbol, r.q.Context) })
 }
 
-// table returns the table of a text. It returns nil if the time is over or the text will be parsed after the pass.
+// table returns the table of a text. It returns nil if the time is over, or if the text is parsed after the pass.
 func (r *run) table(shown string, k key, text func() []byte) *symbol.Table {
 	r.mu.Lock()
 	t := r.tables[k]
@@ -300,7 +303,7 @@ func (r *run) parse(k key, shown string, text []byte) *symbol.Table {
 	return t
 }
 
-// matches adds the matches in the given parts of a table's text. at completes each match.
+// matches adds the matching symbols in some parts of a text. The function at completes each match.
 func (r *run) matches(worker int, t *symbol.Table, shown string, parts func() []content.Part, at func(*Match)) {
 	if t.Problem != "" {
 		r.problem(shown, t.Problem)
@@ -309,7 +312,7 @@ func (r *run) matches(worker int, t *symbol.Table, shown string, parts func() []
 		r.pass.broken.Add(1)
 	}
 	found := r.pass.found.room(worker)
-	_ = r.matcher(worker).Table(t, r.q.Group, shown, parts, func(i int, rank symbol.Rank) { // the error is that of the call's context
+	_ = r.matcher(worker).Table(t, r.q.Group, shown, parts, func(i int, rank symbol.Rank) { // the only possible error is that of the call's context
 		*found = append(*found, Match{File: shown, Symbol: t.Symbols[i], Rank: rank, Parser: t.Parser})
 		at(&(*found)[len(*found)-1])
 	})
@@ -338,7 +341,7 @@ func (r *run) answer() *Answer {
 	return a
 }
 
-// need returns what a text must contain to declare a matching name.
+// need returns the literals that a text must contain to declare a matching name.
 func (q *Query) need() content.Need {
 	l := q.Names.Literals()
 	return content.Need{Sets: l.Sets, Special: l.Special}

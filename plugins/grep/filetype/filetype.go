@@ -1,5 +1,5 @@
-// Package filetype implements the table of file names for a kind of file, such as "go", "py", "ts"
-// or "markdown". The names are those of ripgrep.
+// Package filetype contains a table of file types such as "go", "py", "ts" and "markdown", with the file names of each
+// type. The type names and file names are those of ripgrep.
 package filetype
 
 import (
@@ -16,7 +16,7 @@ import (
 //go:embed types.txt
 var table string
 
-// Type holds the globs for the names of one kind of file.
+// Type holds the globs that match the file names of one type.
 type Type struct{ globs []*glob.Glob }
 
 var types = sync.OnceValue(func() map[string]string {
@@ -39,7 +39,7 @@ func Names() []string {
 	return names
 }
 
-// Find returns the type of that name. ok is false if the name is unknown.
+// Find returns the type with that name. If the name is unknown, ok is false.
 func Find(name string) (t *Type, ok bool) {
 	list, ok := types()[name]
 	if !ok {
@@ -49,14 +49,14 @@ func Find(name string) (t *Type, ok bool) {
 	for text := range strings.SplitSeq(list, ", ") {
 		g, err := glob.Parse(text, glob.Options{})
 		if err != nil {
-			panic("filetype: " + err.Error()) // the table is part of the program
+			panic("filetype: " + err.Error()) // the table is embedded in the program, so it is always valid
 		}
 		t.globs = append(t.globs, g)
 	}
 	return t, true
 }
 
-// Match reports whether a file name, without a directory, is of the type.
+// Match reports whether a file belongs to the type. The file name must not contain a directory.
 func (t *Type) Match(name string) bool {
 	return slices.ContainsFunc(t.globs, func(g *glob.Glob) bool { return g.Match(name) })
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestRulesAbove changes ignore files in the directories above the searched one.
+// TestRulesAbove checks the effect of changes to ignore files above the searched directory.
 func TestRulesAbove(t *testing.T) {
 	h := newHost(t, ".git/HEAD=x", "sub/deep/d.txt=needle\n", "sub/deep/e.log=needle\n", "other/f.log=needle\n")
 	hosts := h.inWays("disk", "events", "stat", "few")
@@ -27,13 +27,13 @@ func TestRulesAbove(t *testing.T) {
 	check("none")
 }
 
-// TestRulesBesideEntries changes git's exclude file together with the entries of its directory. The rules of the
-// directories below change too.
+// TestRulesBesideEntries changes git's exclude file and adds a file in the same directory. It checks that the changed
+// rules also apply in the directories below.
 func TestRulesBesideEntries(t *testing.T) {
 	h := newHost(t, ".git/info/exclude=", "sub/deep/x.go=needle\n", "sub/d.txt=needle\n")
 	hosts := h.inWays("disk", "events", "stat", "few")
 	for _, change := range []string{".git/info/exclude=*.go\n", ".git/info/exclude=*.txt\n", ".ignore=!*.txt\n", ".git/info/exclude="} {
-		time.Sleep(50 * time.Millisecond) // what was read is older than one step of the clock of files
+		time.Sleep(50 * time.Millisecond) // the files read so far must be older than one tick of the file system's clock
 		h.add(change)
 		name, _, _ := strings.Cut(change, "=")
 		h.add("new" + strings.ReplaceAll(name, "/", "-") + "=needle\n")

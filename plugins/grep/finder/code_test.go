@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// code calls code_query and expects success. text is the output without its notes.
+// code calls code_query and expects success. It returns the notes separately from the rest of the output.
 func (h *host) code(a args) (text, notes string, d codeData) {
 	h.t.Helper()
 	res := h.call("code_query", a)
@@ -52,17 +52,17 @@ lib/a.cpp:1:23 class net.Server: namespace net { class Server { void close(); };
 lib/a.java:1:7 class Server: class Server { void close() {} }
 lib/thing.rb:1:7 class Server [pattern]: class Server
 server/server.go:4:6 struct Server: type Server struct {
-# begins with it (1)
+# begins with the name (1)
 web/app.ts:1:14 class ServerPool: export class ServerPool {`},
 			{args{"query": "server", "match": "exact", "language": "go"}, `# exact (2)
 server/server.go:14:5 variable server: var server = NewServer()
 server/server.go file
-# exact but for case (2)
+# exact except for case (2)
 server/server.go:4:6 struct Server: type Server struct {
 server/other.go:3:21 field Client.Server: type Client struct{ Server *Server }`},
 			{args{"query": "Server.Close", "type": "method"}, `# exact (1)
 server/server.go:8:18 method Server.Close: func (s *Server) Close() error {
-# exact but for case (4)
+# exact except for case (4)
 lib/a.cpp:1:37 method net.Server.close: namespace net { class Server { void close(); }; }
 lib/a.cpp:2:19 method net.Server.close: void net::Server::close() {}
 lib/a.java:1:21 method Server.close: class Server { void close() {} }
@@ -103,7 +103,7 @@ lib/point.rs:1:18 method Server.close: impl Server { fn close(&self) {} }`},
 	}
 }
 
-// TestCodeFresh edits files at random and compares each answer with that from the disk.
+// TestCodeFresh makes random edits and compares each answer from the index with the answer from the disk.
 func TestCodeFresh(t *testing.T) {
 	h := newHost(t, codeTree...)
 	hosts := h.inWays()
@@ -145,7 +145,7 @@ func TestCodeFresh(t *testing.T) {
 	}
 }
 
-// TestCodeHostile searches a tree with files that parsers cannot handle.
+// TestCodeHostile searches a tree with files that the parsers cannot handle.
 func TestCodeHostile(t *testing.T) {
 	h := newHost(t, "good.go=package p\n\nfunc Wanted() {}\n", "good.py=def Wanted(): pass\n")
 	const deep = 3_000
@@ -183,14 +183,15 @@ func TestCodeHostile(t *testing.T) {
 	}
 }
 
-// TestCodeTimeLimit expects what was found in time, and the rest from the next calls.
+// TestCodeTimeLimit checks that a call at its time limit returns the matches found so far, and that later calls find the
+// others.
 func TestCodeTimeLimit(t *testing.T) {
 	h := newHost(t, "a.go=package p\n\nfunc Wanted() {}\n")
 	for i := range 150 {
 		h.add(fmt.Sprintf("m%03d.py=# %d\n%s", i, i, strings.Repeat("def Wanted(a, b=[1, 2, {'x': 3}]): return {k: v for k, v in a if (b and k) or not v}\n", 10)))
 	}
 	for way, o := range h.inWays("disk", "events") {
-		o.finder.timeLimit = 50 * time.Millisecond // the grammar takes longer than that to be made ready
+		o.finder.timeLimit = 50 * time.Millisecond // compiling the grammar takes longer than this limit
 		total, stopped := 0, 0
 		for range 1000 {
 			_, notes, d := o.code(args{"query": "Wanted", "head_limit": 1})

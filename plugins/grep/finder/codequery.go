@@ -54,11 +54,11 @@ type codeData struct {
 	Total     int                `json:"total"`
 	Truncated bool               `json:"truncated"`
 	Skipped   definition.Skipped `json:"skipped"`
-	// NotParsed is the number of files that may declare more but were not parsed in time.
+	// NotParsed is the number of files that may declare the name but were not parsed before the time was over.
 	NotParsed int `json:"not_parsed"`
-	// Problems are files that were not parsed completely, with the reasons. In these files, the tool searches for lines
-	// that look like declarations.
-	Problems []codeProblem `json:"problems"` // at most ten
+	// Problems lists files that were not parsed completely, with the reasons. In these files, the tool searches for
+	// lines that look like declarations.
+	Problems []codeProblem `json:"problems"` // at most ten files
 }
 
 type codeProblem struct {
@@ -69,19 +69,19 @@ type codeProblem struct {
 type codeMatch struct {
 	File string `json:"file"`
 	Line int    `json:"line"`
-	// Column is the beginning of the name, in bytes from 1.
+	// Column is the start of the name in bytes from 1.
 	Column    int    `json:"column"`
 	EndLine   int    `json:"end_line"`
 	Kind      string `json:"kind"`
 	Name      string `json:"name"`
 	Container string `json:"container,omitempty"`
-	// Code is the line with the name. Context is that line with the requested lines around it.
+	// Code is the line that contains the name. Context is the same line with the requested lines around it.
 	Code    string `json:"code"`
 	Context string `json:"context"`
-	// Match is how well the name matches the query.
+	// Match describes how well the name matches the query.
 	Match    string `json:"match"`
 	Language string `json:"language,omitempty"`
-	// Parser is go/parser, tree-sitter, or pattern. Matches by pattern may be wrong.
+	// Parser is go/parser, tree-sitter or pattern. Matches found by pattern may be wrong.
 	Parser string `json:"parser,omitempty"`
 }
 
@@ -132,7 +132,7 @@ func languageOf(name string) (outline.Language, error) {
 	return l, nil
 }
 
-// define searches the place, a directory or a single file.
+// define searches a place. The place is a directory or a single file.
 func (f *finder) define(ctx context.Context, p *place, q *definition.Query) (a *definition.Answer, state index.State, err error) {
 	state = index.None
 	progress := func() (index.State, int64) { return index.None, 0 }
@@ -167,7 +167,7 @@ func (f *finder) define(ctx context.Context, p *place, q *definition.Query) (a *
 	return a, state, err
 }
 
-// declared searches a single file.
+// declared searches a place that is a single file.
 func (p *place) declared(ctx context.Context, f *finder, q *definition.Query) (*definition.Answer, error) {
 	file, info, err := p.open()
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 	"toolhost.dev/plugins/grep/locate"
 )
 
-// fdQuery returns the arguments with which fd finds what glob finds. fd matches a glob with a slash against absolute
-// paths, and finds everything unless types are given.
+// fdQuery returns the arguments with which fd finds the same files as glob. fd differs in two points: it matches a glob
+// with a slash against absolute paths, and without a type it finds everything.
 func (h *host) fdQuery(a args, hidden bool) []string {
 	pattern, _ := a["pattern"].(string)
 	out := []string{"--glob", "--full-path", "--case-sensitive", "--color=never", "--print0", "--threads=1"}
@@ -40,9 +40,9 @@ func (h *host) fdQuery(a args, hidden bool) []string {
 	}
 	start, _ := a["path"].(string)
 	dir, rest := locate.Split(pattern)
-	start = path.Join(".", start, dir) // what the beginning of a glob names is looked in, even if it is ignored
+	start = path.Join(".", start, dir) // the tool searches a directory that the glob begins with, even if the directory is ignored
 	if info, err := os.Stat(h.path(start)); err != nil || !info.IsDir() {
-		start, rest = ".", pattern // fd does not understand that nothing is there
+		start, rest = ".", pattern // fd fails if the directory does not exist
 	}
 	return append(out, "--", escapeGlob(h.path(start))+"/"+rest, start)
 }
@@ -59,8 +59,8 @@ func escapeGlob(path string) string {
 	return b.String()
 }
 
-// fdFinds returns the absolute paths that fd finds, sorted. If elements of the pattern begin with a dot, fd must be told
-// to find all hidden files. Then fdFinds omits files with a hidden element that the pattern does not name.
+// fdFinds returns the sorted absolute paths that fd finds. If an element of the pattern begins with a dot, fd must find
+// all hidden files. In that case, fdFinds omits files with a hidden element that the pattern does not match.
 func (h *host) fdFinds(fd string, a args) (paths []string, ok bool) {
 	h.t.Helper()
 	hidden := a["hidden"] == true
@@ -82,12 +82,12 @@ func (h *host) fdFinds(fd string, a args) (paths []string, ok bool) {
 	return paths, status == 0
 }
 
-// hiddenName reports whether a name is hidden for fd and ripgrep: it begins with a dot and does not end with one.
+// hiddenName reports whether fd and ripgrep hide a name. A hidden name begins with a dot and does not end with a dot.
 func hiddenName(name string) bool {
 	return strings.HasPrefix(name, ".") && !strings.HasSuffix(name, ".")
 }
 
-// sameAsFd compares a call in several ways with fd.
+// sameAsFd compares the results of a call with those of fd. It makes the call on each host.
 func sameAsFd(t testing.TB, fd, name string, a args, hosts map[string]*host) {
 	t.Helper()
 	a["head_limit"] = 0
@@ -100,7 +100,7 @@ func sameAsFd(t testing.TB, fd, name string, a args, hosts map[string]*host) {
 		}
 		res := h.call("glob", a)
 		if res.Error != nil && strings.Contains(res.Error.Message, "is not a directory.") && ok && len(want) == 0 {
-			continue // nothing can be beneath a file; that is said
+			continue // the path is a file, and the error reports that
 		}
 		if res.Error != nil || !ok {
 			if (res.Error == nil) == !ok {
@@ -124,7 +124,7 @@ func sameAsFd(t testing.TB, fd, name string, a args, hosts map[string]*host) {
 	}
 }
 
-// below returns paths relative to a directory.
+// below returns the paths relative to a directory.
 func below(dir string, paths []string) (out []string) {
 	for _, p := range paths {
 		out = append(out, strings.TrimPrefix(p, dir+"/"))
@@ -132,8 +132,8 @@ func below(dir string, paths []string) (out []string) {
 	return out
 }
 
-// withFdignore adds a copy named .fdignore of each .rgignore. fd reads the former where ripgrep and glob read the
-// latter. Both read .gitignore and .ignore.
+// withFdignore copies each .rgignore file to .fdignore, because fd reads .fdignore files where ripgrep and glob read
+// .rgignore files. All three read .gitignore and .ignore files.
 func (h *host) withFdignore() {
 	h.t.Helper()
 	var had, want []string
@@ -158,7 +158,7 @@ func (h *host) withFdignore() {
 	}
 }
 
-// globTrees are the trees in which the globs are searched, besides those of grep.
+// globTrees contains additional trees for the comparison of globs.
 var globTrees = map[string][]string{
 	"special names": {
 		"a b.go=", "é.go=", "日本/本.go=", "[x].go=", "{y}.go=", "back\\slash.go=", "star*.go=", "q?.go=", "new\nline.go=", "tab\t.go=", "bad\xff.go=", "-dash.go=", "--=", "~tilde.go=", "$var.go=", "a,b.go=", "!bang.go=", "#hash.go=",
@@ -171,7 +171,7 @@ var globTrees = map[string][]string{
 	"empty directories": {"a/", "a/b/c/", ".git/HEAD=x", ".gitignore=gone/\n*.d\n!keep.d\n", "gone/x/", "b.d/", "keep.d/y/", ".h/z/", "a/.h/w/", "gone.d="},
 }
 
-// globs are searched in every tree.
+// globs contains the globs that are compared in every tree.
 var globs = []string{
 	"*", "**", "**/*", "*/*", "*/", "**/", "*/*/", "*.go", "**/*.go", "**/*.{go,ts}", "*.{go,ts,tsx}", "src/*", "src/**", "src/**/*", "src/**/*.rs", "**/src/**", "**/lib/*", "a/**/*.go", "a/**/", "**/a", "**/a/", "**/b/", "**/*b*/**",
 	"?.go", "??.go", "[a-c].go", "[!a-c]*.go", "[^a]*", "**/[ab]*", "**/[!.]*", "**/*[0-9]*", "[[]x[]].go", `\[x\].go`, `\{y\}.go`, `star\**`, "**/*\\\\*", "* *", "**/*.*", "**/*.", ".x*", "*x.", "*.GO", "A*", "é*", "日本/*", "e?.go", "??x.go",
@@ -180,12 +180,12 @@ var globs = []string{
 	"[", "[a", "{a", "nosuch", "nosuch/*", "real/**", "**/onlydir", "**/onlydir/", "linkdir/", "*link*", "gone/**/", "**/*.d/", "a.go", "README.md", "Makefile",
 }
 
-// unlikeFd are globs that fd interprets differently, with the reason not to follow it.
+// unlikeFd contains globs that fd interprets differently. Each value is the reason for the difference.
 var unlikeFd = map[string]string{
 	"{a,}*": "fd leaves an empty alternative out; shells, and glob with them, take it for nothing",
 }
 
-// TestOracleGlobLikeFd expects the files that fd finds, whatever is ignored, hidden or linked.
+// TestOracleGlobLikeFd checks that glob and fd find the same files in trees with ignored, hidden and linked files.
 func TestOracleGlobLikeFd(t *testing.T) {
 	fd := peer.Fd(t)
 	all := make(map[string][]string)
@@ -205,7 +205,7 @@ func TestOracleGlobLikeFd(t *testing.T) {
 			hosts := h.inWays("disk", "events")
 			for i, g := range globs {
 				sameAsFd(t, fd, name, args{"pattern": g}, hosts)
-				switch i % 9 { // some globs with one of them, and the two that find everything with all
+				switch i % 9 { // some globs get one of the arguments; below, two globs get all of them
 				case 0:
 					sameAsFd(t, fd, name, args{"pattern": g, "hidden": true}, hosts)
 				case 3:
@@ -236,7 +236,7 @@ func TestOracleGlobLikeFd(t *testing.T) {
 	}
 }
 
-// TestOracleGlobUnlikeFd checks that the known differences still exist, so that their list stays true.
+// TestOracleGlobUnlikeFd checks that fd still interprets the globs in unlikeFd differently.
 func TestOracleGlobUnlikeFd(t *testing.T) {
 	fd := peer.Fd(t)
 	h := newHost(t, "a.go=", "b.go=", "a}=", ".git/HEAD=x", ".fdignore=b.go\n", "c/.rgignore=x\n", "c/x=", "c/y=")
@@ -250,7 +250,7 @@ func TestOracleGlobUnlikeFd(t *testing.T) {
 			t.Errorf("%s is read alike now; it was not, because %s", g, why)
 		}
 	}
-	// Each program has its own ignore file, and does not read that of the other.
+	// fd reads only .fdignore, and glob reads only .rgignore.
 	theirs, _ := h.fdFinds(fd, args{"pattern": "**"})
 	if got := below(h.cwd, theirs); !slices.Equal(got, []string{"a.go", "a}", "c/x", "c/y"}) {
 		t.Errorf("fd finds %q", got)
@@ -266,7 +266,7 @@ func TestOracleGlobUnlikeFd(t *testing.T) {
 	}
 }
 
-// TestOracleGlobOrder expects the order of ls -t for the files that fd finds.
+// TestOracleGlobOrder compares the order of the files with the order of ls -t.
 func TestOracleGlobOrder(t *testing.T) {
 	fd := peer.Fd(t)
 	h := newHost(t, trees["names"]...)
@@ -276,7 +276,7 @@ func TestOracleGlobOrder(t *testing.T) {
 		if err != nil || !e.Type().IsRegular() {
 			return err
 		}
-		// Some files have equal times and are sorted by name. Some times differ by less than a second.
+		// Some files have the same time, so they must be sorted by name. Some times differ by less than a second.
 		when := base.Add(-time.Duration(r.IntN(8)) * 250 * time.Millisecond)
 		return os.Chtimes(p, when, when)
 	}))
@@ -301,7 +301,7 @@ func TestOracleGlobOrder(t *testing.T) {
 	}
 }
 
-// randomGlob returns a glob of names that occur in random trees.
+// randomGlob returns a glob that can match names in random trees.
 func randomGlob(r *rand.Rand) string {
 	element := func() string {
 		return pick(r, "*", "**", "**", "a", "b", "a*", "*.go", "x.*", "?", "[a-c]", "[!a]*", "{a,b}", "{a,x}*", "*.{go,txt}", ".*", ".h", "*b", "é", "a b", "{.h,a}", "*.txt")
@@ -318,7 +318,7 @@ func TestOracleRandomGlobsLikeFd(t *testing.T) {
 	random(t, 25, func(t *testing.T, seed uint64, r *rand.Rand) {
 		tree := randomTree(r)
 		for i, e := range tree {
-			if strings.Contains(e, "ignore=") { // ripgrep 15 and glob leave .x. out for "*.", older fds do not
+			if strings.Contains(e, "ignore=") { // for "*.", ripgrep 15 and glob omit .x., but older versions of fd do not
 				tree[i] = strings.ReplaceAll(e, "*.\n", "*.y\n")
 			}
 		}

@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/plugins/grep/index"
 )
 
-// agree compares the answers of hosts for the same directory with those from the disk.
+// agree checks that hosts with the same directory return the same answers as a search of the disk.
 func agree(t *testing.T, name string, hosts map[string]*host) {
 	t.Helper()
 	calls := []struct {
@@ -30,7 +30,7 @@ func agree(t *testing.T, name string, hosts map[string]*host) {
 	}
 }
 
-// agreeOn compares the answers to one call.
+// agreeOn compares the answers of hosts to one call.
 func agreeOn(t *testing.T, name string, hosts map[string]*host, tool string, a args) {
 	t.Helper()
 	want := hosts["disk"].call(tool, a)
@@ -48,7 +48,8 @@ func agreeOn(t *testing.T, name string, hosts map[string]*host, tool string, a a
 	}
 }
 
-// TestFresh changes a tree in every way, and expects the answers from the disk after each change.
+// TestFresh changes a tree in many ways. It checks that the answers after each change equal those of a search of the
+// disk.
 func TestFresh(t *testing.T) {
 	write := func(name, content string) func(*host) {
 		return func(h *host) { h.add(name + "=" + content) }
@@ -157,7 +158,7 @@ func TestFresh(t *testing.T) {
 	}
 }
 
-// TestFreshGlobal changes git's global excludes file.
+// TestFreshGlobal checks the effect of changes to git's global excludes file.
 func TestFreshGlobal(t *testing.T) {
 	path := filepath.Join(ownHome(t), "config", "git", "ignore")
 	staysFresh(t, func(*host) {
@@ -166,7 +167,7 @@ func TestFreshGlobal(t *testing.T) {
 	})
 }
 
-// staysFresh expects the answers from the disk before and after a change.
+// staysFresh compares answers with those of a search of the disk, before and after a change.
 func staysFresh(t *testing.T, do func(*host)) {
 	t.Helper()
 	top := newHost(t)
@@ -195,7 +196,7 @@ func staysFresh(t *testing.T, do func(*host)) {
 	}
 }
 
-// outside is a name of shared.txt outside of the root.
+// outside returns the path of a hard link to shared.txt outside of the root.
 func outside(h *host) string { return filepath.Join(filepath.Dir(h.cwd), "outside.txt") }
 
 func appendTo(h *host, name, content string) {
@@ -207,7 +208,8 @@ func appendTo(h *host, name, content string) {
 	must(h.t, f.Close())
 }
 
-// stores writes to a file through a mapping. A new file stays mapped until after the returned function is called.
+// stores returns a function that writes to a file through a memory mapping. If create is true, the function creates the
+// file, and the mapping exists until the end of the test.
 func stores(h *host, name string, create bool) func() {
 	h.t.Helper()
 	return func() {

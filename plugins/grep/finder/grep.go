@@ -62,13 +62,13 @@ func (f *finder) grepTool() sdk.Tool {
 
 // grepData is the structured result of grep.
 type grepData struct {
-	// Matches are the returned matches, in output mode content.
+	// Matches contains the returned matches in output mode content.
 	Matches []grepMatch `json:"matches"`
-	// Files are the files of the returned results. Counts are their numbers of matches, except in output mode
-	// files_with_matches, which does not count.
+	// Files contains the files of the returned results. Counts contains their numbers of matches. In output mode
+	// files_with_matches, matches are not counted.
 	Files  []string       `json:"files"`
 	Counts map[string]int `json:"counts"`
-	// Total is the number of all matches, or of all files in output mode files_with_matches.
+	// Total is the number of all matches. In output mode files_with_matches, it is the number of all matching files.
 	Total     int           `json:"total"`
 	Truncated bool          `json:"truncated"`
 	Searched  int           `json:"searched"`
@@ -78,14 +78,14 @@ type grepData struct {
 type grepMatch struct {
 	File string `json:"file"`
 	Line int    `json:"line"`
-	// Column is the beginning of the match in the line, in bytes from 1.
+	// Column is the start of the match in the line, in bytes from 1.
 	Column int `json:"column"`
-	// Text contains line breaks if the match spans several lines.
+	// Text is the text of the line. If the match spans several lines, it contains line breaks.
 	Text string `json:"text"`
-	// Before and After are the requested lines around the match.
+	// Before and After are the requested lines before and after the match.
 	Before []string `json:"before"`
 	After  []string `json:"after"`
-	// Cut means that the line is longer than Text.
+	// Cut is true if the line was shortened.
 	Cut bool `json:"cut,omitempty"`
 }
 
@@ -121,7 +121,7 @@ func (f *finder) grep(ctx context.Context, call *sdk.Call, in grepArgs) (*sdk.Re
 	return res, nil
 }
 
-// search searches the place, a directory or a single file. key identifies the file selection of the call.
+// search searches a place, which is a directory or a single file. The key identifies the selection of files by the call.
 func (f *finder) search(ctx context.Context, p *place, q *query.Query, o walk.Options, key string) (*query.Answer, index.State, error) {
 	at := func() (index.State, int64) { return index.None, 0 }
 	if !p.path.IsDir() {
@@ -149,7 +149,7 @@ func (f *finder) search(ctx context.Context, p *place, q *query.Query, o walk.Op
 	return a, state, err
 }
 
-// open opens the named file.
+// open opens the file at the place.
 func (p *place) open() (*os.File, fs.FileInfo, error) {
 	file, err := p.ws.Open(p.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -165,7 +165,7 @@ func (p *place) open() (*os.File, fs.FileInfo, error) {
 	return file, info, nil
 }
 
-// file searches a single file.
+// file searches a place that is a single file.
 func (p *place) file(ctx context.Context, q *query.Query) (*query.Answer, error) {
 	file, info, err := p.open()
 	if err != nil {
@@ -178,7 +178,7 @@ func (p *place) file(ctx context.Context, q *query.Query) (*query.Answer, error)
 func invalidPattern(in grepArgs, err error) error {
 	hint := ""
 	if in.Dialect != string(pattern.Fixed) {
-		hint = "\nTo search for the text as it is, use dialect=fixed."
+		hint = "\nTo search for the text literally, use dialect=fixed."
 	}
 	return sdk.Errorf(tool.InvalidArguments, "%s%s", capitalized(err.Error()), hint).WithCause(err)
 }

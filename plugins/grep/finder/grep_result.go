@@ -35,12 +35,12 @@ func grepResult(in grepArgs, p *place, a *query.Answer, f *finder) *sdk.Result {
 	data.Truncated = in.Offset > 0 || left < totalResults(in, a) || a.Stopped
 	notes := out.notes
 	if a.Stopped {
-		notes = append(notes, fmt.Sprintf("stopped after %s, at %s, with %s searched: the result is incomplete; search a smaller directory, or name files with glob or type",
+		notes = append(notes, fmt.Sprintf("the result is incomplete: the search stopped after %s at %s, with %s searched; search a smaller directory, or select files with glob or type",
 			f.timeLimit, printable(a.StoppedAt), count(a.Searched, "file")))
 	}
 	notes = append(notes, limitNotes(in, a, left)...)
 	if out.cut > 0 {
-		notes = append(notes, fmt.Sprintf("%s longer than %d characters; what is around the match is shown", count(out.cut, "line"), f.maxLine))
+		notes = append(notes, fmt.Sprintf("%s longer than %d characters; the part around the match is shown", count(out.cut, "line"), f.maxLine))
 	}
 	if len(a.Files) == 0 && in.Offset == 0 {
 		notes = append(notes, nothing(in, p, a)...)
@@ -54,7 +54,7 @@ func grepResult(in grepArgs, p *place, a *query.Answer, f *finder) *sdk.Result {
 	}
 }
 
-// totalResults returns the number of results that offset and head_limit count.
+// totalResults returns the total number of results, in the unit of the arguments offset and head_limit.
 func totalResults(in grepArgs, a *query.Answer) int {
 	if in.OutputMode == "content" {
 		return a.Total
@@ -86,14 +86,14 @@ func texts(lines []search.Line) []string {
 	return out
 }
 
-// printable returns a path as valid UTF-8 in one line.
+// printable returns a path as valid UTF-8 without line breaks.
 func printable(path string) string {
 	return lineBreaks.Replace(strings.ToValidUTF8(path, "\uFFFD"))
 }
 
 var lineBreaks = strings.NewReplacer("\n", "\uFFFD", "\r", "\uFFFD")
 
-// printer formats results as ripgrep does.
+// printer formats results in the format of ripgrep.
 type printer struct {
 	in    grepArgs
 	lines []string
@@ -103,7 +103,7 @@ type printer struct {
 
 func (w *printer) line(s string) { w.lines = append(w.lines, s) }
 
-// file prints the matches of a file. It prints a line once even if several matches share it.
+// file prints the matches of a file. If several matches share a line, it prints the line once.
 func (w *printer) file(path string, f *query.File) {
 	last := 0
 	for _, g := range f.Groups {
@@ -129,7 +129,7 @@ func (w *printer) file(path string, f *query.File) {
 	}
 }
 
-// separate prints a gap between lines if context is shown.
+// separate prints a separator between groups of lines if context is requested.
 func (w *printer) separate() {
 	if len(w.lines) > 0 && w.in.Before+w.in.After+w.in.Context > 0 {
 		w.line("--")
@@ -158,7 +158,7 @@ func (w *printer) one(path string, l search.Line) {
 	w.line(text)
 }
 
-// limitNotes returns notes on which part of the results is shown.
+// limitNotes returns notes that describe which part of the results is returned.
 func limitNotes(in grepArgs, a *query.Answer, left int) []string {
 	total := totalResults(in, a)
 	thing := "match"
@@ -170,9 +170,9 @@ func limitNotes(in grepArgs, a *query.Answer, left int) []string {
 		return []string{fmt.Sprintf("offset %d is past the end of %s", in.Offset, count(total, thing))}
 	case left < total:
 		which := fmt.Sprintf("%d-%d", in.Offset+1, left)
-		note := fmt.Sprintf("%s of %s shown; go on with offset=%d, or narrow the search down", which, count(total, thing), left)
+		note := fmt.Sprintf("%s of %s shown; continue with offset=%d, or narrow the search with path, glob or type", which, count(total, thing), left)
 		if in.OutputMode == "content" {
-			note = fmt.Sprintf("%s of %s in %s shown; go on with offset=%d, or narrow the search down", which, count(total, thing), count(a.Matched, "file"), left)
+			note = fmt.Sprintf("%s of %s in %s shown; continue with offset=%d, or narrow the search with path, glob or type", which, count(total, thing), count(a.Matched, "file"), left)
 		}
 		return []string{note}
 	case in.Offset > 0:
@@ -181,7 +181,7 @@ func limitNotes(in grepArgs, a *query.Answer, left int) []string {
 	return nil
 }
 
-// nothing returns notes that there is no match and what was not searched.
+// nothing returns the notes for a search without a match. The notes list the files that were not searched.
 func nothing(in grepArgs, p *place, a *query.Answer) []string {
 	where := p.shown
 	if where == "." {
@@ -206,12 +206,12 @@ func remedies(s query.Skipped) string {
 	return ""
 }
 
-// skippedByRule lists the files that the default options exclude.
+// skippedByRule lists how many files the default options exclude.
 func skippedByRule(s query.Skipped) string {
 	return list([]reason{{s.Ignored, "ignored"}, {s.Hidden, "hidden"}})
 }
 
-// skippedFiles lists the files that could not be searched.
+// skippedFiles lists how many files could not be searched.
 func skippedFiles(s query.Skipped) string {
 	return list([]reason{
 		{s.Binary, "binary"}, {s.TooLarge, "too large"}, {s.Permission, "not permitted to be read"},

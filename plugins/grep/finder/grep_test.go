@@ -18,7 +18,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// TestHugeArguments checks that arguments that are far too long cause an error soon.
+// TestHugeArguments checks that far too long arguments quickly cause an error.
 func TestHugeArguments(t *testing.T) {
 	h := newHost(t, "a.go=package a\n")
 	huge := strings.Repeat("abcdefg*", 1<<17)
@@ -85,7 +85,7 @@ func TestContent(t *testing.T) {
 	}
 }
 
-// TestDataFields checks the names of all fields, on which callers rely.
+// TestDataFields checks the names of all fields of the structured result, because callers rely on them.
 func TestDataFields(t *testing.T) {
 	h := newHost(t, "a=x")
 	for name, want := range map[string]string{
@@ -117,7 +117,7 @@ func TestModes(t *testing.T) {
 		t.Errorf("count: %q %+v", text, d)
 	}
 	text, notes, d := h.grep(args{"pattern": "x", "output_mode": "count", "head_limit": 1})
-	if text != "a:2" || d.Total != 3 || !d.Truncated || !strings.Contains(notes, "1-1 of 2 files shown; go on with offset=1") {
+	if text != "a:2" || d.Total != 3 || !d.Truncated || !strings.Contains(notes, "1-1 of 2 files shown; continue with offset=1") {
 		t.Errorf("count with a limit: %q %s %+v", text, notes, d)
 	}
 }
@@ -125,7 +125,7 @@ func TestModes(t *testing.T) {
 func TestLimits(t *testing.T) {
 	h := newHost(t, "a="+strings.Repeat("x\n", 150), "b="+strings.Repeat("x\n", 100))
 	text, notes, d := h.grep(args{"pattern": "x"})
-	if strings.Count(text, "\n") != 99 || len(d.Matches) != 100 || d.Total != 250 || !d.Truncated || !strings.Contains(notes, "1-100 of 250 matches in 2 files shown; go on with offset=100") {
+	if strings.Count(text, "\n") != 99 || len(d.Matches) != 100 || d.Total != 250 || !d.Truncated || !strings.Contains(notes, "1-100 of 250 matches in 2 files shown; continue with offset=100") {
 		t.Errorf("%d matches of %d, %s", len(d.Matches), d.Total, notes)
 	}
 	_, notes, d = h.grep(args{"pattern": "x", "offset": 100})
@@ -200,7 +200,7 @@ func TestSkippedIsTold(t *testing.T) {
 	if _, notes, _ = h.grep(args{"pattern": `needle\n`, "multiline": true, "path": "."}); !strings.Contains(notes, "1 too large") {
 		t.Error(notes)
 	}
-	// Five gigabytes without text cost a search by line nothing.
+	// A search by line needs no time for the five gigabytes of NUL bytes.
 	if _, _, d = h.grep(args{"pattern": "needle"}); d.Skipped.Binary != 2 {
 		t.Errorf("%+v", d.Skipped)
 	}
@@ -263,7 +263,7 @@ func TestInvalidPatterns(t *testing.T) {
 		{args{"pattern": "(?!x)"}, []string{"look-around is not supported"}},
 		{args{"pattern": `\(a`, "dialect": "bre"}, []string{"at character 1", "not closed"}},
 		{args{"pattern": "a{99999}", "dialect": "ere"}, []string{"at character 2", "too large"}},
-		{args{"pattern": "x", "glob": []string{"*.go", "{a"}}, []string{`"{a"`, "without a matching }"}},
+		{args{"pattern": "x", "glob": []string{"*.go", "{a"}}, []string{`"{a"`, "has no matching }"}},
 		{args{"pattern": "x", "type": "pyhton"}, []string{`file type "pyhton"`, "python"}},
 		{args{"pattern": "x", "type": "zzz"}, []string{`file type "zzz"`, "glob=*.zzz"}},
 		{args{"pattern": strings.Repeat("(", 300)}, []string{"nested too deeply"}},
@@ -300,15 +300,15 @@ func TestOddNames(t *testing.T) {
 	}
 }
 
-// TestRulesBehindLinks checks that an ignore file that is a link to outside has no rules, and that one that links inside
-// has.
+// TestRulesBehindLinks checks that an ignore file is read if it is a link to a file inside the root. It is ignored if it
+// is a link to a file outside.
 func TestRulesBehindLinks(t *testing.T) {
 	outside := newHost(t, "rules=*.a\n")
 	h := newHost(t, "x.a=needle", "x.b=needle", "sub/x.b=needle", ".ignore -> "+outside.path("rules"), "sub/.ignore -> ../inside", "inside=*.b\n")
 	if text, _, _ := h.grep(args{"pattern": "needle"}); text != "x.a:1:needle\nx.b:1:needle" {
 		t.Errorf("%q", text)
 	}
-	// The same holds for the exclude file of a work tree whose repository is outside.
+	// The same holds for the exclude file of a work tree whose repository is outside of the root.
 	outside.add("repo/info/exclude=*.a\n")
 	outside.add("repo/wt/commondir=..\n")
 	h = newHost(t, "x.a=needle", ".git=gitdir: "+outside.path("repo/wt"))
@@ -334,7 +334,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestWhileFilesComeAndGo searches a tree that changes meanwhile.
+// TestWhileFilesComeAndGo searches a tree in which files are created and removed during the search.
 func TestWhileFilesComeAndGo(t *testing.T) {
 	h := newHost(t, "stays/a=needle")
 	stop := make(chan struct{})

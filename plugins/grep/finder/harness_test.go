@@ -18,7 +18,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// host calls the plugin as the host does: it validates the arguments and fills in defaults.
+// host calls the plugin in the same manner as the real host: it validates the arguments and sets their defaults.
 type host struct {
 	t       testing.TB
 	finder  *finder
@@ -28,7 +28,7 @@ type host struct {
 	roots   []tool.Root
 }
 
-// TestMain makes the tests independent of the user's configuration.
+// TestMain makes the tests independent of the user's configuration files.
 func TestMain(m *testing.M) {
 	home, err := os.MkdirTemp("", "finder-test")
 	if err == nil {
@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// ownHome sets a writable home directory for a test, which then cannot run in parallel.
+// ownHome creates a home directory for a test. Such a test cannot run in parallel.
 func ownHome(t *testing.T) (home string) {
 	t.Helper()
 	home = t.TempDir()
@@ -52,7 +52,7 @@ func ownHome(t *testing.T) (home string) {
 	return home
 }
 
-// schemas are the argument schemas of the tools, the same for each finder.
+// schemas returns the argument schemas of the tools, which are the same for each finder.
 var schemas = sync.OnceValues(func() (map[string]*tool.Schema, error) {
 	p, err := sdk.New(Plugin())
 	if err != nil {
@@ -71,7 +71,8 @@ var schemas = sync.OnceValues(func() (map[string]*tool.Schema, error) {
 	return out, nil
 })
 
-// newHost returns a plugin with a working directory that has these entries: "name=content", "dir/" or "link -> target".
+// newHost returns a host with a working directory that contains the entries. An entry is "name=content", "dir/" or "link
+// -> target".
 func newHost(t testing.TB, entries ...string) *host {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -91,7 +92,7 @@ func patientFinder() *finder {
 	return f
 }
 
-// serve sets the finder that is called.
+// serve sets the finder that the host calls.
 func (h *host) serve(f *finder) {
 	h.t.Helper()
 	plugin := f.plugin()
@@ -103,15 +104,16 @@ func (h *host) serve(f *finder) {
 	must(h.t, err)
 }
 
-// ways are the ways to search a tree: on the disk, and from an index. The index uses events or comparing, has no memory
-// for texts, or may watch only few directories.
+// ways contains one configuration for each method to search a tree. One searches the disk. The others use an index: with
+// events, with comparing, without memory for texts, and with few watched directories.
 var ways = map[string]config{
 	"disk": {Index: new(bool)}, "events": {}, "stat": {Freshness: "stat"}, "small": {Memory: &small}, "few": {},
 }
 
 var small = 5
 
-// inWays returns a host for each way, or for the named ones, for the same directory. Their indexes are built.
+// inWays returns one host for each method to search the directory. If names are given, it uses only these methods. The
+// indexes of the hosts are already built.
 func (h *host) inWays(names ...string) map[string]*host {
 	h.t.Helper()
 	out := make(map[string]*host)
@@ -156,7 +158,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// warm builds the index of the working directory's root, so that calls use it.
+// warm builds the index of the root that contains the working directory, so that later calls use it.
 func (h *host) warm() {
 	h.t.Helper()
 	h.call("grep", args{"pattern": "no such text anywhere"})
@@ -167,7 +169,7 @@ func (h *host) warm() {
 	}
 }
 
-// indexed waits until no index is being built, and returns the states of all.
+// indexed waits until no index is being built. It returns the states of all indexes.
 func (h *host) indexed() index.Report {
 	for {
 		r := h.finder.indexes().Report()
@@ -180,7 +182,7 @@ func (h *host) indexed() index.Report {
 
 func (h *host) path(name string) string { return filepath.Join(h.cwd, name) }
 
-// silent is a host that ignores all messages.
+// silent is a peer that ignores all messages.
 type silent struct{ tool.Peer }
 
 func (silent) Progress(string, map[string]any) {}
@@ -200,7 +202,7 @@ func (h *host) call(name string, a args) *tool.Result {
 	return h.plugin.Call(h.t.Context(), &tool.Call{ID: "1", Tool: name, Arguments: sdk.Data(complete), Cwd: h.cwd, Roots: h.roots}, silent{})
 }
 
-// grep calls grep and expects success. text is the output without its notes.
+// grep calls grep and expects success. It returns the notes separately from the rest of the output.
 func (h *host) grep(a args) (text, notes string, d grepData) {
 	h.t.Helper()
 	res := h.call("grep", a)
@@ -233,7 +235,7 @@ func split(output string) (text, notes string) {
 	return output, ""
 }
 
-// refuses expects an error of a kind whose message contains all of the words.
+// refuses expects an error of the given kind. The message must contain all words.
 func (h *host) refuses(name string, a args, kind tool.Kind, words ...string) {
 	h.t.Helper()
 	res := h.call(name, a)

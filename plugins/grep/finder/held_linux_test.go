@@ -12,7 +12,7 @@ import (
 	"toolhost.dev/sdk/tooltest"
 )
 
-// TestHeldOpen replaces compared directories, which an index may hold open, by others.
+// TestHeldOpen replaces directories that an index may hold open, and checks the answers after that.
 func TestHeldOpen(t *testing.T) {
 	rename := func(from, to string) func(*host) {
 		return func(h *host) { must(h.t, os.Rename(h.path(from), h.path(to))) }
@@ -67,7 +67,7 @@ func TestHeldOpen(t *testing.T) {
 				h.add(e)
 			}
 			t.Parallel()
-			time.Sleep(2 * time.Duration(freshness.LocalSlack)) // younger ones are not held
+			time.Sleep(2 * time.Duration(freshness.LocalSlack)) // younger directories are not held open
 			hosts := h.inWays("disk", "events", "stat", "few")
 			agree(t, "before", hosts)
 			for _, way := range []string{"stat", "few"} {
@@ -84,7 +84,7 @@ func TestHeldOpen(t *testing.T) {
 	}
 }
 
-// mayMount reports whether the test may mount. If not, it has run the test where it may.
+// mayMount reports whether this process may mount. If it may not, mayMount runs the test in a namespace in which it may.
 func mayMount(t *testing.T) bool {
 	t.Helper()
 	dir := t.TempDir()
@@ -96,7 +96,7 @@ func mayMount(t *testing.T) bool {
 	return true
 }
 
-// TestNarrowed changes files that a call with a glob does not examine, and then examines them.
+// TestNarrowed changes files that a call with a glob does not compare. It checks that later calls find the changes.
 func TestNarrowed(t *testing.T) {
 	home := ownHome(t)
 	h := newHost(t, ".git/HEAD=x", "a.txt=needle\n", "b.txt=needle\n", "sub/a.txt=needle\n", "sub/b.txt=needle\n", "global.txt=needle\n")

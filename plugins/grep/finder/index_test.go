@@ -18,7 +18,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// TestOverflow makes more changes at once than the kernel reports.
+// TestOverflow makes more changes at once than the kernel can report.
 func TestOverflow(t *testing.T) {
 	b, err := os.ReadFile("/proc/sys/fs/inotify/max_queued_events")
 	if err != nil {
@@ -30,7 +30,7 @@ func TestOverflow(t *testing.T) {
 		t.Skipf("the kernel tells of %d changes", most)
 	}
 	h := newHost(t, "a.txt=needle\n", "sub/b.txt=needle\n", "sub/c.txt=x\n")
-	for i := range 10 { // known, so that they are watched
+	for i := range 10 { // create these directories before the index, so that they are watched
 		h.add(fmt.Sprintf("new/%d/", i))
 	}
 	hosts := h.inWays("disk", "events")
@@ -39,7 +39,7 @@ func TestOverflow(t *testing.T) {
 		agreeOn(t, name, hosts, "glob", args{"pattern": "**/*", "head_limit": 0})
 	}
 	same("before")
-	for i := range 12_000 { // each is created, written and closed
+	for i := range 12_000 { // each file causes events for creating, writing and closing
 		h.add(fmt.Sprintf("new/%d/f%d=needle %d\n", i%10, i, i))
 	}
 	h.add("a.txt=changed\n")
@@ -74,7 +74,7 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// TestRootReplaced replaces the root by another directory.
+// TestRootReplaced checks the answers after another directory has replaced the root.
 func TestRootReplaced(t *testing.T) {
 	h := newHost(t, "root/a.txt=needle one\n", "root/sub/b.txt=needle\n")
 	top := h.cwd
@@ -85,7 +85,7 @@ func TestRootReplaced(t *testing.T) {
 	must(t, os.Rename(h.cwd, filepath.Join(top, "old")))
 	h.add("a.txt=needle two\n")
 	h.add("sub/c.txt=needle\n")
-	for range 2 { // the first call finds out, the second has a new index
+	for range 2 { // the first call detects the change, and the second call uses a new index
 		agree(t, "replaced", hosts)
 		for _, o := range hosts {
 			o.indexed()
@@ -99,8 +99,8 @@ func TestRootReplaced(t *testing.T) {
 	}
 }
 
-// TestDeletedWhileSearched removes and creates a tree while it is searched. Nothing may hang or panic, and the answers
-// must be true afterwards.
+// TestDeletedWhileSearched removes and creates a tree while calls search it. No call may hang or panic, and the answers
+// must be correct afterwards.
 func TestDeletedWhileSearched(t *testing.T) {
 	h := newHost(t)
 	fill := func() {
@@ -118,7 +118,7 @@ func TestDeletedWhileSearched(t *testing.T) {
 				select {
 				case <-stop:
 					return
-				case <-time.After(5 * time.Millisecond): // the tree's turn to change
+				case <-time.After(5 * time.Millisecond): // give the other goroutine time to change the tree
 				}
 				for _, a := range []args{{"pattern": "needle"}, {"pattern": "needle", "path": "tree", "hidden": true}, {"pattern": "n+", "output_mode": "count", "offset": 3}} {
 					o.call("grep", a)
@@ -136,7 +136,7 @@ func TestDeletedWhileSearched(t *testing.T) {
 	agree(t, "afterwards", hosts)
 }
 
-// TestOddFiles searches a tree with files that are not regular.
+// TestOddFiles searches a tree that contains files of special types.
 func TestOddFiles(t *testing.T) {
 	h := newHost(t, "a.txt=needle\n", "loop/x=needle\n", "loop/up -> ..", "loop/self -> self", "deep/x=needle\n", "secret=needle\n", "locked/x=needle\n")
 	must(t, unix.Mkfifo(h.path("fifo"), 0o600))
@@ -181,7 +181,7 @@ func TestLargeFile(t *testing.T) {
 	}
 }
 
-// TestMemory checks that the memory limit holds and that the answers stay the same.
+// TestMemory checks that the index keeps its memory limit, and that the limit does not change the answers.
 func TestMemory(t *testing.T) {
 	h := newHost(t)
 	for i := range 400 {
@@ -201,7 +201,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestTimeLimit expects what was found in time.
+// TestTimeLimit checks that a call at its time limit returns the matches found so far.
 func TestTimeLimit(t *testing.T) {
 	h := newHost(t)
 	for i := range 200 {
@@ -210,13 +210,13 @@ func TestTimeLimit(t *testing.T) {
 	for way, o := range h.inWays() {
 		o.finder.timeLimit = 30 * time.Millisecond
 		text, notes, d := o.grep(args{"pattern": "needle|(a{0,40}){20}b", "head_limit": 0})
-		if !strings.Contains(notes, "stopped after 30ms, at f") || !d.Truncated || d.Searched >= 200 || strings.Count(text, "needle") != d.Total {
+		if !strings.Contains(notes, "stopped after 30ms at f") || !d.Truncated || d.Searched >= 200 || strings.Count(text, "needle") != d.Total {
 			t.Errorf("%s: %d found in %d files: %s", way, d.Total, d.Searched, notes)
 		}
 	}
 }
 
-// TestHealth checks the reported state, memory and freshness of the index.
+// TestHealth checks the reported state, memory and freshness of indexes.
 func TestHealth(t *testing.T) {
 	h := newHost(t, "a/b.txt=needle\n", "node/x=1")
 	for way, freshness := range map[string]string{"events": "events", "stat": "stat"} {
@@ -235,7 +235,7 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// TestEndsWithTheHost checks that nothing is left in the background.
+// TestEndsWithTheHost checks that a search still works after the plugin was closed.
 func TestEndsWithTheHost(t *testing.T) {
 	h := newHost(t, "a=needle\n")
 	h.warm()

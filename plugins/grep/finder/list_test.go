@@ -41,7 +41,7 @@ func TestList(t *testing.T) {
 		args args
 		want []string
 	}{
-		// A single directory is listed with all of its entries.
+		// The listing of a single directory contains all of its entries.
 		{args{}, []string{".git", "built", "src", "zdir", ".env", ".gitignore", ".x.", "a.txt", "b.go", "link", "x.log"}},
 		{args{"hidden": false}, []string{"built", "src", "zdir", ".x.", "a.txt", "b.go", "link", "x.log"}},
 		{args{"path": "src"}, []string{"src/.h", "src/deep", "src/x.go", "src/y.log"}},
@@ -51,7 +51,7 @@ func TestList(t *testing.T) {
 		{args{"pattern": "s*"}, []string{"src"}},
 		{args{"path": "zdir"}, nil},
 		{args{"path": "built"}, []string{"built/c.go"}},
-		// A tree is listed with what glob finds in it.
+		// The listing of a tree contains the entries that glob finds in the tree.
 		{args{"path": ".git", "recursive": true}, []string{".git/objects", ".git/objects/ab", ".git/config"}},
 		{args{"recursive": true}, []string{".git", "src", "src/.h", "src/.h/i.go", "src/deep", "src/deep/y.go", "src/deep/z.md", "src/x.go", "zdir", ".env", ".gitignore", ".x.", "a.txt", "b.go", "link"}},
 		{args{"recursive": true, "hidden": false}, []string{"src", "src/deep", "src/deep/y.go", "src/deep/z.md", "src/x.go", "zdir", ".x.", "a.txt", "b.go", "link"}},
@@ -120,7 +120,7 @@ func TestListNotes(t *testing.T) {
 	}
 	for way, h := range h.inWays("disk", "events") {
 		output, data, _ := h.list(args{"path": "many", "limit": 3})
-		if data.Total != 31 || len(data.Files) != 3 || !data.Truncated || !strings.HasSuffix(output, "\n\n[note: 3 of 31 entries; narrow it down with pattern or a subdirectory]") {
+		if data.Total != 31 || len(data.Files) != 3 || !data.Truncated || !strings.HasSuffix(output, "\n\n[note: 3 of 31 entries are shown; narrow the listing with pattern or a subdirectory]") {
 			t.Errorf("%q %+v", output, data)
 		}
 		for _, c := range []struct {
@@ -129,15 +129,15 @@ func TestListNotes(t *testing.T) {
 		}{
 			{args{"path": "d"}, "[note: the directory is empty]"},
 			{args{"pattern": "*.zig"}, "[note: nothing matches *.zig]"},
-			{args{"hidden": false, "pattern": "d"}, "d/\n\n[note: 3 hidden entries left out; hidden=true lists them]"},
-			{args{"recursive": true, "pattern": "d"}, "d/\n\n[note: 1 entry left out that ignore files name; no_ignore=true lists them]\n[note: not gone into: .git (version control)]"},
+			{args{"hidden": false, "pattern": "d"}, "d/\n\n[note: 3 hidden entries not listed; set hidden=true to list them]"},
+			{args{"recursive": true, "pattern": "d"}, "d/\n\n[note: 1 entry not listed because of ignore files; set no_ignore=true to list them]\n[note: contents not listed: .git (version control)]"},
 		} {
 			if output, _, _ := h.list(c.args); output != c.want {
 				t.Errorf("%s: %v: %q, want %q", way, c.args, output, c.want)
 			}
 		}
 	}
-	// Only the first of many entries are kept.
+	// If there are many entries, only the first are returned.
 	for i := range 700 {
 		h.add(fmt.Sprintf("most/%d/%03d=", i%7, i))
 	}
@@ -147,7 +147,7 @@ func TestListNotes(t *testing.T) {
 			t.Errorf("%s: %v of %d, want %v", way, got, data.Total, want)
 		}
 	}
-	// A listing too large for a context is cut in the text, but not in the data.
+	// A long listing is shortened in the text but complete in the data.
 	for i := range 1500 {
 		h.add(fmt.Sprintf("wide/%04d%s=", i, strings.Repeat("x", 100)))
 	}
@@ -179,7 +179,7 @@ func TestListRefusals(t *testing.T) {
 	}
 }
 
-// The listed files of a tree are those that glob finds, and the listing of a deeply nested tree ends.
+// The listed files of a tree are the files that glob finds. Listing a deeply nested tree also ends.
 func TestListAsGlob(t *testing.T) {
 	h := newHost(t, ".git/HEAD=x", ".gitignore=*.log\n/out\n!keep.log\n", "a/.ignore=b.txt\n", "a/b.txt=", "a/c/keep.log=", "a/c/x.log=", "out/x=", "a/out/y=", ".h/z=")
 	must(t, os.MkdirAll(h.path(strings.Repeat("d/", 100)), 0o777))

@@ -15,7 +15,7 @@ import (
 	"toolhost.dev/plugins/grep/internal/peer"
 )
 
-// flags are arguments of ripgrep with the corresponding arguments of grep.
+// flags converts the arguments of a call to the command line of ripgrep.
 func flags(a args) []string {
 	out := []string{"--no-config", "--no-heading", "--color=never", "-H", "--sort", "path"}
 	mode := "content"
@@ -71,13 +71,13 @@ func flags(a args) []string {
 
 var binaryMessage = regexp.MustCompile(`(?m)^.*: (WARNING: stopped searching binary file after match|binary file matches) \(found .*\)\n`)
 
-// same compares a call with ripgrep.
+// same compares the result of a call with that of ripgrep.
 func (h *host) same(rg, name string, a args) {
 	h.t.Helper()
 	same(h.t, rg, name, a, map[string]*host{"": h})
 }
 
-// same compares a call in several ways with ripgrep.
+// same compares the result of a call with that of ripgrep. It makes the call on each host.
 func same(t testing.TB, rg, name string, a args, hosts map[string]*host) {
 	t.Helper()
 	a["head_limit"] = 0
@@ -87,8 +87,8 @@ func same(t testing.TB, rg, name string, a args, hosts map[string]*host) {
 			want, status = peer.Run(t, h.cwd, rg, flags(a)...)
 			want = binaryMessage.ReplaceAllString(want, "")
 			want = lineStart.ReplaceAllString(want, "")
-			want = string([]rune(strings.TrimSuffix(want, "\n"))) // bytes that are not UTF-8 are not the question here
-			// A separator after the last line shown of a binary file stands alone.
+			want = string([]rune(strings.TrimSuffix(want, "\n"))) // replace bytes that are not UTF-8, because this test does not compare them
+			// After the last line of a binary file, ripgrep prints a separator that belongs to nothing.
 			want = strings.TrimSuffix(want, "\n--")
 			ran = true
 		}
@@ -110,7 +110,7 @@ func same(t testing.TB, rg, name string, a args, hosts map[string]*host) {
 	}
 }
 
-// squeeze replaces several U+FFFD in a row by one.
+// squeeze replaces each sequence of U+FFFD by a single U+FFFD.
 func squeeze(s string) string { return replaced.ReplaceAllString(s, "\uFFFD") }
 
 var (
@@ -118,7 +118,7 @@ var (
 	lineStart = regexp.MustCompile(`(?m)^\./`)
 )
 
-// trees are the trees in which the cases run.
+// trees contains the trees in which the cases are compared.
 var trees = map[string][]string{
 	"ignored": {
 		".git/HEAD=x", ".git/info/exclude=excluded.txt\n", ".gitignore=*.log\n/build\nnode_modules/\n!keep.log\n{x,y}.tmp\n", "a.log=needle", "keep.log=needle", "build/a.txt=needle", "src/build/a.txt=needle",
@@ -145,7 +145,7 @@ var trees = map[string][]string{
 	},
 }
 
-// cases run in every tree.
+// cases contains the calls that are compared in every tree.
 var cases = []args{
 	{"pattern": "needle"}, {"pattern": "needle", "hidden": true}, {"pattern": "needle", "no_ignore": true}, {"pattern": "needle", "hidden": true, "no_ignore": true},
 	{"pattern": "needle", "output_mode": "count"}, {"pattern": "needle", "output_mode": "files_with_matches"}, {"pattern": "needle", "line_numbers": false},
@@ -189,7 +189,7 @@ func TestOracleLikeRipgrep(t *testing.T) {
 	}
 }
 
-// TestOracleGlobalExcludes compares the effect of git's global excludes file.
+// TestOracleGlobalExcludes compares the effect of git's global excludes file with ripgrep.
 func TestOracleGlobalExcludes(t *testing.T) {
 	rg := peer.Ripgrep(t)
 	for name, files := range map[string][]string{
@@ -212,7 +212,8 @@ func TestOracleGlobalExcludes(t *testing.T) {
 	}
 }
 
-// TestOracleParentRules compares the effect of rules above the start, inside the roots and above them.
+// TestOracleParentRules compares the effect of ignore files above the start with ripgrep. Some of these files are inside
+// the root, others are above it.
 func TestOracleParentRules(t *testing.T) {
 	rg := peer.Ripgrep(t)
 	h := newHost(t, ".git/HEAD=x", ".gitignore=*.log\n/a/b/anchored\n", ".git/info/exclude=ex.txt\n", ".ignore=plain.txt\n", "a/.gitignore=mid.txt\n", "a/.rgignore=rg.txt\n",
@@ -227,7 +228,7 @@ func TestOracleParentRules(t *testing.T) {
 	same(t, rg, "root", args{"pattern": "needle"}, hosts)
 	same(t, rg, "root", args{"pattern": "needle", "path": "c"}, hosts)
 	same(t, rg, "root", args{"pattern": "needle", "path": "c", "no_ignore": true}, hosts)
-	// Rules above the root are created, changed and removed.
+	// Create, change and remove ignore files above the root.
 	for _, change := range []string{"../.gitignore=ok.txt\n", "../.ignore=!mid.txt\n", "../../.git/info/exclude=x.log\n", "../../.ignore=\n"} {
 		h.add(change)
 		same(t, rg, change, args{"pattern": "needle"}, hosts)
@@ -259,13 +260,13 @@ func randomCase(r *rand.Rand, tree []string) args {
 		p, content, _ := strings.Cut(pick(r, tree...), "=")
 		a["path"] = filepath.Clean(p)
 		if strings.Contains(content, "\x00") {
-			// ripgrep shows the lines before a match with a NUL byte, but not the match.
+			// ripgrep prints the lines before a match with a NUL byte, but does not print the match.
 			delete(a, "before")
 			delete(a, "context")
 		}
 	}
 	if a["pattern"] == "^$" {
-		// ripgrep shows the lines before the end of the file, where no line matches.
+		// ripgrep prints the lines before the end of the file, although no line matches there.
 		delete(a, "multiline")
 	}
 	if a["context"] != nil {

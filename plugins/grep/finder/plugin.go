@@ -1,9 +1,9 @@
-// Package finder implements the tools grep, glob, list and code_query: their arguments, results
-// and messages. The packages beside it do the work: query and locate go through a tree by walk,
-// which excludes files by ignore and glob. pattern compiles a pattern (by syntax and automaton),
-// and search finds it in a file. index keeps a tree that was searched once, with its text in
-// content, and freshness keeps it valid. definition looks up names (symbol) in what files declare,
-// which outline finds.
+// Package finder implements the tools grep, glob, list and code_query: their arguments, results and messages. Other
+// packages of this module do the work. Packages query and locate search a tree. Package walk visits the tree and
+// excludes files by packages ignore and glob. Packages syntax and automaton compile a pattern for package pattern, and
+// package search finds the pattern in a file. Package index keeps searched trees, with their text in package content;
+// package freshness detects changes. Package definition looks up names in the declarations that package outline finds;
+// package symbol defines these.
 package finder
 
 import (
@@ -18,13 +18,13 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Version of the plugin.
+// Version is the version of the plugin.
 const Version = "0.1.0"
 
-// Plugin returns the plugin.
+// Plugin returns the plugin that serves the tools.
 func Plugin() sdk.Plugin { return newFinder().plugin() }
 
-// config is the operator's configuration of the plugin.
+// config is the configuration of the plugin by the operator.
 type config struct {
 	MaxLine   *int   `json:"max_line,omitempty" min:"0" max:"100000" jsonschema:"The maximal number of characters that grep shows of a line. Of a longer line it shows the part around the match. 0 means no limit. The default is 500."`
 	TimeLimit *int   `json:"time_limit,omitempty" min:"0" max:"3600" jsonschema:"The number of seconds after which a search ends with the results so far. 0 means no limit. The default is 20."`
@@ -33,7 +33,7 @@ type config struct {
 	Freshness string `json:"freshness,omitempty" enum:"events,stat" jsonschema:"How changes to indexed files are detected: events (the default) uses notifications of the kernel where possible; stat compares all files for each call, which is slower but also detects writes through hard links outside of the tree."`
 }
 
-// finder is the state that all calls share. Its configuration is complete before the first call.
+// finder is the state that all calls share. Its configuration must be complete before the first call.
 type finder struct {
 	maxLine   int
 	timeLimit time.Duration
@@ -87,7 +87,7 @@ func (f *finder) configure(c config) {
 	}
 }
 
-// health reports on the indexes.
+// health returns a report on the indexes.
 func (f *finder) health(context.Context, string) sdk.Health {
 	r := f.indexes().Report()
 	ready := 0
@@ -99,10 +99,10 @@ func (f *finder) health(context.Context, string) sdk.Health {
 	return sdk.Health{Status: tool.Healthy, Message: fmt.Sprintf("%s ready, %d of %d MB", count(ready, "index"), r.Memory>>20, r.Limit>>20), Details: r.JSON()}
 }
 
-// looking are the traits of all tools, which change nothing.
+// looking holds the traits of all tools of this plugin. None of them changes anything.
 var looking = tool.Traits{ReadOnly: true, ConcurrencySafe: true, AutoExecute: true, Idempotent: true}
 
-// count formats a number of things: "1 file", "2 files", "3 matches".
+// count formats a number with a noun in singular or plural: "1 file", "2 files", "3 matches".
 func count(n int, thing string) string {
 	switch {
 	case n == 1:
@@ -115,7 +115,7 @@ func count(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// withNotes appends notes to the text, each marked as a note.
+// withNotes appends notes to a text. Each note is marked as a note.
 func withNotes(text string, notes []string) string {
 	if len(notes) == 0 {
 		return text

@@ -13,8 +13,8 @@ import (
 
 var long = strings.Repeat("filler line without anything to find in it\n", 2500)
 
-// random runs a test with several seeds. A failure reports its seed, and TOOLHOST_SEED=seed reproduces it. The seeds are
-// fixed, so that unchanged code does not fail. TOOLHOST_SEED=new uses new seeds.
+// random runs a test with several seeds. A failure reports its seed; TOOLHOST_SEED=seed reproduces the failure. The
+// seeds are fixed, so that unchanged code does not fail at random. TOOLHOST_SEED=new selects new seeds.
 func random(t *testing.T, times int, test func(t *testing.T, seed uint64, r *rand.Rand)) {
 	t.Helper()
 	var seeds []uint64
@@ -40,7 +40,7 @@ func random(t *testing.T, times int, test func(t *testing.T, seed uint64, r *ran
 	}
 }
 
-// pick returns one of the elements.
+// pick returns a random element.
 func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
 
 func randomTree(r *rand.Rand) []string {
@@ -93,32 +93,32 @@ func randomTree(r *rand.Rand) []string {
 	return out
 }
 
-// edit makes a random change to the tree, of the kinds that occur in practice.
+// edit makes a random change to the tree. All kinds of changes occur in practice.
 func (h *host) edit(r *rand.Rand, tree []string) {
 	h.t.Helper()
 	name, _, _ := strings.Cut(pick(r, tree...), "=")
 	path, other := h.path(name), h.path(pick(r, "new", "new/b", "n/m/x.go", "a", "b/new.go", ".gitignore", ".ignore", "a/.gitignore", "x.txt", ".git/info/exclude"))
 	content := pick(r, "needle\n", "foo\nneedle foo\n", "", "*.go\n", "!x.go\na\n", "/b\n*.txt\n", "\x00needle", "x.y foo(\n")
 	switch r.IntN(9) {
-	case 0, 1: // another content
+	case 0, 1: // replace the content
 		if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() {
 			must(h.t, os.WriteFile(path, []byte(content), 0o666))
 		}
-	case 2, 3: // a new file
+	case 2, 3: // create a file
 		if os.MkdirAll(filepath.Dir(other), 0o777) == nil {
-			_ = os.WriteFile(other, []byte(content), 0o666) // there may be a directory
+			_ = os.WriteFile(other, []byte(content), 0o666) // fails if the path is a directory
 		}
 	case 4:
 		_ = os.RemoveAll(path)
 	case 5:
 		_ = os.Rename(path, other)
-	case 6: // at the end
+	case 6: // append to a file
 		if f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0); err == nil {
 			_, err = f.WriteString(content)
 			must(h.t, err)
 			must(h.t, f.Close())
 		}
-	case 7: // the same size and the same time
+	case 7: // change the content but keep the size and the time
 		info, err := os.Lstat(path)
 		if err != nil || !info.Mode().IsRegular() || info.Size() < 6 {
 			return
@@ -128,7 +128,7 @@ func (h *host) edit(r *rand.Rand, tree []string) {
 		copy(old, "needle")
 		must(h.t, os.WriteFile(path, old, 0o666))
 		must(h.t, os.Chtimes(path, info.ModTime(), info.ModTime()))
-	case 8: // another file in its place
+	case 8: // replace the file by another file
 		if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() {
 			must(h.t, os.WriteFile(h.path(".tmp"), []byte(content), 0o666))
 			must(h.t, os.Rename(h.path(".tmp"), path))
@@ -136,7 +136,7 @@ func (h *host) edit(r *rand.Rand, tree []string) {
 	}
 }
 
-// TestRandomEdits compares answers from an index with those from the disk, with edits in between.
+// TestRandomEdits makes random edits and compares the answers from an index with those from the disk.
 func TestRandomEdits(t *testing.T) {
 	random(t, 8, func(t *testing.T, seed uint64, r *rand.Rand) {
 		tree := randomTree(r)

@@ -28,10 +28,10 @@ type place struct {
 	call  *sdk.Call
 	path  workspace.Path
 	given string
-	shown string // path in results: relative to the working directory, or absolute
+	shown string // path as results display it: relative to the working directory, or absolute
 }
 
-// at resolves a path to a place.
+// at resolves a path and returns the place to search.
 func at(call *sdk.Call, path string) (*place, error) {
 	ws, err := call.Workspace()
 	if err != nil {
@@ -42,7 +42,7 @@ func at(call *sdk.Call, path string) (*place, error) {
 		return nil, err
 	}
 	p.shown = p.path.RelTo(call.Cwd)
-	// A symbolic link in the working directory keeps its name in results.
+	// If the path is a symbolic link in the working directory, results display the name of the link.
 	if !filepath.IsAbs(path) && !strings.HasPrefix(path, "~") {
 		if clean := filepath.Clean(path); filepath.IsLocal(clean) {
 			p.shown = clean
@@ -51,7 +51,7 @@ func at(call *sdk.Call, path string) (*place, error) {
 	return p, nil
 }
 
-// missing returns a NotFound error with a suggestion.
+// missing returns a NotFound error that suggests similar paths.
 func (p *place) missing() error {
 	parent := p.ws.Parent(p.path)
 	hint := ""
@@ -59,12 +59,12 @@ func (p *place) missing() error {
 		hint = suggest.DidYouMean(p.path.Base(), names)
 	}
 	if hint == "" {
-		hint = " List " + parent.RelTo(p.call.Cwd) + " to see what is there."
+		hint = " List " + parent.RelTo(p.call.Cwd) + " to see its content."
 	}
 	return sdk.Errorf(tool.NotFound, "Path does not exist: %s.%s", p.given, hint).WithCause(fs.ErrNotExist)
 }
 
-// start opens the place for a walk. The caller must close its directory.
+// start opens the place as the start of a walk. The caller must close the directory of the result.
 func (p *place) start() (walk.Start, error) {
 	dir, err := p.ws.OpenDir(p.path)
 	if err != nil {
@@ -76,13 +76,13 @@ func (p *place) start() (walk.Start, error) {
 	return walk.Start{Dir: dir, Path: p.path.String(), Shown: p.shown}, nil
 }
 
-// tree is the start of a walk with its index.
+// tree is the start of a walk together with the index of the tree.
 type tree struct {
 	walk.Start
-	at *index.Tree // nil without an index
+	at *index.Tree // nil if the configuration has no index
 }
 
-// tree opens the place for a walk. The caller must close its directory.
+// tree opens the place as the start of a walk with an index. The caller must close the directory of the result.
 func (p *place) tree(f *finder) (*tree, error) {
 	start, err := p.start()
 	if err != nil || !f.indexed {
@@ -103,8 +103,9 @@ func (p *place) tree(f *finder) (*tree, error) {
 	return &tree{Start: start, at: f.indexes().Tree(root, key.String(), open, p.readRules)}, nil
 }
 
-// indexed calls with with a snapshot of the index if it is ready, and else calls without to search the disk. key
-// identifies the options of the call. It returns the state of the index.
+// indexed searches a tree. If the index is ready, it passes a snapshot of it to the callback with. Otherwise it calls
+// the callback without, which must search the disk. The key identifies the options of the call. The result is the state
+// of the index.
 func (t *tree) indexed(o walk.Options, key string, with func(*index.Snapshot) error, without func() error) (index.State, error) {
 	if used, err := t.snapshot(o, key, with); used {
 		return index.Ready, err
@@ -112,7 +113,7 @@ func (t *tree) indexed(o walk.Options, key string, with func(*index.Snapshot) er
 	return t.unindexed(without)
 }
 
-// snapshot calls f with a snapshot of the index if it is ready. used reports whether it did.
+// snapshot calls f with a snapshot if the index is ready. If it calls f, used is true.
 func (t *tree) snapshot(o walk.Options, key string, f func(*index.Snapshot) error) (used bool, err error) {
 	if t.at == nil {
 		return false, nil
@@ -128,20 +129,20 @@ func (t *tree) snapshot(o walk.Options, key string, f func(*index.Snapshot) erro
 	return true, f(s)
 }
 
-// unindexed calls do to search the disk. After that, the index may be built.
+// unindexed calls do, which must search the disk. After do returns, the index may be built.
 func (t *tree) unindexed(do func() error) (index.State, error) {
 	if t.at == nil {
 		return index.None, do()
 	}
 	state, _ := t.at.State()
-	if state == index.Ready { // the index does not contain this directory
+	if state == index.Ready { // the index is ready but does not contain this directory
 		state = index.None
 	}
 	defer t.at.Scan()()
 	return state, do()
 }
 
-// options returns the options of a walk for a call.
+// options returns the options for the walk of a call.
 func (p *place) options(hidden, noIgnore bool) walk.Options {
 	o := walk.Options{Hidden: hidden, NoIgnore: noIgnore}
 	if !noIgnore {
@@ -151,8 +152,8 @@ func (p *place) options(hidden, noIgnore bool) walk.Options {
 	return o
 }
 
-// readRules reads an ignore file. It reads any file inside the roots. Above the roots it reads only the ignore files of
-// the directories that contain them. These decide what belongs to the tree, and no result shows their content.
+// readRules reads an ignore file. Inside the roots it reads any file. Above the roots it reads only ignore files of
+// directories that contain a root. These files decide which files belong to the tree. No result contains their content.
 func (p *place) readRules(path string) ([]byte, error) {
 	var f *os.File
 	name, err := p.ws.Resolve("/", path)
@@ -176,7 +177,7 @@ func (p *place) readRules(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, walk.MaxRules))
 }
 
-// aboveRoots reports whether a path is that of an ignore file in a directory above a root.
+// aboveRoots reports whether a path is the path of an ignore file in a directory above a root.
 func (p *place) aboveRoots(path string) bool {
 	for _, name := range []string{"/" + ignore.RipgrepFile, "/" + ignore.PlainFile, "/" + ignore.GitFile, "/.git/info/exclude", "/.git"} {
 		dir, ok := strings.CutSuffix(path, name)
@@ -189,7 +190,7 @@ func (p *place) aboveRoots(path string) bool {
 	return false
 }
 
-// watch reports the progress of a call to the host each second. The caller must call stop.
+// watch reports the progress of a call to the host every second. The caller must call stop at the end.
 func watch(ctx context.Context, call *sdk.Call, title string, files *atomic.Int64, at func() (index.State, int64)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})

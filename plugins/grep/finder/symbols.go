@@ -14,25 +14,25 @@ import (
 	"toolhost.dev/plugins/grep/workers"
 )
 
-// symbols holds what is known of declarations in files.
+// symbols holds the known declarations of files.
 type symbols struct {
 	outliner *outline.Outliner
 	source   func() *definition.Source
 	asking   atomic.Int64 // number of running queries
 	filling  filling
 
-	ctx  context.Context // of background work
+	ctx  context.Context // context of the background work
 	end  context.CancelFunc
-	mu   sync.Mutex // held to start background work
+	mu   sync.Mutex // must be held to start background work
 	work sync.WaitGroup
 }
 
 const (
-	// symbolsShare is the divisor of the memory limit for declarations.
+	// symbolsShare defines the memory limit for declarations: the limit of the indexes divided by symbolsShare.
 	symbolsShare = 8
-	// parsersHeap is the approximate memory of the parsers.
+	// parsersHeap is the approximate memory of the parsers in bytes.
 	parsersHeap = 64 << 20
-	// fillTime limits the time for parsing files that no query has needed.
+	// fillTime limits the time for parsing files in the background.
 	fillTime = 60 * time.Second
 )
 
@@ -53,8 +53,8 @@ func (s *symbols) close() {
 	s.outliner.Close()
 }
 
-// fill starts to parse the remaining files of a tree in the background, so that later queries are fast. It pauses while
-// queries run.
+// fill starts to parse the remaining files of a tree in the background, so that later queries are fast. Parsing pauses
+// while queries run.
 func (s *symbols) fill(p *place, t *tree) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,13 +63,13 @@ func (s *symbols) fill(p *place, t *tree) {
 	}
 	s.work.Go(func() {
 		err := workers.Catch(func() error { return s.parseRest(p, t) })
-		if _, ok := errors.AsType[*workers.PanicError](err); err != nil && !ok { // a panic would occur again
+		if _, ok := errors.AsType[*workers.PanicError](err); err != nil && !ok { // after a panic, another attempt would also panic
 			s.filling.again(t.at)
 		}
 	})
 }
 
-// parseRest parses the files that no query has needed yet. If it returns an error, it can be tried again.
+// parseRest parses the files of a tree that no query has parsed yet. After an error, the caller may try again.
 func (s *symbols) parseRest(p *place, t *tree) error {
 	ctx, cancel := context.WithTimeout(s.ctx, fillTime)
 	defer cancel()
@@ -98,9 +98,10 @@ func (s *symbols) parseRest(p *place, t *tree) error {
 	return nil
 }
 
-var errNotDone = errors.New("not all was parsed")
+var errNotDone = errors.New("some files were not parsed")
 
-// rootOf opens the root that contains a place, for a walk of the whole root. The caller must close its directory.
+// rootOf opens the root that contains a place, as the start of a walk through the whole root. The caller must close the
+// directory of the result.
 func (p *place) rootOf() (walk.Start, error) {
 	root := p.path.Root().Path
 	path, err := p.ws.Resolve("/", root)
@@ -111,13 +112,13 @@ func (p *place) rootOf() (walk.Start, error) {
 	return walk.Start{Dir: dir, Path: path.String(), Shown: root}, err
 }
 
-// filling prevents filling a tree twice.
+// filling records which trees are already filled, so that no tree is filled twice.
 type filling struct {
 	mu    sync.Mutex
 	trees map[*index.Tree]bool
 }
 
-// begin reports whether to fill a tree now, and records that.
+// begin reports whether to fill a tree now. If it returns true, it records the tree as filled.
 func (f *filling) begin(t *index.Tree) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -127,7 +128,7 @@ func (f *filling) begin(t *index.Tree) bool {
 	if f.trees[t] {
 		return false
 	}
-	const most = 64 // trees come and go
+	const most = 64 // limit the memory for trees that no longer exist
 	if len(f.trees) > most {
 		clear(f.trees)
 	}
@@ -135,7 +136,7 @@ func (f *filling) begin(t *index.Tree) bool {
 	return true
 }
 
-// again allows the next query to fill a tree again.
+// again lets the next query fill the tree again.
 func (f *filling) again(t *index.Tree) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

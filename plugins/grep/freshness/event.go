@@ -1,10 +1,10 @@
 package freshness
 
-// Event is a change in a directory.
+// Event reports a change in a watched directory.
 type Event struct {
-	// ID is the number of the directory's watch.
+	// ID identifies the watch of the directory.
 	ID int32
-	// Name is the entry that changed. It is empty if the directory itself changed.
+	// Name is the name of the changed entry. It is empty if the directory itself changed.
 	Name string
 	// Gone means that the directory was moved or removed. Ended means that its watch has ended.
 	Gone, Ended bool
@@ -14,12 +14,12 @@ type Event struct {
 	Written, Closed bool
 }
 
-// Kind is the way to detect changes on a file system.
+// Kind is the method to detect changes on a file system.
 type Kind uint8
 
-// The kinds.
+// Values of [Kind].
 const (
-	Watched  Kind = iota // by change notifications
-	ByStat               // by comparing stamps, because other machines may write to it
-	NotKnown             // impossible: files must be read each time
+	Watched  Kind = iota // changes are detected by notifications
+	ByStat               // changes are detected by comparing stamps, because other machines may write to the file system
+	NotKnown             // changes cannot be detected, so files must be read each time
 )

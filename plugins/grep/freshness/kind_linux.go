@@ -7,21 +7,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// local lists the file systems to which only this machine writes, so that the kernel knows of every change.
+// local lists the types of file systems to which only this machine writes. The kernel reports every change on them.
 var local = map[int64]bool{
 	unix.EXT4_SUPER_MAGIC: true, unix.XFS_SUPER_MAGIC: true, unix.BTRFS_SUPER_MAGIC: true, unix.TMPFS_MAGIC: true, unix.RAMFS_MAGIC: true,
 	unix.F2FS_SUPER_MAGIC: true, unix.OVERLAYFS_SUPER_MAGIC: true, unix.SQUASHFS_MAGIC: true, unix.EROFS_SUPER_MAGIC_V1: true, unix.MSDOS_SUPER_MAGIC: true,
 	unix.REISERFS_SUPER_MAGIC: true, unix.ISOFS_SUPER_MAGIC: true, 0x2FC12FC1: true /* zfs */, 0xCA451A4E: true /* bcachefs */, 0x2011BAB0: true, /* exfat */
-	0x3153464A: true, // jfs
+	0x3153464A: true, // the type of jfs
 }
 
-// synthetic lists the file systems that generate files when they are read.
+// synthetic lists the types of file systems that generate the content of files at each read.
 var synthetic = map[int64]bool{
 	unix.PROC_SUPER_MAGIC: true, unix.SYSFS_MAGIC: true, unix.DEBUGFS_MAGIC: true, unix.TRACEFS_MAGIC: true, unix.CGROUP_SUPER_MAGIC: true,
 	unix.CGROUP2_SUPER_MAGIC: true, unix.SECURITYFS_MAGIC: true, unix.BPF_FS_MAGIC: true, unix.DEVPTS_SUPER_MAGIC: true, unix.EFIVARFS_MAGIC: true,
 }
 
-// KindOf returns how to detect changes on the file system of an open file.
+// KindOf returns the method to detect changes on the file system that contains the file f.
 func KindOf(f *os.File) Kind {
 	var st unix.Statfs_t
 	err := unix.Fstatfs(int(f.Fd()), &st)

@@ -4,5 +4,5 @@ package freshness
 
 import "os"
 
-// KindOf returns ByStat.
+// KindOf always returns ByStat.
 func KindOf(*os.File) Kind { return ByStat }

@@ -11,20 +11,20 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Mounts detects mounts and unmounts. It is not safe for concurrent use.
+// Mounts detects mounts and unmounts above and below a directory. It is not safe for concurrent use.
 type Mounts struct {
-	fd   int // becomes readable after a mount; not registered with Go's poller
+	fd   int // signals POLLPRI after a mount; not registered with Go's poller
 	root string
-	here string // the mounts above and below the root
+	here string // the last known mounts above and below the root
 }
 
 const mountInfo = "/proc/self/mountinfo"
 
-// NewMounts starts to watch for mounts above and below a directory.
+// NewMounts starts to monitor the mounts above and below a directory.
 func NewMounts(root string) (*Mounts, error) {
 	fd, err := unix.Open(mountInfo, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("freshness: the mounts cannot be watched: %w", err)
+		return nil, fmt.Errorf("freshness: changes of the mounts cannot be monitored: %w", err)
 	}
 	m := &Mounts{fd: fd, root: root}
 	if m.here, err = m.concerning(); err != nil {
@@ -33,11 +33,11 @@ func NewMounts(root string) (*Mounts, error) {
 	return m, nil
 }
 
-// Close stops the watching.
+// Close stops the monitoring.
 func (m *Mounts) Close() error { return unix.Close(m.fd) }
 
-// Changed reports whether a mount above or below the root was added or removed since the last call. A mount hides the
-// files below its mount point, and no event reports that.
+// Changed reports whether a mount above or below the root was added or removed since the last call. This check is
+// necessary because a mount hides the files below its mount point without an event.
 func (m *Mounts) Changed() bool {
 	fds := []unix.PollFd{{Fd: int32(m.fd), Events: unix.POLLPRI}} // #nosec G115 -- a descriptor
 	n, err := unix.Poll(fds, 0)

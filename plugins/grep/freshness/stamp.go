@@ -1,5 +1,5 @@
-// Package freshness implements checks whether knowledge about files is still valid: by change
-// notifications of the kernel where they exist, and else by stat.
+// Package freshness checks whether knowledge about files is still valid. It uses change notifications of the kernel if
+// they are available, and otherwise stat.
 package freshness
 
 import (
@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Stamp is the metadata of a file as stat returns it. Two equal stamps mean equal content only if the first one is
-// settled; see [Stamp.Settled].
+// Stamp is the metadata of a file or directory as returned by stat. Equal stamps prove equal content only if the first
+// stamp is settled; see [Stamp.Settled].
 type Stamp struct {
 	Dev, Ino            uint64
 	Size, Mtime, Change int64 // times in nanoseconds
@@ -25,21 +25,21 @@ func StampOf(st *unix.Stat_t) Stamp {
 	}
 }
 
-// Regular reports whether the stamp is that of a regular file.
+// Regular reports whether the stamp belongs to a regular file.
 func (s Stamp) Regular() bool { return s.Mode&unix.S_IFMT == unix.S_IFREG }
 
-// Same reports whether two stamps are of the same file or directory, whatever its content.
+// Same reports whether two stamps belong to the same file or directory, even if its content differs.
 func (s Stamp) Same(o Stamp) bool { return s.Dev == o.Dev && s.Ino == o.Ino }
 
-// Slack is the maximal lag of a file system's clock. Two changes within this time may have the same timestamp.
+// Slack is the maximal delay of a file system's clock. Two changes within this time may have the same timestamp.
 type Slack time.Duration
 
-// Linux takes file times from a clock that ticks at least every 10 ms. A file server has its own clock.
+// Linux takes file times from a clock that ticks at least every 10 ms. File servers use their own clocks.
 const (
 	LocalSlack   = Slack(100 * time.Millisecond)
 	NetworkSlack = Slack(5 * time.Second)
 )
 
-// Settled reports whether a change after read would have changed the stamp. read is the result of [Now] before the file
-// was read. Settled uses the change time, because programs cannot set it.
+// Settled reports whether every change after the time read would have changed the stamp. The caller gets read from [Now]
+// before it reads the file. Settled compares the change time, because programs cannot set that time.
 func (s Stamp) Settled(read int64, slack Slack) bool { return s.Change < read-int64(slack) }

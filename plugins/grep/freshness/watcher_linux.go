@@ -12,15 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Watcher receives change notifications for directories. The kernel queues an event before the system call that made the
-// change returns. So [Watcher.Drain] returns every change that was made before it was called. A Watcher is not safe for
-// concurrent use.
+// Watcher receives change notifications for directories. The kernel queues an event before the system call that makes
+// the change returns. Therefore [Watcher.Drain] returns all changes made before the call of Drain. A Watcher is not safe
+// for concurrent use.
 type Watcher struct {
 	fd  int
 	buf []byte
 }
 
-// NewWatcher returns a watcher. It fails if the system allows no more inotify instances.
+// NewWatcher returns a new watcher. It returns an error if the system allows no more inotify instances.
 func NewWatcher() (*Watcher, error) {
 	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
 	if err != nil {
@@ -29,9 +29,9 @@ func NewWatcher() (*Watcher, error) {
 	return &Watcher{fd: fd, buf: make([]byte, 64<<10)}, nil
 }
 
-// MaxWatches returns the number of directories that the system lets this user watch.
+// MaxWatches returns how many directories this user may watch at the same time.
 func MaxWatches() int {
-	const least = 8192 // the smallest default of the kernel
+	const least = 8192 // the lowest default of any kernel
 	b, err := os.ReadFile("/proc/sys/fs/inotify/max_user_watches")
 	if err != nil {
 		return least
@@ -49,19 +49,20 @@ func (w *Watcher) Close() error { return unix.Close(w.fd) }
 const interest = unix.IN_MODIFY | unix.IN_CLOSE_WRITE | unix.IN_ATTRIB | unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO |
 	unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
 
-// Add watches an open directory and returns the ID of its events. A directory that is already watched keeps its ID.
+// Add watches an open directory and returns the ID that its events have. A directory that is already watched keeps its
+// ID.
 func (w *Watcher) Add(dir *os.File) (int32, error) {
-	// Use the descriptor, because the path may name another directory by now.
+	// The code uses the descriptor because another directory may have the path by now.
 	wd, err := unix.InotifyAddWatch(w.fd, fmt.Sprintf("/proc/self/fd/%d", dir.Fd()), interest)
 	runtime.KeepAlive(dir)
 	return int32(wd), err // #nosec G115 -- watch descriptors are 32 bits wide
 }
 
-// Remove ends a watch.
+// Remove ends the watch with that ID.
 func (w *Watcher) Remove(id int32) { _, _ = unix.InotifyRmWatch(w.fd, uint32(id)) } // #nosec G115 -- as above
 
-// Drain calls handle with the events since the last call. lost means that events were dropped because there were too
-// many. Then everything must be checked again.
+// Drain calls handle for each event since the last call. If lost is true, the kernel dropped events because there were
+// too many. Then everything must be checked again.
 func (w *Watcher) Drain(handle func(Event)) (lost bool, err error) {
 	for {
 		n, err := unix.Read(w.fd, w.buf)
@@ -76,7 +77,7 @@ func (w *Watcher) Drain(handle func(Event)) (lost bool, err error) {
 		for b := w.buf[:n]; len(b) >= unix.SizeofInotifyEvent; {
 			size := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(b[12:]))
 			if size > len(b) {
-				return true, fmt.Errorf("freshness: an event is cut off")
+				return true, fmt.Errorf("freshness: incomplete inotify event")
 			}
 			name, _, _ := bytes.Cut(b[unix.SizeofInotifyEvent:size], []byte{0})
 			mask := binary.NativeEndian.Uint32(b[4:])

@@ -53,7 +53,7 @@ func TestWatcher(t *testing.T) {
 	}
 }
 
-// TestMounts mounts below the root and elsewhere, if it may.
+// TestMounts checks that a mount below the root is reported and a mount elsewhere is not. It needs permission to mount.
 func TestMounts(t *testing.T) {
 	dir := t.TempDir()
 	in, out := filepath.Join(dir, "root", "a b"), filepath.Join(dir, "other")

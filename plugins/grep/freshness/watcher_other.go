@@ -7,13 +7,13 @@ import (
 	"os"
 )
 
-// Watcher is not supported on this system, where changes are detected by stat.
+// Watcher is not supported on this system, on which changes are detected by stat.
 type Watcher struct{}
 
 // NewWatcher returns [errors.ErrUnsupported].
 func NewWatcher() (*Watcher, error) { return nil, errors.ErrUnsupported }
 
-// MaxWatches returns 0.
+// MaxWatches always returns 0.
 func MaxWatches() int { return 0 }
 
 // Close does nothing.
@@ -25,7 +25,7 @@ func (*Watcher) Add(*os.File) (int32, error) { return 0, errors.ErrUnsupported }
 // Remove does nothing.
 func (*Watcher) Remove(int32) {}
 
-// Drain returns no events.
+// Drain never returns events.
 func (*Watcher) Drain(func(Event)) (lost bool, err error) { return false, nil }
 
 // Mounts is not supported on this system.
@@ -37,5 +37,5 @@ func NewMounts(string) (*Mounts, error) { return nil, errors.ErrUnsupported }
 // Close does nothing.
 func (*Mounts) Close() error { return nil }
 
-// Changed returns false.
+// Changed always returns false.
 func (*Mounts) Changed() bool { return false }

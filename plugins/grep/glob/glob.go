@@ -1,9 +1,9 @@
-// Package glob implements the globs of ignore files and of file type tables. "*" and "?" stay
-// within one element of a path, "**" as a whole element spans any number of them, "{a,b}" is
-// either, and "[a-z]" and "[!a-z]" are one byte.
+// Package glob matches paths against the globs of ignore files and file type tables. "*" and "?" match within one
+// element of a path. "**" as a whole element matches any number of elements. "{a,b}" matches either alternative. "[a-z]"
+// matches one byte in the range, and "[!a-z]" one byte outside of it.
 //
-// A match takes time proportional to the length of the path times the length of the glob, whatever
-// the glob, because the globs come from files that nobody has checked.
+// Every match takes at most time proportional to the length of the path times the length of the glob. This bound is
+// needed because the globs come from files that nobody has checked.
 package glob
 
 import (
@@ -14,43 +14,43 @@ import (
 // Glob is a parsed glob. It is immutable and safe for concurrent use.
 type Glob struct {
 	kind kind
-	text string // the literal text that kind compares with
+	text string // the literal text that the glob's kind compares with the path
 	prog *program
-	// Every matching path begins with prefix and ends with suffix. Its last element begins with base.
+	// Every path that matches begins with prefix and ends with suffix, and its last element begins with base.
 	prefix, suffix, base string
 }
 
-// kind is the cheapest way to match a glob.
+// kind is the cheapest correct method to match a glob.
 type kind uint8
 
 const (
 	general   kind = iota
-	literal        // the path equals text
-	basename       // the last element equals text
-	extension      // the last element ends in text, an extension with its only dot in front
-	ending         // the path ends in text
+	literal        // the path must equal the literal text
+	basename       // the last element must equal the literal text
+	extension      // the last element must end with the literal text, an extension whose only dot is the first character
+	ending         // the path must end with the literal text
 )
 
-// maxStates limits the memory of one glob, which grows with the square of its length.
+// maxStates limits the number of states of a glob. The memory of a glob grows with the square of that number.
 const maxStates = 4096
 
-// maxText limits the length of a glob in bytes. No path is as long.
+// maxText limits the length of a glob in bytes. All paths are shorter.
 const maxText = 64 << 10
 
-// Options change how a glob is read.
+// Options change the syntax of a glob.
 type Options struct {
-	// LiteralBracket treats a "[" without "]" as the character itself. Otherwise it is an error.
+	// LiteralBracket makes a "[" without "]" match the character "[". Without LiteralBracket, it is an error.
 	LiteralBracket bool
-	// Shell selects the syntax of shells and most programs. It differs from that of ignore files in two points: an empty
-	// alternative in "{a,}" counts, and a class does not match "/".
+	// Shell selects the syntax of shells and most programs. It differs from the syntax of ignore files in two points:
+	// the empty alternative in "{a,}" matches the empty text, and a class does not match "/".
 	Shell bool
 }
 
-// Parse parses a glob. The error is an [*Error].
+// Parse parses a glob. Every error is an [*Error].
 func Parse(text string, o Options) (*Glob, error) {
 	p := parser{src: []rune(text[:min(len(text), maxText)]), opts: o, branches: []tokens{nil}}
 	if len(text) > maxText {
-		return nil, p.fail("it is too long")
+		return nil, p.fail("the glob is too long")
 	}
 	toks, err := p.parse()
 	if err != nil {
@@ -61,7 +61,7 @@ func Parse(text string, o Options) (*Glob, error) {
 	}
 	prog := compile(toks, o.Shell)
 	if len(prog.states) > maxStates {
-		return nil, p.fail("it is too long")
+		return nil, p.fail("the glob is too long")
 	}
 	prog.close()
 	return &Glob{prog: prog, prefix: toks.prefix(), suffix: toks.suffix(), base: toks.base()}, nil
@@ -86,13 +86,16 @@ func (g *Glob) Match(path string) bool {
 	return g.prog.match(path)
 }
 
-// Basename returns the required name of the last element, if it alone decides the match.
+// Basename returns the name that the last element must have. The bool is false if a match also depends on other
+// elements.
 func (g *Glob) Basename() (string, bool) { return g.text, g.kind == basename }
 
-// Extension returns the required [Ext] of the path, if it alone decides the match.
+// Extension returns the [Ext] that the path must have. The bool is false if a match also depends on the rest of the
+// path.
 func (g *Glob) Extension() (string, bool) { return g.text, g.kind == extension }
 
-// Ext returns the part of the last element from the last dot on, including the dot. It is empty if there is no dot.
+// Ext returns the last element of the path from its last dot on, including the dot. If the element has no dot, Ext
+// returns "".
 func Ext(path string) string {
 	base := path[strings.LastIndexByte(path, '/')+1:]
 	if i := strings.LastIndexByte(base, '.'); i >= 0 {
@@ -101,7 +104,7 @@ func Ext(path string) string {
 	return ""
 }
 
-// classify detects globs that need no program.
+// classify returns the kind of a glob, and the text to compare with if the kind needs no compiled program.
 func classify(toks tokens) (kind, string) {
 	if s, ok := toks.literal(); ok {
 		return literal, s
@@ -125,7 +128,7 @@ func classify(toks tokens) (kind, string) {
 	return general, ""
 }
 
-// prefix returns the literal text at the beginning of the tokens.
+// prefix returns the literal text with which the tokens begin.
 func (t tokens) prefix() string {
 	n := 0
 	for n < len(t) && t[n].op == char {
@@ -135,8 +138,8 @@ func (t tokens) prefix() string {
 	return s
 }
 
-// base returns the literal text at the beginning of the last element. It returns "" unless the glob is "**/" and a name
-// that may contain "*" and "?".
+// base returns the literal text with which the last element begins. It returns "" unless the glob is "**/" followed by a
+// name, which may contain "*" and "?".
 func (t tokens) base() string {
 	if len(t) == 0 || t[0].op != recursivePrefix {
 		return ""
@@ -149,7 +152,7 @@ func (t tokens) base() string {
 	return t[1:].prefix()
 }
 
-// suffix returns the literal text at the end of the tokens.
+// suffix returns the literal text with which the tokens end.
 func (t tokens) suffix() string {
 	n := len(t)
 	for n > 0 && t[n-1].op == char {

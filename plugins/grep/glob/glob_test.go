@@ -8,7 +8,7 @@ import (
 func TestMatch(t *testing.T) {
 	for _, tc := range []struct {
 		glob string
-		yes  string // space-separated
+		yes  string // matching paths, separated by spaces
 		no   string
 	}{
 		{"a", "a", "b a/a aa"},
@@ -43,7 +43,7 @@ func TestMatch(t *testing.T) {
 		{"[a-c]x", "ax bx cx", "dx"},
 		{"[a-]", "a -", "b"},
 		{"[-a]", "a -", "b"},
-		{"[a--]", "", ""}, // reversed: see TestParseErrors
+		{"[a--]", "", ""}, // invalid, because the range is reversed: see TestParseErrors
 		{"[\\]a]", "\\a]", "a \\"},
 		{"\\*", "*", "a"},
 		{"\\{a", "{a", "a"},
@@ -96,7 +96,7 @@ func TestShell(t *testing.T) {
 
 func TestParseErrors(t *testing.T) {
 	for glob, want := range map[string]string{
-		"a{b": "without a matching }", "a}b": "without a matching {", "[a": "without a matching ]", "a\\": "backslash",
+		"a{b": "has no matching }", "a}b": "has no matching {", "[a": "has no matching ]", "a\\": "backslash",
 		"[z-a]": "reversed", "[a--]": "reversed", strings.Repeat("?", 5000): "too long",
 	} {
 		_, err := Parse(glob, Options{})
@@ -113,7 +113,8 @@ func TestLiteralBracket(t *testing.T) {
 	}
 }
 
-// TestFastKinds checks that the shortcuts are used, and that they decide as the program does.
+// TestFastKinds checks that a glob has the expected kind, and that its fast match returns the same result as the
+// compiled program.
 func TestFastKinds(t *testing.T) {
 	paths := []string{"a", "a.go", ".go", "x/a.go", "x/y.a.go", "go", "x/a", "a/x", "a.go/x", "x.go.a", ".a.go", "x/.a.go", "_a", "b/c_a", "xa/b"}
 	for text, want := range map[string]kind{
@@ -142,7 +143,7 @@ func TestFastKinds(t *testing.T) {
 	}
 }
 
-// TestHostile would not end if matching used backtracking.
+// TestHostile checks a glob for which a matcher with backtracking would never end.
 func TestHostile(t *testing.T) {
 	g, err := Parse(strings.Repeat("*a", 200)+"b", Options{})
 	if err != nil {

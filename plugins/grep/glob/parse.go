@@ -40,11 +40,11 @@ type parser struct {
 	src  []rune
 	pos  int
 	opts Options
-	// branches holds the token list under construction, and above it the lists of the open alternates. open holds the
-	// index in branches at which each "{" began.
+	// branches is a stack of token lists: first the list of the whole glob, then the lists of the alternatives in open
+	// braces. open holds, for each open "{", the length of branches before it.
 	branches []tokens
 	open     []int
-	// unclosed means that a "[" without "]" was found, so no later "[" has a "]" either.
+	// unclosed is true if a "[" without "]" was found. Then no later "[" has a "]" either.
 	unclosed bool
 }
 
@@ -74,7 +74,7 @@ func (p *parser) parse() (tokens, error) {
 			p.branches = append(p.branches, nil)
 		case c == '}':
 			if len(p.open) == 0 {
-				return nil, p.fail("it has a } without a matching {; write \\} for the character")
+				return nil, p.fail("a } has no matching {; for the character write \\}")
 			}
 			start := p.open[len(p.open)-1]
 			p.open = p.open[:len(p.open)-1]
@@ -85,7 +85,7 @@ func (p *parser) parse() (tokens, error) {
 			p.branches = append(p.branches, nil)
 		case c == '\\':
 			if p.pos == len(p.src) {
-				return nil, p.fail("it ends in a single backslash")
+				return nil, p.fail("the glob ends in a single backslash")
 			}
 			p.push(token{op: char, char: p.src[p.pos]})
 			p.pos++
@@ -94,7 +94,7 @@ func (p *parser) parse() (tokens, error) {
 		}
 	}
 	if len(p.open) > 0 {
-		return nil, p.fail("it has a { without a matching }; write \\{ for the character")
+		return nil, p.fail("a { has no matching }; for the character write \\{")
 	}
 	return p.branches[0], nil
 }
@@ -110,7 +110,7 @@ func (p *parser) peek() (rune, bool) {
 	return 0, false
 }
 
-// star parses what begins with the "*" just consumed. "**" is special only as a whole element of the path.
+// star parses a "*" or "**" whose first "*" was just consumed. "**" is special only as a whole element of the path.
 func (p *parser) star() {
 	afterSlash := p.pos >= 2 && p.src[p.pos-2] == '/'
 	if c, ok := p.peek(); !ok || c != '*' {
@@ -143,7 +143,7 @@ func (p *parser) star() {
 		p.push(token{op: star})
 		return
 	}
-	// The token replaces the slash before it, or merges with a preceding token of its kind.
+	// The new token replaces the slash before it. If the token before it is of the same kind, the two are merged.
 	list := p.last()
 	prev := (*list)[len(*list)-1]
 	if prev.op == recursivePrefix || prev.op == recursiveSuffix {
@@ -152,7 +152,7 @@ func (p *parser) star() {
 	(*list)[len(*list)-1] = t
 }
 
-// class parses a "[...]" whose "[" was just consumed. A backslash in it is a literal character.
+// class parses a "[...]" whose "[" was just consumed. Inside the brackets, a backslash is a literal character.
 func (p *parser) class() error {
 	start := p.pos
 	t := token{op: class}
@@ -165,7 +165,7 @@ func (p *parser) class() error {
 		c, ok := p.peek()
 		if !ok {
 			if !p.opts.LiteralBracket {
-				return p.fail("it has a [ without a matching ]; write \\[ for the character")
+				return p.fail("a [ has no matching ]; for the character write \\[")
 			}
 			p.pos, p.unclosed = start, true
 			p.push(token{op: char, char: '['})
@@ -185,7 +185,7 @@ func (p *parser) class() error {
 			r := &t.ranges[len(t.ranges)-1]
 			r[1] = c
 			if r[1] < r[0] {
-				return p.fail(fmt.Sprintf("its range %c-%c is reversed", r[0], r[1]))
+				return p.fail(fmt.Sprintf("the range %c-%c is reversed", r[0], r[1]))
 			}
 			inRange = false
 		default:

@@ -6,19 +6,20 @@ import (
 	"unicode/utf8"
 )
 
-// program is a glob compiled to an automaton over bytes. It matches without backtracking: sets of states are bit sets.
+// program is a glob compiled to an automaton over bytes. It matches without backtracking, because it tracks all possible
+// states in a bit set.
 type program struct {
 	states []state
-	// follow[s] is the set of states reachable from s without consuming a byte, including s.
+	// follow[s] is the set of states that can be reached from state s without consuming a byte. It includes s.
 	follow []set
 	start  int
 	words  int
 	shell  bool
 }
 
-// state consumes one byte of its set and continues at out.
+// state consumes one byte of the set "bytes" and continues at state out.
 type state struct {
-	bytes  *[4]uint64 // nil means that the state consumes nothing and only has epsilon transitions or accepts
+	bytes  *[4]uint64 // nil means that the state consumes no byte: it accepts or has only epsilon transitions
 	out    int
 	eps    []int
 	accept bool
@@ -65,7 +66,7 @@ func (p *program) add(s state) int {
 
 func (p *program) split(to ...int) int { return p.add(state{eps: to}) }
 
-// loop compiles any number of bytes of a set.
+// loop compiles a repetition of zero or more bytes from a set.
 func (p *program) loop(b *[4]uint64, next int) int {
 	s := p.split(next)
 	body := p.add(state{bytes: b, out: s})
@@ -73,7 +74,7 @@ func (p *program) loop(b *[4]uint64, next int) int {
 	return s
 }
 
-// sequence compiles toks, back to front, followed by next.
+// sequence compiles the tokens so that the last one continues at next. It starts with the last token.
 func (p *program) sequence(toks tokens, next int) int {
 	for i := len(toks) - 1; i >= 0; i-- {
 		next = p.token(toks[i], next)
@@ -96,11 +97,11 @@ func (p *program) token(t token, next int) int {
 		return p.add(state{bytes: &notSlash, out: next})
 	case star:
 		return p.loop(&notSlash, next)
-	case recursivePrefix: // nothing, or any text up to a slash
+	case recursivePrefix: // match nothing, or any text that ends with a slash
 		return p.split(next, p.loop(&allBytes, p.add(state{bytes: &slash, out: next})))
-	case recursiveSuffix: // a slash and any text
+	case recursiveSuffix: // match a slash and any text after it
 		return p.add(state{bytes: &slash, out: p.loop(&allBytes, next)})
-	case recursiveZeroOrMore: // a slash, or any text between two slashes
+	case recursiveZeroOrMore: // match a slash, or any text that begins and ends with a slash
 		last := p.add(state{bytes: &slash, out: next})
 		return p.add(state{bytes: &slash, out: p.split(next, p.loop(&allBytes, last))})
 	case class:
@@ -116,14 +117,14 @@ func (p *program) token(t token, next int) int {
 			starts = append(starts, p.sequence(alt, next))
 		}
 	}
-	if len(starts) == 0 { // all were empty
+	if len(starts) == 0 { // all alternatives were empty
 		return next
 	}
 	return p.split(starts...)
 }
 
-// classBytes returns the bytes of a class. A character beyond ASCII contributes each of its bytes, because paths are
-// bytes.
+// classBytes returns the set of bytes that a class matches. A character beyond ASCII contributes each byte of its
+// encoding, because paths are matched byte by byte.
 func classBytes(t token) *[4]uint64 {
 	var b [4]uint64
 	for _, r := range t.ranges {
@@ -155,7 +156,7 @@ func (p *program) reach(i int, into set) {
 }
 
 func (p *program) match(path string) bool {
-	var buf [8]uint64 // sufficient for most globs without an allocation
+	var buf [8]uint64 // large enough for most globs, so that no memory is allocated
 	var now, next set
 	if 2*p.words <= len(buf) {
 		now, next = buf[:p.words], buf[p.words:2*p.words]

@@ -1,6 +1,6 @@
-// Package grammar implements the parsing of source text by tree-sitter's grammars. Each grammar is
-// a WebAssembly module that contains tree-sitter and has no access to anything, so whatever a text
-// does to the parser is only an error here. See build/ for how the modules are made.
+// Package grammar parses source text with tree-sitter's grammars. Each grammar is a WebAssembly module that contains
+// tree-sitter and cannot access the host. Therefore a text that crashes the parser only causes an error. The directory
+// build contains the sources of the modules.
 package grammar
 
 import (
@@ -28,20 +28,21 @@ const MaxText = 2 << 20
 
 const (
 	pageSize = 64 << 10
-	// maxMemory is the maximal memory of one parse.
+	// maxMemory is the maximal memory of one parse in bytes.
 	maxMemory = 192 << 20
-	// keepMemory is the maximal memory of an instance that is kept for the next text. WebAssembly memory never shrinks.
+	// keepMemory is the maximal memory in bytes of an instance that is reused. Larger instances are closed, because
+	// WebAssembly memory never shrinks.
 	keepMemory = 24 << 20
 )
 
 var (
-	// ErrEffort means that the parser took too many steps or too much time.
-	ErrEffort = errors.New("grammar: the text takes too much effort to be parsed")
-	// ErrTooLarge means that the text is longer than MaxText, or that parsing took too much memory.
+	// ErrEffort is the error if the parser exceeds its limit of steps or time.
+	ErrEffort = errors.New("grammar: parsing the text exceeds the time limit")
+	// ErrTooLarge is the error if the text is longer than MaxText, or if parsing needs too much memory.
 	ErrTooLarge = errors.New("grammar: the text is too large to be parsed")
 )
 
-// Set is the set of grammars. It compiles each on first use. It is safe for concurrent use.
+// Set is the set of all grammars. It compiles a grammar when it is first used. A Set is safe for concurrent use.
 type Set struct {
 	runtime func() (wazero.Runtime, error)
 	turns   chan struct{} // limits the number of concurrent parses
@@ -51,12 +52,12 @@ type Set struct {
 	languages map[string]*language
 }
 
-// NewSet returns a set. It allocates nothing expensive until the first parse.
+// NewSet returns a set. It allocates little memory before the first parse.
 func NewSet() *Set {
 	return &Set{turns: make(chan struct{}, workers.Number()), languages: make(map[string]*language), runtime: sync.OnceValues(newRuntime)}
 }
 
-// compiled caches the machine code of the grammars for the whole process, because compiling takes longer than most
+// compiled caches the compiled grammars for the whole process, because compiling a grammar takes longer than most
 // parses.
 var compiled = wazero.NewCompilationCache()
 
@@ -74,8 +75,8 @@ func newRuntime() (wazero.Runtime, error) {
 	return r, err
 }
 
-// effort limits a parse. It counts the parser's own steps, which do not depend on the load of the machine. It also
-// limits the time, because single steps are slow for some texts.
+// effort limits the steps and the time of a parse. The parser counts its own steps, which do not depend on the load of
+// the machine. The time limit is necessary because single steps are slow for some texts.
 type effort struct {
 	left int
 	end  time.Time
@@ -83,7 +84,8 @@ type effort struct {
 
 type effortKey struct{}
 
-// The parser calls stop every hundred steps. Normal text needs less than 0.01 calls and a microsecond per byte.
+// The parser calls the host function stop every hundred steps. Normal text needs less than 0.01 calls and less than a
+// microsecond per byte.
 const (
 	leastEffort, effortPerByte = 1_000, 0.05
 	leastTime, timePerByte     = 3 * time.Second, 10 * time.Microsecond
@@ -99,7 +101,7 @@ func (e *effort) goesOn(ctx context.Context) bool {
 	return e.left > 0 && ctx.Err() == nil && time.Now().Before(e.end)
 }
 
-// Close waits for running parses and frees the memory.
+// Close waits for running parses and frees the memory of the set.
 func (s *Set) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -131,15 +133,15 @@ type language struct {
 	idle []*parser
 }
 
-// parser is an instance of a grammar's module.
+// parser is an instance of a grammar's WebAssembly module.
 type parser struct {
 	module       api.Module
 	alloc, parse api.Function
 	nodes        api.Function
 }
 
-// Parse parses a text and calls use with its tree, which is invalid after use returns. name is the name of a language
-// module. The error is that of ctx, [ErrEffort], [ErrTooLarge], or a failure of the grammar.
+// Parse parses a text with the language module of that name. It calls use with the tree, which is invalid after use
+// returns. The error is the error of ctx, [ErrEffort], [ErrTooLarge], or an error of the grammar.
 func (s *Set) Parse(ctx context.Context, name string, text []byte, use func(*Tree)) error {
 	if len(text) > MaxText {
 		return ErrTooLarge
@@ -222,7 +224,7 @@ func (s *Set) compile(l *language, name string) error {
 	return err
 }
 
-// take returns an idle instance, or a new one.
+// take returns an idle instance of the grammar, or creates a new one.
 func (s *Set) take(l *language) (*parser, error) {
 	l.mu.Lock()
 	if n := len(l.idle); n > 0 {
@@ -278,7 +280,7 @@ func (p *parser) run(ctx context.Context, l *language, text []byte) (*Tree, erro
 	return &Tree{Text: text, l: l, raw: raw}, nil
 }
 
-// names reads a list of names from the module.
+// names reads a list of names by calling a function of the module.
 func (p *parser) names(function string) ([]string, error) {
 	var out []string
 	f := p.module.ExportedFunction(function)

@@ -41,7 +41,7 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// TestEffort checks that a parser is stopped after too much effort, and that the grammar can be used after that.
+// TestEffort checks that a parse stops when it exceeds the effort limit, and that the grammar still works afterwards.
 func TestEffort(t *testing.T) {
 	s := NewSet()
 	defer s.Close()
@@ -76,7 +76,7 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that parsing returns an error or a tree whose nodes are properly nested.
+// FuzzParse checks that the parser returns an error or a tree of properly nested nodes for any text.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{"def f(): pass", "const x = `${1}`;", "fn f<'a>() {}", "class A<T> {};", "#define X(a) a\nint f(void) { }", "<a>{b}</a>"} {
 		f.Add(uint8(0), text)

@@ -2,15 +2,16 @@ package grammar
 
 import "encoding/binary"
 
-// Tree holds the nodes of a text that have a name or a field. They are sorted by their start, parents first.
+// Tree holds the nodes of a text that are named or belong to a field. The nodes are sorted by start, parents before
+// their children.
 type Tree struct {
 	Text []byte
 	l    *language
 	raw  []byte
 }
 
-// nodeSize is the size of the module's node struct: three 32-bit words (start, end, next), two 16-bit words (symbol,
-// field), and flags.
+// nodeSize is the size in bytes of the module's node struct. The struct has three 32-bit words (start, end, next), two
+// 16-bit words (symbol, field), and flags.
 const nodeSize = 20
 
 func (t *Tree) word(i, at int) int {
@@ -26,16 +27,16 @@ func (t *Tree) Start(i int) int { return t.word(i, 0) }
 // End returns the offset at which a node ends in the text.
 func (t *Tree) End(i int) int { return t.word(i, 4) }
 
-// Next returns the index of the first node after the descendants of a node.
+// Next returns the index of the first node after all descendants of node i.
 func (t *Tree) Next(i int) int { return t.word(i, 8) }
 
-// Symbol returns the number of a node's type. It may be too large for [Tree.Symbols] if the node is an error.
+// Symbol returns the number of the node's type. For an error node, the number may exceed the indices of [Tree.Symbols].
 func (t *Tree) Symbol(i int) int { return int(binary.LittleEndian.Uint16(t.raw[i*nodeSize+12:])) }
 
-// Symbols returns the names of all types. They are the same for all trees of a language.
+// Symbols returns the names of all node types. The names are the same for all trees of a language.
 func (t *Tree) Symbols() []string { return t.l.symbols }
 
-// Type returns the name of a node's type. For an error it is "ERROR".
+// Type returns the name of the node's type. For an error node, it returns "ERROR".
 func (t *Tree) Type(i int) string {
 	if s := t.Symbol(i); s < len(t.l.symbols) {
 		return t.l.symbols[s]
@@ -43,7 +44,7 @@ func (t *Tree) Type(i int) string {
 	return "ERROR"
 }
 
-// Field returns the field of the parent that a node belongs to. It is "" for a child without a field.
+// Field returns the name of the parent's field that contains the node. It returns "" if the node is in no field.
 func (t *Tree) Field(i int) string {
 	if f := int(binary.LittleEndian.Uint16(t.raw[i*nodeSize+14:])); f < len(t.l.fields) {
 		return t.l.fields[f]
@@ -51,7 +52,7 @@ func (t *Tree) Field(i int) string {
 	return ""
 }
 
-// Broken reports whether a node marks text that could not be parsed.
+// Broken reports whether a node represents text with a syntax error.
 func (t *Tree) Broken(i int) bool { return t.word(i, 16)&(isError|isMissing) != 0 }
 
 const isError, isMissing = 2, 4

@@ -1,7 +1,7 @@
 package ignore
 
-// The names of ignore files. The first of .rgignore, .ignore, .gitignore and .git/info/exclude with a rule for a path
-// decides.
+// Names of ignore files. If several files have a rule for a path, the first in this order decides: .rgignore, .ignore,
+// .gitignore, .git/info/exclude.
 const (
 	RipgrepFile = ".rgignore"
 	PlainFile   = ".ignore"
@@ -10,33 +10,33 @@ const (
 
 // Source reads ignore files for [NewDir].
 type Source interface {
-	// Rules reads the ignore file of that name, one of the names above.
+	// Rules reads the ignore file with that name. The name is one of RipgrepFile, PlainFile and GitFile.
 	Rules(name string) *Rules
-	// Exclude reads the exclude file of the repository, if the directory has a .git.
+	// Exclude reads the exclude file of the repository whose .git is in the directory, if any.
 	Exclude() *Rules
 }
 
-// Dir holds the rules that apply in a directory: its own and those of the directories above. It is immutable and safe
-// for concurrent use.
+// Dir holds the rules that apply in a directory: its own rules and those of the directories above. It is immutable and
+// safe for concurrent use.
 type Dir struct {
 	parent *Dir
-	// depth is the length of the directory's absolute path including a final "/", so path[depth:] is relative to it.
+	// depth is the length of the directory's absolute path including a final "/". Thus path[depth:] is relative to the
+	// directory.
 	depth                        int
 	ripgrep, plain, git, exclude *Rules
-	// repository means that the directory is the top of a repository. git's rules of directories above do not apply in
-	// it.
+	// repository is true if the directory is the top of a repository. Then .gitignore files above it do not apply.
 	repository bool
-	inside     bool // the directory or one above it is the top of a repository
+	inside     bool // this directory or one above it is the top of a repository
 }
 
-// Content reports which of the relevant entries a directory contains.
+// Content reports which entries that affect the rules exist in a directory.
 type Content struct {
-	Ripgrep, Plain, Git bool // the ignore files
+	Ripgrep, Plain, Git bool // the directory contains the ignore file of that kind
 	Repository          bool // .git or .jj
 }
 
-// NewDir returns the rules of the directory at an absolute path. parent holds the rules of the directory above, or is
-// nil at the top.
+// NewDir returns the rules of the directory with that absolute path. The rules of the directory above are in parent,
+// which is nil at the top.
 func NewDir(parent *Dir, path string, has Content, src Source) *Dir {
 	if parent != nil && has == (Content{}) {
 		return parent // the directory has no rules of its own
@@ -64,8 +64,8 @@ func NewDir(parent *Dir, path string, has Content, src Source) *Dir {
 // InRepository reports whether git's rules apply in the directory.
 func (d *Dir) InRepository() bool { return d != nil && d.inside }
 
-// Match returns the verdict of the ignore files on an absolute path below the directory of d. For each kind of file the
-// nearest matching rule decides. Of these the kind with the highest precedence wins.
+// Match returns the verdict of the ignore files on an absolute path below the directory. For each kind of ignore file,
+// the nearest file with a matching rule decides. If the kinds disagree, the kind with the highest precedence decides.
 func (d *Dir) Match(path string, isDir bool) Verdict {
 	var ripgrep, plain, git, exclude Verdict
 	useGit := d.InRepository()

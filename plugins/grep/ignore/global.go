@@ -10,9 +10,9 @@ import (
 
 var excludesFile = regexp.MustCompile(`(?im)^\s*excludesfile\s*=\s*"?\s*(\S+?)\s*"?\s*$`)
 
-// GlobalPath returns the path of git's global excludes file, which may not exist. It is the value of core.excludesFile
-// in the user's git configuration, or else git's default. The result is empty if neither is known. Callers pass
-// [os.Getenv] and [os.ReadFile], or replacements in tests.
+// GlobalPath returns the path of git's global excludes file, which may not exist. The path is the value of
+// core.excludesFile in the user's git configuration, or git's default. If the default is unknown too, GlobalPath returns
+// "". The usual arguments are [os.Getenv] and [os.ReadFile]; tests pass replacements.
 func GlobalPath(getenv func(string) string, read func(string) ([]byte, error)) string {
 	home, config := getenv("HOME"), getenv("XDG_CONFIG_HOME")
 	if config == "" && home != "" {
@@ -40,10 +40,10 @@ func GlobalPath(getenv func(string) string, read func(string) ([]byte, error)) s
 	return filepath.Join(config, "git", "ignore")
 }
 
-// maxGlobal is the maximal size of the user's git files.
+// maxGlobal is the maximal size of the user's git files in bytes.
 const maxGlobal = 1 << 20
 
-// Global reads git's global excludes file. Its rules match paths relative to the working directory.
+// Global reads git's global excludes file and returns its rules. They match paths relative to the working directory.
 func Global() *Rules {
 	read := func(path string) ([]byte, error) {
 		info, err := os.Stat(path)
@@ -66,7 +66,7 @@ func Global() *Rules {
 	return parsed.of(string(content))
 }
 
-// parsed caches the last rules, so that equal content yields the same *Rules.
+// parsed caches the last parsed file, so that equal content yields the same *Rules.
 var parsed lastParsed
 
 type lastParsed struct {

@@ -7,16 +7,16 @@ import (
 	"toolhost.dev/plugins/grep/glob"
 )
 
-// Globs are the globs of a call. A glob includes matching files, and a glob with "!" in front excludes them. Otherwise
-// its syntax is that of a line in an ignore file. Globs take precedence over all ignore rules. A nil *Globs contains
-// none.
+// Globs are the globs that a caller passes to a search. A glob includes matching files. A glob that begins with "!"
+// excludes matching files. Otherwise the syntax is that of a line in an ignore file. Globs take precedence over all
+// ignore rules. A nil *Globs contains no globs.
 type Globs struct {
 	rules Rules
-	// selects means that at least one glob includes files, so all other files are excluded.
+	// selects is true if at least one glob includes files. Then all files that match no glob are excluded.
 	selects bool
 }
 
-// NewGlobs parses globs. The error is a [*glob.Error].
+// NewGlobs parses a list of globs. Every error is a [*glob.Error].
 func NewGlobs(globs []string) (*Globs, error) {
 	g := &Globs{}
 	for _, text := range globs {
@@ -36,12 +36,12 @@ func NewGlobs(globs []string) (*Globs, error) {
 	return g, nil
 }
 
-// Match returns the verdict on a path relative to the working directory.
+// Match returns the verdict of the globs on a path relative to the working directory.
 func (g *Globs) Match(path string, isDir bool) Verdict {
 	if g == nil {
 		return None
 	}
-	switch g.rules.Match(path, isDir) { // here "!" excludes, in ignore files it includes
+	switch g.rules.Match(path, isDir) { // the meaning is reversed: "!" excludes here, but includes in ignore files
 	case Ignore:
 		return Include
 	case Include:

@@ -1,9 +1,8 @@
-// Package ignore implements the rules that exclude files of a tree: .gitignore, .ignore and
-// .rgignore files, .git/info/exclude, git's global excludes file, and the globs of a call. It
-// decides exactly as ripgrep does, which differs from git in places: git's rules apply only inside
-// a repository, and a glob may contain {a,b}.
+// Package ignore implements the rules that exclude files of a tree. The rules come from .gitignore, .ignore and
+// .rgignore files, .git/info/exclude, git's global excludes file, and the globs of a call. The decisions equal those of
+// ripgrep. They differ from git in two points: git's rules apply only inside a repository, and a glob may contain {a,b}.
 //
-// The package reads no files; see [Source].
+// The package reads only git's global files. Callers provide other ignore files through [Source].
 package ignore
 
 import (
@@ -17,18 +16,19 @@ import (
 // Verdict is the decision of rules on a path.
 type Verdict uint8
 
-// The verdicts.
+// Values of [Verdict].
 const (
-	None    Verdict = iota // no rule matches
+	None    Verdict = iota // no rule matches the path
 	Ignore                 // exclude the path
 	Include                // include the path, even if it is hidden
 )
 
-// Rules are the rules of one ignore file. A nil *Rules contains none. They are immutable and safe for concurrent use.
+// Rules are the rules of one ignore file. A nil *Rules contains no rules. Rules are immutable and safe for concurrent
+// use.
 type Rules struct {
 	rules []rule
-	// byName and byExt index the rules that the last element of a path decides, which are most. The values are indices
-	// into rules, in ascending order. rest holds the other indices.
+	// byName and byExt index the rules that depend only on the last element of a path. Most rules are of that kind. The
+	// values are indices into rules, in ascending order. rest holds the indices of all other rules.
 	byName map[string][]int
 	byExt  map[string][]int
 	rest   []int
@@ -40,7 +40,7 @@ type rule struct {
 	dirOnly bool
 }
 
-// Parse parses an ignore file. Like git, it skips invalid lines.
+// Parse parses the content of an ignore file. Like git, it ignores invalid lines.
 func Parse(content string) *Rules {
 	r := &Rules{}
 	for line := range strings.SplitSeq(strings.TrimPrefix(content, "\uFEFF"), "\n") {
@@ -58,7 +58,7 @@ func Parse(content string) *Rules {
 	return r
 }
 
-// parseLine parses a line. ok is false if the line contains no rule.
+// parseLine parses a line of an ignore file. If the line contains no rule, ok is false.
 func parseLine(line string, o glob.Options) (r rule, ok bool, err error) {
 	if strings.HasPrefix(line, "#") {
 		return r, false, nil
@@ -83,7 +83,7 @@ func parseLine(line string, o glob.Options) (r rule, ok bool, err error) {
 		line = "**/" + line
 	}
 	if strings.HasSuffix(line, "/**") {
-		line += "/*" // matches the contents, but not the directory
+		line += "/*" // the rule matches the contents of the directory, but not the directory
 	}
 	r.glob, err = glob.Parse(line, o)
 	return r, true, err
@@ -102,7 +102,7 @@ func (r *Rules) index() {
 	}
 }
 
-// Match returns the verdict on a path relative to the directory of the rules. The last matching rule decides.
+// Match returns the verdict on a path relative to the directory of the ignore file. The last matching rule decides.
 func (r *Rules) Match(path string, isDir bool) Verdict {
 	if r == nil {
 		return None

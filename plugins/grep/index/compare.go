@@ -10,13 +10,14 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// unheard returns the directories to compare by stamps before a call searches below a path. These are all directories if
-// full is set. Otherwise they are those without a watch that contain the path or are below it.
+// unheard returns the directories that must be compared by stamps before a call searches below a path. If full is true,
+// the result contains all directories. Otherwise it contains the directories without a watch that are above the path, at
+// the path or below it.
 func (x *Index) unheard(under string, full bool) []*dir {
 	switch {
 	case full:
 		return x.all(x.root, nil)
-	case len(x.byStat) == x.dirs: // the tree order is the order in which the kernel caches them
+	case len(x.byStat) == x.dirs: // tree order is fastest, because the kernel caches directories in that order
 		return x.around(under)
 	}
 	var out []*dir
@@ -29,7 +30,7 @@ func (x *Index) unheard(under string, full bool) []*dir {
 	return out
 }
 
-// around returns the directory at a path, the directories below it and those above it.
+// around returns the directory at a path, the directories below it and the directories above it.
 func (x *Index) around(under string) []*dir {
 	rel, ok := tool.Root{Path: x.root.path}.Rel(under)
 	if !ok {
@@ -51,7 +52,7 @@ func (x *Index) around(under string) []*dir {
 	return x.all(d, append(make([]*dir, 0, len(out)+x.dirs), out...))
 }
 
-// all appends a directory and the directories below it.
+// all appends a directory and all directories below it to out.
 func (x *Index) all(d *dir, out []*dir) []*dir {
 	out = append(out, d)
 	for i := range d.entries {
@@ -62,7 +63,7 @@ func (x *Index) all(d *dir, out []*dir) []*dir {
 	return out
 }
 
-// compareAll compares directories and relists those that changed.
+// compareAll compares directories with the disk and relists the changed ones.
 func (x *Index) compareAll(dirs []*dir, wanted *view) error {
 	for _, d := range x.compare(dirs, wanted) {
 		if d.dropped {
@@ -75,20 +76,20 @@ func (x *Index) compareAll(dirs []*dir, wanted *view) error {
 	return nil
 }
 
-// part is a range of a directory's entries that one worker compares at a time.
+// part is a range of the entries in a directory. A worker compares one part at a time.
 type part struct {
 	d        *dir
-	from, to int // indices of entries
+	from, to int // indices in the entries of d
 }
 
-// manyDirs is the number of directories from which on a spare processor is worth its cost.
+// manyDirs is the number of directories from which a spare processor saves more time than it costs.
 const manyDirs = 64
 
-// partSize is the maximal number of entries in a part. A directory may have any number of entries.
+// partSize is the maximal number of entries in a part. Larger directories are divided into several parts.
 const partSize = 1024
 
-// compare compares directories, and those of their files that are in wanted, with the disk. A nil wanted means all
-// files. It returns the directories to relist and adds the files to read again to pending.
+// compare compares directories and their wanted files with the disk. A nil wanted means that all files are wanted. It
+// returns the directories to relist, and adds the files to read again to pending.
 func (x *Index) compare(dirs []*dir, wanted *view) []*dir {
 	if len(dirs) == 0 {
 		return nil
@@ -130,12 +131,12 @@ func (x *Index) compare(dirs []*dir, wanted *view) []*dir {
 	return again
 }
 
-// comparison holds the state of one worker.
+// comparison holds the results of one worker.
 type comparison struct {
 	x      *Index
 	wanted *view
 	stamp  walk.Stamper
-	// changed are the directories whose entries or rules changed, and stale the files that must be read again.
+	// changed lists the directories with changed entries or rules. stale lists the files that must be read again.
 	changed []*dir
 	stale   []*file
 }
@@ -175,7 +176,7 @@ func (c *comparison) part(p part) {
 	}
 }
 
-// sameDir reports whether the entries and rules of a directory are unchanged.
+// sameDir reports whether the entries and the rules of a directory are unchanged.
 func (c *comparison) sameDir(d *dir, p walk.Probe) bool {
 	now, err := p.Stamp()
 	if err != nil || !d.stamp.Same(now) || d.stamp.Mtime != now.Mtime || d.stamp.Change != now.Change || !d.stamp.Settled(d.read, d.slack()) {

@@ -11,7 +11,7 @@ import (
 	"toolhost.dev/plugins/grep/freshness"
 )
 
-// TestOldTimes adds an entry to a directory and restores the directory's time.
+// TestOldTimes checks that a new entry is found even if the time of its directory was set back.
 func TestOldTimes(t *testing.T) {
 	x, _, root := heldTree(t, Options{Freshness: ByStat}, func(*Set) {}, "a")
 	a := filepath.Join(root, "a")
@@ -26,7 +26,8 @@ func TestOldTimes(t *testing.T) {
 	x.close()
 }
 
-// TestSameTick changes a directory within the clock tick in which it was listed, so that its stamp does not change.
+// TestSameTick checks that a change is found even if it happens in the clock tick of the listing, so that the stamp does
+// not change.
 func TestSameTick(t *testing.T) {
 	x, _, root := heldTree(t, Options{Freshness: ByStat}, func(*Set) {}, "a")
 	a := filepath.Join(root, "a")
@@ -43,13 +44,14 @@ func TestSameTick(t *testing.T) {
 	x.close()
 }
 
-// TestRulesWrittenTo writes to an ignore file, which does not change the directory's times.
+// TestRulesWrittenTo checks that writing to an ignore file has an effect although it does not change the directory's
+// times.
 func TestRulesWrittenTo(t *testing.T) {
 	x, _, root := heldTree(t, Options{Freshness: ByStat}, func(*Set) {}, "a")
 	rules := filepath.Join(root, "a/.ignore")
 	must(t, os.WriteFile(filepath.Join(root, "a/f"), nil, 0o600))
 	must(t, os.WriteFile(rules, []byte("x\n"), 0o600))
-	time.Sleep(2 * time.Duration(freshness.LocalSlack)) // until that is no reason to list it again
+	time.Sleep(2 * time.Duration(freshness.LocalSlack)) // after this time, the directory's age is no reason to list it again
 	must(t, x.sync(root, nil, false))
 	known := func() bool {
 		d := x.lookup(filepath.Join(root, "a"))
@@ -68,13 +70,13 @@ func TestRulesWrittenTo(t *testing.T) {
 	x.close()
 }
 
-// TestPartsOfADirectory writes to files at the beginnings and ends of the parts of a large directory.
+// TestPartsOfADirectory checks that changes to the first and the last file of each part of a large directory are found.
 func TestPartsOfADirectory(t *testing.T) {
 	root := t.TempDir()
 	for i := range partSize + 2 {
 		must(t, os.WriteFile(filepath.Join(root, fmt.Sprintf("%04d", i)), []byte("x"), 0o600))
 	}
-	time.Sleep(2 * time.Duration(freshness.LocalSlack)) // younger files are read again
+	time.Sleep(2 * time.Duration(freshness.LocalSlack)) // files younger than this are always read again
 	handle, err := os.Open(root)                        // #nosec G304 -- the test's
 	must(t, err)
 	s := NewSet(Options{Memory: 1 << 20, Freshness: ByStat})

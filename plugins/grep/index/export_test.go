@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// wait waits until no index is being built.
+// wait waits until the set builds no index.
 func (s *Set) wait(ctx context.Context) {
 	s.mu.Lock()
 	trees := slices.Clone(s.trees)

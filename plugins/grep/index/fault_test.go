@@ -17,7 +17,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// faultyTree is a directory with a file and an index.
+// faultyTree is a directory with one file and an index of the directory.
 type faultyTree struct {
 	t    *testing.T
 	set  *Set
@@ -41,7 +41,7 @@ func newFaultyTree(t *testing.T, readRule func(string) ([]byte, error)) *faultyT
 	return &faultyTree{t, s, s.Tree(path, "", func() (*os.File, error) { return os.Open(path) }, readRule), dir, path}
 }
 
-// ask does what a call does. It reports whether there is an index.
+// ask simulates a call. It reports whether the call can use an index.
 func (f *faultyTree) ask() bool {
 	f.t.Helper()
 	done := make(chan bool)
@@ -64,7 +64,7 @@ func (f *faultyTree) ask() bool {
 	}
 }
 
-// refused checks that the index is given up permanently, and that the operator is notified.
+// refused checks that the index is given up permanently and that its report contains the reason.
 func (f *faultyTree) refused(why string) {
 	f.t.Helper()
 	for range 3 {
@@ -77,14 +77,15 @@ func (f *faultyTree) refused(why string) {
 	}
 }
 
-// TestFaultWhileBuilding checks that calls continue without the index.
+// TestFaultWhileBuilding checks that calls work without an index after a panic during its construction.
 func TestFaultWhileBuilding(t *testing.T) {
 	f := newFaultyTree(t, func(string) ([]byte, error) { panic("ouch") })
 	f.ask()
 	f.refused("ouch")
 }
 
-// TestFaultLater causes a panic in a goroutine that updates the index, and in the code of each call.
+// TestFaultLater checks the effect of panics in two cases: in a goroutine that updates the index, and in the goroutine
+// of a call.
 func TestFaultLater(t *testing.T) {
 	for name, c := range map[string]struct {
 		harm func(x *Index)
@@ -110,7 +111,7 @@ func TestFaultLater(t *testing.T) {
 	}
 }
 
-// TestFaultInAudit checks that the call after a panic in an audit gives up the index.
+// TestFaultInAudit checks that the next call gives up the index after a panic in an audit.
 func TestFaultInAudit(t *testing.T) {
 	f := newFaultyTree(t, os.ReadFile)
 	f.ask()

@@ -10,17 +10,17 @@ import (
 	"toolhost.dev/plugins/grep/walk"
 )
 
-// Directories that are compared for each call are held open, so that they need not be opened each time. A held directory
-// may be stale if another one now has its path. That requires a change of the entries of a directory above, which
-// changes its stamp, or a mount, which Index.mounts detects. When the entries of a directory change, [Index.keepDir]
-// checks whether the directories below are still the same.
+// The index holds directories open if it compares them for each call, to avoid opening them each time. Such a directory
+// is outdated if another directory has its path now. That can happen in two cases. Either the entries of a directory
+// above change, which changes the stamp of that directory. Or something is mounted, which Index.mounts detects. If the
+// entries of a directory change, [Index.keepDir] checks whether the directories below are still the same.
 
-// descriptors limits the number of directories that all indexes hold open.
+// descriptors limits how many directories all indexes together hold open.
 type descriptors struct{ left atomic.Int64 }
 
-// newDescriptors allows a quarter of the process's open file limit, because calls need descriptors too.
+// newDescriptors returns a limit of a quarter of the process's open files. The rest is left for calls.
 func newDescriptors() *descriptors {
-	const most = 1 << 14 // each takes kernel memory
+	const most = 1 << 14 // a maximum is needed because each open directory takes kernel memory
 	var d descriptors
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil {
@@ -40,7 +40,7 @@ func (d *descriptors) take() bool {
 
 func (d *descriptors) give() { d.left.Add(1) }
 
-// probe opens a directory to look up its entries. The caller must not close it if held is true.
+// probe opens a directory to look up its entries. If held is true, the caller must not close the directory.
 func (x *Index) probe(d *dir) (p walk.Probe, held bool, err error) {
 	if d.held != nil {
 		return *d.held, true, nil
@@ -49,10 +49,11 @@ func (x *Index) probe(d *dir) (p walk.Probe, held bool, err error) {
 	return p, false, err
 }
 
-// keepOpen holds an opened directory open and reports whether it did. The directory must be the one that was listed.
+// keepOpen holds an opened directory open if possible, and reports whether it does. The directory must be the one that
+// was listed.
 //
-// It excludes directories of a network file system, which may ask its server only when a directory is opened. It
-// excludes directories on other mounts, because these could not be unmounted.
+// It does not hold directories of a network file system, because such a file system may ask its server only when a
+// directory is opened. It does not hold directories on other mounts, because then these mounts could not be unmounted.
 func (x *Index) keepOpen(d *dir, p walk.Probe) bool {
 	if _, compared := x.byStat[d]; !compared || x.mounts == nil || d.kind != freshness.Watched || len(d.entries) > partSize {
 		return false
@@ -64,7 +65,7 @@ func (x *Index) keepOpen(d *dir, p walk.Probe) bool {
 	return true
 }
 
-// release closes a held directory.
+// release closes a directory if the index holds it open.
 func (x *Index) release(d *dir) {
 	if d.held != nil {
 		d.held.Close()
@@ -73,7 +74,7 @@ func (x *Index) release(d *dir) {
 	}
 }
 
-// held counts the held directories.
+// held returns the number of directories that are held open.
 func (x *Index) held() (n int) {
 	for d := range x.byStat {
 		if d.held != nil {
@@ -83,8 +84,8 @@ func (x *Index) held() (n int) {
 	return n
 }
 
-// releaseAll closes all held directories. It iterates over byStat, which contains them even if an error removed them
-// from the tree.
+// releaseAll closes all directories that are held open. It iterates over byStat, because byStat still contains a
+// directory that an error removed from the tree.
 func (x *Index) releaseAll() {
 	for d := range x.byStat {
 		x.release(d)

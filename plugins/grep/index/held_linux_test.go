@@ -13,8 +13,8 @@ import (
 	"toolhost.dev/sdk/tooltest"
 )
 
-// heldTree returns an index of a compared tree that holds its directories open. interrupt is called when the index reads
-// an ignore file that is a symbolic link.
+// heldTree returns an index that holds all directories of a new tree open. The function interrupt is called when the
+// index reads an ignore file that is a symbolic link.
 func heldTree(t *testing.T, o Options, interrupt func(*Set), names ...string) (x *Index, s *Set, root string) {
 	t.Helper()
 	root, err := filepath.EvalSymlinks(t.TempDir())
@@ -22,7 +22,7 @@ func heldTree(t *testing.T, o Options, interrupt func(*Set), names ...string) (x
 	for _, name := range names {
 		must(t, os.MkdirAll(filepath.Join(root, name), 0o777))
 	}
-	time.Sleep(2 * time.Duration(freshness.LocalSlack)) // younger ones are not held
+	time.Sleep(2 * time.Duration(freshness.LocalSlack)) // younger directories are not held open
 	handle, err := os.Open(root)                        // #nosec G304 -- the test's
 	must(t, err)
 	o.Memory = 1 << 20
@@ -44,8 +44,8 @@ func heldTree(t *testing.T, o Options, interrupt func(*Set), names ...string) (x
 	return x, s, root
 }
 
-// TestInterruptedIsReleased closes an index while it relists a directory with subdirectories. No directory stays open,
-// and others may be held instead.
+// TestInterruptedIsReleased checks that no directory stays open if an index is closed while it relists a directory with
+// subdirectories. It also checks that other indexes may then hold as many directories open.
 func TestInterruptedIsReleased(t *testing.T) {
 	x, s, root := heldTree(t, Options{Freshness: ByStat}, func(s *Set) { s.ending.Do(func() { close(s.stop) }) }, "a", "b", "c")
 	before, left := openFiles(t), s.open.left.Load()
@@ -54,12 +54,12 @@ func TestInterruptedIsReleased(t *testing.T) {
 		t.Fatal("it was not interrupted")
 	}
 	x.close()
-	if n := before - openFiles(t); n != 6 || s.open.left.Load() != left+4 { // the directories, the root's handle, the mounts
+	if n := before - openFiles(t); n != 6 || s.open.left.Load() != left+4 { // four directories, the root's handle and the file of the mounts
 		t.Errorf("%d files were closed, and %d may be held again", n, s.open.left.Load()-left)
 	}
 }
 
-// openFiles counts the open files of the process.
+// openFiles returns the number of open files of the process.
 func openFiles(t *testing.T) int {
 	t.Helper()
 	names, err := os.ReadDir("/proc/self/fd")
@@ -67,7 +67,8 @@ func openFiles(t *testing.T) int {
 	return len(names)
 }
 
-// TestDescriptorsAreBounded holds as many directories as allowed, and compares the others nevertheless.
+// TestDescriptorsAreBounded checks that an index holds no more directories open than allowed, but still compares the
+// others.
 func TestDescriptorsAreBounded(t *testing.T) {
 	x, s, root := heldTree(t, Options{Freshness: ByStat}, func(*Set) {}, "a", "b", "c")
 	x.releaseAll()
@@ -98,7 +99,7 @@ func TestDescriptorsAreBounded(t *testing.T) {
 	}
 }
 
-// TestWatchedIsNotHeld adds a watch to a held directory.
+// TestWatchedIsNotHeld checks that a directory is closed when it gets a watch.
 func TestWatchedIsNotHeld(t *testing.T) {
 	x, s, root := heldTree(t, Options{Watches: 1}, func(*Set) {}, "a", "b")
 	before, left := openFiles(t), s.open.left.Load()
@@ -117,20 +118,20 @@ func TestWatchedIsNotHeld(t *testing.T) {
 	}
 }
 
-// TestRemovedIsNotHeld removes held directories.
+// TestRemovedIsNotHeld checks that directories are closed when they are removed.
 func TestRemovedIsNotHeld(t *testing.T) {
 	x, s, root := heldTree(t, Options{Freshness: ByStat}, func(*Set) {}, "a/b", "c")
 	before, left := openFiles(t), s.open.left.Load()
 	must(t, os.RemoveAll(filepath.Join(root, "a")))
 	must(t, x.sync(root, nil, false))
-	// The root has changed recently, so it is not held either.
+	// The root changed recently. Therefore it is not held open either.
 	if n := before - openFiles(t); n != 3 || s.open.left.Load() != left+3 || x.held() != 1 {
 		t.Errorf("%d files were closed, %d more may be held, and %d are", n, s.open.left.Load()-left, x.held())
 	}
 	x.close()
 }
 
-// TestWatchEnds ends the watch of a directory without another event. The directory is compared then.
+// TestWatchEnds checks that a directory is compared after its watch has ended without another event.
 func TestWatchEnds(t *testing.T) {
 	x, _, root := heldTree(t, Options{}, func(*Set) {}, "a")
 	a := filepath.Join(root, "a")
@@ -143,7 +144,7 @@ func TestWatchEnds(t *testing.T) {
 	x.close()
 }
 
-// TestOtherMountsAreNotHeld mounts a directory in the tree. It is compared, and can be unmounted.
+// TestOtherMountsAreNotHeld checks that a mounted directory in the tree is compared but can still be unmounted.
 func TestOtherMountsAreNotHeld(t *testing.T) {
 	from := t.TempDir()
 	must(t, os.Mkdir(filepath.Join(from, "in"), 0o777))

@@ -1,23 +1,23 @@
-// Package index implements the index of a tree: its files, what ignore rules decide about them,
-// and their text. It is made in the background and updated before each use.
+// Package index implements the index of a tree. The index contains the files of the tree, the verdicts
+// of ignore rules on them, and their text. It is built in the background and updated before each use.
 //
-// The index is a table of the directories that a call without options visits, and of their files
-// with their text. It does not contain the rest: ignored and hidden directories, very large files,
-// and what cannot be read. Calls that want these look on the disk. So nothing depends on the index
-// being complete, only on its content being true. [Index.sync] makes it true, in this order:
+// The index contains the directories that a call without options visits, and the files in them. It does
+// not contain ignored and hidden directories, the text of very large files, or unreadable files. Calls
+// that need those read the disk. Therefore the index may be incomplete, but its content must be valid.
+// [Index.sync] makes the content valid in these steps:
 //
-//   - It applies the events of the directories. The kernel queues an event before the system call
-//     that causes it returns.
-//   - It compares everything if events were lost. It compares directories without events: on a
-//     network file system, or when the system allows no more watches.
+//   - It applies the events of the watched directories. The kernel queues an event before the system call
+//     that causes the event returns.
+//   - It compares directories without a watch. Directories have no watch on a network file system, or if
+//     the system allows no more watches. If events were lost, it compares all directories.
 //   - It compares files that have hard links elsewhere, and ignore files outside of the indexed
 //     directories.
-//   - It reads files again that a program has written and not closed, because stores through a
+//   - It rereads files that a program has written and not closed, because stores through a memory
 //     mapping cause no event.
 //
-// Two kinds of changes are detected late. Stores through a mapping of a file that was not written
-// otherwise are detected when it is unmapped. Writes through a new hard link outside of the tree,
-// to a file that had only one name, are detected by the next audit.
+// Two kinds of changes are detected late. First, a store through a memory mapping of a file that was not
+// written otherwise is detected when the mapping ends. Second, a write through a new hard link outside of
+// the tree is detected by the next audit if the file had only one name before.
 package index
 
 import (
@@ -32,46 +32,47 @@ import (
 	"toolhost.dev/plugins/grep/workers"
 )
 
-// Index is the index of a tree. Callers of its methods must hold mu.
+// Index is the index of a tree. Callers must hold mu while they call its methods.
 type Index struct {
 	mu      sync.RWMutex
 	closed  bool
-	handle  *os.File // the root directory
+	handle  *os.File // the open root directory
 	root    *dir
 	store   *content.Store
-	watcher *freshness.Watcher // nil if changes are found only by comparing
-	mounts  *freshness.Mounts  // nil if mounts cannot be watched
-	open    *descriptors       // limit for held directories
+	watcher *freshness.Watcher // nil if changes are detected only by comparing
+	mounts  *freshness.Mounts  // nil if mounts cannot be monitored
+	open    *descriptors       // limits the number of directories held open
 	mount   uint64             // ID of the root's mount; zero if unknown
 	workers int
-	made    bool // the index is complete, so texts may be read
+	made    bool // true if the index is complete, so that its texts may be read
 	// readRule reads an ignore file outside of the indexed directories.
 	readRule func(path string) ([]byte, error)
 
-	files   []*file // indexed by id
+	files   []*file // indexed by file.id
 	free    []uint32
 	pending []*file
 	watches map[int32][]*dir
 	byStat  map[*dir]struct{} // directories without a watch
-	// mostWatches is the maximal number of watched directories. refused is the last error of adding a watch.
+	// mostWatches is the maximal number of watched directories. refused is the error of the last failed attempt to add a
+	// watch.
 	mostWatches int
 	refused     error
 	linked      map[*file]struct{}
 	writing     map[*file]struct{}
 	outside     []looked
-	above       *ignore.Dir // the rules of the directories above the root
-	// aboveDir is a placeholder for these directories in outside.
+	above       *ignore.Dir // rules of the directories above the root
+	// aboveDir represents the directories above the root in outside.
 	aboveDir dir
 	newLinks []*file
 	dirty    map[*dir]map[string]change
-	gone     bool // the root was moved or removed
+	gone     bool // true if the root was moved or removed
 
 	entries, dirs int
 	events, lost  int64
 	generation    uint64
-	changed       bool // changed since the generation began
+	changed       bool // true if the index has changed since the current generation began
 
-	// failed is the error that closed the index, if known.
+	// failed is the error because of which the index was closed. It may be nil.
 	failed error
 
 	viewsMu sync.Mutex
@@ -79,10 +80,10 @@ type Index struct {
 
 	progress *atomic.Int64 // number of entries found so far
 	stop     <-chan struct{}
-	pause    func() // waits while calls search the disk
+	pause    func() // waits until no call searches the disk
 }
 
-// build builds the index of a directory. It takes ownership of handle.
+// build builds the index of a directory. It takes ownership of handle, the open directory.
 func build(handle *os.File, path string, readRule func(string) ([]byte, error), s *Set, progress *atomic.Int64, pause func()) (*Index, error) {
 	x := &Index{
 		handle: handle, store: content.NewStore(s.budget, workers.Number()), workers: workers.Number(), readRule: readRule,
@@ -98,7 +99,7 @@ func build(handle *os.File, path string, readRule func(string) ([]byte, error), 
 			x.watcher, x.refused = nil, err
 		}
 		if x.mostWatches = s.options.Watches; x.mostWatches == 0 {
-			x.mostWatches = freshness.MaxWatches() / 2 // leave watches for other programs
+			x.mostWatches = freshness.MaxWatches() / 2 // leave half of the watches for other programs
 		}
 	}
 	if p, err := walk.OpenProbe(handle, "."); err == nil {
@@ -146,14 +147,14 @@ func (x *Index) stopped() bool {
 	}
 }
 
-// yield gives precedence to calls that search the disk while the index is built.
+// yield waits for calls that search the disk, because they have precedence over building the index.
 func (x *Index) yield() {
 	if x.pause != nil {
 		x.pause()
 	}
 }
 
-// whyClosed returns the error for using a closed index.
+// whyClosed returns the error of calls that use the closed index.
 func (x *Index) whyClosed() error {
 	if x.failed != nil {
 		return x.failed
@@ -161,7 +162,7 @@ func (x *Index) whyClosed() error {
 	return errStale
 }
 
-// close releases the resources of the index. It works in any state.
+// close releases the resources of the index. It may be called in any state.
 func (x *Index) close() {
 	x.closed = true
 	for _, free := range []func(){
@@ -185,7 +186,7 @@ func (x *Index) close() {
 	x.root, x.files, x.views, x.watches, x.dirty = nil, nil, nil, nil, nil
 }
 
-// audit compares everything, to detect changes without events.
+// audit compares the whole tree with the disk, to detect changes without events.
 func (x *Index) audit() {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -17,19 +17,19 @@ import (
 	"toolhost.dev/plugins/grep/workers"
 )
 
-// maxFile is the maximal size of an indexed file. Larger files are read when they are searched.
+// maxFile is the maximal size of an indexed file in bytes. Larger files are read at each search.
 const maxFile = 64 << 20
 
-// seed makes sums that cannot be computed outside of this process.
+// seed is random, so that other processes cannot compute the same sums.
 var seed = maphash.MakeSeed()
 
-// Sum returns a hash of a text. It is valid only in this process.
+// Sum returns a hash of a text. Hashes of different processes are not comparable.
 func Sum(text []byte) uint64 { return maphash.Bytes(seed, text) }
 
-// chunk is the number of files that a worker reads at a time.
+// chunk is the number of files that a worker reads in one step.
 const chunk = 64
 
-// enqueue queues a file for the next load.
+// enqueue adds a file to the files that the next load reads.
 func (x *Index) enqueue(f *file) {
 	if !f.queued {
 		f.queued = true
@@ -37,7 +37,7 @@ func (x *Index) enqueue(f *file) {
 	}
 }
 
-// load reads the pending files, and the files that become pending while it does.
+// load reads the pending files, including files that become pending during load.
 func (x *Index) load() {
 	for len(x.pending) > 0 && !x.stopped() {
 		x.loadPending()
@@ -46,7 +46,7 @@ func (x *Index) load() {
 	x.compact()
 }
 
-// loadPending reads the pending files concurrently.
+// loadPending reads the currently pending files concurrently.
 func (x *Index) loadPending() {
 	pending := x.pending
 	x.pending = nil
@@ -77,7 +77,7 @@ func (x *Index) loadPending() {
 	}
 }
 
-// loaded is the result of reading a file.
+// loaded holds the result of reading one file.
 type loaded struct {
 	f     *file
 	kind  fileKind
@@ -85,10 +85,10 @@ type loaded struct {
 	sum   uint64
 	stamp freshness.Stamp
 	read  int64
-	same  bool // the text is unchanged
+	same  bool // true if the text is unchanged
 }
 
-// loader reads one file after the other.
+// loader reads files one after the other.
 type loader struct {
 	x    *Index
 	to   *content.Appender
@@ -103,7 +103,7 @@ func (l *loader) close() {
 	}
 }
 
-// in opens the directory of a file, unless it is that of the previous file.
+// in opens a directory. If the previous file was in the same directory, it reuses the open directory.
 func (l *loader) in(d *dir) (*os.File, error) {
 	if l.dir == d && l.open != nil {
 		return l.open, nil
@@ -158,14 +158,14 @@ func (l *loader) equal(t *content.Text, now []byte) bool {
 	return ok && bytes.Equal(old, now)
 }
 
-var errLarge = errors.New("the file is too large to be kept")
+var errLarge = errors.New("the file is too large for the index")
 
 // all reads a file into the loader's buffer.
 func (l *loader) all(src *walk.File) ([]byte, error) {
 	if src.Size() > maxFile {
 		return nil, errLarge
 	}
-	const most = 1 << 20 // larger buffers are not retained
+	const most = 1 << 20 // a larger buffer is not reused
 	buf := l.buf
 	if need := int(src.Size()) + 1; cap(buf) < need {
 		if buf = make([]byte, max(need, 64<<10)); len(buf) <= most {
@@ -185,7 +185,7 @@ func (l *loader) all(src *walk.File) ([]byte, error) {
 		if n > maxFile {
 			return nil, errLarge
 		}
-		if n == len(buf) { // the file grew meanwhile
+		if n == len(buf) { // the file has grown since it was opened
 			buf = append(buf, make([]byte, len(buf))...)
 		}
 	}
@@ -208,7 +208,7 @@ func (x *Index) adopt(l *loaded) {
 		f.kept.Store(nil)
 	}
 	f.kind, f.text, f.sum, f.stamp, f.read = l.kind, l.text, l.sum, l.stamp, l.read
-	// Hard links elsewhere and mounts on a file: no event here reports changes that are made through them.
+	// The directory gets no event if the file changes through a hard link elsewhere, or if the file is a mount point.
 	if f.stamp.Links > 1 || f.stamp.Dev != f.in.stamp.Dev && f.stamp.Regular() {
 		if _, known := x.linked[f]; !known {
 			x.linked[f] = struct{}{}
@@ -224,8 +224,8 @@ func (x *Index) adopt(l *loaded) {
 	}
 }
 
-// shareInodes finds the other names of files that have a new hard link, and queues those that lack a write through that
-// link.
+// shareInodes handles files with a new hard link. It finds the other names of such a file in the tree. It queues those
+// names for which the index has no changes made through the new link.
 func (x *Index) shareInodes() {
 	if len(x.newLinks) == 0 {
 		return

@@ -12,17 +12,18 @@ import (
 	"toolhost.dev/sdk/workspace"
 )
 
-// maxEntries limits the number of files and directories in an index.
+// maxEntries is the maximal number of files and directories in an index.
 const maxEntries = 1_000_000
 
 var errManyWatches = errors.New("half of this user's limit on watched directories is in use")
 
-var errTooLarge = errors.New("the tree has too many files to be indexed")
+var errTooLarge = errors.New("the tree has too many files for an index")
 
-// list reads a directory and everything new in it. With deep, it also relists the known directories below, because their
-// rules may have changed. It returns false if the directory could not be read; then the caller must drop it.
+// list reads a directory and its new subdirectories. If deep is true, it also relists the known subdirectories, because
+// their rules may have changed. If the directory cannot be read, list returns false, and the caller must drop the
+// directory.
 //
-// list adds the watch before reading, so that no change is missed.
+// list adds the watch before it reads the directory, so that it misses no change.
 func (x *Index) list(d *dir, deep bool) (bool, error) {
 	if x.stopped() {
 		return false, errStale
@@ -37,7 +38,7 @@ func (x *Index) list(d *dir, deep bool) (bool, error) {
 	if err != nil {
 		return false, nil
 	}
-	if !d.stamp.Same(stamp) { // a new directory, or one that replaced another
+	if !d.stamp.Same(stamp) { // the directory is new or has replaced another directory
 		for i := range d.entries {
 			x.dropEntry(&d.entries[i])
 		}
@@ -52,7 +53,7 @@ func (x *Index) list(d *dir, deep bool) (bool, error) {
 	}
 	x.watch(d, f)
 	d.stamp, d.read = stamp, freshness.Now()
-	if now, err := walk.StampOf(f); err == nil { // the stamp after the watch was added
+	if now, err := walk.StampOf(f); err == nil { // use the stamp taken after the watch was added
 		d.stamp = now
 	}
 	entries, err := walk.List(context.Background(), f)
@@ -63,7 +64,7 @@ func (x *Index) list(d *dir, deep bool) (bool, error) {
 	return true, x.merge(d, f, entries, deep || changed)
 }
 
-// watch watches a directory if its file system supports that, and else adds it to byStat.
+// watch adds a watch to a directory. If that is impossible, it adds the directory to byStat.
 func (x *Index) watch(d *dir, f *os.File) {
 	id := int32(0)
 	if d.kind == freshness.Watched && x.watcher != nil {
@@ -90,8 +91,7 @@ func (x *Index) watch(d *dir, f *os.File) {
 	}
 }
 
-// readRules reads the ignore files of a directory. It reports whether the rules in the directory changed, whatever the
-// reason for reading them.
+// readRules reads the ignore files of a directory. It reports whether the rules in the directory changed for any reason.
 func (x *Index) readRules(d *dir, f *os.File, entries []walk.Entry) (changed bool) {
 	was, before := d.ruleStamps, x.lookedFor(d)
 	d.ruleStamps = nil
@@ -116,13 +116,14 @@ func (x *Index) readRules(d *dir, f *os.File, entries []walk.Entry) (changed boo
 	return !maps.Equal(was, d.ruleStamps) || !maps.Equal(before, x.lookedFor(d))
 }
 
-// reader returns a reader of ignore files that records the paths it checks for a directory.
+// reader returns a reader of ignore files for a directory. The index records the paths that the reader checks.
 func (x *Index) reader(d *dir) walk.RuleReader {
 	x.forget(d)
 	return walk.RuleReader{Read: x.readRule, Looked: func(path string) { x.outside = append(x.outside, x.lookAt(d, path)) }}
 }
 
-// merge replaces the entries of a directory by those listed. It keeps what is known of entries that existed before.
+// merge replaces the entries of a directory by the listed entries. It keeps the known data of entries that are in both
+// lists.
 func (x *Index) merge(d *dir, f *os.File, listed []walk.Entry, deep bool) error {
 	old := d.entries
 	x.entries += len(listed) - len(old)
@@ -158,7 +159,7 @@ func (x *Index) merge(d *dir, f *os.File, listed []walk.Entry, deep bool) error 
 	return nil
 }
 
-// keepDir drops a directory in f if another one has replaced it.
+// keepDir drops the directory of an entry if another directory has replaced it. The directory f contains the entry.
 func (x *Index) keepDir(e *entry, f *os.File) {
 	if e.dir == nil {
 		return
@@ -169,7 +170,7 @@ func (x *Index) keepDir(e *entry, f *os.File) {
 	}
 }
 
-// place decides whether a file or directory is indexed, and lists new directories.
+// place adds an entry to the index or removes it, as its ignore rules require. It lists new directories.
 func (x *Index) place(e *entry, deep bool) error {
 	if e.verdict = ignore.None; e.in.rules != nil {
 		e.verdict = e.in.rules.Match(e.path, e.kind.IsDir())
@@ -212,7 +213,7 @@ func (x *Index) place(e *entry, deep bool) error {
 	return nil
 }
 
-// refresh updates one entry of a directory.
+// refresh updates one entry of a directory from the disk.
 func (x *Index) refresh(d *dir, f *os.File, name string) error {
 	i, there := d.find(name)
 	stamp, err := walk.StampAt(f, d.path, name)
@@ -245,7 +246,7 @@ func (x *Index) refresh(d *dir, f *os.File, name string) error {
 		x.changed = true
 	}
 	x.changed = x.changed || e.kind.IsDir() || d.entries[i].kind != kind
-	// The entry must be valid while directories below are read.
+	// The list of entries must be valid while place reads the directories below.
 	d.entries[i] = entry{path: e.path, in: d, kind: kind}
 	if err := x.place(&e, false); err != nil {
 		return err

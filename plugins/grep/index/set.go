@@ -17,28 +17,28 @@ import (
 	"toolhost.dev/plugins/grep/workers"
 )
 
-// Freshness is the way an index detects changes.
+// Freshness is the method by which an index detects changes.
 type Freshness string
 
-// The ways.
+// Values of [Freshness].
 const (
-	ByEvents Freshness = "events" // by events where possible, else by comparing
-	ByStat   Freshness = "stat"   // by comparing everything for each call
+	ByEvents Freshness = "events" // use events where possible, and comparing elsewhere
+	ByStat   Freshness = "stat"   // compare everything for each call
 )
 
-// Options of a [Set].
+// Options are the options of a [Set].
 type Options struct {
-	// Memory is the memory limit of all indexes together, in bytes. Files that do not fit are searched on disk.
+	// Memory is the memory limit of all indexes together in bytes. Files beyond the limit are searched on disk.
 	Memory    int64
 	Freshness Freshness
-	// Beside is the heap memory that the process uses besides the indexes, in bytes.
+	// Beside is the heap memory in bytes that the process uses in addition to the indexes.
 	Beside int64
-	// Watches is the maximal number of watched directories of a tree; 0 means half of what the system allows. Other
-	// directories are compared.
+	// Watches is the maximal number of watched directories of a tree. Zero means half of the number that the system
+	// allows. The remaining directories are compared.
 	Watches int
 }
 
-// Set holds the indexes of the trees that calls search. It is safe for concurrent use.
+// Set holds the indexes of the searched trees. It is safe for concurrent use.
 type Set struct {
 	options Options
 	budget  *content.Budget
@@ -46,7 +46,7 @@ type Set struct {
 	stop    chan struct{}
 	ending  sync.Once
 	work    sync.WaitGroup
-	entries atomic.Int64 // of all indexes built so far
+	entries atomic.Int64 // number of entries in all indexes built so far
 
 	mu    sync.Mutex
 	trees []*Tree // the most recently used tree is last
@@ -60,10 +60,10 @@ func NewSet(o Options) *Set {
 	return &Set{options: o, budget: content.NewBudget(o.Memory), open: newDescriptors(), stop: make(chan struct{})}
 }
 
-// Budget returns the memory budget that the indexes share with data derived from their texts.
+// Budget returns the memory budget of the indexes. Other data derived from their texts shares this budget.
 func (s *Set) Budget() *content.Budget { return s.budget }
 
-// Close stops background work and frees the memory.
+// Close stops the background work and frees the memory.
 func (s *Set) Close() {
 	s.ending.Do(func() { close(s.stop) })
 	s.work.Wait()
@@ -78,23 +78,23 @@ func (s *Set) Close() {
 // State is the state of an index.
 type State string
 
-// The states.
+// Values of [State].
 const (
-	None     State = "none" // not built yet, or out of date
+	None     State = "none" // the index is not built yet or is out of date
 	Building State = "building"
 	Ready    State = "ready"
 	Refused  State = "refused" // the tree cannot be indexed; the report contains the reason
 )
 
-// Tree is a directory that calls search, with its index.
+// Tree is a directory that calls search. It holds the index of the directory.
 type Tree struct {
 	set  *Set
 	path string
 	key  string
-	// open opens the directory. readRule reads an ignore file outside of it.
+	// open opens the directory. readRule reads an ignore file outside of the directory.
 	open     func() (*os.File, error)
 	readRule func(string) ([]byte, error)
-	scans    atomic.Int64 // number of calls that search the disk now
+	scans    atomic.Int64 // number of calls that currently search the disk
 	found    atomic.Int64
 	audited  atomic.Int64
 
@@ -105,8 +105,8 @@ type Tree struct {
 	retry time.Time
 }
 
-// Tree returns the tree at an absolute path. Trees with different keys are different, because the key contains the roots
-// that a caller may access. open and readRule are called in the background.
+// Tree returns the tree at an absolute path. The key contains the roots that a caller may access, so callers with
+// different roots get different trees. The functions open and readRule are called in the background.
 func (s *Set) Tree(path, key string, open func() (*os.File, error), readRule func(string) ([]byte, error)) *Tree {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,7 +118,7 @@ func (s *Set) Tree(path, key string, open func() (*os.File, error), readRule fun
 	}
 	t := &Tree{set: s, path: path, key: key, open: open, readRule: readRule, state: None}
 	if len(s.trees) == maxTrees {
-		go s.trees[0].forget() // waits for calls that use the tree
+		go s.trees[0].forget() // forget waits for calls that still use the tree
 		s.trees = slices.Delete(s.trees, 0, 1)
 	}
 	s.trees = append(s.trees, t)
@@ -139,12 +139,12 @@ func (t *Tree) forget() {
 	}
 }
 
-// auditEvery is the interval of audits while calls arrive.
+// auditEvery is the minimal time between two audits of a tree. Audits run only while calls arrive.
 const auditEvery = 10 * time.Second
 
-// Snapshot updates the index and returns what a call with these options sees below a start in the tree. key identifies
-// the options. It returns nil if there is no index or the start is not in it. Then the caller searches the disk between
-// [Tree.Scan] and its end.
+// Snapshot updates the index and returns the part of it that a call with these options can find below a start. The key
+// identifies the options. If there is no index, or if it does not contain the start, Snapshot returns nil. Then the
+// caller must search the disk and announce that with [Tree.Scan].
 func (t *Tree) Snapshot(s walk.Start, o walk.Options, key string) *Snapshot {
 	t.mu.Lock()
 	x := t.index
@@ -170,7 +170,7 @@ func (t *Tree) Snapshot(s walk.Start, o walk.Options, key string) *Snapshot {
 	return snap
 }
 
-// free closes an outdated index after its last use.
+// free closes an outdated index after all calls that use it have ended.
 func (t *Tree) free(x *Index) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -190,8 +190,8 @@ func (s *Set) inBackground(do func()) {
 	s.work.Go(do)
 }
 
-// Scan announces that a call searches the disk. The caller must call end after it. The index is built after that, so
-// that the two do not slow each other down.
+// Scan announces that a call searches the disk. The caller must call end after the search. Then the index is built. It
+// is built only afterwards, so that the search and the building do not slow each other down.
 func (t *Tree) Scan() (end func()) {
 	t.scans.Add(1)
 	return func() {
@@ -211,21 +211,21 @@ func (t *Tree) Scan() (end func()) {
 }
 
 const (
-	// breath is the time for a call to return its answer before building the index starts.
+	// breath is the delay before an index is built, in which the call can return its answer.
 	breath = 10 * time.Millisecond
-	// patience is the maximal time that building an index waits for calls that search the disk.
+	// patience is the maximal total time for which the building of an index waits for calls that search the disk.
 	patience = 2 * time.Second
-	// retryAfter is the time to wait after a failure before the next try.
+	// retryAfter is the time after a failure in which an index is not built again.
 	retryAfter = 30 * time.Second
 )
 
-// faulty gives up the index permanently if err is a panic, because the same files would cause it again. Calls then
-// search the disk. The caller must hold t.mu.
+// faulty refuses the tree permanently if err is a panic, because the same files would cause the same panic again. Then
+// calls search the disk. The caller must hold t.mu.
 func (t *Tree) faulty(err error) bool {
 	_, ok := errors.AsType[*workers.PanicError](err)
 	if ok {
 		t.state, t.why = Refused, err.Error()
-		fmt.Fprintf(os.Stderr, "the index of %s failed and is not made again: %v\n", t.path, err)
+		fmt.Fprintf(os.Stderr, "the index of %s failed; searches read the files instead: %v\n", t.path, err)
 	}
 	return ok
 }
@@ -261,11 +261,12 @@ func (t *Tree) build() {
 	}
 }
 
-// limitHeap limits garbage on the heap, because the indexes use memory outside of it. The limit is well above the memory
-// in use. Close to it the process would only collect garbage.
+// limitHeap sets a memory limit for the Go heap, because the process also needs memory for the indexes, which are not on
+// the heap. The limit is well above the heap memory in use. Close to the limit, the process would spend its time
+// collecting garbage.
 func (s *Set) limitHeap(entries int) {
 	const base, perEntry, percent = 96 << 20, 1 << 10, 200
-	if entries > 1000 { // smaller indexes leave little to free
+	if entries > 1000 { // smaller indexes leave little garbage
 		debug.FreeOSMemory()
 	}
 	s.entries.Add(int64(entries))
@@ -275,15 +276,15 @@ func (s *Set) limitHeap(entries int) {
 	debug.SetMemoryLimit(max(base+s.options.Beside+perEntry*s.entries.Load(), 2*int64(m.HeapAlloc))) // #nosec G115 -- bytes of memory
 }
 
-// State returns the state of the index and the number of files and directories found so far.
+// State returns the state of the index. The number is that of the files and directories found so far.
 func (t *Tree) State() (State, int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.state, t.found.Load()
 }
 
-// Audit compares all trees with the disk, including changes that no event reports. The set does that from time to time
-// while calls arrive.
+// Audit compares all trees with the disk. It detects changes that no event reports. While calls arrive, the set also
+// does this automatically from time to time.
 func (s *Set) Audit() {
 	s.mu.Lock()
 	trees := slices.Clone(s.trees)
@@ -300,7 +301,7 @@ func (s *Set) Audit() {
 
 // Report describes a set for an operator.
 type Report struct {
-	// Memory is the memory of the indexes, and Limit their limit, in bytes.
+	// Memory is the memory of all indexes in bytes. Limit is its maximum.
 	Memory int64        `json:"memory"`
 	Limit  int64        `json:"limit"`
 	Trees  []TreeReport `json:"trees"`
@@ -311,19 +312,20 @@ type TreeReport struct {
 	Path  string `json:"path"`
 	State State  `json:"state"`
 	Why   string `json:"why,omitempty"`
-	// Entries is the number of indexed files and directories, and Directories the number of directories alone.
+	// Entries is the number of indexed files and directories. Directories is the number of directories among them.
 	Entries     int `json:"entries"`
 	Directories int `json:"directories"`
-	// Watched is the number of directories with a watch. The others are compared for each call.
+	// Watched is the number of directories with a watch. All other directories are compared for each call.
 	Watched int `json:"watched"`
-	// Held is the number of directories without a watch that are held open.
+	// Held is the number of directories that are held open. These directories have no watch.
 	Held    int           `json:"held"`
 	Content content.Usage `json:"content"`
 	// Freshness is "events", "stat", or "events and stat".
 	Freshness string `json:"freshness"`
-	// NotWatched is the last error of adding a watch.
+	// NotWatched is the error of the last failed attempt to add a watch.
 	NotWatched string `json:"not_watched,omitempty"`
-	// Events is the number of events so far. Lost is how often events were dropped because there were too many.
+	// Events is the number of events so far. Lost counts how often the kernel dropped events because there were too
+	// many.
 	Events int64 `json:"events"`
 	Lost   int64 `json:"lost"`
 }
@@ -344,7 +346,7 @@ func (s *Set) Report() Report {
 func (r Report) JSON() json.RawMessage {
 	b, err := json.Marshal(r)
 	if err != nil {
-		panic("index: " + err.Error()) // all values of its types have a JSON form
+		panic("index: " + err.Error()) // values of these types always have a JSON form
 	}
 	return b
 }

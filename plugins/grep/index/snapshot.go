@@ -11,13 +11,13 @@ import (
 	"toolhost.dev/plugins/grep/workers"
 )
 
-// Snapshot is the index as seen by one call. It does not change until it is released.
+// Snapshot is a view of an index for one call. It does not change until the call releases it.
 type Snapshot struct {
 	x *Index
 	v *view
 }
 
-// snapshot updates the index for a start and locks it for reading. It returns nil if the start is not indexed.
+// snapshot updates the index for a start and locks the index for reading. If the start is not indexed, it returns nil.
 func (x *Index) snapshot(s walk.Start, o walk.Options, key string) (snap *Snapshot, err error) {
 	if err := x.hold(s, &o, key); err != nil {
 		return nil, err
@@ -26,7 +26,7 @@ func (x *Index) snapshot(s walk.Start, o walk.Options, key string) (snap *Snapsh
 		d := x.lookup(s.Path)
 		now, err := walk.StampOf(s.Dir)
 		if d == nil || err != nil || !now.Same(d.stamp) {
-			if d != nil && d.parent == nil { // the root was replaced by another directory
+			if d != nil && d.parent == nil { // another directory has replaced the root
 				return errStale
 			}
 			return nil
@@ -69,12 +69,12 @@ func (x *Index) hold(s walk.Start, o *walk.Options, key string) error {
 		case !narrowed || x.generation == generation:
 			return nil
 		}
-		x.mu.RUnlock() // another call changed the index: other files may be wanted than were compared
+		x.mu.RUnlock() // another call has changed the index, so other files may be wanted than those compared
 	}
 }
 
-// syncFor updates the index for a call. With narrow, it compares only the files that the call wants, if possible.
-// narrowed reports whether it did so.
+// syncFor updates the index for a call. If narrow is true, it tries to compare only the files that the call wants.
+// narrowed reports whether it compared only these files.
 func (x *Index) syncFor(s walk.Start, o *walk.Options, key string, narrow bool) (narrowed bool, err error) {
 	d := x.lookup(s.Path)
 	if !narrow || len(x.byStat) == 0 || d == nil {
@@ -84,20 +84,20 @@ func (x *Index) syncFor(s walk.Start, o *walk.Options, key string, narrow bool) 
 	if err := x.sync(s.Path, wanted, false); err != nil || x.generation == generation {
 		return true, err
 	}
-	// The set of wanted files depends on the existing names and on the rules of ignore files, which have changed.
+	// Names or ignore rules have changed. Both can change the set of wanted files, so all files must be compared.
 	return false, x.sync(s.Path, nil, false)
 }
 
-// Release releases the snapshot.
+// Release releases the snapshot. It must not be used afterwards.
 func (s *Snapshot) Release() { s.x.mu.RUnlock() }
 
-// Counts are the numbers of wanted entries below the start.
+// Counts holds the numbers of wanted entries below the start.
 type Counts struct {
-	Files     int // all entries except directories
-	Texts     int // indexed texts
-	Binaries  int // indexed files in which nothing is found because of a NUL byte
+	Files     int // number of all entries except directories
+	Texts     int // number of indexed texts
+	Binaries  int // number of indexed files that cannot match because of a NUL byte
 	Symlinks  int
-	Specials  int // FIFOs, sockets and devices
+	Specials  int // number of FIFOs, sockets and devices
 	NotWanted *walk.Skipped
 }
 
@@ -107,7 +107,7 @@ func (s *Snapshot) Counts() Counts {
 	return Counts{Files: v.files, Texts: v.texts, Binaries: v.binaries, Symlinks: v.symlinks, Specials: v.others, NotWanted: &v.skipped}
 }
 
-// Item is a file or directory of a snapshot.
+// Item is one file or directory in a snapshot.
 type Item struct {
 	s *Snapshot
 	e *entry
@@ -116,10 +116,10 @@ type Item struct {
 // Path returns the absolute path.
 func (i Item) Path() string { return i.e.path }
 
-// Shown returns the path as shown in results.
+// Shown returns the path that results display.
 func (i Item) Shown() string { return i.s.v.shownAs(i.e) }
 
-// Place returns the position of a file in the order of paths, from 1 on. It returns 0 if the file is not indexed.
+// Place returns the number of a file in the order of paths, counted from 1. If the file is not indexed, Place returns 0.
 func (i Item) Place() int32 {
 	if i.e.file == nil {
 		return 0
@@ -130,19 +130,19 @@ func (i Item) Place() int32 {
 // Rel returns the path relative to the start.
 func (i Item) Rel() string { return i.e.path[i.s.v.start:] }
 
-// Type returns the file type bits.
+// Type returns the type bits of the file mode.
 func (i Item) Type() fs.FileMode { return i.e.kind }
 
-// Known reports whether the item is an indexed text, which [Counts].Texts counts.
+// Known reports whether the item is an indexed text. The field Texts of [Counts] counts these items.
 func (i Item) Known() bool { return i.e.file != nil && i.e.file.kind == textFile }
 
-// Sum returns the [Sum] and the length of an indexed text.
+// Sum returns the hash of an indexed text, as computed by the function [Sum], and the length of the text.
 func (i Item) Sum() (sum uint64, length int) { return i.e.file.sum, i.e.file.text.Len() }
 
-// Keep attaches a value to an indexed text, until the text changes.
+// Keep attaches a value to an indexed text. The value is dropped when the text changes.
 func (i Item) Keep(v any) { i.e.file.kept.Store(&v) }
 
-// Kept returns the value that Keep attached, or nil.
+// Kept returns the value attached by Keep, or nil.
 func (i Item) Kept() any {
 	if v := i.e.file.kept.Load(); v != nil {
 		return *v
@@ -150,7 +150,7 @@ func (i Item) Kept() any {
 	return nil
 }
 
-// Text returns the text of a file, if it is in memory. The caller must not retain it.
+// Text returns the text of a file. If the text is not in memory, ok is false. The caller must not retain the text.
 func (i Item) Text() (text []byte, ok bool) {
 	if !i.Known() {
 		return nil, false
@@ -158,7 +158,7 @@ func (i Item) Text() (text []byte, ok bool) {
 	return i.e.file.text.Bytes()
 }
 
-// KnownInfo returns the size and time of a file, if they are in the index.
+// KnownInfo returns the size and time of a file. If the index does not contain them, ok is false.
 func (i Item) KnownInfo() (info walk.Info, ok bool) {
 	if f := i.e.file; f != nil && f.stamp.Ino != 0 {
 		return walk.Info{Size: f.stamp.Size, Modified: time.Unix(0, f.stamp.Mtime)}, true
@@ -166,7 +166,7 @@ func (i Item) KnownInfo() (info walk.Info, ok bool) {
 	return walk.Info{}, false
 }
 
-// Info returns the size and time of an entry, from the index or from the disk.
+// Info returns the size and time of an entry. It reads them from disk if the index does not contain them.
 func (i Item) Info() (walk.Info, error) {
 	if info, ok := i.KnownInfo(); ok {
 		return info, nil
@@ -189,7 +189,7 @@ func (i Item) Open() (*walk.File, error) {
 	return walk.OpenFile(dir, i.e.in.path, i.e.name())
 }
 
-// Each calls do for all items, from several goroutines.
+// Each calls do for each item. Several goroutines call do at the same time.
 func (s *Snapshot) Each(do func(worker int, i Item)) {
 	const chunk = 1024
 	parallel(len(s.v.items), chunk, func(worker, i int) bool {
@@ -198,7 +198,8 @@ func (s *Snapshot) Each(do func(worker int, i Item)) {
 	})
 }
 
-// parallel calls do for n indices from several goroutines, roughly in order. It stops when a call returns false.
+// parallel calls do in several goroutines, for indices from 0 to n-1 in roughly that order. It stops when a call returns
+// false.
 func parallel(n, chunk int, do func(worker, i int) bool) {
 	var next atomic.Int64
 	work := func(worker int) {
@@ -222,7 +223,7 @@ func parallel(n, chunk int, do func(worker, i int) bool) {
 	}
 }
 
-// Text is a text that may match. The caller must not retain the bytes.
+// Text is an indexed text that may match. The caller must not retain its bytes.
 type Text struct {
 	Item
 	Bytes []byte
@@ -230,7 +231,8 @@ type Text struct {
 	selected *content.Selection
 }
 
-// Parts returns the parts that may contain a match. A nil result means the whole text.
+// Parts returns the parts of the text that may contain a match. A nil result means that a match may be anywhere in the
+// text.
 func (t Text) Parts() []content.Part {
 	if t.selected == nil {
 		return nil
@@ -238,8 +240,8 @@ func (t Text) Parts() []content.Part {
 	return t.selected.Parts(t.e.file.text)
 }
 
-// Candidates calls text for each text in memory that may contain what is needed, and disk for each other file that may.
-// It calls them from several goroutines, roughly in the order of paths, until one returns false.
+// Candidates calls text for each text in memory that may match the need. It calls disk for each other file that may
+// match. Several goroutines make these calls, roughly in the order of paths. Candidates stops when a call returns false.
 func (s *Snapshot) Candidates(need content.Need, text func(worker int, t Text) bool, disk func(worker int, i Item) bool) {
 	v := s.v
 	sel := s.x.store.Select(need)
@@ -247,7 +249,7 @@ func (s *Snapshot) Candidates(need content.Need, text func(worker int, t Text) b
 	mark := func(at int32) { places[at/64] |= 1 << (at % 64) }
 	n := 0
 	const few = 8
-	if sel.All() || v.texts < len(s.x.files)/few { // checking each text of the view is less work
+	if sel.All() || v.texts < len(s.x.files)/few { // it is faster to check each text of the view
 		for i, e := range v.items {
 			if e.file != nil && e.file.kind == textFile && sel.Has(e.file.text) {
 				mark(int32(i)) // #nosec G115 -- at most maxEntries
@@ -305,8 +307,8 @@ func (s *Snapshot) Texts(do func(Text) bool) {
 	}
 }
 
-// Trees calls do with each directory that is not indexed. do must walk it on the disk with the options of the call. If a
-// directory cannot be opened, Trees calls failed with the error.
+// Trees calls do with each directory that is not indexed. This callback must walk the directory with the options of the
+// call. If a directory cannot be opened, Trees calls failed with the error.
 func (s *Snapshot) Trees(do func(walk.Start) error, failed func(error)) error {
 	for _, e := range s.v.trees {
 		rel := e.name()

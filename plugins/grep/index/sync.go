@@ -15,19 +15,19 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// errStale means that the index cannot be updated and must be rebuilt.
+// errStale is the error if the index cannot be updated and must be rebuilt.
 var errStale = errors.New("the index is out of date")
 
-// change describes the events of one entry.
+// change combines the events of one directory entry.
 type change struct {
 	entries bool // the entry was created or removed
-	content bool // the file was written or closed; open means written and not closed since
+	content bool // the file was written or closed; open is true if it was written and not closed since
 	open    bool
 }
 
-// sync applies the changes since the last call. It serves calls that search below a path for the wanted files. With
-// full, it also detects changes without events. It does not compare unwanted files, so the next call that wants them
-// must sync too.
+// sync applies the changes since the last call of sync. Afterwards the index is valid for calls that search wanted files
+// below a path. If full is true, sync also detects changes without events. It does not compare other files. Therefore
+// the next call that wants other files must also call sync.
 func (x *Index) sync(under string, wanted *view, full bool) error {
 	if x.stopped() {
 		return errStale
@@ -67,7 +67,7 @@ func (x *Index) sync(under string, wanted *view, full bool) error {
 		}
 	}
 	x.load()
-	if x.stopped() { // some files may not be loaded
+	if x.stopped() { // loading may have stopped early
 		return errStale
 	}
 	if x.changed {
@@ -83,13 +83,13 @@ func (x *Index) note(e freshness.Event) {
 	for _, d := range x.watches[e.ID] {
 		switch {
 		case e.Ended:
-			// If the directory was removed, its parent has an event. If not, it is compared from now on.
+			// If the directory was removed, its parent gets an event. Otherwise, the directory is compared from now on.
 			d.watch = 0
 			x.byStat[d] = struct{}{}
 		case e.Gone:
 			x.gone = x.gone || d == x.root
 		case e.Name == "":
-			x.gone = x.gone || d == x.root // the root's permissions changed; for other directories the parent has an event
+			x.gone = x.gone || d == x.root // the root's permissions changed; for any other directory, the parent gets an event
 		default:
 			names := x.dirty[d]
 			if names == nil {
@@ -108,10 +108,10 @@ func (x *Index) note(e freshness.Event) {
 	}
 }
 
-// many is the number of new entries above which a directory is relisted.
+// many is a number of entries. If more entries of a directory were created or removed, the directory is relisted.
 const many = 64
 
-// apply looks up the entries that had events.
+// apply looks up the entries for which events were recorded.
 func (x *Index) apply() error {
 	for len(x.dirty) > 0 {
 		for d, names := range x.dirty {
@@ -176,7 +176,7 @@ func (x *Index) applyTo(d *dir, names map[string]change) error {
 	return nil
 }
 
-// reexamine reads everything below a directory again, because its permissions changed.
+// reexamine reads everything below a directory again. It is called after the directory's permissions have changed.
 func (x *Index) reexamine(d *dir) error {
 	if err := x.relist(d, true); err != nil || d.dropped {
 		return err
@@ -191,7 +191,7 @@ func (x *Index) reexamine(d *dir) error {
 	return nil
 }
 
-// relist lists a directory again. It drops a directory that cannot be read.
+// relist lists a directory again. If the directory cannot be read, relist drops it.
 func (x *Index) relist(d *dir, deep bool) error {
 	ok, err := x.list(d, deep)
 	if err == nil && !ok {
@@ -200,7 +200,7 @@ func (x *Index) relist(d *dir, deep bool) error {
 	return err
 }
 
-// openSame opens a directory and fails if another one has replaced it.
+// openSame opens a directory. It fails if another directory has replaced it.
 func (x *Index) openSame(d *dir) (*os.File, error) {
 	f, err := walk.OpenDir(x.handle, x.rel(d))
 	if err != nil {
@@ -213,7 +213,8 @@ func (x *Index) openSame(d *dir) (*os.File, error) {
 	return f, nil
 }
 
-// unknown removes a directory from the index. If it still exists, calls walk it on the disk until an event reports it.
+// unknown removes a directory from the index. If the directory still exists, calls walk it on disk until an event
+// reports it.
 func (x *Index) unknown(d *dir) error {
 	if d == x.root {
 		return errStale
@@ -242,10 +243,11 @@ func (x *Index) rulesChanged(d *dir) bool {
 	return false
 }
 
-// fewLinks is the maximal number of files with other names that are compared one by one.
+// fewLinks is the maximal number of hard-linked files that are compared one by one. If there are more, their directories
+// are compared.
 const fewLinks = 256
 
-// checkLinks compares the files below a path that have hard links.
+// checkLinks compares the hard-linked files below a path with the disk.
 func (x *Index) checkLinks(under string) error {
 	below := tool.Root{Path: under}
 	if len(x.linked) > fewLinks {
@@ -275,17 +277,17 @@ func (x *Index) checkLinks(under string) error {
 	return nil
 }
 
-// looked is an ignore file outside of the indexed directories: above the root, in a .git directory, or the target of a
-// link.
+// looked is the state of an ignore file outside of the indexed directories. Such a file is above the root, in a .git
+// directory, or the target of a link.
 type looked struct {
 	d     *dir // the directory whose rules depend on the file
 	path  string
-	stamp freshness.Stamp // zero if the file did not exist
+	stamp freshness.Stamp // zero if the file does not exist
 	sum   [sha256.Size]byte
 	read  int64
 }
 
-// seen holds the properties of such a file that affect rules.
+// seen holds those properties of an ignore file that affect rules.
 type seen struct {
 	missing bool
 	mode    uint32
@@ -296,7 +298,7 @@ func seenAs(stamp freshness.Stamp, sum [sha256.Size]byte) seen {
 	return seen{stamp == freshness.Stamp{}, stamp.Mode, sum}
 }
 
-// lookAt records the state of such a file.
+// lookAt returns the current state of an ignore file outside of the indexed directories.
 func (x *Index) lookAt(d *dir, path string) looked {
 	l := looked{d: d, path: path, read: freshness.Now()}
 	l.stamp = stampAt(path)
@@ -312,7 +314,7 @@ func stampAt(path string) freshness.Stamp {
 	return freshness.StampOf(&st)
 }
 
-// sum returns the checksum of an ignore file's content.
+// sum returns the checksum of an ignore file's content. If the file cannot be read, it returns zero.
 func (x *Index) sum(path string) [sha256.Size]byte {
 	if x.readRule == nil {
 		return [sha256.Size]byte{}
@@ -324,7 +326,7 @@ func (x *Index) sum(path string) [sha256.Size]byte {
 	return sha256.Sum256(content)
 }
 
-// lookedFor returns the state of such files for a directory, by their paths.
+// lookedFor returns the recorded ignore files on which the rules of a directory depend. The keys are their paths.
 func (x *Index) lookedFor(d *dir) map[string]seen {
 	var all map[string]seen
 	for _, l := range x.outside {
@@ -338,7 +340,7 @@ func (x *Index) lookedFor(d *dir) map[string]seen {
 	return all
 }
 
-// forget removes the records of such files for a directory.
+// forget removes the recorded ignore files on which the rules of a directory depend.
 func (x *Index) forget(d *dir) {
 	kept := x.outside[:0]
 	for _, l := range x.outside {
@@ -349,8 +351,8 @@ func (x *Index) forget(d *dir) {
 	x.outside = kept
 }
 
-// outsideRules compares the ignore files outside of the indexed directories, and relists directories whose rules
-// changed.
+// outsideRules checks the ignore files outside of the indexed directories. It relists each directory whose rules depend
+// on a changed file.
 func (x *Index) outsideRules() error {
 	changed := make(map[*dir]bool)
 	for i := range x.outside {
@@ -369,7 +371,7 @@ func (x *Index) outsideRules() error {
 		if d.dropped {
 			continue
 		}
-		if d == &x.aboveDir { // the rules of the directories above the root
+		if d == &x.aboveDir { // the file affects the rules of the directories above the root
 			x.above = x.reader(&x.aboveDir).Parents(x.root.path)
 			d = x.root
 		}

@@ -13,32 +13,32 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// dir is an indexed directory. Neither it nor a directory above it is ignored or hidden. The contents of other
-// directories are read from the disk when a call asks for them.
+// dir is an indexed directory. Ignored and hidden directories and their contents are never indexed. If a call searches
+// them, they are read from disk.
 type dir struct {
-	path    string // absolute
+	path    string // absolute path
 	parent  *dir
 	rules   *ignore.Dir
 	entries []entry // sorted by name
-	// stamp is the stamp of the directory. read is the time when it was listed.
+	// stamp is the stamp of the directory. read is the time at which the stamp was taken.
 	stamp freshness.Stamp
 	read  int64
-	// ruleStamps are the stamps of its ignore files.
+	// ruleStamps maps the names of the directory's ignore files to their stamps.
 	ruleStamps map[string]freshness.Stamp
 	kind       freshness.Kind
-	watch      int32       // 0 if it is not watched
-	held       *walk.Probe // nil unless the directory is held open
-	dropped    bool        // removed from the index
+	watch      int32       // ID of the watch, or 0 if the directory is not watched
+	held       *walk.Probe // nil if the directory is not held open
+	dropped    bool        // true if the directory was removed from the index
 }
 
 // entry is an entry of a directory.
 type entry struct {
-	path    string // absolute
+	path    string // absolute path
 	in      *dir
-	kind    fs.FileMode // the type bits
+	kind    fs.FileMode // only the type bits
 	verdict ignore.Verdict
-	dir     *dir  // nil unless an indexed directory
-	file    *file // nil unless an indexed regular file
+	dir     *dir  // set if the entry is an indexed directory
+	file    *file // set if the entry is an indexed regular file
 }
 
 func (e *entry) name() string { return e.path[strings.LastIndexByte(e.path, '/')+1:] }
@@ -48,13 +48,13 @@ func (e *entry) byDefault() bool {
 	return e.verdict == ignore.Include || e.verdict == ignore.None && !walk.IsHidden(e.name())
 }
 
-// fileKind is the way to search a file.
+// fileKind selects how to search a file.
 type fileKind uint8
 
 const (
-	unread     fileKind = iota // on disk: it is too large, unreadable, or has a NUL byte far from its beginning
-	textFile                   // in memory
-	binaryFile                 // never: it has a NUL byte so early that nothing is found
+	unread     fileKind = iota // search on disk: the file is too large, unreadable, or has a NUL byte far from its beginning
+	textFile                   // search the text in memory
+	binaryFile                 // do not search: no match can precede the NUL byte at its beginning
 )
 
 // file is an indexed regular file.
@@ -66,17 +66,17 @@ type file struct {
 	text  *content.Text
 	sum   uint64 // [Sum] of the text
 	kept  atomic.Pointer[any]
-	stamp freshness.Stamp // zero if unknown
-	read  int64           // time of reading
-	// writing means that the file was written and not closed since.
+	stamp freshness.Stamp // zero if the stamp is not known
+	read  int64           // time at which the file was read
+	// writing is true if the file was written and not closed since.
 	writing bool
 	dropped bool
-	queued  bool // queued for the next load
+	queued  bool // true if the next load reads the file
 }
 
 func (f *file) name() string { return f.path[strings.LastIndexByte(f.path, '/')+1:] }
 
-// slack returns the timestamp slack of the directory's file system.
+// slack returns the slack of timestamps on the directory's file system.
 func (d *dir) slack() freshness.Slack {
 	if d.kind == freshness.Watched {
 		return freshness.LocalSlack
@@ -91,12 +91,13 @@ func join(dir, name string) string {
 	return dir + "/" + name
 }
 
-// find returns the index of a name in the entries.
+// find returns the index of the entry with that name. If there is no such entry, it returns the index at which to insert
+// one, and false.
 func (d *dir) find(name string) (int, bool) {
 	return slices.BinarySearchFunc(d.entries, name, func(e entry, name string) int { return strings.Compare(e.name(), name) })
 }
 
-// lookup returns the directory at an absolute path, or nil if it is not indexed.
+// lookup returns the directory at an absolute path. If the directory is not indexed, it returns nil.
 func (x *Index) lookup(path string) *dir {
 	rel, ok := tool.Root{Path: x.root.path}.Rel(path)
 	if !ok {
@@ -124,7 +125,7 @@ func (x *Index) rel(d *dir) string {
 	return strings.TrimPrefix(d.path[len(x.root.path):], "/")
 }
 
-// newFile adds a file and queues it for the next load.
+// newFile adds a file to the index and queues the file for the next load.
 func (x *Index) newFile(d *dir, path string) *file {
 	f := &file{in: d, path: path}
 	if n := len(x.free); n > 0 {
@@ -150,7 +151,7 @@ func (x *Index) dropFile(f *file) {
 	x.changed = true
 }
 
-// drop removes a directory with its contents from the index.
+// drop removes a directory and everything below it from the index.
 func (x *Index) drop(d *dir) {
 	for i := range d.entries {
 		x.dropEntry(&d.entries[i])

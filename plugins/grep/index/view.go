@@ -6,36 +6,37 @@ import (
 	"toolhost.dev/plugins/grep/walk"
 )
 
-// view is the part of a directory that calls with the same options see.
+// view is the part of a directory that calls with the same options can find.
 type view struct {
 	key        string
 	generation uint64
 	start      int // length of the directory's path including a final slash
 	shown      string
-	items      []*entry // files and directories, in the order of paths
-	// at maps the id of a file to its index in items, or to -1 if it is not in the view.
+	items      []*entry // files and directories in the order of paths
+	// at maps the ID of a file to the index of the file in items. It is -1 for a file that the view does not contain.
 	at []int32
-	// texts and binaries count indexed files. disk holds the files to search on the disk.
+	// texts and binaries are the numbers of indexed texts and indexed binary files. disk lists the files to search on
+	// disk.
 	texts, binaries int
 	disk            []*entry
-	// trees are the directories to walk on the disk.
+	// trees lists the directories to walk on disk.
 	trees            []*entry
 	symlinks, others int
-	files            int // number of items except directories
+	files            int // number of items that are not directories
 	skipped          walk.Skipped
 }
 
-// maxViews is the number of cached views.
+// maxViews is the maximal number of cached views.
 const maxViews = 8
 
-// viewOf returns the view of a directory. The caller must hold mu for reading.
+// viewOf returns the view of a directory for a call's options. The caller must hold mu for reading.
 func (x *Index) viewOf(d *dir, s walk.Start, o *walk.Options, key string) *view {
 	key = d.path + "\x00" + s.Shown + "\x00" + key
 	x.viewsMu.Lock()
 	defer x.viewsMu.Unlock()
 	for i, v := range x.views {
 		if v.key == key && v.generation == x.generation {
-			copy(x.views[1:i+1], x.views[:i]) // the most recently used view is first
+			copy(x.views[1:i+1], x.views[:i]) // the most recently used view comes first
 			x.views[0] = v
 			return v
 		}
@@ -55,10 +56,10 @@ func (x *Index) viewOf(d *dir, s walk.Start, o *walk.Options, key string) *view 
 	return v
 }
 
-// shownAs returns the path of an entry as shown in results.
+// shownAs returns the path of an entry that results display.
 func (v *view) shownAs(e *entry) string { return v.shown + e.path[v.start:] }
 
-// add adds the wanted entries of a directory.
+// add adds the wanted entries of a directory to the view.
 func (v *view) add(d *dir, o *walk.Options) {
 	shows := o.Globs != nil || o.Global != nil
 	for i := range d.entries {
@@ -107,5 +108,5 @@ func (v *view) take(e *entry) {
 	v.files++
 }
 
-// has reports whether a file is in the view.
+// has reports whether the view contains a file.
 func (v *view) has(f *file) bool { return int(f.id) < len(v.at) && v.at[f.id] >= 0 }

@@ -1,4 +1,4 @@
-// Package listing implements the listing of a directory or a tree, directories included, in order.
+// Package listing lists a directory or a tree in order. The results include directories.
 package listing
 
 import (
@@ -21,13 +21,15 @@ import (
 	"toolhost.dev/sdk/workspace"
 )
 
-// Pattern is a glob. It matches names or, if it contains a slash, paths relative to the listed directory.
+// Pattern is a glob that selects entries. A glob with a slash matches paths relative to the listed directory. A glob
+// without a slash matches names.
 type Pattern struct {
 	glob  *glob.Glob
 	paths bool
 }
 
-// Parse parses a glob. For "" it returns nil, which matches everything. The error is a [*glob.Error].
+// Parse parses a glob. If text is empty, Parse returns a nil Pattern, which matches everything. Every error is a
+// [*glob.Error].
 func Parse(text string) (*Pattern, error) {
 	if text == "" {
 		return nil, nil
@@ -36,7 +38,7 @@ func Parse(text string) (*Pattern, error) {
 	return &Pattern{glob: g, paths: strings.Contains(text, "/")}, err
 }
 
-// Deep reports whether the pattern matches paths.
+// Deep reports whether the pattern matches paths and not only names.
 func (p *Pattern) Deep() bool { return p != nil && p.paths }
 
 func (p *Pattern) matches(rel string) bool {
@@ -49,42 +51,42 @@ func (p *Pattern) matches(rel string) bool {
 	return p.glob.Match(path.Base(rel))
 }
 
-// metadata are the directories of version control systems. They are listed, but their contents only if the call lists
-// such a directory itself.
+// metadata lists the directories of version control systems. A listing contains these directories, but their contents
+// only if such a directory is the listed directory.
 var metadata = []string{".git", ".hg", ".svn", ".jj"}
 
-// Closed reports whether a directory of that name is listed without its contents.
+// Closed reports whether a listing contains a directory with that name but not its contents.
 func Closed(name string) bool { return slices.Contains(metadata, name) }
 
-// Order is the order of the entries.
+// Order is the sort order of the entries.
 type Order string
 
-// The orders.
+// Values of [Order].
 const (
-	// ByPath sorts by name, directories first. The contents of a directory follow it.
+	// ByPath sorts by path, directories first. The contents of a directory directly follow the directory.
 	ByPath Order = "path"
 	// Newest sorts by modification time, the newest entry first.
 	Newest Order = "modified"
 )
 
-// Options select what is listed.
+// Options select and order the entries of a listing.
 type Options struct {
 	Pattern *Pattern
 	Order   Order
 	Limit   int // maximal number of returned entries, at least one
 }
 
-// Entry is a file, a directory or another kind of entry.
+// Entry is one listed file, directory, link or special file.
 type Entry struct {
-	Rel      string      // relative to the listed directory
-	Type     fs.FileMode // the type bits
+	Rel      string      // path relative to the listed directory
+	Type     fs.FileMode // only the type bits
 	Size     int64
 	Modified time.Time
-	Target   string // of a symbolic link
-	known    bool   // Size and Modified are set
+	Target   string // target of a symbolic link
+	known    bool   // true if Size and Modified are set
 }
 
-// Line formats an entry for a model.
+// Line formats an entry as one line for a language model.
 func (e *Entry) Line() string {
 	return workspace.Entry{Name: e.Rel, Mode: e.Type, Size: e.Size, Modified: e.Modified, Target: e.Target}.Line()
 }
@@ -92,15 +94,16 @@ func (e *Entry) Line() string {
 // Listing is the result of listing a directory.
 type Listing struct {
 	Entries []Entry
-	// Total counts all matching entries, returned or not.
+	// Total is the number of all matching entries, including entries beyond the limit.
 	Total int
-	// GivenUp means that there were too many entries to examine. Total then counts only the examined ones.
+	// GivenUp is true if the directory has too many entries to examine. Total then counts only matches among the
+	// examined entries.
 	GivenUp bool
-	// Closed are the directories whose contents are not listed.
+	// Closed lists the directories whose contents were omitted; see the function [Closed].
 	Closed []string
 }
 
-// Limits on the entries examined on disk: in a tree, and in one directory.
+// Maximal number of entries examined on disk, in a tree and in one directory.
 const (
 	maxExamined = 1_000_000
 	maxInOne    = 100_000
@@ -108,7 +111,7 @@ const (
 
 var errTooMany = errors.New("listing: too many entries")
 
-// Directory lists one directory by reading it.
+// Directory lists the entries of one directory, which it reads from disk.
 func Directory(ctx context.Context, s walk.Start, o Options, hidden bool, skipped *walk.Skipped) (*Listing, error) {
 	entries, more, err := read(ctx, s.Dir, maxInOne)
 	if err != nil {
@@ -122,13 +125,13 @@ func Directory(ctx context.Context, s walk.Start, o Options, hidden bool, skippe
 		}
 		c.add(Entry{Rel: e.Name(), Type: e.Type()})
 	}
-	c.out.Closed = nil // the contents of no directory are listed
+	c.out.Closed = nil // the contents of subdirectories are never listed here, so the list would mean nothing
 	return c.listing(ctx, s)
 }
 
-// read reads at most most entries of a directory, in no order. more reports whether there are more.
+// read reads a limited number of entries of a directory, unsorted. more is true if the directory has further entries.
 func read(ctx context.Context, dir *os.File, most int) (entries []fs.DirEntry, more bool, err error) {
-	again, err := walk.OpenDir(dir, ".") // a new descriptor, to read from the beginning
+	again, err := walk.OpenDir(dir, ".") // a new descriptor starts reading at the first entry
 	if err != nil {
 		return nil, false, err
 	}
@@ -149,7 +152,7 @@ func read(ctx context.Context, dir *os.File, most int) (entries []fs.DirEntry, m
 	return nil, false, ctx.Err()
 }
 
-// Tree lists a directory and everything below it by reading the disk. The Closed option of w must be [Closed].
+// Tree lists a directory and everything below it, which it reads from disk. The field Closed of w must be [Closed].
 func Tree(ctx context.Context, s walk.Start, w walk.Options, o Options, skipped *walk.Skipped) (*Listing, error) {
 	c := collection{o: o}
 	if err := c.walk(ctx, s, w, skipped); err != nil {
@@ -158,8 +161,8 @@ func Tree(ctx context.Context, s walk.Start, w walk.Options, o Options, skipped 
 	return c.listing(ctx, s)
 }
 
-// Indexed lists a tree from a snapshot of its index, which must have been taken for the options w. The result does not
-// refer to the snapshot. [Pending.Listing] completes it.
+// Indexed lists a tree from a snapshot of its index. The snapshot must match the options w. The result does not refer to
+// the snapshot. Call [Pending.Listing] to complete the result.
 func Indexed(ctx context.Context, s *index.Snapshot, w walk.Options, o Options, skipped *walk.Skipped) (*Pending, error) {
 	p := &Pending{collection{o: o}}
 	skipped.Add(s.Counts().NotWanted)
@@ -174,21 +177,22 @@ func Indexed(ctx context.Context, s *index.Snapshot, w walk.Options, o Options, 
 	return p, cmp.Or(err, ctx.Err())
 }
 
-// Pending is a listing whose entries still lack sizes and times.
+// Pending is a listing of entries whose sizes and times are not known yet.
 type Pending struct{ collection }
 
-// Listing looks up the entries to return and returns the listing.
+// Listing looks up sizes and times of the entries within the limit and returns the completed listing.
 func (p *Pending) Listing(ctx context.Context, s walk.Start) (*Listing, error) {
 	return p.listing(ctx, s)
 }
 
-// collection collects entries, in any order.
+// collection collects entries, which may be added in any order.
 type collection struct {
 	o       Options
 	mu      sync.Mutex
 	seen    int
 	entries []Entry
-	// last is the last entry that may be returned, once it is known.
+	// last is the last entry within the limit so far. Entries that sort after it are dropped. It is valid if hasLast is
+	// true.
 	last    Entry
 	hasLast bool
 	out     Listing
@@ -209,7 +213,7 @@ func (c *collection) add(e Entry) {
 	}
 }
 
-// keep adds an entry, unless enough others sort before it.
+// keep adds an entry, unless enough kept entries sort before it.
 func (c *collection) keep(e Entry) {
 	if c.hasLast && comparePaths(&e, &c.last) > 0 {
 		return
@@ -249,7 +253,7 @@ func (c *collection) walk(ctx context.Context, s walk.Start, w walk.Options, ski
 	return err
 }
 
-// listing sorts the entries and looks up those to return.
+// listing sorts the entries and looks up sizes and times of the entries within the limit.
 func (c *collection) listing(ctx context.Context, s walk.Start) (*Listing, error) {
 	at := looker{start: s.Dir}
 	defer at.close()
@@ -275,7 +279,7 @@ func (c *collection) listing(ctx context.Context, s walk.Start) (*Listing, error
 			break
 		}
 		e := c.entries[i]
-		if !at.complete(&e) { // removed meanwhile
+		if !at.complete(&e) { // the entry was removed meanwhile
 			c.out.Total--
 			continue
 		}
@@ -306,7 +310,7 @@ func comparePaths(a, b *Entry) int {
 	}
 }
 
-// looker looks up entries. It keeps the directory of the last entry open.
+// looker looks up the metadata of entries. It keeps the directory of the last entry open for the next entry.
 type looker struct {
 	start *os.File
 	rel   string
@@ -319,7 +323,7 @@ func (l *looker) close() {
 	}
 }
 
-// complete looks up what is unknown of an entry. It reports whether the entry exists.
+// complete adds missing metadata to an entry. It reports whether the entry still exists.
 func (l *looker) complete(e *Entry) bool {
 	link := e.Type&fs.ModeSymlink != 0
 	if e.known && !link {
@@ -347,8 +351,8 @@ func (l *looker) complete(e *Entry) bool {
 	return true
 }
 
-// gone reports whether an error means that nothing exists at a path. The directory of the path may be a file or a link
-// meanwhile.
+// gone reports whether an error means that a path does not exist. A path also does not exist if a file or a link has
+// replaced its directory.
 func gone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP)
 }

@@ -17,7 +17,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// start opens a new directory with files in it.
+// start creates a temporary directory with files and opens it for a listing.
 func start(t *testing.T, files ...string) walk.Start {
 	t.Helper()
 	root := t.TempDir()
@@ -38,8 +38,7 @@ func names(l *Listing) (out []string) {
 	return out
 }
 
-// TestGoneByThen lists entries that no longer exist when they are looked up: removed alone, with their directory, or
-// replaced by something else.
+// TestGoneByThen checks listings of entries that were removed or replaced before their metadata is looked up.
 func TestGoneByThen(t *testing.T) {
 	s := start(t, "here/x", "elsewhere/x", "file")
 	must(t, os.Symlink("elsewhere", filepath.Join(s.Path, "link")))
@@ -56,7 +55,7 @@ func TestGoneByThen(t *testing.T) {
 	}
 }
 
-// TestKept adds entries in any order, more than are kept. The result must be the same as that of all entries.
+// TestKept checks that dropping entries early, in any order of adding, does not change the result.
 func TestKept(t *testing.T) {
 	var all []Entry
 	for i := range 3000 {

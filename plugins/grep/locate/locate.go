@@ -1,4 +1,4 @@
-// Package locate implements the search for files of a tree by their names.
+// Package locate finds the files of a tree by a glob that their paths match.
 package locate
 
 import (
@@ -20,14 +20,14 @@ import (
 // Pattern is a glob that matches paths below a directory.
 type Pattern struct {
 	glob *glob.Glob
-	// dirs means that only directories match, because the glob ends in a slash.
+	// dirs is true if only directories match. The glob of such a pattern ends with a slash.
 	dirs   bool
-	dotted []*glob.Glob // elements of the glob that begin with a dot
-	// elements is the text of these elements.
+	dotted []*glob.Glob // those elements of the glob that begin with a dot
+	// elements is the text of the elements in dotted.
 	elements string
 }
 
-// Parse parses a glob such as "*.go", "src/**/*.{ts,tsx}" or "**/testdata/". The error is a [*glob.Error].
+// Parse parses a glob such as "*.go", "src/**/*.{ts,tsx}" or "**/testdata/". Every error is a [*glob.Error].
 func Parse(text string) (*Pattern, error) {
 	p := &Pattern{}
 	text, p.dirs = strings.CutSuffix(text, "/")
@@ -47,44 +47,44 @@ func Parse(text string) (*Pattern, error) {
 	return p, nil
 }
 
-// Dotted reports whether an element of the pattern that begins with a dot matches the name. Such names match although
-// they are hidden.
+// Dotted reports whether a hidden name matches an element of the pattern that begins with a dot. The search includes
+// such names.
 func (p *Pattern) Dotted(name string) bool {
 	return slices.ContainsFunc(p.dotted, func(g *glob.Glob) bool { return g.Match(name) })
 }
 
-// DottedElements returns the elements of the pattern that begin with a dot. Patterns with equal elements have the same
-// [Pattern.Dotted].
+// DottedElements returns the elements of the pattern that begin with a dot. If two patterns have equal elements, their
+// methods [Pattern.Dotted] return the same results.
 func (p *Pattern) DottedElements() string { return p.elements }
 
-// Split splits a glob into the literal directory it begins with and the remaining glob. The directory may be "".
+// Split splits a glob into a literal directory and the remaining glob. The directory may be empty.
 func Split(text string) (dir, rest string) {
 	end := strings.IndexAny(text, `*?[{\`)
-	if end < 0 { // not a glob: the last element is the pattern
+	if end < 0 { // text is a plain path, so its last element is the pattern
 		end = len(strings.TrimSuffix(text, "/"))
 	}
 	end = strings.LastIndexByte(text[:end], '/') + 1
 	return text[:end], text[end:]
 }
 
-// File is a file that was found.
+// File is a found file of any type.
 type File struct {
-	Path     string // absolute
+	Path     string // absolute path
 	Shown    string
-	Type     string // file, directory, symlink, fifo, socket or device
+	Type     string // one of file, directory, symlink, fifo, socket and device
 	Size     int64
 	Modified time.Time
 }
 
-// Found is the list of files with a matching path, the newest first.
+// Found is the result of a search. The newest file comes first.
 type Found struct {
 	Files []File
-	// Total is the number of all matching files, and Seen the number of all examined files.
+	// Total is the number of all matching files. Seen is the number of all examined files.
 	Total, Seen int
 }
 
-// Find searches a tree for files. It skips the first offset files and returns at most limit; a limit of 0 returns all.
-// The error is that of [walk.Walk].
+// Find searches a tree for matching files, the newest first. It skips the first offset files and returns at most limit
+// files. If limit is 0, it returns all files. The error is that of [walk.Walk].
 func (p *Pattern) Find(ctx context.Context, start walk.Start, o walk.Options, skipped *walk.Skipped, offset, limit int) (*Found, error) {
 	c := newCollection(offset, limit)
 	if err := p.walk(ctx, c, start, o, skipped); err != nil {
@@ -93,8 +93,8 @@ func (p *Pattern) Find(ctx context.Context, start walk.Start, o walk.Options, sk
 	return c.page(offset), nil
 }
 
-// FindIndexed is Find for an indexed tree. The snapshot must have been taken for the options o with [Pattern.Dotted] as
-// Dotted.
+// FindIndexed is like Find, for an indexed tree. The snapshot must match the options o, in which the field Dotted is
+// [Pattern.Dotted].
 func (p *Pattern) FindIndexed(ctx context.Context, s *index.Snapshot, o walk.Options, skipped *walk.Skipped, offset, limit int) (*Found, error) {
 	c := newCollection(offset, limit)
 	counts := s.Counts()
@@ -139,12 +139,12 @@ func (p *Pattern) walk(ctx context.Context, c *collection, start walk.Start, o w
 	})
 }
 
-// collection collects files and keeps the newest.
+// collection collects files in any order and keeps the newest files.
 type collection struct {
-	most  int // how many to keep; 0 keeps all
+	most  int // maximal number of files to keep; 0 means no limit
 	mu    sync.Mutex
 	found Found
-	// full means that there are enough files, so files older than oldest are dropped.
+	// full is true if there are enough files. Then files older than oldest are dropped.
 	full   bool
 	oldest time.Time
 }
@@ -156,7 +156,7 @@ func newCollection(offset, limit int) *collection {
 	return &collection{most: offset + limit}
 }
 
-// page returns the files after the first offset ones.
+// page returns the kept files without the first offset files.
 func (c *collection) page(offset int) *Found {
 	c.sort()
 	c.found.Files = c.found.Files[min(offset, len(c.found.Files)):]

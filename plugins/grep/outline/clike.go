@@ -35,15 +35,15 @@ func cppNamespace(w *walker, i int) {
 	name := w.child(i, "name")
 	text := strings.ReplaceAll(w.text(name), "::", ".")
 	if name >= 0 {
-		// The last part of a::b is the name, although all parts are declared here.
+		// The symbol gets the last part of a::b as its name. The scope gets the full name.
 		short := text[strings.LastIndexByte(text, '.')+1:]
 		w.addAs(symbol.Namespace, short, name, i)
 	}
 	w.open(i, inSpace, text)
 }
 
-// cType returns the rule for a type that may have members. A type without a body is only mentioned, so the rule ignores
-// it.
+// cType returns the rule for a type that can have members. The rule ignores a type without a body, because such a type
+// is only mentioned.
 func cType(kind symbol.Kind) rule {
 	return func(w *walker, i int) {
 		if w.child(i, "body") < 0 {
@@ -70,7 +70,7 @@ func joined(outer, inner string) string {
 	return outer + "." + inner
 }
 
-// cppName splits a qualified name into the container and the node of the last part without template arguments.
+// cppName splits a qualified name. It returns the container and the node of the last part without template arguments.
 func (w *walker) cppName(i int) (container string, name int) {
 	var parts []string
 	for {
@@ -99,8 +99,8 @@ func (w *walker) cppName(i int) (container string, name int) {
 	}
 }
 
-// declared descends a declarator to the name in it. isFunction reports whether it declares a function, and not a pointer
-// to one.
+// declared returns the name inside a declarator. isFunction is true if the name is declared as a function. It is false
+// for a pointer to a function.
 func (w *walker) declared(i int) (name int, isFunction bool) {
 	for i >= 0 {
 		switch w.t.Type(i) {
@@ -142,7 +142,7 @@ func (w *walker) declared(i int) (name int, isFunction bool) {
 	return -1, false
 }
 
-// cFunction adds a function definition.
+// cFunction is the rule for a function definition.
 func cFunction(w *walker, i int) {
 	name, isFunction := w.declared(w.child(i, "declarator"))
 	if name < 0 || !isFunction && !w.is(name, "operator_cast") {
@@ -154,11 +154,11 @@ func cFunction(w *walker, i int) {
 	w.open(i, inBody, joined(container, w.operatorName(at)))
 }
 
-// cMethod adds a function, or a method if it is a member.
+// cMethod adds a function. If the function is a member, cMethod adds it as a method.
 func (w *walker) cMethod(kind symbol.Kind, container string, at, whole int) {
 	name := w.operatorName(at)
 	switch name {
-	case "if", "for", "while", "switch", "return", "else", "do", "catch", "sizeof": // a keyword is a parsing error
+	case "if", "for", "while", "switch", "return", "else", "do", "catch", "sizeof": // a keyword as a name results from a parsing error
 		return
 	}
 	class := container
@@ -174,7 +174,7 @@ func (w *walker) cMethod(kind symbol.Kind, container string, at, whole int) {
 	w.addIn(kind, joined(w.scope().name, container), name, at, whole)
 }
 
-// operatorName returns the name at a node. For a conversion operator, it drops the parameters.
+// operatorName returns the name at a node. If the node is a conversion operator, the result excludes the parameters.
 func (w *walker) operatorName(at int) string {
 	name := w.text(at)
 	if w.is(at, "operator_cast") {
@@ -183,7 +183,7 @@ func (w *walker) operatorName(at int) string {
 	return strings.TrimSpace(name)
 }
 
-// declarators calls do with the name in each declarator of a declaration.
+// declarators calls do with the name of each declarator in a declaration.
 func (w *walker) declarators(i int, do func(name int, isFunction bool)) {
 	w.children(i, func(c int) bool {
 		if w.t.Field(c) == "declarator" {
@@ -195,7 +195,7 @@ func (w *walker) declarators(i int, do func(name int, isFunction bool)) {
 	})
 }
 
-// cDeclaration adds prototypes and variables outside of functions.
+// cDeclaration is the rule for prototypes, and for variables declared outside of functions.
 func cDeclaration(w *walker, i int) {
 	if w.inBody() || w.t.Field(i) == "initializer" {
 		return
@@ -229,7 +229,7 @@ func cField(w *walker, i int) {
 	})
 }
 
-// cTypedef adds the names of a typedef. An anonymous struct gets the first of them.
+// cTypedef is the rule for a typedef. It adds the declared names. An anonymous struct gets the first name.
 func cTypedef(w *walker, i int) {
 	t := w.child(i, "type")
 	kind := symbol.Type

@@ -21,7 +21,8 @@ import (
 	"toolhost.dev/plugins/grep/symbol"
 )
 
-// declared is the comparable part of a declaration: its name, its line, and whether it is callable or a type.
+// declared holds the part of a declaration that is compared: its file, line, name and class. The class is "callable" or
+// "type".
 type declared struct {
 	file  string
 	line  int
@@ -29,13 +30,13 @@ type declared struct {
 	name  string
 }
 
-// ctagsKinds are the kinds of ctags that are compared.
+// ctagsKinds maps the kinds of ctags to the classes that are compared.
 var ctagsKinds = map[string]string{
 	"function": "callable", "method": "callable", "generator": "callable", "prototype": "callable", "macro": "callable",
 	"class": "type", "struct": "type", "union": "type", "enum": "type", "interface": "type", "typedef": "type", "alias": "type", "annotation": "type",
 }
 
-// classOf returns the comparable kind of a symbol.
+// classOf returns the class of a symbol's kind. It returns "" if the kind is not compared.
 func classOf(k symbol.Kind) string {
 	switch {
 	case symbol.Functions.Has(k):
@@ -46,28 +47,29 @@ func classOf(k symbol.Kind) string {
 	return ""
 }
 
-// source is a set of files in which the declarations of a language are compared.
+// source is a set of files for the comparison of one language.
 type source struct {
 	name string
-	args []string // of ctags
-	// files returns the existing files. A source without files is skipped.
+	args []string // arguments of ctags
+	// files returns the existing files. If it returns no files, the source is skipped.
 	files func(t testing.TB) []string
-	least int // the declarations that both must see, if there are files
-	// exact means that a declaration that ctags does not find is also a difference.
+	least int // minimal number of declarations that both programs must find
+	// exact is true if additional declarations found by this package count as differences.
 	exact bool
-	// kept means that the files are in the repository, so each excuse must be needed.
+	// kept is true if the files are in the repository. Then every excuse must match a difference.
 	kept    bool
 	excuses []excuse
-	// lost is the allowed share of other differences: declarations by macros, which are not expanded, and members of
-	// objects in functions, which have no name outside of these.
+	// lost is the permitted share of other differences. One cause is macros that contain declarations, because macros
+	// are not expanded. Another cause is members of objects in functions, because these have no name outside of the
+	// function.
 	lost float64
 }
 
-// excuse is a kind of difference that is an error of ctags, or a known gap. It matches the text of a difference: "ours
-// class name|line" or "theirs class name|line".
+// excuse permits a kind of difference that is an error of ctags or a known gap. Its regular expression matches the text
+// of the difference: "ours class name|line" or "theirs class name|line".
 type excuse struct{ difference, why string }
 
-// anyWhere are the excuses for all languages.
+// anyWhere contains the excuses for all languages.
 var anyWhere = []excuse{
 	{`^theirs \w+ (__anon|AnonymousFunction|anonymous)`, "ctags makes up names for what has none"},
 }
@@ -144,7 +146,7 @@ var sources = []source{
 	{name: "Python, its library", files: within("/usr/lib/python3.11", 8, ".py"), least: 500, exact: true, excuses: pythonLibraryExcuses},
 }
 
-// within returns every step-th file below a directory.
+// within returns a function that lists every step-th file below a directory.
 func within(root string, step int, extensions ...string) func(t testing.TB) []string {
 	return func(t testing.TB) (out []string) {
 		t.Helper()
@@ -152,7 +154,7 @@ func within(root string, step int, extensions ...string) func(t testing.TB) []st
 		at := 0
 		err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-				return nil // there is less to compare, which is seen below
+				return nil // the minimum in least detects missing files
 			}
 			if err != nil {
 				return err
@@ -175,7 +177,7 @@ func within(root string, step int, extensions ...string) func(t testing.TB) []st
 	}
 }
 
-// packages returns files of the installed npm packages.
+// packages returns a function that lists files of the installed npm packages.
 func packages(step int, extensions ...string) func(t testing.TB) []string {
 	return func(t testing.TB) []string {
 		t.Helper()
@@ -211,7 +213,7 @@ func ctags(t testing.TB, args, files []string) map[declared]bool {
 		}
 		class := ctagsKinds[tag.Kind]
 		switch {
-		case tag.Kind == "macro" && tag.Signature == "" && tag.Language != "Rust": // a constant here
+		case tag.Kind == "macro" && tag.Signature == "" && tag.Language != "Rust": // this package treats a macro without parameters as a constant
 			class = ""
 		case tag.Kind == "member" && tag.Language == "Python":
 			class = "callable"
@@ -223,8 +225,8 @@ func ctags(t testing.TB, args, files []string) map[declared]bool {
 	return found
 }
 
-// plainName returns a name in a form that both sides can have: ctags puts a space in operators and omits signs at the
-// beginning of names.
+// plainName returns a name in the form used for the comparison. The forms differ because ctags puts a space in operator
+// names and omits a leading "#" or "r#".
 func plainName(name string) string {
 	if rest, ok := strings.CutPrefix(name, "operator"); ok && !wordly(rest) {
 		return "operator" + strings.ReplaceAll(rest, " ", "")
@@ -232,13 +234,13 @@ func plainName(name string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(name, "#"), "r#")
 }
 
-// wordly reports whether a name continues with letters.
+// wordly reports whether rest begins with a letter or "_" after spaces. An empty rest counts as well.
 func wordly(rest string) bool {
 	rest = strings.TrimSpace(rest)
 	return rest == "" || rest[0] == '_' || rest[0] >= 'a' && rest[0] <= 'z' || rest[0] >= 'A' && rest[0] <= 'Z'
 }
 
-// TestOracleLikeCtags compares functions and types with what universal-ctags sees.
+// TestOracleLikeCtags compares functions and types with those that universal-ctags finds.
 func TestOracleLikeCtags(t *testing.T) {
 	o := New()
 	defer o.Close()

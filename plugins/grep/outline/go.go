@@ -10,15 +10,15 @@ import (
 	"toolhost.dev/plugins/grep/symbol"
 )
 
-// maxDepth is the maximal nesting of brackets, or number of operators in a row, that is passed to Go's recursive parser.
-// Programs written by people are far below it.
+// maxDepth limits the depth of nested brackets and the number of consecutive operators. Longer sequences would need too
+// much stack in Go's recursive parser. Programs written by people are far below the limit.
 const maxDepth = 2000
 
-// goTable returns the declarations that Go's parser finds, whatever the build tags. It omits declarations in function
+// goTable returns the declarations that Go's parser finds, regardless of build tags. It omits declarations in function
 // bodies.
 func goTable(text []byte) (t *symbol.Table, err error) {
 	if deep(text) {
-		return nil, fmt.Errorf("its expressions are nested more than %d deep", maxDepth)
+		return nil, fmt.Errorf("expressions are nested more than %d levels deep", maxDepth)
 	}
 	defer func() {
 		if p := recover(); p != nil {
@@ -52,12 +52,12 @@ func parseGo(text []byte) (*goFile, *ast.File, error) {
 	return g, file, err
 }
 
-// maxParts limits how many parts of a text with errors are parsed separately.
+// maxParts is the maximal number of parts that are parsed separately in a text with errors.
 const maxParts = 10_000
 
-// goParts parses each declaration at the beginning of a line of a text with errors separately, because after an error
-// the parser may take the following declarations for a part of the broken one. It returns the symbols that are not in
-// known.
+// goParts parses the declarations of a text with errors one by one. A declaration must begin at the start of a line.
+// Separate parsing is needed because the parser may treat the declarations after an error as part of the broken
+// declaration. goParts returns the symbols that are not in known.
 func goParts(text []byte, known []symbol.Symbol) (more []symbol.Symbol) {
 	type place struct{ line, column int32 }
 	seen := make(map[place]bool)
@@ -96,8 +96,8 @@ func goParts(text []byte, known []symbol.Symbol) (more []symbol.Symbol) {
 	return more
 }
 
-// deep reports whether a text has more nested brackets, or more operators in a row, than the parser can take. It also
-// counts brackets in strings. Surplus closing brackets reset the depth to 0.
+// deep reports whether the nested brackets or consecutive operators of a text exceed maxDepth. It also counts brackets
+// in strings. If there are more closing than opening brackets, the depth stays 0.
 func deep(text []byte) bool {
 	depth, row := 0, 0
 	for _, c := range text {
@@ -213,7 +213,7 @@ func (g *goFile) typed(s *ast.TypeSpec) {
 	}
 }
 
-// members adds the fields of a struct and of structs in it, and the methods of an interface.
+// members adds the fields of a struct, including the fields of nested structs, and the methods of an interface.
 func (g *goFile) members(e ast.Expr, container string) {
 	switch t := e.(type) {
 	case *ast.StructType:

@@ -1,6 +1,5 @@
-// Package outline implements the outline of a source text: its declarations. It uses Go's own
-// parser, the grammars of package grammar, and for other languages lines that look like
-// declarations.
+// Package outline finds the declarations in a source text. For Go it uses Go's own parser. For languages with a grammar
+// it uses package grammar. In other languages it matches lines that look like declarations.
 package outline
 
 import (
@@ -12,7 +11,7 @@ import (
 // Language is the name of a programming language, such as "go" or "python".
 type Language string
 
-// The languages with a parser.
+// Names of the languages that have a parser.
 const (
 	Go         Language = "go"
 	Python     Language = "python"
@@ -24,7 +23,7 @@ const (
 	Cpp        Language = "cpp"
 )
 
-// dialect is a language with the grammar that parses it.
+// dialect is a language and the name of the grammar that parses it.
 type dialect struct {
 	language Language
 	grammar  string // "" for Go and for languages that are searched by lines
@@ -36,7 +35,7 @@ var byExtension = map[string]dialect{
 	"js": {JavaScript, "javascript"}, "jsx": {JavaScript, "javascript"}, "mjs": {JavaScript, "javascript"}, "cjs": {JavaScript, "javascript"},
 	"ts": {TypeScript, "typescript"}, "mts": {TypeScript, "typescript"}, "cts": {TypeScript, "typescript"}, "tsx": {TypeScript, "tsx"},
 	"rs": {Rust, "rust"}, "java": {Java, "java"}, "c": {C, "c"},
-	"h":  {C, "c"}, // or C++, see parsedAs
+	"h":  {C, "c"}, // may also be C++, see parsedAs
 	"cc": {Cpp, "cpp"}, "cpp": {Cpp, "cpp"}, "cxx": {Cpp, "cpp"}, "c++": {Cpp, "cpp"}, "hpp": {Cpp, "cpp"}, "hh": {Cpp, "cpp"}, "hxx": {Cpp, "cpp"},
 	"h++": {Cpp, "cpp"}, "ipp": {Cpp, "cpp"}, "tpp": {Cpp, "cpp"}, "inl": {Cpp, "cpp"},
 	"rb": {"ruby", ""}, "rake": {"ruby", ""}, "php": {"php", ""}, "cs": {"csharp", ""}, "kt": {"kotlin", ""}, "kts": {"kotlin", ""},
@@ -53,7 +52,7 @@ var aliases = map[string]Language{
 	"c#": "csharp", "cs": "csharp", "rb": "ruby", "kt": "kotlin", "sh": "shell", "bash": "shell",
 }
 
-// Languages returns the names of all languages, sorted.
+// Languages returns the sorted names of all languages.
 func Languages() []string {
 	var out []string
 	for _, d := range byExtension {
@@ -65,7 +64,7 @@ func Languages() []string {
 	return out
 }
 
-// Find returns the language of a name such as "go", "TypeScript" or "c++".
+// Find returns the language with a name such as "go", "TypeScript" or "c++".
 func Find(name string) (Language, bool) {
 	name = strings.ToLower(name)
 	if l, ok := aliases[name]; ok {
@@ -74,7 +73,7 @@ func Find(name string) (Language, bool) {
 	return Language(name), slices.Contains(Languages(), name)
 }
 
-// Of returns the language of a file by its name. It returns "" if the language is unknown.
+// Of returns the language that belongs to a file name. If the language is unknown, it returns "".
 func Of(name string) Language { return dialectOf(name).language }
 
 func dialectOf(name string) dialect {
@@ -94,8 +93,8 @@ func dialectOf(name string) dialect {
 	return d
 }
 
-// Way returns the way to parse a file of that name. Files with the same way and the same text have the same outline. It
-// returns "" if [Of] does.
+// Way identifies the method to parse a file with that name. If two files have the same text and the same result of Way,
+// their outlines are equal. If [Of] returns "", Way also returns "".
 func Way(name string) string {
 	d := dialectOf(name)
 	switch {
@@ -107,25 +106,25 @@ func Way(name string) string {
 	return string(d.language)
 }
 
-// Is reports whether a file of that name may be in the language. A C header may also be in C++.
+// Is reports whether a file with that name can be in the language. A C header can be in C or in C++.
 func (l Language) Is(name string) bool {
 	of := Of(name)
 	return l == of || l == Cpp && of == C && strings.HasSuffix(name, ".h")
 }
 
-// parsedAs returns the dialect of a text in a file of that name.
+// parsedAs returns the dialect with which to parse a text from a file with that name.
 func parsedAs(name string, text []byte) dialect {
 	d := dialectOf(name)
 	switch {
 	case d.language == C && strings.HasSuffix(name, ".h") && looksLikeCpp(text):
 		return dialect{Cpp, "cpp"}
 	case d.language == JavaScript && bytes.Contains(text[:min(len(text), 512)], []byte("@flow")):
-		return dialect{JavaScript, "tsx"} // Flow types are similar to those of TypeScript
+		return dialect{JavaScript, "tsx"} // Flow types resemble those of TypeScript
 	}
 	return d
 }
 
-// looksLikeCpp reports whether a header contains lines that are C++ and not C.
+// looksLikeCpp reports whether a header contains lines that are valid in C++ but not in C.
 func looksLikeCpp(text []byte) bool {
 	for line := range bytes.Lines(text) {
 		line = bytes.TrimSpace(line)

@@ -5,24 +5,24 @@ import (
 	"regexp"
 )
 
-// macroUses match uses of macros that look like names without the preprocessor. The group is the macro, which must be in
-// capitals.
+// macroUses match uses of macros that a parser without preprocessor takes for names. The group matches the macro, which
+// must consist of capital letters.
 var macroUses = []*regexp.Regexp{
-	// class API_EXPORT Widget {
+	// Example: class API_EXPORT Widget {
 	regexp.MustCompile(`\b(?:class|struct|union|enum)\s+([A-Z_][A-Z0-9_]{2,}(?:\([^()\n]*\))?)\s+[A-Za-z_]\w*\s*(?:final\s*)?[:{]`),
-	// namespace std VISIBILITY(default) {
+	// Example: namespace std VISIBILITY(default) {
 	regexp.MustCompile(`\bnamespace\s+[\w:]+\s+([A-Z_][A-Z0-9_]{2,}(?:\([^()\n]*\))?)\s*\{`),
-	// int size() const NOEXCEPT {
+	// Example: int size() const NOEXCEPT {
 	regexp.MustCompile(`\)\s*(?:const\s*)?([A-Z_][A-Z0-9_]{2,}(?:\([^()\n]*\))?)\s*[;{:]`),
-	// API_EXPORT void f();
+	// Example: API_EXPORT void f();
 	regexp.MustCompile(`(?m)^[ \t]*([A-Z_][A-Z0-9_]{2,}(?:\([^()\n]*\))?)[ \t]+(?:static|inline|extern|const|constexpr|virtual|explicit|void|int|char|bool|unsigned|struct|class)\b`),
 }
 
-// macroLine matches a line that consists of a macro: BEGIN_NAMESPACE.
+// macroLine matches a line that contains only a macro, such as BEGIN_NAMESPACE.
 var macroLine = regexp.MustCompile(`(?m)^[ \t]*([A-Z_][A-Z0-9_]{3,})[ \t]*$`)
 
-// withoutMacros returns a C or C++ text in which blanks replace the macros that a grammar cannot parse. All positions
-// remain. It returns nil if there are no such macros.
+// withoutMacros replaces macros that a C or C++ grammar cannot parse by blanks. The positions of all other text stay the
+// same. If there are no such macros, the result is nil.
 func withoutMacros(text []byte) []byte {
 	var out []byte
 	blank := func(from, to int) {
@@ -48,8 +48,8 @@ func withoutMacros(text []byte) []byte {
 	return out
 }
 
-// standsAlone reports whether the text between before and after may be a separate declaration, and not the value of an
-// enum or a part of an expression.
+// standsAlone reports whether the text between before and after can be a separate declaration. It returns false for the
+// value of an enum and for a part of an expression.
 func standsAlone(before, after []byte) bool {
 	before, after = bytes.TrimSpace(before), bytes.TrimSpace(after)
 	if len(after) > 0 && bytes.IndexByte([]byte("},=.)?&|+-<("), after[0]) >= 0 {

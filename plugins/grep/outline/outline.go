@@ -14,21 +14,21 @@ import (
 const (
 	// MaxText is the maximal length of a text in bytes.
 	MaxText = 16 << 20
-	// maxGo is the maximal length of a text for Go's parser.
+	// maxGo is the maximal length in bytes of a text for Go's parser.
 	maxGo = 8 << 20
 )
 
-// Outliner creates tables of the declarations in texts. It is safe for concurrent use.
+// Outliner finds the declarations in texts. It is safe for concurrent use.
 type Outliner struct{ grammars *grammar.Set }
 
 // New returns an outliner.
 func New() *Outliner { return &Outliner{grammars: grammar.NewSet()} }
 
-// Close frees the memory.
+// Close frees the memory of the outliner.
 func (o *Outliner) Close() { o.grammars.Close() }
 
 // Table returns the declarations of a text. The name of the file determines the language. If the parser fails, the table
-// contains the lines that look like declarations, and Problem is set. The error is that of ctx.
+// contains the lines that look like declarations, and Problem is set. A non-nil error is the error of ctx.
 func (o *Outliner) Table(ctx context.Context, name string, text []byte) (*symbol.Table, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func (o *Outliner) Table(ctx context.Context, name string, text []byte) (*symbol
 		return byLines(text), nil
 	}
 	if len(text) > MaxText || d.language == Go && len(text) > maxGo {
-		return unparsed(text, fmt.Sprintf("it is larger than %d MB", min(len(text), maxGo)>>20)), nil
+		return unparsed(text, fmt.Sprintf("the file is larger than %d MB", min(len(text), maxGo)>>20)), nil
 	}
 	var t *symbol.Table
 	var err error
@@ -56,14 +56,14 @@ func (o *Outliner) Table(ctx context.Context, name string, text []byte) (*symbol
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case errors.Is(err, grammar.ErrTooLarge):
-		return unparsed(text, "it is too large to be parsed"), nil
+		return unparsed(text, "the file is too large for the parser"), nil
 	case errors.Is(err, grammar.ErrEffort):
 		return unparsed(text, "the parser took too long"), nil
 	}
 	return unparsed(text, err.Error()), nil
 }
 
-// parsed returns the declarations that a grammar finds.
+// parsed returns the declarations that the grammar of a dialect finds.
 func (o *Outliner) parsed(ctx context.Context, d dialect, text []byte) (t *symbol.Table, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -74,8 +74,8 @@ func (o *Outliner) parsed(ctx context.Context, d dialect, text []byte) (t *symbo
 	return t, parseErr
 }
 
-// withoutMacros parses a text again without its macros. It returns the new table if that finds more or has no errors,
-// and else t.
+// withoutMacros parses a text again without its macros. If the new table has more symbols or no errors, it returns the
+// new table. Otherwise it returns t.
 func (o *Outliner) withoutMacros(ctx context.Context, d dialect, text []byte, t *symbol.Table) *symbol.Table {
 	rest := withoutMacros(text)
 	if rest == nil {
@@ -88,14 +88,15 @@ func (o *Outliner) withoutMacros(ctx context.Context, d dialect, text []byte, t 
 	return better
 }
 
-// unparsed returns the lines that look like declarations, with the reason why the text was not parsed.
+// unparsed returns a table of the lines that look like declarations. The parameter why is the reason for not parsing the
+// text.
 func unparsed(text []byte, why string) *symbol.Table {
 	t := byLines(text)
 	t.Problem = why
 	return t
 }
 
-// lines holds the offsets at which the lines of a text begin.
+// lines holds the start offset of each line in a text.
 type lines []int
 
 func linesOf(text []byte) lines {
@@ -110,7 +111,7 @@ func linesOf(text []byte) lines {
 	}
 }
 
-// at returns the line and column of an offset, counted from 1.
+// at returns the line and the column of an offset. Both count from 1.
 func (l lines) at(pos int) (line, column int32) {
 	i := sort.SearchInts(l, pos+1)
 	return int32(i), int32(pos - l[i-1] + 1) // #nosec G115 -- less than MaxText

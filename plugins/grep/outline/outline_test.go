@@ -10,7 +10,7 @@ import (
 	"toolhost.dev/plugins/grep/symbol"
 )
 
-// written formats a table as a test expects it: one line for each symbol.
+// written formats a table in the format of the expected files, one symbol per line.
 func written(t *symbol.Table) string {
 	var b strings.Builder
 	for _, s := range t.Symbols {
@@ -23,8 +23,8 @@ func written(t *symbol.Table) string {
 	return b.String()
 }
 
-// TestOutlines compares the declarations in testdata with the expected ones beside them. UPDATE_OUTLINES=1 updates the
-// expected ones: review the difference.
+// TestOutlines compares the declarations of the files in testdata with the expected files. If UPDATE_OUTLINES=1 is set,
+// it updates the expected files; review the difference.
 func TestOutlines(t *testing.T) {
 	files, err := filepath.Glob("testdata/*")
 	if err != nil {

@@ -7,15 +7,15 @@ import (
 	"toolhost.dev/plugins/grep/symbol"
 )
 
-// declaring matches lines that look like declarations, for languages without a parser. The last group is the name, and
-// the group before it the keyword that determines the kind.
+// declaring matches lines that look like declarations in languages without a parser. The last group is the name. The
+// group before the name is the keyword that determines the kind.
 var declaring = regexp.MustCompile(`^[ \t]*(?:(?:export|default|public|private|protected|internal|static|abstract|final|sealed|open|override|virtual|async|` +
 	`partial|inline|suspend|data|case|pub|local|readonly|extern|unsafe|const|implicit|lazy|fileprivate|mutating|indirect|operator|inner|value)[ \t]+)*` +
 	`(class|struct|interface|protocol|trait|enum|record|object|module|namespace|package|extension|type|typealias|message|service|rpc|contract|` +
 	`def|defp|defmacro|defmodule|func|fun|function|fn|sub|proc|method|macro|let|val|var|const)[ \t]+` +
 	`(?:self\.)?([\pL_$@][\pL\pN_$]*(?:(?:::|\.|:)[\pL_$][\pL\pN_$]*)*[?!]?)`)
 
-// shellFunction matches name() { in shell scripts.
+// shellFunction matches lines such as "name() {" in shell scripts.
 var shellFunction = regexp.MustCompile(`^[ \t]*([A-Za-z_][\w-]*)[ \t]*\([ \t]*\)[ \t]*\{?[ \t]*$`)
 
 var declaredKinds = map[string]symbol.Kind{
@@ -27,12 +27,12 @@ var declaredKinds = map[string]symbol.Kind{
 }
 
 const (
-	// maxLineSymbols limits the number of declarations found by lines in one text.
+	// maxLineSymbols is the maximal number of declarations found in one text without a parser.
 	maxLineSymbols = 50_000
 	longestLine    = 1000
 )
 
-// byLines returns the lines of a text that look like declarations.
+// byLines returns a table of the lines that look like declarations.
 func byLines(text []byte) *symbol.Table {
 	var out []symbol.Symbol
 	number, start, next := int32(0), 0, 0
@@ -52,7 +52,7 @@ func byLines(text []byte) *symbol.Table {
 			if k, ok := declaredKinds[string(line[m[2]:m[3]])]; ok {
 				kind = k
 			}
-			if kind >= symbol.Variable && (line[0] == ' ' || line[0] == '\t') { // probably local
+			if kind >= symbol.Variable && (line[0] == ' ' || line[0] == '\t') { // an indented variable is probably local
 				continue
 			}
 		} else if m := shellFunction.FindSubmatchIndex(bytes.TrimRight(line, "\r\n")); m != nil {

@@ -14,7 +14,7 @@ var pythonRules = rules{
 	"lambda":               body,
 }
 
-// pythonAssignment adds variables assigned in a module or a class.
+// pythonAssignment is the rule for variables assigned in a module or a class.
 func pythonAssignment(w *walker, i int) {
 	if w.inBody() {
 		return
@@ -35,7 +35,8 @@ func (w *walker) pythonTargets(target, whole int) {
 		}
 		w.add(kind, target, whole)
 	case w.is(target, "pattern_list", "tuple_pattern", "list_pattern", "list_splat_pattern"):
-		// Identifiers are one or two levels below. Deeper ones are rare and ignored.
+		// Identifiers are one or two levels below the target. Identifiers at deeper levels are rare, so they are
+		// ignored.
 		w.children(target, func(c int) bool {
 			if w.is(c, "identifier") {
 				w.pythonTargets(c, whole)
@@ -52,7 +53,7 @@ func (w *walker) pythonTargets(target, whole int) {
 	}
 }
 
-// pythonAlias adds the name in type X = …
+// pythonAlias is the rule for a type alias: type X = …
 func pythonAlias(w *walker, i int) {
 	left := w.child(i, "left")
 	if left < 0 {

@@ -41,7 +41,8 @@ var scriptRules = rules{
 
 func scriptSignature(w *walker, i int) { w.add(symbol.Function, w.child(i, "name"), i) }
 
-// scriptClass opens a scope for a class expression. Its name is that of the variable it is assigned to, if any.
+// scriptClass is the rule for a class expression. It opens a scope with the name of the variable to which the class is
+// assigned, if any.
 func scriptClass(w *walker, i int) {
 	name := w.named[i]
 	if name == "" {
@@ -50,7 +51,7 @@ func scriptClass(w *walker, i int) {
 	w.open(i, inClass, name)
 }
 
-// scriptObject opens a scope for an object that is assigned to a name.
+// scriptObject is the rule for an object that is assigned to a name. It opens a scope with that name.
 func scriptObject(w *walker, i int) {
 	if name := w.named[i]; name != "" {
 		w.open(i, inSpace, name)
@@ -78,7 +79,7 @@ func scriptModule(w *walker, i int) {
 	w.open(i, inSpace, text)
 }
 
-// member adds a symbol whose name may be a string. It ignores computed names.
+// member adds a member whose name may be written as a string. It ignores computed names.
 func (w *walker) member(kind symbol.Kind, name, whole int) {
 	switch {
 	case w.is(name, "property_identifier", "private_property_identifier", "identifier", "number"):
@@ -124,10 +125,10 @@ func (w *walker) isFunction(i int) bool {
 	return w.is(i, "arrow_function", "function_expression", "generator_function")
 }
 
-// scriptVariables adds variables declared outside of functions. In functions it adds only variables that are assigned a
-// function or a class.
+// scriptVariables is the rule for variables. It adds variables declared outside of functions. Inside functions, it adds
+// only variables with a function or a class as value.
 func scriptVariables(w *walker, i int) {
-	if w.t.Field(i) == "initializer" { // of a for loop
+	if w.t.Field(i) == "initializer" { // variables of a for loop are ignored
 		return
 	}
 	kind := symbol.Variable
@@ -173,9 +174,9 @@ func (w *walker) scriptPattern(kind symbol.Kind, pattern, whole int) {
 			w.add(kind, n, whole)
 			n = w.t.Next(n)
 		case w.is(n, "pair_pattern"):
-			n = max(n+1, w.child(n, "value")) // skip the key
+			n = max(n+1, w.child(n, "value")) // continue with the value, because the key is not a variable
 		case w.is(n, "assignment_pattern", "object_assignment_pattern"):
-			// The left side comes first. The right side contains only values.
+			// The first child is the left side. The right side contains only values.
 			left := w.child(n, "left")
 			if w.is(left, "identifier", "shorthand_property_identifier_pattern") {
 				w.add(kind, left, whole)
@@ -191,7 +192,7 @@ func (w *walker) scriptPattern(kind symbol.Kind, pattern, whole int) {
 	}
 }
 
-// nested adds the plain names of a nested pattern with a default value.
+// nested adds the names that are direct children of a nested pattern with a default value.
 func (w *walker) nested(kind symbol.Kind, pattern, whole int) {
 	w.children(pattern, func(c int) bool {
 		if w.is(c, "shorthand_property_identifier_pattern", "identifier") {
@@ -201,7 +202,8 @@ func (w *walker) nested(kind symbol.Kind, pattern, whole int) {
 	})
 }
 
-// scriptAssignment adds functions and classes that are assigned to properties: exports.f = …, Class.prototype.f = …
+// scriptAssignment is the rule for assignments of functions and classes to properties, such as exports.f = … and
+// Class.prototype.f = …
 func scriptAssignment(w *walker, i int) {
 	left, right := w.child(i, "left"), w.child(i, "right")
 	isClass := w.is(right, "class")
@@ -210,7 +212,7 @@ func scriptAssignment(w *walker, i int) {
 	}
 	name, object := w.child(left, "property"), w.text(w.child(left, "object"))
 	if own := w.child(right, "name"); own >= 0 && object == "module" && w.text(name) == "exports" {
-		name, object = own, "" // the exported function's own name
+		name, object = own, "" // the exported function has a name of its own
 	}
 	if w.is(w.child(left, "object"), "this") {
 		return
@@ -229,14 +231,15 @@ func scriptAssignment(w *walker, i int) {
 	w.addIn(kind, object, w.text(name), name, i)
 }
 
-// scriptPair adds functions that are values in objects, outside of functions.
+// scriptPair is the rule for a property of an object literal. It adds properties outside of functions that have a
+// function as value.
 func scriptPair(w *walker, i int) {
 	if !w.inBody() && w.isFunction(w.child(i, "value")) {
 		w.member(symbol.Method, w.child(i, "key"), i)
 	}
 }
 
-// scriptExport adds a default export without a name of its own.
+// scriptExport is the rule for a default export that has no name.
 func scriptExport(w *walker, i int) {
 	value := w.child(i, "value")
 	if value < 0 {

@@ -15,20 +15,20 @@ type scopeKind uint8
 const (
 	inFile  scopeKind = iota
 	inSpace           // a namespace or module
-	inClass           // anything with members
+	inClass           // a type or object with members
 	inBody            // a function
 )
 
 type scope struct {
-	end  int // the first node after the scope
+	end  int // index of the first node after the scope
 	kind scopeKind
-	name string // including the names of the outer scopes
+	name string // name with the names of the outer scopes before it
 }
 
-// rule handles a node of one type.
+// rule handles one node. A rule belongs to a type of nodes.
 type rule func(w *walker, i int)
 
-// rules maps the names of a grammar's node types to their rules.
+// rules maps the name of a node type to the rule for these nodes.
 type rules map[string]rule
 
 var allRules = map[string]rules{
@@ -36,7 +36,7 @@ var allRules = map[string]rules{
 	"typescript": scriptRules,
 }
 
-// bySymbol caches the rules of each grammar, indexed by the numbers of the node types.
+// bySymbol caches the rules of each grammar as a slice. The index in the slice is the number of the node type.
 var bySymbol sync.Map
 
 func rulesOf(name string, t *grammar.Tree) []rule {
@@ -53,14 +53,14 @@ func rulesOf(name string, t *grammar.Tree) []rule {
 	return out
 }
 
-// walker visits the nodes of a tree once, without recursion.
+// walker visits each node of a tree once, without recursion.
 type walker struct {
 	t       *grammar.Tree
 	lines   lines
 	scopes  []scope
 	symbols []symbol.Symbol
 	broken  bool
-	// named holds names that nodes get from their surroundings, such as the name of an anonymous struct from its
+	// named holds names that nodes get from surrounding nodes. For example, an anonymous struct gets its name from the
 	// typedef.
 	named map[int]string
 }
@@ -85,13 +85,13 @@ func treeTable(name string, tree *grammar.Tree) *symbol.Table {
 // scope returns the innermost scope.
 func (w *walker) scope() scope { return w.scopes[len(w.scopes)-1] }
 
-// inBody reports whether the current node is in a function and not in a class within it.
+// inBody reports whether the innermost scope of the current node is a function.
 func (w *walker) inBody() bool { return w.scope().kind == inBody }
 
-// inClass reports whether the current node is a member.
+// inClass reports whether the current node is a member of a type or object.
 func (w *walker) inClass() bool { return w.scope().kind == inClass }
 
-// open begins a scope at a node. Without a name, it has the name of the outer scope.
+// open begins a scope at node i. If name is empty, the scope has the name of the outer scope.
 func (w *walker) open(i int, kind scopeKind, name string) {
 	if outer := w.scope().name; name == "" {
 		name = outer
@@ -101,7 +101,7 @@ func (w *walker) open(i int, kind scopeKind, name string) {
 	w.scopes = append(w.scopes, scope{end: w.t.Next(i), kind: kind, name: name})
 }
 
-// text returns the text of a node without line breaks. It returns "" for node -1.
+// text returns the text of a node with its line breaks removed. It returns "" for node -1.
 func (w *walker) text(i int) string {
 	if i < 0 {
 		return ""
@@ -113,7 +113,7 @@ func (w *walker) text(i int) string {
 	return string(b)
 }
 
-// children calls do with each child until do returns false.
+// children calls do with each child of a node until do returns false.
 func (w *walker) children(i int, do func(child int) bool) {
 	for c := i + 1; c < w.t.Next(i); c = w.t.Next(c) {
 		if !do(c) {
@@ -122,7 +122,7 @@ func (w *walker) children(i int, do func(child int) bool) {
 	}
 }
 
-// child returns the first child in that field of the node, or -1.
+// child returns the first child of a node in the given field. It returns -1 if the field is empty.
 func (w *walker) child(i int, field string) int {
 	found := -1
 	w.children(i, func(c int) bool {
@@ -134,7 +134,7 @@ func (w *walker) child(i int, field string) int {
 	return found
 }
 
-// childOf returns the first child of one of these types, or -1.
+// childOf returns the first child of a node with one of these types. It returns -1 if there is no such child.
 func (w *walker) childOf(i int, types ...string) int {
 	found := -1
 	w.children(i, func(c int) bool {
@@ -146,7 +146,7 @@ func (w *walker) childOf(i int, types ...string) int {
 	return found
 }
 
-// is reports whether a node is of one of the types. It returns false for node -1.
+// is reports whether a node has one of these types. It returns false for node -1.
 func (w *walker) is(i int, types ...string) bool {
 	if i < 0 {
 		return false
@@ -160,14 +160,14 @@ func (w *walker) is(i int, types ...string) bool {
 	return false
 }
 
-// add adds a symbol. name is the node of its name, and whole the node of its declaration.
+// add adds a symbol. The node name contains the symbol's name. The node whole is the complete declaration.
 func (w *walker) add(kind symbol.Kind, name, whole int) {
 	if name >= 0 {
 		w.addAs(kind, w.text(name), name, whole)
 	}
 }
 
-// addAs adds a symbol with the given name, whose node is at.
+// addAs adds a symbol with the given name, which is at the node at.
 func (w *walker) addAs(kind symbol.Kind, name string, at, whole int) {
 	w.addIn(kind, w.scope().name, name, at, whole)
 }
@@ -182,12 +182,12 @@ func (w *walker) addIn(kind symbol.Kind, container, name string, at, whole int) 
 	w.symbols = append(w.symbols, symbol.Symbol{Name: name, Container: container, Kind: kind, Line: line, Column: column, EndLine: end, Offset: int32(w.t.Start(at))}) // #nosec G115 -- less than grammar.MaxText
 }
 
-// declare returns a rule that adds a symbol with the name of the node.
+// declare returns a rule that adds a symbol with the name in the node's field "name".
 func declare(kind symbol.Kind) rule {
 	return func(w *walker, i int) { w.add(kind, w.child(i, "name"), i) }
 }
 
-// enclose returns a rule that adds a symbol and opens a scope at the node.
+// enclose returns a rule that adds a symbol and opens a scope.
 func enclose(kind symbol.Kind, within scopeKind) rule {
 	return func(w *walker, i int) {
 		name := w.child(i, "name")
@@ -196,10 +196,10 @@ func enclose(kind symbol.Kind, within scopeKind) rule {
 	}
 }
 
-// body is the rule for a function without a name of its own.
+// body is the rule for a function without a name.
 func body(w *walker, i int) { w.open(i, inBody, w.named[i]) }
 
-// function is the rule for a function, which is a method if it is a member.
+// function is the rule for a function. If the function is a member, the rule adds a method.
 func function(w *walker, i int) {
 	name := w.child(i, "name")
 	kind := symbol.Function

@@ -1,18 +1,18 @@
 package pattern
 
-// either is a set of texts. Each match contains at least one of them. ASCII letters match regardless of case.
+// either is a set of texts. Every match contains at least one of these texts. ASCII letters match in either case.
 type either []needle
 
 const (
-	// mostEither limits the number of texts. The automaton searches for more of them faster than one search per text.
+	// mostEither is the maximal number of texts. For more texts, the automaton is faster than one search per text.
 	mostEither = 8
-	// minWindow and maxWindow limit, in bytes, how far the search for one text goes before the next text is searched
-	// for. The window grows with the distance from the beginning. So a frequent text is found without searching
-	// everything for a rare one.
+	// minWindow and maxWindow limit how many bytes are searched for one text before the search turns to the next text.
+	// The window grows with the distance from the beginning. Therefore a frequent text is found before the whole buffer
+	// is searched for a rare text.
 	minWindow, maxWindow = 256, 64 << 10
 )
 
-// eitherOf chooses the best set of the literals of a pattern. It returns nil if no set is useful.
+// eitherOf returns the most selective set among the literals of a pattern. If no set is useful, it returns nil.
 func eitherOf(l Literals) (e either) {
 	if l.Special {
 		return nil
@@ -29,12 +29,12 @@ func eitherOf(l Literals) (e either) {
 	return e
 }
 
-// index returns the first position of one of the texts in buf, or -1, and the number of wrong places. After that many
-// places, it returns a position that no text precedes.
+// index returns the first position of any of the texts in buf, or -1, and the number of false candidates. If there are
+// more false candidates than places, it returns a position such that no text begins earlier.
 func (e either) index(buf []byte, places int) (at, wrong int) {
 	window := minWindow
 	for from := 0; from < len(buf); from, window = from+window, min(2*window, maxWindow) {
-		found, to := -1, min(from+window, len(buf)) // to bounds the search for the other texts
+		found, to := -1, min(from+window, len(buf)) // the search for the other texts ends at to
 		for k := range e {
 			end := min(to+len(e[k].text)-1, len(buf))
 			i, missed, _ := e[k].seek(buf[from:end], places-wrong)

@@ -14,7 +14,8 @@ import (
 	"toolhost.dev/plugins/grep/bytepair"
 )
 
-// eitherFor compiles a pattern. It sets either even on processors where the automaton is as fast.
+// eitherFor compiles a pattern. It sets the field either on all processors, although Compile sets it only where that is
+// faster.
 func eitherFor(t *testing.T, expr string) *Pattern {
 	t.Helper()
 	p, err := Compile(expr, Options{})
@@ -27,17 +28,17 @@ func eitherFor(t *testing.T, expr string) *Pattern {
 	return p
 }
 
-// TestEither checks which of several texts are searched for separately.
+// TestEither checks which texts of a pattern the field either contains.
 func TestEither(t *testing.T) {
 	many := "one1|two2|tri3|for4|fiv5|six6|sev7|eig8"
 	for expr, want := range map[string]string{
 		"alpha|Beta":               `"alpha" folded, "beta" folded`,
 		"(get|set)(User)?":         `"get" folded, "getuser" folded, "set" folded, "setuser" folded`,
 		`\b(alpha|beta)\(`:         `"alpha(" folded, "beta(" folded`,
-		"(alpha|beta).*long":       "", // one text is in every match
+		"(alpha|beta).*long":       "", // every match contains "long", so either is not needed
 		"alpha|be":                 "",
 		"alpha|x*":                 "",
-		"(?i)task|disk":            "", // a Kelvin sign is a k
+		"(?i)task|disk":            "", // the Kelvin sign also matches k
 		many:                       `"one1" folded, "two2" folded, "tri3" folded, "for4" folded, "fiv5" folded, "six6" folded, "sev7" folded, "eig8" folded`,
 		many + "|nin9":             "",
 		".(one|two).(three|fiver)": `"fiver" folded, "three" folded`,
@@ -48,7 +49,7 @@ func TestEither(t *testing.T) {
 	}
 }
 
-// TestEitherIndex puts each of the texts at each place, and the others after it.
+// TestEitherIndex checks that each text is found at every position, even if the other texts follow it.
 func TestEitherIndex(t *testing.T) {
 	e := eitherFor(t, "abcdefghijklm|XYZ|uvw1").either
 	if i, _ := e.index(nil, math.MaxInt); i != -1 {
@@ -74,8 +75,8 @@ func TestEitherIndex(t *testing.T) {
 	}
 }
 
-// TestEitherPatience checks that only a text full of lines that contain one of the texts but no match is left to the
-// automaton.
+// TestEitherPatience checks that the automaton replaces the text search if most lines contain a text but no match. In
+// all other cases the text search continues.
 func TestEitherPatience(t *testing.T) {
 	for line, lost := range map[string]bool{"xalpha\n": true, strings.Repeat(" ", 300) + "xalpha\n": false} {
 		m := eitherFor(t, `\b(alpha|beta)`).Matcher(t.Context())
@@ -87,7 +88,7 @@ func TestEitherPatience(t *testing.T) {
 		if left := m.patience.Places(); lost && left > 5 || !lost && left < most-20 {
 			t.Errorf("%d of %d places are left after %q", left, most, line)
 		}
-		for _, expr := range []string{`\b(alpha|beta)`, `\A(alpha|beta)`} { // what the automaton reads gives it back
+		for _, expr := range []string{`\b(alpha|beta)`, `\A(alpha|beta)`} { // patience grows with the bytes that the automaton reads
 			m := eitherFor(t, expr).Matcher(t.Context())
 			m.patience.Lose(most)
 			if _, _, ok, err := m.NextLine(bytes.Repeat([]byte(line), 1000), 0); ok || err != nil {
@@ -100,7 +101,8 @@ func TestEitherPatience(t *testing.T) {
 	}
 }
 
-// TestFalsePlaces checks that few places are examined in a text full of similar text, and that no match is lost.
+// TestFalsePlaces checks that few false candidates are examined in text that resembles a match, and that the match is
+// still found.
 func TestFalsePlaces(t *testing.T) {
 	long := strings.Repeat("a", 250)
 	for expr, c := range map[string]struct{ text, match string }{
@@ -119,7 +121,7 @@ func TestFalsePlaces(t *testing.T) {
 				wrong += w
 			}
 		}
-		if wrong > 2000 { // up to 100 for each text, and some at its last position
+		if wrong > 2000 { // up to 100 for each text, and some at the last candidate of each
 			t.Errorf("%.40s…: %d places", expr, wrong)
 		}
 		start, end, ok, err := p.Matcher(t.Context()).NextLine(text, 0)
@@ -132,7 +134,8 @@ func TestFalsePlaces(t *testing.T) {
 	}
 }
 
-// TestLinesWithoutTheOthers checks that the end of the context is noticed even if all lines lack a text.
+// TestLinesWithoutTheOthers checks that a search notices the end of the context even if no line contains all required
+// texts.
 func TestLinesWithoutTheOthers(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -142,7 +145,7 @@ func TestLinesWithoutTheOthers(t *testing.T) {
 	}
 }
 
-// TestEitherLines checks that the same lines are found as by the automaton alone, in texts of any kind.
+// TestEitherLines checks that the search for texts finds the same lines as the automaton alone.
 func TestEitherLines(t *testing.T) {
 	p := eitherFor(t, `(alpha|beta|gamma)\d?$`)
 	plain := *p
@@ -171,8 +174,8 @@ func TestEitherLines(t *testing.T) {
 	}
 }
 
-// TestSeek checks that no match precedes the place returned when patience ends, and that a place that takes long to
-// reject counts more.
+// TestSeek checks that no match begins before the returned position when the limit of false candidates is reached. It
+// also checks that a candidate with a long common prefix counts more.
 func TestSeek(t *testing.T) {
 	n := newNeedle(requirement{text: []byte("abc"), folded: true})
 	for before := range 12 {

@@ -2,7 +2,7 @@ package pattern
 
 import "strings"
 
-// String returns the sets joined by "&", and the literals of each joined by "|".
+// String joins the literals of each set by "|", and the sets by "&".
 func (l Literals) String() string {
 	var out []string
 	for _, s := range l.Sets {

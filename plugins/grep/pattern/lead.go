@@ -1,28 +1,29 @@
 package pattern
 
-// lead chooses the required text to search for first, and decides whether to check a line for the others before running
-// the automaton. The longest text is often in every other line ("export function "), while another text is rare. lead
-// learns that from the searched text.
+// lead learns from the searched text which required text is the rarest. The rarest text is searched for first. The
+// longest text is a bad choice if it is in every other line ("export function "). lead also decides whether to check a
+// line for the other required texts before the automaton runs.
 type lead struct {
 	leading int
-	// learnt is the number of bytes examined to choose the leading text. places counts the occurrences of each text in
-	// them.
+	// learnt is the number of bytes examined to choose the leading text. places counts the occurrences of each required
+	// text in these bytes.
 	learnt int
 	places [mostRequired]int
-	// looked counts the lines checked for the other texts, and lacking those without one of them.
+	// looked is the number of lines checked for the other texts. lacking is the number of checked lines that did not
+	// contain all of them.
 	looked, lacking int
 }
 
 const (
-	// learnFrom is the number of bytes from which a matcher learns which text is the rarest. Bytes that are searched
-	// again after a match count again.
+	// learnFrom is the number of bytes that a matcher examines to learn which text is the rarest. Bytes that are
+	// searched again after a match count again.
 	learnFrom = 32 << 10
-	// lookFirst is the number of lines that are always checked for the other texts. After that, lines are checked as
-	// long as at least one of lookLacking lines lacked a text.
+	// lookFirst is the number of lines that are always checked for the other texts. Later lines are checked only while
+	// at least one of lookLacking checked lines does not contain all texts.
 	lookFirst, lookLacking = 64, 8
 )
 
-// learn counts the required texts in the buffer to be searched.
+// learn counts the required texts in the buffer that is searched next.
 func (l *lead) learn(required []needle, buf []byte) {
 	if len(required) < 2 || l.learnt >= learnFrom {
 		return
@@ -39,8 +40,8 @@ func (l *lead) learn(required []needle, buf []byte) {
 	}
 }
 
-// has reports whether a line that contains the leading text contains the others too. It returns true unchecked if checks
-// rarely reject lines.
+// has reports whether a line that contains the leading text also contains the other required texts. If checks rarely
+// reject lines, it returns true without a check.
 func (l *lead) has(required []needle, line []byte) bool {
 	if len(required) < 2 || l.looked >= lookFirst && l.lacking < l.looked/lookLacking {
 		return true

@@ -5,14 +5,14 @@ import (
 	"testing"
 )
 
-// TestLead checks that the text that is the rarest in the searched text is searched for first. A line that lacks another
-// text is not passed to the automaton, as long as such lines are frequent.
+// TestLead checks that the search starts with the rarest required text. It also checks that lines are checked for the
+// other texts only while such checks often reject lines.
 func TestLead(t *testing.T) {
 	const expr = `^export function \w+Cache\w+`
 	for name, c := range map[string]struct {
 		lines  []string
 		leads  string
-		asking bool // the others are looked for to the end
+		asking bool // lines are checked for the other texts until the end
 		found  int
 	}{
 		"the longest is in every line": {[]string{"export function getUser()", "export function aCacheX()", "export function list()", "export function other()"}, "Cache", false, 1},
@@ -53,7 +53,7 @@ func TestLead(t *testing.T) {
 	}
 }
 
-// TestLineLacksOne checks that each of the texts except the leading one is searched for in a line.
+// TestLineLacksOne checks that a line is rejected if any one of the required texts except the leading text is missing.
 func TestLineLacksOne(t *testing.T) {
 	p, err := Compile("alpha.*beta.*gam", Options{})
 	if err != nil {

@@ -6,30 +6,31 @@ import (
 	"toolhost.dev/plugins/grep/syntax"
 )
 
-// Literals are texts of which every match contains at least one from each set, ignoring the case of ASCII letters. They
-// are in lower case.
+// Literals are sets of texts in lower case. Every match contains at least one text of each set, ignoring the case of
+// ASCII letters.
 type Literals struct {
 	Sets [][]string
-	// Special means that U+017F and U+212A also match s and k.
+	// Special is true if U+017F also matches s and U+212A also matches k.
 	Special bool
 }
 
 const (
-	// maxSet limits the number of literals in a set.
+	// maxSet is the maximal number of literals in a set.
 	maxSet = 64
-	// maxMembers limits the number of characters of a class that is expanded.
+	// maxMembers is the maximal number of characters in a class that is expanded to literals.
 	maxMembers = 16
-	// maxLiteral limits the length of a combined literal, and maxSets the number of sets. More would not select better.
+	// maxLiteral is the maximal length of a combined literal. maxSets is the maximal number of sets. Higher limits would
+	// not exclude more texts.
 	maxLiteral = 256
 	maxSets    = 16
 	// worth is the minimal length of a useful literal.
 	worth = 3
 )
 
-// Literals returns the literals of the pattern. If there is no set, nothing is known about the matches.
+// Literals returns the literals of the pattern. If there are no sets, a match can contain any text.
 func (p *Pattern) Literals() Literals { return p.literals }
 
-// literalsOf computes the literals of a tree.
+// literalsOf computes the literals of a syntax tree.
 func literalsOf(n *syntax.Node) Literals {
 	a := analysis{}
 	known := a.node(n).closed()
@@ -44,14 +45,14 @@ func literalsOf(n *syntax.Node) Literals {
 
 type analysis struct{ special bool }
 
-// knowledge describes the matches of a node. If exact is not nil, each match is one of exact. Otherwise each match
-// contains one text from each of sets.
+// knowledge describes the texts that a node matches. If exact is not nil, each match equals one text of exact. Otherwise
+// each match contains at least one text of each set in sets.
 type knowledge struct {
 	exact []string
 	sets  [][]string
 }
 
-// closed converts exact to a set.
+// closed converts the exact texts to a set.
 func (k knowledge) closed() knowledge {
 	if k.exact == nil {
 		return k
@@ -59,7 +60,7 @@ func (k knowledge) closed() knowledge {
 	return knowledge{sets: with(nil, k.exact)}
 }
 
-// with adds a set, unless it contains the empty text.
+// with returns sets with one more set. It omits the new set if that contains the empty text.
 func with(sets [][]string, set []string) [][]string {
 	if shortestOf(set) == 0 {
 		return sets
@@ -92,8 +93,8 @@ func (a *analysis) node(n *syntax.Node) knowledge {
 	return a.alternate(n.Sub)
 }
 
-// class returns the members of a class in lower case. It returns nil if there are too many or if one is a line break,
-// because literals are within a line.
+// class returns the members of a class in lower case. It returns nil if the class has too many members or contains a
+// line break. Literals never contain line breaks.
 func (a *analysis) class(c syntax.Class) []string {
 	total := 0
 	for _, r := range c {
@@ -135,7 +136,7 @@ func (a *analysis) repeat(n *syntax.Node) knowledge {
 	return sub.closed()
 }
 
-// concat combines adjacent texts while the combinations are few.
+// concat combines the literals of adjacent nodes as long as there are few combinations.
 func (a *analysis) concat(subs []*syntax.Node) knowledge {
 	run := []string{""}
 	var sets [][]string
@@ -192,7 +193,7 @@ func (a *analysis) alternate(subs []*syntax.Node) knowledge {
 	return knowledge{}
 }
 
-// longestSet returns the set whose shortest literal is the longest.
+// longestSet returns the set with the longest minimal length of its literals.
 func longestSet(sets [][]string) (best []string) {
 	for _, s := range sets {
 		if shortestOf(s) > shortestOf(best) {

@@ -9,20 +9,22 @@ import (
 	"toolhost.dev/plugins/grep/automaton"
 )
 
-// Matcher searches for a pattern. It keeps what it learns about the text and is not safe for concurrent use: each
-// goroutine needs its own. The errors of its methods are those of its context.
+// Matcher searches for a pattern. It learns from the searched text and is not safe for concurrent use. Use one Matcher
+// per goroutine. Every error of its methods is the error of its context.
 type Matcher struct {
 	p *Pattern
 	m *automaton.Machine
 	lead
-	// patience pays for lines that contain a required text or a text of either but have no match.
+	// patience limits the time spent on lines without a match that contain a required text or one of the alternative
+	// texts.
 	patience automaton.Patience
 }
 
-// wrongLine is the cost, in wrong places, of a line that contains a text of either but has no match.
+// wrongLine is the cost of a line without a match that contains one of the alternative texts. The unit is one false
+// candidate.
 const wrongLine = 8
 
-// lineSteps is the number of bytes that a text search reads in the time of one step of the automaton.
+// lineSteps is the number of bytes that a text search reads in the time of one automaton step.
 const lineSteps = 16
 
 // Matcher returns a matcher that stops when ctx ends, even in the middle of a text.
@@ -35,14 +37,14 @@ func (p *Pattern) Matcher(ctx context.Context) *Matcher {
 	return &Matcher{p: p, m: m, patience: automaton.NewPatience()}
 }
 
-// Crossing returns what [Pattern.Crossing] returns.
+// Crossing is [Pattern.Crossing] of the matcher's pattern.
 func (m *Matcher) Crossing() bool { return m.p.crossing }
 
-// NextLine finds the first line with a match in buf[pos:], where pos is the beginning of a line. The returned end is
-// after the line break.
+// NextLine finds the first line with a match in buf[pos:]. The position pos must be the beginning of a line. The
+// returned end is after the line break.
 func (m *Matcher) NextLine(buf []byte, pos int) (start, end int, ok bool, err error) {
 	for pos < len(buf) {
-		cost := 0 // of this line, if it has no match
+		cost := 0 // cost of this line if it has no match
 		switch {
 		case len(m.p.either) > 0 && m.patience.Places() > 0:
 			i, wrong := m.p.either.index(buf[pos:], m.patience.Places())
@@ -97,7 +99,8 @@ func (m *Matcher) NextLine(buf []byte, pos int) (start, end int, ok bool, err er
 	return 0, 0, false, nil
 }
 
-// line returns the text and range in which to search for a match in a line of buf, without its line break.
+// line returns the text to search for a match in one line of buf, and the range of the line in that text. The range
+// excludes the line break.
 func (m *Matcher) line(buf []byte, start, end int) (text []byte, from, to int) {
 	to = end
 	if to > start && buf[to-1] == '\n' {
@@ -118,13 +121,13 @@ func lineAt(buf []byte, pos int) (start, end int) {
 	return start, len(buf)
 }
 
-// lineStart returns the beginning of the line that contains a position. It examines eight bytes at a time. That suits
-// short lines, and it is called for every line found.
+// lineStart returns the beginning of the line that contains a position. It runs for every line found, and lines are
+// short. Therefore it examines eight bytes at a time.
 func lineStart(buf []byte, pos int) int {
 	const breaks, low = 0x0a0a0a0a0a0a0a0a, 0x7f7f7f7f7f7f7f7f
 	for ; pos >= 8; pos -= 8 {
-		x := binary.LittleEndian.Uint64(buf[pos-8:]) ^ breaks // the bytes that are line breaks become 0
-		if zero := ^((x&low + low) | x | low); zero != 0 {    // the highest bits of these bytes are set, all others are clear
+		x := binary.LittleEndian.Uint64(buf[pos-8:]) ^ breaks // bytes that are line breaks become 0
+		if zero := ^((x&low + low) | x | low); zero != 0 {    // the highest bit of each of these bytes is set, and all other bits are clear
 			return pos - bits.LeadingZeros64(zero)/8
 		}
 	}
@@ -133,8 +136,8 @@ func lineStart(buf []byte, pos int) int {
 	return pos
 }
 
-// InLine returns the column, in bytes from 0, of the first match in a line. The line has a match and is passed with its
-// line break.
+// InLine returns the column of the first match in a line, in bytes from 0. The range from start to end must be a line
+// with a match, including its line break.
 func (m *Matcher) InLine(buf []byte, start, end int) (int, error) {
 	if m.p.exact {
 		return max(0, bytes.Index(buf[start:end], m.p.required[0].text)), nil
@@ -147,7 +150,7 @@ func (m *Matcher) InLine(buf []byte, start, end int) (int, error) {
 	return at - from, nil
 }
 
-// Find returns the first match in text[from:]. Conditions of the pattern see the text before from.
+// Find returns the first match in text[from:]. Conditions of the pattern can test the text before from.
 func (m *Matcher) Find(text []byte, from int) (start, end int, ok bool, err error) {
 	if m.p.exact {
 		i := m.p.required[0].next(text[from:])

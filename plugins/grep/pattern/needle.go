@@ -7,12 +7,12 @@ import (
 	"toolhost.dev/plugins/grep/bytepair"
 )
 
-// needle searches for a text by its two rarest bytes, which occur less often than its first byte.
+// needle searches for a text by its two rarest bytes. These two occur together less often than the first byte alone.
 type needle struct {
 	requirement
 	rare  int // index of the rarest byte
 	first int // index of the first of the two rarest bytes
-	// pair holds the two rarest bytes. If its distance is 0, the text is a single byte.
+	// pair holds the two rarest bytes. If the text is a single byte, the distance of the pair is 0.
 	pair bytepair.Pair
 }
 
@@ -46,7 +46,7 @@ func newNeedle(r requirement) needle {
 	return l
 }
 
-// caseBit returns the bit that distinguishes upper and lower case at an index, or 0 if case matters there.
+// caseBit returns the bit in which upper and lower case of the byte at an index differ. It returns 0 if case matters.
 func (r *requirement) caseBit(at int) byte {
 	if b := r.text[at]; r.folded && 'a' <= b && b <= 'z' {
 		return 0x20
@@ -54,8 +54,8 @@ func (r *requirement) caseBit(at int) byte {
 	return 0
 }
 
-// same returns the number of leading bytes of text that equal the required ones. text has the length of the required
-// text. Without folding, any difference yields 0.
+// same returns how many leading bytes of text equal the required text. Both have the same length. If case matters, any
+// difference yields 0.
 func (r *requirement) same(text []byte) int {
 	if !r.folded {
 		if string(text) == string(r.text) {
@@ -71,8 +71,9 @@ func (r *requirement) same(text []byte) int {
 	return len(text)
 }
 
-// index returns the first position in buf of the text with matching surroundings, or -1, and the number of wrong places.
-// After that many places, it returns a position that no occurrence precedes.
+// index returns the first position in buf at which the text occurs between matching surroundings, or -1. It also returns
+// the number of false candidates. If there are more false candidates than places, it returns a position before which no
+// match begins.
 func (l *needle) index(buf []byte, places int) (at, wrong int) {
 	for at := 0; ; at++ {
 		i, missed, there := l.seek(buf[at:], places-wrong)
@@ -90,8 +91,8 @@ func (l *needle) index(buf []byte, places int) (at, wrong int) {
 	}
 }
 
-// boundary returns the beginning of the character that contains a position. Within invalid UTF-8 it returns the
-// position.
+// boundary returns the beginning of the character that contains a position. In invalid UTF-8, it returns the position
+// itself.
 func boundary(buf []byte, at int) int {
 	for i := at; i >= 0 && i > at-utf8.UTFMax; i-- {
 		if utf8.RuneStart(buf[i]) {
@@ -101,8 +102,8 @@ func boundary(buf []byte, at int) int {
 	return at
 }
 
-// count returns the approximate number of occurrences in buf. It returns a large number if searching for the text has
-// too many wrong places.
+// count returns the approximate number of occurrences in buf. If the search finds too many false candidates, it returns
+// a large number.
 func (l *needle) count(buf []byte) (n int) {
 	places := len(buf) / bytesPerPlace
 	for at := 0; places >= 0; at++ {
@@ -117,7 +118,7 @@ func (l *needle) count(buf []byte) (n int) {
 	return len(buf)
 }
 
-// fits reports whether the bytes around the text at a position can be those of a match.
+// fits reports whether the bytes before and after the text at a position are possible in a match.
 func (l *needle) fits(buf []byte, at int) bool {
 	end := at + len(l.text)
 	if at < len(l.before) || len(buf)-end < len(l.after) {
@@ -136,18 +137,19 @@ func (l *needle) fits(buf []byte, at int) bool {
 	return true
 }
 
-// bytesPerPlace is the number of bytes of text that pay for one wrong place, or for comparing as many bytes at a place.
+// bytesPerPlace is the number of searched bytes that allow one more false candidate. Comparing that many bytes at one
+// candidate counts as another false candidate.
 const bytesPerPlace = 16
 
-// next returns the position of the text in buf, or -1. If there are too many wrong places, it returns a position that no
-// occurrence precedes.
+// next returns the position of the text in buf, or -1. If there are too many false candidates, it returns a position
+// before which the text does not occur.
 func (l *needle) next(buf []byte) int {
 	at, _, _ := l.seek(buf, len(buf)/bytesPerPlace+bytesPerPlace)
 	return at
 }
 
-// seek returns the position of the text in buf, or -1, and the number of wrong places. For a folded text with more wrong
-// places than places, it returns the next candidate unchecked, and there is false.
+// seek returns the position of the text in buf, or -1, and the number of false candidates. If a folded text has more
+// false candidates than places, seek returns the next candidate unchecked, and there is false.
 func (l *needle) seek(buf []byte, places int) (at, wrong int, there bool) {
 	n := len(l.text)
 	misses := 0
@@ -169,7 +171,7 @@ func (l *needle) seek(buf []byte, places int) (at, wrong int, there bool) {
 			wrong += 1 + same/bytesPerPlace
 			continue
 		}
-		if misses++; misses > 8 && misses*32 > at { // the bytes are not rare in this text
+		if misses++; misses > 8 && misses*32 > at { // the two bytes are not rare in this text
 			if i = bytes.Index(buf[at:], l.text); i < 0 {
 				break
 			}
@@ -179,8 +181,8 @@ func (l *needle) seek(buf []byte, places int) (at, wrong int, there bool) {
 	return -1, wrong, false
 }
 
-// candidate returns the first position in buf at which the rarest bytes match, or -1. buf is at least as long as the
-// text.
+// candidate returns the first position in buf at which the two rarest bytes match, or -1. buf must be at least as long
+// as the text.
 func (l *needle) candidate(buf []byte) int {
 	last := len(buf) - len(l.text)
 	if l.pair.Distance > 0 && (bytepair.Fast || l.folded) {

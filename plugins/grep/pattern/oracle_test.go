@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/plugins/grep/internal/peer"
 )
 
-// corpus has a line for most differences that patterns can detect.
+// corpus contains lines in which most differences between patterns become visible.
 var corpus = strings.Join([]string{
 	"func main() {", "func(", "interface{}", "foo", "Foo bar", "foobar baz", "a|b", "a\\b", "x+y", "(a)(b)", "aa", "aaa", "", " ", "\t",
 	"caf\u00e9", "na\u00efve", "\u00c9cole", "\u03b1\u03b2\u03b3", "\u0391\u0392", "\u65e5\u672c\u8a9e", "\u0661\u0662", "\u00a0", "\u2003x", "K", "\u212a", "\u017f", "s S", "k\u00df",
@@ -23,7 +23,7 @@ var corpus = strings.Join([]string{
 	"word word", "wordy", "under_score", "end", "the end.", "\u4e00\u4e01", "\u0e01\u0e33", "a\u0308", "\x01\x02", "\x7f", "--", "~~", "&&", "#", "# comment",
 }, "\n") + "\nlast without a break"
 
-// rustPatterns are compared with ripgrep: lines, columns, and whether there is an error.
+// rustPatterns are compared with ripgrep. The comparison includes lines, columns and errors.
 var rustPatterns = []string{
 	"", "foo", "Foo", `func\(`, "func(", "interface{}", "interface\\{\\}", "a{,2}", "a{2}", "a{2,}", "a{1,2}b", "a{2,1}", "a{", "a{1", "a{ 2 }", "{2}", "}", "a**", "a+?", "a??b", "(a|b)+", "(?:a)", "(?P<n>a)", "(?<n>a)", "(?<n>a)(?<n>b)", "(?<1>a)", "(?<n", "()", "(|a)b", "a|", "|a", "a||b", "(", ")", "(?", "(?)", "(?i)", "(?i)FOO", "(?i:F)oo", "(?-i)F", "(?i)k", "(?i)S", "(?i)\u00e9", "(?i)\u03b1", "(?i)\u00df", "(?i)[k-l]", "(?i)[^k]", "(?i-u)k", "(?i)\u01c4", "(?z)", "(?ii)", "(?-)", "(?i", "(?i-", "a(?i)*", "(?x)f\\ o", "(?x)[a b]", "(?s).", "(?U)a+", "(?m)^a$", "(?-m)^a", "(?-m:a$)", "(?R)cr$", "(?R)^mid", "(?R).$",
 	".", "..", "^.$", "^..$", "^$", "^", "$", "^\\s*$", "\\A.", ".\\z", "\\Afoo", "\\Z", "^a", "a$", "a^b", "a$b", "cr$", "cr\\r$", "\\r", "\\t", "\\n", "foo\\nbar", "[\\n]", "[\\na]", "\\x0a", "\\v|\\f|\\a",
@@ -60,8 +60,8 @@ func TestOracleRustLikeRipgrep(t *testing.T) {
 	}
 }
 
-// TestOracleColumnsLikeRipgrep omits patterns for which ripgrep returns no column, because it searches for the column in
-// another text.
+// TestOracleColumnsLikeRipgrep compares columns with ripgrep. It omits patterns for which ripgrep returns no column,
+// because ripgrep searches for the column in another text.
 func TestOracleColumnsLikeRipgrep(t *testing.T) {
 	rg := peer.Ripgrep(t)
 	file := writeCorpus(t)
@@ -115,7 +115,7 @@ func writeCorpus(t *testing.T) string {
 	return file
 }
 
-// search prints the lines of the corpus as ripgrep does.
+// search returns the matching lines of the corpus in the format of ripgrep.
 func search(expr string, o Options) (string, error) {
 	p, err := Compile(expr, o)
 	if err != nil {
@@ -149,10 +149,10 @@ func search(expr string, o Options) (string, error) {
 	return out.String(), nil
 }
 
-// searchAcross is search for patterns that may span lines. The column is that of the first match of each line, or 1 for
-// a line within a match.
+// searchAcross is like search, for patterns whose matches may span lines. The column of a line is that of its first
+// match. It is 1 for a line within a match.
 func searchAcross(m *Matcher, buf []byte) (string, error) {
-	columns := make(map[int]int) // by where the line starts
+	columns := make(map[int]int) // indexed by the start of the line
 	var order []int
 	for pos := 0; pos < len(buf); {
 		start, end, ok, err := m.Find(buf[pos:], 0)

@@ -1,5 +1,5 @@
-// Package pattern implements the patterns of a search: an expression in one of the dialects,
-// compiled to find lines.
+// Package pattern compiles the patterns of a search. A pattern is an expression in one of several dialects. A compiled
+// pattern finds matching lines.
 package pattern
 
 import (
@@ -15,15 +15,15 @@ import (
 // Dialect is the syntax of an expression.
 type Dialect string
 
-// The dialects.
+// Values of [Dialect].
 const (
-	Rust     Dialect = "rust"  // ripgrep's
-	Basic    Dialect = "bre"   // grep -G
-	Extended Dialect = "ere"   // grep -E
-	Fixed    Dialect = "fixed" // grep -F
+	Rust     Dialect = "rust"  // the syntax of ripgrep
+	Basic    Dialect = "bre"   // the syntax of grep -G
+	Extended Dialect = "ere"   // the syntax of grep -E
+	Fixed    Dialect = "fixed" // the syntax of grep -F
 )
 
-// Options of [Compile]. The zero value is the Rust dialect.
+// Options are the options of [Compile]. The zero value selects the Rust dialect.
 type Options struct {
 	Dialect    Dialect
 	IgnoreCase bool
@@ -34,29 +34,29 @@ type Options struct {
 // Pattern is a compiled expression. It is immutable and safe for concurrent use.
 type Pattern struct {
 	prog *automaton.Program
-	// required are texts that every match contains, the longest first. It may be empty.
+	// required lists texts that every match contains, the longest first. It may be empty.
 	required []needle
-	// exact means that the required text is the only match.
+	// exact is true if every match equals the required text.
 	exact bool
-	// either is used if no required text is known, or only a short one.
+	// either holds alternative texts. It is set only if no required text is known or the known text is short.
 	either either
-	// prefix is the text that every match begins with. It is empty if unknown or too short.
+	// prefix is a text with which every match begins. It is empty if no such text is known or the text is too short.
 	prefix needle
-	// crossing means that a match may contain a line break, or depend on one next to it.
+	// crossing is true if a match may contain a line break or depend on a line break next to the match.
 	crossing bool
 	literals Literals
-	// apart means that the pattern depends on the beginning or end of the text, so each line is searched as a separate
-	// text.
+	// apart is true if the pattern contains a condition on the beginning or end of the text. Then each line is searched
+	// as a separate text.
 	apart bool
 }
 
 // MaxLength is the maximal length of an expression in bytes.
 const MaxLength = 256 << 10
 
-// Compile compiles an expression. The error is a [*syntax.Error] if it concerns a place in the expression.
+// Compile compiles an expression. If the error concerns a part of the expression, it is a [*syntax.Error].
 func Compile(expr string, o Options) (*Pattern, error) {
 	if len(expr) > MaxLength {
-		return nil, fmt.Errorf("the pattern has %d bytes, and the limit is %d; search for a rare part of it, or for its alternatives in several calls", len(expr), MaxLength)
+		return nil, fmt.Errorf("the pattern has %d bytes, and the limit is %d; search for a rare part of the pattern, or for its alternatives in several calls", len(expr), MaxLength)
 	}
 	tree, err := parse(expr, o)
 	if err != nil {
@@ -79,7 +79,7 @@ func Compile(expr string, o Options) (*Pattern, error) {
 	if p.prog, err = automaton.Compile(tree); err != nil {
 		return nil, err
 	}
-	fold := bytepair.Fast // on other processors the automaton is as fast
+	fold := bytepair.Fast // on other processors, the automaton is as fast as a folded search
 	required, exact := requirementsOf(tree, fold)
 	for _, r := range required {
 		p.required = append(p.required, newNeedle(r))
@@ -93,7 +93,7 @@ func Compile(expr string, o Options) (*Pattern, error) {
 	return p, nil
 }
 
-// requiresLittle reports whether no required text is known, or only a short one.
+// requiresLittle reports whether no required text is known or the known text is short.
 func (p *Pattern) requiresLittle() bool {
 	return len(p.required) == 0 || !p.exact && len(p.required[0].text) < minRequired
 }
@@ -112,18 +112,19 @@ func parse(expr string, o Options) (*syntax.Node, error) {
 		}
 		return syntax.Fixed(expr, o.IgnoreCase), nil
 	}
-	return nil, fmt.Errorf("the dialect %q is not known; use rust, bre, ere or fixed", o.Dialect)
+	return nil, fmt.Errorf("unknown dialect %q; use rust, bre, ere or fixed", o.Dialect)
 }
 
 // Crossing reports whether a text must be searched as a whole, because a match may span several lines.
 func (p *Pattern) Crossing() bool { return p.crossing }
 
 var (
-	errLineBreak = errors.New("it has a line break in it, but a match lies in one line; set multiline to search across lines")
-	errNUL       = errors.New("it has a NUL byte in it, which files with text do not have; leave it out")
+	errLineBreak = errors.New("the pattern has a line break, but each match lies in one line; set multiline to search across lines")
+	errNUL       = errors.New("the pattern has a NUL byte, which text files do not contain; remove the NUL byte")
 )
 
-// at adds the position of one of two spellings to an error, if the expression contains it.
+// at returns err with the position of an invalid element. The position is set if expr contains the escaped or the plain
+// spelling of the element.
 func at(expr, escaped, plain string, err error) error {
 	e := &syntax.Error{Pattern: expr, Reason: err.Error()}
 	for _, s := range []string{escaped, plain} {
@@ -150,7 +151,7 @@ func withoutLineBreaks(n *syntax.Node) error {
 	return nil
 }
 
-// seesLines reports whether a node can consume a line break or depends on one.
+// seesLines reports whether a node can match a line break or depends on an adjacent line break.
 func seesLines(n *syntax.Node) bool {
 	switch n.Op {
 	case syntax.OpClass:

@@ -14,7 +14,7 @@ import (
 
 var t0 = context.Background()
 
-// matching returns the lines of a text that have a match, each with its column.
+// matching returns the lines of a text that match, each with the column of its first match.
 func matching(t *testing.T, expr string, o Options, text string) []string {
 	t.Helper()
 	p, err := Compile(expr, o)
@@ -46,7 +46,7 @@ func TestNextLine(t *testing.T) {
 	for _, tc := range []struct {
 		expr string
 		o    Options
-		want string // separated by /
+		want string // expected lines, separated by /
 	}{
 		{"one", Options{}, "one two:0/two one:4"}, {"one", Options{IgnoreCase: true}, "one two:0/two one:4/ONE:0"}, {"^one", Options{}, "one two:0"}, {"one$", Options{}, "two one:4"},
 		{"^$", Options{}, ":0"}, {"t$", Options{}, "last:3"}, {`\Aone`, Options{}, "one two:0"}, {`\At`, Options{}, "two one:0"}, {`st\z`, Options{}, "last:2"}, {`two\z`, Options{}, "one two:4"}, {`\bt\w+\b`, Options{}, "one two:4/two one:0"},
@@ -67,7 +67,7 @@ func TestCompileErrors(t *testing.T) {
 		o    Options
 		want string
 	}{
-		{`a\nb`, Options{}, "at character 2: it has a line break in it"}, {"[\n]", Options{}, "at character 2: it has a line break"}, {`a\x00`, Options{}, "at character 2: it has a NUL byte"},
+		{`a\nb`, Options{}, "at character 2: the pattern has a line break"}, {"[\n]", Options{}, "at character 2: the pattern has a line break"}, {`a\x00`, Options{}, "at character 2: the pattern has a NUL byte"},
 		{"a(", Options{}, "not closed"}, {"(?:a{1000}){2000}", Options{}, "too large"}, {"a", Options{Dialect: "pcre"}, "rust, bre, ere or fixed"},
 	} {
 		_, err := Compile(tc.expr, tc.o)
@@ -80,8 +80,8 @@ func TestCompileErrors(t *testing.T) {
 	}
 }
 
-// TestHugePatterns checks that every pattern works or is refused soon. Without the limits, each of the refused patterns
-// takes minutes.
+// TestHugePatterns checks that a huge pattern is compiled or refused quickly. Without the limits, each of the refused
+// patterns takes minutes.
 func TestHugePatterns(t *testing.T) {
 	words := make([]string, 20_000)
 	for i := range words {
@@ -91,21 +91,21 @@ func TestHugePatterns(t *testing.T) {
 	for _, tc := range []struct {
 		name, expr string
 		o          Options
-		want       string // of the error; "": it is taken
+		want       string // part of the error; empty if the pattern is accepted
 	}{
 		{"16 MiB", strings.Repeat("abcdefgh", 2<<20), Options{}, "has 16777216 bytes, and the limit is 262144"},
-		{"16 MiB, fixed", strings.Repeat("abcdefgh", 2<<20), Options{Dialect: Fixed}, "search for a rare part of it"},
+		{"16 MiB, fixed", strings.Repeat("abcdefgh", 2<<20), Options{Dialect: Fixed}, "search for a rare part of the pattern"},
 		{"16 MiB of brackets", strings.Repeat("(", 16<<20), Options{Dialect: Extended}, "the limit is"},
 		{"one text", strings.Repeat("abcdefgh", half/8), Options{IgnoreCase: true}, ""},
 		{"one text and a class", `\d` + strings.Repeat("abcdefgh", half/8), Options{}, ""},
 		{"alternatives", strings.Join(words, "|"), Options{}, ""},
 		{"alternatives, fixed", strings.Join(words, "\n"), Options{Dialect: Fixed, IgnoreCase: true}, ""},
-		{"properties", strings.Repeat(`\pL`, half/3), Options{}, "too many large classes"},
-		{"properties, folded", strings.Repeat(`\pL`, half/3), Options{IgnoreCase: true}, "too many large classes"},
-		{"letters", strings.Repeat(`\w`, half/2), Options{}, "too many large classes"},
+		{"properties", strings.Repeat(`\pL`, half/3), Options{}, "too many large character classes"},
+		{"properties, folded", strings.Repeat(`\pL`, half/3), Options{IgnoreCase: true}, "too many large character classes"},
+		{"letters", strings.Repeat(`\w`, half/2), Options{}, "too many large character classes"},
 		{"sets", strings.Repeat(`[^a]`, half/4), Options{IgnoreCase: true}, ""},
-		{"folded sets", strings.Repeat("[\u0100-\uffff]", half/8), Options{IgnoreCase: true}, "too many large classes"},
-		{"folded sets of POSIX", strings.Repeat("[\u0100-\uffff]", half/8), Options{Dialect: Extended, IgnoreCase: true}, "too many large classes"},
+		{"folded sets", strings.Repeat("[\u0100-\uffff]", half/8), Options{IgnoreCase: true}, "too many large character classes"},
+		{"folded sets of POSIX", strings.Repeat("[\u0100-\uffff]", half/8), Options{Dialect: Extended, IgnoreCase: true}, "too many large character classes"},
 		{"a property repeated", `\pL{500000}`, Options{}, ""},
 		{"repetitions", strings.Repeat("(", 9) + "a" + strings.Repeat("{9}){9}", 9), Options{}, "too large"},
 	} {
@@ -184,7 +184,7 @@ func TestErrorIsOfSyntax(t *testing.T) {
 	}
 }
 
-// TestMatchersAreApart uses one pattern in several goroutines.
+// TestMatchersAreApart checks that several goroutines can use one pattern at the same time.
 func TestMatchersAreApart(t *testing.T) {
 	p, err := Compile(`\w+@\w+`, Options{})
 	if err != nil {
@@ -215,7 +215,8 @@ func TestMatchersAreApart(t *testing.T) {
 	}
 }
 
-// TestLineStart puts a line break at each place before each position, next to bytes that differ from it by one bit.
+// TestLineStart checks all positions of a line break before a position. The other bytes differ from a line break by one
+// bit.
 func TestLineStart(t *testing.T) {
 	for _, other := range []byte{0x0b, 0x08, 0x8a, 0x0a ^ 0x40, 0, 0xff, 'x'} {
 		for size := range 40 {

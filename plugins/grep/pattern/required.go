@@ -10,22 +10,22 @@ import (
 // requirement is a text that every match of a pattern contains.
 type requirement struct {
 	text []byte
-	// folded means that the text is in lower case and its ASCII letters match regardless of case.
+	// folded means that the text is in lower case and its ASCII letters match in either case.
 	folded bool
-	// before and after are the possible bytes around the text in a match, as far as they are known. The byte next to the
-	// text comes first.
+	// before and after hold the bytes that can be next to the text in a match, as far as known. The first element of
+	// each is the nearest byte.
 	before, after []*byteSet
 }
 
 const (
-	// mostRequired limits the number of required texts.
+	// mostRequired is the maximal number of required texts.
 	mostRequired = 4
-	// minRequired is the minimal length of a further required text. Shorter ones are in too many lines.
+	// minRequired is the minimal length of every required text after the first. Shorter texts are in too many lines.
 	minRequired = 3
 )
 
-// requirementsOf returns texts that every match contains, the longest first. exact means that the text is the only
-// match. If fold is set, the texts may be folded.
+// requirementsOf returns texts that every match contains, the longest first. If exact is true, every match equals the
+// text. If fold is true, the texts may be folded.
 func requirementsOf(n *syntax.Node, fold bool) (all []requirement, exact bool) {
 	if n.Op == syntax.OpClass || n.Op == syntax.OpConcat {
 		if text, ok := literal(n); ok && len(text) > 0 {
@@ -42,7 +42,7 @@ func requirementsOf(n *syntax.Node, fold bool) (all []requirement, exact bool) {
 			break
 		}
 		if slices.ContainsFunc(all, func(r requirement) bool { return bytes.Contains(r.text, f.text) }) {
-			continue // the longer text contains it
+			continue // a longer required text contains this text
 		}
 		r := requirement{text: f.text, folded: small}
 		if f.within != nil {
@@ -54,10 +54,10 @@ func requirementsOf(n *syntax.Node, fold bool) (all []requirement, exact bool) {
 	return all, false
 }
 
-// minPrefix is the minimal length of a prefix to search for. Shorter ones are too frequent.
+// minPrefix is the minimal length of a prefix to search for. Shorter prefixes are too frequent.
 const minPrefix = 3
 
-// prefixOf returns a text that every match begins with. fold is as in requirementsOf.
+// prefixOf returns a text with which every match begins. The parameter fold is that of requirementsOf.
 func prefixOf(n *syntax.Node, fold bool) requirement {
 	r := prefixBy(n, literal)
 	if f := prefixBy(n, folded); fold && len(f.text) > len(r.text) {
@@ -85,8 +85,8 @@ func prefixBy(n *syntax.Node, literal literalOf) (r requirement) {
 	return r
 }
 
-// foundText is a text that the elements [from,to) of the concatenation within match. within is nil if a single node
-// matches the text.
+// foundText is a text that the elements [from,to) of the concatenation within match. If a single node matches the text,
+// within is nil.
 type foundText struct {
 	text     []byte
 	within   *syntax.Node
@@ -102,7 +102,7 @@ func longest(all []foundText) (best foundText) {
 	return best
 }
 
-// texts appends the longest texts that every match of the node contains, in their order.
+// texts appends the longest texts that every match of the node contains, in the order of their occurrence.
 func texts(n *syntax.Node, literal literalOf, out []foundText) []foundText {
 	var run foundText
 	end := func() {
@@ -136,10 +136,11 @@ func texts(n *syntax.Node, literal literalOf, out []foundText) []foundText {
 	return out
 }
 
-// literalOf returns the only text that a node matches, if there is only one. literal and folded implement it.
+// literalOf is the type of the functions literal and folded. If a node matches only one text, they return that text and
+// true.
 type literalOf func(n *syntax.Node) ([]byte, bool)
 
-// literal returns the bytes of the only text that the node matches, if there is only one.
+// literal returns the bytes of the text that the node matches, if the node matches only one text.
 func literal(n *syntax.Node) ([]byte, bool) {
 	return concatenated(n, func(c syntax.Class) ([]byte, bool) {
 		r, ok := c.Single()
@@ -153,7 +154,7 @@ func literal(n *syntax.Node) ([]byte, bool) {
 	})
 }
 
-// folded is literal for texts that differ only in the case of ASCII letters. The result is in lower case.
+// folded is like literal, but ignores the case of ASCII letters. The result is in lower case.
 func folded(n *syntax.Node) ([]byte, bool) {
 	return concatenated(n, func(c syntax.Class) ([]byte, bool) {
 		r := c[0].Lo
@@ -199,11 +200,12 @@ func concatenated(n *syntax.Node, class func(syntax.Class) ([]byte, bool)) ([]by
 // byteSet is a set of bytes.
 type byteSet [256]bool
 
-// maxMargin limits the number of bytes that are checked on each side of a text. Most wrong places differ in the first.
+// maxMargin is the maximal number of bytes checked on each side of a text. Most false candidates differ in the first
+// byte.
 const maxMargin = 8
 
-// margins returns the possible first bytes of a sequence of nodes, or its last bytes if back is set. whole means that
-// the sequence matches no further bytes.
+// margins returns the possible first bytes of a sequence of nodes. If back is true, it returns the possible last bytes.
+// If whole is true, the sequence matches no further bytes.
 func margins(nodes []*syntax.Node, back bool) (sets []*byteSet, whole bool) {
 	for i := range nodes {
 		n := nodes[i]
@@ -245,7 +247,7 @@ func margin(n *syntax.Node, back bool) (sets []*byteSet, whole bool) {
 	return nil, false
 }
 
-// alternatives returns the union of the margins of the nodes.
+// alternatives returns the union of the margins of several nodes.
 func alternatives(nodes []*syntax.Node, back bool) (sets []*byteSet) {
 	for i, n := range nodes {
 		other, _ := margin(n, back)
@@ -265,8 +267,8 @@ func alternatives(nodes []*syntax.Node, back bool) (sets []*byteSet) {
 	return sets
 }
 
-// bytesOf returns the bytes with which an encoded symbol of the class may begin or end. whole means that every symbol is
-// one byte.
+// bytesOf returns the possible first or last bytes of the encoding of a class's symbols. If whole is true, every symbol
+// is encoded as one byte.
 func bytesOf(c syntax.Class) (sets []*byteSet, whole bool) {
 	set := new(byteSet)
 	whole = true

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestOracleRequirementLosesNothing compares searches with and without the required texts of a pattern.
+// TestOracleRequirementLosesNothing checks that searches with and without required texts find the same matches.
 func TestOracleRequirementLosesNothing(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4)) // #nosec G404 -- a test
 	atoms := []string{"(?i:aba)", "(?i:b_)", "[Ab][Bk]_", "(?:aba|b_a|_ab)", "(?:ab_|(?i:bab|a_b))", `\A`, `\z`, "(?i:a__b)", "aba", "a__b", "a", "b", "_", "ab", "_a", "é", "[ab]", "[^a]", "[é_]", ".", `\w`, `\b`, `\B`, "^", "$", `\s`, "(?-u:[\\x80-\\xff])", `(?-u:\xc3)`, "(?i:k)", `\n`, "[a\\n]"}

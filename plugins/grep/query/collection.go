@@ -8,11 +8,11 @@ import (
 	"toolhost.dev/plugins/grep/search"
 )
 
-// spot is the position of a file in the order of paths.
+// spot is the position of a file in the sort order of results.
 type spot struct {
 	path string
-	// place is the number of the file in an index, from 1 on, or 0 if unknown. If both files have one, they are compared
-	// by it.
+	// place is the number of the file in an index, counted from 1. Zero means that the number is unknown. Two files with
+	// known numbers are compared by number, all others by path.
 	place int32
 }
 
@@ -23,35 +23,36 @@ func (s spot) compare(other spot) int {
 	return comparePaths(s.path, other.path)
 }
 
-// found is the result of one file.
+// found holds the search result of one file.
 type found struct {
 	spot
 	search.Result
-	wanted int // number of matches whose lines were requested
-	kept   int // number of matches whose lines are present
+	wanted int // number of matches whose lines are requested
+	kept   int // number of matches whose lines are kept
 }
 
-// collection collects results, in any order. It keeps the lines of the first limit matches in the order of paths.
+// collection collects the results of files, which may be added in any order. It keeps the lines of the first limit
+// matches in the order of paths.
 type collection struct {
 	limit int
 
 	mu    sync.Mutex
 	files []found   // sorted results
-	fresh [][]found // by worker, results added since; usually in order
+	fresh [][]found // unsorted new results of each worker; usually they are in order
 	kept  int       // number of matches whose lines are kept
-	held  int       // number of kept lines
-	// last is the last file whose lines may be needed, once it is known.
+	held  int       // number of lines that are kept
+	// last is the last file whose lines may be returned. It is valid if hasLast is true.
 	last    spot
 	hasLast bool
 }
 
-// slack is the number of extra matches that are kept before the unneeded ones are dropped.
+// slack is the number of additional matches that are kept before unneeded lines are dropped.
 const slack = 1 << 10
 
-// maxLines limits the kept lines, including context.
+// maxLines is the maximal number of kept lines, including context.
 const maxLines = 1 << 16
 
-// beyond reports whether the lines of a file are not needed because files before it have enough.
+// beyond reports whether the lines of a file can be dropped because the files before it have enough matches.
 func (c *collection) beyond(s spot) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -66,11 +67,12 @@ func (c *collection) matches() (n int) {
 	return n
 }
 
-// windows returns the files that contain the matches with numbers in [from,to), each with the window of these matches.
+// windows returns the files that contain the matches with numbers in [from,to). The value for each file selects these
+// matches.
 func (c *collection) windows(from, to int) map[string]search.Window {
 	c.sort()
 	out := make(map[string]search.Window)
-	n := 0 // matches of the files before
+	n := 0 // number of matches in the files before f
 	for _, f := range c.files {
 		w := search.Window{From: max(0, from-n), To: min(f.Matches, to-n)}
 		if w.From < w.To {
@@ -81,7 +83,7 @@ func (c *collection) windows(from, to int) map[string]search.Window {
 	return out
 }
 
-// add adds the result of a file.
+// add adds the result of one file.
 func (c *collection) add(worker int, f found) {
 	for _, l := range f.Lines {
 		if l.Column > 0 {
@@ -101,7 +103,7 @@ func (c *collection) add(worker int, f found) {
 	}
 }
 
-// sort sorts all results.
+// sort merges the new results into the sorted results.
 func (c *collection) sort() {
 	for worker, files := range c.fresh {
 		if !slices.IsSortedFunc(files, compareFound) {
@@ -130,7 +132,7 @@ func merge(a, b []found) []found {
 	return append(append(out, a...), b...)
 }
 
-// drop drops the lines that are not needed.
+// drop removes the lines that no answer needs.
 func (c *collection) drop() {
 	c.sort()
 	c.kept, c.held = 0, 0
@@ -146,7 +148,7 @@ func (c *collection) drop() {
 	}
 }
 
-// comparePaths compares paths element by element, so that the contents of a directory stay together: "a/b" is before
+// comparePaths compares paths element by element. The order keeps the contents of a directory together: "a/b" is before
 // "a.go".
 func comparePaths(a, b string) int {
 	n := 0

@@ -7,7 +7,8 @@ import (
 	"toolhost.dev/plugins/grep/walk"
 )
 
-// indexed searches the files of an indexed tree. If only is not nil, it searches only the files in it.
+// indexed searches the files of an indexed tree. A nil map means all files; otherwise it searches only the files in the
+// map.
 func (r *run) indexed(s *index.Snapshot, o walk.Options, only map[string]search.Window) error {
 	c := s.Counts()
 	r.walked.Add(c.NotWanted)
@@ -28,7 +29,7 @@ func (r *run) indexed(s *index.Snapshot, o walk.Options, only map[string]search.
 		if _, ok := only[shown]; ok || only == nil {
 			f, err := i.Open()
 			r.opened(worker, f, err, spot{shown, i.Place()})
-			if i.Known() { // it was already counted above
+			if i.Known() { // this file was already counted above
 				r.searched.Add(-1)
 			}
 		}
@@ -41,7 +42,7 @@ func (r *run) indexed(s *index.Snapshot, o walk.Options, only map[string]search.
 	return s.Trees(func(start walk.Start) error { return r.walk(start, o, only) }, r.walked.Count)
 }
 
-// text searches a text in memory.
+// text searches a file whose text is in memory.
 func (r *run) text(worker int, t index.Text, at spot) {
 	w, keep := r.window(at)
 	r.at[worker] = at
@@ -50,7 +51,7 @@ func (r *run) text(worker int, t index.Text, at spot) {
 		parts = append(parts, search.Part(p))
 	}
 	res, err := r.searcher(worker).Text(t.Bytes, parts, keep)
-	if err != nil { // the search has ended
+	if err != nil { // the context has ended
 		return
 	}
 	r.reached.Add(1)

@@ -2,19 +2,20 @@ package query
 
 import "toolhost.dev/plugins/grep/search"
 
-// Group holds the lines of a match, or of several matches that share lines, with their context. Answers that list only
-// files or counts contain no groups.
+// Group holds the lines and the context of one match. Matches that share lines are in one group. If an answer lists only
+// files or counts, it contains no groups.
 type Group struct {
 	Before, Lines, After []search.Line
 }
 
-// MaxText limits the size of the texts in an answer. Lines that are the context of several matches count several times.
+// MaxText limits the size in bytes of the texts in an answer. If a line is context of several matches, it counts once
+// for each match.
 const MaxText = 8 << 20
 
-// entryCost is the formatted size of a result besides its text.
+// entryCost is the size in bytes that a formatted result adds to its text.
 const entryCost = 128
 
-// lines adds up to limit matches with their lines to an answer. A limit of 0 adds all matches whose lines are present.
+// lines adds up to limit matches with their lines to an answer. If limit is 0, it adds all matches whose lines are kept.
 func (c *collection) lines(a *Answer, limit int, o search.Options) {
 	c.sort()
 	size := 0
@@ -35,12 +36,12 @@ func (c *collection) lines(a *Answer, limit int, o search.Options) {
 			a.Files = append(a.Files, file)
 		}
 		if len(file.Groups) < f.wanted {
-			return // lines of the next matches were dropped, so the answer ends here
+			return // the lines of the next match were dropped, so the answer ends with this file
 		}
 	}
 }
 
-// numbers adds the files with numbers in [from,to) to an answer.
+// numbers adds the files with the numbers [from,to) to an answer.
 func (c *collection) numbers(a *Answer, from, to int) {
 	c.sort()
 	size := 0
@@ -58,7 +59,7 @@ func (f *found) file() File {
 	return File{Path: f.path, Matches: f.Matches, Binary: f.Binary, Hidden: f.BinaryMatch}
 }
 
-// groups groups lines by the match they belong to.
+// groups divides the lines of a file into groups, one for each match.
 func groups(lines []search.Line, o search.Options) []Group {
 	var out []Group
 	for i := 0; i < len(lines); {

@@ -1,5 +1,4 @@
-// Package query implements the search of a tree. It walks the tree, searches several files at a
-// time, and puts the results in the order of the paths.
+// Package query searches a tree for a pattern. It searches several files at a time and sorts the results by path.
 package query
 
 import (
@@ -20,72 +19,73 @@ import (
 	"toolhost.dev/plugins/grep/workers"
 )
 
-// Query is what to search for and how much to return.
+// Query describes a search and the range of results to return.
 type Query struct {
 	Pattern *pattern.Pattern
 	Search  search.Options
-	// Offset is the number of results to skip, and Limit the number to return. Results are matches, or files if only
-	// files were requested. A Limit of 0 returns all.
+	// Offset is the number of results to skip. Limit is the maximal number of results to return; 0 means no limit. A
+	// result is a match, or a file if only files are requested.
 	Offset, Limit int
-	// Searched counts the files searched so far. It may be nil.
+	// Searched is increased by the number of searched files. It may be nil.
 	Searched *atomic.Int64
-	// Time limits the duration of the search; 0 means no limit. After it, the answer contains what was found so far.
+	// Time limits the duration of the search; 0 means no limit. If the time is over, the answer contains the results
+	// found so far.
 	Time time.Duration
 }
 
 // Answer is the result of a query.
 type Answer struct {
-	// Files are the files with something to show, in order.
+	// Files lists the files with results in the requested range, in order.
 	Files []File
-	// Total is the number of matches, or of files if only files were requested.
+	// Total is the number of all matches, or of all matching files if only files are requested.
 	Total int
-	// Matched is the number of files with a match, and Searched the number of all searched files.
+	// Matched is the number of files with a match. Searched is the number of all searched files.
 	Matched, Searched int
-	// Given is the number of results in Files. It is less than requested if they would take too much memory.
+	// Given is the number of results in Files. It is less than the requested number if the results are too large.
 	Given   int
 	Skipped Skipped
-	// Stopped means that the time was over. StoppedAt is approximately the last file searched, because files are
-	// searched concurrently.
+	// Stopped is true if the time was over before the end of the search. StoppedAt is approximately the last searched
+	// file. It is not exact, because files are searched concurrently.
 	Stopped   bool
 	StoppedAt string
 }
 
-// File is a file with matches.
+// File is a matching file.
 type File struct {
 	Path    string
 	Matches int
-	// Groups are the matches to show.
+	// Groups contains the matches to return.
 	Groups []Group
-	// Binary is the offset of a NUL byte, or negative if there is none. Hidden means that the matches are not shown
-	// because of it.
+	// Binary is the offset of a NUL byte in the file. It is negative if no NUL byte was found. Hidden is true if matches
+	// are omitted because of the NUL byte.
 	Binary int64
 	Hidden bool
 }
 
-// Skipped counts the files and directories that were not searched, by reason.
+// Skipped counts the files and directories that were not searched, for each reason.
 type Skipped struct {
-	Ignored    int `json:"ignored"`    // by an ignore rule; a directory counts as one
-	Hidden     int `json:"hidden"`     // by a name that begins with a dot
-	Binary     int `json:"binary"`     // not text: searched up to a NUL byte at most
-	TooLarge   int `json:"too_large"`  // too large to search across lines, or with a line that is too long
-	Permission int `json:"permission"` // no permission to read
+	Ignored    int `json:"ignored"`    // excluded by an ignore rule; a directory counts as one
+	Hidden     int `json:"hidden"`     // excluded because the name begins with a dot
+	Binary     int `json:"binary"`     // binary files, which are searched at most up to the first NUL byte
+	TooLarge   int `json:"too_large"`  // too large to search across lines, or containing a line that is too long
+	Permission int `json:"permission"` // not readable with the process's permissions
 	Special    int `json:"special"`    // FIFOs, sockets and devices
 	Symlink    int `json:"symlink"`    // symbolic links are not followed
-	Failed     int `json:"failed"`     // reading failed
+	Failed     int `json:"failed"`     // not readable for other reasons
 }
 
-// run is one pass over the files of a query.
+// run holds the state of one pass over the files.
 type run struct {
 	q         *Query
 	ctx       context.Context
 	searchers []*search.Searcher
-	// windows returns the window of matches wanted from a file.
+	// windows returns which matches of a file are requested.
 	windows   func(path string) search.Window
 	collected collection
 	searched  atomic.Int64
-	reached   atomic.Int64 // indexed texts that were searched
+	reached   atomic.Int64 // number of searched files that are in the index
 	walked    walk.Skipped
-	// at is the last file of each worker.
+	// at holds, for each worker, the last file that it searched.
 	at []spot
 
 	binary, tooLarge, permission, special, symlink, failed atomic.Int64
@@ -95,7 +95,7 @@ func newRun(ctx context.Context, q *Query, workers int) *run {
 	return &run{q: q, ctx: ctx, searchers: make([]*search.Searcher, workers), at: make([]spot, workers)}
 }
 
-// end returns the number after that of the last requested result.
+// end returns the number of the last requested result plus one.
 func (q *Query) end() int {
 	if q.Limit <= 0 {
 		return math.MaxInt
@@ -103,23 +103,24 @@ func (q *Query) end() int {
 	return q.Offset + q.Limit
 }
 
-// Tree searches the files of a tree on disk.
+// Tree searches the files of a tree, which it reads from disk.
 func (q *Query) Tree(ctx context.Context, start walk.Start, o walk.Options) (*Answer, error) {
 	return q.tree(ctx, func(r *run, only map[string]search.Window) error { return r.walk(start, o, only) })
 }
 
-// Indexed searches the files of an indexed tree. The snapshot must have been taken for the options o.
+// Indexed searches the files of an indexed tree. The snapshot must match the options o.
 func (q *Query) Indexed(ctx context.Context, s *index.Snapshot, o walk.Options) (*Answer, error) {
 	return q.tree(ctx, func(r *run, only map[string]search.Window) error { return r.indexed(s, o, only) })
 }
 
-// tree searches a tree in one or two passes. pass searches the files, or only those in only if it is not nil.
+// tree searches a tree in one or two passes. A pass with a nil map searches all files. A pass with another map searches
+// only the files in the map.
 func (q *Query) tree(ctx context.Context, pass func(r *run, only map[string]search.Window) error) (*Answer, error) {
 	twice := q.Search.Mode == search.Lines && q.Offset > 0
 	wanted := func(string) search.Window { return search.Window{To: q.end()} }
 	if twice {
-		// There can be any number of matches before the page. The first pass only counts matches, and the second pass
-		// searches the files of the page again.
+		// Any number of matches can precede the requested range. Therefore the first pass only counts matches. The
+		// second pass searches the files with requested matches again.
 		wanted = func(string) search.Window { return search.Window{} }
 	}
 	r, stopped, err := q.pass(ctx, wanted, q.end(), nil, pass)
@@ -140,7 +141,7 @@ func (q *Query) tree(ctx context.Context, pass func(r *run, only map[string]sear
 	return a, nil
 }
 
-// pass searches the files once. stopped reports whether the time was over before the end.
+// pass searches the files once. If the time was over before the end, stopped is true.
 func (q *Query) pass(ctx context.Context, windows func(string) search.Window, limit int, only map[string]search.Window,
 	do func(*run, map[string]search.Window) error,
 ) (r *run, stopped bool, err error) {
@@ -158,10 +159,11 @@ func (q *Query) pass(ctx context.Context, windows func(string) search.Window, li
 	return r, false, err
 }
 
-// last returns the last file, in the order of paths, that was being searched.
+// last returns the last file in path order among the files that the workers searched last.
 func (r *run) last() string { return slices.MaxFunc(r.at, spot.compare).path }
 
-// walk searches the files of a tree on disk. If only is not nil, it searches only the files in it.
+// walk searches the files of a tree, which it reads from disk. A nil map means all files; otherwise it searches only the
+// files in the map.
 func (r *run) walk(start walk.Start, o walk.Options, only map[string]search.Window) error {
 	return walk.Walk(r.ctx, start, o, &r.walked, func(worker int, d *walk.Dir, e walk.Entry) {
 		switch {
@@ -177,7 +179,7 @@ func (r *run) walk(start walk.Start, o walk.Options, only map[string]search.Wind
 	})
 }
 
-// File searches a single file that the caller has named and opened.
+// File searches a single file, which the caller has named and opened.
 func (q *Query) File(ctx context.Context, f io.Reader, size int64, shown string) (*Answer, error) {
 	r := newRun(ctx, q, 1)
 	r.windows = func(string) search.Window { return search.Window{From: q.Offset, To: q.end()} }
@@ -191,7 +193,7 @@ func (q *Query) File(ctx context.Context, f io.Reader, size int64, shown string)
 	return a, nil
 }
 
-// page adds the requested results to an answer.
+// page adds the requested range of results to an answer.
 func (r *run) page(a *Answer) {
 	if r.q.Search.Mode == search.Lines {
 		r.collected.lines(a, r.q.Limit, r.q.Search)
@@ -205,7 +207,7 @@ func (r *run) open(worker int, d *walk.Dir, name string) {
 	r.opened(worker, f, err, spot{path: d.Shown(name)})
 }
 
-// opened searches an opened file, or counts why it could not be opened.
+// opened searches an opened file. If opening failed, it counts the reason instead.
 func (r *run) opened(worker int, f *walk.File, err error, at spot) {
 	if err != nil {
 		r.fail(err)
@@ -217,10 +219,10 @@ func (r *run) opened(worker int, f *walk.File, err error, at spot) {
 
 func (r *run) fail(err error) {
 	switch {
-	case errors.Is(err, os.ErrNotExist): // it was removed meanwhile, so it does not count
+	case errors.Is(err, os.ErrNotExist): // a file that was removed meanwhile does not count
 	case errors.Is(err, os.ErrPermission):
 		r.permission.Add(1)
-	case errors.Is(err, os.ErrInvalid): // it was replaced by something that is not a regular file
+	case errors.Is(err, os.ErrInvalid): // the file was replaced by an entry that is not a regular file
 		r.special.Add(1)
 	case errors.Is(err, search.ErrTooLarge), errors.Is(err, search.ErrLongLine):
 		r.tooLarge.Add(1)
@@ -253,8 +255,8 @@ func (r *run) searcher(worker int) *search.Searcher {
 	return s
 }
 
-// window returns the matches wanted from a file, and those whose lines to keep. It keeps none if files before it have
-// enough.
+// window returns the requested matches of a file, and the matches whose lines to keep. If files before this file have
+// enough matches, it keeps no lines.
 func (r *run) window(at spot) (wanted, keep search.Window) {
 	wanted = r.windows(at.path)
 	if r.collected.beyond(at) {
@@ -263,7 +265,7 @@ func (r *run) window(at spot) (wanted, keep search.Window) {
 	return wanted, wanted
 }
 
-// found adds the result of a file.
+// found adds the search result of one file.
 func (r *run) found(worker int, at spot, res search.Result, w search.Window, explicit bool) {
 	matched := res.Matches > 0 || res.BinaryMatch
 	if res.Binary >= 0 && (!explicit || matched && r.q.Search.Mode == search.Lines) {

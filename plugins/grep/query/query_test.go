@@ -38,7 +38,7 @@ func newQuery(t testing.TB, expr string, o search.Options, offset, limit int) *Q
 	return &Query{Pattern: p, Search: o, Offset: offset, Limit: limit}
 }
 
-// show formats the results of an answer, one per line.
+// show formats the results of an answer, one result per line.
 func show(a *Answer) []string {
 	var out []string
 	for _, f := range a.Files {
@@ -59,7 +59,7 @@ func show(a *Answer) []string {
 	return out
 }
 
-// manyFiles creates a tree whose files have distinct numbers of matches.
+// manyFiles creates a tree of files with different numbers of matches.
 func manyFiles(t testing.TB) (dir string, total int) {
 	t.Helper()
 	dir = t.TempDir()
@@ -81,7 +81,7 @@ func manyFiles(t testing.TB) (dir string, total int) {
 	return dir, total
 }
 
-// TestPages reads all results page by page, and compares them with those of one call.
+// TestPages checks that the results read page by page equal the results of one call.
 func TestPages(t *testing.T) {
 	dir, total := manyFiles(t)
 	s := start(t, dir)
@@ -133,7 +133,7 @@ func TestSingleFilePages(t *testing.T) {
 	}
 }
 
-// TestLinesAreDropped finds more matches than are kept, with the files in any order.
+// TestLinesAreDropped checks an answer with more matches than are kept. The files are added in any order.
 func TestLinesAreDropped(t *testing.T) {
 	c := &collection{limit: 10}
 	r := rand.New(rand.NewPCG(4, 4))
@@ -160,7 +160,8 @@ func TestLinesAreDropped(t *testing.T) {
 	}
 }
 
-// TestNothingIsLeftOutInBetween checks that an answer ends before a file whose lines were dropped.
+// TestNothingIsLeftOutInBetween checks that an answer ends with the first file whose lines were dropped, so that no
+// match in between is missing.
 func TestNothingIsLeftOutInBetween(t *testing.T) {
 	c := &collection{limit: 1 << 40}
 	line := []search.Line{{Number: 1, Text: "x", Match: true, Column: 1}}
@@ -203,7 +204,7 @@ func TestNamesAreLimited(t *testing.T) {
 	}
 }
 
-// TestComparePaths compares the order with that of a walk that sorts the names of each directory.
+// TestComparePaths compares the order of paths with that of a walk that sorts the names of each directory.
 func TestComparePaths(t *testing.T) {
 	paths := []string{"a", "a/b", "a.go", "a-b", "a/b/c", "ab", "A", "a/b.go", "é", "a b", "a/", "b/a"}
 	slices.SortFunc(paths, comparePaths)

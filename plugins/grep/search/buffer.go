@@ -6,44 +6,44 @@ import (
 	"io"
 )
 
-// binary is the treatment of NUL bytes.
+// binary selects the treatment of NUL bytes in a file.
 type binary uint8
 
 const (
-	quit    binary = iota // end the search before the first buffer that contains one
-	convert               // replace them by line breaks
-	notice                // search them, but do not show the matches
+	quit    binary = iota // end the search at the first NUL byte
+	convert               // replace NUL bytes by line breaks
+	notice                // search files with NUL bytes, but do not return their matches
 )
 
-// capacity is the size of a buffer. It decides how much of a file with a NUL byte is searched. It equals that of
-// ripgrep.
+// capacity is the size of a buffer in bytes. It determines how much of a file with a NUL byte is searched. It equals the
+// buffer size of ripgrep.
 const capacity = 64 << 10
 
-// lineBuffer reads a file in pieces of whole lines.
+// lineBuffer reads a file in pieces that consist of whole lines.
 type lineBuffer struct {
 	src    io.Reader
 	binary binary
 	buf    []byte
-	// buf[start:lines] holds the current lines, and buf[lines:end] the beginning of the next line.
+	// buf[start:lines] contains the current lines. buf[lines:end] contains the beginning of the next line.
 	start, lines, end int
-	offset            int64 // of buf[0] in the file
-	nul               int64 // offset of the first NUL byte in the file, or -1
+	offset            int64 // offset of buf[0] in the file
+	nul               int64 // offset of the first NUL byte in the file, or -1 if none was found
 }
 
 func (b *lineBuffer) reset(src io.Reader, mode binary) {
 	buf := b.buf
-	if cap(buf) != capacity { // do not retain a buffer that a long line has enlarged
+	if cap(buf) != capacity { // do not reuse a buffer that was enlarged for a long line
 		buf = make([]byte, capacity)
 	}
 	*b = lineBuffer{src: src, binary: mode, buf: buf, nul: -1}
 }
 
-// bytes returns the current lines. A line remains until it is consumed.
+// bytes returns the current lines. The result contains a line until the line is consumed.
 func (b *lineBuffer) bytes() []byte { return b.buf[b.start:b.lines] }
 
 func (b *lineBuffer) consume(n int) { b.start += n }
 
-// fill reads more lines and keeps those not consumed. It reports whether there are any lines.
+// fill reads more lines and keeps the lines that were not consumed. It reports whether the buffer contains a line.
 func (b *lineBuffer) fill() (bool, error) {
 	if b.binary == quit && b.nul >= 0 {
 		return b.start < b.lines, nil
@@ -80,10 +80,10 @@ func (b *lineBuffer) fill() (bool, error) {
 	}
 }
 
-// checkBinary searches the bytes just read for NUL bytes. It reports whether the file ends there.
+// checkBinary searches the bytes read last for NUL bytes. It returns true if the search must end at a NUL byte.
 func (b *lineBuffer) checkBinary(from int) bool {
 	fresh := b.buf[from:b.end]
-	if b.binary == notice { // after the first buffer only found lines are checked
+	if b.binary == notice { // beyond the first buffer, only returned lines are checked for NUL bytes
 		fresh = fresh[:max(0, min(len(fresh), capacity-int(min(b.offset, capacity))-from))]
 	}
 	i := bytes.IndexByte(fresh, 0)
@@ -108,7 +108,7 @@ func (b *lineBuffer) checkBinary(from int) bool {
 	return false
 }
 
-// grow enlarges the buffer if it is full.
+// grow enlarges a full buffer.
 func (b *lineBuffer) grow() error {
 	if b.end < len(b.buf) {
 		return nil

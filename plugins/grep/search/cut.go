@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// cut returns a line of at most limit characters. It keeps the characters around the byte at position at. A limit of 0
-// keeps all characters.
+// cut shortens a line to at most limit characters. The result contains the characters around offset at. If limit is 0,
+// the line is not shortened.
 func cut(text []byte, at, limit int) Line {
 	if limit <= 0 || len(text) <= limit {
 		return Line{Text: valid(text)}
@@ -16,7 +16,7 @@ func cut(text []byte, at, limit int) Line {
 		return Line{Text: valid(text)}
 	}
 	before := 0
-	if ahead := utf8.RuneCount(text[:at]); ahead > limit*3/4 { // the match would be cut off
+	if ahead := utf8.RuneCount(text[:at]); ahead > limit*3/4 { // otherwise, the match would be cut off
 		before = min(ahead-limit/4, n-limit)
 	}
 	start := skip(text, before)
@@ -24,7 +24,7 @@ func cut(text []byte, at, limit int) Line {
 	return Line{Text: valid(text[start:end]), CutBefore: before, CutAfter: n - before - limit}
 }
 
-// skip returns the length in bytes of the first n characters.
+// skip returns the length of the first n characters in bytes.
 func skip(text []byte, n int) int {
 	pos := 0
 	for ; n > 0 && pos < len(text); n-- {
@@ -34,8 +34,8 @@ func skip(text []byte, n int) int {
 	return pos
 }
 
-// valid returns the text with U+FFFD for each invalid sequence. A sequence is as long as the bytes could be the
-// beginning of a character.
+// valid returns the text with each invalid sequence replaced by U+FFFD. The truncated encoding of a character counts as
+// one sequence.
 func valid(text []byte) string {
 	if utf8.Valid(text) {
 		return string(text)

@@ -5,7 +5,8 @@ import (
 	"io"
 )
 
-// finding is the search of one file. Positions are offsets in the current buffer, which a search by line rolls forward.
+// finding is the state of the search in one file. Positions are offsets in the current buffer. A search by line moves
+// the buffer forward in the file.
 type finding struct {
 	s      *Searcher
 	binary binary
@@ -13,18 +14,18 @@ type finding struct {
 	result Result
 
 	base    int64 // offset of the buffer in the file
-	line    int   // line number at counted
+	line    int   // line number at offset counted
 	counted int
-	visited int // end of the last line taken
-	pos     int // where the search continues
-	after   int // lines of context after a match still to take
-	kept    int // memory of the lines taken, in bytes
+	visited int // end of the last line in the result
+	pos     int // offset at which the search continues
+	after   int // number of context lines after the last match that are still missing
+	kept    int // memory of the lines in the result, in bytes
 }
 
-// lineCost is the memory of a line besides its text.
+// lineCost is the memory of a line in bytes without its text.
 const lineCost = 64
 
-// byLine searches line by line.
+// byLine searches a file line by line.
 func (f *finding) byLine(src io.Reader) error {
 	b := &f.s.buf
 	b.reset(src, f.binary)
@@ -52,7 +53,7 @@ func (f *finding) byLine(src io.Reader) error {
 	}
 }
 
-// roll returns the length of the part of the buffer that is not needed as context of a later line.
+// roll returns how many bytes at the start of the buffer are not needed as context of later lines.
 func (f *finding) roll(buf []byte) (consumed int) {
 	consumed = len(buf)
 	if f.s.opts.Before > 0 || f.s.opts.After > 0 {
@@ -64,7 +65,7 @@ func (f *finding) roll(buf []byte) (consumed int) {
 	return consumed
 }
 
-// preceding returns the beginning of the line that is n lines before the last one.
+// preceding returns the beginning of the line that is n lines before the last line of buf.
 func preceding(buf []byte, n int) int {
 	end := len(bytes.TrimSuffix(buf, []byte("\n")))
 	for {
@@ -77,7 +78,7 @@ func preceding(buf []byte, n int) int {
 	}
 }
 
-// lines searches the current lines. It reports whether to continue.
+// lines searches the current lines of the buffer. It reports whether the search continues.
 func (f *finding) lines(buf []byte) (more bool, err error) {
 	if more, err := f.linesBelow(buf, len(buf)); !more || err != nil {
 		return false, err
@@ -85,7 +86,7 @@ func (f *finding) lines(buf []byte) (more bool, err error) {
 	return f.afterContext(buf, len(buf)), nil
 }
 
-// linesBelow searches the lines before a position at the end of a line.
+// linesBelow searches the lines up to the offset to, which is the end of a line.
 func (f *finding) linesBelow(buf []byte, to int) (more bool, err error) {
 	for f.pos < to {
 		start, end, ok, err := f.s.m.NextLine(buf[:to], f.pos)
@@ -113,12 +114,13 @@ func (f *finding) linesBelow(buf []byte, to int) (more bool, err error) {
 	return true, nil
 }
 
-// wanted reports whether to keep the lines of the next match.
+// wanted reports whether the lines of the next match belong to the result.
 func (f *finding) wanted() bool {
 	return f.s.opts.Mode == Lines && f.window.From <= f.result.Matches && f.result.Matches < f.window.To
 }
 
-// context takes the context lines between the last line taken and a match. It reports whether to continue.
+// context adds the context lines between the last line in the result and a match. It reports whether the search
+// continues.
 func (f *finding) context(buf []byte, upto int) bool {
 	if !f.afterContext(buf, upto) {
 		return false
@@ -134,7 +136,7 @@ func (f *finding) beforeContext(buf []byte, upto int) bool {
 	return f.takeContext(buf, from, upto)
 }
 
-// afterContext takes the remaining context lines after the previous match.
+// afterContext adds the missing context lines after the last match, up to an offset.
 func (f *finding) afterContext(buf []byte, upto int) bool {
 	for f.after > 0 && f.visited < upto {
 		if !f.takeContext(buf, f.visited, lineEnd(buf, f.visited)) {
@@ -145,7 +147,7 @@ func (f *finding) afterContext(buf []byte, upto int) bool {
 	return true
 }
 
-// lineEnd returns the end of the line that contains a position.
+// lineEnd returns the end of the line that contains a position. The end is after the line break.
 func lineEnd(buf []byte, pos int) int {
 	if i := bytes.IndexByte(buf[pos:], '\n'); i >= 0 {
 		return pos + i + 1
@@ -153,13 +155,14 @@ func lineEnd(buf []byte, pos int) int {
 	return len(buf)
 }
 
-// mark is the beginning of a match within a block of matched lines.
+// mark is the beginning of a match in a block of matching lines.
 type mark struct {
-	line   int // beginning of its first line
-	column int // from 0
+	line   int // offset of the match's first line
+	column int // column of the match, from 0
 }
 
-// match takes the lines of a match, or of several matches in consecutive lines. It reports whether to continue.
+// match adds the lines of one match, or of several matches in consecutive lines. It reports whether the search
+// continues.
 func (f *finding) match(buf []byte, start, end int, marks []mark) bool {
 	if f.ends(buf, start, end) {
 		return false
@@ -175,10 +178,10 @@ func (f *finding) match(buf []byte, start, end int, marks []mark) bool {
 	first := min(len(marks), max(0, f.window.From-f.result.Matches))
 	last := max(first, min(len(marks), f.window.To-f.result.Matches))
 	f.result.Matches += len(marks)
-	if first == last { // the lines may still be context after the previous match
+	if first == last { // the lines can still be context of the last match
 		return f.afterContext(buf, end)
 	}
-	if first > 0 { // the lines before may be context of the first match wanted
+	if first > 0 { // lines of skipped matches can be context of the first match in the window
 		start = marks[first].line
 		if !f.beforeContext(buf, start) {
 			return false
@@ -192,7 +195,7 @@ func (f *finding) match(buf []byte, start, end int, marks []mark) bool {
 	return true
 }
 
-// takeContext takes context lines. It reports whether to continue.
+// takeContext adds context lines. It reports whether the search continues.
 func (f *finding) takeContext(buf []byte, start, end int) bool {
 	if f.ends(buf, start, end) {
 		return false
@@ -204,7 +207,7 @@ func (f *finding) takeContext(buf []byte, start, end int) bool {
 	return true
 }
 
-// take adds lines to the result.
+// take adds lines to the result of the search.
 func (f *finding) take(buf []byte, start, end int, marks []mark, match bool) {
 	f.visited = end
 	for start < end {
@@ -225,8 +228,8 @@ func (f *finding) take(buf []byte, start, end int, marks []mark, match bool) {
 	}
 }
 
-// ends checks found lines for a NUL byte if the search does not check all bytes. It reports whether the search ends
-// there.
+// ends checks matching lines for a NUL byte if the search has not checked them yet. It reports whether the search ends
+// at these lines.
 func (f *finding) ends(buf []byte, start, end int) bool {
 	if f.binary == convert || f.binary == quit && !f.s.m.Crossing() {
 		return false
@@ -241,10 +244,10 @@ func (f *finding) ends(buf []byte, start, end int) bool {
 	return f.binary == quit
 }
 
-// hides reports whether lines are not shown because the file contains a NUL byte.
+// hides reports whether lines are omitted because the file contains a NUL byte.
 func (f *finding) hides() bool { return f.binary != quit && f.result.Binary >= 0 }
 
-// count counts the lines before a position.
+// count advances the line number to the line at an offset.
 func (f *finding) count(buf []byte, upto int) {
 	if upto > f.counted {
 		f.line += bytes.Count(buf[f.counted:upto], []byte("\n"))

@@ -1,6 +1,6 @@
-// Package search implements the search for a pattern in one file: line by line in a small buffer,
-// whatever the file's size, or in the whole file if a match may span lines. It finds what ripgrep
-// finds, also in files that are not text or not UTF-8.
+// Package search searches one file for a pattern. If a match cannot span lines, it searches line by line in a small
+// buffer, for files of any size. Otherwise it searches the whole file in memory. The results equal those of ripgrep,
+// even in binary files and files that are not UTF-8.
 package search
 
 import (
@@ -11,93 +11,92 @@ import (
 	"toolhost.dev/plugins/grep/pattern"
 )
 
-// Mode selects what a search returns.
+// Mode selects the kind of result.
 type Mode uint8
 
-// The modes.
+// Values of [Mode].
 const (
-	Lines Mode = iota // the lines with matches and their context
-	Count             // the number of matches
-	First             // whether there is a match
+	Lines Mode = iota // return matching lines and their context
+	Count             // return the number of matches
+	First             // return whether there is a match
 )
 
-// Options of a [Searcher].
+// Options are the options of a [Searcher].
 type Options struct {
 	Mode Mode
-	// Before and After are the numbers of context lines in mode Lines.
+	// Before and After are the numbers of context lines before and after a match. They apply in mode Lines.
 	Before, After int
-	// MaxLine is the maximal number of characters to keep of a line; 0 keeps all.
+	// MaxLine is the maximal number of characters of a returned line; 0 means no limit.
 	MaxLine int
 }
 
-// Result is the result of searching a file.
+// Result is the result of searching one file.
 type Result struct {
-	// Matches counts lines with a match. If a match may span lines, it counts groups of consecutive matched lines, or in
-	// mode Count the single matches.
+	// Matches is the number of matching lines. If a match may span lines, it is the number of groups of consecutive
+	// matching lines; in mode Count it is then the number of single matches.
 	Matches int
-	// Lines are the lines of the matches in the window, with their context.
+	// Lines contains the lines of the matches in the window, with their context.
 	Lines []Line
-	// Binary is the offset of a NUL byte, or negative if none was found. The search ended there, except in files that
-	// the caller named.
+	// Binary is the offset of a NUL byte. It is negative if no NUL byte was found. The search ended at the NUL byte
+	// unless the caller named the file.
 	Binary int64
-	// BinaryMatch means that there is a match which is not shown because of the NUL byte.
+	// BinaryMatch is true if a match is omitted because of a NUL byte.
 	BinaryMatch bool
 }
 
-// Line is a line of a file, without its line break.
+// Line is one line of a file without its line break.
 type Line struct {
 	Number int
-	// Text is valid UTF-8, with U+FFFD for invalid bytes.
+	// Text is valid UTF-8. U+FFFD replaces invalid bytes.
 	Text string
-	// CutBefore and CutAfter are the numbers of characters that MaxLine removed at either end.
+	// CutBefore and CutAfter are the numbers of characters removed at the start and at the end because of MaxLine.
 	CutBefore, CutAfter int
-	// Match means that the line belongs to a match.
+	// Match is true if the line belongs to a match.
 	Match bool
-	// Column is the beginning of a match, in bytes from 1. It is 0 for a line that continues the match of the line
-	// before.
+	// Column is the start of the line's first match, in bytes from 1. It is 0 if no match starts in the line.
 	Column int
 }
 
-// Errors that [Searcher.Search] returns besides errors of reading.
+// Errors that [Searcher.Search] can return in addition to read errors.
 var (
-	// ErrTooLarge means that the file must be searched as a whole and is larger than MaxWhole.
+	// ErrTooLarge is the error for a file larger than MaxWhole if a match may span lines.
 	ErrTooLarge = errors.New("search: the file is too large to be searched across lines")
-	// ErrLongLine means that a line is longer than MaxLineBytes.
+	// ErrLongLine is the error for a line longer than MaxLineBytes.
 	ErrLongLine = errors.New("search: a line is too long")
 )
 
 const (
-	// MaxWhole is the maximal size of a file that is searched across lines.
+	// MaxWhole is the maximal size in bytes of a file in which matches may span lines.
 	MaxWhole = 128 << 20
-	// MaxLineBytes is the maximal length of a line.
+	// MaxLineBytes is the maximal length of a line in bytes.
 	MaxLineBytes = 64 << 20
-	// MaxKept is the memory limit for the lines of a file.
+	// MaxKept is the maximal memory in bytes for the lines of one file.
 	MaxKept = 8 << 20
 )
 
 // File is a file to search.
 type File struct {
 	io.Reader
-	// Size is the size of the file; 0 if unknown.
+	// Size is the size of the file in bytes. Zero means that the size is unknown.
 	Size int64
-	// Explicit means that the caller named the file. Such a file is searched completely even if it contains NUL bytes.
-	// Other files are searched up to the first one.
+	// Explicit is true if the caller named the file. Such a file is searched to its end even if it contains NUL bytes.
+	// Other files are searched only up to the first NUL byte.
 	Explicit bool
 }
 
-// Window selects the matches of a file with numbers in [From,To), counted from 0.
+// Window selects the matches of a file whose numbers are in [From,To), counted from 0.
 type Window struct{ From, To int }
 
-// Searcher searches one file after the other.
+// Searcher searches files one after the other. It is not safe for concurrent use.
 type Searcher struct {
-	ctx  context.Context // of all searches: a searcher lives as long as a call
+	ctx  context.Context // context of all searches, because a searcher serves one call
 	m    *pattern.Matcher
 	opts Options
 	head []byte
 	buf  lineBuffer
 }
 
-// New returns a searcher. It stops in the middle of a file when ctx ends.
+// New returns a searcher. If ctx ends, a search stops in the middle of a file.
 func New(ctx context.Context, p *pattern.Pattern, o Options) *Searcher {
 	if o.Mode != Lines {
 		o.Before, o.After = 0, 0
@@ -105,7 +104,7 @@ func New(ctx context.Context, p *pattern.Pattern, o Options) *Searcher {
 	return &Searcher{ctx: ctx, m: p.Matcher(ctx), opts: o}
 }
 
-// Search searches a file and keeps the lines of the matches in the window. It may return both a result and an error.
+// Search searches a file. It returns the lines of the matches in the window. It can return both a result and an error.
 func (s *Searcher) Search(file File, w Window) (Result, error) {
 	if s.m.Crossing() && file.Size > MaxWhole {
 		return Result{Binary: -1}, ErrTooLarge
@@ -131,7 +130,7 @@ func (s *Searcher) Search(file File, w Window) (Result, error) {
 		err = f.byLine(src)
 	}
 	if f.result.Binary >= 0 && binary == quit && s.opts.Mode == Count {
-		f.result.Matches = 0 // the number would count only a part of the file
+		f.result.Matches = 0 // only a part of the file was counted
 	}
 	return f.result, err
 }

@@ -5,13 +5,14 @@ import (
 	"io"
 )
 
-// lookAhead is the number of bytes after the lines of a match that are searched to count the matches in them.
+// lookAhead is the number of bytes after the lines of a match that are searched as well to count the matches in these
+// lines.
 const lookAhead = 128
 
-// whole searches a file as one text. size is a hint.
+// whole searches a file as one text. The size may be wrong; it only sets the initial capacity.
 func (f *finding) whole(src io.Reader, size int64) error {
 	var all bytes.Buffer
-	all.Grow(int(size) + bytes.MinRead) // the extra bytes let ReadFrom find the end
+	all.Grow(int(size) + bytes.MinRead) // ReadFrom needs the extra bytes to detect the end of the file
 	if _, err := all.ReadFrom(io.LimitReader(src, MaxWhole+1)); err != nil {
 		return err
 	}
@@ -25,11 +26,11 @@ func (f *finding) whole(src io.Reader, size int64) error {
 	return f.across(buf)
 }
 
-// across searches a text in which matches may span lines.
+// across searches a text in which a match may span lines.
 func (f *finding) across(buf []byte) error {
 	var b block
 	for f.pos < len(buf) {
-		// Each search begins a new text: the pattern does not see what is before it.
+		// Each search treats the rest of the buffer as a new text, so the pattern cannot test the text before it.
 		start, end, ok, err := f.s.m.Find(buf[f.pos:], 0)
 		if err != nil {
 			return err
@@ -60,13 +61,13 @@ func (f *finding) across(buf []byte) error {
 	return nil
 }
 
-// block is a sequence of consecutive lines that belong to matches.
+// block is a sequence of consecutive lines that contain matches.
 type block struct {
 	start, end int
 	marks      []mark
 }
 
-// add adds a match and reports true, unless lines separate it from the block.
+// add adds a match to the block. It returns false if other lines lie between the block and the match.
 func (b *block) add(buf []byte, start, end int) bool {
 	from := bytes.LastIndexByte(buf[:start], '\n') + 1
 	to := end
@@ -86,7 +87,7 @@ func (b *block) add(buf []byte, start, end int) bool {
 	return true
 }
 
-// block takes the lines of a block. It reports whether to continue.
+// block adds the lines of a block to the result. It reports whether the search continues.
 func (f *finding) block(buf []byte, b block) (more bool, err error) {
 	if b.start == b.end { // an empty match after the last line break is in no line
 		return false, nil
@@ -107,9 +108,9 @@ func (f *finding) block(buf []byte, b block) (more bool, err error) {
 	return f.match(buf, b.start, b.end, b.marks), nil
 }
 
-// countIn counts the matches that begin in a part of a text.
+// countIn returns the number of matches that begin in the range [from,to) of a text.
 func (f *finding) countIn(text []byte, from, to int) (n int, err error) {
-	last := -1 // end of the last match
+	last := -1 // end of the previous match
 	for pos := from; pos <= len(text); {
 		start, end, ok, err := f.s.m.Find(text, pos)
 		if err != nil || !ok {

@@ -13,17 +13,17 @@ import (
 type Matcher struct {
 	q        *Query
 	m, files *pattern.Matcher
-	// file is the whole text of a plain query, which may be a file name: the last dot may have been parsed as a
-	// separator.
+	// file is the whole text of a query without wildcards. It is needed to find files, because a dot before a file
+	// extension is parsed as a separator of containers.
 	file string
-	// path means that file contains a slash and matches the end of a path.
+	// path is true if the query text contains a slash. Then the text must match the end of a file's path.
 	path bool
 }
 
 // Matcher returns a matcher that stops when ctx ends.
 func (q *Query) Matcher(ctx context.Context) *Matcher {
 	m := &Matcher{q: q, file: q.text}
-	if len(q.within) > 0 { // the dot of a file extension was parsed as a separator
+	if len(q.within) > 0 { // a dot before a file extension was parsed as a separator
 		m.file = strings.Join(q.within, ".") + "." + q.text
 	}
 	m.path = strings.Contains(m.file, "/")
@@ -37,7 +37,7 @@ func (q *Query) Matcher(ctx context.Context) *Matcher {
 	return m
 }
 
-// MayDeclare reports whether a text contains the name, so that it may declare it.
+// MayDeclare reports whether a text contains the name of the query and therefore may declare it.
 func (m *Matcher) MayDeclare(text []byte) bool {
 	if !m.q.plain {
 		return true
@@ -59,12 +59,12 @@ func (m *Matcher) MayHave(t *Table) bool {
 	return true
 }
 
-// Table calls found for the matching symbols of a table, with their ranks, in the order of the text. file is the path of
-// the text. Its elements may stand for the container of a symbol. No symbol outside of the parts matches. If parts is
-// nil or returns nil, all symbols are checked.
+// Table calls found for each matching symbol of a table, in the order of the text. The rank describes how well the
+// symbol matches. The container in a query also matches elements of the file's path. If parts returns a list of parts,
+// only symbols in these parts match. If parts is nil or returns nil, all symbols are checked.
 func (m *Matcher) Table(t *Table, g Group, file string, parts func() []content.Part, found func(i int, r Rank)) error {
 	var list []content.Part
-	if parts != nil && len(t.Symbols) > manySymbols { // small tables are searched as fast without parts
+	if parts != nil && len(t.Symbols) > manySymbols { // for small tables, selecting parts saves no time
 		list = parts()
 	}
 	if list == nil {
@@ -79,7 +79,7 @@ func (m *Matcher) Table(t *Table, g Group, file string, parts func() []content.P
 	return nil
 }
 
-// part is Table for the symbols with indices in [from,to).
+// part is like Table, for the symbols with indices in [from,to).
 func (m *Matcher) part(t *Table, from, to int, g Group, file string, found func(i int, r Rank)) error {
 	switch {
 	case m.q.plain:
@@ -108,7 +108,7 @@ func (m *Matcher) part(t *Table, from, to int, g Group, file string, found func(
 	return nil
 }
 
-// plain is part for a query that is a name.
+// plain is like part, for a query without wildcards.
 func (m *Matcher) plain(t *Table, from, to int, g Group, file string, found func(i int, r Rank)) {
 	q := m.q
 	names := t.folded[:place(t.folds, to, len(t.folded))]
@@ -137,8 +137,8 @@ func (m *Matcher) plain(t *Table, from, to int, g Group, file string, found func
 	}
 }
 
-// declaredIn reports whether a symbol is declared in the containers of the query. The outermost container may be a
-// package, a module or a directory.
+// declaredIn reports whether a symbol is declared in the containers that the query names. The outermost container may be
+// a package, a module or a directory.
 func (q *Query) declaredIn(t *Table, s *Symbol, file string) bool {
 	if len(q.within) == 0 {
 		return true
@@ -157,13 +157,13 @@ func (q *Query) declaredIn(t *Table, s *Symbol, file string) bool {
 			}
 			continue
 		}
-		// The remaining containers must match the package or the path of the file.
+		// All remaining containers together must match the package or the path of the file.
 		return n == 0 && (strings.EqualFold(t.Package, want) || inPath(file, want)) || n > 0 && inPath(file, strings.Join(q.within[:n+1], "/"))
 	}
 	return true
 }
 
-// bare removes type parameters from the name of a container.
+// bare returns the name of a container without its type parameters.
 func bare(name string) string {
 	if i := strings.IndexAny(name, "[<"); i > 0 {
 		name = name[:i]
@@ -171,7 +171,8 @@ func bare(name string) string {
 	return name
 }
 
-// inPath reports whether a path ends in names. It also tries the path without its extension and the directory.
+// inPath reports whether a path ends with names. It tries the whole path, the path without its extension, and the
+// directory.
 func inPath(file, names string) bool {
 	file = "/" + file
 	stem := file
@@ -187,11 +188,11 @@ func inPath(file, names string) bool {
 	return false
 }
 
-// NeedsPath reports whether [Matcher.Path] needs more than the name of a file.
+// NeedsPath reports whether [Matcher.Path] needs the whole path of a file. Otherwise the file name is enough.
 func (m *Matcher) NeedsPath() bool { return m.q.slash || strings.Contains(m.q.text, "/") }
 
-// Path returns the rank of a file. It matches the file name with or without its extension. If the query contains a
-// slash, it matches the path.
+// Path returns the rank of a file and reports whether it matches. The query is compared with the file name, with and
+// without the extension. A query with a slash is compared with the path.
 func (m *Matcher) Path(path string) (Rank, bool) {
 	if m.q.plain && (m.m != nil || len(m.q.within) > 0) {
 		return m.plainPath(path)
@@ -206,7 +207,7 @@ func (m *Matcher) Path(path string) (Rank, bool) {
 	return Matched, ok && err == nil
 }
 
-// plainPath is Path for a query that is a name. It is called for all files, so it avoids needless work.
+// plainPath is like Path, for a query without wildcards. It is called for all files and therefore avoids needless work.
 func (m *Matcher) plainPath(path string) (Rank, bool) {
 	want := m.file
 	if !m.path {
@@ -234,7 +235,7 @@ func (m *Matcher) plainPath(path string) (Rank, bool) {
 	return r, r <= m.q.most
 }
 
-// indexFold returns the index of text in another text, ignoring case, or -1.
+// indexFold returns the index of the first occurrence of text, ignoring case. It returns -1 if text does not occur.
 func indexFold(in, text string) int {
 	for i := 0; i+len(text) <= len(in); i++ {
 		if in[i]|0x20 == text[0]|0x20 && strings.EqualFold(in[i:i+len(text)], text) {

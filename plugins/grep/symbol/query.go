@@ -10,47 +10,48 @@ import (
 	"toolhost.dev/plugins/grep/pattern"
 )
 
-// Rank is how well a name matches a query. Lower is better.
+// Rank describes how well a name matches a query. A lower rank is a better match.
 type Rank uint8
 
-// The ranks.
+// Values of [Rank].
 const (
 	Exact    Rank = iota
-	Folded        // equal except for case
+	Folded        // equals the query, ignoring case
 	Prefixed      // begins with the query, ignoring case
 	Inside        // contains the query, ignoring case
-	Matched       // matches a glob or a regular expression
+	Matched       // matches a query that is a glob or a regular expression
 	none
 )
 
-var rankNames = [...]string{"exact", "exact but for case", "begins with it", "has it inside", "matches"}
+var rankNames = [...]string{"exact", "exact except for case", "begins with the name", "contains the name", "matches"}
 
 func (r Rank) String() string { return rankNames[r] }
 
 // Query is a parsed query. It is immutable and safe for concurrent use.
 type Query struct {
-	// text is the name in a plain query.
+	// text is the name in a query without wildcards.
 	text string
 	// needle is text in lower case.
 	needle []byte
-	marks  []uint32 // signature bits of the needle
-	// within are the names of the containers, the innermost last.
+	marks  []uint32 // bits of the needle's trigrams in the signature of a table
+	// within holds the names of the containers, the innermost last.
 	within []string
-	most   Rank // worst rank to return
+	most   Rank // worst rank of a match to return
 	// pattern matches the names. A nil pattern matches all.
 	pattern *pattern.Pattern
-	// files matches file names, or paths if slash is set. If nil, pattern matches them.
+	// files matches file names. If slash is true, files matches paths. A nil files means that pattern matches the file
+	// names.
 	files *pattern.Pattern
 	slash bool
 	plain bool
 }
 
-// Match selects how a query without wildcards matches names.
+// Match is the method to compare names with a query without wildcards.
 type Match string
 
-// The ways to match.
+// Values of [Match].
 const (
-	Ranked    Match = "ranked" // all of the following, the best matches first
+	Ranked    Match = "ranked" // all methods below, with the best matches first
 	ExactOnly Match = "exact"
 	Prefix    Match = "prefix"
 	Substring Match = "substring"
@@ -59,12 +60,12 @@ const (
 // maxText limits the length of a query in bytes.
 const maxText = 64 << 10
 
-// Parse parses a query. It is a name, a glob over the whole name (get*User, "*" for all), or a regular expression
-// between slashes. A name may have its container in front (Server.Close, Server::close). An i after the last slash
-// ignores case.
+// Parse parses a query. A query is a name, a glob for the whole name (get*User, or "*" for all names), or a regular
+// expression between slashes. A name can follow the name of its container (Server.Close, Server::close). An i after the
+// last slash ignores case.
 func Parse(text string, m Match) (*Query, error) {
 	if len(text) > maxText {
-		return nil, fmt.Errorf("the query has %d bytes, and the limit is %d; give only the name, or a part of it", len(text), maxText)
+		return nil, fmt.Errorf("the query has %d bytes, and the limit is %d; give only a name or a part of a name", len(text), maxText)
 	}
 	text = strings.TrimSpace(text)
 	if expr, ok := strings.CutPrefix(text, "/"); ok && len(text) > 2 {
@@ -82,10 +83,10 @@ func Parse(text string, m Match) (*Query, error) {
 	case text == "":
 		return nil, errors.New("the query is empty; give a name, a glob such as get*, or a /regular expression/")
 	case strings.ContainsAny(text, "\n\r\x00"):
-		return nil, errors.New("the query has a line break or a NUL byte in it, which no name has")
+		return nil, errors.New("the query contains a line break or a NUL byte; give a single name")
 	case strings.ContainsAny(text, " \t") && !strings.HasPrefix(text, "operator"):
 		words := strings.Fields(text)
-		return nil, fmt.Errorf("the query %q has a space in it, which no name has; give the name alone, such as %q, or use grep to search for text", text, words[len(words)-1])
+		return nil, fmt.Errorf("the query %q contains a space, and names do not; give the name alone, such as %q, or use grep to search for text", text, words[len(words)-1])
 	}
 	if text == "*" {
 		return &Query{most: Matched}, nil
@@ -110,7 +111,7 @@ func Parse(text string, m Match) (*Query, error) {
 	return q, err
 }
 
-// parseGlob parses a glob, which may have containers in front.
+// parseGlob parses a glob, which may follow the names of containers.
 func parseGlob(text string) (*Query, error) {
 	files, err := globbed(text)
 	if err != nil {
@@ -135,7 +136,7 @@ func expression(body string, fold bool) (*Query, error) {
 	return &Query{pattern: p, most: Matched}, nil
 }
 
-// qualified splits text into the containers and the name.
+// qualified splits a query into the names of the containers and the name itself.
 func qualified(text string) (within []string, name string) {
 	if strings.HasPrefix(text, "operator") || strings.Contains(text, "/") {
 		return nil, text
@@ -193,7 +194,7 @@ func globbed(glob string) (*pattern.Pattern, error) {
 	return pattern.Compile(b.String(), pattern.Options{IgnoreCase: true})
 }
 
-// Plain reports whether the query is a name and not a glob or a regular expression.
+// Plain reports whether the query is a name without wildcards.
 func (q *Query) Plain() bool { return q.plain }
 
 // Literals returns literals that every text with a matching name contains.

@@ -1,4 +1,4 @@
-// Package symbol implements the symbols that source files declare, and the queries by name.
+// Package symbol defines the symbols that source files declare. It implements queries for symbols by name.
 package symbol
 
 import (
@@ -12,10 +12,10 @@ import (
 	"toolhost.dev/plugins/grep/content"
 )
 
-// Kind is the kind of a symbol.
+// Kind is the kind of declaration, such as a function or a type.
 type Kind uint8
 
-// The kinds.
+// Values of [Kind].
 const (
 	Function  Kind = iota
 	Prototype      // a function that is declared but not defined
@@ -35,7 +35,7 @@ const (
 	Variable
 	Constant
 	Field
-	Member // of an enum
+	Member // an element of an enum
 	File
 )
 
@@ -46,10 +46,10 @@ var kindNames = [...]string{
 
 func (k Kind) String() string { return kindNames[k] }
 
-// Group is a set of kinds that a caller can ask for.
+// Group is a set of kinds that a caller can select.
 type Group string
 
-// The groups.
+// Values of [Group].
 const (
 	Functions Group = "function"
 	Methods   Group = "method"
@@ -76,42 +76,43 @@ func (g Group) Has(k Kind) bool {
 	return true
 }
 
-// Symbol is a declaration.
+// Symbol is a declaration in a source file.
 type Symbol struct {
 	Name string
-	// Container is what contains the declaration, or the receiver of a method. It is "" at the top level.
+	// Container is the name of the enclosing declaration, or of the receiver type of a method. It is empty at the top
+	// level.
 	Container string
 	Kind      Kind
-	// Line and Column are the position of the name, and EndLine is the last line of the declaration. All count from 1,
-	// columns in bytes. Offset is the byte offset of the name in the text.
+	// Line and Column are the position of the name. EndLine is the last line of the declaration. Lines and columns count
+	// from 1, columns in bytes. Offset is the byte offset of the name in the text.
 	Line, Column, EndLine, Offset int32
 }
 
-// Parser is the way the symbols of a file were found.
+// Parser is the kind of parser that found the symbols of a file.
 type Parser string
 
-// The parsers.
+// Values of [Parser].
 const (
 	GoParser   Parser = "go/parser"
 	TreeSitter Parser = "tree-sitter"
-	// ByPattern matches lines that look like declarations, without a parser.
+	// ByPattern means that no parser was used: regular expressions matched lines that look like declarations.
 	ByPattern Parser = "pattern"
 )
 
-// Table holds the symbols of one text. It is immutable.
+// Table holds the symbols of one file. It is immutable.
 type Table struct {
 	Parser Parser
-	// Problem is the reason why the parser of the language did not parse the whole text. It is "" if it did.
+	// Problem is the reason why the parser of the language did not parse the whole text. It is empty if the parser did.
 	Problem string
-	// Broken means that the text has syntax errors. The table contains what could be parsed.
+	// Broken is true if the text has syntax errors. The table then contains all declarations that the parser recognized.
 	Broken bool
-	// Package is the package that the text names, if any.
+	// Package is the name of the package that the text declares to belong to. It may be empty.
 	Package string
 	// Symbols are sorted by their position in the text.
 	Symbols []Symbol
 
-	// names contains all names, each followed by a line break. folded contains them in lower case, which may change
-	// their lengths. starts and folds are the offsets of the names in names and folded.
+	// names contains all names, each followed by a line break. folded contains the names in lower case, which can have
+	// other lengths. The slices starts and folds hold the offset of each name in names and folded.
 	names, folded []byte
 	starts, folds []uint32
 	// signature is a Bloom filter of the trigrams of the names in lower case.
@@ -120,7 +121,8 @@ type Table struct {
 
 const (
 	signatureBits = 2048
-	// manySymbols is the number of symbols above which a signature has too many bits to exclude anything.
+	// manySymbols is a number of symbols. A table with more symbols has so many bits in its signature that the signature
+	// excludes no query.
 	manySymbols = 400
 )
 
@@ -176,7 +178,7 @@ func NewTable(p Parser, symbols []Symbol) *Table {
 	return t
 }
 
-// within returns the indices [from,to) of the symbols whose names are in a part of the text.
+// within returns the index range [from,to) of the symbols whose names lie in a part of the text.
 func (t *Table) within(p content.Part) (from, to int) {
 	after := func(pos int) int {
 		return sort.Search(len(t.Symbols), func(i int) bool { return int(t.Symbols[i].Offset) >= pos })
@@ -184,7 +186,7 @@ func (t *Table) within(p content.Part) (from, to int) {
 	return after(p.From), after(p.To)
 }
 
-// place returns the offset of symbol i in a list of names with these starts and this length.
+// place returns the offset of symbol i in a list of names. The list has the given start offsets and total length.
 func place(starts []uint32, i, length int) int {
 	if i == len(starts) {
 		return length
@@ -192,7 +194,8 @@ func place(starts []uint32, i, length int) int {
 	return int(starts[i])
 }
 
-// at returns the index of the symbol whose name contains offset pos of names or folded, whose starts are given.
+// at returns the index of the symbol whose name contains offset pos in a list of names. The list has the given start
+// offsets.
 func at(starts []uint32, pos int) int {
 	i, found := slices.BinarySearch(starts, uint32(pos)) // #nosec G115 -- a place in the names
 	if !found {

@@ -9,7 +9,7 @@ import (
 	"toolhost.dev/plugins/grep/content"
 )
 
-// table returns a table of names, each "Container Name" or "Name", ten bytes apart.
+// table returns a table of symbols ten bytes apart. Each argument has the form "Container Name" or "Name".
 func table(names ...string) *Table {
 	var out []Symbol
 	for i, name := range names {
@@ -42,7 +42,7 @@ func find(t *testing.T, query string, m Match, tab *Table, file string, parts fu
 
 func TestNames(t *testing.T) {
 	names := []string{"get", "Get", "getUser", "forget", "Server Close", "net.Server close", "Box[T] Close", "größe", "İstanbul", "operator==", "~Box", "a_b", "x"}
-	for range 400 { // beyond what a signature is for
+	for range 400 { // with this many symbols, signatures are not used
 		names = append(names, "zzz")
 	}
 	large := table(names...)

@@ -6,14 +6,14 @@ import (
 	"unicode"
 )
 
-// RawByte is the first of the symbols that represent single bytes. Byte b above 0x7F is the symbol RawByte+b. Such
+// RawByte is the first of the symbols that represent single bytes. The symbol of a byte b above 0x7F is RawByte+b. These
 // symbols occur in text that is not UTF-8 and in classes under (?-u).
 const RawByte rune = unicode.MaxRune + 1
 
-// Range is the symbols from Lo to Hi, inclusive.
+// Range contains the symbols from Lo to Hi, including both.
 type Range struct{ Lo, Hi rune }
 
-// Class is a set of symbols: sorted ranges that neither overlap nor touch.
+// Class is a set of symbols, stored as sorted ranges with gaps between them.
 type Class []Range
 
 var (
@@ -21,7 +21,7 @@ var (
 	anyByte = Class{{0, 0x7F}, {RawByte + 0x80, RawByte + 0xFF}}
 )
 
-// normalize sorts and merges ranges.
+// normalize sorts ranges and merges ranges that overlap or touch.
 func normalize(c Class) Class {
 	slices.SortFunc(c, func(a, b Range) int { return cmp.Or(cmp.Compare(a.Lo, b.Lo), cmp.Compare(a.Hi, b.Hi)) })
 	out := c[:0]
@@ -63,7 +63,7 @@ func (c Class) intersect(d Class) Class { return c.minus(c.minus(d)) }
 // Without returns the class without the symbol r.
 func (c Class) Without(r rune) Class { return c.minus(Class{{r, r}}) }
 
-// Has reports whether the symbol is in the class.
+// Has reports whether the class contains the symbol.
 func (c Class) Has(r rune) bool {
 	_, ok := slices.BinarySearchFunc(c, r, func(x Range, r rune) int {
 		switch {
@@ -77,7 +77,7 @@ func (c Class) Has(r rune) bool {
 	return ok
 }
 
-// Single returns the only symbol of the class, if there is one.
+// Single returns the only symbol of the class. If the class has no or several symbols, the result is false.
 func (c Class) Single() (rune, bool) {
 	if len(c) == 1 && c[0].Lo == c[0].Hi {
 		return c[0].Lo, true
@@ -85,10 +85,10 @@ func (c Class) Single() (rune, bool) {
 	return 0, false
 }
 
-// fold adds the symbols that differ only in case from symbols of the class.
+// fold returns the class with all other cases of its symbols added.
 func (c Class) fold() Class { return c.foldIf(func(_, _ rune) bool { return true }) }
 
-// foldUpper is fold with the rule of the C library: symbols are equal if their upper case is equal.
+// foldUpper is like fold, but with the rule of the C library: two symbols match if their upper case is equal.
 func (c Class) foldUpper() Class {
 	return c.foldIf(func(a, b rune) bool { return unicode.ToUpper(a) == unicode.ToUpper(b) })
 }
@@ -114,7 +114,7 @@ func (c Class) foldIf(same func(a, b rune) bool) Class {
 // lastFolding is the last character that has another case.
 const lastFolding = 0x1E943
 
-// foldASCII is fold for ASCII letters only.
+// foldASCII is like fold, for ASCII letters only.
 func (c Class) foldASCII() Class {
 	out := slices.Clone(c)
 	for _, r := range c {
@@ -128,7 +128,7 @@ func (c Class) foldASCII() Class {
 	return normalize(out)
 }
 
-// runes returns a class of ranges, each given as a pair of characters.
+// runes returns a class that consists of ranges. Each pair of arguments is a range.
 func runes(pairs ...rune) Class {
 	var c Class
 	for i := 0; i+1 < len(pairs); i += 2 {

@@ -1,15 +1,15 @@
 package syntax
 
-// effort limits the work of a parser on classes. A few characters can name a class of a hundred thousand symbols, and a
-// pattern can name it thousands of times.
+// effort limits how much work a parser spends on classes. Without the limit, a short pattern could name a class of a
+// hundred thousand symbols thousands of times.
 type effort struct{ spent int }
 
-// maxEffort corresponds to about half a second.
+// maxEffort takes about half a second to use up.
 const maxEffort = 1 << 23
 
-const tooManyClasses = "it has too many large classes of characters up to here; leave some out, or write smaller ones"
+const tooManyClasses = "the pattern has too many large character classes up to here; remove some classes, or use smaller ones"
 
-// affords adds the cost of a class and reports whether the total is within the limit.
+// affords adds the cost of a class. It reports whether the total is within the limit.
 func (e *effort) affords(c Class, fold bool) bool {
 	const perRange = 4
 	e.spent += perRange * len(c)

@@ -9,16 +9,16 @@ import (
 // Error describes an invalid pattern.
 type Error struct {
 	Pattern string
-	// Offset and End delimit the invalid part of the pattern, in bytes.
+	// Offset and End are the byte offsets of the invalid part of the pattern.
 	Offset, End int
-	// Reason describes the problem and, if known, the remedy.
+	// Reason describes the problem. If a remedy is known, Reason includes the remedy.
 	Reason string
 }
 
-// Column returns the 1-based number of the first invalid character.
+// Column returns the number of the first character in the invalid part, counted from 1.
 func (e *Error) Column() int { return utf8.RuneCountInString(e.Pattern[:e.Offset]) + 1 }
 
-// Error returns the reason and the pattern with its invalid part marked.
+// Error returns the reason, followed by the pattern with its invalid part marked.
 func (e *Error) Error() string {
 	head := fmt.Sprintf("the pattern is not valid at character %d: %s", e.Column(), e.Reason)
 	start := strings.LastIndexByte(e.Pattern[:e.Offset], '\n') + 1

@@ -1,22 +1,22 @@
-// Package syntax implements the parsers of regular expressions. The dialects are ripgrep's
-// (Rust's), POSIX basic and extended as GNU grep reads them, and fixed strings. All have the same
-// syntax tree.
+// Package syntax parses regular expressions in four dialects: the syntax of ripgrep (Rust's regex crate), POSIX basic
+// and POSIX extended expressions in the variant of GNU grep, and fixed strings. The syntax trees of all dialects have
+// the same form.
 package syntax
 
 // Op is the kind of a [Node].
 type Op uint8
 
-// The kinds of nodes.
+// Values of [Op].
 const (
-	OpEmpty     Op = iota // the empty string
-	OpClass               // one symbol of Class; an empty Class never matches
-	OpLook                // the empty string, where Look holds
-	OpConcat              // each of Sub, in order
-	OpAlternate           // one of Sub; the first that leads to a match wins
-	OpRepeat              // Sub[0], Min to Max times; a negative Max means no limit
+	OpEmpty     Op = iota // matches the empty string
+	OpClass               // matches one symbol of Class; an empty Class never matches
+	OpLook                // matches the empty string where the condition Look holds
+	OpConcat              // matches all elements of Sub, in order
+	OpAlternate           // matches one element of Sub; earlier elements have priority
+	OpRepeat              // matches Sub[0] Min to Max times; a negative Max means no limit
 )
 
-// Node is a node of the syntax tree.
+// Node is a node of a syntax tree.
 type Node struct {
 	Op       Op
 	Class    Class
@@ -26,11 +26,11 @@ type Node struct {
 	Lazy     bool
 }
 
-// Look is a condition on what is before and after a position.
+// Look is a condition on the text before and after a position.
 type Look uint8
 
-// The conditions. Word characters of the ASCII variants are the ASCII letters and digits and "_". Word characters of the
-// other variants are those of Unicode.
+// Values of [Look]. For the ASCII variants, word characters are ASCII letters, ASCII digits and "_". For the other
+// variants, they are the word characters of Unicode.
 const (
 	StartText Look = iota
 	EndText
@@ -42,8 +42,8 @@ const (
 	NotWord
 	WordStart
 	WordEnd
-	WordStartHalf // no word character before
-	WordEndHalf   // no word character after
+	WordStartHalf // true if no word character is before the position
+	WordEndHalf   // true if no word character is after the position
 	WordASCII
 	NotWordASCII
 	WordStartASCII
@@ -75,7 +75,7 @@ func repeat(sub *Node, lo, hi int, lazy bool) *Node {
 	return &Node{Op: OpRepeat, Sub: []*Node{sub}, Min: lo, Max: hi, Lazy: lazy}
 }
 
-// Any reports whether a node of the tree satisfies f.
+// Any reports whether f returns true for any node of the tree.
 func (n *Node) Any(f func(*Node) bool) bool {
 	if f(n) {
 		return true

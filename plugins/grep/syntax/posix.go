@@ -8,7 +8,7 @@ import (
 // maxCount is the largest repetition count of the POSIX dialects.
 const maxCount = 32767
 
-// posix is the parser of the POSIX basic and extended dialects with GNU's extensions.
+// posix is the parser of the POSIX basic and extended dialects with the extensions of GNU.
 type posix struct {
 	src      string
 	pos      int
@@ -18,14 +18,14 @@ type posix struct {
 	effort
 }
 
-// Basic parses a pattern as GNU grep -G does: ( ) { } | + ? are literal, and with a backslash in front they are
+// Basic parses a pattern in the syntax of GNU grep -G. The characters ( ) { } | + ? are literal; a backslash makes them
 // operators. Each line of the pattern is an alternative.
 func Basic(pattern string, fold bool) (*Node, error) { return parsePosix(pattern, fold, false) }
 
-// Extended parses a pattern as GNU grep -E does. Each line is an alternative.
+// Extended parses a pattern in the syntax of GNU grep -E. Each line of the pattern is an alternative.
 func Extended(pattern string, fold bool) (*Node, error) { return parsePosix(pattern, fold, true) }
 
-// Fixed returns a tree that matches the literal pattern. Each line of it is an alternative.
+// Fixed returns a tree that matches the pattern literally. Each line of the pattern is an alternative.
 func Fixed(pattern string, fold bool) *Node {
 	var alts []*Node
 	for line := range strings.SplitSeq(pattern, "\n") {
@@ -34,7 +34,7 @@ func Fixed(pattern string, fold bool) *Node {
 	return oneOf(alts)
 }
 
-// Text returns a node that matches only the given text.
+// Text returns a node that matches the text literally, including line breaks.
 func Text(text string, fold bool) *Node {
 	var items []*Node
 	for len(text) > 0 {
@@ -66,7 +66,8 @@ func (p *posix) fail(from, to int, reason string) {
 	panic(&Error{Pattern: p.src, Offset: min(from, len(p.src)), End: min(to, len(p.src)), Reason: reason})
 }
 
-// operator reports whether operator c is next. In the basic dialect it has a backslash in front.
+// operator reports whether the next characters are the operator c. In the basic dialect, operators begin with a
+// backslash.
 func (p *posix) operator(c string) bool {
 	if !p.extended {
 		c = `\` + c
@@ -81,16 +82,16 @@ func (p *posix) skipOperator() {
 	}
 }
 
-// alternation parses up to the end of the pattern, or of the group that began at offset open.
+// alternation parses alternatives up to the end of the pattern, or to the end of the group opened at offset open.
 func (p *posix) alternation(open int) *Node {
 	if p.depth++; p.depth > maxNest {
 		p.fail(open, open+1, "groups are nested too deeply; write a simpler pattern")
 	}
 	defer func() { p.depth-- }()
 	var branches, items []*Node
-	anchored := false // items is a single "^"
+	anchored := false // true if items contains only "^"
 	for {
-		start := len(items) == 0 || anchored // nothing precedes that could be repeated
+		start := len(items) == 0 || anchored // true if nothing before this position can be repeated
 		wasAnchored := anchored
 		anchored = false
 		switch {
@@ -110,7 +111,7 @@ func (p *posix) alternation(open int) *Node {
 			p.skipOperator()
 			return oneOf(append(branches, concat(items)))
 		case p.operator(")") && !p.extended:
-			p.fail(p.pos, p.pos+2, `there is no group to close`)
+			p.fail(p.pos, p.pos+2, `the closing parenthesis has no group`)
 		case p.operator("("):
 			at := p.pos
 			p.skipOperator()
@@ -140,8 +141,8 @@ func (p *posix) endsBranch(pos int) bool {
 	return rest == "" || rest[0] == '\n' || strings.HasPrefix(rest, `\)`) || strings.HasPrefix(rest, `\|`)
 }
 
-// repeats reports whether a repetition operator is next. At the start of a branch, the basic dialect treats it as a
-// literal character.
+// repeats reports whether the next characters are a repetition operator. At the start of a branch, the basic dialect
+// treats them as literal.
 func (p *posix) repeats(start bool) bool {
 	if start && !p.extended {
 		return false
@@ -173,8 +174,8 @@ func (p *posix) repetition(n *Node) *Node {
 	return repeat(n, lo, hi, false)
 }
 
-// counts parses {2}, {2,}, {,5} or {2,5} without advancing. In the extended dialect other text after "{" is literal;
-// then ok is false.
+// counts parses {2}, {2,}, {,5} or {2,5} without advancing. In the extended dialect, "{" before any other text is
+// literal. Then ok is false.
 func (p *posix) counts() (lo, hi, end int, ok bool) {
 	at := p.pos
 	i := at + 1
@@ -204,11 +205,11 @@ func (p *posix) counts() (lo, hi, end int, ok bool) {
 		if p.extended && !strings.HasPrefix(p.src[at:], "{}") {
 			return 0, 0, 0, false
 		}
-		p.fail(at, i, `what is in the braces is not a number, or two with a comma between; write [{] for the character`)
+		p.fail(at, i, `the braces do not contain a number, or two numbers with a comma; for the character write [{]`)
 	case hi >= 0 && lo > hi:
-		p.fail(at, i, "the least number of repetitions is larger than the most")
+		p.fail(at, i, "the minimum of repetitions is larger than the maximum")
 	case lo > maxCount || hi > maxCount:
-		p.fail(at, i, "the number of repetitions is too large; the most is 32767")
+		p.fail(at, i, "the number of repetitions is too large; the limit is 32767")
 	}
 	return max(lo, 0), hi, i + len(closing), true
 }
@@ -249,7 +250,7 @@ func (p *posix) escape(at int) *Node {
 	p.pos += n
 	switch {
 	case '1' <= r && r <= '9':
-		p.fail(at, p.pos, "back-references are not supported; write the repeated text out, or search for the first part alone")
+		p.fail(at, p.pos, "back-references are not supported; write the repeated text again, or search for the first part alone")
 	case r == '`':
 		return look(StartText)
 	case r == '\'':

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// posixClasses are the classes of [[:name:]], as the C library defines them for UTF-8.
+// posixClasses are the named classes [[:name:]] as defined by the C library for UTF-8.
 var posixClasses = map[string]func() Class{
 	"alpha":  posixAlpha,
 	"digit":  func() Class { return asciiClasses["digit"] },
@@ -32,7 +32,7 @@ var (
 	})
 )
 
-// posixAlpha contains the digits of all scripts except the ASCII digits.
+// posixAlpha is the class [[:alpha:]]. It contains the digits of all scripts except the ASCII digits.
 var posixAlpha = sync.OnceValue(func() Class {
 	digits := fromTables(unicode.Nd).minus(runes('0', '9'))
 	return fromTables(unicode.L, unicode.Nl, unicode.Other_Alphabetic).union(digits)
@@ -42,11 +42,12 @@ func posixAlnum() Class { return posixAlpha().union(asciiClasses["digit"]) }
 
 func posixWord() Class { return posixAlnum().union(runes('_', '_')) }
 
-// bracket parses a "[...]" whose "[" at offset at was just consumed. A backslash in it is literal.
+// bracket parses a "[...]" whose "[" was just consumed at offset at. Inside the brackets, a backslash is a literal
+// character.
 func (p *posix) bracket(at int) Class {
 	rest := p.src[p.pos:]
 	if end := strings.IndexByte(rest, ']'); end > 1 && rest[0] == ':' && rest[end-1] == ':' {
-		p.fail(at, p.pos+end+1, "a class with a name needs two brackets: [[:space:]]")
+		p.fail(at, p.pos+end+1, "a named class needs two brackets: [[:space:]]")
 	}
 	negate := strings.HasPrefix(rest, "^")
 	if negate {
@@ -86,7 +87,7 @@ func (p *posix) bracketItem(open int) Class {
 	}
 	hi, named2 := p.bracketChar(open)
 	if named != nil || named2 != nil {
-		p.fail(start, p.pos, "a range goes from a character to a character; put the - at the end for the character")
+		p.fail(start, p.pos, "a range needs a character on both sides; for the character - put it at the end")
 	}
 	if lo > hi {
 		p.fail(start, p.pos, "the range is reversed")
@@ -94,7 +95,7 @@ func (p *posix) bracketItem(open int) Class {
 	return Class{{lo, hi}}
 }
 
-// bracketChar parses a character, or a class such as [:name:] or [=c=].
+// bracketChar parses one character, or one class such as [:name:] or [=c=].
 func (p *posix) bracketChar(open int) (rune, Class) {
 	at := p.pos
 	rest := p.src[p.pos:]
@@ -121,7 +122,7 @@ func (p *posix) bracketChar(open int) (rune, Class) {
 	}
 	r, n := utf8.DecodeRuneInString(name)
 	if n == 0 || n != len(name) {
-		p.fail(at, p.pos, "only a single character can be here")
+		p.fail(at, p.pos, "only a single character is allowed here")
 	}
 	if kind == '=' {
 		return 0, Class{{r, r}}

@@ -19,8 +19,8 @@ type rust struct {
 	effort
 }
 
-// Rust parses a pattern as ripgrep does: in the syntax of Rust's regex crate, where ^ and $ match at every line. The
-// error is an [*Error].
+// Rust parses a pattern in the syntax of ripgrep. It is the syntax of Rust's regex crate, but ^ and $ match at every
+// line. Every error is an [*Error].
 func Rust(pattern string, fold bool) (*Node, error) {
 	if !utf8.ValidString(pattern) {
 		return nil, &Error{Pattern: strings.ToValidUTF8(pattern, "\uFFFD"), Reason: `it is not UTF-8; write (?-u:\xFF) for the byte FF`}
@@ -31,7 +31,7 @@ func Rust(pattern string, fold bool) (*Node, error) {
 	return n, err
 }
 
-// catch converts the panic with which a parser stops to an error.
+// catch calls parse and returns the error that the parser reports by a panic.
 func catch(parse func()) (err error) {
 	defer func() {
 		switch e := recover().(type) {
@@ -69,7 +69,7 @@ func (p *rust) next() rune {
 
 func (p *rust) rest() string { return p.src[min(p.pos, len(p.src)):] }
 
-// space skips white space and comments under (?x).
+// space skips white space and comments if the flag x is set.
 func (p *rust) space() {
 	for p.flags.verbose && !p.eof() {
 		switch r := p.peek(); {
@@ -88,7 +88,7 @@ func (p *rust) space() {
 	}
 }
 
-// nextSpace consumes a character and calls space.
+// nextSpace consumes a character, then calls space.
 func (p *rust) nextSpace() rune {
 	r := p.next()
 	p.space()
@@ -101,10 +101,10 @@ func (p *rust) enter(at int) {
 	}
 }
 
-// alternation parses up to the end of the pattern, or to the ")" of the group that began at offset open.
+// alternation parses alternatives up to the end of the pattern, or to the ")" of the group opened at offset open.
 func (p *rust) alternation(open int) *Node {
 	var branches, items []*Node
-	repeatable := false // the last item can be repeated
+	repeatable := false // true if the last item can be repeated
 	for {
 		p.space()
 		at := p.pos
@@ -116,7 +116,7 @@ func (p *rust) alternation(open int) *Node {
 			return oneOf(append(branches, concat(items)))
 		case ')':
 			if open < 0 {
-				p.fail(at, at+1, `there is no group to close; write \) for the character`)
+				p.fail(at, at+1, `the closing parenthesis has no group; for the character write \)`)
 			}
 			p.next()
 			return oneOf(append(branches, concat(items)))
@@ -126,7 +126,7 @@ func (p *rust) alternation(open int) *Node {
 			continue
 		case '?', '*', '+', '{':
 			if !repeatable {
-				p.fail(at, at+1, "there is nothing to repeat; write \\"+string(p.peek())+" for the character")
+				p.fail(at, at+1, "the repetition has nothing to repeat; write \\"+string(p.peek())+" for the character")
 			}
 			items[len(items)-1] = p.repetition(items[len(items)-1])
 			continue
@@ -145,7 +145,7 @@ func (p *rust) alternation(open int) *Node {
 	}
 }
 
-// repetition parses a repetition operator after n.
+// repetition parses one repetition operator and returns the node n repeated accordingly.
 func (p *rust) repetition(n *Node) *Node {
 	at := p.pos
 	lo, hi := 0, -1
@@ -163,12 +163,12 @@ func (p *rust) repetition(n *Node) *Node {
 		lazy = !lazy
 	}
 	if hi >= 0 && lo > hi {
-		p.fail(at, p.pos, "the least number of repetitions is larger than the most")
+		p.fail(at, p.pos, "the minimum of repetitions is larger than the maximum")
 	}
 	return repeat(n, lo, hi, lazy)
 }
 
-// counts parses a repetition after the "{" at offset at, up to and including the "}".
+// counts parses the counts of a repetition and the "}" after them. The "{" is at offset at.
 func (p *rust) counts(at int) (lo, hi int) {
 	p.space()
 	lo, okLo := p.decimal(at)
@@ -187,7 +187,7 @@ func (p *rust) counts(at int) (lo, hi int) {
 		}
 	}
 	if !okLo {
-		p.fail(at, p.pos+1, `a number is missing in the repetition; write {2,5}, or \{ for the character`)
+		p.fail(at, p.pos+1, `the repetition has no number; write {2,5}, or for the character \{`)
 	}
 	if p.peek() != '}' {
 		p.fail(at, p.pos, `the repetition is not closed; add "}", or write \{ for the character`)
@@ -213,7 +213,7 @@ func (p *rust) decimal(at int) (n int, ok bool) {
 	return n, ok
 }
 
-// primitive parses one character, escape, ".", "^" or "$".
+// primitive parses one character, escape sequence, ".", "^" or "$".
 func (p *rust) primitive() *Node {
 	switch p.peek() {
 	case '\\':
@@ -262,7 +262,7 @@ func (p *rust) dot() Class {
 	return c.Without('\n')
 }
 
-// foldChar returns the class of a character, including its other cases under (?i).
+// foldChar returns the class of a character. If the flag i is set, the class includes the other cases of the character.
 func (p *rust) foldChar(e escape) Class {
 	r := e.char
 	if p.flags.ascii && e.byte && r > 0x7F {

@@ -12,8 +12,8 @@ func (p *rust) universe() Class {
 	return anyRune
 }
 
-// set parses a "[...]" class, which may contain nested classes. The operators are && (intersection), -- (difference) and
-// ~~ (symmetric difference). They bind weaker than juxtaposition and associate to the left.
+// set parses a "[...]" class, which may contain classes. The operators are && (intersection), -- (difference) and ~~
+// (symmetric difference). They associate to the left. Adjacent items without an operator are combined first.
 func (p *rust) set() Class {
 	at := p.pos
 	p.enter(at)
@@ -30,7 +30,7 @@ func (p *rust) set() Class {
 		p.nextSpace()
 		open()
 	}
-	var left, items Class // left is the left operand of op, items the right one so far
+	var left, items Class // left is the left operand of op; items is the part of the right operand parsed so far
 	op := ""
 	for p.peek() == '-' {
 		items = append(items, Range{'-', '-'})
@@ -108,19 +108,19 @@ func (p *rust) setItem(open int) Class {
 	}
 	hi := p.setChar()
 	if lo.set || hi.set {
-		p.fail(start, p.pos, `a range goes from a character to a character; write \- for the character`)
+		p.fail(start, p.pos, `a range needs a character on both sides; for the character write \-`)
 	}
 	a, b := p.setRune(lo, start), p.setRune(hi, start)
 	if a > b {
 		p.fail(start, p.pos, "the range is reversed")
 	}
-	if a < RawByte && b >= RawByte { // a range from ASCII to a byte above it
+	if a < RawByte && b >= RawByte { // a range from an ASCII symbol to a byte above 0x7F
 		return Class{{a, 0x7F}, {RawByte + 0x80, b}}
 	}
 	return Class{{a, b}}
 }
 
-// peekAfter returns the character after the current one, without white space that space skips.
+// peekAfter returns the character after the current character. It ignores white space that space skips.
 func (p *rust) peekAfter() rune {
 	back := p.pos
 	defer func() { p.pos = back }()
@@ -135,7 +135,7 @@ func (p *rust) setChar() escape {
 	start := p.pos
 	e := p.escape()
 	if e.look != nil {
-		p.fail(start, p.pos, "this cannot be in a class")
+		p.fail(start, p.pos, "this escape is not allowed in a class")
 	}
 	return e
 }
@@ -151,7 +151,7 @@ func (p *rust) setRune(e escape, at int) rune {
 	return RawByte + e.char
 }
 
-// posixClass parses "[:alpha:]" or "[:^alpha:]". ok is false for anything else, which is a nested class.
+// posixClass parses "[:alpha:]" or "[:^alpha:]". For any other text, ok is false. Then the text is a nested class.
 func (p *rust) posixClass() (Class, bool) {
 	rest, ok := strings.CutPrefix(p.rest(), "[:")
 	if !ok {

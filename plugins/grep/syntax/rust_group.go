@@ -6,18 +6,18 @@ import (
 	"unicode/utf8"
 )
 
-// flags are the settings that (?...) changes.
+// flags are the flags that a group (?...) can change.
 type flags struct {
-	fold    bool // i
-	multi   bool // m: ^ and $ match at line boundaries
-	dotAll  bool // s
-	swap    bool // U: x* is lazy and x*? greedy
-	ascii   bool // not u
-	crlf    bool // R
-	verbose bool // x
+	fold    bool // flag i: ignore case
+	multi   bool // flag m: ^ and $ match at line boundaries
+	dotAll  bool // flag s: "." also matches line breaks
+	swap    bool // flag U: x* is lazy, and x*? is greedy
+	ascii   bool // opposite of flag u: classes match only ASCII or bytes
+	crlf    bool // flag R: "\r\n" is a line break
+	verbose bool // flag x: ignore white space and comments
 }
 
-// group parses what begins with "(". It returns nil if that only sets flags.
+// group parses a group from its "(" on. If the group only sets flags, the result is nil.
 func (p *rust) group() *Node {
 	at := p.pos
 	p.enter(at)
@@ -27,7 +27,7 @@ func (p *rust) group() *Node {
 	outer := p.flags
 	for _, la := range []string{"?=", "?!", "?<=", "?<!"} {
 		if strings.HasPrefix(p.rest(), la) {
-			p.fail(at, p.pos+len(la), "look-around is not supported; match the text around it too, or search twice")
+			p.fail(at, p.pos+len(la), "look-around is not supported; include the surrounding text in the match, or search twice")
 		}
 	}
 	switch {
@@ -43,7 +43,7 @@ func (p *rust) group() *Node {
 		f := p.readFlags()
 		if p.next() == ')' {
 			if p.pos-start == 1 {
-				p.fail(start-1, start, `there is nothing to repeat; write \? for the character`)
+				p.fail(start-1, start, `the repetition has nothing to repeat; for the character write \?`)
 			}
 			p.flags = f
 			return nil
@@ -55,7 +55,7 @@ func (p *rust) group() *Node {
 	return n
 }
 
-// name parses the name of a group and the ">" after it.
+// name parses the name of a group and the final ">".
 func (p *rust) name() {
 	start := p.pos
 	for p.peek() != '>' {
@@ -64,19 +64,19 @@ func (p *rust) name() {
 		case r < 0:
 			p.fail(start, p.pos, `the name of the group is not closed; add ">"`)
 		case r != '_' && !unicode.IsLetter(r) && (p.pos == start || r != '.' && r != '[' && r != ']' && !unicode.IsDigit(r)):
-			p.fail(p.pos, p.pos+1, "the character cannot be in the name of a group")
+			p.fail(p.pos, p.pos+1, "this character is not allowed in the name of a group")
 		}
 		p.next()
 	}
 	name := p.src[start:p.pos]
 	if name == "" || p.names[name] {
-		p.fail(start, p.pos, "the name of the group is empty or used before")
+		p.fail(start, p.pos, "the name of the group is empty or already used")
 	}
 	p.names[name] = true
 	p.next()
 }
 
-// readFlags parses flags up to the ":" or ")" after them.
+// readFlags parses flags, including the final ":" or ")".
 func (p *rust) readFlags() flags {
 	f, on, dangling := p.flags, true, false
 	seen := make(map[rune]bool)

@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-// fromTables returns the union of Unicode tables as a class.
+// fromTables returns the union of several Unicode tables as a class.
 func fromTables(tables ...*unicode.RangeTable) Class {
 	var c Class
 	add := func(lo, hi, stride rune) {
@@ -30,7 +30,7 @@ func fromTables(tables ...*unicode.RangeTable) Class {
 	return normalize(c)
 }
 
-// Unicode classes that a pattern can name with one letter.
+// Unicode classes with a name of one letter.
 var (
 	unicodeDigit = sync.OnceValue(func() Class { return fromTables(unicode.Nd) })
 	unicodeSpace = sync.OnceValue(func() Class { return fromTables(unicode.White_Space) })
@@ -39,10 +39,10 @@ var (
 	})
 )
 
-// Words returns the word characters, the class of \w.
+// Words returns the class of word characters, which is \w.
 func Words() Class { return unicodeWord() }
 
-// asciiClasses are the ASCII classes of [[:name:]].
+// asciiClasses are the named classes [[:name:]], limited to ASCII.
 var asciiClasses = map[string]Class{
 	"alnum": runes('0', '9', 'A', 'Z', 'a', 'z'), "alpha": runes('A', 'Z', 'a', 'z'), "ascii": runes(0, 0x7F),
 	"blank": runes('\t', '\t', ' ', ' '), "cntrl": runes(0, 0x1F, 0x7F, 0x7F), "digit": runes('0', '9'),
@@ -51,7 +51,7 @@ var asciiClasses = map[string]Class{
 	"upper": runes('A', 'Z'), "word": runes('0', '9', 'A', 'Z', '_', '_', 'a', 'z'), "xdigit": runes('0', '9', 'A', 'F', 'a', 'f'),
 }
 
-// categories maps the long names of general categories, as loose returns them, to the short ones.
+// categories maps long names of general categories to the short names. The long names have the form that loose returns.
 var categories = map[string]string{
 	"letter": "L", "casedletter": "LC", "uppercaseletter": "Lu", "lowercaseletter": "Ll", "titlecaseletter": "Lt", "modifierletter": "Lm",
 	"otherletter": "Lo", "mark": "M", "combiningmark": "M", "nonspacingmark": "Mn", "spacingmark": "Mc", "enclosingmark": "Me", "number": "N",
@@ -62,7 +62,7 @@ var categories = map[string]string{
 	"control": "Cc", "cntrl": "Cc", "format": "Cf", "surrogate": "Cs", "privateuse": "Co", "unassigned": "Cn",
 }
 
-// loose normalizes the name of a property for comparison.
+// loose returns the name of a property in a form that is independent of case and punctuation.
 func loose(name string) string {
 	return strings.Map(func(r rune) rune {
 		switch r {
@@ -73,7 +73,7 @@ func loose(name string) string {
 	}, name)
 }
 
-// property returns the class of \p{name} or \p{name=value}.
+// property returns the class \p{name} or \p{name=value}. If the property is unknown, the result is false.
 func property(name, value string) (Class, bool) {
 	key := loose(name)
 	switch {
@@ -149,7 +149,7 @@ func table(tables map[string]*unicode.RangeTable, key string) (Class, bool) {
 	return nil, false
 }
 
-// letterClass returns the class of \d, \s or \w. An upper-case letter negates it.
+// letterClass returns the class \d, \s or \w. If c is an upper-case letter, it returns the negated class.
 func letterClass(c rune, inUnicode bool) Class {
 	var out Class
 	universe := anyRune

@@ -18,12 +18,12 @@ import (
 // Dir is a directory that a walk visits.
 type Dir struct {
 	w     *walker
-	rel   string // relative to the start
-	path  string // absolute
-	shown string // prefix of the shown paths of its entries
+	rel   string // path relative to the start
+	path  string // absolute path
+	shown string // prefix of the displayed paths of its entries
 	rules *ignore.Dir
 	file  *os.File
-	refs  atomic.Int32 // tasks that need it open
+	refs  atomic.Int32 // number of tasks that need the directory open
 }
 
 // Path returns the absolute path of an entry.
@@ -36,7 +36,7 @@ func join(dir, name string) string {
 	return dir + "/" + name
 }
 
-// Shown returns the path of an entry as shown in results.
+// Shown returns the path of an entry as results display it.
 func (d *Dir) Shown(name string) string { return d.shown + name }
 
 // Rel returns the path of an entry relative to the start of the walk, including [Start.Rel].
@@ -56,7 +56,7 @@ func (d *Dir) child(name string) *Dir {
 	return &Dir{w: d.w, rel: d.below(name), path: d.Path(name), shown: d.Shown(name) + "/", rules: d.rules}
 }
 
-// open opens the directory for one task. The task must call close.
+// open opens the directory for one task. The task must call close afterwards.
 func (d *Dir) open() error {
 	if d.file == nil {
 		f, err := openBeneath(d.w.start.Dir, d.rel, unix.O_RDONLY|unix.O_DIRECTORY)
@@ -75,14 +75,14 @@ func (d *Dir) close() {
 	}
 }
 
-// batch is the number of entries read at a time.
+// batch is the number of directory entries that one read requests.
 const batch = 1024
 
-// entries reads the directory.
+// entries reads the entries of the directory.
 func (d *Dir) entries(ctx context.Context) ([]Entry, error) { return List(ctx, d.file) }
 
-// List reads an open directory and returns its entries sorted by name. On an error it also returns the entries read
-// before it.
+// List reads an open directory and returns its entries sorted by name. If reading fails, List returns the error together
+// with the entries read before it.
 func List(ctx context.Context, dir *os.File) ([]Entry, error) {
 	var out []Entry
 	for {

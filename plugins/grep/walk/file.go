@@ -13,18 +13,18 @@ import (
 	"toolhost.dev/plugins/grep/freshness"
 )
 
-// File is a regular file opened for reading. Unlike an os.File, it does without two system calls per file.
+// File is a regular file opened for reading. Opening and reading it takes two system calls less than with an os.File.
 type File struct {
 	fd   int
 	read int64
 	stat unix.Stat_t
 }
 
-// Open opens a regular file in the directory. It does not follow a symbolic link and does not block on a FIFO. For
-// anything but a regular file, the error is fs.ErrInvalid.
+// Open opens a regular file in the directory. It does not follow a symbolic link and does not block on a FIFO. If the
+// entry is not a regular file, the error is fs.ErrInvalid.
 func (d *Dir) Open(name string) (*File, error) { return OpenFile(d.file, d.path, name) }
 
-// OpenFile is [Dir.Open] for an open directory. path is used only in error messages.
+// OpenFile is like [Dir.Open], for any open directory. Only error messages use path.
 func OpenFile(dir *os.File, path, name string) (*File, error) {
 	fd, err := openAt(dir, name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
 	if err != nil {
@@ -42,14 +42,14 @@ func OpenFile(dir *os.File, path, name string) (*File, error) {
 	return f, nil
 }
 
-// Size returns the size of the file when it was opened.
+// Size returns the size of the file at the time of opening.
 func (f *File) Size() int64 { return f.stat.Size }
 
-// Stamp returns the stamp of the file when it was opened.
+// Stamp returns the stamp of the file at the time of opening.
 func (f *File) Stamp() freshness.Stamp { return freshness.StampOf(&f.stat) }
 
-// Read implements io.Reader. It stops at the size the file had when it was opened, which saves a system call per file. A
-// file of size 0, such as those in /proc, is read to its end.
+// Read implements io.Reader. It stops at the size that the file had at the time of opening, which saves a system call
+// per file. A file of size 0 is read to its end, because files in /proc have that size.
 func (f *File) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -75,7 +75,7 @@ func (f *File) Read(p []byte) (int, error) {
 // Close closes the file.
 func (f *File) Close() error { return unix.Close(f.fd) }
 
-// Info describes an entry that was not opened.
+// Info holds the metadata of an entry that was not opened.
 type Info struct {
 	Size     int64
 	Modified time.Time
@@ -84,7 +84,7 @@ type Info struct {
 // Stat returns the size and modification time of an entry. It does not follow a symbolic link.
 func (d *Dir) Stat(name string) (Info, error) { return Stat(d.file, d.path, name) }
 
-// Stat is [Dir.Stat] for an open directory. path is used only in error messages.
+// Stat is like [Dir.Stat], for any open directory. Only error messages use path.
 func Stat(dir *os.File, path, name string) (Info, error) {
 	s, err := StampAt(dir, path, name)
 	return Info{Size: s.Size, Modified: time.Unix(0, s.Mtime)}, err

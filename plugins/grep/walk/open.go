@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// noLinks are the flags of every open call.
+// noLinks are flags for every open call. With these flags, opening a symbolic link fails.
 const noLinks = unix.O_CLOEXEC | unix.O_NOFOLLOW
 
 // openAt opens a name in a directory. It fails if the name is a symbolic link.
@@ -24,12 +24,13 @@ func openAt(dir *os.File, name string, flags int) (int, error) {
 	}
 }
 
-// OpenDir opens a directory below an open one. The path "." means the open directory. OpenDir follows no symbolic link.
+// OpenDir opens a directory below an open directory. The relative path "." means the open directory. OpenDir follows no
+// symbolic link.
 func OpenDir(start *os.File, rel string) (*os.File, error) {
 	return openBeneath(start, rel, unix.O_RDONLY|unix.O_DIRECTORY)
 }
 
-// openStepwise opens a path below a directory, one element after the other.
+// openStepwise opens a path below a directory. It opens one element of the path after the other.
 func openStepwise(start *os.File, rel string, flags int) (*os.File, error) {
 	at := start
 	for {

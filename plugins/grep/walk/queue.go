@@ -7,7 +7,7 @@ import (
 	"toolhost.dev/plugins/grep/workers"
 )
 
-// queue holds the waiting tasks. It is last in, first out, so that few tasks wait at a time.
+// queue holds the waiting tasks. The newest task runs first, so that few tasks wait at a time.
 type queue struct {
 	mu      sync.Mutex
 	more    *sync.Cond
@@ -25,8 +25,8 @@ func (q *queue) push(tasks []*task) {
 	q.more.Broadcast()
 }
 
-// pop removes a task. If the queue is empty, it waits while a running task may add more. It returns nil when all tasks
-// are done.
+// pop removes and returns a task. If the queue is empty, pop waits, because running tasks can add more. It returns nil
+// after all tasks are done.
 func (q *queue) pop() *task {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -52,8 +52,8 @@ func (q *queue) done() {
 	}
 }
 
-// run executes a task and all tasks that it adds. When ctx ends, waiting tasks are only closed. After a panic in do, run
-// panics when all workers have ended.
+// run executes a task and all tasks that it adds. If ctx ends, the waiting tasks are closed without being executed. If
+// do panics, run panics after all workers have ended.
 func (q *queue) run(ctx context.Context, n int, first *task, do func(ctx context.Context, worker int, t *task)) {
 	q.more = sync.NewCond(&q.mu)
 	q.tasks = []*task{first}
@@ -84,7 +84,7 @@ func (q *queue) run(ctx context.Context, n int, first *task, do func(ctx context
 	})
 }
 
-// drop releases a task that was not executed.
+// drop releases the resources of a task that was not executed.
 func (t *task) drop() {
 	if t.dir.file != nil {
 		t.dir.close()

@@ -11,27 +11,27 @@ import (
 	"toolhost.dev/plugins/grep/ignore"
 )
 
-// MaxRules is the maximal size of an ignore file. A larger file has no rules.
+// MaxRules is the maximal size of an ignore file in bytes. The rules of larger files are ignored.
 const MaxRules = 4 << 20
 
 // RuleReader reads ignore files.
 type RuleReader struct {
-	// Read reads an ignore file outside of the listed directories: above the start, or a symbolic link. The path is
-	// absolute. If Read is nil, such files have no rules.
+	// Read reads an ignore file outside of the listed directories. Such a file is above the start of the walk, or it is
+	// a symbolic link. The path is absolute. If Read is nil, these files are ignored.
 	Read func(path string) ([]byte, error)
-	// Looked is called with every path outside of the listed directories that was checked, whether it exists or not. It
-	// may be nil.
+	// Looked is called for every checked path outside of the listed directories, even if the file does not exist. It may
+	// be nil.
 	Looked func(path string)
 }
 
-// RuleFiles are the names of entries that change which files of their directory are excluded.
+// RuleFiles lists the names of entries that affect which files of their directory are excluded.
 var RuleFiles = []string{ignore.RipgrepFile, ignore.PlainFile, ignore.GitFile, ".git", ".jj"}
 
-// IsRuleFile reports whether a name is one of [RuleFiles].
+// IsRuleFile reports whether [RuleFiles] contains a name.
 func IsRuleFile(name string) bool { return name[0] == '.' && slices.Contains(RuleFiles, name) }
 
-// Rules returns the rules for the contents of a directory. dir is the open directory, path its absolute path, entries
-// its entries, and parent the rules of the directory above.
+// Rules returns the ignore rules for the contents of a directory. The parameter dir is the open directory, path its
+// absolute path, and entries its entries. parent holds the rules of the directory above.
 func (r RuleReader) Rules(parent *ignore.Dir, dir *os.File, path string, entries []Entry) *ignore.Dir {
 	var has ignore.Content
 	links := make(map[string]bool)
@@ -54,7 +54,7 @@ func (r RuleReader) Rules(parent *ignore.Dir, dir *os.File, path string, entries
 	return ignore.NewDir(parent, path, has, source{r: r, path: path, dir: dir, links: links})
 }
 
-// Parents returns the combined rules of the directories above a path.
+// Parents returns the combined ignore rules of the directories above a path.
 func (r RuleReader) Parents(path string) *ignore.Dir {
 	if r.Read == nil {
 		return nil
@@ -87,12 +87,12 @@ func (r RuleReader) looked(path string) {
 	}
 }
 
-// source reads the ignore files of a directory. It opens them through dir, unless dir is nil or the file is a symbolic
-// link.
+// source reads the ignore files of one directory. It opens a file through the open directory if possible. If dir is nil
+// or the file is a symbolic link, it uses the RuleReader.
 type source struct {
 	r     RuleReader
 	path  string
-	dir   *os.File // nil for a directory above the start
+	dir   *os.File // nil if the directory is above the start of the walk
 	links map[string]bool
 }
 
@@ -127,7 +127,7 @@ func (s source) readAt(path string) ([]byte, error) {
 	return s.r.Read(path)
 }
 
-// Exclude reads .git/info/exclude. In a work tree .git is a file, which names the directory that contains it.
+// Exclude reads .git/info/exclude. In a linked work tree, .git is a file that names the directory with the exclude file.
 func (s source) Exclude() *ignore.Rules {
 	git := filepath.Join(s.path, ".git")
 	s.r.looked(git)

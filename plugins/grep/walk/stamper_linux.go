@@ -10,11 +10,11 @@ import (
 
 // Stamper returns stamps of entries without allocating memory for each. It is not safe for concurrent use.
 type Stamper struct {
-	name [256]byte // with its NUL
+	name [256]byte // name of the entry with a final NUL byte
 	stat unix.Statx_t
 }
 
-// At returns what [Probe.StampAt] returns.
+// At returns the stamp of an entry, like [Probe.StampAt].
 func (s *Stamper) At(p Probe, name string) (freshness.Stamp, error) {
 	if stamp, err := s.at(p.fd, name); err == nil || isAnswer(err) {
 		return stamp, err
@@ -22,7 +22,8 @@ func (s *Stamper) At(p Probe, name string) (freshness.Stamp, error) {
 	return p.StampAt(name)
 }
 
-// at calls statx without copying the name to the heap. If isAnswer is false for its error, the call is not supported.
+// at calls statx without copying the name to the heap. If isAnswer returns false for the error, the system does not
+// support that call.
 func (s *Stamper) at(dir int, name string) (freshness.Stamp, error) {
 	const mask = unix.STATX_TYPE | unix.STATX_MODE | unix.STATX_NLINK | unix.STATX_MTIME | unix.STATX_CTIME | unix.STATX_INO | unix.STATX_SIZE
 	if len(name) >= len(s.name) {
@@ -39,7 +40,7 @@ func (s *Stamper) at(dir int, name string) (freshness.Stamp, error) {
 	return freshness.StampOfX(&s.stat), nil
 }
 
-// Mount returns the ID of the mount that contains the directory. ok is false if the kernel does not report it.
+// Mount returns the ID of the mount that contains the directory. If the kernel does not report the ID, ok is false.
 func (p Probe) Mount() (id uint64, ok bool) {
 	var st unix.Statx_t
 	err := unix.Statx(p.fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &st)

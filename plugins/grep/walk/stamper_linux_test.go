@@ -12,7 +12,7 @@ import (
 	"toolhost.dev/plugins/grep/freshness"
 )
 
-// TestStamper compares the stamps of a Stamper with those of stat, because the index compares one with the other.
+// TestStamper checks that a Stamper returns the same stamps as stat. The index compares stamps from both sources.
 func TestStamper(t *testing.T) {
 	dir := t.TempDir()
 	long := strings.Repeat("x", 255)

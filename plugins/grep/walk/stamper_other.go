@@ -7,8 +7,8 @@ import "toolhost.dev/plugins/grep/freshness"
 // Stamper returns stamps of entries.
 type Stamper struct{}
 
-// At returns what [Probe.StampAt] returns.
+// At returns the stamp of an entry, like [Probe.StampAt].
 func (*Stamper) At(p Probe, name string) (freshness.Stamp, error) { return p.StampAt(name) }
 
-// Mount returns false, because mounts are not supported on this system.
+// Mount always returns false, because this system reports no mount IDs.
 func (Probe) Mount() (id uint64, ok bool) { return 0, false }

@@ -1,9 +1,9 @@
-// Package walk implements the walk through a directory tree, several directories at a time. It
-// skips what ignore rules and hidden names exclude.
+// Package walk implements a concurrent walk through a directory tree. The walk omits entries that ignore rules exclude
+// and entries with hidden names.
 //
-// It never follows a symbolic link. Everything is opened from the directory where the walk began,
-// step by step or in one call that refuses links. So a link that replaces a file or directory
-// meanwhile leads nowhere.
+// The walk never follows a symbolic link. It opens everything from the directory where it began, one path element after
+// the other or with one system call that refuses links. Therefore a link that replaces a file or directory during the
+// walk is never followed.
 package walk
 
 import (
@@ -20,59 +20,63 @@ import (
 	"toolhost.dev/plugins/grep/workers"
 )
 
-// Start is where a walk begins.
+// Start is the directory at which a walk begins.
 type Start struct {
 	// Dir is the open directory. The walk does not close it.
 	Dir *os.File
-	// Path is its absolute path without symbolic links.
+	// Path is the absolute path of the directory, without symbolic links.
 	Path string
-	// Shown is its path in results: absolute, or relative to the working directory, which is ".".
+	// Shown is the path of the directory in results. It is absolute or relative to the working directory, whose path is
+	// ".".
 	Shown string
-	// Rel is the prefix of the paths that [Dir.Rel] returns. It is empty unless this walk is a part of a larger one.
+	// Rel is the prefix of the paths that [Dir.Rel] returns. It is empty unless this walk is part of a larger walk.
 	Rel string
-	// Rules are the rules of the directories above. If nil, the walk reads them.
+	// Rules are the ignore rules of the directories above. If Rules is nil, the walk reads these rules.
 	Rules *ignore.Dir
 }
 
 // Options are the options of a walk.
 type Options struct {
-	Hidden bool // include hidden files
-	// Dotted reports whether to include a hidden name even if Hidden is false. A nil Dotted includes none.
+	Hidden bool // visit hidden files, too
+	// Dotted reports whether to visit an entry with a hidden name although Hidden is false. A nil Dotted excludes all
+	// hidden names.
 	Dotted   func(name string) bool
 	NoIgnore bool // do not read ignore files
-	// Closed reports whether to visit a directory without its contents. A nil Closed means that all contents are
-	// visited.
+	// Closed reports whether to visit a directory but not its contents. A nil Closed means that the walk visits the
+	// contents of all directories.
 	Closed func(name string) bool
-	// Globs and Type select files. A nil value selects all.
+	// Globs and Type select files. If one of the two is nil, it selects all files.
 	Globs *ignore.Globs
 	Type  *filetype.Type
-	// Global holds the user's own ignore rules. They match paths as shown in results.
+	// Global holds the user's own ignore rules. These rules match the paths that results display.
 	Global *ignore.Rules
-	// ReadRules reads an ignore file above the start, or one that is a symbolic link. The path is absolute. If ReadRules
-	// is nil, such files have no rules.
+	// ReadRules reads an ignore file that is above the start or is a symbolic link. The path is absolute. If ReadRules
+	// is nil, such files are ignored.
 	ReadRules func(path string) ([]byte, error)
 }
 
-// Entry is an entry of a directory.
+// Entry is one entry of a directory.
 type Entry struct {
 	Name string
-	Type fs.FileMode // the type bits
+	Type fs.FileMode // only the type bits
 }
 
 // Visit is called for every entry that is not excluded, including directories. Several goroutines call it at the same
-// time. worker is the number of the goroutine, below workers.Number. The directory stays open until Visit returns.
+// time. The parameter worker is the number of the goroutine, less than workers.Number. The directory stays open until
+// Visit returns.
 type Visit func(worker int, d *Dir, e Entry)
 
-// Skipped counts the entries that a walk excluded. A directory counts as one, whatever its contents.
+// Skipped counts the entries that a walk excluded. An excluded directory counts as one entry, regardless of its
+// contents.
 type Skipped struct {
-	Ignored    atomic.Int64 // by an ignore rule
-	Hidden     atomic.Int64 // by its name
+	Ignored    atomic.Int64 // entries excluded by an ignore rule
+	Hidden     atomic.Int64 // entries excluded by a hidden name
 	Permission atomic.Int64 // directories without read permission
 	Failed     atomic.Int64 // directories that could not be read for another reason
 }
 
-// Walk visits everything below the start. It returns an error if ctx ends or if the start cannot be read. It counts
-// other directories that cannot be read in skipped.
+// Walk visits everything below the start. It returns an error if ctx ends or if the start directory cannot be read.
+// Other unreadable directories are only counted in skipped.
 func Walk(ctx context.Context, s Start, o Options, skipped *Skipped, visit Visit) error {
 	w := &walker{start: s, opts: o, skipped: skipped, visit: visit}
 	first := &task{dir: &Dir{w: w, rel: ".", path: s.Path, shown: ShownPrefix(s.Shown), rules: s.Rules}}
@@ -86,7 +90,8 @@ func Walk(ctx context.Context, s Start, o Options, skipped *Skipped, visit Visit
 	return ctx.Err()
 }
 
-// ShownPrefix returns the prefix for the entries of a directory that is shown as shown.
+// ShownPrefix returns the prefix of the displayed paths of a directory's entries. The parameter shown is the displayed
+// path of the directory.
 func ShownPrefix(shown string) string {
 	if shown == "." || shown == "" {
 		return ""
@@ -102,7 +107,7 @@ type walker struct {
 	tasks   queue
 }
 
-// task is a directory to list, or a part of its entries to visit.
+// task is a directory to list, or some entries of a listed directory to visit.
 type task struct {
 	dir     *Dir
 	entries []Entry // nil if the directory is not listed yet
@@ -128,7 +133,8 @@ func (w *walker) do(ctx context.Context, worker int, t *task) {
 	}
 }
 
-// list reads a directory and queues tasks for its subdirectories. It returns the entries that the caller must visit.
+// list reads a directory and queues tasks for its subdirectories and entries. It returns the remaining entries, which
+// the caller must visit.
 func (w *walker) list(ctx context.Context, d *Dir) []Entry {
 	entries, err := d.entries(ctx)
 	if err != nil {
@@ -154,17 +160,17 @@ func (w *walker) list(ctx context.Context, d *Dir) []Entry {
 		d.refs.Add(1)
 		later = append(later, &task{dir: d, entries: rest})
 	}
-	slices.Reverse(later) // the queue is last in, first out
+	slices.Reverse(later) // the queue returns the newest task first
 	w.tasks.push(later)
 	return keep
 }
 
 func (w *walker) failed(err error) { w.skipped.Count(err) }
 
-// Count counts a directory that could not be read because of err.
+// Count adds a directory that could not be read to the counter for the error.
 func (s *Skipped) Count(err error) {
 	switch {
-	case errors.Is(err, fs.ErrNotExist): // the directory was removed meanwhile, so it does not count
+	case errors.Is(err, fs.ErrNotExist): // a directory that was removed during the walk does not count
 	case errors.Is(err, fs.ErrPermission):
 		s.Permission.Add(1)
 	default:
@@ -172,7 +178,7 @@ func (s *Skipped) Count(err error) {
 	}
 }
 
-// Add adds the counts of another walk.
+// Add adds the counters of another walk.
 func (s *Skipped) Add(o *Skipped) {
 	s.Ignored.Add(o.Ignored.Load())
 	s.Hidden.Add(o.Hidden.Load())
@@ -197,19 +203,19 @@ func (w *walker) wanted(d *Dir, e Entry) bool {
 	return w.opts.Wanted(e.Name, shown, e.Type.IsDir(), v, d.rules.InRepository(), w.skipped)
 }
 
-// IsHidden reports whether a name is hidden: it begins with a dot and does not end with one. ripgrep and fd apply the
-// same rule.
+// IsHidden reports whether a name is hidden. A hidden name begins with a dot and does not end with a dot. ripgrep and fd
+// apply the same rule.
 func IsHidden(name string) bool { return name[0] == '.' && name[len(name)-1] != '.' }
 
-// Selected reports whether the globs of a call include an entry. If decided is false, the name and the ignore rules
-// decide.
+// Selected reports whether the globs of a call include an entry. If decided is false, the globs do not decide, so the
+// name and the ignore rules do.
 func (o *Options) Selected(shown string, isDir bool) (want, decided bool) {
 	v := o.Globs.Match(shown, isDir)
 	return v == ignore.Include, v != ignore.None
 }
 
-// Wanted reports whether to visit an entry, given the verdict of the ignore files of its directory. It counts the reason
-// for excluding one. A file that matches Type or that a rule includes may be hidden.
+// Wanted reports whether to visit an entry, given the verdict of the ignore files. If it excludes the entry, it counts
+// the reason. Hidden names are visited if they match Type or if a rule includes them.
 func (o *Options) Wanted(name, shown string, isDir bool, v ignore.Verdict, inRepository bool, skipped *Skipped) bool {
 	switch {
 	case o.NoIgnore:

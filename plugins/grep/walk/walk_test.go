@@ -24,7 +24,7 @@ import (
 	"toolhost.dev/plugins/grep/workers"
 )
 
-// asNobody is set in the environment of a test that runs itself without root's permissions.
+// asNobody is the environment variable of a test process that runs without root's permissions.
 const asNobody = "TOOLHOST_TEST_AS_NOBODY"
 
 func TestMain(m *testing.M) {
@@ -44,7 +44,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// tree creates files. A name that ends in a slash is a directory, and "a -> b" a symbolic link.
+// tree creates files in a temporary directory. A name with a final slash creates a directory, and "a -> b" a symbolic
+// link.
 func tree(t testing.TB, names ...string) Start {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -74,7 +75,7 @@ func start(t testing.TB, dir string) Start {
 	return Start{Dir: f, Path: dir, Shown: "."}
 }
 
-// walked returns the paths of the files that a walk visits, sorted.
+// walked returns the sorted paths of the files that a walk visits.
 func walked(t testing.TB, s Start, o Options) ([]string, *Skipped) {
 	t.Helper()
 	var mu sync.Mutex
@@ -143,7 +144,7 @@ func TestEveryEntryOnce(t *testing.T) {
 	}
 }
 
-// TestParentRules checks that rules above the start are read only through the given function.
+// TestParentRules checks that ignore files above the start are read only through ReadRules.
 func TestParentRules(t *testing.T) {
 	s := tree(t, ".ignore=*.log\n", "sub/a.log=", "sub/b=", "sub/.ignore -> ../rules", "rules=b\n")
 	sub := start(t, filepath.Join(s.Path, "sub"))
@@ -190,9 +191,9 @@ func TestLinksAreNotFollowed(t *testing.T) {
 	}
 }
 
-// TestSwappedForLinks replaces entries that a walk has seen and not yet opened by symbolic links.
+// TestSwappedForLinks checks that a walk follows no symbolic link that replaced an entry before the entry was opened.
 func TestSwappedForLinks(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // one worker visits a directory before it goes into the next
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // with one worker, the walk visits a directory's entries before it descends
 	outside := tree(t, "secret=", "dir/secret=")
 	s := tree(t, "a-file=", "z-dir/inner=")
 	swap := func(name, target string) {
@@ -220,8 +221,8 @@ func TestSwappedForLinks(t *testing.T) {
 	}
 }
 
-// TestSwappedOnTheWay replaces a directory by a symbolic link while its subdirectory is still to be opened. The link
-// stays inside the tree.
+// TestSwappedOnTheWay replaces a directory by a symbolic link before the walk opens a subdirectory of it. The link
+// points to another directory in the tree and must not be followed.
 func TestSwappedOnTheWay(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	s := tree(t, "a/file=", "a/sub/mine=", ".other/sub/secret=")
@@ -267,7 +268,7 @@ func TestOpenOnlyRegularFiles(t *testing.T) {
 }
 
 func TestUnreadableDirectory(t *testing.T) {
-	if os.Geteuid() == 0 { // root may read everything
+	if os.Geteuid() == 0 { // root could read every directory
 		cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestUnreadableDirectory$", "-test.v")
 		cmd.Env = append(os.Environ(), asNobody+"=1", "TMPDIR=/tmp")
 		out, err := cmd.CombinedOutput()
@@ -285,7 +286,7 @@ func TestUnreadableDirectory(t *testing.T) {
 	}
 }
 
-// TestDeep walks deeper than the maximal length of a path.
+// TestDeep checks a walk through directories whose path is longer than the system allows.
 func TestDeep(t *testing.T) {
 	dir := t.TempDir()
 	name := strings.Repeat("d", 250)
@@ -364,7 +365,7 @@ func TestPanicReachesTheCaller(t *testing.T) {
 	s := tree(t, entries...)
 	var visits atomic.Int64
 	defer func() {
-		if n := visits.Load(); n > 50 { // what was under way ends
+		if n := visits.Load(); n > 50 { // calls that were running may still end
 			t.Errorf("%d visits after a panic", n)
 		}
 		if p, ok := recover().(*workers.PanicError); !ok || p.Value != "visited" {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestSpare checks that there is one more processor but no more workers, and that GOMAXPROCS in the environment is kept.
+// TestSpare checks that Spare adds a processor but no worker, and that it respects GOMAXPROCS in the environment.
 func TestSpare(t *testing.T) {
 	before := runtime.GOMAXPROCS(0)
 	defer func() {

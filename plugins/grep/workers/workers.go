@@ -1,5 +1,5 @@
-// Package workers implements work in several goroutines. A panic in one of them does not end the
-// process: the caller that waits for them gets it as an error.
+// Package workers runs functions in several goroutines. A panic in one of these goroutines does not end the process.
+// Instead, the panic reaches the caller that waits for the goroutines.
 package workers
 
 import (
@@ -11,16 +11,16 @@ import (
 	"sync/atomic"
 )
 
-// PanicError is a recovered panic. Run panics with it. The stack trace is written to standard error, which is the
-// plugin's log.
+// PanicError is a recovered panic. Run panics with a PanicError. The stack trace of the original panic is written to
+// standard error, which is the plugin's log.
 type PanicError struct{ Value any }
 
 // Error implements error.
 func (e *PanicError) Error() string {
-	return fmt.Sprintf("this is a defect of the plugin: %v", e.Value)
+	return fmt.Sprintf("the search failed because of a bug in the plugin: %v", e.Value)
 }
 
-// caught converts the value of a panic to an error and logs the stack.
+// caught returns the error for the value of a panic and logs the stack trace.
 func caught(p any) *PanicError {
 	if e, ok := p.(*PanicError); ok {
 		return e
@@ -29,10 +29,11 @@ func caught(p any) *PanicError {
 	return &PanicError{p}
 }
 
-// fixed is the number of workers after Spare has added a processor, or 0 before.
+// fixed is the number of workers after Spare has added a processor. Before that, it is 0.
 var fixed atomic.Int32
 
-// Number returns the number of goroutines to start for a concurrent task: one for each processor.
+// Number returns how many goroutines to start for a concurrent task. There is one for each processor that Spare did not
+// add.
 func Number() int {
 	if n := fixed.Load(); n > 0 {
 		return int(n)
@@ -40,10 +41,11 @@ func Number() int {
 	return runtime.GOMAXPROCS(0)
 }
 
-// Spare gives the process one processor (GOMAXPROCS) more than it has workers. Without an idle processor, the runtime
-// takes one from a goroutine in a system call, which must then wait for another. Workers that stat all files of a tree
-// only make short system calls. With a spare processor they take a tenth less time. The runtime then no longer follows
-// changes of CPU limits. Spare does nothing if GOMAXPROCS is set in the environment.
+// Spare increases GOMAXPROCS to one more than the number of workers. Without an idle processor, the Go runtime takes the
+// processor from a goroutine during a system call, and the goroutine must then wait for another processor. Workers that
+// stat all files of a tree make only short system calls. With an idle processor, they need a tenth less time. After
+// Spare, the runtime no longer adapts to changed CPU limits. If GOMAXPROCS is set in the environment, Spare does
+// nothing.
 var Spare = sync.OnceFunc(addSpare)
 
 func addSpare() {
@@ -55,8 +57,8 @@ func addSpare() {
 	runtime.GOMAXPROCS(n + 1)
 }
 
-// Run calls do n times concurrently, with the numbers from 0 on, and waits for all calls. If a call panics, Run panics
-// with a *[PanicError] after all have ended.
+// Run calls do n times concurrently, with the numbers from 0 to n-1, and waits for all calls. If a call panics, Run
+// panics with a *[PanicError] after all calls have ended.
 func Run(n int, do func(worker int)) {
 	var wg sync.WaitGroup
 	var failed atomic.Pointer[PanicError]
@@ -76,7 +78,7 @@ func Run(n int, do func(worker int)) {
 	}
 }
 
-// Catch calls do. It returns a panic of do as a *[PanicError].
+// Catch calls do and returns its error. If do panics, Catch returns a *[PanicError].
 func Catch(do func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

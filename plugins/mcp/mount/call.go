@@ -17,22 +17,23 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// running holds the running calls by the token that the server uses in progress notifications.
+// running holds the running calls. The key is the token that the server uses in progress notifications.
 type running struct {
 	mu      sync.Mutex
 	last    int
 	byToken map[string]*active
 }
 
-// active is a running call.
+// active is one running call.
 type active struct {
 	*sdk.Call
-	// alive restarts the timeout at each sign of activity. pause stops it while the server waits for the user.
+	// alive restarts the timeout of the call after activity of the server. pause stops the timeout while the server
+	// waits for the user.
 	alive, pause func()
-	// canceled is closed when the call is canceled. told is closed when the server was notified of that.
+	// canceled is closed when the call is canceled. told is closed when the server was notified of the cancellation.
 	canceled <-chan struct{}
 	told     chan struct{}
-	tell     func() // closes told
+	tell     func() // closes the channel told
 }
 
 func newActive(ctx context.Context, call *sdk.Call, alive, pause func()) *active {
@@ -41,8 +42,8 @@ func newActive(ctx context.Context, call *sdk.Call, alive, pause func()) *active
 	return a
 }
 
-// canceledIn returns the canceled call to which a message with this context belongs, because that message notifies the
-// server. It returns nil if the call is not canceled.
+// canceledIn returns the canceled call that belongs to the context of a message. The message then notifies the server of
+// the cancellation. If the call is not canceled, canceledIn returns nil.
 func canceledIn(ctx context.Context) *active {
 	a, ok := ctx.Value(activeKey{}).(*active)
 	if !ok {
@@ -80,7 +81,7 @@ func (r *running) get(token string) *active {
 	return r.byToken[token]
 }
 
-// only returns the running call if there is exactly one.
+// only returns the running call if exactly one call is running. Otherwise it returns nil.
 func (r *running) only() *active {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -95,7 +96,7 @@ func (r *running) only() *active {
 
 var errSilent = errors.New("silent")
 
-// cancelWait is the maximal time that a canceled call waits until the server is notified.
+// cancelWait is the maximal time for which a canceled call waits until the server is notified.
 const cancelWait = time.Second
 
 type activeKey struct{}
@@ -131,7 +132,7 @@ func (m *mount) call(ctx context.Context, call *sdk.Call, name string, args json
 			got.err = ctx.Err()
 		}
 	}
-	if got.err != nil && ctx.Err() != nil { // the server is notified in the background, but this process may end after the result
+	if got.err != nil && ctx.Err() != nil { // wait for the notification, because this process may end after the result
 		select {
 		case <-a.told:
 		case <-time.After(cancelWait):
@@ -142,18 +143,18 @@ func (m *mount) call(ctx context.Context, call *sdk.Call, name string, args json
 	}
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errSilent):
-		return nil, sdk.Errorf(tool.Timeout, "The MCP server gave neither an answer nor a sign of progress for %s, and the call was canceled. Ask for less, or raise timeout in the field block.", m.limits.Call)
+		return nil, sdk.Errorf(tool.Timeout, "The call was canceled because the MCP server sent neither an answer nor progress for %s. Ask for less, or raise timeout in the field block.", m.limits.Call)
 	case cause != nil:
 		return nil, cause
 	}
 	return nil, m.failure(got.err)
 }
 
-// failure converts the error of a request to an error for the host.
+// failure converts the error of a request to the server to an error for the host.
 func (m *mount) failure(err error) error {
 	var e *jsonrpc.Error
 	if !errors.As(err, &e) {
-		// The connection has ended, so watch ends this process.
+		// The connection has ended. Therefore watch will end this process during the sleep.
 		time.Sleep(4 * endWait)
 		return sdk.Errorf(tool.Unavailable, "The connection to the MCP server ended during the call: %s", clean(err.Error(), maxMessage)).From(tool.SourcePlugin)
 	}
@@ -166,12 +167,12 @@ func (m *mount) failure(err error) error {
 	}
 	text := clean(e.Message, maxMessage)
 	if text == "" {
-		text = fmt.Sprintf("The MCP server refused the call with the error %d and did not say why.", e.Code)
+		text = fmt.Sprintf("The MCP server refused the call with the error code %d and without a message.", e.Code)
 	}
 	return sdk.Errorf(kind, "%s", text).WithCode(int(e.Code))
 }
 
-// progress forwards a progress notification of the server to the call.
+// progress reports a progress notification of the server to the host.
 func (m *mount) progress(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
 	token, _ := r.Params.ProgressToken.(string)
 	a := m.calls.get(token)
@@ -193,7 +194,7 @@ func (m *mount) progress(_ context.Context, r *mcp.ProgressNotificationClientReq
 	a.Progress(title, metadata)
 }
 
-// result converts a server's result to one for the host.
+// result converts the server's result of a call to a result for the host.
 func result(r *mcp.CallToolResult) (*sdk.Result, error) {
 	out := new(sdk.Result)
 	var texts []string
@@ -234,7 +235,7 @@ func result(r *mcp.CallToolResult) (*sdk.Result, error) {
 	}
 	why := out.Output
 	if strings.TrimSpace(why) == "" {
-		why = "The MCP server's tool failed and did not say why."
+		why = "The MCP server's tool failed without a message."
 	}
 	return out, sdk.Errorf(tool.ExecutionFailed, "%s", why)
 }

@@ -14,16 +14,16 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Limits of a list of tools.
+// Limits on the server's list of tools.
 const (
 	maxPages  = 20
 	maxTools  = 500
-	maxSchema = 256 << 10 // bytes
+	maxSchema = 256 << 10 // in bytes
 
 	maxNameShown = 64
 )
 
-// list requests the server's tools, page by page. It stops at the limits and uses the tools received until then.
+// list requests the server's tools page by page. If a limit is reached, list returns the tools received so far.
 func (m *mount) list(ctx context.Context) ([]*mcp.Tool, error) {
 	var all []*mcp.Tool
 	cursor, seen := "", make(map[string]bool)
@@ -42,12 +42,12 @@ func (m *mount) list(ctx context.Context) ([]*mcp.Tool, error) {
 			return all, nil
 		}
 		if seen[cursor] {
-			logf("warn", "the server's list of tools goes in a circle")
+			logf("warn", "the server's list of tools repeats a page")
 			return all, nil
 		}
 		seen[cursor] = true
 	}
-	logf("warn", "the server's list of tools has more than %d pages; the rest is not used", maxPages)
+	logf("warn", "the server's list of tools has more than %d pages; the further pages are not used", maxPages)
 	return all, nil
 }
 
@@ -57,19 +57,19 @@ func (m *mount) convert(listed []*mcp.Tool) []sdk.Tool {
 	taken := make(map[string]bool)
 	for _, t := range listed {
 		if t == nil || t.Name == "" {
-			logf("warn", "the server lists a tool without a name, which is left out")
+			logf("warn", "the server lists a tool without a name; the tool is not used")
 			continue
 		}
 		def, err := m.definition(t)
 		if err != nil {
-			logf("warn", "the server's tool %q is left out: %v", clean(t.Name, maxNameShown), err)
+			logf("warn", "the server's tool %q is not used: %v", clean(t.Name, maxNameShown), err)
 			continue
 		}
 		if taken[def.Name] {
 			def.Name = tool.DistinctName(def.Name, t.Name)
 		}
 		if taken[def.Name] {
-			logf("warn", "the server's tool %q is left out: it is listed twice", clean(t.Name, maxNameShown))
+			logf("warn", "the server's tool %q is listed twice; only the first is used", clean(t.Name, maxNameShown))
 			continue
 		}
 		taken[def.Name] = true
@@ -81,16 +81,16 @@ func (m *mount) convert(listed []*mcp.Tool) []sdk.Tool {
 	return out
 }
 
-// definition converts the server's description of a tool to a definition. It leaves invalid schemas to the host, which
-// reports them to the operator.
+// definition converts the server's description of a tool to a definition. It does not check the schemas. The host
+// refuses invalid schemas and reports them to the operator.
 func (m *mount) definition(t *mcp.Tool) (sdk.Definition, error) {
 	def := sdk.Definition{Name: tool.NameOf(t.Name), Category: tool.CategoryMCP, DefaultTimeout: -1}
-	for _, text := range []string{t.Description, t.Title, "The tool " + t.Name + " of an MCP server, which does not describe it."} {
+	for _, text := range []string{t.Description, t.Title, "The tool " + t.Name + " of an MCP server that sends no description."} {
 		if def.Description = strings.TrimSpace(clean(text, maxDescription)); def.Description != "" {
 			break
 		}
 	}
-	// A server's own annotations are trusted only to allow a retry.
+	// The annotations come from the server itself. Therefore they can only permit a retry.
 	if a := t.Annotations; a != nil {
 		def.Traits = sdk.Traits{ReadOnly: a.ReadOnlyHint, Idempotent: a.IdempotentHint || a.ReadOnlyHint}
 	}
@@ -100,20 +100,20 @@ func (m *mount) definition(t *mcp.Tool) (sdk.Definition, error) {
 	}
 	if t.OutputSchema != nil {
 		if def.Output, err = cleanSchema(t.OutputSchema); err != nil {
-			def.Output = nil // the output schema is only descriptive
+			def.Output = nil // the tool works without its output schema
 		}
 	}
 	return def, nil
 }
 
-// schemas holds the input schemas as received. The order of properties determines positional arguments, and the SDK does
-// not preserve it.
+// schemas holds the input schemas in the form in which they were received. The order of properties determines the
+// positional arguments, but the MCP SDK does not preserve that order.
 type schemas struct {
 	mu  sync.Mutex
 	raw map[string]json.RawMessage
 }
 
-// keep stores the schemas of a page of the list.
+// keep stores the schemas in one page of the list.
 func (s *schemas) keep(result json.RawMessage) {
 	var page struct {
 		Tools []struct {
@@ -122,7 +122,7 @@ func (s *schemas) keep(result json.RawMessage) {
 		} `json:"tools"`
 	}
 	if json.Unmarshal(result, &page) != nil {
-		return // the SDK will report the error
+		return // the MCP SDK reports the error
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,7 +134,7 @@ func (s *schemas) keep(result json.RawMessage) {
 	}
 }
 
-// of returns the schema of a tool.
+// of returns the input schema of a tool.
 func (s *schemas) of(name string, decoded any) (json.RawMessage, error) {
 	s.mu.Lock()
 	raw := s.raw[name]
@@ -152,14 +152,14 @@ func cleanSchema(schema any) (json.RawMessage, error) {
 		return nil, err
 	}
 	if len(raw) > maxSchema {
-		return nil, fmt.Errorf("its schema has %d bytes, but the limit is %d", len(raw), maxSchema)
+		return nil, fmt.Errorf("the schema has %d bytes, and the limit is %d", len(raw), maxSchema)
 	}
 	var out bytes.Buffer
 	err = cleanInto(&out, raw, false)
 	return out.Bytes(), err
 }
 
-// cleanInto cleans a schema. If names is set, raw is an object that maps names to schemas.
+// cleanInto cleans a schema. If names is true, raw is an object that maps property names to schemas.
 func cleanInto(out *bytes.Buffer, raw json.RawMessage, names bool) error {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	switch raw[0] {
@@ -213,7 +213,7 @@ func cleanObject(out *bytes.Buffer, dec *json.Decoder, names bool) error {
 				if v[0] == '"' && json.Unmarshal(v, &text) == nil {
 					v, _ = json.Marshal(clean(text, maxDescription))
 				}
-			case "default", "const", "enum", "examples": // values must not be changed
+			case "default", "const", "enum", "examples": // these keywords contain values, which must not be changed
 				out.Write(v)
 				continue
 			case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas":

@@ -6,11 +6,11 @@ import (
 	"os"
 )
 
-// stderr is the process's real standard error, which the host reads. go-plugin replaces os.Stderr by a pipe that loses
-// the last output of a process.
+// stderr is the real standard error of the process, which the host reads. go-plugin replaces os.Stderr by a pipe, and
+// that pipe loses the last output of a process.
 var stderr = os.Stderr
 
-// logf writes an entry for the host's log.
+// logf writes a log entry for the host.
 func logf(level, format string, a ...any) {
 	b, err := json.Marshal(map[string]string{"@level": level, "@message": fmt.Sprintf(format, a...)})
 	if err == nil {

@@ -1,4 +1,5 @@
-// Package mount implements a plugin with the tools of an MCP server. A process has one server and ends with it.
+// Package mount implements a plugin with the tools of an MCP server. Each process is connected to one server and ends
+// with that server.
 package mount
 
 import (
@@ -20,33 +21,33 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Version is the version of the plugin, and of the client that servers see.
+// Version is the version of the plugin. It is also the client version sent to servers.
 const Version = "0.1.0"
 
-// legacyVersion is the last protocol revision that begins with initialize.
+// legacyVersion is the last protocol revision in which a connection begins with the request initialize.
 const legacyVersion = "2025-11-25"
 
-// Limits are timeouts.
+// Limits contains timeouts.
 type Limits struct {
-	// Start limits the start of a server, including its list of tools.
+	// Start limits the time until a server has started and returned its list of tools.
 	Start time.Duration
-	// Call limits the time of a call without progress.
+	// Call limits the time in which a call makes no progress.
 	Call time.Duration
 }
 
-// Config is the operator's mcp block.
+// Config is the mcp block of the operator's configuration.
 type Config struct {
 	Command []string          `json:"command,omitempty" jsonschema:"The program to start, with its arguments."`
-	Env     map[string]string `json:"env,omitempty" jsonschema:"Added to the program's environment."`
+	Env     map[string]string `json:"env,omitempty" jsonschema:"Variables to add to the program's environment."`
 	Cwd     string            `json:"cwd,omitempty" jsonschema:"The program's working directory. The default is the workspace."`
-	URL     string            `json:"url,omitempty" jsonschema:"Where a server is reached by streamable HTTP."`
-	Headers map[string]string `json:"headers,omitempty" jsonschema:"Sent with every request to the URL."`
+	URL     string            `json:"url,omitempty" jsonschema:"The URL of a server for streamable HTTP."`
+	Headers map[string]string `json:"headers,omitempty" jsonschema:"Headers to send with every request to the URL."`
 }
 
 // mount is the connection to one server.
 type mount struct {
 	limits Limits
-	// end is called once when the server has ended. It normally does not return.
+	// end is called once after the server has ended. It normally does not return.
 	end   func()
 	cfg   Config
 	roots []tool.Root
@@ -54,16 +55,16 @@ type mount struct {
 
 	connecting sync.Mutex
 	session    *mcp.ClientSession
-	server     *server // nil for a remote server
+	server     *server // nil if the server is remote
 	schemas    *schemas
-	tools      []sdk.Tool  // the last list; nil before the first
-	stale      atomic.Bool // the server has announced a new list
+	tools      []sdk.Tool  // tools in the last list; nil before the first list
+	stale      atomic.Bool // true if the server has announced a new list
 
 	closed chan struct{}
 }
 
-// Plugin returns the plugin. remote means that the server is reached by a URL and not started. end is called when the
-// server has ended. It must end the process, because the next call needs a new one.
+// Plugin returns the plugin. If remote is true, the server has a URL and is not started by the plugin. The function end
+// is called after the server has ended. It must end the process, because the next call needs a new one.
 func Plugin(limits Limits, remote bool, end func()) sdk.Plugin {
 	m := &mount{limits: limits, end: end, schemas: new(schemas), closed: make(chan struct{})}
 	needs := &sdk.Needs{Read: sdk.Optional, Write: sdk.Optional, Exec: sdk.Required, Network: sdk.Optional}
@@ -87,23 +88,23 @@ func (m *mount) configure(_ context.Context, c Config, s sdk.Setup) error {
 	m.cfg = c
 	switch {
 	case c.URL != "" && len(c.Command) > 0:
-		return &sdk.ConfigError{Path: []string{"url"}, Summary: "A server is started or reached, not both", Detail: "Give either command or url."}
+		return &sdk.ConfigError{Path: []string{"url"}, Summary: "Both command and url are set", Detail: "Give either command or url."}
 	case c.URL != "":
 		u, err := url.Parse(c.URL)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 			return &sdk.ConfigError{Path: []string{"url"}, Summary: fmt.Sprintf("%q is not a URL of a server", c.URL), Detail: "Write it as https://host/path."}
 		}
 		if len(c.Env) > 0 {
-			return &sdk.ConfigError{Path: []string{"env"}, Summary: "A server that is reached by url has no environment here", Detail: "Remove env; headers are sent with each request."}
+			return &sdk.ConfigError{Path: []string{"env"}, Summary: "A server with a url cannot have env", Detail: "Remove env. To send values with each request, set headers."}
 		}
 		return checkHeaders(c.Headers)
 	case len(c.Headers) > 0:
-		return &sdk.ConfigError{Path: []string{"headers"}, Summary: "A server that is started takes no headers", Detail: "Remove them; env is its environment."}
+		return &sdk.ConfigError{Path: []string{"headers"}, Summary: "A server with a command cannot have headers", Detail: "Remove headers. To pass values to the program, set env."}
 	case len(c.Command) == 0 || c.Command[0] == "":
 		return &sdk.ConfigError{Summary: "Neither command nor url is set", Detail: "Write command = [\"program\", \"argument\"] or url = \"https://…\"."}
 	}
 	if path, ok := c.Env["PATH"]; ok {
-		_ = os.Setenv("PATH", path) // exec.LookPath searches it for the command
+		_ = os.Setenv("PATH", path) // exec.LookPath searches for the command in PATH
 	}
 	path, err := exec.LookPath(c.Command[0])
 	if err != nil {
@@ -111,7 +112,7 @@ func (m *mount) configure(_ context.Context, c Config, s sdk.Setup) error {
 	}
 	m.cfg.Command = append([]string{path}, c.Command[1:]...)
 	if st, err := os.Stat(m.cfg.Cwd); m.cfg.Cwd != "" && (err != nil || !st.IsDir()) {
-		return &sdk.ConfigError{Path: []string{"cwd"}, Summary: fmt.Sprintf("The directory %s of the server does not exist", m.cfg.Cwd), Detail: "Create it or correct the path; one outside of the roots is seen only when the sandbox block of the field names it."}
+		return &sdk.ConfigError{Path: []string{"cwd"}, Summary: fmt.Sprintf("The directory %s of the server does not exist", m.cfg.Cwd), Detail: "Create the directory or correct the path. If the directory is outside of the roots, name it in the sandbox block of the field."}
 	}
 	return nil
 }
@@ -119,12 +120,12 @@ func (m *mount) configure(_ context.Context, c Config, s sdk.Setup) error {
 func commandAdvice(name string, err error) string {
 	var e *exec.Error
 	if errors.As(err, &e) && errors.Is(e.Err, os.ErrPermission) {
-		return "Make it executable (chmod +x); one outside of the PATH and the roots is seen only when the sandbox block of the field names it: sandbox { read = [\"…\"] }."
+		return "Make the program executable (chmod +x). If it is outside of the PATH and the roots, name its directory in the sandbox block of the field: sandbox { read = [\"…\"] }."
 	}
 	if filepath.IsAbs(name) {
-		return "Install it or correct the path."
+		return "Install the program or correct the path."
 	}
-	return "Install it, correct the name, or give its path; it is looked for in the PATH, which has: " + strings.Join(filepath.SplitList(os.Getenv("PATH")), ", ") + "."
+	return "Install the program, correct the name, or give its path. The PATH is: " + strings.Join(filepath.SplitList(os.Getenv("PATH")), ", ") + "."
 }
 
 // discover returns the server's current tools.
@@ -145,21 +146,22 @@ func (m *mount) discover(ctx context.Context) ([]sdk.Tool, error) {
 	listed, err := m.list(ctx)
 	if err != nil {
 		m.stale.Store(true)
-		return nil, m.startError(ctx, fmt.Errorf("it does not list its tools: %w", err))
+		return nil, m.startError(ctx, fmt.Errorf("the server does not list its tools: %w", err))
 	}
 	m.tools = m.convert(listed)
 	return m.tools, nil
 }
 
-// startError returns the error for a server that is not ready, with the end of its standard error.
+// startError returns the error for a server that is not ready. The error contains the end of the server's standard
+// error.
 func (m *mount) startError(ctx context.Context, err error) error {
 	text := clean(err.Error(), maxMessage)
 	if ctx.Err() != nil {
-		text = fmt.Sprintf("it was not ready within %s (start_timeout)", m.limits.Start)
+		text = fmt.Sprintf("the server was not ready within %s (start_timeout)", m.limits.Start)
 	}
 	var what string
 	if u, err := url.Parse(m.cfg.URL); err == nil && m.cfg.URL != "" {
-		u.RawQuery = "" // the query may contain a secret
+		u.RawQuery = "" // remove the query, because it may contain a secret
 		what = "The MCP server at " + u.Redacted()
 		text = strings.ReplaceAll(text, m.cfg.URL, u.Redacted())
 	} else {
@@ -167,21 +169,22 @@ func (m *mount) startError(ctx context.Context, err error) error {
 	}
 	if m.server != nil {
 		if m.server.died() && ctx.Err() == nil {
-			text = "it ended: " + m.server.exitText()
+			text = "the server ended: " + m.server.exitText()
 		}
 		if said := m.server.said.text(); said != "" {
-			text += "; on standard error it said:\n" + said
+			text += "; its standard error ends with:\n" + said
 		}
 	}
 	hint := ""
 	if m.cfg.URL == "" {
-		hint = "\nA server that is confined sees the roots of the session and system directories, and has no network. What else it needs goes into a block beside mcp: sandbox { read = [\"/DIRECTORY\"], network = true }."
+		hint = "\nA confined server can read only the roots of the session and system directories, and has no network. To allow more, add a block beside mcp: sandbox { read = [\"/DIRECTORY\"], network = true }."
 	}
 	return tool.Errorf(tool.Unavailable, "%s cannot be used: %s%s", what, strings.TrimSuffix(text, "\n"), hint)
 }
 
-// connect starts or reaches the server. It first uses the newer protocol. Many servers of the older one do not answer
-// its first request; then the wire answers for them. Others exit, so connect starts them again with the older protocol.
+// connect starts a local server or connects to a remote one. It first uses the newer protocol. Many servers of the older
+// protocol do not answer its first request; then the wire answers in place of the server. Other such servers exit; then
+// connect starts the server again with the older protocol.
 func (m *mount) connect(ctx context.Context) error {
 	if m.cfg.URL != "" {
 		s, err := m.client().Connect(ctx, m.remote(), nil)
@@ -221,7 +224,7 @@ func (m *mount) client() *mcp.Client {
 		Capabilities:                &mcp.ClientCapabilities{RootsV2: &mcp.RootCapabilities{}},
 		ElicitationHandler:          m.elicit,
 		ProgressNotificationHandler: m.progress,
-		ToolListChangedHandler:      func(context.Context, *mcp.ToolListChangedRequest) { m.stale.Store(true) }, // the host asks after each call
+		ToolListChangedHandler:      func(context.Context, *mcp.ToolListChangedRequest) { m.stale.Store(true) }, // nothing more to do, because the host requests the list after each call
 	})
 	for _, r := range m.roots {
 		//nolint:staticcheck // see above
@@ -230,7 +233,7 @@ func (m *mount) client() *mcp.Client {
 	return c
 }
 
-// watch ends the process when the connection has ended.
+// watch waits for the end of the connection and then ends the process.
 func (m *mount) watch() {
 	err := m.session.Wait()
 	select {
@@ -252,7 +255,7 @@ func (m *mount) watch() {
 	m.end()
 }
 
-// close ends the server.
+// close ends a local server, or the session with a remote server.
 func (m *mount) close() {
 	close(m.closed)
 	if m.server != nil {
@@ -265,7 +268,7 @@ func (m *mount) close() {
 		closing := make(chan struct{})
 		go func() {
 			defer close(closing)
-			_ = m.session.Close() // makes a remote server forget the session
+			_ = m.session.Close() // ends the session in the remote server
 		}()
 		select {
 		case <-closing:

@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Actions of an elicitation's result.
+// Actions in the result of an elicitation.
 const (
 	accept  = "accept"
 	decline = "decline"
@@ -23,7 +23,7 @@ const (
 // maxQuestions is the maximal number of properties of an elicitation.
 const maxQuestions = 20
 
-// property is one property of an elicitation.
+// property is one property that an elicitation requests.
 type property struct {
 	Type        string   `json:"type"`
 	Title       string   `json:"title"`
@@ -34,8 +34,8 @@ type property struct {
 	} `json:"oneOf"`
 }
 
-// elicit asks the user one question for each property. In the older protocol, a server does not name the call it asks
-// for. If several calls run, which may belong to different users, elicit asks nobody.
+// elicit asks the user one question for each property. In the older protocol, the request of a server does not name the
+// call for which it asks. If several calls are running, they may belong to different users. Then elicit asks nobody.
 func (m *mount) elicit(ctx context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 	a, ok := ctx.Value(activeKey{}).(*active)
 	if !ok {
@@ -53,7 +53,7 @@ func (m *mount) elicit(ctx context.Context, r *mcp.ElicitRequest) (*mcp.ElicitRe
 		err = json.Unmarshal(raw, &form)
 	}
 	if err != nil || len(form.Properties) > maxQuestions {
-		logf("warn", "the server asks what cannot be asked of a user (%d parts): %v", len(form.Properties), err)
+		logf("warn", "the server's question cannot be shown to a user (%d parts): %v", len(form.Properties), err)
 		return &mcp.ElicitResult{Action: cancel}, nil
 	}
 	message := clean(r.Params.Message, maxMessage)
@@ -84,7 +84,7 @@ func (m *mount) elicit(ctx context.Context, r *mcp.ElicitRequest) (*mcp.ElicitRe
 	return &mcp.ElicitResult{Action: accept, Content: content}, nil
 }
 
-// rank sorts the required properties first, in their order.
+// rank returns the sort order of a property. Required properties come first, in the order of required.
 func rank(required []string, name string) int {
 	if i := slices.Index(required, name); i >= 0 {
 		return i
@@ -92,7 +92,7 @@ func rank(required []string, name string) int {
 	return len(required)
 }
 
-// ask asks for one value. The value is nil if the answer contains none.
+// ask asks the user for one value. If the answer contains no value, the value is nil.
 func (m *mount) ask(ctx context.Context, a *active, text string, p property) (value any, action string) {
 	q := tool.Question{Text: text, Options: p.Enum, FreeText: true}
 	for _, o := range p.OneOf {
@@ -102,7 +102,7 @@ func (m *mount) ask(ctx context.Context, a *active, text string, p property) (va
 		q.Options = []string{"yes", "no"}
 	}
 	q.FreeText = len(q.Options) == 0
-	a.pause() // the time that the user takes does not count against the server
+	a.pause() // the timeout of the call must not include the user's time
 	answer, err := a.Question(ctx, q)
 	a.alive()
 	switch {

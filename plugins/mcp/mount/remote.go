@@ -14,21 +14,21 @@ import (
 	"toolhost.dev/sdk"
 )
 
-// remote returns the HTTP transport of a remote server.
+// remote returns the HTTP transport to a remote server.
 func (m *mount) remote() mcp.Transport {
 	return &mcp.StreamableClientTransport{
 		Endpoint: m.cfg.URL, MaxEventSize: maxFrame,
 		HTTPClient: &http.Client{
 			Transport: &headers{set: m.cfg.Headers, base: http.DefaultTransport},
-			// The headers are for this server only.
+			// The headers may contain secrets for this server only. Therefore all redirects are refused.
 			CheckRedirect: func(r *http.Request, _ []*http.Request) error {
-				return fmt.Errorf("the server redirects to %s: correct the url", r.URL.Redacted())
+				return fmt.Errorf("the server redirects to %s; correct url in the mcp block", r.URL.Redacted())
 			},
 		},
 	}
 }
 
-// headers adds headers to every request and limits the size of responses.
+// headers is an HTTP transport that adds headers to every request and limits the size of responses.
 type headers struct {
 	set  map[string]string
 	base http.RoundTripper
@@ -47,15 +47,15 @@ func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
 	if canceled != nil {
 		canceled.tell()
 	}
-	if res.Header.Get("Content-Type") != "text/event-stream" { // an event stream has a limit for each event
+	if res.Header.Get("Content-Type") != "text/event-stream" { // in an event stream, each event is limited instead
 		res.Body = &bounded{ReadCloser: res.Body, left: maxFrame}
 	}
 	return res, nil
 }
 
-var errTooLarge = errors.New("the server's answer is larger than 16 MiB, which is the most that is taken")
+var errTooLarge = errors.New("the server's answer is larger than the limit of 16 MiB")
 
-// bounded returns an error if a body is larger than the limit.
+// bounded is a response body that returns an error after limit bytes.
 type bounded struct {
 	io.ReadCloser
 	left int
@@ -72,7 +72,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 func checkHeaders(set map[string]string) error {
 	for _, k := range slices.Sorted(maps.Keys(set)) {
 		if !httpguts.ValidHeaderFieldName(k) || !httpguts.ValidHeaderFieldValue(set[k]) {
-			return &sdk.ConfigError{Path: []string{"headers"}, Summary: fmt.Sprintf("The header %q cannot be sent", k), Detail: "A name has letters, digits and '-', and a value is one line."}
+			return &sdk.ConfigError{Path: []string{"headers"}, Summary: fmt.Sprintf("The header %q cannot be sent", k), Detail: "Use letters, digits and '-' in the name, and a value of one line."}
 		}
 	}
 	return nil

@@ -7,18 +7,18 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of a server's texts, in bytes.
+// Limits on the texts of a server, in bytes.
 const (
 	maxDescription = 4 << 10
 	maxMessage     = 2 << 10
 )
 
-// escapes matches escape sequences of terminals.
+// escapes matches escape sequences for terminals.
 var escapes = regexp.MustCompile("(?:\x1b\\[|\u009b)[0-?]*[ -/]*[@-~]|(?:\x1b[\\]PX^_]|[\u009d\u0090])[^\a\x1b\u009c]*(?:\a|\x1b\\\\|\u009c)?|\x1b[ -/]*[0-~]?")
 
-// clean removes characters of a server's text that a person does not see but a terminal or a model obeys: escape
-// sequences, control characters, direction marks, tags and other invisible characters. It keeps joiners, which scripts
-// and emoji need. It cuts a text longer than limit bytes.
+// clean removes invisible characters from a server's text, because a terminal or a model could obey them. Such
+// characters are escape sequences, control characters, direction marks and tags. clean keeps joiners, which scripts and
+// emoji need. It shortens the text to limit bytes.
 func clean(s string, limit int) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	s = escapes.ReplaceAllString(s, "")

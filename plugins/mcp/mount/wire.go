@@ -21,13 +21,13 @@ import (
 )
 
 const (
-	// maxFrame is the maximal size of a server's message, in bytes.
+	// maxFrame is the maximal size of a message from the server, in bytes.
 	maxFrame = 16 << 20
-	// edge is the length of the beginning of a larger message that is searched for its request ID.
+	// edge is the number of bytes at the beginning of an oversized message in which its request ID is searched.
 	edge = 512
-	// probeTimeout is the time to wait for the answer to a request that the server may not know.
+	// probeTimeout is the maximal time for the answer to a request that the server may not know.
 	probeTimeout = 2 * time.Second
-	// writeTimeout is the time to wait until the server reads what is written to it.
+	// writeTimeout is the maximal time until the server has read a written message.
 	writeTimeout = 30 * time.Second
 	// maxNoise is the maximal number of logged lines that are not messages.
 	maxNoise = 20
@@ -36,9 +36,9 @@ const (
 	methodListTools = "tools/list"
 )
 
-// wire is a connection over a server's standard input and output. Nothing that the server prints ends it. It drops lines
-// that are not messages, and fails the call whose answer is too large. If the server does not answer the probe for the
-// newer protocol, the wire does.
+// wire is a connection over a server's standard input and output. No output of the server ends the connection. A line
+// that is not a message is dropped. If an answer is too large, only its call fails. If the server does not answer the
+// probe for the newer protocol, the wire answers the probe.
 type wire struct {
 	in      *lines.Reader
 	out     *os.File
@@ -49,14 +49,14 @@ type wire struct {
 	writes   chan write
 	failed   chan struct{} // closed when reading or writing has failed
 	fails    sync.Once
-	err      error // the failure, and whether the server closed the connection; set before failed is closed
+	err      error // the error, and whether the server closed the connection; both are set before failed is closed
 	theirs   bool
 	closeOut sync.Once
 
 	mu      sync.Mutex
-	pending map[jsonrpc.ID]string // methods of unanswered requests
+	pending map[jsonrpc.ID]string // maps the ID of each unanswered request to its method
 	probed  bool
-	heard   bool // the server has sent a message
+	heard   bool // true if the server has sent a message
 	noise   int
 }
 
@@ -81,7 +81,7 @@ func (w *wire) Connect(context.Context) (mcp.Connection, error) { return w, nil 
 // SessionID implements mcp.Connection.
 func (w *wire) SessionID() string { return "" }
 
-// Close implements mcp.Connection. It ends the server.
+// Close implements mcp.Connection. It also ends the server.
 func (w *wire) Close() error {
 	w.fail(io.EOF, false)
 	w.stop()
@@ -95,7 +95,7 @@ func (w *wire) fail(err error, theirs bool) {
 	})
 }
 
-// ended reports whether the server closed the connection.
+// ended reports whether the server has closed the connection.
 func (w *wire) ended() bool {
 	select {
 	case <-w.failed:
@@ -107,7 +107,7 @@ func (w *wire) ended() bool {
 
 func (w *wire) closeInput() { w.closeOut.Do(func() { _ = w.out.Close() }) }
 
-// probe reports whether the server was probed for the newer protocol, and whether it has sent any message.
+// probe reports whether a probe for the newer protocol was sent, and whether the server has sent any message.
 func (w *wire) probe() (probed, heard bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -167,7 +167,7 @@ func (w *wire) write(ctx context.Context, m jsonrpc.Message) error {
 	}
 }
 
-// writeAll writes whole lines, so that a caller that stops waiting leaves no partial line.
+// writeAll writes the queued lines. It writes whole lines even if a caller no longer waits for its line.
 func (w *wire) writeAll() {
 	for {
 		select {
@@ -187,7 +187,7 @@ func (w *wire) writeAll() {
 	}
 }
 
-// expect answers a probe after a timeout if the server has not answered it.
+// expect waits for the server's answer to a probe. After a timeout, it answers the probe itself.
 func (w *wire) expect(id jsonrpc.ID) {
 	w.mu.Lock()
 	w.probed = true
@@ -197,7 +197,7 @@ func (w *wire) expect(id jsonrpc.ID) {
 	})
 }
 
-// refuse answers a request with an error, unless it is already answered.
+// refuse answers a request with an error. It does nothing if the request is already answered.
 func (w *wire) refuse(id jsonrpc.ID, code int64, message string) {
 	w.mu.Lock()
 	_, waits := w.pending[id]
@@ -232,7 +232,8 @@ func (w *wire) readAll() {
 	}
 }
 
-// hear handles a line: a message, a batch of messages as in older revisions, or noise.
+// hear handles one line from the server. The line can be a message, a batch of messages as in older revisions, or no
+// message.
 func (w *wire) hear(line []byte) {
 	var batch []json.RawMessage
 	if line[0] != '[' || json.Unmarshal(line, &batch) != nil {
@@ -264,16 +265,16 @@ func (w *wire) drop(raw []byte) {
 	w.mu.Unlock()
 	switch {
 	case n <= maxNoise:
-		logf("info", "the server printed something that is not a message of the protocol: %s", clean(string(raw[:min(len(raw), 300)]), 300))
+		logf("info", "the server printed a line that is not a protocol message: %s", clean(string(raw[:min(len(raw), 300)]), 300))
 	case n == maxNoise+1:
-		logf("info", "the server keeps printing what is not a message of the protocol; it is no longer logged")
+		logf("info", "the server keeps printing lines that are not protocol messages; further lines are not logged")
 	}
 }
 
 var idAt = regexp.MustCompile(`"id"\s*:\s*(\d{1,18})`)
 
-// tooLarge fails the call whose answer is too large. It finds the request ID at an edge of the line, and fails all calls
-// if there is none.
+// tooLarge fails the call whose answer is too large. It searches the beginning and the end of the line for the request
+// ID. If there is no ID, it fails all calls.
 func (w *wire) tooLarge(edges []byte) {
 	w.mu.Lock()
 	var ids []jsonrpc.ID
@@ -292,6 +293,6 @@ func (w *wire) tooLarge(edges []byte) {
 	}
 	w.mu.Unlock()
 	for _, id := range ids {
-		w.refuse(id, jsonrpc.CodeInternalError, fmt.Sprintf("The server's answer is larger than %d MiB, which is the most that is taken. Ask for less at a time.", maxFrame>>20))
+		w.refuse(id, jsonrpc.CodeInternalError, fmt.Sprintf("The server's answer is larger than the limit of %d MiB. Ask for less in one call.", maxFrame>>20))
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 type rawJSON = json.RawMessage
 
-// testWire returns a wire, and the server's ends of it.
+// testWire returns a wire and the server's ends of its pipes.
 func testWire(t *testing.T) (w *wire, in *io.PipeWriter, out *os.File) {
 	r, in := io.Pipe()
 	out, outW, err := os.Pipe()
@@ -41,7 +41,8 @@ func request(t *testing.T, w *wire, id float64, method string) jsonrpc.ID {
 	return i
 }
 
-// Noise of all kinds is dropped, batches are split, and the last line needs no line ending.
+// TestWireNoise checks three rules: lines that are not messages are dropped, batches are split, and the last line needs
+// no line ending.
 func TestWireNoise(t *testing.T) {
 	w, in, _ := testWire(t)
 	go func() {
@@ -63,7 +64,8 @@ func TestWireNoise(t *testing.T) {
 	}
 }
 
-// A frame that is too large fails the call whose ID is at an edge, or all calls. Later frames are read.
+// TestWireTooLarge checks that an oversized message fails the call with the ID at its beginning or end, or all calls if
+// there is no ID. The wire must read later messages.
 func TestWireTooLarge(t *testing.T) {
 	big := strings.Repeat("x", maxFrame)
 	for name, tc := range map[string]struct {
@@ -106,7 +108,7 @@ func TestWireTooLarge(t *testing.T) {
 	}
 }
 
-// The order of properties is that of the received schema.
+// TestSchemasInOrder checks that properties keep the order of the received schema.
 func TestSchemasInOrder(t *testing.T) {
 	w, in, out := testWire(t)
 	go func() { _, _ = io.Copy(io.Discard, out) }()

@@ -1,59 +1,60 @@
-// Package excerpt implements excerpts of a text for a model: a limited number of lines from a line
-// on, numbered on request, and never more than fits a model's context.
+// Package excerpt returns excerpts of a text for a language model. An excerpt is a limited number of consecutive lines,
+// optionally with line numbers. Its size is limited to fit into a model's context.
 package excerpt
 
 import "bytes"
 
-// The limits of one excerpt. It ends at the first limit reached.
+// Limits of an excerpt. The first limit that is reached ends the excerpt.
 const (
 	MaxLines     = 2000
 	MaxLineChars = 2000
 	MaxBytes     = 50 << 10
 )
 
-// Window selects lines.
+// Window selects the lines of an excerpt.
 type Window struct {
-	// Start is the first line, counted from 1.
+	// Start is the number of the first line, counted from 1.
 	Start int
-	// Lines is the number of lines; 0 means to the end.
+	// Lines is the maximal number of lines; 0 means all lines up to the end.
 	Lines int
-	// Numbers adds "%{width}d| " before each line.
+	// Numbers adds the line number in the form "%{width}d| " before each line.
 	Numbers bool
 }
 
-// Cap is the limit that ended an excerpt early.
+// Cap is the limit that ended an excerpt before the end of its window.
 type Cap string
 
-// The caps.
+// Values of [Cap].
 const (
 	NotCapped Cap = ""
 	ByLines   Cap = "lines"
 	ByBytes   Cap = "bytes"
 )
 
-// Excerpt is a part of a text.
+// Excerpt is a part of a text with data about it.
 type Excerpt struct {
-	// Text contains the lines, joined by line feeds. It ends with a line feed if the text does, the window reaches the
-	// end, and Numbers is not set.
+	// Text contains the lines, joined by line feeds. It ends with a line feed only if three conditions hold: the text
+	// does, the excerpt reaches the end of the text, and Numbers is false.
 	Text string
-	// Start and End are the first and last line shown. Both are 0 if no line is shown.
+	// Start and End are the numbers of the first and the last line in Text. Both are 0 if Text has no lines.
 	Start, End int
-	// Total is the number of lines in the text. A final newline does not begin another line.
+	// Total is the number of lines in the whole text. A final line feed does not begin another line.
 	Total int
-	// Counted is false if the scan stopped early, so that Total counts only a part.
+	// Counted is false if reading stopped before the end of the text. Then Total counts only the lines read.
 	Counted bool
-	// Capped is the limit that excluded wanted lines.
+	// Capped is the limit because of which lines of the window are missing. It is empty if no lines are missing.
 	Capped Cap
-	// CutLines is the number of lines that are shown only in part.
+	// CutLines is the number of lines that Text contains only in part.
 	CutLines int
 }
 
-// Whole reports whether the excerpt shows the whole text.
+// Whole reports whether the excerpt contains the whole text.
 func (e *Excerpt) Whole() bool {
 	return e.Counted && e.Start <= 1 && e.End == e.Total && e.CutLines == 0
 }
 
-// Of returns the window of a text in memory. The excerpt is empty if the text has fewer than Start lines.
+// Of returns the excerpt that w selects from a text in memory. If the text has fewer than w.Start lines, the excerpt is
+// empty.
 func Of(content []byte, w Window) Excerpt {
 	total := CountLines(content)
 	w.Start = max(w.Start, 1)
@@ -61,7 +62,7 @@ func Of(content []byte, w Window) Excerpt {
 		return Excerpt{Total: total, Counted: true}
 	}
 	if w == (Window{Start: 1}) && total <= MaxLines && len(content) <= MaxBytes && short(content) && bytes.IndexByte(content, '\r') < 0 {
-		// Most reads are of a whole file that needs no changes.
+		// Most reads return a whole file unchanged, so this case is fast.
 		return Excerpt{Text: string(content), Start: 1, End: total, Total: total, Counted: true}
 	}
 	r := region{data: content, first: w.Start}
@@ -73,8 +74,8 @@ func Of(content []byte, w Window) Excerpt {
 	return e
 }
 
-// short reports whether every line has at most MaxLineChars bytes. It jumps to the last line ending within that
-// distance, so it examines few line endings.
+// short reports whether every line has at most MaxLineChars bytes. From each position it jumps to the last line ending
+// within that distance. Therefore it examines only few line endings.
 func short(content []byte) bool {
 	for len(content) > MaxLineChars {
 		i := bytes.LastIndexByte(content[:MaxLineChars+1], '\n')
@@ -86,7 +87,7 @@ func short(content []byte) bool {
 	return true
 }
 
-// CountLines counts the lines of a text.
+// CountLines returns the number of lines in a text.
 func CountLines(content []byte) int {
 	n := bytes.Count(content, []byte{'\n'})
 	if len(content) > 0 && content[len(content)-1] != '\n' {

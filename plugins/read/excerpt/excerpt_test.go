@@ -66,7 +66,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// Reading a text in pieces has the same result as reading it whole.
+// FuzzScan checks that reading a text in pieces returns the same excerpt as reading the whole text.
 func FuzzScan(f *testing.F) {
 	f.Add("a\nb\r\nc", 1, 0, false)
 	f.Add(strings.Repeat("é", 9000)+"\n\n"+strings.Repeat("z", 8005), 1, 3, true)
@@ -93,7 +93,8 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-// In an endless text the window is found, counting stops in time, and memory use stays small.
+// TestScanGivesUpCounting reads an endless text. The excerpt must be found, counting must stop in time, and memory use
+// must stay small.
 func TestScanGivesUpCounting(t *testing.T) {
 	endless := &repeating{text: []byte("0123456789\n")}
 	e, err := Scan(t.Context(), endless, Window{Start: 1000, Lines: 2}, 1<<20, nil)
@@ -105,7 +106,7 @@ func TestScanGivesUpCounting(t *testing.T) {
 	}
 }
 
-// The text is a single endless line.
+// TestScanEndlessLine reads a text that consists of one endless line.
 func TestScanEndlessLine(t *testing.T) {
 	e, err := Scan(t.Context(), io.LimitReader(&repeating{text: []byte("é")}, 64<<20), Window{}, math.MaxInt64, nil)
 	want := strings.Repeat("é", 2000) + fmt.Sprintf("… [line cut here: %d more bytes]", 64<<20-4000)

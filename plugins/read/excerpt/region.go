@@ -7,15 +7,16 @@ import (
 	"unicode/utf8"
 )
 
-// region is a sequence of lines from which an excerpt is rendered.
+// region is a sequence of lines from which an excerpt is made.
 type region struct {
 	data  []byte
 	first int // number of the first line
-	// hidden is the number of missing bytes of lines that data contains only in part.
+	// hidden holds, for each line of which data contains only the beginning, the number of missing bytes.
 	hidden map[int]int64
 }
 
-// next splits the first line off data. The returned line has no ending. rest is nil if there was no line feed.
+// next returns the first line of data without its ending, and the rest of data. If data contains no line feed, rest is
+// nil.
 func next(data []byte) (line, rest []byte) {
 	i := bytes.IndexByte(data, '\n')
 	if i < 0 {
@@ -28,7 +29,7 @@ func next(data []byte) (line, rest []byte) {
 	return line, rest
 }
 
-// shown returns the shown part of a line, and the number of bytes that are not shown.
+// shown returns the part of a line that the excerpt contains, and the number of omitted bytes.
 func (r *region) shown(number int, line []byte) ([]byte, int64) {
 	hidden := r.hidden[number]
 	if len(line) <= MaxLineChars {
@@ -45,7 +46,7 @@ func (r *region) shown(number int, line []byte) ([]byte, int64) {
 	return line[:n], int64(len(line)-n) + hidden
 }
 
-// render renders the excerpt. last is the number of the last existing line.
+// render returns the excerpt for a window. The parameter last is the number of the last existing line.
 func (r *region) render(w Window, last int) Excerpt {
 	e := Excerpt{Start: r.first, End: last}
 	if w.Lines > 0 {
@@ -60,7 +61,7 @@ func (r *region) render(w Window, last int) Excerpt {
 		e.Text = r.format(&e, w.Numbers, toEnd)
 		return e
 	}
-	// In the common case the lines are shown as in the file, so they are copied at once.
+	// Usually the excerpt contains the lines unchanged, so they can be copied at once.
 	text := r.data[:size]
 	if !toEnd {
 		text = bytes.TrimSuffix(text, []byte{'\n'})
@@ -69,8 +70,8 @@ func (r *region) render(w Window, last int) Excerpt {
 	return e
 }
 
-// measure sets e.End where the byte limit is reached, and counts the cut lines. It returns the length of the lines in
-// data. plain reports whether they can be shown unchanged.
+// measure reduces e.End if the byte limit is reached, and counts the shortened lines. It returns the length of the
+// excerpt's lines in data. If all lines can be returned unchanged, plain is true.
 func (r *region) measure(e *Excerpt, numbers bool) (size int, plain bool) {
 	prefix := 0
 	if numbers {
@@ -103,7 +104,7 @@ func (r *region) measure(e *Excerpt, numbers bool) (size int, plain bool) {
 	return size, plain
 }
 
-// format formats the lines one by one.
+// format formats the lines of an excerpt one by one.
 func (r *region) format(e *Excerpt, numbers, toEnd bool) string {
 	var b strings.Builder
 	b.Grow(min(len(r.data)+8*(e.End-e.Start+1), MaxBytes))

@@ -10,13 +10,13 @@ import (
 
 const (
 	scanChunk = 256 << 10
-	// keepOfLine is the number of bytes to keep of a line.
+	// keepOfLine is the maximal number of bytes kept of a line.
 	keepOfLine = (MaxLineChars + 1) * utf8.UTFMax
 )
 
-// Scan returns the window of a text that it reads in pieces with constant memory. After the window it reads at most
-// countAhead more bytes to count the lines. Excerpt.Counted reports whether it reached the end. convert, if not nil,
-// converts the kept lines before they are shown.
+// Scan returns the excerpt that w selects from a text. It reads the text in pieces with constant memory. After the
+// window it reads at most countAhead more bytes to count the lines. Excerpt.Counted reports whether Scan reached the end
+// of the text. If convert is not nil, Scan applies it to the selected lines.
 func Scan(ctx context.Context, text io.Reader, w Window, countAhead int64, convert func([]byte) ([]byte, error)) (Excerpt, error) {
 	s := scanner{region: region{first: max(w.Start, 1), hidden: make(map[int]int64)}, line: 1}
 	s.until = s.region.first + MaxLines
@@ -43,14 +43,14 @@ func Scan(ctx context.Context, text io.Reader, w Window, countAhead int64, conve
 	return s.excerpt(w, counted, convert)
 }
 
-// scanner collects a region while a text is read.
+// scanner collects the lines of a region while it reads a text.
 type scanner struct {
 	region  region
-	until   int  // the first unwanted line
-	line    int  // the current line
-	inLine  int  // bytes kept of the current line
-	started bool // the current line is not empty, so it counts
-	least   int  // minimal number of bytes of the kept lines when shown
+	until   int  // number of the first line after the window
+	line    int  // number of the current line
+	inLine  int  // number of bytes kept of the current line
+	started bool // true if the current line is not empty, so that it counts
+	least   int  // minimal size in bytes of the kept lines in the excerpt
 }
 
 func (s *scanner) done() bool { return s.least > MaxBytes || s.line >= s.until }
@@ -74,7 +74,7 @@ func (s *scanner) take(chunk []byte) {
 	}
 }
 
-// skip counts lines up to the first wanted one, or to the end.
+// skip counts lines up to the window, or to the end of the chunk. It returns the rest of the chunk.
 func (s *scanner) skip(chunk []byte) []byte {
 	for !s.done() && s.line < s.region.first {
 		i := bytes.IndexByte(chunk, '\n')
@@ -96,7 +96,7 @@ func (s *scanner) skip(chunk []byte) []byte {
 	return nil
 }
 
-// keep adds a part of the current line, up to what can be shown.
+// keep stores a part of the current line. It omits bytes beyond keepOfLine.
 func (s *scanner) keep(part []byte) {
 	room := max(keepOfLine-s.inLine, 0)
 	if len(part) > room {
@@ -117,7 +117,7 @@ func (s *scanner) endLine() {
 	s.inLine, s.started = 0, false
 }
 
-// trimRune removes an incomplete character from the end of the kept line.
+// trimRune removes an incomplete character from the end of the current line.
 func (s *scanner) trimRune() {
 	for range utf8.UTFMax - 1 {
 		if r, size := utf8.DecodeLastRune(s.region.data); r != utf8.RuneError || size > 1 {
@@ -146,7 +146,7 @@ func (s *scanner) excerpt(w Window, counted bool, convert func([]byte) ([]byte, 
 		}
 		s.region.data = data
 	}
-	e := s.region.render(w, total) // the kept lines are sufficient for any limit
+	e := s.region.render(w, total) // the kept lines reach every limit of the excerpt
 	e.Total, e.Counted = total, counted
 	return e, nil
 }

@@ -18,7 +18,7 @@ func limitOf(kind media.Kind) int64 {
 	return maxDocument
 }
 
-// attach returns an image or a document as an attachment.
+// attach returns a result with the image or document as an attachment.
 func (r *request) attach(snap *workspace.Snapshot, kind media.Kind) (*sdk.Result, error) {
 	size := int64(len(snap.Data))
 	if size > limitOf(kind) {
@@ -40,14 +40,14 @@ func (r *request) attach(snap *workspace.Snapshot, kind media.Kind) (*sdk.Result
 }
 
 func (r *request) tooLargeToAttach(kind media.Kind, size int64) error {
-	next := "Make a smaller copy with a shell command (convert IN -resize 1600x1600 OUT) and read that."
+	next := "Make a smaller copy with a shell command (convert IN -resize 1600x1600 OUT) and read the copy."
 	if !kind.Image {
-		next = "Take out the pages or the text that you need with a shell command (pdftotext -f FIRST -l LAST FILE -)."
+		next = "Extract the text of the pages that you need with a shell command (pdftotext -f FIRST -l LAST FILE -)."
 	}
 	return sdk.Errorf(tool.InvalidArguments, "%s is a %s of %s; at most %s are attached. %s", r.name, kind.Name, text.FormatSize(size), text.FormatSize(limitOf(kind)), next)
 }
 
-// base64 returns the bytes of the file in base64.
+// base64 returns a result with the bytes of the file in base64.
 func (r *request) base64(snap *workspace.Snapshot) *sdk.Result {
 	return &sdk.Result{
 		Output: base64.StdEncoding.EncodeToString(snap.Data), Title: "Read " + r.name,

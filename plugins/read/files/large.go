@@ -20,14 +20,14 @@ import (
 )
 
 const (
-	// countAhead limits how much of a file is read only to count its lines. A file that can be edited is always read to
-	// its end, because its hash is needed.
+	// countAhead is the maximal number of bytes that are read only to count the lines of a file. A file that can be
+	// edited is always read to its end, because its hash is needed.
 	countAhead = 64 << 20
-	// sniffed is the number of bytes that are read to detect the kind of a file.
+	// sniffed is the number of bytes that are read to recognize the kind of a file.
 	sniffed = 8 << 10
 )
 
-// large shows a file that is too large to be read into memory.
+// large returns the result for a file that is too large to be read into memory.
 func (r *request) large() (*sdk.Result, error) {
 	f, err := r.ws.Open(r.path)
 	if err != nil {
@@ -51,13 +51,14 @@ func (r *request) large() (*sdk.Result, error) {
 	case text.Binary(head):
 		return nil, r.binary(info.Size())
 	case bytes.HasPrefix(head, []byte("\xff\xfe")), bytes.HasPrefix(head, []byte("\xfe\xff")):
-		return r.whole(text.MaxDecoded, sdk.Errorf(tool.InvalidArguments, "%s is UTF-16 and too large to be decoded (%s, the limit is %s). Convert it first: iconv -f UTF-16 -t UTF-8 FILE > COPY",
+		return r.whole(text.MaxDecoded, sdk.Errorf(tool.InvalidArguments, "%s is UTF-16 and too large to be decoded (%s, the limit is %s). Convert the file first: iconv -f UTF-16 -t UTF-8 FILE > COPY",
 			r.name, text.FormatSize(info.Size()), text.FormatSize(text.MaxDecoded)))
 	}
 	return r.scan(f, info, head)
 }
 
-// whole shows a file that must be in memory as a whole. It fails with tooLarge above the limit.
+// whole returns the result for a file that must be read into memory completely. If the file exceeds limit bytes, it
+// returns the error tooLarge.
 func (r *request) whole(limit int64, tooLarge error) (*sdk.Result, error) {
 	snap, err := r.ws.ReadFile(r.path, limit)
 	if errors.Is(err, workspace.ErrTooLarge) {
@@ -69,7 +70,7 @@ func (r *request) whole(limit int64, tooLarge error) (*sdk.Result, error) {
 	return r.small(snap)
 }
 
-// scan reads a text in pieces. head is its beginning, which has already been read.
+// scan reads a text in pieces. The parameter head is the beginning of the text, which has already been read.
 func (r *request) scan(f *os.File, before fs.FileInfo, head []byte) (*sdk.Result, error) {
 	d := decoded{content: head, encoding: string(text.UTF8), ending: text.LF}
 	if bytes.Contains(head, []byte("\r\n")) {
@@ -104,7 +105,7 @@ func (r *request) scan(f *os.File, before fs.FileInfo, head []byte) (*sdk.Result
 	return r.show(e, d, after.Size(), effect)
 }
 
-// convert converts the shown lines to UTF-8. It does not check the rest of the file.
+// convert converts the returned lines to UTF-8. It does not check the other lines of the file.
 func (r *request) convert(kept []byte, d *decoded) ([]byte, error) {
 	switch {
 	case r.in.Encoding == "ascii":

@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// maxNames limits the names in one directory that are compared with the missing one.
+	// maxNames is the maximal number of names in a directory that are compared with the missing name.
 	maxNames = 10_000
-	// maxLooked limits the directories in which a file of the same name is searched for.
+	// maxLooked is the maximal number of directories that are searched for a file with the same name.
 	maxLooked = 300
 )
 
-// missing returns a NotFound error with suggestions.
+// missing returns a NotFound error that suggests existing files.
 func (r *request) missing() error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "File does not exist: %s", r.in.FilePath)
@@ -47,7 +47,8 @@ func (r *request) missing() error {
 	return sdk.Errorf(tool.NotFound, "%s", b.String())
 }
 
-// nearestDirectory returns the deepest existing directory of the path, and the missing element in it.
+// nearestDirectory returns the deepest existing directory of the path, and the next element of the path, which does not
+// exist.
 func (r *request) nearestDirectory() (dir workspace.Path, wanted string) {
 	p := r.path
 	for {
@@ -59,7 +60,7 @@ func (r *request) nearestDirectory() (dir workspace.Path, wanted string) {
 	}
 }
 
-// sameName finds files of the same name below the working directory, those nearest to the top first.
+// sameName returns files with the same name below the working directory. Files near the working directory come first.
 func (r *request) sameName() []string {
 	top, err := r.ws.Resolve(r.call.Cwd, ".")
 	if err != nil {
@@ -88,7 +89,7 @@ func (r *request) sameName() []string {
 	return found
 }
 
-// relative returns a path relative to the working directory if possible.
+// relative returns a path relative to the working directory. If that is impossible, it returns the path unchanged.
 func (r *request) relative(path string) string {
 	if rel, ok := (tool.Root{Path: r.call.Cwd}).Rel(path); ok {
 		return rel

@@ -1,5 +1,5 @@
-// Package files implements the tool read: its arguments, results and messages. The packages
-// excerpt, listing and media choose lines, list directories and recognise media.
+// Package files implements the tool read: its arguments, results and messages. Package excerpt selects lines, package
+// listing lists directories, and package media recognizes media files.
 package files
 
 import (
@@ -9,18 +9,18 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Version of the plugin.
+// Version is the version of the plugin.
 const Version = "0.1.0"
 
-// Plugin returns the plugin.
+// Plugin returns the plugin that serves the tool read.
 func Plugin() sdk.Plugin {
 	return sdk.Plugin{Name: "read", Version: Version, Tools: []sdk.Tool{readTool()}, OneProcessor: true, Needs: &sdk.Needs{Read: sdk.Required}}
 }
 
-// looking are the traits of the tool, which changes nothing.
+// looking holds the traits of the tool, which changes nothing.
 var looking = tool.Traits{ReadOnly: true, ConcurrencySafe: true, AutoExecute: true, Idempotent: true}
 
-// count formats a number of things: "1 line", "2 lines".
+// count formats a number with a noun in singular or plural: "1 line", "2 lines".
 func count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing

@@ -18,7 +18,7 @@ import (
 	"toolhost.dev/sdk/workspace/text"
 )
 
-// newHost returns a session with the plugin in a new directory with files.
+// newHost returns a session with the plugin. Its working directory is new and contains the given files.
 func newHost(t testing.TB, entries ...string) *tooltest.Host {
 	t.Helper()
 	h := tooltest.New(t, Plugin(), t.TempDir())
@@ -58,7 +58,7 @@ func TestReadText(t *testing.T) {
 		{args{"file_path": "bom.json"}, "{}\n", readData{TotalLines: 1, StartLine: 1, EndLine: 1, Language: "JSON", Encoding: "utf8-bom"}},
 		{args{"file_path": "bom"}, "[note: the file has no text, only a byte order mark]", readData{Encoding: "utf8-bom"}},
 		{args{"file_path": "utf16.txt"}, "a\n€", readData{TotalLines: 2, StartLine: 1, EndLine: 2, Language: "Text", Encoding: "utf16le"}},
-		{args{"file_path": "latin.h"}, "café\n\n[note: the file is not UTF-8; it is shown as windows-1252, which is a guess, so characters beyond ASCII may be others]", readData{TotalLines: 1, StartLine: 1, EndLine: 1, Language: "C", Encoding: "windows-1252"}},
+		{args{"file_path": "latin.h"}, "café\n\n[note: the file is not UTF-8 and is shown as windows-1252, which is a guess; characters beyond ASCII may be wrong]", readData{TotalLines: 1, StartLine: 1, EndLine: 1, Language: "C", Encoding: "windows-1252"}},
 		{args{"file_path": "latin.h", "encoding": "ascii"}, "caf\\xe9\n", readData{TotalLines: 1, StartLine: 1, EndLine: 1, Language: "C", Encoding: "ascii"}},
 		{args{"file_path": "ten.go", "encoding": "utf8", "limit": 1}, "line 1", readData{TotalLines: 10, StartLine: 1, EndLine: 1, Language: "Go", Encoding: "utf8"}},
 		{args{"file_path": "latin.h", "encoding": "base64"}, base64.StdEncoding.EncodeToString([]byte("caf\xe9\n")), readData{Encoding: "base64"}},
@@ -82,7 +82,7 @@ func numbered(n int) string {
 	return b.String()
 }
 
-// Every field is present under its name, even if it is empty.
+// TestReadDataFields checks that every field of the data is present, even if it is empty.
 func TestReadDataFields(t *testing.T) {
 	h := newHost(t, "f=")
 	var fields map[string]any
@@ -121,7 +121,7 @@ func TestReadCaps(t *testing.T) {
 	if output, _, _ := tooltest.Do[readData](h, "read", args{"file_path": "long"}); !strings.Contains(output, strings.Repeat("z", 2000)+"… [line cut here: 3000 more bytes]\nb\n") {
 		t.Errorf("%q", output[2000:])
 	}
-	// Continuing as each note says returns the whole file.
+	// Repeated calls that follow the notes must together return the whole file.
 	var got strings.Builder
 	for offset := 1; offset != 0; {
 		output, data, _ := tooltest.Do[readData](h, "read", args{"file_path": "bytes", "offset": offset})
@@ -216,7 +216,7 @@ func TestReadEffects(t *testing.T) {
 	}
 }
 
-// With if_changed, a text that the session knows completely is not returned again.
+// TestReadIfChanged checks that a call with if_changed does not return a text that the session knows completely.
 func TestReadIfChanged(t *testing.T) {
 	h := newHost(t, "f=a\nb\n")
 	read := func(in args) (string, readData) {
@@ -228,10 +228,10 @@ func TestReadIfChanged(t *testing.T) {
 		args   args
 		output string
 	}{
-		{args{"if_changed": true, "limit": 1}, "a"}, // not known yet
-		{args{"if_changed": true}, "a\nb\n"},        // only a part is known
-		{args{"if_changed": true}, "[note: f holds the same 4 bytes as when this session last saw or wrote it]"},
-		{args{"if_changed": true, "offset": 2}, "[note: f holds the same 4 bytes as when this session last saw or wrote it]"},
+		{args{"if_changed": true, "limit": 1}, "a"}, // the session does not know the text yet
+		{args{"if_changed": true}, "a\nb\n"},        // the session knows only a part of the text
+		{args{"if_changed": true}, "[note: f is unchanged since this session last read or wrote it (4 bytes)]"},
+		{args{"if_changed": true, "offset": 2}, "[note: f is unchanged since this session last read or wrote it (4 bytes)]"},
 		{args{}, "a\nb\n"},
 	} {
 		if output, data := read(c.args); output != c.output || data.Unchanged != strings.Contains(c.output, "note") {
@@ -244,7 +244,7 @@ func TestReadIfChanged(t *testing.T) {
 	}
 }
 
-// A file above the in-memory limit is read in pieces.
+// TestReadLarge checks a file that is too large to be read into memory.
 func TestReadLarge(t *testing.T) {
 	h := newHost(t)
 	line := strings.Repeat("0123456789", 10) + "\n"
@@ -274,7 +274,7 @@ func TestReadLarge(t *testing.T) {
 	h.Refuses("read", args{"file_path": "latin.log", "offset": total, "encoding": "utf8"}, tool.InvalidArguments, "0xe9")
 }
 
-// A large text in UTF-16 is decoded as a whole, up to a limit.
+// TestReadLargeUTF16 checks that a large text in UTF-16 is decoded as a whole, up to a size limit.
 func TestReadLargeUTF16(t *testing.T) {
 	h := newHost(t)
 	must(t, os.WriteFile(h.Path("wide.txt"), append([]byte("\xff\xfe"), bytes.Repeat([]byte("a\x00\n\x00"), maxInMemory/4)...), 0o666))
@@ -285,7 +285,7 @@ func TestReadLargeUTF16(t *testing.T) {
 	h.Refuses("read", args{"file_path": "wide.txt"}, tool.InvalidArguments, "UTF-16", "32 MiB", "iconv")
 }
 
-// The first lines of a sparse file of 2 GB are shown without reading all of it.
+// TestReadHuge checks that the first lines of a sparse file of 2 GB are returned without reading the whole file.
 func TestReadHuge(t *testing.T) {
 	h := newHost(t, "huge.txt="+strings.Repeat("some text\n", 1000))
 	must(t, os.Truncate(h.Path("huge.txt"), 2<<30))

@@ -1,4 +1,4 @@
-// Package listing implements the listing of a workspace's directory.
+// Package listing lists the entries of a directory in a workspace.
 package listing
 
 import (
@@ -14,21 +14,21 @@ import (
 )
 
 const (
-	// maxEntries limits the number of listed entries.
+	// maxEntries is the maximal number of listed entries.
 	maxEntries = 100_000
-	// batch is the number of entries to read between checks for cancellation.
+	// batch is the number of entries read between two checks of the context.
 	batch = 1024
 )
 
 // Listing is the result of listing a directory.
 type Listing struct {
-	// Entries are sorted by name, directories first.
+	// Entries contains the entries sorted by name, directories first.
 	Entries []workspace.Entry
-	// GivenUp means that there are more entries than listed.
+	// GivenUp is true if the directory has more entries than the listing contains.
 	GivenUp bool
 }
 
-// Read lists the directory p, including hidden entries.
+// Read lists the directory p. The result includes hidden entries.
 func Read(ctx context.Context, ws *workspace.Workspace, p workspace.Path) (*Listing, error) {
 	return read(ctx, ws, p, maxEntries)
 }
@@ -42,7 +42,7 @@ func read(ctx context.Context, ws *workspace.Workspace, p workspace.Path, most i
 	for _, e := range found {
 		out := workspace.Entry{Name: e.Name(), Mode: e.Type()}
 		switch info, err := ws.Lstat(p, e.Name()); {
-		case errors.Is(err, fs.ErrNotExist): // removed meanwhile
+		case errors.Is(err, fs.ErrNotExist): // the entry was removed meanwhile
 			continue
 		case err == nil:
 			out.Mode, out.Size, out.Modified = info.Mode(), info.Size(), info.ModTime()
@@ -55,7 +55,7 @@ func read(ctx context.Context, ws *workspace.Workspace, p workspace.Path, most i
 	return l, nil
 }
 
-// list reads a directory and sorts it by name, directories first.
+// list reads a directory and sorts its entries by name, directories first.
 func (l *Listing) list(ctx context.Context, ws *workspace.Workspace, p workspace.Path, most int) ([]fs.DirEntry, error) {
 	opened, err := ws.OpenDir(p)
 	if err != nil {
@@ -97,7 +97,7 @@ func (l *Listing) list(ctx context.Context, ws *workspace.Workspace, p workspace
 	return all, nil
 }
 
-// Lines formats the entries for a model, one per line.
+// Lines formats the entries for a language model, one per line.
 func (l *Listing) Lines() []string {
 	out := make([]string, 0, len(l.Entries))
 	for _, e := range l.Entries {

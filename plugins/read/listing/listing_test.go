@@ -21,7 +21,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// directory creates an entry of each type and opens the directory.
+// directory creates a directory with an entry of each type, and opens it.
 func directory(t *testing.T) (dir string, ws *workspace.Workspace, top workspace.Path) {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -39,7 +39,7 @@ func directory(t *testing.T) (dir string, ws *workspace.Workspace, top workspace
 	return dir, ws, top
 }
 
-// The entries have the metadata that the system reports.
+// TestRead compares the metadata of entries with the metadata that the operating system reports.
 func TestRead(t *testing.T) {
 	dir, ws, top := directory(t)
 	l, err := Read(t.Context(), ws, top)

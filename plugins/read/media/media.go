@@ -1,4 +1,4 @@
-// Package media implements the recognition of images and documents by their first bytes.
+// Package media recognizes images and documents by their first bytes.
 package media
 
 import (
@@ -9,13 +9,13 @@ import (
 	"image/png"
 )
 
-// Kind is a kind of file that is shown to a model as an attachment and not as text.
+// Kind is a kind of file that a model receives as an attachment instead of text.
 type Kind struct {
-	// Name is a name such as "PNG image".
+	// Name is the name of the kind, such as "PNG image".
 	Name string
-	// MediaType is a media type such as "image/png".
+	// MediaType is a MIME type such as "image/png".
 	MediaType string
-	// Image reports whether it is an image; otherwise it is a document.
+	// Image is true for an image and false for a document.
 	Image bool
 }
 
@@ -23,7 +23,7 @@ type signature struct {
 	kind  Kind
 	at    int
 	bytes string
-	also  string // at offset 8, for containers
+	also  string // required bytes at offset 8, for container formats
 }
 
 var signatures = []signature{
@@ -40,7 +40,7 @@ var signatures = []signature{
 	{Kind{"PDF document", "application/pdf", false}, 0, "%PDF-", ""},
 }
 
-// Sniff returns the kind of the media file that begins with head. ok is false if it is not a known kind.
+// Sniff returns the kind of a media file that begins with head. If the kind is unknown, ok is false.
 func Sniff(head []byte) (kind Kind, ok bool) {
 	for _, s := range signatures {
 		if len(head) >= s.at && bytes.HasPrefix(head[s.at:], []byte(s.bytes)) &&
@@ -48,7 +48,8 @@ func Sniff(head []byte) (kind Kind, ok bool) {
 			return s.kind, true
 		}
 	}
-	// The two letters of a bitmap could begin a text, so check that two reserved header fields are zero.
+	// A text can also begin with the two letters of a bitmap. Therefore check that two reserved fields of the header are
+	// zero.
 	if len(head) > 18 && head[0] == 'B' && head[1] == 'M' && binary.LittleEndian.Uint32(head[6:]) == 0 {
 		return Kind{"BMP image", "image/bmp", true}, true
 	}

@@ -1,5 +1,5 @@
-// Package library implements a library of named pieces of code with their earlier versions. It is
-// one SQLite database that several processes may share.
+// Package library stores named pieces of code and their earlier versions. The library is an SQLite database that several
+// processes can share.
 package library
 
 import (
@@ -9,39 +9,39 @@ import (
 
 // Snippet is one version of a piece of code.
 type Snippet struct {
-	// ID stays the same as long as the name exists, and is never reused.
+	// ID identifies the snippet while its name exists. An ID is never reused.
 	ID   int64
 	Name string
-	// Version counts from 1 with each change.
+	// Version is the number of the version. It starts at 1 and increases with each change.
 	Version     int
-	Code        string // empty in lists
-	Bytes       int    // length of the code
+	Code        string // empty in the results of List
+	Bytes       int    // length of the code in bytes
 	Description string
 	Language    string
 	Tags        []string
-	// Created is the time when the name was first saved, and Saved the time of this version.
+	// Created is the time when the name was first saved. Saved is the time when this version was saved.
 	Created, Saved time.Time
 }
 
-// Change is what to save under a name.
+// Change contains the data to save under a name.
 type Change struct {
 	Name, Code string
-	// A nil field keeps its value.
+	// If one of these fields is nil, its previous value is kept.
 	Description, Language *string
 	Tags                  []string
 }
 
-// Outcome is the result of saving.
+// Outcome is the outcome of saving a snippet.
 type Outcome string
 
-// The outcomes.
+// Values of [Outcome].
 const (
 	Created   Outcome = "created"
 	Updated   Outcome = "updated"
 	Unchanged Outcome = "unchanged"
 )
 
-// Ref refers to a snippet by its name or its ID.
+// Ref identifies a snippet by its name or its ID.
 type Ref struct {
 	Name string
 	ID   int64 // used if Name is empty
@@ -54,23 +54,24 @@ func (r Ref) String() string {
 	return fmt.Sprintf("with the id %d", r.ID)
 }
 
-// Filter selects snippets to list.
+// Filter selects the snippets to list.
 type Filter struct {
-	// Words must each begin a word, or a part of a camelCase word, of the name, description, tags, language or code. The
-	// best matches come first. Without words, the last saved snippets come first.
+	// Words lists words to search for in the name, description, tags, language and code. Each must be the beginning of a
+	// word, or of a part of a camelCase word. The best matches come first. If Words is empty, the last saved snippets
+	// come first.
 	Words []string
-	// Tags are tags that a snippet must have.
+	// Tags lists the tags that a snippet must have.
 	Tags     []string
 	Language string
 	Limit    int
 	Offset   int
 }
 
-// Limits are the limits of a library. A zero field has its default.
+// Limits are the limits of a library. A zero field means the default.
 type Limits struct {
-	Snippets int   // number of names; default 10 000
-	Versions int   // number of versions kept per name; default 20
-	Bytes    int64 // total size of all versions; default 256 MiB
+	Snippets int   // maximal number of names; default 10 000
+	Versions int   // maximal number of versions kept per name; default 20
+	Bytes    int64 // maximal total size of all versions in bytes; default 256 MiB
 }
 
 func (l Limits) orDefault() Limits {
@@ -86,28 +87,28 @@ func (l Limits) orDefault() Limits {
 	return l
 }
 
-// NotFoundError means that a snippet does not exist.
+// NotFoundError is the error for a snippet that does not exist.
 type NotFoundError struct {
 	Ref Ref
-	// Names are the existing names.
+	// Names lists the existing names.
 	Names []string
 }
 
 func (e *NotFoundError) Error() string { return fmt.Sprintf("unknown snippet %s", e.Ref) }
 
-// NoVersionError means that a version is not kept.
+// NoVersionError is the error for a version that the library does not contain.
 type NoVersionError struct {
 	Name    string
 	Version int
-	// First and Last are the first and last kept version.
+	// First and Last are the numbers of the first and the last kept version.
 	First, Last int
 }
 
 func (e *NoVersionError) Error() string {
-	return fmt.Sprintf("version %d of %q is not kept", e.Version, e.Name)
+	return fmt.Sprintf("version %d of %q is no longer stored", e.Version, e.Name)
 }
 
-// FullError means that the library cannot store another snippet.
+// FullError is the error if a limit prevents saving a snippet.
 type FullError struct{ What string }
 
-func (e *FullError) Error() string { return "the library is full: it holds " + e.What }
+func (e *FullError) Error() string { return "the library is full: it contains " + e.What }

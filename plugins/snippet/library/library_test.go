@@ -42,7 +42,8 @@ func load(t testing.TB, l *library.Library, name string) string {
 
 const writes = 20
 
-// TestProcesses lets processes save under the same names concurrently, in a directory that none has opened before.
+// TestProcesses checks that several processes can save under the same names at the same time. The library does not exist
+// before.
 func TestProcesses(t *testing.T) {
 	if dir := os.Getenv("LIBRARY_TEST_DIR"); dir != "" {
 		l := open(t, dir, library.Limits{Versions: 1000})
@@ -127,11 +128,11 @@ func TestDamaged(t *testing.T) {
 			}
 			for range 2 {
 				_, _, err := l.Load(t.Context(), library.Ref{Name: "a"}, 0)
-				if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "damaged: move the file") {
+				if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "damaged: restore a backup, or start with an empty library by moving the file") {
 					t.Errorf("%v", err)
 				}
 			}
-			// The remedy in the message works without a restart.
+			// The remedy in the message must work without a restart of the plugin.
 			if err := os.Rename(path, path+".old"); err != nil {
 				t.Fatal(err)
 			}
@@ -145,7 +146,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// TestRemoved checks that snippets saved after the file was removed exist for the next process.
+// TestRemoved checks saving after the database file was removed. Another process must find the saved snippets.
 func TestRemoved(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir, library.Limits{})
@@ -176,7 +177,7 @@ func TestLaterLayout(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = db.Close()
-	if _, _, err := l.List(t.Context(), library.Filter{Limit: 1}); err == nil || !strings.Contains(err.Error(), "made by a later version (layout 99") {
+	if _, _, err := l.List(t.Context(), library.Filter{Limit: 1}); err == nil || !strings.Contains(err.Error(), "made by a later version: it has layout 99") {
 		t.Errorf("%v", err)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Load returns a version of a snippet; version 0 is the last. It also returns the kept versions, the last one first and
-// without code.
+// Load returns one version of a snippet. Version 0 means the last version. It also returns all kept versions without
+// their code, the last version first.
 func (l *Library) Load(ctx context.Context, r Ref, version int) (s *Snippet, kept []*Snippet, err error) {
 	err = l.transact(ctx, true, func(tx *sql.Tx) error {
 		at, err := find(ctx, tx, r)
@@ -43,7 +43,7 @@ func (l *Library) Load(ctx context.Context, r Ref, version int) (s *Snippet, kep
 	return s, kept, nil
 }
 
-// List returns the snippets selected by a filter, without code. total is their number regardless of limit and offset.
+// List returns the snippets that a filter selects, without their code. The number total ignores limit and offset.
 func (l *Library) List(ctx context.Context, f Filter) (found []*Snippet, total int, err error) {
 	tags, err := json.Marshal(append([]string{}, f.Tags...))
 	if err != nil {
@@ -81,7 +81,7 @@ func (l *Library) List(ctx context.Context, f Filter) (found []*Snippet, total i
 	return found, total, err
 }
 
-// Facets returns the tags and languages in use, sorted.
+// Facets returns the sorted tags and languages of all snippets.
 func (l *Library) Facets(ctx context.Context) (tags, languages []string, err error) {
 	err = l.transact(ctx, true, func(tx *sql.Tx) error {
 		if tags, err = texts(ctx, tx, `SELECT DISTINCT t.value FROM snippets s, json_each(s.tags) t ORDER BY 1`); err != nil {
@@ -118,7 +118,7 @@ func last(ctx context.Context, tx *sql.Tx, r Ref) (*Snippet, error) {
 	return scan(tx.QueryRowContext(ctx, from+`WHERE s.id = ?`, r.ID))
 }
 
-// find is last with a *NotFoundError if the snippet does not exist.
+// find is like last, but returns a *NotFoundError if the snippet does not exist.
 func find(ctx context.Context, tx *sql.Tx, r Ref) (*Snippet, error) {
 	s, err := last(ctx, tx, r)
 	if !errors.Is(err, sql.ErrNoRows) {
@@ -165,7 +165,8 @@ func texts(ctx context.Context, tx *sql.Tx, query string) ([]string, error) {
 	return out, rows.Err()
 }
 
-// match returns a full-text query for words: each is a phrase whose last word is a prefix.
+// match converts words to a full-text query. Each word becomes a phrase that also matches longer words with the same
+// beginning.
 func match(words []string) string {
 	var out []string
 	for _, w := range words {

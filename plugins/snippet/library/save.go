@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Save saves code under a name, as a new version if anything differs. It drops the oldest versions beyond the limit. It
-// returns the saved snippet.
+// Save saves code under a name and returns the saved snippet. If nothing has changed, Save creates no new version. If
+// there are too many versions, Save removes the oldest.
 func (l *Library) Save(ctx context.Context, c Change) (*Snippet, Outcome, error) {
 	var (
 		s       *Snippet
@@ -40,7 +40,7 @@ func (l *Library) Save(ctx context.Context, c Change) (*Snippet, Outcome, error)
 	return s, outcome, nil
 }
 
-// apply returns the version after before, which is nil for a new name.
+// apply returns the new version of a snippet. The last version is before, which is nil for a new name.
 func (c *Change) apply(before *Snippet) *Snippet {
 	now := time.Now()
 	s := &Snippet{Name: c.Name, Version: 1, Code: c.Code, Bytes: len(c.Code), Tags: c.Tags, Created: now, Saved: now}
@@ -71,7 +71,7 @@ func (l *Library) write(ctx context.Context, tx *sql.Tx, s *Snippet) error {
 	if err != nil {
 		return err
 	}
-	var id any // nil selects the next ID
+	var id any // nil means that the database chooses the next ID
 	if s.ID != 0 {
 		id = s.ID
 	}
@@ -103,15 +103,15 @@ func (l *Library) write(ctx context.Context, tx *sql.Tx, s *Snippet) error {
 		return err
 	}
 	if s.Version == 1 && names > l.limits.Snippets {
-		return &FullError{fmt.Sprintf("%d snippets, the most there may be", names-1)}
+		return &FullError{fmt.Sprintf("%d snippets, the maximum", names-1)}
 	}
 	if bytes > l.limits.Bytes {
-		return &FullError{fmt.Sprintf("%d bytes of the %d that all versions may take together", bytes-int64(s.Bytes), l.limits.Bytes)}
+		return &FullError{fmt.Sprintf("%d bytes, and the limit for all versions together is %d", bytes-int64(s.Bytes), l.limits.Bytes)}
 	}
 	return nil
 }
 
-// Delete deletes a snippet with all its versions. It returns the last version, without code.
+// Delete deletes a snippet with all its versions. It returns the last version without its code.
 func (l *Library) Delete(ctx context.Context, r Ref) (s *Snippet, versions int, err error) {
 	err = l.transact(ctx, false, func(tx *sql.Tx) error {
 		if s, err = find(ctx, tx, r); err != nil {

@@ -15,7 +15,7 @@ import (
 	"toolhost.dev/sdk/statedb"
 )
 
-// schema is the schema for package statedb. Never change a step; only add steps.
+// schema contains the steps of the schema for package statedb. Never change a step; only add steps.
 var schema = []string{`
 CREATE TABLE snippets ( -- the last version of each, without the code
 	id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, version INTEGER NOT NULL,
@@ -36,17 +36,18 @@ CREATE VIRTUAL TABLE search USING fts5 (name, description, tags, language, code,
 CREATE TRIGGER snippets_removed AFTER DELETE ON snippets BEGIN DELETE FROM search WHERE rowid = old.id; END;
 `}
 
-// Library is the snippets of all sessions. It is safe for concurrent use.
+// Library holds the snippets of all sessions. It is safe for concurrent use.
 type Library struct {
-	path   string // empty means in memory
+	path   string // empty if the library is in memory
 	limits Limits
 
 	mu   sync.Mutex
-	db   *sql.DB     // nil until first use
-	file os.FileInfo // the file that db has open
+	db   *sql.DB     // nil before the first use
+	file os.FileInfo // metadata of the file that db has open
 }
 
-// Open returns the library in a directory, or in memory if dir is empty. It opens nothing until the first use.
+// Open returns the library in a directory. If dir is empty, the library is in memory. The database is opened at the
+// first use.
 func Open(dir string, limits Limits) *Library {
 	l := &Library{limits: limits.orDefault()}
 	if dir != "" {
@@ -55,10 +56,10 @@ func Open(dir string, limits Limits) *Library {
 	return l
 }
 
-// Persistent reports whether the library outlives the process.
+// Persistent reports whether the library still exists after the end of the process.
 func (l *Library) Persistent() bool { return l.path != "" }
 
-// Close closes the database. The next use opens it again. Snippets in memory are lost.
+// Close closes the database. The next use opens the database again. A library in memory loses all snippets.
 func (l *Library) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -74,8 +75,8 @@ func (l *Library) close() error {
 	return db.Close()
 }
 
-// transact runs f in a transaction. A read-only transaction sees one state of the database. Any other transaction
-// excludes all other writers, including other processes.
+// transact runs f in a transaction. During a read-only transaction, the data does not change. All other transactions
+// exclude other writers, even in other processes.
 func (l *Library) transact(ctx context.Context, readOnly bool, f func(*sql.Tx) error) error {
 	db, err := l.open(ctx)
 	if err != nil {
@@ -99,7 +100,7 @@ func (l *Library) open(ctx context.Context) (*sql.DB, error) {
 		if l.path == "" {
 			return l.db, nil
 		}
-		// Snippets saved to a removed file would be lost.
+		// If the file was removed, snippets saved to the open file would be lost.
 		if now, err := os.Stat(l.path); err == nil && os.SameFile(now, l.file) {
 			return l.db, nil
 		}
@@ -120,7 +121,7 @@ func (l *Library) open(ctx context.Context) (*sql.DB, error) {
 	return db, nil
 }
 
-// failed adds to an error of the database what to do about it.
+// failed adds a remedy to an error of the database.
 func (l *Library) failed(err error) error {
 	var (
 		missing *NotFoundError
@@ -134,15 +135,15 @@ func (l *Library) failed(err error) error {
 	if l.path == "" {
 		return fmt.Errorf("the snippets in memory cannot be used: %w", err)
 	}
-	do := "Mend that, or move the file and those beside it away to begin anew"
+	do := "Fix this, or start with an empty library: move the file and its companions (-wal, -shm) to another directory"
 	if errors.As(err, &db) {
 		switch db.Code() & 0xff {
 		case sqlite3.SQLITE_BUSY:
-			do = "Another process has it; try again"
+			do = "Another process is using the file; try again"
 		case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR:
-			do = "See that there is room on the disk, then try again"
+			do = "Free some space on the disk, then try again"
 		case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
-			do = "It is damaged: move the file and those beside it away to begin anew, or put a copy in its place"
+			do = "The file is damaged: restore a backup, or start with an empty library by moving the file and its companions (-wal, -shm) to another directory"
 		}
 	}
 	return fmt.Errorf("the snippets in %s cannot be used: %w. %s", l.path, err, do)

@@ -5,7 +5,7 @@ import (
 	"unicode"
 )
 
-// Words returns the words of a query that can be found: those with a letter or digit.
+// Words returns those words of a query that a search can find. Such a word contains a letter or a digit.
 func Words(query string) []string {
 	var out []string
 	for _, w := range strings.Fields(strings.ReplaceAll(query, "\x00", " ")) {
@@ -19,7 +19,7 @@ func Words(query string) []string {
 // wordRune reports whether the index treats a character as part of a word.
 func wordRune(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }
 
-// parts returns the parts of the camelCase words of a text, each once. For "parseHTTPBody" these are "parse HTTP Body".
+// parts returns the distinct parts of the camelCase words in a text. For "parseHTTPBody" it returns "parse HTTP Body".
 func parts(text string) string {
 	seen := make(map[string]bool)
 	var out []string
@@ -34,10 +34,10 @@ func parts(text string) string {
 			switch {
 			case i == len(runes):
 				if from == 0 {
-					continue // a single part is the word itself
+					continue // a single part would be the whole word
 				}
-			case unicode.IsUpper(runes[i]) && !unicode.IsUpper(runes[i-1]): // parse|Body
-			case unicode.IsUpper(runes[i]) && i+1 < len(runes) && unicode.IsLower(runes[i+1]): // HTTP|Body
+			case unicode.IsUpper(runes[i]) && !unicode.IsUpper(runes[i-1]): // separates parse and Body
+			case unicode.IsUpper(runes[i]) && i+1 < len(runes) && unicode.IsLower(runes[i+1]): // separates HTTP and Body
 			default:
 				continue
 			}

@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	maxQuery = 1000 // bytes
-	maxShown = 160  // characters of a description in a line
+	maxQuery = 1000 // in bytes
+	maxShown = 160  // maximal length of a description in a line, in characters
 )
 
 type listArgs struct {
 	Query    string   `json:"query,omitempty" jsonschema:"Words. Each must be the beginning of a word in the name, description, tags, language or code."`
-	Tags     []string `json:"tags,omitempty" jsonschema:"Tags that a snippet must all have."`
+	Tags     []string `json:"tags,omitempty" jsonschema:"Only snippets that have all these tags."`
 	Language string   `json:"language,omitempty" jsonschema:"Only snippets in that language."`
 	Limit    int      `json:"limit,omitempty" default:"50" min:"1" max:"500" jsonschema:"The maximal number of snippets."`
 	Offset   int      `json:"offset,omitempty" default:"0" min:"0" jsonschema:"The number of snippets to skip."`
@@ -67,9 +67,9 @@ func (t *tools) list(ctx context.Context, _ *sdk.Call, in listArgs) (*sdk.Result
 		}
 		lines = append(lines, text)
 	case len(found) == 0:
-		lines = append(lines, fmt.Sprintf("(There are %d only. Give a smaller offset.)", total))
+		lines = append(lines, fmt.Sprintf("(The offset is past the end of %d snippets. Give a smaller offset.)", total))
 	case data.Truncated:
-		lines = append(lines, fmt.Sprintf("(%d to %d of %d. The next: --offset %d.)", f.Offset+1, f.Offset+len(found), total, f.Offset+len(found)))
+		lines = append(lines, fmt.Sprintf("(%d to %d of %d. Continue with --offset %d.)", f.Offset+1, f.Offset+len(found), total, f.Offset+len(found)))
 	}
 	if !data.Persistent {
 		lines = append(lines, inMemory)
@@ -80,10 +80,10 @@ func (t *tools) list(ctx context.Context, _ *sdk.Call, in listArgs) (*sdk.Result
 func (in *listArgs) filter() (library.Filter, error) {
 	f := library.Filter{Limit: in.Limit, Offset: in.Offset, Words: library.Words(in.Query)}
 	if len(in.Query) > maxQuery {
-		return f, sdk.Errorf(tool.InvalidArguments, "The query has %d bytes, more than %d. Give the few words that matter.", len(in.Query), maxQuery)
+		return f, sdk.Errorf(tool.InvalidArguments, "The query has %d bytes, and the limit is %d. Give only a few words.", len(in.Query), maxQuery)
 	}
 	if strings.TrimSpace(in.Query) != "" && len(f.Words) == 0 {
-		return f, sdk.Errorf(tool.InvalidArguments, "The query %q has no word in it. Words are searched, not signs: give a name, a function or a part of the description.", in.Query)
+		return f, sdk.Errorf(tool.InvalidArguments, "The query %q contains only signs, and only words are searched. Give a word of the name, the code or the description.", in.Query)
 	}
 	var err error
 	if f.Language, err = checkWord("language", in.Language); err != nil {
@@ -93,7 +93,7 @@ func (in *listArgs) filter() (library.Filter, error) {
 	return f, err
 }
 
-// line formats a snippet for a list.
+// line formats a snippet as one line of a list.
 func line(s *library.Snippet) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%d  %s", s.ID, s.Name)
@@ -118,14 +118,14 @@ func line(s *library.Snippet) string {
 	return out.String()
 }
 
-// nothing returns the reason why no snippet is listed.
+// nothing returns a text that explains why no snippet is listed.
 func (t *tools) nothing(ctx context.Context, f library.Filter) (string, error) {
 	_, all, err := t.lib.List(ctx, library.Filter{})
 	if err != nil {
 		return "", err
 	}
 	if all == 0 {
-		return "Nothing is saved yet; snippet_save saves.", nil
+		return "The library is empty. Use snippet_save to add a snippet.", nil
 	}
 	tags, languages, err := t.lib.Facets(ctx)
 	if err != nil {
@@ -138,10 +138,10 @@ func (t *tools) nothing(ctx context.Context, f library.Filter) (string, error) {
 		}
 	}
 	if f.Language != "" && !slices.Contains(languages, f.Language) {
-		text += fmt.Sprintf(" None is in the language %q.%s", f.Language, suggest.DidYouMean(f.Language, languages))
+		text += fmt.Sprintf(" No snippet is in the language %q.%s", f.Language, suggest.DidYouMean(f.Language, languages))
 	}
 	if len(f.Words) > 1 {
-		text += " All words must be there: give fewer."
+		text += " A snippet must contain all words of the query. Give fewer words."
 	}
 	return text, nil
 }

@@ -12,7 +12,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// looking are the traits of the tools that change nothing.
+// looking holds the traits of the tools that change nothing.
 var looking = sdk.Traits{ReadOnly: true, ConcurrencySafe: true, AutoExecute: true, Idempotent: true}
 
 type loadArgs struct {
@@ -21,7 +21,7 @@ type loadArgs struct {
 	Version int    `json:"version,omitempty" min:"1" jsonschema:"The version to load. The default is the last one."`
 }
 
-// described is a snippet in structured data.
+// described is the JSON form of a snippet.
 type described struct {
 	ID          int64     `json:"id"`
 	Name        string    `json:"name"`
@@ -47,7 +47,7 @@ type versionData struct {
 type loadData struct {
 	described
 	Code string `json:"code"`
-	// Versions are the kept versions, the last one first.
+	// Versions lists the kept versions, the last version first.
 	Versions []versionData `json:"versions"`
 }
 
@@ -77,24 +77,24 @@ func (t *tools) load(ctx context.Context, _ *sdk.Call, in loadArgs) (*sdk.Result
 	return &sdk.Result{Title: "Load the snippet " + s.Name, Output: s.Code, Data: sdk.Data(data)}, nil
 }
 
-// missing converts a library error to a NotFound error with a suggestion.
+// missing converts an error of the library to a NotFound error with a suggestion.
 func (t *tools) missing(err error) error {
 	var version *library.NoVersionError
 	if errors.As(err, &version) {
-		return sdk.Errorf(tool.NotFound, "Version %d of %q is not kept; versions %d to %d are.", version.Version, version.Name, version.First, version.Last)
+		return sdk.Errorf(tool.NotFound, "Version %d of %q is no longer stored. Stored are the versions %d to %d.", version.Version, version.Name, version.First, version.Last)
 	}
 	var none *library.NotFoundError
 	if !errors.As(err, &none) {
 		return err
 	}
-	next := " snippet_list QUERY searches."
+	next := " To search, run snippet_list QUERY."
 	if none.Ref.Name != "" {
 		if near := suggest.DidYouMean(none.Ref.Name, none.Names); near != "" {
 			next = near
 		}
 	}
 	if len(none.Names) == 0 {
-		next = " Nothing is saved yet; snippet_save saves."
+		next = " The library is empty. Use snippet_save to add a snippet."
 		if !t.lib.Persistent() {
 			next += " " + inMemory
 		}

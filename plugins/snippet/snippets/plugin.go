@@ -1,5 +1,5 @@
-// Package snippets implements the tools of the plugin snippet: snippet_save, snippet_load,
-// snippet_list and snippet_delete. Package library stores what they save.
+// Package snippets implements the tools snippet_save, snippet_load, snippet_list and snippet_delete. Package library
+// stores the snippets.
 package snippets
 
 import (
@@ -9,19 +9,19 @@ import (
 	"toolhost.dev/sdk"
 )
 
-// Version of the plugin.
+// Version is the version of the plugin.
 const Version = "0.1.0"
 
-// config is the operator's configuration of the plugin.
+// config is the configuration of the plugin by the operator.
 type config struct {
-	Versions int `json:"versions,omitempty" default:"20" min:"1" max:"1000" jsonschema:"How many versions are kept of each snippet. The oldest are dropped."`
-	MaxMB    int `json:"max_mb,omitempty" default:"256" min:"1" max:"65536" jsonschema:"How many MiB all versions of all snippets may take. Beyond it nothing more is saved."`
+	Versions int `json:"versions,omitempty" default:"20" min:"1" max:"1000" jsonschema:"The number of versions kept of each snippet. Older versions are deleted."`
+	MaxMB    int `json:"max_mb,omitempty" default:"256" min:"1" max:"65536" jsonschema:"The maximal size, in MiB, of all versions of all snippets together. Further snippets are refused."`
 }
 
-// tools is the state that all calls share. It is complete before the first call.
+// tools is the state that all calls share. It must be complete before the first call.
 type tools struct{ lib *library.Library }
 
-// Plugin returns the plugin. Until it is configured, it keeps snippets in memory.
+// Plugin returns the plugin. Before it is configured, it stores snippets in memory.
 func Plugin() sdk.Plugin {
 	t := &tools{library.Open("", library.Limits{})}
 	return sdk.Plugin{

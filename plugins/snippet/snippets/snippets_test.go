@@ -15,7 +15,7 @@ import (
 
 type args = map[string]any
 
-// host is a host whose plugin keeps its state in a directory, or in memory if it is empty.
+// host returns a host with the plugin, whose state is in the directory state. If state is empty, the state is in memory.
 func host(t testing.TB, state, config string) *tooltest.Host {
 	t.Helper()
 	h := tooltest.New(t, snippets.Plugin(), t.TempDir())
@@ -25,7 +25,7 @@ func host(t testing.TB, state, config string) *tooltest.Host {
 	return h
 }
 
-// does calls a tool that must succeed, and decodes its data.
+// does calls a tool and expects success. It returns the output and the decoded data.
 func does(t testing.TB, h *tooltest.Host, name string, a args) (string, map[string]any) {
 	t.Helper()
 	res := h.Call(name, a)
@@ -39,7 +39,7 @@ func does(t testing.TB, h *tooltest.Host, name string, a args) (string, map[stri
 	return res.Output, data
 }
 
-// refuses calls a tool that must fail with a kind and a message that contains the words.
+// refuses calls a tool and expects an error of the given kind. The message must contain all words.
 func refuses(t testing.TB, h *tooltest.Host, name string, a args, kind tool.Kind, words string) {
 	t.Helper()
 	res := h.Call(name, a)
@@ -48,7 +48,7 @@ func refuses(t testing.TB, h *tooltest.Host, name string, a args, kind tool.Kind
 	}
 }
 
-// names returns the names in a list, in order.
+// names returns the names in a list, in the order of the list.
 func names(data map[string]any) string {
 	var out []string
 	for _, s := range data["snippets"].([]any) {
@@ -73,12 +73,12 @@ func TestSaveAndLoad(t *testing.T) {
 		}
 	}
 
-	// Fields that are not given keep their values, and the previous version is kept.
+	// If a field is not given, its value stays the same. The previous version is kept.
 	text, data = does(t, h, "snippet_save", args{"name": "First", "code": "2"})
 	if text != `Saved version 2 of "First" (id 1).` || data["language"] != "go" || data["outcome"] != "updated" {
 		t.Errorf("%q %v", text, data)
 	}
-	if text, data = does(t, h, "snippet_save", args{"name": "First", "code": "2"}); data["outcome"] != "unchanged" || data["version"] != 2.0 || !strings.Contains(text, "the same already") {
+	if text, data = does(t, h, "snippet_save", args{"name": "First", "code": "2"}); data["outcome"] != "unchanged" || data["version"] != 2.0 || !strings.Contains(text, "was not changed: version 2 is identical") {
 		t.Errorf("%q %v", text, data)
 	}
 	if _, data = does(t, h, "snippet_save", args{"name": "First", "code": "2", "description": "", "tags": []string{}}); data["version"] != 3.0 || data["description"] != "" || len(data["tags"].([]any)) != 0 {
@@ -89,7 +89,7 @@ func TestSaveAndLoad(t *testing.T) {
 		t.Errorf("%q %v", text, data)
 	}
 
-	// Another process finds everything, and no other user can read the file.
+	// Another process must find everything, and no other user may be able to read the file.
 	if text, _ := does(t, host(t, state, `{}`), "snippet_load", args{"id": 1, "version": 2}); text != "2" {
 		t.Errorf("%q", text)
 	}
@@ -106,7 +106,7 @@ func TestSaveAndLoad(t *testing.T) {
 	if text, data = does(t, h, "snippet_delete", args{"name": "First"}); text != `Deleted "First" (id 1) with 3 versions.` || data["versions_deleted"] != 3.0 {
 		t.Errorf("%q %v", text, data)
 	}
-	refuses(t, h, "snippet_load", args{"id": 1}, tool.NotFound, "Nothing is saved yet")
+	refuses(t, h, "snippet_load", args{"id": 1}, tool.NotFound, "The library is empty")
 	if _, data = does(t, h, "snippet_list", args{"query": "two"}); data["total"] != 0.0 {
 		t.Errorf("%v", data)
 	}
@@ -123,8 +123,8 @@ func TestVersionsAreBounded(t *testing.T) {
 	if text, _ := does(t, h, "snippet_load", args{"name": "n", "version": 5}); text != "4" {
 		t.Errorf("%q", text)
 	}
-	refuses(t, h, "snippet_load", args{"name": "n", "version": 4}, tool.NotFound, "versions 5 to 7 are")
-	refuses(t, h, "snippet_load", args{"name": "n", "version": 8}, tool.NotFound, "versions 5 to 7 are")
+	refuses(t, h, "snippet_load", args{"name": "n", "version": 4}, tool.NotFound, "Stored are the versions 5 to 7")
+	refuses(t, h, "snippet_load", args{"name": "n", "version": 8}, tool.NotFound, "Stored are the versions 5 to 7")
 }
 
 func TestFull(t *testing.T) {
@@ -132,18 +132,18 @@ func TestFull(t *testing.T) {
 	half := strings.Repeat("x\n", 1<<18)
 	does(t, h, "snippet_save", args{"name": "a", "code": half})
 	does(t, h, "snippet_save", args{"name": "b", "code": half})
-	refuses(t, h, "snippet_save", args{"name": "c", "code": "c"}, tool.ExecutionFailed, "holds 1048576 bytes of the 1048576")
+	refuses(t, h, "snippet_save", args{"name": "c", "code": "c"}, tool.ExecutionFailed, "contains 1048576 bytes, and the limit for all versions together is 1048576")
 	refuses(t, h, "snippet_load", args{"name": "c"}, tool.NotFound, "Unknown snippet")
 	does(t, h, "snippet_delete", args{"name": "a"})
 	does(t, h, "snippet_save", args{"name": "c", "code": "c"})
-	// A version dropped for a new one frees its memory.
+	// Dropping an old version frees memory for the new version.
 	does(t, h, "snippet_save", args{"name": "c", "code": half[1:]})
-	refuses(t, h, "snippet_save", args{"name": "c", "code": half[2:]}, tool.ExecutionFailed, "Nothing was saved")
+	refuses(t, h, "snippet_save", args{"name": "c", "code": half[2:]}, tool.ExecutionFailed, "The snippet was not saved")
 }
 
 func TestList(t *testing.T) {
 	h := host(t, t.TempDir(), `{}`)
-	if text, _ := does(t, h, "snippet_list", args{"query": "x"}); !strings.Contains(text, "Nothing is saved yet") {
+	if text, _ := does(t, h, "snippet_list", args{"query": "x"}); !strings.Contains(text, "The library is empty") {
 		t.Errorf("%q", text)
 	}
 	for _, s := range []args{
@@ -159,19 +159,19 @@ func TestList(t *testing.T) {
 		want string
 	}{
 		{args{}, "backoff read_json retry"},
-		{args{"query": "retry"}, "retry backoff"}, // the name counts more than the code
+		{args{"query": "retry"}, "retry backoff"}, // a match in the name is better than a match in the code
 		{args{"query": "RETR"}, "retry backoff"},
 		{args{"query": "retry sleep"}, "backoff"},
-		{args{"query": "sleep 1"}, ""}, // not of versions before
+		{args{"query": "sleep 1"}, ""}, // only the last version is searched
 		{args{"query": "json"}, "read_json"},
 		{args{"query": "read_json"}, "read_json"},
 		{args{"query": "json.load("}, "read_json"},
 		{args{"query": "cafe"}, "read_json"},
 		{args{"query": "http"}, "retry"},
-		{args{"query": "body"}, "retry"}, // parseHTTPBody
+		{args{"query": "body"}, "retry"}, // matches a part of parseHTTPBody
 		{args{"query": "parsehttp"}, "retry"},
 		{args{"query": "python"}, "read_json"},
-		{args{"query": `" OR retry --`}, ""}, // no syntax
+		{args{"query": `" OR retry --`}, ""}, // quotes and operators have no special meaning
 		{args{"query": `retry" AND "sl`}, ""},
 		{args{"query": "name:retry"}, ""},
 		{args{"tags": []string{"NET"}}, "backoff retry"},
@@ -193,14 +193,14 @@ func TestList(t *testing.T) {
 	text, data := does(t, h, "snippet_list", args{"limit": 2})
 	lines := strings.Split(text, "\n")
 	if len(lines) != 3 || lines[0] != "3  backoff  (sh #net v2)" || !strings.HasPrefix(lines[1], "2  read_json  (python #files)  Café files, long long") || len(lines[1]) > 250 ||
-		lines[2] != "(1 to 2 of 3. The next: --offset 2.)" || data["truncated"] != true || data["total"] != 3.0 {
+		lines[2] != "(1 to 2 of 3. Continue with --offset 2.)" || data["truncated"] != true || data["total"] != 3.0 {
 		t.Errorf("%q %v", text, data)
 	}
 	for want, a := range map[string]args{
-		`has the tag "htp". Did you mean "http"?`:             {"tags": []string{"htp"}},
-		`in the language "pyton". Did you mean "python"?`:     {"language": "pyton"},
-		"None of 3 snippets matches. All words must be there": {"query": "retry nothing"},
-		"(There are 3 only. Give a smaller offset.)":          {"offset": 3},
+		`has the tag "htp". Did you mean "http"?`:                            {"tags": []string{"htp"}},
+		`in the language "pyton". Did you mean "python"?`:                    {"language": "pyton"},
+		"None of 3 snippets matches. A snippet must contain all words":       {"query": "retry nothing"},
+		"(The offset is past the end of 3 snippets. Give a smaller offset.)": {"offset": 3},
 	} {
 		if text, _ := does(t, h, "snippet_list", a); !strings.Contains(text, want) {
 			t.Errorf("%v: %q, wanted %q", a, text, want)
@@ -232,14 +232,14 @@ func TestBadInput(t *testing.T) {
 		{"snippet_save", args{"name": "a", "code": "x", "tags": many}, tool.InvalidArguments, "more than 50 tags"},
 		{"snippet_save", args{"name": "a", "code": "x", "tags": []string{"a\tb"}}, tool.InvalidArguments, "control characters"},
 		{"snippet_load", args{}, tool.InvalidArguments, "name or its id"},
-		{"snippet_load", args{"name": "a", "id": 1}, tool.InvalidArguments, "not both"},
+		{"snippet_load", args{"name": "a", "id": 1}, tool.InvalidArguments, "Both name and id are set"},
 		{"snippet_load", args{"id": -1}, tool.InvalidArguments, "id"},
-		{"snippet_load", args{"name": "99999999999999999999"}, tool.InvalidArguments, "is not an id"},
+		{"snippet_load", args{"name": "99999999999999999999"}, tool.InvalidArguments, "99999999999999999999 is not valid"},
 		{"snippet_load", args{"name": "retry_htp"}, tool.NotFound, `Did you mean "retry-http"?`},
-		{"snippet_load", args{"name": "' OR 1=1 --"}, tool.NotFound, "snippet_list QUERY searches"},
+		{"snippet_load", args{"name": "' OR 1=1 --"}, tool.NotFound, "To search, run snippet_list QUERY"},
 		{"snippet_load", args{"id": 7}, tool.NotFound, "Unknown snippet with the id 7"},
 		{"snippet_delete", args{"name": "retry"}, tool.NotFound, "Did you mean"},
-		{"snippet_list", args{"query": "((("}, tool.InvalidArguments, "no word in it"},
+		{"snippet_list", args{"query": "((("}, tool.InvalidArguments, "contains only signs"},
 		{"snippet_list", args{"query": strings.Repeat("a ", 501)}, tool.InvalidArguments, "1002 bytes"},
 		{"snippet_list", args{"limit": 501}, tool.InvalidArguments, "limit"},
 	} {
@@ -248,7 +248,7 @@ func TestBadInput(t *testing.T) {
 	if _, data := does(t, h, "snippet_list", nil); data["total"] != 1.0 {
 		t.Errorf("%v", data)
 	}
-	// The largest allowed values are accepted.
+	// Values of the maximal length must be accepted.
 	does(t, h, "snippet_save", args{"name": strings.Repeat("é", 200), "code": strings.Repeat("x y", 1<<20/3), "description": strings.Repeat("é", 4000), "tags": many[:50]})
 }
 

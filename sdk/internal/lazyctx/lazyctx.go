@@ -1,7 +1,7 @@
-// Package lazyctx implements a context that costs nothing until somebody waits for its end.
+// Package lazyctx implements a context that costs almost nothing until somebody waits for its end.
 //
-// To be notified of a cancel takes a goroutine that waits for it. Waking one up for each call is a
-// good part of the cost of a short call, and most short calls never wait.
+// A call gets the notification of a cancel only if a goroutine waits for it. Waking up such a goroutine takes a
+// considerable part of the time of a short call. Most short calls never wait for the end of their context.
 package lazyctx
 
 import (
@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Context is a [context.Context]. Make it with [New].
+// Context is a [context.Context]. Use [New] to create one.
 type Context struct {
 	parent   context.Context
 	deadline time.Time
@@ -19,17 +19,17 @@ type Context struct {
 	mu     sync.Mutex
 	inner  context.Context
 	cancel context.CancelCauseFunc
-	cause  error // of a cancel before anybody asked
+	cause  error // cause of a cancel that happened before the real context was created
 }
 
-// New returns a context below parent. If watch is not nil, it is called once, when somebody first
-// waits for the end of the context, and must call Cancel when that end comes. Deadline, if not
-// zero, is reported but not enforced.
+// New returns a context with the given parent. If watch is not nil, it is called once, when somebody first waits for the
+// end of the context. Then watch must call Cancel when the end comes. A deadline that is not zero is reported but not
+// enforced.
 func New(parent context.Context, deadline time.Time, watch func()) *Context {
 	return &Context{parent: parent, deadline: deadline, watch: watch}
 }
 
-// Cancel ends the context. The first cause counts, and nil means [context.Canceled].
+// Cancel ends the context. Only the first cause counts. A nil cause means [context.Canceled].
 func (c *Context) Cancel(cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -43,7 +43,7 @@ func (c *Context) Cancel(cause error) {
 	}
 }
 
-// settle returns the real context, and creates it the first time.
+// settle returns the real context. The first call of settle creates it.
 func (c *Context) settle() context.Context {
 	c.mu.Lock()
 	if c.inner != nil {
@@ -76,5 +76,5 @@ func (c *Context) Done() <-chan struct{} { return c.settle().Done() }
 // Err implements [context.Context].
 func (c *Context) Err() error { return c.settle().Err() }
 
-// Value implements [context.Context]. Package context also uses it to find the cause.
+// Value implements [context.Context]. Package context calls Value to find the cause.
 func (c *Context) Value(key any) any { return c.settle().Value(key) }

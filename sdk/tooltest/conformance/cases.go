@@ -12,29 +12,29 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Cases are the author's additions to the plugin's own definitions.
+// Cases are the calls and configurations that the author of the plugin adds to the generated checks.
 type Cases struct {
-	// Config is the configuration of the plugin. A nil Config means {}.
+	// Config is the configuration of the plugin. A nil Config means the configuration {}.
 	Config json.RawMessage
-	// BadConfigs are configurations that satisfy the schema but that the plugin must refuse.
+	// BadConfigs lists configurations that satisfy the schema but that the plugin must refuse.
 	BadConfigs []json.RawMessage
 	Calls      []Case
 }
 
-// Case is a call given by the author.
+// Case is one call that the author specifies.
 type Case struct {
 	Tool      string          `json:"tool"`
 	Arguments json.RawMessage `json:"arguments,omitempty"`
-	// Error is the kind of error with which the call must fail. If it is empty, the call must succeed.
+	// Error is the kind of error that the call must return. If Error is empty, the call must succeed.
 	Error tool.Kind `json:"error,omitempty"`
 	// Long means that the call takes at least ten seconds unless it is canceled.
 	Long bool `json:"long,omitempty"`
-	// Repeat means that the call may be made any number of times and concurrently. That always holds for calls of
-	// read-only tools. Other calls are made once.
+	// Repeat means that the call may be made any number of times and concurrently. Calls of read-only tools are always
+	// repeatable. All other calls are made once.
 	Repeat bool `json:"repeat,omitempty"`
 }
 
-// ReadCases reads JSON Lines. Each line has one of these forms:
+// ReadCases reads cases in the format JSON Lines. Each line has one of these forms:
 //
 //	{"tool": "greet", "arguments": {"name": "you"}}
 //	{"tool": "greet", "arguments": {"name": ""}, "error": "invalid_arguments"}
@@ -42,7 +42,7 @@ type Case struct {
 //	{"config": {"greeting": "hello"}}
 //	{"bad_config": {"greeting": "no such greeting"}}
 //
-// ReadCases ignores empty lines and lines that begin with #. A line has at most 1 MiB.
+// ReadCases ignores empty lines and lines that begin with #. The maximal length of a line is 1 MiB.
 func ReadCases(r io.Reader) (Cases, error) {
 	var c Cases
 	in := lines.NewReader(r, 1<<20)
@@ -72,7 +72,7 @@ func (c *Cases) add(text []byte) error {
 		return err
 	}
 	if dec.More() {
-		return errors.New("there is more than one object in it")
+		return errors.New("the line contains more than one JSON object; write one object per line")
 	}
 	given := 0
 	for _, is := range []bool{line.Tool != "", line.Config != nil, line.BadConfig != nil} {
@@ -81,12 +81,12 @@ func (c *Cases) add(text []byte) error {
 		}
 	}
 	if given != 1 {
-		return errors.New(`it needs one of "tool", "config" and "bad_config"`)
+		return errors.New(`the case needs exactly one of the keys "tool", "config" and "bad_config"`)
 	}
 	switch {
 	case line.Config != nil:
 		if c.Config != nil {
-			return errors.New("there is a configuration already")
+			return errors.New("the file has a second configuration; remove one of the two")
 		}
 		c.Config = line.Config
 	case line.BadConfig != nil:
@@ -97,17 +97,17 @@ func (c *Cases) add(text []byte) error {
 	return nil
 }
 
-// call is a call that may be made.
+// call is a call that the checks may make.
 type call struct {
 	Case
-	from      string // origin of the arguments, for a person
-	made      bool   // the arguments are made up
+	from      string // description of the origin of the arguments
+	made      bool   // true if the arguments were generated
 	definedAs *tool.Definition
 }
 
 func (c *call) String() string { return fmt.Sprintf("%s %.200s (%s)", c.Tool, c.Arguments, c.from) }
 
-// plan decides which calls to make, once the tools are known.
+// plan decides which calls to make. It needs the descriptions of the tools.
 func (s *suite) plan() error {
 	s.leftOut = nil
 	s.calls = nil
@@ -120,9 +120,9 @@ func (s *suite) plan() error {
 		args, err := complete(d, given.Arguments)
 		if err != nil {
 			if given.Error == tool.InvalidArguments {
-				continue // the host itself refuses it
+				continue // the host itself would refuse the arguments
 			}
-			return fmt.Errorf("the cases have a call of the tool %s that no host would make: %w", given.Tool, err)
+			return fmt.Errorf("the cases have an invalid call of the tool %s: %w", given.Tool, err)
 		}
 		given.Arguments = args
 		given.Repeat = given.Repeat || d.Traits.ReadOnly
@@ -133,14 +133,14 @@ func (s *suite) plan() error {
 		given := slices.ContainsFunc(s.calls, func(c call) bool { return c.Tool == d.Name })
 		if !d.Traits.ReadOnly && !s.opts.AllTools {
 			if !given {
-				s.leaveOut("the tool %s is not called, because it is not read-only: give a call of it (--calls), or allow made-up ones (--all-tools)", d.Name)
+				s.leaveOut("the tool %s is not called, because it is not read-only: add a call of it to the file of --calls, or allow generated calls with --all-tools", d.Name)
 			}
 			continue
 		}
 		all, err := s.makeUp(d)
 		if err != nil {
 			if !given {
-				s.leaveOut("the tool %s is not called, because no arguments can be made up for it (%v): give a call of it (--calls)", d.Name, err)
+				s.leaveOut("the tool %s is not called, because no arguments can be generated for it (%v): add a call of it to the file of --calls", d.Name, err)
 			}
 			continue
 		}
@@ -155,11 +155,11 @@ func (s *suite) leaveOut(format string, a ...any) {
 	s.leftOut = append(s.leftOut, fmt.Sprintf(format, a...))
 }
 
-// complete checks arguments and fills in the defaults, as a host does.
+// complete validates arguments and fills in the defaults, in the same manner as a host.
 func complete(d *tool.Definition, raw json.RawMessage) (json.RawMessage, error) {
 	schema, err := tool.ParseSchema(d.Input)
 	if err != nil {
-		return nil, fmt.Errorf("its schema is not valid: %w", err)
+		return nil, fmt.Errorf("the schema of the tool is not valid: %w", err)
 	}
 	args := make(map[string]json.RawMessage)
 	if len(raw) > 0 {
@@ -174,8 +174,8 @@ func complete(d *tool.Definition, raw json.RawMessage) (json.RawMessage, error) 
 	return json.Marshal(full)
 }
 
-// probe returns a call that may be made any number of times. It prefers a call of the author, then a made-up one.
-// Otherwise it returns a call of an unknown tool, which a plugin must also answer.
+// probe returns a call that may be made any number of times. It prefers a call of the author to a generated call. If
+// there is neither, it returns a call of an unknown tool, which every plugin must answer with an error.
 func (s *suite) probe() call {
 	for _, c := range s.calls {
 		if c.Repeat && !c.Long {
@@ -185,10 +185,10 @@ func (s *suite) probe() call {
 	return call{Case: Case{Tool: unknownTool, Arguments: json.RawMessage("{}")}, from: "an unknown tool"}
 }
 
-// unknownTool is a name that no plugin has.
+// unknownTool is the name of a tool that no plugin has.
 const unknownTool = "conformance_no_such_tool"
 
-// long returns a long call. ok is false if the author gave none.
+// long returns a long call. If the author has specified none, ok is false.
 func (s *suite) long() (call, bool) {
 	for _, c := range s.calls {
 		if c.Long && c.Repeat {

@@ -1,14 +1,14 @@
-// Package conformance implements checks of a plugin's binary, in whatever language it is written,
-// against docs/protocol.md. It plays the host: it starts the binary, talks to it over the wire,
-// and also does what hosts do on bad days. [Test] is an author's whole test:
+// Package conformance checks whether the binary of a plugin follows docs/protocol.md. The plugin may be written in
+// any language. The checks act as a host: they start the binary and call it over the connection. They also simulate
+// failures of hosts. A call of [Test] is the complete test of a plugin:
 //
 //	conformance.Test(t, conformance.Options{Binary: "bin/greeter"})
 //
 // The command "toolhost plugin test" does the same.
 //
-// The checks make up arguments from the schemas of the tools, and call only read-only tools with
-// them. [Cases] add more: calls, a configuration, and calls that take long, without which
-// cancellation is checked less well.
+// The checks generate arguments from the schemas of the tools. With generated arguments they call only read-only
+// tools. An author can add calls and a configuration by [Cases]. A case with a long call improves the checks of
+// cancellation.
 package conformance
 
 import (
@@ -25,68 +25,69 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Options configures a run. Only Binary is required.
+// Options configures a run of the checks. Only Binary is required.
 type Options struct {
 	// Binary is the path of the plugin's program. A relative path is relative to the current
 	// directory.
 	Binary string
 	Args   []string
-	// Env is added to the few variables that a host passes on. Entries have the form KEY=VALUE.
+	// Env lists additional environment variables in the form KEY=VALUE. Apart from these, the plugin gets only the few
+	// variables that a host passes on.
 	Env   []string
 	Cases Cases
-	// AllTools also calls tools that are not read-only with made-up arguments. Their files are in
-	// a directory that is removed afterwards. Whatever else they change stays changed.
+	// AllTools makes the checks call all tools with generated arguments. Without AllTools, they call only read-only
+	// tools. The files in such arguments are in a directory that is removed afterwards. All other changes of the tools
+	// persist.
 	AllTools bool
-	// Bind parses one of a tool's examples, a command line, and returns the arguments. It reports
-	// false for a line that is more than one call of the tool. If Bind is nil the examples are not
-	// checked.
+	// Bind parses a command line, which is one of the examples of a tool. It returns the arguments of the call. If the
+	// line is more than one call of the tool, ok is false. If Bind is nil, the examples are not checked.
 	Bind func(def tool.Definition, example string) (args map[string]json.RawMessage, ok bool, err error)
-	// Patience limits a start and a call that is not canceled. Zero means 30 seconds. It does not
-	// change the limits of the protocol itself.
+	// Patience limits the time of a start and the time of a call that is not canceled. Zero means 30 seconds. Patience
+	// does not change the time limits of the protocol itself.
 	Patience time.Duration
 }
 
-// Status is the outcome of a check.
+// Status is the outcome of one check.
 type Status string
 
-// The statuses.
+// Values of [Status].
 const (
 	Passed  Status = "passed"
 	Failed  Status = "failed"
-	Warned  Status = "warned"  // it passed, but something should be improved
-	Skipped Status = "skipped" // it could not be made, for the given reason
+	Warned  Status = "warned"  // the check passed, but something should be improved
+	Skipped Status = "skipped" // the check was not possible; the result contains the reason
 )
 
 // Result is the result of one check.
 type Result struct {
 	ID    string `json:"id"`
 	Title string `json:"title"`
-	// Section is the section of docs/protocol.md that the check is about.
+	// Section is the section of docs/protocol.md with the checked rules.
 	Section string `json:"section"`
 	Status  Status `json:"status"`
-	// Problems describe what is wrong, or why the check was skipped.
+	// Problems lists the problems that the check found, or the reason why it was skipped.
 	Problems []string `json:"problems,omitempty"`
-	// Fix describes the remedy. It is empty if there are no problems.
+	// Fix is the remedy for the problems. It is empty if there are no problems.
 	Fix string `json:"fix,omitempty"`
-	// Seconds is the time that the check took.
+	// Seconds is the duration of the check.
 	Seconds float64 `json:"seconds"`
 }
 
-// Report is the result of a run.
+// Report is the result of all checks.
 type Report struct {
 	Binary  string `json:"binary"`
 	Name    string `json:"name"`
 	Version string `json:"version"`
-	// Tools are the names of the plugin's tools.
+	// Tools lists the names of the plugin's tools.
 	Tools  []string `json:"tools"`
 	Passed bool     `json:"passed"`
 	Checks []Result `json:"checks"`
-	// LeftOut describes what was not checked, and how to include it.
+	// LeftOut describes which calls were not checked and how to include them.
 	LeftOut []string `json:"left_out,omitempty"`
 }
 
-// Run makes all checks and returns the report, which holds what is wrong with the plugin. The
-// error means that the checks could not be made. Run starts the plugin without a sandbox.
+// Run makes all checks and returns a report. The report contains the problems of the plugin. An error means that the
+// checks could not run. Run starts the plugin without a sandbox.
 func Run(ctx context.Context, opts Options) (*Report, error) {
 	path, err := filepath.Abs(opts.Binary)
 	if err != nil {
@@ -96,9 +97,9 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 	case err != nil:
 		return nil, fmt.Errorf("no plugin to test: %w", err)
 	case st.IsDir():
-		return nil, fmt.Errorf("%s is a directory: name the plugin's program", opts.Binary)
+		return nil, fmt.Errorf("%s is a directory; name the plugin's program", opts.Binary)
 	case st.Mode()&0o111 == 0:
-		return nil, fmt.Errorf("%s may not be executed: make it executable (chmod +x)", opts.Binary)
+		return nil, fmt.Errorf("%s is not executable; run chmod +x", opts.Binary)
 	}
 	if opts.Patience <= 0 {
 		opts.Patience = 30 * time.Second
@@ -118,7 +119,7 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 	r := &Report{Binary: opts.Binary, Passed: true, Tools: []string{}}
 	for _, c := range checks {
 		if err := ctx.Err(); err != nil {
-			return nil, fmt.Errorf("the checks were given up: %w", context.Cause(ctx))
+			return nil, fmt.Errorf("the checks were stopped: %w", context.Cause(ctx))
 		}
 		result := s.check(ctx, c)
 		r.Passed = r.Passed && result.Status != Failed
@@ -134,7 +135,7 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 	return r, nil
 }
 
-// Test makes all checks, each as a subtest. Problems fail the subtest, and warnings are logged.
+// Test makes all checks, each as a subtest. A subtest with problems fails. Warnings are logged.
 func Test(t *testing.T, opts Options) {
 	t.Helper()
 	r, err := Run(t.Context(), opts)
@@ -159,19 +160,19 @@ func Test(t *testing.T, opts Options) {
 	}
 }
 
-// check is one check.
+// check is one check of the plugin.
 type check struct {
 	id, title string
-	// section is the section of docs/protocol.md that the check is about.
+	// section is the section of docs/protocol.md with the checked rules.
 	section string
 	fix     string
-	// begins is set if the check is about the start of a plugin. Other checks need a plugin that
-	// is ready.
+	// begins is true if the check concerns the start of the plugin. All other checks need a plugin that has started and
+	// accepted its configuration.
 	begins bool
 	run    func(ctx context.Context, s *suite, v *verdict)
 }
 
-// verdict collects the findings of a check.
+// verdict collects the findings of one check.
 type verdict struct {
 	failed, warned, skipped []string
 }
@@ -188,17 +189,17 @@ func (v *verdict) skip(why string) {
 	v.skipped = append(v.skipped, why)
 }
 
-// suite is the state of a run.
+// suite is the state of a run of all checks.
 type suite struct {
 	opts  Options
 	path  string
-	dir   string // directory of the run, without symbolic links
-	count int    // number of state directories
+	dir   string // temporary directory of the run; the path has no symbolic links
+	count int    // number of state directories created so far
 
 	first   *shaken           // result of the first start
-	desc    *tool.Description // nil until it is known
-	ready   bool              // the plugin starts and accepts its configuration
-	calls   []call            // calls that may be made
+	desc    *tool.Description // description of the plugin; nil until it is known
+	ready   bool              // true if the plugin starts and accepts its configuration
+	calls   []call            // calls that the checks may make
 	made    []made            // calls that checkCalls has made
 	leftOut []string
 }
@@ -225,7 +226,7 @@ func (s *suite) check(ctx context.Context, c check) Result {
 	return r
 }
 
-// limited shortens a list of problems, because a wrong tool is wrong in many calls.
+// limited shortens a list of problems, because a faulty tool causes the same problem in many calls.
 func limited(problems []string) []string {
 	const most = 8
 	if n := len(problems); n > most {
@@ -234,7 +235,7 @@ func limited(problems []string) []string {
 	return problems
 }
 
-// makeWorkspace creates the files that made-up arguments name.
+// makeWorkspace creates the files that generated arguments refer to.
 func (s *suite) makeWorkspace() error {
 	if err := os.MkdirAll(s.workspace(), 0o700); err != nil {
 		return err

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 		panic(string(out))
 	}
 	flag.Parse()
-	_ = flag.Set("test.parallel", "8") // most of the time is waiting
+	_ = flag.Set("test.parallel", "8") // run many tests at once, because they mostly wait
 	code := m.Run()
 	_ = os.RemoveAll(dir)
 	os.Exit(code)
@@ -59,7 +59,7 @@ func run(t *testing.T, mode string) *conformance.Report {
 	return r
 }
 
-// TestFaults checks that each way to break the protocol is found by its check and by no other.
+// TestFaults checks each fault of the broken plugin. Exactly one check must find the fault.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	caught := map[string]string{
@@ -106,7 +106,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// bind parses "echo WORD".
+// bind parses the command line "echo WORD".
 func bind(_ tool.Definition, example string) (map[string]json.RawMessage, bool, error) {
 	words := strings.SplitN(example, " ", 2)
 	if strings.Contains(words[1], "--") {
@@ -144,9 +144,9 @@ func TestReadCases(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		`{"tool":"x","argument":{}}`:          "line 1",
-		"\n{}":                                "line 2: it needs one of",
-		`{"tool":"x","config":{}}`:            "needs one of",
-		"{\"config\":{}}\n{\"config\":{}}":    "already",
+		"\n{}":                                "line 2: the case needs exactly one of",
+		`{"tool":"x","config":{}}`:            "the case needs exactly one of",
+		"{\"config\":{}}\n{\"config\":{}}":    "second configuration",
 		`{"tool":"x"} {"tool":"y"}`:           "more than one",
 		`not JSON`:                            "line 1",
 		`{"tool":"x","arguments":{"a":[1]}} `: "",
@@ -158,7 +158,7 @@ func TestReadCases(t *testing.T) {
 	}
 }
 
-// TestSections checks that the sections that a report refers to exist.
+// TestSections checks that docs/protocol.md contains the sections to which reports refer.
 func TestSections(t *testing.T) {
 	t.Parallel()
 	b, err := os.ReadFile("../../../docs/protocol.md")

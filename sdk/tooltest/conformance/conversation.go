@@ -14,32 +14,33 @@ import (
 	toolpb "toolhost.dev/sdk/toolpb/v2"
 )
 
-// cancelLimit is the maximal time until the result of a canceled call.
+// cancelLimit is the time within which a canceled call must return its result.
 const cancelLimit = 3 * time.Second
 
-// talk describes the host's part in a call.
+// talk describes the actions of the host during a call.
 type talk struct {
-	// cancel is the time from the start to a Cancel; 0 means none.
+	// cancel is the time from the start of the call to a Cancel message. Zero means no Cancel.
 	cancel time.Duration
 	reason toolpb.Cancel_Reason
-	// extra is a message to send after the start, or nil.
+	// extra is a message that is sent after the start of the call. It may be nil.
 	extra *toolpb.CallRequest
-	// reset is the time from the start to a reset of the stream; 0 means none.
+	// reset is the time from the start of the call to a reset of the stream. Zero means no reset.
 	reset time.Duration
-	// started, if not nil, is closed at the first event or at the end.
+	// started is closed at the first event or at the end of the call. It may be nil.
 	started chan struct{}
 }
 
 // spoken is the outcome of a call.
 type spoken struct {
 	result *toolpb.Result
-	// err is set if the stream ended other than with the status OK.
+	// err is the error with which the stream ended. It is nil if the status was OK.
 	err error
-	// late means that there was no result in time.
+	// late is true if the result did not arrive in time.
 	late bool
-	// rules are the violated rules of the protocol.
+	// rules lists the rules of the protocol that the plugin violated.
 	rules []string
-	// took is the time from the Cancel to the result, or from the start if there was no Cancel.
+	// took is the time from the Cancel message to the result. Without a Cancel, it is the time from the start of the
+	// call.
 	took time.Duration
 }
 
@@ -58,10 +59,10 @@ func (x *spoken) failure(p *process) error {
 	return nil
 }
 
-// kind returns the error kind of the result.
+// kind returns the kind of the error in the result.
 func (x *spoken) kind() toolpb.Kind { return x.result.GetError().GetKind() }
 
-// say makes one call.
+// say makes a call and returns its outcome.
 func (s *suite) say(parent context.Context, p *process, start *toolpb.Start, t talk) *spoken {
 	ctx, cut := context.WithCancel(parent)
 	defer cut()
@@ -98,7 +99,7 @@ func (s *suite) say(parent context.Context, p *process, start *toolpb.Start, t t
 	send := func(m *toolpb.CallRequest) {
 		sending.Lock()
 		defer sending.Unlock()
-		_ = stream.Send(m) // Recv returns the error
+		_ = stream.Send(m) // ignore the error, because Recv returns it
 	}
 	send(&toolpb.CallRequest{Message: &toolpb.CallRequest_Start{Start: start}})
 	if t.extra != nil {
@@ -123,7 +124,7 @@ func (s *suite) say(parent context.Context, p *process, start *toolpb.Start, t t
 			}
 			if x.result != nil && x.err != nil {
 				if ctx.Err() != nil {
-					x.rule("it did not end the stream after its Result")
+					x.rule("the plugin did not end the stream after its Result")
 				} else {
 					x.rule("the stream ended with the status %s after a Result; a failure is a Result with an error, and the status is OK", status.Code(err))
 				}
@@ -144,14 +145,14 @@ func (s *suite) say(parent context.Context, p *process, start *toolpb.Start, t t
 		switch m := m.GetMessage().(type) {
 		case *toolpb.CallResponse_Result:
 			x.result, x.took = m.Result, time.Since(began)
-			timer.Reset(2 * time.Second) // for the end of the stream
+			timer.Reset(2 * time.Second) // limits the time until the end of the stream
 		case *toolpb.CallResponse_Progress:
 			if b := m.Progress.GetMetadata(); len(b) > 0 && json.Unmarshal(b, new(map[string]any)) != nil {
 				x.rule("the metadata of a Progress is not a JSON object: %.100q", b)
 			}
 		case *toolpb.CallResponse_Output:
 			if m.Output.GetStream() == toolpb.Output_STREAM_UNSPECIFIED {
-				x.rule("an Output does not say of which stream it is")
+				x.rule("an Output does not name its stream")
 			}
 		case *toolpb.CallResponse_Ask:
 			id := m.Ask.GetId()
@@ -159,11 +160,11 @@ func (s *suite) say(parent context.Context, p *process, start *toolpb.Start, t t
 				x.rule("an Ask has the id %d; ids are unique within a call, and not 0", id)
 			}
 			asked[id] = true
-			send(&toolpb.CallRequest{Message: &toolpb.CallRequest_Answer{Answer: &toolpb.Answer{AskId: id, Outcome: toolpb.Answer_OUTCOME_UNAVAILABLE, Message: "nobody is there to be asked"}}})
+			send(&toolpb.CallRequest{Message: &toolpb.CallRequest_Answer{Answer: &toolpb.Answer{AskId: id, Outcome: toolpb.Answer_OUTCOME_UNAVAILABLE, Message: "no user can be asked"}}})
 		case *toolpb.CallResponse_FileStateQuery:
 			send(&toolpb.CallRequest{Message: &toolpb.CallRequest_FileStates{FileStates: &toolpb.FileStates{QueryId: m.FileStateQuery.GetId()}}})
 		default:
-			x.rule("a message without a known event came")
+			x.rule("the plugin sent a message without a known event")
 		}
 	}
 }

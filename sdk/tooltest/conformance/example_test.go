@@ -9,12 +9,12 @@ import (
 	"toolhost.dev/sdk/tooltest/conformance"
 )
 
-// This is the whole conformance test of a plugin, in whatever language the plugin is written. It runs the binary, so build that first.
+// This is the complete conformance test of a plugin in any language. It runs the binary, so build the binary first.
 func ExampleTest() {
 	TestConformance := func(t *testing.T) {
 		conformance.Test(t, conformance.Options{Binary: greeter, Env: greeterEnv})
 	}
-	start(TestConformance) // the testing package does that in a plugin
+	start(TestConformance) // in a real test, the testing package calls the test function
 }
 
 var start func(test func(*testing.T))
@@ -24,7 +24,7 @@ func TestExampleTest(t *testing.T) {
 	ExampleTest()
 }
 
-// The test's own program is the plugin of the example if this variable is set.
+// serveGreeter is an environment variable. If it is set, the test program is the plugin of the example.
 const serveGreeter = "TOOLHOST_SERVE_GREETER"
 
 var greeter, greeterEnv = os.Args[0], []string{serveGreeter + "=1"}

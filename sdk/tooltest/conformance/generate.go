@@ -12,11 +12,11 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// sampleFile is a file in the workspace of the calls.
+// sampleFile is a file in the workspace for use in generated arguments.
 const sampleFile = "sample.txt"
 
-// makeUp returns arguments that satisfy a tool's schema: the required ones alone, and all of them if that differs and is
-// possible.
+// makeUp generates arguments that satisfy a tool's schema. The first result has only the required arguments. If
+// possible, a second result has all arguments.
 func (s *suite) makeUp(d *tool.Definition) ([]json.RawMessage, error) {
 	var root jsonschema.Schema
 	if err := json.Unmarshal(d.Input, &root); err != nil {
@@ -52,10 +52,11 @@ func (s *suite) makeUp(d *tool.Definition) ([]json.RawMessage, error) {
 
 type generator struct {
 	root       *jsonschema.Schema
-	everything bool // include optional properties
+	everything bool // also generate optional properties
 }
 
-// value makes up a value. It may ignore parts of the schema, because the complete arguments are validated.
+// value generates a value for a schema. It may ignore parts of the schema, because the complete arguments are validated
+// afterwards.
 func (g *generator) value(s *jsonschema.Schema, depth int) (any, error) {
 	if depth > 20 {
 		return nil, errors.New("the schema refers to itself")
@@ -134,7 +135,7 @@ func (g *generator) array(s *jsonschema.Schema, depth int) (any, error) {
 		n = min(n, *s.MaxItems)
 	}
 	if n > 1000 {
-		return nil, fmt.Errorf("it wants %d items", n)
+		return nil, fmt.Errorf("the schema needs %d items", n)
 	}
 	item := s.Items
 	if item == nil {
@@ -170,7 +171,7 @@ func number(s *jsonschema.Schema) float64 {
 	return n
 }
 
-// byFormat holds values for common formats.
+// byFormat maps common formats to valid values.
 var byFormat = map[string]string{
 	"date": "2001-02-03", "date-time": "2001-02-03T04:05:06Z", "time": "04:05:06Z", "email": "a@example.com", "uri": "http://127.0.0.1:9/",
 	"url": "http://127.0.0.1:9/", "uuid": "123e4567-e89b-42d3-a456-426614174000", "ipv4": "127.0.0.1", "hostname": "example.com", "regex": "a",
@@ -191,7 +192,7 @@ func text(s *jsonschema.Schema) (any, error) {
 	v := "sample"
 	if s.MinLength != nil && len(v) < *s.MinLength {
 		if *s.MinLength > 1<<20 {
-			return nil, fmt.Errorf("it wants %d characters", *s.MinLength)
+			return nil, fmt.Errorf("the schema needs %d characters", *s.MinLength)
 		}
 		v += strings.Repeat("x", *s.MinLength-len(v))
 	}
@@ -201,14 +202,14 @@ func text(s *jsonschema.Schema) (any, error) {
 	return v, nil
 }
 
-// worse returns arguments that no host would send, by a description of what is wrong.
+// worse returns invalid arguments that a host would never send. Each key describes the mistake.
 func worse(d *tool.Definition, good json.RawMessage) map[string]json.RawMessage {
 	bad := map[string]json.RawMessage{
-		"arguments that are not JSON":      json.RawMessage(`{"a":`),
-		"arguments that are not an object": json.RawMessage(`[1,2]`),
-		"no arguments, not even an object": nil,
-		"arguments with an unknown one":    nil,
-		"arguments that are nested deeply": json.RawMessage(`{"a":` + strings.Repeat("[", 500) + strings.Repeat("]", 500) + `}`),
+		"arguments that are not JSON":         json.RawMessage(`{"a":`),
+		"arguments that are not an object":    json.RawMessage(`[1,2]`),
+		"no arguments, not even an object":    nil,
+		"arguments with an unknown parameter": nil,
+		"arguments that are nested deeply":    json.RawMessage(`{"a":` + strings.Repeat("[", 500) + strings.Repeat("]", 500) + `}`),
 	}
 	var args map[string]json.RawMessage
 	if json.Unmarshal(good, &args) != nil {
@@ -227,7 +228,7 @@ func worse(d *tool.Definition, good json.RawMessage) map[string]json.RawMessage 
 		raw, _ := json.Marshal(changed)
 		return raw
 	}
-	bad["arguments with an unknown one"] = with("conformance_unknown", json.RawMessage(`true`))
+	bad["arguments with an unknown parameter"] = with("conformance_unknown", json.RawMessage(`true`))
 	schema, err := tool.ParseSchema(d.Input)
 	if err != nil {
 		return bad

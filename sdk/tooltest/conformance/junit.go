@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// JUnit returns the report as the XML that CI systems read.
+// JUnit returns the report in the XML format of JUnit, which CI systems read.
 func (r *Report) JUnit() ([]byte, error) {
 	type message struct {
 		Message string `xml:"message,attr"`

@@ -12,7 +12,7 @@ import (
 	toolpb "toolhost.dev/sdk/toolpb/v2"
 )
 
-// slack is the time that a busy machine may add to a limit of the protocol.
+// slack is added to the time limits of the protocol, because the machine may be busy.
 const slack = 2 * time.Second
 
 func checkCancel(ctx context.Context, s *suite, v *verdict) {
@@ -43,13 +43,13 @@ func (s *suite) canceled(ctx context.Context, v *verdict, reason toolpb.Cancel_R
 			return
 		}
 		if long && x.took < -after/2 {
-			v.failf("%s is said to take long, and ended before it was canceled: %s", &c, outcome(x.result))
+			v.failf("%s is marked as long but ended before it was canceled: %s", &c, outcome(x.result))
 		}
 		for _, rule := range x.rules {
 			v.failf("%s: %s", &c, rule)
 		}
 		if !long && len(v.failed) == 0 {
-			v.skip("looked at only with a call that is over at once: give one that takes long ({\"tool\": …, \"arguments\": …, \"long\": true})")
+			v.skip("checked only with a short call: add a call that takes long ({\"tool\": …, \"arguments\": …, \"long\": true})")
 		}
 	})
 }
@@ -66,13 +66,13 @@ func checkReset(ctx context.Context, s *suite, v *verdict) {
 				s.say(ctx, p, s.startOf(c), talk{reset: after})
 			}
 		}
-		for range 3 { // the effect on the plugin may take a moment
+		for range 3 { // repeat, because the plugin may react with a delay
 			if p.dying() {
 				break
 			}
 		}
 		if err := s.say(ctx, p, s.startOf(probe), talk{}).failure(p); err != nil {
-			v.failf("after calls that the host gave up, %s: %v", &probe, err)
+			v.failf("after calls that the host abandoned, %s: %v", &probe, err)
 		}
 	})
 }
@@ -92,10 +92,10 @@ func checkShared(ctx context.Context, s *suite, v *verdict) {
 		}
 		c := s.probe()
 		send := func(id uint64, m *toolpb.CallRequest) {
-			_ = stream.Send(&toolpb.CallsRequest{Call: id, Message: m}) // Recv returns the error
+			_ = stream.Send(&toolpb.CallsRequest{Call: id, Message: m}) // ignore the error, because Recv returns it
 		}
 		const n = 20
-		// A message for an unknown call is ignored.
+		// The plugin must ignore a message for an unknown call.
 		send(99, &toolpb.CallRequest{Message: &toolpb.CallRequest_Cancel{Cancel: &toolpb.Cancel{}}})
 		for id := uint64(1); id <= n; id++ {
 			send(id, &toolpb.CallRequest{Message: &toolpb.CallRequest_Start{Start: s.startOf(c)}})
@@ -111,20 +111,20 @@ func checkShared(ctx context.Context, s *suite, v *verdict) {
 			switch m := m.GetMessage().GetMessage().(type) {
 			case *toolpb.CallResponse_Result:
 				if id < 1 || id > n && len(ended) < n || id > n+1 || ended[id] {
-					v.failf("a result came for call %d, which does not run", id)
+					v.failf("the plugin sent a result for call %d, which is not running", id)
 					return
 				}
-				if ended[id] = true; len(ended) == n { // the stream remains open for the next call
+				if ended[id] = true; len(ended) == n { // the stream stays open for the next call
 					send(n+1, &toolpb.CallRequest{Message: &toolpb.CallRequest_Start{Start: s.startOf(c)}})
 				}
-				send(id, &toolpb.CallRequest{Message: &toolpb.CallRequest_Cancel{Cancel: &toolpb.Cancel{}}}) // too late, so it is ignored
+				send(id, &toolpb.CallRequest{Message: &toolpb.CallRequest_Cancel{Cancel: &toolpb.Cancel{}}}) // the call has ended, so the plugin must ignore this message
 			case *toolpb.CallResponse_Ask:
 				send(id, &toolpb.CallRequest{Message: &toolpb.CallRequest_Answer{Answer: &toolpb.Answer{AskId: m.Ask.GetId(), Outcome: toolpb.Answer_OUTCOME_UNAVAILABLE}}})
 			case *toolpb.CallResponse_FileStateQuery:
 				send(id, &toolpb.CallRequest{Message: &toolpb.CallRequest_FileStates{FileStates: &toolpb.FileStates{QueryId: m.FileStateQuery.GetId()}}})
 			}
 		}
-		for range 4 { // a host keeps several streams open
+		for range 4 { // hosts keep several streams open
 			if _, err := p.rpc.Calls(ctx); err != nil {
 				v.failf("beside it: %v", s.rpcError("Calls", err, p))
 				return
@@ -148,7 +148,7 @@ func checkDrain(ctx context.Context, s *suite, v *verdict) {
 		if isLong {
 			started := make(chan struct{})
 			running.Go(func() { x = s.say(callCtx, p, s.startOf(long), talk{started: started}) })
-			select { // a call need not report that it runs
+			select { // wait with a limit, because a call need not send events
 			case <-started:
 			case <-time.After(300 * time.Millisecond):
 			}
@@ -161,12 +161,12 @@ func checkDrain(ctx context.Context, s *suite, v *verdict) {
 			drained <- s.rpcError("Drain", err, p)
 		}()
 		if !isLong && !awaitDrain(v, drained, grace+cancelLimit+slack) {
-			return // Drain must answer at once
+			return // Drain did not answer at once, and awaitDrain has reported that
 		}
 		c := s.probe()
 		y := s.say(ctx, p, s.startOf(c), talk{})
 		for end := time.Now().Add(grace / 2); isLong && y.result != nil && y.kind() != toolpb.Kind_KIND_UNAVAILABLE && time.Now().Before(end); {
-			time.Sleep(50 * time.Millisecond) // Drain may not have arrived yet
+			time.Sleep(50 * time.Millisecond) // repeat, because Drain may not have arrived yet
 			y = s.say(ctx, p, s.startOf(c), talk{})
 		}
 		if err := y.failure(p); err != nil {
@@ -179,7 +179,7 @@ func checkDrain(ctx context.Context, s *suite, v *verdict) {
 		}
 		running.Wait()
 		if err := x.failure(p); err != nil {
-			v.failf("%s, which ran when Drain came: %v", &long, err)
+			v.failf("%s, which was running at Drain: %v", &long, err)
 		} else if canceled < 1 {
 			v.failf("Drain reports %d canceled calls instead of one", canceled)
 		}
@@ -199,7 +199,7 @@ func awaitDrain(v *verdict, drained <-chan error, limit time.Duration) bool {
 	}
 }
 
-// endLimit is the maximal time that a plugin takes to end.
+// endLimit is the time within which a plugin must end.
 const endLimit = 2 * time.Second
 
 func checkLifeline(ctx context.Context, s *suite, v *verdict) {
@@ -207,9 +207,9 @@ func checkLifeline(ctx context.Context, s *suite, v *verdict) {
 		took, ok := p.end(endLimit + slack)
 		switch {
 		case !ok:
-			v.failf("%s: it runs on when the host is gone", what)
+			v.failf("%s: the plugin does not exit when the host ends", what)
 		case took > endLimit:
-			v.warnf("%s: it took %s to end; a host kills it after %s", what, took.Round(10*time.Millisecond), endLimit)
+			v.warnf("%s: the plugin took %s to exit; a host kills it after %s", what, took.Round(10*time.Millisecond), endLimit)
 		}
 	}
 	p, err := s.launch(ctx, true)
@@ -243,7 +243,7 @@ func checkRestart(ctx context.Context, s *suite, v *verdict) {
 	for range 3 {
 		p, err := s.beginIn(ctx, dir)
 		if err != nil {
-			v.failf("after it was killed in a call: %v", err)
+			v.failf("after the plugin was killed during a call: %v", err)
 			return
 		}
 		var wg sync.WaitGroup
@@ -254,13 +254,13 @@ func checkRestart(ctx context.Context, s *suite, v *verdict) {
 	}
 	p, err := s.beginIn(ctx, dir)
 	if err != nil {
-		v.failf("after it was killed in a call: %v", err)
+		v.failf("after the plugin was killed during a call: %v", err)
 		return
 	}
 	defer p.kill()
 	probe := s.probe()
 	if err := s.say(ctx, p, s.startOf(probe), talk{}).failure(p); err != nil {
-		v.failf("after it was killed in a call, %s: %v", &probe, err)
+		v.failf("after the plugin was killed during a call, %s: %v", &probe, err)
 	}
 }
 

@@ -23,15 +23,15 @@ import (
 	toolpb "toolhost.dev/sdk/toolpb/v2"
 )
 
-// hostVersion is the version that plugins receive. The checks ignore min_host_version.
+// hostVersion is the version that the plugin receives. The checks ignore the plugin's min_host_version.
 const hostVersion = "0.0.0-conformance"
 
-// shaken is the result of waiting for the handshake.
+// shaken is the result of waiting for the handshake line.
 type shaken struct {
-	before []string // the first lines on standard output before it, cut
-	more   int      // number of further lines
-	line   string   // the handshake line, or empty
-	why    string   // why there is no handshake line
+	before []string // shortened first lines that the plugin printed before the handshake line
+	more   int      // number of further lines before the handshake line
+	line   string   // the handshake line; empty if there was none
+	why    string   // reason why there was no handshake line
 }
 
 // process is a running plugin.
@@ -47,8 +47,8 @@ type process struct {
 	stop     sync.Once
 }
 
-// launch starts the binary and waits for its handshake line. If the error is nil, the caller must end the process, even
-// if no line came.
+// launch starts the binary and waits for its handshake line. If launch returns no error, the caller must end the
+// process, even if there was no handshake line.
 func (s *suite) launch(ctx context.Context, cookie bool) (*process, error) {
 	sockets, err := os.MkdirTemp(socketsIn(), "cf")
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *suite) launch(ctx context.Context, cookie bool) (*process, error) {
 			"PLUGIN_PROTOCOL_VERSIONS="+strconv.Itoa(toolrpc.ProtocolVersion), toolrpc.SocketDirEnv+"="+sockets, toolrpc.LifelineEnv+"=3")
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.WaitDelay = time.Second // a grandchild may keep its standard error open
+	cmd.WaitDelay = time.Second // a process started by the plugin may keep the plugin's standard error open
 	cmd.Stderr = &p.stderr
 	outR, outW, err := os.Pipe()
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *suite) launch(ctx context.Context, cookie bool) (*process, error) {
 	if err != nil {
 		_, _ = outR.Close(), lifeW.Close()
 		_ = os.RemoveAll(sockets)
-		return nil, fmt.Errorf("it cannot be run: %w", err)
+		return nil, fmt.Errorf("the program cannot be run: %w", err)
 	}
 	go func() {
 		_ = cmd.Wait()
@@ -95,22 +95,23 @@ func (s *suite) launch(ctx context.Context, cookie bool) (*process, error) {
 		readLines(outR, lines)
 	}()
 	p.shaken = p.awaitHandshake(ctx, lines, min(s.opts.Patience, startTimeout))
-	go func() { // keeps a plugin that prints from blocking
-		for range lines { // drained
+	go func() { // read all output, because a plugin that prints would block otherwise
+		for range lines { // discard the lines
 		}
 	}()
 	return p, nil
 }
 
 const (
-	// maxLine is the number of bytes that are read of a line on standard output. A handshake with a certificate fits.
+	// maxLine is the maximal number of bytes kept of a line on standard output. It suffices for a handshake line with a
+	// certificate.
 	maxLine = 16 << 10
-	// maxBefore is the maximal number of kept lines before the handshake line.
+	// maxBefore is the maximal number of lines kept before the handshake line.
 	maxBefore = 7
 )
 
-// readLines sends the lines of r to out, cut to maxLine, and closes out at the end. It omits a last line without a line
-// ending.
+// readLines sends the lines of r to out and then closes out. It shortens lines to maxLine. It omits a last line without
+// a line ending.
 func readLines(r io.Reader, out chan<- string) {
 	defer close(out)
 	in := lines.NewReader(r, maxLine)
@@ -126,7 +127,7 @@ func readLines(r io.Reader, out chan<- string) {
 	}
 }
 
-// socketsIn returns a directory in which socket paths are short enough. Empty means the default directory.
+// socketsIn returns a directory whose path is short enough for sockets. An empty result means the default directory.
 func socketsIn() string {
 	if len(os.TempDir()) > 60 {
 		return "/tmp"
@@ -134,7 +135,7 @@ func socketsIn() string {
 	return ""
 }
 
-// startTimeout is the host's default limit for a start.
+// startTimeout is the default start timeout of hosts.
 const startTimeout = 10 * time.Second
 
 func (p *process) awaitHandshake(ctx context.Context, lines <-chan string, timeout time.Duration) (sh shaken) {
@@ -144,10 +145,10 @@ func (p *process) awaitHandshake(ctx context.Context, lines <-chan string, timeo
 		select {
 		case line, ok := <-lines:
 			if !ok {
-				sh.why = "it closed its standard output without a handshake line"
+				sh.why = "the plugin closed its standard output without a handshake line"
 				select {
 				case <-p.exited:
-					sh.why = "it ended without a handshake line: " + p.ended()
+					sh.why = "the plugin exited without a handshake line: " + p.ended()
 				case <-time.After(time.Second):
 				}
 				return sh
@@ -162,7 +163,7 @@ func (p *process) awaitHandshake(ctx context.Context, lines <-chan string, timeo
 				sh.more++
 			}
 		case <-timer.C:
-			sh.why = fmt.Sprintf("no handshake line came within %s%s", timeout, p.said())
+			sh.why = fmt.Sprintf("the plugin printed no handshake line within %s%s", timeout, p.said())
 			return sh
 		case <-ctx.Done():
 			sh.why = context.Cause(ctx).Error()
@@ -180,7 +181,7 @@ func looksLikeHandshake(line string) bool {
 	return err == nil
 }
 
-// address returns the socket in the handshake line. It returns an error if the socket is invalid.
+// address returns the socket address in the handshake line. If the address is invalid, it returns an error.
 func (p *process) address() (string, error) {
 	parts := strings.Split(p.shaken.line, "|")
 	if len(parts) < 5 {
@@ -188,15 +189,15 @@ func (p *process) address() (string, error) {
 	}
 	network, addr := parts[2], parts[3]
 	if network != "unix" || filepath.Dir(filepath.Clean(addr)) != p.sockets {
-		return "", fmt.Errorf("it announces %s %q, which is not in the directory that PLUGIN_UNIX_SOCKET_DIR names", network, addr)
+		return "", fmt.Errorf("the plugin announces %s %q, which is not in the directory that PLUGIN_UNIX_SOCKET_DIR names", network, addr)
 	}
 	if st, err := os.Lstat(addr); err != nil || st.Mode().Type() != os.ModeSocket {
-		return "", fmt.Errorf("it announces %q, which is not a socket: listen first, then announce", addr)
+		return "", fmt.Errorf("the plugin announces %q, which is not a socket; listen first, then announce", addr)
 	}
 	return addr, nil
 }
 
-// connect dials the socket.
+// connect connects to the plugin's socket.
 func (p *process) connect(ctx context.Context) error {
 	addr, err := p.address()
 	if err != nil {
@@ -210,16 +211,17 @@ func (p *process) connect(ctx context.Context) error {
 	conn.Connect()
 	for state := conn.GetState(); state.String() != "READY"; state = conn.GetState() {
 		if state.String() == "TRANSIENT_FAILURE" {
-			return fmt.Errorf("nobody answers gRPC at the socket that it announces%s", p.said())
+			return fmt.Errorf("no gRPC server answers at the announced socket%s", p.said())
 		}
 		if !conn.WaitForStateChange(ctx, state) {
-			return fmt.Errorf("no gRPC connection came about at the socket that it announces%s", p.said())
+			return fmt.Errorf("no gRPC connection is possible at the announced socket%s", p.said())
 		}
 	}
 	return nil
 }
 
-// end ends the plugin as a host does, and returns the time that took. ok is false if the plugin had to be killed.
+// end ends the plugin in the same manner as a host and returns the time until the plugin has ended. If the plugin had to
+// be killed, ok is false.
 func (p *process) end(patience time.Duration) (took time.Duration, ok bool) {
 	began := time.Now()
 	_ = p.lifeline.Close()
@@ -233,7 +235,7 @@ func (p *process) end(patience time.Duration) (took time.Duration, ok bool) {
 	return took, ok
 }
 
-// kill kills the process and its group. It may be called several times.
+// kill kills the process and its process group. It may be called several times.
 func (p *process) kill() {
 	p.stop.Do(func() {
 		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
@@ -255,7 +257,7 @@ func (p *process) dead() bool {
 	}
 }
 
-// dying is dead, but first waits a moment for a process that is ending.
+// dying reports whether the process has ended. It waits a short time for a process that is about to end.
 func (p *process) dying() bool {
 	select {
 	case <-p.exited:
@@ -265,17 +267,17 @@ func (p *process) dying() bool {
 	}
 }
 
-// ended describes how the process ended. Call it only after the end.
+// ended describes how the process ended. It must be called only after the end.
 func (p *process) ended() string { return p.cmd.ProcessState.String() + p.said() }
 
 func (p *process) said() string {
 	if words := p.stderr.String(); words != "" {
-		return "; on standard error it said:\n" + words
+		return "; its standard error ends with:\n" + words
 	}
 	return ""
 }
 
-// lastWords keeps the end of what is written to it. It is safe for concurrent use.
+// lastWords is a writer that keeps the last part of the written text. It is safe for concurrent use.
 type lastWords struct {
 	mu   sync.Mutex
 	text []byte
@@ -300,7 +302,7 @@ func (w *lastWords) String() string {
 	return strings.ToValidUTF8(strings.TrimSpace(string(w.text)), "�")
 }
 
-// basicEnv returns the variables of its environment that a host passes to plugins.
+// basicEnv returns those environment variables that a host passes to plugins.
 func basicEnv() []string {
 	var env []string
 	for _, k := range []string{

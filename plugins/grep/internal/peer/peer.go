@@ -1,4 +1,4 @@
-// Package peer implements the search for the programs that tests compare this one with.
+// Package peer finds and runs the programs with which tests compare this plugin.
 package peer
 
 import (
@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// Ripgrep returns the path of ripgrep 15: the value of TOOLHOST_RG, or the program that `npm ci --prefix bench/peers`
-// installed. The test fails without it.
+// Ripgrep returns the path of ripgrep 15. The path is the value of TOOLHOST_RG, or that of the program installed by `npm
+// ci --prefix bench/peers`. If ripgrep is missing, the test fails.
 func Ripgrep(t testing.TB) string {
 	t.Helper()
 	rg := os.Getenv("TOOLHOST_RG")
@@ -30,7 +30,7 @@ func Ripgrep(t testing.TB) string {
 	return rg
 }
 
-// GNUGrep returns the path of GNU grep. The test fails without it.
+// GNUGrep returns the path of GNU grep. If GNU grep is missing, the test fails.
 func GNUGrep(t testing.TB) string {
 	t.Helper()
 	path, err := exec.LookPath("grep")
@@ -43,13 +43,14 @@ func GNUGrep(t testing.TB) string {
 	return path
 }
 
-// Fd returns the path of fd. The test is skipped without it.
+// Fd returns the path of fd. If fd is missing, the test is skipped.
 func Fd(t testing.TB) string {
 	t.Helper()
 	return debian(t, "fd")
 }
 
-// Ctags returns the path of universal-ctags and the environment it needs. The test is skipped without it.
+// Ctags returns the path of universal-ctags and the environment variables that it needs. If universal-ctags is missing,
+// the test is skipped.
 func Ctags(t testing.TB) (path string, env []string) {
 	t.Helper()
 	path = debian(t, "ctags")
@@ -60,8 +61,8 @@ func Ctags(t testing.TB) (path string, env []string) {
 	return path, append(os.Environ(), "LD_LIBRARY_PATH="+strings.Join(libs, ":"))
 }
 
-// Installed returns the directory of the installed peers: the value of TOOLHOST_PEERS, or bench/peers of this
-// repository.
+// Installed returns the directory in which the peers are installed. The directory is the value of TOOLHOST_PEERS, or
+// bench/peers in this repository.
 func Installed() string {
 	if dir := os.Getenv("TOOLHOST_PEERS"); dir != "" {
 		return dir
@@ -70,7 +71,8 @@ func Installed() string {
 	return filepath.Join(filepath.Dir(file), "../../../../bench/peers")
 }
 
-// debian returns the path of a program that `make peers-debian` unpacked.
+// debian returns the path of a program that `make peers-debian` has unpacked. If the program is missing, the test is
+// skipped.
 func debian(t testing.TB, name string) string {
 	t.Helper()
 	path := filepath.Join(Installed(), "debian/bin", name)

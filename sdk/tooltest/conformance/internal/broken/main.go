@@ -1,5 +1,5 @@
-// Command broken is a plugin that implements the protocol without the SDK. Its argument selects the rule that it breaks.
-// Without an argument it keeps every rule.
+// Command broken is a plugin that does not use the SDK. Its argument selects the rule of the protocol that it violates.
+// Without an argument it violates no rule.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 	toolpb "toolhost.dev/sdk/toolpb/v2"
 )
 
-// mode is the rule to break. If it is empty, none is broken.
+// mode selects the rule to violate. An empty mode selects no rule.
 var mode string
 
 func main() {

@@ -24,7 +24,7 @@ type plugin struct {
 	mu       sync.Mutex
 	running  map[*context.CancelCauseFunc]bool
 	draining bool
-	idle     chan struct{} // closed when draining and no call runs
+	idle     chan struct{} // closed when the plugin is draining and no call is running
 }
 
 func (p *plugin) Describe(_ context.Context, r *toolpb.DescribeRequest) (*toolpb.DescribeResponse, error) {
@@ -74,7 +74,7 @@ func (p *plugin) Configure(_ context.Context, r *toolpb.ConfigureRequest) (*tool
 	return &toolpb.ConfigureResponse{}, nil
 }
 
-// locked keeps lock files open. lock is the file that a nap locks.
+// locked keeps lock files open. lock is the path of the file that a nap locks.
 var (
 	locked []*os.File
 	lock   string
@@ -125,7 +125,7 @@ func (p *plugin) Drain(ctx context.Context, r *toolpb.DrainRequest) (*toolpb.Dra
 	return &toolpb.DrainResponse{Canceled: int32(n)}, nil
 }
 
-// enter reports whether a call may run, and returns the number of running calls.
+// enter registers a call and returns the number of running calls. If the call may not run, ok is false.
 func (p *plugin) enter(cancel *context.CancelCauseFunc) (n int, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -281,7 +281,7 @@ func report(stream callStream) error {
 	return say(stream, good)
 }
 
-// Calls serves a shared stream that, depending on mode, mixes up the calls or ends.
+// Calls serves a shared stream. In some modes, it mixes up the calls or ends the stream early.
 func (p *plugin) Calls(stream grpc.BidiStreamingServer[toolpb.CallsRequest, toolpb.CallsResponse]) error {
 	for answered := 0; ; {
 		m, err := stream.Recv()
