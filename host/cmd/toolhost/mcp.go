@@ -70,7 +70,7 @@ func newMCPServer(h *host.Host, s *cli.Settings, opts mcp.Options) (*mcp.Server,
 	opts.Session, opts.Log = s.Session, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: cli.WithoutTime}))
 	server, err := mcp.New(h, opts)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "toolhost:", err)
+		fmt.Fprintln(os.Stderr, "toolhost:", cli.Clean(err.Error()))
 	}
 	return server, nil
 }

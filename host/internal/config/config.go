@@ -137,6 +137,8 @@ type Audit struct {
 	MaxAge   time.Duration
 	// Secrets are values of environment variables that must not be recorded.
 	Secrets []string
+	// Continue lets calls run while the audit log cannot be written. Otherwise they are refused.
+	Continue bool
 }
 
 // Trust holds the settings for what nobody has reviewed.

@@ -520,3 +520,30 @@ func TestForgotten(t *testing.T) {
 		}
 	}
 }
+
+// TestAnswersWithSecretsAreNotSaved checks that such an answer applies in this process, and does not reach the disk.
+func TestAnswersWithSecretsAreNotSaved(t *testing.T) {
+	dir := t.TempDir()
+	db := open(t, dir)
+	db.Mask(state.Masking{Command: func(s string) string { return strings.ReplaceAll(s, "hunter2", "***") }})
+	a := state.Answer{Scope: state.ScopeSession, Owner: "s", Kind: "bash", Tool: "bash", Subject: "mysql -phunter2", Allow: true, At: time.Now()}
+	if err := db.Remember(a); err != nil {
+		t.Fatal(err)
+	}
+	if allow, known, err := db.Recall("s", "/w", "bash", "bash", a.Subject); !allow || !known || err != nil {
+		t.Error(allow, known, err)
+	}
+	if _, known, _ := db.Recall("other", "/w", "bash", "bash", a.Subject); known {
+		t.Error("another session knows the answer")
+	}
+	a.Scope, a.Owner, a.Allow = state.ScopeWorkspace, "/w", false
+	if err := db.Remember(a); err != nil {
+		t.Fatal(err)
+	}
+	if allow, known, _ := db.Recall("s", "/w", "bash", "bash", a.Subject); allow || !known {
+		t.Error("a denial does not take precedence")
+	}
+	if all, err := db.Answers(); err != nil || len(all) != 0 {
+		t.Error(all, err)
+	}
+}

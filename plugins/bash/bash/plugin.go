@@ -11,6 +11,7 @@ import (
 	"toolhost.dev/plugins/bash/capture"
 	"toolhost.dev/plugins/bash/jobs"
 	"toolhost.dev/plugins/bash/process"
+	"toolhost.dev/plugins/bash/session"
 	"toolhost.dev/plugins/bash/shell"
 	"toolhost.dev/sdk"
 )
@@ -65,6 +66,7 @@ type bash struct {
 	// loginTime limits the running time of the login shell.
 	loginTime time.Duration
 	environ   environ
+	vault     session.Vault
 
 	mu     sync.Mutex
 	runner *shell.Runner

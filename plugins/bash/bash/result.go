@@ -10,6 +10,7 @@ import (
 
 	"toolhost.dev/plugins/bash/capture"
 	"toolhost.dev/plugins/bash/jobs"
+	"toolhost.dev/plugins/bash/session"
 	"toolhost.dev/plugins/bash/shell"
 	"toolhost.dev/sdk"
 	"toolhost.dev/sdk/tool"
@@ -27,6 +28,7 @@ type report struct {
 	stdout, stderr *capture.Buffer
 	state          []byte
 	hadState       bool
+	seal           func(session.State) []byte // encodes a state without secrets
 	notes          []string
 	// job is the job that the command became, or nil. waiting means that the job waits for input.
 	job     *jobs.Job

@@ -38,7 +38,11 @@ func (b *bash) run(ctx context.Context, call *sdk.Call, in args) (*sdk.Result, e
 		return nil, tooManyJobs()
 	}
 	r := &report{in: in, bash: path, at: at, hadState: len(call.SessionState) > 0}
-	state, err := session.Decode(call.SessionState)
+	r.seal = func(s session.State) []byte { return b.vault.Seal(call.SessionID, s) }
+	state, lost, err := b.vault.Open(call.SessionID, call.SessionState)
+	if len(lost) > 0 {
+		r.note(fmt.Sprintf("These variables are not kept on disk, because they can contain secrets, and are gone: %s. Set them again if they are needed.", strings.Join(lost, ", ")))
+	}
 	if err != nil {
 		r.note("The session's state could not be read, so the command ran in a new session: earlier variables, functions and options are lost.")
 	}
@@ -103,7 +107,7 @@ func pids(list []int) string {
 // cwd, it is the session's directory.
 func (b *bash) prepare(shells *shell.Runner, call *sdk.Call, seed shell.Seed, r *report) {
 	if r.state != nil {
-		next, err := session.Decode(r.state)
+		next, _, err := b.vault.Open(call.SessionID, r.state)
 		if err != nil {
 			return
 		}
@@ -155,12 +159,12 @@ func (r *report) keep(state session.State, env []string) {
 	if !r.hadState && next.Snapshot == nil && next.Login == nil && next.Last == 0 {
 		return // the session is still new
 	}
-	encoded := next.Encode()
+	encoded := r.seal(next)
 	if len(encoded) > toolrpc.MaxSessionState {
 		r.note(fmt.Sprintf("Variables and functions of the session take %d bytes, and the limit is %d. The session keeps the earlier values. Put large data in files.",
 			len(encoded), toolrpc.MaxSessionState))
 		next.Base, next.Snapshot = state.Base, state.Snapshot
-		encoded = next.Encode()
+		encoded = r.seal(next)
 	}
 	r.state = encoded
 }

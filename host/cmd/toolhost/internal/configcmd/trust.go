@@ -73,7 +73,7 @@ func reviewContent(s *cli.Settings) error {
 	if s.JSON {
 		return cli.PrintJSON(os.Stdout, r)
 	}
-	if err := reviewText(os.Stdout, r); err != nil {
+	if err := reviewText(cli.Screen(os.Stdout), r); err != nil {
 		return err
 	}
 	if r.Status != "untrusted" {

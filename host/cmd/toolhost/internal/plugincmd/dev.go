@@ -163,7 +163,7 @@ func (d *dev) turn(ctx context.Context, ended chan<- error) {
 	case err != nil:
 		say("%v", err)
 	case r.Refused():
-		reloadText(os.Stderr, []reloaded{{PID: os.Getpid(), Reload: r}})
+		reloadText(cli.Screen(os.Stderr), []reloaded{{PID: os.Getpid(), Reload: r}})
 		say("the new version is not used; what ran before goes on")
 	default:
 		say("%s is ready", d.src.Binary())

@@ -51,7 +51,7 @@ func NewStatus(s *cli.Settings) *cobra.Command {
 			if s.JSON {
 				err = cli.PrintJSON(os.Stdout, st)
 			} else {
-				err = statusText(os.Stdout, *st)
+				err = statusText(cli.Screen(os.Stdout), *st)
 			}
 			if err == nil && st.Error != "" {
 				err = cli.ExitError(cli.ExitUsage)
