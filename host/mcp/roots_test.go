@@ -28,7 +28,7 @@ func TestChoose(t *testing.T) {
 	file := func(path string) string { return "file://" + path }
 	for name, tc := range map[string]struct {
 		start string
-		roots []*mcp.Root
+		roots []*mcp.Root //nolint:staticcheck // as above
 		want  string
 	}{
 		"none":            {two, nil, ""},

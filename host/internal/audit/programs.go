@@ -209,7 +209,7 @@ func (p *program) option(args []flat, i int, m mask) (next bool) {
 		}
 		return false
 	case slices.Contains(p.secret, name):
-		if !((name == "-b" || name == "--cookie") && !strings.Contains(value.text[at:], "=")) { // else the name of a file
+		if name != "-b" && name != "--cookie" || strings.Contains(value.text[at:], "=") { // else the name of a file
 			passwordIn(value, at, m)
 		}
 		return from < 0

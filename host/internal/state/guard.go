@@ -111,7 +111,7 @@ func freeSpace(path string) (free uint64, ok bool) {
 	if unix.Statfs(path, &st) != nil || st.Flags&readOnly != 0 {
 		return 0, false
 	}
-	return st.Bavail * uint64(st.Bsize), true //nolint:gosec // the size of a block is positive
+	return st.Bavail * uint64(st.Bsize), true
 }
 
 // withSpace adds to an error that the disk is full. SQLite reports that as an unspecific error in some cases.

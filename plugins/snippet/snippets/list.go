@@ -83,7 +83,7 @@ func (in *listArgs) filter() (library.Filter, error) {
 		return f, sdk.Errorf(tool.InvalidArguments, "The query has %d bytes, and the limit is %d. Give only a few words.", len(in.Query), maxQuery)
 	}
 	if strings.TrimSpace(in.Query) != "" && len(f.Words) == 0 {
-		return f, sdk.Errorf(tool.InvalidArguments, "The query %q contains only signs, and only words are searched. Give a word of the name, the code or the description.", in.Query)
+		return f, sdk.Errorf(tool.InvalidArguments, "The query %q contains only punctuation, but the search matches only words. Give a word of the name, the description or the code of a snippet.", in.Query)
 	}
 	var err error
 	if f.Language, err = checkWord("language", in.Language); err != nil {

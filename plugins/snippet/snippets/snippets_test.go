@@ -239,7 +239,7 @@ func TestBadInput(t *testing.T) {
 		{"snippet_load", args{"name": "' OR 1=1 --"}, tool.NotFound, "To search, run snippet_list QUERY"},
 		{"snippet_load", args{"id": 7}, tool.NotFound, "Unknown snippet with the id 7"},
 		{"snippet_delete", args{"name": "retry"}, tool.NotFound, "Did you mean"},
-		{"snippet_list", args{"query": "((("}, tool.InvalidArguments, "contains only signs"},
+		{"snippet_list", args{"query": "((("}, tool.InvalidArguments, "contains only punctuation"},
 		{"snippet_list", args{"query": strings.Repeat("a ", 501)}, tool.InvalidArguments, "1002 bytes"},
 		{"snippet_list", args{"limit": 501}, tool.InvalidArguments, "limit"},
 	} {

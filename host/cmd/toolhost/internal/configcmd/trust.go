@@ -174,7 +174,7 @@ func newTrustShow(s *cli.Settings) *cobra.Command {
 			}
 			all = slices.DeleteFunc(all, func(d admin.ContentDecision) bool { return d.Config != path && filepath.Dir(d.Config) != path })
 			if len(all) == 0 {
-				return fmt.Errorf("nothing is trusted in %s: toolhost trust list shows the paths", path)
+				return fmt.Errorf("no project file in %s is trusted; for the trusted ones, run: toolhost trust list", path)
 			}
 			if s.JSON {
 				return cli.PrintJSON(os.Stdout, all)
@@ -221,7 +221,7 @@ func newTrustRevoke(s *cli.Settings) *cobra.Command {
 				return cli.PrintJSON(os.Stdout, append([]string{}, revoked...))
 			}
 			if len(revoked) == 0 {
-				return fmt.Errorf("nothing is trusted in %s: toolhost trust list shows the paths", path)
+				return fmt.Errorf("no project file in %s is trusted; for the trusted ones, run: toolhost trust list", path)
 			}
 			for _, r := range revoked {
 				fmt.Printf("Revoked %s.\n", cli.Printable(r))
