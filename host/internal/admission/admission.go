@@ -244,7 +244,11 @@ func (s Source) base() (*trust.Decisions, *config.Config, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return trust.OpenDecisions(dir), base, nil
+	decisions := trust.OpenDecisions(dir)
+	if within([]string{s.Workspace}, dir) { // a repository could bring its own store along
+		decisions.Distrust(fmt.Errorf("the state directory %s is in the workspace %s, where tools can write, so nothing in it is trusted. Name another one with --state", dir, s.Workspace))
+	}
+	return decisions, base, nil
 }
 
 func samePath(a, b string) bool {

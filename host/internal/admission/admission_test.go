@@ -331,3 +331,22 @@ func TestProtected(t *testing.T) {
 		}
 	}
 }
+
+// TestStoreInWorkspace checks that a store of decisions that a repository brings along trusts nothing.
+func TestStoreInWorkspace(t *testing.T) {
+	f := newFixture(t)
+	f.write("evil.sh", "#!/bin/sh\n", 0o755)
+	s := f.source(f.write("toolhost.hcl", hostile, 0o644))
+	f.trust(s)
+	if cfg := f.open(s); cfg.Untrusted != "" {
+		t.Fatal(cfg.Untrusted)
+	}
+	inside := filepath.Join(f.ws, "st")
+	if err := os.CopyFS(inside, os.DirFS(f.state)); err != nil {
+		t.Fatal(err)
+	}
+	s.StateDir = inside
+	if cfg := f.open(s); !strings.Contains(cfg.Untrusted, "is in the workspace") {
+		t.Errorf("the store in the workspace counts: %q", cfg.Untrusted)
+	}
+}

@@ -141,22 +141,11 @@ func (s Source) Trust(digest string) (*Review, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.keepsOut(decisions.Path()); err != nil {
-		return nil, err
-	}
 	d := trust.Decision{Content: *r.content, At: time.Now().UTC().Truncate(time.Second)}
 	for _, i := range r.Items {
 		d.Review = append(d.Review, i.line())
 	}
 	return r, decisions.Record(d)
-}
-
-// keepsOut returns an error if tools can write the trust store.
-func (s Source) keepsOut(path string) error {
-	if within([]string{s.Workspace}, path) {
-		return fmt.Errorf("the state directory %s is in the workspace %s, where tools can write: name another one with --state", filepath.Dir(path), s.Workspace)
-	}
-	return nil
 }
 
 // Renew records files and programs of a trusted configuration again, after a person changed them by a command of the
