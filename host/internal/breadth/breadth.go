@@ -26,12 +26,22 @@ var (
 // they may. dir is absolute and without symbolic links. allowed are directories that the operator permits; they are
 // compared as files, so that another path to the same directory makes no difference.
 func Check(dir string, allowed []string) string {
-	why := reason(dir)
+	key := known{dir, os.Getenv("HOME")}
+	found, ok := reasons.Load(key)
+	if !ok {
+		found, _ = reasons.LoadOrStore(key, reason(dir))
+	}
+	why, _ := found.(string)
 	if why != "" && slices.ContainsFunc(allowed, func(a string) bool { return same(a, dir) }) {
 		return ""
 	}
 	return why
 }
+
+// reasons remembers the answers for the life of the process. A host asks for the same directories many times.
+var reasons sync.Map // from known to string
+
+type known struct{ dir, home string }
 
 func reason(dir string) string {
 	if same(dir, "/") {
