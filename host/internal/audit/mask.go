@@ -251,8 +251,6 @@ func (m *Masker) Entry(raw []byte) (arguments string, text func(string) string) 
 	return arguments, func(s string) string { return m.Text(v.without(s)) }
 }
 
-func (m *Masker) masked(raw []byte) string { return (&visitor{Masker: m}).masked(raw) }
-
 // visitor masks the arguments of one call.
 type visitor struct {
 	*Masker
