@@ -42,6 +42,7 @@ protocol, and what belongs into a configuration.`,
   make -C %[2]s test
   cat %[2]s/plugin.hcl >> toolhost.hcl
   toolhost config validate
+  toolhost trust
   toolhost plugin dev %[2]s
 %[2]s/README.md says more.
 `, args[0], cli.Printable(dir))
